@@ -1,0 +1,42 @@
+//go:build deps
+
+// Package deps keeps the modules that parts under construction need in go.mod.
+package deps
+
+import (
+	_ "github.com/ClickHouse/clickhouse-go/v2"
+	_ "github.com/cockroachdb/pebble/v2"
+	_ "github.com/cockroachdb/pebble/v2/vfs"
+	_ "github.com/ebitengine/purego"
+	_ "github.com/getkin/kin-openapi/openapi3"
+	_ "github.com/getkin/kin-openapi/openapi3filter"
+	_ "github.com/getkin/kin-openapi/routers/gorillamux"
+	_ "github.com/go-json-experiment/json"
+	_ "github.com/gofrs/flock"
+	_ "github.com/gorilla/mux"
+	_ "github.com/hashicorp/golang-lru/v2"
+	_ "github.com/miekg/dns"
+	_ "github.com/prometheus/client_golang/prometheus/promhttp"
+	_ "github.com/spf13/cobra"
+	_ "github.com/stellar/go-stellar-sdk/amount"
+	_ "github.com/stellar/go-stellar-sdk/clients/rpcclient"
+	_ "github.com/stellar/go-stellar-sdk/keypair"
+	_ "github.com/stellar/go-stellar-sdk/network"
+	_ "github.com/stellar/go-stellar-sdk/protocols/rpc"
+	_ "github.com/stellar/go-stellar-sdk/strkey"
+	_ "github.com/stellar/go-stellar-sdk/toid"
+	_ "github.com/stellar/go-stellar-sdk/txnbuild"
+	_ "github.com/stellar/go-stellar-sdk/xdr"
+	_ "github.com/tink-crypto/tink-go/v2/aead"
+	_ "github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
+	_ "github.com/twmb/franz-go/pkg/kadm"
+	_ "github.com/twmb/franz-go/pkg/kfake"
+	_ "github.com/twmb/franz-go/pkg/kgo"
+	_ "github.com/twmb/franz-go/plugin/kslog"
+	_ "golang.org/x/sync/errgroup"
+	_ "golang.org/x/sys/unix"
+	_ "golang.org/x/term"
+	_ "google.golang.org/protobuf/proto"
+	_ "google.golang.org/protobuf/protoadapt"
+	_ "pgregory.net/rapid"
+)
