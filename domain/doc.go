@@ -1,0 +1,33 @@
+// Package domain is the core of Lumenhook: accounts, endpoints, watches,
+// payments, events and deliveries, and the pure functions that move them.
+//
+// Nothing here performs I/O, reads a clock, draws a random number or starts a
+// goroutine: a caller passes in the time and the entropy, and gets back data.
+// That is what lets one fold serve the running engine, a restore after a crash
+// and a simulation from a seed.
+//
+//   - Decide functions take a state, what is asked and the time, and answer
+//     with facts or with a [Rejection]. They change nothing.
+//   - Evolve functions take a state and a fact and answer with the next state.
+//     They are total: every fact is accepted in every state, because a fact
+//     has already happened.
+//
+// Times are Unix milliseconds in int64 fields named …Millis, amounts are
+// stroops in int64 fields named …Stroops.
+//
+// File map:
+//
+//	id.go         identifiers: prefix and 26 Crockford base32 characters
+//	amount.go     stroops and their decimal form
+//	payment.go    assets, memos, payments
+//	rules.go      amount and memo rules, sender allowlists, the verification of a payment
+//	event.go      the envelope that receivers get, byte for byte
+//	signature.go  the signature of a delivery and its verification
+//	schedule.go   when to try again
+//	account.go    accounts and API keys
+//	endpoint.go   endpoints and their secrets
+//	delivery.go   one event on its way to one endpoint
+//	watch.go      watches
+//	command.go    what can be asked
+//	fact.go       what can have happened
+package domain

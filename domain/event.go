@@ -1,0 +1,145 @@
+package domain
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// APIVersion is the version that every envelope carries.
+const APIVersion = "2026-11-01"
+
+// EventType names what an event reports.
+type EventType string
+
+// Types of event (specification, "Events").
+const (
+	PaymentReceived EventType = "payment.received"
+	PaymentRejected EventType = "payment.rejected"
+	TestPing        EventType = "test.ping"
+)
+
+// Event is what a receiver is told. Body is the envelope, serialised once and
+// sent byte for byte on every attempt.
+type Event struct {
+	ID              string
+	Type            EventType
+	CreatedAtMillis int64
+	Body            []byte
+}
+
+// NewPaymentEvent makes the event of a match.
+func NewPaymentEvent(m Match, nowMillis int64) Event {
+	reasons := m.Verification.Reasons
+	if reasons == nil {
+		reasons = []Reason{}
+	}
+	body := encode(envelope{
+		ID: m.EventID, Type: m.Type, APIVersion: APIVersion, CreatedAt: FormatMillis(nowMillis),
+		Data: paymentData{
+			Payment:      ViewPayment(m.Payment),
+			Watch:        watchSummary{ID: m.Watch.ID, Label: m.Watch.Label, WalletAddress: m.Watch.WalletAddress},
+			Verification: verificationView{Outcome: m.Verification.Outcome, Reasons: reasons},
+		},
+	})
+	return Event{ID: m.EventID, Type: m.Type, CreatedAtMillis: nowMillis, Body: body}
+}
+
+type envelope struct {
+	ID         string    `json:"id"`
+	Type       EventType `json:"type"`
+	APIVersion string    `json:"apiVersion"`
+	CreatedAt  string    `json:"createdAt"`
+	Data       any       `json:"data"`
+}
+
+type paymentData struct {
+	Payment      PaymentView      `json:"payment"`
+	Watch        watchSummary     `json:"watch"`
+	Verification verificationView `json:"verification"`
+}
+
+type watchSummary struct {
+	ID            string `json:"id"`
+	Label         string `json:"label"`
+	WalletAddress string `json:"walletAddress"`
+}
+
+type verificationView struct {
+	Outcome Outcome  `json:"outcome"`
+	Reasons []Reason `json:"reasons"`
+}
+
+// PaymentView is a payment in the form of the specification's "Payment".
+type PaymentView struct {
+	ID             string    `json:"id"`
+	TxHash         string    `json:"txHash"`
+	Ledger         uint32    `json:"ledger"`
+	LedgerClosedAt string    `json:"ledgerClosedAt"`
+	From           string    `json:"from"`
+	To             string    `json:"to"`
+	ToMuxedID      *string   `json:"toMuxedId"`
+	Memo           *string   `json:"memo"`
+	MemoType       *MemoType `json:"memoType"`
+	Asset          AssetView `json:"asset"`
+	Amount         string    `json:"amount"`
+	AmountStroops  string    `json:"amountStroops"`
+}
+
+// AssetView is an asset in the form of the specification: the issuer is null
+// for the native asset.
+type AssetView struct {
+	Code   string  `json:"code"`
+	Issuer *string `json:"issuer"`
+}
+
+// ViewAsset puts an asset into the form of the specification.
+func ViewAsset(a Asset) AssetView {
+	return AssetView{Code: a.Code, Issuer: nullable(a.Issuer)}
+}
+
+// ViewPayment puts a payment into the form of the specification.
+func ViewPayment(p Payment) PaymentView {
+	v := PaymentView{
+		ID: p.ID, TxHash: p.TxHash, Ledger: p.Ledger, LedgerClosedAt: FormatSeconds(p.ClosedAtMillis / 1000),
+		From: p.From, To: p.To, ToMuxedID: nullable(p.ToMuxedID), Asset: ViewAsset(p.Asset),
+		Amount: FormatAmount(p.AmountStroops), AmountStroops: strconv.FormatInt(p.AmountStroops, 10),
+	}
+	if p.Memo.Type != MemoNone {
+		text := p.Memo.String()
+		v.Memo, v.MemoType = &text, &p.Memo.Type
+	}
+	return v
+}
+
+func nullable(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// encode writes JSON without HTML escapes and without a trailing newline.
+// Every type that is encoded is one of ours and can be: a failure is a bug.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(fmt.Sprintf("domain: encoding %T: %v", v, err))
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// FormatMillis writes a time as ISO 8601 UTC with milliseconds.
+func FormatMillis(unixMillis int64) string {
+	return time.UnixMilli(unixMillis).UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// FormatSeconds writes a time as ISO 8601 UTC with whole seconds, which is all
+// that a ledger's close time has.
+func FormatSeconds(unixSeconds int64) string {
+	return time.Unix(unixSeconds, 0).UTC().Format("2006-01-02T15:04:05Z")
+}

@@ -1,0 +1,56 @@
+package domain
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"strings"
+)
+
+// Prefixes of identifiers.
+const (
+	AccountPrefix  = "acc_"
+	KeyPrefix      = "key_"
+	EndpointPrefix = "ep_"
+	WatchPrefix    = "wat_"
+	EventPrefix    = "evt_"
+	CommandPrefix  = "cmd_"
+)
+
+// idLength is the number of base32 characters behind the prefix: 128 bits.
+const idLength = 26
+
+var crockford = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+
+// NewID makes an identifier out of 128 random bits that the caller drew.
+func NewID(prefix string, entropy [16]byte) string {
+	return prefix + crockford.EncodeToString(entropy[:])
+}
+
+// DeriveID makes the identifier that belongs to parts: the same parts give the
+// same identifier for ever, and no other parts do. Parts are length-framed, so
+// that ("ab", "c") and ("a", "bc") differ.
+func DeriveID(prefix string, parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	var sum [sha256.Size]byte
+	return NewID(prefix, [16]byte(h.Sum(sum[:0])))
+}
+
+// EventID is the identifier of the event that a watch yields for a payment. It
+// is a function of the two alone: however often the ledger is read again, the
+// event keeps its identifier (specification, "What the service does", 4; G2).
+func EventID(watchID, paymentID string) string {
+	return DeriveID(EventPrefix, "payment", watchID, paymentID)
+}
+
+// IsID tells whether s has the form of an identifier with that prefix.
+func IsID(prefix, s string) bool {
+	if len(s) != len(prefix)+idLength || !strings.HasPrefix(s, prefix) {
+		return false
+	}
+	_, err := crockford.DecodeString(s[len(prefix):])
+	return err == nil
+}

@@ -1,0 +1,150 @@
+package domain
+
+import (
+	"bytes"
+	"slices"
+)
+
+// AmountKind selects the form of an amount rule.
+type AmountKind string
+
+// Forms of the amount rule (specification, "Amount rule"). Edges are inclusive.
+const (
+	AmountAny   AmountKind = "any"
+	AmountExact AmountKind = "exact"
+	AmountMin   AmountKind = "min"
+	AmountMax   AmountKind = "max"
+	AmountRange AmountKind = "range"
+)
+
+// AmountRule bounds the amount of a payment. AmountStroops belongs to exact,
+// min and max; MinStroops and MaxStroops to range.
+type AmountRule struct {
+	Kind          AmountKind
+	AmountStroops int64
+	MinStroops    int64
+	MaxStroops    int64
+}
+
+// MemoKind selects the form of a memo rule.
+type MemoKind string
+
+// Forms of the memo rule (specification, "Memo rule").
+const (
+	MemoAny     MemoKind = "any"
+	MemoPresent MemoKind = "present"
+	MemoAbsent  MemoKind = "absent"
+	MemoEquals  MemoKind = "equals"
+)
+
+// MemoRule says which memos a payment may carry. Value belongs to equals and is
+// compared byte for byte with the raw memo.
+type MemoRule struct {
+	Kind  MemoKind
+	Value Memo
+}
+
+// Reason says which rule a payment failed.
+type Reason string
+
+// Reasons, in the order in which they are evaluated and reported.
+const (
+	ReasonAssetNotAccepted Reason = "ASSET_NOT_ACCEPTED"
+	ReasonAmountMismatch   Reason = "AMOUNT_MISMATCH"
+	ReasonAmountTooLow     Reason = "AMOUNT_TOO_LOW"
+	ReasonAmountTooHigh    Reason = "AMOUNT_TOO_HIGH"
+	ReasonMemoRequired     Reason = "MEMO_REQUIRED"
+	ReasonMemoNotAllowed   Reason = "MEMO_NOT_ALLOWED"
+	ReasonMemoTypeMismatch Reason = "MEMO_TYPE_MISMATCH"
+	ReasonMemoMismatch     Reason = "MEMO_MISMATCH"
+	ReasonSenderNotAllowed Reason = "SENDER_NOT_ALLOWED"
+)
+
+// Outcome is the verdict on a payment.
+type Outcome string
+
+// Verdicts.
+const (
+	OutcomeVerified Outcome = "VERIFIED"
+	OutcomeRejected Outcome = "REJECTED"
+)
+
+// Verification is the verdict on a payment and every reason against it.
+type Verification struct {
+	Outcome Outcome
+	Reasons []Reason
+}
+
+// Rules are what a watch asks of a payment to its wallet.
+type Rules struct {
+	Assets          []Asset
+	Amount          AmountRule
+	Memo            MemoRule
+	SenderAllowlist []string // empty: anyone may pay
+}
+
+// Verify holds a payment against the rules. All rules are evaluated, so that a
+// merchant sees every reason at once.
+func (r Rules) Verify(p Payment) Verification {
+	var reasons []Reason
+	if !slices.Contains(r.Assets, p.Asset) {
+		reasons = append(reasons, ReasonAssetNotAccepted)
+	}
+	if reason := r.Amount.judge(p.AmountStroops); reason != "" {
+		reasons = append(reasons, reason)
+	}
+	if reason := r.Memo.judge(p.Memo); reason != "" {
+		reasons = append(reasons, reason)
+	}
+	if len(r.SenderAllowlist) > 0 && !slices.Contains(r.SenderAllowlist, p.From) {
+		reasons = append(reasons, ReasonSenderNotAllowed)
+	}
+	if len(reasons) > 0 {
+		return Verification{Outcome: OutcomeRejected, Reasons: reasons}
+	}
+	return Verification{Outcome: OutcomeVerified}
+}
+
+func (r AmountRule) judge(stroops int64) Reason {
+	switch r.Kind {
+	case AmountExact:
+		if stroops != r.AmountStroops {
+			return ReasonAmountMismatch
+		}
+	case AmountMin:
+		return outside(stroops, r.AmountStroops, stroops)
+	case AmountMax:
+		return outside(stroops, stroops, r.AmountStroops)
+	case AmountRange:
+		return outside(stroops, r.MinStroops, r.MaxStroops)
+	}
+	return ""
+}
+
+func outside(stroops, minStroops, maxStroops int64) Reason {
+	switch {
+	case stroops < minStroops:
+		return ReasonAmountTooLow
+	case stroops > maxStroops:
+		return ReasonAmountTooHigh
+	}
+	return ""
+}
+
+func (r MemoRule) judge(m Memo) Reason {
+	switch {
+	case r.Kind == MemoAbsent && m.Type != MemoNone:
+		return ReasonMemoNotAllowed
+	case r.Kind != MemoPresent && r.Kind != MemoEquals:
+		return ""
+	case m.Type == MemoNone:
+		return ReasonMemoRequired
+	case r.Kind == MemoPresent:
+		return ""
+	case m.Type != r.Value.Type:
+		return ReasonMemoTypeMismatch
+	case !bytes.Equal(m.Raw, r.Value.Raw):
+		return ReasonMemoMismatch
+	}
+	return ""
+}

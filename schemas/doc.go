@@ -1,0 +1,18 @@
+// Package schemas is what is written down for ever: the Protobuf forms of facts,
+// commands and rows (kafka/), the tables of the history (clickhouse/), the
+// description of the API (openapi.yaml), and the names of the topics.
+//
+// It translates between those forms and the types of package domain, and hides
+// the generated code from every other package. A fact that was once written can
+// be read by every later version: golden/ holds one file for each fact type and
+// schema version, and those files are never edited.
+//
+// File map:
+//
+//	topics.go    names, partitions and cleanup of the topics
+//	message.go   a record's value and the headers that say what it is
+//	facts.go     facts of the journal
+//	commands.go  commands, results, and what the follower tells
+//	rows.go      rows of the tables, and the objects inside other messages
+//	state.go     what tasks keep in Pebble
+package schemas

@@ -1,0 +1,61 @@
+package schemas
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// Names of record headers.
+const (
+	HeaderType    = "type"  // the name of the value's message
+	HeaderVersion = "v"     // its schema version
+	HeaderCause   = "cause" // identifier of the command that caused it
+)
+
+// Message is a record's value and what its headers say of it.
+type Message struct {
+	Type    string
+	Version string
+	Cause   string
+	Value   []byte
+}
+
+// Headers is what gives a record's headers by name; empty when there is none.
+type Headers interface {
+	Header(name string) string
+}
+
+// Read puts a record's value and headers together.
+func Read(value []byte, h Headers) Message {
+	return Message{Type: h.Header(HeaderType), Version: h.Header(HeaderVersion), Cause: h.Header(HeaderCause), Value: value}
+}
+
+// EachHeader gives the headers that a record of this message carries.
+func (m Message) EachHeader(yield func(name, value string) bool) {
+	_ = yield(HeaderType, m.Type) && yield(HeaderVersion, m.Version) && (m.Cause == "" || yield(HeaderCause, m.Cause))
+}
+
+// firstVersion is the schema version of every message so far. A message that
+// gets a second one is upcast where it is read.
+const firstVersion = "1"
+
+func pack(typ, cause string, m proto.Message) Message {
+	value, err := proto.Marshal(m)
+	if err != nil {
+		// Marshal fails only on strings that are not UTF-8: whoever made the
+		// value checks them, so this is a bug (never a state that can be kept).
+		panic(fmt.Sprintf("schemas: encoding %s: %v", typ, err))
+	}
+	return Message{Type: typ, Version: firstVersion, Cause: cause, Value: value}
+}
+
+func unpack(m Message, into proto.Message) error {
+	if m.Version != firstVersion {
+		return fmt.Errorf("schemas: %s has schema version %q, and this program knows %s: run a newer lumenhook", m.Type, m.Version, firstVersion)
+	}
+	if err := proto.Unmarshal(m.Value, into); err != nil {
+		return fmt.Errorf("schemas: decoding %s: %w", m.Type, err)
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package schemas
+
+// Cleanup is what a topic does with old records.
+type Cleanup string
+
+// Forms of cleanup.
+const (
+	CleanupDelete  Cleanup = "delete"
+	CleanupCompact Cleanup = "compact"
+)
+
+// Topic is one of the topics of DESIGN.md, section 2.
+type Topic struct {
+	Name            string // without the prefix
+	Keyed           bool   // has the deployment's partition count; else one partition
+	Cleanup         Cleanup
+	RetentionMillis int64 // -1: kept
+}
+
+// Names of the topics, without the prefix.
+const (
+	TopicCommands  = "commands"
+	TopicResults   = "results"
+	TopicPayments  = "payments"
+	TopicMatches   = "matches"
+	TopicLedgers   = "ledgers"
+	TopicJournal   = "journal"
+	TopicEndpoints = "endpoints"
+	TopicWatches   = "watches"
+	TopicAccounts  = "accounts"
+)
+
+const hourMillis = 3_600_000
+
+// Topics lists all topics. Keyed ones share one partition count, so that the
+// commands, matches and facts of one endpoint share a partition number.
+func Topics() []Topic {
+	return []Topic{
+		{Name: TopicCommands, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: 7 * 24 * hourMillis},
+		{Name: TopicResults, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: hourMillis},
+		{Name: TopicPayments, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},
+		{Name: TopicMatches, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},
+		{Name: TopicLedgers, Keyed: false, Cleanup: CleanupCompact, RetentionMillis: -1},
+		{Name: TopicJournal, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},
+		{Name: TopicEndpoints, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1},
+		{Name: TopicWatches, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1},
+		{Name: TopicAccounts, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1},
+	}
+}
