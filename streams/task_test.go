@@ -151,9 +151,8 @@ func (r *rig) feed(from, to int) {
 	defer p.Close()
 	var records []streams.Record
 	for n := from; n <= to; n++ {
-		for _, suffix := range []string{"", ""} { // each number twice: the second is a repeat
-			records = append(records, streams.Record{Topic: numbersTopic, Key: []byte(r.keyOf(n) + suffix), Value: []byte(strconv.Itoa(n))})
-		}
+		number := streams.Record{Topic: numbersTopic, Key: []byte(r.keyOf(n)), Value: []byte(strconv.Itoa(n))}
+		records = append(records, number, number) // the second is a repeat
 	}
 	if err := p.Append(r.t.Context(), records...); err != nil {
 		r.t.Fatal(err)
@@ -207,8 +206,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// inPartitionZero counts the numbers from..to whose key falls on the task's
-// partition, by what the journal holds.
+// wantJournal waits until the journal holds that many numbers, each once.
 func (r *rig) wantJournal(total int) {
 	r.t.Helper()
 	var have map[string]int
@@ -289,7 +287,9 @@ func TestFormerOwnerIsFenced(t *testing.T) {
 
 	// A new owner takes over while the former still believes in itself. Both see
 	// the next inputs; only one may write.
-	stop := r.run(r.task(t.TempDir(), nil))
+	claimed := make(chan streams.Claimed, 10_000)
+	stop := r.run(r.task(t.TempDir(), func(c streams.Claimed) { claimed <- c }))
+	<-claimed // it has taken over
 	r.feed(51, 100)
 	r.wantJournal(r.onPartition(0, 100))
 	select {

@@ -184,8 +184,8 @@ func (t *transactor) positions(ctx context.Context, topics []string) (Offsets, e
 	if err != nil {
 		return nil, fmt.Errorf("streams: asking for input positions: %w", err)
 	}
-	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
-		return nil, fmt.Errorf("streams: asking for input positions: %w", err)
+	if err := groupError(resp.ErrorCode); err != nil {
+		return nil, err
 	}
 	note := func(topic string, offset int64, code int16) error {
 		if err := kerr.ErrorForCode(code); err != nil {
@@ -204,8 +204,8 @@ func (t *transactor) positions(ctx context.Context, topics []string) (Offsets, e
 		}
 	}
 	for _, g := range resp.Groups {
-		if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
-			return nil, fmt.Errorf("streams: asking for input positions: %w", err)
+		if err := groupError(g.ErrorCode); err != nil {
+			return nil, err
 		}
 		for _, rt := range g.Topics {
 			for _, rp := range rt.Partitions {
@@ -216,6 +216,16 @@ func (t *transactor) positions(ctx context.Context, topics []string) (Offsets, e
 		}
 	}
 	return at, nil
+}
+
+// groupError is the error of a group's answer. A group that does not exist yet
+// has no positions, which is none.
+func groupError(code int16) error {
+	err := kerr.ErrorForCode(code)
+	if err == nil || errors.Is(err, kerr.GroupIDNotFound) {
+		return nil
+	}
+	return fmt.Errorf("streams: asking for input positions: %w", err)
 }
 
 func (t *transactor) close() { t.client.Close() }
