@@ -52,6 +52,10 @@ func probeBinary(ctx context.Context, binary string) (version string, err error)
 	cmd.WaitDelay = time.Second
 	out := &tail{max: stderrMax}
 	cmd.Stderr = out
+	// An open input, as a served one has: without it a child of ours ends early.
+	if _, err := cmd.StdinPipe(); err != nil {
+		return "", fmt.Errorf("making the input of %s: %w", binary, err)
+	}
 	b, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("trying `clickhouse local` with an open port: %w: %s", err, lastLines(out.String(), 1))
