@@ -22,8 +22,8 @@ const (
 	childVariable = "LUMENHOOK_CLICKHOUSE_CHILD"
 
 	// childStopMax bounds an orderly end, which takes 0.1 s without clients. Idle
-	// native connections hold it up for ever, running queries for as long as they
-	// run; both are cut off, which costs nothing that was acknowledged.
+	// native connections held it up for as long as we cared to wait (3 s), and a
+	// query may run for longer; both are cut off, which costs nothing that was acknowledged.
 	childStopMax = time.Second
 )
 
