@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -218,3 +219,5 @@ func addrs(list ...string) []netip.Addr {
 	}
 	return out
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }
