@@ -24,9 +24,9 @@ var postRequest = &http.Request{Method: http.MethodPost}
 // longPast as a deadline makes every pending read and write end at once.
 var longPast = time.Unix(1, 0)
 
-// http1 is one HTTP/1.1 connection. While it is idle the pool owns it, else the
+// http1Conn is one HTTP/1.1 connection. While it is idle the pool owns it, else the
 // one attempt that uses it.
-type http1 struct {
+type http1Conn struct {
 	client  *Client
 	conn    *tls.Conn
 	probe   prober
@@ -38,22 +38,22 @@ type http1 struct {
 
 	// The pool's.
 	idleSince  time.Time
-	prev, next *http1
+	prev, next *http1Conn
 }
 
-func newHTTP1(c *Client, conn *tls.Conn, raw *net.TCPConn) (*http1, error) {
+func newHTTP1(c *Client, conn *tls.Conn, raw *net.TCPConn) (*http1Conn, error) {
 	probe, err := newProber(raw)
 	if err != nil {
 		_ = conn.Close()
 		return nil, inStage(ConnRefused, fmt.Errorf("connect: %w", err))
 	}
-	h := &http1{client: c, conn: conn, probe: probe, made: time.Now()}
+	h := &http1Conn{client: c, conn: conn, probe: probe, made: time.Now()}
 	h.in = bufio.NewReaderSize(limitedIn{h}, 4<<10)
 	return h, nil
 }
 
 // limitedIn is the connection's reading side under inLimit.
-type limitedIn struct{ h *http1 }
+type limitedIn struct{ h *http1Conn }
 
 func (l limitedIn) Read(p []byte) (int, error) {
 	if l.h.inLimit <= 0 {
@@ -66,7 +66,7 @@ func (l limitedIn) Read(p []byte) (int, error) {
 
 // exchange writes the request in one piece and reads the answer, in the
 // caller's goroutine and under the socket's own deadline.
-func (h *http1) exchange(ctx context.Context, deadline time.Time, t *target, req Request) reply {
+func (h *http1Conn) exchange(ctx context.Context, deadline time.Time, t *target, req Request) reply {
 	h.addr = t.addr
 	_ = h.conn.SetDeadline(deadline) // fails only on a closed socket, which the write reports
 	undo := func() bool { return true }
@@ -82,7 +82,7 @@ func (h *http1) exchange(ctx context.Context, deadline time.Time, t *target, req
 	return rep
 }
 
-func (h *http1) roundTrip(t *target, req Request) (rep reply, keep bool) {
+func (h *http1Conn) roundTrip(t *target, req Request) (rep reply, keep bool) {
 	written, writeErr := h.write(t, req)
 	if writeErr != nil && written == 0 && h.reused {
 		return reply{err: fmt.Errorf("write request: %w", writeErr), neverWritten: true}, false
@@ -107,7 +107,7 @@ func (h *http1) roundTrip(t *target, req Request) (rep reply, keep bool) {
 	return rep, keep
 }
 
-func (h *http1) write(t *target, req Request) (int, error) {
+func (h *http1Conn) write(t *target, req Request) (int, error) {
 	buf := requestBuffers.Get().(*[]byte)
 	*buf = appendRequest((*buf)[:0], t, req)
 	n, err := h.conn.Write(*buf)
@@ -132,7 +132,7 @@ func appendRequest(b []byte, t *target, req Request) []byte {
 
 // readHeader reads up to the final response's header. Interim responses are
 // passed over; they and the header share one bound.
-func (h *http1) readHeader() (*http.Response, error) {
+func (h *http1Conn) readHeader() (*http.Response, error) {
 	h.inLimit = maxHeaderBytes
 	for {
 		resp, err := http.ReadResponse(h.in, postRequest)
@@ -148,8 +148,8 @@ func (h *http1) readHeader() (*http.Response, error) {
 
 // usable probes an idle connection: a peer that closed it, or sent something
 // unasked, has made it useless.
-func (h *http1) usable() bool { return h.in.Buffered() == 0 && h.probe.quiet() }
+func (h *http1Conn) usable() bool { return h.in.Buffered() == 0 && h.probe.quiet() }
 
 // close never waits: the closing alert is worth nothing here, and a full socket
 // would hold tls.Conn.Close for seconds.
-func (h *http1) close() { _ = h.conn.NetConn().Close() }
+func (h *http1Conn) close() { _ = h.conn.NetConn().Close() }

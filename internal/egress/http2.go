@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// http2 is one shared HTTP/2 connection: net/http's, which sends a request once
+// http2Conn is one shared HTTP/2 connection: net/http's, which sends a request once
 // and never again.
-type http2 struct {
+type http2Conn struct {
 	client *Client
 	conn   *http.ClientConn
 	addr   string
@@ -55,13 +55,13 @@ func newHTTP2Transport() *http.Transport {
 	return t
 }
 
-func (c *Client) newHTTP2(ctx context.Context, secured *tls.Conn, t *target) (*http2, error) {
+func (c *Client) newHTTP2(ctx context.Context, secured *tls.Conn, t *target) (*http2Conn, error) {
 	conn, err := c.http2.NewClientConn(context.WithValue(ctx, dialedKey{}, net.Conn(secured)), "https", t.addr)
 	if err != nil {
 		_ = secured.Close()
 		return nil, inStage(ConnRefused, fmt.Errorf("begin HTTP/2: %w", err))
 	}
-	h := &http2{client: c, conn: conn, addr: t.addr, made: time.Now()}
+	h := &http2Conn{client: c, conn: conn, addr: t.addr, made: time.Now()}
 	h.lastUsed.Store(h.made.UnixNano())
 	if err := conn.Reserve(); err != nil {
 		_ = conn.Close()
@@ -72,7 +72,7 @@ func (c *Client) newHTTP2(ctx context.Context, secured *tls.Conn, t *target) (*h
 }
 
 // exchange uses the place that Reserve gave on the connection.
-func (h *http2) exchange(ctx context.Context, deadline time.Time, t *target, req Request) reply {
+func (h *http2Conn) exchange(ctx context.Context, deadline time.Time, t *target, req Request) reply {
 	defer h.release()
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
@@ -101,7 +101,7 @@ func (h *http2) exchange(ctx context.Context, deadline time.Time, t *target, req
 }
 
 // request leaves GetBody nil, so that nothing below could send it twice.
-func (h *http2) request(ctx context.Context, t *target, req Request) *http.Request {
+func (h *http2Conn) request(ctx context.Context, t *target, req Request) *http.Request {
 	header := make(http.Header, len(req.Header)+1)
 	for _, f := range req.Header {
 		header.Add(f.Name, f.Value)
@@ -116,7 +116,7 @@ func (h *http2) request(ctx context.Context, t *target, req Request) *http.Reque
 }
 
 // release gives the place back and closes a connection that has no future.
-func (h *http2) release() {
+func (h *http2Conn) release() {
 	h.lastUsed.Store(time.Now().UnixNano())
 	switch {
 	case !h.pooled:
@@ -130,7 +130,7 @@ func (h *http2) release() {
 }
 
 // retire closes the connection now, or leaves it to the last attempt on it.
-func (h *http2) retire() {
+func (h *http2Conn) retire() {
 	h.retired.Store(true)
 	if h.conn.InFlight() == 0 {
 		_ = h.conn.Close()
@@ -139,7 +139,7 @@ func (h *http2) retire() {
 
 // expired tells that the pool should forget the connection: broken, too old,
 // or unused for too long.
-func (h *http2) expired(now time.Time, cfg Config) bool {
+func (h *http2Conn) expired(now time.Time, cfg Config) bool {
 	idle := now.Sub(time.Unix(0, h.lastUsed.Load()))
 	return h.conn.Err() != nil || now.Sub(h.made) >= cfg.MaxConnAge ||
 		idle >= cfg.IdleTimeout && h.conn.InFlight() == 0

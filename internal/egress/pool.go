@@ -22,8 +22,8 @@ type pool struct {
 
 	mu     sync.Mutex
 	hosts  map[string]*hostPool
-	newest *http1
-	oldest *http1
+	newest *http1Conn
+	oldest *http1Conn
 	idle   int // HTTP/1.1 connections in the list
 	shared int // HTTP/2 connections
 	sweep  *time.Timer
@@ -31,8 +31,8 @@ type pool struct {
 }
 
 type hostPool struct {
-	idle   []*http1
-	shared []*http2
+	idle   []*http1Conn
+	shared []*http2Conn
 }
 
 func newPool(cfg Config) *pool {
@@ -56,7 +56,7 @@ func (p *pool) take(addr string, now time.Time) link {
 	}
 }
 
-func (p *pool) pop(addr string, now time.Time) (*http1, *http2) {
+func (p *pool) pop(addr string, now time.Time) (*http1Conn, *http2Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	host := p.hosts[addr]
@@ -77,8 +77,8 @@ func (p *pool) pop(addr string, now time.Time) (*http1, *http2) {
 }
 
 // put takes an idle connection in, making room by closing the longest idle one.
-func (p *pool) put(h *http1) {
-	var surplus *http1
+func (p *pool) put(h *http1Conn) {
+	var surplus *http1Conn
 	p.mu.Lock()
 	host := p.host(h.addr)
 	switch {
@@ -100,7 +100,7 @@ func (p *pool) put(h *http1) {
 }
 
 // share makes an HTTP/2 connection known to later attempts, if there is room.
-func (p *pool) share(h *http2) bool {
+func (p *pool) share(h *http2Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	host := p.host(h.addr)
@@ -116,8 +116,8 @@ func (p *pool) share(h *http2) bool {
 func (p *pool) drop(addr string) {
 	p.mu.Lock()
 	host := p.hosts[addr]
-	var idle []*http1
-	var shared []*http2
+	var idle []*http1Conn
+	var shared []*http2Conn
 	if host != nil {
 		idle, shared = append(idle, host.idle...), host.shared
 		for len(host.idle) > 0 {
@@ -163,7 +163,7 @@ func (p *pool) armSweep() {
 // an IdleTimeout meets.
 func (p *pool) expire() {
 	now := time.Now()
-	var dead []*http1
+	var dead []*http1Conn
 	p.mu.Lock()
 	for p.oldest != nil && now.Sub(p.oldest.idleSince) >= p.cfg.IdleTimeout {
 		dead = append(dead, p.oldest)
@@ -183,7 +183,7 @@ func (p *pool) expire() {
 	}
 }
 
-func (p *pool) expireShared(now time.Time) (retired []*http2) {
+func (p *pool) expireShared(now time.Time) (retired []*http2Conn) {
 	for addr, host := range p.hosts {
 		kept := host.shared[:0]
 		for _, h := range host.shared {
@@ -204,7 +204,7 @@ func (p *pool) expireShared(now time.Time) (retired []*http2) {
 }
 
 // unshare forgets a connection that broke.
-func (p *pool) unshare(h *http2) {
+func (p *pool) unshare(h *http2Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	host := p.hosts[h.addr]
@@ -230,7 +230,7 @@ func (p *pool) host(addr string) *hostPool {
 	return host
 }
 
-func (p *pool) link(h *http1) {
+func (p *pool) link(h *http1Conn) {
 	h.prev, h.next = nil, p.newest
 	if p.newest != nil {
 		p.newest.prev = h
@@ -241,7 +241,7 @@ func (p *pool) link(h *http1) {
 	p.idle++
 }
 
-func (p *pool) unlink(h *http1) {
+func (p *pool) unlink(h *http1Conn) {
 	if h.prev != nil {
 		h.prev.next = h.next
 	} else {

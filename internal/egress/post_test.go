@@ -269,14 +269,18 @@ func TestPostAcceptsUnusualAnswers(t *testing.T) {
 		"length of a larger nature": "HTTP/1.1 200 OK\r\n\r\nbody",
 	} {
 		t.Run(name, func(t *testing.T) {
+			closed := make(chan struct{}, 2)
 			url := "https://" + rawTLS(t, nil, func(c *tls.Conn) {
 				if _, err := readRequest(c); err == nil {
 					_, _ = io.WriteString(c, text)
 				}
+				_ = c.Close()
+				closed <- struct{}{}
 			})
 			c := newClient(t, nil)
 			for range 2 { // the second is not misled by what the first left
 				r := post(t, c, url)
+				<-closed // else the second may meet the close half-way
 				wantResult(t, r, 200, "")
 				if string(r.Body) != "body" {
 					t.Errorf("body %q", r.Body)

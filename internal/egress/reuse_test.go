@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	frames "golang.org/x/net/http2"
 	"golang.org/x/sys/unix"
 )
 
@@ -158,22 +159,113 @@ func TestHTTP2NeverRepeats(t *testing.T) {
 }
 
 func TestHTTP2SharesAndRecovers(t *testing.T) {
-	var conns atomic.Int32
-	s := receiver(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }, true)
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			conns.Add(1)
-		}
-	}
+	var conns sync.Map
+	count := func() (n int) { conns.Range(func(any, any) bool { n++; return true }); return n }
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) { conns.Store(r.RemoteAddr, true) }, true)
 	c := newClient(t, nil)
 	for range 10 {
 		wantResult(t, post(t, c, s.URL), 200, "")
 	}
-	if conns.Load() != 1 {
-		t.Errorf("%d connections for 10 attempts in a row", conns.Load())
+	if count() != 1 {
+		t.Errorf("%d connections for 10 attempts in a row", count())
 	}
 	s.CloseClientConnections()
 	eventually(t, "the broken connection is noticed", func() bool { return post(t, c, s.URL).Delivered() })
+	if count() != 2 {
+		t.Errorf("%d connections after one was closed", count())
+	}
+}
+
+// http2Frames is a receiver that speaks HTTP/2 by frames: react answers the
+// n-th request of all connections, and returns false to close the connection.
+func http2Frames(t *testing.T, requests *atomic.Int32, react func(f *frames.Framer, n int32, stream uint32) bool) string {
+	cfg := &tls.Config{Certificates: []tls.Certificate{ca().issue(nil)}, NextProtos: []string{"h2"}}
+	return "https://" + rawTLS(t, cfg, func(c *tls.Conn) {
+		if _, err := io.ReadFull(c, make([]byte, len(frames.ClientPreface))); err != nil {
+			return
+		}
+		f := frames.NewFramer(c, c)
+		_ = f.WriteSettings()
+		for {
+			frame, err := f.ReadFrame()
+			if err != nil {
+				return
+			}
+			switch frame := frame.(type) {
+			case *frames.SettingsFrame:
+				if !frame.IsAck() {
+					_ = f.WriteSettingsAck()
+				}
+			case *frames.HeadersFrame:
+				if !react(f, requests.Add(1), frame.StreamID) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// status200 is the HPACK block of ":status: 200".
+var status200 = []byte{0x88}
+
+func answer200(f *frames.Framer, stream uint32) {
+	_ = f.WriteHeaders(frames.HeadersFrameParam{StreamID: stream, BlockFragment: status200, EndHeaders: true, EndStream: true})
+}
+
+// TestHTTP2FaultsMakeNoSecondRequest: what net/http's Transport would repeat,
+// had it the chance, reaches the receiver once.
+func TestHTTP2FaultsMakeNoSecondRequest(t *testing.T) {
+	for name, react := range map[string]func(f *frames.Framer, stream uint32) bool{
+		"refused stream": func(f *frames.Framer, s uint32) bool { return f.WriteRSTStream(s, frames.ErrCodeRefusedStream) == nil },
+		"reset":          func(f *frames.Framer, s uint32) bool { return f.WriteRSTStream(s, frames.ErrCodeCancel) == nil },
+		"protocol error": func(f *frames.Framer, s uint32) bool { return f.WriteRSTStream(s, frames.ErrCodeProtocol) == nil },
+		"going away":     func(f *frames.Framer, s uint32) bool { return f.WriteGoAway(0, frames.ErrCodeNo, nil) == nil },
+		"enhance calm": func(f *frames.Framer, s uint32) bool {
+			return f.WriteGoAway(s, frames.ErrCodeEnhanceYourCalm, nil) == nil && false
+		},
+		"hangs up": func(f *frames.Framer, s uint32) bool { return false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var requests atomic.Int32
+			url := http2Frames(t, &requests, func(f *frames.Framer, n int32, stream uint32) bool {
+				if n%2 == 1 {
+					answer200(f, stream)
+					return true
+				}
+				return react(f, stream)
+			})
+			c := newClient(t, nil)
+			for i := int32(1); i <= 6; i++ {
+				r := post(t, c, url)
+				if i%2 == 1 {
+					wantResult(t, r, 200, "")
+				} else {
+					wantResult(t, r, 0, ConnRefused)
+				}
+				if requests.Load() != i {
+					t.Fatalf("%d requests for %d attempts", requests.Load(), i)
+				}
+			}
+		})
+	}
+}
+
+// TestHTTP2LeavesGracefully: a receiver that says goodbye after each answer
+// costs no attempt.
+func TestHTTP2LeavesGracefully(t *testing.T) {
+	var requests atomic.Int32
+	url := http2Frames(t, &requests, func(f *frames.Framer, n int32, stream uint32) bool {
+		_ = f.WriteGoAway(stream, frames.ErrCodeNo, nil)
+		answer200(f, stream)
+		return true
+	})
+	c := newClient(t, nil)
+	for i := int32(1); i <= 10; i++ {
+		wantResult(t, post(t, c, url), 200, "")
+		if requests.Load() != i {
+			t.Fatalf("%d requests for %d attempts", requests.Load(), i)
+		}
+	}
 }
 
 func TestPoolBounds(t *testing.T) {
