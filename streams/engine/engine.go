@@ -61,6 +61,9 @@ func New(cfg Config) *Engine { return &Engine{cfg: cfg} }
 // awaited and recorded, and the partitions are given up.
 func (e *Engine) Run(ctx context.Context) error {
 	topic, partitions, err := e.cfg.Cluster.TopicIdentity(ctx, schemas.TopicJournal)
+	if ctx.Err() != nil {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,425 @@
+package engine_test
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/dispatcher"
+	"github.com/lumenhook/lumenhook/streams/engine"
+)
+
+const (
+	partitions = 2
+	secret     = "whsec_of_the_tests"
+	accountID  = "acc_00000000000000000000000001"
+	endpointID = "ep_00000000000000000000000001"
+	watchID    = "wat_00000000000000000000000001"
+)
+
+// rig is a broker on disk, a receiver on a TLS socket, and engines on both.
+type rig struct {
+	t        *testing.T
+	cluster  streams.Cluster
+	dir      string
+	client   *egress.Client
+	receiver *receiver
+	producer *streams.Producer
+}
+
+// receiver answers as told and keeps what it got.
+type receiver struct {
+	server *httptest.Server
+	mu     sync.Mutex
+	got    map[string][]string // bodies by event
+	status func(attempt int) int
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	header := req.Header
+	if err := domain.Verify(header.Get("Webhook-Signature"), header.Get("Webhook-Timestamp"), body, []string{secret}, time.Now().Unix()); err != nil {
+		http.Error(w, err.Error(), http.StatusUnauthorized)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := header.Get("Webhook-Id")
+	r.got[id] = append(r.got[id], string(body))
+	w.WriteHeader(r.status(len(r.got[id])))
+}
+
+func (r *receiver) attempts(id string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.got[id])
+}
+
+func (r *receiver) events() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.got)
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	b, err := broker.Start(broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: logger, Failed: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	rec := &receiver{got: make(map[string][]string), status: func(int) int { return http.StatusOK }}
+	rec.server = httptest.NewTLSServer(rec)
+	t.Cleanup(rec.server.Close)
+	r := &rig{
+		t: t, dir: t.TempDir(), receiver: rec,
+		cluster: streams.Cluster{Brokers: []string{b.Addr()}, Prefix: "lumenhook.", ClientID: "test", Logger: logger},
+	}
+	r.client = r.newClient()
+	var specs []streams.TopicSpec
+	for _, topic := range schemas.Topics() {
+		n := int32(partitions)
+		if !topic.Keyed {
+			n = 1
+		}
+		specs = append(specs, streams.TopicSpec{Name: topic.Name, Partitions: n, ReplicationFactor: 1})
+	}
+	if err := r.cluster.EnsureTopics(t.Context(), specs); err != nil {
+		t.Fatal(err)
+	}
+	if r.producer, err = r.cluster.NewProducer(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.producer.Close)
+	return r
+}
+
+func (r *rig) newClient() *egress.Client {
+	r.t.Helper()
+	roots := x509.NewCertPool()
+	roots.AddCert(r.receiver.server.Certificate())
+	address, err := url.Parse(r.receiver.server.URL)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ports, err := egress.ParsePorts(address.Port())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	client, err := egress.New(egress.Config{
+		Policy:  egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports},
+		RootCAs: roots,
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return client
+}
+
+// start runs an engine; the returned function stops it in order.
+func (r *rig) start(stateDir string, waitsMillis ...int64) (stop func()) {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	attempts, endAttempts := context.WithCancel(context.Background())
+	e := engine.New(engine.Config{
+		Cluster: r.cluster, StateDir: stateDir, Schedule: domain.Schedule{WaitsMillis: waitsMillis},
+		Dispatcher:       dispatcher.New(attempts, r.client, time.Now),
+		Unseal:           func(sealed []byte, _ string) (string, error) { return string(sealed), nil },
+		AttemptsInFlight: 64, AttemptsPerEndpoint: 16, DrainTimeout: 10 * time.Second,
+		Now: time.Now, Logger: r.cluster.Logger,
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				r.t.Errorf("stopping the engine: %v", err)
+			}
+			endAttempts()
+		})
+	}
+	r.t.Cleanup(stop)
+	return stop
+}
+
+func (r *rig) append(records ...streams.Record) {
+	r.t.Helper()
+	if err := r.producer.Append(r.t.Context(), records...); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) command(id string, body domain.CommandBody) streams.Record {
+	m := schemas.EncodeCommand(domain.Command{ID: id, AccountID: accountID, BodyHash: []byte("hash"), Body: body})
+	return streams.NewRecord(schemas.TopicCommands, body.Aggregate(), m.Value, m.EachHeader)
+}
+
+func (r *rig) createEndpoint() {
+	r.append(r.command("cmd_endpoint", domain.CreateEndpoint{
+		EndpointID: endpointID, AccountID: accountID, URL: r.receiver.server.URL + "/hook", SealedSecret: []byte(secret),
+	}))
+}
+
+// match is the n-th payment, matched at a given time.
+func (r *rig) match(n int, nowMillis int64) (eventID string, record streams.Record) {
+	m := domain.Match{
+		EventID: domain.EventID(watchID, strconv.Itoa(n)), Type: domain.PaymentReceived,
+		Watch:        domain.Watch{ID: watchID, AccountID: accountID, EndpointID: endpointID, WalletAddress: "GTO"},
+		Payment:      domain.Payment{ID: strconv.Itoa(n), To: "GTO", From: "GFROM", Asset: domain.NativeAsset(), AmountStroops: int64(n)},
+		Verification: domain.Verification{Outcome: domain.OutcomeVerified},
+	}
+	message := schemas.EncodePaymentMatched(m, domain.NewPaymentEvent(m, nowMillis))
+	return m.EventID, streams.NewRecord(schemas.TopicMatches, endpointID, message.Value, message.EachHeader)
+}
+
+// read gives all committed records of a topic up to now.
+func (r *rig) read(topic string) []streams.Record {
+	r.t.Helper()
+	ends, err := r.cluster.NewEnds()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer ends.Close()
+	until, err := ends.Of(r.t.Context(), topic)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	from := make(map[int32]int64)
+	for p := range until {
+		from[p] = 0
+	}
+	reader, err := r.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{topic: from}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer reader.Close()
+	var records []streams.Record
+	for !reader.Passed(topic, until) {
+		if err := reader.Poll(r.t.Context(), 1000, func(rec streams.Record) error {
+			records = append(records, rec)
+			return nil
+		}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return records
+}
+
+// facts counts the journal's facts by type.
+func (r *rig) facts() map[string]int {
+	count := make(map[string]int)
+	for _, rec := range r.read(schemas.TopicJournal) {
+		count[rec.Header(schemas.HeaderType)]++
+	}
+	return count
+}
+
+// results gives the answers by command.
+func (r *rig) results(id string) []domain.Result {
+	r.t.Helper()
+	var results []domain.Result
+	for _, rec := range r.read(schemas.TopicResults) {
+		result, err := schemas.DecodeResult(schemas.Read(rec.Value, rec))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if result.CommandID == id {
+			results = append(results, result)
+		}
+	}
+	return results
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline.C:
+			t.Fatal("never came true: " + what)
+		case <-tick.C:
+		}
+	}
+}
+
+func TestMatchIsDeliveredOnceUnderOneID(t *testing.T) {
+	r := newRig(t)
+	r.createEndpoint()
+	id, record := r.match(1, 1000)
+	_, again := r.match(1, 2000) // the ledger read again, later
+	r.append(record, again, record)
+	stop := r.start(r.dir)
+	eventually(t, "delivered", func() bool { return r.facts()["AttemptMade"] == 1 })
+	stop()
+
+	// Started again, on its state and without it: nothing is sent again.
+	for i, dir := range []string{r.dir, t.TempDir()} {
+		stop := r.start(dir)
+		other, record := r.match(2+i, 3000) // proof that it works: a new event comes through
+		r.append(record, again)
+		eventually(t, "another is delivered", func() bool { return r.receiver.attempts(other) == 1 })
+		stop()
+		if n := r.receiver.attempts(id); n != 1 {
+			t.Fatalf("the first event was sent %d times", n)
+		}
+	}
+	r.receiver.mu.Lock()
+	defer r.receiver.mu.Unlock()
+	if body := r.receiver.got[id][0]; !strings.Contains(body, `"createdAt":"1970-01-01T00:00:01.000Z"`) || !strings.Contains(body, id) {
+		t.Errorf("the body is not the first match's: %s", body)
+	}
+}
+
+func TestFailuresAreRetriedOnTheScheduleUntilFailed(t *testing.T) {
+	r := newRig(t)
+	r.receiver.status = func(int) int { return http.StatusInternalServerError }
+	r.createEndpoint()
+	id, record := r.match(1, 1000)
+	r.append(record)
+	defer r.start(r.dir, 20, 30, 40)()
+	eventually(t, "four attempts", func() bool { return r.facts()["AttemptMade"] == 4 })
+
+	var made []domain.AttemptMade
+	for _, rec := range r.read(schemas.TopicJournal) {
+		f, err := schemas.DecodeFact(schemas.Read(rec.Value, rec))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, ok := f.Body.(domain.AttemptMade); ok {
+			made = append(made, a)
+		}
+	}
+	for i, a := range made {
+		want := domain.StateWaiting
+		if i == 3 {
+			want = domain.StateFailed
+		}
+		if a.EventID != id || a.Number != i+1 || a.State != want || a.Result.StatusCode != 500 {
+			t.Errorf("attempt %d: %+v", i+1, a)
+		}
+		if i > 0 && a.Result.SentAtMillis < made[i-1].NextAttemptAtMillis {
+			t.Errorf("attempt %d was sent %d ms before it was due", i+1, made[i-1].NextAttemptAtMillis-a.Result.SentAtMillis)
+		}
+	}
+}
+
+func TestRetriesSurviveARestart(t *testing.T) {
+	for name, fresh := range map[string]bool{"with the state": false, "without it": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.receiver.status = func(attempt int) int {
+				if attempt == 1 {
+					return http.StatusServiceUnavailable
+				}
+				return http.StatusOK
+			}
+			r.createEndpoint()
+			const events = 20
+			var ids []string
+			for n := range events {
+				id, record := r.match(n, 1000)
+				r.append(record)
+				ids = append(ids, id)
+			}
+			stop := r.start(r.dir, 1500)
+			eventually(t, "first attempts", func() bool { return r.facts()["AttemptMade"] == events })
+			stop()
+			dir := r.dir
+			if fresh {
+				dir = filepath.Join(t.TempDir(), "fresh")
+			}
+			defer r.start(dir, 1500)()
+			eventually(t, "second attempts", func() bool { return r.facts()["AttemptMade"] == 2*events })
+			for _, id := range ids {
+				if n := r.receiver.attempts(id); n != 2 {
+					t.Errorf("%s was sent %d times", id, n)
+				}
+			}
+		})
+	}
+}
+
+func TestCommandIsAnsweredOnceAndAlikeAfterwards(t *testing.T) {
+	r := newRig(t)
+	defer r.start(r.dir)()
+	r.createEndpoint()
+	eventually(t, "an answer", func() bool { return len(r.results("cmd_endpoint")) == 1 })
+	before := r.facts()
+	r.createEndpoint() // the same command
+	r.append(r.command("cmd_other", domain.CreateEndpoint{EndpointID: endpointID, AccountID: accountID, URL: "https://other.example", SealedSecret: []byte("x")}))
+	eventually(t, "both answers", func() bool { return len(r.results("cmd_endpoint")) == 2 && len(r.results("cmd_other")) == 1 })
+
+	results := r.results("cmd_endpoint")
+	if results[0].Replayed || !results[1].Replayed {
+		t.Errorf("replayed: first %v, second %v", results[0].Replayed, results[1].Replayed)
+	}
+	for _, result := range results {
+		if result.Answer.Endpoint == nil || result.Answer.Endpoint.ID != endpointID {
+			t.Errorf("the answer has no endpoint: %+v", result.Answer)
+		}
+	}
+	if other := r.results("cmd_other")[0].Answer; other.Rejection == nil || other.Rejection.Code != domain.CodeAlreadyExists {
+		t.Errorf("another command for the same endpoint was answered %+v", other)
+	}
+	after := r.facts()
+	if after["EndpointCreated"] != 1 || after["CommandHandled"] != before["CommandHandled"]+1 {
+		t.Errorf("facts before %v, after %v", before, after)
+	}
+	rows := r.read(schemas.TopicEndpoints)
+	if len(rows) < 2 {
+		t.Errorf("the row was published %d times; a repeat publishes it again", len(rows))
+	}
+}
+
+func TestMatchForUnknownEndpointIsRecordedAndCancelled(t *testing.T) {
+	r := newRig(t)
+	_, record := r.match(1, 1000)
+	r.append(record)
+	defer r.start(r.dir)()
+	eventually(t, "cancelled", func() bool { return r.facts()["DeliveryCancelled"] == 1 })
+	if f := r.facts(); f["DeliveryCreated"] != 1 || f["AttemptMade"] != 0 {
+		t.Errorf("facts: %v", f)
+	}
+}
+
+func TestManyDeliveriesShareTheWindow(t *testing.T) {
+	r := newRig(t)
+	r.createEndpoint()
+	const events = 2000
+	var records []streams.Record
+	for n := range events {
+		_, record := r.match(n, 1000)
+		records = append(records, record)
+	}
+	r.append(records...)
+	defer r.start(r.dir)()
+	eventually(t, fmt.Sprintf("%d events", events), func() bool { return r.receiver.events() == events })
+	eventually(t, "all recorded", func() bool { return r.facts()["AttemptMade"] == events })
+}
