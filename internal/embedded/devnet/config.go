@@ -1,0 +1,124 @@
+package devnet
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/stellar/go-stellar-sdk/keypair"
+)
+
+const (
+	// DefaultPassphrase names the network. Its hash is the network id that every signature covers, so a
+	// transaction signed for the development network is worthless elsewhere.
+	DefaultPassphrase = "Lumenhook Devnet ; November 2026"
+
+	// ProtocolVersion is the Stellar protocol the ledgers are written in: the first with LedgerCloseMetaV2.
+	ProtocolVersion = 23
+
+	// BaseFeeStroops is the fee of one operation; BaseReserveStroops the lumens one ledger entry locks up.
+	BaseFeeStroops     = 100
+	BaseReserveStroops = 5_000_000
+
+	// DemoAssetCode is the code of the asset that the issuer issues and the payer holds from the first ledger.
+	DemoAssetCode = "USD"
+
+	stroopsPerUnit = 10_000_000
+
+	defaultCloseInterval        = time.Second
+	minCloseInterval            = 50 * time.Millisecond
+	maxCloseInterval            = time.Hour
+	defaultListen               = "127.0.0.1:8000"
+	defaultRetentionLedgers     = 120_960 // seven days of five-second ledgers, what a Stellar RPC server keeps
+	defaultMaxPendingOperations = 10_000
+)
+
+// Config says how a development network runs. Dir and Identities are required; a zero in any other field
+// means its default.
+type Config struct {
+	// Dir is the folder of the ledger, created when missing. One process at a time may have it open.
+	Dir string
+
+	// Identities are the accounts that exist from the first ledger. A folder belongs to the identities and
+	// the passphrase it was created with.
+	Identities Identities
+
+	// Passphrase names the network. Default DefaultPassphrase.
+	Passphrase string
+
+	// Listen is the TCP address of the HTTP server; port 0 picks a free one. Default 127.0.0.1:8000.
+	Listen string
+
+	// CloseInterval is the time between two ledgers, from 50 ms to 1 h. Default 1 s.
+	CloseInterval time.Duration
+
+	// RetentionLedgers is how many ledgers are kept; older ones are trimmed. Default 120960.
+	RetentionLedgers uint32
+
+	// MaxPendingOperations bounds the operations that wait for the next ledger, and so the size of a ledger;
+	// beyond it sendTransaction answers TRY_AGAIN_LATER. Default 10000.
+	MaxPendingOperations int
+
+	// Sync adds an fsync to every ledger. Without it a ledger survives the death of the process, since it
+	// was written to the operating system before it is served, but not that of the machine.
+	Sync bool
+
+	// Logger takes what an operator should see. Default: nothing is logged.
+	Logger *slog.Logger
+
+	// Clock is the wall clock of close times and time bounds. Default time.Now.
+	Clock func() time.Time
+}
+
+// withDefaults fills in the defaults and reports every faulty field at once.
+func (c Config) withDefaults() (Config, error) {
+	setDefault(&c.Passphrase, DefaultPassphrase)
+	setDefault(&c.Listen, defaultListen)
+	setDefault(&c.CloseInterval, defaultCloseInterval)
+	setDefault(&c.RetentionLedgers, defaultRetentionLedgers)
+	setDefault(&c.MaxPendingOperations, defaultMaxPendingOperations)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	return c, c.faults()
+}
+
+func (c Config) faults() error {
+	var faults []error
+	if c.Dir == "" {
+		faults = append(faults, errors.New("no Dir given: name the folder that holds the ledger"))
+	}
+	if strings.TrimSpace(c.Passphrase) == "" {
+		faults = append(faults, errors.New("blank Passphrase: name the network, or leave the field out for the default"))
+	}
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		faults = append(faults, fmt.Errorf("address %q of Listen is not host:port (%w): use for example 127.0.0.1:8000 or 127.0.0.1:0", c.Listen, err))
+	}
+	if c.CloseInterval < minCloseInterval || c.CloseInterval > maxCloseInterval {
+		faults = append(faults, fmt.Errorf("CloseInterval %v is outside %v to %v", c.CloseInterval, minCloseInterval, maxCloseInterval))
+	}
+	if c.MaxPendingOperations < 1 {
+		faults = append(faults, fmt.Errorf("MaxPendingOperations %d must be at least 1", c.MaxPendingOperations))
+	}
+	if err := c.Identities.validate(); err != nil {
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// RootSeed is the secret key of the account that held all lumens of the network before the first ledger.
+// As on every Stellar network made for tests, it follows from the passphrase and is no secret.
+func RootSeed(passphrase string) string { return keypair.Root(passphrase).Seed() }
