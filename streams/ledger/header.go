@@ -111,29 +111,47 @@ func (c *cursor) count(limit uint32) int {
 	return int(n)
 }
 
-// readHeader fills in what the header says. closeTimeMillis is what normalise
-// took out.
-func readHeader(entry xdr.LedgerHeaderHistoryEntryView, closeTimeMillis uint64) (l Ledger, err error) {
+// ReadHeader reads only the header of a LedgerCloseMeta; the rest may be
+// anything.
+func ReadHeader(raw []byte) (Header, error) {
+	normal, closeTimeMillis, err := normalise(raw)
+	if err != nil {
+		return Header{}, fmt.Errorf("ledger: reading a header: %w", err)
+	}
+	entry, err := xdr.LedgerCloseMetaView(normal).LedgerHeader()
+	if err != nil {
+		return Header{}, fmt.Errorf("ledger: reading a header: %w", err)
+	}
+	h, err := readHeader(entry, closeTimeMillis)
+	if err != nil {
+		return Header{}, fmt.Errorf("ledger: %w", err)
+	}
+	return h, nil
+}
+
+// readHeader reads a header of the forms that the SDK knows. closeTimeMillis is
+// what normalise took out.
+func readHeader(entry xdr.LedgerHeaderHistoryEntryView, closeTimeMillis uint64) (h Header, err error) {
 	var closeTimeSeconds uint64
 	err = xdr.TryVoid(func() {
 		header := entry.MustHeader()
 		hash, previous := entry.MustHash().MustValue(), header.MustPreviousLedgerHash().MustValue()
-		l.Hash, l.PreviousHash = hex.EncodeToString(hash[:]), hex.EncodeToString(previous[:])
-		l.Sequence, l.ProtocolVersion = header.MustLedgerSeq().MustValue(), header.MustLedgerVersion().MustValue()
+		h.Hash, h.PreviousHash = hex.EncodeToString(hash[:]), hex.EncodeToString(previous[:])
+		h.Sequence, h.ProtocolVersion = header.MustLedgerSeq().MustValue(), header.MustLedgerVersion().MustValue()
 		closeTimeSeconds = header.MustScpValue().MustCloseTime().MustValue()
 	})
 	if err != nil {
-		return Ledger{}, err
+		return Header{}, fmt.Errorf("reading the header: %w", err)
 	}
-	if l.Sequence == 0 || l.Sequence > math.MaxInt32 {
-		return Ledger{}, fmt.Errorf("sequence %d is out of range", l.Sequence)
+	if h.Sequence == 0 || h.Sequence > math.MaxInt32 {
+		return Header{}, fmt.Errorf("the header's sequence %d is out of range", h.Sequence)
 	}
 	if closeTimeSeconds > math.MaxInt64/1000 {
-		return Ledger{}, fmt.Errorf("close time %d is out of range", closeTimeSeconds)
+		return Header{}, fmt.Errorf("the header's close time %d is out of range", closeTimeSeconds)
 	}
-	l.ClosedAtMillis = int64(closeTimeSeconds) * 1000
+	h.ClosedAtMillis = int64(closeTimeSeconds) * 1000
 	if closeTimeMillis/1000 == closeTimeSeconds { // more exact, but only if it tells of the same second
-		l.ClosedAtMillis = int64(closeTimeMillis)
+		h.ClosedAtMillis = int64(closeTimeMillis)
 	}
-	return l, nil
+	return h, nil
 }

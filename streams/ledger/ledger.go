@@ -11,6 +11,14 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
+// What a source of ledgers may answer with, besides ledgers. None of them passes
+// by waiting.
+var (
+	ErrForked          = errors.New("the network was reset or forked")
+	ErrBehindRetention = errors.New("the source no longer keeps this ledger")
+	ErrWrongNetwork    = errors.New("the source serves another network")
+)
+
 // Raw is a closed ledger as a source hands it over. Hash is what the source
 // says, 64 lowercase hex characters; XDR is one LedgerCloseMeta.
 type Raw struct {
@@ -19,16 +27,22 @@ type Raw struct {
 	XDR      []byte
 }
 
-// Ledger is what the follower needs of a closed ledger.
-type Ledger struct {
+// Header is what a ledger says about itself. Hashes are 64 lowercase hex
+// characters.
+type Header struct {
 	Sequence        uint32
-	Hash            string // 64 lowercase hex characters
+	Hash            string
 	PreviousHash    string
 	ClosedAtMillis  int64
 	ProtocolVersion uint32
-	Transactions    int              // failed ones too
-	Payments        []domain.Payment // in ledger order
-	Quarantined     []Quarantine
+}
+
+// Ledger is what the follower needs of a closed ledger.
+type Ledger struct {
+	Header
+	Transactions int              // failed ones too
+	Payments     []domain.Payment // in ledger order
+	Quarantined  []Quarantine
 }
 
 // Quarantine names a successful transaction that could not be read: it may hold
@@ -80,13 +94,13 @@ func (e *Extractor) extract(raw []byte) (Ledger, error) {
 	if err != nil {
 		return Ledger{}, err
 	}
-	l, err := readHeader(parts.header, closeTimeMillis)
+	header, err := readHeader(parts.header, closeTimeMillis)
 	if err != nil {
-		return Ledger{}, fmt.Errorf("its header: %w", err)
+		return Ledger{}, err
 	}
-	l.Transactions = len(parts.transactions)
+	l := Ledger{Header: header, Transactions: len(parts.transactions)}
 	for i, tx := range parts.transactions {
-		payments, err := e.paymentsOf(l, i+1, tx)
+		payments, err := e.paymentsOf(header, i+1, tx)
 		if err != nil {
 			l.Quarantined = append(l.Quarantined, Quarantine{TxHash: tx.hexHash(), Order: i + 1, Reason: err.Error()})
 			continue

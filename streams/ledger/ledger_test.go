@@ -167,6 +167,9 @@ func TestRealHeaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := extract(t, publicNetwork, raw)
+		if alone, err := ledger.ReadHeader(raw[:1000]); err != nil || alone != l.Header {
+			t.Errorf("ledger %d: the header alone is %+v (%v), want %+v", sequence, alone, err, l.Header)
+		}
 		if want := whole.LedgerHash().HexString(); l.Hash != want {
 			t.Errorf("ledger %d: hash %s, want %s", sequence, l.Hash, want)
 		}

@@ -29,7 +29,7 @@ type body struct {
 // reading is a transaction while its payments are read.
 type reading struct {
 	extractor *Extractor
-	ledger    Ledger
+	ledger    Header
 	order     int // 1 is the first
 	tx        transaction
 	body      body
@@ -38,7 +38,7 @@ type reading struct {
 
 // paymentsOf reads the payments of one transaction. order counts from 1 in the
 // order of application.
-func (e *Extractor) paymentsOf(l Ledger, order int, tx transaction) ([]domain.Payment, error) {
+func (e *Extractor) paymentsOf(l Header, order int, tx transaction) ([]domain.Payment, error) {
 	ok, err := succeeded(tx.result)
 	if err != nil || !ok {
 		return nil, err
