@@ -127,3 +127,14 @@ func EvolveDelivery(state Delivery, f Fact) Delivery {
 	}
 	return state
 }
+
+// Attempt is one attempt that is to be made: the request, but for its timestamp
+// and signature, which belong to the moment of sending.
+type Attempt struct {
+	EventID    string
+	EndpointID string
+	Number     int
+	URL        string
+	Secrets    []string // newest first
+	Body       []byte
+}

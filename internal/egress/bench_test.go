@@ -1,0 +1,79 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"testing"
+)
+
+const benchParallel = 16
+
+func benchReceiver(b *testing.B, http2 bool) string {
+	answer := []byte("ok")
+	s := receiver(b, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = w.Write(answer)
+	}, http2)
+	return s.URL + "/hooks"
+}
+
+var benchBody = bytes.Repeat([]byte("x"), 900)
+
+func perSecond(b *testing.B, post func() error) {
+	b.ReportAllocs()
+	b.SetParallelism(benchParallel)
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := post(); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "posts/s")
+}
+
+func BenchmarkPost(b *testing.B) {
+	b.Run("http1", func(b *testing.B) { benchPost(b, false) })
+	b.Run("http2", func(b *testing.B) { benchPost(b, true) })
+}
+
+func benchPost(b *testing.B, http2 bool) {
+	url := benchReceiver(b, http2)
+	c := newClient(b, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	perSecond(b, func() error {
+		r, err := c.Post(ctx, Request{URL: url, Body: benchBody, Header: []Field{
+			{"Content-Type", "application/json"},
+			{"Webhook-Id", "evt_0123456789abcdefghjkmnpqrs"},
+			{"Webhook-Timestamp", "1700000000"},
+			{"Webhook-Signature", "v1=0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"},
+		}})
+		if err == nil && !r.Delivered() {
+			b.Errorf("not delivered: %+v", r)
+		}
+		return err
+	})
+}
+
+// BenchmarkFloor is a bare net/http client against the same receiver.
+func BenchmarkFloor(b *testing.B) {
+	url := benchReceiver(b, false)
+	c := &http.Client{Transport: &http.Transport{
+		MaxIdleConnsPerHost: 128, TLSClientConfig: &tls.Config{RootCAs: ca().pool()},
+	}}
+	defer c.CloseIdleConnections()
+	perSecond(b, func() error {
+		resp, err := c.Post(url, "application/json", bytes.NewReader(benchBody))
+		if err != nil {
+			return err
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		return resp.Body.Close()
+	})
+}

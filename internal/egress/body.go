@@ -1,0 +1,35 @@
+package egress
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"sync"
+)
+
+// readChunkBytes is what a body is read in; most answers fit one.
+const readChunkBytes = 4 << 10
+
+var readChunks = sync.Pool{New: func() any { return new([readChunkBytes]byte) }}
+
+// readBody reads at most max bytes of a body and keeps the first stored of
+// them. tooLarge says that there is more than max; the rest is left unread.
+func readBody(body io.Reader, max, stored int) (kept []byte, tooLarge bool, err error) {
+	chunk := readChunks.Get().(*[readChunkBytes]byte)
+	defer readChunks.Put(chunk)
+	for total := 0; ; {
+		n, err := body.Read(chunk[:])
+		total += n
+		if room := stored - len(kept); room > 0 && n > 0 {
+			kept = append(slices.Grow(kept, min(n, room)), chunk[:min(n, room)]...)
+		}
+		switch {
+		case total > max:
+			return kept, true, nil
+		case errors.Is(err, io.EOF):
+			return kept, false, nil
+		case err != nil:
+			return kept, false, err
+		}
+	}
+}

@@ -1,0 +1,256 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+const (
+	maxHeaderBytes  = 32 << 10
+	maxTargets      = 8192
+	maxTLSSessions  = 1024
+	defaultTimeout  = 10 * time.Second
+	defaultMaxBody  = 64 << 10
+	defaultStored   = 1 << 10
+	defaultPerHost  = 128
+	defaultIdle     = 2048
+	defaultIdleTime = 90 * time.Second
+	defaultConnAge  = 10 * time.Minute
+)
+
+// Resolver turns a name into addresses. *net.Resolver is one; an error that
+// says the context ended counts as the budget spent, any other as DNS.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// Config sets up a Client. The zero value of a field takes the value named.
+type Config struct {
+	Policy   Policy
+	RootCAs  *x509.CertPool // the system's roots
+	Resolver Resolver       // net.DefaultResolver
+
+	AttemptTimeout  time.Duration // 10 s, over resolution, connect, handshake, headers and body
+	MaxBodyBytes    int           // 64 KiB: a longer response is BODY_TOO_LARGE
+	StoredBodyBytes int           // 1 KiB of the response kept in a Result
+
+	MaxIdlePerHost int           // 128 idle connections to one host and port
+	MaxIdle        int           // 2048 idle connections in all; the longest idle goes first
+	IdleTimeout    time.Duration // 90 s unused
+	MaxConnAge     time.Duration // 10 min, after which a name is resolved and judged anew
+	DisableHTTP2   bool          // offer HTTP/1.1 alone
+
+	UserAgent string           // "Lumenhook"
+	Now       func() time.Time // time.Now; dates results, measures nothing
+}
+
+// Field is one header field of a request.
+type Field struct{ Name, Value string }
+
+// Request is one attempt: a POST of Body to URL. Fields of the message's
+// framing (Host, Content-Length, Connection and their like) are the client's.
+type Request struct {
+	URL    string
+	Header []Field
+	Body   []byte
+}
+
+// Client makes attempts. It is safe for concurrent use; Close it when done.
+type Client struct {
+	cfg     Config
+	dialer  net.Dialer
+	tls     *tls.Config
+	http2   *http.Transport
+	pool    *pool
+	targets *lru.Cache[string, *target]
+}
+
+// New builds a client. Its errors name the field at fault.
+func New(cfg Config) (*Client, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	targets, err := lru.New[string, *target](maxTargets)
+	if err != nil {
+		return nil, fmt.Errorf("egress: make the cache of targets: %w", err)
+	}
+	c := &Client{cfg: cfg, targets: targets, pool: newPool(cfg)}
+	c.dialer = net.Dialer{ControlContext: c.judgeDial, KeepAlive: 30 * time.Second}
+	c.tls = &tls.Config{
+		RootCAs:            cfg.RootCAs,
+		MinVersion:         tls.VersionTLS12,
+		NextProtos:         []string{"h2", "http/1.1"},
+		ClientSessionCache: tls.NewLRUClientSessionCache(maxTLSSessions),
+		// One record a request: small first records would cost a system call each.
+		DynamicRecordSizingDisabled: true,
+	}
+	if cfg.DisableHTTP2 {
+		c.tls.NextProtos = []string{"http/1.1"}
+	}
+	c.http2 = newHTTP2Transport()
+	return c, nil
+}
+
+func (cfg *Config) complete() error {
+	var faults []error
+	positive := func(name string, value int64) {
+		if value < 0 {
+			faults = append(faults, fmt.Errorf("egress: %s is negative: leave it 0 for the default or set it above 0", name))
+		}
+	}
+	positive("AttemptTimeout", int64(cfg.AttemptTimeout))
+	positive("MaxBodyBytes", int64(cfg.MaxBodyBytes))
+	positive("StoredBodyBytes", int64(cfg.StoredBodyBytes))
+	positive("MaxIdlePerHost", int64(cfg.MaxIdlePerHost))
+	positive("MaxIdle", int64(cfg.MaxIdle))
+	positive("IdleTimeout", int64(cfg.IdleTimeout))
+	positive("MaxConnAge", int64(cfg.MaxConnAge))
+	setDefault(&cfg.AttemptTimeout, defaultTimeout)
+	setDefault(&cfg.MaxBodyBytes, defaultMaxBody)
+	setDefault(&cfg.StoredBodyBytes, defaultStored)
+	setDefault(&cfg.MaxIdlePerHost, defaultPerHost)
+	setDefault(&cfg.MaxIdle, defaultIdle)
+	setDefault(&cfg.IdleTimeout, defaultIdleTime)
+	setDefault(&cfg.MaxConnAge, defaultConnAge)
+	setDefault(&cfg.UserAgent, "Lumenhook")
+	if cfg.Resolver == nil {
+		cfg.Resolver = net.DefaultResolver
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if !validFieldValue(cfg.UserAgent) {
+		faults = append(faults, errors.New("egress: UserAgent holds a control character"))
+	}
+	return errors.Join(faults...)
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Close drops the idle connections; attempts in flight end on their own.
+func (c *Client) Close() { c.pool.close() }
+
+// DropIdle closes the idle connections to a url's host, for when its endpoint
+// was disabled or moved.
+func (c *Client) DropIdle(rawURL string) {
+	if t, err := c.target(rawURL); err == nil {
+		c.pool.drop(t.addr)
+	}
+}
+
+// Post makes one attempt and returns what came of it. The error is not the
+// receiver's: it says that ctx was cancelled before the answer was complete
+// (the request may have been sent; errors.Is(err, context.Canceled)), or that
+// the request's header is malformed. The result then means nothing.
+func (c *Client) Post(ctx context.Context, req Request) (Result, error) {
+	if err := ctx.Err(); err != nil {
+		return Result{}, fmt.Errorf("egress: not sent: %w", err)
+	}
+	if err := checkHeader(req.Header); err != nil {
+		return Result{}, err
+	}
+	begin := time.Now()
+	result := Result{SentAt: c.cfg.Now()}
+	t, err := c.target(req.URL)
+	if err != nil {
+		// Checked at creation; the policy has become narrower since.
+		result.Error, result.Detail = SSRFBlocked, err.Error()
+		return result, nil
+	}
+	rep := c.attempt(ctx, t, req, begin)
+	if rep.err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return Result{}, fmt.Errorf("egress: attempt interrupted: %w", context.Canceled)
+	}
+	result.Duration = time.Since(begin)
+	result.StatusCode, result.Body = rep.status, rep.body
+	result.Error, result.Detail = rep.code(), rep.detail()
+	result.RetryAfter = parseRetryAfter(rep.retryAfter, result.SentAt)
+	return result, nil
+}
+
+// attempt exchanges one request for one reply, on a second connection only if
+// the first, a reused one, took nothing of the request (E2).
+func (c *Client) attempt(ctx context.Context, t *target, req Request, begin time.Time) reply {
+	deadline := begin.Add(c.cfg.AttemptTimeout)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	if link := c.pool.take(t.addr, begin); link != nil {
+		if rep := link.exchange(ctx, deadline, t, req); !rep.neverWritten {
+			return rep
+		}
+	}
+	link, err := c.dial(ctx, t, deadline)
+	if err != nil {
+		return reply{err: err}
+	}
+	return link.exchange(ctx, deadline, t, req)
+}
+
+// link is a connection on which an attempt has been given its place; exchange
+// uses it and hands it back to the pool or closes it.
+type link interface {
+	exchange(ctx context.Context, deadline time.Time, t *target, req Request) reply
+}
+
+// ownFields are the header fields that frame the message.
+var ownFields = map[string]bool{
+	"host": true, "content-length": true, "transfer-encoding": true, "connection": true,
+	"keep-alive": true, "proxy-connection": true, "upgrade": true, "te": true, "trailer": true,
+	"expect": true, "user-agent": true, "accept-encoding": true,
+}
+
+func checkHeader(header []Field) error {
+	for _, f := range header {
+		if !validFieldName(f.Name) || !validFieldValue(f.Value) {
+			return fmt.Errorf("egress: header field %q is malformed", f.Name)
+		}
+		if isOwnField(f.Name) {
+			return fmt.Errorf("egress: header field %q is set by the client itself", f.Name)
+		}
+	}
+	return nil
+}
+
+// isOwnField avoids lower-casing names that cannot be in the table.
+func isOwnField(name string) bool {
+	switch len(name) {
+	case 2, 4, 6, 7, 10, 14, 15, 16, 17:
+		return ownFields[strings.ToLower(name)]
+	}
+	return false
+}
+
+func validFieldName(name string) bool {
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+func validFieldValue(value string) bool {
+	for i := 0; i < len(value); i++ {
+		if value[i] < ' ' && value[i] != '\t' || value[i] == 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,177 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+const (
+	maxAddrsTried = 8
+	// minAddrTime keeps one address's share of the budget long enough for a
+	// lost SYN to be sent again.
+	minAddrTime = 2 * time.Second
+)
+
+// target is a checked URL made ready for use.
+type target struct {
+	url  *url.URL
+	host string // without brackets or trailing dot
+	port string
+	addr string // host and port: the pool's key
+	head string // request line and the fields that are the same each time
+}
+
+// target returns the parsed and checked URL, from the cache when it can.
+func (c *Client) target(raw string) (*target, error) {
+	if t, ok := c.targets.Get(raw); ok {
+		return t, nil
+	}
+	u, err := c.CheckURL(raw)
+	if err != nil {
+		return nil, err
+	}
+	t := &target{url: u, host: u.Hostname(), port: u.Port()}
+	if t.port == "" {
+		t.port = "443"
+	}
+	t.addr = net.JoinHostPort(t.host, t.port)
+	t.head = "POST " + u.RequestURI() + " HTTP/1.1\r\nHost: " + u.Host +
+		"\r\nUser-Agent: " + c.cfg.UserAgent + "\r\nContent-Length: "
+	c.targets.Add(raw, t)
+	return t, nil
+}
+
+// dial opens a new connection: name, address, handshake, protocol.
+func (c *Client) dial(ctx context.Context, t *target, deadline time.Time) (link, error) {
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	addrs, err := c.resolve(ctx, t.host)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := c.connect(ctx, addrs, t.port, deadline)
+	if err != nil {
+		return nil, err
+	}
+	secured, err := c.handshake(ctx, conn, t.host)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	if secured.ConnectionState().NegotiatedProtocol == "h2" {
+		return c.newHTTP2(ctx, secured, t)
+	}
+	return newHTTP1(c, secured, conn)
+}
+
+// resolve returns a host's addresses, all of them permitted, or an error of
+// stage DNS, or errForbidden if any one is not.
+func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	addrs, err := c.lookup(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	for i, addr := range addrs {
+		addrs[i] = addr.Unmap()
+		if !c.cfg.Policy.Allows(addr) {
+			return nil, fmt.Errorf("%s resolves to %s: %w", host, addr, errForbidden)
+		}
+	}
+	return addrs, nil
+}
+
+func (c *Client) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{addr}, nil
+	}
+	// The final dot keeps the machine's search domains out.
+	addrs, err := c.cfg.Resolver.LookupNetIP(ctx, "ip", host+".")
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("resolve %s: %w", host, ctx.Err())
+		}
+		return nil, inStage(DNS, fmt.Errorf("resolve %s: %w", host, err))
+	}
+	if len(addrs) == 0 {
+		return nil, inStage(DNS, fmt.Errorf("resolve %s: no addresses", host))
+	}
+	return addrs, nil
+}
+
+// connect tries the addresses in the resolver's order, each with a fair share
+// of what is left of the budget.
+func (c *Client) connect(ctx context.Context, addrs []netip.Addr, port string, deadline time.Time) (*net.TCPConn, error) {
+	addrs = addrs[:min(len(addrs), maxAddrsTried)]
+	var firstErr error
+	for i, addr := range addrs {
+		share := time.Until(deadline) / time.Duration(len(addrs)-i)
+		dialer := c.dialer
+		dialer.Deadline = time.Now().Add(max(share, minAddrTime)) // ctx still caps it
+		conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(addr.String(), port))
+		if err == nil {
+			return conn.(*net.TCPConn), nil
+		}
+		if ctx.Err() != nil || errors.Is(err, errForbidden) {
+			return nil, err
+		}
+		if firstErr == nil {
+			firstErr = err
+		}
+	}
+	// %v: a share of the budget that ran out is not the budget.
+	return nil, inStage(ConnRefused, fmt.Errorf("connect: %v", firstErr))
+}
+
+// judgeDial is the guard of E1: it sees the address that connect(2) will get.
+func (c *Client) judgeDial(_ context.Context, _, address string, _ syscall.RawConn) error {
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("dial %s: %w", address, errForbidden)
+	}
+	if !c.cfg.Policy.Allows(ap.Addr()) {
+		return fmt.Errorf("dial %s: %w", address, errForbidden)
+	}
+	if !c.cfg.Policy.permitsPort(ap.Port()) {
+		return fmt.Errorf("dial %s: port %s is not permitted: %w", address, strconv.Itoa(int(ap.Port())), errForbidden)
+	}
+	return nil
+}
+
+// handshake secures a connection. What the peer did wrong in TLS is of stage
+// TLS; a connection that broke meanwhile is not.
+func (c *Client) handshake(ctx context.Context, conn net.Conn, host string) (*tls.Conn, error) {
+	cfg := c.tls.Clone()
+	cfg.ServerName = host
+	secured := tls.Client(conn, cfg)
+	err := secured.HandshakeContext(ctx)
+	switch {
+	case err == nil:
+		return secured, nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("TLS handshake: %w", ctx.Err())
+	case isConnectionLost(err):
+		return nil, inStage(ConnRefused, fmt.Errorf("TLS handshake: %w", err))
+	default:
+		return nil, inStage(TLS, fmt.Errorf("TLS handshake: %w", err))
+	}
+}
+
+// isConnectionLost tells a connection that broke from a peer that broke the
+// protocol: the former shows as an end of file or a failed read or write. (An
+// alert is a net.OpError too, of operation "remote error".)
+func isConnectionLost(err error) bool {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Op == "read" || op.Op == "write"
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+}

@@ -1,0 +1,206 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// nameServer runs a DNS server on loopback; answer gives the records of a
+// question, or false for NXDOMAIN.
+func nameServer(t *testing.T, answer func(name string, qtype uint16) ([]string, bool)) *net.Resolver {
+	t.Helper()
+	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan struct{})
+	s := &dns.Server{PacketConn: pc, NotifyStartedFunc: func() { close(started) }}
+	s.Handler = dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+		m := new(dns.Msg)
+		m.SetReply(q)
+		records, ok := answer(q.Question[0].Name, q.Question[0].Qtype)
+		if !ok {
+			m.Rcode = dns.RcodeNameError
+		}
+		for _, text := range records {
+			rr, err := dns.NewRR(text)
+			if err != nil {
+				panic(err)
+			}
+			m.Answer = append(m.Answer, rr)
+		}
+		_ = w.WriteMsg(m)
+	})
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.ActivateAndServe() }()
+	<-started
+	t.Cleanup(func() { _ = s.Shutdown(); <-done })
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "udp", pc.LocalAddr().String())
+	}}
+}
+
+// zone answers from a table of name to address records.
+func zone(records map[string][]string) func(string, uint16) ([]string, bool) {
+	return func(name string, qtype uint16) ([]string, bool) {
+		list, ok := records[name]
+		var out []string
+		for _, rr := range list {
+			kind := dns.StringToType[strings.Fields(rr)[0]]
+			if kind == qtype || kind == dns.TypeCNAME {
+				out = append(out, name+" 1 IN "+rr)
+			}
+			if kind == dns.TypeCNAME {
+				for _, to := range records[strings.Fields(rr)[1]] {
+					if dns.StringToType[strings.Fields(to)[0]] == qtype {
+						out = append(out, strings.Fields(rr)[1]+" 1 IN "+to)
+					}
+				}
+			}
+		}
+		return out, ok
+	}
+}
+
+func TestDNSAnswersAreJudged(t *testing.T) {
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
+	port := s.Listener.Addr().(*net.TCPAddr).Port
+	resolver := nameServer(t, zone(map[string][]string{
+		"good.test.":         {"A 127.0.0.1"},
+		"private.test.":      {"A 10.0.0.1"},
+		"metadata.test.":     {"A 169.254.169.254"},
+		"mixed.test.":        {"A 127.0.0.1", "A 192.168.1.1"},
+		"mixed6.test.":       {"A 127.0.0.1", "AAAA fd00::1"},
+		"mapped.test.":       {"AAAA ::ffff:10.0.0.1"},
+		"only6.test.":        {"AAAA fe80::1"},
+		"alias.test.":        {"CNAME private.test."},
+		"goodalias.test.":    {"CNAME good.test."},
+		"empty.test.":        {},
+		"unreachable6.test.": {"A 127.0.0.1", "AAAA ::1"},
+	}))
+	c := newClient(t, func(cfg *Config) { cfg.Resolver = resolver })
+	for host, k := range map[string]struct {
+		status int
+		code   Code
+		fault  FaultCode
+	}{
+		"good.test": {200, "", ""}, "GOOD.test.": {200, "", ""}, "goodalias.test": {200, "", ""}, "unreachable6.test": {200, "", ""},
+		"private.test": {0, SSRFBlocked, FaultForbidden}, "metadata.test": {0, SSRFBlocked, FaultForbidden},
+		"mixed.test": {0, SSRFBlocked, FaultForbidden}, "mixed6.test": {0, SSRFBlocked, FaultForbidden},
+		"mapped.test": {0, SSRFBlocked, FaultForbidden}, "only6.test": {0, SSRFBlocked, FaultForbidden}, "alias.test": {0, SSRFBlocked, FaultForbidden},
+		"empty.test": {0, DNS, FaultDoesNotResolve}, "missing.test": {0, DNS, FaultDoesNotResolve},
+	} {
+		r := post(t, c, "https://"+net.JoinHostPort(host, itoa(port)))
+		wantResult(t, r, k.status, k.code)
+		err := c.CheckHost(context.Background(), host)
+		var f *Fault
+		if (k.fault == "") != (err == nil) || err != nil && (!errors.As(err, &f) || f.Code != k.fault) {
+			t.Errorf("CheckHost(%s) = %v, want %q", host, err, k.fault)
+		}
+	}
+	var f *Fault
+	if err := c.CheckHost(context.Background(), "10.0.0.1"); !errors.As(err, &f) || f.Code != FaultForbidden {
+		t.Errorf("CheckHost of a private literal: %v", err)
+	}
+}
+
+// TestDNSRebinding: a name that was good and turns private is blocked at the
+// next dial; the good connection that is pooled is used only to its age.
+func TestDNSRebinding(t *testing.T) {
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
+	var private atomic.Bool
+	resolver := nameServer(t, func(name string, qtype uint16) ([]string, bool) {
+		if qtype != dns.TypeA {
+			return nil, true
+		}
+		if private.Load() {
+			return []string{name + " 0 IN A 10.0.0.1"}, true
+		}
+		return []string{name + " 0 IN A 127.0.0.1"}, true
+	})
+	c := newClient(t, func(cfg *Config) { cfg.Resolver = resolver })
+	url := "https://rebind.test:" + itoa(s.Listener.Addr().(*net.TCPAddr).Port)
+	if err := c.CheckHost(context.Background(), "rebind.test"); err != nil {
+		t.Fatal(err)
+	}
+	wantResult(t, post(t, c, url), 200, "")
+	private.Store(true)
+	wantResult(t, post(t, c, url), 200, "") // the pooled connection to 127.0.0.1
+	c.DropIdle(url)
+	wantResult(t, post(t, c, url), 0, SSRFBlocked)
+}
+
+// TestDialGuard: even when resolution said yes, the dial itself refuses.
+func TestDialGuard(t *testing.T) {
+	accepted := make(chan struct{}, 1)
+	addr := rawReceiver(t, func(net.Conn) { accepted <- struct{}{} })
+	c := newClient(t, func(cfg *Config) { cfg.Policy.Allow = nil })
+	port := addr[strings.LastIndexByte(addr, ':')+1:]
+	for _, a := range addrs("127.0.0.1", "::ffff:127.0.0.1") {
+		_, err := c.connect(context.Background(), []netip.Addr{a}, port, time.Now().Add(time.Second))
+		if classify(err) != SSRFBlocked {
+			t.Errorf("connect to %s: %v", a, err)
+		}
+	}
+	narrow := newClient(t, func(cfg *Config) { cfg.Policy.Ports = DefaultPorts() })
+	if _, err := narrow.connect(context.Background(), addrs("127.0.0.1"), port, time.Now().Add(time.Second)); classify(err) != SSRFBlocked {
+		t.Errorf("connect to a port that is not permitted: %v", err)
+	}
+	if err := c.judgeDial(context.Background(), "tcp", "not an address", syscall.RawConn(nil)); classify(err) != SSRFBlocked {
+		t.Errorf("judgeDial of nonsense: %v", err)
+	}
+	select {
+	case <-accepted:
+		t.Error("a forbidden connection was made")
+	default:
+	}
+	wantResult(t, post(t, c, "https://"+addr), 0, SSRFBlocked)
+	wantResult(t, post(t, narrow, "https://"+addr), 0, SSRFBlocked)
+}
+
+func TestDNSSlowIsTimeout(t *testing.T) {
+	release := make(chan struct{})
+	resolver := nameServer(t, func(string, uint16) ([]string, bool) { <-release; return nil, true })
+	c := newClient(t, func(cfg *Config) { cfg.Resolver, cfg.AttemptTimeout = resolver, 150*time.Millisecond })
+	r := post(t, c, "https://slow.test")
+	close(release)
+	wantResult(t, r, 0, Timeout)
+	if r.Duration > 2*time.Second {
+		t.Errorf("took %s", r.Duration)
+	}
+}
+
+func TestDNSServerDown(t *testing.T) {
+	resolver := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("no name server")
+	}}
+	c := newClient(t, func(cfg *Config) { cfg.Resolver = resolver })
+	wantResult(t, post(t, c, "https://any.test"), 0, DNS)
+}
+
+// TestConnectTriesTheNextAddress: a dead first address does not fail the attempt.
+func TestConnectTriesTheNextAddress(t *testing.T) {
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
+	port := s.Listener.Addr().(*net.TCPAddr).Port
+	resolver := fixed(addrs("127.0.0.99", "127.0.0.1"))
+	c := newClient(t, func(cfg *Config) { cfg.Resolver = resolver })
+	wantResult(t, post(t, c, "https://two.test:"+itoa(port)), 200, "")
+}
+
+// fixed is a resolver with one answer.
+type fixed []netip.Addr
+
+func (f fixed) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return append([]netip.Addr(nil), f...), nil
+}

@@ -1,0 +1,41 @@
+// Package egress is the only way Lumenhook speaks to addresses that strangers
+// chose: one guarded HTTPS client for webhook attempts, and the same judgement
+// of URLs and hosts for the API.
+//
+// It hides name resolution, the address policy, connection pools, TLS, HTTP/1.1
+// and HTTP/2, and turns whatever a receiver does into one Result with a code of
+// the specification ("Delivery attempt errors").
+//
+// Invariants:
+//
+//   - E1 No connection is opened to an address the Policy forbids. The verdict
+//     falls on the concrete address in the dialer's control hook, after the
+//     socket exists and before connect(2), on every dial; a forbidden address
+//     among a name's answers blocks the attempt even when others are allowed.
+//   - E2 One attempt puts at most one request on the wire. A reused connection
+//     is probed before it is written to; a second connection is tried only when
+//     the first took none of the request (not one TLS record of it).
+//   - E3 One budget (Config.AttemptTimeout) covers name resolution, connect,
+//     handshake, headers and body.
+//   - E4 Redirects are never followed, bodies never decompressed, proxies never
+//     taken from the environment.
+//   - E5 What a receiver can make us hold is bounded: 32 KiB of headers
+//     (interim responses included), Config.MaxBodyBytes read, StoredBodyBytes
+//     kept, Config.MaxIdlePerHost and MaxIdle idle connections, each living at
+//     most Config.MaxConnAge.
+//
+// Why not net/http's Transport: it costs two goroutines and eight switches
+// between goroutines a request, which is half the throughput, and its repeat of
+// requests on dead connections can only be turned off together with the safe
+// repeat of those that were never written. HTTP/1.1 is therefore spoken here
+// (responses are parsed by http.ReadResponse); HTTP/2 is net/http's own, one
+// http.ClientConn at a time, which never repeats a request.
+//
+// Concurrency is bounded by the caller: an HTTP/1.1 attempt uses one connection
+// for itself, so open connections are at most the Posts in flight plus MaxIdle.
+//
+// Files: client.go configuration and one attempt's course; result.go results
+// and the classing of errors; policy.go, ports.go and url.go what may be
+// reached; dial.go resolution, connect and handshake; pool.go idle connections;
+// http1.go and http2.go the exchanges; body.go bounded reading.
+package egress

@@ -1,0 +1,144 @@
+package egress
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// Policy says which addresses and ports may be reached. The built-in list of
+// forbidden ranges always holds; Deny adds to it and wins over everything;
+// Allow makes exceptions from the built-in list.
+type Policy struct {
+	// Allow holds the exact ranges the operator permits although they are
+	// forbidden otherwise. Loopback and link-local addresses are permitted
+	// only by a range that lies within loopback or link-local itself, so that
+	// a generous 0.0.0.0/0 does not open the machine's own services.
+	Allow []netip.Prefix
+	// Deny holds further forbidden ranges.
+	Deny []netip.Prefix
+	// Ports is the set of ports a URL may name; DefaultPorts when empty.
+	Ports PortSet
+}
+
+// forbidden4 are the IPv4 ranges that are not public (IANA's special-purpose
+// registry), with Azure's host address 168.63.129.16, which looks public.
+var forbidden4 = mustPrefixes(
+	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
+	"172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
+	"192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+	"224.0.0.0/4", "240.0.0.0/4", "168.63.129.16/32",
+)
+
+// public6 is the one IPv6 range that is routed on the internet; forbidden6 are
+// the ranges in it that are not public or that carry IPv4 addresses inside.
+var (
+	public6    = netip.MustParsePrefix("2000::/3")
+	forbidden6 = mustPrefixes("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
+)
+
+// local are the ranges that only a range within them can permit.
+var local = mustPrefixes("127.0.0.0/8", "169.254.0.0/16", "::1/128", "fe80::/10")
+
+// LoopbackPrefixes are the ranges to allow so that receivers on this machine
+// can be reached.
+func LoopbackPrefixes() []netip.Prefix {
+	return mustPrefixes("127.0.0.0/8", "::1/128")
+}
+
+// ParsePrefixes reads CIDRs as an operator writes them; a bare address stands
+// for itself alone. An error names the part that is at fault and the fix.
+func ParsePrefixes(cidrs []string) ([]netip.Prefix, error) {
+	prefixes := make([]netip.Prefix, 0, len(cidrs))
+	for _, cidr := range cidrs {
+		p, err := parsePrefix(strings.TrimSpace(cidr))
+		if err != nil {
+			return nil, err
+		}
+		prefixes = append(prefixes, p)
+	}
+	return prefixes, nil
+}
+
+func parsePrefix(cidr string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(cidr); err == nil && a.Zone() == "" {
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(cidr)
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("%q is not an address range: write one such as 10.1.0.0/16 or fd00:1::/64", cidr)
+	}
+	if p.Addr().Is4In6() {
+		return netip.Prefix{}, fmt.Errorf("%q is an IPv4 range in IPv6 form: write it as IPv4", cidr)
+	}
+	if p != p.Masked() {
+		return netip.Prefix{}, fmt.Errorf("%q has bits set beyond its length: write %s", cidr, p.Masked())
+	}
+	return p, nil
+}
+
+// Allows is the verdict on one concrete address.
+func (p *Policy) Allows(addr netip.Addr) bool {
+	if !addr.IsValid() || addr.Zone() != "" {
+		return false
+	}
+	addr = addr.Unmap()
+	if containsAddr(p.Deny, addr) {
+		return false
+	}
+	return !forbidden(addr) || p.excepted(addr)
+}
+
+func forbidden(addr netip.Addr) bool {
+	if addr.Is4() {
+		return containsAddr(forbidden4, addr)
+	}
+	return !public6.Contains(addr) || containsAddr(forbidden6, addr)
+}
+
+// excepted tells whether Allow covers a forbidden address.
+func (p *Policy) excepted(addr netip.Addr) bool {
+	for _, allow := range p.Allow {
+		if allow.Contains(addr) && localOnlyByLocal(allow, addr) {
+			return true
+		}
+	}
+	return false
+}
+
+func localOnlyByLocal(allow netip.Prefix, addr netip.Addr) bool {
+	for _, l := range local {
+		if l.Contains(addr) {
+			return allow.Bits() >= l.Bits()
+		}
+	}
+	return true
+}
+
+func containsAddr(prefixes []netip.Prefix, addr netip.Addr) bool {
+	for _, p := range prefixes {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// permitsPort applies the default ports when none were set.
+func (p *Policy) permitsPort(port uint16) bool { return p.ports().Contains(port) }
+
+func (p *Policy) ports() PortSet {
+	if p.Ports.Empty() {
+		return DefaultPorts()
+	}
+	return p.Ports
+}
+
+func mustPrefixes(cidrs ...string) []netip.Prefix {
+	prefixes := make([]netip.Prefix, len(cidrs))
+	for i, cidr := range cidrs {
+		prefixes[i] = netip.MustParsePrefix(cidr)
+	}
+	return prefixes
+}

@@ -1,0 +1,270 @@
+package egress
+
+import (
+	"sync"
+	"time"
+)
+
+// maxHTTP2PerHost bounds the shared HTTP/2 connections to one host; an attempt
+// that finds them full opens one of its own and closes it afterwards.
+const maxHTTP2PerHost = 4
+
+// pool holds the connections that may be used again, by host and port. HTTP/1.1
+// connections are in it only while they are idle; HTTP/2 connections are shared
+// and stay in it while they are used.
+//
+// Two orders are kept: each host's stack (last in, first out: the connections
+// that a quieter time does not need age out) and one list of all by idle time,
+// whose far end is the next to go. The oldest of all is the oldest of its host,
+// hence always at the bottom of that stack.
+type pool struct {
+	cfg Config
+
+	mu     sync.Mutex
+	hosts  map[string]*hostPool
+	newest *http1Conn
+	oldest *http1Conn
+	idle   int // HTTP/1.1 connections in the list
+	shared int // HTTP/2 connections
+	sweep  *time.Timer
+	closed bool
+}
+
+type hostPool struct {
+	idle   []*http1Conn
+	shared []*http2Conn
+}
+
+func newPool(cfg Config) *pool {
+	return &pool{cfg: cfg, hosts: make(map[string]*hostPool)}
+}
+
+// take returns a connection to addr that looks alive, with a place on it, or nil.
+func (p *pool) take(addr string, now time.Time) link {
+	for {
+		h1, h2 := p.pop(addr, now)
+		switch {
+		case h2 != nil:
+			return h2
+		case h1 == nil:
+			return nil
+		case now.Sub(h1.made) < p.cfg.MaxConnAge && h1.usable():
+			h1.reused = true
+			return h1
+		}
+		h1.close()
+	}
+}
+
+func (p *pool) pop(addr string, now time.Time) (*http1Conn, *http2Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	host := p.hosts[addr]
+	if host == nil {
+		return nil, nil
+	}
+	for _, h2 := range host.shared {
+		if now.Sub(h2.made) < p.cfg.MaxConnAge && h2.conn.Reserve() == nil {
+			return nil, h2
+		}
+	}
+	if len(host.idle) == 0 {
+		return nil, nil
+	}
+	h1 := host.idle[len(host.idle)-1]
+	p.remove(host, len(host.idle)-1)
+	return h1, nil
+}
+
+// put takes an idle connection in, making room by closing the longest idle one.
+func (p *pool) put(h *http1Conn) {
+	var surplus *http1Conn
+	p.mu.Lock()
+	host := p.host(h.addr)
+	switch {
+	case p.closed || len(host.idle) >= p.cfg.MaxIdlePerHost:
+		surplus = h
+	default:
+		if p.idle >= p.cfg.MaxIdle {
+			surplus = p.oldest
+			p.removeOldest()
+		}
+		h.idleSince = time.Now()
+		host.idle = append(host.idle, h)
+		p.link(h)
+	}
+	p.mu.Unlock()
+	if surplus != nil {
+		surplus.close()
+	}
+}
+
+// share makes an HTTP/2 connection known to later attempts, if there is room.
+func (p *pool) share(h *http2Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	host := p.host(h.addr)
+	ok := !p.closed && len(host.shared) < maxHTTP2PerHost && p.shared < p.cfg.MaxIdle
+	if ok {
+		host.shared = append(host.shared, h)
+		p.shared++
+	}
+	return ok
+}
+
+// drop closes what is idle to addr; a shared connection in use goes once unused.
+func (p *pool) drop(addr string) {
+	p.mu.Lock()
+	host := p.hosts[addr]
+	var idle []*http1Conn
+	var shared []*http2Conn
+	if host != nil {
+		idle, shared = append(idle, host.idle...), host.shared
+		for len(host.idle) > 0 {
+			p.remove(host, len(host.idle)-1)
+		}
+		host.shared = nil
+		p.shared -= len(shared)
+	}
+	p.mu.Unlock()
+	for _, h := range idle {
+		h.close()
+	}
+	for _, h := range shared {
+		h.retire()
+	}
+}
+
+func (p *pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	if p.sweep != nil {
+		p.sweep.Stop()
+	}
+	addrs := make([]string, 0, len(p.hosts))
+	for addr := range p.hosts {
+		addrs = append(addrs, addr)
+	}
+	p.mu.Unlock()
+	for _, addr := range addrs {
+		p.drop(addr)
+	}
+}
+
+// armSweep keeps one timer running while the pool holds any host.
+func (p *pool) armSweep() {
+	if p.sweep == nil && !p.closed {
+		p.sweep = time.AfterFunc(p.cfg.IdleTimeout/2, p.expire)
+	}
+}
+
+// expire closes what was idle for too long or has become too old, and forgets
+// the hosts that have nothing left: the map is bounded by the hosts that half
+// an IdleTimeout meets.
+func (p *pool) expire() {
+	now := time.Now()
+	var dead []*http1Conn
+	p.mu.Lock()
+	for p.oldest != nil && now.Sub(p.oldest.idleSince) >= p.cfg.IdleTimeout {
+		dead = append(dead, p.oldest)
+		p.removeOldest()
+	}
+	retired := p.expireShared(now)
+	p.sweep = nil
+	if len(p.hosts) > 0 {
+		p.armSweep()
+	}
+	p.mu.Unlock()
+	for _, h := range dead {
+		h.close()
+	}
+	for _, h := range retired {
+		h.retire()
+	}
+}
+
+func (p *pool) expireShared(now time.Time) (retired []*http2Conn) {
+	for addr, host := range p.hosts {
+		kept := host.shared[:0]
+		for _, h := range host.shared {
+			if h.expired(now, p.cfg) {
+				retired = append(retired, h)
+				p.shared--
+			} else {
+				kept = append(kept, h)
+			}
+		}
+		clear(host.shared[len(kept):])
+		host.shared = kept
+		if len(host.idle) == 0 && len(host.shared) == 0 {
+			delete(p.hosts, addr)
+		}
+	}
+	return retired
+}
+
+// unshare forgets a connection that broke.
+func (p *pool) unshare(h *http2Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	host := p.hosts[h.addr]
+	if host == nil {
+		return
+	}
+	for i, other := range host.shared {
+		if other == h {
+			host.shared = append(host.shared[:i:i], host.shared[i+1:]...)
+			p.shared--
+			break
+		}
+	}
+}
+
+func (p *pool) host(addr string) *hostPool {
+	host := p.hosts[addr]
+	if host == nil {
+		host = &hostPool{}
+		p.hosts[addr] = host
+		p.armSweep()
+	}
+	return host
+}
+
+func (p *pool) link(h *http1Conn) {
+	h.prev, h.next = nil, p.newest
+	if p.newest != nil {
+		p.newest.prev = h
+	} else {
+		p.oldest = h
+	}
+	p.newest = h
+	p.idle++
+}
+
+func (p *pool) unlink(h *http1Conn) {
+	if h.prev != nil {
+		h.prev.next = h.next
+	} else {
+		p.newest = h.next
+	}
+	if h.next != nil {
+		h.next.prev = h.prev
+	} else {
+		p.oldest = h.prev
+	}
+	h.prev, h.next = nil, nil
+	p.idle--
+}
+
+// remove takes the connection at i out of a host's stack and out of the list.
+func (p *pool) remove(host *hostPool, i int) {
+	h := host.idle[i]
+	copy(host.idle[i:], host.idle[i+1:])
+	host.idle[len(host.idle)-1] = nil
+	host.idle = host.idle[:len(host.idle)-1]
+	p.unlink(h)
+}
+
+func (p *pool) removeOldest() {
+	p.remove(p.hosts[p.oldest.addr], 0)
+}

@@ -1,0 +1,45 @@
+//go:build unix
+
+package egress
+
+import (
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// prober looks at a socket without reading from it. Its parts are made once a
+// connection, so that a look allocates nothing.
+type prober struct {
+	raw  syscall.RawConn
+	look *look
+}
+
+type look struct {
+	buf  [1]byte
+	err  error
+	peek func(fd uintptr) bool
+}
+
+func newProber(conn *net.TCPConn) (prober, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return prober{}, err
+	}
+	l := &look{}
+	l.peek = func(fd uintptr) bool {
+		_, _, l.err = unix.Recvfrom(int(fd), l.buf[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		return true
+	}
+	return prober{raw: raw, look: l}, nil
+}
+
+// quiet tells that the connection is open and has nothing to read: neither the
+// end of the stream, nor a reset, nor bytes (a closing alert, most likely).
+func (p prober) quiet() bool {
+	if err := p.raw.Read(p.look.peek); err != nil {
+		return false
+	}
+	return p.look.err == unix.EAGAIN || p.look.err == unix.EINTR
+}

@@ -1,0 +1,368 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	frames "golang.org/x/net/http2"
+	"golang.org/x/sys/unix"
+)
+
+const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+// countingReceiver answers requests on each connection until end says that a
+// connection is over: before the answer to request n of that connection
+// (counted from 1), or after it.
+type countingReceiver struct {
+	requests, conns atomic.Int32
+	before, after   func(n int) bool
+	ended           chan struct{} // a value per connection closed
+}
+
+func (r *countingReceiver) serve(c *tls.Conn) {
+	r.conns.Add(1)
+	defer func() { _ = c.Close(); r.ended <- struct{}{} }()
+	for n := 1; ; n++ {
+		if _, err := readRequest(c); err != nil {
+			return
+		}
+		r.requests.Add(1)
+		if r.before != nil && r.before(n) {
+			return
+		}
+		if _, err := io.WriteString(c, okAnswer); err != nil {
+			return
+		}
+		if r.after != nil && r.after(n) {
+			return
+		}
+	}
+}
+
+func (r *countingReceiver) start(t *testing.T) string {
+	r.ended = make(chan struct{}, 1000)
+	return "https://" + rawTLS(t, nil, r.serve)
+}
+
+func TestReuseKeepsOneConnection(t *testing.T) {
+	r := &countingReceiver{}
+	url, c := r.start(t), newClient(t, nil)
+	for range 20 {
+		wantResult(t, post(t, c, url), 200, "")
+	}
+	if r.requests.Load() != 20 || r.conns.Load() != 1 {
+		t.Errorf("%d requests on %d connections, want 20 on 1", r.requests.Load(), r.conns.Load())
+	}
+}
+
+// TestReuseOfClosedConnections: a receiver that closes each connection after
+// its answer, without saying so, costs no attempt, and sees each once.
+func TestReuseOfClosedConnections(t *testing.T) {
+	r := &countingReceiver{after: func(int) bool { return true }}
+	url, c := r.start(t), newClient(t, nil)
+	for i := 1; i <= 20; i++ {
+		wantResult(t, post(t, c, url), 200, "")
+		<-r.ended // the close has reached the socket: loopback delivers at once
+		if int(r.requests.Load()) != i {
+			t.Fatalf("%d requests for %d attempts", r.requests.Load(), i)
+		}
+	}
+}
+
+// TestReuseNeverRepeats: a receiver that takes a request on a reused connection
+// and closes without an answer sees that request once; the attempt failed.
+func TestReuseNeverRepeats(t *testing.T) {
+	r := &countingReceiver{before: func(n int) bool { return n == 2 }}
+	url, c := r.start(t), newClient(t, nil)
+	wantResult(t, post(t, c, url), 200, "")
+	wantResult(t, post(t, c, url), 0, ConnRefused)
+	if r.requests.Load() != 2 {
+		t.Errorf("%d requests for 2 attempts", r.requests.Load())
+	}
+	wantResult(t, post(t, c, url), 200, "")
+}
+
+// TestReuseUnderRandomCloses closes connections at the worst times while many
+// attempts run: the receiver never sees more requests than attempts.
+func TestReuseUnderRandomCloses(t *testing.T) {
+	const workers, each = 8, 60
+	var attempts, failed atomic.Int32
+	r := &countingReceiver{after: func(n int) bool { return n%3 == 0 }}
+	url, c := r.start(t), newClient(t, nil)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for range each {
+				attempts.Add(1)
+				if !post(t, c, url).Delivered() {
+					failed.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if r.requests.Load() > attempts.Load() || r.requests.Load() < attempts.Load()-failed.Load() {
+		t.Errorf("%d requests for %d attempts, %d failed", r.requests.Load(), attempts.Load(), failed.Load())
+	}
+	t.Logf("%d attempts, %d failed in the race with the close", attempts.Load(), failed.Load())
+}
+
+// TestUnwrittenRequestGoesToAnotherConnection: a pooled connection that takes
+// not one byte, though the probe found it open, costs no attempt.
+func TestUnwrittenRequestGoesToAnotherConnection(t *testing.T) {
+	r := &countingReceiver{}
+	url, c := r.start(t), newClient(t, nil)
+	wantResult(t, post(t, c, url), 200, "")
+	idle := c.pool.newest
+	if err := idle.conn.NetConn().(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	<-r.ended // the receiver has seen it and closed
+	looked := false
+	idle.probe.look.peek = func(uintptr) bool {
+		looked = true
+		idle.probe.look.err = unix.EAGAIN
+		return true
+	}
+	wantResult(t, post(t, c, url), 200, "")
+	if !looked || r.requests.Load() != 2 || r.conns.Load() != 2 {
+		t.Errorf("%d requests on %d connections for 2 attempts, probed %v", r.requests.Load(), r.conns.Load(), looked)
+	}
+}
+
+// TestHTTP2NeverRepeats: neither a reset, nor a refusal, nor a GOAWAY in
+// mid-flight makes a second request.
+func TestHTTP2NeverRepeats(t *testing.T) {
+	var requests atomic.Int32
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if requests.Add(1)%2 == 0 {
+			panic(http.ErrAbortHandler)
+		}
+	}, true)
+	c := newClient(t, nil)
+	for i := int32(1); i <= 20; i++ {
+		r := post(t, c, s.URL)
+		if want := i%2 == 1; r.Delivered() != want || requests.Load() != i {
+			t.Fatalf("attempt %d: %d requests, result %+v", i, requests.Load(), r)
+		}
+	}
+}
+
+func TestHTTP2SharesAndRecovers(t *testing.T) {
+	var conns sync.Map
+	count := func() (n int) { conns.Range(func(any, any) bool { n++; return true }); return n }
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) { conns.Store(r.RemoteAddr, true) }, true)
+	c := newClient(t, nil)
+	for range 10 {
+		wantResult(t, post(t, c, s.URL), 200, "")
+	}
+	if count() != 1 {
+		t.Errorf("%d connections for 10 attempts in a row", count())
+	}
+	s.CloseClientConnections()
+	eventually(t, "the broken connection is noticed", func() bool { return post(t, c, s.URL).Delivered() })
+	if count() != 2 {
+		t.Errorf("%d connections after one was closed", count())
+	}
+}
+
+// http2Frames is a receiver that speaks HTTP/2 by frames: react answers the
+// n-th request of all connections, and returns false to close the connection.
+func http2Frames(t *testing.T, requests *atomic.Int32, react func(f *frames.Framer, n int32, stream uint32) bool) string {
+	cfg := &tls.Config{Certificates: []tls.Certificate{ca().issue(nil)}, NextProtos: []string{"h2"}}
+	return "https://" + rawTLS(t, cfg, func(c *tls.Conn) {
+		if _, err := io.ReadFull(c, make([]byte, len(frames.ClientPreface))); err != nil {
+			return
+		}
+		f := frames.NewFramer(c, c)
+		_ = f.WriteSettings()
+		for {
+			frame, err := f.ReadFrame()
+			if err != nil {
+				return
+			}
+			switch frame := frame.(type) {
+			case *frames.SettingsFrame:
+				if !frame.IsAck() {
+					_ = f.WriteSettingsAck()
+				}
+			case *frames.HeadersFrame:
+				if !react(f, requests.Add(1), frame.StreamID) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// status200 is the HPACK block of ":status: 200".
+var status200 = []byte{0x88}
+
+func answer200(f *frames.Framer, stream uint32) {
+	_ = f.WriteHeaders(frames.HeadersFrameParam{StreamID: stream, BlockFragment: status200, EndHeaders: true, EndStream: true})
+}
+
+// TestHTTP2FaultsMakeNoSecondRequest: what net/http's Transport would repeat,
+// had it the chance, reaches the receiver once.
+func TestHTTP2FaultsMakeNoSecondRequest(t *testing.T) {
+	for name, react := range map[string]func(f *frames.Framer, stream uint32) bool{
+		"refused stream": func(f *frames.Framer, s uint32) bool { return f.WriteRSTStream(s, frames.ErrCodeRefusedStream) == nil },
+		"reset":          func(f *frames.Framer, s uint32) bool { return f.WriteRSTStream(s, frames.ErrCodeCancel) == nil },
+		"protocol error": func(f *frames.Framer, s uint32) bool { return f.WriteRSTStream(s, frames.ErrCodeProtocol) == nil },
+		"going away":     func(f *frames.Framer, s uint32) bool { return f.WriteGoAway(0, frames.ErrCodeNo, nil) == nil },
+		"enhance calm": func(f *frames.Framer, s uint32) bool {
+			return f.WriteGoAway(s, frames.ErrCodeEnhanceYourCalm, nil) == nil && false
+		},
+		"hangs up": func(f *frames.Framer, s uint32) bool { return false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var requests atomic.Int32
+			url := http2Frames(t, &requests, func(f *frames.Framer, n int32, stream uint32) bool {
+				if n%2 == 1 {
+					answer200(f, stream)
+					return true
+				}
+				return react(f, stream)
+			})
+			c := newClient(t, nil)
+			for i := int32(1); i <= 6; i++ {
+				r := post(t, c, url)
+				if i%2 == 1 {
+					wantResult(t, r, 200, "")
+				} else {
+					wantResult(t, r, 0, ConnRefused)
+				}
+				if requests.Load() != i {
+					t.Fatalf("%d requests for %d attempts", requests.Load(), i)
+				}
+			}
+		})
+	}
+}
+
+// TestHTTP2LeavesGracefully: a receiver that says goodbye after each answer
+// costs no attempt.
+func TestHTTP2LeavesGracefully(t *testing.T) {
+	var requests atomic.Int32
+	url := http2Frames(t, &requests, func(f *frames.Framer, n int32, stream uint32) bool {
+		_ = f.WriteGoAway(stream, frames.ErrCodeNo, nil)
+		answer200(f, stream)
+		return true
+	})
+	c := newClient(t, nil)
+	for i := int32(1); i <= 10; i++ {
+		wantResult(t, post(t, c, url), 200, "")
+		if requests.Load() != i {
+			t.Fatalf("%d requests for %d attempts", requests.Load(), i)
+		}
+	}
+}
+
+func TestPoolBounds(t *testing.T) {
+	gate := make(chan struct{})
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) { <-gate }, false)
+	s2 := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
+	c := newClient(t, func(cfg *Config) { cfg.MaxIdlePerHost, cfg.MaxIdle = 3, 4 })
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() { wantResult(t, post(t, c, s.URL), 200, "") })
+	}
+	close(gate)
+	wg.Wait()
+	counts := func() (idle, first, second int) {
+		c.pool.mu.Lock()
+		defer c.pool.mu.Unlock()
+		return c.pool.idle, len(c.pool.host(s.Listener.Addr().String()).idle), len(c.pool.host(s2.Listener.Addr().String()).idle)
+	}
+	if idle, first, _ := counts(); idle != first || first > 3 || first < 1 {
+		t.Errorf("%d idle, %d to the first host, want 1 to 3", idle, first)
+	}
+	c.cfg.MaxIdle, c.pool.cfg.MaxIdle = 1, 1
+	wantResult(t, post(t, c, s2.URL), 200, "")
+	if _, _, second := counts(); second != 1 {
+		t.Errorf("the newest connection was not kept")
+	}
+	c.DropIdle(s2.URL + "/any")
+	if _, _, second := counts(); second != 0 {
+		t.Errorf("%d connections left after DropIdle", second)
+	}
+	wantResult(t, post(t, c, s2.URL), 200, "")
+	c.Close()
+	if idle, _, _ := counts(); idle != 0 {
+		t.Errorf("%d connections left after Close", idle)
+	}
+	wantResult(t, post(t, c, s2.URL), 200, "")
+	if idle, _, _ := counts(); idle != 0 {
+		t.Errorf("%d connections kept after Close", idle)
+	}
+}
+
+func TestPoolExpires(t *testing.T) {
+	bothProtocols(t, func(t *testing.T, http2 bool) {
+		s := receiver(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }, http2)
+		c := newClient(t, func(cfg *Config) { cfg.IdleTimeout = 40 * time.Millisecond })
+		wantResult(t, post(t, c, s.URL), 200, "")
+		eventually(t, "the pool is empty", func() bool {
+			c.pool.mu.Lock()
+			defer c.pool.mu.Unlock()
+			return len(c.pool.hosts) == 0 && c.pool.idle == 0 && c.pool.shared == 0 && c.pool.sweep == nil
+		})
+		wantResult(t, post(t, c, s.URL), 200, "")
+	})
+}
+
+// TestPoolAge: an old connection is left, so that its name is judged anew.
+func TestPoolAge(t *testing.T) {
+	bothProtocols(t, func(t *testing.T, http2 bool) {
+		var conns sync.Map
+		s := receiver(t, func(w http.ResponseWriter, r *http.Request) { conns.Store(r.RemoteAddr, true) }, http2)
+		c := newClient(t, func(cfg *Config) { cfg.MaxConnAge = time.Nanosecond })
+		for range 3 {
+			wantResult(t, post(t, c, s.URL), 200, "")
+		}
+		n := 0
+		conns.Range(func(any, any) bool { n++; return true })
+		if n != 3 {
+			t.Errorf("%d connections for 3 attempts", n)
+		}
+	})
+}
+
+// TestManyHostileReceivers holds many hanging attempts at once beside one that works.
+func TestManyHostileReceivers(t *testing.T) {
+	const hostile = 300
+	hang := "https://" + rawReceiver(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	good := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
+	c := newClient(t, func(cfg *Config) { cfg.AttemptTimeout = 2 * time.Second })
+	var wg sync.WaitGroup
+	for i := range hostile {
+		wg.Go(func() { wantResult(t, post(t, c, fmt.Sprintf("%s/%d", hang, i)), 0, Timeout) })
+	}
+	for range 50 {
+		wantResult(t, post(t, c, good.URL), 200, "")
+	}
+	wg.Wait()
+}
+
+func TestLargeRequestAnsweredEarly(t *testing.T) {
+	url := "https://" + rawTLS(t, nil, func(c *tls.Conn) {
+		_, _ = io.ReadFull(c, make([]byte, 1024))
+		_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		_, _ = io.Copy(io.Discard, c)
+	})
+	r, err := newClient(t, nil).Post(context.Background(), Request{URL: url, Body: bytes.Repeat([]byte("a"), 256<<10)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantResult(t, r, 413, "")
+}

@@ -1,0 +1,191 @@
+package egress
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// maxURLBytes bounds an endpoint's url; longer ones are refused by too many
+// servers to be of use.
+const maxURLBytes = 2048
+
+// FaultCode names what is wrong with a URL or host, for API answers.
+type FaultCode string
+
+const (
+	FaultInvalid        FaultCode = "URL_INVALID"
+	FaultTooLong        FaultCode = "URL_TOO_LONG"
+	FaultNotHTTPS       FaultCode = "URL_NOT_HTTPS"
+	FaultUserInfo       FaultCode = "URL_HAS_CREDENTIALS"
+	FaultFragment       FaultCode = "URL_HAS_FRAGMENT"
+	FaultHost           FaultCode = "URL_HOST_INVALID"
+	FaultPort           FaultCode = "URL_PORT_NOT_ALLOWED"
+	FaultForbidden      FaultCode = "SSRF_BLOCKED"
+	FaultDoesNotResolve FaultCode = "DNS"
+)
+
+// Fault is an error about a URL or host that its author can mend. Detail is a
+// sentence for them; it repeats no credentials.
+type Fault struct {
+	Code   FaultCode
+	Detail string
+}
+
+func (f *Fault) Error() string { return f.Detail }
+
+func fault(code FaultCode, format string, args ...any) *Fault {
+	return &Fault{Code: code, Detail: fmt.Sprintf(format, args...)}
+}
+
+// CheckURL judges an endpoint's url without resolving its host, and returns it
+// in canonical form: host in lower case without trailing dot, default port left
+// out, path at least "/". Every error is a *Fault.
+func (p *Policy) CheckURL(raw string) (*url.URL, error) {
+	u, err := parseURL(raw)
+	if err != nil {
+		return nil, err
+	}
+	host, err := p.checkHostName(u.Hostname())
+	if err != nil {
+		return nil, err
+	}
+	port, err := p.checkPort(u)
+	if err != nil {
+		return nil, err
+	}
+	u.Host = joinHostPort(host, port)
+	if u.Path == "" {
+		u.Path = "/"
+	}
+	return u, nil
+}
+
+func parseURL(raw string) (*url.URL, error) {
+	if len(raw) > maxURLBytes {
+		return nil, fault(FaultTooLong, "url has %d bytes, at most %d are accepted", len(raw), maxURLBytes)
+	}
+	for i := 0; i < len(raw); i++ {
+		if raw[i] <= ' ' || raw[i] >= 0x7f || raw[i] == '\\' {
+			return nil, fault(FaultInvalid, "url has a character at byte %d that urls cannot carry: percent-encode it, or write an international host in its xn-- form", i)
+		}
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		// url.Error repeats the input, which may hold credentials.
+		return nil, fault(FaultInvalid, "url cannot be read: write it as https://host/path")
+	}
+	switch {
+	case u.Scheme != "https":
+		return nil, fault(FaultNotHTTPS, "url must begin with https://")
+	case u.User != nil:
+		return nil, fault(FaultUserInfo, "url must not hold a user name or password")
+	case u.Fragment != "" || strings.Contains(raw, "#"):
+		return nil, fault(FaultFragment, "url must not hold a fragment (#…): it never reaches the server")
+	case u.Opaque != "" || u.Hostname() == "":
+		return nil, fault(FaultHost, "url has no host: write it as https://host/path")
+	}
+	return u, nil
+}
+
+func (p *Policy) checkPort(u *url.URL) (uint16, error) {
+	if strings.HasSuffix(u.Host, ":") {
+		return 0, fault(FaultInvalid, "url has a colon but no port after its host")
+	}
+	text := u.Port()
+	if text == "" {
+		text = "443"
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || !p.permitsPort(uint16(n)) {
+		return 0, fault(FaultPort, "port %s of url is not allowed: use one of %s", text, p.ports())
+	}
+	return uint16(n), nil
+}
+
+// checkHostName returns the host in canonical form, or the fault of its text:
+// not a name, a number that some resolvers read as an address, or the literal
+// of a forbidden address.
+func (p *Policy) checkHostName(host string) (string, error) {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if addr, err := netip.ParseAddr(host); err == nil {
+		if !p.Allows(addr) {
+			return "", fault(FaultForbidden, "host %s is a private or internal address", host)
+		}
+		return addr.Unmap().String(), nil
+	}
+	if len(host) > 253 {
+		return "", fault(FaultHost, "host name has %d bytes, at most 253 are possible", len(host))
+	}
+	labels := strings.Split(host, ".")
+	for _, label := range labels {
+		if !isLabel(label) {
+			return "", fault(FaultHost, "%q is not a host name: labels are 1 to 63 letters, digits and hyphens", host)
+		}
+	}
+	if isNumeric(labels[len(labels)-1]) {
+		return "", fault(FaultHost, "%q is not a host name: write an IPv4 address as four decimal numbers", host)
+	}
+	return host, nil
+}
+
+func isLabel(label string) bool {
+	if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+		return false
+	}
+	for i := 0; i < len(label); i++ {
+		c := label[i]
+		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
+			return false
+		}
+	}
+	return true
+}
+
+// isNumeric finds last labels that make a host an IPv4 address in the old forms
+// (octal, hexadecimal, fewer than four parts), which no public name has.
+func isNumeric(label string) bool {
+	if strings.HasPrefix(label, "0x") {
+		return strings.Trim(label[2:], "0123456789abcdef") == ""
+	}
+	return strings.Trim(label, "0123456789") == ""
+}
+
+// joinHostPort writes the authority without the default port.
+func joinHostPort(host string, port uint16) string {
+	if port != 443 {
+		return net.JoinHostPort(host, strconv.Itoa(int(port)))
+	}
+	if strings.Contains(host, ":") {
+		return "[" + host + "]"
+	}
+	return host
+}
+
+// CheckHost resolves a host and judges every answer. It returns nil, or a
+// *Fault with FaultForbidden, FaultHost, or FaultDoesNotResolve (which a caller
+// at creation may treat as a warning: the name may come to exist).
+func (c *Client) CheckHost(ctx context.Context, host string) error {
+	name, err := c.cfg.Policy.checkHostName(host)
+	if err != nil {
+		return err
+	}
+	_, err = c.resolve(ctx, name)
+	switch classify(err) {
+	case "":
+		return nil
+	case SSRFBlocked:
+		return fault(FaultForbidden, "host %s resolves to a private or internal address", name)
+	default:
+		return fault(FaultDoesNotResolve, "host %s does not resolve now", name)
+	}
+}
+
+// CheckURL is Policy.CheckURL with the client's policy.
+func (c *Client) CheckURL(raw string) (*url.URL, error) {
+	return c.cfg.Policy.CheckURL(raw)
+}

@@ -1,0 +1,106 @@
+// Package broker hides the Kafka-protocol broker that `lumenhook run` carries
+// within itself: franz-go's kfake on a data folder.
+//
+// What it acknowledges survives the death of the process: writes go through the
+// page cache, as Kafka's own do by default. With Sync they survive the death of
+// the machine too. A commit that is cut short by a kill may be torn between
+// partitions; the parts above bear that (DESIGN.md, section 4).
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// Config says where the broker keeps its data and where it listens.
+type Config struct {
+	Dir    string
+	Listen string // host:port; port 0 picks a free one
+	Sync   bool   // an fsync at every write
+	// Failed is called once when the broker cannot write its data. What it was
+	// asked to keep may then be gone with the process: the caller ends it.
+	Failed func(error)
+	Logger *slog.Logger
+}
+
+// Broker is a running broker.
+type Broker struct {
+	cluster *kfake.Cluster
+	addr    string
+}
+
+// Start opens the data folder and listens.
+func Start(cfg Config) (*Broker, error) {
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("broker: making the data folder: %w", err)
+	}
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("broker: listening on %s: %w", cfg.Listen, err)
+	}
+	b := &Broker{addr: listener.Addr().String()}
+	opts := []kfake.Opt{
+		kfake.NumBrokers(1),
+		kfake.ListenFn(oneListener(listener)),
+		kfake.DataDir(cfg.Dir),
+		kfake.ClusterID("lumenhook"),
+		kfake.WithLogger(&logger{slog: cfg.Logger, failed: cfg.Failed}),
+		kfake.BrokerConfigs(map[string]string{"message.max.bytes": "4194304"}),
+	}
+	if cfg.Sync {
+		opts = append(opts, kfake.SyncWrites())
+	}
+	b.cluster, err = kfake.NewCluster(opts...)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("broker: opening %s: %w", cfg.Dir, err), listener.Close())
+	}
+	return b, nil
+}
+
+// Addr is where the broker listens, as host:port.
+func (b *Broker) Addr() string { return b.addr }
+
+// Close flushes everything to the disk and stops.
+func (b *Broker) Close() { b.cluster.Close() }
+
+// oneListener gives the cluster of one broker the listener that we opened, so
+// that a taken port is our error and not its panic.
+func oneListener(l net.Listener) func(string, string) (net.Listener, error) {
+	var once sync.Once
+	return func(network, address string) (net.Listener, error) {
+		var given net.Listener
+		once.Do(func() { given = l })
+		if given == nil {
+			return nil, fmt.Errorf("broker: a second listener was asked for (%s %s)", network, address)
+		}
+		return given, nil
+	}
+}
+
+// logger tells the broker's own lines apart. A failed write to the disk comes as
+// a warning only, and the client that asked is told that all went well.
+type logger struct {
+	slog   *slog.Logger
+	failed func(error)
+	once   sync.Once
+}
+
+// Logf is called by the broker for each line of its log.
+func (l *logger) Logf(level kfake.LogLevel, format string, args ...any) {
+	switch text := fmt.Sprintf(format, args...); {
+	case level == kfake.LogLevelError || level == kfake.LogLevelWarn && strings.HasPrefix(text, "persist "):
+		l.slog.Error("the embedded broker could not keep what it acknowledged", "error", text)
+		if l.failed != nil {
+			l.once.Do(func() { l.failed(errors.New("broker: " + text)) })
+		}
+	case level == kfake.LogLevelWarn:
+		l.slog.Debug("embedded broker", "text", text)
+	}
+}

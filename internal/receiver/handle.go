@@ -1,0 +1,86 @@
+package receiver
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// maxIDBytes bounds a Webhook-Id; ours have 30.
+const maxIDBytes = 128
+
+// verdict is what a request deserves.
+type verdict struct {
+	status  int
+	webhook Webhook
+}
+
+func (r *Receiver) handle(w http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBodyBytes))
+	if err != nil {
+		status := http.StatusBadRequest
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		answer(w, status, "the body could not be read whole: at most 1 MiB is accepted")
+		return
+	}
+	v := r.judge(req.Header, body)
+	if !r.handOn(v.webhook) {
+		answer(w, http.StatusServiceUnavailable, "the receiver is stopping")
+		return
+	}
+	answer(w, v.status, v.webhook.Reason)
+}
+
+// judge follows the specification's order: signature over the raw bytes, then
+// whether the id was seen, and only then what the body says.
+func (r *Receiver) judge(header http.Header, body []byte) verdict {
+	id := header.Get("Webhook-Id")
+	refuse := func(status int, reason string) verdict {
+		return verdict{status, Webhook{ID: printable(id), Body: body, Reason: reason}}
+	}
+	if id == "" || len(id) > maxIDBytes {
+		return refuse(http.StatusBadRequest, "Webhook-Id is missing or over 128 bytes")
+	}
+	signature := strings.Join(header.Values("Webhook-Signature"), ",")
+	err := Verify(signature, header.Get("Webhook-Timestamp"), body, r.cfg.Secrets(), r.cfg.Now().Unix())
+	switch {
+	case errors.Is(err, errTimestampForm):
+		return refuse(http.StatusBadRequest, err.Error())
+	case err != nil:
+		return refuse(http.StatusUnauthorized, err.Error())
+	}
+	var event struct{ ID, Type string }
+	if err := json.Unmarshal(body, &event); err != nil {
+		return refuse(http.StatusBadRequest, "the body is signed but is no JSON object")
+	}
+	if event.ID != id {
+		return refuse(http.StatusBadRequest, "Webhook-Id is not the id of the body")
+	}
+	duplicate, _ := r.seen.ContainsOrAdd(id, struct{}{})
+	return verdict{http.StatusOK, Webhook{ID: id, Type: event.Type, Body: body, Verified: true, Duplicate: duplicate}}
+}
+
+func answer(w http.ResponseWriter, status int, reason string) {
+	if reason == "" {
+		reason = "ok"
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, reason+"\n")
+}
+
+// printable makes an unverified id safe for a terminal and short.
+func printable(id string) string {
+	id = strings.Map(func(c rune) rune {
+		if c > ' ' && c < 0x7f {
+			return c
+		}
+		return '?'
+	}, id)
+	return id[:min(len(id), maxIDBytes)]
+}

@@ -1,0 +1,185 @@
+package receiver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+const (
+	// Path is where webhooks are taken.
+	Path = "/webhooks"
+
+	maxBodyBytes   = 1 << 20
+	maxHeaderBytes = 32 << 10
+	maxSeen        = 100_000
+	maxWaiting     = 1024
+)
+
+// Webhook is what the receiver makes of one request.
+type Webhook struct {
+	ID        string // Webhook-Id; made printable and short when not verified
+	Type      string // the event's type, empty unless verified
+	Body      []byte // as received
+	Verified  bool
+	Reason    string // why it was refused, empty when it was accepted
+	Duplicate bool   // verified, and its id was accepted before
+}
+
+// Config sets up a Receiver. All fields but Now and Logger are required.
+type Config struct {
+	Listen string // host:port; port 0 picks a free one
+	// GetCertificate gives the server's certificate, as tls.Config's.
+	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Secrets returns the endpoint secrets that may have signed, at the time
+	// of each request.
+	Secrets func() []string
+	// OnWebhook is called for each webhook, one at a time, in the order of
+	// arrival, after its answer was decided. Body is the callee's.
+	OnWebhook func(Webhook)
+	Now       func() time.Time // time.Now
+	Logger    *slog.Logger     // discards
+}
+
+// Receiver is the demo receiver. Start it once, Close it once.
+type Receiver struct {
+	cfg      Config
+	server   *http.Server
+	listener net.Listener
+	seen     *lru.Cache[string, struct{}]
+	waiting  chan Webhook
+	handed   sync.WaitGroup
+
+	mu      sync.RWMutex // read-held while a webhook enters waiting
+	stopped bool         // waiting is closed
+}
+
+// New checks the configuration; an error names each field at fault.
+func New(cfg Config) (*Receiver, error) {
+	var faults []error
+	need := func(ok bool, field string) {
+		if !ok {
+			faults = append(faults, fmt.Errorf("receiver: %s is not set", field))
+		}
+	}
+	need(cfg.Listen != "", "Listen")
+	need(cfg.GetCertificate != nil, "GetCertificate")
+	need(cfg.Secrets != nil, "Secrets")
+	need(cfg.OnWebhook != nil, "OnWebhook")
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	seen, err := lru.New[string, struct{}](maxSeen)
+	if err != nil {
+		return nil, fmt.Errorf("receiver: make the memory of ids: %w", err)
+	}
+	r := &Receiver{cfg: cfg, seen: seen, waiting: make(chan Webhook, maxWaiting)}
+	r.server = r.newServer()
+	return r, nil
+}
+
+func (r *Receiver) newServer() *http.Server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+Path, r.handle)
+	s := &http.Server{
+		Handler:           mux,
+		TLSConfig:         &tls.Config{GetCertificate: r.cfg.GetCertificate, MinVersion: tls.VersionTLS12},
+		MaxHeaderBytes:    maxHeaderBytes,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(r.cfg.Logger.Handler(), slog.LevelDebug),
+		Protocols:         new(http.Protocols),
+	}
+	// HTTP/1.1 alone: it costs both sides less than half of HTTP/2 for small
+	// bodies, and this server shares a machine with the sender.
+	s.Protocols.SetHTTP1(true)
+	return s
+}
+
+// Start listens and serves; it returns once connections are accepted.
+func (r *Receiver) Start() error {
+	l, err := net.Listen("tcp", r.cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("receiver: listen on %s: %w", r.cfg.Listen, err)
+	}
+	r.listener = l
+	r.handed.Go(func() {
+		for w := range r.waiting {
+			r.cfg.OnWebhook(w)
+		}
+	})
+	go func() {
+		if err := r.server.ServeTLS(l, "", ""); !errors.Is(err, http.ErrServerClosed) {
+			r.cfg.Logger.Error("the receiver stopped serving", "err", err)
+		}
+	}()
+	return nil
+}
+
+// Addr is where the receiver listens, once started.
+func (r *Receiver) Addr() net.Addr { return r.listener.Addr() }
+
+// URL is where webhooks go, once started. A receiver that listens on every
+// address is named by its loopback one.
+func (r *Receiver) URL() string {
+	addr := r.listener.Addr().(*net.TCPAddr)
+	host := addr.IP.String()
+	if addr.IP.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "https://" + net.JoinHostPort(host, fmt.Sprint(addr.Port)) + Path
+}
+
+// Close stops accepting, lets requests in flight end until ctx does, and
+// returns when every webhook that was answered has been handed on.
+func (r *Receiver) Close(ctx context.Context) error {
+	if r.listener == nil {
+		return nil
+	}
+	err := r.server.Shutdown(ctx)
+	if err != nil {
+		_ = r.server.Close()
+		err = fmt.Errorf("receiver: requests were cut off: %w", err)
+	}
+	r.stopHandingOn()
+	return err
+}
+
+// handOn queues a webhook for OnWebhook, waiting for room; false means that the
+// receiver has stopped.
+func (r *Receiver) handOn(w Webhook) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.stopped {
+		return false
+	}
+	r.waiting <- w
+	return true
+}
+
+// stopHandingOn returns when OnWebhook has had everything.
+func (r *Receiver) stopHandingOn() {
+	r.mu.Lock()
+	if !r.stopped {
+		r.stopped = true
+		close(r.waiting)
+	}
+	r.mu.Unlock()
+	r.handed.Wait()
+}

@@ -1,0 +1,46 @@
+// Package streams is the runtime under the stateful parts of Lumenhook. It
+// knows logs, transactions, state and time; it knows nothing of webhooks and
+// does not import package domain.
+//
+// It hides the Kafka client and Pebble: the parts above see [Record], [Reader],
+// [Producer], [Task], [Txn] and [TimerIndex].
+//
+// # One turn of a task
+//
+// A task owns one partition number. It takes a bounded batch of inputs, lets its
+// [Handler] decide, and then, in this order:
+//
+//  1. writes facts, rows, results and input positions in ONE Kafka transaction;
+//  2. writes the folded state and the journal checkpoint in ONE Pebble batch;
+//  3. lets the handler start effects.
+//
+// A crash before 1 ends repeats the inputs: they are deduplicated by identifier.
+// A crash between 1 and 2 refolds the journal from the checkpoint. A crash
+// after 2 starts the effects again, because what is due is part of the state.
+//
+// # Fencing
+//
+// Each task has a transactional id of its own, <group>-<partition>. A new owner
+// takes it over before it reads anything: that aborts what the former owner had
+// open, and whatever the former owner writes afterwards is refused by the
+// broker, whether or not it still believes itself in the group. Nothing depends
+// on input offsets being part of the turn (docs/decisions/fencing.md).
+//
+// Any error of a transaction ends the task; its supervisor starts it anew, and
+// the journal then says whether that transaction stood. There is one recovery
+// path, and every start takes it.
+//
+// File map:
+//
+//	record.go      records and headers
+//	cluster.go     how a cluster is reached; topics and their ends
+//	reader.go      reading partitions, with positions that count control records
+//	producer.go    appending, acknowledged by all replicas
+//	transactor.go  one task's transactions
+//	membership.go  which partitions are ours
+//	store.go       state on Pebble and its transactions
+//	timers.go      what is due, by group and time
+//	task.go        the turn
+//	restore.go     folding the journal from the checkpoint
+//	tasks.go       the tasks of one process, started and stopped as partitions move
+package streams

@@ -1,0 +1,35 @@
+// Package engine is the stateful consumer: it alone turns commands and matches
+// into facts. It drives the state machines of package domain on the runtime of
+// package streams, one task for each partition.
+//
+// It hides how aggregates are kept and folded, how inputs are deduplicated, and
+// which deliveries may be attempted now.
+//
+// Invariants, by the guarantees of DESIGN.md, section 6:
+//
+//   - G2: a delivery exists for an event identifier once; the first match wins.
+//   - G3: a delivery that is pending has one entry in the timer index, under its
+//     endpoint, at the time of its next attempt; one that is not has none.
+//   - G4: every key of the store is a function of the journal. The answers to
+//     commands are forgotten after [rememberCommands], which no reader notices
+//     before 24 hours have passed.
+//   - A fact's version is its aggregate's next one. One that is not above the
+//     state's is a duplicate and is skipped; a gap ends the task.
+//
+// Keys of the store, by their first byte:
+//
+//	0x10 account id   account        0x13 event id    delivery
+//	0x11 endpoint id  endpoint       0x14 event id    the body to send
+//	0x12 watch id     watch          0x15 command id  its answer
+//
+// Groups of the timer index: an endpoint's identifier holds the deliveries that
+// wait for an attempt; "commands" holds answers until they are forgotten.
+//
+// File map:
+//
+//	engine.go    membership, tasks, configuration
+//	machine.go   the turn: inputs to facts
+//	state.go     aggregates in the store, and the fold
+//	attempts.go  what is due becomes attempts, attempts become outcomes
+//	window.go    how many attempts an endpoint may have under way
+package engine

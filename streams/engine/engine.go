@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// group is the consumer group that divides the partitions among engines, and
+// that keeps their input positions.
+const group = "engine"
+
+// stateFormat is counted up when the keys or values of the store change.
+const stateFormat = 1
+
+// Dispatcher makes attempts. Dispatch returns at once; done is called once, from
+// any goroutine, when the attempt has ended.
+type Dispatcher interface {
+	Dispatch(a domain.Attempt, done func(domain.AttemptResult))
+}
+
+// Config says what an engine works on.
+type Config struct {
+	Cluster    streams.Cluster
+	StateDir   string // holds one folder for each partition
+	Schedule   domain.Schedule
+	Dispatcher Dispatcher
+	// Unseal opens a sealed signing secret of an endpoint.
+	Unseal func(sealed []byte, endpointID string) (string, error)
+	// AttemptsInFlight bounds the attempts under way for each partition,
+	// AttemptsPerEndpoint those to one endpoint.
+	AttemptsInFlight    int
+	AttemptsPerEndpoint int
+	// DrainTimeout bounds how long a stop waits for attempts under way.
+	DrainTimeout time.Duration
+	// OnFact is told of each fact that an own turn committed, if it is set.
+	OnFact func(domain.Fact)
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Engine is one engine process' share of the partitions.
+type Engine struct {
+	cfg        Config
+	identity   string
+	membership atomic.Pointer[streams.Membership]
+}
+
+// New makes an engine; Run works it.
+func New(cfg Config) *Engine { return &Engine{cfg: cfg} }
+
+// Run takes part in the group until ctx ends. Then attempts under way are
+// awaited and recorded, and the partitions are given up.
+func (e *Engine) Run(ctx context.Context) error {
+	topic, partitions, err := e.cfg.Cluster.TopicIdentity(ctx, schemas.TopicJournal)
+	if err != nil {
+		return err
+	}
+	e.identity = fmt.Sprintf("engine state %d of %s over %d partitions", stateFormat, topic, partitions)
+	tasks := streams.NewTasks(e.newTask, e.cfg.Logger)
+	membership, err := e.cfg.Cluster.Join(streams.MembershipConfig{
+		Group: group, Topic: schemas.TopicCommands, Now: e.cfg.Now,
+		Assigned: tasks.Assigned, Revoked: tasks.Revoked, Lost: tasks.Lost,
+	})
+	if err != nil {
+		return err
+	}
+	e.membership.Store(membership)
+	<-ctx.Done()
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.DrainTimeout+10*time.Second)
+	defer cancel()
+	return membership.Leave(leaving)
+}
+
+// ours tells whether the group acknowledged lately that the partitions are ours.
+func (e *Engine) ours() bool {
+	m := e.membership.Load()
+	return m != nil && m.Fresh()
+}
+
+const (
+	taskCacheBytes    = 16 << 20
+	taskMemTableBytes = 16 << 20
+)
+
+func (e *Engine) newTask(partition int32) *streams.Task {
+	return streams.NewTask(streams.TaskConfig{
+		Cluster: e.cfg.Cluster, Group: group, Partition: partition,
+		Journal: schemas.TopicJournal,
+		Inputs:  []string{schemas.TopicCommands, schemas.TopicMatches},
+		Store: streams.StoreConfig{
+			Dir: filepath.Join(e.cfg.StateDir, strconv.Itoa(int(partition))), Identity: e.identity,
+			CacheBytes: taskCacheBytes, MemTableBytes: taskMemTableBytes, Logger: e.cfg.Logger,
+		},
+		LocalCapacity: e.cfg.AttemptsInFlight, DrainTimeout: e.cfg.DrainTimeout,
+		NewHandler: func(t *streams.Task) streams.Handler { return newMachine(e.cfg, e.ours, t) },
+		Now:        e.cfg.Now, Logger: e.cfg.Logger,
+	})
+}

@@ -1,0 +1,48 @@
+package streams
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Producer appends records, placed by the hash of their key as Kafka's default
+// partitioner does, acknowledged by all in-sync replicas, without duplicates of
+// its own making. It may be used by many goroutines.
+type Producer struct {
+	cluster Cluster
+	client  *kgo.Client
+}
+
+// NewProducer opens a producer.
+func (c Cluster) NewProducer() (*Producer, error) {
+	client, err := c.client(
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
+		kgo.ProducerBatchMaxBytes(1<<20),
+		kgo.MaxBufferedRecords(10_000),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.ProducerLinger(0),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return &Producer{cluster: c, client: client}, nil
+}
+
+// Append appends records and returns when all are acknowledged, or with the
+// first error; then some of them may stand.
+func (p *Producer) Append(ctx context.Context, records ...Record) error {
+	batch := make([]*kgo.Record, len(records))
+	for i, r := range records {
+		batch[i] = p.cluster.toKafka(r)
+	}
+	if err := p.client.ProduceSync(ctx, batch...).FirstErr(); err != nil {
+		return fmt.Errorf("streams: appending to the log: %w", err)
+	}
+	return nil
+}
+
+// Close ends the client.
+func (p *Producer) Close() { p.client.Close() }

@@ -1,0 +1,115 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Offsets are positions by topic and partition.
+type Offsets map[string]map[int32]int64
+
+// ReaderConfig says what a reader reads.
+type ReaderConfig struct {
+	From Offsets
+	// SkipExpired lets reading go on at the oldest record when the asked one
+	// was already deleted by retention. Else that is an error: something that
+	// must not be missed was.
+	SkipExpired bool
+	// MaxBytes bounds what is fetched and not yet polled, for each broker.
+	MaxBytes int32
+}
+
+// Reader reads partitions from given positions, committed records only. It is
+// used by one goroutine.
+type Reader struct {
+	cluster   Cluster
+	client    *kgo.Client
+	positions Offsets
+}
+
+const defaultReaderMaxBytes = 8 << 20
+
+// NewReader opens a reader.
+func (c Cluster) NewReader(cfg ReaderConfig) (*Reader, error) {
+	r := &Reader{cluster: c, positions: make(Offsets)}
+	from := make(map[string]map[int32]kgo.Offset)
+	for topic, partitions := range cfg.From {
+		r.positions[topic] = maps.Clone(partitions)
+		full := make(map[int32]kgo.Offset)
+		for p, at := range partitions {
+			full[p] = kgo.NewOffset().At(at)
+		}
+		from[c.fullName(topic)] = full
+	}
+	reset := kgo.NoResetOffset()
+	if cfg.SkipExpired {
+		reset = kgo.NewOffset().AtStart()
+	}
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = defaultReaderMaxBytes
+	}
+	client, err := c.client(
+		kgo.ConsumePartitions(from),
+		kgo.ConsumeResetOffset(reset),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(),
+		kgo.FetchMaxBytes(cfg.MaxBytes),
+		kgo.FetchMaxPartitionBytes(cfg.MaxBytes),
+	)
+	if err != nil {
+		return nil, err
+	}
+	r.client = client
+	return r, nil
+}
+
+// Poll waits for records, at most max of them, and gives each to take, in the
+// order of its partition. Control records are not given, but they move the
+// position. It returns when at least one position has moved, with take's first
+// error, or when ctx ends.
+func (r *Reader) Poll(ctx context.Context, max int, take func(Record) error) error {
+	fetches := r.client.PollRecords(ctx, max)
+	if err := fetches.Err0(); err != nil {
+		return err
+	}
+	var failed error
+	fetches.EachError(func(topic string, p int32, err error) {
+		failed = errors.Join(failed, fmt.Errorf("streams: reading %s/%d: %w", topic, p, err))
+	})
+	if failed != nil {
+		return failed
+	}
+	for it := fetches.RecordIter(); !it.Done(); {
+		k := it.Next()
+		record := r.cluster.fromKafka(k)
+		if !k.Attrs.IsControl() {
+			if err := take(record); err != nil {
+				return err
+			}
+		}
+		r.positions[record.Topic][record.Partition] = record.Offset + 1
+	}
+	return nil
+}
+
+// Position is the offset of the next record of a partition.
+func (r *Reader) Position(topic string, partition int32) int64 {
+	return r.positions[topic][partition]
+}
+
+// Passed tells whether the reader's positions have reached these ends.
+func (r *Reader) Passed(topic string, ends map[int32]int64) bool {
+	for p, end := range ends {
+		if r.positions[topic][p] < end {
+			return false
+		}
+	}
+	return true
+}
+
+// Close ends the client.
+func (r *Reader) Close() { r.client.Close() }

@@ -1,0 +1,53 @@
+package streams
+
+import (
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Record is one record of a topic, without the deployment's prefix in its
+// topic's name. A record that is read must not be modified.
+type Record struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+	Timestamp time.Time
+	Key       []byte
+	Value     []byte
+	Headers   []Header
+}
+
+// Header is one header of a record.
+type Header = kgo.RecordHeader
+
+// Header gives the value of the first header of that name, or nothing.
+func (r Record) Header(name string) string {
+	for _, h := range r.Headers {
+		if h.Key == name {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+// NewRecord makes a record to append. Its headers are given by a function that
+// yields names and values.
+func NewRecord(topic, key string, value []byte, eachHeader func(yield func(name, value string) bool)) Record {
+	r := Record{Topic: topic, Key: []byte(key), Value: value}
+	for name, text := range eachHeader {
+		r.Headers = append(r.Headers, Header{Key: name, Value: []byte(text)})
+	}
+	return r
+}
+
+func (c Cluster) fromKafka(k *kgo.Record) Record {
+	return Record{
+		Topic: c.shortName(k.Topic), Partition: k.Partition, Offset: k.Offset, Timestamp: k.Timestamp,
+		Key: k.Key, Value: k.Value, Headers: k.Headers,
+	}
+}
+
+func (c Cluster) toKafka(r Record) *kgo.Record {
+	return &kgo.Record{Topic: c.fullName(r.Topic), Partition: r.Partition, Key: r.Key, Value: r.Value, Headers: r.Headers}
+}

@@ -1,0 +1,258 @@
+package streams
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Store keeps a task's state in Pebble. It is a cache of a topic: it is bound to
+// the identity of what it caches, and is emptied when that has changed. Writes
+// are not synced: a lost tail is folded again.
+//
+// Keys, by their first byte:
+//
+//	0x00  the store's own: identity, checkpoints
+//	0x01  the timer index (timers.go)
+//	0x10… the owner's
+type Store struct {
+	db *pebble.DB
+}
+
+// FirstKey is the lowest first byte of keys that the owner of a store may use.
+const FirstKey = 0x10
+
+const (
+	keySpaceOwn    = 0x00
+	keySpaceTimers = 0x01
+)
+
+var identityKey = []byte{keySpaceOwn, 'i'}
+
+// StoreConfig says where a store lies and what it caches.
+type StoreConfig struct {
+	Dir string
+	// Identity names what is cached and the format it is kept in. A store with
+	// another identity is emptied.
+	Identity string
+	FS       vfs.FS // nil: the disk
+	// CacheBytes bounds the block cache, MemTableBytes each write buffer.
+	CacheBytes    int64
+	MemTableBytes uint64
+	Logger        *slog.Logger
+}
+
+// OpenStore opens a store, empty if it was not there or caches something else.
+func OpenStore(cfg StoreConfig) (*Store, error) {
+	if cfg.FS == nil {
+		cfg.FS = vfs.Default
+	}
+	db, err := openPebble(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{db: db}
+	identity, err := s.get(identityKey)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	if string(identity) == cfg.Identity {
+		return s, nil
+	}
+	if identity != nil {
+		cfg.Logger.Warn("state belongs to other topics and is built anew", "dir", cfg.Dir)
+	}
+	if err := s.empty(cfg.Identity); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+func openPebble(cfg StoreConfig) (*pebble.DB, error) {
+	cache := pebble.NewCache(cfg.CacheBytes)
+	defer cache.Unref()
+	if err := cfg.FS.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("streams: making the state folder %s: %w", cfg.Dir, err)
+	}
+	opts := &pebble.Options{
+		FS: cfg.FS, Cache: cache, MemTableSize: cfg.MemTableBytes, Logger: pebbleLog{cfg.Logger},
+		FormatMajorVersion: pebble.FormatNewest,
+	}
+	for i := range opts.Levels {
+		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	db, err := pebble.Open(cfg.Dir, opts)
+	if err != nil {
+		return nil, fmt.Errorf("streams: opening the state in %s (it is a cache: delete the folder if it is damaged): %w", cfg.Dir, err)
+	}
+	return db, nil
+}
+
+// empty deletes everything and notes the identity.
+func (s *Store) empty(identity string) error {
+	b := s.db.NewBatch()
+	if err := errors.Join(
+		b.DeleteRange([]byte{0}, []byte{0xff, 0xff, 0xff, 0xff}, nil),
+		b.Set(identityKey, []byte(identity), nil),
+	); err != nil {
+		return fmt.Errorf("streams: emptying the state: %w", err)
+	}
+	if err := b.Commit(pebble.NoSync); err != nil {
+		return fmt.Errorf("streams: emptying the state: %w", err)
+	}
+	return nil
+}
+
+// Reset empties the store: its topic will be folded from the beginning.
+func (s *Store) Reset() error {
+	identity, err := s.get(identityKey)
+	if err != nil {
+		return err
+	}
+	return s.empty(string(identity))
+}
+
+// Close flushes and closes the store.
+func (s *Store) Close() error {
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("streams: closing the state: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) get(key []byte) ([]byte, error) { return read(s.db, key) }
+
+// Get gives a committed value, or nil when there is none. It may be called from
+// any goroutine.
+func (s *Store) Get(key []byte) ([]byte, error) { return s.get(key) }
+
+// Scan calls take for committed keys from lower up to upper, in order, while it
+// says so. Key and value are valid during the call only. It may be called from
+// any goroutine.
+func (s *Store) Scan(lower, upper []byte, take func(key, value []byte) (more bool, err error)) error {
+	return scan(s.db, lower, upper, take)
+}
+
+// Begin opens a transaction: a batch that reads its own writes.
+func (s *Store) Begin() *Txn { return &Txn{batch: s.db.NewIndexedBatch()} }
+
+// Txn is a batch of changes to a store. It is used by one goroutine and ends
+// with Commit or Discard.
+type Txn struct {
+	batch *pebble.Batch
+	timer []timerChange
+}
+
+// Get gives a value, or nil when there is none.
+func (t *Txn) Get(key []byte) ([]byte, error) { return read(t.batch, key) }
+
+// Set writes a value.
+func (t *Txn) Set(key, value []byte) error {
+	if err := t.batch.Set(key, value, nil); err != nil {
+		return fmt.Errorf("streams: writing state: %w", err)
+	}
+	return nil
+}
+
+// Delete removes a value.
+func (t *Txn) Delete(key []byte) error {
+	if err := t.batch.Delete(key, nil); err != nil {
+		return fmt.Errorf("streams: deleting state: %w", err)
+	}
+	return nil
+}
+
+// Scan calls take for keys from lower up to upper, in order, while it says so.
+func (t *Txn) Scan(lower, upper []byte, take func(key, value []byte) (more bool, err error)) error {
+	return scan(t.batch, lower, upper, take)
+}
+
+// SetCheckpoint notes up to where a partition is folded into this state.
+func (t *Txn) SetCheckpoint(topic string, partition int32, next int64) error {
+	return t.Set(checkpointKey(topic, partition), binary.BigEndian.AppendUint64(nil, uint64(next)))
+}
+
+// Checkpoint is up to where a partition is folded into the state.
+func (s *Store) Checkpoint(topic string, partition int32) (next int64, err error) {
+	value, err := s.get(checkpointKey(topic, partition))
+	if err != nil || len(value) != 8 {
+		return 0, err
+	}
+	return int64(binary.BigEndian.Uint64(value)), nil
+}
+
+func checkpointKey(topic string, partition int32) []byte {
+	key := append([]byte{keySpaceOwn, 'c'}, topic...)
+	return binary.BigEndian.AppendUint32(append(key, 0), uint32(partition))
+}
+
+// Commit writes the batch, all or nothing, without waiting for the disk.
+func (t *Txn) Commit() error {
+	if t.batch.Empty() {
+		return t.batch.Close()
+	}
+	if err := t.batch.Commit(pebble.NoSync); err != nil {
+		return fmt.Errorf("streams: committing state: %w", err)
+	}
+	return t.batch.Close()
+}
+
+// Discard drops the batch.
+func (t *Txn) Discard() { _ = t.batch.Close() }
+
+func read(r pebble.Reader, key []byte) ([]byte, error) {
+	value, closer, err := r.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("streams: reading state: %w", err)
+	}
+	value = bytes.Clone(value)
+	if value == nil {
+		value = []byte{}
+	}
+	return value, closer.Close()
+}
+
+func scan(r pebble.Reader, lower, upper []byte, take func(key, value []byte) (bool, error)) error {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return fmt.Errorf("streams: reading state: %w", err)
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		more, err := take(it.Key(), it.Value())
+		if err != nil {
+			return errors.Join(err, it.Close())
+		}
+		if !more {
+			break
+		}
+	}
+	if err := it.Close(); err != nil {
+		return fmt.Errorf("streams: reading state: %w", err)
+	}
+	return nil
+}
+
+// pebbleLog passes on what Pebble cannot bear. Its account of its own work is
+// dropped.
+type pebbleLog struct{ logger *slog.Logger }
+
+func (pebbleLog) Infof(string, ...any) {}
+
+func (l pebbleLog) Errorf(format string, args ...any) {
+	l.logger.Error("pebble: " + fmt.Sprintf(format, args...))
+}
+
+func (l pebbleLog) Fatalf(format string, args ...any) {
+	l.logger.Error("pebble cannot go on: " + fmt.Sprintf(format, args...))
+	os.Exit(1)
+}

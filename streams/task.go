@@ -1,0 +1,379 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Handler is what a task runs: the fold and the decisions of the part above.
+// Its methods are called by the task's goroutine only.
+type Handler interface {
+	// Fold changes the state as a committed record of the journal says. It must
+	// give the same state for the same records, whoever folds them and when.
+	Fold(tx *Txn, r Record) error
+	// Start is the first turn after a restore. It is given the journal's latest
+	// records, which hold at least the last transaction, so that what else that
+	// transaction wrote can be written again if a crash tore it.
+	Start(t *Turn, latest []Record) error
+	// Turn decides on inputs. It folds what it appends to the journal itself, so
+	// that later inputs of the turn see it.
+	Turn(t *Turn) error
+	// Settled starts effects: what the turn wrote is committed. It is also called
+	// when time has passed without inputs. It answers when to call again at the
+	// latest if no input comes, in Unix milliseconds.
+	Settled(nowMillis int64) (wakeMillis int64, err error)
+	// Drain asks that no further effects are started.
+	Drain()
+	// Busy tells whether effects are under way whose outcome is to come.
+	Busy() bool
+}
+
+// Turn is one batch of inputs and what was decided on it.
+type Turn struct {
+	NowMillis int64
+	Tx        *Txn
+	Inputs    [][]Record // by topic, in the order of TaskConfig.Inputs
+	Locals    []any      // what Task.Submit gave
+	out       []Record
+}
+
+// Append adds a record to the turn's transaction. It goes to the task's
+// partition of its topic.
+func (t *Turn) Append(r Record) { t.out = append(t.out, r) }
+
+// TaskConfig says what a task works on.
+type TaskConfig struct {
+	Cluster   Cluster
+	Group     string // of its transactional id and input positions
+	Partition int32
+	Journal   string   // the topic that its state is folded from
+	Inputs    []string // topics, in the order in which turns take them
+	Store     StoreConfig
+	// LocalCapacity bounds what Submit can hold. Whoever starts effects keeps no
+	// more of them under way, so that Submit never waits.
+	LocalCapacity int
+	// DrainTimeout bounds how long a stopping task waits for outcomes.
+	DrainTimeout time.Duration
+	NewHandler   func(*Task) Handler
+	Now          func() time.Time
+	Logger       *slog.Logger
+}
+
+const (
+	// turnInputs bounds how many records of one topic, and how many outcomes, a
+	// turn takes.
+	turnInputs = 1024
+	// turnFacts bounds how many records of the journal a turn may write: Start
+	// reads that many again.
+	turnFacts = 8 * turnInputs
+	// longestWait bounds a sleep, so that a jump of the wall clock is noticed.
+	longestWait = time.Second
+)
+
+// Task owns one partition number, from its start until it is stopped or fails.
+type Task struct {
+	cfg     TaskConfig
+	store   *Store
+	timers  *TimerIndex
+	tx      *transactor
+	handler Handler
+	locals  chan any
+	kick    chan struct{}
+	inputs  []*input
+	done    chan struct{}
+	journal int64 // the next offset of the journal that is not folded
+	wakeAt  int64 // when the handler wants to be called again, in Unix milliseconds
+}
+
+// input is one topic that the task reads: a goroutine fills arrivals, the task
+// takes from pending.
+type input struct {
+	topic    string
+	arrivals chan []Record
+	pending  []Record
+	consumed int64
+}
+
+// NewTask makes a task; Run works it.
+func NewTask(cfg TaskConfig) *Task {
+	return &Task{
+		cfg: cfg, locals: make(chan any, cfg.LocalCapacity), kick: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+}
+
+// Partition is the partition that the task owns.
+func (t *Task) Partition() int32 { return t.cfg.Partition }
+
+// Timers is the task's timer index. It may be used in Handler's methods only.
+func (t *Task) Timers() *TimerIndex { return t.timers }
+
+// Store is the task's state, for reads of what is committed.
+func (t *Task) Store() *Store { return t.store }
+
+// Submit gives the task an outcome. It may be called from any goroutine, for
+// each effect once. What comes after the task's end is dropped.
+func (t *Task) Submit(outcome any) {
+	select {
+	case t.locals <- outcome:
+		t.wake()
+	case <-t.done:
+	}
+}
+
+func (t *Task) wake() {
+	select {
+	case t.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Run takes the partition over, restores its state and works until stop is
+// closed (then it drains: outcomes under way are still written) or ctx ends
+// (then it drops everything at once), or until it fails.
+func (t *Task) Run(ctx context.Context, stop <-chan struct{}) (err error) {
+	defer close(t.done)
+	t.tx, err = t.cfg.Cluster.newTransactor(ctx, t.cfg.Group, t.cfg.Partition)
+	if err != nil {
+		return err
+	}
+	defer t.tx.close()
+	t.store, err = OpenStore(t.cfg.Store)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.store.Close()) }()
+	if err := t.start(ctx); err != nil {
+		return err
+	}
+	readers, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	finished, err := t.startInputs(readers, cancel)
+	if err != nil {
+		return err
+	}
+	defer finished()
+	defer cancel(nil)
+	return t.work(ctx, readers, cancel, stop)
+}
+
+// start restores the state and takes the first turn.
+func (t *Task) start(ctx context.Context) error {
+	t.handler = t.cfg.NewHandler(t)
+	latest, err := t.restore(ctx)
+	if err != nil {
+		return err
+	}
+	if t.timers, err = newTimerIndex(t.store); err != nil {
+		return err
+	}
+	turn := t.newTurn()
+	if err := t.handler.Start(turn, latest); err != nil {
+		turn.Tx.Discard()
+		return err
+	}
+	return t.settle(ctx, turn)
+}
+
+// startInputs opens a reader for each input topic. The returned function waits
+// for their end.
+func (t *Task) startInputs(ctx context.Context, fail context.CancelCauseFunc) (finished func(), err error) {
+	positions, err := t.tx.positions(ctx, t.cfg.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	ended := make(chan struct{}, len(t.cfg.Inputs))
+	for _, topic := range t.cfg.Inputs {
+		r, err := t.cfg.Cluster.NewReader(ReaderConfig{From: Offsets{topic: positions[topic]}, SkipExpired: true})
+		if err != nil {
+			return nil, err
+		}
+		in := &input{topic: topic, arrivals: make(chan []Record, 1), consumed: positions[topic][t.cfg.Partition]}
+		t.inputs = append(t.inputs, in)
+		go func() {
+			defer func() { r.Close(); ended <- struct{}{} }()
+			t.read(ctx, r, in, fail)
+		}()
+	}
+	return func() {
+		for range t.inputs {
+			<-ended
+		}
+	}, nil
+}
+
+func (t *Task) read(ctx context.Context, r *Reader, in *input, fail context.CancelCauseFunc) {
+	for {
+		var records []Record
+		err := r.Poll(ctx, turnInputs, func(rec Record) error {
+			records = append(records, rec)
+			return nil
+		})
+		if err != nil {
+			fail(err)
+			return
+		}
+		if len(records) == 0 {
+			continue
+		}
+		select {
+		case in.arrivals <- records:
+			t.wake()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// work takes turns until the task is to end.
+func (t *Task) work(ctx, readers context.Context, stopReaders context.CancelCauseFunc, stop <-chan struct{}) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var deadline <-chan time.Time
+	for {
+		turn := t.newTurn()
+		if deadline == nil {
+			t.gatherInputs(turn)
+		}
+		t.gatherLocals(turn)
+		if err := t.take(ctx, turn); err != nil {
+			return err
+		}
+		if deadline != nil && !t.handler.Busy() {
+			return nil
+		}
+		timer.Reset(t.waitFor(deadline != nil))
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-stop:
+			stop = nil
+			t.handler.Drain()
+			stopReaders(nil)
+			drain := time.NewTimer(t.cfg.DrainTimeout)
+			defer drain.Stop()
+			deadline = drain.C
+		case <-deadline:
+			return nil
+		case <-t.failed(readers, deadline != nil):
+			return context.Cause(readers)
+		case <-timer.C:
+		case <-t.kick:
+		}
+	}
+}
+
+// failed is closed when a reader has failed. While draining, readers are ended
+// by us.
+func (t *Task) failed(readers context.Context, draining bool) <-chan struct{} {
+	if draining {
+		return nil
+	}
+	return readers.Done()
+}
+
+// waitFor is how long to sleep when nothing comes in. The wall clock is read
+// once here for the due time; the sleep itself is monotonic.
+func (t *Task) waitFor(draining bool) time.Duration {
+	for _, in := range t.inputs {
+		if len(in.pending) > 0 && !draining {
+			return 0
+		}
+	}
+	now := t.cfg.Now().UnixMilli()
+	if draining || t.wakeAt > now+longestWait.Milliseconds() {
+		return longestWait
+	}
+	return time.Duration(max(t.wakeAt-now, 0)) * time.Millisecond
+}
+
+func (t *Task) newTurn() *Turn {
+	return &Turn{NowMillis: t.cfg.Now().UnixMilli(), Tx: t.store.Begin(), Inputs: make([][]Record, len(t.inputs))}
+}
+
+func (t *Task) gatherInputs(turn *Turn) {
+	for i, in := range t.inputs {
+		if len(in.pending) < turnInputs {
+			select {
+			case records := <-in.arrivals:
+				in.pending = append(in.pending, records...)
+			default:
+			}
+		}
+		n := min(len(in.pending), turnInputs)
+		turn.Inputs[i], in.pending = in.pending[:n:n], in.pending[n:]
+	}
+}
+
+func (t *Task) gatherLocals(turn *Turn) {
+	for len(turn.Locals) < turnInputs {
+		select {
+		case outcome := <-t.locals:
+			turn.Locals = append(turn.Locals, outcome)
+		default:
+			return
+		}
+	}
+	t.wake() // there may be more
+}
+
+// take lets the handler decide on a turn and settles it.
+func (t *Task) take(ctx context.Context, turn *Turn) error {
+	for i, in := range t.inputs {
+		if n := len(turn.Inputs[i]); n > 0 {
+			in.consumed = turn.Inputs[i][n-1].Offset + 1
+		}
+	}
+	if err := t.handler.Turn(turn); err != nil {
+		turn.Tx.Discard()
+		return err
+	}
+	return t.settle(ctx, turn)
+}
+
+// settle commits a turn: Kafka, then Pebble, then effects. A commit that has
+// begun is brought to its end even when the task is being stopped.
+func (t *Task) settle(ctx context.Context, turn *Turn) error {
+	if len(turn.out) > 0 {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*transactionTimeout)
+		defer cancel()
+		if err := t.commit(ctx, turn); err != nil {
+			turn.Tx.Discard()
+			return err
+		}
+	}
+	if err := turn.Tx.Commit(); err != nil {
+		return err
+	}
+	t.timers.apply(turn.Tx)
+	wakeAt, err := t.handler.Settled(turn.NowMillis)
+	t.wakeAt = wakeAt
+	return err
+}
+
+func (t *Task) commit(ctx context.Context, turn *Turn) error {
+	facts := 0
+	for _, r := range turn.out {
+		if r.Topic == t.cfg.Journal {
+			facts++
+		}
+	}
+	if facts > turnFacts {
+		return fmt.Errorf("streams: a turn wrote %d records to the journal, more than the %d that a start reads again", facts, turnFacts)
+	}
+	positions := make(Offsets)
+	for _, in := range t.inputs {
+		positions[in.topic] = map[int32]int64{t.cfg.Partition: in.consumed}
+	}
+	next, err := t.tx.commit(ctx, turn.out, positions, t.cfg.Journal)
+	if err != nil {
+		return err
+	}
+	if next == 0 {
+		return nil
+	}
+	t.journal = next
+	return turn.Tx.SetCheckpoint(t.cfg.Journal, t.cfg.Partition, next)
+}

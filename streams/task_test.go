@@ -1,0 +1,306 @@
+package streams_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// The machine under these tests sums numbers: each input record holds one, its
+// key identifies it, and the journal gets one record for each that is new.
+
+const (
+	numbersTopic = "numbers"
+	sumsTopic    = "sums"
+	sumGroup     = "summer"
+)
+
+var sumKey = []byte{streams.FirstKey, 's'}
+
+type summer struct {
+	task     *streams.Task
+	effects  func(streams.Claimed)
+	latest   int
+	draining bool
+}
+
+func (s *summer) Fold(tx *streams.Txn, r streams.Record) error {
+	sum, err := readSum(tx.Get)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(string(r.Value))
+	if err != nil {
+		return err
+	}
+	if err := tx.Set(append([]byte{streams.FirstKey, 'k'}, r.Key...), nil); err != nil {
+		return err
+	}
+	if err := tx.SetTimer("numbers", int64(n), string(r.Key)); err != nil {
+		return err
+	}
+	return tx.Set(sumKey, binary.BigEndian.AppendUint64(nil, uint64(sum+n)))
+}
+
+func readSum(get func([]byte) ([]byte, error)) (int, error) {
+	value, err := get(sumKey)
+	if err != nil || value == nil {
+		return 0, err
+	}
+	return int(binary.BigEndian.Uint64(value)), nil
+}
+
+func (s *summer) Start(_ *streams.Turn, latest []streams.Record) error {
+	s.latest = len(latest)
+	return nil
+}
+
+func (s *summer) Turn(t *streams.Turn) error {
+	for _, r := range t.Inputs {
+		for _, r := range r {
+			seen, err := t.Tx.Get(append([]byte{streams.FirstKey, 'k'}, r.Key...))
+			if err != nil {
+				return err
+			}
+			if seen != nil {
+				continue
+			}
+			out := streams.Record{Topic: sumsTopic, Key: r.Key, Value: r.Value}
+			t.Append(out)
+			if err := s.Fold(t.Tx, out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *summer) Settled(nowMillis int64) (int64, error) {
+	claimed, err := s.task.Timers().Claim(nowMillis, 1<<20, func(string) int { return 1 << 20 })
+	for _, c := range claimed {
+		s.effects(c)
+	}
+	return s.task.Timers().NextMillis(), err
+}
+
+func (s *summer) Drain()     { s.draining = true }
+func (s *summer) Busy() bool { return false }
+
+type rig struct {
+	t       *testing.T
+	cluster streams.Cluster
+	dir     string
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	logger := slog.New(slog.DiscardHandler)
+	b, err := broker.Start(broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: logger, Failed: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	r := &rig{t: t, dir: t.TempDir(), cluster: streams.Cluster{Brokers: []string{b.Addr()}, Prefix: "test.", ClientID: "test", Logger: logger}}
+	specs := []streams.TopicSpec{
+		{Name: numbersTopic, Partitions: 2, ReplicationFactor: 1},
+		{Name: sumsTopic, Partitions: 2, ReplicationFactor: 1},
+	}
+	if err := r.cluster.EnsureTopics(t.Context(), specs); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *rig) task(dir string, effects func(streams.Claimed)) *streams.Task {
+	if effects == nil {
+		effects = func(streams.Claimed) {}
+	}
+	return streams.NewTask(streams.TaskConfig{
+		Cluster: r.cluster, Group: sumGroup, Partition: 0, Journal: sumsTopic, Inputs: []string{numbersTopic},
+		Store:         streams.StoreConfig{Dir: dir, Identity: "test", CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: r.cluster.Logger},
+		LocalCapacity: 16, DrainTimeout: time.Second, Now: time.Now, Logger: r.cluster.Logger,
+		NewHandler: func(t *streams.Task) streams.Handler { return &summer{task: t, effects: effects} },
+	})
+}
+
+// run works a task and returns a function that stops it.
+func (r *rig) run(task *streams.Task) (stop func() error) {
+	ended := make(chan error, 1)
+	stopping := make(chan struct{})
+	go func() { ended <- task.Run(context.Background(), stopping) }()
+	return func() error {
+		close(stopping)
+		return <-ended
+	}
+}
+
+// feed appends numbers from..to to the task's partition.
+func (r *rig) feed(from, to int) {
+	r.t.Helper()
+	p, err := r.cluster.NewProducer()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer p.Close()
+	var records []streams.Record
+	for n := from; n <= to; n++ {
+		number := streams.Record{Topic: numbersTopic, Key: []byte(r.keyOf(n)), Value: []byte(strconv.Itoa(n))}
+		records = append(records, number, number) // the second is a repeat
+	}
+	if err := p.Append(r.t.Context(), records...); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) keyOf(n int) string { return fmt.Sprintf("number-%d", n) }
+
+// journal reads the committed journal up to its end.
+func (r *rig) journal() map[string]int {
+	r.t.Helper()
+	ends, err := r.cluster.NewEnds()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer ends.Close()
+	until, err := ends.Of(r.t.Context(), sumsTopic)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	reader, err := r.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{sumsTopic: {0: 0, 1: 0}}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer reader.Close()
+	count := make(map[string]int)
+	for !reader.Passed(sumsTopic, until) {
+		if err := reader.Poll(r.t.Context(), 100, func(rec streams.Record) error {
+			count[string(rec.Key)]++
+			return nil
+		}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return count
+}
+
+// eventually polls a condition until it holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(20 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline.C:
+			t.Fatal("never came true: " + what)
+		case <-tick.C:
+		}
+	}
+}
+
+// wantJournal waits until the journal holds that many numbers, each once.
+func (r *rig) wantJournal(total int) {
+	r.t.Helper()
+	var have map[string]int
+	eventually(r.t, fmt.Sprintf("%d records in the journal", total), func() bool {
+		have = r.journal()
+		return len(have) >= total
+	})
+	for key, n := range have {
+		if n != 1 {
+			r.t.Errorf("%s is in the journal %d times", key, n)
+		}
+	}
+}
+
+func TestTaskTakesEachInputOnceOverRestarts(t *testing.T) {
+	r := newRig(t)
+	total := 0
+	for round := range 3 {
+		claimed := make(chan streams.Claimed, 10_000)
+		stop := r.run(r.task(r.dir, func(c streams.Claimed) { claimed <- c }))
+		r.feed(round*100+1, round*100+100)
+		total = r.onPartition(0, round*100+100)
+		r.wantJournal(total)
+		// Everything is due, so every start claims all there is, once.
+		eventually(t, "all claimed", func() bool { return len(claimed) == total })
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A lost state is folded again from the journal.
+	claimed := make(chan streams.Claimed, 10_000)
+	stop := r.run(r.task(t.TempDir(), func(c streams.Claimed) { claimed <- c }))
+	eventually(t, "all claimed from a fresh folder", func() bool { return len(claimed) == total })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	r.wantJournal(total)
+}
+
+// onPartition counts the keys of numbers 1..n on a partition, by reading them.
+func (r *rig) onPartition(p int32, n int) int {
+	r.t.Helper()
+	ends, err := r.cluster.NewEnds()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer ends.Close()
+	until, err := ends.Of(r.t.Context(), numbersTopic)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	reader, err := r.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{numbersTopic: {p: 0}}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer reader.Close()
+	keys := make(map[string]bool)
+	for reader.Position(numbersTopic, p) < until[p] {
+		if err := reader.Poll(r.t.Context(), 100, func(rec streams.Record) error {
+			keys[string(rec.Key)] = true
+			return nil
+		}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return len(keys)
+}
+
+func TestFormerOwnerIsFenced(t *testing.T) {
+	r := newRig(t)
+	former := make(chan error, 1)
+	stopping := make(chan struct{})
+	defer close(stopping)
+	first := r.task(r.dir, nil)
+	go func() { former <- first.Run(context.Background(), stopping) }()
+	r.feed(1, 50)
+	r.wantJournal(r.onPartition(0, 50))
+
+	// A new owner takes over while the former still believes in itself. Both see
+	// the next inputs; only one may write.
+	claimed := make(chan streams.Claimed, 10_000)
+	stop := r.run(r.task(t.TempDir(), func(c streams.Claimed) { claimed <- c }))
+	<-claimed // it has taken over
+	r.feed(51, 100)
+	r.wantJournal(r.onPartition(0, 100))
+	select {
+	case err := <-former:
+		if err == nil {
+			t.Error("the former owner ended without an error")
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the former owner was not fenced")
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}

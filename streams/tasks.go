@@ -1,0 +1,98 @@
+package streams
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Tasks runs one task for each partition that is ours, and starts a task anew
+// when it has failed. Its methods are the callbacks of a [Membership].
+type Tasks struct {
+	newTask func(partition int32) *Task
+	logger  *slog.Logger
+	mu      sync.Mutex
+	running map[int32]*runningTask
+}
+
+type runningTask struct {
+	stop    chan struct{} // closed: drain and end
+	abandon context.CancelFunc
+	ended   chan struct{}
+	once    sync.Once
+}
+
+// NewTasks makes an empty set; newTask makes the task of a partition.
+func NewTasks(newTask func(partition int32) *Task, logger *slog.Logger) *Tasks {
+	return &Tasks{newTask: newTask, logger: logger, running: make(map[int32]*runningTask)}
+}
+
+// Assigned starts the tasks of partitions.
+func (s *Tasks) Assigned(partitions []int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range partitions {
+		ctx, cancel := context.WithCancel(context.Background())
+		r := &runningTask{stop: make(chan struct{}), abandon: cancel, ended: make(chan struct{})}
+		s.running[p] = r
+		go s.keepRunning(ctx, p, r)
+	}
+}
+
+// Revoked drains the tasks of partitions and waits for their end.
+func (s *Tasks) Revoked(partitions []int32) {
+	s.end(partitions, func(r *runningTask) { r.once.Do(func() { close(r.stop) }) })
+}
+
+// Lost ends the tasks of partitions at once.
+func (s *Tasks) Lost(partitions []int32) {
+	s.end(partitions, func(r *runningTask) { r.abandon() })
+}
+
+func (s *Tasks) end(partitions []int32, how func(*runningTask)) {
+	s.mu.Lock()
+	var ending []*runningTask
+	for _, p := range partitions {
+		if r := s.running[p]; r != nil {
+			delete(s.running, p)
+			how(r)
+			ending = append(ending, r)
+		}
+	}
+	s.mu.Unlock()
+	for _, r := range ending {
+		<-r.ended
+		r.abandon()
+	}
+}
+
+const (
+	firstBackoff = 100 * time.Millisecond
+	lastBackoff  = 10 * time.Second
+	steadyAfter  = time.Minute // a task that ran this long is tried at once again
+)
+
+func (s *Tasks) keepRunning(ctx context.Context, p int32, r *runningTask) {
+	defer close(r.ended)
+	backoff := firstBackoff
+	for {
+		began := time.Now()
+		err := s.newTask(p).Run(ctx, r.stop)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > steadyAfter {
+			backoff = firstBackoff
+		}
+		s.logger.Error("a task failed and is started again", "partition", p, "after", backoff, "error", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.stop:
+			return
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, lastBackoff)
+	}
+}

@@ -1,0 +1,288 @@
+package streams
+
+import (
+	"bytes"
+	"container/heap"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// TimerIndex answers what is due. Entries lie in the store, ordered by group and
+// time; in memory there is one small record for each group that has any, so a
+// million entries of one group cost nothing while they wait.
+//
+//	key: 0x01 | group | 0x00 | due, 8 bytes, big endian | id
+//
+// What is due is claimed, in turn among groups, and stays in the store until a
+// transaction clears it. Claims are memory only: after a restart everything due
+// is claimed again. An index is used by its task's goroutine alone.
+type TimerIndex struct {
+	store  *Store
+	groups map[string]*timerGroup
+	future groupHeap     // groups whose next entry is not due yet
+	ready  []*timerGroup // groups that may have entries due, in turn
+}
+
+// Claimed is an entry that is due and was handed out.
+type Claimed struct {
+	Group     string
+	ID        string
+	DueMillis int64
+}
+
+type timerGroup struct {
+	name       string
+	nextMillis int64             // no unclaimed entry is due before
+	from       []byte            // no unclaimed entry lies before this key
+	claimed    map[string][]byte // key by id
+	place      groupPlace
+	heapIndex  int
+}
+
+type groupPlace int
+
+const (
+	placeNowhere groupPlace = iota // has no unclaimed entry
+	placeFuture                    // in the heap
+	placeReady                     // in the ring
+	placeBlocked                   // nobody may claim of it now
+)
+
+type timerChange struct {
+	key   []byte
+	group string
+	id    string
+	due   int64
+	set   bool
+}
+
+// SetTimer adds an entry.
+func (t *Txn) SetTimer(group string, dueMillis int64, id string) error {
+	key := timerKey(group, dueMillis, id)
+	t.timer = append(t.timer, timerChange{key: key, group: group, id: id, due: dueMillis, set: true})
+	return t.Set(key, nil)
+}
+
+// ClearTimer removes an entry, and with it its claim.
+func (t *Txn) ClearTimer(group string, dueMillis int64, id string) error {
+	key := timerKey(group, dueMillis, id)
+	t.timer = append(t.timer, timerChange{key: key, group: group, id: id})
+	return t.Delete(key)
+}
+
+func timerKey(group string, dueMillis int64, id string) []byte {
+	key := make([]byte, 0, len(group)+len(id)+10)
+	key = append(key, keySpaceTimers)
+	key = append(key, group...)
+	key = binary.BigEndian.AppendUint64(append(key, 0), uint64(max(dueMillis, 0)))
+	return append(key, id...)
+}
+
+func parseTimerKey(key []byte) (group string, dueMillis int64, id string, err error) {
+	sep := bytes.IndexByte(key, 0)
+	if sep < 1 || len(key) < sep+9 {
+		return "", 0, "", fmt.Errorf("streams: a key of the timer index is malformed: %x", key)
+	}
+	return string(key[1:sep]), int64(binary.BigEndian.Uint64(key[sep+1:])), string(key[sep+9:]), nil
+}
+
+// newTimerIndex reads the groups that have entries. It seeks from group to
+// group and does not read their entries.
+func newTimerIndex(store *Store) (*TimerIndex, error) {
+	x := &TimerIndex{store: store, groups: make(map[string]*timerGroup)}
+	it, err := store.db.NewIter(&pebble.IterOptions{LowerBound: []byte{keySpaceTimers}, UpperBound: []byte{keySpaceTimers + 1}})
+	if err != nil {
+		return nil, fmt.Errorf("streams: reading the timer index: %w", err)
+	}
+	for ok := it.First(); ok; {
+		name, due, _, err := parseTimerKey(it.Key())
+		if err != nil {
+			_ = it.Close()
+			return nil, err
+		}
+		x.schedule(x.group(name), due, bytes.Clone(it.Key()))
+		ok = it.SeekGE(append(append([]byte{keySpaceTimers}, name...), 1))
+	}
+	if err := it.Close(); err != nil {
+		return nil, fmt.Errorf("streams: reading the timer index: %w", err)
+	}
+	return x, nil
+}
+
+func (x *TimerIndex) group(name string) *timerGroup {
+	g := x.groups[name]
+	if g == nil {
+		g = &timerGroup{name: name, nextMillis: math.MaxInt64, claimed: make(map[string][]byte)}
+		x.groups[name] = g
+	}
+	return g
+}
+
+// apply notes the changes of a transaction that was committed.
+func (x *TimerIndex) apply(t *Txn) {
+	for _, c := range t.timer {
+		if c.set {
+			x.schedule(x.group(c.group), c.due, c.key)
+		} else if g := x.groups[c.group]; g != nil {
+			delete(g.claimed, c.id)
+			x.unblock(g)
+		}
+	}
+}
+
+// schedule notes an unclaimed entry.
+func (x *TimerIndex) schedule(g *timerGroup, due int64, key []byte) {
+	if g.from == nil || bytes.Compare(key, g.from) < 0 {
+		g.from = key
+	}
+	if due < g.nextMillis {
+		g.nextMillis = due
+		if g.place == placeFuture {
+			heap.Fix(&x.future, g.heapIndex)
+		}
+	}
+	if g.place == placeNowhere {
+		x.pushFuture(g)
+	}
+}
+
+func (x *TimerIndex) pushFuture(g *timerGroup) {
+	g.place = placeFuture
+	heap.Push(&x.future, g)
+}
+
+func (x *TimerIndex) pushReady(g *timerGroup) {
+	g.place = placeReady
+	x.ready = append(x.ready, g)
+}
+
+// Release gives a claim back without clearing the entry: it is due still.
+func (x *TimerIndex) Release(c Claimed) {
+	g := x.groups[c.Group]
+	if g == nil {
+		return
+	}
+	if key, ok := g.claimed[c.ID]; ok {
+		delete(g.claimed, c.ID)
+		x.schedule(g, c.DueMillis, key)
+	}
+	x.unblock(g)
+}
+
+// Unblock lets a group be claimed of again after it was not allowed to.
+func (x *TimerIndex) Unblock(group string) {
+	if g := x.groups[group]; g != nil {
+		x.unblock(g)
+	}
+}
+
+func (x *TimerIndex) unblock(g *timerGroup) {
+	if g.place == placeBlocked {
+		x.pushReady(g)
+	}
+	if g.place == placeNowhere && len(g.claimed) == 0 {
+		delete(x.groups, g.name)
+	}
+}
+
+// NextMillis is when to look again: no entry that may be claimed is due before.
+// It is the greatest time when there is nothing to wait for.
+func (x *TimerIndex) NextMillis() int64 {
+	if len(x.ready) > 0 {
+		return 0
+	}
+	if len(x.future) > 0 {
+		return x.future[0].nextMillis
+	}
+	return math.MaxInt64
+}
+
+// claimQuantum is how many entries a group gets before it is another's turn.
+const claimQuantum = 16
+
+// Claim hands out entries that are due, at most total of them, in turn among
+// groups. allow says how many more a group may get; a group that gets none is
+// left alone until one of its claims ends or Unblock is called.
+func (x *TimerIndex) Claim(nowMillis int64, total int, allow func(group string) int) ([]Claimed, error) {
+	for len(x.future) > 0 && x.future[0].nextMillis <= nowMillis {
+		x.pushReady(heap.Pop(&x.future).(*timerGroup))
+	}
+	var claimed []Claimed
+	for len(x.ready) > 0 && len(claimed) < total {
+		g := x.ready[0]
+		x.ready[0] = nil
+		x.ready = x.ready[1:]
+		n := min(allow(g.name), total-len(claimed), claimQuantum)
+		if n <= 0 {
+			g.place = placeBlocked
+			continue
+		}
+		var err error
+		if claimed, err = x.claimOf(g, nowMillis, n, claimed); err != nil {
+			return claimed, err
+		}
+	}
+	return claimed, nil
+}
+
+// claimOf takes up to n due entries of one group and puts the group where its
+// next entry belongs.
+func (x *TimerIndex) claimOf(g *timerGroup, nowMillis int64, n int, claimed []Claimed) ([]Claimed, error) {
+	upper := append(append([]byte{keySpaceTimers}, g.name...), 1)
+	g.nextMillis = math.MaxInt64
+	err := x.store.Scan(g.from, upper, func(key, _ []byte) (bool, error) {
+		_, due, id, err := parseTimerKey(key)
+		if err != nil {
+			return false, err
+		}
+		if _, taken := g.claimed[id]; taken {
+			return true, nil
+		}
+		if due > nowMillis || n == 0 {
+			g.nextMillis, g.from = due, bytes.Clone(key)
+			return false, nil
+		}
+		n--
+		g.claimed[id] = bytes.Clone(key)
+		g.from = append(bytes.Clone(key), 0)
+		claimed = append(claimed, Claimed{Group: g.name, ID: id, DueMillis: due})
+		return true, nil
+	})
+	switch {
+	case err != nil || g.nextMillis <= nowMillis:
+		x.pushReady(g)
+	case g.nextMillis < math.MaxInt64:
+		x.pushFuture(g)
+	default:
+		g.place = placeNowhere
+		if len(g.claimed) == 0 {
+			delete(x.groups, g.name)
+		}
+	}
+	return claimed, err
+}
+
+// groupHeap orders groups by when their next entry is due.
+type groupHeap []*timerGroup
+
+func (h groupHeap) Len() int           { return len(h) }
+func (h groupHeap) Less(i, j int) bool { return h[i].nextMillis < h[j].nextMillis }
+func (h groupHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].heapIndex, h[j].heapIndex = i, j
+}
+func (h *groupHeap) Push(g any) {
+	group := g.(*timerGroup)
+	group.heapIndex = len(*h)
+	*h = append(*h, group)
+}
+func (h *groupHeap) Pop() any {
+	old := *h
+	g := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return g
+}

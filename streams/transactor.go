@@ -1,0 +1,231 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+)
+
+// transactionTimeout bounds how long a dead owner's open transaction can hold
+// readers back when nobody takes its place.
+const transactionTimeout = 10 * time.Second
+
+// transactor makes the transactions of one task. Whoever opened the latest one
+// for the same group and partition is the owner; all earlier ones are fenced.
+type transactor struct {
+	cluster   Cluster
+	client    *kgo.Client
+	group     string
+	partition int32
+	txnID     string
+}
+
+func (c Cluster) newTransactor(ctx context.Context, group string, partition int32) (*transactor, error) {
+	t := &transactor{cluster: c, group: c.fullName(group), partition: partition}
+	t.txnID = t.group + "-" + strconv.Itoa(int(partition))
+	client, err := c.client(
+		kgo.MaxVersions(positionVersions()),
+		kgo.TransactionalID(t.txnID),
+		kgo.TransactionTimeout(transactionTimeout),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchMaxBytes(1<<20),
+		kgo.MaxBufferedRecords(100_000),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.ProducerLinger(0),
+	)
+	if err != nil {
+		return nil, err
+	}
+	t.client = client
+	// Asking for the producer id fences every earlier owner and aborts what it
+	// had open.
+	if _, _, err := client.ProducerID(ctx); err != nil {
+		client.Close()
+		return nil, fmt.Errorf("streams: taking over transactional id %s: %w", t.txnID, err)
+	}
+	return t, nil
+}
+
+// positionVersions holds the two requests that we make by hand to versions that
+// name topics by name: later ones want the identity of each.
+func positionVersions() *kversion.Versions {
+	v := kversion.Stable()
+	v.SetMaxKeyVersion(int16(kmsg.OffsetFetch), 9)
+	v.SetMaxKeyVersion(int16(kmsg.TxnOffsetCommit), 5)
+	return v
+}
+
+// commit writes records to the task's partition of their topics, and the input
+// positions to the group, in one transaction. It returns the offset after the
+// last record written to journalTopic, or 0 when none was.
+func (t *transactor) commit(ctx context.Context, records []Record, positions Offsets, journalTopic string) (journalNext int64, err error) {
+	if err := t.client.BeginTransaction(); err != nil {
+		return 0, fmt.Errorf("streams: beginning a transaction: %w", err)
+	}
+	var (
+		mu    sync.Mutex
+		first error
+	)
+	full := t.cluster.fullName(journalTopic)
+	for _, r := range records {
+		k := t.cluster.toKafka(r)
+		k.Partition = t.partition
+		t.client.Produce(ctx, k, func(k *kgo.Record, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil && first == nil {
+				first = err
+			}
+			if k.Topic == full && k.Offset >= journalNext {
+				journalNext = k.Offset + 1
+			}
+		})
+	}
+	if err := t.client.Flush(ctx); err != nil {
+		return 0, t.abort(fmt.Errorf("streams: flushing a transaction: %w", err))
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if first != nil {
+		return 0, t.abort(fmt.Errorf("streams: writing in a transaction: %w", first))
+	}
+	if err := t.commitPositions(ctx, positions); err != nil {
+		return 0, t.abort(err)
+	}
+	if err := t.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
+		return 0, fmt.Errorf("streams: committing a transaction: %w", err)
+	}
+	return journalNext, nil
+}
+
+// abort ends the transaction without effect and gives back why. An error of the
+// abort itself adds nothing: the task ends, and its next owner aborts again.
+func (t *transactor) abort(why error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
+	defer cancel()
+	return errors.Join(why, t.client.EndTransaction(ctx, kgo.TryAbort))
+}
+
+// commitPositions adds the input positions to the transaction. They name no
+// member of the group: the transactional id is the fence.
+func (t *transactor) commitPositions(ctx context.Context, positions Offsets) error {
+	if len(positions) == 0 {
+		return nil
+	}
+	id, epoch, err := t.client.ProducerID(ctx)
+	if err != nil {
+		return fmt.Errorf("streams: asking for the producer id: %w", err)
+	}
+	add := kmsg.NewPtrAddOffsetsToTxnRequest()
+	add.TransactionalID, add.ProducerID, add.ProducerEpoch, add.Group = t.txnID, id, epoch, t.group
+	added, err := add.RequestWith(ctx, t.client)
+	if err == nil {
+		err = kerr.ErrorForCode(added.ErrorCode)
+	}
+	if err != nil {
+		return fmt.Errorf("streams: adding input positions to a transaction: %w", err)
+	}
+	req := kmsg.NewPtrTxnOffsetCommitRequest()
+	req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = t.txnID, t.group, id, epoch
+	for topic, partitions := range positions {
+		rt := kmsg.NewTxnOffsetCommitRequestTopic()
+		rt.Topic = t.cluster.fullName(topic)
+		for p, at := range partitions {
+			rp := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+			rp.Partition, rp.Offset = p, at
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		req.Topics = append(req.Topics, rt)
+	}
+	resp, err := req.RequestWith(ctx, t.client)
+	if err != nil {
+		return fmt.Errorf("streams: committing input positions: %w", err)
+	}
+	for _, rt := range resp.Topics {
+		for _, rp := range rt.Partitions {
+			if err := kerr.ErrorForCode(rp.ErrorCode); err != nil {
+				return fmt.Errorf("streams: committing the input position of %s/%d: %w", rt.Topic, rp.Partition, err)
+			}
+		}
+	}
+	return nil
+}
+
+// positions reads the committed input positions of the task's partition. A
+// topic without one starts at its beginning.
+func (t *transactor) positions(ctx context.Context, topics []string) (Offsets, error) {
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Group = t.group
+	req.RequireStable = true
+	rg := kmsg.NewOffsetFetchRequestGroup()
+	rg.Group = t.group
+	for _, topic := range topics {
+		rt := kmsg.NewOffsetFetchRequestTopic()
+		rt.Topic, rt.Partitions = t.cluster.fullName(topic), []int32{t.partition}
+		req.Topics = append(req.Topics, rt)
+		gt := kmsg.NewOffsetFetchRequestGroupTopic()
+		gt.Topic, gt.Partitions = rt.Topic, rt.Partitions
+		rg.Topics = append(rg.Topics, gt)
+	}
+	req.Groups = append(req.Groups, rg)
+	at := make(Offsets)
+	for _, topic := range topics {
+		at[topic] = map[int32]int64{t.partition: 0}
+	}
+	resp, err := req.RequestWith(ctx, t.client)
+	if err != nil {
+		return nil, fmt.Errorf("streams: asking for input positions: %w", err)
+	}
+	if err := groupError(resp.ErrorCode); err != nil {
+		return nil, err
+	}
+	note := func(topic string, offset int64, code int16) error {
+		if err := kerr.ErrorForCode(code); err != nil {
+			return fmt.Errorf("streams: asking for the input position of %s/%d: %w", topic, t.partition, err)
+		}
+		if offset > 0 {
+			at[t.cluster.shortName(topic)][t.partition] = offset
+		}
+		return nil
+	}
+	for _, rt := range resp.Topics {
+		for _, rp := range rt.Partitions {
+			if err := note(rt.Topic, rp.Offset, rp.ErrorCode); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, g := range resp.Groups {
+		if err := groupError(g.ErrorCode); err != nil {
+			return nil, err
+		}
+		for _, rt := range g.Topics {
+			for _, rp := range rt.Partitions {
+				if err := note(rt.Topic, rp.Offset, rp.ErrorCode); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return at, nil
+}
+
+// groupError is the error of a group's answer. A group that does not exist yet
+// has no positions, which is none.
+func groupError(code int16) error {
+	err := kerr.ErrorForCode(code)
+	if err == nil || errors.Is(err, kerr.GroupIDNotFound) {
+		return nil
+	}
+	return fmt.Errorf("streams: asking for input positions: %w", err)
+}
+
+func (t *transactor) close() { t.client.Close() }
