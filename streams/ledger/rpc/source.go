@@ -40,6 +40,7 @@ type Source struct {
 	log      *slog.Logger
 	state    string // of the server, as last logged
 	pageSize int    // shrinks when pages are too large
+	sizeMax  int64  // of a page's answer, in bytes
 	last     link
 }
 
@@ -68,7 +69,7 @@ func New(config Config) (*Source, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Source{config: config, client: c, log: log.With("rpc", c.host), pageSize: config.PageSize}, nil
+	return &Source{config: config, client: c, log: log.With("rpc", c.host), pageSize: config.PageSize, sizeMax: pageSizeBytesMax}, nil
 }
 
 func orDefault[T comparable](v, fallback T) T {
@@ -178,7 +179,7 @@ type ledgers struct {
 func (s *Source) page(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	var got ledgers
 	ask := protocol.GetLedgersRequest{StartLedger: sequence, Pagination: &protocol.LedgerPaginationOptions{Limit: uint(s.pageSize)}}
-	if err := s.call(ctx, protocol.GetLedgersMethodName, ask, &got, pageSizeBytesMax); err != nil {
+	if err := s.call(ctx, protocol.GetLedgersMethodName, ask, &got, s.sizeMax); err != nil {
 		return nil, err
 	}
 	var page []ledger.Raw
