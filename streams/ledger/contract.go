@@ -1,0 +1,261 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/stellar/go-stellar-sdk/strkey"
+	"github.com/stellar/go-stellar-sdk/xdr"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// Names of the events that tell of a change of balance. The two layouts are
+// those before and after CAP-67: transaction meta of version 3, where a mint
+// and a clawback name their admin first, and version 4, where the amount may
+// come in a map with a muxed identifier.
+const (
+	eventTransfer = "transfer"
+	eventMint     = "mint"
+	eventClawback = "clawback"
+	eventBurn     = "burn"
+)
+
+// assetNameSizeBytesMax is a code of 12, a colon and a G address.
+const assetNameSizeBytesMax = 12 + 1 + 56
+
+// assetContract is an asset and the contract that holds it on this network;
+// known is false for a name that is no asset's.
+type assetContract struct {
+	asset domain.Asset
+	id    xdr.ContractId
+	known bool
+}
+
+// balanceChange is what an asset contract says that it did. Burns and clawbacks
+// have no to.
+type balanceChange struct {
+	from, to xdr.ScAddress
+	minted   bool
+	credited bool
+	asset    domain.Asset
+	amount   xdr.Int128Parts
+	muxedID  string
+}
+
+// contractCall collects the payments of the contract call at operation index i.
+func (r *reading) contractCall(i int) error {
+	events, layout, err := eventsOf(r.tx.meta, i, len(r.body.operations))
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, event := range events {
+		change, ok, err := r.extractor.balanceChange(event, layout)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if err := r.credit(i, n, change); err != nil {
+			return fmt.Errorf("balance change %d: %w", n, err)
+		}
+		n++
+	}
+	return nil
+}
+
+// eventsOf answers with the contract events of an operation, and the version of
+// the transaction meta, which fixes their layout.
+func eventsOf(meta xdr.TransactionMetaView, i, operations int) ([]xdr.ContractEventView, int32, error) {
+	version := meta.MustV()
+	switch version {
+	case 0, 1, 2: // from before there were contracts
+		return nil, version, nil
+	case 3:
+		soroban, ok := meta.MustV3().MustSorobanMeta().MustUnwrap()
+		if !ok || operations != 1 { // a contract call is always alone
+			return nil, version, nil
+		}
+		return soroban.MustEvents().MustAll(), version, nil
+	}
+	all := meta.MustV4().MustOperations()
+	if all.MustCount() != operations {
+		return nil, version, fmt.Errorf("its transaction has %d operations and the meta of %d", operations, all.MustCount())
+	}
+	return all.MustAt(i).MustEvents().MustAll(), version, nil
+}
+
+// credit adds the payment of the n-th balance change, if it is one: something
+// that reached a G address.
+func (r *reading) credit(i, n int, c balanceChange) error {
+	if !c.credited || c.to.Type != xdr.ScAddressTypeScAddressTypeAccount {
+		return nil
+	}
+	p := r.payment(i, "invoke_host_function")
+	p.ID += "-" + strconv.Itoa(n)
+	p.Asset, p.ToMuxedID, p.From = c.asset, c.muxedID, c.asset.Issuer
+	var err error
+	if p.To, err = c.to.String(); err != nil {
+		return fmt.Errorf("the receiver: %w", err)
+	}
+	if !c.minted {
+		if p.From, err = c.from.String(); err != nil {
+			return fmt.Errorf("the sender: %w", err)
+		}
+	}
+	if p.From == "" {
+		return errors.New("the native asset has no issuer that could have minted it")
+	}
+	if c.amount.Hi != 0 || c.amount.Lo > math.MaxInt64 {
+		if p.To == c.asset.Issuer {
+			return nil // a burn of what only contracts can hold; no account's balance is so large
+		}
+		return errors.New("the amount does not fit an account's balance")
+	}
+	p.AmountStroops = int64(c.amount.Lo)
+	r.payments = append(r.payments, p)
+	return nil
+}
+
+// balanceChange reads an event, if it comes from the contract of the asset that
+// it names.
+func (e *Extractor) balanceChange(view xdr.ContractEventView, layout int32) (balanceChange, bool, error) {
+	if !mayChangeBalance(view) {
+		return balanceChange{}, false, nil
+	}
+	var event xdr.ContractEvent
+	if err := decode("an event", &event, view.MustRaw()); err != nil {
+		return balanceChange{}, false, err
+	}
+	topics := event.Body.MustV0().Topics
+	if len(topics) < 3 {
+		return balanceChange{}, false, nil
+	}
+	name, ok := topics[len(topics)-1].GetStr()
+	if !ok {
+		return balanceChange{}, false, nil
+	}
+	contract := e.contractOf(string(name))
+	if !contract.known || event.ContractId == nil || contract.id != *event.ContractId {
+		return balanceChange{}, false, nil
+	}
+	change := balanceChange{asset: contract.asset}
+	if !change.readAmount(event.Body.MustV0().Data, layout) || !change.readParties(topics, layout) {
+		return balanceChange{}, false, nil
+	}
+	return change, true, nil
+}
+
+// mayChangeBalance looks at the kind and the name of an event, so that the many
+// others are not decoded.
+func mayChangeBalance(view xdr.ContractEventView) bool {
+	f := must(view.Fields())
+	if f.Type.MustValue() != xdr.ContractEventTypeContract {
+		return false
+	}
+	topics := f.Body.MustV0().MustTopics()
+	if topics.MustCount() == 0 {
+		return false
+	}
+	first := topics.MustAt(0)
+	if first.MustType() != xdr.ScValTypeScvSymbol {
+		return false
+	}
+	switch string(first.MustSym().MustValue()) {
+	case eventTransfer, eventMint, eventClawback, eventBurn:
+		return true
+	}
+	return false
+}
+
+// readAmount reads the event's data: the amount, or from version 4 on a map of
+// the amount and a muxed identifier.
+func (c *balanceChange) readAmount(data xdr.ScVal, layout int32) (ok bool) {
+	entries, isMap := data.GetMap()
+	if !isMap || layout < 4 {
+		c.amount, ok = data.GetI128()
+		return ok
+	}
+	if entries == nil || len(*entries) != 2 {
+		return false
+	}
+	var hasAmount, hasID bool
+	for _, entry := range *entries {
+		key, _ := entry.Key.GetSym()
+		switch key {
+		case "amount":
+			c.amount, hasAmount = entry.Val.GetI128()
+		case "to_muxed_id":
+			var id xdr.Uint64
+			id, hasID = entry.Val.GetU64()
+			c.muxedID = strconv.FormatUint(uint64(id), 10)
+		}
+	}
+	return hasAmount && hasID
+}
+
+// readParties reads the addresses between the event's name and the asset's.
+func (c *balanceChange) readParties(topics xdr.ScVec, layout int32) bool {
+	name, _ := topics[0].GetSym()
+	var parties []xdr.ScAddress
+	for _, topic := range topics[1 : len(topics)-1] {
+		party, ok := topic.GetAddress()
+		if !ok {
+			return false
+		}
+		parties = append(parties, party)
+	}
+	if layout < 4 && (name == eventMint || name == eventClawback) {
+		if len(parties) != 2 {
+			return false
+		}
+		parties = parties[1:]
+	}
+	switch {
+	case name == eventTransfer && len(parties) == 2:
+		c.from, c.to, c.credited = parties[0], parties[1], true
+	case name == eventMint && len(parties) == 1:
+		c.to, c.minted, c.credited = parties[0], true, true
+	case (name == eventClawback || name == eventBurn) && len(parties) == 1:
+		c.from = parties[0]
+	default:
+		return false
+	}
+	return true
+}
+
+// contractOf finds the contract of the asset with this name, which is "native"
+// or CODE:ISSUER (SEP-11).
+func (e *Extractor) contractOf(name string) assetContract {
+	if len(name) > assetNameSizeBytesMax {
+		return assetContract{}
+	}
+	if contract, ok := e.contracts.Get(name); ok {
+		return contract
+	}
+	contract := assetContract{}
+	if asset, ok := parseAsset(name); ok {
+		if id, err := asset.ContractID(e.passphrase); err == nil {
+			contract = assetContract{asset: assetOf(asset), id: id, known: true}
+		}
+	}
+	e.contracts.Add(name, contract)
+	return contract
+}
+
+func parseAsset(name string) (xdr.Asset, bool) {
+	if name == "native" {
+		return native, true
+	}
+	code, issuer, ok := strings.Cut(name, ":")
+	if !ok || !strkey.IsValidEd25519PublicKey(issuer) {
+		return xdr.Asset{}, false
+	}
+	asset, err := xdr.NewCreditAsset(code, issuer)
+	return asset, err == nil
+}

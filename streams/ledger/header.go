@@ -1,0 +1,157 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/stellar/go-stellar-sdk/xdr"
+)
+
+// Forms of StellarValue.ext. CAP-88 adds the last two: they are the two before
+// them with a close time in milliseconds in front.
+const (
+	valueSigned       = 1
+	valueEmptySet     = 2
+	valueSignedMillis = 3
+	valueEmptyMillis  = 4
+)
+
+const (
+	hashSizeBytes        = 32
+	closeMillisSizeBytes = 8
+	upgradesMax          = 6
+	upgradeSizeBytesMax  = 128
+)
+
+var errShort = errors.New("the ledger ends inside its header")
+
+// normalise rewrites a header of the forms that CAP-88 adds into the form of
+// protocol 29 and earlier, which is all that the SDK decodes. It answers with
+// the ledger to decode and the close time in milliseconds that it took out, 0
+// if there was none. raw is not changed.
+func normalise(raw []byte) (ledger []byte, closeTimeMillis uint64, err error) {
+	at, err := valueFormOffset(raw)
+	if err != nil {
+		return nil, 0, err
+	}
+	form := binary.BigEndian.Uint32(raw[at:])
+	if form != valueSignedMillis && form != valueEmptyMillis {
+		return raw, 0, nil
+	}
+	rest := at + 4 + closeMillisSizeBytes
+	if len(raw) < rest {
+		return nil, 0, errShort
+	}
+	out := make([]byte, 0, len(raw)-closeMillisSizeBytes)
+	out = append(out, raw[:at]...)
+	out = binary.BigEndian.AppendUint32(out, form-valueSignedMillis+valueSigned)
+	return append(out, raw[rest:]...), binary.BigEndian.Uint64(raw[at+4:]), nil
+}
+
+// valueFormOffset finds the discriminant of StellarValue.ext in a
+// LedgerCloseMeta; at least its four bytes are there.
+func valueFormOffset(raw []byte) (int, error) {
+	c := cursor{rest: raw}
+	switch version := c.uint32(); version {
+	case 0:
+	case 1, 2:
+		if extension := c.uint32(); extension == 1 {
+			c.skip(4 + 8) // LedgerCloseMetaExtV1: its own extension point, a fee
+		}
+	default:
+		if c.short {
+			return 0, errShort
+		}
+		return 0, fmt.Errorf("LedgerCloseMeta version %d is not known", version)
+	}
+	c.skip(hashSizeBytes)                         // the ledger's hash
+	c.skip(4 + hashSizeBytes + hashSizeBytes + 8) // version, previous hash, transaction set hash, close time
+	for n := c.count(upgradesMax); n > 0; n-- {
+		c.skip((c.count(upgradeSizeBytesMax) + 3) &^ 3)
+	}
+	if c.short || len(c.rest) < 4 {
+		return 0, errShort
+	}
+	return len(raw) - len(c.rest), nil
+}
+
+// cursor steps through XDR. Past the end, or past a bound, it is short and
+// stays so.
+type cursor struct {
+	rest  []byte
+	short bool
+}
+
+func (c *cursor) skip(sizeBytes int) {
+	if c.short || len(c.rest) < sizeBytes {
+		c.short = true
+		return
+	}
+	c.rest = c.rest[sizeBytes:]
+}
+
+func (c *cursor) uint32() uint32 {
+	before := c.rest
+	c.skip(4)
+	if c.short {
+		return 0
+	}
+	return binary.BigEndian.Uint32(before)
+}
+
+func (c *cursor) count(limit uint32) int {
+	n := c.uint32()
+	if n > limit {
+		c.short = true
+		return 0
+	}
+	return int(n)
+}
+
+// ReadHeader reads only the header of a LedgerCloseMeta; the rest may be
+// anything.
+func ReadHeader(raw []byte) (Header, error) {
+	normal, closeTimeMillis, err := normalise(raw)
+	if err != nil {
+		return Header{}, fmt.Errorf("ledger: reading a header: %w", err)
+	}
+	entry, err := xdr.LedgerCloseMetaView(normal).LedgerHeader()
+	if err != nil {
+		return Header{}, fmt.Errorf("ledger: reading a header: %w", err)
+	}
+	h, err := readHeader(entry, closeTimeMillis)
+	if err != nil {
+		return Header{}, fmt.Errorf("ledger: %w", err)
+	}
+	return h, nil
+}
+
+// readHeader reads a header of the forms that the SDK knows. closeTimeMillis is
+// what normalise took out.
+func readHeader(entry xdr.LedgerHeaderHistoryEntryView, closeTimeMillis uint64) (h Header, err error) {
+	var closeTimeSeconds uint64
+	err = xdr.TryVoid(func() {
+		header := entry.MustHeader()
+		hash, previous := entry.MustHash().MustValue(), header.MustPreviousLedgerHash().MustValue()
+		h.Hash, h.PreviousHash = hex.EncodeToString(hash[:]), hex.EncodeToString(previous[:])
+		h.Sequence, h.ProtocolVersion = header.MustLedgerSeq().MustValue(), header.MustLedgerVersion().MustValue()
+		closeTimeSeconds = header.MustScpValue().MustCloseTime().MustValue()
+	})
+	if err != nil {
+		return Header{}, fmt.Errorf("reading the header: %w", err)
+	}
+	if h.Sequence == 0 || h.Sequence > math.MaxInt32 {
+		return Header{}, fmt.Errorf("the header's sequence %d is out of range", h.Sequence)
+	}
+	if closeTimeSeconds > math.MaxInt64/1000 {
+		return Header{}, fmt.Errorf("the header's close time %d is out of range", closeTimeSeconds)
+	}
+	h.ClosedAtMillis = int64(closeTimeSeconds) * 1000
+	if closeTimeMillis/1000 == closeTimeSeconds { // more exact, but only if it tells of the same second
+		h.ClosedAtMillis = int64(closeTimeMillis)
+	}
+	return h, nil
+}

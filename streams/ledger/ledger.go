@@ -1,0 +1,134 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/stellar/go-stellar-sdk/xdr"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// What a source of ledgers may answer with, besides ledgers. None of them passes
+// by waiting.
+var (
+	ErrForked          = errors.New("the network was reset or forked")
+	ErrBehindRetention = errors.New("the source no longer keeps this ledger")
+	ErrWrongNetwork    = errors.New("the source serves another network")
+)
+
+// Raw is a closed ledger as a source hands it over. Hash is what the source
+// says, 64 lowercase hex characters; XDR is one LedgerCloseMeta.
+type Raw struct {
+	Sequence uint32
+	Hash     string
+	XDR      []byte
+}
+
+// Header is what a ledger says about itself. Hashes are 64 lowercase hex
+// characters.
+type Header struct {
+	Sequence        uint32
+	Hash            string
+	PreviousHash    string
+	ClosedAtMillis  int64
+	ProtocolVersion uint32
+}
+
+// Ledger is what the follower needs of a closed ledger.
+type Ledger struct {
+	Header
+	Transactions int              // failed ones too
+	Payments     []domain.Payment // in ledger order
+	Quarantined  []Quarantine
+}
+
+// Quarantine names a successful transaction that could not be read: it may hold
+// payments, and none of them is reported.
+type Quarantine struct {
+	TxHash string
+	Order  int // 1 is the first transaction that was applied
+	Reason string
+}
+
+// assetsCached bounds the memory of contract identifiers; a name takes at most
+// 69 bytes, and names that are longer are no assets.
+const assetsCached = 4096
+
+// Extractor reads ledgers of one network. It may be used by several goroutines.
+type Extractor struct {
+	passphrase string
+	contracts  *lru.Cache[string, assetContract]
+}
+
+// NewExtractor makes an extractor for the network with this passphrase.
+func NewExtractor(passphrase string) (*Extractor, error) {
+	if strings.TrimSpace(passphrase) == "" {
+		return nil, errors.New("ledger: the network passphrase is empty: set the passphrase of the network to follow")
+	}
+	contracts, err := lru.New[string, assetContract](assetsCached)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: making the cache of asset contracts: %w", err)
+	}
+	return &Extractor{passphrase: passphrase, contracts: contracts}, nil
+}
+
+// Extract reads one LedgerCloseMeta. It fails when the ledger as a whole cannot
+// be read; a caller must then stop, never skip it.
+func (e *Extractor) Extract(raw []byte) (Ledger, error) {
+	l, err := e.extract(raw)
+	if err != nil {
+		return Ledger{}, fmt.Errorf("ledger: reading a LedgerCloseMeta of %d bytes: %w", len(raw), err)
+	}
+	return l, nil
+}
+
+func (e *Extractor) extract(raw []byte) (Ledger, error) {
+	normal, closeTimeMillis, err := normalise(raw)
+	if err != nil {
+		return Ledger{}, err
+	}
+	parts, err := locate(normal, e.passphrase)
+	if err != nil {
+		return Ledger{}, err
+	}
+	header, err := readHeader(parts.header, closeTimeMillis)
+	if err != nil {
+		return Ledger{}, err
+	}
+	l := Ledger{Header: header, Transactions: len(parts.transactions)}
+	for i, tx := range parts.transactions {
+		payments, err := e.paymentsOf(header, i+1, tx)
+		if err != nil {
+			l.Quarantined = append(l.Quarantined, Quarantine{TxHash: tx.hexHash(), Order: i + 1, Reason: err.Error()})
+			continue
+		}
+		l.Payments = append(l.Payments, payments...)
+	}
+	return l, nil
+}
+
+// succeeded reads a result's code. A fee bump succeeded if what it carries did.
+func succeeded(result xdr.TransactionResultView) (bool, error) {
+	return xdr.Try(func() bool {
+		body := result.MustResult()
+		switch body.MustCode() {
+		case xdr.TransactionResultCodeTxSuccess:
+			return true
+		case xdr.TransactionResultCodeTxFeeBumpInnerSuccess:
+			return body.MustInnerResultPair().MustResult().MustResult().MustCode() == xdr.TransactionResultCodeTxSuccess
+		}
+		return false
+	})
+}
+
+// operationResults are the results of a successful transaction.
+func operationResults(result xdr.TransactionResultView) []xdr.OperationResultView {
+	body := result.MustResult()
+	if body.MustCode() == xdr.TransactionResultCodeTxFeeBumpInnerSuccess {
+		return body.MustInnerResultPair().MustResult().MustResult().MustResults().MustAll()
+	}
+	return body.MustResults().MustAll()
+}

@@ -1,0 +1,147 @@
+package ledger
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/stellar/go-stellar-sdk/network"
+	"github.com/stellar/go-stellar-sdk/xdr"
+)
+
+// transaction is one transaction's place in the ledger. Its parts are bytes of
+// the ledger, not yet decoded; all of them are complete.
+type transaction struct {
+	hash     xdr.Hash // the outer one of a fee bump
+	envelope xdr.TransactionEnvelopeView
+	result   xdr.TransactionResultView
+	meta     xdr.TransactionMetaView
+}
+
+func (t transaction) hexHash() string { return hex.EncodeToString(t.hash[:]) }
+
+// located is a ledger taken apart. Transactions are in the order in which they
+// were applied, which is not the order of the envelopes.
+type located struct {
+	header       xdr.LedgerHeaderHistoryEntryView
+	transactions []transaction
+}
+
+// locate finds the parts of a ledger. Every byte must belong to it.
+func locate(raw []byte, passphrase string) (located, error) {
+	var (
+		parts     located
+		envelopes []xdr.TransactionEnvelopeView
+	)
+	err := xdr.TryVoid(func() { parts, envelopes = takeApart(raw) })
+	if err != nil {
+		return located{}, err
+	}
+	if parts.header == nil {
+		return located{}, fmt.Errorf("%d bytes hold more or less than one LedgerCloseMeta of a known version", len(raw))
+	}
+	return parts, pair(parts.transactions, envelopes, passphrase)
+}
+
+// takeApart panics with a *xdr.ViewError on malformed bytes, as the SDK's Must
+// functions do; its caller recovers it. It answers with nothing when the version
+// is not known or bytes are left over.
+func takeApart(raw []byte) (parts located, envelopes []xdr.TransactionEnvelopeView) {
+	view := xdr.LedgerCloseMetaView(raw)
+	const versionSizeBytes = 4
+	switch view.MustV() {
+	case 0:
+		f := must(view.MustV0().Fields())
+		if len(f.View)+versionSizeBytes == len(raw) {
+			return located{header: f.LedgerHeader, transactions: processed(f.TxProcessing.MustCount(), f.TxProcessing[4:])}, f.TxSet.MustTxs().MustAll()
+		}
+	case 1:
+		f := must(view.MustV1().Fields())
+		if len(f.View)+versionSizeBytes == len(raw) {
+			return located{header: f.LedgerHeader, transactions: processed(f.TxProcessing.MustCount(), f.TxProcessing[4:])}, envelopesOf(f.TxSet)
+		}
+	case 2:
+		f := must(view.MustV2().Fields())
+		if len(f.View)+versionSizeBytes == len(raw) {
+			return located{header: f.LedgerHeader, transactions: processedV1(f.TxProcessing.MustCount(), f.TxProcessing[4:])}, envelopesOf(f.TxSet)
+		}
+	}
+	return located{}, nil
+}
+
+// processed reads count TransactionResultMeta, one after another. The SDK has
+// checked the count against the bytes that are there.
+func processed(count int, rest []byte) []transaction {
+	txs := make([]transaction, count)
+	for i := range txs {
+		f := must(xdr.TransactionResultMetaView(rest).Fields())
+		rest = rest[len(f.View):]
+		txs[i] = transaction{hash: f.Result.MustTransactionHash().MustValue(), result: f.Result.MustResult(), meta: f.TxApplyProcessing}
+	}
+	return txs
+}
+
+// processedV1 is processed for TransactionResultMetaV1, which ledgers of version
+// 2 hold.
+func processedV1(count int, rest []byte) []transaction {
+	txs := make([]transaction, count)
+	for i := range txs {
+		f := must(xdr.TransactionResultMetaV1View(rest).Fields())
+		rest = rest[len(f.View):]
+		txs[i] = transaction{hash: f.Result.MustTransactionHash().MustValue(), result: f.Result.MustResult(), meta: f.TxApplyProcessing}
+	}
+	return txs
+}
+
+func envelopesOf(set xdr.GeneralizedTransactionSetView) (all []xdr.TransactionEnvelopeView) {
+	for phase := range set.MustV1TxSet().MustPhases().MustIter() {
+		if phase.MustV() == 0 {
+			for component := range phase.MustV0Components().MustIter() {
+				all = append(all, component.MustTxsMaybeDiscountedFee().MustTxs().MustAll()...)
+			}
+			continue
+		}
+		for stage := range phase.MustParallelTxsComponent().MustExecutionStages().MustIter() {
+			for cluster := range stage.MustIter() {
+				all = append(all, cluster.MustAll()...)
+			}
+		}
+	}
+	return all
+}
+
+// pair gives each transaction its envelope. The envelopes are those that the
+// network agreed on, in an order of their own: only the hash tells them apart.
+func pair(txs []transaction, envelopes []xdr.TransactionEnvelopeView, passphrase string) error {
+	if len(txs) != len(envelopes) {
+		return fmt.Errorf("%d transactions were applied, but %d are in the set", len(txs), len(envelopes))
+	}
+	hasher, err := network.NewTransactionViewHasher(passphrase)
+	if err != nil {
+		return fmt.Errorf("hashing transactions: %w", err)
+	}
+	byHash := make(map[xdr.Hash]xdr.TransactionEnvelopeView, len(envelopes))
+	for _, envelope := range envelopes {
+		hash, err := hasher.Hash(envelope)
+		if err != nil {
+			return fmt.Errorf("hashing a transaction: %w", err)
+		}
+		byHash[hash] = envelope
+	}
+	for i := range txs {
+		envelope, found := byHash[txs[i].hash]
+		if !found {
+			return fmt.Errorf("no envelope has the hash %s of transaction %d: the ledger is damaged, or of another network than %q", txs[i].hexHash(), i+1, passphrase)
+		}
+		txs[i].envelope = envelope
+	}
+	return nil
+}
+
+// must is the SDK's convention for views: it panics with the *xdr.ViewError,
+// for xdr.Try to recover.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

@@ -1,0 +1,25 @@
+// Package rpc reads closed ledgers from a Stellar RPC server, and looks up
+// accounts there.
+//
+// It hides the JSON-RPC protocol, and everything that a server may do wrong: be
+// down, lag, answer with garbage, skip ledgers. A [Source] waits while that may
+// pass and says so once; what does not pass is one of the errors of package
+// ledger (another network, a fork, a ledger that is no longer kept).
+//
+// Invariants:
+//
+//   - Next answers with consecutive ledgers from the one that was asked for,
+//     each of which names the hash of the one before it. Nothing is skipped.
+//   - The body of an answer is bounded; a page that is too large is asked for
+//     again in halves.
+//   - A server's address is logged as its host only: providers put keys into
+//     paths.
+//
+// Lookups never fail: what cannot be found out in time is a warning of its own.
+//
+// File map:
+//
+//	client.go  one JSON-RPC call
+//	source.go  Source: ledgers in order
+//	lookup.go  Lookup: can a wallet receive an asset yet
+package rpc
