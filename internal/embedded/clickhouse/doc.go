@@ -1,0 +1,35 @@
+// Package clickhouse runs a real ClickHouse server as a supervised child of this
+// program. It hides where the server comes from (a clickhouse binary on PATH, or
+// libchdb, fetched once through npm and loaded without cgo into a re-executed
+// copy of our own binary), how it is started, watched, restarted and stopped, and
+// how one left behind is cleared away.
+//
+// A configured DSN needs none of this: whoever has one does not call the package.
+// Otherwise the order is Find (binary on PATH, else the library, installed when
+// missing), then Start, then Engine.DSN for clickhouse-go.
+//
+// The program's main must call [MaybeChild] before anything else, and so must the
+// TestMain of every test binary that starts an engine (clickhousetest.Main does):
+// the child is our own executable with [ChildArg] as its first argument.
+//
+// Invariants:
+//
+//   - One engine per data folder: the folder is locked while its owner lives.
+//   - A child never outlives its parent by more than a few seconds, however the
+//     parent ends: its standard input is a pipe from the parent, and the query
+//     that keeps the server up reads that pipe to its end.
+//   - Only loopback addresses are bound: the server asks for no password.
+//   - The addresses and the database of an Engine never change, restarts included.
+//   - A library is loaded only when its SHA-256 is the one pinned in deploy/; size
+//     and modification time stand for it between two full checks.
+//   - What an INSERT acknowledged survives the death of the child by any signal
+//     (it is in the file system); the death of the machine may lose the last
+//     writes, which the projector writes again from the topics.
+//
+// File map: find.go (binary or library), install.go, npm.go and progress.go (the
+// library in the user's cache), errors.go (what can be missing, with the fix),
+// settings.go (addresses, the server's configuration file), child.go and
+// library.go (inside the child), spawn.go (one child's life, seen from the
+// parent), engine.go (Start, Stop, supervision), stale.go and process_*.go (a
+// child left behind).
+package clickhouse

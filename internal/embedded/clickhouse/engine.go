@@ -1,0 +1,341 @@
+package clickhouse
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+const (
+	portTries      = 4 // ports we chose may be taken before the server binds them
+	readyPoll      = 20 * time.Millisecond
+	pingMax        = 2 * time.Second
+	statementMax   = 10 * time.Second
+	backoffMin     = 100 * time.Millisecond
+	backoffMax     = 10 * time.Second
+	provenAfter    = time.Minute // a child that lived this long starts the backoff anew
+	answerMaxBytes = 4 << 10
+)
+
+// Engine is a running, supervised ClickHouse server. It is safe for concurrent
+// use. Its addresses stay what they are until Stop.
+type Engine struct {
+	cfg    Config
+	folder folder
+	listen listen
+	token  string // what our child answers to getMacro('lumenhook')
+	lock   *flock.Flock
+	http   *http.Client
+
+	quit     context.CancelFunc
+	done     chan struct{} // closed when the supervisor has ended
+	stopErr  error         // read after done
+	restarts atomic.Int64
+
+	mu      sync.Mutex
+	up      bool
+	pid     int
+	lastErr error
+	changed chan struct{} // closed and replaced whenever up changes
+}
+
+// Start locks the data folder, ends a child left behind there, starts the server
+// and waits until it serves and has the database. ctx bounds the starting only;
+// the engine runs until Stop. The errors a caller may act on are *PortTakenError
+// and ErrDataDirInUse.
+func Start(ctx context.Context, cfg Config) (*Engine, error) {
+	if os.Getenv(childVariable) != "" {
+		return nil, errors.New("this process was started as a ClickHouse engine but does not act as one: main and TestMain must call clickhouse.MaybeChild first")
+	}
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, fmt.Errorf("starting the ClickHouse engine: %w", err)
+	}
+	e := &Engine{
+		cfg: cfg, folder: folder(cfg.DataDir), token: rand.Text(),
+		// No proxy: it is loopback. No kept connection: it would hold up the child's end.
+		http:    &http.Client{Transport: &http.Transport{MaxConnsPerHost: 2, DisableKeepAlives: true}},
+		done:    make(chan struct{}),
+		changed: make(chan struct{}),
+	}
+	if err := e.lockFolder(); err != nil {
+		return nil, err
+	}
+	c, err := e.first(ctx)
+	if err != nil {
+		_ = e.lock.Unlock()
+		return nil, err
+	}
+	running, quit := context.WithCancel(context.Background())
+	e.quit = quit
+	e.setUp(c)
+	go e.supervise(running, c)
+	return e, nil
+}
+
+func (e *Engine) lockFolder() error {
+	if err := os.MkdirAll(e.cfg.DataDir, 0o700); err != nil {
+		return fmt.Errorf("making the ClickHouse data folder: %w", err)
+	}
+	e.lock = flock.New(e.folder.lock())
+	locked, err := e.lock.TryLock()
+	if err != nil {
+		return fmt.Errorf("locking the ClickHouse data folder: %w", err)
+	}
+	if !locked {
+		return fmt.Errorf("%w: %s; stop that process or choose another folder", ErrDataDirInUse, e.cfg.DataDir)
+	}
+	return nil
+}
+
+// first starts the first child. When a port of our own choosing was taken in the
+// meantime, it chooses again.
+func (e *Engine) first(ctx context.Context) (*child, error) {
+	if err := endStaleChild(e.folder, e.cfg.Logger); err != nil {
+		return nil, err
+	}
+	for try := 1; ; try++ {
+		var err error
+		if e.listen, err = chooseListen(e.cfg.NativeAddr, e.cfg.HTTPAddr); err != nil {
+			return nil, err
+		}
+		if err := writeServerConfig(e.folder, e.listen, e.token, e.cfg.MaxMemoryBytes); err != nil {
+			return nil, err
+		}
+		c, err := e.launch(ctx)
+		if err == nil {
+			return c, nil
+		}
+		if !e.listen.picked || try == portTries || !strings.Contains(err.Error(), "Address already in use") {
+			return nil, err
+		}
+	}
+}
+
+// launch starts a child and waits until it serves; on an error there is no child.
+func (e *Engine) launch(ctx context.Context) (*child, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, e.cfg.StartMax,
+		fmt.Errorf("it did not serve within %s", e.cfg.StartMax))
+	defer cancel()
+	c, err := spawn(e.cfg.Program, e.folder)
+	if err != nil {
+		return nil, err
+	}
+	tick := time.NewTicker(readyPoll)
+	defer tick.Stop()
+	var last error
+	for {
+		select {
+		case <-c.exited:
+			c.input.Close()
+			return nil, c.lastWords(e.folder)
+		case <-ctx.Done():
+			c.kill()
+			return nil, fmt.Errorf("starting the ClickHouse engine: %w (%v); see %s", context.Cause(ctx), last, e.folder.log())
+		case <-tick.C:
+			if last = e.prepare(ctx); last == nil {
+				return c, nil
+			}
+		}
+	}
+}
+
+// prepare asks whether our child answers and makes the database. ENGINE = Atomic:
+// the server's own default database is an overlay of files.
+func (e *Engine) prepare(ctx context.Context) error {
+	token, err := e.statement(ctx, "SELECT getMacro('lumenhook') FORMAT TSVRaw")
+	if err != nil {
+		return err
+	}
+	if token != e.token {
+		return fmt.Errorf("another ClickHouse answers on %s", e.listen.httpAddr())
+	}
+	_, err = e.statement(ctx, "CREATE DATABASE IF NOT EXISTS `"+e.cfg.Database+"` ENGINE = Atomic")
+	return err
+}
+
+func (e *Engine) statement(ctx context.Context, sql string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
+	return e.request(ctx, http.MethodPost, "/", sql)
+}
+
+func (e *Engine) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pingMax)
+	defer cancel()
+	_, err := e.request(ctx, http.MethodGet, "/ping", "")
+	return err
+}
+
+func (e *Engine) request(ctx context.Context, method, path, body string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, e.HTTPURL()+path, strings.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	resp, err := e.http.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, answerMaxBytes))
+	if err != nil {
+		return "", err
+	}
+	text := strings.TrimSpace(string(b))
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("the ClickHouse engine answered %s: %s", resp.Status, text)
+	}
+	return text, nil
+}
+
+// supervise owns the child: it alone starts, ends and replaces it.
+func (e *Engine) supervise(ctx context.Context, c *child) {
+	defer close(e.done)
+	backoff := backoffMin
+	for {
+		begun := time.Now()
+		err := e.watch(ctx, c)
+		e.setDown(err)
+		if ctx.Err() != nil {
+			e.stopErr = c.stop()
+			return
+		}
+		c.kill()
+		if time.Since(begun) > provenAfter {
+			backoff = backoffMin
+		}
+		for {
+			e.cfg.Logger.Error("the ClickHouse engine is down; starting it again", "err", err, "wait", backoff, "restarts", e.restarts.Load())
+			if !pause(ctx, backoff) {
+				return
+			}
+			backoff = min(2*backoff, backoffMax)
+			e.restarts.Add(1)
+			if c, err = e.launch(ctx); err == nil {
+				break
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			e.setDown(err)
+		}
+		e.setUp(c)
+		e.cfg.Logger.Info("the ClickHouse engine serves again", "pid", c.cmd.Process.Pid, "restarts", e.restarts.Load())
+	}
+}
+
+// pause waits and says whether to go on.
+func pause(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// watch returns when the child has died, hangs, or is to be stopped.
+func (e *Engine) watch(ctx context.Context, c *child) error {
+	tick := time.NewTicker(e.cfg.HealthInterval)
+	defer tick.Stop()
+	answered := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return errors.New("the ClickHouse engine is stopped")
+		case <-c.exited:
+			return c.lastWords(e.folder)
+		case <-tick.C:
+			err := e.ping(ctx)
+			if err == nil {
+				answered = time.Now()
+			} else if silent := time.Since(answered); silent > e.cfg.HangAfter && ctx.Err() == nil {
+				return fmt.Errorf("the ClickHouse engine (process %d) has not answered for %s: %w", c.cmd.Process.Pid, silent.Round(time.Millisecond), err)
+			}
+		}
+	}
+}
+
+func (e *Engine) setUp(c *child)    { e.set(true, c.cmd.Process.Pid, nil) }
+func (e *Engine) setDown(err error) { e.set(false, 0, err) }
+
+func (e *Engine) set(up bool, pid int, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.up, e.pid, e.lastErr = up, pid, err
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// Ready waits until the server serves, which after Start it does unless it is
+// being restarted. The error says why it is down.
+func (e *Engine) Ready(ctx context.Context) error {
+	for {
+		e.mu.Lock()
+		up, err, changed := e.up, e.lastErr, e.changed
+		e.mu.Unlock()
+		if up {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-e.done:
+			return errors.New("the ClickHouse engine is stopped")
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the ClickHouse engine: %w (%v)", ctx.Err(), err)
+		}
+	}
+}
+
+// Stop ends the server in order, by force when that takes more than a few
+// seconds (the error says so), and gives the data folder free. It may be called
+// more than once.
+func (e *Engine) Stop() error {
+	e.quit()
+	<-e.done
+	if err := os.Remove(e.folder.record()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("removing the record of the ClickHouse engine: %w", err)
+	}
+	if err := e.lock.Unlock(); err != nil {
+		return fmt.Errorf("unlocking the ClickHouse data folder: %w", err)
+	}
+	return e.stopErr
+}
+
+// NativeAddr is host:port of the native protocol.
+func (e *Engine) NativeAddr() string { return e.listen.nativeAddr() }
+
+// HTTPURL is the base address of the HTTP interface, without a slash at its end.
+func (e *Engine) HTTPURL() string { return "http://" + e.listen.httpAddr() }
+
+// Database is the database that exists once the engine is ready.
+func (e *Engine) Database() string { return e.cfg.Database }
+
+// DSN is what clickhouse-go's ParseDSN takes.
+func (e *Engine) DSN() string {
+	u := url.URL{Scheme: "clickhouse", Host: e.NativeAddr(), Path: "/" + e.cfg.Database}
+	return u.String()
+}
+
+// Restarts counts how often the child was started again.
+func (e *Engine) Restarts() int64 { return e.restarts.Load() }
+
+// PID is the child's process, 0 while it is down.
+func (e *Engine) PID() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.pid
+}

@@ -1,0 +1,64 @@
+package clickhouse
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+const probeMax = 15 * time.Second
+
+// Program is what serves: exactly one of its fields is set.
+type Program struct {
+	Binary  string // a clickhouse executable
+	Library string // libchdb, loaded by our own re-executed binary
+}
+
+func (p Program) String() string {
+	if p.Binary != "" {
+		return p.Binary
+	}
+	return p.Library
+}
+
+// Find picks the engine: a clickhouse binary on PATH that can serve from
+// `clickhouse local`, else the library, which it installs when missing.
+func Find(ctx context.Context, opts Options) (Program, error) {
+	log := orDiscard(opts.Logger)
+	if binary, err := exec.LookPath("clickhouse"); err == nil {
+		version, err := probeBinary(ctx, binary)
+		if err == nil {
+			log.Info("using the clickhouse binary on PATH", "path", binary, "version", version)
+			return Program{Binary: binary}, nil
+		}
+		log.Warn("passing over the clickhouse binary on PATH", "path", binary, "err", err)
+	}
+	lib, err := Ensure(ctx, opts)
+	if err != nil {
+		return Program{}, err
+	}
+	return Program{Library: lib}, nil
+}
+
+// probeBinary tries the one thing we need of a binary that older ones lack:
+// opening a port from `clickhouse local`.
+func probeBinary(ctx context.Context, binary string) (version string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, probeMax)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, "local", "--listen_host=127.0.0.1", "--tcp_port=0",
+		"--query", "SYSTEM START LISTEN TCP; SELECT version()")
+	cmd.WaitDelay = time.Second
+	out := &tail{max: stderrMax}
+	cmd.Stderr = out
+	// An open input, as a served one has: without it a child of ours ends early.
+	if _, err := cmd.StdinPipe(); err != nil {
+		return "", fmt.Errorf("making the input of %s: %w", binary, err)
+	}
+	b, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("trying `clickhouse local` with an open port: %w: %s", err, lastLines(out.String(), 1))
+	}
+	return strings.TrimSpace(string(b)), nil
+}

@@ -1,0 +1,106 @@
+package clickhouse
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const npmOutputMax = 64 << 10 // bytes of npm's words kept for an error
+
+// fetch runs `npm ci` on the pinned lock in dir. npm checks the archive against
+// the lock's integrity hash and takes it from the registry the user has set.
+func (in *installer) fetch(ctx context.Context, dir string) error {
+	npm, err := exec.LookPath("npm")
+	if err != nil {
+		return fmt.Errorf("cannot install the ClickHouse engine: %w; install Node.js with npm, %s", ErrNoNPM, otherWays)
+	}
+	for name, b := range map[string][]byte{"package.json": in.pin.PackageJSON, "package-lock.json": in.pin.LockJSON} {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+			return fmt.Errorf("writing the engine's %s: %w", name, err)
+		}
+	}
+	// The package's own scripts do not run: it is a file to load, and nothing else.
+	cmd := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
+	cmd.Dir = dir
+	out := &tail{max: npmOutputMax}
+	cmd.Stdout, cmd.Stderr = out, out
+	// npm starts children; a cancelled installation ends them all.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+
+	in.log.Info("installing the ClickHouse engine", "package", in.pin.Package, "version", in.pin.Version)
+	shown := showProgress(in.progress, "ClickHouse engine "+in.pin.Version, dir)
+	err = cmd.Run()
+	shown.stop(err)
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("installing the ClickHouse engine was cut short: %w", context.Cause(ctx))
+	}
+	return in.npmError(err, out.String())
+}
+
+// npmError turns npm's words into one line with the fix. npm tells its failures
+// apart by a code on a line of its own.
+func (in *installer) npmError(err error, output string) error {
+	has := func(codes ...string) bool {
+		for _, code := range codes {
+			if strings.Contains(output, code) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has("EINTEGRITY"):
+		return fmt.Errorf("%w: npm refused the archive of %s %s, its hash is not that of our lock (EINTEGRITY); check the registry npm uses, or %s",
+			ErrHashMismatch, in.pin.Package, in.pin.Version, otherWays)
+	case has("ENOSPC"):
+		return diskFull(in.root, "npm ran out of space (ENOSPC)")
+	case has("EBADPLATFORM"):
+		return fmt.Errorf("%w: npm says %s does not run here (EBADPLATFORM); %s", ErrUnsupportedPlatform, in.pin.Package, otherWays)
+	case has("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ERR_SOCKET_TIMEOUT", "ENETUNREACH", "EHOSTUNREACH"):
+		return fmt.Errorf("cannot install the ClickHouse engine: %w; connect once (or set npm's registry), %s", ErrNoNetwork, otherWays)
+	}
+	return fmt.Errorf("installing the ClickHouse engine: npm ci: %w: %s; %s", err, lastLines(output, 3), otherWays)
+}
+
+// lastLines joins the last n lines that say something into one.
+func lastLines(s string, n int) string {
+	var kept []string
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSpace(line); line != "" && !noise(line) {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept[max(0, len(kept)-n):], " | ")
+}
+
+// noise is what npm and the engine say at every run.
+func noise(line string) bool {
+	return strings.Contains(line, "A complete log of this run") || strings.HasPrefix(line, "Logging warning to ")
+}
+
+// tail keeps the last max bytes written to it. It is one goroutine's.
+type tail struct {
+	max int
+	buf []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.buf = append(t.buf, p...)
+	if over := len(t.buf) - t.max; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string { return string(t.buf) }

@@ -1,0 +1,29 @@
+package clickhouse
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+var selfExecutable = func() string {
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return path
+}()
+
+// processIdentity is a text no other process ever has: its start time with
+// microseconds. It is "" when there is no such process, a zombie included.
+func processIdentity(pid int) string {
+	const zombie = 5 // SZOMB of sys/proc.h
+	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
+	if err != nil || info.Proc.P_stat == zombie {
+		return ""
+	}
+	return fmt.Sprintf("%d.%06d", info.Proc.P_starttime.Sec, info.Proc.P_starttime.Usec)
+}
+
+func dupOnto(from, to int) error { return unix.Dup2(from, to) }

@@ -1,0 +1,224 @@
+package clickhouse
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"syscall"
+	"text/template"
+	"time"
+)
+
+// Config says what to run and where. Zero values mean the defaults named.
+type Config struct {
+	Program    Program
+	DataDir    string // made when missing; holds data, log, lock and the record of the child
+	NativeAddr string // "127.0.0.1:0": a loopback address and a port, 0 for a free one
+	HTTPAddr   string // "127.0.0.1:0": on the same host as NativeAddr
+	Database   string // "lumenhook"; made when missing
+	Logger     *slog.Logger
+
+	MaxMemoryBytes int64         // 1.5 GiB, for the server as a whole
+	HealthInterval time.Duration // 1 s between two pings
+	HangAfter      time.Duration // 15 s without an answer, and the child is ended and started again
+	StartMax       time.Duration // 60 s until a started child must serve
+}
+
+const (
+	defaultDatabase       = "lumenhook"
+	defaultMaxMemoryBytes = 3 << 29
+	minMaxMemoryBytes     = 512 << 20
+)
+
+var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+
+// complete fills in the defaults and names every fault at once.
+func (c Config) complete() (Config, error) {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if (c.Program.Binary == "") == (c.Program.Library == "") {
+		fault("Program must have either Binary or Library; take it from Find")
+	}
+	if c.DataDir == "" {
+		fault("DataDir must name a folder")
+	} else if abs, err := filepath.Abs(c.DataDir); err != nil {
+		fault("DataDir %s: %w", c.DataDir, err)
+	} else {
+		c.DataDir = abs
+	}
+	if c.Database == "" {
+		c.Database = defaultDatabase
+	}
+	if !databaseName.MatchString(c.Database) {
+		fault("Database %q must be 1 to 63 letters, digits or underscores and not begin with a digit", c.Database)
+	}
+	if c.MaxMemoryBytes == 0 {
+		c.MaxMemoryBytes = defaultMaxMemoryBytes
+	}
+	if c.MaxMemoryBytes < minMaxMemoryBytes {
+		fault("MaxMemoryBytes %d is too little; the least is %d", c.MaxMemoryBytes, minMaxMemoryBytes)
+	}
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+		unset time.Duration
+	}{
+		{"HealthInterval", &c.HealthInterval, time.Second},
+		{"HangAfter", &c.HangAfter, 15 * time.Second},
+		{"StartMax", &c.StartMax, 60 * time.Second},
+	} {
+		if *d.value == 0 {
+			*d.value = d.unset
+		}
+		if *d.value < 0 {
+			fault("%s %s must not be negative", d.name, *d.value)
+		}
+	}
+	c.Logger = orDiscard(c.Logger)
+	return c, errors.Join(faults...)
+}
+
+// listen is where the server listens: one loopback host, two ports.
+type listen struct {
+	host                 string
+	nativePort, httpPort int
+	picked               bool // at least one port was ours to choose
+}
+
+func (l listen) nativeAddr() string { return net.JoinHostPort(l.host, strconv.Itoa(l.nativePort)) }
+func (l listen) httpAddr() string   { return net.JoinHostPort(l.host, strconv.Itoa(l.httpPort)) }
+
+// chooseListen tries the two addresses by binding them, which also finds a free
+// port for each 0. The ports are free again when it returns: the server binds
+// them itself, and whoever was faster is found out when it does.
+func chooseListen(nativeAddr, httpAddr string) (listen, error) {
+	var l listen
+	var hosts [2]string
+	var ports [2]int
+	for i, in := range []struct{ setting, addr string }{{"NativeAddr", nativeAddr}, {"HTTPAddr", httpAddr}} {
+		addr := in.addr
+		if addr == "" {
+			addr = "127.0.0.1:0"
+		}
+		host, port, err := splitLoopback(in.setting, addr)
+		if err != nil {
+			return listen{}, err
+		}
+		ln, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return listen{}, &PortTakenError{Setting: in.setting, Addr: addr}
+		}
+		if err != nil {
+			return listen{}, fmt.Errorf("%s %s cannot be bound: %w", in.setting, addr, err)
+		}
+		defer ln.Close() // both stay bound until both are chosen, so that they differ
+		hosts[i], ports[i] = host, ln.Addr().(*net.TCPAddr).Port
+		l.picked = l.picked || port == 0
+	}
+	if hosts[0] != hosts[1] {
+		return listen{}, fmt.Errorf("NativeAddr and HTTPAddr must be on the same host, they are on %s and %s", hosts[0], hosts[1])
+	}
+	l.host, l.nativePort, l.httpPort = hosts[0], ports[0], ports[1]
+	return l, nil
+}
+
+func splitLoopback(setting, addr string) (host string, port int, err error) {
+	host, portText, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, fmt.Errorf("%s %q must be host:port: %w", setting, addr, err)
+	}
+	if host == "" || host == "localhost" {
+		host = "127.0.0.1"
+	}
+	ip := net.ParseIP(host)
+	if ip == nil || !ip.IsLoopback() {
+		return "", 0, fmt.Errorf("%s %q must be a loopback address such as 127.0.0.1: the engine asks for no password; to serve others run a ClickHouse of your own and pass --clickhouse-dsn", setting, addr)
+	}
+	port, err = strconv.Atoi(portText)
+	if err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("%s %q must have a port from 0 to 65535", setting, addr)
+	}
+	return host, port, nil
+}
+
+// serverConfig is written anew at every start. Its sizes suit a small machine:
+//   - caches are capped far below the defaults, which assume a machine of its own;
+//   - with two merge threads, the defaults that hold merges back until eight are
+//     free would keep large parts from ever merging, so they are lowered;
+//   - the profiler's signals stay off: the process is a Go program too;
+//   - the macro lets us see that who answers on our port is our child.
+var serverConfig = template.Must(template.New("config").Funcs(template.FuncMap{"x": escapeXML}).Parse(`<clickhouse>
+  <path>{{x .Path}}</path>
+  <tmp_path>{{x .Path}}tmp/</tmp_path>
+  <listen_host>{{x .Listen.Host}}</listen_host>
+  <tcp_port>{{.Listen.Native}}</tcp_port>
+  <http_port>{{.Listen.HTTP}}</http_port>
+  <timezone>UTC</timezone>
+  <logger><log>{{x .LogPath}}</log><size>4M</size><count>1</count></logger>
+  <macros><lumenhook>{{x .Token}}</lumenhook></macros>
+  <max_server_memory_usage>{{.MaxMemoryBytes}}</max_server_memory_usage>
+  <max_connections>256</max_connections>
+  <max_concurrent_queries>64</max_concurrent_queries>
+  <max_thread_pool_size>512</max_thread_pool_size>
+  <background_pool_size>2</background_pool_size>
+  <background_schedule_pool_size>4</background_schedule_pool_size>
+  <mark_cache_size>67108864</mark_cache_size>
+  <primary_index_cache_size>67108864</primary_index_cache_size>
+  <index_mark_cache_size>16777216</index_mark_cache_size>
+  <merge_tree>
+    <number_of_free_entries_in_pool_to_lower_max_size_of_merge>1</number_of_free_entries_in_pool_to_lower_max_size_of_merge>
+    <number_of_free_entries_in_pool_to_execute_mutation>1</number_of_free_entries_in_pool_to_execute_mutation>
+    <number_of_free_entries_in_pool_to_execute_optimize_entire_partition>1</number_of_free_entries_in_pool_to_execute_optimize_entire_partition>
+  </merge_tree>
+  <profiles><default>
+    <query_profiler_real_time_period_ns>0</query_profiler_real_time_period_ns>
+    <query_profiler_cpu_time_period_ns>0</query_profiler_cpu_time_period_ns>
+  </default></profiles>
+</clickhouse>
+`))
+
+func escapeXML(s string) (string, error) {
+	var b bytes.Buffer
+	err := xml.EscapeText(&b, []byte(s))
+	return b.String(), err
+}
+
+// paths of one data folder.
+type folder string
+
+func (f folder) data() string   { return filepath.Join(string(f), "data") + string(filepath.Separator) }
+func (f folder) config() string { return filepath.Join(string(f), "config.xml") }
+func (f folder) log() string    { return filepath.Join(string(f), "engine.log") }
+func (f folder) record() string { return filepath.Join(string(f), "engine.json") }
+func (f folder) lock() string   { return filepath.Join(string(f), "engine.lock") }
+
+func writeServerConfig(f folder, l listen, token string, maxMemoryBytes int64) error {
+	var values struct {
+		Path, LogPath, Token string
+		Listen               struct {
+			Host         string
+			Native, HTTP int
+		}
+		MaxMemoryBytes int64
+	}
+	values.Path, values.LogPath, values.Token, values.MaxMemoryBytes = f.data(), f.log(), token, maxMemoryBytes
+	values.Listen.Host, values.Listen.Native, values.Listen.HTTP = l.host, l.nativePort, l.httpPort
+	var b bytes.Buffer
+	if err := serverConfig.Execute(&b, values); err != nil {
+		return fmt.Errorf("writing the ClickHouse engine's configuration: %w", err)
+	}
+	if err := os.MkdirAll(f.data(), 0o700); err != nil {
+		return fmt.Errorf("making the ClickHouse engine's data folder: %w", err)
+	}
+	if err := writeFileAtomic(f.config(), b.Bytes()); err != nil {
+		return fmt.Errorf("writing the ClickHouse engine's configuration: %w", err)
+	}
+	return nil
+}

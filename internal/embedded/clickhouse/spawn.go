@@ -1,0 +1,111 @@
+package clickhouse
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+const (
+	stderrMax = 8 << 10 // bytes kept of what a child says
+
+	// stopMax is the child's own bound and a little more; then it is killed.
+	stopMax = childStopMax + 2*time.Second
+
+	// serveQuery opens the ports and then reads standard input, to which nothing is
+	// ever written, to its end: the server lives as long as the pipe.
+	serveQuery = "SYSTEM START LISTEN TCP; SYSTEM START LISTEN HTTP; SELECT count() FROM file('-', 'TSV', 'x String') FORMAT Null"
+)
+
+// child is one running engine process.
+type child struct {
+	cmd   *exec.Cmd
+	input *os.File // the pipe whose end ends the child
+	said  *tail    // read only after exited
+	// exited is closed when the process is gone and waited for; err is then set.
+	exited chan struct{}
+	err    error
+}
+
+// spawn starts the program on a prepared data folder and records it there.
+func spawn(p Program, f folder) (*child, error) {
+	args := []string{"--config-file=" + f.config(), "--log-level=warning", "--query", serveQuery}
+	var cmd *exec.Cmd
+	if p.Binary != "" {
+		cmd = exec.Command(p.Binary, append([]string{"local"}, args...)...)
+	} else {
+		cmd = exec.Command(selfExecutable, append([]string{ChildArg, p.Library}, args...)...)
+	}
+	cmd.Dir = string(f)
+	cmd.Env = childEnvironment()
+	// A group of its own: a terminal's signals go to the parent alone.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c := &child{cmd: cmd, said: &tail{max: stderrMax}, exited: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = c.said, c.said
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("making the pipe to the ClickHouse engine: %w", err)
+	}
+	defer r.Close()
+	cmd.Stdin, c.input = r, w
+	cmd.WaitDelay = time.Second // never wait for whoever else may hold its output
+	if err := cmd.Start(); err != nil {
+		w.Close()
+		return nil, fmt.Errorf("starting the ClickHouse engine %s: %w", p, err)
+	}
+	go func() {
+		c.err = cmd.Wait()
+		close(c.exited)
+	}()
+	if err := writeChildRecord(f, cmd.Process.Pid); err != nil {
+		c.kill()
+		return nil, err
+	}
+	return c, nil
+}
+
+// childEnvironment passes on what a process needs and no secret of ours.
+func childEnvironment() []string {
+	env := []string{childVariable + "=1", "TZ=UTC"}
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// stop ends the child in order, and by force when it takes too long.
+func (c *child) stop() error {
+	c.input.Close()
+	timer := time.NewTimer(stopMax)
+	defer timer.Stop()
+	select {
+	case <-c.exited:
+		return nil
+	case <-timer.C:
+		c.kill()
+		return fmt.Errorf("the ClickHouse engine (process %d) did not end within %s and was killed", c.cmd.Process.Pid, stopMax)
+	}
+}
+
+// kill ends the child at once and waits until it is gone.
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill()
+	<-c.exited
+	c.input.Close()
+}
+
+// lastWords says how a child that is gone went.
+func (c *child) lastWords(f folder) error {
+	how := "exited"
+	if c.err != nil {
+		how = c.err.Error()
+	}
+	if said := lastLines(c.said.String(), 2); said != "" {
+		how += ": " + said
+	}
+	return fmt.Errorf("the ClickHouse engine ended (%s); see %s", how, f.log())
+}
