@@ -221,3 +221,13 @@ func addrs(list ...string) []netip.Addr {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
+
+// awaitClose returns once a receiver has told that it closed a connection.
+func awaitClose(t testing.TB, closed <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-closed:
+	case <-time.After(5 * time.Second):
+		t.Fatal("no connection was closed within 5 s")
+	}
+}

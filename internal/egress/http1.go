@@ -148,7 +148,7 @@ func (h *http1Conn) readHeader() (*http.Response, error) {
 
 // usable probes an idle connection: a peer that closed it, or sent something
 // unasked, has made it useless.
-func (h *http1Conn) usable() bool { return h.in.Buffered() == 0 && h.probe.quiet() }
+func (h *http1Conn) usable() bool { return h.probe.quiet() }
 
 // close never waits: the closing alert is worth nothing here, and a full socket
 // would hold tls.Conn.Close for seconds.

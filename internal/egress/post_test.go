@@ -280,7 +280,7 @@ func TestPostAcceptsUnusualAnswers(t *testing.T) {
 			c := newClient(t, nil)
 			for range 2 { // the second is not misled by what the first left
 				r := post(t, c, url)
-				<-closed // else the second may meet the close half-way
+				awaitClose(t, closed) // else the second may meet the close half-way
 				wantResult(t, r, 200, "")
 				if string(r.Body) != "body" {
 					t.Errorf("body %q", r.Body)

@@ -71,10 +71,38 @@ func TestReuseOfClosedConnections(t *testing.T) {
 	url, c := r.start(t), newClient(t, nil)
 	for i := 1; i <= 20; i++ {
 		wantResult(t, post(t, c, url), 200, "")
-		<-r.ended // the close has reached the socket: loopback delivers at once
+		awaitClose(t, r.ended) // the close has reached the socket: loopback delivers at once
 		if int(r.requests.Load()) != i {
 			t.Fatalf("%d requests for %d attempts", r.requests.Load(), i)
 		}
+	}
+}
+
+// TestReuseOnlyOfWhatIsClean: a connection is left when its receiver said that
+// it would close it, though it does not, and when it sent more than one answer.
+func TestReuseOnlyOfWhatIsClean(t *testing.T) {
+	for name, first := range map[string]string{
+		"says close":       "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+		"answers in stock": okAnswer + "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var conns atomic.Int32
+			url := "https://" + rawTLS(t, nil, func(c *tls.Conn) {
+				conns.Add(1)
+				for {
+					if _, err := readRequest(c); err != nil {
+						return
+					}
+					_, _ = io.WriteString(c, first)
+				}
+			})
+			c := newClient(t, nil)
+			wantResult(t, post(t, c, url), 200, "")
+			wantResult(t, post(t, c, url), 200, "")
+			if conns.Load() != 2 {
+				t.Errorf("%d connections for 2 attempts, want 2", conns.Load())
+			}
+		})
 	}
 }
 
@@ -126,7 +154,7 @@ func TestUnwrittenRequestGoesToAnotherConnection(t *testing.T) {
 	if err := idle.conn.NetConn().(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	<-r.ended // the receiver has seen it and closed
+	awaitClose(t, r.ended) // the receiver has seen it and closed
 	looked := false
 	idle.probe.look.peek = func(uintptr) bool {
 		looked = true
