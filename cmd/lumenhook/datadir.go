@@ -1,0 +1,187 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// leastFreeBytes is how much room the data folder's disk must have.
+const leastFreeBytes = 256 << 20
+
+// dataDir is a locked data folder.
+type dataDir struct {
+	path string
+	lock *flock.Flock
+}
+
+// openDataDir makes the folder if it is missing and locks it.
+func openDataDir(path string) (*dataDir, error) {
+	if err := os.MkdirAll(filepath.Join(path, "secrets"), 0o700); err != nil {
+		return nil, fmt.Errorf("making the data folder: %w", err)
+	}
+	lock := flock.New(filepath.Join(path, "lock"))
+	ok, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("locking the data folder %s: %w", path, err)
+	}
+	if !ok {
+		return nil, fmt.Errorf("the data folder %s is in use by another lumenhook: stop that one, or name another folder with --data-dir", path)
+	}
+	d := &dataDir{path: path, lock: lock}
+	if err := d.checkRoom(); err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	return d, nil
+}
+
+// checkRoom fails when the disk is nearly full.
+func (d *dataDir) checkRoom() error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(d.path, &fs); err != nil {
+		return fmt.Errorf("asking for the free room of %s: %w", d.path, err)
+	}
+	if free := fs.Bavail * uint64(fs.Bsize); free < leastFreeBytes {
+		return fmt.Errorf("the disk of %s has %d MiB free and 256 are needed: make room, or name a folder on another disk with --data-dir", d.path, free>>20)
+	}
+	return nil
+}
+
+func (d *dataDir) join(parts ...string) string {
+	return filepath.Join(append([]string{d.path}, parts...)...)
+}
+
+func (d *dataDir) close() error { return d.lock.Unlock() }
+
+// apiKey reads the run's API key, or makes it.
+func (d *dataDir) apiKey() (string, error) {
+	path := d.join("secrets", "api-key")
+	data, err := os.ReadFile(path)
+	if err == nil {
+		key := strings.TrimSpace(string(data))
+		if !domain.WellFormedAPIKey(key) {
+			return "", fmt.Errorf("%s does not hold an API key: restore it, or begin with another --data-dir", path)
+		}
+		return key, nil
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("reading the API key: %w", err)
+	}
+	var entropy [32]byte
+	rand.Read(entropy[:])
+	key := domain.NewAPIKey(false, entropy)
+	return key, writeFile(path, []byte(key+"\n"))
+}
+
+// runFile is run.json: how to reach a running service.
+type runFile struct {
+	APIURL       string         `json:"apiUrl"`
+	APIKey       string         `json:"apiKey"`
+	AccountID    string         `json:"accountId"`
+	KafkaBrokers []string       `json:"kafkaBrokers"`
+	ClickHouse   *runClickHouse `json:"clickhouse"`
+	Stellar      runStellar     `json:"stellar"`
+	Receiver     *runReceiver   `json:"receiver"`
+	CAFile       string         `json:"caFile"`
+	PID          int            `json:"pid"`
+}
+
+type runClickHouse struct {
+	Native   string `json:"native"`
+	HTTP     string `json:"http"`
+	Database string `json:"database"`
+}
+
+type runStellar struct {
+	RPCURL            string `json:"rpcUrl"`
+	NetworkPassphrase string `json:"networkPassphrase"`
+	FriendbotURL      string `json:"friendbotUrl"`
+}
+
+type runReceiver struct {
+	URL string `json:"url"`
+}
+
+const runFileName = "run.json"
+
+func (d *dataDir) writeRunFile(r runFile) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(d.join(runFileName), append(data, '\n'))
+}
+
+// readRunFile finds the service that runs on a data folder.
+func readRunFile(dir string) (runFile, error) {
+	var r runFile
+	data, err := os.ReadFile(filepath.Join(dir, runFileName))
+	if errors.Is(err, os.ErrNotExist) {
+		return r, fmt.Errorf("no service has run in %s: start `lumenhook run --data-dir %s` first, or name its folder with --data-dir", dir, dir)
+	}
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, fmt.Errorf("reading %s: %w", filepath.Join(dir, runFileName), err)
+	}
+	if err := syscall.Kill(r.PID, 0); errors.Is(err, syscall.ESRCH) {
+		return r, fmt.Errorf("the service of %s is not running: start `lumenhook run --data-dir %s`", dir, dir)
+	}
+	return r, nil
+}
+
+// writeFile writes a file that only its owner may read, whole or not at all.
+func writeFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// freeAddress is the address to listen on: a default one that is taken is
+// stepped over to a free port, one that was asked for is left to fail.
+func freeAddress(address string, asked bool, note func(from, to string)) string {
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		_ = l.Close()
+		return address
+	}
+	if asked || !errors.Is(err, syscall.EADDRINUSE) {
+		return address
+	}
+	host, _, _ := net.SplitHostPort(address)
+	other, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return address
+	}
+	defer other.Close()
+	note(address, other.Addr().String())
+	return other.Addr().String()
+}
+
+func parseLevel(text string) (slog.Level, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(text)); err != nil {
+		return level, errors.New("must be debug, info, warn or error")
+	}
+	return level, nil
+}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/stellar/go-stellar-sdk/keypair"
+	"github.com/stellar/go-stellar-sdk/txnbuild"
+
+	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/receiver"
+)
+
+// demo is what the demo keeps between runs. It is a client like any other: it
+// uses the API, the development network and HTTPS.
+type demo struct {
+	v      *service
+	client *devclient.Client
+	state  demoState
+	secret atomic.Pointer[string]
+}
+
+type demoState struct {
+	WalletSeed  string `json:"walletSeed"`
+	EndpointURL string `json:"endpointUrl"`
+	EndpointID  string `json:"endpointId"`
+	Secret      string `json:"secret"`
+	WatchID     string `json:"watchId"`
+	Payments    int    `json:"payments"`
+}
+
+// allowReceiverPort decides the demo receiver's address before the egress
+// client is made, since its port must be permitted.
+func (v *service) allowReceiverPort() error {
+	if v.s.noDemo {
+		return nil
+	}
+	address := v.address("receiver-listen", v.s.receiverListen)
+	if _, port, _ := net.SplitHostPort(address); port == "0" {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			return fmt.Errorf("--receiver-listen: %w", err)
+		}
+		address = l.Addr().String()
+		_ = l.Close()
+	}
+	v.s.receiverListen = address
+	_, port, _ := net.SplitHostPort(address)
+	ports, err := egress.ParsePorts(v.s.egressPorts + "," + port)
+	if err != nil {
+		return fmt.Errorf("--egress-ports: %w", err)
+	}
+	v.s.ports = ports
+	return nil
+}
+
+func (v *service) startDemo(ctx context.Context) error {
+	if v.s.noDemo {
+		return nil
+	}
+	d := &demo{v: v}
+	if err := d.load(); err != nil {
+		return err
+	}
+	if err := d.startReceiver(); err != nil {
+		return err
+	}
+	client, err := devclient.New(v.file.Stellar.RPCURL, v.file.Stellar.FriendbotURL)
+	if err != nil {
+		return err
+	}
+	v.onStop(func() { _ = client.Close() })
+	d.client = client
+	if err := d.prepare(ctx); err != nil {
+		return fmt.Errorf("preparing the demo: %w", err)
+	}
+	v.goRun("the demo", d.pay)
+	return nil
+}
+
+func (d *demo) path() string { return d.v.dir.join("secrets", "demo.json") }
+
+func (d *demo) load() error {
+	data, err := os.ReadFile(d.path())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, &d.state); err != nil {
+		return fmt.Errorf("reading %s: %w", d.path(), err)
+	}
+	d.secret.Store(&d.state.Secret)
+	return nil
+}
+
+func (d *demo) save() error {
+	data, err := json.MarshalIndent(d.state, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(d.path(), data)
+}
+
+func (d *demo) startReceiver() error {
+	r, err := receiver.New(receiver.Config{
+		Listen: d.v.s.receiverListen, GetCertificate: d.v.ca.GetCertificate(pki.DefaultHosts()...),
+		Secrets: func() []string {
+			if s := d.secret.Load(); s != nil {
+				return []string{*s}
+			}
+			return nil
+		},
+		OnWebhook: d.v.out.webhook, Logger: d.v.logger,
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.Start(); err != nil {
+		return fmt.Errorf("--receiver-listen: %w", err)
+	}
+	d.v.stops = append([]func(){func() {
+		// The receiver goes last: attempts that are finished while everything
+		// else stops still find it.
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = r.Close(ctx)
+	}}, d.v.stops...)
+	d.v.file.Receiver = &runReceiver{URL: r.URL()}
+	return nil
+}
+
+// prepare makes what the demo needs and does not have yet.
+func (d *demo) prepare(ctx context.Context) error {
+	if d.state.WalletSeed == "" {
+		_, seed, err := d.client.CreateAccount(ctx, d.v.ids.DemoAsset())
+		if err != nil {
+			return err
+		}
+		d.state.WalletSeed = seed
+		if err := d.save(); err != nil {
+			return err
+		}
+	}
+	url := d.v.file.Receiver.URL
+	if d.state.EndpointURL == url && d.state.WatchID != "" {
+		return nil
+	}
+	var endpoint struct{ ID, Secret string }
+	if err := d.create(ctx, "/v1/endpoints", "demo "+url, map[string]any{"url": url, "description": "demo receiver"}, &endpoint); err != nil {
+		return err
+	}
+	d.state.EndpointURL, d.state.EndpointID, d.state.Secret = url, endpoint.ID, endpoint.Secret
+	d.secret.Store(&endpoint.Secret)
+	wallet, err := keypair.ParseFull(d.state.WalletSeed)
+	if err != nil {
+		return err
+	}
+	var watch struct{ ID string }
+	if err := d.create(ctx, "/v1/watches", "demo "+url, map[string]any{
+		"walletAddress": wallet.Address(), "label": "demo", "endpointId": endpoint.ID,
+		"assets": []map[string]any{{"code": "XLM", "issuer": nil}},
+	}, &watch); err != nil {
+		return err
+	}
+	d.state.WatchID = watch.ID
+	d.v.out.line("demo       endpoint %s and watch %s on wallet %s", endpoint.ID, watch.ID, short(wallet.Address()))
+	return d.save()
+}
+
+// create posts to the API until it answers. The key makes a repeat harmless.
+func (d *demo) create(ctx context.Context, path, key string, body, answer any) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for {
+		status, got, err := d.post(ctx, path, key, data)
+		switch {
+		case err == nil && status == http.StatusCreated:
+			return json.Unmarshal(got, answer)
+		case err == nil && status != http.StatusServiceUnavailable:
+			return fmt.Errorf("POST %s answered %d: %s", path, status, got)
+		case ctx.Err() != nil:
+			return fmt.Errorf("POST %s was not answered in time: %w", path, ctx.Err())
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func (d *demo) post(ctx context.Context, path, key string, body []byte) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.v.file.APIURL+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+d.v.file.APIKey)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	return resp.StatusCode, got, err
+}
+
+// pay pays the demo's wallet at once and then again and again.
+func (d *demo) pay(ctx context.Context) error {
+	wallet, err := keypair.ParseFull(d.state.WalletSeed)
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(d.v.s.demoInterval)
+	defer tick.Stop()
+	for {
+		d.state.Payments++
+		n := d.state.Payments
+		_, err := d.client.Pay(ctx, devclient.PayRequest{
+			From: d.v.ids.PayerSeed, To: wallet.Address(), Amount: strconv.Itoa(n%90+10) + ".5", Memo: txnbuild.MemoText("order-" + strconv.Itoa(n)),
+		})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			d.v.logger.Warn("the demo could not pay", "error", err)
+		}
+		if err := d.save(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}

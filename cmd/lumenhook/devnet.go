@@ -1,0 +1,193 @@
+package main
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stellar/go-stellar-sdk/txnbuild"
+
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/pki"
+)
+
+func newDevnet() *cobra.Command {
+	var dir string
+	c := &cobra.Command{
+		Use:   "devnet",
+		Short: "Make wallets and payments on the development network of a running service",
+	}
+	c.PersistentFlags().StringVar(&dir, "data-dir", ".lumenhook", "data folder of the running service")
+	c.AddCommand(newDevnetPay(&dir), newDevnetAccount(&dir), newDevnetCert(&dir))
+	return c
+}
+
+// memoFlags are the three forms of a memo, of which one may be given.
+type memoFlags struct{ text, id, hash string }
+
+func (m memoFlags) memo(changed func(string) bool) (txnbuild.Memo, error) {
+	var memos []txnbuild.Memo
+	if changed("memo-text") {
+		if len(m.text) > 28 {
+			return nil, fmt.Errorf("--memo-text: %d bytes, and a memo holds at most 28", len(m.text))
+		}
+		memos = append(memos, txnbuild.MemoText(m.text))
+	}
+	if changed("memo-id") {
+		id, err := strconv.ParseUint(m.id, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("--memo-id %q: must be a number from 0 to 18446744073709551615", m.id)
+		}
+		memos = append(memos, txnbuild.MemoID(id))
+	}
+	if changed("memo-hash") {
+		hash, err := hex.DecodeString(m.hash)
+		if err != nil || len(hash) != 32 {
+			return nil, fmt.Errorf("--memo-hash %q: must be 64 hex digits", m.hash)
+		}
+		memos = append(memos, txnbuild.MemoHash(hash))
+	}
+	switch len(memos) {
+	case 0:
+		return nil, nil
+	case 1:
+		return memos[0], nil
+	}
+	return nil, errors.New("--memo-text, --memo-id and --memo-hash: give one of them")
+}
+
+func newDevnetPay(dir *string) *cobra.Command {
+	var (
+		req     devclient.PayRequest
+		memo    memoFlags
+		muxedID string
+		asJSON  bool
+	)
+	c := &cobra.Command{
+		Use:     "pay --to G… --amount 12.5",
+		Short:   "Pay a wallet from the payer's account, and wait for the ledger",
+		Example: "  lumenhook devnet pay --to GABC… --amount 12.5 --memo-text order-42",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if req.Memo, err = memo.memo(cmd.Flags().Changed); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("muxed-id") {
+				id, err := strconv.ParseUint(muxedID, 10, 64)
+				if err != nil {
+					return fmt.Errorf("--muxed-id %q: must be a number from 0 to 18446744073709551615", muxedID)
+				}
+				req.MuxedID = &id
+			}
+			client, err := devnetClient(*dir)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			ids, err := devnet.LoadOrCreateIdentities(devnetSecrets(*dir))
+			if err != nil {
+				return err
+			}
+			req.From = ids.PayerSeed
+			paid, err := client.Pay(cmd.Context(), req)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(paid)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "paid %s in ledger %d\n  payment %s\n  transaction %s\n", req.Amount, paid.Ledger, paid.ID, paid.TxHash)
+			return err
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&req.To, "to", "", "wallet to pay: a G or M address")
+	f.StringVar(&req.Amount, "amount", "", "amount, with up to 7 digits after the point")
+	f.StringVar(&req.Asset, "asset", "", "CODE:ISSUER; lumens when not given")
+	f.StringVar(&memo.text, "memo-text", "", "text memo, up to 28 bytes")
+	f.StringVar(&memo.id, "memo-id", "", "id memo")
+	f.StringVar(&memo.hash, "memo-hash", "", "hash memo, 64 hex digits")
+	f.StringVar(&muxedID, "muxed-id", "", "pay the muxed address of this id")
+	f.BoolVar(&asJSON, "json", false, "print JSON: txHash, ledger, id")
+	_ = c.MarkFlagRequired("to")
+	_ = c.MarkFlagRequired("amount")
+	return c
+}
+
+func newDevnetAccount(dir *string) *cobra.Command {
+	var (
+		assets []string
+		asJSON bool
+	)
+	c := &cobra.Command{
+		Use:   "account [--asset CODE:ISSUER]",
+		Short: "Make and fund a wallet, and print its address and secret",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := devnetClient(*dir)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			address, secret, err := client.CreateAccount(cmd.Context(), assets...)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{"address": address, "secret": secret})
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "address %s\nsecret  %s\n", address, secret)
+			return err
+		},
+	}
+	c.Flags().StringSliceVar(&assets, "asset", nil, "CODE:ISSUER to trust; may be repeated")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON: address, secret")
+	return c
+}
+
+func newDevnetCert(dir *string) *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use:   "cert --out DIR",
+		Short: "Make a certificate for a receiver on this machine, signed by the run's own authority",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			data, err := filepath.Abs(*dir)
+			if err != nil {
+				return err
+			}
+			if _, err := readRunFile(data); err != nil {
+				return err
+			}
+			ca, err := pki.LoadOrCreateCA(filepath.Join(data, "secrets"), filepath.Join(data, "ca.pem"), time.Now)
+			if err != nil {
+				return err
+			}
+			cert, key, err := ca.WriteFiles(out, pki.DefaultHosts()...)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "certificate %s\nkey         %s\nauthority   %s\n", cert, key, ca.CertFile())
+			return err
+		},
+	}
+	c.Flags().StringVar(&out, "out", ".", "folder for cert.pem and key.pem")
+	return c
+}
+
+func devnetSecrets(dir string) string { return filepath.Join(dir, "secrets", "devnet.json") }
+
+func devnetClient(dir string) (*devclient.Client, error) {
+	run, err := readRunFile(dir)
+	if err != nil {
+		return nil, err
+	}
+	return devclient.New(run.Stellar.RPCURL, run.Stellar.FriendbotURL)
+}

@@ -1,0 +1,486 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
+	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/commands"
+	"github.com/lumenhook/lumenhook/streams/directory"
+	"github.com/lumenhook/lumenhook/streams/dispatcher"
+	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
+)
+
+// runPartitions is the partition count of keyed topics of `run`.
+const runPartitions = 4
+
+func newRun() *cobra.Command {
+	var s runSettings
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Run everything on this machine: broker, ClickHouse, development network, service, demo",
+		Long: `Starts a Kafka-protocol broker with its data on disk, a ClickHouse engine, a
+development Stellar network, the service itself, and a demo: a receiver, an
+endpoint, a watch, and a payment now and then. Ctrl-C stops it; started again on
+the same --data-dir it goes on where it was.
+
+Once everything is ready it writes run.json into the data folder: the addresses
+and the API key.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := s.check(); err != nil {
+				return err
+			}
+			return runAll(cmd.Context(), &s, cmd.OutOrStdout())
+		},
+	}
+	s.register(c.Flags())
+	return c
+}
+
+// service is everything that `run` starts. Parts are stopped in the reverse
+// order of their start.
+type service struct {
+	s       *runSettings
+	out     *printer
+	logger  *slog.Logger
+	dir     *dataDir
+	file    runFile
+	cluster streams.Cluster
+	ca      *pki.CA
+	sealer  *sealing.Sealer
+	ids     devnet.Identities
+	history *lateHistory
+	urls    urlPolicy
+	failed  context.CancelCauseFunc
+	stops   []func()
+
+	directory *directory.Directory
+	commands  *commands.Client
+	follower  *follower.Follower
+}
+
+// runAll starts everything, says so, and serves until ctx ends or a part fails.
+func runAll(ctx context.Context, s *runSettings, out io.Writer) error {
+	level, _ := parseLevel(s.logLevel)
+	serving, failed := context.WithCancelCause(ctx)
+	defer failed(nil)
+	v := &service{
+		s: s, out: &printer{w: out}, failed: failed, history: &lateHistory{},
+		logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
+	}
+	err := v.start(serving)
+	if err == nil {
+		<-serving.Done()
+		v.out.line("stopping: attempts under way are finished and everything is flushed")
+	}
+	v.stop()
+	if cause := context.Cause(serving); ctx.Err() == nil && cause != nil && err == nil {
+		return cause
+	}
+	if err != nil && ctx.Err() != nil {
+		return nil // interrupted while starting
+	}
+	if err == nil {
+		v.out.line("stopped")
+	}
+	return err
+}
+
+func (v *service) onStop(f func()) { v.stops = append(v.stops, f) }
+
+func (v *service) stop() {
+	for i := len(v.stops) - 1; i >= 0; i-- {
+		v.stops[i]()
+	}
+}
+
+// goRun works a part until the service stops it. A part that ends by itself
+// fails the service.
+func (v *service) goRun(what string, run func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := run(ctx)
+		if ctx.Err() == nil {
+			v.failed(fmt.Errorf("%s ended: %w", what, err))
+		} else if err != nil && !errors.Is(err, context.Canceled) {
+			v.logger.Warn("stopping "+what, "error", err)
+		}
+	}()
+	v.onStop(func() { cancel(); <-ended })
+}
+
+func (v *service) start(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{
+		v.openData, v.startBroker, v.startDevnet, v.startDirectory, v.startHistory,
+		v.startEngine, v.bootstrap, v.startFollower, v.startAPI, v.startDemo, v.ready,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *service) openData(context.Context) (err error) {
+	if v.dir, err = openDataDir(v.s.dataDir); err != nil {
+		return err
+	}
+	v.onStop(func() { _ = v.dir.close() })
+	if err := os.Remove(v.dir.join(runFileName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if v.sealer, err = sealing.LoadOrCreate(v.dir.join("secrets", "master-key.json")); err != nil {
+		return err
+	}
+	if v.ids, err = devnet.LoadOrCreateIdentities(devnetSecrets(v.dir.path)); err != nil {
+		return err
+	}
+	if v.file.APIKey, err = v.dir.apiKey(); err != nil {
+		return err
+	}
+	v.file.AccountID = domain.DeriveID(domain.AccountPrefix, "run", string(domain.APIKeyHash(v.file.APIKey)))
+	v.ca, err = pki.LoadOrCreateCA(v.dir.join("secrets"), v.dir.join("ca.pem"), time.Now)
+	v.file.CAFile = v.dir.join("ca.pem")
+	v.file.PID = os.Getpid()
+	return err
+}
+
+// address is where to listen by a flag; a taken default is stepped over.
+func (v *service) address(flag, address string) string {
+	return freeAddress(address, v.s.changed(flag), func(from, to string) {
+		v.out.line("%s is taken: --%s is %s this time", from, flag, to)
+	})
+}
+
+func (v *service) startBroker(ctx context.Context) error {
+	b, err := broker.Start(broker.Config{
+		Dir: v.dir.join("broker"), Listen: v.address("kafka-listen", v.s.kafkaListen), Sync: v.s.brokerSync,
+		Failed: func(err error) { v.failed(err) }, Logger: v.logger,
+	})
+	if err != nil {
+		return fmt.Errorf("--kafka-listen: %w", err)
+	}
+	v.onStop(b.Close)
+	v.file.KafkaBrokers = []string{b.Addr()}
+	v.cluster = streams.Cluster{Brokers: v.file.KafkaBrokers, Prefix: "lumenhook.", ClientID: "lumenhook", Logger: v.logger}
+	return v.cluster.EnsureTopics(ctx, topicSpecs(runPartitions, 1))
+}
+
+// topicSpecs are the topics as the broker creates them.
+func topicSpecs(partitions int32, replicas int16) []streams.TopicSpec {
+	var specs []streams.TopicSpec
+	for _, t := range schemas.Topics() {
+		s := streams.TopicSpec{Name: t.Name, Partitions: 1, ReplicationFactor: replicas, Configs: map[string]string{
+			"cleanup.policy": string(t.Cleanup), "retention.ms": fmt.Sprint(t.RetentionMillis),
+		}}
+		if t.Keyed {
+			s.Partitions = partitions
+		}
+		specs = append(specs, s)
+	}
+	return specs
+}
+
+func (v *service) startDevnet(context.Context) error {
+	n, err := devnet.Open(devnet.Config{
+		Dir: v.dir.join("devnet"), Identities: v.ids, Listen: v.address("stellar-listen", v.s.stellarListen),
+		CloseInterval: v.s.ledgerInterval, Sync: v.s.brokerSync, Logger: v.logger,
+	})
+	if err != nil {
+		return fmt.Errorf("--stellar-listen: %w", err)
+	}
+	v.onStop(func() {
+		if err := n.Close(); err != nil {
+			v.logger.Warn("stopping the development network", "error", err)
+		}
+	})
+	v.goRun("the development network", n.Run)
+	v.file.Stellar = runStellar{RPCURL: n.RPCURL(), NetworkPassphrase: n.Passphrase(), FriendbotURL: n.FriendbotURL()}
+	return nil
+}
+
+func (v *service) startDirectory(ctx context.Context) (err error) {
+	v.directory, err = directory.Open(ctx, directory.Config{Cluster: v.cluster, Dir: v.dir.join("state", "directory"), Now: time.Now, Logger: v.logger})
+	if err != nil {
+		return err
+	}
+	v.onStop(func() {
+		if err := v.directory.Close(); err != nil {
+			v.logger.Warn("closing the directory", "error", err)
+		}
+	})
+	v.goRun("the directory", v.directory.Run)
+	v.commands, err = commands.Open(ctx, commands.Config{Cluster: v.cluster, Logger: v.logger})
+	if err != nil {
+		return err
+	}
+	v.onStop(func() { v.commands.Close() })
+	v.goRun("the command client", v.commands.Run)
+	return nil
+}
+
+// startHistory starts ClickHouse and the projector. Without ClickHouse the
+// service runs all the same, and says once what is missing.
+func (v *service) startHistory(ctx context.Context) error {
+	err := v.tryHistory(ctx)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	var taken *clickhouse.PortTakenError
+	if errors.As(err, &taken) || errors.Is(err, clickhouse.ErrDataDirInUse) {
+		return err
+	}
+	v.out.line("no history this time (GET /v1/events answers 503): %v", err)
+	v.file.ClickHouse = nil
+	return nil
+}
+
+func (v *service) tryHistory(ctx context.Context) error {
+	dsn := v.s.clickhouseDSN
+	if dsn == "" {
+		e, err := v.startClickHouse(ctx)
+		if err != nil {
+			return err
+		}
+		dsn = e.DSN()
+		v.file.ClickHouse = &runClickHouse{Native: e.NativeAddr(), HTTP: e.HTTPURL(), Database: e.Database()}
+	}
+	store, err := projections.Open(dsn)
+	if err != nil {
+		return fmt.Errorf("--clickhouse-dsn: %w", err)
+	}
+	v.onStop(func() { _ = store.Close() })
+	if err := store.Migrate(ctx); err != nil {
+		return err
+	}
+	ends, err := v.cluster.NewEnds()
+	if err != nil {
+		return err
+	}
+	v.onStop(ends.Close)
+	p := projections.NewProjector(projections.Config{Cluster: v.cluster, Store: store, Now: time.Now, Logger: v.logger})
+	v.goRun("the projector", p.Run)
+	v.history.set(projections.NewHistory(store, func(ctx context.Context) (map[int32]int64, error) {
+		return ends.Of(ctx, schemas.TopicJournal)
+	}))
+	return nil
+}
+
+func (v *service) startClickHouse(ctx context.Context) (*clickhouse.Engine, error) {
+	program, err := clickhouse.Find(ctx, clickhouse.Options{Progress: v.out.w, Logger: v.logger})
+	if err != nil {
+		return nil, err
+	}
+	e, err := clickhouse.Start(ctx, clickhouse.Config{
+		Program: program, DataDir: v.dir.join("clickhouse"), Database: "lumenhook", Logger: v.logger,
+		NativeAddr: v.address("clickhouse-native-listen", v.s.clickhouseNative),
+		HTTPAddr:   v.address("clickhouse-http-listen", v.s.clickhouseHTTP),
+	})
+	if err != nil {
+		return nil, err
+	}
+	v.onStop(func() {
+		if err := e.Stop(); err != nil {
+			v.logger.Warn("stopping ClickHouse", "error", err)
+		}
+	})
+	return e, nil
+}
+
+// newEgress makes the guarded client: it may reach this machine, and trusts the
+// run's own authority beside the system's.
+func (v *service) newEgress() (*egress.Client, error) {
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	v.ca.AddTo(roots)
+	if v.s.egressCA != "" {
+		pem, err := os.ReadFile(v.s.egressCA)
+		if err != nil {
+			return nil, fmt.Errorf("--egress-ca: %w", err)
+		}
+		if !roots.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--egress-ca %q: holds no certificate in PEM form", v.s.egressCA)
+		}
+	}
+	return egress.New(egress.Config{
+		Policy:  egress.Policy{Allow: egress.LoopbackPrefixes(), Ports: v.s.ports},
+		RootCAs: roots, AttemptTimeout: v.s.attemptTimeout,
+	})
+}
+
+func (v *service) startEngine(context.Context) error {
+	if err := v.allowReceiverPort(); err != nil {
+		return err
+	}
+	client, err := v.newEgress()
+	if err != nil {
+		return err
+	}
+	v.onStop(client.Close)
+	v.urls = urlPolicy{client}
+	attempts, breakOff := context.WithCancel(context.Background())
+	v.onStop(breakOff)
+	e := engine.New(engine.Config{
+		Cluster: v.cluster, StateDir: v.dir.join("state", "engine"), Schedule: v.s.schedule,
+		Dispatcher: dispatcher.New(attempts, client, time.Now),
+		Unseal: func(sealed []byte, endpointID string) (string, error) {
+			plain, err := v.sealer.Open(sealed, endpointID)
+			return string(plain), err
+		},
+		AttemptsInFlight: v.s.attemptsInFlight, AttemptsPerEndpoint: v.s.attemptsPerEndpoint,
+		DrainTimeout: v.s.attemptTimeout + 2*time.Second, OnFact: v.out.fact,
+		Now: time.Now, Logger: v.logger,
+	})
+	v.goRun("the engine", e.Run)
+	return nil
+}
+
+// bootstrap opens the run's account with its key. Asked at every start, it
+// changes something at the first only.
+func (v *service) bootstrap(ctx context.Context) error {
+	id := v.file.AccountID
+	hash := domain.APIKeyHash(v.file.APIKey)
+	command := domain.Command{
+		ID: domain.DeriveID(domain.CommandPrefix, "run", id), AccountID: id, IssuedAtMillis: time.Now().UnixMilli(),
+		Body: domain.CreateAccount{AccountID: id, Email: "you@localhost", Key: domain.Key{
+			ID: domain.DeriveID(domain.KeyPrefix, "run", string(hash)), Name: "run", Hash: hash, Permissions: domain.Permissions(),
+		}},
+	}
+	if _, exists, err := v.directory.Account(id); err != nil || exists {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for {
+		result, err := v.commands.Submit(ctx, command)
+		if err == nil && result.Answer.Rejection != nil && result.Answer.Rejection.Code != domain.CodeAlreadyExists {
+			return fmt.Errorf("opening the account: %s", result.Answer.Rejection.Detail)
+		}
+		if err == nil {
+			return v.directory.AwaitAccount(ctx, id, 1)
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("opening the account: %w", err)
+		}
+	}
+}
+
+func (v *service) startFollower(ctx context.Context) error {
+	source, err := rpc.New(rpc.Config{
+		URL: v.file.Stellar.RPCURL, Passphrase: v.file.Stellar.NetworkPassphrase, Logger: v.logger,
+		PollInterval: min(v.s.ledgerInterval/4, time.Second),
+	})
+	if err != nil {
+		return err
+	}
+	v.follower, err = follower.New(follower.Config{
+		Cluster: v.cluster, Source: source, Watches: v.directory, NetworkPassphrase: v.file.Stellar.NetworkPassphrase,
+		OnLedger: v.out.ledger, Now: time.Now, Logger: v.logger,
+	})
+	if err != nil {
+		return err
+	}
+	v.goRun("the follower", v.follower.Run)
+	return nil
+}
+
+func (v *service) startAPI(context.Context) error {
+	lookup, err := rpc.NewLookup(rpc.Config{URL: v.file.Stellar.RPCURL, Passphrase: v.file.Stellar.NetworkPassphrase, Logger: v.logger})
+	if err != nil {
+		return err
+	}
+	handler, err := api.New(api.Config{
+		Commands: submitter{v.commands}, Directory: v.directory, History: v.history, Sealer: v.sealer, Wallets: lookup,
+		URLs: v.urls, Entropy: rand.Reader, Now: time.Now, Log: v.logger, Metrics: promhttp.Handler(),
+	})
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", v.address("api-listen", v.s.apiListen))
+	if err != nil {
+		return fmt.Errorf("--api-listen: %w", err)
+	}
+	server := api.NewServer(handler, v.logger)
+	v.file.APIURL = "http://" + listener.Addr().String()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			v.failed(fmt.Errorf("the API ended: %w", err))
+		}
+	}()
+	v.onStop(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := server.Shutdown(ctx); err != nil {
+			_ = server.Close()
+		}
+		<-served
+	})
+	return nil
+}
+
+// ready writes run.json and tells a person the same.
+func (v *service) ready(context.Context) error {
+	if err := v.dir.writeRunFile(v.file); err != nil {
+		return err
+	}
+	v.onStop(func() { _ = os.Remove(v.dir.join(runFileName)) })
+	v.out.line("ready")
+	v.out.line("  API        %s   key %s", v.file.APIURL, v.file.APIKey)
+	v.out.line("  Stellar    %s   friendbot %s", v.file.Stellar.RPCURL, v.file.Stellar.FriendbotURL)
+	v.out.line("  Kafka      %s", v.file.KafkaBrokers[0])
+	if v.file.ClickHouse != nil {
+		v.out.line("  ClickHouse %s   %s", v.file.ClickHouse.Native, v.file.ClickHouse.HTTP)
+	}
+	if v.file.Receiver != nil {
+		v.out.line("  receiver   %s", v.file.Receiver.URL)
+	}
+	v.out.line("  all of it in %s", v.dir.join(runFileName))
+	return nil
+}
+
+// lateHistory answers that there is no history until there is one.
+type lateHistory struct {
+	mu sync.Mutex
+	of *projections.History
+}
+
+func (h *lateHistory) set(of *projections.History) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.of = of
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/egress"
+)
+
+// runSettings are the flags of `lumenhook run`.
+type runSettings struct {
+	dataDir             string
+	apiListen           string
+	kafkaListen         string
+	clickhouseNative    string
+	clickhouseHTTP      string
+	stellarListen       string
+	receiverListen      string
+	clickhouseDSN       string
+	brokerSync          bool
+	noDemo              bool
+	demoInterval        time.Duration
+	ledgerInterval      time.Duration
+	retrySchedule       string
+	attemptTimeout      time.Duration
+	egressPorts         string
+	egressCA            string
+	attemptsInFlight    int
+	attemptsPerEndpoint int
+	logLevel            string
+	changed             func(name string) bool
+	schedule            domain.Schedule
+	ports               egress.PortSet
+}
+
+const defaultSchedule = "30s,2m,10m,30m,1h,3h,6h,12h,24h"
+
+func (s *runSettings) register(f *pflag.FlagSet) {
+	f.StringVar(&s.dataDir, "data-dir", ".lumenhook", "folder of all data and secrets")
+	f.StringVar(&s.apiListen, "api-listen", "127.0.0.1:8080", "address of the API; port 0 picks a free one")
+	f.StringVar(&s.kafkaListen, "kafka-listen", "127.0.0.1:9092", "address of the embedded Kafka broker")
+	f.StringVar(&s.clickhouseNative, "clickhouse-native-listen", "127.0.0.1:9000", "address of the embedded ClickHouse, native protocol")
+	f.StringVar(&s.clickhouseHTTP, "clickhouse-http-listen", "127.0.0.1:8123", "address of the embedded ClickHouse, HTTP")
+	f.StringVar(&s.stellarListen, "stellar-listen", "127.0.0.1:8000", "address of the development network's RPC and friendbot")
+	f.StringVar(&s.receiverListen, "receiver-listen", "127.0.0.1:8443", "address of the demo receiver (HTTPS)")
+	f.StringVar(&s.clickhouseDSN, "clickhouse-dsn", "", "use this ClickHouse instead of an embedded one (clickhouse://host:9000/database)")
+	f.BoolVar(&s.brokerSync, "broker-sync", false, "fsync every write of the embedded broker")
+	f.BoolVar(&s.noDemo, "no-demo", false, "no demo receiver, endpoint, watch and payments")
+	f.DurationVar(&s.demoInterval, "demo-interval", 15*time.Second, "time between the demo's payments")
+	f.DurationVar(&s.ledgerInterval, "ledger-interval", time.Second, "time between ledgers of the development network")
+	f.StringVar(&s.retrySchedule, "retry-schedule", defaultSchedule, "waits between attempts, comma-separated; attempts = waits + 1")
+	f.DurationVar(&s.attemptTimeout, "attempt-timeout", 10*time.Second, "time that a receiver has for a complete answer")
+	f.StringVar(&s.egressPorts, "egress-ports", "443,8443", "ports that endpoint URLs may name, with ranges: 443,9000-9100")
+	f.StringVar(&s.egressCA, "egress-ca", "", "PEM file of further certificate authorities to trust")
+	f.IntVar(&s.attemptsInFlight, "attempts-in-flight", 512, "attempts under way for each partition")
+	f.IntVar(&s.attemptsPerEndpoint, "attempts-per-endpoint", 128, "attempts under way to one endpoint")
+	f.StringVar(&s.logLevel, "log-level", "warn", "debug, info, warn or error")
+	s.changed = f.Changed
+}
+
+// check parses what is text and names every fault at once.
+func (s *runSettings) check() error {
+	var faults []error
+	fault := func(flag, value string, err error) {
+		if err != nil {
+			faults = append(faults, fmt.Errorf("--%s %q: %w", flag, value, err))
+		}
+	}
+	for flag, address := range map[string]string{
+		"api-listen": s.apiListen, "kafka-listen": s.kafkaListen, "clickhouse-native-listen": s.clickhouseNative,
+		"clickhouse-http-listen": s.clickhouseHTTP, "stellar-listen": s.stellarListen, "receiver-listen": s.receiverListen,
+	} {
+		fault(flag, address, checkAddress(address))
+	}
+	var err error
+	s.schedule, err = parseSchedule(s.retrySchedule)
+	fault("retry-schedule", s.retrySchedule, err)
+	s.ports, err = egress.ParsePorts(s.egressPorts)
+	fault("egress-ports", s.egressPorts, err)
+	for flag, d := range map[string]time.Duration{"demo-interval": s.demoInterval, "attempt-timeout": s.attemptTimeout} {
+		if d < 10*time.Millisecond || d > time.Hour {
+			fault(flag, d.String(), errors.New("must be from 10ms to 1h"))
+		}
+	}
+	if s.ledgerInterval < 50*time.Millisecond || s.ledgerInterval > time.Hour {
+		fault("ledger-interval", s.ledgerInterval.String(), errors.New("must be from 50ms to 1h"))
+	}
+	for flag, n := range map[string]int{"attempts-in-flight": s.attemptsInFlight, "attempts-per-endpoint": s.attemptsPerEndpoint} {
+		if n < 1 || n > 10_000 {
+			fault(flag, strconv.Itoa(n), errors.New("must be from 1 to 10000"))
+		}
+	}
+	if s.dataDir, err = filepath.Abs(s.dataDir); err != nil {
+		fault("data-dir", s.dataDir, err)
+	}
+	_, err = parseLevel(s.logLevel)
+	fault("log-level", s.logLevel, err)
+	return errors.Join(faults...)
+}
+
+func checkAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return errors.New("must be host:port, such as 127.0.0.1:0")
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return errors.New("the port must be from 0 to 65535")
+	}
+	if host == "" {
+		return errors.New("must name a host; 0.0.0.0 means all of this machine's addresses")
+	}
+	return nil
+}
+
+// parseSchedule reads waits such as "30s,2m".
+func parseSchedule(text string) (domain.Schedule, error) {
+	var s domain.Schedule
+	for part := range strings.SplitSeq(text, ",") {
+		d, err := time.ParseDuration(strings.TrimSpace(part))
+		if err != nil {
+			return s, fmt.Errorf("%q is not a wait such as 30s, 2m or 1h", part)
+		}
+		if d < time.Millisecond || d > 30*24*time.Hour {
+			return s, fmt.Errorf("%q: a wait must be from 1ms to 720h", part)
+		}
+		s.WaitsMillis = append(s.WaitsMillis, d.Milliseconds())
+	}
+	if len(s.WaitsMillis) > 100 {
+		return s, errors.New("at most 100 waits")
+	}
+	return s, nil
+}
