@@ -20,11 +20,13 @@
 //	id.go         identifiers: prefix and 26 Crockford base32 characters
 //	amount.go     stroops and their decimal form
 //	payment.go    assets, memos, payments
+//	memo.go       memos as people write them
 //	rules.go      amount and memo rules, sender allowlists, the verification of a payment
 //	event.go      the envelope that receivers get, byte for byte
 //	signature.go  the signature of a delivery and its verification
 //	schedule.go   when to try again
 //	account.go    accounts and API keys
+//	apikey.go     how API keys and signing secrets are made and told from noise
 //	endpoint.go   endpoints and their secrets
 //	delivery.go   one event on its way to one endpoint
 //	watch.go      watches

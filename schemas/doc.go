@@ -15,4 +15,5 @@
 //	commands.go  commands, results, and what the follower tells
 //	rows.go      rows of the tables, and the objects inside other messages
 //	state.go     what tasks keep in Pebble
+//	openapi.go   the description of the API, openapi.yaml
 package schemas

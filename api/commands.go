@@ -1,0 +1,119 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+const (
+	maxIdempotencyKeyBytes = 255
+	// awaitTimeout bounds how long an acknowledged write is held back until this
+	// node has read it.
+	awaitTimeout = 2 * time.Second
+	// writeRetrySeconds is after how long a write that was not answered, or not
+	// taken, may be repeated.
+	writeRetrySeconds = 2
+)
+
+// idempotencyKey reads the header of the same name; empty when there is none.
+func idempotencyKey(r *http.Request) (string, *Problem) {
+	values := r.Header.Values(headerIdempotent)
+	if len(values) == 0 {
+		return "", nil
+	}
+	key := values[0]
+	valid := len(values) == 1 && len(key) >= 1 && len(key) <= maxIdempotencyKeyBytes
+	for i := range len(key) {
+		valid = valid && key[i] >= ' ' && key[i] <= '~'
+	}
+	if !valid {
+		return "", newProblem(codeInvalidHeader, fmt.Sprintf("Idempotency-Key must be given once, as 1 to %d printable ASCII characters.", maxIdempotencyKeyBytes))
+	}
+	return key, nil
+}
+
+// newCommand makes the command of a request, without its body. Its id is a
+// function of the request if that names itself by an Idempotency-Key, so that a
+// repeat is the same command wherever it arrives.
+func (a *API) newCommand(x *exchange) (domain.Command, *Problem) {
+	c := domain.Command{AccountID: x.caller.accountID, BodyHash: x.bodyHash, IssuedAtMillis: a.Now().UnixMilli()}
+	if x.idempotencyKey != "" {
+		c.ID = domain.DeriveID(domain.CommandPrefix, c.AccountID, x.request.Method, x.request.URL.Path, x.idempotencyKey)
+		return c, nil
+	}
+	var entropy [16]byte
+	if _, err := io.ReadFull(a.Entropy, entropy[:]); err != nil {
+		return c, internal(fmt.Errorf("drawing a command id: %w", err))
+	}
+	c.ID = domain.NewID(domain.CommandPrefix, entropy)
+	return c, nil
+}
+
+// submit hands a command on and returns its answer if it is no rejection.
+func (a *API) submit(ctx context.Context, x *exchange, c domain.Command) (domain.Result, *Problem) {
+	result, err := a.Commands.Submit(ctx, c)
+	switch {
+	case errors.Is(err, ErrWritesRefused):
+		return result, newProblem(codeWritesRefused, "The request was not taken and has no effect. Repeat it after the time in Retry-After.").retryAfter(writeRetrySeconds).because(err)
+	case errors.Is(err, ErrCommandUnanswered), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return result, unanswered(x, c.ID).because(err)
+	case err != nil:
+		p := internal(fmt.Errorf("submitting %s: %w", c.Body.CommandType(), err))
+		p.CommandID = c.ID
+		return result, p
+	case result.Replayed && !bytes.Equal(result.BodyHash, c.BodyHash):
+		return result, newProblem(codeIdempotencyReused, "The Idempotency-Key was used for a request with another body. Use a new key for a new request, or the same body for a repeat.")
+	case result.Answer.Rejection != nil:
+		p := newProblem(result.Answer.Rejection.Code, sentence(result.Answer.Rejection.Detail))
+		p.replayed = result.Replayed
+		return result, p
+	}
+	return result, nil
+}
+
+// unanswered answers for a command whose result did not come in time. It still
+// takes effect exactly once, so the client must learn how to repeat safely.
+func unanswered(x *exchange, commandID string) *Problem {
+	detail := "The command still takes effect, exactly once. Repeat the request with the same Idempotency-Key and body after the time in Retry-After: it then gets the answer to this one."
+	if x.idempotencyKey == "" {
+		detail = "The command still takes effect, exactly once. A repeat would take effect besides, because the request carried no Idempotency-Key: look first whether the object is there, and send the header with every POST."
+	}
+	p := newProblem(codeCommandUnanswered, detail).retryAfter(writeRetrySeconds)
+	p.CommandID = commandID
+	return p
+}
+
+// sentence makes a sentence of a detail.
+func sentence(s string) string {
+	if s == "" {
+		return ""
+	}
+	return strings.ToUpper(s[:1]) + s[1:] + "."
+}
+
+// await holds an acknowledged write back until this node has read it, so that
+// the next request through the node sees it. The write stands if that takes too
+// long.
+func (a *API) await(ctx context.Context, x *exchange, id string, version uint64, read func(context.Context, string, uint64) error) {
+	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
+	defer cancel()
+	if err := read(ctx, id, version); err != nil {
+		a.Log.LogAttrs(ctx, slog.LevelWarn, "the directory does not show a write yet", slog.String("id", id), slog.String("requestId", x.requestID), slog.String("error", redact(err.Error())))
+	}
+}
+
+// created makes the answer to a creation.
+func created(location string, replayed bool, v any) (reply, *Problem) {
+	answer, problem := jsonReply(http.StatusCreated, v)
+	answer.location, answer.replayed = location, replayed
+	return answer, problem
+}

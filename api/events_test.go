@@ -1,0 +1,101 @@
+package api_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// delivered puts a payment's event into the history, with attempts.
+func (w *world) delivered(accountID, endpointID string, state domain.DeliveryState, attempts ...domain.AttemptResult) domain.Event {
+	watch := domain.Watch{
+		ID: domain.DeriveID(domain.WatchPrefix, "1"), WalletAddress: wallet, Label: "a <b> & \u2028", EndpointID: endpointID,
+		Rules: domain.Rules{Assets: []domain.Asset{domain.NativeAsset()}}, EventTypes: []domain.EventType{domain.PaymentReceived},
+	}
+	match, ok := domain.MatchPayment(watch, domain.Payment{
+		ID: "221517461192705", TxHash: strings.Repeat("ab", 32), Ledger: 5, ClosedAtMillis: 1_795_000_000_000, From: payer, To: wallet,
+		Memo: domain.Memo{Type: domain.MemoText, Raw: []byte("order\xff")}, Asset: domain.NativeAsset(), AmountStroops: 125_000_000,
+	})
+	if !ok {
+		w.t.Fatal("no match")
+	}
+	event := domain.NewPaymentEvent(match, w.now.UnixMilli())
+	r := api.EventRecord{Body: event.Body, EndpointID: endpointID, State: state, NextAttemptAtMillis: w.now.UnixMilli() + 1000}
+	for i, a := range attempts {
+		r.Attempts = append(r.Attempts, api.AttemptRecord{Number: i + 1, Run: 1, Result: a})
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.history[event.ID] = record{accountID, r}
+	return event
+}
+
+func TestGetEvent(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	e := w.newEndpoint(k)
+	sent := w.now.UnixMilli()
+	event := w.delivered(account("a"), e, domain.StateWaiting,
+		domain.AttemptResult{SentAtMillis: sent, DurationMillis: 10_000, Error: domain.AttemptTimeout},
+		domain.AttemptResult{SentAtMillis: sent + 1, DurationMillis: 3, StatusCode: 500, ResponseBody: []byte("oh\xff <no>")},
+	)
+	got := w.call("GET", "/v1/events/"+event.ID, k, "")
+	want := string(event.Body[:len(event.Body)-1]) + fmt.Sprintf(`,"delivery":{"state":"WAITING","held":false,"endpointId":%q,"nextAttemptAt":"2026-11-21T10:15:31.123Z"},`+
+		`"attempts":[{"number":1,"run":1,"sentAt":"2026-11-21T10:15:30.123Z","durationMs":10000,"statusCode":null,"error":"TIMEOUT","responseBody":""},`+
+		`{"number":2,"run":1,"sentAt":"2026-11-21T10:15:30.124Z","durationMs":3,"statusCode":500,"error":null,"responseBody":"oh`+"\uFFFD"+` <no>"}]}`, e)
+	if got.StatusCode != 200 || string(got.body) != want {
+		t.Errorf("got  %s\nwant %s", got.body, want)
+	}
+	head := w.call("HEAD", "/v1/events/"+event.ID, k, "")
+	if head.StatusCode != 200 || head.Header.Get("Content-Length") != fmt.Sprint(len(want)) || len(head.body) != 0 {
+		t.Errorf("HEAD: %d %v", head.StatusCode, head.Header)
+	}
+	theirs := w.newKey(account("b"), domain.PermissionRead)
+	wantProblem(t, w.call("GET", "/v1/events/"+event.ID, theirs, ""), 404, "NOT_FOUND")
+}
+
+func TestGetEventShowsWhetherADeliveryIsHeld(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	e := w.newEndpoint(k)
+	event := w.delivered(account("a"), e, domain.StateQueued)
+	endpoint := w.endpoints[e]
+	endpoint.Status = domain.EndpointDisabled
+	w.endpoints[e] = endpoint
+	if got := w.call("GET", "/v1/events/"+event.ID, k, ""); !bytes.Contains(got.body, []byte(`"state":"QUEUED","held":true`)) || !bytes.Contains(got.body, []byte(`"attempts":[]`)) {
+		t.Errorf("%s", got.body)
+	}
+	w.delivered(account("a"), e, domain.StateDelivered, domain.AttemptResult{SentAtMillis: 1, StatusCode: 204})
+	if got := w.call("GET", "/v1/events/"+event.ID, k, ""); !bytes.Contains(got.body, []byte(`"state":"DELIVERED","held":false`)) || !bytes.Contains(got.body, []byte(`"nextAttemptAt":null`)) {
+		t.Errorf("%s", got.body)
+	}
+}
+
+func TestGetEventWhenTheHistoryCannotTell(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.PermissionRead)
+	path := "/v1/events/" + domain.EventID("w", "p")
+	for _, c := range []struct {
+		err    error
+		status int
+		code   string
+	}{
+		{api.ErrHistoryBehind, 503, "HISTORY_BEHIND"},
+		{api.ErrHistoryUnavailable, 503, "HISTORY_UNAVAILABLE"},
+		{fmt.Errorf("odd"), 500, "INTERNAL"},
+	} {
+		w.historyErr = c.err
+		got := w.call("GET", path, k, "")
+		wantProblem(t, got, c.status, c.code)
+		if (got.Header.Get("Retry-After") != "") != (c.status == 503) {
+			t.Errorf("%s: %v", c.code, got.Header)
+		}
+	}
+	w.historyErr = nil
+	w.history[domain.EventID("w", "p")] = record{account("a"), api.EventRecord{Body: []byte(`{"id":`), State: domain.StateDelivered}}
+	wantProblem(t, w.call("GET", path, k, ""), 500, "INTERNAL")
+}

@@ -1,0 +1,58 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/lumenhook/lumenhook/schemas"
+)
+
+// checkTimeout bounds each condition of readiness.
+const checkTimeout = 2 * time.Second
+
+func (a *API) getOpenAPI(context.Context, *exchange) (reply, *Problem) {
+	return reply{status: http.StatusOK, contentType: "application/yaml", body: schemas.OpenAPI}, nil
+}
+
+type healthView struct {
+	Status string `json:"status"`
+}
+
+// getHealth tells that the process answers, and nothing more: it must not be
+// restarted because another part is down.
+func (a *API) getHealth(context.Context, *exchange) (reply, *Problem) {
+	return jsonReply(http.StatusOK, healthView{"ok"})
+}
+
+type readinessView struct {
+	Status string      `json:"status"`
+	Checks []checkView `json:"checks"`
+}
+
+type checkView struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// getReadiness tells whether requests should be sent here.
+func (a *API) getReadiness(ctx context.Context, _ *exchange) (reply, *Problem) {
+	status, view := http.StatusOK, readinessView{Status: "ready"}
+	directory := Check{Name: "directory", Run: func(context.Context) error { return a.Directory.Fresh() }}
+	for _, check := range append([]Check{directory}, a.Checks...) {
+		shown := checkView{Name: check.Name, Status: "ok"}
+		if err := runCheck(ctx, check); err != nil {
+			shown.Status, shown.Detail = "failed", redact(err.Error())
+			status, view.Status = http.StatusServiceUnavailable, "not ready"
+		}
+		view.Checks = append(view.Checks, shown)
+	}
+	return jsonReply(status, view)
+}
+
+func runCheck(ctx context.Context, c Check) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	return c.Run(ctx)
+}

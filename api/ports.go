@@ -1,0 +1,113 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// Faults that the parts behind the API may answer with, wrapped or bare.
+var (
+	// ErrCommandUnanswered says that a command was handed on and no result came
+	// in time. The command still takes effect, exactly once.
+	ErrCommandUnanswered = errors.New("the command was not answered in time")
+	// ErrWritesRefused says that a command was not handed on and never takes
+	// effect: no broker can be reached, or the disk is full.
+	ErrWritesRefused = errors.New("no command is taken now")
+
+	// ErrEventNotFound says that the history is up to date and has no such event
+	// of that account.
+	ErrEventNotFound = errors.New("no such event")
+	// ErrHistoryBehind says that the history did not catch up in time, so that it
+	// cannot tell whether the event exists.
+	ErrHistoryBehind = errors.New("the history is behind")
+	// ErrHistoryUnavailable says that the history cannot be read.
+	ErrHistoryUnavailable = errors.New("the history is unavailable")
+)
+
+// Commands hands commands to the engine.
+type Commands interface {
+	// Submit returns the engine's answer after it is committed. It waits for a
+	// bounded time of its own, then returns ErrCommandUnanswered. A command seen
+	// before is answered with Replayed, the answer of then and the body hash of
+	// then.
+	Submit(context.Context, domain.Command) (domain.Result, error)
+}
+
+// Directory is the read model of accounts, endpoints and watches.
+type Directory interface {
+	// Fresh fails while this node has not confirmed within the last seconds that
+	// it has read the tables to their ends: nobody is let in meanwhile, so that a
+	// revoked key is refused everywhere.
+	Fresh() error
+	// KeyByHash finds an API key by its domain.APIKeyHash.
+	KeyByHash(hash []byte) (key domain.Key, accountID string, found bool, err error)
+	// Endpoint finds an endpoint of any account.
+	Endpoint(id string) (domain.Endpoint, bool, error)
+	// AwaitEndpoint returns when this node has read that version of the endpoint,
+	// or with the context's error.
+	AwaitEndpoint(ctx context.Context, id string, version uint64) error
+	// AwaitWatch returns when this node has read that version of the watch, or
+	// with the context's error.
+	AwaitWatch(ctx context.Context, id string, version uint64) error
+}
+
+// History is the view of events and attempts.
+type History interface {
+	// Event finds an event of an account, waiting for a bounded time if the
+	// history is not up to date. Its faults are ErrEventNotFound,
+	// ErrHistoryBehind and ErrHistoryUnavailable.
+	Event(ctx context.Context, accountID, eventID string) (EventRecord, error)
+}
+
+// EventRecord is an event with its delivery. Whether the delivery is held is not
+// part of it: that is the endpoint's state at the time of reading.
+type EventRecord struct {
+	Body                []byte // the envelope, byte for byte as receivers get it
+	EndpointID          string
+	State               domain.DeliveryState
+	NextAttemptAtMillis int64           // 0: none
+	Attempts            []AttemptRecord // oldest first
+}
+
+// AttemptRecord is one attempt of a delivery.
+type AttemptRecord struct {
+	Number int // counts over all runs; 1 is the first
+	Run    int
+	Result domain.AttemptResult
+}
+
+// Sealer encrypts secrets before they leave this part. The associated data binds
+// a secret to its endpoint: it is the endpoint's id.
+type Sealer interface {
+	Seal(plaintext []byte, associatedData string) ([]byte, error)
+	Open(sealed []byte, associatedData string) ([]byte, error)
+}
+
+// Wallets looks wallets up on the ledger network.
+type Wallets interface {
+	// Warnings says why a wallet cannot receive some of the assets yet
+	// (ACCOUNT_NOT_FOUND, NO_TRUSTLINE:<code>), or that it could not be looked
+	// up. It never fails, and bounds its own time.
+	Warnings(ctx context.Context, wallet string, assets []domain.Asset) []string
+}
+
+// URLPolicy decides which URLs may be sent to.
+type URLPolicy interface {
+	// Check returns the URL in its normal form. With faults, the URL is refused.
+	Check(ctx context.Context, raw string) (normalised string, warnings []string, faults []URLFault)
+}
+
+// URLFault is one reason against a URL. The detail names the fix and holds no
+// part of a URL's userinfo.
+type URLFault struct {
+	Code   string // such as SSRF_BLOCKED
+	Detail string
+}
+
+// Check is one condition of readiness.
+type Check struct {
+	Name string
+	Run  func(context.Context) error
+}
