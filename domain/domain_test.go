@@ -1,0 +1,264 @@
+package domain_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+func TestAmountsComeBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		stroops := rapid.Int64Range(0, math.MaxInt64).Draw(t, "stroops")
+		got, err := domain.ParseAmount(domain.FormatAmount(stroops))
+		if err != nil || got != stroops {
+			t.Fatalf("%d became %d, %v", stroops, got, err)
+		}
+	})
+	for text, want := range map[string]error{
+		"": domain.ErrAmountSyntax, "-1": domain.ErrAmountSyntax, "1e3": domain.ErrAmountSyntax, ".5": domain.ErrAmountSyntax, "5.": domain.ErrAmountSyntax, " 1": domain.ErrAmountSyntax,
+		"1.00000001": domain.ErrAmountPrecision, "922337203685.4775808": domain.ErrAmountRange, "99999999999999999999": domain.ErrAmountRange,
+		"922337203685.4775807": nil, "12.5": nil, "1.00000000": nil,
+	} {
+		if _, err := domain.ParseAmount(text); err != want {
+			t.Errorf("%q: %v, not %v", text, err, want)
+		}
+	}
+}
+
+func TestIDs(t *testing.T) {
+	id := domain.EventID("wat_1", "12-3")
+	if !domain.IsID(domain.EventPrefix, id) || id != domain.EventID("wat_1", "12-3") {
+		t.Errorf("%s is not stable or not an id", id)
+	}
+	if domain.DeriveID("x_", "ab", "c") == domain.DeriveID("x_", "a", "bc") {
+		t.Error("parts run into each other")
+	}
+	for _, bad := range []string{"", "evt_", id + "0", strings.ToUpper(id), "wat_" + id[4:], id[:29] + "u"} {
+		if domain.IsID(domain.EventPrefix, bad) {
+			t.Errorf("%q passes", bad)
+		}
+	}
+}
+
+func TestRules(t *testing.T) {
+	usd := domain.Asset{Code: "USD", Issuer: "GISSUER"}
+	base := domain.Rules{Assets: []domain.Asset{domain.NativeAsset()}, Amount: domain.AmountRule{Kind: domain.AmountAny}, Memo: domain.MemoRule{Kind: domain.MemoAny}}
+	with := func(change func(*domain.Rules)) domain.Rules {
+		r := base
+		change(&r)
+		return r
+	}
+	amount := func(rule domain.AmountRule) domain.Rules {
+		return with(func(r *domain.Rules) { r.Amount = rule })
+	}
+	memo := func(rule domain.MemoRule) domain.Rules {
+		return with(func(r *domain.Rules) { r.Memo = rule })
+	}
+	text := func(s string) domain.Memo { return domain.Memo{Type: domain.MemoText, Raw: []byte(s)} }
+	pay := func(stroops int64, m domain.Memo) domain.Payment {
+		return domain.Payment{From: "GA", To: "GB", Asset: domain.NativeAsset(), AmountStroops: stroops, Memo: m}
+	}
+	none := domain.Memo{}
+	for name, c := range map[string]struct {
+		rules domain.Rules
+		pay   domain.Payment
+		want  []domain.Reason
+	}{
+		"any":             {base, pay(1, none), nil},
+		"other asset":     {with(func(r *domain.Rules) { r.Assets = []domain.Asset{usd} }), pay(1, none), []domain.Reason{domain.ReasonAssetNotAccepted}},
+		"exact":           {amount(domain.AmountRule{Kind: domain.AmountExact, AmountStroops: 5}), pay(5, none), nil},
+		"not exact":       {amount(domain.AmountRule{Kind: domain.AmountExact, AmountStroops: 5}), pay(6, none), []domain.Reason{domain.ReasonAmountMismatch}},
+		"min edge":        {amount(domain.AmountRule{Kind: domain.AmountMin, AmountStroops: 5}), pay(5, none), nil},
+		"below min":       {amount(domain.AmountRule{Kind: domain.AmountMin, AmountStroops: 5}), pay(4, none), []domain.Reason{domain.ReasonAmountTooLow}},
+		"max edge":        {amount(domain.AmountRule{Kind: domain.AmountMax, AmountStroops: 5}), pay(5, none), nil},
+		"above max":       {amount(domain.AmountRule{Kind: domain.AmountMax, AmountStroops: 5}), pay(6, none), []domain.Reason{domain.ReasonAmountTooHigh}},
+		"range low edge":  {amount(domain.AmountRule{Kind: domain.AmountRange, MinStroops: 5, MaxStroops: 7}), pay(5, none), nil},
+		"range high edge": {amount(domain.AmountRule{Kind: domain.AmountRange, MinStroops: 5, MaxStroops: 7}), pay(7, none), nil},
+		"below range":     {amount(domain.AmountRule{Kind: domain.AmountRange, MinStroops: 5, MaxStroops: 7}), pay(4, none), []domain.Reason{domain.ReasonAmountTooLow}},
+		"above range":     {amount(domain.AmountRule{Kind: domain.AmountRange, MinStroops: 5, MaxStroops: 7}), pay(8, none), []domain.Reason{domain.ReasonAmountTooHigh}},
+		"present":         {memo(domain.MemoRule{Kind: domain.MemoPresent}), pay(1, text("")), nil},
+		"not present":     {memo(domain.MemoRule{Kind: domain.MemoPresent}), pay(1, none), []domain.Reason{domain.ReasonMemoRequired}},
+		"absent":          {memo(domain.MemoRule{Kind: domain.MemoAbsent}), pay(1, none), nil},
+		"not absent":      {memo(domain.MemoRule{Kind: domain.MemoAbsent}), pay(1, text("x")), []domain.Reason{domain.ReasonMemoNotAllowed}},
+		"equals":          {memo(domain.MemoRule{Kind: domain.MemoEquals, Value: text("x")}), pay(1, text("x")), nil},
+		"equals, none":    {memo(domain.MemoRule{Kind: domain.MemoEquals, Value: text("x")}), pay(1, none), []domain.Reason{domain.ReasonMemoRequired}},
+		"equals, other":   {memo(domain.MemoRule{Kind: domain.MemoEquals, Value: text("x")}), pay(1, text("y")), []domain.Reason{domain.ReasonMemoMismatch}},
+		"equals, a hash":  {memo(domain.MemoRule{Kind: domain.MemoEquals, Value: text("x")}), pay(1, domain.Memo{Type: domain.MemoHash, Raw: []byte("x")}), []domain.Reason{domain.ReasonMemoTypeMismatch}},
+		"sender":          {with(func(r *domain.Rules) { r.SenderAllowlist = []string{"GA"} }), pay(1, none), nil},
+		"other sender":    {with(func(r *domain.Rules) { r.SenderAllowlist = []string{"GC"} }), pay(1, none), []domain.Reason{domain.ReasonSenderNotAllowed}},
+		"all at once": {domain.Rules{
+			Assets: []domain.Asset{usd}, Amount: domain.AmountRule{Kind: domain.AmountMin, AmountStroops: 9}, Memo: domain.MemoRule{Kind: domain.MemoPresent}, SenderAllowlist: []string{"GC"},
+		}, pay(1, none), []domain.Reason{domain.ReasonAssetNotAccepted, domain.ReasonAmountTooLow, domain.ReasonMemoRequired, domain.ReasonSenderNotAllowed}},
+	} {
+		v := c.rules.Verify(c.pay)
+		if !slices.Equal(v.Reasons, c.want) || (v.Outcome == domain.OutcomeVerified) != (len(c.want) == 0) {
+			t.Errorf("%s: %+v, not %v", name, v, c.want)
+		}
+	}
+}
+
+func TestWhatAWatchMatches(t *testing.T) {
+	w := domain.Watch{ID: "wat_1", WalletAddress: "GB", EventTypes: []domain.EventType{domain.PaymentReceived},
+		Rules: domain.Rules{Assets: []domain.Asset{domain.NativeAsset()}}}
+	p := domain.Payment{ID: "1", From: "GA", To: "GB", Asset: domain.NativeAsset(), AmountStroops: 1}
+	if m, ok := domain.MatchPayment(w, p); !ok || m.Type != domain.PaymentReceived {
+		t.Errorf("a payment that passes: %+v, %v", m, ok)
+	}
+	oneself, rejected, elsewhere := p, p, p
+	oneself.From, rejected.Asset.Code, elsewhere.To = "GB", "USD", "GC"
+	for name, q := range map[string]domain.Payment{"to oneself": oneself, "rejected": rejected, "elsewhere": elsewhere} {
+		if _, ok := domain.MatchPayment(w, q); ok {
+			t.Errorf("a payment %s is told", name)
+		}
+	}
+	w.EventTypes = append(w.EventTypes, domain.PaymentRejected)
+	if m, ok := domain.MatchPayment(w, rejected); !ok || m.Type != domain.PaymentRejected {
+		t.Errorf("a rejected payment that was asked for: %+v, %v", m, ok)
+	}
+}
+
+func TestEnvelope(t *testing.T) {
+	issuer := "GISSUER"
+	m := domain.Match{
+		EventID: "evt_1", Type: domain.PaymentRejected, Watch: domain.Watch{ID: "wat_1", Label: "<shop>", WalletAddress: "GB"},
+		Payment: domain.Payment{
+			ID: "12", TxHash: "ab", Ledger: 7, ClosedAtMillis: 1_700_000_000_000, From: "GA", To: "GB", ToMuxedID: "9",
+			Memo: domain.Memo{Type: domain.MemoText, Raw: []byte{'a', 0xff}}, Asset: domain.Asset{Code: "USD", Issuer: issuer}, AmountStroops: 125_000_000,
+		},
+		Verification: domain.Verification{Outcome: domain.OutcomeRejected, Reasons: []domain.Reason{domain.ReasonAmountTooLow}},
+	}
+	want := `{"id":"evt_1","type":"payment.rejected","apiVersion":"2026-11-01","createdAt":"2023-11-14T22:13:20.123Z","data":{` +
+		`"payment":{"id":"12","txHash":"ab","ledger":7,"ledgerClosedAt":"2023-11-14T22:13:20Z","from":"GA","to":"GB","toMuxedId":"9","memo":"a` + "\uFFFD" + `","memoType":"text","asset":{"code":"USD","issuer":"GISSUER"},"amount":"12.5000000","amountStroops":"125000000"},` +
+		`"watch":{"id":"wat_1","label":"<shop>","walletAddress":"GB"},"verification":{"outcome":"REJECTED","reasons":["AMOUNT_TOO_LOW"]}}}`
+	if got := string(domain.NewPaymentEvent(m, 1_700_000_000_123).Body); got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+	m.Payment.Memo, m.Payment.ToMuxedID, m.Payment.Asset, m.Verification = domain.Memo{}, "", domain.NativeAsset(), domain.Verification{Outcome: domain.OutcomeVerified}
+	got := string(domain.NewPaymentEvent(m, 0).Body)
+	for _, part := range []string{`"toMuxedId":null`, `"memo":null,"memoType":null`, `"issuer":null`, `"reasons":[]`} {
+		if !strings.Contains(got, part) {
+			t.Errorf("%s is missing in %s", part, got)
+		}
+	}
+}
+
+func TestSignature(t *testing.T) {
+	body := []byte(`{"id":"evt_1"}`)
+	const secret, now = "whsec_current", int64(1_700_000_000)
+	header := domain.SignatureHeader([]string{secret, "whsec_previous"}, now, body)
+	verify := func(header, timestamp string, body []byte, secret string, now int64) error {
+		return domain.Verify(header, timestamp, body, []string{secret}, now)
+	}
+	for name, c := range map[string]struct {
+		err  error
+		want error
+	}{
+		"current":       {verify(header, "1700000000", body, secret, now), nil},
+		"previous":      {verify(header, "1700000000", body, "whsec_previous", now), nil},
+		"spaces":        {verify(" x=1 , "+strings.ReplaceAll(header, ",", " , "), "1700000000", body, secret, now), nil},
+		"edge, late":    {verify(header, "1700000000", body, secret, now+300), nil},
+		"edge, early":   {verify(header, "1700000000", body, secret, now-300), nil},
+		"too late":      {verify(header, "1700000000", body, secret, now+301), domain.ErrTimestampTooFar},
+		"too early":     {verify(header, "1700000000", body, secret, now-301), domain.ErrTimestampTooFar},
+		"no digits":     {verify(header, "", body, secret, now), domain.ErrTimestampSyntax},
+		"13 digits":     {verify(header, "1700000000000", body, secret, now), domain.ErrTimestampSyntax},
+		"signed number": {verify(header, "+1700000000", body, secret, now), domain.ErrTimestampSyntax},
+		"other body":    {verify(header, "1700000000", []byte(`{"id": "evt_1"}`), secret, now), domain.ErrSignatureMismatch},
+		"other secret":  {verify(header, "1700000000", body, "whsec_other", now), domain.ErrSignatureMismatch},
+		"cut short":     {verify(header[:20], "1700000000", body, secret, now), domain.ErrSignatureMismatch},
+		"no prefix":     {verify(strings.ReplaceAll(header, "v1=", ""), "1700000000", body, secret, now), domain.ErrSignatureMismatch},
+	} {
+		if c.err != c.want {
+			t.Errorf("%s: %v, not %v", name, c.err, c.want)
+		}
+	}
+}
+
+func TestScheduleAndItsJitter(t *testing.T) {
+	s := domain.DefaultSchedule()
+	if s.Attempts() != 10 {
+		t.Fatalf("%d attempts", s.Attempts())
+	}
+	const deliveries, buckets = 20_000, 20
+	for attempt, base := range s.WaitsMillis {
+		var histogram [buckets]int
+		for n := range deliveries {
+			wait, ok := s.WaitMillis(domain.EventID("wat_1", strings.Repeat("x", n%7)+string(rune('a'+n%26))+domain.FormatAmount(int64(n))), attempt+1, attempt+1)
+			if !ok || wait < base-base/5 || wait > base+base/5 {
+				t.Fatalf("attempt %d waits %d of %d, %v", attempt+1, wait, base, ok)
+			}
+			histogram[min(int64(buckets-1), (wait-(base-base/5))*buckets/(2*base/5))]++
+		}
+		for i, n := range histogram {
+			if n < deliveries/buckets*8/10 || n > deliveries/buckets*12/10 {
+				t.Errorf("attempt %d: bucket %d of %d holds %d of %d", attempt+1, i, buckets, n, deliveries)
+			}
+		}
+	}
+	if _, ok := s.WaitMillis("evt_1", 10, 10); ok {
+		t.Error("there is a wait after the tenth attempt")
+	}
+}
+
+// TestDeliveryRuns drives deliveries with random results and holds what is true
+// of each after every step.
+func TestDeliveryRuns(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		schedule := domain.Schedule{WaitsMillis: []int64{1000, 2000, 3000}}
+		endpoint := domain.Endpoint{ID: "ep_1", Status: domain.EndpointActive}
+		var d domain.Delivery
+		now, version := int64(1000), uint64(0)
+		fold := func(bodies []domain.FactBody) {
+			for _, b := range bodies {
+				version++
+				f := domain.Fact{Aggregate: "ep_1", Version: version, AtMillis: now, Body: b}
+				d, endpoint = domain.EvolveDelivery(d, f), domain.EvolveEndpoint(endpoint, f)
+			}
+		}
+		match := domain.MatchInput{EndpointID: "ep_1", Event: domain.Event{ID: "evt_1", Type: domain.PaymentReceived}}
+		fold(domain.DecideMatch(endpoint, d, match))
+		if d.State != domain.StateQueued || len(domain.DecideMatch(endpoint, d, match)) != 0 {
+			t.Fatalf("created as %+v, or created again", d)
+		}
+		for d.State.Pending() {
+			now += rapid.Int64Range(1, 10_000).Draw(t, "pause")
+			number := d.Attempts + 1
+			r := domain.AttemptResult{StatusCode: rapid.SampledFrom([]int{0, 200, 204, 301, 410, 500}).Draw(t, "status")}
+			for _, stale := range []int{number - 1, number + 1} {
+				if facts := domain.DecideAttempt(d, stale, r, schedule, now); facts != nil {
+					t.Fatalf("attempt %d was counted after %d", stale, d.Attempts)
+				}
+			}
+			fold(domain.DecideAttempt(d, number, r, schedule, now))
+			switch {
+			case d.Attempts != number:
+				t.Fatalf("%d attempts after attempt %d", d.Attempts, number)
+			case r.Succeeded() != (d.State == domain.StateDelivered):
+				t.Fatalf("%+v made the delivery %s", r, d.State)
+			case d.State == domain.StateWaiting && d.NextAttemptAtMillis <= now:
+				t.Fatalf("waits until the past: %+v", d)
+			case (d.State == domain.StateFailed) != (!r.Succeeded() && number == 4):
+				t.Fatalf("%s after attempt %d", d.State, number)
+			}
+		}
+		if want := map[domain.DeliveryState]int{domain.StateFailed: 1}[d.State]; endpoint.ConsecutiveFailures != want || endpoint.Version != version {
+			t.Fatalf("endpoint %+v after %s", endpoint, d.State)
+		}
+		if facts := domain.DecideAttempt(d, d.Attempts+1, domain.AttemptResult{StatusCode: 200}, schedule, now); facts != nil {
+			t.Fatal("a settled delivery was attempted")
+		}
+	})
+}
+
+func TestALargeBodyDoesNotUndoSuccess(t *testing.T) {
+	for r, want := range map[domain.AttemptError]bool{"": true, domain.AttemptBodyTooLarge: true, domain.AttemptTimeout: false, domain.AttemptConnRefused: false} {
+		if got := (domain.AttemptResult{StatusCode: 200, Error: r}).Succeeded(); got != want {
+			t.Errorf("200 with %q: %v", r, got)
+		}
+	}
+}

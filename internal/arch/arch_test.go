@@ -1,0 +1,96 @@
+// Package arch holds the rules of who may import whom.
+package arch
+
+import (
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/lumenhook/lumenhook/"
+
+// ban forbids a package, and those below it, to reach some packages.
+type ban struct {
+	from   string   // package below the module
+	to     []string // import paths, or prefixes that end in a slash
+	direct bool     // only direct imports count
+	why    string
+}
+
+var bans = []ban{
+	{from: "domain", to: []string{"net", "net/", "os", "os/", "sync", "math/rand", "crypto/rand", "math/rand/v2", "github.com/", "golang.org/", "google.golang.org/"}, direct: true,
+		why: "the core has no I/O, no clock, no chance and no goroutines, so that a simulation repeats"},
+	{from: "schemas", to: []string{module + "streams", module + "streams/", module + "api", module + "projections", module + "internal/"}, direct: true,
+		why: "what is written down for ever depends on the core alone"},
+	{from: "streams", to: []string{module + "domain", module + "schemas", module + "schemas/"}, direct: true,
+		why: "the runtime knows nothing of webhooks"},
+	{from: "api", to: []string{"github.com/twmb/", "github.com/cockroachdb/", "github.com/ClickHouse/", module + "streams", module + "streams/", module + "projections"},
+		why: "the API declares the small interfaces it needs, and cmd wires them"},
+	{from: "streams/engine", to: siblings("streams/engine"), direct: true, why: "siblings do not know each other; cmd wires them"},
+	{from: "streams/follower", to: siblings("streams/follower"), direct: true, why: "siblings do not know each other; cmd wires them"},
+	{from: "streams/directory", to: siblings("streams/directory"), direct: true, why: "siblings do not know each other; cmd wires them"},
+	{from: "streams/commands", to: siblings("streams/commands"), direct: true, why: "siblings do not know each other; cmd wires them"},
+	{from: "streams/dispatcher", to: siblings("streams/dispatcher"), direct: true, why: "siblings do not know each other; cmd wires them"},
+	{from: "projections", to: siblings("projections"), direct: true, why: "siblings do not know each other; cmd wires them"},
+}
+
+func siblings(of string) []string {
+	var others []string
+	for _, p := range []string{"streams/engine", "streams/follower", "streams/directory", "streams/commands", "streams/dispatcher", "projections", "api"} {
+		if p != of {
+			others = append(others, module+p)
+		}
+	}
+	return others
+}
+
+func TestImportsKeepTheRules(t *testing.T) {
+	for _, b := range bans {
+		t.Run(b.from, func(t *testing.T) {
+			imports := importsOf(t, b)
+			if len(imports) == 0 {
+				t.Fatal("the package imports nothing: is its name right?")
+			}
+			for _, path := range imports {
+				if b.forbids(path) {
+					t.Errorf("%s imports %s: %s", b.from, path, b.why)
+				}
+			}
+		})
+	}
+}
+
+func TestABanForbids(t *testing.T) {
+	b := ban{to: []string{"net", "net/"}}
+	for path, want := range map[string]bool{"net": true, "net/http": true, "netip": false, "strings": false} {
+		if b.forbids(path) != want {
+			t.Errorf("%s: %v", path, !want)
+		}
+	}
+}
+
+func (b ban) forbids(path string) bool {
+	for _, to := range b.to {
+		if path == to || strings.HasSuffix(to, "/") && strings.HasPrefix(path, to) {
+			return true
+		}
+	}
+	return false
+}
+
+func importsOf(t *testing.T, b ban) []string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=Imports,Deps", module+b.from).Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var listed struct{ Imports, Deps []string }
+	if err := json.Unmarshal(out, &listed); err != nil {
+		t.Fatal(err)
+	}
+	if b.direct {
+		return listed.Imports
+	}
+	return listed.Deps
+}
