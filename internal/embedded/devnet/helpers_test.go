@@ -1,6 +1,7 @@
 package devnet
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"net/http"
@@ -332,6 +333,21 @@ func verifyChain(t testing.TB, passphrase string, ledgers []xdr.LedgerCloseMeta)
 			if header.Header.PreviousLedgerHash != before.Hash || header.Header.LedgerSeq != before.Header.LedgerSeq+1 ||
 				meta.V2.TxSet.V1TxSet.PreviousLedgerHash != before.Hash || header.Header.ScpValue.CloseTime < before.Header.ScpValue.CloseTime {
 				t.Fatalf("ledger %d does not follow ledger %d", header.Header.LedgerSeq, before.Header.LedgerSeq)
+			}
+		}
+		for _, phase := range meta.V2.TxSet.V1TxSet.Phases {
+			if phase.V0Components == nil {
+				continue
+			}
+			for _, component := range *phase.V0Components {
+				var last xdr.Hash
+				for _, env := range component.TxsMaybeDiscountedFee.Txs {
+					hash := hashXDR(t, env)
+					if bytes.Compare(last[:], hash[:]) >= 0 {
+						t.Fatalf("ledger %d: the transaction set is not sorted", meta.LedgerSequence())
+					}
+					last = hash
+				}
 			}
 		}
 		envelopes := map[xdr.Hash]xdr.TransactionEnvelope{}
