@@ -1,6 +1,7 @@
 package devnet
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"net/http"
@@ -281,7 +282,7 @@ func (r *rig) ledgers() []xdr.LedgerCloseMeta {
 // replay is the state as a reader of the ledgers knows it, by marshalled key.
 type replay map[string]xdr.LedgerEntry
 
-func (s replay) take(t testing.TB, changes xdr.LedgerEntryChanges) {
+func (s replay) take(t testing.TB, ledger uint32, changes xdr.LedgerEntryChanges) {
 	t.Helper()
 	for _, change := range changes {
 		key, err := change.LedgerKey()
@@ -300,12 +301,12 @@ func (s replay) take(t testing.TB, changes xdr.LedgerEntryChanges) {
 			if known {
 				t.Fatal("CREATED what was there")
 			}
-			s[string(raw)] = *change.Created
+			s.put(t, string(raw), *change.Created, ledger)
 		case xdr.LedgerEntryChangeTypeLedgerEntryUpdated:
 			if !known {
 				t.Fatal("UPDATED what was not there")
 			}
-			s[string(raw)] = *change.Updated
+			s.put(t, string(raw), *change.Updated, ledger)
 		case xdr.LedgerEntryChangeTypeLedgerEntryRemoved:
 			if !known {
 				t.Fatal("REMOVED what was not there")
@@ -313,6 +314,14 @@ func (s replay) take(t testing.TB, changes xdr.LedgerEntryChanges) {
 			delete(s, string(raw))
 		}
 	}
+}
+
+func (s replay) put(t testing.TB, key string, entry xdr.LedgerEntry, ledger uint32) {
+	t.Helper()
+	if uint32(entry.LastModifiedLedgerSeq) != ledger {
+		t.Fatalf("an entry changed by ledger %d says it was ledger %d", ledger, entry.LastModifiedLedgerSeq)
+	}
+	s[key] = entry
 }
 
 // verifyChain checks hashes and order of the ledgers (D2), replays them (D5) and counts the lumens (D3).
@@ -334,6 +343,21 @@ func verifyChain(t testing.TB, passphrase string, ledgers []xdr.LedgerCloseMeta)
 				t.Fatalf("ledger %d does not follow ledger %d", header.Header.LedgerSeq, before.Header.LedgerSeq)
 			}
 		}
+		for _, phase := range meta.V2.TxSet.V1TxSet.Phases {
+			if phase.V0Components == nil {
+				continue
+			}
+			for _, component := range *phase.V0Components {
+				var last xdr.Hash
+				for _, env := range component.TxsMaybeDiscountedFee.Txs {
+					hash := hashXDR(t, env)
+					if bytes.Compare(last[:], hash[:]) >= 0 {
+						t.Fatalf("ledger %d: the transaction set is not sorted", meta.LedgerSequence())
+					}
+					last = hash
+				}
+			}
+		}
 		envelopes := map[xdr.Hash]xdr.TransactionEnvelope{}
 		for _, env := range meta.TransactionEnvelopes() {
 			hash, err := network.HashTransactionInEnvelope(env, passphrase)
@@ -348,16 +372,16 @@ func verifyChain(t testing.TB, passphrase string, ledgers []xdr.LedgerCloseMeta)
 				t.Fatalf("ledger %d: a result without its transaction", meta.LedgerSequence())
 			}
 			results.Results = append(results.Results, tx.Result)
-			state.take(t, tx.FeeProcessing)
+			state.take(t, meta.LedgerSequence(), tx.FeeProcessing)
 		}
 		if len(envelopes) != len(results.Results) || hashXDR(t, results) != header.Header.TxSetResultHash {
 			t.Fatalf("ledger %d: results", meta.LedgerSequence())
 		}
 		for _, tx := range meta.V2.TxProcessing {
 			v4 := tx.TxApplyProcessing.MustV4()
-			state.take(t, v4.TxChangesBefore)
+			state.take(t, meta.LedgerSequence(), v4.TxChangesBefore)
 			for _, op := range v4.Operations {
-				state.take(t, op.Changes)
+				state.take(t, meta.LedgerSequence(), op.Changes)
 			}
 		}
 		if ledgers[0].LedgerSequence() == 2 { // before that the reader does not know every account

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -120,6 +121,9 @@ func (id Identities) String() string {
 
 // GoString keeps the seeds out of %#v too.
 func (id Identities) GoString() string { return "devnet.Identities" + id.String() }
+
+// LogValue keeps them out of structured logs.
+func (id Identities) LogValue() slog.Value { return slog.StringValue(id.String()) }
 
 // validate names a faulty seed by its field and never by its value.
 func (id Identities) validate() error {

@@ -1,9 +1,11 @@
 package devnet
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -292,6 +294,11 @@ func TestIdentitiesFile(t *testing.T) {
 		if strings.Contains(text, made[0].PayerSeed) {
 			t.Fatal("a seed was printed")
 		}
+	}
+	var logged bytes.Buffer
+	slog.New(slog.NewJSONHandler(&logged, nil)).Info("made", "identities", made[0])
+	if strings.Contains(logged.String(), made[0].PayerSeed) || !strings.Contains(logged.String(), made[0].PayerAddress()) {
+		t.Fatal("logged:", logged.String())
 	}
 	write := func(text string, mode os.FileMode) error {
 		t.Helper()

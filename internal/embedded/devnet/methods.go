@@ -1,7 +1,6 @@
 package devnet
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -19,12 +18,12 @@ const (
 	maxEntryKeys          = 200
 
 	// maxPageBytes ends a page of getLedgers early, after at least one ledger: two hundred full ledgers
-	// would not fit the memory of either side.
-	maxPageBytes = 16 << 20
+	// would be gigabytes.
+	maxPageBytes = 4 << 20
 )
 
 // call answers one method. Errors of type *rpcError are the client's, others ours.
-func (n *Network) call(_ context.Context, method string, raw []byte) (any, error) {
+func (n *Network) call(method string, raw []byte) (any, error) {
 	switch method {
 	case protocol.GetHealthMethodName:
 		return n.getHealth()

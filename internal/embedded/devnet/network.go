@@ -25,6 +25,7 @@ type Network struct {
 	store    *store
 	listener net.Listener
 	bot      *keypair.Full
+	pages    chan struct{} // slots for answers that hold ledgers
 
 	// mu is held by whoever admits a transaction or makes a ledger: while a ledger is made its transactions
 	// count neither as waiting nor as done.
@@ -74,7 +75,7 @@ func Open(cfg Config) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Network{cfg: cfg, store: st, bot: bot, closed: make(chan struct{}), runEnded: make(chan struct{})}
+	n := &Network{cfg: cfg, store: st, bot: bot, closed: make(chan struct{}), runEnded: make(chan struct{}), pages: make(chan struct{}, maxPages)}
 	if n.published, err = n.load(); err != nil {
 		return nil, errors.Join(err, st.Close())
 	}

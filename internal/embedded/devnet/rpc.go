@@ -9,13 +9,17 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"time"
+
+	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
 )
 
 const (
 	maxBodyBytes = 512 << 10 // what a Stellar RPC server takes
 	maxBatch     = 100
 	maxRequests  = 1024 // at once, those that wait for friendbot included
+	maxPages     = 8    // of these, the ones that answer with ledgers
 )
 
 // JSON-RPC 2.0 error codes.
@@ -103,53 +107,79 @@ func (n *Network) serveRPC(w http.ResponseWriter, r *http.Request) {
 	} else if err != nil {
 		return // the client is gone
 	}
-	answer := n.answerBody(r.Context(), body)
-	if answer == nil {
-		w.WriteHeader(http.StatusNoContent)
+	requests, batch, fault := parseBody(body)
+	if fault != nil {
+		writeJSON(w, http.StatusOK, failed(nil, fault))
 		return
 	}
-	writeJSON(w, http.StatusOK, answer)
-}
-
-// answerBody answers one request or a batch; nil when nothing but notifications came.
-func (n *Network) answerBody(ctx context.Context, body []byte) any {
-	body = bytes.TrimSpace(body)
-	if len(body) == 0 || body[0] != '[' {
-		if answer := n.answer(ctx, body); answer != nil {
-			return answer
+	if slices.ContainsFunc(requests, rpcRequest.isPage) { // held until the page is written
+		select {
+		case n.pages <- struct{}{}:
+			defer func() { <-n.pages }()
+		case <-r.Context().Done():
+			return
 		}
-		return nil
-	}
-	var batch []json.RawMessage
-	if err := json.Unmarshal(body, &batch); err != nil {
-		return failed(nil, &rpcError{codeParseError, "the request is not well-formed JSON: " + err.Error()})
-	}
-	if len(batch) == 0 || len(batch) > maxBatch {
-		return failed(nil, &rpcError{codeInvalidRequest, fmt.Sprintf("a batch holds 1 to %d requests, not %d", maxBatch, len(batch))})
 	}
 	var answers []*rpcResponse
-	for _, raw := range batch {
-		if answer := n.answer(ctx, raw); answer != nil {
+	for _, req := range requests {
+		if answer := n.answer(req); answer != nil {
 			answers = append(answers, answer)
 		}
 	}
-	if answers == nil {
-		return nil
+	switch {
+	case len(answers) == 0: // nothing but notifications
+		w.WriteHeader(http.StatusNoContent)
+	case batch:
+		writeJSON(w, http.StatusOK, answers)
+	default:
+		writeJSON(w, http.StatusOK, answers[0])
 	}
-	return answers
 }
 
-func (n *Network) answer(ctx context.Context, raw []byte) *rpcResponse {
-	if !json.Valid(raw) {
-		return failed(nil, &rpcError{codeParseError, "the request is not well-formed JSON"})
+// parseBody reads one request or a batch. A request in a batch that is not well-formed JSON makes the whole
+// body so; one that is not JSON-RPC is answered by itself.
+func parseBody(body []byte) (requests []rpcRequest, batch bool, fault *rpcError) {
+	if !json.Valid(body) {
+		return nil, false, &rpcError{codeParseError, "the request is not well-formed JSON"}
 	}
-	var req rpcRequest
-	if err := json.Unmarshal(raw, &req); err != nil || req.Version != "2.0" || req.Method == "" {
+	parts := []json.RawMessage{body}
+	if trimmed := bytes.TrimSpace(body); trimmed[0] == '[' {
+		batch = true
+		_ = json.Unmarshal(body, &parts) // an array, and well-formed
+		if len(parts) == 0 || len(parts) > maxBatch {
+			return nil, true, &rpcError{codeInvalidRequest, fmt.Sprintf("a batch holds 1 to %d requests, not %d", maxBatch, len(parts))}
+		}
+	}
+	pages := 0
+	for _, part := range parts {
+		var req rpcRequest
+		if json.Unmarshal(part, &req) != nil {
+			req = rpcRequest{} // without a version, and answered so
+		}
+		if req.isPage() {
+			pages++
+		}
+		requests = append(requests, req)
+	}
+	if pages > 1 {
+		return nil, batch, &rpcError{codeInvalidRequest, "a batch holds at most one getLedgers or getLatestLedger"}
+	}
+	return requests, batch, nil
+}
+
+// isPage tells the methods whose answers are large.
+func (r rpcRequest) isPage() bool {
+	return r.Method == protocol.GetLedgersMethodName || r.Method == protocol.GetLatestLedgerMethodName
+}
+
+// answer answers one request; nil for a notification.
+func (n *Network) answer(req rpcRequest) *rpcResponse {
+	if req.Version != "2.0" || req.Method == "" {
 		return failed(req.ID, &rpcError{codeInvalidRequest, `the request is not JSON-RPC 2.0: it needs "jsonrpc": "2.0" and "method"`})
 	}
-	result, err := n.call(ctx, req.Method, req.Params)
+	result, err := n.call(req.Method, req.Params)
 	switch told := new(rpcError); {
-	case len(req.ID) == 0: // a notification
+	case len(req.ID) == 0:
 		return nil
 	case errors.As(err, &told):
 		return failed(req.ID, told)

@@ -300,8 +300,7 @@ func (t *transaction) checkSource(s state, p *pending) xdr.TransactionResultCode
 	if !waiting {
 		last = int64(source.SeqNum)
 	}
-	// The number that starts a ledger's own range is reserved, lest an account made in that ledger gets it.
-	if int64(t.tx.SeqNum)-1 != last || int64(t.tx.SeqNum) == int64(p.sequence)<<32 {
+	if int64(t.tx.SeqNum)-1 != last {
 		return xdr.TransactionResultCodeTxBadSeq
 	}
 	if !t.sourceSigned {

@@ -28,6 +28,7 @@ const (
 	guessWindow  = 256
 	maxConflicts = 4096
 
+	maxConns   = 128
 	maxSources = 1024 // accounts whose next sequence number is remembered
 )
 
@@ -61,7 +62,8 @@ func New(rpcURL, friendbotURL string) (*Client, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = nil // the development network is never beyond a proxy
-	transport.MaxIdleConnsPerHost = 64
+	transport.MaxIdleConnsPerHost = maxConns
+	transport.MaxConnsPerHost = maxConns // thousands of payments at once share them and wait their turn
 	client := &http.Client{Transport: transport, Timeout: requestTimeout}
 	return &Client{
 		rpc:          rpcclient.NewClient(rpcURL, client),
