@@ -13,10 +13,10 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Limits of the server. A request is answered within requestTimeout, whatever
-// stands behind it; a slow client is cut off by readTimeout.
+// Limits of the server. A client has readTimeout to send its request, the parts
+// behind the API have workTimeout, and writeTimeout is more than both.
 const (
-	requestTimeout    = 15 * time.Second
+	workTimeout       = 15 * time.Second
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 20 * time.Second
 	writeTimeout      = 40 * time.Second

@@ -60,10 +60,13 @@ func (a *API) newCommand(x *exchange) (domain.Command, *Problem) {
 
 // submit hands a command on and returns its answer if it is no rejection.
 func (a *API) submit(ctx context.Context, x *exchange, c domain.Command) (domain.Result, *Problem) {
+	if ctx.Err() != nil { // the checks took all the time: what is not handed on has no effect
+		return domain.Result{}, writesRefused(ctx.Err())
+	}
 	result, err := a.Commands.Submit(ctx, c)
 	switch {
 	case errors.Is(err, ErrWritesRefused):
-		return result, newProblem(codeWritesRefused, "The request was not taken and has no effect. Repeat it after the time in Retry-After.").retryAfter(writeRetrySeconds).because(err)
+		return result, writesRefused(err)
 	case errors.Is(err, ErrCommandUnanswered), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return result, unanswered(x, c.ID).because(err)
 	case err != nil:
@@ -78,6 +81,10 @@ func (a *API) submit(ctx context.Context, x *exchange, c domain.Command) (domain
 		return result, p
 	}
 	return result, nil
+}
+
+func writesRefused(err error) *Problem {
+	return newProblem(codeWritesRefused, "The request was not taken and has no effect. Repeat it after the time in Retry-After.").retryAfter(writeRetrySeconds).because(err)
 }
 
 // unanswered answers for a command whose result did not come in time. It still

@@ -1,11 +1,15 @@
 package api_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
@@ -258,4 +262,30 @@ func TestARejectionOfANewerEngineIsAConflict(t *testing.T) {
 	if response.StatusCode != http.StatusConflict {
 		t.Errorf("%d", response.StatusCode)
 	}
+}
+
+// stalled is a policy whose name server never answers.
+type stalled struct{}
+
+func (stalled) Check(ctx context.Context, raw string) (string, []string, []api.URLFault) {
+	<-ctx.Done()
+	return raw, nil, nil
+}
+
+func TestAPartThatStallsCostsBoundedTimeAndLeavesNoCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := assemble(t, func(c *api.Config) { c.URLs = stalled{} })
+		body := `{"url":"https://a.example"}`
+		request := httptest.NewRequest("POST", "/v1/endpoints", strings.NewReader(body))
+		request.Header.Set("Authorization", "Bearer "+w.newKey(account("a"), domain.PermissionWrite))
+		request.Header.Set("Content-Type", "application/json")
+		out := httptest.NewRecorder()
+		began := time.Now()
+		w.api.ServeHTTP(out, request)
+		checkAgainstOpenAPI(t, request, body, out.Result(), out.Body.Bytes())
+		wantProblem(t, answer{out.Result(), out.Body.Bytes()}, 503, "WRITES_REFUSED")
+		if took := time.Since(began); took > 15*time.Second || len(w.answers) != 0 {
+			t.Errorf("after %v, %d commands", took, len(w.answers))
+		}
+	})
 }

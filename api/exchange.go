@@ -73,9 +73,7 @@ func exchangeOf(r *http.Request) *exchange { return r.Context().Value(exchangeKe
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := a.Now()
 	x := &exchange{requestID: a.requestID(r), route: "none"}
-	ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), exchangeKey{}, x), requestTimeout)
-	defer cancel()
-	x.request = r.WithContext(ctx)
+	x.request = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	out := &recorder{ResponseWriter: w}
 	setCommonHeaders(out.Header(), x.requestID)
 	defer func() {
@@ -146,7 +144,10 @@ func (a *API) answer(w http.ResponseWriter, x *exchange, rt route) (reply, *Prob
 			return reply{}, problem
 		}
 	}
-	return rt.handle(x.request.Context(), x)
+	// The time of the work begins here: a body that came slowly takes none of it.
+	ctx, cancel := context.WithTimeout(x.request.Context(), workTimeout)
+	defer cancel()
+	return rt.handle(ctx, x)
 }
 
 // checkBodyHeaders decides what the headers tell of a body.

@@ -3,6 +3,9 @@ package api_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -17,6 +20,7 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 
 	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -36,17 +40,25 @@ var loadRouter = sync.OnceValues(func() (routers.Router, error) {
 	return gorillamux.NewRouter(document)
 })
 
-// checkAgainstOpenAPI holds an exchange against the document. What the API took
-// must be described as valid; what it answered must be described, always.
+// checkAgainstOpenAPI holds an exchange against the document.
 func checkAgainstOpenAPI(t testing.TB, request *http.Request, body string, response *http.Response, got []byte) {
 	t.Helper()
+	if err := compareWithOpenAPI(request, body, response, got); err != nil {
+		t.Errorf("%s %s answered %d: %v\nsent %s\ngot  %s", request.Method, request.URL.Path, response.StatusCode, err, body, got)
+	}
+}
+
+// compareWithOpenAPI says where an exchange departs from the document. What the
+// API took must be described as valid; what it answered must be described,
+// always.
+func compareWithOpenAPI(request *http.Request, body string, response *http.Response, got []byte) error {
 	router, err := loadRouter()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	asked, err := http.NewRequest(request.Method, request.URL.Path, strings.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	asked.Header = request.Header
 	if asked.Method == http.MethodHead { // HEAD works wherever GET does, as the document says once
@@ -54,8 +66,7 @@ func checkAgainstOpenAPI(t testing.TB, request *http.Request, body string, respo
 	}
 	route, parameters, err := router.FindRoute(asked)
 	if err != nil {
-		checkProblemSchema(t, response, got)
-		return
+		return compareWithProblem(request, response, got)
 	}
 	input := &openapi3filter.RequestValidationInput{
 		Request: asked, PathParams: parameters, Route: route,
@@ -63,37 +74,73 @@ func checkAgainstOpenAPI(t testing.TB, request *http.Request, body string, respo
 	}
 	if response.StatusCode < 300 {
 		if err := openapi3filter.ValidateRequest(context.Background(), input); err != nil {
-			t.Errorf("%s %s was taken, and openapi.yaml says: %v\n%s", asked.Method, asked.URL.Path, err, body)
+			return fmt.Errorf("the request was taken, and openapi.yaml says: %w", err)
 		}
 	}
 	if request.Method == http.MethodHead {
-		return
+		return nil
 	}
 	output := &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: input, Status: response.StatusCode, Header: response.Header, Body: io.NopCloser(bytes.NewReader(got)),
 		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
 	}
 	if err := openapi3filter.ValidateResponse(context.Background(), output); err != nil {
-		t.Errorf("%s %s answered %d, and openapi.yaml says: %v\n%s", asked.Method, asked.URL.Path, response.StatusCode, err, got)
+		return fmt.Errorf("of the answer openapi.yaml says: %w", err)
 	}
+	return nil
 }
 
-// checkProblemSchema is for what no operation describes: unknown paths and
+// compareWithProblem is for what no operation describes: unknown paths and
 // methods.
-func checkProblemSchema(t testing.TB, response *http.Response, got []byte) {
-	t.Helper()
+func compareWithProblem(request *http.Request, response *http.Response, got []byte) error {
 	if response.StatusCode != http.StatusNotFound && response.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("%s is not described, and answered %d", response.Request.URL.Path, response.StatusCode)
+		return errors.New("openapi.yaml describes no such operation")
+	}
+	if request.Method == http.MethodHead {
+		return nil
 	}
 	document, err := loadOpenAPI()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	if len(got) == 0 && response.Request.Method == http.MethodHead {
-		return
+	var problem any
+	if err := json.Unmarshal(got, &problem); err != nil {
+		return err
 	}
-	if err := document.Components.Schemas["Problem"].Value.VisitJSON(decode[any](t, got), openapi3.EnableJSONSchema2020()); err != nil {
-		t.Errorf("%v\n%s", err, got)
+	return document.Components.Schemas["Problem"].Value.VisitJSON(problem, openapi3.EnableJSONSchema2020())
+}
+
+// The comparison must be able to fail, or every other test is worth less.
+func TestDeparturesFromOpenAPIAreFound(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.PermissionWrite)
+	e := w.newEndpoint(k)
+	body := watchBody(e, "")
+	got := w.call("POST", "/v1/watches", k, body)
+	for _, change := range []struct{ from, to string }{
+		{`"label":""`, `"label":null`},
+		{`"label":""`, `"lable":""`},
+		{`"label":""`, `"label":"","more":1`},
+		{`"kind":"any"`, `"kind":"exact"`},
+		{`"kind":"any"`, `"kind":"any","amount":"1.0000000"`},
+		{`"issuer":null`, `"issuer":"x"`},
+		{`.123Z`, `Z`},
+		{`"payment.received"`, `"test.ping"`},
+	} {
+		changed := strings.Replace(string(got.body), change.from, change.to, 1)
+		if changed == string(got.body) || compareWithOpenAPI(got.Request, body, got.Response, []byte(changed)) == nil {
+			t.Errorf("%s for %s passes", change.to, change.from)
+		}
+	}
+	for _, change := range []struct{ from, to string }{{`"endpointId"`, `"endpoint"`}, {`"issuer":null`, `"issuer":1`}, {`{`, `{"more":1,`}} {
+		if compareWithOpenAPI(got.Request, strings.Replace(body, change.from, change.to, 1), got.Response, got.body) == nil {
+			t.Errorf("a request with %s for %s passes", change.to, change.from)
+		}
+	}
+	teapot := *got.Response
+	teapot.StatusCode = http.StatusTeapot
+	if compareWithOpenAPI(got.Request, body, &teapot, got.body) == nil {
+		t.Error("a status that is not described passes")
 	}
 }
 

@@ -29,7 +29,8 @@ var (
 // Commands hands commands to the engine.
 type Commands interface {
 	// Submit returns the engine's answer after it is committed. It waits for a
-	// bounded time of its own, then returns ErrCommandUnanswered. A command seen
+	// bounded time of its own, well under 15 s, then returns ErrCommandUnanswered;
+	// ErrWritesRefused only if the command can never take effect. A command seen
 	// before is answered with Replayed, the answer of then and the body hash of
 	// then.
 	Submit(context.Context, domain.Command) (domain.Result, error)

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/keypair"
 	"github.com/stellar/go-stellar-sdk/strkey"
 
+	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
@@ -359,7 +361,7 @@ func TestASecretKeyShowsUpNowhere(t *testing.T) {
 }
 
 func FuzzWatchBody(f *testing.F) {
-	w := newWorld(f)
+	w := newWorld(f, func(c *api.Config) { c.Log = slog.New(slog.DiscardHandler) }) // millions of lines otherwise
 	k := w.newKey(account("a"), domain.PermissionWrite)
 	e := w.newEndpoint(k)
 	f.Add([]byte(watchBody(e, "")))
@@ -380,4 +382,22 @@ func FuzzWatchBody(f *testing.F) {
 		}
 		checkAgainstOpenAPI(t, request, string(body), out.Result(), out.Body.Bytes())
 	})
+}
+
+// BenchmarkCreateWatch measures what the API itself costs: authentication,
+// reading, checks, command and answer, with everything behind it in memory.
+func BenchmarkCreateWatch(b *testing.B) {
+	w := newWorld(b, func(c *api.Config) { c.Log = slog.New(slog.DiscardHandler) })
+	k := w.newKey(account("a"), domain.PermissionWrite)
+	body := watchBody(w.newEndpoint(k), `,"amountRule":{"kind":"range","min":"1","max":"2"},"senderAllowlist":["`+payer+`"]`)
+	b.ReportAllocs()
+	for b.Loop() {
+		request := httptest.NewRequest("POST", "/v1/watches", strings.NewReader(body))
+		request.Header.Set("Authorization", "Bearer "+k)
+		request.Header.Set("Content-Type", "application/json")
+		out := httptest.NewRecorder()
+		if w.api.ServeHTTP(out, request); out.Code != http.StatusCreated {
+			b.Fatalf("%d %s", out.Code, out.Body)
+		}
+	}
 }

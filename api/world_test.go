@@ -62,7 +62,18 @@ type record struct {
 	record    api.EventRecord
 }
 
+// newWorld serves the API on a port of its own.
 func newWorld(t testing.TB, change ...func(*api.Config)) *world {
+	w := assemble(t, change...)
+	w.server = httptest.NewUnstartedServer(nil)
+	w.server.Config = api.NewServer(w.api, w.api.Log)
+	w.server.Start()
+	t.Cleanup(w.server.Close)
+	return w
+}
+
+// assemble makes the API without a server.
+func assemble(t testing.TB, change ...func(*api.Config)) *world {
 	w := &world{
 		t: t, log: &safeBuffer{}, now: time.Date(2026, 11, 21, 10, 15, 30, 123_456_789, time.UTC),
 		answers: map[string]domain.Result{}, endpoints: map[string]domain.Endpoint{}, watches: map[string]domain.Watch{},
@@ -81,10 +92,6 @@ func newWorld(t testing.TB, change ...func(*api.Config)) *world {
 		t.Fatal(err)
 	}
 	w.api = a
-	w.server = httptest.NewUnstartedServer(nil)
-	w.server.Config = api.NewServer(a, config.Log)
-	w.server.Start()
-	t.Cleanup(w.server.Close)
 	return w
 }
 
