@@ -72,9 +72,7 @@ func DecideMatch(endpoint Endpoint, delivery Delivery, m MatchInput) []FactBody 
 	if delivery.Exists() {
 		return nil
 	}
-	facts := []FactBody{DeliveryCreated{
-		AccountID: m.AccountID, EndpointID: m.EndpointID, WatchID: m.WatchID, WalletAddress: m.WalletAddress, Event: m.Event,
-	}}
+	facts := []FactBody{DeliveryCreated(m)}
 	if !endpoint.Exists() {
 		facts = append(facts, DeliveryCancelled{EventID: m.Event.ID})
 	}

@@ -262,3 +262,49 @@ func TestALargeBodyDoesNotUndoSuccess(t *testing.T) {
 		}
 	}
 }
+
+func TestVerifyAsReceiversDo(t *testing.T) {
+	const secret = "whsec_test"
+	raw := []byte(`{"id":"evt_1"}`)
+	fit := "v1=" + domain.Sign(secret, 1000, raw)
+	bad := "v1=" + strings.Repeat("0", 64)
+	for name, k := range map[string]struct {
+		header, timestamp string
+		now               int64
+		want              error
+	}{
+		"fits":               {fit, "1000", 1000, nil},
+		"300 s after":        {fit, "1000", 1300, nil},
+		"301 s after":        {fit, "1000", 1301, domain.ErrTimestampTooFar},
+		"300 s before":       {fit, "1000", 700, nil},
+		"301 s before":       {fit, "1000", 699, domain.ErrTimestampTooFar},
+		"second of three":    {bad + " ,\t" + fit + ", " + bad, "1000", 1000, nil},
+		"among other kinds":  {"v2=ab,x,," + fit, "1000", 1000, nil},
+		"upper-case hex":     {"v1=" + strings.ToUpper(fit[3:]), "1000", 1000, nil},
+		"upper-case prefix":  {"V1=" + fit[3:], "1000", 1000, domain.ErrSignatureMismatch},
+		"none":               {"", "1000", 1000, domain.ErrSignatureMismatch},
+		"empty value":        {"v1=", "1000", 1000, domain.ErrSignatureMismatch},
+		"half":               {fit[:35], "1000", 1000, domain.ErrSignatureMismatch},
+		"longer":             {fit + "00", "1000", 1000, domain.ErrSignatureMismatch},
+		"not hex":            {"v1=zz", "1000", 1000, domain.ErrSignatureMismatch},
+		"without prefix":     {fit[3:], "1000", 1000, domain.ErrSignatureMismatch},
+		"no digits":          {fit, "", 1000, domain.ErrTimestampSyntax},
+		"13 digits":          {fit, "1000000000000", 1000, domain.ErrTimestampSyntax},
+		"12 digits, far off": {fit, "999999999999", 1000, domain.ErrTimestampTooFar},
+		"sign":               {fit, "+1000", 1000, domain.ErrTimestampSyntax},
+		"space":              {fit, " 1000", 1000, domain.ErrTimestampSyntax},
+		"other digits":       {fit, "١٠٠", 1000, domain.ErrTimestampSyntax},
+		"leading zero":       {fit, "01000", 1000, domain.ErrSignatureMismatch},
+	} {
+		if err := domain.Verify(k.header, k.timestamp, raw, []string{"whsec_x", secret}, k.now); err != k.want {
+			t.Errorf("%s: %v, want %v", name, err, k.want)
+		}
+	}
+	if err := domain.Verify(fit, "1000", raw, nil, 1000); err != domain.ErrSignatureMismatch {
+		t.Errorf("without secrets: %v", err)
+	}
+	// The value below was made with: printf '1000.{}' | openssl dgst -sha256 -hmac whsec_test
+	if got, want := domain.Sign(secret, 1000, []byte("{}")), "291d03e2e8ca99ce6b2dd4a86974b888822bbc53e44c7c5718da223c4c86d444"; got != want {
+		t.Errorf("Sign = %s, openssl says %s", got, want)
+	}
+}

@@ -16,6 +16,5 @@
 //     (100,000, the longest unseen forgotten first) and webhooks waiting to be
 //     handed on (1,024; when they are full, answers wait).
 //
-// Files: receiver.go the server; handle.go one request; verify.go the
-// signature.
+// Files: receiver.go the server; handle.go one request.
 package receiver

@@ -10,6 +10,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/pki"
+
+	"github.com/lumenhook/lumenhook/domain"
 )
 
 // pair is a receiver and the guarded client that a run points at it.
@@ -56,7 +58,7 @@ func signedRequest(url, id string) egress.Request {
 		{Name: "Content-Type", Value: "application/json"},
 		{Name: "Webhook-Id", Value: id},
 		{Name: "Webhook-Timestamp", Value: fmt.Sprint(at)},
-		{Name: "Webhook-Signature", Value: "v1=" + Sign(secret, at, b)},
+		{Name: "Webhook-Signature", Value: "v1=" + domain.Sign(secret, at, b)},
 	}}
 }
 

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/lumenhook/lumenhook/domain"
 )
 
 // maxIDBytes bounds a Webhook-Id; ours have 30.
@@ -47,9 +49,9 @@ func (r *Receiver) judge(header http.Header, body []byte) verdict {
 		return refuse(http.StatusBadRequest, "Webhook-Id is missing or over 128 bytes")
 	}
 	signature := strings.Join(header.Values("Webhook-Signature"), ",")
-	err := Verify(signature, header.Get("Webhook-Timestamp"), body, r.cfg.Secrets(), r.cfg.Now().Unix())
+	err := domain.Verify(signature, header.Get("Webhook-Timestamp"), body, r.cfg.Secrets(), r.cfg.Now().Unix())
 	switch {
-	case errors.Is(err, errTimestampForm):
+	case errors.Is(err, domain.ErrTimestampSyntax):
 		return refuse(http.StatusBadRequest, err.Error())
 	case err != nil:
 		return refuse(http.StatusUnauthorized, err.Error())
