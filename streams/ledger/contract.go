@@ -238,14 +238,22 @@ func (e *Extractor) contractOf(name string) assetContract {
 	if contract, ok := e.contracts.Get(name); ok {
 		return contract
 	}
-	contract := assetContract{}
-	if asset, ok := parseAsset(name); ok {
-		if id, err := asset.ContractID(e.passphrase); err == nil {
-			contract = assetContract{asset: assetOf(asset), id: id, known: true}
-		}
-	}
+	contract := e.deriveContract(name)
 	e.contracts.Add(name, contract)
 	return contract
+}
+
+func (e *Extractor) deriveContract(name string) assetContract {
+	asset, ok := parseAsset(name)
+	if !ok {
+		return assetContract{}
+	}
+	named, err := assetOf(asset)
+	if err != nil {
+		return assetContract{}
+	}
+	id, err := asset.ContractID(e.passphrase)
+	return assetContract{asset: named, id: id, known: err == nil}
 }
 
 func parseAsset(name string) (xdr.Asset, bool) {

@@ -234,9 +234,12 @@ func TestOneUnreadableTransactionIsQuarantinedAlone(t *testing.T) {
 	tooMuch := call(metaV4(1, event(usd, "transfer", amountValue(1, 0), contract, receiver)), xdr.Memo{})
 	burned := call(metaV4(1, event(usd, "transfer", amountValue(1, 0), contract, issuer), event(usd, "transfer", amountValue(0, 5), contract, issuer)), xdr.Memo{})
 	minted := call(metaV4(1, event(native, "mint", amountValue(0, 1), receiver)), xdr.Memo{})
-	l := extract(t, passphrase, closeLedger(t, 2, good(1), tooFew, wrongResult, tooMuch, burned, minted, good(6)))
+	noCode := usd
+	noCode.AlphaNum4 = &xdr.AlphaNum4{AssetCode: xdr.AssetCode4{'U', 0xff}, Issuer: xdr.MustAddress(issuer)}
+	badCode := testTx{operations: []xdr.Operation{payTo(receiver, noCode, 1)}, results: []xdr.OperationResult{paid()}, meta: metaV4(1)}
+	l := extract(t, passphrase, closeLedger(t, 2, good(1), tooFew, wrongResult, tooMuch, burned, minted, good(6), badCode))
 	checkPayments(t, l, in100(1, 1)+" payment sender>receiver 1 XLM", in100(5, 1)+"-1 invoke_host_function contract>issuer 5 USD:issuer", in100(7, 1)+" payment sender>receiver 6 XLM")
-	checkQuarantined(t, l, "2 operations and 1 results", "operation 2: its transaction succeeded, but", "does not fit", "has no issuer")
+	checkQuarantined(t, l, "2 operations and 1 results", "operation 2: its transaction succeeded, but", "does not fit", "has no issuer", "is none")
 	if l.Quarantined[0].Order != 2 || len(l.Quarantined[0].TxHash) != 64 {
 		t.Errorf("the quarantined transaction is not named: %+v", l.Quarantined[0])
 	}

@@ -150,8 +150,11 @@ func (r *reading) operation(i int, view xdr.OperationView, result xdr.OperationR
 	if err != nil {
 		return err
 	}
-	p.Asset, p.AmountStroops = assetOf(moved.asset), int64(moved.amount)
-	if p.AmountStroops < 0 {
+	p.Asset, err = assetOf(moved.asset)
+	if err != nil {
+		return err
+	}
+	if p.AmountStroops = int64(moved.amount); p.AmountStroops < 0 {
 		return fmt.Errorf("the amount %d is negative", p.AmountStroops)
 	}
 	r.payments = append(r.payments, p)
@@ -225,12 +228,22 @@ func address(a xdr.MuxedAccount) (account, muxedID string, err error) {
 	return account, muxedID, err
 }
 
-// assetOf names an asset. Codes are padded with NUL on the wire.
-func assetOf(a xdr.Asset) domain.Asset {
+// assetOf names an asset. Codes are padded with NUL on the wire, and made of
+// letters and digits alone.
+func assetOf(a xdr.Asset) (domain.Asset, error) {
 	if a.Type == xdr.AssetTypeAssetTypeNative {
-		return domain.NativeAsset()
+		return domain.NativeAsset(), nil
 	}
-	return domain.Asset{Code: strings.TrimRight(a.GetCode(), "\x00"), Issuer: a.GetIssuer()}
+	code := strings.TrimRight(a.GetCode(), "\x00")
+	for _, c := range []byte(code) {
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return domain.Asset{}, fmt.Errorf("the asset code %q is none", code)
+		}
+	}
+	if code == "" {
+		return domain.Asset{}, errors.New("the asset has no code")
+	}
+	return domain.Asset{Code: code, Issuer: a.GetIssuer()}, nil
 }
 
 // decode reads one value from exactly these bytes.

@@ -1,0 +1,150 @@
+package follower
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/ledger"
+)
+
+// appendedAtOnce bounds the records that are handed to the log in one call.
+const appendedAtOnce = 1000
+
+// follow reads ledgers from the cursor on, until something fails. advanced tells
+// whether it read any.
+func (f *Follower) follow(ctx context.Context) (advanced bool, err error) {
+	next, err := f.position(ctx)
+	if err != nil {
+		return false, err
+	}
+	f.becomeReady.Do(func() { close(f.ready) })
+	for {
+		page, err := f.config.Source.Next(ctx, next)
+		if err != nil {
+			return advanced, fatal{err}
+		}
+		// One barrier serves the page: all its ledgers closed before it.
+		offsets, err := f.config.Watches.CatchUp(ctx)
+		if err != nil {
+			return advanced, fmt.Errorf("follower: catching up with the watches: %w", err)
+		}
+		for _, raw := range page {
+			if err := f.read(ctx, raw, offsets); err != nil {
+				return advanced, err
+			}
+			next, advanced = raw.Sequence+1, true
+		}
+	}
+}
+
+// position finds the ledger to read next.
+func (f *Follower) position(ctx context.Context) (next uint32, err error) {
+	cursor, found, err := f.readCursor(ctx)
+	switch {
+	case err != nil:
+		return 0, err
+	case found:
+		f.config.Source.Continue(cursor.Sequence, cursor.Hash)
+		f.config.Logger.Info("following the ledger from its cursor", "ledger", cursor.Sequence+1)
+		return cursor.Sequence + 1, nil
+	}
+	f.config.Source.Continue(0, "")
+	if f.config.Start.Sequence > 0 {
+		f.config.Logger.Info("following the ledger from its start", "ledger", f.config.Start.Sequence)
+		return f.config.Start.Sequence, nil
+	}
+	return f.anchor(ctx)
+}
+
+// anchor makes the newest ledger the cursor, so that a crash right after the
+// first start does not begin later still, with ledgers in between that nobody
+// read.
+func (f *Follower) anchor(ctx context.Context) (next uint32, err error) {
+	if !f.ours() {
+		return 0, errNotOurs
+	}
+	latest, err := f.config.Source.Latest(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("follower: asking for the newest ledger: %w", err)
+	}
+	page, err := f.config.Source.Next(ctx, latest)
+	if err != nil {
+		return 0, fatal{err}
+	}
+	l, err := f.extract(page[0])
+	if err != nil {
+		return 0, err
+	}
+	f.config.Source.Continue(l.Sequence, l.Hash) // the page may have held more
+	if err := f.appendCursor(ctx, l, sifted{}, nil, f.config.Now().UnixMilli()); err != nil {
+		return 0, err
+	}
+	f.config.Logger.Info("following the ledger from the newest one on", "ledger", l.Sequence+1)
+	return l.Sequence + 1, nil
+}
+
+// read tells the log of one ledger: what it has for watched wallets, and then
+// that it was read.
+func (f *Follower) read(ctx context.Context, raw ledger.Raw, offsets map[int32]int64) error {
+	if !f.ours() {
+		return errNotOurs
+	}
+	l, err := f.extract(raw)
+	if err != nil {
+		return err
+	}
+	s, err := sift(l.Payments, f.config.Watches)
+	if err != nil {
+		return err
+	}
+	nowMillis := f.config.Now().UnixMilli()
+	if err := f.appendSifted(ctx, s, nowMillis); err != nil {
+		return err
+	}
+	if err := f.appendCursor(ctx, l, s, offsets, nowMillis); err != nil {
+		return err
+	}
+	f.config.OnLedger(LedgerSummary{Ledger: l, Observed: s.observed, Matches: s.matches})
+	return nil
+}
+
+func (f *Follower) extract(raw ledger.Raw) (ledger.Ledger, error) {
+	l, err := f.extractor.Extract(raw.XDR)
+	if err != nil {
+		return l, fatal{fmt.Errorf("ledger %d cannot be read, and skipping it would miss its payments: a newer lumenhook may read it: %w", raw.Sequence, err)}
+	}
+	if l.Sequence != raw.Sequence {
+		return l, fatal{fmt.Errorf("the source gave ledger %d where %d is due", l.Sequence, raw.Sequence)}
+	}
+	for _, q := range l.Quarantined {
+		f.config.Logger.Error("a transaction cannot be read; payments in it, if any, are not reported", "ledger", l.Sequence, "txHash", q.TxHash, "reason", q.Reason)
+	}
+	return l, nil
+}
+
+func (f *Follower) appendSifted(ctx context.Context, s sifted, nowMillis int64) error {
+	var batch []streams.Record
+	for r := range s.eachRecord(nowMillis) {
+		if batch = append(batch, r); len(batch) < appendedAtOnce {
+			continue
+		}
+		if err := f.producer.Append(ctx, batch...); err != nil {
+			return err
+		}
+		batch = batch[:0]
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	return f.producer.Append(ctx, batch...)
+}
+
+func (f *Follower) appendCursor(ctx context.Context, l ledger.Ledger, s sifted, offsets map[int32]int64, nowMillis int64) error {
+	return f.producer.Append(ctx, record(schemas.TopicLedgers, f.config.Passphrase, schemas.EncodeLedgerRead(schemas.LedgerRead{
+		NetworkPassphrase: f.config.Passphrase, Sequence: l.Sequence, Hash: l.Hash, ClosedAtMillis: l.ClosedAtMillis,
+		Transactions: l.Transactions, Payments: len(l.Payments), Observed: len(s.observed), Matches: len(s.matches),
+		WatchesOffsets: offsets, ReadAtMillis: nowMillis,
+	})))
+}

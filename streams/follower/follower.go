@@ -1,0 +1,244 @@
+package follower
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/ledger"
+)
+
+// group is the consumer group in which the followers of a deployment elect one.
+const group = "follower"
+
+// partition is the only one of the topic "ledgers".
+const partition = 0
+
+const (
+	backoffFirst = 100 * time.Millisecond
+	backoffLast  = 10 * time.Second
+	leaveTimeout = 10 * time.Second
+)
+
+// Source is where ledgers come from. It is used by one goroutine at a time.
+type Source interface {
+	// Check asks whether the source serves the network; if it serves another,
+	// the error is a ledger.ErrWrongNetwork.
+	Check(ctx context.Context) error
+	// Latest is the sequence of the newest ledger.
+	Latest(ctx context.Context) (uint32, error)
+	// Continue says which ledger was read last: the next must name its hash as
+	// the one before it. An empty hash takes any.
+	Continue(sequence uint32, hash string)
+	// Next waits for a ledger and answers with it and those after it that are
+	// there too. It fails only for what waiting does not mend.
+	Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
+}
+
+// Watches is what the follower knows of watches.
+type Watches interface {
+	// CatchUp waits until all that was appended to the topic "watches" before
+	// the call is known, and answers with the next offset of each partition.
+	CatchUp(ctx context.Context) (offsets map[int32]int64, err error)
+	// ByWallet gives the watches of a wallet.
+	ByWallet(wallet string) ([]domain.Watch, error)
+}
+
+// LedgerSummary tells of a ledger after its cursor is acknowledged. Observed and
+// Matches are in ledger order.
+type LedgerSummary struct {
+	Ledger   ledger.Ledger
+	Observed []domain.Payment
+	Matches  []domain.Match
+}
+
+// Config says what a follower works on. All fields but OnLedger must be set;
+// Start's zero value is "latest".
+type Config struct {
+	Cluster    streams.Cluster
+	Source     Source
+	Watches    Watches
+	Passphrase string // of the network
+	Start      Start  // where to begin when there is no cursor
+	OnLedger   func(LedgerSummary)
+	Now        func() time.Time
+	Logger     *slog.Logger
+}
+
+// Follower is one follower process. It is active while it is elected.
+type Follower struct {
+	config      Config
+	extractor   *ledger.Extractor
+	producer    *streams.Producer
+	ends        *streams.Ends
+	membership  atomic.Pointer[streams.Membership]
+	ready       chan struct{}
+	becomeReady sync.Once
+	fail        context.CancelCauseFunc
+
+	mu   sync.Mutex
+	term *term
+}
+
+// term is the time between being elected and losing it.
+type term struct {
+	end   context.CancelFunc
+	ended chan struct{}
+}
+
+// New makes a follower; Run works it.
+func New(config Config) (*Follower, error) {
+	extractor, err := ledger.NewExtractor(config.Passphrase)
+	if err != nil {
+		return nil, err
+	}
+	if config.OnLedger == nil {
+		config.OnLedger = func(LedgerSummary) {}
+	}
+	return &Follower{config: config, extractor: extractor, ready: make(chan struct{})}, nil
+}
+
+// Ready is closed once this follower was elected and knows where it reads on:
+// payments in ledgers that close after that are seen.
+func (f *Follower) Ready() <-chan struct{} { return f.ready }
+
+// Run takes part in the election, and follows while elected, until ctx ends,
+// which is no error. It fails when following cannot go on without missing
+// payments. It may be called once.
+func (f *Follower) Run(ctx context.Context) error {
+	if err := f.awaitNetwork(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+	var err error
+	if f.producer, err = f.config.Cluster.NewProducer(); err != nil {
+		return err
+	}
+	defer f.producer.Close()
+	if f.ends, err = f.config.Cluster.NewEnds(); err != nil {
+		return err
+	}
+	defer f.ends.Close()
+	running, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	f.fail = fail
+	membership, err := f.config.Cluster.Join(streams.MembershipConfig{
+		Group: group, Topic: schemas.TopicLedgers, Now: f.config.Now,
+		Assigned: func([]int32) { f.begin(running) },
+		Revoked:  func([]int32) { f.end() },
+		Lost:     func([]int32) { f.end() },
+	})
+	if err != nil {
+		return err
+	}
+	f.membership.Store(membership)
+	<-running.Done()
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	err = membership.Leave(leaving)
+	f.end()
+	if failure, ok := errors.AsType[fatal](context.Cause(running)); ok {
+		return fmt.Errorf("follower: %w", failure.error)
+	}
+	return err
+}
+
+// awaitNetwork waits for the source to answer and checks that it serves our
+// network. Until then the follower stands for no election: another may reach
+// the source.
+func (f *Follower) awaitNetwork(ctx context.Context) error {
+	backoff := backoffFirst
+	for {
+		err := f.config.Source.Check(ctx)
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, ledger.ErrWrongNetwork) {
+			return fmt.Errorf("follower: %w", err)
+		}
+		if backoff == backoffFirst {
+			f.config.Logger.Warn("the source of ledgers does not answer; waiting for it", "err", err)
+		}
+		pause(ctx, backoff)
+		backoff = min(2*backoff, backoffLast)
+	}
+}
+
+// begin starts a term. It does not block.
+func (f *Follower) begin(ctx context.Context) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	t := &term{end: cancel, ended: make(chan struct{})}
+	f.term = t
+	go func() {
+		defer close(t.ended)
+		f.keepFollowing(ctx)
+	}()
+}
+
+// end ends the term, if there is one, and waits for it.
+func (f *Follower) end() {
+	f.mu.Lock()
+	t := f.term
+	f.term = nil
+	f.mu.Unlock()
+	if t != nil {
+		t.end()
+		<-t.ended
+	}
+}
+
+// keepFollowing follows until the term ends or nothing but a person can help.
+// Each failure of the log begins anew from the cursor: only the log knows how
+// much of what was under way stands.
+func (f *Follower) keepFollowing(ctx context.Context) {
+	backoff := backoffFirst
+	for {
+		advanced, err := f.follow(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if _, ok := errors.AsType[fatal](err); ok {
+			f.config.Logger.Error("following the ledger has stopped", "err", err)
+			f.fail(err)
+			return
+		}
+		if advanced {
+			backoff = backoffFirst
+		}
+		if !errors.Is(err, errNotOurs) {
+			f.config.Logger.Warn("following the ledger was interrupted and begins again at the cursor", "after", backoff, "err", err)
+		}
+		pause(ctx, backoff)
+		backoff = min(2*backoff, backoffLast)
+	}
+}
+
+// fatal is an error that waiting does not mend.
+type fatal struct{ error }
+
+func (e fatal) Unwrap() error { return e.error }
+
+// errNotOurs means that the group has not confirmed lately that we are elected.
+var errNotOurs = errors.New("the group has not confirmed that this follower is the one")
+
+func (f *Follower) ours() bool {
+	m := f.membership.Load()
+	return m != nil && m.Fresh()
+}
+
+func pause(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

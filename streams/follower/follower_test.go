@@ -1,0 +1,344 @@
+package follower_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/ledger"
+	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
+)
+
+func TestPaymentIsObservedMatchedAndRead(t *testing.T) {
+	r := newRig(t)
+	watched, other := r.wallet(), r.wallet()
+	x := r.startReady(r.config())
+	w := r.book.add("wat_1", watched) // acknowledged while the follower runs
+	r.pay(other, "1")
+	paid := r.pay(watched, "12.5")
+	summaries := x.until(paid.Ledger)
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+
+	matches := r.matches()
+	if len(matches) != 1 || matches[0].WatchID != w.ID || matches[0].Event.ID != domain.EventID(w.ID, paid.ID) || matches[0].Event.Type != domain.PaymentReceived {
+		t.Fatalf("matches %+v, want one of %s", matches, paid.ID)
+	}
+	var body struct {
+		ID   string
+		Data struct{ Payment domain.PaymentView }
+	}
+	if err := json.Unmarshal(matches[0].Event.Body, &body); err != nil {
+		t.Fatal(err)
+	}
+	if body.ID != matches[0].Event.ID || body.Data.Payment.ID != paid.ID || body.Data.Payment.TxHash != paid.TxHash || body.Data.Payment.Amount != "12.5000000" || body.Data.Payment.From != r.identities.PayerAddress() {
+		t.Errorf("the body is %s", matches[0].Event.Body)
+	}
+	observed := r.observed()
+	if len(observed) != 1 || observed[0].ID != paid.ID || observed[0].AmountStroops != 125_000_000 {
+		t.Errorf("observed %+v, want one of %s", observed, paid.ID)
+	}
+	last := summaries[len(summaries)-1]
+	if len(last.Observed) != 1 || len(last.Matches) != 1 || last.Matches[0].EventID != body.ID {
+		t.Errorf("the summary of ledger %d has %d observed, %d matches", paid.Ledger, len(last.Observed), len(last.Matches))
+	}
+	checkCursors(t, r.cursors())
+	i := slices.IndexFunc(r.cursors(), func(l schemas.LedgerRead) bool { return l.Sequence == paid.Ledger })
+	if c := r.cursors()[i]; c.Observed != 1 || c.Matches != 1 || c.Payments != 1 || c.WatchesOffsets[0] != 1 || c.WatchesOffsets[1] != 7 || c.Hash != last.Ledger.Hash || c.ClosedAtMillis != last.Ledger.ClosedAtMillis {
+		t.Errorf("the cursor is %+v", c)
+	}
+}
+
+// checkCursors checks that each ledger was read once, in order.
+func checkCursors(t *testing.T, cursors []schemas.LedgerRead) {
+	t.Helper()
+	for i := 1; i < len(cursors); i++ {
+		if cursors[i].Sequence != cursors[i-1].Sequence+1 {
+			t.Errorf("ledger %d was read after %d", cursors[i].Sequence, cursors[i-1].Sequence)
+		}
+	}
+}
+
+func TestGoesOnAtTheCursor(t *testing.T) {
+	r := newRig(t)
+	watched := r.wallet()
+	r.book.add("wat_1", watched)
+	x := r.startReady(r.config())
+	first := r.pay(watched, "1")
+	x.until(first.Ledger)
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	away := r.pay(watched, "2") // while no follower runs
+	config := r.config()
+	config.Start = follower.Start{Sequence: 1} // of no account: there is a cursor
+	x = r.startReady(config)
+	x.until(away.Ledger)
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	if got := eventIDs(r.matches()); !slices.Equal(got, []string{domain.EventID("wat_1", first.ID), domain.EventID("wat_1", away.ID)}) {
+		t.Errorf("matches %v, want each payment once", got)
+	}
+	checkCursors(t, r.cursors())
+}
+
+func eventIDs(matches []domain.MatchInput) (ids []string) {
+	for _, m := range matches {
+		ids = append(ids, m.Event.ID)
+	}
+	return ids
+}
+
+// Reading the same ledgers again, as after a crash before the cursor, appends
+// the same identifiers.
+func TestReadAgainYieldsTheSameIdentifiers(t *testing.T) {
+	r := newRig(t)
+	watched := r.wallet()
+	r.book.add("wat_1", watched)
+	r.book.add("wat_2", watched)
+	r.pay(watched, "1")
+	last := r.pay(watched, "2")
+	read := func() []string {
+		config := r.config()
+		config.Start = follower.Start{Sequence: 2}
+		x := r.startReady(config)
+		x.until(last.Ledger)
+		if err := x.stopped(); err != nil {
+			t.Fatal(err)
+		}
+		ids := eventIDs(r.matches())
+		slices.Sort(ids)
+		return ids
+	}
+	first := read()
+	r.cluster.Prefix = "again."
+	r.makeTopics(r.cluster)
+	if again := read(); len(first) < 4 || !slices.Equal(first, again) {
+		t.Errorf("first %v, then %v", first, again)
+	}
+}
+
+func TestInterruptedBeforeMatchingBeginsAgainAtTheCursor(t *testing.T) {
+	r := newRig(t)
+	watched := r.wallet()
+	r.book.add("wat_1", watched)
+	x := r.startReady(r.config())
+	r.book.mu.Lock()
+	r.book.failures = 3
+	r.book.mu.Unlock()
+	paid := r.pay(watched, "1")
+	x.until(paid.Ledger)
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	if got := eventIDs(r.matches()); len(got) != 1 {
+		t.Errorf("matches %v, want one", got)
+	}
+	checkCursors(t, r.cursors())
+}
+
+func TestStandbyTakesOver(t *testing.T) {
+	r := newRig(t)
+	watched := r.wallet()
+	r.book.add("wat_1", watched)
+	active := r.startReady(r.config())
+	standby := r.start(r.config())
+	paid := r.pay(watched, "1")
+	active.until(paid.Ledger)
+	select {
+	case <-standby.Ready():
+		t.Error("two followers are active")
+	default:
+	}
+	if err := active.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	later := r.pay(watched, "2")
+	standby.until(later.Ledger)
+	if err := standby.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	if got := eventIDs(r.matches()); len(got) != 2 {
+		t.Errorf("matches %v, want two", got)
+	}
+	checkCursors(t, r.cursors())
+}
+
+func TestUnreadableLedgerStops(t *testing.T) {
+	r := newRig(t)
+	var bad uint32
+	config := r.config()
+	config.Source = faulty{config.Source, func(raw *ledger.Raw) error {
+		if bad == 0 && raw.Sequence > 5 {
+			bad = raw.Sequence
+		}
+		if raw.Sequence == bad {
+			raw.XDR = raw.XDR[:len(raw.XDR)-4]
+		}
+		return nil
+	}}
+	config.Start = follower.Start{Sequence: 2}
+	x := r.start(config)
+	err := x.end()
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("ledger %d cannot be read", bad)) {
+		t.Fatalf("got %v", err)
+	}
+	cursors := r.cursors()
+	if last := cursors[len(cursors)-1].Sequence; last != bad-1 {
+		t.Errorf("the cursor is at %d, want %d, before what cannot be read", last, bad-1)
+	}
+	checkCursors(t, cursors)
+}
+
+func TestForkStops(t *testing.T) {
+	r := newRig(t)
+	r.appendCursor(schemas.LedgerRead{NetworkPassphrase: r.network.Passphrase(), Sequence: 3, Hash: strings.Repeat("ab", 32)})
+	if err := r.start(r.config()).end(); !errors.Is(err, ledger.ErrForked) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCursorOfAnotherNetworkStops(t *testing.T) {
+	r := newRig(t)
+	r.appendCursor(schemas.LedgerRead{NetworkPassphrase: "Another network", Sequence: 3})
+	err := r.start(r.config()).end()
+	if err == nil || !strings.Contains(err.Error(), "Another network") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSourceOfAnotherNetworkStops(t *testing.T) {
+	r := newRig(t)
+	config := r.config()
+	source, err := rpc.New(rpc.Config{URL: r.network.RPCURL(), Passphrase: "Another network"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Source, config.Passphrase = source, "Another network"
+	if err := r.start(config).end(); !errors.Is(err, ledger.ErrWrongNetwork) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An older follower that lost its place unawares may have appended last.
+func TestHighestCursorCounts(t *testing.T) {
+	r := newRig(t)
+	x := r.startReady(r.config())
+	summaries := x.until(r.pay(r.wallet(), "1").Ledger)
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	cursors := r.cursors()
+	r.appendCursor(cursors[len(cursors)-2])
+	x = r.startReady(r.config())
+	next := x.until(summaries[len(summaries)-1].Ledger.Sequence + 1)
+	if want := cursors[len(cursors)-1].Sequence + 1; next[0].Ledger.Sequence != want {
+		t.Errorf("went on at %d, want %d", next[0].Ledger.Sequence, want)
+	}
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOnlyIncomeIsObserved(t *testing.T) {
+	r := newRig(t)
+	payer := r.identities.PayerAddress()
+	r.book.add("wat_1", payer)
+	x := r.startReady(r.config())
+	toOneself, err := r.client.Pay(t.Context(), devclient.PayRequest{From: r.identities.PayerSeed, To: payer, Amount: "5"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	summaries := x.until(toOneself.Ledger)
+	last := summaries[len(summaries)-1]
+	if len(last.Ledger.Payments) != 1 || len(last.Observed) != 0 || len(last.Matches) != 0 {
+		t.Errorf("a payment to oneself: %d extracted, %d observed, %d matched", len(last.Ledger.Payments), len(last.Observed), len(last.Matches))
+	}
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWaitsForTheSourceAtStart(t *testing.T) {
+	r := newRig(t)
+	down := &patient{Source: r.source(), refusals: 2}
+	config := r.config()
+	config.Source = down
+	x := r.startReady(config)
+	if err := x.stopped(); err != nil || down.refusals != 0 {
+		t.Errorf("got %v with %d refusals left", err, down.refusals)
+	}
+}
+
+func TestParseStart(t *testing.T) {
+	for text, want := range map[string]uint32{"latest": 0, "1": 1, "2147483647": 2147483647} {
+		got, err := follower.ParseStart(text)
+		if err != nil || got.Sequence != want || got.String() != text {
+			t.Errorf("%q: got %v (%v)", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "now", "1.5", "2147483648", "99999999999"} {
+		if _, err := follower.ParseStart(text); err == nil || !strings.Contains(err.Error(), "latest") {
+			t.Errorf("%q: got %v", text, err)
+		}
+	}
+}
+
+func TestGoesOnWhenTheBrokerIsBack(t *testing.T) {
+	r := newRig(t)
+	watched := r.wallet()
+	r.book.add("wat_1", watched)
+	x := r.startReady(r.config())
+	first := r.pay(watched, "1")
+	x.until(first.Ledger)
+	address := r.broker.Addr()
+	r.broker.Close()
+	away := r.pay(watched, "2")
+	r.startBroker(address)
+	x.until(away.Ledger)
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	got := slices.Compact(eventIDs(r.matches())) // a repeat may stand twice, under one identifier
+	if !slices.Equal(got, []string{domain.EventID("wat_1", first.ID), domain.EventID("wat_1", away.ID)}) {
+		t.Errorf("matches %v, want each payment", got)
+	}
+}
+
+// BenchmarkCatchUp reads some 300 ledgers of the development network, from
+// joining the group to leaving it.
+func BenchmarkCatchUp(b *testing.B) {
+	r := newRig(b)
+	watched := r.wallet()
+	r.book.add("wat_1", watched)
+	last := r.pay(watched, "1").Ledger
+	for range 300 {
+		sequence, err := r.network.CloseNow()
+		if err != nil {
+			b.Fatal(err)
+		}
+		last = sequence
+	}
+	ledgers := 0
+	for n := 0; b.Loop(); n++ {
+		r.cluster.Prefix = fmt.Sprintf("bench%d.", n)
+		r.makeTopics(r.cluster)
+		config := r.config()
+		config.Start = follower.Start{Sequence: 2}
+		x := r.startReady(config)
+		ledgers += len(x.until(last))
+		if err := x.stopped(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(ledgers)/b.Elapsed().Seconds(), "ledgers/s")
+}

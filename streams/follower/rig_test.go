@@ -1,0 +1,358 @@
+package follower_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/ledger"
+	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
+)
+
+const patience = 30 * time.Second
+
+// rig is a broker and a development network, both behind real sockets. Ledgers
+// close every 100 ms.
+type rig struct {
+	t          testing.TB
+	broker     *broker.Broker
+	brokerDir  string
+	cluster    streams.Cluster
+	network    *devnet.Network
+	client     *devclient.Client
+	identities devnet.Identities
+	book       *book
+}
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	silent := slog.New(slog.DiscardHandler)
+	r := &rig{t: t, brokerDir: t.TempDir(), book: &book{}}
+	r.startBroker("127.0.0.1:0")
+	t.Cleanup(func() { r.broker.Close() })
+	r.cluster = streams.Cluster{Brokers: []string{r.broker.Addr()}, Prefix: "test.", ClientID: "test", Logger: silent}
+	r.makeTopics(r.cluster)
+	var err error
+	if r.identities, err = devnet.NewIdentities(); err != nil {
+		t.Fatal(err)
+	}
+	if r.network, err = devnet.Open(devnet.Config{Dir: t.TempDir(), Identities: r.identities, Listen: "127.0.0.1:0", CloseInterval: 100 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	go r.network.Run(context.Background())
+	if r.client, err = devclient.New(r.network.RPCURL(), r.network.FriendbotURL()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(r.client.Close(), r.network.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func (r *rig) startBroker(listen string) {
+	r.t.Helper()
+	b, err := broker.Start(broker.Config{Dir: r.brokerDir, Listen: listen, Logger: slog.New(slog.DiscardHandler), Failed: func(err error) { r.t.Error(err) }})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.broker = b
+}
+
+func (r *rig) makeTopics(cluster streams.Cluster) {
+	r.t.Helper()
+	var specs []streams.TopicSpec
+	for _, topic := range schemas.Topics() {
+		spec := streams.TopicSpec{Name: topic.Name, Partitions: 1, ReplicationFactor: 1}
+		if topic.Keyed {
+			spec.Partitions = 2
+		}
+		specs = append(specs, spec)
+	}
+	if err := cluster.EnsureTopics(r.t.Context(), specs); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) source() *rpc.Source {
+	r.t.Helper()
+	s, err := rpc.New(rpc.Config{URL: r.network.RPCURL(), Passphrase: r.network.Passphrase(), PollInterval: 10 * time.Millisecond})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return s
+}
+
+func (r *rig) config() follower.Config {
+	return follower.Config{
+		Cluster: r.cluster, Source: r.source(), Watches: r.book, Passphrase: r.network.Passphrase(),
+		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+// running is a follower at work.
+type running struct {
+	t       testing.TB
+	stop    context.CancelFunc
+	ended   chan error
+	ledgers chan follower.LedgerSummary
+	*follower.Follower
+}
+
+func (r *rig) start(config follower.Config) *running {
+	r.t.Helper()
+	x := &running{t: r.t, ended: make(chan error, 1), ledgers: make(chan follower.LedgerSummary, 10_000)}
+	config.OnLedger = func(s follower.LedgerSummary) { x.ledgers <- s }
+	f, err := follower.New(config)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	x.Follower = f
+	ctx, cancel := context.WithCancel(context.Background())
+	x.stop = cancel
+	go func() { x.ended <- f.Run(ctx) }()
+	r.t.Cleanup(cancel)
+	return x
+}
+
+// startReady starts a follower and waits until it follows.
+func (r *rig) startReady(config follower.Config) *running {
+	r.t.Helper()
+	x := r.start(config)
+	select {
+	case <-x.Ready():
+	case err := <-x.ended:
+		r.t.Fatalf("the follower ended: %v", err)
+	case <-time.After(patience):
+		r.t.Fatal("the follower did not become ready")
+	}
+	return x
+}
+
+// stopped stops the follower and gives what Run answered.
+func (x *running) stopped() error {
+	x.t.Helper()
+	x.stop()
+	return x.end()
+}
+
+func (x *running) end() error {
+	x.t.Helper()
+	select {
+	case err := <-x.ended:
+		return err
+	case <-time.After(patience):
+		x.t.Fatal("the follower did not end")
+		return nil
+	}
+}
+
+// until takes summaries until the ledger with this sequence.
+func (x *running) until(sequence uint32) (all []follower.LedgerSummary) {
+	x.t.Helper()
+	for deadline := time.After(patience); ; {
+		select {
+		case s := <-x.ledgers:
+			all = append(all, s)
+			if s.Ledger.Sequence >= sequence {
+				return all
+			}
+		case err := <-x.ended:
+			x.t.Fatalf("the follower ended: %v", err)
+		case <-deadline:
+			x.t.Fatalf("ledger %d was not read", sequence)
+		}
+	}
+}
+
+func (r *rig) wallet() string {
+	r.t.Helper()
+	address, _, err := r.client.CreateAccount(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return address
+}
+
+func (r *rig) pay(to, amount string) devclient.Payment {
+	r.t.Helper()
+	p, err := r.client.Pay(r.t.Context(), devclient.PayRequest{From: r.identities.PayerSeed, To: to, Amount: amount})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return p
+}
+
+// read gives all records of a topic, in the order of their partitions.
+func (r *rig) read(topic string) (records []streams.Record) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	ends, err := r.cluster.NewEnds()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer ends.Close()
+	at, err := ends.Of(ctx, topic)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	from := map[int32]int64{}
+	for p := range at {
+		from[p] = 0
+	}
+	reader, err := r.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{topic: from}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer reader.Close()
+	for !reader.Passed(topic, at) {
+		if err := reader.Poll(ctx, 100, func(r streams.Record) error { records = append(records, r); return nil }); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	slices.SortStableFunc(records, func(a, b streams.Record) int { return int(a.Partition - b.Partition) })
+	return records
+}
+
+func (r *rig) matches() (all []domain.MatchInput) {
+	r.t.Helper()
+	for _, record := range r.read(schemas.TopicMatches) {
+		m, err := schemas.DecodePaymentMatched(schemas.Read(record.Value, record))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if string(record.Key) != m.EndpointID {
+			r.t.Errorf("a match for endpoint %s has the key %q", m.EndpointID, record.Key)
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+func (r *rig) observed() (all []domain.Payment) {
+	r.t.Helper()
+	for _, record := range r.read(schemas.TopicPayments) {
+		p, err := schemas.DecodePaymentObserved(schemas.Read(record.Value, record))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if string(record.Key) != p.Payment.To {
+			r.t.Errorf("a payment to %s has the key %q", p.Payment.To, record.Key)
+		}
+		all = append(all, p.Payment)
+	}
+	return all
+}
+
+func (r *rig) cursors() (all []schemas.LedgerRead) {
+	r.t.Helper()
+	for _, record := range r.read(schemas.TopicLedgers) {
+		l, err := schemas.DecodeLedgerRead(schemas.Read(record.Value, record))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+func (r *rig) appendCursor(l schemas.LedgerRead) {
+	r.t.Helper()
+	p, err := r.cluster.NewProducer()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer p.Close()
+	m := schemas.EncodeLedgerRead(l)
+	if err := p.Append(r.t.Context(), streams.NewRecord(schemas.TopicLedgers, l.NetworkPassphrase, m.Value, m.EachHeader)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// book is the watches, in memory. What was acknowledged is seen only once it was
+// caught up with, as in the topic.
+type book struct {
+	mu           sync.Mutex
+	acknowledged []domain.Watch
+	known        []domain.Watch
+	failures     int // of the next calls of CatchUp
+}
+
+func (b *book) add(id, wallet string) domain.Watch {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := domain.Watch{
+		ID: id, AccountID: "acc_1", EndpointID: "ep_" + id, WalletAddress: wallet, EventTypes: []domain.EventType{domain.PaymentReceived},
+		Rules: domain.Rules{Assets: []domain.Asset{domain.NativeAsset()}, Amount: domain.AmountRule{Kind: domain.AmountAny}, Memo: domain.MemoRule{Kind: domain.MemoAny}},
+	}
+	b.acknowledged = append(b.acknowledged, w)
+	return w
+}
+
+func (b *book) CatchUp(context.Context) (map[int32]int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.failures > 0 {
+		b.failures--
+		return nil, errors.New("the topic cannot be read")
+	}
+	b.known = slices.Clone(b.acknowledged)
+	return map[int32]int64{0: int64(len(b.known)), 1: 7}, nil
+}
+
+func (b *book) ByWallet(wallet string) (found []domain.Watch, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, w := range b.known {
+		if w.WalletAddress == wallet {
+			found = append(found, w)
+		}
+	}
+	return found, nil
+}
+
+// faulty is a source whose ledgers are tampered with.
+type faulty struct {
+	follower.Source
+	tamper func(*ledger.Raw) error
+}
+
+func (f faulty) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	page, err := f.Source.Next(ctx, sequence)
+	if err != nil {
+		return nil, err
+	}
+	for i := range page {
+		if err := f.tamper(&page[i]); err != nil {
+			return nil, err
+		}
+	}
+	return page, nil
+}
+
+// patient refuses its first checks.
+type patient struct {
+	follower.Source
+	refusals int
+}
+
+func (p *patient) Check(ctx context.Context) error {
+	if p.refusals > 0 {
+		p.refusals--
+		return errors.New("nobody listens")
+	}
+	return p.Source.Check(ctx)
+}

@@ -1,0 +1,63 @@
+package follower
+
+import (
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// sifted is what a ledger has for watched wallets.
+type sifted struct {
+	observed []domain.Payment
+	matches  []domain.Match
+}
+
+// isIncome leaves out what moved nothing, or moved it to where it was.
+func isIncome(p domain.Payment) bool { return p.AmountStroops > 0 && !p.PaysOneself() }
+
+// sift keeps the payments to watched wallets and holds each against the watches.
+func sift(payments []domain.Payment, watches Watches) (s sifted, err error) {
+	for _, p := range payments {
+		if !isIncome(p) {
+			continue
+		}
+		watching, err := watches.ByWallet(p.To)
+		if err != nil {
+			return sifted{}, fmt.Errorf("follower: asking for the watches of %s: %w", p.To, err)
+		}
+		if len(watching) == 0 {
+			continue
+		}
+		s.observed = append(s.observed, p)
+		for _, w := range watching {
+			if m, ok := domain.MatchPayment(w, p); ok {
+				s.matches = append(s.matches, m)
+			}
+		}
+	}
+	return s, nil
+}
+
+// eachRecord gives what is to be appended, payments first, in ledger order.
+func (s sifted) eachRecord(nowMillis int64) func(yield func(streams.Record) bool) {
+	return func(yield func(streams.Record) bool) {
+		for _, p := range s.observed {
+			m := schemas.EncodePaymentObserved(schemas.PaymentObserved{Payment: p, ObservedAtMillis: nowMillis})
+			if !yield(record(schemas.TopicPayments, p.To, m)) {
+				return
+			}
+		}
+		for _, match := range s.matches {
+			m := schemas.EncodePaymentMatched(match, domain.NewPaymentEvent(match, nowMillis))
+			if !yield(record(schemas.TopicMatches, match.Watch.EndpointID, m)) {
+				return
+			}
+		}
+	}
+}
+
+func record(topic, key string, m schemas.Message) streams.Record {
+	return streams.NewRecord(topic, key, m.Value, m.EachHeader)
+}
