@@ -10,6 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/streams/commands"
+	"github.com/lumenhook/lumenhook/streams/directory"
 )
 
 // The parts do not know each other: what one asks for and another gives is
@@ -20,7 +21,7 @@ type submitter struct{ client *commands.Client }
 
 func (s submitter) Submit(ctx context.Context, c domain.Command) (domain.Result, error) {
 	result, err := s.client.Submit(ctx, c)
-	var unanswered *commands.ErrNotConfirmed
+	var unanswered commands.ErrNotConfirmed
 	switch {
 	case errors.As(err, &unanswered):
 		return result, fmt.Errorf("%w: %w", api.ErrCommandUnanswered, err)
@@ -29,6 +30,11 @@ func (s submitter) Submit(ctx context.Context, c domain.Command) (domain.Result,
 	}
 	return result, err
 }
+
+// watches gives the follower its watches out of the directory.
+type watches struct{ *directory.Directory }
+
+func (w watches) ByWallet(wallet string) ([]domain.Watch, error) { return w.WatchesByWallet(wallet) }
 
 // Event finds an event for the API, unless there is no history.
 func (h *lateHistory) Event(ctx context.Context, accountID, eventID string) (api.EventRecord, error) {

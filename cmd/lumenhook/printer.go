@@ -25,7 +25,7 @@ func (p *printer) line(format string, args ...any) {
 }
 
 // ledger tells of the payments to watched wallets in a ledger.
-func (p *printer) ledger(l follower.Summary) {
+func (p *printer) ledger(l follower.LedgerSummary) {
 	for _, pay := range l.Observed {
 		memo := ""
 		if pay.Memo.Type != domain.MemoNone {

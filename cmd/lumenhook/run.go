@@ -276,12 +276,12 @@ func (v *service) tryHistory(ctx context.Context) error {
 		dsn = e.DSN()
 		v.file.ClickHouse = &runClickHouse{Native: e.NativeAddr(), HTTP: e.HTTPURL(), Database: e.Database()}
 	}
-	store, err := projections.Open(dsn)
+	db, err := projections.Open(dsn)
 	if err != nil {
 		return fmt.Errorf("--clickhouse-dsn: %w", err)
 	}
-	v.onStop(func() { _ = store.Close() })
-	if err := store.Migrate(ctx); err != nil {
+	v.onStop(func() { _ = db.Close() })
+	if err := projections.Migrate(ctx, db); err != nil {
 		return err
 	}
 	ends, err := v.cluster.NewEnds()
@@ -289,11 +289,15 @@ func (v *service) tryHistory(ctx context.Context) error {
 		return err
 	}
 	v.onStop(ends.Close)
-	p := projections.NewProjector(projections.Config{Cluster: v.cluster, Store: store, Now: time.Now, Logger: v.logger})
+	p, err := projections.NewProjector(projections.ProjectorConfig{DB: db, Cluster: v.cluster, Now: time.Now, Logger: v.logger})
+	if err != nil {
+		return err
+	}
+	v.onStop(p.Close)
 	v.goRun("the projector", p.Run)
-	v.history.set(projections.NewHistory(store, func(ctx context.Context) (map[int32]int64, error) {
+	v.history.set(projections.NewHistory(projections.HistoryConfig{DB: db, Ends: func(ctx context.Context) (map[int32]int64, error) {
 		return ends.Of(ctx, schemas.TopicJournal)
-	}))
+	}}))
 	return nil
 }
 
@@ -407,13 +411,17 @@ func (v *service) startFollower(ctx context.Context) error {
 		return err
 	}
 	v.follower, err = follower.New(follower.Config{
-		Cluster: v.cluster, Source: source, Watches: v.directory, NetworkPassphrase: v.file.Stellar.NetworkPassphrase,
+		Cluster: v.cluster, Source: source, Watches: watches{v.directory}, Passphrase: v.file.Stellar.NetworkPassphrase,
 		OnLedger: v.out.ledger, Now: time.Now, Logger: v.logger,
 	})
 	if err != nil {
 		return err
 	}
 	v.goRun("the follower", v.follower.Run)
+	select {
+	case <-v.follower.Ready():
+	case <-ctx.Done():
+	}
 	return nil
 }
 
