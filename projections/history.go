@@ -1,0 +1,211 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// Faults of reading the history.
+var (
+	// ErrNotFound says that the account has no such event, as of the question.
+	ErrNotFound = errors.New("projections: no such event")
+	// ErrBehind says that the history did not catch up in time, or that it cannot
+	// be told how far it should be: whether the event exists is not known.
+	ErrBehind = errors.New("projections: the history is behind the journal")
+	// ErrUnavailable says that ClickHouse cannot be read.
+	ErrUnavailable = errors.New("projections: the history is unavailable")
+)
+
+const (
+	readMax      = 2 * time.Second // for one look-up
+	defaultWait  = 2 * time.Second // for the projection to catch up
+	progressPoll = 25 * time.Millisecond
+)
+
+// HistoryConfig says what is read.
+type HistoryConfig struct {
+	DB *DB
+	// Ends gives the high watermark of each partition of the journal.
+	Ends func(context.Context) (map[int32]int64, error)
+	// WaitMax bounds the wait for a history that is behind; 2 s when zero.
+	WaitMax time.Duration
+}
+
+// History reads events with their deliveries and attempts. It may be used by many
+// goroutines.
+type History struct {
+	cfg    HistoryConfig
+	flight singleflight.Group // progress is read once for all who wait
+}
+
+// EventRecord is an event with its delivery. Whether the delivery is held is the
+// endpoint's state at the time of reading, and not part of it.
+type EventRecord struct {
+	Body                []byte // the envelope, byte for byte as receivers get it
+	EndpointID          string
+	State               domain.DeliveryState
+	NextAttemptAtMillis int64           // 0: none
+	Attempts            []AttemptRecord // oldest first
+}
+
+// AttemptRecord is one attempt of a delivery.
+type AttemptRecord struct {
+	Number int // counts over all runs; 1 is the first
+	Run    int
+	Result domain.AttemptResult
+}
+
+// NewHistory makes a reader of the history.
+func NewHistory(cfg HistoryConfig) *History {
+	if cfg.WaitMax == 0 {
+		cfg.WaitMax = defaultWait
+	}
+	return &History{cfg: cfg}
+}
+
+// Event finds an event of an account. If it is not there it waits, bounded, until
+// everything that was in the journal at the time of the question is in the
+// tables, and looks again. Its faults are ErrNotFound, ErrBehind, ErrUnavailable
+// and the context's own.
+func (h *History) Event(ctx context.Context, accountID, eventID string) (EventRecord, error) {
+	record, err := h.find(ctx, accountID, eventID)
+	if !errors.Is(err, ErrNotFound) {
+		return record, err
+	}
+	if err := h.catchUp(ctx); err != nil {
+		return EventRecord{}, err
+	}
+	return h.find(ctx, accountID, eventID)
+}
+
+// catchUp returns when the tables hold all that the journal holds now.
+func (h *History) catchUp(ctx context.Context) error {
+	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
+	defer cancel()
+	ends, err := h.cfg.Ends(waiting)
+	if err != nil {
+		return callersFirst(ctx, fmt.Errorf("%w: asking for the journal's ends: %w", ErrBehind, err))
+	}
+	tick := time.NewTicker(progressPoll)
+	defer tick.Stop()
+	for {
+		progress, err := h.progress(waiting)
+		switch {
+		case (err == nil || isMissing(err)) && passed(progress, ends):
+			return nil
+		case err != nil && waiting.Err() == nil && !isMissing(err):
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-waiting.Done():
+			return callersFirst(ctx, fmt.Errorf("%w: it was not brought up to date within %s", ErrBehind, h.cfg.WaitMax))
+		}
+	}
+}
+
+// callersFirst prefers the caller's own end over what came of it.
+func callersFirst(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil {
+		return ended
+	}
+	return err
+}
+
+// progress is read by one of those who ask at the same time. Whatever it says is
+// true for all: progress only grows.
+func (h *History) progress(ctx context.Context) (map[int32]int64, error) {
+	read := h.flight.DoChan("progress", func() (any, error) {
+		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), readMax)
+		defer cancel()
+		return h.cfg.DB.progress(reading)
+	})
+	select {
+	case r := <-read:
+		if r.Err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, r.Err)
+		}
+		return r.Val.(map[int32]int64), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// A copy of an event's row is like any other, so the first will do.
+const selectEvent = `SELECT endpoint_id, body FROM {database:Identifier}.events
+WHERE event_id = {event:String} AND account_id = {account:String} LIMIT 1`
+
+const selectDelivery = `SELECT state, next_attempt_at, version FROM {database:Identifier}.deliveries
+WHERE event_id = {event:String} ORDER BY version DESC LIMIT 1`
+
+// Attempts above the delivery's version are left for the next question, so that
+// state and attempts belong together (P3).
+const selectAttempts = `SELECT number, run, sent_at, duration_ms, status_code, error, response_body FROM {database:Identifier}.attempts
+WHERE event_id = {event:String} AND version <= {version:UInt64} ORDER BY number LIMIT 1 BY number`
+
+// find looks an event up, bounded in time.
+func (h *History) find(ctx context.Context, accountID, eventID string) (EventRecord, error) {
+	reading, cancel := context.WithTimeout(ctx, readMax)
+	defer cancel()
+	record, err := h.read(reading, accountID, eventID)
+	switch {
+	case errors.Is(err, sql.ErrNoRows), isMissing(err):
+		return EventRecord{}, ErrNotFound
+	case err != nil:
+		return EventRecord{}, callersFirst(ctx, fmt.Errorf("%w: %w", ErrUnavailable, err))
+	}
+	return record, nil
+}
+
+// read asks the tables in the opposite order of writing.
+func (h *History) read(ctx context.Context, accountID, eventID string) (EventRecord, error) {
+	var r EventRecord
+	which := parameters{"event": eventID, "account": accountID}
+	if err := h.cfg.DB.queryRow(ctx, selectEvent, which, &r.EndpointID, &r.Body); err != nil {
+		return r, err
+	}
+	var state string
+	var next *time.Time
+	var version uint64
+	if err := h.cfg.DB.queryRow(ctx, selectDelivery, which, &state, &next, &version); err != nil {
+		// An event has its delivery (P3): to miss it is no "not found".
+		return r, fmt.Errorf("reading the delivery of %s: %s", eventID, err)
+	}
+	r.State = domain.DeliveryState(state)
+	if next != nil {
+		r.NextAttemptAtMillis = next.UnixMilli()
+	}
+	which["version"] = strconv.FormatUint(version, 10)
+	err := h.cfg.DB.query(ctx, selectAttempts, which, func(read func(...any) error) error {
+		attempt, err := readAttempt(read)
+		r.Attempts = append(r.Attempts, attempt)
+		return err
+	})
+	return r, err
+}
+
+func readAttempt(read func(...any) error) (AttemptRecord, error) {
+	var (
+		number, run, durationMillis uint32
+		sentAt                      time.Time
+		status                      *uint16
+		fault                       string
+		response                    []byte
+	)
+	err := read(&number, &run, &sentAt, &durationMillis, &status, &fault, &response)
+	a := AttemptRecord{Number: int(number), Run: int(run), Result: domain.AttemptResult{
+		SentAtMillis: sentAt.UnixMilli(), DurationMillis: int64(durationMillis), Error: domain.AttemptError(fault), ResponseBody: response,
+	}}
+	if status != nil {
+		a.Result.StatusCode = int(*status)
+	}
+	return a, err
+}

@@ -1,0 +1,107 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/schemas"
+)
+
+func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
+	r := newRig(t)
+	run := r.project(func(c *projections.ProjectorConfig) { c.BlockWait = 300 * time.Millisecond })
+	history := r.history(0)
+	s := newStory(1)
+	for n := range 5 {
+		r.append(s.created(n), s.delivered(n, 1))
+		record, err := history.Event(t.Context(), testAccount, s.eventID(n))
+		must(t, err)
+		if record.State != domain.StateDelivered || len(record.Attempts) != 1 {
+			t.Errorf("the record is %+v", record)
+		}
+	}
+
+	// What is not there is not found, and that is told without the full wait.
+	began := time.Now()
+	_, err := history.Event(t.Context(), testAccount, s.eventID(99))
+	isFault(t, err, projections.ErrNotFound)
+	_, err = history.Event(t.Context(), otherAccount, s.eventID(1))
+	isFault(t, err, projections.ErrNotFound)
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("two events that are not there took %s", took)
+	}
+
+	// A journal that ends with control records and an aborted fact is passed too.
+	r.transact(kgo.TryCommit, s.created(50))
+	r.transact(kgo.TryAbort, s.created(51))
+	record, err := history.Event(t.Context(), testAccount, s.eventID(50))
+	must(t, err)
+	if record.State != domain.StateQueued || record.NextAttemptAtMillis == 0 {
+		t.Errorf("the record is %+v", record)
+	}
+	_, err = history.Event(t.Context(), testAccount, s.eventID(51))
+	isFault(t, err, projections.ErrNotFound)
+
+	// With nobody to project, it cannot be told.
+	run.finish(t)
+	r.append(s.created(100))
+	short := r.history(200 * time.Millisecond)
+	_, err = short.Event(t.Context(), testAccount, s.eventID(100))
+	isFault(t, err, projections.ErrBehind)
+	if _, err := short.Event(t.Context(), testAccount, s.eventID(1)); err != nil {
+		t.Errorf("what is there is not read while the history is behind: %v", err)
+	}
+	blind := projections.NewHistory(projections.HistoryConfig{DB: r.db, Ends: func(context.Context) (map[int32]int64, error) { return nil, errors.New("no broker") }})
+	_, err = blind.Event(t.Context(), testAccount, s.eventID(100))
+	isFault(t, err, projections.ErrBehind)
+	hurried, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = history.Event(hurried, testAccount, s.eventID(100))
+	isFault(t, err, context.DeadlineExceeded)
+
+	must(t, r.engine.Stop())
+	_, err = history.Event(t.Context(), testAccount, s.eventID(1))
+	isFault(t, err, projections.ErrUnavailable)
+}
+
+// An attempt that is in the tables before the state it brought is left out, so
+// that a record's parts belong together.
+func TestStateAndAttemptsBelongTogether(t *testing.T) {
+	r := newRig(t)
+	run := r.project(nil)
+	s := newStory(1)
+	r.append(s.created(1), s.refused(1, 1))
+	r.awaitProjected()
+	run.finish(t)
+	// A block that was cut short after its first table.
+	r.exec("INSERT INTO attempts (event_id, number, run, sent_at, status_code, state, version) VALUES ('" + s.eventID(1) + "', 2, 1, now64(3), 200, 'DELIVERED', 3)")
+	record, err := r.history(0).Event(t.Context(), testAccount, s.eventID(1))
+	must(t, err)
+	if record.State != domain.StateWaiting || len(record.Attempts) != 1 {
+		t.Errorf("the record is %+v", record)
+	}
+}
+
+// transact puts facts into the journal in one transaction.
+func (r *rig) transact(end kgo.TransactionEndTry, facts ...domain.Fact) {
+	r.t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...), kgo.TransactionalID("test"))
+	must(r.t, err)
+	defer client.Close()
+	must(r.t, client.BeginTransaction())
+	for _, f := range facts {
+		m := schemas.EncodeFact(f)
+		record := &kgo.Record{Topic: r.cluster.Prefix + schemas.TopicJournal, Key: []byte(f.Aggregate), Value: m.Value}
+		for name, value := range m.EachHeader {
+			record.Headers = append(record.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+		}
+		must(r.t, client.ProduceSync(r.t.Context(), record).FirstErr())
+	}
+	must(r.t, client.EndTransaction(r.t.Context(), end))
+}

@@ -1,0 +1,69 @@
+package projections
+
+import (
+	"slices"
+	"sync"
+)
+
+// partitions is which partitions are ours. Its methods are the callbacks of a
+// streams.Membership.
+type partitions struct {
+	mu      sync.Mutex
+	owned   []int32
+	changed chan struct{} // closed when owned changes, and made anew
+	session chan struct{} // closed when the session that was begun last has ended
+}
+
+func newPartitions() *partitions {
+	ended := make(chan struct{})
+	close(ended)
+	return &partitions{changed: make(chan struct{}), session: ended}
+}
+
+// begin says which partitions a session is to project, and when they change. It
+// must call ended at its end.
+func (p *partitions) begin() (owned []int32, changed <-chan struct{}, ended func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	session := make(chan struct{})
+	p.session = session
+	return slices.Clone(p.owned), p.changed, func() { close(session) }
+}
+
+// list is what is ours now.
+func (p *partitions) list() []int32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.owned)
+}
+
+func (p *partitions) assigned(more []int32) {
+	p.change(func(owned []int32) []int32 { return append(owned, more...) })
+}
+
+// revoked waits until the session that had the partitions has written what it
+// gathered, so that their next owner need not gather it again.
+func (p *partitions) revoked(fewer []int32) {
+	<-p.without(fewer)
+}
+
+// lost does not wait: others may own the partitions by now, and writing a fact
+// twice changes no answer (P2).
+func (p *partitions) lost(fewer []int32) { p.without(fewer) }
+
+func (p *partitions) without(fewer []int32) (sessionEnded <-chan struct{}) {
+	return p.change(func(owned []int32) []int32 {
+		return slices.DeleteFunc(owned, func(one int32) bool { return slices.Contains(fewer, one) })
+	})
+}
+
+func (p *partitions) change(f func([]int32) []int32) (sessionEnded <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.owned = f(p.owned)
+	slices.Sort(p.owned)
+	p.owned = slices.Compact(p.owned)
+	close(p.changed)
+	p.changed = make(chan struct{})
+	return p.session
+}

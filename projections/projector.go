@@ -1,0 +1,271 @@
+package projections
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Group is the consumer group in which projectors share the partitions.
+const Group = "projector"
+
+const (
+	defaultBlockRows  = 50_000
+	defaultBlockBytes = 32 << 20
+	defaultBlockWait  = 200 * time.Millisecond
+
+	firstBackoff = 100 * time.Millisecond
+	lastBackoff  = 5 * time.Second
+	prepareMax   = 15 * time.Second // for asking where a session begins
+	leaveMax     = 5 * time.Second
+)
+
+// ProjectorConfig says what a projector projects. Zero limits mean the defaults.
+type ProjectorConfig struct {
+	DB      *DB
+	Cluster streams.Cluster
+	Logger  *slog.Logger
+	Now     func() time.Time
+
+	// A block is written when it has that many facts or bytes, or when its first
+	// fact has waited that long.
+	BlockRows  int           // 50,000
+	BlockBytes int           // 32 MiB
+	BlockWait  time.Duration // 200 ms
+}
+
+// Projector writes the facts of its partitions to ClickHouse. Any number of them
+// share the partitions of the journal.
+type Projector struct {
+	cfg   ProjectorConfig
+	parts *partitions
+	ends  *streams.Ends
+
+	mu     sync.Mutex
+	status Status
+	next   map[int32]int64 // what is in the tables, by partition of ours
+}
+
+// Status is how a projector does.
+type Status struct {
+	Partitions []int32 // ours
+	Facts      int64   // written since the start, repeats included
+	Blocks     int64   // written since the start
+	WrittenAt  time.Time
+	// Err is why nothing is written at present; nil while all is well.
+	Err error
+}
+
+// lasting marks an error that trying again cannot mend.
+type lasting struct{ error }
+
+func (l lasting) Unwrap() error { return l.error }
+
+// NewProjector makes a projector. Run starts it, Close frees what it holds.
+func NewProjector(cfg ProjectorConfig) (*Projector, error) {
+	if cfg.BlockRows < 0 || cfg.BlockBytes < 0 || cfg.BlockWait < 0 {
+		return nil, fmt.Errorf("projections: the limits of a block must not be negative (BlockRows %d, BlockBytes %d, BlockWait %s)", cfg.BlockRows, cfg.BlockBytes, cfg.BlockWait)
+	}
+	ends, err := cfg.Cluster.NewEnds()
+	if err != nil {
+		return nil, err
+	}
+	return &Projector{cfg: cfg, parts: newPartitions(), ends: ends, next: make(map[int32]int64)}, nil
+}
+
+// Close frees what the projector holds, after Run has returned.
+func (p *Projector) Close() { p.ends.Close() }
+
+func (p *Projector) limits() limits {
+	return limits{
+		rows:      cmp.Or(p.cfg.BlockRows, defaultBlockRows),
+		sizeBytes: cmp.Or(p.cfg.BlockBytes, defaultBlockBytes),
+		wait:      cmp.Or(p.cfg.BlockWait, defaultBlockWait),
+	}
+}
+
+// Run projects until its context ends, then writes what it has gathered and
+// returns nil. It waits out any fault that may pass. It returns an error only
+// when a fact cannot be decoded or is gone (P5): then a person is needed.
+func (p *Projector) Run(ctx context.Context) error {
+	membership, err := p.cfg.Cluster.Join(streams.MembershipConfig{
+		Group: Group, Topic: schemas.TopicJournal,
+		Assigned: p.parts.assigned, Revoked: p.parts.revoked, Lost: p.parts.lost, Now: p.cfg.Now,
+	})
+	if err != nil {
+		return err
+	}
+	err = p.keepRunning(ctx)
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveMax)
+	defer cancel()
+	if left := membership.Leave(leaving); left != nil {
+		p.cfg.Logger.Warn("the projector could not leave its group; its partitions are given away after the session timeout", "error", left)
+	}
+	return err
+}
+
+// keepRunning runs one session after another.
+func (p *Projector) keepRunning(ctx context.Context) error {
+	backoff := firstBackoff
+	for ctx.Err() == nil {
+		blocks := p.Status().Blocks
+		owned, changed, ended := p.parts.begin()
+		err := p.runSession(ctx, owned, changed)
+		ended()
+		if err == nil {
+			continue
+		}
+		p.failed(err)
+		if errors.As(err, new(lasting)) {
+			p.cfg.Logger.Error("the projector stops; history is not brought up to date any more", "error", err)
+			return err
+		}
+		if p.Status().Blocks > blocks {
+			backoff = firstBackoff
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, lastBackoff)
+	}
+	return nil
+}
+
+// runSession projects some partitions until they change, the context ends, or
+// something fails.
+func (p *Projector) runSession(ctx context.Context, owned []int32, changed <-chan struct{}) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-changed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	if len(owned) == 0 {
+		p.begun(nil)
+		<-ctx.Done()
+		return nil
+	}
+	from, err := p.prepare(ctx, owned)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	reader, err := p.cfg.Cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{schemas.TopicJournal: from}})
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	p.begun(from)
+	return newSession(p, reader, maps.Clone(from)).run(ctx)
+}
+
+// prepare makes sure that the tables are there and says where to begin.
+func (p *Projector) prepare(ctx context.Context, owned []int32) (from map[int32]int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, prepareMax)
+	defer cancel()
+	if err := Migrate(ctx, p.cfg.DB); err != nil {
+		return nil, err
+	}
+	recorded, err := p.cfg.DB.progress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	starts, err := p.ends.Starts(ctx, schemas.TopicJournal)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := p.ends.Of(ctx, schemas.TopicJournal)
+	if err != nil {
+		return nil, err
+	}
+	from = make(map[int32]int64, len(owned))
+	for _, partition := range owned {
+		next := recorded[partition]
+		switch {
+		case next < starts[partition]:
+			return nil, lasting{fmt.Errorf("projections: partition %d of the journal begins at offset %d, and the history has it only to %d: the facts between were deleted before they were projected; restore the database %s from a backup, or the journal",
+				partition, starts[partition], next, p.cfg.DB.Name())}
+		case next > ends[partition]:
+			return nil, lasting{fmt.Errorf("projections: partition %d of the journal ends at offset %d, and the history has it to %d: the topics were made anew or lost their end; drop the database %s to build the history from the topics that are there",
+				partition, ends[partition], next, p.cfg.DB.Name())}
+		}
+		from[partition] = next
+	}
+	return from, nil
+}
+
+// begun notes that a session has begun.
+func (p *Projector) begun(from map[int32]int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next = maps.Clone(from)
+	p.mended()
+}
+
+// wrote notes a block.
+func (p *Projector) wrote(b *block) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.status.Facts += int64(b.facts)
+	p.status.Blocks++
+	p.status.WrittenAt = p.cfg.Now()
+	maps.Copy(p.next, b.next)
+	p.mended()
+}
+
+// mended takes back what failed said. It is called with the lock held.
+func (p *Projector) mended() {
+	if p.status.Err != nil {
+		p.cfg.Logger.Info("the projector goes on")
+		p.status.Err = nil
+	}
+}
+
+// failed notes why nothing is written, and logs it once until that has passed.
+func (p *Projector) failed(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.status.Err == nil && !errors.As(err, new(lasting)) {
+		p.cfg.Logger.Warn("the projector cannot write history and tries again; deliveries go on", "error", err)
+	}
+	p.status.Err = err
+}
+
+// Status tells how the projector does.
+func (p *Projector) Status() Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.status
+	s.Partitions = slices.Clone(p.parts.list())
+	return s
+}
+
+// Lag is how many records of the journal, control records included, are not in
+// the tables yet, over the partitions that are ours.
+func (p *Projector) Lag(ctx context.Context) (records int64, err error) {
+	ends, err := p.ends.Of(ctx, schemas.TopicJournal)
+	if err != nil {
+		return 0, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, partition := range p.parts.list() {
+		records += max(0, ends[partition]-p.next[partition])
+	}
+	return records, nil
+}

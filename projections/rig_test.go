@@ -1,0 +1,260 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	driver "github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
+	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+func TestMain(m *testing.M) { clickhousetest.Main(m) }
+
+const (
+	testPartitions = 4
+	eventualMax    = 20 * time.Second
+	testAccount    = "acc_00000000000000000000000001"
+	otherAccount   = "acc_00000000000000000000000002"
+	startMillis    = 1_790_000_000_000
+)
+
+// rig is a broker with a journal and a ClickHouse engine.
+type rig struct {
+	t        testing.TB
+	cluster  streams.Cluster
+	engine   *clickhouse.Engine
+	db       *projections.DB
+	sql      driver.Conn
+	producer *streams.Producer
+	ends     *streams.Ends
+	logger   *slog.Logger
+}
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	r := &rig{t: t, logger: slog.New(slog.DiscardHandler), engine: clickhousetest.Start(t)}
+	b, err := broker.Start(broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: r.logger, Failed: func(err error) { t.Error(err) }})
+	must(t, err)
+	t.Cleanup(b.Close)
+	r.cluster = streams.Cluster{Brokers: []string{b.Addr()}, Prefix: "test.", ClientID: "test", Logger: r.logger}
+	must(t, r.cluster.EnsureTopics(t.Context(), []streams.TopicSpec{{Name: schemas.TopicJournal, Partitions: testPartitions, ReplicationFactor: 1}}))
+	r.producer, err = r.cluster.NewProducer()
+	must(t, err)
+	t.Cleanup(r.producer.Close)
+	r.ends, err = r.cluster.NewEnds()
+	must(t, err)
+	t.Cleanup(r.ends.Close)
+	r.db = r.open(r.engine.DSN())
+	opts, err := driver.ParseDSN(r.engine.DSN())
+	must(t, err)
+	r.sql, err = driver.Open(opts)
+	must(t, err)
+	t.Cleanup(func() { must(t, r.sql.Close()) })
+	return r
+}
+
+func (r *rig) open(dsn string) *projections.DB {
+	r.t.Helper()
+	db, err := projections.Open(dsn)
+	must(r.t, err)
+	r.t.Cleanup(func() { must(r.t, db.Close()) })
+	return db
+}
+
+// running is a projector that runs.
+type running struct {
+	*projections.Projector
+	stop  context.CancelFunc
+	ended chan struct{}
+	err   error // read after ended
+}
+
+// project starts a projector. Change may alter its settings.
+func (r *rig) project(change func(*projections.ProjectorConfig)) *running {
+	r.t.Helper()
+	cfg := projections.ProjectorConfig{DB: r.db, Cluster: r.cluster, Logger: r.logger, Now: time.Now, BlockWait: 20 * time.Millisecond}
+	if change != nil {
+		change(&cfg)
+	}
+	p, err := projections.NewProjector(cfg)
+	must(r.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	run := &running{Projector: p, stop: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(run.ended)
+		run.err = p.Run(ctx)
+	}()
+	r.t.Cleanup(func() {
+		cancel()
+		<-run.ended
+		p.Close()
+	})
+	return run
+}
+
+// finish stops the projector and waits for its end.
+func (run *running) finish(t testing.TB) {
+	t.Helper()
+	run.stop()
+	<-run.ended
+	must(t, run.err)
+}
+
+func (r *rig) history(wait time.Duration) *projections.History {
+	return projections.NewHistory(projections.HistoryConfig{DB: r.db, Ends: r.journalEnds, WaitMax: wait})
+}
+
+func (r *rig) journalEnds(ctx context.Context) (map[int32]int64, error) {
+	return r.ends.Of(ctx, schemas.TopicJournal)
+}
+
+// append puts facts into the journal.
+func (r *rig) append(facts ...domain.Fact) {
+	r.t.Helper()
+	records := make([]streams.Record, len(facts))
+	for i, f := range facts {
+		m := schemas.EncodeFact(f)
+		records[i] = streams.NewRecord(schemas.TopicJournal, f.Aggregate, m.Value, m.EachHeader)
+	}
+	must(r.t, r.producer.Append(r.t.Context(), records...))
+}
+
+// awaitProjected waits until the tables hold the journal to its end.
+func (r *rig) awaitProjected() {
+	r.t.Helper()
+	ends, err := r.journalEnds(r.t.Context())
+	must(r.t, err)
+	eventually(r.t, "the journal is projected", func() error {
+		for partition, end := range ends {
+			var next int64
+			err := r.sql.QueryRow(r.t.Context(), "SELECT max(next_offset) FROM projection_progress WHERE partition = ?", partition).Scan(&next)
+			if err != nil {
+				return err
+			}
+			if next < end {
+				return fmt.Errorf("partition %d is at %d of %d", partition, next, end)
+			}
+		}
+		return nil
+	})
+}
+
+// count runs a query that gives one number.
+func (r *rig) count(query string, args ...any) int {
+	r.t.Helper()
+	var n uint64
+	if err := r.sql.QueryRow(r.t.Context(), query, args...).Scan(&n); err != nil {
+		r.t.Fatalf("%s: %v", query, err)
+	}
+	return int(n)
+}
+
+func (r *rig) exec(statement string) {
+	r.t.Helper()
+	must(r.t, r.sql.Exec(r.t.Context(), statement))
+}
+
+// checksum is over all rows as a reader sees them, place included.
+func (r *rig) checksum() string {
+	r.t.Helper()
+	var sums []string
+	for _, table := range []string{"events", "attempts", "deliveries"} {
+		var n, sum uint64
+		query := "SELECT count(), sum(sipHash64(toString(tuple(*)))) FROM " + table + " FINAL"
+		if err := r.sql.QueryRow(r.t.Context(), query).Scan(&n, &sum); err != nil {
+			r.t.Fatalf("%s: %v", query, err)
+		}
+		sums = append(sums, fmt.Sprintf("%s %d %x", table, n, sum))
+	}
+	return strings.Join(sums, ", ")
+}
+
+// eventually polls until the condition holds.
+func eventually(t testing.TB, what string, holds func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), eventualMax)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := holds()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("not within %s: %s: %v", eventualMax, what, err)
+		case <-tick.C:
+		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func isFault(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("the fault is %v, not %v", err, want)
+	}
+}
+
+// story makes the facts of one endpoint, counting its version up.
+type story struct {
+	endpointID string
+	version    uint64
+}
+
+func newStory(n int) *story {
+	return &story{endpointID: domain.DeriveID(domain.EndpointPrefix, fmt.Sprint(n))}
+}
+
+func (s *story) fact(body domain.FactBody) domain.Fact {
+	s.version++
+	return domain.Fact{Aggregate: s.endpointID, Version: s.version, AtMillis: startMillis + int64(s.version)*10, Body: body}
+}
+
+// eventID is the id of the n-th event of the endpoint.
+func (s *story) eventID(n int) string {
+	return domain.DeriveID(domain.EventPrefix, s.endpointID, fmt.Sprint(n))
+}
+
+func (s *story) created(n int) domain.Fact {
+	id := s.eventID(n)
+	return s.fact(domain.DeliveryCreated{
+		AccountID: testAccount, EndpointID: s.endpointID, WatchID: "wat_00000000000000000000000001", WalletAddress: "GWALLET",
+		Event: domain.Event{ID: id, Type: domain.PaymentReceived, CreatedAtMillis: startMillis + int64(n), Body: []byte(`{"id":"` + id + `","note":"` + strings.Repeat("x", 800) + `"}`)},
+	})
+}
+
+func (s *story) attempted(n, number int, state domain.DeliveryState, r domain.AttemptResult) domain.Fact {
+	made := domain.AttemptMade{EventID: s.eventID(n), EventType: domain.PaymentReceived, Number: number, Run: 1, Result: r, State: state}
+	if state == domain.StateWaiting {
+		made.NextAttemptAtMillis = r.SentAtMillis + 30_000
+	}
+	return s.fact(made)
+}
+
+func (s *story) delivered(n, number int) domain.Fact {
+	return s.attempted(n, number, domain.StateDelivered, domain.AttemptResult{SentAtMillis: startMillis + int64(n)*7, DurationMillis: 12, StatusCode: 200, ResponseBody: []byte("ok")})
+}
+
+func (s *story) refused(n, number int) domain.Fact {
+	return s.attempted(n, number, domain.StateWaiting, domain.AttemptResult{SentAtMillis: startMillis + int64(n)*7, DurationMillis: 10_000, Error: domain.AttemptTimeout})
+}

@@ -1,0 +1,180 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+const (
+	pollMax  = 10_000                // records of one poll
+	askAgain = 20 * time.Millisecond // until a block that is due is offered again to a busy writer
+	drainMax = 2 * time.Second       // for writing what was gathered when the session is to end
+)
+
+// session projects some partitions from the recorded progress on, until its
+// context ends or something fails. It gathers one block while another is written.
+type session struct {
+	db       *DB
+	reader   *streams.Reader
+	limits   limits
+	now      func() time.Time
+	wrote    func(*block)
+	position map[int32]int64 // what was handed on, by partition
+
+	toWrite chan *block
+	spare   chan *block // holds the blocks that are neither gathered nor written
+	gone    chan struct{}
+}
+
+// limits are when a block is written.
+type limits struct {
+	rows      int
+	sizeBytes int
+	wait      time.Duration
+}
+
+func newSession(p *Projector, reader *streams.Reader, from map[int32]int64) *session {
+	s := &session{
+		db: p.cfg.DB, reader: reader, limits: p.limits(), now: p.cfg.Now, wrote: p.wrote, position: from,
+		toWrite: make(chan *block), spare: make(chan *block, 2), gone: make(chan struct{}),
+	}
+	s.spare <- newBlock()
+	s.spare <- newBlock()
+	return s
+}
+
+// run returns nil when its context ended; then all that was gathered is written,
+// unless that took too long.
+func (s *session) run(ctx context.Context) error {
+	writing, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(drainMax, abandon) })
+	defer stop()
+	group, gathering := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.write(writing) })
+	group.Go(func() error { return s.gather(gathering) })
+	err := group.Wait()
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// gather fills blocks and hands them to the writer. While the writer is busy a
+// block grows, to its limits; beyond them nothing is read.
+func (s *session) gather(ctx context.Context) error {
+	defer close(s.toWrite)
+	b, err := s.fresh(ctx)
+	if err != nil {
+		return nil
+	}
+	var due time.Time
+	for ctx.Err() == nil {
+		if err := s.poll(ctx, b, due); err != nil {
+			return errors.Join(err, s.hand(b))
+		}
+		switch now := s.now(); {
+		case b.empty():
+			continue
+		case s.full(b):
+			if s.hand(b) != nil {
+				return nil
+			}
+		case due.IsZero():
+			due = now.Add(s.limits.wait)
+			continue
+		case now.Before(due):
+			continue
+		case !s.offer(b):
+			due = now.Add(askAgain)
+			continue
+		}
+		due = time.Time{}
+		if b, err = s.fresh(ctx); err != nil {
+			return nil
+		}
+	}
+	return s.hand(b)
+}
+
+// poll reads until there is something, the block is due, or the context ends.
+func (s *session) poll(ctx context.Context, b *block, due time.Time) error {
+	polling := ctx
+	if !due.IsZero() {
+		var cancel context.CancelFunc
+		polling, cancel = context.WithTimeout(ctx, due.Sub(s.now()))
+		defer cancel()
+	}
+	err := s.reader.Poll(polling, min(pollMax, s.limits.rows-b.facts), func(r streams.Record) error {
+		if err := b.add(r); err != nil {
+			return lasting{err}
+		}
+		return nil
+	})
+	for partition, before := range s.position {
+		if next := s.reader.Position(schemas.TopicJournal, partition); next > before {
+			b.cover(partition, before, next)
+			s.position[partition] = next
+		}
+	}
+	if polling.Err() != nil && errors.Is(err, polling.Err()) {
+		return nil
+	}
+	return err
+}
+
+func (s *session) full(b *block) bool {
+	return b.facts >= s.limits.rows || b.sizeBytes >= s.limits.sizeBytes
+}
+
+// fresh takes an empty block. There is one: the writer holds at most the other.
+func (s *session) fresh(ctx context.Context) (*block, error) {
+	select {
+	case b := <-s.spare:
+		return b, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// offer hands a block on if the writer waits for one.
+func (s *session) offer(b *block) bool {
+	select {
+	case s.toWrite <- b:
+		return true
+	default:
+		return false
+	}
+}
+
+// hand waits until the writer takes the block, or has ended.
+func (s *session) hand(b *block) error {
+	if b.empty() {
+		return nil
+	}
+	select {
+	case s.toWrite <- b:
+		return nil
+	case <-s.gone:
+		return context.Canceled
+	}
+}
+
+func (s *session) write(ctx context.Context) error {
+	defer close(s.gone)
+	for b := range s.toWrite {
+		if err := s.db.write(ctx, b); err != nil {
+			return err
+		}
+		s.wrote(b)
+		b.reset()
+		s.spare <- b
+	}
+	return nil
+}
