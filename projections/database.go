@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -17,14 +18,26 @@ const (
 	statementMax    = 10 * time.Second
 )
 
-// codeUnknownDatabase is ClickHouse's code for a database that does not exist.
-const codeUnknownDatabase = 81
+var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+
+// ClickHouse's codes for what does not exist.
+const (
+	codeUnknownTable    = 60
+	codeUnknownDatabase = 81
+)
+
+// isMissing tells whether ClickHouse answered that the table or the database does
+// not exist: no projector has made it yet.
+func isMissing(err error) bool {
+	var refused *clickhouse.Exception
+	return errors.As(err, &refused) && (refused.Code == codeUnknownTable || refused.Code == codeUnknownDatabase)
+}
 
 // DB is a database in ClickHouse, with a bounded pool of connections. It may be
 // used by many goroutines.
 type DB struct {
 	conn clickhouse.Conn
-	opts clickhouse.Options
+	name string
 }
 
 // Open prepares connections to the database that a DSN names, such as
@@ -35,7 +48,14 @@ func Open(dsn string) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("projections: the ClickHouse DSN must be like clickhouse://user:password@host:9000/lumenhook: %w", err)
 	}
-	opts.Auth.Database = cmp.Or(opts.Auth.Database, defaultDatabase)
+	name := cmp.Or(opts.Auth.Database, defaultDatabase)
+	if !databaseName.MatchString(name) {
+		return nil, fmt.Errorf("projections: the database %q in the ClickHouse DSN must be 1 to 63 letters, digits or underscores and not begin with a digit", name)
+	}
+	// The session's own database is one that is always there, and every query
+	// names ours: ours may be dropped and made anew under open connections, and a
+	// libchdb server dies of a session that begins in one that does not exist.
+	opts.Auth.Database = "system"
 	opts.DialTimeout = cmp.Or(opts.DialTimeout, dialMax)
 	opts.ReadTimeout = cmp.Or(opts.ReadTimeout, statementMax)
 	opts.MaxOpenConns = cmp.Or(opts.MaxOpenConns, connectionsMax)
@@ -44,10 +64,13 @@ func Open(dsn string) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("projections: opening ClickHouse: %w", err)
 	}
-	return &DB{conn: conn, opts: *opts}, nil
+	return &DB{conn: conn, name: name}, nil
 }
 
-// Ping tells whether the database answers.
+// Name is the database's name.
+func (db *DB) Name() string { return db.name }
+
+// Ping tells whether ClickHouse answers.
 func (db *DB) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dialMax)
 	defer cancel()
@@ -60,31 +83,41 @@ func (db *DB) Ping(ctx context.Context) error {
 // Close ends all connections.
 func (db *DB) Close() error { return db.conn.Close() }
 
-func (db *DB) exec(ctx context.Context, statement string, args ...any) error {
-	ctx, cancel := context.WithTimeout(ctx, statementMax)
-	defer cancel()
-	return db.conn.Exec(ctx, statement, args...)
+// parameters are what queries name by {name:Type}. ClickHouse puts them in, and
+// "database" is always one of them.
+type parameters map[string]string
+
+func (db *DB) bind(ctx context.Context, p parameters) context.Context {
+	all := clickhouse.Parameters{"database": db.name}
+	for name, value := range p {
+		all[name] = value
+	}
+	return clickhouse.Context(ctx, clickhouse.WithParameters(all))
 }
 
-// ensureDatabase creates the database when it is missing. A connection names its
-// database from the start, so this one names another.
-func (db *DB) ensureDatabase(ctx context.Context) error {
-	err := db.Ping(ctx)
-	var refused *clickhouse.Exception
-	if !errors.As(err, &refused) || refused.Code != codeUnknownDatabase {
+func (db *DB) exec(ctx context.Context, statement string, p parameters) error {
+	ctx, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
+	return db.conn.Exec(db.bind(ctx, p), statement)
+}
+
+// queryRow reads at most one row into dest; its error is sql.ErrNoRows when there
+// is none.
+func (db *DB) queryRow(ctx context.Context, query string, p parameters, dest ...any) error {
+	return db.conn.QueryRow(db.bind(ctx, p), query).Scan(dest...)
+}
+
+// query calls scan for each row, with a function that reads the row.
+func (db *DB) query(ctx context.Context, query string, p parameters, scan func(read func(dest ...any) error) error) error {
+	rows, err := db.conn.Query(db.bind(ctx, p), query)
+	if err != nil {
 		return err
 	}
-	opts := db.opts
-	opts.Auth.Database = "default"
-	opts.MaxOpenConns, opts.MaxIdleConns = 1, 1
-	conn, err := clickhouse.Open(&opts)
-	if err != nil {
-		return fmt.Errorf("projections: opening ClickHouse: %w", err)
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows.Scan); err != nil {
+			return err
+		}
 	}
-	defer conn.Close()
-	elsewhere := &DB{conn: conn}
-	if err := elsewhere.exec(ctx, "CREATE DATABASE IF NOT EXISTS "+quoted(db.opts.Auth.Database)); err != nil {
-		return fmt.Errorf("projections: creating the database %s: %w", db.opts.Auth.Database, err)
-	}
-	return nil
+	return rows.Err()
 }

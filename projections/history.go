@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -98,9 +99,9 @@ func (h *History) catchUp(ctx context.Context) error {
 	for {
 		progress, err := h.progress(waiting)
 		switch {
-		case err == nil && passed(progress, ends):
+		case (err == nil || isMissing(err)) && passed(progress, ends):
 			return nil
-		case err != nil && waiting.Err() == nil:
+		case err != nil && waiting.Err() == nil && !isMissing(err):
 			return err
 		}
 		select {
@@ -139,22 +140,24 @@ func (h *History) progress(ctx context.Context) (map[int32]int64, error) {
 }
 
 // A copy of an event's row is like any other, so the first will do.
-const selectEvent = `SELECT endpoint_id, body FROM events WHERE event_id = ? AND account_id = ? LIMIT 1`
+const selectEvent = `SELECT endpoint_id, body FROM {database:Identifier}.events
+WHERE event_id = {event:String} AND account_id = {account:String} LIMIT 1`
 
-const selectDelivery = `SELECT state, next_attempt_at, version FROM deliveries WHERE event_id = ? ORDER BY version DESC LIMIT 1`
+const selectDelivery = `SELECT state, next_attempt_at, version FROM {database:Identifier}.deliveries
+WHERE event_id = {event:String} ORDER BY version DESC LIMIT 1`
 
 // Attempts above the delivery's version are left for the next question, so that
 // state and attempts belong together (P3).
-const selectAttempts = `SELECT number, run, sent_at, duration_ms, status_code, error, response_body FROM attempts
-WHERE event_id = ? AND version <= ? ORDER BY number LIMIT 1 BY number`
+const selectAttempts = `SELECT number, run, sent_at, duration_ms, status_code, error, response_body FROM {database:Identifier}.attempts
+WHERE event_id = {event:String} AND version <= {version:UInt64} ORDER BY number LIMIT 1 BY number`
 
-// find looks an event up. It asks in the opposite order of writing.
+// find looks an event up, bounded in time.
 func (h *History) find(ctx context.Context, accountID, eventID string) (EventRecord, error) {
 	reading, cancel := context.WithTimeout(ctx, readMax)
 	defer cancel()
 	record, err := h.read(reading, accountID, eventID)
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
+	case errors.Is(err, sql.ErrNoRows), isMissing(err):
 		return EventRecord{}, ErrNotFound
 	case err != nil:
 		return EventRecord{}, callersFirst(ctx, fmt.Errorf("%w: %w", ErrUnavailable, err))
@@ -162,52 +165,47 @@ func (h *History) find(ctx context.Context, accountID, eventID string) (EventRec
 	return record, nil
 }
 
+// read asks the tables in the opposite order of writing.
 func (h *History) read(ctx context.Context, accountID, eventID string) (EventRecord, error) {
 	var r EventRecord
-	if err := h.cfg.DB.conn.QueryRow(ctx, selectEvent, eventID, accountID).Scan(&r.EndpointID, &r.Body); err != nil {
+	which := parameters{"event": eventID, "account": accountID}
+	if err := h.cfg.DB.queryRow(ctx, selectEvent, which, &r.EndpointID, &r.Body); err != nil {
 		return r, err
 	}
 	var state string
 	var next *time.Time
 	var version uint64
-	if err := h.cfg.DB.conn.QueryRow(ctx, selectDelivery, eventID).Scan(&state, &next, &version); err != nil {
-		// An event has its delivery (P3): this is no "not found".
-		return r, fmt.Errorf("reading the delivery of %s: %v", eventID, err)
+	if err := h.cfg.DB.queryRow(ctx, selectDelivery, which, &state, &next, &version); err != nil {
+		// An event has its delivery (P3): to miss it is no "not found".
+		return r, fmt.Errorf("reading the delivery of %s: %s", eventID, err)
 	}
 	r.State = domain.DeliveryState(state)
 	if next != nil {
 		r.NextAttemptAtMillis = next.UnixMilli()
 	}
-	attempts, err := h.attempts(ctx, eventID, version)
-	r.Attempts = attempts
+	which["version"] = strconv.FormatUint(version, 10)
+	err := h.cfg.DB.query(ctx, selectAttempts, which, func(read func(...any) error) error {
+		attempt, err := readAttempt(read)
+		r.Attempts = append(r.Attempts, attempt)
+		return err
+	})
 	return r, err
 }
 
-func (h *History) attempts(ctx context.Context, eventID string, version uint64) ([]AttemptRecord, error) {
-	rows, err := h.cfg.DB.conn.Query(ctx, selectAttempts, eventID, version)
-	if err != nil {
-		return nil, err
+func readAttempt(read func(...any) error) (AttemptRecord, error) {
+	var (
+		number, run, durationMillis uint32
+		sentAt                      time.Time
+		status                      *uint16
+		fault                       string
+		response                    []byte
+	)
+	err := read(&number, &run, &sentAt, &durationMillis, &status, &fault, &response)
+	a := AttemptRecord{Number: int(number), Run: int(run), Result: domain.AttemptResult{
+		SentAtMillis: sentAt.UnixMilli(), DurationMillis: int64(durationMillis), Error: domain.AttemptError(fault), ResponseBody: response,
+	}}
+	if status != nil {
+		a.Result.StatusCode = int(*status)
 	}
-	defer rows.Close()
-	var list []AttemptRecord
-	for rows.Next() {
-		var (
-			number, run, durationMillis uint32
-			sentAt                      time.Time
-			status                      *uint16
-			fault                       string
-			response                    []byte
-		)
-		if err := rows.Scan(&number, &run, &sentAt, &durationMillis, &status, &fault, &response); err != nil {
-			return nil, err
-		}
-		a := AttemptRecord{Number: int(number), Run: int(run), Result: domain.AttemptResult{
-			SentAtMillis: sentAt.UnixMilli(), DurationMillis: int64(durationMillis), Error: domain.AttemptError(fault), ResponseBody: response,
-		}}
-		if status != nil {
-			a.Result.StatusCode = int(*status)
-		}
-		list = append(list, a)
-	}
-	return list, rows.Err()
+	return a, err
 }

@@ -3,20 +3,26 @@ package projections
 import (
 	"context"
 	"fmt"
-	"strings"
+	"strconv"
 
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-const createVersions = `CREATE TABLE IF NOT EXISTS schema_versions
+const (
+	createDatabase = `CREATE DATABASE IF NOT EXISTS {database:Identifier}`
+	countDatabases = `SELECT count() FROM system.databases WHERE name = {database:String}`
+	createVersions = `CREATE TABLE IF NOT EXISTS {database:Identifier}.schema_versions
 (
-    version    UInt32              COMMENT 'Number of the migration',
-    name       String              COMMENT 'Its file in schemas/clickhouse',
+    version    UInt32               COMMENT 'Number of the migration',
+    name       String               COMMENT 'Its file in schemas/clickhouse',
     applied_at DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'When it was applied'
 )
 ENGINE = ReplacingMergeTree
 ORDER BY version
 COMMENT 'Migrations that were applied to this database'`
+	selectVersions = `SELECT version, name FROM {database:Identifier}.schema_versions`
+	insertVersion  = `INSERT INTO {database:Identifier}.schema_versions (version, name) SELECT {version:UInt32}, {name:String}`
+)
 
 // Migrate creates the database and brings its tables to the form that this
 // program knows. Done again, or by several processes at once, it changes nothing:
@@ -25,7 +31,7 @@ func Migrate(ctx context.Context, db *DB) error {
 	if err := db.ensureDatabase(ctx); err != nil {
 		return err
 	}
-	if err := db.exec(ctx, createVersions); err != nil {
+	if err := db.exec(ctx, createVersions, nil); err != nil {
 		return fmt.Errorf("projections: creating the table schema_versions: %w", err)
 	}
 	applied, err := db.appliedVersions(ctx)
@@ -35,7 +41,7 @@ func Migrate(ctx context.Context, db *DB) error {
 	migrations := schemas.ClickHouseMigrations()
 	for version, name := range applied {
 		if int(version) > len(migrations) {
-			return fmt.Errorf("projections: the database %s has migration %s, and this program knows %d: run a newer lumenhook", db.opts.Auth.Database, name, len(migrations))
+			return fmt.Errorf("projections: the database %s has migration %s, and this program knows %d: run a newer lumenhook", db.name, name, len(migrations))
 		}
 	}
 	for _, m := range migrations {
@@ -49,24 +55,36 @@ func Migrate(ctx context.Context, db *DB) error {
 	return nil
 }
 
+// ensureDatabase creates the database when it is missing: a user who may not
+// create any can still use one that is there.
+func (db *DB) ensureDatabase(ctx context.Context) error {
+	asking, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
+	var n uint64
+	if err := db.queryRow(asking, countDatabases, nil, &n); err != nil {
+		return fmt.Errorf("projections: reaching ClickHouse: %w", err)
+	}
+	if n > 0 {
+		return nil
+	}
+	if err := db.exec(ctx, createDatabase, nil); err != nil {
+		return fmt.Errorf("projections: creating the database %s: %w", db.name, err)
+	}
+	return nil
+}
+
 func (db *DB) appliedVersions(ctx context.Context) (map[uint32]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
-	rows, err := db.conn.Query(ctx, "SELECT version, name FROM schema_versions")
-	if err != nil {
-		return nil, fmt.Errorf("projections: reading schema_versions: %w", err)
-	}
-	defer rows.Close()
 	applied := make(map[uint32]string)
-	for rows.Next() {
+	err := db.query(ctx, selectVersions, nil, func(read func(...any) error) error {
 		var version uint32
 		var name string
-		if err := rows.Scan(&version, &name); err != nil {
-			return nil, fmt.Errorf("projections: reading schema_versions: %w", err)
-		}
+		err := read(&version, &name)
 		applied[version] = name
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("projections: reading schema_versions: %w", err)
 	}
 	return applied, nil
@@ -74,14 +92,9 @@ func (db *DB) appliedVersions(ctx context.Context) (map[uint32]string, error) {
 
 func (db *DB) apply(ctx context.Context, m schemas.Migration) error {
 	for _, statement := range m.Statements {
-		if err := db.exec(ctx, statement); err != nil {
+		if err := db.exec(ctx, statement, nil); err != nil {
 			return err
 		}
 	}
-	return db.exec(ctx, "INSERT INTO schema_versions (version, name) VALUES (?, ?)", m.Version, m.Name)
-}
-
-// quoted writes a name as ClickHouse reads one.
-func quoted(name string) string {
-	return "`" + strings.NewReplacer("\\", "\\\\", "`", "\\`").Replace(name) + "`"
+	return db.exec(ctx, insertVersion, parameters{"version": strconv.Itoa(int(m.Version)), "name": m.Name})
 }

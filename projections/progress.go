@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/lumenhook/lumenhook/schemas"
 )
@@ -11,29 +12,24 @@ import (
 // generation is the generation of the tables that is filled and read.
 const generation uint32 = 1
 
-const selectProgress = `SELECT partition, max(next_offset) FROM projection_progress
-WHERE generation = ? AND topic = ? GROUP BY partition`
+const selectProgress = `SELECT partition, max(next_offset) FROM {database:Identifier}.projection_progress
+WHERE generation = {generation:UInt32} AND topic = {topic:String} GROUP BY partition`
 
 // progress gives, by partition of the journal, the offset below which
 // everything is in the tables. A partition of which nothing is, is left out.
 func (db *DB) progress(ctx context.Context) (map[int32]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
-	rows, err := db.conn.Query(ctx, selectProgress, generation, schemas.TopicJournal)
-	if err != nil {
-		return nil, fmt.Errorf("projections: reading the progress: %w", err)
-	}
-	defer rows.Close()
 	by := make(map[int32]int64)
-	for rows.Next() {
+	which := parameters{"generation": strconv.Itoa(int(generation)), "topic": schemas.TopicJournal}
+	err := db.query(ctx, selectProgress, which, func(read func(...any) error) error {
 		var partition int32
 		var next int64
-		if err := rows.Scan(&partition, &next); err != nil {
-			return nil, fmt.Errorf("projections: reading the progress: %w", err)
-		}
+		err := read(&partition, &next)
 		by[partition] = next
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("projections: reading the progress: %w", err)
 	}
 	return by, nil

@@ -199,10 +199,10 @@ func (p *Projector) prepare(ctx context.Context, owned []int32) (from map[int32]
 		switch {
 		case next < starts[partition]:
 			return nil, lasting{fmt.Errorf("projections: partition %d of the journal begins at offset %d, and the history has it only to %d: the facts between were deleted before they were projected; restore the database %s from a backup, or the journal",
-				partition, starts[partition], next, p.cfg.DB.opts.Auth.Database)}
+				partition, starts[partition], next, p.cfg.DB.Name())}
 		case next > ends[partition]:
 			return nil, lasting{fmt.Errorf("projections: partition %d of the journal ends at offset %d, and the history has it to %d: the topics were made anew or lost their end; drop the database %s to build the history from the topics that are there",
-				partition, ends[partition], next, p.cfg.DB.opts.Auth.Database)}
+				partition, ends[partition], next, p.cfg.DB.Name())}
 		}
 		from[partition] = next
 	}

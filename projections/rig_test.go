@@ -172,7 +172,7 @@ func (r *rig) checksum() string {
 	var sums []string
 	for _, table := range []string{"events", "attempts", "deliveries"} {
 		var n, sum uint64
-		query := "SELECT count(), sum(sipHash64(*)) FROM " + table + " FINAL"
+		query := "SELECT count(), sum(sipHash64(toString(tuple(*)))) FROM " + table + " FINAL"
 		if err := r.sql.QueryRow(r.t.Context(), query).Scan(&n, &sum); err != nil {
 			r.t.Fatalf("%s: %v", query, err)
 		}

@@ -124,7 +124,7 @@ func (db *DB) insert(ctx context.Context, t table) (err error) {
 	for i, c := range t.columns {
 		names[i] = c.name
 	}
-	batch, err := db.conn.PrepareBatch(ctx, "INSERT INTO "+t.name+" ("+strings.Join(names, ", ")+")")
+	batch, err := db.conn.PrepareBatch(ctx, "INSERT INTO "+db.name+"."+t.name+" ("+strings.Join(names, ", ")+")")
 	if err != nil {
 		return fmt.Errorf("projections: writing to %s: %w", t.name, err)
 	}

@@ -11,7 +11,8 @@ import (
 var clickhouseFiles embed.FS
 
 // Migration is one step of the tables in ClickHouse. Each statement does nothing
-// when it has been done before: ClickHouse has no transactions over them.
+// when it has been done before: ClickHouse has no transactions over them. It
+// names its database by the query parameter "database".
 type Migration struct {
 	Version    uint32 // 1 is the first; none is left out
 	Name       string // of the file

@@ -4,7 +4,7 @@
 --
 -- A granule holds 256 rows, not 8192: a body is about 900 bytes, and reading one
 -- event should not decompress megabytes.
-CREATE TABLE IF NOT EXISTS events
+CREATE TABLE IF NOT EXISTS {database:Identifier}.events
 (
     event_id       String                 COMMENT 'Identifier of the event (evt_…); the API calls it id' CODEC(ZSTD(1)),
     type           LowCardinality(String) COMMENT 'Type of the event, such as payment.received',

@@ -2,7 +2,7 @@
 -- Copies of a row come from the same fact and are alike in every column.
 -- The account is not here, because the fact does not name it: join events by
 -- event_id for it.
-CREATE TABLE IF NOT EXISTS attempts
+CREATE TABLE IF NOT EXISTS {database:Identifier}.attempts
 (
     event_id        String                        COMMENT 'Identifier of the event (evt_…)' CODEC(ZSTD(1)),
     number          UInt32                        COMMENT 'Number of the attempt over all runs; 1 is the first',

@@ -4,7 +4,7 @@
 -- There is no PARTITION BY: the facts of one delivery may lie months apart and
 -- say nothing of its beginning, and rows in two partitions are never merged.
 -- What the facts do not repeat (account, watch, type, creation) is in events.
-CREATE TABLE IF NOT EXISTS deliveries
+CREATE TABLE IF NOT EXISTS {database:Identifier}.deliveries
 (
     event_id        String                 COMMENT 'Identifier of the event (evt_…)' CODEC(ZSTD(1)),
     endpoint_id     String                 COMMENT 'Endpoint that the event is delivered to (ep_…)' CODEC(ZSTD(1)),

@@ -1,6 +1,6 @@
 -- How far the topics are in the tables. A row is written after the data that it
 -- covers, and stays true whoever wrote it, so the highest counts.
-CREATE TABLE IF NOT EXISTS projection_progress
+CREATE TABLE IF NOT EXISTS {database:Identifier}.projection_progress
 (
     generation  UInt32                 COMMENT 'Generation of the tables: a rebuild fills a new one',
     topic       LowCardinality(String) COMMENT 'Topic, without the deployment''s prefix',
