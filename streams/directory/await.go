@@ -1,0 +1,123 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// maxWaiters bounds how many may wait for rows at once.
+const maxWaiters = 10_000
+
+// ErrBusy means that too many are waiting already.
+var ErrBusy = errors.New("too many are waiting for the directory: try again")
+
+// AwaitAccount waits until the account's row has at least that version.
+func (d *Directory) AwaitAccount(ctx context.Context, id string, version uint64) error {
+	return d.await(ctx, accounts, id, version, func() (uint64, error) {
+		a, _, err := d.Account(id)
+		return a.Version, err
+	})
+}
+
+// AwaitEndpoint waits until the endpoint's row has at least that version.
+func (d *Directory) AwaitEndpoint(ctx context.Context, id string, version uint64) error {
+	return d.await(ctx, endpoints, id, version, func() (uint64, error) {
+		e, _, err := d.Endpoint(id)
+		return e.Version, err
+	})
+}
+
+// AwaitWatch waits until the watch's row has at least that version. A deletion
+// that is seen while waiting ends the wait too: no version follows it.
+func (d *Directory) AwaitWatch(ctx context.Context, id string, version uint64) error {
+	return d.await(ctx, watches, id, version, func() (uint64, error) {
+		w, _, err := d.Watch(id)
+		return w.Version, err
+	})
+}
+
+// await registers before it looks, so that no change falls between.
+func (d *Directory) await(ctx context.Context, t table, id string, version uint64, stored func() (uint64, error)) error {
+	w, err := d.waiters.add(rowID{t, id}, version)
+	if err != nil {
+		return fmt.Errorf("directory: waiting for %s %s: %w", t.topic, id, err)
+	}
+	defer d.waiters.remove(rowID{t, id}, w)
+	if have, err := stored(); err != nil || have >= version {
+		return err
+	}
+	select {
+	case <-w.done:
+		return nil
+	case <-d.ended:
+		err = ErrEnded
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	return fmt.Errorf("directory: waiting for %s %s at version %d: %w", t.topic, id, version, err)
+}
+
+type rowID struct {
+	table table
+	id    string
+}
+
+type waiter struct {
+	version uint64
+	done    chan struct{} // closed when the version is there
+}
+
+// waiters are those who wait for rows, by row.
+type waiters struct {
+	mu    sync.Mutex
+	byRow map[rowID]map[*waiter]struct{}
+	count int
+}
+
+func newWaiters() *waiters { return &waiters{byRow: make(map[rowID]map[*waiter]struct{})} }
+
+func (ws *waiters) add(row rowID, version uint64) (*waiter, error) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.count == maxWaiters {
+		return nil, ErrBusy
+	}
+	w := &waiter{version: version, done: make(chan struct{})}
+	if ws.byRow[row] == nil {
+		ws.byRow[row] = make(map[*waiter]struct{})
+	}
+	ws.byRow[row][w] = struct{}{}
+	ws.count++
+	return w, nil
+}
+
+// remove forgets a waiter; it is called once for each that was added.
+func (ws *waiters) remove(row rowID, w *waiter) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ws.count--
+	delete(ws.byRow[row], w)
+	if len(ws.byRow[row]) == 0 {
+		delete(ws.byRow, row)
+	}
+}
+
+// wake ends the waits that committed changes fulfil.
+func (ws *waiters) wake(changes []change) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.count == 0 {
+		return
+	}
+	for _, c := range changes {
+		row := rowID{c.table, c.id}
+		for w := range ws.byRow[row] {
+			if c.deleted || c.version >= w.version {
+				close(w.done)
+				delete(ws.byRow[row], w)
+			}
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package directory
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+const (
+	// format is the version of how the store is written. Another one fills it anew.
+	format = 1
+
+	defaultCacheBytes   = 64 << 20
+	memTableBytes       = 16 << 20
+	defaultConfirmEvery = 500 * time.Millisecond
+
+	// wholeFor is how long a store may lie without passing the tables' ends
+	// before tombstones may be missing: half of Kafka's delete.retention.ms.
+	wholeFor = 12 * time.Hour
+	// wholeNoteEvery is how often the time of the last confirmation is kept.
+	wholeNoteEvery = time.Minute
+)
+
+// ErrRebuild means that the tables are no longer what the store was filled
+// from. Opening the directory again fills it anew.
+var ErrRebuild = errors.New("the directory must be filled anew: restart this process")
+
+// ErrEnded means that the directory is not being filled any more.
+var ErrEnded = errors.New("the directory has stopped")
+
+// Config says what a directory is filled from and where it is kept.
+type Config struct {
+	Cluster      streams.Cluster
+	Dir          string        // the store's folder
+	CacheBytes   int64         // bounds the store's block cache; 0: 64 MiB
+	ConfirmEvery time.Duration // how often the tables' ends are taken; 0: 500 ms
+	Now          func() time.Time
+	Logger       *slog.Logger
+}
+
+// Directory is the read model. Its reads may be called from any goroutine until
+// Close.
+type Directory struct {
+	cfg      Config
+	identity string
+	store    *streams.Store
+	ends     *streams.Ends
+	progress *progress
+	waiters  *waiters
+	fresh    freshness
+
+	stopping chan struct{}
+	stop     sync.Once
+	mu       sync.Mutex
+	running  bool
+	ended    chan struct{} // closed when Run has returned
+}
+
+// Open opens the store, empties it if it cannot be gone on with, and takes the
+// positions to go on from. It asks the cluster, so the tables must exist.
+func Open(ctx context.Context, cfg Config) (*Directory, error) {
+	if cfg.CacheBytes == 0 {
+		cfg.CacheBytes = defaultCacheBytes
+	}
+	if cfg.ConfirmEvery == 0 {
+		cfg.ConfirmEvery = defaultConfirmEvery
+	}
+	identity, err := identityOf(ctx, cfg.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	d := &Directory{cfg: cfg, identity: identity, waiters: newWaiters(), stopping: make(chan struct{}), ended: make(chan struct{})}
+	if d.ends, err = cfg.Cluster.NewEnds(); err != nil {
+		return nil, err
+	}
+	d.store, err = streams.OpenStore(streams.StoreConfig{
+		Dir: cfg.Dir, Identity: identity, CacheBytes: cfg.CacheBytes, MemTableBytes: memTableBytes, Logger: cfg.Logger,
+	})
+	if err != nil {
+		d.ends.Close()
+		return nil, fmt.Errorf("directory: %w", err)
+	}
+	if err := d.begin(ctx); err != nil {
+		d.ends.Close()
+		return nil, errors.Join(err, d.store.Close())
+	}
+	return d, nil
+}
+
+// identityOf names the tables and the format that the store keeps them in.
+func identityOf(ctx context.Context, c streams.Cluster) (string, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "directory/%d", format)
+	for _, t := range tables {
+		id, partitions, err := c.TopicIdentity(ctx, t.topic)
+		if err != nil {
+			return "", fmt.Errorf("directory: %w", err)
+		}
+		fmt.Fprintf(&b, " %s=%s/%d", t.topic, id, partitions)
+	}
+	return b.String(), nil
+}
+
+// begin decides whether the store can be gone on with, and from where.
+func (d *Directory) begin(ctx context.Context) error {
+	now := d.cfg.Now()
+	whole, err := d.wholeAt()
+	if err != nil {
+		return err
+	}
+	from, err := d.positions(ctx)
+	rebuild := errors.Is(err, ErrRebuild)
+	if err != nil && !rebuild {
+		return err
+	}
+	if age := now.Sub(whole).Abs(); !whole.IsZero() && age > wholeFor {
+		d.cfg.Logger.Warn("the directory was away for too long to know every deletion and is filled anew", "away", age)
+		rebuild = true
+	}
+	if rebuild {
+		if err := d.store.Reset(); err != nil {
+			return err
+		}
+		if from, err = d.positions(ctx); err != nil {
+			return err
+		}
+		whole = time.Time{}
+	}
+	if whole.IsZero() {
+		whole = now
+		if err := d.noteWhole(now); err != nil {
+			return err
+		}
+	}
+	d.fresh.begin(whole)
+	d.progress = newProgress(from)
+	return nil
+}
+
+// positions gives where each partition is read on from: its checkpoint, or its
+// first record when compaction has moved that up. A checkpoint behind the end
+// belongs to a table that was lost.
+func (d *Directory) positions(ctx context.Context) (streams.Offsets, error) {
+	from := make(streams.Offsets)
+	for _, t := range tables {
+		starts, err := d.ends.Starts(ctx, t.topic)
+		if err != nil {
+			return nil, err
+		}
+		until, err := d.ends.Of(ctx, t.topic)
+		if err != nil {
+			return nil, err
+		}
+		from[t.topic] = make(map[int32]int64)
+		for p, end := range until {
+			at, err := d.store.Checkpoint(t.topic, p)
+			if err != nil {
+				return nil, err
+			}
+			if at > end {
+				d.cfg.Logger.Warn("the directory is ahead of its table", "table", t.topic, "partition", p, "checkpoint", at, "end", end)
+				return nil, fmt.Errorf("directory: partition %d of %s ends at %d, before the checkpoint %d: %w", p, t.topic, end, at, ErrRebuild)
+			}
+			from[t.topic][p] = max(at, starts[p])
+		}
+	}
+	return from, nil
+}
+
+// wholeAt is when the store last was known to have passed the tables' ends, or
+// was begun. It is zero for an empty store.
+func (d *Directory) wholeAt() (time.Time, error) {
+	value, err := d.store.Get(wholeKey)
+	if err != nil || len(value) != 8 {
+		return time.Time{}, err
+	}
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(value))), nil
+}
+
+func (d *Directory) noteWhole(at time.Time) error {
+	tx := d.store.Begin()
+	if err := tx.Set(wholeKey, binary.BigEndian.AppendUint64(nil, uint64(at.UnixMilli()))); err != nil {
+		tx.Discard()
+		return err
+	}
+	return tx.Commit()
+}
+
+// Run fills the directory until ctx ends or Close is called; then it returns
+// nil. Any other return is an error that filling cannot get over, such as a row
+// that only a newer program can read; a cluster that is away is waited for. Run
+// is called once.
+func (d *Directory) Run(ctx context.Context) error {
+	d.mu.Lock()
+	if d.running {
+		d.mu.Unlock()
+		return errors.New("directory: Run was called before")
+	}
+	d.running = true
+	d.mu.Unlock()
+	defer close(d.ended)
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-d.stopping:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return d.fill(ctx) })
+	g.Go(func() error { return d.confirmAgainAndAgain(ctx) })
+	return g.Wait()
+}
+
+// Close stops Run, waits for it and closes the store. No read may be under way
+// or follow.
+func (d *Directory) Close() error {
+	d.stop.Do(func() { close(d.stopping) })
+	d.mu.Lock()
+	running := d.running
+	d.running = true // a later Run is refused
+	d.mu.Unlock()
+	if running {
+		<-d.ended
+	}
+	d.ends.Close()
+	if err := d.store.Close(); err != nil {
+		return fmt.Errorf("directory: %w", err)
+	}
+	return nil
+}
+
+// table is one of the topics that the directory is filled from.
+type table struct {
+	topic string
+	space byte // the first byte of its rows' keys
+}
+
+var (
+	accounts  = table{topic: schemas.TopicAccounts, space: spaceAccounts}
+	endpoints = table{topic: schemas.TopicEndpoints, space: spaceEndpoints}
+	watches   = table{topic: schemas.TopicWatches, space: spaceWatches}
+
+	tables = []table{accounts, endpoints, watches}
+)

@@ -1,0 +1,51 @@
+// Package directory is the read model of the tables `accounts`, `endpoints` and
+// `watches`: what every API and follower node asks who a key belongs to, what an
+// endpoint is, and which watches name a wallet.
+//
+// It hides a Pebble store and the one goroutine that fills it from the tables,
+// all partitions, read committed. The store is a cache: a deleted folder, other
+// topics or another format are filled again from the tables.
+//
+// Invariants:
+//
+//   - Rows, index entries and checkpoints of what was read change in one batch.
+//     A position is told only after its batch is committed, so whoever waited for
+//     a position reads what lies before it.
+//   - The log's order decides: the last record of a key is its row, an empty value
+//     is none. Versions are not compared. The engine's task is the only writer
+//     and is fenced, and after a torn commit (DESIGN.md, section 4) the row that
+//     it publishes again may have a lower version than the torn one. A reader
+//     that kept the higher one would differ for ever from one that fills anew
+//     from the compacted table (G4).
+//   - Compaction may drop a tombstone 24 hours after it was written
+//     (delete.retention.ms). A store that has not passed the tables' ends for 12
+//     hours could therefore miss a deletion, and is filled again from nothing.
+//     Do not set delete.retention.ms lower than a day on the tables.
+//   - A table's end is its high watermark. A read-committed position that has
+//     reached it has seen everything that was acknowledged before the question,
+//     also what was in a transaction that was still open then.
+//   - Nothing is kept in memory per watch, endpoint or account.
+//
+// Keys of the store, by their first byte; every entry is in the store's order:
+//
+//	0x10 account id            the row
+//	0x11 endpoint id           the row
+//	0x12 watch id              the row
+//	0x13 key hash              the account's id
+//	0x14 wallet 0x00 watch id  nothing: the watches of a wallet, by watch id
+//	0x15 FNV-1a of a wallet    how many watches have such a wallet
+//	0x16                       when the store last was known to be whole
+//
+// Most payments go to wallets that nobody watches. 0x15 answers those with one
+// look-up of a short key: a million of them fit the block cache.
+//
+// File map:
+//
+//	directory.go  opening, running, closing
+//	rows.go       rows and index entries, written
+//	read.go       rows and index entries, read
+//	fill.go       the goroutine that fills the store
+//	fresh.go      confirming the tables' ends; freshness; the barrier
+//	progress.go   positions, and waiting for them
+//	await.go      waiting for a row's version
+package directory

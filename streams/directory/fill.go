@@ -1,0 +1,129 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+const (
+	// fillBatch bounds the records of one batch of the store.
+	fillBatch = 4096
+
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 5 * time.Second
+)
+
+// fill reads the tables until ctx ends or something stands in the way that
+// trying again does not help.
+func (d *Directory) fill(ctx context.Context) error {
+	backoff := minBackoff
+	for {
+		moved, err := d.fillFromCheckpoints(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		var lasting lastingError
+		if errors.As(err, &lasting) {
+			return lasting.error
+		}
+		if moved {
+			backoff = minBackoff
+		}
+		d.cfg.Logger.Warn("the directory could not read its tables and tries again", "error", err, "wait", backoff)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, maxBackoff)
+		if err := d.sameTables(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// lastingError is one that trying again does not help.
+type lastingError struct{ error }
+
+func (e lastingError) Unwrap() error { return e.error }
+
+// sameTables tells that the tables were made anew or have lost their ends while
+// the directory runs. What it holds may then be more than what they hold, and is
+// not emptied under its readers. A cluster that does not answer is not a fault
+// of the tables.
+func (d *Directory) sameTables(ctx context.Context) error {
+	identity, err := identityOf(ctx, d.cfg.Cluster)
+	if err != nil {
+		return nil
+	}
+	if identity != d.identity {
+		return fmt.Errorf("directory: its tables were made anew: %w", ErrRebuild)
+	}
+	if _, err := d.positions(ctx); errors.Is(err, ErrRebuild) {
+		return err
+	}
+	return nil
+}
+
+// fillFromCheckpoints reads on from where the store stands until an error.
+func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err error) {
+	// What compaction removes is superseded or was seen (doc.go), so reading goes
+	// on at the oldest record when the asked one is gone.
+	r, err := d.cfg.Cluster.NewReader(streams.ReaderConfig{From: d.progress.all(), SkipExpired: true})
+	if err != nil {
+		return false, err
+	}
+	defer r.Close()
+	records := make([]streams.Record, 0, fillBatch)
+	for {
+		records = records[:0]
+		if err := r.Poll(ctx, fillBatch, func(rec streams.Record) error {
+			records = append(records, rec)
+			return nil
+		}); err != nil {
+			return moved, err
+		}
+		if err := d.commit(r, records); err != nil {
+			return moved, lastingError{err}
+		}
+		moved = true
+		clear(records)
+	}
+}
+
+// commit writes what was polled, with the positions, and then tells of both.
+func (d *Directory) commit(r *streams.Reader, records []streams.Record) (err error) {
+	tx := d.store.Begin()
+	defer func() {
+		if err != nil {
+			tx.Discard()
+		}
+	}()
+	changes := make([]change, len(records))
+	for i, rec := range records {
+		if changes[i], err = apply(tx, rec); err != nil {
+			return err
+		}
+	}
+	moved, err := d.progress.ahead(r)
+	if err != nil {
+		return err
+	}
+	for topic, partitions := range moved {
+		for p, at := range partitions {
+			if err := tx.SetCheckpoint(topic, p, at); err != nil {
+				return err
+			}
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	d.progress.move(moved)
+	d.waiters.wake(changes)
+	return nil
+}

@@ -1,0 +1,145 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// FreshFor is how old the latest confirmation may be for the directory to be
+// trusted: a revoked key is refused everywhere within this time (DESIGN.md,
+// section 3).
+const FreshFor = 5 * time.Second
+
+// ErrStale means that the directory cannot tell whether it holds what the tables
+// hold. Authentication answers 503.
+var ErrStale = errors.New("the directory has not confirmed its tables within 5 s")
+
+// freshness is when the directory last was known to hold all that the tables
+// held.
+type freshness struct {
+	mu        sync.Mutex
+	confirmed time.Time // by this process; zero: not yet
+	whole     time.Time // by this or a former process
+	noted     time.Time // what the store holds of it
+}
+
+func (f *freshness) begin(whole time.Time) { f.whole, f.noted = whole, whole }
+
+// Fresh is nil when less than 5 s ago the tables ended where the directory
+// stands now, or before; else it is ErrStale.
+func (d *Directory) Fresh() error {
+	d.fresh.mu.Lock()
+	confirmed := d.fresh.confirmed
+	d.fresh.mu.Unlock()
+	if confirmed.IsZero() {
+		return fmt.Errorf("%w: it is being filled", ErrStale)
+	}
+	if age := age(d.cfg.Now(), confirmed); age >= FreshFor {
+		return fmt.Errorf("%w: the last confirmation is %s old", ErrStale, age.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// age is the larger of what the monotonic and the wall clock say: the one stands
+// still while a machine sleeps, the other can be set back.
+func age(now, then time.Time) time.Duration {
+	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
+}
+
+// confirmAgainAndAgain confirms the tables' ends until ctx ends.
+func (d *Directory) confirmAgainAndAgain(ctx context.Context) error {
+	tick := time.NewTicker(d.cfg.ConfirmEvery)
+	defer tick.Stop()
+	failing := false
+	for {
+		err := d.confirm(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, ErrRebuild):
+			return err
+		case err != nil && !failing:
+			d.cfg.Logger.Warn("the directory cannot confirm its tables", "error", err)
+		case err == nil && failing:
+			d.cfg.Logger.Info("the directory has confirmed its tables again")
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// confirm takes the tables' ends and waits until they are passed. What is
+// confirmed is the time before the question.
+func (d *Directory) confirm(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, FreshFor)
+	defer cancel()
+	asked := d.cfg.Now()
+	ends, err := d.endsOf(ctx, tables...)
+	if err != nil {
+		return err
+	}
+	if err := d.progress.await(ctx, d.ended, ends); err != nil {
+		return err
+	}
+	f := &d.fresh
+	f.mu.Lock()
+	away := age(asked, f.whole)
+	if away <= wholeFor {
+		f.confirmed, f.whole = asked, asked
+	}
+	f.mu.Unlock()
+	if away > wholeFor {
+		return fmt.Errorf("directory: it was away from its tables for %s and may have missed deletions: %w", away, ErrRebuild)
+	}
+	if age(asked, f.noted) < wholeNoteEvery {
+		return nil
+	}
+	f.noted = asked
+	return d.noteWhole(asked)
+}
+
+// endsOf takes the high watermarks of tables, side by side.
+func (d *Directory) endsOf(ctx context.Context, of ...table) (streams.Offsets, error) {
+	g, ctx := errgroup.WithContext(ctx)
+	by := make([]map[int32]int64, len(of))
+	for i, t := range of {
+		g.Go(func() (err error) {
+			by[i], err = d.ends.Of(ctx, t.topic)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, fmt.Errorf("directory: taking the tables' ends: %w", err)
+	}
+	ends := make(streams.Offsets, len(of))
+	for i, t := range of {
+		ends[t.topic] = by[i]
+	}
+	return ends, nil
+}
+
+// CatchUp waits until the directory holds every watch and endpoint that was
+// acknowledged before the call, and gives the position it then has in each
+// partition of `watches`. An open transaction is waited for, so ctx should have
+// room for a dead writer's (10 s). It is cheap when there is nothing to wait for.
+func (d *Directory) CatchUp(ctx context.Context) (watchesOffsets map[int32]int64, err error) {
+	ends, err := d.endsOf(ctx, watches, endpoints)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.progress.await(ctx, d.ended, ends); err != nil {
+		return nil, err
+	}
+	return d.progress.all()[watches.topic], nil
+}

@@ -1,0 +1,99 @@
+package directory
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// progress holds up to where the store has taken each partition. One goroutine
+// moves it, any may wait for it.
+type progress struct {
+	mu    sync.Mutex
+	at    streams.Offsets
+	moved chan struct{} // closed and replaced at each move
+}
+
+func newProgress(from streams.Offsets) *progress {
+	return &progress{at: from, moved: make(chan struct{})}
+}
+
+// all gives a copy of the positions.
+func (p *progress) all() streams.Offsets {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := make(streams.Offsets, len(p.at))
+	for topic, partitions := range p.at {
+		c[topic] = maps.Clone(partitions)
+	}
+	return c
+}
+
+// ahead gives the positions in which a reader is ahead. A reader that is behind
+// was thrown back by a table that has lost its end.
+func (p *progress) ahead(r *streams.Reader) (streams.Offsets, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	moved := make(streams.Offsets)
+	for topic, partitions := range p.at {
+		for n, at := range partitions {
+			now := r.Position(topic, n)
+			if now < at {
+				return nil, fmt.Errorf("directory: reading partition %d of %s fell back from %d to %d: %w", n, topic, at, now, ErrRebuild)
+			}
+			if now == at {
+				continue
+			}
+			if moved[topic] == nil {
+				moved[topic] = make(map[int32]int64)
+			}
+			moved[topic][n] = now
+		}
+	}
+	return moved, nil
+}
+
+// move sets positions and wakes whoever waits for some.
+func (p *progress) move(to streams.Offsets) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for topic, partitions := range to {
+		maps.Copy(p.at[topic], partitions)
+	}
+	close(p.moved)
+	p.moved = make(chan struct{})
+}
+
+// await waits until the positions have reached the ends.
+func (p *progress) await(ctx context.Context, ended <-chan struct{}, ends streams.Offsets) error {
+	for {
+		p.mu.Lock()
+		behind, moved := p.behind(ends), p.moved
+		p.mu.Unlock()
+		if behind == "" {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ended:
+			return fmt.Errorf("directory: waiting for %s: %w", behind, ErrEnded)
+		case <-ctx.Done():
+			return fmt.Errorf("directory: waiting for %s: %w", behind, context.Cause(ctx))
+		}
+	}
+}
+
+// behind names a partition that has not reached its end, or nothing.
+func (p *progress) behind(ends streams.Offsets) string {
+	for topic, partitions := range ends {
+		for n, end := range partitions {
+			if at := p.at[topic][n]; at < end {
+				return fmt.Sprintf("%s/%d to go from %d to %d", topic, n, at, end)
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,125 @@
+package directory
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+const (
+	// maxWatchesOfWallet bounds what WatchesByWallet puts into memory.
+	maxWatchesOfWallet = 10_000
+	watchPage          = 256
+)
+
+// ErrTooManyWatches means that a wallet has more watches than WatchesByWallet
+// gives at once: use EachWatchOfWallet.
+var ErrTooManyWatches = errors.New("the wallet has more than 10,000 watches")
+
+// KeyByHash finds an API key by the SHA-256 of the whole key, and the account it
+// belongs to.
+func (d *Directory) KeyByHash(hash []byte) (key domain.Key, accountID string, found bool, err error) {
+	id, err := d.store.Get(hashKey(hash))
+	if err != nil || id == nil {
+		return domain.Key{}, "", false, err
+	}
+	a, found, err := d.Account(string(id))
+	if err != nil || !found {
+		return domain.Key{}, "", false, err
+	}
+	for _, k := range a.Keys {
+		if bytes.Equal(k.Hash, hash) {
+			return k, a.ID, true, nil
+		}
+	}
+	return domain.Key{}, "", false, nil
+}
+
+// Account gives an account's row.
+func (d *Directory) Account(id string) (domain.Account, bool, error) {
+	return get(d, accounts, id, accountOf)
+}
+
+// Endpoint gives an endpoint's row.
+func (d *Directory) Endpoint(id string) (domain.Endpoint, bool, error) {
+	return get(d, endpoints, id, endpointOf)
+}
+
+// Watch gives a watch's row.
+func (d *Directory) Watch(id string) (domain.Watch, bool, error) {
+	return get(d, watches, id, watchOf)
+}
+
+func get[T any](d *Directory, t table, id string, decode func([]byte) (T, error)) (T, bool, error) {
+	row, err := d.store.Get(t.rowKey(id))
+	if err != nil {
+		var none T
+		return none, false, fmt.Errorf("directory: %s %s: %w", t.topic, id, err)
+	}
+	value, err := decode(row)
+	if err != nil {
+		return value, false, fmt.Errorf("directory: %s %s: %w", t.topic, id, err)
+	}
+	return value, row != nil, nil
+}
+
+// WatchesByWallet gives the watches of a wallet in the order of their ids, at
+// most 10,000 of them: more are ErrTooManyWatches, never a part of them.
+func (d *Directory) WatchesByWallet(wallet string) ([]domain.Watch, error) {
+	var all []domain.Watch
+	err := d.EachWatchOfWallet(wallet, func(w domain.Watch) error {
+		if len(all) == maxWatchesOfWallet {
+			return fmt.Errorf("directory: %s: %w", wallet, ErrTooManyWatches)
+		}
+		all = append(all, w)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// EachWatchOfWallet calls take for each watch of a wallet in the order of their
+// ids, until it fails. It holds no more than a few hundred ids at a time. A
+// watch that changes meanwhile is given as it was or as it is.
+func (d *Directory) EachWatchOfWallet(wallet string, take func(domain.Watch) error) error {
+	if some, err := d.store.Get(walletCountKey(wallet)); err != nil || some == nil {
+		return err
+	}
+	from, upper := walletKey(wallet, ""), walletKey(wallet, "\xff")
+	for {
+		ids, err := d.watchIDs(from, upper, len(wallet)+2)
+		if err != nil {
+			return fmt.Errorf("directory: the watches of %s: %w", wallet, err)
+		}
+		for _, id := range ids {
+			w, found, err := d.Watch(id)
+			if err != nil {
+				return err
+			}
+			if !found || w.WalletAddress != wallet {
+				continue // it changed since the index was read
+			}
+			if err := take(w); err != nil {
+				return err
+			}
+		}
+		if len(ids) < watchPage {
+			return nil
+		}
+		from = append(walletKey(wallet, ids[len(ids)-1]), 0)
+	}
+}
+
+// watchIDs gives a page of watch ids out of the wallet index.
+func (d *Directory) watchIDs(lower, upper []byte, prefixLength int) ([]string, error) {
+	var ids []string
+	err := d.store.Scan(lower, upper, func(key, _ []byte) (bool, error) {
+		ids = append(ids, string(key[prefixLength:]))
+		return len(ids) < watchPage, nil
+	})
+	return ids, err
+}

@@ -1,0 +1,216 @@
+package directory
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// The first bytes of the store's keys (doc.go).
+const (
+	spaceAccounts    = streams.FirstKey + 0
+	spaceEndpoints   = streams.FirstKey + 1
+	spaceWatches     = streams.FirstKey + 2
+	spaceKeyHashes   = streams.FirstKey + 3
+	spaceWallets     = streams.FirstKey + 4
+	spaceWalletCount = streams.FirstKey + 5
+	spaceWhole       = streams.FirstKey + 6
+)
+
+var wholeKey = []byte{spaceWhole}
+
+func (t table) rowKey(id string) []byte {
+	return append(append(make([]byte, 0, 1+len(id)), t.space), id...)
+}
+
+func hashKey(hash []byte) []byte {
+	return append(append(make([]byte, 0, 1+len(hash)), spaceKeyHashes), hash...)
+}
+
+// walletKey begins the entries of a wallet, and is one when the watch is named.
+func walletKey(wallet, watchID string) []byte {
+	key := append(make([]byte, 0, 2+len(wallet)+len(watchID)), spaceWallets)
+	key = append(key, wallet...)
+	return append(append(key, 0), watchID...)
+}
+
+// walletCountKey is shared by wallets of one hash: the count only tells whether
+// a look-up is worth it.
+func walletCountKey(wallet string) []byte {
+	h := fnv.New64a()
+	h.Write([]byte(wallet))
+	return h.Sum(append(make([]byte, 0, 9), spaceWalletCount))
+}
+
+// A row is kept with the schema version that its record's headers named:
+// length of the version's name (1 byte), the name, the record's value.
+func packRow(m schemas.Message) []byte {
+	row := make([]byte, 0, 1+len(m.Version)+len(m.Value))
+	row = append(append(row, byte(len(m.Version))), m.Version...)
+	return append(row, m.Value...)
+}
+
+func unpackRow(typ string, row []byte) (schemas.Message, error) {
+	if len(row) == 0 || len(row) < 1+int(row[0]) {
+		return schemas.Message{}, fmt.Errorf("directory: a row of type %s is damaged: delete the directory's folder, it is filled again", typ)
+	}
+	end := 1 + int(row[0])
+	return schemas.Message{Type: typ, Version: string(row[1:end]), Value: row[end:]}, nil
+}
+
+func accountOf(row []byte) (domain.Account, error) {
+	return decoded(row, "Account", schemas.DecodeAccount)
+}
+func endpointOf(row []byte) (domain.Endpoint, error) {
+	return decoded(row, "Endpoint", schemas.DecodeEndpoint)
+}
+func watchOf(row []byte) (domain.Watch, error) { return decoded(row, "Watch", schemas.DecodeWatch) }
+
+// decoded reads a kept row; no row is the zero value.
+func decoded[T any](row []byte, typ string, decode func(schemas.Message) (T, error)) (T, error) {
+	var none T
+	if row == nil {
+		return none, nil
+	}
+	m, err := unpackRow(typ, row)
+	if err != nil {
+		return none, err
+	}
+	return decode(m)
+}
+
+// change is what became of a row.
+type change struct {
+	table   table
+	id      string
+	version uint64
+	deleted bool
+}
+
+// apply writes one record of a table, and what the indexes hold of it.
+func apply(tx *streams.Txn, rec streams.Record) (change, error) {
+	id := string(rec.Key)
+	var (
+		c   change
+		err error
+	)
+	switch rec.Topic {
+	case accounts.topic:
+		c, err = applyAccount(tx, id, rec)
+	case endpoints.topic:
+		c, err = applyEndpoint(tx, id, rec)
+	case watches.topic:
+		c, err = applyWatch(tx, id, rec)
+	default:
+		err = fmt.Errorf("directory: no table is called %s", rec.Topic)
+	}
+	if err != nil {
+		return c, fmt.Errorf("directory: record %d of %s/%d: %w", rec.Offset, rec.Topic, rec.Partition, err)
+	}
+	return c, nil
+}
+
+func applyAccount(tx *streams.Txn, id string, rec streams.Record) (change, error) {
+	before, err := kept(tx, accounts, id, accountOf)
+	if err != nil {
+		return change{}, err
+	}
+	after, err := replace(tx, accounts, id, rec, schemas.DecodeAccount)
+	if err != nil {
+		return change{}, err
+	}
+	for _, k := range before.Keys {
+		err = errors.Join(err, tx.Delete(hashKey(k.Hash)))
+	}
+	for _, k := range after.Keys {
+		err = errors.Join(err, tx.Set(hashKey(k.Hash), []byte(id)))
+	}
+	if err == nil {
+		err = named(rec, after.ID)
+	}
+	return change{table: accounts, id: id, version: after.Version, deleted: len(rec.Value) == 0}, err
+}
+
+func applyEndpoint(tx *streams.Txn, id string, rec streams.Record) (change, error) {
+	after, err := replace(tx, endpoints, id, rec, schemas.DecodeEndpoint)
+	if err == nil {
+		err = named(rec, after.ID)
+	}
+	return change{table: endpoints, id: id, version: after.Version, deleted: len(rec.Value) == 0}, err
+}
+
+func applyWatch(tx *streams.Txn, id string, rec streams.Record) (change, error) {
+	before, err := kept(tx, watches, id, watchOf)
+	if err != nil {
+		return change{}, err
+	}
+	after, err := replace(tx, watches, id, rec, schemas.DecodeWatch)
+	if err == nil {
+		err = named(rec, after.ID)
+	}
+	c := change{table: watches, id: id, version: after.Version, deleted: len(rec.Value) == 0}
+	if err != nil || before.WalletAddress == after.WalletAddress {
+		return c, err
+	}
+	if before.WalletAddress != "" {
+		err = errors.Join(tx.Delete(walletKey(before.WalletAddress, id)), count(tx, before.WalletAddress, -1))
+	}
+	if err == nil && after.WalletAddress != "" {
+		err = errors.Join(tx.Set(walletKey(after.WalletAddress, id), nil), count(tx, after.WalletAddress, 1))
+	}
+	return c, err
+}
+
+func kept[T any](tx *streams.Txn, t table, id string, decode func([]byte) (T, error)) (T, error) {
+	row, err := tx.Get(t.rowKey(id))
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return decode(row)
+}
+
+// replace writes a record's row, or deletes it when the record is a tombstone;
+// then it gives the zero value.
+func replace[T any](tx *streams.Txn, t table, id string, rec streams.Record, decode func(schemas.Message) (T, error)) (T, error) {
+	var after T
+	if len(rec.Value) == 0 {
+		return after, tx.Delete(t.rowKey(id))
+	}
+	m := schemas.Read(rec.Value, rec)
+	after, err := decode(m)
+	if err != nil {
+		return after, err
+	}
+	return after, tx.Set(t.rowKey(id), packRow(m))
+}
+
+// named checks that a row belongs to its record's key.
+func named(rec streams.Record, id string) error {
+	if len(rec.Value) > 0 && id != string(rec.Key) {
+		return fmt.Errorf("the key is %q and the row is of %q", rec.Key, id)
+	}
+	return nil
+}
+
+// count keeps the number of watches whose wallets share a hash.
+func count(tx *streams.Txn, wallet string, by int64) error {
+	key := walletCountKey(wallet)
+	value, err := tx.Get(key)
+	if err != nil {
+		return err
+	}
+	n := by
+	if len(value) == 8 {
+		n += int64(binary.BigEndian.Uint64(value))
+	}
+	if n <= 0 {
+		return tx.Delete(key)
+	}
+	return tx.Set(key, binary.BigEndian.AppendUint64(nil, uint64(n)))
+}

@@ -1,0 +1,264 @@
+package directory
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"pgregory.net/rapid"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// fatal is what both testing.T and rapid.T can do.
+type fatal interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
+func memoryStore(t fatal) *streams.Store {
+	t.Helper()
+	s, err := streams.OpenStore(streams.StoreConfig{
+		Dir: "d", Identity: "test", FS: vfs.NewMem(), CacheBytes: 8 << 20, MemTableBytes: 4 << 20, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func row(topic, id string, m schemas.Message) streams.Record {
+	return streams.NewRecord(topic, id, m.Value, m.EachHeader)
+}
+
+func tombstone(topic, id string) streams.Record {
+	return streams.Record{Topic: topic, Key: []byte(id)}
+}
+
+func applyAll(t fatal, s *streams.Store, records ...streams.Record) {
+	t.Helper()
+	tx := s.Begin()
+	for _, r := range records {
+		if _, err := apply(tx, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// model is what the store must amount to: the last row of each id.
+type model struct {
+	watches  map[string]domain.Watch
+	accounts map[string]domain.Account
+}
+
+func (m *model) check(t fatal, d *Directory, wallets []string, hashes [][]byte) {
+	t.Helper()
+	for _, wallet := range wallets {
+		var want []string
+		for _, id := range slices.Sorted(maps.Keys(m.watches)) {
+			if m.watches[id].WalletAddress == wallet {
+				want = append(want, fmt.Sprint(id, " ", m.watches[id].Version))
+			}
+		}
+		have, err := d.WatchesByWallet(wallet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, w := range have {
+			got = append(got, fmt.Sprint(w.ID, " ", w.Version))
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("wallet %s has the watches %v, want %v", wallet, got, want)
+		}
+		counted, err := d.store.Get(walletCountKey(wallet))
+		if err != nil || (counted != nil) != (len(want) > 0) {
+			t.Fatalf("wallet %s with %d watches has the count %v (%v)", wallet, len(want), counted, err)
+		}
+	}
+	for _, hash := range hashes {
+		_, account, found, err := d.KeyByHash(hash)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := ""
+		for id, a := range m.accounts {
+			for _, k := range a.Keys {
+				if string(k.Hash) == string(hash) {
+					want = id
+				}
+			}
+		}
+		if account != want || found != (want != "") {
+			t.Fatalf("hash %x belongs to %q (%v), want %q", hash, account, found, want)
+		}
+	}
+}
+
+func TestIndexesFollowTheRows(t *testing.T) {
+	wallets := []string{"GA", "GB", "GAB", "GC"}
+	rapid.Check(t, func(t *rapid.T) {
+		s := memoryStore(t)
+		defer func() { _ = s.Close() }()
+		d := &Directory{store: s}
+		m := &model{watches: map[string]domain.Watch{}, accounts: map[string]domain.Account{}}
+		var hashes [][]byte
+		for i := range 3 {
+			for k := range 4 {
+				hashes = append(hashes, fmt.Appendf(nil, "hash %d %d", i, k))
+			}
+		}
+		var batch []streams.Record
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			n := rapid.IntRange(0, 5).Draw(t, "id")
+			id := fmt.Sprintf("wat_%d", n)
+			version := uint64(rapid.IntRange(1, 9).Draw(t, "version"))
+			switch rapid.SampledFrom([]string{"watch", "watch", "account", "no watch", "no account", "commit"}).Draw(t, "step") {
+			case "watch":
+				w := domain.Watch{ID: id, Version: version, WalletAddress: rapid.SampledFrom(wallets).Draw(t, "wallet")}
+				m.watches[id] = w
+				batch = append(batch, row(schemas.TopicWatches, id, schemas.EncodeWatch(w)))
+			case "no watch":
+				delete(m.watches, id)
+				batch = append(batch, tombstone(schemas.TopicWatches, id))
+			case "account":
+				a := domain.Account{ID: fmt.Sprintf("acc_%d", n%3), Version: version}
+				for k := range rapid.IntRange(0, 4).Draw(t, "keys") {
+					a.Keys = append(a.Keys, domain.Key{ID: fmt.Sprint(k), Hash: fmt.Appendf(nil, "hash %d %d", n%3, k)})
+				}
+				m.accounts[a.ID] = a
+				batch = append(batch, row(schemas.TopicAccounts, a.ID, schemas.EncodeAccount(a)))
+			case "no account":
+				gone := fmt.Sprintf("acc_%d", n%3)
+				delete(m.accounts, gone)
+				batch = append(batch, tombstone(schemas.TopicAccounts, gone))
+			case "commit":
+				applyAll(t, s, batch...)
+				batch = nil
+				m.check(t, d, wallets, hashes)
+			}
+		}
+		applyAll(t, s, batch...)
+		m.check(t, d, wallets, hashes)
+	})
+}
+
+// A wallet with more watches than a page gives each once, in order; too many for
+// one answer are an error and not a part.
+func TestManyWatchesOfOneWallet(t *testing.T) {
+	s := memoryStore(t)
+	defer func() { _ = s.Close() }()
+	d := &Directory{store: s}
+	add := func(from, to int) {
+		var batch []streams.Record
+		for i := from; i < to; i++ {
+			w := domain.Watch{ID: fmt.Sprintf("wat_%08d", i), Version: 1, WalletAddress: "GPOPULAR"}
+			batch = append(batch, row(schemas.TopicWatches, w.ID, schemas.EncodeWatch(w)))
+		}
+		applyAll(t, s, batch...)
+	}
+	for _, n := range []int{watchPage - 1, watchPage, watchPage + 1, 3*watchPage + 7, maxWatchesOfWallet} {
+		have, err := d.WatchesByWallet("GPOPULAR")
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(len(have), n)
+		if have, err = d.WatchesByWallet("GPOPULAR"); err != nil || len(have) != n {
+			t.Fatalf("%d watches, want %d (%v)", len(have), n, err)
+		}
+		if !slices.IsSortedFunc(have, func(a, b domain.Watch) int { return map[bool]int{true: -1, false: 1}[a.ID < b.ID] }) {
+			t.Fatal("the watches are not in order")
+		}
+	}
+	add(maxWatchesOfWallet, maxWatchesOfWallet+1)
+	if have, err := d.WatchesByWallet("GPOPULAR"); err == nil || have != nil {
+		t.Errorf("one watch too many gave %d watches and the error %v", len(have), err)
+	}
+	n := 0
+	if err := d.EachWatchOfWallet("GPOPULAR", func(domain.Watch) error { n++; return nil }); err != nil || n != maxWatchesOfWallet+1 {
+		t.Errorf("EachWatchOfWallet gave %d (%v)", n, err)
+	}
+}
+
+func TestRowsThatCannotBeKept(t *testing.T) {
+	s := memoryStore(t)
+	defer func() { _ = s.Close() }()
+	watch := schemas.EncodeWatch(domain.Watch{ID: "wat_1", Version: 1, WalletAddress: "GA"})
+	newer := watch
+	newer.Version = "99"
+	for name, rec := range map[string]streams.Record{
+		"another row's key":   row(schemas.TopicWatches, "wat_2", watch),
+		"another table's row": row(schemas.TopicEndpoints, "wat_1", watch),
+		"a newer schema":      row(schemas.TopicWatches, "wat_1", newer),
+		"an unknown table":    row("payments", "wat_1", watch),
+	} {
+		tx := s.Begin()
+		if _, err := apply(tx, rec); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+		tx.Discard()
+	}
+}
+
+func wallet(i int) string { return fmt.Sprintf("G%055d", i) }
+
+// BenchmarkWatchesByWallet looks wallets up among 100,000 watches, in a store
+// that was closed and opened again.
+func BenchmarkWatchesByWallet(b *testing.B) {
+	const total = 100_000
+	cfg := streams.StoreConfig{Dir: b.TempDir(), Identity: "bench", CacheBytes: defaultCacheBytes, MemTableBytes: memTableBytes, Logger: slog.New(slog.DiscardHandler)}
+	s, err := streams.OpenStore(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var batch []streams.Record
+	for i := range total {
+		w := domain.Watch{
+			ID: domain.DeriveID(domain.WatchPrefix, fmt.Sprint(i)), AccountID: "acc_00000000000000000000000000", EndpointID: "ep_00000000000000000000000000",
+			Version: 1, WalletAddress: wallet(i * 7919), EventTypes: []domain.EventType{domain.PaymentReceived},
+			Rules: domain.Rules{Assets: []domain.Asset{{Code: "XLM"}}},
+		}
+		batch = append(batch, row(schemas.TopicWatches, w.ID, schemas.EncodeWatch(w)))
+		if len(batch) == fillBatch {
+			applyAll(b, s, batch...)
+			batch = batch[:0]
+		}
+	}
+	applyAll(b, s, batch...)
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	if s, err = streams.OpenStore(cfg); err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	d := &Directory{store: s}
+	look := func(of func(i int) string, want int) func(b *testing.B) {
+		return func(b *testing.B) {
+			names := make([]string, 1<<14)
+			for i := range names {
+				names[i] = of(i)
+			}
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				ws, err := d.WatchesByWallet(names[i&(len(names)-1)])
+				if err != nil || len(ws) != want {
+					b.Fatal(len(ws), err)
+				}
+				i++
+			}
+		}
+	}
+	b.Run("not watched", look(func(i int) string { return wallet(i*7919 + 1) }, 0))
+	b.Run("watched", look(func(i int) string { return wallet(i * 7919) }, 1))
+}
