@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
 )
 
 func newDevnet() *cobra.Command {
@@ -140,6 +142,9 @@ func newDevnetAccount(dir *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := nextLedger(cmd.Context(), *dir); err != nil {
+				return err
+			}
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{"address": address, "secret": secret})
 			}
@@ -150,6 +155,30 @@ func newDevnetAccount(dir *string) *cobra.Command {
 	c.Flags().StringSliceVar(&assets, "asset", nil, "CODE:ISSUER to trust; may be repeated")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON: address, secret")
 	return c
+}
+
+// nextLedger waits until one more ledger is closed: by then the service has read
+// the one that funded the wallet, and a watch that is made now does not report
+// the funding.
+func nextLedger(ctx context.Context, dir string) error {
+	run, err := readRunFile(dir)
+	if err != nil {
+		return err
+	}
+	source, err := rpc.New(rpc.Config{URL: run.Stellar.RPCURL, Passphrase: run.Stellar.NetworkPassphrase, PollInterval: 20 * time.Millisecond})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	latest, err := source.Latest(ctx)
+	if err == nil {
+		_, err = source.Next(ctx, latest+1)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil // ledgers close slowly here: then there is time enough
+	}
+	return err
 }
 
 func newDevnetCert(dir *string) *cobra.Command {

@@ -405,7 +405,7 @@ func (v *service) bootstrap(ctx context.Context) error {
 func (v *service) startFollower(ctx context.Context) error {
 	source, err := rpc.New(rpc.Config{
 		URL: v.file.Stellar.RPCURL, Passphrase: v.file.Stellar.NetworkPassphrase, Logger: v.logger,
-		PollInterval: min(v.s.ledgerInterval/4, time.Second),
+		PollInterval: min(v.s.ledgerInterval/20, time.Second),
 	})
 	if err != nil {
 		return err

@@ -157,9 +157,10 @@ func (c *Client) Close() {
 	closed, running := c.closed, c.running
 	c.closed = true
 	c.mu.Unlock()
-	if !closed {
-		close(c.stopping)
+	if closed {
+		return
 	}
+	close(c.stopping)
 	if running {
 		<-c.ended
 	}

@@ -21,12 +21,15 @@ const (
 // waited for. Run is called once.
 func (c *Client) Run(ctx context.Context) error {
 	c.mu.Lock()
-	if c.running || c.closed {
-		c.mu.Unlock()
-		return errors.New("commands: Run was called before, or after Close")
-	}
+	running, closed := c.running, c.closed
 	c.running = true
 	c.mu.Unlock()
+	switch {
+	case closed:
+		return nil
+	case running:
+		return errors.New("commands: Run was called before")
+	}
 	defer close(c.ended)
 
 	ctx, cancel := context.WithCancel(ctx)
