@@ -178,6 +178,16 @@ func (r *rig) command(id string, body domain.CommandBody) streams.Record {
 	return streams.NewRecord(schemas.TopicCommands, body.Aggregate(), m.Value, m.EachHeader)
 }
 
+// createEndpoint asks for the endpoint; withEndpoint has it, as a watch's owner
+// has: its creation was answered before any match is told.
+func (r *rig) withEndpoint() {
+	r.t.Helper()
+	stop := r.start(r.dir)
+	r.createEndpoint()
+	eventually(r.t, "the endpoint", func() bool { return len(r.results("cmd_endpoint")) == 1 })
+	stop()
+}
+
 func (r *rig) createEndpoint() {
 	r.append(r.command("cmd_endpoint", domain.CreateEndpoint{
 		EndpointID: endpointID, AccountID: accountID, URL: r.receiver.server.URL + "/hook", SealedSecret: []byte(secret),
@@ -271,7 +281,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 func TestMatchIsDeliveredOnceUnderOneID(t *testing.T) {
 	r := newRig(t)
-	r.createEndpoint()
+	r.withEndpoint()
 	id, record := r.match(1, 1000)
 	_, again := r.match(1, 2000) // the ledger read again, later
 	r.append(record, again, record)
@@ -300,7 +310,7 @@ func TestMatchIsDeliveredOnceUnderOneID(t *testing.T) {
 func TestFailuresAreRetriedOnTheScheduleUntilFailed(t *testing.T) {
 	r := newRig(t)
 	r.receiver.status = func(int) int { return http.StatusInternalServerError }
-	r.createEndpoint()
+	r.withEndpoint()
 	id, record := r.match(1, 1000)
 	r.append(record)
 	defer r.start(r.dir, 20, 30, 40)()
@@ -340,7 +350,7 @@ func TestRetriesSurviveARestart(t *testing.T) {
 				}
 				return http.StatusOK
 			}
-			r.createEndpoint()
+			r.withEndpoint()
 			const events = 20
 			var ids []string
 			for n := range events {
@@ -411,7 +421,7 @@ func TestMatchForUnknownEndpointIsRecordedAndCancelled(t *testing.T) {
 
 func TestManyDeliveriesShareTheWindow(t *testing.T) {
 	r := newRig(t)
-	r.createEndpoint()
+	r.withEndpoint()
 	const events = 2000
 	var records []streams.Record
 	for n := range events {

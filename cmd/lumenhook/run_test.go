@@ -1,0 +1,359 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/receiver"
+)
+
+// asProgram makes the test binary be the program: these tests run the real
+// thing in processes of its own.
+const asProgram = "LUMENHOOK_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	clickhouse.MaybeChild()
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func program(args ...string) *exec.Cmd {
+	c := exec.Command(os.Args[0], args...)
+	c.Env = append(os.Environ(), asProgram+"=1")
+	return c
+}
+
+// service is one data folder with a program that runs on it.
+type testService struct {
+	t      *testing.T
+	dir    string
+	cmd    *exec.Cmd
+	exited chan error
+	output *syncBuffer
+	file   runFile
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func anyPorts(dir string, more ...string) []string {
+	args := []string{"run", "--data-dir", dir}
+	for _, flag := range []string{"api", "kafka", "stellar", "receiver", "clickhouse-native", "clickhouse-http"} {
+		args = append(args, "--"+flag+"-listen", "127.0.0.1:0")
+	}
+	return append(args, more...)
+}
+
+// start runs the program until it has written run.json.
+func (s *testService) start(more ...string) {
+	s.t.Helper()
+	s.output, s.exited = &syncBuffer{}, make(chan error, 1)
+	s.cmd = program(anyPorts(s.dir, more...)...)
+	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	cmd, exited := s.cmd, s.exited
+	go func() { exited <- cmd.Wait() }()
+	s.eventually("run.json of this process", func() bool {
+		file, err := readRunFile(s.dir)
+		s.file = file
+		return err == nil && file.PID == cmd.Process.Pid
+	})
+}
+
+func (s *testService) kill() {
+	s.t.Helper()
+	if err := s.cmd.Process.Kill(); err != nil {
+		s.t.Fatal(err)
+	}
+	<-s.exited
+}
+
+// interrupt is Ctrl-C: the program must end with exit code 0.
+func (s *testService) interrupt() {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		s.t.Fatal(err)
+	}
+	select {
+	case err := <-s.exited:
+		if err != nil {
+			s.t.Fatalf("ended with %v:\n%s", err, s.output)
+		}
+	case <-time.After(40 * time.Second):
+		s.t.Fatalf("did not end:\n%s", s.output)
+	}
+}
+
+func (s *testService) eventually(what string, holds func() bool) {
+	s.t.Helper()
+	deadline := time.NewTimer(120 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case err := <-s.exited:
+			s.t.Fatalf("the program ended (%v) before %s:\n%s", err, what, s.output)
+		case <-deadline.C:
+			s.t.Fatalf("never came true: %s\n%s", what, s.output)
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *testService) call(method, path string, body any, into any) int {
+	s.t.Helper()
+	data, err := json.Marshal(body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req, err := http.NewRequest(method, s.file.APIURL+path, bytes.NewReader(data))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+s.file.APIKey)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if into != nil && resp.StatusCode < 300 {
+		if err := json.Unmarshal(got, into); err != nil {
+			s.t.Fatalf("%s: %v", got, err)
+		}
+	}
+	return resp.StatusCode
+}
+
+// devnet runs a devnet command and reads its JSON.
+func (s *testService) devnet(into any, args ...string) {
+	s.t.Helper()
+	c := program(append([]string{"devnet"}, append(args, "--data-dir", s.dir)...)...)
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
+	out, err := c.Output()
+	if err != nil {
+		s.t.Fatalf("devnet %v: %v\n%s", args, err, &stderr)
+	}
+	if into != nil {
+		if err := json.Unmarshal(out, into); err != nil {
+			s.t.Fatalf("%s: %v", out, err)
+		}
+	}
+}
+
+// hooks is a receiver of one's own, with a certificate of the run's authority.
+type hooks struct {
+	mu     sync.Mutex
+	secret string
+	got    []receiver.Webhook
+	url    string
+}
+
+func (h *hooks) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.got)
+}
+
+func startHooks(t *testing.T, dir string) *hooks {
+	t.Helper()
+	ca, err := pki.LoadOrCreateCA(filepath.Join(dir, "secrets"), filepath.Join(dir, "ca.pem"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hooks{}
+	r, err := receiver.New(receiver.Config{
+		Listen: "127.0.0.1:0", GetCertificate: ca.GetCertificate(pki.DefaultHosts()...),
+		Secrets: func() []string {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return []string{h.secret}
+		},
+		OnWebhook: func(w receiver.Webhook) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.got = append(h.got, w)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := r.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	h.url = r.URL()
+	return h
+}
+
+func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	flags := []string{"--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms"}
+	s.start(flags...)
+	h := startHooks(t, s.dir)
+
+	var endpoint struct{ ID, Secret string }
+	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": h.url}, &endpoint); status != http.StatusCreated {
+		t.Fatalf("the endpoint was answered %d", status)
+	}
+	h.secret = endpoint.Secret
+	var wallet struct{ Address, Secret string }
+	s.devnet(&wallet, "account", "--json")
+	if status := s.call("POST", "/v1/watches", map[string]any{
+		"walletAddress": wallet.Address, "endpointId": endpoint.ID, "assets": []map[string]any{{"code": "XLM", "issuer": nil}},
+	}, nil); status != http.StatusCreated {
+		t.Fatalf("the watch was answered %d", status)
+	}
+	seen := make(map[string]bool)
+	for n := range 4 {
+		var paid struct{ ID string }
+		s.devnet(&paid, "pay", "--to", wallet.Address, "--amount", fmt.Sprint(n+1), "--memo-text", "order", "--json")
+		if n > 0 {
+			s.kill() // somewhere between the ledger and the receiver
+			s.start(flags...)
+		}
+		s.eventually("a webhook of payment "+paid.ID, func() bool { return h.has(paid.ID) })
+		seen[paid.ID] = true
+	}
+	s.eventually("four events", func() bool { return len(h.events()) == 4 })
+	for id, w := range h.events() {
+		if !w.Verified {
+			t.Errorf("%s: %s", id, w.Reason)
+		}
+		var event struct {
+			ID       string
+			Delivery struct{ State string }
+			Attempts []struct{ StatusCode int }
+		}
+		s.eventually("the history of "+id, func() bool {
+			return s.call("GET", "/v1/events/"+id, nil, &event) == http.StatusOK && event.Delivery.State == "DELIVERED"
+		})
+		if event.ID != id || len(event.Attempts) == 0 || event.Attempts[0].StatusCode != 200 {
+			t.Errorf("GET answered %+v", event)
+		}
+	}
+
+	// The folder is locked while it is in use, and goes on after a clean stop
+	// without sending anything again.
+	if out, err := program(anyPorts(s.dir)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "in use by another lumenhook") {
+		t.Errorf("a second service on the folder: %v\n%s", err, out)
+	}
+	key, posts := s.file.APIKey, h.count()
+	s.interrupt()
+	s.start(flags...)
+	var paid struct{ ID string }
+	s.devnet(&paid, "pay", "--to", wallet.Address, "--amount", "9", "--json")
+	s.eventually("a webhook after a clean restart", func() bool { return h.has(paid.ID) })
+	if s.file.APIKey != key || h.count() != posts+1 {
+		t.Errorf("after a clean restart: %d posts after %d, and the key is the same: %v", h.count(), posts, s.file.APIKey == key)
+	}
+	s.interrupt()
+}
+
+// events are the webhooks by event.
+func (h *hooks) events() map[string]receiver.Webhook {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	by := make(map[string]receiver.Webhook)
+	for _, w := range h.got {
+		by[w.ID] = w
+	}
+	return by
+}
+
+// has tells whether a webhook told of a payment.
+func (h *hooks) has(paymentID string) bool {
+	for _, w := range h.events() {
+		var event struct {
+			Data struct{ Payment struct{ ID string } }
+		}
+		if json.Unmarshal(w.Body, &event) == nil && event.Data.Payment.ID == paymentID {
+			return true
+		}
+	}
+	return false
+}
+
+func TestTheDemoShowsTheWholePath(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--ledger-interval", "200ms", "--demo-interval", "300ms")
+	for _, word := range []string{"observed ", "matched ", "queued ", "received ", "delivered ", "its signature is right"} {
+		s.eventually("a line with "+word, func() bool { return strings.Contains(s.output.String(), word) })
+	}
+	if s.file.Receiver == nil || s.file.ClickHouse == nil {
+		t.Errorf("run.json: %+v", s.file)
+	}
+	s.interrupt()
+	if _, err := os.Stat(filepath.Join(s.dir, runFileName)); !os.IsNotExist(err) {
+		t.Errorf("run.json is left behind: %v", err)
+	}
+}
+
+func TestEveryBadFlagIsNamed(t *testing.T) {
+	out, err := program("run", "--data-dir", t.TempDir(), "--api-listen", "nowhere", "--retry-schedule", "30s,soon", "--egress-ports", "443,99999",
+		"--attempt-timeout", "1ns", "--ledger-interval", "1ms", "--log-level", "loud", "--attempts-in-flight", "0").CombinedOutput()
+	if err == nil {
+		t.Fatal("it started")
+	}
+	for _, flag := range []string{"api-listen", "retry-schedule", "egress-ports", "attempt-timeout", "ledger-interval", "log-level", "attempts-in-flight"} {
+		if !strings.Contains(string(out), "--"+flag) {
+			t.Errorf("--%s is not named in:\n%s", flag, out)
+		}
+	}
+	for _, args := range [][]string{
+		{"devnet", "pay", "--data-dir", t.TempDir(), "--to", "G", "--amount", "1"},
+		{"devnet", "pay", "--to", "G", "--amount", "1", "--memo-id", "x"},
+		{"devnet", "pay", "--to", "G", "--amount", "1", "--memo-text", "a", "--memo-id", "1"},
+		{"verify", "--secret", "a", "--timestamp", "1", "--signature", "v1=00"},
+		{"nonsense"},
+	} {
+		if out, err := program(args...).CombinedOutput(); err == nil {
+			t.Errorf("%v passed:\n%s", args, out)
+		}
+	}
+}
