@@ -22,8 +22,8 @@ lint:
 race: ## the tests under the race detector
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...
 
-bench: build ## the whole path at full speed, beside its floor
-	./bin/lumenhook bench $(ARGS)
+bench: ## the whole path at full speed, beside its floor
+	$(GO) test -run XXX -bench Path -benchtime 1x -timeout 15m ./internal/bench $(ARGS)
 
 generate: ## generated code of schemas/kafka
 	cd schemas/kafka && $(BUF) generate
