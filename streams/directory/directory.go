@@ -60,9 +60,9 @@ type Directory struct {
 	fresh    freshness
 
 	stopping chan struct{}
-	stop     sync.Once
 	mu       sync.Mutex
 	running  bool
+	closed   bool
 	ended    chan struct{} // closed when Run has returned
 }
 
@@ -202,12 +202,15 @@ func (d *Directory) noteWhole(at time.Time) error {
 // is called once.
 func (d *Directory) Run(ctx context.Context) error {
 	d.mu.Lock()
-	if d.running {
-		d.mu.Unlock()
-		return errors.New("directory: Run was called before")
-	}
+	running, closed := d.running, d.closed
 	d.running = true
 	d.mu.Unlock()
+	switch {
+	case closed:
+		return nil
+	case running:
+		return errors.New("directory: Run was called before")
+	}
 	defer close(d.ended)
 
 	ctx, cancel := context.WithCancel(ctx)
@@ -228,11 +231,14 @@ func (d *Directory) Run(ctx context.Context) error {
 // Close stops Run, waits for it and closes the store. No read may be under way
 // or follow.
 func (d *Directory) Close() error {
-	d.stop.Do(func() { close(d.stopping) })
 	d.mu.Lock()
-	running := d.running
-	d.running = true // a later Run is refused
+	running, closed := d.running, d.closed
+	d.closed = true
 	d.mu.Unlock()
+	if closed {
+		return nil
+	}
+	close(d.stopping)
 	if running {
 		<-d.ended
 	}

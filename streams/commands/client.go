@@ -1,0 +1,168 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+const (
+	defaultWait        = 5 * time.Second
+	defaultMaxUnderWay = 4096
+)
+
+// ErrBusy means that too many commands are under way. Nothing was appended.
+var ErrBusy = errors.New("too many commands are under way: try again in a moment")
+
+// ErrClosed means that the client was closed. Nothing was appended.
+var ErrClosed = errors.New("the client of the engine is closed")
+
+// ErrNotConfirmed means that a command was, or may have been, appended and that
+// its answer did not come in time. It may still take effect, exactly once.
+type ErrNotConfirmed struct {
+	CommandID string
+	Cause     error
+}
+
+// Error names the command and says what to do.
+func (e ErrNotConfirmed) Error() string {
+	return fmt.Sprintf("command %s is not confirmed: it may still take effect, once; ask again with the same id to learn its answer: %v", e.CommandID, e.Cause)
+}
+
+func (e ErrNotConfirmed) Unwrap() error { return e.Cause }
+
+// Config says where commands go and what is waited for.
+type Config struct {
+	Cluster     streams.Cluster
+	Wait        time.Duration // for an answer, when the caller's ctx has no earlier deadline; 0: 5 s
+	MaxUnderWay int           // commands under way at once; 0: 4096
+	Logger      *slog.Logger
+}
+
+// Client submits commands. Submit may be called from any goroutine.
+type Client struct {
+	cfg      Config
+	producer *streams.Producer
+	from     streams.Offsets // where results are read on from; owned by Run
+	waiting  waiting
+	places   chan struct{} // one for each command under way
+
+	stopping chan struct{}
+	mu       sync.Mutex
+	running  bool
+	closed   bool
+	ended    chan struct{}
+}
+
+// Open takes the ends of the results and opens a producer. The topics must exist.
+func Open(ctx context.Context, cfg Config) (*Client, error) {
+	if cfg.Wait == 0 {
+		cfg.Wait = defaultWait
+	}
+	if cfg.MaxUnderWay == 0 {
+		cfg.MaxUnderWay = defaultMaxUnderWay
+	}
+	ends, err := cfg.Cluster.NewEnds()
+	if err != nil {
+		return nil, err
+	}
+	defer ends.Close()
+	from, err := ends.Of(ctx, schemas.TopicResults)
+	if err != nil {
+		return nil, fmt.Errorf("commands: %w", err)
+	}
+	producer, err := cfg.Cluster.NewProducer()
+	if err != nil {
+		return nil, err
+	}
+	return &Client{
+		cfg: cfg, producer: producer, from: streams.Offsets{schemas.TopicResults: from},
+		waiting: waiting{byCommand: make(map[string]map[chan domain.Result]struct{})}, places: make(chan struct{}, cfg.MaxUnderWay),
+		stopping: make(chan struct{}), ended: make(chan struct{}),
+	}, nil
+}
+
+// Submit appends a command and waits for its answer. A refusal by the engine is
+// an answer. Its errors are ErrBusy, ErrClosed and ErrNotConfirmed.
+func (c *Client) Submit(ctx context.Context, cmd domain.Command) (domain.Result, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.Wait, fmt.Errorf("no answer within %s: %w", c.cfg.Wait, context.DeadlineExceeded))
+	defer cancel()
+	if err := c.open(); err != nil {
+		return domain.Result{}, err
+	}
+	select {
+	case c.places <- struct{}{}:
+	default:
+		return domain.Result{}, fmt.Errorf("commands: %w", ErrBusy)
+	}
+	answer := c.waiting.add(cmd.ID)
+	waited := make(chan struct{})
+	appended := c.append(ctx, cmd, waited)
+	defer func() {
+		c.waiting.remove(cmd.ID, answer)
+		close(waited)
+	}()
+	notConfirmed := func(cause error) error { return ErrNotConfirmed{CommandID: cmd.ID, Cause: cause} }
+	for {
+		select {
+		case r := <-answer:
+			return r, nil
+		case err := <-appended:
+			if err != nil {
+				return domain.Result{}, notConfirmed(err)
+			}
+			appended = nil // it stands; now only the answer counts
+		case <-ctx.Done():
+			return domain.Result{}, notConfirmed(context.Cause(ctx))
+		case <-c.stopping:
+			return domain.Result{}, notConfirmed(ErrClosed)
+		}
+	}
+}
+
+// append appends beside the caller. A record that is on its way cannot be called
+// back, so appending may outlast ctx while the cluster is away. The command's
+// place is given back when that has ended and the caller has waited.
+func (c *Client) append(ctx context.Context, cmd domain.Command, waited <-chan struct{}) <-chan error {
+	m := schemas.EncodeCommand(cmd)
+	rec := streams.NewRecord(schemas.TopicCommands, cmd.Body.Aggregate(), m.Value, m.EachHeader)
+	appended := make(chan error, 1)
+	go func() {
+		appended <- c.producer.Append(ctx, rec)
+		<-waited
+		<-c.places
+	}()
+	return appended
+}
+
+func (c *Client) open() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return fmt.Errorf("commands: %w", ErrClosed)
+	}
+	return nil
+}
+
+// Close ends every wait, stops Run and waits for it.
+func (c *Client) Close() {
+	c.mu.Lock()
+	closed, running := c.closed, c.running
+	c.closed = true
+	c.mu.Unlock()
+	if closed {
+		return
+	}
+	close(c.stopping)
+	if running {
+		<-c.ended
+	}
+	c.producer.Close()
+}

@@ -1,0 +1,315 @@
+package commands_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/commands"
+)
+
+type rig struct {
+	t       testing.TB
+	dir     string
+	addr    string
+	cluster streams.Cluster
+	broker  *broker.Broker
+}
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: t.TempDir(), addr: "127.0.0.1:0"}
+	r.startBroker()
+	t.Cleanup(func() { r.broker.Close() }) // after all who use it
+	r.addr = r.broker.Addr()
+	r.cluster = streams.Cluster{Brokers: []string{r.addr}, Prefix: "test.", ClientID: "test", Logger: slog.New(slog.DiscardHandler)}
+	specs := []streams.TopicSpec{
+		{Name: schemas.TopicCommands, Partitions: 3, ReplicationFactor: 1},
+		{Name: schemas.TopicResults, Partitions: 3, ReplicationFactor: 1},
+	}
+	if err := r.cluster.EnsureTopics(t.Context(), specs); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *rig) startBroker() {
+	r.t.Helper()
+	b, err := broker.Start(broker.Config{Dir: r.dir, Listen: r.addr, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.broker = b
+}
+
+func (r *rig) open(cfg commands.Config) *commands.Client {
+	r.t.Helper()
+	cfg.Cluster, cfg.Logger = r.cluster, r.cluster.Logger
+	c, err := commands.Open(r.t.Context(), cfg)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(context.Background()) }()
+	r.t.Cleanup(func() {
+		c.Close()
+		if err := <-ended; err != nil {
+			r.t.Error(err)
+		}
+	})
+	return c
+}
+
+// engine plays the engine: it answers each command with an account of the
+// command's aggregate, in a transaction, on the command's partition. A command
+// seen before is answered as before. Its hooks may be nil.
+type engine struct {
+	seen  sync.Map // command id → times
+	abort func(domain.Command) bool
+}
+
+func (r *rig) startEngine(e *engine) {
+	r.t.Helper()
+	from := map[int32]int64{0: 0, 1: 0, 2: 0}
+	reader, err := r.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{schemas.TopicCommands: from}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	writer, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...), kgo.TransactionalID("engine"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			err := reader.Poll(ctx, 1000, func(rec streams.Record) error { return e.handle(ctx, r, writer, rec) })
+			if err != nil && ctx.Err() == nil {
+				r.t.Error(err)
+				return
+			}
+		}
+	}()
+	r.t.Cleanup(func() {
+		cancel()
+		<-ended
+		reader.Close()
+		writer.Close()
+	})
+}
+
+func (e *engine) handle(ctx context.Context, r *rig, writer *kgo.Client, rec streams.Record) error {
+	cmd, err := schemas.DecodeCommand(schemas.Read(rec.Value, rec))
+	if err != nil {
+		return err
+	}
+	if string(rec.Key) != cmd.Body.Aggregate() {
+		return fmt.Errorf("command %s has the key %q", cmd.ID, rec.Key)
+	}
+	times, _ := e.seen.LoadOrStore(cmd.ID, new(atomic.Int64))
+	nth := times.(*atomic.Int64).Add(1)
+	result := domain.Result{CommandID: cmd.ID, BodyHash: cmd.BodyHash, Replayed: nth > 1, Answer: domain.Answer{Account: &domain.Account{ID: cmd.Body.Aggregate(), Version: 2}}}
+	end := kgo.TryCommit
+	if e.abort != nil && e.abort(cmd) {
+		end = kgo.TryAbort
+	}
+	m := schemas.EncodeResult(result)
+	k := &kgo.Record{Topic: r.cluster.Prefix + schemas.TopicResults, Partition: rec.Partition, Key: []byte(cmd.ID), Value: m.Value}
+	for name, value := range m.EachHeader {
+		k.Headers = append(k.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	}
+	if err := writer.BeginTransaction(); err != nil {
+		return err
+	}
+	if err := writer.ProduceSync(ctx, k).FirstErr(); err != nil {
+		return err
+	}
+	return writer.EndTransaction(ctx, end)
+}
+
+func command(n int) domain.Command {
+	return domain.Command{
+		ID: domain.DeriveID(domain.CommandPrefix, fmt.Sprint(n)), AccountID: "acc_1", BodyHash: []byte{byte(n)}, IssuedAtMillis: 1,
+		Body: domain.CreateAccount{AccountID: fmt.Sprintf("acc_%d", n), Email: "a@example.org"},
+	}
+}
+
+func wantAnswer(t testing.TB, c *commands.Client, cmd domain.Command) domain.Result {
+	t.Helper()
+	r, err := c.Submit(t.Context(), cmd)
+	if err != nil {
+		t.Error(err)
+		return r
+	}
+	if r.CommandID != cmd.ID || r.Answer.Account == nil || r.Answer.Account.ID != cmd.Body.Aggregate() {
+		t.Errorf("command %s of %s was answered with %+v", cmd.ID, cmd.Body.Aggregate(), r)
+	}
+	return r
+}
+
+func TestEachCommandGetsItsAnswer(t *testing.T) {
+	r := newRig(t)
+	r.startEngine(&engine{})
+	var all sync.WaitGroup
+	for _, c := range []*commands.Client{r.open(commands.Config{}), r.open(commands.Config{})} { // two nodes
+		for n := range 50 {
+			all.Go(func() { wantAnswer(t, c, command(n)) })
+		}
+	}
+	all.Wait()
+}
+
+func TestACommandAskedAgainIsAnsweredAgain(t *testing.T) {
+	r := newRig(t)
+	r.startEngine(&engine{})
+	c := r.open(commands.Config{})
+	if first := wantAnswer(t, c, command(1)); first.Replayed {
+		t.Error("the first answer is a repeat")
+	}
+	if second := wantAnswer(t, c, command(1)); !second.Replayed {
+		t.Error("the second answer is not a repeat")
+	}
+	// Those who ask at once for the same are all answered.
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() { wantAnswer(t, c, command(2)) })
+	}
+	all.Wait()
+}
+
+func TestACommandWithoutAnswerIsNotConfirmedAndStands(t *testing.T) {
+	r := newRig(t)
+	c := r.open(commands.Config{Wait: 100 * time.Millisecond})
+	cmd := command(1)
+	_, err := c.Submit(t.Context(), cmd)
+	var unconfirmed commands.ErrNotConfirmed
+	if !errors.As(err, &unconfirmed) || unconfirmed.CommandID != cmd.ID || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("without an engine Submit gave %v", err)
+	}
+	// The engine comes, takes it, and answers whoever asks again.
+	e := &engine{}
+	r.startEngine(e)
+	eventually(t, "the engine sees what was not confirmed", func() bool { _, seen := e.seen.Load(cmd.ID); return seen })
+	wantAnswer(t, r.open(commands.Config{Wait: 20 * time.Second}), cmd)
+}
+
+func TestTheCallersTimeCounts(t *testing.T) {
+	r := newRig(t)
+	c := r.open(commands.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Submit(ctx, command(1)); !errors.As(err, new(commands.ErrNotConfirmed)) || !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that went away got %v", err)
+	}
+}
+
+// An aborted result was never given: only the committed one counts.
+func TestAbortedResultsAreNotAnswers(t *testing.T) {
+	r := newRig(t)
+	var aborted atomic.Int64
+	r.startEngine(&engine{abort: func(domain.Command) bool { return aborted.Add(1) == 1 }})
+	impatient := r.open(commands.Config{Wait: 300 * time.Millisecond})
+	if _, err := impatient.Submit(t.Context(), command(1)); !errors.As(err, new(commands.ErrNotConfirmed)) {
+		t.Errorf("an aborted result gave %v", err)
+	}
+	wantAnswer(t, r.open(commands.Config{}), command(1))
+}
+
+func TestCommandsUnderWayAreBounded(t *testing.T) {
+	r := newRig(t)
+	c := r.open(commands.Config{MaxUnderWay: 2, Wait: time.Minute})
+	ctx, cancel := context.WithCancel(t.Context())
+	results := make(chan error, 3)
+	for n := range 3 {
+		go func() {
+			_, err := c.Submit(ctx, command(n))
+			results <- err
+		}()
+	}
+	if err := <-results; !errors.Is(err, commands.ErrBusy) {
+		t.Errorf("one too many gave %v", err)
+	}
+	cancel()
+	for range 2 {
+		if err := <-results; !errors.As(err, new(commands.ErrNotConfirmed)) {
+			t.Errorf("the others got %v", err)
+		}
+	}
+	r.startEngine(&engine{})
+	eventually(t, "a free place", func() bool {
+		_, err := c.Submit(t.Context(), command(3))
+		return err == nil
+	})
+}
+
+func TestAnswersComeAfterTheClusterWasAway(t *testing.T) {
+	r := newRig(t)
+	c := r.open(commands.Config{Wait: 300 * time.Millisecond})
+	r.startEngine(&engine{})
+	eventually(t, "an answer", func() bool { _, err := c.Submit(t.Context(), command(1)); return err == nil })
+	r.broker.Close()
+	if _, err := c.Submit(t.Context(), command(2)); !errors.As(err, new(commands.ErrNotConfirmed)) {
+		t.Errorf("without a cluster Submit gave %v", err)
+	}
+	r.startBroker()
+	eventually(t, "an answer after the cluster came back", func() bool { _, err := c.Submit(t.Context(), command(3)); return err == nil })
+}
+
+func TestAClosedClientRefuses(t *testing.T) {
+	r := newRig(t)
+	c, err := commands.Open(t.Context(), commands.Config{Cluster: r.cluster, Logger: r.cluster.Logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := c.Submit(t.Context(), command(1))
+		waiting <- err
+	}()
+	c.Close()
+	if err := <-waiting; !errors.Is(err, commands.ErrClosed) {
+		t.Errorf("who was waiting got %v", err)
+	}
+	if _, err := c.Submit(t.Context(), command(2)); !errors.Is(err, commands.ErrClosed) {
+		t.Errorf("after Close Submit gave %v", err)
+	}
+	c.Close()
+}
+
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline.C:
+			t.Fatal("never came true: " + what)
+		case <-tick.C:
+		}
+	}
+}
+
+func BenchmarkSubmit(b *testing.B) {
+	r := newRig(b)
+	r.startEngine(&engine{})
+	c := r.open(commands.Config{})
+	n := 0
+	for b.Loop() {
+		wantAnswer(b, c, command(n))
+		n++
+	}
+}

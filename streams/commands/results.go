@@ -1,0 +1,139 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+const (
+	resultBatch = 1024
+	minBackoff  = 100 * time.Millisecond
+	maxBackoff  = 5 * time.Second
+)
+
+// Run reads results until ctx ends or Close is called. A cluster that is away is
+// waited for. Run is called once.
+func (c *Client) Run(ctx context.Context) error {
+	c.mu.Lock()
+	running, closed := c.running, c.closed
+	c.running = true
+	c.mu.Unlock()
+	switch {
+	case closed:
+		return nil
+	case running:
+		return errors.New("commands: Run was called before")
+	}
+	defer close(c.ended)
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-c.stopping:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	backoff := minBackoff
+	for {
+		moved, err := c.read(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if moved {
+			backoff = minBackoff
+		}
+		c.cfg.Logger.Warn("the answers to commands could not be read; trying again", "error", err, "wait", backoff)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// read hands out results until an error, and keeps where it got to.
+func (c *Client) read(ctx context.Context) (moved bool, err error) {
+	// Results are kept for an hour: what expired, nobody waits for.
+	r, err := c.cfg.Cluster.NewReader(streams.ReaderConfig{From: c.from, SkipExpired: true})
+	if err != nil {
+		return false, err
+	}
+	defer r.Close()
+	for {
+		err := r.Poll(ctx, resultBatch, c.take)
+		for p := range c.from[schemas.TopicResults] {
+			c.from[schemas.TopicResults][p] = r.Position(schemas.TopicResults, p)
+		}
+		if err != nil {
+			return moved, err
+		}
+		moved = true
+	}
+}
+
+// take hands one result to its waiters. One that cannot be read is told and
+// passed over: whoever waits for it runs into its time.
+func (c *Client) take(rec streams.Record) error {
+	if !c.waiting.someFor(string(rec.Key)) {
+		return nil // most are for other nodes
+	}
+	result, err := schemas.DecodeResult(schemas.Read(rec.Value, rec))
+	if err != nil {
+		c.cfg.Logger.Error("an answer cannot be read", "partition", rec.Partition, "offset", rec.Offset, "error", err)
+		return nil
+	}
+	c.waiting.answer(result)
+	return nil
+}
+
+// waiting are those who wait for results, by command id. Each has a channel with
+// room for one answer.
+type waiting struct {
+	mu        sync.Mutex
+	byCommand map[string]map[chan domain.Result]struct{}
+}
+
+func (w *waiting) add(commandID string) chan domain.Result {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	answer := make(chan domain.Result, 1)
+	if w.byCommand[commandID] == nil {
+		w.byCommand[commandID] = make(map[chan domain.Result]struct{})
+	}
+	w.byCommand[commandID][answer] = struct{}{}
+	return answer
+}
+
+func (w *waiting) remove(commandID string, answer chan domain.Result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.byCommand[commandID], answer)
+	if len(w.byCommand[commandID]) == 0 {
+		delete(w.byCommand, commandID)
+	}
+}
+
+func (w *waiting) someFor(commandID string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.byCommand[commandID]) > 0
+}
+
+// answer gives a result to all who wait for it, once each.
+func (w *waiting) answer(r domain.Result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for answer := range w.byCommand[r.CommandID] {
+		answer <- r
+	}
+	delete(w.byCommand, r.CommandID)
+}
