@@ -34,7 +34,13 @@ func (s submitter) Submit(ctx context.Context, c domain.Command) (domain.Result,
 // watches gives the follower its watches out of the directory.
 type watches struct{ *directory.Directory }
 
-func (w watches) ByWallet(wallet string) ([]domain.Watch, error) { return w.WatchesByWallet(wallet) }
+func (w watches) ByWallet(wallet string) (all []domain.Watch, err error) {
+	err = w.EachWatchOfWallet(wallet, func(one domain.Watch) error {
+		all = append(all, one)
+		return nil
+	})
+	return all, err
+}
 
 // Event finds an event for the API, unless there is no history.
 func (h *lateHistory) Event(ctx context.Context, accountID, eventID string) (api.EventRecord, error) {

@@ -1,106 +1,70 @@
-// Package sealing keeps secrets unreadable outside the process: AES-256-GCM
-// through Tink, with the key's id in front of what is sealed, so that keys can be
-// rotated. It hides Tink and the key file.
 package sealing
 
 import (
-	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/tink-crypto/tink-go/v2/aead"
-	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
 	"github.com/tink-crypto/tink-go/v2/keyset"
 	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
-// Sealer seals and opens. It is safe for concurrent use.
+// ErrUnknownKey means that a value was sealed with a key that the master key
+// file does not hold.
+var ErrUnknownKey = errors.New("it was sealed with a key that the master key file does not hold: use the file it was sealed with")
+
+// ErrAltered means that a value is not what was sealed, or was sealed for
+// something else.
+var ErrAltered = errors.New("it was altered, or was sealed for something else")
+
+// Sealer seals and opens. It may be used by many goroutines.
 type Sealer struct {
 	aead tink.AEAD
+	keys map[uint32]bool
 }
 
-// LoadOrCreate reads the key file, or makes one that only its owner may read.
-func LoadOrCreate(path string) (*Sealer, error) {
-	s, err := Load(path)
-	if !errors.Is(err, os.ErrNotExist) {
-		return s, err
-	}
-	handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
+// tinkPrefix begins every sealed value, before the key's id in 4 bytes.
+const (
+	tinkPrefix       = 0x01
+	prefixSizeBytes  = 5
+	overheadGCMBytes = 12 + 16 // nonce and tag
+)
+
+func newSealer(h *keyset.Handle) (*Sealer, error) {
+	a, err := aead.New(h)
 	if err != nil {
-		return nil, fmt.Errorf("sealing: making a master key: %w", err)
+		return nil, fmt.Errorf("it holds no AES-GCM keys: %w", err)
 	}
-	var data bytes.Buffer
-	if err := insecurecleartextkeyset.Write(handle, keyset.NewJSONWriter(&data)); err != nil {
-		return nil, fmt.Errorf("sealing: writing the master key: %w", err)
+	s := &Sealer{aead: a, keys: make(map[uint32]bool)}
+	for _, k := range h.KeysetInfo().GetKeyInfo() {
+		s.keys[k.GetKeyId()] = true
 	}
-	if err := create(path, data.Bytes()); err != nil {
-		return nil, fmt.Errorf("sealing: writing the master key: %w", err)
-	}
-	// Of several processes that create it at once one wins; all use that one.
-	return Load(path)
+	return s, nil
 }
 
-// create writes a file whole, synced, or leaves the one that is there.
-func create(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".master-key-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, os.ErrExist) {
-		return err
-	}
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
-}
-
-// Load reads a key file.
-func Load(path string) (*Sealer, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("sealing: %w", err)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("sealing: the master key %s can be read by others: run chmod 600 on it", path)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("sealing: %w", err)
-	}
-	handle, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(data)))
-	if err != nil {
-		return nil, fmt.Errorf("sealing: the master key %s cannot be read: restore it from a backup", path)
-	}
-	primitive, err := aead.New(handle)
-	if err != nil {
-		return nil, fmt.Errorf("sealing: the master key %s cannot be used: restore it from a backup", path)
-	}
-	return &Sealer{aead: primitive}, nil
-}
-
-// Seal encrypts. What is sealed opens with the same associated data only.
+// Seal encrypts plaintext and binds it to associatedData, which is not secret and
+// must be given again to open it.
 func (s *Sealer) Seal(plaintext []byte, associatedData string) ([]byte, error) {
 	sealed, err := s.aead.Encrypt(plaintext, []byte(associatedData))
 	if err != nil {
-		return nil, errors.New("sealing: a secret could not be sealed")
+		return nil, fmt.Errorf("sealing: sealing a secret: %w", err)
 	}
 	return sealed, nil
 }
 
-// Open decrypts.
+// Open decrypts what Seal made with the same associatedData. Its errors are
+// ErrUnknownKey and ErrAltered.
 func (s *Sealer) Open(sealed []byte, associatedData string) ([]byte, error) {
-	plain, err := s.aead.Decrypt(sealed, []byte(associatedData))
-	if err != nil {
-		return nil, errors.New("sealing: a secret could not be opened: it was sealed by another master key, or for something else")
+	if len(sealed) < prefixSizeBytes+overheadGCMBytes || sealed[0] != tinkPrefix {
+		return nil, fmt.Errorf("sealing: opening a secret: it is no sealed value: %w", ErrAltered)
 	}
-	return plain, nil
+	if id := binary.BigEndian.Uint32(sealed[1:prefixSizeBytes]); !s.keys[id] {
+		return nil, fmt.Errorf("sealing: opening a secret (key %d): %w", id, ErrUnknownKey)
+	}
+	plaintext, err := s.aead.Decrypt(sealed, []byte(associatedData))
+	if err != nil {
+		return nil, fmt.Errorf("sealing: opening a secret: %w", ErrAltered)
+	}
+	return plaintext, nil
 }

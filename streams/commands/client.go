@@ -94,8 +94,8 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 func (c *Client) Submit(ctx context.Context, cmd domain.Command) (domain.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.Wait, fmt.Errorf("no answer within %s: %w", c.cfg.Wait, context.DeadlineExceeded))
 	defer cancel()
-	if err := c.open(); err != nil {
-		return domain.Result{}, err
+	if err := errors.Join(c.open(), ctx.Err()); err != nil {
+		return domain.Result{}, fmt.Errorf("commands: nothing was appended: %w", err)
 	}
 	select {
 	case c.places <- struct{}{}:
@@ -104,7 +104,7 @@ func (c *Client) Submit(ctx context.Context, cmd domain.Command) (domain.Result,
 	}
 	answer := c.waiting.add(cmd.ID)
 	waited := make(chan struct{})
-	appended := c.append(ctx, cmd, waited)
+	appended := c.append(cmd, waited)
 	defer func() {
 		c.waiting.remove(cmd.ID, answer)
 		close(waited)
@@ -127,14 +127,18 @@ func (c *Client) Submit(ctx context.Context, cmd domain.Command) (domain.Result,
 	}
 }
 
-// append appends beside the caller. A record that is on its way cannot be called
-// back, so appending may outlast ctx while the cluster is away. The command's
-// place is given back when that has ended and the caller has waited.
-func (c *Client) append(ctx context.Context, cmd domain.Command, waited <-chan struct{}) <-chan error {
+// append appends beside the caller and in a time of its own: records of several
+// callers share a batch, and one that is called back takes the others with it.
+// One that was sent cannot be called back at all, so appending may outlast that
+// time while the cluster is away. The command's place is given back when
+// appending has ended and the caller has waited.
+func (c *Client) append(cmd domain.Command, waited <-chan struct{}) <-chan error {
 	m := schemas.EncodeCommand(cmd)
 	rec := streams.NewRecord(schemas.TopicCommands, cmd.Body.Aggregate(), m.Value, m.EachHeader)
 	appended := make(chan error, 1)
 	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Wait)
+		defer cancel()
 		appended <- c.producer.Append(ctx, rec)
 		<-waited
 		<-c.places
@@ -146,7 +150,7 @@ func (c *Client) open() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return fmt.Errorf("commands: %w", ErrClosed)
+		return ErrClosed
 	}
 	return nil
 }

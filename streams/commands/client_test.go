@@ -207,12 +207,40 @@ func TestACommandWithoutAnswerIsNotConfirmedAndStands(t *testing.T) {
 
 func TestTheCallersTimeCounts(t *testing.T) {
 	r := newRig(t)
-	c := r.open(commands.Config{})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := c.Submit(ctx, command(1)); !errors.As(err, new(commands.ErrNotConfirmed)) || !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that went away got %v", err)
+	c := r.open(commands.Config{Wait: time.Minute})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := c.Submit(ctx, command(1)); !errors.As(err, new(commands.ErrNotConfirmed)) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a caller without time got %v", err)
 	}
+	if _, err := c.Submit(ctx, command(2)); errors.As(err, new(commands.ErrNotConfirmed)) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a caller that was late already got %v", err)
+	}
+}
+
+// A caller that goes away takes no other's command with it.
+func TestCallersThatGoAwayHarmNobody(t *testing.T) {
+	r := newRig(t)
+	r.startEngine(&engine{})
+	c := r.open(commands.Config{})
+	var all sync.WaitGroup
+	for n := range 400 {
+		ctx, cancel := context.WithCancel(t.Context())
+		all.Go(func() {
+			defer cancel()
+			if n%2 == 0 {
+				wantAnswer(t, c, command(n))
+				return
+			}
+			if _, err := c.Submit(ctx, command(n)); err != nil && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+		if n%2 == 1 {
+			all.Go(cancel)
+		}
+	}
+	all.Wait()
 }
 
 // An aborted result was never given: only the committed one counts.

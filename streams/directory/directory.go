@@ -222,9 +222,9 @@ func (d *Directory) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return d.fill(ctx) })
-	g.Go(func() error { return d.confirmAgainAndAgain(ctx) })
+	g, both := errgroup.WithContext(ctx) // one that fails ends the other
+	g.Go(func() error { return d.fill(both) })
+	g.Go(func() error { return d.confirmAgainAndAgain(both) })
 	return g.Wait()
 }
 
