@@ -32,6 +32,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/commands"
 	"github.com/lumenhook/lumenhook/streams/dispatcher"
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
@@ -139,12 +140,16 @@ func (r *rig) serve() {
 		go func() { defer ended.Done(); _ = run(ctx) }()
 	}
 	r.b.Cleanup(func() { cancel(); ended.Wait(); p.Close(); _ = db.Close() })
+	asker, err := commands.Open(ctx, commands.Config{Cluster: r.cluster, Wait: 20 * time.Second, Logger: r.cluster.Logger})
+	must(r.b, err)
+	r.b.Cleanup(asker.Close)
+	ended.Add(1)
+	go func() { defer ended.Done(); _ = asker.Run(ctx) }()
 	for n := range endpoints {
-		c := domain.Command{ID: "cmd_" + strconv.Itoa(n), AccountID: "acc_1", Body: domain.CreateEndpoint{
+		_, err := asker.Submit(ctx, domain.Command{ID: "cmd_" + strconv.Itoa(n), AccountID: "acc_1", Body: domain.CreateEndpoint{
 			EndpointID: endpointID(n), AccountID: "acc_1", URL: r.server.URL, SealedSecret: []byte(secret),
-		}}
-		m := schemas.EncodeCommand(c)
-		must(r.b, r.producer.Append(ctx, streams.NewRecord(schemas.TopicCommands, endpointID(n), m.Value, m.EachHeader)))
+		}})
+		must(r.b, err)
 	}
 }
 
