@@ -342,6 +342,9 @@ func (v *service) newEgress() (*egress.Client, error) {
 	return egress.New(egress.Config{
 		Policy:  egress.Policy{Allow: egress.LoopbackPrefixes(), Ports: v.s.ports},
 		RootCAs: roots, AttemptTimeout: v.s.attemptTimeout,
+		// As many as attempts may go to one host at once: a connection that is not
+		// kept costs a TLS handshake, which costs more than twenty attempts.
+		MaxIdlePerHost: 1024,
 	})
 }
 

@@ -119,7 +119,7 @@ func (r *rig) serve() {
 	ports, err := egress.ParsePorts(address.Port())
 	must(r.b, err)
 	client, err := egress.New(egress.Config{
-		Policy: egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports}, RootCAs: r.roots,
+		Policy: egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports}, RootCAs: r.roots, MaxIdlePerHost: 1024,
 	})
 	must(r.b, err)
 	ctx, cancel := context.WithCancel(context.Background())
