@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stellar/go-stellar-sdk/keypair"
+	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
 const (
@@ -110,6 +111,10 @@ func (c Config) faults() error {
 		faults = append(faults, err)
 	}
 	return errors.Join(faults...)
+}
+
+func (c Config) rules() rules {
+	return rules{passphrase: c.Passphrase, demo: xdr.MustNewCreditAsset(DemoAssetCode, c.Identities.IssuerAddress())}
 }
 
 func setDefault[T comparable](field *T, value T) {

@@ -212,7 +212,7 @@ func (n *Network) CloseNow() (sequence uint32, err error) {
 	defer catchReadFault(&err)
 	began := time.Now()
 	prev := n.published // only this function moves it, under mu
-	l, err := buildLedger(diskState{n.store.db}, prev.header, n.queue, n.closeTime())
+	l, err := buildLedger(diskState{n.store.db}, n.cfg.rules(), prev.header, n.queue, n.closeTime())
 	if err != nil {
 		return 0, n.breakDown(err)
 	}
