@@ -67,6 +67,9 @@ type Config struct {
 	// was written to the operating system before it is served, but not that of the machine.
 	Sync bool
 
+	// Faults are answers to spoil, for tests of what follows the network.
+	Faults []Fault
+
 	// Logger takes what an operator should see. Default: nothing is logged.
 	Logger *slog.Logger
 
@@ -106,6 +109,9 @@ func (c Config) faults() error {
 	}
 	if c.MaxPendingOperations < 1 {
 		faults = append(faults, fmt.Errorf("MaxPendingOperations %d must be at least 1", c.MaxPendingOperations))
+	}
+	if len(c.Faults) > faultsMax {
+		faults = append(faults, fmt.Errorf("%d Faults are more than %d", len(c.Faults), faultsMax))
 	}
 	if err := c.Identities.validate(); err != nil {
 		faults = append(faults, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ type Network struct {
 	listener net.Listener
 	bot      *keypair.Full
 	pages    chan struct{} // slots for answers that hold ledgers
+	stage    stage         // of ordered faults
 
 	// mu is held by whoever admits a transaction or makes a ledger: while a ledger is made its transactions
 	// count neither as waiting nor as done.
@@ -75,7 +77,7 @@ func Open(cfg Config) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Network{cfg: cfg, store: st, bot: bot, closed: make(chan struct{}), runEnded: make(chan struct{}), pages: make(chan struct{}, maxPages)}
+	n := &Network{cfg: cfg, store: st, bot: bot, closed: make(chan struct{}), runEnded: make(chan struct{}), pages: make(chan struct{}, maxPages), stage: stage{faults: slices.Clone(cfg.Faults)}}
 	if n.published, err = n.load(); err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
