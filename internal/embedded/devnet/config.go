@@ -67,6 +67,11 @@ type Config struct {
 	// was written to the operating system before it is served, but not that of the machine.
 	Sync bool
 
+	// LakeDir is a folder to export the ledgers to, as Galexie would; none when empty. Each file holds
+	// LakeLedgersPerFile of them, by default 1.
+	LakeDir            string
+	LakeLedgersPerFile uint32
+
 	// Faults are answers to spoil, for tests of what follows the network.
 	Faults []Fault
 
@@ -83,6 +88,7 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.Listen, defaultListen)
 	setDefault(&c.CloseInterval, defaultCloseInterval)
 	setDefault(&c.RetentionLedgers, defaultRetentionLedgers)
+	setDefault(&c.LakeLedgersPerFile, 1)
 	setDefault(&c.MaxPendingOperations, defaultMaxPendingOperations)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

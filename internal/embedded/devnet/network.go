@@ -28,6 +28,7 @@ type Network struct {
 	bot      *keypair.Full
 	pages    chan struct{} // slots for answers that hold ledgers
 	stage    stage         // of ordered faults
+	exporter *exporter     // nil: there is no lake
 
 	// mu is held by whoever admits a transaction or makes a ledger: while a ledger is made its transactions
 	// count neither as waiting nor as done.
@@ -82,6 +83,12 @@ func Open(cfg Config) (*Network, error) {
 		return nil, errors.Join(err, st.Close())
 	}
 	n.resetQueue()
+	if n.exporter, err = openExporter(cfg); err == nil {
+		err = n.export()
+	}
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
 	if n.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 		return nil, errors.Join(fmt.Errorf("listen for the development network: %w (choose another address, or port 0 for a free one)", err), st.Close())
 	}
@@ -219,6 +226,9 @@ func (n *Network) CloseNow() (sequence uint32, err error) {
 		return 0, n.breakDown(err)
 	}
 	if err := n.publish(prev, l); err != nil {
+		return 0, n.breakDown(err)
+	}
+	if err := n.export(); err != nil {
 		return 0, n.breakDown(err)
 	}
 	if dropped := len(n.queue) - len(l.transactions); dropped > 0 {

@@ -41,13 +41,7 @@ type Source struct {
 	state    string // of the server, as last logged
 	pageSize int    // shrinks when pages are too large
 	sizeMax  int64  // of a page's answer, in bytes
-	last     link
-}
-
-// link is the last ledger that was handed out, if any: the next must follow it.
-type link struct {
-	sequence uint32
-	hash     string
+	chain    ledger.Chain
 }
 
 // New makes a source. It asks the server nothing yet.
@@ -101,7 +95,7 @@ func (s *Source) Latest(ctx context.Context) (uint32, error) {
 
 // Continue tells the source which ledger was read last, before a restart: the
 // next one must follow it.
-func (s *Source) Continue(sequence uint32, hash string) { s.last = link{sequence, hash} }
+func (s *Source) Continue(sequence uint32, hash string) { s.chain.Continue(sequence, hash) }
 
 // Next waits until the ledger with this sequence is there and answers with it
 // and those after it that are there too, at most a page. It fails only for what
@@ -115,9 +109,8 @@ func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 			return nil, ctx.Err()
 		case len(page) > 0:
 			s.report("up", slog.LevelInfo, "ledgers are being read from the Stellar RPC", "ledger", sequence)
-			s.last = link{page[len(page)-1].Sequence, page[len(page)-1].Hash}
 			return page, nil
-		case isFinal(err):
+		case ledger.IsFinal(err):
 			return nil, err
 		case errors.Is(err, errTooLarge) && s.pageSize > 1:
 			s.pageSize /= 2
@@ -183,51 +176,13 @@ func (s *Source) page(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 		return nil, err
 	}
 	var page []ledger.Raw
-	before := s.last
 	for _, l := range got.Ledgers[:min(len(got.Ledgers), s.pageSize)] {
-		raw := ledger.Raw{Sequence: l.Sequence, Hash: l.Hash, XDR: l.XDR}
-		if err := s.follows(raw, before, sequence+uint32(len(page))); err != nil {
-			if len(page) > 0 {
-				return page, nil // the next call begins at what did not fit, and says so
-			}
-			return nil, err
-		}
-		before = link{l.Sequence, l.Hash}
-		page = append(page, raw)
+		page = append(page, ledger.Raw{Sequence: l.Sequence, Hash: l.Hash, XDR: l.XDR})
 	}
 	if len(page) == 0 {
 		return nil, fmt.Errorf("the Stellar RPC at %s says that it has ledger %d, but gives none", s.client.host, sequence)
 	}
-	return page, nil
-}
-
-// follows checks that a ledger is the one that is due.
-func (s *Source) follows(raw ledger.Raw, before link, due uint32) error {
-	if raw.Sequence != due {
-		return fmt.Errorf("the Stellar RPC at %s gave ledger %d where %d is due", s.client.host, raw.Sequence, due)
-	}
-	header, err := ledger.ReadHeader(raw.XDR)
-	if err != nil {
-		return unreadable{fmt.Errorf("ledger %d from the Stellar RPC at %s: %w", due, s.client.host, err)}
-	}
-	if header.Sequence != due || header.Hash != raw.Hash {
-		return fmt.Errorf("the Stellar RPC at %s gave ledger %d with hash %s under the name of %d with hash %s", s.client.host, header.Sequence, header.Hash, raw.Sequence, clip(raw.Hash))
-	}
-	if before.hash != "" && before.sequence+1 == due && before.hash != header.PreviousHash {
-		return fmt.Errorf("%w: ledger %d from the Stellar RPC at %s follows %s, but ledger %d was read with hash %s: set the URL of a server of the network that was followed, or begin anew with data and topics of their own",
-			ledger.ErrForked, due, s.client.host, header.PreviousHash, before.sequence, before.hash)
-	}
-	return nil
-}
-
-// unreadable is a ledger that is there but that this program cannot read.
-type unreadable struct{ error }
-
-func (u unreadable) Unwrap() error { return u.error }
-
-func isFinal(err error) bool {
-	_, cannotRead := errors.AsType[unreadable](err)
-	return cannotRead || errors.Is(err, ledger.ErrForked) || errors.Is(err, ledger.ErrBehindRetention)
+	return s.chain.Fitting(page, sequence, "the Stellar RPC at "+s.client.host)
 }
 
 func (s *Source) call(ctx context.Context, method string, params, result any, sizeBytesMax int64) error {
