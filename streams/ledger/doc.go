@@ -46,6 +46,7 @@
 // File map:
 //
 //	ledger.go     Raw, Ledger, Extractor
+//	source.go     Source, which the packages below implement
 //	chain.go      each ledger follows the one before it
 //	header.go     the ledger header, and its newer forms (CAP-88)
 //	batch.go      ledgers in files: batches, compression, base64

@@ -19,12 +19,15 @@ const (
 	pageSizeMax         = 200 // the most that a Stellar RPC server gives
 	pollIntervalDefault = time.Second
 	backoffMaxDefault   = 15 * time.Second
+	idleLooksMax        = 10 // at one server, before the others are asked
+	fallbacksMax        = 16
 	requestTimeout      = 30 * time.Second
 )
 
 // Config says which server to ask, and how.
 type Config struct {
 	URL          string
+	FallbackURLs []string      // further servers of the same network, for when the first is not well
 	Passphrase   string        // of the network that the server must serve
 	HTTPClient   *http.Client  // one of our own when nil
 	Logger       *slog.Logger  // silent when nil
@@ -36,7 +39,9 @@ type Config struct {
 // Source reads ledgers in order. It is for one goroutine.
 type Source struct {
 	config   Config
-	client   *client
+	clients  []*client
+	client   *client // the one that is asked now
+	idle     int     // looks in a row that found nothing new
 	log      *slog.Logger
 	state    string // of the server, as last logged
 	pageSize int    // shrinks when pages are too large
@@ -46,9 +51,16 @@ type Source struct {
 
 // New makes a source. It asks the server nothing yet.
 func New(config Config) (*Source, error) {
-	c, err := newClient(config.URL, config.HTTPClient)
-	if err != nil {
-		return nil, err
+	if len(config.FallbackURLs) > fallbacksMax {
+		return nil, fmt.Errorf("rpc: %d further URLs are more than %d", len(config.FallbackURLs), fallbacksMax)
+	}
+	var clients []*client
+	for _, address := range append([]string{config.URL}, config.FallbackURLs...) {
+		c, err := newClient(address, config.HTTPClient)
+		if err != nil {
+			return nil, err
+		}
+		clients = append(clients, c)
 	}
 	if config.PageSize < 0 || config.PageSize > pageSizeMax {
 		return nil, fmt.Errorf("rpc: the page size is %d: set 1 to %d ledgers", config.PageSize, pageSizeMax)
@@ -63,7 +75,7 @@ func New(config Config) (*Source, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Source{config: config, client: c, log: log.With("rpc", c.host), pageSize: config.PageSize, sizeMax: pageSizeBytesMax}, nil
+	return &Source{config: config, clients: clients, client: clients[0], log: log, pageSize: config.PageSize, sizeMax: pageSizeBytesMax}, nil
 }
 
 func orDefault[T comparable](v, fallback T) T {
@@ -74,8 +86,29 @@ func orDefault[T comparable](v, fallback T) T {
 	return v
 }
 
-// Check asks once whether the server is there and serves our network.
+// Check asks once whether the servers serve our network. One that does not
+// answer is forgiven if another does; one of another network never is.
 func (s *Source) Check(ctx context.Context) error {
+	var last error
+	answered := 0
+	for range s.clients {
+		switch err := s.checkOne(ctx); {
+		case errors.Is(err, ledger.ErrWrongNetwork):
+			return err
+		case err != nil:
+			last = err
+		default:
+			answered++
+		}
+		s.turn()
+	}
+	if answered == 0 {
+		return last
+	}
+	return nil
+}
+
+func (s *Source) checkOne(ctx context.Context) error {
 	var network protocol.GetNetworkResponse
 	if err := s.call(ctx, protocol.GetNetworkMethodName, nil, &network, answerSizeBytesMax); err != nil {
 		return err
@@ -87,10 +120,26 @@ func (s *Source) Check(ctx context.Context) error {
 	return nil
 }
 
-// Latest asks once for the sequence of the newest ledger.
-func (s *Source) Latest(ctx context.Context) (uint32, error) {
-	health, err := s.health(ctx)
-	return health.LatestLedger, err
+// turn goes on to the next server, and after the last to the first.
+func (s *Source) turn() {
+	for i, c := range s.clients {
+		if c == s.client {
+			s.client = s.clients[(i+1)%len(s.clients)]
+			return
+		}
+	}
+}
+
+// Latest asks each server once, at most, for the sequence of the newest ledger.
+func (s *Source) Latest(ctx context.Context) (latest uint32, err error) {
+	for range s.clients {
+		var health protocol.GetHealthResponse
+		if health, err = s.health(ctx); err == nil {
+			return health.LatestLedger, nil
+		}
+		s.turn()
+	}
+	return 0, err
 }
 
 // Continue tells the source which ledger was read last, before a restart: the
@@ -103,12 +152,12 @@ func (s *Source) Continue(sequence uint32, hash string) { s.chain.Continue(seque
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	wait := s.config.PollInterval
 	for {
-		page, err := s.try(ctx, sequence)
+		page, err := s.tryEach(ctx, sequence)
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case len(page) > 0:
-			s.report("up", slog.LevelInfo, "ledgers are being read from the Stellar RPC", "ledger", sequence)
+			s.report("up "+s.client.host, slog.LevelInfo, "ledgers are being read from the Stellar RPC", "ledger", sequence)
 			return page, nil
 		case ledger.IsFinal(err):
 			return nil, err
@@ -128,6 +177,49 @@ func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 		}
 		wait = s.config.PollInterval
 	}
+}
+
+// tryEach looks at one server after the other until one has the ledger. A
+// server that has nothing new is kept for a while, since ledgers take seconds;
+// then the others are asked whether they are further. What waiting does not mend
+// counts when all servers say so: one that is away may know better.
+func (s *Source) tryEach(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	var problem, final error
+	finals, waiting := 0, false
+	for range s.clients {
+		page, err := s.try(ctx, sequence)
+		switch {
+		case len(page) > 0:
+			s.idle = 0
+			return page, nil
+		case ctx.Err() != nil || errors.Is(err, errTooLarge):
+			return nil, err
+		case err == nil:
+			if s.idle++; s.idle < idleLooksMax {
+				return nil, nil
+			}
+			waiting = true
+		case ledger.IsFinal(err):
+			final = err
+			finals++
+		default:
+			problem = err
+		}
+		if len(s.clients) > 1 {
+			s.log.Debug("another Stellar RPC is asked", "rpc", s.client.host, "ledger", sequence, "err", err)
+			s.turn()
+		}
+	}
+	s.idle = 0
+	switch {
+	case finals == len(s.clients):
+		return nil, final
+	case waiting:
+		return nil, nil
+	case final != nil:
+		return nil, fmt.Errorf("%w; and another server says: %v", problem, final)
+	}
+	return nil, problem
 }
 
 // try looks once. No page and no error: the ledger is not there yet.
@@ -197,7 +289,7 @@ func (s *Source) report(state string, level slog.Level, message string, args ...
 		return
 	}
 	s.state = state
-	s.log.Log(context.Background(), level, message, args...)
+	s.log.Log(context.Background(), level, message, append(args, "rpc", s.client.host)...)
 }
 
 func pause(ctx context.Context, wait time.Duration) error {
