@@ -196,7 +196,7 @@ func TestHandoverFromLakeToRPC(t *testing.T) {
 	}
 	s := handover.New(c.rpc(t), c.lake(t), nil)
 	got := read(t, s, passphrase, firstLedger, 100)
-	compare(t, "the lake to its end", got[:102-8-firstLedger], read(t, c.lake(t), passphrase, firstLedger, 95))
+	compare(t, "the lake to its end", got[:96-firstLedger], read(t, c.lake(t), passphrase, firstLedger, 95))
 	compare(t, "the RPC server", got[80-firstLedger:], read(t, c.rpc(t), passphrase, 80, 100))
 	c.grow(t, 110)
 	for i, l := range read(t, s, passphrase, 101, 110) {
@@ -289,11 +289,24 @@ func TestAKilledNodeIsWaitedFor(t *testing.T) {
 	}
 	got := read(t, s, n.Passphrase(), firstLedger, 6)
 	stop()
-	resumed := make(chan []ledger.Ledger)
-	go func() { resumed <- read(t, s, n.Passphrase(), 7, 20) }()
+	type answer struct {
+		page []ledger.Raw
+		err  error
+	}
+	resumed := make(chan answer, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	go func() {
+		page, err := s.Next(ctx, 7)
+		resumed <- answer{page, err}
+	}()
 	_, stop = start()
-	got = append(got, <-resumed...)
-	stop()
+	defer func() { stop() }()
+	first := <-resumed
+	if first.err != nil || first.page[0].Sequence != 7 {
+		t.Fatalf("after the restart: %+v", first)
+	}
+	got = append(got, read(t, s, n.Passphrase(), 7, 20)...)
 	var sequences []uint32
 	for _, l := range got {
 		sequences = append(sequences, l.Sequence)
