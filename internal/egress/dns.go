@@ -3,6 +3,7 @@ package egress
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -29,6 +30,13 @@ func newDNS(server string) *net.Resolver {
 		default:
 			return &overheardStream{Conn: conn, times: times}, nil
 		}
+	}}
+}
+
+// newHosts is a resolver that reaches no name server.
+func newHosts() *net.Resolver {
+	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("only the hosts file is asked")
 	}}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ const (
 // however many want it at the same time.
 type cachingResolver struct {
 	dns     *net.Resolver
+	hosts   *net.Resolver // the hosts file alone
 	timeout time.Duration
 
 	mu    sync.Mutex
@@ -56,7 +58,7 @@ func newCachingResolver(server string, timeout time.Duration) (*cachingResolver,
 	if err != nil {
 		return nil, fmt.Errorf("egress: make the cache of names: %w", err)
 	}
-	return &cachingResolver{dns: newDNS(server), timeout: timeout, names: names}, nil
+	return &cachingResolver{dns: newDNS(server), hosts: newHosts(), timeout: timeout, names: names}, nil
 }
 
 // LookupNetIP gives all addresses of a name. The network is ignored: it is "ip".
@@ -97,13 +99,25 @@ func (r *cachingResolver) resolve(ctx context.Context, host string, l *lookup) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	ctx, times := withTimes(ctx)
-	l.addrs, l.err = r.dns.LookupNetIP(ctx, "ip", host)
+	l.addrs, l.err = r.ask(ctx, host)
 	keep := times.keep(l.err)
 	l.until = time.Now().Add(keep)
 	if keep <= 0 || len(l.addrs) > maxKeptAddrs {
 		r.forget(host, l)
 	}
 	close(l.done)
+}
+
+// ask gives the addresses of an absolute name. The standard library's resolver
+// finds names of one label in the hosts file only without their final dot, which
+// in turn would let it try search domains.
+func (r *cachingResolver) ask(ctx context.Context, host string) ([]netip.Addr, error) {
+	if label := strings.TrimSuffix(host, "."); !strings.Contains(label, ".") {
+		if addrs, err := r.hosts.LookupNetIP(ctx, "ip", label); err == nil {
+			return addrs, nil
+		}
+	}
+	return r.dns.LookupNetIP(ctx, "ip", host)
 }
 
 func (r *cachingResolver) forget(host string, l *lookup) {
