@@ -35,6 +35,7 @@ type runSettings struct {
 	egressCA            string
 	attemptsInFlight    int
 	attemptsPerEndpoint int
+	leastFreeMiB        int
 	logLevel            string
 	changed             func(name string) bool
 	schedule            domain.Schedule
@@ -62,6 +63,7 @@ func (s *runSettings) register(f *pflag.FlagSet) {
 	f.StringVar(&s.egressCA, "egress-ca", "", "PEM file of further certificate authorities to trust")
 	f.IntVar(&s.attemptsInFlight, "attempts-in-flight", 512, "attempts under way for each partition")
 	f.IntVar(&s.attemptsPerEndpoint, "attempts-per-endpoint", 128, "attempts under way to one endpoint")
+	f.IntVar(&s.leastFreeMiB, "least-free-mib", 256, "room that the data folder's disk must have; with less, no new work is taken")
 	f.StringVar(&s.logLevel, "log-level", "warn", "debug, info, warn or error")
 	s.changed = f.Changed
 }
@@ -97,6 +99,9 @@ func (s *runSettings) check() error {
 		if n < 1 || n > 10_000 {
 			fault(flag, strconv.Itoa(n), errors.New("must be from 1 to 10000"))
 		}
+	}
+	if s.leastFreeMiB < 1 || s.leastFreeMiB > 1<<30 {
+		fault("least-free-mib", strconv.Itoa(s.leastFreeMiB), errors.New("must be from 1 to 1073741824"))
 	}
 	if s.dataDir, err = filepath.Abs(s.dataDir); err != nil {
 		fault("data-dir", s.dataDir, err)
