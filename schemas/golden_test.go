@@ -243,3 +243,20 @@ func TestAnswersComeBack(t *testing.T) {
 		}
 	}
 }
+
+// TestCommandsGoToTheirAggregate holds that what concerns an endpoint or its
+// deliveries goes to the endpoint's partition, and so on.
+func TestCommandsGoToTheirAggregate(t *testing.T) {
+	for _, body := range everyCommand {
+		want := "ep_1"
+		switch typ := body.CommandType(); {
+		case strings.HasSuffix(typ, "Watch"):
+			want = "wat_1"
+		case strings.HasSuffix(typ, "Account"), strings.HasSuffix(typ, "Key"):
+			want = "acc_1"
+		}
+		if got := body.Aggregate(); got != want {
+			t.Errorf("%s goes to %q, not %s", body.CommandType(), got, want)
+		}
+	}
+}
