@@ -269,7 +269,12 @@ func (v *service) startHistory(ctx context.Context) error {
 		return err
 	}
 	var taken *clickhouse.PortTakenError
-	if errors.As(err, &taken) || errors.Is(err, clickhouse.ErrDataDirInUse) {
+	switch {
+	case errors.As(err, &taken) && taken.Setting == "HTTPAddr":
+		return fmt.Errorf("--clickhouse-http-listen: %w", err)
+	case errors.As(err, &taken):
+		return fmt.Errorf("--clickhouse-native-listen: %w", err)
+	case errors.Is(err, clickhouse.ErrDataDirInUse):
 		return err
 	}
 	v.out.line("no history this time (GET /v1/events answers 503): %v", err)
@@ -293,7 +298,11 @@ func (v *service) tryHistory(ctx context.Context) error {
 	}
 	v.onStop(func() { _ = db.Close() })
 	if err := projections.Migrate(ctx, db); err != nil {
-		return err
+		if v.s.clickhouseDSN == "" {
+			return err
+		}
+		// It is another's to start; the projector waits for it and makes the tables.
+		v.out.line("ClickHouse does not answer yet; until it does, GET /v1/events answers 503 (--clickhouse-dsn): %v", err)
 	}
 	ends, err := v.cluster.NewEnds()
 	if err != nil {
@@ -342,15 +351,7 @@ func (v *service) newEgress() (*egress.Client, error) {
 		roots = x509.NewCertPool()
 	}
 	v.ca.AddTo(roots)
-	if v.s.egressCA != "" {
-		pem, err := os.ReadFile(v.s.egressCA)
-		if err != nil {
-			return nil, fmt.Errorf("--egress-ca: %w", err)
-		}
-		if !roots.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--egress-ca %q: holds no certificate in PEM form", v.s.egressCA)
-		}
-	}
+	roots.AppendCertsFromPEM(v.s.egressPEM)
 	return egress.New(egress.Config{
 		Policy:  egress.Policy{Allow: egress.LoopbackPrefixes(), Ports: v.s.ports},
 		RootCAs: roots, AttemptTimeout: v.s.attemptTimeout,
