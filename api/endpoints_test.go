@@ -83,6 +83,7 @@ func TestEndpointFaults(t *testing.T) {
 		{`{"url":"https://a.example","description":["x"]}`, "VALIDATION_FAILED", []string{"/description INVALID_TYPE"}},
 		{`{"url":"https://a.example","description":"` + strings.Repeat("ä", 1025) + `"}`, "VALIDATION_FAILED", []string{"/description TOO_LONG"}},
 		{`{"url":"https://a.example","secret":"whsec_mine","a/b~c":1}`, "VALIDATION_FAILED", []string{"/a~1b~0c UNKNOWN_FIELD", "/secret UNKNOWN_FIELD"}},
+		{`{"url":"https://a.example/` + w.secretSeed() + `"}`, "VALIDATION_FAILED", []string{"/url SECRET_REFUSED"}},
 		{`{"url":true,"description":false,"x":null}`, "VALIDATION_FAILED", []string{"/description INVALID_TYPE", "/url INVALID_TYPE", "/x UNKNOWN_FIELD"}},
 		{`[]`, "VALIDATION_FAILED", []string{" INVALID_TYPE"}},
 		{`null`, "VALIDATION_FAILED", []string{" INVALID_TYPE"}},
