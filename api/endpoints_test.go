@@ -59,7 +59,7 @@ func TestCreateEndpointTellsOfAHostThatDoesNotResolve(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.PermissionWrite)
 	got := w.call("POST", "/v1/endpoints", k, `{"url":"https://shop.invalid","description":null}`)
-	if e := decode[endpointAnswer](t, got.body); got.StatusCode != 201 || !slices.Equal(e.Warnings, []string{"HOST_NOT_FOUND"}) || e.Description != "" {
+	if e := decode[endpointAnswer](t, got.body); got.StatusCode != 201 || !slices.Equal(e.Warnings, []string{"DNS"}) || e.Description != "" {
 		t.Fatalf("%d %s", got.StatusCode, got.body)
 	}
 }
