@@ -352,13 +352,15 @@ func (v *service) newEgress() (*egress.Client, error) {
 	}
 	v.ca.AddTo(roots)
 	roots.AppendCertsFromPEM(v.s.egressPEM)
-	return egress.New(egress.Config{
+	cfg := egress.Config{
 		Policy:  egress.Policy{Allow: egress.LoopbackPrefixes(), Ports: v.s.ports},
 		RootCAs: roots, AttemptTimeout: v.s.attemptTimeout,
 		// As many as attempts may go to one host at once: a connection that is not
 		// kept costs a TLS handshake, which costs more than twenty attempts.
 		MaxIdlePerHost: 1024,
-	})
+	}
+	v.s.egress.apply(&cfg)
+	return egress.New(cfg)
 }
 
 func (v *service) startEngine(context.Context) error {

@@ -370,14 +370,19 @@ func TestTheDemoShowsTheWholePath(t *testing.T) {
 
 func TestEveryBadFlagIsNamed(t *testing.T) {
 	out, err := program("run", "--data-dir", t.TempDir(), "--api-listen", "nowhere", "--retry-schedule", "30s,soon", "--egress-ports", "443,99999",
-		"--attempt-timeout", "1ns", "--ledger-interval", "1ms", "--log-level", "loud", "--attempts-in-flight", "0").CombinedOutput()
+		"--attempt-timeout", "1ns", "--ledger-interval", "1ms", "--log-level", "loud", "--attempts-in-flight", "0",
+		"--egress-allow", "10.0.0.1/8", "--egress-deny", "everything", "--dns-server", "dns.example", "--egress-proxy", "socks5://user:hidden@proxy:1").CombinedOutput()
 	if err == nil {
 		t.Fatal("it started")
 	}
-	for _, flag := range []string{"api-listen", "retry-schedule", "egress-ports", "attempt-timeout", "ledger-interval", "log-level", "attempts-in-flight"} {
+	for _, flag := range []string{"api-listen", "retry-schedule", "egress-ports", "attempt-timeout", "ledger-interval", "log-level", "attempts-in-flight",
+		"egress-allow", "egress-deny", "dns-server", "egress-proxy"} {
 		if !strings.Contains(string(out), "--"+flag) {
 			t.Errorf("--%s is not named in:\n%s", flag, out)
 		}
+	}
+	if strings.Contains(string(out), "hidden") {
+		t.Errorf("a password is repeated in:\n%s", out)
 	}
 	wallet, seed := keypair.MustRandom().Address(), keypair.MustRandom().Seed()
 	file := filepath.Join(t.TempDir(), "file")

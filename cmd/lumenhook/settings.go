@@ -37,6 +37,7 @@ type runSettings struct {
 	attemptTimeout      time.Duration
 	egressPorts         string
 	egressCA            string
+	egress              egressSettings
 	attemptsInFlight    int
 	attemptsPerEndpoint int
 	leastFreeMiB        int
@@ -66,6 +67,7 @@ func (s *runSettings) register(f *pflag.FlagSet) {
 	f.DurationVar(&s.attemptTimeout, "attempt-timeout", 10*time.Second, "time that a receiver has for a complete answer")
 	f.StringVar(&s.egressPorts, "egress-ports", "443,8443", "ports that endpoint URLs may name, with ranges: 443,9000-9100")
 	f.StringVar(&s.egressCA, "egress-ca", "", "PEM file of further certificate authorities to trust")
+	s.egress.register(f)
 	f.IntVar(&s.attemptsInFlight, "attempts-in-flight", 512, "attempts under way for each partition")
 	f.IntVar(&s.attemptsPerEndpoint, "attempts-per-endpoint", 128, "attempts under way to one endpoint")
 	f.IntVar(&s.leastFreeMiB, "least-free-mib", 256, "room that the data folder's disk must have; with less, no new work is taken")
@@ -121,6 +123,7 @@ func (s *runSettings) check() error {
 	}
 	_, err = parseLevel(s.logLevel)
 	fault("log-level", s.logLevel, err)
+	faults = append(faults, s.egress.check()...)
 	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(faults...)
 }
