@@ -362,7 +362,19 @@ func TestTheDemoShowsTheWholePath(t *testing.T) {
 	if s.file.Receiver == nil || s.file.ClickHouse == nil {
 		t.Errorf("run.json: %+v", s.file)
 	}
+	// At another address the demo begins anew: what it watched before reports
+	// nothing twice.
+	receiver := s.file.Receiver.URL
 	s.interrupt()
+	s.start("--ledger-interval", "200ms", "--demo-interval", "300ms")
+	if s.file.Receiver.URL == receiver {
+		t.Fatal("the receiver has the same address again")
+	}
+	s.eventually("three deliveries", func() bool { return strings.Count(s.output.String(), "delivered ") >= 3 })
+	s.interrupt()
+	if observed, matched := strings.Count(s.output.String(), "observed "), strings.Count(s.output.String(), "matched "); matched > observed {
+		t.Errorf("%d payments were matched %d times:\n%s", observed, matched, s.output)
+	}
 	if _, err := os.Stat(filepath.Join(s.dir, runFileName)); !os.IsNotExist(err) {
 		t.Errorf("run.json is left behind: %v", err)
 	}
