@@ -92,9 +92,11 @@ func runAll(ctx context.Context, s *runSettings, out io.Writer) error {
 	level, _ := parseLevel(s.logLevel)
 	serving, failed := context.WithCancelCause(ctx)
 	defer failed(nil)
+	shown := newTerminal(out)
+	defer shown.Close()
 	v := &service{
 		metrics: newMetrics(),
-		s:       s, out: &printer{w: out}, failed: failed, history: &lateHistory{},
+		s:       s, out: &printer{w: shown}, failed: failed, history: &lateHistory{},
 		logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 	}
 	err := v.start(serving)
