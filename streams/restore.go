@@ -47,14 +47,14 @@ func (t *Task) checkpoint(start, end int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	switch {
-	case at > end:
+	if at > end {
 		t.cfg.Logger.Warn("state is ahead of its journal and is built anew", "partition", t.cfg.Partition, "checkpoint", at, "end", end)
 		if err := t.store.Reset(); err != nil {
 			return 0, err
 		}
 		at = 0
-	case at < start:
+	}
+	if at < start {
 		return 0, fmt.Errorf("streams: partition %d of %s begins at %d, after the state's checkpoint %d: the journal must be kept whole (set retention.ms=-1) or be restored",
 			t.cfg.Partition, t.cfg.Journal, start, at)
 	}

@@ -2,12 +2,17 @@ package streams_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lumenhook/lumenhook/streams"
@@ -72,5 +77,54 @@ func TestTaskWaitsForStablePositions(t *testing.T) {
 	}
 	if n := asked.Load(); n != answers+1 {
 		t.Errorf("the positions were asked for %d times, want %d", n, answers+1)
+	}
+}
+
+// State that is ahead of its journal is built anew from the journal's beginning:
+// when that is gone, there is nothing to build it from.
+func TestStateAheadOfAJournalThatWasCutIsAnError(t *testing.T) {
+	r, fake := newFakeRig(t)
+	stop := r.run(r.task(t.TempDir(), nil))
+	r.feed(1, 50)
+	r.wantJournal(r.onPartition(0, 50))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	ahead(t, r.dir)
+	cut(t, fake, "test."+sumsTopic)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	err := r.task(r.dir, nil).Run(ctx, nil)
+	if err == nil || !strings.Contains(err.Error(), "must be kept whole") {
+		t.Errorf("the task ended: %v", err)
+	}
+}
+
+// ahead leaves a state that has folded more than its journal holds.
+func ahead(t *testing.T, dir string) {
+	t.Helper()
+	store, err := streams.OpenStore(streams.StoreConfig{Dir: dir, Identity: "test", CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := store.Begin()
+	if err := errors.Join(tx.SetCheckpoint(sumsTopic, 0, 1<<40), tx.Commit(), store.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cut deletes the first records of partition 0 of a topic.
+func cut(t *testing.T, fake *kfake.Cluster, topic string) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(fake.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	offsets := make(kadm.Offsets)
+	offsets.AddOffset(topic, 0, 3, -1)
+	deleted, err := kadm.NewClient(client).DeleteRecords(t.Context(), offsets)
+	if err := errors.Join(err, deleted.Error()); err != nil {
+		t.Fatal(err)
 	}
 }
