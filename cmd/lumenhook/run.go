@@ -316,12 +316,23 @@ func (v *service) tryHistory(ctx context.Context) error {
 		return err
 	}
 	v.onStop(p.Close)
-	v.goRun("the projector", p.Run)
+	v.goRun("the projector", func(ctx context.Context) error { return v.project(ctx, p) })
 	v.metrics.gauge("lumenhook_projector_facts", "Facts that this projector has written since its start, repeats included.", func() float64 { return float64(p.Status().Facts) })
 	v.history.set(p, projections.NewHistory(projections.HistoryConfig{DB: db, Ends: func(ctx context.Context) (map[int32]int64, error) {
 		return ends.Of(ctx, schemas.TopicJournal)
 	}}))
 	return nil
+}
+
+// project keeps the service up when the projector cannot go on without a person:
+// payments are observed and delivered without a history, which then answers 503.
+func (v *service) project(ctx context.Context, p *projections.Projector) error {
+	err := p.Run(ctx)
+	if err != nil && ctx.Err() == nil {
+		v.out.line("the history is not written any more (GET /v1/events answers 503 for what it lacks): %v", err)
+		<-ctx.Done()
+	}
+	return err
 }
 
 func (v *service) startClickHouse(ctx context.Context) (*clickhouse.Engine, error) {

@@ -329,6 +329,32 @@ func (s *testService) text(path string) string {
 	return string(got)
 }
 
+// A machine that dies may take the broker's last records with it and leave the
+// history ahead of them. That needs a person, and deliveries do not wait for one.
+func TestAHistoryThatCannotGoOnStopsNothingElse(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	flags := []string{"--no-demo", "--ledger-interval", "200ms"}
+	s.start(flags...)
+	s.eventually("the history holds something", func() bool {
+		return s.call("GET", "/v1/events/evt_00000000000000000000000000", nil, nil) == http.StatusNotFound
+	})
+	s.interrupt()
+	if err := os.RemoveAll(filepath.Join(s.dir, "broker")); err != nil {
+		t.Fatal(err)
+	}
+	s.start(flags...)
+	s.eventually("what is wrong, and what to do", func() bool {
+		return strings.Contains(s.output.String(), "history is not written any more") && strings.Contains(s.output.String(), "drop the database")
+	})
+	if status := s.call("GET", "/v1/events/evt_00000000000000000000000000", nil, nil); status != http.StatusServiceUnavailable {
+		t.Errorf("the history answered %d", status)
+	}
+	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": "https://127.0.0.1:8443/hook"}, nil); status != http.StatusCreated {
+		t.Errorf("an endpoint was answered %d", status)
+	}
+	s.interrupt()
+}
+
 // events are the webhooks by event.
 func (h *hooks) events() map[string]receiver.Webhook {
 	h.mu.Lock()
