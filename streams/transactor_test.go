@@ -128,3 +128,54 @@ func cut(t *testing.T, fake *kfake.Cluster, topic string) {
 		t.Fatal(err)
 	}
 }
+
+// endless answers a question for a topic's ends as if it held a million records,
+// so that a restore of it waits for what never comes.
+func endless(request kmsg.Request) kmsg.Response {
+	req := request.(*kmsg.ListOffsetsRequest)
+	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
+	for _, topic := range req.Topics {
+		rt := kmsg.NewListOffsetsResponseTopic()
+		rt.Topic = topic.Topic
+		for _, p := range topic.Partitions {
+			rp := kmsg.NewListOffsetsResponseTopicPartition()
+			rp.Partition, rp.Offset, rp.LeaderEpoch = p.Partition, 0, 0
+			if p.Timestamp == -1 { // the end, not the beginning
+				rp.Offset = 1_000_000
+			}
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		resp.Topics = append(resp.Topics, rt)
+	}
+	return resp
+}
+
+// A group that takes a partition back waits for its task to stop. One that is
+// restoring has nothing to bring to its end.
+func TestATaskThatIsRestoringStopsAtOnce(t *testing.T) {
+	r, fake := newFakeRig(t)
+	asked := make(chan struct{}, 1)
+	fake.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		fake.KeepControl()
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		return endless(req), nil, true
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := make(chan error, 1)
+	stopping := make(chan struct{})
+	go func() { ended <- r.task(r.dir, nil).Run(ctx, stopping) }()
+	<-asked
+	close(stopping)
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("the task ended: %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the task restores on although it was stopped")
+	}
+}
