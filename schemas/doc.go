@@ -1,5 +1,6 @@
 // Package schemas is what is written down for ever: the Protobuf forms of facts,
-// commands and rows (kafka/), the tables of the history (clickhouse/), the
+// commands and rows (kafka/), the tables of the history (clickhouse/), the events
+// as receivers get them (events/) and their signature (vectors/), the
 // description of the API (openapi.yaml), and the names of the topics.
 //
 // It translates between those forms and the types of package domain, and hides
@@ -12,8 +13,12 @@
 //	topics.go    names, partitions and cleanup of the topics
 //	message.go   a record's value and the headers that say what it is
 //	facts.go     facts of the journal
-//	commands.go  commands, results, and what the follower tells
+//	commands.go  commands, and what the follower tells
+//	answers.go   answers to commands
+//	changes.go   what updates change, absent fields told from empty ones
 //	rows.go      rows of the tables, and the objects inside other messages
 //	state.go     what tasks keep in Pebble
+//	events.go    JSON Schemas of the events, events/
 //	openapi.go   the description of the API, openapi.yaml
+//	vectors/     the test vector of the signature, and a checker in JavaScript
 package schemas

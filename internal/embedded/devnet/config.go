@@ -75,6 +75,10 @@ type Config struct {
 	// Faults are answers to spoil, for tests of what follows the network.
 	Faults []Fault
 
+	// Hold keeps ledgers from being closed while it returns an error, as on a disk that is full; transactions
+	// wait meanwhile. Default: never.
+	Hold func() error
+
 	// Logger takes what an operator should see. Default: nothing is logged.
 	Logger *slog.Logger
 
@@ -95,6 +99,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Clock == nil {
 		c.Clock = time.Now
+	}
+	if c.Hold == nil {
+		c.Hold = func() error { return nil }
 	}
 	return c, c.faults()
 }
