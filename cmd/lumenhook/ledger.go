@@ -21,7 +21,7 @@ func newLedger() *cobra.Command {
 		Use:   "ledger",
 		Short: "Read ledgers of the Stellar network, and what is paid in them",
 	}
-	c.AddCommand(newLedgerPayments())
+	c.AddCommand(newLedgerPayments(), newLedgerCheck())
 	return c
 }
 

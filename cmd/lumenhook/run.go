@@ -229,6 +229,7 @@ func (v *service) startDevnet(context.Context) error {
 	n, err := devnet.Open(devnet.Config{
 		Dir: v.dir.join("devnet"), Identities: v.ids, Listen: v.address("stellar-listen", v.s.stellarListen),
 		CloseInterval: v.s.ledgerInterval, Sync: v.s.brokerSync, Hold: v.room.check, Logger: v.logger,
+		RetentionLedgers: v.s.stellarRetention, Faults: v.s.faults, LakeDir: v.s.stellarLake,
 	})
 	if err != nil {
 		return fmt.Errorf("--stellar-listen: %w", err)
@@ -438,15 +439,17 @@ func (v *service) bootstrap(ctx context.Context) error {
 }
 
 func (v *service) startFollower(ctx context.Context) error {
-	source, err := rpc.New(rpc.Config{
-		URL: v.file.Stellar.RPCURL, Passphrase: v.file.Stellar.NetworkPassphrase, Logger: v.logger,
-		PollInterval: min(v.s.ledgerInterval/20, time.Second),
-	})
+	settings := v.s.source
+	settings.kind, settings.rpcURLs, settings.passphrase = sourceRPC, []string{v.file.Stellar.RPCURL}, v.file.Stellar.NetworkPassphrase
+	settings.pollInterval, settings.lakeAddress = min(v.s.ledgerInterval/20, time.Second), v.s.stellarLake
+	source, err := settings.open(v.logger)
 	if err != nil {
 		return err
 	}
+	source = &catchUpSource{Source: source, tell: v.out.line, now: time.Now}
 	v.follower, err = follower.New(follower.Config{
 		Cluster: v.cluster, Source: roomySource{source, v.room}, Watches: watches{v.directory}, Passphrase: v.file.Stellar.NetworkPassphrase,
+		Start: settings.startAt,
 		OnLedger: func(l follower.LedgerSummary) {
 			v.metrics.ledgerRead(l, time.Now())
 			v.out.ledger(l)
