@@ -3,7 +3,7 @@ export CGO_ENABLED ?= 0
 GO ?= go
 BUF := $(GO) run github.com/bufbuild/buf/cmd/buf@v1.75.0
 
-.PHONY: run build test lint race bench generate clean
+.PHONY: run build test lint race bench bench-ledger generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -24,6 +24,10 @@ race: ## the tests under the race detector
 
 bench: ## the whole path at full speed, beside its floor
 	$(GO) test -run XXX -bench Path -benchtime 1x -timeout 15m ./internal/bench $(ARGS)
+
+bench-ledger: ## from ledgers to payments: real ones, and one of 1,000 payments as RPC JSON, zstd and XDR, on one core
+	$(GO) test -run XXX -bench 'From' -cpu 1 -benchtime 5s -timeout 10m ./streams/ledger/sourcestest $(ARGS)
+	$(GO) test -run XXX -bench 'ExtractReal' -cpu 1 -benchtime 3s -timeout 10m ./streams/ledger $(ARGS)
 
 generate: ## generated code of schemas/kafka
 	cd schemas/kafka && $(BUF) generate

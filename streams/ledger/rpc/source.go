@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
 
 	"github.com/lumenhook/lumenhook/streams/ledger"
@@ -257,6 +258,24 @@ type ledgers struct {
 		Hash     string `json:"hash"`
 		XDR      []byte `json:"metadataXdr"`
 	} `json:"ledgers"`
+}
+
+// parse reads the whole answer in one pass.
+func (l *ledgers) parse(raw []byte) error {
+	var a struct {
+		Result *ledgers     `json:"result"`
+		Error  *serverError `json:"error"`
+	}
+	switch err := jsonv2.Unmarshal(raw, &a); {
+	case err != nil:
+		return fmt.Errorf("its answer has an unexpected form: %w", err)
+	case a.Error != nil:
+		return a.Error
+	case a.Result == nil:
+		return errors.New("its answer has no result")
+	}
+	*l = *a.Result
+	return nil
 }
 
 // page asks for ledgers and holds each against the one before it. It answers

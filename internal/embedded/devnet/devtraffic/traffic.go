@@ -77,6 +77,16 @@ func (t *Traffic) Step(ctx context.Context, n int) error {
 	return err
 }
 
+// Burst sends this many payments and closes the ledger that holds them.
+func (t *Traffic) Burst(ctx context.Context, payments int) (ledger uint32, err error) {
+	for n := range payments {
+		if err := t.payLumens(ctx, n); err != nil {
+			return 0, err
+		}
+	}
+	return t.network.CloseNow()
+}
+
 func (t *Traffic) payLumens(ctx context.Context, n int) error {
 	return t.send(ctx, t.payer, txnbuild.MemoText(fmt.Sprintf("order %d", n)), nil, payment(t.wallet.Address(), "1.5", txnbuild.NativeAsset{}))
 }
