@@ -12,6 +12,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/network"
 
 	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
 	"github.com/lumenhook/lumenhook/streams/follower"
 	"github.com/lumenhook/lumenhook/streams/ledger"
 	"github.com/lumenhook/lumenhook/streams/ledger/handover"
@@ -104,6 +105,12 @@ func (s *sourceSettings) checkStart() (err error) {
 		return fmt.Errorf("--start: %w", err)
 	}
 	return nil
+}
+
+// ofDevnet has the run's own network followed, and its lake if it exports one.
+func (s *sourceSettings) ofDevnet(n *devnet.Network, run *runSettings) {
+	s.kind, s.rpcURLs, s.passphrase = sourceRPC, []string{n.RPCURL()}, n.Passphrase()
+	s.lakeAddress, s.pollInterval = run.stellarLake, min(run.ledgerInterval/20, time.Second)
 }
 
 // open makes the source. It asks nothing yet.

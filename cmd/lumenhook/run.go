@@ -32,7 +32,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/dispatcher"
 	"github.com/lumenhook/lumenhook/streams/engine"
 	"github.com/lumenhook/lumenhook/streams/follower"
-	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
 )
 
 // runPartitions is the partition count of keyed topics of `run`.
@@ -241,6 +240,7 @@ func (v *service) startDevnet(context.Context) error {
 	})
 	v.goRun("the development network", n.Run)
 	v.file.Stellar = runStellar{RPCURL: n.RPCURL(), NetworkPassphrase: n.Passphrase(), FriendbotURL: n.FriendbotURL()}
+	v.s.source.ofDevnet(n, v.s)
 	return nil
 }
 
@@ -439,17 +439,14 @@ func (v *service) bootstrap(ctx context.Context) error {
 }
 
 func (v *service) startFollower(ctx context.Context) error {
-	settings := v.s.source
-	settings.kind, settings.rpcURLs, settings.passphrase = sourceRPC, []string{v.file.Stellar.RPCURL}, v.file.Stellar.NetworkPassphrase
-	settings.pollInterval, settings.lakeAddress = min(v.s.ledgerInterval/20, time.Second), v.s.stellarLake
-	source, err := settings.open(v.logger)
+	source, err := v.s.source.open(v.logger)
 	if err != nil {
 		return err
 	}
 	source = &catchUpSource{Source: source, tell: v.out.line, now: time.Now}
 	v.follower, err = follower.New(follower.Config{
 		Cluster: v.cluster, Source: roomySource{source, v.room}, Watches: watches{v.directory}, Passphrase: v.file.Stellar.NetworkPassphrase,
-		Start: settings.startAt,
+		Start: v.s.source.startAt,
 		OnLedger: func(l follower.LedgerSummary) {
 			v.metrics.ledgerRead(l, time.Now())
 			v.out.ledger(l)
@@ -467,7 +464,7 @@ func (v *service) startFollower(ctx context.Context) error {
 }
 
 func (v *service) startAPI(context.Context) error {
-	lookup, err := rpc.NewLookup(rpc.Config{URL: v.file.Stellar.RPCURL, Passphrase: v.file.Stellar.NetworkPassphrase, Logger: v.logger})
+	lookup, err := v.s.source.lookup(v.logger)
 	if err != nil {
 		return err
 	}
