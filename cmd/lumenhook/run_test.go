@@ -47,6 +47,7 @@ type testService struct {
 	cmd    *exec.Cmd
 	exited chan error
 	output *syncBuffer
+	stderr io.Writer // nil: output
 	file   runFile
 }
 
@@ -81,6 +82,9 @@ func (s *testService) start(more ...string) {
 	s.output, s.exited = &syncBuffer{}, make(chan error, 1)
 	s.cmd = program(anyPorts(s.dir, more...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
+	if s.stderr != nil {
+		s.cmd.Stderr = s.stderr
+	}
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
