@@ -109,8 +109,7 @@ func (ca *CA) GetCertificate(hosts ...string) func(*tls.ClientHelloInfo) (*tls.C
 // between the two files leaves a pair that fits.
 func (ca *CA) WriteFiles(dir string, hosts ...string) (certFile, keyFile string, err error) {
 	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	// #nosec G301 -- the folder is a person's; the key in it has mode 0600.
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", "", fmt.Errorf("make the folder for the certificate: %w", err)
 	}
 	key, err := loadOrCreateKey(keyFile)

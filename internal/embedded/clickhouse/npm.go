@@ -21,8 +21,7 @@ func (in *installer) fetch(ctx context.Context, dir string) error {
 		return fmt.Errorf("cannot install the ClickHouse engine: %w; install Node.js with npm, %s", ErrNoNPM, otherWays)
 	}
 	for name, b := range map[string][]byte{"package.json": in.pin.PackageJSON, "package-lock.json": in.pin.LockJSON} {
-		// #nosec G306 -- a lock file, shared with the machine's users like the library beside it.
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
 			return fmt.Errorf("writing the engine's %s: %w", name, err)
 		}
 	}
