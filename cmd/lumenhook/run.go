@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -466,23 +465,12 @@ func (v *service) startAPI(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--api-listen: %w", err)
 	}
-	server := api.NewServer(handler, v.logger)
-	v.file.APIURL = "http://" + listener.Addr().String()
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			v.failed(fmt.Errorf("the API ended: %w", err))
-		}
-	}()
-	v.onStop(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if err := server.Shutdown(ctx); err != nil {
-			_ = server.Close()
-		}
-		<-served
-	})
+	url, stop, err := v.s.edge.serveAPI(handler, listener, v.logger, v.failed)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	v.file.APIURL = url
+	v.onStop(stop)
 	return nil
 }
 
