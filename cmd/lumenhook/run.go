@@ -373,6 +373,7 @@ func (v *service) startEngine(context.Context) error {
 	v.urls = urlPolicy{client}
 	attempts, breakOff := context.WithCancel(context.Background())
 	v.onStop(breakOff)
+	idle := newIdleConnections(v.endpointURL, client.DropIdle)
 	e := engine.New(engine.Config{
 		Cluster: v.cluster, StateDir: v.dir.join("state", "engine"), Policy: domain.Policy{Schedule: v.s.schedule, DisableAfter: v.s.disableAfter, HonourRetryAfter: v.s.honourRetryAfter},
 		Dispatcher: dispatcher.New(attempts, client, time.Now),
@@ -384,12 +385,19 @@ func (v *service) startEngine(context.Context) error {
 		DrainTimeout: v.s.attemptTimeout + 2*time.Second, OnFact: func(f domain.Fact) {
 			v.metrics.fact(f)
 			v.out.fact(f)
+			idle.fact(f)
 		},
 		Now: time.Now, Logger: v.logger,
 	})
 	v.engine = e
 	v.goRun("the engine", e.Run)
 	return nil
+}
+
+// endpointURL is where an endpoint's webhooks go now.
+func (v *service) endpointURL(id string) (string, bool) {
+	e, found, err := v.directory.Endpoint(id)
+	return e.URL, found && err == nil
 }
 
 // bootstrap opens the run's account with its key. Asked at every start, it
