@@ -183,17 +183,17 @@ func wantResult(t testing.TB, r Result, status int, code Code) {
 	}
 }
 
-// eventually polls a condition until it holds or five seconds have passed.
+// eventually polls a condition until it holds or thirty seconds have passed.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(5 * time.Second)
+	deadline := time.After(30 * time.Second)
 	for !holds() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("not within 5 s: %s", what)
+			t.Fatalf("not within 30 s: %s", what)
 		}
 	}
 }
