@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
 	"net"
 	"os"
@@ -99,10 +98,7 @@ func runAll(ctx context.Context, s *runSettings, out io.Writer) error {
 		s:       s, out: &printer{w: shown}, failed: failed, history: &lateHistory{},
 		logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 	}
-	// net/http writes a line to the global log for each odd frame that a receiver
-	// sends: at any level but debug, that would be the receiver's to fill our log.
-	log.SetFlags(0)
-	log.SetOutput(slog.NewLogLogger(v.logger.Handler(), slog.LevelDebug).Writer())
+	quietGlobalLog(v.logger)
 	err := v.start(serving)
 	if err == nil {
 		<-serving.Done()
