@@ -51,7 +51,7 @@ wins over its variable.`,
 		SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) },
 	}
-	root.AddCommand(newRun(), newDevnet(), newVerify())
+	root.AddCommand(newRun(), newDevnet(), newVerify(), newSecrets())
 	return root
 }
 

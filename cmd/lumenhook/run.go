@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -99,6 +98,7 @@ func runAll(ctx context.Context, s *runSettings, out io.Writer) error {
 		s:       s, out: &printer{w: shown}, failed: failed, history: &lateHistory{},
 		logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 	}
+	quietGlobalLog(v.logger)
 	err := v.start(serving)
 	if err == nil {
 		<-serving.Done()
@@ -388,6 +388,7 @@ func (v *service) startEngine(context.Context) error {
 	v.urls = urlPolicy{client}
 	attempts, breakOff := context.WithCancel(context.Background())
 	v.onStop(breakOff)
+	idle := newIdleConnections(v.endpointURL, client.DropIdle)
 	e := engine.New(engine.Config{
 		Cluster: v.cluster, StateDir: v.dir.join("state", "engine"), Policy: domain.Policy{Schedule: v.s.schedule, DisableAfter: v.s.disableAfter, HonourRetryAfter: v.s.honourRetryAfter},
 		Dispatcher: dispatcher.New(attempts, client, time.Now),
@@ -399,12 +400,19 @@ func (v *service) startEngine(context.Context) error {
 		DrainTimeout: v.s.attemptTimeout + 2*time.Second, OnFact: func(f domain.Fact) {
 			v.metrics.fact(f)
 			v.out.fact(f)
+			idle.fact(f)
 		},
 		Now: time.Now, Logger: v.logger,
 	})
 	v.engine = e
 	v.goRun("the engine", e.Run)
 	return nil
+}
+
+// endpointURL is where an endpoint's webhooks go now.
+func (v *service) endpointURL(id string) (string, bool) {
+	e, found, err := v.directory.Endpoint(id)
+	return e.URL, found && err == nil
 }
 
 // bootstrap opens the run's account with its key. Asked at every start, it
@@ -480,23 +488,12 @@ func (v *service) startAPI(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--api-listen: %w", err)
 	}
-	server := api.NewServer(handler, v.logger)
-	v.file.APIURL = "http://" + listener.Addr().String()
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			v.failed(fmt.Errorf("the API ended: %w", err))
-		}
-	}()
-	v.onStop(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if err := server.Shutdown(ctx); err != nil {
-			_ = server.Close()
-		}
-		<-served
-	})
+	url, stop, err := v.s.edge.serveAPI(handler, listener, v.logger, v.failed)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	v.file.APIURL = url
+	v.onStop(stop)
 	return nil
 }
 
