@@ -9,8 +9,11 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// maxFieldRunes bounds what a mail repeats of a client's free text.
-const maxFieldRunes = 500
+// Bounds of what a mail repeats of a client's text.
+const (
+	maxURLRunes         = 2048
+	maxDescriptionRunes = 500
+)
 
 // Mail is one mail, plain text. To and Subject are put into the header by a
 // Sender, which must refuse or encode what has no place there.
@@ -27,7 +30,7 @@ func mailID(f domain.Fact) string {
 	return fmt.Sprintf("endpoint-disabled.%s.%d", f.Aggregate, f.Version)
 }
 
-// text is what the account holder is told. Free text of clients stands in lines
+// compose writes what the account holder is told. Free text of clients stands in lines
 // of its own and cannot begin one.
 func (m *Mailer) compose(n *notice, e domain.Endpoint, to string) Mail {
 	reason, subject := m.reason(n.disabled, e)
@@ -37,9 +40,9 @@ func (m *Mailer) compose(n *notice, e domain.Endpoint, to string) Mail {
 	line("until it is enabled again.")
 	line("")
 	line("  Endpoint     %s", e.ID)
-	line("  URL          %s", oneLine(e.URL))
+	line("  URL          %s", oneLine(e.URL, maxURLRunes))
 	if e.Description != "" {
-		line("  Description  %s", oneLine(e.Description))
+		line("  Description  %s", oneLine(e.Description, maxDescriptionRunes))
 	}
 	line("  Disabled at  %s", domain.FormatMillis(n.fact.AtMillis))
 	line("  Why          %s", reason)
@@ -115,15 +118,15 @@ func lastAnswer(d domain.EndpointDisabled) string {
 }
 
 // oneLine makes free text printable on one line of bounded length.
-func oneLine(text string) string {
+func oneLine(text string, maxRunes int) string {
 	runes := []rune(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(text, "\uFFFD")))
-	if len(runes) > maxFieldRunes {
-		return string(runes[:maxFieldRunes]) + "…"
+	if len(runes) > maxRunes {
+		return string(runes[:maxRunes]) + "…"
 	}
 	return string(runes)
 }
