@@ -1,6 +1,7 @@
 package mailer
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -15,7 +16,7 @@ func message(m Mail, from string) (*mail.Msg, error) {
 		return nil, fmt.Errorf("the sender's address is none: %w", err)
 	}
 	if err := msg.To(m.To); err != nil {
-		return nil, &Refusal{Err: fmt.Errorf("the recipient's address is none: %w", err)}
+		return nil, &Refusal{Err: errors.New("the account's email is no address")}
 	}
 	msg.Subject(m.Subject)
 	msg.SetDateWithValue(m.At.UTC())

@@ -26,13 +26,13 @@ type server struct {
 	roots *x509.CertPool
 	cert  tls.Certificate
 
-	mu      sync.Mutex
-	took    []taken
-	froms   int // MAIL FROMs
-	onMail  func(from string) error
-	onRcpt  func(to string) error
-	onData  func(c *smtp.Conn, body []byte) error
-	running *smtp.Server
+	mu     sync.Mutex
+	took   []taken
+	froms  int // MAIL FROMs
+	onMail func(from string) error
+	onRcpt func(to string) error
+	onData func(c *smtp.Conn, body []byte) error
+	down   func()
 }
 
 // taken is a mail that was answered with 250, and how it came.
@@ -88,16 +88,17 @@ func (s *server) start(how serving) {
 	if how.implicit {
 		l = tls.NewListener(l, config)
 	}
-	s.running = srv
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = srv.Serve(l)
 	}()
-	s.t.Cleanup(func() { _ = srv.Close(); <-ended })
+	// The listener is closed too: the server knows it only once it serves.
+	s.down = func() { _ = l.Close(); _ = srv.Close(); <-ended }
+	s.t.Cleanup(s.down)
 }
 
-func (s *server) stop() { _ = s.running.Close() }
+func (s *server) stop() { s.down() }
 
 func (s *server) mails() []taken {
 	s.mu.Lock()
@@ -199,7 +200,7 @@ func (c *conversation) Logout() error { return nil }
 
 // answer is a server's no.
 func answer(code int) error {
-	return &smtp.SMTPError{Code: code, EnhancedCode: smtp.NoEnhancedCode, Message: "said the test"}
+	return &smtp.SMTPError{Code: code, EnhancedCode: smtp.NoEnhancedCode, Message: "said the test of <holder@example.com>"}
 }
 
 var errDropped = errors.New("the connection was dropped")

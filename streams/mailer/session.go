@@ -43,6 +43,9 @@ type session struct {
 // goes on until working ends. Any error means that the position is uncertain.
 func (s *session) run(reading, working context.Context) error {
 	from, err := s.prepare(reading)
+	if reading.Err() != nil {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

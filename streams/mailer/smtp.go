@@ -10,6 +10,7 @@ import (
 	"net"
 	netmail "net/mail"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/wneessen/go-mail"
@@ -139,7 +140,7 @@ func (s *SMTP) Send(ctx context.Context, m Mail) error {
 		_, _ = conversation.Text.Cmd("QUIT")
 		return nil
 	}
-	return classified(fmt.Errorf("handing a mail to %s: %w", s.cfg.Addr, err))
+	return s.classified(err, m.To)
 }
 
 func (s *SMTP) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -153,12 +154,12 @@ func (s *SMTP) dial(ctx context.Context, network, addr string) (net.Conn, error)
 // recipient or to the content is the mail's own. And of those, 421 ends the
 // service, 50x does not understand us, and 53x is about who we are (RFC 4954,
 // section 6).
-func classified(err error) error {
+func (s *SMTP) classified(err error, to string) error {
 	failure, ok := errors.AsType[*mail.SendError](err)
 	if !ok {
-		return err
+		return fmt.Errorf("handing a mail to %s: %w", s.cfg.Addr, err)
 	}
-	code := failure.ErrorCode()
+	err = errors.New("handing a mail to " + s.cfg.Addr + ": " + discreet(failure, to))
 	switch failure.Reason {
 	case mail.ErrGetRcpts:
 		return &Refusal{Err: err}
@@ -166,8 +167,19 @@ func classified(err error) error {
 	default:
 		return err
 	}
+	code := failure.ErrorCode()
 	if code == 0 || code == 421 || code/10 == 50 || code/10 == 53 {
 		return err
 	}
 	return &Refusal{Temporary: code < 500, Err: err}
+}
+
+// discreet is what went wrong without the recipient's address, which the library
+// and many servers repeat: errors are logged.
+func discreet(failure *mail.SendError, to string) string {
+	text, _, _ := strings.Cut(failure.Error(), ", affected ")
+	if a, err := netmail.ParseAddress(to); err == nil {
+		text = strings.ReplaceAll(text, a.Address, "the recipient")
+	}
+	return text
 }

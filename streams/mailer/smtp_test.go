@@ -96,11 +96,15 @@ func TestSMTPTellsWhoseFaultItIs(t *testing.T) {
 		ownTemporary
 		everybodys
 	)
-	rcpt := func(code int) func(*server) { return func(s *server) { s.onRcpt = func(string) error { return answer(code) } } }
+	rcpt := func(code int) func(*server) {
+		return func(s *server) { s.onRcpt = func(string) error { return answer(code) } }
+	}
 	data := func(code int) func(*server) {
 		return func(s *server) { s.onData = func(*smtp.Conn, []byte) error { return answer(code) } }
 	}
-	from := func(code int) func(*server) { return func(s *server) { s.onMail = func(string) error { return answer(code) } } }
+	from := func(code int) func(*server) {
+		return func(s *server) { s.onMail = func(string) error { return answer(code) } }
+	}
 	for name, c := range map[string]struct {
 		behave func(*server)
 		want   fault
@@ -130,6 +134,9 @@ func TestSMTPTellsWhoseFaultItIs(t *testing.T) {
 				if refusal.Temporary {
 					got = ownTemporary
 				}
+			}
+			if err != nil && strings.Contains(err.Error(), aMail().To) {
+				t.Errorf("the error, which is logged, tells the address: %v", err)
 			}
 			if err == nil || got != c.want {
 				t.Errorf("%v is %d", err, got)
