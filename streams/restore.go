@@ -2,12 +2,12 @@ package streams
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
-// restoreBatch is how many records are folded into one batch of state.
-const restoreBatch = 4096
+// latestRecords is how many offsets a start reads again: a turn's facts and the
+// marker that ends its transaction.
+const latestRecords = TurnFacts + 1
 
 // restore folds the journal from the store's checkpoint to its end, and gives
 // the latest records (G4). The end is read after the former owner was fenced, so
@@ -31,8 +31,7 @@ func (t *Task) restore(ctx context.Context) (latest []Record, err error) {
 	if err != nil {
 		return nil, err
 	}
-	t.journal = checkpoint
-	from := max(start, min(checkpoint, end-turnFacts))
+	from := max(start, min(checkpoint, end-latestRecords))
 	if from >= end {
 		return nil, nil
 	}
@@ -43,18 +42,15 @@ func (t *Task) restore(ctx context.Context) (latest []Record, err error) {
 // belongs to a journal that was lost, and state that is behind what retention
 // left cannot be completed.
 func (t *Task) checkpoint(start, end int64) (int64, error) {
-	at, err := t.store.Checkpoint(t.cfg.Journal, t.cfg.Partition)
-	if err != nil {
-		return 0, err
-	}
-	switch {
-	case at > end:
+	at := t.core.Next()
+	if at > end {
 		t.cfg.Logger.Warn("state is ahead of its journal and is built anew", "partition", t.cfg.Partition, "checkpoint", at, "end", end)
-		if err := t.store.Reset(); err != nil {
+		if err := t.core.Reset(); err != nil {
 			return 0, err
 		}
 		at = 0
-	case at < start:
+	}
+	if at < start {
 		return 0, fmt.Errorf("streams: partition %d of %s begins at %d, after the state's checkpoint %d: the journal must be kept whole (set retention.ms=-1) or be restored",
 			t.cfg.Partition, t.cfg.Journal, start, at)
 	}
@@ -68,35 +64,16 @@ func (t *Task) foldJournal(ctx context.Context, from, end int64) (latest []Recor
 		return nil, err
 	}
 	defer r.Close()
-	tx, folded := t.store.Begin(), 0
-	defer func() {
-		if err != nil {
-			tx.Discard()
-		}
-	}()
-	flush := func() error {
-		err := errors.Join(tx.SetCheckpoint(t.cfg.Journal, p, t.journal), tx.Commit())
-		tx, folded = t.store.Begin(), 0
-		return err
-	}
 	for r.Position(t.cfg.Journal, p) < end {
 		err := r.Poll(ctx, restoreBatch, func(rec Record) error {
-			if rec.Offset >= end-turnFacts {
+			if rec.Offset >= end-latestRecords {
 				latest = append(latest, rec)
 			}
-			if rec.Offset < t.journal {
-				return nil
-			}
-			t.journal = rec.Offset + 1
-			folded++
-			return t.handler.Fold(tx, rec)
+			return t.core.Fold(rec)
 		})
-		if err == nil && folded >= restoreBatch {
-			err = flush()
-		}
 		if err != nil {
 			return nil, fmt.Errorf("streams: restoring partition %d: %w", p, err)
 		}
 	}
-	return latest, flush()
+	return latest, nil
 }

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/projections"
 )
 
 // runSettings are the flags of `lumenhook run`.
@@ -30,6 +34,8 @@ type runSettings struct {
 	demoInterval        time.Duration
 	ledgerInterval      time.Duration
 	retrySchedule       string
+	honourRetryAfter    bool
+	disableAfter        int
 	attemptTimeout      time.Duration
 	egressPorts         string
 	egressCA            string
@@ -41,6 +47,7 @@ type runSettings struct {
 	changed             func(name string) bool
 	schedule            domain.Schedule
 	ports               egress.PortSet
+	egressPEM           []byte
 }
 
 const defaultSchedule = "30s,2m,10m,30m,1h,3h,6h,12h,24h"
@@ -59,6 +66,8 @@ func (s *runSettings) register(f *pflag.FlagSet) {
 	f.DurationVar(&s.demoInterval, "demo-interval", 15*time.Second, "time between the demo's payments")
 	f.DurationVar(&s.ledgerInterval, "ledger-interval", time.Second, "time between ledgers of the development network")
 	f.StringVar(&s.retrySchedule, "retry-schedule", defaultSchedule, "waits between attempts, comma-separated; attempts = waits + 1")
+	f.BoolVar(&s.honourRetryAfter, "honour-retry-after", false, "let a receiver's Retry-After lengthen a wait, at most to the next one of the schedule")
+	f.IntVar(&s.disableAfter, "disable-after", domain.DefaultDisableAfter, "events in a row that used up all attempts before an endpoint is disabled; 0: never")
 	f.DurationVar(&s.attemptTimeout, "attempt-timeout", 10*time.Second, "time that a receiver has for a complete answer")
 	f.StringVar(&s.egressPorts, "egress-ports", "443,8443", "ports that endpoint URLs may name, with ranges: 443,9000-9100")
 	f.StringVar(&s.egressCA, "egress-ca", "", "PEM file of further certificate authorities to trust")
@@ -78,13 +87,24 @@ func (s *runSettings) check() error {
 			faults = append(faults, fmt.Errorf("--%s %q: %w", flag, value, err))
 		}
 	}
+	var err error
+	if s.dataDir == "" {
+		fault("data-dir", s.dataDir, errNoFolder)
+	} else if s.dataDir, err = filepath.Abs(s.dataDir); err != nil {
+		fault("data-dir", s.dataDir, err)
+	}
 	for flag, address := range map[string]string{
 		"api-listen": s.apiListen, "kafka-listen": s.kafkaListen, "clickhouse-native-listen": s.clickhouseNative,
 		"clickhouse-http-listen": s.clickhouseHTTP, "stellar-listen": s.stellarListen, "receiver-listen": s.receiverListen,
 	} {
 		fault(flag, address, checkAddress(address))
 	}
-	var err error
+	// The DSN may hold a password, and so may the error of whoever reads it.
+	if s.clickhouseDSN != "" && projections.CheckDSN(s.clickhouseDSN) != nil {
+		faults = append(faults, errors.New("--clickhouse-dsn: must be like clickhouse://user:password@host:9000/lumenhook, with a database of 1 to 63 letters, digits or underscores"))
+	}
+	s.egressPEM, err = readAuthorities(s.egressCA)
+	fault("egress-ca", s.egressCA, err)
 	s.schedule, err = parseSchedule(s.retrySchedule)
 	fault("retry-schedule", s.retrySchedule, err)
 	s.ports, err = egress.ParsePorts(s.egressPorts)
@@ -102,16 +122,33 @@ func (s *runSettings) check() error {
 			fault(flag, strconv.Itoa(n), errors.New("must be from 1 to 10000"))
 		}
 	}
+	if s.disableAfter < 0 || s.disableAfter > 1_000_000 {
+		fault("disable-after", strconv.Itoa(s.disableAfter), errors.New("must be from 0 to 1000000"))
+	}
 	if s.leastFreeMiB < 1 || s.leastFreeMiB > 1<<30 {
 		fault("least-free-mib", strconv.Itoa(s.leastFreeMiB), errors.New("must be from 1 to 1073741824"))
-	}
-	if s.dataDir, err = filepath.Abs(s.dataDir); err != nil {
-		fault("data-dir", s.dataDir, err)
 	}
 	_, err = parseLevel(s.logLevel)
 	fault("log-level", s.logLevel, err)
 	faults = append(faults, s.egress.check()...)
+	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(faults...)
+}
+
+// errNoFolder is the fault of an empty --data-dir, which would be the current
+// folder to whoever joins paths.
+var errNoFolder = errors.New("must name a folder, such as .lumenhook")
+
+// readAuthorities reads a PEM file of certificates; no name is none.
+func readAuthorities(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(path)
+	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
+		err = errors.New("holds no certificate in PEM form")
+	}
+	return pem, err
 }
 
 func checkAddress(address string) error {
