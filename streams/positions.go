@@ -82,5 +82,17 @@ func refusals(resp *kmsg.OffsetCommitResponse) (err error) {
 // Since gives, for each partition of a topic, the offset of the first record
 // that was written at that time or later; the end if there is none.
 func (e *Ends) Since(ctx context.Context, topic string, at time.Time) (map[int32]int64, error) {
-	return listed(e.admin.ListOffsetsAfterMilli(ctx, at.UnixMilli(), e.cluster.fullName(topic)))
+	// A partition without such a record is asked for its end a moment later:
+	// what was appended in between is not to be left out.
+	ends, err := e.Of(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	since, err := listed(e.admin.ListOffsetsAfterMilli(ctx, at.UnixMilli(), e.cluster.fullName(topic)))
+	for p, end := range ends {
+		if first, listed := since[p]; listed {
+			since[p] = min(first, end)
+		}
+	}
+	return since, err
 }
