@@ -145,7 +145,7 @@ func (v *service) goRun(what string, run func(context.Context) error) {
 func (v *service) start(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
 		v.openData, v.startBroker, v.startDevnet, v.startDirectory, v.startHistory,
-		v.startEngine, v.bootstrap, v.startFollower, v.startAPI, v.startDemo, v.ready,
+		v.startEngine, v.startMailer, v.bootstrap, v.startFollower, v.startAPI, v.startDemo, v.ready,
 	} {
 		if err := step(ctx); err != nil {
 			return err
