@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"crypto/tls"
 	"io"
+	"mime/quotedprintable"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/mail"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,8 +29,12 @@ func goneReceiver(t *testing.T, dir string) (url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cert, err := ca.Issue()
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }))
-	s.TLS = &tls.Config{GetCertificate: ca.GetCertificate(pki.DefaultHosts()...)}
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s.URL
@@ -61,25 +68,31 @@ func startMailServer(t *testing.T) (addr string, mails <-chan string) {
 	return l.Addr().String(), m.mails
 }
 
+// disablesEndpoint makes an endpoint at a receiver that is gone, and a payment
+// that it is told of.
+func (s *testService) disablesEndpoint(url string) (id string) {
+	s.t.Helper()
+	var endpoint struct{ ID string }
+	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": url, "description": "the shop"}, &endpoint); status != http.StatusCreated {
+		s.t.Fatalf("the endpoint was answered %d", status)
+	}
+	var wallet struct{ Address string }
+	s.devnet(&wallet, "account", "--json")
+	if status := s.call("POST", "/v1/watches", map[string]any{
+		"walletAddress": wallet.Address, "endpointId": endpoint.ID, "assets": []map[string]any{{"code": "XLM", "issuer": nil}},
+	}, nil); status != http.StatusCreated {
+		s.t.Fatalf("the watch was answered %d", status)
+	}
+	s.devnet(nil, "pay", "--to", wallet.Address, "--amount", "1", "--json")
+	return endpoint.ID
+}
+
 func TestAReceiverThatIsGoneIsMailedAbout(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
-	flags := []string{"--no-demo", "--egress-ports", "1024-65535"}
+	flags := []string{"--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms"}
 	s.start(flags...)
-	var endpoint struct{ ID, Status string }
-	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": goneReceiver(t, s.dir), "description": "the shop"}, &endpoint); status != http.StatusCreated {
-		t.Fatalf("the endpoint was answered %d", status)
-	}
-	disable := func() {
-		t.Helper()
-		if status := s.call("POST", "/v1/endpoints/"+endpoint.ID+"/test", nil, nil); status != http.StatusOK {
-			t.Fatalf("the test was answered %d", status)
-		}
-		s.eventually("the endpoint is disabled", func() bool {
-			s.call("GET", "/v1/endpoints/"+endpoint.ID, nil, &endpoint)
-			return endpoint.Status == "disabled"
-		})
-	}
-	disable()
+	url := goneReceiver(t, s.dir)
+	disabled := s.disablesEndpoint(url)
 	var written []string
 	s.eventually("the mail's file", func() bool {
 		var err error
@@ -90,24 +103,32 @@ func TestAReceiverThatIsGoneIsMailedAbout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"To: <you@localhost>", endpoint.ID, "the shop", "410 Gone", "Message-ID: <endpoint-disabled." + endpoint.ID + "."} {
-		if !strings.Contains(string(raw), want) {
-			t.Errorf("%q is not in:\n%s", want, raw)
+	message, err := mail.ReadMessage(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(quotedprintable.NewReader(message.Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{disabled, url, "the shop", "410 Gone"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is not in:\n%s", want, text)
 		}
+	}
+	if to, id := message.Header.Get("To"), message.Header.Get("Message-Id"); to != "<you@localhost>" || !strings.HasPrefix(id, "<endpoint-disabled."+disabled+".") {
+		t.Errorf("to %s, %s", to, id)
 	}
 	s.eventually("the mail on the terminal", func() bool { return strings.Contains(s.output.String(), "Last answer  HTTP 410") })
 	s.interrupt()
 
 	addr, mails := startMailServer(t)
 	s.start(append(flags, "--smtp-addr", addr, "--smtp-from", "Lumenhook <hooks@example.com>", "--smtp-tls", "none")...)
-	if status := s.call("POST", "/v1/endpoints/"+endpoint.ID+"/enable", nil, nil); status != http.StatusOK {
-		t.Fatalf("enabling was answered %d", status)
-	}
-	disable()
+	disabled = s.disablesEndpoint(url)
 	select {
-	case mail := <-mails:
-		if !strings.Contains(mail, endpoint.ID) {
-			t.Errorf("the server got:\n%s", mail)
+	case got := <-mails:
+		if !strings.Contains(got, disabled) {
+			t.Errorf("the server got:\n%s", got)
 		}
 	case <-time.After(60 * time.Second):
 		t.Fatalf("no mail arrived:\n%s", s.output)
