@@ -9,12 +9,14 @@
 //   - M1 Each EndpointDisabled of the journal is mailed at least once, unless it
 //     is settled otherwise (M3, M4). A position is committed to the group after
 //     the server's 250, so only a crash between the two doubles a mail, or a 250
-//     that is lost on its way. A doubled mail has the same Message-ID, made of the
+//     that is lost on its way. While the group does not take a position, nothing
+//     further is sent. A doubled mail has the same Message-ID, made of the
 //     aggregate's id and the fact's version.
 //   - M2 One mail does not hold up another. Up to 256 notices of a partition wait
 //     beside each other; what was settled beyond the first that waits stands in
 //     the note of the committed position, so that nothing is sent again when a
-//     mailer ends. Mails of one partition are sent one after another.
+//     mailer ends. Mails of one partition are sent one after another, each within
+//     a minute; the directory is waited for 5 s at most, and asked again later.
 //   - M3 A mail that the server refuses for good (5xx to the recipient or to the
 //     content), or for three days (4xx), is settled: logged as an error and
 //     counted. So is one that holds up a full window, once it was tried ten times

@@ -3,6 +3,7 @@ package mailer_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,9 @@ import (
 	"time"
 
 	"github.com/emersion/go-smtp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/streams"
@@ -263,6 +267,49 @@ func TestWhatWasChangedMeanwhile(t *testing.T) {
 	if text := body(t, s.mails()[0]); !strings.Contains(text, "enabled again since") {
 		t.Errorf("the mail asks for what was done:\n%s", text)
 	}
+}
+
+// A mail that was sent is not sent again because the broker could not remember it
+// at once: only a crash doubles.
+func TestACommitThatFailsIsTriedAgain(t *testing.T) {
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fake.Close)
+	var refusing, refused atomic.Int32
+	fake.ControlKey(int16(kmsg.OffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		fake.KeepControl()
+		if refusing.Load() == 0 {
+			return nil, nil, false
+		}
+		refused.Add(1)
+		resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
+		for _, topic := range req.(*kmsg.OffsetCommitRequest).Topics {
+			rt := kmsg.NewOffsetCommitResponseTopic()
+			rt.Topic, rt.TopicID = topic.Topic, topic.TopicID
+			for _, p := range topic.Partitions {
+				rp := kmsg.NewOffsetCommitResponseTopicPartition()
+				rp.Partition, rp.ErrorCode = p.Partition, kerr.UnknownServerError.Code
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			resp.Topics = append(resp.Topics, rt)
+		}
+		return resp, nil, true
+	})
+	r, s := newRigOn(t, slog.New(slog.NewTextHandler(t.Output(), nil)), fake.ListenAddrs()...), newServer(t)
+	s.start(serving{})
+	stop := r.mail(plain(t, s))
+	first, second := newHolder(1), newHolder(2)
+	r.append(first.records()...)
+	eventually(t, "the first mail", func() bool { return len(s.mails()) == 1 })
+	refusing.Store(1)
+	r.append(second.records()...)
+	eventually(t, "several refusals", func() bool { return refused.Load() > 3 })
+	refusing.Store(0)
+	eventually(t, "the second mail", func() bool { return len(s.mails()) == 2 })
+	stop()
+	r.once(s, first, second)
 }
 
 // Several mailers divide the work; one that ends leaves it to the others, and

@@ -36,9 +36,14 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
+	return newRigOn(t, logger, b.Addr())
+}
+
+func newRigOn(t *testing.T, logger *slog.Logger, brokers ...string) *rig {
+	t.Helper()
 	r := &rig{
 		t: t, outcomes: make(map[mailer.Outcome]int),
-		cluster: streams.Cluster{Brokers: []string{b.Addr()}, Prefix: "lumenhook.", ClientID: "test", Logger: logger},
+		cluster: streams.Cluster{Brokers: brokers, Prefix: "lumenhook.", ClientID: "test", Logger: logger},
 	}
 	var specs []streams.TopicSpec
 	for _, topic := range schemas.Topics() {
@@ -50,6 +55,7 @@ func newRig(t *testing.T) *rig {
 	if err := r.cluster.EnsureTopics(t.Context(), specs); err != nil {
 		t.Fatal(err)
 	}
+	var err error
 	if r.producer, err = r.cluster.NewProducer(); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,8 @@ import (
 const (
 	prepareMax    = 30 * time.Second
 	commitMax     = 10 * time.Second
-	commitEvery   = 5 * time.Second        // while nothing is mailed
+	commitEvery   = 5 * time.Second // while nothing is mailed
+	commitAgain   = 200 * time.Millisecond
 	notOursPause  = 100 * time.Millisecond // until the group is asked about again
 	directoryMax  = 5 * time.Second        // for the directory to know what the journal says
 	newsFor       = 7 * 24 * time.Hour     // what a group without a position still mails
@@ -37,6 +38,7 @@ type session struct {
 	outage    int       // tries in a row that failed for a reason that concerns every mail
 	resume    time.Time // while there is an outage: when to try again
 	moved     bool      // something was read or settled
+	dirty     bool      // something was settled and is not committed
 }
 
 // run returns when reading ends, after it has committed; what is being sent
@@ -106,9 +108,14 @@ func (s *session) prepare(ctx context.Context) (from int64, err error) {
 // step tries what is due, or else reads.
 func (s *session) step(reading, working context.Context) error {
 	now := s.cfg.Now()
-	if s.looked.Add(commitEvery).Before(now) {
+	if s.dirty || s.looked.Add(commitEvery).Before(now) {
 		if err := s.commit(working); err != nil {
-			return err
+			// Until it is remembered that a mail was sent, nothing else is done: to
+			// begin again at the committed position would double it.
+			s.cfg.Logger.Warn("the mailer cannot commit its position and tries again", "partition", s.partition, "error", err)
+			s.dirty = true
+			pause(reading, commitAgain)
+			return nil
 		}
 	}
 	next := s.window.first()
@@ -116,7 +123,8 @@ func (s *session) step(reading, working context.Context) error {
 	if next != nil {
 		when := later(next.due, s.resume)
 		if !when.After(now) {
-			return s.try(reading, working, next)
+			s.try(reading, working, next)
+			return nil
 		}
 		due = earlier(due, when)
 	}
@@ -157,11 +165,11 @@ func (s *session) take(r streams.Record) error {
 	return nil
 }
 
-// try sends a notice's mail and remembers what became of it.
-func (s *session) try(reading, working context.Context, n *notice) error {
+// try sends a notice's mail and judges what became of it; the next step commits.
+func (s *session) try(reading, working context.Context, n *notice) {
 	if !s.membership.Fresh() {
 		pause(reading, notOursPause)
-		return nil
+		return
 	}
 	n.tries++
 	if n.tries == 1 {
@@ -172,18 +180,16 @@ func (s *session) try(reading, working context.Context, n *notice) error {
 		err = s.cfg.Sender.Send(working, mail)
 	}
 	if reading.Err() != nil && err != nil {
-		return nil // the partition is given up: its next owner tries
+		return // the partition is given up: its next owner tries
 	}
 	if outcome == "" {
 		outcome = s.judge(n, err)
 	}
 	s.report(n, outcome, err)
-	if outcome == Retried {
-		return nil
+	if outcome != Retried {
+		s.window.settle(n)
+		s.moved, s.dirty = true, true
 	}
-	s.window.settle(n)
-	s.moved = true
-	return s.commit(working)
 }
 
 // prepareMail gathers what a mail needs. An outcome means that there is none to
@@ -276,6 +282,7 @@ func (s *session) commit(ctx context.Context) error {
 	s.looked = s.cfg.Now()
 	at := s.window.position()
 	if at == s.committed {
+		s.dirty = false
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, commitMax)
@@ -283,7 +290,7 @@ func (s *session) commit(ctx context.Context) error {
 	if err := s.membership.Commit(ctx, s.partition, at); err != nil {
 		return err
 	}
-	s.committed = at
+	s.committed, s.dirty = at, false
 	return nil
 }
 
