@@ -145,7 +145,7 @@ func (v *service) goRun(what string, run func(context.Context) error) {
 func (v *service) start(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
 		v.openData, v.startBroker, v.startDevnet, v.startDirectory, v.startHistory,
-		v.startEngine, v.bootstrap, v.startFollower, v.startAPI, v.startDemo, v.ready,
+		v.startEngine, v.startMailer, v.bootstrap, v.startFollower, v.startAPI, v.startDemo, v.ready,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -388,7 +388,6 @@ func (v *service) startEngine(context.Context) error {
 	v.urls = urlPolicy{client}
 	attempts, breakOff := context.WithCancel(context.Background())
 	v.onStop(breakOff)
-	idle := newIdleConnections(v.endpointURL, client.DropIdle)
 	e := engine.New(engine.Config{
 		Cluster: v.cluster, StateDir: v.dir.join("state", "engine"), Policy: domain.Policy{Schedule: v.s.schedule, DisableAfter: v.s.disableAfter, HonourRetryAfter: v.s.honourRetryAfter},
 		Dispatcher: dispatcher.New(attempts, client, time.Now),
@@ -400,19 +399,12 @@ func (v *service) startEngine(context.Context) error {
 		DrainTimeout: v.s.attemptTimeout + 2*time.Second, OnFact: func(f domain.Fact) {
 			v.metrics.fact(f)
 			v.out.fact(f)
-			idle.fact(f)
 		},
 		Now: time.Now, Logger: v.logger,
 	})
 	v.engine = e
 	v.goRun("the engine", e.Run)
 	return nil
-}
-
-// endpointURL is where an endpoint's webhooks go now.
-func (v *service) endpointURL(id string) (string, bool) {
-	e, found, err := v.directory.Endpoint(id)
-	return e.URL, found && err == nil
 }
 
 // bootstrap opens the run's account with its key. Asked at every start, it

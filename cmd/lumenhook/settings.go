@@ -41,6 +41,7 @@ type runSettings struct {
 	egressCA            string
 	egress              egressSettings
 	edge                edgeSettings
+	mail                mailSettings
 	attemptsInFlight    int
 	attemptsPerEndpoint int
 	leastFreeMiB        int
@@ -74,6 +75,7 @@ func (s *runSettings) register(f *pflag.FlagSet) {
 	f.StringVar(&s.egressCA, "egress-ca", "", "PEM file of further certificate authorities to trust")
 	s.egress.register(f)
 	s.edge.register(f)
+	s.mail.register(f)
 	f.IntVar(&s.attemptsInFlight, "attempts-in-flight", 512, "attempts under way for each partition")
 	f.IntVar(&s.attemptsPerEndpoint, "attempts-per-endpoint", 128, "attempts under way to one endpoint")
 	f.IntVar(&s.leastFreeMiB, "least-free-mib", 256, "room that the data folder's disk must have; with less, no new work is taken")
@@ -137,6 +139,7 @@ func (s *runSettings) check() error {
 	if s.edge.tlsCert != "" && !s.noDemo {
 		faults = append(faults, errors.New("--api-tls-cert: the demo speaks to the API without TLS: add --no-demo"))
 	}
+	faults = append(faults, s.mail.check()...)
 	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(faults...)
 }
