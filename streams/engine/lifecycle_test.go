@@ -524,3 +524,42 @@ func TestWindowsAndRatesBoundWhatAnEndpointGets(t *testing.T) {
 		t.Errorf("%d deliveries took %v at %d a second", events, took, perSecond)
 	}
 }
+
+// forgetting notes which URLs the engine says it no longer sends to.
+type forgetting struct {
+	engine.Dispatcher
+	mu   sync.Mutex
+	urls []string
+}
+
+func (f *forgetting) Forget(url string) {
+	f.mu.Lock()
+	f.urls = append(f.urls, url)
+	f.mu.Unlock()
+	f.Dispatcher.Forget(url)
+}
+
+// TestConnectionsGoWithTheirEndpoint: what an endpoint no longer sends to is
+// given up when it moves, is disabled or is deleted, and only then.
+func TestConnectionsGoWithTheirEndpoint(t *testing.T) {
+	r := newRig(t)
+	f := &forgetting{}
+	r.around = func(d engine.Dispatcher) engine.Dispatcher { f.Dispatcher = d; return f }
+	defer r.startWith(r.dir, policy(hour))()
+	id := r.endpoint(1)
+	moved, description := r.url(2), "shop"
+	for n, body := range []domain.CommandBody{
+		domain.UpdateEndpoint{EndpointID: id, Change: domain.EndpointChange{Description: &description}},
+		domain.UpdateEndpoint{EndpointID: id, Change: domain.EndpointChange{URL: &moved}},
+		domain.DisableEndpoint{EndpointID: id},
+		domain.EnableEndpoint{EndpointID: id},
+		domain.DeleteEndpoint{EndpointID: id},
+	} {
+		r.ask("cmd_forget_"+strconv.Itoa(n), body)
+	}
+	eventually(t, "three times", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return slices.Equal(f.urls, []string{r.url(1), moved, moved})
+	})
+}
