@@ -2,6 +2,7 @@ package projections
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -40,12 +41,22 @@ func Migrate(ctx context.Context, db *DB) error {
 	}
 	migrations := schemas.ClickHouseMigrations()
 	for version, name := range applied {
-		if int(version) > len(migrations) {
+		switch {
+		case int(version) > len(migrations):
 			return fmt.Errorf("projections: the database %s has migration %s, and this program knows %d: run a newer lumenhook", db.name, name, len(migrations))
+		case migrations[version-1].Name != name:
+			return fmt.Errorf("projections: the database %s has migration %s where this program has %s: it was made by a trial version; drop it, and it is built anew from the topics", db.name, name, migrations[version-1].Name)
 		}
 	}
+	// A table that was dropped is made anew; it has no progress, and so it is
+	// filled from the beginning.
+	_, err = db.live(ctx)
+	dropped := errors.As(err, new(errTablesMissing))
+	if err != nil && !dropped {
+		return err
+	}
 	for _, m := range migrations {
-		if _, done := applied[m.Version]; done {
+		if _, done := applied[m.Version]; done && !dropped {
 			continue
 		}
 		if err := db.apply(ctx, m); err != nil {

@@ -1,0 +1,76 @@
+package projections
+
+import (
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// delivery is what a fact tells of a delivery. What it does not know is zero, and
+// then another fact of the delivery does.
+type delivery struct {
+	eventID             string
+	accountID           string
+	createdAtMillis     int64
+	state               domain.DeliveryState
+	attempts            int
+	run                 int
+	sentAtMillis        int64 // of the attempt that the fact tells of
+	nextAttemptAtMillis int64
+}
+
+// endpointChange is something that happened to an endpoint itself.
+type endpointChange struct {
+	change string
+	reason string
+}
+
+// addFact gathers the rows of a fact of the journal. A type that is not here
+// makes none.
+func (b *block) addFact(r streams.Record) error {
+	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
+	if err != nil {
+		return err
+	}
+	switch body := f.Body.(type) {
+	case domain.DeliveryCreated:
+		b.deliveryCreated(r, f, body)
+	case domain.AttemptMade:
+		b.attemptMade(r, f, body)
+	case domain.DeliveryCancelled:
+		b.deliveryCancelled(r, f, body)
+	case domain.EndpointCreated:
+		b.endpointChanged(r, f, "created", "")
+	}
+	return nil
+}
+
+func (b *block) deliveryCreated(r streams.Record, f domain.Fact, body domain.DeliveryCreated) {
+	b.events = append(b.events, newRow(r, f, body))
+	b.deliveries = append(b.deliveries, newRow(r, f, delivery{
+		eventID: body.Event.ID, accountID: body.AccountID, createdAtMillis: body.Event.CreatedAtMillis,
+		state: domain.StateQueued, run: 1, nextAttemptAtMillis: f.AtMillis,
+	}))
+}
+
+func (b *block) attemptMade(r streams.Record, f domain.Fact, body domain.AttemptMade) {
+	b.attempts = append(b.attempts, newRow(r, f, body))
+	b.deliveries = append(b.deliveries, newRow(r, f, delivery{
+		eventID: body.EventID, state: body.State, attempts: body.Number, run: body.Run,
+		sentAtMillis: body.Result.SentAtMillis, nextAttemptAtMillis: body.NextAttemptAtMillis,
+	}))
+}
+
+func (b *block) deliveryCancelled(r streams.Record, f domain.Fact, body domain.DeliveryCancelled) {
+	b.deliveries = append(b.deliveries, newRow(r, f, delivery{eventID: body.EventID, state: domain.StateCancelled}))
+}
+
+func (b *block) endpointChanged(r streams.Record, f domain.Fact, change, reason string) {
+	b.changes = append(b.changes, newRow(r, f, endpointChange{change: change, reason: reason}))
+}
+
+// newRow takes the endpoint from the fact's aggregate: a delivery belongs to its
+// endpoint's.
+func newRow[B any](r streams.Record, f domain.Fact, body B) row[B] {
+	return row[B]{body: body, endpointID: f.Aggregate, atMillis: f.AtMillis, version: f.Version, partition: r.Partition, offset: r.Offset}
+}
