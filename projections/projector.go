@@ -125,6 +125,10 @@ func (p *Projector) keepRunning(ctx context.Context) error {
 		if err == nil {
 			continue
 		}
+		if errors.As(err, new(errTablesChanged)) {
+			p.cfg.Logger.Info("the projector goes on with other tables", "because", err)
+			continue
+		}
 		p.failed(err)
 		if errors.As(err, new(lasting)) {
 			p.cfg.Logger.Error("the projector stops; history is not brought up to date any more", "error", err)
@@ -203,6 +207,7 @@ func (p *Projector) prepare(ctx context.Context, owned []int32) (l layout, from 
 		return nil, nil, err
 	}
 	from = make(map[place]int64)
+	late := make(map[place]int64) // begun above 0, because older facts are deleted
 	for _, topic := range Topics() {
 		e, err := extentOf(ctx, p.ends, topic)
 		if err != nil {
@@ -213,9 +218,12 @@ func (p *Projector) prepare(ctx context.Context, owned []int32) (l layout, from 
 			if from[at], err = p.begin(at, recorded, e); err != nil {
 				return nil, nil, err
 			}
+			if from[at] > recorded[at] {
+				late[at] = from[at]
+			}
 		}
 	}
-	return l, from, nil
+	return l, from, p.cfg.DB.recordProgress(ctx, l, late)
 }
 
 // extent is where a topic's partitions begin and end.

@@ -70,7 +70,7 @@ func TestFactsBecomeRows(t *testing.T) {
 		"SELECT count() FROM attempts FINAL WHERE status_code IS NULL AND error = 'TIMEOUT' AND next_attempt_at IS NOT NULL": 2,
 		"SELECT count() FROM deliveries FINAL":                                                                       3,
 		"SELECT count() FROM deliveries FINAL WHERE state = 'FAILED' AND attempts = 2 AND run = 1":                   1,
-		"SELECT count() FROM deliveries FINAL WHERE state = 'CANCELLED' AND attempts = 0 AND run = 1":        1,
+		"SELECT count() FROM deliveries FINAL WHERE state = 'CANCELLED' AND attempts = 0 AND run = 1":                1,
 		"SELECT count() FROM deliveries FINAL WHERE state = 'WAITING' AND next_attempt_at IS NOT NULL":               1,
 		"SELECT count() FROM events FINAL WHERE topic = 'journal' AND partition >= 0 AND offset > 0 AND version > 0": 3,
 	} {
