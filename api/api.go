@@ -26,7 +26,8 @@ const (
 	defaultMaxRequests = 4096
 )
 
-// Config is what the API is made of. All fields but MaxRequests are required.
+// Config is what the API is made of. All fields down to
+// Metrics are required.
 type Config struct {
 	Commands  Commands
 	Directory Directory
@@ -41,6 +42,9 @@ type Config struct {
 
 	Checks      []Check // conditions of /readyz, beside the directory's
 	MaxRequests int     // at once; 0: 4096
+	// Answered is told of each answered request, if it is set. The route is its
+	// template, never the path.
+	Answered func(route, method string, status int, took time.Duration)
 }
 
 func (c Config) validate() error {

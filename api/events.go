@@ -82,7 +82,7 @@ func (a *API) held(r EventRecord) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("looking up the endpoint of an event: %w", err)
 	}
-	return found && endpoint.Status == domain.EndpointDisabled, nil
+	return found && endpoint.Status == domain.StatusDisabled, nil
 }
 
 // viewEvent writes the envelope as its receivers got it, byte for byte, and the

@@ -64,7 +64,7 @@ func TestGetEventShowsWhetherADeliveryIsHeld(t *testing.T) {
 	e := w.newEndpoint(k)
 	event := w.delivered(account("a"), e, domain.StateQueued)
 	endpoint := w.endpoints[e]
-	endpoint.Status = domain.EndpointDisabled
+	endpoint.Status = domain.StatusDisabled
 	w.endpoints[e] = endpoint
 	if got := w.call("GET", "/v1/events/"+event.ID, k, ""); !bytes.Contains(got.body, []byte(`"state":"QUEUED","held":true`)) || !bytes.Contains(got.body, []byte(`"attempts":[]`)) {
 		t.Errorf("%s", got.body)

@@ -80,7 +80,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if cause := recover(); cause != nil {
 			a.recovered(out, x, cause)
 		}
-		a.logLine(out, x, a.Now().Sub(began))
+		took := a.Now().Sub(began)
+		a.logLine(out, x, took)
+		if a.Answered != nil {
+			a.Answered(x.route, knownMethod(r.Method), out.status, took)
+		}
 	}()
 	a.router.ServeHTTP(out, x.request)
 }

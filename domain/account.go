@@ -17,38 +17,53 @@ func Permissions() []Permission {
 	return []Permission{PermissionRead, PermissionWrite, PermissionOperate}
 }
 
-// Key is an API key as it is kept: its hash, never the key.
-type Key struct {
-	ID              string
-	Name            string
-	Hash            []byte // SHA-256 of the whole key
-	Permissions     []Permission
-	CreatedAtMillis int64
-}
-
-// Allows tells whether the key carries a permission.
-func (k Key) Allows(p Permission) bool { return slices.Contains(k.Permissions, p) }
-
 // Account is a customer: it owns keys, endpoints and watches.
 type Account struct {
 	ID              string
 	Version         uint64
 	Email           string
-	Keys            []Key
+	Keys            []Key // oldest first
 	CreatedAtMillis int64
 }
 
 // Exists tells whether the account was created.
 func (a Account) Exists() bool { return a.ID != "" }
 
+// Key finds a key by its identifier.
+func (a Account) Key(id string) (Key, bool) {
+	i := slices.IndexFunc(a.Keys, func(k Key) bool { return k.ID == id })
+	if i < 0 {
+		return Key{}, false
+	}
+	return a.Keys[i], true
+}
+
+// DecideAccount answers a command that concerns an account: to create it, or to
+// create, roll or revoke one of its keys.
+func DecideAccount(state Account, c Command, nowMillis int64) ([]FactBody, *Rejection) {
+	if body, ok := c.Body.(CreateAccount); ok {
+		return DecideCreateAccount(state, body, nowMillis)
+	}
+	if !state.Exists() || state.ID != c.AccountID {
+		return nil, &Rejection{Code: CodeNotFound, Detail: "there is no such account"}
+	}
+	switch body := c.Body.(type) {
+	case CreateKey:
+		return decideCreateKey(state, body, nowMillis)
+	case RollKey:
+		return decideRollKey(state, body, nowMillis)
+	case RevokeKey:
+		return decideRevokeKey(state, body)
+	}
+	panic("domain: an account cannot answer " + c.Body.CommandType())
+}
+
 // DecideCreateAccount answers a request to open an account with a first key.
 func DecideCreateAccount(state Account, c CreateAccount, nowMillis int64) ([]FactBody, *Rejection) {
 	if state.Exists() {
 		return nil, &Rejection{Code: CodeAlreadyExists, Detail: "the account exists; its creation was answered before and that answer is forgotten"}
 	}
-	key := c.Key
-	key.CreatedAtMillis = nowMillis
-	return []FactBody{AccountCreated{AccountID: c.AccountID, Email: c.Email}, KeyCreated{Key: key}}, nil
+	return []FactBody{AccountCreated{AccountID: c.AccountID, Email: c.Email}, KeyCreated{Key: c.Key.bornAt(nowMillis)}}, nil
 }
 
 // EvolveAccount folds one fact into the state of an account.
@@ -57,7 +72,11 @@ func EvolveAccount(state Account, f Fact) Account {
 	case AccountCreated:
 		state.ID, state.Email, state.CreatedAtMillis = body.AccountID, body.Email, f.AtMillis
 	case KeyCreated:
-		state.Keys = append(slices.Clip(state.Keys), body.Key)
+		state.Keys = append(unexpired(state.Keys, f.AtMillis), body.Key)
+	case KeyRolled:
+		state.Keys = append(unexpired(rolled(state.Keys, body), f.AtMillis), body.Key)
+	case KeyRevoked:
+		state.Keys = slices.DeleteFunc(unexpired(state.Keys, f.AtMillis), func(k Key) bool { return k.ID == body.KeyID })
 	}
 	state.Version = f.Version
 	return state

@@ -4,7 +4,7 @@ package domain
 // is answered as before and changes nothing.
 type Command struct {
 	ID             string
-	AccountID      string
+	AccountID      string // who asks; what another account owns does not exist for it
 	BodyHash       []byte // SHA-256 of the request's body, to tell a repeat from another request
 	IssuedAtMillis int64
 	Body           CommandBody
@@ -15,8 +15,12 @@ type CommandBody interface {
 	// CommandType is the name under which the command is kept in a topic.
 	CommandType() string
 	// Aggregate is the identifier of the account, endpoint or watch asked about.
+	// What concerns a delivery is asked of its endpoint.
 	Aggregate() string
 }
+
+// Fields named IfRevision hold the revision that the asker has seen, and the
+// command is refused if the object has another; 0 asks for no check.
 
 // CreateAccount asks for a new account with a first key.
 type CreateAccount struct {
@@ -25,13 +29,88 @@ type CreateAccount struct {
 	Key       Key
 }
 
+// CreateKey asks for another API key.
+type CreateKey struct {
+	AccountID string
+	Key       Key
+}
+
+// RollKey asks for a key in the place of another, which goes on working for a
+// while. The new key's name, permissions and bounds are the asker's to fill in.
+type RollKey struct {
+	AccountID   string
+	KeyID       string
+	Key         Key
+	GraceMillis int64
+}
+
+// RevokeKey asks for a key to work no longer.
+type RevokeKey struct {
+	AccountID string
+	KeyID     string
+}
+
 // CreateEndpoint asks for a new endpoint. The secret was sealed by the asker.
 type CreateEndpoint struct {
+	EndpointID         string
+	AccountID          string
+	URL                string
+	Description        string
+	Headers            []Header
+	RateLimitPerSecond int // 0: none
+	SealedSecret       []byte
+}
+
+// UpdateEndpoint asks for other settings of an endpoint.
+type UpdateEndpoint struct {
+	EndpointID string
+	IfRevision uint64
+	Change     EndpointChange
+}
+
+// DisableEndpoint asks for nothing to be sent until the endpoint is enabled.
+type DisableEndpoint struct {
+	EndpointID string
+	IfRevision uint64
+}
+
+// EnableEndpoint asks for sending to go on, with what has waited.
+type EnableEndpoint struct {
+	EndpointID string
+	IfRevision uint64
+}
+
+// DeleteEndpoint asks for an endpoint to be gone, and its pending deliveries
+// with it.
+type DeleteEndpoint struct {
+	EndpointID string
+	IfRevision uint64
+}
+
+// RotateSecret asks for a new signing secret, sealed by the asker.
+type RotateSecret struct {
 	EndpointID   string
-	AccountID    string
-	URL          string
-	Description  string
 	SealedSecret []byte
+}
+
+// TestEndpoint asks for a test.ping, and to be answered with its first attempt.
+// The event is made where it is decided, out of the endpoint as it then is.
+type TestEndpoint struct {
+	EndpointID string
+}
+
+// ReplayEndpoint asks for the failed deliveries that were created in a span of
+// time to be queued again.
+type ReplayEndpoint struct {
+	EndpointID  string
+	SinceMillis int64 // inclusive
+	UntilMillis int64 // exclusive; 0: no end
+}
+
+// ResendEvent asks for one delivery to be queued again.
+type ResendEvent struct {
+	EndpointID string
+	EventID    string
 }
 
 // CreateWatch asks for a new watch.
@@ -39,38 +118,49 @@ type CreateWatch struct {
 	Watch Watch
 }
 
-func (CreateAccount) CommandType() string  { return "CreateAccount" }
-func (CreateEndpoint) CommandType() string { return "CreateEndpoint" }
-func (CreateWatch) CommandType() string    { return "CreateWatch" }
-
-func (c CreateAccount) Aggregate() string  { return c.AccountID }
-func (c CreateEndpoint) Aggregate() string { return c.EndpointID }
-func (c CreateWatch) Aggregate() string    { return c.Watch.ID }
-
-// Codes of rejections.
-const (
-	CodeAlreadyExists = "ALREADY_EXISTS"
-)
-
-// Rejection says why a command was refused. It is an answer, not a failure.
-type Rejection struct {
-	Code   string
-	Detail string
+// UpdateWatch asks for other settings of a watch. Its wallet cannot change.
+type UpdateWatch struct {
+	WatchID    string
+	IfRevision uint64
+	Change     WatchChange
 }
 
-// Answer is what a command is answered with: a rejection, or the object as the
-// command left it.
-type Answer struct {
-	Rejection *Rejection
-	Account   *Account
-	Endpoint  *Endpoint
-	Watch     *Watch
+// DeleteWatch asks for a watch to be gone.
+type DeleteWatch struct {
+	WatchID    string
+	IfRevision uint64
 }
 
-// Result carries an answer back to whoever waits for it.
-type Result struct {
-	CommandID string
-	BodyHash  []byte
-	Answer    Answer
-	Replayed  bool // the command was answered before, and this is that answer
-}
+func (CreateAccount) CommandType() string   { return "CreateAccount" }
+func (CreateKey) CommandType() string       { return "CreateKey" }
+func (RollKey) CommandType() string         { return "RollKey" }
+func (RevokeKey) CommandType() string       { return "RevokeKey" }
+func (CreateEndpoint) CommandType() string  { return "CreateEndpoint" }
+func (UpdateEndpoint) CommandType() string  { return "UpdateEndpoint" }
+func (DisableEndpoint) CommandType() string { return "DisableEndpoint" }
+func (EnableEndpoint) CommandType() string  { return "EnableEndpoint" }
+func (DeleteEndpoint) CommandType() string  { return "DeleteEndpoint" }
+func (RotateSecret) CommandType() string    { return "RotateSecret" }
+func (TestEndpoint) CommandType() string    { return "TestEndpoint" }
+func (ReplayEndpoint) CommandType() string  { return "ReplayEndpoint" }
+func (ResendEvent) CommandType() string     { return "ResendEvent" }
+func (CreateWatch) CommandType() string     { return "CreateWatch" }
+func (UpdateWatch) CommandType() string     { return "UpdateWatch" }
+func (DeleteWatch) CommandType() string     { return "DeleteWatch" }
+
+func (c CreateAccount) Aggregate() string   { return c.AccountID }
+func (c CreateKey) Aggregate() string       { return c.AccountID }
+func (c RollKey) Aggregate() string         { return c.AccountID }
+func (c RevokeKey) Aggregate() string       { return c.AccountID }
+func (c CreateEndpoint) Aggregate() string  { return c.EndpointID }
+func (c UpdateEndpoint) Aggregate() string  { return c.EndpointID }
+func (c DisableEndpoint) Aggregate() string { return c.EndpointID }
+func (c EnableEndpoint) Aggregate() string  { return c.EndpointID }
+func (c DeleteEndpoint) Aggregate() string  { return c.EndpointID }
+func (c RotateSecret) Aggregate() string    { return c.EndpointID }
+func (c TestEndpoint) Aggregate() string    { return c.EndpointID }
+func (c ReplayEndpoint) Aggregate() string  { return c.EndpointID }
+func (c ResendEvent) Aggregate() string     { return c.EndpointID }
+func (c CreateWatch) Aggregate() string     { return c.Watch.ID }
+func (c UpdateWatch) Aggregate() string     { return c.WatchID }
+func (c DeleteWatch) Aggregate() string     { return c.WatchID }

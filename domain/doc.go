@@ -25,11 +25,18 @@
 //	event.go      the envelope that receivers get, byte for byte
 //	signature.go  the signature of a delivery and its verification
 //	schedule.go   when to try again
-//	account.go    accounts and API keys
+//	policy.go     what a deployment decides about retries and disabling
+//	account.go    accounts
+//	key.go        API keys of an account
 //	apikey.go     how API keys and signing secrets are made and told from noise
-//	endpoint.go   endpoints and their secrets
+//	endpoint.go   endpoints
+//	secret.go     their signing secrets and how these overlap
 //	delivery.go   one event on its way to one endpoint
-//	watch.go      watches
+//	attempt.go    what an attempt brought back, and what follows from it
+//	requeue.go    replay and resend
+//	testping.go   the test.ping and its answer
+//	watch.go      watches, and what they match
 //	command.go    what can be asked
+//	answer.go     what is answered
 //	fact.go       what can have happened
 package domain

@@ -1,20 +1,36 @@
 package domain
 
+import "slices"
+
 // EndpointStatus tells whether an endpoint is sent to.
 type EndpointStatus string
 
 // States of an endpoint (specification, "States and transitions", Endpoint).
+// Deleted is final.
+//
+//	active ──410, 20 runs failed in a row, disable──► disabled
+//	   ▲ ◄────────────────enable────────────────────────┘ │
+//	   └───────────────────delete────────► deleted ◄──────┘
 const (
-	EndpointActive   EndpointStatus = "active"
-	EndpointDisabled EndpointStatus = "disabled"
+	StatusActive   EndpointStatus = "active"
+	StatusDisabled EndpointStatus = "disabled"
+	StatusDeleted  EndpointStatus = "deleted"
 )
 
-// SealedSecret is a signing secret as it is kept: encrypted, with the end of
-// its validity. The current secret has no end.
-type SealedSecret struct {
-	Sealed          []byte
-	CreatedAtMillis int64
-	ExpiresAtMillis int64 // 0: no end
+// DisabledReason says why an endpoint is disabled; empty while it is not.
+type DisabledReason string
+
+// Reasons for disabling.
+const (
+	DisabledGone                DisabledReason = "gone"                 // the receiver answered 410
+	DisabledConsecutiveFailures DisabledReason = "consecutive_failures" // so many runs in a row ended FAILED
+	DisabledManual              DisabledReason = "manual"               // the account asked for it
+)
+
+// Header is one field that an account adds to the deliveries of an endpoint.
+type Header struct {
+	Name  string
+	Value string
 }
 
 // Endpoint is where an account's events go. Its deliveries belong to the same
@@ -23,27 +39,60 @@ type Endpoint struct {
 	ID                  string
 	AccountID           string
 	Version             uint64
+	Revision            uint64 // version of the last fact that changed what a client configures: the ETag. Deliveries do not move it
 	URL                 string
 	Description         string
+	Headers             []Header
+	RateLimitPerSecond  int            // 0: none
 	Secrets             []SealedSecret // newest first
 	Status              EndpointStatus
-	ConsecutiveFailures int // runs that ended FAILED since the last success
+	DisabledReason      DisabledReason
+	DisabledAtMillis    int64  // 0: not disabled
+	ConsecutiveFailures int    // runs that ended FAILED in a row while active, since the last success or enabling
+	EnabledVersion      uint64 // version of the last EndpointEnabled; 0: none
+	Epoch               uint32 // counts enablings and the deletion. What waits under an earlier epoch is due at once
 	CreatedAtMillis     int64
-	UpdatedAtMillis     int64
+	UpdatedAtMillis     int64 // when the revision moved
+	DeletedAtMillis     int64 // 0: not deleted
 }
 
-// Exists tells whether the endpoint was created.
+// Exists tells whether the endpoint was created. A deleted one was.
 func (e Endpoint) Exists() bool { return e.ID != "" }
 
-// ValidSecrets are the secrets that sign at that time, newest first.
-func (e Endpoint) ValidSecrets(nowMillis int64) []SealedSecret {
-	valid := make([]SealedSecret, 0, len(e.Secrets))
-	for _, s := range e.Secrets {
-		if s.ExpiresAtMillis == 0 || nowMillis < s.ExpiresAtMillis {
-			valid = append(valid, s)
-		}
+// Deleted tells whether the endpoint was deleted.
+func (e Endpoint) Deleted() bool { return e.Status == StatusDeleted }
+
+// Sends tells whether attempts may start (G3).
+func (e Endpoint) Sends() bool { return e.Status == StatusActive }
+
+// visibleTo tells whether an account may know of the endpoint.
+func (e Endpoint) visibleTo(accountID string) bool {
+	return e.Exists() && !e.Deleted() && e.AccountID == accountID
+}
+
+// DecideEndpoint answers a command that concerns the endpoint alone: to create,
+// update, disable, enable or delete it, or to rotate its secret. A command that
+// would change nothing yields no fact.
+func DecideEndpoint(state Endpoint, c Command, nowMillis int64) ([]FactBody, *Rejection) {
+	if body, ok := c.Body.(CreateEndpoint); ok {
+		return DecideCreateEndpoint(state, body, nowMillis)
 	}
-	return valid
+	if !state.visibleTo(c.AccountID) {
+		return nil, noEndpoint()
+	}
+	switch body := c.Body.(type) {
+	case UpdateEndpoint:
+		return decideUpdateEndpoint(state, body)
+	case DisableEndpoint:
+		return decideDisable(state, body)
+	case EnableEndpoint:
+		return decideEnable(state, body)
+	case DeleteEndpoint:
+		return unlessRevised(state.Revision, body.IfRevision, EndpointDeleted{})
+	case RotateSecret:
+		return decideRotateSecret(state, body, nowMillis)
+	}
+	panic("domain: an endpoint alone cannot answer " + c.Body.CommandType())
 }
 
 // DecideCreateEndpoint answers a request to register an endpoint.
@@ -53,33 +102,141 @@ func DecideCreateEndpoint(state Endpoint, c CreateEndpoint, nowMillis int64) ([]
 	}
 	return []FactBody{EndpointCreated{
 		EndpointID: c.EndpointID, AccountID: c.AccountID, URL: c.URL, Description: c.Description,
+		Headers: c.Headers, RateLimitPerSecond: c.RateLimitPerSecond,
 		Secret: SealedSecret{Sealed: c.SealedSecret, CreatedAtMillis: nowMillis},
 	}}, nil
 }
 
-// EvolveEndpoint folds one fact into the state of an endpoint.
+// EndpointChange holds the fields of an endpoint that change; nil leaves one as
+// it is.
+type EndpointChange struct {
+	URL                *string
+	Description        *string
+	Headers            *[]Header
+	RateLimitPerSecond *int
+}
+
+// since is the change without what the endpoint has already.
+func (c EndpointChange) since(e Endpoint) EndpointChange {
+	return EndpointChange{
+		URL: differing(c.URL, e.URL), Description: differing(c.Description, e.Description),
+		Headers: differingList(c.Headers, e.Headers), RateLimitPerSecond: differing(c.RateLimitPerSecond, e.RateLimitPerSecond),
+	}
+}
+
+func (c EndpointChange) to(e Endpoint) Endpoint {
+	replace(&e.URL, c.URL)
+	replace(&e.Description, c.Description)
+	replace(&e.Headers, c.Headers)
+	replace(&e.RateLimitPerSecond, c.RateLimitPerSecond)
+	return e
+}
+
+func decideUpdateEndpoint(state Endpoint, c UpdateEndpoint) ([]FactBody, *Rejection) {
+	change := c.Change.since(state)
+	if change == (EndpointChange{}) {
+		return unlessRevised(state.Revision, c.IfRevision)
+	}
+	return unlessRevised(state.Revision, c.IfRevision, EndpointUpdated{Change: change})
+}
+
+func decideDisable(state Endpoint, c DisableEndpoint) ([]FactBody, *Rejection) {
+	if state.Status == StatusDisabled {
+		return unlessRevised(state.Revision, c.IfRevision)
+	}
+	return unlessRevised(state.Revision, c.IfRevision, EndpointDisabled{Reason: DisabledManual})
+}
+
+func decideEnable(state Endpoint, c EnableEndpoint) ([]FactBody, *Rejection) {
+	if state.Status == StatusActive {
+		return unlessRevised(state.Revision, c.IfRevision)
+	}
+	return unlessRevised(state.Revision, c.IfRevision, EndpointEnabled{})
+}
+
+// unlessRevised yields the facts unless the asker expected another revision.
+func unlessRevised(revision, ifRevision uint64, facts ...FactBody) ([]FactBody, *Rejection) {
+	if ifRevision != 0 && ifRevision != revision {
+		return nil, &Rejection{Code: CodePreconditionFailed, Detail: "the object was changed since it was read; read it again and repeat the change with its new ETag"}
+	}
+	return facts, nil
+}
+
+func noEndpoint() *Rejection {
+	return &Rejection{Code: CodeNotFound, Detail: "there is no such endpoint"}
+}
+
+// EvolveEndpoint folds one fact into the state of an endpoint. Facts of its
+// deliveries are facts of the endpoint too.
 func EvolveEndpoint(state Endpoint, f Fact) Endpoint {
+	state.Version = f.Version
+	if state.Deleted() {
+		return state
+	}
 	switch body := f.Body.(type) {
 	case EndpointCreated:
 		state.ID, state.AccountID, state.URL, state.Description = body.EndpointID, body.AccountID, body.URL, body.Description
+		state.Headers, state.RateLimitPerSecond = body.Headers, body.RateLimitPerSecond
 		state.Secrets = []SealedSecret{body.Secret}
-		state.Status = EndpointActive
-		state.CreatedAtMillis, state.UpdatedAtMillis = f.AtMillis, f.AtMillis
+		state.Status = StatusActive
+		state.CreatedAtMillis = f.AtMillis
+	case EndpointUpdated:
+		state = body.Change.to(state)
+	case SecretRotated:
+		state.Secrets = rotated(state.Secrets, body.Secret, f.AtMillis)
+	case EndpointDisabled:
+		state.Status, state.DisabledReason, state.DisabledAtMillis = StatusDisabled, body.Reason, f.AtMillis
+	case EndpointEnabled:
+		state.Status, state.DisabledReason, state.DisabledAtMillis = StatusActive, "", 0
+		state.ConsecutiveFailures = 0
+		state.EnabledVersion = f.Version
+		state.Epoch++
+	case EndpointDeleted:
+		state.Status, state.DeletedAtMillis = StatusDeleted, f.AtMillis
+		state.DisabledReason, state.DisabledAtMillis = "", 0
+		state.Secrets, state.Headers = nil, nil // nothing is sent any more
+		state.Epoch++
 	case AttemptMade:
-		state.ConsecutiveFailures = streak(state.ConsecutiveFailures, body)
+		state.ConsecutiveFailures = streak(state, body)
+		return state
+	default:
+		return state
 	}
-	state.Version = f.Version
+	state.Revision, state.UpdatedAtMillis = f.Version, f.AtMillis
 	return state
 }
 
-func streak(failures int, a AttemptMade) int {
+// streak counts the runs that ended FAILED in a row. What ends while the
+// endpoint is disabled is not counted: it is disabled already, and enabling
+// begins at none.
+func streak(e Endpoint, a AttemptMade) int {
 	switch {
 	case a.EventType == TestPing:
-		return failures
 	case a.State == StateDelivered:
 		return 0
-	case a.State == StateFailed:
-		return failures + 1
+	case a.State == StateFailed && e.Sends():
+		return e.ConsecutiveFailures + 1
 	}
-	return failures
+	return e.ConsecutiveFailures
+}
+
+// differing is the wanted value unless the present one is equal.
+func differing[T comparable](want *T, have T) *T {
+	if want == nil || *want == have {
+		return nil
+	}
+	return want
+}
+
+func differingList[T comparable](want *[]T, have []T) *[]T {
+	if want == nil || slices.Equal(*want, have) {
+		return nil
+	}
+	return want
+}
+
+func replace[T any](field *T, with *T) {
+	if with != nil {
+		*field = *with
+	}
 }

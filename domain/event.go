@@ -47,6 +47,16 @@ func NewPaymentEvent(m Match, nowMillis int64) Event {
 	return Event{ID: m.EventID, Type: m.Type, CreatedAtMillis: nowMillis, Body: body}
 }
 
+// NewTestEvent makes the event of a test.ping. It shows the endpoint as it is
+// then, so that a receiver's author sees which registration sends.
+func NewTestEvent(e Endpoint, eventID string, nowMillis int64) Event {
+	body := encode(envelope{
+		ID: eventID, Type: TestPing, APIVersion: APIVersion, CreatedAt: FormatMillis(nowMillis),
+		Data: testData{Endpoint: endpointSummary{ID: e.ID, URL: e.URL, Description: e.Description}},
+	})
+	return Event{ID: eventID, Type: TestPing, CreatedAtMillis: nowMillis, Body: body}
+}
+
 type envelope struct {
 	ID         string    `json:"id"`
 	Type       EventType `json:"type"`
@@ -65,6 +75,16 @@ type watchSummary struct {
 	ID            string `json:"id"`
 	Label         string `json:"label"`
 	WalletAddress string `json:"walletAddress"`
+}
+
+type testData struct {
+	Endpoint endpointSummary `json:"endpoint"`
+}
+
+type endpointSummary struct {
+	ID          string `json:"id"`
+	URL         string `json:"url"`
+	Description string `json:"description"`
 }
 
 type verificationView struct {

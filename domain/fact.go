@@ -27,27 +27,81 @@ type KeyCreated struct {
 	Key Key
 }
 
+// KeyRolled puts a key in the place of another, which ends later.
+type KeyRolled struct {
+	KeyID           string // the earlier key
+	ExpiresAtMillis int64  // its end
+	Key             Key    // the new key
+}
+
+// KeyRevoked ends an API key at once.
+type KeyRevoked struct {
+	KeyID string
+}
+
 // EndpointCreated registers an endpoint.
 type EndpointCreated struct {
-	EndpointID  string
-	AccountID   string
-	URL         string
-	Description string
-	Secret      SealedSecret
+	EndpointID         string
+	AccountID          string
+	URL                string
+	Description        string
+	Headers            []Header
+	RateLimitPerSecond int
+	Secret             SealedSecret
 }
+
+// EndpointUpdated changes settings of an endpoint. Pending deliveries go by the
+// new ones.
+type EndpointUpdated struct {
+	Change EndpointChange
+}
+
+// SecretRotated gives an endpoint another current secret. The former one signs
+// for 24 hours more.
+type SecretRotated struct {
+	Secret SealedSecret
+}
+
+// EndpointDisabled stops the sending. What was met last is told to the account
+// holder; it is empty when a person disabled the endpoint.
+type EndpointDisabled struct {
+	Reason         DisabledReason
+	EventID        string
+	LastStatusCode int // 0: no status arrived
+	LastError      AttemptError
+}
+
+// EndpointEnabled lets the sending go on: what waits is due at once.
+type EndpointEnabled struct{}
+
+// EndpointDeleted ends an endpoint. Its pending deliveries are cancelled by
+// facts of their own.
+type EndpointDeleted struct{}
 
 // WatchCreated registers a watch. The watch's version is the fact's.
 type WatchCreated struct {
 	Watch Watch
 }
 
+// WatchUpdated changes settings of a watch.
+type WatchUpdated struct {
+	Change WatchChange
+}
+
+// WatchDeleted ends a watch.
+type WatchDeleted struct{}
+
 // DeliveryCreated queues an event for its endpoint.
 type DeliveryCreated struct {
 	AccountID     string
 	EndpointID    string
-	WatchID       string
-	WalletAddress string
+	WatchID       string // empty for a test.ping
+	WalletAddress string // empty for a test.ping
 	Event         Event
+	// TestBodyHash is the body hash of the command that asked for a test.ping,
+	// which is the fact's cause; the command is answered when the first attempt
+	// has ended.
+	TestBodyHash []byte
 }
 
 // AttemptMade records one attempt and what it made of the delivery. The next
@@ -57,9 +111,17 @@ type AttemptMade struct {
 	EventType           EventType
 	Number              int // counts over all runs; 1 is the first
 	Run                 int
-	Result              AttemptResult
+	Result              AttemptResult // without RetryAfterMillis, which is not kept
 	State               DeliveryState
 	NextAttemptAtMillis int64 // 0 unless the state is WAITING
+}
+
+// DeliveryRequeued begins a new run.
+type DeliveryRequeued struct {
+	EventID             string
+	Run                 int
+	NextAttemptAtMillis int64
+	Reason              RequeueReason
 }
 
 // DeliveryCancelled ends a delivery without another attempt.
@@ -77,9 +139,19 @@ type CommandHandled struct {
 
 func (AccountCreated) FactType() string    { return "AccountCreated" }
 func (KeyCreated) FactType() string        { return "KeyCreated" }
+func (KeyRolled) FactType() string         { return "KeyRolled" }
+func (KeyRevoked) FactType() string        { return "KeyRevoked" }
 func (EndpointCreated) FactType() string   { return "EndpointCreated" }
+func (EndpointUpdated) FactType() string   { return "EndpointUpdated" }
+func (SecretRotated) FactType() string     { return "SecretRotated" }
+func (EndpointDisabled) FactType() string  { return "EndpointDisabled" }
+func (EndpointEnabled) FactType() string   { return "EndpointEnabled" }
+func (EndpointDeleted) FactType() string   { return "EndpointDeleted" }
 func (WatchCreated) FactType() string      { return "WatchCreated" }
+func (WatchUpdated) FactType() string      { return "WatchUpdated" }
+func (WatchDeleted) FactType() string      { return "WatchDeleted" }
 func (DeliveryCreated) FactType() string   { return "DeliveryCreated" }
 func (AttemptMade) FactType() string       { return "AttemptMade" }
+func (DeliveryRequeued) FactType() string  { return "DeliveryRequeued" }
 func (DeliveryCancelled) FactType() string { return "DeliveryCancelled" }
 func (CommandHandled) FactType() string    { return "CommandHandled" }

@@ -7,6 +7,7 @@ type Watch struct {
 	ID              string
 	AccountID       string
 	Version         uint64
+	Revision        uint64 // version of the last fact that changed what a client configures: the ETag
 	WalletAddress   string
 	Label           string
 	EndpointID      string
@@ -14,13 +15,75 @@ type Watch struct {
 	EventTypes      []EventType
 	CreatedAtMillis int64
 	UpdatedAtMillis int64
+	DeletedAtMillis int64 // 0: not deleted
 }
 
-// Exists tells whether the watch was created.
+// Exists tells whether the watch was created. A deleted one was.
 func (w Watch) Exists() bool { return w.ID != "" }
 
-// DecideCreateWatch answers a request to create a watch. The caller has checked
-// the fields; that the endpoint exists is checked where endpoints are known.
+// Deleted tells whether the watch was deleted. Such a watch matches nothing.
+func (w Watch) Deleted() bool { return w.DeletedAtMillis != 0 }
+
+// WatchChange holds the fields of a watch that change; nil leaves one as it is.
+// The wallet address is not among them: a watch of another wallet is another
+// watch.
+type WatchChange struct {
+	Label           *string
+	EndpointID      *string
+	Assets          *[]Asset
+	Amount          *AmountRule
+	Memo            *MemoRule
+	SenderAllowlist *[]string
+	EventTypes      *[]EventType
+}
+
+// since is the change without what the watch has already.
+func (c WatchChange) since(w Watch) WatchChange {
+	if c.Memo != nil && c.Memo.Equal(w.Rules.Memo) {
+		c.Memo = nil
+	}
+	return WatchChange{
+		Label: differing(c.Label, w.Label), EndpointID: differing(c.EndpointID, w.EndpointID),
+		Assets: differingList(c.Assets, w.Rules.Assets), Amount: differing(c.Amount, w.Rules.Amount), Memo: c.Memo,
+		SenderAllowlist: differingList(c.SenderAllowlist, w.Rules.SenderAllowlist), EventTypes: differingList(c.EventTypes, w.EventTypes),
+	}
+}
+
+func (c WatchChange) to(w Watch) Watch {
+	replace(&w.Label, c.Label)
+	replace(&w.EndpointID, c.EndpointID)
+	replace(&w.Rules.Assets, c.Assets)
+	replace(&w.Rules.Amount, c.Amount)
+	replace(&w.Rules.Memo, c.Memo)
+	replace(&w.Rules.SenderAllowlist, c.SenderAllowlist)
+	replace(&w.EventTypes, c.EventTypes)
+	return w
+}
+
+// DecideWatch answers a command that concerns a watch. A command that would
+// change nothing yields no fact. The caller has checked the fields; that the
+// endpoint exists is checked where endpoints are known.
+func DecideWatch(state Watch, c Command, nowMillis int64) ([]FactBody, *Rejection) {
+	if body, ok := c.Body.(CreateWatch); ok {
+		return DecideCreateWatch(state, body, nowMillis)
+	}
+	if !state.Exists() || state.Deleted() || state.AccountID != c.AccountID {
+		return nil, &Rejection{Code: CodeNotFound, Detail: "there is no such watch"}
+	}
+	switch body := c.Body.(type) {
+	case UpdateWatch:
+		change := body.Change.since(state)
+		if change == (WatchChange{}) {
+			return unlessRevised(state.Revision, body.IfRevision)
+		}
+		return unlessRevised(state.Revision, body.IfRevision, WatchUpdated{Change: change})
+	case DeleteWatch:
+		return unlessRevised(state.Revision, body.IfRevision, WatchDeleted{})
+	}
+	panic("domain: a watch cannot answer " + c.Body.CommandType())
+}
+
+// DecideCreateWatch answers a request to create a watch.
 func DecideCreateWatch(state Watch, c CreateWatch, nowMillis int64) ([]FactBody, *Rejection) {
 	if state.Exists() {
 		return nil, &Rejection{Code: CodeAlreadyExists, Detail: "the watch exists; its creation was answered before and that answer is forgotten"}
@@ -32,10 +95,19 @@ func DecideCreateWatch(state Watch, c CreateWatch, nowMillis int64) ([]FactBody,
 
 // EvolveWatch folds one fact into the state of a watch.
 func EvolveWatch(state Watch, f Fact) Watch {
-	if body, ok := f.Body.(WatchCreated); ok {
+	switch body := f.Body.(type) {
+	case WatchCreated:
 		state = body.Watch
+	case WatchUpdated:
+		state = body.Change.to(state)
+		state.UpdatedAtMillis = f.AtMillis
+	case WatchDeleted:
+		state.UpdatedAtMillis, state.DeletedAtMillis = f.AtMillis, f.AtMillis
+	default:
+		state.Version = f.Version
+		return state
 	}
-	state.Version = f.Version
+	state.Version, state.Revision = f.Version, f.Version
 	return state
 }
 
@@ -49,10 +121,10 @@ type Match struct {
 }
 
 // MatchPayment holds a payment against a watch. It reports false when there is
-// nothing to tell: another wallet, a payment to oneself, or a verdict that the
+// nothing to tell: a deleted watch, another wallet, a payment to oneself, or a verdict that the
 // watch did not ask for.
 func MatchPayment(w Watch, p Payment) (Match, bool) {
-	if p.To != w.WalletAddress || p.PaysOneself() {
+	if w.Deleted() || p.To != w.WalletAddress || p.PaysOneself() {
 		return Match{}, false
 	}
 	m := Match{EventID: EventID(w.ID, p.ID), Type: PaymentReceived, Watch: w, Payment: p, Verification: w.Rules.Verify(p)}

@@ -3,6 +3,8 @@ package schemas
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
@@ -10,50 +12,134 @@ import (
 // EncodeCommand writes a command.
 func EncodeCommand(c domain.Command) Message {
 	meta := &kafka.CommandMeta{CommandId: c.ID, AccountId: c.AccountID, BodyHash: c.BodyHash, IssuedAtMillis: c.IssuedAtMillis}
-	switch b := c.Body.(type) {
+	return pack(c.Body.CommandType(), c.ID, commandOut(meta, c.Body))
+}
+
+func commandOut(meta *kafka.CommandMeta, body domain.CommandBody) proto.Message {
+	switch b := body.(type) {
 	case domain.CreateAccount:
-		return pack(b.CommandType(), c.ID, &kafka.CreateAccount{Meta: meta, AccountId: b.AccountID, Email: b.Email, Key: keyOut(b.Key)})
-	case domain.CreateEndpoint:
-		return pack(b.CommandType(), c.ID, &kafka.CreateEndpoint{Meta: meta, EndpointId: b.EndpointID, AccountId: b.AccountID, Url: b.URL, Description: b.Description, SealedSecret: b.SealedSecret})
+		return &kafka.CreateAccount{Meta: meta, AccountId: b.AccountID, Email: b.Email, Key: keyOut(b.Key)}
+	case domain.CreateKey:
+		return &kafka.CreateKey{Meta: meta, AccountId: b.AccountID, Key: keyOut(b.Key)}
+	case domain.RollKey:
+		return &kafka.RollKey{Meta: meta, AccountId: b.AccountID, KeyId: b.KeyID, Key: keyOut(b.Key), GraceMillis: b.GraceMillis}
+	case domain.RevokeKey:
+		return &kafka.RevokeKey{Meta: meta, AccountId: b.AccountID, KeyId: b.KeyID}
 	case domain.CreateWatch:
-		return pack(b.CommandType(), c.ID, &kafka.CreateWatch{Meta: meta, Watch: watchOut(b.Watch)})
+		return &kafka.CreateWatch{Meta: meta, Watch: watchOut(b.Watch)}
+	case domain.UpdateWatch:
+		return &kafka.UpdateWatch{Meta: meta, WatchId: b.WatchID, IfRevision: b.IfRevision, Change: watchChangeOut(b.Change)}
+	case domain.DeleteWatch:
+		return &kafka.DeleteWatch{Meta: meta, WatchId: b.WatchID, IfRevision: b.IfRevision}
 	}
-	panic(fmt.Sprintf("schemas: command type %T has no Protobuf form", c.Body))
+	return endpointCommandOut(meta, body)
+}
+
+func endpointCommandOut(meta *kafka.CommandMeta, body domain.CommandBody) proto.Message {
+	switch b := body.(type) {
+	case domain.CreateEndpoint:
+		return &kafka.CreateEndpoint{
+			Meta: meta, EndpointId: b.EndpointID, AccountId: b.AccountID, Url: b.URL, Description: b.Description, SealedSecret: b.SealedSecret,
+			Headers: mapped(b.Headers, headerOut), RateLimitPerSecond: uint32(b.RateLimitPerSecond),
+		}
+	case domain.UpdateEndpoint:
+		return &kafka.UpdateEndpoint{Meta: meta, EndpointId: b.EndpointID, IfRevision: b.IfRevision, Change: endpointChangeOut(b.Change)}
+	case domain.DisableEndpoint:
+		return &kafka.DisableEndpoint{Meta: meta, EndpointId: b.EndpointID, IfRevision: b.IfRevision}
+	case domain.EnableEndpoint:
+		return &kafka.EnableEndpoint{Meta: meta, EndpointId: b.EndpointID, IfRevision: b.IfRevision}
+	case domain.DeleteEndpoint:
+		return &kafka.DeleteEndpoint{Meta: meta, EndpointId: b.EndpointID, IfRevision: b.IfRevision}
+	case domain.RotateSecret:
+		return &kafka.RotateSecret{Meta: meta, EndpointId: b.EndpointID, SealedSecret: b.SealedSecret}
+	case domain.TestEndpoint:
+		return &kafka.TestEndpoint{Meta: meta, EndpointId: b.EndpointID}
+	case domain.ReplayEndpoint:
+		return &kafka.ReplayEndpoint{Meta: meta, EndpointId: b.EndpointID, SinceMillis: b.SinceMillis, UntilMillis: b.UntilMillis}
+	case domain.ResendEvent:
+		return &kafka.ResendEvent{Meta: meta, EndpointId: b.EndpointID, EventId: b.EventID}
+	}
+	panic(fmt.Sprintf("schemas: command type %T has no Protobuf form", body))
+}
+
+// commandForms reads each command type.
+var commandForms = map[string]func(Message) (domain.Command, error){
+	"CreateAccount": command(func(m *kafka.CreateAccount) domain.CommandBody {
+		return domain.CreateAccount{AccountID: m.GetAccountId(), Email: m.GetEmail(), Key: keyIn(m.GetKey())}
+	}),
+	"CreateKey": command(func(m *kafka.CreateKey) domain.CommandBody {
+		return domain.CreateKey{AccountID: m.GetAccountId(), Key: keyIn(m.GetKey())}
+	}),
+	"RollKey": command(func(m *kafka.RollKey) domain.CommandBody {
+		return domain.RollKey{AccountID: m.GetAccountId(), KeyID: m.GetKeyId(), Key: keyIn(m.GetKey()), GraceMillis: m.GetGraceMillis()}
+	}),
+	"RevokeKey": command(func(m *kafka.RevokeKey) domain.CommandBody {
+		return domain.RevokeKey{AccountID: m.GetAccountId(), KeyID: m.GetKeyId()}
+	}),
+	"CreateEndpoint": command(func(m *kafka.CreateEndpoint) domain.CommandBody {
+		return domain.CreateEndpoint{
+			EndpointID: m.GetEndpointId(), AccountID: m.GetAccountId(), URL: m.GetUrl(), Description: m.GetDescription(), SealedSecret: m.GetSealedSecret(),
+			Headers: mapped(m.GetHeaders(), headerIn), RateLimitPerSecond: int(m.GetRateLimitPerSecond()),
+		}
+	}),
+	"UpdateEndpoint": command(func(m *kafka.UpdateEndpoint) domain.CommandBody {
+		return domain.UpdateEndpoint{EndpointID: m.GetEndpointId(), IfRevision: m.GetIfRevision(), Change: endpointChangeIn(m.GetChange())}
+	}),
+	"DisableEndpoint": command(func(m *kafka.DisableEndpoint) domain.CommandBody {
+		return domain.DisableEndpoint{EndpointID: m.GetEndpointId(), IfRevision: m.GetIfRevision()}
+	}),
+	"EnableEndpoint": command(func(m *kafka.EnableEndpoint) domain.CommandBody {
+		return domain.EnableEndpoint{EndpointID: m.GetEndpointId(), IfRevision: m.GetIfRevision()}
+	}),
+	"DeleteEndpoint": command(func(m *kafka.DeleteEndpoint) domain.CommandBody {
+		return domain.DeleteEndpoint{EndpointID: m.GetEndpointId(), IfRevision: m.GetIfRevision()}
+	}),
+	"RotateSecret": command(func(m *kafka.RotateSecret) domain.CommandBody {
+		return domain.RotateSecret{EndpointID: m.GetEndpointId(), SealedSecret: m.GetSealedSecret()}
+	}),
+	"TestEndpoint": command(func(m *kafka.TestEndpoint) domain.CommandBody {
+		return domain.TestEndpoint{EndpointID: m.GetEndpointId()}
+	}),
+	"ReplayEndpoint": command(func(m *kafka.ReplayEndpoint) domain.CommandBody {
+		return domain.ReplayEndpoint{EndpointID: m.GetEndpointId(), SinceMillis: m.GetSinceMillis(), UntilMillis: m.GetUntilMillis()}
+	}),
+	"ResendEvent": command(func(m *kafka.ResendEvent) domain.CommandBody {
+		return domain.ResendEvent{EndpointID: m.GetEndpointId(), EventID: m.GetEventId()}
+	}),
+	"CreateWatch": command(func(m *kafka.CreateWatch) domain.CommandBody {
+		return domain.CreateWatch{Watch: watchIn(m.GetWatch())}
+	}),
+	"UpdateWatch": command(func(m *kafka.UpdateWatch) domain.CommandBody {
+		return domain.UpdateWatch{WatchID: m.GetWatchId(), IfRevision: m.GetIfRevision(), Change: watchChangeIn(m.GetChange())}
+	}),
+	"DeleteWatch": command(func(m *kafka.DeleteWatch) domain.CommandBody {
+		return domain.DeleteWatch{WatchID: m.GetWatchId(), IfRevision: m.GetIfRevision()}
+	}),
+}
+
+// command makes the reader of one command type out of how its body is read.
+func command[T any, M interface {
+	*T
+	proto.Message
+	GetMeta() *kafka.CommandMeta
+}](in func(M) domain.CommandBody) func(Message) (domain.Command, error) {
+	return func(m Message) (domain.Command, error) {
+		b := M(new(T))
+		if err := unpack(m, b); err != nil {
+			return domain.Command{}, err
+		}
+		meta := b.GetMeta()
+		return domain.Command{ID: meta.GetCommandId(), AccountID: meta.GetAccountId(), BodyHash: meta.GetBodyHash(), IssuedAtMillis: meta.GetIssuedAtMillis(), Body: in(b)}, nil
+	}
 }
 
 // DecodeCommand reads a command.
 func DecodeCommand(m Message) (domain.Command, error) {
-	switch m.Type {
-	case "CreateAccount":
-		var b kafka.CreateAccount
-		err := unpack(m, &b)
-		return commandIn(b.GetMeta(), domain.CreateAccount{AccountID: b.GetAccountId(), Email: b.GetEmail(), Key: keyIn(b.GetKey())}), err
-	case "CreateEndpoint":
-		var b kafka.CreateEndpoint
-		err := unpack(m, &b)
-		return commandIn(b.GetMeta(), domain.CreateEndpoint{EndpointID: b.GetEndpointId(), AccountID: b.GetAccountId(), URL: b.GetUrl(), Description: b.GetDescription(), SealedSecret: b.GetSealedSecret()}), err
-	case "CreateWatch":
-		var b kafka.CreateWatch
-		err := unpack(m, &b)
-		return commandIn(b.GetMeta(), domain.CreateWatch{Watch: watchIn(b.GetWatch())}), err
+	read, known := commandForms[m.Type]
+	if !known {
+		return domain.Command{}, fmt.Errorf("schemas: found a command of type %q, which this program does not know: run a newer lumenhook", m.Type)
 	}
-	return domain.Command{}, fmt.Errorf("schemas: found a command of type %q, which this program does not know: run a newer lumenhook", m.Type)
-}
-
-func commandIn(meta *kafka.CommandMeta, body domain.CommandBody) domain.Command {
-	return domain.Command{ID: meta.GetCommandId(), AccountID: meta.GetAccountId(), BodyHash: meta.GetBodyHash(), IssuedAtMillis: meta.GetIssuedAtMillis(), Body: body}
-}
-
-// EncodeResult writes the answer to a command.
-func EncodeResult(r domain.Result) Message {
-	return pack("CommandResult", r.CommandID, &kafka.CommandResult{CommandId: r.CommandID, BodyHash: r.BodyHash, Answer: answerOut(r.Answer), Replayed: r.Replayed})
-}
-
-// DecodeResult reads the answer to a command.
-func DecodeResult(m Message) (domain.Result, error) {
-	var b kafka.CommandResult
-	err := unpackAs(m, "CommandResult", &b)
-	return domain.Result{CommandID: b.GetCommandId(), BodyHash: b.GetBodyHash(), Answer: answerIn(b.GetAnswer()), Replayed: b.GetReplayed()}, err
+	return read(m)
 }
 
 // PaymentObserved is a payment to a watched wallet, as the follower tells it.

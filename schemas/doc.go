@@ -12,7 +12,9 @@
 //	topics.go    names, partitions and cleanup of the topics
 //	message.go   a record's value and the headers that say what it is
 //	facts.go     facts of the journal
-//	commands.go  commands, results, and what the follower tells
+//	commands.go  commands, and what the follower tells
+//	answers.go   answers to commands
+//	changes.go   what updates change, absent fields told from empty ones
 //	rows.go      rows of the tables, and the objects inside other messages
 //	state.go     what tasks keep in Pebble
 //	openapi.go   the description of the API, openapi.yaml

@@ -21,12 +21,36 @@ func factOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
 		return &kafka.AccountCreated{Meta: meta, AccountId: b.AccountID, Email: b.Email}
 	case domain.KeyCreated:
 		return &kafka.KeyCreated{Meta: meta, Key: keyOut(b.Key)}
+	case domain.KeyRolled:
+		return &kafka.KeyRolled{Meta: meta, KeyId: b.KeyID, ExpiresAtMillis: b.ExpiresAtMillis, Key: keyOut(b.Key)}
+	case domain.KeyRevoked:
+		return &kafka.KeyRevoked{Meta: meta, KeyId: b.KeyID}
 	case domain.EndpointCreated:
-		return &kafka.EndpointCreated{Meta: meta, EndpointId: b.EndpointID, AccountId: b.AccountID, Url: b.URL, Description: b.Description, Secret: secretOut(b.Secret)}
+		return &kafka.EndpointCreated{Meta: meta, EndpointId: b.EndpointID, AccountId: b.AccountID, Url: b.URL, Description: b.Description, Secret: secretOut(b.Secret), Headers: mapped(b.Headers, headerOut), RateLimitPerSecond: uint32(b.RateLimitPerSecond)}
+	case domain.EndpointUpdated:
+		return &kafka.EndpointUpdated{Meta: meta, Change: endpointChangeOut(b.Change)}
+	case domain.SecretRotated:
+		return &kafka.SecretRotated{Meta: meta, Secret: secretOut(b.Secret)}
+	case domain.EndpointDisabled:
+		return &kafka.EndpointDisabled{Meta: meta, Reason: string(b.Reason), EventId: b.EventID, LastStatusCode: uint32(b.LastStatusCode), LastError: string(b.LastError)}
+	case domain.EndpointEnabled:
+		return &kafka.EndpointEnabled{Meta: meta}
+	case domain.EndpointDeleted:
+		return &kafka.EndpointDeleted{Meta: meta}
 	case domain.WatchCreated:
 		return &kafka.WatchCreated{Meta: meta, Watch: watchOut(b.Watch)}
+	case domain.WatchUpdated:
+		return &kafka.WatchUpdated{Meta: meta, Change: watchChangeOut(b.Change)}
+	case domain.WatchDeleted:
+		return &kafka.WatchDeleted{Meta: meta}
+	}
+	return deliveryFactOut(meta, body)
+}
+
+func deliveryFactOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
+	switch b := body.(type) {
 	case domain.DeliveryCreated:
-		return &kafka.DeliveryCreated{Meta: meta, AccountId: b.AccountID, EndpointId: b.EndpointID, WatchId: b.WatchID, WalletAddress: b.WalletAddress, Event: eventOut(b.Event)}
+		return &kafka.DeliveryCreated{Meta: meta, AccountId: b.AccountID, EndpointId: b.EndpointID, WatchId: b.WatchID, WalletAddress: b.WalletAddress, Event: eventOut(b.Event), TestBodyHash: b.TestBodyHash}
 	case domain.AttemptMade:
 		r := b.Result
 		return &kafka.AttemptMade{
@@ -34,6 +58,8 @@ func factOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
 			SentAtMillis: r.SentAtMillis, DurationMillis: r.DurationMillis, StatusCode: uint32(r.StatusCode), Error: string(r.Error), ResponseBody: r.ResponseBody,
 			State: string(b.State), NextAttemptAtMillis: b.NextAttemptAtMillis,
 		}
+	case domain.DeliveryRequeued:
+		return &kafka.DeliveryRequeued{Meta: meta, EventId: b.EventID, Run: uint32(b.Run), NextAttemptAtMillis: b.NextAttemptAtMillis, Reason: string(b.Reason)}
 	case domain.DeliveryCancelled:
 		return &kafka.DeliveryCancelled{Meta: meta, EventId: b.EventID}
 	case domain.CommandHandled:
@@ -47,10 +73,20 @@ func factOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
 var factForms = map[string]func() factForm{
 	"AccountCreated":    func() factForm { return form(&kafka.AccountCreated{}, accountCreatedIn) },
 	"KeyCreated":        func() factForm { return form(&kafka.KeyCreated{}, keyCreatedIn) },
+	"KeyRolled":         func() factForm { return form(&kafka.KeyRolled{}, keyRolledIn) },
+	"KeyRevoked":        func() factForm { return form(&kafka.KeyRevoked{}, keyRevokedIn) },
 	"EndpointCreated":   func() factForm { return form(&kafka.EndpointCreated{}, endpointCreatedIn) },
+	"EndpointUpdated":   func() factForm { return form(&kafka.EndpointUpdated{}, endpointUpdatedIn) },
+	"SecretRotated":     func() factForm { return form(&kafka.SecretRotated{}, secretRotatedIn) },
+	"EndpointDisabled":  func() factForm { return form(&kafka.EndpointDisabled{}, endpointDisabledIn) },
+	"EndpointEnabled":   func() factForm { return form(&kafka.EndpointEnabled{}, endpointEnabledIn) },
+	"EndpointDeleted":   func() factForm { return form(&kafka.EndpointDeleted{}, endpointDeletedIn) },
 	"WatchCreated":      func() factForm { return form(&kafka.WatchCreated{}, watchCreatedIn) },
+	"WatchUpdated":      func() factForm { return form(&kafka.WatchUpdated{}, watchUpdatedIn) },
+	"WatchDeleted":      func() factForm { return form(&kafka.WatchDeleted{}, watchDeletedIn) },
 	"DeliveryCreated":   func() factForm { return form(&kafka.DeliveryCreated{}, deliveryCreatedIn) },
 	"AttemptMade":       func() factForm { return form(&kafka.AttemptMade{}, attemptMadeIn) },
+	"DeliveryRequeued":  func() factForm { return form(&kafka.DeliveryRequeued{}, deliveryRequeuedIn) },
 	"DeliveryCancelled": func() factForm { return form(&kafka.DeliveryCancelled{}, deliveryCancelledIn) },
 	"CommandHandled":    func() factForm { return form(&kafka.CommandHandled{}, commandHandledIn) },
 }
@@ -90,16 +126,46 @@ func keyCreatedIn(m *kafka.KeyCreated) domain.FactBody {
 	return domain.KeyCreated{Key: keyIn(m.GetKey())}
 }
 
-func endpointCreatedIn(m *kafka.EndpointCreated) domain.FactBody {
-	return domain.EndpointCreated{EndpointID: m.GetEndpointId(), AccountID: m.GetAccountId(), URL: m.GetUrl(), Description: m.GetDescription(), Secret: secretIn(m.GetSecret())}
+func keyRolledIn(m *kafka.KeyRolled) domain.FactBody {
+	return domain.KeyRolled{KeyID: m.GetKeyId(), ExpiresAtMillis: m.GetExpiresAtMillis(), Key: keyIn(m.GetKey())}
 }
+
+func keyRevokedIn(m *kafka.KeyRevoked) domain.FactBody {
+	return domain.KeyRevoked{KeyID: m.GetKeyId()}
+}
+
+func endpointCreatedIn(m *kafka.EndpointCreated) domain.FactBody {
+	return domain.EndpointCreated{EndpointID: m.GetEndpointId(), AccountID: m.GetAccountId(), URL: m.GetUrl(), Description: m.GetDescription(), Secret: secretIn(m.GetSecret()), Headers: mapped(m.GetHeaders(), headerIn), RateLimitPerSecond: int(m.GetRateLimitPerSecond())}
+}
+
+func endpointUpdatedIn(m *kafka.EndpointUpdated) domain.FactBody {
+	return domain.EndpointUpdated{Change: endpointChangeIn(m.GetChange())}
+}
+
+func secretRotatedIn(m *kafka.SecretRotated) domain.FactBody {
+	return domain.SecretRotated{Secret: secretIn(m.GetSecret())}
+}
+
+func endpointDisabledIn(m *kafka.EndpointDisabled) domain.FactBody {
+	return domain.EndpointDisabled{Reason: domain.DisabledReason(m.GetReason()), EventID: m.GetEventId(), LastStatusCode: int(m.GetLastStatusCode()), LastError: domain.AttemptError(m.GetLastError())}
+}
+
+func endpointEnabledIn(*kafka.EndpointEnabled) domain.FactBody { return domain.EndpointEnabled{} }
+
+func endpointDeletedIn(*kafka.EndpointDeleted) domain.FactBody { return domain.EndpointDeleted{} }
 
 func watchCreatedIn(m *kafka.WatchCreated) domain.FactBody {
 	return domain.WatchCreated{Watch: watchIn(m.GetWatch())}
 }
 
+func watchUpdatedIn(m *kafka.WatchUpdated) domain.FactBody {
+	return domain.WatchUpdated{Change: watchChangeIn(m.GetChange())}
+}
+
+func watchDeletedIn(*kafka.WatchDeleted) domain.FactBody { return domain.WatchDeleted{} }
+
 func deliveryCreatedIn(m *kafka.DeliveryCreated) domain.FactBody {
-	return domain.DeliveryCreated{AccountID: m.GetAccountId(), EndpointID: m.GetEndpointId(), WatchID: m.GetWatchId(), WalletAddress: m.GetWalletAddress(), Event: eventIn(m.GetEvent())}
+	return domain.DeliveryCreated{AccountID: m.GetAccountId(), EndpointID: m.GetEndpointId(), WatchID: m.GetWatchId(), WalletAddress: m.GetWalletAddress(), Event: eventIn(m.GetEvent()), TestBodyHash: m.GetTestBodyHash()}
 }
 
 func attemptMadeIn(m *kafka.AttemptMade) domain.FactBody {
@@ -111,6 +177,10 @@ func attemptMadeIn(m *kafka.AttemptMade) domain.FactBody {
 		},
 		State: domain.DeliveryState(m.GetState()), NextAttemptAtMillis: m.GetNextAttemptAtMillis(),
 	}
+}
+
+func deliveryRequeuedIn(m *kafka.DeliveryRequeued) domain.FactBody {
+	return domain.DeliveryRequeued{EventID: m.GetEventId(), Run: int(m.GetRun()), NextAttemptAtMillis: m.GetNextAttemptAtMillis(), Reason: domain.RequeueReason(m.GetReason())}
 }
 
 func deliveryCancelledIn(m *kafka.DeliveryCancelled) domain.FactBody {

@@ -69,11 +69,11 @@ func mapped[Out, In any](in []In, f func(In) Out) []Out {
 }
 
 func keyOut(k domain.Key) *kafka.Key {
-	return &kafka.Key{Id: k.ID, Name: k.Name, Hash: k.Hash, Permissions: strings[string](k.Permissions), CreatedAtMillis: k.CreatedAtMillis}
+	return &kafka.Key{Id: k.ID, Name: k.Name, Hash: k.Hash, Permissions: strings[string](k.Permissions), AllowedCidrs: k.AllowedCIDRs, CreatedAtMillis: k.CreatedAtMillis, ExpiresAtMillis: k.ExpiresAtMillis, RolledTo: k.RolledTo}
 }
 
 func keyIn(k *kafka.Key) domain.Key {
-	return domain.Key{ID: k.GetId(), Name: k.GetName(), Hash: k.GetHash(), Permissions: strings[domain.Permission](k.GetPermissions()), CreatedAtMillis: k.GetCreatedAtMillis()}
+	return domain.Key{ID: k.GetId(), Name: k.GetName(), Hash: k.GetHash(), Permissions: strings[domain.Permission](k.GetPermissions()), AllowedCIDRs: k.GetAllowedCidrs(), CreatedAtMillis: k.GetCreatedAtMillis(), ExpiresAtMillis: k.GetExpiresAtMillis(), RolledTo: k.GetRolledTo()}
 }
 
 func accountOut(a domain.Account) *kafka.Account {
@@ -96,7 +96,8 @@ func endpointOut(e domain.Endpoint) *kafka.Endpoint {
 	return &kafka.Endpoint{
 		Id: e.ID, AccountId: e.AccountID, Version: e.Version, Url: e.URL, Description: e.Description,
 		Secrets: mapped(e.Secrets, secretOut), Status: string(e.Status), ConsecutiveFailures: uint32(e.ConsecutiveFailures),
-		CreatedAtMillis: e.CreatedAtMillis, UpdatedAtMillis: e.UpdatedAtMillis,
+		CreatedAtMillis: e.CreatedAtMillis, UpdatedAtMillis: e.UpdatedAtMillis, DisabledReason: string(e.DisabledReason), DisabledAtMillis: e.DisabledAtMillis,
+		Revision: e.Revision, EnabledVersion: e.EnabledVersion, Epoch: e.Epoch, Headers: mapped(e.Headers, headerOut), RateLimitPerSecond: uint32(e.RateLimitPerSecond), DeletedAtMillis: e.DeletedAtMillis,
 	}
 }
 
@@ -104,8 +105,15 @@ func endpointIn(e *kafka.Endpoint) domain.Endpoint {
 	return domain.Endpoint{
 		ID: e.GetId(), AccountID: e.GetAccountId(), Version: e.GetVersion(), URL: e.GetUrl(), Description: e.GetDescription(),
 		Secrets: mapped(e.GetSecrets(), secretIn), Status: domain.EndpointStatus(e.GetStatus()), ConsecutiveFailures: int(e.GetConsecutiveFailures()),
-		CreatedAtMillis: e.GetCreatedAtMillis(), UpdatedAtMillis: e.GetUpdatedAtMillis(),
+		CreatedAtMillis: e.GetCreatedAtMillis(), UpdatedAtMillis: e.GetUpdatedAtMillis(), DisabledReason: domain.DisabledReason(e.GetDisabledReason()), DisabledAtMillis: e.GetDisabledAtMillis(),
+		Revision: e.GetRevision(), EnabledVersion: e.GetEnabledVersion(), Epoch: e.GetEpoch(), Headers: mapped(e.GetHeaders(), headerIn), RateLimitPerSecond: int(e.GetRateLimitPerSecond()), DeletedAtMillis: e.GetDeletedAtMillis(),
 	}
+}
+
+func headerOut(h domain.Header) *kafka.Header { return &kafka.Header{Name: h.Name, Value: h.Value} }
+
+func headerIn(h *kafka.Header) domain.Header {
+	return domain.Header{Name: h.GetName(), Value: h.GetValue()}
 }
 
 func assetOut(a domain.Asset) *kafka.Asset { return &kafka.Asset{Code: a.Code, Issuer: a.Issuer} }
@@ -125,29 +133,44 @@ func memoIn(m *kafka.Memo) domain.Memo {
 	return domain.Memo{Type: domain.MemoType(m.GetType()), Raw: m.GetRaw()}
 }
 
+func amountRuleOut(r domain.AmountRule) *kafka.AmountRule {
+	return &kafka.AmountRule{Kind: string(r.Kind), AmountStroops: r.AmountStroops, MinStroops: r.MinStroops, MaxStroops: r.MaxStroops}
+}
+
+func amountRuleIn(r *kafka.AmountRule) domain.AmountRule {
+	return domain.AmountRule{Kind: domain.AmountKind(r.GetKind()), AmountStroops: r.GetAmountStroops(), MinStroops: r.GetMinStroops(), MaxStroops: r.GetMaxStroops()}
+}
+
+func memoRuleOut(r domain.MemoRule) *kafka.MemoRule {
+	return &kafka.MemoRule{Kind: string(r.Kind), Value: memoOut(r.Value)}
+}
+
+func memoRuleIn(r *kafka.MemoRule) domain.MemoRule {
+	return domain.MemoRule{Kind: domain.MemoKind(r.GetKind()), Value: memoIn(r.GetValue())}
+}
+
 func watchOut(w domain.Watch) *kafka.Watch {
 	r := w.Rules
 	return &kafka.Watch{
 		Id: w.ID, AccountId: w.AccountID, Version: w.Version, WalletAddress: w.WalletAddress, Label: w.Label, EndpointId: w.EndpointID,
 		Assets:          mapped(r.Assets, assetOut),
-		AmountRule:      &kafka.AmountRule{Kind: string(r.Amount.Kind), AmountStroops: r.Amount.AmountStroops, MinStroops: r.Amount.MinStroops, MaxStroops: r.Amount.MaxStroops},
-		MemoRule:        &kafka.MemoRule{Kind: string(r.Memo.Kind), Value: memoOut(r.Memo.Value)},
+		AmountRule:      amountRuleOut(r.Amount),
+		MemoRule:        memoRuleOut(r.Memo),
 		SenderAllowlist: r.SenderAllowlist, EventTypes: strings[string](w.EventTypes),
-		CreatedAtMillis: w.CreatedAtMillis, UpdatedAtMillis: w.UpdatedAtMillis,
+		CreatedAtMillis: w.CreatedAtMillis, UpdatedAtMillis: w.UpdatedAtMillis, Revision: w.Revision, DeletedAtMillis: w.DeletedAtMillis,
 	}
 }
 
 func watchIn(w *kafka.Watch) domain.Watch {
-	amount, memo := w.GetAmountRule(), w.GetMemoRule()
 	return domain.Watch{
 		ID: w.GetId(), AccountID: w.GetAccountId(), Version: w.GetVersion(), WalletAddress: w.GetWalletAddress(), Label: w.GetLabel(), EndpointID: w.GetEndpointId(),
 		Rules: domain.Rules{
 			Assets:          mapped(w.GetAssets(), assetIn),
-			Amount:          domain.AmountRule{Kind: domain.AmountKind(amount.GetKind()), AmountStroops: amount.GetAmountStroops(), MinStroops: amount.GetMinStroops(), MaxStroops: amount.GetMaxStroops()},
-			Memo:            domain.MemoRule{Kind: domain.MemoKind(memo.GetKind()), Value: memoIn(memo.GetValue())},
+			Amount:          amountRuleIn(w.GetAmountRule()),
+			Memo:            memoRuleIn(w.GetMemoRule()),
 			SenderAllowlist: w.GetSenderAllowlist(),
 		},
-		EventTypes: strings[domain.EventType](w.GetEventTypes()), CreatedAtMillis: w.GetCreatedAtMillis(), UpdatedAtMillis: w.GetUpdatedAtMillis(),
+		EventTypes: strings[domain.EventType](w.GetEventTypes()), CreatedAtMillis: w.GetCreatedAtMillis(), UpdatedAtMillis: w.GetUpdatedAtMillis(), Revision: w.GetRevision(), DeletedAtMillis: w.GetDeletedAtMillis(),
 	}
 }
 
@@ -171,35 +194,4 @@ func eventOut(e domain.Event) *kafka.Event {
 
 func eventIn(e *kafka.Event) domain.Event {
 	return domain.Event{ID: e.GetId(), Type: domain.EventType(e.GetType()), CreatedAtMillis: e.GetCreatedAtMillis(), Body: e.GetBody()}
-}
-
-func answerOut(a domain.Answer) *kafka.Answer {
-	switch {
-	case a.Rejection != nil:
-		return &kafka.Answer{Outcome: &kafka.Answer_Rejection{Rejection: &kafka.Rejection{Code: a.Rejection.Code, Detail: a.Rejection.Detail}}}
-	case a.Account != nil:
-		return &kafka.Answer{Outcome: &kafka.Answer_Account{Account: accountOut(*a.Account)}}
-	case a.Endpoint != nil:
-		return &kafka.Answer{Outcome: &kafka.Answer_Endpoint{Endpoint: endpointOut(*a.Endpoint)}}
-	case a.Watch != nil:
-		return &kafka.Answer{Outcome: &kafka.Answer_Watch{Watch: watchOut(*a.Watch)}}
-	}
-	return &kafka.Answer{}
-}
-
-func answerIn(a *kafka.Answer) domain.Answer {
-	switch o := a.GetOutcome().(type) {
-	case *kafka.Answer_Rejection:
-		return domain.Answer{Rejection: &domain.Rejection{Code: o.Rejection.GetCode(), Detail: o.Rejection.GetDetail()}}
-	case *kafka.Answer_Account:
-		row := accountIn(o.Account)
-		return domain.Answer{Account: &row}
-	case *kafka.Answer_Endpoint:
-		row := endpointIn(o.Endpoint)
-		return domain.Answer{Endpoint: &row}
-	case *kafka.Answer_Watch:
-		row := watchIn(o.Watch)
-		return domain.Answer{Watch: &row}
-	}
-	return domain.Answer{}
 }

@@ -8,21 +8,13 @@ import (
 )
 
 // MarshalDelivery writes a delivery as a task keeps it.
-func MarshalDelivery(d domain.Delivery) []byte {
-	return pack("DeliveryRecord", "", &kafka.DeliveryRecord{
-		EventId: d.EventID, EventType: string(d.EventType), EndpointId: d.EndpointID, WatchId: d.WatchID, State: string(d.State),
-		CreatedAtMillis: d.CreatedAtMillis, Attempts: uint32(d.Attempts), Run: uint32(d.Run), RunAttempts: uint32(d.RunAttempts), NextAttemptAtMillis: d.NextAttemptAtMillis,
-	}).Value
-}
+func MarshalDelivery(d domain.Delivery) []byte { return pack("Delivery", "", deliveryOut(d)).Value }
 
 // UnmarshalDelivery reads a delivery as a task keeps it.
 func UnmarshalDelivery(value []byte) (domain.Delivery, error) {
-	var r kafka.DeliveryRecord
+	var r kafka.Delivery
 	err := proto.Unmarshal(value, &r)
-	return domain.Delivery{
-		EventID: r.GetEventId(), EventType: domain.EventType(r.GetEventType()), EndpointID: r.GetEndpointId(), WatchID: r.GetWatchId(), State: domain.DeliveryState(r.GetState()),
-		CreatedAtMillis: r.GetCreatedAtMillis(), Attempts: int(r.GetAttempts()), Run: int(r.GetRun()), RunAttempts: int(r.GetRunAttempts()), NextAttemptAtMillis: r.GetNextAttemptAtMillis(),
-	}, err
+	return deliveryIn(&r), err
 }
 
 // MarshalAccount writes an account as a task keeps it.

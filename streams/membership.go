@@ -7,7 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // SessionTimeout is after how long without a heartbeat a member loses its
@@ -31,14 +33,22 @@ type MembershipConfig struct {
 // Membership is a place in a group that owns partitions. It only divides them:
 // whoever owns one reads and writes through clients of its own.
 type Membership struct {
-	client        *kgo.Client
-	now           func() time.Time
-	lastHeartbeat atomic.Int64
+	client       *kgo.Client
+	group        string
+	now          func() time.Time
+	acknowledged atomic.Pointer[time.Time] // when the latest heartbeat that the group took was sent
+	prompt       chan struct{}             // asks for a heartbeat at once
+	stop         context.CancelFunc
+	stopped      chan struct{}
 }
+
+// heartbeatEvery lets a session outlive three heartbeats that were lost.
+const heartbeatEvery = SessionTimeout / 4
 
 // Join enters a group. The callbacks run until Leave.
 func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
-	m := &Membership{now: cfg.Now}
+	ctx, stop := context.WithCancel(context.Background())
+	m := &Membership{group: c.fullName(cfg.Group), now: cfg.Now, prompt: make(chan struct{}, 1), stop: stop, stopped: make(chan struct{})}
 	only := func(f func([]int32)) func(context.Context, *kgo.Client, map[string][]int32) {
 		return func(_ context.Context, _ *kgo.Client, by map[string][]int32) {
 			if partitions := by[c.fullName(cfg.Topic)]; len(partitions) > 0 {
@@ -46,25 +56,33 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 			}
 		}
 	}
+	assigned := func(partitions []int32) {
+		select {
+		case m.prompt <- struct{}{}:
+		default:
+		}
+		cfg.Assigned(partitions)
+	}
 	client, err := c.client(
-		kgo.ConsumerGroup(c.fullName(cfg.Group)),
+		kgo.ConsumerGroup(m.group),
 		kgo.ConsumeTopics(c.fullName(cfg.Topic)),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.SessionTimeout(SessionTimeout),
-		kgo.HeartbeatInterval(SessionTimeout/4),
+		kgo.HeartbeatInterval(heartbeatEvery),
 		kgo.RebalanceTimeout(2*transactionTimeout),
 		kgo.DisableAutoCommit(),
-		kgo.OnPartitionsAssigned(only(cfg.Assigned)),
+		kgo.OnPartitionsAssigned(only(assigned)),
 		kgo.OnPartitionsRevoked(only(cfg.Revoked)),
 		kgo.OnPartitionsLost(only(cfg.Lost)),
-		kgo.WithHooks(heartbeats{m}),
 	)
 	if err != nil {
+		stop()
 		return nil, err
 	}
 	// Nothing is consumed through the group.
 	client.PauseFetchTopics(c.fullName(cfg.Topic))
 	m.client = client
+	go m.beat(ctx)
 	return m, nil
 }
 
@@ -72,36 +90,62 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 // timeout. If not, others may own our partitions already, whatever the
 // callbacks have said so far: a process that was paused finds out here.
 func (m *Membership) Fresh() bool {
-	return m.now().UnixMilli()-m.lastHeartbeat.Load() < SessionTimeout.Milliseconds()
+	at := m.acknowledged.Load()
+	if at == nil {
+		return false
+	}
+	// The monotonic clock stands still while a machine sleeps, the wall clock can
+	// be set back: the larger age counts.
+	now := m.now()
+	return max(now.Sub(*at), now.Round(0).Sub(at.Round(0))) < SessionTimeout
+}
+
+// beat sends heartbeats beside the client's own: only who reads the answer knows
+// whether it acknowledges, and the client keeps that to itself.
+func (m *Membership) beat(ctx context.Context) {
+	defer close(m.stopped)
+	tick := time.NewTicker(heartbeatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.prompt:
+		case <-tick.C:
+		}
+		m.heartbeat(ctx)
+	}
+}
+
+func (m *Membership) heartbeat(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, SessionTimeout)
+	defer cancel()
+	req := kmsg.NewPtrHeartbeatRequest()
+	req.Group = m.group
+	if req.MemberID, req.Generation = m.client.GroupMetadata(); req.MemberID == "" {
+		return
+	}
+	// Counted from when the request was sent: the group's own clock begins no
+	// earlier.
+	asked := m.now()
+	resp, err := req.RequestWith(ctx, m.client)
+	if err != nil {
+		return
+	}
+	// While the group divides its partitions anew, members stay what they are.
+	if err := kerr.ErrorForCode(resp.ErrorCode); err == nil || errors.Is(err, kerr.RebalanceInProgress) {
+		m.acknowledged.Store(&asked)
+	}
 }
 
 // Leave gives up all partitions, calling Revoked, and the place in the group.
 func (m *Membership) Leave(ctx context.Context) error {
 	err := m.client.LeaveGroupContext(ctx)
+	m.stop()
+	<-m.stopped
 	m.client.Close()
 	if errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed) {
 		return nil
 	}
 	return err
-}
-
-// heartbeats notes when the group last answered.
-type heartbeats struct{ m *Membership }
-
-const (
-	keyJoinGroup = 11
-	keyHeartbeat = 12
-	keySyncGroup = 14
-)
-
-func (h heartbeats) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
-	if e2e.Err() != nil {
-		return
-	}
-	switch key {
-	case keyJoinGroup, keyHeartbeat, keySyncGroup:
-		// Counted from when the request was sent: the group's own clock began
-		// no earlier.
-		h.m.lastHeartbeat.Store(h.m.now().Add(-e2e.DurationE2E()).UnixMilli())
-	}
 }

@@ -20,7 +20,7 @@ import (
 // Keys, by their first byte:
 //
 //	0x00  the store's own: identity, checkpoints
-//	0x01  the timer index (timers.go)
+//	0x01, 0x02  the timer index (timers.go)
 //	0x10… the owner's
 type Store struct {
 	db *pebble.DB
@@ -32,6 +32,7 @@ const FirstKey = 0x10
 const (
 	keySpaceOwn    = 0x00
 	keySpaceTimers = 0x01
+	keySpaceDue    = 0x02
 )
 
 var identityKey = []byte{keySpaceOwn, 'i'}
@@ -132,6 +133,9 @@ func (s *Store) get(key []byte) ([]byte, error) { return read(s.db, key) }
 // Get gives a committed value, or nil when there is none. It may be called from
 // any goroutine.
 func (s *Store) Get(key []byte) ([]byte, error) { return s.get(key) }
+
+// forget deletes a key that nobody misses if the deletion is lost.
+func (s *Store) forget(key []byte) { _ = s.db.Delete(key, pebble.NoSync) }
 
 // Scan calls take for committed keys from lower up to upper, in order, while it
 // says so. Key and value are valid during the call only. It may be called from

@@ -15,6 +15,10 @@ import (
 // million entries of one group cost nothing while they wait.
 //
 //	key: 0x01 | group | 0x00 | due, 8 bytes, big endian | id
+//	key: 0x02 | group, where all entries of the group count as due
+//
+// A million entries are made due by one write, that of the second kind. It
+// holds for entries that come later too, until the group has none.
 //
 // What is due is claimed, in turn among groups, and stays in the store until a
 // transaction clears it. Claims are memory only: after a restart everything due
@@ -38,6 +42,7 @@ type timerGroup struct {
 	nextMillis int64             // no unclaimed entry is due before
 	from       []byte            // no unclaimed entry lies before this key
 	claimed    map[string][]byte // key by id
+	allDue     bool              // whatever the entries say
 	place      groupPlace
 	heapIndex  int
 }
@@ -52,26 +57,42 @@ const (
 )
 
 type timerChange struct {
+	kind  timerChangeKind
 	key   []byte
 	group string
 	id    string
 	due   int64
-	set   bool
 }
+
+type timerChangeKind int
+
+const (
+	timerSet timerChangeKind = iota
+	timerCleared
+	groupMadeDue
+)
 
 // SetTimer adds an entry.
 func (t *Txn) SetTimer(group string, dueMillis int64, id string) error {
 	key := timerKey(group, dueMillis, id)
-	t.timer = append(t.timer, timerChange{key: key, group: group, id: id, due: dueMillis, set: true})
+	t.timer = append(t.timer, timerChange{kind: timerSet, key: key, group: group, id: id, due: dueMillis})
 	return t.Set(key, nil)
 }
 
 // ClearTimer removes an entry, and with it its claim.
 func (t *Txn) ClearTimer(group string, dueMillis int64, id string) error {
 	key := timerKey(group, dueMillis, id)
-	t.timer = append(t.timer, timerChange{key: key, group: group, id: id})
+	t.timer = append(t.timer, timerChange{kind: timerCleared, key: key, group: group, id: id})
 	return t.Delete(key)
 }
+
+// MakeDue makes all entries of a group due now, and those that will be added.
+func (t *Txn) MakeDue(group string) error {
+	t.timer = append(t.timer, timerChange{kind: groupMadeDue, group: group})
+	return t.Set(dueKey(group), nil)
+}
+
+func dueKey(group string) []byte { return append([]byte{keySpaceDue}, group...) }
 
 func timerKey(group string, dueMillis int64, id string) []byte {
 	key := make([]byte, 0, len(group)+len(id)+10)
@@ -93,23 +114,49 @@ func parseTimerKey(key []byte) (group string, dueMillis int64, id string, err er
 // group and does not read their entries.
 func newTimerIndex(store *Store) (*TimerIndex, error) {
 	x := &TimerIndex{store: store, groups: make(map[string]*timerGroup)}
+	if err := x.readGroups(); err != nil {
+		return nil, err
+	}
+	return x, x.readMadeDue()
+}
+
+// readMadeDue notes which groups were made due, and forgets it of those that
+// have no entries left.
+func (x *TimerIndex) readMadeDue() error {
+	tx := x.store.Begin()
+	err := x.store.Scan([]byte{keySpaceDue}, []byte{keySpaceDue + 1}, func(key, _ []byte) (bool, error) {
+		if g := x.groups[string(key[1:])]; g != nil {
+			x.makeDue(g)
+			return true, nil
+		}
+		return true, tx.Delete(key)
+	})
+	if err != nil {
+		tx.Discard()
+		return err
+	}
+	return tx.Commit()
+}
+
+func (x *TimerIndex) readGroups() error {
+	store := x.store
 	it, err := store.db.NewIter(&pebble.IterOptions{LowerBound: []byte{keySpaceTimers}, UpperBound: []byte{keySpaceTimers + 1}})
 	if err != nil {
-		return nil, fmt.Errorf("streams: reading the timer index: %w", err)
+		return fmt.Errorf("streams: reading the timer index: %w", err)
 	}
 	for ok := it.First(); ok; {
 		name, due, _, err := parseTimerKey(it.Key())
 		if err != nil {
 			_ = it.Close()
-			return nil, err
+			return err
 		}
 		x.schedule(x.group(name), due, bytes.Clone(it.Key()))
 		ok = it.SeekGE(append(append([]byte{keySpaceTimers}, name...), 1))
 	}
 	if err := it.Close(); err != nil {
-		return nil, fmt.Errorf("streams: reading the timer index: %w", err)
+		return fmt.Errorf("streams: reading the timer index: %w", err)
 	}
-	return x, nil
+	return nil
 }
 
 func (x *TimerIndex) group(name string) *timerGroup {
@@ -124,12 +171,44 @@ func (x *TimerIndex) group(name string) *timerGroup {
 // apply notes the changes of a transaction that was committed.
 func (x *TimerIndex) apply(t *Txn) {
 	for _, c := range t.timer {
-		if c.set {
+		g := x.groups[c.group]
+		switch {
+		case c.kind == timerSet:
 			x.schedule(x.group(c.group), c.due, c.key)
-		} else if g := x.groups[c.group]; g != nil {
+		case g == nil:
+		case c.kind == groupMadeDue:
+			x.makeDue(g)
+		default:
 			delete(g.claimed, c.id)
 			x.unblock(g)
 		}
+	}
+	for _, c := range t.timer {
+		x.dropIfEmpty(x.groups[c.group])
+	}
+}
+
+// dropIfEmpty forgets a group that has no entries, and that it was made due.
+// Should a crash bring its mark back, then the mark is of no group.
+func (x *TimerIndex) dropIfEmpty(g *timerGroup) {
+	if g == nil || g.place != placeNowhere || len(g.claimed) > 0 {
+		return
+	}
+	delete(x.groups, g.name)
+	if g.allDue {
+		x.store.forget(dueKey(g.name))
+	}
+}
+
+// makeDue lets everything of a group be claimed at once.
+func (x *TimerIndex) makeDue(g *timerGroup) {
+	g.allDue = true
+	switch g.place {
+	case placeFuture:
+		heap.Remove(&x.future, g.heapIndex)
+		x.pushReady(g)
+	case placeBlocked:
+		x.pushReady(g)
 	}
 }
 
@@ -137,6 +216,9 @@ func (x *TimerIndex) apply(t *Txn) {
 func (x *TimerIndex) schedule(g *timerGroup, due int64, key []byte) {
 	if g.from == nil || bytes.Compare(key, g.from) < 0 {
 		g.from = key
+	}
+	if g.allDue {
+		due = 0
 	}
 	if due < g.nextMillis {
 		g.nextMillis = due
@@ -183,9 +265,6 @@ func (x *TimerIndex) unblock(g *timerGroup) {
 	if g.place == placeBlocked {
 		x.pushReady(g)
 	}
-	if g.place == placeNowhere && len(g.claimed) == 0 {
-		delete(x.groups, g.name)
-	}
 }
 
 // NextMillis is when to look again: no entry that may be claimed is due before.
@@ -198,6 +277,25 @@ func (x *TimerIndex) NextMillis() int64 {
 		return x.future[0].nextMillis
 	}
 	return math.MaxInt64
+}
+
+// Take hands out one entry out of turn, whether or not it is due. It reports
+// false when there is no such entry, or when it is handed out already.
+func (x *TimerIndex) Take(group string, dueMillis int64, id string) (Claimed, bool, error) {
+	g := x.groups[group]
+	if g == nil {
+		return Claimed{}, false, nil
+	}
+	key := timerKey(group, dueMillis, id)
+	if _, taken := g.claimed[id]; taken {
+		return Claimed{}, false, nil
+	}
+	value, err := x.store.Get(key)
+	if value == nil || err != nil {
+		return Claimed{}, false, err
+	}
+	g.claimed[id] = key
+	return Claimed{Group: group, ID: id, DueMillis: dueMillis}, true, nil
 }
 
 // claimQuantum is how many entries a group gets before it is another's turn.
@@ -234,12 +332,16 @@ func (x *TimerIndex) claimOf(g *timerGroup, nowMillis int64, n int, claimed []Cl
 	upper := append(append([]byte{keySpaceTimers}, g.name...), 1)
 	g.nextMillis = math.MaxInt64
 	err := x.store.Scan(g.from, upper, func(key, _ []byte) (bool, error) {
-		_, due, id, err := parseTimerKey(key)
+		_, entryDue, id, err := parseTimerKey(key)
 		if err != nil {
 			return false, err
 		}
+		due := entryDue
 		if _, taken := g.claimed[id]; taken {
 			return true, nil
+		}
+		if g.allDue {
+			due = 0
 		}
 		if due > nowMillis || n == 0 {
 			g.nextMillis, g.from = due, bytes.Clone(key)
@@ -248,7 +350,7 @@ func (x *TimerIndex) claimOf(g *timerGroup, nowMillis int64, n int, claimed []Cl
 		n--
 		g.claimed[id] = bytes.Clone(key)
 		g.from = append(bytes.Clone(key), 0)
-		claimed = append(claimed, Claimed{Group: g.name, ID: id, DueMillis: due})
+		claimed = append(claimed, Claimed{Group: g.name, ID: id, DueMillis: entryDue})
 		return true, nil
 	})
 	switch {
@@ -258,9 +360,7 @@ func (x *TimerIndex) claimOf(g *timerGroup, nowMillis int64, n int, claimed []Cl
 		x.pushFuture(g)
 	default:
 		g.place = placeNowhere
-		if len(g.claimed) == 0 {
-			delete(x.groups, g.name)
-		}
+		x.dropIfEmpty(g)
 	}
 	return claimed, err
 }

@@ -73,6 +73,7 @@ func (t *transactor) commit(ctx context.Context, records []Record, positions Off
 	var (
 		mu    sync.Mutex
 		first error
+		next  int64 // not the result itself: after a failed flush, promises may still come
 	)
 	full := t.cluster.fullName(journalTopic)
 	for _, r := range records {
@@ -84,8 +85,8 @@ func (t *transactor) commit(ctx context.Context, records []Record, positions Off
 			if err != nil && first == nil {
 				first = err
 			}
-			if k.Topic == full && k.Offset >= journalNext {
-				journalNext = k.Offset + 1
+			if k.Topic == full && k.Offset >= next {
+				next = k.Offset + 1
 			}
 		})
 	}
@@ -103,7 +104,7 @@ func (t *transactor) commit(ctx context.Context, records []Record, positions Off
 	if err := t.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		return 0, fmt.Errorf("streams: committing a transaction: %w", err)
 	}
-	return journalNext, nil
+	return next, nil
 }
 
 // abort ends the transaction without effect and gives back why. An error of the
@@ -159,9 +160,29 @@ func (t *transactor) commitPositions(ctx context.Context, positions Offsets) err
 	return nil
 }
 
+// unstableWait is how long to wait for another transaction of the group.
+const unstableWait = 20 * time.Millisecond
+
 // positions reads the committed input positions of the task's partition. A
-// topic without one starts at its beginning.
+// topic without one starts at its beginning. While a transaction of the group is
+// open, positions are unstable; its timeout bounds that.
 func (t *transactor) positions(ctx context.Context, topics []string) (Offsets, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*transactionTimeout)
+	defer cancel()
+	for {
+		at, err := t.askPositions(ctx, topics)
+		if !errors.Is(err, kerr.UnstableOffsetCommit) {
+			return at, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(unstableWait):
+		}
+	}
+}
+
+func (t *transactor) askPositions(ctx context.Context, topics []string) (Offsets, error) {
 	req := kmsg.NewPtrOffsetFetchRequest()
 	req.Group = t.group
 	req.RequireStable = true

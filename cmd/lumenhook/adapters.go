@@ -16,10 +16,16 @@ import (
 // The parts do not know each other: what one asks for and another gives is
 // fitted together here.
 
-// submitter gives the API its command client.
-type submitter struct{ client *commands.Client }
+// submitter gives the API its command client, while there is room on the disk.
+type submitter struct {
+	client *commands.Client
+	room   *room
+}
 
 func (s submitter) Submit(ctx context.Context, c domain.Command) (domain.Result, error) {
+	if err := s.room.check(); err != nil {
+		return domain.Result{}, fmt.Errorf("%w: %w", api.ErrWritesRefused, err)
+	}
 	result, err := s.client.Submit(ctx, c)
 	var unanswered commands.ErrNotConfirmed
 	switch {
@@ -40,6 +46,17 @@ func (w watches) ByWallet(wallet string) (all []domain.Watch, err error) {
 		return nil
 	})
 	return all, err
+}
+
+// check fails while there is no history, and while it is not written to.
+func (h *lateHistory) check(context.Context) error {
+	h.mu.Lock()
+	of, projector := h.of, h.projector
+	h.mu.Unlock()
+	if of == nil {
+		return api.ErrHistoryUnavailable
+	}
+	return projector.Status().Err
 }
 
 // Event finds an event for the API, unless there is no history.

@@ -13,13 +13,9 @@ import (
 	"syscall"
 
 	"github.com/gofrs/flock"
-	"golang.org/x/sys/unix"
 
 	"github.com/lumenhook/lumenhook/domain"
 )
-
-// leastFreeBytes is how much room the data folder's disk must have.
-const leastFreeBytes = 256 << 20
 
 // dataDir is a locked data folder.
 type dataDir struct {
@@ -40,23 +36,7 @@ func openDataDir(path string) (*dataDir, error) {
 	if !ok {
 		return nil, fmt.Errorf("the data folder %s is in use by another lumenhook: stop that one, or name another folder with --data-dir", path)
 	}
-	d := &dataDir{path: path, lock: lock}
-	if err := d.checkRoom(); err != nil {
-		return nil, errors.Join(err, lock.Unlock())
-	}
-	return d, nil
-}
-
-// checkRoom fails when the disk is nearly full.
-func (d *dataDir) checkRoom() error {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(d.path, &fs); err != nil {
-		return fmt.Errorf("asking for the free room of %s: %w", d.path, err)
-	}
-	if free := fs.Bavail * uint64(fs.Bsize); free < leastFreeBytes {
-		return fmt.Errorf("the disk of %s has %d MiB free and 256 are needed: make room, or name a folder on another disk with --data-dir", d.path, free>>20)
-	}
-	return nil
+	return &dataDir{path: path, lock: lock}, nil
 }
 
 func (d *dataDir) join(parts ...string) string {

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/api"
@@ -77,11 +76,14 @@ type service struct {
 	ids     devnet.Identities
 	history *lateHistory
 	urls    urlPolicy
+	room    *room
+	metrics *metrics
 	failed  context.CancelCauseFunc
 	stops   []func()
 
 	directory *directory.Directory
 	commands  *commands.Client
+	engine    *engine.Engine
 	follower  *follower.Follower
 }
 
@@ -91,7 +93,8 @@ func runAll(ctx context.Context, s *runSettings, out io.Writer) error {
 	serving, failed := context.WithCancelCause(ctx)
 	defer failed(nil)
 	v := &service{
-		s: s, out: &printer{w: out}, failed: failed, history: &lateHistory{},
+		metrics: newMetrics(),
+		s:       s, out: &printer{w: out}, failed: failed, history: &lateHistory{},
 		logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 	}
 	err := v.start(serving)
@@ -157,6 +160,14 @@ func (v *service) openData(context.Context) (err error) {
 		return err
 	}
 	v.onStop(func() { _ = v.dir.close() })
+	v.room = &room{
+		leastBytes: uint64(v.s.leastFreeMiB) << 20, free: func() (uint64, error) { return freeBytes(v.dir.path) },
+		out: v.out, logger: v.logger,
+	}
+	if v.room.look(); v.room.check() != nil {
+		return fmt.Errorf("--data-dir %s: %w, or name a folder on another disk", v.dir.path, v.room.check())
+	}
+	v.goRun("the watch over the disk", v.room.Run)
 	if err := os.Remove(v.dir.join(runFileName)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -215,7 +226,7 @@ func topicSpecs(partitions int32, replicas int16) []streams.TopicSpec {
 func (v *service) startDevnet(context.Context) error {
 	n, err := devnet.Open(devnet.Config{
 		Dir: v.dir.join("devnet"), Identities: v.ids, Listen: v.address("stellar-listen", v.s.stellarListen),
-		CloseInterval: v.s.ledgerInterval, Sync: v.s.brokerSync, Logger: v.logger,
+		CloseInterval: v.s.ledgerInterval, Sync: v.s.brokerSync, Hold: v.room.check, Logger: v.logger,
 	})
 	if err != nil {
 		return fmt.Errorf("--stellar-listen: %w", err)
@@ -295,7 +306,8 @@ func (v *service) tryHistory(ctx context.Context) error {
 	}
 	v.onStop(p.Close)
 	v.goRun("the projector", p.Run)
-	v.history.set(projections.NewHistory(projections.HistoryConfig{DB: db, Ends: func(ctx context.Context) (map[int32]int64, error) {
+	v.metrics.gauge("lumenhook_projector_facts", "Facts that this projector has written since its start, repeats included.", func() float64 { return float64(p.Status().Facts) })
+	v.history.set(p, projections.NewHistory(projections.HistoryConfig{DB: db, Ends: func(ctx context.Context) (map[int32]int64, error) {
 		return ends.Of(ctx, schemas.TopicJournal)
 	}}))
 	return nil
@@ -339,13 +351,15 @@ func (v *service) newEgress() (*egress.Client, error) {
 			return nil, fmt.Errorf("--egress-ca %q: holds no certificate in PEM form", v.s.egressCA)
 		}
 	}
-	return egress.New(egress.Config{
+	cfg := egress.Config{
 		Policy:  egress.Policy{Allow: egress.LoopbackPrefixes(), Ports: v.s.ports},
 		RootCAs: roots, AttemptTimeout: v.s.attemptTimeout,
 		// As many as attempts may go to one host at once: a connection that is not
 		// kept costs a TLS handshake, which costs more than twenty attempts.
 		MaxIdlePerHost: 1024,
-	})
+	}
+	v.s.egress.apply(&cfg)
+	return egress.New(cfg)
 }
 
 func (v *service) startEngine(context.Context) error {
@@ -368,9 +382,13 @@ func (v *service) startEngine(context.Context) error {
 			return string(plain), err
 		},
 		AttemptsInFlight: v.s.attemptsInFlight, AttemptsPerEndpoint: v.s.attemptsPerEndpoint,
-		DrainTimeout: v.s.attemptTimeout + 2*time.Second, OnFact: v.out.fact,
+		DrainTimeout: v.s.attemptTimeout + 2*time.Second, OnFact: func(f domain.Fact) {
+			v.metrics.fact(f)
+			v.out.fact(f)
+		},
 		Now: time.Now, Logger: v.logger,
 	})
+	v.engine = e
 	v.goRun("the engine", e.Run)
 	return nil
 }
@@ -414,8 +432,11 @@ func (v *service) startFollower(ctx context.Context) error {
 		return err
 	}
 	v.follower, err = follower.New(follower.Config{
-		Cluster: v.cluster, Source: source, Watches: watches{v.directory}, Passphrase: v.file.Stellar.NetworkPassphrase,
-		OnLedger: v.out.ledger, Now: time.Now, Logger: v.logger,
+		Cluster: v.cluster, Source: roomySource{source, v.room}, Watches: watches{v.directory}, Passphrase: v.file.Stellar.NetworkPassphrase,
+		OnLedger: func(l follower.LedgerSummary) {
+			v.metrics.ledgerRead(l, time.Now())
+			v.out.ledger(l)
+		}, Now: time.Now, Logger: v.logger,
 	})
 	if err != nil {
 		return err
@@ -434,8 +455,9 @@ func (v *service) startAPI(context.Context) error {
 		return err
 	}
 	handler, err := api.New(api.Config{
-		Commands: submitter{v.commands}, Directory: v.directory, History: v.history, Sealer: v.sealer, Wallets: lookup,
-		URLs: v.urls, Entropy: rand.Reader, Now: time.Now, Log: v.logger, Metrics: promhttp.Handler(),
+		Commands: submitter{v.commands, v.room}, Directory: v.directory, History: v.history, Sealer: v.sealer, Wallets: lookup,
+		URLs: v.urls, Entropy: rand.Reader, Now: time.Now, Log: v.logger, Metrics: v.metrics.handler(), Answered: v.metrics.request,
+		Checks: v.checks(),
 	})
 	if err != nil {
 		return err
@@ -464,6 +486,16 @@ func (v *service) startAPI(context.Context) error {
 	return nil
 }
 
+// checks are the conditions of /readyz.
+func (v *service) checks() []api.Check {
+	return []api.Check{
+		{Name: "disk", Run: func(context.Context) error { return v.room.check() }},
+		{Name: "engine", Run: func(context.Context) error { return v.engine.Check() }},
+		{Name: "follower", Run: func(context.Context) error { return v.follower.Check() }},
+		{Name: "history", Run: v.history.check},
+	}
+}
+
 // ready writes run.json and tells a person the same.
 func (v *service) ready(context.Context) error {
 	if err := v.dir.writeRunFile(v.file); err != nil {
@@ -486,12 +518,13 @@ func (v *service) ready(context.Context) error {
 
 // lateHistory answers that there is no history until there is one.
 type lateHistory struct {
-	mu sync.Mutex
-	of *projections.History
+	mu        sync.Mutex
+	of        *projections.History
+	projector *projections.Projector
 }
 
-func (h *lateHistory) set(of *projections.History) {
+func (h *lateHistory) set(projector *projections.Projector, of *projections.History) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.of = of
+	h.of, h.projector = of, projector
 }

@@ -292,7 +292,38 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 	if s.file.APIKey != key || h.count() != posts+1 {
 		t.Errorf("after a clean restart: %d posts after %d, and the key is the same: %v", h.count(), posts, s.file.APIKey == key)
 	}
+	var ready struct {
+		Status string
+		Checks []struct{ Name, Status, Detail string }
+	}
+	if status := s.call("GET", "/readyz", nil, &ready); status != http.StatusOK || len(ready.Checks) != 5 {
+		t.Errorf("/readyz answered %d: %+v", status, ready)
+	}
+	numbers := s.text("/metrics")
+	for _, line := range []string{
+		`lumenhook_attempts_total{error="",state="DELIVERED",status="2xx"} 1`, `lumenhook_matches_total 1`,
+		`lumenhook_facts_total{type="AttemptMade"} 1`, `lumenhook_api_requests_total{method="GET",route="/readyz",status="200"} 1`,
+	} {
+		if !strings.Contains(numbers, line+"\n") {
+			t.Errorf("/metrics lacks %s:\n%s", line, numbers)
+		}
+	}
 	s.interrupt()
+}
+
+// text reads a page that is open to everyone.
+func (s *testService) text(path string) string {
+	s.t.Helper()
+	resp, err := http.Get(s.file.APIURL + path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(got)
 }
 
 // events are the webhooks by event.
@@ -336,14 +367,19 @@ func TestTheDemoShowsTheWholePath(t *testing.T) {
 
 func TestEveryBadFlagIsNamed(t *testing.T) {
 	out, err := program("run", "--data-dir", t.TempDir(), "--api-listen", "nowhere", "--retry-schedule", "30s,soon", "--egress-ports", "443,99999",
-		"--attempt-timeout", "1ns", "--ledger-interval", "1ms", "--log-level", "loud", "--attempts-in-flight", "0").CombinedOutput()
+		"--attempt-timeout", "1ns", "--ledger-interval", "1ms", "--log-level", "loud", "--attempts-in-flight", "0",
+		"--egress-allow", "10.0.0.1/8", "--egress-deny", "everything", "--dns-server", "dns.example", "--egress-proxy", "socks5://user:hidden@proxy:1").CombinedOutput()
 	if err == nil {
 		t.Fatal("it started")
 	}
-	for _, flag := range []string{"api-listen", "retry-schedule", "egress-ports", "attempt-timeout", "ledger-interval", "log-level", "attempts-in-flight"} {
+	for _, flag := range []string{"api-listen", "retry-schedule", "egress-ports", "attempt-timeout", "ledger-interval", "log-level", "attempts-in-flight",
+		"egress-allow", "egress-deny", "dns-server", "egress-proxy"} {
 		if !strings.Contains(string(out), "--"+flag) {
 			t.Errorf("--%s is not named in:\n%s", flag, out)
 		}
+	}
+	if strings.Contains(string(out), "hidden") {
+		t.Errorf("a password is repeated in:\n%s", out)
 	}
 	for _, args := range [][]string{
 		{"devnet", "pay", "--data-dir", t.TempDir(), "--to", "G", "--amount", "1"},

@@ -33,8 +33,10 @@ type runSettings struct {
 	attemptTimeout      time.Duration
 	egressPorts         string
 	egressCA            string
+	egress              egressSettings
 	attemptsInFlight    int
 	attemptsPerEndpoint int
+	leastFreeMiB        int
 	logLevel            string
 	changed             func(name string) bool
 	schedule            domain.Schedule
@@ -60,8 +62,10 @@ func (s *runSettings) register(f *pflag.FlagSet) {
 	f.DurationVar(&s.attemptTimeout, "attempt-timeout", 10*time.Second, "time that a receiver has for a complete answer")
 	f.StringVar(&s.egressPorts, "egress-ports", "443,8443", "ports that endpoint URLs may name, with ranges: 443,9000-9100")
 	f.StringVar(&s.egressCA, "egress-ca", "", "PEM file of further certificate authorities to trust")
+	s.egress.register(f)
 	f.IntVar(&s.attemptsInFlight, "attempts-in-flight", 512, "attempts under way for each partition")
 	f.IntVar(&s.attemptsPerEndpoint, "attempts-per-endpoint", 128, "attempts under way to one endpoint")
+	f.IntVar(&s.leastFreeMiB, "least-free-mib", 256, "room that the data folder's disk must have; with less, no new work is taken")
 	f.StringVar(&s.logLevel, "log-level", "warn", "debug, info, warn or error")
 	s.changed = f.Changed
 }
@@ -98,11 +102,15 @@ func (s *runSettings) check() error {
 			fault(flag, strconv.Itoa(n), errors.New("must be from 1 to 10000"))
 		}
 	}
+	if s.leastFreeMiB < 1 || s.leastFreeMiB > 1<<30 {
+		fault("least-free-mib", strconv.Itoa(s.leastFreeMiB), errors.New("must be from 1 to 1073741824"))
+	}
 	if s.dataDir, err = filepath.Abs(s.dataDir); err != nil {
 		fault("data-dir", s.dataDir, err)
 	}
 	_, err = parseLevel(s.logLevel)
 	fault("log-level", s.logLevel, err)
+	faults = append(faults, s.egress.check()...)
 	return errors.Join(faults...)
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"testing"
 )
 
@@ -75,5 +76,23 @@ func BenchmarkFloor(b *testing.B) {
 		}
 		_, _ = io.Copy(io.Discard, resp.Body)
 		return resp.Body.Close()
+	})
+}
+
+// BenchmarkFreshConnections posts to eight receivers of one machine by turns,
+// each time on a new connection: the cost of reconnecting.
+func BenchmarkFreshConnections(b *testing.B) {
+	var urls []string
+	for range 8 {
+		urls = append(urls, benchReceiver(b, false))
+	}
+	c := newClient(b, func(cfg *Config) { cfg.MaxConnAge = 1 })
+	var next atomic.Uint32
+	perSecond(b, func() error {
+		r, err := c.Post(context.Background(), Request{URL: urls[next.Add(1)%8], Body: benchBody})
+		if err == nil && !r.Delivered() {
+			b.Errorf("not delivered: %+v", r)
+		}
+		return err
 	})
 }

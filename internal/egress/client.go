@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -18,7 +19,6 @@ import (
 const (
 	maxHeaderBytes  = 32 << 10
 	maxTargets      = 8192
-	maxTLSSessions  = 1024
 	defaultTimeout  = 10 * time.Second
 	defaultMaxBody  = 64 << 10
 	defaultStored   = 1 << 10
@@ -36,9 +36,20 @@ type Resolver interface {
 
 // Config sets up a Client. The zero value of a field takes the value named.
 type Config struct {
-	Policy   Policy
-	RootCAs  *x509.CertPool // the system's roots
-	Resolver Resolver       // net.DefaultResolver
+	Policy  Policy
+	RootCAs *x509.CertPool // the system's roots
+
+	// Resolver asks for every dial. Left out, it is one with a bounded cache that
+	// keeps answers for their time to live: the hosts file first, then DNSServer
+	// (an address and port), or those of /etc/resolv.conf when that is empty.
+	Resolver  Resolver
+	DNSServer string
+
+	// Proxy tunnels every attempt through an HTTP proxy (see ParseProxy), never
+	// taken from the environment. A host's answers are judged all the same before
+	// the proxy is asked, but it is the proxy that connects: the address policy
+	// must be enforced there too, or names that change their answer pass.
+	Proxy *url.URL
 
 	AttemptTimeout  time.Duration // 10 s, over resolution, connect, handshake, headers and body
 	MaxBodyBytes    int           // 64 KiB: a longer response is BODY_TOO_LARGE
@@ -67,12 +78,13 @@ type Request struct {
 
 // Client makes attempts. It is safe for concurrent use; Close it when done.
 type Client struct {
-	cfg     Config
-	dialer  net.Dialer
-	tls     *tls.Config
-	http2   *http.Transport
-	pool    *pool
-	targets *lru.Cache[string, *target]
+	cfg      Config
+	dialer   net.Dialer
+	tls      *tls.Config
+	sessions sessions
+	http2    *http.Transport
+	pool     *pool
+	targets  *lru.Cache[string, *target]
 }
 
 // New builds a client. Its errors name the field at fault.
@@ -84,13 +96,16 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("egress: make the cache of targets: %w", err)
 	}
-	c := &Client{cfg: cfg, targets: targets, pool: newPool(cfg)}
-	c.dialer = net.Dialer{ControlContext: c.judgeDial, KeepAlive: 30 * time.Second}
+	sessions, err := newSessions()
+	if err != nil {
+		return nil, fmt.Errorf("egress: make the cache of TLS sessions: %w", err)
+	}
+	c := &Client{cfg: cfg, targets: targets, sessions: sessions, pool: newPool(cfg)}
+	c.dialer = net.Dialer{ControlContext: c.judgeDial, KeepAlive: keepAlivePeriod}
 	c.tls = &tls.Config{
-		RootCAs:            cfg.RootCAs,
-		MinVersion:         tls.VersionTLS12,
-		NextProtos:         []string{"h2", "http/1.1"},
-		ClientSessionCache: tls.NewLRUClientSessionCache(maxTLSSessions),
+		RootCAs:    cfg.RootCAs,
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"h2", "http/1.1"},
 		// One record a request: small first records would cost a system call each.
 		DynamicRecordSizingDisabled: true,
 	}
@@ -124,7 +139,14 @@ func (cfg *Config) complete() error {
 	setDefault(&cfg.MaxConnAge, defaultConnAge)
 	setDefault(&cfg.UserAgent, "Lumenhook")
 	if cfg.Resolver == nil {
-		cfg.Resolver = net.DefaultResolver
+		resolver, err := newCachingResolver(cfg.DNSServer, cfg.AttemptTimeout)
+		cfg.Resolver = resolver
+		faults = append(faults, err)
+	}
+	if cfg.Proxy != nil {
+		if _, err := ParseProxy(cfg.Proxy.String()); err != nil {
+			faults = append(faults, fmt.Errorf("egress: Proxy: %w", err))
+		}
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -18,8 +18,16 @@ const (
 	maxAddrsTried = 8
 	// minAddrTime keeps one address's share of the budget long enough for a
 	// lost SYN to be sent again.
-	minAddrTime = 2 * time.Second
+	minAddrTime     = 2 * time.Second
+	keepAlivePeriod = 30 * time.Second
 )
+
+// carrier is what a handshake with a receiver runs over: the connection to it,
+// or a tunnel through a proxy.
+type carrier struct {
+	raw  *meteredConn
+	conn net.Conn
+}
 
 // target is a checked URL made ready for use.
 type target struct {
@@ -58,19 +66,31 @@ func (c *Client) dial(ctx context.Context, t *target, deadline time.Time) (link,
 	if err != nil {
 		return nil, err
 	}
-	conn, err := c.connect(ctx, addrs, t.port, deadline)
+	along, err := c.carry(ctx, t, addrs, deadline)
 	if err != nil {
 		return nil, err
 	}
-	secured, err := c.handshake(ctx, conn, t.host)
+	secured, err := c.handshake(ctx, along.conn, t)
 	if err != nil {
-		_ = conn.Close()
+		_ = along.raw.Close()
 		return nil, err
 	}
 	if secured.ConnectionState().NegotiatedProtocol == "h2" {
-		return c.newHTTP2(ctx, secured, t)
+		return c.newHTTP2(ctx, secured, along.raw, t)
 	}
-	return newHTTP1(c, secured, conn)
+	return newHTTP1(c, secured, along.raw)
+}
+
+func (c *Client) carry(ctx context.Context, t *target, addrs []netip.Addr, deadline time.Time) (carrier, error) {
+	if c.cfg.Proxy != nil {
+		return c.proxied(ctx, t, deadline)
+	}
+	conn, err := c.connect(ctx, addrs, t.port, deadline)
+	if err != nil {
+		return carrier{}, err
+	}
+	raw := newMetered(conn)
+	return carrier{raw: raw, conn: raw}, nil
 }
 
 // resolve returns a host's addresses, all of them permitted, or an error of
@@ -107,14 +127,18 @@ func (c *Client) lookup(ctx context.Context, host string) ([]netip.Addr, error) 
 	return addrs, nil
 }
 
+// connect dials a receiver, under the guard.
+func (c *Client) connect(ctx context.Context, addrs []netip.Addr, port string, deadline time.Time) (*net.TCPConn, error) {
+	return connect(ctx, c.dialer, addrs, port, deadline)
+}
+
 // connect tries the addresses in the resolver's order, each with a fair share
 // of what is left of the budget.
-func (c *Client) connect(ctx context.Context, addrs []netip.Addr, port string, deadline time.Time) (*net.TCPConn, error) {
+func connect(ctx context.Context, dialer net.Dialer, addrs []netip.Addr, port string, deadline time.Time) (*net.TCPConn, error) {
 	addrs = addrs[:min(len(addrs), maxAddrsTried)]
 	var firstErr error
 	for i, addr := range addrs {
 		share := time.Until(deadline) / time.Duration(len(addrs)-i)
-		dialer := c.dialer
 		dialer.Deadline = time.Now().Add(max(share, minAddrTime)) // ctx still caps it
 		conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(addr.String(), port))
 		if err == nil {
@@ -148,9 +172,10 @@ func (c *Client) judgeDial(_ context.Context, _, address string, _ syscall.RawCo
 
 // handshake secures a connection. What the peer did wrong in TLS is of stage
 // TLS; a connection that broke meanwhile is not.
-func (c *Client) handshake(ctx context.Context, conn net.Conn, host string) (*tls.Conn, error) {
+func (c *Client) handshake(ctx context.Context, conn net.Conn, t *target) (*tls.Conn, error) {
 	cfg := c.tls.Clone()
-	cfg.ServerName = host
+	cfg.ServerName = t.host
+	c.sessions.configure(cfg, t.addr)
 	secured := tls.Client(conn, cfg)
 	err := secured.HandshakeContext(ctx)
 	switch {

@@ -15,20 +15,47 @@ import (
 	"github.com/miekg/dns"
 )
 
-// nameServer runs a DNS server on loopback; answer gives the records of a
-// question, or false for NXDOMAIN.
-func nameServer(t *testing.T, answer func(name string, qtype uint16) ([]string, bool)) *net.Resolver {
+// serveDNS runs a DNS server on loopback, over UDP and TCP, and returns its address.
+func serveDNS(t *testing.T, handler dns.HandlerFunc) string {
 	t.Helper()
-	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	l, pc := listenBoth(t)
+	for _, s := range []*dns.Server{{PacketConn: pc}, {Listener: l}} {
+		started, done := make(chan struct{}), make(chan struct{})
+		s.NotifyStartedFunc = func() { close(started) }
+		s.Handler = handler
+		go func() { defer close(done); _ = s.ActivateAndServe() }()
+		<-started
+		t.Cleanup(func() { _ = s.Shutdown(); <-done })
 	}
-	started := make(chan struct{})
-	s := &dns.Server{PacketConn: pc, NotifyStartedFunc: func() { close(started) }}
-	s.Handler = dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+	return pc.LocalAddr().String()
+}
+
+// listenBoth finds a port that is free for UDP and TCP.
+func listenBoth(t *testing.T) (net.Listener, net.PacketConn) {
+	t.Helper()
+	for range 20 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pc, err := net.ListenPacket("udp", l.Addr().String())
+		if err == nil {
+			return l, pc
+		}
+		_ = l.Close()
+	}
+	t.Fatal("no port is free for UDP and TCP")
+	return nil, nil
+}
+
+// nameServer runs a DNS server on loopback and returns its address; answer gives
+// the records of a question, or false for NXDOMAIN.
+func nameServer(t *testing.T, answer func(name string, qtype uint16) ([]string, bool)) string {
+	t.Helper()
+	return serveDNS(t, func(w dns.ResponseWriter, q *dns.Msg) {
 		m := new(dns.Msg)
 		m.SetReply(q)
-		records, ok := answer(q.Question[0].Name, q.Question[0].Qtype)
+		records, ok := answer(strings.ToLower(q.Question[0].Name), q.Question[0].Qtype)
 		if !ok {
 			m.Rcode = dns.RcodeNameError
 		}
@@ -37,34 +64,32 @@ func nameServer(t *testing.T, answer func(name string, qtype uint16) ([]string, 
 			if err != nil {
 				panic(err)
 			}
-			m.Answer = append(m.Answer, rr)
+			if rr.Header().Rrtype == dns.TypeSOA {
+				m.Ns = append(m.Ns, rr)
+			} else {
+				m.Answer = append(m.Answer, rr)
+			}
+		}
+		if _, udp := w.RemoteAddr().(*net.UDPAddr); udp {
+			m.Truncate(dns.MinMsgSize)
 		}
 		_ = w.WriteMsg(m)
 	})
-	done := make(chan struct{})
-	go func() { defer close(done); _ = s.ActivateAndServe() }()
-	<-started
-	t.Cleanup(func() { _ = s.Shutdown(); <-done })
-	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "udp", pc.LocalAddr().String())
-	}}
 }
 
-// zone answers from a table of name to address records.
+// zone answers from a table of name to records, and follows aliases in it.
 func zone(records map[string][]string) func(string, uint16) ([]string, bool) {
-	return func(name string, qtype uint16) ([]string, bool) {
-		list, ok := records[name]
-		var out []string
-		for _, rr := range list {
-			kind := dns.StringToType[strings.Fields(rr)[0]]
-			if kind == qtype || kind == dns.TypeCNAME {
-				out = append(out, name+" 1 IN "+rr)
-			}
-			if kind == dns.TypeCNAME {
-				for _, to := range records[strings.Fields(rr)[1]] {
-					if dns.StringToType[strings.Fields(to)[0]] == qtype {
-						out = append(out, strings.Fields(rr)[1]+" 1 IN "+to)
+	return func(name string, qtype uint16) (out []string, ok bool) {
+		_, ok = records[name]
+		for next := name; next != ""; {
+			owner := next
+			next = ""
+			for _, rr := range records[owner] {
+				fields := strings.Fields(rr)
+				if kind := dns.StringToType[fields[0]]; kind == qtype || kind == dns.TypeCNAME {
+					out = append(out, owner+" 1 IN "+rr)
+					if kind == dns.TypeCNAME {
+						next = fields[1]
 					}
 				}
 			}
@@ -76,7 +101,7 @@ func zone(records map[string][]string) func(string, uint16) ([]string, bool) {
 func TestDNSAnswersAreJudged(t *testing.T) {
 	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
 	port := s.Listener.Addr().(*net.TCPAddr).Port
-	resolver := nameServer(t, zone(map[string][]string{
+	server := nameServer(t, zone(map[string][]string{
 		"good.test.":         {"A 127.0.0.1"},
 		"private.test.":      {"A 10.0.0.1"},
 		"metadata.test.":     {"A 169.254.169.254"},
@@ -86,10 +111,16 @@ func TestDNSAnswersAreJudged(t *testing.T) {
 		"only6.test.":        {"AAAA fe80::1"},
 		"alias.test.":        {"CNAME private.test."},
 		"goodalias.test.":    {"CNAME good.test."},
+		"chain.test.":        {"CNAME chain2.test."},
+		"chain2.test.":       {"CNAME chain3.test."},
+		"chain3.test.":       {"CNAME mixed.test."},
+		"rebound.test.":      {"A 168.63.129.16"},
+		"nat64.test.":        {"AAAA 64:ff9b::a9fe:a9fe"},
+		"last.test.":         {"A 127.0.0.1", "A 127.0.0.2", "A 127.0.0.3", "A 127.0.0.4", "A 127.0.0.5", "A 127.0.0.6", "A 127.0.0.7", "A 127.0.0.8", "A 127.0.0.9", "A 10.0.0.1"},
 		"empty.test.":        {},
 		"unreachable6.test.": {"A 127.0.0.1", "AAAA ::1"},
 	}))
-	c := newClient(t, func(cfg *Config) { cfg.Resolver = resolver })
+	c := newClient(t, func(cfg *Config) { cfg.DNSServer = server })
 	for host, k := range map[string]struct {
 		status int
 		code   Code
@@ -99,6 +130,8 @@ func TestDNSAnswersAreJudged(t *testing.T) {
 		"private.test": {0, SSRFBlocked, FaultForbidden}, "metadata.test": {0, SSRFBlocked, FaultForbidden},
 		"mixed.test": {0, SSRFBlocked, FaultForbidden}, "mixed6.test": {0, SSRFBlocked, FaultForbidden},
 		"mapped.test": {0, SSRFBlocked, FaultForbidden}, "only6.test": {0, SSRFBlocked, FaultForbidden}, "alias.test": {0, SSRFBlocked, FaultForbidden},
+		"chain.test": {0, SSRFBlocked, FaultForbidden}, "rebound.test": {0, SSRFBlocked, FaultForbidden},
+		"nat64.test": {0, SSRFBlocked, FaultForbidden}, "last.test": {0, SSRFBlocked, FaultForbidden}, // also beyond the addresses that are tried
 		"empty.test": {0, DNS, FaultDoesNotResolve}, "missing.test": {0, DNS, FaultDoesNotResolve},
 	} {
 		r := post(t, c, "https://"+net.JoinHostPort(host, itoa(port)))
@@ -120,7 +153,7 @@ func TestDNSAnswersAreJudged(t *testing.T) {
 func TestDNSRebinding(t *testing.T) {
 	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
 	var private atomic.Bool
-	resolver := nameServer(t, func(name string, qtype uint16) ([]string, bool) {
+	server := nameServer(t, func(name string, qtype uint16) ([]string, bool) {
 		if qtype != dns.TypeA {
 			return nil, true
 		}
@@ -129,7 +162,7 @@ func TestDNSRebinding(t *testing.T) {
 		}
 		return []string{name + " 0 IN A 127.0.0.1"}, true
 	})
-	c := newClient(t, func(cfg *Config) { cfg.Resolver = resolver })
+	c := newClient(t, func(cfg *Config) { cfg.DNSServer = server })
 	url := "https://rebind.test:" + itoa(s.Listener.Addr().(*net.TCPAddr).Port)
 	if err := c.CheckHost(context.Background(), "rebind.test"); err != nil {
 		t.Fatal(err)
@@ -171,8 +204,8 @@ func TestDialGuard(t *testing.T) {
 
 func TestDNSSlowIsTimeout(t *testing.T) {
 	release := make(chan struct{})
-	resolver := nameServer(t, func(string, uint16) ([]string, bool) { <-release; return nil, true })
-	c := newClient(t, func(cfg *Config) { cfg.Resolver, cfg.AttemptTimeout = resolver, 150*time.Millisecond })
+	server := nameServer(t, func(string, uint16) ([]string, bool) { <-release; return nil, true })
+	c := newClient(t, func(cfg *Config) { cfg.DNSServer, cfg.AttemptTimeout = server, 150*time.Millisecond })
 	r := post(t, c, "https://slow.test")
 	close(release)
 	wantResult(t, r, 0, Timeout)
@@ -203,4 +236,14 @@ type fixed []netip.Addr
 
 func (f fixed) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
 	return append([]netip.Addr(nil), f...), nil
+}
+
+// byName is a resolver with one answer a name.
+type byName map[string]string
+
+func (b byName) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	if addr, ok := b[host]; ok {
+		return addrs(addr), nil
+	}
+	return nil, errors.New("no such host")
 }

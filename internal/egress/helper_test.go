@@ -231,3 +231,15 @@ func awaitClose(t testing.TB, closed <-chan struct{}) {
 		t.Fatal("no connection was closed within 5 s")
 	}
 }
+
+// serveOn runs an HTTPS server on a listener and returns its URL.
+func serveOn(t testing.TB, l net.Listener, handler http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewUnstartedServer(handler)
+	_ = s.Listener.Close()
+	s.Listener = l
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{ca().issue(nil)}}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s.URL
+}

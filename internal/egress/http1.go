@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -29,6 +28,7 @@ var longPast = time.Unix(1, 0)
 type http1Conn struct {
 	client  *Client
 	conn    *tls.Conn
+	raw     *meteredConn
 	probe   prober
 	in      *bufio.Reader
 	inLimit int64 // bytes that may still be read: bounds the headers
@@ -41,13 +41,13 @@ type http1Conn struct {
 	prev, next *http1Conn
 }
 
-func newHTTP1(c *Client, conn *tls.Conn, raw *net.TCPConn) (*http1Conn, error) {
-	probe, err := newProber(raw)
+func newHTTP1(c *Client, conn *tls.Conn, raw *meteredConn) (*http1Conn, error) {
+	probe, err := newProber(raw.TCPConn)
 	if err != nil {
-		_ = conn.Close()
+		_ = raw.Close()
 		return nil, inStage(ConnRefused, fmt.Errorf("connect: %w", err))
 	}
-	h := &http1Conn{client: c, conn: conn, probe: probe, made: time.Now()}
+	h := &http1Conn{client: c, conn: conn, raw: raw, probe: probe, made: time.Now()}
 	h.in = bufio.NewReaderSize(limitedIn{h}, 4<<10)
 	return h, nil
 }
@@ -68,6 +68,7 @@ func (l limitedIn) Read(p []byte) (int, error) {
 // caller's goroutine and under the socket's own deadline.
 func (h *http1Conn) exchange(ctx context.Context, deadline time.Time, t *target, req Request) reply {
 	h.addr = t.addr
+	h.raw.grant(h.client.cfg.answerBytes())
 	_ = h.conn.SetDeadline(deadline) // fails only on a closed socket, which the write reports
 	undo := func() bool { return true }
 	if ctx.Done() != nil {
@@ -152,4 +153,4 @@ func (h *http1Conn) usable() bool { return h.probe.quiet() }
 
 // close never waits: the closing alert is worth nothing here, and a full socket
 // would hold tls.Conn.Close for seconds.
-func (h *http1Conn) close() { _ = h.conn.NetConn().Close() }
+func (h *http1Conn) close() { _ = h.raw.Close() }

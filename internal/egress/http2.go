@@ -19,6 +19,7 @@ import (
 type http2Conn struct {
 	client *Client
 	conn   *http.ClientConn
+	raw    *meteredConn
 	addr   string
 	made   time.Time
 	pooled bool // set before anyone else knows of it
@@ -55,13 +56,14 @@ func newHTTP2Transport() *http.Transport {
 	return t
 }
 
-func (c *Client) newHTTP2(ctx context.Context, secured *tls.Conn, t *target) (*http2Conn, error) {
+func (c *Client) newHTTP2(ctx context.Context, secured *tls.Conn, raw *meteredConn, t *target) (*http2Conn, error) {
+	raw.grant(handshakeBytes) // for the settings that begin a connection
 	conn, err := c.http2.NewClientConn(context.WithValue(ctx, dialedKey{}, net.Conn(secured)), "https", t.addr)
 	if err != nil {
-		_ = secured.Close()
+		_ = raw.Close()
 		return nil, inStage(ConnRefused, fmt.Errorf("begin HTTP/2: %w", err))
 	}
-	h := &http2Conn{client: c, conn: conn, addr: t.addr, made: time.Now()}
+	h := &http2Conn{client: c, conn: conn, raw: raw, addr: t.addr, made: time.Now()}
 	h.lastUsed.Store(h.made.UnixNano())
 	if err := conn.Reserve(); err != nil {
 		_ = conn.Close()
@@ -74,6 +76,7 @@ func (c *Client) newHTTP2(ctx context.Context, secured *tls.Conn, t *target) (*h
 // exchange uses the place that Reserve gave on the connection.
 func (h *http2Conn) exchange(ctx context.Context, deadline time.Time, t *target, req Request) reply {
 	defer h.release()
+	h.raw.grant(h.client.cfg.answerBytes())
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	var touched atomic.Bool

@@ -37,7 +37,7 @@ type Result struct {
 	// Body is the beginning of the response as sent, at most
 	// Config.StoredBodyBytes, possibly not UTF-8.
 	Body []byte
-	// RetryAfter is the wait the receiver asked for, 0 when it did not.
+	// RetryAfter is the wait the receiver asked for, at most 24 h, 0 when it did not.
 	RetryAfter time.Duration
 }
 
@@ -116,6 +116,10 @@ func (r *reply) detail() string {
 	return r.err.Error()
 }
 
+// maxRetryAfter bounds what a receiver can ask for to the longest wait between
+// two attempts.
+const maxRetryAfter = 24 * time.Hour
+
 // parseRetryAfter reads both forms of the header (RFC 9110, 10.2.3); what it
 // cannot read, and what lies in the past, asks for no wait.
 func parseRetryAfter(value string, now time.Time) time.Duration {
@@ -123,11 +127,11 @@ func parseRetryAfter(value string, now time.Time) time.Duration {
 		return 0
 	}
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second
+		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
 	}
 	at, err := http.ParseTime(value)
 	if err != nil {
 		return 0
 	}
-	return max(0, at.Sub(now))
+	return min(max(0, at.Sub(now)), maxRetryAfter)
 }

@@ -151,7 +151,7 @@ func TestUnwrittenRequestGoesToAnotherConnection(t *testing.T) {
 	url, c := r.start(t), newClient(t, nil)
 	wantResult(t, post(t, c, url), 200, "")
 	idle := c.pool.newest
-	if err := idle.conn.NetConn().(*net.TCPConn).CloseWrite(); err != nil {
+	if err := idle.raw.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
 	awaitClose(t, r.ended) // the receiver has seen it and closed

@@ -160,21 +160,219 @@ func (x *CreateAccount) GetKey() *Key {
 	return nil
 }
 
-type CreateEndpoint struct {
+type CreateKey struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
-	EndpointId    string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
-	AccountId     string                 `protobuf:"bytes,3,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
-	Url           string                 `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
-	Description   string                 `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
-	SealedSecret  []byte                 `protobuf:"bytes,6,opt,name=sealed_secret,json=sealedSecret,proto3" json:"sealed_secret,omitempty"`
+	AccountId     string                 `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	Key           *Key                   `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
+func (x *CreateKey) Reset() {
+	*x = CreateKey{}
+	mi := &file_commands_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateKey) ProtoMessage() {}
+
+func (x *CreateKey) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateKey.ProtoReflect.Descriptor instead.
+func (*CreateKey) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *CreateKey) GetMeta() *CommandMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *CreateKey) GetAccountId() string {
+	if x != nil {
+		return x.AccountId
+	}
+	return ""
+}
+
+func (x *CreateKey) GetKey() *Key {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+type RollKey struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	AccountId     string                 `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	KeyId         string                 `protobuf:"bytes,3,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"` // the earlier key
+	Key           *Key                   `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`                  // the new key
+	GraceMillis   int64                  `protobuf:"varint,5,opt,name=grace_millis,json=graceMillis,proto3" json:"grace_millis,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RollKey) Reset() {
+	*x = RollKey{}
+	mi := &file_commands_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RollKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RollKey) ProtoMessage() {}
+
+func (x *RollKey) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RollKey.ProtoReflect.Descriptor instead.
+func (*RollKey) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RollKey) GetMeta() *CommandMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *RollKey) GetAccountId() string {
+	if x != nil {
+		return x.AccountId
+	}
+	return ""
+}
+
+func (x *RollKey) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *RollKey) GetKey() *Key {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *RollKey) GetGraceMillis() int64 {
+	if x != nil {
+		return x.GraceMillis
+	}
+	return 0
+}
+
+type RevokeKey struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	AccountId     string                 `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	KeyId         string                 `protobuf:"bytes,3,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeKey) Reset() {
+	*x = RevokeKey{}
+	mi := &file_commands_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeKey) ProtoMessage() {}
+
+func (x *RevokeKey) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeKey.ProtoReflect.Descriptor instead.
+func (*RevokeKey) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RevokeKey) GetMeta() *CommandMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *RevokeKey) GetAccountId() string {
+	if x != nil {
+		return x.AccountId
+	}
+	return ""
+}
+
+func (x *RevokeKey) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+type CreateEndpoint struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	Meta               *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	EndpointId         string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	AccountId          string                 `protobuf:"bytes,3,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	Url                string                 `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
+	Description        string                 `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
+	SealedSecret       []byte                 `protobuf:"bytes,6,opt,name=sealed_secret,json=sealedSecret,proto3" json:"sealed_secret,omitempty"`
+	Headers            []*Header              `protobuf:"bytes,7,rep,name=headers,proto3" json:"headers,omitempty"`
+	RateLimitPerSecond uint32                 `protobuf:"varint,8,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3" json:"rate_limit_per_second,omitempty"` // 0: none
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
 func (x *CreateEndpoint) Reset() {
 	*x = CreateEndpoint{}
-	mi := &file_commands_proto_msgTypes[2]
+	mi := &file_commands_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -186,7 +384,7 @@ func (x *CreateEndpoint) String() string {
 func (*CreateEndpoint) ProtoMessage() {}
 
 func (x *CreateEndpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[2]
+	mi := &file_commands_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -199,7 +397,7 @@ func (x *CreateEndpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateEndpoint.ProtoReflect.Descriptor instead.
 func (*CreateEndpoint) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{2}
+	return file_commands_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CreateEndpoint) GetMeta() *CommandMeta {
@@ -244,6 +442,508 @@ func (x *CreateEndpoint) GetSealedSecret() []byte {
 	return nil
 }
 
+func (x *CreateEndpoint) GetHeaders() []*Header {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *CreateEndpoint) GetRateLimitPerSecond() uint32 {
+	if x != nil {
+		return x.RateLimitPerSecond
+	}
+	return 0
+}
+
+type UpdateEndpoint struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	EndpointId    string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	IfRevision    uint64                 `protobuf:"varint,3,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
+	Change        *EndpointChange        `protobuf:"bytes,4,opt,name=change,proto3" json:"change,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateEndpoint) Reset() {
+	*x = UpdateEndpoint{}
+	mi := &file_commands_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateEndpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateEndpoint) ProtoMessage() {}
+
+func (x *UpdateEndpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateEndpoint.ProtoReflect.Descriptor instead.
+func (*UpdateEndpoint) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *UpdateEndpoint) GetMeta() *CommandMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *UpdateEndpoint) GetEndpointId() string {
+	if x != nil {
+		return x.EndpointId
+	}
+	return ""
+}
+
+func (x *UpdateEndpoint) GetIfRevision() uint64 {
+	if x != nil {
+		return x.IfRevision
+	}
+	return 0
+}
+
+func (x *UpdateEndpoint) GetChange() *EndpointChange {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+type DisableEndpoint struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	EndpointId    string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	IfRevision    uint64                 `protobuf:"varint,3,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DisableEndpoint) Reset() {
+	*x = DisableEndpoint{}
+	mi := &file_commands_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DisableEndpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DisableEndpoint) ProtoMessage() {}
+
+func (x *DisableEndpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DisableEndpoint.ProtoReflect.Descriptor instead.
+func (*DisableEndpoint) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *DisableEndpoint) GetMeta() *CommandMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *DisableEndpoint) GetEndpointId() string {
+	if x != nil {
+		return x.EndpointId
+	}
+	return ""
+}
+
+func (x *DisableEndpoint) GetIfRevision() uint64 {
+	if x != nil {
+		return x.IfRevision
+	}
+	return 0
+}
+
+type EnableEndpoint struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	EndpointId    string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	IfRevision    uint64                 `protobuf:"varint,3,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EnableEndpoint) Reset() {
+	*x = EnableEndpoint{}
+	mi := &file_commands_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EnableEndpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EnableEndpoint) ProtoMessage() {}
+
+func (x *EnableEndpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EnableEndpoint.ProtoReflect.Descriptor instead.
+func (*EnableEndpoint) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *EnableEndpoint) GetMeta() *CommandMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *EnableEndpoint) GetEndpointId() string {
+	if x != nil {
+		return x.EndpointId
+	}
+	return ""
+}
+
+func (x *EnableEndpoint) GetIfRevision() uint64 {
+	if x != nil {
+		return x.IfRevision
+	}
+	return 0
+}
+
+type DeleteEndpoint struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	EndpointId    string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	IfRevision    uint64                 `protobuf:"varint,3,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteEndpoint) Reset() {
+	*x = DeleteEndpoint{}
+	mi := &file_commands_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteEndpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteEndpoint) ProtoMessage() {}
+
+func (x *DeleteEndpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteEndpoint.ProtoReflect.Descriptor instead.
+func (*DeleteEndpoint) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *DeleteEndpoint) GetMeta() *CommandMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *DeleteEndpoint) GetEndpointId() string {
+	if x != nil {
+		return x.EndpointId
+	}
+	return ""
+}
+
+func (x *DeleteEndpoint) GetIfRevision() uint64 {
+	if x != nil {
+		return x.IfRevision
+	}
+	return 0
+}
+
+type RotateSecret struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	EndpointId    string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	SealedSecret  []byte                 `protobuf:"bytes,3,opt,name=sealed_secret,json=sealedSecret,proto3" json:"sealed_secret,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RotateSecret) Reset() {
+	*x = RotateSecret{}
+	mi := &file_commands_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateSecret) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateSecret) ProtoMessage() {}
+
+func (x *RotateSecret) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateSecret.ProtoReflect.Descriptor instead.
+func (*RotateSecret) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RotateSecret) GetMeta() *CommandMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *RotateSecret) GetEndpointId() string {
+	if x != nil {
+		return x.EndpointId
+	}
+	return ""
+}
+
+func (x *RotateSecret) GetSealedSecret() []byte {
+	if x != nil {
+		return x.SealedSecret
+	}
+	return nil
+}
+
+type TestEndpoint struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	EndpointId    string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TestEndpoint) Reset() {
+	*x = TestEndpoint{}
+	mi := &file_commands_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TestEndpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TestEndpoint) ProtoMessage() {}
+
+func (x *TestEndpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TestEndpoint.ProtoReflect.Descriptor instead.
+func (*TestEndpoint) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *TestEndpoint) GetMeta() *CommandMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *TestEndpoint) GetEndpointId() string {
+	if x != nil {
+		return x.EndpointId
+	}
+	return ""
+}
+
+type ReplayEndpoint struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	EndpointId    string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	SinceMillis   int64                  `protobuf:"varint,3,opt,name=since_millis,json=sinceMillis,proto3" json:"since_millis,omitempty"` // inclusive
+	UntilMillis   int64                  `protobuf:"varint,4,opt,name=until_millis,json=untilMillis,proto3" json:"until_millis,omitempty"` // exclusive; 0: no end
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplayEndpoint) Reset() {
+	*x = ReplayEndpoint{}
+	mi := &file_commands_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayEndpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayEndpoint) ProtoMessage() {}
+
+func (x *ReplayEndpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayEndpoint.ProtoReflect.Descriptor instead.
+func (*ReplayEndpoint) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ReplayEndpoint) GetMeta() *CommandMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *ReplayEndpoint) GetEndpointId() string {
+	if x != nil {
+		return x.EndpointId
+	}
+	return ""
+}
+
+func (x *ReplayEndpoint) GetSinceMillis() int64 {
+	if x != nil {
+		return x.SinceMillis
+	}
+	return 0
+}
+
+func (x *ReplayEndpoint) GetUntilMillis() int64 {
+	if x != nil {
+		return x.UntilMillis
+	}
+	return 0
+}
+
+type ResendEvent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	EndpointId    string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	EventId       string                 `protobuf:"bytes,3,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResendEvent) Reset() {
+	*x = ResendEvent{}
+	mi := &file_commands_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResendEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResendEvent) ProtoMessage() {}
+
+func (x *ResendEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResendEvent.ProtoReflect.Descriptor instead.
+func (*ResendEvent) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ResendEvent) GetMeta() *CommandMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *ResendEvent) GetEndpointId() string {
+	if x != nil {
+		return x.EndpointId
+	}
+	return ""
+}
+
+func (x *ResendEvent) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
 type CreateWatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
@@ -254,7 +954,7 @@ type CreateWatch struct {
 
 func (x *CreateWatch) Reset() {
 	*x = CreateWatch{}
-	mi := &file_commands_proto_msgTypes[3]
+	mi := &file_commands_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -266,7 +966,7 @@ func (x *CreateWatch) String() string {
 func (*CreateWatch) ProtoMessage() {}
 
 func (x *CreateWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[3]
+	mi := &file_commands_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -279,7 +979,7 @@ func (x *CreateWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateWatch.ProtoReflect.Descriptor instead.
 func (*CreateWatch) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{3}
+	return file_commands_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CreateWatch) GetMeta() *CommandMeta {
@@ -296,6 +996,134 @@ func (x *CreateWatch) GetWatch() *Watch {
 	return nil
 }
 
+type UpdateWatch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	WatchId       string                 `protobuf:"bytes,2,opt,name=watch_id,json=watchId,proto3" json:"watch_id,omitempty"`
+	IfRevision    uint64                 `protobuf:"varint,3,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
+	Change        *WatchChange           `protobuf:"bytes,4,opt,name=change,proto3" json:"change,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateWatch) Reset() {
+	*x = UpdateWatch{}
+	mi := &file_commands_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateWatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateWatch) ProtoMessage() {}
+
+func (x *UpdateWatch) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateWatch.ProtoReflect.Descriptor instead.
+func (*UpdateWatch) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *UpdateWatch) GetMeta() *CommandMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *UpdateWatch) GetWatchId() string {
+	if x != nil {
+		return x.WatchId
+	}
+	return ""
+}
+
+func (x *UpdateWatch) GetIfRevision() uint64 {
+	if x != nil {
+		return x.IfRevision
+	}
+	return 0
+}
+
+func (x *UpdateWatch) GetChange() *WatchChange {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+type DeleteWatch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	WatchId       string                 `protobuf:"bytes,2,opt,name=watch_id,json=watchId,proto3" json:"watch_id,omitempty"`
+	IfRevision    uint64                 `protobuf:"varint,3,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteWatch) Reset() {
+	*x = DeleteWatch{}
+	mi := &file_commands_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteWatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteWatch) ProtoMessage() {}
+
+func (x *DeleteWatch) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteWatch.ProtoReflect.Descriptor instead.
+func (*DeleteWatch) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *DeleteWatch) GetMeta() *CommandMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *DeleteWatch) GetWatchId() string {
+	if x != nil {
+		return x.WatchId
+	}
+	return ""
+}
+
+func (x *DeleteWatch) GetIfRevision() uint64 {
+	if x != nil {
+		return x.IfRevision
+	}
+	return 0
+}
+
 // CommandResult goes to the topic "results".
 type CommandResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -309,7 +1137,7 @@ type CommandResult struct {
 
 func (x *CommandResult) Reset() {
 	*x = CommandResult{}
-	mi := &file_commands_proto_msgTypes[4]
+	mi := &file_commands_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -321,7 +1149,7 @@ func (x *CommandResult) String() string {
 func (*CommandResult) ProtoMessage() {}
 
 func (x *CommandResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[4]
+	mi := &file_commands_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -334,7 +1162,7 @@ func (x *CommandResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandResult.ProtoReflect.Descriptor instead.
 func (*CommandResult) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{4}
+	return file_commands_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CommandResult) GetCommandId() string {
@@ -376,7 +1204,7 @@ type PaymentObserved struct {
 
 func (x *PaymentObserved) Reset() {
 	*x = PaymentObserved{}
-	mi := &file_commands_proto_msgTypes[5]
+	mi := &file_commands_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -388,7 +1216,7 @@ func (x *PaymentObserved) String() string {
 func (*PaymentObserved) ProtoMessage() {}
 
 func (x *PaymentObserved) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[5]
+	mi := &file_commands_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -401,7 +1229,7 @@ func (x *PaymentObserved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentObserved.ProtoReflect.Descriptor instead.
 func (*PaymentObserved) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{5}
+	return file_commands_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PaymentObserved) GetPayment() *Payment {
@@ -434,7 +1262,7 @@ type PaymentMatched struct {
 
 func (x *PaymentMatched) Reset() {
 	*x = PaymentMatched{}
-	mi := &file_commands_proto_msgTypes[6]
+	mi := &file_commands_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -446,7 +1274,7 @@ func (x *PaymentMatched) String() string {
 func (*PaymentMatched) ProtoMessage() {}
 
 func (x *PaymentMatched) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[6]
+	mi := &file_commands_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -459,7 +1287,7 @@ func (x *PaymentMatched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentMatched.ProtoReflect.Descriptor instead.
 func (*PaymentMatched) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{6}
+	return file_commands_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PaymentMatched) GetAccountId() string {
@@ -530,7 +1358,7 @@ type LedgerRead struct {
 
 func (x *LedgerRead) Reset() {
 	*x = LedgerRead{}
-	mi := &file_commands_proto_msgTypes[7]
+	mi := &file_commands_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -542,7 +1370,7 @@ func (x *LedgerRead) String() string {
 func (*LedgerRead) ProtoMessage() {}
 
 func (x *LedgerRead) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[7]
+	mi := &file_commands_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -555,7 +1383,7 @@ func (x *LedgerRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRead.ProtoReflect.Descriptor instead.
 func (*LedgerRead) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{7}
+	return file_commands_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LedgerRead) GetNetworkPassphrase() string {
@@ -645,7 +1473,24 @@ const file_commands_proto_rawDesc = "" +
 	"\n" +
 	"account_id\x18\x02 \x01(\tR\taccountId\x12\x14\n" +
 	"\x05email\x18\x03 \x01(\tR\x05email\x12)\n" +
-	"\x03key\x18\x04 \x01(\v2\x17.lumenhook.kafka.v1.KeyR\x03key\"\xde\x01\n" +
+	"\x03key\x18\x04 \x01(\v2\x17.lumenhook.kafka.v1.KeyR\x03key\"\x8a\x01\n" +
+	"\tCreateKey\x123\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1d\n" +
+	"\n" +
+	"account_id\x18\x02 \x01(\tR\taccountId\x12)\n" +
+	"\x03key\x18\x03 \x01(\v2\x17.lumenhook.kafka.v1.KeyR\x03key\"\xc2\x01\n" +
+	"\aRollKey\x123\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1d\n" +
+	"\n" +
+	"account_id\x18\x02 \x01(\tR\taccountId\x12\x15\n" +
+	"\x06key_id\x18\x03 \x01(\tR\x05keyId\x12)\n" +
+	"\x03key\x18\x04 \x01(\v2\x17.lumenhook.kafka.v1.KeyR\x03key\x12!\n" +
+	"\fgrace_millis\x18\x05 \x01(\x03R\vgraceMillis\"v\n" +
+	"\tRevokeKey\x123\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1d\n" +
+	"\n" +
+	"account_id\x18\x02 \x01(\tR\taccountId\x12\x15\n" +
+	"\x06key_id\x18\x03 \x01(\tR\x05keyId\"\xc7\x02\n" +
 	"\x0eCreateEndpoint\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
@@ -654,10 +1499,68 @@ const file_commands_proto_rawDesc = "" +
 	"account_id\x18\x03 \x01(\tR\taccountId\x12\x10\n" +
 	"\x03url\x18\x04 \x01(\tR\x03url\x12 \n" +
 	"\vdescription\x18\x05 \x01(\tR\vdescription\x12#\n" +
-	"\rsealed_secret\x18\x06 \x01(\fR\fsealedSecret\"s\n" +
+	"\rsealed_secret\x18\x06 \x01(\fR\fsealedSecret\x124\n" +
+	"\aheaders\x18\a \x03(\v2\x1a.lumenhook.kafka.v1.HeaderR\aheaders\x121\n" +
+	"\x15rate_limit_per_second\x18\b \x01(\rR\x12rateLimitPerSecond\"\xc3\x01\n" +
+	"\x0eUpdateEndpoint\x123\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
+	"\vendpoint_id\x18\x02 \x01(\tR\n" +
+	"endpointId\x12\x1f\n" +
+	"\vif_revision\x18\x03 \x01(\x04R\n" +
+	"ifRevision\x12:\n" +
+	"\x06change\x18\x04 \x01(\v2\".lumenhook.kafka.v1.EndpointChangeR\x06change\"\x88\x01\n" +
+	"\x0fDisableEndpoint\x123\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
+	"\vendpoint_id\x18\x02 \x01(\tR\n" +
+	"endpointId\x12\x1f\n" +
+	"\vif_revision\x18\x03 \x01(\x04R\n" +
+	"ifRevision\"\x87\x01\n" +
+	"\x0eEnableEndpoint\x123\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
+	"\vendpoint_id\x18\x02 \x01(\tR\n" +
+	"endpointId\x12\x1f\n" +
+	"\vif_revision\x18\x03 \x01(\x04R\n" +
+	"ifRevision\"\x87\x01\n" +
+	"\x0eDeleteEndpoint\x123\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
+	"\vendpoint_id\x18\x02 \x01(\tR\n" +
+	"endpointId\x12\x1f\n" +
+	"\vif_revision\x18\x03 \x01(\x04R\n" +
+	"ifRevision\"\x89\x01\n" +
+	"\fRotateSecret\x123\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
+	"\vendpoint_id\x18\x02 \x01(\tR\n" +
+	"endpointId\x12#\n" +
+	"\rsealed_secret\x18\x03 \x01(\fR\fsealedSecret\"d\n" +
+	"\fTestEndpoint\x123\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
+	"\vendpoint_id\x18\x02 \x01(\tR\n" +
+	"endpointId\"\xac\x01\n" +
+	"\x0eReplayEndpoint\x123\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
+	"\vendpoint_id\x18\x02 \x01(\tR\n" +
+	"endpointId\x12!\n" +
+	"\fsince_millis\x18\x03 \x01(\x03R\vsinceMillis\x12!\n" +
+	"\funtil_millis\x18\x04 \x01(\x03R\vuntilMillis\"~\n" +
+	"\vResendEvent\x123\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
+	"\vendpoint_id\x18\x02 \x01(\tR\n" +
+	"endpointId\x12\x19\n" +
+	"\bevent_id\x18\x03 \x01(\tR\aeventId\"s\n" +
 	"\vCreateWatch\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12/\n" +
-	"\x05watch\x18\x02 \x01(\v2\x19.lumenhook.kafka.v1.WatchR\x05watch\"\x9b\x01\n" +
+	"\x05watch\x18\x02 \x01(\v2\x19.lumenhook.kafka.v1.WatchR\x05watch\"\xb7\x01\n" +
+	"\vUpdateWatch\x123\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x19\n" +
+	"\bwatch_id\x18\x02 \x01(\tR\awatchId\x12\x1f\n" +
+	"\vif_revision\x18\x03 \x01(\x04R\n" +
+	"ifRevision\x127\n" +
+	"\x06change\x18\x04 \x01(\v2\x1f.lumenhook.kafka.v1.WatchChangeR\x06change\"~\n" +
+	"\vDeleteWatch\x123\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x19\n" +
+	"\bwatch_id\x18\x02 \x01(\tR\awatchId\x12\x1f\n" +
+	"\vif_revision\x18\x03 \x01(\x04R\n" +
+	"ifRevision\"\x9b\x01\n" +
 	"\rCommandResult\x12\x1d\n" +
 	"\n" +
 	"command_id\x18\x01 \x01(\tR\tcommandId\x12\x1b\n" +
@@ -707,40 +1610,74 @@ func file_commands_proto_rawDescGZIP() []byte {
 	return file_commands_proto_rawDescData
 }
 
-var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_commands_proto_goTypes = []any{
 	(*CommandMeta)(nil),     // 0: lumenhook.kafka.v1.CommandMeta
 	(*CreateAccount)(nil),   // 1: lumenhook.kafka.v1.CreateAccount
-	(*CreateEndpoint)(nil),  // 2: lumenhook.kafka.v1.CreateEndpoint
-	(*CreateWatch)(nil),     // 3: lumenhook.kafka.v1.CreateWatch
-	(*CommandResult)(nil),   // 4: lumenhook.kafka.v1.CommandResult
-	(*PaymentObserved)(nil), // 5: lumenhook.kafka.v1.PaymentObserved
-	(*PaymentMatched)(nil),  // 6: lumenhook.kafka.v1.PaymentMatched
-	(*LedgerRead)(nil),      // 7: lumenhook.kafka.v1.LedgerRead
-	nil,                     // 8: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	(*Key)(nil),             // 9: lumenhook.kafka.v1.Key
-	(*Watch)(nil),           // 10: lumenhook.kafka.v1.Watch
-	(*Answer)(nil),          // 11: lumenhook.kafka.v1.Answer
-	(*Payment)(nil),         // 12: lumenhook.kafka.v1.Payment
-	(*Verification)(nil),    // 13: lumenhook.kafka.v1.Verification
-	(*Event)(nil),           // 14: lumenhook.kafka.v1.Event
+	(*CreateKey)(nil),       // 2: lumenhook.kafka.v1.CreateKey
+	(*RollKey)(nil),         // 3: lumenhook.kafka.v1.RollKey
+	(*RevokeKey)(nil),       // 4: lumenhook.kafka.v1.RevokeKey
+	(*CreateEndpoint)(nil),  // 5: lumenhook.kafka.v1.CreateEndpoint
+	(*UpdateEndpoint)(nil),  // 6: lumenhook.kafka.v1.UpdateEndpoint
+	(*DisableEndpoint)(nil), // 7: lumenhook.kafka.v1.DisableEndpoint
+	(*EnableEndpoint)(nil),  // 8: lumenhook.kafka.v1.EnableEndpoint
+	(*DeleteEndpoint)(nil),  // 9: lumenhook.kafka.v1.DeleteEndpoint
+	(*RotateSecret)(nil),    // 10: lumenhook.kafka.v1.RotateSecret
+	(*TestEndpoint)(nil),    // 11: lumenhook.kafka.v1.TestEndpoint
+	(*ReplayEndpoint)(nil),  // 12: lumenhook.kafka.v1.ReplayEndpoint
+	(*ResendEvent)(nil),     // 13: lumenhook.kafka.v1.ResendEvent
+	(*CreateWatch)(nil),     // 14: lumenhook.kafka.v1.CreateWatch
+	(*UpdateWatch)(nil),     // 15: lumenhook.kafka.v1.UpdateWatch
+	(*DeleteWatch)(nil),     // 16: lumenhook.kafka.v1.DeleteWatch
+	(*CommandResult)(nil),   // 17: lumenhook.kafka.v1.CommandResult
+	(*PaymentObserved)(nil), // 18: lumenhook.kafka.v1.PaymentObserved
+	(*PaymentMatched)(nil),  // 19: lumenhook.kafka.v1.PaymentMatched
+	(*LedgerRead)(nil),      // 20: lumenhook.kafka.v1.LedgerRead
+	nil,                     // 21: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	(*Key)(nil),             // 22: lumenhook.kafka.v1.Key
+	(*Header)(nil),          // 23: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),  // 24: lumenhook.kafka.v1.EndpointChange
+	(*Watch)(nil),           // 25: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),     // 26: lumenhook.kafka.v1.WatchChange
+	(*Answer)(nil),          // 27: lumenhook.kafka.v1.Answer
+	(*Payment)(nil),         // 28: lumenhook.kafka.v1.Payment
+	(*Verification)(nil),    // 29: lumenhook.kafka.v1.Verification
+	(*Event)(nil),           // 30: lumenhook.kafka.v1.Event
 }
 var file_commands_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.CreateAccount.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	9,  // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
-	0,  // 2: lumenhook.kafka.v1.CreateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 3: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	10, // 4: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
-	11, // 5: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
-	12, // 6: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
-	13, // 7: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
-	14, // 8: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
-	8,  // 9: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	22, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
+	0,  // 2: lumenhook.kafka.v1.CreateKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	22, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
+	0,  // 4: lumenhook.kafka.v1.RollKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	22, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
+	0,  // 6: lumenhook.kafka.v1.RevokeKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 7: lumenhook.kafka.v1.CreateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	23, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
+	0,  // 9: lumenhook.kafka.v1.UpdateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	24, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	0,  // 11: lumenhook.kafka.v1.DisableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 12: lumenhook.kafka.v1.EnableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 13: lumenhook.kafka.v1.DeleteEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 14: lumenhook.kafka.v1.RotateSecret.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 15: lumenhook.kafka.v1.TestEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 16: lumenhook.kafka.v1.ReplayEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 17: lumenhook.kafka.v1.ResendEvent.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 18: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	25, // 19: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
+	0,  // 20: lumenhook.kafka.v1.UpdateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	26, // 21: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
+	0,  // 22: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	27, // 23: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
+	28, // 24: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
+	29, // 25: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
+	30, // 26: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
+	21, // 27: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_commands_proto_init() }
@@ -755,7 +1692,7 @@ func file_commands_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commands_proto_rawDesc), len(file_commands_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

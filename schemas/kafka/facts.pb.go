@@ -198,21 +198,143 @@ func (x *KeyCreated) GetKey() *Key {
 	return nil
 }
 
-type EndpointCreated struct {
+type KeyRolled struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Meta            *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	KeyId           string                 `protobuf:"bytes,2,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`                                  // the earlier key
+	ExpiresAtMillis int64                  `protobuf:"varint,3,opt,name=expires_at_millis,json=expiresAtMillis,proto3" json:"expires_at_millis,omitempty"` // its end
+	Key             *Key                   `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`                                                   // the new key
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *KeyRolled) Reset() {
+	*x = KeyRolled{}
+	mi := &file_facts_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyRolled) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyRolled) ProtoMessage() {}
+
+func (x *KeyRolled) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyRolled.ProtoReflect.Descriptor instead.
+func (*KeyRolled) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *KeyRolled) GetMeta() *FactMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *KeyRolled) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *KeyRolled) GetExpiresAtMillis() int64 {
+	if x != nil {
+		return x.ExpiresAtMillis
+	}
+	return 0
+}
+
+func (x *KeyRolled) GetKey() *Key {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+type KeyRevoked struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
-	EndpointId    string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
-	AccountId     string                 `protobuf:"bytes,3,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
-	Url           string                 `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
-	Description   string                 `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
-	Secret        *SealedSecret          `protobuf:"bytes,6,opt,name=secret,proto3" json:"secret,omitempty"`
+	KeyId         string                 `protobuf:"bytes,2,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
+func (x *KeyRevoked) Reset() {
+	*x = KeyRevoked{}
+	mi := &file_facts_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyRevoked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyRevoked) ProtoMessage() {}
+
+func (x *KeyRevoked) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyRevoked.ProtoReflect.Descriptor instead.
+func (*KeyRevoked) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *KeyRevoked) GetMeta() *FactMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *KeyRevoked) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+type EndpointCreated struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	Meta               *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	EndpointId         string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	AccountId          string                 `protobuf:"bytes,3,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	Url                string                 `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
+	Description        string                 `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
+	Secret             *SealedSecret          `protobuf:"bytes,6,opt,name=secret,proto3" json:"secret,omitempty"`
+	Headers            []*Header              `protobuf:"bytes,7,rep,name=headers,proto3" json:"headers,omitempty"`
+	RateLimitPerSecond uint32                 `protobuf:"varint,8,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3" json:"rate_limit_per_second,omitempty"` // 0: none
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
 func (x *EndpointCreated) Reset() {
 	*x = EndpointCreated{}
-	mi := &file_facts_proto_msgTypes[3]
+	mi := &file_facts_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -224,7 +346,7 @@ func (x *EndpointCreated) String() string {
 func (*EndpointCreated) ProtoMessage() {}
 
 func (x *EndpointCreated) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[3]
+	mi := &file_facts_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -237,7 +359,7 @@ func (x *EndpointCreated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointCreated.ProtoReflect.Descriptor instead.
 func (*EndpointCreated) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{3}
+	return file_facts_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *EndpointCreated) GetMeta() *FactMeta {
@@ -282,6 +404,288 @@ func (x *EndpointCreated) GetSecret() *SealedSecret {
 	return nil
 }
 
+func (x *EndpointCreated) GetHeaders() []*Header {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *EndpointCreated) GetRateLimitPerSecond() uint32 {
+	if x != nil {
+		return x.RateLimitPerSecond
+	}
+	return 0
+}
+
+type EndpointUpdated struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	Change        *EndpointChange        `protobuf:"bytes,2,opt,name=change,proto3" json:"change,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndpointUpdated) Reset() {
+	*x = EndpointUpdated{}
+	mi := &file_facts_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndpointUpdated) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndpointUpdated) ProtoMessage() {}
+
+func (x *EndpointUpdated) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndpointUpdated.ProtoReflect.Descriptor instead.
+func (*EndpointUpdated) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *EndpointUpdated) GetMeta() *FactMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *EndpointUpdated) GetChange() *EndpointChange {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+type SecretRotated struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	Secret        *SealedSecret          `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SecretRotated) Reset() {
+	*x = SecretRotated{}
+	mi := &file_facts_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SecretRotated) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SecretRotated) ProtoMessage() {}
+
+func (x *SecretRotated) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SecretRotated.ProtoReflect.Descriptor instead.
+func (*SecretRotated) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *SecretRotated) GetMeta() *FactMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *SecretRotated) GetSecret() *SealedSecret {
+	if x != nil {
+		return x.Secret
+	}
+	return nil
+}
+
+type EndpointDisabled struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Meta           *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	Reason         string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	EventId        string                 `protobuf:"bytes,3,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"` // empty: no event did it
+	LastStatusCode uint32                 `protobuf:"varint,4,opt,name=last_status_code,json=lastStatusCode,proto3" json:"last_status_code,omitempty"`
+	LastError      string                 `protobuf:"bytes,5,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *EndpointDisabled) Reset() {
+	*x = EndpointDisabled{}
+	mi := &file_facts_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndpointDisabled) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndpointDisabled) ProtoMessage() {}
+
+func (x *EndpointDisabled) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndpointDisabled.ProtoReflect.Descriptor instead.
+func (*EndpointDisabled) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *EndpointDisabled) GetMeta() *FactMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *EndpointDisabled) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *EndpointDisabled) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *EndpointDisabled) GetLastStatusCode() uint32 {
+	if x != nil {
+		return x.LastStatusCode
+	}
+	return 0
+}
+
+func (x *EndpointDisabled) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+type EndpointEnabled struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndpointEnabled) Reset() {
+	*x = EndpointEnabled{}
+	mi := &file_facts_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndpointEnabled) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndpointEnabled) ProtoMessage() {}
+
+func (x *EndpointEnabled) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndpointEnabled.ProtoReflect.Descriptor instead.
+func (*EndpointEnabled) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *EndpointEnabled) GetMeta() *FactMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+type EndpointDeleted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndpointDeleted) Reset() {
+	*x = EndpointDeleted{}
+	mi := &file_facts_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndpointDeleted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndpointDeleted) ProtoMessage() {}
+
+func (x *EndpointDeleted) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndpointDeleted.ProtoReflect.Descriptor instead.
+func (*EndpointDeleted) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *EndpointDeleted) GetMeta() *FactMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
 type WatchCreated struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
@@ -292,7 +696,7 @@ type WatchCreated struct {
 
 func (x *WatchCreated) Reset() {
 	*x = WatchCreated{}
-	mi := &file_facts_proto_msgTypes[4]
+	mi := &file_facts_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -304,7 +708,7 @@ func (x *WatchCreated) String() string {
 func (*WatchCreated) ProtoMessage() {}
 
 func (x *WatchCreated) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[4]
+	mi := &file_facts_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -317,7 +721,7 @@ func (x *WatchCreated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchCreated.ProtoReflect.Descriptor instead.
 func (*WatchCreated) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{4}
+	return file_facts_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WatchCreated) GetMeta() *FactMeta {
@@ -334,6 +738,102 @@ func (x *WatchCreated) GetWatch() *Watch {
 	return nil
 }
 
+type WatchUpdated struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	Change        *WatchChange           `protobuf:"bytes,2,opt,name=change,proto3" json:"change,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchUpdated) Reset() {
+	*x = WatchUpdated{}
+	mi := &file_facts_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchUpdated) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchUpdated) ProtoMessage() {}
+
+func (x *WatchUpdated) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchUpdated.ProtoReflect.Descriptor instead.
+func (*WatchUpdated) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *WatchUpdated) GetMeta() *FactMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *WatchUpdated) GetChange() *WatchChange {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+type WatchDeleted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchDeleted) Reset() {
+	*x = WatchDeleted{}
+	mi := &file_facts_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchDeleted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchDeleted) ProtoMessage() {}
+
+func (x *WatchDeleted) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchDeleted.ProtoReflect.Descriptor instead.
+func (*WatchDeleted) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *WatchDeleted) GetMeta() *FactMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
 type DeliveryCreated struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
@@ -342,13 +842,14 @@ type DeliveryCreated struct {
 	WatchId       string                 `protobuf:"bytes,4,opt,name=watch_id,json=watchId,proto3" json:"watch_id,omitempty"`
 	WalletAddress string                 `protobuf:"bytes,5,opt,name=wallet_address,json=walletAddress,proto3" json:"wallet_address,omitempty"`
 	Event         *Event                 `protobuf:"bytes,6,opt,name=event,proto3" json:"event,omitempty"`
+	TestBodyHash  []byte                 `protobuf:"bytes,7,opt,name=test_body_hash,json=testBodyHash,proto3" json:"test_body_hash,omitempty"` // of the command that asked for a test.ping
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeliveryCreated) Reset() {
 	*x = DeliveryCreated{}
-	mi := &file_facts_proto_msgTypes[5]
+	mi := &file_facts_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -360,7 +861,7 @@ func (x *DeliveryCreated) String() string {
 func (*DeliveryCreated) ProtoMessage() {}
 
 func (x *DeliveryCreated) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[5]
+	mi := &file_facts_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -373,7 +874,7 @@ func (x *DeliveryCreated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryCreated.ProtoReflect.Descriptor instead.
 func (*DeliveryCreated) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{5}
+	return file_facts_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DeliveryCreated) GetMeta() *FactMeta {
@@ -418,6 +919,13 @@ func (x *DeliveryCreated) GetEvent() *Event {
 	return nil
 }
 
+func (x *DeliveryCreated) GetTestBodyHash() []byte {
+	if x != nil {
+		return x.TestBodyHash
+	}
+	return nil
+}
+
 type AttemptMade struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
 	Meta                *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
@@ -438,7 +946,7 @@ type AttemptMade struct {
 
 func (x *AttemptMade) Reset() {
 	*x = AttemptMade{}
-	mi := &file_facts_proto_msgTypes[6]
+	mi := &file_facts_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -450,7 +958,7 @@ func (x *AttemptMade) String() string {
 func (*AttemptMade) ProtoMessage() {}
 
 func (x *AttemptMade) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[6]
+	mi := &file_facts_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -463,7 +971,7 @@ func (x *AttemptMade) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptMade.ProtoReflect.Descriptor instead.
 func (*AttemptMade) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{6}
+	return file_facts_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AttemptMade) GetMeta() *FactMeta {
@@ -550,6 +1058,82 @@ func (x *AttemptMade) GetNextAttemptAtMillis() int64 {
 	return 0
 }
 
+type DeliveryRequeued struct {
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	Meta                *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	EventId             string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	Run                 uint32                 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`
+	NextAttemptAtMillis int64                  `protobuf:"varint,4,opt,name=next_attempt_at_millis,json=nextAttemptAtMillis,proto3" json:"next_attempt_at_millis,omitempty"`
+	Reason              string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"` // replay, resend
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *DeliveryRequeued) Reset() {
+	*x = DeliveryRequeued{}
+	mi := &file_facts_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeliveryRequeued) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeliveryRequeued) ProtoMessage() {}
+
+func (x *DeliveryRequeued) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeliveryRequeued.ProtoReflect.Descriptor instead.
+func (*DeliveryRequeued) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *DeliveryRequeued) GetMeta() *FactMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *DeliveryRequeued) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *DeliveryRequeued) GetRun() uint32 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *DeliveryRequeued) GetNextAttemptAtMillis() int64 {
+	if x != nil {
+		return x.NextAttemptAtMillis
+	}
+	return 0
+}
+
+func (x *DeliveryRequeued) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type DeliveryCancelled struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
@@ -560,7 +1144,7 @@ type DeliveryCancelled struct {
 
 func (x *DeliveryCancelled) Reset() {
 	*x = DeliveryCancelled{}
-	mi := &file_facts_proto_msgTypes[7]
+	mi := &file_facts_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -572,7 +1156,7 @@ func (x *DeliveryCancelled) String() string {
 func (*DeliveryCancelled) ProtoMessage() {}
 
 func (x *DeliveryCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[7]
+	mi := &file_facts_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -585,7 +1169,7 @@ func (x *DeliveryCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryCancelled.ProtoReflect.Descriptor instead.
 func (*DeliveryCancelled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{7}
+	return file_facts_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DeliveryCancelled) GetMeta() *FactMeta {
@@ -614,7 +1198,7 @@ type CommandHandled struct {
 
 func (x *CommandHandled) Reset() {
 	*x = CommandHandled{}
-	mi := &file_facts_proto_msgTypes[8]
+	mi := &file_facts_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -626,7 +1210,7 @@ func (x *CommandHandled) String() string {
 func (*CommandHandled) ProtoMessage() {}
 
 func (x *CommandHandled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[8]
+	mi := &file_facts_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -639,7 +1223,7 @@ func (x *CommandHandled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandHandled.ProtoReflect.Descriptor instead.
 func (*CommandHandled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{8}
+	return file_facts_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CommandHandled) GetMeta() *FactMeta {
@@ -687,7 +1271,16 @@ const file_facts_proto_rawDesc = "" +
 	"\n" +
 	"KeyCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12)\n" +
-	"\x03key\x18\x02 \x01(\v2\x17.lumenhook.kafka.v1.KeyR\x03key\"\xf1\x01\n" +
+	"\x03key\x18\x02 \x01(\v2\x17.lumenhook.kafka.v1.KeyR\x03key\"\xab\x01\n" +
+	"\tKeyRolled\x120\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x15\n" +
+	"\x06key_id\x18\x02 \x01(\tR\x05keyId\x12*\n" +
+	"\x11expires_at_millis\x18\x03 \x01(\x03R\x0fexpiresAtMillis\x12)\n" +
+	"\x03key\x18\x04 \x01(\v2\x17.lumenhook.kafka.v1.KeyR\x03key\"U\n" +
+	"\n" +
+	"KeyRevoked\x120\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x15\n" +
+	"\x06key_id\x18\x02 \x01(\tR\x05keyId\"\xda\x02\n" +
 	"\x0fEndpointCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
@@ -696,10 +1289,34 @@ const file_facts_proto_rawDesc = "" +
 	"account_id\x18\x03 \x01(\tR\taccountId\x12\x10\n" +
 	"\x03url\x18\x04 \x01(\tR\x03url\x12 \n" +
 	"\vdescription\x18\x05 \x01(\tR\vdescription\x128\n" +
-	"\x06secret\x18\x06 \x01(\v2 .lumenhook.kafka.v1.SealedSecretR\x06secret\"q\n" +
+	"\x06secret\x18\x06 \x01(\v2 .lumenhook.kafka.v1.SealedSecretR\x06secret\x124\n" +
+	"\aheaders\x18\a \x03(\v2\x1a.lumenhook.kafka.v1.HeaderR\aheaders\x121\n" +
+	"\x15rate_limit_per_second\x18\b \x01(\rR\x12rateLimitPerSecond\"\x7f\n" +
+	"\x0fEndpointUpdated\x120\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12:\n" +
+	"\x06change\x18\x02 \x01(\v2\".lumenhook.kafka.v1.EndpointChangeR\x06change\"{\n" +
+	"\rSecretRotated\x120\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x128\n" +
+	"\x06secret\x18\x02 \x01(\v2 .lumenhook.kafka.v1.SealedSecretR\x06secret\"\xc0\x01\n" +
+	"\x10EndpointDisabled\x120\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x19\n" +
+	"\bevent_id\x18\x03 \x01(\tR\aeventId\x12(\n" +
+	"\x10last_status_code\x18\x04 \x01(\rR\x0elastStatusCode\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x05 \x01(\tR\tlastError\"C\n" +
+	"\x0fEndpointEnabled\x120\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\"C\n" +
+	"\x0fEndpointDeleted\x120\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\"q\n" +
 	"\fWatchCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12/\n" +
-	"\x05watch\x18\x02 \x01(\v2\x19.lumenhook.kafka.v1.WatchR\x05watch\"\xf6\x01\n" +
+	"\x05watch\x18\x02 \x01(\v2\x19.lumenhook.kafka.v1.WatchR\x05watch\"y\n" +
+	"\fWatchUpdated\x120\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x127\n" +
+	"\x06change\x18\x02 \x01(\v2\x1f.lumenhook.kafka.v1.WatchChangeR\x06change\"@\n" +
+	"\fWatchDeleted\x120\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\"\x9c\x02\n" +
 	"\x0fDeliveryCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x1d\n" +
 	"\n" +
@@ -708,7 +1325,8 @@ const file_facts_proto_rawDesc = "" +
 	"endpointId\x12\x19\n" +
 	"\bwatch_id\x18\x04 \x01(\tR\awatchId\x12%\n" +
 	"\x0ewallet_address\x18\x05 \x01(\tR\rwalletAddress\x12/\n" +
-	"\x05event\x18\x06 \x01(\v2\x19.lumenhook.kafka.v1.EventR\x05event\"\x99\x03\n" +
+	"\x05event\x18\x06 \x01(\v2\x19.lumenhook.kafka.v1.EventR\x05event\x12$\n" +
+	"\x0etest_body_hash\x18\a \x01(\fR\ftestBodyHash\"\x99\x03\n" +
 	"\vAttemptMade\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x1d\n" +
@@ -724,7 +1342,13 @@ const file_facts_proto_rawDesc = "" +
 	"\rresponse_body\x18\n" +
 	" \x01(\fR\fresponseBody\x12\x14\n" +
 	"\x05state\x18\v \x01(\tR\x05state\x123\n" +
-	"\x16next_attempt_at_millis\x18\f \x01(\x03R\x13nextAttemptAtMillis\"`\n" +
+	"\x16next_attempt_at_millis\x18\f \x01(\x03R\x13nextAttemptAtMillis\"\xbe\x01\n" +
+	"\x10DeliveryRequeued\x120\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x19\n" +
+	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x10\n" +
+	"\x03run\x18\x03 \x01(\rR\x03run\x123\n" +
+	"\x16next_attempt_at_millis\x18\x04 \x01(\x03R\x13nextAttemptAtMillis\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"`\n" +
 	"\x11DeliveryCancelled\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\"\xb2\x01\n" +
@@ -747,42 +1371,70 @@ func file_facts_proto_rawDescGZIP() []byte {
 	return file_facts_proto_rawDescData
 }
 
-var file_facts_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_facts_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_facts_proto_goTypes = []any{
 	(*FactMeta)(nil),          // 0: lumenhook.kafka.v1.FactMeta
 	(*AccountCreated)(nil),    // 1: lumenhook.kafka.v1.AccountCreated
 	(*KeyCreated)(nil),        // 2: lumenhook.kafka.v1.KeyCreated
-	(*EndpointCreated)(nil),   // 3: lumenhook.kafka.v1.EndpointCreated
-	(*WatchCreated)(nil),      // 4: lumenhook.kafka.v1.WatchCreated
-	(*DeliveryCreated)(nil),   // 5: lumenhook.kafka.v1.DeliveryCreated
-	(*AttemptMade)(nil),       // 6: lumenhook.kafka.v1.AttemptMade
-	(*DeliveryCancelled)(nil), // 7: lumenhook.kafka.v1.DeliveryCancelled
-	(*CommandHandled)(nil),    // 8: lumenhook.kafka.v1.CommandHandled
-	(*Key)(nil),               // 9: lumenhook.kafka.v1.Key
-	(*SealedSecret)(nil),      // 10: lumenhook.kafka.v1.SealedSecret
-	(*Watch)(nil),             // 11: lumenhook.kafka.v1.Watch
-	(*Event)(nil),             // 12: lumenhook.kafka.v1.Event
-	(*Answer)(nil),            // 13: lumenhook.kafka.v1.Answer
+	(*KeyRolled)(nil),         // 3: lumenhook.kafka.v1.KeyRolled
+	(*KeyRevoked)(nil),        // 4: lumenhook.kafka.v1.KeyRevoked
+	(*EndpointCreated)(nil),   // 5: lumenhook.kafka.v1.EndpointCreated
+	(*EndpointUpdated)(nil),   // 6: lumenhook.kafka.v1.EndpointUpdated
+	(*SecretRotated)(nil),     // 7: lumenhook.kafka.v1.SecretRotated
+	(*EndpointDisabled)(nil),  // 8: lumenhook.kafka.v1.EndpointDisabled
+	(*EndpointEnabled)(nil),   // 9: lumenhook.kafka.v1.EndpointEnabled
+	(*EndpointDeleted)(nil),   // 10: lumenhook.kafka.v1.EndpointDeleted
+	(*WatchCreated)(nil),      // 11: lumenhook.kafka.v1.WatchCreated
+	(*WatchUpdated)(nil),      // 12: lumenhook.kafka.v1.WatchUpdated
+	(*WatchDeleted)(nil),      // 13: lumenhook.kafka.v1.WatchDeleted
+	(*DeliveryCreated)(nil),   // 14: lumenhook.kafka.v1.DeliveryCreated
+	(*AttemptMade)(nil),       // 15: lumenhook.kafka.v1.AttemptMade
+	(*DeliveryRequeued)(nil),  // 16: lumenhook.kafka.v1.DeliveryRequeued
+	(*DeliveryCancelled)(nil), // 17: lumenhook.kafka.v1.DeliveryCancelled
+	(*CommandHandled)(nil),    // 18: lumenhook.kafka.v1.CommandHandled
+	(*Key)(nil),               // 19: lumenhook.kafka.v1.Key
+	(*SealedSecret)(nil),      // 20: lumenhook.kafka.v1.SealedSecret
+	(*Header)(nil),            // 21: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),    // 22: lumenhook.kafka.v1.EndpointChange
+	(*Watch)(nil),             // 23: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),       // 24: lumenhook.kafka.v1.WatchChange
+	(*Event)(nil),             // 25: lumenhook.kafka.v1.Event
+	(*Answer)(nil),            // 26: lumenhook.kafka.v1.Answer
 }
 var file_facts_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.AccountCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 1: lumenhook.kafka.v1.KeyCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	9,  // 2: lumenhook.kafka.v1.KeyCreated.key:type_name -> lumenhook.kafka.v1.Key
-	0,  // 3: lumenhook.kafka.v1.EndpointCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	10, // 4: lumenhook.kafka.v1.EndpointCreated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
-	0,  // 5: lumenhook.kafka.v1.WatchCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	11, // 6: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
-	0,  // 7: lumenhook.kafka.v1.DeliveryCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	12, // 8: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
-	0,  // 9: lumenhook.kafka.v1.AttemptMade.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 10: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 11: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	13, // 12: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	19, // 2: lumenhook.kafka.v1.KeyCreated.key:type_name -> lumenhook.kafka.v1.Key
+	0,  // 3: lumenhook.kafka.v1.KeyRolled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	19, // 4: lumenhook.kafka.v1.KeyRolled.key:type_name -> lumenhook.kafka.v1.Key
+	0,  // 5: lumenhook.kafka.v1.KeyRevoked.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 6: lumenhook.kafka.v1.EndpointCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	20, // 7: lumenhook.kafka.v1.EndpointCreated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
+	21, // 8: lumenhook.kafka.v1.EndpointCreated.headers:type_name -> lumenhook.kafka.v1.Header
+	0,  // 9: lumenhook.kafka.v1.EndpointUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	22, // 10: lumenhook.kafka.v1.EndpointUpdated.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	0,  // 11: lumenhook.kafka.v1.SecretRotated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	20, // 12: lumenhook.kafka.v1.SecretRotated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
+	0,  // 13: lumenhook.kafka.v1.EndpointDisabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 14: lumenhook.kafka.v1.EndpointEnabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 15: lumenhook.kafka.v1.EndpointDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 16: lumenhook.kafka.v1.WatchCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	23, // 17: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
+	0,  // 18: lumenhook.kafka.v1.WatchUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	24, // 19: lumenhook.kafka.v1.WatchUpdated.change:type_name -> lumenhook.kafka.v1.WatchChange
+	0,  // 20: lumenhook.kafka.v1.WatchDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 21: lumenhook.kafka.v1.DeliveryCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	25, // 22: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
+	0,  // 23: lumenhook.kafka.v1.AttemptMade.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 24: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 25: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 26: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	26, // 27: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_facts_proto_init() }
@@ -797,7 +1449,7 @@ func file_facts_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_facts_proto_rawDesc), len(file_facts_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -431,6 +431,9 @@ type Key struct {
 	Hash            []byte                 `protobuf:"bytes,3,opt,name=hash,proto3" json:"hash,omitempty"` // SHA-256 of the key
 	Permissions     []string               `protobuf:"bytes,4,rep,name=permissions,proto3" json:"permissions,omitempty"`
 	CreatedAtMillis int64                  `protobuf:"varint,5,opt,name=created_at_millis,json=createdAtMillis,proto3" json:"created_at_millis,omitempty"`
+	ExpiresAtMillis int64                  `protobuf:"varint,6,opt,name=expires_at_millis,json=expiresAtMillis,proto3" json:"expires_at_millis,omitempty"` // 0: no end
+	AllowedCidrs    []string               `protobuf:"bytes,7,rep,name=allowed_cidrs,json=allowedCidrs,proto3" json:"allowed_cidrs,omitempty"`
+	RolledTo        string                 `protobuf:"bytes,8,opt,name=rolled_to,json=rolledTo,proto3" json:"rolled_to,omitempty"` // identifier of the key that took its place
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -498,6 +501,27 @@ func (x *Key) GetCreatedAtMillis() int64 {
 		return x.CreatedAtMillis
 	}
 	return 0
+}
+
+func (x *Key) GetExpiresAtMillis() int64 {
+	if x != nil {
+		return x.ExpiresAtMillis
+	}
+	return 0
+}
+
+func (x *Key) GetAllowedCidrs() []string {
+	if x != nil {
+		return x.AllowedCidrs
+	}
+	return nil
+}
+
+func (x *Key) GetRolledTo() string {
+	if x != nil {
+		return x.RolledTo
+	}
+	return ""
 }
 
 type Account struct {
@@ -636,6 +660,58 @@ func (x *SealedSecret) GetExpiresAtMillis() int64 {
 	return 0
 }
 
+type Header struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Header) Reset() {
+	*x = Header{}
+	mi := &file_types_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Header) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Header) ProtoMessage() {}
+
+func (x *Header) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Header.ProtoReflect.Descriptor instead.
+func (*Header) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Header) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Header) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 type Endpoint struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
 	Id                  string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -648,13 +724,21 @@ type Endpoint struct {
 	ConsecutiveFailures uint32                 `protobuf:"varint,8,opt,name=consecutive_failures,json=consecutiveFailures,proto3" json:"consecutive_failures,omitempty"`
 	CreatedAtMillis     int64                  `protobuf:"varint,9,opt,name=created_at_millis,json=createdAtMillis,proto3" json:"created_at_millis,omitempty"`
 	UpdatedAtMillis     int64                  `protobuf:"varint,10,opt,name=updated_at_millis,json=updatedAtMillis,proto3" json:"updated_at_millis,omitempty"`
+	DisabledReason      string                 `protobuf:"bytes,11,opt,name=disabled_reason,json=disabledReason,proto3" json:"disabled_reason,omitempty"`
+	DisabledAtMillis    int64                  `protobuf:"varint,12,opt,name=disabled_at_millis,json=disabledAtMillis,proto3" json:"disabled_at_millis,omitempty"` // 0: not disabled
+	Revision            uint64                 `protobuf:"varint,13,opt,name=revision,proto3" json:"revision,omitempty"`
+	EnabledVersion      uint64                 `protobuf:"varint,14,opt,name=enabled_version,json=enabledVersion,proto3" json:"enabled_version,omitempty"`
+	Epoch               uint32                 `protobuf:"varint,15,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Headers             []*Header              `protobuf:"bytes,16,rep,name=headers,proto3" json:"headers,omitempty"`
+	RateLimitPerSecond  uint32                 `protobuf:"varint,17,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3" json:"rate_limit_per_second,omitempty"` // 0: none
+	DeletedAtMillis     int64                  `protobuf:"varint,18,opt,name=deleted_at_millis,json=deletedAtMillis,proto3" json:"deleted_at_millis,omitempty"`            // 0: not deleted
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Endpoint) Reset() {
 	*x = Endpoint{}
-	mi := &file_types_proto_msgTypes[9]
+	mi := &file_types_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -666,7 +750,7 @@ func (x *Endpoint) String() string {
 func (*Endpoint) ProtoMessage() {}
 
 func (x *Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[9]
+	mi := &file_types_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -679,7 +763,7 @@ func (x *Endpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
 func (*Endpoint) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{9}
+	return file_types_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Endpoint) GetId() string {
@@ -752,6 +836,357 @@ func (x *Endpoint) GetUpdatedAtMillis() int64 {
 	return 0
 }
 
+func (x *Endpoint) GetDisabledReason() string {
+	if x != nil {
+		return x.DisabledReason
+	}
+	return ""
+}
+
+func (x *Endpoint) GetDisabledAtMillis() int64 {
+	if x != nil {
+		return x.DisabledAtMillis
+	}
+	return 0
+}
+
+func (x *Endpoint) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Endpoint) GetEnabledVersion() uint64 {
+	if x != nil {
+		return x.EnabledVersion
+	}
+	return 0
+}
+
+func (x *Endpoint) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Endpoint) GetHeaders() []*Header {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *Endpoint) GetRateLimitPerSecond() uint32 {
+	if x != nil {
+		return x.RateLimitPerSecond
+	}
+	return 0
+}
+
+func (x *Endpoint) GetDeletedAtMillis() int64 {
+	if x != nil {
+		return x.DeletedAtMillis
+	}
+	return 0
+}
+
+// Wrappers tell a list that changes to an empty one from a list that stays.
+type HeaderList struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	List          []*Header              `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeaderList) Reset() {
+	*x = HeaderList{}
+	mi := &file_types_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeaderList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeaderList) ProtoMessage() {}
+
+func (x *HeaderList) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeaderList.ProtoReflect.Descriptor instead.
+func (*HeaderList) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *HeaderList) GetList() []*Header {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+type AssetList struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	List          []*Asset               `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AssetList) Reset() {
+	*x = AssetList{}
+	mi := &file_types_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AssetList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AssetList) ProtoMessage() {}
+
+func (x *AssetList) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AssetList.ProtoReflect.Descriptor instead.
+func (*AssetList) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *AssetList) GetList() []*Asset {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+type StringList struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	List          []string               `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StringList) Reset() {
+	*x = StringList{}
+	mi := &file_types_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StringList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StringList) ProtoMessage() {}
+
+func (x *StringList) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StringList.ProtoReflect.Descriptor instead.
+func (*StringList) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *StringList) GetList() []string {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+// EndpointChange holds what changes; what is absent stays.
+type EndpointChange struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	Url                *string                `protobuf:"bytes,1,opt,name=url,proto3,oneof" json:"url,omitempty"`
+	Description        *string                `protobuf:"bytes,2,opt,name=description,proto3,oneof" json:"description,omitempty"`
+	Headers            *HeaderList            `protobuf:"bytes,3,opt,name=headers,proto3" json:"headers,omitempty"`
+	RateLimitPerSecond *uint32                `protobuf:"varint,4,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3,oneof" json:"rate_limit_per_second,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *EndpointChange) Reset() {
+	*x = EndpointChange{}
+	mi := &file_types_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndpointChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndpointChange) ProtoMessage() {}
+
+func (x *EndpointChange) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndpointChange.ProtoReflect.Descriptor instead.
+func (*EndpointChange) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *EndpointChange) GetUrl() string {
+	if x != nil && x.Url != nil {
+		return *x.Url
+	}
+	return ""
+}
+
+func (x *EndpointChange) GetDescription() string {
+	if x != nil && x.Description != nil {
+		return *x.Description
+	}
+	return ""
+}
+
+func (x *EndpointChange) GetHeaders() *HeaderList {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *EndpointChange) GetRateLimitPerSecond() uint32 {
+	if x != nil && x.RateLimitPerSecond != nil {
+		return *x.RateLimitPerSecond
+	}
+	return 0
+}
+
+// WatchChange holds what changes; what is absent stays.
+type WatchChange struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Label           *string                `protobuf:"bytes,1,opt,name=label,proto3,oneof" json:"label,omitempty"`
+	EndpointId      *string                `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3,oneof" json:"endpoint_id,omitempty"`
+	Assets          *AssetList             `protobuf:"bytes,3,opt,name=assets,proto3" json:"assets,omitempty"`
+	AmountRule      *AmountRule            `protobuf:"bytes,4,opt,name=amount_rule,json=amountRule,proto3" json:"amount_rule,omitempty"`
+	MemoRule        *MemoRule              `protobuf:"bytes,5,opt,name=memo_rule,json=memoRule,proto3" json:"memo_rule,omitempty"`
+	SenderAllowlist *StringList            `protobuf:"bytes,6,opt,name=sender_allowlist,json=senderAllowlist,proto3" json:"sender_allowlist,omitempty"`
+	EventTypes      *StringList            `protobuf:"bytes,7,opt,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *WatchChange) Reset() {
+	*x = WatchChange{}
+	mi := &file_types_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchChange) ProtoMessage() {}
+
+func (x *WatchChange) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchChange.ProtoReflect.Descriptor instead.
+func (*WatchChange) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *WatchChange) GetLabel() string {
+	if x != nil && x.Label != nil {
+		return *x.Label
+	}
+	return ""
+}
+
+func (x *WatchChange) GetEndpointId() string {
+	if x != nil && x.EndpointId != nil {
+		return *x.EndpointId
+	}
+	return ""
+}
+
+func (x *WatchChange) GetAssets() *AssetList {
+	if x != nil {
+		return x.Assets
+	}
+	return nil
+}
+
+func (x *WatchChange) GetAmountRule() *AmountRule {
+	if x != nil {
+		return x.AmountRule
+	}
+	return nil
+}
+
+func (x *WatchChange) GetMemoRule() *MemoRule {
+	if x != nil {
+		return x.MemoRule
+	}
+	return nil
+}
+
+func (x *WatchChange) GetSenderAllowlist() *StringList {
+	if x != nil {
+		return x.SenderAllowlist
+	}
+	return nil
+}
+
+func (x *WatchChange) GetEventTypes() *StringList {
+	if x != nil {
+		return x.EventTypes
+	}
+	return nil
+}
+
 type Watch struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Id              string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -767,13 +1202,15 @@ type Watch struct {
 	EventTypes      []string               `protobuf:"bytes,11,rep,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
 	CreatedAtMillis int64                  `protobuf:"varint,12,opt,name=created_at_millis,json=createdAtMillis,proto3" json:"created_at_millis,omitempty"`
 	UpdatedAtMillis int64                  `protobuf:"varint,13,opt,name=updated_at_millis,json=updatedAtMillis,proto3" json:"updated_at_millis,omitempty"`
+	Revision        uint64                 `protobuf:"varint,14,opt,name=revision,proto3" json:"revision,omitempty"`
+	DeletedAtMillis int64                  `protobuf:"varint,15,opt,name=deleted_at_millis,json=deletedAtMillis,proto3" json:"deleted_at_millis,omitempty"` // 0: not deleted
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Watch) Reset() {
 	*x = Watch{}
-	mi := &file_types_proto_msgTypes[10]
+	mi := &file_types_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -785,7 +1222,7 @@ func (x *Watch) String() string {
 func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[10]
+	mi := &file_types_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -798,7 +1235,7 @@ func (x *Watch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{10}
+	return file_types_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Watch) GetId() string {
@@ -892,6 +1329,20 @@ func (x *Watch) GetUpdatedAtMillis() int64 {
 	return 0
 }
 
+func (x *Watch) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Watch) GetDeletedAtMillis() int64 {
+	if x != nil {
+		return x.DeletedAtMillis
+	}
+	return 0
+}
+
 type Event struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Id              string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -904,7 +1355,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_types_proto_msgTypes[11]
+	mi := &file_types_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -916,7 +1367,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[11]
+	mi := &file_types_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -929,7 +1380,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{11}
+	return file_types_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Event) GetId() string {
@@ -970,7 +1421,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_types_proto_msgTypes[12]
+	mi := &file_types_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -982,7 +1433,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[12]
+	mi := &file_types_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -995,7 +1446,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{12}
+	return file_types_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Rejection) GetCode() string {
@@ -1012,6 +1463,351 @@ func (x *Rejection) GetDetail() string {
 	return ""
 }
 
+// AttemptResult is what one attempt brought back.
+type AttemptResult struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	SentAtMillis   int64                  `protobuf:"varint,1,opt,name=sent_at_millis,json=sentAtMillis,proto3" json:"sent_at_millis,omitempty"`
+	DurationMillis int64                  `protobuf:"varint,2,opt,name=duration_millis,json=durationMillis,proto3" json:"duration_millis,omitempty"`
+	StatusCode     uint32                 `protobuf:"varint,3,opt,name=status_code,json=statusCode,proto3" json:"status_code,omitempty"` // 0: no status arrived
+	Error          string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`                              // empty: none
+	ResponseBody   []byte                 `protobuf:"bytes,5,opt,name=response_body,json=responseBody,proto3" json:"response_body,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *AttemptResult) Reset() {
+	*x = AttemptResult{}
+	mi := &file_types_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttemptResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttemptResult) ProtoMessage() {}
+
+func (x *AttemptResult) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttemptResult.ProtoReflect.Descriptor instead.
+func (*AttemptResult) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *AttemptResult) GetSentAtMillis() int64 {
+	if x != nil {
+		return x.SentAtMillis
+	}
+	return 0
+}
+
+func (x *AttemptResult) GetDurationMillis() int64 {
+	if x != nil {
+		return x.DurationMillis
+	}
+	return 0
+}
+
+func (x *AttemptResult) GetStatusCode() uint32 {
+	if x != nil {
+		return x.StatusCode
+	}
+	return 0
+}
+
+func (x *AttemptResult) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *AttemptResult) GetResponseBody() []byte {
+	if x != nil {
+		return x.ResponseBody
+	}
+	return nil
+}
+
+type ReplayResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Queued        uint32                 `protobuf:"varint,1,opt,name=queued,proto3" json:"queued,omitempty"`
+	Matched       uint32                 `protobuf:"varint,2,opt,name=matched,proto3" json:"matched,omitempty"`
+	Truncated     bool                   `protobuf:"varint,3,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplayResult) Reset() {
+	*x = ReplayResult{}
+	mi := &file_types_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayResult) ProtoMessage() {}
+
+func (x *ReplayResult) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayResult.ProtoReflect.Descriptor instead.
+func (*ReplayResult) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ReplayResult) GetQueued() uint32 {
+	if x != nil {
+		return x.Queued
+	}
+	return 0
+}
+
+func (x *ReplayResult) GetMatched() uint32 {
+	if x != nil {
+		return x.Matched
+	}
+	return 0
+}
+
+func (x *ReplayResult) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+type TestResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	Result        *AttemptResult         `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TestResult) Reset() {
+	*x = TestResult{}
+	mi := &file_types_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TestResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TestResult) ProtoMessage() {}
+
+func (x *TestResult) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TestResult.ProtoReflect.Descriptor instead.
+func (*TestResult) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *TestResult) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *TestResult) GetResult() *AttemptResult {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+type Delivery struct {
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	EventId             string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	EventType           string                 `protobuf:"bytes,2,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
+	EndpointId          string                 `protobuf:"bytes,3,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	WatchId             string                 `protobuf:"bytes,4,opt,name=watch_id,json=watchId,proto3" json:"watch_id,omitempty"`
+	State               string                 `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
+	CreatedAtMillis     int64                  `protobuf:"varint,6,opt,name=created_at_millis,json=createdAtMillis,proto3" json:"created_at_millis,omitempty"`
+	Attempts            uint32                 `protobuf:"varint,7,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	Run                 uint32                 `protobuf:"varint,8,opt,name=run,proto3" json:"run,omitempty"`
+	RunAttempts         uint32                 `protobuf:"varint,9,opt,name=run_attempts,json=runAttempts,proto3" json:"run_attempts,omitempty"`
+	NextAttemptAtMillis int64                  `protobuf:"varint,10,opt,name=next_attempt_at_millis,json=nextAttemptAtMillis,proto3" json:"next_attempt_at_millis,omitempty"` // 0: none
+	AccountId           string                 `protobuf:"bytes,11,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	EndpointEpoch       uint32                 `protobuf:"varint,12,opt,name=endpoint_epoch,json=endpointEpoch,proto3" json:"endpoint_epoch,omitempty"`
+	Version             uint64                 `protobuf:"varint,13,opt,name=version,proto3" json:"version,omitempty"` // of its last fact
+	TestCommandId       string                 `protobuf:"bytes,14,opt,name=test_command_id,json=testCommandId,proto3" json:"test_command_id,omitempty"`
+	TestBodyHash        []byte                 `protobuf:"bytes,15,opt,name=test_body_hash,json=testBodyHash,proto3" json:"test_body_hash,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *Delivery) Reset() {
+	*x = Delivery{}
+	mi := &file_types_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Delivery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Delivery) ProtoMessage() {}
+
+func (x *Delivery) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
+func (*Delivery) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Delivery) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *Delivery) GetEventType() string {
+	if x != nil {
+		return x.EventType
+	}
+	return ""
+}
+
+func (x *Delivery) GetEndpointId() string {
+	if x != nil {
+		return x.EndpointId
+	}
+	return ""
+}
+
+func (x *Delivery) GetWatchId() string {
+	if x != nil {
+		return x.WatchId
+	}
+	return ""
+}
+
+func (x *Delivery) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Delivery) GetCreatedAtMillis() int64 {
+	if x != nil {
+		return x.CreatedAtMillis
+	}
+	return 0
+}
+
+func (x *Delivery) GetAttempts() uint32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *Delivery) GetRun() uint32 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *Delivery) GetRunAttempts() uint32 {
+	if x != nil {
+		return x.RunAttempts
+	}
+	return 0
+}
+
+func (x *Delivery) GetNextAttemptAtMillis() int64 {
+	if x != nil {
+		return x.NextAttemptAtMillis
+	}
+	return 0
+}
+
+func (x *Delivery) GetAccountId() string {
+	if x != nil {
+		return x.AccountId
+	}
+	return ""
+}
+
+func (x *Delivery) GetEndpointEpoch() uint32 {
+	if x != nil {
+		return x.EndpointEpoch
+	}
+	return 0
+}
+
+func (x *Delivery) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Delivery) GetTestCommandId() string {
+	if x != nil {
+		return x.TestCommandId
+	}
+	return ""
+}
+
+func (x *Delivery) GetTestBodyHash() []byte {
+	if x != nil {
+		return x.TestBodyHash
+	}
+	return nil
+}
+
 type Answer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Outcome:
@@ -1020,14 +1816,19 @@ type Answer struct {
 	//	*Answer_Account
 	//	*Answer_Endpoint
 	//	*Answer_Watch
+	//	*Answer_Key
+	//	*Answer_Delivery
+	//	*Answer_Replay
+	//	*Answer_Test
 	Outcome       isAnswer_Outcome `protobuf_oneof:"outcome"`
+	Version       uint64           `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"` // the aggregate's after the command, where the outcome has none of its own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_types_proto_msgTypes[13]
+	mi := &file_types_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1039,7 +1840,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[13]
+	mi := &file_types_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1052,7 +1853,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{13}
+	return file_types_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Answer) GetOutcome() isAnswer_Outcome {
@@ -1098,6 +1899,49 @@ func (x *Answer) GetWatch() *Watch {
 	return nil
 }
 
+func (x *Answer) GetKey() *Key {
+	if x != nil {
+		if x, ok := x.Outcome.(*Answer_Key); ok {
+			return x.Key
+		}
+	}
+	return nil
+}
+
+func (x *Answer) GetDelivery() *Delivery {
+	if x != nil {
+		if x, ok := x.Outcome.(*Answer_Delivery); ok {
+			return x.Delivery
+		}
+	}
+	return nil
+}
+
+func (x *Answer) GetReplay() *ReplayResult {
+	if x != nil {
+		if x, ok := x.Outcome.(*Answer_Replay); ok {
+			return x.Replay
+		}
+	}
+	return nil
+}
+
+func (x *Answer) GetTest() *TestResult {
+	if x != nil {
+		if x, ok := x.Outcome.(*Answer_Test); ok {
+			return x.Test
+		}
+	}
+	return nil
+}
+
+func (x *Answer) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
 type isAnswer_Outcome interface {
 	isAnswer_Outcome()
 }
@@ -1118,6 +1962,22 @@ type Answer_Watch struct {
 	Watch *Watch `protobuf:"bytes,4,opt,name=watch,proto3,oneof"`
 }
 
+type Answer_Key struct {
+	Key *Key `protobuf:"bytes,5,opt,name=key,proto3,oneof"`
+}
+
+type Answer_Delivery struct {
+	Delivery *Delivery `protobuf:"bytes,6,opt,name=delivery,proto3,oneof"`
+}
+
+type Answer_Replay struct {
+	Replay *ReplayResult `protobuf:"bytes,7,opt,name=replay,proto3,oneof"`
+}
+
+type Answer_Test struct {
+	Test *TestResult `protobuf:"bytes,8,opt,name=test,proto3,oneof"`
+}
+
 func (*Answer_Rejection) isAnswer_Outcome() {}
 
 func (*Answer_Account) isAnswer_Outcome() {}
@@ -1125,6 +1985,14 @@ func (*Answer_Account) isAnswer_Outcome() {}
 func (*Answer_Endpoint) isAnswer_Outcome() {}
 
 func (*Answer_Watch) isAnswer_Outcome() {}
+
+func (*Answer_Key) isAnswer_Outcome() {}
+
+func (*Answer_Delivery) isAnswer_Outcome() {}
+
+func (*Answer_Replay) isAnswer_Outcome() {}
+
+func (*Answer_Test) isAnswer_Outcome() {}
 
 var File_types_proto protoreflect.FileDescriptor
 
@@ -1163,13 +2031,16 @@ const file_types_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x18.lumenhook.kafka.v1.MemoR\x05value\"B\n" +
 	"\fVerification\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12\x18\n" +
-	"\areasons\x18\x02 \x03(\tR\areasons\"\x8b\x01\n" +
+	"\areasons\x18\x02 \x03(\tR\areasons\"\xf9\x01\n" +
 	"\x03Key\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
 	"\x04hash\x18\x03 \x01(\fR\x04hash\x12 \n" +
 	"\vpermissions\x18\x04 \x03(\tR\vpermissions\x12*\n" +
-	"\x11created_at_millis\x18\x05 \x01(\x03R\x0fcreatedAtMillis\"\xa2\x01\n" +
+	"\x11created_at_millis\x18\x05 \x01(\x03R\x0fcreatedAtMillis\x12*\n" +
+	"\x11expires_at_millis\x18\x06 \x01(\x03R\x0fexpiresAtMillis\x12#\n" +
+	"\rallowed_cidrs\x18\a \x03(\tR\fallowedCidrs\x12\x1b\n" +
+	"\trolled_to\x18\b \x01(\tR\brolledTo\"\xa2\x01\n" +
 	"\aAccount\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
@@ -1179,7 +2050,10 @@ const file_types_proto_rawDesc = "" +
 	"\fSealedSecret\x12\x16\n" +
 	"\x06sealed\x18\x01 \x01(\fR\x06sealed\x12*\n" +
 	"\x11created_at_millis\x18\x02 \x01(\x03R\x0fcreatedAtMillis\x12*\n" +
-	"\x11expires_at_millis\x18\x03 \x01(\x03R\x0fexpiresAtMillis\"\xe6\x02\n" +
+	"\x11expires_at_millis\x18\x03 \x01(\x03R\x0fexpiresAtMillis\"2\n" +
+	"\x06Header\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xad\x05\n" +
 	"\bEndpoint\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -1192,7 +2066,44 @@ const file_types_proto_rawDesc = "" +
 	"\x14consecutive_failures\x18\b \x01(\rR\x13consecutiveFailures\x12*\n" +
 	"\x11created_at_millis\x18\t \x01(\x03R\x0fcreatedAtMillis\x12*\n" +
 	"\x11updated_at_millis\x18\n" +
-	" \x01(\x03R\x0fupdatedAtMillis\"\x81\x04\n" +
+	" \x01(\x03R\x0fupdatedAtMillis\x12'\n" +
+	"\x0fdisabled_reason\x18\v \x01(\tR\x0edisabledReason\x12,\n" +
+	"\x12disabled_at_millis\x18\f \x01(\x03R\x10disabledAtMillis\x12\x1a\n" +
+	"\brevision\x18\r \x01(\x04R\brevision\x12'\n" +
+	"\x0fenabled_version\x18\x0e \x01(\x04R\x0eenabledVersion\x12\x14\n" +
+	"\x05epoch\x18\x0f \x01(\rR\x05epoch\x124\n" +
+	"\aheaders\x18\x10 \x03(\v2\x1a.lumenhook.kafka.v1.HeaderR\aheaders\x121\n" +
+	"\x15rate_limit_per_second\x18\x11 \x01(\rR\x12rateLimitPerSecond\x12*\n" +
+	"\x11deleted_at_millis\x18\x12 \x01(\x03R\x0fdeletedAtMillis\"<\n" +
+	"\n" +
+	"HeaderList\x12.\n" +
+	"\x04list\x18\x01 \x03(\v2\x1a.lumenhook.kafka.v1.HeaderR\x04list\":\n" +
+	"\tAssetList\x12-\n" +
+	"\x04list\x18\x01 \x03(\v2\x19.lumenhook.kafka.v1.AssetR\x04list\" \n" +
+	"\n" +
+	"StringList\x12\x12\n" +
+	"\x04list\x18\x01 \x03(\tR\x04list\"\xf2\x01\n" +
+	"\x0eEndpointChange\x12\x15\n" +
+	"\x03url\x18\x01 \x01(\tH\x00R\x03url\x88\x01\x01\x12%\n" +
+	"\vdescription\x18\x02 \x01(\tH\x01R\vdescription\x88\x01\x01\x128\n" +
+	"\aheaders\x18\x03 \x01(\v2\x1e.lumenhook.kafka.v1.HeaderListR\aheaders\x126\n" +
+	"\x15rate_limit_per_second\x18\x04 \x01(\rH\x02R\x12rateLimitPerSecond\x88\x01\x01B\x06\n" +
+	"\x04_urlB\x0e\n" +
+	"\f_descriptionB\x18\n" +
+	"\x16_rate_limit_per_second\"\xa7\x03\n" +
+	"\vWatchChange\x12\x19\n" +
+	"\x05label\x18\x01 \x01(\tH\x00R\x05label\x88\x01\x01\x12$\n" +
+	"\vendpoint_id\x18\x02 \x01(\tH\x01R\n" +
+	"endpointId\x88\x01\x01\x125\n" +
+	"\x06assets\x18\x03 \x01(\v2\x1d.lumenhook.kafka.v1.AssetListR\x06assets\x12?\n" +
+	"\vamount_rule\x18\x04 \x01(\v2\x1e.lumenhook.kafka.v1.AmountRuleR\n" +
+	"amountRule\x129\n" +
+	"\tmemo_rule\x18\x05 \x01(\v2\x1c.lumenhook.kafka.v1.MemoRuleR\bmemoRule\x12I\n" +
+	"\x10sender_allowlist\x18\x06 \x01(\v2\x1e.lumenhook.kafka.v1.StringListR\x0fsenderAllowlist\x12?\n" +
+	"\vevent_types\x18\a \x01(\v2\x1e.lumenhook.kafka.v1.StringListR\n" +
+	"eventTypesB\b\n" +
+	"\x06_labelB\x0e\n" +
+	"\f_endpoint_id\"\xc9\x04\n" +
 	"\x05Watch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -1211,7 +2122,9 @@ const file_types_proto_rawDesc = "" +
 	"\vevent_types\x18\v \x03(\tR\n" +
 	"eventTypes\x12*\n" +
 	"\x11created_at_millis\x18\f \x01(\x03R\x0fcreatedAtMillis\x12*\n" +
-	"\x11updated_at_millis\x18\r \x01(\x03R\x0fupdatedAtMillis\"k\n" +
+	"\x11updated_at_millis\x18\r \x01(\x03R\x0fupdatedAtMillis\x12\x1a\n" +
+	"\brevision\x18\x0e \x01(\x04R\brevision\x12*\n" +
+	"\x11deleted_at_millis\x18\x0f \x01(\x03R\x0fdeletedAtMillis\"k\n" +
 	"\x05Event\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12*\n" +
@@ -1219,12 +2132,52 @@ const file_types_proto_rawDesc = "" +
 	"\x04body\x18\x04 \x01(\fR\x04body\"7\n" +
 	"\tRejection\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x16\n" +
-	"\x06detail\x18\x02 \x01(\tR\x06detail\"\xfa\x01\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"\xba\x01\n" +
+	"\rAttemptResult\x12$\n" +
+	"\x0esent_at_millis\x18\x01 \x01(\x03R\fsentAtMillis\x12'\n" +
+	"\x0fduration_millis\x18\x02 \x01(\x03R\x0edurationMillis\x12\x1f\n" +
+	"\vstatus_code\x18\x03 \x01(\rR\n" +
+	"statusCode\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\x12#\n" +
+	"\rresponse_body\x18\x05 \x01(\fR\fresponseBody\"^\n" +
+	"\fReplayResult\x12\x16\n" +
+	"\x06queued\x18\x01 \x01(\rR\x06queued\x12\x18\n" +
+	"\amatched\x18\x02 \x01(\rR\amatched\x12\x1c\n" +
+	"\ttruncated\x18\x03 \x01(\bR\ttruncated\"b\n" +
+	"\n" +
+	"TestResult\x12\x19\n" +
+	"\bevent_id\x18\x01 \x01(\tR\aeventId\x129\n" +
+	"\x06result\x18\x02 \x01(\v2!.lumenhook.kafka.v1.AttemptResultR\x06result\"\xf6\x03\n" +
+	"\bDelivery\x12\x19\n" +
+	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x1d\n" +
+	"\n" +
+	"event_type\x18\x02 \x01(\tR\teventType\x12\x1f\n" +
+	"\vendpoint_id\x18\x03 \x01(\tR\n" +
+	"endpointId\x12\x19\n" +
+	"\bwatch_id\x18\x04 \x01(\tR\awatchId\x12\x14\n" +
+	"\x05state\x18\x05 \x01(\tR\x05state\x12*\n" +
+	"\x11created_at_millis\x18\x06 \x01(\x03R\x0fcreatedAtMillis\x12\x1a\n" +
+	"\battempts\x18\a \x01(\rR\battempts\x12\x10\n" +
+	"\x03run\x18\b \x01(\rR\x03run\x12!\n" +
+	"\frun_attempts\x18\t \x01(\rR\vrunAttempts\x123\n" +
+	"\x16next_attempt_at_millis\x18\n" +
+	" \x01(\x03R\x13nextAttemptAtMillis\x12\x1d\n" +
+	"\n" +
+	"account_id\x18\v \x01(\tR\taccountId\x12%\n" +
+	"\x0eendpoint_epoch\x18\f \x01(\rR\rendpointEpoch\x12\x18\n" +
+	"\aversion\x18\r \x01(\x04R\aversion\x12&\n" +
+	"\x0ftest_command_id\x18\x0e \x01(\tR\rtestCommandId\x12$\n" +
+	"\x0etest_body_hash\x18\x0f \x01(\fR\ftestBodyHash\"\xef\x03\n" +
 	"\x06Answer\x12=\n" +
 	"\trejection\x18\x01 \x01(\v2\x1d.lumenhook.kafka.v1.RejectionH\x00R\trejection\x127\n" +
 	"\aaccount\x18\x02 \x01(\v2\x1b.lumenhook.kafka.v1.AccountH\x00R\aaccount\x12:\n" +
 	"\bendpoint\x18\x03 \x01(\v2\x1c.lumenhook.kafka.v1.EndpointH\x00R\bendpoint\x121\n" +
-	"\x05watch\x18\x04 \x01(\v2\x19.lumenhook.kafka.v1.WatchH\x00R\x05watchB\t\n" +
+	"\x05watch\x18\x04 \x01(\v2\x19.lumenhook.kafka.v1.WatchH\x00R\x05watch\x12+\n" +
+	"\x03key\x18\x05 \x01(\v2\x17.lumenhook.kafka.v1.KeyH\x00R\x03key\x12:\n" +
+	"\bdelivery\x18\x06 \x01(\v2\x1c.lumenhook.kafka.v1.DeliveryH\x00R\bdelivery\x12:\n" +
+	"\x06replay\x18\a \x01(\v2 .lumenhook.kafka.v1.ReplayResultH\x00R\x06replay\x124\n" +
+	"\x04test\x18\b \x01(\v2\x1e.lumenhook.kafka.v1.TestResultH\x00R\x04test\x12\x18\n" +
+	"\aversion\x18\t \x01(\x04R\aversionB\t\n" +
 	"\aoutcomeB4Z2github.com/lumenhook/lumenhook/schemas/kafka;kafkab\x06proto3"
 
 var (
@@ -1239,22 +2192,32 @@ func file_types_proto_rawDescGZIP() []byte {
 	return file_types_proto_rawDescData
 }
 
-var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_types_proto_goTypes = []any{
-	(*Asset)(nil),        // 0: lumenhook.kafka.v1.Asset
-	(*Memo)(nil),         // 1: lumenhook.kafka.v1.Memo
-	(*Payment)(nil),      // 2: lumenhook.kafka.v1.Payment
-	(*AmountRule)(nil),   // 3: lumenhook.kafka.v1.AmountRule
-	(*MemoRule)(nil),     // 4: lumenhook.kafka.v1.MemoRule
-	(*Verification)(nil), // 5: lumenhook.kafka.v1.Verification
-	(*Key)(nil),          // 6: lumenhook.kafka.v1.Key
-	(*Account)(nil),      // 7: lumenhook.kafka.v1.Account
-	(*SealedSecret)(nil), // 8: lumenhook.kafka.v1.SealedSecret
-	(*Endpoint)(nil),     // 9: lumenhook.kafka.v1.Endpoint
-	(*Watch)(nil),        // 10: lumenhook.kafka.v1.Watch
-	(*Event)(nil),        // 11: lumenhook.kafka.v1.Event
-	(*Rejection)(nil),    // 12: lumenhook.kafka.v1.Rejection
-	(*Answer)(nil),       // 13: lumenhook.kafka.v1.Answer
+	(*Asset)(nil),          // 0: lumenhook.kafka.v1.Asset
+	(*Memo)(nil),           // 1: lumenhook.kafka.v1.Memo
+	(*Payment)(nil),        // 2: lumenhook.kafka.v1.Payment
+	(*AmountRule)(nil),     // 3: lumenhook.kafka.v1.AmountRule
+	(*MemoRule)(nil),       // 4: lumenhook.kafka.v1.MemoRule
+	(*Verification)(nil),   // 5: lumenhook.kafka.v1.Verification
+	(*Key)(nil),            // 6: lumenhook.kafka.v1.Key
+	(*Account)(nil),        // 7: lumenhook.kafka.v1.Account
+	(*SealedSecret)(nil),   // 8: lumenhook.kafka.v1.SealedSecret
+	(*Header)(nil),         // 9: lumenhook.kafka.v1.Header
+	(*Endpoint)(nil),       // 10: lumenhook.kafka.v1.Endpoint
+	(*HeaderList)(nil),     // 11: lumenhook.kafka.v1.HeaderList
+	(*AssetList)(nil),      // 12: lumenhook.kafka.v1.AssetList
+	(*StringList)(nil),     // 13: lumenhook.kafka.v1.StringList
+	(*EndpointChange)(nil), // 14: lumenhook.kafka.v1.EndpointChange
+	(*WatchChange)(nil),    // 15: lumenhook.kafka.v1.WatchChange
+	(*Watch)(nil),          // 16: lumenhook.kafka.v1.Watch
+	(*Event)(nil),          // 17: lumenhook.kafka.v1.Event
+	(*Rejection)(nil),      // 18: lumenhook.kafka.v1.Rejection
+	(*AttemptResult)(nil),  // 19: lumenhook.kafka.v1.AttemptResult
+	(*ReplayResult)(nil),   // 20: lumenhook.kafka.v1.ReplayResult
+	(*TestResult)(nil),     // 21: lumenhook.kafka.v1.TestResult
+	(*Delivery)(nil),       // 22: lumenhook.kafka.v1.Delivery
+	(*Answer)(nil),         // 23: lumenhook.kafka.v1.Answer
 }
 var file_types_proto_depIdxs = []int32{
 	1,  // 0: lumenhook.kafka.v1.Payment.memo:type_name -> lumenhook.kafka.v1.Memo
@@ -1262,18 +2225,32 @@ var file_types_proto_depIdxs = []int32{
 	1,  // 2: lumenhook.kafka.v1.MemoRule.value:type_name -> lumenhook.kafka.v1.Memo
 	6,  // 3: lumenhook.kafka.v1.Account.keys:type_name -> lumenhook.kafka.v1.Key
 	8,  // 4: lumenhook.kafka.v1.Endpoint.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
-	0,  // 5: lumenhook.kafka.v1.Watch.assets:type_name -> lumenhook.kafka.v1.Asset
-	3,  // 6: lumenhook.kafka.v1.Watch.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
-	4,  // 7: lumenhook.kafka.v1.Watch.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
-	12, // 8: lumenhook.kafka.v1.Answer.rejection:type_name -> lumenhook.kafka.v1.Rejection
-	7,  // 9: lumenhook.kafka.v1.Answer.account:type_name -> lumenhook.kafka.v1.Account
-	9,  // 10: lumenhook.kafka.v1.Answer.endpoint:type_name -> lumenhook.kafka.v1.Endpoint
-	10, // 11: lumenhook.kafka.v1.Answer.watch:type_name -> lumenhook.kafka.v1.Watch
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	9,  // 5: lumenhook.kafka.v1.Endpoint.headers:type_name -> lumenhook.kafka.v1.Header
+	9,  // 6: lumenhook.kafka.v1.HeaderList.list:type_name -> lumenhook.kafka.v1.Header
+	0,  // 7: lumenhook.kafka.v1.AssetList.list:type_name -> lumenhook.kafka.v1.Asset
+	11, // 8: lumenhook.kafka.v1.EndpointChange.headers:type_name -> lumenhook.kafka.v1.HeaderList
+	12, // 9: lumenhook.kafka.v1.WatchChange.assets:type_name -> lumenhook.kafka.v1.AssetList
+	3,  // 10: lumenhook.kafka.v1.WatchChange.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
+	4,  // 11: lumenhook.kafka.v1.WatchChange.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
+	13, // 12: lumenhook.kafka.v1.WatchChange.sender_allowlist:type_name -> lumenhook.kafka.v1.StringList
+	13, // 13: lumenhook.kafka.v1.WatchChange.event_types:type_name -> lumenhook.kafka.v1.StringList
+	0,  // 14: lumenhook.kafka.v1.Watch.assets:type_name -> lumenhook.kafka.v1.Asset
+	3,  // 15: lumenhook.kafka.v1.Watch.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
+	4,  // 16: lumenhook.kafka.v1.Watch.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
+	19, // 17: lumenhook.kafka.v1.TestResult.result:type_name -> lumenhook.kafka.v1.AttemptResult
+	18, // 18: lumenhook.kafka.v1.Answer.rejection:type_name -> lumenhook.kafka.v1.Rejection
+	7,  // 19: lumenhook.kafka.v1.Answer.account:type_name -> lumenhook.kafka.v1.Account
+	10, // 20: lumenhook.kafka.v1.Answer.endpoint:type_name -> lumenhook.kafka.v1.Endpoint
+	16, // 21: lumenhook.kafka.v1.Answer.watch:type_name -> lumenhook.kafka.v1.Watch
+	6,  // 22: lumenhook.kafka.v1.Answer.key:type_name -> lumenhook.kafka.v1.Key
+	22, // 23: lumenhook.kafka.v1.Answer.delivery:type_name -> lumenhook.kafka.v1.Delivery
+	20, // 24: lumenhook.kafka.v1.Answer.replay:type_name -> lumenhook.kafka.v1.ReplayResult
+	21, // 25: lumenhook.kafka.v1.Answer.test:type_name -> lumenhook.kafka.v1.TestResult
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_types_proto_init() }
@@ -1281,11 +2258,17 @@ func file_types_proto_init() {
 	if File_types_proto != nil {
 		return
 	}
-	file_types_proto_msgTypes[13].OneofWrappers = []any{
+	file_types_proto_msgTypes[14].OneofWrappers = []any{}
+	file_types_proto_msgTypes[15].OneofWrappers = []any{}
+	file_types_proto_msgTypes[23].OneofWrappers = []any{
 		(*Answer_Rejection)(nil),
 		(*Answer_Account)(nil),
 		(*Answer_Endpoint)(nil),
 		(*Answer_Watch)(nil),
+		(*Answer_Key)(nil),
+		(*Answer_Delivery)(nil),
+		(*Answer_Replay)(nil),
+		(*Answer_Test)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1293,7 +2276,7 @@ func file_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_types_proto_rawDesc), len(file_types_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -19,7 +20,7 @@ import (
 const group = "engine"
 
 // stateFormat is counted up when the keys or values of the store change.
-const stateFormat = 1
+const stateFormat = 2
 
 // Dispatcher makes attempts. Dispatch returns at once; done is called once, from
 // any goroutine, when the attempt has ended.
@@ -81,6 +82,14 @@ func (e *Engine) Run(ctx context.Context) error {
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.DrainTimeout+10*time.Second)
 	defer cancel()
 	return membership.Leave(leaving)
+}
+
+// Check fails while the group does not confirm that this engine is one of it.
+func (e *Engine) Check() error {
+	if !e.ours() {
+		return errors.New("engine: the broker has not confirmed lately that this engine is in its group")
+	}
+	return nil
 }
 
 // ours tells whether the group acknowledged lately that the partitions are ours.

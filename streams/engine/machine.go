@@ -62,7 +62,7 @@ func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
 // changesRow tells whether a fact changes what the tables show.
 func changesRow(body domain.FactBody) bool {
 	switch body.(type) {
-	case domain.DeliveryCreated, domain.AttemptMade, domain.DeliveryCancelled:
+	case domain.DeliveryCreated, domain.AttemptMade, domain.DeliveryRequeued, domain.DeliveryCancelled:
 		return false
 	}
 	return true
@@ -235,7 +235,12 @@ func (m *machine) outcome(t *streams.Turn, o outcome) error {
 	if err != nil {
 		return err
 	}
-	facts := domain.DecideAttempt(delivery, o.attempt.Number, o.result, m.cfg.Schedule, t.NowMillis)
+	endpoint, err := m.state.endpoint(t.Tx, o.attempt.EndpointID)
+	if err != nil {
+		return err
+	}
+	policy := domain.Policy{Schedule: m.cfg.Schedule, DisableAfter: domain.DefaultDisableAfter}
+	facts := domain.DecideAttempt(endpoint, delivery, o.attempt.Number, o.result, policy, t.NowMillis)
 	m.attempts.ended(o, len(facts) > 0)
 	return m.record(t, o.attempt.EndpointID, "", facts...)
 }

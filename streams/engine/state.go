@@ -144,6 +144,8 @@ func (s *state) fold(tx *streams.Txn, f domain.Fact) error {
 		return s.foldDelivery(tx, f, body.Event.ID)
 	case domain.AttemptMade:
 		return s.foldDelivery(tx, f, body.EventID)
+	case domain.DeliveryRequeued:
+		return s.foldDelivery(tx, f, body.EventID)
 	case domain.DeliveryCancelled:
 		return s.foldDelivery(tx, f, body.EventID)
 	case domain.CommandHandled:
@@ -186,7 +188,11 @@ func (s *state) foldDelivery(tx *streams.Txn, f domain.Fact, eventID string) err
 	if err != nil {
 		return err
 	}
-	after := domain.EvolveDelivery(before, f)
+	endpoint, err := s.endpoint(tx, f.Aggregate)
+	if err != nil {
+		return err
+	}
+	after := domain.EvolveDelivery(before, endpoint.Epoch, f)
 	if before.State.Pending() {
 		if err := tx.ClearTimer(before.EndpointID, before.NextAttemptAtMillis, eventID); err != nil {
 			return err

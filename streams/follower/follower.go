@@ -229,6 +229,15 @@ func (e fatal) Unwrap() error { return e.error }
 // errNotOurs means that the group has not confirmed lately that we are elected.
 var errNotOurs = errors.New("the group has not confirmed that this follower is the one")
 
+// Check fails while the group does not confirm that this follower is one of it,
+// be it to follow or to stand by.
+func (f *Follower) Check() error {
+	if !f.ours() {
+		return errNotOurs
+	}
+	return nil
+}
+
 func (f *Follower) ours() bool {
 	m := f.membership.Load()
 	return m != nil && m.Fresh()

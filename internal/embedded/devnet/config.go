@@ -66,6 +66,10 @@ type Config struct {
 	// was written to the operating system before it is served, but not that of the machine.
 	Sync bool
 
+	// Hold keeps ledgers from being closed while it returns an error, as on a disk that is full; transactions
+	// wait meanwhile. Default: never.
+	Hold func() error
+
 	// Logger takes what an operator should see. Default: nothing is logged.
 	Logger *slog.Logger
 
@@ -85,6 +89,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Clock == nil {
 		c.Clock = time.Now
+	}
+	if c.Hold == nil {
+		c.Hold = func() error { return nil }
 	}
 	return c, c.faults()
 }

@@ -166,6 +166,9 @@ func (n *Network) closeLedgers(ctx context.Context, served <-chan error) error {
 			}
 			return fmt.Errorf("serve the development network: %w", err)
 		case <-ticker.C:
+			if n.cfg.Hold() != nil {
+				continue // who holds us has said why
+			}
 			if _, err := n.CloseNow(); err != nil {
 				return err
 			}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/internal/egress"
+)
+
+// egressSettings are the flags that say how receivers are reached, beside those
+// of ports and authorities.
+type egressSettings struct {
+	allow, deny       []string
+	dnsServer         string
+	proxy             string
+	allowed, denied   []netip.Prefix
+	proxyURL          *url.URL
+	dnsServerWithPort string
+}
+
+func (s *egressSettings) register(f *pflag.FlagSet) {
+	f.StringSliceVar(&s.allow, "egress-allow", nil, "private address ranges that receivers may have all the same (10.1.0.0/16); loopback and link-local only by a range within them")
+	f.StringSliceVar(&s.deny, "egress-deny", nil, "further address ranges that receivers must not have")
+	f.StringVar(&s.dnsServer, "dns-server", "", "address of the name server that is asked for receivers (192.0.2.53:53); else those of /etc/resolv.conf")
+	f.StringVar(&s.proxy, "egress-proxy", "", "HTTP proxy for every attempt (http://host:port): it connects, so it must refuse private addresses itself")
+}
+
+// check parses what is text and returns every fault.
+func (s *egressSettings) check() (faults []error) {
+	fault := func(flag string, err error) {
+		if err != nil {
+			faults = append(faults, fmt.Errorf("--%s: %w", flag, err))
+		}
+	}
+	var err error
+	s.allowed, err = egress.ParsePrefixes(s.allow)
+	fault("egress-allow", err)
+	s.denied, err = egress.ParsePrefixes(s.deny)
+	fault("egress-deny", err)
+	s.dnsServerWithPort, err = parseNameServer(s.dnsServer)
+	fault("dns-server", err)
+	if s.proxy != "" { // it may hold a password: no error repeats it
+		s.proxyURL, err = egress.ParseProxy(s.proxy)
+		fault("egress-proxy", err)
+	}
+	return faults
+}
+
+// parseNameServer takes an address with or without a port.
+func parseNameServer(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return net.JoinHostPort(addr.String(), "53"), nil
+	}
+	if _, err := netip.ParseAddrPort(text); err != nil {
+		return "", errors.New("must be an address, with a port if it is not 53, such as 192.0.2.53 or [2001:db8::53]:5353")
+	}
+	return text, nil
+}
+
+// apply fills in the client's configuration.
+func (s *egressSettings) apply(c *egress.Config) {
+	c.Policy.Allow = append(c.Policy.Allow, s.allowed...)
+	c.Policy.Deny = append(c.Policy.Deny, s.denied...)
+	c.DNSServer, c.Proxy = s.dnsServerWithPort, s.proxyURL
+}

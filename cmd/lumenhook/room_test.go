@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/ledger"
+)
+
+// oneLedger is a source that always has a ledger.
+type oneLedger struct{ follower.Source }
+
+func (oneLedger) Next(_ context.Context, sequence uint32) ([]ledger.Raw, error) {
+	return []ledger.Raw{{Sequence: sequence}}, nil
+}
+
+func TestWithoutRoomNoNewWorkIsTaken(t *testing.T) {
+	var said strings.Builder
+	free := uint64(300 << 20)
+	r := &room{
+		leastBytes: 256 << 20, free: func() (uint64, error) { return free, nil },
+		out: &printer{w: &said}, logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}
+	source := roomySource{oneLedger{}, r}
+	if r.look(); r.check() != nil {
+		t.Fatalf("with 300 MiB free: %v", r.check())
+	}
+	if _, err := source.Next(t.Context(), 7); err != nil {
+		t.Fatal(err)
+	}
+
+	free = 255 << 20
+	r.look()
+	r.look() // said once
+	if _, err := (submitter{room: r}).Submit(t.Context(), domain.Command{}); !errors.Is(err, api.ErrWritesRefused) || !strings.Contains(err.Error(), "255 MiB") {
+		t.Errorf("a command was answered %v", err)
+	}
+	got := make(chan error, 1)
+	go func() {
+		_, err := source.Next(t.Context(), 8)
+		got <- err
+	}()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.await(ended) // returns although there is no room
+	select {
+	case <-got:
+		t.Error("a ledger was read without room to tell of it")
+	default:
+	}
+
+	free = 257 << 20
+	r.look()
+	if err := <-got; err != nil || r.check() != nil {
+		t.Errorf("with room again: %v, %v", err, r.check())
+	}
+	if text := said.String(); strings.Count(text, "NO ROOM") != 1 || strings.Count(text, "room again") != 1 {
+		t.Errorf("said %q", text)
+	}
+}

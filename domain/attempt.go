@@ -1,0 +1,95 @@
+package domain
+
+// AttemptError is the code of what went wrong with an attempt (specification,
+// "Delivery attempt errors"); empty when nothing did.
+type AttemptError string
+
+// Codes of attempt errors.
+const (
+	AttemptTimeout      AttemptError = "TIMEOUT"
+	AttemptDNS          AttemptError = "DNS"
+	AttemptConnRefused  AttemptError = "CONN_REFUSED"
+	AttemptTLS          AttemptError = "TLS"
+	AttemptRedirect     AttemptError = "REDIRECT"
+	AttemptSSRFBlocked  AttemptError = "SSRF_BLOCKED"
+	AttemptBodyTooLarge AttemptError = "BODY_TOO_LARGE"
+)
+
+// Attempt is one attempt that is to be made: the request, but for its timestamp
+// and signature, which belong to the moment of sending.
+type Attempt struct {
+	EventID    string
+	EndpointID string
+	Number     int
+	URL        string
+	Headers    []Header // the endpoint's own
+	Secrets    []string // newest first
+	Body       []byte
+}
+
+// AttemptResult is what one attempt brought back.
+type AttemptResult struct {
+	SentAtMillis     int64
+	DurationMillis   int64
+	StatusCode       int // 0: no status arrived
+	Error            AttemptError
+	ResponseBody     []byte // the first 1 KiB, as sent
+	RetryAfterMillis int64  // how long the receiver asks to be left alone; 0: it does not. No fact keeps it
+}
+
+// answered tells whether a whole answer arrived. One whose body was too large
+// counts: its status still does (specification, "Delivery attempt errors").
+func (r AttemptResult) answered() bool {
+	return r.StatusCode != 0 && (r.Error == "" || r.Error == AttemptBodyTooLarge)
+}
+
+// Succeeded tells whether the receiver took the event: any 2xx, answered
+// completely in time.
+func (r AttemptResult) Succeeded() bool { return r.answered() && r.StatusCode/100 == 2 }
+
+// Gone tells whether the receiver asks never to be sent to again: 410, answered
+// completely in time.
+func (r AttemptResult) Gone() bool { return r.answered() && r.StatusCode == 410 }
+
+// DecideAttempt answers the result of attempt number attemptNumber with all that
+// follows from it, the disabling of the endpoint included. A result for any
+// other attempt than the next one was recorded before. One that arrives while
+// the endpoint is disabled counts like any, and one that arrives after the
+// delivery was cancelled is still history (G7).
+func DecideAttempt(endpoint Endpoint, delivery Delivery, attemptNumber int, r AttemptResult, policy Policy, nowMillis int64) []FactBody {
+	settled := !delivery.State.Pending() && delivery.State != StateCancelled
+	if !delivery.Exists() || settled || attemptNumber != delivery.Attempts+1 {
+		return nil
+	}
+	made := AttemptMade{
+		EventID: delivery.EventID, EventType: delivery.EventType,
+		Number: attemptNumber, Run: delivery.Run, Result: r,
+	}
+	made.Result.RetryAfterMillis = 0
+	made.State, made.NextAttemptAtMillis = afterAttempt(endpoint, delivery, attemptNumber, r, policy, nowMillis)
+	facts := []FactBody{made}
+	if reason, disables := policy.disables(endpoint, made); disables {
+		facts = append(facts, EndpointDisabled{Reason: reason, EventID: delivery.EventID, LastStatusCode: r.StatusCode, LastError: r.Error})
+	}
+	return facts
+}
+
+// afterAttempt is where an attempt leaves its delivery. A 410 leaves it waiting
+// like any failure: what waits is sent when the endpoint is enabled. Nothing
+// waits for an endpoint that was deleted.
+func afterAttempt(endpoint Endpoint, delivery Delivery, attemptNumber int, r AttemptResult, policy Policy, nowMillis int64) (DeliveryState, int64) {
+	switch {
+	case delivery.State == StateCancelled:
+		return StateCancelled, 0
+	case r.Succeeded():
+		return StateDelivered, 0
+	}
+	wait, again := policy.waitMillis(delivery.EventID, delivery.RunAttempts+1, attemptNumber, r)
+	switch {
+	case !again:
+		return StateFailed, 0
+	case endpoint.Deleted():
+		return StateCancelled, 0
+	}
+	return StateWaiting, nowMillis + wait
+}

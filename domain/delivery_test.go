@@ -1,0 +1,336 @@
+package domain_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+const second = int64(1000)
+
+// TestMatches: given facts, when a match arrives, then facts (G2).
+func TestMatches(t *testing.T) {
+	match := domain.MatchInput{AccountID: ownAccount, EndpointID: endpointID, WatchID: "wat_1", WalletAddress: "GWALLET", Event: domain.Event{ID: "evt_1", Type: domain.PaymentReceived}}
+	created := domain.DeliveryCreated{AccountID: ownAccount, EndpointID: endpointID, WatchID: "wat_1", WalletAddress: "GWALLET", Event: match.Event}
+	cancelled := domain.DeliveryCancelled{EventID: "evt_1"}
+	other := match
+	other.AccountID = "acc_other"
+	for name, c := range map[string]struct {
+		given *story
+		when  domain.MatchInput
+		then  []domain.FactBody
+	}{
+		"active":   {newStory(), match, facts(created)},
+		"disabled": {newStory().given(domain.EndpointDisabled{}), match, facts(created)},
+		"again":    {newStory().given(created), match, nil},
+		"settled":  {newStory().given(created).failedRun("evt_1", 500), match, nil},
+		"deleted":  {newStory().given(domain.EndpointDeleted{}), match, facts(created, cancelled)},
+		"unknown":  {&story{}, match, facts(created, cancelled)},
+		"another account's": {newStory(), other, facts(domain.DeliveryCreated{
+			AccountID: "acc_other", EndpointID: endpointID, WatchID: "wat_1", WalletAddress: "GWALLET", Event: match.Event,
+		}, cancelled)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			expect(t, domain.DecideMatch(c.given.endpoint, c.given.deliveries["evt_1"], c.when), nil, "", c.then...)
+		})
+	}
+}
+
+// TestAttemptResults: given facts, when an attempt ends, then the state of its
+// delivery and the disabling that follows.
+func TestAttemptResults(t *testing.T) {
+	queued := func() *story { return newStory().given(matched("evt_1")) }
+	lastDue := func(s *story) *story { // nine attempts were made
+		for range 9 {
+			s.attempt("evt_1", domain.AttemptResult{StatusCode: 500})
+		}
+		return s
+	}
+	gone, none := domain.DisabledGone, domain.DisabledReason("")
+	ping := func() *story {
+		return newStory().causedBy("cmd_1", domain.DeliveryCreated{AccountID: ownAccount, EndpointID: endpointID, Event: domain.Event{ID: "evt_1", Type: domain.TestPing}})
+	}
+	nineteen := func(s *story) *story {
+		return lastDue(s.failedRuns("evt_x", 19))
+	}
+	status := func(code int) domain.AttemptResult { return domain.AttemptResult{StatusCode: code} }
+	for name, c := range map[string]struct {
+		given   *story
+		when    domain.AttemptResult
+		state   domain.DeliveryState
+		disable domain.DisabledReason
+	}{
+		"200":                           {queued(), status(200), domain.StateDelivered, none},
+		"299":                           {queued(), status(299), domain.StateDelivered, none},
+		"200, too large":                {queued(), domain.AttemptResult{StatusCode: 200, Error: domain.AttemptBodyTooLarge}, domain.StateDelivered, none},
+		"200, cut off":                  {queued(), domain.AttemptResult{StatusCode: 200, Error: domain.AttemptTimeout}, domain.StateWaiting, none},
+		"404":                           {queued(), status(404), domain.StateWaiting, none},
+		"301":                           {queued(), domain.AttemptResult{StatusCode: 301, Error: domain.AttemptRedirect}, domain.StateWaiting, none},
+		"no answer":                     {queued(), domain.AttemptResult{Error: domain.AttemptDNS}, domain.StateWaiting, none},
+		"410":                           {queued(), status(410), domain.StateWaiting, gone},
+		"410, too large":                {queued(), domain.AttemptResult{StatusCode: 410, Error: domain.AttemptBodyTooLarge}, domain.StateWaiting, gone},
+		"410, cut off":                  {queued(), domain.AttemptResult{StatusCode: 410, Error: domain.AttemptTimeout}, domain.StateWaiting, none},
+		"410 to a test":                 {ping(), status(410), domain.StateWaiting, gone},
+		"410, disabled":                 {queued().given(domain.EndpointDisabled{}), status(410), domain.StateWaiting, none},
+		"410, the tenth":                {lastDue(queued()), status(410), domain.StateFailed, gone},
+		"500, the tenth":                {lastDue(queued()), status(500), domain.StateFailed, none},
+		"200, the tenth":                {lastDue(queued()), status(200), domain.StateDelivered, none},
+		"the twentieth run":             {nineteen(queued()), status(500), domain.StateFailed, domain.DisabledConsecutiveFailures},
+		"410 ends the twentieth run":    {nineteen(queued()), status(410), domain.StateFailed, gone},
+		"the twentieth, disabled":       {nineteen(queued()).given(domain.EndpointDisabled{Reason: domain.DisabledManual}), status(500), domain.StateFailed, none},
+		"the twentieth, enabled before": {nineteen(queued()).given(domain.EndpointDisabled{}, domain.EndpointEnabled{}), status(500), domain.StateFailed, none},
+		"the twentieth, of a test":      {nineteen(ping()), status(500), domain.StateFailed, none},
+		"disabled":                      {queued().given(domain.EndpointDisabled{}), status(500), domain.StateWaiting, none},
+		"disabled, 200":                 {queued().given(domain.EndpointDisabled{}), status(200), domain.StateDelivered, none},
+		"deleted":                       {queued().given(domain.EndpointDeleted{}), status(500), domain.StateCancelled, none},
+		"deleted, 200":                  {queued().given(domain.EndpointDeleted{}), status(200), domain.StateDelivered, none},
+		"deleted, 410":                  {queued().given(domain.EndpointDeleted{}), status(410), domain.StateCancelled, none},
+		"cancelled":                     {queued().given(domain.EndpointDeleted{}, domain.DeliveryCancelled{EventID: "evt_1"}), status(200), domain.StateCancelled, none},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := c.given.deliveries["evt_1"]
+			facts := c.given.attempt("evt_1", c.when)
+			made := facts[0].(domain.AttemptMade)
+			after := c.given.deliveries["evt_1"]
+			if after.State != c.state || after.Attempts != before.Attempts+1 || made.Number != after.Attempts || made.Run != 1 || made.EventType != before.EventType {
+				t.Errorf("%+v made it %+v", made, after)
+			}
+			if (after.NextAttemptAtMillis != 0) != after.State.Pending() {
+				t.Errorf("%s with a next attempt at %d", after.State, after.NextAttemptAtMillis)
+			}
+			want := facts[:1]
+			if c.disable != none {
+				want = append(want, domain.EndpointDisabled{Reason: c.disable, EventID: "evt_1", LastStatusCode: c.when.StatusCode, LastError: c.when.Error})
+			}
+			expect(t, facts, nil, "", want...)
+			if again := domain.DecideAttempt(c.given.endpoint, after, made.Number, c.when, c.given.policy, startedAt); len(again) != 0 {
+				t.Errorf("the same attempt is recorded twice (G7): %+v", again)
+			}
+		})
+	}
+}
+
+func TestTheStreak(t *testing.T) {
+	s := newStory().failedRuns("evt_", 19)
+	if s.endpoint.ConsecutiveFailures != 19 {
+		t.Fatalf("%d after 19 failed runs", s.endpoint.ConsecutiveFailures)
+	}
+	s.given(domain.DeliveryCreated{Event: domain.Event{ID: "evt_test", Type: domain.TestPing}}).attempt("evt_test", domain.AttemptResult{StatusCode: 200})
+	if s.endpoint.ConsecutiveFailures != 19 {
+		t.Error("a delivered test resets the streak")
+	}
+	s.given(domain.DeliveryRequeued{EventID: "evt_a", Run: 2, NextAttemptAtMillis: s.nowMillis}).failedRun("evt_a", 500)
+	if s.endpoint.Status != domain.StatusDisabled || s.endpoint.ConsecutiveFailures != 20 || s.endpoint.DisabledReason != domain.DisabledConsecutiveFailures {
+		t.Errorf("a replay that fails is the twentieth run, and the endpoint is %+v", s.endpoint)
+	}
+	s.given(domain.EndpointEnabled{})
+	if s.endpoint.ConsecutiveFailures != 0 {
+		t.Error("enabling keeps the streak")
+	}
+	s.failedRuns("evt_y", 3).given(matched("evt_z")).attempt("evt_z", domain.AttemptResult{StatusCode: 500})
+	s.attempt("evt_z", domain.AttemptResult{StatusCode: 204})
+	if s.endpoint.ConsecutiveFailures != 0 {
+		t.Error("a success, though not the first attempt, keeps the streak")
+	}
+	s.policy.DisableAfter = 0
+	if s.failedRuns("evt_n", 26); s.endpoint.Status != domain.StatusActive {
+		t.Error("0 disables")
+	}
+}
+
+// TestRetryAfter: a receiver may lengthen a wait, at most to the next step's
+// base, and only if it is honoured.
+func TestRetryAfter(t *testing.T) {
+	schedule := domain.Schedule{WaitsMillis: []int64{30 * second, 120 * second, 600 * second}}
+	for _, c := range []struct {
+		honoured         bool
+		attemptsBefore   int
+		asksSeconds      int64
+		atLeast, atMost  int64
+		becauseOfTheRule string
+	}{
+		{false, 0, 3600, 24, 36, "the schedule stands"},
+		{true, 0, 0, 24, 36, "nothing is asked"},
+		{true, 0, 5, 24, 36, "it cannot shorten"},
+		{true, 0, 60, 60, 60, "it lengthens"},
+		{true, 0, 3600, 120, 120, "at most to the next step's base"},
+		{true, 1, 3600, 600, 600, "at most to the next step's base"},
+		{true, 2, 3600, 480, 720, "there is no next step"},
+	} {
+		s := newStory().given(matched("evt_1"))
+		s.policy = domain.Policy{Schedule: schedule, HonourRetryAfter: c.honoured}
+		for range c.attemptsBefore {
+			s.attempt("evt_1", domain.AttemptResult{StatusCode: 500})
+		}
+		facts := s.attempt("evt_1", domain.AttemptResult{StatusCode: 503, RetryAfterMillis: c.asksSeconds * second})
+		if wait := (s.deliveries["evt_1"].NextAttemptAtMillis - s.nowMillis) / second; wait < c.atLeast || wait > c.atMost {
+			t.Errorf("%+v: waits %d s", c, wait)
+		}
+		if kept := facts[0].(domain.AttemptMade).Result.RetryAfterMillis; kept != 0 {
+			t.Errorf("the fact keeps %d", kept)
+		}
+	}
+}
+
+// TestResends: given facts, when a resend, then a new run, nothing or a
+// rejection.
+func TestResends(t *testing.T) {
+	created := func() *story { return newStory().given(matched("evt_1")) }
+	waiting := func() *story { s := created(); s.attempt("evt_1", domain.AttemptResult{}); return s }
+	delivered := func() *story { s := created(); s.attempt("evt_1", domain.AttemptResult{StatusCode: 200}); return s }
+	failed := func() *story { return created().failedRun("evt_1", 500) }
+	secondRun := facts(domain.DeliveryRequeued{EventID: "evt_1", Run: 2, NextAttemptAtMillis: startedAt, Reason: domain.RequeueResend})
+	disabled, deleted, cancelled := domain.EndpointDisabled{}, domain.EndpointDeleted{}, domain.DeliveryCancelled{EventID: "evt_1"}
+	for name, c := range map[string]struct {
+		given    *story
+		inFlight bool
+		code     string
+		then     []domain.FactBody
+	}{
+		"queued":              {created(), false, "", nil},
+		"in flight":           {created(), true, "", nil},
+		"waiting":             {waiting(), false, "", secondRun},
+		"waiting, in flight":  {waiting(), true, "", nil},
+		"delivered":           {delivered(), false, "", secondRun},
+		"failed":              {failed(), false, "", secondRun},
+		"failed, disabled":    {failed().given(disabled), false, "", secondRun},
+		"cancelled":           {created().given(deleted, cancelled), false, domain.CodeDeliveryCancelled, nil},
+		"about to be":         {waiting().given(deleted), false, domain.CodeDeliveryCancelled, nil},
+		"delivered, deleted":  {delivered().given(deleted), false, domain.CodeEndpointDeleted, nil},
+		"unknown":             {newStory(), false, domain.CodeNotFound, nil},
+		"of another endpoint": {newStory().given(domain.DeliveryCreated{AccountID: ownAccount, EndpointID: "ep_2", Event: domain.Event{ID: "evt_1"}}), false, domain.CodeNotFound, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := c.given
+			got, rejection := domain.DecideResend(s.endpoint, s.deliveries["evt_1"], ownAccount, domain.ResendEvent{EndpointID: endpointID, EventID: "evt_1"}, c.inFlight, s.nowMillis)
+			expect(t, got, rejection, c.code, c.then...)
+			if len(got) == 0 {
+				return
+			}
+			before := s.deliveries["evt_1"]
+			d := s.given(got...).deliveries["evt_1"]
+			if d.State != domain.StateQueued || d.Run != 2 || d.RunAttempts != 0 || d.Attempts != before.Attempts || d.NextAttemptAtMillis != startedAt || d.Version != s.endpoint.Version {
+				t.Errorf("requeued as %+v", d)
+			}
+			if s.failedRun("evt_1", 500); s.deliveries["evt_1"].Attempts != before.Attempts+10 {
+				t.Errorf("a new run made %d attempts", s.deliveries["evt_1"].Attempts-before.Attempts)
+			}
+		})
+	}
+}
+
+// TestReplays: the span's edges, what is taken, and the bound.
+func TestReplays(t *testing.T) {
+	s := newStory()
+	var failed []domain.Delivery
+	for n := range 4 {
+		id := fmt.Sprint("evt_", n)
+		s.at(startedAt+int64(n)*second).given(matched(id)).failedRun(id, 500)
+		failed = append(failed, s.deliveries[id])
+	}
+	s.given(matched("evt_waiting")).attempt("evt_waiting", domain.AttemptResult{})
+	candidates := append(failed, s.deliveries["evt_waiting"])
+	for name, c := range map[string]struct {
+		since, until int64
+		want         []string
+	}{
+		"all":             {0, 0, []string{"evt_0", "evt_1", "evt_2", "evt_3"}},
+		"since, included": {startedAt + second, 0, []string{"evt_1", "evt_2", "evt_3"}},
+		"since, past it":  {startedAt + second + 1, 0, []string{"evt_2", "evt_3"}},
+		"until, excluded": {startedAt + second, startedAt + 3*second, []string{"evt_1", "evt_2"}},
+		"until, past it":  {startedAt + second, startedAt + 3*second + 1, []string{"evt_1", "evt_2", "evt_3"}},
+		"nothing":         {startedAt + 4*second, 0, nil},
+		"backwards":       {startedAt + 2*second, startedAt + second, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var want []domain.FactBody
+			for _, id := range c.want {
+				want = append(want, domain.DeliveryRequeued{EventID: id, Run: 2, NextAttemptAtMillis: s.nowMillis, Reason: domain.RequeueReplay})
+			}
+			got, result, rejection := domain.DecideReplay(s.endpoint, ownAccount, domain.ReplayEndpoint{SinceMillis: c.since, UntilMillis: c.until}, candidates, len(want), s.nowMillis)
+			expect(t, got, rejection, "", want...)
+			if result != (domain.ReplayResult{Queued: len(want), Matched: len(want)}) {
+				t.Errorf("says %+v", result)
+			}
+		})
+	}
+	many := make([]domain.Delivery, domain.MaxReplay+5)
+	for n := range many {
+		many[n] = domain.Delivery{EventID: fmt.Sprint("evt_", n), State: domain.StateFailed, Run: 1}
+	}
+	s.given(domain.EndpointDisabled{})
+	got, result, rejection := domain.DecideReplay(s.endpoint, ownAccount, domain.ReplayEndpoint{}, many, 3000, s.nowMillis)
+	if rejection != nil || len(got) != 1000 || got[0].(domain.DeliveryRequeued).EventID != "evt_0" || result != (domain.ReplayResult{Queued: 1000, Matched: 3000, Truncated: true}) {
+		t.Errorf("%d facts, %+v, %v", len(got), result, rejection)
+	}
+}
+
+// TestTests: a test.ping is one delivery for one command, and its command is
+// answered once.
+func TestTests(t *testing.T) {
+	s := newStory()
+	c := s.command(domain.TestEndpoint{EndpointID: endpointID})
+	eventID := domain.TestEventID(c.ID)
+	body := `{"id":"` + eventID + `","type":"test.ping","apiVersion":"2026-11-01","createdAt":"2023-11-14T22:13:20.000Z","data":{"endpoint":{"id":"ep_1","url":"https://shop.example/hook","description":"shop"}}}`
+	created, rejection := domain.DecideTest(s.endpoint, domain.Delivery{}, c, s.nowMillis)
+	expect(t, created, rejection, "", domain.DeliveryCreated{
+		AccountID: ownAccount, EndpointID: endpointID, TestBodyHash: []byte("hash"),
+		Event: domain.Event{ID: eventID, Type: domain.TestPing, CreatedAtMillis: startedAt, Body: []byte(body)},
+	})
+	s.causedBy(c.ID, created...)
+	queued := s.deliveries[eventID]
+	again, rejection := domain.DecideTest(s.endpoint, queued, c, s.nowMillis)
+	expect(t, again, rejection, "")
+	r := domain.AttemptResult{StatusCode: 500, DurationMillis: 5}
+	made := s.attempt(eventID, r)[0].(domain.AttemptMade)
+	handled, ok := domain.TestAnswered(queued, made)
+	if !ok || handled.CommandID != c.ID || string(handled.BodyHash) != "hash" || handled.Answer.Test == nil || handled.Answer.Test.EventID != eventID || handled.Answer.Test.Result.StatusCode != 500 {
+		t.Errorf("answered %+v, %v", handled, ok)
+	}
+	waiting := s.deliveries[eventID]
+	if _, ok := domain.TestAnswered(waiting, s.attempt(eventID, r)[0].(domain.AttemptMade)); ok {
+		t.Error("the second attempt answers too")
+	}
+	if _, ok := domain.TestAnswered(newStory().given(matched("evt_1")).deliveries["evt_1"], domain.AttemptMade{Number: 1}); ok {
+		t.Error("a payment's attempt answers a command")
+	}
+	forgotten, rejection := domain.DecideTest(s.endpoint, s.deliveries[eventID], c, s.nowMillis)
+	expect(t, forgotten, rejection, domain.CodeAlreadyExists)
+	for code, fact := range map[string]domain.FactBody{domain.CodeEndpointDisabled: domain.EndpointDisabled{}, domain.CodeNotFound: domain.EndpointDeleted{}} {
+		s := newStory().given(fact)
+		facts, rejection := domain.DecideTest(s.endpoint, domain.Delivery{}, c, s.nowMillis)
+		expect(t, facts, rejection, code)
+	}
+}
+
+// TestCancelling: what a deleted endpoint leaves pending is cancelled (G3), and
+// a test that was never sent is answered.
+func TestCancelling(t *testing.T) {
+	cancelled := domain.DeliveryCancelled{EventID: "evt_1"}
+	created := func() *story { return newStory().given(matched("evt_1")) }
+	expect(t, domain.DecideCancel(created().deliveries["evt_1"]), nil, "", cancelled)
+	waiting := created()
+	waiting.attempt("evt_1", domain.AttemptResult{})
+	expect(t, domain.DecideCancel(waiting.deliveries["evt_1"]), nil, "", cancelled)
+	expect(t, domain.DecideCancel(created().failedRun("evt_1", 500).deliveries["evt_1"]), nil, "")
+	expect(t, domain.DecideCancel(created().given(cancelled).deliveries["evt_1"]), nil, "")
+	expect(t, domain.DecideCancel(domain.Delivery{}), nil, "")
+
+	c := waiting.command(domain.TestEndpoint{})
+	created0, _ := domain.DecideTest(waiting.endpoint, domain.Delivery{}, c, startedAt)
+	ping := waiting.causedBy(c.ID, created0...).deliveries[domain.TestEventID(c.ID)]
+	facts := domain.DecideCancel(ping)
+	handled, ok := facts[len(facts)-1].(domain.CommandHandled)
+	if len(facts) != 2 || !ok || handled.CommandID != c.ID || handled.Answer.Rejection == nil {
+		t.Errorf("a test that was never sent: %+v", facts)
+	}
+}
+
+func TestAnEpochIsTheEndpointsAtTheLastFact(t *testing.T) {
+	s := newStory().given(matched("evt_1"), matched("evt_2"), domain.EndpointDisabled{}, domain.EndpointEnabled{})
+	s.attempt("evt_2", domain.AttemptResult{})
+	if s.deliveries["evt_1"].EndpointEpoch != 0 || s.deliveries["evt_2"].EndpointEpoch != 1 || s.endpoint.Epoch != 1 {
+		t.Errorf("epochs %+v", s.deliveries)
+	}
+}

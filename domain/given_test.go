@@ -1,0 +1,119 @@
+package domain_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// story folds facts into an endpoint and its deliveries as the engine does. Its
+// clock stands still but for what a test adds to it.
+type story struct {
+	endpoint   domain.Endpoint
+	deliveries map[string]domain.Delivery
+	nowMillis  int64
+	policy     domain.Policy
+}
+
+const (
+	ownAccount = "acc_own"
+	endpointID = "ep_1"
+	startedAt  = int64(1_700_000_000_000)
+)
+
+// newStory is an active endpoint.
+func newStory() *story {
+	s := &story{deliveries: make(map[string]domain.Delivery), nowMillis: startedAt, policy: domain.DefaultPolicy()}
+	s.given(domain.EndpointCreated{
+		EndpointID: endpointID, AccountID: ownAccount, URL: "https://shop.example/hook", Description: "shop",
+		Secret: domain.SealedSecret{Sealed: []byte("secret 0"), CreatedAtMillis: startedAt},
+	})
+	return s
+}
+
+// given folds facts at the story's time.
+func (s *story) given(bodies ...domain.FactBody) *story { return s.causedBy("", bodies...) }
+
+func (s *story) causedBy(commandID string, bodies ...domain.FactBody) *story {
+	for _, body := range bodies {
+		f := domain.Fact{Aggregate: endpointID, Version: s.endpoint.Version + 1, AtMillis: s.nowMillis, Cause: commandID, Body: body}
+		s.endpoint = domain.EvolveEndpoint(s.endpoint, f)
+		if id := eventOf(body); id != "" {
+			s.deliveries[id] = domain.EvolveDelivery(s.deliveries[id], s.endpoint.Epoch, f)
+		}
+	}
+	return s
+}
+
+// eventOf is the event of whose delivery a fact speaks.
+func eventOf(body domain.FactBody) string {
+	switch b := body.(type) {
+	case domain.DeliveryCreated:
+		return b.Event.ID
+	case domain.AttemptMade:
+		return b.EventID
+	case domain.DeliveryRequeued:
+		return b.EventID
+	case domain.DeliveryCancelled:
+		return b.EventID
+	}
+	return ""
+}
+
+// at moves the clock.
+func (s *story) at(nowMillis int64) *story { s.nowMillis = nowMillis; return s }
+
+// matched is the creation of a payment's delivery.
+func matched(eventID string) domain.DeliveryCreated {
+	return domain.DeliveryCreated{AccountID: ownAccount, EndpointID: endpointID, WatchID: "wat_1", Event: domain.Event{ID: eventID, Type: domain.PaymentReceived}}
+}
+
+// attempt decides on and folds the next attempt of a delivery.
+func (s *story) attempt(eventID string, r domain.AttemptResult) []domain.FactBody {
+	facts := s.decideAttempt(eventID, r)
+	s.given(facts...)
+	return facts
+}
+
+func (s *story) decideAttempt(eventID string, r domain.AttemptResult) []domain.FactBody {
+	d := s.deliveries[eventID]
+	return domain.DecideAttempt(s.endpoint, d, d.Attempts+1, r, s.policy, s.nowMillis)
+}
+
+// failedRun ends a whole run of a delivery with one status.
+func (s *story) failedRun(eventID string, status int) *story {
+	for range s.policy.Schedule.Attempts() {
+		s.attempt(eventID, domain.AttemptResult{StatusCode: status})
+	}
+	return s
+}
+
+// failedRuns creates deliveries and lets the run of each fail.
+func (s *story) failedRuns(prefix string, count int) *story {
+	for n := range count {
+		id := prefix + string(rune('a'+n))
+		s.given(matched(id)).failedRun(id, 500)
+	}
+	return s
+}
+
+func (s *story) command(body domain.CommandBody) domain.Command {
+	return domain.Command{ID: "cmd_1", AccountID: ownAccount, BodyHash: []byte("hash"), Body: body}
+}
+
+// expect holds what was decided against what should have been: facts, or the
+// code of a rejection.
+func expect(t *testing.T, facts []domain.FactBody, rejection *domain.Rejection, code string, want ...domain.FactBody) {
+	t.Helper()
+	switch {
+	case code == "" && rejection != nil:
+		t.Errorf("is rejected: %+v", *rejection)
+	case code != "" && (rejection == nil || rejection.Code != code || rejection.Detail == ""):
+		t.Errorf("rejection %+v, not %s", rejection, code)
+	case len(facts) != len(want):
+		t.Errorf("%d facts %+v, not %+v", len(facts), facts, want)
+	case len(want) > 0 && !reflect.DeepEqual(facts, want):
+		t.Errorf("\n got %+v\nwant %+v", facts, want)
+	}
+}

@@ -1,0 +1,105 @@
+package domain
+
+import (
+	"fmt"
+	"slices"
+)
+
+// MaxKeys bounds the keys of an account that have not ended: all of them are in
+// its one row, which every node that authenticates keeps.
+const MaxKeys = 100
+
+// Key is an API key as it is kept: its hash, never the key.
+type Key struct {
+	ID              string
+	Name            string
+	Hash            []byte // SHA-256 of the whole key
+	Permissions     []Permission
+	AllowedCIDRs    []string // where it may be used from; empty: anywhere
+	CreatedAtMillis int64
+	ExpiresAtMillis int64  // 0: no end
+	RolledTo        string // identifier of the key that took its place; empty: none
+}
+
+// Allows tells whether the key carries a permission.
+func (k Key) Allows(p Permission) bool { return slices.Contains(k.Permissions, p) }
+
+// Expired tells whether the key's time has ended. One that has is refused,
+// whether or not it is still in the account's row.
+func (k Key) Expired(nowMillis int64) bool {
+	return k.ExpiresAtMillis != 0 && nowMillis >= k.ExpiresAtMillis
+}
+
+func (k Key) bornAt(nowMillis int64) Key {
+	k.CreatedAtMillis, k.RolledTo = nowMillis, ""
+	return k
+}
+
+func decideCreateKey(state Account, c CreateKey, nowMillis int64) ([]FactBody, *Rejection) {
+	if rejection := roomForKey(state, c.Key, nowMillis); rejection != nil {
+		return nil, rejection
+	}
+	return []FactBody{KeyCreated{Key: c.Key.bornAt(nowMillis)}}, nil
+}
+
+// decideRollKey ends the earlier key after the grace, or at its own end if that
+// comes first.
+func decideRollKey(state Account, c RollKey, nowMillis int64) ([]FactBody, *Rejection) {
+	former, found := state.Key(c.KeyID)
+	switch {
+	case !found:
+		return nil, noKey()
+	case former.RolledTo != "":
+		return nil, &Rejection{Code: CodeKeyRolled, Detail: fmt.Sprintf("the key was rolled before; roll its successor %s, or create another key", former.RolledTo)}
+	}
+	if rejection := roomForKey(state, c.Key, nowMillis); rejection != nil {
+		return nil, rejection
+	}
+	ends := nowMillis + max(c.GraceMillis, 0)
+	if former.ExpiresAtMillis != 0 {
+		ends = min(ends, former.ExpiresAtMillis)
+	}
+	return []FactBody{KeyRolled{KeyID: c.KeyID, ExpiresAtMillis: ends, Key: c.Key.bornAt(nowMillis)}}, nil
+}
+
+func decideRevokeKey(state Account, c RevokeKey) ([]FactBody, *Rejection) {
+	if _, found := state.Key(c.KeyID); !found {
+		return nil, noKey()
+	}
+	return []FactBody{KeyRevoked{KeyID: c.KeyID}}, nil
+}
+
+func roomForKey(state Account, k Key, nowMillis int64) *Rejection {
+	if _, found := state.Key(k.ID); found {
+		return &Rejection{Code: CodeAlreadyExists, Detail: "the key exists; its creation was answered before and that answer is forgotten"}
+	}
+	if len(unexpired(state.Keys, nowMillis)) >= MaxKeys {
+		return &Rejection{Code: CodeTooManyKeys, Detail: fmt.Sprintf("the account has %d keys, which is the most; revoke one that is not needed", MaxKeys)}
+	}
+	return nil
+}
+
+func noKey() *Rejection { return &Rejection{Code: CodeNotFound, Detail: "there is no such key"} }
+
+// rolled marks the key that a roll ends.
+func rolled(keys []Key, r KeyRolled) []Key {
+	next := slices.Clone(keys)
+	for i := range next {
+		if next[i].ID == r.KeyID {
+			next[i].ExpiresAtMillis, next[i].RolledTo = r.ExpiresAtMillis, r.Key.ID
+		}
+	}
+	return next
+}
+
+// unexpired copies the keys whose time has not ended: those that have go when
+// the account's keys next change, so that rolling does not make its row grow.
+func unexpired(keys []Key, nowMillis int64) []Key {
+	next := make([]Key, 0, len(keys)+1)
+	for _, k := range keys {
+		if !k.Expired(nowMillis) {
+			next = append(next, k)
+		}
+	}
+	return next
+}

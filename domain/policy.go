@@ -1,0 +1,44 @@
+package domain
+
+// DefaultDisableAfter is how many runs in a row must end FAILED before an
+// endpoint is disabled (specification, "Limits").
+const DefaultDisableAfter = 20
+
+// Policy is what a deployment decides about retries and disabling.
+type Policy struct {
+	Schedule     Schedule
+	DisableAfter int // runs that end FAILED in a row; 0: never
+	// HonourRetryAfter lets a receiver's Retry-After lengthen a wait, at most to
+	// the base of the schedule's next one, so that all attempts keep being made.
+	HonourRetryAfter bool
+}
+
+// DefaultPolicy is the specification's.
+func DefaultPolicy() Policy {
+	return Policy{Schedule: DefaultSchedule(), DisableAfter: DefaultDisableAfter}
+}
+
+// waitMillis is the wait after an attempt of a run that failed; false when that
+// was the run's last.
+func (p Policy) waitMillis(eventID string, attemptInRun, attemptNumber int, r AttemptResult) (int64, bool) {
+	wait, again := p.Schedule.WaitMillis(eventID, attemptInRun, attemptNumber)
+	if again && p.HonourRetryAfter && attemptInRun < len(p.Schedule.WaitsMillis) {
+		wait = max(wait, min(r.RetryAfterMillis, p.Schedule.WaitsMillis[attemptInRun]))
+	}
+	return wait, again
+}
+
+// disables tells whether what an attempt made of its delivery disables the
+// endpoint, and why. A 410 does so whatever the event was; a failed run only
+// counts if it was no test (specification, "States and transitions", Endpoint).
+func (p Policy) disables(e Endpoint, made AttemptMade) (DisabledReason, bool) {
+	switch {
+	case !e.Sends():
+		return "", false
+	case made.Result.Gone():
+		return DisabledGone, true
+	case made.State == StateFailed && p.DisableAfter > 0 && streak(e, made) > e.ConsecutiveFailures:
+		return DisabledConsecutiveFailures, streak(e, made) >= p.DisableAfter
+	}
+	return "", false
+}

@@ -1,0 +1,61 @@
+package domain
+
+// MaxReplay is how many deliveries one replay queues (specification, "Limits").
+const MaxReplay = 1000
+
+// RequeueReason says what queued a delivery again.
+type RequeueReason string
+
+// Reasons for queueing again.
+const (
+	RequeueReplay RequeueReason = "replay"
+	RequeueResend RequeueReason = "resend"
+)
+
+// takes tells whether a replay is about the delivery.
+func (c ReplayEndpoint) takes(d Delivery) bool {
+	return d.State == StateFailed && d.CreatedAtMillis >= c.SinceMillis && (c.UntilMillis == 0 || d.CreatedAtMillis < c.UntilMillis)
+}
+
+// DecideReplay answers a request to queue failed deliveries again. Candidates
+// are those of the endpoint that failed and were created in the span, oldest
+// first, at least the first [MaxReplay] of them; matched is how many there are
+// in all. They queue on a disabled endpoint too, and wait there.
+func DecideReplay(endpoint Endpoint, accountID string, c ReplayEndpoint, candidates []Delivery, matched int, nowMillis int64) ([]FactBody, ReplayResult, *Rejection) {
+	if !endpoint.visibleTo(accountID) {
+		return nil, ReplayResult{}, noEndpoint()
+	}
+	var facts []FactBody
+	for _, d := range candidates {
+		if len(facts) == MaxReplay {
+			break
+		}
+		if c.takes(d) {
+			facts = append(facts, d.requeued(RequeueReplay, nowMillis))
+		}
+	}
+	result := ReplayResult{Queued: len(facts), Matched: max(matched, len(facts))}
+	result.Truncated = result.Matched > result.Queued
+	return facts, result, nil
+}
+
+// DecideResend answers a request to send one event again. A delivery that is
+// queued, or of which an attempt is under way, is on its way already and is not
+// doubled: no fact. Only who runs the attempts knows what is in flight.
+func DecideResend(endpoint Endpoint, delivery Delivery, accountID string, c ResendEvent, inFlight bool, nowMillis int64) ([]FactBody, *Rejection) {
+	switch {
+	case !delivery.Exists() || delivery.AccountID != accountID || delivery.EndpointID != c.EndpointID:
+		return nil, &Rejection{Code: CodeNotFound, Detail: "there is no such event"}
+	case delivery.State == StateCancelled, delivery.State.Pending() && endpoint.Deleted():
+		return nil, &Rejection{Code: CodeDeliveryCancelled, Detail: "the delivery was cancelled, because its endpoint was deleted; it cannot be sent again"}
+	case endpoint.Deleted():
+		return nil, &Rejection{Code: CodeEndpointDeleted, Detail: "the endpoint that the event was sent to was deleted; the event cannot be sent again"}
+	case delivery.State == StateQueued, inFlight:
+		return nil, nil
+	}
+	return []FactBody{delivery.requeued(RequeueResend, nowMillis)}, nil
+}
+
+func (d Delivery) requeued(reason RequeueReason, nowMillis int64) DeliveryRequeued {
+	return DeliveryRequeued{EventID: d.EventID, Run: d.Run + 1, NextAttemptAtMillis: nowMillis, Reason: reason}
+}

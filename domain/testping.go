@@ -1,0 +1,47 @@
+package domain
+
+// TestEventID is the identifier of the event that a test command makes: the
+// command seen again finds its delivery, and sends no second ping.
+func TestEventID(commandID string) string {
+	return DeriveID(EventPrefix, "test", commandID)
+}
+
+// DecideTest answers a request to send a test.ping. Delivery is that of
+// [TestEventID], if it exists: then the command was seen before, and waits for
+// the first attempt (no fact). The command itself is answered when that attempt
+// has ended: [TestAnswered].
+func DecideTest(endpoint Endpoint, delivery Delivery, c Command, nowMillis int64) ([]FactBody, *Rejection) {
+	switch {
+	case !endpoint.visibleTo(c.AccountID):
+		return nil, noEndpoint()
+	case delivery.awaitsTest():
+		return nil, nil
+	case delivery.Exists():
+		return nil, &Rejection{Code: CodeAlreadyExists, Detail: "the test was sent and answered before, and that answer is forgotten"}
+	case !endpoint.Sends():
+		return nil, &Rejection{Code: CodeEndpointDisabled, Detail: "the endpoint is disabled and nothing is sent to it; enable it first"}
+	}
+	return []FactBody{DeliveryCreated{
+		AccountID: endpoint.AccountID, EndpointID: endpoint.ID,
+		Event: NewTestEvent(endpoint, TestEventID(c.ID), nowMillis), TestBodyHash: c.BodyHash,
+	}}, nil
+}
+
+// TestAnswered is the answer to the command that asked for a test, given the
+// delivery as it was before the attempt. It reports false for every attempt but
+// the first of a test.ping.
+func TestAnswered(delivery Delivery, made AttemptMade) (CommandHandled, bool) {
+	if !delivery.awaitsTest() || made.Number != 1 {
+		return CommandHandled{}, false
+	}
+	return CommandHandled{
+		CommandID: delivery.TestCommandID, BodyHash: delivery.TestBodyHash,
+		Answer: Answer{Test: &TestResult{EventID: delivery.EventID, Result: made.Result}},
+	}, true
+}
+
+// awaitsTest tells whether a command waits for the delivery's first attempt. A
+// cancelled one was answered when it was cancelled.
+func (d Delivery) awaitsTest() bool {
+	return d.TestCommandID != "" && d.Attempts == 0 && d.State.Pending()
+}

@@ -1,0 +1,363 @@
+package egress
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestHostileEndless: what never ends is cut off at its bound, and not at the
+// end of the attempt's time.
+func TestHostileEndless(t *testing.T) {
+	for name, k := range map[string]struct {
+		first, again string
+		status       int
+		code         Code
+	}{
+		"headers":          {"HTTP/1.1 200 OK\r\n", "X-Filler: " + strings.Repeat("a", 200) + "\r\n", 0, ConnRefused},
+		"one header":       {"HTTP/1.1 200 OK\r\nX-Filler: ", strings.Repeat("a", 200), 0, ConnRefused},
+		"status line":      {"HTTP/1.1 200 ", strings.Repeat("a", 200), 0, ConnRefused},
+		"interim answers":  {"", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", 0, ConnRefused},
+		"empty lines":      {"", "\r\n", 0, ConnRefused},
+		"body":             {"HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("a", 200), 200, BodyTooLarge},
+		"chunks of a byte": {"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\na\r\n", 500, BodyTooLarge},
+		"chunk extensions": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1", ";a=" + strings.Repeat("b", 200), 200, ConnRefused},
+		"trailers":         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "X-T: a\r\n", 200, ConnRefused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sent atomic.Int64
+			ended := make(chan struct{}, 1)
+			url := "https://" + rawTLS(t, nil, func(c *tls.Conn) {
+				defer func() { ended <- struct{}{} }()
+				if _, err := readRequest(c); err != nil {
+					return
+				}
+				_, _ = io.WriteString(c, k.first)
+				for {
+					n, err := io.WriteString(c, k.again)
+					sent.Add(int64(n))
+					if err != nil {
+						return
+					}
+				}
+			})
+			began := time.Now()
+			r := post(t, newClient(t, nil), url)
+			wantResult(t, r, k.status, k.code)
+			awaitClose(t, ended)
+			if took := time.Since(began); took > 4*time.Second {
+				t.Errorf("cut off after %s and %d bytes", took, sent.Load())
+			}
+		})
+	}
+}
+
+// TestHostileResets: a reset (not an orderly end) at each moment of the answer.
+func TestHostileResets(t *testing.T) {
+	for name, answer := range map[string]string{
+		"before the answer": "",
+		"in the headers":    "HTTP/1.1 200 OK\r\nX-A",
+		"in the body":       "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
+		"in a chunk":        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n64\r\nhalf",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var requests atomic.Int32
+			url := "https://" + rawTLS(t, nil, func(c *tls.Conn) {
+				if _, err := readRequest(c); err != nil {
+					return
+				}
+				requests.Add(1)
+				_, _ = io.WriteString(c, answer)
+				_ = c.NetConn().(*net.TCPConn).SetLinger(0) // closing resets
+				_ = c.NetConn().Close()
+			})
+			r := post(t, newClient(t, nil), url)
+			if r.Delivered() || r.Error != ConnRefused || requests.Load() != 1 {
+				t.Errorf("%d requests, result %+v", requests.Load(), r)
+			}
+		})
+	}
+}
+
+// TestHostileHandshakes: a handshake that is stretched costs the attempt's time
+// and no more; old protocols are refused at once.
+func TestHostileHandshakes(t *testing.T) {
+	drip := func(c net.Conn) { // a server's first record, a byte at a time, without end
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		if _, err := c.Write([]byte{22, 3, 3, 0x40, 0}); err != nil {
+			return
+		}
+		for range tick.C {
+			if _, err := c.Write([]byte{2}); err != nil {
+				return
+			}
+		}
+	}
+	c := newClient(t, func(cfg *Config) { cfg.AttemptTimeout = 300 * time.Millisecond })
+	r := post(t, c, "https://"+rawReceiver(t, drip))
+	wantResult(t, r, 0, Timeout)
+	if r.Duration < 250*time.Millisecond || r.Duration > 3*time.Second {
+		t.Errorf("took %s", r.Duration)
+	}
+	for _, version := range []uint16{tls.VersionTLS10, tls.VersionTLS11} {
+		old := &tls.Config{Certificates: []tls.Certificate{ca().issue(nil)}, MinVersion: version, MaxVersion: version}
+		r := post(t, newClient(t, nil), "https://"+rawTLS(t, old, func(*tls.Conn) { t.Error("a handshake of an old TLS ended well") }))
+		wantResult(t, r, 0, TLS)
+	}
+	alerts := func(c net.Conn) { // warnings without end
+		for {
+			if _, err := c.Write([]byte{21, 3, 3, 0, 2, 1, 112}); err != nil {
+				return
+			}
+		}
+	}
+	wantResult(t, post(t, newClient(t, nil), "https://"+rawReceiver(t, alerts)), 0, TLS)
+}
+
+// farm is thousands of hostile receivers with few goroutines: each connection is
+// brought to where it hurts and held there; those that flood do so when told.
+type farm struct {
+	cfg      *tls.Config
+	accepted chan net.Conn
+	held     atomic.Int32 // connections that hold an attempt
+
+	mu    sync.Mutex
+	conns []net.Conn
+	drips []net.Conn
+	flood []flood
+}
+
+type flood struct {
+	conn net.Conn
+	text string
+}
+
+// farmKinds are what a receiver does, by the path of the request: what it answers
+// first, then its flood.
+var farmKinds = map[string]struct{ first, flood string }{
+	"/silent":  {"", ""},
+	"/drip":    {"HTTP/1.1 200 OK\r\nX-Slow: ", ""},
+	"/stalled": {"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n" + strings.Repeat("a", 50_000), ""},
+	"/headers": {"HTTP/1.1 200 OK\r\n", strings.Repeat("X-A: "+strings.Repeat("a", 1000)+"\r\n", 80)},
+	"/interim": {"HTTP/1.1 100 Continue\r\n\r\n", strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", 2000)},
+	"/zipped":  {"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n", strings.Repeat("\x1f\x8b\x08\x00", 20<<10)},
+}
+
+// start runs the farm: one address answers TLS, the other never says a word.
+func (f *farm) start(t *testing.T) (url, mute string) {
+	f.cfg = &tls.Config{Certificates: []tls.Certificate{ca().issue(nil)}}
+	f.accepted = make(chan net.Conn, 64)
+	talking, silent := must(net.Listen("tcp", "127.0.0.1:0")), must(net.Listen("tcp", "127.0.0.1:0"))
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { f.accept(talking, func(conn net.Conn) { f.accepted <- conn }); close(f.accepted) })
+	wg.Go(func() { f.accept(silent, func(net.Conn) { f.held.Add(1) }) })
+	wg.Go(func() { f.drip(stop) })
+	for range 32 {
+		wg.Go(func() {
+			for conn := range f.accepted {
+				f.receive(conn)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		close(stop)
+		_, _ = talking.Close(), silent.Close()
+		f.hangUp()
+		wg.Wait()
+	})
+	return "https://" + talking.Addr().String(), "https://" + silent.Addr().String()
+}
+
+func (f *farm) accept(l net.Listener, each func(net.Conn)) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		f.mu.Lock()
+		f.conns = append(f.conns, conn)
+		f.mu.Unlock()
+		each(conn)
+	}
+}
+
+func (f *farm) hangUp() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, conn := range f.conns {
+		_ = conn.Close()
+	}
+}
+
+func (f *farm) receive(raw net.Conn) {
+	conn := tls.Server(raw, f.cfg)
+	request, err := readRequest(conn)
+	if err != nil {
+		return
+	}
+	path := strings.Fields(request)[1]
+	kind := farmKinds[path]
+	_, _ = io.WriteString(conn, kind.first)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case path == "/drip":
+		f.drips = append(f.drips, conn)
+	case kind.flood != "":
+		f.flood = append(f.flood, flood{conn, kind.flood})
+	}
+	f.held.Add(1)
+}
+
+// open lets all the floods go.
+func (f *farm) open() {
+	f.mu.Lock()
+	floods := make(chan flood, len(f.flood))
+	for _, one := range f.flood {
+		floods <- one
+	}
+	f.mu.Unlock()
+	close(floods)
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			for one := range floods {
+				_, _ = io.WriteString(one.conn, one.text)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// drip sends one header byte a second to each connection that gets them.
+func (f *farm) drip(stop <-chan struct{}) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		f.mu.Lock()
+		all := append([]net.Conn(nil), f.drips...)
+		f.mu.Unlock()
+		for _, conn := range all {
+			_, _ = io.WriteString(conn, "x")
+		}
+	}
+}
+
+// TestFiveThousandHostileReceivers holds 5,000 attempts at once at receivers that
+// never speak, say nothing, drip a byte a second, stall in the body, and then
+// flood all together with headers, interim answers and a compressed body. What
+// both ends have in memory stays bounded, and a decent receiver is served in the
+// middle of it (G6). That hanging attempts end in time is shown by
+// TestPostTimesOut; here it is the receivers that end them.
+func TestFiveThousandHostileReceivers(t *testing.T) {
+	const hostile, boundBytes = 5000, 768 << 20
+	needFiles(t, 2*hostile+500)
+	f := &farm{}
+	url, mute := f.start(t)
+	good := receiver(t, func(http.ResponseWriter, *http.Request) {}, false)
+	c := newClient(t, func(cfg *Config) { cfg.AttemptTimeout = 5 * time.Minute })
+	kinds := []struct{ url, want string }{
+		{mute, "0 CONN_REFUSED"}, {url + "/silent", "0 CONN_REFUSED"}, {url + "/drip", "0 CONN_REFUSED"}, {url + "/stalled", "200 CONN_REFUSED"},
+		{url + "/headers", "0 CONN_REFUSED"}, {url + "/interim", "0 CONN_REFUSED"}, {url + "/zipped", "200 BODY_TOO_LARGE"},
+	}
+	peak := watchMemory(t)
+	var wg sync.WaitGroup
+	var wrong, flooded atomic.Int32
+	flooding := 0
+	for i := range hostile {
+		kind := kinds[i%len(kinds)]
+		floods := i%len(kinds) >= 4
+		if floods {
+			flooding++
+		}
+		wg.Go(func() {
+			r := post(t, c, kind.url)
+			if got := strconv.Itoa(r.StatusCode) + " " + string(r.Error); got != kind.want && wrong.Add(1) < 10 {
+				t.Errorf("%s: %s (%s), want %s", kind.url, got, r.Detail, kind.want)
+			}
+			if floods {
+				flooded.Add(1)
+			}
+		})
+		// A handshake takes a goroutine more, and the race detector has a limit.
+		eventually(t, "the last hundred are held", func() bool { return int(f.held.Load()) > i-100 })
+	}
+	eventually(t, "all are held", func() bool { return f.held.Load() == hostile })
+	wantResult(t, post(t, c, good.URL), 200, "")
+	f.open()
+	wantResult(t, post(t, c, good.URL), 200, "")
+	eventually(t, "all floods are cut off", func() bool { return int(flooded.Load()) == flooding })
+	f.hangUp()
+	wg.Wait()
+	used := peak()
+	t.Logf("%d attempts at once: at most %d MiB in both ends", hostile, used>>20)
+	if used > boundBytes {
+		t.Errorf("%d MiB were in use, %d are the bound", used>>20, boundBytes>>20)
+	}
+}
+
+// needFiles raises the limit of open files, or says that it cannot be done.
+func needFiles(t *testing.T, n uint64) {
+	t.Helper()
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if limit.Max < n {
+		t.Fatalf("this test opens %d files and the hard limit is %d: raise it (ulimit -Hn %d)", n, limit.Max, n)
+	}
+	limit.Cur = max(limit.Cur, n)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// watchMemory samples what the process has in use and returns a function that
+// ends the sampling and tells the most that was seen above the beginning.
+func watchMemory(t *testing.T) func() uint64 {
+	t.Helper()
+	runtime.GC()
+	inUse := func() uint64 {
+		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+		metrics.Read(s)
+		return s[0].Value.Uint64() + s[1].Value.Uint64()
+	}
+	begin, most := inUse(), uint64(0)
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				most = max(most, inUse())
+			}
+		}
+	}()
+	return func() uint64 {
+		close(stop)
+		<-done
+		return most - min(begin, most)
+	}
+}

@@ -1,0 +1,262 @@
+package egress
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+const soa = "test. %d IN SOA ns.test. root.test. 1 3600 600 86400 %d"
+
+// counted counts the questions for IPv4 addresses.
+func counted(n *atomic.Int32, answer func(string, uint16) ([]string, bool)) func(string, uint16) ([]string, bool) {
+	return func(name string, qtype uint16) ([]string, bool) {
+		if qtype == dns.TypeA {
+			n.Add(1)
+		}
+		return answer(name, qtype)
+	}
+}
+
+func newResolver(t *testing.T, server string) *cachingResolver {
+	t.Helper()
+	return must(newCachingResolver(server, 5*time.Second))
+}
+
+func lookupAddrs(t *testing.T, r *cachingResolver, host string) ([]netip.Addr, error) {
+	t.Helper()
+	return r.LookupNetIP(context.Background(), "ip", host)
+}
+
+// TestResolverKeepsAnswersForTheirTime looks at how long each kind of answer is
+// kept, and that it is not asked for meanwhile.
+func TestResolverKeepsAnswersForTheirTime(t *testing.T) {
+	records := map[string][]string{
+		"minute.test.":   {"minute.test. 60 IN A 127.0.0.1"},
+		"week.test.":     {"week.test. 604800 IN A 127.0.0.1"},
+		"never.test.":    {"never.test. 0 IN A 127.0.0.1"},
+		"mixed.test.":    {"mixed.test. 300 IN A 127.0.0.1", "mixed.test. 20 IN A 127.0.0.2"},
+		"alias.test.":    {"alias.test. 10 IN CNAME minute.test.", "minute.test. 60 IN A 127.0.0.1"},
+		"nothing.test.":  {fmt.Sprintf(soa, 900, 7)},
+		"nothing2.test.": {fmt.Sprintf(soa, 900, 900)},
+	}
+	var asked atomic.Int32
+	server := nameServer(t, counted(&asked, func(name string, qtype uint16) ([]string, bool) {
+		list := records[name]
+		if qtype != dns.TypeA && list != nil && !strings.Contains(list[0], "SOA") {
+			return []string{fmt.Sprintf(soa, 1, 1)}, true // a negative time beside a positive one does not count
+		}
+		return list, list != nil && !strings.Contains(list[0], "SOA")
+	}))
+	for host, want := range map[string]time.Duration{
+		"minute.test.": time.Minute, "week.test.": maxKept, "never.test.": 0, "mixed.test.": 20 * time.Second, "alias.test.": 10 * time.Second,
+		"nothing.test.": 7 * time.Second, "nothing2.test.": maxKeptNegative, "unknown.test.": keptFailure,
+	} {
+		t.Run(host, func(t *testing.T) {
+			r := newResolver(t, server)
+			asked.Store(0)
+			began := time.Now()
+			_, err := lookupAddrs(t, r, host)
+			l, kept := r.names.Get(host)
+			if kept != (want > 0) {
+				t.Fatalf("kept: %v", kept)
+			}
+			if !kept {
+				_, _ = lookupAddrs(t, r, host)
+				if asked.Load() != 2 {
+					t.Errorf("asked %d times for two lookups", asked.Load())
+				}
+				return
+			}
+			if got := l.until.Sub(began); got < want || got > want+4*time.Second {
+				t.Errorf("kept for %s, want %s", got, want)
+			}
+			l.until = l.until.Add(time.Minute) // so that a slow machine does not let it run out
+			for range 100 {
+				if _, again := lookupAddrs(t, r, host); (again == nil) != (err == nil) {
+					t.Fatalf("first %v, then %v", err, again)
+				}
+			}
+			if asked.Load() != 1 {
+				t.Errorf("asked %d times for 101 lookups", asked.Load())
+			}
+		})
+	}
+}
+
+// TestResolverAsksAgainWhenTheTimeIsOver: a name that moved is found at its new
+// address as soon as its own time to live is over.
+func TestResolverAsksAgainWhenTheTimeIsOver(t *testing.T) {
+	var asked atomic.Int32
+	r := newResolver(t, nameServer(t, func(name string, qtype uint16) ([]string, bool) {
+		if qtype != dns.TypeA {
+			return nil, true
+		}
+		return []string{fmt.Sprintf("%s 1 IN A 127.0.0.%d", name, asked.Add(1))}, true
+	}))
+	eventually(t, "the second address is found", func() bool {
+		addrs, err := lookupAddrs(t, r, "moving.test.")
+		return err == nil && addrs[0].String() == "127.0.0.2"
+	})
+}
+
+// TestResolverAsksOnceForMany: however many attempts want a name at once, and
+// though the first of them gives up, the name server is asked once.
+func TestResolverAsksOnceForMany(t *testing.T) {
+	var asked atomic.Int32
+	release := make(chan struct{})
+	r := newResolver(t, nameServer(t, counted(&asked, func(name string, qtype uint16) ([]string, bool) {
+		<-release
+		return zone(map[string][]string{"one.test.": {"A 127.0.0.1"}})(name, qtype)
+	})))
+	impatient, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := r.LookupNetIP(impatient, "ip", "one.test."); err == nil {
+			t.Error("the impatient one was answered")
+		}
+	})
+	eventually(t, "the name server is asked", func() bool { return asked.Load() == 1 })
+	for range 200 {
+		wg.Go(func() {
+			addrs, err := lookupAddrs(t, r, "one.test.")
+			if err != nil || len(addrs) != 1 {
+				t.Errorf("got %v, %v", addrs, err)
+			}
+		})
+	}
+	cancel()
+	close(release)
+	wg.Wait()
+	if asked.Load() != 1 {
+		t.Errorf("asked %d times", asked.Load())
+	}
+}
+
+func TestResolverIsBounded(t *testing.T) {
+	r := newResolver(t, nameServer(t, func(name string, qtype uint16) ([]string, bool) {
+		if qtype != dns.TypeA {
+			return nil, true
+		}
+		if !strings.HasPrefix(name, "wide") {
+			return []string{name + " 300 IN A 127.0.0.1"}, true
+		}
+		var list []string
+		for i := range maxKeptAddrs + 1 {
+			list = append(list, fmt.Sprintf("%s 300 IN A 127.0.1.%d", name, i))
+		}
+		return list, true
+	}))
+	// The cache is full of names that are kept for long: new ones push them out.
+	for i := range maxNames {
+		l := &lookup{done: make(chan struct{}), until: time.Now().Add(time.Hour)}
+		close(l.done)
+		r.names.Add(fmt.Sprintf("n%d.test.", i), l)
+	}
+	for i := range 10 {
+		if _, err := lookupAddrs(t, r, fmt.Sprintf("new%d.test.", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.names.Len() != maxNames || !r.names.Contains("new9.test.") || r.names.Contains("n0.test.") {
+		t.Errorf("%d names, the newest among them: %v, the oldest: %v", r.names.Len(), r.names.Contains("new9.test."), r.names.Contains("n0.test."))
+	}
+	// An answer of many addresses comes over TCP, and is not kept.
+	addrs, err := lookupAddrs(t, r, "wide.test.")
+	if err != nil || len(addrs) != maxKeptAddrs+1 || r.names.Contains("wide.test.") {
+		t.Errorf("%d addresses, %v; kept: %v", len(addrs), err, r.names.Contains("wide.test."))
+	}
+}
+
+// TestResolverOverTCP: an answer that fits no datagram is asked for over TCP, and
+// its time to live is honoured as well.
+func TestResolverOverTCP(t *testing.T) {
+	r := newResolver(t, serveDNS(t, func(w dns.ResponseWriter, q *dns.Msg) {
+		m := new(dns.Msg)
+		m.SetReply(q)
+		if _, udp := w.RemoteAddr().(*net.UDPAddr); udp {
+			m.Truncated = true
+		} else if q.Question[0].Qtype == dns.TypeA {
+			m.Answer = append(m.Answer, must(dns.NewRR(q.Question[0].Name+" 40 IN A 127.0.0.1")))
+		}
+		_ = w.WriteMsg(m)
+	}))
+	began := time.Now()
+	addrs, err := lookupAddrs(t, r, "big.test.")
+	if err != nil || len(addrs) != 1 {
+		t.Fatalf("got %v, %v", addrs, err)
+	}
+	if l, ok := r.names.Get("big.test."); !ok || l.until.Sub(began) < 40*time.Second || l.until.Sub(began) > 44*time.Second {
+		t.Errorf("kept: %v", ok)
+	}
+}
+
+func TestResolverKnowsTheHostsFile(t *testing.T) {
+	r := newResolver(t, nameServer(t, func(string, uint16) ([]string, bool) { return nil, false }))
+	addrs, err := lookupAddrs(t, r, "localhost.")
+	if err != nil || len(addrs) == 0 || !addrs[0].IsLoopback() {
+		t.Errorf("localhost is %v, %v", addrs, err)
+	}
+}
+
+func TestDNSServerMustBeAnAddress(t *testing.T) {
+	for _, server := range []string{"dns.example:53", "127.0.0.1", "127.0.0.1:99999", "x"} {
+		if _, err := New(Config{DNSServer: server}); err == nil || !strings.Contains(err.Error(), "DNSServer") {
+			t.Errorf("DNSServer %q: %v", server, err)
+		}
+	}
+}
+
+// TestDNSSixOnly: a name with IPv6 addresses alone is reached over IPv6.
+func TestDNSSixOnly(t *testing.T) {
+	server := nameServer(t, zone(map[string][]string{"six.test.": {"AAAA ::1"}}))
+	c := newClient(t, func(cfg *Config) { cfg.DNSServer = server })
+	addrs, err := c.resolve(context.Background(), "six.test")
+	if err != nil || len(addrs) != 1 || addrs[0] != netip.IPv6Loopback() {
+		t.Fatalf("six.test is %v, %v", addrs, err)
+	}
+	l, err := net.Listen("tcp", "[::1]:0")
+	if err != nil { // a machine without IPv6: the attempt must say so and not hang
+		wantResult(t, post(t, c, "https://six.test:8443"), 0, ConnRefused)
+		return
+	}
+	url := serveOn(t, l, func(w http.ResponseWriter, r *http.Request) {})
+	wantResult(t, post(t, c, strings.Replace(url, "[::1]", "six.test", 1)), 200, "")
+}
+
+// TestDNSAnswersRaceTheCheck plays the classic rebinding: a name that is good
+// when it is judged and private when it is dialled, at every other question.
+func TestDNSAnswersRaceTheCheck(t *testing.T) {
+	var reached atomic.Bool
+	inside := rawReceiver(t, func(net.Conn) { reached.Store(true) })
+	var n atomic.Int32
+	server := nameServer(t, func(name string, qtype uint16) ([]string, bool) {
+		if qtype != dns.TypeA {
+			return nil, true
+		}
+		if n.Add(1)%2 == 1 {
+			return []string{name + " 0 IN A 203.0.114.1"}, true // public; nothing dials it: see below
+		}
+		return []string{name + " 0 IN A 127.0.0.1"}, true
+	})
+	c := newClient(t, func(cfg *Config) { cfg.DNSServer, cfg.Policy.Allow = server, nil })
+	_, port, _ := net.SplitHostPort(inside)
+	for range 10 {
+		if err := c.CheckHost(context.Background(), "race.test"); err != nil {
+			t.Fatal(err) // the first of each pair of answers
+		}
+		wantResult(t, post(t, c, "https://race.test:"+port), 0, SSRFBlocked) // the second
+	}
+	if reached.Load() {
+		t.Error("the inside was reached")
+	}
+}

@@ -1,0 +1,95 @@
+package egress
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+)
+
+// resuming runs a receiver on loopback that counts the sessions it resumes.
+func resuming(t *testing.T, resumed *atomic.Int32, change func(*tls.Config)) string {
+	cfg := &tls.Config{Certificates: []tls.Certificate{ca().issue(nil)}}
+	if change != nil {
+		change(cfg)
+	}
+	return "https://" + rawTLS(t, cfg, func(c *tls.Conn) {
+		if c.ConnectionState().DidResume {
+			resumed.Add(1)
+		}
+		if _, err := readRequest(c); err == nil {
+			_, _ = c.Write([]byte(okAnswer))
+		}
+	})
+}
+
+// TestReconnectsResume: eight receivers on the ports of one host each find their
+// own session again.
+func TestReconnectsResume(t *testing.T) {
+	for name, version := range map[string]uint16{"TLS 1.2": tls.VersionTLS12, "TLS 1.3": tls.VersionTLS13} {
+		t.Run(name, func(t *testing.T) {
+			var resumed atomic.Int32
+			var urls []string
+			for range 8 {
+				urls = append(urls, resuming(t, &resumed, func(cfg *tls.Config) { cfg.MaxVersion = version }))
+			}
+			c := newClient(t, func(cfg *Config) { cfg.MaxConnAge = 1 })
+			for range 3 {
+				for _, url := range urls {
+					wantResult(t, post(t, c, url), 200, "")
+				}
+			}
+			if resumed.Load() != 16 {
+				t.Errorf("%d of 16 reconnects resumed", resumed.Load())
+			}
+		})
+	}
+}
+
+// TestSessionsAreBounded: a receiver with a very long chain or ticket leaves
+// nothing behind.
+func TestSessionsAreBounded(t *testing.T) {
+	for name, change := range map[string]func(*tls.Config){
+		"chain": func(cfg *tls.Config) {
+			cert := ca().issue(func(c *x509.Certificate) { c.Extensions = nil })
+			for range 60 { // not needed for verification, but sent
+				cert.Certificate = append(cert.Certificate, ca().issue(nil).Certificate[0])
+			}
+			cfg.Certificates = []tls.Certificate{cert}
+		},
+		"ticket": func(cfg *tls.Config) {
+			cfg.WrapSession = func(state tls.ConnectionState, session *tls.SessionState) ([]byte, error) {
+				session.Extra = append(session.Extra, make([]byte, maxSessionTicketBytes))
+				return cfg.EncryptTicket(state, session)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var resumed atomic.Int32
+			url := resuming(t, &resumed, change)
+			c := newClient(t, func(cfg *Config) { cfg.MaxConnAge = 1 })
+			for range 3 {
+				wantResult(t, post(t, c, url), 200, "")
+			}
+			if resumed.Load() != 0 || c.sessions.byAddr.Len() != 0 {
+				t.Errorf("%d resumed, %d kept", resumed.Load(), c.sessions.byAddr.Len())
+			}
+		})
+	}
+}
+
+// TestNoSessionWithoutTrust: a session that was made under one set of roots does
+// not let a receiver in under another.
+func TestNoSessionWithoutTrust(t *testing.T) {
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
+	trusting := newClient(t, func(cfg *Config) { cfg.MaxConnAge = 1 })
+	wantResult(t, post(t, trusting, s.URL), 200, "")
+	wary := newClient(t, func(cfg *Config) { cfg.RootCAs = x509.NewCertPool() })
+	wary.sessions = trusting.sessions
+	if _, found := wary.sessions.byAddr.Get(s.Listener.Addr().(*net.TCPAddr).String()); !found {
+		t.Fatal("there is no session to be wary of")
+	}
+	wantResult(t, post(t, wary, s.URL), 0, TLS)
+}

@@ -1,0 +1,90 @@
+package schemas
+
+import (
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas/kafka"
+)
+
+// EncodeResult writes the answer to a command.
+func EncodeResult(r domain.Result) Message {
+	return pack("CommandResult", r.CommandID, &kafka.CommandResult{CommandId: r.CommandID, BodyHash: r.BodyHash, Answer: answerOut(r.Answer), Replayed: r.Replayed})
+}
+
+// DecodeResult reads the answer to a command.
+func DecodeResult(m Message) (domain.Result, error) {
+	var b kafka.CommandResult
+	err := unpackAs(m, "CommandResult", &b)
+	return domain.Result{CommandID: b.GetCommandId(), BodyHash: b.GetBodyHash(), Answer: answerIn(b.GetAnswer()), Replayed: b.GetReplayed()}, err
+}
+
+func answerOut(a domain.Answer) *kafka.Answer {
+	out := &kafka.Answer{Version: a.Version}
+	switch {
+	case a.Rejection != nil:
+		out.Outcome = &kafka.Answer_Rejection{Rejection: &kafka.Rejection{Code: a.Rejection.Code, Detail: a.Rejection.Detail}}
+	case a.Account != nil:
+		out.Outcome = &kafka.Answer_Account{Account: accountOut(*a.Account)}
+	case a.Key != nil:
+		out.Outcome = &kafka.Answer_Key{Key: keyOut(*a.Key)}
+	case a.Endpoint != nil:
+		out.Outcome = &kafka.Answer_Endpoint{Endpoint: endpointOut(*a.Endpoint)}
+	case a.Watch != nil:
+		out.Outcome = &kafka.Answer_Watch{Watch: watchOut(*a.Watch)}
+	case a.Delivery != nil:
+		out.Outcome = &kafka.Answer_Delivery{Delivery: deliveryOut(*a.Delivery)}
+	case a.Replay != nil:
+		out.Outcome = &kafka.Answer_Replay{Replay: &kafka.ReplayResult{Queued: uint32(a.Replay.Queued), Matched: uint32(a.Replay.Matched), Truncated: a.Replay.Truncated}}
+	case a.Test != nil:
+		out.Outcome = &kafka.Answer_Test{Test: &kafka.TestResult{EventId: a.Test.EventID, Result: attemptResultOut(a.Test.Result)}}
+	}
+	return out
+}
+
+func answerIn(a *kafka.Answer) domain.Answer {
+	in := domain.Answer{Version: a.GetVersion()}
+	switch o := a.GetOutcome().(type) {
+	case *kafka.Answer_Rejection:
+		in.Rejection = &domain.Rejection{Code: o.Rejection.GetCode(), Detail: o.Rejection.GetDetail()}
+	case *kafka.Answer_Account:
+		in.Account = pointer(accountIn(o.Account))
+	case *kafka.Answer_Key:
+		in.Key = pointer(keyIn(o.Key))
+	case *kafka.Answer_Endpoint:
+		in.Endpoint = pointer(endpointIn(o.Endpoint))
+	case *kafka.Answer_Watch:
+		in.Watch = pointer(watchIn(o.Watch))
+	case *kafka.Answer_Delivery:
+		in.Delivery = pointer(deliveryIn(o.Delivery))
+	case *kafka.Answer_Replay:
+		in.Replay = &domain.ReplayResult{Queued: int(o.Replay.GetQueued()), Matched: int(o.Replay.GetMatched()), Truncated: o.Replay.GetTruncated()}
+	case *kafka.Answer_Test:
+		in.Test = &domain.TestResult{EventID: o.Test.GetEventId(), Result: attemptResultIn(o.Test.GetResult())}
+	}
+	return in
+}
+
+func attemptResultOut(r domain.AttemptResult) *kafka.AttemptResult {
+	return &kafka.AttemptResult{SentAtMillis: r.SentAtMillis, DurationMillis: r.DurationMillis, StatusCode: uint32(r.StatusCode), Error: string(r.Error), ResponseBody: r.ResponseBody}
+}
+
+func attemptResultIn(r *kafka.AttemptResult) domain.AttemptResult {
+	return domain.AttemptResult{SentAtMillis: r.GetSentAtMillis(), DurationMillis: r.GetDurationMillis(), StatusCode: int(r.GetStatusCode()), Error: domain.AttemptError(r.GetError()), ResponseBody: r.GetResponseBody()}
+}
+
+func deliveryOut(d domain.Delivery) *kafka.Delivery {
+	return &kafka.Delivery{
+		EventId: d.EventID, EventType: string(d.EventType), AccountId: d.AccountID, EndpointId: d.EndpointID, EndpointEpoch: d.EndpointEpoch, WatchId: d.WatchID,
+		Version: d.Version, State: string(d.State), CreatedAtMillis: d.CreatedAtMillis, Attempts: uint32(d.Attempts), Run: uint32(d.Run), RunAttempts: uint32(d.RunAttempts),
+		NextAttemptAtMillis: d.NextAttemptAtMillis, TestCommandId: d.TestCommandID, TestBodyHash: d.TestBodyHash,
+	}
+}
+
+func deliveryIn(d *kafka.Delivery) domain.Delivery {
+	return domain.Delivery{
+		EventID: d.GetEventId(), EventType: domain.EventType(d.GetEventType()), AccountID: d.GetAccountId(), EndpointID: d.GetEndpointId(), EndpointEpoch: d.GetEndpointEpoch(), WatchID: d.GetWatchId(),
+		Version: d.GetVersion(), State: domain.DeliveryState(d.GetState()), CreatedAtMillis: d.GetCreatedAtMillis(), Attempts: int(d.GetAttempts()), Run: int(d.GetRun()), RunAttempts: int(d.GetRunAttempts()),
+		NextAttemptAtMillis: d.GetNextAttemptAtMillis(), TestCommandID: d.GetTestCommandId(), TestBodyHash: d.GetTestBodyHash(),
+	}
+}
+
+func pointer[T any](v T) *T { return &v }

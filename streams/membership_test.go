@@ -1,0 +1,80 @@
+package streams_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// clock is a wall clock that a test may move on.
+type clock struct {
+	mu    sync.Mutex
+	ahead time.Duration
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.ahead)
+}
+
+func (c *clock) jump(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ahead += d
+}
+
+// A member that was paused for longer than its session hears of its removal by the
+// answer to its next heartbeat. That answer is no acknowledgement: until the
+// partitions are taken from it, it must not believe that they are still its own.
+func TestRefusedHeartbeatIsNoAcknowledgement(t *testing.T) {
+	r, fake := newFakeRig(t)
+	var (
+		paused   clock
+		refusing atomic.Bool
+	)
+	fake.ControlKey(int16(kmsg.Heartbeat), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		fake.KeepControl()
+		if !refusing.Load() {
+			return nil, nil, false
+		}
+		resp := req.ResponseKind().(*kmsg.HeartbeatResponse)
+		resp.ErrorCode = kerr.UnknownMemberID.Code
+		return resp, nil, true
+	})
+	assigned, lost := make(chan struct{}, 8), make(chan bool, 8)
+	var membership atomic.Pointer[streams.Membership]
+	joined, err := r.cluster.Join(streams.MembershipConfig{
+		Group: sumGroup, Topic: numbersTopic, Now: paused.Now,
+		Assigned: func([]int32) { assigned <- struct{}{} },
+		Revoked:  func([]int32) {},
+		Lost:     func([]int32) { lost <- membership.Load().Fresh() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	membership.Store(joined)
+	<-assigned
+	eventually(t, "the member is fresh", joined.Fresh)
+
+	refusing.Store(true)
+	paused.jump(streams.SessionTimeout)
+	if joined.Fresh() {
+		t.Error("a member is fresh that was not heard of for a whole session")
+	}
+	if fresh := <-lost; fresh {
+		t.Error("the refusal of a heartbeat made the member fresh")
+	}
+	refusing.Store(false)
+	<-assigned
+	eventually(t, "the member is fresh again", joined.Fresh)
+	if err := joined.Leave(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

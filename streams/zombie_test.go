@@ -1,0 +1,375 @@
+package streams_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// The tests of this file stop whole processes and let them go on: a process that
+// was paused knows nothing of what happened meanwhile. The test binary runs itself
+// again as the owner of partitions; the broker stays in the process of the test.
+
+// ownerVariable makes the test binary an owner: how it comes to its partitions.
+const ownerVariable = "LUMENHOOK_TEST_OWNER"
+
+const (
+	// ownerAlone runs the task of partition 0 and asks nobody whether it may.
+	ownerAlone = "alone"
+	// ownerMember runs the tasks of what its group gives it.
+	ownerMember = "member"
+)
+
+const writerHeader = "writer"
+
+// tickEvery is how often an owner writes by itself: a turn that consumes nothing
+// is the one that a fence by input positions would let through. Most of the time
+// no transaction is open: an owner that is paused within one would be fenced by
+// its transaction's timeout, whatever we do.
+const tickEvery = 100 * time.Millisecond
+
+func TestMain(m *testing.M) {
+	if how := os.Getenv(ownerVariable); how != "" {
+		if err := own(how, os.Args[1], os.Args[2], os.Args[3]); err != nil {
+			fmt.Println("ended:", err)
+			os.Exit(3)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// own is the main function of an owner. It ends with its standard input, so that
+// none outlives the test.
+func own(how, name, broker, dir string) error {
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	o := &owner{name: name, dir: dir, cluster: streams.Cluster{
+		Brokers: []string{broker}, Prefix: "test.", ClientID: name, Logger: slog.New(slog.NewTextHandler(os.Stdout, nil)),
+	}}
+	if how == ownerAlone {
+		return o.task(0).Run(context.Background(), ctx.Done())
+	}
+	tasks := streams.NewTasks(o.task, o.cluster.Logger)
+	membership, err := o.cluster.Join(streams.MembershipConfig{
+		Group: sumGroup, Topic: numbersTopic, Now: time.Now,
+		Assigned: tasks.Assigned, Revoked: tasks.Revoked, Lost: tasks.Lost,
+	})
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return membership.Leave(context.Background())
+}
+
+type owner struct {
+	name    string
+	dir     string
+	cluster streams.Cluster
+	tasks   atomic.Int64
+}
+
+// task makes a summer that signs what it writes with the owner's name and the
+// number of the task, and writes a tick now and then.
+func (o *owner) task(p int32) *streams.Task {
+	writer := fmt.Sprintf("%s/%d", o.name, o.tasks.Add(1))
+	return streams.NewTask(streams.TaskConfig{
+		Cluster: o.cluster, Group: sumGroup, Partition: p, Journal: sumsTopic, Inputs: []string{numbersTopic},
+		Store: streams.StoreConfig{
+			Dir: filepath.Join(o.dir, strconv.Itoa(int(p))), Identity: "test", CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: o.cluster.Logger,
+		},
+		LocalCapacity: 16, DrainTimeout: time.Second, Now: time.Now, Logger: o.cluster.Logger,
+		NewHandler: func(t *streams.Task) streams.Handler {
+			return &signer{summer: summer{task: t, effects: func(streams.Claimed) {}}, writer: writer}
+		},
+	})
+}
+
+type signer struct {
+	summer
+	writer string
+	ticks  int
+	nextAt int64
+}
+
+func (s *signer) Turn(t *streams.Turn) error {
+	for _, r := range t.Inputs[0] {
+		seen, err := t.Tx.Get(append([]byte{streams.FirstKey, 'k'}, r.Key...))
+		if err != nil {
+			return err
+		}
+		if seen == nil {
+			if err := s.write(t, string(r.Key), string(r.Value)); err != nil {
+				return err
+			}
+		}
+	}
+	if t.NowMillis < s.nextAt {
+		return nil
+	}
+	s.ticks++
+	s.nextAt = t.NowMillis + tickEvery.Milliseconds()
+	return s.write(t, fmt.Sprintf("tick-%s-%d", s.writer, s.ticks), "0")
+}
+
+func (s *signer) write(t *streams.Turn, key, value string) error {
+	out := streams.Record{Topic: sumsTopic, Key: []byte(key), Value: []byte(value), Headers: []streams.Header{{Key: writerHeader, Value: []byte(s.writer)}}}
+	t.Append(out)
+	return s.Fold(t.Tx, out)
+}
+
+func (s *signer) Settled(int64) (int64, error) { return s.nextAt, nil }
+
+// process is an owner in a process of its own.
+type process struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	mu   sync.Mutex
+	said []string
+	over chan struct{}
+	err  error // how it ended, once over is closed
+}
+
+func (r *rig) start(how, name string) *process {
+	r.t.Helper()
+	p := &process{t: r.t, cmd: exec.Command(os.Args[0], name, r.cluster.Brokers[0], r.t.TempDir()), over: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), ownerVariable+"="+how)
+	stdin, err := p.cmd.StdinPipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	go func() {
+		defer close(p.over)
+		for lines := bufio.NewScanner(stdout); lines.Scan(); {
+			p.mu.Lock()
+			p.said = append(p.said, lines.Text())
+			p.mu.Unlock()
+		}
+		p.err = p.cmd.Wait()
+	}()
+	r.t.Cleanup(func() {
+		p.signal(syscall.SIGCONT)
+		_ = stdin.Close()
+		<-p.over
+		if r.t.Failed() {
+			r.t.Logf("%s said:\n%s", name, p.output())
+		}
+	})
+	return p
+}
+
+func (p *process) signal(s syscall.Signal) {
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.t.Error(err)
+	}
+}
+
+// pause stops the process and returns when it stands still.
+func (p *process) pause() {
+	p.t.Helper()
+	p.signal(syscall.SIGSTOP)
+	eventually(p.t, "the process stands still", func() bool {
+		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(string(state), ") ")
+		return strings.HasPrefix(after, "T")
+	})
+}
+
+func (p *process) output() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.said, "\n")
+}
+
+// written is a record of the journal: its key and who wrote it.
+type written struct{ key, writer string }
+
+// history reads the committed journal of a partition, in order.
+func (r *rig) history(p int32) []written {
+	r.t.Helper()
+	ends, err := r.cluster.NewEnds()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer ends.Close()
+	until, err := ends.Of(r.t.Context(), sumsTopic)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	reader, err := r.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{sumsTopic: {p: 0}}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer reader.Close()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	defer cancel()
+	var all []written
+	for reader.Position(sumsTopic, p) < until[p] {
+		if err := reader.Poll(ctx, 1000, func(rec streams.Record) error {
+			all = append(all, written{string(rec.Key), rec.Header(writerHeader)})
+			return nil
+		}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// writers lists who wrote a history, each as often as its turn came.
+func writers(history []written) []string {
+	var list []string
+	for _, w := range history {
+		list = append(list, w.writer)
+	}
+	return slices.Compact(list)
+}
+
+// wroteSince counts the records of a writer of that name beyond an earlier look.
+func wroteSince(history, earlier []written, name string) int {
+	n := 0
+	for _, w := range history[len(earlier):] {
+		if strings.HasPrefix(w.writer, name+"/") {
+			n++
+		}
+	}
+	return n
+}
+
+// wantOneAtATime fails if anyone wrote after another had taken over, or anything
+// was written twice.
+func wantOneAtATime(t *testing.T, history []written) {
+	t.Helper()
+	had := make(map[string]bool)
+	for _, w := range writers(history) {
+		if had[w] {
+			t.Errorf("%s wrote after another had taken over: %v", w, writers(history))
+		}
+		had[w] = true
+	}
+	count := make(map[string]int)
+	for _, w := range history {
+		if count[w.key]++; count[w.key] == 2 {
+			t.Errorf("%s was written twice", w.key)
+		}
+	}
+}
+
+// A process that is paused while it owns a partition, and goes on after another
+// has taken over, still believes that it is the owner: nobody told it. What it
+// writes then is refused, also by turns that consumed nothing.
+func TestPausedOwnerIsFenced(t *testing.T) {
+	r := newRig(t)
+	former := r.start(ownerAlone, "former")
+	r.feed(1, 50)
+	wrote := func(name string, earlier []written) func() bool {
+		return func() bool { return wroteSince(r.history(0), earlier, name) > 2 }
+	}
+	eventually(t, "the first owner writes", wrote("former", nil))
+	former.pause()
+
+	r.start(ownerAlone, "next")
+	r.feed(51, 100)
+	eventually(t, "the next owner writes", wrote("next", r.history(0)))
+
+	former.signal(syscall.SIGCONT)
+	select {
+	case <-former.over:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the former owner was not fenced: it works on")
+	}
+	if out := former.output(); !strings.Contains(out, "INVALID_PRODUCER_EPOCH") && !strings.Contains(out, "PRODUCER_FENCED") {
+		t.Errorf("the former owner ended of something else: %v: %s", former.err, out)
+	}
+	eventually(t, "the next owner writes on", wrote("next", r.history(0)))
+	history := r.history(0)
+	wantOneAtATime(t, history)
+	if got := writers(history); !slices.Equal(got, []string{"former/1", "next/1"}) {
+		t.Errorf("the partition was written by %v, want the former owner and then the next", got)
+	}
+}
+
+// The same with a group that divides the partitions: it gives them to another
+// when a member is paused for longer than its session, and takes that member back
+// when it goes on.
+func TestPausedMemberIsFenced(t *testing.T) {
+	r := newRig(t)
+	former := r.start(ownerMember, "former")
+	r.feed(1, 50)
+	both := func(name string, earlier [2][]written) func() bool {
+		return func() bool {
+			for p := range int32(2) {
+				if wroteSince(r.history(p), earlier[p], name) <= 2 {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	now := func() [2][]written { return [2][]written{r.history(0), r.history(1)} }
+	eventually(t, "the first member writes to both partitions", both("former", now()))
+	former.pause()
+
+	r.start(ownerMember, "next")
+	r.feed(51, 100)
+	eventually(t, "the next member writes to both partitions", both("next", now()))
+
+	former.signal(syscall.SIGCONT)
+	resumed := now()
+	r.feed(101, 150)
+	// The group gives the former member a partition back, whose task then is a
+	// new one.
+	eventually(t, "the former member takes part again", func() bool {
+		return wroteSince(r.history(0), resumed[0], "former") > 2 || wroteSince(r.history(1), resumed[1], "former") > 2
+	})
+	for p := range int32(2) {
+		wantOneAtATime(t, r.history(p))
+	}
+	r.wantNumbers(150)
+}
+
+// wantNumbers waits until every number fed is in the journal.
+func (r *rig) wantNumbers(total int) {
+	r.t.Helper()
+	eventually(r.t, fmt.Sprintf("%d numbers in the journal", total), func() bool {
+		numbers := 0
+		for p := range int32(2) {
+			for _, w := range r.history(p) {
+				if strings.HasPrefix(w.key, "number-") {
+					numbers++
+				}
+			}
+		}
+		return numbers >= total
+	})
+}
