@@ -96,7 +96,7 @@ func changeColumns(rows []row[endpointChange]) []column {
 	type r = row[endpointChange]
 	return append(factColumns(rows),
 		column{"change", each(rows, func(r *r) string { return r.body.change })},
-		column{"reason", each(rows, func(r *r) string { return r.body.reason })},
+		column{"reason", each(rows, func(r *r) string { return string(r.body.reason) })},
 		column{"changed_at", each(rows, func(r *r) int64 { return r.atMillis })},
 	)
 }
@@ -138,10 +138,13 @@ func endpointColumns(rows []row[endpointRow]) []column {
 		column{"url", each(rows, func(r *r) string { return r.body.URL })},
 		column{"description", each(rows, func(r *r) string { return r.body.Description })},
 		column{"status", each(rows, func(r *r) string { return string(r.body.Status) })},
+		column{"disabled_reason", each(rows, func(r *r) string { return string(r.body.DisabledReason) })},
+		column{"disabled_at", optional(rows, func(r *r) int64 { return r.body.DisabledAtMillis })},
+		column{"rate_limit_per_second", each(rows, func(r *r) uint32 { return uint32(r.body.RateLimitPerSecond) })},
 		column{"consecutive_failures", each(rows, func(r *r) uint32 { return uint32(r.body.ConsecutiveFailures) })},
 		column{"created_at", each(rows, func(r *r) int64 { return r.body.CreatedAtMillis })},
 		column{"updated_at", each(rows, func(r *r) int64 { return r.body.UpdatedAtMillis })},
-		column{"deleted", each(rows, func(r *r) bool { return r.body.deleted })},
+		column{"deleted", each(rows, func(r *r) bool { return r.body.gone || r.body.Deleted() })},
 		column{"version", each(rows, func(r *r) uint64 { return r.body.Version })},
 	)
 }
@@ -161,7 +164,7 @@ func watchColumns(rows []row[watchRow]) []column {
 		column{"event_types", each(rows, func(r *r) []string { return eventTypes(r.body.EventTypes) })},
 		column{"created_at", each(rows, func(r *r) int64 { return r.body.CreatedAtMillis })},
 		column{"updated_at", each(rows, func(r *r) int64 { return r.body.UpdatedAtMillis })},
-		column{"deleted", each(rows, func(r *r) bool { return r.body.deleted })},
+		column{"deleted", each(rows, func(r *r) bool { return r.body.gone || r.body.Deleted() })},
 		column{"version", each(rows, func(r *r) uint64 { return r.body.Version })},
 	)
 }

@@ -9,13 +9,13 @@ import (
 // endpointRow is the row of an endpoint, or that there is none any more.
 type endpointRow struct {
 	domain.Endpoint
-	deleted bool
+	gone bool
 }
 
 // watchRow is the row of a watch, or that there is none any more.
 type watchRow struct {
 	domain.Watch
-	deleted bool
+	gone bool
 }
 
 func (b *block) addPayment(r streams.Record) error {
@@ -27,9 +27,9 @@ func (b *block) addPayment(r streams.Record) error {
 // addEndpoint gathers a row of the table topic. A record without a value says
 // that the endpoint is gone.
 func (b *block) addEndpoint(r streams.Record) (err error) {
-	e := endpointRow{Endpoint: domain.Endpoint{ID: string(r.Key)}, deleted: true}
+	e := endpointRow{Endpoint: domain.Endpoint{ID: string(r.Key)}, gone: true}
 	if len(r.Value) > 0 {
-		e.deleted = false
+		e.gone = false
 		e.Endpoint, err = schemas.DecodeEndpoint(schemas.Read(r.Value, r))
 	}
 	b.endpoints = append(b.endpoints, placed(r, e))
@@ -38,9 +38,9 @@ func (b *block) addEndpoint(r streams.Record) (err error) {
 
 // addWatch gathers a row of the table topic, as addEndpoint does.
 func (b *block) addWatch(r streams.Record) (err error) {
-	w := watchRow{Watch: domain.Watch{ID: string(r.Key)}, deleted: true}
+	w := watchRow{Watch: domain.Watch{ID: string(r.Key)}, gone: true}
 	if len(r.Value) > 0 {
-		w.deleted = false
+		w.gone = false
 		w.Watch, err = schemas.DecodeWatch(schemas.Read(r.Value, r))
 	}
 	b.watches = append(b.watches, placed(r, w))

@@ -22,8 +22,12 @@ type delivery struct {
 // endpointChange is something that happened to an endpoint itself.
 type endpointChange struct {
 	change string
-	reason string
+	reason domain.DisabledReason // of a disabling
 }
+
+// changeEnabled makes what waited for the endpoint due at once; others change no
+// delivery.
+const changeEnabled = "enabled"
 
 // addFact gathers the rows of a fact of the journal. A type that is not here
 // makes none.
@@ -39,8 +43,20 @@ func (b *block) addFact(r streams.Record) error {
 		b.attemptMade(r, f, body)
 	case domain.DeliveryCancelled:
 		b.deliveryCancelled(r, f, body)
+	case domain.DeliveryRequeued:
+		b.deliveryRequeued(r, f, body)
 	case domain.EndpointCreated:
 		b.endpointChanged(r, f, "created", "")
+	case domain.EndpointUpdated:
+		b.endpointChanged(r, f, "updated", "")
+	case domain.SecretRotated:
+		b.endpointChanged(r, f, "secret_rotated", "")
+	case domain.EndpointDisabled:
+		b.endpointChanged(r, f, "disabled", body.Reason)
+	case domain.EndpointEnabled:
+		b.endpointChanged(r, f, changeEnabled, "")
+	case domain.EndpointDeleted:
+		b.endpointChanged(r, f, "deleted", "")
 	}
 	return nil
 }
@@ -65,7 +81,13 @@ func (b *block) deliveryCancelled(r streams.Record, f domain.Fact, body domain.D
 	b.deliveries = append(b.deliveries, newRow(r, f, delivery{eventID: body.EventID, state: domain.StateCancelled}))
 }
 
-func (b *block) endpointChanged(r streams.Record, f domain.Fact, change, reason string) {
+func (b *block) deliveryRequeued(r streams.Record, f domain.Fact, body domain.DeliveryRequeued) {
+	b.deliveries = append(b.deliveries, newRow(r, f, delivery{
+		eventID: body.EventID, state: domain.StateQueued, run: body.Run, nextAttemptAtMillis: body.NextAttemptAtMillis,
+	}))
+}
+
+func (b *block) endpointChanged(r streams.Record, f domain.Fact, change string, reason domain.DisabledReason) {
 	b.changes = append(b.changes, newRow(r, f, endpointChange{change: change, reason: reason}))
 }
 

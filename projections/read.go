@@ -60,7 +60,7 @@ func (db *DB) standings(ctx context.Context, eventIDs []string) (map[string]stan
 }
 
 const selectEnabled = `SELECT endpoint_id, max(version), argMax(changed_at, version) FROM {database:Identifier}.endpoint_changes
-WHERE endpoint_id IN {endpoints:Array(String)} AND change = 'enabled' GROUP BY endpoint_id`
+WHERE endpoint_id IN {endpoints:Array(String)} AND change = '` + changeEnabled + `' GROUP BY endpoint_id`
 
 // countEnabling makes the deliveries that waited when their endpoint was enabled
 // due at once: there is no fact for each of them.

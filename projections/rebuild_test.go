@@ -38,7 +38,7 @@ func (r *rig) world(endpoints int) {
 	for n := range endpoints {
 		id := newStory(n).endpointID
 		r.appendRecord(schemas.TopicEndpoints, id, schemas.EncodeEndpoint(domain.Endpoint{
-			ID: id, AccountID: testAccount, Version: 1, URL: "https://example.com/" + fmt.Sprint(n), Status: domain.EndpointActive,
+			ID: id, AccountID: testAccount, Version: 1, URL: "https://example.com/" + fmt.Sprint(n), Status: domain.StatusActive,
 			CreatedAtMillis: startMillis, UpdatedAtMillis: startMillis,
 		}))
 		watch := domain.DeriveID(domain.WatchPrefix, fmt.Sprint(n))
