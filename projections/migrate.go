@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/lumenhook/lumenhook/schemas"
 )
@@ -103,7 +104,9 @@ func (db *DB) appliedVersions(ctx context.Context) (map[uint32]string, error) {
 
 func (db *DB) apply(ctx context.Context, m schemas.Migration) error {
 	for _, statement := range m.Statements {
-		if err := db.exec(ctx, statement, nil); err != nil {
+		// Written out: a view with a query parameter in it would be a view that
+		// takes parameters.
+		if err := db.exec(ctx, strings.ReplaceAll(statement, "{database:Identifier}", db.name), nil); err != nil {
 			return err
 		}
 	}
