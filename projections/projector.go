@@ -15,7 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// Group is the consumer group in which projectors share the partitions.
+// Group is the consumer group in which projectors share the partitions, unless
+// they are told another.
 const Group = "projector"
 
 const (
@@ -35,6 +36,9 @@ type ProjectorConfig struct {
 	Cluster streams.Cluster
 	Logger  *slog.Logger
 	Now     func() time.Time
+	// Group is the consumer group; "projector" when empty. Projectors that fill
+	// another database from the same topics are another group.
+	Group string
 
 	// A block is written when it has that many facts or bytes, or when its first
 	// fact has waited that long.
@@ -99,7 +103,7 @@ func (p *Projector) limits() limits {
 // when a fact cannot be decoded or is gone (P5): then a person is needed.
 func (p *Projector) Run(ctx context.Context) error {
 	membership, err := p.cfg.Cluster.Join(streams.MembershipConfig{
-		Group: Group, Topic: schemas.TopicJournal,
+		Group: cmp.Or(p.cfg.Group, Group), Topic: schemas.TopicJournal,
 		Assigned: p.parts.assigned, Revoked: p.parts.revoked, Lost: p.parts.lost, Now: p.cfg.Now,
 	})
 	if err != nil {

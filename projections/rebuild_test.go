@@ -80,7 +80,7 @@ func (r *rig) load() (stop func() int) {
 	go func() {
 		n := 0
 		stories := []*story{newStory(0), newStory(1), newStory(2), newStory(3), newStory(4)}
-		tick := time.NewTicker(time.Millisecond)
+		tick := time.NewTicker(3 * time.Millisecond)
 		defer tick.Stop()
 		for ctx.Err() == nil {
 			s := stories[n%len(stories)]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,11 +21,16 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-func TestMain(m *testing.M) { clickhousetest.Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		os.Exit(projectorChild())
+	}
+	clickhousetest.Main(m)
+}
 
 const (
 	testPartitions = 4
-	eventualMax    = 20 * time.Second
+	eventualMax    = 60 * time.Second // other packages' tests may run beside
 	testAccount    = "acc_00000000000000000000000001"
 	otherAccount   = "acc_00000000000000000000000002"
 	startMillis    = 1_790_000_000_000
@@ -44,7 +50,12 @@ type rig struct {
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	r := &rig{t: t, logger: slog.New(slog.DiscardHandler), engine: clickhousetest.Start(t)}
+	return newRigOn(t, clickhousetest.Start(t))
+}
+
+func newRigOn(t testing.TB, engine *clickhouse.Engine) *rig {
+	t.Helper()
+	r := &rig{t: t, logger: slog.New(slog.DiscardHandler), engine: engine}
 	b, err := broker.Start(broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: r.logger, Failed: func(err error) { t.Error(err) }})
 	must(t, err)
 	t.Cleanup(b.Close)
