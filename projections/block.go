@@ -25,6 +25,7 @@ type block struct {
 	changes    []row[endpointChange]
 	events     []row[domain.DeliveryCreated]
 	deliveries []row[delivery]
+	at         map[string]int // where in deliveries an event's last row is
 
 	facts     int // records of any topic
 	sizeBytes int
@@ -46,7 +47,7 @@ type row[B any] struct {
 const rowOverheadBytes = 512
 
 func newBlock() *block {
-	return &block{from: make(map[place]int64), next: make(map[place]int64)}
+	return &block{at: make(map[string]int), from: make(map[place]int64), next: make(map[place]int64)}
 }
 
 // empty tells whether there is neither a row nor a position to write.
@@ -85,6 +86,7 @@ func (b *block) cover(p place, from, next int64) {
 func (b *block) reset() {
 	b.payments, b.endpoints, b.watches = emptied(b.payments), emptied(b.endpoints), emptied(b.watches)
 	b.attempts, b.changes, b.events, b.deliveries = emptied(b.attempts), emptied(b.changes), emptied(b.events), emptied(b.deliveries)
+	clear(b.at)
 	clear(b.from)
 	clear(b.next)
 	b.facts, b.sizeBytes = 0, 0

@@ -44,6 +44,7 @@ func factColumns[B any](rows []row[B]) []column {
 
 func eventColumns(rows []row[domain.DeliveryCreated]) []column {
 	type r = row[domain.DeliveryCreated]
+	payments := each(rows, func(r *r) paid { return readPaid(r.body.Event.Body) })
 	return append(factColumns(rows),
 		column{"event_id", each(rows, func(r *r) string { return r.body.Event.ID })},
 		column{"type", each(rows, func(r *r) string { return string(r.body.Event.Type) })},
@@ -52,6 +53,11 @@ func eventColumns(rows []row[domain.DeliveryCreated]) []column {
 		column{"wallet_address", each(rows, func(r *r) string { return r.body.WalletAddress })},
 		column{"created_at", each(rows, func(r *r) int64 { return r.body.Event.CreatedAtMillis })},
 		column{"body", each(rows, func(r *r) []byte { return r.body.Event.Body })},
+		column{"payment_id", each(payments, func(p *paid) string { return p.paymentID })},
+		column{"asset_code", each(payments, func(p *paid) string { return p.assetCode })},
+		column{"asset_issuer", each(payments, func(p *paid) string { return p.assetIssuer })},
+		column{"amount_stroops", each(payments, func(p *paid) int64 { return p.amountStroops })},
+		column{"ledger_closed_at", optional(payments, func(p *paid) int64 { return p.closedAtSeconds })},
 	)
 }
 
@@ -81,12 +87,7 @@ func deliveryColumns(rows []row[delivery]) []column {
 		column{"updated_at", each(rows, func(r *r) int64 { return r.atMillis })},
 		column{"attempts", each(rows, func(r *r) uint32 { return uint32(r.body.attempts) })},
 		column{"run", each(rows, func(r *r) uint32 { return uint32(r.body.run) })},
-		column{"attempt_times", each(rows, func(r *r) []int64 {
-			if r.body.sentAtMillis == 0 {
-				return nil
-			}
-			return []int64{r.body.sentAtMillis}
-		})},
+		column{"fact_sent", each(rows, func(r *r) int64 { return r.body.sentAtMillis })},
 		column{"fact_state", each(rows, func(r *r) string { return string(r.body.state) })},
 		column{"fact_due", each(rows, func(r *r) int64 { return r.body.nextAttemptAtMillis })},
 	)

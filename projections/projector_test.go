@@ -93,7 +93,7 @@ func TestMigrateMayBeRepeated(t *testing.T) {
 	}
 	group.Wait()
 	must(t, projections.Migrate(t.Context(), db))
-	const in = " FROM system.columns WHERE database = 'made_anew'"
+	const in = " FROM system.columns WHERE database = 'made_anew' AND table NOT IN (SELECT name FROM system.tables WHERE engine = 'View')"
 	if n := r.count("SELECT count()" + in); n < 40 {
 		t.Errorf("there are only %d columns", n)
 	}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -207,34 +209,61 @@ func (f *refold) fill(ctx context.Context, target map[place]int64) error {
 	return nil
 }
 
+// Sessions of a refold work side by side, each on its share of the partitions:
+// while ClickHouse takes the rows of one, the other decodes. Their blocks are
+// larger than the projector's, so that less is to be merged.
+const (
+	refoldSessions   = 2
+	refoldBlockRows  = 100_000
+	refoldBlockBytes = 64 << 20
+)
+
 // session folds until the target is reached or something fails.
 func (f *refold) session(ctx context.Context, target map[place]int64) (blocks int, err error) {
 	ctx, enough := context.WithCancel(ctx)
 	defer enough()
+	shares := make([]map[place]int64, refoldSessions)
 	f.mu.Lock()
-	from := maps.Clone(f.next)
+	for at, next := range f.next {
+		n := int(at.partition) % refoldSessions
+		if shares[n] == nil {
+			shares[n] = make(map[place]int64)
+		}
+		shares[n][at] = next
+	}
 	f.mu.Unlock()
+	wrote := func(b *block) {
+		f.mu.Lock()
+		blocks++
+		maps.Copy(f.next, b.next)
+		f.mu.Unlock()
+		left := f.remaining(target)
+		f.report(target, left)
+		if left == 0 {
+			enough()
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, share := range shares {
+		if share != nil {
+			group.Go(func() error { return f.fold(ctx, share, wrote) })
+		}
+	}
+	err = group.Wait()
+	return blocks, err
+}
+
+// fold projects some partitions until its context ends.
+func (f *refold) fold(ctx context.Context, from map[place]int64, wrote func(*block)) error {
 	reader, err := f.Cluster.NewReader(streams.ReaderConfig{From: offsetsOf(from)})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer reader.Close()
-	err = newSession(sessionConfig{
-		db: f.DB, reader: reader, layout: f.layout, now: f.Now, position: from,
-		limits: limits{rows: defaultBlockRows, sizeBytes: defaultBlockBytes, wait: defaultBlockWait},
-		wrote: func(b *block) {
-			blocks++
-			f.mu.Lock()
-			maps.Copy(f.next, b.next)
-			f.mu.Unlock()
-			left := f.remaining(target)
-			f.report(target, left)
-			if left == 0 {
-				enough()
-			}
-		},
+	return newSession(sessionConfig{
+		db: f.DB, reader: reader, layout: f.layout, now: f.Now, position: from, wrote: wrote,
+		limits: limits{rows: refoldBlockRows, sizeBytes: refoldBlockBytes, wait: defaultBlockWait},
 	}).run(ctx)
-	return blocks, err
 }
 
 func (f *refold) report(target map[place]int64, left int64) {

@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS {database:Identifier}.events
     watch_id         String                 COMMENT 'Watch that matched (wat_…); empty for test.ping' CODEC(ZSTD(1)),
     wallet_address   String                 COMMENT 'Watched wallet (G…); empty for test.ping' CODEC(ZSTD(1)),
     created_at       DateTime64(3, 'UTC')   COMMENT 'When the event was made; createdAt of the envelope' CODEC(Delta, ZSTD(1)),
-    body             String                 COMMENT 'The envelope as JSON, byte for byte as it is sent' CODEC(ZSTD(3)),
+    body             String                 COMMENT 'The envelope as JSON, byte for byte as it is sent' CODEC(ZSTD(1)),
     payment_id       String                 DEFAULT extract(body, '"payment":\\{"id":"([^"]*)"') COMMENT 'Payment that the event tells of; empty for test.ping' CODEC(ZSTD(1)),
     asset_code       LowCardinality(String) DEFAULT visitParamExtractString(body, 'code') COMMENT 'Code of the asset that was paid; empty for test.ping',
     asset_issuer     LowCardinality(String) DEFAULT visitParamExtractString(body, 'issuer') COMMENT 'Issuer of that asset; empty for the native asset',
