@@ -1,9 +1,9 @@
-# The whole interface of this repository: make run, test, lint, race, bench, generate.
+# The whole interface of this repository: make run, test, lint, race, bench, bench-projections, generate.
 export CGO_ENABLED ?= 0
 GO ?= go
 BUF := $(GO) run github.com/bufbuild/buf/cmd/buf@v1.75.0
 
-.PHONY: run build test lint race bench generate clean
+.PHONY: run build test lint race bench bench-projections generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -24,6 +24,9 @@ race: ## the tests under the race detector
 
 bench: ## the whole path at full speed, beside its floor
 	$(GO) test -run XXX -bench Path -benchtime 1x -timeout 15m ./internal/bench $(ARGS)
+
+bench-projections: ## rebuild, live projector, and reads among 10,000,000 attempts; ARGS='-attempts 1000000' for fewer
+	$(GO) test -run XXX -bench 'Rebuild|LiveProjector|Reads' -benchtime 1x -timeout 40m ./projections $(ARGS)
 
 generate: ## generated code of schemas/kafka
 	cd schemas/kafka && $(BUF) generate

@@ -17,8 +17,8 @@ const (
 	// A list of one state looks at events in steps that grow, and gives back what
 	// it has, with where to go on, when it has looked at enough.
 	firstStep = 200
-	lastStep  = 2000
-	stepsMax  = 8
+	lastStep  = 1000
+	stepsMax  = 5
 )
 
 // EventFilter says which events a list holds. AccountID must be set; of the
