@@ -78,7 +78,7 @@ func unpack(raw []byte, wrappers int) ([][]byte, error) {
 	return SplitBatch(raw)
 }
 
-var decompressor, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(fileSizeBytesMax))
+var decompressor, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(fileSizeBytesMax))
 
 // Decompress undoes zstd, to at most 1 GiB.
 func Decompress(raw []byte) ([]byte, error) {
