@@ -205,56 +205,6 @@ func TestScheduleAndItsJitter(t *testing.T) {
 	}
 }
 
-// TestDeliveryRuns drives deliveries with random results and holds what is true
-// of each after every step.
-func TestDeliveryRuns(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		policy := domain.Policy{Schedule: domain.Schedule{WaitsMillis: []int64{1000, 2000, 3000}}, DisableAfter: 20}
-		endpoint := domain.Endpoint{ID: "ep_1", Status: domain.StatusActive}
-		var d domain.Delivery
-		now, version := int64(1000), uint64(0)
-		fold := func(bodies []domain.FactBody) {
-			for _, b := range bodies {
-				version++
-				f := domain.Fact{Aggregate: "ep_1", Version: version, AtMillis: now, Body: b}
-				d, endpoint = domain.EvolveDelivery(d, endpoint.Epoch, f), domain.EvolveEndpoint(endpoint, f)
-			}
-		}
-		match := domain.MatchInput{EndpointID: "ep_1", Event: domain.Event{ID: "evt_1", Type: domain.PaymentReceived}}
-		fold(domain.DecideMatch(endpoint, d, match))
-		if d.State != domain.StateQueued || len(domain.DecideMatch(endpoint, d, match)) != 0 {
-			t.Fatalf("created as %+v, or created again", d)
-		}
-		for d.State.Pending() {
-			now += rapid.Int64Range(1, 10_000).Draw(t, "pause")
-			number := d.Attempts + 1
-			r := domain.AttemptResult{StatusCode: rapid.SampledFrom([]int{0, 200, 204, 301, 404, 500}).Draw(t, "status")}
-			for _, stale := range []int{number - 1, number + 1} {
-				if facts := domain.DecideAttempt(endpoint, d, stale, r, policy, now); facts != nil {
-					t.Fatalf("attempt %d was counted after %d", stale, d.Attempts)
-				}
-			}
-			fold(domain.DecideAttempt(endpoint, d, number, r, policy, now))
-			switch {
-			case d.Attempts != number:
-				t.Fatalf("%d attempts after attempt %d", d.Attempts, number)
-			case r.Succeeded() != (d.State == domain.StateDelivered):
-				t.Fatalf("%+v made the delivery %s", r, d.State)
-			case d.State == domain.StateWaiting && d.NextAttemptAtMillis <= now:
-				t.Fatalf("waits until the past: %+v", d)
-			case (d.State == domain.StateFailed) != (!r.Succeeded() && number == 4):
-				t.Fatalf("%s after attempt %d", d.State, number)
-			}
-		}
-		if want := map[domain.DeliveryState]int{domain.StateFailed: 1}[d.State]; endpoint.ConsecutiveFailures != want || endpoint.Version != version {
-			t.Fatalf("endpoint %+v after %s", endpoint, d.State)
-		}
-		if facts := domain.DecideAttempt(endpoint, d, d.Attempts+1, domain.AttemptResult{StatusCode: 200}, policy, now); facts != nil {
-			t.Fatal("a settled delivery was attempted")
-		}
-	})
-}
-
 func TestALargeBodyDoesNotUndoSuccess(t *testing.T) {
 	for r, want := range map[domain.AttemptError]bool{"": true, domain.AttemptBodyTooLarge: true, domain.AttemptTimeout: false, domain.AttemptConnRefused: false} {
 		if got := (domain.AttemptResult{StatusCode: 200, Error: r}).Succeeded(); got != want {

@@ -31,7 +31,7 @@ func DecideTest(endpoint Endpoint, delivery Delivery, c Command, nowMillis int64
 // delivery as it was before the attempt. It reports false for every attempt but
 // the first of a test.ping.
 func TestAnswered(delivery Delivery, made AttemptMade) (CommandHandled, bool) {
-	if !delivery.awaitsTest() || made.Number != 1 {
+	if !delivery.awaitsTest() {
 		return CommandHandled{}, false
 	}
 	return CommandHandled{

@@ -1,5 +1,6 @@
 // Package schemas is what is written down for ever: the Protobuf forms of facts,
-// commands and rows (kafka/), the tables of the history (clickhouse/), the
+// commands and rows (kafka/), the tables of the history (clickhouse/), the events
+// as receivers get them (events/) and their signature (vectors/), the
 // description of the API (openapi.yaml), and the names of the topics.
 //
 // It translates between those forms and the types of package domain, and hides
@@ -17,5 +18,7 @@
 //	changes.go   what updates change, absent fields told from empty ones
 //	rows.go      rows of the tables, and the objects inside other messages
 //	state.go     what tasks keep in Pebble
+//	events.go    JSON Schemas of the events, events/
 //	openapi.go   the description of the API, openapi.yaml
+//	vectors/     the test vector of the signature, and a checker in JavaScript
 package schemas

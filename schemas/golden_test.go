@@ -158,27 +158,30 @@ func TestWhatIsUnknownIsRefused(t *testing.T) {
 	}
 }
 
+// everyCommand has every type of command, updates twice.
+var everyCommand = []domain.CommandBody{
+	domain.CreateAccount{AccountID: "acc_1", Email: "a@example.com", Key: goldenKey},
+	domain.CreateKey{AccountID: "acc_1", Key: laterKey},
+	domain.RollKey{AccountID: "acc_1", KeyID: "key_1", Key: laterKey, GraceMillis: 5},
+	domain.RevokeKey{AccountID: "acc_1", KeyID: "key_1"},
+	domain.CreateEndpoint{EndpointID: "ep_1", AccountID: "acc_1", URL: "https://x", Description: "d", Headers: headers, RateLimitPerSecond: 3, SealedSecret: []byte{1}},
+	domain.UpdateEndpoint{EndpointID: "ep_1", IfRevision: 3, Change: endpointChange},
+	domain.UpdateEndpoint{EndpointID: "ep_1"},
+	domain.DisableEndpoint{EndpointID: "ep_1", IfRevision: 3},
+	domain.EnableEndpoint{EndpointID: "ep_1", IfRevision: 3},
+	domain.DeleteEndpoint{EndpointID: "ep_1", IfRevision: 3},
+	domain.RotateSecret{EndpointID: "ep_1", SealedSecret: []byte{1}},
+	domain.TestEndpoint{EndpointID: "ep_1"},
+	domain.ReplayEndpoint{EndpointID: "ep_1", SinceMillis: 3, UntilMillis: 4},
+	domain.ResendEvent{EndpointID: "ep_1", EventID: "evt_1"},
+	domain.CreateWatch{Watch: goldenWatch},
+	domain.UpdateWatch{WatchID: "wat_1", IfRevision: 3, Change: watchChange},
+	domain.UpdateWatch{WatchID: "wat_1"},
+	domain.DeleteWatch{WatchID: "wat_1", IfRevision: 3},
+}
+
 func TestCommandsComeBack(t *testing.T) {
-	for _, body := range []domain.CommandBody{
-		domain.CreateAccount{AccountID: "acc_1", Email: "a@example.com", Key: goldenKey},
-		domain.CreateKey{AccountID: "acc_1", Key: laterKey},
-		domain.RollKey{AccountID: "acc_1", KeyID: "key_1", Key: laterKey, GraceMillis: 5},
-		domain.RevokeKey{AccountID: "acc_1", KeyID: "key_1"},
-		domain.CreateEndpoint{EndpointID: "ep_1", AccountID: "acc_1", URL: "https://x", Description: "d", Headers: headers, RateLimitPerSecond: 3, SealedSecret: []byte{1}},
-		domain.UpdateEndpoint{EndpointID: "ep_1", IfRevision: 3, Change: endpointChange},
-		domain.UpdateEndpoint{EndpointID: "ep_1"},
-		domain.DisableEndpoint{EndpointID: "ep_1", IfRevision: 3},
-		domain.EnableEndpoint{EndpointID: "ep_1", IfRevision: 3},
-		domain.DeleteEndpoint{EndpointID: "ep_1", IfRevision: 3},
-		domain.RotateSecret{EndpointID: "ep_1", SealedSecret: []byte{1}},
-		domain.TestEndpoint{EndpointID: "ep_1"},
-		domain.ReplayEndpoint{EndpointID: "ep_1", SinceMillis: 3, UntilMillis: 4},
-		domain.ResendEvent{EndpointID: "ep_1", EventID: "evt_1"},
-		domain.CreateWatch{Watch: goldenWatch},
-		domain.UpdateWatch{WatchID: "wat_1", IfRevision: 3, Change: watchChange},
-		domain.UpdateWatch{WatchID: "wat_1"},
-		domain.DeleteWatch{WatchID: "wat_1", IfRevision: 3},
-	} {
+	for _, body := range everyCommand {
 		c := domain.Command{ID: "cmd_1", AccountID: "acc_1", BodyHash: []byte{5}, IssuedAtMillis: 77, Body: body}
 		got, err := schemas.DecodeCommand(schemas.EncodeCommand(c))
 		if err != nil || !reflect.DeepEqual(got, c) {
@@ -237,6 +240,23 @@ func TestAnswersComeBack(t *testing.T) {
 		h := domain.CommandHandled{CommandID: "cmd_1", BodyHash: []byte{5}, Answer: answer}
 		if got, err := schemas.UnmarshalHandled(schemas.MarshalHandled(h)); err != nil || !reflect.DeepEqual(got, h) {
 			t.Errorf("%s, as kept: %+v, %v", name, got, err)
+		}
+	}
+}
+
+// TestCommandsGoToTheirAggregate holds that what concerns an endpoint or its
+// deliveries goes to the endpoint's partition, and so on.
+func TestCommandsGoToTheirAggregate(t *testing.T) {
+	for _, body := range everyCommand {
+		want := "ep_1"
+		switch typ := body.CommandType(); {
+		case strings.HasSuffix(typ, "Watch"):
+			want = "wat_1"
+		case strings.HasSuffix(typ, "Account"), strings.HasSuffix(typ, "Key"):
+			want = "acc_1"
+		}
+		if got := body.Aggregate(); got != want {
+			t.Errorf("%s goes to %q, not %s", body.CommandType(), got, want)
 		}
 	}
 }

@@ -40,7 +40,8 @@
 //	membership.go  which partitions are ours
 //	store.go       state on Pebble and its transactions
 //	timers.go      what is due, by group and time
-//	task.go        the turn
+//	core.go        state, timers and handler, without log, clock and goroutine
+//	task.go        the turn, on a log
 //	restore.go     folding the journal from the checkpoint
 //	tasks.go       the tasks of one process, started and stopped as partitions move
 package streams

@@ -2,12 +2,8 @@ package streams
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
-
-// restoreBatch is how many records are folded into one batch of state.
-const restoreBatch = 4096
 
 // restore folds the journal from the store's checkpoint to its end, and gives
 // the latest records (G4). The end is read after the former owner was fenced, so
@@ -31,8 +27,7 @@ func (t *Task) restore(ctx context.Context) (latest []Record, err error) {
 	if err != nil {
 		return nil, err
 	}
-	t.journal = checkpoint
-	from := max(start, min(checkpoint, end-turnFacts))
+	from := max(start, min(checkpoint, end-TurnFacts))
 	if from >= end {
 		return nil, nil
 	}
@@ -43,14 +38,11 @@ func (t *Task) restore(ctx context.Context) (latest []Record, err error) {
 // belongs to a journal that was lost, and state that is behind what retention
 // left cannot be completed.
 func (t *Task) checkpoint(start, end int64) (int64, error) {
-	at, err := t.store.Checkpoint(t.cfg.Journal, t.cfg.Partition)
-	if err != nil {
-		return 0, err
-	}
+	at := t.core.Next()
 	switch {
 	case at > end:
 		t.cfg.Logger.Warn("state is ahead of its journal and is built anew", "partition", t.cfg.Partition, "checkpoint", at, "end", end)
-		if err := t.store.Reset(); err != nil {
+		if err := t.core.Reset(); err != nil {
 			return 0, err
 		}
 		at = 0
@@ -68,35 +60,16 @@ func (t *Task) foldJournal(ctx context.Context, from, end int64) (latest []Recor
 		return nil, err
 	}
 	defer r.Close()
-	tx, folded := t.store.Begin(), 0
-	defer func() {
-		if err != nil {
-			tx.Discard()
-		}
-	}()
-	flush := func() error {
-		err := errors.Join(tx.SetCheckpoint(t.cfg.Journal, p, t.journal), tx.Commit())
-		tx, folded = t.store.Begin(), 0
-		return err
-	}
 	for r.Position(t.cfg.Journal, p) < end {
 		err := r.Poll(ctx, restoreBatch, func(rec Record) error {
-			if rec.Offset >= end-turnFacts {
+			if rec.Offset >= end-TurnFacts {
 				latest = append(latest, rec)
 			}
-			if rec.Offset < t.journal {
-				return nil
-			}
-			t.journal = rec.Offset + 1
-			folded++
-			return t.handler.Fold(tx, rec)
+			return t.core.Fold(rec)
 		})
-		if err == nil && folded >= restoreBatch {
-			err = flush()
-		}
 		if err != nil {
 			return nil, fmt.Errorf("streams: restoring partition %d: %w", p, err)
 		}
 	}
-	return latest, flush()
+	return latest, nil
 }

@@ -8,42 +8,6 @@ import (
 	"time"
 )
 
-// Handler is what a task runs: the fold and the decisions of the part above.
-// Its methods are called by the task's goroutine only.
-type Handler interface {
-	// Fold changes the state as a committed record of the journal says. It must
-	// give the same state for the same records, whoever folds them and when.
-	Fold(tx *Txn, r Record) error
-	// Start is the first turn after a restore. It is given the journal's latest
-	// records, which hold at least the last transaction, so that what else that
-	// transaction wrote can be written again if a crash tore it.
-	Start(t *Turn, latest []Record) error
-	// Turn decides on inputs. It folds what it appends to the journal itself, so
-	// that later inputs of the turn see it.
-	Turn(t *Turn) error
-	// Settled starts effects: what the turn wrote is committed. It is also called
-	// when time has passed without inputs. It answers when to call again at the
-	// latest if no input comes, in Unix milliseconds.
-	Settled(nowMillis int64) (wakeMillis int64, err error)
-	// Drain asks that no further effects are started.
-	Drain()
-	// Busy tells whether effects are under way whose outcome is to come.
-	Busy() bool
-}
-
-// Turn is one batch of inputs and what was decided on it.
-type Turn struct {
-	NowMillis int64
-	Tx        *Txn
-	Inputs    [][]Record // by topic, in the order of TaskConfig.Inputs
-	Locals    []any      // what Task.Submit gave
-	out       []Record
-}
-
-// Append adds a record to the turn's transaction. It goes to the task's
-// partition of its topic.
-func (t *Turn) Append(r Record) { t.out = append(t.out, r) }
-
 // TaskConfig says what a task works on.
 type TaskConfig struct {
 	Cluster   Cluster
@@ -57,35 +21,32 @@ type TaskConfig struct {
 	LocalCapacity int
 	// DrainTimeout bounds how long a stopping task waits for outcomes.
 	DrainTimeout time.Duration
-	NewHandler   func(*Task) Handler
+	NewHandler   func(*Core) Handler
 	Now          func() time.Time
 	Logger       *slog.Logger
 }
 
 const (
-	// turnInputs bounds how many records of one topic, and how many outcomes, a
+	// TurnInputs bounds how many records of one topic, and how many outcomes, a
 	// turn takes.
-	turnInputs = 1024
-	// turnFacts bounds how many records of the journal a turn may write: Start
+	TurnInputs = 1024
+	// TurnFacts bounds how many records of the journal a turn may write: Start
 	// reads that many again.
-	turnFacts = 8 * turnInputs
+	TurnFacts = 8 * TurnInputs
 	// longestWait bounds a sleep, so that a jump of the wall clock is noticed.
 	longestWait = time.Second
 )
 
 // Task owns one partition number, from its start until it is stopped or fails.
 type Task struct {
-	cfg     TaskConfig
-	store   *Store
-	timers  *TimerIndex
-	tx      *transactor
-	handler Handler
-	locals  chan any
-	kick    chan struct{}
-	inputs  []*input
-	done    chan struct{}
-	journal int64 // the next offset of the journal that is not folded
-	wakeAt  int64 // when the handler wants to be called again, in Unix milliseconds
+	cfg    TaskConfig
+	core   *Core
+	tx     *transactor
+	locals chan any
+	kick   chan struct{}
+	inputs []*input
+	done   chan struct{}
+	wakeAt int64 // when the handler wants to be called again, in Unix milliseconds
 }
 
 // input is one topic that the task reads: a goroutine fills arrivals, the task
@@ -103,15 +64,6 @@ func NewTask(cfg TaskConfig) *Task {
 		cfg: cfg, locals: make(chan any, cfg.LocalCapacity), kick: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 }
-
-// Partition is the partition that the task owns.
-func (t *Task) Partition() int32 { return t.cfg.Partition }
-
-// Timers is the task's timer index. It may be used in Handler's methods only.
-func (t *Task) Timers() *TimerIndex { return t.timers }
-
-// Store is the task's state, for reads of what is committed.
-func (t *Task) Store() *Store { return t.store }
 
 // Submit gives the task an outcome. It may be called from any goroutine, for
 // each effect once. What comes after the task's end is dropped.
@@ -140,11 +92,13 @@ func (t *Task) Run(ctx context.Context, stop <-chan struct{}) (err error) {
 		return err
 	}
 	defer t.tx.close()
-	t.store, err = OpenStore(t.cfg.Store)
+	t.core, err = OpenCore(CoreConfig{
+		Journal: t.cfg.Journal, Partition: t.cfg.Partition, Store: t.cfg.Store, NewHandler: t.cfg.NewHandler, Submit: t.Submit,
+	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, t.store.Close()) }()
+	defer func() { err = errors.Join(err, t.core.Close()) }()
 	if err := t.start(ctx); err != nil {
 		return err
 	}
@@ -161,17 +115,12 @@ func (t *Task) Run(ctx context.Context, stop <-chan struct{}) (err error) {
 
 // start restores the state and takes the first turn.
 func (t *Task) start(ctx context.Context) error {
-	t.handler = t.cfg.NewHandler(t)
 	latest, err := t.restore(ctx)
 	if err != nil {
 		return err
 	}
-	if t.timers, err = newTimerIndex(t.store); err != nil {
-		return err
-	}
-	turn := t.newTurn()
-	if err := t.handler.Start(turn, latest); err != nil {
-		turn.Tx.Discard()
+	turn, err := t.core.Ready(t.cfg.Now().UnixMilli(), latest)
+	if err != nil {
 		return err
 	}
 	return t.settle(ctx, turn)
@@ -207,7 +156,7 @@ func (t *Task) startInputs(ctx context.Context, fail context.CancelCauseFunc) (f
 func (t *Task) read(ctx context.Context, r *Reader, in *input, fail context.CancelCauseFunc) {
 	for {
 		var records []Record
-		err := r.Poll(ctx, turnInputs, func(rec Record) error {
+		err := r.Poll(ctx, TurnInputs, func(rec Record) error {
 			records = append(records, rec)
 			return nil
 		})
@@ -241,7 +190,7 @@ func (t *Task) work(ctx, readers context.Context, stopReaders context.CancelCaus
 		if err := t.take(ctx, turn); err != nil {
 			return err
 		}
-		if deadline != nil && !t.handler.Busy() {
+		if deadline != nil && !t.core.handler.Busy() {
 			return nil
 		}
 		timer.Reset(t.waitFor(deadline != nil))
@@ -250,7 +199,7 @@ func (t *Task) work(ctx, readers context.Context, stopReaders context.CancelCaus
 			return context.Cause(ctx)
 		case <-stop:
 			stop = nil
-			t.handler.Drain()
+			t.core.handler.Drain()
 			stopReaders(nil)
 			drain := time.NewTimer(t.cfg.DrainTimeout)
 			defer drain.Stop()
@@ -290,25 +239,27 @@ func (t *Task) waitFor(draining bool) time.Duration {
 }
 
 func (t *Task) newTurn() *Turn {
-	return &Turn{NowMillis: t.cfg.Now().UnixMilli(), Tx: t.store.Begin(), Inputs: make([][]Record, len(t.inputs))}
+	turn := t.core.Begin(t.cfg.Now().UnixMilli())
+	turn.Inputs = make([][]Record, len(t.inputs))
+	return turn
 }
 
 func (t *Task) gatherInputs(turn *Turn) {
 	for i, in := range t.inputs {
-		if len(in.pending) < turnInputs {
+		if len(in.pending) < TurnInputs {
 			select {
 			case records := <-in.arrivals:
 				in.pending = append(in.pending, records...)
 			default:
 			}
 		}
-		n := min(len(in.pending), turnInputs)
-		turn.Inputs[i], in.pending = in.pending[:n:n], in.pending[n:]
+		n := min(len(in.pending), TurnInputs)
+		turn.Inputs[i] = in.pending[:n:n]
 	}
 }
 
 func (t *Task) gatherLocals(turn *Turn) {
-	for len(turn.Locals) < turnInputs {
+	for len(turn.Locals) < TurnInputs {
 		select {
 		case outcome := <-t.locals:
 			turn.Locals = append(turn.Locals, outcome)
@@ -319,16 +270,16 @@ func (t *Task) gatherLocals(turn *Turn) {
 	t.wake() // there may be more
 }
 
-// take lets the handler decide on a turn and settles it.
+// take lets the handler decide on a turn and settles it. What the handler left
+// of the inputs stays for the next turn.
 func (t *Task) take(ctx context.Context, turn *Turn) error {
+	if err := t.core.Decide(turn); err != nil {
+		return err
+	}
 	for i, in := range t.inputs {
 		if n := len(turn.Inputs[i]); n > 0 {
-			in.consumed = turn.Inputs[i][n-1].Offset + 1
+			in.consumed, in.pending = turn.Inputs[i][n-1].Offset+1, in.pending[n:]
 		}
-	}
-	if err := t.handler.Turn(turn); err != nil {
-		turn.Tx.Discard()
-		return err
 	}
 	return t.settle(ctx, turn)
 }
@@ -336,44 +287,36 @@ func (t *Task) take(ctx context.Context, turn *Turn) error {
 // settle commits a turn: Kafka, then Pebble, then effects. A commit that has
 // begun is brought to its end even when the task is being stopped.
 func (t *Task) settle(ctx context.Context, turn *Turn) error {
+	var next int64
 	if len(turn.out) > 0 {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*transactionTimeout)
 		defer cancel()
-		if err := t.commit(ctx, turn); err != nil {
+		var err error
+		if next, err = t.commit(ctx, turn); err != nil {
 			turn.Tx.Discard()
 			return err
 		}
 	}
-	if err := turn.Tx.Commit(); err != nil {
-		return err
-	}
-	t.timers.apply(turn.Tx)
-	wakeAt, err := t.handler.Settled(turn.NowMillis)
+	wakeAt, err := t.core.Settle(turn, next)
 	t.wakeAt = wakeAt
 	return err
 }
 
-func (t *Task) commit(ctx context.Context, turn *Turn) error {
+// commit answers with the offset behind the turn's records in the journal, 0
+// when it had none there.
+func (t *Task) commit(ctx context.Context, turn *Turn) (next int64, err error) {
 	facts := 0
 	for _, r := range turn.out {
 		if r.Topic == t.cfg.Journal {
 			facts++
 		}
 	}
-	if facts > turnFacts {
-		return fmt.Errorf("streams: a turn wrote %d records to the journal, more than the %d that a start reads again", facts, turnFacts)
+	if facts > TurnFacts {
+		return 0, fmt.Errorf("streams: a turn wrote %d records to the journal, more than the %d that a start reads again", facts, TurnFacts)
 	}
 	positions := make(Offsets)
 	for _, in := range t.inputs {
 		positions[in.topic] = map[int32]int64{t.cfg.Partition: in.consumed}
 	}
-	next, err := t.tx.commit(ctx, turn.out, positions, t.cfg.Journal)
-	if err != nil {
-		return err
-	}
-	if next == 0 {
-		return nil
-	}
-	t.journal = next
-	return turn.Tx.SetCheckpoint(t.cfg.Journal, t.cfg.Partition, next)
+	return t.tx.commit(ctx, turn.out, positions, t.cfg.Journal)
 }

@@ -25,7 +25,7 @@ const (
 var sumKey = []byte{streams.FirstKey, 's'}
 
 type summer struct {
-	task     *streams.Task
+	core     *streams.Core
 	effects  func(streams.Claimed)
 	latest   int
 	draining bool
@@ -83,12 +83,14 @@ func (s *summer) Turn(t *streams.Turn) error {
 }
 
 func (s *summer) Settled(nowMillis int64) (int64, error) {
-	claimed, err := s.task.Timers().Claim(nowMillis, 1<<20, func(string) int { return 1 << 20 })
-	for _, c := range claimed {
+	err := s.core.Timers().Claim(nowMillis, 1<<20, func(string) int { return 1 << 20 }, func(c streams.Claimed) error {
 		s.effects(c)
-	}
-	return s.task.Timers().NextMillis(), err
+		return nil
+	})
+	return s.core.Timers().NextMillis(), err
 }
+
+func (s *summer) Flush(*streams.Txn) error { return nil }
 
 func (s *summer) Drain()     { s.draining = true }
 func (s *summer) Busy() bool { return false }
@@ -126,7 +128,7 @@ func (r *rig) task(dir string, effects func(streams.Claimed)) *streams.Task {
 		Cluster: r.cluster, Group: sumGroup, Partition: 0, Journal: sumsTopic, Inputs: []string{numbersTopic},
 		Store:         streams.StoreConfig{Dir: dir, Identity: "test", CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: r.cluster.Logger},
 		LocalCapacity: 16, DrainTimeout: time.Second, Now: time.Now, Logger: r.cluster.Logger,
-		NewHandler: func(t *streams.Task) streams.Handler { return &summer{task: t, effects: effects} },
+		NewHandler: func(c *streams.Core) streams.Handler { return &summer{core: c, effects: effects} },
 	})
 }
 

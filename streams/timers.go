@@ -303,35 +303,41 @@ const claimQuantum = 16
 
 // Claim hands out entries that are due, at most total of them, in turn among
 // groups. allow says how many more a group may get; a group that gets none is
-// left alone until one of its claims ends or Unblock is called.
-func (x *TimerIndex) Claim(nowMillis int64, total int, allow func(group string) int) ([]Claimed, error) {
+// left alone until one of its claims ends or Unblock is called. take gets each
+// before allow is asked again.
+func (x *TimerIndex) Claim(nowMillis int64, total int, allow func(group string) int, take func(Claimed) error) error {
 	for len(x.future) > 0 && x.future[0].nextMillis <= nowMillis {
 		x.pushReady(heap.Pop(&x.future).(*timerGroup))
 	}
-	var claimed []Claimed
-	for len(x.ready) > 0 && len(claimed) < total {
+	for len(x.ready) > 0 && total > 0 {
 		g := x.ready[0]
 		x.ready[0] = nil
 		x.ready = x.ready[1:]
-		n := min(allow(g.name), total-len(claimed), claimQuantum)
+		n := min(allow(g.name), total, claimQuantum)
 		if n <= 0 {
 			g.place = placeBlocked
 			continue
 		}
-		var err error
-		if claimed, err = x.claimOf(g, nowMillis, n, claimed); err != nil {
-			return claimed, err
+		claimed, err := x.claimOf(g, nowMillis, n)
+		if err != nil {
+			return err
 		}
+		for _, c := range claimed {
+			if err := take(c); err != nil {
+				return err
+			}
+		}
+		total -= len(claimed)
 	}
-	return claimed, nil
+	return nil
 }
 
 // claimOf takes up to n due entries of one group and puts the group where its
 // next entry belongs.
-func (x *TimerIndex) claimOf(g *timerGroup, nowMillis int64, n int, claimed []Claimed) ([]Claimed, error) {
+func (x *TimerIndex) claimOf(g *timerGroup, nowMillis int64, n int) (claimed []Claimed, err error) {
 	upper := append(append([]byte{keySpaceTimers}, g.name...), 1)
 	g.nextMillis = math.MaxInt64
-	err := x.store.Scan(g.from, upper, func(key, _ []byte) (bool, error) {
+	err = x.store.Scan(g.from, upper, func(key, _ []byte) (bool, error) {
 		_, entryDue, id, err := parseTimerKey(key)
 		if err != nil {
 			return false, err

@@ -157,11 +157,20 @@ func TestTimerIndexAgainstAModel(t *testing.T) {
 			"claim": func(t *rapid.T) {
 				total := rapid.IntRange(1, 20).Draw(t, "total")
 				can := m.claimable(now)
-				got, err := index.Claim(now, total, func(group string) int {
+				var got []Claimed
+				allowed := make(map[string]int)
+				err := index.Claim(now, total, func(group string) int {
 					if m.closed[group] {
 						return 0
 					}
+					allowed[group] = 3
 					return 3
+				}, func(c Claimed) error {
+					if allowed[c.Group]--; allowed[c.Group] < 0 {
+						t.Fatalf("group %s got more than it was allowed", c.Group)
+					}
+					got = append(got, c)
+					return nil
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -222,7 +231,8 @@ func TestAMillionWaitingCostNothing(t *testing.T) {
 	if len(index.groups) != 10 || index.NextMillis() != 1_000_000 {
 		t.Fatalf("%d groups in memory, the next at %d", len(index.groups), index.NextMillis())
 	}
-	got, err := index.Claim(1_000_004, 100, func(string) int { return 100 })
+	var got []Claimed
+	err = index.Claim(1_000_004, 100, func(string) int { return 100 }, func(c Claimed) error { got = append(got, c); return nil })
 	if err != nil || len(got) != 5 {
 		t.Fatalf("claimed %v, %v", got, err)
 	}

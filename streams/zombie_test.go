@@ -100,8 +100,8 @@ func (o *owner) task(p int32) *streams.Task {
 			Dir: filepath.Join(o.dir, strconv.Itoa(int(p))), Identity: "test", CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: o.cluster.Logger,
 		},
 		LocalCapacity: 16, DrainTimeout: time.Second, Now: time.Now, Logger: o.cluster.Logger,
-		NewHandler: func(t *streams.Task) streams.Handler {
-			return &signer{summer: summer{task: t, effects: func(streams.Claimed) {}}, writer: writer}
+		NewHandler: func(c *streams.Core) streams.Handler {
+			return &signer{summer: summer{core: c, effects: func(streams.Claimed) {}}, writer: writer}
 		},
 	})
 }

@@ -43,8 +43,16 @@ func (p *printer) fact(f domain.Fact) {
 	switch b := f.Body.(type) {
 	case domain.DeliveryCreated:
 		p.line("queued     %s for %s", b.Event.ID, b.EndpointID)
+	case domain.DeliveryRequeued:
+		p.line("requeued   %s by %s, run %d", b.EventID, b.Reason, b.Run)
 	case domain.DeliveryCancelled:
 		p.line("cancelled  %s: its endpoint does not exist", b.EventID)
+	case domain.EndpointDisabled:
+		p.line("DISABLED   %s: %s", f.Aggregate, b.Reason)
+	case domain.EndpointEnabled:
+		p.line("enabled    %s: what waited is sent", f.Aggregate)
+	case domain.EndpointDeleted:
+		p.line("deleted    %s", f.Aggregate)
 	case domain.AttemptMade:
 		p.attempt(b)
 	}

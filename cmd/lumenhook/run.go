@@ -375,7 +375,7 @@ func (v *service) startEngine(context.Context) error {
 	attempts, breakOff := context.WithCancel(context.Background())
 	v.onStop(breakOff)
 	e := engine.New(engine.Config{
-		Cluster: v.cluster, StateDir: v.dir.join("state", "engine"), Schedule: v.s.schedule,
+		Cluster: v.cluster, StateDir: v.dir.join("state", "engine"), Policy: domain.Policy{Schedule: v.s.schedule, DisableAfter: v.s.disableAfter, HonourRetryAfter: v.s.honourRetryAfter},
 		Dispatcher: dispatcher.New(attempts, client, time.Now),
 		Unseal: func(sealed []byte, endpointID string) (string, error) {
 			plain, err := v.sealer.Open(sealed, endpointID)

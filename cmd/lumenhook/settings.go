@@ -30,6 +30,8 @@ type runSettings struct {
 	demoInterval        time.Duration
 	ledgerInterval      time.Duration
 	retrySchedule       string
+	honourRetryAfter    bool
+	disableAfter        int
 	attemptTimeout      time.Duration
 	egressPorts         string
 	egressCA            string
@@ -59,6 +61,8 @@ func (s *runSettings) register(f *pflag.FlagSet) {
 	f.DurationVar(&s.demoInterval, "demo-interval", 15*time.Second, "time between the demo's payments")
 	f.DurationVar(&s.ledgerInterval, "ledger-interval", time.Second, "time between ledgers of the development network")
 	f.StringVar(&s.retrySchedule, "retry-schedule", defaultSchedule, "waits between attempts, comma-separated; attempts = waits + 1")
+	f.BoolVar(&s.honourRetryAfter, "honour-retry-after", false, "let a receiver's Retry-After lengthen a wait, at most to the next one of the schedule")
+	f.IntVar(&s.disableAfter, "disable-after", domain.DefaultDisableAfter, "events in a row that used up all attempts before an endpoint is disabled; 0: never")
 	f.DurationVar(&s.attemptTimeout, "attempt-timeout", 10*time.Second, "time that a receiver has for a complete answer")
 	f.StringVar(&s.egressPorts, "egress-ports", "443,8443", "ports that endpoint URLs may name, with ranges: 443,9000-9100")
 	f.StringVar(&s.egressCA, "egress-ca", "", "PEM file of further certificate authorities to trust")
@@ -101,6 +105,9 @@ func (s *runSettings) check() error {
 		if n < 1 || n > 10_000 {
 			fault(flag, strconv.Itoa(n), errors.New("must be from 1 to 10000"))
 		}
+	}
+	if s.disableAfter < 0 || s.disableAfter > 1_000_000 {
+		fault("disable-after", strconv.Itoa(s.disableAfter), errors.New("must be from 0 to 1000000"))
 	}
 	if s.leastFreeMiB < 1 || s.leastFreeMiB > 1<<30 {
 		fault("least-free-mib", strconv.Itoa(s.leastFreeMiB), errors.New("must be from 1 to 1073741824"))

@@ -124,7 +124,7 @@ func (r *rig) serve() {
 	must(r.b, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	e := engine.New(engine.Config{
-		Cluster: r.cluster, StateDir: r.b.TempDir(), Schedule: domain.DefaultSchedule(),
+		Cluster: r.cluster, StateDir: r.b.TempDir(), Policy: domain.DefaultPolicy(),
 		Dispatcher:       dispatcher.New(context.Background(), client, time.Now),
 		Unseal:           func(sealed []byte, _ string) (string, error) { return string(sealed), nil },
 		AttemptsInFlight: 512, AttemptsPerEndpoint: 128, DrainTimeout: 10 * time.Second, Now: time.Now, Logger: r.cluster.Logger,

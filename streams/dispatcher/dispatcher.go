@@ -20,6 +20,8 @@ import (
 // Client posts one request, once, within its own time limit.
 type Client interface {
 	Post(ctx context.Context, r egress.Request) (egress.Result, error)
+	// DropIdle closes connections to a URL's host that nothing uses.
+	DropIdle(url string)
 }
 
 // Dispatcher makes attempts until its context ends.
@@ -50,14 +52,21 @@ func (d *Dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult))
 	}()
 }
 
+// Forget drops connections that are kept for a URL.
+func (d *Dispatcher) Forget(url string) { d.client.DropIdle(url) }
+
 func (d *Dispatcher) request(a domain.Attempt) egress.Request {
 	timestamp := d.now().Unix()
-	return egress.Request{URL: a.URL, Body: a.Body, Header: []egress.Field{
+	header := []egress.Field{
 		{Name: "Content-Type", Value: "application/json"},
 		{Name: "Webhook-Id", Value: a.EventID},
 		{Name: "Webhook-Timestamp", Value: strconv.FormatInt(timestamp, 10)},
 		{Name: "Webhook-Signature", Value: domain.SignatureHeader(a.Secrets, timestamp, a.Body)},
-	}}
+	}
+	for _, own := range a.Headers {
+		header = append(header, egress.Field{Name: own.Name, Value: own.Value})
+	}
+	return egress.Request{URL: a.URL, Body: a.Body, Header: header}
 }
 
 // outcome names a result as the domain does. The client's detail stays here: it
@@ -66,5 +75,6 @@ func outcome(r egress.Result) domain.AttemptResult {
 	return domain.AttemptResult{
 		SentAtMillis: r.SentAt.UnixMilli(), DurationMillis: r.Duration.Milliseconds(),
 		StatusCode: r.StatusCode, Error: domain.AttemptError(r.Error), ResponseBody: r.Body,
+		RetryAfterMillis: r.RetryAfter.Milliseconds(),
 	}
 }

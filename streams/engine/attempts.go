@@ -15,12 +15,28 @@ import (
 type attempts struct {
 	cfg      Config
 	ours     func() bool
-	task     *streams.Task
-	inFlight map[string]streams.Claimed // by event
-	windows  map[string]*window         // by endpoint with attempts under way
-	secrets  *lru.Cache[string, string] // plain by sealed
-	forget   []streams.Claimed          // answers to commands whose time has passed
+	core     *streams.Core
+	state    *state
+	inFlight map[string]underWay // by event
+	windows  map[string]*window  // by endpoint with attempts under way, or bad news
+	doubtful int                 // attempts under way to endpoints that are in doubt
+	crowded  *queue              // groups that wait for a place among the doubtful
+	throttle *wakes              // groups that wait by their rate limit
+	secrets  *lru.Cache[string, string]
+	urgent   []string          // events to be attempted out of turn
+	resumed  []domain.Endpoint // enabled or deleted in the turn
+	left     []string          // URLs that an endpoint no longer sends to, since the turn
+	cancels  []streams.Claimed // deliveries of deleted endpoints
+	forgets  []streams.Claimed // answers to commands whose time has passed
 	draining bool
+	now      int64 // of the start that is going on
+}
+
+// underWay is an attempt that was dispatched.
+type underWay struct {
+	claim    streams.Claimed
+	endpoint string
+	doubtful bool
 }
 
 // outcome is what an attempt brought back.
@@ -31,61 +47,217 @@ type outcome struct {
 
 const (
 	cachedSecrets = 4096
-	// forgetAtOnce bounds how many answers one turn forgets.
-	forgetAtOnce = 256
+	// keptWindows bounds the endpoints whose bad news is remembered while nothing
+	// is under way to them.
+	keptWindows = 16_384
 	// oursAgainMillis is when to look again whether the partition is ours.
 	oursAgainMillis = 250
 )
 
-func newAttempts(cfg Config, ours func() bool, task *streams.Task) *attempts {
-	secrets, err := lru.New[string, string](cachedSecrets)
-	if err != nil {
-		panic(err) // the size is a constant above zero
-	}
+func newAttempts(cfg Config, ours func() bool, core *streams.Core, s *state) *attempts {
 	return &attempts{
-		cfg: cfg, ours: ours, task: task, secrets: secrets,
-		inFlight: make(map[string]streams.Claimed), windows: make(map[string]*window),
+		cfg: cfg, ours: ours, core: core, state: s, secrets: newCache[string](cachedSecrets),
+		inFlight: make(map[string]underWay), windows: make(map[string]*window),
+		crowded: newQueue(), throttle: newWakes(),
 	}
+}
+
+// changed takes note of what a fact of the turn made of an endpoint.
+func (a *attempts) changed(before, after domain.Endpoint) {
+	if before.Epoch != after.Epoch {
+		a.resumed = append(a.resumed, after)
+	}
+	if before.Sends() && (!after.Sends() || before.URL != after.URL) {
+		a.left = append(a.left, before.URL)
+	}
+}
+
+// underWay tells whether an attempt for an event is under way.
+func (a *attempts) underWay(eventID string) bool {
+	_, is := a.inFlight[eventID]
+	return is
+}
+
+func (a *attempts) takeCancels() []streams.Claimed {
+	taken := a.cancels
+	a.cancels = nil
+	return taken
+}
+
+func (a *attempts) takeForgets() []streams.Claimed {
+	taken := a.forgets
+	a.forgets = nil
+	return taken
 }
 
 // start claims what is due and may be attempted, and dispatches it. It answers
 // when to look again.
-func (a *attempts) start(tx *streams.Txn, s *state, nowMillis int64) (wakeMillis int64, err error) {
+func (a *attempts) start(nowMillis int64) (wakeMillis int64, err error) {
+	a.now = nowMillis
+	a.resume()
+	for group := range a.throttle.due(nowMillis) {
+		a.core.Timers().Unblock(group)
+	}
 	if !a.ours() {
 		return nowMillis + oursAgainMillis, nil
 	}
-	free := a.cfg.AttemptsInFlight - len(a.inFlight)
-	if free <= 0 {
-		return math.MaxInt64, nil // the next outcome wakes us
-	}
-	claimed, err := a.task.Timers().Claim(nowMillis, free, a.allow)
-	if err != nil {
+	if err := a.startUrgent(); err != nil {
 		return 0, err
 	}
-	for _, c := range claimed {
-		if c.Group == groupCommands {
-			a.forget = append(a.forget, c)
-			continue
-		}
-		if err := a.dispatch(tx, s, c, nowMillis); err != nil {
-			return 0, err
-		}
+	if err := a.claim(nowMillis); err != nil {
+		return 0, err
 	}
-	if len(a.forget) > 0 {
+	if len(a.forgets) > 0 || len(a.cancels) > 0 {
 		return nowMillis, nil
 	}
 	if len(a.inFlight) >= a.cfg.AttemptsInFlight {
-		return math.MaxInt64, nil
+		return math.MaxInt64, nil // the next outcome wakes us
 	}
-	return a.task.Timers().NextMillis(), nil
+	return min(a.core.Timers().NextMillis(), a.throttle.nextMillis()), nil
+}
+
+// claim claims until nothing more is due or allowed. Groups that wait for a
+// place among the doubtful are asked once each, as long as there are places.
+func (a *attempts) claim(nowMillis int64) error {
+	waiting := a.crowded.len()
+	for {
+		asked := 0
+		for ; asked < a.doubtfulPlaces() && waiting > 0; waiting-- {
+			group, _ := a.crowded.take()
+			a.core.Timers().Unblock(group)
+			asked++
+		}
+		if len(a.inFlight) >= a.cfg.AttemptsInFlight {
+			return nil
+		}
+		total := a.cfg.AttemptsInFlight - len(a.inFlight) + cancelAtOnce + forgetAtOnce
+		if err := a.core.Timers().Claim(nowMillis, total, a.allow, a.take); err != nil {
+			return err
+		}
+		if asked == 0 {
+			return nil
+		}
+	}
+}
+
+// doubtfulPlaces is how many more attempts the endpoints in doubt may have.
+func (a *attempts) doubtfulPlaces() int {
+	return max(1, a.cfg.AttemptsInFlight/2) - a.doubtful
+}
+
+// take does with a claim what its group is for.
+func (a *attempts) take(c streams.Claimed) error {
+	if c.Group == groupCommands {
+		a.forgets = append(a.forgets, c)
+		return nil
+	}
+	endpoint, err := a.state.endpoint(a.core.Store(), endpointOf(c.Group))
+	switch {
+	case err != nil:
+		return err
+	case endpoint.Deleted():
+		a.cancels = append(a.cancels, c)
+		return nil
+	}
+	return a.dispatch(c, endpoint)
+}
+
+// resume lets the groups of endpoints that were enabled or deleted be claimed of
+// again: those of former epochs too, for an endpoint may be disabled again
+// before all of one has gone. Connections to where nothing is sent any more are
+// dropped.
+func (a *attempts) resume() {
+	for _, e := range a.resumed {
+		for epoch := range e.Epoch {
+			a.core.Timers().Unblock(deliveryGroup(e.ID, epoch))
+		}
+		if e.Sends() && len(a.windows) < keptWindows {
+			a.window(e.ID).restart()
+		}
+	}
+	a.resumed = a.resumed[:0]
+	for _, url := range a.left {
+		a.cfg.Dispatcher.Forget(url)
+	}
+	a.left = a.left[:0]
+}
+
+// startUrgent attempts what must not wait for its turn, whatever the window
+// says: a person waits for it. Only the bound on all attempts holds; beyond it
+// the delivery takes its turn like any other.
+func (a *attempts) startUrgent() error {
+	urgent := a.urgent
+	a.urgent = nil
+	for _, eventID := range urgent {
+		if len(a.inFlight) >= a.cfg.AttemptsInFlight {
+			return nil
+		}
+		delivery, err := a.state.delivery(a.core.Store(), eventID)
+		if err != nil {
+			return err
+		}
+		endpoint, err := a.state.endpoint(a.core.Store(), delivery.EndpointID)
+		if err != nil {
+			return err
+		}
+		if !endpoint.Sends() || !delivery.State.Pending() {
+			continue
+		}
+		c, ok, err := a.core.Timers().Take(deliveryGroup(delivery.EndpointID, delivery.EndpointEpoch), delivery.NextAttemptAtMillis, eventID)
+		if err != nil {
+			return err
+		}
+		if ok {
+			if err := a.dispatch(c, endpoint); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // allow is how many more entries of a group may be claimed now.
 func (a *attempts) allow(group string) int {
 	if group == groupCommands {
-		return forgetAtOnce - len(a.forget)
+		return forgetAtOnce - len(a.forgets)
 	}
-	return a.window(group).room()
+	endpoint, err := a.state.endpoint(a.core.Store(), endpointOf(group))
+	switch {
+	case err != nil:
+		return 1 // the claim meets the same error and reports it
+	case endpoint.Deleted():
+		return cancelAtOnce - len(a.cancels)
+	case !endpoint.Sends():
+		return 0 // until it is enabled (G3)
+	}
+	return a.allowAttempts(group, endpoint)
+}
+
+// allowAttempts is how many more attempts an endpoint may get: by its window, by
+// its rate limit, and, when it is in doubt, by what all that are in doubt may
+// have together. Half of all places are kept for receivers that answer, however
+// many do not (G6).
+func (a *attempts) allowAttempts(group string, endpoint domain.Endpoint) int {
+	w := a.window(endpoint.ID)
+	allowed, wakeMillis := w.allowance(endpoint.RateLimitPerSecond, a.now)
+	if allowed == 0 {
+		a.throttle.add(wakeMillis, group)
+		return 0
+	}
+	if w.room() <= 0 {
+		w.blocked = append(w.blocked, group)
+		return 0
+	}
+	allowed = min(allowed, w.room(), a.cfg.AttemptsInFlight-len(a.inFlight))
+	if !w.doubtful {
+		return allowed
+	}
+	places := a.doubtfulPlaces()
+	if places <= 0 {
+		a.crowded.add(group)
+		return 0
+	}
+	return min(allowed, places)
 }
 
 func (a *attempts) window(endpointID string) *window {
@@ -99,34 +271,34 @@ func (a *attempts) window(endpointID string) *window {
 
 // dispatch hands one delivery to the dispatcher, with the endpoint's current url
 // and secrets.
-func (a *attempts) dispatch(tx *streams.Txn, s *state, c streams.Claimed, nowMillis int64) error {
-	delivery, err := s.delivery(tx, c.ID)
+func (a *attempts) dispatch(c streams.Claimed, endpoint domain.Endpoint) error {
+	delivery, err := a.state.delivery(a.core.Store(), c.ID)
 	if err != nil {
 		return err
 	}
-	endpoint, err := s.endpoint(tx, c.Group)
-	if err != nil {
-		return err
-	}
-	body, err := tx.Get(keyOf(spaceBody, c.ID))
+	body, err := a.state.body(a.core.Store(), c.ID)
 	if err != nil {
 		return err
 	}
 	if !delivery.State.Pending() || body == nil {
 		return fmt.Errorf("engine: the timer index has delivery %s (%s), which is not pending (G3): delete the state folder to build it anew", c.ID, delivery.State)
 	}
-	secrets, err := a.unseal(endpoint, nowMillis)
+	secrets, err := a.unseal(endpoint, a.now)
 	if err != nil {
 		return err
 	}
-	a.inFlight[c.ID] = c
-	a.window(c.Group).begin()
+	w := a.window(endpoint.ID)
+	w.begin()
+	if w.doubtful {
+		a.doubtful++
+	}
+	a.inFlight[c.ID] = underWay{claim: c, endpoint: endpoint.ID, doubtful: w.doubtful}
 	attempt := domain.Attempt{
-		EventID: c.ID, EndpointID: c.Group, Number: delivery.Attempts + 1,
-		URL: endpoint.URL, Secrets: secrets, Body: body,
+		EventID: c.ID, EndpointID: endpoint.ID, Number: delivery.Attempts + 1,
+		URL: endpoint.URL, Headers: endpoint.Headers, Secrets: secrets, Body: body,
 	}
 	a.cfg.Dispatcher.Dispatch(attempt, func(r domain.AttemptResult) {
-		a.task.Submit(outcome{attempt: attempt, result: r})
+		a.core.Submit(outcome{attempt: attempt, result: r})
 	})
 	return nil
 }
@@ -152,17 +324,24 @@ func (a *attempts) unseal(e domain.Endpoint, nowMillis int64) ([]string, error) 
 // ended takes an attempt off the list. One whose outcome was not recorded is due
 // still, and is given back.
 func (a *attempts) ended(o outcome, recorded bool) {
-	c, ok := a.inFlight[o.attempt.EventID]
+	u, ok := a.inFlight[o.attempt.EventID]
 	if !ok {
 		return
 	}
 	delete(a.inFlight, o.attempt.EventID)
-	w := a.window(c.Group)
+	if u.doubtful {
+		a.doubtful--
+	}
+	w := a.window(u.endpoint)
 	w.end(o.result)
-	if w.idle() {
-		delete(a.windows, c.Group)
+	for _, group := range w.blocked {
+		a.core.Timers().Unblock(group)
+	}
+	w.blocked = w.blocked[:0]
+	if w.idle() || w.underWay == 0 && len(a.windows) > keptWindows {
+		delete(a.windows, u.endpoint)
 	}
 	if !recorded {
-		a.task.Timers().Release(c)
+		a.core.Timers().Release(u.claim)
 	}
 }

@@ -18,18 +18,24 @@
 //
 // Keys of the store, by their first byte:
 //
-//	0x10 account id   account        0x13 event id    delivery
-//	0x11 endpoint id  endpoint       0x14 event id    the body to send
-//	0x12 watch id     watch          0x15 command id  its answer
+//	0x10 account id   account        0x14 event id    the body to send
+//	0x11 endpoint id  endpoint       0x15 command id  its answer
+//	0x12 watch id     watch          0x16 endpoint id, created, event id
+//	0x13 event id     delivery            a delivery that FAILED
 //
-// Groups of the timer index: an endpoint's identifier holds the deliveries that
-// wait for an attempt; "commands" holds answers until they are forgotten.
+// Groups of the timer index: an endpoint's identifier with its epoch holds the
+// deliveries that wait for an attempt since that epoch; "commands" holds answers
+// until they are forgotten. Enabling an endpoint begins an epoch, and makes the
+// group of the one before due by a single write; so does deleting it, whose
+// deliveries are then cancelled as they are claimed, a bounded number a turn.
 //
 // File map:
 //
 //	engine.go    membership, tasks, configuration
 //	machine.go   the turn: inputs to facts
+//	commands.go  commands to facts and answers
 //	state.go     aggregates in the store, and the fold
 //	attempts.go  what is due becomes attempts, attempts become outcomes
 //	window.go    how many attempts an endpoint may have under way
+//	waiting.go   endpoints that wait for a place, or for their rate limit
 package engine

@@ -20,19 +20,22 @@ import (
 const group = "engine"
 
 // stateFormat is counted up when the keys or values of the store change.
-const stateFormat = 2
+const stateFormat = 3
 
 // Dispatcher makes attempts. Dispatch returns at once; done is called once, from
 // any goroutine, when the attempt has ended.
 type Dispatcher interface {
 	Dispatch(a domain.Attempt, done func(domain.AttemptResult))
+	// Forget says that an endpoint no longer sends to a URL: connections kept for
+	// it serve nobody.
+	Forget(url string)
 }
 
 // Config says what an engine works on.
 type Config struct {
 	Cluster    streams.Cluster
 	StateDir   string // holds one folder for each partition
-	Schedule   domain.Schedule
+	Policy     domain.Policy
 	Dispatcher Dispatcher
 	// Unseal opens a sealed signing secret of an endpoint.
 	Unseal func(sealed []byte, endpointID string) (string, error)
@@ -107,13 +110,13 @@ func (e *Engine) newTask(partition int32) *streams.Task {
 	return streams.NewTask(streams.TaskConfig{
 		Cluster: e.cfg.Cluster, Group: group, Partition: partition,
 		Journal: schemas.TopicJournal,
-		Inputs:  []string{schemas.TopicCommands, schemas.TopicMatches},
+		Inputs:  Inputs(),
 		Store: streams.StoreConfig{
 			Dir: filepath.Join(e.cfg.StateDir, strconv.Itoa(int(partition))), Identity: e.identity,
 			CacheBytes: taskCacheBytes, MemTableBytes: taskMemTableBytes, Logger: e.cfg.Logger,
 		},
 		LocalCapacity: e.cfg.AttemptsInFlight, DrainTimeout: e.cfg.DrainTimeout,
-		NewHandler: func(t *streams.Task) streams.Handler { return newMachine(e.cfg, e.ours, t) },
+		NewHandler: func(c *streams.Core) streams.Handler { return NewHandler(e.cfg, e.ours, c) },
 		Now:        e.cfg.Now, Logger: e.cfg.Logger,
 	})
 }

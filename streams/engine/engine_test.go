@@ -144,7 +144,7 @@ func (r *rig) start(stateDir string, waitsMillis ...int64) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	attempts, endAttempts := context.WithCancel(context.Background())
 	e := engine.New(engine.Config{
-		Cluster: r.cluster, StateDir: stateDir, Schedule: domain.Schedule{WaitsMillis: waitsMillis},
+		Cluster: r.cluster, StateDir: stateDir, Policy: domain.Policy{Schedule: domain.Schedule{WaitsMillis: waitsMillis}, DisableAfter: domain.DefaultDisableAfter},
 		Dispatcher:       dispatcher.New(attempts, r.client, time.Now),
 		Unseal:           func(sealed []byte, _ string) (string, error) { return string(sealed), nil },
 		AttemptsInFlight: 64, AttemptsPerEndpoint: 16, DrainTimeout: 10 * time.Second,

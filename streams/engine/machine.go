@@ -12,69 +12,90 @@ import (
 // machine is the handler of one task: it decides, folds, and starts attempts.
 type machine struct {
 	cfg      Config
-	task     *streams.Task
+	core     *streams.Core
 	state    *state
 	attempts *attempts
-	facts    []domain.Fact // of the turn, for OnFact
+	facts    []domain.Fact   // of the turn, for OnFact
+	rows     map[string]bool // aggregates whose row the turn changed
 }
 
-func newMachine(cfg Config, ours func() bool, task *streams.Task) *machine {
-	return &machine{cfg: cfg, task: task, state: newState(), attempts: newAttempts(cfg, ours, task)}
+// NewHandler makes the handler of one partition. Ours tells whether the
+// partition is still ours; attempts are started only then.
+func NewHandler(cfg Config, ours func() bool, core *streams.Core) streams.Handler {
+	s := newState()
+	return &machine{
+		cfg: cfg, core: core, state: s, attempts: newAttempts(cfg, ours, core, s), rows: make(map[string]bool),
+	}
 }
 
-// Positions of the inputs in a turn.
+// Positions of the inputs in a turn: [Inputs].
 const (
 	inputCommands = iota
 	inputMatches
 )
 
+// Inputs are the topics that an engine's turns take from, in this order.
+func Inputs() []string { return []string{schemas.TopicCommands, schemas.TopicMatches} }
+
+// Bounds of a turn. What it records stays below streams.TurnFacts, since each
+// outcome leads to at most three facts, each match to two, each cancellation to
+// two, and the last command of a turn to one for each delivery of a replay.
+const (
+	// commandFactsAtOnce is how many facts of commands a turn records before it
+	// leaves the other commands for the next.
+	commandFactsAtOnce = streams.TurnInputs
+	cancelAtOnce       = 256
+	forgetAtOnce       = 256
+)
+
+const _ = uint(streams.TurnFacts - (commandFactsAtOnce + domain.MaxReplay + 2) - 3*streams.TurnInputs - 2*streams.TurnInputs - 2*cancelAtOnce)
+
 // Fold folds a record of the journal during a restore.
 func (m *machine) Fold(tx *streams.Txn, r streams.Record) error {
 	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
 	if err != nil {
-		return fmt.Errorf("engine: record %d of the journal: %w", r.Offset, err)
-	}
-	if err := m.state.fold(tx, f); err != nil {
 		return err
 	}
-	return m.state.flush(tx)
+	return m.state.fold(tx, f)
 }
+
+// Flush writes what the state kept back.
+func (m *machine) Flush(tx *streams.Txn) error { return m.state.flush(tx) }
 
 // Start publishes again the rows of what the latest facts changed: a crash may
 // have kept the facts and torn the rows of the last transaction off.
 func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
-	touched := make(map[string]bool)
 	for _, r := range latest {
 		f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
 		if err != nil {
 			return fmt.Errorf("engine: record %d of the journal: %w", r.Offset, err)
 		}
-		if changesRow(f.Body) && !touched[f.Aggregate] {
-			touched[f.Aggregate] = true
-			if err := m.publishRow(t, f.Aggregate); err != nil {
-				return err
-			}
+		if mayChangeRow(f.Body) {
+			m.rows[f.Aggregate] = true
 		}
 	}
-	return nil
+	return m.publishRows(t)
 }
 
-// changesRow tells whether a fact changes what the tables show.
-func changesRow(body domain.FactBody) bool {
-	switch body.(type) {
-	case domain.DeliveryCreated, domain.AttemptMade, domain.DeliveryRequeued, domain.DeliveryCancelled:
+// mayChangeRow tells whether a fact may change what the tables show. A settled
+// attempt may: endpoints show how many runs failed in a row.
+func mayChangeRow(body domain.FactBody) bool {
+	switch b := body.(type) {
+	case domain.DeliveryCreated, domain.DeliveryRequeued, domain.DeliveryCancelled, domain.CommandHandled:
 		return false
+	case domain.AttemptMade:
+		return b.State == domain.StateFailed || b.State == domain.StateDelivered
 	}
 	return true
 }
 
-// Turn decides on commands, outcomes and matches, in this order: a flood of
-// payments never delays a person.
+// Turn decides on commands, outcomes, due timers and matches, in this order: a
+// flood of payments never delays a person.
 func (m *machine) Turn(t *streams.Turn) error {
 	m.facts = m.facts[:0]
-	for _, r := range t.Inputs[inputCommands] {
-		if err := m.command(t, r); err != nil {
-			return fmt.Errorf("engine: command at offset %d: %w", r.Offset, err)
+	if len(t.Inputs) > 0 {
+		if err := m.commands(t); err != nil {
+			return err
 		}
 	}
 	for _, local := range t.Locals {
@@ -82,19 +103,27 @@ func (m *machine) Turn(t *streams.Turn) error {
 			return err
 		}
 	}
-	for _, r := range t.Inputs[inputMatches] {
-		if err := m.match(t, r); err != nil {
-			return fmt.Errorf("engine: match at offset %d: %w", r.Offset, err)
-		}
+	if err := m.cancelDeliveries(t); err != nil {
+		return err
 	}
 	if err := m.forgetCommands(t); err != nil {
 		return err
 	}
-	return m.state.flush(t.Tx)
+	if len(t.Inputs) > 0 {
+		for _, r := range t.Inputs[inputMatches] {
+			if err := m.match(t, r); err != nil {
+				return fmt.Errorf("engine: match at offset %d: %w", r.Offset, err)
+			}
+		}
+	}
+	return m.publishRows(t)
 }
 
 // record appends facts to the journal and folds them.
 func (m *machine) record(t *streams.Turn, aggregate, cause string, bodies ...domain.FactBody) error {
+	if len(bodies) == 0 {
+		return nil
+	}
 	version, err := m.state.version(t.Tx, aggregate)
 	if err != nil {
 		return err
@@ -104,111 +133,64 @@ func (m *machine) record(t *streams.Turn, aggregate, cause string, bodies ...dom
 		f := domain.Fact{Aggregate: aggregate, Version: version, AtMillis: t.NowMillis, Cause: cause, Body: body}
 		message := schemas.EncodeFact(f)
 		t.Append(streams.NewRecord(schemas.TopicJournal, aggregate, message.Value, message.EachHeader))
-		if err := m.state.fold(t.Tx, f); err != nil {
+		if err := m.apply(t, f); err != nil {
 			return err
 		}
-		m.facts = append(m.facts, f)
 	}
 	return nil
 }
 
-// command answers a command. One that was answered before is answered alike, and
-// its rows are published again; it changes nothing.
-func (m *machine) command(t *streams.Turn, r streams.Record) error {
-	c, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
-	if err != nil {
+// apply folds a fact and does what goes with it in the same transaction.
+func (m *machine) apply(t *streams.Turn, f domain.Fact) error {
+	before := m.state.known(f.Aggregate)
+	if err := m.state.fold(t.Tx, f); err != nil {
 		return err
 	}
-	aggregate := c.Body.Aggregate()
-	handled, err := load(t.Tx, spaceCommand, c.ID, schemas.UnmarshalHandled)
-	if err != nil {
-		return err
+	after := m.state.known(f.Aggregate)
+	if mayChangeRow(f.Body) && (!isAttempt(f.Body) || before.ConsecutiveFailures != after.ConsecutiveFailures) {
+		m.rows[f.Aggregate] = true
 	}
-	replayed := handled.CommandID != ""
-	if !replayed {
-		if handled, err = m.decide(t, c); err != nil {
+	if handled, ok := f.Body.(domain.CommandHandled); ok {
+		m.publishResult(t, handled, false)
+	}
+	m.attempts.changed(before, after)
+	m.facts = append(m.facts, f)
+	return nil
+}
+
+func isAttempt(body domain.FactBody) bool {
+	_, is := body.(domain.AttemptMade)
+	return is
+}
+
+func (m *machine) publishResult(t *streams.Turn, handled domain.CommandHandled, replayed bool) {
+	result := schemas.EncodeResult(domain.Result{CommandID: handled.CommandID, BodyHash: handled.BodyHash, Answer: handled.Answer, Replayed: replayed})
+	t.Append(streams.NewRecord(schemas.TopicResults, handled.CommandID, result.Value, result.EachHeader))
+}
+
+// publishRows writes the current rows of what the turn changed to their tables.
+// An aggregate that was never created has none.
+func (m *machine) publishRows(t *streams.Turn) error {
+	for aggregate := range m.rows {
+		current, err := m.aggregate(t, aggregate)
+		if err != nil {
 			return err
 		}
-		if err := m.record(t, aggregate, c.ID, handled); err != nil {
-			return err
+		var topic string
+		var row schemas.Message
+		switch {
+		case current.Account != nil && current.Account.Exists():
+			topic, row = schemas.TopicAccounts, schemas.EncodeAccount(*current.Account)
+		case current.Endpoint != nil && current.Endpoint.Exists():
+			topic, row = schemas.TopicEndpoints, schemas.EncodeEndpoint(*current.Endpoint)
+		case current.Watch != nil && current.Watch.Exists():
+			topic, row = schemas.TopicWatches, schemas.EncodeWatch(*current.Watch)
+		default:
+			continue
 		}
+		t.Append(streams.NewRecord(topic, aggregate, row.Value, row.EachHeader))
 	}
-	result := schemas.EncodeResult(domain.Result{CommandID: c.ID, BodyHash: handled.BodyHash, Answer: handled.Answer, Replayed: replayed})
-	t.Append(streams.NewRecord(schemas.TopicResults, c.ID, result.Value, result.EachHeader))
-	return m.publishRow(t, aggregate)
-}
-
-// decide records what a command changes and gives its answer.
-func (m *machine) decide(t *streams.Turn, c domain.Command) (domain.CommandHandled, error) {
-	handled := domain.CommandHandled{CommandID: c.ID, BodyHash: c.BodyHash}
-	facts, rejection, err := m.decideBody(t, c)
-	if err != nil {
-		return handled, err
-	}
-	if rejection != nil {
-		handled.Answer.Rejection = rejection
-		return handled, nil
-	}
-	if err := m.record(t, c.Body.Aggregate(), c.ID, facts...); err != nil {
-		return handled, err
-	}
-	handled.Answer, err = m.answer(t, c.Body.Aggregate())
-	return handled, err
-}
-
-func (m *machine) decideBody(t *streams.Turn, c domain.Command) ([]domain.FactBody, *domain.Rejection, error) {
-	switch body := c.Body.(type) {
-	case domain.CreateAccount:
-		a, err := m.state.account(t.Tx, body.AccountID)
-		facts, rejection := domain.DecideCreateAccount(a, body, t.NowMillis)
-		return facts, rejection, err
-	case domain.CreateEndpoint:
-		e, err := m.state.endpoint(t.Tx, body.EndpointID)
-		facts, rejection := domain.DecideCreateEndpoint(e, body, t.NowMillis)
-		return facts, rejection, err
-	case domain.CreateWatch:
-		w, err := m.state.watch(t.Tx, body.Watch.ID)
-		facts, rejection := domain.DecideCreateWatch(w, body, t.NowMillis)
-		return facts, rejection, err
-	}
-	return nil, nil, fmt.Errorf("engine: command %s is of type %T, which nothing decides", c.ID, c.Body)
-}
-
-// answer is the aggregate as it stands now.
-func (m *machine) answer(t *streams.Turn, aggregate string) (domain.Answer, error) {
-	switch prefixOf(aggregate) {
-	case domain.AccountPrefix:
-		a, err := m.state.account(t.Tx, aggregate)
-		return domain.Answer{Account: &a}, err
-	case domain.WatchPrefix:
-		w, err := m.state.watch(t.Tx, aggregate)
-		return domain.Answer{Watch: &w}, err
-	default:
-		e, err := m.state.endpoint(t.Tx, aggregate)
-		return domain.Answer{Endpoint: &e}, err
-	}
-}
-
-// publishRow writes the current row of an aggregate to its table. An aggregate
-// that was never created has none.
-func (m *machine) publishRow(t *streams.Turn, aggregate string) error {
-	current, err := m.answer(t, aggregate)
-	if err != nil {
-		return err
-	}
-	var topic string
-	var row schemas.Message
-	switch {
-	case current.Account != nil && current.Account.Exists():
-		topic, row = schemas.TopicAccounts, schemas.EncodeAccount(*current.Account)
-	case current.Endpoint != nil && current.Endpoint.Exists():
-		topic, row = schemas.TopicEndpoints, schemas.EncodeEndpoint(*current.Endpoint)
-	case current.Watch != nil && current.Watch.Exists():
-		topic, row = schemas.TopicWatches, schemas.EncodeWatch(*current.Watch)
-	default:
-		return nil
-	}
-	t.Append(streams.NewRecord(topic, aggregate, row.Value, row.EachHeader))
+	clear(m.rows)
 	return nil
 }
 
@@ -229,7 +211,8 @@ func (m *machine) match(t *streams.Turn, r streams.Record) error {
 	return m.record(t, in.EndpointID, "", domain.DecideMatch(endpoint, delivery, in)...)
 }
 
-// outcome records what an attempt brought back.
+// outcome records what an attempt brought back, and answers the command that
+// waits for it if the attempt was a test's first.
 func (m *machine) outcome(t *streams.Turn, o outcome) error {
 	delivery, err := m.state.delivery(t.Tx, o.attempt.EventID)
 	if err != nil {
@@ -239,15 +222,35 @@ func (m *machine) outcome(t *streams.Turn, o outcome) error {
 	if err != nil {
 		return err
 	}
-	policy := domain.Policy{Schedule: m.cfg.Schedule, DisableAfter: domain.DefaultDisableAfter}
-	facts := domain.DecideAttempt(endpoint, delivery, o.attempt.Number, o.result, policy, t.NowMillis)
+	facts := domain.DecideAttempt(endpoint, delivery, o.attempt.Number, o.result, m.cfg.Policy, t.NowMillis)
 	m.attempts.ended(o, len(facts) > 0)
+	for _, body := range facts {
+		if made, ok := body.(domain.AttemptMade); ok {
+			if handled, answers := domain.TestAnswered(delivery, made); answers {
+				facts = append(facts, handled)
+			}
+		}
+	}
 	return m.record(t, o.attempt.EndpointID, "", facts...)
+}
+
+// cancelDeliveries ends deliveries whose endpoint was deleted.
+func (m *machine) cancelDeliveries(t *streams.Turn) error {
+	for _, c := range m.attempts.takeCancels() {
+		delivery, err := m.state.delivery(t.Tx, c.ID)
+		if err != nil {
+			return err
+		}
+		if err := m.record(t, delivery.EndpointID, "", domain.DecideCancel(delivery)...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // forgetCommands drops answers whose time has passed.
 func (m *machine) forgetCommands(t *streams.Turn) error {
-	for _, c := range m.attempts.forget {
+	for _, c := range m.attempts.takeForgets() {
 		if err := t.Tx.Delete(keyOf(spaceCommand, c.ID)); err != nil {
 			return err
 		}
@@ -255,7 +258,6 @@ func (m *machine) forgetCommands(t *streams.Turn) error {
 			return err
 		}
 	}
-	m.attempts.forget = m.attempts.forget[:0]
 	return nil
 }
 
@@ -270,9 +272,7 @@ func (m *machine) Settled(nowMillis int64) (int64, error) {
 	if m.attempts.draining {
 		return math.MaxInt64, nil
 	}
-	tx := m.task.Store().Begin()
-	defer tx.Discard()
-	return m.attempts.start(tx, m.state, nowMillis)
+	return m.attempts.start(nowMillis)
 }
 
 // Drain starts no further attempts.

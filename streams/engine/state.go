@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -19,6 +22,7 @@ const (
 	spaceDelivery // 0x13
 	spaceBody     // 0x14
 	spaceCommand  // 0x15
+	spaceFailed   // 0x16
 )
 
 // groupCommands is the timer group of answers that will be forgotten.
@@ -28,30 +32,113 @@ const groupCommands = "commands"
 // noticed for 24 hours; the rest is for clocks and long restores.
 const rememberCommands = 48 * 3_600_000 // milliseconds
 
-// cachedEndpoints bounds the endpoints that are kept decoded.
-const cachedEndpoints = 4096
+// Bounds of what is kept decoded, for each partition.
+const (
+	cachedEndpoints  = 4096
+	cachedDeliveries = 8192
+	cachedBodies     = 2048
+)
+
+// maxCounted bounds how many failed deliveries a replay counts.
+const maxCounted = 100_000
 
 func keyOf(space byte, id string) []byte { return append([]byte{space}, id...) }
 
-// state reads and folds aggregates. Endpoints are kept decoded, because every
-// fact of a delivery counts their version up; those that a turn changed are
-// written once, when it ends.
-type state struct {
-	clean   *lru.Cache[string, domain.Endpoint]
-	changed map[string]domain.Endpoint
+// deliveryGroup is the timer group of an endpoint's pending deliveries. Each
+// enabling begins another, so that what waited before is due by one write
+// (streams.Txn.MakeDue), and what fails afterwards waits on the schedule.
+func deliveryGroup(endpointID string, epoch uint32) string {
+	return endpointID + "/" + strconv.FormatUint(uint64(epoch), 10)
 }
 
-func newState() *state {
-	clean, err := lru.New[string, domain.Endpoint](cachedEndpoints)
+// endpointOf is the endpoint of a timer group.
+func endpointOf(group string) string {
+	endpointID, _, _ := strings.Cut(group, "/")
+	return endpointID
+}
+
+// failedKey orders the failed deliveries of an endpoint by their creation.
+//
+//	0x16 | endpoint id | 0x00 | created, 8 bytes, big endian | event id
+func failedKey(endpointID string, createdAtMillis int64, eventID string) []byte {
+	key := append(keyOf(spaceFailed, endpointID), 0)
+	return append(binary.BigEndian.AppendUint64(key, uint64(max(createdAtMillis, 0))), eventID...)
+}
+
+// reader is committed state, or a transaction on it.
+type reader interface {
+	Get(key []byte) ([]byte, error)
+}
+
+// state reads and folds aggregates. Endpoints and deliveries are kept decoded:
+// every fact of a delivery counts its endpoint's version up, and a delivery is
+// mostly attempted right after it was created. What a batch changed is written
+// once, when it ends.
+type state struct {
+	endpoints  kept[domain.Endpoint]
+	deliveries kept[domain.Delivery]
+	bodies     *lru.Cache[string, []byte]
+}
+
+// kept holds aggregates of one kind: those that the batch changed, and some of
+// those that are as they are in the store.
+type kept[T any] struct {
+	space   byte
+	encode  func(T) []byte
+	decode  func([]byte) (T, error)
+	exists  func(T) bool
+	clean   *lru.Cache[string, T]
+	changed map[string]T
+}
+
+func newKept[T any](space byte, size int, encode func(T) []byte, decode func([]byte) (T, error), exists func(T) bool) kept[T] {
+	return kept[T]{space: space, encode: encode, decode: decode, exists: exists, clean: newCache[T](size), changed: make(map[string]T)}
+}
+
+func newCache[T any](size int) *lru.Cache[string, T] {
+	c, err := lru.New[string, T](size)
 	if err != nil {
 		panic(err) // the size is a constant above zero
 	}
-	return &state{clean: clean, changed: make(map[string]domain.Endpoint)}
+	return c
 }
 
-func load[T any](tx *streams.Txn, space byte, id string, decode func([]byte) (T, error)) (T, error) {
+func (k *kept[T]) get(r reader, id string) (T, error) {
+	if v, ok := k.changed[id]; ok {
+		return v, nil
+	}
+	if v, ok := k.clean.Get(id); ok {
+		return v, nil
+	}
+	v, err := load(r, k.space, id, k.decode)
+	if err == nil && k.exists(v) {
+		k.clean.Add(id, v)
+	}
+	return v, err
+}
+
+func (k *kept[T]) flush(tx *streams.Txn) error {
+	for id, v := range k.changed {
+		if err := tx.Set(keyOf(k.space, id), k.encode(v)); err != nil {
+			return err
+		}
+		k.clean.Add(id, v)
+	}
+	clear(k.changed)
+	return nil
+}
+
+func newState() *state {
+	return &state{
+		endpoints:  newKept(spaceEndpoint, cachedEndpoints, schemas.MarshalEndpoint, schemas.UnmarshalEndpoint, domain.Endpoint.Exists),
+		deliveries: newKept(spaceDelivery, cachedDeliveries, schemas.MarshalDelivery, schemas.UnmarshalDelivery, domain.Delivery.Exists),
+		bodies:     newCache[[]byte](cachedBodies),
+	}
+}
+
+func load[T any](r reader, space byte, id string, decode func([]byte) (T, error)) (T, error) {
 	var none T
-	value, err := tx.Get(keyOf(space, id))
+	value, err := r.Get(keyOf(space, id))
 	if err != nil || value == nil {
 		return none, err
 	}
@@ -62,46 +149,77 @@ func load[T any](tx *streams.Txn, space byte, id string, decode func([]byte) (T,
 	return v, nil
 }
 
-func (s *state) account(tx *streams.Txn, id string) (domain.Account, error) {
-	return load(tx, spaceAccount, id, schemas.UnmarshalAccount)
+func (s *state) account(r reader, id string) (domain.Account, error) {
+	return load(r, spaceAccount, id, schemas.UnmarshalAccount)
 }
 
-func (s *state) watch(tx *streams.Txn, id string) (domain.Watch, error) {
-	return load(tx, spaceWatch, id, schemas.UnmarshalWatch)
+func (s *state) watch(r reader, id string) (domain.Watch, error) {
+	return load(r, spaceWatch, id, schemas.UnmarshalWatch)
 }
 
-func (s *state) delivery(tx *streams.Txn, eventID string) (domain.Delivery, error) {
-	return load(tx, spaceDelivery, eventID, schemas.UnmarshalDelivery)
+func (s *state) delivery(r reader, eventID string) (domain.Delivery, error) {
+	return s.deliveries.get(r, eventID)
 }
 
-func (s *state) endpoint(tx *streams.Txn, id string) (domain.Endpoint, error) {
-	if e, ok := s.changed[id]; ok {
-		return e, nil
+func (s *state) endpoint(r reader, id string) (domain.Endpoint, error) {
+	return s.endpoints.get(r, id)
+}
+
+// known is an endpoint that was just read; nothing for what is none.
+func (s *state) known(aggregate string) domain.Endpoint {
+	if e, ok := s.endpoints.changed[aggregate]; ok {
+		return e
 	}
-	if e, ok := s.clean.Get(id); ok {
-		return e, nil
-	}
-	e, err := load(tx, spaceEndpoint, id, schemas.UnmarshalEndpoint)
-	if err == nil && e.Exists() {
-		s.clean.Add(id, e)
-	}
-	return e, err
+	e, _ := s.endpoints.clean.Peek(aggregate)
+	return e
 }
 
-// flush writes the endpoints that changed.
-func (s *state) flush(tx *streams.Txn) error {
-	for id, e := range s.changed {
-		if err := tx.Set(keyOf(spaceEndpoint, id), schemas.MarshalEndpoint(e)); err != nil {
-			return err
+// body is what is sent of an event; nil when there is none.
+func (s *state) body(r reader, eventID string) ([]byte, error) {
+	if body, ok := s.bodies.Get(eventID); ok {
+		return body, nil
+	}
+	return r.Get(keyOf(spaceBody, eventID))
+}
+
+// failedBetween gives the first failed deliveries of an endpoint that were
+// created in a span of time, as many as one replay queues, and how many there
+// are, counted up to maxCounted.
+func (s *state) failedBetween(tx *streams.Txn, endpointID string, sinceMillis, untilMillis int64) (first []domain.Delivery, matched int, err error) {
+	if untilMillis == 0 {
+		untilMillis = math.MaxInt64
+	}
+	lower, upper := failedKey(endpointID, sinceMillis, ""), failedKey(endpointID, untilMillis, "")
+	var ids []string
+	err = tx.Scan(lower, upper, func(key, _ []byte) (bool, error) {
+		if matched++; len(ids) < domain.MaxReplay {
+			ids = append(ids, string(key[len(lower):]))
 		}
-		s.clean.Add(id, e)
+		return matched < maxCounted, nil
+	})
+	if err != nil {
+		return nil, 0, err
 	}
-	clear(s.changed)
-	return nil
+	for _, id := range ids {
+		d, err := s.delivery(tx, id)
+		if err != nil {
+			return nil, 0, err
+		}
+		first = append(first, d)
+	}
+	return first, matched, nil
+}
+
+// flush writes what changed.
+func (s *state) flush(tx *streams.Txn) error {
+	if err := s.endpoints.flush(tx); err != nil {
+		return err
+	}
+	return s.deliveries.flush(tx)
 }
 
 // version is the version of an aggregate.
-func (s *state) version(tx *streams.Txn, aggregate string) (uint64, error) {
+func (s *state) version(tx reader, aggregate string) (uint64, error) {
 	switch prefixOf(aggregate) {
 	case domain.AccountPrefix:
 		a, err := s.account(tx, aggregate)
@@ -141,6 +259,7 @@ func (s *state) fold(tx *streams.Txn, f domain.Fact) error {
 		if err := tx.Set(keyOf(spaceBody, body.Event.ID), body.Event.Body); err != nil {
 			return err
 		}
+		s.bodies.Add(body.Event.ID, body.Event.Body)
 		return s.foldDelivery(tx, f, body.Event.ID)
 	case domain.AttemptMade:
 		return s.foldDelivery(tx, f, body.EventID)
@@ -176,13 +295,17 @@ func (s *state) foldAggregate(tx *streams.Txn, f domain.Fact) error {
 		if err != nil {
 			return err
 		}
-		s.changed[f.Aggregate] = domain.EvolveEndpoint(e, f)
+		after := domain.EvolveEndpoint(e, f)
+		s.endpoints.changed[f.Aggregate] = after
+		if after.Epoch != e.Epoch { // what waits goes on, or is cancelled: at once
+			return tx.MakeDue(deliveryGroup(e.ID, e.Epoch))
+		}
 		return nil
 	}
 }
 
-// foldDelivery folds a fact into a delivery and moves its entry in the timer
-// index (G3).
+// foldDelivery folds a fact into a delivery, and moves its entries in the timer
+// index (G3) and among the failed.
 func (s *state) foldDelivery(tx *streams.Txn, f domain.Fact, eventID string) error {
 	before, err := s.delivery(tx, eventID)
 	if err != nil {
@@ -194,14 +317,21 @@ func (s *state) foldDelivery(tx *streams.Txn, f domain.Fact, eventID string) err
 	}
 	after := domain.EvolveDelivery(before, endpoint.Epoch, f)
 	if before.State.Pending() {
-		if err := tx.ClearTimer(before.EndpointID, before.NextAttemptAtMillis, eventID); err != nil {
+		if err := tx.ClearTimer(deliveryGroup(before.EndpointID, before.EndpointEpoch), before.NextAttemptAtMillis, eventID); err != nil {
 			return err
 		}
 	}
-	if after.State.Pending() {
-		if err := tx.SetTimer(after.EndpointID, after.NextAttemptAtMillis, eventID); err != nil {
+	if before.State == domain.StateFailed {
+		if err := tx.Delete(failedKey(before.EndpointID, before.CreatedAtMillis, eventID)); err != nil {
 			return err
 		}
 	}
-	return tx.Set(keyOf(spaceDelivery, eventID), schemas.MarshalDelivery(after))
+	s.deliveries.changed[eventID] = after
+	switch {
+	case after.State.Pending():
+		return tx.SetTimer(deliveryGroup(after.EndpointID, after.EndpointEpoch), after.NextAttemptAtMillis, eventID)
+	case after.State == domain.StateFailed:
+		return tx.Set(failedKey(after.EndpointID, after.CreatedAtMillis, eventID), nil)
+	}
+	return nil
 }

@@ -9,6 +9,11 @@ type window struct {
 	size     float64
 	limit    int
 	underWay int
+	doubtful bool     // the last attempt failed, or there was none yet
+	blocked  []string // groups that wait for room, one for each epoch at most
+
+	tokens         float64 // attempts that may start by the endpoint's rate limit
+	refilledMillis int64
 }
 
 // firstWindow is what a receiver of which nothing is known gets.
@@ -18,18 +23,22 @@ const firstWindow = 8
 const quickMillis = 2000
 
 func newWindow(limit int) *window {
-	return &window{size: float64(min(firstWindow, limit)), limit: limit}
+	return &window{size: float64(min(firstWindow, limit)), limit: limit, doubtful: true}
 }
 
 func (w *window) room() int { return int(w.size) - w.underWay }
 
-func (w *window) begin() { w.underWay++ }
+func (w *window) begin() {
+	w.underWay++
+	w.tokens--
+}
 
 // end counts an attempt out. A quick success adds one place for every window's
 // worth of them, doubling at first; no answer, or an error of the server,
 // halves.
 func (w *window) end(r domain.AttemptResult) {
 	w.underWay--
+	w.doubtful = !r.Succeeded()
 	switch {
 	case r.StatusCode == 0 || r.StatusCode >= 500:
 		w.size = max(1, w.size/2)
@@ -38,6 +47,32 @@ func (w *window) end(r domain.AttemptResult) {
 	}
 }
 
+// restart begins again with one attempt at a time: the receiver was away, and
+// much may have waited for it.
+func (w *window) restart() { w.size, w.doubtful = 1, true }
+
 // idle tells whether the window may be forgotten: nothing is under way, and it
-// holds no bad news.
-func (w *window) idle() bool { return w.underWay == 0 && w.size >= firstWindow }
+// is no worse than a new one.
+func (w *window) idle() bool {
+	return w.underWay == 0 && w.size >= float64(min(firstWindow, w.limit))
+}
+
+// allowance is how many attempts may start now at a rate; 0 is no limit. It
+// never exceeds one second's worth. When it is nothing, wakeMillis is when it
+// will be something.
+func (w *window) allowance(perSecond int, nowMillis int64) (n int, wakeMillis int64) {
+	if perSecond == 0 {
+		return w.limit, 0
+	}
+	rate := float64(perSecond) / 1000
+	if w.refilledMillis == 0 {
+		w.tokens = float64(perSecond)
+	} else if passed := nowMillis - w.refilledMillis; passed > 0 {
+		w.tokens = min(float64(perSecond), w.tokens+rate*float64(passed))
+	}
+	w.refilledMillis = nowMillis // a clock that went back begins anew from there
+	if w.tokens >= 1 {
+		return int(w.tokens), 0
+	}
+	return 0, nowMillis + int64((1-w.tokens)/rate) + 1
+}

@@ -1,0 +1,185 @@
+package schemas_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"pgregory.net/rapid"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+)
+
+// eventSchemas compiles the schema of each event type. Strict ones let no field
+// pass that they do not name.
+func eventSchemas(t *testing.T, strict bool) map[domain.EventType]*jsonschema.Schema {
+	t.Helper()
+	compiler := jsonschema.NewCompiler()
+	files, err := fs.Glob(schemas.Events, "events/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled := make(map[domain.EventType]*jsonschema.Schema)
+	for _, file := range files {
+		text, err := schemas.Events.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if strict {
+			closeObjects(doc)
+		}
+		if err := compiler.AddResource("file:///"+file, doc); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+	for _, file := range files {
+		schema, err := compiler.Compile("file:///" + file)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if name := strings.TrimSuffix(strings.TrimPrefix(file, "events/"), ".json"); name != "common" {
+			compiled[domain.EventType(name)] = schema
+		}
+	}
+	return compiled
+}
+
+// closeObjects forbids unnamed fields in every object that lists what it must
+// have; the others are conditions.
+func closeObjects(doc any) {
+	switch v := doc.(type) {
+	case map[string]any:
+		if v["required"] != nil {
+			v["additionalProperties"] = false
+		}
+		for _, each := range v {
+			closeObjects(each)
+		}
+	case []any:
+		for _, each := range v {
+			closeObjects(each)
+		}
+	}
+}
+
+func validate(schema *jsonschema.Schema, body []byte) error {
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	return schema.Validate(v)
+}
+
+const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+
+// drawPayment draws any payment that a ledger may hold.
+func drawPayment(t *rapid.T) domain.Payment {
+	address := func(name, prefix string) string {
+		return prefix + rapid.StringOfN(rapid.RuneFrom([]rune(alphabet)), 55, 55, -1).Draw(t, name)
+	}
+	asset := domain.NativeAsset()
+	if rapid.Bool().Draw(t, "issued") {
+		asset = domain.Asset{Code: rapid.StringMatching("[A-Za-z0-9]{1,12}").Draw(t, "code"), Issuer: address("issuer", "G")}
+	}
+	return domain.Payment{
+		ID: rapid.StringMatching("[1-9][0-9]{0,18}(-[0-9]{1,3})?").Draw(t, "id"), TxHash: rapid.StringMatching("[0-9a-f]{64}").Draw(t, "hash"),
+		Ledger: rapid.Uint32Min(1).Draw(t, "ledger"), ClosedAtMillis: 1000 * rapid.Int64Range(0, 253_402_300_799).Draw(t, "closed"),
+		From: address("from", rapid.SampledFrom([]string{"G", "C"}).Draw(t, "kind")), To: address("to", "G"),
+		ToMuxedID: rapid.StringMatching("([1-9][0-9]{0,19})?").Draw(t, "muxed"), Memo: drawMemo(t), Asset: asset,
+		AmountStroops: rapid.Int64Range(0, math.MaxInt64).Draw(t, "stroops"),
+	}
+}
+
+func drawMemo(t *rapid.T) domain.Memo {
+	m := domain.Memo{Type: rapid.SampledFrom([]domain.MemoType{domain.MemoNone, domain.MemoText, domain.MemoID, domain.MemoHash, domain.MemoReturn}).Draw(t, "memo type")}
+	switch m.Type {
+	case domain.MemoText:
+		m.Raw = rapid.SliceOfN(rapid.Byte(), 0, 28).Draw(t, "text")
+	case domain.MemoID:
+		m.Raw = []byte(rapid.StringMatching("0|[1-9][0-9]{0,18}").Draw(t, "memo id"))
+	case domain.MemoHash, domain.MemoReturn:
+		m.Raw = rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "memo hash")
+	}
+	return m
+}
+
+// TestEventsKeepTheirSchema holds the body of any payment's event, and of any
+// test, to the schema of its type, and to no other.
+func TestEventsKeepTheirSchema(t *testing.T) {
+	strict := eventSchemas(t, true)
+	reasons := []domain.Reason{
+		domain.ReasonAssetNotAccepted, domain.ReasonAmountMismatch, domain.ReasonAmountTooLow, domain.ReasonAmountTooHigh, domain.ReasonMemoRequired,
+		domain.ReasonMemoNotAllowed, domain.ReasonMemoTypeMismatch, domain.ReasonMemoMismatch, domain.ReasonSenderNotAllowed,
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPayment(t)
+		label := rapid.String().Draw(t, "label")
+		match := domain.Match{
+			EventID: domain.EventID("wat_1", p.ID), Type: domain.PaymentReceived, Payment: p, Verification: domain.Verification{Outcome: domain.OutcomeVerified},
+			Watch: domain.Watch{ID: domain.DeriveID(domain.WatchPrefix, p.ID), Label: label, WalletAddress: p.To},
+		}
+		if n := rapid.IntRange(0, len(reasons)).Draw(t, "reasons"); n > 0 {
+			match.Type, match.Verification = domain.PaymentRejected, domain.Verification{Outcome: domain.OutcomeRejected, Reasons: reasons[:n]}
+		}
+		nowMillis := rapid.Int64Range(0, 253_402_300_799_000).Draw(t, "now")
+		endpoint := domain.Endpoint{ID: domain.DeriveID(domain.EndpointPrefix, p.ID), URL: "https://shop.example/", Description: label}
+		for _, event := range []domain.Event{domain.NewPaymentEvent(match, nowMillis), domain.NewTestEvent(endpoint, domain.TestEventID(p.ID), nowMillis)} {
+			for typ, schema := range strict {
+				if err := validate(schema, event.Body); (err == nil) != (typ == event.Type) {
+					t.Fatalf("%s against %s: %v\n%s", event.Type, typ, err, event.Body)
+				}
+			}
+		}
+	})
+}
+
+// TestSchemasRefuse holds that the schemas notice what is wrong, and let pass
+// what may be added.
+func TestSchemasRefuse(t *testing.T) {
+	published := eventSchemas(t, false)
+	if len(published) != 3 {
+		t.Fatalf("%d event types have a schema", len(published))
+	}
+	var body string
+	for _, each := range readVectors(t).Vectors {
+		if strings.Contains(each.Body, "payment.received") {
+			body = each.Body
+		}
+	}
+	for name, c := range map[string]struct {
+		from, to string
+		valid    bool
+	}{
+		"as sent":               {"", "", true},
+		"another field":         {`"data":{`, `"data":{"new":1,`, true},
+		"another type":          {`"type":"payment.received"`, `"type":"payment.rejected"`, false},
+		"another version":       {`2026-11-01`, `2026-11-02`, false},
+		"a short id":            {`"id":"evt_5`, `"id":"evt_`, false},
+		"milliseconds missing":  {`:00.456Z`, `:00Z`, false},
+		"milliseconds, ledger":  {`:57Z`, `:57.000Z`, false},
+		"a number for a string": {`"amountStroops":"125000000"`, `"amountStroops":125000000`, false},
+		"six digits":            {`"amount":"12.5000000"`, `"amount":"12.500000"`, false},
+		"a memo without type":   {`"memoType":"text"`, `"memoType":null`, false},
+		"a text called a hash":  {`"memoType":"text"`, `"memoType":"hash"`, false},
+		"an issuer of nothing":  {`"code":"XLM"`, `"code":"USD"`, false},
+		"no muxed id":           {`"toMuxedId":null,`, ``, false},
+		"verified with reasons": {`"reasons":[]`, `"reasons":["AMOUNT_TOO_LOW"]`, false},
+	} {
+		changed := strings.Replace(body, c.from, c.to, 1)
+		if c.from != "" && changed == body || !json.Valid([]byte(changed)) {
+			t.Fatalf("%s: the body has no %s", name, c.from)
+		}
+		if err := validate(published[domain.PaymentReceived], []byte(changed)); (err == nil) != c.valid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// commands answers the turn's commands, until they have led to so many facts
+// that the others are left for the next turn.
+func (m *machine) commands(t *streams.Turn) error {
+	for i, r := range t.Inputs[inputCommands] {
+		if len(m.facts) >= commandFactsAtOnce {
+			t.Inputs[inputCommands] = t.Inputs[inputCommands][:i]
+			return nil
+		}
+		if err := m.command(t, r); err != nil {
+			return fmt.Errorf("engine: command at offset %d: %w", r.Offset, err)
+		}
+	}
+	return nil
+}
+
+// command answers a command. One that was answered before is answered alike, and
+// its rows are published again; it changes nothing.
+func (m *machine) command(t *streams.Turn, r streams.Record) error {
+	c, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
+	if err != nil {
+		return err
+	}
+	handled, err := load(t.Tx, spaceCommand, c.ID, schemas.UnmarshalHandled)
+	if err != nil {
+		return err
+	}
+	if handled.CommandID != "" {
+		m.publishResult(t, handled, true)
+		m.rows[c.Body.Aggregate()] = true
+		return nil
+	}
+	answer, answered, err := m.decide(t, c)
+	if err != nil || !answered {
+		return err
+	}
+	return m.record(t, c.Body.Aggregate(), c.ID, domain.CommandHandled{CommandID: c.ID, BodyHash: c.BodyHash, Answer: answer})
+}
+
+// decide records what a command changes and gives its answer. A test is answered
+// later, when its first attempt has ended.
+func (m *machine) decide(t *streams.Turn, c domain.Command) (answer domain.Answer, answered bool, err error) {
+	var facts []domain.FactBody
+	var rejection *domain.Rejection
+	aggregate := c.Body.Aggregate()
+	switch body := c.Body.(type) {
+	case domain.CreateAccount, domain.CreateKey, domain.RollKey, domain.RevokeKey:
+		facts, rejection, err = decideOn(t, c, m.state.account, domain.DecideAccount)
+	case domain.CreateWatch, domain.UpdateWatch, domain.DeleteWatch:
+		facts, rejection, err = decideOn(t, c, m.state.watch, domain.DecideWatch)
+	case domain.TestEndpoint:
+		return m.decideTest(t, c, body)
+	case domain.ReplayEndpoint:
+		return m.decideReplay(t, c, body)
+	case domain.ResendEvent:
+		return m.decideResend(t, c, body)
+	default:
+		facts, rejection, err = decideOn(t, c, m.state.endpoint, domain.DecideEndpoint)
+	}
+	if err != nil || rejection != nil {
+		return domain.Answer{Rejection: rejection}, true, err
+	}
+	if err := m.record(t, aggregate, c.ID, facts...); err != nil {
+		return answer, false, err
+	}
+	answer, err = m.answer(t, c)
+	return answer, true, err
+}
+
+// decideOn gives a command to the aggregate that it concerns.
+func decideOn[S any](
+	t *streams.Turn, c domain.Command, load func(reader, string) (S, error),
+	decide func(S, domain.Command, int64) ([]domain.FactBody, *domain.Rejection),
+) ([]domain.FactBody, *domain.Rejection, error) {
+	s, err := load(t.Tx, c.Body.Aggregate())
+	if err != nil {
+		return nil, nil, err
+	}
+	facts, rejection := decide(s, c, t.NowMillis)
+	return facts, rejection, nil
+}
+
+// answer is the object as a command left it: the key for those that make one,
+// else the aggregate.
+func (m *machine) answer(t *streams.Turn, c domain.Command) (domain.Answer, error) {
+	answer, err := m.aggregate(t, c.Body.Aggregate())
+	if err != nil {
+		return answer, err
+	}
+	var id string
+	switch body := c.Body.(type) {
+	case domain.CreateKey:
+		id = body.Key.ID
+	case domain.RollKey:
+		id = body.Key.ID
+	default:
+		return answer, nil
+	}
+	key, found := answer.Account.Key(id)
+	if !found {
+		return answer, fmt.Errorf("engine: account %s lacks the key %s that was just made", answer.Account.ID, id)
+	}
+	return domain.Answer{Key: &key, Version: answer.Account.Version}, nil
+}
+
+// aggregate is an aggregate as it stands now.
+func (m *machine) aggregate(t *streams.Turn, id string) (domain.Answer, error) {
+	switch prefixOf(id) {
+	case domain.AccountPrefix:
+		a, err := m.state.account(t.Tx, id)
+		return domain.Answer{Account: &a}, err
+	case domain.WatchPrefix:
+		w, err := m.state.watch(t.Tx, id)
+		return domain.Answer{Watch: &w}, err
+	default:
+		e, err := m.state.endpoint(t.Tx, id)
+		return domain.Answer{Endpoint: &e}, err
+	}
+}
+
+// decideTest queues a test.ping that is sent out of turn. Seen again before its
+// first attempt has ended, the command finds its delivery and goes on waiting.
+func (m *machine) decideTest(t *streams.Turn, c domain.Command, body domain.TestEndpoint) (domain.Answer, bool, error) {
+	endpoint, err := m.state.endpoint(t.Tx, body.EndpointID)
+	if err != nil {
+		return domain.Answer{}, false, err
+	}
+	eventID := domain.TestEventID(c.ID)
+	delivery, err := m.state.delivery(t.Tx, eventID)
+	if err != nil {
+		return domain.Answer{}, false, err
+	}
+	facts, rejection := domain.DecideTest(endpoint, delivery, c, t.NowMillis)
+	if rejection != nil {
+		return domain.Answer{Rejection: rejection}, true, nil
+	}
+	m.attempts.urgent = append(m.attempts.urgent, eventID)
+	return domain.Answer{}, false, m.record(t, body.EndpointID, c.ID, facts...)
+}
+
+// decideReplay queues failed deliveries again.
+func (m *machine) decideReplay(t *streams.Turn, c domain.Command, body domain.ReplayEndpoint) (domain.Answer, bool, error) {
+	endpoint, err := m.state.endpoint(t.Tx, body.EndpointID)
+	if err != nil {
+		return domain.Answer{}, false, err
+	}
+	candidates, matched, err := m.state.failedBetween(t.Tx, body.EndpointID, body.SinceMillis, body.UntilMillis)
+	if err != nil {
+		return domain.Answer{}, false, err
+	}
+	facts, result, rejection := domain.DecideReplay(endpoint, c.AccountID, body, candidates, matched, t.NowMillis)
+	if rejection != nil {
+		return domain.Answer{Rejection: rejection}, true, nil
+	}
+	if err := m.record(t, body.EndpointID, c.ID, facts...); err != nil {
+		return domain.Answer{}, false, err
+	}
+	version, err := m.state.version(t.Tx, body.EndpointID)
+	return domain.Answer{Replay: &result, Version: version}, true, err
+}
+
+// decideResend queues one delivery again.
+func (m *machine) decideResend(t *streams.Turn, c domain.Command, body domain.ResendEvent) (domain.Answer, bool, error) {
+	endpoint, err := m.state.endpoint(t.Tx, body.EndpointID)
+	if err != nil {
+		return domain.Answer{}, false, err
+	}
+	delivery, err := m.state.delivery(t.Tx, body.EventID)
+	if err != nil {
+		return domain.Answer{}, false, err
+	}
+	facts, rejection := domain.DecideResend(endpoint, delivery, c.AccountID, body, m.attempts.underWay(body.EventID), t.NowMillis)
+	if rejection != nil {
+		return domain.Answer{Rejection: rejection}, true, nil
+	}
+	if err := m.record(t, body.EndpointID, c.ID, facts...); err != nil {
+		return domain.Answer{}, false, err
+	}
+	if delivery, err = m.state.delivery(t.Tx, body.EventID); err != nil {
+		return domain.Answer{}, false, err
+	}
+	version, err := m.state.version(t.Tx, body.EndpointID)
+	return domain.Answer{Delivery: &delivery, Version: version}, true, err
+}
