@@ -173,7 +173,7 @@ func (a *API) answer(w http.ResponseWriter, x *exchange, rt route) (reply, *Prob
 	if problem := takeBody(w, x, rt.body); problem != nil {
 		return reply{}, problem
 	}
-	ctx, cancel := context.WithTimeout(x.request.Context(), workTimeout+a.TestWait)
+	ctx, cancel := context.WithTimeout(x.request.Context(), max(workTimeout, a.TestWait+2*time.Second))
 	defer cancel()
 	return rt.handle(ctx, x)
 }

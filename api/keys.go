@@ -356,7 +356,11 @@ func (a *API) revokeKey(ctx context.Context, x *exchange) (reply, *Problem) {
 	if problem != nil {
 		return reply{}, problem
 	}
-	a.awaitAnswer(ctx, x, result, x.caller.accountID, result.Answer.Version, a.Directory.AwaitAccount)
+	version := result.Answer.Version
+	if result.Answer.Account != nil {
+		version = result.Answer.Account.Version
+	}
+	a.awaitAnswer(ctx, x, result, x.caller.accountID, version, a.Directory.AwaitAccount)
 	if a.Uses != nil {
 		a.Uses.Forget(x.key.ID)
 	}

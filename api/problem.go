@@ -71,7 +71,6 @@ const (
 	faultInvalidTime       = "INVALID_TIME"
 	faultHeaderRefused     = "HEADER_REFUSED"
 	faultInvalidCIDR       = "INVALID_CIDR"
-	faultPermission        = "PERMISSION_EXCEEDED"
 	faultCannotChange      = "CANNOT_CHANGE"
 )
 
