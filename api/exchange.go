@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gorilla/mux"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -71,7 +72,7 @@ type reply struct {
 }
 
 func jsonReply(status int, v any) (reply, *Problem) {
-	body, err := json.Marshal(v, json.Deterministic(true))
+	body, err := json.Marshal(v, json.Deterministic(true), jsontext.PreserveRawStrings(true))
 	if err != nil {
 		return reply{}, internal(fmt.Errorf("encoding an answer: %w", err))
 	}
