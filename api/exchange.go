@@ -211,6 +211,9 @@ func takeBody(w http.ResponseWriter, x *exchange, kind bodyKind) *Problem {
 	if problem := readBody(w, x); problem != nil {
 		return problem
 	}
+	if len(x.body) > 0 && x.request.Header.Get("Content-Type") == "" {
+		return notJSON()
+	}
 	if kind != bodyEmpty || len(x.body) == 0 {
 		return nil
 	}
@@ -233,17 +236,21 @@ func checkBodyHeaders(x *exchange, kind bodyKind) *Problem {
 	if r.ContentLength > maxBodyBytes {
 		return tooLarge()
 	}
-	if r.ContentLength == 0 && (kind == bodyEmpty || kind == bodyOptional) {
-		return nil
+	if (kind == bodyEmpty || kind == bodyOptional) && (r.ContentLength == 0 || r.ContentLength < 0 && r.Header.Get("Content-Type") == "") {
+		return nil // of a body without a length, whether there is one shows only on reading
 	}
 	types := r.Header.Values("Content-Type")
 	if len(types) != 1 || !isJSON(types[0]) && (kind != bodyPatch || !isMediaType(types[0], "application/merge-patch+json")) {
-		return newProblem(codeUnsupportedMediaType, "Send the body as JSON in UTF-8, with the header Content-Type: application/json.")
+		return notJSON()
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return newProblem(codeUnsupportedMediaType, "Send the body without a Content-Encoding.")
 	}
 	return nil
+}
+
+func notJSON() *Problem {
+	return newProblem(codeUnsupportedMediaType, "Send the body as JSON in UTF-8, with the header Content-Type: application/json.")
 }
 
 func isJSON(contentType string) bool { return isMediaType(contentType, "application/json") }
