@@ -50,7 +50,7 @@ wins over its variable.`,
 		SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) },
 	}
-	root.AddCommand(newRun(), newDevnet(), newVerify())
+	root.AddCommand(newRun(), newDevnet(), newVerify(), newAccounts(), newKeys(), newEndpoints(), newWatches(), newEvents())
 	return root
 }
 
