@@ -196,6 +196,9 @@ func (a *API) readURL(ctx context.Context, o object, repeated bool) (string, []s
 	if !ok {
 		return "", nil
 	}
+	if refuseSecret(o, "url", raw) {
+		return "", nil
+	}
 	normalised, warnings, urlFaults := a.URLs.Check(ctx, raw)
 	if repeated && len(urlFaults) > 0 {
 		return raw, nil
@@ -206,14 +209,23 @@ func (a *API) readURL(ctx context.Context, o object, repeated bool) (string, []s
 	return normalised, warnings
 }
 
-// readFreeText reads a text that people write for themselves. It is shown again
-// and kept in the clear, so a secret that slipped into it is refused.
+// readFreeText reads a text that people write for themselves.
 func readFreeText(o object, name string, maxCharacters int) string {
 	s, ok := o.text(name, maxCharacters)
-	if ok && holdsSecret(s) {
-		o.fault(name, faultSecretTextRefused, "holds what looks like a secret: leave it out, and treat the secret as exposed")
+	if ok {
+		refuseSecret(o, name, s)
 	}
 	return s
+}
+
+// refuseSecret adds a fault if a secret slipped into a text, which is shown again
+// and kept in the clear.
+func refuseSecret(o object, name, text string) bool {
+	if !holdsSecret(text) {
+		return false
+	}
+	o.fault(name, faultSecretTextRefused, "holds what looks like a secret: leave it out, and treat the secret as exposed")
+	return true
 }
 
 func (a *API) getEndpoint(_ context.Context, x *exchange) (reply, *Problem) {
@@ -298,7 +310,7 @@ func (a *API) readEndpointChange(ctx context.Context, x *exchange) (endpointPatc
 	if o.names("headers") {
 		headers := readHeaders(o, x.endpoint.Headers)
 		change.Headers = &headers
-		if _, removed := o.get("headers"); removed && change.ifRevision == 0 {
+		if _, merged := o.get("headers"); merged && change.ifRevision == 0 {
 			change.ifRevision = x.endpoint.Revision // merged into what was read: it must still be that
 		}
 	}

@@ -50,6 +50,12 @@ type receiver struct {
 	mu     sync.Mutex
 	got    map[string][]string // bodies by event
 	status func(attempt int) int
+	// handle answers instead of status, if it is set. It is called without the
+	// lock, with the requests that are under way for the same path, this one
+	// included.
+	handle   func(w http.ResponseWriter, req *http.Request, underWay int)
+	underWay map[string]int // by path
+	secrets  []string
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -59,15 +65,36 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	header := req.Header
-	if err := domain.Verify(header.Get("Webhook-Signature"), header.Get("Webhook-Timestamp"), body, []string{secret}, time.Now().Unix()); err != nil {
+	r.mu.Lock()
+	err = domain.Verify(header.Get("Webhook-Signature"), header.Get("Webhook-Timestamp"), body, r.secrets, time.Now().Unix())
+	if err != nil {
+		r.mu.Unlock()
 		http.Error(w, err.Error(), http.StatusUnauthorized)
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	id := header.Get("Webhook-Id")
 	r.got[id] = append(r.got[id], string(body))
-	w.WriteHeader(r.status(len(r.got[id])))
+	handle, status := r.handle, r.status(len(r.got[id]))
+	r.underWay[req.URL.Path]++
+	underWay := r.underWay[req.URL.Path]
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		r.underWay[req.URL.Path]--
+		r.mu.Unlock()
+	}()
+	if handle != nil {
+		handle(w, req, underWay)
+		return
+	}
+	w.WriteHeader(status)
+}
+
+// answer sets how the receiver answers from now on.
+func (r *receiver) answer(handle func(w http.ResponseWriter, req *http.Request, underWay int)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.handle = handle
 }
 
 func (r *receiver) attempts(id string) int {
@@ -90,7 +117,10 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
-	rec := &receiver{got: make(map[string][]string), status: func(int) int { return http.StatusOK }}
+	rec := &receiver{
+		got: make(map[string][]string), underWay: make(map[string]int), secrets: []string{secret},
+		status: func(int) int { return http.StatusOK },
+	}
 	rec.server = httptest.NewTLSServer(rec)
 	t.Cleanup(rec.server.Close)
 	r := &rig{
@@ -141,10 +171,15 @@ func (r *rig) newClient() *egress.Client {
 // start runs an engine; the returned function stops it in order.
 func (r *rig) start(stateDir string, waitsMillis ...int64) (stop func()) {
 	r.t.Helper()
+	return r.startWith(stateDir, domain.Policy{Schedule: domain.Schedule{WaitsMillis: waitsMillis}, DisableAfter: domain.DefaultDisableAfter})
+}
+
+func (r *rig) startWith(stateDir string, policy domain.Policy) (stop func()) {
+	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	attempts, endAttempts := context.WithCancel(context.Background())
 	e := engine.New(engine.Config{
-		Cluster: r.cluster, StateDir: stateDir, Policy: domain.Policy{Schedule: domain.Schedule{WaitsMillis: waitsMillis}, DisableAfter: domain.DefaultDisableAfter},
+		Cluster: r.cluster, StateDir: stateDir, Policy: policy,
 		Dispatcher:       dispatcher.New(attempts, r.client, time.Now),
 		Unseal:           func(sealed []byte, _ string) (string, error) { return string(sealed), nil },
 		AttemptsInFlight: 64, AttemptsPerEndpoint: 16, DrainTimeout: 10 * time.Second,

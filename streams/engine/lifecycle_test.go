@@ -1,0 +1,486 @@
+package engine_test
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+const hour = 3_600_000
+
+// policy waits an hour after the first attempt: nothing but an enabling, a
+// replay or a resend makes a second one happen in a test.
+func policy(waitsMillis ...int64) domain.Policy {
+	return domain.Policy{Schedule: domain.Schedule{WaitsMillis: waitsMillis}, DisableAfter: 3}
+}
+
+// ask hands a command to the engine and waits for its answer.
+func (r *rig) ask(id string, body domain.CommandBody) domain.Answer {
+	r.t.Helper()
+	r.append(r.command(id, body))
+	var results []domain.Result
+	eventually(r.t, "an answer to "+id, func() bool {
+		results = r.results(id)
+		return len(results) > 0
+	})
+	return results[0].Answer
+}
+
+// endpoint is the n-th endpoint: its path tells the receiver which it is.
+func (r *rig) endpoint(n int) string {
+	r.t.Helper()
+	id := domain.DeriveID(domain.EndpointPrefix, "lifecycle", strconv.Itoa(n))
+	answer := r.ask("cmd_endpoint_"+strconv.Itoa(n), domain.CreateEndpoint{
+		EndpointID: id, AccountID: accountID, URL: r.url(n), SealedSecret: []byte(secret),
+	})
+	if answer.Endpoint == nil {
+		r.t.Fatalf("creating an endpoint was answered %+v", answer)
+	}
+	return id
+}
+
+func (r *rig) url(n int) string { return r.receiver.server.URL + "/" + strconv.Itoa(n) }
+
+// pay tells of count payments for an endpoint, from a number on.
+func (r *rig) pay(endpointID string, from, count int) (eventIDs []string) {
+	r.t.Helper()
+	var records []streams.Record
+	for n := from; n < from+count; n++ {
+		m := domain.Match{
+			EventID: domain.EventID(endpointID, strconv.Itoa(n)), Type: domain.PaymentReceived,
+			Watch:        domain.Watch{ID: watchID, AccountID: accountID, EndpointID: endpointID, WalletAddress: "GTO"},
+			Payment:      domain.Payment{ID: strconv.Itoa(n), To: "GTO", From: "GFROM", Asset: domain.NativeAsset(), AmountStroops: int64(n)},
+			Verification: domain.Verification{Outcome: domain.OutcomeVerified},
+		}
+		message := schemas.EncodePaymentMatched(m, domain.NewPaymentEvent(m, int64(n)))
+		records = append(records, streams.NewRecord(schemas.TopicMatches, endpointID, message.Value, message.EachHeader))
+		eventIDs = append(eventIDs, m.EventID)
+	}
+	r.append(records...)
+	return eventIDs
+}
+
+// journal decodes every fact.
+func (r *rig) journal() []domain.Fact {
+	r.t.Helper()
+	var facts []domain.Fact
+	for _, rec := range r.read(schemas.TopicJournal) {
+		f, err := schemas.DecodeFact(schemas.Read(rec.Value, rec))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		facts = append(facts, f)
+	}
+	return facts
+}
+
+// fold gives an endpoint and its deliveries as the journal has them.
+func (r *rig) fold(endpointID string) (e domain.Endpoint, deliveries map[string]domain.Delivery) {
+	r.t.Helper()
+	deliveries = make(map[string]domain.Delivery)
+	for _, f := range r.journal() {
+		if f.Aggregate != endpointID {
+			continue
+		}
+		e = domain.EvolveEndpoint(e, f)
+		var id string
+		switch body := f.Body.(type) {
+		case domain.DeliveryCreated:
+			id = body.Event.ID
+		case domain.AttemptMade:
+			id = body.EventID
+		case domain.DeliveryRequeued:
+			id = body.EventID
+		case domain.DeliveryCancelled:
+			id = body.EventID
+		default:
+			continue
+		}
+		deliveries[id] = domain.EvolveDelivery(deliveries[id], e.Epoch, f)
+	}
+	return e, deliveries
+}
+
+// eventuallyIn waits until so many deliveries of an endpoint are in a state.
+func (r *rig) eventuallyIn(endpointID string, state domain.DeliveryState, count int) {
+	r.t.Helper()
+	eventually(r.t, fmt.Sprintf("%d deliveries %s", count, state), func() bool {
+		_, deliveries := r.fold(endpointID)
+		n := 0
+		for _, d := range deliveries {
+			if d.State == state {
+				n++
+			}
+		}
+		return n == count
+	})
+}
+
+func status(code int) func(http.ResponseWriter, *http.Request, int) {
+	return func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(code) }
+}
+
+// TestGoneDisablesAndEnablingResumes: 410 disables at once, what waits is held
+// (G3), a match meanwhile is recorded, and enabling sends all of it, whether or
+// not its time has come, also on an engine that has just folded its state anew.
+func TestGoneDisablesAndEnablingResumes(t *testing.T) {
+	for name, restarted := range map[string]bool{"in one go": false, "over a lost state": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			stop := r.startWith(r.dir, policy(hour, hour))
+			id := r.endpoint(1)
+			r.receiver.answer(status(500))
+			r.pay(id, 0, 20)
+			r.eventuallyIn(id, domain.StateWaiting, 20)
+			r.receiver.answer(status(410))
+			gone := r.pay(id, 100, 1)[0]
+			eventually(t, "disabled", func() bool { return r.facts()["EndpointDisabled"] == 1 })
+			r.pay(id, 200, 300)
+			r.eventuallyIn(id, domain.StateQueued, 300)
+			e, deliveries := r.fold(id)
+			if e.Status != domain.StatusDisabled || e.DisabledReason != domain.DisabledGone || deliveries[gone].State != domain.StateWaiting {
+				t.Fatalf("after a 410: %+v, and its delivery %+v", e, deliveries[gone])
+			}
+			if restarted {
+				stop()
+				stop = r.startWith(filepath.Join(t.TempDir(), "lost"), policy(hour, hour))
+			}
+			if n := r.facts()["AttemptMade"]; n != 21 {
+				t.Fatalf("%d attempts, some of them while disabled", n)
+			}
+			r.receiver.answer(status(200))
+			if answer := r.ask("cmd_enable", domain.EnableEndpoint{EndpointID: id}); answer.Endpoint == nil || answer.Endpoint.Status != domain.StatusActive {
+				t.Fatalf("enabling was answered %+v", answer)
+			}
+			r.eventuallyIn(id, domain.StateDelivered, 321)
+			stop()
+		})
+	}
+}
+
+// TestDisabledAgainBeforeAllHasGone: what two enablings left behind goes with
+// the third.
+func TestDisabledAgainBeforeAllHasGone(t *testing.T) {
+	r := newRig(t)
+	defer r.startWith(r.dir, policy(hour, hour))()
+	id := r.endpoint(1)
+	r.ask("cmd_off", domain.DisableEndpoint{EndpointID: id})
+	r.pay(id, 0, 50)
+	r.eventuallyIn(id, domain.StateQueued, 50)
+	r.receiver.answer(status(410)) // the first that goes disables again
+	for n := range 2 {
+		r.ask("cmd_on_"+strconv.Itoa(n), domain.EnableEndpoint{EndpointID: id})
+		eventually(t, "disabled again", func() bool { return r.facts()["EndpointDisabled"] == n+2 })
+		r.pay(id, 100*(n+1), 50)
+	}
+	eventually(t, "150 deliveries", func() bool { return r.facts()["DeliveryCreated"] == 150 })
+	r.receiver.answer(status(200))
+	r.ask("cmd_on_last", domain.EnableEndpoint{EndpointID: id})
+	r.eventuallyIn(id, domain.StateDelivered, 150)
+}
+
+func TestRunsThatFailInARowDisable(t *testing.T) {
+	r := newRig(t)
+	defer r.startWith(r.dir, policy(1))()
+	id := r.endpoint(1)
+	r.receiver.answer(status(500))
+	for n := range 3 {
+		r.pay(id, n, 1)
+		r.eventuallyIn(id, domain.StateFailed, n+1)
+	}
+	e, _ := r.fold(id)
+	if e.Status != domain.StatusDisabled || e.DisabledReason != domain.DisabledConsecutiveFailures {
+		t.Fatalf("after three failed runs: %+v", e)
+	}
+	// The table for readers says the same.
+	var row domain.Endpoint
+	for _, rec := range r.read(schemas.TopicEndpoints) {
+		var err error
+		if row, err = schemas.DecodeEndpoint(schemas.Read(rec.Value, rec)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if row.Status != domain.StatusDisabled || row.ConsecutiveFailures != 3 {
+		t.Errorf("the row is %+v", row)
+	}
+}
+
+// TestReplayQueuesFailedDeliveriesAgain: those of the span, in a new run, up to
+// as many as a replay queues.
+func TestReplayQueuesFailedDeliveriesAgain(t *testing.T) {
+	r := newRig(t)
+	defer r.startWith(r.dir, domain.Policy{})()
+	id := r.endpoint(1)
+	const events = domain.MaxReplay + 200
+	r.receiver.answer(status(500))
+	ids := r.pay(id, 0, events)
+	r.eventuallyIn(id, domain.StateFailed, events)
+	_, before := r.fold(id)
+	newest := int64(0)
+	for _, d := range before {
+		newest = max(newest, d.CreatedAtMillis)
+	}
+	r.receiver.answer(status(200))
+	if answer := r.ask("cmd_none", domain.ReplayEndpoint{EndpointID: id, SinceMillis: newest + 1}); *answer.Replay != (domain.ReplayResult{}) {
+		t.Errorf("a replay of nothing was answered %+v", answer.Replay)
+	}
+	if answer := r.ask("cmd_before", domain.ReplayEndpoint{EndpointID: id, UntilMillis: 1}); *answer.Replay != (domain.ReplayResult{}) {
+		t.Errorf("a replay of what is older than all was answered %+v", answer.Replay)
+	}
+	if answer := r.ask("cmd_replay", domain.ReplayEndpoint{EndpointID: id, UntilMillis: newest + 1}); *answer.Replay != (domain.ReplayResult{Queued: domain.MaxReplay, Matched: events, Truncated: true}) {
+		t.Errorf("a replay was answered %+v", answer.Replay)
+	}
+	r.eventuallyIn(id, domain.StateDelivered, domain.MaxReplay)
+	if answer := r.ask("cmd_rest", domain.ReplayEndpoint{EndpointID: id}); *answer.Replay != (domain.ReplayResult{Queued: 200, Matched: 200}) {
+		t.Errorf("a second replay was answered %+v", answer.Replay)
+	}
+	r.eventuallyIn(id, domain.StateDelivered, events)
+	_, after := r.fold(id)
+	for _, eventID := range ids {
+		if d := after[eventID]; d.Attempts != 2 || d.Run != 2 {
+			t.Fatalf("%+v", d)
+		}
+		r.receiver.mu.Lock()
+		if got := r.receiver.got[eventID]; len(got) != 2 || got[0] != got[1] {
+			t.Errorf("%s was sent as %q", eventID, got)
+		}
+		r.receiver.mu.Unlock()
+	}
+}
+
+// TestResend: a delivered event goes again, byte for byte; one that is under way
+// is not doubled; one that waits goes now.
+func TestResend(t *testing.T) {
+	r := newRig(t)
+	defer r.startWith(r.dir, policy(hour, hour))()
+	id := r.endpoint(1)
+	eventID := r.pay(id, 1, 1)[0]
+	r.eventuallyIn(id, domain.StateDelivered, 1)
+	answer := r.ask("cmd_again", domain.ResendEvent{EndpointID: id, EventID: eventID})
+	if answer.Delivery == nil || answer.Delivery.State != domain.StateQueued || answer.Delivery.Run != 2 {
+		t.Fatalf("a resend was answered %+v", answer)
+	}
+	eventually(t, "the second", func() bool { return r.receiver.attempts(eventID) == 2 })
+
+	held := make(chan struct{})
+	r.receiver.answer(func(w http.ResponseWriter, _ *http.Request, _ int) { <-held; w.WriteHeader(500) })
+	under := r.pay(id, 2, 1)[0]
+	eventually(t, "under way", func() bool { return r.receiver.attempts(under) == 1 })
+	if answer := r.ask("cmd_under_way", domain.ResendEvent{EndpointID: id, EventID: under}); answer.Delivery == nil || answer.Delivery.Run != 1 {
+		t.Errorf("a resend of what is under way was answered %+v", answer)
+	}
+	r.receiver.answer(status(200))
+	close(held)
+	r.eventuallyIn(id, domain.StateWaiting, 1)
+	r.ask("cmd_waiting", domain.ResendEvent{EndpointID: id, EventID: under})
+	r.eventuallyIn(id, domain.StateDelivered, 2)
+	if n := r.receiver.attempts(under); n != 2 {
+		t.Errorf("sent %d times", n)
+	}
+	if answer := r.ask("cmd_unknown", domain.ResendEvent{EndpointID: id, EventID: "evt_none"}); answer.Rejection == nil || answer.Rejection.Code != domain.CodeNotFound {
+		t.Errorf("a resend of nothing was answered %+v", answer)
+	}
+}
+
+// TestRotationSignsWithBoth: after a rotation each secret verifies.
+func TestRotationSignsWithBoth(t *testing.T) {
+	r := newRig(t)
+	defer r.start(r.dir)()
+	id := r.endpoint(1)
+	for n, name := range []string{"whsec_second", "whsec_third"} {
+		r.ask("cmd_rotate_"+strconv.Itoa(n), domain.RotateSecret{EndpointID: id, SealedSecret: []byte(name)})
+	}
+	var header string
+	r.receiver.answer(func(w http.ResponseWriter, req *http.Request, _ int) { header = req.Header.Get("Webhook-Signature") })
+	for n, only := range []string{secret, "whsec_second", "whsec_third"} {
+		r.receiver.mu.Lock()
+		r.receiver.secrets = []string{only}
+		r.receiver.mu.Unlock()
+		eventID := r.pay(id, n, 1)[0]
+		r.eventuallyIn(id, domain.StateDelivered, n+1)
+		r.receiver.mu.Lock()
+		body := []byte(r.receiver.got[eventID][0])
+		r.receiver.mu.Unlock()
+		newest, _, _ := strings.Cut(header, ",")
+		if err := domain.Verify(newest, strconv.FormatInt(time.Now().Unix(), 10), body, []string{"whsec_third"}, time.Now().Unix()); strings.Count(header, "v1=") != 3 || (err != nil && n > 1) {
+			t.Errorf("header %q: %v", header, err)
+		}
+	}
+}
+
+// TestTestIsAnsweredByItsFirstAttempt: out of turn, though the endpoint has a
+// backlog and its window is taken; its failure is retried like any, and a
+// command that is seen again is answered alike and sends nothing.
+func TestTestIsAnsweredByItsFirstAttempt(t *testing.T) {
+	r := newRig(t)
+	defer r.startWith(r.dir, policy(hour, hour))()
+	id := r.endpoint(1)
+	held := make(chan struct{})
+	defer close(held)
+	r.receiver.answer(func(w http.ResponseWriter, req *http.Request, _ int) {
+		if req.Header.Get("Webhook-Id") == domain.TestEventID("cmd_test") {
+			w.WriteHeader(http.StatusTeapot)
+			return
+		}
+		<-held
+	})
+	r.pay(id, 0, 100)
+	eventually(t, "a full window", func() bool { return r.receiver.events() >= 8 })
+	answer := r.ask("cmd_test", domain.TestEndpoint{EndpointID: id})
+	if answer.Test == nil || answer.Test.Result.StatusCode != http.StatusTeapot || answer.Test.EventID != domain.TestEventID("cmd_test") {
+		t.Fatalf("a test was answered %+v", answer)
+	}
+	r.append(r.command("cmd_test", domain.TestEndpoint{EndpointID: id}))
+	eventually(t, "the answer again", func() bool { return len(r.results("cmd_test")) == 2 })
+	if again := r.results("cmd_test")[1]; !again.Replayed || again.Answer.Test == nil || r.receiver.attempts(domain.TestEventID("cmd_test")) != 1 {
+		t.Errorf("seen again it was answered %+v", again)
+	}
+	if _, deliveries := r.fold(id); deliveries[domain.TestEventID("cmd_test")].State != domain.StateWaiting {
+		t.Errorf("a failed test is %+v", deliveries[domain.TestEventID("cmd_test")])
+	}
+	r.ask("cmd_off", domain.DisableEndpoint{EndpointID: id})
+	if answer := r.ask("cmd_test_2", domain.TestEndpoint{EndpointID: id}); answer.Rejection == nil || answer.Rejection.Code != domain.CodeEndpointDisabled {
+		t.Errorf("a test of a disabled endpoint was answered %+v", answer)
+	}
+}
+
+// TestDeletingCancelsWhatWaits: more than one turn's worth, disabled or not, and
+// a match that comes later too.
+func TestDeletingCancelsWhatWaits(t *testing.T) {
+	for name, disabled := range map[string]bool{"active": false, "disabled": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			defer r.startWith(r.dir, policy(hour, hour))()
+			id := r.endpoint(1)
+			r.receiver.answer(status(500))
+			const events = 700
+			r.pay(id, 0, events)
+			r.eventuallyIn(id, domain.StateWaiting, events)
+			if disabled {
+				r.ask("cmd_off", domain.DisableEndpoint{EndpointID: id})
+			}
+			if answer := r.ask("cmd_delete", domain.DeleteEndpoint{EndpointID: id}); answer.Endpoint == nil || !answer.Endpoint.Deleted() {
+				t.Fatalf("deleting was answered %+v", answer)
+			}
+			r.pay(id, 10_000, 1)
+			r.eventuallyIn(id, domain.StateCancelled, events+1)
+			if n := r.facts()["AttemptMade"]; n != events {
+				t.Errorf("%d attempts", n)
+			}
+			if answer := r.ask("cmd_enable", domain.EnableEndpoint{EndpointID: id}); answer.Rejection == nil || answer.Rejection.Code != domain.CodeNotFound {
+				t.Errorf("enabling a deleted endpoint was answered %+v", answer)
+			}
+		})
+	}
+}
+
+// TestAnotherURL: pending deliveries go to the endpoint's new url, with its new
+// headers.
+func TestAnotherURL(t *testing.T) {
+	r := newRig(t)
+	defer r.startWith(r.dir, policy(hour, hour))()
+	id := r.endpoint(1)
+	r.ask("cmd_off", domain.DisableEndpoint{EndpointID: id})
+	r.pay(id, 0, 3)
+	var mu sync.Mutex
+	seen := make(map[string]int)
+	r.receiver.answer(func(_ http.ResponseWriter, req *http.Request, _ int) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[req.URL.Path+" "+req.Header.Get("X-Shop")]++
+	})
+	url := r.url(2)
+	r.ask("cmd_move", domain.UpdateEndpoint{EndpointID: id, Change: domain.EndpointChange{URL: &url, Headers: &[]domain.Header{{Name: "X-Shop", Value: "blue"}}}})
+	r.ask("cmd_on", domain.EnableEndpoint{EndpointID: id})
+	r.eventuallyIn(id, domain.StateDelivered, 3)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(seen) != 1 || seen["/2 blue"] != 3 {
+		t.Errorf("sent to %v", seen)
+	}
+}
+
+// TestReceiversThatHangHoldBackNoOther: more of them than there are places for
+// attempts (G6). Those that hang are held until the others have everything.
+func TestReceiversThatHangHoldBackNoOther(t *testing.T) {
+	r := newRig(t)
+	const hanging, healthy = 100, 4 // 64 places for each of two partitions
+	defer r.startWith(r.dir, policy(hour, hour))()
+	held := make(chan struct{})
+	var release sync.Once
+	defer release.Do(func() { close(held) })
+	r.receiver.answer(func(_ http.ResponseWriter, req *http.Request, _ int) {
+		if n, err := strconv.Atoi(req.URL.Path[1:]); err != nil || n < hanging {
+			<-held
+		}
+	})
+	var commands []streams.Record
+	for n := range hanging + healthy {
+		commands = append(commands, r.command("cmd_"+strconv.Itoa(n), domain.CreateEndpoint{
+			EndpointID: domain.DeriveID(domain.EndpointPrefix, "many", strconv.Itoa(n)), AccountID: accountID, URL: r.url(n), SealedSecret: []byte(secret),
+		}))
+	}
+	r.append(commands...)
+	eventually(t, "the endpoints", func() bool { return r.facts()["EndpointCreated"] == hanging+healthy })
+	for n := range hanging {
+		r.pay(domain.DeriveID(domain.EndpointPrefix, "many", strconv.Itoa(n)), 0, 5)
+	}
+	eventually(t, "what hangs is under way", func() bool { return r.receiver.events() >= 60 })
+	const events = 200
+	for n := hanging; n < hanging+healthy; n++ {
+		r.pay(domain.DeriveID(domain.EndpointPrefix, "many", strconv.Itoa(n)), 0, events)
+	}
+	for n := hanging; n < hanging+healthy; n++ {
+		r.eventuallyIn(domain.DeriveID(domain.EndpointPrefix, "many", strconv.Itoa(n)), domain.StateDelivered, events)
+	}
+	if n := r.facts()["AttemptMade"]; n != healthy*events {
+		t.Errorf("%d attempts have ended, not those of the healthy alone", n)
+	}
+	release.Do(func() { close(held) })
+	eventually(t, "all the others, once they answer", func() bool { return r.facts()["AttemptMade"] == healthy*events+hanging*5 })
+}
+
+// TestWindowsAndRatesBoundWhatAnEndpointGets: a receiver never has more requests
+// at once than its window has room for, nor more in a second than its limit.
+func TestWindowsAndRatesBoundWhatAnEndpointGets(t *testing.T) {
+	r := newRig(t)
+	defer r.startWith(r.dir, policy(hour, hour))()
+	id := r.endpoint(1)
+	var mu sync.Mutex
+	most := 0
+	r.receiver.answer(func(_ http.ResponseWriter, _ *http.Request, underWay int) {
+		mu.Lock()
+		defer mu.Unlock()
+		most = max(most, underWay)
+	})
+	r.pay(id, 0, 1500)
+	r.eventuallyIn(id, domain.StateDelivered, 1500)
+	mu.Lock()
+	if most > 16 {
+		t.Errorf("%d at once, and 16 are allowed", most)
+	}
+	mu.Unlock()
+
+	limited := domain.DeriveID(domain.EndpointPrefix, "limited")
+	const perSecond, events = 20, 50
+	r.ask("cmd_limited", domain.CreateEndpoint{
+		EndpointID: limited, AccountID: accountID, URL: r.url(2), SealedSecret: []byte(secret), RateLimitPerSecond: perSecond,
+	})
+	began := time.Now()
+	r.pay(limited, 0, events)
+	r.eventuallyIn(limited, domain.StateDelivered, events)
+	// One second's worth at once, and then the rate: a floor, so a slow machine
+	// cannot fail it.
+	if took := time.Since(began); took < (events-perSecond-1)*time.Second/perSecond {
+		t.Errorf("%d deliveries took %v at %d a second", events, took, perSecond)
+	}
+}
