@@ -58,7 +58,7 @@ func compareWithOpenAPI(request *http.Request, body string, response *http.Respo
 	if err != nil {
 		return err
 	}
-	asked, err := http.NewRequest(request.Method, request.URL.Path, strings.NewReader(body))
+	asked, err := http.NewRequest(request.Method, request.URL.RequestURI(), strings.NewReader(body))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -77,9 +78,18 @@ func (q *query) problem() *Problem {
 	return p
 }
 
+// text gives an optional parameter. One that is given says something.
+func (q *query) text(name string) string {
+	s := q.values.Get(name)
+	if s == "" && q.values.Has(name) {
+		q.fault(name, faultEmpty, "is empty: leave it out or give a value")
+	}
+	return s
+}
+
 // id reads an optional identifier.
 func (q *query) id(name, prefix string) string {
-	s := q.values.Get(name)
+	s := q.text(name)
 	if s != "" && !domain.IsID(prefix, s) {
 		q.fault(name, faultInvalidValue, "must be an id: "+prefix+" and 26 characters")
 	}
@@ -88,7 +98,7 @@ func (q *query) id(name, prefix string) string {
 
 // wallet reads an optional address.
 func (q *query) wallet(name string) string {
-	s := q.values.Get(name)
+	s := q.text(name)
 	if s == "" {
 		return ""
 	}
@@ -102,7 +112,7 @@ func (q *query) wallet(name string) string {
 
 // oneOf reads an optional word.
 func oneOf[T ~string](q *query, name string, words ...T) T {
-	s := T(q.values.Get(name))
+	s := T(q.text(name))
 	if s != "" && !slices.Contains(words, s) {
 		q.fault(name, faultInvalidValue, fmt.Sprintf("must be one of %v", words))
 	}
@@ -111,7 +121,7 @@ func oneOf[T ~string](q *query, name string, words ...T) T {
 
 // time reads an optional time.
 func (q *query) time(name string) int64 {
-	s := q.values.Get(name)
+	s := q.text(name)
 	if s == "" {
 		return 0
 	}
@@ -136,13 +146,13 @@ func (q *query) limit() int {
 
 var errTime = errors.New("must be a time in ISO 8601 UTC, such as 2026-11-21T10:15:30.123Z, from the year 1970 to 9999")
 
+// timeForm is stricter than time.Parse, which takes an hour of one digit.
+var timeForm = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}([.,]\d+)?(Z|[+-]00:00)$`)
+
 // parseTime reads a time in UTC as Unix milliseconds; what is finer is cut off.
 func parseTime(s string) (int64, error) {
 	at, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil || at.Year() > 9999 || at.UnixMilli() < 0 {
-		return 0, errTime
-	}
-	if _, offset := at.Zone(); offset != 0 {
+	if !timeForm.MatchString(s) || err != nil || at.Year() > 9999 || at.UnixMilli() < 0 {
 		return 0, errTime
 	}
 	return at.UnixMilli(), nil
