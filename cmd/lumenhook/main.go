@@ -51,7 +51,7 @@ wins over its variable.`,
 		SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) },
 	}
-	root.AddCommand(newRun(), newDevnet(), newVerify(), newAccounts(), newKeys(), newEndpoints(), newWatches(), newEvents())
+	root.AddCommand(newRun(), newDevnet(), newVerify(), newSecrets(), newAccounts(), newKeys(), newEndpoints(), newWatches(), newEvents())
 	return root
 }
 
