@@ -179,8 +179,32 @@ func (h *lateHistory) Event(ctx context.Context, accountID, eventID string) (api
 }
 
 // Events lists events for the API, unless there is no history.
-func (h *lateHistory) Events(context.Context, api.EventFilter, *api.Position, int) ([]api.EventRecord, *api.Position, error) {
-	return nil, nil, api.ErrHistoryUnavailable
+func (h *lateHistory) Events(ctx context.Context, f api.EventFilter, after *api.Position, limit int) ([]api.EventRecord, *api.Position, error) {
+	h.mu.Lock()
+	of := h.of
+	h.mu.Unlock()
+	if of == nil {
+		return nil, nil, api.ErrHistoryUnavailable
+	}
+	var from projections.EventPosition
+	if after != nil {
+		from = projections.EventPosition{CreatedAtMillis: after.CreatedAtMillis, EventID: after.ID}
+	}
+	page, err := of.Events(ctx, projections.EventFilter{
+		AccountID: f.AccountID, EndpointID: f.EndpointID, WatchID: f.WatchID, WalletAddress: f.WalletAddress, Type: f.Type, State: f.State,
+		FromMillis: f.SinceMillis, ToMillis: f.UntilMillis,
+	}, limit, from)
+	if err != nil {
+		return nil, nil, historyError(err)
+	}
+	records := make([]api.EventRecord, len(page.Events))
+	for i, e := range page.Events {
+		records[i] = api.EventRecord{Body: e.Body, EndpointID: e.EndpointID, State: e.State, NextAttemptAtMillis: e.NextAttemptAtMillis}
+	}
+	if page.Next == (projections.EventPosition{}) {
+		return records, nil, nil
+	}
+	return records, &api.Position{CreatedAtMillis: page.Next.CreatedAtMillis, ID: page.Next.EventID}, nil
 }
 
 func historyError(err error) error {

@@ -111,6 +111,20 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 	if event.Type != "payment.rejected" {
 		t.Errorf("the rule was changed to max 1.5, and a payment of 2 gave %s", event.Type)
 	}
+	var events client.List[client.Event]
+	s.cli(&events, "events", "list", "--endpoint", e.ID, "--since", "1h")
+	if len(events.Data) != 2 || events.Data[0].ID != delivered || events.Data[1].ID != test.EventID || events.Data[0].Delivery.State != "DELIVERED" {
+		t.Errorf("%+v", events)
+	}
+	s.cli(&events, "events", "list", "--wallet", wallet.Address, "--type", "payment.rejected", "--state", "DELIVERED", "--watch", watch.ID, "--limit", "1")
+	if len(events.Data) != 1 || events.Data[0].ID != delivered || events.NextCursor != nil {
+		t.Errorf("%+v", events)
+	}
+	s.cli(&events, "events", "list", "--limit", "1")
+	s.cli(&events, "events", "list", "--limit", "1", "--cursor", *events.NextCursor)
+	if len(events.Data) != 1 || events.Data[0].ID != test.EventID {
+		t.Errorf("%+v", events)
+	}
 	posts := h.count()
 	var resent client.Resent
 	s.cli(&resent, "events", "resend", delivered)

@@ -51,7 +51,11 @@ wins over its variable.`,
 		SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) },
 	}
-	root.AddCommand(newRun(), newDevnet(), newVerify(), newSecrets(), newAccounts(), newKeys(), newEndpoints(), newWatches(), newEvents())
+	root.AddCommand(
+		newRun(), newDevnet(), newVerify(), newSecrets(),
+		newAccounts(), newKeys(), newEndpoints(), newWatches(), newEvents(),
+		newSQL(), newTopics(), newRebuild(), newVerifyProjection(), newMigrate(),
+	)
 	return root
 }
 
