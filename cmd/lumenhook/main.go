@@ -53,6 +53,7 @@ wins over its variable.`,
 	}
 	root.AddCommand(
 		newRun(), newDevnet(), newLedger(), newVerify(), newSecrets(),
+		newAccounts(), newKeys(), newEndpoints(), newWatches(), newEvents(),
 		newSQL(), newTopics(), newRebuild(), newVerifyProjection(), newMigrate(),
 	)
 	return root

@@ -255,7 +255,7 @@ func (v *service) startDirectory(ctx context.Context) (err error) {
 		}
 	})
 	v.goRun("the directory", v.directory.Run)
-	v.commands, err = commands.Open(ctx, commands.Config{Cluster: v.cluster, Logger: v.logger})
+	v.commands, err = commands.Open(ctx, commands.Config{Cluster: v.cluster, Wait: maxTestWait, Logger: v.logger})
 	if err != nil {
 		return err
 	}
@@ -468,10 +468,20 @@ func (v *service) startAPI(context.Context) error {
 	if err != nil {
 		return err
 	}
+	uses, err := newKeyUses(v.cluster, v.logger)
+	if err != nil {
+		return err
+	}
+	v.onStop(uses.close)
+	derive, err := deriver(v.dir.join("secrets", "master-key.json"))
+	if err != nil {
+		return err
+	}
 	handler, err := api.New(api.Config{
-		Commands: submitter{v.commands, v.room}, Directory: v.directory, History: v.history, Sealer: v.sealer, Wallets: lookup,
+		Commands: submitter{v.commands, v.room}, Directory: reads{v.directory}, History: v.history, Sealer: v.sealer, Wallets: lookup,
 		URLs: v.urls, Entropy: rand.Reader, Now: time.Now, Log: v.logger, Metrics: v.metrics.handler(), Answered: v.metrics.request,
-		Checks: v.checks(),
+		Checks: v.checks(), Uses: uses, DeriveKey: derive, Live: v.file.Stellar.NetworkPassphrase == publicPassphrase,
+		RateLimit: api.RateLimit{PerSecond: v.s.apiRateLimit}, TestWait: testWait(v.s.attemptTimeout),
 	})
 	if err != nil {
 		return err
@@ -488,6 +498,16 @@ func (v *service) startAPI(context.Context) error {
 	v.onStop(stop)
 	return nil
 }
+
+const (
+	// publicPassphrase is the public network's: keys for it begin with whk_live_.
+	publicPassphrase = "Public Global Stellar Network ; September 2015"
+	// maxTestWait bounds the wait for the first attempt of a test.
+	maxTestWait = 30 * time.Second
+)
+
+// testWait is the time of an attempt and a little.
+func testWait(attempt time.Duration) time.Duration { return min(attempt+3*time.Second, maxTestWait) }
 
 // checks are the conditions of /readyz.
 func (v *service) checks() []api.Check {

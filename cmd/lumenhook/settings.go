@@ -46,6 +46,7 @@ type runSettings struct {
 	attemptsInFlight    int
 	attemptsPerEndpoint int
 	leastFreeMiB        int
+	apiRateLimit        int
 	logLevel            string
 	changed             func(name string) bool
 	schedule            domain.Schedule
@@ -89,6 +90,7 @@ func (s *runSettings) register(f *pflag.FlagSet) {
 	f.IntVar(&s.attemptsInFlight, "attempts-in-flight", 512, "attempts under way for each partition")
 	f.IntVar(&s.attemptsPerEndpoint, "attempts-per-endpoint", 128, "attempts under way to one endpoint")
 	f.IntVar(&s.leastFreeMiB, "least-free-mib", 256, "room that the data folder's disk must have; with less, no new work is taken")
+	f.IntVar(&s.apiRateLimit, "api-rate-limit", 10_000, "requests a second that each API key may make, with bursts of twice as many")
 	f.StringVar(&s.logLevel, "log-level", "warn", "debug, info, warn or error")
 	s.changed = f.Changed
 }
@@ -143,6 +145,9 @@ func (s *runSettings) check() error {
 	}
 	if s.disableAfter < 0 || s.disableAfter > 1_000_000 {
 		fault("disable-after", strconv.Itoa(s.disableAfter), errors.New("must be from 0 to 1000000"))
+	}
+	if s.apiRateLimit < 1 || s.apiRateLimit > 1_000_000 {
+		fault("api-rate-limit", strconv.Itoa(s.apiRateLimit), errors.New("must be from 1 to 1000000"))
 	}
 	if s.leastFreeMiB < 1 || s.leastFreeMiB > 1<<30 {
 		fault("least-free-mib", strconv.Itoa(s.leastFreeMiB), errors.New("must be from 1 to 1073741824"))
