@@ -321,18 +321,22 @@ const claimQuantum = 16
 
 // Claim hands out entries that are due, at most total of them, in turn among
 // groups. allow says how many more a group may get; a group that gets none is
-// left alone until one of its claims ends or Unblock is called. take gets each
-// before allow is asked again.
+// left alone until one of its claims ends or Unblock is called, and an answer
+// below zero ends the claiming: no group may get any now. take gets each before
+// allow is asked again.
 func (x *TimerIndex) Claim(nowMillis int64, total int, allow func(group string) int, take func(Claimed) error) error {
 	for len(x.future) > 0 && x.future[0].nextMillis <= nowMillis {
 		x.pushReady(heap.Pop(&x.future).(*timerGroup))
 	}
 	for len(x.ready) > 0 && total > 0 {
 		g := x.ready[0]
+		n := min(allow(g.name), total, claimQuantum)
+		if n < 0 {
+			return nil
+		}
 		x.ready[0] = nil
 		x.ready = x.ready[1:]
-		n := min(allow(g.name), total, claimQuantum)
-		if n <= 0 {
+		if n == 0 {
 			g.place = placeBlocked
 			continue
 		}

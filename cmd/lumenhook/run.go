@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -99,6 +98,7 @@ func runAll(ctx context.Context, s *runSettings, out io.Writer) error {
 		s:       s, out: &printer{w: shown}, failed: failed, history: &lateHistory{},
 		logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 	}
+	quietGlobalLog(v.logger)
 	err := v.start(serving)
 	if err == nil {
 		<-serving.Done()
@@ -145,7 +145,7 @@ func (v *service) goRun(what string, run func(context.Context) error) {
 func (v *service) start(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
 		v.openData, v.startBroker, v.startDevnet, v.startDirectory, v.startHistory,
-		v.startEngine, v.bootstrap, v.startFollower, v.startAPI, v.startDemo, v.ready,
+		v.startEngine, v.startMailer, v.bootstrap, v.startFollower, v.startAPI, v.startDemo, v.ready,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -480,23 +480,12 @@ func (v *service) startAPI(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--api-listen: %w", err)
 	}
-	server := api.NewServer(handler, v.logger)
-	v.file.APIURL = "http://" + listener.Addr().String()
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			v.failed(fmt.Errorf("the API ended: %w", err))
-		}
-	}()
-	v.onStop(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if err := server.Shutdown(ctx); err != nil {
-			_ = server.Close()
-		}
-		<-served
-	})
+	url, stop, err := v.s.edge.serveAPI(handler, listener, v.logger, v.failed)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	v.file.APIURL = url
+	v.onStop(stop)
 	return nil
 }
 

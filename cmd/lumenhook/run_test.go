@@ -50,6 +50,7 @@ type testService struct {
 	cmd    *exec.Cmd
 	exited chan error
 	output *syncBuffer
+	stderr io.Writer // nil: output
 	file   runFile
 }
 
@@ -84,6 +85,9 @@ func (s *testService) start(more ...string) {
 	s.output, s.exited = &syncBuffer{}, make(chan error, 1)
 	s.cmd = program(anyPorts(s.dir, more...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
+	if s.stderr != nil {
+		s.cmd.Stderr = s.stderr
+	}
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -409,12 +413,13 @@ func TestTheDemoShowsTheWholePath(t *testing.T) {
 func TestEveryBadFlagIsNamed(t *testing.T) {
 	out, err := program("run", "--data-dir", t.TempDir(), "--api-listen", "nowhere", "--retry-schedule", "30s,soon", "--egress-ports", "443,99999",
 		"--attempt-timeout", "1ns", "--ledger-interval", "1ms", "--log-level", "loud", "--attempts-in-flight", "0",
-		"--egress-allow", "10.0.0.1/8", "--egress-deny", "everything", "--dns-server", "dns.example", "--egress-proxy", "socks5://user:hidden@proxy:1").CombinedOutput()
+		"--egress-allow", "10.0.0.1/8", "--egress-deny", "everything", "--dns-server", "dns.example", "--egress-proxy", "socks5://user:hidden@proxy:1",
+		"--api-tls-cert", "cert.pem", "--api-max-connections", "0").CombinedOutput()
 	if err == nil {
 		t.Fatal("it started")
 	}
 	for _, flag := range []string{"api-listen", "retry-schedule", "egress-ports", "attempt-timeout", "ledger-interval", "log-level", "attempts-in-flight",
-		"egress-allow", "egress-deny", "dns-server", "egress-proxy"} {
+		"egress-allow", "egress-deny", "dns-server", "egress-proxy", "api-tls-key", "no-demo", "api-max-connections"} {
 		if !strings.Contains(string(out), "--"+flag) {
 			t.Errorf("--%s is not named in:\n%s", flag, out)
 		}

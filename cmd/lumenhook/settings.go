@@ -40,6 +40,8 @@ type runSettings struct {
 	egressPorts         string
 	egressCA            string
 	egress              egressSettings
+	edge                edgeSettings
+	mail                mailSettings
 	attemptsInFlight    int
 	attemptsPerEndpoint int
 	leastFreeMiB        int
@@ -72,6 +74,8 @@ func (s *runSettings) register(f *pflag.FlagSet) {
 	f.StringVar(&s.egressPorts, "egress-ports", "443,8443", "ports that endpoint URLs may name, with ranges: 443,9000-9100")
 	f.StringVar(&s.egressCA, "egress-ca", "", "PEM file of further certificate authorities to trust")
 	s.egress.register(f)
+	s.edge.register(f)
+	s.mail.register(f)
 	f.IntVar(&s.attemptsInFlight, "attempts-in-flight", 512, "attempts under way for each partition")
 	f.IntVar(&s.attemptsPerEndpoint, "attempts-per-endpoint", 128, "attempts under way to one endpoint")
 	f.IntVar(&s.leastFreeMiB, "least-free-mib", 256, "room that the data folder's disk must have; with less, no new work is taken")
@@ -131,6 +135,11 @@ func (s *runSettings) check() error {
 	_, err = parseLevel(s.logLevel)
 	fault("log-level", s.logLevel, err)
 	faults = append(faults, s.egress.check()...)
+	faults = append(faults, s.edge.check()...)
+	if s.edge.tlsCert != "" && !s.noDemo {
+		faults = append(faults, errors.New("--api-tls-cert: the demo speaks to the API without TLS: add --no-demo"))
+	}
+	faults = append(faults, s.mail.check()...)
 	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(faults...)
 }
