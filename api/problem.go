@@ -97,6 +97,7 @@ var problemKinds = map[string]problemKind{
 	domain.CodeTooManySecrets:     {http.StatusConflict, "The endpoint has too many valid secrets"},
 	domain.CodeTooManyKeys:        {http.StatusConflict, "The account has too many API keys"},
 	domain.CodeKeyRolled:          {http.StatusConflict, "The API key was rolled before"},
+	domain.CodeTooManyRanges:      {http.StatusConflict, "The watch has covered too many ranges of ledgers"},
 	codeEventExpired:              {http.StatusGone, "The event is no longer kept"},
 	codeRateLimited:               {http.StatusTooManyRequests, "Too many requests with this API key"},
 	codeRequestTimeout:            {http.StatusRequestTimeout, "The body did not arrive in time"},

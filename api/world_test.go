@@ -134,7 +134,7 @@ func (w *world) decide(c domain.Command) domain.Answer {
 	switch body := c.Body.(type) {
 	case domain.CreateAccount, domain.CreateKey, domain.RollKey, domain.RevokeKey:
 		return w.decideAccount(c, nowMillis)
-	case domain.CreateWatch, domain.UpdateWatch, domain.DeleteWatch:
+	case domain.CreateWatch, domain.UpdateWatch, domain.DeleteWatch, domain.BackfillWatch:
 		state, rejection := decideOn(w, c, w.watches, domain.DecideWatch, domain.EvolveWatch, func(s domain.Watch) uint64 { return s.Version })
 		if rejection != nil {
 			return domain.Answer{Rejection: rejection}

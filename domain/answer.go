@@ -25,13 +25,16 @@ const (
 	CodeTooManyKeys = "TOO_MANY_KEYS"
 	// CodeKeyRolled: 409. The key was rolled before and has a successor.
 	CodeKeyRolled = "KEY_ROLLED"
+	// CodeTooManyRanges: 409. The watch has covered as many ranges of ledgers
+	// apart from each other as it may.
+	CodeTooManyRanges = "TOO_MANY_RANGES"
 )
 
 // RejectionCodes lists all of them.
 func RejectionCodes() []string {
 	return []string{
 		CodeAlreadyExists, CodeNotFound, CodePreconditionFailed, CodeEndpointDisabled, CodeEndpointDeleted,
-		CodeDeliveryCancelled, CodeTooManySecrets, CodeTooManyKeys, CodeKeyRolled,
+		CodeDeliveryCancelled, CodeTooManySecrets, CodeTooManyKeys, CodeKeyRolled, CodeTooManyRanges,
 	}
 }
 

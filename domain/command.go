@@ -131,6 +131,25 @@ type DeleteWatch struct {
 	IfRevision uint64
 }
 
+// BackfillWatch asks for the payments of the past: those in the ledgers from From
+// to To that the watch has not covered.
+type BackfillWatch struct {
+	WatchID string
+	From    uint32
+	To      uint32 // 0: to where the live ledger is followed
+}
+
+// RecordCoverage is the follower's word for what it has done of a backfill. All
+// matches of the range are in the log by then.
+type RecordCoverage struct {
+	WatchID   string
+	Request   uint64 // Backfill.Request
+	From, To  uint32 // what was read and is covered now; From 0: nothing
+	Until     uint32 // the last ledger of the backfill
+	LiveSince uint32 // a ledger from which on the follower sees the watch
+	Problem   string // why it can go no further; empty: it can, or is done
+}
+
 func (CreateAccount) CommandType() string   { return "CreateAccount" }
 func (CreateKey) CommandType() string       { return "CreateKey" }
 func (RollKey) CommandType() string         { return "RollKey" }
@@ -147,6 +166,8 @@ func (ResendEvent) CommandType() string     { return "ResendEvent" }
 func (CreateWatch) CommandType() string     { return "CreateWatch" }
 func (UpdateWatch) CommandType() string     { return "UpdateWatch" }
 func (DeleteWatch) CommandType() string     { return "DeleteWatch" }
+func (BackfillWatch) CommandType() string   { return "BackfillWatch" }
+func (RecordCoverage) CommandType() string  { return "RecordCoverage" }
 
 func (c CreateAccount) Aggregate() string   { return c.AccountID }
 func (c CreateKey) Aggregate() string       { return c.AccountID }
@@ -164,3 +185,5 @@ func (c ResendEvent) Aggregate() string     { return c.EndpointID }
 func (c CreateWatch) Aggregate() string     { return c.Watch.ID }
 func (c UpdateWatch) Aggregate() string     { return c.WatchID }
 func (c DeleteWatch) Aggregate() string     { return c.WatchID }
+func (c BackfillWatch) Aggregate() string   { return c.WatchID }
+func (c RecordCoverage) Aggregate() string  { return c.WatchID }

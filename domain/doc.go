@@ -36,6 +36,8 @@
 //	requeue.go    replay and resend
 //	testping.go   the test.ping and its answer
 //	watch.go      watches, and what they match
+//	backfill.go   what a watch has covered of the past, and is asked to
+//	ranges.go     ranges of ledgers
 //	command.go    what can be asked
 //	answer.go     what is answered
 //	fact.go       what can have happened

@@ -91,6 +91,28 @@ type WatchUpdated struct {
 // WatchDeleted ends a watch.
 type WatchDeleted struct{}
 
+// BackfillRequested begins a backfill of a watch. Its request is the fact's
+// version.
+type BackfillRequested struct {
+	From uint32
+	To   uint32 // 0: to where the live ledger is followed
+}
+
+// RangeCovered says that the payments of a range of ledgers were held against a
+// watch, and what came of it is in the log.
+type RangeCovered struct {
+	Request   uint64
+	From, To  uint32 // From 0: no range, only Until and LiveSince
+	Until     uint32
+	LiveSince uint32
+}
+
+// BackfillStopped ends a backfill before its last ledger.
+type BackfillStopped struct {
+	Request uint64
+	Problem string
+}
+
 // DeliveryCreated queues an event for its endpoint.
 type DeliveryCreated struct {
 	AccountID     string
@@ -150,6 +172,9 @@ func (EndpointDeleted) FactType() string   { return "EndpointDeleted" }
 func (WatchCreated) FactType() string      { return "WatchCreated" }
 func (WatchUpdated) FactType() string      { return "WatchUpdated" }
 func (WatchDeleted) FactType() string      { return "WatchDeleted" }
+func (BackfillRequested) FactType() string { return "BackfillRequested" }
+func (RangeCovered) FactType() string      { return "RangeCovered" }
+func (BackfillStopped) FactType() string   { return "BackfillStopped" }
 func (DeliveryCreated) FactType() string   { return "DeliveryCreated" }
 func (AttemptMade) FactType() string       { return "AttemptMade" }
 func (DeliveryRequeued) FactType() string  { return "DeliveryRequeued" }

@@ -16,6 +16,12 @@ type Watch struct {
 	CreatedAtMillis int64
 	UpdatedAtMillis int64
 	DeletedAtMillis int64 // 0: not deleted
+
+	// Covered are the ledgers that backfills have held against the watch, and
+	// LiveSince is one from which on the follower does, if it is known (0: not).
+	Covered   Ranges
+	LiveSince uint32
+	Backfill  Backfill
 }
 
 // Exists tells whether the watch was created. A deleted one was.
@@ -79,6 +85,10 @@ func DecideWatch(state Watch, c Command, nowMillis int64) ([]FactBody, *Rejectio
 		return unlessRevised(state.Revision, body.IfRevision, WatchUpdated{Change: change})
 	case DeleteWatch:
 		return unlessRevised(state.Revision, body.IfRevision, WatchDeleted{})
+	case BackfillWatch:
+		return decideBackfill(state, body)
+	case RecordCoverage:
+		return decideCoverage(state, body), nil
 	}
 	panic("domain: a watch cannot answer " + c.Body.CommandType())
 }
@@ -104,6 +114,7 @@ func EvolveWatch(state Watch, f Fact) Watch {
 	case WatchDeleted:
 		state.UpdatedAtMillis, state.DeletedAtMillis = f.AtMillis, f.AtMillis
 	default:
+		state = evolveBackfill(state, f)
 		state.Version = f.Version
 		return state
 	}

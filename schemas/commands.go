@@ -31,6 +31,10 @@ func commandOut(meta *kafka.CommandMeta, body domain.CommandBody) proto.Message 
 		return &kafka.UpdateWatch{Meta: meta, WatchId: b.WatchID, IfRevision: b.IfRevision, Change: watchChangeOut(b.Change)}
 	case domain.DeleteWatch:
 		return &kafka.DeleteWatch{Meta: meta, WatchId: b.WatchID, IfRevision: b.IfRevision}
+	case domain.BackfillWatch:
+		return &kafka.BackfillWatch{Meta: meta, WatchId: b.WatchID, From: b.From, To: b.To}
+	case domain.RecordCoverage:
+		return &kafka.RecordCoverage{Meta: meta, WatchId: b.WatchID, Request: b.Request, From: b.From, To: b.To, Until: b.Until, LiveSince: b.LiveSince, Problem: b.Problem}
 	}
 	return endpointCommandOut(meta, body)
 }
@@ -114,6 +118,15 @@ var commandForms = map[string]func(Message) (domain.Command, error){
 	}),
 	"DeleteWatch": command(func(m *kafka.DeleteWatch) domain.CommandBody {
 		return domain.DeleteWatch{WatchID: m.GetWatchId(), IfRevision: m.GetIfRevision()}
+	}),
+	"BackfillWatch": command(func(m *kafka.BackfillWatch) domain.CommandBody {
+		return domain.BackfillWatch{WatchID: m.GetWatchId(), From: m.GetFrom(), To: m.GetTo()}
+	}),
+	"RecordCoverage": command(func(m *kafka.RecordCoverage) domain.CommandBody {
+		return domain.RecordCoverage{
+			WatchID: m.GetWatchId(), Request: m.GetRequest(), From: m.GetFrom(), To: m.GetTo(),
+			Until: m.GetUntil(), LiveSince: m.GetLiveSince(), Problem: m.GetProblem(),
+		}
 	}),
 }
 

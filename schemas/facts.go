@@ -43,6 +43,12 @@ func factOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
 		return &kafka.WatchUpdated{Meta: meta, Change: watchChangeOut(b.Change)}
 	case domain.WatchDeleted:
 		return &kafka.WatchDeleted{Meta: meta}
+	case domain.BackfillRequested:
+		return &kafka.BackfillRequested{Meta: meta, From: b.From, To: b.To}
+	case domain.RangeCovered:
+		return &kafka.RangeCovered{Meta: meta, Request: b.Request, From: b.From, To: b.To, Until: b.Until, LiveSince: b.LiveSince}
+	case domain.BackfillStopped:
+		return &kafka.BackfillStopped{Meta: meta, Request: b.Request, Problem: b.Problem}
 	}
 	return deliveryFactOut(meta, body)
 }
@@ -84,6 +90,9 @@ var factForms = map[string]func() factForm{
 	"WatchCreated":      func() factForm { return form(&kafka.WatchCreated{}, watchCreatedIn) },
 	"WatchUpdated":      func() factForm { return form(&kafka.WatchUpdated{}, watchUpdatedIn) },
 	"WatchDeleted":      func() factForm { return form(&kafka.WatchDeleted{}, watchDeletedIn) },
+	"BackfillRequested": func() factForm { return form(&kafka.BackfillRequested{}, backfillRequestedIn) },
+	"RangeCovered":      func() factForm { return form(&kafka.RangeCovered{}, rangeCoveredIn) },
+	"BackfillStopped":   func() factForm { return form(&kafka.BackfillStopped{}, backfillStoppedIn) },
 	"DeliveryCreated":   func() factForm { return form(&kafka.DeliveryCreated{}, deliveryCreatedIn) },
 	"AttemptMade":       func() factForm { return form(&kafka.AttemptMade{}, attemptMadeIn) },
 	"DeliveryRequeued":  func() factForm { return form(&kafka.DeliveryRequeued{}, deliveryRequeuedIn) },
@@ -163,6 +172,18 @@ func watchUpdatedIn(m *kafka.WatchUpdated) domain.FactBody {
 }
 
 func watchDeletedIn(*kafka.WatchDeleted) domain.FactBody { return domain.WatchDeleted{} }
+
+func backfillRequestedIn(m *kafka.BackfillRequested) domain.FactBody {
+	return domain.BackfillRequested{From: m.GetFrom(), To: m.GetTo()}
+}
+
+func rangeCoveredIn(m *kafka.RangeCovered) domain.FactBody {
+	return domain.RangeCovered{Request: m.GetRequest(), From: m.GetFrom(), To: m.GetTo(), Until: m.GetUntil(), LiveSince: m.GetLiveSince()}
+}
+
+func backfillStoppedIn(m *kafka.BackfillStopped) domain.FactBody {
+	return domain.BackfillStopped{Request: m.GetRequest(), Problem: m.GetProblem()}
+}
 
 func deliveryCreatedIn(m *kafka.DeliveryCreated) domain.FactBody {
 	return domain.DeliveryCreated{AccountID: m.GetAccountId(), EndpointID: m.GetEndpointId(), WatchID: m.GetWatchId(), WalletAddress: m.GetWalletAddress(), Event: eventIn(m.GetEvent()), TestBodyHash: m.GetTestBodyHash()}

@@ -54,6 +54,9 @@ var goldenFacts = []domain.FactBody{
 	domain.WatchUpdated{Change: watchChange},
 	domain.WatchDeleted{},
 	domain.DeliveryRequeued{EventID: "evt_1", Run: 2, NextAttemptAtMillis: 5000, Reason: domain.RequeueReplay},
+	domain.BackfillRequested{From: 2, To: 900},
+	domain.RangeCovered{Request: 4, From: 2, To: 99, Until: 800, LiveSince: 801},
+	domain.BackfillStopped{Request: 4, Problem: "ledger 100 is not kept"},
 }
 
 // Later fields of messages that have a golden file: written once and read back,
@@ -178,6 +181,8 @@ var everyCommand = []domain.CommandBody{
 	domain.UpdateWatch{WatchID: "wat_1", IfRevision: 3, Change: watchChange},
 	domain.UpdateWatch{WatchID: "wat_1"},
 	domain.DeleteWatch{WatchID: "wat_1", IfRevision: 3},
+	domain.BackfillWatch{WatchID: "wat_1", From: 2, To: 900},
+	domain.RecordCoverage{WatchID: "wat_1", Request: 4, From: 2, To: 99, Until: 800, LiveSince: 801, Problem: "x"},
 }
 
 func TestCommandsComeBack(t *testing.T) {
@@ -250,7 +255,7 @@ func TestCommandsGoToTheirAggregate(t *testing.T) {
 	for _, body := range everyCommand {
 		want := "ep_1"
 		switch typ := body.CommandType(); {
-		case strings.HasSuffix(typ, "Watch"):
+		case strings.HasSuffix(typ, "Watch"), typ == "RecordCoverage":
 			want = "wat_1"
 		case strings.HasSuffix(typ, "Account"), strings.HasSuffix(typ, "Key"):
 			want = "acc_1"

@@ -158,6 +158,7 @@ func watchOut(w domain.Watch) *kafka.Watch {
 		MemoRule:        memoRuleOut(r.Memo),
 		SenderAllowlist: r.SenderAllowlist, EventTypes: strings[string](w.EventTypes),
 		CreatedAtMillis: w.CreatedAtMillis, UpdatedAtMillis: w.UpdatedAtMillis, Revision: w.Revision, DeletedAtMillis: w.DeletedAtMillis,
+		Covered: mapped(w.Covered, rangeOut), LiveSince: w.LiveSince, Backfill: backfillOut(w.Backfill),
 	}
 }
 
@@ -171,6 +172,31 @@ func watchIn(w *kafka.Watch) domain.Watch {
 			SenderAllowlist: w.GetSenderAllowlist(),
 		},
 		EventTypes: strings[domain.EventType](w.GetEventTypes()), CreatedAtMillis: w.GetCreatedAtMillis(), UpdatedAtMillis: w.GetUpdatedAtMillis(), Revision: w.GetRevision(), DeletedAtMillis: w.GetDeletedAtMillis(),
+		Covered: mapped(w.GetCovered(), rangeIn), LiveSince: w.GetLiveSince(), Backfill: backfillIn(w.GetBackfill()),
+	}
+}
+
+func rangeOut(r domain.Range) *kafka.LedgerRange { return &kafka.LedgerRange{From: r.From, To: r.To} }
+
+func rangeIn(r *kafka.LedgerRange) domain.Range {
+	return domain.Range{From: r.GetFrom(), To: r.GetTo()}
+}
+
+// backfillOut is nothing for a watch that nobody asked a backfill of.
+func backfillOut(b domain.Backfill) *kafka.Backfill {
+	if b == (domain.Backfill{}) {
+		return nil
+	}
+	return &kafka.Backfill{
+		Request: b.Request, From: b.From, To: b.To, Until: b.Until, Next: b.Next,
+		RequestedAtMillis: b.RequestedAtMillis, EndedAtMillis: b.EndedAtMillis, Problem: b.Problem,
+	}
+}
+
+func backfillIn(b *kafka.Backfill) domain.Backfill {
+	return domain.Backfill{
+		Request: b.GetRequest(), From: b.GetFrom(), To: b.GetTo(), Until: b.GetUntil(), Next: b.GetNext(),
+		RequestedAtMillis: b.GetRequestedAtMillis(), EndedAtMillis: b.GetEndedAtMillis(), Problem: b.GetProblem(),
 	}
 }
 

@@ -1124,6 +1124,175 @@ func (x *DeleteWatch) GetIfRevision() uint64 {
 	return 0
 }
 
+type BackfillWatch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	WatchId       string                 `protobuf:"bytes,2,opt,name=watch_id,json=watchId,proto3" json:"watch_id,omitempty"`
+	From          uint32                 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
+	To            uint32                 `protobuf:"varint,4,opt,name=to,proto3" json:"to,omitempty"` // 0: to where the live ledger is followed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackfillWatch) Reset() {
+	*x = BackfillWatch{}
+	mi := &file_commands_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackfillWatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackfillWatch) ProtoMessage() {}
+
+func (x *BackfillWatch) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackfillWatch.ProtoReflect.Descriptor instead.
+func (*BackfillWatch) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *BackfillWatch) GetMeta() *CommandMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *BackfillWatch) GetWatchId() string {
+	if x != nil {
+		return x.WatchId
+	}
+	return ""
+}
+
+func (x *BackfillWatch) GetFrom() uint32 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *BackfillWatch) GetTo() uint32 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+// RecordCoverage comes from the follower.
+type RecordCoverage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	WatchId       string                 `protobuf:"bytes,2,opt,name=watch_id,json=watchId,proto3" json:"watch_id,omitempty"`
+	Request       uint64                 `protobuf:"varint,3,opt,name=request,proto3" json:"request,omitempty"`
+	From          uint32                 `protobuf:"varint,4,opt,name=from,proto3" json:"from,omitempty"` // 0: no range
+	To            uint32                 `protobuf:"varint,5,opt,name=to,proto3" json:"to,omitempty"`
+	Until         uint32                 `protobuf:"varint,6,opt,name=until,proto3" json:"until,omitempty"`
+	LiveSince     uint32                 `protobuf:"varint,7,opt,name=live_since,json=liveSince,proto3" json:"live_since,omitempty"`
+	Problem       string                 `protobuf:"bytes,8,opt,name=problem,proto3" json:"problem,omitempty"` // empty: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordCoverage) Reset() {
+	*x = RecordCoverage{}
+	mi := &file_commands_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordCoverage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordCoverage) ProtoMessage() {}
+
+func (x *RecordCoverage) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordCoverage.ProtoReflect.Descriptor instead.
+func (*RecordCoverage) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *RecordCoverage) GetMeta() *CommandMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *RecordCoverage) GetWatchId() string {
+	if x != nil {
+		return x.WatchId
+	}
+	return ""
+}
+
+func (x *RecordCoverage) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
+func (x *RecordCoverage) GetFrom() uint32 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *RecordCoverage) GetTo() uint32 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *RecordCoverage) GetUntil() uint32 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
+func (x *RecordCoverage) GetLiveSince() uint32 {
+	if x != nil {
+		return x.LiveSince
+	}
+	return 0
+}
+
+func (x *RecordCoverage) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
 // CommandResult goes to the topic "results".
 type CommandResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1137,7 +1306,7 @@ type CommandResult struct {
 
 func (x *CommandResult) Reset() {
 	*x = CommandResult{}
-	mi := &file_commands_proto_msgTypes[17]
+	mi := &file_commands_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1318,7 @@ func (x *CommandResult) String() string {
 func (*CommandResult) ProtoMessage() {}
 
 func (x *CommandResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[17]
+	mi := &file_commands_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,7 +1331,7 @@ func (x *CommandResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandResult.ProtoReflect.Descriptor instead.
 func (*CommandResult) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{17}
+	return file_commands_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CommandResult) GetCommandId() string {
@@ -1204,7 +1373,7 @@ type PaymentObserved struct {
 
 func (x *PaymentObserved) Reset() {
 	*x = PaymentObserved{}
-	mi := &file_commands_proto_msgTypes[18]
+	mi := &file_commands_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1216,7 +1385,7 @@ func (x *PaymentObserved) String() string {
 func (*PaymentObserved) ProtoMessage() {}
 
 func (x *PaymentObserved) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[18]
+	mi := &file_commands_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1229,7 +1398,7 @@ func (x *PaymentObserved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentObserved.ProtoReflect.Descriptor instead.
 func (*PaymentObserved) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{18}
+	return file_commands_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PaymentObserved) GetPayment() *Payment {
@@ -1262,7 +1431,7 @@ type PaymentMatched struct {
 
 func (x *PaymentMatched) Reset() {
 	*x = PaymentMatched{}
-	mi := &file_commands_proto_msgTypes[19]
+	mi := &file_commands_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1274,7 +1443,7 @@ func (x *PaymentMatched) String() string {
 func (*PaymentMatched) ProtoMessage() {}
 
 func (x *PaymentMatched) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[19]
+	mi := &file_commands_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1287,7 +1456,7 @@ func (x *PaymentMatched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentMatched.ProtoReflect.Descriptor instead.
 func (*PaymentMatched) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{19}
+	return file_commands_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PaymentMatched) GetAccountId() string {
@@ -1358,7 +1527,7 @@ type LedgerRead struct {
 
 func (x *LedgerRead) Reset() {
 	*x = LedgerRead{}
-	mi := &file_commands_proto_msgTypes[20]
+	mi := &file_commands_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1370,7 +1539,7 @@ func (x *LedgerRead) String() string {
 func (*LedgerRead) ProtoMessage() {}
 
 func (x *LedgerRead) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[20]
+	mi := &file_commands_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1383,7 +1552,7 @@ func (x *LedgerRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRead.ProtoReflect.Descriptor instead.
 func (*LedgerRead) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{20}
+	return file_commands_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LedgerRead) GetNetworkPassphrase() string {
@@ -1560,7 +1729,22 @@ const file_commands_proto_rawDesc = "" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x19\n" +
 	"\bwatch_id\x18\x02 \x01(\tR\awatchId\x12\x1f\n" +
 	"\vif_revision\x18\x03 \x01(\x04R\n" +
-	"ifRevision\"\x9b\x01\n" +
+	"ifRevision\"\x83\x01\n" +
+	"\rBackfillWatch\x123\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x19\n" +
+	"\bwatch_id\x18\x02 \x01(\tR\awatchId\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\rR\x04from\x12\x0e\n" +
+	"\x02to\x18\x04 \x01(\rR\x02to\"\xed\x01\n" +
+	"\x0eRecordCoverage\x123\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x19\n" +
+	"\bwatch_id\x18\x02 \x01(\tR\awatchId\x12\x18\n" +
+	"\arequest\x18\x03 \x01(\x04R\arequest\x12\x12\n" +
+	"\x04from\x18\x04 \x01(\rR\x04from\x12\x0e\n" +
+	"\x02to\x18\x05 \x01(\rR\x02to\x12\x14\n" +
+	"\x05until\x18\x06 \x01(\rR\x05until\x12\x1d\n" +
+	"\n" +
+	"live_since\x18\a \x01(\rR\tliveSince\x12\x18\n" +
+	"\aproblem\x18\b \x01(\tR\aproblem\"\x9b\x01\n" +
 	"\rCommandResult\x12\x1d\n" +
 	"\n" +
 	"command_id\x18\x01 \x01(\tR\tcommandId\x12\x1b\n" +
@@ -1610,7 +1794,7 @@ func file_commands_proto_rawDescGZIP() []byte {
 	return file_commands_proto_rawDescData
 }
 
-var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_commands_proto_goTypes = []any{
 	(*CommandMeta)(nil),     // 0: lumenhook.kafka.v1.CommandMeta
 	(*CreateAccount)(nil),   // 1: lumenhook.kafka.v1.CreateAccount
@@ -1629,33 +1813,35 @@ var file_commands_proto_goTypes = []any{
 	(*CreateWatch)(nil),     // 14: lumenhook.kafka.v1.CreateWatch
 	(*UpdateWatch)(nil),     // 15: lumenhook.kafka.v1.UpdateWatch
 	(*DeleteWatch)(nil),     // 16: lumenhook.kafka.v1.DeleteWatch
-	(*CommandResult)(nil),   // 17: lumenhook.kafka.v1.CommandResult
-	(*PaymentObserved)(nil), // 18: lumenhook.kafka.v1.PaymentObserved
-	(*PaymentMatched)(nil),  // 19: lumenhook.kafka.v1.PaymentMatched
-	(*LedgerRead)(nil),      // 20: lumenhook.kafka.v1.LedgerRead
-	nil,                     // 21: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	(*Key)(nil),             // 22: lumenhook.kafka.v1.Key
-	(*Header)(nil),          // 23: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),  // 24: lumenhook.kafka.v1.EndpointChange
-	(*Watch)(nil),           // 25: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),     // 26: lumenhook.kafka.v1.WatchChange
-	(*Answer)(nil),          // 27: lumenhook.kafka.v1.Answer
-	(*Payment)(nil),         // 28: lumenhook.kafka.v1.Payment
-	(*Verification)(nil),    // 29: lumenhook.kafka.v1.Verification
-	(*Event)(nil),           // 30: lumenhook.kafka.v1.Event
+	(*BackfillWatch)(nil),   // 17: lumenhook.kafka.v1.BackfillWatch
+	(*RecordCoverage)(nil),  // 18: lumenhook.kafka.v1.RecordCoverage
+	(*CommandResult)(nil),   // 19: lumenhook.kafka.v1.CommandResult
+	(*PaymentObserved)(nil), // 20: lumenhook.kafka.v1.PaymentObserved
+	(*PaymentMatched)(nil),  // 21: lumenhook.kafka.v1.PaymentMatched
+	(*LedgerRead)(nil),      // 22: lumenhook.kafka.v1.LedgerRead
+	nil,                     // 23: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	(*Key)(nil),             // 24: lumenhook.kafka.v1.Key
+	(*Header)(nil),          // 25: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),  // 26: lumenhook.kafka.v1.EndpointChange
+	(*Watch)(nil),           // 27: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),     // 28: lumenhook.kafka.v1.WatchChange
+	(*Answer)(nil),          // 29: lumenhook.kafka.v1.Answer
+	(*Payment)(nil),         // 30: lumenhook.kafka.v1.Payment
+	(*Verification)(nil),    // 31: lumenhook.kafka.v1.Verification
+	(*Event)(nil),           // 32: lumenhook.kafka.v1.Event
 }
 var file_commands_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.CreateAccount.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	22, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
+	24, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 2: lumenhook.kafka.v1.CreateKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	22, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
+	24, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 4: lumenhook.kafka.v1.RollKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	22, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
+	24, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 6: lumenhook.kafka.v1.RevokeKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 7: lumenhook.kafka.v1.CreateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	23, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
+	25, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 9: lumenhook.kafka.v1.UpdateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	24, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	26, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
 	0,  // 11: lumenhook.kafka.v1.DisableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 12: lumenhook.kafka.v1.EnableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 13: lumenhook.kafka.v1.DeleteEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
@@ -1664,20 +1850,22 @@ var file_commands_proto_depIdxs = []int32{
 	0,  // 16: lumenhook.kafka.v1.ReplayEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 17: lumenhook.kafka.v1.ResendEvent.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 18: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	25, // 19: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
+	27, // 19: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
 	0,  // 20: lumenhook.kafka.v1.UpdateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	26, // 21: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
+	28, // 21: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
 	0,  // 22: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	27, // 23: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
-	28, // 24: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
-	29, // 25: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
-	30, // 26: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
-	21, // 27: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	0,  // 23: lumenhook.kafka.v1.BackfillWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 24: lumenhook.kafka.v1.RecordCoverage.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	29, // 25: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
+	30, // 26: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
+	31, // 27: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
+	32, // 28: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
+	23, // 29: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_commands_proto_init() }
@@ -1692,7 +1880,7 @@ func file_commands_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commands_proto_rawDesc), len(file_commands_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -834,6 +834,210 @@ func (x *WatchDeleted) GetMeta() *FactMeta {
 	return nil
 }
 
+type BackfillRequested struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	From          uint32                 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
+	To            uint32                 `protobuf:"varint,3,opt,name=to,proto3" json:"to,omitempty"` // 0: to where the live ledger is followed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackfillRequested) Reset() {
+	*x = BackfillRequested{}
+	mi := &file_facts_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackfillRequested) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackfillRequested) ProtoMessage() {}
+
+func (x *BackfillRequested) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackfillRequested.ProtoReflect.Descriptor instead.
+func (*BackfillRequested) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *BackfillRequested) GetMeta() *FactMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *BackfillRequested) GetFrom() uint32 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *BackfillRequested) GetTo() uint32 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+type RangeCovered struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	Request       uint64                 `protobuf:"varint,2,opt,name=request,proto3" json:"request,omitempty"`
+	From          uint32                 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"` // 0: no range
+	To            uint32                 `protobuf:"varint,4,opt,name=to,proto3" json:"to,omitempty"`
+	Until         uint32                 `protobuf:"varint,5,opt,name=until,proto3" json:"until,omitempty"`
+	LiveSince     uint32                 `protobuf:"varint,6,opt,name=live_since,json=liveSince,proto3" json:"live_since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RangeCovered) Reset() {
+	*x = RangeCovered{}
+	mi := &file_facts_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RangeCovered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RangeCovered) ProtoMessage() {}
+
+func (x *RangeCovered) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RangeCovered.ProtoReflect.Descriptor instead.
+func (*RangeCovered) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *RangeCovered) GetMeta() *FactMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *RangeCovered) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
+func (x *RangeCovered) GetFrom() uint32 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *RangeCovered) GetTo() uint32 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *RangeCovered) GetUntil() uint32 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
+func (x *RangeCovered) GetLiveSince() uint32 {
+	if x != nil {
+		return x.LiveSince
+	}
+	return 0
+}
+
+type BackfillStopped struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	Request       uint64                 `protobuf:"varint,2,opt,name=request,proto3" json:"request,omitempty"`
+	Problem       string                 `protobuf:"bytes,3,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackfillStopped) Reset() {
+	*x = BackfillStopped{}
+	mi := &file_facts_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackfillStopped) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackfillStopped) ProtoMessage() {}
+
+func (x *BackfillStopped) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackfillStopped.ProtoReflect.Descriptor instead.
+func (*BackfillStopped) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *BackfillStopped) GetMeta() *FactMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *BackfillStopped) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
+func (x *BackfillStopped) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
 type DeliveryCreated struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
@@ -849,7 +1053,7 @@ type DeliveryCreated struct {
 
 func (x *DeliveryCreated) Reset() {
 	*x = DeliveryCreated{}
-	mi := &file_facts_proto_msgTypes[14]
+	mi := &file_facts_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -861,7 +1065,7 @@ func (x *DeliveryCreated) String() string {
 func (*DeliveryCreated) ProtoMessage() {}
 
 func (x *DeliveryCreated) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[14]
+	mi := &file_facts_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -874,7 +1078,7 @@ func (x *DeliveryCreated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryCreated.ProtoReflect.Descriptor instead.
 func (*DeliveryCreated) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{14}
+	return file_facts_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DeliveryCreated) GetMeta() *FactMeta {
@@ -946,7 +1150,7 @@ type AttemptMade struct {
 
 func (x *AttemptMade) Reset() {
 	*x = AttemptMade{}
-	mi := &file_facts_proto_msgTypes[15]
+	mi := &file_facts_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -958,7 +1162,7 @@ func (x *AttemptMade) String() string {
 func (*AttemptMade) ProtoMessage() {}
 
 func (x *AttemptMade) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[15]
+	mi := &file_facts_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -971,7 +1175,7 @@ func (x *AttemptMade) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptMade.ProtoReflect.Descriptor instead.
 func (*AttemptMade) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{15}
+	return file_facts_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AttemptMade) GetMeta() *FactMeta {
@@ -1071,7 +1275,7 @@ type DeliveryRequeued struct {
 
 func (x *DeliveryRequeued) Reset() {
 	*x = DeliveryRequeued{}
-	mi := &file_facts_proto_msgTypes[16]
+	mi := &file_facts_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1287,7 @@ func (x *DeliveryRequeued) String() string {
 func (*DeliveryRequeued) ProtoMessage() {}
 
 func (x *DeliveryRequeued) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[16]
+	mi := &file_facts_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1300,7 @@ func (x *DeliveryRequeued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryRequeued.ProtoReflect.Descriptor instead.
 func (*DeliveryRequeued) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{16}
+	return file_facts_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DeliveryRequeued) GetMeta() *FactMeta {
@@ -1144,7 +1348,7 @@ type DeliveryCancelled struct {
 
 func (x *DeliveryCancelled) Reset() {
 	*x = DeliveryCancelled{}
-	mi := &file_facts_proto_msgTypes[17]
+	mi := &file_facts_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1156,7 +1360,7 @@ func (x *DeliveryCancelled) String() string {
 func (*DeliveryCancelled) ProtoMessage() {}
 
 func (x *DeliveryCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[17]
+	mi := &file_facts_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1169,7 +1373,7 @@ func (x *DeliveryCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryCancelled.ProtoReflect.Descriptor instead.
 func (*DeliveryCancelled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{17}
+	return file_facts_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DeliveryCancelled) GetMeta() *FactMeta {
@@ -1198,7 +1402,7 @@ type CommandHandled struct {
 
 func (x *CommandHandled) Reset() {
 	*x = CommandHandled{}
-	mi := &file_facts_proto_msgTypes[18]
+	mi := &file_facts_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1210,7 +1414,7 @@ func (x *CommandHandled) String() string {
 func (*CommandHandled) ProtoMessage() {}
 
 func (x *CommandHandled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[18]
+	mi := &file_facts_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1223,7 +1427,7 @@ func (x *CommandHandled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandHandled.ProtoReflect.Descriptor instead.
 func (*CommandHandled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{18}
+	return file_facts_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CommandHandled) GetMeta() *FactMeta {
@@ -1316,7 +1520,23 @@ const file_facts_proto_rawDesc = "" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x127\n" +
 	"\x06change\x18\x02 \x01(\v2\x1f.lumenhook.kafka.v1.WatchChangeR\x06change\"@\n" +
 	"\fWatchDeleted\x120\n" +
-	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\"\x9c\x02\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\"i\n" +
+	"\x11BackfillRequested\x120\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
+	"\x02to\x18\x03 \x01(\rR\x02to\"\xb3\x01\n" +
+	"\fRangeCovered\x120\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x18\n" +
+	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\rR\x04from\x12\x0e\n" +
+	"\x02to\x18\x04 \x01(\rR\x02to\x12\x14\n" +
+	"\x05until\x18\x05 \x01(\rR\x05until\x12\x1d\n" +
+	"\n" +
+	"live_since\x18\x06 \x01(\rR\tliveSince\"w\n" +
+	"\x0fBackfillStopped\x120\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x18\n" +
+	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x18\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\"\x9c\x02\n" +
 	"\x0fDeliveryCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x1d\n" +
 	"\n" +
@@ -1371,7 +1591,7 @@ func file_facts_proto_rawDescGZIP() []byte {
 	return file_facts_proto_rawDescData
 }
 
-var file_facts_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_facts_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_facts_proto_goTypes = []any{
 	(*FactMeta)(nil),          // 0: lumenhook.kafka.v1.FactMeta
 	(*AccountCreated)(nil),    // 1: lumenhook.kafka.v1.AccountCreated
@@ -1387,54 +1607,60 @@ var file_facts_proto_goTypes = []any{
 	(*WatchCreated)(nil),      // 11: lumenhook.kafka.v1.WatchCreated
 	(*WatchUpdated)(nil),      // 12: lumenhook.kafka.v1.WatchUpdated
 	(*WatchDeleted)(nil),      // 13: lumenhook.kafka.v1.WatchDeleted
-	(*DeliveryCreated)(nil),   // 14: lumenhook.kafka.v1.DeliveryCreated
-	(*AttemptMade)(nil),       // 15: lumenhook.kafka.v1.AttemptMade
-	(*DeliveryRequeued)(nil),  // 16: lumenhook.kafka.v1.DeliveryRequeued
-	(*DeliveryCancelled)(nil), // 17: lumenhook.kafka.v1.DeliveryCancelled
-	(*CommandHandled)(nil),    // 18: lumenhook.kafka.v1.CommandHandled
-	(*Key)(nil),               // 19: lumenhook.kafka.v1.Key
-	(*SealedSecret)(nil),      // 20: lumenhook.kafka.v1.SealedSecret
-	(*Header)(nil),            // 21: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),    // 22: lumenhook.kafka.v1.EndpointChange
-	(*Watch)(nil),             // 23: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),       // 24: lumenhook.kafka.v1.WatchChange
-	(*Event)(nil),             // 25: lumenhook.kafka.v1.Event
-	(*Answer)(nil),            // 26: lumenhook.kafka.v1.Answer
+	(*BackfillRequested)(nil), // 14: lumenhook.kafka.v1.BackfillRequested
+	(*RangeCovered)(nil),      // 15: lumenhook.kafka.v1.RangeCovered
+	(*BackfillStopped)(nil),   // 16: lumenhook.kafka.v1.BackfillStopped
+	(*DeliveryCreated)(nil),   // 17: lumenhook.kafka.v1.DeliveryCreated
+	(*AttemptMade)(nil),       // 18: lumenhook.kafka.v1.AttemptMade
+	(*DeliveryRequeued)(nil),  // 19: lumenhook.kafka.v1.DeliveryRequeued
+	(*DeliveryCancelled)(nil), // 20: lumenhook.kafka.v1.DeliveryCancelled
+	(*CommandHandled)(nil),    // 21: lumenhook.kafka.v1.CommandHandled
+	(*Key)(nil),               // 22: lumenhook.kafka.v1.Key
+	(*SealedSecret)(nil),      // 23: lumenhook.kafka.v1.SealedSecret
+	(*Header)(nil),            // 24: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),    // 25: lumenhook.kafka.v1.EndpointChange
+	(*Watch)(nil),             // 26: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),       // 27: lumenhook.kafka.v1.WatchChange
+	(*Event)(nil),             // 28: lumenhook.kafka.v1.Event
+	(*Answer)(nil),            // 29: lumenhook.kafka.v1.Answer
 }
 var file_facts_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.AccountCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 1: lumenhook.kafka.v1.KeyCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	19, // 2: lumenhook.kafka.v1.KeyCreated.key:type_name -> lumenhook.kafka.v1.Key
+	22, // 2: lumenhook.kafka.v1.KeyCreated.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 3: lumenhook.kafka.v1.KeyRolled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	19, // 4: lumenhook.kafka.v1.KeyRolled.key:type_name -> lumenhook.kafka.v1.Key
+	22, // 4: lumenhook.kafka.v1.KeyRolled.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 5: lumenhook.kafka.v1.KeyRevoked.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 6: lumenhook.kafka.v1.EndpointCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	20, // 7: lumenhook.kafka.v1.EndpointCreated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
-	21, // 8: lumenhook.kafka.v1.EndpointCreated.headers:type_name -> lumenhook.kafka.v1.Header
+	23, // 7: lumenhook.kafka.v1.EndpointCreated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
+	24, // 8: lumenhook.kafka.v1.EndpointCreated.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 9: lumenhook.kafka.v1.EndpointUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	22, // 10: lumenhook.kafka.v1.EndpointUpdated.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	25, // 10: lumenhook.kafka.v1.EndpointUpdated.change:type_name -> lumenhook.kafka.v1.EndpointChange
 	0,  // 11: lumenhook.kafka.v1.SecretRotated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	20, // 12: lumenhook.kafka.v1.SecretRotated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
+	23, // 12: lumenhook.kafka.v1.SecretRotated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
 	0,  // 13: lumenhook.kafka.v1.EndpointDisabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 14: lumenhook.kafka.v1.EndpointEnabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 15: lumenhook.kafka.v1.EndpointDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 16: lumenhook.kafka.v1.WatchCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	23, // 17: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
+	26, // 17: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
 	0,  // 18: lumenhook.kafka.v1.WatchUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	24, // 19: lumenhook.kafka.v1.WatchUpdated.change:type_name -> lumenhook.kafka.v1.WatchChange
+	27, // 19: lumenhook.kafka.v1.WatchUpdated.change:type_name -> lumenhook.kafka.v1.WatchChange
 	0,  // 20: lumenhook.kafka.v1.WatchDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 21: lumenhook.kafka.v1.DeliveryCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	25, // 22: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
-	0,  // 23: lumenhook.kafka.v1.AttemptMade.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 24: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 25: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 26: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	26, // 27: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	0,  // 21: lumenhook.kafka.v1.BackfillRequested.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 22: lumenhook.kafka.v1.RangeCovered.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 23: lumenhook.kafka.v1.BackfillStopped.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 24: lumenhook.kafka.v1.DeliveryCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	28, // 25: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
+	0,  // 26: lumenhook.kafka.v1.AttemptMade.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 27: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 28: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 29: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	29, // 30: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_facts_proto_init() }
@@ -1449,7 +1675,7 @@ func file_facts_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_facts_proto_rawDesc), len(file_facts_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

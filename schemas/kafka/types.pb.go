@@ -1204,6 +1204,9 @@ type Watch struct {
 	UpdatedAtMillis int64                  `protobuf:"varint,13,opt,name=updated_at_millis,json=updatedAtMillis,proto3" json:"updated_at_millis,omitempty"`
 	Revision        uint64                 `protobuf:"varint,14,opt,name=revision,proto3" json:"revision,omitempty"`
 	DeletedAtMillis int64                  `protobuf:"varint,15,opt,name=deleted_at_millis,json=deletedAtMillis,proto3" json:"deleted_at_millis,omitempty"` // 0: not deleted
+	Covered         []*LedgerRange         `protobuf:"bytes,16,rep,name=covered,proto3" json:"covered,omitempty"`
+	LiveSince       uint32                 `protobuf:"varint,17,opt,name=live_since,json=liveSince,proto3" json:"live_since,omitempty"` // 0: not known
+	Backfill        *Backfill              `protobuf:"bytes,18,opt,name=backfill,proto3" json:"backfill,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1343,6 +1346,180 @@ func (x *Watch) GetDeletedAtMillis() int64 {
 	return 0
 }
 
+func (x *Watch) GetCovered() []*LedgerRange {
+	if x != nil {
+		return x.Covered
+	}
+	return nil
+}
+
+func (x *Watch) GetLiveSince() uint32 {
+	if x != nil {
+		return x.LiveSince
+	}
+	return 0
+}
+
+func (x *Watch) GetBackfill() *Backfill {
+	if x != nil {
+		return x.Backfill
+	}
+	return nil
+}
+
+// LedgerRange is closed: both ends belong to it.
+type LedgerRange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          uint32                 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`
+	To            uint32                 `protobuf:"varint,2,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LedgerRange) Reset() {
+	*x = LedgerRange{}
+	mi := &file_types_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LedgerRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LedgerRange) ProtoMessage() {}
+
+func (x *LedgerRange) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LedgerRange.ProtoReflect.Descriptor instead.
+func (*LedgerRange) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *LedgerRange) GetFrom() uint32 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *LedgerRange) GetTo() uint32 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+type Backfill struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Request           uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"` // version of the fact that asked for it
+	From              uint32                 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
+	To                uint32                 `protobuf:"varint,3,opt,name=to,proto3" json:"to,omitempty"`       // as asked; 0: to where the live ledger is followed
+	Until             uint32                 `protobuf:"varint,4,opt,name=until,proto3" json:"until,omitempty"` // 0: it was not begun
+	Next              uint32                 `protobuf:"varint,5,opt,name=next,proto3" json:"next,omitempty"`
+	RequestedAtMillis int64                  `protobuf:"varint,6,opt,name=requested_at_millis,json=requestedAtMillis,proto3" json:"requested_at_millis,omitempty"`
+	EndedAtMillis     int64                  `protobuf:"varint,7,opt,name=ended_at_millis,json=endedAtMillis,proto3" json:"ended_at_millis,omitempty"` // 0: it is under way
+	Problem           string                 `protobuf:"bytes,8,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *Backfill) Reset() {
+	*x = Backfill{}
+	mi := &file_types_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Backfill) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Backfill) ProtoMessage() {}
+
+func (x *Backfill) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Backfill.ProtoReflect.Descriptor instead.
+func (*Backfill) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Backfill) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
+func (x *Backfill) GetFrom() uint32 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *Backfill) GetTo() uint32 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *Backfill) GetUntil() uint32 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
+func (x *Backfill) GetNext() uint32 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+func (x *Backfill) GetRequestedAtMillis() int64 {
+	if x != nil {
+		return x.RequestedAtMillis
+	}
+	return 0
+}
+
+func (x *Backfill) GetEndedAtMillis() int64 {
+	if x != nil {
+		return x.EndedAtMillis
+	}
+	return 0
+}
+
+func (x *Backfill) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
 type Event struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Id              string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1355,7 +1532,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_types_proto_msgTypes[17]
+	mi := &file_types_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1367,7 +1544,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[17]
+	mi := &file_types_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1380,7 +1557,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{17}
+	return file_types_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Event) GetId() string {
@@ -1421,7 +1598,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_types_proto_msgTypes[18]
+	mi := &file_types_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1433,7 +1610,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[18]
+	mi := &file_types_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1446,7 +1623,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{18}
+	return file_types_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Rejection) GetCode() string {
@@ -1477,7 +1654,7 @@ type AttemptResult struct {
 
 func (x *AttemptResult) Reset() {
 	*x = AttemptResult{}
-	mi := &file_types_proto_msgTypes[19]
+	mi := &file_types_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1666,7 @@ func (x *AttemptResult) String() string {
 func (*AttemptResult) ProtoMessage() {}
 
 func (x *AttemptResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[19]
+	mi := &file_types_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1679,7 @@ func (x *AttemptResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptResult.ProtoReflect.Descriptor instead.
 func (*AttemptResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{19}
+	return file_types_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AttemptResult) GetSentAtMillis() int64 {
@@ -1551,7 +1728,7 @@ type ReplayResult struct {
 
 func (x *ReplayResult) Reset() {
 	*x = ReplayResult{}
-	mi := &file_types_proto_msgTypes[20]
+	mi := &file_types_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1563,7 +1740,7 @@ func (x *ReplayResult) String() string {
 func (*ReplayResult) ProtoMessage() {}
 
 func (x *ReplayResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[20]
+	mi := &file_types_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1576,7 +1753,7 @@ func (x *ReplayResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayResult.ProtoReflect.Descriptor instead.
 func (*ReplayResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{20}
+	return file_types_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReplayResult) GetQueued() uint32 {
@@ -1610,7 +1787,7 @@ type TestResult struct {
 
 func (x *TestResult) Reset() {
 	*x = TestResult{}
-	mi := &file_types_proto_msgTypes[21]
+	mi := &file_types_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1622,7 +1799,7 @@ func (x *TestResult) String() string {
 func (*TestResult) ProtoMessage() {}
 
 func (x *TestResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[21]
+	mi := &file_types_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1635,7 +1812,7 @@ func (x *TestResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestResult.ProtoReflect.Descriptor instead.
 func (*TestResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{21}
+	return file_types_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TestResult) GetEventId() string {
@@ -1675,7 +1852,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_types_proto_msgTypes[22]
+	mi := &file_types_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1687,7 +1864,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[22]
+	mi := &file_types_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1700,7 +1877,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{22}
+	return file_types_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Delivery) GetEventId() string {
@@ -1828,7 +2005,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_types_proto_msgTypes[23]
+	mi := &file_types_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1840,7 +2017,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[23]
+	mi := &file_types_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1853,7 +2030,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{23}
+	return file_types_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Answer) GetOutcome() isAnswer_Outcome {
@@ -2103,7 +2280,7 @@ const file_types_proto_rawDesc = "" +
 	"\vevent_types\x18\a \x01(\v2\x1e.lumenhook.kafka.v1.StringListR\n" +
 	"eventTypesB\b\n" +
 	"\x06_labelB\x0e\n" +
-	"\f_endpoint_id\"\xc9\x04\n" +
+	"\f_endpoint_id\"\xdd\x05\n" +
 	"\x05Watch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -2124,7 +2301,23 @@ const file_types_proto_rawDesc = "" +
 	"\x11created_at_millis\x18\f \x01(\x03R\x0fcreatedAtMillis\x12*\n" +
 	"\x11updated_at_millis\x18\r \x01(\x03R\x0fupdatedAtMillis\x12\x1a\n" +
 	"\brevision\x18\x0e \x01(\x04R\brevision\x12*\n" +
-	"\x11deleted_at_millis\x18\x0f \x01(\x03R\x0fdeletedAtMillis\"k\n" +
+	"\x11deleted_at_millis\x18\x0f \x01(\x03R\x0fdeletedAtMillis\x129\n" +
+	"\acovered\x18\x10 \x03(\v2\x1f.lumenhook.kafka.v1.LedgerRangeR\acovered\x12\x1d\n" +
+	"\n" +
+	"live_since\x18\x11 \x01(\rR\tliveSince\x128\n" +
+	"\bbackfill\x18\x12 \x01(\v2\x1c.lumenhook.kafka.v1.BackfillR\bbackfill\"1\n" +
+	"\vLedgerRange\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\rR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\rR\x02to\"\xe4\x01\n" +
+	"\bBackfill\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
+	"\x02to\x18\x03 \x01(\rR\x02to\x12\x14\n" +
+	"\x05until\x18\x04 \x01(\rR\x05until\x12\x12\n" +
+	"\x04next\x18\x05 \x01(\rR\x04next\x12.\n" +
+	"\x13requested_at_millis\x18\x06 \x01(\x03R\x11requestedAtMillis\x12&\n" +
+	"\x0fended_at_millis\x18\a \x01(\x03R\rendedAtMillis\x12\x18\n" +
+	"\aproblem\x18\b \x01(\tR\aproblem\"k\n" +
 	"\x05Event\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12*\n" +
@@ -2192,7 +2385,7 @@ func file_types_proto_rawDescGZIP() []byte {
 	return file_types_proto_rawDescData
 }
 
-var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_types_proto_goTypes = []any{
 	(*Asset)(nil),          // 0: lumenhook.kafka.v1.Asset
 	(*Memo)(nil),           // 1: lumenhook.kafka.v1.Memo
@@ -2211,13 +2404,15 @@ var file_types_proto_goTypes = []any{
 	(*EndpointChange)(nil), // 14: lumenhook.kafka.v1.EndpointChange
 	(*WatchChange)(nil),    // 15: lumenhook.kafka.v1.WatchChange
 	(*Watch)(nil),          // 16: lumenhook.kafka.v1.Watch
-	(*Event)(nil),          // 17: lumenhook.kafka.v1.Event
-	(*Rejection)(nil),      // 18: lumenhook.kafka.v1.Rejection
-	(*AttemptResult)(nil),  // 19: lumenhook.kafka.v1.AttemptResult
-	(*ReplayResult)(nil),   // 20: lumenhook.kafka.v1.ReplayResult
-	(*TestResult)(nil),     // 21: lumenhook.kafka.v1.TestResult
-	(*Delivery)(nil),       // 22: lumenhook.kafka.v1.Delivery
-	(*Answer)(nil),         // 23: lumenhook.kafka.v1.Answer
+	(*LedgerRange)(nil),    // 17: lumenhook.kafka.v1.LedgerRange
+	(*Backfill)(nil),       // 18: lumenhook.kafka.v1.Backfill
+	(*Event)(nil),          // 19: lumenhook.kafka.v1.Event
+	(*Rejection)(nil),      // 20: lumenhook.kafka.v1.Rejection
+	(*AttemptResult)(nil),  // 21: lumenhook.kafka.v1.AttemptResult
+	(*ReplayResult)(nil),   // 22: lumenhook.kafka.v1.ReplayResult
+	(*TestResult)(nil),     // 23: lumenhook.kafka.v1.TestResult
+	(*Delivery)(nil),       // 24: lumenhook.kafka.v1.Delivery
+	(*Answer)(nil),         // 25: lumenhook.kafka.v1.Answer
 }
 var file_types_proto_depIdxs = []int32{
 	1,  // 0: lumenhook.kafka.v1.Payment.memo:type_name -> lumenhook.kafka.v1.Memo
@@ -2237,20 +2432,22 @@ var file_types_proto_depIdxs = []int32{
 	0,  // 14: lumenhook.kafka.v1.Watch.assets:type_name -> lumenhook.kafka.v1.Asset
 	3,  // 15: lumenhook.kafka.v1.Watch.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
 	4,  // 16: lumenhook.kafka.v1.Watch.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
-	19, // 17: lumenhook.kafka.v1.TestResult.result:type_name -> lumenhook.kafka.v1.AttemptResult
-	18, // 18: lumenhook.kafka.v1.Answer.rejection:type_name -> lumenhook.kafka.v1.Rejection
-	7,  // 19: lumenhook.kafka.v1.Answer.account:type_name -> lumenhook.kafka.v1.Account
-	10, // 20: lumenhook.kafka.v1.Answer.endpoint:type_name -> lumenhook.kafka.v1.Endpoint
-	16, // 21: lumenhook.kafka.v1.Answer.watch:type_name -> lumenhook.kafka.v1.Watch
-	6,  // 22: lumenhook.kafka.v1.Answer.key:type_name -> lumenhook.kafka.v1.Key
-	22, // 23: lumenhook.kafka.v1.Answer.delivery:type_name -> lumenhook.kafka.v1.Delivery
-	20, // 24: lumenhook.kafka.v1.Answer.replay:type_name -> lumenhook.kafka.v1.ReplayResult
-	21, // 25: lumenhook.kafka.v1.Answer.test:type_name -> lumenhook.kafka.v1.TestResult
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	17, // 17: lumenhook.kafka.v1.Watch.covered:type_name -> lumenhook.kafka.v1.LedgerRange
+	18, // 18: lumenhook.kafka.v1.Watch.backfill:type_name -> lumenhook.kafka.v1.Backfill
+	21, // 19: lumenhook.kafka.v1.TestResult.result:type_name -> lumenhook.kafka.v1.AttemptResult
+	20, // 20: lumenhook.kafka.v1.Answer.rejection:type_name -> lumenhook.kafka.v1.Rejection
+	7,  // 21: lumenhook.kafka.v1.Answer.account:type_name -> lumenhook.kafka.v1.Account
+	10, // 22: lumenhook.kafka.v1.Answer.endpoint:type_name -> lumenhook.kafka.v1.Endpoint
+	16, // 23: lumenhook.kafka.v1.Answer.watch:type_name -> lumenhook.kafka.v1.Watch
+	6,  // 24: lumenhook.kafka.v1.Answer.key:type_name -> lumenhook.kafka.v1.Key
+	24, // 25: lumenhook.kafka.v1.Answer.delivery:type_name -> lumenhook.kafka.v1.Delivery
+	22, // 26: lumenhook.kafka.v1.Answer.replay:type_name -> lumenhook.kafka.v1.ReplayResult
+	23, // 27: lumenhook.kafka.v1.Answer.test:type_name -> lumenhook.kafka.v1.TestResult
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_types_proto_init() }
@@ -2260,7 +2457,7 @@ func file_types_proto_init() {
 	}
 	file_types_proto_msgTypes[14].OneofWrappers = []any{}
 	file_types_proto_msgTypes[15].OneofWrappers = []any{}
-	file_types_proto_msgTypes[23].OneofWrappers = []any{
+	file_types_proto_msgTypes[25].OneofWrappers = []any{
 		(*Answer_Rejection)(nil),
 		(*Answer_Account)(nil),
 		(*Answer_Endpoint)(nil),
@@ -2276,7 +2473,7 @@ func file_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_types_proto_rawDesc), len(file_types_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

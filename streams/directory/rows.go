@@ -22,6 +22,7 @@ const (
 	spaceWhole       = streams.FirstKey + 6
 	spaceLists       = streams.FirstKey + 7
 	spaceKeyUses     = streams.FirstKey + 8
+	spaceBackfills   = streams.FirstKey + 9
 )
 
 var wholeKey = []byte{spaceWhole}
@@ -169,6 +170,9 @@ func applyWatch(tx *streams.Txn, id string, rec streams.Record) (change, error) 
 	c := change{table: watches, id: id, version: after.Version, deleted: len(rec.Value) == 0}
 	if err == nil {
 		err = relist(tx, placesOfWatch(before), placesOfWatch(after))
+	}
+	if err == nil {
+		err = relist(tx, backfillsOf(before), backfillsOf(after))
 	}
 	if err != nil || before.WalletAddress == after.WalletAddress {
 		return c, err

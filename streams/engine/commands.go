@@ -55,7 +55,7 @@ func (m *machine) decide(t *streams.Turn, c domain.Command) (answer domain.Answe
 	switch body := c.Body.(type) {
 	case domain.CreateAccount, domain.CreateKey, domain.RollKey, domain.RevokeKey:
 		facts, rejection, err = decideOn(t, c, m.state.account, domain.DecideAccount)
-	case domain.CreateWatch, domain.UpdateWatch, domain.DeleteWatch:
+	case domain.CreateWatch, domain.UpdateWatch, domain.DeleteWatch, domain.BackfillWatch, domain.RecordCoverage:
 		facts, rejection, err = decideOn(t, c, m.state.watch, domain.DecideWatch)
 	case domain.TestEndpoint:
 		return m.decideTest(t, c, body)

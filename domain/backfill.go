@@ -1,0 +1,110 @@
+package domain
+
+import "math"
+
+// FirstLedger is the first ledger that can hold a payment: a network begins with
+// one that nobody closed.
+const FirstLedger = 2
+
+// MaxCoveredRanges bounds how many ranges apart from each other a watch keeps as
+// covered. A backfill that would make more is refused; one that joins some is
+// not.
+const MaxCoveredRanges = 100
+
+// Backfill is the latest request to look for payments to a watch in ledgers of
+// the past, and how far it has come. It is under way until it has ended.
+type Backfill struct {
+	Request           uint64 // version of the fact that asked for it; 0: nobody has
+	From              uint32
+	To                uint32 // as asked; 0: to where the live ledger is followed
+	Until             uint32 // the last ledger of it; 0: it was not begun
+	Next              uint32 // the first ledger that is not done
+	RequestedAtMillis int64
+	EndedAtMillis     int64  // 0: it is under way
+	Problem           string // why it ended before its last ledger
+}
+
+// UnderWay tells whether there is something left to do.
+func (b Backfill) UnderWay() bool { return b.Request != 0 && b.EndedAtMillis == 0 }
+
+// Done tells whether every ledger of it was read.
+func (b Backfill) Done() bool { return b.EndedAtMillis != 0 && b.Problem == "" }
+
+// Uncovered gives the ledgers of a range whose payments this watch was not held
+// against, as far as it is known: beside what backfills have covered, the watch
+// sees every ledger from LiveSince on.
+func (w Watch) Uncovered(x Range) Ranges {
+	covered := w.Covered
+	if w.LiveSince != 0 {
+		covered = covered.Add(Range{w.LiveSince, math.MaxUint32})
+	}
+	return covered.Missing(x)
+}
+
+// decideBackfill takes a request to look into the past. It takes the place of
+// one that is under way, unless it is the same; what that has covered stays
+// covered.
+func decideBackfill(state Watch, c BackfillWatch) ([]FactBody, *Rejection) {
+	c.From = max(c.From, FirstLedger)
+	asked := BackfillRequested{From: c.From, To: c.To}
+	if b := state.Backfill; b.UnderWay() && b.From == asked.From && b.To == asked.To {
+		return nil, nil
+	}
+	whole := Range{c.From, c.To}
+	if c.To == 0 {
+		whole.To = math.MaxUint32
+	}
+	if len(state.Covered) >= MaxCoveredRanges && len(state.Covered.Add(whole)) > MaxCoveredRanges {
+		return nil, &Rejection{Code: CodeTooManyRanges, Detail: "the watch has covered 100 ranges of ledgers with gaps between them: begin or end the backfill at one of them, or close a gap"}
+	}
+	return []FactBody{asked}, nil
+}
+
+// decideCoverage takes the follower's word for what it has read and told. What
+// comes late, of a request that another has replaced, is covered all the same.
+func decideCoverage(state Watch, c RecordCoverage) (facts []FactBody) {
+	current := state.Backfill.UnderWay() && state.Backfill.Request == c.Request
+	if c.From != 0 || current && c.Problem == "" {
+		facts = append(facts, RangeCovered{Request: c.Request, From: c.From, To: c.To, Until: c.Until, LiveSince: c.LiveSince})
+	}
+	if c.Problem != "" && current {
+		facts = append(facts, BackfillStopped{Request: c.Request, Problem: c.Problem})
+	}
+	return facts
+}
+
+// evolveBackfill folds the facts of backfills. They leave the revision alone:
+// no client has configured anything.
+func evolveBackfill(state Watch, f Fact) Watch {
+	switch body := f.Body.(type) {
+	case BackfillRequested:
+		state.Backfill = Backfill{Request: f.Version, From: body.From, To: body.To, Next: body.From, RequestedAtMillis: f.AtMillis}
+	case RangeCovered:
+		if body.From != 0 {
+			state.Covered = state.Covered.Add(Range{body.From, body.To})
+		}
+		if state.LiveSince == 0 {
+			state.LiveSince = body.LiveSince
+		}
+		if state.Backfill.UnderWay() && state.Backfill.Request == body.Request {
+			state.Backfill = state.advanced(body.Until, f.AtMillis)
+		}
+	case BackfillStopped:
+		if state.Backfill.UnderWay() && state.Backfill.Request == body.Request {
+			state.Backfill.EndedAtMillis, state.Backfill.Problem = f.AtMillis, body.Problem
+		}
+	}
+	return state
+}
+
+// advanced is the backfill as far as the watch's coverage has brought it.
+func (w Watch) advanced(until uint32, nowMillis int64) Backfill {
+	b := w.Backfill
+	b.Until = until
+	if missing := w.Uncovered(Range{b.From, until}); len(missing) > 0 {
+		b.Next = missing[0].From
+		return b
+	}
+	b.Next, b.EndedAtMillis = until+1, nowMillis
+	return b
+}

@@ -1,0 +1,93 @@
+package domain_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// fullyCovered is a watch with as many ranges apart as it may have: 10, 20, …
+func fullyCovered() domain.Watch {
+	var ranges []domain.FactBody
+	for i := range uint32(domain.MaxCoveredRanges) {
+		ranges = append(ranges, domain.RangeCovered{From: 10 * (i + 1), To: 10 * (i + 1)})
+	}
+	return givenWatch(ranges...)
+}
+
+func TestBackfillCommands(t *testing.T) {
+	requested := domain.BackfillRequested{From: 5, To: 90}
+	for name, c := range map[string]struct {
+		given   domain.Watch
+		account string
+		when    domain.CommandBody
+		code    string
+		then    []domain.FactBody
+	}{
+		"ask":                    {givenWatch(), ownAccount, domain.BackfillWatch{From: 5, To: 90}, "", facts(requested)},
+		"ask from the beginning": {givenWatch(), ownAccount, domain.BackfillWatch{From: 1}, "", facts(domain.BackfillRequested{From: 2})},
+		"ask again":              {givenWatch(requested), ownAccount, domain.BackfillWatch{From: 5, To: 90}, "", nil},
+		"ask another":            {givenWatch(requested), ownAccount, domain.BackfillWatch{From: 6, To: 90}, "", facts(domain.BackfillRequested{From: 6, To: 90})},
+		"ask after its end":      {givenWatch(requested, domain.BackfillStopped{Request: 2, Problem: "x"}), ownAccount, domain.BackfillWatch{From: 5, To: 90}, "", facts(requested)},
+		"ask, another's":         {givenWatch(), "acc_other", domain.BackfillWatch{From: 5}, domain.CodeNotFound, nil},
+		"ask, deleted":           {givenWatch(domain.WatchDeleted{}), ownAccount, domain.BackfillWatch{From: 5}, domain.CodeNotFound, nil},
+		"ask for one too many":   {fullyCovered(), ownAccount, domain.BackfillWatch{From: 5, To: 5}, domain.CodeTooManyRanges, nil},
+		"ask for what joins":     {fullyCovered(), ownAccount, domain.BackfillWatch{From: 5}, "", facts(domain.BackfillRequested{From: 5})},
+		"cover":                  {givenWatch(requested), ownAccount, domain.RecordCoverage{Request: 2, From: 5, To: 9, Until: 80, LiveSince: 81}, "", facts(domain.RangeCovered{Request: 2, From: 5, To: 9, Until: 80, LiveSince: 81})},
+		"cover, replaced":        {givenWatch(requested, domain.BackfillRequested{From: 6}), ownAccount, domain.RecordCoverage{Request: 2, From: 5, To: 9, Until: 80}, "", facts(domain.RangeCovered{Request: 2, From: 5, To: 9, Until: 80})},
+		"begin, replaced":        {givenWatch(requested, domain.BackfillRequested{From: 6}), ownAccount, domain.RecordCoverage{Request: 2, Until: 80}, "", nil},
+		"stop":                   {givenWatch(requested), ownAccount, domain.RecordCoverage{Request: 2, Until: 80, Problem: "x"}, "", facts(domain.BackfillStopped{Request: 2, Problem: "x"})},
+		"stop half way":          {givenWatch(requested), ownAccount, domain.RecordCoverage{Request: 2, From: 5, To: 9, Until: 80, Problem: "x"}, "", facts(domain.RangeCovered{Request: 2, From: 5, To: 9, Until: 80}, domain.BackfillStopped{Request: 2, Problem: "x"})},
+		"stop, replaced":         {givenWatch(requested, domain.BackfillRequested{From: 6}), ownAccount, domain.RecordCoverage{Request: 2, Problem: "x"}, "", nil},
+		"cover, deleted":         {givenWatch(requested, domain.WatchDeleted{}), ownAccount, domain.RecordCoverage{Request: 2, From: 5, To: 9}, domain.CodeNotFound, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, rejection := domain.DecideWatch(c.given, domain.Command{AccountID: c.account, Body: c.when}, startedAt)
+			expect(t, got, rejection, c.code, c.then...)
+		})
+	}
+}
+
+// TestBackfillFold tells a backfill from its beginning, over what was covered
+// before, to its end, and another after it.
+func TestBackfillFold(t *testing.T) {
+	given := facts(domain.BackfillRequested{From: 5, To: 90}) // version 2
+	step := func(f domain.FactBody) domain.Watch {
+		given = append(given, f)
+		return givenWatch(given...)
+	}
+	w := givenWatch(given...)
+	if want := (domain.Backfill{Request: 2, From: 5, To: 90, Next: 5, RequestedAtMillis: startedAt + 1}); w.Backfill != want || !w.Backfill.UnderWay() || w.Backfill.Done() {
+		t.Fatalf("requested as %+v", w.Backfill)
+	}
+	w = step(domain.RangeCovered{Request: 1, From: 30, To: 40}) // of a request before
+	if w.Backfill.Until != 0 || !reflect.DeepEqual(w.Covered, domain.Ranges{{30, 40}}) {
+		t.Fatalf("another request's coverage made it %+v", w)
+	}
+	w = step(domain.RangeCovered{Request: 2, Until: 60, LiveSince: 61})
+	if w.Backfill.Until != 60 || w.Backfill.Next != 5 || w.LiveSince != 61 || !w.Backfill.UnderWay() {
+		t.Fatalf("begun as %+v", w)
+	}
+	w = step(domain.RangeCovered{Request: 2, From: 5, To: 29, Until: 60, LiveSince: 70})
+	if w.Backfill.Next != 41 || w.LiveSince != 61 || !w.Backfill.UnderWay() {
+		t.Fatalf("half way as %+v", w)
+	}
+	w = step(domain.RangeCovered{Request: 2, From: 41, To: 60, Until: 60})
+	if !w.Backfill.Done() || w.Backfill.UnderWay() || w.Backfill.Next != 61 || !reflect.DeepEqual(w.Covered, domain.Ranges{{5, 60}}) {
+		t.Fatalf("done as %+v", w)
+	}
+	if w.Revision != 1 || w.Version != 6 || w.UpdatedAtMillis != startedAt {
+		t.Errorf("a backfill counts as a change: %+v", w)
+	}
+	if got := w.Uncovered(domain.Range{From: 2, To: 500}); !reflect.DeepEqual(got, domain.Ranges{{2, 4}}) {
+		t.Errorf("%v is not covered, want what came before only", got)
+	}
+	step(domain.BackfillRequested{From: 2}) // version 7
+	if w = step(domain.BackfillStopped{Request: 2, Problem: "late"}); !w.Backfill.UnderWay() {
+		t.Errorf("a stop of another request ended it: %+v", w.Backfill)
+	}
+	if w = step(domain.BackfillStopped{Request: 7, Problem: "gone"}); w.Backfill.UnderWay() || w.Backfill.Done() || w.Backfill.Problem != "gone" {
+		t.Errorf("stopped as %+v", w.Backfill)
+	}
+}

@@ -1,0 +1,44 @@
+package directory
+
+import (
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+func backfillKey(watchID string) []byte {
+	return append(append(make([]byte, 0, 1+len(watchID)), spaceBackfills), watchID...)
+}
+
+// backfillsOf is the key under which a watch stands while its backfill is under
+// way.
+func backfillsOf(w domain.Watch) [][]byte {
+	if !w.Backfill.UnderWay() || w.Deleted() {
+		return nil
+	}
+	return [][]byte{backfillKey(w.ID)}
+}
+
+// NextBackfill gives the first watch after an id, in the order of ids, whose
+// backfill is under way. An empty id is before all.
+func (d *Directory) NextBackfill(afterWatchID string) (w domain.Watch, found bool, err error) {
+	lower, upper := append(backfillKey(afterWatchID), 0), []byte{spaceBackfills + 1}
+	if afterWatchID == "" {
+		lower = backfillKey("")
+	}
+	var ids []string
+	err = d.store.Scan(lower, upper, func(key, _ []byte) (bool, error) {
+		ids = append(ids, string(key[1:]))
+		return false, nil
+	})
+	if err != nil {
+		return w, false, fmt.Errorf("directory: looking for backfills: %w", err)
+	}
+	if len(ids) == 0 {
+		return w, false, nil
+	}
+	if w, found, err = d.Watch(ids[0]); err == nil && (!found || !w.Backfill.UnderWay() || w.Deleted()) {
+		return domain.Watch{}, false, nil // it changed since the index was read
+	}
+	return w, found, err
+}
