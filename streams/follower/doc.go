@@ -11,6 +11,11 @@
 // A crash between 2 and 3 reads the ledger again and appends the same
 // identifiers again; readers collapse them, and the first one wins.
 //
+// Beside the live ledger it carries out backfills: requests to hold ledgers of the
+// past against one watch. They have a source of their own, go after the live
+// ledger, and tell the same events under the same identifiers as it would have.
+// That a range is covered is reported once all that is in it is acknowledged.
+//
 // Not every payment is income: one to oneself is a trade over a path, and an
 // account can be created, merged or credited by a contract with nothing. These
 // are neither observed nor matched.
@@ -31,5 +36,7 @@
 //	follow.go    reading from the cursor on
 //	cursor.go    the cursor in the topic "ledgers"
 //	sift.go      from a ledger to observed payments and matches
+//	backfill.go  the past of a watch, read beside the live ledger
+//	way.go       the live ledger's right of way
 //	start.go     where to begin when there is no cursor
 package follower

@@ -19,9 +19,13 @@ func (f *Follower) follow(ctx context.Context) (advanced bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	f.reading.Store(next - 1)
 	f.becomeReady.Do(func() { close(f.ready) })
+	defer f.way.leave()
 	for {
+		f.way.leave()
 		page, err := f.config.Source.Next(ctx, next)
+		f.way.take()
 		if err != nil {
 			return advanced, fatal{err}
 		}
@@ -95,6 +99,7 @@ func (f *Follower) read(ctx context.Context, raw ledger.Raw, offsets map[int32]i
 	if err != nil {
 		return err
 	}
+	f.reading.Store(l.Sequence)
 	s, err := sift(l.Payments, f.config.Watches)
 	if err != nil {
 		return err

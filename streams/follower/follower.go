@@ -47,14 +47,15 @@ type LedgerSummary struct {
 	Matches  []domain.Match
 }
 
-// Config says what a follower works on. All fields but OnLedger must be set;
-// Start's zero value is "latest".
+// Config says what a follower works on. All fields but OnLedger and
+// Backfill must be set; Start's zero value is "latest".
 type Config struct {
 	Cluster    streams.Cluster
 	Source     Source
 	Watches    Watches
 	Passphrase string // of the network
 	Start      Start  // where to begin when there is no cursor
+	Backfill   BackfillConfig
 	OnLedger   func(LedgerSummary)
 	Now        func() time.Time
 	Logger     *slog.Logger
@@ -70,6 +71,10 @@ type Follower struct {
 	ready       chan struct{}
 	becomeReady sync.Once
 	fail        context.CancelCauseFunc
+	// reading is the newest ledger that was, or is being, held against the
+	// watches in this term; 0: none yet.
+	reading atomic.Uint32
+	way     way
 
 	mu   sync.Mutex
 	term *term
@@ -165,9 +170,13 @@ func (f *Follower) begin(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	t := &term{end: cancel, ended: make(chan struct{})}
 	f.term = t
+	f.reading.Store(0)
 	go func() {
 		defer close(t.ended)
+		var beside sync.WaitGroup
+		beside.Go(func() { f.keepBackfilling(ctx) })
 		f.keepFollowing(ctx)
+		beside.Wait()
 	}()
 }
 

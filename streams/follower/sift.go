@@ -18,7 +18,9 @@ type sifted struct {
 func isIncome(p domain.Payment) bool { return p.AmountStroops > 0 && !p.PaysOneself() }
 
 // sift keeps the payments to watched wallets and holds each against the watches.
-func sift(payments []domain.Payment, watches Watches) (s sifted, err error) {
+func sift(payments []domain.Payment, watches interface {
+	ByWallet(wallet string) ([]domain.Watch, error)
+}) (s sifted, err error) {
 	for _, p := range payments {
 		if !isIncome(p) {
 			continue

@@ -28,6 +28,7 @@ type busyChain struct {
 	network *devnet.Network
 	lakeDir string
 	last    uint32
+	traffic *devtraffic.Traffic
 }
 
 const (
@@ -59,6 +60,7 @@ func (r *rig) busyChain() *busyChain {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = traffic.Close() })
+	c.traffic = traffic
 	for sequence := 4; sequence <= busyLast; sequence++ {
 		if err := traffic.Step(r.t.Context(), sequence); err != nil {
 			r.t.Fatal(err)

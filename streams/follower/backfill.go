@@ -1,0 +1,258 @@
+package follower
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams/ledger"
+)
+
+const (
+	// A backfill is worked on in parts, in turn with the others that are under
+	// way. After each part it is told how far it has come; a crash repeats one.
+	partLedgersDefault = 1000
+	partTime           = 5 * time.Second
+
+	lookForBackfills = 500 * time.Millisecond
+	// pageWait bounds the wait for a ledger that the live source has given, and
+	// this one does not have yet.
+	pageWait = 30 * time.Second
+	// wayWait bounds how long the live ledger goes before a page: a backfill gets
+	// on, slowly, while the follower catches up for days.
+	wayWait = time.Second
+	// reportTries bounds how often one report is made before its part is read again.
+	reportTries = 5
+)
+
+// BackfillConfig says how backfills are found, read and reported. Without a
+// source none is carried out.
+type BackfillConfig struct {
+	Source   Source // another than the live one, which holds a place in the chain
+	Requests Requests
+	Commands Commands
+	// PartLedgers is after how many ledgers progress is reported; 0: 1000. It is
+	// also reported after 5 s.
+	PartLedgers uint32
+}
+
+// Requests is where backfills are found.
+type Requests interface {
+	// NextBackfill gives the first watch after an id whose backfill is under way.
+	NextBackfill(afterWatchID string) (w domain.Watch, found bool, err error)
+	Watch(id string) (w domain.Watch, found bool, err error)
+}
+
+// Commands is where progress is reported: the engine makes facts of it.
+type Commands interface {
+	Submit(ctx context.Context, c domain.Command) (domain.Result, error)
+}
+
+// keepBackfilling carries out backfills until the term ends: a part of each in
+// turn, so that a long one does not hold up a short one.
+func (f *Follower) keepBackfilling(ctx context.Context) {
+	if f.config.Backfill.Source == nil {
+		return
+	}
+	b := &backfiller{Follower: f, BackfillConfig: f.config.Backfill}
+	if b.PartLedgers == 0 {
+		b.PartLedgers = partLedgersDefault
+	}
+	after, wait := "", backoffFirst
+	for ctx.Err() == nil {
+		w, found, err := b.Requests.NextBackfill(after)
+		if err == nil && found {
+			after = w.ID
+			err = b.advance(ctx, w.ID)
+		}
+		switch {
+		case err != nil && ctx.Err() == nil:
+			f.config.Logger.Warn("a backfill was interrupted; its last part is read again", "watch", w.ID, "after", wait, "err", err)
+			pause(ctx, wait)
+			wait = min(2*wait, backoffLast)
+		case found:
+			wait = backoffFirst
+		case after != "":
+			after = ""
+		default:
+			pause(ctx, lookForBackfills)
+		}
+	}
+}
+
+// backfiller reads the past beside the live ledger. One goroutine owns it.
+type backfiller struct {
+	*Follower
+	BackfillConfig
+	next uint32 // the ledger whose place in the chain the source holds; 0: none
+}
+
+// advance reads and reports the next part of a watch's backfill.
+//
+// How far the live ledger has come is asked after the watch was seen: what is
+// read from then on, by this follower or the next, is held against the watch.
+// So a backfill never needs to go further than that, and the watch is told from
+// where on it is seen live.
+func (b *backfiller) advance(ctx context.Context, watchID string) error {
+	if _, err := b.config.Watches.CatchUp(ctx); err != nil {
+		return fmt.Errorf("follower: catching up with the watches: %w", err)
+	}
+	w, found, err := b.Requests.Watch(watchID)
+	if err != nil || !found || w.Deleted() || !w.Backfill.UnderWay() {
+		return err
+	}
+	live := b.reading.Load()
+	if live == 0 {
+		pause(ctx, lookForBackfills) // where it is read is not known yet
+		return nil
+	}
+	c := domain.RecordCoverage{WatchID: w.ID, Request: w.Backfill.Request, Until: w.Backfill.Until, LiveSince: live + 1}
+	if c.Until == 0 {
+		c.Until = live
+		if w.Backfill.To != 0 {
+			c.Until = min(live, w.Backfill.To)
+		}
+	}
+	if w.Backfill.From > c.Until {
+		c.Problem = fmt.Sprintf("ledger %d is yet to be read: the watch sees it live, and a backfill is for those up to %d", w.Backfill.From, live)
+		return b.report(ctx, w, c)
+	}
+	missing := w.Uncovered(domain.Range{From: w.Backfill.From, To: c.Until})
+	if len(missing) == 0 {
+		return b.report(ctx, w, c)
+	}
+	part := missing[0]
+	part.To = min(part.To, part.From+b.PartLedgers-1)
+	last, problem, err := b.readPart(ctx, w, part)
+	if err != nil {
+		return err
+	}
+	if c.Problem = problem; last >= part.From {
+		c.From, c.To = part.From, last
+	} else if problem == "" {
+		return nil // the watch changed meanwhile
+	}
+	return b.report(ctx, w, c)
+}
+
+// readPart tells the log what the ledgers of a part have for a watch, as many as
+// fit into a part's time, and gives the last of them. A problem is what waiting
+// does not mend.
+func (b *backfiller) readPart(ctx context.Context, w domain.Watch, part domain.Range) (last uint32, problem string, err error) {
+	last = part.From - 1
+	if b.next != part.From {
+		b.Source.Continue(0, "")
+	}
+	b.next = 0
+	begun := b.config.Now()
+	for last < part.To && b.config.Now().Sub(begun) < partTime {
+		b.way.await(ctx, wayWait)
+		page, err := b.page(ctx, last+1)
+		if ledger.IsFinal(err) {
+			return last, b.problem(w, last+1, err), nil
+		}
+		if err != nil {
+			return last, "", err
+		}
+		current, found, err := b.Requests.Watch(w.ID)
+		if err != nil {
+			return last, "", err
+		}
+		if !found || current.Deleted() || current.Backfill.Request != w.Backfill.Request {
+			return last, "", nil
+		}
+		for _, raw := range page {
+			if raw.Sequence > part.To {
+				return last, "", nil
+			}
+			if err := b.tell(ctx, raw, current); err != nil {
+				if _, unreadable := errors.AsType[fatal](err); unreadable {
+					return last, b.problem(w, raw.Sequence, err), nil
+				}
+				return last, "", err
+			}
+			last = raw.Sequence
+		}
+		b.next = last + 1
+	}
+	return last, "", nil
+}
+
+// page reads ledgers from the source.
+func (b *backfiller) page(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	waiting, cancel := context.WithTimeout(ctx, pageWait)
+	defer cancel()
+	page, err := b.Source.Next(waiting, sequence)
+	if err != nil {
+		return nil, fmt.Errorf("follower: reading ledger %d for a backfill: %w", sequence, err)
+	}
+	return page, nil
+}
+
+// tell appends what one ledger has for one watch.
+func (b *backfiller) tell(ctx context.Context, raw ledger.Raw, w domain.Watch) error {
+	if !b.ours() {
+		return errNotOurs
+	}
+	l, err := b.extract(raw)
+	if err != nil {
+		return err
+	}
+	s, err := sift(l.Payments, only{w})
+	if err != nil {
+		return err
+	}
+	return b.appendSifted(ctx, s, b.config.Now().UnixMilli())
+}
+
+// only is one watch.
+type only struct{ watch domain.Watch }
+
+func (o only) ByWallet(wallet string) ([]domain.Watch, error) {
+	if wallet != o.watch.WalletAddress {
+		return nil, nil
+	}
+	return []domain.Watch{o.watch}, nil
+}
+
+// problem says why a backfill can go no further, for whoever asked for it. What
+// only the operator should know is logged.
+func (b *backfiller) problem(w domain.Watch, sequence uint32, err error) string {
+	b.config.Logger.Warn("a backfill cannot go on", "watch", w.ID, "ledger", sequence, "err", err)
+	switch {
+	case errors.Is(err, ledger.ErrBehindRetention):
+		return fmt.Sprintf("ledger %d is older than what the source of ledgers keeps: begin at a later one, or have a source with a longer history followed", sequence)
+	case errors.Is(err, ledger.ErrForked), errors.Is(err, ledger.ErrWrongNetwork):
+		return fmt.Sprintf("ledger %d of the source does not belong to the chain before it", sequence)
+	}
+	return fmt.Sprintf("ledger %d cannot be read by this version of Lumenhook", sequence)
+}
+
+// report has the engine record how far a backfill has come. Its identifier is a
+// function of what it says, so it may be made again. A refusal means that the
+// watch was deleted: nothing is left to do.
+func (b *backfiller) report(ctx context.Context, w domain.Watch, c domain.RecordCoverage) error {
+	command := domain.Command{
+		ID: domain.DeriveID(domain.CommandPrefix, "coverage", c.WatchID, strconv.FormatUint(c.Request, 10),
+			decimal(c.From), decimal(c.To), decimal(c.Until), c.Problem),
+		AccountID: w.AccountID, IssuedAtMillis: b.config.Now().UnixMilli(), Body: c,
+	}
+	for try, wait := 1, backoffFirst; ; try, wait = try+1, 2*wait {
+		result, err := b.Commands.Submit(ctx, command)
+		if err == nil {
+			if after := result.Answer.Watch; after != nil && !after.Backfill.UnderWay() {
+				b.config.Logger.Info("a backfill has ended", "watch", w.ID, "from", after.Backfill.From, "until", after.Backfill.Until, "problem", after.Backfill.Problem)
+			}
+			return nil
+		}
+		if try == reportTries || ctx.Err() != nil {
+			return fmt.Errorf("follower: reporting a backfill: %w", err)
+		}
+		pause(ctx, wait)
+	}
+}
+
+func decimal(sequence uint32) string { return strconv.FormatUint(uint64(sequence), 10) }

@@ -1,0 +1,355 @@
+package follower_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/ledger"
+)
+
+// ask does to a watch of the book what the engine does on a command.
+func (b *book) ask(body domain.CommandBody) (domain.Watch, *domain.Rejection) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.IndexFunc(b.acknowledged, func(w domain.Watch) bool { return w.ID == body.Aggregate() })
+	w := b.acknowledged[i]
+	facts, rejection := domain.DecideWatch(w, domain.Command{AccountID: w.AccountID, Body: body}, 1000)
+	for _, f := range facts {
+		w = domain.EvolveWatch(w, domain.Fact{Version: w.Version + 1, AtMillis: 1000, Body: f})
+	}
+	b.acknowledged[i] = w
+	return w, rejection
+}
+
+func (b *book) NextBackfill(after string) (found domain.Watch, is bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, w := range b.acknowledged {
+		if w.Backfill.UnderWay() && !w.Deleted() && w.ID > after && (!is || w.ID < found.ID) {
+			found, is = w, true
+		}
+	}
+	return found, is, nil
+}
+
+func (b *book) Watch(id string) (domain.Watch, bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.IndexFunc(b.acknowledged, func(w domain.Watch) bool { return w.ID == id })
+	if i < 0 {
+		return domain.Watch{}, false, nil
+	}
+	return b.acknowledged[i], true, nil
+}
+
+// desk takes the follower's reports to the book.
+type desk struct {
+	book   *book
+	before func(domain.RecordCoverage) error // it is taken unless this fails
+	mu     sync.Mutex
+	taken  []domain.RecordCoverage
+}
+
+func (d *desk) Submit(_ context.Context, c domain.Command) (domain.Result, error) {
+	report := c.Body.(domain.RecordCoverage)
+	if d.before != nil {
+		if err := d.before(report); err != nil {
+			return domain.Result{}, err
+		}
+	}
+	w, rejection := d.book.ask(report)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.taken = append(d.taken, report)
+	return domain.Result{CommandID: c.ID, Answer: domain.Answer{Watch: &w, Rejection: rejection}}, nil
+}
+
+func (d *desk) reports() []domain.RecordCoverage {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.taken)
+}
+
+// pastConfig is a follower that begins behind the chain's last ledger, with
+// backfills in parts of ten ledgers.
+func (r *rig) pastConfig(c *busyChain, d *desk) follower.Config {
+	config := r.config()
+	config.Source, config.Passphrase = c.rpc(r.t.(*testing.T), c.network.RPCURL()), c.network.Passphrase()
+	config.Backfill = follower.BackfillConfig{Source: c.rpc(r.t.(*testing.T), c.network.RPCURL()), Requests: r.book, Commands: d, PartLedgers: 10}
+	return config
+}
+
+// past are the ids of the events that a watch has for a range of the chain.
+func (c *busyChain) past(t *testing.T, w domain.Watch, from, to uint32) (ids []string) {
+	t.Helper()
+	source := c.rpc(t, c.network.RPCURL())
+	extractor, err := ledger.NewExtractor(c.network.Passphrase())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from <= to {
+		page, err := source.Next(t.Context(), from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, raw := range page {
+			l, err := extractor.Read(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range l.Payments {
+				if m, ok := domain.MatchPayment(w, p); ok && p.AmountStroops > 0 && l.Sequence <= to {
+					ids = append(ids, m.EventID)
+				}
+			}
+			from = l.Sequence + 1
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// told are the ids of the events of a watch that are in the log, as often as
+// they are.
+func (r *rig) told(watchID string) (ids []string) {
+	r.t.Helper()
+	for _, m := range r.matches() {
+		if m.WatchID == watchID {
+			ids = append(ids, m.Event.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// ended waits until a watch's backfill has ended.
+func (r *rig) ended(x *running, watchID string) domain.Watch {
+	r.t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(patience); ; {
+		select {
+		case <-tick.C:
+			if w, _, _ := r.book.Watch(watchID); !w.Backfill.UnderWay() {
+				return w
+			}
+		case err := <-x.ended:
+			r.t.Fatalf("the follower ended: %v", err)
+		case <-deadline:
+			w, _, _ := r.book.Watch(watchID)
+			r.t.Fatalf("the backfill did not end: %+v", w.Backfill)
+		}
+	}
+}
+
+func TestBackfillTellsEachPaymentOfThePastOnce(t *testing.T) {
+	r := newRig(t)
+	c := r.busyChain()
+	d := &desk{book: r.book}
+	x := r.startReady(r.pastConfig(c, d))
+	r.book.ask(domain.BackfillWatch{WatchID: "wat_1", From: 1})
+	w := r.ended(x, "wat_1")
+	if want := (domain.Ranges{{From: 2, To: busyLast}}); !w.Backfill.Done() || w.Backfill.Next != busyLast+1 || w.LiveSince != busyLast+1 || !reflect.DeepEqual(w.Covered, want) {
+		t.Errorf("ended as %+v, live since %d, with %v", w.Backfill, w.LiveSince, w.Covered)
+	}
+	want := c.past(t, w, 2, busyLast)
+	if got := r.told("wat_1"); len(want) < 40 || !slices.Equal(got, want) {
+		t.Fatalf("%d events, want %d, each once", len(got), len(want))
+	}
+	for i, report := range d.reports() {
+		if report.To-report.From >= 10 || report.From != uint32(2+10*i) {
+			t.Errorf("report %d is of ledgers %d to %d", i, report.From, report.To)
+		}
+	}
+	if got := r.told("wat_2"); len(got) != 0 {
+		t.Errorf("the other watch of the wallet got %d events", len(got))
+	}
+
+	// What came since is seen live; nothing is read again, by any range.
+	sequence, err := c.traffic.Burst(t.Context(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.until(sequence)
+	want = c.past(t, w, 2, sequence)
+	for _, again := range []domain.BackfillWatch{{From: 2}, {From: 40, To: 60}, {From: 90, To: 100_000}} {
+		again.WatchID = "wat_1"
+		r.book.ask(again)
+		if w = r.ended(x, "wat_1"); !w.Backfill.Done() {
+			t.Errorf("ended as %+v", w.Backfill)
+		}
+	}
+	if got := r.told("wat_1"); !slices.Equal(got, want) {
+		t.Errorf("%d events, want %d, each once", len(got), len(want))
+	}
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	checkCursors(t, r.cursors())
+}
+
+// A crash after matches were told and before their range was reported repeats
+// them under the same ids; the follower goes on where the reports end.
+func TestBackfillGoesOnAfterACrash(t *testing.T) {
+	r := newRig(t)
+	c := r.busyChain()
+	crashed := make(chan struct{})
+	crash := sync.OnceFunc(func() { close(crashed) })
+	d := &desk{book: r.book, before: func(report domain.RecordCoverage) error {
+		if report.From >= 32 {
+			crash()
+			return errors.New("nobody heard it")
+		}
+		return nil
+	}}
+	x := r.startReady(r.pastConfig(c, d))
+	r.book.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2, To: 80})
+	select {
+	case <-crashed:
+	case <-time.After(patience):
+		t.Fatal("the backfill did not come to ledger 32")
+	}
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	w, _, _ := r.book.Watch("wat_1")
+	if w.Backfill.Next != 32 || !w.Backfill.UnderWay() {
+		t.Fatalf("crashed at %+v", w.Backfill)
+	}
+	before := r.told("wat_1")
+	if want := c.past(t, w, 2, 41); !slices.Equal(before, want) {
+		t.Fatalf("%d events before the crash, want the %d of ledgers 2 to 41: matches come before their report", len(before), len(want))
+	}
+	x = r.startReady(r.pastConfig(c, &desk{book: r.book}))
+	w = r.ended(x, "wat_1")
+	if err := x.stopped(); err != nil || !w.Backfill.Done() || w.Backfill.Until != 80 {
+		t.Fatalf("ended as %+v (%v)", w.Backfill, err)
+	}
+	all := r.told("wat_1")
+	if got, want := slices.Compact(slices.Clone(all)), c.past(t, w, 2, 80); !slices.Equal(got, want) {
+		t.Errorf("%d different events, want %d", len(got), len(want))
+	}
+	if repeats, want := len(all)-len(c.past(t, w, 2, 80)), len(c.past(t, w, 32, 41)); repeats != want {
+		t.Errorf("%d repeats, want the %d of the part that was not reported", repeats, want)
+	}
+}
+
+// Two backfills take turns.
+func TestBackfillsTakeTurns(t *testing.T) {
+	r := newRig(t)
+	c := r.busyChain()
+	d := &desk{book: r.book}
+	r.book.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2})
+	r.book.ask(domain.BackfillWatch{WatchID: "wat_2", From: 60, To: 75})
+	x := r.startReady(r.pastConfig(c, d))
+	one, two := r.ended(x, "wat_1"), r.ended(x, "wat_2")
+	if err := x.stopped(); err != nil || !one.Backfill.Done() || !two.Backfill.Done() {
+		t.Fatalf("ended as %+v and %+v (%v)", one.Backfill, two.Backfill, err)
+	}
+	var order []string
+	for _, report := range d.reports() {
+		order = append(order, report.WatchID)
+	}
+	if len(order) < 12 || order[0] == order[1] || order[1] == order[2] || order[2] == order[3] {
+		t.Errorf("worked on in the order %v", order)
+	}
+	if got, want := r.told("wat_1"), c.past(t, one, 2, busyLast); !slices.Equal(got, want) {
+		t.Errorf("%d events of the first, want %d", len(got), len(want))
+	}
+	if got, want := r.told("wat_2"), c.past(t, two, 60, 75); len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("%d events of the second, want %d", len(got), len(want))
+	}
+}
+
+// What waiting does not mend ends a backfill with what to do, and the live
+// ledger is followed all the same.
+func TestBackfillSaysWhyItStops(t *testing.T) {
+	r := newRig(t)
+	c := r.busyChain()
+	config := r.pastConfig(c, &desk{book: r.book})
+	config.Backfill.Source = forgetful{config.Backfill.Source, 50}
+	x := r.startReady(config)
+	for _, s := range []struct {
+		ask     domain.BackfillWatch
+		problem string
+		covered domain.Ranges
+	}{
+		{domain.BackfillWatch{From: 20, To: 60}, "ledger 20 is older than what the source of ledgers keeps", nil},
+		{domain.BackfillWatch{From: 1000}, "ledger 1000 is yet to be read", nil},
+		{domain.BackfillWatch{From: 88}, "ledger 90 cannot be read", domain.Ranges{{From: 88, To: 89}}},
+	} {
+		s.ask.WatchID = "wat_1"
+		r.book.ask(s.ask)
+		w := r.ended(x, "wat_1")
+		if w.Backfill.Done() || !strings.Contains(w.Backfill.Problem, s.problem) || !reflect.DeepEqual(w.Covered, s.covered) {
+			t.Errorf("from %d: ended as %+v with %v", s.ask.From, w.Backfill, w.Covered)
+		}
+	}
+	sequence, err := c.traffic.Burst(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.until(sequence)
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// forgetful no longer keeps ledgers before one, and has ledger 90 damaged.
+type forgetful struct {
+	follower.Source
+	oldest uint32
+}
+
+func (f forgetful) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	if sequence < f.oldest {
+		return nil, ledger.ErrBehindRetention
+	}
+	page, err := f.Source.Next(ctx, sequence)
+	for i := range page {
+		if page[i].Sequence == 90 {
+			page[i].XDR = page[i].XDR[:len(page[i].XDR)-4]
+		}
+	}
+	return page, err
+}
+
+// A watch that is deleted meanwhile is left alone, and so is a request that
+// another has replaced.
+func TestBackfillHeedsWhatChangesMeanwhile(t *testing.T) {
+	r := newRig(t)
+	c := r.busyChain()
+	r.book.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2})
+	r.book.ask(domain.BackfillWatch{WatchID: "wat_2", From: 2})
+	var deleted, replaced sync.Once
+	d := &desk{book: r.book, before: func(report domain.RecordCoverage) error {
+		if report.WatchID == "wat_1" && report.From >= 22 {
+			deleted.Do(func() { r.book.ask(domain.DeleteWatch{WatchID: "wat_1"}) })
+		}
+		if report.WatchID == "wat_2" && report.From >= 12 {
+			replaced.Do(func() { r.book.ask(domain.BackfillWatch{WatchID: "wat_2", From: 70}) })
+		}
+		return nil
+	}}
+	x := r.startReady(r.pastConfig(c, d))
+	two := r.ended(x, "wat_2")
+	if want := (domain.Ranges{{From: 2, To: 21}, {From: 70, To: busyLast}}); !two.Backfill.Done() || two.Backfill.From != 70 || !reflect.DeepEqual(two.Covered, want) {
+		t.Errorf("the replaced one ended as %+v with %v", two.Backfill, two.Covered)
+	}
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	for _, report := range d.reports() {
+		if report.WatchID == "wat_1" && report.From > 22 {
+			t.Errorf("ledgers %d to %d were read for a deleted watch", report.From, report.To)
+		}
+	}
+}
