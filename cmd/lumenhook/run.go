@@ -31,7 +31,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/dispatcher"
 	"github.com/lumenhook/lumenhook/streams/engine"
 	"github.com/lumenhook/lumenhook/streams/follower"
-	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
 )
 
 // runPartitions is the partition count of keyed topics of `run`.
@@ -229,6 +228,7 @@ func (v *service) startDevnet(context.Context) error {
 	n, err := devnet.Open(devnet.Config{
 		Dir: v.dir.join("devnet"), Identities: v.ids, Listen: v.address("stellar-listen", v.s.stellarListen),
 		CloseInterval: v.s.ledgerInterval, Sync: v.s.brokerSync, Hold: v.room.check, Logger: v.logger,
+		RetentionLedgers: v.s.stellarRetention, Faults: v.s.faults, LakeDir: v.s.stellarLake,
 	})
 	if err != nil {
 		return fmt.Errorf("--stellar-listen: %w", err)
@@ -240,6 +240,7 @@ func (v *service) startDevnet(context.Context) error {
 	})
 	v.goRun("the development network", n.Run)
 	v.file.Stellar = runStellar{RPCURL: n.RPCURL(), NetworkPassphrase: n.Passphrase(), FriendbotURL: n.FriendbotURL()}
+	v.s.source.ofDevnet(n, v.s)
 	return nil
 }
 
@@ -438,15 +439,14 @@ func (v *service) bootstrap(ctx context.Context) error {
 }
 
 func (v *service) startFollower(ctx context.Context) error {
-	source, err := rpc.New(rpc.Config{
-		URL: v.file.Stellar.RPCURL, Passphrase: v.file.Stellar.NetworkPassphrase, Logger: v.logger,
-		PollInterval: min(v.s.ledgerInterval/20, time.Second),
-	})
+	source, err := v.s.source.open(v.logger)
 	if err != nil {
 		return err
 	}
+	source = &catchUpSource{Source: source, tell: v.out.line, now: time.Now}
 	v.follower, err = follower.New(follower.Config{
 		Cluster: v.cluster, Source: roomySource{source, v.room}, Watches: watches{v.directory}, Passphrase: v.file.Stellar.NetworkPassphrase,
+		Start: v.s.source.startAt,
 		OnLedger: func(l follower.LedgerSummary) {
 			v.metrics.ledgerRead(l, time.Now())
 			v.out.ledger(l)
@@ -464,7 +464,7 @@ func (v *service) startFollower(ctx context.Context) error {
 }
 
 func (v *service) startAPI(context.Context) error {
-	lookup, err := rpc.NewLookup(rpc.Config{URL: v.file.Stellar.RPCURL, Passphrase: v.file.Stellar.NetworkPassphrase, Logger: v.logger})
+	lookup, err := v.s.source.lookup(v.logger)
 	if err != nil {
 		return err
 	}
