@@ -18,6 +18,10 @@ import (
 // busy ledger takes some 3 MB, and a batch holds 64 of them at most as a rule.
 const fileSizeBytesMax = 1 << 30
 
+// wrappersMax bounds compression within compression: there are files that
+// decompress to themselves.
+const wrappersMax = 3
+
 // batchHeadSizeBytes is what comes before the ledgers of a LedgerCloseMetaBatch:
 // first and last sequence, and the number of ledgers.
 const batchHeadSizeBytes = 12
@@ -32,7 +36,7 @@ func ReadFile(r io.Reader) ([][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ledger: reading a file: %w", err)
 	}
-	ledgers, err := unpack(raw)
+	ledgers, err := unpack(raw, wrappersMax)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: reading a file of %d bytes: %w", len(raw), err)
 	}
@@ -47,8 +51,10 @@ func readAll(r io.Reader) ([]byte, error) {
 	return raw, err
 }
 
-func unpack(raw []byte) ([][]byte, error) {
+func unpack(raw []byte, wrappers int) ([][]byte, error) {
 	switch {
+	case wrappers < 0:
+		return nil, fmt.Errorf("it is compressed more than %d times over", wrappersMax)
 	case len(raw) == 0:
 		return nil, errors.New("it is empty")
 	case bytes.HasPrefix(raw, []byte{0x1f, 0x8b}):
@@ -59,20 +65,20 @@ func unpack(raw []byte) ([][]byte, error) {
 		if raw, err = readAll(z); err != nil {
 			return nil, fmt.Errorf("decompressing it by gzip: %w", err)
 		}
-		return unpack(raw)
+		return unpack(raw, wrappers-1)
 	case bytes.HasPrefix(raw, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		raw, err := Decompress(raw)
 		if err != nil {
 			return nil, err
 		}
-		return unpack(raw)
+		return unpack(raw, wrappers-1)
 	case isText(raw):
 		return unpackBase64(raw)
 	}
 	return SplitBatch(raw)
 }
 
-var decompressor, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(fileSizeBytesMax))
+var decompressor, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(fileSizeBytesMax))
 
 // Decompress undoes zstd, to at most 1 GiB.
 func Decompress(raw []byte) ([]byte, error) {

@@ -81,7 +81,7 @@ func TestFilesOfEveryForm(t *testing.T) {
 		}
 	}
 	for name, file := range map[string][]byte{
-		"empty": {}, "blank": []byte(" \n"), "no base64": []byte("payments, please"), "cut gzip": gzipped(t, a)[:1000], "cut zstd": compressed(t, a)[:1000],
+		"wrapped too often": gzipped(t, gzipped(t, gzipped(t, gzipped(t, a)))), "empty": {}, "blank": []byte(" \n"), "no base64": []byte("payments, please"), "cut gzip": gzipped(t, a)[:1000], "cut zstd": compressed(t, a)[:1000],
 		"cut batch": batchOf(5, 6, a, b[:1000]), "long batch": append(batchOf(5, 6, a, b), 0, 0, 0, 0),
 	} {
 		if got, err := ledger.ReadFile(bytes.NewReader(file)); err == nil {
@@ -105,4 +105,27 @@ func TestBatchesOfTomorrow(t *testing.T) {
 	if err != nil || !slices.EqualFunc(got, [][]byte{one, two, three, four}, bytes.Equal) {
 		t.Fatalf("got %d ledgers (%v)", len(got), err)
 	}
+}
+
+// Whatever a file holds, reading it ends, without a panic.
+func FuzzReadFile(f *testing.F) {
+	strange := marked(0)
+	plain := closeLedger(f, 2, payOne(1), strange, payOne(3))
+	batch := batchOf(101, 103, renumbered(f, plain, 101), makeUnknown(f, renumbered(f, plain, 102), strange, 0), renumbered(f, plain, 103))
+	for _, seed := range [][]byte{plain, batch, compressed(f, batch), gzipped(f, plain), []byte(base64.StdEncoding.EncodeToString(batch))} {
+		f.Add(seed)
+	}
+	e := newExtractor(f, passphrase)
+	f.Fuzz(func(t *testing.T, file []byte) {
+		ledgers, err := ledger.ReadFile(bytes.NewReader(file))
+		if err != nil {
+			return
+		}
+		for _, raw := range ledgers {
+			if l, err := e.Extract(raw); err == nil {
+				checkPlausible(t, l)
+				checkSucceeded(t, l, raw)
+			}
+		}
+	})
 }

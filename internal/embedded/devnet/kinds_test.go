@@ -148,3 +148,101 @@ func mustBase64(t *testing.T, env xdr.TransactionEnvelope) string {
 	}
 	return text
 }
+
+// transferOp calls an asset's contract. Edits change the call before it is sent.
+func transferOp(r *rig, asset txnbuild.Asset, from, to *keypair.Full, muxedID, stroops uint64) *txnbuild.InvokeHostFunction {
+	r.t.Helper()
+	known, err := asset.ToXDR()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	id, err := known.ContractID(r.Passphrase())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	contract := xdr.ContractId(id)
+	receiver := addressValue(xdr.MustAddress(to.Address()))
+	if muxedID != 0 {
+		key := *xdr.MustAddress(to.Address()).Ed25519
+		receiver.Address = &xdr.ScAddress{Type: xdr.ScAddressTypeScAddressTypeMuxedAccount, MuxedAccount: &xdr.MuxedEd25519Account{Id: xdr.Uint64(muxedID), Ed25519: key}}
+	}
+	return &txnbuild.InvokeHostFunction{
+		HostFunction: xdr.HostFunction{Type: xdr.HostFunctionTypeHostFunctionTypeInvokeContract, InvokeContract: &xdr.InvokeContractArgs{
+			ContractAddress: xdr.ScAddress{Type: xdr.ScAddressTypeScAddressTypeContract, ContractId: &contract}, FunctionName: "transfer",
+			Args: xdr.ScVec{addressValue(xdr.MustAddress(from.Address())), receiver, {Type: xdr.ScValTypeScvI128, I128: &xdr.Int128Parts{Lo: xdr.Uint64(stroops)}}},
+		}},
+		Ext: xdr.TransactionExt{V: 1, SorobanData: &xdr.SorobanTransactionData{ResourceFee: 700}},
+	}
+}
+
+// Contract transfers move what payments would, emit what asset contracts emit, and pay for resources.
+func TestContractTransfers(t *testing.T) {
+	r := start(t, testConfig(t))
+	to := r.account("20")
+	r.trust(to, "100")
+	lumens := txnbuild.NativeAsset{}
+	for _, c := range []struct {
+		name  string
+		from  *keypair.Full
+		op    *txnbuild.InvokeHostFunction
+		event string
+	}{
+		{"lumens, to a muxed address", r.payer, transferOp(r, lumens, r.payer, to, 42, 5), "transfer"},
+		{"from the issuer", r.issuer, transferOp(r, r.demo, r.issuer, to, 0, 6), "mint"},
+		{"back to the issuer", to, transferOp(r, r.demo, to, r.issuer, 0, 2), "burn"},
+	} {
+		before := r.lumens(c.from.Address())
+		done := r.apply(txSpec{from: c.from, ops: ops(c.op)})
+		if done.Status != "SUCCESS" {
+			t.Fatal(c.name, done.Status, resultText(t, done.ResultXDR))
+		}
+		var meta xdr.TransactionMeta
+		if err := xdr.SafeUnmarshalBase64(done.ResultMetaXDR, &meta); err != nil {
+			t.Fatal(err)
+		}
+		events := meta.V4.Operations[0].Events
+		if len(events) != 1 || string(*events[0].Body.V0.Topics[0].Sym) != c.event || meta.V4.SorobanMeta == nil {
+			t.Errorf("%s: events %+v", c.name, events)
+		}
+		if spent := before - r.lumens(c.from.Address()); spent < BaseFeeStroops+700 || spent > BaseFeeStroops+700+5 {
+			t.Errorf("%s: cost %d stroops", c.name, spent)
+		}
+	}
+	if line := r.trustline(to.Address()); line.Balance != 4 {
+		t.Errorf("the wallet holds %d stroops of the asset, want 4", line.Balance)
+	}
+	tooMuch := r.apply(txSpec{from: to, ops: ops(transferOp(r, r.demo, to, r.payer, 0, 5))})
+	if tooMuch.Status != "FAILED" {
+		t.Error("more than there is:", tooMuch.Status)
+	}
+	stranger := transferOp(r, lumens, r.payer, to, 0, 1)
+	stranger.HostFunction.InvokeContract.ContractAddress.ContractId = &xdr.ContractId{1}
+	if done := r.apply(txSpec{from: r.payer, ops: ops(stranger)}); done.Status != "FAILED" {
+		t.Error("an unknown contract:", done.Status)
+	}
+	r.refusesCalls(to)
+	r.verifyAll()
+}
+
+// refusesCalls sends calls that never get into a ledger.
+func (r *rig) refusesCalls(to *keypair.Full) {
+	r.t.Helper()
+	lumens := txnbuild.NativeAsset{}
+	other := transferOp(r, lumens, r.payer, to, 0, 1)
+	other.HostFunction.InvokeContract.FunctionName = "approve"
+	for name, spec := range map[string]txSpec{
+		"another's money":  {from: to, ops: ops(transferOp(r, lumens, r.payer, to, 0, 1))},
+		"another function": {from: r.payer, ops: ops(other)},
+		"not alone": {from: r.payer, ops: ops(lumensOp(to.Address(), "1")), edit: func(e *xdr.TransactionEnvelope) {
+			e.V1.Tx.Operations = append(e.V1.Tx.Operations, xdr.Operation{Body: xdr.OperationBody{Type: xdr.OperationTypeInvokeHostFunction, InvokeHostFunctionOp: &xdr.InvokeHostFunctionOp{
+				HostFunction: other.HostFunction}}})
+			e.V1.Tx.Fee = 10_000
+		}},
+		"without resources": {from: r.payer, ops: ops(transferOp(r, lumens, r.payer, to, 0, 1)), edit: func(e *xdr.TransactionEnvelope) { e.V1.Tx.Ext = xdr.TransactionExt{} }},
+		"too small a fee":   {from: r.payer, ops: ops(transferOp(r, lumens, r.payer, to, 0, 1)), edit: func(e *xdr.TransactionEnvelope) { e.V1.Tx.Fee = 799 }},
+	} {
+		if answer := r.send(r.build(spec)); answer.Status != "ERROR" {
+			r.t.Errorf("%s: %s", name, answer.Status)
+		}
+	}
+}

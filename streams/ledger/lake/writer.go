@@ -28,7 +28,7 @@ func NewWriter(dir string, layout Layout, passphrase string) (*Writer, error) {
 	if err := layout.check(); err != nil {
 		return nil, fmt.Errorf("lake: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("lake: making its folder: %w", err)
 	}
 	want := manifest{NetworkPassphrase: passphrase, Version: manifestVersion, Compression: compressionZstd, LedgersPerFile: layout.LedgersPerFile, FilesPerPartition: layout.FilesPerPartition}
@@ -37,7 +37,7 @@ func NewWriter(dir string, layout Layout, passphrase string) (*Writer, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if raw, err = json.Marshal(want); err == nil {
-			err = os.WriteFile(path, raw, 0o644)
+			err = os.WriteFile(path, raw, 0o600)
 		}
 	case err == nil:
 		have, parseErr := parseManifest(raw)
@@ -95,11 +95,11 @@ func (w *Writer) Next() (uint32, error) {
 // write puts a file into place by rename: readers see all of it or nothing.
 func (w *Writer) write(key string, raw []byte) error {
 	path := filepath.Join(w.dir, filepath.FromSlash(key))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return fmt.Errorf("lake: %w", err)
 	}
 	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path))
-	if err := os.WriteFile(temporary, raw, 0o644); err != nil {
+	if err := os.WriteFile(temporary, raw, 0o600); err != nil {
 		return fmt.Errorf("lake: %w", err)
 	}
 	if err := os.Rename(temporary, path); err != nil {
