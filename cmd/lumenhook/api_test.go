@@ -149,6 +149,15 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 	if out, err := s.tryCLI("endpoints", "list"); err != nil || !strings.Contains(out, e.ID) || !strings.Contains(out, "STATUS") {
 		t.Errorf("%v %s", err, out)
 	}
+	// Without a data folder, by address and key; without either, a clear error.
+	far := program("endpoints", "list", "--json", "--data-dir", t.TempDir(), "--api-url", s.file.APIURL)
+	far.Env = append(far.Env, "LUMENHOOK_API_KEY="+s.file.APIKey)
+	if out, err := far.CombinedOutput(); err != nil || !strings.Contains(string(out), e.ID) {
+		t.Errorf("%v %s", err, out)
+	}
+	if out, err := program("endpoints", "list", "--data-dir", t.TempDir()).CombinedOutput(); err == nil || !strings.Contains(string(out), "--api-url") {
+		t.Errorf("%v %s", err, out)
+	}
 	s.cli(nil, "endpoints", "delete", e.ID)
 	s.cli(&watch, "watches", "get", watch.ID)
 	if watch.Status != "endpoint_deleted" {
