@@ -72,7 +72,9 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 
 	var e client.Endpoint
 	s.cli(&e, "endpoints", "create", "--url", h.url, "--description", "shop", "--header", "X-Tenant: one")
+	h.mu.Lock()
 	h.secret = e.Secret
+	h.mu.Unlock()
 	if e.Status != "active" || e.Headers["X-Tenant"] != "one" {
 		t.Fatalf("%+v", e)
 	}
