@@ -129,17 +129,33 @@ func (d *Directory) endsOf(ctx context.Context, of ...table) (streams.Offsets, e
 	return ends, nil
 }
 
+// Barrier takes the ends of the tables that matching reads. A directory that has
+// Reached them holds every watch and endpoint that was acknowledged before.
+func (d *Directory) Barrier(ctx context.Context) (streams.Offsets, error) {
+	return d.endsOf(ctx, watches, endpoints)
+}
+
+// Reached gives the position in each partition of `watches`, if the directory
+// holds all that lies before the ends.
+func (d *Directory) Reached(ends streams.Offsets) (watchesOffsets map[int32]int64, reached bool) {
+	d.progress.mu.Lock()
+	behind := d.progress.behind(ends)
+	d.progress.mu.Unlock()
+	return d.progress.all()[watches.topic], behind == ""
+}
+
 // CatchUp waits until the directory holds every watch and endpoint that was
 // acknowledged before the call, and gives the position it then has in each
 // partition of `watches`. An open transaction is waited for, so ctx should have
 // room for a dead writer's (10 s). It is cheap when there is nothing to wait for.
 func (d *Directory) CatchUp(ctx context.Context) (watchesOffsets map[int32]int64, err error) {
-	ends, err := d.endsOf(ctx, watches, endpoints)
+	ends, err := d.Barrier(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if err := d.progress.await(ctx, d.ended, ends); err != nil {
 		return nil, err
 	}
-	return d.progress.all()[watches.topic], nil
+	watchesOffsets, _ = d.Reached(ends)
+	return watchesOffsets, nil
 }
