@@ -135,14 +135,15 @@ func (d *Directory) Barrier(ctx context.Context) (streams.Offsets, error) {
 	return d.endsOf(ctx, watches, endpoints)
 }
 
-// Reached gives the position in each partition of `watches`, if the directory
-// holds all that lies before the ends.
-func (d *Directory) Reached(ends streams.Offsets) (watchesOffsets map[int32]int64, reached bool) {
+// Reached tells whether the directory holds all that lies before the ends.
+func (d *Directory) Reached(ends streams.Offsets) bool {
 	d.progress.mu.Lock()
-	behind := d.progress.behind(ends)
-	d.progress.mu.Unlock()
-	return d.progress.all()[watches.topic], behind == ""
+	defer d.progress.mu.Unlock()
+	return d.progress.behind(ends) == ""
 }
+
+// Position gives up to where each partition of the tables is held.
+func (d *Directory) Position() streams.Offsets { return d.progress.all() }
 
 // CatchUp waits until the directory holds every watch and endpoint that was
 // acknowledged before the call, and gives the position it then has in each
@@ -156,6 +157,5 @@ func (d *Directory) CatchUp(ctx context.Context) (watchesOffsets map[int32]int64
 	if err := d.progress.await(ctx, d.ended, ends); err != nil {
 		return nil, err
 	}
-	watchesOffsets, _ = d.Reached(ends)
-	return watchesOffsets, nil
+	return d.Position()[watches.topic], nil
 }
