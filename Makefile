@@ -1,9 +1,19 @@
-# The whole interface of this repository: make run, test, lint, race, bench, generate.
+# The whole interface of this repository: make run, test, lint, vuln, fuzz, race, bench, generate.
 export CGO_ENABLED ?= 0
 GO ?= go
 BUF := $(GO) run github.com/bufbuild/buf/cmd/buf@v1.75.0
 
-.PHONY: run build test lint race bench generate clean
+# Places to read files are named by the operator's own flags (G304). Findings of
+# low severity are left to review: errors of hashes and printing, which cannot
+# fail, and unsafe in generated code and where the ClickHouse library is called.
+# Every other finding is an error, or is explained where it stands (#nosec).
+GOSEC := $(GO) tool gosec -quiet -exclude-generated -severity medium -exclude G304
+# Where govulncheck finds its database: https://vuln.go.dev when left out, or a
+# copy of it, as file:///path.
+VULNDB ?=
+FUZZTIME ?= 30s
+
+.PHONY: run build test lint vuln fuzz race bench generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -18,6 +28,18 @@ lint:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+	$(GOSEC) ./...
+
+vuln: ## known vulnerabilities in what we call; needs the network, or VULNDB=file:///path
+	$(GO) tool govulncheck $(if $(VULNDB),-db $(VULNDB)) ./...
+
+fuzz: ## each fuzz test for a while (FUZZTIME), one after another
+	@set -e; for package in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
+		for name in $$(grep -ho '^func Fuzz[A-Za-z0-9]*' $$package/*_test.go | cut -c6-); do \
+			echo "$$package $$name"; \
+			nice -n 19 $(GO) test -run XXX -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -parallel 1 ./$$package; \
+		done; \
+	done
 
 race: ## the tests under the race detector
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...

@@ -115,6 +115,9 @@ func (a *API) readURL(ctx context.Context, o object) (string, []string) {
 	if !ok {
 		return "", nil
 	}
+	if refuseSecret(o, "url", raw) {
+		return "", nil
+	}
 	normalised, warnings, urlFaults := a.URLs.Check(ctx, raw)
 	for _, fault := range urlFaults {
 		o.fault("url", fault.Code, fault.Detail)
@@ -122,12 +125,21 @@ func (a *API) readURL(ctx context.Context, o object) (string, []string) {
 	return normalised, warnings
 }
 
-// readFreeText reads a text that people write for themselves. It is shown again
-// and kept in the clear, so a secret that slipped into it is refused.
+// readFreeText reads a text that people write for themselves.
 func readFreeText(o object, name string, maxCharacters int) string {
 	s, ok := o.text(name, maxCharacters)
-	if ok && holdsSecret(s) {
-		o.fault(name, faultSecretTextRefused, "holds what looks like a secret: leave it out, and treat the secret as exposed")
+	if ok {
+		refuseSecret(o, name, s)
 	}
 	return s
+}
+
+// refuseSecret adds a fault if a secret slipped into a text, which is shown again
+// and kept in the clear.
+func refuseSecret(o object, name, text string) bool {
+	if !holdsSecret(text) {
+		return false
+	}
+	o.fault(name, faultSecretTextRefused, "holds what looks like a secret: leave it out, and treat the secret as exposed")
+	return true
 }

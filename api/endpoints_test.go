@@ -59,7 +59,7 @@ func TestCreateEndpointTellsOfAHostThatDoesNotResolve(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.PermissionWrite)
 	got := w.call("POST", "/v1/endpoints", k, `{"url":"https://shop.invalid","description":null}`)
-	if e := decode[endpointAnswer](t, got.body); got.StatusCode != 201 || !slices.Equal(e.Warnings, []string{"HOST_NOT_FOUND"}) || e.Description != "" {
+	if e := decode[endpointAnswer](t, got.body); got.StatusCode != 201 || !slices.Equal(e.Warnings, []string{"DNS"}) || e.Description != "" {
 		t.Fatalf("%d %s", got.StatusCode, got.body)
 	}
 }
@@ -83,6 +83,7 @@ func TestEndpointFaults(t *testing.T) {
 		{`{"url":"https://a.example","description":["x"]}`, "VALIDATION_FAILED", []string{"/description INVALID_TYPE"}},
 		{`{"url":"https://a.example","description":"` + strings.Repeat("ä", 1025) + `"}`, "VALIDATION_FAILED", []string{"/description TOO_LONG"}},
 		{`{"url":"https://a.example","secret":"whsec_mine","a/b~c":1}`, "VALIDATION_FAILED", []string{"/a~1b~0c UNKNOWN_FIELD", "/secret UNKNOWN_FIELD"}},
+		{`{"url":"https://a.example/` + w.secretSeed() + `"}`, "VALIDATION_FAILED", []string{"/url SECRET_REFUSED"}},
 		{`{"url":true,"description":false,"x":null}`, "VALIDATION_FAILED", []string{"/description INVALID_TYPE", "/url INVALID_TYPE", "/x UNKNOWN_FIELD"}},
 		{`[]`, "VALIDATION_FAILED", []string{" INVALID_TYPE"}},
 		{`null`, "VALIDATION_FAILED", []string{" INVALID_TYPE"}},

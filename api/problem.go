@@ -24,7 +24,7 @@ const (
 	codeRequestTooLarge      = "REQUEST_TOO_LARGE"
 	codeUnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE"
 	codeValidationFailed     = "VALIDATION_FAILED"
-	codeSecretKeyRefused     = "SECRET_KEY_REFUSED"
+	codeSecretKeyRefused     = "SECRET_KEY_REFUSED" // #nosec G101 -- the code of a problem
 	codeSSRFBlocked          = "SSRF_BLOCKED"
 	codeIdempotencyReused    = "IDEMPOTENCY_KEY_REUSED"
 	codeInternal             = "INTERNAL"

@@ -237,7 +237,7 @@ func (w *world) Check(_ context.Context, raw string) (string, []string, []api.UR
 	}
 	u.Host = strings.ToLower(u.Host)
 	if strings.HasSuffix(u.Hostname(), ".invalid") {
-		return u.String(), []string{"HOST_NOT_FOUND"}, nil
+		return u.String(), []string{"DNS"}, nil
 	}
 	return u.String(), nil, nil
 }

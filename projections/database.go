@@ -44,13 +44,9 @@ type DB struct {
 // clickhouse://127.0.0.1:9000/lumenhook; without a path it is "lumenhook". It
 // does not connect: ClickHouse may be away.
 func Open(dsn string) (*DB, error) {
-	opts, err := clickhouse.ParseDSN(dsn)
+	opts, name, err := readDSN(dsn)
 	if err != nil {
-		return nil, fmt.Errorf("projections: the ClickHouse DSN must be like clickhouse://user:password@host:9000/lumenhook: %w", err)
-	}
-	name := cmp.Or(opts.Auth.Database, defaultDatabase)
-	if !databaseName.MatchString(name) {
-		return nil, fmt.Errorf("projections: the database %q in the ClickHouse DSN must be 1 to 63 letters, digits or underscores and not begin with a digit", name)
+		return nil, err
 	}
 	// The session's own database is one that is always there, and every query
 	// names ours: ours may be dropped and made anew under open connections, and a
@@ -65,6 +61,23 @@ func Open(dsn string) (*DB, error) {
 		return nil, fmt.Errorf("projections: opening ClickHouse: %w", err)
 	}
 	return &DB{conn: conn, name: name}, nil
+}
+
+// CheckDSN tells whether Open would take a DSN.
+func CheckDSN(dsn string) error {
+	_, _, err := readDSN(dsn)
+	return err
+}
+
+func readDSN(dsn string) (opts *clickhouse.Options, database string, err error) {
+	if opts, err = clickhouse.ParseDSN(dsn); err != nil {
+		return nil, "", fmt.Errorf("projections: the ClickHouse DSN must be like clickhouse://user:password@host:9000/lumenhook: %w", err)
+	}
+	database = cmp.Or(opts.Auth.Database, defaultDatabase)
+	if !databaseName.MatchString(database) {
+		return nil, "", fmt.Errorf("projections: the database %q in the ClickHouse DSN must be 1 to 63 letters, digits or underscores and not begin with a digit", database)
+	}
+	return opts, database, nil
 }
 
 // Name is the database's name.

@@ -38,6 +38,7 @@
 //	producer.go    appending, acknowledged by all replicas
 //	transactor.go  one task's transactions
 //	membership.go  which partitions are ours
+//	positions.go   how far a group came, for a part that has no other state
 //	store.go       state on Pebble and its transactions
 //	timers.go      what is due, by group and time
 //	core.go        state, timers and handler, without log, clock and goroutine

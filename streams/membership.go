@@ -35,6 +35,7 @@ type MembershipConfig struct {
 type Membership struct {
 	client       *kgo.Client
 	group        string
+	topic        string
 	now          func() time.Time
 	acknowledged atomic.Pointer[time.Time] // when the latest heartbeat that the group took was sent
 	prompt       chan struct{}             // asks for a heartbeat at once
@@ -48,7 +49,7 @@ const heartbeatEvery = SessionTimeout / 4
 // Join enters a group. The callbacks run until Leave.
 func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 	ctx, stop := context.WithCancel(context.Background())
-	m := &Membership{group: c.fullName(cfg.Group), now: cfg.Now, prompt: make(chan struct{}, 1), stop: stop, stopped: make(chan struct{})}
+	m := &Membership{group: c.fullName(cfg.Group), topic: c.fullName(cfg.Topic), now: cfg.Now, prompt: make(chan struct{}, 1), stop: stop, stopped: make(chan struct{})}
 	only := func(f func([]int32)) func(context.Context, *kgo.Client, map[string][]int32) {
 		return func(_ context.Context, _ *kgo.Client, by map[string][]int32) {
 			if partitions := by[c.fullName(cfg.Topic)]; len(partitions) > 0 {

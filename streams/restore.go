@@ -5,6 +5,10 @@ import (
 	"fmt"
 )
 
+// latestRecords is how many offsets a start reads again: a turn's facts and the
+// marker that ends its transaction.
+const latestRecords = TurnFacts + 1
+
 // restore folds the journal from the store's checkpoint to its end, and gives
 // the latest records (G4). The end is read after the former owner was fenced, so
 // nothing can be added behind our back.
@@ -27,7 +31,7 @@ func (t *Task) restore(ctx context.Context) (latest []Record, err error) {
 	if err != nil {
 		return nil, err
 	}
-	from := max(start, min(checkpoint, end-TurnFacts))
+	from := max(start, min(checkpoint, end-latestRecords))
 	if from >= end {
 		return nil, nil
 	}
@@ -39,14 +43,14 @@ func (t *Task) restore(ctx context.Context) (latest []Record, err error) {
 // left cannot be completed.
 func (t *Task) checkpoint(start, end int64) (int64, error) {
 	at := t.core.Next()
-	switch {
-	case at > end:
+	if at > end {
 		t.cfg.Logger.Warn("state is ahead of its journal and is built anew", "partition", t.cfg.Partition, "checkpoint", at, "end", end)
 		if err := t.core.Reset(); err != nil {
 			return 0, err
 		}
 		at = 0
-	case at < start:
+	}
+	if at < start {
 		return 0, fmt.Errorf("streams: partition %d of %s begins at %d, after the state's checkpoint %d: the journal must be kept whole (set retention.ms=-1) or be restored",
 			t.cfg.Partition, t.cfg.Journal, start, at)
 	}
@@ -62,7 +66,7 @@ func (t *Task) foldJournal(ctx context.Context, from, end int64) (latest []Recor
 	defer r.Close()
 	for r.Position(t.cfg.Journal, p) < end {
 		err := r.Poll(ctx, restoreBatch, func(rec Record) error {
-			if rec.Offset >= end-TurnFacts {
+			if rec.Offset >= end-latestRecords {
 				latest = append(latest, rec)
 			}
 			return t.core.Fold(rec)

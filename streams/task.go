@@ -87,9 +87,11 @@ func (t *Task) wake() {
 // (then it drops everything at once), or until it fails.
 func (t *Task) Run(ctx context.Context, stop <-chan struct{}) (err error) {
 	defer close(t.done)
-	t.tx, err = t.cfg.Cluster.newTransactor(ctx, t.cfg.Group, t.cfg.Partition)
+	starting, started := untilStopped(ctx, stop)
+	defer started()
+	t.tx, err = t.cfg.Cluster.newTransactor(starting, t.cfg.Group, t.cfg.Partition)
 	if err != nil {
-		return err
+		return unlessStopped(stop, err)
 	}
 	defer t.tx.close()
 	t.core, err = OpenCore(CoreConfig{
@@ -99,9 +101,10 @@ func (t *Task) Run(ctx context.Context, stop <-chan struct{}) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.core.Close()) }()
-	if err := t.start(ctx); err != nil {
-		return err
+	if err := t.start(starting); err != nil {
+		return unlessStopped(stop, err)
 	}
+	started()
 	readers, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	finished, err := t.startInputs(readers, cancel)
@@ -111,6 +114,30 @@ func (t *Task) Run(ctx context.Context, stop <-chan struct{}) (err error) {
 	defer finished()
 	defer cancel(nil)
 	return t.work(ctx, readers, cancel, stop)
+}
+
+// untilStopped is a context that a stop ends too: a task that is being restored
+// has nothing to drain, and its group waits for it.
+func untilStopped(ctx context.Context, stop <-chan struct{}) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// unlessStopped is the error of a start, which is none when a stop broke it off.
+func unlessStopped(stop <-chan struct{}, err error) error {
+	select {
+	case <-stop:
+		return nil
+	default:
+		return err
+	}
 }
 
 // start restores the state and takes the first turn.

@@ -151,7 +151,7 @@ func (x *TimerIndex) readGroups() error {
 			return err
 		}
 		x.schedule(x.group(name), due, bytes.Clone(it.Key()))
-		ok = it.SeekGE(append(append([]byte{keySpaceTimers}, name...), 1))
+		ok = it.SeekGE(upperOf(name))
 	}
 	if err := it.Close(); err != nil {
 		return fmt.Errorf("streams: reading the timer index: %w", err)
@@ -191,14 +191,32 @@ func (x *TimerIndex) apply(t *Txn) {
 // dropIfEmpty forgets a group that has no entries, and that it was made due.
 // Should a crash bring its mark back, then the mark is of no group.
 func (x *TimerIndex) dropIfEmpty(g *timerGroup) {
-	if g == nil || g.place != placeNowhere || len(g.claimed) > 0 {
+	if g == nil || len(g.claimed) > 0 {
 		return
 	}
-	delete(x.groups, g.name)
-	if g.allDue {
+	if g.allDue && !x.holdsMore(g) {
+		g.allDue = false
 		x.store.forget(dueKey(g.name))
 	}
+	if g.place == placeNowhere {
+		delete(x.groups, g.name)
+	}
 }
+
+// holdsMore tells whether a group has entries that are not claimed.
+func (x *TimerIndex) holdsMore(g *timerGroup) bool {
+	more := g.place == placeFuture
+	if g.from == nil || more {
+		return more
+	}
+	err := x.store.Scan(g.from, upperOf(g.name), func(_, _ []byte) (bool, error) {
+		more = true
+		return false, nil
+	})
+	return more || err != nil // the next claim meets the error and reports it
+}
+
+func upperOf(group string) []byte { return append(append([]byte{keySpaceTimers}, group...), 1) }
 
 // makeDue lets everything of a group be claimed at once.
 func (x *TimerIndex) makeDue(g *timerGroup) {
@@ -303,18 +321,22 @@ const claimQuantum = 16
 
 // Claim hands out entries that are due, at most total of them, in turn among
 // groups. allow says how many more a group may get; a group that gets none is
-// left alone until one of its claims ends or Unblock is called. take gets each
-// before allow is asked again.
+// left alone until one of its claims ends or Unblock is called, and an answer
+// below zero ends the claiming: no group may get any now. take gets each before
+// allow is asked again.
 func (x *TimerIndex) Claim(nowMillis int64, total int, allow func(group string) int, take func(Claimed) error) error {
 	for len(x.future) > 0 && x.future[0].nextMillis <= nowMillis {
 		x.pushReady(heap.Pop(&x.future).(*timerGroup))
 	}
 	for len(x.ready) > 0 && total > 0 {
 		g := x.ready[0]
+		n := min(allow(g.name), total, claimQuantum)
+		if n < 0 {
+			return nil
+		}
 		x.ready[0] = nil
 		x.ready = x.ready[1:]
-		n := min(allow(g.name), total, claimQuantum)
-		if n <= 0 {
+		if n == 0 {
 			g.place = placeBlocked
 			continue
 		}
@@ -335,9 +357,8 @@ func (x *TimerIndex) Claim(nowMillis int64, total int, allow func(group string) 
 // claimOf takes up to n due entries of one group and puts the group where its
 // next entry belongs.
 func (x *TimerIndex) claimOf(g *timerGroup, nowMillis int64, n int) (claimed []Claimed, err error) {
-	upper := append(append([]byte{keySpaceTimers}, g.name...), 1)
 	g.nextMillis = math.MaxInt64
-	err = x.store.Scan(g.from, upper, func(key, _ []byte) (bool, error) {
+	err = x.store.Scan(g.from, upperOf(g.name), func(key, _ []byte) (bool, error) {
 		_, entryDue, id, err := parseTimerKey(key)
 		if err != nil {
 			return false, err

@@ -156,15 +156,19 @@ func TestTimerIndexAgainstAModel(t *testing.T) {
 			},
 			"claim": func(t *rapid.T) {
 				total := rapid.IntRange(1, 20).Draw(t, "total")
+				most := rapid.IntRange(1, 20).Draw(t, "most") // of all groups together
 				can := m.claimable(now)
 				var got []Claimed
 				allowed := make(map[string]int)
 				err := index.Claim(now, total, func(group string) int {
+					if len(got) >= most {
+						return -1
+					}
 					if m.closed[group] {
 						return 0
 					}
-					allowed[group] = 3
-					return 3
+					allowed[group] = min(3, most-len(got))
+					return allowed[group]
 				}, func(c Claimed) error {
 					if allowed[c.Group]--; allowed[c.Group] < 0 {
 						t.Fatalf("group %s got more than it was allowed", c.Group)
@@ -175,7 +179,7 @@ func TestTimerIndexAgainstAModel(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if len(got) != min(total, len(can)) {
+				if len(got) != min(total, most, len(can)) {
 					t.Fatalf("at %d claimed %v of %v, %d were asked for", now, got, can, total)
 				}
 				for _, c := range got {

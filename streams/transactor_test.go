@@ -2,12 +2,17 @@ package streams_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lumenhook/lumenhook/streams"
@@ -72,5 +77,105 @@ func TestTaskWaitsForStablePositions(t *testing.T) {
 	}
 	if n := asked.Load(); n != answers+1 {
 		t.Errorf("the positions were asked for %d times, want %d", n, answers+1)
+	}
+}
+
+// State that is ahead of its journal is built anew from the journal's beginning:
+// when that is gone, there is nothing to build it from.
+func TestStateAheadOfAJournalThatWasCutIsAnError(t *testing.T) {
+	r, fake := newFakeRig(t)
+	stop := r.run(r.task(t.TempDir(), nil))
+	r.feed(1, 50)
+	r.wantJournal(r.onPartition(0, 50))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	ahead(t, r.dir)
+	cut(t, fake, "test."+sumsTopic)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	err := r.task(r.dir, nil).Run(ctx, nil)
+	if err == nil || !strings.Contains(err.Error(), "must be kept whole") {
+		t.Errorf("the task ended: %v", err)
+	}
+}
+
+// ahead leaves a state that has folded more than its journal holds.
+func ahead(t *testing.T, dir string) {
+	t.Helper()
+	store, err := streams.OpenStore(streams.StoreConfig{Dir: dir, Identity: "test", CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := store.Begin()
+	if err := errors.Join(tx.SetCheckpoint(sumsTopic, 0, 1<<40), tx.Commit(), store.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cut deletes the first records of partition 0 of a topic.
+func cut(t *testing.T, fake *kfake.Cluster, topic string) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(fake.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	offsets := make(kadm.Offsets)
+	offsets.AddOffset(topic, 0, 3, -1)
+	deleted, err := kadm.NewClient(client).DeleteRecords(t.Context(), offsets)
+	if err := errors.Join(err, deleted.Error()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// endless answers a question for a topic's ends as if it held a million records,
+// so that a restore of it waits for what never comes.
+func endless(request kmsg.Request) kmsg.Response {
+	req := request.(*kmsg.ListOffsetsRequest)
+	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
+	for _, topic := range req.Topics {
+		rt := kmsg.NewListOffsetsResponseTopic()
+		rt.Topic = topic.Topic
+		for _, p := range topic.Partitions {
+			rp := kmsg.NewListOffsetsResponseTopicPartition()
+			rp.Partition, rp.Offset, rp.LeaderEpoch = p.Partition, 0, 0
+			if p.Timestamp == -1 { // the end, not the beginning
+				rp.Offset = 1_000_000
+			}
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		resp.Topics = append(resp.Topics, rt)
+	}
+	return resp
+}
+
+// A group that takes a partition back waits for its task to stop. One that is
+// restoring has nothing to bring to its end.
+func TestATaskThatIsRestoringStopsAtOnce(t *testing.T) {
+	r, fake := newFakeRig(t)
+	asked := make(chan struct{}, 1)
+	fake.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		fake.KeepControl()
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		return endless(req), nil, true
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := make(chan error, 1)
+	stopping := make(chan struct{})
+	go func() { ended <- r.task(r.dir, nil).Run(ctx, stopping) }()
+	<-asked
+	close(stopping)
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("the task ended: %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the task restores on although it was stopped")
 	}
 }

@@ -62,12 +62,16 @@ func (h *lateHistory) check(context.Context) error {
 // Event finds an event for the API, unless there is no history.
 func (h *lateHistory) Event(ctx context.Context, accountID, eventID string) (api.EventRecord, error) {
 	h.mu.Lock()
-	of := h.of
+	of, projector := h.of, h.projector
 	h.mu.Unlock()
 	if of == nil {
 		return api.EventRecord{}, api.ErrHistoryUnavailable
 	}
 	found, err := of.Event(ctx, accountID, eventID)
+	if stuck := projector.Status().Err; stuck != nil && errors.Is(err, projections.ErrNotFound) {
+		// What is not written down may be there all the same.
+		return api.EventRecord{}, fmt.Errorf("%w: %w", api.ErrHistoryBehind, stuck)
+	}
 	if err != nil {
 		return api.EventRecord{}, historyError(err)
 	}

@@ -26,12 +26,12 @@ type dataDir struct {
 // openDataDir makes the folder if it is missing and locks it.
 func openDataDir(path string) (*dataDir, error) {
 	if err := os.MkdirAll(filepath.Join(path, "secrets"), 0o700); err != nil {
-		return nil, fmt.Errorf("making the data folder: %w", err)
+		return nil, fmt.Errorf("--data-dir: making the data folder: %w", err)
 	}
 	lock := flock.New(filepath.Join(path, "lock"))
 	ok, err := lock.TryLock()
 	if err != nil {
-		return nil, fmt.Errorf("locking the data folder %s: %w", path, err)
+		return nil, fmt.Errorf("--data-dir: locking the data folder %s: %w", path, err)
 	}
 	if !ok {
 		return nil, fmt.Errorf("the data folder %s is in use by another lumenhook: stop that one, or name another folder with --data-dir", path)
@@ -107,12 +107,15 @@ func (d *dataDir) writeRunFile(r runFile) error {
 // readRunFile finds the service that runs on a data folder.
 func readRunFile(dir string) (runFile, error) {
 	var r runFile
+	if dir == "" {
+		return r, fmt.Errorf("--data-dir %q: %w", dir, errNoFolder)
+	}
 	data, err := os.ReadFile(filepath.Join(dir, runFileName))
 	if errors.Is(err, os.ErrNotExist) {
 		return r, fmt.Errorf("no service has run in %s: start `lumenhook run --data-dir %s` first, or name its folder with --data-dir", dir, dir)
 	}
 	if err != nil {
-		return r, err
+		return r, fmt.Errorf("--data-dir: %w", err)
 	}
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, fmt.Errorf("reading %s: %w", filepath.Join(dir, runFileName), err)

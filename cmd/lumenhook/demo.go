@@ -143,40 +143,43 @@ func (d *demo) startReceiver() error {
 	return nil
 }
 
-// prepare makes what the demo needs and does not have yet.
+// prepare makes what the demo needs and does not have yet. A receiver at another
+// address gets a wallet of its own too: the watch of the former address stands,
+// and would report each payment a second time, to where nobody listens.
 func (d *demo) prepare(ctx context.Context) error {
-	if d.state.WalletSeed == "" {
-		_, seed, err := d.client.CreateAccount(ctx, d.v.ids.DemoAsset())
-		if err != nil {
-			return err
-		}
-		d.state.WalletSeed = seed
-		if err := d.save(); err != nil {
-			return err
-		}
-	}
 	url := d.v.file.Receiver.URL
 	if d.state.EndpointURL == url && d.state.WatchID != "" {
 		return nil
 	}
-	var endpoint struct{ ID, Secret string }
-	if err := d.create(ctx, "/v1/endpoints", "demo "+url, map[string]any{"url": url, "description": "demo receiver"}, &endpoint); err != nil {
-		return err
+	if d.state.WalletSeed == "" || d.state.EndpointURL != "" {
+		_, seed, err := d.client.CreateAccount(ctx, d.v.ids.DemoAsset())
+		if err != nil {
+			return err
+		}
+		d.state.WalletSeed, d.state.EndpointURL, d.state.WatchID = seed, "", ""
+		if err := d.save(); err != nil {
+			return err
+		}
 	}
-	d.state.EndpointURL, d.state.EndpointID, d.state.Secret = url, endpoint.ID, endpoint.Secret
-	d.secret.Store(&endpoint.Secret)
 	wallet, err := keypair.ParseFull(d.state.WalletSeed)
 	if err != nil {
 		return err
 	}
+	// A start that was cut short here asks for the same again.
+	key := "demo " + url + " " + wallet.Address()
+	var endpoint struct{ ID, Secret string }
+	if err := d.create(ctx, "/v1/endpoints", key, map[string]any{"url": url, "description": "demo receiver"}, &endpoint); err != nil {
+		return err
+	}
+	d.secret.Store(&endpoint.Secret)
 	var watch struct{ ID string }
-	if err := d.create(ctx, "/v1/watches", "demo "+url, map[string]any{
+	if err := d.create(ctx, "/v1/watches", key, map[string]any{
 		"walletAddress": wallet.Address(), "label": "demo", "endpointId": endpoint.ID,
 		"assets": []map[string]any{{"code": "XLM", "issuer": nil}},
 	}, &watch); err != nil {
 		return err
 	}
-	d.state.WatchID = watch.ID
+	d.state.EndpointURL, d.state.EndpointID, d.state.Secret, d.state.WatchID = url, endpoint.ID, endpoint.Secret, watch.ID
 	d.v.out.line("demo       endpoint %s and watch %s on wallet %s", endpoint.ID, watch.ID, short(wallet.Address()))
 	return d.save()
 }

@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stellar/go-stellar-sdk/strkey"
 	"github.com/stellar/go-stellar-sdk/txnbuild"
 
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/pki"
@@ -24,6 +27,8 @@ func newDevnet() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "devnet",
 		Short: "Make wallets and payments on the development network of a running service",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.PersistentFlags().StringVar(&dir, "data-dir", ".lumenhook", "data folder of the running service")
 	c.AddCommand(newDevnetPay(&dir), newDevnetAccount(&dir), newDevnetCert(&dir))
@@ -64,6 +69,64 @@ func (m memoFlags) memo(changed func(string) bool) (txnbuild.Memo, error) {
 	return nil, errors.New("--memo-text, --memo-id and --memo-hash: give one of them")
 }
 
+// checkWallet checks where to pay. A secret key is never repeated.
+func checkWallet(to string, muxed bool) error {
+	switch {
+	case strkey.IsValidEd25519PublicKey(to), strkey.IsValidMuxedAccountEd25519PublicKey(to) && !muxed:
+		return nil
+	case strings.HasPrefix(to, "S"):
+		return errors.New("--to: is a secret key: give the public address, which starts with G, and treat the key as leaked")
+	case strkey.IsValidMuxedAccountEd25519PublicKey(to):
+		return errors.New("--muxed-id: --to is a muxed address (M…), which has an id: leave this one out, or give the G… address")
+	}
+	return fmt.Errorf("--to %q: must be a Stellar address: 56 characters that start with G, or 69 that start with M", to)
+}
+
+// checkAsset checks an asset as people write it. An issuer that looks like a
+// secret key is never repeated.
+func checkAsset(asset string) error {
+	code, issuer, _ := strings.Cut(asset, ":")
+	switch {
+	case asset == "", asset == "XLM", asset == "native":
+		return nil
+	case strings.HasPrefix(issuer, "S"), strings.HasPrefix(code, "S") && len(code) > maxAssetCodeLength:
+		return errors.New("--asset: names a secret key: give the issuer's public address, which starts with G, and treat the key as leaked")
+	case !strkey.IsValidEd25519PublicKey(issuer), len(code) > maxAssetCodeLength, !isAlphanumeric(code):
+		return fmt.Errorf("--asset %q: must be CODE:ISSUER, with a code of 1 to 12 letters and digits and the issuer's G… address; or XLM", asset)
+	}
+	return nil
+}
+
+const maxAssetCodeLength = 12
+
+func isAlphanumeric(s string) bool {
+	for _, c := range s {
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func checkPaidAmount(amount string) error {
+	stroops, err := domain.ParseAmount(amount)
+	if err == nil && stroops == 0 {
+		err = errors.New("must be greater than 0")
+	}
+	if err != nil {
+		return fmt.Errorf("--amount %q: %w", amount, err)
+	}
+	return nil
+}
+
+func parseMuxedID(text string) (*uint64, error) {
+	id, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("--muxed-id %q: must be a number from 0 to 18446744073709551615", text)
+	}
+	return &id, nil
+}
+
 func newDevnetPay(dir *string) *cobra.Command {
 	var (
 		req     devclient.PayRequest
@@ -77,16 +140,14 @@ func newDevnetPay(dir *string) *cobra.Command {
 		Example: "  lumenhook devnet pay --to GABC… --amount 12.5 --memo-text order-42",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if req.Memo, err = memo.memo(cmd.Flags().Changed); err != nil {
-				return err
+			var memoErr, muxedErr error
+			req.Memo, memoErr = memo.memo(cmd.Flags().Changed)
+			muxed := cmd.Flags().Changed("muxed-id")
+			if muxed {
+				req.MuxedID, muxedErr = parseMuxedID(muxedID)
 			}
-			if cmd.Flags().Changed("muxed-id") {
-				id, err := strconv.ParseUint(muxedID, 10, 64)
-				if err != nil {
-					return fmt.Errorf("--muxed-id %q: must be a number from 0 to 18446744073709551615", muxedID)
-				}
-				req.MuxedID = &id
+			if err := errors.Join(checkWallet(req.To, muxed), checkPaidAmount(req.Amount), checkAsset(req.Asset), memoErr, muxedErr); err != nil {
+				return err
 			}
 			client, err := devnetClient(*dir)
 			if err != nil {
@@ -133,6 +194,11 @@ func newDevnetAccount(dir *string) *cobra.Command {
 		Short: "Make and fund a wallet, and print its address and secret",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, asset := range assets {
+				if err := checkAsset(asset); err != nil {
+					return err
+				}
+			}
 			client, err := devnetClient(*dir)
 			if err != nil {
 				return err
@@ -188,12 +254,15 @@ func newDevnetCert(dir *string) *cobra.Command {
 		Short: "Make a certificate for a receiver on this machine, signed by the run's own authority",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			data, err := filepath.Abs(*dir)
-			if err != nil {
+			if out == "" {
+				return fmt.Errorf("--out %q: %w", out, errNoFolder)
+			}
+			if _, err := readRunFile(*dir); err != nil {
 				return err
 			}
-			if _, err := readRunFile(data); err != nil {
-				return err
+			data, err := filepath.Abs(*dir)
+			if err != nil {
+				return fmt.Errorf("--data-dir %q: %w", *dir, err)
 			}
 			ca, err := pki.LoadOrCreateCA(filepath.Join(data, "secrets"), filepath.Join(data, "ca.pem"), time.Now)
 			if err != nil {
@@ -201,7 +270,7 @@ func newDevnetCert(dir *string) *cobra.Command {
 			}
 			cert, key, err := ca.WriteFiles(out, pki.DefaultHosts()...)
 			if err != nil {
-				return err
+				return fmt.Errorf("--out %q: %w", out, err)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "certificate %s\nkey         %s\nauthority   %s\n", cert, key, ca.CertFile())
 			return err

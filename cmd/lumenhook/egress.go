@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log"
+	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
@@ -70,4 +72,12 @@ func (s *egressSettings) apply(c *egress.Config) {
 	c.Policy.Allow = append(c.Policy.Allow, s.allowed...)
 	c.Policy.Deny = append(c.Policy.Deny, s.denied...)
 	c.DNSServer, c.Proxy = s.dnsServerWithPort, s.proxyURL
+}
+
+// quietGlobalLog sends what is written to the standard library's global log to
+// the debug level of ours. net/http writes a line there for each odd frame that a
+// receiver sends, which would be the receiver's to fill our log with.
+func quietGlobalLog(logger *slog.Logger) {
+	log.SetFlags(0)
+	log.SetOutput(slog.NewLogLogger(logger.Handler(), slog.LevelDebug).Writer())
 }

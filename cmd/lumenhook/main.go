@@ -24,6 +24,7 @@ func main() {
 	clickhouse.MaybeChild() // the engine's child is this program again
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends at once
 	if err := newRoot().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "lumenhook: "+err.Error())
 		stop()
@@ -50,7 +51,7 @@ wins over its variable.`,
 		SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) },
 	}
-	root.AddCommand(newRun(), newDevnet(), newVerify())
+	root.AddCommand(newRun(), newDevnet(), newVerify(), newSecrets())
 	return root
 }
 

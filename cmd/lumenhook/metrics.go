@@ -11,6 +11,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/mailer"
 )
 
 // metrics are the numbers at /metrics. Labels have few values each: never an
@@ -30,6 +31,7 @@ type metrics struct {
 	requests       *prometheus.CounterVec
 	requestSeconds *prometheus.HistogramVec
 	closeToMatch   prometheus.Histogram
+	mails          *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -67,10 +69,16 @@ func newMetrics() *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.125, 2, 10),
 		}),
 	}
+	m.mails = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lumenhook_mails_total", Help: "Mails about disabled endpoints, by outcome. A retried one has another outcome later; refused and given_up are reasons to look.",
+	}, []string{"outcome"})
+	for _, outcome := range mailer.Outcomes() {
+		m.mails.WithLabelValues(string(outcome))
+	}
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.facts, m.attempts, m.attemptSeconds, m.ledger, m.ledgerAt, m.payments, m.observed, m.matches, m.quarantined,
-		m.requests, m.requestSeconds, m.closeToMatch,
+		m.requests, m.requestSeconds, m.closeToMatch, m.mails,
 	)
 	return m
 }
@@ -102,6 +110,9 @@ func (m *metrics) fact(f domain.Fact) {
 	m.attempts.WithLabelValues(status, string(a.Result.Error), string(a.State)).Inc()
 	m.attemptSeconds.Observe(float64(a.Result.DurationMillis) / 1000)
 }
+
+// mail counts what became of a mail.
+func (m *metrics) mail(o mailer.Outcome) { m.mails.WithLabelValues(string(o)).Inc() }
 
 // ledgerRead counts what a ledger brought.
 func (m *metrics) ledgerRead(l follower.LedgerSummary, now time.Time) {

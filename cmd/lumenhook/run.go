@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -92,11 +91,14 @@ func runAll(ctx context.Context, s *runSettings, out io.Writer) error {
 	level, _ := parseLevel(s.logLevel)
 	serving, failed := context.WithCancelCause(ctx)
 	defer failed(nil)
+	shown := newTerminal(out)
+	defer shown.Close()
 	v := &service{
 		metrics: newMetrics(),
-		s:       s, out: &printer{w: out}, failed: failed, history: &lateHistory{},
+		s:       s, out: &printer{w: shown}, failed: failed, history: &lateHistory{},
 		logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 	}
+	quietGlobalLog(v.logger)
 	err := v.start(serving)
 	if err == nil {
 		<-serving.Done()
@@ -143,7 +145,7 @@ func (v *service) goRun(what string, run func(context.Context) error) {
 func (v *service) start(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
 		v.openData, v.startBroker, v.startDevnet, v.startDirectory, v.startHistory,
-		v.startEngine, v.bootstrap, v.startFollower, v.startAPI, v.startDemo, v.ready,
+		v.startEngine, v.startMailer, v.bootstrap, v.startFollower, v.startAPI, v.startDemo, v.ready,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -269,7 +271,12 @@ func (v *service) startHistory(ctx context.Context) error {
 		return err
 	}
 	var taken *clickhouse.PortTakenError
-	if errors.As(err, &taken) || errors.Is(err, clickhouse.ErrDataDirInUse) {
+	switch {
+	case errors.As(err, &taken) && taken.Setting == "HTTPAddr":
+		return fmt.Errorf("--clickhouse-http-listen: %w", err)
+	case errors.As(err, &taken):
+		return fmt.Errorf("--clickhouse-native-listen: %w", err)
+	case errors.Is(err, clickhouse.ErrDataDirInUse):
 		return err
 	}
 	v.out.line("no history this time (GET /v1/events answers 503): %v", err)
@@ -293,7 +300,11 @@ func (v *service) tryHistory(ctx context.Context) error {
 	}
 	v.onStop(func() { _ = db.Close() })
 	if err := projections.Migrate(ctx, db); err != nil {
-		return err
+		if v.s.clickhouseDSN == "" {
+			return err
+		}
+		// It is another's to start; the projector waits for it and makes the tables.
+		v.out.line("ClickHouse does not answer yet; until it does, GET /v1/events answers 503 (--clickhouse-dsn): %v", err)
 	}
 	ends, err := v.cluster.NewEnds()
 	if err != nil {
@@ -305,12 +316,23 @@ func (v *service) tryHistory(ctx context.Context) error {
 		return err
 	}
 	v.onStop(p.Close)
-	v.goRun("the projector", p.Run)
+	v.goRun("the projector", func(ctx context.Context) error { return v.project(ctx, p) })
 	v.metrics.gauge("lumenhook_projector_facts", "Facts that this projector has written since its start, repeats included.", func() float64 { return float64(p.Status().Facts) })
 	v.history.set(p, projections.NewHistory(projections.HistoryConfig{DB: db, Ends: func(ctx context.Context) (map[int32]int64, error) {
 		return ends.Of(ctx, schemas.TopicJournal)
 	}}))
 	return nil
+}
+
+// project keeps the service up when the projector cannot go on without a person:
+// payments are observed and delivered without a history, which then answers 503.
+func (v *service) project(ctx context.Context, p *projections.Projector) error {
+	err := p.Run(ctx)
+	if err != nil && ctx.Err() == nil {
+		v.out.line("the history is not written any more (GET /v1/events answers 503 for what it lacks): %v", err)
+		<-ctx.Done()
+	}
+	return err
 }
 
 func (v *service) startClickHouse(ctx context.Context) (*clickhouse.Engine, error) {
@@ -342,15 +364,7 @@ func (v *service) newEgress() (*egress.Client, error) {
 		roots = x509.NewCertPool()
 	}
 	v.ca.AddTo(roots)
-	if v.s.egressCA != "" {
-		pem, err := os.ReadFile(v.s.egressCA)
-		if err != nil {
-			return nil, fmt.Errorf("--egress-ca: %w", err)
-		}
-		if !roots.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--egress-ca %q: holds no certificate in PEM form", v.s.egressCA)
-		}
-	}
+	roots.AppendCertsFromPEM(v.s.egressPEM)
 	cfg := egress.Config{
 		Policy:  egress.Policy{Allow: egress.LoopbackPrefixes(), Ports: v.s.ports},
 		RootCAs: roots, AttemptTimeout: v.s.attemptTimeout,
@@ -466,23 +480,12 @@ func (v *service) startAPI(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--api-listen: %w", err)
 	}
-	server := api.NewServer(handler, v.logger)
-	v.file.APIURL = "http://" + listener.Addr().String()
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			v.failed(fmt.Errorf("the API ended: %w", err))
-		}
-	}()
-	v.onStop(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if err := server.Shutdown(ctx); err != nil {
-			_ = server.Close()
-		}
-		<-served
-	})
+	url, stop, err := v.s.edge.serveAPI(handler, listener, v.logger, v.failed)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	v.file.APIURL = url
+	v.onStop(stop)
 	return nil
 }
 

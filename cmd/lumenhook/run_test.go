@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stellar/go-stellar-sdk/keypair"
 
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/pki"
@@ -47,6 +50,7 @@ type testService struct {
 	cmd    *exec.Cmd
 	exited chan error
 	output *syncBuffer
+	stderr io.Writer // nil: output
 	file   runFile
 }
 
@@ -81,6 +85,9 @@ func (s *testService) start(more ...string) {
 	s.output, s.exited = &syncBuffer{}, make(chan error, 1)
 	s.cmd = program(anyPorts(s.dir, more...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
+	if s.stderr != nil {
+		s.cmd.Stderr = s.stderr
+	}
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -326,6 +333,32 @@ func (s *testService) text(path string) string {
 	return string(got)
 }
 
+// A machine that dies may take the broker's last records with it and leave the
+// history ahead of them. That needs a person, and deliveries do not wait for one.
+func TestAHistoryThatCannotGoOnStopsNothingElse(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	flags := []string{"--no-demo", "--ledger-interval", "200ms"}
+	s.start(flags...)
+	s.eventually("the history holds something", func() bool {
+		return s.call("GET", "/v1/events/evt_00000000000000000000000000", nil, nil) == http.StatusNotFound
+	})
+	s.interrupt()
+	if err := os.RemoveAll(filepath.Join(s.dir, "broker")); err != nil {
+		t.Fatal(err)
+	}
+	s.start(flags...)
+	s.eventually("what is wrong, and what to do", func() bool {
+		return strings.Contains(s.output.String(), "history is not written any more") && strings.Contains(s.output.String(), "drop the database")
+	})
+	if status := s.call("GET", "/v1/events/evt_00000000000000000000000000", nil, nil); status != http.StatusServiceUnavailable {
+		t.Errorf("the history answered %d", status)
+	}
+	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": "https://127.0.0.1:8443/hook"}, nil); status != http.StatusCreated {
+		t.Errorf("an endpoint was answered %d", status)
+	}
+	s.interrupt()
+}
+
 // events are the webhooks by event.
 func (h *hooks) events() map[string]receiver.Webhook {
 	h.mu.Lock()
@@ -359,7 +392,19 @@ func TestTheDemoShowsTheWholePath(t *testing.T) {
 	if s.file.Receiver == nil || s.file.ClickHouse == nil {
 		t.Errorf("run.json: %+v", s.file)
 	}
+	// At another address the demo begins anew: what it watched before reports
+	// nothing twice.
+	receiver := s.file.Receiver.URL
 	s.interrupt()
+	s.start("--ledger-interval", "200ms", "--demo-interval", "300ms")
+	if s.file.Receiver.URL == receiver {
+		t.Fatal("the receiver has the same address again")
+	}
+	s.eventually("three deliveries", func() bool { return strings.Count(s.output.String(), "delivered ") >= 3 })
+	s.interrupt()
+	if observed, matched := strings.Count(s.output.String(), "observed "), strings.Count(s.output.String(), "matched "); matched > observed {
+		t.Errorf("%d payments were matched %d times:\n%s", observed, matched, s.output)
+	}
 	if _, err := os.Stat(filepath.Join(s.dir, runFileName)); !os.IsNotExist(err) {
 		t.Errorf("run.json is left behind: %v", err)
 	}
@@ -368,12 +413,13 @@ func TestTheDemoShowsTheWholePath(t *testing.T) {
 func TestEveryBadFlagIsNamed(t *testing.T) {
 	out, err := program("run", "--data-dir", t.TempDir(), "--api-listen", "nowhere", "--retry-schedule", "30s,soon", "--egress-ports", "443,99999",
 		"--attempt-timeout", "1ns", "--ledger-interval", "1ms", "--log-level", "loud", "--attempts-in-flight", "0",
-		"--egress-allow", "10.0.0.1/8", "--egress-deny", "everything", "--dns-server", "dns.example", "--egress-proxy", "socks5://user:hidden@proxy:1").CombinedOutput()
+		"--egress-allow", "10.0.0.1/8", "--egress-deny", "everything", "--dns-server", "dns.example", "--egress-proxy", "socks5://user:hidden@proxy:1",
+		"--api-tls-cert", "cert.pem", "--api-max-connections", "0").CombinedOutput()
 	if err == nil {
 		t.Fatal("it started")
 	}
 	for _, flag := range []string{"api-listen", "retry-schedule", "egress-ports", "attempt-timeout", "ledger-interval", "log-level", "attempts-in-flight",
-		"egress-allow", "egress-deny", "dns-server", "egress-proxy"} {
+		"egress-allow", "egress-deny", "dns-server", "egress-proxy", "api-tls-key", "no-demo", "api-max-connections"} {
 		if !strings.Contains(string(out), "--"+flag) {
 			t.Errorf("--%s is not named in:\n%s", flag, out)
 		}
@@ -381,15 +427,81 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 	if strings.Contains(string(out), "hidden") {
 		t.Errorf("a password is repeated in:\n%s", out)
 	}
-	for _, args := range [][]string{
-		{"devnet", "pay", "--data-dir", t.TempDir(), "--to", "G", "--amount", "1"},
-		{"devnet", "pay", "--to", "G", "--amount", "1", "--memo-id", "x"},
-		{"devnet", "pay", "--to", "G", "--amount", "1", "--memo-text", "a", "--memo-id", "1"},
-		{"verify", "--secret", "a", "--timestamp", "1", "--signature", "v1=00"},
-		{"nonsense"},
+	wallet, seed := keypair.MustRandom().Address(), keypair.MustRandom().Seed()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pay := func(args ...string) []string {
+		return append([]string{"devnet", "pay", "--to", wallet, "--amount", "1"}, args...)
+	}
+	verify := func(args ...string) []string {
+		return append([]string{"verify", "--secret", "whsec_a", "--timestamp", "1", "--signature", "v1=00", "--body", file}, args...)
+	}
+	for _, c := range []struct {
+		flag string
+		args []string
+	}{
+		{"--data-dir", []string{"run", "--data-dir", ""}},
+		{"--data-dir", []string{"run", "--data-dir", file}},
+		{"--clickhouse-dsn", []string{"run", "--data-dir", t.TempDir(), "--clickhouse-dsn", "garbage"}},
+		{"--clickhouse-dsn", []string{"run", "--data-dir", t.TempDir(), "--clickhouse-dsn", "clickhouse://127.0.0.1:9000/no-name"}},
+		{"--egress-ca", []string{"run", "--data-dir", t.TempDir(), "--egress-ca", "/nowhere"}},
+		{"--egress-ca", []string{"run", "--data-dir", t.TempDir(), "--egress-ca", file}},
+		{"--no-demo", []string{"run", "--no-demo=perhaps"}},
+		{"--demo-interval", []string{"run", "--demo-interval", "1"}},
+		{"--data-dir", pay("--data-dir", t.TempDir())},
+		{"--data-dir", pay("--data-dir", "")},
+		{"--data-dir", pay("--data-dir", file)},
+		{"--to", pay("--to", "G123")},
+		{"--to", pay("--to", seed)},
+		{"--amount", pay("--amount", "0")},
+		{"--amount", pay("--amount", "1.12345678")},
+		{"--asset", pay("--asset", "USD")},
+		{"--asset", pay("--asset", "TOOLONGASSETCODE:"+wallet)},
+		{"--asset", pay("--asset", "USD:"+seed)},
+		{"--asset", pay("--asset", seed)},
+		{"--memo-text", pay("--memo-text", strings.Repeat("x", 29))},
+		{"--memo-id", pay("--memo-id", "x")},
+		{"--memo-hash", pay("--memo-hash", "00")},
+		{"--memo-text", pay("--memo-text", "a", "--memo-id", "1")},
+		{"--muxed-id", pay("--muxed-id", "-1")},
+		{"--asset", []string{"devnet", "account", "--asset", "USD:" + seed}},
+		{"--data-dir", []string{"devnet", "account", "--data-dir", file}},
+		{"--out", []string{"devnet", "cert", "--out", ""}},
+		{"nonsense", []string{"devnet", "nonsense"}},
+		{"--secret", verify("--secret", "abc")},
+		{"--secret", []string{"verify", "--secret", "", "--timestamp", "1", "--signature", "v1=00"}},
+		{"--timestamp", verify()},
+		{"--timestamp", verify("--timestamp", "12x")},
+		{"--timestamp", verify("--timestamp", "0x10", "--any-time")},
+		{"--signature", verify("--any-time")},
+		{"--body", verify("--body", "/nowhere")},
+		{"nonsense", []string{"nonsense"}},
 	} {
-		if out, err := program(args...).CombinedOutput(); err == nil {
-			t.Errorf("%v passed:\n%s", args, out)
+		out, err := program(c.args...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), c.flag) {
+			t.Errorf("%v: ended with %v, and should name %s:\n%s", c.args, err, c.flag, out)
+		}
+		if strings.Contains(string(out), seed) {
+			t.Errorf("%v: a secret key is repeated:\n%s", c.args, out)
+		}
+	}
+}
+
+// An address that is taken and was asked for is an error of its flag.
+func TestATakenAddressIsNamed(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	dir := t.TempDir()
+	for _, part := range []string{"api", "kafka", "stellar", "receiver", "clickhouse-native", "clickhouse-http"} {
+		flag := "--" + part + "-listen"
+		out, err := program(anyPorts(dir, flag, taken.Addr().String())...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), flag) {
+			t.Errorf("%s: ended with %v, and should name the flag:\n%s", flag, err, out)
 		}
 	}
 }

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/projections"
 )
 
 // runSettings are the flags of `lumenhook run`.
@@ -36,6 +40,8 @@ type runSettings struct {
 	egressPorts         string
 	egressCA            string
 	egress              egressSettings
+	edge                edgeSettings
+	mail                mailSettings
 	attemptsInFlight    int
 	attemptsPerEndpoint int
 	leastFreeMiB        int
@@ -43,6 +49,7 @@ type runSettings struct {
 	changed             func(name string) bool
 	schedule            domain.Schedule
 	ports               egress.PortSet
+	egressPEM           []byte
 }
 
 const defaultSchedule = "30s,2m,10m,30m,1h,3h,6h,12h,24h"
@@ -67,6 +74,8 @@ func (s *runSettings) register(f *pflag.FlagSet) {
 	f.StringVar(&s.egressPorts, "egress-ports", "443,8443", "ports that endpoint URLs may name, with ranges: 443,9000-9100")
 	f.StringVar(&s.egressCA, "egress-ca", "", "PEM file of further certificate authorities to trust")
 	s.egress.register(f)
+	s.edge.register(f)
+	s.mail.register(f)
 	f.IntVar(&s.attemptsInFlight, "attempts-in-flight", 512, "attempts under way for each partition")
 	f.IntVar(&s.attemptsPerEndpoint, "attempts-per-endpoint", 128, "attempts under way to one endpoint")
 	f.IntVar(&s.leastFreeMiB, "least-free-mib", 256, "room that the data folder's disk must have; with less, no new work is taken")
@@ -82,13 +91,24 @@ func (s *runSettings) check() error {
 			faults = append(faults, fmt.Errorf("--%s %q: %w", flag, value, err))
 		}
 	}
+	var err error
+	if s.dataDir == "" {
+		fault("data-dir", s.dataDir, errNoFolder)
+	} else if s.dataDir, err = filepath.Abs(s.dataDir); err != nil {
+		fault("data-dir", s.dataDir, err)
+	}
 	for flag, address := range map[string]string{
 		"api-listen": s.apiListen, "kafka-listen": s.kafkaListen, "clickhouse-native-listen": s.clickhouseNative,
 		"clickhouse-http-listen": s.clickhouseHTTP, "stellar-listen": s.stellarListen, "receiver-listen": s.receiverListen,
 	} {
 		fault(flag, address, checkAddress(address))
 	}
-	var err error
+	// The DSN may hold a password, and so may the error of whoever reads it.
+	if s.clickhouseDSN != "" && projections.CheckDSN(s.clickhouseDSN) != nil {
+		faults = append(faults, errors.New("--clickhouse-dsn: must be like clickhouse://user:password@host:9000/lumenhook, with a database of 1 to 63 letters, digits or underscores"))
+	}
+	s.egressPEM, err = readAuthorities(s.egressCA)
+	fault("egress-ca", s.egressCA, err)
 	s.schedule, err = parseSchedule(s.retrySchedule)
 	fault("retry-schedule", s.retrySchedule, err)
 	s.ports, err = egress.ParsePorts(s.egressPorts)
@@ -112,13 +132,32 @@ func (s *runSettings) check() error {
 	if s.leastFreeMiB < 1 || s.leastFreeMiB > 1<<30 {
 		fault("least-free-mib", strconv.Itoa(s.leastFreeMiB), errors.New("must be from 1 to 1073741824"))
 	}
-	if s.dataDir, err = filepath.Abs(s.dataDir); err != nil {
-		fault("data-dir", s.dataDir, err)
-	}
 	_, err = parseLevel(s.logLevel)
 	fault("log-level", s.logLevel, err)
 	faults = append(faults, s.egress.check()...)
+	faults = append(faults, s.edge.check()...)
+	if s.edge.tlsCert != "" && !s.noDemo {
+		faults = append(faults, errors.New("--api-tls-cert: the demo speaks to the API without TLS: add --no-demo"))
+	}
+	faults = append(faults, s.mail.check()...)
+	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(faults...)
+}
+
+// errNoFolder is the fault of an empty --data-dir, which would be the current
+// folder to whoever joins paths.
+var errNoFolder = errors.New("must name a folder, such as .lumenhook")
+
+// readAuthorities reads a PEM file of certificates; no name is none.
+func readAuthorities(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(path)
+	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
+		err = errors.New("holds no certificate in PEM form")
+	}
+	return pem, err
 }
 
 func checkAddress(address string) error {

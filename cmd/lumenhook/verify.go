@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,10 +16,10 @@ import (
 
 func newVerify() *cobra.Command {
 	var (
-		secrets               []string
-		timestamp, signature  string
-		file                  string
-		ignoreTimestampsClock bool
+		secrets              []string
+		timestamp, signature string
+		file                 string
+		anyTime              bool
 	)
 	c := &cobra.Command{
 		Use:   "verify --secret whsec_… --timestamp … --signature v1=… [--body FILE]",
@@ -25,18 +28,27 @@ func newVerify() *cobra.Command {
 checks it against the headers Webhook-Timestamp and Webhook-Signature.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkSecrets(secrets); err != nil {
+				return err
+			}
 			body, err := readBody(cmd.InOrStdin(), file)
 			if err != nil {
-				return err
+				return fmt.Errorf("--body %q: %w", file, err)
 			}
 			now := time.Now().Unix()
-			if ignoreTimestampsClock {
-				if _, err := fmt.Sscan(timestamp, &now); err != nil {
-					return fmt.Errorf("--timestamp %q: must be digits", timestamp)
+			if anyTime {
+				// What is no number is no timestamp either, and refused as such.
+				if now, err = strconv.ParseInt(timestamp, 10, 64); err != nil {
+					return fmt.Errorf("--timestamp %q: %w", timestamp, domain.ErrTimestampSyntax)
 				}
 			}
-			if err := domain.Verify(signature, timestamp, body, secrets, now); err != nil {
-				return err
+			switch err := domain.Verify(signature, timestamp, body, secrets, now); {
+			case errors.Is(err, domain.ErrTimestampTooFar):
+				return fmt.Errorf("--timestamp %q: %w (--any-time accepts an old one)", timestamp, err)
+			case errors.Is(err, domain.ErrTimestampSyntax):
+				return fmt.Errorf("--timestamp %q: %w", timestamp, err)
+			case err != nil:
+				return fmt.Errorf("--signature %q: %w: the secret, the timestamp or the body is another than what was signed", signature, err)
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), "the signature is right")
 			return err
@@ -47,16 +59,42 @@ checks it against the headers Webhook-Timestamp and Webhook-Signature.`,
 	f.StringVar(&timestamp, "timestamp", "", "value of the header Webhook-Timestamp")
 	f.StringVar(&signature, "signature", "", "value of the header Webhook-Signature")
 	f.StringVar(&file, "body", "-", "file with the raw body; - for standard input")
-	f.BoolVar(&ignoreTimestampsClock, "any-time", false, "accept an old timestamp")
+	f.BoolVar(&anyTime, "any-time", false, "accept an old timestamp")
 	for _, name := range []string{"secret", "timestamp", "signature"} {
 		_ = c.MarkFlagRequired(name)
 	}
 	return c
 }
 
-func readBody(stdin io.Reader, file string) ([]byte, error) {
-	if file == "-" {
-		return io.ReadAll(io.LimitReader(stdin, 1<<20))
+// checkSecrets names the flag and never its value: it is a secret, or somebody's
+// mistake for one.
+func checkSecrets(secrets []string) error {
+	if len(secrets) == 0 {
+		return errors.New("--secret: must be given: the endpoint's whole secret")
 	}
-	return os.ReadFile(file)
+	for _, s := range secrets {
+		if !strings.HasPrefix(s, domain.SecretPrefix) || s == domain.SecretPrefix {
+			return fmt.Errorf("--secret: must be the endpoint's whole secret, which starts with %s", domain.SecretPrefix)
+		}
+	}
+	return nil
+}
+
+// maxBodyBytes is far above what is ever delivered.
+const maxBodyBytes = 16 << 20
+
+func readBody(stdin io.Reader, file string) ([]byte, error) {
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		stdin = f
+	}
+	body, err := io.ReadAll(io.LimitReader(stdin, maxBodyBytes+1))
+	if err == nil && len(body) > maxBodyBytes {
+		err = fmt.Errorf("holds more than %d bytes, which no webhook has", maxBodyBytes)
+	}
+	return body, err
 }

@@ -32,12 +32,13 @@ var bans = []ban{
 	{from: "streams/directory", to: siblings("streams/directory"), direct: true, why: "siblings do not know each other; cmd wires them"},
 	{from: "streams/commands", to: siblings("streams/commands"), direct: true, why: "siblings do not know each other; cmd wires them"},
 	{from: "streams/dispatcher", to: siblings("streams/dispatcher"), direct: true, why: "siblings do not know each other; cmd wires them"},
+	{from: "streams/mailer", to: siblings("streams/mailer"), direct: true, why: "siblings do not know each other; cmd wires them"},
 	{from: "projections", to: siblings("projections"), direct: true, why: "siblings do not know each other; cmd wires them"},
 }
 
 func siblings(of string) []string {
 	var others []string
-	for _, p := range []string{"streams/engine", "streams/follower", "streams/directory", "streams/commands", "streams/dispatcher", "projections", "api"} {
+	for _, p := range []string{"streams/engine", "streams/follower", "streams/directory", "streams/commands", "streams/dispatcher", "streams/mailer", "projections", "api"} {
 		if p != of {
 			others = append(others, module+p)
 		}

@@ -13,7 +13,8 @@ const readChunkBytes = 4 << 10
 var readChunks = sync.Pool{New: func() any { return new([readChunkBytes]byte) }}
 
 // readBody reads at most max bytes of a body and keeps the first stored of
-// them. tooLarge says that there is more than max; the rest is left unread.
+// them. tooLarge says that there is more than max, or that so many bytes on the
+// wire carried so few that there is no end of it; the rest is left unread.
 func readBody(body io.Reader, max, stored int) (kept []byte, tooLarge bool, err error) {
 	chunk := readChunks.Get().(*[readChunkBytes]byte)
 	defer readChunks.Put(chunk)
@@ -28,6 +29,8 @@ func readBody(body io.Reader, max, stored int) (kept []byte, tooLarge bool, err 
 			return kept, true, nil
 		case errors.Is(err, io.EOF):
 			return kept, false, nil
+		case errors.Is(err, errSentTooMuch): // in frames of a byte or two
+			return kept, true, nil
 		case err != nil:
 			return kept, false, err
 		}

@@ -12,6 +12,8 @@
 //     falls on the concrete address in the dialer's control hook, after the
 //     socket exists and before connect(2), on every dial; a forbidden address
 //     among a name's answers blocks the attempt even when others are allowed.
+//     With Config.Proxy it is the proxy that connects: the answers are judged
+//     here first, the connection must be judged there.
 //   - E2 One attempt puts at most one request on the wire. A reused connection
 //     is probed before it is written to; a second connection is tried only when
 //     the first took none of the request (not one TLS record of it).
@@ -22,7 +24,10 @@
 //   - E5 What a receiver can make us hold is bounded: 32 KiB of headers
 //     (interim responses included), Config.MaxBodyBytes read, StoredBodyBytes
 //     kept, Config.MaxIdlePerHost and MaxIdle idle connections, each living at
-//     most Config.MaxConnAge.
+//     most Config.MaxConnAge; TLS sessions and names, in number and in size.
+//   - E6 What a receiver can make us read is bounded: a connection reads no more
+//     than its handshake and its attempts were granted, whatever layer the bytes
+//     are for, so that floods of pings, settings or records end it.
 //
 // Why not net/http's Transport: it costs two goroutines and eight switches
 // between goroutines a request, which is half the throughput, and its repeat of
@@ -36,6 +41,8 @@
 //
 // Files: client.go configuration and one attempt's course; result.go results
 // and the classing of errors; policy.go, ports.go and url.go what may be
-// reached; dial.go resolution, connect and handshake; pool.go idle connections;
-// http1.go and http2.go the exchanges; body.go bounded reading.
+// reached; dial.go connect and handshake; resolver.go and dns.go names and how
+// long they hold; proxy.go tunnels; sessions.go TLS sessions; wire.go metered
+// reading; pool.go idle connections; http1.go and http2.go the exchanges; body.go
+// bounded reading.
 package egress

@@ -11,9 +11,8 @@ const (
 	// request: certificate chains take most of it, 3 to 20 KiB as a rule.
 	handshakeBytes = 64 << 10
 	// framingFactor is how much more than its headers and body an answer may
-	// weigh on the wire: a body that comes in chunks or frames of a byte, each in
-	// a TLS record of its own, takes some 32 bytes for each.
-	framingFactor = 32
+	// weigh on the wire: TLS records, chunks and frames of a few bytes each.
+	framingFactor = 8
 )
 
 // errSentTooMuch ends a connection on which the peer sent more than its attempts

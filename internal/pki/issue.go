@@ -109,7 +109,7 @@ func (ca *CA) GetCertificate(hosts ...string) func(*tls.ClientHelloInfo) (*tls.C
 // between the two files leaves a pair that fits.
 func (ca *CA) WriteFiles(dir string, hosts ...string) (certFile, keyFile string, err error) {
 	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", "", fmt.Errorf("make the folder for the certificate: %w", err)
 	}
 	key, err := loadOrCreateKey(keyFile)

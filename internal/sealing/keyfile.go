@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
+	"time"
 
 	"github.com/tink-crypto/tink-go/v2/aead"
 	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
@@ -18,30 +20,98 @@ const maxKeyFileBytes = 1 << 20
 
 // Load reads a master key file: a Tink keyset in JSON.
 func Load(path string) (*Sealer, error) {
-	info, err := os.Stat(path)
+	r, err := readRing(path)
 	if err != nil {
-		return nil, fmt.Errorf("sealing: master key file: %w", err)
+		return nil, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxKeyFileBytes {
-		return nil, fmt.Errorf("sealing: master key file %s: it is not a keyset in a regular file of at most %d bytes", path, maxKeyFileBytes)
-	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, fmt.Errorf("sealing: master key file %s has mode %04o, so others may read or change it: run `chmod 600 %s`", path, mode, path)
-	}
-	text, err := os.ReadFile(path)
+	s := &Sealer{path: path}
+	s.ring.Store(r)
+	return s, nil
+}
+
+// Parse makes a sealer of the text of a master key file, for keys that come from
+// a variable.
+func Parse(text []byte) (*Sealer, error) {
+	h, err := parseKeyset(text)
 	if err != nil {
-		return nil, fmt.Errorf("sealing: master key file: %w", err)
+		return nil, fmt.Errorf("sealing: the master key %w", err)
 	}
+	r, err := newRing(h)
+	if err != nil {
+		return nil, fmt.Errorf("sealing: the master key: %w", err)
+	}
+	s := &Sealer{}
+	s.ring.Store(r)
+	return s, nil
+}
+
+// errNoKeyset hides Tink's own error, which may quote the text, which is the key.
+var errNoKeyset = errors.New("is not a Tink keyset in JSON: restore it from a copy; what was sealed with it opens with no other")
+
+func parseKeyset(text []byte) (*keyset.Handle, error) {
 	h, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(text)))
 	if err != nil {
-		// Tink's own error may quote the file, which is the key.
-		return nil, fmt.Errorf("sealing: master key file %s is not a Tink keyset in JSON: restore it from a copy; what was sealed with it opens with no other", path)
+		return nil, errNoKeyset
 	}
-	s, err := newSealer(h)
+	return h, nil
+}
+
+// fileStamp tells one state of a file from another without reading it.
+type fileStamp struct {
+	sizeBytes int64
+	modified  time.Time
+	inode     uint64
+}
+
+func stampOf(path string) fileStamp {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fileStamp{}
+	}
+	return stamp(info)
+}
+
+func stamp(info fs.FileInfo) fileStamp {
+	s := fileStamp{sizeBytes: info.Size(), modified: info.ModTime()}
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		s.inode = sys.Ino
+	}
+	return s
+}
+
+func readRing(path string) (*ring, error) {
+	text, info, err := readKeyFile(path)
+	if err != nil {
+		return nil, err
+	}
+	h, err := parseKeyset(text)
+	if err != nil {
+		return nil, fmt.Errorf("sealing: master key file %s %w", path, err)
+	}
+	r, err := newRing(h)
 	if err != nil {
 		return nil, fmt.Errorf("sealing: master key file %s: %w", path, err)
 	}
-	return s, nil
+	r.stamp = stamp(info)
+	return r, nil
+}
+
+func readKeyFile(path string) ([]byte, fs.FileInfo, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("sealing: master key file: %w", err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxKeyFileBytes {
+		return nil, nil, fmt.Errorf("sealing: master key file %s: it is not a keyset in a regular file of at most %d bytes", path, maxKeyFileBytes)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return nil, nil, fmt.Errorf("sealing: master key file %s has mode %04o, so others may read or change it: run `chmod 600 %s`", path, mode, path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("sealing: master key file: %w", err)
+	}
+	return text, info, nil
 }
 
 // LoadOrCreate reads a master key file, and makes one with a new key when there
@@ -94,6 +164,10 @@ func newKeyset() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return writeKeyset(h)
+}
+
+func writeKeyset(h *keyset.Handle) ([]byte, error) {
 	var b bytes.Buffer
 	if err := insecurecleartextkeyset.Write(h, keyset.NewJSONWriter(&b)); err != nil {
 		return nil, err

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"github.com/tink-crypto/tink-go/v2/aead"
 	"github.com/tink-crypto/tink-go/v2/keyset"
@@ -18,10 +20,24 @@ var ErrUnknownKey = errors.New("it was sealed with a key that the master key fil
 // something else.
 var ErrAltered = errors.New("it was altered, or was sealed for something else")
 
-// Sealer seals and opens. It may be used by many goroutines.
+// lookEvery is how often a master key file is looked at for new keys.
+const lookEvery = time.Second
+
+// Sealer seals and opens. It may be used by many goroutines. One that was made
+// of a file follows the file: keys that are added to it are used within a second,
+// so that the master key is rotated without a restart.
 type Sealer struct {
-	aead tink.AEAD
-	keys map[uint32]bool
+	path   string // empty: the keys came from elsewhere and stay as they are
+	ring   atomic.Pointer[ring]
+	looked atomic.Int64 // when the file was last looked at, Unix nanoseconds
+}
+
+// ring is the keys of one state of the file.
+type ring struct {
+	aead    tink.AEAD
+	keys    map[uint32]bool
+	primary uint32
+	stamp   fileStamp
 }
 
 // tinkPrefix begins every sealed value, before the key's id in 4 bytes.
@@ -31,22 +47,22 @@ const (
 	overheadGCMBytes = 12 + 16 // nonce and tag
 )
 
-func newSealer(h *keyset.Handle) (*Sealer, error) {
+func newRing(h *keyset.Handle) (*ring, error) {
 	a, err := aead.New(h)
 	if err != nil {
 		return nil, fmt.Errorf("it holds no AES-GCM keys: %w", err)
 	}
-	s := &Sealer{aead: a, keys: make(map[uint32]bool)}
+	r := &ring{aead: a, keys: make(map[uint32]bool), primary: h.KeysetInfo().GetPrimaryKeyId()}
 	for _, k := range h.KeysetInfo().GetKeyInfo() {
-		s.keys[k.GetKeyId()] = true
+		r.keys[k.GetKeyId()] = true
 	}
-	return s, nil
+	return r, nil
 }
 
 // Seal encrypts plaintext and binds it to associatedData, which is not secret and
 // must be given again to open it.
 func (s *Sealer) Seal(plaintext []byte, associatedData string) ([]byte, error) {
-	sealed, err := s.aead.Encrypt(plaintext, []byte(associatedData))
+	sealed, err := s.current().aead.Encrypt(plaintext, []byte(associatedData))
 	if err != nil {
 		return nil, fmt.Errorf("sealing: sealing a secret: %w", err)
 	}
@@ -56,15 +72,64 @@ func (s *Sealer) Seal(plaintext []byte, associatedData string) ([]byte, error) {
 // Open decrypts what Seal made with the same associatedData. Its errors are
 // ErrUnknownKey and ErrAltered.
 func (s *Sealer) Open(sealed []byte, associatedData string) ([]byte, error) {
-	if len(sealed) < prefixSizeBytes+overheadGCMBytes || sealed[0] != tinkPrefix {
+	id, ok := keyOf(sealed)
+	if !ok {
 		return nil, fmt.Errorf("sealing: opening a secret: it is no sealed value: %w", ErrAltered)
 	}
-	if id := binary.BigEndian.Uint32(sealed[1:prefixSizeBytes]); !s.keys[id] {
+	r := s.current()
+	if !r.keys[id] {
+		r = s.look() // another process may have sealed it with a key that is new
+	}
+	if !r.keys[id] {
 		return nil, fmt.Errorf("sealing: opening a secret (key %d): %w", id, ErrUnknownKey)
 	}
-	plaintext, err := s.aead.Decrypt(sealed, []byte(associatedData))
+	plaintext, err := r.aead.Decrypt(sealed, []byte(associatedData))
 	if err != nil {
 		return nil, fmt.Errorf("sealing: opening a secret: %w", ErrAltered)
 	}
 	return plaintext, nil
+}
+
+// Reseal gives a sealed value under the newest key; changed is false when it is
+// under that key already. Its errors are those of Open.
+func (s *Sealer) Reseal(sealed []byte, associatedData string) (resealed []byte, changed bool, err error) {
+	plaintext, err := s.Open(sealed, associatedData)
+	if err != nil {
+		return nil, false, err
+	}
+	if id, _ := keyOf(sealed); id == s.current().primary {
+		return sealed, false, nil
+	}
+	resealed, err = s.Seal(plaintext, associatedData)
+	return resealed, err == nil, err
+}
+
+func keyOf(sealed []byte) (id uint32, ok bool) {
+	if len(sealed) < prefixSizeBytes+overheadGCMBytes || sealed[0] != tinkPrefix {
+		return 0, false
+	}
+	return binary.BigEndian.Uint32(sealed[1:prefixSizeBytes]), true
+}
+
+// current is the ring in use, looked up again now and then.
+func (s *Sealer) current() *ring {
+	now, last := time.Now().UnixNano(), s.looked.Load()
+	if now-last > int64(lookEvery) && s.looked.CompareAndSwap(last, now) {
+		return s.look()
+	}
+	return s.ring.Load()
+}
+
+// look reads the file if it changed. A file that cannot be read takes nothing
+// away: the keys that were there before stay in use.
+func (s *Sealer) look() *ring {
+	now := s.ring.Load()
+	if s.path == "" || stampOf(s.path) == now.stamp {
+		return now
+	}
+	if r, err := readRing(s.path); err == nil {
+		s.ring.Store(r)
+		return r
+	}
+	return now
 }

@@ -18,9 +18,10 @@ type attempts struct {
 	core     *streams.Core
 	state    *state
 	inFlight map[string]underWay // by event
-	windows  map[string]*window  // by endpoint with attempts under way, or bad news
+	windows  map[string]*window  // by endpoint
 	doubtful int                 // attempts under way to endpoints that are in doubt
 	crowded  *queue              // groups that wait for a place among the doubtful
+	called   map[string]bool     // groups whose turn has come
 	throttle *wakes              // groups that wait by their rate limit
 	secrets  *lru.Cache[string, string]
 	urgent   []string          // events to be attempted out of turn
@@ -47,8 +48,8 @@ type outcome struct {
 
 const (
 	cachedSecrets = 4096
-	// keptWindows bounds the endpoints whose bad news is remembered while nothing
-	// is under way to them.
+	// keptWindows bounds the endpoints of which is remembered how they did while
+	// nothing is under way to them.
 	keptWindows = 16_384
 	// oursAgainMillis is when to look again whether the partition is ours.
 	oursAgainMillis = 250
@@ -58,7 +59,7 @@ func newAttempts(cfg Config, ours func() bool, core *streams.Core, s *state) *at
 	return &attempts{
 		cfg: cfg, ours: ours, core: core, state: s, secrets: newCache[string](cachedSecrets),
 		inFlight: make(map[string]underWay), windows: make(map[string]*window),
-		crowded: newQueue(), throttle: newWakes(),
+		crowded: newQueue(), called: make(map[string]bool), throttle: newWakes(),
 	}
 }
 
@@ -117,13 +118,16 @@ func (a *attempts) start(nowMillis int64) (wakeMillis int64, err error) {
 }
 
 // claim claims until nothing more is due or allowed. Groups that wait for a
-// place among the doubtful are asked once each, as long as there are places.
+// place among the doubtful are called first, in the order of their waiting, once
+// each and to one place each, as long as there are places.
 func (a *attempts) claim(nowMillis int64) error {
 	waiting := a.crowded.len()
+	defer clear(a.called)
 	for {
 		asked := 0
 		for ; asked < a.doubtfulPlaces() && waiting > 0; waiting-- {
 			group, _ := a.crowded.take()
+			a.called[group] = true
 			a.core.Timers().Unblock(group)
 			asked++
 		}
@@ -216,7 +220,8 @@ func (a *attempts) startUrgent() error {
 	return nil
 }
 
-// allow is how many more entries of a group may be claimed now.
+// allow is how many more entries of a group may be claimed now; below zero, no
+// group may have any.
 func (a *attempts) allow(group string) int {
 	if group == groupCommands {
 		return forgetAtOnce - len(a.forgets)
@@ -238,6 +243,10 @@ func (a *attempts) allow(group string) int {
 // have together. Half of all places are kept for receivers that answer, however
 // many do not (G6).
 func (a *attempts) allowAttempts(group string, endpoint domain.Endpoint) int {
+	free := a.cfg.AttemptsInFlight - len(a.inFlight)
+	if free <= 0 {
+		return -1
+	}
 	w := a.window(endpoint.ID)
 	allowed, wakeMillis := w.allowance(endpoint.RateLimitPerSecond, a.now)
 	if allowed == 0 {
@@ -248,16 +257,19 @@ func (a *attempts) allowAttempts(group string, endpoint domain.Endpoint) int {
 		w.blocked = append(w.blocked, group)
 		return 0
 	}
-	allowed = min(allowed, w.room(), a.cfg.AttemptsInFlight-len(a.inFlight))
+	allowed = min(allowed, w.room(), free)
 	if !w.doubtful {
 		return allowed
 	}
-	places := a.doubtfulPlaces()
-	if places <= 0 {
-		a.crowded.add(group)
-		return 0
+	switch places := a.doubtfulPlaces(); {
+	case places > 0 && a.called[group]:
+		delete(a.called, group)
+		return 1
+	case places > 0 && a.crowded.len() == 0:
+		return min(allowed, places)
 	}
-	return min(allowed, places)
+	a.crowded.add(group) // behind those that wait already
+	return 0
 }
 
 func (a *attempts) window(endpointID string) *window {
@@ -338,7 +350,7 @@ func (a *attempts) ended(o outcome, recorded bool) {
 		a.core.Timers().Unblock(group)
 	}
 	w.blocked = w.blocked[:0]
-	if w.idle() || w.underWay == 0 && len(a.windows) > keptWindows {
+	if w.underWay == 0 && len(a.windows) > keptWindows {
 		delete(a.windows, u.endpoint)
 	}
 	if !recorded {

@@ -42,6 +42,8 @@ type rig struct {
 	client   *egress.Client
 	receiver *receiver
 	producer *streams.Producer
+	timeout  time.Duration                             // of attempts; 0: the default
+	around   func(engine.Dispatcher) engine.Dispatcher // what an engine's dispatcher is wrapped in
 }
 
 // receiver answers as told and keeps what it got.
@@ -121,7 +123,9 @@ func newRig(t *testing.T) *rig {
 		got: make(map[string][]string), underWay: make(map[string]int), secrets: []string{secret},
 		status: func(int) int { return http.StatusOK },
 	}
-	rec.server = httptest.NewTLSServer(rec)
+	rec.server = httptest.NewUnstartedServer(rec)
+	rec.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // handshakes that time out are meant
+	rec.server.StartTLS()
 	t.Cleanup(rec.server.Close)
 	r := &rig{
 		t: t, dir: t.TempDir(), receiver: rec,
@@ -160,7 +164,7 @@ func (r *rig) newClient() *egress.Client {
 	}
 	client, err := egress.New(egress.Config{
 		Policy:  egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports},
-		RootCAs: roots,
+		RootCAs: roots, AttemptTimeout: r.timeout,
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -178,9 +182,13 @@ func (r *rig) startWith(stateDir string, policy domain.Policy) (stop func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	attempts, endAttempts := context.WithCancel(context.Background())
+	var d engine.Dispatcher = dispatcher.New(attempts, r.client, time.Now)
+	if r.around != nil {
+		d = r.around(d)
+	}
 	e := engine.New(engine.Config{
 		Cluster: r.cluster, StateDir: stateDir, Policy: policy,
-		Dispatcher:       dispatcher.New(attempts, r.client, time.Now),
+		Dispatcher:       d,
 		Unseal:           func(sealed []byte, _ string) (string, error) { return string(sealed), nil },
 		AttemptsInFlight: 64, AttemptsPerEndpoint: 16, DrainTimeout: 10 * time.Second,
 		Now: time.Now, Logger: r.cluster.Logger,

@@ -51,12 +51,6 @@ func (w *window) end(r domain.AttemptResult) {
 // much may have waited for it.
 func (w *window) restart() { w.size, w.doubtful = 1, true }
 
-// idle tells whether the window may be forgotten: nothing is under way, and it
-// is no worse than a new one.
-func (w *window) idle() bool {
-	return w.underWay == 0 && w.size >= float64(min(firstWindow, w.limit))
-}
-
 // allowance is how many attempts may start now at a rate; 0 is no limit. It
 // never exceeds one second's worth. When it is nothing, wakeMillis is when it
 // will be something.

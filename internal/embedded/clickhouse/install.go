@@ -148,7 +148,7 @@ func (in *installer) ensure(ctx context.Context) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, installMax)
 	defer cancel()
-	if err := os.MkdirAll(in.root, 0o755); err != nil {
+	if err := os.MkdirAll(in.root, 0o750); err != nil {
 		return "", fmt.Errorf("making the cache folder for the ClickHouse engine: %w; set %s to a folder that can be written", err, CacheDirVariable)
 	}
 	lock := flock.New(in.dir() + ".lock")
@@ -188,7 +188,7 @@ func (in *installer) install(ctx context.Context) error {
 		return err
 	}
 	ready := filepath.Join(staging, "ready")
-	if err := os.Mkdir(ready, 0o755); err != nil {
+	if err := os.Mkdir(ready, 0o750); err != nil {
 		return fmt.Errorf("installing the ClickHouse engine: %w", err)
 	}
 	fetched := filepath.Join(staging, "node_modules", filepath.FromSlash(in.pin.Package), in.pin.Library)

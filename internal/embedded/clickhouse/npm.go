@@ -21,11 +21,12 @@ func (in *installer) fetch(ctx context.Context, dir string) error {
 		return fmt.Errorf("cannot install the ClickHouse engine: %w; install Node.js with npm, %s", ErrNoNPM, otherWays)
 	}
 	for name, b := range map[string][]byte{"package.json": in.pin.PackageJSON, "package-lock.json": in.pin.LockJSON} {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
 			return fmt.Errorf("writing the engine's %s: %w", name, err)
 		}
 	}
 	// The package's own scripts do not run: it is a file to load, and nothing else.
+	// #nosec G204 -- npm as PATH finds it, with arguments that are written here.
 	cmd := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
 	cmd.Dir = dir
 	out := &tail{max: npmOutputMax}

@@ -14,7 +14,7 @@ import (
 const (
 	// DefaultPassphrase names the network. Its hash is the network id that every signature covers, so a
 	// transaction signed for the development network is worthless elsewhere.
-	DefaultPassphrase = "Lumenhook Devnet ; November 2026"
+	DefaultPassphrase = "Lumenhook Devnet ; November 2026" // #nosec G101 -- a network's public name
 
 	// ProtocolVersion is the Stellar protocol the ledgers are written in: the first with LedgerCloseMetaV2.
 	ProtocolVersion = 23

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/internal/apiserver"
+)
+
+// edgeSettings are the flags of the API's sockets, beside its address.
+type edgeSettings struct {
+	tlsCert, tlsKey             string
+	maxConns, maxConnsPerClient int
+}
+
+func (s *edgeSettings) register(f *pflag.FlagSet) {
+	f.StringVar(&s.tlsCert, "api-tls-cert", "", "certificate chain of the API in PEM, which turns TLS on; a renewed file is used without a restart")
+	f.StringVar(&s.tlsKey, "api-tls-key", "", "key of that certificate in PEM")
+	f.IntVar(&s.maxConns, "api-max-connections", 10_000, "connections that the API keeps open")
+	f.IntVar(&s.maxConnsPerClient, "api-max-connections-per-client", 1_000, "connections that the API keeps open to one address")
+}
+
+// check returns every fault.
+func (s *edgeSettings) check() (faults []error) {
+	if (s.tlsCert == "") != (s.tlsKey == "") {
+		faults = append(faults, errors.New("--api-tls-cert and --api-tls-key go together: set both or none"))
+	}
+	for flag, n := range map[string]int{"api-max-connections": s.maxConns, "api-max-connections-per-client": s.maxConnsPerClient} {
+		if n < 1 || n > 1_000_000 {
+			faults = append(faults, fmt.Errorf("--%s %d: must be from 1 to 1000000", flag, n))
+		}
+	}
+	return faults
+}
+
+// serveAPI serves a handler on a listener until stop is called; failed hears
+// when it ends before.
+func (s *edgeSettings) serveAPI(handler http.Handler, l net.Listener, logger *slog.Logger, failed func(error)) (url string, stop func(), err error) {
+	server, err := apiserver.New(apiserver.Config{
+		Server: api.NewServer(handler, logger), CertFile: s.tlsCert, KeyFile: s.tlsKey,
+		MaxConns: s.maxConns, MaxConnsPerClient: s.maxConnsPerClient, Log: logger,
+	})
+	if err != nil {
+		return "", nil, fmt.Errorf("--api-tls-cert: %w", err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := server.Serve(l); err != nil {
+			failed(fmt.Errorf("the API ended: %w", err))
+		}
+	}()
+	return server.Scheme() + "://" + l.Addr().String(), func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := server.Shutdown(ctx); err != nil {
+			logger.Warn("stopping the API", "error", err)
+		}
+		<-served
+	}, nil
+}

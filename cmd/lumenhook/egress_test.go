@@ -1,0 +1,23 @@
+package main
+
+import (
+	"log"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// TestReceiversDoNotFillTheLog: what others write to the global log, and so what
+// hostile receivers make net/http write there, is told at the debug level alone.
+func TestReceiversDoNotFillTheLog(t *testing.T) {
+	out, flags := log.Writer(), log.Flags()
+	t.Cleanup(func() { log.SetOutput(out); log.SetFlags(flags) })
+	for level, told := range map[slog.Level]bool{slog.LevelDebug: true, slog.LevelInfo: false, slog.LevelWarn: false} {
+		var text strings.Builder
+		quietGlobalLog(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: level})))
+		log.Printf("Transport: unhandled response frame type %d", 7)
+		if strings.Contains(text.String(), "unhandled") != told || told != strings.Contains(text.String(), "level=DEBUG") {
+			t.Errorf("at level %s the log holds %q", level, &text)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	netmail "net/mail"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams/mailer"
+)
+
+// mailSettings are the flags that say how account holders are emailed.
+type mailSettings struct {
+	addr         string
+	from         string
+	user         string
+	passwordFile string
+	tls          string
+	changed      func(name string) bool
+	password     string
+}
+
+func (m *mailSettings) register(f *pflag.FlagSet) {
+	f.StringVar(&m.addr, "smtp-addr", "", "mail server, host:port; without one, mails are written to the terminal and to mail/ in the data folder")
+	f.StringVar(&m.from, "smtp-from", "", "sender of mails: webhooks@example.com, or Name <webhooks@example.com>")
+	f.StringVar(&m.user, "smtp-user", "", "user at the mail server")
+	f.StringVar(&m.passwordFile, "smtp-password-file", "", "file that holds the user's password")
+	f.StringVar(&m.tls, "smtp-tls", string(mailer.TLSStartTLS), "starttls, opportunistic (starttls if offered), implicit (TLS from the start) or none")
+	m.changed = f.Changed
+}
+
+// check names every fault at once, and reads the password.
+func (m *mailSettings) check() (faults []error) {
+	fault := func(flag, value, format string, args ...any) {
+		faults = append(faults, fmt.Errorf("--%s %q: "+format, append([]any{flag, value}, args...)...))
+	}
+	if m.addr == "" {
+		for flag, value := range map[string]string{"smtp-from": m.from, "smtp-user": m.user, "smtp-password-file": m.passwordFile} {
+			if value != "" {
+				fault(flag, value, "needs --smtp-addr")
+			}
+		}
+		if m.changed("smtp-tls") {
+			fault("smtp-tls", m.tls, "needs --smtp-addr")
+		}
+		return faults
+	}
+	host, port, _ := net.SplitHostPort(m.addr)
+	if err := checkAddress(m.addr); err != nil || port == "0" {
+		fault("smtp-addr", m.addr, "must be host:port, such as smtp.example.com:587")
+	}
+	if _, err := netmail.ParseAddress(m.from); err != nil {
+		fault("smtp-from", m.from, "must be an address such as webhooks@example.com")
+	}
+	switch mode := mailer.TLSMode(m.tls); {
+	case mode == mailer.TLSNone && m.user != "" && !isLoopback(host):
+		fault("smtp-tls", m.tls, "would send the password of --smtp-user in the clear; use starttls or implicit")
+	case mode != mailer.TLSStartTLS && mode != mailer.TLSOpportunistic && mode != mailer.TLSImplicit && mode != mailer.TLSNone:
+		fault("smtp-tls", m.tls, "must be starttls, opportunistic, implicit or none")
+	}
+	if err := m.readPassword(); err != nil {
+		fault("smtp-password-file", m.passwordFile, "%w", err)
+	}
+	return faults
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (m *mailSettings) readPassword() error {
+	switch {
+	case m.user == "" && m.passwordFile == "":
+		return nil
+	case m.user == "":
+		return errors.New("needs --smtp-user")
+	case m.passwordFile == "":
+		return errors.New("must be set for --smtp-user")
+	}
+	data, err := os.ReadFile(m.passwordFile)
+	if err != nil {
+		return err
+	}
+	if m.password = strings.TrimRight(string(data), "\r\n"); m.password == "" {
+		return errors.New("holds no password")
+	}
+	return nil
+}
+
+// sender hands mails to the configured server.
+func (m *mailSettings) sender() (mailer.Sender, error) {
+	return mailer.NewSMTP(mailer.SMTPConfig{Addr: m.addr, From: m.from, User: m.user, Password: m.password, TLS: mailer.TLSMode(m.tls)})
+}
+
+// startMailer emails holders of disabled endpoints, or shows and keeps their
+// mails where there is no server.
+func (v *service) startMailer(context.Context) (err error) {
+	var sender mailer.Sender
+	if v.s.mail.addr != "" {
+		sender, err = v.s.mail.sender()
+	} else {
+		sender, err = mailer.NewFolder(v.dir.join("mail"), "lumenhook@localhost", v.out.mail)
+	}
+	if err != nil {
+		return err
+	}
+	m := mailer.New(mailer.Config{
+		Cluster: v.cluster, Directory: v.directory, Sender: sender, DisableAfter: v.s.disableAfter, RunTime: runTime(v.s.schedule, v.s.attemptTimeout),
+		OnOutcome: v.metrics.mail, Now: time.Now, Logger: v.logger,
+	})
+	v.goRun("the mailer", m.Run)
+	return nil
+}
+
+// runTime is the longest time that all attempts of a run may take: waits with a
+// fifth of jitter, and an answer at the last moment each time.
+func runTime(s domain.Schedule, attemptTimeout time.Duration) time.Duration {
+	total := time.Duration(s.Attempts()) * attemptTimeout
+	for _, wait := range s.WaitsMillis {
+		total += time.Duration(wait) * time.Millisecond * 6 / 5
+	}
+	return total
+}
+
+// mail shows a mail that was written to a file.
+func (p *printer) mail(m mailer.Mail, path string) {
+	p.line("mail       to %s, in %s\n\n  Subject: %s\n\n  %s", m.To, path, m.Subject, strings.ReplaceAll(strings.TrimSpace(m.Text), "\n", "\n  "))
+}

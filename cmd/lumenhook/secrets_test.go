@@ -1,0 +1,364 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/sealing"
+)
+
+func TestSecretsRewrap(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "secrets"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	run := func(wantErr string, args ...string) string {
+		t.Helper()
+		c := program(append([]string{"secrets"}, args...)...)
+		var stdout, stderr bytes.Buffer
+		c.Stdout, c.Stderr = &stdout, &stderr
+		err := c.Run()
+		if (err == nil) != (wantErr == "") || !strings.Contains(stderr.String(), wantErr) {
+			t.Fatalf("secrets %v: %v\n%s", args, err, &stderr)
+		}
+		return stdout.String()
+	}
+	run("no such file", "rewrap", "--data-dir", dir)
+	if _, err := os.Stat(masterKeyPath(dir) + ".new"); !os.IsNotExist(err) {
+		t.Errorf("a failed rewrap leaves something behind: %v", err)
+	}
+	s := newSealerAt(t, masterKeyPath(dir))
+	sealed, err := s.Seal([]byte("whsec_x"), "ep_1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := run("", "rewrap", "--data-dir", dir); strings.Count(out, "key ") != 2 || strings.Count(out, "seals and opens") != 1 {
+		t.Errorf("rewrap printed %q", out)
+	}
+	run("", "rewrap", "--stage", "--master-key-file", masterKeyPath(dir))
+	run("staged already", "rewrap", "--stage", "--data-dir", dir)
+	if out := run("", "list", "--data-dir", dir); strings.Count(out, "key ") != 3 || !strings.Contains(out, "staged") {
+		t.Errorf("list printed %q", out)
+	}
+	if opened, err := newSealerAt(t, masterKeyPath(dir)).Open(sealed, "ep_1"); err != nil || string(opened) != "whsec_x" {
+		t.Errorf("opened %q, %v", opened, err)
+	}
+	text, err := os.ReadFile(masterKeyPath(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(masterKeyVariable, string(text))
+	rotated := run("", "rewrap")
+	t.Setenv(masterKeyVariable, rotated)
+	if out := run("", "list"); strings.Count(out, "key ") != 3 || strings.Contains(out, "staged") {
+		t.Errorf("list of the variable printed %q", out)
+	}
+}
+
+// TestNoSecretIsLeftBehind runs the whole service, uses each kind of secret, and
+// then searches every record of every topic, every table of ClickHouse, every
+// key and value of Pebble, the log at its loudest, and every file of the data
+// folder but run.json and secrets/ (G8).
+func TestNoSecretIsLeftBehind(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	stderr := &syncBuffer{}
+	s.stderr = stderr
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms", "--log-level", "debug", "--retry-schedule", "50ms,1h")
+	h := startHooks(t, s.dir)
+	hunt := &hunt{secrets: map[string]string{"the API key": s.file.APIKey}}
+
+	var wallet struct{ Address, Secret string }
+	s.devnet(&wallet, "account", "--json")
+	hunt.secrets["the wallet's secret key"] = wallet.Secret
+	var endpoints []string
+	for i, url := range []string{h.url, "https://127.0.0.1:1024/refuses"} {
+		var endpoint struct{ ID, Secret string }
+		if status := s.call("POST", "/v1/endpoints", map[string]any{"url": url}, &endpoint); status != http.StatusCreated {
+			t.Fatalf("the endpoint was answered %d", status)
+		}
+		hunt.secrets[fmt.Sprintf("the signing secret of endpoint %d", i+1)] = endpoint.Secret
+		endpoints = append(endpoints, endpoint.ID)
+		if status := s.call("POST", "/v1/watches", watchOf(wallet.Address, endpoint.ID), nil); status != http.StatusCreated {
+			t.Fatalf("the watch was answered %d", status)
+		}
+		if i == 0 {
+			h.secret = endpoint.Secret
+		}
+	}
+	s.misuse(wallet.Secret, h.secret, endpoints[0])
+
+	// The key is rotated under the running service, which goes on with both.
+	if out, err := program("secrets", "rewrap", "--data-dir", s.dir).CombinedOutput(); err != nil {
+		t.Fatalf("rewrap: %v\n%s", err, out)
+	}
+	var paid struct{ ID string }
+	s.devnet(&paid, "pay", "--to", wallet.Address, "--amount", "1", "--json")
+	s.eventually("the webhook", func() bool { return h.has(paid.ID) })
+	for id, w := range h.events() {
+		if !w.Verified {
+			t.Errorf("%s: %s", id, w.Reason)
+		}
+		s.eventually("the history", func() bool {
+			var event struct{ Delivery struct{ State string } }
+			return s.call("GET", "/v1/events/"+id, nil, &event) == http.StatusOK && event.Delivery.State == "DELIVERED"
+		})
+	}
+	hunt.topics(t, s.file.KafkaBrokers)
+	hunt.tables(t, s.file.ClickHouse)
+	s.interrupt()
+	hunt.stores(t, filepath.Join(s.dir, "state"))
+	hunt.files(t, s.dir)
+	hunt.in(t, "the log", []byte(stderr.String()))
+	delete(hunt.secrets, "the API key") // a person is told it at the start
+	hunt.in(t, "standard output", []byte(s.output.String()))
+	t.Logf("%d bytes in %d places were searched", hunt.searchedBytes, len(hunt.places))
+	if hunt.searchedBytes < 100_000 || len(hunt.places) < 20 {
+		t.Errorf("only %d bytes in %d places were searched", hunt.searchedBytes, len(hunt.places))
+	}
+}
+
+func newSealerAt(t *testing.T, path string) *sealing.Sealer {
+	t.Helper()
+	s, err := sealing.LoadOrCreate(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func watchOf(wallet, endpoint string) map[string]any {
+	return map[string]any{"walletAddress": wallet, "endpointId": endpoint, "assets": []map[string]any{{"code": "XLM", "issuer": nil}}}
+}
+
+// misuse sends secrets where they do not belong: in fields, names, paths,
+// queries, headers and bodies that are no JSON.
+func (s *testService) misuse(secretKey, signingSecret, endpointID string) {
+	s.t.Helper()
+	for _, body := range []map[string]any{
+		watchOf(secretKey, endpointID), watchOf(strings.ToLower(secretKey), endpointID), watchOf(" "+secretKey, endpointID),
+		{"walletAddress": "G", "endpointId": endpointID, "assets": []any{}, "senderAllowlist": []string{secretKey}},
+		{"url": "https://" + secretKey + ":" + signingSecret + "@example.com/"}, {"url": secretKey}, {secretKey: true},
+		{"walletAddress": map[string]any{secretKey: signingSecret}},
+	} {
+		for _, path := range []string{"/v1/watches", "/v1/endpoints"} {
+			if status := s.call("POST", path, body, nil); status < 400 || status > 499 {
+				s.t.Errorf("%s with %d fields was answered %d", path, len(body), status)
+			}
+		}
+	}
+	client := &http.Client{Timeout: 10 * time.Second}
+	for path, body := range map[string]string{
+		"/v1/events/" + secretKey: "", "/" + secretKey + "/" + signingSecret: "", "/v1/endpoints?key=" + secretKey: "{}", "/v1/watches": secretKey,
+	} {
+		method := http.MethodPost
+		if body == "" {
+			method = http.MethodGet
+		}
+		req, err := http.NewRequest(method, s.file.APIURL+path, strings.NewReader(body))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+s.file.APIKey)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("X-Request-Id", secretKey)
+		req.Header.Set("Idempotency-Key", signingSecret)
+		req.Header.Set("User-Agent", secretKey)
+		req.Header.Set("X-"+secretKey, signingSecret)
+		resp, err := client.Do(req)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		answer, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || bytes.Contains(answer, []byte(secretKey)) || bytes.Contains(answer, []byte(signingSecret)) {
+			s.t.Errorf("%s %s answered %s (%v)", method, path, answer, err)
+		}
+	}
+}
+
+// hunt looks for secrets, plain and in the encodings that records may take.
+type hunt struct {
+	secrets       map[string]string
+	searchedBytes int
+	places        map[string]bool
+}
+
+func (h *hunt) in(t *testing.T, place string, data []byte) {
+	t.Helper()
+	if h.places == nil {
+		h.places = make(map[string]bool)
+	}
+	h.searchedBytes += len(data)
+	h.places[place] = true
+	lower := bytes.ToLower(data)
+	for what, secret := range h.secrets {
+		for _, form := range formsOf(secret) {
+			if bytes.Contains(lower, []byte(strings.ToLower(form))) {
+				t.Errorf("%s is in %s", what, place)
+			}
+		}
+	}
+}
+
+// formsOf writes a secret as it is, in hex, and in base64 wherever it may begin
+// in the text that was encoded.
+func formsOf(secret string) []string {
+	forms := []string{secret, hex.EncodeToString([]byte(secret))}
+	for shift := range 3 {
+		encoded := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat(" ", shift) + secret))
+		forms = append(forms, encoded[4:len(encoded)-4])
+	}
+	return forms
+}
+
+// topics reads every record of the cluster, uncommitted ones too.
+func (h *hunt) topics(t *testing.T, brokers []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeRegex(), kgo.ConsumeTopics("^.*$"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ends, err := kadm.NewClient(client).ListEndOffsets(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := make(map[string]int64) // by topic and partition: the last offset to see
+	ends.Each(func(o kadm.ListedOffset) {
+		if o.Offset > 0 {
+			left[fmt.Sprint(o.Topic, "/", o.Partition)] = o.Offset
+		}
+	})
+	if len(left) < len([]string{"commands", "results", "journal", "endpoints", "watches", "accounts", "matches"}) {
+		t.Fatalf("the topics hold only %v", left)
+	}
+	for len(left) > 0 {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err0(); err != nil {
+			t.Fatalf("reading the topics, %v left: %v", left, err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			place := fmt.Sprint("topic ", r.Topic)
+			h.in(t, place, r.Key)
+			h.in(t, place, r.Value)
+			for _, header := range r.Headers {
+				h.in(t, place, []byte(header.Key))
+				h.in(t, place, header.Value)
+			}
+			name := fmt.Sprint(r.Topic, "/", r.Partition)
+			if r.Offset+2 >= left[name] { // a transaction's marker may be the last
+				delete(left, name)
+			}
+		})
+	}
+}
+
+// tables reads every row of every table of the history's database.
+func (h *hunt) tables(t *testing.T, of *runClickHouse) {
+	t.Helper()
+	if of == nil {
+		t.Fatal("there is no ClickHouse in this run")
+	}
+	get := func(query string) string {
+		resp, err := http.Post(of.HTTP+"/?database="+of.Database, "text/plain", strings.NewReader(query))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %d %s (%v)", query, resp.StatusCode, text, err)
+		}
+		return string(text)
+	}
+	tables := strings.Fields(get("SELECT name FROM system.tables WHERE database = currentDatabase()"))
+	if len(tables) < 2 {
+		t.Fatalf("the database has the tables %v", tables)
+	}
+	for _, table := range tables {
+		h.in(t, "table "+table, []byte(get("SELECT * FROM `"+table+"` FORMAT JSONEachRow")))
+	}
+}
+
+// stores reads every key and value of every Pebble store below a folder, since
+// its files are compressed.
+func (h *hunt) stores(t *testing.T, dir string) {
+	t.Helper()
+	found := 0
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasPrefix(entry.Name(), "MANIFEST-") {
+			return err
+		}
+		found++
+		db, err := pebble.Open(filepath.Dir(path), &pebble.Options{ReadOnly: true})
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		rows, err := db.NewIter(nil)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.First(); rows.Valid(); rows.Next() {
+			h.in(t, "store "+filepath.Dir(path), rows.Key())
+			h.in(t, "store "+filepath.Dir(path), rows.Value())
+		}
+		return rows.Error()
+	})
+	if err != nil || found == 0 {
+		t.Fatalf("%d stores were read: %v", found, err)
+	}
+}
+
+func (h *hunt) files(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && entry.Name() == "secrets" && filepath.Dir(path) == dir:
+			return filepath.SkipDir
+		case !entry.Type().IsRegular() || path == filepath.Join(dir, runFileName):
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if err == nil {
+			h.in(t, "file "+path, append([]byte(path+"\n"), data...))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTheHuntFindsWhatIsThere keeps the search above honest.
+func TestTheHuntFindsWhatIsThere(t *testing.T) {
+	secret := domain.NewSecret([32]byte{1, 2, 3})
+	for _, text := range []string{secret, strings.ToUpper(secret), hex.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte("a" + secret + "b"))} {
+		found := &testing.T{}
+		(&hunt{secrets: map[string]string{"it": secret}}).in(found, "a text", []byte("before "+text+" after"))
+		if !found.Failed() {
+			t.Errorf("%q was not found", text)
+		}
+	}
+}

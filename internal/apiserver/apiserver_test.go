@@ -1,0 +1,371 @@
+package apiserver_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/apiserver"
+	"github.com/lumenhook/lumenhook/internal/pki"
+)
+
+const goodKey = "Bearer good"
+
+// guarded lets a request in that has the good key.
+var guarded = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Request-Id", "req_1")
+	if r.Header.Get("Authorization") != goodKey {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, "who?", http.StatusUnauthorized)
+		return
+	}
+	_, _ = io.WriteString(w, "welcome")
+})
+
+func newEdge(t *testing.T, change func(*apiserver.Config)) *apiserver.Server {
+	t.Helper()
+	cfg := apiserver.Config{Server: &http.Server{Handler: guarded, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}, Log: slog.New(slog.DiscardHandler)}
+	if change != nil {
+		change(&cfg)
+	}
+	s, err := apiserver.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// serve runs an edge on loopback until the test ends.
+func serve(t *testing.T, s *apiserver.Server) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = s.Shutdown(ctx)
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(10 * time.Second); !holds(); {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
+
+// ask sends a request on a connection that is open, and tells the status; 0 when
+// the connection is closed.
+func ask(conn net.Conn) int {
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: "+goodKey+"\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return 0
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode
+}
+
+func dial(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// TestConnectionsAreBounded: what is beyond the bound is closed at once, and a
+// place that is given up is given to the next.
+func TestConnectionsAreBounded(t *testing.T) {
+	for name, change := range map[string]func(*apiserver.Config){
+		"in all":     func(c *apiserver.Config) { c.MaxConns = 3 },
+		"one client": func(c *apiserver.Config) { c.MaxConnsPerClient = 3 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr := serve(t, newEdge(t, change))
+			var open []net.Conn
+			for range 3 {
+				conn := dial(t, addr)
+				if status := ask(conn); status != 200 {
+					t.Fatalf("status %d", status)
+				}
+				open = append(open, conn)
+			}
+			for range 20 {
+				if status := ask(dial(t, addr)); status != 0 {
+					t.Fatalf("a connection too many was answered %d", status)
+				}
+			}
+			if status := ask(open[0]); status != 200 {
+				t.Errorf("a connection within the bound was answered %d", status)
+			}
+			_ = open[1].Close()
+			eventually(t, "the place is free again", func() bool { return ask(dial(t, addr)) == 200 })
+		})
+	}
+}
+
+// TestSlowClientsAreCutOff: headers that come a byte at a time end with the
+// server's limit, and so do connections that say nothing.
+func TestSlowClientsAreCutOff(t *testing.T) {
+	addr := serve(t, newEdge(t, func(c *apiserver.Config) {
+		c.Server.ReadHeaderTimeout, c.Server.IdleTimeout = 200*time.Millisecond, 200*time.Millisecond
+	}))
+	for name, first := range map[string]string{"nothing": "", "half a header": "GET / HTTP/1.1\r\nHost: a\r\nX-Slow: "} {
+		conn := dial(t, addr)
+		_, _ = io.WriteString(conn, first)
+		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+		began := time.Now()
+		_, _ = io.Copy(io.Discard, conn)
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("%s: cut off after %s", name, took)
+		}
+	}
+}
+
+func TestAnswersNameNoVersion(t *testing.T) {
+	addr := serve(t, newEdge(t, nil))
+	for _, request := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "nonsense\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET / HTTP/1.1\r\n\r\n"} {
+		conn := dial(t, addr)
+		_, _ = io.WriteString(conn, request)
+		_ = conn.(*net.TCPConn).CloseWrite()
+		answer, _ := io.ReadAll(conn)
+		if text := strings.ToLower(string(answer)); len(text) == 0 || strings.Contains(text, "server:") || strings.Contains(text, "go1") || strings.Contains(text, "lumenhook/") {
+			t.Errorf("%q was answered %q", request, answer)
+		}
+	}
+}
+
+// TestRefusedKeysAreSlowed runs in virtual time: the first refusals are free, the
+// next take longer and longer, those who may not wait are answered 429, and good
+// keys from the same address are let in at once all the while.
+func TestRefusedKeysAreSlowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &http.Server{Handler: guarded}
+		newEdge(t, func(c *apiserver.Config) { c.Server = server })
+		request := func(client, key string) (*httptest.ResponseRecorder, time.Duration) {
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.RemoteAddr = client
+			r.Header.Set("Authorization", key)
+			out, began := httptest.NewRecorder(), time.Now()
+			server.Handler.ServeHTTP(out, r)
+			return out, time.Since(began)
+		}
+		const guesser, neighbour = "192.0.2.1:1000", "192.0.2.2:1000"
+		for n := range 20 {
+			if out, took := request(guesser, "Bearer bad"); out.Code != 401 || took != 0 || out.Body.String() != "who?\n" {
+				t.Fatalf("refusal %d: %d after %s", n, out.Code, took)
+			}
+		}
+		for n, want := range []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 4 * time.Second} {
+			out, took := request(guesser, "Bearer bad")
+			if out.Code != 401 || took != want {
+				t.Errorf("refusal %d: %d after %s, want %s", 20+n, out.Code, took, want)
+			}
+			if out, took := request(guesser, goodKey); out.Code != 200 || took != 0 {
+				t.Errorf("a good key of the same address: %d after %s", out.Code, took)
+			}
+			if out, took := request(neighbour, "Bearer bad"); out.Code != 401 || took != 0 && n == 0 {
+				t.Errorf("a neighbour's: %d after %s", out.Code, took)
+			}
+		}
+		// Many at once: a few wait, the rest are told to come back.
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		codes := map[int]int{}
+		for range 100 {
+			wg.Go(func() {
+				out, _ := request(guesser, "Bearer bad")
+				mu.Lock()
+				defer mu.Unlock()
+				codes[out.Code]++
+				if out.Code == 429 {
+					checkTooMany(t, out)
+				}
+			})
+		}
+		wg.Wait()
+		if codes[401] != 16 || codes[429] != 84 {
+			t.Errorf("answers by status: %v", codes)
+		}
+		// An IPv6 network counts as one client.
+		for n := range 21 {
+			_, took := request(fmt.Sprintf("[2001:db8:1:2::%d]:1", n+1), "Bearer bad")
+			if (took > 0) != (n == 20) {
+				t.Errorf("refusal %d of the network took %s", n, took)
+			}
+		}
+		// Time forgives.
+		time.Sleep(time.Hour) // virtual
+		if _, took := request(guesser, "Bearer bad"); took != 0 {
+			t.Errorf("an hour later: %s", took)
+		}
+	})
+}
+
+func checkTooMany(t *testing.T, out *httptest.ResponseRecorder) {
+	t.Helper()
+	var p struct {
+		Status          int
+		Code, RequestID string
+	}
+	if err := json.Unmarshal(out.Body.Bytes(), &p); err != nil || p.Status != 429 || p.Code != "RATE_LIMITED" || p.RequestID != "req_1" {
+		t.Errorf("%s (%v)", out.Body, err)
+	}
+	h := out.Header()
+	if h.Get("Retry-After") == "" || h.Get("WWW-Authenticate") != "" || h.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("%v", h)
+	}
+}
+
+// TestACallerWhoLeavesDoesNotWait: a held answer ends with its request.
+func TestACallerWhoLeavesDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &http.Server{Handler: guarded}
+		newEdge(t, func(c *apiserver.Config) { c.Server = server })
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		began := time.Now()
+		for range 60 {
+			r := httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx)
+			server.Handler.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("took %s", took)
+		}
+	})
+}
+
+// certificate writes a pair for loopback, and returns the file names and what
+// trusts it.
+func certificate(t *testing.T, dir string) (certFile, keyFile string, roots *x509.CertPool) {
+	t.Helper()
+	secrets := t.TempDir()
+	ca, err := pki.LoadOrCreateCA(secrets, filepath.Join(secrets, "ca.pem"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if certFile, keyFile, err = ca.WriteFiles(dir, pki.DefaultHosts()...); err != nil {
+		t.Fatal(err)
+	}
+	roots = x509.NewCertPool()
+	ca.AddTo(roots)
+	return certFile, keyFile, roots
+}
+
+// TestTLSReloads: TLS 1.2 at least, browsers told to insist on it, a renewed
+// certificate in use without a restart, and a broken one never.
+func TestTLSReloads(t *testing.T) {
+	dir := t.TempDir()
+	certFile, keyFile, first := certificate(t, dir)
+	log := &logBuffer{}
+	s := newEdge(t, func(c *apiserver.Config) {
+		c.CertFile, c.KeyFile, c.Log = certFile, keyFile, slog.New(slog.NewTextHandler(log, nil))
+	})
+	if s.Scheme() != "https" {
+		t.Errorf("the scheme is %s", s.Scheme())
+	}
+	addr := serve(t, s)
+	get := func(roots *x509.CertPool, version uint16) (*http.Response, error) {
+		c := http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10, MaxVersion: version}}}
+		defer c.CloseIdleConnections()
+		resp, err := c.Get("https://" + addr)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return resp, err
+	}
+	resp, err := get(first, 0)
+	if err != nil || resp.ProtoMajor != 2 || resp.Header.Get("Strict-Transport-Security") != "max-age=31536000" {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+	if _, err := get(first, tls.VersionTLS11); err == nil {
+		t.Error("TLS 1.1 is spoken")
+	}
+	if err := os.WriteFile(certFile, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the broken certificate is noticed", func() bool {
+		if _, err := get(first, 0); err != nil {
+			t.Fatalf("a broken file took the certificate away: %v", err)
+		}
+		return strings.Contains(log.String(), "cannot be used")
+	})
+	other := t.TempDir()
+	newCert, newKey, second := certificate(t, other)
+	for from, to := range map[string]string{newCert: certFile, newKey: keyFile} {
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the new certificate is in use", func() bool { _, err := get(second, 0); return err == nil })
+	if _, err := get(first, 0); err == nil {
+		t.Error("the old certificate is still in use")
+	}
+}
+
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func TestNewRefusesNonsense(t *testing.T) {
+	ok := &http.Server{Handler: guarded}
+	log := slog.New(slog.DiscardHandler)
+	for want, cfg := range map[string]apiserver.Config{
+		"Server":       {Log: log},
+		"Log":          {Server: ok},
+		"both or none": {Server: ok, Log: log, CertFile: "x"},
+		"MaxConns":     {Server: ok, Log: log, MaxConns: -1},
+		"missing.pem":  {Server: ok, Log: log, CertFile: "missing.pem", KeyFile: "missing.key"},
+	} {
+		if _, err := apiserver.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,26 @@
+// Package apiserver is the edge of the API: the sockets between strangers and
+// the handlers. It takes a server with its handler and time limits, and adds
+// what belongs to connections and not to requests.
+//
+// It hides connection bounds, TLS with certificates that are renewed on disk, and
+// the slowing of those who guess keys.
+//
+// Invariants:
+//
+//   - At most Config.MaxConns connections are open, and MaxConnsPerClient from one
+//     address (an IPv6 network of /64 counts as one). What is beyond is closed at
+//     once, so that nobody waits in a queue that a stranger filled.
+//   - A certificate that changed on disk is used within a second, a broken or
+//     half-written pair never: the one before stays.
+//   - An address whose keys were refused too often waits for every further
+//     refusal; how many may wait is bounded, and the rest are answered 429. A
+//     request that is let in is never held up, whatever its neighbours do.
+//   - The answer to a refused key is the handler's, the same for every reason.
+//
+// File map:
+//
+//	server.go    configuration, serving, stopping
+//	conns.go     connection bounds
+//	keypair.go   the certificate and its reload
+//	guesses.go   slowing refused keys
+package apiserver

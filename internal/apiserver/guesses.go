@@ -1,0 +1,163 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// Bounds of the slowing. A key has 256 random bits, so that guessing is hopeless
+// at any speed; what this saves is the work that guesses make.
+const (
+	maxGuessers     = 8192
+	freeRefusals    = 20               // at once, by one client
+	refusalEvery    = 10 * time.Second // gives one back
+	firstWait       = 250 * time.Millisecond
+	longestWait     = 4 * time.Second
+	maxWaiting      = 256
+	maxWaitingEach  = 16
+	tooManyWaitSecs = 10
+)
+
+// problem is the answer to those who may not even wait, in the API's own form
+// (RFC 9457).
+type problem struct {
+	Type      string `json:"type"`
+	Title     string `json:"title"`
+	Status    int    `json:"status"`
+	Detail    string `json:"detail"`
+	Code      string `json:"code"`
+	RequestID string `json:"requestId,omitempty"`
+}
+
+// guesses counts refused keys by client.
+type guesses struct {
+	mu       sync.Mutex
+	guessers *simplelru.LRU[netip.Prefix, *guesser]
+	waiting  int
+}
+
+type guesser struct {
+	refusals int       // not yet given back
+	since    time.Time // when the last was given back
+	waiting  int
+}
+
+func newGuesses() *guesses {
+	guessers, err := simplelru.NewLRU[netip.Prefix, *guesser](maxGuessers, nil)
+	if err != nil {
+		panic("apiserver: " + err.Error()) // of a size that is not positive
+	}
+	return &guesses{guessers: guessers}
+}
+
+// refused counts a refusal and says how long its answer must wait. The caller
+// calls done after the wait. Without ok nobody else may wait.
+func (g *guesses) refused(client netip.Prefix, now time.Time) (wait time.Duration, done func(), ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	one, known := g.guessers.Get(client)
+	if !known {
+		one = &guesser{since: now}
+		g.guessers.Add(client, one)
+	}
+	back := min(int(now.Sub(one.since)/refusalEvery), one.refusals)
+	one.refusals += 1 - back
+	if one.since = one.since.Add(time.Duration(back) * refusalEvery); one.refusals == 1 {
+		one.since = now
+	}
+	beyond := one.refusals - freeRefusals
+	if beyond <= 0 {
+		return 0, func() {}, true
+	}
+	one.refusals = min(one.refusals, 2*freeRefusals)
+	if g.waiting >= maxWaiting || one.waiting >= maxWaitingEach {
+		return 0, nil, false
+	}
+	g.waiting++
+	one.waiting++
+	done = func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.waiting--
+		one.waiting--
+	}
+	return min(firstWait<<min(beyond-1, 10), longestWait), done, true
+}
+
+// slowGuesses holds up answers of 401 to clients that got too many.
+func slowGuesses(next http.Handler, g *guesses) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(&slowWriter{ResponseWriter: w, request: r, guesses: g}, r)
+	})
+}
+
+// slowWriter waits before it writes a refusal.
+type slowWriter struct {
+	http.ResponseWriter
+	request  *http.Request
+	guesses  *guesses
+	replaced bool // by 429: the handler's body is not sent
+}
+
+func (w *slowWriter) WriteHeader(status int) {
+	if status == http.StatusUnauthorized && !w.replaced {
+		wait, done, ok := w.guesses.refused(clientOf(w.request.RemoteAddr), time.Now())
+		if !ok {
+			w.tooMany()
+			return
+		}
+		w.wait(wait)
+		done()
+	}
+	if !w.replaced {
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
+func (w *slowWriter) wait(d time.Duration) {
+	if d == 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-w.request.Context().Done():
+	}
+}
+
+func (w *slowWriter) tooMany() {
+	w.replaced = true
+	h := w.Header()
+	answer, err := json.Marshal(problem{
+		Type: "about:blank", Title: "Too many requests", Status: http.StatusTooManyRequests, Code: "RATE_LIMITED", RequestID: h.Get("X-Request-Id"),
+		Detail: "Too many keys from this address were refused. Repeat the request after the time in Retry-After.",
+	})
+	if err != nil {
+		panic("apiserver: " + err.Error()) // of a struct of texts
+	}
+	h.Del("WWW-Authenticate")
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Content-Length", strconv.Itoa(len(answer)))
+	h.Set("Retry-After", strconv.Itoa(tooManyWaitSecs))
+	w.ResponseWriter.WriteHeader(http.StatusTooManyRequests)
+	if w.request.Method != http.MethodHead {
+		_, _ = w.ResponseWriter.Write(answer)
+	}
+}
+
+func (w *slowWriter) Write(p []byte) (int, error) {
+	if w.replaced {
+		return len(p), nil
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController reach the server's own writer.
+func (w *slowWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,0 +1,77 @@
+package apiserver
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// lookEvery is how often the files are looked at, at most, when handshakes come.
+const lookEvery = time.Second
+
+// keyPair is a certificate and its key on disk, as they are now.
+type keyPair struct {
+	certFile, keyFile string
+	log               *slog.Logger
+
+	mu     sync.Mutex
+	cert   *tls.Certificate
+	stamp  [2]fileStamp
+	looked time.Time
+}
+
+type fileStamp struct {
+	sizeBytes int64
+	modified  time.Time
+}
+
+func loadKeyPair(certFile, keyFile string, log *slog.Logger) (*keyPair, error) {
+	p := &keyPair{certFile: certFile, keyFile: keyFile, log: log, looked: time.Now()}
+	p.stamp = p.stampNow()
+	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("apiserver: the certificate %s and its key %s cannot be used: %w", certFile, keyFile, err)
+	}
+	p.cert = &cert
+	return p, nil
+}
+
+// get gives the certificate for a handshake.
+func (p *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); now.Sub(p.looked) >= lookEvery {
+		p.looked = now
+		p.look()
+	}
+	return p.cert, nil
+}
+
+// look takes a changed pair over if the two belong together. Each change is
+// tried once: what renews them may write one file after the other.
+func (p *keyPair) look() {
+	stamp := p.stampNow()
+	if stamp == p.stamp {
+		return
+	}
+	p.stamp = stamp
+	cert, err := tls.LoadX509KeyPair(p.certFile, p.keyFile)
+	if err != nil {
+		p.log.Warn("the API's certificate changed and cannot be used: the one before stays in use", "certificate", p.certFile, "error", err)
+		return
+	}
+	p.cert = &cert
+	p.log.Info("the API's certificate was renewed", "certificate", p.certFile)
+}
+
+func (p *keyPair) stampNow() (stamps [2]fileStamp) {
+	for i, path := range []string{p.certFile, p.keyFile} {
+		if info, err := os.Stat(path); err == nil {
+			stamps[i] = fileStamp{info.Size(), info.ModTime()}
+		}
+	}
+	return stamps
+}

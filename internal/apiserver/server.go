@@ -1,0 +1,110 @@
+package apiserver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	defaultMaxConns          = 10_000
+	defaultMaxConnsPerClient = 1_000
+)
+
+// Config sets up the edge. The zero value of a field takes the value named.
+type Config struct {
+	// Server has the handler and the time and header limits. It is the edge's
+	// from now on.
+	Server *http.Server
+	// CertFile and KeyFile turn TLS on; both or none.
+	CertFile, KeyFile string
+
+	MaxConns          int // 10,000
+	MaxConnsPerClient int // 1,000
+
+	Log *slog.Logger // required
+}
+
+// Server serves the API at its edge.
+type Server struct {
+	http  *http.Server
+	pair  *keyPair // nil: no TLS
+	conns *conns
+}
+
+// New makes the edge around a server. Its errors name the field at fault.
+func New(cfg Config) (*Server, error) {
+	switch {
+	case cfg.Server == nil || cfg.Server.Handler == nil || cfg.Log == nil:
+		return nil, errors.New("apiserver: Server with a Handler, and Log, are required: set them")
+	case cfg.MaxConns < 0 || cfg.MaxConnsPerClient < 0:
+		return nil, errors.New("apiserver: MaxConns and MaxConnsPerClient must not be negative")
+	case (cfg.CertFile == "") != (cfg.KeyFile == ""):
+		return nil, errors.New("apiserver: a certificate and a key are needed, and only one of them is set: set both or none")
+	}
+	s := &Server{http: cfg.Server, conns: newConns(orDefault(cfg.MaxConns, defaultMaxConns), orDefault(cfg.MaxConnsPerClient, defaultMaxConnsPerClient))}
+	handler := slowGuesses(cfg.Server.Handler, newGuesses())
+	if cfg.CertFile != "" {
+		pair, err := loadKeyPair(cfg.CertFile, cfg.KeyFile, cfg.Log)
+		if err != nil {
+			return nil, err
+		}
+		s.pair = pair
+		handler = strictTransport(handler)
+	}
+	s.http.Handler = handler
+	return s, nil
+}
+
+func orDefault(n, value int) int {
+	if n == 0 {
+		return value
+	}
+	return n
+}
+
+// Scheme is http or https.
+func (s *Server) Scheme() string {
+	if s.pair == nil {
+		return "http"
+	}
+	return "https"
+}
+
+// Serve answers until Shutdown, then returns nil. It closes the listener.
+func (s *Server) Serve(l net.Listener) error {
+	l = s.conns.bound(l)
+	var err error
+	if s.pair == nil {
+		err = s.http.Serve(l)
+	} else {
+		s.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.pair.get}
+		err = s.http.ServeTLS(l, "", "")
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("apiserver: %w", err)
+}
+
+// Shutdown lets requests under way end, until ctx does.
+func (s *Server) Shutdown(ctx context.Context) error {
+	if err := s.http.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("apiserver: requests were cut off: %w", err), s.http.Close())
+	}
+	return nil
+}
+
+// strictTransport has browsers insist on TLS for a year (RFC 6797).
+func strictTransport(next http.Handler) http.Handler {
+	value := fmt.Sprintf("max-age=%d", int((365 * 24 * time.Hour).Seconds()))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Strict-Transport-Security", value)
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,117 @@
+package sealing
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/tink-crypto/tink-go/v2/aead"
+	"github.com/tink-crypto/tink-go/v2/keyset"
+)
+
+// maxKeys bounds a master key file; a key a month fills it in eight years.
+const maxKeys = 100
+
+// ErrStaged means that a key is staged already.
+var ErrStaged = errors.New("a key is staged already: rewrap without --stage makes it the one that seals")
+
+// Key tells of one key of a master key file what is not secret.
+type Key struct {
+	ID     uint32 // stands in what was sealed with it
+	Seals  bool   // the one that seals
+	Staged bool   // newer than that one
+}
+
+// Keys lists the keys of a master key's text, oldest first.
+func Keys(text []byte) ([]Key, error) {
+	h, err := parseKeyset(text)
+	if err != nil {
+		return nil, fmt.Errorf("sealing: the master key %w", err)
+	}
+	return keysOf(h), nil
+}
+
+func keysOf(h *keyset.Handle) []Key {
+	info := h.KeysetInfo()
+	var keys []Key
+	passed := false
+	for _, k := range info.GetKeyInfo() {
+		seals := k.GetKeyId() == info.GetPrimaryKeyId()
+		keys = append(keys, Key{ID: k.GetKeyId(), Seals: seals, Staged: passed})
+		passed = passed || seals
+	}
+	return keys
+}
+
+// Rotate returns the text of a master key with a newer key that seals: the staged
+// one, or a new one. With stage it adds a key that seals nothing yet, so that
+// every process can be given it first.
+func Rotate(text []byte, stage bool) (rotated []byte, keys []Key, err error) {
+	h, err := parseKeyset(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("sealing: the master key %w", err)
+	}
+	before := keysOf(h)
+	newest := before[len(before)-1]
+	switch {
+	case stage && newest.Staged:
+		return nil, nil, ErrStaged
+	case len(before) >= maxKeys && !newest.Staged:
+		return nil, nil, fmt.Errorf("sealing: the master key has %d keys, which is the most: begin a new file", len(before))
+	}
+	m := keyset.NewManagerFromHandle(h)
+	id := newest.ID
+	if !newest.Staged {
+		if id, err = m.Add(aead.AES256GCMKeyTemplate()); err != nil {
+			return nil, nil, fmt.Errorf("sealing: making a key: %w", err)
+		}
+	}
+	if !stage {
+		if err := m.SetPrimary(id); err != nil {
+			return nil, nil, fmt.Errorf("sealing: choosing a key: %w", err)
+		}
+	}
+	if h, err = m.Handle(); err != nil {
+		return nil, nil, fmt.Errorf("sealing: the new keyset: %w", err)
+	}
+	rotated, err = writeKeyset(h)
+	return rotated, keysOf(h), err
+}
+
+// RotateFile does Rotate on a master key file, whole or not at all.
+func RotateFile(path string, stage bool) ([]Key, error) {
+	// The new file's name keeps two who rotate at once apart.
+	temp := path + ".new"
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("sealing: %s exists: another rotation is under way; if none is, one was cut short: remove the file and rotate again", temp)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sealing: %w", err)
+	}
+	keys, err := rotateInto(f, path, stage)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, errors.Join(err, os.Remove(temp))
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return nil, fmt.Errorf("sealing: %w", err)
+	}
+	return keys, syncFolder(filepath.Dir(path))
+}
+
+func rotateInto(f *os.File, path string, stage bool) ([]Key, error) {
+	text, _, err := readKeyFile(path)
+	if err != nil {
+		return nil, err
+	}
+	rotated, keys, err := Rotate(text, stage)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Write(rotated); err != nil {
+		return nil, fmt.Errorf("sealing: writing %s: %w", f.Name(), err)
+	}
+	return keys, f.Sync()
+}

@@ -1,0 +1,208 @@
+package sealing_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/sealing"
+)
+
+func seal(t *testing.T, s *sealing.Sealer, text string) []byte {
+	t.Helper()
+	sealed, err := s.Seal([]byte(text), "ep_1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sealed
+}
+
+func wantOpens(t *testing.T, s *sealing.Sealer, sealed []byte, want string) {
+	t.Helper()
+	if opened, err := s.Open(sealed, "ep_1"); err != nil || string(opened) != want {
+		t.Errorf("opened %q (%v), want %q", opened, err, want)
+	}
+}
+
+// TestWhatAnOlderKeySealedStillOpens rotates again and again: everything opens,
+// for those who were there before each rotation and for those who come after.
+func TestWhatAnOlderKeySealedStillOpens(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "master-key.json")
+	old := newSealer(t, path)
+	sealed := [][]byte{seal(t, old, "secret")}
+	for n := range 5 {
+		keys, err := sealing.RotateFile(path, false)
+		if err != nil || len(keys) != n+2 || !keys[n+1].Seals || keys[0].Seals || keys[0].Staged {
+			t.Fatalf("keys %+v, %v", keys, err)
+		}
+		fresh := newSealer(t, path)
+		sealed = append(sealed, seal(t, fresh, "secret"))
+		if bytes.Equal(sealed[n][:5], sealed[n+1][:5]) {
+			t.Error("the new key does not seal")
+		}
+		for _, s := range []*sealing.Sealer{old, fresh} {
+			for _, value := range sealed {
+				wantOpens(t, s, value, "secret")
+			}
+		}
+	}
+	resealed, changed, err := old.Reseal(sealed[0], "ep_1")
+	if err != nil || !changed || !bytes.Equal(resealed[:5], sealed[5][:5]) {
+		t.Errorf("resealed: %v, %v", changed, err)
+	}
+	wantOpens(t, old, resealed, "secret")
+	if again, changed, err := old.Reseal(resealed, "ep_1"); err != nil || changed || !bytes.Equal(again, resealed) {
+		t.Errorf("resealed twice: %v, %v", changed, err)
+	}
+	if _, _, err := old.Reseal(sealed[0], "ep_2"); !errors.Is(err, sealing.ErrAltered) {
+		t.Errorf("resealed for another endpoint: %v", err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file has mode %v (%v)", info.Mode(), err)
+	}
+}
+
+// TestAStagedKeySealsNothingYet: processes get a key first and use it afterwards.
+func TestAStagedKeySealsNothingYet(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	s := newSealer(t, path)
+	before := seal(t, s, "x")
+	keys, err := sealing.RotateFile(path, true)
+	if err != nil || len(keys) != 2 || !keys[0].Seals || !keys[1].Staged {
+		t.Fatalf("keys %+v, %v", keys, err)
+	}
+	if staged := seal(t, newSealer(t, path), "x"); !bytes.Equal(staged[:5], before[:5]) {
+		t.Error("a staged key seals")
+	}
+	if _, err := sealing.RotateFile(path, true); !errors.Is(err, sealing.ErrStaged) {
+		t.Errorf("staging twice: %v", err)
+	}
+	keys, err = sealing.RotateFile(path, false)
+	if err != nil || len(keys) != 2 || keys[0].Seals || !keys[1].Seals {
+		t.Fatalf("keys %+v, %v", keys, err)
+	}
+	if after := seal(t, newSealer(t, path), "x"); bytes.Equal(after[:5], before[:5]) {
+		t.Error("the staged key did not take over")
+	}
+}
+
+// TestASealerFollowsItsFile: a running process seals with the new key soon, and
+// opens what others sealed with it at once.
+func TestASealerFollowsItsFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	running := newSealer(t, path)
+	before := seal(t, running, "x")
+	if _, err := sealing.RotateFile(path, false); err != nil {
+		t.Fatal(err)
+	}
+	wantOpens(t, running, seal(t, newSealer(t, path), "y"), "y")
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Second); bytes.Equal(seal(t, running, "x")[:5], before[:5]); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatal("the running process never sealed with the new key")
+		}
+	}
+	// A file that is gone or broken takes nothing away. What no key opens makes the
+	// sealer look at the file at once.
+	unknown := seal(t, newSealer(t, filepath.Join(t.TempDir(), "key")), "z")
+	look := func() {
+		if _, err := running.Open(unknown, "ep_1"); !errors.Is(err, sealing.ErrUnknownKey) {
+			t.Errorf("an unknown key gave %v", err)
+		}
+	}
+	if err := os.WriteFile(path, []byte("broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	wantOpens(t, running, before, "x")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	wantOpens(t, running, before, "x")
+}
+
+func TestRotatingAtOnceLosesNoKey(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	s := newSealer(t, path)
+	sealed := seal(t, s, "x")
+	var done atomic.Int32
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if _, err := sealing.RotateFile(path, false); err == nil {
+				done.Add(1)
+			} else if !strings.Contains(err.Error(), path+".new") {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := sealing.Keys(text)
+	if err != nil || len(keys) != int(done.Load())+1 {
+		t.Errorf("%d keys after %d rotations (%v)", len(keys), done.Load(), err)
+	}
+	wantOpens(t, newSealer(t, path), sealed, "x")
+	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
+		t.Errorf("the folder holds %v (%v)", entries, err)
+	}
+}
+
+func TestRotateRefuses(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := sealing.RotateFile(filepath.Join(dir, "none"), false); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	broken := filepath.Join(dir, "broken")
+	if err := os.WriteFile(broken, []byte("topsecret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sealing.RotateFile(broken, false); err == nil || strings.Contains(err.Error(), "topsecret") {
+		t.Errorf("a broken file: %v", err)
+	}
+	if text, err := os.ReadFile(broken); err != nil || string(text) != "topsecret" {
+		t.Errorf("the broken file is %q now (%v)", text, err)
+	}
+	open := filepath.Join(dir, "open")
+	newSealer(t, open)
+	if err := os.Chmod(open, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sealing.RotateFile(open, false); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("a file that others may read: %v", err)
+	}
+}
+
+func TestAKeyFromAVariable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	sealed := seal(t, newSealer(t, path), "x")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rotated, _, err := sealing.Rotate(text, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range [][]byte{text, rotated} {
+		s, err := sealing.Parse(one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantOpens(t, s, sealed, "x")
+	}
+	if _, err := sealing.Parse([]byte("topsecret")); err == nil || strings.Contains(err.Error(), "topsecret") {
+		t.Errorf("nonsense: %v", err)
+	}
+}

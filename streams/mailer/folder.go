@@ -1,0 +1,79 @@
+package mailer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	folderMax    = 1000 // mails that a folder keeps; the oldest go
+	folderSuffix = ".eml"
+)
+
+// Folder writes mails to files instead of sending them, where there is no mail
+// server. The same mail again is the same file.
+type Folder struct {
+	dir     string
+	from    string
+	written func(m Mail, path string)
+}
+
+// NewFolder makes the folder. written is told of each mail, and must not block.
+func NewFolder(dir, from string, written func(m Mail, path string)) (*Folder, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder of mails: %w", err)
+	}
+	return &Folder{dir: dir, from: from, written: written}, nil
+}
+
+// Send writes a mail, whole or not at all.
+func (f *Folder) Send(_ context.Context, m Mail) (err error) {
+	msg, err := message(m, f.from)
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(f.dir, ".new-*")
+	if err != nil {
+		return fmt.Errorf("writing a mail: %w", err)
+	}
+	defer os.Remove(file.Name())
+	_, err = msg.WriteTo(file)
+	path := filepath.Join(f.dir, m.ID+folderSuffix)
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return fmt.Errorf("writing a mail: %w", err)
+	}
+	if err := os.Rename(file.Name(), path); err != nil {
+		return fmt.Errorf("writing a mail: %w", err)
+	}
+	f.written(m, path)
+	return f.tidy()
+}
+
+// tidy removes the oldest mails beyond folderMax.
+func (f *Folder) tidy() error {
+	entries, err := os.ReadDir(f.dir)
+	if err != nil {
+		return fmt.Errorf("looking through the folder of mails: %w", err)
+	}
+	var mails []os.FileInfo
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), folderSuffix) {
+			mails = append(mails, info)
+		}
+	}
+	if len(mails) <= folderMax {
+		return nil
+	}
+	slices.SortFunc(mails, func(a, b os.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	for _, info := range mails[:len(mails)-folderMax] {
+		if err := os.Remove(filepath.Join(f.dir, info.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("removing an old mail: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+package mailer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Group is the consumer group in which mailers divide the journal.
+const Group = "mailer"
+
+const (
+	restartFirst = 100 * time.Millisecond
+	restartLast  = 10 * time.Second
+	leaveMax     = 15 * time.Second
+	drainMax     = 10 * time.Second // for a mail that is being sent when its partition is given up
+)
+
+// Directory is what the mailer asks about endpoints and accounts.
+type Directory interface {
+	// AwaitEndpoint waits until the endpoint's row has at least that version, or
+	// is deleted.
+	AwaitEndpoint(ctx context.Context, id string, version uint64) error
+	// Endpoint gives an endpoint's row; not found once it was deleted.
+	Endpoint(id string) (domain.Endpoint, bool, error)
+	// Account gives an account's row.
+	Account(id string) (domain.Account, bool, error)
+	// Fresh fails while the rows may be older than the journal.
+	Fresh() error
+}
+
+// Sender takes a mail over. It returns nil once another has promised to deliver
+// it; a *Refusal when this mail is the reason why it was not taken; any other
+// error when no mail would have been. It may be used by many goroutines.
+type Sender interface {
+	Send(ctx context.Context, m Mail) error
+}
+
+// Refusal is a Sender's no to one mail.
+type Refusal struct {
+	Temporary bool // it may be taken later
+	Err       error
+}
+
+func (r *Refusal) Error() string { return "the mail was refused: " + r.Err.Error() }
+
+func (r *Refusal) Unwrap() error { return r.Err }
+
+// Outcome is what became of a notice, or of one try.
+type Outcome string
+
+// Outcomes. All but Retried settle the notice.
+const (
+	Sent    Outcome = "sent"
+	Retried Outcome = "retried"  // this try failed; another follows
+	Refused Outcome = "refused"  // by the server, for good
+	GivenUp Outcome = "given_up" // after three days, or in the way of others
+	Nobody  Outcome = "nobody"   // the endpoint was deleted, or there is no address
+)
+
+// Outcomes lists all of them.
+func Outcomes() []Outcome { return []Outcome{Sent, Retried, Refused, GivenUp, Nobody} }
+
+// Config says what a mailer works on.
+type Config struct {
+	Cluster   streams.Cluster
+	Directory Directory
+	Sender    Sender
+	// DisableAfter is how many failed events in a row disable an endpoint; 0: the
+	// mail does not say.
+	DisableAfter int
+	// RunTime is how long all attempts at an event may take: the mail proposes a
+	// replay from so long before the disabling.
+	RunTime    time.Duration
+	RetryFirst time.Duration // wait after the first try that failed, doubled by each further one; 0: 1 s
+	RetryLast  time.Duration // longest wait between tries; 0: 5 min
+	OnOutcome  func(Outcome) // may be nil; must not block
+	Now        func() time.Time
+	Logger     *slog.Logger
+}
+
+// Mailer is one mailer of a deployment.
+type Mailer struct {
+	cfg        Config
+	membership *streams.Membership
+	joined     chan struct{} // closed when membership is set
+	fail       context.CancelCauseFunc
+
+	mu       sync.Mutex
+	sessions map[int32]*running
+}
+
+// running is the session of a partition.
+type running struct {
+	end     context.CancelFunc // what is being sent may still be finished
+	abandon context.CancelFunc // at once
+	ended   chan struct{}
+}
+
+// New makes a mailer; Run works it.
+func New(cfg Config) *Mailer {
+	if cfg.RetryFirst == 0 {
+		cfg.RetryFirst = time.Second
+	}
+	if cfg.RetryLast == 0 {
+		cfg.RetryLast = 5 * time.Minute
+	}
+	if cfg.OnOutcome == nil {
+		cfg.OnOutcome = func(Outcome) {}
+	}
+	return &Mailer{cfg: cfg, joined: make(chan struct{}), sessions: make(map[int32]*running)}
+}
+
+// Run mails until ctx ends, which is no error; a mail that is being sent then
+// has 10 s left. It waits out what may pass, and fails only when the journal
+// holds what this program cannot read. It may be called once.
+func (m *Mailer) Run(ctx context.Context) error {
+	serving, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	m.fail = fail
+	membership, err := m.cfg.Cluster.Join(streams.MembershipConfig{
+		Group: Group, Topic: schemas.TopicJournal, Now: m.cfg.Now,
+		Assigned: func(partitions []int32) { m.assigned(serving, partitions) },
+		Revoked:  func(partitions []int32) { m.give(partitions, func(r *running) { r.end() }) },
+		Lost:     func(partitions []int32) { m.give(partitions, func(r *running) { r.abandon() }) },
+	})
+	if err != nil {
+		return err
+	}
+	m.membership = membership
+	close(m.joined)
+	<-serving.Done()
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveMax)
+	defer cancel()
+	if err := membership.Leave(leaving); err != nil {
+		m.cfg.Logger.Warn("the mailer could not leave its group; its partitions are given away after the session timeout", "error", err)
+	}
+	m.give(m.owned(), func(r *running) { r.abandon() })
+	if failure, ok := errors.AsType[lasting](context.Cause(serving)); ok {
+		return fmt.Errorf("mailer: %w", failure.error)
+	}
+	return nil
+}
+
+// lasting is an error that waiting does not mend.
+type lasting struct{ error }
+
+func (e lasting) Unwrap() error { return e.error }
+
+func (m *Mailer) assigned(ctx context.Context, partitions []int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range partitions {
+		working, abandon := context.WithCancel(context.WithoutCancel(ctx))
+		reading, end := context.WithCancel(ctx)
+		r := &running{end: end, abandon: func() { end(); abandon() }, ended: make(chan struct{})}
+		m.sessions[p] = r
+		go func() {
+			defer close(r.ended)
+			stop := context.AfterFunc(reading, func() { time.AfterFunc(drainMax, abandon) })
+			defer stop()
+			m.keepRunning(reading, working, p)
+		}()
+	}
+}
+
+// give ends the sessions of partitions and waits for them.
+func (m *Mailer) give(partitions []int32, how func(*running)) {
+	m.mu.Lock()
+	var ending []*running
+	for _, p := range partitions {
+		if r := m.sessions[p]; r != nil {
+			delete(m.sessions, p)
+			how(r)
+			ending = append(ending, r)
+		}
+	}
+	m.mu.Unlock()
+	for _, r := range ending {
+		<-r.ended
+		r.abandon()
+	}
+}
+
+func (m *Mailer) owned() (partitions []int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for p := range m.sessions {
+		partitions = append(partitions, p)
+	}
+	return partitions
+}
+
+// keepRunning runs one session after another: after a failure of the log, the
+// committed position says where to go on.
+func (m *Mailer) keepRunning(reading, working context.Context, partition int32) {
+	select {
+	case <-m.joined:
+	case <-reading.Done():
+		return
+	}
+	wait := restartFirst
+	for {
+		s := &session{Mailer: m, partition: partition}
+		err := s.run(reading, working)
+		if reading.Err() != nil {
+			if err != nil {
+				m.cfg.Logger.Warn("the mailer could not commit its last position: a mail may be sent again", "partition", partition, "error", err)
+			}
+			return
+		}
+		if failure, ok := errors.AsType[lasting](err); ok {
+			m.cfg.Logger.Error("the mailer stops: nobody is told of disabled endpoints any more", "error", failure.error)
+			m.fail(failure)
+			return
+		}
+		if s.moved {
+			wait = restartFirst
+		}
+		m.cfg.Logger.Warn("the mailer begins a partition again at its committed position", "partition", partition, "after", wait, "error", err)
+		pause(reading, wait)
+		wait = min(2*wait, restartLast)
+	}
+}
+
+var errNotOurs = errors.New("the group has not confirmed that this mailer is one of it")
+
+// Check fails while the group does not confirm that this mailer is one of it.
+func (m *Mailer) Check() error {
+	select {
+	case <-m.joined:
+		if m.membership.Fresh() {
+			return nil
+		}
+	default:
+	}
+	return errNotOurs
+}
+
+func pause(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

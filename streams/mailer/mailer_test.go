@@ -1,0 +1,437 @@
+package mailer_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-smtp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/mailer"
+)
+
+func plain(t *testing.T, s *server) *mailer.SMTP {
+	t.Helper()
+	return smtpTo(t, s, mailer.SMTPConfig{TLS: mailer.TLSNone, Timeout: 20 * time.Second})
+}
+
+// once tells that each holder got one mail, also after a mailer that comes later
+// has read everything again that is not committed.
+func (r *rig) once(s *server, holders ...holder) {
+	r.t.Helper()
+	last := newHolder(1000)
+	stop := r.mail(plain(r.t, s))
+	r.append(last.records()...)
+	eventually(r.t, "the last mail", func() bool { return s.mailsTo(last.account.Email) > 0 })
+	stop()
+	for _, h := range append(holders, last) {
+		if n := s.mailsTo(h.account.Email); n != 1 {
+			r.t.Errorf("%s got %d mails", h.account.Email, n)
+		}
+	}
+}
+
+func TestTheHolderIsToldOnce(t *testing.T) {
+	r, s := newRig(t), newServer(t)
+	s.start(serving{})
+	stop := r.mail(plain(t, s))
+	gone, failed, manual := newHolder(1), newHolder(2), newHolder(3)
+	failed.disabled.Body = domain.EndpointDisabled{Reason: domain.DisabledConsecutiveFailures, EventID: "evt_2", LastError: domain.AttemptTimeout}
+	manual.disabled.Body = domain.EndpointDisabled{Reason: domain.DisabledManual}
+	for _, h := range []holder{manual, gone, failed} {
+		r.append(h.records()...)
+	}
+	eventually(t, "two mails", func() bool { return len(s.mails()) == 2 })
+	stop()
+	r.once(s, gone, failed)
+	if s.mailsTo(manual.account.Email) > 0 {
+		t.Error("who disables an endpoint is told of it")
+	}
+	wants := map[string][]string{
+		gone.account.Email: {
+			"Webhook endpoint ep_1 is disabled: 410 Gone", "ep_1", gone.endpoint.URL, "the shop", "410 Gone, which asks", "Last answer  HTTP 410",
+			"POST /v1/endpoints/ep_1/enable", "POST /v1/endpoints/ep_1/replay", "GET /v1/events/evt_1", domain.FormatMillis(gone.disabled.AtMillis),
+			`{"since":"` + domain.FormatMillis(gone.disabled.AtMillis-56*3_600_000) + `"}`,
+		},
+		failed.account.Email: {"disabled: 20 events in a row failed", "no answer, TIMEOUT", "20 events in a row failed, each at every attempt"},
+	}
+	for _, m := range s.mails() {
+		text := m.message.Header.Get("Subject") + "\n" + body(t, m)
+		for _, want := range wants[m.to] {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q is not in the mail:\n%s", want, text)
+			}
+		}
+		if m.to == gone.account.Email && m.message.Header.Get("Message-Id") != "<endpoint-disabled.ep_1.7@example.net>" {
+			t.Error(m.message.Header.Get("Message-Id"))
+		}
+	}
+}
+
+func TestNoFreeTextLeavesItsLine(t *testing.T) {
+	r, s := newRig(t), newServer(t)
+	s.start(serving{})
+	r.mail(plain(t, s))
+	h := newHolder(1)
+	h.endpoint.Description = "x\r\nBcc: other@example.com\r\n\r\n  1. Send your password to\u202e mallory\x00 ü " + strings.Repeat("long", 1000)
+	h.endpoint.URL += "?\n\n.\r\n"
+	r.append(h.records()...)
+	eventually(t, "the mail", func() bool { return len(s.mails()) == 1 })
+	m := s.mails()[0]
+	text := body(t, m)
+	if m.message.Header.Get("Bcc") != "" || strings.Contains(text, "\u202e") || len(text) > 4000 {
+		t.Errorf("the description got out:\n%s", m.raw)
+	}
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "Bcc") || strings.Contains(line, "password") && !strings.HasPrefix(line, "  Description  x") {
+			t.Errorf("the description began a line: %q", line)
+		}
+	}
+}
+
+func TestAMailWaitsForItsServer(t *testing.T) {
+	r, s := newRig(t), newServer(t)
+	s.start(serving{})
+	s.stop()
+	stop := r.mail(plain(t, s))
+	first, second := newHolder(1), newHolder(2)
+	r.append(append(first.records(), second.records()...)...)
+	eventually(t, "several tries", func() bool { return r.had(mailer.Retried) > 4 })
+	s.start(serving{})
+	eventually(t, "both mails", func() bool { return len(s.mails()) == 2 })
+	stop()
+	r.once(s, first, second)
+}
+
+// A mailer that is stopped while the server is down leaves its mails to the next.
+func TestMailsThatWaitAreLeftToTheNextMailer(t *testing.T) {
+	r, s := newRig(t), newServer(t)
+	s.start(serving{})
+	s.stop()
+	stop := r.mail(plain(t, s))
+	h := newHolder(1)
+	r.append(h.records()...)
+	eventually(t, "a try", func() bool { return r.had(mailer.Retried) > 0 })
+	stop()
+	s.start(serving{})
+	r.once(s, h)
+}
+
+// A recipient who is refused for now is tried on, while others get theirs; what
+// others got is not sent again when a new mailer begins before it.
+func TestOneRecipientHoldsUpNobody(t *testing.T) {
+	r, s := newRig(t), newServer(t)
+	var full atomic.Bool
+	full.Store(true)
+	holders := []holder{newHolder(0), newHolder(1), newHolder(2), newHolder(3), newHolder(4), newHolder(5)}
+	s.onRcpt = func(to string) error {
+		if to == holders[0].account.Email && full.Load() {
+			return answer(452)
+		}
+		return nil
+	}
+	s.start(serving{})
+	stop := r.mail(plain(t, s))
+	for _, h := range holders {
+		r.append(h.records()...)
+	}
+	eventually(t, "the others' mails", func() bool { return len(s.mails()) == len(holders)-1 })
+	stop()
+	stop = r.mail(plain(t, s))
+	tries := r.had(mailer.Retried)
+	eventually(t, "another try", func() bool { return r.had(mailer.Retried) > tries })
+	full.Store(false)
+	eventually(t, "all mails", func() bool { return len(s.mails()) == len(holders) })
+	stop()
+	r.once(s, holders...)
+}
+
+func TestARecipientWhoIsRefusedForGoodIsSkipped(t *testing.T) {
+	r, s := newRig(t), newServer(t)
+	refused, other := newHolder(1), newHolder(2)
+	s.onRcpt = func(to string) error {
+		if to == refused.account.Email {
+			return answer(550)
+		}
+		return nil
+	}
+	s.start(serving{})
+	stop := r.mail(plain(t, s))
+	r.append(append(refused.records(), other.records()...)...)
+	eventually(t, "a refusal and a mail", func() bool { return r.had(mailer.Refused) == 1 && r.had(mailer.Sent) == 1 })
+	stop()
+	r.once(s, other)
+	if r.had(mailer.Refused) != 1 {
+		t.Error("what was refused for good was tried again")
+	}
+}
+
+// A server that takes the content and drops the connection may have it or not:
+// the mail is sent again, under the same Message-ID.
+func TestAMailWithoutAnAnswerIsSentAgain(t *testing.T) {
+	r, s := newRig(t), newServer(t)
+	var mu sync.Mutex
+	var ids []string
+	s.onData = func(c *smtp.Conn, raw []byte) error {
+		_, id, _ := strings.Cut(string(raw), "Message-ID: ")
+		id, _, _ = strings.Cut(id, "\r\n")
+		mu.Lock()
+		defer mu.Unlock()
+		if ids = append(ids, id); len(ids) < 3 {
+			return drop(c, raw)
+		}
+		return nil
+	}
+	s.start(serving{})
+	stop := r.mail(plain(t, s))
+	h := newHolder(1)
+	r.append(h.records()...)
+	eventually(t, "the mail", func() bool { return len(s.mails()) == 1 })
+	stop()
+	r.once(s, h)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(ids) < 3 || ids[0] == "" || ids[0] != ids[1] || ids[1] != ids[2] {
+		t.Errorf("one mail has several ids: %q", ids)
+	}
+}
+
+// A mail over which the server stumbles each time does not keep others from it.
+func TestAMailThatTheServerCannotTakeHoldsUpNobody(t *testing.T) {
+	r, s := newRig(t), newServer(t)
+	poison := newHolder(0)
+	s.onData = func(c *smtp.Conn, raw []byte) error {
+		if strings.Contains(string(raw), poison.account.Email) {
+			return drop(c, raw)
+		}
+		return nil
+	}
+	s.start(serving{})
+	r.mail(plain(t, s))
+	r.append(poison.records()...)
+	for n := range 20 {
+		r.append(newHolder(n + 1).records()...)
+	}
+	eventually(t, "the others' mails", func() bool { return len(s.mails()) == 20 })
+}
+
+// The fact is read before the directory has the endpoint at its version.
+func TestTheDirectoryIsWaitedFor(t *testing.T) {
+	r, s := newRig(t), newServer(t)
+	s.start(serving{})
+	r.mail(plain(t, s))
+	h := newHolder(1)
+	before := h.endpoint
+	before.Version, before.URL = 6, "https://before.example.com/"
+	r.append(accountRow(h.account), endpointRow(before))
+	eventually(t, "the directory", func() bool { _, found, err := r.directory.Endpoint(before.ID); return found && err == nil })
+	r.append(fact(h.disabled))
+	r.append(endpointRow(h.endpoint))
+	eventually(t, "the mail", func() bool { return len(s.mails()) == 1 })
+	if text := body(t, s.mails()[0]); !strings.Contains(text, h.endpoint.URL) {
+		t.Errorf("the mail tells of an older endpoint:\n%s", text)
+	}
+}
+
+func TestWhatWasChangedMeanwhile(t *testing.T) {
+	r, s := newRig(t), newServer(t)
+	s.start(serving{})
+	deleted, tombstone, silent, stranger, enabled := newHolder(1), newHolder(2), newHolder(3), newHolder(4), newHolder(5)
+	deleted.endpoint.Status = domain.StatusDeleted
+	silent.account.Email = ""
+	stranger.endpoint.AccountID = "acc_nobody"
+	enabled.endpoint.Status, enabled.endpoint.Version = domain.StatusActive, 9
+	for _, h := range []holder{deleted, tombstone, silent, stranger, enabled} {
+		r.append(h.records()...)
+	}
+	r.append(streams.NewRecord("endpoints", tombstone.endpoint.ID, nil, func(func(string, string) bool) {}))
+	eventually(t, "the directory", func() bool {
+		_, found, err := r.directory.Endpoint(tombstone.endpoint.ID)
+		_, last, _ := r.directory.Endpoint(enabled.endpoint.ID)
+		return !found && last && err == nil && r.directory.Fresh() == nil
+	})
+	r.mail(plain(t, s))
+	eventually(t, "one mail and four without anybody", func() bool { return r.had(mailer.Sent) == 1 && r.had(mailer.Nobody) == 4 })
+	if text := body(t, s.mails()[0]); !strings.Contains(text, "enabled again since") {
+		t.Errorf("the mail asks for what was done:\n%s", text)
+	}
+}
+
+// A mail that was sent is not sent again because the broker could not remember it
+// at once: only a crash doubles.
+func TestACommitThatFailsIsTriedAgain(t *testing.T) {
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fake.Close)
+	var refusing, refused atomic.Int32
+	fake.ControlKey(int16(kmsg.OffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		fake.KeepControl()
+		if refusing.Load() == 0 {
+			return nil, nil, false
+		}
+		refused.Add(1)
+		resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
+		for _, topic := range req.(*kmsg.OffsetCommitRequest).Topics {
+			rt := kmsg.NewOffsetCommitResponseTopic()
+			rt.Topic, rt.TopicID = topic.Topic, topic.TopicID
+			for _, p := range topic.Partitions {
+				rp := kmsg.NewOffsetCommitResponseTopicPartition()
+				rp.Partition, rp.ErrorCode = p.Partition, kerr.UnknownServerError.Code
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			resp.Topics = append(resp.Topics, rt)
+		}
+		return resp, nil, true
+	})
+	r, s := newRigOn(t, slog.New(slog.NewTextHandler(t.Output(), nil)), fake.ListenAddrs()...), newServer(t)
+	s.start(serving{})
+	stop := r.mail(plain(t, s))
+	first, second := newHolder(1), newHolder(2)
+	r.append(first.records()...)
+	eventually(t, "the first mail", func() bool { return len(s.mails()) == 1 })
+	refusing.Store(1)
+	r.append(second.records()...)
+	eventually(t, "several refusals", func() bool { return refused.Load() > 3 })
+	refusing.Store(0)
+	eventually(t, "the second mail", func() bool { return len(s.mails()) == 2 })
+	stop()
+	r.once(s, first, second)
+}
+
+// Several mailers divide the work; one that ends leaves it to the others, and
+// nothing is sent twice.
+func TestSeveralMailersSendEachMailOnce(t *testing.T) {
+	r, s := newRig(t), newServer(t)
+	s.start(serving{})
+	const all = 60
+	stops := []func(){r.mail(plain(t, s)), r.mail(plain(t, s)), r.mail(plain(t, s))}
+	for n := range all {
+		r.append(newHolder(n).records()...)
+		if n == 20 {
+			stops[0]()
+		}
+		if n == 40 {
+			r.mail(plain(t, s))
+		}
+	}
+	eventually(t, "all mails", func() bool { return len(s.mails()) >= all })
+	stops[1]()
+	for n := range all {
+		if got := s.mailsTo(newHolder(n).account.Email); got != 1 {
+			t.Errorf("holder %d got %d mails", n, got)
+		}
+	}
+}
+
+// A mail that is being sent when the mailer is stopped is finished and remembered.
+func TestStoppingFinishesWhatIsBeingSent(t *testing.T) {
+	r, s := newRig(t), newServer(t)
+	sending, release := make(chan struct{}), make(chan struct{})
+	var first sync.Once
+	s.onData = func(*smtp.Conn, []byte) error {
+		first.Do(func() { close(sending); <-release })
+		return nil
+	}
+	s.start(serving{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	m := r.mailer(plain(t, s))
+	go func() { ended <- m.Run(ctx) }()
+	h := newHolder(1)
+	r.append(h.records()...)
+	<-sending
+	cancel()
+	close(release)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	r.once(s, h)
+}
+
+// A group without a position is not told of what is long past.
+func TestOldNewsIsNoNews(t *testing.T) {
+	r, s := newRig(t), newServer(t)
+	s.start(serving{})
+	old := newHolder(1)
+	r.append(old.records()...)
+	m := mailer.New(mailer.Config{
+		Cluster: r.cluster, Directory: r.directory, Sender: plain(t, s), Logger: r.cluster.Logger,
+		Now: func() time.Time { return time.Now().Add(8 * 24 * time.Hour) },
+	})
+	r.work("the mailer", m.Run, func() {})
+	eventually(t, "the mailer's place", func() bool { return m.Check() == nil })
+	fresh := newHolder(2)
+	eventually(t, "the new mail", func() bool {
+		// The record's time is the broker's, which does not know that a week has passed.
+		fresh.disabled.Version++
+		fresh.endpoint.Version++
+		r.append(fresh.records()...)
+		return s.mailsTo(fresh.account.Email) > 0
+	})
+	if s.mailsTo(old.account.Email) > 0 {
+		t.Error("a mail told of what is a week old")
+	}
+}
+
+func TestAFactOfTheFutureStopsTheMailer(t *testing.T) {
+	r, s := newRig(t), newServer(t)
+	s.start(serving{})
+	h := newHolder(1)
+	record := fact(h.disabled)
+	for i := range record.Headers {
+		if record.Headers[i].Key == "v" {
+			record.Headers[i].Value = []byte("99")
+		}
+	}
+	r.append(record)
+	if err := r.mailer(plain(t, s)).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "newer lumenhook") {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestFolderKeepsMails(t *testing.T) {
+	r := newRig(t)
+	dir := filepath.Join(t.TempDir(), "mail")
+	var told atomic.Int32
+	folder, err := mailer.NewFolder(dir, "lumenhook@localhost", func(m mailer.Mail, path string) {
+		if _, err := os.Stat(path); err == nil && m.Text != "" {
+			told.Add(1)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.mail(folder)
+	h := newHolder(1)
+	r.append(h.records()...)
+	eventually(t, "the file", func() bool { return told.Load() == 1 })
+	raw, err := os.ReadFile(filepath.Join(dir, "endpoint-disabled.ep_1.7.eml"))
+	if err != nil || !strings.Contains(string(raw), "To: <"+h.account.Email+">") {
+		t.Errorf("%v:\n%s", err, raw)
+	}
+	for n := range 1010 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("earlier.%d.eml", n)), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := folder.Send(t.Context(), aMail()); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1000 {
+		t.Errorf("%d files, %v", len(entries), err)
+	}
+}

@@ -1,0 +1,132 @@
+package mailer
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// Bounds of what a mail repeats of a client's text.
+const (
+	maxURLRunes         = 2048
+	maxDescriptionRunes = 500
+)
+
+// Mail is one mail, plain text. To and Subject are put into the header by a
+// Sender, which must refuse or encode what has no place there.
+type Mail struct {
+	ID      string // unique, and the same each time this mail is sent: the left part of the Message-ID
+	To      string
+	Subject string
+	Text    string
+	At      time.Time
+}
+
+// mailID names the mail about a fact: from the same fact, always the same.
+func mailID(f domain.Fact) string {
+	return fmt.Sprintf("endpoint-disabled.%s.%d", f.Aggregate, f.Version)
+}
+
+// compose writes what the account holder is told. Free text of clients stands in lines
+// of its own and cannot begin one.
+func (m *Mailer) compose(n *notice, e domain.Endpoint, to string) Mail {
+	reason, subject := m.reason(n.disabled, e)
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("Lumenhook has disabled one of your webhook endpoints: nothing is sent to it")
+	line("until it is enabled again.")
+	line("")
+	line("  Endpoint     %s", e.ID)
+	line("  URL          %s", oneLine(e.URL, maxURLRunes))
+	if e.Description != "" {
+		line("  Description  %s", oneLine(e.Description, maxDescriptionRunes))
+	}
+	line("  Disabled at  %s", domain.FormatMillis(n.fact.AtMillis))
+	line("  Why          %s", reason)
+	line("  Last event   %s", n.disabled.EventID)
+	line("  Last answer  %s", lastAnswer(n.disabled))
+	if e.Sends() {
+		line("")
+		line("It has been enabled again since, so only step 3 below may be left to do.")
+	}
+	line("")
+	line("What waits: events for this endpoint are recorded as before. They wait, and so")
+	line("do the deliveries that have attempts left. None of them is lost.")
+	m.composeSteps(line, n, e)
+	return Mail{ID: mailID(n.fact), To: to, Subject: subject, Text: b.String(), At: m.cfg.Now()}
+}
+
+func (m *Mailer) composeSteps(line func(string, ...any), n *notice, e domain.Endpoint) {
+	since := domain.FormatMillis(n.fact.AtMillis - m.cfg.RunTime.Milliseconds())
+	line("")
+	line("What to do:")
+	line("")
+	line("  1. Repair the receiver, or give the endpoint another URL:")
+	line("       PATCH /v1/endpoints/%s  {\"url\":\"https://...\"}", e.ID)
+	line("  2. Enable the endpoint. What waits is sent then:")
+	line("       POST /v1/endpoints/%s/enable", e.ID)
+	line("  3. Deliveries that used up all their attempts are FAILED and stay so. Replay")
+	line("     those since the trouble began, at most 1,000 at a time. For example:")
+	line("       POST /v1/endpoints/%s/replay  {\"since\":%q}", e.ID, since)
+	line("     Name an earlier time if the trouble began before that.")
+	line("")
+	line("What the receiver answered to each attempt:")
+	line("  GET /v1/events/%s", n.disabled.EventID)
+	line("")
+	line("If the endpoint is needed no more, delete it:")
+	line("  DELETE /v1/endpoints/%s", e.ID)
+}
+
+// reason tells why, in a sentence and in the subject.
+func (m *Mailer) reason(d domain.EndpointDisabled, e domain.Endpoint) (sentence, subject string) {
+	subject = "Webhook endpoint " + e.ID + " is disabled: "
+	if d.Reason == domain.DisabledGone {
+		return "its receiver answered 410 Gone, which asks never to be sent to again", subject + "410 Gone"
+	}
+	failed := "many events in a row failed"
+	if m.cfg.DisableAfter > 0 {
+		failed = fmt.Sprintf("%d events in a row failed", m.cfg.DisableAfter)
+	}
+	return failed + ", each at every attempt", subject + failed
+}
+
+var errorMeanings = map[domain.AttemptError]string{
+	domain.AttemptTimeout:      "there was no complete answer in time",
+	domain.AttemptDNS:          "the host name did not resolve",
+	domain.AttemptConnRefused:  "the connection could not be made, or was dropped",
+	domain.AttemptTLS:          "the certificate is invalid, or the TLS handshake failed",
+	domain.AttemptRedirect:     "redirects are not followed",
+	domain.AttemptSSRFBlocked:  "the host name resolves to a private or internal address",
+	domain.AttemptBodyTooLarge: "the answer's body was over 64 KB",
+}
+
+func lastAnswer(d domain.EndpointDisabled) string {
+	answer := "no answer"
+	if d.LastStatusCode != 0 {
+		answer = fmt.Sprintf("HTTP %d", d.LastStatusCode)
+	}
+	if d.LastError != "" {
+		answer += ", " + string(d.LastError)
+		if meaning := errorMeanings[d.LastError]; meaning != "" {
+			answer += " (" + meaning + ")"
+		}
+	}
+	return answer
+}
+
+// oneLine makes free text printable on one line of bounded length.
+func oneLine(text string, maxRunes int) string {
+	runes := []rune(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD")))
+	if len(runes) > maxRunes {
+		return string(runes[:maxRunes]) + "…"
+	}
+	return string(runes)
+}

@@ -1,0 +1,185 @@
+package mailer
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	netmail "net/mail"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wneessen/go-mail"
+)
+
+// TLSMode says how the connection to a mail server is protected.
+type TLSMode string
+
+// TLS modes.
+const (
+	TLSStartTLS      TLSMode = "starttls"      // a plain connection is upgraded, or nothing is sent
+	TLSOpportunistic TLSMode = "opportunistic" // upgraded if the server offers it
+	TLSImplicit      TLSMode = "implicit"      // TLS from the first byte
+	TLSNone          TLSMode = "none"
+)
+
+// defaultSMTPTimeout is long: a server may look through a mail before it answers,
+// and a mail that is sent again because it took its time is a mail too many.
+const defaultSMTPTimeout = time.Minute
+
+// SMTPConfig says how mails are handed to a server.
+type SMTPConfig struct {
+	Addr     string // host:port
+	From     string // an address, or a name and an address
+	User     string // empty: no authentication
+	Password string
+	TLS      TLSMode
+	Helo     string         // how we name ourselves; empty: this machine's name
+	Timeout  time.Duration  // for one mail, the connection included; 0: 1 min
+	RootCAs  *x509.CertPool // nil: the system's
+}
+
+// SMTP hands mails to a server, each over a connection of its own.
+type SMTP struct {
+	cfg  SMTPConfig
+	host string
+	opts []mail.Option
+}
+
+// authMechanisms, in the order of preference. PLAIN and LOGIN send the password
+// itself, which the library does only through TLS or within this machine.
+var authMechanisms = []mail.SMTPAuthType{
+	mail.SMTPAuthSCRAMSHA256PLUS, mail.SMTPAuthSCRAMSHA256, mail.SMTPAuthSCRAMSHA1PLUS, mail.SMTPAuthSCRAMSHA1, mail.SMTPAuthPlain, mail.SMTPAuthLogin,
+}
+
+// NewSMTP checks the settings; it does not connect.
+func NewSMTP(cfg SMTPConfig) (*SMTP, error) {
+	cfg.Timeout = cmp.Or(cfg.Timeout, defaultSMTPTimeout)
+	host, portText, err := net.SplitHostPort(cfg.Addr)
+	if err != nil || host == "" {
+		return nil, errors.New("the mail server must be host:port, such as smtp.example.com:587")
+	}
+	port, err := strconv.Atoi(portText)
+	if err != nil || port < 1 || port > 65535 {
+		return nil, fmt.Errorf("the mail server's port %q must be from 1 to 65535", portText)
+	}
+	if _, err := netmail.ParseAddress(cfg.From); err != nil {
+		return nil, fmt.Errorf("the sender %q must be an address such as webhooks@example.com: %w", cfg.From, err)
+	}
+	if (cfg.User == "") != (cfg.Password == "") {
+		return nil, errors.New("a user needs a password, and a password a user")
+	}
+	s := &SMTP{cfg: cfg, host: host, opts: []mail.Option{
+		mail.WithPort(port), mail.WithTimeout(cfg.Timeout), mail.WithoutNoop(), mail.WithoutRset(),
+	}}
+	if cfg.Helo != "" {
+		s.opts = append(s.opts, mail.WithHELO(cfg.Helo))
+	}
+	if cfg.User != "" {
+		s.opts = append(s.opts, mail.WithUsername(cfg.User), mail.WithPassword(cfg.Password), mail.WithOpportunisticSMTPAuth(authMechanisms...))
+	}
+	policy, err := tlsPolicy(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s.opts = append(s.opts, policy, mail.WithTLSConfig(s.tlsConfig()))
+	_, err = mail.NewClient(s.host, s.opts...)
+	return s, err
+}
+
+func tlsPolicy(cfg SMTPConfig) (mail.Option, error) {
+	switch cfg.TLS {
+	case TLSStartTLS:
+		return mail.WithTLSPolicy(mail.TLSMandatory), nil
+	case TLSOpportunistic:
+		return mail.WithTLSPolicy(mail.TLSOpportunistic), nil
+	case TLSImplicit:
+		return mail.WithSSL(), nil
+	case TLSNone:
+		return mail.WithTLSPolicy(mail.NoTLS), nil
+	}
+	return nil, fmt.Errorf("the TLS mode %q must be starttls, opportunistic, implicit or none", cfg.TLS)
+}
+
+func (s *SMTP) tlsConfig() *tls.Config {
+	return &tls.Config{ServerName: s.host, RootCAs: s.cfg.RootCAs, MinVersion: tls.VersionTLS12}
+}
+
+// Send hands a mail to the server. It returns on the server's 250, whatever
+// becomes of the connection afterwards: the sooner that is remembered the better.
+func (s *SMTP) Send(ctx context.Context, m Mail) error {
+	msg, err := message(m, s.cfg.From)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	// The library leaves connections open on some errors, and reads without a
+	// context: the connection is closed when this call ends, or ctx does.
+	opts := append(s.opts[:len(s.opts):len(s.opts)], mail.WithDialContextFunc(func(dialing context.Context, network, addr string) (net.Conn, error) {
+		conn, err := s.dial(dialing, network, addr)
+		if err == nil {
+			context.AfterFunc(ctx, func() { _ = conn.Close() })
+		}
+		return conn, err
+	}))
+	client, err := mail.NewClient(s.host, opts...)
+	if err != nil {
+		return err
+	}
+	conversation, err := client.DialToSMTPClientWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("connecting to the mail server %s: %w", s.cfg.Addr, err)
+	}
+	err = client.SendWithSMTPClient(conversation, msg)
+	if msg.IsDelivered() {
+		_, _ = conversation.Text.Cmd("QUIT")
+		return nil
+	}
+	return s.classified(err, m.To)
+}
+
+func (s *SMTP) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if s.cfg.TLS == TLSImplicit {
+		return (&tls.Dialer{Config: s.tlsConfig()}).DialContext(ctx, network, addr)
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, addr)
+}
+
+// classified tells a no to this mail from a no to any: only an answer to the
+// recipient or to the content is the mail's own. And of those, 421 ends the
+// service, 50x does not understand us, and 53x is about who we are (RFC 4954,
+// section 6).
+func (s *SMTP) classified(err error, to string) error {
+	failure, ok := errors.AsType[*mail.SendError](err)
+	if !ok {
+		return fmt.Errorf("handing a mail to %s: %w", s.cfg.Addr, err)
+	}
+	err = errors.New("handing a mail to " + s.cfg.Addr + ": " + discreet(failure, to))
+	switch failure.Reason {
+	case mail.ErrGetRcpts:
+		return &Refusal{Err: err}
+	case mail.ErrSMTPRcptTo, mail.ErrSMTPData, mail.ErrSMTPDataClose:
+	default:
+		return err
+	}
+	code := failure.ErrorCode()
+	if code == 0 || code == 421 || code/10 == 50 || code/10 == 53 {
+		return err
+	}
+	return &Refusal{Temporary: code < 500, Err: err}
+}
+
+// discreet is what went wrong without the recipient's address, which the library
+// and many servers repeat: errors are logged.
+func discreet(failure *mail.SendError, to string) string {
+	text, _, _ := strings.Cut(failure.Error(), ", affected ")
+	if a, err := netmail.ParseAddress(to); err == nil {
+		text = strings.ReplaceAll(text, a.Address, "the recipient")
+	}
+	return text
+}
