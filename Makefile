@@ -13,7 +13,7 @@ GOSEC := $(GO) tool gosec -quiet -exclude-generated -severity medium -exclude G3
 VULNDB ?=
 FUZZTIME ?= 30s
 
-.PHONY: run build test lint vuln fuzz race bench generate clean
+.PHONY: run build test lint vuln fuzz race bench bench-projections generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -46,6 +46,9 @@ race: ## the tests under the race detector
 
 bench: ## the whole path at full speed, beside its floor
 	$(GO) test -run XXX -bench Path -benchtime 1x -timeout 15m ./internal/bench $(ARGS)
+
+bench-projections: ## rebuild, live projector, and reads among 10,000,000 attempts; ARGS='-attempts 1000000' for fewer
+	$(GO) test -run XXX -bench 'Rebuild|LiveProjector|Reads' -benchtime 1x -timeout 40m ./projections $(ARGS)
 
 generate: ## generated code of schemas/kafka
 	cd schemas/kafka && $(BUF) generate

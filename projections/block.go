@@ -8,18 +8,32 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// block gathers the rows of facts, and how far it brings each partition.
-type block struct {
-	events     []row[domain.DeliveryCreated]
-	attempts   []row[domain.AttemptMade]
-	deliveries []row[delivery]
-	facts      int
-	sizeBytes  int
-	from       map[int32]int64 // where the block begins, by partition
-	next       map[int32]int64 // what comes after it; only partitions that moved
+// place is a partition of a topic.
+type place struct {
+	topic     string
+	partition int32
 }
 
-// row is what a fact puts into one table, and where the fact is.
+func (p place) String() string { return fmt.Sprintf("%s/%d", p.topic, p.partition) }
+
+// block gathers the rows of records, and how far it brings each partition.
+type block struct {
+	payments   []row[schemas.PaymentObserved]
+	endpoints  []row[endpointRow]
+	watches    []row[watchRow]
+	attempts   []row[domain.AttemptMade]
+	changes    []row[endpointChange]
+	events     []row[domain.DeliveryCreated]
+	deliveries []row[delivery]
+	at         map[string]int // where in deliveries an event's last row is
+
+	facts     int // records of any topic
+	sizeBytes int
+	from      map[place]int64 // where the block begins
+	next      map[place]int64 // what comes after it; only partitions that moved
+}
+
+// row is what a record puts into one table, and where the record is.
 type row[B any] struct {
 	body       B
 	endpointID string
@@ -29,72 +43,56 @@ type row[B any] struct {
 	offset     int64
 }
 
-// delivery is the state that a fact brings a delivery to.
-type delivery struct {
-	eventID             string
-	state               domain.DeliveryState
-	attempts            int
-	run                 int // 0: the fact says neither the run nor the attempts
-	nextAttemptAtMillis int64
-}
-
-// rowOverheadBytes is about what the rows of one fact take beside their bodies.
+// rowOverheadBytes is about what the rows of one record take beside their bodies.
 const rowOverheadBytes = 512
 
 func newBlock() *block {
-	return &block{from: make(map[int32]int64), next: make(map[int32]int64)}
+	return &block{at: make(map[string]int), from: make(map[place]int64), next: make(map[place]int64)}
 }
 
 // empty tells whether there is neither a row nor a position to write.
 func (b *block) empty() bool { return len(b.next) == 0 }
 
-// add decodes a record of the journal and gathers the rows that its fact makes.
+// add decodes a record and gathers the rows that it makes.
 func (b *block) add(r streams.Record) error {
-	fact, err := schemas.DecodeFact(schemas.Read(r.Value, r))
+	var err error
+	switch r.Topic {
+	case schemas.TopicJournal:
+		err = b.addFact(r)
+	case schemas.TopicPayments:
+		err = b.addPayment(r)
+	case schemas.TopicEndpoints:
+		err = b.addEndpoint(r)
+	case schemas.TopicWatches:
+		err = b.addWatch(r)
+	}
 	if err != nil {
 		return fmt.Errorf("projections: the record at offset %d of %s/%d cannot be projected: %w", r.Offset, r.Topic, r.Partition, err)
 	}
 	b.facts++
-	b.sizeBytes += rowOverheadBytes
-	switch body := fact.Body.(type) {
-	case domain.DeliveryCreated:
-		b.sizeBytes += len(body.Event.Body)
-		b.events = append(b.events, newRow(r, fact, body))
-		b.deliveries = append(b.deliveries, newRow(r, fact, delivery{
-			eventID: body.Event.ID, state: domain.StateQueued, run: 1, nextAttemptAtMillis: fact.AtMillis,
-		}))
-	case domain.AttemptMade:
-		b.sizeBytes += len(body.Result.ResponseBody)
-		b.attempts = append(b.attempts, newRow(r, fact, body))
-		b.deliveries = append(b.deliveries, newRow(r, fact, delivery{
-			eventID: body.EventID, state: body.State, attempts: body.Number, run: body.Run, nextAttemptAtMillis: body.NextAttemptAtMillis,
-		}))
-	case domain.DeliveryCancelled:
-		b.deliveries = append(b.deliveries, newRow(r, fact, delivery{eventID: body.EventID, state: domain.StateCancelled}))
-	}
+	b.sizeBytes += rowOverheadBytes + len(r.Value)
 	return nil
 }
 
-// newRow takes the endpoint from the fact's aggregate: a delivery belongs to its
-// endpoint's.
-func newRow[B any](r streams.Record, f domain.Fact, body B) row[B] {
-	return row[B]{body: body, endpointID: f.Aggregate, atMillis: f.AtMillis, version: f.Version, partition: r.Partition, offset: r.Offset}
-}
-
 // cover notes how far a partition is brought.
-func (b *block) cover(partition int32, from, next int64) {
-	if _, known := b.from[partition]; !known {
-		b.from[partition] = from
+func (b *block) cover(p place, from, next int64) {
+	if _, known := b.from[p]; !known {
+		b.from[p] = from
 	}
-	b.next[partition] = next
+	b.next[p] = next
 }
 
 // reset empties the block and keeps its room.
 func (b *block) reset() {
-	clear(b.events) // lets go of what the rows point at
-	clear(b.attempts)
-	clear(b.deliveries)
+	b.payments, b.endpoints, b.watches = emptied(b.payments), emptied(b.endpoints), emptied(b.watches)
+	b.attempts, b.changes, b.events, b.deliveries = emptied(b.attempts), emptied(b.changes), emptied(b.events), emptied(b.deliveries)
+	clear(b.at)
 	clear(b.from)
 	clear(b.next)
-	*b = block{events: b.events[:0], attempts: b.attempts[:0], deliveries: b.deliveries[:0], from: b.from, next: b.next}
+	b.facts, b.sizeBytes = 0, 0
+}
+
+func emptied[R any](rows []R) []R {
+	clear(rows) // lets go of what the rows point at
+	return rows[:0]
 }

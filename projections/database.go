@@ -29,6 +29,9 @@ const (
 // isMissing tells whether ClickHouse answered that the table or the database does
 // not exist: no projector has made it yet.
 func isMissing(err error) bool {
+	if errors.As(err, new(errTablesMissing)) {
+		return true
+	}
 	var refused *clickhouse.Exception
 	return errors.As(err, &refused) && (refused.Code == codeUnknownTable || refused.Code == codeUnknownDatabase)
 }

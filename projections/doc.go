@@ -5,39 +5,66 @@
 //
 // # Projector
 //
-// Facts are gathered into blocks and written with one insert for each table and
-// block, always in this order:
+// Records of four topics are gathered into blocks and written with one insert for
+// each table and block, always in this order:
 //
-//	attempts ─► deliveries ─► events ─► projection_progress
+//	payments, endpoints, watches
+//	attempts ─► endpoint_changes ─► events ─► deliveries ─► projection_progress
 //
 // One block is written while the next is gathered; when that is full too, nothing
 // more is read. Any fault ends the session: what was gathered is dropped, and
 // after a wait a new session begins at the recorded progress. There is one way
-// to recover, and every start, every change of partitions and every return of a
-// lost ClickHouse takes it, with tables that are made anew when they were dropped.
+// to recover, and every start, every change of partitions, every exchanged table
+// and every return of a lost ClickHouse takes it, with tables that are made anew
+// when they were dropped.
+//
+// # Generations
+//
+// Progress is about a table's UUID, which is its generation: it goes with the
+// table when a rebuild exchanges it, and a table that was dropped and made anew
+// has none. A topic is as far as the least of the tables that it fills. So each
+// table is exchanged by itself, and at every moment what the progress says is
+// true of what is there.
+//
+//	rebuild:  make T_rebuild ─► fill from 0 ─► rename T_exchange ─► EXCHANGE with T ─► drop
+//
+// # Reading
+//
+// A delivery knows its event's account and time, its endpoint, and when each
+// attempt was sent: it leads to the rows of the event and of the attempts, which
+// are ordered for lists and for people.
 //
 // # Invariants
 //
 //   - P1: progress is written after the rows that it covers. A crash between
 //     repeats rows; it never leaves any out.
-//   - P2: a row is a function of its fact. Copies are alike in every column and
-//     collapse by the table's key, so writing a fact twice, or by two projectors
-//     at once, changes no answer. Nothing needs fencing.
-//   - P3: an event that is found has its delivery, and a delivery has every
-//     attempt up to its version: that is what the order of writing is for.
-//   - P4: at most two blocks are in memory, each bounded by rows and bytes.
+//   - P2: a row is a function of its facts. Copies collapse by the table's key, a
+//     delivery's rows column by column with maxima and unions, so writing a fact
+//     twice, in another order, or by two projectors at once changes no answer.
+//     Nothing needs fencing.
+//   - P3: a delivery that is found has its event, and every attempt up to its
+//     version: that is what the order of writing is for.
+//   - P4: at most two blocks are in memory for each session, each bounded by rows
+//     and bytes.
 //   - P5: a fact is never skipped. One that cannot be decoded, or is gone from
 //     the journal, ends the projector with an error.
 //
 // File map:
 //
-//	database.go    how ClickHouse is reached
-//	migrate.go     making the tables
-//	block.go       facts into columns
-//	write.go       columns into ClickHouse
-//	progress.go    how far the tables are
-//	partitions.go  which partitions are ours
-//	projector.go   sessions, started anew after every fault; health
-//	session.go     gathering one block while another is written
-//	history.go     events with their deliveries and attempts, for the API
+//	database.go          how ClickHouse is reached
+//	migrate.go           making the tables; retention.go, how long rows are kept
+//	tables.go            which topic fills which table, and which UUID each has
+//	block.go             records gathered; facts.go (journal), current.go (others), envelope.go
+//	columns.go           rows into columns
+//	write.go             columns into ClickHouse
+//	progress.go, lag.go  how far the tables are
+//	partitions.go        which partitions are ours
+//	projector.go         sessions, started anew after every fault; health
+//	session.go           gathering one block while another is written
+//	refold.go            filling tables beside the live ones
+//	rebuild.go           putting them into the place of the live ones
+//	verify.go            comparing them with the live ones
+//	history.go, read.go  events with their deliveries and attempts, for the API
+//	list.go              lists of events, for the API
+//	console.go           queries of people
 package projections

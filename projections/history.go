@@ -5,12 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
 )
 
 // Faults of reading the history.
@@ -47,13 +47,28 @@ type History struct {
 }
 
 // EventRecord is an event with its delivery. Whether the delivery is held is the
-// endpoint's state at the time of reading, and not part of it.
+// endpoint's state at the time of reading, and not part of it: it is held when
+// its state is pending and its endpoint disabled.
 type EventRecord struct {
-	Body                []byte // the envelope, byte for byte as receivers get it
-	EndpointID          string
+	EventHead
+	Body []byte // the envelope, byte for byte as receivers get it
+
 	State               domain.DeliveryState
+	Run                 int // 1 is the first
+	AttemptsMade        int // over all runs
+	UpdatedAtMillis     int64
 	NextAttemptAtMillis int64           // 0: none
-	Attempts            []AttemptRecord // oldest first
+	Attempts            []AttemptRecord // oldest first; a list leaves them out
+}
+
+// EventHead is what an event is about.
+type EventHead struct {
+	ID              string
+	Type            domain.EventType
+	EndpointID      string
+	WatchID         string // empty for test.ping
+	WalletAddress   string // empty for test.ping
+	CreatedAtMillis int64
 }
 
 // AttemptRecord is one attempt of a delivery.
@@ -126,7 +141,7 @@ func (h *History) progress(ctx context.Context) (map[int32]int64, error) {
 	read := h.flight.DoChan("progress", func() (any, error) {
 		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), readMax)
 		defer cancel()
-		return h.cfg.DB.progress(reading)
+		return h.cfg.DB.journalProgress(reading, schemas.TopicJournal)
 	})
 	select {
 	case r := <-read:
@@ -139,73 +154,21 @@ func (h *History) progress(ctx context.Context) (map[int32]int64, error) {
 	}
 }
 
-// A copy of an event's row is like any other, so the first will do.
-const selectEvent = `SELECT endpoint_id, body FROM {database:Identifier}.events
-WHERE event_id = {event:String} AND account_id = {account:String} LIMIT 1`
-
-const selectDelivery = `SELECT state, next_attempt_at, version FROM {database:Identifier}.deliveries
-WHERE event_id = {event:String} ORDER BY version DESC LIMIT 1`
-
-// Attempts above the delivery's version are left for the next question, so that
-// state and attempts belong together (P3).
-const selectAttempts = `SELECT number, run, sent_at, duration_ms, status_code, error, response_body FROM {database:Identifier}.attempts
-WHERE event_id = {event:String} AND version <= {version:UInt64} ORDER BY number LIMIT 1 BY number`
-
 // find looks an event up, bounded in time.
 func (h *History) find(ctx context.Context, accountID, eventID string) (EventRecord, error) {
 	reading, cancel := context.WithTimeout(ctx, readMax)
 	defer cancel()
-	record, err := h.read(reading, accountID, eventID)
+	record, err := h.cfg.DB.event(reading, accountID, eventID)
+	return record, readFault(ctx, err)
+}
+
+// readFault says what became of a question to the tables.
+func readFault(ctx context.Context, err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, sql.ErrNoRows), isMissing(err):
-		return EventRecord{}, ErrNotFound
-	case err != nil:
-		return EventRecord{}, callersFirst(ctx, fmt.Errorf("%w: %w", ErrUnavailable, err))
+		return ErrNotFound
 	}
-	return record, nil
-}
-
-// read asks the tables in the opposite order of writing.
-func (h *History) read(ctx context.Context, accountID, eventID string) (EventRecord, error) {
-	var r EventRecord
-	which := parameters{"event": eventID, "account": accountID}
-	if err := h.cfg.DB.queryRow(ctx, selectEvent, which, &r.EndpointID, &r.Body); err != nil {
-		return r, err
-	}
-	var state string
-	var next *time.Time
-	var version uint64
-	if err := h.cfg.DB.queryRow(ctx, selectDelivery, which, &state, &next, &version); err != nil {
-		// An event has its delivery (P3): to miss it is no "not found".
-		return r, fmt.Errorf("reading the delivery of %s: %s", eventID, err)
-	}
-	r.State = domain.DeliveryState(state)
-	if next != nil {
-		r.NextAttemptAtMillis = next.UnixMilli()
-	}
-	which["version"] = strconv.FormatUint(version, 10)
-	err := h.cfg.DB.query(ctx, selectAttempts, which, func(read func(...any) error) error {
-		attempt, err := readAttempt(read)
-		r.Attempts = append(r.Attempts, attempt)
-		return err
-	})
-	return r, err
-}
-
-func readAttempt(read func(...any) error) (AttemptRecord, error) {
-	var (
-		number, run, durationMillis uint32
-		sentAt                      time.Time
-		status                      *uint16
-		fault                       string
-		response                    []byte
-	)
-	err := read(&number, &run, &sentAt, &durationMillis, &status, &fault, &response)
-	a := AttemptRecord{Number: int(number), Run: int(run), Result: domain.AttemptResult{
-		SentAtMillis: sentAt.UnixMilli(), DurationMillis: int64(durationMillis), Error: domain.AttemptError(fault), ResponseBody: response,
-	}}
-	if status != nil {
-		a.Result.StatusCode = int(*status)
-	}
-	return a, err
+	return callersFirst(ctx, fmt.Errorf("%w: %w", ErrUnavailable, err))
 }

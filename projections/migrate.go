@@ -2,8 +2,10 @@ package projections
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/lumenhook/lumenhook/schemas"
 )
@@ -40,12 +42,22 @@ func Migrate(ctx context.Context, db *DB) error {
 	}
 	migrations := schemas.ClickHouseMigrations()
 	for version, name := range applied {
-		if int(version) > len(migrations) {
+		switch {
+		case int(version) > len(migrations):
 			return fmt.Errorf("projections: the database %s has migration %s, and this program knows %d: run a newer lumenhook", db.name, name, len(migrations))
+		case migrations[version-1].Name != name:
+			return fmt.Errorf("projections: the database %s has migration %s where this program has %s: it was made by a trial version; drop it, and it is built anew from the topics", db.name, name, migrations[version-1].Name)
 		}
 	}
+	// A table that was dropped is made anew; it has no progress, and so it is
+	// filled from the beginning.
+	_, err = db.live(ctx)
+	dropped := errors.As(err, new(errTablesMissing))
+	if err != nil && !dropped {
+		return err
+	}
 	for _, m := range migrations {
-		if _, done := applied[m.Version]; done {
+		if _, done := applied[m.Version]; done && !dropped {
 			continue
 		}
 		if err := db.apply(ctx, m); err != nil {
@@ -92,7 +104,9 @@ func (db *DB) appliedVersions(ctx context.Context) (map[uint32]string, error) {
 
 func (db *DB) apply(ctx context.Context, m schemas.Migration) error {
 	for _, statement := range m.Statements {
-		if err := db.exec(ctx, statement, nil); err != nil {
+		// Written out: a view with a query parameter in it would be a view that
+		// takes parameters.
+		if err := db.exec(ctx, strings.ReplaceAll(statement, "{database:Identifier}", db.name), nil); err != nil {
 			return err
 		}
 	}

@@ -1,64 +1,112 @@
 package projections
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-
-	"github.com/lumenhook/lumenhook/schemas"
+	"strings"
 )
 
-// generation is the generation of the tables that is filled and read.
-const generation uint32 = 1
+const selectProgress = `SELECT toString(generation), topic, partition, max(next_offset) FROM {database:Identifier}.projection_progress
+WHERE generation IN (SELECT toUUID(arrayJoin({generations:Array(String)}))) GROUP BY generation, topic, partition`
 
-const selectProgress = `SELECT partition, max(next_offset) FROM {database:Identifier}.projection_progress
-WHERE generation = {generation:UInt32} AND topic = {topic:String} GROUP BY partition`
-
-// progress gives, by partition of the journal, the offset below which
-// everything is in the tables. A partition of which nothing is, is left out.
-func (db *DB) progress(ctx context.Context) (map[int32]int64, error) {
+// progress gives the offsets below which everything is in every table of the
+// layout that is filled from there. A partition of which that is nothing, is
+// left out.
+func (db *DB) progress(ctx context.Context, l layout) (map[place]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
-	by := make(map[int32]int64)
-	which := parameters{"generation": strconv.Itoa(int(generation)), "topic": schemas.TopicJournal}
-	err := db.query(ctx, selectProgress, which, func(read func(...any) error) error {
-		var partition int32
-		var next int64
-		err := read(&partition, &next)
-		by[partition] = next
+	tables := make(map[string]int) // how many are filled from a topic
+	generations := make([]string, 0, len(l))
+	for name, f := range l {
+		tables[topicOf(name)]++
+		generations = append(generations, f.generation)
+	}
+	next, known := make(map[place]int64), make(map[place]int)
+	err := db.query(ctx, selectProgress, parameters{"generations": arrayOf(generations)}, func(read func(...any) error) error {
+		var generation string
+		var p place
+		var offset int64
+		err := read(&generation, &p.topic, &p.partition, &offset)
+		if known[p]++; known[p] == 1 {
+			next[p] = offset
+		}
+		next[p] = min(next[p], offset)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("projections: reading the progress: %w", err)
 	}
-	return by, nil
+	for p, n := range known {
+		if n < tables[p.topic] {
+			delete(next, p)
+		}
+	}
+	return next, nil
 }
 
-func (db *DB) recordProgress(ctx context.Context, next map[int32]int64) error {
-	partitions := keys(next)
-	return db.insert(ctx, table{"projection_progress", len(partitions), []column{
-		{"generation", each(partitions, func(*int32) uint32 { return generation })},
-		{"topic", each(partitions, func(*int32) string { return schemas.TopicJournal })},
-		{"partition", partitions},
-		{"next_offset", each(partitions, func(p *int32) int64 { return next[*p] })},
+// arrayOf writes a list of our own identifiers as a parameter.
+func arrayOf(names []string) string {
+	if len(names) == 0 {
+		return "[]"
+	}
+	return "['" + strings.Join(names, "','") + "']"
+}
+
+// recordProgress says of every table of the layout how far it is.
+func (db *DB) recordProgress(ctx context.Context, l layout, next map[place]int64) error {
+	type row struct {
+		place
+		name, generation string
+	}
+	var rows []row
+	for _, p := range places(next) {
+		for _, name := range l.tables() {
+			if topicOf(name) == p.topic {
+				rows = append(rows, row{p, name, l[name].generation})
+			}
+		}
+	}
+	return db.insert(ctx, table{"projection_progress", len(rows), []column{
+		{"generation", each(rows, func(r *row) string { return r.generation })},
+		{"table_name", each(rows, func(r *row) string { return r.name })},
+		{"topic", each(rows, func(r *row) string { return r.topic })},
+		{"partition", each(rows, func(r *row) int32 { return r.partition })},
+		{"next_offset", each(rows, func(r *row) int64 { return next[r.place] })},
 	}})
 }
 
 // checkContinuity makes sure that what lies before a block is still in the
-// tables. It is not when somebody dropped them and another projector made them
-// anew; going on would then say of older facts that they are there.
-func (db *DB) checkContinuity(ctx context.Context, from map[int32]int64) error {
-	recorded, err := db.progress(ctx)
+// tables. It is not when somebody emptied them and another projector began anew;
+// going on would then say of older facts that they are there.
+func (db *DB) checkContinuity(ctx context.Context, l layout, from map[place]int64) error {
+	recorded, err := db.progress(ctx, l)
 	if err != nil {
 		return err
 	}
-	for partition, next := range from {
-		if recorded[partition] < next {
-			return fmt.Errorf("projections: the tables lost what was written of partition %d up to offset %d (they have it to %d)", partition, next, recorded[partition])
+	for p, next := range from {
+		if recorded[p] < next {
+			return fmt.Errorf("projections: the tables lost what was written of %s up to offset %d (they have it to %d)", p, next, recorded[p])
 		}
 	}
 	return nil
+}
+
+// journalProgress is how far the live tables that the API reads are.
+func (db *DB) journalProgress(ctx context.Context, topic string) (map[int32]int64, error) {
+	l, err := db.live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := db.progress(ctx, l)
+	by := make(map[int32]int64)
+	for p, next := range all {
+		if p.topic == topic {
+			by[p.partition] = next
+		}
+	}
+	return by, err
 }
 
 // passed tells whether the progress has reached the ends.
@@ -71,11 +119,13 @@ func passed(progress, ends map[int32]int64) bool {
 	return true
 }
 
-func keys(by map[int32]int64) []int32 {
-	list := make([]int32, 0, len(by))
+func places(by map[place]int64) []place {
+	list := make([]place, 0, len(by))
 	for p := range by {
 		list = append(list, p)
 	}
-	slices.Sort(list)
+	slices.SortFunc(list, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
+	})
 	return list
 }

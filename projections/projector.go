@@ -15,7 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// Group is the consumer group in which projectors share the partitions.
+// Group is the consumer group in which projectors share the partitions, unless
+// they are told another.
 const Group = "projector"
 
 const (
@@ -35,6 +36,9 @@ type ProjectorConfig struct {
 	Cluster streams.Cluster
 	Logger  *slog.Logger
 	Now     func() time.Time
+	// Group is the consumer group; "projector" when empty. Projectors that fill
+	// another database from the same topics are another group.
+	Group string
 
 	// A block is written when it has that many facts or bytes, or when its first
 	// fact has waited that long.
@@ -43,8 +47,9 @@ type ProjectorConfig struct {
 	BlockWait  time.Duration // 200 ms
 }
 
-// Projector writes the facts of its partitions to ClickHouse. Any number of them
-// share the partitions of the journal.
+// Projector writes the records of its partitions to ClickHouse. Any number of
+// them share the partitions: who has a partition of the journal also has those of
+// that number of the other topics.
 type Projector struct {
 	cfg   ProjectorConfig
 	parts *partitions
@@ -52,7 +57,7 @@ type Projector struct {
 
 	mu     sync.Mutex
 	status Status
-	next   map[int32]int64 // what is in the tables, by partition of ours
+	next   map[place]int64 // what is in the tables, of our partitions
 }
 
 // Status is how a projector does.
@@ -79,7 +84,7 @@ func NewProjector(cfg ProjectorConfig) (*Projector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Projector{cfg: cfg, parts: newPartitions(), ends: ends, next: make(map[int32]int64)}, nil
+	return &Projector{cfg: cfg, parts: newPartitions(), ends: ends, next: make(map[place]int64)}, nil
 }
 
 // Close frees what the projector holds, after Run has returned.
@@ -98,7 +103,7 @@ func (p *Projector) limits() limits {
 // when a fact cannot be decoded or is gone (P5): then a person is needed.
 func (p *Projector) Run(ctx context.Context) error {
 	membership, err := p.cfg.Cluster.Join(streams.MembershipConfig{
-		Group: Group, Topic: schemas.TopicJournal,
+		Group: cmp.Or(p.cfg.Group, Group), Topic: schemas.TopicJournal,
 		Assigned: p.parts.assigned, Revoked: p.parts.revoked, Lost: p.parts.lost, Now: p.cfg.Now,
 	})
 	if err != nil {
@@ -122,6 +127,10 @@ func (p *Projector) keepRunning(ctx context.Context) error {
 		err := p.runSession(ctx, owned, changed)
 		ended()
 		if err == nil {
+			continue
+		}
+		if errors.As(err, new(errTablesChanged)) {
+			p.cfg.Logger.Info("the projector goes on with other tables", "because", err)
 			continue
 		}
 		p.failed(err)
@@ -158,59 +167,101 @@ func (p *Projector) runSession(ctx context.Context, owned []int32, changed <-cha
 		<-ctx.Done()
 		return nil
 	}
-	from, err := p.prepare(ctx, owned)
+	l, from, err := p.prepare(ctx, owned)
 	if ctx.Err() != nil {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	reader, err := p.cfg.Cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{schemas.TopicJournal: from}})
+	reader, err := p.cfg.Cluster.NewReader(streams.ReaderConfig{From: offsetsOf(from)})
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
 	p.begun(from)
-	return newSession(p, reader, maps.Clone(from)).run(ctx)
+	return newSession(sessionConfig{
+		db: p.cfg.DB, reader: reader, layout: l, limits: p.limits(), now: p.cfg.Now, wrote: p.wrote, position: maps.Clone(from),
+	}).run(ctx)
+}
+
+func offsetsOf(by map[place]int64) streams.Offsets {
+	offsets := make(streams.Offsets)
+	for p, next := range by {
+		if offsets[p.topic] == nil {
+			offsets[p.topic] = make(map[int32]int64)
+		}
+		offsets[p.topic][p.partition] = next
+	}
+	return offsets
 }
 
 // prepare makes sure that the tables are there and says where to begin.
-func (p *Projector) prepare(ctx context.Context, owned []int32) (from map[int32]int64, err error) {
+func (p *Projector) prepare(ctx context.Context, owned []int32) (l layout, from map[place]int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareMax)
 	defer cancel()
 	if err := Migrate(ctx, p.cfg.DB); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	recorded, err := p.cfg.DB.progress(ctx)
+	if l, err = p.cfg.DB.live(ctx); err != nil {
+		return nil, nil, err
+	}
+	recorded, err := p.cfg.DB.progress(ctx, l)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	starts, err := p.ends.Starts(ctx, schemas.TopicJournal)
-	if err != nil {
-		return nil, err
-	}
-	ends, err := p.ends.Of(ctx, schemas.TopicJournal)
-	if err != nil {
-		return nil, err
-	}
-	from = make(map[int32]int64, len(owned))
-	for _, partition := range owned {
-		next := recorded[partition]
-		switch {
-		case next < starts[partition]:
-			return nil, lasting{fmt.Errorf("projections: partition %d of the journal begins at offset %d, and the history has it only to %d: the facts between were deleted before they were projected; restore the database %s from a backup, or the journal",
-				partition, starts[partition], next, p.cfg.DB.Name())}
-		case next > ends[partition]:
-			return nil, lasting{fmt.Errorf("projections: partition %d of the journal ends at offset %d, and the history has it to %d: the topics were made anew or lost their end; drop the database %s to build the history from the topics that are there",
-				partition, ends[partition], next, p.cfg.DB.Name())}
+	from = make(map[place]int64)
+	late := make(map[place]int64) // begun above 0, because older facts are deleted
+	for _, topic := range Topics() {
+		e, err := extentOf(ctx, p.ends, topic)
+		if err != nil {
+			return nil, nil, err
 		}
-		from[partition] = next
+		for _, partition := range owned {
+			at := place{topic, partition}
+			if from[at], err = p.begin(at, recorded, e); err != nil {
+				return nil, nil, err
+			}
+			if from[at] > recorded[at] {
+				late[at] = from[at]
+			}
+		}
 	}
-	return from, nil
+	return l, from, p.cfg.DB.recordProgress(ctx, l, late)
+}
+
+// extent is where a topic's partitions begin and end.
+type extent struct{ starts, ends map[int32]int64 }
+
+func extentOf(ctx context.Context, asking *streams.Ends, topic string) (e extent, err error) {
+	if e.starts, err = asking.Starts(ctx, topic); err != nil {
+		return e, err
+	}
+	e.ends, err = asking.Of(ctx, topic)
+	return e, err
+}
+
+// begin says where to go on with a partition: where its tables are, if that is
+// still in the topic.
+func (p *Projector) begin(at place, recorded map[place]int64, e extent) (next int64, err error) {
+	next, known := recorded[at]
+	start, end := e.starts[at.partition], e.ends[at.partition]
+	switch {
+	case !known && start > 0:
+		p.cfg.Logger.Warn("older facts are deleted from the topic; the history begins without them", "partition", at.String(), "offset", start)
+		return start, nil
+	case next < start:
+		return 0, lasting{fmt.Errorf("projections: %s begins at offset %d, and the history has it only to %d: the facts between were deleted before they were projected; restore the database %s from a backup, or the topic",
+			at, start, next, p.cfg.DB.Name())}
+	case next > end:
+		return 0, lasting{fmt.Errorf("projections: %s ends at offset %d, and the history has it to %d: the topics were made anew or lost their end; drop the database %s to build the history from the topics that are there",
+			at, end, next, p.cfg.DB.Name())}
+	}
+	return next, nil
 }
 
 // begun notes that a session has begun.
-func (p *Projector) begun(from map[int32]int64) {
+func (p *Projector) begun(from map[place]int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.next = maps.Clone(from)
@@ -255,17 +306,29 @@ func (p *Projector) Status() Status {
 	return s
 }
 
-// Lag is how many records of the journal, control records included, are not in
+// Lag is how many records of all topics, control records included, are not in
 // the tables yet, over the partitions that are ours.
 func (p *Projector) Lag(ctx context.Context) (records int64, err error) {
-	ends, err := p.ends.Of(ctx, schemas.TopicJournal)
-	if err != nil {
-		return 0, err
+	by, err := p.LagByTopic(ctx)
+	for _, n := range by {
+		records += n
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, partition := range p.parts.list() {
-		records += max(0, ends[partition]-p.next[partition])
+	return records, err
+}
+
+// LagByTopic is Lag for each topic.
+func (p *Projector) LagByTopic(ctx context.Context) (records map[string]int64, err error) {
+	records = make(map[string]int64)
+	for _, topic := range Topics() {
+		ends, err := p.ends.Of(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		p.mu.Lock()
+		for _, partition := range p.parts.list() {
+			records[topic] += max(0, ends[partition]-p.next[place{topic, partition}])
+		}
+		p.mu.Unlock()
 	}
 	return records, nil
 }

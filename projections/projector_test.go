@@ -70,7 +70,7 @@ func TestFactsBecomeRows(t *testing.T) {
 		"SELECT count() FROM attempts FINAL WHERE status_code IS NULL AND error = 'TIMEOUT' AND next_attempt_at IS NOT NULL": 2,
 		"SELECT count() FROM deliveries FINAL":                                                                       3,
 		"SELECT count() FROM deliveries FINAL WHERE state = 'FAILED' AND attempts = 2 AND run = 1":                   1,
-		"SELECT count() FROM deliveries FINAL WHERE state = 'CANCELLED' AND attempts IS NULL AND run IS NULL":        1,
+		"SELECT count() FROM deliveries FINAL WHERE state = 'CANCELLED' AND attempts = 0 AND run = 1":                1,
 		"SELECT count() FROM deliveries FINAL WHERE state = 'WAITING' AND next_attempt_at IS NOT NULL":               1,
 		"SELECT count() FROM events FINAL WHERE topic = 'journal' AND partition >= 0 AND offset > 0 AND version > 0": 3,
 	} {
@@ -93,7 +93,7 @@ func TestMigrateMayBeRepeated(t *testing.T) {
 	}
 	group.Wait()
 	must(t, projections.Migrate(t.Context(), db))
-	const in = " FROM system.columns WHERE database = 'made_anew'"
+	const in = " FROM system.columns WHERE database = 'made_anew' AND table NOT IN (SELECT name FROM system.tables WHERE engine = 'View')"
 	if n := r.count("SELECT count()" + in); n < 40 {
 		t.Errorf("there are only %d columns", n)
 	}
@@ -262,7 +262,7 @@ func TestLostTablesAreBuiltAnew(t *testing.T) {
 
 	// Emptied, as if another projector had made them anew: going on where this
 	// one is would leave out what was before.
-	for _, table := range []string{"events", "attempts", "deliveries", "projection_progress"} {
+	for _, table := range append(projections.Tables(), "projection_progress") {
 		r.exec("TRUNCATE TABLE " + table)
 	}
 	r.append(domain.Fact{Aggregate: s.endpointID, Version: 1001, Body: domain.CommandHandled{CommandID: "cmd_y"}})
@@ -334,14 +334,14 @@ func TestUndecodableFactStopsTheProjector(t *testing.T) {
 func TestJournalThatIsNotTheHistorysStopsTheProjector(t *testing.T) {
 	r := newRig(t)
 	must(t, projections.Migrate(t.Context(), r.db))
-	r.exec("INSERT INTO projection_progress (generation, topic, partition, next_offset) VALUES (1, 'journal', 2, 77)")
+	r.exec("INSERT INTO projection_progress (generation, topic, partition, next_offset) SELECT uuid, 'journal', 2, 77 FROM system.tables WHERE database = currentDatabase()")
 	run := r.project(nil)
 	select {
 	case <-run.ended:
 	case <-time.After(eventualMax):
 		t.Fatal("the projector did not stop")
 	}
-	if run.err == nil || !strings.Contains(run.err.Error(), "partition 2 of the journal ends at offset 0, and the history has it to 77") {
+	if run.err == nil || !strings.Contains(run.err.Error(), "journal/2 ends at offset 0, and the history has it to 77") {
 		t.Errorf("the projector stopped with %v", run.err)
 	}
 }

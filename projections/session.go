@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -20,16 +19,22 @@ const (
 // session projects some partitions from the recorded progress on, until its
 // context ends or something fails. It gathers one block while another is written.
 type session struct {
-	db       *DB
-	reader   *streams.Reader
-	limits   limits
-	now      func() time.Time
-	wrote    func(*block)
-	position map[int32]int64 // what was handed on, by partition
+	sessionConfig
 
 	toWrite chan *block
 	spare   chan *block // holds the blocks that are neither gathered nor written
 	gone    chan struct{}
+}
+
+// sessionConfig says what a session reads and where it writes.
+type sessionConfig struct {
+	db       *DB
+	reader   *streams.Reader
+	layout   layout
+	limits   limits
+	now      func() time.Time
+	wrote    func(*block)
+	position map[place]int64 // what was handed on
 }
 
 // limits are when a block is written.
@@ -39,11 +44,8 @@ type limits struct {
 	wait      time.Duration
 }
 
-func newSession(p *Projector, reader *streams.Reader, from map[int32]int64) *session {
-	s := &session{
-		db: p.cfg.DB, reader: reader, limits: p.limits(), now: p.cfg.Now, wrote: p.wrote, position: from,
-		toWrite: make(chan *block), spare: make(chan *block, 2), gone: make(chan struct{}),
-	}
+func newSession(cfg sessionConfig) *session {
+	s := &session{sessionConfig: cfg, toWrite: make(chan *block), spare: make(chan *block, 2), gone: make(chan struct{})}
 	s.spare <- newBlock()
 	s.spare <- newBlock()
 	return s
@@ -117,10 +119,10 @@ func (s *session) poll(ctx context.Context, b *block, due time.Time) error {
 		}
 		return nil
 	})
-	for partition, before := range s.position {
-		if next := s.reader.Position(schemas.TopicJournal, partition); next > before {
-			b.cover(partition, before, next)
-			s.position[partition] = next
+	for p, before := range s.position {
+		if next := s.reader.Position(p.topic, p.partition); next > before {
+			b.cover(p, before, next)
+			s.position[p] = next
 		}
 	}
 	if polling.Err() != nil && errors.Is(err, polling.Err()) {
@@ -169,7 +171,7 @@ func (s *session) hand(b *block) error {
 func (s *session) write(ctx context.Context) error {
 	defer close(s.gone)
 	for b := range s.toWrite {
-		if err := s.db.write(ctx, b); err != nil {
+		if err := s.db.write(ctx, b, s.layout); err != nil {
 			return err
 		}
 		s.wrote(b)

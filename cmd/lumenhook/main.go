@@ -51,7 +51,10 @@ wins over its variable.`,
 		SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) },
 	}
-	root.AddCommand(newRun(), newDevnet(), newVerify(), newSecrets())
+	root.AddCommand(
+		newRun(), newDevnet(), newVerify(), newSecrets(),
+		newSQL(), newTopics(), newRebuild(), newVerifyProjection(), newMigrate(),
+	)
 	return root
 }
 

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/projections"
+)
+
+// command runs a subcommand on the service's data folder.
+func (s *testService) command(args ...string) (stdout, stderr string, err error) {
+	c := program(append(args, "--data-dir", s.dir)...)
+	var out, errors bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errors
+	err = c.Run()
+	return out.String(), errors.String(), err
+}
+
+func (s *testService) must(args ...string) string {
+	s.t.Helper()
+	out, stderr, err := s.command(args...)
+	if err != nil {
+		s.t.Fatalf("%v: %v\n%s", args, err, stderr)
+	}
+	return out
+}
+
+func (s *testService) refused(want string, args ...string) {
+	s.t.Helper()
+	if _, stderr, err := s.command(args...); err == nil || !strings.Contains(stderr, want) {
+		s.t.Errorf("%v: it should be refused with %q, and said (%v) %s", args, want, err, stderr)
+	}
+}
+
+var question = regexp.MustCompile("(?s)```sql\n(.*?)```")
+
+// The subcommands that read topics and history, on a service that runs.
+func TestAskingARunningService(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--egress-ports", "1024-65535", "--ledger-interval", "200ms", "--demo-interval", "200ms")
+	s.eventually("three delivered events", func() bool {
+		out, _, err := s.command("sql", "--format", "csv", "SELECT count() FROM current_deliveries WHERE state = 'DELIVERED'")
+		return err == nil && out >= "count()\n3"
+	})
+
+	// Every question of the documentation has an answer.
+	doc, err := os.ReadFile("../../docs/analytics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	questions := question.FindAllStringSubmatch(string(doc), -1)
+	if len(questions) != 20 {
+		t.Errorf("docs/analytics.md has %d questions, not 20", len(questions))
+	}
+	console := s.console()
+	for i, q := range questions {
+		answer, err := console.Query(t.Context(), q[1])
+		if err != nil {
+			t.Errorf("question %d: %v", i+1, err)
+		}
+		// Without failures some have nothing to tell.
+		if quiet := map[int]bool{3: true, 7: true, 11: true, 12: true, 15: true, 18: true, 19: true}; len(answer.Rows) == 0 && !quiet[i+1] {
+			t.Errorf("question %d has no answer", i+1)
+		}
+	}
+
+	var row struct {
+		EventID   string  `json:"event_id"`
+		Amount    string  `json:"amount"`
+		CreatedAt string  `json:"created_at"`
+		Nothing   *string `json:"nothing"`
+		N         int     `json:"n"`
+	}
+	out := s.must("sql", "--format", "json", "SELECT event_id, amount, created_at, NULL AS nothing, 7 AS n FROM events FINAL ORDER BY created_at LIMIT 1;")
+	if err := json.Unmarshal([]byte(out), &row); err != nil || !strings.HasPrefix(row.EventID, "evt_") || row.Nothing != nil || row.N != 7 {
+		t.Errorf("%s: %+v, %v", out, row, err)
+	}
+	if _, err := time.Parse("2006-01-02T15:04:05.000Z", row.CreatedAt); err != nil {
+		t.Errorf("created_at: %v", err)
+	}
+	if out := s.must("sql", "SELECT number, 'a\tb' AS text FROM numbers(2)"); out != "number  text\n────────────\n     0  a·b\n     1  a·b\n(2 rows)\n" {
+		t.Errorf("a table is\n%s", out)
+	}
+	s.refused("read-only", "sql", "DROP TABLE events")
+	s.refused("read-only", "sql", "INSERT INTO events (event_id) VALUES ('evt_x')")
+	s.refused("read-only", "sql", "SELECT 1 SETTINGS readonly = 0")
+	s.refused("read-only", "sql", "SELECT 1 SETTINGS max_execution_time = 0")
+	s.refused("event_idd", "sql", "SELECT event_idd FROM events")
+	s.refused("--format", "sql", "--format", "xml", "SELECT 1")
+	s.refused("--timeout", "sql", "--timeout", "1s", "SELECT count() FROM numbers(100000000000) WHERE sipHash64(number) = 1")
+	if out, stderr, err := s.command("sql", "--max-rows", "5", "--format", "csv", "SELECT number FROM numbers(100000)"); err != nil || strings.Count(out, "\n") != 6 || !strings.Contains(stderr, "only the first 5 rows") {
+		t.Errorf("five rows are %q, %q, %v", out, stderr, err)
+	}
+
+	s.topics(row.EventID)
+	if out := s.must("rebuild", "--all"); out != "rebuilt all tables\n" {
+		t.Errorf("rebuild said %q", out)
+	}
+	if out := s.must("verify-projection", "--all"); !strings.Contains(out, "everything is as the topics say") {
+		t.Errorf("verify-projection said %q", out)
+	}
+	s.refused("--all or --table", "rebuild")
+	s.refused(`no table "event"`, "rebuild", "--table", "event")
+	s.must("migrate", "--history-retention", "90d")
+	s.refused("at least", "migrate", "--history-retention", "1d")
+	s.interrupt()
+	s.refused("no service has run in", "sql", "SELECT 1")
+}
+
+func (s *testService) console() *projections.Console {
+	s.t.Helper()
+	t := target{dataDir: s.dir}
+	dsn, err := t.dsn()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	console, err := projections.OpenConsole(s.t.Context(), projections.ConsoleConfig{DSN: dsn, RowsMax: 1000, TimeMax: 20 * time.Second})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = console.Close() })
+	return console
+}
+
+func (s *testService) topics(eventID string) {
+	s.t.Helper()
+	type line struct {
+		Topic, Key, Type, Time string
+		Offset                 int64
+		Value                  map[string]any
+	}
+	read := func(args ...string) (lines []line) {
+		s.t.Helper()
+		for text := range strings.Lines(s.must(append([]string{"topics"}, args...)...)) {
+			var l line
+			if err := json.Unmarshal([]byte(text), &l); err != nil {
+				s.t.Fatalf("%v: %s: %v", args, text, err)
+			}
+			lines = append(lines, l)
+		}
+		return lines
+	}
+	made := read("cat", "journal", "--type", "AttemptMade")
+	if len(made) < 3 || made[0].Value["eventId"] == nil || made[0].Value["meta"].(map[string]any)["version"] == nil {
+		s.t.Fatalf("the attempts are %+v", made)
+	}
+	if keyed := read("cat", "journal", "--type", "AttemptMade", "--key", made[0].Key, "--limit", "2"); len(keyed) != 2 || keyed[0].Key != made[0].Key {
+		s.t.Errorf("by key there are %+v", keyed)
+	}
+	if old := read("cat", "journal", "--from", "1h"); len(old) == 0 {
+		s.t.Error("there is nothing of the last hour")
+	}
+	if none := read("cat", "lumenhook.payments", "--from", "2099-01-01T00:00:00Z"); len(none) != 0 {
+		s.t.Errorf("of the future there is %+v", none)
+	}
+	created := read("cat", "journal", "--type", "DeliveryCreated", "--limit", "1")
+	if body := created[0].Value["event"].(map[string]any)["body"].(map[string]any); body["apiVersion"] == nil {
+		s.t.Errorf("the envelope is %v", body)
+	}
+	if followed := read("tail", "payments", "--limit", "1"); len(followed) != 1 || followed[0].Type != "PaymentObserved" {
+		s.t.Errorf("followed: %+v", followed)
+	}
+	if out := s.must("topics", "describe"); !strings.Contains(out, "journal") || !strings.Contains(out, "compact") {
+		s.t.Errorf("topics describe said\n%s", out)
+	}
+	if out := s.must("topics", "describe", "journal"); !strings.Contains(out, "cleanup.policy = delete") {
+		s.t.Errorf("topics describe journal said\n%s", out)
+	}
+	s.refused("the topics are", "topics", "cat", "jurnal")
+	s.refused("--from", "topics", "cat", "journal", "--from", "yesterday")
+	s.refused("has the partitions 0 to 3", "topics", "cat", "journal", "--partition", "9")
+}
+
+func TestStatementsEndAtTheirSemicolon(t *testing.T) {
+	for text, want := range map[string][]string{
+		"SELECT 1;":                    {"SELECT 1", ""},
+		"SELECT 1; SELECT 2":           {"SELECT 1", " SELECT 2"},
+		`SELECT ';', ";", 'a\';';x`:    {`SELECT ';', ";", 'a\';'`, "x"},
+		"SELECT 1 -- a; b\n;":          {"SELECT 1 -- a; b\n", ""},
+		"SELECT /* ; */ 1; -- the end": {"SELECT /* ; */ 1", " -- the end"},
+		"SELECT 'open;":                {"SELECT 'open;"},
+		"SELECT 1 /* open;":            {"SELECT 1 /* open;"},
+		"-- open;":                     {"-- open;"},
+		"":                             {""},
+	} {
+		statements, rest := splitStatements(text)
+		if got := append(statements, rest); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %q, not %q", text, got, want)
+		}
+	}
+}
+
+// typist is a terminal at which lines are typed.
+type typist struct {
+	lines   []string
+	prompts []string
+	bytes.Buffer
+}
+
+func (s *typist) SetPrompt(p string) { s.prompts = append(s.prompts, strings.TrimSpace(p)) }
+
+func (s *typist) ReadLine() (string, error) {
+	if len(s.lines) == 0 {
+		return "", io.EOF
+	}
+	line := s.lines[0]
+	s.lines = s.lines[1:]
+	return line, nil
+}
+
+func TestShellAsksForWholeStatements(t *testing.T) {
+	screen := &typist{lines: []string{"", "SELECT", "  1", `\q`}}
+	session := sqlSession{out: screen, notes: screen}
+	if err := session.converse(context.Background(), screen); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(screen.prompts, " "); got != "lumenhook> ...> ...> ...>" {
+		t.Errorf("the prompts are %s", got)
+	}
+	if got := shortcut(`\d attempts`); !strings.Contains(got, "table = 'attempts'") {
+		t.Errorf(`\d gives %s`, got)
+	}
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// target is where the subcommands that read topics and history find them: in the
+// data folder of a running service, unless flags name them.
+type target struct {
+	dataDir       string
+	kafkaBrokers  []string
+	topicPrefix   string
+	clickhouseDSN string
+}
+
+func (t *target) register(f *pflag.FlagSet) {
+	f.StringVar(&t.dataDir, "data-dir", ".lumenhook", "data folder of the running service")
+}
+
+func (t *target) registerKafka(f *pflag.FlagSet) {
+	f.StringSliceVar(&t.kafkaBrokers, "kafka-brokers", nil, "host:port of Kafka brokers, in place of the data folder's")
+	f.StringVar(&t.topicPrefix, "topic-prefix", "lumenhook.", "prefix of the topics' names")
+}
+
+func (t *target) registerClickHouse(f *pflag.FlagSet) {
+	f.StringVar(&t.clickhouseDSN, "clickhouse-dsn", "", "clickhouse://user:password@host:9000/lumenhook, in place of the data folder's")
+}
+
+// cluster says how Kafka is reached.
+func (t *target) cluster() (streams.Cluster, error) {
+	c := streams.Cluster{Brokers: t.kafkaBrokers, Prefix: t.topicPrefix, ClientID: "lumenhook-cli", Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	if len(c.Brokers) > 0 {
+		return c, nil
+	}
+	run, err := readRunFile(t.dataDir)
+	if err != nil {
+		return c, fmt.Errorf("%w; or name the brokers with --kafka-brokers", err)
+	}
+	c.Brokers = run.KafkaBrokers
+	return c, nil
+}
+
+// dsn says how ClickHouse is reached.
+func (t *target) dsn() (string, error) {
+	if t.clickhouseDSN != "" {
+		return t.clickhouseDSN, nil
+	}
+	run, err := readRunFile(t.dataDir)
+	if err != nil {
+		return "", fmt.Errorf("%w; or name ClickHouse with --clickhouse-dsn", err)
+	}
+	if run.ClickHouse == nil {
+		return "", errors.New("the running service has no ClickHouse of its own: name the one it uses with --clickhouse-dsn")
+	}
+	u := url.URL{Scheme: "clickhouse", Host: run.ClickHouse.Native, Path: "/" + run.ClickHouse.Database}
+	return u.String(), nil
+}
+
+func (t *target) database() (*projections.DB, error) {
+	dsn, err := t.dsn()
+	if err != nil {
+		return nil, err
+	}
+	return projections.Open(dsn)
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumenhook/lumenhook/projections"
+)
+
+func newVerifyProjection() *cobra.Command {
+	var flags refoldFlags
+	c := &cobra.Command{
+		Use:   "verify-projection --all | --table NAME…",
+		Short: "Compare tables of the history with what the topics say",
+		Long: `Folds the topics again into tables beside the live ones and compares counts and
+checksums of each partition and day. It names what differs and ends with 1 then;
+rebuild mends it. Rows that change meanwhile are left out.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, end, err := flags.config(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			found, err := projections.Verify(cmd.Context(), cfg)
+			end()
+			if err != nil {
+				return fmt.Errorf("verifying the projection: %w", err)
+			}
+			return reportVerification(cmd.OutOrStdout(), found)
+		},
+	}
+	flags.register(c.Flags(), "compare")
+	return c
+}
+
+func reportVerification(w io.Writer, found projections.Verification) error {
+	for _, name := range projections.Tables() {
+		if rows, compared := found.Rows[name]; compared {
+			fmt.Fprintf(w, "%-18s %d rows compared\n", name, rows)
+		}
+	}
+	for _, d := range found.Differences {
+		fmt.Fprintf(w, "%s, partition %d, %s: %d rows with checksum %016x, and the topic gives %d with %016x; such as %s\n",
+			d.Table, d.Partition, d.Day, d.LiveRows, d.LiveSum, d.RefoldRows, d.RefoldSum, strings.Join(d.Examples, ", "))
+	}
+	if n := len(found.Differences); n > 0 {
+		return fmt.Errorf("%d partitions of days differ from their topics: `lumenhook rebuild` of these tables mends them", n)
+	}
+	_, err := fmt.Fprintln(w, "everything is as the topics say")
+	return err
+}

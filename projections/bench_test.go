@@ -1,0 +1,245 @@
+package projections_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+var (
+	benchFacts    = flag.Int("facts", 600_000, "facts to rebuild from")
+	benchAttempts = flag.Int("attempts", 10_000_000, "attempts among which is read")
+	benchSeconds  = flag.Int("seconds", 10, "how long the live projector is watched")
+)
+
+// BenchmarkRebuild builds all tables anew from a journal that was filled before:
+// half of its facts create deliveries, half are attempts.
+func BenchmarkRebuild(b *testing.B) {
+	r := newRig(b)
+	fill(r, *benchFacts)
+	for b.Loop() {
+		began, own, engine := time.Now(), processCPU(b, os.Getpid()), processCPU(b, r.engine.PID())
+		must(b, projections.Rebuild(b.Context(), r.refold(nil)))
+		b.ReportMetric(float64(*benchFacts)/time.Since(began).Seconds(), "facts/s")
+		// What it takes when others use the machine too: of this process, broker
+		// included, and of ClickHouse, merges included.
+		b.ReportMetric(float64((processCPU(b, os.Getpid())-own).Nanoseconds())/1000/float64(*benchFacts), "own-cpu-µs/fact")
+		b.ReportMetric(float64((processCPU(b, r.engine.PID())-engine).Nanoseconds())/1000/float64(*benchFacts), "clickhouse-cpu-µs/fact")
+		if n := r.count("SELECT count() FROM events FINAL"); n != *benchFacts/2 {
+			b.Fatalf("there are %d events", n)
+		}
+	}
+	b.StopTimer()
+	for _, table := range []string{"events", "attempts", "deliveries"} {
+		r.exec("OPTIMIZE TABLE " + table + " FINAL")
+		b.ReportMetric(float64(r.count("SELECT sum(data_compressed_bytes) FROM system.parts WHERE active AND database = currentDatabase() AND table = '"+table+"'"))/float64(*benchFacts/2), "B/"+table)
+	}
+}
+
+// BenchmarkLiveProjector watches a projector in a process of its own while 1,000
+// deliveries a second are made, of two facts each.
+func BenchmarkLiveProjector(b *testing.B) {
+	const deliveriesPerSecond = 1000
+	r := newRig(b)
+	k := &killed{rig: r}
+	for b.Loop() {
+		k.startProjector()
+		warm := newStory(99)
+		r.append(warm.created(0))
+		r.awaitProjected()
+		before := processCPU(b, k.projector.Process.Pid)
+		began := time.Now()
+		lag := r.paced(deliveriesPerSecond, *benchSeconds)
+		took := time.Since(began)
+		used := processCPU(b, k.projector.Process.Pid) - before
+		r.awaitProjected()
+		k.killProjector()
+		b.ReportMetric(100*used.Seconds()/took.Seconds(), "%core")
+		b.ReportMetric(float64(deliveriesPerSecond**benchSeconds)/took.Seconds(), "deliveries/s")
+		b.ReportMetric(float64(slices.Max(lag).Milliseconds()), "max-lag-ms")
+		slices.Sort(lag)
+		b.ReportMetric(float64(lag[len(lag)/2].Milliseconds()), "p50-lag-ms")
+	}
+}
+
+// paced appends at a rate and measures, now and then, how long a fact takes until
+// it can be read.
+func (r *rig) paced(deliveriesPerSecond, seconds int) (lag []time.Duration) {
+	const each = 20 // milliseconds
+	stories := make([]*story, 40)
+	for i := range stories {
+		stories[i] = newStory(i)
+	}
+	history := r.history(5 * time.Second)
+	probes := make(chan time.Duration, seconds+1)
+	asked := 0
+	tick := time.NewTicker(each * time.Millisecond)
+	defer tick.Stop()
+	n := 0
+	for turn := range seconds * 1000 / each {
+		<-tick.C
+		var facts []domain.Fact
+		for range deliveriesPerSecond * each / 1000 {
+			s := stories[n%len(stories)]
+			facts = append(facts, s.created(n), s.delivered(n, 1))
+			n++
+		}
+		r.append(facts...)
+		if turn%(1000/each) == 0 {
+			asked++
+			id := stories[(n-1)%len(stories)].eventID(n - 1)
+			go func() {
+				began := time.Now()
+				if _, err := history.Event(r.t.Context(), testAccount, id); err != nil {
+					r.t.Error(err)
+				}
+				probes <- time.Since(began)
+			}()
+		}
+	}
+	for range asked {
+		lag = append(lag, <-probes)
+	}
+	return lag
+}
+
+// BenchmarkReads reads single events and lists among many attempts, two for each
+// event, of 1,000 endpoints of 10 accounts.
+func BenchmarkReads(b *testing.B) {
+	r := newRig(b)
+	must(b, projections.Migrate(b.Context(), r.db))
+	events := *benchAttempts / 2
+	began := time.Now()
+	r.generate(events)
+	b.Logf("%d events and %d attempts are stored after %s", events, 2*events, time.Since(began).Round(time.Second))
+	history := r.history(0)
+	account := generatedAccount(7)
+	b.ResetTimer()
+	for b.Loop() {
+		measure(b, "event", 300, func(n int) error {
+			_, err := history.Event(b.Context(), generatedAccount(n%10), generatedEvent(n))
+			return err
+		}, func(n int) int { return (n * 7919) % events })
+		lists := map[string]projections.EventFilter{
+			"newest":    {AccountID: account},
+			"endpoint":  {AccountID: account, EndpointID: generatedEndpoint(7)},
+			"time":      {AccountID: account, EndpointID: generatedEndpoint(17), FromMillis: startMillis + int64(events)/2, ToMillis: startMillis + int64(events)/2 + 500_000},
+			"waiting":   {AccountID: account, State: domain.StateWaiting},
+			"delivered": {AccountID: account, State: domain.StateDelivered},
+		}
+		for name, filter := range lists {
+			measure(b, name, 40, func(n int) error {
+				page, err := history.Events(b.Context(), filter, 50, projections.EventPosition{CreatedAtMillis: startMillis + int64(n), EventID: "z"})
+				if err == nil && len(page.Events) == 0 && page.Next.EventID == "" {
+					err = fmt.Errorf("the list %s is empty", name)
+				}
+				return err
+			}, func(n int) int { return events - 1 - n*1000 })
+		}
+	}
+	for _, table := range []string{"events", "attempts", "deliveries"} {
+		b.ReportMetric(float64(r.count("SELECT sum(data_compressed_bytes) FROM system.parts WHERE active AND database = currentDatabase() AND table = '"+table+"'"))/float64(events), "B/event-in-"+table)
+	}
+}
+
+func measure(b *testing.B, name string, times int, read func(int) error, at func(int) int) {
+	b.Helper()
+	took := make([]time.Duration, times)
+	for n := range times {
+		began := time.Now()
+		must(b, read(at(n)))
+		took[n] = time.Since(began)
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[times/2].Microseconds())/1000, name+"-p50-ms")
+	b.ReportMetric(float64(took[times*95/100].Microseconds())/1000, name+"-p95-ms")
+}
+
+// Names of what generate makes; SQL makes them alike.
+func generatedAccount(n int) string  { return fmt.Sprintf("acc_%026d", n) }
+func generatedEndpoint(n int) string { return fmt.Sprintf("ep_%026d", n) }
+func generatedEvent(n int) string    { return "evt_" + scrambled(n) }
+
+// scrambled spreads neighbours far apart, as event ids are.
+func scrambled(n int) string {
+	v := uint64(n+1) * 0x9E3779B97F4A7C15
+	return fmt.Sprintf("%016x%010d", v, n)
+}
+
+const generatedID = `concat('evt_', lower(leftPad(hex(toUInt64((number + 1) * 11400714819323198485)), 16, '0')), leftPad(toString(number), 10, '0'))`
+
+// generate stores events of one a millisecond; every seventh still waits, all
+// have two attempts.
+func (r *rig) generate(events int) {
+	r.t.Helper()
+	const step = 500_000
+	for from := 0; from < events; from += step {
+		span := fmt.Sprintf("numbers(%d, %d)", from, min(step, events-from))
+		account := "concat('acc_', leftPad(toString(number % 10), 26, '0'))"
+		endpoint := "concat('ep_', leftPad(toString(number % 1000), 26, '0'))"
+		created := fmt.Sprintf("fromUnixTimestamp64Milli(toInt64(%d + number), 'UTC')", startMillis)
+		place := "toInt32(number % 4) AS partition, toInt64(number * 3) AS offset"
+		body := `concat('{"id":"', event_id, '","type":"payment.received","data":{"payment":{"id":"', toString(number * 4096), '","txHash":"', lower(hex(SHA256(toString(number)))), '","ledgerClosedAt":"2026-09-21T14:13:20Z","asset":{"code":"XLM","issuer":null},"amount":"1.0000000","amountStroops":"10000000"},"note":"` + strings.Repeat("x", 500) + `"}}')`
+		r.slowly("INSERT INTO events (event_id, type, account_id, endpoint_id, watch_id, wallet_address, created_at, body, version, partition, offset) SELECT " +
+			generatedID + " AS event_id, 'payment.received', " + account + ", " + endpoint + ", concat('wat_', toString(number % 1000)), concat('GWALLET', toString(number % 1000)), " + created + ", " + body + ", intDiv(number, 1000) * 3, " + place + " FROM " + span)
+		for attempt := 1; attempt <= 2; attempt++ {
+			sent := fmt.Sprintf("addMilliseconds(%s, %d)", created, 50+(attempt-1)*30_000)
+			state := "if(number % 7 = 0, 'WAITING', 'DELIVERED')"
+			if attempt == 1 {
+				state = "'WAITING'"
+			}
+			r.slowly("INSERT INTO attempts (event_id, number, run, event_type, endpoint_id, sent_at, duration_ms, status_code, response_body, state, version, partition, offset) SELECT " +
+				generatedID + fmt.Sprintf(", %d, 1, 'payment.received', ", attempt) + endpoint + ", " + sent + ", sipHash64(number) % 200, if(" + state + " = 'DELIVERED', 200, 500), 'ok', " + state + fmt.Sprintf(", intDiv(number, 1000) * 3 + %d, ", attempt) + place + " FROM " + span)
+		}
+		r.slowly("INSERT INTO deliveries (event_id, account_id, endpoint_id, created_at, updated_at, attempts, run, attempt_times, version, fact_state, partition, offset) SELECT " +
+			generatedID + ", " + account + ", " + endpoint + ", " + created + ", " + created + ", 2, 1, [addMilliseconds(" + created + ", 50), addMilliseconds(" + created + ", 30050)], intDiv(number, 1000) * 3 + 2, if(number % 7 = 0, 'WAITING', 'DELIVERED'), " + place + " FROM " + span)
+	}
+	for _, table := range []string{"events", "attempts", "deliveries"} {
+		r.slowly("OPTIMIZE TABLE " + table + " FINAL")
+	}
+}
+
+// slowly runs a statement that may take minutes.
+func (r *rig) slowly(statement string) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 10*time.Minute)
+	defer cancel()
+	if err := r.sql.Exec(clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"max_execution_time": 0})), statement); err != nil {
+		r.t.Fatalf("%s: %v", statement[:min(len(statement), 300)], err)
+	}
+}
+
+// fill puts facts of 40 endpoints into the journal, two for each event.
+func fill(r *rig, facts int) {
+	r.t.Helper()
+	stories := make([]*story, 40)
+	for i := range stories {
+		stories[i] = newStory(i)
+	}
+	var batch []streams.Record
+	add := func(f domain.Fact) {
+		m := schemas.EncodeFact(f)
+		batch = append(batch, streams.NewRecord(schemas.TopicJournal, f.Aggregate, m.Value, m.EachHeader))
+	}
+	for n := range facts / 2 {
+		s := stories[n%len(stories)]
+		add(s.created(n))
+		add(s.delivered(n, 1))
+		if len(batch) >= 5000 || n == facts/2-1 {
+			must(r.t, r.producer.Append(r.t.Context(), batch...))
+			batch = batch[:0]
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package projections
+
+import (
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+)
+
+// table gives what the block puts into a table. The names of the columns are
+// those of schemas/clickhouse; a topic is the column's default.
+func (b *block) table(name string) table {
+	switch name {
+	case "payments":
+		return table{name, len(b.payments), paymentColumns(b.payments)}
+	case "endpoints":
+		return table{name, len(b.endpoints), endpointColumns(b.endpoints)}
+	case "watches":
+		return table{name, len(b.watches), watchColumns(b.watches)}
+	case "attempts":
+		return table{name, len(b.attempts), attemptColumns(b.attempts)}
+	case "endpoint_changes":
+		return table{name, len(b.changes), changeColumns(b.changes)}
+	case "events":
+		return table{name, len(b.events), eventColumns(b.events)}
+	case "deliveries":
+		return table{name, len(b.deliveries), deliveryColumns(b.deliveries)}
+	}
+	panic("projections: there is no table " + name)
+}
+
+// placeColumns say which record a row comes from.
+func placeColumns[B any](rows []row[B]) []column {
+	return []column{
+		{"partition", each(rows, func(r *row[B]) int32 { return r.partition })},
+		{"offset", each(rows, func(r *row[B]) int64 { return r.offset })},
+	}
+}
+
+// factColumns say which fact of the journal a row comes from.
+func factColumns[B any](rows []row[B]) []column {
+	return append(placeColumns(rows),
+		column{"version", each(rows, func(r *row[B]) uint64 { return r.version })},
+		column{"endpoint_id", each(rows, func(r *row[B]) string { return r.endpointID })})
+}
+
+func eventColumns(rows []row[domain.DeliveryCreated]) []column {
+	type r = row[domain.DeliveryCreated]
+	payments := each(rows, func(r *r) paid { return readPaid(r.body.Event.Body) })
+	return append(factColumns(rows),
+		column{"event_id", each(rows, func(r *r) string { return r.body.Event.ID })},
+		column{"type", each(rows, func(r *r) string { return string(r.body.Event.Type) })},
+		column{"account_id", each(rows, func(r *r) string { return r.body.AccountID })},
+		column{"watch_id", each(rows, func(r *r) string { return r.body.WatchID })},
+		column{"wallet_address", each(rows, func(r *r) string { return r.body.WalletAddress })},
+		column{"created_at", each(rows, func(r *r) int64 { return r.body.Event.CreatedAtMillis })},
+		column{"body", each(rows, func(r *r) []byte { return r.body.Event.Body })},
+		column{"payment_id", each(payments, func(p *paid) string { return p.paymentID })},
+		column{"asset_code", each(payments, func(p *paid) string { return p.assetCode })},
+		column{"asset_issuer", each(payments, func(p *paid) string { return p.assetIssuer })},
+		column{"amount_stroops", each(payments, func(p *paid) int64 { return p.amountStroops })},
+		column{"ledger_closed_at", optional(payments, func(p *paid) int64 { return p.closedAtSeconds })},
+	)
+}
+
+func attemptColumns(rows []row[domain.AttemptMade]) []column {
+	type r = row[domain.AttemptMade]
+	return append(factColumns(rows),
+		column{"event_id", each(rows, func(r *r) string { return r.body.EventID })},
+		column{"number", each(rows, func(r *r) uint32 { return uint32(r.body.Number) })},
+		column{"run", each(rows, func(r *r) uint32 { return uint32(r.body.Run) })},
+		column{"event_type", each(rows, func(r *r) string { return string(r.body.EventType) })},
+		column{"sent_at", each(rows, func(r *r) int64 { return r.body.Result.SentAtMillis })},
+		column{"duration_ms", each(rows, func(r *r) uint32 { return uint32(r.body.Result.DurationMillis) })},
+		column{"status_code", optional(rows, func(r *r) uint16 { return uint16(r.body.Result.StatusCode) })},
+		column{"error", each(rows, func(r *r) string { return string(r.body.Result.Error) })},
+		column{"response_body", each(rows, func(r *r) []byte { return r.body.Result.ResponseBody })},
+		column{"state", each(rows, func(r *r) string { return string(r.body.State) })},
+		column{"next_attempt_at", optional(rows, func(r *r) int64 { return r.body.NextAttemptAtMillis })},
+	)
+}
+
+func deliveryColumns(rows []row[delivery]) []column {
+	type r = row[delivery]
+	return append(factColumns(rows),
+		column{"event_id", each(rows, func(r *r) string { return r.body.eventID })},
+		column{"account_id", each(rows, func(r *r) string { return r.body.accountID })},
+		column{"created_at", each(rows, func(r *r) int64 { return r.body.createdAtMillis })},
+		column{"updated_at", each(rows, func(r *r) int64 { return r.atMillis })},
+		column{"attempts", each(rows, func(r *r) uint32 { return uint32(r.body.attempts) })},
+		column{"run", each(rows, func(r *r) uint32 { return uint32(r.body.run) })},
+		column{"fact_sent", each(rows, func(r *r) int64 { return r.body.sentAtMillis })},
+		column{"fact_state", each(rows, func(r *r) string { return string(r.body.state) })},
+		column{"fact_due", each(rows, func(r *r) int64 { return r.body.nextAttemptAtMillis })},
+	)
+}
+
+func changeColumns(rows []row[endpointChange]) []column {
+	type r = row[endpointChange]
+	return append(factColumns(rows),
+		column{"change", each(rows, func(r *r) string { return r.body.change })},
+		column{"reason", each(rows, func(r *r) string { return string(r.body.reason) })},
+		column{"changed_at", each(rows, func(r *r) int64 { return r.atMillis })},
+	)
+}
+
+func paymentColumns(rows []row[schemas.PaymentObserved]) []column {
+	type r = row[schemas.PaymentObserved]
+	return append(placeColumns(rows),
+		column{"payment_id", each(rows, func(r *r) string { return r.body.Payment.ID })},
+		column{"tx_hash", each(rows, func(r *r) string { return r.body.Payment.TxHash })},
+		column{"ledger", each(rows, func(r *r) uint32 { return r.body.Payment.Ledger })},
+		column{"ledger_closed_at", each(rows, func(r *r) int64 { return r.body.Payment.ClosedAtMillis / 1000 })},
+		column{"operation", each(rows, func(r *r) string { return r.body.Payment.Operation })},
+		column{"from_address", each(rows, func(r *r) string { return r.body.Payment.From })},
+		column{"to_address", each(rows, func(r *r) string { return r.body.Payment.To })},
+		column{"to_muxed_id", optional(rows, func(r *r) string { return r.body.Payment.ToMuxedID })},
+		column{"memo", each(rows, func(r *r) *string { return memoText(r.body.Payment.Memo) })},
+		column{"memo_type", each(rows, func(r *r) string { return string(r.body.Payment.Memo.Type) })},
+		column{"asset_code", each(rows, func(r *r) string { return r.body.Payment.Asset.Code })},
+		column{"asset_issuer", each(rows, func(r *r) string { return r.body.Payment.Asset.Issuer })},
+		column{"amount_stroops", each(rows, func(r *r) int64 { return r.body.Payment.AmountStroops })},
+		column{"observed_at", each(rows, func(r *r) int64 { return r.body.ObservedAtMillis })},
+	)
+}
+
+// memoText is the memo as events show it; an empty text is a memo too.
+func memoText(m domain.Memo) *string {
+	if m.Type == domain.MemoNone {
+		return nil
+	}
+	text := m.String()
+	return &text
+}
+
+func endpointColumns(rows []row[endpointRow]) []column {
+	type r = row[endpointRow]
+	return append(rowColumns(rows),
+		column{"endpoint_id", each(rows, func(r *r) string { return r.body.ID })},
+		column{"account_id", each(rows, func(r *r) string { return r.body.AccountID })},
+		column{"url", each(rows, func(r *r) string { return r.body.URL })},
+		column{"description", each(rows, func(r *r) string { return r.body.Description })},
+		column{"status", each(rows, func(r *r) string { return string(r.body.Status) })},
+		column{"disabled_reason", each(rows, func(r *r) string { return string(r.body.DisabledReason) })},
+		column{"disabled_at", optional(rows, func(r *r) int64 { return r.body.DisabledAtMillis })},
+		column{"rate_limit_per_second", each(rows, func(r *r) uint32 { return uint32(r.body.RateLimitPerSecond) })},
+		column{"consecutive_failures", each(rows, func(r *r) uint32 { return uint32(r.body.ConsecutiveFailures) })},
+		column{"created_at", each(rows, func(r *r) int64 { return r.body.CreatedAtMillis })},
+		column{"updated_at", each(rows, func(r *r) int64 { return r.body.UpdatedAtMillis })},
+		column{"deleted", each(rows, func(r *r) bool { return r.body.gone || r.body.Deleted() })},
+		column{"version", each(rows, func(r *r) uint64 { return r.body.Version })},
+	)
+}
+
+func watchColumns(rows []row[watchRow]) []column {
+	type r = row[watchRow]
+	return append(rowColumns(rows),
+		column{"watch_id", each(rows, func(r *r) string { return r.body.ID })},
+		column{"account_id", each(rows, func(r *r) string { return r.body.AccountID })},
+		column{"endpoint_id", each(rows, func(r *r) string { return r.body.EndpointID })},
+		column{"wallet_address", each(rows, func(r *r) string { return r.body.WalletAddress })},
+		column{"label", each(rows, func(r *r) string { return r.body.Label })},
+		column{"assets", each(rows, func(r *r) []string { return assetNames(r.body.Rules.Assets) })},
+		column{"amount_kind", each(rows, func(r *r) string { return string(r.body.Rules.Amount.Kind) })},
+		column{"memo_kind", each(rows, func(r *r) string { return string(r.body.Rules.Memo.Kind) })},
+		column{"sender_allowlist", each(rows, func(r *r) []string { return r.body.Rules.SenderAllowlist })},
+		column{"event_types", each(rows, func(r *r) []string { return eventTypes(r.body.EventTypes) })},
+		column{"created_at", each(rows, func(r *r) int64 { return r.body.CreatedAtMillis })},
+		column{"updated_at", each(rows, func(r *r) int64 { return r.body.UpdatedAtMillis })},
+		column{"deleted", each(rows, func(r *r) bool { return r.body.gone || r.body.Deleted() })},
+		column{"version", each(rows, func(r *r) uint64 { return r.body.Version })},
+	)
+}
+
+// rowColumns are the place of a row of a table topic, whose offset orders the
+// rows of one key.
+func rowColumns[B any](rows []row[B]) []column {
+	return []column{
+		{"partition", each(rows, func(r *row[B]) int32 { return r.partition })},
+		{"offset", each(rows, func(r *row[B]) uint64 { return uint64(r.offset) })},
+	}
+}
+
+func assetNames(assets []domain.Asset) []string {
+	names := make([]string, len(assets))
+	for i, a := range assets {
+		names[i] = a.String()
+	}
+	return names
+}
+
+func eventTypes(types []domain.EventType) []string {
+	names := make([]string, len(types))
+	for i, t := range types {
+		names[i] = string(t)
+	}
+	return names
+}

@@ -1,0 +1,138 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+)
+
+const consoleMemoryMaxBytes = 1 << 30
+
+// ConsoleConfig bounds what people may ask.
+type ConsoleConfig struct {
+	DSN     string
+	RowsMax int           // of one answer; what is beyond is left out
+	TimeMax time.Duration // for one query
+}
+
+// Console answers queries of people. They cannot write, nor raise the bounds.
+type Console struct {
+	db   *DB
+	conn clickhouse.Conn
+	cfg  ConsoleConfig
+}
+
+// Answer is what a query gave.
+type Answer struct {
+	Columns   []string
+	Types     []string // as ClickHouse names them
+	Rows      [][]any  // NULL is nil
+	Truncated bool     // there are more rows than RowsMax
+}
+
+// OpenConsole connects to the database that a DSN names.
+func OpenConsole(ctx context.Context, cfg ConsoleConfig) (*Console, error) {
+	db, err := Open(cfg.DSN)
+	if err != nil {
+		return nil, err
+	}
+	// The session's database must be there: see Open.
+	if _, err := db.live(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	opts, err := clickhouse.ParseDSN(cfg.DSN)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	opts.Auth.Database = db.name
+	opts.DialTimeout = dialMax
+	opts.ReadTimeout = cfg.TimeMax + statementMax
+	opts.Settings = clickhouse.Settings{
+		"readonly": 1, "max_execution_time": int(cfg.TimeMax.Seconds()), "max_memory_usage": consoleMemoryMaxBytes,
+		"max_result_rows": cfg.RowsMax + 1, "result_overflow_mode": "break",
+	}
+	conn, err := clickhouse.Open(opts)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("projections: opening ClickHouse: %w", err), db.Close())
+	}
+	return &Console{db: db, conn: conn, cfg: cfg}, nil
+}
+
+// Close ends all connections.
+func (c *Console) Close() error { return errors.Join(c.conn.Close(), c.db.Close()) }
+
+// Query runs one statement.
+func (c *Console) Query(ctx context.Context, statement string) (Answer, error) {
+	var a Answer
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.TimeMax)
+	defer cancel()
+	rows, err := c.conn.Query(ctx, strings.TrimRight(strings.TrimSpace(statement), "; \n"))
+	if err != nil {
+		return a, consoleFault(err)
+	}
+	defer rows.Close()
+	a.Columns = rows.Columns()
+	var kinds []reflect.Type
+	for _, t := range rows.ColumnTypes() {
+		a.Types = append(a.Types, t.DatabaseTypeName())
+		kinds = append(kinds, t.ScanType())
+	}
+	for rows.Next() {
+		if len(a.Rows) == c.cfg.RowsMax {
+			a.Truncated = true
+			return a, nil
+		}
+		row := make([]any, len(kinds))
+		for i, kind := range kinds {
+			row[i] = reflect.New(kind).Interface()
+		}
+		if err := rows.Scan(row...); err != nil {
+			return a, consoleFault(err)
+		}
+		for i := range row {
+			row[i] = plain(reflect.ValueOf(row[i]).Elem())
+		}
+		a.Rows = append(a.Rows, row)
+	}
+	return a, consoleFault(rows.Err())
+}
+
+// plain takes a value out of its pointers; nil is NULL.
+func plain(v reflect.Value) any {
+	for v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return nil
+		}
+		v = v.Elem()
+	}
+	return v.Interface()
+}
+
+// ClickHouse's codes for what a console refuses.
+const (
+	codeTimeout  = 159
+	codeReadonly = 164
+)
+
+// consoleFault says what ClickHouse says, in its own words: they are about what
+// the person wrote.
+func consoleFault(err error) error {
+	var refused *clickhouse.Exception
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &refused) && refused.Code == codeTimeout:
+		return errors.New("the query took too long and was stopped: --timeout allows more")
+	case errors.As(err, &refused) && refused.Code == codeReadonly:
+		return errors.New("the history is read-only here: only queries are answered, and their bounds cannot be changed")
+	case errors.As(err, &refused):
+		return fmt.Errorf("ClickHouse: %s", refused.Message)
+	}
+	return fmt.Errorf("projections: asking ClickHouse: %w", err)
+}

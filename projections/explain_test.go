@@ -1,0 +1,68 @@
+package projections_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections"
+)
+
+// Nothing that the API asks reads a table from end to end: ClickHouse says in its
+// progress packets how many rows it read.
+func TestReadsTouchFewRows(t *testing.T) {
+	r := newRig(t)
+	must(t, projections.Migrate(t.Context(), r.db))
+	const events = 200_000
+	r.generate(events)
+	var rows atomic.Int64
+	ctx := clickhouse.Context(t.Context(), clickhouse.WithProgress(func(p *clickhouse.Progress) { rows.Add(int64(p.Rows)) }))
+	history := r.history(0)
+	account := generatedAccount(7)
+	middle := projections.EventPosition{CreatedAtMillis: startMillis + events/2, EventID: "evt_z"}
+	list := func(f projections.EventFilter) func() error {
+		f.AccountID = account
+		return func() error {
+			page, err := history.Events(ctx, f, 50, middle)
+			if err == nil && len(page.Events) == 0 {
+				err = fmt.Errorf("the list of %+v is empty", f)
+			}
+			return err
+		}
+	}
+	for name, c := range map[string]struct {
+		read func() error
+		most int64
+	}{
+		"one event": {func() error {
+			record, err := history.Event(ctx, generatedAccount(3), generatedEvent(123_453))
+			if err == nil && len(record.Attempts) != 2 {
+				err = fmt.Errorf("it has %d attempts", len(record.Attempts))
+			}
+			return err
+		}, 8_000},
+		"the newest":         {list(projections.EventFilter{}), 70_000},
+		"a state":            {list(projections.EventFilter{State: domain.StateWaiting}), 180_000},
+		"an endpoint":        {list(projections.EventFilter{EndpointID: generatedEndpoint(17)}), 70_000},
+		"endpoint, and time": {list(projections.EventFilter{EndpointID: generatedEndpoint(17), FromMillis: startMillis + events/4}), 70_000},
+	} {
+		rows.Store(0)
+		if err := c.read(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		t.Logf("%s: %d rows of %d events, %d attempts and %d deliveries", name, rows.Load(), events, 2*events, events)
+		if n := rows.Load(); n == 0 || n > c.most {
+			t.Errorf("%s reads %d rows, and should read at most %d", name, n, c.most)
+		}
+	}
+	// A list by state of what there is none looks at a stretch, not at everything.
+	rows.Store(0)
+	page, err := history.Events(ctx, projections.EventFilter{AccountID: account, State: domain.StateCancelled}, 50, projections.EventPosition{})
+	must(t, err)
+	if len(page.Events) != 0 || page.Next == (projections.EventPosition{}) {
+		t.Errorf("the list of a state that there is not gives %d events and goes on at %+v", len(page.Events), page.Next)
+	}
+}

@@ -1,0 +1,128 @@
+package projections
+
+import (
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// delivery is what a fact tells of a delivery. What it does not know is zero, and
+// then another fact of the delivery does.
+type delivery struct {
+	eventID             string
+	accountID           string
+	createdAtMillis     int64
+	state               domain.DeliveryState
+	attempts            int
+	run                 int
+	sentAtMillis        int64 // of the attempt that the fact tells of
+	nextAttemptAtMillis int64
+}
+
+// endpointChange is something that happened to an endpoint itself.
+type endpointChange struct {
+	change string
+	reason domain.DisabledReason // of a disabling
+}
+
+// changeEnabled makes what waited for the endpoint due at once; others change no
+// delivery.
+const changeEnabled = "enabled"
+
+// addFact gathers the rows of a fact of the journal. A type that is not here
+// makes none.
+func (b *block) addFact(r streams.Record) error {
+	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
+	if err != nil {
+		return err
+	}
+	switch body := f.Body.(type) {
+	case domain.DeliveryCreated:
+		b.deliveryCreated(r, f, body)
+	case domain.AttemptMade:
+		b.attemptMade(r, f, body)
+	case domain.DeliveryCancelled:
+		b.deliveryCancelled(r, f, body)
+	case domain.DeliveryRequeued:
+		b.deliveryRequeued(r, f, body)
+	case domain.EndpointCreated:
+		b.endpointChanged(r, f, "created", "")
+	case domain.EndpointUpdated:
+		b.endpointChanged(r, f, "updated", "")
+	case domain.SecretRotated:
+		b.endpointChanged(r, f, "secret_rotated", "")
+	case domain.EndpointDisabled:
+		b.endpointChanged(r, f, "disabled", body.Reason)
+	case domain.EndpointEnabled:
+		b.endpointChanged(r, f, changeEnabled, "")
+	case domain.EndpointDeleted:
+		b.endpointChanged(r, f, "deleted", "")
+	}
+	return nil
+}
+
+func (b *block) deliveryCreated(r streams.Record, f domain.Fact, body domain.DeliveryCreated) {
+	b.events = append(b.events, newRow(r, f, body))
+	b.addDelivery(newRow(r, f, delivery{
+		eventID: body.Event.ID, accountID: body.AccountID, createdAtMillis: body.Event.CreatedAtMillis,
+		state: domain.StateQueued, run: 1, nextAttemptAtMillis: f.AtMillis,
+	}))
+}
+
+func (b *block) attemptMade(r streams.Record, f domain.Fact, body domain.AttemptMade) {
+	b.attempts = append(b.attempts, newRow(r, f, body))
+	b.addDelivery(newRow(r, f, delivery{
+		eventID: body.EventID, state: body.State, attempts: body.Number, run: body.Run,
+		sentAtMillis: body.Result.SentAtMillis, nextAttemptAtMillis: body.NextAttemptAtMillis,
+	}))
+}
+
+func (b *block) deliveryCancelled(r streams.Record, f domain.Fact, body domain.DeliveryCancelled) {
+	b.addDelivery(newRow(r, f, delivery{eventID: body.EventID, state: domain.StateCancelled}))
+}
+
+func (b *block) deliveryRequeued(r streams.Record, f domain.Fact, body domain.DeliveryRequeued) {
+	b.addDelivery(newRow(r, f, delivery{
+		eventID: body.EventID, state: domain.StateQueued, run: body.Run, nextAttemptAtMillis: body.NextAttemptAtMillis,
+	}))
+}
+
+func (b *block) endpointChanged(r streams.Record, f domain.Fact, change string, reason domain.DisabledReason) {
+	b.changes = append(b.changes, newRow(r, f, endpointChange{change: change, reason: reason}))
+}
+
+// addDelivery adds what a fact tells of a delivery, to the row of the delivery's
+// former fact where that is in the block too: the table would do the same when it
+// merges. A row tells of at most one attempt.
+func (b *block) addDelivery(r row[delivery]) {
+	i, there := b.at[r.body.eventID]
+	if !there || b.deliveries[i].body.sentAtMillis != 0 && r.body.sentAtMillis != 0 {
+		b.at[r.body.eventID] = len(b.deliveries)
+		b.deliveries = append(b.deliveries, r)
+		return
+	}
+	// The state and the next attempt are those of the higher version: a fact that
+	// is in the journal twice may come after later ones.
+	latest, other := r, b.deliveries[i]
+	if other.version > latest.version {
+		latest, other = other, latest
+	}
+	latest.body.join(other.body)
+	latest.atMillis, latest.offset = max(latest.atMillis, other.atMillis), max(latest.offset, other.offset)
+	b.deliveries[i] = latest
+}
+
+// join takes over what only an earlier fact tells.
+func (d *delivery) join(earlier delivery) {
+	d.accountID = max(d.accountID, earlier.accountID)
+	d.createdAtMillis = max(d.createdAtMillis, earlier.createdAtMillis)
+	d.attempts = max(d.attempts, earlier.attempts)
+	d.run = max(d.run, earlier.run)
+	d.sentAtMillis = max(d.sentAtMillis, earlier.sentAtMillis)
+}
+
+// newRow takes the endpoint from the fact's aggregate: a delivery belongs to its
+// endpoint's.
+func newRow[B any](r streams.Record, f domain.Fact, body B) row[B] {
+	return row[B]{body: body, endpointID: f.Aggregate, atMillis: f.AtMillis, version: f.Version, partition: r.Partition, offset: r.Offset}
+}

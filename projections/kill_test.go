@@ -1,0 +1,204 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
+	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+var (
+	kills    = flag.Int("kills", 50, "how often the projector or ClickHouse is killed")
+	killSeed = flag.Uint64("kill-seed", 0, "seed of the kills; 0 takes one from the clock")
+)
+
+// childVariable makes the test binary a projector: "broker DSN group".
+const childVariable = "LUMENHOOK_TEST_PROJECTOR"
+
+// projectorChild projects until it is killed.
+func projectorChild() int {
+	settings := strings.Fields(os.Getenv(childVariable))
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	db, err := projections.Open(settings[1])
+	if err == nil {
+		var p *projections.Projector
+		p, err = projections.NewProjector(projections.ProjectorConfig{
+			DB: db, Logger: logger, Now: time.Now, Group: settings[2], BlockWait: 20 * time.Millisecond, BlockRows: 2000,
+			Cluster: streams.Cluster{Brokers: settings[:1], Prefix: "test.", ClientID: "child", Logger: logger},
+		})
+		if err == nil {
+			err = p.Run(context.Background())
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// killed is what is killed and started again: a projector in a process of its
+// own, and ClickHouse.
+type killed struct {
+	*rig
+	cfg       clickhouse.Config
+	projector *exec.Cmd
+	started   int
+}
+
+// startProjector uses a group of its own each time: the former one keeps its
+// partitions for seconds after its death, and this test has no time for that.
+// Two at once would change no answer either.
+func (k *killed) startProjector() {
+	k.t.Helper()
+	k.started++
+	k.projector = exec.Command(os.Args[0])
+	k.projector.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s projector-%d", childVariable, k.cluster.Brokers[0], k.engine.DSN(), k.started))
+	k.projector.Stderr = k.t.Output()
+	must(k.t, k.projector.Start())
+}
+
+func (k *killed) killProjector() {
+	k.t.Helper()
+	must(k.t, k.projector.Process.Kill())
+	_ = k.projector.Wait() // says that it was killed
+}
+
+// killClickHouse waits for one that is there: libchdb also dies now and then when
+// a client's connection is reset in the middle of a query, as it is when the
+// projector is killed, and its supervisor starts it again.
+func (k *killed) killClickHouse() {
+	k.t.Helper()
+	pid := 0
+	eventually(k.t, "ClickHouse is there to be killed", func() error {
+		if pid = k.engine.PID(); pid == 0 { // which would be our own process group
+			return errors.New("it is being started")
+		}
+		return nil
+	})
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		k.t.Fatal(err)
+	}
+	_ = k.engine.Stop() // says that the child was killed
+	var err error
+	k.engine, err = clickhouse.Start(k.t.Context(), k.cfg)
+	must(k.t, err)
+}
+
+func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
+	seed := *killSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("the kills are those of -kill-seed %d", seed)
+	chance := rand.New(rand.NewPCG(seed, 0))
+	cfg := clickhouse.Config{Program: clickhousetest.Program(t), DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}
+	first, err := clickhouse.Start(t.Context(), cfg)
+	must(t, err)
+	cfg.NativeAddr, cfg.HTTPAddr = first.NativeAddr(), strings.TrimPrefix(first.HTTPURL(), "http://")
+	k := &killed{rig: newRigOn(t, first), cfg: cfg}
+	t.Cleanup(func() { must(t, k.engine.Stop()) })
+	k.world(5)
+	k.startProjector()
+	stop := k.load()
+	read := k.readMeanwhile()
+
+	tick := time.NewTimer(0)
+	defer tick.Stop()
+	for range *kills {
+		tick.Reset(time.Duration(20+chance.IntN(300)) * time.Millisecond)
+		<-tick.C
+		if chance.IntN(2) == 0 {
+			k.killClickHouse()
+			continue
+		}
+		k.killProjector()
+		k.startProjector()
+	}
+	events := stop()
+	k.awaitProjected()
+	k.killProjector()
+	answers := read()
+	t.Logf("%d events, and %d answers while they came", events, answers)
+	if answers == 0 {
+		t.Error("nothing was read during the kills")
+	}
+
+	// As the API shows it.
+	history := k.history(0)
+	stories := []*story{newStory(0), newStory(1), newStory(2), newStory(3), newStory(4)}
+	for n := 0; n < events; n += max(1, events/500) {
+		record, err := history.Event(t.Context(), testAccount, stories[n%5].eventID(n))
+		must(t, err)
+		if record.State != domain.StateDelivered || len(record.Attempts) != 2 {
+			t.Fatalf("event %d is %+v", n, record)
+		}
+	}
+	if ids := k.list(projections.EventFilter{AccountID: testAccount, EndpointID: stories[2].endpointID}, 250); len(ids) != (events+2)/5 {
+		t.Errorf("a list of an endpoint has %d events, not %d", len(ids), (events+2)/5)
+	}
+	// As the views show it.
+	for query, want := range map[string]int{
+		"SELECT count() FROM current_deliveries WHERE state = 'DELIVERED' AND attempts = 2": events,
+		"SELECT sum(attempts) FROM attempts_per_minute":                                     2 * events,
+		"SELECT attempts FROM retry_ladder WHERE attempt = 1":                               events,
+		"SELECT delivered FROM retry_ladder WHERE attempt = 2":                              events,
+		"SELECT sum(attempts) FROM error_mix":                                               events,
+		"SELECT sum(payments) FROM payments_per_watch":                                      events,
+		"SELECT count() FROM payments FINAL":                                                5,
+	} {
+		if got := k.count(query); got != want {
+			t.Errorf("%s gives %d, not %d", query, got, want)
+		}
+	}
+	if got, want := k.checksum(), k.twinChecksum(); got != want {
+		t.Errorf("the tables are\n%s\nand those of the undisturbed twin\n%s", got, want)
+	}
+}
+
+// readMeanwhile asks for events and checks that what is answered belongs
+// together. It gives how many answers there were.
+func (k *killed) readMeanwhile() (stop func() int64) {
+	ctx, cancel := context.WithCancel(k.t.Context())
+	var answers atomic.Int64
+	ended := make(chan struct{})
+	history := k.history(50 * time.Millisecond)
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for n := 0; ctx.Err() == nil; n++ {
+			<-tick.C
+			event := n % 400
+			record, err := history.Event(ctx, testAccount, newStory(event%5).eventID(event))
+			if ctx.Err() != nil {
+				return
+			}
+			switch {
+			case err == nil && len(record.Attempts) != record.AttemptsMade:
+				k.t.Errorf("event %d has %d attempts and says that %d were made", event, len(record.Attempts), record.AttemptsMade)
+			case err == nil:
+				answers.Add(1)
+			case !errors.Is(err, projections.ErrUnavailable) && !errors.Is(err, projections.ErrBehind) && !errors.Is(err, projections.ErrNotFound):
+				k.t.Errorf("event %d: %v", event, err)
+			}
+		}
+	}()
+	return func() int64 {
+		cancel()
+		<-ended
+		return answers.Load()
+	}
+}

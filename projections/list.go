@@ -1,0 +1,205 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+const (
+	listMax = 250 // events of one page
+
+	// A list of one state looks at events in steps that grow, and gives back what
+	// it has, with where to go on, when it has looked at enough.
+	firstStep = 200
+	lastStep  = 1000
+	stepsMax  = 5
+)
+
+// EventFilter says which events a list holds. AccountID must be set; of the
+// others, empty ones do not filter.
+type EventFilter struct {
+	AccountID     string
+	EndpointID    string
+	WatchID       string
+	WalletAddress string
+	Type          domain.EventType
+	State         domain.DeliveryState
+	FromMillis    int64 // created at or after
+	ToMillis      int64 // created before
+}
+
+// EventPosition is a place in a list: the event that was given last. Zero is the
+// beginning.
+type EventPosition struct {
+	CreatedAtMillis int64
+	EventID         string
+}
+
+// EventPage is a part of a list.
+type EventPage struct {
+	Events []EventRecord // newest first, without their attempts
+	// Next is where the list goes on; zero at its end. A page may have fewer
+	// events than were asked for, even none, and yet not be the last: a list of a
+	// rare state is looked for a stretch at a time.
+	Next EventPosition
+}
+
+// Events lists events of an account, newest first, at most limit (1 to 250) of
+// them, from a position on. It does not wait for what is not projected yet. Its
+// faults are ErrUnavailable and the context's own.
+func (h *History) Events(ctx context.Context, f EventFilter, limit int, after EventPosition) (EventPage, error) {
+	if f.AccountID == "" || limit < 1 || limit > listMax {
+		return EventPage{}, fmt.Errorf("projections: a list is of one account and of 1 to %d events, not of %q and %d", listMax, f.AccountID, limit)
+	}
+	reading, cancel := context.WithTimeout(ctx, readMax)
+	defer cancel()
+	list := lister{db: h.cfg.DB, filter: f, limit: limit, after: after}
+	err := list.run(reading)
+	if err = readFault(ctx, err); errors.Is(err, ErrNotFound) {
+		return EventPage{}, nil // no projector has made the tables yet
+	}
+	return list.page, err
+}
+
+// lister makes one page.
+type lister struct {
+	db     *DB
+	filter EventFilter
+	limit  int
+	after  EventPosition // what was looked at last
+	page   EventPage
+}
+
+func (l *lister) run(ctx context.Context) error {
+	step := l.limit + 1
+	if l.filter.State != "" {
+		step = max(step, firstStep)
+	}
+	for range stepsMax {
+		found, ended, err := l.step(ctx, step)
+		if err != nil {
+			return err
+		}
+		for _, r := range found {
+			if len(l.page.Events) == l.limit {
+				l.page.Next = l.page.Events[l.limit-1].position()
+				return l.readBodies(ctx)
+			}
+			l.page.Events = append(l.page.Events, r)
+		}
+		if ended {
+			return l.readBodies(ctx)
+		}
+		step = min(2*step, lastStep)
+	}
+	l.page.Next = l.after
+	return l.readBodies(ctx)
+}
+
+func (h EventHead) position() EventPosition { return EventPosition{h.CreatedAtMillis, h.ID} }
+
+// step looks at the next events and gives those of the state that was asked for.
+func (l *lister) step(ctx context.Context, n int) (found []EventRecord, ended bool, err error) {
+	rows := 0
+	var ids []string
+	query, which := l.heads(n)
+	err = l.db.query(ctx, query, which, func(read func(...any) error) error {
+		head, err := readHead(read)
+		rows++
+		if at := head.position(); at != l.after { // copies of a row lie side by side
+			l.after = at
+			found = append(found, EventRecord{EventHead: head})
+			ids = append(ids, head.ID)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	standings, err := l.db.standings(ctx, ids)
+	if err != nil {
+		return nil, false, err
+	}
+	kept := found[:0]
+	for _, r := range found {
+		// An event whose delivery is not written yet is left for the next question.
+		if s, there := standings[r.ID]; there && (l.filter.State == "" || s.state == l.filter.State) {
+			s.into(&r)
+			kept = append(kept, r)
+		}
+	}
+	return kept, rows < n, nil
+}
+
+// heads is the question for the next n rows of events.
+func (l *lister) heads(n int) (query string, which parameters) {
+	f := l.filter
+	which = parameters{"account": f.AccountID, "limit": strconv.Itoa(n)}
+	where := []string{"account_id = {account:String}"}
+	same := func(column, value string) {
+		if value != "" {
+			where = append(where, column+" = {"+column+":String}")
+			which[column] = value
+		}
+	}
+	same("endpoint_id", f.EndpointID)
+	same("watch_id", f.WatchID)
+	same("wallet_address", f.WalletAddress)
+	same("type", string(f.Type))
+	at := func(compare string, millis int64) {
+		if millis != 0 {
+			where = append(where, fmt.Sprintf("created_at %s fromUnixTimestamp64Milli(%d, 'UTC')", compare, millis))
+		}
+	}
+	at(">=", f.FromMillis)
+	at("<", f.ToMillis)
+	if l.after != (EventPosition{}) {
+		at("<=", l.after.CreatedAtMillis)
+		where = append(where, fmt.Sprintf("(created_at, event_id) < (fromUnixTimestamp64Milli(%d, 'UTC'), {after:String})", l.after.CreatedAtMillis))
+		which["after"] = l.after.EventID
+	}
+	return `SELECT event_id, type, endpoint_id, watch_id, wallet_address, created_at FROM {database:Identifier}.events
+WHERE ` + strings.Join(where, " AND ") + ` ORDER BY account_id DESC, created_at DESC, event_id DESC LIMIT {limit:UInt32}`, which
+}
+
+func readHead(read func(...any) error) (h EventHead, err error) {
+	var kind string
+	var created time.Time
+	err = read(&h.ID, &kind, &h.EndpointID, &h.WatchID, &h.WalletAddress, &created)
+	h.Type, h.CreatedAtMillis = domain.EventType(kind), created.UnixMilli()
+	return h, err
+}
+
+const selectBodies = `SELECT event_id, body FROM {database:Identifier}.events
+WHERE account_id = {account:String} AND created_at IN (%s) AND event_id IN {events:Array(String)} LIMIT 1 BY event_id`
+
+// readBodies fills in the envelopes of the page.
+func (l *lister) readBodies(ctx context.Context) error {
+	if len(l.page.Events) == 0 {
+		return nil
+	}
+	at := make(map[string]*EventRecord, len(l.page.Events))
+	var ids, times []string
+	for i := range l.page.Events {
+		r := &l.page.Events[i]
+		at[r.ID] = r
+		ids = append(ids, r.ID)
+		times = append(times, fmt.Sprintf("fromUnixTimestamp64Milli(%d, 'UTC')", r.CreatedAtMillis))
+	}
+	query := fmt.Sprintf(selectBodies, strings.Join(times, ", "))
+	return l.db.query(ctx, query, parameters{"account": l.filter.AccountID, "events": arrayOf(ids)}, func(read func(...any) error) error {
+		var id string
+		var body []byte
+		err := read(&id, &body)
+		if r := at[id]; r != nil {
+			r.Body = body
+		}
+		return err
+	})
+}

@@ -1,0 +1,201 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	rebuildSuffix  = "_rebuild"  // of tables that are filled
+	exchangeSuffix = "_exchange" // of tables that are full and about to be, or just were, exchanged
+
+	// A rebuild is near the live end when so few records are left; then it makes
+	// one last step to where the live tables are, and exchanges.
+	nearEndRecords = 2000
+	catchUpsMax    = 1000
+	copyMax        = 10 * time.Minute
+)
+
+// Rebuild fills new tables from the topics' beginning while the live ones are
+// read and written, and exchanges each with its live one, which is dropped. The
+// projectors go on from where the new tables are. A rebuild that was interrupted
+// is taken up by the next of the same tables; one that fails leaves the live
+// tables as they were.
+func Rebuild(ctx context.Context, cfg RefoldConfig) error {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return err
+	}
+	cfg.Tables = sortTables(cfg.Tables)
+	if err := Migrate(ctx, cfg.DB); err != nil {
+		return err
+	}
+	f, err := newRefold(ctx, cfg, rebuildSuffix)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	if at, start, late := f.beginsLate(); late && !cfg.CopyOlder {
+		return fmt.Errorf("projections: %s begins at offset %d, so older rows cannot be folded again: repeat with --copy-older to take them from the live tables", at, start)
+	}
+	if err := f.clearUp(ctx); err != nil {
+		return err
+	}
+	if err := f.makeTables(ctx); err != nil {
+		return err
+	}
+	if err := f.copyRetention(ctx); err != nil {
+		return err
+	}
+	if err := f.copyOlder(ctx); err != nil {
+		return err
+	}
+	// Where the topics begin is where the new tables begin.
+	if err := f.DB.recordProgress(ctx, f.layout, f.next); err != nil {
+		return err
+	}
+	if err := f.catchUp(ctx); err != nil {
+		return err
+	}
+	return f.exchange(ctx)
+}
+
+// clearUp drops what an interrupted rebuild left, unless it can be taken up.
+func (f *refold) clearUp(ctx context.Context) error {
+	generations, err := f.DB.generations(ctx)
+	if err != nil {
+		return err
+	}
+	var left []string // of other tables than these, or of all
+	half := false
+	for _, name := range Tables() {
+		if _, there := generations[name+exchangeSuffix]; there {
+			left = append(left, name+exchangeSuffix)
+		}
+		_, there := generations[name+rebuildSuffix]
+		half = half || there != slices.Contains(f.Tables, name)
+	}
+	if half {
+		for _, name := range Tables() {
+			left = append(left, name+rebuildSuffix)
+		}
+	} else {
+		f.Logger.Info("going on with the rebuild that was interrupted")
+	}
+	return f.DB.drop(ctx, left...)
+}
+
+// copyOlder takes the rows of records that the topics no longer hold. A delivery
+// whose facts are partly gone is one row, so deliveries are taken whole: what is
+// folded again only adds to them.
+func (f *refold) copyOlder(ctx context.Context) error {
+	for _, name := range f.Tables {
+		for partition, start := range f.extents[topicOf(name)].starts {
+			if start == 0 {
+				continue
+			}
+			if name == "deliveries" {
+				start = math.MaxInt64
+			}
+			if err := f.copyRows(ctx, name, partition, start); err != nil {
+				return fmt.Errorf("projections: copying the older rows of %s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (f *refold) copyRows(ctx context.Context, name string, partition int32, below int64) error {
+	columns, err := f.DB.storedColumns(ctx, name)
+	if err != nil {
+		return err
+	}
+	copying, cancel := context.WithTimeout(ctx, copyMax)
+	defer cancel()
+	list := strings.Join(columns, ", ")
+	return f.DB.conn.Exec(f.DB.bind(copying, parameters{
+		"into": name + f.suffix, "from": name, "partition": strconv.Itoa(int(partition)), "below": strconv.FormatInt(below, 10),
+	}), "INSERT INTO {database:Identifier}.{into:Identifier} ("+list+") SELECT "+list+
+		" FROM {database:Identifier}.{from:Identifier} FINAL WHERE partition = {partition:Int32} AND toInt64(offset) < {below:Int64}")
+}
+
+const selectColumns = `SELECT name FROM system.columns WHERE database = {database:String} AND table = {table:String} AND default_kind IN ('', 'DEFAULT') ORDER BY position`
+
+// storedColumns are the columns of a table that hold data of their own.
+func (db *DB) storedColumns(ctx context.Context, table string) (names []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
+	err = db.query(ctx, selectColumns, parameters{"table": table}, func(read func(...any) error) error {
+		var name string
+		err := read(&name)
+		names = append(names, name)
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("projections: asking for the columns of %s: %w", table, err)
+	}
+	return names, err
+}
+
+// catchUp folds to where the topics end, again and again until that is near, and
+// then to where the live tables are.
+func (f *refold) catchUp(ctx context.Context) error {
+	for range catchUpsMax {
+		ends, err := f.endsNow(ctx)
+		if err != nil {
+			return err
+		}
+		near := f.remaining(ends) <= nearEndRecords
+		if err := f.fill(ctx, ends); err != nil {
+			return err
+		}
+		if near {
+			return f.fillToLive(ctx)
+		}
+	}
+	return fmt.Errorf("projections: facts come faster than they are folded again; repeat the rebuild when there are fewer")
+}
+
+func (f *refold) fillToLive(ctx context.Context) error {
+	live, err := f.DB.live(ctx)
+	if err != nil {
+		return err
+	}
+	for name := range live {
+		if !slices.Contains(f.Tables, name) {
+			delete(live, name)
+		}
+	}
+	at, err := f.DB.progress(ctx, live)
+	if err != nil {
+		return err
+	}
+	return f.fill(ctx, at)
+}
+
+// exchange puts the new tables into the place of the live ones, in the opposite
+// order of writing: what is read first is never ahead of what it leads to (P3).
+func (f *refold) exchange(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx) // from here on it is quicker to end than to turn back
+	for _, name := range slices.Backward(f.Tables) {
+		// Only one of two rebuilds can give the table this name.
+		names := parameters{"table": name, "filled": name + rebuildSuffix, "full": name + exchangeSuffix}
+		if err := f.DB.exec(ctx, `RENAME TABLE {database:Identifier}.{filled:Identifier} TO {database:Identifier}.{full:Identifier}`, names); err != nil {
+			return fmt.Errorf("projections: %s is full but cannot be exchanged: %w", name, err)
+		}
+		if err := f.DB.exec(ctx, `EXCHANGE TABLES {database:Identifier}.{table:Identifier} AND {database:Identifier}.{full:Identifier}`, names); err != nil {
+			return fmt.Errorf("projections: exchanging %s: %w", name, err)
+		}
+	}
+	for _, name := range f.Tables {
+		if err := f.DB.drop(ctx, name+exchangeSuffix); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,331 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+func (r *rig) refold(change func(*projections.RefoldConfig)) projections.RefoldConfig {
+	cfg := projections.RefoldConfig{DB: r.db, Cluster: r.cluster, Logger: r.logger, Now: time.Now}
+	if change != nil {
+		change(&cfg)
+	}
+	return cfg
+}
+
+// appendRecord puts a record into a topic.
+func (r *rig) appendRecord(topic, key string, m schemas.Message) {
+	r.t.Helper()
+	must(r.t, r.producer.Append(r.t.Context(), streams.NewRecord(topic, key, m.Value, m.EachHeader)))
+}
+
+// world puts endpoints, watches and payments into their topics.
+func (r *rig) world(endpoints int) {
+	r.t.Helper()
+	for n := range endpoints {
+		id := newStory(n).endpointID
+		r.appendRecord(schemas.TopicEndpoints, id, schemas.EncodeEndpoint(domain.Endpoint{
+			ID: id, AccountID: testAccount, Version: 1, URL: "https://example.com/" + fmt.Sprint(n), Status: domain.StatusActive,
+			CreatedAtMillis: startMillis, UpdatedAtMillis: startMillis,
+		}))
+		watch := domain.DeriveID(domain.WatchPrefix, fmt.Sprint(n))
+		r.appendRecord(schemas.TopicWatches, watch, schemas.EncodeWatch(domain.Watch{
+			ID: watch, AccountID: testAccount, Version: 1, WalletAddress: "GWALLET", Label: "till " + fmt.Sprint(n), EndpointID: id,
+			Rules:      domain.Rules{Assets: []domain.Asset{domain.NativeAsset(), {Code: "USDC", Issuer: "GISSUER"}}, Amount: domain.AmountRule{Kind: "any"}, Memo: domain.MemoRule{Kind: "any"}},
+			EventTypes: []domain.EventType{domain.PaymentReceived}, CreatedAtMillis: startMillis, UpdatedAtMillis: startMillis,
+		}))
+		p := domain.Payment{
+			ID: fmt.Sprint(4096 * (n + 1)), TxHash: strings.Repeat("ab", 32), Ledger: uint32(100 + n), ClosedAtMillis: startMillis, Operation: "payment",
+			From: "GSENDER", To: "GWALLET", Asset: domain.NativeAsset(), AmountStroops: 12_500_000 + int64(n), Memo: domain.Memo{Type: domain.MemoText, Raw: []byte("order")},
+		}
+		for again := range 2 { // a ledger that was read again
+			r.appendRecord(schemas.TopicPayments, p.To, schemas.EncodePaymentObserved(schemas.PaymentObserved{Payment: p, ObservedAtMillis: startMillis + int64(again)}))
+		}
+	}
+}
+
+// twinChecksum is of a database that one undisturbed projector made of the same
+// topics.
+func (r *rig) twinChecksum() string {
+	r.t.Helper()
+	twin := r.open(strings.TrimSuffix(r.engine.DSN(), "/"+r.engine.Database()) + "/twin")
+	run := r.project(func(c *projections.ProjectorConfig) { c.DB = twin })
+	eventually(r.t, "the twin is made", func() error {
+		if lag, err := run.Lag(r.t.Context()); err != nil || lag > 0 || len(run.Status().Partitions) < testPartitions {
+			return fmt.Errorf("%d records are not there, %v", lag, err)
+		}
+		return nil
+	})
+	run.finish(r.t)
+	return r.checksumOf("twin")
+}
+
+// load appends the facts of events until it is stopped, and says how many events.
+func (r *rig) load() (stop func() int) {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	ended := make(chan int)
+	go func() {
+		n := 0
+		stories := []*story{newStory(0), newStory(1), newStory(2), newStory(3), newStory(4)}
+		tick := time.NewTicker(3 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			s := stories[n%len(stories)]
+			r.append(s.created(n), s.refused(n, 1), s.delivered(n, 2))
+			n++
+			<-tick.C
+		}
+		ended <- n
+	}()
+	return func() int {
+		cancel()
+		return <-ended
+	}
+}
+
+func TestRebuildWhileFactsCome(t *testing.T) {
+	r := newRig(t)
+	r.world(5)
+	run := r.project(nil)
+	stop := r.load()
+	eventually(t, "some facts are projected", func() error {
+		if run.Status().Facts < 500 {
+			return errors.New("too few")
+		}
+		return nil
+	})
+	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
+	// Every table dropped behind everybody's back, and rebuilt.
+	for _, table := range projections.Tables() {
+		r.exec("DROP TABLE " + table + " SYNC")
+	}
+	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
+	must(t, projections.Rebuild(t.Context(), r.refold(func(c *projections.RefoldConfig) { c.Tables = []string{"attempts"} })))
+	events := stop()
+	r.awaitProjected()
+	got := r.checksum()
+	run.finish(t)
+	if want := r.twinChecksum(); got != want {
+		t.Errorf("the rebuilt tables are\n%s\nand those of the twin\n%s", got, want)
+	}
+	if n := r.count("SELECT count() FROM deliveries FINAL WHERE state = 'DELIVERED' AND attempts = 2 AND notEmpty(attempt_times)"); n != events {
+		t.Errorf("%d events are delivered, not %d", n, events)
+	}
+	if n := r.count("SELECT count() FROM payments FINAL WHERE amount > 1.25 AND observed_at = fromUnixTimestamp64Milli(" + fmt.Sprint(startMillis) + ")"); n != 4 {
+		t.Errorf("%d of 5 payments are more than 1.25 and as they were observed first, not 4", n)
+	}
+	if n := r.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND (name LIKE '%rebuild' OR name LIKE '%exchange')"); n != 0 {
+		t.Errorf("%d tables of the rebuilds are left", n)
+	}
+}
+
+func TestDroppedTableIsFilledAnew(t *testing.T) {
+	r := newRig(t)
+	r.world(3)
+	s := newStory(1)
+	for n := range 30 {
+		r.append(s.created(n), s.delivered(n, 1))
+	}
+	r.project(nil)
+	r.awaitProjected()
+	want := r.checksum()
+	r.exec("DROP TABLE attempts SYNC")
+	r.exec("DROP TABLE watches SYNC")
+	r.append(domain.Fact{Aggregate: s.endpointID, Version: 1000, Body: domain.CommandHandled{CommandID: "cmd_x"}})
+	r.appendRecord(schemas.TopicPayments, "GWALLET", schemas.EncodePaymentObserved(schemas.PaymentObserved{Payment: domain.Payment{ID: "4096", To: "GWALLET", ClosedAtMillis: startMillis}, ObservedAtMillis: startMillis + 99}))
+	r.awaitProjected()
+	if got := r.checksum(); got != want {
+		t.Errorf("the tables are\n%s\nand were\n%s", got, want)
+	}
+}
+
+func TestInterruptedRebuildGoesOn(t *testing.T) {
+	r := newRig(t)
+	r.world(3)
+	s := newStory(1)
+	const events = 30_000
+	for from := 0; from < events; from += 1000 {
+		var facts []domain.Fact
+		for n := from; n < from+1000; n++ {
+			facts = append(facts, s.created(n), s.delivered(n, 1))
+		}
+		r.append(facts...)
+	}
+	r.project(nil)
+	r.awaitProjected()
+	want := r.checksum()
+	interrupt := func(tables ...string) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		err := projections.Rebuild(ctx, r.refold(func(c *projections.RefoldConfig) {
+			c.Tables = tables
+			c.Report = func(projections.RefoldProgress) { cancel() }
+		}))
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("the interrupted rebuild ended with %v", err)
+		}
+	}
+	interrupt()
+	if got := r.checksum(); got != want {
+		t.Fatalf("an interrupted rebuild changed the live tables to\n%s", got)
+	}
+	var first atomic.Int64
+	must(t, projections.Rebuild(t.Context(), r.refold(func(c *projections.RefoldConfig) {
+		c.Report = func(p projections.RefoldProgress) { first.CompareAndSwap(0, p.Total-p.Done+1) }
+	})))
+	if left := first.Load(); left > events/2 {
+		t.Errorf("the rebuild did not go on: %d records were left after its first block", left)
+	}
+	// What another rebuild left is dropped.
+	interrupt("payments", "deliveries")
+	must(t, projections.Rebuild(t.Context(), r.refold(func(c *projections.RefoldConfig) { c.Tables = []string{"deliveries"} })))
+	r.awaitProjected()
+	if got := r.checksum(); got != want {
+		t.Errorf("the tables are\n%s\nand were\n%s", got, want)
+	}
+	if n := r.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name LIKE '%\\\\_rebuild'"); n != 0 {
+		t.Errorf("%d tables of the rebuilds are left", n)
+	}
+}
+
+func TestFailedRebuildLeavesTheLiveTables(t *testing.T) {
+	r := newRig(t)
+	s := newStory(1)
+	for n := range 20 {
+		r.append(s.created(n), s.delivered(n, 1))
+	}
+	run := r.project(nil)
+	r.awaitProjected()
+	run.finish(t)
+	want := r.checksum()
+	r.appendRecord(schemas.TopicJournal, s.endpointID, schemas.Message{Type: "FromTheFuture", Version: "1", Value: []byte("?")})
+	err := projections.Rebuild(t.Context(), r.refold(nil))
+	if err == nil || !strings.Contains(err.Error(), "FromTheFuture") {
+		t.Fatalf("the rebuild ended with %v", err)
+	}
+	if got := r.checksum(); got != want {
+		t.Errorf("the live tables are\n%s\nand were\n%s", got, want)
+	}
+	_, err = projections.Verify(t.Context(), r.refold(nil))
+	if err == nil || !strings.Contains(err.Error(), "FromTheFuture") {
+		t.Errorf("the verification ended with %v", err)
+	}
+	if err := projections.Rebuild(t.Context(), r.refold(func(c *projections.RefoldConfig) { c.Tables = []string{"atempts"} })); err == nil || !strings.Contains(err.Error(), `no table "atempts"`) {
+		t.Errorf("a table that there is not gives %v", err)
+	}
+}
+
+func TestRebuildOfATopicThatLostItsBeginning(t *testing.T) {
+	r := newRig(t)
+	s := newStory(1)
+	for n := range 20 {
+		r.append(s.created(n), s.refused(n, 1))
+	}
+	r.project(nil)
+	r.awaitProjected()
+	ends, err := r.journalEnds(t.Context())
+	must(t, err)
+	var partition int32
+	for p, end := range ends {
+		if end > 0 {
+			partition = p
+		}
+	}
+	must(t, r.cluster.WithAdmin(t.Context(), func(ctx context.Context, admin *kadm.Client) error {
+		offsets := make(kadm.Offsets)
+		offsets.AddOffset(r.cluster.Prefix+schemas.TopicJournal, partition, 15, -1)
+		deleted, err := admin.DeleteRecords(ctx, offsets)
+		return errors.Join(err, deleted.Error())
+	}))
+	for n := range 20 {
+		r.append(s.delivered(n, 2))
+	}
+	r.awaitProjected()
+	want := r.checksum()
+	err = projections.Rebuild(t.Context(), r.refold(nil))
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("journal/%d begins at offset 15", partition)) || !strings.Contains(err.Error(), "--copy-older") {
+		t.Fatalf("the rebuild ended with %v", err)
+	}
+	must(t, projections.Rebuild(t.Context(), r.refold(func(c *projections.RefoldConfig) { c.CopyOlder = true })))
+	r.awaitProjected()
+	if got := r.checksum(); got != want {
+		t.Errorf("the tables are\n%s\nand were\n%s", got, want)
+	}
+}
+
+func TestVerifyNamesWhatDiffers(t *testing.T) {
+	r := newRig(t)
+	r.world(3)
+	s, other := newStory(1), newStory(2)
+	for n := range 40 {
+		r.append(s.created(n), s.refused(n, 1), other.created(n), other.delivered(n, 1))
+	}
+	r.project(nil)
+	r.awaitProjected()
+	stop := r.load() // beside it all
+	found, err := projections.Verify(t.Context(), r.refold(nil))
+	must(t, err)
+	stop()
+	if len(found.Differences) > 0 || found.Rows["events"] < 80 || found.Rows["payments"] != 3 {
+		t.Fatalf("of undisturbed tables it found %+v", found)
+	}
+	r.awaitProjected()
+	r.exec("DELETE FROM attempts WHERE event_id = '" + s.eventID(7) + "' SETTINGS mutations_sync = 2")
+	r.exec("ALTER TABLE payments UPDATE amount_stroops = 1 WHERE payment_id = '8192' SETTINGS mutations_sync = 2")
+	r.exec("INSERT INTO deliveries (event_id, account_id, endpoint_id, created_at, version, fact_state, partition, offset) SELECT event_id, account_id, endpoint_id, created_at, 10000, 'FAILED', partition, 0 FROM deliveries FINAL WHERE event_id = '" + other.eventID(3) + "'")
+	found, err = projections.Verify(t.Context(), r.refold(nil))
+	must(t, err)
+	named := make(map[string][]string)
+	for _, d := range found.Differences {
+		named[d.Table] = append(named[d.Table], d.Examples...)
+	}
+	if len(found.Differences) != 3 || !slices.Equal(named["attempts"], []string{s.eventID(7) + "/1"}) ||
+		!slices.Equal(named["payments"], []string{"8192"}) || !slices.Equal(named["deliveries"], []string{other.eventID(3)}) {
+		t.Fatalf("it found %+v", found.Differences)
+	}
+	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
+	r.awaitProjected()
+	found, err = projections.Verify(t.Context(), r.refold(nil))
+	must(t, err)
+	if len(found.Differences) > 0 {
+		t.Fatalf("after a rebuild it found %+v", found.Differences)
+	}
+}
+
+func TestRetentionBecomesATTL(t *testing.T) {
+	r := newRig(t)
+	must(t, projections.Migrate(t.Context(), r.db))
+	ttls := func() int {
+		return r.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND engine_full LIKE '%TTL toDateTime(%toIntervalSecond(7776000)%'")
+	}
+	must(t, projections.SetRetention(t.Context(), r.db, 90*24*time.Hour))
+	must(t, projections.SetRetention(t.Context(), r.db, 90*24*time.Hour))
+	if n := ttls(); n != 5 {
+		t.Errorf("%d tables have the TTL, not 5", n)
+	}
+	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
+	if n := ttls(); n != 5 {
+		t.Errorf("%d tables have the TTL after a rebuild, not 5", n)
+	}
+	must(t, projections.SetRetention(t.Context(), r.db, 0))
+	if n := ttls(); n != 0 {
+		t.Errorf("%d tables still have the TTL", n)
+	}
+	if err := projections.SetRetention(t.Context(), r.db, time.Hour); err == nil || !strings.Contains(err.Error(), "at least 168h") {
+		t.Errorf("a retention of an hour gives %v", err)
+	}
+}

@@ -1,0 +1,298 @@
+package projections
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// refoldGiveUp is after how long without a block a refold fails: a person waits.
+const refoldGiveUp = time.Minute
+
+// RefoldConfig says what is folded anew from the topics' beginning.
+type RefoldConfig struct {
+	DB      *DB
+	Cluster streams.Cluster
+	Logger  *slog.Logger
+	Now     func() time.Time
+	Tables  []string // all when empty
+	// CopyOlder lets a rebuild take what the topics no longer hold from the live
+	// tables; else it is refused when a topic does not begin at offset 0.
+	CopyOlder bool
+	// Report, if set, is told how far it is, after each block.
+	Report func(RefoldProgress)
+}
+
+// RefoldProgress is how far a refold is.
+type RefoldProgress struct {
+	Done  int64 // records that are folded, those of an earlier try included
+	Total int64 // records that the topics hold
+}
+
+func (cfg RefoldConfig) complete() (RefoldConfig, error) {
+	if len(cfg.Tables) == 0 {
+		cfg.Tables = Tables()
+	}
+	for _, t := range cfg.Tables {
+		if topicOf(t) == "" {
+			return cfg, fmt.Errorf("projections: there is no table %q; there are %s", t, strings.Join(Tables(), ", "))
+		}
+	}
+	return cfg, nil
+}
+
+// refold fills tables beside the live ones.
+type refold struct {
+	RefoldConfig
+	suffix  string // of the tables' names
+	ends    *streams.Ends
+	extents map[string]extent
+	layout  layout
+
+	mu   sync.Mutex
+	next map[place]int64
+}
+
+// newRefold looks at the topics. Close frees what it holds.
+func newRefold(ctx context.Context, cfg RefoldConfig, suffix string) (*refold, error) {
+	ends, err := cfg.Cluster.NewEnds()
+	if err != nil {
+		return nil, err
+	}
+	f := &refold{RefoldConfig: cfg, suffix: suffix, ends: ends, extents: make(map[string]extent)}
+	for _, topic := range topicsOf(cfg.Tables) {
+		e, err := extentOf(ctx, ends, topic)
+		if err != nil {
+			ends.Close()
+			return nil, err
+		}
+		f.extents[topic] = e
+	}
+	return f, nil
+}
+
+func (f *refold) close() { f.ends.Close() }
+
+// beginsLate names the first partition that no longer begins at offset 0.
+func (f *refold) beginsLate() (at place, start int64, late bool) {
+	for _, topic := range topicsOf(f.Tables) {
+		starts := f.extents[topic].starts
+		for _, p := range streams.Partitions(starts) {
+			if starts[p] > 0 {
+				return place{topic, p}, starts[p], true
+			}
+		}
+	}
+	return place{}, 0, false
+}
+
+// makeTables makes the tables that are to be filled, or finds those of a refold
+// that was interrupted.
+func (f *refold) makeTables(ctx context.Context) error {
+	for _, name := range f.Tables {
+		for _, m := range schemas.ClickHouseMigrations() {
+			for _, statement := range m.Statements {
+				if made, ours := forTable(statement, name, name+f.suffix); ours {
+					if err := f.DB.exec(ctx, made, nil); err != nil {
+						return fmt.Errorf("projections: making %s: %w", name+f.suffix, err)
+					}
+				}
+			}
+		}
+	}
+	generations, err := f.DB.generations(ctx)
+	if err != nil {
+		return err
+	}
+	f.layout = make(layout)
+	for _, name := range f.Tables {
+		f.layout[name] = filled{name: name + f.suffix, generation: generations[name+f.suffix]}
+	}
+	return f.recorded(ctx)
+}
+
+var tableStatement = regexp.MustCompile(`^((?:CREATE TABLE IF NOT EXISTS|ALTER TABLE) \{database:Identifier\}\.)(\w+)\b`)
+
+// forTable turns a statement that makes or changes a table into one for a table
+// of another name.
+func forTable(statement, table, other string) (changed string, ours bool) {
+	m := tableStatement.FindStringSubmatch(statement)
+	if m == nil || m[2] != table {
+		return "", false
+	}
+	return m[1] + other + statement[len(m[0]):], true
+}
+
+// recorded takes up where the tables are.
+func (f *refold) recorded(ctx context.Context) error {
+	recorded, err := f.DB.progress(ctx, f.layout)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next = make(map[place]int64)
+	for topic, e := range f.extents {
+		for partition, start := range e.starts {
+			at := place{topic, partition}
+			f.next[at] = max(start, recorded[at])
+		}
+	}
+	return nil
+}
+
+// endsNow asks for the ends of all topics.
+func (f *refold) endsNow(ctx context.Context) (map[place]int64, error) {
+	all := make(map[place]int64)
+	for topic := range f.extents {
+		ends, err := f.ends.Of(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		for partition, end := range ends {
+			all[place{topic, partition}] = end
+		}
+	}
+	return all, nil
+}
+
+// remaining is how many records lie before the target.
+func (f *refold) remaining(target map[place]int64) (records int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for at, end := range target {
+		records += max(0, end-f.next[at])
+	}
+	return records
+}
+
+// fill folds until the target is reached, waiting out faults that may pass.
+func (f *refold) fill(ctx context.Context, target map[place]int64) error {
+	wrote := f.Now()
+	for f.remaining(target) > 0 {
+		blocks, err := f.session(ctx, target)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if blocks > 0 {
+			wrote = f.Now()
+		}
+		if err == nil {
+			continue
+		}
+		if errors.As(err, new(lasting)) || errors.As(err, new(errTablesMissing)) || f.Now().Sub(wrote) > refoldGiveUp {
+			return err
+		}
+		f.Logger.Warn("folding the topics again waits and goes on", "error", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lastBackoff / 5):
+		}
+		if err := f.recorded(ctx); err != nil {
+			f.Logger.Warn("asking how far the tables are", "error", err)
+		}
+	}
+	return nil
+}
+
+// Sessions of a refold work side by side, each on its share of the partitions:
+// while ClickHouse takes the rows of one, the other decodes. Their blocks are
+// larger than the projector's, so that less is to be merged.
+const (
+	refoldSessions   = 2
+	refoldBlockRows  = 100_000
+	refoldBlockBytes = 64 << 20
+)
+
+// session folds until the target is reached or something fails.
+func (f *refold) session(ctx context.Context, target map[place]int64) (blocks int, err error) {
+	ctx, enough := context.WithCancel(ctx)
+	defer enough()
+	shares := make([]map[place]int64, refoldSessions)
+	f.mu.Lock()
+	for at, next := range f.next {
+		n := int(at.partition) % refoldSessions
+		if shares[n] == nil {
+			shares[n] = make(map[place]int64)
+		}
+		shares[n][at] = next
+	}
+	f.mu.Unlock()
+	wrote := func(b *block) {
+		f.mu.Lock()
+		blocks++
+		maps.Copy(f.next, b.next)
+		f.mu.Unlock()
+		left := f.remaining(target)
+		f.report(target, left)
+		if left == 0 {
+			enough()
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, share := range shares {
+		if share != nil {
+			group.Go(func() error { return f.fold(ctx, share, wrote) })
+		}
+	}
+	err = group.Wait()
+	return blocks, err
+}
+
+// fold projects some partitions until its context ends.
+func (f *refold) fold(ctx context.Context, from map[place]int64, wrote func(*block)) error {
+	reader, err := f.Cluster.NewReader(streams.ReaderConfig{From: offsetsOf(from)})
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	return newSession(sessionConfig{
+		db: f.DB, reader: reader, layout: f.layout, now: f.Now, position: from, wrote: wrote,
+		limits: limits{rows: refoldBlockRows, sizeBytes: refoldBlockBytes, wait: defaultBlockWait},
+	}).run(ctx)
+}
+
+func (f *refold) report(target map[place]int64, left int64) {
+	if f.Report == nil {
+		return
+	}
+	var total int64
+	for at, end := range target {
+		total += end - f.extents[at.topic].starts[at.partition]
+	}
+	f.Report(RefoldProgress{Done: total - left, Total: total})
+}
+
+// drop drops tables by their names; one that is not there is dropped already.
+func (db *DB) drop(ctx context.Context, names ...string) error {
+	var faults []error
+	for _, name := range names {
+		err := db.exec(ctx, `DROP TABLE IF EXISTS {database:Identifier}.{table:Identifier} SYNC SETTINGS max_table_size_to_drop = 0`, parameters{"table": name})
+		if err != nil {
+			faults = append(faults, fmt.Errorf("projections: dropping %s: %w", name, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// sortTables puts tables into the order of writing, each once.
+func sortTables(names []string) []string {
+	order := Tables()
+	names = slices.Clone(names)
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(slices.Index(order, a), slices.Index(order, b)) })
+	return slices.Compact(names)
+}

@@ -1,0 +1,84 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ageColumns say by which column a table's rows grow old. Tables of what is now
+// do not.
+var ageColumns = map[string]string{
+	"payments": "ledger_closed_at", "attempts": "sent_at", "endpoint_changes": "changed_at", "events": "created_at", "deliveries": "updated_at",
+}
+
+const leastRetention = 7 * 24 * time.Hour // beyond the longest schedule of one run
+
+// SetRetention lets ClickHouse delete rows that are older, in its own time; zero
+// keeps everything. It changes only what is set differently.
+func SetRetention(ctx context.Context, db *DB, retention time.Duration) error {
+	if retention != 0 && retention < leastRetention {
+		return fmt.Errorf("projections: a retention of %s is too short: it must be at least %s, or 0 to keep everything", retention, leastRetention)
+	}
+	for table := range ageColumns {
+		if err := db.setRetention(ctx, table, retention); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (db *DB) setRetention(ctx context.Context, table string, retention time.Duration) error {
+	at, err := db.retention(ctx, table)
+	if err != nil || at == retention {
+		return err
+	}
+	age := ageColumns[strings.TrimSuffix(table, rebuildSuffix)]
+	change := "REMOVE TTL"
+	if retention > 0 {
+		change = "MODIFY TTL toDateTime(" + age + ") + toIntervalSecond(" + strconv.FormatInt(int64(retention/time.Second), 10) + ")"
+	}
+	if err := db.exec(ctx, "ALTER TABLE {database:Identifier}.{table:Identifier} "+change, parameters{"table": table}); err != nil {
+		return fmt.Errorf("projections: setting the retention of %s: %w", table, err)
+	}
+	return nil
+}
+
+var ttl = regexp.MustCompile(`\bTTL .*?toIntervalSecond\((\d+)\)`)
+
+// retention reads what is set; 0 is none.
+func (db *DB) retention(ctx context.Context, table string) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
+	var engine string
+	err := db.queryRow(ctx, `SELECT engine_full FROM system.tables WHERE database = {database:String} AND name = {table:String}`, parameters{"table": table}, &engine)
+	if err != nil {
+		return 0, fmt.Errorf("projections: asking for the retention of %s: %w", table, err)
+	}
+	m := ttl.FindStringSubmatch(engine)
+	if m == nil {
+		return 0, nil
+	}
+	seconds, err := strconv.ParseInt(m[1], 10, 64)
+	return time.Duration(seconds) * time.Second, err
+}
+
+// copyRetention gives the new tables the retention of the live ones.
+func (f *refold) copyRetention(ctx context.Context) error {
+	for _, name := range f.Tables {
+		if ageColumns[name] == "" {
+			continue
+		}
+		retention, err := f.DB.retention(ctx, name)
+		if err != nil {
+			return err
+		}
+		if err := f.DB.setRetention(ctx, name+f.suffix, retention); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/lumenhook/lumenhook/schemas"
+)
+
+// tableTopic says which topic a table is filled from; it is one.
+type tableTopic struct{ table, topic string }
+
+// tableTopics lists the tables in the order in which a block is written (P3).
+var tableTopics = []tableTopic{
+	{"payments", schemas.TopicPayments},
+	{"endpoints", schemas.TopicEndpoints},
+	{"watches", schemas.TopicWatches},
+	{"attempts", schemas.TopicJournal},
+	{"endpoint_changes", schemas.TopicJournal},
+	{"events", schemas.TopicJournal},
+	{"deliveries", schemas.TopicJournal},
+}
+
+// Tables lists the tables that are filled from topics.
+func Tables() []string {
+	var names []string
+	for _, t := range tableTopics {
+		names = append(names, t.table)
+	}
+	return names
+}
+
+// Topics lists the topics that the tables are filled from. Their partitions are
+// divided as the journal's are.
+func Topics() []string { return topicsOf(Tables()) }
+
+func topicOf(table string) string {
+	for _, t := range tableTopics {
+		if t.table == table {
+			return t.topic
+		}
+	}
+	return ""
+}
+
+func topicsOf(tables []string) []string {
+	var topics []string
+	for _, t := range tableTopics {
+		if slices.Contains(tables, t.table) && !slices.Contains(topics, t.topic) {
+			topics = append(topics, t.topic)
+		}
+	}
+	return topics
+}
+
+// filled is the ClickHouse table that a table of ours is filled in at present.
+type filled struct {
+	name       string
+	generation string // its UUID, which it keeps when it is renamed
+}
+
+// layout says for each table that is filled where that is.
+type layout map[string]filled
+
+// errTablesMissing says that tables were dropped, or not made yet.
+type errTablesMissing struct{ names []string }
+
+func (e errTablesMissing) Error() string {
+	return fmt.Sprintf("projections: there are no tables %v", e.names)
+}
+
+// errTablesChanged says that a table was made anew or exchanged meanwhile.
+type errTablesChanged struct{ name string }
+
+func (e errTablesChanged) Error() string {
+	return "projections: the table " + e.name + " was made anew or exchanged by a rebuild; going on from its own progress"
+}
+
+const selectGenerations = `SELECT name, toString(uuid) FROM system.tables WHERE database = {database:String}`
+
+// generations gives the UUID of every table in the database, by its name.
+func (db *DB) generations(ctx context.Context) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
+	by := make(map[string]string)
+	err := db.query(ctx, selectGenerations, nil, func(read func(...any) error) error {
+		var name, generation string
+		err := read(&name, &generation)
+		by[name] = generation
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("projections: asking which tables there are: %w", err)
+	}
+	return by, nil
+}
+
+// live is the layout that people and the API read.
+func (db *DB) live(ctx context.Context) (layout, error) {
+	generations, err := db.generations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := make(layout, len(tableTopics))
+	var missing []string
+	for _, t := range tableTopics {
+		generation, there := generations[t.table]
+		if !there {
+			missing = append(missing, t.table)
+		}
+		l[t.table] = filled{name: t.table, generation: generation}
+	}
+	if len(missing) > 0 {
+		return nil, errTablesMissing{missing}
+	}
+	return l, nil
+}
+
+// check makes sure that a layout is still what its names stand for.
+func (db *DB) check(ctx context.Context, l layout) error {
+	generations, err := db.generations(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range l {
+		switch generations[f.name] {
+		case f.generation:
+		case "":
+			return errTablesMissing{[]string{f.name}}
+		default:
+			return errTablesChanged{f.name}
+		}
+	}
+	return nil
+}
+
+// tables lists what the layout fills, in the order of writing.
+func (l layout) tables() []string {
+	return slices.DeleteFunc(Tables(), func(t string) bool { _, there := l[t]; return !there })
+}

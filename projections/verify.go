@@ -1,0 +1,222 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+const (
+	verifySuffix   = "_verify"
+	verifyWaitMax  = 30 * time.Second // for the live tables to come to where the refold is
+	compareMax     = 10 * time.Minute
+	examplesOfDiff = 5
+)
+
+// Difference is a partition and day in which a live table is not what its topic
+// says.
+type Difference struct {
+	Table      string
+	Partition  int32
+	Day        string // YYYY-MM-DD, UTC
+	LiveRows   uint64
+	LiveSum    uint64
+	RefoldRows uint64
+	RefoldSum  uint64
+	Examples   []string // keys of some of the rows that differ
+}
+
+// Verification is what a comparison found.
+type Verification struct {
+	Rows        map[string]uint64 // compared, by table
+	Differences []Difference
+}
+
+// verified says how the rows of a table are told apart and grouped.
+var verified = map[string]struct{ key, day, only string }{
+	"payments":         {key: "payment_id", day: "ledger_closed_at"},
+	"attempts":         {key: "concat(event_id, '/', toString(number))", day: "sent_at"},
+	"endpoint_changes": {key: "concat(endpoint_id, '/', toString(version))", day: "changed_at"},
+	"events":           {key: "event_id", day: "created_at"},
+	"deliveries":       {key: "event_id", day: "created_at"},
+	// A deleted one may be compacted away in its topic.
+	"endpoints": {key: "endpoint_id", day: "created_at", only: "NOT deleted"},
+	"watches":   {key: "watch_id", day: "created_at", only: "NOT deleted"},
+}
+
+// Verify folds the topics again into tables beside the live ones, and compares
+// counts and checksums by partition and day. Rows that changed since the refold
+// ended are left out. It drops its own tables at the end.
+func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
+	if cfg, err = cfg.complete(); err != nil {
+		return v, err
+	}
+	cfg.Tables = sortTables(cfg.Tables)
+	f, err := newRefold(ctx, cfg, verifySuffix)
+	if err != nil {
+		return v, err
+	}
+	defer f.close()
+	if at, start, late := f.beginsLate(); late {
+		return v, fmt.Errorf("projections: %s begins at offset %d, so what was before cannot be folded again and compared", at, start)
+	}
+	var own []string
+	for _, name := range cfg.Tables {
+		own = append(own, name+verifySuffix)
+	}
+	if err := cfg.DB.drop(ctx, own...); err != nil { // of one that was interrupted
+		return v, err
+	}
+	defer func() {
+		if dropped := cfg.DB.drop(context.WithoutCancel(ctx), own...); err == nil {
+			err = dropped
+		}
+	}()
+	if err := f.makeTables(ctx); err != nil {
+		return v, err
+	}
+	ends, err := f.endsNow(ctx)
+	if err != nil {
+		return v, err
+	}
+	if err := f.fill(ctx, ends); err != nil {
+		return v, err
+	}
+	if err := f.awaitLive(ctx); err != nil {
+		return v, err
+	}
+	v.Rows = make(map[string]uint64)
+	for _, name := range cfg.Tables {
+		if err := f.compare(ctx, name, &v); err != nil {
+			return v, fmt.Errorf("projections: comparing %s: %w", name, err)
+		}
+	}
+	return v, nil
+}
+
+// awaitLive waits until the live tables hold all that was folded again.
+func (f *refold) awaitLive(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, verifyWaitMax, fmt.Errorf("projections: the live tables are behind the topics by more than %s; is a projector running?", verifyWaitMax))
+	defer cancel()
+	tick := time.NewTicker(progressPoll)
+	defer tick.Stop()
+	for {
+		live, err := f.DB.live(ctx)
+		if err != nil {
+			return err
+		}
+		at, err := f.DB.progress(ctx, live)
+		if err != nil {
+			return err
+		}
+		behind := slices.ContainsFunc(places(f.next), func(p place) bool { return at[p] < f.next[p] })
+		if !behind {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// rowsOf is a subquery of the rows to be compared: key, partition, day, hash.
+func (f *refold) rowsOf(name, suffix string, columns []string, since string) string {
+	how := verified[name]
+	bounds := f.extents[topicOf(name)].starts
+	var partitions, ends []string
+	for _, p := range streams.Partitions(bounds) {
+		partitions = append(partitions, strconv.Itoa(int(p)))
+		ends = append(ends, strconv.FormatInt(f.next[place{topicOf(name), p}], 10))
+	}
+	bound := "transform(toInt64(partition), [" + strings.Join(partitions, ",") + "], [" + strings.Join(ends, ",") + "], toInt64(0))"
+	where := []string{"toInt64(offset) < " + bound,
+		how.key + " NOT IN (SELECT " + how.key + " FROM {database:Identifier}." + name + " FINAL WHERE toInt64(offset) >= " + bound + ")"}
+	if how.only != "" {
+		where = append(where, how.only)
+	}
+	if since != "" {
+		where = append(where, since)
+	}
+	return "SELECT " + how.key + " AS key, toInt32(partition) AS part, toString(toDate(" + how.day + ")) AS day, sipHash64(toString(tuple(" + strings.Join(columns, ", ") + "))) AS hash" +
+		" FROM {database:Identifier}." + name + suffix + " FINAL WHERE " + strings.Join(where, " AND ")
+}
+
+// compare adds what a table has and what is different in it.
+func (f *refold) compare(ctx context.Context, name string, v *Verification) error {
+	ctx, cancel := context.WithTimeout(ctx, compareMax)
+	defer cancel()
+	columns, err := f.DB.storedColumns(ctx, name)
+	if err != nil {
+		return err
+	}
+	for i, c := range columns {
+		if c == "attempt_times" {
+			columns[i] = "arraySort(" + c + ")"
+		}
+	}
+	since, err := f.withinRetention(ctx, name)
+	if err != nil {
+		return err
+	}
+	live, refolded := f.rowsOf(name, "", columns, since), f.rowsOf(name, f.suffix, columns, since)
+	// One side's rows count positively and the other's negatively nowhere: both
+	// are kept, so that the report can show them.
+	query := `SELECT part, day, sumIf(n, side = 0), sumIf(s, side = 0), sumIf(n, side = 1), sumIf(s, side = 1) FROM (
+    SELECT 0 AS side, part, day, count() AS n, sum(hash) AS s FROM (` + live + `) GROUP BY part, day
+    UNION ALL SELECT 1, part, day, count(), sum(hash) FROM (` + refolded + `) GROUP BY part, day
+) GROUP BY part, day ORDER BY part, day`
+	var differences []Difference
+	err = f.DB.query(ctx, query, nil, func(read func(...any) error) error {
+		d := Difference{Table: name}
+		err := read(&d.Partition, &d.Day, &d.LiveRows, &d.LiveSum, &d.RefoldRows, &d.RefoldSum)
+		v.Rows[name] += d.RefoldRows
+		if d.LiveRows != d.RefoldRows || d.LiveSum != d.RefoldSum {
+			differences = append(differences, d)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := range differences {
+		if err := f.examples(ctx, &differences[i], live, refolded); err != nil {
+			return err
+		}
+	}
+	v.Differences = append(v.Differences, differences...)
+	return nil
+}
+
+// examples names rows that one side has and the other has not, or has otherwise.
+func (f *refold) examples(ctx context.Context, d *Difference, live, refolded string) error {
+	query := `SELECT key FROM (SELECT key, hash FROM (` + live + `) WHERE part = {part:Int32} AND day = {day:String}
+    UNION ALL SELECT key, hash FROM (` + refolded + `) WHERE part = {part:Int32} AND day = {day:String})
+GROUP BY key HAVING count() != 2 OR uniqExact(hash) != 1 ORDER BY key LIMIT ` + strconv.Itoa(examplesOfDiff)
+	which := parameters{"part": strconv.Itoa(int(d.Partition)), "day": d.Day}
+	return f.DB.query(ctx, query, which, func(read func(...any) error) error {
+		var key string
+		err := read(&key)
+		d.Examples = append(d.Examples, key)
+		return err
+	})
+}
+
+// withinRetention leaves out what ClickHouse may have deleted.
+func (f *refold) withinRetention(ctx context.Context, name string) (condition string, err error) {
+	if ageColumns[name] == "" {
+		return "", nil
+	}
+	retention, err := f.DB.retention(ctx, name)
+	if err != nil || retention == 0 {
+		return "", err
+	}
+	since := f.Now().Add(-retention).Add(24 * time.Hour).Unix()
+	return fmt.Sprintf("toUnixTimestamp(toDateTime(%s)) > %d", ageColumns[name], since), nil
+}
