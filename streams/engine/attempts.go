@@ -204,8 +204,8 @@ func (a *attempts) startUrgent() error {
 		if err != nil {
 			return err
 		}
-		if !endpoint.Sends() || !delivery.State.Pending() {
-			continue
+		if !endpoint.Sends() || !delivery.State.Pending() || delivery.Attempts > 0 {
+			continue // a first attempt that has ended by now was what was waited for
 		}
 		c, ok, err := a.core.Timers().Take(deliveryGroup(delivery.EndpointID, delivery.EndpointEpoch), delivery.NextAttemptAtMillis, eventID)
 		if err != nil {

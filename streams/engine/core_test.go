@@ -1,0 +1,137 @@
+package engine_test
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
+)
+
+// core is a task without a log: what it decides counts as committed at once.
+type core struct {
+	*streams.Core
+	t        *testing.T
+	next     int64
+	locals   []any
+	attempts []domain.Attempt
+	done     []func(domain.AttemptResult)
+}
+
+func (c *core) Forget(string) {}
+
+func (c *core) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
+	c.attempts, c.done = append(c.attempts, a), append(c.done, done)
+}
+
+func newCore(t *testing.T) *core {
+	t.Helper()
+	c := &core{t: t}
+	cfg := engine.Config{
+		Policy: policy(hour), Dispatcher: c, AttemptsInFlight: 8, AttemptsPerEndpoint: 8,
+		Unseal: func(sealed []byte, _ string) (string, error) { return string(sealed), nil }, Logger: slog.New(slog.DiscardHandler),
+	}
+	var err error
+	c.Core, err = streams.OpenCore(streams.CoreConfig{
+		Journal:    schemas.TopicJournal,
+		Store:      streams.StoreConfig{Dir: "state", Identity: "test", FS: vfs.NewMem(), CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler)},
+		NewHandler: func(core *streams.Core) streams.Handler { return engine.NewHandler(cfg, func() bool { return true }, core) },
+		Submit:     func(outcome any) { c.locals = append(c.locals, outcome) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	turn, err := c.Ready(hour, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.settle(turn)
+	return c
+}
+
+// turn decides on commands and on the outcomes that have come, and gives what
+// was recorded.
+func (c *core) turn(commands ...domain.Command) []domain.Fact {
+	c.t.Helper()
+	turn := c.Begin(hour)
+	turn.Inputs = make([][]streams.Record, len(engine.Inputs()))
+	for i, cmd := range commands {
+		m := schemas.EncodeCommand(cmd)
+		r := streams.NewRecord(schemas.TopicCommands, cmd.Body.Aggregate(), m.Value, m.EachHeader)
+		r.Offset = int64(i)
+		turn.Inputs[0] = append(turn.Inputs[0], r)
+	}
+	turn.Locals, c.locals = c.locals, nil
+	if err := c.Decide(turn); err != nil {
+		c.t.Fatal(err)
+	}
+	return c.settle(turn)
+}
+
+func (c *core) settle(turn *streams.Turn) (facts []domain.Fact) {
+	c.t.Helper()
+	for _, r := range turn.Out() {
+		if r.Topic != schemas.TopicJournal {
+			continue
+		}
+		f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		facts = append(facts, f)
+		c.next++
+	}
+	if _, err := c.Settle(turn, c.next); err != nil {
+		c.t.Fatal(err)
+	}
+	return facts
+}
+
+// TestRepeatedTestBesideItsOutcome: found by the simulation. A test that is
+// asked again in the turn that takes the outcome of its first attempt must not
+// make the second attempt ahead of the schedule (G3).
+func TestRepeatedTestBesideItsOutcome(t *testing.T) {
+	c := newCore(t)
+	test := domain.Command{ID: "cmd_test", AccountID: accountID, BodyHash: []byte("hash"), Body: domain.TestEndpoint{EndpointID: endpointID}}
+	c.turn(domain.Command{ID: "cmd_create", AccountID: accountID, Body: domain.CreateEndpoint{EndpointID: endpointID, AccountID: accountID, URL: "https://shop.example", SealedSecret: []byte(secret)}}, test)
+	if len(c.attempts) != 1 {
+		t.Fatalf("%d attempts of a test", len(c.attempts))
+	}
+	c.done[0](domain.AttemptResult{StatusCode: 500})
+	c.turn(test)
+	if len(c.attempts) != 1 {
+		t.Errorf("%d attempts, the last %+v; the schedule has an hour's wait", len(c.attempts), c.attempts[len(c.attempts)-1])
+	}
+}
+
+// TestRepeatedTestOfADeletedEndpoint: found by the simulation. A test whose
+// first attempt is under way when its endpoint is deleted is answered once (G1),
+// also when it is asked again meanwhile.
+func TestRepeatedTestOfADeletedEndpoint(t *testing.T) {
+	c := newCore(t)
+	test := domain.Command{ID: "cmd_test", AccountID: accountID, BodyHash: []byte("hash"), Body: domain.TestEndpoint{EndpointID: endpointID}}
+	c.turn(domain.Command{ID: "cmd_create", AccountID: accountID, Body: domain.CreateEndpoint{EndpointID: endpointID, AccountID: accountID, URL: "https://shop.example", SealedSecret: []byte(secret)}}, test)
+	facts := c.turn(domain.Command{ID: "cmd_delete", AccountID: accountID, Body: domain.DeleteEndpoint{EndpointID: endpointID}}, test)
+	c.done[0](domain.AttemptResult{StatusCode: 200})
+	for range 3 {
+		facts = append(facts, c.turn(test)...)
+	}
+	answers := 0
+	for _, f := range facts {
+		if handled, ok := f.Body.(domain.CommandHandled); ok && handled.CommandID == "cmd_test" {
+			answers++
+		}
+	}
+	if answers != 1 {
+		t.Errorf("the test was answered %d times", answers)
+	}
+}
