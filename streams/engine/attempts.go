@@ -254,7 +254,7 @@ func (a *attempts) allowAttempts(group string, endpoint domain.Endpoint) int {
 		return 0
 	}
 	if w.room() <= 0 {
-		w.blocked = append(w.blocked, group)
+		w.block(group)
 		return 0
 	}
 	allowed = min(allowed, w.room(), free)
@@ -269,6 +269,7 @@ func (a *attempts) allowAttempts(group string, endpoint domain.Endpoint) int {
 		return min(allowed, places)
 	}
 	a.crowded.add(group) // behind those that wait already
+	w.block(group)       // unless the endpoint answers meanwhile, and is not in doubt any more
 	return 0
 }
 

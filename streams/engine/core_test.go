@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"log/slog"
+	"slices"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -16,6 +17,10 @@ import (
 type core struct {
 	*streams.Core
 	t        *testing.T
+	disk     *vfs.MemFS
+	now      int64
+	ours     bool
+	inFlight int
 	next     int64
 	locals   []any
 	attempts []domain.Attempt
@@ -30,39 +35,61 @@ func (c *core) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
 
 func newCore(t *testing.T) *core {
 	t.Helper()
-	c := &core{t: t}
-	cfg := engine.Config{
-		Policy: policy(hour), Dispatcher: c, AttemptsInFlight: 8, AttemptsPerEndpoint: 8,
-		Unseal: func(sealed []byte, _ string) (string, error) { return string(sealed), nil }, Logger: slog.New(slog.DiscardHandler),
-	}
-	var err error
-	c.Core, err = streams.OpenCore(streams.CoreConfig{
-		Journal:    schemas.TopicJournal,
-		Store:      streams.StoreConfig{Dir: "state", Identity: "test", FS: vfs.NewMem(), CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler)},
-		NewHandler: func(core *streams.Core) streams.Handler { return engine.NewHandler(cfg, func() bool { return true }, core) },
-		Submit:     func(outcome any) { c.locals = append(c.locals, outcome) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := &core{t: t, disk: vfs.NewMem(), now: hour, ours: true, inFlight: 8}
+	c.open()
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	turn, err := c.Ready(hour, nil)
+	return c
+}
+
+// open starts the task on the state that is there.
+func (c *core) open() {
+	c.t.Helper()
+	cfg := engine.Config{
+		Policy: policy(hour), Dispatcher: c, AttemptsInFlight: c.inFlight, AttemptsPerEndpoint: 8,
+		Unseal: func(sealed []byte, _ string) (string, error) { return string(sealed), nil }, Logger: slog.New(slog.DiscardHandler),
+	}
+	var err error
+	c.Core, err = streams.OpenCore(streams.CoreConfig{
+		Journal: schemas.TopicJournal,
+		Store:   streams.StoreConfig{Dir: "state", Identity: "test", FS: c.disk, CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler)},
+		NewHandler: func(core *streams.Core) streams.Handler {
+			return engine.NewHandler(cfg, func() bool { return c.ours }, core)
+		},
+		Submit: func(outcome any) { c.locals = append(c.locals, outcome) },
+	})
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
+	}
+	turn, err := c.Ready(c.now, nil)
+	if err != nil {
+		c.t.Fatal(err)
 	}
 	c.settle(turn)
-	return c
+}
+
+// pay takes a turn with a match for an endpoint.
+func (c *core) pay(endpoint, event string) {
+	c.t.Helper()
+	m := schemas.EncodePaymentMatched(
+		domain.Match{EventID: event, Type: domain.PaymentReceived, Watch: domain.Watch{ID: watchID, AccountID: accountID, EndpointID: endpoint}},
+		domain.Event{ID: event, Type: domain.PaymentReceived, Body: []byte(event)})
+	turn := c.Begin(c.now)
+	turn.Inputs = [][]streams.Record{nil, {streams.NewRecord(schemas.TopicMatches, endpoint, m.Value, m.EachHeader)}}
+	if err := c.Decide(turn); err != nil {
+		c.t.Fatal(err)
+	}
+	c.settle(turn)
 }
 
 // turn decides on commands and on the outcomes that have come, and gives what
 // was recorded.
 func (c *core) turn(commands ...domain.Command) []domain.Fact {
 	c.t.Helper()
-	turn := c.Begin(hour)
+	turn := c.Begin(c.now)
 	turn.Inputs = make([][]streams.Record, len(engine.Inputs()))
 	for i, cmd := range commands {
 		m := schemas.EncodeCommand(cmd)
@@ -133,5 +160,40 @@ func TestRepeatedTestOfADeletedEndpoint(t *testing.T) {
 	}
 	if answers != 1 {
 		t.Errorf("the test was answered %d times", answers)
+	}
+}
+
+// TestAnAnswerCallsWhatWaitedInDoubt: found by the simulation. What waits for a
+// place among the doubtful, under a later epoch than what has just shown that
+// the receiver answers, waits no longer behind endpoints in doubt (G6).
+func TestAnAnswerCallsWhatWaitedInDoubt(t *testing.T) {
+	c := newCore(t)
+	const other = "ep_00000000000000000000000002"
+	c.ours = false // nothing starts yet
+	for _, id := range []string{endpointID, other} {
+		c.turn(domain.Command{ID: "cmd_" + id, AccountID: accountID, Body: domain.CreateEndpoint{EndpointID: id, AccountID: accountID, URL: "https://shop.example", SealedSecret: []byte(secret)}})
+	}
+	c.pay(endpointID, "evt_before")
+	c.turn(domain.Command{ID: "cmd_disable", AccountID: accountID, Body: domain.DisableEndpoint{EndpointID: endpointID}},
+		domain.Command{ID: "cmd_enable", AccountID: accountID, Body: domain.EnableEndpoint{EndpointID: endpointID}})
+	c.pay(other, "evt_doubtful")
+	c.now++
+	c.pay(endpointID, "evt_after")
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.ours, c.inFlight = true, 2 // one of them for those in doubt
+	c.open()
+	if len(c.attempts) != 1 || c.attempts[0].EventID != "evt_before" {
+		t.Fatalf("attempts %+v", c.attempts)
+	}
+	c.done[0](domain.AttemptResult{StatusCode: 200})
+	c.turn()
+	var events []string
+	for _, a := range c.attempts {
+		events = append(events, a.EventID)
+	}
+	if !slices.Contains(events, "evt_after") {
+		t.Errorf("%v were attempted, and evt_after waits though its receiver answers", events)
 	}
 }
