@@ -312,6 +312,7 @@ func (c *clients) take(r streams.Record) {
 	cmd.asks = 0
 	if cmd.answer == nil {
 		w.count("acknowledged commands")
+		w.count("acknowledged: " + cmd.Body.CommandType())
 		w.tracef("%s %s is acknowledged", cmd.Body.CommandType(), short(cmd.ID))
 	}
 	cmd.answer = &result

@@ -22,6 +22,7 @@ type Options struct {
 type Report struct {
 	Hash      uint64   // of the transcript
 	Violation string   // empty: all guarantees were held
+	Step      int      // at which it ended
 	Lines     []string // of the transcript, if asked for
 	Stats     map[string]int
 }
@@ -36,7 +37,7 @@ func Run(o Options) (r Report) {
 			w.tracef("VIOLATION: %s", r.Violation)
 			w.abandon()
 		}
-		r.Hash, r.Lines, r.Stats = w.hash.Sum64(), w.lines, w.Stats
+		r.Hash, r.Step, r.Lines, r.Stats = w.hash.Sum64(), w.step, w.lines, w.Stats
 	}()
 	for i := range o.Steps {
 		if o.Left == nil || !o.Left(i) {

@@ -264,8 +264,8 @@ func (t *task) settle() {
 	if t.stage = idle; !t.started {
 		t.stage = positioning
 	}
-	if t.draining && t.started && t.drained() {
-		t.leave()
+	if t.draining && (!t.started || t.drained()) {
+		t.leave() // what is being restored has nothing to drain
 	}
 }
 
