@@ -13,7 +13,7 @@ GOSEC := $(GO) tool gosec -quiet -exclude-generated -severity medium -exclude G3
 VULNDB ?=
 FUZZTIME ?= 30s
 
-.PHONY: run build test lint vuln fuzz race bench bench-projections generate clean
+.PHONY: run build test lint vuln fuzz race sim bench bench-api bench-projections bench-ledger generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -54,8 +54,15 @@ sim: ## simulated runs: SEED=n STEPS=n for one and its transcript; else fresh se
 bench: ## the whole path at full speed, beside its floor
 	$(GO) test -run XXX -bench Path -benchtime 1x -timeout 15m ./internal/bench $(ARGS)
 
+bench-api: ## requests a second of the API; LUMENHOOK_BENCH_WATCHES=1000000 loads watches first
+	$(GO) test -run XXX -bench API -benchtime 1x -timeout 20m ./cmd/lumenhook $(ARGS)
+
 bench-projections: ## rebuild, live projector, and reads among 10,000,000 attempts; ARGS='-attempts 1000000' for fewer
 	$(GO) test -run XXX -bench 'Rebuild|LiveProjector|Reads' -benchtime 1x -timeout 40m ./projections $(ARGS)
+
+bench-ledger: ## from ledgers to payments: real ones, and one of 1,000 payments as RPC JSON, zstd and XDR, on one core
+	$(GO) test -run XXX -bench 'From' -cpu 1 -benchtime 5s -timeout 10m ./streams/ledger/sourcestest $(ARGS)
+	$(GO) test -run XXX -bench 'ExtractReal' -cpu 1 -benchtime 3s -timeout 10m ./streams/ledger $(ARGS)
 
 generate: ## generated code of schemas/kafka
 	cd schemas/kafka && $(BUF) generate

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,12 @@ const (
 	maxHeaderBytes    = 16 << 10
 
 	defaultMaxRequests = 4096
+
+	// commandWait bounds the wait for the answer to a command. A test is answered
+	// by its first attempt, which may take its whole time (specification,
+	// "Limits") and a little.
+	commandWait     = 5 * time.Second
+	defaultTestWait = 13 * time.Second
 )
 
 // Config is what the API is made of. All fields down to
@@ -39,6 +46,16 @@ type Config struct {
 	Now       func() time.Time
 	Log       *slog.Logger
 	Metrics   http.Handler // answers /metrics
+
+	// Uses is told when keys are used; nil: nobody keeps it.
+	Uses KeyUses
+	// DeriveKey makes 256 bits out of a label and a secret that all nodes share,
+	// so that the repeat of a key's creation shows the same key. Without it, or
+	// once the secret has changed, a repeat shows no key.
+	DeriveKey func(label string) [32]byte
+	Live      bool          // the public network: keys begin with whk_live_
+	RateLimit RateLimit     // of each key
+	TestWait  time.Duration // for the first attempt of a test; 0: 13 s
 
 	Checks      []Check // conditions of /readyz, beside the directory's
 	MaxRequests int     // at once; 0: 4096
@@ -60,14 +77,20 @@ func (c Config) validate() error {
 	if c.MaxRequests < 0 {
 		missing = append(missing, fmt.Errorf("api: Config.MaxRequests is %d: use 0 or a positive number", c.MaxRequests))
 	}
-	return errors.Join(missing...)
+	return errors.Join(append(missing, c.RateLimit.validate())...)
 }
 
 // API answers requests. It is safe for concurrent use.
 type API struct {
 	Config
-	router *mux.Router
-	slots  chan struct{} // one for each request that is being answered
+	router   *mux.Router
+	slots    chan struct{} // one for each request that is being answered
+	limits   *limits
+	answered *memory
+	// cursorKey is shared by the nodes that derive it, so that a cursor of one
+	// is good at another.
+	cursorKey [32]byte
+	uses      *lastUses
 }
 
 // New makes the API.
@@ -78,7 +101,16 @@ func New(c Config) (*API, error) {
 	if c.MaxRequests == 0 {
 		c.MaxRequests = defaultMaxRequests
 	}
-	a := &API{Config: c, router: mux.NewRouter().SkipClean(true), slots: make(chan struct{}, c.MaxRequests)}
+	if c.TestWait == 0 {
+		c.TestWait = defaultTestWait
+	}
+	a := &API{
+		Config: c, router: mux.NewRouter().SkipClean(true), slots: make(chan struct{}, c.MaxRequests),
+		limits: newLimits(c.RateLimit, c.Now), answered: newMemory(), uses: newLastUses(),
+	}
+	if c.DeriveKey != nil {
+		a.cursorKey = c.DeriveKey("cursors of lists")
+	}
 	for _, rt := range a.routes() {
 		a.router.Handle(rt.path, a.answering(rt)).Methods(rt.methods...)
 	}
@@ -91,25 +123,63 @@ func New(c Config) (*API, error) {
 	return a, nil
 }
 
+// bodyKind is what a route expects of a request's body.
+type bodyKind int
+
+const (
+	bodyIgnored  bodyKind = iota // never read
+	bodyEmpty                    // none, or an object without fields
+	bodyOptional                 // none, or a JSON object
+	bodyJSON                     // a JSON object
+	bodyPatch                    // a JSON merge patch (RFC 7396)
+)
+
 // route is one operation. Without a permission it is open to everyone.
 type route struct {
 	path       string
 	methods    []string
 	permission domain.Permission
-	takesBody  bool
-	handle     handler
+	body       bodyKind
+	// subject finds the object that the path names, before the body is read; nil:
+	// the path names none, or the handler finds it.
+	subject func(context.Context, *exchange) *Problem
+	handle  handler
 }
 
 // routes is the one list of operations.
 func (a *API) routes() []route {
 	get, post := []string{http.MethodGet, http.MethodHead}, []string{http.MethodPost}
+	patch, del := []string{http.MethodPatch}, []string{http.MethodDelete}
+	const read, write, operate = domain.PermissionRead, domain.PermissionWrite, domain.PermissionOperate
+	endpoint, watch, key := a.findEndpoint, a.findWatch, a.findKey
 	return []route{
-		{"/v1/endpoints", post, domain.PermissionWrite, true, a.createEndpoint},
-		{"/v1/watches", post, domain.PermissionWrite, true, a.createWatch},
-		{"/v1/events/{id}", get, domain.PermissionRead, false, a.getEvent},
-		{"/v1/openapi.yaml", get, "", false, a.getOpenAPI},
-		{"/healthz", get, "", false, a.getHealth},
-		{"/readyz", get, "", false, a.getReadiness},
+		{"/v1/endpoints", post, write, bodyJSON, nil, a.createEndpoint},
+		{"/v1/endpoints", get, read, bodyIgnored, nil, a.listEndpoints},
+		{"/v1/endpoints/{id}", get, read, bodyIgnored, endpoint, a.getEndpoint},
+		{"/v1/endpoints/{id}", patch, write, bodyPatch, endpoint, a.updateEndpoint},
+		{"/v1/endpoints/{id}", del, write, bodyIgnored, endpoint, a.deleteEndpoint},
+		{"/v1/endpoints/{id}/enable", post, operate, bodyEmpty, endpoint, a.enableEndpoint},
+		{"/v1/endpoints/{id}/disable", post, operate, bodyEmpty, endpoint, a.disableEndpoint},
+		{"/v1/endpoints/{id}/rotate-secret", post, write, bodyEmpty, endpoint, a.rotateSecret},
+		{"/v1/endpoints/{id}/test", post, operate, bodyEmpty, endpoint, a.testEndpoint},
+		{"/v1/endpoints/{id}/replay", post, operate, bodyJSON, endpoint, a.replayEndpoint},
+		{"/v1/watches", post, write, bodyJSON, nil, a.createWatch},
+		{"/v1/watches", get, read, bodyIgnored, nil, a.listWatches},
+		{"/v1/watches/{id}", get, read, bodyIgnored, watch, a.getWatch},
+		{"/v1/watches/{id}", patch, write, bodyPatch, watch, a.updateWatch},
+		{"/v1/watches/{id}", del, write, bodyIgnored, watch, a.deleteWatch},
+		{"/v1/events", get, read, bodyIgnored, nil, a.listEvents},
+		{"/v1/events/{id}", get, read, bodyIgnored, nil, a.getEvent},
+		{"/v1/events/{id}/resend", post, operate, bodyEmpty, a.findEvent, a.resendEvent},
+		{"/v1/api-keys", post, write, bodyJSON, nil, a.createKey},
+		{"/v1/api-keys", get, read, bodyIgnored, nil, a.listKeys},
+		{"/v1/api-keys/{id}", get, read, bodyIgnored, key, a.getKey},
+		{"/v1/api-keys/{id}", del, write, bodyIgnored, key, a.revokeKey},
+		{"/v1/api-keys/{id}/roll", post, write, bodyOptional, key, a.rollKey},
+		{"/v1/openapi.yaml", get, "", bodyIgnored, nil, a.getOpenAPI},
+		{"/docs", get, "", bodyIgnored, nil, a.getDocs},
+		{"/healthz", get, "", bodyIgnored, nil, a.getHealth},
+		{"/readyz", get, "", bodyIgnored, nil, a.getReadiness},
 	}
 }
 

@@ -3,6 +3,9 @@ package api
 import (
 	"crypto/subtle"
 	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -10,34 +13,41 @@ import (
 
 // caller is whose key a request carries.
 type caller struct {
-	accountID string
-	keyID     string
+	accountID   string
+	keyID       string
+	permissions []domain.Permission
 }
 
 // directoryRetrySeconds is after how long a node that was behind may be asked
 // again.
 const directoryRetrySeconds = 1
 
-// authenticate lets a request in whose key carries the permission. A key that is
-// mistyped, unknown or revoked gets one and the same answer.
-func (a *API) authenticate(x *exchange, needed domain.Permission) *Problem {
-	key, ok := bearerKey(x.request.Header.Values("Authorization"))
-	if !ok || !domain.WellFormedAPIKey(key) {
+// authenticate lets a request in whose key carries the permission, as often as
+// the key may ask. A key that is mistyped, unknown, revoked, expired, or used
+// from where it may not be gets one and the same answer.
+func (a *API) authenticate(h http.Header, x *exchange, needed domain.Permission) *Problem {
+	text, ok := bearerKey(x.request.Header.Values("Authorization"))
+	if !ok || !domain.WellFormedAPIKey(text) {
 		return unauthenticated()
 	}
 	if err := a.Directory.Fresh(); err != nil {
 		return newProblem(codeDirectoryBehind, "This node has not confirmed the newest keys and endpoints. Repeat the request after the time in Retry-After.").retryAfter(directoryRetrySeconds).because(err)
 	}
-	hash := domain.APIKeyHash(key)
-	found, accountID, known, err := a.Directory.KeyByHash(hash)
+	hash := domain.APIKeyHash(text)
+	key, accountID, known, err := a.Directory.KeyByHash(hash)
 	if err != nil {
 		return internal(fmt.Errorf("looking up an API key: %w", err))
 	}
-	if !known || subtle.ConstantTimeCompare(found.Hash, hash) != 1 {
+	now := a.Now()
+	if !known || subtle.ConstantTimeCompare(key.Hash, hash) != 1 || key.Expired(now.UnixMilli()) || !usableFrom(key, x.request.RemoteAddr) {
 		return unauthenticated()
 	}
-	x.caller = caller{accountID: accountID, keyID: found.ID}
-	if !found.Allows(needed) {
+	x.caller = caller{accountID: accountID, keyID: key.ID, permissions: key.Permissions}
+	a.noteUse(key.ID, now)
+	if problem := a.limits.take(h, key.ID); problem != nil {
+		return problem
+	}
+	if !key.Allows(needed) {
 		return newProblem(codeMissingPermission, fmt.Sprintf("The API key lacks the permission %q. Use a key that has it.", needed))
 	}
 	return nil
@@ -53,4 +63,27 @@ func bearerKey(headers []string) (string, bool) {
 	}
 	scheme, key, ok := strings.Cut(headers[0], " ")
 	return strings.TrimSpace(key), ok && strings.EqualFold(scheme, "Bearer")
+}
+
+// usableFrom tells whether a key may be used from a connection's other end.
+// Headers that name another address are not believed: anyone can send them.
+func usableFrom(key domain.Key, remote string) bool {
+	if len(key.AllowedCIDRs) == 0 {
+		return true
+	}
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return false
+	}
+	address, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	address = address.Unmap().WithZone("")
+	for _, text := range key.AllowedCIDRs {
+		if prefix, err := netip.ParsePrefix(text); err == nil && prefix.Contains(address) {
+			return true
+		}
+	}
+	return false
 }

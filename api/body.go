@@ -180,6 +180,42 @@ func (o object) get(name string) (node, bool) {
 	return node{}, false
 }
 
+// names tells whether the member is there, null or not.
+func (o object) names(name string) bool {
+	return slices.ContainsFunc(o.node.members, func(m member) bool { return m.name == name })
+}
+
+// integer reads an optional whole number.
+func (o object) integer(name string, least, most int) (int, bool) {
+	n, present := o.get(name)
+	if !present {
+		return 0, false
+	}
+	if n.kind != '0' {
+		o.fault(name, faultInvalidType, "must be a number, and is "+kindName(n.kind))
+		return 0, false
+	}
+	i, err := strconv.Atoi(n.text)
+	if err != nil || i < least || i > most {
+		o.fault(name, faultOutOfRange, fmt.Sprintf("must be a whole number from %d to %d", least, most))
+		return 0, false
+	}
+	return i, true
+}
+
+// time reads an optional time as Unix milliseconds.
+func (o object) time(name string) (int64, bool) {
+	s, ok := o.text(name, maxFormCharacters)
+	if !ok {
+		return 0, false
+	}
+	millis, err := parseTime(s)
+	if err != nil {
+		o.fault(name, faultInvalidTime, err.Error())
+	}
+	return millis, err == nil
+}
+
 // text reads an optional string of at most maxCharacters.
 func (o object) text(name string, maxCharacters int) (string, bool) {
 	n, present := o.get(name)

@@ -63,7 +63,13 @@ func (a *API) submit(ctx context.Context, x *exchange, c domain.Command) (domain
 	if ctx.Err() != nil { // the checks took all the time: what is not handed on has no effect
 		return domain.Result{}, writesRefused(ctx.Err())
 	}
-	result, err := a.Commands.Submit(ctx, c)
+	wait := commandWait
+	if _, test := c.Body.(domain.TestEndpoint); test {
+		wait = a.TestWait
+	}
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	result, err := a.Commands.Submit(waiting, c)
 	switch {
 	case errors.Is(err, ErrWritesRefused):
 		return result, writesRefused(err)
@@ -99,6 +105,17 @@ func unanswered(x *exchange, commandID string) *Problem {
 	return p
 }
 
+// answerOf takes what a command of its kind is answered with out of the answer.
+func answerOf[T any](result domain.Result, problem *Problem, c domain.Command, part *T) (*T, *Problem) {
+	if problem != nil {
+		return nil, problem
+	}
+	if part == nil {
+		return nil, internal(fmt.Errorf("the answer to %s, %s, holds none of what it asks for", c.Body.CommandType(), result.CommandID))
+	}
+	return part, nil
+}
+
 // sentence makes a sentence of a detail.
 func sentence(s string) string {
 	if s == "" {
@@ -116,6 +133,16 @@ func (a *API) await(ctx context.Context, x *exchange, id string, version uint64,
 	if err := read(ctx, id, version); err != nil {
 		a.Log.LogAttrs(ctx, slog.LevelWarn, "the directory does not show a write yet", slog.String("id", id), slog.String("requestId", x.requestID), slog.String("error", redact(err.Error())))
 	}
+}
+
+// awaitAnswer holds an answer back until this node has read what it tells of.
+// What a repeat's answer tells of may be gone by now, and is not waited for by
+// its version.
+func (a *API) awaitAnswer(ctx context.Context, x *exchange, r domain.Result, id string, version uint64, read func(context.Context, string, uint64) error) {
+	if r.Replayed {
+		read = func(ctx context.Context, _ string, _ uint64) error { return a.Directory.CatchUp(ctx) }
+	}
+	a.await(ctx, x, id, version, read)
 }
 
 // created makes the answer to a creation.

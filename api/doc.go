@@ -28,10 +28,18 @@
 //	problem.go    problem+json: codes, titles, statuses, faults
 //	redact.go     striking out what looks like a secret
 //	body.go       strict JSON, and reading fields while collecting faults
+//	query.go      parameters of lists, cursors, pages
+//	conditions.go ETag and If-Match
+//	limits.go     how often a key may ask
+//	memory.go     what a node remembers of its answers and of keys' uses
 //	address.go    addresses of the ledger network
+//	subjects.go   finding what a path names
 //	commands.go   idempotency keys, command ids, submitting
-//	endpoints.go  POST /v1/endpoints
-//	watches.go    POST /v1/watches
-//	events.go     GET /v1/events/{id}
+//	endpoints.go  endpoints: their life, tests and replays
+//	headers.go    an endpoint's own headers
+//	watches.go    watches
+//	events.go     events: reading, listing, resending
+//	keys.go       API keys
 //	operations.go /healthz, /readyz, /v1/openapi.yaml
+//	docs.go       /docs
 package api

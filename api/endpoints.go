@@ -2,9 +2,11 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"net/http"
+
+	"github.com/gorilla/mux"
 
 	"github.com/lumenhook/lumenhook/domain"
 )
@@ -13,74 +15,148 @@ import (
 const (
 	maxURLCharacters         = 2048
 	maxDescriptionCharacters = 1024
+	maxRatePerSecond         = 10_000
 )
 
-// endpointView is an endpoint as its creation answers with it.
+// endpointView is an endpoint as the API shows it. Its secrets are not part of
+// it.
 type endpointView struct {
-	ID                  string                `json:"id"`
-	URL                 string                `json:"url"`
-	Description         string                `json:"description"`
-	Status              domain.EndpointStatus `json:"status"`
-	DisabledReason      *string               `json:"disabledReason"`
-	DisabledAt          *string               `json:"disabledAt"`
-	ConsecutiveFailures int                   `json:"consecutiveFailures"`
-	CreatedAt           string                `json:"createdAt"`
-	UpdatedAt           string                `json:"updatedAt"`
-	Secret              string                `json:"secret"`
-	Warnings            []string              `json:"warnings"`
+	ID                  string                 `json:"id"`
+	URL                 string                 `json:"url"`
+	Description         string                 `json:"description"`
+	Headers             map[string]string      `json:"headers"`
+	RateLimitPerSecond  *int                   `json:"rateLimitPerSecond"`
+	Status              domain.EndpointStatus  `json:"status"`
+	DisabledReason      *domain.DisabledReason `json:"disabledReason"`
+	DisabledAt          *string                `json:"disabledAt"`
+	ConsecutiveFailures int                    `json:"consecutiveFailures"`
+	CreatedAt           string                 `json:"createdAt"`
+	UpdatedAt           string                 `json:"updatedAt"`
 }
 
-// viewEndpoint puts an endpoint into the form of the API. No endpoint can be
-// disabled yet, so there is neither reason nor time of it to show.
+// endpointMade is an endpoint as its creation answers with it.
+type endpointMade struct {
+	endpointView
+	Secret   string   `json:"secret"`
+	Warnings []string `json:"warnings"`
+}
+
+// endpointChanged is an endpoint as its update answers with it.
+type endpointChanged struct {
+	endpointView
+	Warnings []string `json:"warnings"`
+}
+
+// endpointRotated is an endpoint with its new secret.
+type endpointRotated struct {
+	endpointView
+	Secret string `json:"secret"`
+}
+
+// viewEndpoint puts an endpoint into the form of the API.
 func viewEndpoint(e domain.Endpoint) endpointView {
-	return endpointView{
-		ID: e.ID, URL: e.URL, Description: e.Description, Status: e.Status, ConsecutiveFailures: e.ConsecutiveFailures,
-		CreatedAt: domain.FormatMillis(e.CreatedAtMillis), UpdatedAt: domain.FormatMillis(e.UpdatedAtMillis),
+	v := endpointView{
+		ID: e.ID, URL: e.URL, Description: e.Description, Headers: make(map[string]string, len(e.Headers)), Status: e.Status,
+		ConsecutiveFailures: e.ConsecutiveFailures,
+		CreatedAt:           domain.FormatMillis(e.CreatedAtMillis), UpdatedAt: domain.FormatMillis(e.UpdatedAtMillis),
 	}
+	for _, h := range e.Headers {
+		v.Headers[h.Name] = h.Value
+	}
+	if e.RateLimitPerSecond != 0 {
+		v.RateLimitPerSecond = &e.RateLimitPerSecond
+	}
+	if e.DisabledReason != "" {
+		v.DisabledReason = &e.DisabledReason
+	}
+	if e.DisabledAtMillis != 0 {
+		at := domain.FormatMillis(e.DisabledAtMillis)
+		v.DisabledAt = &at
+	}
+	return v
 }
 
-// endpointFields is what a client sends to make an endpoint.
+// endpointFields is what a client sends to make or change an endpoint.
 type endpointFields struct {
-	url         string
-	description string
-	warnings    []string
+	url                string
+	description        string
+	headers            []domain.Header
+	rateLimitPerSecond int
+	warnings           []string
 }
 
 func (a *API) createEndpoint(ctx context.Context, x *exchange) (reply, *Problem) {
-	fields, problem := a.readEndpoint(ctx, x.body)
-	if problem != nil {
-		return reply{}, problem
-	}
 	command, problem := a.newCommand(x)
 	if problem != nil {
 		return reply{}, problem
 	}
 	id := domain.DeriveID(domain.EndpointPrefix, command.ID)
+	fields, problem := a.readNewEndpoint(ctx, x, a.repeats(x, command.ID, func() (bool, error) {
+		_, made, err := a.Directory.Endpoint(id)
+		return made, err
+	}))
+	if problem != nil {
+		return reply{}, problem
+	}
 	sealed, err := a.newSealedSecret(id)
 	if err != nil {
 		return reply{}, internal(err)
 	}
 	command.Body = domain.CreateEndpoint{
-		EndpointID: id, AccountID: x.caller.accountID, URL: fields.url, Description: fields.description, SealedSecret: sealed,
+		EndpointID: id, AccountID: x.caller.accountID, URL: fields.url, Description: fields.description,
+		Headers: fields.headers, RateLimitPerSecond: fields.rateLimitPerSecond, SealedSecret: sealed,
 	}
-	result, problem := a.submit(ctx, x, command)
+	endpoint, replayed, problem := a.askEndpoint(ctx, x, command)
 	if problem != nil {
 		return reply{}, problem
 	}
-	endpoint := result.Answer.Endpoint
-	if endpoint == nil || len(endpoint.Secrets) == 0 {
-		return reply{}, internal(errors.New("the answer to CreateEndpoint holds no endpoint with a secret"))
+	secret, problem := a.currentSecret(*endpoint)
+	if problem != nil {
+		return reply{}, problem
 	}
-	a.await(ctx, x, endpoint.ID, endpoint.Version, a.Directory.AwaitEndpoint)
-	// The secret of the answer, not the one made above: a repeated request made
-	// another, which nobody keeps.
-	secret, err := a.Sealer.Open(endpoint.Secrets[0].Sealed, endpoint.ID)
+	view := endpointMade{viewEndpoint(*endpoint), secret, a.answered.settle(x, command.ID, replayed, fields.warnings)}
+	answer, problem := created("/v1/endpoints/"+endpoint.ID, replayed, view)
+	answer.etag = etag(endpoint.Revision)
+	return answer, problem
+}
+
+// repeats tells whether a creation was answered before, as far as this node
+// knows: then what may have changed in the world since is no fault of it. The
+// engine decides, and makes nothing anew.
+func (a *API) repeats(x *exchange, commandID string, made func() (bool, error)) bool {
+	if x.idempotencyKey == "" {
+		return false
+	}
+	if a.answered.has(commandID) {
+		return true
+	}
+	found, err := made()
+	return err == nil && found
+}
+
+// askEndpoint submits a command that is answered with an endpoint, and waits
+// until this node has read the change.
+func (a *API) askEndpoint(ctx context.Context, x *exchange, c domain.Command) (*domain.Endpoint, bool, *Problem) {
+	result, problem := a.submit(ctx, x, c)
+	endpoint, problem := answerOf(result, problem, c, result.Answer.Endpoint)
+	if problem == nil {
+		// The revision, for attempts move the version of an endpoint and not its row.
+		a.awaitAnswer(ctx, x, result, endpoint.ID, endpoint.Revision, a.Directory.AwaitEndpoint)
+	}
+	return endpoint, result.Replayed, problem
+}
+
+// currentSecret opens the secret of an answer, and not the one that this request
+// made: a repeated request made another, which nobody keeps.
+func (a *API) currentSecret(e domain.Endpoint) (string, *Problem) {
+	if len(e.Secrets) == 0 {
+		return "", internal(fmt.Errorf("the answer holds no secret of %s", e.ID))
+	}
+	secret, err := a.Sealer.Open(e.Secrets[0].Sealed, e.ID)
 	if err != nil {
-		return reply{}, internal(fmt.Errorf("opening the secret of %s: %w", endpoint.ID, err))
+		return "", internal(fmt.Errorf("opening the secret of %s: %w", e.ID, err))
 	}
-	view := viewEndpoint(*endpoint)
-	view.Secret, view.Warnings = string(secret), fields.warnings
-	return created("/v1/endpoints/"+endpoint.ID, result.Replayed, view)
+	return string(secret), nil
 }
 
 func (a *API) newSealedSecret(endpointID string) ([]byte, error) {
@@ -95,22 +171,27 @@ func (a *API) newSealedSecret(endpointID string) ([]byte, error) {
 	return sealed, nil
 }
 
-func (a *API) readEndpoint(ctx context.Context, body []byte) (endpointFields, *Problem) {
-	root, problem := parseJSON(body)
+var endpointFieldNames = []string{"url", "description", "headers", "rateLimitPerSecond"}
+
+func (a *API) readNewEndpoint(ctx context.Context, x *exchange, repeated bool) (endpointFields, *Problem) {
+	root, problem := parseJSON(x.body)
 	if problem != nil {
 		return endpointFields{}, problem
 	}
 	var f faults
 	var fields endpointFields
 	if o, ok := asObject(root, "", &f); ok {
-		o.only("url", "description")
-		fields.url, fields.warnings = a.readURL(ctx, o)
+		o.only(endpointFieldNames...)
+		fields.url, fields.warnings = a.readURL(ctx, o, repeated)
 		fields.description = readFreeText(o, "description", maxDescriptionCharacters)
+		fields.headers = readHeaders(o, nil)
+		fields.rateLimitPerSecond, _ = o.integer("rateLimitPerSecond", 1, maxRatePerSecond)
 	}
 	return fields, f.problem()
 }
 
-func (a *API) readURL(ctx context.Context, o object) (string, []string) {
+// readURL reads a URL and has it judged. A repeat is not judged again.
+func (a *API) readURL(ctx context.Context, o object, repeated bool) (string, []string) {
 	raw, ok := o.requiredText("url", maxURLCharacters)
 	if !ok {
 		return "", nil
@@ -119,6 +200,9 @@ func (a *API) readURL(ctx context.Context, o object) (string, []string) {
 		return "", nil
 	}
 	normalised, warnings, urlFaults := a.URLs.Check(ctx, raw)
+	if repeated && len(urlFaults) > 0 {
+		return raw, nil
+	}
 	for _, fault := range urlFaults {
 		o.fault("url", fault.Code, fault.Detail)
 	}
@@ -142,4 +226,242 @@ func refuseSecret(o object, name, text string) bool {
 	}
 	o.fault(name, faultSecretTextRefused, "holds what looks like a secret: leave it out, and treat the secret as exposed")
 	return true
+}
+
+func (a *API) getEndpoint(_ context.Context, x *exchange) (reply, *Problem) {
+	return endpointReply(x.endpoint, false)
+}
+
+// endpointReply answers with an endpoint.
+func endpointReply(e domain.Endpoint, replayed bool) (reply, *Problem) {
+	answer, problem := jsonReply(http.StatusOK, viewEndpoint(e))
+	answer.etag, answer.replayed = etag(e.Revision), replayed
+	return answer, problem
+}
+
+func (a *API) listEndpoints(_ context.Context, x *exchange) (reply, *Problem) {
+	q := newQuery(x, "status")
+	f := EndpointFilter{AccountID: x.caller.accountID, Status: oneOf(q, "status", domain.StatusActive, domain.StatusDisabled)}
+	after, limit, problem := a.page(x, q)
+	if problem != nil {
+		return reply{}, problem
+	}
+	page, next, err := a.Directory.Endpoints(f, after, limit)
+	if err != nil {
+		return reply{}, internal(fmt.Errorf("listing endpoints: %w", err))
+	}
+	views := make([]endpointView, len(page))
+	for i, e := range page {
+		views[i] = viewEndpoint(e)
+	}
+	return listReply(a, x, q, views, next)
+}
+
+func (a *API) updateEndpoint(ctx context.Context, x *exchange) (reply, *Problem) {
+	change, warnings, problem := a.readEndpointChange(ctx, x)
+	if problem != nil {
+		return reply{}, problem
+	}
+	command, problem := a.newCommand(x)
+	if problem != nil {
+		return reply{}, problem
+	}
+	command.Body = domain.UpdateEndpoint{EndpointID: x.endpoint.ID, IfRevision: change.ifRevision, Change: change.EndpointChange}
+	endpoint, replayed, problem := a.askEndpoint(ctx, x, command)
+	if problem != nil {
+		return reply{}, problem
+	}
+	view := endpointChanged{viewEndpoint(*endpoint), a.answered.settle(x, command.ID, replayed, warnings)}
+	answer, problem := jsonReply(http.StatusOK, view)
+	answer.etag, answer.replayed = etag(endpoint.Revision), replayed
+	return answer, problem
+}
+
+// endpointPatch is a change and the revision that it was made out of.
+type endpointPatch struct {
+	domain.EndpointChange
+	ifRevision uint64
+}
+
+// readEndpointChange reads a merge patch: what it names changes, null makes it
+// what it is by default.
+func (a *API) readEndpointChange(ctx context.Context, x *exchange) (endpointPatch, []string, *Problem) {
+	change := endpointPatch{ifRevision: x.ifMatch.revision(x.endpoint.Revision)}
+	root, problem := parseJSON(x.body)
+	if problem != nil {
+		return change, nil, problem
+	}
+	var f faults
+	var warnings []string
+	o, ok := asObject(root, "", &f)
+	if !ok {
+		return change, nil, f.problem()
+	}
+	o.only(endpointFieldNames...)
+	if o.names("url") {
+		var url string
+		url, warnings = a.readURL(ctx, o, false)
+		change.URL = &url
+	}
+	if o.names("description") {
+		description := readFreeText(o, "description", maxDescriptionCharacters)
+		change.Description = &description
+	}
+	if o.names("headers") {
+		headers := readHeaders(o, x.endpoint.Headers)
+		change.Headers = &headers
+		if _, merged := o.get("headers"); merged && change.ifRevision == 0 {
+			change.ifRevision = x.endpoint.Revision // merged into what was read: it must still be that
+		}
+	}
+	if o.names("rateLimitPerSecond") {
+		limit, _ := o.integer("rateLimitPerSecond", 1, maxRatePerSecond)
+		change.RateLimitPerSecond = &limit
+	}
+	return change, warnings, f.problem()
+}
+
+func (a *API) deleteEndpoint(ctx context.Context, x *exchange) (reply, *Problem) {
+	id := x.endpoint.ID
+	return a.delete(ctx, x, domain.DeleteEndpoint{EndpointID: id, IfRevision: x.ifMatch.revision(x.endpoint.Revision)}, func(ctx context.Context) error {
+		return a.Directory.AwaitEndpointGone(ctx, id)
+	})
+}
+
+// delete submits a deletion and waits until this node has read it.
+func (a *API) delete(ctx context.Context, x *exchange, body domain.CommandBody, gone func(context.Context) error) (reply, *Problem) {
+	command, problem := a.newCommand(x)
+	if problem != nil {
+		return reply{}, problem
+	}
+	command.Body = body
+	result, problem := a.submit(ctx, x, command)
+	if problem != nil {
+		return reply{}, problem
+	}
+	a.await(ctx, x, body.Aggregate(), 0, func(ctx context.Context, _ string, _ uint64) error { return gone(ctx) })
+	return reply{status: http.StatusNoContent, replayed: result.Replayed}, nil
+}
+
+func (a *API) enableEndpoint(ctx context.Context, x *exchange) (reply, *Problem) {
+	return a.changeEndpoint(ctx, x, domain.EnableEndpoint{EndpointID: x.endpoint.ID, IfRevision: x.ifMatch.revision(x.endpoint.Revision)})
+}
+
+func (a *API) disableEndpoint(ctx context.Context, x *exchange) (reply, *Problem) {
+	return a.changeEndpoint(ctx, x, domain.DisableEndpoint{EndpointID: x.endpoint.ID, IfRevision: x.ifMatch.revision(x.endpoint.Revision)})
+}
+
+// changeEndpoint submits a command and answers with the endpoint as it left it.
+func (a *API) changeEndpoint(ctx context.Context, x *exchange, body domain.CommandBody) (reply, *Problem) {
+	command, problem := a.newCommand(x)
+	if problem != nil {
+		return reply{}, problem
+	}
+	command.Body = body
+	endpoint, replayed, problem := a.askEndpoint(ctx, x, command)
+	if problem != nil {
+		return reply{}, problem
+	}
+	return endpointReply(*endpoint, replayed)
+}
+
+func (a *API) rotateSecret(ctx context.Context, x *exchange) (reply, *Problem) {
+	command, problem := a.newCommand(x)
+	if problem != nil {
+		return reply{}, problem
+	}
+	sealed, err := a.newSealedSecret(x.endpoint.ID)
+	if err != nil {
+		return reply{}, internal(err)
+	}
+	command.Body = domain.RotateSecret{EndpointID: x.endpoint.ID, SealedSecret: sealed}
+	endpoint, replayed, problem := a.askEndpoint(ctx, x, command)
+	if problem != nil {
+		return reply{}, problem
+	}
+	secret, problem := a.currentSecret(*endpoint)
+	if problem != nil {
+		return reply{}, problem
+	}
+	answer, problem := jsonReply(http.StatusOK, endpointRotated{viewEndpoint(*endpoint), secret})
+	answer.etag, answer.replayed = etag(endpoint.Revision), replayed
+	return answer, problem
+}
+
+// testView is the first attempt of a test (specification, "Attempt result").
+type testView struct {
+	EventID string          `json:"eventId"`
+	Attempt testAttemptView `json:"attempt"`
+}
+
+type testAttemptView struct {
+	StatusCode *int                 `json:"statusCode"`
+	DurationMs int64                `json:"durationMs"`
+	Error      *domain.AttemptError `json:"error"`
+}
+
+func (a *API) testEndpoint(ctx context.Context, x *exchange) (reply, *Problem) {
+	command, problem := a.newCommand(x)
+	if problem != nil {
+		return reply{}, problem
+	}
+	command.Body = domain.TestEndpoint{EndpointID: x.endpoint.ID}
+	result, problem := a.submit(ctx, x, command)
+	made, problem := answerOf(result, problem, command, result.Answer.Test)
+	if problem != nil {
+		return reply{}, problem
+	}
+	shown := viewAttempt(AttemptRecord{Result: made.Result})
+	answer, problem := jsonReply(http.StatusOK, testView{made.EventID, testAttemptView{shown.StatusCode, shown.DurationMs, shown.Error}})
+	answer.replayed = result.Replayed
+	return answer, problem
+}
+
+// replayView is what a replay did.
+type replayView struct {
+	Queued    int  `json:"queued"`
+	Matched   int  `json:"matched"`
+	Truncated bool `json:"truncated"`
+}
+
+func (a *API) replayEndpoint(ctx context.Context, x *exchange) (reply, *Problem) {
+	body, problem := readReplay(x)
+	if problem != nil {
+		return reply{}, problem
+	}
+	command, problem := a.newCommand(x)
+	if problem != nil {
+		return reply{}, problem
+	}
+	command.Body = body
+	result, problem := a.submit(ctx, x, command)
+	made, problem := answerOf(result, problem, command, result.Answer.Replay)
+	if problem != nil {
+		return reply{}, problem
+	}
+	answer, problem := jsonReply(http.StatusOK, replayView{made.Queued, made.Matched, made.Truncated})
+	answer.replayed = result.Replayed
+	return answer, problem
+}
+
+func readReplay(x *exchange) (domain.ReplayEndpoint, *Problem) {
+	body := domain.ReplayEndpoint{EndpointID: mux.Vars(x.request)["id"]}
+	root, problem := parseJSON(x.body)
+	if problem != nil {
+		return body, problem
+	}
+	var f faults
+	if o, ok := asObject(root, "", &f); ok {
+		o.only("since", "until")
+		var untilGiven bool
+		if _, given := o.get("since"); !given {
+			o.fault("since", faultRequired, "is required: failed deliveries that were created at that time or later are queued again")
+		}
+		body.SinceMillis, _ = o.time("since")
+		body.UntilMillis, untilGiven = o.time("until")
+		if untilGiven && len(f.list) == 0 && body.UntilMillis <= body.SinceMillis {
+			o.fault("until", faultRangeIsEmpty, "must be later than since")
+		}
+	}
+	return body, f.problem()
 }

@@ -42,34 +42,96 @@ type attemptView struct {
 }
 
 func (a *API) getEvent(ctx context.Context, x *exchange) (reply, *Problem) {
-	id := mux.Vars(x.request)["id"]
-	if !domain.IsID(domain.EventPrefix, id) {
-		return reply{}, eventNotFound()
-	}
-	record, err := a.History.Event(ctx, x.caller.accountID, id)
-	switch {
-	case errors.Is(err, ErrEventNotFound):
-		return reply{}, eventNotFound()
-	case errors.Is(err, ErrHistoryBehind):
-		return reply{}, newProblem(codeHistoryBehind, "The history has not caught up, so it cannot tell whether the event exists. Repeat the request after the time in Retry-After.").retryAfter(historyRetrySeconds).because(err)
-	case errors.Is(err, ErrHistoryUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return reply{}, newProblem(codeHistoryUnavailable, "The history cannot be read now; payments are observed and delivered all the same. Repeat the request after the time in Retry-After.").retryAfter(historyRetrySeconds).because(err)
-	case err != nil:
-		return reply{}, internal(fmt.Errorf("reading an event: %w", err))
+	record, problem := a.readEvent(ctx, x)
+	if problem != nil {
+		return reply{}, problem
 	}
 	held, err := a.held(record)
 	if err != nil {
 		return reply{}, internal(err)
 	}
-	body, err := viewEvent(record, held)
+	part := deliveryPart{Delivery: viewDelivery(record.State, held, record.EndpointID, record.NextAttemptAtMillis), Attempts: make([]attemptView, len(record.Attempts))}
+	for i, attempt := range record.Attempts {
+		part.Attempts[i] = viewAttempt(attempt)
+	}
+	body, err := viewEvent(record.Body, part)
 	if err != nil {
-		return reply{}, internal(fmt.Errorf("showing the event %s: %w", id, err))
+		return reply{}, internal(fmt.Errorf("showing the event %s: %w", mux.Vars(x.request)["id"], err))
 	}
 	return reply{status: http.StatusOK, body: body}, nil
 }
 
-func eventNotFound() *Problem {
-	return newProblem(codeNotFound, "Your account has no event with this id.")
+// listedPart is what a list adds to the envelope.
+type listedPart struct {
+	Delivery deliveryView `json:"delivery"`
+}
+
+func (a *API) listEvents(ctx context.Context, x *exchange) (reply, *Problem) {
+	q := newQuery(x, "endpointId", "watchId", "walletAddress", "type", "state", "since", "until")
+	f := EventFilter{
+		AccountID: x.caller.accountID, EndpointID: q.id("endpointId", domain.EndpointPrefix), WatchID: q.id("watchId", domain.WatchPrefix),
+		WalletAddress: q.wallet("walletAddress"), Type: oneOf(q, "type", domain.PaymentReceived, domain.PaymentRejected, domain.TestPing),
+		State:       oneOf(q, "state", domain.StateQueued, domain.StateWaiting, domain.StateDelivered, domain.StateFailed, domain.StateCancelled),
+		SinceMillis: q.time("since"), UntilMillis: q.time("until"),
+	}
+	after, limit, problem := a.page(x, q)
+	if problem != nil {
+		return reply{}, problem
+	}
+	page, next, err := a.History.Events(ctx, f, after, limit)
+	if problem := historyProblem(err); problem != nil {
+		return reply{}, problem
+	}
+	views := make([]jsontext.Value, len(page))
+	known := make(map[string]bool)
+	for i, record := range page {
+		held, looked := known[record.EndpointID]
+		if !looked && record.State.Pending() {
+			if held, err = a.held(record); err != nil {
+				return reply{}, internal(err)
+			}
+			known[record.EndpointID] = held
+		}
+		held = held && record.State.Pending()
+		views[i], err = viewEvent(record.Body, listedPart{viewDelivery(record.State, held, record.EndpointID, record.NextAttemptAtMillis)})
+		if err != nil {
+			return reply{}, internal(fmt.Errorf("showing an event of a list: %w", err))
+		}
+	}
+	return listReply(a, x, q, views, next)
+}
+
+// resentView is what a resend made of a delivery.
+type resentView struct {
+	ID       string       `json:"id"`
+	Delivery deliveryView `json:"delivery"`
+}
+
+func (a *API) resendEvent(ctx context.Context, x *exchange) (reply, *Problem) {
+	command, problem := a.newCommand(x)
+	if problem != nil {
+		return reply{}, problem
+	}
+	id := mux.Vars(x.request)["id"]
+	command.Body = domain.ResendEvent{EndpointID: x.event.EndpointID, EventID: id}
+	result, problem := a.submit(ctx, x, command)
+	if problem != nil && problem.Code == domain.CodeNotFound {
+		// The history has it and the engine does not: it is kept for reading only.
+		expired := newProblem(codeEventExpired, "The event is too old to be sent again: it is kept in the history only.")
+		expired.replayed = problem.replayed
+		return reply{}, expired
+	}
+	delivery, problem := answerOf(result, problem, command, result.Answer.Delivery)
+	if problem != nil {
+		return reply{}, problem
+	}
+	held, err := a.held(EventRecord{State: delivery.State, EndpointID: delivery.EndpointID})
+	if err != nil {
+		return reply{}, internal(err)
+	}
+	answer, problem := jsonReply(http.StatusOK, resentView{id, viewDelivery(delivery.State, held, delivery.EndpointID, delivery.NextAttemptAtMillis)})
+	answer.replayed = result.Replayed
+	return answer, problem
 }
 
 // held tells whether a delivery that is still to be made waits for its endpoint
@@ -85,29 +147,30 @@ func (a *API) held(r EventRecord) (bool, error) {
 	return found && endpoint.Status == domain.StatusDisabled, nil
 }
 
+func viewDelivery(state domain.DeliveryState, held bool, endpointID string, nextAttemptAtMillis int64) deliveryView {
+	v := deliveryView{State: state, Held: held, EndpointID: endpointID}
+	if state.Pending() && nextAttemptAtMillis != 0 {
+		at := domain.FormatMillis(nextAttemptAtMillis)
+		v.NextAttemptAt = &at
+	}
+	return v
+}
+
 // viewEvent writes the envelope as its receivers got it, byte for byte, and the
-// delivery behind its last field.
-func viewEvent(r EventRecord, held bool) ([]byte, error) {
-	envelope := bytes.TrimSpace(r.Body)
+// fields of the part behind its last one.
+func viewEvent(body []byte, part any) (jsontext.Value, error) {
+	envelope := bytes.TrimSpace(body)
 	if len(envelope) < len(`{"":0}`) || envelope[0] != '{' || !jsontext.Value(envelope).IsValid() {
 		return nil, errors.New("the body in the history is not a JSON object")
-	}
-	part := deliveryPart{Delivery: deliveryView{State: r.State, Held: held, EndpointID: r.EndpointID}}
-	if r.State.Pending() && r.NextAttemptAtMillis != 0 {
-		at := domain.FormatMillis(r.NextAttemptAtMillis)
-		part.Delivery.NextAttemptAt = &at
-	}
-	for _, attempt := range r.Attempts {
-		part.Attempts = append(part.Attempts, viewAttempt(attempt))
 	}
 	added, err := json.Marshal(part)
 	if err != nil {
 		return nil, err
 	}
-	body := make([]byte, 0, len(envelope)+len(added))
-	body = append(body, envelope[:len(envelope)-1]...)
-	body = append(body, ',')
-	return append(body, added[1:]...), nil
+	shown := make([]byte, 0, len(envelope)+len(added))
+	shown = append(shown, envelope[:len(envelope)-1]...)
+	shown = append(shown, ',')
+	return append(shown, added[1:]...), nil
 }
 
 func viewAttempt(a AttemptRecord) attemptView {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gorilla/mux"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -37,12 +38,23 @@ const overloadRetrySeconds = 1
 type exchange struct {
 	request        *http.Request
 	requestID      string
+	traceID        string // of traceparent; empty: none
 	route          string // template of the path: the path itself may hold anything
 	caller         caller
 	idempotencyKey string
+	ifMatch        precondition
 	body           []byte
 	bodyHash       []byte // SHA-256
 	problem        *Problem
+
+	// What the path names, as this node last read it. It is missing when a
+	// request that may be a repeat names what is gone: only the engine knows its
+	// answer of then.
+	missing  bool
+	endpoint domain.Endpoint
+	watch    domain.Watch
+	key      domain.Key
+	event    EventRecord
 }
 
 // handler makes the answer to an exchange.
@@ -53,12 +65,14 @@ type reply struct {
 	status      int
 	contentType string // empty: application/json
 	location    string
+	etag        string
+	policy      string // Content-Security-Policy; empty: nothing is allowed
 	replayed    bool
 	body        []byte
 }
 
 func jsonReply(status int, v any) (reply, *Problem) {
-	body, err := json.Marshal(v)
+	body, err := json.Marshal(v, json.Deterministic(true), jsontext.PreserveRawStrings(true))
 	if err != nil {
 		return reply{}, internal(fmt.Errorf("encoding an answer: %w", err))
 	}
@@ -74,6 +88,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := a.Now()
 	x := &exchange{requestID: a.requestID(r), route: "none"}
 	x.request = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	x.traceID = traceID(r.Header)
 	out := &recorder{ResponseWriter: w}
 	setCommonHeaders(out.Header(), x.requestID)
 	defer func() {
@@ -113,6 +128,17 @@ func (a *API) requestID(r *http.Request) string {
 	return domain.NewID("req_", entropy)
 }
 
+// traceParent is the header of W3C Trace Context: version, trace, parent, flags.
+var traceParent = regexp.MustCompile(`^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(-.{0,64})?$`)
+
+// traceID is the trace that a request belongs to, for the log; empty: none.
+func traceID(h http.Header) string {
+	if found := traceParent.FindStringSubmatch(h.Get("traceparent")); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
 // answering makes the handler of a route: what the headers decide, then the
 // body, then the route's own work.
 func (a *API) answering(rt route) http.Handler {
@@ -136,44 +162,103 @@ func (a *API) answer(w http.ResponseWriter, x *exchange, rt route) (reply, *Prob
 		default:
 			return reply{}, newProblem(codeOverloaded, "This node answers as many requests as it can. Repeat the request after the time in Retry-After.").retryAfter(overloadRetrySeconds)
 		}
-		if problem := a.authenticate(x, rt.permission); problem != nil {
+		if problem := a.authenticate(w.Header(), x, rt.permission); problem != nil {
 			return reply{}, problem
 		}
 	}
-	if rt.takesBody {
-		if problem := checkBodyHeaders(x); problem != nil {
-			return reply{}, problem
-		}
-		if problem := readBody(w, x); problem != nil {
-			return reply{}, problem
-		}
+	// The time of the work begins here, and again behind the body: one that came
+	// slowly takes none of it.
+	if problem := a.beforeBody(x, rt); problem != nil {
+		return reply{}, problem
 	}
-	// The time of the work begins here: a body that came slowly takes none of it.
-	ctx, cancel := context.WithTimeout(x.request.Context(), workTimeout)
+	if problem := takeBody(w, x, rt.body); problem != nil {
+		return reply{}, problem
+	}
+	ctx, cancel := context.WithTimeout(x.request.Context(), max(workTimeout, a.TestWait+2*time.Second))
 	defer cancel()
 	return rt.handle(ctx, x)
 }
 
+// beforeBody reads the headers of a write and finds what its path names.
+func (a *API) beforeBody(x *exchange, rt route) (problem *Problem) {
+	if rt.permission == domain.PermissionWrite || rt.permission == domain.PermissionOperate {
+		if x.idempotencyKey, problem = idempotencyKey(x.request); problem != nil {
+			return problem
+		}
+		if x.ifMatch, problem = readIfMatch(x.request); problem != nil {
+			return problem
+		}
+	}
+	if rt.subject == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(x.request.Context(), workTimeout)
+	defer cancel()
+	return rt.subject(ctx, x)
+}
+
+// takeBody reads a body as its route expects it. What is missing is told once
+// the body has turned out to be none that could be a repeat's.
+func takeBody(w http.ResponseWriter, x *exchange, kind bodyKind) *Problem {
+	if kind == bodyIgnored {
+		sum := sha256.Sum256(nil)
+		x.bodyHash = sum[:]
+		return nil
+	}
+	if problem := checkBodyHeaders(x, kind); problem != nil {
+		return problem
+	}
+	if problem := readBody(w, x); problem != nil {
+		return problem
+	}
+	if len(x.body) > 0 && x.request.Header.Get("Content-Type") == "" {
+		return notJSON()
+	}
+	if kind != bodyEmpty || len(x.body) == 0 {
+		return nil
+	}
+	root, problem := parseJSON(x.body)
+	if problem != nil {
+		return problem
+	}
+	var f faults
+	if o, ok := asObject(root, "", &f); ok {
+		for _, m := range o.node.members {
+			o.fault(m.name, faultUnknownField, "is not a field here: this operation takes no body")
+		}
+	}
+	return f.problem()
+}
+
 // checkBodyHeaders decides what the headers tell of a body.
-func checkBodyHeaders(x *exchange) *Problem {
+func checkBodyHeaders(x *exchange, kind bodyKind) *Problem {
 	r := x.request
-	if types := r.Header.Values("Content-Type"); len(types) != 1 || !isJSON(types[0]) {
-		return newProblem(codeUnsupportedMediaType, "Send the body as JSON in UTF-8, with the header Content-Type: application/json.")
+	if r.ContentLength > maxBodyBytes {
+		return tooLarge()
+	}
+	if (kind == bodyEmpty || kind == bodyOptional) && (r.ContentLength == 0 || r.ContentLength < 0 && r.Header.Get("Content-Type") == "") {
+		return nil // of a body without a length, whether there is one shows only on reading
+	}
+	types := r.Header.Values("Content-Type")
+	if len(types) != 1 || !isJSON(types[0]) && (kind != bodyPatch || !isMediaType(types[0], "application/merge-patch+json")) {
+		return notJSON()
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return newProblem(codeUnsupportedMediaType, "Send the body without a Content-Encoding.")
 	}
-	if r.ContentLength > maxBodyBytes {
-		return tooLarge()
-	}
-	var problem *Problem
-	x.idempotencyKey, problem = idempotencyKey(r)
-	return problem
+	return nil
 }
 
-func isJSON(contentType string) bool {
+func notJSON() *Problem {
+	return newProblem(codeUnsupportedMediaType, "Send the body as JSON in UTF-8, with the header Content-Type: application/json.")
+}
+
+func isJSON(contentType string) bool { return isMediaType(contentType, "application/json") }
+
+// isMediaType compares a media type, which may name the charset UTF-8.
+func isMediaType(contentType, want string) bool {
 	mediaType, parameters, err := mime.ParseMediaType(contentType)
-	if err != nil || mediaType != "application/json" {
+	if err != nil || mediaType != want {
 		return false
 	}
 	for name, value := range parameters {
@@ -214,8 +299,18 @@ func writeReply(w http.ResponseWriter, answer reply) {
 	if answer.location != "" {
 		h.Set("Location", answer.location)
 	}
+	if answer.etag != "" {
+		h.Set("ETag", answer.etag)
+	}
+	if answer.policy != "" {
+		h.Set("Content-Security-Policy", answer.policy)
+	}
 	if answer.replayed {
 		h.Set(headerReplayed, "true")
+	}
+	if answer.status == http.StatusNoContent {
+		h.Del("Content-Type")
+		h.Del("Content-Length")
 	}
 	w.WriteHeader(answer.status)
 	_, _ = w.Write(answer.body) // the client may be gone: nobody is left to tell
@@ -292,6 +387,9 @@ func (a *API) logLine(w *recorder, x *exchange, took time.Duration) {
 	}
 	if x.caller.keyID != "" {
 		attributes = append(attributes, slog.String("account", x.caller.accountID), slog.String("key", x.caller.keyID))
+	}
+	if x.traceID != "" {
+		attributes = append(attributes, slog.String("trace", x.traceID))
 	}
 	level := slog.LevelInfo
 	if x.caller.keyID == "" && w.status < http.StatusBadRequest {

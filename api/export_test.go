@@ -36,6 +36,6 @@ func FaultCodes() []string {
 		faultSyntax, faultDuplicateName, faultInvalidUTF8, faultTrailingData, faultTooDeep, faultTooManyValues, faultUnknownField, faultRequired,
 		faultInvalidType, faultInvalidValue, faultNotAllowed, faultEmpty, faultTooLong, faultTooMany, faultDuplicate, faultInvalidAddress,
 		faultMuxedAddress, faultContractAddress, faultInvalidAmount, faultInvalidMemo, faultEndpointNotFound, faultRangeIsEmpty, faultSecretTextRefused,
-		codeSecretKeyRefused, codeSSRFBlocked,
+		codeSecretKeyRefused, codeSSRFBlocked, faultUnknownParameter, faultOutOfRange, faultInvalidTime, faultHeaderRefused, faultInvalidCIDR, faultCannotChange,
 	}, " "))
 }

@@ -29,10 +29,12 @@ var loadOpenAPI = sync.OnceValues(func() (*openapi3.T, error) {
 })
 
 var loadRouter = sync.OnceValues(func() (routers.Router, error) {
-	openapi3filter.RegisterBodyDecoder("application/yaml", func(body io.Reader, _ http.Header, _ *openapi3.SchemaRef, _ openapi3filter.EncodingFn) (any, error) {
+	asText := func(body io.Reader, _ http.Header, _ *openapi3.SchemaRef, _ openapi3filter.EncodingFn) (any, error) {
 		text, err := io.ReadAll(body)
 		return string(text), err
-	})
+	}
+	openapi3filter.RegisterBodyDecoder("application/yaml", asText)
+	openapi3filter.RegisterBodyDecoder("text/html", asText)
 	document, err := loadOpenAPI()
 	if err != nil {
 		return nil, err
@@ -56,7 +58,7 @@ func compareWithOpenAPI(request *http.Request, body string, response *http.Respo
 	if err != nil {
 		return err
 	}
-	asked, err := http.NewRequest(request.Method, request.URL.Path, strings.NewReader(body))
+	asked, err := http.NewRequest(request.Method, request.URL.RequestURI(), strings.NewReader(body))
 	if err != nil {
 		return err
 	}

@@ -42,16 +42,76 @@ type Directory interface {
 	// it has read the tables to their ends: nobody is let in meanwhile, so that a
 	// revoked key is refused everywhere.
 	Fresh() error
+	// CatchUp returns when this node has read everything that was acknowledged
+	// before the call, or with an error.
+	CatchUp(ctx context.Context) error
 	// KeyByHash finds an API key by its domain.APIKeyHash.
 	KeyByHash(hash []byte) (key domain.Key, accountID string, found bool, err error)
-	// Endpoint finds an endpoint of any account.
+	// KeyUsedAt is when a key was last used, to the minute; 0: never, or unknown.
+	KeyUsedAt(keyID string) (millis int64, err error)
+	// Account finds an account with its keys.
+	Account(id string) (domain.Account, bool, error)
+	// Endpoint finds an endpoint of any account. A deleted one is not found, or
+	// says so.
 	Endpoint(id string) (domain.Endpoint, bool, error)
-	// AwaitEndpoint returns when this node has read that version of the endpoint,
-	// or with the context's error.
+	// Watch finds a watch of any account. A deleted one is not found, or says so.
+	Watch(id string) (domain.Watch, bool, error)
+	// Endpoints gives endpoints of an account, newest first, from behind a
+	// position on, at most limit of them. next is nil at the end; a page may be
+	// shorter than the limit and not be the last.
+	Endpoints(f EndpointFilter, after *Position, limit int) (page []domain.Endpoint, next *Position, err error)
+	// Watches gives watches of an account in the same manner.
+	Watches(f WatchFilter, after *Position, limit int) (page []domain.Watch, next *Position, err error)
+
+	// The following return when this node has read that version of an object, or
+	// its deletion, or with the context's error.
 	AwaitEndpoint(ctx context.Context, id string, version uint64) error
-	// AwaitWatch returns when this node has read that version of the watch, or
-	// with the context's error.
+	AwaitEndpointGone(ctx context.Context, id string) error
 	AwaitWatch(ctx context.Context, id string, version uint64) error
+	AwaitWatchGone(ctx context.Context, id string) error
+	AwaitAccount(ctx context.Context, id string, version uint64) error
+}
+
+// EndpointFilter says which endpoints a list holds; AccountID is always set, an
+// empty other field does not filter.
+type EndpointFilter struct {
+	AccountID string
+	Status    domain.EndpointStatus
+}
+
+// WatchFilter says which watches a list holds; AccountID is always set, an empty
+// other field does not filter.
+type WatchFilter struct {
+	AccountID     string
+	EndpointID    string
+	WalletAddress string
+}
+
+// EventFilter says which events a list holds; AccountID is always set, an empty
+// other field does not filter.
+type EventFilter struct {
+	AccountID     string
+	EndpointID    string
+	WatchID       string
+	WalletAddress string
+	Type          domain.EventType
+	State         domain.DeliveryState
+	SinceMillis   int64 // created at or after
+	UntilMillis   int64 // created before; 0: no end
+}
+
+// Position is a place in a list: the object that was given last.
+type Position struct {
+	CreatedAtMillis int64
+	ID              string
+}
+
+// KeyUses keeps when keys were last used.
+type KeyUses interface {
+	// Used notes a use. It does not wait, and may lose it.
+	Used(keyID string, atMillis int64)
+	// Forget drops what is kept of a key that was revoked.
+	Forget(keyID string)
 }
 
 // History is the view of events and attempts.
@@ -60,6 +120,11 @@ type History interface {
 	// history is not up to date. Its faults are ErrEventNotFound,
 	// ErrHistoryBehind and ErrHistoryUnavailable.
 	Event(ctx context.Context, accountID, eventID string) (EventRecord, error)
+	// Events gives events of an account, newest first and without their attempts,
+	// from behind a position on, at most limit of them. next is nil at the end; a
+	// page may be shorter than the limit and not be the last. Its fault is
+	// ErrHistoryUnavailable.
+	Events(ctx context.Context, f EventFilter, after *Position, limit int) (page []EventRecord, next *Position, err error)
 }
 
 // EventRecord is an event with its delivery. Whether the delivery is held is not

@@ -15,9 +15,12 @@ import (
 const (
 	codeMalformedJSON        = "MALFORMED_JSON"
 	codeInvalidHeader        = "INVALID_HEADER"
+	codeInvalidParameter     = "INVALID_PARAMETER"
+	codeInvalidCursor        = "INVALID_CURSOR"
 	codeBodyUnreadable       = "BODY_UNREADABLE"
 	codeUnauthenticated      = "UNAUTHENTICATED"
 	codeMissingPermission    = "MISSING_PERMISSION"
+	codeRateLimited          = "RATE_LIMITED"
 	codeNotFound             = "NOT_FOUND"
 	codeMethodNotAllowed     = "METHOD_NOT_ALLOWED"
 	codeRequestTimeout       = "REQUEST_TIMEOUT"
@@ -33,6 +36,7 @@ const (
 	codeDirectoryBehind      = "DIRECTORY_BEHIND"
 	codeHistoryBehind        = "HISTORY_BEHIND"
 	codeHistoryUnavailable   = "HISTORY_UNAVAILABLE"
+	codeEventExpired         = "EVENT_EXPIRED"
 	codeOverloaded           = "OVERLOADED"
 )
 
@@ -62,6 +66,12 @@ const (
 	faultEndpointNotFound  = "ENDPOINT_NOT_FOUND"
 	faultRangeIsEmpty      = "RANGE_IS_EMPTY"
 	faultSecretTextRefused = "SECRET_REFUSED"
+	faultUnknownParameter  = "UNKNOWN_PARAMETER"
+	faultOutOfRange        = "OUT_OF_RANGE"
+	faultInvalidTime       = "INVALID_TIME"
+	faultHeaderRefused     = "HEADER_REFUSED"
+	faultInvalidCIDR       = "INVALID_CIDR"
+	faultCannotChange      = "CANNOT_CHANGE"
 )
 
 type problemKind struct {
@@ -71,28 +81,39 @@ type problemKind struct {
 
 // problemKinds is the one table from code to status.
 var problemKinds = map[string]problemKind{
-	codeMalformedJSON:        {http.StatusBadRequest, "The body is not well-formed JSON"},
-	codeInvalidHeader:        {http.StatusBadRequest, "A header is not valid"},
-	codeBodyUnreadable:       {http.StatusBadRequest, "The body could not be read"},
-	codeUnauthenticated:      {http.StatusUnauthorized, "No valid API key"},
-	codeMissingPermission:    {http.StatusForbidden, "The API key lacks a permission"},
-	codeNotFound:             {http.StatusNotFound, "Not found"},
-	codeMethodNotAllowed:     {http.StatusMethodNotAllowed, "The method is not allowed here"},
-	codeRequestTimeout:       {http.StatusRequestTimeout, "The body did not arrive in time"},
-	domain.CodeAlreadyExists: {http.StatusConflict, "It exists already"},
-	codeRequestTooLarge:      {http.StatusRequestEntityTooLarge, "The body is too large"},
-	codeUnsupportedMediaType: {http.StatusUnsupportedMediaType, "The body must be JSON"},
-	codeValidationFailed:     {http.StatusUnprocessableEntity, "Fields of the body are not valid"},
-	codeSecretKeyRefused:     {http.StatusUnprocessableEntity, "A secret key was refused"},
-	codeSSRFBlocked:          {http.StatusUnprocessableEntity, "The URL leads to an address that may not be sent to"},
-	codeIdempotencyReused:    {http.StatusUnprocessableEntity, "The Idempotency-Key belongs to another request"},
-	codeInternal:             {http.StatusInternalServerError, "The server failed"},
-	codeCommandUnanswered:    {http.StatusServiceUnavailable, "The request was taken and is not answered yet"},
-	codeWritesRefused:        {http.StatusServiceUnavailable, "Nothing can be written now"},
-	codeDirectoryBehind:      {http.StatusServiceUnavailable, "This node is not up to date"},
-	codeHistoryBehind:        {http.StatusServiceUnavailable, "The history is not up to date"},
-	codeHistoryUnavailable:   {http.StatusServiceUnavailable, "The history cannot be read"},
-	codeOverloaded:           {http.StatusServiceUnavailable, "Too many requests at once"},
+	codeMalformedJSON:             {http.StatusBadRequest, "The body is not well-formed JSON"},
+	codeInvalidHeader:             {http.StatusBadRequest, "A header is not valid"},
+	codeInvalidParameter:          {http.StatusBadRequest, "Parameters of the query are not valid"},
+	codeInvalidCursor:             {http.StatusBadRequest, "The cursor does not belong to this list"},
+	codeBodyUnreadable:            {http.StatusBadRequest, "The body could not be read"},
+	codeUnauthenticated:           {http.StatusUnauthorized, "No valid API key"},
+	codeMissingPermission:         {http.StatusForbidden, "The API key lacks a permission"},
+	codeNotFound:                  {http.StatusNotFound, "Not found"},
+	codeMethodNotAllowed:          {http.StatusMethodNotAllowed, "The method is not allowed here"},
+	domain.CodePreconditionFailed: {http.StatusPreconditionFailed, "The object was changed since it was read"},
+	domain.CodeEndpointDisabled:   {http.StatusConflict, "The endpoint is disabled"},
+	domain.CodeEndpointDeleted:    {http.StatusConflict, "The endpoint was deleted"},
+	domain.CodeDeliveryCancelled:  {http.StatusConflict, "The delivery was cancelled"},
+	domain.CodeTooManySecrets:     {http.StatusConflict, "The endpoint has too many valid secrets"},
+	domain.CodeTooManyKeys:        {http.StatusConflict, "The account has too many API keys"},
+	domain.CodeKeyRolled:          {http.StatusConflict, "The API key was rolled before"},
+	codeEventExpired:              {http.StatusGone, "The event is no longer kept"},
+	codeRateLimited:               {http.StatusTooManyRequests, "Too many requests with this API key"},
+	codeRequestTimeout:            {http.StatusRequestTimeout, "The body did not arrive in time"},
+	domain.CodeAlreadyExists:      {http.StatusConflict, "It exists already"},
+	codeRequestTooLarge:           {http.StatusRequestEntityTooLarge, "The body is too large"},
+	codeUnsupportedMediaType:      {http.StatusUnsupportedMediaType, "The body must be JSON"},
+	codeValidationFailed:          {http.StatusUnprocessableEntity, "Fields of the body are not valid"},
+	codeSecretKeyRefused:          {http.StatusUnprocessableEntity, "A secret key was refused"},
+	codeSSRFBlocked:               {http.StatusUnprocessableEntity, "The URL leads to an address that may not be sent to"},
+	codeIdempotencyReused:         {http.StatusUnprocessableEntity, "The Idempotency-Key belongs to another request"},
+	codeInternal:                  {http.StatusInternalServerError, "The server failed"},
+	codeCommandUnanswered:         {http.StatusServiceUnavailable, "The request was taken and is not answered yet"},
+	codeWritesRefused:             {http.StatusServiceUnavailable, "Nothing can be written now"},
+	codeDirectoryBehind:           {http.StatusServiceUnavailable, "This node is not up to date"},
+	codeHistoryBehind:             {http.StatusServiceUnavailable, "The history is not up to date"},
+	codeHistoryUnavailable:        {http.StatusServiceUnavailable, "The history cannot be read"},
+	codeOverloaded:                {http.StatusServiceUnavailable, "Too many requests at once"},
 }
 
 // Problem is an answer that says why not (RFC 9457).
@@ -111,11 +132,12 @@ type Problem struct {
 	cause             error // what the log says and the client does not
 }
 
-// Fault is one thing wrong with a body.
+// Fault is one thing wrong with a body or a query.
 type Fault struct {
-	Pointer string `json:"pointer"` // JSON pointer (RFC 6901) into the body
-	Code    string `json:"code"`
-	Detail  string `json:"detail"`
+	Pointer   string `json:"pointer"`             // JSON pointer (RFC 6901) into the body
+	Parameter string `json:"parameter,omitempty"` // of the query, which a pointer does not reach
+	Code      string `json:"code"`
+	Detail    string `json:"detail"`
 }
 
 func newProblem(code, detail string) *Problem {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -23,12 +25,13 @@ const (
 	maxAssetCodeLength = 12
 )
 
-// watchView is a watch as its creation answers with it.
+// watchView is a watch as the API shows it.
 type watchView struct {
 	ID              string             `json:"id"`
 	WalletAddress   string             `json:"walletAddress"`
 	Label           string             `json:"label"`
 	EndpointID      string             `json:"endpointId"`
+	Status          watchStatus        `json:"status"`
 	Assets          []domain.AssetView `json:"assets"`
 	AmountRule      amountRuleView     `json:"amountRule"`
 	MemoRule        memoRuleView       `json:"memoRule"`
@@ -36,8 +39,23 @@ type watchView struct {
 	EventTypes      []domain.EventType `json:"eventTypes"`
 	CreatedAt       string             `json:"createdAt"`
 	UpdatedAt       string             `json:"updatedAt"`
-	Warnings        []string           `json:"warnings"`
 }
+
+// watchMade is a watch as its creation and its update answer with it.
+type watchMade struct {
+	watchView
+	Warnings []string `json:"warnings"`
+}
+
+// watchStatus tells whether what a watch reports can be delivered.
+type watchStatus string
+
+// A watch outlives its endpoint: it goes on recording events, which are
+// cancelled, until it is given another endpoint or deleted.
+const (
+	watchActive          watchStatus = "active"
+	watchEndpointDeleted watchStatus = "endpoint_deleted"
+)
 
 type amountRuleView struct {
 	Kind   domain.AmountKind `json:"kind"`
@@ -53,9 +71,9 @@ type memoRuleView struct {
 }
 
 // viewWatch puts a watch into the form of the specification's "Watch".
-func viewWatch(w domain.Watch) watchView {
+func viewWatch(w domain.Watch, status watchStatus) watchView {
 	v := watchView{
-		ID: w.ID, WalletAddress: w.WalletAddress, Label: w.Label, EndpointID: w.EndpointID,
+		ID: w.ID, WalletAddress: w.WalletAddress, Label: w.Label, EndpointID: w.EndpointID, Status: status,
 		AmountRule: amountRuleView{Kind: w.Rules.Amount.Kind}, MemoRule: memoRuleView{Kind: w.Rules.Memo.Kind},
 		SenderAllowlist: w.Rules.SenderAllowlist, EventTypes: w.EventTypes,
 		CreatedAt: domain.FormatMillis(w.CreatedAtMillis), UpdatedAt: domain.FormatMillis(w.UpdatedAtMillis),
@@ -76,7 +94,123 @@ func viewWatch(w domain.Watch) watchView {
 }
 
 func (a *API) createWatch(ctx context.Context, x *exchange) (reply, *Problem) {
-	watch, problem := a.readNewWatch(x)
+	command, problem := a.newCommand(x)
+	if problem != nil {
+		return reply{}, problem
+	}
+	id := domain.DeriveID(domain.WatchPrefix, command.ID)
+	repeated := a.repeats(x, command.ID, func() (bool, error) {
+		_, made, err := a.Directory.Watch(id)
+		return made, err
+	})
+	watch, problem := a.readNewWatch(ctx, x, repeated)
+	if problem != nil {
+		return reply{}, problem
+	}
+	watch.ID, watch.AccountID = id, x.caller.accountID
+	command.Body = domain.CreateWatch{Watch: watch}
+	made, warnings, replayed, problem := a.askWatch(ctx, x, command, func() []string {
+		return a.Wallets.Warnings(ctx, watch.WalletAddress, watch.Rules.Assets)
+	})
+	if problem != nil {
+		return reply{}, problem
+	}
+	answer, problem := created("/v1/watches/"+made.ID, replayed, watchMade{viewWatch(*made, watchActive), warnings})
+	answer.etag = etag(made.Revision)
+	return answer, problem
+}
+
+// askWatch submits a command that is answered with a watch, looks the wallet up
+// meanwhile, and waits until this node has read the change.
+func (a *API) askWatch(ctx context.Context, x *exchange, c domain.Command, warn func() []string) (*domain.Watch, []string, bool, *Problem) {
+	found := make(chan []string, 1)
+	go func() { found <- warn() }()
+	result, problem := a.submit(ctx, x, c)
+	watch, problem := answerOf(result, problem, c, result.Answer.Watch)
+	if problem != nil {
+		return nil, nil, false, problem
+	}
+	a.awaitAnswer(ctx, x, result, watch.ID, watch.Revision, a.Directory.AwaitWatch)
+	return watch, a.answered.settle(x, c.ID, result.Replayed, <-found), result.Replayed, nil
+}
+
+// readNewWatch reads all fields of a watch and looks its endpoint up, unless the
+// watch was made before.
+func (a *API) readNewWatch(ctx context.Context, x *exchange, repeated bool) (domain.Watch, *Problem) {
+	root, problem := parseJSON(x.body)
+	if problem != nil {
+		return domain.Watch{}, problem
+	}
+	var f faults
+	watch := readWatch(root, &f)
+	if watch.EndpointID != "" && !repeated {
+		if problem := a.checkEndpoint(ctx, x, watch.EndpointID, &f); problem != nil {
+			return watch, problem
+		}
+	}
+	return watch, f.problem()
+}
+
+// checkEndpoint adds a fault if a watch names an endpoint that the caller does
+// not have.
+func (a *API) checkEndpoint(ctx context.Context, x *exchange, id string, f *faults) *Problem {
+	_, found, problem := a.ownEndpoint(ctx, x.caller.accountID, id)
+	if problem == nil && !found {
+		f.add("/endpointId", faultEndpointNotFound, "names no endpoint of your account: create one with POST /v1/endpoints and use its id")
+	}
+	return problem
+}
+
+// statusOf tells whether a watch's endpoint is still there.
+func (a *API) statusOf(w domain.Watch) (watchStatus, error) {
+	e, found, err := a.Directory.Endpoint(w.EndpointID)
+	if err != nil {
+		return "", fmt.Errorf("looking up the endpoint of a watch: %w", err)
+	}
+	if !found || e.Deleted() {
+		return watchEndpointDeleted, nil
+	}
+	return watchActive, nil
+}
+
+func (a *API) getWatch(_ context.Context, x *exchange) (reply, *Problem) {
+	status, err := a.statusOf(x.watch)
+	if err != nil {
+		return reply{}, internal(err)
+	}
+	answer, problem := jsonReply(http.StatusOK, viewWatch(x.watch, status))
+	answer.etag = etag(x.watch.Revision)
+	return answer, problem
+}
+
+func (a *API) listWatches(_ context.Context, x *exchange) (reply, *Problem) {
+	q := newQuery(x, "endpointId", "walletAddress")
+	f := WatchFilter{AccountID: x.caller.accountID, EndpointID: q.id("endpointId", domain.EndpointPrefix), WalletAddress: q.wallet("walletAddress")}
+	after, limit, problem := a.page(x, q)
+	if problem != nil {
+		return reply{}, problem
+	}
+	page, next, err := a.Directory.Watches(f, after, limit)
+	if err != nil {
+		return reply{}, internal(fmt.Errorf("listing watches: %w", err))
+	}
+	views := make([]watchView, len(page))
+	known := make(map[string]watchStatus)
+	for i, w := range page {
+		status, looked := known[w.EndpointID]
+		if !looked {
+			if status, err = a.statusOf(w); err != nil {
+				return reply{}, internal(err)
+			}
+			known[w.EndpointID] = status
+		}
+		views[i] = viewWatch(w, status)
+	}
+	return listReply(a, x, q, views, next)
+}
+
+func (a *API) updateWatch(ctx context.Context, x *exchange) (reply, *Problem) {
+	body, problem := a.readWatchChange(ctx, x)
 	if problem != nil {
 		return reply{}, problem
 	}
@@ -84,41 +218,161 @@ func (a *API) createWatch(ctx context.Context, x *exchange) (reply, *Problem) {
 	if problem != nil {
 		return reply{}, problem
 	}
-	watch.ID, watch.AccountID = domain.DeriveID(domain.WatchPrefix, command.ID), x.caller.accountID
-	command.Body = domain.CreateWatch{Watch: watch}
-	result, problem := a.submit(ctx, x, command)
+	command.Body = body
+	assets := x.watch.Rules.Assets
+	if body.Change.Assets != nil {
+		assets = *body.Change.Assets
+	}
+	watch, warnings, replayed, problem := a.askWatch(ctx, x, command, func() []string {
+		return a.Wallets.Warnings(ctx, x.watch.WalletAddress, assets)
+	})
 	if problem != nil {
 		return reply{}, problem
 	}
-	made := result.Answer.Watch
-	if made == nil {
-		return reply{}, internal(errors.New("the answer to CreateWatch holds no watch"))
+	status, err := a.statusOf(*watch)
+	if err != nil {
+		return reply{}, internal(err)
 	}
-	a.await(ctx, x, made.ID, made.Version, a.Directory.AwaitWatch)
-	view := viewWatch(*made)
-	view.Warnings = a.Wallets.Warnings(ctx, made.WalletAddress, made.Rules.Assets)
-	return created("/v1/watches/"+made.ID, result.Replayed, view)
+	answer, problem := jsonReply(http.StatusOK, watchMade{viewWatch(*watch, status), warnings})
+	answer.etag, answer.replayed = etag(watch.Revision), replayed
+	return answer, problem
 }
 
-// readNewWatch reads all fields of a watch and looks its endpoint up.
-func (a *API) readNewWatch(x *exchange) (domain.Watch, *Problem) {
+// readWatchChange reads a merge patch: what it names changes, null makes it what
+// it is by default. A rule that names no kind, or the one that it has, is merged
+// into the rule; one of another kind takes its place.
+func (a *API) readWatchChange(ctx context.Context, x *exchange) (domain.UpdateWatch, *Problem) {
+	u := domain.UpdateWatch{WatchID: x.watch.ID, IfRevision: x.ifMatch.revision(x.watch.Revision)}
 	root, problem := parseJSON(x.body)
 	if problem != nil {
-		return domain.Watch{}, problem
+		return u, problem
 	}
 	var f faults
-	watch := readWatch(root, &f)
-	if watch.EndpointID != "" {
-		endpoint, found, err := a.Directory.Endpoint(watch.EndpointID)
-		if err != nil {
-			return watch, internal(fmt.Errorf("looking up an endpoint: %w", err))
-		}
-		if !found || endpoint.AccountID != x.caller.accountID {
-			f.add("/endpointId", faultEndpointNotFound, "names no endpoint of your account: create one with POST /v1/endpoints and use its id")
+	o, ok := asObject(root, "", &f)
+	if !ok {
+		return u, f.problem()
+	}
+	o.only(watchFieldNames...)
+	merged, err := mergeRules(o.node, x.watch)
+	if err != nil {
+		return u, internal(err)
+	}
+	if merged.partly && u.IfRevision == 0 {
+		u.IfRevision = x.watch.Revision // merged into what was read: it must still be that
+	}
+	o.node = merged.node
+	u.Change = readWatchFields(o, x.watch)
+	if id := u.Change.EndpointID; id != nil && *id != "" && *id != x.watch.EndpointID {
+		if problem := a.checkEndpoint(ctx, x, *id, &f); problem != nil {
+			return u, problem
 		}
 	}
-	return watch, f.problem()
+	return u, f.problem()
 }
+
+// readWatchFields reads the fields that a patch names.
+func readWatchFields(o object, w domain.Watch) domain.WatchChange {
+	var c domain.WatchChange
+	if n, given := o.get("walletAddress"); o.names("walletAddress") && (!given || n.kind != '"' || n.text != w.WalletAddress) {
+		if given && n.kind == '"' && looksLikeSecretKey(n.text) {
+			refuseSecretKey(o.pointer("walletAddress"), o.faults)
+		} else {
+			o.fault("walletAddress", faultCannotChange, "cannot be changed: delete the watch and create one for the other wallet")
+		}
+	}
+	if o.names("label") {
+		c.Label = pointer(readFreeText(o, "label", maxLabelCharacters))
+	}
+	if o.names("endpointId") {
+		c.EndpointID = pointer(readEndpointID(o))
+	}
+	if o.names("assets") {
+		c.Assets = pointer(readAssets(o))
+	}
+	if o.names("amountRule") {
+		c.Amount = pointer(readAmountRule(o))
+	}
+	if o.names("memoRule") {
+		c.Memo = pointer(readMemoRule(o))
+	}
+	if o.names("senderAllowlist") {
+		c.SenderAllowlist = pointer(readSenders(o))
+	}
+	if o.names("eventTypes") {
+		c.EventTypes = pointer(readEventTypes(o))
+	}
+	return c
+}
+
+func pointer[T any](v T) *T { return &v }
+
+// mergedPatch is a patch whose rules are whole.
+type mergedPatch struct {
+	node   node
+	partly bool // a rule was completed out of the watch
+}
+
+// mergeRules completes the rules of a patch out of the watch's.
+func mergeRules(patch node, w domain.Watch) (mergedPatch, error) {
+	view := viewWatch(w, watchActive)
+	have := map[string]any{"amountRule": view.AmountRule, "memoRule": view.MemoRule}
+	m := mergedPatch{node: patch}
+	m.node.members = slices.Clone(patch.members)
+	for i, given := range m.node.members {
+		if have[given.name] == nil || given.value.kind != '{' {
+			continue
+		}
+		body, err := json.Marshal(have[given.name])
+		if err != nil {
+			return m, fmt.Errorf("writing a rule: %w", err)
+		}
+		rule, problem := parseJSON(body)
+		if problem != nil {
+			return m, fmt.Errorf("reading a rule of ours: %s", problem.Detail)
+		}
+		kind, named := given.value.member("kind")
+		if present, _ := rule.member("kind"); named && (kind.kind != '"' || kind.text != present.text) {
+			continue
+		}
+		m.partly = true
+		m.node.members[i].value = mergePatch(rule, given.value)
+	}
+	return m, nil
+}
+
+// mergePatch applies one object to another (RFC 7396).
+func mergePatch(target, patch node) node {
+	merged := node{kind: '{'}
+	for _, m := range target.members {
+		if _, changed := patch.member(m.name); !changed {
+			merged.members = append(merged.members, m)
+		}
+	}
+	for _, m := range patch.members {
+		if m.value.kind != 'n' {
+			merged.members = append(merged.members, m)
+		}
+	}
+	return merged
+}
+
+func (n node) member(name string) (node, bool) {
+	for _, m := range n.members {
+		if m.name == name {
+			return m.value, true
+		}
+	}
+	return node{}, false
+}
+
+func (a *API) deleteWatch(ctx context.Context, x *exchange) (reply, *Problem) {
+	id := x.watch.ID
+	return a.delete(ctx, x, domain.DeleteWatch{WatchID: id, IfRevision: x.ifMatch.revision(x.watch.Revision)}, func(ctx context.Context) error {
+		return a.Directory.AwaitWatchGone(ctx, id)
+	})
+}
+
+var watchFieldNames = []string{"walletAddress", "label", "endpointId", "assets", "amountRule", "memoRule", "senderAllowlist", "eventTypes"}
 
 // readWatch reads a watch out of a body and collects everything wrong with it.
 // The endpoint's id is left empty if it cannot be one.
@@ -127,7 +381,7 @@ func readWatch(root node, f *faults) domain.Watch {
 	if !ok {
 		return domain.Watch{}
 	}
-	o.only("walletAddress", "label", "endpointId", "assets", "amountRule", "memoRule", "senderAllowlist", "eventTypes")
+	o.only(watchFieldNames...)
 	return domain.Watch{
 		WalletAddress: readWallet(o),
 		Label:         readFreeText(o, "label", maxLabelCharacters),

@@ -6,6 +6,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -41,20 +43,19 @@ type world struct {
 	answers   map[string]domain.Result
 	endpoints map[string]domain.Endpoint
 	watches   map[string]domain.Watch
-	keys      map[string]key
+	accounts  map[string]domain.Account
 	seen      map[string]uint64 // versions that the directory shows
 	history   map[string]record
 	wallets   map[string][]domain.Asset
+	used      map[string]int64
+	attempt   domain.AttemptResult // of a test
+	catchUps  int
+	forgets   bool // the engine has no deliveries any more
 
-	freshErr, submitErr, historyErr, directoryErr error
-	loseAnswer                                    bool // the engine acts, its answer is lost
-	gate                                          chan struct{}
-	panicking                                     bool
-}
-
-type key struct {
-	key       domain.Key
-	accountID string
+	catchUpErr, freshErr, submitErr, historyErr, directoryErr error
+	loseAnswer                                                bool // the engine acts, its answer is lost
+	gate                                                      chan struct{}
+	panicking                                                 bool
 }
 
 type record struct {
@@ -77,12 +78,14 @@ func assemble(t testing.TB, change ...func(*api.Config)) *world {
 	w := &world{
 		t: t, log: &safeBuffer{}, now: time.Date(2026, 11, 21, 10, 15, 30, 123_456_789, time.UTC),
 		answers: map[string]domain.Result{}, endpoints: map[string]domain.Endpoint{}, watches: map[string]domain.Watch{},
-		keys: map[string]key{}, seen: map[string]uint64{}, history: map[string]record{}, wallets: map[string][]domain.Asset{},
+		accounts: map[string]domain.Account{}, used: map[string]int64{}, attempt: domain.AttemptResult{SentAtMillis: 1, DurationMillis: 12, StatusCode: 204}, seen: map[string]uint64{}, history: map[string]record{}, wallets: map[string][]domain.Asset{},
 	}
 	config := api.Config{
 		Commands: w, Directory: w, History: w, Sealer: newSealer(t), Wallets: w, URLs: w, Entropy: rand.Reader,
 		Now: func() time.Time { return w.now }, Log: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Metrics: promhttp.HandlerFor(prometheus.NewRegistry(), promhttp.HandlerOpts{}),
+		Uses: w, DeriveKey: func(label string) [32]byte { return sha256.Sum256([]byte("shared" + label)) },
+		RateLimit: api.RateLimit{PerSecond: 1_000_000},
+		Metrics:   promhttp.HandlerFor(prometheus.NewRegistry(), promhttp.HandlerOpts{}),
 	}
 	for _, c := range change {
 		c(&config)
@@ -125,51 +128,262 @@ func (w *world) Submit(ctx context.Context, c domain.Command) (domain.Result, er
 	return result, nil
 }
 
+// decide does what the engine does: decide, fold, answer.
 func (w *world) decide(c domain.Command) domain.Answer {
 	nowMillis := w.now.UnixMilli()
 	switch body := c.Body.(type) {
-	case domain.CreateEndpoint:
-		state := w.endpoints[body.EndpointID]
-		bodies, rejection := domain.DecideCreateEndpoint(state, body, nowMillis)
-		for i, b := range bodies {
-			state = domain.EvolveEndpoint(state, domain.Fact{Aggregate: body.EndpointID, Version: state.Version + 1 + uint64(i), AtMillis: nowMillis, Cause: c.ID, Body: b})
-			w.facts++
-		}
+	case domain.CreateAccount, domain.CreateKey, domain.RollKey, domain.RevokeKey:
+		return w.decideAccount(c, nowMillis)
+	case domain.CreateWatch, domain.UpdateWatch, domain.DeleteWatch:
+		state, rejection := decideOn(w, c, w.watches, domain.DecideWatch, domain.EvolveWatch, func(s domain.Watch) uint64 { return s.Version })
 		if rejection != nil {
 			return domain.Answer{Rejection: rejection}
 		}
-		w.endpoints[state.ID] = state
-		return domain.Answer{Endpoint: &state}
-	case domain.CreateWatch:
-		state := w.watches[body.Watch.ID]
-		bodies, rejection := domain.DecideCreateWatch(state, body, nowMillis)
-		for i, b := range bodies {
-			state = domain.EvolveWatch(state, domain.Fact{Aggregate: body.Watch.ID, Version: state.Version + 1 + uint64(i), AtMillis: nowMillis, Cause: c.ID, Body: b})
-			w.facts++
-		}
-		if rejection != nil {
-			return domain.Answer{Rejection: rejection}
-		}
-		w.watches[state.ID] = state
 		return domain.Answer{Watch: &state}
+	case domain.TestEndpoint:
+		return w.decideTest(c, body)
+	case domain.ReplayEndpoint:
+		return w.decideReplay(c, body)
+	case domain.ResendEvent:
+		return w.decideResend(c, body)
 	}
-	panic(fmt.Sprintf("unexpected command %T", c.Body))
+	state, rejection := decideOn(w, c, w.endpoints, domain.DecideEndpoint, domain.EvolveEndpoint, func(s domain.Endpoint) uint64 { return s.Version })
+	if rejection != nil {
+		return domain.Answer{Rejection: rejection}
+	}
+	return domain.Answer{Endpoint: &state}
+}
+
+func decideOn[S any](
+	w *world, c domain.Command, all map[string]S, decide func(S, domain.Command, int64) ([]domain.FactBody, *domain.Rejection),
+	evolve func(S, domain.Fact) S, version func(S) uint64,
+) (S, *domain.Rejection) {
+	id, nowMillis := c.Body.Aggregate(), w.now.UnixMilli()
+	state := all[id]
+	bodies, rejection := decide(state, c, nowMillis)
+	if rejection != nil {
+		return state, rejection
+	}
+	for _, b := range bodies {
+		state = evolve(state, domain.Fact{Aggregate: id, Version: version(state) + 1, AtMillis: nowMillis, Cause: c.ID, Body: b})
+		w.facts++
+	}
+	all[id] = state
+	return state, nil
+}
+
+func (w *world) decideAccount(c domain.Command, nowMillis int64) domain.Answer {
+	state, rejection := decideOn(w, c, w.accounts, domain.DecideAccount, domain.EvolveAccount, func(s domain.Account) uint64 { return s.Version })
+	if rejection != nil {
+		return domain.Answer{Rejection: rejection}
+	}
+	var id string
+	switch body := c.Body.(type) {
+	case domain.CreateKey:
+		id = body.Key.ID
+	case domain.RollKey:
+		id = body.Key.ID
+	default:
+		return domain.Answer{Account: &state}
+	}
+	key, _ := state.Key(id)
+	return domain.Answer{Key: &key, Version: state.Version}
+}
+
+func (w *world) decideTest(c domain.Command, body domain.TestEndpoint) domain.Answer {
+	e := w.endpoints[body.EndpointID]
+	_, rejection := domain.DecideTest(e, domain.Delivery{}, c, w.now.UnixMilli())
+	if rejection != nil {
+		return domain.Answer{Rejection: rejection}
+	}
+	id := domain.TestEventID(c.ID)
+	event := domain.NewTestEvent(e, id, w.now.UnixMilli())
+	state := domain.StateWaiting
+	if w.attempt.Succeeded() {
+		state = domain.StateDelivered
+	}
+	w.history[id] = record{e.AccountID, api.EventRecord{Body: event.Body, EndpointID: e.ID, State: state, Attempts: []api.AttemptRecord{{Number: 1, Run: 1, Result: w.attempt}}}}
+	return domain.Answer{Test: &domain.TestResult{EventID: id, Result: w.attempt}}
+}
+
+// deliveries are those that the history tells of.
+func (w *world) deliveries(endpointID string) (all []domain.Delivery) {
+	for id, r := range w.history {
+		if r.record.EndpointID == endpointID {
+			all = append(all, domain.Delivery{
+				EventID: id, AccountID: r.accountID, EndpointID: endpointID, State: r.record.State,
+				CreatedAtMillis: createdAt(w.t, r.record.Body), Run: 1, Attempts: len(r.record.Attempts),
+			})
+		}
+	}
+	slices.SortFunc(all, func(a, b domain.Delivery) int { return int(a.CreatedAtMillis - b.CreatedAtMillis) })
+	return all
+}
+
+func createdAt(t testing.TB, envelope []byte) int64 {
+	at, err := time.Parse(time.RFC3339Nano, decode[struct{ CreatedAt string }](t, envelope).CreatedAt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at.UnixMilli()
+}
+
+func (w *world) decideReplay(c domain.Command, body domain.ReplayEndpoint) domain.Answer {
+	facts, result, rejection := domain.DecideReplay(w.endpoints[body.EndpointID], c.AccountID, body, w.deliveries(body.EndpointID), 0, w.now.UnixMilli())
+	if rejection != nil {
+		return domain.Answer{Rejection: rejection}
+	}
+	w.requeue(facts)
+	return domain.Answer{Replay: &result}
+}
+
+func (w *world) requeue(facts []domain.FactBody) {
+	for _, f := range facts {
+		id := f.(domain.DeliveryRequeued).EventID
+		r := w.history[id]
+		r.record.State, r.record.NextAttemptAtMillis = domain.StateQueued, w.now.UnixMilli()
+		w.history[id] = r
+	}
+}
+
+func (w *world) decideResend(c domain.Command, body domain.ResendEvent) domain.Answer {
+	var delivery domain.Delivery
+	for _, d := range w.deliveries(body.EndpointID) {
+		if d.EventID == body.EventID && !w.forgets {
+			delivery = d
+		}
+	}
+	facts, rejection := domain.DecideResend(w.endpoints[body.EndpointID], delivery, c.AccountID, body, false, w.now.UnixMilli())
+	if rejection != nil {
+		return domain.Answer{Rejection: rejection}
+	}
+	w.requeue(facts)
+	if len(facts) > 0 {
+		delivery = domain.EvolveDelivery(delivery, 0, domain.Fact{Version: 2, AtMillis: w.now.UnixMilli(), Body: facts[0]})
+	}
+	return domain.Answer{Delivery: &delivery}
 }
 
 func (w *world) Fresh() error { return w.freshErr }
 
+// CatchUp makes everything visible.
+func (w *world) CatchUp(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.catchUps++
+	if w.catchUpErr != nil {
+		return w.catchUpErr
+	}
+	for id, e := range w.endpoints {
+		w.seen[id] = e.Version
+	}
+	for id, x := range w.watches {
+		w.seen[id] = x.Version
+	}
+	for id, a := range w.accounts {
+		w.seen[id] = a.Version
+	}
+	return nil
+}
+
 func (w *world) KeyByHash(hash []byte) (domain.Key, string, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	k, found := w.keys[string(hash)]
-	return k.key, k.accountID, found, w.directoryErr
+	for id, a := range w.accounts {
+		for _, k := range a.Keys {
+			if bytes.Equal(k.Hash, hash) && w.seen[id] >= a.Version {
+				return k, id, true, w.directoryErr
+			}
+		}
+	}
+	return domain.Key{}, "", false, w.directoryErr
+}
+
+func (w *world) KeyUsedAt(id string) (int64, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.used[id], nil
+}
+
+func (w *world) Used(id string, atMillis int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.used[id] = atMillis
+}
+
+func (w *world) Forget(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.used, id)
+}
+
+func (w *world) Account(id string) (domain.Account, bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a, found := w.accounts[id]
+	return a, found && w.seen[id] >= a.Version, nil
 }
 
 func (w *world) Endpoint(id string) (domain.Endpoint, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e, found := w.endpoints[id]
-	return e, found && w.seen[id] >= e.Version, nil
+	return e, found && w.seen[id] >= e.Revision && !e.Deleted(), nil
+}
+
+func (w *world) Watch(id string) (domain.Watch, bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	x, found := w.watches[id]
+	return x, found && w.seen[id] >= x.Revision && !x.Deleted(), nil
+}
+
+func (w *world) Endpoints(f api.EndpointFilter, after *api.Position, limit int) ([]domain.Endpoint, *api.Position, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return pageOf(w.endpoints, after, limit, func(e domain.Endpoint) (api.Position, bool) {
+		return api.Position{CreatedAtMillis: e.CreatedAtMillis, ID: e.ID}, !e.Deleted() && e.AccountID == f.AccountID && (f.Status == "" || e.Status == f.Status)
+	})
+}
+
+func (w *world) Watches(f api.WatchFilter, after *api.Position, limit int) ([]domain.Watch, *api.Position, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return pageOf(w.watches, after, limit, func(x domain.Watch) (api.Position, bool) {
+		return api.Position{CreatedAtMillis: x.CreatedAtMillis, ID: x.ID}, !x.Deleted() && x.AccountID == f.AccountID &&
+			(f.EndpointID == "" || x.EndpointID == f.EndpointID) && (f.WalletAddress == "" || x.WalletAddress == f.WalletAddress)
+	})
+}
+
+// pageOf sorts, newest first and then by id, and cuts a page.
+func pageOf[T any](all map[string]T, after *api.Position, limit int, place func(T) (api.Position, bool)) (page []T, next *api.Position, err error) {
+	before := func(a, b api.Position) bool {
+		return a.CreatedAtMillis > b.CreatedAtMillis || a.CreatedAtMillis == b.CreatedAtMillis && a.ID < b.ID
+	}
+	type placed struct {
+		at api.Position
+		of T
+	}
+	var kept []placed
+	for _, one := range all {
+		if at, is := place(one); is && (after == nil || before(*after, at)) {
+			kept = append(kept, placed{at, one})
+		}
+	}
+	slices.SortFunc(kept, func(a, b placed) int {
+		if before(a.at, b.at) {
+			return -1
+		}
+		return 1
+	})
+	if len(kept) > limit {
+		kept = kept[:limit]
+		next = &kept[limit-1].at
+	}
+	for _, k := range kept {
+		page = append(page, k.of)
+	}
+	return page, next, nil
 }
 
 // AwaitEndpoint makes the version visible: without it, it never is.
@@ -177,7 +391,19 @@ func (w *world) AwaitEndpoint(_ context.Context, id string, version uint64) erro
 	return w.await(id, version)
 }
 
+func (w *world) AwaitEndpointGone(_ context.Context, id string) error {
+	return w.await(id, w.endpoints[id].Version)
+}
+
 func (w *world) AwaitWatch(_ context.Context, id string, version uint64) error {
+	return w.await(id, version)
+}
+
+func (w *world) AwaitWatchGone(_ context.Context, id string) error {
+	return w.await(id, w.watches[id].Version)
+}
+
+func (w *world) AwaitAccount(_ context.Context, id string, version uint64) error {
 	return w.await(id, version)
 }
 
@@ -186,6 +412,33 @@ func (w *world) await(id string, version uint64) error {
 	defer w.mu.Unlock()
 	w.seen[id] = max(w.seen[id], version)
 	return nil
+}
+
+func (w *world) Events(_ context.Context, f api.EventFilter, after *api.Position, limit int) ([]api.EventRecord, *api.Position, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.historyErr != nil {
+		return nil, nil, fmt.Errorf("reading: %w", w.historyErr)
+	}
+	page, next, err := pageOf(w.history, after, limit, func(r record) (api.Position, bool) {
+		at := createdAt(w.t, r.record.Body)
+		e := decode[struct {
+			ID   string
+			Type domain.EventType
+			Data struct {
+				Watch struct{ ID, WalletAddress string }
+			}
+		}](w.t, r.record.Body)
+		return api.Position{CreatedAtMillis: at, ID: e.ID}, r.accountID == f.AccountID && (f.EndpointID == "" || r.record.EndpointID == f.EndpointID) &&
+			(f.WatchID == "" || e.Data.Watch.ID == f.WatchID) && (f.WalletAddress == "" || e.Data.Watch.WalletAddress == f.WalletAddress) &&
+			(f.Type == "" || e.Type == f.Type) && (f.State == "" || r.record.State == f.State) &&
+			at >= f.SinceMillis && (f.UntilMillis == 0 || at < f.UntilMillis)
+	})
+	var records []api.EventRecord
+	for _, r := range page {
+		records = append(records, r.record)
+	}
+	return records, next, err
 }
 
 func (w *world) Event(_ context.Context, accountID, eventID string) (api.EventRecord, error) {
@@ -251,9 +504,17 @@ func (w *world) newKey(accountID string, permissions ...domain.Permission) strin
 	text := domain.NewAPIKey(false, entropy)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	hash := domain.APIKeyHash(text)
-	w.keys[string(hash)] = key{accountID: accountID, key: domain.Key{ID: domain.DeriveID(domain.KeyPrefix, text), Hash: hash, Permissions: permissions}}
+	w.addKey(accountID, domain.Key{ID: domain.DeriveID(domain.KeyPrefix, text), Hash: domain.APIKeyHash(text), Permissions: permissions, CreatedAtMillis: w.now.UnixMilli()})
 	return text
+}
+
+// addKey adds a key that the directory shows at once. The caller holds the lock.
+func (w *world) addKey(accountID string, k domain.Key) {
+	a := w.accounts[accountID]
+	a.ID = accountID
+	a.Version++
+	a.Keys = append(slices.Clone(a.Keys), k)
+	w.accounts[accountID], w.seen[accountID] = a, a.Version
 }
 
 // account is an account of the tests.
@@ -322,7 +583,7 @@ func (w *world) call(method, path, apiKey, body string, header ...string) answer
 	if apiKey != "" {
 		request.Header.Set("Authorization", "Bearer "+apiKey)
 	}
-	if method == http.MethodPost {
+	if method == http.MethodPost || method == http.MethodPatch {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	for i := 0; i+1 < len(header); i += 2 {

@@ -16,7 +16,7 @@ const (
 
 	// A list of one state looks at events in steps that grow, and gives back what
 	// it has, with where to go on, when it has looked at enough.
-	firstStep = 200
+	firstStep = 100
 	lastStep  = 1000
 	stepsMax  = 5
 )

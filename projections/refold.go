@@ -22,6 +22,9 @@ import (
 // refoldGiveUp is after how long without a block a refold fails: a person waits.
 const refoldGiveUp = time.Minute
 
+// dropMax bounds the dropping of tables: of large ones it takes a while.
+const dropMax = 2 * time.Minute
+
 // RefoldConfig says what is folded anew from the topics' beginning.
 type RefoldConfig struct {
 	DB      *DB
@@ -279,9 +282,11 @@ func (f *refold) report(target map[place]int64, left int64) {
 
 // drop drops tables by their names; one that is not there is dropped already.
 func (db *DB) drop(ctx context.Context, names ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, dropMax)
+	defer cancel()
 	var faults []error
 	for _, name := range names {
-		err := db.exec(ctx, `DROP TABLE IF EXISTS {database:Identifier}.{table:Identifier} SYNC SETTINGS max_table_size_to_drop = 0`, parameters{"table": name})
+		err := db.conn.Exec(db.bind(ctx, parameters{"table": name}), `DROP TABLE IF EXISTS {database:Identifier}.{table:Identifier} SYNC SETTINGS max_table_size_to_drop = 0`)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("projections: dropping %s: %w", name, err))
 		}

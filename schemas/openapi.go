@@ -1,9 +1,25 @@
 package schemas
 
-import _ "embed"
+import (
+	"bytes"
+	_ "embed"
+)
 
 // OpenAPI describes the API, as OpenAPI 3.1 in YAML. The API serves it, and its
 // tests hold every request and response against it.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte
+
+// Docs is OpenAPI as a page for people: HTML that needs nothing from anywhere.
+// It is made by `go test ./api -run TestDocs -write-docs`.
+//
+//go:embed docs.html
+var Docs []byte
+
+// DocsStyle is the one style sheet in Docs, between its tags.
+func DocsStyle() []byte {
+	_, rest, _ := bytes.Cut(Docs, []byte("<style>"))
+	style, _, _ := bytes.Cut(rest, []byte("</style>"))
+	return style
+}

@@ -9,7 +9,7 @@ const (
 	CleanupCompact Cleanup = "compact"
 )
 
-// Topic is one of the topics of DESIGN.md, section 2.
+// Topic is one of the topics of DESIGN.md, section 2, and of last uses (section 5).
 type Topic struct {
 	Name            string // without the prefix
 	Keyed           bool   // has the deployment's partition count; else one partition
@@ -28,6 +28,9 @@ const (
 	TopicEndpoints = "endpoints"
 	TopicWatches   = "watches"
 	TopicAccounts  = "accounts"
+	// TopicKeyUses holds when each API key was last used, by key id, to the
+	// minute. It is written by whoever authenticates, and losing it costs nothing.
+	TopicKeyUses = "key-uses"
 )
 
 const hourMillis = 3_600_000
@@ -45,5 +48,6 @@ func Topics() []Topic {
 		{Name: TopicEndpoints, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1},
 		{Name: TopicWatches, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1},
 		{Name: TopicAccounts, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1},
+		{Name: TopicKeyUses, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1},
 	}
 }

@@ -2,13 +2,20 @@ package main
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"time"
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
 	"github.com/lumenhook/lumenhook/streams/directory"
 )
@@ -35,6 +42,93 @@ func (s submitter) Submit(ctx context.Context, c domain.Command) (domain.Result,
 		return result, fmt.Errorf("%w: %w", api.ErrWritesRefused, err)
 	}
 	return result, err
+}
+
+// reads gives the API its reads of the directory.
+type reads struct{ *directory.Directory }
+
+func (r reads) CatchUp(ctx context.Context) error { return r.Confirm(ctx) }
+
+func (r reads) Endpoints(f api.EndpointFilter, after *api.Position, limit int) ([]domain.Endpoint, *api.Position, error) {
+	page, next, err := r.Directory.Endpoints(directory.EndpointFilter(f), (*directory.Position)(after), limit)
+	return page, (*api.Position)(next), err
+}
+
+func (r reads) Watches(f api.WatchFilter, after *api.Position, limit int) ([]domain.Watch, *api.Position, error) {
+	page, next, err := r.Directory.Watches(directory.WatchFilter(f), (*directory.Position)(after), limit)
+	return page, (*api.Position)(next), err
+}
+
+// maxUsesUnderWay bounds the notes of last uses that are being appended. What is
+// more is lost: the key's next minute brings another.
+const maxUsesUnderWay = 64
+
+// keyUses keeps the last uses of keys in their topic.
+type keyUses struct {
+	producer *streams.Producer
+	logger   *slog.Logger
+	places   chan struct{}
+}
+
+func newKeyUses(cluster streams.Cluster, logger *slog.Logger) (*keyUses, error) {
+	producer, err := cluster.NewProducer()
+	if err != nil {
+		return nil, err
+	}
+	return &keyUses{producer, logger, make(chan struct{}, maxUsesUnderWay)}, nil
+}
+
+// Used notes when a key was last used.
+func (u *keyUses) Used(keyID string, atMillis int64) {
+	m := schemas.EncodeKeyUse(atMillis)
+	u.append(streams.NewRecord(schemas.TopicKeyUses, keyID, m.Value, m.EachHeader))
+}
+
+// Forget leaves a tombstone.
+func (u *keyUses) Forget(keyID string) {
+	u.append(streams.Record{Topic: schemas.TopicKeyUses, Key: []byte(keyID)})
+}
+
+func (u *keyUses) append(rec streams.Record) {
+	select {
+	case u.places <- struct{}{}:
+	default:
+		return
+	}
+	go func() {
+		defer func() { <-u.places }()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := u.producer.Append(ctx, rec); err != nil {
+			u.logger.Debug("the last use of a key was not kept", "error", err)
+		}
+	}()
+}
+
+// close waits for what is being appended.
+func (u *keyUses) close() {
+	for range maxUsesUnderWay {
+		u.places <- struct{}{}
+	}
+	u.producer.Close()
+}
+
+// deriver makes secrets out of labels and the master key file, which all nodes
+// share.
+func deriver(masterKeyFile string) (func(label string) [32]byte, error) {
+	key, err := os.ReadFile(masterKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the master key file: %w", err)
+	}
+	extracted := hmac.New(sha256.New, []byte("lumenhook: derived secrets"))
+	extracted.Write(key)
+	secret := extracted.Sum(nil)
+	return func(label string) (derived [32]byte) {
+		mac := hmac.New(sha256.New, secret)
+		mac.Write([]byte(label))
+		copy(derived[:], mac.Sum(nil))
+		return derived
+	}, nil
 }
 
 // watches gives the follower its watches out of the directory.
@@ -82,6 +176,35 @@ func (h *lateHistory) Event(ctx context.Context, accountID, eventID string) (api
 		record.Attempts = append(record.Attempts, api.AttemptRecord{Number: a.Number, Run: a.Run, Result: a.Result})
 	}
 	return record, nil
+}
+
+// Events lists events for the API, unless there is no history.
+func (h *lateHistory) Events(ctx context.Context, f api.EventFilter, after *api.Position, limit int) ([]api.EventRecord, *api.Position, error) {
+	h.mu.Lock()
+	of := h.of
+	h.mu.Unlock()
+	if of == nil {
+		return nil, nil, api.ErrHistoryUnavailable
+	}
+	var from projections.EventPosition
+	if after != nil {
+		from = projections.EventPosition{CreatedAtMillis: after.CreatedAtMillis, EventID: after.ID}
+	}
+	page, err := of.Events(ctx, projections.EventFilter{
+		AccountID: f.AccountID, EndpointID: f.EndpointID, WatchID: f.WatchID, WalletAddress: f.WalletAddress, Type: f.Type, State: f.State,
+		FromMillis: f.SinceMillis, ToMillis: f.UntilMillis,
+	}, limit, from)
+	if err != nil {
+		return nil, nil, historyError(err)
+	}
+	records := make([]api.EventRecord, len(page.Events))
+	for i, e := range page.Events {
+		records[i] = api.EventRecord{Body: e.Body, EndpointID: e.EndpointID, State: e.State, NextAttemptAtMillis: e.NextAttemptAtMillis}
+	}
+	if page.Next == (projections.EventPosition{}) {
+		return records, nil, nil
+	}
+	return records, &api.Position{CreatedAtMillis: page.Next.CreatedAtMillis, ID: page.Next.EventID}, nil
 }
 
 func historyError(err error) error {

@@ -52,7 +52,8 @@ wins over its variable.`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) },
 	}
 	root.AddCommand(
-		newRun(), newDevnet(), newVerify(), newSecrets(),
+		newRun(), newDevnet(), newLedger(), newVerify(), newSecrets(),
+		newAccounts(), newKeys(), newEndpoints(), newWatches(), newEvents(),
 		newSQL(), newTopics(), newRebuild(), newVerifyProjection(), newMigrate(),
 	)
 	return root

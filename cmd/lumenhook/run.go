@@ -31,7 +31,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/dispatcher"
 	"github.com/lumenhook/lumenhook/streams/engine"
 	"github.com/lumenhook/lumenhook/streams/follower"
-	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
 )
 
 // runPartitions is the partition count of keyed topics of `run`.
@@ -229,6 +228,7 @@ func (v *service) startDevnet(context.Context) error {
 	n, err := devnet.Open(devnet.Config{
 		Dir: v.dir.join("devnet"), Identities: v.ids, Listen: v.address("stellar-listen", v.s.stellarListen),
 		CloseInterval: v.s.ledgerInterval, Sync: v.s.brokerSync, Hold: v.room.check, Logger: v.logger,
+		RetentionLedgers: v.s.stellarRetention, Faults: v.s.faults, LakeDir: v.s.stellarLake,
 	})
 	if err != nil {
 		return fmt.Errorf("--stellar-listen: %w", err)
@@ -240,6 +240,7 @@ func (v *service) startDevnet(context.Context) error {
 	})
 	v.goRun("the development network", n.Run)
 	v.file.Stellar = runStellar{RPCURL: n.RPCURL(), NetworkPassphrase: n.Passphrase(), FriendbotURL: n.FriendbotURL()}
+	v.s.source.ofDevnet(n, v.s)
 	return nil
 }
 
@@ -254,7 +255,7 @@ func (v *service) startDirectory(ctx context.Context) (err error) {
 		}
 	})
 	v.goRun("the directory", v.directory.Run)
-	v.commands, err = commands.Open(ctx, commands.Config{Cluster: v.cluster, Logger: v.logger})
+	v.commands, err = commands.Open(ctx, commands.Config{Cluster: v.cluster, Wait: maxTestWait, Logger: v.logger})
 	if err != nil {
 		return err
 	}
@@ -438,15 +439,14 @@ func (v *service) bootstrap(ctx context.Context) error {
 }
 
 func (v *service) startFollower(ctx context.Context) error {
-	source, err := rpc.New(rpc.Config{
-		URL: v.file.Stellar.RPCURL, Passphrase: v.file.Stellar.NetworkPassphrase, Logger: v.logger,
-		PollInterval: min(v.s.ledgerInterval/20, time.Second),
-	})
+	source, err := v.s.source.open(v.logger)
 	if err != nil {
 		return err
 	}
+	source = &catchUpSource{Source: source, tell: v.out.line, now: time.Now}
 	v.follower, err = follower.New(follower.Config{
 		Cluster: v.cluster, Source: roomySource{source, v.room}, Watches: watches{v.directory}, Passphrase: v.file.Stellar.NetworkPassphrase,
+		Start: v.s.source.startAt,
 		OnLedger: func(l follower.LedgerSummary) {
 			v.metrics.ledgerRead(l, time.Now())
 			v.out.ledger(l)
@@ -464,14 +464,24 @@ func (v *service) startFollower(ctx context.Context) error {
 }
 
 func (v *service) startAPI(context.Context) error {
-	lookup, err := rpc.NewLookup(rpc.Config{URL: v.file.Stellar.RPCURL, Passphrase: v.file.Stellar.NetworkPassphrase, Logger: v.logger})
+	lookup, err := v.s.source.lookup(v.logger)
+	if err != nil {
+		return err
+	}
+	uses, err := newKeyUses(v.cluster, v.logger)
+	if err != nil {
+		return err
+	}
+	v.onStop(uses.close)
+	derive, err := deriver(v.dir.join("secrets", "master-key.json"))
 	if err != nil {
 		return err
 	}
 	handler, err := api.New(api.Config{
-		Commands: submitter{v.commands, v.room}, Directory: v.directory, History: v.history, Sealer: v.sealer, Wallets: lookup,
+		Commands: submitter{v.commands, v.room}, Directory: reads{v.directory}, History: v.history, Sealer: v.sealer, Wallets: lookup,
 		URLs: v.urls, Entropy: rand.Reader, Now: time.Now, Log: v.logger, Metrics: v.metrics.handler(), Answered: v.metrics.request,
-		Checks: v.checks(),
+		Checks: v.checks(), Uses: uses, DeriveKey: derive, Live: v.file.Stellar.NetworkPassphrase == publicPassphrase,
+		RateLimit: api.RateLimit{PerSecond: v.s.apiRateLimit}, TestWait: testWait(v.s.attemptTimeout),
 	})
 	if err != nil {
 		return err
@@ -488,6 +498,16 @@ func (v *service) startAPI(context.Context) error {
 	v.onStop(stop)
 	return nil
 }
+
+const (
+	// publicPassphrase is the public network's: keys for it begin with whk_live_.
+	publicPassphrase = "Public Global Stellar Network ; September 2015"
+	// maxTestWait bounds the wait for the first attempt of a test.
+	maxTestWait = 30 * time.Second
+)
+
+// testWait is the time of an attempt and a little.
+func testWait(attempt time.Duration) time.Duration { return min(attempt+3*time.Second, maxTestWait) }
 
 // checks are the conditions of /readyz.
 func (v *service) checks() []api.Check {

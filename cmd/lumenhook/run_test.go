@@ -45,7 +45,7 @@ func program(args ...string) *exec.Cmd {
 
 // service is one data folder with a program that runs on it.
 type testService struct {
-	t      *testing.T
+	t      testing.TB
 	dir    string
 	cmd    *exec.Cmd
 	exited chan error

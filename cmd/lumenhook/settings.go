@@ -16,6 +16,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
@@ -45,11 +46,17 @@ type runSettings struct {
 	attemptsInFlight    int
 	attemptsPerEndpoint int
 	leastFreeMiB        int
+	apiRateLimit        int
 	logLevel            string
 	changed             func(name string) bool
 	schedule            domain.Schedule
 	ports               egress.PortSet
 	egressPEM           []byte
+	source              sourceSettings // only where to start: run follows its own network
+	stellarRetention    uint32
+	stellarFaults       string
+	stellarLake         string
+	faults              []devnet.Fault
 }
 
 const defaultSchedule = "30s,2m,10m,30m,1h,3h,6h,12h,24h"
@@ -67,6 +74,10 @@ func (s *runSettings) register(f *pflag.FlagSet) {
 	f.BoolVar(&s.noDemo, "no-demo", false, "no demo receiver, endpoint, watch and payments")
 	f.DurationVar(&s.demoInterval, "demo-interval", 15*time.Second, "time between the demo's payments")
 	f.DurationVar(&s.ledgerInterval, "ledger-interval", time.Second, "time between ledgers of the development network")
+	f.Uint32Var(&s.stellarRetention, "stellar-retention", 0, "ledgers that the development network keeps; 0: as many as a public server")
+	f.StringVar(&s.stellarFaults, "stellar-faults", "", "answers of the development network to spoil: KIND@LEDGERxANSWERS, comma-separated; errors, garbage, gap, behind or reset")
+	f.StringVar(&s.stellarLake, "stellar-lake", "", "folder to export the development network's ledgers to, as a lake")
+	s.source.registerStart(f)
 	f.StringVar(&s.retrySchedule, "retry-schedule", defaultSchedule, "waits between attempts, comma-separated; attempts = waits + 1")
 	f.BoolVar(&s.honourRetryAfter, "honour-retry-after", false, "let a receiver's Retry-After lengthen a wait, at most to the next one of the schedule")
 	f.IntVar(&s.disableAfter, "disable-after", domain.DefaultDisableAfter, "events in a row that used up all attempts before an endpoint is disabled; 0: never")
@@ -79,6 +90,7 @@ func (s *runSettings) register(f *pflag.FlagSet) {
 	f.IntVar(&s.attemptsInFlight, "attempts-in-flight", 512, "attempts under way for each partition")
 	f.IntVar(&s.attemptsPerEndpoint, "attempts-per-endpoint", 128, "attempts under way to one endpoint")
 	f.IntVar(&s.leastFreeMiB, "least-free-mib", 256, "room that the data folder's disk must have; with less, no new work is taken")
+	f.IntVar(&s.apiRateLimit, "api-rate-limit", 10_000, "requests a second that each API key may make, with bursts of twice as many")
 	f.StringVar(&s.logLevel, "log-level", "warn", "debug, info, warn or error")
 	s.changed = f.Changed
 }
@@ -109,6 +121,11 @@ func (s *runSettings) check() error {
 	}
 	s.egressPEM, err = readAuthorities(s.egressCA)
 	fault("egress-ca", s.egressCA, err)
+	if err := s.source.checkStart(); err != nil {
+		faults = append(faults, err)
+	}
+	s.faults, err = devnet.ParseFaults(s.stellarFaults)
+	fault("stellar-faults", s.stellarFaults, err)
 	s.schedule, err = parseSchedule(s.retrySchedule)
 	fault("retry-schedule", s.retrySchedule, err)
 	s.ports, err = egress.ParsePorts(s.egressPorts)
@@ -128,6 +145,9 @@ func (s *runSettings) check() error {
 	}
 	if s.disableAfter < 0 || s.disableAfter > 1_000_000 {
 		fault("disable-after", strconv.Itoa(s.disableAfter), errors.New("must be from 0 to 1000000"))
+	}
+	if s.apiRateLimit < 1 || s.apiRateLimit > 1_000_000 {
+		fault("api-rate-limit", strconv.Itoa(s.apiRateLimit), errors.New("must be from 1 to 1000000"))
 	}
 	if s.leastFreeMiB < 1 || s.leastFreeMiB > 1<<30 {
 		fault("least-free-mib", strconv.Itoa(s.leastFreeMiB), errors.New("must be from 1 to 1073741824"))

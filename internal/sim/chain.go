@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -11,8 +10,9 @@ import (
 
 // chain is the ledger network: closed ledgers, 1 is the first.
 type chain struct {
-	world   *World
-	ledgers []ledger.Ledger
+	world     *World
+	extractor *ledger.Extractor // has nothing to do: ledgers are read already
+	ledgers   []ledger.Ledger
 }
 
 var (
@@ -27,8 +27,14 @@ func wallet(i int) string { return address(fmt.Sprint("wallet", i)) }
 
 const wallets = 4
 
+const networkName = "the network of the simulation"
+
 func newChain(w *World) *chain {
-	c := &chain{world: w}
+	extractor, err := ledger.NewExtractor(networkName)
+	if err != nil {
+		panic(err)
+	}
+	c := &chain{world: w, extractor: extractor}
 	c.close(nil) // the first ledger has none
 	return c
 }
@@ -91,12 +97,7 @@ func (s source) Next(_ context.Context, sequence uint32) ([]ledger.Raw, error) {
 	var page []ledger.Raw
 	last := min(c.latest(), sequence+uint32(c.world.rnd.IntN(3)))
 	for ; sequence <= last; sequence++ {
-		page = append(page, ledger.Raw{Sequence: sequence, Hash: hashOf(sequence), XDR: binary.BigEndian.AppendUint32(nil, sequence)})
+		page = append(page, ledger.Raw{Sequence: sequence, Hash: hashOf(sequence), Read: &c.ledgers[sequence-1]})
 	}
 	return page, nil
-}
-
-// Extract finds the ledger that Next named.
-func (c *chain) Extract(raw []byte) (ledger.Ledger, error) {
-	return c.ledgers[binary.BigEndian.Uint32(raw)-1], nil
 }

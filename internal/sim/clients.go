@@ -68,7 +68,8 @@ func (c *clients) old(r streams.Record) bool {
 }
 
 func (c *clients) tooOld(cmd *issued) bool {
-	return abs(c.world.wall()-cmd.atMillis) > repeatsForMillis
+	w := c.world
+	return abs(w.wall()-cmd.atMillis) > repeatsForMillis || w.latestWall-cmd.atMillis > rememberMillis-repeatsForMillis
 }
 
 // waits tells whether a client still waits for the answer.

@@ -251,9 +251,9 @@ func (f *followerProcess) begin() {
 	w := f.world
 	f.failed, f.unsure, f.killed = nil, false, false
 	reading := follower.NewReading(follower.Config{
-		Source: source{f}, Watches: knownWatches{f}, Passphrase: "sim", Start: follower.Start{Sequence: 1},
+		Source: source{f}, Watches: knownWatches{f}, Passphrase: networkName, Start: follower.Start{Sequence: 1},
 		Now: func() time.Time { return time.UnixMilli(w.wall()) }, Logger: slog.New(slog.DiscardHandler),
-	}, followerLog{f}, w.chain, f.ours)
+	}, followerLog{f}, w.chain.extractor, f.ours)
 	f.next, f.stop = iter.Pull(func(yield func(func() bool) bool) {
 		f.yield = yield
 		_, f.failed = reading.Follow(context.Background())

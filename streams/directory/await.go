@@ -38,6 +38,51 @@ func (d *Directory) AwaitWatch(ctx context.Context, id string, version uint64) e
 	})
 }
 
+// AwaitEndpointGone waits until the endpoint's row is gone, or says that it was
+// deleted.
+func (d *Directory) AwaitEndpointGone(ctx context.Context, id string) error {
+	return d.awaitGone(ctx, endpoints, id, func() (bool, error) {
+		e, found, err := d.Endpoint(id)
+		return found && !e.Deleted(), err
+	})
+}
+
+// AwaitWatchGone waits until the watch's row is gone, or says that it was
+// deleted.
+func (d *Directory) AwaitWatchGone(ctx context.Context, id string) error {
+	return d.awaitGone(ctx, watches, id, func() (bool, error) {
+		w, found, err := d.Watch(id)
+		return found && !w.Deleted(), err
+	})
+}
+
+// awaitGone waits from change to change.
+func (d *Directory) awaitGone(ctx context.Context, t table, id string, there func() (bool, error)) error {
+	for {
+		w, err := d.waiters.add(rowID{t, id}, 0)
+		if err != nil {
+			return fmt.Errorf("directory: waiting for the end of %s %s: %w", t.topic, id, err)
+		}
+		is, err := there()
+		if err == nil && is {
+			select {
+			case <-w.done:
+			case <-d.ended:
+				err = ErrEnded
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+		}
+		d.waiters.remove(rowID{t, id}, w)
+		if err != nil {
+			return fmt.Errorf("directory: waiting for the end of %s %s: %w", t.topic, id, err)
+		}
+		if !is {
+			return nil
+		}
+	}
+}
+
 // await registers before it looks, so that no change falls between.
 func (d *Directory) await(ctx context.Context, t table, id string, version uint64, stored func() (uint64, error)) error {
 	w, err := d.waiters.add(rowID{t, id}, version)

@@ -19,7 +19,7 @@ import (
 
 const (
 	// format is the version of how the store is written. Another one fills it anew.
-	format = 1
+	format = 2
 
 	defaultCacheBytes    = 64 << 20
 	defaultMemTableBytes = 16 << 20
@@ -285,5 +285,7 @@ var (
 	endpoints = table{topic: schemas.TopicEndpoints, space: spaceEndpoints}
 	watches   = table{topic: schemas.TopicWatches, space: spaceWatches}
 
-	tables = []table{accounts, endpoints, watches}
+	keyUses = table{topic: schemas.TopicKeyUses, space: spaceKeyUses}
+
+	tables = []table{accounts, endpoints, watches, keyUses}
 )

@@ -1,5 +1,5 @@
-// Package directory is the read model of the tables `accounts`, `endpoints` and
-// `watches`: what every API and follower node asks who a key belongs to, what an
+// Package directory is the read model of the tables `accounts`, `endpoints`,
+// `watches` and `key-uses`: what every API and follower node asks who a key belongs to, what an
 // endpoint is, and which watches name a wallet.
 //
 // It hides a Pebble store and the one goroutine that fills it from the tables,
@@ -35,6 +35,9 @@
 //	0x14 wallet 0x00 watch id  nothing: the watches of a wallet, by watch id
 //	0x15 FNV-1a of a wallet    how many watches have such a wallet
 //	0x16                       when the store last was known to be whole
+//	0x17 list, scope, 0x00,    nothing: lists, newest first (list.go). The time is
+//	     inverted time, id     of the creation, so that a row keeps its place
+//	0x18 key id                when the key was last used
 //
 // Most payments go to wallets that nobody watches. 0x15 answers those with one
 // look-up of a short key: a million of them fit the block cache.
@@ -44,6 +47,7 @@
 //	directory.go  opening, running, closing
 //	rows.go       rows and index entries, written
 //	read.go       rows and index entries, read
+//	list.go       lists by account, in pages
 //	fill.go       the goroutine that fills the store
 //	fresh.go      confirming the tables' ends; freshness; the barrier
 //	progress.go   positions, and waiting for them

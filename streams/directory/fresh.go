@@ -109,6 +109,16 @@ func (d *Directory) confirm(ctx context.Context) error {
 	return d.noteWhole(asked)
 }
 
+// Confirm waits until the directory holds every account, endpoint and watch that
+// was acknowledged before the call.
+func (d *Directory) Confirm(ctx context.Context) error {
+	ends, err := d.endsOf(ctx, accounts, endpoints, watches)
+	if err != nil {
+		return err
+	}
+	return d.progress.await(ctx, d.ended, ends)
+}
+
 // endsOf takes the high watermarks of tables, side by side.
 func (d *Directory) endsOf(ctx context.Context, of ...table) (streams.Offsets, error) {
 	g, ctx := errgroup.WithContext(ctx)

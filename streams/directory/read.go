@@ -52,6 +52,12 @@ func (d *Directory) Watch(id string) (domain.Watch, bool, error) {
 	return get(d, watches, id, watchOf)
 }
 
+// KeyUsedAt is when a key was last used, to the minute; 0: never, or unknown.
+func (d *Directory) KeyUsedAt(keyID string) (millis int64, err error) {
+	millis, _, err = get(d, keyUses, keyID, keyUseOf)
+	return millis, err
+}
+
 func get[T any](d *Directory, t table, id string, decode func([]byte) (T, error)) (T, bool, error) {
 	row, err := d.store.Get(t.rowKey(id))
 	if err != nil {

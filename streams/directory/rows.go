@@ -20,6 +20,8 @@ const (
 	spaceWallets     = streams.FirstKey + 4
 	spaceWalletCount = streams.FirstKey + 5
 	spaceWhole       = streams.FirstKey + 6
+	spaceLists       = streams.FirstKey + 7
+	spaceKeyUses     = streams.FirstKey + 8
 )
 
 var wholeKey = []byte{spaceWhole}
@@ -69,6 +71,7 @@ func accountOf(row []byte) (domain.Account, error) {
 func endpointOf(row []byte) (domain.Endpoint, error) {
 	return decoded(row, "Endpoint", schemas.DecodeEndpoint)
 }
+func keyUseOf(row []byte) (int64, error)       { return decoded(row, "KeyUse", schemas.DecodeKeyUse) }
 func watchOf(row []byte) (domain.Watch, error) { return decoded(row, "Watch", schemas.DecodeWatch) }
 
 // decoded reads a kept row; no row is the zero value.
@@ -106,6 +109,9 @@ func apply(tx *streams.Txn, rec streams.Record) (change, error) {
 		c, err = applyEndpoint(tx, id, rec)
 	case watches.topic:
 		c, err = applyWatch(tx, id, rec)
+	case keyUses.topic:
+		c = change{table: keyUses, id: id, deleted: len(rec.Value) == 0}
+		_, err = replace(tx, keyUses, id, rec, schemas.DecodeKeyUse)
 	default:
 		err = fmt.Errorf("directory: no table is called %s", rec.Topic)
 	}
@@ -137,9 +143,16 @@ func applyAccount(tx *streams.Txn, id string, rec streams.Record) (change, error
 }
 
 func applyEndpoint(tx *streams.Txn, id string, rec streams.Record) (change, error) {
+	before, err := kept(tx, endpoints, id, endpointOf)
+	if err != nil {
+		return change{}, err
+	}
 	after, err := replace(tx, endpoints, id, rec, schemas.DecodeEndpoint)
 	if err == nil {
 		err = named(rec, after.ID)
+	}
+	if err == nil {
+		err = relist(tx, placesOfEndpoint(before), placesOfEndpoint(after))
 	}
 	return change{table: endpoints, id: id, version: after.Version, deleted: len(rec.Value) == 0}, err
 }
@@ -154,6 +167,9 @@ func applyWatch(tx *streams.Txn, id string, rec streams.Record) (change, error) 
 		err = named(rec, after.ID)
 	}
 	c := change{table: watches, id: id, version: after.Version, deleted: len(rec.Value) == 0}
+	if err == nil {
+		err = relist(tx, placesOfWatch(before), placesOfWatch(after))
+	}
 	if err != nil || before.WalletAddress == after.WalletAddress {
 		return c, err
 	}

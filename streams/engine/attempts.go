@@ -118,14 +118,14 @@ func (a *attempts) start(nowMillis int64) (wakeMillis int64, err error) {
 }
 
 // claim claims until nothing more is due or allowed. Groups that wait for a
-// place among the doubtful are called first, in the order of their waiting, once
-// each and to one place each, as long as there are places.
+// place among the doubtful are called first, in the order of their waiting, to
+// one place each, as long as there are places: a group that is called takes its
+// place or waits no more.
 func (a *attempts) claim(nowMillis int64) error {
-	waiting := a.crowded.len()
 	defer clear(a.called)
 	for {
 		asked := 0
-		for ; asked < a.doubtfulPlaces() && waiting > 0; waiting-- {
+		for asked < a.doubtfulPlaces() && a.crowded.len() > 0 {
 			group, _ := a.crowded.take()
 			a.called[group] = true
 			a.core.Timers().Unblock(group)

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"log/slog"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -78,11 +79,18 @@ func (c *core) pay(endpoint, event string) {
 		domain.Match{EventID: event, Type: domain.PaymentReceived, Watch: domain.Watch{ID: watchID, AccountID: accountID, EndpointID: endpoint}},
 		domain.Event{ID: event, Type: domain.PaymentReceived, Body: []byte(event)})
 	turn := c.Begin(c.now)
+	turn.Locals, c.locals = c.locals, nil
 	turn.Inputs = [][]streams.Record{nil, {streams.NewRecord(schemas.TopicMatches, endpoint, m.Value, m.EachHeader)}}
 	if err := c.Decide(turn); err != nil {
 		c.t.Fatal(err)
 	}
 	c.settle(turn)
+}
+
+func creation(endpoint string) domain.Command {
+	return domain.Command{ID: "cmd_" + endpoint, AccountID: accountID, Body: domain.CreateEndpoint{
+		EndpointID: endpoint, AccountID: accountID, URL: "https://shop.example", SealedSecret: []byte(secret),
+	}}
 }
 
 // turn decides on commands and on the outcomes that have come, and gives what
@@ -129,7 +137,7 @@ func (c *core) settle(turn *streams.Turn) (facts []domain.Fact) {
 func TestRepeatedTestBesideItsOutcome(t *testing.T) {
 	c := newCore(t)
 	test := domain.Command{ID: "cmd_test", AccountID: accountID, BodyHash: []byte("hash"), Body: domain.TestEndpoint{EndpointID: endpointID}}
-	c.turn(domain.Command{ID: "cmd_create", AccountID: accountID, Body: domain.CreateEndpoint{EndpointID: endpointID, AccountID: accountID, URL: "https://shop.example", SealedSecret: []byte(secret)}}, test)
+	c.turn(creation(endpointID), test)
 	if len(c.attempts) != 1 {
 		t.Fatalf("%d attempts of a test", len(c.attempts))
 	}
@@ -146,7 +154,7 @@ func TestRepeatedTestBesideItsOutcome(t *testing.T) {
 func TestRepeatedTestOfADeletedEndpoint(t *testing.T) {
 	c := newCore(t)
 	test := domain.Command{ID: "cmd_test", AccountID: accountID, BodyHash: []byte("hash"), Body: domain.TestEndpoint{EndpointID: endpointID}}
-	c.turn(domain.Command{ID: "cmd_create", AccountID: accountID, Body: domain.CreateEndpoint{EndpointID: endpointID, AccountID: accountID, URL: "https://shop.example", SealedSecret: []byte(secret)}}, test)
+	c.turn(creation(endpointID), test)
 	facts := c.turn(domain.Command{ID: "cmd_delete", AccountID: accountID, Body: domain.DeleteEndpoint{EndpointID: endpointID}}, test)
 	c.done[0](domain.AttemptResult{StatusCode: 200})
 	for range 3 {
@@ -171,7 +179,7 @@ func TestAnAnswerCallsWhatWaitedInDoubt(t *testing.T) {
 	const other = "ep_00000000000000000000000002"
 	c.ours = false // nothing starts yet
 	for _, id := range []string{endpointID, other} {
-		c.turn(domain.Command{ID: "cmd_" + id, AccountID: accountID, Body: domain.CreateEndpoint{EndpointID: id, AccountID: accountID, URL: "https://shop.example", SealedSecret: []byte(secret)}})
+		c.turn(creation(id))
 	}
 	c.pay(endpointID, "evt_before")
 	c.turn(domain.Command{ID: "cmd_disable", AccountID: accountID, Body: domain.DisableEndpoint{EndpointID: endpointID}},
@@ -189,11 +197,41 @@ func TestAnAnswerCallsWhatWaitedInDoubt(t *testing.T) {
 	}
 	c.done[0](domain.AttemptResult{StatusCode: 200})
 	c.turn()
-	var events []string
+	if events := c.attempted(); !slices.Contains(events, "evt_after") {
+		t.Errorf("%v were attempted, and evt_after waits though its receiver answers", events)
+	}
+}
+
+func (c *core) attempted() (events []string) {
 	for _, a := range c.attempts {
 		events = append(events, a.EventID)
 	}
-	if !slices.Contains(events, "evt_after") {
-		t.Errorf("%v were attempted, and evt_after waits though its receiver answers", events)
+	return events
+}
+
+// TestAPlaceIsGivenToWhoComesLast: found by the simulation. Those who waited for
+// a place among the doubtful and need none any more do not keep it from one who
+// came in the same turn (G6).
+func TestAPlaceIsGivenToWhoComesLast(t *testing.T) {
+	c := newCore(t)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.inFlight = 2 // one of them for those in doubt
+	c.open()
+	endpoints := []string{endpointID, "ep_00000000000000000000000002", "ep_00000000000000000000000003", "ep_00000000000000000000000004"}
+	for _, id := range endpoints {
+		c.turn(creation(id))
+	}
+	for i, id := range endpoints[:3] {
+		c.pay(id, "evt_"+strconv.Itoa(i))
+	}
+	for _, id := range endpoints[1:3] {
+		c.turn(domain.Command{ID: "cmd_disable_" + id, AccountID: accountID, Body: domain.DisableEndpoint{EndpointID: id}})
+	}
+	c.done[0](domain.AttemptResult{StatusCode: 500})
+	c.pay(endpoints[3], "evt_last")
+	if events := c.attempted(); !slices.Equal(events, []string{"evt_0", "evt_last"}) {
+		t.Errorf("attempted %v", events)
 	}
 }

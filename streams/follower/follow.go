@@ -111,7 +111,7 @@ func (f *Reading) read(ctx context.Context, raw ledger.Raw, offsets map[int32]in
 }
 
 func (f *Reading) extract(raw ledger.Raw) (ledger.Ledger, error) {
-	l, err := f.extractor.Extract(raw.XDR)
+	l, err := f.extractor.Read(raw)
 	if err != nil {
 		return l, fatal{fmt.Errorf("ledger %d cannot be read, and skipping it would miss its payments: a newer lumenhook may read it: %w", raw.Sequence, err)}
 	}

@@ -27,20 +27,8 @@ const (
 	leaveTimeout = 10 * time.Second
 )
 
-// Source is where ledgers come from. It is used by one goroutine at a time.
-type Source interface {
-	// Check asks whether the source serves the network; if it serves another,
-	// the error is a ledger.ErrWrongNetwork.
-	Check(ctx context.Context) error
-	// Latest is the sequence of the newest ledger.
-	Latest(ctx context.Context) (uint32, error)
-	// Continue says which ledger was read last: the next must name its hash as
-	// the one before it. An empty hash takes any.
-	Continue(sequence uint32, hash string)
-	// Next waits for a ledger and answers with it and those after it that are
-	// there too. It fails only for what waiting does not mend.
-	Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
-}
+// Source is where ledgers come from.
+type Source = ledger.Source
 
 // Watches is what the follower knows of watches.
 type Watches interface {

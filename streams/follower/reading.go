@@ -21,24 +21,19 @@ type Log interface {
 	ReadLedgers(ctx context.Context, from, end int64, take func(streams.Record) error) error
 }
 
-// Extractor reads one ledger as its source hands it over.
-type Extractor interface {
-	Extract(xdr []byte) (ledger.Ledger, error)
-}
-
 // Reading is a follower without its election: the cursor, and the order of
 // reading, matching and writing. It has no goroutine, and what it waits for is
 // given to it, so that a simulation can work it.
 type Reading struct {
 	config    Config
 	log       Log
-	extractor Extractor
+	extractor *ledger.Extractor
 	ours      func() bool // elected, as far as the group has confirmed lately
 	started   func()      // told when the position is known
 }
 
 // NewReading makes a reading; of config it leaves Cluster unused.
-func NewReading(config Config, log Log, extractor Extractor, ours func() bool) *Reading {
+func NewReading(config Config, log Log, extractor *ledger.Extractor, ours func() bool) *Reading {
 	if config.OnLedger == nil {
 		config.OnLedger = func(LedgerSummary) {}
 	}

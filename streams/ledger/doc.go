@@ -36,15 +36,22 @@
 //
 // A ledger is taken apart in two steps, which are the seam for a newer SDK:
 // locate finds the bytes of every transaction (envelope, result, meta) without
-// decoding them, and each successful transaction is then read on its own. What
-// locate cannot step over, such as an operation type that the SDK does not
-// know, fails the ledger: XDR does not say how long an unknown thing is.
+// decoding them, and each successful transaction is then read on its own. Where
+// locate meets a form that the SDK does not know, such as an operation of a
+// newer protocol, it cannot step over it, since XDR does not say how long an
+// unknown thing is. Then salvage tells the transactions apart by their hashes,
+// and only those with an unknown form are quarantined. What is unknown outside
+// the transactions fails the ledger.
 //
 // File map:
 //
 //	ledger.go     Raw, Ledger, Extractor
+//	source.go     Source, which the packages below implement
+//	chain.go      each ledger follows the one before it
 //	header.go     the ledger header, and its newer forms (CAP-88)
+//	batch.go      ledgers in files: batches, compression, base64
 //	locate.go     where each transaction's parts are
+//	salvage.go    the same around forms that are not known
 //	operation.go  payments of classic operations
 //	contract.go   payments of asset contracts
 package ledger

@@ -17,14 +17,27 @@ var (
 	ErrForked          = errors.New("the network was reset or forked")
 	ErrBehindRetention = errors.New("the source no longer keeps this ledger")
 	ErrWrongNetwork    = errors.New("the source serves another network")
+	ErrUnreadable      = errors.New("the ledger cannot be read by this program")
 )
 
+// IsFinal tells whether a source's error is one that waiting does not mend.
+func IsFinal(err error) bool {
+	for _, final := range []error{ErrForked, ErrBehindRetention, ErrWrongNetwork, ErrUnreadable} {
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	return false
+}
+
 // Raw is a closed ledger as a source hands it over. Hash is what the source
-// says, 64 lowercase hex characters; XDR is one LedgerCloseMeta.
+// says, 64 lowercase hex characters; XDR is one LedgerCloseMeta. A source that
+// knows the payments but not the XDR, such as Horizon, gives Read in its place.
 type Raw struct {
 	Sequence uint32
 	Hash     string
 	XDR      []byte
+	Read     *Ledger
 }
 
 // Header is what a ledger says about itself. Hashes are 64 lowercase hex
@@ -83,6 +96,14 @@ func (e *Extractor) Extract(raw []byte) (Ledger, error) {
 		return Ledger{}, fmt.Errorf("ledger: reading a LedgerCloseMeta of %d bytes: %w", len(raw), err)
 	}
 	return l, nil
+}
+
+// Read gives what is in a ledger, whatever form its source has it in.
+func (e *Extractor) Read(raw Raw) (Ledger, error) {
+	if raw.Read != nil {
+		return *raw.Read, nil
+	}
+	return e.Extract(raw.XDR)
 }
 
 func (e *Extractor) extract(raw []byte) (Ledger, error) {

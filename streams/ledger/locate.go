@@ -9,12 +9,15 @@ import (
 )
 
 // transaction is one transaction's place in the ledger. Its parts are bytes of
-// the ledger, not yet decoded; all of them are complete.
+// the ledger, not yet decoded; all of them are complete, unless it has a fault or
+// is known to have failed.
 type transaction struct {
 	hash     xdr.Hash // the outer one of a fee bump
 	envelope xdr.TransactionEnvelopeView
 	result   xdr.TransactionResultView
 	meta     xdr.TransactionMetaView
+	fault    error // it holds a form that is not known
+	failed   bool  // so it does, but it failed
 }
 
 func (t transaction) hexHash() string { return hex.EncodeToString(t.hash[:]) }
@@ -33,6 +36,9 @@ func locate(raw []byte, passphrase string) (located, error) {
 		envelopes []xdr.TransactionEnvelopeView
 	)
 	err := xdr.TryVoid(func() { parts, envelopes = takeApart(raw) })
+	if isUnknownForm(err) {
+		return salvage(raw, passphrase)
+	}
 	if err != nil {
 		return located{}, err
 	}

@@ -39,6 +39,9 @@ type reading struct {
 // paymentsOf reads the payments of one transaction. order counts from 1 in the
 // order of application.
 func (e *Extractor) paymentsOf(l Header, order int, tx transaction) ([]domain.Payment, error) {
+	if tx.failed || tx.fault != nil {
+		return nil, tx.fault
+	}
 	ok, err := succeeded(tx.result)
 	if err != nil || !ok {
 		return nil, err

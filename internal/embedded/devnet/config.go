@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stellar/go-stellar-sdk/keypair"
+	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
 const (
@@ -66,6 +67,14 @@ type Config struct {
 	// was written to the operating system before it is served, but not that of the machine.
 	Sync bool
 
+	// LakeDir is a folder to export the ledgers to, as Galexie would; none when empty. Each file holds
+	// LakeLedgersPerFile of them, by default 1.
+	LakeDir            string
+	LakeLedgersPerFile uint32
+
+	// Faults are answers to spoil, for tests of what follows the network.
+	Faults []Fault
+
 	// Hold keeps ledgers from being closed while it returns an error, as on a disk that is full; transactions
 	// wait meanwhile. Default: never.
 	Hold func() error
@@ -83,6 +92,7 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.Listen, defaultListen)
 	setDefault(&c.CloseInterval, defaultCloseInterval)
 	setDefault(&c.RetentionLedgers, defaultRetentionLedgers)
+	setDefault(&c.LakeLedgersPerFile, 1)
 	setDefault(&c.MaxPendingOperations, defaultMaxPendingOperations)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -113,10 +123,17 @@ func (c Config) faults() error {
 	if c.MaxPendingOperations < 1 {
 		faults = append(faults, fmt.Errorf("MaxPendingOperations %d must be at least 1", c.MaxPendingOperations))
 	}
+	if len(c.Faults) > faultsMax {
+		faults = append(faults, fmt.Errorf("%d Faults are more than %d", len(c.Faults), faultsMax))
+	}
 	if err := c.Identities.validate(); err != nil {
 		faults = append(faults, err)
 	}
 	return errors.Join(faults...)
+}
+
+func (c Config) rules() rules {
+	return rules{passphrase: c.Passphrase, demo: xdr.MustNewCreditAsset(DemoAssetCode, c.Identities.IssuerAddress())}
 }
 
 func setDefault[T comparable](field *T, value T) {

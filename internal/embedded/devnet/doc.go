@@ -1,19 +1,21 @@
 // Package devnet is a Stellar network in one process, for development: it closes a ledger every second and
-// answers the methods of Stellar RPC and friendbot over HTTP, so that the rest of Lumenhook, the Stellar
+// answers the methods of Stellar RPC, friendbot and a small part of Horizon over HTTP, so that the rest of Lumenhook, the Stellar
 // SDKs and people with curl meet it as they meet the real one.
 //
 // It hides the ledger: accounts, trustlines and balances, the admission and application of transactions,
 // the building of real XDR (envelopes, results, meta, LedgerCloseMeta, the chain of header hashes), and the
-// folder it is all kept in. It knows create account, payment and change trust, all memo kinds, muxed
-// accounts, operation sources and fee bumps; another operation is refused as the network refuses one it
-// does not support.
+// folder it is all kept in. It knows create account, payment, change trust, path payments over a market of
+// one fixed rate, account merges, claimable balances without conditions, the transfer function of the asset
+// contracts of lumens and the demo asset, all memo kinds, muxed accounts, operation sources and fee bumps;
+// another operation is refused as the network refuses one it does not support.
 //
 // Invariants:
 //
 //   - D1: a ledger, its transactions and the state after it are written in one batch before any answer
 //     tells of them. A kill at any moment leaves a folder that continues from the last ledger anybody saw.
 //   - D2: every header holds the hash of the header before it, of its transaction set and of its results.
-//   - D3: the balances of all accounts and the fee pool add up to the lumens of the genesis.
+//   - D3: the balances of all accounts, claimable balances and the fee pool add up to the lumens of the
+//     genesis.
 //   - D4: a transaction that fails in a ledger pays its fee, uses its sequence number, and changes nothing
 //     else. One that is refused, or expires in the queue, costs nothing and is in no ledger.
 //   - D5: replaying the changes of all ledgers (fees of a ledger first, then transactions in order) gives
@@ -29,9 +31,13 @@
 //   - config.go, identities.go: what a network is made of
 //   - network.go: the life of a network, its queue, the closing of a ledger
 //   - genesis.go: the first ledger
-//   - transaction.go: what may enter the queue; operations.go: what operations do; state.go: what they do it to
+//   - transaction.go: what may enter the queue; operations.go, market.go, balances.go, contract.go: what
+//     operations do; state.go: what they do it to
 //   - ledger.go: a closed ledger in XDR
 //   - store.go, pagecache.go: the folder
-//   - rpc.go, methods.go, friendbot.go: what is served
+//   - rpc.go, methods.go, friendbot.go, horizon.go: what is served
+//   - faults.go: answers that are spoiled on demand
+//   - lake.go: the ledgers as files, for readers of a ledger lake
+//   - devtraffic/: transactions of every kind, for tests
 //   - devclient/: paying and making accounts, from the outside
 package devnet

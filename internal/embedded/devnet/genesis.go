@@ -59,7 +59,7 @@ func genesis(cfg Config) (*closedLedger, error) {
 		return nil, err
 	}
 	base := rootState{key: accountKey(rootID), row: start.load(accountKey(rootID))}
-	l, err := buildLedger(base, first, setup, closeTime)
+	l, err := buildLedger(base, cfg.rules(), first, setup, closeTime)
 	if err != nil {
 		return nil, err
 	}

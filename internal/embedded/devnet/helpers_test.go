@@ -344,7 +344,7 @@ func verifyChain(t testing.TB, passphrase string, ledgers []xdr.LedgerCloseMeta)
 			}
 		}
 		for _, phase := range meta.V2.TxSet.V1TxSet.Phases {
-			if phase.V0Components == nil {
+			if phase.V0Components == nil || len(*phase.V0Components) == 0 {
 				continue
 			}
 			for _, component := range *phase.V0Components {
@@ -389,6 +389,9 @@ func verifyChain(t testing.TB, passphrase string, ledgers []xdr.LedgerCloseMeta)
 			for _, entry := range state {
 				if entry.Data.Type == xdr.LedgerEntryTypeAccount {
 					total += int64(entry.Data.Account.Balance)
+				}
+				if b := entry.Data.ClaimableBalance; b != nil && b.Asset.IsNative() {
+					total += int64(b.Amount)
 				}
 			}
 			if total+int64(header.Header.FeePool) != int64(header.Header.TotalCoins) {

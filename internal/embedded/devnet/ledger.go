@@ -33,10 +33,10 @@ type applied struct {
 
 // buildLedger makes the ledger after prev from the transactions in the order given. Those that ceased to be
 // valid since they were admitted are left out, as on the network: they are in no ledger and cost nothing.
-func buildLedger(base state, prev xdr.LedgerHeaderHistoryEntry, queue []*transaction, closeTime int64) (*closedLedger, error) {
+func buildLedger(base state, known rules, prev xdr.LedgerHeaderHistoryEntry, queue []*transaction, closeTime int64) (*closedLedger, error) {
 	sequence := uint32(prev.Header.LedgerSeq) + 1
 	top := newLayer(base, sequence)
-	top.cache = true
+	top.cache, top.rules = true, known
 	txs := stillValid(top, queue, newPending(sequence, closeTime))
 	fees := chargeFees(top, txs)
 	for _, tx := range txs {
@@ -74,7 +74,7 @@ func stillValid(s state, queue []*transaction, p *pending) []*applied {
 func chargeFees(top *layer, txs []*applied) (total int64) {
 	for _, tx := range txs {
 		l := newLayer(top, top.sequence)
-		tx.fee = tx.minFee()
+		tx.fee = tx.minFee() + tx.resourceFee()
 		l.editAccount(tx.feeSource).Balance -= xdr.Int64(tx.fee)
 		tx.feeChanges = l.changes()
 		l.mergeInto(top)
@@ -85,6 +85,10 @@ func chargeFees(top *layer, txs []*applied) (total int64) {
 
 // apply uses the sequence number, then runs the operations: all of them, or none when one fails.
 func (tx *applied) apply(top *layer, closeTime int64) {
+	if code := tx.overtaken(top); code != xdr.TransactionResultCodeTxSuccess {
+		tx.result = tx.innerResult(code, nil, tx.fee)
+		return
+	}
 	before := newLayer(top, top.sequence)
 	before.bumpSequence(tx.source, int64(tx.tx.SeqNum), closeTime)
 	tx.meta.TxChangesBefore = before.changes()
@@ -102,13 +106,16 @@ func (tx *applied) apply(top *layer, closeTime int64) {
 			tx.success = false
 			continue // the network goes on too, to tell the result of each operation
 		}
-		metas[i].Changes = one.changes()
+		metas[i].Changes, metas[i].Events = one.changes(), one.events
 		one.mergeInto(all)
 	}
 	code := xdr.TransactionResultCodeTxFailed
 	if tx.success {
 		code = xdr.TransactionResultCodeTxSuccess
 		tx.meta.Operations = metas
+		if tx.isContractCall() {
+			tx.meta.SorobanMeta = &xdr.SorobanTransactionMetaV2{ReturnValue: &nothing}
+		}
 		all.mergeInto(top)
 	}
 	tx.result = tx.innerResult(code, results, tx.fee)
@@ -119,7 +126,21 @@ func (tx *applied) applyOperation(l *layer, i int) (xdr.OperationResult, bool) {
 	if account(l, source) == nil {
 		return xdr.OperationResult{Code: xdr.OperationResultCodeOpNoAccount}, false
 	}
+	l.operation = xdr.HashIdPreimageOperationId{SourceAccount: tx.source, SeqNum: tx.tx.SeqNum, OpNum: xdr.Uint32(i)}
 	return operations[body.Type].apply(l, source, body)
+}
+
+// overtaken asks whether a transaction before this one, in the same ledger, merged its account away or made
+// it anew. It has paid its fee, and fails.
+func (tx *applied) overtaken(top *layer) xdr.TransactionResultCode {
+	source := account(top, tx.source)
+	switch {
+	case source == nil:
+		return xdr.TransactionResultCodeTxNoAccount
+	case source.SeqNum+1 != tx.tx.SeqNum:
+		return xdr.TransactionResultCodeTxBadSeq
+	}
+	return xdr.TransactionResultCodeTxSuccess
 }
 
 func encodeRows(l *layer) (map[entryKey][]byte, error) {
@@ -175,9 +196,24 @@ func closeMeta(prev xdr.LedgerHeaderHistoryEntry, txs []*applied, closeTime, fee
 }
 
 // transactionSet is the generalized form: a classic phase of one component at the base fee, and a smart
-// contract phase that is always empty.
-func transactionSet(prev xdr.Hash, txs []*applied) xdr.GeneralizedTransactionSet {
+// contract phase of one stage whose clusters have one transaction each.
+func transactionSet(prev xdr.Hash, all []*applied) xdr.GeneralizedTransactionSet {
 	baseFee := xdr.Int64(BaseFeeStroops)
+	var txs, calls []*applied
+	for _, tx := range all {
+		if tx.isContractCall() {
+			calls = append(calls, tx)
+		} else {
+			txs = append(txs, tx)
+		}
+	}
+	stages := []xdr.ParallelTxExecutionStage{}
+	for _, call := range inSetOrder(calls) {
+		if len(stages) == 0 {
+			stages = append(stages, xdr.ParallelTxExecutionStage{})
+		}
+		stages[0] = append(stages[0], xdr.DependentTxCluster{call})
+	}
 	classic := []xdr.TxSetComponent{}
 	if len(txs) > 0 {
 		classic = append(classic, xdr.TxSetComponent{
@@ -192,7 +228,7 @@ func transactionSet(prev xdr.Hash, txs []*applied) xdr.GeneralizedTransactionSet
 		PreviousLedgerHash: prev,
 		Phases: []xdr.TransactionPhase{
 			{V: 0, V0Components: &classic},
-			{V: 1, ParallelTxsComponent: &xdr.ParallelTxsComponent{BaseFee: &baseFee}},
+			{V: 1, ParallelTxsComponent: &xdr.ParallelTxsComponent{BaseFee: &baseFee, ExecutionStages: stages}},
 		},
 	}}
 }

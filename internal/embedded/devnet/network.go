@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,8 @@ type Network struct {
 	listener net.Listener
 	bot      *keypair.Full
 	pages    chan struct{} // slots for answers that hold ledgers
+	stage    stage         // of ordered faults
+	exporter *exporter     // nil: there is no lake
 
 	// mu is held by whoever admits a transaction or makes a ledger: while a ledger is made its transactions
 	// count neither as waiting nor as done.
@@ -75,11 +78,17 @@ func Open(cfg Config) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Network{cfg: cfg, store: st, bot: bot, closed: make(chan struct{}), runEnded: make(chan struct{}), pages: make(chan struct{}, maxPages)}
+	n := &Network{cfg: cfg, store: st, bot: bot, closed: make(chan struct{}), runEnded: make(chan struct{}), pages: make(chan struct{}, maxPages), stage: stage{faults: slices.Clone(cfg.Faults)}}
 	if n.published, err = n.load(); err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
 	n.resetQueue()
+	if n.exporter, err = openExporter(cfg); err == nil {
+		err = n.export()
+	}
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
 	if n.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 		return nil, errors.Join(fmt.Errorf("listen for the development network: %w (choose another address, or port 0 for a free one)", err), st.Close())
 	}
@@ -215,11 +224,14 @@ func (n *Network) CloseNow() (sequence uint32, err error) {
 	defer catchReadFault(&err)
 	began := time.Now()
 	prev := n.published // only this function moves it, under mu
-	l, err := buildLedger(diskState{n.store.db}, prev.header, n.queue, n.closeTime())
+	l, err := buildLedger(diskState{n.store.db}, n.cfg.rules(), prev.header, n.queue, n.closeTime())
 	if err != nil {
 		return 0, n.breakDown(err)
 	}
 	if err := n.publish(prev, l); err != nil {
+		return 0, n.breakDown(err)
+	}
+	if err := n.export(); err != nil {
 		return 0, n.breakDown(err)
 	}
 	if dropped := len(n.queue) - len(l.transactions); dropped > 0 {

@@ -20,6 +20,13 @@ var operations = map[xdr.OperationType]operationKind{
 	xdr.OperationTypeCreateAccount: {check: checkCreateAccount, apply: applyCreateAccount},
 	xdr.OperationTypePayment:       {check: checkPayment, apply: applyPayment},
 	xdr.OperationTypeChangeTrust:   {unsupported: isPoolShare, check: checkChangeTrust, apply: applyChangeTrust},
+
+	xdr.OperationTypePathPaymentStrictSend:    {check: checkStrictSend, apply: applyStrictSend},
+	xdr.OperationTypePathPaymentStrictReceive: {check: checkStrictReceive, apply: applyStrictReceive},
+	xdr.OperationTypeAccountMerge:             {check: checkAccountMerge, apply: applyAccountMerge},
+	xdr.OperationTypeCreateClaimableBalance:   {unsupported: hasConditions, check: checkCreateClaimable, apply: applyCreateClaimable},
+	xdr.OperationTypeClaimClaimableBalance:    {check: checkClaim, apply: applyClaim},
+	xdr.OperationTypeInvokeHostFunction:       {unsupported: isNoTransfer, check: checkTransfer, apply: applyTransfer},
 }
 
 // maxSubEntries is the network's bound on the trustlines of one account.
@@ -232,6 +239,9 @@ func inner(tr xdr.OperationResultTr) xdr.OperationResult {
 	return xdr.OperationResult{Code: xdr.OperationResultCodeOpInner, Tr: &tr}
 }
 
+// noPayment stands in the results of path payments that were not asked.
+var noPayment = xdr.SimplePaymentResult{Destination: xdr.AccountId{Ed25519: &xdr.Uint256{}}, Asset: xdr.MustNewNativeAsset()}
+
 // successOf stands in the results for an operation that was not asked because another one was refused.
 func successOf(kind xdr.OperationType) xdr.OperationResult {
 	var result xdr.OperationResult
@@ -242,6 +252,18 @@ func successOf(kind xdr.OperationType) xdr.OperationResult {
 		result, _ = paymentResult(xdr.PaymentResultCodePaymentSuccess)
 	case xdr.OperationTypeChangeTrust:
 		result, _ = changeTrustResult(xdr.ChangeTrustResultCodeChangeTrustSuccess)
+	case xdr.OperationTypePathPaymentStrictSend:
+		result, _ = strictSendResult(xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendSuccess, &xdr.PathPaymentStrictSendResultSuccess{Last: noPayment})
+	case xdr.OperationTypePathPaymentStrictReceive:
+		result, _ = strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveSuccess, &xdr.PathPaymentStrictReceiveResultSuccess{Last: noPayment})
+	case xdr.OperationTypeAccountMerge:
+		result, _ = mergeResult(xdr.AccountMergeResultCodeAccountMergeSuccess, new(xdr.Int64))
+	case xdr.OperationTypeCreateClaimableBalance:
+		result, _ = createClaimableResult(xdr.CreateClaimableBalanceResultCodeCreateClaimableBalanceSuccess, &xdr.ClaimableBalanceId{V0: &xdr.Hash{}})
+	case xdr.OperationTypeClaimClaimableBalance:
+		result, _ = claimResult(xdr.ClaimClaimableBalanceResultCodeClaimClaimableBalanceSuccess)
+	case xdr.OperationTypeInvokeHostFunction:
+		result, _ = invokeResult(xdr.InvokeHostFunctionResultCodeInvokeHostFunctionSuccess, &xdr.Hash{})
 	default:
 		result = xdr.OperationResult{Code: xdr.OperationResultCodeOpNotSupported}
 	}

@@ -58,6 +58,10 @@ func (n *Network) newServer(run context.Context) *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/friendbot", n.serveFriendbot)
 	mux.HandleFunc("/{$}", n.serveRPC)
+	mux.HandleFunc("GET /{$}", n.serveRoot)
+	mux.HandleFunc("GET /ledgers", n.servePage(n.listLedgers))
+	mux.HandleFunc("GET /payments", n.servePage(n.listPayments))
+	mux.HandleFunc("GET /accounts/{id}", n.serveAccount)
 	return &http.Server{
 		Handler:           bounded(mux),
 		BaseContext:       func(net.Listener) context.Context { return run },
@@ -119,6 +123,9 @@ func (n *Network) serveRPC(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		}
+	}
+	if n.spoil(w, requests) {
+		return
 	}
 	var answers []*rpcResponse
 	for _, req := range requests {

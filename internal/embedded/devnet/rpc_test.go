@@ -100,13 +100,17 @@ func TestTransport(t *testing.T) {
 	if status, _ := post(t, r.RPCURL()+"/elsewhere", `{}`); status != 404 {
 		t.Fatal("unknown path:", status)
 	}
-	resp, err := http.Get(r.RPCURL())
+	req, err := http.NewRequest(http.MethodPut, r.RPCURL(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
 	if resp.StatusCode != 405 {
-		t.Fatal("GET:", resp.StatusCode)
+		t.Fatal("PUT:", resp.StatusCode)
 	}
 }
 

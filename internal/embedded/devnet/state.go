@@ -67,10 +67,25 @@ type layer struct {
 	order    []entryKey                    // of first change, so that meta repeats
 	cache    bool                          // keep what was read from below
 	read     map[entryKey]*xdr.LedgerEntry
+	rules    rules
+
+	// Of the operation that is being applied: its name, and the events it emits.
+	operation xdr.HashIdPreimageOperationId
+	events    []xdr.ContractEvent
+}
+
+// rules are what operations need to know of the network.
+type rules struct {
+	passphrase string
+	demo       xdr.Asset
 }
 
 func newLayer(below state, sequence uint32) *layer {
-	return &layer{below: below, sequence: sequence, rows: map[entryKey]*xdr.LedgerEntry{}}
+	l := &layer{below: below, sequence: sequence, rows: map[entryKey]*xdr.LedgerEntry{}}
+	if under, ok := below.(*layer); ok {
+		l.rules = under.rules
+	}
+	return l
 }
 
 func (l *layer) load(key entryKey) *xdr.LedgerEntry {

@@ -49,6 +49,19 @@ func (t *transaction) operationCount() int64 {
 	return n
 }
 
+// resourceFee is what a contract call pays beside the fee of its operation. Nothing of it is given back here.
+func (t *transaction) resourceFee() int64 {
+	if data := t.tx.Ext.SorobanData; data != nil {
+		return int64(data.ResourceFee)
+	}
+	return 0
+}
+
+// isContractCall tells the transactions of the smart contract phase: such an operation is always alone.
+func (t *transaction) isContractCall() bool {
+	return len(t.tx.Operations) == 1 && t.tx.Operations[0].Body.Type == xdr.OperationTypeInvokeHostFunction
+}
+
 func (t *transaction) minFee() int64 { return BaseFeeStroops * t.operationCount() }
 
 // opSource is the account an operation acts for.
@@ -214,7 +227,7 @@ func (t *transaction) check(s state, p *pending) *xdr.TransactionResult {
 	if code := t.checkBounds(p); code != xdr.TransactionResultCodeTxSuccess {
 		return t.refuse(code, nil)
 	}
-	if t.feeBid < t.minFee() {
+	if t.feeBid < t.minFee()+t.resourceFee() {
 		return t.refuse(xdr.TransactionResultCodeTxInsufficientFee, nil)
 	}
 	if code := t.checkSource(s, p); code != xdr.TransactionResultCodeTxSuccess {
@@ -229,7 +242,7 @@ func (t *transaction) check(s state, p *pending) *xdr.TransactionResult {
 // checkFeeBump asks about the outer transaction first, then about the inner one without its fee.
 func (t *transaction) checkFeeBump(s state, p *pending) *xdr.TransactionResult {
 	switch {
-	case t.feeBid < t.minFee() || t.outbid():
+	case t.feeBid < t.minFee()+t.resourceFee() || t.outbid():
 		return t.refuse(xdr.TransactionResultCodeTxInsufficientFee, nil)
 	case account(s, t.feeSource) == nil:
 		return t.refuse(xdr.TransactionResultCodeTxNoAccount, nil)
@@ -263,7 +276,9 @@ func (t *transaction) checkBounds(p *pending) xdr.TransactionResultCode {
 	switch {
 	case len(t.tx.Operations) == 0:
 		return xdr.TransactionResultCodeTxMissingOperation
-	case t.tx.Ext.V != 0, env.MinSeqNum() != nil, len(env.ExtraSigners()) > 0, t.hasSequenceAge():
+	case !t.soroban():
+		return xdr.TransactionResultCodeTxSorobanInvalid
+	case env.MinSeqNum() != nil, len(env.ExtraSigners()) > 0, t.hasSequenceAge():
 		return xdr.TransactionResultCodeTxNotSupported
 	}
 	if b := env.TimeBounds(); b != nil {
@@ -283,6 +298,19 @@ func (t *transaction) checkBounds(p *pending) xdr.TransactionResultCode {
 		}
 	}
 	return xdr.TransactionResultCodeTxSuccess
+}
+
+// soroban checks that contract calls, and only they, say what they use.
+func (t *transaction) soroban() bool {
+	for _, op := range t.tx.Operations {
+		if op.Body.Type == xdr.OperationTypeInvokeHostFunction && len(t.tx.Operations) != 1 {
+			return false
+		}
+	}
+	if !t.isContractCall() {
+		return t.tx.Ext.V == 0
+	}
+	return t.tx.Ext.V == 1 && t.resourceFee() >= 0 && t.resourceFee() < 1<<40
 }
 
 func (t *transaction) hasSequenceAge() bool {

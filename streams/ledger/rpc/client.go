@@ -83,7 +83,7 @@ func (c *client) exchange(ctx context.Context, method string, params, result any
 		return withoutAddress(err)
 	}
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, sizeBytesMax+1))
+	raw, err := readBody(resp, sizeBytesMax)
 	if err != nil {
 		return fmt.Errorf("reading the answer: %w", err)
 	}
@@ -96,7 +96,26 @@ func (c *client) exchange(ctx context.Context, method string, params, result any
 	return parse(raw, result)
 }
 
+// readBody reads one byte more than is allowed, at most. Pages weigh megabytes:
+// the room for them is made once, if the server says how large they are.
+func readBody(resp *http.Response, sizeBytesMax int64) ([]byte, error) {
+	var body bytes.Buffer
+	if resp.ContentLength > 0 {
+		body.Grow(int(min(resp.ContentLength, sizeBytesMax)) + bytes.MinRead)
+	}
+	_, err := body.ReadFrom(io.LimitReader(resp.Body, sizeBytesMax+1))
+	return body.Bytes(), err
+}
+
+// fast is an answer that reads itself out of JSON. Pages are such: the plain
+// decoder goes over their megabytes of base64 three times, which takes longer
+// than all that is done with them afterwards.
+type fast interface{ parse(raw []byte) error }
+
 func parse(raw []byte, result any) error {
+	if f, ok := result.(fast); ok {
+		return f.parse(raw)
+	}
 	var a answer
 	if err := json.Unmarshal(raw, &a); err != nil {
 		return fmt.Errorf("its answer is no JSON-RPC: %w", err)

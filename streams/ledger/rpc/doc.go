@@ -10,6 +10,8 @@
 //
 //   - Next answers with consecutive ledgers from the one that was asked for,
 //     each of which names the hash of the one before it. Nothing is skipped.
+//   - With several servers, one after the other is asked when one is not well;
+//     what waiting does not mend counts when all of them say so.
 //   - The body of an answer is bounded; a page that is too large is asked for
 //     again in halves.
 //   - A server's address is logged as its host only: providers put keys into

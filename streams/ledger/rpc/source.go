@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
 
 	"github.com/lumenhook/lumenhook/streams/ledger"
@@ -19,12 +20,15 @@ const (
 	pageSizeMax         = 200 // the most that a Stellar RPC server gives
 	pollIntervalDefault = time.Second
 	backoffMaxDefault   = 15 * time.Second
+	idleLooksMax        = 10 // at one server, before the others are asked
+	fallbacksMax        = 16
 	requestTimeout      = 30 * time.Second
 )
 
 // Config says which server to ask, and how.
 type Config struct {
 	URL          string
+	FallbackURLs []string      // further servers of the same network, for when the first is not well
 	Passphrase   string        // of the network that the server must serve
 	HTTPClient   *http.Client  // one of our own when nil
 	Logger       *slog.Logger  // silent when nil
@@ -36,25 +40,28 @@ type Config struct {
 // Source reads ledgers in order. It is for one goroutine.
 type Source struct {
 	config   Config
-	client   *client
+	clients  []*client
+	client   *client // the one that is asked now
+	idle     int     // looks in a row that found nothing new
 	log      *slog.Logger
 	state    string // of the server, as last logged
 	pageSize int    // shrinks when pages are too large
 	sizeMax  int64  // of a page's answer, in bytes
-	last     link
-}
-
-// link is the last ledger that was handed out, if any: the next must follow it.
-type link struct {
-	sequence uint32
-	hash     string
+	chain    ledger.Chain
 }
 
 // New makes a source. It asks the server nothing yet.
 func New(config Config) (*Source, error) {
-	c, err := newClient(config.URL, config.HTTPClient)
-	if err != nil {
-		return nil, err
+	if len(config.FallbackURLs) > fallbacksMax {
+		return nil, fmt.Errorf("rpc: %d further URLs are more than %d", len(config.FallbackURLs), fallbacksMax)
+	}
+	var clients []*client
+	for _, address := range append([]string{config.URL}, config.FallbackURLs...) {
+		c, err := newClient(address, config.HTTPClient)
+		if err != nil {
+			return nil, err
+		}
+		clients = append(clients, c)
 	}
 	if config.PageSize < 0 || config.PageSize > pageSizeMax {
 		return nil, fmt.Errorf("rpc: the page size is %d: set 1 to %d ledgers", config.PageSize, pageSizeMax)
@@ -69,7 +76,7 @@ func New(config Config) (*Source, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Source{config: config, client: c, log: log.With("rpc", c.host), pageSize: config.PageSize, sizeMax: pageSizeBytesMax}, nil
+	return &Source{config: config, clients: clients, client: clients[0], log: log, pageSize: config.PageSize, sizeMax: pageSizeBytesMax}, nil
 }
 
 func orDefault[T comparable](v, fallback T) T {
@@ -80,8 +87,29 @@ func orDefault[T comparable](v, fallback T) T {
 	return v
 }
 
-// Check asks once whether the server is there and serves our network.
+// Check asks once whether the servers serve our network. One that does not
+// answer is forgiven if another does; one of another network never is.
 func (s *Source) Check(ctx context.Context) error {
+	var last error
+	answered := 0
+	for range s.clients {
+		switch err := s.checkOne(ctx); {
+		case errors.Is(err, ledger.ErrWrongNetwork):
+			return err
+		case err != nil:
+			last = err
+		default:
+			answered++
+		}
+		s.turn()
+	}
+	if answered == 0 {
+		return last
+	}
+	return nil
+}
+
+func (s *Source) checkOne(ctx context.Context) error {
 	var network protocol.GetNetworkResponse
 	if err := s.call(ctx, protocol.GetNetworkMethodName, nil, &network, answerSizeBytesMax); err != nil {
 		return err
@@ -93,15 +121,31 @@ func (s *Source) Check(ctx context.Context) error {
 	return nil
 }
 
-// Latest asks once for the sequence of the newest ledger.
-func (s *Source) Latest(ctx context.Context) (uint32, error) {
-	health, err := s.health(ctx)
-	return health.LatestLedger, err
+// turn goes on to the next server, and after the last to the first.
+func (s *Source) turn() {
+	for i, c := range s.clients {
+		if c == s.client {
+			s.client = s.clients[(i+1)%len(s.clients)]
+			return
+		}
+	}
+}
+
+// Latest asks each server once, at most, for the sequence of the newest ledger.
+func (s *Source) Latest(ctx context.Context) (latest uint32, err error) {
+	for range s.clients {
+		var health protocol.GetHealthResponse
+		if health, err = s.health(ctx); err == nil {
+			return health.LatestLedger, nil
+		}
+		s.turn()
+	}
+	return 0, err
 }
 
 // Continue tells the source which ledger was read last, before a restart: the
 // next one must follow it.
-func (s *Source) Continue(sequence uint32, hash string) { s.last = link{sequence, hash} }
+func (s *Source) Continue(sequence uint32, hash string) { s.chain.Continue(sequence, hash) }
 
 // Next waits until the ledger with this sequence is there and answers with it
 // and those after it that are there too, at most a page. It fails only for what
@@ -109,15 +153,14 @@ func (s *Source) Continue(sequence uint32, hash string) { s.last = link{sequence
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	wait := s.config.PollInterval
 	for {
-		page, err := s.try(ctx, sequence)
+		page, err := s.tryEach(ctx, sequence)
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case len(page) > 0:
-			s.report("up", slog.LevelInfo, "ledgers are being read from the Stellar RPC", "ledger", sequence)
-			s.last = link{page[len(page)-1].Sequence, page[len(page)-1].Hash}
+			s.report("up "+s.client.host, slog.LevelInfo, "ledgers are being read from the Stellar RPC", "ledger", sequence)
 			return page, nil
-		case isFinal(err):
+		case ledger.IsFinal(err):
 			return nil, err
 		case errors.Is(err, errTooLarge) && s.pageSize > 1:
 			s.pageSize /= 2
@@ -135,6 +178,49 @@ func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 		}
 		wait = s.config.PollInterval
 	}
+}
+
+// tryEach looks at one server after the other until one has the ledger. A
+// server that has nothing new is kept for a while, since ledgers take seconds;
+// then the others are asked whether they are further. What waiting does not mend
+// counts when all servers say so: one that is away may know better.
+func (s *Source) tryEach(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	var problem, final error
+	finals, waiting := 0, false
+	for range s.clients {
+		page, err := s.try(ctx, sequence)
+		switch {
+		case len(page) > 0:
+			s.idle = 0
+			return page, nil
+		case ctx.Err() != nil || errors.Is(err, errTooLarge):
+			return nil, err
+		case err == nil:
+			if s.idle++; s.idle < idleLooksMax {
+				return nil, nil
+			}
+			waiting = true
+		case ledger.IsFinal(err):
+			final = err
+			finals++
+		default:
+			problem = err
+		}
+		if len(s.clients) > 1 {
+			s.log.Debug("another Stellar RPC is asked", "rpc", s.client.host, "ledger", sequence, "err", err)
+			s.turn()
+		}
+	}
+	s.idle = 0
+	switch {
+	case finals == len(s.clients):
+		return nil, final
+	case waiting:
+		return nil, nil
+	case final != nil:
+		return nil, fmt.Errorf("%w; and another server says: %v", problem, final)
+	}
+	return nil, problem
 }
 
 // try looks once. No page and no error: the ledger is not there yet.
@@ -174,6 +260,24 @@ type ledgers struct {
 	} `json:"ledgers"`
 }
 
+// parse reads the whole answer in one pass.
+func (l *ledgers) parse(raw []byte) error {
+	var a struct {
+		Result *ledgers     `json:"result"`
+		Error  *serverError `json:"error"`
+	}
+	switch err := jsonv2.Unmarshal(raw, &a); {
+	case err != nil:
+		return fmt.Errorf("its answer has an unexpected form: %w", err)
+	case a.Error != nil:
+		return a.Error
+	case a.Result == nil:
+		return errors.New("its answer has no result")
+	}
+	*l = *a.Result
+	return nil
+}
+
 // page asks for ledgers and holds each against the one before it. It answers
 // with those up to the first that does not fit, unless that is the first.
 func (s *Source) page(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
@@ -183,51 +287,13 @@ func (s *Source) page(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 		return nil, err
 	}
 	var page []ledger.Raw
-	before := s.last
 	for _, l := range got.Ledgers[:min(len(got.Ledgers), s.pageSize)] {
-		raw := ledger.Raw{Sequence: l.Sequence, Hash: l.Hash, XDR: l.XDR}
-		if err := s.follows(raw, before, sequence+uint32(len(page))); err != nil {
-			if len(page) > 0 {
-				return page, nil // the next call begins at what did not fit, and says so
-			}
-			return nil, err
-		}
-		before = link{l.Sequence, l.Hash}
-		page = append(page, raw)
+		page = append(page, ledger.Raw{Sequence: l.Sequence, Hash: l.Hash, XDR: l.XDR})
 	}
 	if len(page) == 0 {
 		return nil, fmt.Errorf("the Stellar RPC at %s says that it has ledger %d, but gives none", s.client.host, sequence)
 	}
-	return page, nil
-}
-
-// follows checks that a ledger is the one that is due.
-func (s *Source) follows(raw ledger.Raw, before link, due uint32) error {
-	if raw.Sequence != due {
-		return fmt.Errorf("the Stellar RPC at %s gave ledger %d where %d is due", s.client.host, raw.Sequence, due)
-	}
-	header, err := ledger.ReadHeader(raw.XDR)
-	if err != nil {
-		return unreadable{fmt.Errorf("ledger %d from the Stellar RPC at %s: %w", due, s.client.host, err)}
-	}
-	if header.Sequence != due || header.Hash != raw.Hash {
-		return fmt.Errorf("the Stellar RPC at %s gave ledger %d with hash %s under the name of %d with hash %s", s.client.host, header.Sequence, header.Hash, raw.Sequence, clip(raw.Hash))
-	}
-	if before.hash != "" && before.sequence+1 == due && before.hash != header.PreviousHash {
-		return fmt.Errorf("%w: ledger %d from the Stellar RPC at %s follows %s, but ledger %d was read with hash %s: set the URL of a server of the network that was followed, or begin anew with data and topics of their own",
-			ledger.ErrForked, due, s.client.host, header.PreviousHash, before.sequence, before.hash)
-	}
-	return nil
-}
-
-// unreadable is a ledger that is there but that this program cannot read.
-type unreadable struct{ error }
-
-func (u unreadable) Unwrap() error { return u.error }
-
-func isFinal(err error) bool {
-	_, cannotRead := errors.AsType[unreadable](err)
-	return cannotRead || errors.Is(err, ledger.ErrForked) || errors.Is(err, ledger.ErrBehindRetention)
+	return s.chain.Fitting(page, sequence, "the Stellar RPC at "+s.client.host)
 }
 
 func (s *Source) call(ctx context.Context, method string, params, result any, sizeBytesMax int64) error {
@@ -242,7 +308,7 @@ func (s *Source) report(state string, level slog.Level, message string, args ...
 		return
 	}
 	s.state = state
-	s.log.Log(context.Background(), level, message, args...)
+	s.log.Log(context.Background(), level, message, append(args, "rpc", s.client.host)...)
 }
 
 func pause(ctx context.Context, wait time.Duration) error {

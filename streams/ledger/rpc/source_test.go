@@ -334,3 +334,78 @@ func TestBadConfiguration(t *testing.T) {
 		}
 	}
 }
+
+// With several servers, one that is down, lags, or is of another chain costs
+// nothing: no ledger is skipped or given twice.
+func TestSeveralServers(t *testing.T) {
+	a, b := newNode(t), newNode(t)
+	a.grow(t, 1, 40, 0)
+	b.grow(t, 1, 40, 0)
+	s, l := newSource(t, rpc.Config{URL: a.server.URL, FallbackURLs: []string{b.server.URL}, PageSize: 5})
+	if err := s.Check(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	var got []uint32
+	read := func() {
+		t.Helper()
+		got = append(got, next(t, s, uint32(len(got)+1))...)
+	}
+	read() // from a
+	a.server.Close()
+	read() // a is down
+	b.mu.Lock()
+	b.faults = []fault{none, garbage, unavailable}
+	b.mu.Unlock()
+	read() // b stumbles, and there is nobody else
+	if _, err := s.Latest(within(t)); err != nil {
+		t.Error(err)
+	}
+	for want := range got {
+		if got[want] != uint32(want)+1 {
+			t.Fatalf("got %v", got)
+		}
+	}
+	if len(got) != 15 || l.count("forked") != 0 {
+		t.Errorf("got %v\n%s", got, &l.b)
+	}
+}
+
+func TestAServerThatLagsOrForksIsLeft(t *testing.T) {
+	lagging, forked, right := newNode(t), newNode(t), newNode(t)
+	lagging.grow(t, 1, 5, 0)
+	forked.grow(t, 1, 9, 1)
+	right.grow(t, 1, 9, 0)
+	s, _ := newSource(t, rpc.Config{URL: lagging.server.URL, FallbackURLs: []string{forked.server.URL, right.server.URL}})
+	if got := next(t, s, 1); len(got) != 5 {
+		t.Fatalf("got %v", got)
+	}
+	if got := next(t, s, 6); !slices.Equal(got, []uint32{6, 7, 8, 9}) {
+		t.Errorf("got %v", got)
+	}
+	if hash := right.ledgers[9].Hash; hash == forked.ledgers[9].Hash {
+		t.Fatal("the chains are the same")
+	}
+	lagging.grow(t, 6, 12, 0)
+	if got := next(t, s, 10); !slices.Equal(got, []uint32{10, 11, 12}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestFinalErrorsNeedEveryServer(t *testing.T) {
+	a, b := newNode(t), newNode(t)
+	a.grow(t, 100, 120, 0)
+	b.grow(t, 50, 120, 0)
+	s, _ := newSource(t, rpc.Config{URL: a.server.URL, FallbackURLs: []string{b.server.URL}})
+	if got := next(t, s, 60); got[0] != 60 {
+		t.Errorf("got %v", got)
+	}
+	if _, err := s.Next(within(t), 40); !errors.Is(err, ledger.ErrBehindRetention) {
+		t.Errorf("got %v", err)
+	}
+	other := newNode(t)
+	other.passphrase = network.TestNetworkPassphrase
+	mixed, _ := newSource(t, rpc.Config{URL: a.server.URL, FallbackURLs: []string{other.server.URL}})
+	if err := mixed.Check(within(t)); !errors.Is(err, ledger.ErrWrongNetwork) {
+		t.Errorf("a server of another network passed: %v", err)
+	}
+}

@@ -1,0 +1,178 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	maxAnswerBytes = 32 << 20 // a page of 250 watches with long lists of senders is the largest
+	maxRepeats     = 3
+	maxWait        = 10 * time.Second
+	defaultTimeout = 45 * time.Second // of one exchange: a test waits for its attempt
+)
+
+// Client asks one service with one key. It is safe for concurrent use.
+type Client struct {
+	base string
+	key  string
+	http *http.Client
+}
+
+// New makes a client of the service at a base address, such as
+// http://127.0.0.1:8080. A nil httpClient is one of its own.
+func New(baseURL, apiKey string, httpClient *http.Client) (*Client, error) {
+	u, err := url.Parse(baseURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errors.New("client: the address of the API must be a URL such as http://127.0.0.1:8080")
+	}
+	if httpClient == nil {
+		httpClient = &http.Client{Timeout: defaultTimeout}
+	}
+	return &Client{base: strings.TrimSuffix(baseURL, "/"), key: apiKey, http: httpClient}, nil
+}
+
+// Option changes one call.
+type Option func(*call)
+
+// IdempotencyKey names a write, so that a repeat of it by another process is
+// recognised. Without it the client draws one.
+func IdempotencyKey(key string) Option { return func(c *call) { c.idempotencyKey = key } }
+
+// IfMatch refuses a change of an object that has another ETag.
+func IfMatch(etag string) Option { return func(c *call) { c.ifMatch = etag } }
+
+// call is one request and what is to come of it.
+type call struct {
+	method, path   string
+	query          url.Values
+	body           any // nil: none
+	idempotencyKey string
+	ifMatch        string
+
+	into   any  // where a JSON answer goes; nil: nowhere
+	raw    bool // the answer is no JSON, and into is a *[]byte
+	etag   *string
+	accept int // a status to take as an answer beside 2xx
+}
+
+// do makes an exchange, and repeats it when it may and should be.
+func (c *Client) do(ctx context.Context, one call, options ...Option) error {
+	for _, o := range options {
+		o(&one)
+	}
+	if one.idempotencyKey == "" && one.method != http.MethodGet {
+		one.idempotencyKey = rand.Text()
+	}
+	var body []byte
+	if one.body != nil {
+		var err error
+		if body, err = json.Marshal(one.body); err != nil {
+			return fmt.Errorf("client: encoding the body of %s %s: %w", one.method, one.path, err)
+		}
+	}
+	for repeat := 0; ; repeat++ {
+		wait, err := c.exchange(ctx, one, body)
+		if err == nil || wait < 0 || repeat == maxRepeats {
+			return err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
+}
+
+// exchange makes one request. A wait of 0 or more says that it may be repeated
+// after that time.
+func (c *Client) exchange(ctx context.Context, one call, body []byte) (wait time.Duration, err error) {
+	address := c.base + one.path
+	if len(one.query) > 0 {
+		address += "?" + one.query.Encode()
+	}
+	request, err := http.NewRequestWithContext(ctx, one.method, address, bytes.NewReader(body))
+	if err != nil {
+		return -1, fmt.Errorf("client: %w", err)
+	}
+	c.setHeaders(request.Header, one, body)
+	response, err := c.http.Do(request)
+	if err != nil {
+		return 100 * time.Millisecond, fmt.Errorf("client: asking the API: %w", err)
+	}
+	defer response.Body.Close()
+	got, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes+1))
+	switch {
+	case err != nil:
+		return 100 * time.Millisecond, fmt.Errorf("client: reading the answer to %s %s: %w", one.method, one.path, err)
+	case len(got) > maxAnswerBytes:
+		return -1, fmt.Errorf("client: the answer to %s %s has more than %d bytes", one.method, one.path, maxAnswerBytes)
+	case response.StatusCode >= 300 && response.StatusCode != one.accept:
+		return retryAfter(response), problemOf(response, got)
+	}
+	return -1, one.take(response, got)
+}
+
+func (c *Client) setHeaders(h http.Header, one call, body []byte) {
+	if c.key != "" {
+		h.Set("Authorization", "Bearer "+c.key)
+	}
+	if body != nil {
+		h.Set("Content-Type", "application/json")
+	}
+	if one.idempotencyKey != "" {
+		h.Set("Idempotency-Key", one.idempotencyKey)
+	}
+	if one.ifMatch != "" {
+		h.Set("If-Match", one.ifMatch)
+	}
+}
+
+func (one call) take(response *http.Response, got []byte) error {
+	if one.etag != nil {
+		*one.etag = response.Header.Get("ETag")
+	}
+	if one.raw {
+		*one.into.(*[]byte) = got
+		return nil
+	}
+	if one.into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(got, one.into); err != nil {
+		return fmt.Errorf("client: decoding the answer to %s %s: %w", one.method, one.path, err)
+	}
+	return nil
+}
+
+// retryAfter is when to come back, for an answer that says so.
+func retryAfter(r *http.Response) time.Duration {
+	if r.StatusCode != http.StatusServiceUnavailable && r.StatusCode != http.StatusTooManyRequests {
+		return -1
+	}
+	seconds, err := strconv.Atoi(r.Header.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return -1
+	}
+	return min(time.Duration(seconds)*time.Second, maxWait)
+}
+
+func problemOf(r *http.Response, body []byte) error {
+	p := &Problem{}
+	if err := json.Unmarshal(body, p); err != nil || p.Code == "" {
+		return fmt.Errorf("client: the API answered %s, and not as the API of Lumenhook does: is the address right?", r.Status)
+	}
+	return p
+}

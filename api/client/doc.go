@@ -1,0 +1,19 @@
+// Package client is a client of Lumenhook's API. It hides HTTP: the headers,
+// problem+json, and the repeats that a network asks for.
+//
+// Each operation of schemas/openapi.yaml has one method of its operationId's
+// name, and each object one struct. A test holds both against the document.
+//
+// Invariants:
+//
+//   - Every write carries an Idempotency-Key. It is repeated, with the same key,
+//     when no answer came, or one that says to come back: so it takes effect once.
+//   - A refusal is a *Problem.
+//   - Time, size of an answer, and number of repeats are bounded.
+//
+// File map:
+//
+//	client.go  one exchange, with its repeats
+//	calls.go   the operations
+//	types.go   the objects
+package client

@@ -1,0 +1,221 @@
+package api_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// Every operation of the document is a method of the client, and no other.
+func TestTheClientHasEveryOperation(t *testing.T) {
+	document, err := loadOpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var described, methods []string
+	for _, item := range document.Paths.Map() {
+		for _, o := range item.Operations() {
+			described = append(described, strings.ToUpper(o.OperationID[:1])+o.OperationID[1:])
+		}
+	}
+	of := reflect.TypeFor[*client.Client]()
+	for i := range of.NumMethod() {
+		methods = append(methods, of.Method(i).Name)
+	}
+	slices.Sort(described)
+	if !slices.Equal(described, methods) {
+		t.Errorf("described %v\nmethods   %v", described, methods)
+	}
+}
+
+// Every struct of the client has the fields of its objects in the document.
+func TestTheClientsStructsAreTheDocuments(t *testing.T) {
+	document, err := loadOpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		of    reflect.Type
+		names []string // the struct has the fields of all of them
+	}{
+		{reflect.TypeFor[client.Endpoint](), []string{"Endpoint", "EndpointCreated", "EndpointChanged", "EndpointRotated"}},
+		{reflect.TypeFor[client.EndpointCreate](), []string{"EndpointCreate"}},
+		{reflect.TypeFor[client.TestResult](), []string{"TestResult"}},
+		{reflect.TypeFor[client.Replay](), []string{"Replay"}},
+		{reflect.TypeFor[client.ReplayResult](), []string{"ReplayResult"}},
+		{reflect.TypeFor[client.Asset](), []string{"Asset"}},
+		{reflect.TypeFor[client.AmountRule](), []string{"AmountRuleInput"}},
+		{reflect.TypeFor[client.MemoRule](), []string{"MemoRuleInput"}},
+		{reflect.TypeFor[client.Watch](), []string{"Watch", "WatchCreated"}},
+		{reflect.TypeFor[client.WatchCreate](), []string{"WatchCreate"}},
+		{reflect.TypeFor[client.Event](), []string{"EventRecord", "EventSummary"}},
+		{reflect.TypeFor[client.Delivery](), []string{"Delivery"}},
+		{reflect.TypeFor[client.Attempt](), []string{"Attempt"}},
+		{reflect.TypeFor[client.Resent](), []string{"Resent"}},
+		{reflect.TypeFor[client.Key](), []string{"Key", "KeyCreated"}},
+		{reflect.TypeFor[client.KeyCreate](), []string{"KeyCreate"}},
+		{reflect.TypeFor[client.KeyRoll](), []string{"KeyRoll"}},
+		{reflect.TypeFor[client.List[client.Key]](), []string{"KeyList", "WatchList", "EndpointList", "EventList"}},
+		{reflect.TypeFor[client.Readiness](), []string{"Readiness"}},
+		{reflect.TypeFor[client.Problem](), []string{"Problem"}},
+	} {
+		want := map[string]bool{}
+		for _, name := range c.names {
+			for field := range document.Components.Schemas[name].Value.Properties {
+				want[field] = true
+			}
+		}
+		have := map[string]bool{}
+		for i := range c.of.NumField() {
+			if name, _, _ := strings.Cut(c.of.Field(i).Tag.Get("json"), ","); name != "-" {
+				have[name] = true
+			}
+		}
+		if !maps.Equal(want, have) {
+			t.Errorf("%s has %v, and the document %v", c.of, have, want)
+		}
+	}
+}
+
+// checked holds what the client sends and gets against the document.
+type checked struct{ t *testing.T }
+
+func (c checked) RoundTrip(r *http.Request) (*http.Response, error) {
+	sent, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if r.Body = io.NopCloser(bytes.NewReader(sent)); len(sent) == 0 {
+		r.Body = http.NoBody
+	}
+	response, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	got, err := io.ReadAll(response.Body)
+	response.Body = io.NopCloser(bytes.NewReader(got))
+	checkAgainstOpenAPI(c.t, r, string(sent), response, got)
+	return response, err
+}
+
+func TestTheClient(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	c, err := client.New(w.server.URL, w.newKey(account("a"), domain.Permissions()...), &http.Client{Transport: checked{t}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := func(what string, err error, holds bool) {
+		t.Helper()
+		if err != nil || !holds {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	e, err := c.CreateEndpoint(ctx, client.EndpointCreate{URL: "https://a.example/", Headers: map[string]string{"X-A": "1"}, RateLimitPerSecond: 5})
+	must("create", err, e.Secret != "" && e.ETag == `"1"` && e.Headers["X-A"] == "1")
+	e, err = c.UpdateEndpoint(ctx, e.ID, client.Patch{"description": "mine", "headers": nil}, client.IfMatch(e.ETag))
+	must("update", err, e.Description == "mine" && len(e.Headers) == 0)
+	_, err = c.UpdateEndpoint(ctx, e.ID, client.Patch{"description": "x"}, client.IfMatch(`"1"`))
+	var problem *client.Problem
+	if !errors.As(err, &problem) || problem.Code != "PRECONDITION_FAILED" {
+		t.Fatal(err)
+	}
+	_, err = c.DisableEndpoint(ctx, e.ID)
+	must("disable", err, true)
+	e, err = c.EnableEndpoint(ctx, e.ID)
+	must("enable", err, e.Status == "active")
+	e, err = c.RotateSecret(ctx, e.ID)
+	must("rotate", err, e.Secret != "")
+	e, err = c.GetEndpoint(ctx, e.ID)
+	must("get", err, e.Secret == "" && *e.RateLimitPerSecond == 5)
+	list, err := c.ListEndpoints(ctx, client.EndpointFilter{Status: "active"}, client.Page{Limit: 1})
+	must("list", err, len(list.Data) == 1 && list.NextCursor == nil)
+	test, err := c.TestEndpoint(ctx, e.ID)
+	must("test", err, *test.Attempt.StatusCode == 204)
+	event, err := c.GetEvent(ctx, test.EventID)
+	must("event", err, event.Delivery.State == "DELIVERED" && len(event.Attempts) == 1)
+	events, err := c.ListEvents(ctx, client.EventFilter{EndpointID: e.ID, Since: w.now.Add(-time.Hour), Until: w.now.Add(time.Hour)}, client.Page{})
+	must("events", err, len(events.Data) == 1)
+	resent, err := c.ResendEvent(ctx, test.EventID)
+	must("resend", err, resent.Delivery.State == "QUEUED")
+	replay, err := c.ReplayEndpoint(ctx, e.ID, client.Replay{Since: w.now})
+	must("replay", err, replay.Queued == 0)
+	watch, err := c.CreateWatch(ctx, client.WatchCreate{WalletAddress: wallet, EndpointID: e.ID, Assets: []client.Asset{{Code: "XLM"}}, AmountRule: &client.AmountRule{Kind: "min", Amount: "1"}})
+	must("watch", err, len(watch.Warnings) == 1 && watch.ETag != "")
+	watch, err = c.UpdateWatch(ctx, watch.ID, client.Patch{"label": "x"}, client.IfMatch(watch.ETag))
+	must("update", err, watch.Label == "x")
+	watch, err = c.GetWatch(ctx, watch.ID)
+	must("get", err, watch.Status == "active")
+	watches, err := c.ListWatches(ctx, client.WatchFilter{WalletAddress: wallet}, client.Page{})
+	must("watches", err, len(watches.Data) == 1)
+	must("delete", c.DeleteWatch(ctx, watch.ID), true)
+	must("delete", c.DeleteEndpoint(ctx, e.ID), true)
+	key, err := c.CreateKey(ctx, client.KeyCreate{Permissions: []string{"read"}})
+	must("key", err, key.Key != nil)
+	rolled, err := c.RollKey(ctx, key.ID, client.KeyRoll{})
+	must("roll", err, *rolled.Key != *key.Key)
+	key, err = c.GetKey(ctx, key.ID)
+	must("get", err, *key.RolledTo == rolled.ID && key.Key == nil)
+	keys, err := c.ListKeys(ctx, client.Page{Limit: 2})
+	must("keys", err, len(keys.Data) == 2 && keys.NextCursor != nil)
+	must("revoke", c.RevokeKey(ctx, rolled.ID), true)
+	must("health", c.GetHealth(ctx), true)
+	ready, err := c.GetReadiness(ctx)
+	must("ready", err, ready.Status == "ready")
+	for _, text := range []func() ([]byte, error){
+		func() ([]byte, error) { return c.GetOpenAPI(ctx) }, func() ([]byte, error) { return c.GetDocs(ctx) },
+	} {
+		got, err := text()
+		must("text", err, len(got) > 0)
+	}
+	_, err = c.GetMetrics(ctx)
+	must("metrics", err, true)
+	_, err = c.CreateWatch(ctx, client.WatchCreate{})
+	if !errors.As(err, &problem) || len(problem.Errors) < 2 || !strings.Contains(err.Error(), "/walletAddress") {
+		t.Errorf("%v", err)
+	}
+}
+
+// An answer that is lost is asked for again, and the write takes effect once.
+func TestTheClientRepeatsAWriteThatWasNotAnswered(t *testing.T) {
+	w := newWorld(t)
+	lossy := &losing{t: t, world: w}
+	c, err := client.New(w.server.URL, w.newKey(account("a"), domain.Permissions()...), &http.Client{Transport: lossy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := c.CreateEndpoint(t.Context(), client.EndpointCreate{URL: "https://a.example/"})
+	if err != nil || e.Secret == "" || w.facts != 1 || lossy.count != 2 {
+		t.Fatalf("%v: %d facts after %d requests", err, w.facts, lossy.count)
+	}
+	if _, err := client.New("127.0.0.1:80", "", nil); err == nil {
+		t.Error("an address without a scheme is taken")
+	}
+}
+
+// losing loses the first answer.
+type losing struct {
+	t     *testing.T
+	world *world
+	count int
+}
+
+func (l *losing) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := http.DefaultTransport.RoundTrip(r)
+	if l.count++; l.count > 1 || err != nil {
+		return response, err
+	}
+	response.Body.Close()
+	return nil, api.ErrCommandUnanswered
+}

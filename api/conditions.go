@@ -1,0 +1,59 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const maxIfMatchTags = 16
+
+// precondition is what If-Match asks for: the object has one of these revisions.
+type precondition struct {
+	revisions []uint64 // none: no check
+}
+
+// etag names a revision. It moves with what a client configures, and not with
+// what is counted beside it.
+func etag(revision uint64) string { return `"` + strconv.FormatUint(revision, 10) + `"` }
+
+// readIfMatch reads If-Match (RFC 9110, section 13.1.1). "*" is no check: the
+// object exists or is not found anyway.
+func readIfMatch(r *http.Request) (precondition, *Problem) {
+	var p precondition
+	text := strings.Join(r.Header.Values("If-Match"), ",")
+	if text == "" || strings.TrimSpace(text) == "*" {
+		return p, nil
+	}
+	for tag := range strings.SplitSeq(text, ",") {
+		tag = strings.TrimSpace(tag)
+		revision := noRevision
+		if number, ok := strings.CutPrefix(tag, `"`); ok && strings.HasSuffix(number, `"`) {
+			if n, err := strconv.ParseUint(strings.TrimSuffix(number, `"`), 10, 64); err == nil && n != 0 {
+				revision = n
+			}
+		} else if !strings.HasPrefix(tag, `W/"`) || !strings.HasSuffix(tag, `"`) {
+			return p, newProblem(codeInvalidHeader, `If-Match must be an ETag as it was answered, such as "7", quotes included.`)
+		}
+		if p.revisions = append(p.revisions, revision); len(p.revisions) > maxIfMatchTags {
+			return p, newProblem(codeInvalidHeader, "If-Match names too many ETags: give the one of the object as it was read.")
+		}
+	}
+	return p, nil
+}
+
+// noRevision is one that no object has: a tag that is none of ours matches
+// nothing.
+const noRevision = ^uint64(0)
+
+// revision is what a command is to find, given what this node has read; 0: any.
+func (p precondition) revision(current uint64) uint64 {
+	switch {
+	case len(p.revisions) == 0:
+		return 0
+	case slices.Contains(p.revisions, current):
+		return current
+	}
+	return p.revisions[0]
+}

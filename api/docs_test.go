@@ -1,0 +1,290 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"html"
+	"html/template"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/lumenhook/lumenhook/schemas"
+)
+
+var writeDocs = flag.Bool("write-docs", false, "write schemas/docs.html anew")
+
+// The page is made out of openapi.yaml here, and not while serving: the program
+// needs no reader of OpenAPI.
+func TestDocsAreMadeOfTheDocument(t *testing.T) {
+	document, err := loadOpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := renderDocs(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *writeDocs {
+		if err := os.WriteFile("../schemas/docs.html", page, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if !bytes.Equal(page, schemas.Docs) {
+		t.Fatal("schemas/docs.html is not of this openapi.yaml: run `go test ./api -run TestDocsAreMade -write-docs`")
+	}
+}
+
+type docOperation struct {
+	ID, Method, Path, Summary string
+	Description               template.HTML
+	Parameters                []docField
+	Request                   []docExample
+	RequestSchema             string
+	Answers                   []docAnswer
+}
+
+type docField struct {
+	Name, Where, Type string
+	Required          bool
+	Description       template.HTML
+}
+
+type docAnswer struct {
+	Status, Schema string
+	Description    template.HTML
+	Examples       []docExample
+}
+
+type docExample struct{ Name, Text string }
+
+type docSchema struct {
+	Name        string
+	Description template.HTML
+	Fields      []docField
+	Form        string
+}
+
+type docTag struct {
+	Name        string
+	Description template.HTML
+	Operations  []docOperation
+}
+
+func renderDocs(document *openapi3.T) ([]byte, error) {
+	var tags []docTag
+	for _, tag := range document.Tags {
+		tags = append(tags, docTag{Name: tag.Name, Description: prose(tag.Description), Operations: docOperations(document, tag.Name)})
+	}
+	var schemas []docSchema
+	for _, name := range slices.Sorted(maps.Keys(document.Components.Schemas)) {
+		s := document.Components.Schemas[name].Value
+		schemas = append(schemas, docSchema{Name: name, Description: prose(s.Description), Fields: docFields(s), Form: formOf(s)})
+	}
+	var out bytes.Buffer
+	err := docsPage.Execute(&out, map[string]any{
+		"Title": document.Info.Title, "Version": document.Info.Version, "Summary": document.Info.Summary,
+		"Description": prose(document.Info.Description), "Tags": tags, "Schemas": schemas,
+	})
+	return out.Bytes(), err
+}
+
+func docOperations(document *openapi3.T, tag string) (all []docOperation) {
+	text := string(schemas.OpenAPI)
+	paths := slices.SortedFunc(maps.Keys(document.Paths.Map()), func(a, b string) int {
+		return strings.Index(text, "\n  "+a+":\n") - strings.Index(text, "\n  "+b+":\n")
+	})
+	for _, path := range paths {
+		operations := document.Paths.Value(path).Operations()
+		for _, method := range []string{"POST", "GET", "PATCH", "DELETE"} {
+			o := operations[method]
+			if o == nil || !slices.Contains(o.Tags, tag) {
+				continue
+			}
+			shown := docOperation{ID: o.OperationID, Method: method, Path: path, Summary: o.Summary, Description: prose(o.Description)}
+			for _, p := range o.Parameters {
+				shown.Parameters = append(shown.Parameters, docField{p.Value.Name, p.Value.In, typeOf(p.Value.Schema), p.Value.Required, prose(p.Value.Description)})
+			}
+			if o.RequestBody != nil {
+				media := o.RequestBody.Value.Content["application/json"]
+				shown.RequestSchema, shown.Request = nameOf(media.Schema), docExamples(media)
+			}
+			shown.Answers = docAnswers(o)
+			all = append(all, shown)
+		}
+	}
+	return all
+}
+
+func docAnswers(o *openapi3.Operation) (all []docAnswer) {
+	for _, status := range slices.Sorted(maps.Keys(o.Responses.Map())) {
+		r := o.Responses.Value(status).Value
+		answer := docAnswer{Status: status, Description: prose(*r.Description)}
+		for _, media := range r.Content {
+			answer.Schema = nameOf(media.Schema)
+			if status < "300" {
+				answer.Examples = docExamples(media)
+			}
+		}
+		all = append(all, answer)
+	}
+	return all
+}
+
+func docExamples(m *openapi3.MediaType) (all []docExample) {
+	for _, name := range slices.Sorted(maps.Keys(m.Examples)) {
+		text, err := json.MarshalIndent(m.Examples[name].Value.Value, "", "  ")
+		if err == nil {
+			all = append(all, docExample{name, string(text)})
+		}
+	}
+	return all
+}
+
+func docFields(s *openapi3.Schema) (all []docField) {
+	names := slices.SortedFunc(maps.Keys(s.Properties), func(a, b string) int {
+		i, j := slices.Index(s.Required, a), slices.Index(s.Required, b)
+		if i < 0 {
+			i = len(s.Required)
+		}
+		if j < 0 {
+			j = len(s.Required)
+		}
+		if i != j {
+			return i - j
+		}
+		return strings.Compare(a, b)
+	})
+	for _, name := range names {
+		p := s.Properties[name]
+		all = append(all, docField{Name: name, Type: typeOf(p), Required: slices.Contains(s.Required, name), Description: prose(p.Value.Description)})
+	}
+	return all
+}
+
+func nameOf(s *openapi3.SchemaRef) string {
+	if s == nil {
+		return ""
+	}
+	return s.Ref[strings.LastIndex(s.Ref, "/")+1:]
+}
+
+// typeOf says a type in a few words.
+func typeOf(s *openapi3.SchemaRef) string {
+	if name := nameOf(s); name != "" {
+		return name
+	}
+	if s == nil || s.Value == nil {
+		return ""
+	}
+	return formOf(s.Value)
+}
+
+func formOf(s *openapi3.Schema) string {
+	var words []string
+	for _, one := range append(slices.Clone(s.AnyOf), s.OneOf...) {
+		words = append(words, typeOf(one))
+	}
+	if len(words) == 0 && s.Type != nil {
+		words = s.Type.Slice()
+	}
+	text := strings.Join(words, " or ")
+	if s.Items != nil {
+		text = "array of " + typeOf(s.Items)
+	}
+	if len(s.Enum) > 0 {
+		var values []string
+		for _, v := range s.Enum {
+			values = append(values, fmt.Sprint(v))
+		}
+		text = strings.ReplaceAll(strings.Join(values, " | "), "<nil>", "null")
+	}
+	return text
+}
+
+var inlineCode, inlineBold = regexp.MustCompile("`([^`]+)`"), regexp.MustCompile(`\*\*([^*]+)\*\*`)
+
+// prose makes paragraphs of Markdown's simplest parts.
+func prose(text string) template.HTML {
+	var b strings.Builder
+	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		if paragraph == "" {
+			continue
+		}
+		escaped := html.EscapeString(paragraph)
+		escaped = inlineCode.ReplaceAllString(escaped, "<code>$1</code>")
+		b.WriteString("<p>" + inlineBold.ReplaceAllString(escaped, "<strong>$1</strong>") + "</p>\n")
+	}
+	return template.HTML(b.String())
+}
+
+var docsPage = template.Must(template.New("docs").Parse(`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{{.Title}} API</title>
+<style>
+:root{color-scheme:light dark;--line:#8884;--soft:#8881;--accent:#2f6fde}
+body{font:16px/1.55 system-ui,sans-serif;margin:0;display:grid;grid-template-columns:17rem minmax(0,1fr)}
+nav{position:sticky;top:0;height:100vh;overflow:auto;padding:1rem;border-right:1px solid var(--line);box-sizing:border-box;font-size:.85rem}
+nav a{display:block;padding:.12rem 0}
+main{padding:1rem 2rem 6rem;max-width:60rem}
+a{color:var(--accent);text-decoration:none}a:hover{text-decoration:underline}
+code,pre{font:.85em/1.5 ui-monospace,monospace}
+code{background:var(--soft);padding:.1em .3em;border-radius:.25em}
+pre{background:var(--soft);padding:.8rem;border-radius:.4rem;overflow:auto}
+h2{margin-top:3rem;border-bottom:1px solid var(--line)}h3{margin-top:2.2rem}
+.method{display:inline-block;min-width:4.2em;font-weight:700}
+table{border-collapse:collapse;width:100%;font-size:.9rem}
+td,th{border-top:1px solid var(--line);padding:.35rem .5rem .35rem 0;text-align:left;vertical-align:top}
+td p{margin:0 0 .3rem}summary{cursor:pointer}
+@media(max-width:50rem){body{display:block}nav{position:static;height:auto}}
+</style>
+</head>
+<body>
+<nav aria-label="Contents">
+<strong>{{.Title}} API</strong>
+{{range .Tags}}<p><a href="#tag-{{.Name}}"><strong>{{.Name}}</strong></a></p>
+{{range .Operations}}<a href="#{{.ID}}">{{.Summary}}</a>
+{{end}}{{end}}<p><a href="#schemas"><strong>Objects</strong></a></p>
+</nav>
+<main>
+<h1>{{.Title}} API</h1>
+<p>{{.Summary}} Version {{.Version}}. The document itself: <a href="/v1/openapi.yaml">/v1/openapi.yaml</a> (OpenAPI 3.1).</p>
+{{.Description}}
+{{range .Tags}}<h2 id="tag-{{.Name}}">{{.Name}}</h2>
+{{.Description}}
+{{range .Operations}}<h3 id="{{.ID}}">{{.Summary}}</h3>
+<p><code><span class="method">{{.Method}}</span> {{.Path}}</code></p>
+{{.Description}}
+{{if .Parameters}}<table><tr><th>Parameter</th><th>In</th><th>Form</th><th></th></tr>
+{{range .Parameters}}<tr><td><code>{{.Name}}</code>{{if .Required}} *{{end}}</td><td>{{.Where}}</td><td>{{.Type}}</td><td>{{.Description}}</td></tr>
+{{end}}</table>
+{{end}}{{if .RequestSchema}}<p>Body: <a href="#schema-{{.RequestSchema}}">{{.RequestSchema}}</a></p>
+{{range .Request}}<pre>{{.Text}}</pre>
+{{end}}{{end}}{{range .Answers}}{{range .Examples}}<p>Answer, for instance:</p>
+<pre>{{.Text}}</pre>
+{{end}}{{end}}<details><summary>Answers</summary>
+<table><tr><th>Status</th><th></th><th>Body</th></tr>
+{{range .Answers}}<tr><td>{{.Status}}</td><td>{{.Description}}</td><td>{{if .Schema}}<a href="#schema-{{.Schema}}">{{.Schema}}</a>{{end}}</td></tr>
+{{end}}</table></details>
+{{end}}{{end}}<h2 id="schemas">Objects</h2>
+{{range .Schemas}}<h3 id="schema-{{.Name}}">{{.Name}}</h3>
+{{.Description}}
+{{if .Fields}}<table><tr><th>Field</th><th>Form</th><th></th></tr>
+{{range .Fields}}<tr><td><code>{{.Name}}</code>{{if .Required}} *{{end}}</td><td>{{.Type}}</td><td>{{.Description}}</td></tr>
+{{end}}</table>{{else}}<p>{{.Form}}</p>{{end}}
+{{end}}<p>* always there, or required.</p>
+</main>
+</body>
+</html>
+`))

@@ -1,0 +1,85 @@
+package api
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/time/rate"
+)
+
+// RateLimit is how often one key may ask. It is counted by each node for
+// itself.
+type RateLimit struct {
+	PerSecond int // 0: 1,000
+	Burst     int // 0: twice PerSecond
+}
+
+const (
+	defaultPerSecond = 1000
+	// maxLimited bounds the keys whose requests are counted. The one that was used
+	// longest ago is forgotten first, and begins with a full burst.
+	maxLimited = 10_000
+	// limitName names the one policy that there is.
+	limitName = `"key"`
+)
+
+func (l RateLimit) validate() error {
+	if l.PerSecond < 0 || l.Burst < 0 || l.PerSecond > 1_000_000 || l.Burst > 10_000_000 {
+		return fmt.Errorf("api: Config.RateLimit is %d a second with bursts of %d: use 0 to 1000000 and 0 to 10000000", l.PerSecond, l.Burst)
+	}
+	return nil
+}
+
+// limits counts the requests of each key.
+type limits struct {
+	perSecond, burst int
+	policy           string
+	now              func() time.Time
+	byKey            *lru.Cache[string, *rate.Limiter]
+}
+
+func newLimits(l RateLimit, now func() time.Time) *limits {
+	if l.PerSecond == 0 {
+		l.PerSecond = defaultPerSecond
+	}
+	if l.Burst == 0 {
+		l.Burst = 2 * l.PerSecond
+	}
+	byKey, err := lru.New[string, *rate.Limiter](maxLimited)
+	if err != nil {
+		panic(err) // the size is a constant
+	}
+	window := max(1, l.Burst/l.PerSecond)
+	return &limits{
+		perSecond: l.PerSecond, burst: l.Burst, now: now, byKey: byKey,
+		policy: fmt.Sprintf("%s;q=%d;w=%d", limitName, l.Burst, window),
+	}
+}
+
+// take counts one request and says in the headers of its answer how many more
+// there may be (draft-ietf-httpapi-ratelimit-headers): r is how many at once, t
+// the seconds until all of the burst is there again.
+func (l *limits) take(h http.Header, keyID string) *Problem {
+	limiter, known := l.byKey.Get(keyID)
+	if !known {
+		limiter = rate.NewLimiter(rate.Limit(l.perSecond), l.burst)
+		if earlier, there, _ := l.byKey.PeekOrAdd(keyID, limiter); there {
+			limiter = earlier
+		}
+	}
+	now := l.now()
+	allowed := limiter.AllowN(now, 1)
+	left := limiter.TokensAt(now)
+	full := int(math.Ceil((float64(l.burst) - left) / float64(l.perSecond)))
+	h.Set("RateLimit-Policy", l.policy)
+	h.Set("RateLimit", limitName+";r="+strconv.Itoa(max(0, int(left)))+";t="+strconv.Itoa(max(0, full)))
+	if allowed {
+		return nil
+	}
+	wait := int(math.Ceil((1 - left) / float64(l.perSecond)))
+	return newProblem(codeRateLimited, fmt.Sprintf("The API key may ask %d times a second, and %d times at once. Repeat the request after the time in Retry-After.", l.perSecond, l.burst)).retryAfter(max(1, wait))
+}

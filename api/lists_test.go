@@ -1,0 +1,254 @@
+package api_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// walk reads a list to its end and gives the ids.
+func (w *world) walk(path, apiKey string, limit int) (ids []string) {
+	w.t.Helper()
+	separator := "?"
+	if strings.Contains(path, "?") {
+		separator = "&"
+	}
+	cursor := ""
+	for range 1000 {
+		got := wantStatus(w.t, w.call("GET", fmt.Sprintf("%s%slimit=%d&cursor=%s", path, separator, limit, cursor), apiKey, ""), 200)
+		page := in(w.t, got.body, "data").([]any)
+		if len(page) > limit {
+			w.t.Fatalf("%d on a page of %d", len(page), limit)
+		}
+		for _, one := range page {
+			ids = append(ids, one.(map[string]any)["id"].(string))
+		}
+		next, more := in(w.t, got.body, "nextCursor").(string)
+		if !more {
+			return ids
+		}
+		cursor = url.QueryEscape(next)
+	}
+	w.t.Fatal("the list does not end")
+	return nil
+}
+
+func TestLists(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	stranger := w.newKey(account("b"), domain.Permissions()...)
+	var endpoints, watches []string
+	for i := range 7 {
+		w.now = w.now.Add(time.Duration(i%2) * time.Second) // some share a time
+		e := w.newEndpoint(k)
+		endpoints = append(endpoints, e)
+		wantStatus(t, w.call("POST", "/v1/endpoints", stranger, `{"url":"https://b.example"}`), 201)
+		made := wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(endpoints[i/4*4], "")), 201)
+		watches = append(watches, in(t, made.body, "id").(string))
+	}
+	wantStatus(t, w.call("POST", "/v1/endpoints/"+endpoints[2]+"/disable", k, ""), 200)
+	for _, limit := range []int{1, 2, 7, 250} {
+		got := w.walk("/v1/endpoints", k, limit)
+		slices.Sort(got)
+		if want := slices.Sorted(slices.Values(endpoints)); !slices.Equal(got, want) {
+			t.Errorf("limit %d: %v", limit, got)
+		}
+		if got := w.walk("/v1/watches?endpointId="+endpoints[0], k, limit); len(got) != 4 {
+			t.Errorf("of one endpoint: %v", got)
+		}
+	}
+	newest := w.walk("/v1/watches", k, 3)
+	if len(newest) != 7 || newest[6] != watches[0] && newest[5] != watches[0] {
+		t.Errorf("%v of %v", newest, watches)
+	}
+	for path, want := range map[string]int{
+		"/v1/endpoints?status=disabled": 1, "/v1/endpoints?status=active": 6, "/v1/watches?walletAddress=" + wallet: 7, "/v1/watches?walletAddress=" + payer: 0,
+		"/v1/watches?walletAddress=" + wallet + "&endpointId=" + endpoints[4]: 3, "/v1/api-keys": 1,
+	} {
+		if got := w.walk(path, k, 2); len(got) != want {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+	empty := wantStatus(t, w.call("GET", "/v1/watches", stranger, ""), 200)
+	if string(empty.body) != `{"data":[],"nextCursor":null}` {
+		t.Errorf("%s", empty.body)
+	}
+}
+
+func TestListEvents(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	e := w.newEndpoint(k)
+	payment := w.delivered(account("a"), e, domain.StateQueued)
+	w.now = w.now.Add(time.Second)
+	test := in(t, w.call("POST", "/v1/endpoints/"+e+"/test", k, "").body, "eventId").(string)
+	if got := w.walk("/v1/events", k, 1); !slices.Equal(got, []string{test, payment.ID}) {
+		t.Errorf("%v", got)
+	}
+	watch := domain.DeriveID(domain.WatchPrefix, "1")
+	for query, want := range map[string][]string{
+		"type=test.ping": {test}, "type=payment.received": {payment.ID}, "state=QUEUED": {payment.ID}, "state=FAILED": nil,
+		"endpointId=" + e: {test, payment.ID}, "endpointId=" + domain.DeriveID(domain.EndpointPrefix, "x"): nil, "watchId=" + watch: {payment.ID},
+		"walletAddress=" + wallet: {payment.ID}, "since=2026-11-21T10:15:31Z": {test}, "until=2026-11-21T10:15:31Z": {payment.ID},
+	} {
+		if got := w.walk("/v1/events?"+query, k, 50); !slices.Equal(got, want) {
+			t.Errorf("%s: %v", query, got)
+		}
+	}
+	got := w.call("GET", "/v1/events?type=payment.received", k, "")
+	want := `{"data":[` + string(payment.Body[:len(payment.Body)-1]) + fmt.Sprintf(`,"delivery":{"state":"QUEUED","held":false,"endpointId":%q,"nextAttemptAt":"2026-11-21T10:15:31.123Z"}}],"nextCursor":null}`, e)
+	if string(got.body) != want {
+		t.Errorf("%s\n%s", got.body, want)
+	}
+	wantStatus(t, w.call("POST", "/v1/endpoints/"+e+"/disable", k, ""), 200)
+	if got := w.call("GET", "/v1/events", k, ""); strings.Count(string(got.body), `"held":true`) != 1 {
+		t.Errorf("%s", got.body)
+	}
+	w.historyErr = api.ErrHistoryUnavailable
+	wantProblem(t, w.call("GET", "/v1/events", k, ""), 503, "HISTORY_UNAVAILABLE")
+}
+
+func TestQueriesThatAreRefused(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	for query, want := range map[string]string{
+		"limit=0": "limit OUT_OF_RANGE", "limit=251": "limit OUT_OF_RANGE", "limit=x": "limit OUT_OF_RANGE", "limit=": "limit OUT_OF_RANGE", "limit=1&limit=2": "limit DUPLICATE",
+		"limt=5": "limt UNKNOWN_PARAMETER", "%zz": " SYNTAX", "a;b": " SYNTAX", "endpointId=x": "endpointId INVALID_VALUE", "watchId=ep_1": "watchId INVALID_VALUE",
+		"walletAddress=G": "walletAddress INVALID_ADDRESS", "walletAddress=" + muxed(wallet): "walletAddress MUXED_ADDRESS_REFUSED",
+		"type=payment": "type INVALID_VALUE", "state=queued": "state INVALID_VALUE", "since=now": "since INVALID_TIME", "until=2026-11-21T10:15:30%2B02:00": "until INVALID_TIME",
+	} {
+		p := wantProblem(t, w.call("GET", "/v1/events?"+query, k, ""), 400, "INVALID_PARAMETER")
+		if got := p.Errors[0].Parameter + " " + p.Errors[0].Code; len(p.Errors) != 1 || got != want {
+			t.Errorf("%s: %+v", query, p.Errors)
+		}
+	}
+	got := w.call("GET", "/v1/events?walletAddress="+w.secretSeed(), k, "")
+	wantProblem(t, got, 422, "SECRET_KEY_REFUSED")
+	wantProblem(t, w.call("GET", "/v1/watches?walletAddress="+w.secretSeed()+"&"+w.secretSeed()+"=1", k, ""), 422, "SECRET_KEY_REFUSED")
+	if strings.Contains(w.log.String(), w.secretSeed()) || strings.Contains(string(got.body), w.secretSeed()) {
+		t.Error("the secret key came back")
+	}
+}
+
+func TestACursorBelongsToItsList(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	stranger := w.newKey(account("b"), domain.Permissions()...)
+	e := w.newEndpoint(k)
+	w.newEndpoint(k)
+	for range 3 {
+		wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(e, "")), 201)
+	}
+	got := w.call("GET", "/v1/watches?limit=1&endpointId="+e, k, "")
+	cursor := in(t, got.body, "nextCursor").(string)
+	wantStatus(t, w.call("GET", "/v1/watches?limit=2&endpointId="+e+"&cursor="+cursor, k, ""), 200)
+	raw, _ := base64.RawURLEncoding.DecodeString(cursor)
+	raw[len(raw)-1] ^= 1
+	for _, c := range []struct{ path, cursor, key string }{
+		{"/v1/watches?", cursor, k}, {"/v1/watches?walletAddress=" + wallet + "&", cursor, k}, {"/v1/watches?endpointId=" + domain.DeriveID(domain.EndpointPrefix, "x") + "&", cursor, k},
+		{"/v1/endpoints?", cursor, k}, {"/v1/events?", cursor, k}, {"/v1/api-keys?", cursor, k}, {"/v1/watches?endpointId=" + e + "&", cursor, stranger},
+		{"/v1/watches?endpointId=" + e + "&", base64.RawURLEncoding.EncodeToString(raw), k}, {"/v1/watches?endpointId=" + e + "&", "x", k}, {"/v1/watches?endpointId=" + e + "&", "AAAA", k},
+	} {
+		wantProblem(t, w.call("GET", c.path+"cursor="+c.cursor, c.key, ""), 400, "INVALID_CURSOR")
+	}
+}
+
+// Every route that names an object denies another account's, alike to one that
+// does not exist, and changes nothing.
+func TestAccountsAreIsolatedOnEveryRoute(t *testing.T) {
+	w := newWorld(t)
+	owner, stranger := w.newKey(account("a"), domain.Permissions()...), w.newKey(account("b"), domain.Permissions()...)
+	e := w.newEndpoint(owner)
+	watch := in(t, w.call("POST", "/v1/watches", owner, watchBody(e, "")).body, "id").(string)
+	event := w.delivered(account("a"), e, domain.StateFailed).ID
+	key := domain.DeriveID(domain.KeyPrefix, owner)
+	facts := w.facts
+	theirs := map[string]string{"endpoints": e, "watches": watch, "events": event, "api-keys": key}
+	nobodys := map[string]string{
+		"endpoints": domain.DeriveID(domain.EndpointPrefix, "n"), "watches": domain.DeriveID(domain.WatchPrefix, "n"),
+		"events": domain.DeriveID(domain.EventPrefix, "n"), "api-keys": domain.DeriveID(domain.KeyPrefix, "n"),
+	}
+	bodies := map[string]string{"replay": `{"since":"2026-01-01T00:00:00Z"}`, "PATCH": `{}`}
+	routes := w.api.Routes()
+	named, lists := 0, 0
+	for _, r := range routes {
+		method, path, _ := strings.Cut(r, " ")
+		parts := strings.Split(path, "/")
+		if !strings.Contains(path, "{id}") {
+			if method == "GET" && strings.HasPrefix(path, "/v1/") && len(parts) == 3 && parts[2] != "openapi.yaml" {
+				lists++
+				got := wantStatus(t, w.call("GET", path, stranger, ""), 200)
+				for _, id := range theirs {
+					if strings.Contains(string(got.body), id) {
+						t.Errorf("%s shows %s", r, id)
+					}
+				}
+			}
+			continue
+		}
+		named++
+		body := bodies[method]
+		if b, special := bodies[parts[len(parts)-1]]; special {
+			body = b
+		}
+		for _, header := range [][]string{{"X-Request-Id", "r"}, {"X-Request-Id", "r", "Idempotency-Key", "i" + r}} {
+			denied := w.call(method, strings.Replace(path, "{id}", theirs[parts[2]], 1), stranger, body, header...)
+			absent := w.call(method, strings.Replace(path, "{id}", nobodys[parts[2]], 1), stranger, body, header...)
+			wantProblem(t, denied, 404, "NOT_FOUND")
+			if string(denied.body) != string(absent.body) {
+				t.Errorf("%s: %s differs from %s", r, denied.body, absent.body)
+			}
+		}
+	}
+	if named < 15 || lists != 4 {
+		t.Errorf("%d routes with an id, %d lists of %v", named, lists, routes)
+	}
+	for _, query := range []string{"/v1/watches?endpointId=" + e, "/v1/watches?walletAddress=" + wallet, "/v1/events?endpointId=" + e, "/v1/events?watchId=" + watch, "/v1/events?walletAddress=" + wallet} {
+		if got := w.call("GET", query, stranger, ""); string(got.body) != `{"data":[],"nextCursor":null}` {
+			t.Errorf("%s: %s", query, got.body)
+		}
+	}
+	p := wantProblem(t, w.call("POST", "/v1/watches", stranger, watchBody(e, "")), 422, "VALIDATION_FAILED")
+	if !slices.Equal(pointers(p), []string{"/endpointId ENDPOINT_NOT_FOUND"}) {
+		t.Errorf("%v", pointers(p))
+	}
+	if w.facts != facts {
+		t.Errorf("%d facts were made", w.facts-facts)
+	}
+}
+
+// Each permission opens its own operations and no others.
+func TestPermissions(t *testing.T) {
+	w := newWorld(t)
+	keys := map[domain.Permission]string{}
+	for _, p := range domain.Permissions() {
+		keys[p] = w.newKey(account("a"), p)
+	}
+	operate := []string{"/enable", "/disable", "/test", "/replay", "/resend"}
+	for _, r := range w.api.Routes() {
+		method, path, _ := strings.Cut(r, " ")
+		if !strings.HasPrefix(path, "/v1/") || path == "/v1/openapi.yaml" {
+			continue
+		}
+		needed := domain.PermissionWrite
+		switch {
+		case method == "GET":
+			needed = domain.PermissionRead
+		case slices.ContainsFunc(operate, func(end string) bool { return strings.HasSuffix(path, end) }):
+			needed = domain.PermissionOperate
+		}
+		for p, k := range keys {
+			got := w.call(method, strings.Replace(path, "{id}", "x", 1), k, `{}`)
+			if (got.StatusCode == 403) != (p != needed) {
+				t.Errorf("%s with %s: %d %s", r, p, got.StatusCode, got.body)
+			}
+		}
+	}
+}

@@ -1,0 +1,533 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// in reads one member of an answer, by names from the outside in.
+func in(t testing.TB, body []byte, names ...string) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(body, &v); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	for _, name := range names {
+		v = v.(map[string]any)[name]
+	}
+	return v
+}
+
+// wantStatus checks an answer's status.
+func wantStatus(t testing.TB, got answer, status int) answer {
+	t.Helper()
+	if got.StatusCode != status {
+		t.Fatalf("%s %s: got %d, want %d\n%s", got.Request.Method, got.Request.URL.Path, got.StatusCode, status, got.body)
+	}
+	return got
+}
+
+func TestAnEndpointsLife(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	made := wantStatus(t, w.call("POST", "/v1/endpoints", k, `{"url":"https://a.example/","headers":{"x-tenant":"shop","X-B":"2"},"rateLimitPerSecond":50}`), 201)
+	id := in(t, made.body, "id").(string)
+	path := "/v1/endpoints/" + id
+	read := wantStatus(t, w.call("GET", path, k, ""), 200)
+	want := fmt.Sprintf(`{"id":%q,"url":"https://a.example/","description":"","headers":{"X-B":"2","X-Tenant":"shop"},"rateLimitPerSecond":50,"status":"active","disabledReason":null,`+
+		`"disabledAt":null,"consecutiveFailures":0,"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`, id)
+	if string(read.body) != want || read.Header.Get("ETag") != `"1"` || made.Header.Get("ETag") != `"1"` {
+		t.Errorf("%s %s\nwant %s", read.Header.Get("ETag"), read.body, want)
+	}
+
+	w.now = w.now.Add(time.Second)
+	changed := wantStatus(t, w.call("PATCH", path, k, `{"description":"mine","headers":{"X-B":null,"X-C":"3"},"rateLimitPerSecond":null}`, "If-Match", `"1"`, "Content-Type", "application/merge-patch+json"), 200)
+	if changed.Header.Get("ETag") != `"2"` || in(t, changed.body, "description") != "mine" || fmt.Sprint(in(t, changed.body, "headers")) != "map[X-C:3 X-Tenant:shop]" ||
+		in(t, changed.body, "rateLimitPerSecond") != nil || in(t, changed.body, "updatedAt") != "2026-11-21T10:15:31.123Z" || in(t, changed.body, "url") != "https://a.example/" {
+		t.Errorf("%s", changed.body)
+	}
+	wantProblem(t, w.call("PATCH", path, k, `{"description":"theirs"}`, "If-Match", `"1"`), 412, "PRECONDITION_FAILED")
+	wantProblem(t, w.call("PATCH", path, k, `{"description":"theirs"}`, "If-Match", `W/"2"`), 412, "PRECONDITION_FAILED")
+	wantProblem(t, w.call("DELETE", path, k, "", "If-Match", `"1"`), 412, "PRECONDITION_FAILED")
+	wantProblem(t, w.call("POST", path+"/disable", k, "", "If-Match", `"1"`), 412, "PRECONDITION_FAILED")
+	wantProblem(t, w.call("PATCH", path, k, `{}`, "If-Match", `2`), 400, "INVALID_HEADER")
+	same := wantStatus(t, w.call("PATCH", path, k, `{}`, "If-Match", `"1", "2"`), 200)
+	if same.Header.Get("ETag") != `"2"` {
+		t.Errorf("nothing changed, and the ETag is %s", same.Header.Get("ETag"))
+	}
+	wantStatus(t, w.call("PATCH", path, k, `{}`, "If-Match", `*`), 200)
+	reset := wantStatus(t, w.call("PATCH", path, k, `{"description":null,"headers":null}`), 200)
+	if in(t, reset.body, "description") != "" || fmt.Sprint(in(t, reset.body, "headers")) != "map[]" {
+		t.Errorf("%s", reset.body)
+	}
+
+	disabled := wantStatus(t, w.call("POST", path+"/disable", k, ""), 200)
+	if in(t, disabled.body, "status") != "disabled" || in(t, disabled.body, "disabledReason") != "manual" || in(t, disabled.body, "disabledAt") == nil {
+		t.Errorf("%s", disabled.body)
+	}
+	wantProblem(t, w.call("POST", path+"/test", k, ""), 409, "ENDPOINT_DISABLED")
+	enabled := wantStatus(t, w.call("POST", path+"/enable", k, `{}`), 200)
+	if in(t, enabled.body, "status") != "active" || in(t, enabled.body, "disabledReason") != nil {
+		t.Errorf("%s", enabled.body)
+	}
+	rotated := wantStatus(t, w.call("POST", path+"/rotate-secret", k, "", "Idempotency-Key", "r"), 200)
+	again := wantStatus(t, w.call("POST", path+"/rotate-secret", k, "", "Idempotency-Key", "r"), 200)
+	if in(t, rotated.body, "secret") == in(t, made.body, "secret") || string(rotated.body) != string(again.body) || again.Header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("%s\n%s", rotated.body, again.body)
+	}
+	if strings.Contains(string(w.call("GET", path, k, "").body), "whsec_") {
+		t.Error("a read shows the secret")
+	}
+
+	gone := wantStatus(t, w.call("DELETE", path, k, ""), 204)
+	if len(gone.body) != 0 {
+		t.Errorf("%s", gone.body)
+	}
+	for _, call := range []struct{ method, path string }{
+		{"GET", ""}, {"PATCH", ""}, {"DELETE", ""}, {"POST", "/enable"}, {"POST", "/disable"}, {"POST", "/rotate-secret"}, {"POST", "/test"}, {"POST", "/replay"},
+	} {
+		wantProblem(t, w.call(call.method, path+call.path, k, ""), 404, "NOT_FOUND")
+	}
+	late := wantStatus(t, w.call("POST", path+"/rotate-secret", k, "", "Idempotency-Key", "r"), 200)
+	if string(late.body) != string(rotated.body) {
+		t.Errorf("the repeat after the deletion: %s", late.body)
+	}
+	wantProblem(t, w.call("POST", path+"/rotate-secret", k, "", "Idempotency-Key", "other"), 404, "NOT_FOUND")
+}
+
+func TestEndpointPatchFaults(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	path := "/v1/endpoints/" + w.newEndpoint(k)
+	long := strings.Repeat("x", 2000)
+	for body, want := range map[string][]string{
+		`{"url":null}`:                             {"/url REQUIRED"},
+		`{"url":"https://127.0.0.1/"}`:             {"/url SSRF_BLOCKED"},
+		`{"status":"disabled"}`:                    {"/status UNKNOWN_FIELD"},
+		`{"rateLimitPerSecond":0}`:                 {"/rateLimitPerSecond OUT_OF_RANGE"},
+		`{"rateLimitPerSecond":1.5}`:               {"/rateLimitPerSecond OUT_OF_RANGE"},
+		`{"rateLimitPerSecond":"5"}`:               {"/rateLimitPerSecond INVALID_TYPE"},
+		`{"headers":[]}`:                           {"/headers INVALID_TYPE"},
+		`{"headers":{"a b":"x"}}`:                  {"/headers/a b INVALID_VALUE"},
+		`{"headers":{"Webhook-Signature":"x"}}`:    {"/headers/Webhook-Signature HEADER_REFUSED"},
+		`{"headers":{"connection":"close"}}`:       {"/headers/connection HEADER_REFUSED"},
+		`{"headers":{"Proxy-Authorization":"x"}}`:  {"/headers/Proxy-Authorization HEADER_REFUSED"},
+		`{"headers":{"X-A":"a\nb"}}`:               {"/headers/X-A INVALID_VALUE"},
+		`{"headers":{"X-A":1}}`:                    {"/headers/X-A INVALID_TYPE"},
+		`{"headers":{"X-A":"1","x-a":"2"}}`:        {"/headers/x-a DUPLICATE"},
+		`{"headers":{"X-A":"` + long + `"}}`:       {"/headers/X-A TOO_LONG"},
+		`{"description":"` + w.secretSeed() + `"}`: {"/description SECRET_REFUSED"},
+	} {
+		got := w.call("PATCH", path, k, body)
+		p := decode[api.Problem](t, got.body)
+		if got.StatusCode != 422 || !slices.Equal(pointers(p), want) {
+			t.Errorf("%.60s: %d %v, want %v", body, got.StatusCode, pointers(p), want)
+		}
+	}
+	wantProblem(t, w.call("PATCH", path, k, ``), 400, "MALFORMED_JSON")
+	wantProblem(t, w.call("PATCH", path, k, `{}`, "Content-Type", "text/plain"), 415, "UNSUPPORTED_MEDIA_TYPE")
+	wantProblem(t, w.call("POST", path+"/enable", k, `{"now":true}`), 422, "VALIDATION_FAILED")
+	wantProblem(t, w.call("POST", path+"/enable", k, `[`), 400, "MALFORMED_JSON")
+	if w.endpoints[strings.TrimPrefix(path, "/v1/endpoints/")].Version != 1 {
+		t.Error("a refused change changed something")
+	}
+}
+
+func TestTestReplayAndResend(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	e := w.newEndpoint(k)
+	path := "/v1/endpoints/" + e
+	test := wantStatus(t, w.call("POST", path+"/test", k, "", "Idempotency-Key", "t"), 200)
+	event := in(t, test.body, "eventId").(string)
+	if want := fmt.Sprintf(`{"eventId":%q,"attempt":{"statusCode":204,"durationMs":12,"error":null}}`, event); string(test.body) != want {
+		t.Errorf("%s", test.body)
+	}
+	if again := w.call("POST", path+"/test", k, "", "Idempotency-Key", "t"); string(again.body) != string(test.body) {
+		t.Errorf("%s", again.body)
+	}
+	read := wantStatus(t, w.call("GET", "/v1/events/"+event, k, ""), 200)
+	if in(t, read.body, "type") != "test.ping" || in(t, read.body, "data", "endpoint", "id") != e || in(t, read.body, "delivery", "state") != "DELIVERED" {
+		t.Errorf("%s", read.body)
+	}
+	w.attempt = domain.AttemptResult{SentAtMillis: 1, DurationMillis: 10_000, Error: domain.AttemptTimeout}
+	silent := wantStatus(t, w.call("POST", path+"/test", k, ""), 200)
+	if in(t, silent.body, "attempt", "statusCode") != nil || in(t, silent.body, "attempt", "error") != "TIMEOUT" {
+		t.Errorf("%s", silent.body)
+	}
+
+	failed := w.delivered(account("a"), e, domain.StateFailed, domain.AttemptResult{SentAtMillis: 1, StatusCode: 500})
+	since := `{"since":"2026-11-21T10:15:30.123Z"}`
+	replayed := wantStatus(t, w.call("POST", path+"/replay", k, since), 200)
+	if string(replayed.body) != `{"queued":1,"matched":1,"truncated":false}` || w.history[failed.ID].record.State != domain.StateQueued {
+		t.Errorf("%s", replayed.body)
+	}
+	if none := w.call("POST", path+"/replay", k, since); string(none.body) != `{"queued":0,"matched":0,"truncated":false}` {
+		t.Errorf("%s", none.body)
+	}
+	for body, want := range map[string][]string{
+		`{}`:                                    {"/since REQUIRED"},
+		`{"since":null}`:                        {"/since REQUIRED"},
+		`{"since":17}`:                          {"/since INVALID_TYPE"},
+		`{"since":"yesterday"}`:                 {"/since INVALID_TIME"},
+		`{"since":"2026-11-21"}`:                {"/since INVALID_TIME"},
+		`{"since":"2026-11-21T10:15:30+01:00"}`: {"/since INVALID_TIME"},
+		`{"since":"2026-11-21T10:15:30Z","until":"2026-11-21T10:15:30Z"}`:  {"/until RANGE_IS_EMPTY"},
+		`{"since":"2026-11-21T10:15:30Z","before":"2026-11-21T10:15:30Z"}`: {"/before UNKNOWN_FIELD"},
+	} {
+		if p := wantProblem(t, w.call("POST", path+"/replay", k, body), 422, "VALIDATION_FAILED"); !slices.Equal(pointers(p), want) {
+			t.Errorf("%s: %v", body, pointers(p))
+		}
+	}
+
+	resend := "/v1/events/" + event + "/resend"
+	resent := wantStatus(t, w.call("POST", resend, k, ""), 200)
+	if want := fmt.Sprintf(`{"id":%q,"delivery":{"state":"QUEUED","held":false,"endpointId":%q,"nextAttemptAt":"2026-11-21T10:15:30.123Z"}}`, event, e); string(resent.body) != want {
+		t.Errorf("%s", resent.body)
+	}
+	wantStatus(t, w.call("POST", path+"/disable", k, ""), 200)
+	if held := wantStatus(t, w.call("POST", resend, k, ""), 200); in(t, held.body, "delivery", "held") != true {
+		t.Errorf("%s", held.body)
+	}
+	wantProblem(t, w.call("POST", "/v1/events/"+domain.EventID("no", "where")+"/resend", k, ""), 404, "NOT_FOUND")
+	w.forgets = true
+	wantProblem(t, w.call("POST", resend, k, ""), 410, "EVENT_EXPIRED")
+	w.forgets = false
+	r := w.history[event]
+	r.record.State = domain.StateCancelled
+	w.history[event] = r
+	wantProblem(t, w.call("POST", resend, k, ""), 409, "DELIVERY_CANCELLED")
+	w.historyErr = api.ErrHistoryUnavailable
+	wantProblem(t, w.call("POST", resend, k, ""), 503, "HISTORY_UNAVAILABLE")
+}
+
+func TestAWatchsLife(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	e, other := w.newEndpoint(k), w.newEndpoint(k)
+	made := wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(e, `,"label":"one","amountRule":{"kind":"range","min":"1","max":"5"},"memoRule":{"kind":"equals","type":"text","value":"x"}`)), 201)
+	path := "/v1/watches/" + in(t, made.body, "id").(string)
+	read := wantStatus(t, w.call("GET", path, k, ""), 200)
+	if want := strings.Replace(string(made.body), `,"warnings":["ACCOUNT_NOT_FOUND"]`, "", 1); string(read.body) != want || read.Header.Get("ETag") != `"1"` {
+		t.Errorf("%s\n%s", read.body, want)
+	}
+	changed := wantStatus(t, w.call("PATCH", path, k, `{"label":null,"amountRule":{"max":"9"},"memoRule":{"kind":"present"},"eventTypes":["payment.rejected"],"endpointId":"`+other+`","walletAddress":"`+wallet+`"}`), 200)
+	for name, want := range map[string]string{
+		"label": "", "amountRule": "map[kind:range max:9.0000000 min:1.0000000]", "memoRule": "map[kind:present]", "eventTypes": "[payment.rejected]",
+		"endpointId": other, "warnings": "[ACCOUNT_NOT_FOUND]", "status": "active",
+	} {
+		if got := fmt.Sprint(in(t, changed.body, name)); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+	whole := wantStatus(t, w.call("PATCH", path, k, `{"amountRule":{"kind":"min","amount":"2"},"memoRule":null,"senderAllowlist":["`+payer+`"],"assets":[{"code":"EUR","issuer":"`+issuer+`"}]}`, "If-Match", `"2"`), 200)
+	if fmt.Sprint(in(t, whole.body, "amountRule")) != "map[amount:2.0000000 kind:min]" || fmt.Sprint(in(t, whole.body, "memoRule")) != "map[kind:any]" {
+		t.Errorf("%s", whole.body)
+	}
+	for body, want := range map[string][]string{
+		`{"walletAddress":"` + payer + `"}`:          {"/walletAddress CANNOT_CHANGE"},
+		`{"walletAddress":null}`:                     {"/walletAddress CANNOT_CHANGE"},
+		`{"walletAddress":"` + w.secretSeed() + `"}`: {"/walletAddress SECRET_KEY_REFUSED"},
+		`{"assets":null}`:                            {"/assets REQUIRED"},
+		`{"endpointId":null}`:                        {"/endpointId REQUIRED"},
+		`{"endpointId":"` + domain.DeriveID(domain.EndpointPrefix, "x") + `"}`: {"/endpointId ENDPOINT_NOT_FOUND"},
+		`{"amountRule":{"max":"9"}}`: {"/amountRule/max NOT_ALLOWED"},
+		`{"id":"x","warnings":[]}`:   {"/id UNKNOWN_FIELD", "/warnings UNKNOWN_FIELD"},
+		`{"eventTypes":[]}`:          {"/eventTypes EMPTY"},
+	} {
+		got := w.call("PATCH", path, k, body)
+		if p := decode[api.Problem](t, got.body); got.StatusCode != 422 || !slices.Equal(pointers(p), want) {
+			t.Errorf("%s: %d %v", body, got.StatusCode, pointers(p))
+		}
+	}
+	wantStatus(t, w.call("DELETE", "/v1/endpoints/"+other, k, ""), 204)
+	orphan := wantStatus(t, w.call("GET", path, k, ""), 200)
+	list := wantStatus(t, w.call("GET", "/v1/watches", k, ""), 200)
+	if in(t, orphan.body, "status") != "endpoint_deleted" || !strings.Contains(string(list.body), `"status":"endpoint_deleted"`) {
+		t.Errorf("%s\n%s", orphan.body, list.body)
+	}
+	wantStatus(t, w.call("DELETE", path, k, ""), 204)
+	wantProblem(t, w.call("GET", path, k, ""), 404, "NOT_FOUND")
+	wantProblem(t, w.call("DELETE", path, k, ""), 404, "NOT_FOUND")
+}
+
+// A rule that is completed out of what was read is refused if that has changed.
+func TestAPartOfARuleIsMergedIntoWhatWasRead(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	made := w.call("POST", "/v1/watches", k, watchBody(w.newEndpoint(k), `,"amountRule":{"kind":"min","amount":"1"}`))
+	id := in(t, made.body, "id").(string)
+	stale := staleWatches{w, w.watches[id]}
+	changed := w.watches[id]
+	changed.Version, changed.Revision = 2, 2
+	w.watches[id], w.seen[id] = changed, 2
+	second := newWorld(t, func(c *api.Config) { c.Directory, c.Commands = stale, w })
+	second.accounts, second.endpoints = w.accounts, w.endpoints
+	wantProblem(t, second.call("PATCH", "/v1/watches/"+id, k, `{"amountRule":{"amount":"2"}}`), 412, "PRECONDITION_FAILED")
+	wantStatus(t, second.call("PATCH", "/v1/watches/"+id, k, `{"amountRule":{"kind":"max","amount":"2"}}`), 200)
+}
+
+// staleWatches shows one watch as it was.
+type staleWatches struct {
+	*world
+	watch domain.Watch
+}
+
+func (s staleWatches) Watch(string) (domain.Watch, bool, error) { return s.watch, true, nil }
+
+// A repeat gets the answer of then, whatever has become of the world.
+func TestARepeatIsNotHeldAgainstAWorldThatHasChanged(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	urls := &turning{URLPolicy: w}
+	other := newWorld(t, func(c *api.Config) { c.URLs, c.Commands, c.Directory, c.Wallets = urls, w, w, w })
+	body := `{"url":"https://a.invalid"}`
+	first := wantStatus(t, other.call("POST", "/v1/endpoints", k, body, "Idempotency-Key", "1"), 201)
+	e := in(t, first.body, "id").(string)
+	watch := watchBody(e, "")
+	firstWatch := wantStatus(t, other.call("POST", "/v1/watches", k, watch, "Idempotency-Key", "1"), 201)
+	urls.refuse = true
+	w.wallets[wallet] = nil
+	wantStatus(t, other.call("DELETE", "/v1/endpoints/"+e, k, ""), 204)
+	for path, c := range map[string]struct {
+		body  string
+		first answer
+	}{"/v1/endpoints": {body, first}, "/v1/watches": {watch, firstWatch}} {
+		again := wantStatus(t, other.call("POST", path, k, c.body, "Idempotency-Key", "1"), 201)
+		if string(again.body) != string(c.first.body) || again.Header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("%s\n%s", again.body, c.first.body)
+		}
+		wantProblem(t, other.call("POST", path, k, c.body, "Idempotency-Key", "2"), 422, map[string]string{"/v1/endpoints": "SSRF_BLOCKED", "/v1/watches": "VALIDATION_FAILED"}[path])
+	}
+	// Another node does not remember, and finds the watch that was made.
+	again := wantStatus(t, w.call("POST", "/v1/watches", k, watch, "Idempotency-Key", "1"), 201)
+	if in(t, again.body, "id") != in(t, firstWatch.body, "id") {
+		t.Errorf("%s", again.body)
+	}
+}
+
+// turning refuses every URL from some time on.
+type turning struct {
+	api.URLPolicy
+	refuse bool
+}
+
+func (u *turning) Check(ctx context.Context, raw string) (string, []string, []api.URLFault) {
+	if u.refuse {
+		return "", nil, []api.URLFault{{Code: "SSRF_BLOCKED", Detail: "leads to an internal address"}}
+	}
+	return u.URLPolicy.Check(ctx, raw)
+}
+
+// What another node has just made is found: the tables' ends are waited for.
+func TestWhatAnotherNodeMadeIsFound(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	e := w.newEndpoint(k)
+	w.seen[e] = 0 // this node has not read it
+	wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(e, "")), 201)
+	w.seen[e] = 0
+	wantStatus(t, w.call("GET", "/v1/endpoints/"+e, k, ""), 200)
+	w.seen[e] = 0
+	w.catchUpErr = errors.New("the tables' ends are far")
+	wantProblem(t, w.call("GET", "/v1/endpoints/"+e, k, ""), 503, "DIRECTORY_BEHIND")
+	wantProblem(t, w.call("POST", "/v1/watches", k, watchBody(e, "")), 503, "DIRECTORY_BEHIND")
+}
+
+func TestKeys(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.PermissionRead, domain.PermissionWrite)
+	made := wantStatus(t, w.call("POST", "/v1/api-keys", k, `{"name":"shop","permissions":["read"],"expiresAt":"2026-11-22T00:00:00Z","allowedCidrs":["127.0.0.1","10.1.2.3/8"]}`), 201)
+	text, id := in(t, made.body, "key").(string), in(t, made.body, "id").(string)
+	if !domain.WellFormedAPIKey(text) || !strings.HasPrefix(text, "whk_test_") || fmt.Sprint(in(t, made.body, "allowedCidrs")) != "[127.0.0.1/32 10.0.0.0/8]" || in(t, made.body, "lastUsedAt") != nil {
+		t.Errorf("%s", made.body)
+	}
+	path := "/v1/api-keys/" + id
+	if got := made.Header.Get("Location"); got != path {
+		t.Errorf("location %s", got)
+	}
+	wantStatus(t, w.call("GET", "/v1/endpoints", text, ""), 200)
+	read := wantStatus(t, w.call("GET", path, k, ""), 200)
+	if in(t, read.body, "lastUsedAt") != "2026-11-21T10:15:30.123Z" || strings.Contains(string(read.body), text) || strings.Contains(w.log.String(), text) {
+		t.Errorf("%s", read.body)
+	}
+	list := wantStatus(t, w.call("GET", "/v1/api-keys", k, ""), 200)
+	if got := in(t, list.body, "data").([]any); len(got) != 2 || strings.Contains(string(list.body), "hash") {
+		t.Errorf("%s", list.body)
+	}
+
+	// Nobody gives more than what they have.
+	wantProblem(t, w.call("POST", "/v1/api-keys", k, `{"permissions":["read","operate"]}`), 403, "MISSING_PERMISSION")
+	strong := w.newKey(account("a"), domain.Permissions()...)
+	wantProblem(t, w.call("POST", "/v1/api-keys/"+domain.DeriveID(domain.KeyPrefix, strong)+"/roll", k, ""), 403, "MISSING_PERMISSION")
+	wantProblem(t, w.call("POST", "/v1/api-keys", text, `{"permissions":["read"]}`), 403, "MISSING_PERMISSION")
+
+	for body, want := range map[string][]string{
+		`{}`:                 {"/permissions REQUIRED"},
+		`{"permissions":[]}`: {"/permissions EMPTY"},
+		`{"permissions":["admin","read","read"]}`:                                                 {"/permissions/0 INVALID_VALUE", "/permissions/2 DUPLICATE"},
+		`{"permissions":["read"],"expiresAt":"2026-11-21T10:15:30Z"}`:                             {"/expiresAt OUT_OF_RANGE"},
+		`{"permissions":["read"],"expiresAt":5}`:                                                  {"/expiresAt INVALID_TYPE"},
+		`{"permissions":["read"],"allowedCidrs":["10.0.0.0/33","x",7,"10.0.0.0/8","10.1.0.0/8"]}`: {"/allowedCidrs/0 INVALID_CIDR", "/allowedCidrs/1 INVALID_CIDR", "/allowedCidrs/2 INVALID_TYPE", "/allowedCidrs/4 DUPLICATE"},
+		`{"permissions":["read"],"account":"x"}`:                                                  {"/account UNKNOWN_FIELD"},
+	} {
+		if p := wantProblem(t, w.call("POST", "/v1/api-keys", k, body), 422, "VALIDATION_FAILED"); !slices.Equal(pointers(p), want) {
+			t.Errorf("%s: %v", body, pointers(p))
+		}
+	}
+
+	// Rolling: the former key works during its grace, and can be rolled once.
+	rolled := wantStatus(t, w.call("POST", path+"/roll", k, `{"graceSeconds":60}`, "Idempotency-Key", "roll"), 201)
+	next := in(t, rolled.body, "key").(string)
+	if in(t, rolled.body, "name") != "shop" || in(t, rolled.body, "expiresAt") != "2026-11-22T00:00:00.000Z" || fmt.Sprint(in(t, rolled.body, "permissions")) != "[read]" {
+		t.Errorf("%s", rolled.body)
+	}
+	if former := wantStatus(t, w.call("GET", path, k, ""), 200); in(t, former.body, "rolledTo") != in(t, rolled.body, "id") || in(t, former.body, "expiresAt") != "2026-11-21T10:16:30.123Z" {
+		t.Errorf("%s", former.body)
+	}
+	wantProblem(t, w.call("POST", path+"/roll", k, ``), 409, "KEY_ROLLED")
+	wantStatus(t, w.call("GET", "/v1/endpoints", text, ""), 200)
+	wantStatus(t, w.call("GET", "/v1/endpoints", next, ""), 200)
+	w.now = w.now.Add(time.Minute)
+	wantProblem(t, w.call("GET", "/v1/endpoints", text, ""), 401, "UNAUTHENTICATED")
+	wantStatus(t, w.call("GET", "/v1/endpoints", next, ""), 200)
+	again := wantStatus(t, w.call("POST", path+"/roll", k, `{"graceSeconds":60}`, "Idempotency-Key", "roll"), 201)
+	if in(t, again.body, "key") != next || again.Header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("%s", again.body)
+	}
+
+	wantStatus(t, w.call("DELETE", "/v1/api-keys/"+in(t, rolled.body, "id").(string), k, ""), 204)
+	wantProblem(t, w.call("GET", "/v1/endpoints", next, ""), 401, "UNAUTHENTICATED")
+	wantProblem(t, w.call("DELETE", "/v1/api-keys/"+in(t, rolled.body, "id").(string), k, ""), 404, "NOT_FOUND")
+}
+
+// A repeated creation shows the same key, also the next day; after that none.
+func TestARepeatShowsTheSameKey(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	body := `{"permissions":["read"]}`
+	w.loseAnswer = true
+	wantProblem(t, w.call("POST", "/v1/api-keys", k, body, "Idempotency-Key", "1"), 503, "COMMAND_UNANSWERED")
+	w.loseAnswer = false
+	if err := w.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.now = w.now.Add(23 * time.Hour)
+	again := wantStatus(t, w.call("POST", "/v1/api-keys", k, body, "Idempotency-Key", "1"), 201)
+	text, _ := in(t, again.body, "key").(string)
+	if got := w.call("GET", "/v1/endpoints", text, ""); got.StatusCode != 200 {
+		t.Errorf("%s", again.body)
+	}
+	w.now = w.now.Add(72 * time.Hour)
+	if late := wantStatus(t, w.call("POST", "/v1/api-keys", k, body, "Idempotency-Key", "1"), 201); in(t, late.body, "key") != nil {
+		t.Errorf("%s", late.body)
+	}
+}
+
+func TestWhereAndUntilWhenAKeyWorks(t *testing.T) {
+	w := newWorld(t)
+	var n byte
+	key := func(k domain.Key) string {
+		n++
+		text := domain.NewAPIKey(false, [32]byte{n})
+		k.ID, k.Hash, k.Permissions = domain.DeriveID(domain.KeyPrefix, text), domain.APIKeyHash(text), domain.Permissions()
+		w.addKey(account("a"), k)
+		return text
+	}
+	now := w.now.UnixMilli()
+	refused := string(w.call("GET", "/v1/endpoints", domain.NewAPIKey(false, [32]byte{99}), "", "X-Request-Id", "r").body)
+	for _, c := range []struct {
+		key    domain.Key
+		status int
+	}{
+		{domain.Key{}, 200},
+		{domain.Key{ExpiresAtMillis: now + 1}, 200},
+		{domain.Key{ExpiresAtMillis: now}, 401},
+		{domain.Key{AllowedCIDRs: []string{"127.0.0.0/8"}}, 200},
+		{domain.Key{AllowedCIDRs: []string{"10.0.0.0/8", "::1/128", "127.0.0.1/32"}}, 200},
+		{domain.Key{AllowedCIDRs: []string{"10.0.0.0/8"}}, 401},
+	} {
+		got := w.call("GET", "/v1/endpoints", key(c.key), "", "X-Request-Id", "r", "X-Forwarded-For", "10.0.0.1")
+		if got.StatusCode != c.status || c.status == 401 && string(got.body) != refused {
+			t.Errorf("%+v: %d %s", c.key, got.StatusCode, got.body)
+		}
+	}
+}
+
+func TestLastUseIsKeptOnceAMinute(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.PermissionRead)
+	id := domain.DeriveID(domain.KeyPrefix, k)
+	began := w.now.UnixMilli()
+	for _, c := range []struct {
+		after time.Duration
+		want  int64
+	}{{0, 0}, {59 * time.Second, 0}, {time.Second, 60_000}, {time.Minute, 120_000}} {
+		w.now = w.now.Add(c.after)
+		w.call("GET", "/v1/endpoints", k, "")
+		if got := w.used[id] - began; got != c.want {
+			t.Errorf("used at %d, want %d", got, c.want)
+		}
+	}
+	w.now = w.now.Add(2 * time.Minute)
+	w.used[id] = w.now.UnixMilli() - 30_000 // another node has kept it
+	w.call("GET", "/v1/endpoints", k, "")
+	if w.used[id] != w.now.UnixMilli()-30_000 {
+		t.Error("kept twice within a minute")
+	}
+}
+
+func TestRateLimits(t *testing.T) {
+	w := newWorld(t, func(c *api.Config) { c.RateLimit = api.RateLimit{PerSecond: 2, Burst: 4} })
+	k, other := w.newKey(account("a"), domain.PermissionRead), w.newKey(account("a"), domain.PermissionRead)
+	for i, want := range []string{`"key";r=3;t=1`, `"key";r=2;t=1`, `"key";r=1;t=2`, `"key";r=0;t=2`} {
+		got := wantStatus(t, w.call("GET", "/v1/endpoints", k, ""), 200)
+		if got.Header.Get("RateLimit") != want || got.Header.Get("RateLimit-Policy") != `"key";q=4;w=2` {
+			t.Errorf("%d: %v", i, got.Header)
+		}
+	}
+	limited := w.call("POST", "/v1/endpoints", k, `{`)
+	wantProblem(t, limited, 429, "RATE_LIMITED")
+	if limited.Header.Get("Retry-After") != "1" || limited.Header.Get("RateLimit") != `"key";r=0;t=2` {
+		t.Errorf("%v", limited.Header)
+	}
+	wantStatus(t, w.call("GET", "/v1/endpoints", other, ""), 200)
+	wantStatus(t, w.call("GET", "/healthz", k, ""), 200)
+	w.now = w.now.Add(500 * time.Millisecond)
+	wantStatus(t, w.call("GET", "/v1/endpoints", k, ""), 200)
+	wantProblem(t, w.call("GET", "/v1/endpoints", k, ""), 429, "RATE_LIMITED")
+}
+
+func TestTraceparentIsLogged(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.PermissionRead)
+	w.call("GET", "/v1/endpoints", k, "", "traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	w.call("GET", "/v1/endpoints", k, "", "traceparent", "nonsense")
+	if text := w.log.String(); strings.Count(text, `"trace":"0af7651916cd43dd8448eb211c80319c"`) != 1 || strings.Contains(text, "nonsense") {
+		t.Error(text)
+	}
+}
+
+func TestDocsNeedNothing(t *testing.T) {
+	w := newWorld(t)
+	got := wantStatus(t, w.call("GET", "/docs", "", ""), http.StatusOK)
+	page := string(got.body)
+	if !strings.Contains(got.Header.Get("Content-Security-Policy"), "style-src 'sha256-") || !strings.HasPrefix(got.Header.Get("Content-Type"), "text/html") {
+		t.Errorf("%v", got.Header)
+	}
+	for _, outside := range []string{"<script", " src=", "@import", "<link"} {
+		if strings.Contains(page, outside) {
+			t.Errorf("the page holds %s", outside)
+		}
+	}
+}

@@ -1,0 +1,350 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/client"
+)
+
+// cli runs a subcommand on the service and reads its JSON.
+func (s *testService) cli(into any, args ...string) {
+	s.t.Helper()
+	out, err := s.tryCLI(append(args, "--json")...)
+	if err != nil {
+		s.t.Fatalf("%v: %v", args, err)
+	}
+	if into != nil {
+		if err := json.Unmarshal([]byte(out), into); err != nil {
+			s.t.Fatalf("%v: %v in %s", args, err, out)
+		}
+	}
+}
+
+func (s *testService) tryCLI(args ...string) (string, error) {
+	c := program(append(args, "--data-dir", s.dir)...)
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
+	out, err := c.Output()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, &stderr)
+	}
+	return string(out), nil
+}
+
+// client asks the service with a key.
+func (s *testService) client(key string) *client.Client {
+	s.t.Helper()
+	c, err := client.New(s.file.APIURL, key, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// wantCode checks that a call was refused with a code.
+func (s *testService) wantCode(err error, code string) {
+	s.t.Helper()
+	var p *client.Problem
+	if !errors.As(err, &p) || p.Code != code {
+		s.t.Errorf("got %v, want %s", err, code)
+	}
+}
+
+// The whole API through the real program: command line, client, engine,
+// receiver, history.
+func TestTheAPIFromEndToEnd(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms", "--retry-schedule", "50ms", "--attempt-timeout", "2s")
+	h := startHooks(t, s.dir)
+	ctx := t.Context()
+
+	s.accountsAndKeys()
+
+	var e client.Endpoint
+	s.cli(&e, "endpoints", "create", "--url", h.url, "--description", "shop", "--header", "X-Tenant: one")
+	h.secret = e.Secret
+	if e.Status != "active" || e.Headers["X-Tenant"] != "one" {
+		t.Fatalf("%+v", e)
+	}
+	var test client.TestResult
+	s.cli(&test, "endpoints", "test", e.ID)
+	if test.Attempt.StatusCode == nil || *test.Attempt.StatusCode != 200 || test.Attempt.Error != nil {
+		t.Errorf("%+v", test)
+	}
+	c := s.client(s.file.APIKey)
+	event, err := c.GetEvent(ctx, test.EventID) // waits: no 404
+	if err != nil || event.Type != "test.ping" || event.Delivery.State != "DELIVERED" || len(event.Attempts) != 1 {
+		t.Errorf("%v %+v", err, event)
+	}
+
+	var wallet struct{ Address string }
+	s.devnet(&wallet, "account", "--json")
+	var watch client.Watch
+	s.cli(&watch, "watches", "create", "--wallet", wallet.Address, "--endpoint", e.ID, "--label", "one", "--amount", "min:2", "--event-type", "payment.received,payment.rejected")
+	if watch.AmountRule.Amount != "2.0000000" || len(watch.Warnings) != 0 {
+		t.Errorf("%+v", watch)
+	}
+	s.cli(&watch, "watches", "update", watch.ID, "--amount", "max:1.5")
+	var paid struct{ ID string }
+	s.devnet(&paid, "pay", "--to", wallet.Address, "--amount", "2", "--json")
+	s.eventually("a webhook", func() bool { return h.has(paid.ID) })
+	var delivered string
+	for id := range h.events() {
+		if id != test.EventID {
+			delivered = id
+		}
+	}
+	s.eventually("its history", func() bool {
+		event, err = c.GetEvent(ctx, delivered)
+		return err == nil && event.Delivery.State == "DELIVERED"
+	})
+	if event.Type != "payment.rejected" {
+		t.Errorf("the rule was changed to max 1.5, and a payment of 2 gave %s", event.Type)
+	}
+	var events client.List[client.Event]
+	s.cli(&events, "events", "list", "--endpoint", e.ID, "--since", "1h")
+	if len(events.Data) != 2 || events.Data[0].ID != delivered || events.Data[1].ID != test.EventID || events.Data[0].Delivery.State != "DELIVERED" {
+		t.Errorf("%+v", events)
+	}
+	s.cli(&events, "events", "list", "--wallet", wallet.Address, "--type", "payment.rejected", "--state", "DELIVERED", "--watch", watch.ID, "--limit", "1")
+	if len(events.Data) != 1 || events.Data[0].ID != delivered || events.NextCursor != nil {
+		t.Errorf("%+v", events)
+	}
+	s.cli(&events, "events", "list", "--limit", "1")
+	s.cli(&events, "events", "list", "--limit", "1", "--cursor", *events.NextCursor)
+	if len(events.Data) != 1 || events.Data[0].ID != test.EventID {
+		t.Errorf("%+v", events)
+	}
+	posts := h.count()
+	var resent client.Resent
+	s.cli(&resent, "events", "resend", delivered)
+	s.eventually("the event again", func() bool { return h.count() == posts+1 })
+
+	s.cli(&e, "endpoints", "disable", e.ID)
+	if e.Status != "disabled" || *e.DisabledReason != "manual" {
+		t.Errorf("%+v", e)
+	}
+	_, err = c.TestEndpoint(ctx, e.ID)
+	s.wantCode(err, "ENDPOINT_DISABLED")
+	s.cli(&resent, "events", "resend", delivered)
+	if event, err = c.GetEvent(ctx, delivered); err != nil || !resent.Delivery.Held {
+		t.Errorf("%v %+v %+v", err, event.Delivery, resent)
+	}
+	s.cli(&e, "endpoints", "enable", e.ID)
+	s.eventually("what was held", func() bool { return h.count() == posts+2 })
+
+	s.failing(c)
+	s.racing(c, h.url)
+
+	if out, err := s.tryCLI("endpoints", "list"); err != nil || !strings.Contains(out, e.ID) || !strings.Contains(out, "STATUS") {
+		t.Errorf("%v %s", err, out)
+	}
+	s.cli(nil, "endpoints", "delete", e.ID)
+	s.cli(&watch, "watches", "get", watch.ID)
+	if watch.Status != "endpoint_deleted" {
+		t.Errorf("%+v", watch)
+	}
+	_, err = c.ResendEvent(ctx, delivered)
+	if err == nil {
+		t.Error("an event of a deleted endpoint was taken")
+	}
+	s.cli(nil, "watches", "delete", watch.ID)
+	_, err = c.GetWatch(ctx, watch.ID)
+	s.wantCode(err, "NOT_FOUND")
+	s.interrupt()
+}
+
+// accountsAndKeys makes an account and keys by commands and by the API.
+func (s *testService) accountsAndKeys() {
+	t, ctx := s.t, s.t.Context()
+	var other, narrow madeKey
+	s.cli(&other, "accounts", "create", "--email", "b@example.com")
+	b := s.client(other.Key)
+	if list, err := b.ListKeys(ctx, client.Page{}); err != nil || len(list.Data) != 1 {
+		t.Fatalf("%v %+v", err, list)
+	}
+	s.cli(&narrow, "keys", "create", "--account", other.AccountID, "--permissions", "read", "--name", "reader", "--allow-cidr", "127.0.0.1", "--expires-in", "1h")
+	reader := s.client(narrow.Key)
+	if _, err := reader.ListWatches(ctx, client.WatchFilter{}, client.Page{}); err != nil {
+		t.Error(err)
+	}
+	_, err := reader.CreateKey(ctx, client.KeyCreate{Permissions: []string{"read"}})
+	s.wantCode(err, "MISSING_PERMISSION")
+	s.eventually("the last use of a key", func() bool {
+		k, err := b.GetKey(ctx, narrow.KeyID)
+		return err == nil && k.LastUsedAt != nil
+	})
+	grace := 0
+	rolled, err := b.RollKey(ctx, narrow.KeyID, client.KeyRoll{GraceSeconds: &grace}, client.IdempotencyKey("roll"))
+	if err != nil || rolled.Key == nil {
+		t.Fatal(err)
+	}
+	_, err = reader.ListWatches(ctx, client.WatchFilter{}, client.Page{})
+	s.wantCode(err, "UNAUTHENTICATED")
+	if again, err := b.RollKey(ctx, narrow.KeyID, client.KeyRoll{GraceSeconds: &grace}, client.IdempotencyKey("roll")); err != nil || again.Key == nil || *again.Key != *rolled.Key {
+		t.Errorf("%v %+v", err, again)
+	}
+	if err := b.RevokeKey(ctx, rolled.ID); err != nil {
+		t.Error(err)
+	}
+	_, err = s.client(*rolled.Key).ListWatches(ctx, client.WatchFilter{}, client.Page{})
+	s.wantCode(err, "UNAUTHENTICATED")
+	s.cli(nil, "keys", "revoke", other.KeyID, "--account", other.AccountID)
+	s.eventually("the end of a key that was revoked without the API", func() bool {
+		_, err := b.ListKeys(ctx, client.Page{})
+		return err != nil
+	})
+	if out, err := s.tryCLI("accounts", "create", "--email", "nobody", "--permissions", "all"); err == nil {
+		t.Errorf("%s", out)
+	}
+}
+
+// failing fails deliveries and replays them.
+func (s *testService) failing(c *client.Client) {
+	t, ctx := s.t, s.t.Context()
+	e, err := c.CreateEndpoint(ctx, client.EndpointCreate{URL: "https://127.0.0.1:1025/nobody"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	since := time.Now().Add(-time.Minute)
+	test, err := c.TestEndpoint(ctx, e.ID)
+	if err != nil || test.Attempt.StatusCode != nil || test.Attempt.Error == nil || *test.Attempt.Error != "CONN_REFUSED" {
+		t.Errorf("%v %+v", err, test)
+	}
+	s.eventually("both attempts have failed", func() bool {
+		event, err := c.GetEvent(ctx, test.EventID)
+		return err == nil && event.Delivery.State == "FAILED" && len(event.Attempts) == 2
+	})
+	replay, err := c.ReplayEndpoint(ctx, e.ID, client.Replay{Since: since}, client.IdempotencyKey("replay"))
+	if err != nil || replay.Queued != 1 || replay.Matched != 1 || replay.Truncated {
+		t.Errorf("%v %+v", err, replay)
+	}
+	if again, err := c.ReplayEndpoint(ctx, e.ID, client.Replay{Since: since}, client.IdempotencyKey("replay")); err != nil || again != replay {
+		t.Errorf("%v %+v", err, again)
+	}
+	s.eventually("a second run", func() bool {
+		event, err := c.GetEvent(ctx, test.EventID)
+		return err == nil && event.Delivery.State == "FAILED" && len(event.Attempts) == 4 && event.Attempts[3].Run == 2
+	})
+	if err := c.DeleteEndpoint(ctx, e.ID); err != nil {
+		t.Error(err)
+	}
+}
+
+// racing lets two clients change one endpoint at once, again and again: what
+// each is answered, and how it ends, some order of their requests explains.
+func (s *testService) racing(c *client.Client, url string) {
+	t := s.t
+	for round := range 8 {
+		e, err := c.CreateEndpoint(t.Context(), client.EndpointCreate{URL: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var both sync.WaitGroup
+		answers := make([][]raced, 2)
+		for who := range answers {
+			both.Go(func() { answers[who] = race(t.Context(), c, e, who, round%2 == 1) })
+		}
+		both.Wait()
+		s.explain(c, e, slices.Concat(answers...))
+	}
+}
+
+// raced is what one request was answered.
+type raced struct {
+	what     string
+	revision string // of the endpoint that was answered; empty: refused
+	endpoint client.Endpoint
+	err      error
+}
+
+// race makes the requests of one client, one after another.
+func race(ctx context.Context, c *client.Client, e client.Endpoint, who int, deletes bool) (all []raced) {
+	note := func(what string, e client.Endpoint, err error) { all = append(all, raced{what, e.ETag, e, err}) }
+	for n := range 4 {
+		changed, err := c.UpdateEndpoint(ctx, e.ID, client.Patch{"description": fmt.Sprintf("%d.%d", who, n)})
+		note("patch", changed, err)
+		if who == 0 {
+			changed, err = c.DisableEndpoint(ctx, e.ID)
+			note("disable", changed, err)
+		} else {
+			changed, err = c.EnableEndpoint(ctx, e.ID)
+			note("enable", changed, err)
+		}
+		changed, err = c.RotateSecret(ctx, e.ID)
+		note("rotate", changed, err)
+		if deletes && who == 1 && n == 2 {
+			note("delete", client.Endpoint{}, c.DeleteEndpoint(ctx, e.ID))
+		}
+	}
+	return all
+}
+
+// explain holds the answers against the revisions, which order them: each answer
+// shows what the one before it in that order left, but for its own change.
+func (s *testService) explain(c *client.Client, made client.Endpoint, answers []raced) {
+	t := s.t
+	deleted := false
+	byRevision := map[string][]raced{}
+	last := made
+	for _, a := range answers {
+		var p *client.Problem
+		switch {
+		case a.what == "delete" && a.err == nil:
+			deleted = true
+		case a.err == nil:
+			byRevision[a.revision] = append(byRevision[a.revision], a)
+			if revisionOf(a.revision) > revisionOf(last.ETag) {
+				last = a.endpoint
+			}
+		case !errors.As(a.err, &p) || p.Status != http.StatusNotFound:
+			t.Errorf("%s: %v", a.what, a.err)
+		}
+	}
+	previous := made
+	for revision := revisionOf(made.ETag) + 1; revision <= revisionOf(last.ETag); revision++ {
+		at := byRevision[fmt.Sprintf(`"%d"`, revision)]
+		if len(at) == 0 {
+			continue // a version that moved no setting
+		}
+		changes := 0
+		for _, a := range at { // one changed it, the others found nothing to change
+			if a.endpoint.Description != at[0].endpoint.Description || a.endpoint.Status != at[0].endpoint.Status {
+				t.Errorf("revision %d has two faces: %+v and %+v", revision, at[0].endpoint, a.endpoint)
+			}
+			if a.what == "rotate" || a.what == "patch" {
+				changes++
+			}
+		}
+		if changes > 1 {
+			t.Errorf("revision %d was made by %d changes", revision, changes)
+		}
+		a := at[0]
+		if a.what != "patch" && changes == 0 && a.endpoint.Description != previous.Description {
+			t.Errorf("revision %d: a %s changed the description from %q to %q", revision, a.what, previous.Description, a.endpoint.Description)
+		}
+		previous = a.endpoint
+	}
+	now, err := c.GetEndpoint(t.Context(), made.ID)
+	switch {
+	case deleted:
+		s.wantCode(err, "NOT_FOUND")
+	case err != nil || now.ETag != last.ETag || now.Description != last.Description || now.Status != last.Status:
+		t.Errorf("it ended as %v %+v, and the last answer was %+v", err, now, last)
+	}
+}
+
+func revisionOf(etag string) (n int) {
+	_, _ = fmt.Sscanf(etag, `"%d"`, &n)
+	return n
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/streams/ledger"
+)
+
+// Catching up is told when more than this many ledgers are to be read, each
+// time after this long.
+const (
+	catchUpLedgersMin = 20
+	catchUpInterval   = time.Second
+	barWidth          = 24
+)
+
+// catchUpSource tells how far reading is, while it is behind.
+type catchUpSource struct {
+	ledger.Source
+	tell func(format string, args ...any)
+	now  func() time.Time
+
+	began    uint32 // the first ledger of this catching up; 0: there is none
+	told     time.Time
+	toldAt   uint32
+	lookedAt time.Time
+	latest   uint32
+}
+
+// Next is called when all ledgers before this one are done with.
+func (c *catchUpSource) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	now := c.now()
+	if now.Sub(c.lookedAt) >= catchUpInterval {
+		if latest, err := c.Source.Latest(ctx); err == nil {
+			c.latest = latest
+		}
+		c.lookedAt = now
+		c.report(now, sequence)
+	}
+	return c.Source.Next(ctx, sequence)
+}
+
+func (c *catchUpSource) report(now time.Time, sequence uint32) {
+	behind := int64(c.latest) - int64(sequence) + 1
+	switch {
+	case c.began == 0 && behind >= catchUpLedgersMin:
+		c.began, c.told, c.toldAt = sequence, now, sequence
+		c.tell("catching up from ledger %d to %d", sequence, c.latest)
+	case c.began == 0:
+	case behind <= 1:
+		c.tell("caught up at ledger %d, %d ledgers", sequence-1, sequence-c.began)
+		c.began = 0
+	default:
+		perSecond := float64(sequence-c.toldAt) / now.Sub(c.told).Seconds()
+		left := "…"
+		if perSecond > 0 {
+			left = time.Duration(float64(behind) / perSecond * float64(time.Second)).Round(time.Second).String()
+		}
+		c.tell("catching up %s %.0f ledgers/s, %d to go, %s", bar(sequence-c.began, uint32(behind)), perSecond, behind, left)
+		c.told, c.toldAt = now, sequence
+	}
+}
+
+// bar draws what is done of all there is to do.
+func bar(done, remaining uint32) string {
+	share := float64(done) / float64(uint64(done)+uint64(remaining))
+	full := int(share * barWidth)
+	return fmt.Sprintf("[%s%s] %3.0f%%", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), 100*share)
+}

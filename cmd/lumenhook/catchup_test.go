@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/streams/ledger"
+)
+
+// pages gives pages of ten ledgers up to the latest.
+type pages struct {
+	ledger.Source
+	latest uint32
+}
+
+func (p *pages) Latest(context.Context) (uint32, error) { return p.latest, nil }
+
+func (p *pages) Next(_ context.Context, sequence uint32) (page []ledger.Raw, err error) {
+	for s := sequence; s <= p.latest && len(page) < 10; s++ {
+		page = append(page, ledger.Raw{Sequence: s})
+	}
+	return page, nil
+}
+
+func TestCatchingUpIsTold(t *testing.T) {
+	var told []string
+	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	source := &catchUpSource{
+		Source: &pages{latest: 40}, now: func() time.Time { return now },
+		tell: func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) },
+	}
+	for sequence := uint32(1); sequence <= 41; sequence += 10 {
+		if _, err := source.Next(t.Context(), sequence); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(2 * time.Second)
+	}
+	want := []string{
+		"catching up from ledger 1 to 40",
+		"catching up [######..................]  25% 5 ledgers/s, 30 to go, 6s",
+		"catching up [############............]  50% 5 ledgers/s, 20 to go, 4s",
+		"catching up [##################......]  75% 5 ledgers/s, 10 to go, 2s",
+		"caught up at ledger 40, 40 ledgers",
+	}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumenhook/lumenhook/api/client"
+)
+
+func newEndpoints() *cobra.Command {
+	var r reach
+	c := &cobra.Command{Use: "endpoints", Short: "Register and operate endpoints"}
+	r.register(c)
+	c.AddCommand(
+		newEndpointsCreate(&r), newEndpointsList(&r), newEndpointsUpdate(&r), newEndpointsTest(&r), newEndpointsReplay(&r),
+		asking(&r, "get ENDPOINT_ID", "Show an endpoint", cobra.ExactArgs(1), func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
+			return c.GetEndpoint(ctx, args[0])
+		}, showEndpoint),
+		asking(&r, "enable ENDPOINT_ID", "Let the sending go on, with what has waited", cobra.ExactArgs(1), func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
+			return c.EnableEndpoint(ctx, args[0])
+		}, showEndpoint),
+		asking(&r, "disable ENDPOINT_ID", "Stop the sending; events wait", cobra.ExactArgs(1), func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
+			return c.DisableEndpoint(ctx, args[0])
+		}, showEndpoint),
+		asking(&r, "rotate-secret ENDPOINT_ID", "Give an endpoint a new secret", cobra.ExactArgs(1), func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
+			return c.RotateSecret(ctx, args[0])
+		}, showEndpoint),
+		asking(&r, "delete ENDPOINT_ID", "Delete an endpoint; what waits for it is cancelled", cobra.ExactArgs(1), func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
+			return struct{}{}, c.DeleteEndpoint(ctx, args[0])
+		}, done("deleted")),
+	)
+	return c
+}
+
+func showEndpoint(w io.Writer, e client.Endpoint) {
+	row(w, "id", e.ID)
+	row(w, "url", e.URL)
+	row(w, "description", e.Description)
+	row(w, "status", e.Status)
+	if e.DisabledReason != nil {
+		row(w, "disabled", *e.DisabledReason+" at "+oneLine(e.DisabledAt))
+	}
+	row(w, "failures", e.ConsecutiveFailures)
+	for name, value := range e.Headers {
+		row(w, "header", name+": "+value)
+	}
+	row(w, "rate limit", e.RateLimitPerSecond)
+	row(w, "created", e.CreatedAt)
+	for _, warning := range e.Warnings {
+		row(w, "warning", warning)
+	}
+	if e.Secret != "" {
+		row(w, "secret", e.Secret)
+		_, _ = io.WriteString(w, "\nThe secret is shown this once: keep it.\n")
+	}
+}
+
+// endpointFlags are the fields of an endpoint.
+type endpointFlags struct {
+	url, description string
+	headers          []string
+	rateLimit        int
+}
+
+func (e *endpointFlags) register(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&e.url, "url", "", "where events are posted")
+	f.StringVar(&e.description, "description", "", "a text for people")
+	f.StringArrayVar(&e.headers, "header", nil, "a header of your own, Name: value; may be repeated; when updating, Name: alone takes it away")
+	f.IntVar(&e.rateLimit, "rate-limit", 0, "deliveries a second at most; 0: no limit")
+}
+
+func (e *endpointFlags) headerMap() (map[string]any, error) {
+	headers := map[string]any{}
+	for _, text := range e.headers {
+		name, value, ok := strings.Cut(text, ":")
+		if !ok {
+			return nil, fmt.Errorf("--header %q: must be Name: value", text)
+		}
+		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		if strings.TrimSpace(value) == "" {
+			headers[strings.TrimSpace(name)] = nil
+		}
+	}
+	return headers, nil
+}
+
+func newEndpointsCreate(r *reach) *cobra.Command {
+	var e endpointFlags
+	c := asking(r, "create --url https://…", "Register an endpoint and show its secret", cobra.NoArgs,
+		func(ctx context.Context, c *client.Client, _ []string) (client.Endpoint, error) {
+			given, err := e.headerMap()
+			if err != nil {
+				return client.Endpoint{}, err
+			}
+			headers := make(map[string]string, len(given))
+			for name, value := range given {
+				headers[name], _ = value.(string)
+			}
+			return c.CreateEndpoint(ctx, client.EndpointCreate{URL: e.url, Description: e.description, Headers: headers, RateLimitPerSecond: e.rateLimit})
+		}, showEndpoint)
+	e.register(c)
+	_ = c.MarkFlagRequired("url")
+	return c
+}
+
+func newEndpointsUpdate(r *reach) *cobra.Command {
+	var e endpointFlags
+	var c *cobra.Command
+	c = asking(r, "update ENDPOINT_ID", "Change an endpoint", cobra.ExactArgs(1),
+		func(ctx context.Context, api *client.Client, args []string) (client.Endpoint, error) {
+			patch := client.Patch{}
+			changed := c.Flags().Changed
+			if changed("url") {
+				patch["url"] = e.url
+			}
+			if changed("description") {
+				patch["description"] = e.description
+			}
+			if changed("header") {
+				headers, err := e.headerMap()
+				if err != nil {
+					return client.Endpoint{}, err
+				}
+				patch["headers"] = headers
+			}
+			if changed("rate-limit") {
+				patch["rateLimitPerSecond"] = nil
+				if e.rateLimit != 0 {
+					patch["rateLimitPerSecond"] = e.rateLimit
+				}
+			}
+			if len(patch) == 0 {
+				return client.Endpoint{}, errors.New("nothing to change: give --url, --description, --header or --rate-limit")
+			}
+			return api.UpdateEndpoint(ctx, args[0], patch)
+		}, showEndpoint)
+	e.register(c)
+	return c
+}
+
+func newEndpointsList(r *reach) *cobra.Command {
+	var p pageFlags
+	var f client.EndpointFilter
+	c := asking(r, "list", "List endpoints, newest first", cobra.NoArgs,
+		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Endpoint], error) {
+			return c.ListEndpoints(ctx, f, p.Page)
+		}, func(w io.Writer, l client.List[client.Endpoint]) {
+			row(w, "ID", "STATUS", "FAILURES", "URL", "DESCRIPTION", "CREATED")
+			for _, e := range l.Data {
+				row(w, e.ID, e.Status, e.ConsecutiveFailures, e.URL, e.Description, e.CreatedAt)
+			}
+			more(w, l.NextCursor)
+		})
+	p.register(c)
+	c.Flags().StringVar(&f.Status, "status", "", "active or disabled")
+	return c
+}
+
+func newEndpointsTest(r *reach) *cobra.Command {
+	return asking(r, "test ENDPOINT_ID", "Send a test.ping and show its first attempt", cobra.ExactArgs(1),
+		func(ctx context.Context, c *client.Client, args []string) (client.TestResult, error) {
+			return c.TestEndpoint(ctx, args[0])
+		}, func(w io.Writer, t client.TestResult) {
+			row(w, "event", t.EventID)
+			row(w, "status code", t.Attempt.StatusCode)
+			row(w, "duration", fmt.Sprintf("%d ms", t.Attempt.DurationMs))
+			row(w, "error", t.Attempt.Error)
+		})
+}
+
+func newEndpointsReplay(r *reach) *cobra.Command {
+	var since, until string
+	c := asking(r, "replay ENDPOINT_ID --since 24h", "Queue failed deliveries again", cobra.ExactArgs(1),
+		func(ctx context.Context, c *client.Client, args []string) (client.ReplayResult, error) {
+			from, err := instantFlag("since", since)
+			to, untilErr := instantFlag("until", until)
+			if err := errors.Join(err, untilErr); err != nil {
+				return client.ReplayResult{}, err
+			}
+			body := client.Replay{Since: from.UTC()}
+			if !to.IsZero() {
+				to = to.UTC()
+				body.Until = &to
+			}
+			return c.ReplayEndpoint(ctx, args[0], body)
+		}, func(w io.Writer, a client.ReplayResult) {
+			row(w, "queued", a.Queued)
+			row(w, "matched", a.Matched)
+			if a.Truncated {
+				_, _ = io.WriteString(w, "\nMore matched than one replay queues: replay again.\n")
+			}
+		})
+	c.Flags().StringVar(&since, "since", "", "those created then or later: a time, or how long ago")
+	c.Flags().StringVar(&until, "until", "", "those created before: a time, or how long ago")
+	_ = c.MarkFlagRequired("since")
+	return c
+}

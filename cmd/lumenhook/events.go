@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumenhook/lumenhook/api/client"
+)
+
+func newEvents() *cobra.Command {
+	var r reach
+	c := &cobra.Command{Use: "events", Short: "Look at events and send them again"}
+	r.register(c)
+	c.AddCommand(
+		newEventsList(&r),
+		asking(&r, "get EVENT_ID", "Show an event and every attempt to deliver it", cobra.ExactArgs(1), func(ctx context.Context, c *client.Client, args []string) (client.Event, error) {
+			return c.GetEvent(ctx, args[0])
+		}, showEvent),
+		asking(&r, "resend EVENT_ID", "Queue an event again, delivered or not", cobra.ExactArgs(1), func(ctx context.Context, c *client.Client, args []string) (client.Resent, error) {
+			return c.ResendEvent(ctx, args[0])
+		}, func(w io.Writer, a client.Resent) {
+			row(w, "id", a.ID)
+			row(w, "state", stateText(a.Delivery))
+		}),
+	)
+	return c
+}
+
+func stateText(d client.Delivery) string {
+	if d.Held {
+		return d.State + " (held: the endpoint is disabled)"
+	}
+	return d.State
+}
+
+func showEvent(w io.Writer, e client.Event) {
+	row(w, "id", e.ID)
+	row(w, "type", e.Type)
+	row(w, "created", e.CreatedAt)
+	row(w, "endpoint", e.Delivery.EndpointID)
+	row(w, "state", stateText(e.Delivery))
+	row(w, "next attempt", e.Delivery.NextAttemptAt)
+	row(w, "data", string(e.Data))
+	_, _ = io.WriteString(w, "\n")
+	row(w, "ATTEMPT", "RUN", "SENT", "TOOK", "STATUS", "ERROR", "RESPONSE")
+	for _, a := range e.Attempts {
+		row(w, a.Number, a.Run, a.SentAt, fmt.Sprintf("%d ms", a.DurationMs), a.StatusCode, a.Error, a.ResponseBody)
+	}
+}
+
+func newEventsList(r *reach) *cobra.Command {
+	var p pageFlags
+	var f client.EventFilter
+	var since, until string
+	c := asking(r, "list", "List events, newest first", cobra.NoArgs,
+		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Event], error) {
+			var err, untilErr error
+			f.Since, err = instantFlag("since", since)
+			f.Until, untilErr = instantFlag("until", until)
+			if err := errors.Join(err, untilErr); err != nil {
+				return client.List[client.Event]{}, err
+			}
+			return c.ListEvents(ctx, f, p.Page)
+		}, func(w io.Writer, l client.List[client.Event]) {
+			row(w, "ID", "TYPE", "STATE", "ENDPOINT", "CREATED", "NEXT ATTEMPT")
+			for _, e := range l.Data {
+				row(w, e.ID, e.Type, stateText(e.Delivery), e.Delivery.EndpointID, e.CreatedAt, e.Delivery.NextAttemptAt)
+			}
+			more(w, l.NextCursor)
+		})
+	p.register(c)
+	s := c.Flags()
+	s.StringVar(&f.EndpointID, "endpoint", "", "only those of this endpoint")
+	s.StringVar(&f.WatchID, "watch", "", "only those of this watch")
+	s.StringVar(&f.WalletAddress, "wallet", "", "only payments to this wallet")
+	s.StringVar(&f.Type, "type", "", "payment.received, payment.rejected or test.ping")
+	s.StringVar(&f.State, "state", "", "QUEUED, WAITING, DELIVERED, FAILED or CANCELLED")
+	s.StringVar(&since, "since", "", "those created then or later: a time, or how long ago")
+	s.StringVar(&until, "until", "", "those created before: a time, or how long ago")
+	return c
+}

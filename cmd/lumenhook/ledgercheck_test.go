@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devtraffic"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/ledger"
+	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
+)
+
+// checkRig is a broker and a network whose payments can be written down rightly
+// or wrongly.
+type checkRig struct {
+	t        *testing.T
+	brokers  string
+	network  *devnet.Network
+	producer *streams.Producer
+	traffic  *devtraffic.Traffic
+}
+
+func newCheckRig(t *testing.T) *checkRig {
+	t.Helper()
+	logger := slog.New(slog.DiscardHandler)
+	b, err := broker.Start(broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Failed: func(err error) { t.Error(err) }, Logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	cluster := streams.Cluster{Brokers: []string{b.Addr()}, Prefix: "lumenhook.", ClientID: "test", Logger: logger}
+	if err := cluster.EnsureTopics(t.Context(), topicSpecs(2, 1)); err != nil {
+		t.Fatal(err)
+	}
+	producer, err := cluster.NewProducer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(producer.Close)
+	ids, err := devnet.NewIdentities()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := devnet.Open(devnet.Config{Dir: t.TempDir(), Identities: ids, Listen: "127.0.0.1:0", CloseInterval: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(context.Background()) }()
+	t.Cleanup(func() { _ = n.Close(); <-ended })
+	traffic, err := devtraffic.New(t.Context(), n, ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = traffic.Close() })
+	return &checkRig{t: t, brokers: b.Addr(), network: n, producer: producer, traffic: traffic}
+}
+
+func (r *checkRig) payments(sequence uint32) []domain.Payment {
+	r.t.Helper()
+	s, err := rpc.New(rpc.Config{URL: r.network.RPCURL(), Passphrase: r.network.Passphrase()})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	page, err := s.Next(r.t.Context(), sequence)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	e, err := ledger.NewExtractor(r.network.Passphrase())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	l, err := e.Read(page[0])
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return l.Payments
+}
+
+func (r *checkRig) append(topic, key string, m schemas.Message) {
+	r.t.Helper()
+	if err := r.producer.Append(r.t.Context(), streams.NewRecord(topic, key, m.Value, m.EachHeader)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *checkRig) observed(p domain.Payment) {
+	r.append(schemas.TopicPayments, p.To, schemas.EncodePaymentObserved(schemas.PaymentObserved{Payment: p, ObservedAtMillis: 1}))
+}
+
+func (r *checkRig) check(extra ...string) (string, error) {
+	args := append([]string{"ledger", "check", "--kafka-brokers", r.brokers, "--stellar-rpc-url", r.network.RPCURL(), "--network", r.network.Passphrase()}, extra...)
+	var out bytes.Buffer
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(&out)
+	root.SetErr(io.Discard)
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	defer cancel()
+	err := root.ExecuteContext(ctx)
+	return out.String(), err
+}
+
+func TestLedgerCheckNamesEveryDifference(t *testing.T) {
+	r := newCheckRig(t)
+	sequence, err := r.traffic.Burst(t.Context(), 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := r.payments(sequence)
+	if len(found) != 4 {
+		t.Fatalf("the ledger holds %d payments, want 4", len(found))
+	}
+	at := []string{"--from", "2", "--to", "4"}
+	r.observed(found[0])
+	r.observed(found[0]) // seen twice, as after a crash
+	if out, err := r.check(at...); err != nil || !strings.Contains(out, "1 payments were observed in them, 0 differences") {
+		t.Errorf("nothing differs: %v\n%s", err, out)
+	}
+	other, gone := found[1], found[2]
+	other.AmountStroops++
+	gone.ID = "999"
+	r.observed(other)
+	r.observed(gone)
+	r.append(schemas.TopicWatches, "wat_1", schemas.EncodeWatch(domain.Watch{ID: "wat_1", WalletAddress: r.traffic.Wallet(), CreatedAtMillis: 1}))
+	out, err := r.check(at...)
+	if err == nil {
+		t.Error("differences are no error")
+	}
+	for _, want := range []string{
+		"payment " + other.ID + " is seen differently: amount 1.5000001 is now 1.5000000, amountStroops 15000001 is now 15000000",
+		"payment 999 to " + gone.To + " was observed, and is no longer seen",
+		"payment " + found[3].ID + " to " + found[3].To + " would now be seen: 1.5000000 XLM",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+}
+
+func TestLedgerCheckRefusesWhatItCannotCheck(t *testing.T) {
+	r := newCheckRig(t)
+	for name, args := range map[string][]string{
+		"backwards": {"--from", "4", "--to", "2"}, "not there yet": {"--from", "2", "--to", "1000"}, "no such source": {"--from", "2", "--to", "3", "--ledger-source", "tape"},
+		"another network": {"--from", "2", "--to", "3", "--network", "testnet"},
+	} {
+		if out, err := r.check(args...); err == nil {
+			t.Errorf("%s: no error\n%s", name, out)
+		}
+	}
+}

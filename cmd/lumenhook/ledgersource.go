@@ -1,0 +1,164 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stellar/go-stellar-sdk/network"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
+	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/ledger"
+	"github.com/lumenhook/lumenhook/streams/ledger/handover"
+	"github.com/lumenhook/lumenhook/streams/ledger/horizon"
+	"github.com/lumenhook/lumenhook/streams/ledger/lake"
+	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
+)
+
+// Sources of ledgers, as --ledger-source names them.
+const (
+	sourceRPC     = "rpc"
+	sourceHorizon = "horizon"
+	sourceLake    = "lake"
+)
+
+// sourceSettings are the flags that say which network is followed, and from
+// where its ledgers come.
+type sourceSettings struct {
+	network       string
+	kind          string
+	rpcURLs       []string
+	horizonURL    string
+	lakeAddress   string
+	lakeFile      uint32
+	lakePartition uint32
+	start         string
+	pollInterval  time.Duration
+	passphrase    string
+	startAt       follower.Start
+}
+
+func (s *sourceSettings) register(f *pflag.FlagSet) {
+	f.StringVar(&s.network, "network", "pubnet", "Stellar network: pubnet, testnet, or the passphrase of another")
+	f.StringVar(&s.kind, "ledger-source", sourceRPC, "where ledgers come from: rpc, horizon or lake")
+	f.StringSliceVar(&s.rpcURLs, "stellar-rpc-url", nil, "URL of a Stellar RPC server; more than one: the next is used when one is not well")
+	f.StringVar(&s.horizonURL, "horizon-url", "", "URL of a Horizon server")
+	f.StringVar(&s.lakeAddress, "ledger-lake", "", "lake of exported ledgers: a folder, s3://bucket/prefix?region=… or gs://bucket/prefix; with rpc, for what the server no longer keeps")
+	f.Uint32Var(&s.lakeFile, "lake-ledgers-per-file", 0, "layout of a lake without a manifest")
+	f.Uint32Var(&s.lakePartition, "lake-files-per-partition", 0, "layout of a lake without a manifest")
+	f.DurationVar(&s.pollInterval, "ledger-poll-interval", time.Second, "time between looks for the next ledger")
+	s.registerStart(f)
+}
+
+func (s *sourceSettings) registerStart(f *pflag.FlagSet) {
+	f.StringVar(&s.start, "start", "latest", "where to begin when nothing was followed yet: latest, or a ledger's sequence")
+}
+
+// check reads what is text and names every fault at once.
+func (s *sourceSettings) check() error {
+	var faults []error
+	fault := func(flag, value, problem string) {
+		faults = append(faults, fmt.Errorf("--%s %q: %s", flag, value, problem))
+	}
+	switch s.network {
+	case "pubnet":
+		s.passphrase = network.PublicNetworkPassphrase
+	case "testnet":
+		s.passphrase = network.TestNetworkPassphrase
+	default:
+		s.passphrase = s.network
+	}
+	if strings.TrimSpace(s.passphrase) == "" {
+		fault("network", s.network, "name the network: pubnet, testnet, or a passphrase")
+	}
+	switch {
+	case s.kind == sourceRPC && len(s.rpcURLs) == 0:
+		fault("stellar-rpc-url", "", "name at least one Stellar RPC server, or choose another --ledger-source")
+	case s.kind == sourceHorizon && s.horizonURL == "":
+		fault("horizon-url", "", "name a Horizon server, or choose another --ledger-source")
+	case s.kind == sourceLake && s.lakeAddress == "":
+		fault("ledger-lake", "", "name a lake, or choose another --ledger-source")
+	case s.kind != sourceRPC && s.kind != sourceHorizon && s.kind != sourceLake:
+		fault("ledger-source", s.kind, "must be rpc, horizon or lake")
+	}
+	for _, address := range append([]string{s.horizonURL}, s.rpcURLs...) {
+		if u, err := url.Parse(address); address != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+			faults = append(faults, errors.New("--stellar-rpc-url and --horizon-url: must be like https://host:port/path"))
+			break
+		}
+	}
+	if s.pollInterval < time.Millisecond || s.pollInterval > time.Minute {
+		fault("ledger-poll-interval", s.pollInterval.String(), "must be from 1ms to 1m")
+	}
+	faults = append(faults, s.checkStart())
+	return errors.Join(faults...)
+}
+
+func (s *sourceSettings) checkStart() (err error) {
+	if s.startAt, err = follower.ParseStart(s.start); err != nil {
+		return fmt.Errorf("--start: %w", err)
+	}
+	return nil
+}
+
+// ofDevnet has the run's own network followed, and its lake if it exports one.
+func (s *sourceSettings) ofDevnet(n *devnet.Network, run *runSettings) {
+	s.kind, s.rpcURLs, s.passphrase = sourceRPC, []string{n.RPCURL()}, n.Passphrase()
+	s.lakeAddress, s.pollInterval = run.stellarLake, min(run.ledgerInterval/20, time.Second)
+}
+
+// open makes the source. It asks nothing yet.
+func (s *sourceSettings) open(log *slog.Logger) (ledger.Source, error) {
+	switch s.kind {
+	case sourceHorizon:
+		return horizon.New(s.horizonConfig(log))
+	case sourceLake:
+		return s.openLake(log)
+	}
+	near, err := rpc.New(s.rpcConfig(log))
+	if err != nil || s.lakeAddress == "" {
+		return near, err
+	}
+	far, err := s.openLake(log)
+	if err != nil {
+		return nil, err
+	}
+	return handover.New(near, far, log), nil
+}
+
+func (s *sourceSettings) openLake(log *slog.Logger) (ledger.Source, error) {
+	store, err := lake.Open(s.lakeAddress)
+	if err != nil {
+		return nil, fmt.Errorf("--ledger-lake: %w", err)
+	}
+	return lake.New(lake.Config{
+		Store: store, Passphrase: s.passphrase, Logger: log, PollInterval: s.pollInterval,
+		Layout: lake.Layout{LedgersPerFile: s.lakeFile, FilesPerPartition: s.lakePartition},
+	})
+}
+
+func (s *sourceSettings) rpcConfig(log *slog.Logger) rpc.Config {
+	return rpc.Config{URL: s.rpcURLs[0], FallbackURLs: s.rpcURLs[1:], Passphrase: s.passphrase, Logger: log, PollInterval: s.pollInterval}
+}
+
+func (s *sourceSettings) horizonConfig(log *slog.Logger) horizon.Config {
+	return horizon.Config{URL: s.horizonURL, Passphrase: s.passphrase, Logger: log, PollInterval: s.pollInterval}
+}
+
+// lookup makes what warns of wallets that cannot receive: by RPC if a server is
+// named, else by Horizon. A lake knows no accounts: then there is no warning.
+func (s *sourceSettings) lookup(log *slog.Logger) (api.Wallets, error) {
+	switch {
+	case len(s.rpcURLs) > 0:
+		return rpc.NewLookup(s.rpcConfig(log))
+	case s.horizonURL != "":
+		return horizon.NewLookup(s.horizonConfig(log))
+	}
+	return noLookup{}, nil
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/commands"
+)
+
+// reach says how a subcommand finds a running service: through the run.json of
+// its data folder, or by addresses, which win.
+type reach struct {
+	dataDir string
+	apiURL  string
+	apiKey  string
+	brokers []string
+	prefix  string
+	asJSON  bool
+}
+
+// register adds the flags to a command and those below it.
+func (r *reach) register(c *cobra.Command) {
+	f := c.PersistentFlags()
+	f.StringVar(&r.dataDir, "data-dir", ".lumenhook", "data folder of the running service")
+	f.StringVar(&r.apiURL, "api-url", "", "address of the API, instead of the data folder's")
+	f.StringVar(&r.apiKey, "api-key", "", "API key, instead of the data folder's (better given as LUMENHOOK_API_KEY)")
+	f.BoolVar(&r.asJSON, "json", false, "print JSON")
+}
+
+// registerBrokers adds the flags of what is done by commands, without the API.
+func (r *reach) registerBrokers(c *cobra.Command) {
+	f := c.PersistentFlags()
+	f.StringSliceVar(&r.brokers, "kafka-brokers", nil, "addresses of the Kafka brokers, instead of the data folder's")
+	f.StringVar(&r.prefix, "topic-prefix", "lumenhook.", "what the names of the topics begin with")
+}
+
+// client makes a client of the API.
+func (r *reach) client() (*client.Client, error) {
+	url, key := r.apiURL, r.apiKey
+	if url == "" || key == "" {
+		run, err := readRunFile(r.dataDir)
+		if err != nil {
+			return nil, fmt.Errorf("%w, or give --api-url and --api-key", err)
+		}
+		if url == "" {
+			url = run.APIURL
+		}
+		if key == "" {
+			key = run.APIKey
+		}
+	}
+	c, err := client.New(url, key, nil)
+	if err != nil {
+		return nil, fmt.Errorf("--api-url: %w", err)
+	}
+	return c, nil
+}
+
+// submit gives the engine a command and returns what it is answered with.
+// Whether a command arrived may not be known; asked again, it is the same one.
+func (r *reach) submit(ctx context.Context, body domain.CommandBody, accountID string) (domain.Answer, error) {
+	brokers := r.brokers
+	if len(brokers) == 0 {
+		run, err := readRunFile(r.dataDir)
+		if err != nil {
+			return domain.Answer{}, fmt.Errorf("%w, or give --kafka-brokers", err)
+		}
+		brokers = run.KafkaBrokers
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	cluster := streams.Cluster{Brokers: brokers, Prefix: r.prefix, ClientID: "lumenhook-cli", Logger: slog.New(slog.DiscardHandler)}
+	c, err := commands.Open(ctx, commands.Config{Cluster: cluster, Logger: cluster.Logger})
+	if err != nil {
+		return domain.Answer{}, fmt.Errorf("reaching the brokers %s: %w", strings.Join(brokers, ", "), err)
+	}
+	running := make(chan error, 1)
+	go func() { running <- c.Run(ctx) }()
+	defer func() { c.Close(); <-running }()
+
+	command := domain.Command{ID: domain.NewID(domain.CommandPrefix, randomID()), AccountID: accountID, IssuedAtMillis: time.Now().UnixMilli(), Body: body}
+	for {
+		result, err := c.Submit(ctx, command)
+		var unconfirmed commands.ErrNotConfirmed
+		switch {
+		case err == nil && result.Answer.Rejection != nil:
+			return result.Answer, errors.New(result.Answer.Rejection.Detail)
+		case err == nil:
+			return result.Answer, nil
+		case !errors.As(err, &unconfirmed) || ctx.Err() != nil:
+			return domain.Answer{}, fmt.Errorf("no engine has answered: is one running on these brokers? %w", err)
+		}
+	}
+}
+
+// admitted waits, for a few seconds, until the API knows a new key. Without an
+// API to ask it returns at once: nodes know the key within 5 s.
+func (r *reach) admitted(ctx context.Context, key string) {
+	asking := *r
+	asking.apiKey = key
+	c, err := asking.client()
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := c.ListKeys(ctx, client.Page{Limit: 1})
+		var refused *client.Problem
+		if !errors.As(err, &refused) || refused.Status != 401 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// asking makes the command of one operation of the API, which prints what it
+// answers: JSON, or as a person reads it.
+func asking[T any](r *reach, use, short string, arguments cobra.PositionalArgs, ask func(context.Context, *client.Client, []string) (T, error), show func(io.Writer, T)) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: arguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.client()
+			if err != nil {
+				return err
+			}
+			answer, err := ask(cmd.Context(), c, args)
+			if err != nil {
+				return err
+			}
+			return r.print(cmd.OutOrStdout(), answer, func(w io.Writer) { show(w, answer) })
+		},
+	}
+}
+
+// print writes an answer in columns, or as JSON.
+func (r *reach) print(w io.Writer, answer any, show func(io.Writer)) error {
+	if r.asJSON {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(answer)
+	}
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	show(columns)
+	return columns.Flush()
+}
+
+// row writes one line of a table.
+func row(w io.Writer, cells ...any) {
+	for i, cell := range cells {
+		if i > 0 {
+			_, _ = io.WriteString(w, "\t") // an error shows at the table's Flush
+		}
+		_, _ = fmt.Fprint(w, oneLine(cell))
+	}
+	_, _ = io.WriteString(w, "\n")
+}
+
+// oneLine makes a cell of a value: what is nil is a dash, and what a stranger
+// wrote moves no cursor.
+func oneLine(v any) string {
+	text := fmt.Sprint(v)
+	switch v := v.(type) {
+	case *string:
+		text = "-"
+		if v != nil {
+			text = *v
+		}
+	case *int:
+		text = "-"
+		if v != nil {
+			text = fmt.Sprint(*v)
+		}
+	case *time.Time:
+		text = "-"
+		if v != nil {
+			text = v.UTC().Format(time.RFC3339)
+		}
+	case time.Time:
+		text = v.UTC().Format(time.RFC3339)
+	case []string:
+		text = strings.Join(v, ",")
+	}
+	if text == "" {
+		return "-"
+	}
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return ' '
+		}
+		return c
+	}, text)
+}
+
+// pageFlags are those of every list.
+type pageFlags struct{ client.Page }
+
+func (p *pageFlags) register(c *cobra.Command) {
+	c.Flags().IntVar(&p.Limit, "limit", 50, "how many to list, 1 to 250")
+	c.Flags().StringVar(&p.Cursor, "cursor", "", "go on where an earlier list ended")
+}
+
+// more tells how a list goes on.
+func more(w io.Writer, next *string) {
+	if next != nil {
+		_, _ = fmt.Fprintf(w, "\nmore: --cursor %s\n", *next)
+	}
+}
+
+func done(what string) func(io.Writer, struct{}) {
+	return func(w io.Writer, _ struct{}) { row(w, what) }
+}
+
+// instantFlag reads a time, or a span of time before now.
+func instantFlag(name, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if span, err := time.ParseDuration(text); err == nil && span >= 0 {
+		return time.Now().Add(-span), nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return at, fmt.Errorf("--%s %q: must be a time such as 2026-11-21T10:15:30Z, or how long ago, such as 24h", name, text)
+	}
+	return at.UTC(), nil
+}

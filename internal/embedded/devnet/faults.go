@@ -1,0 +1,176 @@
+package devnet
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
+	"github.com/stellar/go-stellar-sdk/xdr"
+)
+
+// FaultKind is a way in which the network's RPC misbehaves on demand.
+type FaultKind string
+
+// Kinds of faults. They touch what getHealth and getLedgers answer and nothing else: the ledgers on disk and
+// all other methods are as they should be.
+const (
+	FaultErrors  FaultKind = "errors"  // HTTP 503
+	FaultGarbage FaultKind = "garbage" // what is no JSON
+	FaultGap     FaultKind = "gap"     // the ledger is left out of pages
+	FaultBehind  FaultKind = "behind"  // the network seems to be as it was at half of the ledger's sequence
+	FaultReset   FaultKind = "reset"   // the ledger and those after it are of another chain
+)
+
+// faultsMax bounds the faults of a network, and answersMax those of one.
+const (
+	faultsMax  = 100
+	answersMax = 1_000_000
+)
+
+// Fault spoils a number of answers, once the network has closed a ledger.
+type Fault struct {
+	Kind    FaultKind
+	Ledger  uint32
+	Answers int
+}
+
+// String is the form that ParseFaults reads.
+func (f Fault) String() string { return fmt.Sprintf("%s@%dx%d", f.Kind, f.Ledger, f.Answers) }
+
+// ParseFaults reads faults as people write them: KIND@LEDGER, and xN for N answers instead of one, with
+// commas between them: errors@30x10,gap@50x5.
+func ParseFaults(text string) (faults []Fault, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		f, err := parseFault(part)
+		if err != nil {
+			return nil, fmt.Errorf("fault %q: %w", part, err)
+		}
+		faults = append(faults, f)
+	}
+	if len(faults) > faultsMax {
+		return nil, fmt.Errorf("%d faults are more than the %d that a network takes", len(faults), faultsMax)
+	}
+	return faults, nil
+}
+
+func parseFault(text string) (f Fault, err error) {
+	kind, rest, ok := strings.Cut(text, "@")
+	ledger, answers, repeated := strings.Cut(rest, "x")
+	sequence, err := strconv.ParseUint(ledger, 10, 31)
+	if !ok || err != nil || sequence == 0 {
+		return f, errors.New("must be KIND@LEDGER or KIND@LEDGERxANSWERS, such as errors@30x10")
+	}
+	f = Fault{Kind: FaultKind(kind), Ledger: uint32(sequence), Answers: 1}
+	if repeated {
+		if f.Answers, err = strconv.Atoi(answers); err != nil || f.Answers < 1 || f.Answers > answersMax {
+			return f, fmt.Errorf("the number of answers must be from 1 to %d", answersMax)
+		}
+	}
+	switch f.Kind {
+	case FaultErrors, FaultGarbage, FaultGap, FaultBehind, FaultReset:
+		return f, nil
+	}
+	return f, errors.New("the kind must be errors, garbage, gap, behind or reset")
+}
+
+// stage plays the faults, one after the other in the order given.
+type stage struct {
+	mu     sync.Mutex
+	faults []Fault
+}
+
+// next takes the fault that spoils this answer, if one does.
+func (s *stage) next(method string, latest uint32) (Fault, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	isPage, isHealth := method == protocol.GetLedgersMethodName, method == protocol.GetHealthMethodName
+	if len(s.faults) == 0 || latest < s.faults[0].Ledger || !isPage && !isHealth {
+		return Fault{}, false
+	}
+	f := &s.faults[0]
+	if (f.Kind == FaultGap || f.Kind == FaultReset) && !isPage || f.Kind == FaultBehind && !isHealth {
+		return Fault{}, false
+	}
+	taken := *f
+	if f.Answers--; f.Answers == 0 {
+		s.faults = s.faults[1:]
+	}
+	return taken, true
+}
+
+// spoil answers wrongly, if it is time. Of a batch only the first request counts.
+func (n *Network) spoil(w http.ResponseWriter, requests []rpcRequest) (answered bool) {
+	health, err := n.getHealth()
+	if err != nil || len(requests) == 0 {
+		return false
+	}
+	f, ok := n.stage.next(requests[0].Method, health.LatestLedger)
+	if !ok {
+		return false
+	}
+	n.cfg.Logger.Info("an answer is spoiled as ordered", "fault", f.Kind, "method", requests[0].Method)
+	switch f.Kind {
+	case FaultErrors:
+		http.Error(w, "ordered to be out of order", http.StatusServiceUnavailable)
+		return true
+	case FaultGarbage:
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"jsonrpc":"2.0","id":1,"result":{"ledgers":[{"sequence":"`))
+		return true
+	}
+	answer := n.answer(requests[0])
+	if answer != nil && answer.Error == nil {
+		n.distort(f, answer)
+	}
+	writeJSON(w, http.StatusOK, answer)
+	return true
+}
+
+// distort changes a right answer into what the fault says.
+func (n *Network) distort(f Fault, answer *rpcResponse) {
+	switch result := answer.Result.(type) {
+	case protocol.GetHealthResponse:
+		result.LatestLedger = max(result.OldestLedger, f.Ledger/2)
+		answer.Result = result
+	case protocol.GetLedgersResponse:
+		var kept []protocol.LedgerInfo
+		for _, l := range result.Ledgers {
+			switch {
+			case f.Kind == FaultGap && l.Sequence == f.Ledger:
+				continue
+			case f.Kind == FaultReset && l.Sequence >= f.Ledger:
+				l = ofAnotherChain(l)
+			}
+			kept = append(kept, l)
+		}
+		result.Ledgers = kept
+		answer.Result = result
+	}
+}
+
+// ofAnotherChain is the ledger as another history would have it: other hashes, and all else the same.
+func ofAnotherChain(info protocol.LedgerInfo) protocol.LedgerInfo {
+	raw, err := base64.StdEncoding.DecodeString(info.LedgerMetadata)
+	if err != nil {
+		return info
+	}
+	var meta xdr.LedgerCloseMeta
+	if err := xdr.SafeUnmarshal(raw, &meta); err != nil {
+		return info
+	}
+	meta.V2.LedgerHeader.Hash[0] ^= 0xff
+	meta.V2.LedgerHeader.Header.PreviousLedgerHash[0] ^= 0xff
+	if raw, err = meta.MarshalBinary(); err != nil {
+		return info
+	}
+	info.Hash, info.LedgerMetadata = meta.LedgerHash().HexString(), base64.StdEncoding.EncodeToString(raw)
+	return info
+}

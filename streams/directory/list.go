@@ -1,0 +1,148 @@
+package directory
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// maxLooked bounds the rows that one page looks at: a page of a rare filter ends
+// there, with where to go on.
+const maxLooked = 2000
+
+// Position is a place in a list, by what the object there is ordered by.
+type Position struct {
+	CreatedAtMillis int64
+	ID              string
+}
+
+// EndpointFilter says which endpoints a list holds; AccountID must be set, an
+// empty Status does not filter.
+type EndpointFilter struct {
+	AccountID string
+	Status    domain.EndpointStatus
+}
+
+// WatchFilter says which watches a list holds; AccountID must be set, the other
+// fields do not filter when they are empty.
+type WatchFilter struct {
+	AccountID     string
+	EndpointID    string
+	WalletAddress string
+}
+
+// Kinds of lists, the second byte of their keys.
+const (
+	listEndpoints        = 'e' // scope: account
+	listWatches          = 'w' // scope: account
+	listWatchesEndpoint  = 'p' // scope: account and endpoint
+	listWatchesOfAddress = 'a' // scope: account and wallet
+)
+
+// listKey is a place in a list: newest first, then by id.
+func listKey(kind byte, scope string, createdAtMillis int64, id string) []byte {
+	key := append(make([]byte, 0, 11+len(scope)+len(id)), spaceLists, kind)
+	key = append(append(key, scope...), 0)
+	key = binary.BigEndian.AppendUint64(key, math.MaxUint64-uint64(createdAtMillis))
+	return append(key, id...)
+}
+
+// placesOfEndpoint are the keys under which an endpoint is listed. A deleted one
+// is in no list.
+func placesOfEndpoint(e domain.Endpoint) [][]byte {
+	if !e.Exists() || e.Deleted() {
+		return nil
+	}
+	return [][]byte{listKey(listEndpoints, e.AccountID, e.CreatedAtMillis, e.ID)}
+}
+
+// placesOfWatch are the keys under which a watch is listed.
+func placesOfWatch(w domain.Watch) [][]byte {
+	if !w.Exists() || w.Deleted() {
+		return nil
+	}
+	return [][]byte{
+		listKey(listWatches, w.AccountID, w.CreatedAtMillis, w.ID),
+		listKey(listWatchesEndpoint, w.AccountID+"/"+w.EndpointID, w.CreatedAtMillis, w.ID),
+		listKey(listWatchesOfAddress, w.AccountID+"/"+w.WalletAddress, w.CreatedAtMillis, w.ID),
+	}
+}
+
+// relist moves an object from its former places to its present ones.
+func relist(tx *streams.Txn, before, after [][]byte) error {
+	for _, key := range before {
+		if err := tx.Delete(key); err != nil {
+			return err
+		}
+	}
+	for _, key := range after {
+		if err := tx.Set(key, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Endpoints gives endpoints of an account, newest first, from behind a position
+// on, at most limit of them. next is nil at the end of the list; a page may have
+// fewer than limit and not be the last.
+func (d *Directory) Endpoints(f EndpointFilter, after *Position, limit int) (page []domain.Endpoint, next *Position, err error) {
+	return list(d, listEndpoints, f.AccountID, after, limit, d.Endpoint, func(e domain.Endpoint) bool {
+		return e.AccountID == f.AccountID && !e.Deleted() && (f.Status == "" || e.Status == f.Status)
+	})
+}
+
+// Watches gives watches of an account in the same manner.
+func (d *Directory) Watches(f WatchFilter, after *Position, limit int) (page []domain.Watch, next *Position, err error) {
+	kind, scope := byte(listWatches), f.AccountID
+	switch {
+	case f.WalletAddress != "":
+		kind, scope = listWatchesOfAddress, f.AccountID+"/"+f.WalletAddress
+	case f.EndpointID != "":
+		kind, scope = listWatchesEndpoint, f.AccountID+"/"+f.EndpointID
+	}
+	return list(d, kind, scope, after, limit, d.Watch, func(w domain.Watch) bool {
+		return w.AccountID == f.AccountID && !w.Deleted() &&
+			(f.EndpointID == "" || w.EndpointID == f.EndpointID) && (f.WalletAddress == "" || w.WalletAddress == f.WalletAddress)
+	})
+}
+
+// list reads a page. An object that changes meanwhile is given as it was or as
+// it is; one that left the list since is left out.
+func list[T any](d *Directory, kind byte, scope string, after *Position, limit int, row func(string) (T, bool, error), keep func(T) bool) (page []T, next *Position, err error) {
+	lower := listKey(kind, scope, math.MaxInt64, "")
+	upper := listKey(kind, scope, -1, "")
+	upper = append(upper[:len(upper)-8], 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
+	prefix := len(lower) // up to where the id begins
+	if after != nil {
+		lower = append(listKey(kind, scope, after.CreatedAtMillis, after.ID), 0)
+	}
+	var last Position
+	looked, more := 0, false
+	err = d.store.Scan(lower, upper, func(key, _ []byte) (bool, error) {
+		if looked == maxLooked || len(page) == limit {
+			more = true
+			return false, nil
+		}
+		looked++
+		last = Position{int64(math.MaxUint64 - binary.BigEndian.Uint64(key[prefix-8:prefix])), string(key[prefix:])}
+		object, found, err := row(last.ID)
+		if err != nil || !found {
+			return err == nil, err
+		}
+		if keep(object) {
+			page = append(page, object)
+		}
+		return true, nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("directory: listing: %w", err)
+	}
+	if more {
+		next = &last
+	}
+	return page, next, nil
+}

@@ -1,0 +1,192 @@
+package follower_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devtraffic"
+	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/ledger/handover"
+	"github.com/lumenhook/lumenhook/streams/ledger/horizon"
+	"github.com/lumenhook/lumenhook/streams/ledger/lake"
+	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
+)
+
+// busyChain is a network whose wallet is watched and paid in every way.
+type busyChain struct {
+	network *devnet.Network
+	lakeDir string
+	last    uint32
+}
+
+const (
+	busyLast    = 95 // the last of a file of the lake
+	busyPerFile = 8
+)
+
+func (r *rig) busyChain() *busyChain {
+	r.t.Helper()
+	ids, err := devnet.NewIdentities()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c := &busyChain{lakeDir: r.t.TempDir(), last: busyLast}
+	c.network, err = devnet.Open(devnet.Config{Dir: r.t.TempDir(), Identities: ids, Listen: "127.0.0.1:0", CloseInterval: time.Hour, LakeDir: c.lakeDir, LakeLedgersPerFile: busyPerFile})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.network.Run(context.Background()) }()
+	r.t.Cleanup(func() {
+		if err := c.network.Close(); err != nil {
+			r.t.Error(err)
+		}
+		<-ended
+	})
+	traffic, err := devtraffic.New(r.t.Context(), c.network, ids)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = traffic.Close() })
+	for sequence := 4; sequence <= busyLast; sequence++ {
+		if err := traffic.Step(r.t.Context(), sequence); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	w := r.book.add("wat_1", traffic.Wallet())
+	w.ID, w.EndpointID, w.EventTypes = "wat_2", "ep_2", []domain.EventType{domain.PaymentReceived, domain.PaymentRejected}
+	w.Rules.Memo = domain.MemoRule{Kind: domain.MemoPresent}
+	r.book.mu.Lock()
+	r.book.acknowledged = append(r.book.acknowledged, w)
+	r.book.mu.Unlock()
+	return c
+}
+
+func (c *busyChain) rpc(t *testing.T, address string) *rpc.Source {
+	t.Helper()
+	s, err := rpc.New(rpc.Config{URL: address, Passphrase: c.network.Passphrase(), PollInterval: 2 * time.Millisecond, BackoffMax: 8 * time.Millisecond, PageSize: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (c *busyChain) lake(t *testing.T) *lake.Source {
+	t.Helper()
+	store, err := lake.OpenFolder(c.lakeDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := lake.New(lake.Config{Store: store, Passphrase: c.network.Passphrase(), PollInterval: 2 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (c *busyChain) horizon(t *testing.T) *horizon.Source {
+	t.Helper()
+	s, err := horizon.New(horizon.Config{URL: c.network.RPCURL(), Passphrase: c.network.Passphrase(), PollInterval: 2 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+var createdAt = regexp.MustCompile(`"createdAt":"[^"]*"`)
+
+// facts are all that a follower of this source tells, but for when it did.
+func (r *rig) facts(c *busyChain, name string, source follower.Source) (all []string) {
+	r.t.Helper()
+	r.cluster.Prefix = name + "."
+	r.makeTopics(r.cluster)
+	config := r.config()
+	config.Source, config.Passphrase, config.Start = source, c.network.Passphrase(), follower.Start{Sequence: 2}
+	x := r.startReady(config)
+	x.until(c.last)
+	if err := x.stopped(); err != nil {
+		r.t.Fatalf("%s: %v", name, err)
+	}
+	for _, p := range r.observed() {
+		all = append(all, fmt.Sprintf("%+v", p))
+	}
+	for _, m := range r.matches() {
+		body := createdAt.ReplaceAllString(string(m.Event.Body), `"createdAt":""`)
+		all = append(all, fmt.Sprintf("%s %s %s %s %s", m.AccountID, m.EndpointID, m.WatchID, m.WalletAddress, m.Event.ID)+body)
+	}
+	for _, l := range r.cursors() {
+		all = append(all, fmt.Sprintf("ledger %d %s %d: %d %d %d %d", l.Sequence, l.Hash, l.ClosedAtMillis, l.Transactions, l.Payments, l.Observed, l.Matches))
+	}
+	return all
+}
+
+// stumbling is a server in front of the network that goes down, talks nonsense,
+// and is behind, for a while each.
+func (c *busyChain) stumbling(t *testing.T) *httptest.Server {
+	t.Helper()
+	target, err := url.Parse(c.network.RPCURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	var n atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch n.Add(1) % 9 {
+		case 2:
+			panic(http.ErrAbortHandler)
+		case 4:
+			http.Error(w, "away", http.StatusBadGateway)
+		case 5:
+			fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"ledgers":[{"sequence":1}]}}`)
+		case 7:
+			fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"status":"healthy","latestLedger":3,"oldestLedger":2}}`)
+		default:
+			proxy.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+// Whatever source a follower reads, and however ill the source is at times, it
+// tells the same facts.
+func TestEverySourceLeadsToTheSameFacts(t *testing.T) {
+	r := newRig(t)
+	c := r.busyChain()
+	want := r.facts(c, "rpc", c.rpc(t, c.network.RPCURL()))
+	if len(want) < 200 {
+		t.Fatalf("only %d facts: too few to compare", len(want))
+	}
+	for name, source := range map[string]follower.Source{
+		"lake": c.lake(t), "horizon": c.horizon(t), "handover": handover.New(c.rpc(t, c.network.RPCURL()), c.lake(t), nil),
+		"stumbling": c.rpc(t, c.stumbling(t).URL),
+	} {
+		got := r.facts(c, name, source)
+		if !slices.Equal(got, want) {
+			for i := range want {
+				if i >= len(got) || got[i] != want[i] {
+					t.Errorf("%s: fact %d of %d (%d):\n got %v\nwant %s", name, i, len(want), len(got), got[min(i, len(got)-1)], want[i])
+					break
+				}
+			}
+		}
+	}
+	events := map[string]bool{}
+	for _, m := range r.matches() {
+		events[m.Event.ID] = true
+	}
+	if len(events) != len(r.matches()) {
+		t.Errorf("%d matches have %d identifiers", len(r.matches()), len(events))
+	}
+}

@@ -1,0 +1,131 @@
+package ledger_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/stellar/go-stellar-sdk/xdr"
+
+	"github.com/lumenhook/lumenhook/streams/ledger"
+)
+
+func gzipped(t testing.TB, raw []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(raw); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func compressed(t testing.TB, raw []byte) []byte {
+	t.Helper()
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	return z.EncodeAll(raw, nil)
+}
+
+func batchOf(first, last uint32, ledgers ...[]byte) []byte {
+	raw := binary.BigEndian.AppendUint32(nil, first)
+	raw = binary.BigEndian.AppendUint32(raw, last)
+	raw = binary.BigEndian.AppendUint32(raw, uint32(len(ledgers)))
+	return append(raw, bytes.Join(ledgers, nil)...)
+}
+
+// renumbered is ledger 100 under another sequence and with other hashes.
+func renumbered(t testing.TB, raw []byte, sequence uint32) []byte {
+	t.Helper()
+	var whole xdr.LedgerCloseMeta
+	if err := whole.UnmarshalBinary(raw); err != nil {
+		t.Fatal(err)
+	}
+	whole.V2.LedgerHeader.Header.LedgerSeq = xdr.Uint32(sequence)
+	whole.V2.LedgerHeader.Hash = xdr.Hash{byte(sequence)}
+	whole.V2.LedgerHeader.Header.PreviousLedgerHash = xdr.Hash{byte(sequence - 1)}
+	return marshal(t, whole)
+}
+
+func TestFilesOfEveryForm(t *testing.T) {
+	a, b := readReal(t, 63092988), readReal(t, 57500008)
+	text := base64.StdEncoding.EncodeToString
+	for name, c := range map[string]struct {
+		file []byte
+		want [][]byte
+	}{
+		"raw":                {a, [][]byte{a}},
+		"gzip":               {gzipped(t, a), [][]byte{a}},
+		"zstd":               {compressed(t, a), [][]byte{a}},
+		"base64":             {[]byte(text(a) + "\n"), [][]byte{a}},
+		"lines of base64":    {[]byte("\n" + text(a) + "\r\n" + text(b)), [][]byte{a, b}},
+		"batch of one":       {compressed(t, batchOf(5, 5, a)), [][]byte{a}},
+		"batch of two":       {batchOf(5, 6, a, b), [][]byte{a, b}},
+		"base64 of gzip":     {gzipped(t, []byte(text(batchOf(5, 6, b, a)))), [][]byte{b, a}},
+		"gzip of zstd batch": {gzipped(t, compressed(t, batchOf(5, 6, b, a))), [][]byte{b, a}},
+	} {
+		got, err := ledger.ReadFile(bytes.NewReader(c.file))
+		if err != nil || !slices.EqualFunc(got, c.want, bytes.Equal) {
+			t.Errorf("%s: got %d ledgers (%v), want %d", name, len(got), err, len(c.want))
+		}
+	}
+	for name, file := range map[string][]byte{
+		"wrapped too often": gzipped(t, gzipped(t, gzipped(t, gzipped(t, a)))), "empty": {}, "blank": []byte(" \n"), "no base64": []byte("payments, please"), "cut gzip": gzipped(t, a)[:1000], "cut zstd": compressed(t, a)[:1000],
+		"cut batch": batchOf(5, 6, a, b[:1000]), "long batch": append(batchOf(5, 6, a, b), 0, 0, 0, 0),
+	} {
+		if got, err := ledger.ReadFile(bytes.NewReader(file)); err == nil {
+			t.Errorf("%s: got %d ledgers and no error", name, len(got))
+		}
+	}
+}
+
+// Ledgers of a batch are told apart although one holds an unknown form, and in
+// headers of CAP-88.
+func TestBatchesOfTomorrow(t *testing.T) {
+	strange := marked(0)
+	plain := closeLedger(t, 2, payOne(1), strange, payOne(3))
+	one := renumbered(t, plain, 101)
+	two := makeUnknown(t, renumbered(t, plain, 102), strange, 0)
+	three := forge(t, 2, xdr.StellarValue{Ext: xdr.StellarValueExt{V: 1, LcValueSignature: &xdr.LedgerCloseValueSignature{NodeId: xdr.NodeId(xdr.MustAddress(payer))}}}, 7)
+	three = bytes.Replace(three, append([]byte{0xbb}, make([]byte, 31)...), append([]byte{102}, make([]byte, 31)...), 1)
+	three = bytes.Replace(three, []byte{0, 0, 0, 100}, []byte{0, 0, 0, 103}, -1)
+	four := makeUnknown(t, renumbered(t, plain, 104), strange, 0)
+	got, err := ledger.ReadFile(bytes.NewReader(batchOf(101, 104, one, two, three, four)))
+	if err != nil || !slices.EqualFunc(got, [][]byte{one, two, three, four}, bytes.Equal) {
+		t.Fatalf("got %d ledgers (%v)", len(got), err)
+	}
+}
+
+// Whatever a file holds, reading it ends, without a panic.
+func FuzzReadFile(f *testing.F) {
+	strange := marked(0)
+	plain := closeLedger(f, 2, payOne(1), strange, payOne(3))
+	batch := batchOf(101, 103, renumbered(f, plain, 101), makeUnknown(f, renumbered(f, plain, 102), strange, 0), renumbered(f, plain, 103))
+	for _, seed := range [][]byte{plain, batch, compressed(f, batch), gzipped(f, plain), []byte(base64.StdEncoding.EncodeToString(batch))} {
+		f.Add(seed)
+	}
+	e := newExtractor(f, passphrase)
+	f.Fuzz(func(t *testing.T, file []byte) {
+		ledgers, err := ledger.ReadFile(bytes.NewReader(file))
+		if err != nil {
+			return
+		}
+		for _, raw := range ledgers {
+			if l, err := e.Extract(raw); err == nil {
+				checkPlausible(t, l)
+				checkSucceeded(t, l, raw)
+			}
+		}
+	})
+}

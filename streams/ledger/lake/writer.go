@@ -1,0 +1,109 @@
+package lake
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Writer makes a lake in a folder, as Galexie would. It is for one goroutine.
+type Writer struct {
+	dir     string
+	layout  Layout
+	encoder *zstd.Encoder
+	first   uint32 // of the file that is being filled
+	batch   [][]byte
+}
+
+// NewWriter opens or makes a lake. One that is there keeps its layout and
+// network, which must be these.
+func NewWriter(dir string, layout Layout, passphrase string) (*Writer, error) {
+	if err := layout.check(); err != nil {
+		return nil, fmt.Errorf("lake: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("lake: making its folder: %w", err)
+	}
+	want := manifest{NetworkPassphrase: passphrase, Version: manifestVersion, Compression: compressionZstd, LedgersPerFile: layout.LedgersPerFile, FilesPerPartition: layout.FilesPerPartition}
+	path := filepath.Join(dir, manifestName)
+	raw, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if raw, err = json.Marshal(want); err == nil {
+			err = os.WriteFile(path, raw, 0o600)
+		}
+	case err == nil:
+		have, parseErr := parseManifest(raw)
+		if err = parseErr; err == nil && have != want {
+			err = fmt.Errorf("the folder holds a lake of another network or layout (%+v): use another folder", have)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lake: %w", err)
+	}
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, fmt.Errorf("lake: %w", err)
+	}
+	return &Writer{dir: dir, layout: layout, encoder: encoder}, nil
+}
+
+// Add takes the next ledger, and writes a file when its last ledger is there. A
+// file that begins in its middle holds what there is.
+func (w *Writer) Add(sequence uint32, ledger []byte) error {
+	first, last := w.layout.rangeOf(sequence)
+	switch {
+	case len(w.batch) == 0:
+		w.first = sequence
+	case sequence != w.first+uint32(len(w.batch)):
+		return fmt.Errorf("lake: ledger %d was added after %d", sequence, w.first+uint32(len(w.batch))-1)
+	}
+	if w.batch = append(w.batch, ledger); sequence < last {
+		return nil
+	}
+	raw := binary.BigEndian.AppendUint32(nil, w.first)
+	raw = binary.BigEndian.AppendUint32(raw, last)
+	raw = binary.BigEndian.AppendUint32(raw, uint32(len(w.batch)))
+	for _, one := range w.batch {
+		raw = append(raw, one...)
+	}
+	w.batch = nil
+	return w.write(w.layout.Key(first), w.encoder.EncodeAll(raw, nil))
+}
+
+// Next is the ledger that a lake filled in order lacks, and 0 for an empty one;
+// files are whole or not there.
+func (w *Writer) Next() (uint32, error) {
+	keys, err := folder{w.dir}.First(context.Background(), 1)
+	if err != nil || len(keys) == 0 {
+		return 0, err
+	}
+	_, last, ok := parseKey(keys[0])
+	if !ok {
+		return 0, fmt.Errorf("lake: %s in %s is no file of a lake", keys[0], w.dir)
+	}
+	return last + 1, nil
+}
+
+// write puts a file into place by rename: readers see all of it or nothing.
+func (w *Writer) write(key string, raw []byte) error {
+	path := filepath.Join(w.dir, filepath.FromSlash(key))
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return fmt.Errorf("lake: %w", err)
+	}
+	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path))
+	if err := os.WriteFile(temporary, raw, 0o600); err != nil {
+		return fmt.Errorf("lake: %w", err)
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return fmt.Errorf("lake: %w", err)
+	}
+	return nil
+}

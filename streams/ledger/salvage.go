@@ -1,0 +1,325 @@
+package ledger
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/stellar/go-stellar-sdk/network"
+	"github.com/stellar/go-stellar-sdk/xdr"
+)
+
+// A ledger that holds a form the SDK does not know (an operation, an address, a
+// result) cannot be stepped over: XDR does not say how long an unknown thing is.
+// Its transactions can be told apart all the same, because each is named by its
+// hash: an envelope ends where the hash of what was read is one of those that
+// the ledger lists as applied, and what was applied begins at those hashes.
+//
+// Nobody can put words into the mouth of another transaction that way: a hash
+// that is found in more than one place leaves the whole ledger unread.
+
+// Bounds of a transaction in a set.
+const (
+	envelopeSizeBytesMax  = 512 << 10
+	signaturesMax         = 20
+	signatureSizeBytesMax = 64
+	hashPrefixSizeBytes   = 8
+)
+
+var errUnknownForm = errors.New("it holds a form that this program does not know: a newer lumenhook may")
+
+// isUnknownForm tells what a newer protocol looks like from what damage does.
+func isUnknownForm(err error) bool {
+	view, ok := errors.AsType[*xdr.ViewError](err)
+	return ok && (view.Kind == xdr.ViewErrUnknownDiscriminant || view.Kind == xdr.ViewErrArrayCountExceedsMax || view.Kind == xdr.ViewErrOpaqueExceedsMax)
+}
+
+// salvager takes a ledger apart around what cannot be read.
+type salvager struct {
+	cursor
+	raw       []byte
+	version   uint32
+	networkID [32]byte
+	hasher    *network.TransactionViewHasher
+	prefixes  map[uint64]struct{} // of every 32 bytes of the ledger that may be a hash; made when needed
+	envelopes map[xdr.Hash]xdr.TransactionEnvelopeView
+}
+
+// salvage is locate for ledgers with unknown forms in them.
+func salvage(raw []byte, passphrase string) (parts located, err error) {
+	hasher, err := network.NewTransactionViewHasher(passphrase)
+	if err != nil {
+		return located{}, fmt.Errorf("hashing transactions: %w", err)
+	}
+	s := &salvager{cursor: cursor{rest: raw}, raw: raw, networkID: network.ID(passphrase), hasher: hasher, envelopes: map[xdr.Hash]xdr.TransactionEnvelopeView{}}
+	if parts.header, err = s.header(); err != nil {
+		return located{}, err
+	}
+	if err := s.transactionSet(); err != nil {
+		return located{}, fmt.Errorf("the transaction set: %w", err)
+	}
+	parts.transactions, err = s.processing()
+	return parts, err
+}
+
+func (s *salvager) at() int { return len(s.raw) - len(s.rest) }
+
+// header steps to the transaction set. normalise has seen to the version.
+func (s *salvager) header() (xdr.LedgerHeaderHistoryEntryView, error) {
+	if s.version = s.uint32(); s.version > 0 {
+		if extension := s.uint32(); extension == 1 {
+			s.skip(4 + 8)
+		}
+	}
+	header, err := xdr.LedgerHeaderHistoryEntryView(s.rest).Raw()
+	if err != nil {
+		return nil, fmt.Errorf("the header: %w", err)
+	}
+	s.skip(len(header))
+	return header, nil
+}
+
+func (s *salvager) transactionSet() error {
+	if s.version == 0 {
+		s.skip(hashSizeBytes)
+		return s.list(s.envelope)
+	}
+	if form := s.uint32(); form != 1 {
+		return fmt.Errorf("its form %d is not known", form)
+	}
+	s.skip(hashSizeBytes)
+	return s.list(s.phase)
+}
+
+func (s *salvager) phase() error {
+	switch form := s.uint32(); form {
+	case 0:
+		return s.list(func() error {
+			if kind := s.uint32(); kind != 0 {
+				return fmt.Errorf("components of kind %d are not known", kind)
+			}
+			s.optionalFee()
+			return s.list(s.envelope)
+		})
+	case 1:
+		s.optionalFee()
+		return s.list(func() error { return s.list(func() error { return s.list(s.envelope) }) })
+	default:
+		return fmt.Errorf("phases of form %d are not known", form)
+	}
+}
+
+func (s *salvager) optionalFee() {
+	if s.uint32() != 0 {
+		s.skip(8)
+	}
+}
+
+// list reads a count and that many elements.
+func (s *salvager) list(element func() error) error {
+	n := s.uint32()
+	if int64(n) > int64(len(s.rest))/4 {
+		return errShort
+	}
+	for range n {
+		if err := element(); err != nil {
+			return err
+		}
+		if s.short {
+			return errShort
+		}
+	}
+	return nil
+}
+
+// envelope reads one transaction, of a known form or not.
+func (s *salvager) envelope() error {
+	raw, err := xdr.TransactionEnvelopeView(s.rest).Raw()
+	if err == nil {
+		hash, err := s.hasher.Hash(raw)
+		if err != nil {
+			return fmt.Errorf("hashing a transaction: %w", err)
+		}
+		s.envelopes[hash] = raw
+		s.skip(len(raw))
+		return nil
+	}
+	if !isUnknownForm(err) {
+		return err
+	}
+	hash, sizeBytes, found := s.delimit()
+	if !found {
+		return fmt.Errorf("at byte %d: %w, and where it ends cannot be found", s.at(), err)
+	}
+	s.envelopes[hash] = nil
+	s.skip(sizeBytes)
+	return nil
+}
+
+// delimit finds the end of an envelope of an unknown form: signatures follow
+// the bytes whose hash is listed further on.
+func (s *salvager) delimit() (hash xdr.Hash, sizeBytes int, found bool) {
+	if len(s.rest) < 8 {
+		return hash, 0, false
+	}
+	digest := sha256.New()
+	digest.Write(s.networkID[:])
+	if binary.BigEndian.Uint32(s.rest) == uint32(xdr.EnvelopeTypeEnvelopeTypeTxV0) {
+		// What is signed of the oldest form is the newer one it is equal to.
+		digest.Write([]byte{0, 0, 0, byte(xdr.EnvelopeTypeEnvelopeTypeTx), 0, 0, 0, 0})
+	} else {
+		digest.Write(s.rest[:4])
+	}
+	for end := 4; end < min(len(s.rest), envelopeSizeBytesMax); end += 4 {
+		if signatures, ok := signaturesSize(s.rest[end:]); ok {
+			digest.Sum(hash[:0])
+			if s.listed(hash, end) {
+				return hash, end + signatures, true
+			}
+		}
+		digest.Write(s.rest[end:min(end+4, len(s.rest))])
+	}
+	return hash, 0, false
+}
+
+// signaturesSize reads past signatures, if these bytes can be some.
+func signaturesSize(raw []byte) (sizeBytes int, ok bool) {
+	c := cursor{rest: raw}
+	for n := c.count(signaturesMax); n > 0; n-- {
+		c.skip(4) // hint
+		c.skip((c.count(signatureSizeBytesMax) + 3) &^ 3)
+	}
+	return len(raw) - len(c.rest), !c.short
+}
+
+// listed tells whether the ledger holds this hash after the envelope.
+func (s *salvager) listed(hash xdr.Hash, from int) bool {
+	if s.prefixes == nil {
+		s.prefixes = map[uint64]struct{}{}
+		for at := 0; at+hashSizeBytes <= len(s.rest); at += 4 {
+			s.prefixes[binary.BigEndian.Uint64(s.rest[at:])] = struct{}{}
+		}
+	}
+	_, maybe := s.prefixes[binary.BigEndian.Uint64(hash[:hashPrefixSizeBytes])]
+	return maybe && bytes.Contains(s.rest[from:], hash[:])
+}
+
+// place is where a transaction's part of the processing begins.
+type place struct {
+	at   int
+	hash xdr.Hash
+}
+
+// processing finds what was applied: it begins at the hashes.
+func (s *salvager) processing() ([]transaction, error) {
+	n := s.uint32()
+	if s.short || int64(n) != int64(len(s.envelopes)) {
+		return nil, fmt.Errorf("%d transactions were applied, but %d are in the set", n, len(s.envelopes))
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	places, err := s.places()
+	if err != nil {
+		return nil, err
+	}
+	txs := make([]transaction, len(places))
+	for i, p := range places {
+		sizeBytes := len(s.rest) - p.at
+		if i+1 < len(places) {
+			sizeBytes = places[i+1].at - p.at
+		}
+		if txs[i], err = s.transaction(p, s.rest[p.at:p.at+sizeBytes], i+1 == len(places)); err != nil {
+			return nil, fmt.Errorf("transaction %d: %w", i+1, err)
+		}
+	}
+	return txs, nil
+}
+
+// places finds each hash, which must be there once, and the first at once.
+func (s *salvager) places() ([]place, error) {
+	before := 0
+	if s.version == 2 {
+		before = 4 // an extension point comes first
+	}
+	known := make(map[uint64]xdr.Hash, len(s.envelopes))
+	for hash := range s.envelopes {
+		known[binary.BigEndian.Uint64(hash[:hashPrefixSizeBytes])] = hash
+	}
+	var places []place
+	for at := before; at+hashSizeBytes <= len(s.rest); at += 4 {
+		hash, ok := known[binary.BigEndian.Uint64(s.rest[at:])]
+		if ok && bytes.Equal(hash[:], s.rest[at:at+hashSizeBytes]) {
+			places = append(places, place{at: at - before, hash: hash})
+		}
+	}
+	distinct := map[xdr.Hash]bool{}
+	for _, p := range places {
+		distinct[p.hash] = true
+	}
+	if len(places) != len(s.envelopes) || len(distinct) != len(places) || places[0].at != 0 {
+		return nil, fmt.Errorf("it holds an unknown form, and of its %d transactions %d are found in %d places: the ledger is damaged, or of another network", len(s.envelopes), len(distinct), len(places))
+	}
+	return places, nil
+}
+
+// transaction reads one of them by itself. Only the last may have bytes of
+// something else behind it. It fails for what is damage, and no unknown form.
+func (s *salvager) transaction(p place, raw []byte, last bool) (transaction, error) {
+	tx := transaction{hash: p.hash, envelope: s.envelopes[p.hash]}
+	sizeBytes, err := s.applied(&tx, raw)
+	switch {
+	case isUnknownForm(err):
+	case err != nil:
+		return tx, err
+	case !last && sizeBytes != len(raw):
+		return tx, fmt.Errorf("%d bytes of %d do not belong to it", len(raw)-sizeBytes, len(raw))
+	case tx.envelope != nil:
+		return tx, nil
+	default:
+		err = errUnknownForm
+	}
+	if failed(raw[s.resultOffset():]) {
+		return transaction{hash: p.hash, failed: true}, nil
+	}
+	return transaction{hash: p.hash, fault: err}, nil
+}
+
+// applied finds the result and the meta, and how long all of it is.
+func (s *salvager) applied(tx *transaction, raw []byte) (sizeBytes int, err error) {
+	var pair xdr.TransactionResultPairView
+	if s.version == 2 {
+		f, err := xdr.TransactionResultMetaV1View(raw).Fields()
+		if err != nil {
+			return 0, err
+		}
+		pair, tx.meta, sizeBytes = f.Result, f.TxApplyProcessing, len(f.View)
+	} else {
+		f, err := xdr.TransactionResultMetaView(raw).Fields()
+		if err != nil {
+			return 0, err
+		}
+		pair, tx.meta, sizeBytes = f.Result, f.TxApplyProcessing, len(f.View)
+	}
+	tx.result, err = pair.Result()
+	return sizeBytes, err
+}
+
+// resultOffset is where a transaction's result begins in its processing.
+func (s *salvager) resultOffset() int {
+	if s.version == 2 {
+		return 4 + hashSizeBytes
+	}
+	return hashSizeBytes
+}
+
+// failed reads a result's code, which comes first whatever its form. When in
+// doubt the transaction succeeded: then it is named.
+func failed(result []byte) bool {
+	c := cursor{rest: result}
+	c.skip(8) // the fee
+	code := xdr.TransactionResultCode(int32(c.uint32()))
+	return !c.short && code != xdr.TransactionResultCodeTxSuccess && code != xdr.TransactionResultCodeTxFeeBumpInnerSuccess
+}
