@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
 )
 
 var (
@@ -34,7 +36,7 @@ func TestFreshSeeds(t *testing.T) {
 		first = uint64(time.Now().UnixNano())
 	}
 	began := time.Now()
-	c := &campaign{next: first, until: began.Add(*forFlag), totals: make(map[string]int)}
+	c := &campaign{t: t, first: first, next: first, until: began.Add(*forFlag), totals: make(map[string]int)}
 	if c.last = first + uint64(*seedsFlag); *seedsFlag == 0 {
 		c.last = first + 1<<40
 	}
@@ -51,7 +53,9 @@ func TestFreshSeeds(t *testing.T) {
 
 // campaign is many runs.
 type campaign struct {
+	t          *testing.T
 	mu         sync.Mutex
+	first      uint64
 	next, last uint64
 	until      time.Time
 	totals     map[string]int
@@ -77,7 +81,11 @@ func (c *campaign) work() {
 			c.totals[what] += n
 		}
 		if r.Violation != "" {
+			c.t.Logf("seed %d: %s", o.Seed, r.Violation)
 			c.failed = append(c.failed, o)
+		}
+		if c.totals["runs"]++; c.totals["runs"]%1000 == 0 {
+			c.t.Logf("%d runs, %d steps, %d failed", c.totals["runs"], c.totals["steps"], len(c.failed))
 		}
 		c.mu.Unlock()
 	}
@@ -118,6 +126,51 @@ func oneSeed(t *testing.T) {
 	}
 	if r.Violation != "" {
 		explain(t, o)
+	}
+}
+
+// TestTwoDays: the full schedule of a delivery that fails takes its ten attempts
+// and two simulated days, in well under a second.
+func TestTwoDays(t *testing.T) {
+	began := time.Now()
+	w := newWorld(3, NoBug, true)
+	defer w.close()
+	w.setup.policy, w.setup.faults = domain.DefaultPolicy(), 0
+	w.clients.ask(w.clients.issue(domain.CreateAccount{AccountID: account}))
+	w.clients.ask(w.clients.issue(w.clients.newEndpoint()))
+	until := func(what string, reached func() bool) {
+		for range 5000 {
+			if reached() {
+				return
+			}
+			if !w.calmStep() {
+				w.advance(min(max(w.nextDue(), 1), hourMillis))
+			}
+		}
+		t.Fatalf("it never comes to: %s\n%s", what, strings.Join(w.lines[max(0, len(w.lines)-12):], "\n"))
+	}
+	m := w.checks.model
+	until("an endpoint", func() bool { return len(w.clients.knownEndpoints()) == 1 })
+	watch, _ := w.clients.newWatch()
+	w.clients.ask(w.clients.issue(watch))
+	until("a watch", func() bool { return m.watches[watch.Aggregate()].Exists() })
+	w.receivers[w.clients.endpoints[0]] = behaviour{"500", 100, domain.AttemptResult{StatusCode: 500}}
+	for len(m.created) == 0 {
+		w.rnd = newStepRand(3, w.step)
+		w.step++
+		w.closeLedger()
+		until("the ledger was read", func() bool { return w.checks.cursor == w.chain.latest() })
+	}
+	from, id := w.steady, m.created[0]
+	until("FAILED", func() bool { return m.deliveries[id].State == domain.StateFailed })
+	days := time.Duration(w.steady-from) * time.Millisecond
+	if n := m.deliveries[id].Attempts; n != 10 || days < 37*time.Hour || days > 57*time.Hour {
+		t.Errorf("%d attempts in %s", n, days)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("%s took %s", days, took)
+	} else {
+		t.Logf("%s took %s", days, took)
 	}
 }
 
