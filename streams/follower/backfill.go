@@ -53,11 +53,11 @@ type Commands interface {
 
 // keepBackfilling carries out backfills until the term ends: a part of each in
 // turn, so that a long one does not hold up a short one.
-func (f *Follower) keepBackfilling(ctx context.Context) {
+func (f *Reading) keepBackfilling(ctx context.Context) {
 	if f.config.Backfill.Source == nil {
 		return
 	}
-	b := &backfiller{Follower: f, BackfillConfig: f.config.Backfill}
+	b := &backfiller{Reading: f, BackfillConfig: f.config.Backfill}
 	if b.PartLedgers == 0 {
 		b.PartLedgers = partLedgersDefault
 	}
@@ -85,7 +85,7 @@ func (f *Follower) keepBackfilling(ctx context.Context) {
 
 // backfiller reads the past beside the live ledger. One goroutine owns it.
 type backfiller struct {
-	*Follower
+	*Reading
 	BackfillConfig
 	next uint32 // the ledger whose place in the chain the source holds; 0: none
 }
@@ -104,7 +104,7 @@ func (b *backfiller) advance(ctx context.Context, watchID string) error {
 	if err != nil || !found || w.Deleted() || !w.Backfill.UnderWay() {
 		return err
 	}
-	live := b.reading.Load()
+	live := b.at.Load()
 	if live == 0 {
 		pause(ctx, lookForBackfills) // where it is read is not known yet
 		return nil
