@@ -168,6 +168,7 @@ func (a *API) routes() []route {
 		{"/v1/watches/{id}", get, read, bodyIgnored, watch, a.getWatch},
 		{"/v1/watches/{id}", patch, write, bodyPatch, watch, a.updateWatch},
 		{"/v1/watches/{id}", del, write, bodyIgnored, watch, a.deleteWatch},
+		{"/v1/watches/{id}/backfill", post, operate, bodyJSON, watch, a.backfillWatch},
 		{"/v1/events", get, read, bodyIgnored, nil, a.listEvents},
 		{"/v1/events/{id}", get, read, bodyIgnored, nil, a.getEvent},
 		{"/v1/events/{id}/resend", post, operate, bodyEmpty, a.findEvent, a.resendEvent},

@@ -59,6 +59,8 @@ func TestTheClientsStructsAreTheDocuments(t *testing.T) {
 		{reflect.TypeFor[client.MemoRule](), []string{"MemoRuleInput"}},
 		{reflect.TypeFor[client.Watch](), []string{"Watch", "WatchCreated"}},
 		{reflect.TypeFor[client.WatchCreate](), []string{"WatchCreate"}},
+		{reflect.TypeFor[client.Backfill](), []string{"Backfill"}},
+		{reflect.TypeFor[client.BackfillCreate](), []string{"BackfillCreate"}},
 		{reflect.TypeFor[client.Event](), []string{"EventRecord", "EventSummary"}},
 		{reflect.TypeFor[client.Delivery](), []string{"Delivery"}},
 		{reflect.TypeFor[client.Attempt](), []string{"Attempt"}},
@@ -157,6 +159,8 @@ func TestTheClient(t *testing.T) {
 	must("update", err, watch.Label == "x")
 	watch, err = c.GetWatch(ctx, watch.ID)
 	must("get", err, watch.Status == "active")
+	watch, err = c.BackfillWatch(ctx, watch.ID, client.BackfillCreate{From: 7})
+	must("backfill", err, watch.Backfill.From == 7 && watch.Backfill.To == nil && !watch.Backfill.Done)
 	watches, err := c.ListWatches(ctx, client.WatchFilter{WalletAddress: wallet}, client.Page{})
 	must("watches", err, len(watches.Data) == 1)
 	must("delete", c.DeleteWatch(ctx, watch.ID), true)

@@ -175,7 +175,7 @@ func TestAccountsAreIsolatedOnEveryRoute(t *testing.T) {
 		"endpoints": domain.DeriveID(domain.EndpointPrefix, "n"), "watches": domain.DeriveID(domain.WatchPrefix, "n"),
 		"events": domain.DeriveID(domain.EventPrefix, "n"), "api-keys": domain.DeriveID(domain.KeyPrefix, "n"),
 	}
-	bodies := map[string]string{"replay": `{"since":"2026-01-01T00:00:00Z"}`, "PATCH": `{}`}
+	bodies := map[string]string{"replay": `{"since":"2026-01-01T00:00:00Z"}`, "backfill": `{"from":2}`, "PATCH": `{}`}
 	routes := w.api.Routes()
 	named, lists := 0, 0
 	for _, r := range routes {
@@ -231,7 +231,7 @@ func TestPermissions(t *testing.T) {
 	for _, p := range domain.Permissions() {
 		keys[p] = w.newKey(account("a"), p)
 	}
-	operate := []string{"/enable", "/disable", "/test", "/replay", "/resend"}
+	operate := []string{"/enable", "/disable", "/test", "/replay", "/resend", "/backfill"}
 	for _, r := range w.api.Routes() {
 		method, path, _ := strings.Cut(r, " ")
 		if !strings.HasPrefix(path, "/v1/") || path == "/v1/openapi.yaml" {

@@ -37,6 +37,7 @@ type watchView struct {
 	MemoRule        memoRuleView       `json:"memoRule"`
 	SenderAllowlist []string           `json:"senderAllowlist"`
 	EventTypes      []domain.EventType `json:"eventTypes"`
+	Backfill        *backfillView      `json:"backfill"`
 	CreatedAt       string             `json:"createdAt"`
 	UpdatedAt       string             `json:"updatedAt"`
 }
@@ -75,7 +76,7 @@ func viewWatch(w domain.Watch, status watchStatus) watchView {
 	v := watchView{
 		ID: w.ID, WalletAddress: w.WalletAddress, Label: w.Label, EndpointID: w.EndpointID, Status: status,
 		AmountRule: amountRuleView{Kind: w.Rules.Amount.Kind}, MemoRule: memoRuleView{Kind: w.Rules.Memo.Kind},
-		SenderAllowlist: w.Rules.SenderAllowlist, EventTypes: w.EventTypes,
+		SenderAllowlist: w.Rules.SenderAllowlist, EventTypes: w.EventTypes, Backfill: viewBackfill(w.Backfill),
 		CreatedAt: domain.FormatMillis(w.CreatedAtMillis), UpdatedAt: domain.FormatMillis(w.UpdatedAtMillis),
 	}
 	for _, asset := range w.Rules.Assets {

@@ -83,7 +83,7 @@ func TestCreateWatchWithTheLeast(t *testing.T) {
 	}
 	id := decode[struct{ ID string }](t, got.body).ID
 	want := fmt.Sprintf(`{"id":%q,"walletAddress":%q,"label":"","endpointId":%q,"status":"active","assets":[{"code":"XLM","issuer":null}],"amountRule":{"kind":"any"},"memoRule":{"kind":"any"},`+
-		`"senderAllowlist":[],"eventTypes":["payment.received"],"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z","warnings":["ACCOUNT_NOT_FOUND"]}`, id, wallet, e)
+		`"senderAllowlist":[],"eventTypes":["payment.received"],"backfill":null,"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z","warnings":["ACCOUNT_NOT_FOUND"]}`, id, wallet, e)
 	if string(got.body) != want || got.Header.Get("Location") != "/v1/watches/"+id {
 		t.Errorf("got  %s\nwant %s", got.body, want)
 	}
@@ -108,7 +108,7 @@ func TestCreateWatchWithEverything(t *testing.T) {
 	id := decode[struct{ ID string }](t, got.body).ID
 	want := fmt.Sprintf(`{"id":%q,"walletAddress":%q,"label":"Café <1>","endpointId":%q,"status":"active","assets":[{"code":"XLM","issuer":null},{"code":"EUR","issuer":%q},{"code":"eur","issuer":%q}],`+
 		`"amountRule":{"kind":"range","min":"0.5000000","max":"10.0000000"},"memoRule":{"kind":"equals","value":%q,"type":"hash"},`+
-		`"senderAllowlist":[%q,%q],"eventTypes":["payment.rejected","payment.received"],"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z","warnings":["NO_TRUSTLINE:eur"]}`,
+		`"senderAllowlist":[%q,%q],"eventTypes":["payment.rejected","payment.received"],"backfill":null,"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z","warnings":["NO_TRUSTLINE:eur"]}`,
 		id, wallet, e, issuer, issuer, strings.Repeat("0", 64), payer, contract)
 	if got.StatusCode != 201 || string(got.body) != want {
 		t.Errorf("got  %s\nwant %s", got.body, want)

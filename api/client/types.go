@@ -101,6 +101,7 @@ type Watch struct {
 	MemoRule        MemoRule   `json:"memoRule"`
 	SenderAllowlist []string   `json:"senderAllowlist"`
 	EventTypes      []string   `json:"eventTypes"`
+	Backfill        *Backfill  `json:"backfill"`
 	CreatedAt       time.Time  `json:"createdAt"`
 	UpdatedAt       time.Time  `json:"updatedAt"`
 	Warnings        []string   `json:"warnings,omitempty"`
