@@ -53,7 +53,7 @@ wins over its variable.`,
 	}
 	root.AddCommand(
 		newRun(), newDevnet(), newLedger(), newVerify(), newSecrets(),
-		newAccounts(), newKeys(), newEndpoints(), newWatches(), newEvents(),
+		newAccounts(), newKeys(), newEndpoints(), newWatches(), newBackfill(), newEvents(),
 		newSQL(), newTopics(), newRebuild(), newVerifyProjection(), newMigrate(),
 	)
 	return root

@@ -444,9 +444,14 @@ func (v *service) startFollower(ctx context.Context) error {
 		return err
 	}
 	source = &catchUpSource{Source: source, tell: v.out.line, now: time.Now}
+	past, err := v.s.source.open(v.logger)
+	if err != nil {
+		return err
+	}
 	v.follower, err = follower.New(follower.Config{
 		Cluster: v.cluster, Source: roomySource{source, v.room}, Watches: watches{v.directory}, Passphrase: v.file.Stellar.NetworkPassphrase,
-		Start: v.s.source.startAt,
+		Start:    v.s.source.startAt,
+		Backfill: follower.BackfillConfig{Source: roomySource{past, v.room}, Requests: v.directory, Commands: v.commands},
 		OnLedger: func(l follower.LedgerSummary) {
 			v.metrics.ledgerRead(l, time.Now())
 			v.out.ledger(l)

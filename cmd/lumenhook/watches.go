@@ -41,6 +41,9 @@ func showWatch(w io.Writer, x client.Watch) {
 	row(w, "memo", strings.TrimSpace(x.MemoRule.Kind+" "+x.MemoRule.Type+" "+x.MemoRule.Value))
 	row(w, "senders", x.SenderAllowlist)
 	row(w, "event types", x.EventTypes)
+	if x.Backfill != nil {
+		row(w, "backfill", backfillText(x.Backfill))
+	}
 	row(w, "created", x.CreatedAt)
 	for _, warning := range x.Warnings {
 		row(w, "warning", warning)
