@@ -248,7 +248,9 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": h.url}, &endpoint); status != http.StatusCreated {
 		t.Fatalf("the endpoint was answered %d", status)
 	}
+	h.mu.Lock()
 	h.secret = endpoint.Secret
+	h.mu.Unlock()
 	var wallet struct{ Address, Secret string }
 	s.devnet(&wallet, "account", "--json")
 	if status := s.call("POST", "/v1/watches", map[string]any{
