@@ -136,7 +136,7 @@ func (r *rig) serveEndpoints(urls map[string]string) {
 	e := engine.New(engine.Config{
 		Cluster: r.cluster, StateDir: r.b.TempDir(), Policy: domain.DefaultPolicy(),
 		Dispatcher:       dispatcher.New(context.Background(), client, time.Now),
-		Unseal:           func(sealed []byte, _ string) (string, error) { return string(sealed), nil },
+		Unseal:           func(sealed []byte, _ string) (domain.Secret, error) { return domain.Secret(sealed), nil },
 		AttemptsInFlight: 512, AttemptsPerEndpoint: 128, DrainTimeout: 12 * time.Second, Now: time.Now, Logger: r.cluster.Logger,
 	})
 	db, err := projections.Open(clickhousetest.Start(r.b).DSN())

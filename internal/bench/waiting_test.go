@@ -81,7 +81,7 @@ func (r *rig) restore(dir string, idle time.Duration) time.Duration {
 	began := time.Now()
 	e := engine.New(engine.Config{
 		Cluster: r.cluster, StateDir: dir, Policy: domain.DefaultPolicy(), Dispatcher: deaf{r.b},
-		Unseal:           func(sealed []byte, _ string) (string, error) { return string(sealed), nil },
+		Unseal:           func(sealed []byte, _ string) (domain.Secret, error) { return domain.Secret(sealed), nil },
 		AttemptsInFlight: 512, AttemptsPerEndpoint: 128, DrainTimeout: time.Second, Now: time.Now, Logger: r.cluster.Logger,
 	})
 	go func() { ended <- e.Run(ctx) }()

@@ -220,10 +220,10 @@ func (c *checks) attemptStarts(t *task, a domain.Attempt) {
 	}
 }
 
-func secretsOf(e domain.Endpoint, nowMillis int64) []string {
-	plain := []string{}
+func secretsOf(e domain.Endpoint, nowMillis int64) []domain.Secret {
+	plain := []domain.Secret{}
 	for _, s := range e.ValidSecrets(nowMillis) {
-		plain = append(plain, string(s.Sealed))
+		plain = append(plain, domain.Secret(s.Sealed))
 	}
 	return plain
 }

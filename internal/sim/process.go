@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
@@ -320,7 +321,7 @@ func (t *task) open() (*streams.Core, error) {
 	}
 	cfg := engine.Config{
 		Policy: w.setup.policy, Dispatcher: dispatcher{t}, AttemptsInFlight: w.setup.inFlight, AttemptsPerEndpoint: w.setup.perEndpoint,
-		Unseal: func(sealed []byte, _ string) (string, error) { return string(sealed), nil },
+		Unseal: func(sealed []byte, _ string) (domain.Secret, error) { return domain.Secret(sealed), nil },
 		OnFact: w.checks.factTold, Logger: slog.New(slog.DiscardHandler),
 	}
 	if w.bug == HurryRetries {

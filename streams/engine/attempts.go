@@ -23,7 +23,7 @@ type attempts struct {
 	crowded  *queue              // groups that wait for a place among the doubtful
 	called   map[string]bool     // groups whose turn has come
 	throttle *wakes              // groups that wait by their rate limit
-	secrets  *lru.Cache[string, string]
+	secrets  *lru.Cache[string, domain.Secret]
 	urgent   []string          // events to be attempted out of turn
 	resumed  []domain.Endpoint // enabled or deleted in the turn
 	left     []string          // URLs that an endpoint no longer sends to, since the turn
@@ -57,7 +57,7 @@ const (
 
 func newAttempts(cfg Config, ours func() bool, core *streams.Core, s *state) *attempts {
 	return &attempts{
-		cfg: cfg, ours: ours, core: core, state: s, secrets: newCache[string](cachedSecrets),
+		cfg: cfg, ours: ours, core: core, state: s, secrets: newCache[domain.Secret](cachedSecrets),
 		inFlight: make(map[string]underWay), windows: make(map[string]*window),
 		crowded: newQueue(), called: make(map[string]bool), throttle: newWakes(),
 	}
@@ -317,9 +317,9 @@ func (a *attempts) dispatch(c streams.Claimed, endpoint domain.Endpoint) error {
 }
 
 // unseal opens the secrets that sign now, newest first.
-func (a *attempts) unseal(e domain.Endpoint, nowMillis int64) ([]string, error) {
+func (a *attempts) unseal(e domain.Endpoint, nowMillis int64) ([]domain.Secret, error) {
 	valid := e.ValidSecrets(nowMillis)
-	plain := make([]string, len(valid))
+	plain := make([]domain.Secret, len(valid))
 	for i, s := range valid {
 		secret, ok := a.secrets.Get(string(s.Sealed))
 		if !ok {

@@ -51,7 +51,7 @@ func (c *core) open() {
 	c.t.Helper()
 	cfg := engine.Config{
 		Policy: policy(hour), Dispatcher: c, AttemptsInFlight: c.inFlight, AttemptsPerEndpoint: 8,
-		Unseal: func(sealed []byte, _ string) (string, error) { return string(sealed), nil }, Logger: slog.New(slog.DiscardHandler),
+		Unseal: func(sealed []byte, _ string) (domain.Secret, error) { return domain.Secret(sealed), nil }, Logger: slog.New(slog.DiscardHandler),
 	}
 	var err error
 	c.Core, err = streams.OpenCore(streams.CoreConfig{
