@@ -25,6 +25,7 @@ const (
 	StartNothing       // what is due is not started
 	AckUncommitted     // answers are given before the transaction is committed
 	StaleRow           // the table gets another row than the journal's
+	HurryRetries       // retries come in half the time
 )
 
 // Bugs lists all of them with their names.
@@ -32,6 +33,7 @@ func Bugs() map[Bug]string {
 	return map[Bug]string{
 		IgnoreDisabled: "IgnoreDisabled", LoseFact: "LoseFact", LoseMatch: "LoseMatch", SkipFold: "SkipFold", ForgetDedup: "ForgetDedup", SkipBarrier: "SkipBarrier",
 		NoFence: "NoFence", LoseOutcome: "LoseOutcome", ForgeOutcome: "ForgeOutcome", StartNothing: "StartNothing", AckUncommitted: "AckUncommitted", StaleRow: "StaleRow",
+		HurryRetries: "HurryRetries",
 	}
 }
 
@@ -53,6 +55,16 @@ func (w *World) plant(t *task) {
 			return
 		}
 	}
+}
+
+// hurried is a policy with half the waits.
+func hurried(p domain.Policy) domain.Policy {
+	waits := make([]int64, len(p.Schedule.WaitsMillis))
+	for i, wait := range p.Schedule.WaitsMillis {
+		waits[i] = wait / 2
+	}
+	p.Schedule.WaitsMillis = waits
+	return p
 }
 
 // lazy is a handler that does not start what is due.

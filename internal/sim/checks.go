@@ -21,6 +21,8 @@ type checks struct {
 	awaiting map[uint32][]candidate
 	expected map[string]string // event to endpoint (G2)
 	cursor   uint32
+	// disabling has the endpoints whose next fact must be that they are disabled.
+	disabling map[string]domain.DisabledReason
 }
 
 type attemptID struct {
@@ -49,6 +51,7 @@ func newChecks(w *World) *checks {
 	return &checks{
 		world: w, model: newModel(), started: make(map[attemptID][]*sent), made: make(map[attemptID]domain.AttemptResult),
 		matched: make(map[string][]match), awaiting: make(map[uint32][]candidate), expected: make(map[string]string),
+		disabling: make(map[string]domain.DisabledReason),
 	}
 }
 
@@ -75,8 +78,12 @@ func (c *checks) fact(r streams.Record) {
 	if r.Partition != w.log.partitionOf(r.Topic, f.Aggregate) {
 		w.violate("%s of %s is in partition %d", f.Body.FactType(), f.Aggregate, r.Partition)
 	}
+	before, delivery := c.model.endpoints[f.Aggregate], c.model.deliveries[deliveryID{f.Aggregate, eventOf(f.Body)}]
 	if err := c.model.fold(f); err != nil {
 		w.violate("%v", err)
+	}
+	if err := c.rules(f, before, delivery); err != nil {
+		w.violate("G3: %v", err)
 	}
 	switch b := f.Body.(type) {
 	case domain.DeliveryCreated:
@@ -288,6 +295,9 @@ func (c *checks) acknowledged(cmd *issued, r domain.Result) {
 	h, is := c.model.handled[r.CommandID]
 	if !is {
 		w.violate("G1: %s %s was acknowledged and is not in the journal", cmd.Body.CommandType(), r.CommandID)
+	}
+	if h.again {
+		return // repeats are promised to be noticed for a day
 	}
 	told := schemas.EncodeResult(domain.Result{CommandID: r.CommandID, BodyHash: r.BodyHash, Answer: r.Answer})
 	kept := schemas.EncodeResult(domain.Result{CommandID: r.CommandID, BodyHash: h.BodyHash, Answer: h.Answer})

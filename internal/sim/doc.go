@@ -45,6 +45,7 @@
 //	clients.go    commands and their answers
 //	model.go      the plain fold of the journal
 //	checks.go     what is held while a run goes on
+//	rules.go      what the specification says of single facts
 //	verify.go     state against the fold, and what is held at rest
 //	shrink.go     fewer steps that fail alike
 //	bugs.go       faults of the system itself, planted to see that they are found

@@ -272,7 +272,8 @@ func (l *Log) tear(id string, epoch int, stands func(place) bool) error {
 	return nil
 }
 
-// undecided gives the transactional ids whose markers are missing.
+// unmarked gives the transactional ids of decided transactions whose markers are
+// missing.
 func (l *Log) unmarked(ids []string) (some []string) {
 	for _, id := range ids {
 		if p := l.producers[id]; p != nil && p.txn != nil && p.txn.decided {

@@ -30,6 +30,7 @@ type deliveryID struct{ endpoint, event string }
 type handled struct {
 	domain.CommandHandled
 	atMillis int64
+	again    bool // the first answer was forgotten, after more than a day
 }
 
 func newModel() *model {
@@ -153,10 +154,11 @@ func (m *model) foldHandled(f domain.Fact) error {
 	if !ok {
 		return nil
 	}
-	if earlier, again := m.handled[h.CommandID]; again && f.AtMillis-earlier.atMillis < 24*hourMillis {
+	earlier, again := m.handled[h.CommandID]
+	if again && f.AtMillis-earlier.atMillis < 24*hourMillis {
 		return fmt.Errorf("G1: command %s took effect twice, %d ms apart", h.CommandID, f.AtMillis-earlier.atMillis)
 	}
-	m.handled[h.CommandID] = handled{h, f.AtMillis}
+	m.handled[h.CommandID] = handled{h, f.AtMillis, again}
 	a := h.Answer
 	switch {
 	case a.Account != nil && !bytes.Equal(schemas.MarshalAccount(*a.Account), schemas.MarshalAccount(m.accounts[f.Aggregate])),

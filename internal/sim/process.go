@@ -324,6 +324,9 @@ func (t *task) open() (*streams.Core, error) {
 		Unseal: func(sealed []byte, _ string) (domain.Secret, error) { return domain.Secret(sealed), nil },
 		OnFact: w.checks.factTold, Logger: slog.New(slog.DiscardHandler),
 	}
+	if w.bug == HurryRetries {
+		cfg.Policy = hurried(cfg.Policy)
+	}
 	return streams.OpenCore(streams.CoreConfig{
 		Journal: schemas.TopicJournal, Partition: t.partition, Store: storeConfig(e.disks[t.partition]),
 		NewHandler: func(c *streams.Core) streams.Handler {

@@ -19,7 +19,7 @@ import (
 var (
 	seedFlag   = flag.Uint64("sim.seed", 0, "make this one run and show its transcript")
 	stepsFlag  = flag.Int("sim.steps", 1500, "steps of a run with faults")
-	forFlag    = flag.Duration("sim.for", 20*time.Second, "how long fresh seeds are tried")
+	forFlag    = flag.Duration("sim.for", 40*time.Second, "how long fresh seeds are tried")
 	seedsFlag  = flag.Int("sim.seeds", 0, "how many fresh seeds are tried, at most; 0: as many as the time allows")
 	firstFlag  = flag.Uint64("sim.first", 0, "the first of the fresh seeds; 0: by the clock")
 	shrinkFlag = flag.Duration("sim.shrink", 20*time.Second, "how long a shorter transcript of a failing seed is looked for")
@@ -228,7 +228,7 @@ func TestEveryFaultHappens(t *testing.T) {
 func TestPlantedBugsAreFound(t *testing.T) {
 	finds := map[Bug][]string{
 		IgnoreDisabled: {"G3"}, LoseFact: {"G4", "G1", "cannot"}, LoseMatch: {"G2"}, SkipFold: {"versions", "G1", "G2", "G4", "cannot"}, ForgetDedup: {"G1"},
-		SkipBarrier: {"G2"}, NoFence: {"versions", "G"}, LoseOutcome: {"G3", "rest"}, ForgeOutcome: {"G7"}, StartNothing: {"G6"}, AckUncommitted: {"G1"}, StaleRow: {"G4"},
+		SkipBarrier: {"G2"}, NoFence: {"versions", "G"}, LoseOutcome: {"G3", "rest"}, ForgeOutcome: {"G7"}, StartNothing: {"G6"}, AckUncommitted: {"G1"}, StaleRow: {"G4"}, HurryRetries: {"G3"},
 	}
 	for bug, name := range Bugs() {
 		t.Run(name, func(t *testing.T) {

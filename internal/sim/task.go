@@ -168,6 +168,9 @@ func (t *task) produce() {
 		t.next, t.stage = 0, settling
 		return
 	}
+	if n := len(t.turn.Out()); n >= latestOffsets {
+		w.violate("a turn of partition %d writes %d records, more than a start reads again", t.partition, n)
+	}
 	positions := make(map[place]int64)
 	for at, offset := range t.consumed {
 		positions[at] = offset
