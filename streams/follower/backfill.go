@@ -154,6 +154,9 @@ func (b *backfiller) readPart(ctx context.Context, w domain.Watch, part domain.R
 		if ledger.IsFinal(err) {
 			return last, b.problem(w, last+1, err), nil
 		}
+		if err != nil && last >= part.From && ctx.Err() == nil {
+			return last, "", nil // this much is done; if the source is still away, the next part tells
+		}
 		if err != nil {
 			return last, "", err
 		}
@@ -164,19 +167,34 @@ func (b *backfiller) readPart(ctx context.Context, w domain.Watch, part domain.R
 		if !found || current.Deleted() || current.Backfill.Request != w.Backfill.Request {
 			return last, "", nil
 		}
-		for _, raw := range page {
-			if raw.Sequence > part.To {
-				return last, "", nil
-			}
-			if err := b.tell(ctx, raw, current); err != nil {
-				if _, unreadable := errors.AsType[fatal](err); unreadable {
-					return last, b.problem(w, raw.Sequence, err), nil
-				}
-				return last, "", err
-			}
-			last = raw.Sequence
+		if last, problem, err = b.tellPage(ctx, page, current, domain.Range{From: last + 1, To: part.To}); problem != "" || err != nil {
+			return last, problem, err
 		}
-		b.next = last + 1
+		if last == page[len(page)-1].Sequence {
+			b.next = last + 1
+		}
+	}
+	return last, "", nil
+}
+
+// tellPage tells what ledgers have for a watch, from the one that is due up to
+// the end of a part, and gives the last of them.
+func (b *backfiller) tellPage(ctx context.Context, page []ledger.Raw, w domain.Watch, due domain.Range) (last uint32, problem string, err error) {
+	last = due.From - 1
+	for _, raw := range page {
+		if raw.Sequence > due.To {
+			break
+		}
+		if raw.Sequence != last+1 {
+			return last, "", fmt.Errorf("follower: the source gave ledger %d for a backfill where %d is due", raw.Sequence, last+1)
+		}
+		if err := b.tell(ctx, raw, w); err != nil {
+			if _, unreadable := errors.AsType[fatal](err); unreadable {
+				return last, b.problem(w, raw.Sequence, err), nil
+			}
+			return last, "", err
+		}
+		last = raw.Sequence
 	}
 	return last, "", nil
 }

@@ -353,3 +353,37 @@ func TestBackfillHeedsWhatChangesMeanwhile(t *testing.T) {
 		}
 	}
 }
+
+// A source that is away in the middle of a part costs no repeats: what was read
+// before is reported.
+func TestBackfillWaitsForItsSource(t *testing.T) {
+	r := newRig(t)
+	c := r.busyChain()
+	config := r.pastConfig(c, &desk{book: r.book})
+	away := &stalling{Source: config.Backfill.Source, from: 25, times: 3}
+	config.Backfill.Source = away
+	x := r.startReady(config)
+	r.book.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2, To: 60})
+	w := r.ended(x, "wat_1")
+	if err := x.stopped(); err != nil || !w.Backfill.Done() || away.times != 0 {
+		t.Fatalf("ended as %+v with %d failures left (%v)", w.Backfill, away.times, err)
+	}
+	if got, want := r.told("wat_1"), c.past(t, w, 2, 60); !slices.Equal(got, want) {
+		t.Errorf("%d events, want %d, each once", len(got), len(want))
+	}
+}
+
+// stalling fails some times from a ledger on.
+type stalling struct {
+	follower.Source
+	from  uint32
+	times int
+}
+
+func (s *stalling) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	if sequence >= s.from && s.times > 0 {
+		s.times--
+		return nil, errors.New("away")
+	}
+	return s.Source.Next(ctx, sequence)
+}
