@@ -204,6 +204,9 @@ func (b *backfiller) page(ctx context.Context, sequence uint32) ([]ledger.Raw, e
 	waiting, cancel := context.WithTimeout(ctx, pageWait)
 	defer cancel()
 	page, err := b.Source.Next(waiting, sequence)
+	if err == nil && len(page) == 0 {
+		err = errors.New("the source gave none")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("follower: reading ledger %d for a backfill: %w", sequence, err)
 	}
