@@ -492,6 +492,35 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 	}
 }
 
+// A folder that has data and has lost its master key or API key is refused, and
+// is left as it is, so that the file can be restored.
+func TestAFolderThatLostItsSecretsIsRefused(t *testing.T) {
+	for _, name := range []string{"master-key.json", "api-key"} {
+		dir := t.TempDir()
+		for _, folder := range []string{"broker", "secrets"} {
+			if err := os.Mkdir(filepath.Join(dir, folder), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, other := range []string{"master-key.json", "api-key"} {
+			if other == name {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(dir, "secrets", other), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		missing := filepath.Join(dir, "secrets", name)
+		out, err := program(anyPorts(dir, "--no-demo")...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), missing+" is missing") {
+			t.Errorf("without %s it ended with %v:\n%s", name, err, out)
+		}
+		if _, err := os.Stat(missing); !os.IsNotExist(err) {
+			t.Errorf("%s was made anew (%v)", name, err)
+		}
+	}
+}
+
 // An address that is taken and was asked for is an error of its flag.
 func TestATakenAddressIsNamed(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
