@@ -481,6 +481,11 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 		{"--signature", verify("--any-time")},
 		{"--body", verify("--body", "/nowhere")},
 		{"nonsense", []string{"nonsense"}},
+		{"holds no v1=", verify("--any-time", "--signature", "abc")},
+		{"ENDPOINT_ID", []string{"endpoints", "get"}},
+		{"EVENT_ID", []string{"events", "resend", "evt_1", "evt_2"}},
+		{"NAME", []string{"topics", "tail"}},
+		{"--limit", []string{"events", "list", "--limit", "0"}},
 	} {
 		out, err := program(c.args...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), c.flag) {
