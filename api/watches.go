@@ -51,8 +51,7 @@ type watchMade struct {
 // watchStatus tells whether what a watch reports can be delivered.
 type watchStatus string
 
-// A watch outlives its endpoint: it goes on recording events, which are
-// cancelled, until it is given another endpoint or deleted.
+// A watch outlives its endpoint, and matches nothing until it is given another.
 const (
 	watchActive          watchStatus = "active"
 	watchEndpointDeleted watchStatus = "endpoint_deleted"

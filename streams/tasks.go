@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -16,11 +17,28 @@ type Tasks struct {
 	running map[int32]*runningTask
 }
 
+// Check fails while a task cannot be kept running: it has failed, and its next
+// run has not lasted yet.
+func (s *Tasks) Check() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p, r := range s.running {
+		if r.failed != nil && time.Since(r.began) < healedAfter {
+			return fmt.Errorf("streams: partition %d fails again and again, the last time with: %w", p, r.failed)
+		}
+	}
+	return nil
+}
+
 type runningTask struct {
 	stop    chan struct{} // closed: drain and end
 	abandon context.CancelFunc
 	ended   chan struct{}
 	once    sync.Once
+
+	// Of the latest run, under Tasks.mu.
+	began  time.Time
+	failed error // how the run before it ended
 }
 
 // NewTasks makes an empty set; newTask makes the task of a partition.
@@ -70,7 +88,8 @@ func (s *Tasks) end(partitions []int32, how func(*runningTask)) {
 const (
 	firstBackoff = 100 * time.Millisecond
 	lastBackoff  = 10 * time.Second
-	steadyAfter  = time.Minute // a task that ran this long is tried at once again
+	steadyAfter  = time.Minute      // a task that ran this long is tried at once again
+	healedAfter  = 15 * time.Second // a task that ran this long after a failure is well
 )
 
 func (s *Tasks) keepRunning(ctx context.Context, p int32, r *runningTask) {
@@ -78,6 +97,9 @@ func (s *Tasks) keepRunning(ctx context.Context, p int32, r *runningTask) {
 	backoff := firstBackoff
 	for {
 		began := time.Now()
+		s.mu.Lock()
+		r.began = began
+		s.mu.Unlock()
 		err := s.newTask(p).Run(ctx, r.stop)
 		if err == nil || ctx.Err() != nil {
 			return
@@ -85,6 +107,9 @@ func (s *Tasks) keepRunning(ctx context.Context, p int32, r *runningTask) {
 		if time.Since(began) > steadyAfter {
 			backoff = firstBackoff
 		}
+		s.mu.Lock()
+		r.began, r.failed = time.Now(), err
+		s.mu.Unlock()
 		s.logger.Error("a task failed and is started again", "partition", p, "after", backoff, "error", err)
 		select {
 		case <-ctx.Done():

@@ -139,7 +139,7 @@ func deriver(masterKeyFile string) (func(label string) [32]byte, error) {
 type watches struct{ *directory.Directory }
 
 func (w watches) ByWallet(wallet string) (all []domain.Watch, err error) {
-	err = w.EachWatchOfWallet(wallet, func(one domain.Watch) error {
+	err = w.EachMatchingWatch(wallet, func(one domain.Watch) error {
 		all = append(all, one)
 		return nil
 	})

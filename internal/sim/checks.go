@@ -170,6 +170,9 @@ func (c *checks) ledgerRead(r streams.Record) {
 		if c.model.watches[candidate.watch.ID].Revision != candidate.revision || w.clients.asked(candidate.watch.ID) {
 			continue // it was changed meanwhile
 		}
+		if c.model.endpoints[candidate.watch.EndpointID].Deleted() {
+			continue // it may have matched no more
+		}
 		for _, p := range w.chain.ledgers[read.Sequence-1].Payments {
 			if m, matches := domain.MatchPayment(candidate.watch, p); matches && p.AmountStroops > 0 {
 				c.expect(m)

@@ -326,7 +326,12 @@ func (k knownWatches) CatchUp(ctx context.Context) (map[int32]int64, error) {
 }
 
 func (k knownWatches) ByWallet(wallet string) ([]domain.Watch, error) {
-	return k.f.directory.WatchesByWallet(wallet)
+	var all []domain.Watch
+	err := k.f.directory.EachMatchingWatch(wallet, func(w domain.Watch) error {
+		all = append(all, w)
+		return nil
+	})
+	return all, err
 }
 
 var tables = []string{schemas.TopicAccounts, schemas.TopicEndpoints, schemas.TopicWatches}

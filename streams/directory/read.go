@@ -120,6 +120,22 @@ func (d *Directory) EachWatchOfWallet(wallet string, take func(domain.Watch) err
 	}
 }
 
+// EachMatchingWatch is EachWatchOfWallet without the watches that match nothing:
+// those that were deleted, and those whose endpoint was. A watch whose endpoint
+// this node does not know yet matches: the engine knows it.
+func (d *Directory) EachMatchingWatch(wallet string, take func(domain.Watch) error) error {
+	return d.EachWatchOfWallet(wallet, func(w domain.Watch) error {
+		if w.Deleted() {
+			return nil
+		}
+		e, _, err := d.Endpoint(w.EndpointID)
+		if err != nil || e.Deleted() {
+			return err
+		}
+		return take(w)
+	})
+}
+
 // watchIDs gives a page of watch ids out of the wallet index.
 func (d *Directory) watchIDs(lower, upper []byte, prefixLength int) ([]string, error) {
 	var ids []string

@@ -51,6 +51,8 @@ const (
 	// keptWindows bounds the endpoints of which is remembered how they did while
 	// nothing is under way to them.
 	keptWindows = 16_384
+	// sealedAgainMillis is when to try again to open a secret.
+	sealedAgainMillis = 30_000
 	// oursAgainMillis is when to look again whether the partition is ours.
 	oursAgainMillis = 250
 )
@@ -248,6 +250,10 @@ func (a *attempts) allowAttempts(group string, endpoint domain.Endpoint) int {
 		return -1
 	}
 	w := a.window(endpoint.ID)
+	if w.sealedUntilMillis > a.now {
+		a.throttle.add(w.sealedUntilMillis, group)
+		return 0
+	}
 	allowed, wakeMillis := w.allowance(endpoint.RateLimitPerSecond, a.now)
 	if allowed == 0 {
 		a.throttle.add(wakeMillis, group)
@@ -298,7 +304,8 @@ func (a *attempts) dispatch(c streams.Claimed, endpoint domain.Endpoint) error {
 	}
 	secrets, err := a.unseal(endpoint, a.now)
 	if err != nil {
-		return err
+		a.leaveSealed(c, endpoint, err)
+		return nil
 	}
 	w := a.window(endpoint.ID)
 	w.begin()
@@ -314,6 +321,14 @@ func (a *attempts) dispatch(c streams.Claimed, endpoint domain.Endpoint) error {
 		a.core.Submit(outcome{attempt: attempt, result: r})
 	})
 	return nil
+}
+
+// leaveSealed leaves an endpoint alone for a while whose secret cannot be opened,
+// as after the master key was lost: what waits for it waits, and others go on.
+func (a *attempts) leaveSealed(c streams.Claimed, endpoint domain.Endpoint, err error) {
+	a.cfg.Logger.Error("nothing can be sent to an endpoint, because what is sent could not be signed", "endpoint", endpoint.ID, "again", sealedAgainMillis/1000, "error", err)
+	a.window(endpoint.ID).sealedUntilMillis = a.now + sealedAgainMillis
+	a.core.Timers().Release(c)
 }
 
 // unseal opens the secrets that sign now, newest first.

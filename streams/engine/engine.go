@@ -56,6 +56,7 @@ type Engine struct {
 	cfg        Config
 	identity   string
 	membership atomic.Pointer[streams.Membership]
+	tasks      atomic.Pointer[streams.Tasks]
 }
 
 // New makes an engine; Run works it.
@@ -73,6 +74,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	e.identity = fmt.Sprintf("engine state %d of %s over %d partitions", stateFormat, topic, partitions)
 	tasks := streams.NewTasks(e.newTask, e.cfg.Logger)
+	e.tasks.Store(tasks)
 	membership, err := e.cfg.Cluster.Join(streams.MembershipConfig{
 		Group: group, Topic: schemas.TopicCommands, Now: e.cfg.Now,
 		Assigned: tasks.Assigned, Revoked: tasks.Revoked, Lost: tasks.Lost,
@@ -87,12 +89,13 @@ func (e *Engine) Run(ctx context.Context) error {
 	return membership.Leave(leaving)
 }
 
-// Check fails while the group does not confirm that this engine is one of it.
+// Check fails while the group does not confirm that this engine is one of it,
+// and while one of its partitions fails again and again.
 func (e *Engine) Check() error {
 	if !e.ours() {
 		return errors.New("engine: the broker has not confirmed lately that this engine is in its group")
 	}
-	return nil
+	return e.tasks.Load().Check()
 }
 
 // ours tells whether the group acknowledged lately that the partitions are ours.

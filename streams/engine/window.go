@@ -16,6 +16,8 @@ type window struct {
 	doubtful bool     // the last attempt failed, or there was none yet
 	blocked  []string // groups that wait for an attempt to end, one for each epoch at most
 
+	sealedUntilMillis int64 // nothing can be signed for it until it is tried again
+
 	tokens         float64 // attempts that may start by the endpoint's rate limit
 	refilledMillis int64
 }
