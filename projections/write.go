@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
 // insertMax bounds one insert, the server's part included.
@@ -27,8 +28,13 @@ type column struct {
 type table struct {
 	name    string
 	rows    int
-	columns []column
+	columns func(from, to int) []column
 }
+
+// A statement's rows are sent in pieces: the client's buffers grow to a piece and
+// are used again for the next, while the server takes the former one. The server
+// makes one part of all of them.
+const pieceRows = 4096
 
 // insert writes rows with one statement.
 func (db *DB) insert(ctx context.Context, t table) (err error) {
@@ -37,22 +43,39 @@ func (db *DB) insert(ctx context.Context, t table) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, insertMax)
 	defer cancel()
-	names := make([]string, len(t.columns))
-	for i, c := range t.columns {
+	columns := t.columns(0, min(t.rows, pieceRows))
+	names := make([]string, len(columns))
+	for i, c := range columns {
 		names[i] = c.name
 	}
 	batch, err := db.conn.PrepareBatch(clickhouse.Context(ctx, insertSettings), "INSERT INTO "+db.name+"."+t.name+" ("+strings.Join(names, ", ")+")")
 	if err != nil {
 		return fmt.Errorf("projections: writing to %s: %w", t.name, err)
 	}
-	for i, c := range t.columns {
-		if err := batch.Column(i).Append(c.values); err != nil {
+	for from := 0; from < t.rows; from += pieceRows {
+		if from > 0 {
+			columns = t.columns(from, min(t.rows, from+pieceRows))
+			if err := batch.Flush(); err != nil {
+				_ = batch.Abort()
+				return fmt.Errorf("projections: writing to %s: %w", t.name, err)
+			}
+		}
+		if err := appendColumns(batch, columns); err != nil {
 			_ = batch.Abort()
-			return fmt.Errorf("projections: writing the column %s of %s: %w", c.name, t.name, err)
+			return fmt.Errorf("projections: writing to %s: %w", t.name, err)
 		}
 	}
 	if err := batch.Send(); err != nil {
 		return fmt.Errorf("projections: writing to %s: %w", t.name, err)
+	}
+	return nil
+}
+
+func appendColumns(batch driver.Batch, columns []column) error {
+	for i, c := range columns {
+		if err := batch.Column(i).Append(c.values); err != nil {
+			return fmt.Errorf("the column %s: %w", c.name, err)
+		}
 	}
 	return nil
 }
