@@ -36,6 +36,7 @@ func (r *rig) list(f projections.EventFilter, limit int) (ids []string) {
 }
 
 func TestListsNewestFirst(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.project(nil)
 	if ids := r.list(projections.EventFilter{AccountID: testAccount}, 10); len(ids) != 0 {
@@ -110,6 +111,7 @@ func TestListsNewestFirst(t *testing.T) {
 // Enabling makes what waits due at once, without a fact for each delivery; what
 // is decided after that goes by its own schedule again.
 func TestEnablingIsCountedIn(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	s := newStory(1)
 	r.append(

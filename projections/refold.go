@@ -35,7 +35,7 @@ type RefoldConfig struct {
 	// CopyOlder lets a rebuild take what the topics no longer hold from the live
 	// tables; else it is refused when a topic does not begin at offset 0.
 	CopyOlder bool
-	// Report, if set, is told how far it is, after each block.
+	// Report, if set, is told how far it is, at the beginning and after each block.
 	Report func(RefoldProgress)
 }
 
@@ -207,6 +207,7 @@ func (f *refold) remaining(target map[place]int64) (records int64) {
 
 // fill folds until the target is reached, waiting out faults that may pass.
 func (f *refold) fill(ctx context.Context, target map[place]int64) error {
+	f.report(target, f.remaining(target))
 	wrote := f.Now()
 	for f.remaining(target) > 0 {
 		blocks, err := f.session(ctx, target)
