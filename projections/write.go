@@ -8,10 +8,16 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
 )
 
-// insertMax bounds one insert, the server's part included.
-const insertMax = 30 * time.Second
+const (
+	insertMax  = 30 * time.Second // for one insert, the server's part included
+	insertsMax = 3                // side by side, of one block
+)
+
+// leadingTable is read first, and leads to the rows of the others.
+const leadingTable = "deliveries"
 
 // insertSettings leave it to the merges to collapse rows: to look for copies in
 // every block took half of the time of writing it.
@@ -84,23 +90,43 @@ func appendColumns(batch driver.Batch, columns []column) error {
 // layout is looked at on both sides: a table that was exchanged in between took
 // some of the rows elsewhere.
 func (db *DB) write(ctx context.Context, b *block, l layout) error {
-	if err := db.check(ctx, l); err != nil {
+	before, checking := errgroup.WithContext(ctx)
+	before.Go(func() error { return db.check(checking, l) })
+	before.Go(func() error { return db.checkContinuity(checking, l, b.from) })
+	if err := before.Wait(); err != nil {
 		return err
 	}
-	if err := db.checkContinuity(ctx, l, b.from); err != nil {
+	if err := db.insertBlock(ctx, b, l); err != nil {
 		return err
-	}
-	for _, name := range l.tables() {
-		t := b.table(name)
-		t.name = l[name].name
-		if err := db.insert(ctx, t); err != nil {
-			return err
-		}
 	}
 	if err := db.check(ctx, l); err != nil {
 		return err
 	}
 	return db.recordProgress(ctx, l, b.next)
+}
+
+// insertBlock writes the tables side by side, and then the one that leads to the
+// others (P3).
+func (db *DB) insertBlock(ctx context.Context, b *block, l layout) error {
+	insert := func(ctx context.Context, name string) error {
+		t := b.table(name)
+		t.name = l[name].name
+		return db.insert(ctx, t)
+	}
+	first, inserting := errgroup.WithContext(ctx)
+	first.SetLimit(insertsMax)
+	last := ""
+	for _, name := range l.tables() {
+		if name == leadingTable {
+			last = name
+			continue
+		}
+		first.Go(func() error { return insert(inserting, name) })
+	}
+	if err := first.Wait(); err != nil || last == "" {
+		return err
+	}
+	return insert(ctx, last)
 }
 
 func each[R, V any](rows []R, value func(*R) V) []V {
