@@ -44,6 +44,13 @@ fuzz: ## each fuzz test for a while (FUZZTIME), one after another
 race: ## the tests under the race detector
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...
 
+SEED ?= 0
+STEPS ?= 1500
+FOR ?= 60s
+SEEDS ?= 0
+sim: ## simulated runs: SEED=n STEPS=n for one and its transcript; else fresh seeds for FOR=60s, at most SEEDS=n
+	$(GO) test -count 1 -timeout 24h -v -run TestFreshSeeds ./internal/sim -sim.seed=$(SEED) -sim.steps=$(STEPS) -sim.for=$(FOR) -sim.seeds=$(SEEDS)
+
 bench: ## the whole path at full speed, beside its floor
 	$(GO) test -run XXX -bench Path -benchtime 1x -timeout 15m ./internal/bench $(ARGS)
 

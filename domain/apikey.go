@@ -61,6 +61,6 @@ func keyChecksum(keyWithoutChecksum string) string {
 
 // NewSecret makes an endpoint's signing secret out of 256 random bits that the
 // caller drew.
-func NewSecret(entropy [32]byte) string {
-	return SecretPrefix + crockford.EncodeToString(entropy[:])
+func NewSecret(entropy [32]byte) Secret {
+	return SecretPrefix + Secret(crockford.EncodeToString(entropy[:]))
 }

@@ -51,7 +51,7 @@ func TestAPIKeyGolden(t *testing.T) {
 			t.Errorf("%q passes", bad)
 		}
 	}
-	if s := NewSecret(entropy); s != "whsec_"+strings.TrimPrefix(want, TestKeyPrefix)[:52] {
-		t.Errorf("secret %s", s)
+	if s := NewSecret(entropy); string(s) != "whsec_"+strings.TrimPrefix(want, TestKeyPrefix)[:52] {
+		t.Errorf("secret %q", string(s))
 	}
 }

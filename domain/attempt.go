@@ -23,7 +23,7 @@ type Attempt struct {
 	Number     int
 	URL        string
 	Headers    []Header // the endpoint's own
-	Secrets    []string // newest first
+	Secrets    []Secret // newest first
 	Body       []byte
 }
 

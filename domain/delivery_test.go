@@ -282,6 +282,10 @@ func TestTests(t *testing.T) {
 	queued := s.deliveries[eventID]
 	again, rejection := domain.DecideTest(s.endpoint, queued, c, s.nowMillis)
 	expect(t, again, rejection, "")
+	deleted := s.endpoint
+	deleted.Status = domain.StatusDeleted
+	again, rejection = domain.DecideTest(deleted, queued, c, s.nowMillis)
+	expect(t, again, rejection, "") // what ends the delivery answers the command, once
 	r := domain.AttemptResult{StatusCode: 500, DurationMillis: 5}
 	made := s.attempt(eventID, r)[0].(domain.AttemptMade)
 	handled, ok := domain.TestAnswered(queued, made)

@@ -150,9 +150,9 @@ func TestEnvelope(t *testing.T) {
 func TestSignature(t *testing.T) {
 	body := []byte(`{"id":"evt_1"}`)
 	const secret, now = "whsec_current", int64(1_700_000_000)
-	header := domain.SignatureHeader([]string{secret, "whsec_previous"}, now, body)
-	verify := func(header, timestamp string, body []byte, secret string, now int64) error {
-		return domain.Verify(header, timestamp, body, []string{secret}, now)
+	header := domain.SignatureHeader([]domain.Secret{secret, "whsec_previous"}, now, body)
+	verify := func(header, timestamp string, body []byte, secret domain.Secret, now int64) error {
+		return domain.Verify(header, timestamp, body, []domain.Secret{secret}, now)
 	}
 	for name, c := range map[string]struct {
 		err  error
@@ -246,7 +246,7 @@ func TestVerifyAsReceiversDo(t *testing.T) {
 		"other digits":       {fit, "١٠٠", 1000, domain.ErrTimestampSyntax},
 		"leading zero":       {fit, "01000", 1000, domain.ErrSignatureMismatch},
 	} {
-		if err := domain.Verify(k.header, k.timestamp, raw, []string{"whsec_x", secret}, k.now); err != k.want {
+		if err := domain.Verify(k.header, k.timestamp, raw, []domain.Secret{"whsec_x", secret}, k.now); err != k.want {
 			t.Errorf("%s: %v, want %v", name, err, k.want)
 		}
 	}

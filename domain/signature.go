@@ -26,13 +26,13 @@ var (
 // Sign computes a signature as lowercase hex: HMAC-SHA256 with the whole secret
 // as its key over the timestamp, a point and the body (specification,
 // "Signature", 1 and 2).
-func Sign(secret string, timestampSeconds int64, body []byte) string {
+func Sign(secret Secret, timestampSeconds int64, body []byte) string {
 	return hex.EncodeToString(mac(secret, strconv.FormatInt(timestampSeconds, 10), body))
 }
 
 // SignatureHeader is the value of Webhook-Signature: one entry for each secret,
 // in the order given (newest first).
-func SignatureHeader(secrets []string, timestampSeconds int64, body []byte) string {
+func SignatureHeader(secrets []Secret, timestampSeconds int64, body []byte) string {
 	var b strings.Builder
 	for i, s := range secrets {
 		if i > 0 {
@@ -47,7 +47,7 @@ func SignatureHeader(secrets []string, timestampSeconds int64, body []byte) stri
 // Verify checks a delivery the way the specification tells receivers to
 // ("Signature", 4). The timestamp is the header's text, the body the bytes as
 // received.
-func Verify(header, timestamp string, body []byte, secrets []string, nowSeconds int64) error {
+func Verify(header, timestamp string, body []byte, secrets []Secret, nowSeconds int64) error {
 	if len(timestamp) > 12 || !allDigits(timestamp) {
 		return ErrTimestampSyntax
 	}
@@ -73,7 +73,7 @@ func Verify(header, timestamp string, body []byte, secrets []string, nowSeconds 
 	return ErrSignatureMismatch
 }
 
-func mac(secret, timestamp string, body []byte) []byte {
+func mac(secret Secret, timestamp string, body []byte) []byte {
 	h := hmac.New(sha256.New, []byte(secret))
 	h.Write([]byte(timestamp))
 	h.Write([]byte{'.'})

@@ -12,10 +12,10 @@ func TestEventID(commandID string) string {
 // has ended: [TestAnswered].
 func DecideTest(endpoint Endpoint, delivery Delivery, c Command, nowMillis int64) ([]FactBody, *Rejection) {
 	switch {
+	case delivery.awaitsTest(): // even if the endpoint was deleted since: the first answer is on its way
+		return nil, nil
 	case !endpoint.visibleTo(c.AccountID):
 		return nil, noEndpoint()
-	case delivery.awaitsTest():
-		return nil, nil
 	case delivery.Exists():
 		return nil, &Rejection{Code: CodeAlreadyExists, Detail: "the test was sent and answered before, and that answer is forgotten"}
 	case !endpoint.Sends():

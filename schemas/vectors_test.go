@@ -20,14 +20,14 @@ const vectorsFile = "vectors/signature.json"
 type signatureVectors struct {
 	Vectors []struct {
 		Name      string
-		Secrets   []string
+		Secrets   []domain.Secret
 		Timestamp string
 		Body      string
 		Signature string
 	}
 	Checks []struct {
 		Name      string
-		Secret    string
+		Secret    domain.Secret
 		Signature string
 		Timestamp string
 		Body      string
@@ -69,7 +69,7 @@ func TestTheSignatureVectorInGo(t *testing.T) {
 		}
 	}
 	for _, c := range v.Checks {
-		err := domain.Verify(c.Signature, c.Timestamp, []byte(c.Body), []string{c.Secret}, c.Clock)
+		err := domain.Verify(c.Signature, c.Timestamp, []byte(c.Body), []domain.Secret{c.Secret}, c.Clock)
 		if (err == nil) != c.Accepted {
 			t.Errorf("%s: %v", c.Name, err)
 		}
@@ -91,7 +91,7 @@ func TestTheSignatureVectorInOpenSSL(t *testing.T) {
 	for _, each := range readVectors(t).Vectors {
 		var values []string
 		for _, secret := range each.Secrets {
-			c := exec.CommandContext(t.Context(), openssl, "dgst", "-sha256", "-mac", "HMAC", "-macopt", "key:"+secret, "-r")
+			c := exec.CommandContext(t.Context(), openssl, "dgst", "-sha256", "-mac", "HMAC", "-macopt", "key:"+string(secret), "-r")
 			c.Stdin = strings.NewReader(each.Timestamp + "." + each.Body)
 			out, err := c.Output()
 			if err != nil {

@@ -8,7 +8,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
+	"unicode"
+
+	"golang.org/x/net/idna"
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
@@ -235,7 +239,7 @@ func historyError(err error) error {
 type urlPolicy struct{ client *egress.Client }
 
 func (p urlPolicy) Check(ctx context.Context, raw string) (normalised string, warnings []string, faults []api.URLFault) {
-	u, err := p.client.CheckURL(raw)
+	u, err := p.client.CheckURL(asciiHost(raw))
 	if err == nil {
 		normalised = u.String()
 		err = p.client.CheckHost(ctx, u.Hostname())
@@ -250,4 +254,30 @@ func (p urlPolicy) Check(ctx context.Context, raw string) (normalised string, wa
 		return "", nil, []api.URLFault{{Code: string(fault.Code), Detail: fault.Detail}}
 	}
 	return "", nil, []api.URLFault{{Code: string(egress.FaultInvalid), Detail: "the URL could not be checked: try again"}}
+}
+
+// asciiHost writes an international host name in its xn-- form, as DNS knows it
+// (IDNA 2008 with the mapping of UTS 46). A name that has no such form is left
+// for the check to refuse.
+func asciiHost(raw string) string {
+	scheme, rest, found := strings.Cut(raw, "://")
+	if !found {
+		return raw
+	}
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	host, port := rest[:end], ""
+	if colon := strings.LastIndex(host, ":"); colon >= 0 {
+		host, port = host[:colon], host[colon:]
+	}
+	if strings.ContainsAny(host, "@[]:") || !strings.ContainsFunc(host, func(c rune) bool { return c > unicode.MaxASCII }) {
+		return raw
+	}
+	ascii, err := idna.Lookup.ToASCII(host)
+	if err != nil {
+		return raw
+	}
+	return scheme + "://" + ascii + port + rest[end:]
 }

@@ -72,7 +72,9 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 
 	var e client.Endpoint
 	s.cli(&e, "endpoints", "create", "--url", h.url, "--description", "shop", "--header", "X-Tenant: one")
+	h.mu.Lock()
 	h.secret = e.Secret
+	h.mu.Unlock()
 	if e.Status != "active" || e.Headers["X-Tenant"] != "one" {
 		t.Fatalf("%+v", e)
 	}
@@ -147,6 +149,15 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 	s.racing(c, h.url)
 
 	if out, err := s.tryCLI("endpoints", "list"); err != nil || !strings.Contains(out, e.ID) || !strings.Contains(out, "STATUS") {
+		t.Errorf("%v %s", err, out)
+	}
+	// Without a data folder, by address and key; without either, a clear error.
+	far := program("endpoints", "list", "--json", "--data-dir", t.TempDir(), "--api-url", s.file.APIURL)
+	far.Env = append(far.Env, "LUMENHOOK_API_KEY="+s.file.APIKey)
+	if out, err := far.CombinedOutput(); err != nil || !strings.Contains(string(out), e.ID) {
+		t.Errorf("%v %s", err, out)
+	}
+	if out, err := program("endpoints", "list", "--data-dir", t.TempDir()).CombinedOutput(); err == nil || !strings.Contains(string(out), "--api-url") {
 		t.Errorf("%v %s", err, out)
 	}
 	s.cli(nil, "endpoints", "delete", e.ID)

@@ -17,6 +17,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/keypair"
 	"github.com/stellar/go-stellar-sdk/txnbuild"
 
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/pki"
@@ -118,9 +119,9 @@ func (d *demo) save() error {
 func (d *demo) startReceiver() error {
 	r, err := receiver.New(receiver.Config{
 		Listen: d.v.s.receiverListen, GetCertificate: d.v.ca.GetCertificate(pki.DefaultHosts()...),
-		Secrets: func() []string {
+		Secrets: func() []domain.Secret {
 			if s := d.secret.Load(); s != nil {
-				return []string{*s}
+				return []domain.Secret{domain.Secret(*s)}
 			}
 			return nil
 		},

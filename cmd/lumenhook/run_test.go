@@ -19,6 +19,7 @@ import (
 
 	"github.com/stellar/go-stellar-sdk/keypair"
 
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/receiver"
@@ -210,10 +211,10 @@ func startHooks(t *testing.T, dir string) *hooks {
 	h := &hooks{}
 	r, err := receiver.New(receiver.Config{
 		Listen: "127.0.0.1:0", GetCertificate: ca.GetCertificate(pki.DefaultHosts()...),
-		Secrets: func() []string {
+		Secrets: func() []domain.Secret {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			return []string{h.secret}
+			return []domain.Secret{domain.Secret(h.secret)}
 		},
 		OnWebhook: func(w receiver.Webhook) {
 			h.mu.Lock()
@@ -248,7 +249,9 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": h.url}, &endpoint); status != http.StatusCreated {
 		t.Fatalf("the endpoint was answered %d", status)
 	}
+	h.mu.Lock()
 	h.secret = endpoint.Secret
+	h.mu.Unlock()
 	var wallet struct{ Address, Secret string }
 	s.devnet(&wallet, "account", "--json")
 	if status := s.call("POST", "/v1/watches", map[string]any{

@@ -353,7 +353,7 @@ func (h *hunt) files(t *testing.T, dir string) {
 
 // TestTheHuntFindsWhatIsThere keeps the search above honest.
 func TestTheHuntFindsWhatIsThere(t *testing.T) {
-	secret := domain.NewSecret([32]byte{1, 2, 3})
+	secret := string(domain.NewSecret([32]byte{1, 2, 3}))
 	for _, text := range []string{secret, strings.ToUpper(secret), hex.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte("a" + secret + "b"))} {
 		found := &testing.T{}
 		(&hunt{secrets: map[string]string{"it": secret}}).in(found, "a text", []byte("before "+text+" after"))

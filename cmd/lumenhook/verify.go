@@ -28,7 +28,8 @@ func newVerify() *cobra.Command {
 checks it against the headers Webhook-Timestamp and Webhook-Signature.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkSecrets(secrets); err != nil {
+			keys, err := readSecrets(secrets)
+			if err != nil {
 				return err
 			}
 			body, err := readBody(cmd.InOrStdin(), file)
@@ -42,7 +43,7 @@ checks it against the headers Webhook-Timestamp and Webhook-Signature.`,
 					return fmt.Errorf("--timestamp %q: %w", timestamp, domain.ErrTimestampSyntax)
 				}
 			}
-			switch err := domain.Verify(signature, timestamp, body, secrets, now); {
+			switch err := domain.Verify(signature, timestamp, body, keys, now); {
 			case errors.Is(err, domain.ErrTimestampTooFar):
 				return fmt.Errorf("--timestamp %q: %w (--any-time accepts an old one)", timestamp, err)
 			case errors.Is(err, domain.ErrTimestampSyntax):
@@ -66,18 +67,19 @@ checks it against the headers Webhook-Timestamp and Webhook-Signature.`,
 	return c
 }
 
-// checkSecrets names the flag and never its value: it is a secret, or somebody's
+// readSecrets names the flag and never its value: it is a secret, or somebody's
 // mistake for one.
-func checkSecrets(secrets []string) error {
-	if len(secrets) == 0 {
-		return errors.New("--secret: must be given: the endpoint's whole secret")
+func readSecrets(given []string) (secrets []domain.Secret, err error) {
+	if len(given) == 0 {
+		return nil, errors.New("--secret: must be given: the endpoint's whole secret")
 	}
-	for _, s := range secrets {
+	for _, s := range given {
 		if !strings.HasPrefix(s, domain.SecretPrefix) || s == domain.SecretPrefix {
-			return fmt.Errorf("--secret: must be the endpoint's whole secret, which starts with %s", domain.SecretPrefix)
+			return nil, fmt.Errorf("--secret: must be the endpoint's whole secret, which starts with %s", domain.SecretPrefix)
 		}
+		secrets = append(secrets, domain.Secret(s))
 	}
-	return nil
+	return secrets, nil
 }
 
 // maxBodyBytes is far above what is ever delivered.

@@ -40,6 +40,7 @@ import (
 var (
 	deliveries = flag.Int("deliveries", 40_000, "deliveries at full speed")
 	paced      = flag.Int("paced", 3000, "deliveries at 500/s")
+	waiting    = flag.Int("waiting", 1_000_000, "deliveries that wait")
 )
 
 const (
@@ -114,6 +115,15 @@ func newRig(b *testing.B, sync bool) *rig {
 
 // serve starts engine and projection, and creates the endpoints.
 func (r *rig) serve() {
+	urls := make(map[string]string)
+	for n := range endpoints {
+		urls[endpointID(n)] = r.server.URL
+	}
+	r.serveEndpoints(urls)
+}
+
+// serveEndpoints does so with endpoints by their identifiers.
+func (r *rig) serveEndpoints(urls map[string]string) {
 	address, err := url.Parse(r.server.URL)
 	must(r.b, err)
 	ports, err := egress.ParsePorts(address.Port())
@@ -122,35 +132,45 @@ func (r *rig) serve() {
 		Policy: egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports}, RootCAs: r.roots, MaxIdlePerHost: 1024,
 	})
 	must(r.b, err)
-	ctx, cancel := context.WithCancel(context.Background())
+	r.b.Cleanup(client.Close)
 	e := engine.New(engine.Config{
 		Cluster: r.cluster, StateDir: r.b.TempDir(), Policy: domain.DefaultPolicy(),
 		Dispatcher:       dispatcher.New(context.Background(), client, time.Now),
-		Unseal:           func(sealed []byte, _ string) (string, error) { return string(sealed), nil },
-		AttemptsInFlight: 512, AttemptsPerEndpoint: 128, DrainTimeout: 10 * time.Second, Now: time.Now, Logger: r.cluster.Logger,
+		Unseal:           func(sealed []byte, _ string) (domain.Secret, error) { return domain.Secret(sealed), nil },
+		AttemptsInFlight: 512, AttemptsPerEndpoint: 128, DrainTimeout: 12 * time.Second, Now: time.Now, Logger: r.cluster.Logger,
 	})
 	db, err := projections.Open(clickhousetest.Start(r.b).DSN())
 	must(r.b, err)
-	must(r.b, projections.Migrate(ctx, db))
+	must(r.b, projections.Migrate(r.b.Context(), db))
 	p, err := projections.NewProjector(projections.ProjectorConfig{DB: db, Cluster: r.cluster, Now: time.Now, Logger: r.cluster.Logger})
 	must(r.b, err)
-	var ended sync.WaitGroup
-	for _, run := range []func(context.Context) error{e.Run, p.Run} {
-		ended.Add(1)
-		go func() { defer ended.Done(); _ = run(ctx) }()
-	}
-	r.b.Cleanup(func() { cancel(); ended.Wait(); p.Close(); _ = db.Close() })
-	asker, err := commands.Open(ctx, commands.Config{Cluster: r.cluster, Wait: 20 * time.Second, Logger: r.cluster.Logger})
-	must(r.b, err)
-	r.b.Cleanup(asker.Close)
-	ended.Add(1)
-	go func() { defer ended.Done(); _ = asker.Run(ctx) }()
-	for n := range endpoints {
-		_, err := asker.Submit(ctx, domain.Command{ID: "cmd_" + strconv.Itoa(n), AccountID: "acc_1", Body: domain.CreateEndpoint{
-			EndpointID: endpointID(n), AccountID: "acc_1", URL: r.server.URL, SealedSecret: []byte(secret),
+	r.b.Cleanup(func() { p.Close(); _ = db.Close() })
+	r.run(e.Run)
+	r.run(p.Run)
+	asker := r.ask()
+	for id, url := range urls {
+		_, err := asker.Submit(r.b.Context(), domain.Command{ID: "cmd_" + id, AccountID: "acc_1", Body: domain.CreateEndpoint{
+			EndpointID: id, AccountID: "acc_1", URL: url, SealedSecret: []byte(secret),
 		}})
 		must(r.b, err)
 	}
+}
+
+// run works a part until the benchmark ends.
+func (r *rig) run(part func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = part(ctx) }()
+	r.b.Cleanup(func() { cancel(); <-ended })
+}
+
+// ask opens a client of the engine's.
+func (r *rig) ask() *commands.Client {
+	asker, err := commands.Open(r.b.Context(), commands.Config{Cluster: r.cluster, Wait: 2 * time.Minute, Logger: r.cluster.Logger})
+	must(r.b, err)
+	r.b.Cleanup(asker.Close)
+	r.run(asker.Run)
+	return asker
 }
 
 func endpointID(n int) string {
@@ -159,7 +179,10 @@ func endpointID(n int) string {
 
 // match is one PaymentMatched fact with a body of about 900 bytes.
 func match(run string, n int) (id string, r streams.Record) {
-	endpoint := endpointID(n % endpoints)
+	return matchFor(run, n, endpointID(n%endpoints))
+}
+
+func matchFor(run string, n int, endpoint string) (id string, r streams.Record) {
 	m := domain.Match{
 		EventID: domain.EventID(run, strconv.Itoa(n)), Type: domain.PaymentReceived,
 		Watch:        domain.Watch{ID: "wat_1", AccountID: "acc_1", EndpointID: endpoint, WalletAddress: strings.Repeat("G", 56), Label: strings.Repeat("l", 140)},

@@ -24,7 +24,7 @@ func pair(t testing.TB, onWebhook func(Webhook)) (*Receiver, *egress.Client) {
 	}
 	r, err := New(Config{
 		Listen: "127.0.0.1:0", GetCertificate: ca.GetCertificate(),
-		Secrets: func() []string { return []string{secret} }, OnWebhook: onWebhook,
+		Secrets: func() []domain.Secret { return []domain.Secret{secret} }, OnWebhook: onWebhook,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/lumenhook/lumenhook/domain"
 )
 
 const (
@@ -41,7 +43,7 @@ type Config struct {
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Secrets returns the endpoint secrets that may have signed, at the time
 	// of each request.
-	Secrets func() []string
+	Secrets func() []domain.Secret
 	// OnWebhook is called for each webhook, one at a time, in the order of
 	// arrival, after its answer was decided. Body is the callee's.
 	OnWebhook func(Webhook)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lumenhook/lumenhook/schemas"
@@ -20,9 +21,9 @@ const (
 	// format is the version of how the store is written. Another one fills it anew.
 	format = 2
 
-	defaultCacheBytes   = 64 << 20
-	memTableBytes       = 16 << 20
-	defaultConfirmEvery = 500 * time.Millisecond
+	defaultCacheBytes    = 64 << 20
+	defaultMemTableBytes = 16 << 20
+	defaultConfirmEvery  = 500 * time.Millisecond
 
 	// wholeFor is how long a store may lie without passing the tables' ends
 	// before tombstones may be missing: half of Kafka's delete.retention.ms.
@@ -40,12 +41,14 @@ var ErrEnded = errors.New("the directory has stopped")
 
 // Config says what a directory is filled from and where it is kept.
 type Config struct {
-	Cluster      streams.Cluster
-	Dir          string        // the store's folder
-	CacheBytes   int64         // bounds the store's block cache; 0: 64 MiB
-	ConfirmEvery time.Duration // how often the tables' ends are taken; 0: 500 ms
-	Now          func() time.Time
-	Logger       *slog.Logger
+	Cluster       streams.Cluster
+	Dir           string        // the store's folder
+	FS            vfs.FS        // nil: the disk
+	CacheBytes    int64         // bounds the store's block cache; 0: 64 MiB
+	MemTableBytes uint64        // bounds each write buffer of the store; 0: 16 MiB
+	ConfirmEvery  time.Duration // how often the tables' ends are taken; 0: 500 ms
+	Now           func() time.Time
+	Logger        *slog.Logger
 }
 
 // Directory is the read model. Its reads may be called from any goroutine until
@@ -54,7 +57,8 @@ type Directory struct {
 	cfg      Config
 	identity string
 	store    *streams.Store
-	ends     *streams.Ends
+	ends     Ends
+	close    func()
 	progress *progress
 	waiters  *waiters
 	fresh    freshness
@@ -66,32 +70,53 @@ type Directory struct {
 	ended    chan struct{} // closed when Run has returned
 }
 
+// Ends is where topics begin and end, by partition.
+type Ends interface {
+	Starts(ctx context.Context, topic string) (map[int32]int64, error)
+	Of(ctx context.Context, topic string) (map[int32]int64, error)
+}
+
 // Open opens the store, empties it if it cannot be gone on with, and takes the
 // positions to go on from. It asks the cluster, so the tables must exist.
 func Open(ctx context.Context, cfg Config) (*Directory, error) {
-	if cfg.CacheBytes == 0 {
-		cfg.CacheBytes = defaultCacheBytes
-	}
-	if cfg.ConfirmEvery == 0 {
-		cfg.ConfirmEvery = defaultConfirmEvery
-	}
 	identity, err := identityOf(ctx, cfg.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	d := &Directory{cfg: cfg, identity: identity, waiters: newWaiters(), stopping: make(chan struct{}), ended: make(chan struct{})}
-	if d.ends, err = cfg.Cluster.NewEnds(); err != nil {
+	ends, err := cfg.Cluster.NewEnds()
+	if err != nil {
 		return nil, err
 	}
+	d, err := OpenOn(ctx, cfg, identity, ends)
+	if err != nil {
+		ends.Close()
+		return nil, err
+	}
+	d.close = ends.Close
+	return d, nil
+}
+
+// OpenOn is Open without a cluster, for a simulation: whoever reads the tables
+// gives it what was read, with Take, and does not call Run.
+func OpenOn(ctx context.Context, cfg Config, identity string, ends Ends) (*Directory, error) {
+	if cfg.CacheBytes == 0 {
+		cfg.CacheBytes = defaultCacheBytes
+	}
+	if cfg.MemTableBytes == 0 {
+		cfg.MemTableBytes = defaultMemTableBytes
+	}
+	if cfg.ConfirmEvery == 0 {
+		cfg.ConfirmEvery = defaultConfirmEvery
+	}
+	d := &Directory{cfg: cfg, identity: identity, ends: ends, close: func() {}, waiters: newWaiters(), stopping: make(chan struct{}), ended: make(chan struct{})}
+	var err error
 	d.store, err = streams.OpenStore(streams.StoreConfig{
-		Dir: cfg.Dir, Identity: identity, CacheBytes: cfg.CacheBytes, MemTableBytes: memTableBytes, Logger: cfg.Logger,
+		Dir: cfg.Dir, Identity: identity, FS: cfg.FS, CacheBytes: cfg.CacheBytes, MemTableBytes: cfg.MemTableBytes, Logger: cfg.Logger,
 	})
 	if err != nil {
-		d.ends.Close()
 		return nil, fmt.Errorf("directory: %w", err)
 	}
 	if err := d.begin(ctx); err != nil {
-		d.ends.Close()
 		return nil, errors.Join(err, d.store.Close())
 	}
 	return d, nil
@@ -242,7 +267,7 @@ func (d *Directory) Close() error {
 	if running {
 		<-d.ended
 	}
-	d.ends.Close()
+	d.close()
 	if err := d.store.Close(); err != nil {
 		return fmt.Errorf("directory: %w", err)
 	}

@@ -87,7 +87,7 @@ func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err er
 		}); err != nil {
 			return moved, err
 		}
-		if err := d.commit(r, records); err != nil {
+		if err := d.Take(r, records); err != nil {
 			return moved, lastingError{err}
 		}
 		moved = true
@@ -95,8 +95,14 @@ func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err er
 	}
 }
 
-// commit writes what was polled, with the positions, and then tells of both.
-func (d *Directory) commit(r *streams.Reader, records []streams.Record) (err error) {
+// Positions is where whoever reads the tables stands.
+type Positions interface {
+	Position(topic string, partition int32) int64
+}
+
+// Take writes what was read, with the positions behind it, and then tells of
+// both. Run does so; without it, whoever reads the tables.
+func (d *Directory) Take(r Positions, records []streams.Record) (err error) {
 	tx := d.store.Begin()
 	defer func() {
 		if err != nil {

@@ -139,17 +139,33 @@ func (d *Directory) endsOf(ctx context.Context, of ...table) (streams.Offsets, e
 	return ends, nil
 }
 
+// Barrier takes the ends of the tables that matching reads. A directory that has
+// Reached them holds every watch and endpoint that was acknowledged before.
+func (d *Directory) Barrier(ctx context.Context) (streams.Offsets, error) {
+	return d.endsOf(ctx, watches, endpoints)
+}
+
+// Reached tells whether the directory holds all that lies before the ends.
+func (d *Directory) Reached(ends streams.Offsets) bool {
+	d.progress.mu.Lock()
+	defer d.progress.mu.Unlock()
+	return d.progress.behind(ends) == ""
+}
+
+// Position gives up to where each partition of the tables is held.
+func (d *Directory) Position() streams.Offsets { return d.progress.all() }
+
 // CatchUp waits until the directory holds every watch and endpoint that was
 // acknowledged before the call, and gives the position it then has in each
 // partition of `watches`. An open transaction is waited for, so ctx should have
 // room for a dead writer's (10 s). It is cheap when there is nothing to wait for.
 func (d *Directory) CatchUp(ctx context.Context) (watchesOffsets map[int32]int64, err error) {
-	ends, err := d.endsOf(ctx, watches, endpoints)
+	ends, err := d.Barrier(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if err := d.progress.await(ctx, d.ended, ends); err != nil {
 		return nil, err
 	}
-	return d.progress.all()[watches.topic], nil
+	return d.Position()[watches.topic], nil
 }

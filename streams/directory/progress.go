@@ -34,7 +34,7 @@ func (p *progress) all() streams.Offsets {
 
 // ahead gives the positions in which a reader is ahead. A reader that is behind
 // was thrown back by a table that has lost its end.
-func (p *progress) ahead(r *streams.Reader) (streams.Offsets, error) {
+func (p *progress) ahead(r Positions) (streams.Offsets, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	moved := make(streams.Offsets)

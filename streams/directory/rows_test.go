@@ -215,7 +215,7 @@ func wallet(i int) string { return fmt.Sprintf("G%055d", i) }
 // that was closed and opened again.
 func BenchmarkWatchesByWallet(b *testing.B) {
 	const total = 100_000
-	cfg := streams.StoreConfig{Dir: b.TempDir(), Identity: "bench", CacheBytes: defaultCacheBytes, MemTableBytes: memTableBytes, Logger: slog.New(slog.DiscardHandler)}
+	cfg := streams.StoreConfig{Dir: b.TempDir(), Identity: "bench", CacheBytes: defaultCacheBytes, MemTableBytes: defaultMemTableBytes, Logger: slog.New(slog.DiscardHandler)}
 	s, err := streams.OpenStore(cfg)
 	if err != nil {
 		b.Fatal(err)

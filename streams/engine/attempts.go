@@ -23,7 +23,7 @@ type attempts struct {
 	crowded  *queue              // groups that wait for a place among the doubtful
 	called   map[string]bool     // groups whose turn has come
 	throttle *wakes              // groups that wait by their rate limit
-	secrets  *lru.Cache[string, string]
+	secrets  *lru.Cache[string, domain.Secret]
 	urgent   []string          // events to be attempted out of turn
 	resumed  []domain.Endpoint // enabled or deleted in the turn
 	left     []string          // URLs that an endpoint no longer sends to, since the turn
@@ -57,7 +57,7 @@ const (
 
 func newAttempts(cfg Config, ours func() bool, core *streams.Core, s *state) *attempts {
 	return &attempts{
-		cfg: cfg, ours: ours, core: core, state: s, secrets: newCache[string](cachedSecrets),
+		cfg: cfg, ours: ours, core: core, state: s, secrets: newCache[domain.Secret](cachedSecrets),
 		inFlight: make(map[string]underWay), windows: make(map[string]*window),
 		crowded: newQueue(), called: make(map[string]bool), throttle: newWakes(),
 	}
@@ -118,14 +118,14 @@ func (a *attempts) start(nowMillis int64) (wakeMillis int64, err error) {
 }
 
 // claim claims until nothing more is due or allowed. Groups that wait for a
-// place among the doubtful are called first, in the order of their waiting, once
-// each and to one place each, as long as there are places.
+// place among the doubtful are called first, in the order of their waiting, to
+// one place each, as long as there are places: a group that is called takes its
+// place or waits no more.
 func (a *attempts) claim(nowMillis int64) error {
-	waiting := a.crowded.len()
 	defer clear(a.called)
 	for {
 		asked := 0
-		for ; asked < a.doubtfulPlaces() && waiting > 0; waiting-- {
+		for asked < a.doubtfulPlaces() && a.crowded.len() > 0 {
 			group, _ := a.crowded.take()
 			a.called[group] = true
 			a.core.Timers().Unblock(group)
@@ -204,8 +204,8 @@ func (a *attempts) startUrgent() error {
 		if err != nil {
 			return err
 		}
-		if !endpoint.Sends() || !delivery.State.Pending() {
-			continue
+		if !endpoint.Sends() || !delivery.State.Pending() || delivery.Attempts > 0 {
+			continue // a first attempt that has ended by now was what was waited for
 		}
 		c, ok, err := a.core.Timers().Take(deliveryGroup(delivery.EndpointID, delivery.EndpointEpoch), delivery.NextAttemptAtMillis, eventID)
 		if err != nil {
@@ -254,7 +254,7 @@ func (a *attempts) allowAttempts(group string, endpoint domain.Endpoint) int {
 		return 0
 	}
 	if w.room() <= 0 {
-		w.blocked = append(w.blocked, group)
+		w.block(group)
 		return 0
 	}
 	allowed = min(allowed, w.room(), free)
@@ -269,6 +269,7 @@ func (a *attempts) allowAttempts(group string, endpoint domain.Endpoint) int {
 		return min(allowed, places)
 	}
 	a.crowded.add(group) // behind those that wait already
+	w.block(group)       // unless the endpoint answers meanwhile, and is not in doubt any more
 	return 0
 }
 
@@ -316,9 +317,9 @@ func (a *attempts) dispatch(c streams.Claimed, endpoint domain.Endpoint) error {
 }
 
 // unseal opens the secrets that sign now, newest first.
-func (a *attempts) unseal(e domain.Endpoint, nowMillis int64) ([]string, error) {
+func (a *attempts) unseal(e domain.Endpoint, nowMillis int64) ([]domain.Secret, error) {
 	valid := e.ValidSecrets(nowMillis)
-	plain := make([]string, len(valid))
+	plain := make([]domain.Secret, len(valid))
 	for i, s := range valid {
 		secret, ok := a.secrets.Get(string(s.Sealed))
 		if !ok {

@@ -38,7 +38,7 @@ type Config struct {
 	Policy     domain.Policy
 	Dispatcher Dispatcher
 	// Unseal opens a sealed signing secret of an endpoint.
-	Unseal func(sealed []byte, endpointID string) (string, error)
+	Unseal func(sealed []byte, endpointID string) (domain.Secret, error)
 	// AttemptsInFlight bounds the attempts under way for each partition,
 	// AttemptsPerEndpoint those to one endpoint.
 	AttemptsInFlight    int

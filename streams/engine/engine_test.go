@@ -57,7 +57,7 @@ type receiver struct {
 	// included.
 	handle   func(w http.ResponseWriter, req *http.Request, underWay int)
 	underWay map[string]int // by path
-	secrets  []string
+	secrets  []domain.Secret
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -120,7 +120,7 @@ func newRig(t *testing.T) *rig {
 	}
 	t.Cleanup(b.Close)
 	rec := &receiver{
-		got: make(map[string][]string), underWay: make(map[string]int), secrets: []string{secret},
+		got: make(map[string][]string), underWay: make(map[string]int), secrets: []domain.Secret{secret},
 		status: func(int) int { return http.StatusOK },
 	}
 	rec.server = httptest.NewUnstartedServer(rec)
@@ -189,7 +189,7 @@ func (r *rig) startWith(stateDir string, policy domain.Policy) (stop func()) {
 	e := engine.New(engine.Config{
 		Cluster: r.cluster, StateDir: stateDir, Policy: policy,
 		Dispatcher:       d,
-		Unseal:           func(sealed []byte, _ string) (string, error) { return string(sealed), nil },
+		Unseal:           func(sealed []byte, _ string) (domain.Secret, error) { return domain.Secret(sealed), nil },
 		AttemptsInFlight: 64, AttemptsPerEndpoint: 16, DrainTimeout: 10 * time.Second,
 		Now: time.Now, Logger: r.cluster.Logger,
 	})

@@ -303,9 +303,9 @@ func TestRotationSignsWithBoth(t *testing.T) {
 	}
 	var header string
 	r.receiver.answer(func(w http.ResponseWriter, req *http.Request, _ int) { header = req.Header.Get("Webhook-Signature") })
-	for n, only := range []string{secret, "whsec_second", "whsec_third"} {
+	for n, only := range []domain.Secret{secret, "whsec_second", "whsec_third"} {
 		r.receiver.mu.Lock()
-		r.receiver.secrets = []string{only}
+		r.receiver.secrets = []domain.Secret{only}
 		r.receiver.mu.Unlock()
 		eventID := r.pay(id, n, 1)[0]
 		r.eventuallyIn(id, domain.StateDelivered, n+1)
@@ -313,7 +313,7 @@ func TestRotationSignsWithBoth(t *testing.T) {
 		body := []byte(r.receiver.got[eventID][0])
 		r.receiver.mu.Unlock()
 		newest, _, _ := strings.Cut(header, ",")
-		if err := domain.Verify(newest, strconv.FormatInt(time.Now().Unix(), 10), body, []string{"whsec_third"}, time.Now().Unix()); strings.Count(header, "v1=") != 3 || (err != nil && n > 1) {
+		if err := domain.Verify(newest, strconv.FormatInt(time.Now().Unix(), 10), body, []domain.Secret{"whsec_third"}, time.Now().Unix()); strings.Count(header, "v1=") != 3 || (err != nil && n > 1) {
 			t.Errorf("header %q: %v", header, err)
 		}
 	}

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
@@ -171,7 +173,7 @@ func (m *machine) publishResult(t *streams.Turn, handled domain.CommandHandled, 
 // publishRows writes the current rows of what the turn changed to their tables.
 // An aggregate that was never created has none.
 func (m *machine) publishRows(t *streams.Turn) error {
-	for aggregate := range m.rows {
+	for _, aggregate := range slices.Sorted(maps.Keys(m.rows)) { // in an order that a simulation repeats
 		current, err := m.aggregate(t, aggregate)
 		if err != nil {
 			return err

@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/lumenhook/lumenhook/domain"
+import (
+	"slices"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
 
 // window bounds the attempts under way to one endpoint. It grows while the
 // receiver keeps up and halves when it shows that it does not, so that a slow
@@ -10,7 +14,7 @@ type window struct {
 	limit    int
 	underWay int
 	doubtful bool     // the last attempt failed, or there was none yet
-	blocked  []string // groups that wait for room, one for each epoch at most
+	blocked  []string // groups that wait for an attempt to end, one for each epoch at most
 
 	tokens         float64 // attempts that may start by the endpoint's rate limit
 	refilledMillis int64
@@ -44,6 +48,13 @@ func (w *window) end(r domain.AttemptResult) {
 		w.size = max(1, w.size/2)
 	case r.Succeeded() && r.DurationMillis < quickMillis:
 		w.size = min(float64(w.limit), w.size+1)
+	}
+}
+
+// block notes a group that is asked again when an attempt has ended.
+func (w *window) block(group string) {
+	if !slices.Contains(w.blocked, group) {
+		w.blocked = append(w.blocked, group)
 	}
 }
 

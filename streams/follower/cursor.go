@@ -15,20 +15,15 @@ const (
 	// The last record is always a cursor; compaction never takes it.
 	cursorWindow  = 100
 	cursorTimeout = 30 * time.Second
-	cursorBatch   = 100
 )
 
 var errOtherNetwork = errors.New("the topics belong to another network")
 
 // readCursor finds the newest LedgerRead.
-func (f *Follower) readCursor(ctx context.Context) (cursor schemas.LedgerRead, found bool, err error) {
+func (f *Reading) readCursor(ctx context.Context) (cursor schemas.LedgerRead, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cursorTimeout)
 	defer cancel()
-	ends, err := f.ends.Of(ctx, schemas.TopicLedgers)
-	if err != nil {
-		return cursor, false, err
-	}
-	starts, err := f.ends.Starts(ctx, schemas.TopicLedgers)
+	starts, ends, err := f.log.Ledgers(ctx)
 	if err != nil {
 		return cursor, false, err
 	}
@@ -46,32 +41,23 @@ func (f *Follower) readCursor(ctx context.Context) (cursor schemas.LedgerRead, f
 
 // newestCursor reads the topic from an offset to its end. The highest sequence
 // counts: a follower that lost its place unawares may append an older one last.
-func (f *Follower) newestCursor(ctx context.Context, from, end int64) (newest schemas.LedgerRead, found bool, err error) {
-	reader, err := f.config.Cluster.NewReader(streams.ReaderConfig{
-		From: streams.Offsets{schemas.TopicLedgers: {partition: from}}, SkipExpired: true,
+func (f *Reading) newestCursor(ctx context.Context, from, end int64) (newest schemas.LedgerRead, found bool, err error) {
+	err = f.log.ReadLedgers(ctx, from, end, func(r streams.Record) error {
+		read, err := schemas.DecodeLedgerRead(schemas.Read(r.Value, r))
+		if err != nil {
+			return fatal{err}
+		}
+		if read.NetworkPassphrase != f.config.Passphrase {
+			return fatal{fmt.Errorf("%w: the cursor at ledger %d is of %q, but %q is to be followed: use topics (a prefix, a data folder) of their own for each network",
+				errOtherNetwork, read.Sequence, read.NetworkPassphrase, f.config.Passphrase)}
+		}
+		if !found || read.Sequence > newest.Sequence {
+			newest, found = read, true
+		}
+		return nil
 	})
 	if err != nil {
 		return newest, false, err
-	}
-	defer reader.Close()
-	for !reader.Passed(schemas.TopicLedgers, map[int32]int64{partition: end}) {
-		err := reader.Poll(ctx, cursorBatch, func(r streams.Record) error {
-			read, err := schemas.DecodeLedgerRead(schemas.Read(r.Value, r))
-			if err != nil {
-				return fatal{err}
-			}
-			if read.NetworkPassphrase != f.config.Passphrase {
-				return fatal{fmt.Errorf("%w: the cursor at ledger %d is of %q, but %q is to be followed: use topics (a prefix, a data folder) of their own for each network",
-					errOtherNetwork, read.Sequence, read.NetworkPassphrase, f.config.Passphrase)}
-			}
-			if !found || read.Sequence > newest.Sequence {
-				newest, found = read, true
-			}
-			return nil
-		})
-		if err != nil {
-			return newest, false, err
-		}
 	}
 	return newest, found, nil
 }

@@ -28,6 +28,7 @@
 // File map:
 //
 //	follower.go  Config, Follower, Run and the election
+//	reading.go   what following needs of the log
 //	follow.go    reading from the cursor on
 //	cursor.go    the cursor in the topic "ledgers"
 //	sift.go      from a ledger to observed payments and matches

@@ -12,14 +12,14 @@ import (
 // appendedAtOnce bounds the records that are handed to the log in one call.
 const appendedAtOnce = 1000
 
-// follow reads ledgers from the cursor on, until something fails. advanced tells
+// Follow reads ledgers from the cursor on, until something fails. advanced tells
 // whether it read any.
-func (f *Follower) follow(ctx context.Context) (advanced bool, err error) {
+func (f *Reading) Follow(ctx context.Context) (advanced bool, err error) {
 	next, err := f.position(ctx)
 	if err != nil {
 		return false, err
 	}
-	f.becomeReady.Do(func() { close(f.ready) })
+	f.started()
 	for {
 		page, err := f.config.Source.Next(ctx, next)
 		if err != nil {
@@ -40,7 +40,7 @@ func (f *Follower) follow(ctx context.Context) (advanced bool, err error) {
 }
 
 // position finds the ledger to read next.
-func (f *Follower) position(ctx context.Context) (next uint32, err error) {
+func (f *Reading) position(ctx context.Context) (next uint32, err error) {
 	cursor, found, err := f.readCursor(ctx)
 	switch {
 	case err != nil:
@@ -61,7 +61,7 @@ func (f *Follower) position(ctx context.Context) (next uint32, err error) {
 // anchor makes the newest ledger the cursor, so that a crash right after the
 // first start does not begin later still, with ledgers in between that nobody
 // read.
-func (f *Follower) anchor(ctx context.Context) (next uint32, err error) {
+func (f *Reading) anchor(ctx context.Context) (next uint32, err error) {
 	if !f.ours() {
 		return 0, errNotOurs
 	}
@@ -87,7 +87,7 @@ func (f *Follower) anchor(ctx context.Context) (next uint32, err error) {
 
 // read tells the log of one ledger: what it has for watched wallets, and then
 // that it was read.
-func (f *Follower) read(ctx context.Context, raw ledger.Raw, offsets map[int32]int64) error {
+func (f *Reading) read(ctx context.Context, raw ledger.Raw, offsets map[int32]int64) error {
 	if !f.ours() {
 		return errNotOurs
 	}
@@ -110,7 +110,7 @@ func (f *Follower) read(ctx context.Context, raw ledger.Raw, offsets map[int32]i
 	return nil
 }
 
-func (f *Follower) extract(raw ledger.Raw) (ledger.Ledger, error) {
+func (f *Reading) extract(raw ledger.Raw) (ledger.Ledger, error) {
 	l, err := f.extractor.Read(raw)
 	if err != nil {
 		return l, fatal{fmt.Errorf("ledger %d cannot be read, and skipping it would miss its payments: a newer lumenhook may read it: %w", raw.Sequence, err)}
@@ -124,13 +124,13 @@ func (f *Follower) extract(raw ledger.Raw) (ledger.Ledger, error) {
 	return l, nil
 }
 
-func (f *Follower) appendSifted(ctx context.Context, s sifted, nowMillis int64) error {
+func (f *Reading) appendSifted(ctx context.Context, s sifted, nowMillis int64) error {
 	var batch []streams.Record
 	for r := range s.eachRecord(nowMillis) {
 		if batch = append(batch, r); len(batch) < appendedAtOnce {
 			continue
 		}
-		if err := f.producer.Append(ctx, batch...); err != nil {
+		if err := f.log.Append(ctx, batch...); err != nil {
 			return err
 		}
 		batch = batch[:0]
@@ -138,11 +138,11 @@ func (f *Follower) appendSifted(ctx context.Context, s sifted, nowMillis int64) 
 	if len(batch) == 0 {
 		return nil
 	}
-	return f.producer.Append(ctx, batch...)
+	return f.log.Append(ctx, batch...)
 }
 
-func (f *Follower) appendCursor(ctx context.Context, l ledger.Ledger, s sifted, offsets map[int32]int64, nowMillis int64) error {
-	return f.producer.Append(ctx, record(schemas.TopicLedgers, f.config.Passphrase, schemas.EncodeLedgerRead(schemas.LedgerRead{
+func (f *Reading) appendCursor(ctx context.Context, l ledger.Ledger, s sifted, offsets map[int32]int64, nowMillis int64) error {
+	return f.log.Append(ctx, record(schemas.TopicLedgers, f.config.Passphrase, schemas.EncodeLedgerRead(schemas.LedgerRead{
 		NetworkPassphrase: f.config.Passphrase, Sequence: l.Sequence, Hash: l.Hash, ClosedAtMillis: l.ClosedAtMillis,
 		Transactions: l.Transactions, Payments: len(l.Payments), Observed: len(s.observed), Matches: len(s.matches),
 		WatchesOffsets: offsets, ReadAtMillis: nowMillis,

@@ -64,8 +64,7 @@ type Config struct {
 type Follower struct {
 	config      Config
 	extractor   *ledger.Extractor
-	producer    *streams.Producer
-	ends        *streams.Ends
+	reading     *Reading
 	membership  atomic.Pointer[streams.Membership]
 	ready       chan struct{}
 	becomeReady sync.Once
@@ -87,9 +86,6 @@ func New(config Config) (*Follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	if config.OnLedger == nil {
-		config.OnLedger = func(LedgerSummary) {}
-	}
 	return &Follower{config: config, extractor: extractor, ready: make(chan struct{})}, nil
 }
 
@@ -104,15 +100,13 @@ func (f *Follower) Run(ctx context.Context) error {
 	if err := f.awaitNetwork(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
-	var err error
-	if f.producer, err = f.config.Cluster.NewProducer(); err != nil {
+	log, err := openLog(f.config.Cluster)
+	if err != nil {
 		return err
 	}
-	defer f.producer.Close()
-	if f.ends, err = f.config.Cluster.NewEnds(); err != nil {
-		return err
-	}
-	defer f.ends.Close()
+	defer log.close()
+	f.reading = NewReading(f.config, log, f.extractor, f.ours)
+	f.reading.started = func() { f.becomeReady.Do(func() { close(f.ready) }) }
 	running, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	f.fail = fail
@@ -189,7 +183,7 @@ func (f *Follower) end() {
 func (f *Follower) keepFollowing(ctx context.Context) {
 	backoff := backoffFirst
 	for {
-		advanced, err := f.follow(ctx)
+		advanced, err := f.reading.Follow(ctx)
 		if ctx.Err() != nil {
 			return
 		}

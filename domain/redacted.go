@@ -1,9 +1,8 @@
-package sealing
+package domain
 
 import (
 	"fmt"
 	"io"
-	"log/slog"
 )
 
 // Secret is a string that prints as [redacted]: with every verb of fmt, in slog
@@ -19,9 +18,6 @@ func (Secret) String() string { return redacted }
 
 // Format prints the redaction, whatever the verb.
 func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
-
-// LogValue logs the redaction.
-func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
 // MarshalText gives the redaction, to JSON, YAML and XML too.
 func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/commands"
+	"github.com/lumenhook/lumenhook/streams/directory"
+)
+
+// anyURL takes every URL as it is.
+type anyURL struct{}
+
+func (anyURL) Check(_ context.Context, raw string) (string, []string, []api.URLFault) {
+	return raw, nil, nil
+}
+
+// noWarnings finds nothing wrong with any wallet.
+type noWarnings struct{}
+
+func (noWarnings) Warnings(context.Context, string, []domain.Asset) []string { return nil }
+
+// secondNode is an API in this process, beside the service's own, on the same
+// topics and with the same master key.
+func (s *testService) secondNode() string {
+	t := s.t
+	logger := slog.New(slog.DiscardHandler)
+	cluster := streams.Cluster{Brokers: s.file.KafkaBrokers, Prefix: "lumenhook.", ClientID: "second", Logger: logger}
+	ctx, cancel := context.WithCancel(context.Background())
+	d, err := directory.Open(ctx, directory.Config{Cluster: cluster, Dir: t.TempDir(), Now: time.Now, Logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := commands.Open(ctx, commands.Config{Cluster: cluster, Wait: maxTestWait, Logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 2)
+	go func() { ended <- d.Run(ctx) }()
+	go func() { ended <- c.Run(ctx) }()
+	masterKey := filepath.Join(s.dir, "secrets", "master-key.json")
+	sealer, err := sealing.Load(masterKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	derive, err := deriver(masterKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uses, err := newKeyUses(cluster, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enough := &room{free: func() (uint64, error) { return 1 << 40, nil }, logger: logger}
+	handler, err := api.New(api.Config{
+		Commands: submitter{c, enough}, Directory: reads{d}, History: &lateHistory{}, Sealer: sealer, Wallets: noWarnings{}, URLs: anyURL{},
+		Entropy: rand.Reader, Now: time.Now, Log: logger, Metrics: http.NotFoundHandler(), Uses: uses, DeriveKey: derive,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(handler)
+	t.Cleanup(func() {
+		server.Close()
+		uses.close()
+		cancel()
+		if err := errors.Join(<-ended, <-ended); err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		c.Close()
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server.URL
+}
+
+// What one node has acknowledged, another knows: at once where it is named, and
+// keys within 5 s.
+func TestTwoNodes(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--no-demo")
+	first := s.client(s.file.APIKey)
+	other := s.secondNode()
+	second, err := client.New(other, s.file.APIKey, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("the second node is up to date", func() bool {
+		_, err := second.ListKeys(t.Context(), client.Page{})
+		return err == nil
+	})
+	var wallet struct{ Address string }
+	s.devnet(&wallet, "account", "--json")
+	for range 20 {
+		e, err := first.CreateEndpoint(t.Context(), client.EndpointCreate{URL: "https://127.0.0.1:8443/two"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := second.CreateWatch(t.Context(), client.WatchCreate{WalletAddress: wallet.Address, EndpointID: e.ID, Assets: []client.Asset{{Code: "XLM"}}})
+		if err != nil {
+			t.Fatalf("a watch through one node on an endpoint through the other: %v", err)
+		}
+		if got, err := first.GetWatch(t.Context(), w.ID); err != nil || got.ETag != w.ETag {
+			t.Fatalf("a read through the other node: %v %+v", err, got)
+		}
+		if _, err := second.UpdateEndpoint(t.Context(), e.ID, client.Patch{"description": "x"}, client.IfMatch(e.ETag)); err != nil {
+			t.Fatalf("a change through the other node: %v", err)
+		}
+	}
+
+	// A repeat at the other node is answered alike, secrets included.
+	endpoint := client.EndpointCreate{URL: "https://127.0.0.1:8443/repeat"}
+	one, err := first.CreateEndpoint(t.Context(), endpoint, client.IdempotencyKey("k"))
+	again, err2 := second.CreateEndpoint(t.Context(), endpoint, client.IdempotencyKey("k"))
+	if err := errors.Join(err, err2); err != nil || one.Secret != again.Secret || one.ID != again.ID {
+		t.Errorf("%v: %+v and %+v", err, one, again)
+	}
+	key, err := first.CreateKey(t.Context(), client.KeyCreate{Permissions: []string{"read"}}, client.IdempotencyKey("k"))
+	same, err2 := second.CreateKey(t.Context(), client.KeyCreate{Permissions: []string{"read"}}, client.IdempotencyKey("k"))
+	if err := errors.Join(err, err2); err != nil || *key.Key != *same.Key {
+		t.Fatalf("%v: %+v and %+v", err, key, same)
+	}
+
+	// A cursor of one node is good at the other.
+	page, err := first.ListEndpoints(t.Context(), client.EndpointFilter{}, client.Page{Limit: 2})
+	next, err2 := second.ListEndpoints(t.Context(), client.EndpointFilter{}, client.Page{Limit: 2, Cursor: *page.NextCursor})
+	if err := errors.Join(err, err2); err != nil || len(next.Data) != 2 || next.Data[0].ID == page.Data[1].ID {
+		t.Errorf("%v %+v", err, next)
+	}
+
+	reader, err := client.New(other, *key.Key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("the key works at the other node", func() bool {
+		_, err := reader.ListEndpoints(t.Context(), client.EndpointFilter{}, client.Page{})
+		return err == nil
+	})
+	if err := first.RevokeKey(t.Context(), key.ID); err != nil {
+		t.Fatal(err)
+	}
+	revoked := time.Now()
+	_, err = s.client(*key.Key).ListKeys(t.Context(), client.Page{})
+	s.wantCode(err, "UNAUTHENTICATED") // at once where it was revoked
+	s.eventually("the key is refused at the other node", func() bool {
+		_, err = reader.ListEndpoints(t.Context(), client.EndpointFilter{}, client.Page{})
+		return err != nil
+	})
+	s.wantCode(err, "UNAUTHENTICATED")
+	if took := time.Since(revoked); took > 5*time.Second {
+		t.Errorf("a revoked key was refused after %s", took)
+	}
+	s.interrupt()
+}

@@ -1,0 +1,193 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
+)
+
+// deaf is a dispatcher for benchmarks in which nothing may be due.
+type deaf struct{ b *testing.B }
+
+func (d deaf) Dispatch(a domain.Attempt, _ func(domain.AttemptResult)) {
+	d.b.Errorf("%s was attempted, and nothing is due", a.EventID)
+}
+func (deaf) Forget(string) {}
+
+// BenchmarkWaiting restores a million deliveries that wait for a retry, from the
+// journal alone and from the state on disk, and measures what they cost while
+// they wait.
+func BenchmarkWaiting(b *testing.B) {
+	for b.Loop() {
+		r := newRig(b, false)
+		r.writeWaiting(*waiting)
+		dir := b.TempDir()
+		fromJournal := r.restore(dir, 0)
+		fromState := r.restore(dir, 5*time.Second)
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(fromJournal.Seconds(), "s-from-journal")
+		b.ReportMetric(float64(2**waiting)/fromJournal.Seconds(), "facts/s")
+		b.ReportMetric(fromState.Seconds(), "s-from-state")
+		fmt.Printf("%s, %d cores; %d deliveries WAITING for %d endpoints in %d partitions, two facts each\n", cpu(), runtime.NumCPU(), *waiting, endpoints, partitions)
+	}
+}
+
+// writeWaiting writes the journal of deliveries that failed once.
+func (r *rig) writeWaiting(n int) {
+	var records []streams.Record
+	version := make(map[string]uint64)
+	fact := func(aggregate string, body domain.FactBody) {
+		version[aggregate]++
+		m := schemas.EncodeFact(domain.Fact{Aggregate: aggregate, Version: version[aggregate], AtMillis: time.Now().UnixMilli(), Body: body})
+		records = append(records, streams.NewRecord(schemas.TopicJournal, aggregate, m.Value, m.EachHeader))
+	}
+	for n := range endpoints {
+		id := endpointID(n)
+		fact(id, domain.EndpointCreated{EndpointID: id, AccountID: "acc_1", URL: r.server.URL, Secret: domain.SealedSecret{Sealed: []byte(secret)}})
+	}
+	due := time.Now().Add(time.Hour).UnixMilli()
+	for i := range n {
+		id, event := endpointID(i%endpoints), domain.EventID("waiting", strconv.Itoa(i))
+		fact(id, domain.DeliveryCreated{AccountID: "acc_1", EndpointID: id, WatchID: "wat_1", Event: domain.Event{ID: event, Type: domain.PaymentReceived, Body: bytes.Repeat([]byte("x"), 200)}})
+		fact(id, domain.AttemptMade{EventID: event, EventType: domain.PaymentReceived, Number: 1, Run: 1, Result: domain.AttemptResult{StatusCode: 500}, State: domain.StateWaiting, NextAttemptAtMillis: due + int64(i%3_600_000)})
+		if len(records) >= 4000 {
+			must(r.b, r.producer.Append(r.b.Context(), records...))
+			records = records[:0]
+		}
+	}
+	must(r.b, r.producer.Append(r.b.Context(), records...))
+}
+
+// restore runs an engine until it has answered a command on each partition, and
+// then lets it idle.
+func (r *rig) restore(dir string, idle time.Duration) time.Duration {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	began := time.Now()
+	e := engine.New(engine.Config{
+		Cluster: r.cluster, StateDir: dir, Policy: domain.DefaultPolicy(), Dispatcher: deaf{r.b},
+		Unseal:           func(sealed []byte, _ string) (domain.Secret, error) { return domain.Secret(sealed), nil },
+		AttemptsInFlight: 512, AttemptsPerEndpoint: 128, DrainTimeout: time.Second, Now: time.Now, Logger: r.cluster.Logger,
+	})
+	go func() { ended <- e.Run(ctx) }()
+	asker := r.ask()
+	var asked sync.WaitGroup
+	for n := range 4 * partitions { // enough to meet every partition
+		asked.Go(func() {
+			id := domain.DeriveID(domain.EndpointPrefix, "restored", dir, strconv.Itoa(n), strconv.FormatInt(began.UnixNano(), 10))
+			_, err := asker.Submit(r.b.Context(), domain.Command{ID: "cmd_" + id, AccountID: "acc_1", Body: domain.CreateEndpoint{
+				EndpointID: id, AccountID: "acc_1", URL: r.server.URL, SealedSecret: []byte(secret),
+			}})
+			must(r.b, err)
+		})
+	}
+	asked.Wait()
+	took := time.Since(began)
+	if idle > 0 {
+		before := cpuTime(r.b)
+		time.Sleep(idle)
+		r.b.ReportMetric(100*(cpuTime(r.b)-before).Seconds()/idle.Seconds(), "%core-idle")
+		r.b.ReportMetric(residentMiB(r.b), "MiB")
+	}
+	cancel()
+	must(r.b, <-ended)
+	return took
+}
+
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkFairness paces deliveries to healthy endpoints, alone and beside as
+// many that hang until the attempt's time is over (G6).
+func BenchmarkFairness(b *testing.B) {
+	for b.Loop() {
+		alone50, alone99 := fairness(b, false)
+		beside50, beside99 := fairness(b, true)
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(millis(alone50), "p50-ms-alone")
+		b.ReportMetric(millis(alone99), "p99-ms-alone")
+		b.ReportMetric(millis(beside50), "p50-ms-beside")
+		b.ReportMetric(millis(beside99), "p99-ms-beside")
+		b.ReportMetric(alone99.Seconds()/max(beside99.Seconds(), 1e-9), "alone/beside")
+		fmt.Printf("%s, %d cores; %d healthy endpoints at 500/s in all, beside %d that hang for 10 s each and get 100/s\n", cpu(), runtime.NumCPU(), fairEndpoints, fairEndpoints)
+	}
+}
+
+const fairEndpoints = 50
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func fairness(b *testing.B, hanging bool) (p50, p99 time.Duration) {
+	r := newRig(b, false)
+	r.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if strings.HasPrefix(req.URL.Path, "/hang") {
+			_, _ = io.Copy(io.Discard, req.Body)
+			<-req.Context().Done()
+			return
+		}
+		r.sink.ServeHTTP(w, req)
+	})
+	r.serveEndpoints(fairURLs(r.server.URL))
+	n := *paced
+	done := r.sink.expect(n)
+	sent := make(map[string]time.Time, n)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for i, round := 0, 0; i < n; round++ {
+		<-tick.C
+		var batch []streams.Record
+		for range 5 {
+			id, record := matchFor("fair", i, fairID(false, i))
+			sent[id] = time.Now()
+			batch = append(batch, record)
+			i++
+		}
+		if hanging {
+			_, record := matchFor("hang", round, fairID(true, round))
+			batch = append(batch, record)
+		}
+		must(b, r.producer.Append(b.Context(), batch...))
+	}
+	select {
+	case <-done:
+	case <-time.After(2 * time.Minute):
+		b.Fatalf("%d of %d arrived", len(r.sink.arrived), n)
+	}
+	var took []time.Duration
+	for id, at := range sent {
+		took = append(took, r.sink.arrived[id].Sub(at))
+	}
+	slices.Sort(took)
+	return took[len(took)/2], took[len(took)*99/100]
+}
+
+func fairID(hangs bool, n int) string {
+	return domain.DeriveID(domain.EndpointPrefix, "fair", strconv.FormatBool(hangs), strconv.Itoa(n%fairEndpoints))
+}
+
+func fairURLs(base string) map[string]string {
+	urls := make(map[string]string)
+	for n := range fairEndpoints {
+		urls[fairID(false, n)] = base + "/"
+		urls[fairID(true, n)] = base + "/hang"
+	}
+	return urls
+}

@@ -1,0 +1,103 @@
+package sim
+
+import (
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Bug is a fault that does not belong into the system. It is planted to see that
+// the checkers find it.
+type Bug int
+
+// Bugs.
+const (
+	NoBug          Bug = iota
+	IgnoreDisabled     // attempts start for endpoints that are disabled
+	LoseFact           // the log loses a committed record of the journal
+	LoseMatch          // the follower goes on without appending a match
+	SkipFold           // a task starts on a fresh store without folding the journal
+	ForgetDedup        // commands that were answered are not known any more
+	SkipBarrier        // the follower matches without catching up with the watches
+	NoFence            // the log takes what a former owner writes
+	LoseOutcome        // an attempt's outcome never comes back
+	ForgeOutcome       // an outcome that no receiver gave is recorded
+	StartNothing       // what is due is not started
+	AckUncommitted     // answers are given before the transaction is committed
+	StaleRow           // the table gets another row than the journal's
+	HurryRetries       // retries come in half the time
+)
+
+// Bugs lists all of them with their names.
+func Bugs() map[Bug]string {
+	return map[Bug]string{
+		IgnoreDisabled: "IgnoreDisabled", LoseFact: "LoseFact", LoseMatch: "LoseMatch", SkipFold: "SkipFold", ForgetDedup: "ForgetDedup", SkipBarrier: "SkipBarrier",
+		NoFence: "NoFence", LoseOutcome: "LoseOutcome", ForgeOutcome: "ForgeOutcome", StartNothing: "StartNothing", AckUncommitted: "AckUncommitted", StaleRow: "StaleRow",
+		HurryRetries: "HurryRetries",
+	}
+}
+
+// losesRecord is asked by the log of each record.
+func (w *World) losesRecord(r streams.Record) bool {
+	return w.bug == LoseFact && r.Topic == schemas.TopicJournal && w.rnd.IntN(50) == 0
+}
+
+// plant does the harm of bugs that strike after a turn.
+func (w *World) plant(t *task) {
+	if w.bug != IgnoreDisabled {
+		return
+	}
+	m := w.checks.model
+	for _, id := range m.created {
+		d, e := m.deliveries[id], m.endpoints[id.endpoint]
+		if e.Status == domain.StatusDisabled && d.State.Pending() && w.log.partitionOf(schemas.TopicJournal, id.endpoint) == t.partition {
+			dispatcher{t}.Dispatch(domain.Attempt{EventID: id.event, EndpointID: id.endpoint, Number: d.Attempts + 1, URL: e.URL, Body: m.bodies[id]}, func(domain.AttemptResult) {})
+			return
+		}
+	}
+}
+
+// hurried is a policy with half the waits.
+func hurried(p domain.Policy) domain.Policy {
+	waits := make([]int64, len(p.Schedule.WaitsMillis))
+	for i, wait := range p.Schedule.WaitsMillis {
+		waits[i] = wait / 2
+	}
+	p.Schedule.WaitsMillis = waits
+	return p
+}
+
+// lazy is a handler that does not start what is due.
+type lazy struct{ streams.Handler }
+
+func (l lazy) Settled(nowMillis int64) (int64, error) { return nowMillis + 60_000, nil }
+
+// tellEarly is a bug: clients are answered before the commit.
+func (w *World) tellEarly(t *task) {
+	if w.bug != AckUncommitted {
+		return
+	}
+	for _, r := range t.turn.Out() {
+		if r.Topic == schemas.TopicResults {
+			w.clients.take(r)
+		}
+	}
+}
+
+// spoil changes a row on its way to its table.
+func spoil(records []streams.Record) []streams.Record {
+	var spoiled []streams.Record
+	for _, r := range records {
+		if r.Topic == schemas.TopicEndpoints {
+			e, err := schemas.DecodeEndpoint(schemas.Read(r.Value, r))
+			if err != nil {
+				panic(err)
+			}
+			e.Description = "spoiled"
+			m := schemas.EncodeEndpoint(e)
+			r = streams.NewRecord(r.Topic, string(r.Key), m.Value, m.EachHeader)
+		}
+		spoiled = append(spoiled, r)
+	}
+	return spoiled
+}

@@ -1,0 +1,103 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams/ledger"
+)
+
+// chain is the ledger network: closed ledgers, 1 is the first.
+type chain struct {
+	world     *World
+	extractor *ledger.Extractor // has nothing to do: ledgers are read already
+	ledgers   []ledger.Ledger
+}
+
+var (
+	issuer = address("issuer")
+	assets = []domain.Asset{domain.NativeAsset(), {Code: "USDC", Issuer: issuer}}
+	memos  = []domain.Memo{{}, {}, {Type: domain.MemoText, Raw: []byte("invoice 7")}, {Type: domain.MemoID, Raw: []byte("42")}}
+)
+
+func address(name string) string { return "G" + domain.DeriveID("", name) }
+
+func wallet(i int) string { return address(fmt.Sprint("wallet", i)) }
+
+const wallets = 4
+
+const networkName = "the network of the simulation"
+
+func newChain(w *World) *chain {
+	extractor, err := ledger.NewExtractor(networkName)
+	if err != nil {
+		panic(err)
+	}
+	c := &chain{world: w, extractor: extractor}
+	c.close(nil) // the first ledger has none
+	return c
+}
+
+func (c *chain) close(payments []domain.Payment) {
+	sequence := uint32(len(c.ledgers) + 1)
+	c.ledgers = append(c.ledgers, ledger.Ledger{
+		Header:   ledger.Header{Sequence: sequence, Hash: hashOf(sequence), PreviousHash: hashOf(sequence - 1), ClosedAtMillis: c.world.wall()},
+		Payments: payments, Transactions: len(payments),
+	})
+}
+
+func hashOf(sequence uint32) string { return fmt.Sprintf("%064x", sequence) }
+
+func (c *chain) latest() uint32 { return uint32(len(c.ledgers)) }
+
+// closeLedger closes a ledger with a few payments.
+func (w *World) closeLedger() bool {
+	sequence := w.chain.latest() + 1
+	var payments []domain.Payment
+	for i := range w.rnd.IntN(5) {
+		p := domain.Payment{
+			ID: fmt.Sprintf("%d-%d", sequence, i), TxHash: hashOf(sequence), Ledger: sequence, ClosedAtMillis: w.wall(), Operation: "payment",
+			From: address(fmt.Sprint("sender", w.rnd.IntN(3))), To: wallet(w.rnd.IntN(wallets)), Memo: memos[w.rnd.IntN(len(memos))],
+			Asset: assets[w.rnd.IntN(len(assets))], AmountStroops: w.rnd.Int64N(20) * domain.StroopsPerUnit,
+		}
+		if w.chance(0.05) {
+			p.From = p.To
+		}
+		payments = append(payments, p)
+	}
+	w.chain.close(payments)
+	w.tracef("ledger %d closes with %d payments", sequence, len(payments))
+	w.count("ledgers")
+	w.checks.ledgerCloses(w.chain.ledgers[sequence-1])
+	return true
+}
+
+// source is the chain as one follower reads it.
+type source struct{ follower *followerProcess }
+
+func (s source) Check(context.Context) error { return nil }
+
+func (s source) Latest(context.Context) (uint32, error) {
+	return s.follower.world.chain.latest(), s.follower.wait(nil)
+}
+
+func (s source) Continue(sequence uint32, hash string) {
+	if sequence > 0 && hash != hashOf(sequence) {
+		s.follower.world.violate("the follower goes on from ledger %d as %s", sequence, hash)
+	}
+}
+
+// Next waits for a ledger, and gives some of those after it too.
+func (s source) Next(_ context.Context, sequence uint32) ([]ledger.Raw, error) {
+	c := s.follower.world.chain
+	if err := s.follower.wait(func() bool { return c.latest() >= sequence }); err != nil {
+		return nil, err
+	}
+	var page []ledger.Raw
+	last := min(c.latest(), sequence+uint32(c.world.rnd.IntN(3)))
+	for ; sequence <= last; sequence++ {
+		page = append(page, ledger.Raw{Sequence: sequence, Hash: hashOf(sequence), Read: &c.ledgers[sequence-1]})
+	}
+	return page, nil
+}

@@ -1,0 +1,320 @@
+package sim
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// clients are those who use the API, and the API's way to the engine.
+type clients struct {
+	world     *World
+	commands  []*issued
+	byID      map[string]*issued
+	endpoints []string
+	watches   []string
+	keys      []string
+	from      map[place]int64 // where results are read on
+}
+
+// issued is a command that was asked.
+type issued struct {
+	domain.Command
+	atMillis int64 // by the wall clock
+	asks     int   // without an answer since
+	answer   *domain.Result
+}
+
+// account owns what the clients make; stranger is another, which may not know
+// of it.
+var (
+	account  = domain.DeriveID(domain.AccountPrefix, "holder")
+	stranger = domain.DeriveID(domain.AccountPrefix, "stranger")
+)
+
+func newClients(w *World) *clients {
+	c := &clients{world: w, byID: make(map[string]*issued), from: make(map[place]int64)}
+	for p := range w.setup.partitions {
+		c.from[place{schemas.TopicResults, p}] = 0
+	}
+	return c
+}
+
+// restart is what is left of the API after a kill: results are read from their
+// ends, and whoever waits is told that it is not known.
+func (c *clients) restart() {
+	for p := range c.world.setup.partitions {
+		at := place{schemas.TopicResults, p}
+		c.from[at] = c.world.log.end(at)
+	}
+}
+
+// repeatsForMillis is for how long clients repeat a command: a bit less than the
+// 24 hours that they are promised.
+const repeatsForMillis = 20 * hourMillis
+
+// old tells whether a command is too old to be repeated, by a wall clock that
+// may have jumped.
+func (c *clients) old(r streams.Record) bool {
+	cmd, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
+	if err != nil {
+		panic(err)
+	}
+	return c.tooOld(c.byID[cmd.ID])
+}
+
+func (c *clients) tooOld(cmd *issued) bool {
+	w := c.world
+	return abs(w.wall()-cmd.atMillis) > repeatsForMillis || w.latestWall-cmd.atMillis > rememberMillis-repeatsForMillis
+}
+
+// waits tells whether a client still waits for the answer.
+func (c *clients) waits(cmd *issued) bool { return cmd.asks > 0 && !c.tooOld(cmd) }
+
+func abs(n int64) int64 { return max(n, -n) }
+
+// clientAsks issues a command: a new one, one whose answer did not come, or one
+// that was answered.
+func (w *World) clientAsks() bool {
+	c := w.clients
+	if w.chance(0.3) {
+		if cmd, ok := pick(w, c.commands); ok {
+			return c.again(cmd)
+		}
+	}
+	body, ok := c.newBody()
+	if ok {
+		c.ask(c.issue(body))
+	}
+	return ok
+}
+
+func (c *clients) issue(body domain.CommandBody) *issued {
+	w := c.world
+	n := fmt.Sprint(len(c.commands))
+	hash := sha256.Sum256([]byte(n))
+	cmd := &issued{Command: domain.Command{
+		ID: domain.DeriveID(domain.CommandPrefix, n), AccountID: account, BodyHash: hash[:], IssuedAtMillis: w.wall(), Body: body,
+	}, atMillis: w.wall()}
+	if w.rnd.IntN(20) == 0 && !w.calm {
+		cmd.AccountID = stranger
+	}
+	c.commands = append(c.commands, cmd)
+	c.byID[cmd.ID] = cmd
+	return cmd
+}
+
+// again asks a command again, maybe with another body under the same id.
+func (c *clients) again(cmd *issued) bool {
+	w := c.world
+	if c.tooOld(cmd) {
+		return false
+	}
+	w.count("repeated commands")
+	if cmd.answer != nil && w.chance(0.2) {
+		other := *cmd
+		other.BodyHash = append([]byte("another"), cmd.BodyHash[7:]...)
+		c.append(&other)
+		cmd.asks++
+		return true
+	}
+	c.ask(cmd)
+	return true
+}
+
+// ask appends a command. Appending may fail unnoticed, or happen twice.
+func (c *clients) ask(cmd *issued) {
+	w := c.world
+	cmd.asks++
+	switch {
+	case w.fault(0.05):
+		w.tracef("%s %s does not reach the log", cmd.Body.CommandType(), short(cmd.ID))
+		w.count("commands lost before the log")
+		return
+	case w.fault(0.05):
+		c.append(cmd)
+		w.count("commands appended twice")
+	}
+	c.append(cmd)
+}
+
+func (c *clients) append(cmd *issued) {
+	w := c.world
+	m := schemas.EncodeCommand(cmd.Command)
+	w.log.append(streams.NewRecord(schemas.TopicCommands, cmd.Body.Aggregate(), m.Value, m.EachHeader))
+	w.tracef("%s %s asks %s", cmd.Body.CommandType(), short(cmd.ID), short(cmd.Body.Aggregate()))
+	w.count("commands")
+}
+
+// asked tells whether a command about an aggregate is without an answer.
+func (c *clients) asked(aggregate string) bool {
+	return slices.ContainsFunc(c.commands, func(cmd *issued) bool { return cmd.asks > 0 && cmd.Body.Aggregate() == aggregate })
+}
+
+// newBody draws what is asked.
+func (c *clients) newBody() (domain.CommandBody, bool) {
+	w := c.world
+	if len(c.commands) == 0 {
+		return domain.CreateAccount{AccountID: account, Email: "holder@shop.example", Key: c.key()}, true
+	}
+	if len(c.endpoints) < 2 || len(c.endpoints) < w.setup.endpoints && w.chance(0.1) {
+		return c.newEndpoint(), true
+	}
+	if len(c.watches) < 2 || len(c.watches) < w.setup.watches && w.chance(0.2) {
+		return c.newWatch()
+	}
+	switch draw := w.rnd.IntN(20); {
+	case draw < 1:
+		return domain.CreateKey{AccountID: account, Key: c.key()}, true
+	case draw < 2:
+		old := c.keys[w.rnd.IntN(len(c.keys))]
+		return domain.RollKey{AccountID: account, KeyID: old, Key: c.key(), GraceMillis: w.rnd.Int64N(hourMillis)}, true
+	case draw < 3:
+		return domain.RevokeKey{AccountID: account, KeyID: c.keys[w.rnd.IntN(len(c.keys))]}, true
+	case draw < 6:
+		return c.watchChange(), true
+	}
+	return c.endpointCommand()
+}
+
+func (c *clients) key() domain.Key {
+	id := domain.DeriveID(domain.KeyPrefix, fmt.Sprint(len(c.keys)))
+	c.keys = append(c.keys, id)
+	return domain.Key{ID: id, Name: id, Hash: []byte(id), Permissions: domain.Permissions()}
+}
+
+func (c *clients) newEndpoint() domain.CommandBody {
+	n := fmt.Sprint(len(c.endpoints))
+	id := domain.DeriveID(domain.EndpointPrefix, n)
+	c.endpoints = append(c.endpoints, id)
+	limit := 0
+	if c.world.chance(0.1) {
+		limit = 1
+	}
+	return domain.CreateEndpoint{EndpointID: id, AccountID: account, URL: "https://shop.example/" + n, SealedSecret: []byte("secret-" + n), RateLimitPerSecond: limit}
+}
+
+// newWatch asks for a watch of an endpoint whose creation was acknowledged, as
+// the API does.
+func (c *clients) newWatch() (domain.CommandBody, bool) {
+	w := c.world
+	endpoint, ok := pick(w, c.knownEndpoints())
+	if !ok {
+		return nil, false
+	}
+	id := domain.DeriveID(domain.WatchPrefix, fmt.Sprint(len(c.watches)))
+	c.watches = append(c.watches, id)
+	types := []domain.EventType{domain.PaymentReceived}
+	if w.chance(0.3) {
+		types = append(types, domain.PaymentRejected)
+	}
+	return domain.CreateWatch{Watch: domain.Watch{
+		ID: id, AccountID: account, WalletAddress: wallet(w.rnd.IntN(wallets)), Label: "till", EndpointID: endpoint, EventTypes: types, Rules: c.rules(),
+	}}, true
+}
+
+func (c *clients) rules() domain.Rules {
+	w := c.world
+	return domain.Rules{Assets: assets[:1+w.rnd.IntN(2)], Amount: c.amount(), Memo: domain.MemoRule{Kind: domain.MemoAny}}
+}
+
+func (c *clients) amount() domain.AmountRule {
+	if c.world.chance(0.7) {
+		return domain.AmountRule{Kind: domain.AmountAny}
+	}
+	return domain.AmountRule{Kind: domain.AmountMin, AmountStroops: c.world.rnd.Int64N(15) * domain.StroopsPerUnit}
+}
+
+func (c *clients) knownEndpoints() []string {
+	return slices.DeleteFunc(slices.Clone(c.endpoints), func(id string) bool {
+		return !c.world.checks.model.endpoints[id].Exists()
+	})
+}
+
+func (c *clients) watchChange() domain.CommandBody {
+	w := c.world
+	id := c.watches[w.rnd.IntN(len(c.watches))]
+	if w.chance(0.1) {
+		return domain.DeleteWatch{WatchID: id}
+	}
+	label, amount := fmt.Sprint("till ", w.rnd.IntN(3)), c.amount()
+	change := domain.WatchChange{Label: &label, Amount: &amount}
+	if endpoint, ok := pick(w, c.knownEndpoints()); ok && w.chance(0.2) {
+		change.EndpointID = &endpoint
+	}
+	return domain.UpdateWatch{WatchID: id, Change: change, IfRevision: c.revision(w.checks.model.watches[id].Revision)}
+}
+
+// revision is what a client that has read an object sends: nothing, the right
+// one or an older one.
+func (c *clients) revision(current uint64) uint64 {
+	switch c.world.rnd.IntN(6) {
+	case 0:
+		return current
+	case 1:
+		return max(current, 2) - 1
+	}
+	return 0
+}
+
+func (c *clients) endpointCommand() (domain.CommandBody, bool) {
+	w := c.world
+	id := c.endpoints[w.rnd.IntN(len(c.endpoints))]
+	revision := c.revision(w.checks.model.endpoints[id].Revision)
+	switch draw := w.rnd.IntN(29); {
+	case draw < 4:
+		url := fmt.Sprintf("https://shop.example/%s/%d", id, w.rnd.IntN(4))
+		return domain.UpdateEndpoint{EndpointID: id, IfRevision: revision, Change: domain.EndpointChange{URL: &url}}, true
+	case draw < 7:
+		return domain.DisableEndpoint{EndpointID: id, IfRevision: revision}, true
+	case draw < 14:
+		return domain.EnableEndpoint{EndpointID: id, IfRevision: revision}, true
+	case draw < 15:
+		return domain.DeleteEndpoint{EndpointID: id, IfRevision: revision}, true
+	case draw < 18:
+		return domain.RotateSecret{EndpointID: id, SealedSecret: fmt.Appendf(nil, "secret-%d", len(c.commands))}, true
+	case draw < 21:
+		return domain.TestEndpoint{EndpointID: id}, true
+	case draw < 24:
+		since := w.wall() - w.rnd.Int64N(50*hourMillis)
+		return domain.ReplayEndpoint{EndpointID: id, SinceMillis: since}, true
+	}
+	d, ok := pick(w, w.checks.model.created)
+	return domain.ResendEvent{EndpointID: d.endpoint, EventID: d.event}, ok
+}
+
+// clientReads hands out answers.
+func (w *World) clientReads() bool {
+	c := w.clients
+	at := place{schemas.TopicResults, w.rnd.Int32N(w.setup.partitions)}
+	records, next := w.log.read(at, c.from[at], 4)
+	if next == c.from[at] {
+		return false
+	}
+	c.from[at] = next
+	for _, r := range records {
+		c.take(r)
+	}
+	return true
+}
+
+func (c *clients) take(r streams.Record) {
+	w := c.world
+	result, err := schemas.DecodeResult(schemas.Read(r.Value, r))
+	if err != nil {
+		w.violate("an answer cannot be read: %v", err)
+	}
+	cmd := c.byID[result.CommandID]
+	w.checks.acknowledged(cmd, result)
+	cmd.asks = 0
+	if cmd.answer == nil {
+		w.count("acknowledged commands")
+		w.count("acknowledged: " + cmd.Body.CommandType())
+		w.tracef("%s %s is acknowledged", cmd.Body.CommandType(), short(cmd.ID))
+	}
+	cmd.answer = &result
+}

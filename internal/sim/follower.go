@@ -1,0 +1,364 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/directory"
+	"github.com/lumenhook/lumenhook/streams/follower"
+)
+
+// errKilled ends whatever a process that died was doing.
+var errKilled = errors.New("sim: killed")
+
+// errLog is a failure of the log, after which nobody knows what stands.
+var errLog = errors.New("sim: the log did not answer")
+
+// followerProcess is one process with the role of a follower: the directory, and
+// the reading of ledgers while it is elected. Reading is a coroutine: it gives
+// way wherever the real one waits.
+type followerProcess struct {
+	member
+	world     *World
+	id        int
+	disk      *vfs.MemFS
+	directory *directory.Directory
+	at        positions // of the directory's reader
+
+	next    func() (func() bool, bool) // goes on reading; nil when not elected
+	stop    func()
+	yield   func(func() bool) bool
+	blocked func() bool // what reading waits for; nil when for nothing
+	killed  bool
+	failed  error // how reading ended
+	unsure  bool  // ours was denied
+	backoff int64 // by the steady clock
+	elected bool  // as far as it knows
+}
+
+type positions streams.Offsets
+
+// Position is where the directory's reader stands.
+func (p positions) Position(topic string, partition int32) int64 { return p[topic][partition] }
+
+func (f *followerProcess) boot() {
+	w := f.world
+	f.alive, f.paused, f.in = true, false, true
+	f.beat(w)
+	if f.disk == nil {
+		f.disk = vfs.NewMem()
+	}
+	var err error
+	f.directory, err = directory.OpenOn(context.Background(), directory.Config{
+		Dir: stateDir, FS: f.disk, CacheBytes: 1 << 18, MemTableBytes: 1 << 20,
+		Now: func() time.Time { return time.UnixMilli(w.steady) }, Logger: slog.New(slog.DiscardHandler),
+	}, "sim", ends{w.log})
+	if err != nil {
+		w.violate("the directory of follower %d cannot be opened: %v", f.id, err)
+	}
+	f.at = positions(f.directory.Position())
+	w.tracef("follower %d boots", f.id)
+}
+
+// ends answers the directory's questions. It only reads, because the directory
+// asks for several topics side by side.
+type ends struct{ log *Log }
+
+func (e ends) Starts(_ context.Context, topic string) (map[int32]int64, error) {
+	by := make(map[int32]int64)
+	for p := range e.log.count(topic) {
+		by[p] = 0
+	}
+	return by, nil
+}
+
+func (e ends) Of(_ context.Context, topic string) (map[int32]int64, error) {
+	by := make(map[int32]int64)
+	for p := range e.log.count(topic) {
+		by[p] = e.log.end(place{topic, p})
+	}
+	return by, nil
+}
+
+func (f *followerProcess) crash() {
+	w := f.world
+	f.endTerm()
+	if err := f.directory.Close(); err != nil {
+		w.violate("closing the directory: %v", err)
+	}
+	f.directory = nil
+	f.alive, f.in = false, false
+	if w.leader == f {
+		w.leader = nil
+	}
+	switch draw := w.rnd.IntN(10); {
+	case draw < 2:
+		f.disk = vfs.NewMem()
+		w.count("directory: gone")
+	case draw < 7:
+		tearLog(f.disk, stateDir, w.rnd.Float64())
+		w.count("directory: torn or stale")
+	}
+	w.tracef("follower %d is dead", f.id)
+}
+
+func (f *followerProcess) close() {
+	f.endTerm()
+	if f.directory != nil {
+		_ = f.directory.Close()
+	}
+}
+
+func (w *World) crashFollower() bool {
+	f, ok := pick(w, workers(w.followers))
+	if ok {
+		w.count("crashes of a follower")
+		f.crash()
+	}
+	return ok
+}
+
+// coordinateFollowers holds the election.
+func (w *World) coordinateFollowers() bool {
+	did := false
+	for _, f := range w.followers {
+		switch {
+		case f.expelled(w) && f.paused:
+			f.in = false
+			if w.leader == f {
+				w.leader = nil
+			}
+			w.tracef("the group gives up on follower %d", f.id)
+			did = true
+		case f.works() && !f.in && w.chance(0.5): // it hears that all was lost
+			f.endTerm()
+			f.in = true
+			f.beat(w)
+			did = true
+		}
+	}
+	if w.leader != nil {
+		return did
+	}
+	for _, f := range w.followers {
+		if f.alive && f.in && f.elected && !f.killed {
+			return did // it still gives the partition up
+		}
+	}
+	f, ok := pick(w, workers(w.followers))
+	if ok && f.in {
+		w.leader, f.elected = f, true
+		w.tracef("follower %d is elected", f.id)
+		did = true
+	}
+	return did
+}
+
+// moveLeader revokes the election of a follower that is well.
+func (w *World) moveLeader() bool {
+	f := w.leader
+	if f == nil || !f.works() {
+		return false
+	}
+	w.leader = nil
+	f.endTerm()
+	w.tracef("the election is revoked from follower %d", f.id)
+	w.count("rebalances")
+	return true
+}
+
+// endTerm breaks reading off wherever it is.
+func (f *followerProcess) endTerm() {
+	f.elected = false
+	f.endReading()
+}
+
+func (f *followerProcess) endReading() {
+	if f.stop == nil {
+		return
+	}
+	f.killed = true
+	f.stop()
+	f.next, f.stop, f.yield, f.blocked, f.killed = nil, nil, nil, nil, false
+}
+
+func (f *followerProcess) ours() bool {
+	ours := f.in && f.fresh(f.world)
+	f.unsure = f.unsure || !ours
+	return ours
+}
+
+// wait gives way until the condition holds; without one, once.
+func (f *followerProcess) wait(until func() bool) error {
+	if f.killed {
+		return errKilled
+	}
+	if !f.yield(until) {
+		f.killed = true
+		return errKilled
+	}
+	return nil
+}
+
+// workFollower lets one follower go on to where it next gives way.
+func (w *World) workFollower() bool {
+	var ready []*followerProcess
+	for _, f := range workers(w.followers) {
+		if f.elected && f.backoff <= w.steady && (f.next == nil || f.blocked == nil || f.blocked()) {
+			ready = append(ready, f)
+		}
+	}
+	f, ok := pick(w, ready)
+	if !ok {
+		return false
+	}
+	f.work()
+	return true
+}
+
+func (f *followerProcess) work() {
+	w := f.world
+	if f.next == nil {
+		f.begin()
+	}
+	blocked, goesOn := f.next()
+	f.blocked = blocked
+	if goesOn {
+		return
+	}
+	err := f.failed
+	f.endReading()
+	switch {
+	case errors.Is(err, errKilled):
+		f.crash()
+	case errors.Is(err, errLog), f.unsure:
+		f.backoff = w.steady + 100
+	default:
+		w.violate("follower %d stops: %v", f.id, err)
+	}
+}
+
+// begin starts reading from the cursor.
+func (f *followerProcess) begin() {
+	w := f.world
+	f.failed, f.unsure, f.killed = nil, false, false
+	reading := follower.NewReading(follower.Config{
+		Source: source{f}, Watches: knownWatches{f}, Passphrase: networkName, Start: follower.Start{Sequence: 1},
+		Now: func() time.Time { return time.UnixMilli(w.wall()) }, Logger: slog.New(slog.DiscardHandler),
+	}, followerLog{f}, w.chain.extractor, f.ours)
+	f.next, f.stop = iter.Pull(func(yield func(func() bool) bool) {
+		f.yield = yield
+		_, f.failed = reading.Follow(context.Background())
+	})
+}
+
+// followerLog is the follower's way to the log.
+type followerLog struct{ f *followerProcess }
+
+// Append may be cut short anywhere.
+func (l followerLog) Append(_ context.Context, records ...streams.Record) error {
+	f := l.f
+	w := f.world
+	if err := f.wait(nil); err != nil {
+		return err
+	}
+	stand, failure := len(records), error(nil)
+	switch {
+	case w.fault(0.04):
+		stand, failure = w.rnd.IntN(len(records)+1), errKilled
+		w.count("crashes of a follower")
+	case w.fault(0.02):
+		stand, failure = w.rnd.IntN(len(records)+1), errLog
+		w.count("appends that failed")
+	}
+	for _, r := range records[:stand] {
+		if w.bug == LoseMatch && r.Topic == schemas.TopicMatches {
+			continue
+		}
+		w.log.append(r)
+	}
+	w.tracef("follower %d appends %d of %d records to %s", f.id, stand, len(records), records[0].Topic)
+	if failure != nil {
+		return failure
+	}
+	return f.wait(nil)
+}
+
+func (l followerLog) Ledgers(context.Context) (starts, ends map[int32]int64, err error) {
+	return map[int32]int64{0: 0}, map[int32]int64{0: l.f.world.log.end(place{schemas.TopicLedgers, 0})}, l.f.wait(nil)
+}
+
+func (l followerLog) ReadLedgers(_ context.Context, from, end int64, take func(streams.Record) error) error {
+	records, _ := l.f.world.log.read(place{schemas.TopicLedgers, 0}, from, int(end-from))
+	for _, r := range records {
+		if err := take(r); err != nil {
+			return err
+		}
+	}
+	return l.f.wait(nil)
+}
+
+// knownWatches is what the follower's directory knows.
+type knownWatches struct{ f *followerProcess }
+
+// CatchUp is directory.CatchUp; waiting gives way.
+func (k knownWatches) CatchUp(ctx context.Context) (map[int32]int64, error) {
+	ends, err := k.f.directory.Barrier(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := k.f.directory
+	if k.f.world.bug == SkipBarrier {
+		return d.Position()[schemas.TopicWatches], k.f.wait(nil)
+	}
+	if err := k.f.wait(func() bool { return d.Reached(ends) }); err != nil {
+		return nil, err
+	}
+	return d.Position()[schemas.TopicWatches], nil
+}
+
+func (k knownWatches) ByWallet(wallet string) ([]domain.Watch, error) {
+	return k.f.directory.WatchesByWallet(wallet)
+}
+
+var tables = []string{schemas.TopicAccounts, schemas.TopicEndpoints, schemas.TopicWatches}
+
+// fillDirectory lets one process take some rows in.
+func (w *World) fillDirectory() bool {
+	type behind struct {
+		f  *followerProcess
+		at place
+	}
+	var all []behind
+	for _, f := range workers(w.followers) {
+		for _, topic := range tables {
+			for p := range w.log.count(topic) {
+				if at := (place{topic, p}); f.at[topic][p] < w.log.stable(at) {
+					all = append(all, behind{f, at})
+				}
+			}
+		}
+	}
+	b, ok := pick(w, all)
+	if ok {
+		b.f.fill(b.at, 1+w.rnd.IntN(10))
+	}
+	return ok
+}
+
+func (f *followerProcess) fill(at place, most int) {
+	w := f.world
+	records, next := w.log.read(at, f.at[at.topic][at.partition], most)
+	f.at[at.topic][at.partition] = next
+	if err := f.directory.Take(f.at, records); err != nil {
+		w.violate("the directory of follower %d: %v", f.id, err)
+	}
+}

@@ -1,0 +1,295 @@
+package sim
+
+import (
+	"errors"
+	"hash/fnv"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// errFenced is what a former owner of a transactional id is answered with.
+var errFenced = errors.New("sim: another has taken over the transactional id")
+
+// transactionTimeoutMillis is after how long the log aborts what was left open.
+const transactionTimeoutMillis = 10_000
+
+// Log is the brokers: topics, transactions and the positions of one group, with
+// Kafka's rules. A transaction writes into several partitions; in each, what it
+// wrote counts from its marker on, which is a record that takes an offset.
+type Log struct {
+	keyed      int32 // partitions of keyed topics
+	partitions map[place]*partition
+	positions  map[place]int64
+	producers  map[string]*producer
+	// stands is told of records in the order in which they are decided to stand.
+	stands func([]streams.Record)
+	// loses is asked of each record whether it is to be lost on the way: a bug to
+	// be found.
+	loses    func(streams.Record) bool
+	unfenced bool // a bug to be found: former owners are let through
+}
+
+type place struct {
+	topic     string
+	partition int32
+}
+
+type partition struct {
+	entries []entry
+	spans   []*span // of transactions, oldest first
+}
+
+type entry struct {
+	record  streams.Record
+	control bool
+	span    *span // nil: written outside of transactions
+}
+
+// span is what one transaction wrote to one partition.
+type span struct {
+	at    place
+	first int64
+	fate  fate
+}
+
+type fate uint8
+
+const (
+	fateOpen fate = iota
+	fateCommitted
+	fateAborted
+)
+
+type producer struct {
+	epoch int
+	txn   *transaction
+}
+
+type transaction struct {
+	began     int64 // by the steady clock
+	spans     []*span
+	records   []streams.Record
+	positions map[place]int64
+	decided   bool // to commit; markers may be missing
+}
+
+func newLog(keyed int32) *Log {
+	l := &Log{
+		keyed: keyed, partitions: make(map[place]*partition), positions: make(map[place]int64), producers: make(map[string]*producer),
+		stands: func([]streams.Record) {}, loses: func(streams.Record) bool { return false },
+	}
+	for _, t := range schemas.Topics() {
+		for p := range l.count(t.Name) {
+			l.partitions[place{t.Name, p}] = &partition{}
+		}
+	}
+	return l
+}
+
+func (l *Log) count(topic string) int32 {
+	if topic == schemas.TopicLedgers {
+		return 1
+	}
+	return l.keyed
+}
+
+// partitionOf is where a key's records go.
+func (l *Log) partitionOf(topic, key string) int32 {
+	h := fnv.New32a()
+	h.Write([]byte(key))
+	return int32(h.Sum32() % uint32(l.count(topic)))
+}
+
+func (l *Log) write(at place, r streams.Record, s *span) streams.Record {
+	p := l.partitions[at]
+	r.Topic, r.Partition, r.Offset = at.topic, at.partition, int64(len(p.entries))
+	if l.loses(r) {
+		p.entries = append(p.entries, entry{record: r, control: true})
+		return r
+	}
+	p.entries = append(p.entries, entry{record: r, span: s})
+	return r
+}
+
+// end is the high watermark.
+func (l *Log) end(at place) int64 { return int64(len(l.partitions[at].entries)) }
+
+// stable is the last stable offset: what lies behind it is undecided.
+func (l *Log) stable(at place) int64 {
+	p := l.partitions[at]
+	for _, s := range p.spans {
+		if s.fate == fateOpen {
+			return s.first
+		}
+	}
+	return l.end(at)
+}
+
+// read gives committed records from an offset on, and the offset to read next,
+// which control records and aborted ones move too.
+func (l *Log) read(at place, from int64, most int) (records []streams.Record, next int64) {
+	p, stable := l.partitions[at], l.stable(at)
+	for next = from; next < stable && len(records) < most; next++ {
+		e := p.entries[next]
+		if !e.control && (e.span == nil || e.span.fate == fateCommitted) {
+			records = append(records, e.record)
+		}
+	}
+	return records, next
+}
+
+// append writes a record outside of transactions.
+func (l *Log) append(r streams.Record) {
+	at := place{r.Topic, l.partitionOf(r.Topic, string(r.Key))}
+	l.stands([]streams.Record{l.write(at, r, nil)})
+}
+
+// takeOver makes the caller the owner of a transactional id: what a former owner
+// had open is aborted, what was decided is brought to its end.
+func (l *Log) takeOver(id string) (epoch int) {
+	p := l.producers[id]
+	if p == nil {
+		p = &producer{}
+		l.producers[id] = p
+	}
+	l.resolve(p)
+	p.epoch++
+	return p.epoch
+}
+
+func (l *Log) resolve(p *producer) {
+	switch {
+	case p.txn == nil:
+	case p.txn.decided:
+		for l.markNext(p) {
+		}
+	default:
+		l.abort(p)
+	}
+}
+
+// abort ends a transaction without effect; what of it was marked stands.
+func (l *Log) abort(p *producer) {
+	for _, s := range p.txn.spans {
+		if s.fate == fateOpen {
+			l.mark(s, fateAborted)
+		}
+	}
+	p.txn = nil
+}
+
+func (l *Log) mark(s *span, f fate) {
+	s.fate = f
+	p := l.partitions[s.at]
+	p.entries = append(p.entries, entry{control: true})
+	kept := p.spans[:0]
+	for _, other := range p.spans {
+		if other.fate == fateOpen {
+			kept = append(kept, other)
+		}
+	}
+	p.spans = kept
+}
+
+// produce writes the records of a transaction, undecided, and gives the offset
+// behind the last one of the journal.
+func (l *Log) produce(id string, epoch int, partition int32, records []streams.Record, positions map[place]int64, nowMillis int64) (journalNext int64, err error) {
+	p := l.producers[id]
+	if p.epoch != epoch && !l.unfenced {
+		return 0, errFenced
+	}
+	l.resolve(p) // the one before may lack markers
+	t := &transaction{began: nowMillis, positions: positions}
+	spans := make(map[place]*span)
+	for _, r := range records {
+		at := place{r.Topic, partition}
+		s := spans[at]
+		if s == nil {
+			s = &span{at: at, first: l.end(at)}
+			spans[at] = s
+			t.spans = append(t.spans, s)
+			l.partitions[at].spans = append(l.partitions[at].spans, s)
+		}
+		r = l.write(at, r, s)
+		t.records = append(t.records, r)
+		if r.Topic == schemas.TopicJournal {
+			journalNext = r.Offset + 1
+		}
+	}
+	p.txn = t
+	return journalNext, nil
+}
+
+// decide commits a transaction. Its markers are still to be written, with
+// markNext.
+func (l *Log) decide(id string, epoch int) error {
+	p := l.producers[id]
+	if p.epoch != epoch && !l.unfenced || p.txn == nil {
+		return errFenced
+	}
+	p.txn.decided = true
+	l.stands(p.txn.records)
+	return nil
+}
+
+// markNext writes the next marker of a decided transaction, and after the last
+// the group's positions. It reports whether the transaction goes on.
+func (l *Log) markNext(p *producer) bool {
+	for _, s := range p.txn.spans {
+		if s.fate == fateOpen {
+			l.mark(s, fateCommitted)
+			return true
+		}
+	}
+	for at, offset := range p.txn.positions {
+		l.positions[at] = offset
+	}
+	p.txn = nil
+	return false
+}
+
+// tear is a kill of the embedded broker during a commit: only some partitions
+// get their markers, and the positions, which come last, are not written.
+func (l *Log) tear(id string, epoch int, stands func(place) bool) error {
+	p := l.producers[id]
+	if p.epoch != epoch && !l.unfenced || p.txn == nil {
+		return errFenced
+	}
+	for _, s := range p.txn.spans {
+		if !stands(s.at) {
+			continue
+		}
+		l.mark(s, fateCommitted)
+		var there []streams.Record
+		for _, r := range p.txn.records {
+			if (place{r.Topic, r.Partition}) == s.at {
+				there = append(there, r)
+			}
+		}
+		l.stands(there)
+	}
+	return nil
+}
+
+// unmarked gives the transactional ids of decided transactions whose markers are
+// missing.
+func (l *Log) unmarked(ids []string) (some []string) {
+	for _, id := range ids {
+		if p := l.producers[id]; p != nil && p.txn != nil && p.txn.decided {
+			some = append(some, id)
+		}
+	}
+	return some
+}
+
+// expire aborts what was left open for too long, and fences who left it.
+func (l *Log) expire(ids []string, nowMillis int64) {
+	for _, id := range ids {
+		p := l.producers[id]
+		if p != nil && p.txn != nil && !p.txn.decided && nowMillis-p.txn.began > transactionTimeoutMillis {
+			l.abort(p)
+			p.epoch++
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+)
+
+// model is the plain fold of the journal, by package domain alone: what the
+// engine's state must come to (G4), and what its acts are held against.
+type model struct {
+	accounts   map[string]domain.Account
+	endpoints  map[string]domain.Endpoint
+	watches    map[string]domain.Watch
+	deliveries map[deliveryID]domain.Delivery
+	created    []deliveryID // oldest first
+	bodies     map[deliveryID][]byte
+	handled    map[string]handled
+	changedBy  map[string]string // command that gave an aggregate its revision
+	facts      int
+}
+
+// deliveryID names a delivery. An event has more than one only when its watch
+// went over to another endpoint between two readings of the payment's ledger.
+type deliveryID struct{ endpoint, event string }
+
+type handled struct {
+	domain.CommandHandled
+	atMillis int64
+	again    bool // the first answer was forgotten, after more than a day
+}
+
+func newModel() *model {
+	return &model{
+		accounts: make(map[string]domain.Account), endpoints: make(map[string]domain.Endpoint), watches: make(map[string]domain.Watch),
+		deliveries: make(map[deliveryID]domain.Delivery), bodies: make(map[deliveryID][]byte), handled: make(map[string]handled), changedBy: make(map[string]string),
+	}
+}
+
+func hasPrefix(id, prefix string) bool { return len(id) > len(prefix) && id[:len(prefix)] == prefix }
+
+func (m *model) version(aggregate string) uint64 {
+	switch {
+	case hasPrefix(aggregate, domain.AccountPrefix):
+		return m.accounts[aggregate].Version
+	case hasPrefix(aggregate, domain.WatchPrefix):
+		return m.watches[aggregate].Version
+	}
+	return m.endpoints[aggregate].Version
+}
+
+// fold takes a fact in, and complains of what no journal may hold.
+func (m *model) fold(f domain.Fact) error {
+	if have := m.version(f.Aggregate); f.Version != have+1 {
+		return fmt.Errorf("versions count by one: %s of %s has version %d after %d", f.Body.FactType(), f.Aggregate, f.Version, have)
+	}
+	if err := m.foldDelivery(f); err != nil {
+		return err
+	}
+	if err := m.foldHandled(f); err != nil {
+		return err
+	}
+	m.foldAggregate(f)
+	if id := (deliveryID{f.Aggregate, eventOf(f.Body)}); id.event != "" {
+		m.deliveries[id] = domain.EvolveDelivery(m.deliveries[id], m.endpoints[f.Aggregate].Epoch, f)
+	}
+	m.facts++
+	return nil
+}
+
+func (m *model) foldAggregate(f domain.Fact) {
+	var before, after uint64
+	switch {
+	case hasPrefix(f.Aggregate, domain.AccountPrefix):
+		m.accounts[f.Aggregate] = domain.EvolveAccount(m.accounts[f.Aggregate], f)
+	case hasPrefix(f.Aggregate, domain.WatchPrefix):
+		before = m.watches[f.Aggregate].Revision
+		m.watches[f.Aggregate] = domain.EvolveWatch(m.watches[f.Aggregate], f)
+		after = m.watches[f.Aggregate].Revision
+	default:
+		before = m.endpoints[f.Aggregate].Revision
+		m.endpoints[f.Aggregate] = domain.EvolveEndpoint(m.endpoints[f.Aggregate], f)
+		after = m.endpoints[f.Aggregate].Revision
+	}
+	if before != after {
+		m.changedBy[f.Aggregate] = f.Cause
+	}
+}
+
+// transitions lists where each fact may lead a delivery from each state:
+// docs/state-machines.md.
+var transitions = map[domain.DeliveryState]map[string][]domain.DeliveryState{
+	"": {"DeliveryCreated": {domain.StateQueued}},
+	domain.StateQueued: {
+		"AttemptMade":       {domain.StateWaiting, domain.StateDelivered, domain.StateFailed, domain.StateCancelled},
+		"DeliveryCancelled": {domain.StateCancelled},
+	},
+	domain.StateWaiting: {
+		"AttemptMade":       {domain.StateWaiting, domain.StateDelivered, domain.StateFailed, domain.StateCancelled},
+		"DeliveryRequeued":  {domain.StateQueued},
+		"DeliveryCancelled": {domain.StateCancelled},
+	},
+	domain.StateDelivered: {"DeliveryRequeued": {domain.StateQueued}},
+	domain.StateFailed:    {"DeliveryRequeued": {domain.StateQueued}},
+	domain.StateCancelled: {"AttemptMade": {domain.StateCancelled}},
+}
+
+func eventOf(body domain.FactBody) string {
+	switch b := body.(type) {
+	case domain.DeliveryCreated:
+		return b.Event.ID
+	case domain.AttemptMade:
+		return b.EventID
+	case domain.DeliveryRequeued:
+		return b.EventID
+	case domain.DeliveryCancelled:
+		return b.EventID
+	}
+	return ""
+}
+
+func (m *model) foldDelivery(f domain.Fact) error {
+	id := deliveryID{f.Aggregate, eventOf(f.Body)}
+	if id.event == "" {
+		return nil
+	}
+	before := m.deliveries[id]
+	after := domain.EvolveDelivery(before, m.endpoints[f.Aggregate].Epoch, f)
+	if !slices.Contains(transitions[before.State][f.Body.FactType()], after.State) {
+		if f.Body.FactType() == "DeliveryCreated" {
+			return fmt.Errorf("G2: event %s got a second delivery for %s", id.event, id.endpoint)
+		}
+		return fmt.Errorf("G3: %s leads %s from %q to %s", f.Body.FactType(), id.event, before.State, after.State)
+	}
+	switch b := f.Body.(type) {
+	case domain.DeliveryCreated:
+		m.bodies[id] = b.Event.Body
+		m.created = append(m.created, id)
+	case domain.AttemptMade:
+		if b.Number != before.Attempts+1 {
+			return fmt.Errorf("G7: attempt %d of %s is recorded after %d", b.Number, id.event, before.Attempts)
+		}
+	}
+	return nil
+}
+
+// foldHandled holds that a command is answered once, with the object as it
+// stands.
+func (m *model) foldHandled(f domain.Fact) error {
+	h, ok := f.Body.(domain.CommandHandled)
+	if !ok {
+		return nil
+	}
+	earlier, again := m.handled[h.CommandID]
+	if again && f.AtMillis-earlier.atMillis < 24*hourMillis {
+		return fmt.Errorf("G1: command %s took effect twice, %d ms apart", h.CommandID, f.AtMillis-earlier.atMillis)
+	}
+	m.handled[h.CommandID] = handled{h, f.AtMillis, again}
+	a := h.Answer
+	switch {
+	case a.Account != nil && !bytes.Equal(schemas.MarshalAccount(*a.Account), schemas.MarshalAccount(m.accounts[f.Aggregate])),
+		a.Endpoint != nil && !bytes.Equal(schemas.MarshalEndpoint(*a.Endpoint), schemas.MarshalEndpoint(m.endpoints[f.Aggregate])),
+		a.Watch != nil && !bytes.Equal(schemas.MarshalWatch(*a.Watch), schemas.MarshalWatch(m.watches[f.Aggregate])),
+		a.Delivery != nil && !bytes.Equal(schemas.MarshalDelivery(*a.Delivery), schemas.MarshalDelivery(m.deliveries[deliveryID{f.Aggregate, a.Delivery.EventID}])):
+		return fmt.Errorf("G4: the answer to %s is not the object as it stands in the journal", h.CommandID)
+	}
+	return nil
+}
+
+// dueAt is from when a pending delivery may be attempted.
+func (m *model) dueAt(d domain.Delivery) int64 {
+	if d.EndpointEpoch != m.endpoints[d.EndpointID].Epoch {
+		return 0
+	}
+	return d.NextAttemptAtMillis
+}

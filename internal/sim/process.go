@@ -1,0 +1,345 @@
+package sim
+
+import (
+	"io"
+	"log/slog"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
+)
+
+// engineProcess is one process with the role of an engine.
+type engineProcess struct {
+	member
+	world *World
+	id    int
+	disks map[int32]*vfs.MemFS // of each partition's state
+	tasks []*task              // at most one for each partition
+	dying bool                 // killed in the middle of a step
+}
+
+// drainMillis bounds how long a task that is revoked waits for outcomes.
+const drainMillis = 15_000
+
+func txnID(partition int32) string { return "engine-" + strconv.Itoa(int(partition)) }
+
+func (e *engineProcess) boot() {
+	if e.disks == nil {
+		e.disks = make(map[int32]*vfs.MemFS)
+	}
+	e.alive, e.paused, e.dying, e.in = true, false, false, true
+	e.beat(e.world)
+	e.world.tracef("engine %d boots", e.id)
+}
+
+// crash ends the process at once. Of the writes to its state that were not
+// synced, a tail may be gone, and its disk too.
+func (e *engineProcess) crash() {
+	w := e.world
+	for _, t := range e.tasks {
+		t.end()
+	}
+	e.tasks = nil
+	e.alive, e.dying, e.in = false, false, false
+	for p := range w.setup.partitions {
+		if e.disks[p] != nil {
+			e.damage(p)
+		}
+		if w.owners[p] == e {
+			delete(w.owners, p)
+		}
+	}
+	w.tracef("engine %d is dead", e.id)
+}
+
+// damage is what a crash does to a partition's state.
+func (e *engineProcess) damage(p int32) {
+	w := e.world
+	switch draw := w.rnd.IntN(10); {
+	case draw < 2:
+		e.disks[p] = vfs.NewMem()
+		w.tracef("the state of partition %d on engine %d is gone", p, e.id)
+		w.count("state: gone")
+	case draw < 7:
+		kept, of := tearLog(e.disks[p], stateDir, w.rnd.Float64())
+		w.tracef("the state of partition %d on engine %d keeps %d of %d bytes of its log", p, e.id, kept, of)
+		w.count("state: torn or stale")
+	}
+}
+
+// tearLog cuts the newest write-ahead log of a closed store: what was written
+// last was still in memory.
+func tearLog(fs *vfs.MemFS, dir string, keep float64) (kept, of int) {
+	names, err := fs.List(dir)
+	if err != nil {
+		return 0, 0
+	}
+	newest := ""
+	for _, name := range names {
+		if strings.HasSuffix(name, ".log") && name > newest {
+			newest = name
+		}
+	}
+	if newest == "" {
+		return 0, 0
+	}
+	name := path.Join(dir, newest)
+	f, err := fs.Open(name)
+	if err != nil {
+		panic(err)
+	}
+	content, err := io.ReadAll(f)
+	if err != nil {
+		panic(err)
+	}
+	_ = f.Close()
+	kept = int(keep * float64(len(content)))
+	cut, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		panic(err)
+	}
+	if _, err := cut.Write(content[:kept]); err != nil {
+		panic(err)
+	}
+	_ = cut.Close()
+	return kept, len(content)
+}
+
+func (e *engineProcess) close() {
+	for _, t := range e.tasks {
+		t.end()
+	}
+}
+
+func (e *engineProcess) ours() bool { return e.in && e.fresh(e.world) }
+
+func (e *engineProcess) nextDue() int64 {
+	next := int64(math.MaxInt64)
+	if !e.works() {
+		return next
+	}
+	for _, t := range e.tasks {
+		switch {
+		case t.stage == backingOff:
+			next = min(next, t.backoff-e.world.steady)
+		case t.stage == idle && t.draining:
+			next = min(next, t.drainUntil-e.world.steady)
+		case t.stage == idle:
+			next = min(next, t.wakeAt-e.world.wall())
+		}
+	}
+	return max(next, 0)
+}
+
+// assign starts the task of a partition.
+func (e *engineProcess) assign(p int32) {
+	w := e.world
+	w.owners[p] = e
+	e.tasks = append(e.tasks, &task{process: e, partition: p})
+	w.tracef("engine %d gets partition %d", e.id, p)
+}
+
+func (e *engineProcess) drop(t *task) {
+	for i, other := range e.tasks {
+		if other == t {
+			e.tasks = append(e.tasks[:i:i], e.tasks[i+1:]...)
+			return
+		}
+	}
+}
+
+// workEngine lets one task of one engine do one thing.
+func (w *World) workEngine() bool {
+	var ready []*task
+	for _, e := range workers(w.engines) {
+		for _, t := range e.tasks {
+			if t.ready() {
+				ready = append(ready, t)
+			}
+		}
+	}
+	t, ok := pick(w, ready)
+	if ok {
+		t.work()
+	}
+	return ok
+}
+
+// coordinate is the group at work: members that were silent lose their
+// partitions, those that come back hear of it, and what nobody owns is given
+// out.
+func (w *World) coordinate() bool {
+	did := false
+	for _, e := range w.engines {
+		switch {
+		case e.expelled(w) && e.paused:
+			e.in = false
+			for p, owner := range w.owners {
+				if owner == e {
+					delete(w.owners, p)
+				}
+			}
+			w.tracef("the group gives up on engine %d", e.id)
+			did = true
+		case e.works() && !e.in && w.chance(0.5): // it hears that all was lost
+			for _, t := range e.tasks {
+				t.end()
+			}
+			e.tasks = nil
+			e.in = true
+			e.beat(w)
+			w.tracef("engine %d joins again", e.id)
+			did = true
+		}
+	}
+	did = w.coordinateFollowers() || did
+	for p := range w.setup.partitions {
+		if w.owners[p] != nil || w.drains(p) {
+			continue
+		}
+		var members []*engineProcess
+		for _, e := range workers(w.engines) {
+			if e.in {
+				members = append(members, e)
+			}
+		}
+		if e, ok := pick(w, members); ok {
+			e.assign(p)
+			did = true
+		}
+	}
+	return did
+}
+
+// drains tells whether a member is still giving a partition up.
+func (w *World) drains(p int32) bool {
+	for _, e := range w.engines {
+		for _, t := range e.tasks {
+			if e.alive && e.in && t.partition == p {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// moveCoordination takes a partition from a process that is well, as the group
+// does when it divides anew.
+func (w *World) moveCoordination() bool {
+	p := w.rnd.Int32N(w.setup.partitions)
+	e := w.owners[p]
+	if e == nil || !e.works() {
+		return false
+	}
+	delete(w.owners, p)
+	for _, t := range e.tasks {
+		if t.partition == p {
+			t.revoke()
+		}
+	}
+	w.tracef("partition %d is revoked from engine %d", p, e.id)
+	w.count("rebalances")
+	return true
+}
+
+func (w *World) crashEngine() bool {
+	e, ok := pick(w, workers(w.engines))
+	if ok {
+		w.count("crashes of an engine")
+		e.crash()
+	}
+	return ok
+}
+
+// pause lets a process stand still, unawares, as a stopped or starved one does.
+func (w *World) pause() bool {
+	if w.setup.followers > 1 && w.rnd.IntN(3) == 0 {
+		if f, ok := pick(w, workers(w.followers)); ok {
+			f.paused = true
+			w.tracef("follower %d stands still", f.id)
+			w.count("pauses")
+			return true
+		}
+	}
+	e, ok := pick(w, workers(w.engines))
+	if ok {
+		e.paused = true
+		w.tracef("engine %d stands still", e.id)
+		w.count("pauses")
+	}
+	return ok
+}
+
+func (w *World) resume() bool {
+	for _, e := range w.engines {
+		if e.paused {
+			e.wakeUp()
+			return true
+		}
+	}
+	for _, f := range w.followers {
+		if f.paused {
+			f.paused = false
+			w.tracef("follower %d goes on", f.id)
+			return true
+		}
+	}
+	return false
+}
+
+func (e *engineProcess) wakeUp() {
+	e.paused = false
+	if !e.in {
+		e.world.count("zombies")
+	}
+	e.world.tracef("engine %d goes on", e.id)
+}
+
+const stateDir = "state"
+
+// storeConfig is of a store in memory. Its write buffer is larger than a run's
+// state, so that nothing is flushed behind our back.
+func storeConfig(fs vfs.FS) streams.StoreConfig {
+	return streams.StoreConfig{
+		Dir: stateDir, Identity: "sim", FS: fs, CacheBytes: 1 << 18, MemTableBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+func (t *task) open() (*streams.Core, error) {
+	e := t.process
+	w := e.world
+	if e.disks[t.partition] == nil {
+		e.disks[t.partition] = vfs.NewMem()
+	}
+	cfg := engine.Config{
+		Policy: w.setup.policy, Dispatcher: dispatcher{t}, AttemptsInFlight: w.setup.inFlight, AttemptsPerEndpoint: w.setup.perEndpoint,
+		Unseal: func(sealed []byte, _ string) (domain.Secret, error) { return domain.Secret(sealed), nil },
+		OnFact: w.checks.factTold, Logger: slog.New(slog.DiscardHandler),
+	}
+	if w.bug == HurryRetries {
+		cfg.Policy = hurried(cfg.Policy)
+	}
+	return streams.OpenCore(streams.CoreConfig{
+		Journal: schemas.TopicJournal, Partition: t.partition, Store: storeConfig(e.disks[t.partition]),
+		NewHandler: func(c *streams.Core) streams.Handler {
+			t.handler = engine.NewHandler(cfg, e.ours, c)
+			if w.bug == StartNothing {
+				t.handler = lazy{t.handler}
+			}
+			return t.handler
+		},
+		Submit: func(o any) {
+			if !t.ended {
+				t.locals = append(t.locals, o)
+			}
+		},
+	})
+}

@@ -1,0 +1,134 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// behaviour is how a receiver answers.
+type behaviour struct {
+	name   string
+	millis int64
+	result domain.AttemptResult
+}
+
+// behaviours are what receivers do; healthy first, and more than once, so that
+// not everything fails.
+var behaviours = []behaviour{
+	{"200", 40, domain.AttemptResult{StatusCode: 200, ResponseBody: []byte("ok")}},
+	{"200", 40, domain.AttemptResult{StatusCode: 204}},
+	{"200", 40, domain.AttemptResult{StatusCode: 200}},
+	{"slow body", 6000, domain.AttemptResult{StatusCode: 200}},
+	{"large body", 300, domain.AttemptResult{StatusCode: 200, Error: domain.AttemptBodyTooLarge}},
+	{"404", 30, domain.AttemptResult{StatusCode: 404}},
+	{"410", 30, domain.AttemptResult{StatusCode: 410}},
+	{"500", 100, domain.AttemptResult{StatusCode: 500}},
+	{"503", 20, domain.AttemptResult{StatusCode: 503, RetryAfterMillis: 300_000}},
+	{"redirect", 20, domain.AttemptResult{StatusCode: 301, Error: domain.AttemptRedirect}},
+	{"hang", 10_000, domain.AttemptResult{Error: domain.AttemptTimeout}},
+	{"hang after the status", 10_000, domain.AttemptResult{StatusCode: 200, Error: domain.AttemptTimeout}},
+	{"reset", 10, domain.AttemptResult{Error: domain.AttemptConnRefused}},
+	{"410 cut off", 10, domain.AttemptResult{StatusCode: 410, Error: domain.AttemptConnRefused}},
+}
+
+// flight is an attempt under way.
+type flight struct {
+	task    *task
+	attempt domain.Attempt
+	result  domain.AttemptResult
+	due     int64 // by the steady clock
+	done    func(domain.AttemptResult)
+}
+
+// dispatcher is the engine.Dispatcher of one task.
+type dispatcher struct{ task *task }
+
+func (d dispatcher) Forget(string) {}
+
+// Dispatch starts an attempt. The process may die right before or right after.
+func (d dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
+	t, w := d.task, d.task.process.world
+	if t.process.dying {
+		return
+	}
+	t.dispatched++
+	if t.dieBefore > 0 && t.dispatched == t.dieBefore {
+		t.process.dying = true
+		w.count("crashes before a dispatch")
+		return
+	}
+	w.checks.attemptStarts(t, a)
+	b, ok := w.receivers[a.EndpointID]
+	if !ok {
+		b = behaviours[0]
+	}
+	if w.calm {
+		b = behaviours[0]
+	}
+	r := b.result
+	r.SentAtMillis, r.DurationMillis = w.wall(), b.millis
+	w.flights = append(w.flights, &flight{task: t, attempt: a, result: r, due: w.steady + b.millis, done: done})
+	w.tracef("attempt %d of %s to %s starts: %s", a.Number, short(a.EventID), short(a.EndpointID), b.name)
+	w.count("attempts")
+	w.count("receiver: " + b.name)
+	if t.dieAfter > 0 && t.dispatched == t.dieAfter {
+		t.process.dying = true
+		w.count("crashes after a dispatch")
+	}
+}
+
+// deliverOutcome brings one outcome that is due back to its task.
+func (w *World) deliverOutcome() bool {
+	var due []int
+	for i, f := range w.flights {
+		if f.due <= w.steady {
+			due = append(due, i)
+		}
+	}
+	i, ok := pick(w, due)
+	if !ok {
+		return false
+	}
+	f := w.flights[i]
+	if f.task.process.paused && !f.task.ended {
+		return false // a process that stands still takes nothing
+	}
+	w.flights = slices.Delete(w.flights, i, i+1)
+	w.checks.attemptEnds(f)
+	if f.task.ended {
+		w.tracef("the outcome of %s is lost with its task", short(f.attempt.EventID))
+		w.count("outcomes lost with their task")
+		return true
+	}
+	switch w.bug {
+	case LoseOutcome:
+		return true
+	case ForgeOutcome:
+		f.result.StatusCode++
+	}
+	w.tracef("attempt %d of %s ends: %d %s", f.attempt.Number, short(f.attempt.EventID), f.result.StatusCode, f.result.Error)
+	f.done(f.result)
+	return true
+}
+
+// changeReceiver lets the receiver of one endpoint behave in another way.
+func (w *World) changeReceiver() bool {
+	id, ok := pick(w, w.clients.endpoints)
+	if !ok {
+		return false
+	}
+	b := behaviours[w.rnd.IntN(len(behaviours))]
+	w.receivers[id] = b
+	w.tracef("the receiver of %s now: %s", short(id), b.name)
+	return true
+}
+
+// short is an identifier as transcripts show it.
+func short(id string) string {
+	if len(id) < 10 {
+		return id
+	}
+	return fmt.Sprintf("%.10s", id)
+}

@@ -1,0 +1,194 @@
+package sim
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Options say which run is made.
+type Options struct {
+	Seed  uint64
+	Steps int
+	Bug   Bug            // planted, to see that it is found
+	Left  func(int) bool // steps that are left out; nil: none
+	Lines bool           // keep the transcript
+}
+
+// Report is what a run came to.
+type Report struct {
+	Hash      uint64   // of the transcript
+	Violation string   // empty: all guarantees were held
+	Step      int      // at which it ended
+	Lines     []string // of the transcript, if asked for
+	Stats     map[string]int
+}
+
+// Run makes one run: so many steps with faults, and then, when all is calm, as
+// many as it takes until nothing more happens.
+func Run(o Options) (r Report) {
+	w := newWorld(o.Seed, o.Bug, o.Lines)
+	defer func() {
+		if p := recover(); p != nil {
+			r.Violation = describe(p)
+			w.tracef("VIOLATION: %s", r.Violation)
+			w.abandon()
+		}
+		r.Hash, r.Step, r.Lines, r.Stats = w.hash.Sum64(), w.step, w.lines, w.Stats
+	}()
+	for i := range o.Steps {
+		if o.Left == nil || !o.Left(i) {
+			w.takeStep(i)
+			w.count("steps")
+		}
+	}
+	w.comeToRest(o.Steps)
+	w.verifyEnd()
+	w.close()
+	return r
+}
+
+func describe(p any) string {
+	if v, ok := p.(violation); ok {
+		return v.text
+	}
+	return fmt.Sprintf("panic: %v\n%s", p, debug.Stack())
+}
+
+// abandon closes what a run that was broken off has open, as far as it lets
+// itself be closed.
+func (w *World) abandon() {
+	defer func() { _ = recover() }()
+	w.close()
+}
+
+// mostCalmSteps bounds how long a run may take to come to rest.
+const mostCalmSteps = 40_000
+
+// comeToRest ends all faults, heals receivers and lets everything happen that
+// still can.
+func (w *World) comeToRest(step int) {
+	w.calm = true
+	for ; ; step++ {
+		if step > mostCalmSteps {
+			w.violate("it does not come to rest")
+		}
+		w.step = step
+		w.rnd = newStepRand(w.seed, step)
+		w.log.expire(w.txnIDs, w.steady)
+		if w.calmStep() {
+			continue
+		}
+		if w.rested() {
+			return
+		}
+		w.advance(min(max(w.nextDue(), 1), hourMillis))
+	}
+}
+
+// calmStep does one thing of those that need no time.
+func (w *World) calmStep() bool {
+	w.resume()
+	w.bootSomething()
+	for _, do := range []func(*World) bool{
+		(*World).writeMarker, (*World).coordinate, (*World).workEngine, (*World).deliverOutcome, (*World).fillDirectory, (*World).workFollower, (*World).clientReads, (*World).readRest,
+	} {
+		if do(w) {
+			return true
+		}
+	}
+	return w.askRest()
+}
+
+// readRest reads answers of partitions that the draw did not name.
+func (w *World) readRest() bool {
+	c := w.clients
+	for p := range w.setup.partitions {
+		at := place{schemas.TopicResults, p}
+		records, next := w.log.read(at, c.from[at], 16)
+		if next == c.from[at] {
+			continue
+		}
+		c.from[at] = next
+		for _, r := range records {
+			c.take(r)
+		}
+		return true
+	}
+	return false
+}
+
+// askRest asks again what was not answered, and enables what is disabled. It is
+// called when nothing is under way.
+func (w *World) askRest() bool {
+	if len(w.flights) > 0 || w.steady < w.askAgain {
+		return false
+	}
+	asked := false
+	for _, cmd := range w.clients.commands {
+		if w.clients.waits(cmd) {
+			w.clients.ask(cmd)
+			asked = true
+		}
+	}
+	for _, id := range w.clients.endpoints {
+		if w.checks.model.endpoints[id].Status == domain.StatusDisabled {
+			w.clients.ask(w.clients.issue(domain.EnableEndpoint{EndpointID: id}))
+			asked = true
+		}
+	}
+	w.askAgain = w.steady + 30_000
+	return asked
+}
+
+// rested tells whether nothing more is to happen.
+func (w *World) rested() bool {
+	for _, cmd := range w.clients.commands {
+		if w.clients.waits(cmd) {
+			return false
+		}
+	}
+	m := w.checks.model
+	for _, id := range m.created {
+		if m.deliveries[id].State.Pending() {
+			return false
+		}
+	}
+	for _, id := range w.clients.endpoints {
+		if m.endpoints[id].Status == domain.StatusDisabled {
+			return false
+		}
+	}
+	if len(w.flights) > 0 || len(w.log.unmarked(w.txnIDs)) > 0 || w.checks.cursor != w.chain.latest() {
+		return false
+	}
+	for p := range w.setup.partitions {
+		if w.owners[p] == nil {
+			return false
+		}
+	}
+	for _, e := range w.engines {
+		for _, t := range e.tasks {
+			if t.stage != idle || t.hasInput() || len(t.locals) > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// forgetDedup is a bug: the turn does not know what was answered before.
+func (w *World) forgetDedup(t *task, turn *streams.Turn) {
+	for _, r := range turn.Inputs[0] {
+		c, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
+		if err == nil {
+			err = turn.Tx.Delete([]byte(stateKey(keyCommand, c.ID)))
+		}
+		if err != nil {
+			w.violate("forgetting in partition %d: %v", t.partition, err)
+		}
+	}
+}

@@ -1,0 +1,273 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+var (
+	seedFlag   = flag.Uint64("sim.seed", 0, "make this one run and show its transcript")
+	stepsFlag  = flag.Int("sim.steps", 1500, "steps of a run with faults")
+	forFlag    = flag.Duration("sim.for", 40*time.Second, "how long fresh seeds are tried")
+	seedsFlag  = flag.Int("sim.seeds", 0, "how many fresh seeds are tried, at most; 0: as many as the time allows")
+	firstFlag  = flag.Uint64("sim.first", 0, "the first of the fresh seeds; 0: by the clock")
+	shrinkFlag = flag.Duration("sim.shrink", 20*time.Second, "how long a shorter transcript of a failing seed is looked for")
+)
+
+// TestFreshSeeds tries seeds that nobody tried before.
+func TestFreshSeeds(t *testing.T) {
+	if *seedFlag != 0 {
+		oneSeed(t)
+		return
+	}
+	first := *firstFlag
+	if first == 0 {
+		first = uint64(time.Now().UnixNano())
+	}
+	began := time.Now()
+	c := &campaign{t: t, first: first, next: first, until: began.Add(*forFlag), totals: make(map[string]int)}
+	if c.last = first + uint64(*seedsFlag); *seedsFlag == 0 {
+		c.last = first + 1<<40
+	}
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(c.work)
+	}
+	workers.Wait()
+	t.Logf("seeds from %d on, %d of them, %d steps each, in %s\n%s", first, c.next-first, *stepsFlag, time.Since(began).Round(time.Millisecond), table(c.totals))
+	for _, o := range c.failed {
+		explain(t, o)
+	}
+}
+
+// campaign is many runs.
+type campaign struct {
+	t          *testing.T
+	mu         sync.Mutex
+	first      uint64
+	next, last uint64
+	until      time.Time
+	totals     map[string]int
+	failed     []Options
+}
+
+// mostFailures is after how many failing seeds the search ends.
+const mostFailures = 3
+
+func (c *campaign) work() {
+	for {
+		c.mu.Lock()
+		o := Options{Seed: c.next, Steps: *stepsFlag}
+		if time.Now().After(c.until) || c.next == c.last || len(c.failed) >= mostFailures {
+			c.mu.Unlock()
+			return
+		}
+		c.next++
+		c.mu.Unlock()
+		r := Run(o)
+		c.mu.Lock()
+		for what, n := range r.Stats {
+			c.totals[what] += n
+		}
+		if r.Violation != "" {
+			c.t.Logf("seed %d: %s", o.Seed, r.Violation)
+			c.failed = append(c.failed, o)
+		}
+		if c.totals["runs"]++; c.totals["runs"]%1000 == 0 {
+			c.t.Logf("%d runs, %d steps, %d failed", c.totals["runs"], c.totals["steps"], len(c.failed))
+		}
+		c.mu.Unlock()
+	}
+}
+
+func table(totals map[string]int) string {
+	var b strings.Builder
+	for _, what := range slices.Sorted(maps.Keys(totals)) {
+		fmt.Fprintf(&b, "%12d  %s\n", totals[what], what)
+	}
+	return b.String()
+}
+
+// explain shows the shortest transcript that a failing seed could be brought to.
+func explain(t *testing.T, o Options) {
+	failed := Run(o)
+	shorter, r := Shrink(o, failed, *shrinkFlag)
+	steps := 0
+	for i := range shorter.Steps {
+		if !shorter.Left(i) {
+			steps++
+		}
+	}
+	t.Errorf("seed %d: %s\nagain: make sim SEED=%d STEPS=%d\nthe same by %d of its steps:\n%s", o.Seed, failed.Violation, o.Seed, o.Steps, steps, strings.Join(r.Lines, "\n"))
+}
+
+// oneSeed makes the run that was asked for, twice.
+func oneSeed(t *testing.T) {
+	o := Options{Seed: *seedFlag, Steps: *stepsFlag, Lines: true}
+	r := Run(o)
+	name := filepath.Join(os.TempDir(), fmt.Sprintf("lumenhook-sim-%d.txt", o.Seed))
+	if err := os.WriteFile(name, []byte(strings.Join(r.Lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("seed %d, %d steps: transcript %016x of %d lines in %s\n%s", o.Seed, o.Steps, r.Hash, len(r.Lines), name, table(r.Stats))
+	if again := Run(o); again.Hash != r.Hash {
+		t.Errorf("the run does not repeat: %016x, then %016x", r.Hash, again.Hash)
+	}
+	if r.Violation != "" {
+		explain(t, o)
+	}
+}
+
+// TestTwoDays: the full schedule of a delivery that fails takes its ten attempts
+// and two simulated days, in well under a second.
+func TestTwoDays(t *testing.T) {
+	began := time.Now()
+	w := newWorld(3, NoBug, true)
+	defer w.close()
+	w.setup.policy, w.setup.faults = domain.DefaultPolicy(), 0
+	w.clients.ask(w.clients.issue(domain.CreateAccount{AccountID: account}))
+	w.clients.ask(w.clients.issue(w.clients.newEndpoint()))
+	until := func(what string, reached func() bool) {
+		for range 5000 {
+			if reached() {
+				return
+			}
+			if !w.calmStep() {
+				w.advance(min(max(w.nextDue(), 1), hourMillis))
+			}
+		}
+		t.Fatalf("it never comes to: %s\n%s", what, strings.Join(w.lines[max(0, len(w.lines)-12):], "\n"))
+	}
+	m := w.checks.model
+	until("an endpoint", func() bool { return len(w.clients.knownEndpoints()) == 1 })
+	watch, _ := w.clients.newWatch()
+	w.clients.ask(w.clients.issue(watch))
+	until("a watch", func() bool { return m.watches[watch.Aggregate()].Exists() })
+	w.receivers[w.clients.endpoints[0]] = behaviour{"500", 100, domain.AttemptResult{StatusCode: 500}}
+	for len(m.created) == 0 {
+		w.rnd = newStepRand(3, w.step)
+		w.step++
+		w.closeLedger()
+		until("the ledger was read", func() bool { return w.checks.cursor == w.chain.latest() })
+	}
+	from, id := w.steady, m.created[0]
+	until("FAILED", func() bool { return m.deliveries[id].State == domain.StateFailed })
+	days := time.Duration(w.steady-from) * time.Millisecond
+	if n := m.deliveries[id].Attempts; n != 10 || days < 37*time.Hour || days > 57*time.Hour {
+		t.Errorf("%d attempts in %s", n, days)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("%s took %s", days, took)
+	} else {
+		t.Logf("%s took %s", days, took)
+	}
+}
+
+// TestASeedRepeats holds that a run is a function of its seed.
+func TestASeedRepeats(t *testing.T) {
+	for seed := range uint64(8) {
+		o := Options{Seed: seed, Steps: 800, Lines: true}
+		a, b := Run(o), Run(o)
+		if a.Hash == b.Hash {
+			continue
+		}
+		for i := range min(len(a.Lines), len(b.Lines)) {
+			if a.Lines[i] != b.Lines[i] {
+				t.Fatalf("seed %d, line %d:\n%s\n%s", seed, i, a.Lines[i], b.Lines[i])
+			}
+		}
+		t.Fatalf("seed %d gives %d lines, then %d", seed, len(a.Lines), len(b.Lines))
+	}
+}
+
+// TestEveryFaultHappens holds that the simulation does what it says: each fault,
+// each receiver, each kind of command and each end of a delivery comes up.
+func TestEveryFaultHappens(t *testing.T) {
+	totals := make(map[string]int)
+	for seed := range uint64(60) {
+		for what, n := range Run(Options{Seed: seed, Steps: 1500}).Stats {
+			totals[what] += n
+		}
+	}
+	want := []string{
+		"appends that failed", "clock jumps", "commands appended twice", "commands lost before the log", "commits that failed", "commits whose answer was lost",
+		"crashes after a dispatch", "crashes before a dispatch", "crashes of a follower", "crashes of an engine", "directory: gone", "directory: torn or stale",
+		"fenced writes", "kills of everything", "outcomes lost with their task", "pauses", "rebalances", "repeated commands", "repeated inputs",
+		"state: gone", "state: torn or stale", "states compared", "torn commits", "zombies", "expected events", "acknowledged commands",
+		"deliveries DELIVERED", "deliveries WAITING", "deliveries FAILED", "deliveries CANCELLED",
+	}
+	for _, b := range behaviours {
+		want = append(want, "receiver: "+b.name)
+	}
+	for _, body := range []string{
+		"CreateAccount", "CreateKey", "RollKey", "RevokeKey", "CreateEndpoint", "UpdateEndpoint", "DisableEndpoint", "EnableEndpoint", "DeleteEndpoint",
+		"RotateSecret", "TestEndpoint", "ReplayEndpoint", "ResendEvent", "CreateWatch", "UpdateWatch", "DeleteWatch",
+	} {
+		want = append(want, "acknowledged: "+body)
+	}
+	for _, what := range want {
+		if totals[what] == 0 {
+			t.Errorf("%s: never", what)
+		}
+	}
+}
+
+// TestPlantedBugsAreFound: each bug is seen by a checker within a number of
+// seeds, and by the checker that it is a matter of.
+func TestPlantedBugsAreFound(t *testing.T) {
+	finds := map[Bug][]string{
+		IgnoreDisabled: {"G3"}, LoseFact: {"G4", "G1", "cannot"}, LoseMatch: {"G2"}, SkipFold: {"versions", "G1", "G2", "G4", "cannot"}, ForgetDedup: {"G1"},
+		SkipBarrier: {"G2"}, NoFence: {"versions", "G"}, LoseOutcome: {"G3", "rest"}, ForgeOutcome: {"G7"}, StartNothing: {"G6"}, AckUncommitted: {"G1"}, StaleRow: {"G4"}, HurryRetries: {"G3"},
+	}
+	for bug, name := range Bugs() {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(400) {
+				r := Run(Options{Seed: seed, Steps: 1500, Bug: bug})
+				if r.Violation == "" {
+					continue
+				}
+				if !slices.ContainsFunc(finds[bug], func(what string) bool { return strings.Contains(r.Violation, what) }) {
+					t.Errorf("seed %d: found as %s", seed, r.Violation)
+				}
+				t.Logf("seed %d: %.200s", seed, r.Violation)
+				return
+			}
+			t.Error("it was not found")
+		})
+	}
+}
+
+// TestShrinking: a failing run is brought to few of its steps, which fail alike.
+func TestShrinking(t *testing.T) {
+	for seed := range uint64(100) {
+		o := Options{Seed: seed, Steps: 1500, Bug: LoseMatch}
+		failed := Run(o)
+		if failed.Violation == "" {
+			continue
+		}
+		shorter, r := Shrink(o, failed, 10*time.Second)
+		steps := 0
+		for i := range shorter.Steps {
+			if !shorter.Left(i) {
+				steps++
+			}
+		}
+		if kindOf(r.Violation) != kindOf(failed.Violation) || steps > 200 {
+			t.Errorf("%d steps, %d lines: %s", steps, len(r.Lines), r.Violation)
+		}
+		t.Logf("seed %d: %d of %d steps, %d lines", seed, steps, o.Steps, len(r.Lines))
+		return
+	}
+	t.Error("no seed failed")
+}

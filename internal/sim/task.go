@@ -1,0 +1,377 @@
+package sim
+
+import (
+	"errors"
+	"math"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
+)
+
+// task is streams.Task, taken apart: each stage is a step of its own, so that
+// anything may happen between two of them.
+type task struct {
+	process   *engineProcess
+	partition int32
+	stage     stage
+	ended     bool
+	epoch     int
+	core      *streams.Core
+	handler   streams.Handler
+	turn      *streams.Turn
+	next      int64 // behind the turn's records of the journal
+	started   bool
+	locals    []any
+	consumed  map[place]int64
+	wakeAt    int64 // by the wall clock
+	backoff   int64 // by the steady clock
+
+	draining   bool
+	drainUntil int64
+
+	under      map[string]underWay // attempts by event, from dispatch to the turn that takes the outcome
+	good       map[string]bool     // endpoints whose latest outcome was a success
+	outcomes   []*flight           // delivered, not taken yet
+	taken      []*flight           // by the turn
+	nowMillis  int64               // of the turn that is settled
+	dispatched int
+	dieBefore  int
+	dieAfter   int
+}
+
+type underWay struct {
+	endpoint string
+	doubtful bool
+}
+
+type stage int
+
+const (
+	fencing stage = iota
+	restoring
+	producing
+	ending
+	settling
+	positioning
+	idle
+	backingOff
+)
+
+// latestOffsets is how much of the journal a start reads again: a turn of a
+// simulation writes less (streams.TurnFacts is the real one).
+const latestOffsets = 512
+
+// ready tells whether there is something to do.
+func (t *task) ready() bool {
+	w := t.process.world
+	switch t.stage {
+	case backingOff:
+		return t.backoff <= w.steady
+	case restoring:
+		at := place{schemas.TopicJournal, t.partition}
+		return w.checks.owns(t) || w.log.stable(at) == w.log.end(at)
+	case idle:
+		return len(t.locals) > 0 || w.wall() >= t.wakeAt && !t.draining || t.draining && t.drained() || !t.draining && t.hasInput()
+	}
+	return true
+}
+
+func (t *task) drained() bool {
+	return !t.handler.Busy() || t.process.world.steady >= t.drainUntil
+}
+
+func (t *task) hasInput() bool {
+	w := t.process.world
+	for _, topic := range engine.Inputs() {
+		at := place{topic, t.partition}
+		if records, _ := w.log.read(at, t.consumed[at], 1); len(records) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// work does one stage.
+func (t *task) work() {
+	w := t.process.world
+	switch t.stage {
+	case fencing, backingOff:
+		if t.draining {
+			t.leave()
+			return
+		}
+		t.epoch = w.log.takeOver(txnID(t.partition))
+		w.tracef("engine %d takes partition %d over, epoch %d", t.process.id, t.partition, t.epoch)
+		t.stage = restoring
+	case restoring:
+		t.restore()
+	case producing:
+		t.produce()
+	case ending:
+		t.commit()
+	case settling:
+		t.settle()
+	case positioning:
+		t.position()
+	case idle:
+		t.decide()
+	}
+}
+
+// restore opens the state, folds what it lacks and takes the first turn:
+// streams.Task.restore.
+func (t *task) restore() {
+	w := t.process.world
+	at := place{schemas.TopicJournal, t.partition}
+	end := w.log.end(at)
+	if w.log.stable(at) < end {
+		if w.checks.owns(t) {
+			w.violate("the journal of partition %d has undecided records after taking over", t.partition)
+		}
+		return // a former owner reads until what the next one has open is decided
+	}
+	w.count("restores")
+	core, err := t.open()
+	if err != nil {
+		w.violate("the state of partition %d cannot be opened: %v", t.partition, err)
+	}
+	t.core, t.under, t.good = core, make(map[string]underWay), make(map[string]bool)
+	if core.Next() > end {
+		w.violate("G4: the state of partition %d reaches %d and its journal %d", t.partition, core.Next(), end)
+	}
+	from := max(0, min(core.Next(), end-latestOffsets))
+	if w.bug == SkipFold {
+		from = end
+	}
+	records, _ := w.log.read(at, from, math.MaxInt)
+	var latest []streams.Record
+	for _, r := range records {
+		if r.Offset >= end-latestOffsets {
+			latest = append(latest, r)
+		}
+		if err := core.Fold(r); err != nil {
+			w.violate("G4: %v", err)
+		}
+	}
+	w.tracef("partition %d is restored from %d to %d", t.partition, from, end)
+	if t.turn, err = core.Ready(w.wall(), latest); err != nil {
+		w.violate("starting partition %d: %v", t.partition, err)
+	}
+	t.stage = producing
+}
+
+// produce writes the turn's records, undecided.
+func (t *task) produce() {
+	w := t.process.world
+	if len(t.turn.Out()) == 0 {
+		t.next, t.stage = 0, settling
+		return
+	}
+	if n := len(t.turn.Out()); n >= latestOffsets {
+		w.violate("a turn of partition %d writes %d records, more than a start reads again", t.partition, n)
+	}
+	positions := make(map[place]int64)
+	for at, offset := range t.consumed {
+		positions[at] = offset
+	}
+	out := t.turn.Out()
+	if w.bug == StaleRow {
+		out = spoil(out)
+	}
+	next, err := w.log.produce(txnID(t.partition), t.epoch, t.partition, out, positions, w.steady)
+	if err != nil {
+		t.fail(err)
+		return
+	}
+	w.tellEarly(t)
+	w.tracef("partition %d writes %d records", t.partition, len(t.turn.Out()))
+	t.next, t.stage = next, ending
+}
+
+var errUnknown = errors.New("sim: the answer to the commit did not come")
+
+// commit decides the transaction, unless something comes between.
+func (t *task) commit() {
+	w := t.process.world
+	id := txnID(t.partition)
+	switch {
+	case w.setup.embedded && w.fault(0.04):
+		stands := make(map[place]bool)
+		tornErr := w.log.tear(id, t.epoch, func(at place) bool {
+			stands[at] = w.chance(0.5)
+			return stands[at]
+		})
+		if tornErr != nil {
+			t.fail(tornErr)
+			return
+		}
+		for _, topic := range schemas.Topics() {
+			if at := (place{topic.Name, t.partition}); stands[at] {
+				w.tracef("torn off: %s/%d stands", at.topic, at.partition)
+			}
+		}
+		w.tracef("everything is killed during the commit of partition %d", t.partition)
+		w.count("torn commits")
+		w.killEverything()
+		return
+	case w.fault(0.02):
+		w.count("commits that failed")
+		t.fail(errUnknown)
+		return
+	}
+	if err := w.log.decide(id, t.epoch); err != nil {
+		t.fail(err)
+		return
+	}
+	if w.setup.embedded || w.chance(0.5) {
+		for w.log.markNext(w.log.producers[id]) {
+		}
+	}
+	w.tracef("partition %d commits", t.partition)
+	if w.fault(0.02) {
+		w.count("commits whose answer was lost")
+		t.fail(errUnknown)
+		return
+	}
+	t.stage = settling
+}
+
+// settle writes the state and starts effects.
+func (t *task) settle() {
+	w := t.process.world
+	if t.taken != nil {
+		w.checks.outcomesTaken(t)
+	}
+	t.dispatched, t.dieBefore, t.dieAfter = 0, 0, 0
+	if w.fault(0.03) {
+		if t.dieBefore = 1 + w.rnd.IntN(2); w.chance(0.5) {
+			t.dieBefore, t.dieAfter = 0, t.dieBefore
+		}
+	}
+	turn := t.turn
+	t.turn, t.nowMillis = nil, turn.NowMillis
+	wakeAt, err := t.core.Settle(turn, t.next)
+	if err != nil {
+		w.violate("settling a turn of partition %d: %v", t.partition, err)
+	}
+	w.count("turns")
+	if t.process.dying {
+		w.tracef("engine %d dies between two attempts", t.process.id)
+		t.process.crash()
+		return
+	}
+	w.plant(t)
+	w.checks.settled(t, turn.NowMillis)
+	t.wakeAt = wakeAt
+	if t.stage = idle; !t.started {
+		t.stage = positioning
+	}
+	if t.draining && (!t.started || t.drained()) {
+		t.leave() // what is being restored has nothing to drain
+	}
+}
+
+// position reads where the inputs go on.
+func (t *task) position() {
+	w := t.process.world
+	t.consumed = make(map[place]int64)
+	if p := w.log.producers[txnID(t.partition)]; p.epoch == t.epoch && p.txn != nil && p.txn.decided {
+		w.log.resolve(p) // positions are asked for until they are stable
+	}
+	for _, topic := range engine.Inputs() {
+		at := place{topic, t.partition}
+		t.consumed[at] = w.log.positions[at]
+	}
+	t.started, t.stage, t.wakeAt = true, idle, 0
+	if t.draining {
+		t.handler.Drain()
+	}
+}
+
+// decide takes a turn.
+func (t *task) decide() {
+	w := t.process.world
+	if t.draining && t.drained() && len(t.locals) == 0 {
+		t.leave()
+		return
+	}
+	turn := t.core.Begin(w.wall())
+	turn.Inputs = make([][]streams.Record, len(engine.Inputs()))
+	for i, topic := range engine.Inputs() {
+		if !t.draining {
+			at := place{topic, t.partition}
+			turn.Inputs[i], _ = w.log.read(at, t.consumed[at], 1+w.rnd.IntN(8))
+		}
+	}
+	n := min(len(t.locals), 1+w.rnd.IntN(8))
+	turn.Locals, t.locals = t.locals[:n:n], t.locals[n:]
+	t.take(n)
+	if w.bug == ForgetDedup {
+		w.forgetDedup(t, turn)
+	}
+	if err := t.core.Decide(turn); err != nil {
+		w.violate("partition %d cannot decide: %v", t.partition, err)
+	}
+	for i, topic := range engine.Inputs() {
+		if n := len(turn.Inputs[i]); n > 0 {
+			t.consumed[place{topic, t.partition}] = turn.Inputs[i][n-1].Offset + 1
+		}
+	}
+	t.turn, t.stage = turn, producing
+}
+
+// take notes which outcomes the turn has.
+func (t *task) take(n int) {
+	t.taken, t.outcomes = t.outcomes[:n:n], t.outcomes[n:]
+	for _, f := range t.taken {
+		delete(t.under, f.attempt.EventID)
+		t.good[f.attempt.EndpointID] = f.result.Succeeded()
+	}
+}
+
+// fail ends the task as an error does; it is started again a little later.
+func (t *task) fail(err error) {
+	w := t.process.world
+	w.tracef("partition %d on engine %d fails: %v", t.partition, t.process.id, err)
+	w.count("failed tasks")
+	if errors.Is(err, errFenced) {
+		w.count("fenced writes")
+	}
+	t.end()
+	t.process.drop(t)
+	if t.draining {
+		return
+	}
+	t.process.tasks = append(t.process.tasks, &task{process: t.process, partition: t.partition, stage: backingOff, backoff: w.steady + 100})
+}
+
+// revoke asks the task to end when what is under way has ended.
+func (t *task) revoke() {
+	t.draining, t.drainUntil = true, t.process.world.steady+drainMillis
+	if t.started {
+		t.handler.Drain()
+	}
+}
+
+func (t *task) leave() {
+	t.process.world.tracef("engine %d gives partition %d up", t.process.id, t.partition)
+	t.end()
+	t.process.drop(t)
+}
+
+// end closes the task's state as it stands.
+func (t *task) end() {
+	t.ended = true
+	if t.core == nil {
+		return
+	}
+	if t.turn != nil {
+		t.turn.Tx.Discard()
+		t.turn = nil
+	}
+	if err := t.core.Close(); err != nil {
+		t.process.world.violate("closing the state of partition %d: %v", t.partition, err)
+	}
+	t.core = nil
+}

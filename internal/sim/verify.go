@@ -1,0 +1,282 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
+)
+
+// rememberMillis is how long the engine keeps answers.
+const rememberMillis = 48 * hourMillis
+
+// The engine's keys, by their first byte (streams/engine/doc.go).
+const (
+	keyTimer    = 0x01
+	keyMadeDue  = 0x02
+	keyAccount  = 0x10
+	keyEndpoint = 0x11
+	keyWatch    = 0x12
+	keyDelivery = 0x13
+	keyBody     = 0x14
+	keyCommand  = 0x15
+	keyFailed   = 0x16
+)
+
+func stateKey(space byte, id string) string { return string(append([]byte{space}, id...)) }
+
+func timerKey(group string, dueMillis int64, id string) string {
+	key := append([]byte{keyTimer}, group...)
+	key = binary.BigEndian.AppendUint64(append(key, 0), uint64(max(dueMillis, 0)))
+	return string(append(key, id...))
+}
+
+// state is what the store of a partition must hold.
+func (m *model) state(ours func(aggregate string) bool) map[string]string {
+	s := make(map[string]string)
+	for id, a := range m.accounts {
+		if ours(id) {
+			s[stateKey(keyAccount, id)] = string(schemas.MarshalAccount(a))
+		}
+	}
+	for id, e := range m.endpoints {
+		if ours(id) {
+			s[stateKey(keyEndpoint, id)] = string(schemas.MarshalEndpoint(e))
+		}
+	}
+	for id, w := range m.watches {
+		if ours(id) {
+			s[stateKey(keyWatch, id)] = string(schemas.MarshalWatch(w))
+		}
+	}
+	for id, d := range m.deliveries {
+		if ours(id.endpoint) {
+			m.deliveryState(s, id, d)
+		}
+	}
+	return s
+}
+
+func (m *model) deliveryState(s map[string]string, id deliveryID, d domain.Delivery) {
+	s[stateKey(keyDelivery, id.event)] = string(schemas.MarshalDelivery(d))
+	s[stateKey(keyBody, id.event)] = string(m.bodies[id])
+	switch {
+	case d.State.Pending():
+		s[timerKey(id.endpoint+"/"+strconv.Itoa(int(d.EndpointEpoch)), d.NextAttemptAtMillis, id.event)] = ""
+	case d.State == domain.StateFailed:
+		created := binary.BigEndian.AppendUint64(append([]byte(id.endpoint), 0), uint64(max(d.CreatedAtMillis, 0)))
+		s[stateKey(keyFailed, string(created)+id.event)] = ""
+	}
+}
+
+// differs compares a store with the model (G4), but for answers whose time has
+// passed; empty when they agree.
+func (w *World) differs(store *streams.Store, partition int32) string {
+	m := w.checks.model
+	want := m.state(func(id string) bool { return w.log.partitionOf(schemas.TopicJournal, id) == partition })
+	commands := 0
+	differs := ""
+	err := store.Scan([]byte{keyTimer}, []byte{0xff}, func(key, value []byte) (bool, error) {
+		k := string(key)
+		switch {
+		case key[0] == keyMadeDue || key[0] == keyTimer && hasPrefix(k[1:], "commands\x00"):
+			return true, nil
+		case key[0] == keyCommand:
+			h, is := m.handled[k[1:]]
+			if !is || string(schemas.MarshalHandled(h.CommandHandled)) != string(value) {
+				differs = fmt.Sprintf("the answer to %s", k[1:])
+			}
+			commands++
+			return true, nil
+		}
+		if expected, is := want[k]; !is || expected != string(value) {
+			differs = fmt.Sprintf("key %x has %q, want %q", key, value, expected)
+		}
+		delete(want, k)
+		return differs == "", nil
+	})
+	switch {
+	case err != nil:
+		return err.Error()
+	case differs != "":
+		return differs
+	}
+	for key := range want {
+		return fmt.Sprintf("key %x is missing", key)
+	}
+	for id, h := range m.handled {
+		value, err := store.Get([]byte(stateKey(keyCommand, id)))
+		if err != nil {
+			return err.Error()
+		}
+		aggregate := w.clients.byID[id].Body.Aggregate()
+		if value == nil && w.log.partitionOf(schemas.TopicJournal, aggregate) == partition && h.atMillis+rememberMillis > w.latestWall {
+			return "the answer to " + id + " is missing"
+		}
+	}
+	return ""
+}
+
+// verify compares the state of a running task with the journal's fold.
+func (w *World) verify() bool {
+	if w.verifyLeft == 0 {
+		return false
+	}
+	for _, e := range workers(w.engines) {
+		for _, t := range e.tasks {
+			if t.stage == idle && w.checks.owns(t) {
+				w.verifyLeft--
+				w.verifyTask(t)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (w *World) verifyTask(t *task) {
+	if d := w.differs(t.core.Store(), t.partition); d != "" {
+		w.violate("G4: the state of partition %d is not the fold of its journal: %s", t.partition, d)
+	}
+	w.count("states compared")
+}
+
+// verifyRefold folds a journal from zero into an empty store.
+func (w *World) verifyRefold(partition int32) {
+	cfg := engine.Config{Policy: w.setup.policy, AttemptsInFlight: 1, AttemptsPerEndpoint: 1}
+	core, err := streams.OpenCore(streams.CoreConfig{
+		Journal: schemas.TopicJournal, Partition: partition, Store: storeConfig(vfs.NewMem()),
+		NewHandler: func(c *streams.Core) streams.Handler { return engine.NewHandler(cfg, func() bool { return false }, c) },
+		Submit:     func(any) {},
+	})
+	if err != nil {
+		w.violate("opening an empty state: %v", err)
+	}
+	defer func() { _ = core.Close() }()
+	records, _ := w.log.read(place{schemas.TopicJournal, partition}, 0, math.MaxInt)
+	for _, r := range records {
+		if err := core.Fold(r); err != nil {
+			w.violate("G4: %v", err)
+		}
+	}
+	turn, err := core.Ready(w.wall(), nil)
+	if err != nil {
+		w.violate("G4: %v", err)
+	}
+	turn.Tx.Discard()
+	if d := w.differs(core.Store(), partition); d != "" {
+		w.violate("G4: partition %d folded from zero: %s", partition, d)
+	}
+}
+
+// verifyEnd holds what must be true when all is calm and nothing more happens.
+func (w *World) verifyEnd() {
+	m := w.checks.model
+	for _, cmd := range w.clients.commands {
+		if w.clients.waits(cmd) {
+			w.violate("G1: %s %s was never answered", cmd.Body.CommandType(), cmd.ID)
+		}
+	}
+	for _, id := range m.created {
+		d := m.deliveries[id]
+		if d.State.Pending() {
+			w.violate("G3: %s is %s for ever, its endpoint is %s", id.event, d.State, m.endpoints[id.endpoint].Status)
+		}
+		if d.State == domain.StateDelivered && !w.checks.delivered(id) {
+			w.violate("G3: %s is DELIVERED and no receiver took it", id.event)
+		}
+	}
+	w.verifyEvents()
+	for _, e := range w.engines {
+		for _, t := range e.tasks {
+			if w.checks.owns(t) && t.stage == idle {
+				w.verifyTask(t)
+			}
+		}
+	}
+	for p := range w.setup.partitions {
+		w.verifyRefold(p)
+	}
+	for _, f := range w.followers {
+		w.verifyDirectory(f)
+	}
+}
+
+func (c *checks) delivered(id deliveryID) bool {
+	for n := 1; n <= c.model.deliveries[id].Attempts; n++ {
+		if r, made := c.made[attemptID{id, n}]; made && r.Succeeded() {
+			return true
+		}
+	}
+	return false
+}
+
+// verifyEvents holds that each event that must be there has a delivery (G2).
+func (w *World) verifyEvents() {
+	m := w.checks.model
+	if w.checks.cursor != w.chain.latest() {
+		w.violate("G2: ledger %d was never read", w.checks.cursor+1)
+	}
+	for event := range w.checks.expected {
+		if len(w.checks.matched[event]) == 0 {
+			w.violate("G2: event %s was never matched", event)
+		}
+	}
+	for event, matches := range w.checks.matched {
+		seen := make(map[int32]bool)
+		for _, found := range matches {
+			if seen[found.partition] {
+				continue
+			}
+			seen[found.partition] = true
+			if _, is := m.deliveries[deliveryID{found.endpoint, event}]; !is {
+				w.violate("G2: event %s was matched and has no delivery", event)
+			}
+		}
+		if len(seen) > 1 {
+			w.count("events of a watch that went over to another endpoint between two readings")
+		}
+	}
+}
+
+// verifyDirectory holds that a directory shows what the journal says (G4).
+func (w *World) verifyDirectory(f *followerProcess) {
+	m := w.checks.model
+	differ := func(what, id string, found bool, err error, have, want []byte) {
+		if err != nil || !found || string(have) != string(want) {
+			w.violate("G4: the directory of follower %d shows another %s %s (%v)", f.id, what, id, err)
+		}
+	}
+	for id, want := range m.accounts {
+		if want.Exists() {
+			have, found, err := f.directory.Account(id)
+			differ("account", id, found, err, schemas.MarshalAccount(have), schemas.MarshalAccount(visibleAccount(want, have)))
+		}
+	}
+	for id, want := range m.endpoints {
+		if want.Exists() {
+			have, found, err := f.directory.Endpoint(id)
+			want.Version = have.Version // deliveries move it without a new row
+			differ("endpoint", id, found, err, schemas.MarshalEndpoint(have), schemas.MarshalEndpoint(want))
+		}
+	}
+	for id, want := range m.watches {
+		if want.Exists() {
+			have, found, err := f.directory.Watch(id)
+			want.Version = have.Version
+			differ("watch", id, found, err, schemas.MarshalWatch(have), schemas.MarshalWatch(want))
+		}
+	}
+}
+
+func visibleAccount(want, have domain.Account) domain.Account {
+	want.Version = have.Version // answers to commands move it without a new row
+	return want
+}

@@ -1,0 +1,391 @@
+package sim
+
+import (
+	"fmt"
+	"hash"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+)
+
+const (
+	secondMillis = 1000
+	hourMillis   = 3_600_000
+	startMillis  = 1_793_500_000_000 // the wall clock when a run begins
+	// sessionMillis is after how long without a heartbeat a process loses its
+	// partitions.
+	sessionMillis = 6000
+)
+
+// setup is what a seed says of a run as a whole.
+type setup struct {
+	partitions  int32
+	engines     int
+	followers   int
+	embedded    bool // the broker: a kill tears its commits; else markers come late
+	policy      domain.Policy
+	inFlight    int
+	perEndpoint int
+	faults      float64 // 0: none, 1: many
+	jumps       bool    // of the wall clock
+	endpoints   int
+	watches     int
+}
+
+func newSetup(rnd *rand.Rand) setup {
+	s := setup{
+		partitions: 1 + rnd.Int32N(3), engines: 1 + rnd.IntN(3), followers: 1 + rnd.IntN(2), embedded: rnd.IntN(2) == 0,
+		inFlight: 4 + rnd.IntN(13), perEndpoint: 1 + rnd.IntN(8), jumps: rnd.IntN(3) == 0,
+		endpoints: 2 + rnd.IntN(5), watches: 2 + rnd.IntN(6), policy: domain.DefaultPolicy(),
+	}
+	s.faults = []float64{0, 0.3, 1, 1}[rnd.IntN(4)]
+	if rnd.IntN(3) > 0 {
+		s.policy.Schedule = domain.Schedule{WaitsMillis: []int64{30_000, 120_000, 600_000}[:1+rnd.IntN(3)]}
+		s.policy.DisableAfter = 1 + rnd.IntN(4)
+	}
+	s.policy.HonourRetryAfter = rnd.IntN(2) == 0
+	return s
+}
+
+// World is one run: everything there is, worked by one goroutine.
+type World struct {
+	seed    uint64
+	setup   setup
+	bug     Bug
+	rnd     *rand.Rand // of the step that is going on
+	steady  int64      // milliseconds of the clock that only goes forward
+	wallOff int64      // what the wall clock shows beyond it
+	calm    bool       // no faults any more
+
+	log       *Log
+	txnIDs    []string
+	engines   []*engineProcess
+	owners    map[int32]*engineProcess
+	followers []*followerProcess
+	leader    *followerProcess
+	flights   []*flight
+	receivers map[string]behaviour
+	clients   *clients
+	chain     *chain
+	checks    *checks
+
+	step       int
+	hash       hash.Hash64
+	keepLines  bool
+	lines      []string
+	Stats      map[string]int
+	verifyLeft int
+	askAgain   int64 // by the steady clock: when clients give up waiting
+	latestWall int64 // the furthest that the wall clock has shown
+}
+
+// violation is what a checker panics with.
+type violation struct{ text string }
+
+func (w *World) violate(format string, args ...any) {
+	panic(violation{fmt.Sprintf(format, args...)})
+}
+
+func newWorld(seed uint64, bug Bug, keepLines bool) *World {
+	rnd := rand.New(rand.NewPCG(seed, math.MaxUint64))
+	w := &World{
+		seed: seed, setup: newSetup(rnd), bug: bug, rnd: rnd, wallOff: startMillis, hash: fnv.New64a(), keepLines: keepLines,
+		Stats: make(map[string]int), owners: make(map[int32]*engineProcess), receivers: make(map[string]behaviour), verifyLeft: 3,
+	}
+	w.log = newLog(w.setup.partitions)
+	w.checks = newChecks(w)
+	w.log.stands = w.checks.stands
+	w.log.loses, w.log.unfenced = w.losesRecord, bug == NoFence
+	for p := range w.setup.partitions {
+		w.txnIDs = append(w.txnIDs, txnID(p))
+	}
+	w.clients = newClients(w)
+	w.chain = newChain(w)
+	for i := range w.setup.engines {
+		w.engines = append(w.engines, &engineProcess{world: w, id: i})
+		w.engines[i].boot()
+	}
+	for i := range w.setup.followers {
+		w.followers = append(w.followers, &followerProcess{world: w, id: i})
+		w.followers[i].boot()
+	}
+	w.tracef("setup %+v", w.setup)
+	return w
+}
+
+func (w *World) close() {
+	for _, e := range w.engines {
+		e.close()
+	}
+	for _, f := range w.followers {
+		f.close()
+	}
+}
+
+func (w *World) wall() int64 { return w.steady + w.wallOff }
+
+// tracef adds a line to the transcript.
+func (w *World) tracef(format string, args ...any) {
+	line := strconv.Itoa(w.step) + " " + strconv.FormatInt(w.steady, 10) + " " + fmt.Sprintf(format, args...)
+	w.hash.Write([]byte(line))
+	if w.keepLines {
+		w.lines = append(w.lines, line)
+	}
+}
+
+func (w *World) count(what string) { w.Stats[what]++ }
+
+// chance is true so often; never for a fault once all is calm.
+func (w *World) chance(p float64) bool { return w.rnd.Float64() < p }
+
+func (w *World) fault(p float64) bool {
+	hit := w.rnd.Float64() < p*w.setup.faults
+	return hit && !w.calm
+}
+
+// action is something that can happen in a step; it reports false when there is
+// nothing of the kind to do.
+type action struct {
+	weight float64
+	do     func(*World) bool
+}
+
+var actions = []action{
+	{40, (*World).workEngine},
+	{14, (*World).deliverOutcome},
+	{10, (*World).clientAsks},
+	{6, (*World).clientReads},
+	{3, (*World).closeLedger},
+	{14, (*World).workFollower},
+	{8, (*World).fillDirectory},
+	{8, (*World).passTime},
+	{6, (*World).writeMarker},
+	{4, (*World).coordinate},
+	{2, (*World).changeReceiver},
+	{1.5, (*World).bootSomething},
+	{1, (*World).verify},
+}
+
+var faults = []action{
+	{3, (*World).crashEngine},
+	{2, (*World).crashFollower},
+	{2, (*World).crashAll},
+	{2, (*World).pause},
+	{4, (*World).resume},
+	{3, (*World).moveCoordination},
+	{2, (*World).repeatInput},
+	{1, (*World).jumpClock},
+	{1, (*World).moveLeader},
+}
+
+// faultShare is how many steps are faults where there are many.
+const faultShare = 0.08
+
+// takeStep makes one thing happen. Its chances are its own, so that leaving a
+// step out does not change what others draw.
+func (w *World) takeStep(i int) {
+	w.step = i
+	w.rnd = newStepRand(w.seed, i)
+	from := actions
+	if w.rnd.Float64() < faultShare*w.setup.faults {
+		from = faults
+	}
+	if !w.act(from) && !w.act(actions) && !w.act(actions) {
+		w.passTime()
+	}
+	w.log.expire(w.txnIDs, w.steady)
+}
+
+func newStepRand(seed uint64, step int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(step))) }
+
+func (w *World) act(from []action) bool {
+	var total float64
+	for _, a := range from {
+		total += a.weight
+	}
+	at := w.rnd.Float64() * total
+	for _, a := range from {
+		if at -= a.weight; at < 0 {
+			return a.do(w)
+		}
+	}
+	return false
+}
+
+// mostWaitMillis bounds how much time passes at once: a bit more than the longest
+// wait of the schedule.
+const mostWaitMillis = 29 * hourMillis
+
+// passTime lets time pass: mostly until something is due.
+func (w *World) passTime() bool {
+	next := w.nextDue()
+	var wait int64
+	switch draw := w.rnd.IntN(10); {
+	case draw < 3:
+		wait = w.rnd.Int64N(300)
+	case draw < 5:
+		wait = w.rnd.Int64N(5 * secondMillis)
+	case draw < 6:
+		wait = w.rnd.Int64N(60 * secondMillis)
+	default:
+		wait = next + w.rnd.Int64N(20)
+		if next > mostWaitMillis {
+			wait = w.rnd.Int64N(60 * secondMillis)
+		}
+	}
+	w.advance(max(wait, 1))
+	return true
+}
+
+// nextDue is how long until the next thing that waits for time, in milliseconds.
+func (w *World) nextDue() int64 {
+	next := int64(math.MaxInt64)
+	for _, f := range w.flights {
+		next = min(next, f.due-w.steady)
+	}
+	for _, e := range w.engines {
+		next = min(next, e.nextDue())
+	}
+	for _, f := range w.followers {
+		if f.works() && f.backoff > w.steady {
+			next = min(next, f.backoff-w.steady)
+		}
+	}
+	return max(next, 0)
+}
+
+// advance lets time pass and processes that live and are not paused send
+// heartbeats.
+func (w *World) advance(millis int64) {
+	w.steady += millis
+	w.latestWall = max(w.latestWall, w.wall())
+	for _, e := range w.engines {
+		e.beat(w)
+	}
+	for _, f := range w.followers {
+		f.beat(w)
+	}
+}
+
+// member is a place in a consumer group.
+type member struct {
+	alive, paused bool
+	in            bool  // the group has it
+	ackSteady     int64 // when the group last acknowledged a heartbeat
+	ackWall       int64
+}
+
+func (m *member) works() bool { return m.alive && !m.paused }
+
+func (m *member) beat(w *World) {
+	if m.works() && m.in {
+		m.ackSteady, m.ackWall = w.steady, w.wall()
+	}
+}
+
+// fresh is streams.Membership.Fresh.
+func (m *member) fresh(w *World) bool {
+	return max(w.steady-m.ackSteady, w.wall()-m.ackWall) < sessionMillis
+}
+
+// expelled tells whether the group has given up on it.
+func (m *member) expelled(w *World) bool { return m.in && w.steady-m.ackSteady >= sessionMillis }
+
+func (w *World) jumpClock() bool {
+	if !w.setup.jumps {
+		return false
+	}
+	jump := w.rnd.Int64N(12*hourMillis) - 6*hourMillis
+	w.wallOff += jump
+	w.latestWall = max(w.latestWall, w.wall())
+	w.tracef("the wall clock jumps by %d ms", jump)
+	w.count("clock jumps")
+	return true
+}
+
+// writeMarker lets a commit that was decided become visible in one partition more.
+func (w *World) writeMarker() bool {
+	ids := w.log.unmarked(w.txnIDs)
+	if len(ids) == 0 {
+		return false
+	}
+	id := ids[w.rnd.IntN(len(ids))]
+	w.log.markNext(w.log.producers[id])
+	w.tracef("a marker of %s", id)
+	return true
+}
+
+// crashAll is a kill of everything, the embedded broker included.
+func (w *World) crashAll() bool {
+	w.tracef("everything is killed")
+	w.count("kills of everything")
+	w.killEverything()
+	return true
+}
+
+func (w *World) killEverything() {
+	for _, e := range w.engines {
+		if e.alive {
+			e.crash()
+		}
+	}
+	for _, f := range w.followers {
+		if f.alive {
+			f.crash()
+		}
+	}
+	w.clients.restart()
+}
+
+// bootSomething starts a process that is down.
+func (w *World) bootSomething() bool {
+	for _, e := range w.engines {
+		if !e.alive {
+			e.boot()
+			return true
+		}
+	}
+	for _, f := range w.followers {
+		if !f.alive {
+			f.boot()
+			return true
+		}
+	}
+	return false
+}
+
+// repeatInput appends a record of an input again.
+func (w *World) repeatInput() bool {
+	topic := []string{schemas.TopicCommands, schemas.TopicMatches}[w.rnd.IntN(2)]
+	at := place{topic, w.rnd.Int32N(w.setup.partitions)}
+	entries := w.log.partitions[at].entries
+	if len(entries) == 0 {
+		return false
+	}
+	e := entries[w.rnd.IntN(len(entries))]
+	if topic == schemas.TopicCommands && w.clients.old(e.record) {
+		return false
+	}
+	w.log.append(e.record)
+	w.tracef("record %d of %s/%d is appended again", e.record.Offset, topic, at.partition)
+	w.count("repeated inputs")
+	return true
+}
+
+// pick draws one of several, nil of none.
+func pick[T any](w *World, of []T) (T, bool) {
+	var none T
+	if len(of) == 0 {
+		return none, false
+	}
+	return of[w.rnd.IntN(len(of))], true
+}
+
+func workers[T interface{ works() bool }](of []T) []T {
+	return slices.DeleteFunc(slices.Clone(of), func(p T) bool { return !p.works() })
+}

@@ -1,0 +1,188 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+func listedWatch(id, account, endpoint, wallet string, createdAtMillis int64) streams.Record {
+	return row(schemas.TopicWatches, id, schemas.EncodeWatch(domain.Watch{
+		ID: id, AccountID: account, EndpointID: endpoint, WalletAddress: wallet, CreatedAtMillis: createdAtMillis, Version: 1,
+	}))
+}
+
+func listedEndpoint(id, account string, status domain.EndpointStatus, createdAtMillis int64) streams.Record {
+	return row(schemas.TopicEndpoints, id, schemas.EncodeEndpoint(domain.Endpoint{ID: id, AccountID: account, Status: status, CreatedAtMillis: createdAtMillis, Version: 1}))
+}
+
+// walkWatches reads a list to its end, in pages.
+func walkWatches(t *testing.T, d *Directory, f WatchFilter, limit int) (ids []string) {
+	t.Helper()
+	var after *Position
+	for {
+		page, next, err := d.Watches(f, after, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) > limit {
+			t.Fatalf("%d on a page of %d", len(page), limit)
+		}
+		for _, w := range page {
+			ids = append(ids, w.ID)
+		}
+		if next == nil {
+			return ids
+		}
+		after = next
+	}
+}
+
+// Lists are held against a model, through every kind of change of a row.
+func TestListsAreTheTables(t *testing.T) {
+	r := newRig(t, embedded(t).Addr())
+	d, _ := r.open(r.dir)
+	w := r.txn("engine")
+	random := rand.New(rand.NewPCG(1, 2))
+	model := map[string]domain.Watch{}
+	created := map[string]int64{}
+	var records []streams.Record
+	for range 300 {
+		id := fmt.Sprintf("wat_%02d", random.IntN(40))
+		if random.IntN(5) == 0 {
+			records = append(records, tombstone(schemas.TopicWatches, id))
+			delete(model, id)
+			continue
+		}
+		if created[id] == 0 {
+			created[id] = int64(1000 + random.IntN(10)) // many share a time
+		}
+		x := domain.Watch{
+			ID: id, AccountID: "acc_" + string(id[len(id)-1]%2+'0'), EndpointID: fmt.Sprintf("ep_%d", random.IntN(3)),
+			WalletAddress: fmt.Sprintf("G%d", int(id[4])%3), CreatedAtMillis: created[id], Version: 1,
+		}
+		records = append(records, listedWatch(x.ID, x.AccountID, x.EndpointID, x.WalletAddress, x.CreatedAtMillis))
+		model[id] = x
+	}
+	w.write(records...)
+	r.caughtUp(d)
+	for _, f := range []WatchFilter{
+		{AccountID: "acc_0"}, {AccountID: "acc_1"}, {AccountID: "acc_2"}, {AccountID: "acc_"}, {AccountID: "acc_0", EndpointID: "ep_1"}, {AccountID: "acc_0", WalletAddress: "G1"},
+		{AccountID: "acc_1", EndpointID: "ep_2", WalletAddress: "G0"}, {AccountID: "acc_1", EndpointID: "ep_"},
+	} {
+		var want []domain.Watch
+		for _, x := range model {
+			if x.AccountID == f.AccountID && (f.EndpointID == "" || x.EndpointID == f.EndpointID) && (f.WalletAddress == "" || x.WalletAddress == f.WalletAddress) {
+				want = append(want, x)
+			}
+		}
+		slices.SortFunc(want, func(a, b domain.Watch) int {
+			if a.CreatedAtMillis != b.CreatedAtMillis {
+				return int(b.CreatedAtMillis - a.CreatedAtMillis)
+			}
+			return strings.Compare(a.ID, b.ID)
+		})
+		var ids []string
+		for _, x := range want {
+			ids = append(ids, x.ID)
+		}
+		for _, limit := range []int{1, 3, 250} {
+			if got := walkWatches(t, d, f, limit); !slices.Equal(got, ids) {
+				t.Errorf("%+v by %d: %v, want %v", f, limit, got, ids)
+			}
+		}
+	}
+}
+
+func TestEndpointsAreListedByStatusUntilTheyAreDeleted(t *testing.T) {
+	r := newRig(t, embedded(t).Addr())
+	d, _ := r.open(r.dir)
+	r.txn("engine").write(
+		listedEndpoint("ep_1", "acc_1", domain.StatusActive, 1), listedEndpoint("ep_2", "acc_1", domain.StatusDisabled, 2),
+		listedEndpoint("ep_3", "acc_1", domain.StatusActive, 3), listedEndpoint("ep_3", "acc_1", domain.StatusDeleted, 3), listedEndpoint("ep_4", "acc_2", domain.StatusActive, 4),
+	)
+	r.caughtUp(d)
+	for f, want := range map[EndpointFilter]string{
+		{AccountID: "acc_1"}: "[ep_2 ep_1]", {AccountID: "acc_1", Status: domain.StatusActive}: "[ep_1]", {AccountID: "acc_1", Status: domain.StatusDisabled}: "[ep_2]", {AccountID: "acc"}: "[]",
+	} {
+		page, next, err := d.Endpoints(f, nil, 10)
+		ids := []string{}
+		for _, e := range page {
+			ids = append(ids, e.ID)
+		}
+		if err != nil || next != nil || fmt.Sprint(ids) != want {
+			t.Errorf("%+v: %v %v %v, want %s", f, ids, next, err, want)
+		}
+	}
+}
+
+// A page of a rare filter looks at a bounded number of rows, and says where to
+// go on.
+func TestAPageOfARareFilterIsBounded(t *testing.T) {
+	r := newRig(t, embedded(t).Addr())
+	d, _ := r.open(r.dir)
+	records := []streams.Record{listedEndpoint("ep_rare", "acc_1", domain.StatusDisabled, 1)}
+	for i := range maxLooked + 10 {
+		records = append(records, listedEndpoint(fmt.Sprintf("ep_%d", i), "acc_1", domain.StatusActive, int64(10+i)))
+	}
+	applyAll(t, d.store, records...)
+	f := EndpointFilter{AccountID: "acc_1", Status: domain.StatusDisabled}
+	page, next, err := d.Endpoints(f, nil, 10)
+	if err != nil || len(page) != 0 || next == nil {
+		t.Fatalf("%v %v %v", page, next, err)
+	}
+	page, next, err = d.Endpoints(f, next, 10)
+	if err != nil || len(page) != 1 || next != nil {
+		t.Fatalf("%v %v %v", page, next, err)
+	}
+}
+
+func TestWaitingForWhatIsGone(t *testing.T) {
+	r := newRig(t, embedded(t).Addr())
+	d, _ := r.open(r.dir)
+	w := r.txn("engine")
+	w.write(listedWatch("wat_1", "acc_1", "ep_1", "G1", 1), listedEndpoint("ep_1", "acc_1", domain.StatusActive, 1))
+	r.caughtUp(d)
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := d.AwaitWatchGone(short, "wat_1"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a watch that is there is gone: %v", err)
+	}
+	gone := make(chan error, 2)
+	go func() { gone <- d.AwaitWatchGone(soon(t), "wat_1") }()
+	go func() { gone <- d.AwaitEndpointGone(soon(t), "ep_1") }()
+	w.write(listedWatch("wat_1", "acc_1", "ep_2", "G1", 1)) // a change that is no end
+	w.write(tombstone(schemas.TopicWatches, "wat_1"), listedEndpoint("ep_1", "acc_1", domain.StatusDeleted, 1))
+	for range 2 {
+		if err := <-gone; err != nil {
+			t.Error(err)
+		}
+	}
+	// What is gone already is not waited for.
+	if err := errors.Join(d.AwaitWatchGone(soon(t), "wat_1"), d.AwaitEndpointGone(soon(t), "ep_1"), d.AwaitEndpointGone(soon(t), "ep_never")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLastUsesOfKeys(t *testing.T) {
+	r := newRig(t, embedded(t).Addr())
+	d, _ := r.open(r.dir)
+	w := r.txn("api")
+	if at, err := d.KeyUsedAt("key_1"); err != nil || at != 0 {
+		t.Errorf("a key that was never used: %d %v", at, err)
+	}
+	use := func(at int64) streams.Record { return row(schemas.TopicKeyUses, "key_1", schemas.EncodeKeyUse(at)) }
+	w.write(use(60_001), use(120_001))
+	eventually(t, "the last use", func() bool { at, err := d.KeyUsedAt("key_1"); return err == nil && at == 120_001 })
+	w.write(tombstone(schemas.TopicKeyUses, "key_1"))
+	eventually(t, "no use", func() bool { at, err := d.KeyUsedAt("key_1"); return err == nil && at == 0 })
+}

@@ -1,0 +1,237 @@
+package engine_test
+
+import (
+	"log/slog"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
+)
+
+// core is a task without a log: what it decides counts as committed at once.
+type core struct {
+	*streams.Core
+	t        *testing.T
+	disk     *vfs.MemFS
+	now      int64
+	ours     bool
+	inFlight int
+	next     int64
+	locals   []any
+	attempts []domain.Attempt
+	done     []func(domain.AttemptResult)
+}
+
+func (c *core) Forget(string) {}
+
+func (c *core) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
+	c.attempts, c.done = append(c.attempts, a), append(c.done, done)
+}
+
+func newCore(t *testing.T) *core {
+	t.Helper()
+	c := &core{t: t, disk: vfs.NewMem(), now: hour, ours: true, inFlight: 8}
+	c.open()
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// open starts the task on the state that is there.
+func (c *core) open() {
+	c.t.Helper()
+	cfg := engine.Config{
+		Policy: policy(hour), Dispatcher: c, AttemptsInFlight: c.inFlight, AttemptsPerEndpoint: 8,
+		Unseal: func(sealed []byte, _ string) (domain.Secret, error) { return domain.Secret(sealed), nil }, Logger: slog.New(slog.DiscardHandler),
+	}
+	var err error
+	c.Core, err = streams.OpenCore(streams.CoreConfig{
+		Journal: schemas.TopicJournal,
+		Store:   streams.StoreConfig{Dir: "state", Identity: "test", FS: c.disk, CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler)},
+		NewHandler: func(core *streams.Core) streams.Handler {
+			return engine.NewHandler(cfg, func() bool { return c.ours }, core)
+		},
+		Submit: func(outcome any) { c.locals = append(c.locals, outcome) },
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	turn, err := c.Ready(c.now, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.settle(turn)
+}
+
+// pay takes a turn with a match for an endpoint.
+func (c *core) pay(endpoint, event string) {
+	c.t.Helper()
+	m := schemas.EncodePaymentMatched(
+		domain.Match{EventID: event, Type: domain.PaymentReceived, Watch: domain.Watch{ID: watchID, AccountID: accountID, EndpointID: endpoint}},
+		domain.Event{ID: event, Type: domain.PaymentReceived, Body: []byte(event)})
+	turn := c.Begin(c.now)
+	turn.Locals, c.locals = c.locals, nil
+	turn.Inputs = [][]streams.Record{nil, {streams.NewRecord(schemas.TopicMatches, endpoint, m.Value, m.EachHeader)}}
+	if err := c.Decide(turn); err != nil {
+		c.t.Fatal(err)
+	}
+	c.settle(turn)
+}
+
+func creation(endpoint string) domain.Command {
+	return domain.Command{ID: "cmd_" + endpoint, AccountID: accountID, Body: domain.CreateEndpoint{
+		EndpointID: endpoint, AccountID: accountID, URL: "https://shop.example", SealedSecret: []byte(secret),
+	}}
+}
+
+// turn decides on commands and on the outcomes that have come, and gives what
+// was recorded.
+func (c *core) turn(commands ...domain.Command) []domain.Fact {
+	c.t.Helper()
+	turn := c.Begin(c.now)
+	turn.Inputs = make([][]streams.Record, len(engine.Inputs()))
+	for i, cmd := range commands {
+		m := schemas.EncodeCommand(cmd)
+		r := streams.NewRecord(schemas.TopicCommands, cmd.Body.Aggregate(), m.Value, m.EachHeader)
+		r.Offset = int64(i)
+		turn.Inputs[0] = append(turn.Inputs[0], r)
+	}
+	turn.Locals, c.locals = c.locals, nil
+	if err := c.Decide(turn); err != nil {
+		c.t.Fatal(err)
+	}
+	return c.settle(turn)
+}
+
+func (c *core) settle(turn *streams.Turn) (facts []domain.Fact) {
+	c.t.Helper()
+	for _, r := range turn.Out() {
+		if r.Topic != schemas.TopicJournal {
+			continue
+		}
+		f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		facts = append(facts, f)
+		c.next++
+	}
+	if _, err := c.Settle(turn, c.next); err != nil {
+		c.t.Fatal(err)
+	}
+	return facts
+}
+
+// TestRepeatedTestBesideItsOutcome: found by the simulation. A test that is
+// asked again in the turn that takes the outcome of its first attempt must not
+// make the second attempt ahead of the schedule (G3).
+func TestRepeatedTestBesideItsOutcome(t *testing.T) {
+	c := newCore(t)
+	test := domain.Command{ID: "cmd_test", AccountID: accountID, BodyHash: []byte("hash"), Body: domain.TestEndpoint{EndpointID: endpointID}}
+	c.turn(creation(endpointID), test)
+	if len(c.attempts) != 1 {
+		t.Fatalf("%d attempts of a test", len(c.attempts))
+	}
+	c.done[0](domain.AttemptResult{StatusCode: 500})
+	c.turn(test)
+	if len(c.attempts) != 1 {
+		t.Errorf("%d attempts, the last %+v; the schedule has an hour's wait", len(c.attempts), c.attempts[len(c.attempts)-1])
+	}
+}
+
+// TestRepeatedTestOfADeletedEndpoint: found by the simulation. A test whose
+// first attempt is under way when its endpoint is deleted is answered once (G1),
+// also when it is asked again meanwhile.
+func TestRepeatedTestOfADeletedEndpoint(t *testing.T) {
+	c := newCore(t)
+	test := domain.Command{ID: "cmd_test", AccountID: accountID, BodyHash: []byte("hash"), Body: domain.TestEndpoint{EndpointID: endpointID}}
+	c.turn(creation(endpointID), test)
+	facts := c.turn(domain.Command{ID: "cmd_delete", AccountID: accountID, Body: domain.DeleteEndpoint{EndpointID: endpointID}}, test)
+	c.done[0](domain.AttemptResult{StatusCode: 200})
+	for range 3 {
+		facts = append(facts, c.turn(test)...)
+	}
+	answers := 0
+	for _, f := range facts {
+		if handled, ok := f.Body.(domain.CommandHandled); ok && handled.CommandID == "cmd_test" {
+			answers++
+		}
+	}
+	if answers != 1 {
+		t.Errorf("the test was answered %d times", answers)
+	}
+}
+
+// TestAnAnswerCallsWhatWaitedInDoubt: found by the simulation. What waits for a
+// place among the doubtful, under a later epoch than what has just shown that
+// the receiver answers, waits no longer behind endpoints in doubt (G6).
+func TestAnAnswerCallsWhatWaitedInDoubt(t *testing.T) {
+	c := newCore(t)
+	const other = "ep_00000000000000000000000002"
+	c.ours = false // nothing starts yet
+	for _, id := range []string{endpointID, other} {
+		c.turn(creation(id))
+	}
+	c.pay(endpointID, "evt_before")
+	c.turn(domain.Command{ID: "cmd_disable", AccountID: accountID, Body: domain.DisableEndpoint{EndpointID: endpointID}},
+		domain.Command{ID: "cmd_enable", AccountID: accountID, Body: domain.EnableEndpoint{EndpointID: endpointID}})
+	c.pay(other, "evt_doubtful")
+	c.now++
+	c.pay(endpointID, "evt_after")
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.ours, c.inFlight = true, 2 // one of them for those in doubt
+	c.open()
+	if len(c.attempts) != 1 || c.attempts[0].EventID != "evt_before" {
+		t.Fatalf("attempts %+v", c.attempts)
+	}
+	c.done[0](domain.AttemptResult{StatusCode: 200})
+	c.turn()
+	if events := c.attempted(); !slices.Contains(events, "evt_after") {
+		t.Errorf("%v were attempted, and evt_after waits though its receiver answers", events)
+	}
+}
+
+func (c *core) attempted() (events []string) {
+	for _, a := range c.attempts {
+		events = append(events, a.EventID)
+	}
+	return events
+}
+
+// TestAPlaceIsGivenToWhoComesLast: found by the simulation. Those who waited for
+// a place among the doubtful and need none any more do not keep it from one who
+// came in the same turn (G6).
+func TestAPlaceIsGivenToWhoComesLast(t *testing.T) {
+	c := newCore(t)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.inFlight = 2 // one of them for those in doubt
+	c.open()
+	endpoints := []string{endpointID, "ep_00000000000000000000000002", "ep_00000000000000000000000003", "ep_00000000000000000000000004"}
+	for _, id := range endpoints {
+		c.turn(creation(id))
+	}
+	for i, id := range endpoints[:3] {
+		c.pay(id, "evt_"+strconv.Itoa(i))
+	}
+	for _, id := range endpoints[1:3] {
+		c.turn(domain.Command{ID: "cmd_disable_" + id, AccountID: accountID, Body: domain.DisableEndpoint{EndpointID: id}})
+	}
+	c.done[0](domain.AttemptResult{StatusCode: 500})
+	c.pay(endpoints[3], "evt_last")
+	if events := c.attempted(); !slices.Equal(events, []string{"evt_0", "evt_last"}) {
+		t.Errorf("attempted %v", events)
+	}
+}
