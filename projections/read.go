@@ -66,7 +66,8 @@ FROM {database:Identifier}.deliveries WHERE event_id = {event:String}`
 FROM {database:Identifier}.deliveries WHERE event_id IN {events:Array(String)} GROUP BY event_id`
 )
 
-// delivery gives an event's delivery, and whether there is one.
+// delivery gives an event's delivery, and whether there is one. An enabling of its
+// endpoint is not counted in.
 func (db *DB) delivery(ctx context.Context, eventID string) (w whole, found bool, err error) {
 	err = db.query(ctx, selectDelivery, parameters{"event": eventID}, func(read func(...any) error) error {
 		var row whole
@@ -80,13 +81,7 @@ func (db *DB) delivery(ctx context.Context, eventID string) (w whole, found bool
 		w.join(row)
 		return err
 	})
-	if err != nil || !found {
-		return w, found, err
-	}
-	by := map[string]standing{eventID: w.standing}
-	err = db.countEnabling(ctx, by)
-	w.standing = by[eventID]
-	return w, true, err
+	return w, found, err
 }
 
 // join collapses two rows of a delivery.
@@ -182,14 +177,20 @@ func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord
 		EventHead: EventHead{ID: eventID, CreatedAtMillis: w.createdAt.UnixMilli()},
 		Run:       int(w.run), AttemptsMade: int(w.attempts), UpdatedAtMillis: w.updatedAt.UnixMilli(),
 	}
-	w.into(&r)
 	reads, reading := errgroup.WithContext(ctx)
+	reads.Go(func() error {
+		by := map[string]standing{eventID: w.standing}
+		err := db.countEnabling(reading, by)
+		by[eventID].into(&r)
+		return err
+	})
 	reads.Go(func() error { return db.readBody(reading, w, &r) })
 	reads.Go(func() (err error) {
 		r.Attempts, err = db.attempts(reading, eventID, w)
 		return err
 	})
-	return r, reads.Wait()
+	err = reads.Wait()
+	return r, err
 }
 
 // into fills in where the delivery of an event stands.
@@ -208,10 +209,10 @@ func (db *DB) readBody(ctx context.Context, s whole, r *EventRecord) error {
 }
 
 // Attempts above the delivery's version are left for the next question, so that
-// state and attempts belong together (P3).
+// state and attempts belong together (P3). Copies are sorted out here, which takes
+// less than to have it done.
 const selectAttempts = `SELECT number, run, sent_at, duration_ms, status_code, error, response_body FROM {database:Identifier}.attempts
-WHERE endpoint_id = {endpoint:String} AND sent_at IN (%s) AND event_id = {event:String} AND version <= {version:UInt64}
-ORDER BY number LIMIT 1 BY number`
+WHERE endpoint_id = {endpoint:String} AND sent_at IN (%s) AND event_id = {event:String} AND version <= {version:UInt64}`
 
 func (db *DB) attempts(ctx context.Context, eventID string, s whole) (list []AttemptRecord, err error) {
 	if len(s.sentAt) == 0 {
@@ -227,7 +228,8 @@ func (db *DB) attempts(ctx context.Context, eventID string, s whole) (list []Att
 		list = append(list, attempt)
 		return err
 	})
-	return list, err
+	slices.SortFunc(list, func(a, b AttemptRecord) int { return cmp.Compare(a.Number, b.Number) })
+	return slices.CompactFunc(list, func(a, b AttemptRecord) bool { return a.Number == b.Number }), err
 }
 
 func readAttempt(read func(...any) error) (AttemptRecord, error) {
