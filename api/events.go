@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -149,7 +150,7 @@ func (a *API) held(r EventRecord) (bool, error) {
 
 func viewDelivery(state domain.DeliveryState, held bool, endpointID string, nextAttemptAtMillis int64) deliveryView {
 	v := deliveryView{State: state, Held: held, EndpointID: endpointID}
-	if state.Pending() && nextAttemptAtMillis != 0 {
+	if state.Pending() && !held && nextAttemptAtMillis != 0 {
 		at := domain.FormatMillis(nextAttemptAtMillis)
 		v.NextAttemptAt = &at
 	}
@@ -176,7 +177,7 @@ func viewEvent(body []byte, part any) (jsontext.Value, error) {
 func viewAttempt(a AttemptRecord) attemptView {
 	v := attemptView{
 		Number: a.Number, Run: a.Run, SentAt: domain.FormatMillis(a.Result.SentAtMillis), DurationMs: a.Result.DurationMillis,
-		ResponseBody: strings.ToValidUTF8(string(a.Result.ResponseBody), "\uFFFD"),
+		ResponseBody: strings.ToValidUTF8(string(withoutCutRune(a.Result.ResponseBody)), "\uFFFD"),
 	}
 	if a.Result.StatusCode != 0 {
 		v.StatusCode = &a.Result.StatusCode
@@ -185,4 +186,24 @@ func viewAttempt(a AttemptRecord) attemptView {
 		v.Error = &a.Result.Error
 	}
 	return v
+}
+
+// storedBodyBytes is how much of a response is kept.
+const storedBodyBytes = 1024
+
+// withoutCutRune leaves out the beginning of a last character whose rest was not
+// kept: the receiver sent it whole.
+func withoutCutRune(body []byte) []byte {
+	if len(body) < storedBodyBytes {
+		return body
+	}
+	for i := len(body) - 1; i > len(body)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(body[i]) {
+			if !utf8.FullRune(body[i:]) {
+				return body[:i]
+			}
+			break
+		}
+	}
+	return body
 }

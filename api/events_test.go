@@ -58,6 +58,29 @@ func TestGetEvent(t *testing.T) {
 	wantProblem(t, w.call("GET", "/v1/events/"+event.ID, theirs, ""), 404, "NOT_FOUND")
 }
 
+// The kept part of a response may end within a character. What the receiver sent
+// whole is not shown as if it had been garbage; what it sent as garbage is.
+func TestGetEventShowsNoCutCharacter(t *testing.T) {
+	long := strings.Repeat("x", 1021)
+	for stored, want := range map[string]string{
+		long + "xxé":        long + "xx",
+		long + "é":          long + "é",
+		long + "x€":         long + "x",
+		long + "\U0001F600": long,
+		long + "xx\xff":     long + "xx\uFFFD",
+		long + "\x80\x80x":  long + "\uFFFDx",
+		"short\xc3":         "short\uFFFD",
+	} {
+		stored = stored[:min(len(stored), 1024)]
+		w := newWorld(t)
+		k := w.newKey(account("a"), domain.Permissions()...)
+		event := w.delivered(account("a"), w.newEndpoint(k), domain.StateDelivered, domain.AttemptResult{SentAtMillis: 1, StatusCode: 200, ResponseBody: []byte(stored)})
+		if got := w.call("GET", "/v1/events/"+event.ID, k, ""); !bytes.Contains(got.body, []byte(`"responseBody":"`+want+`"`)) {
+			t.Errorf("stored %q, shown %s", stored[max(0, len(stored)-8):], got.body)
+		}
+	}
+}
+
 func TestGetEventShowsWhetherADeliveryIsHeld(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -66,7 +89,7 @@ func TestGetEventShowsWhetherADeliveryIsHeld(t *testing.T) {
 	endpoint := w.endpoints[e]
 	endpoint.Status = domain.StatusDisabled
 	w.endpoints[e] = endpoint
-	if got := w.call("GET", "/v1/events/"+event.ID, k, ""); !bytes.Contains(got.body, []byte(`"state":"QUEUED","held":true`)) || !bytes.Contains(got.body, []byte(`"attempts":[]`)) {
+	if got := w.call("GET", "/v1/events/"+event.ID, k, ""); !bytes.Contains(got.body, []byte(`"state":"QUEUED","held":true`)) || !bytes.Contains(got.body, []byte(`"nextAttemptAt":null},"attempts":[]`)) {
 		t.Errorf("%s", got.body)
 	}
 	w.delivered(account("a"), e, domain.StateDelivered, domain.AttemptResult{SentAtMillis: 1, StatusCode: 204})

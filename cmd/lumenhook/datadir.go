@@ -45,6 +45,22 @@ func (d *dataDir) join(parts ...string) string {
 
 func (d *dataDir) close() error { return d.lock.Unlock() }
 
+// secretsKept refuses a folder that has data and has lost what only its first
+// start makes. With a new master key no endpoint's secret could be opened, and
+// with a new API key nobody could reach the account that owns them.
+func (d *dataDir) secretsKept() error {
+	if _, err := os.Stat(d.join("broker")); err != nil {
+		return nil // nothing was ever written, or starting the broker tells
+	}
+	for _, name := range []string{"master-key.json", "api-key"} {
+		path := d.join("secrets", name)
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("%s is missing, and the data in %s cannot be used without it: restore it from a backup, or begin with another --data-dir", path, d.path)
+		}
+	}
+	return nil
+}
+
 // apiKey reads the run's API key, or makes it.
 func (d *dataDir) apiKey() (string, error) {
 	path := d.join("secrets", "api-key")

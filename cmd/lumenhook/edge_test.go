@@ -47,7 +47,11 @@ func TestTheAPISpeaksTLS(t *testing.T) {
 		_ = resp.Body.Close()
 		return resp
 	}
-	resp := get(s.file.APIKey)
+	var resp *http.Response
+	s.eventually("the history answers", func() bool {
+		resp = get(s.file.APIKey)
+		return resp.StatusCode != http.StatusServiceUnavailable
+	})
 	for name, want := range map[string]string{
 		"Strict-Transport-Security": "max-age=31536000", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store",
 		"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'", "Server": "",

@@ -18,19 +18,19 @@ func newEndpoints() *cobra.Command {
 	r.register(c)
 	c.AddCommand(
 		newEndpointsCreate(&r), newEndpointsList(&r), newEndpointsUpdate(&r), newEndpointsTest(&r), newEndpointsReplay(&r),
-		asking(&r, "get ENDPOINT_ID", "Show an endpoint", cobra.ExactArgs(1), func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
+		asking(&r, "get ENDPOINT_ID", "Show an endpoint", oneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 			return c.GetEndpoint(ctx, args[0])
 		}, showEndpoint),
-		asking(&r, "enable ENDPOINT_ID", "Let the sending go on, with what has waited", cobra.ExactArgs(1), func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
+		asking(&r, "enable ENDPOINT_ID", "Let the sending go on, with what has waited", oneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 			return c.EnableEndpoint(ctx, args[0])
 		}, showEndpoint),
-		asking(&r, "disable ENDPOINT_ID", "Stop the sending; events wait", cobra.ExactArgs(1), func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
+		asking(&r, "disable ENDPOINT_ID", "Stop the sending; events wait", oneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 			return c.DisableEndpoint(ctx, args[0])
 		}, showEndpoint),
-		asking(&r, "rotate-secret ENDPOINT_ID", "Give an endpoint a new secret", cobra.ExactArgs(1), func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
+		asking(&r, "rotate-secret ENDPOINT_ID", "Give an endpoint a new secret", oneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 			return c.RotateSecret(ctx, args[0])
 		}, showEndpoint),
-		asking(&r, "delete ENDPOINT_ID", "Delete an endpoint; what waits for it is cancelled", cobra.ExactArgs(1), func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
+		asking(&r, "delete ENDPOINT_ID", "Delete an endpoint; what waits for it is cancelled", oneArgument, func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
 			return struct{}{}, c.DeleteEndpoint(ctx, args[0])
 		}, done("deleted")),
 	)
@@ -112,7 +112,7 @@ func newEndpointsCreate(r *reach) *cobra.Command {
 func newEndpointsUpdate(r *reach) *cobra.Command {
 	var e endpointFlags
 	var c *cobra.Command
-	c = asking(r, "update ENDPOINT_ID", "Change an endpoint", cobra.ExactArgs(1),
+	c = asking(r, "update ENDPOINT_ID", "Change an endpoint", oneArgument,
 		func(ctx context.Context, api *client.Client, args []string) (client.Endpoint, error) {
 			patch := client.Patch{}
 			changed := c.Flags().Changed
@@ -163,7 +163,7 @@ func newEndpointsList(r *reach) *cobra.Command {
 }
 
 func newEndpointsTest(r *reach) *cobra.Command {
-	return asking(r, "test ENDPOINT_ID", "Send a test.ping and show its first attempt", cobra.ExactArgs(1),
+	return asking(r, "test ENDPOINT_ID", "Send a test.ping and show its first attempt", oneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.TestResult, error) {
 			return c.TestEndpoint(ctx, args[0])
 		}, func(w io.Writer, t client.TestResult) {
@@ -176,7 +176,7 @@ func newEndpointsTest(r *reach) *cobra.Command {
 
 func newEndpointsReplay(r *reach) *cobra.Command {
 	var since, until string
-	c := asking(r, "replay ENDPOINT_ID --since 24h", "Queue failed deliveries again", cobra.ExactArgs(1),
+	c := asking(r, "replay ENDPOINT_ID --since 24h", "Queue failed deliveries again", oneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.ReplayResult, error) {
 			from, err := instantFlag("since", since)
 			to, untilErr := instantFlag("until", until)

@@ -17,10 +17,10 @@ func newEvents() *cobra.Command {
 	r.register(c)
 	c.AddCommand(
 		newEventsList(&r),
-		asking(&r, "get EVENT_ID", "Show an event and every attempt to deliver it", cobra.ExactArgs(1), func(ctx context.Context, c *client.Client, args []string) (client.Event, error) {
+		asking(&r, "get EVENT_ID", "Show an event and every attempt to deliver it", oneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Event, error) {
 			return c.GetEvent(ctx, args[0])
 		}, showEvent),
-		asking(&r, "resend EVENT_ID", "Queue an event again, delivered or not", cobra.ExactArgs(1), func(ctx context.Context, c *client.Client, args []string) (client.Resent, error) {
+		asking(&r, "resend EVENT_ID", "Queue an event again, delivered or not", oneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Resent, error) {
 			return c.ResendEvent(ctx, args[0])
 		}, func(w io.Writer, a client.Resent) {
 			row(w, "id", a.ID)

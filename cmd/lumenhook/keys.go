@@ -83,7 +83,7 @@ func newKeysList(r *reach) *cobra.Command {
 
 func newKeysRoll(r *reach) *cobra.Command {
 	var grace time.Duration
-	c := asking(r, "roll KEY_ID", "Put a new key in the place of another, which goes on working for a while", cobra.ExactArgs(1),
+	c := asking(r, "roll KEY_ID", "Put a new key in the place of another, which goes on working for a while", oneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.Key, error) {
 			seconds := int(grace.Seconds())
 			return c.RollKey(ctx, args[0], client.KeyRoll{GraceSeconds: &seconds})
@@ -99,7 +99,7 @@ func newKeysRoll(r *reach) *cobra.Command {
 func newKeysRevoke(r *reach) *cobra.Command {
 	var account string
 	c := &cobra.Command{
-		Use: "revoke KEY_ID", Short: "End an API key", Args: cobra.ExactArgs(1),
+		Use: "revoke KEY_ID", Short: "End an API key", Args: oneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if account == "" {
 				c, err := r.client()

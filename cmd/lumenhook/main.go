@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -48,7 +49,7 @@ Start with:
 
 Every flag can be set by a variable: --data-dir by LUMENHOOK_DATA_DIR. A flag
 wins over its variable.`,
-		SilenceUsage: true, SilenceErrors: true,
+		SilenceUsage: true, SilenceErrors: true, Version: builtFrom(),
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) },
 	}
 	root.AddCommand(
@@ -57,6 +58,24 @@ wins over its variable.`,
 		newSQL(), newTopics(), newRebuild(), newVerifyProjection(), newMigrate(),
 	)
 	return root
+}
+
+// builtFrom is the module's version: of a release its tag, of a checkout its commit.
+func builtFrom() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return info.Main.Version
+}
+
+// oneArgument wants exactly the argument that the command's use line names.
+func oneArgument(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		name := strings.Fields(cmd.Use)[1]
+		return fmt.Errorf("wants one %s, and got %d arguments: %s", name, len(args), cmd.UseLine())
+	}
+	return nil
 }
 
 // fromEnvironment sets flags that were not given from variables of their names,

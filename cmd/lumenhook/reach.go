@@ -217,6 +217,12 @@ type pageFlags struct{ client.Page }
 func (p *pageFlags) register(c *cobra.Command) {
 	c.Flags().IntVar(&p.Limit, "limit", 50, "how many to list, 1 to 250")
 	c.Flags().StringVar(&p.Cursor, "cursor", "", "go on where an earlier list ended")
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if p.Limit < 1 || p.Limit > 250 {
+			return fmt.Errorf("--limit %d: must be from 1 to 250", p.Limit)
+		}
+		return nil
+	}
 }
 
 // more tells how a list goes on.

@@ -172,6 +172,9 @@ func (v *service) openData(context.Context) (err error) {
 	if err := os.Remove(v.dir.join(runFileName)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
+	if err := v.dir.secretsKept(); err != nil {
+		return err
+	}
 	if v.sealer, err = sealing.LoadOrCreate(v.dir.join("secrets", "master-key.json")); err != nil {
 		return err
 	}

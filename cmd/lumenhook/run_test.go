@@ -489,6 +489,11 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 		{"--signature", verify("--any-time")},
 		{"--body", verify("--body", "/nowhere")},
 		{"nonsense", []string{"nonsense"}},
+		{"holds no v1=", verify("--any-time", "--signature", "abc")},
+		{"ENDPOINT_ID", []string{"endpoints", "get"}},
+		{"EVENT_ID", []string{"events", "resend", "evt_1", "evt_2"}},
+		{"NAME", []string{"topics", "tail"}},
+		{"--limit", []string{"events", "list", "--limit", "0"}},
 	} {
 		out, err := program(c.args...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), c.flag) {
@@ -496,6 +501,35 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 		}
 		if strings.Contains(string(out), seed) {
 			t.Errorf("%v: a secret key is repeated:\n%s", c.args, out)
+		}
+	}
+}
+
+// A folder that has data and has lost its master key or API key is refused, and
+// is left as it is, so that the file can be restored.
+func TestAFolderThatLostItsSecretsIsRefused(t *testing.T) {
+	for _, name := range []string{"master-key.json", "api-key"} {
+		dir := t.TempDir()
+		for _, folder := range []string{"broker", "secrets"} {
+			if err := os.Mkdir(filepath.Join(dir, folder), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, other := range []string{"master-key.json", "api-key"} {
+			if other == name {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(dir, "secrets", other), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		missing := filepath.Join(dir, "secrets", name)
+		out, err := program(anyPorts(dir, "--no-demo")...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), missing+" is missing") {
+			t.Errorf("without %s it ended with %v:\n%s", name, err, out)
+		}
+		if _, err := os.Stat(missing); !os.IsNotExist(err) {
+			t.Errorf("%s was made anew (%v)", name, err)
 		}
 	}
 }

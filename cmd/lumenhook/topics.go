@@ -52,7 +52,7 @@ func newTopicsCat(t *target) *cobra.Command {
 		Short: "Print a topic's records up to its end",
 		Example: `  lumenhook topics cat journal --key ep_… --type AttemptMade
   lumenhook topics cat payments --from 10m`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.run(cmd.Context(), t, args[0], false, cmd.OutOrStdout())
 		},
@@ -67,7 +67,7 @@ func newTopicsTail(t *target) *cobra.Command {
 		Use:     "tail NAME",
 		Short:   "Print a topic's records as they come, until Ctrl-C",
 		Example: `  lumenhook topics tail journal --from 1m`,
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.run(cmd.Context(), t, args[0], true, cmd.OutOrStdout())
 		},

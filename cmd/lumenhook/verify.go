@@ -36,6 +36,9 @@ checks it against the headers Webhook-Timestamp and Webhook-Signature.`,
 			if err != nil {
 				return fmt.Errorf("--body %q: %w", file, err)
 			}
+			if !strings.Contains(signature, "v1=") {
+				return fmt.Errorf("--signature %q: holds no v1=…: give the whole value of the header", signature)
+			}
 			now := time.Now().Unix()
 			if anyTime {
 				// What is no number is no timestamp either, and refused as such.

@@ -18,10 +18,10 @@ func newWatches() *cobra.Command {
 	r.register(c)
 	c.AddCommand(
 		newWatchesCreate(&r), newWatchesList(&r), newWatchesUpdate(&r),
-		asking(&r, "get WATCH_ID", "Show a watch", cobra.ExactArgs(1), func(ctx context.Context, c *client.Client, args []string) (client.Watch, error) {
+		asking(&r, "get WATCH_ID", "Show a watch", oneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Watch, error) {
 			return c.GetWatch(ctx, args[0])
 		}, showWatch),
-		asking(&r, "delete WATCH_ID", "Delete a watch", cobra.ExactArgs(1), func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
+		asking(&r, "delete WATCH_ID", "Delete a watch", oneArgument, func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
 			return struct{}{}, c.DeleteWatch(ctx, args[0])
 		}, done("deleted")),
 	)
@@ -127,7 +127,7 @@ func newWatchesCreate(r *reach) *cobra.Command {
 func newWatchesUpdate(r *reach) *cobra.Command {
 	var f watchFlags
 	var c *cobra.Command
-	c = asking(r, "update WATCH_ID", "Change a watch", cobra.ExactArgs(1),
+	c = asking(r, "update WATCH_ID", "Change a watch", oneArgument,
 		func(ctx context.Context, api *client.Client, args []string) (client.Watch, error) {
 			assets, amount, memo, err := f.parse()
 			if err != nil {
