@@ -160,12 +160,14 @@ func TestADirectoryThatIsBehindLetsNobodyIn(t *testing.T) {
 
 func TestOperations(t *testing.T) {
 	w := newWorld(t, func(c *api.Config) {
-		c.Checks = []api.Check{{Name: "broker", Run: func(context.Context) error { return nil }}}
+		c.Checks = []api.Check{{
+			Name: "broker", Run: func(context.Context) error { return nil }, Detail: func(context.Context) string { return "3 records behind" },
+		}}
 	})
 	if got := w.call("GET", "/healthz", "", ""); got.StatusCode != 200 || string(got.body) != `{"status":"ok"}` {
 		t.Errorf("%d %s", got.StatusCode, got.body)
 	}
-	want := `{"status":"ready","checks":[{"name":"directory","status":"ok"},{"name":"broker","status":"ok"}]}`
+	want := `{"status":"ready","checks":[{"name":"directory","status":"ok"},{"name":"broker","status":"ok","detail":"3 records behind"}]}`
 	if got := w.call("GET", "/readyz", "", ""); got.StatusCode != 200 || string(got.body) != want {
 		t.Errorf("%d %s", got.StatusCode, got.body)
 	}

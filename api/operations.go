@@ -45,10 +45,18 @@ func (a *API) getReadiness(ctx context.Context, _ *exchange) (reply, *Problem) {
 		if err := runCheck(ctx, check); err != nil {
 			shown.Status, shown.Detail = "failed", redact(err.Error())
 			status, view.Status = http.StatusServiceUnavailable, "not ready"
+		} else if check.Detail != nil {
+			shown.Detail = redact(describeCheck(ctx, check))
 		}
 		view.Checks = append(view.Checks, shown)
 	}
 	return jsonReply(status, view)
+}
+
+func describeCheck(ctx context.Context, c Check) string {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	return c.Detail(ctx)
 }
 
 func runCheck(ctx context.Context, c Check) error {

@@ -176,4 +176,6 @@ type URLFault struct {
 type Check struct {
 	Name string
 	Run  func(context.Context) error
+	// Detail, if set, says more of a condition that holds.
+	Detail func(context.Context) string
 }

@@ -72,6 +72,7 @@ func (run *running) finish2(r *rig) {
 }
 
 func TestViewsCountEachFactOnce(t *testing.T) {
+	t.Parallel()
 	r := analytics(t)
 	good, bad := newStory(1).endpointID, newStory(2).endpointID
 	for query, want := range map[string]int{
@@ -127,6 +128,7 @@ func TestViewsCountEachFactOnce(t *testing.T) {
 
 // questions are the queries of docs/analytics.md.
 func TestEveryQuestionHasAnAnswer(t *testing.T) {
+	t.Parallel()
 	r := analytics(t)
 	doc, err := os.ReadFile("../docs/analytics.md")
 	must(t, err)
@@ -175,6 +177,7 @@ var macros = []struct {
 var metricName = regexp.MustCompile(`lumenhook_\w+`)
 
 func TestEveryQueryOfTheDashboardsRuns(t *testing.T) {
+	t.Parallel()
 	r := analytics(t)
 	console, err := projections.OpenConsole(t.Context(), projections.ConsoleConfig{DSN: r.engine.DSN(), RowsMax: 1000, TimeMax: 20 * time.Second})
 	must(t, err)

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +30,9 @@ var (
 func BenchmarkRebuild(b *testing.B) {
 	r := newRig(b)
 	fill(r, *benchFacts)
+	// As `lumenhook rebuild` sets them.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 30))
 	for b.Loop() {
 		began, own, engine := time.Now(), processCPU(b, os.Getpid()), processCPU(b, r.engine.PID())
 		must(b, projections.Rebuild(b.Context(), r.refold(nil)))

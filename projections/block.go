@@ -27,10 +27,11 @@ type block struct {
 	deliveries []row[delivery]
 	at         map[string]int // where in deliveries an event's last row is
 
-	facts     int // records of any topic
-	sizeBytes int
-	from      map[place]int64 // where the block begins
-	next      map[place]int64 // what comes after it; only partitions that moved
+	facts        int // records of any topic
+	sizeBytes    int
+	oldestMillis int64           // when the oldest fact of the journal was made; 0: there is none
+	from         map[place]int64 // where the block begins
+	next         map[place]int64 // what comes after it; only partitions that moved
 }
 
 // row is what a record puts into one table, and where the record is.
@@ -89,7 +90,7 @@ func (b *block) reset() {
 	clear(b.at)
 	clear(b.from)
 	clear(b.next)
-	b.facts, b.sizeBytes = 0, 0
+	b.facts, b.sizeBytes, b.oldestMillis = 0, 0, 0
 }
 
 func emptied[R any](rows []R) []R {

@@ -10,21 +10,25 @@ import (
 func (b *block) table(name string) table {
 	switch name {
 	case "payments":
-		return table{name, len(b.payments), paymentColumns(b.payments)}
+		return tableOf(name, b.payments, paymentColumns)
 	case "endpoints":
-		return table{name, len(b.endpoints), endpointColumns(b.endpoints)}
+		return tableOf(name, b.endpoints, endpointColumns)
 	case "watches":
-		return table{name, len(b.watches), watchColumns(b.watches)}
+		return tableOf(name, b.watches, watchColumns)
 	case "attempts":
-		return table{name, len(b.attempts), attemptColumns(b.attempts)}
+		return tableOf(name, b.attempts, attemptColumns)
 	case "endpoint_changes":
-		return table{name, len(b.changes), changeColumns(b.changes)}
+		return tableOf(name, b.changes, changeColumns)
 	case "events":
-		return table{name, len(b.events), eventColumns(b.events)}
+		return tableOf(name, b.events, eventColumns)
 	case "deliveries":
-		return table{name, len(b.deliveries), deliveryColumns(b.deliveries)}
+		return tableOf(name, b.deliveries, deliveryColumns)
 	}
 	panic("projections: there is no table " + name)
+}
+
+func tableOf[B any](name string, rows []row[B], columns func([]row[B]) []column) table {
+	return table{name, len(rows), func(from, to int) []column { return columns(rows[from:to]) }}
 }
 
 // placeColumns say which record a row comes from.

@@ -6,10 +6,11 @@
 // # Projector
 //
 // Records of four topics are gathered into blocks and written with one insert for
-// each table and block, always in this order:
+// each table and block, some side by side, always in this order:
 //
-//	payments, endpoints, watches
-//	attempts ─► endpoint_changes ─► events ─► deliveries ─► projection_progress
+//	payments, endpoints, watches   ┐
+//	attempts                       ├─► deliveries ─► projection_progress
+//	endpoint_changes, events       ┘
 //
 // One block is written while the next is gathered; when that is full too, nothing
 // more is read. Any fault ends the session: what was gathered is dropped, and

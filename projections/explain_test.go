@@ -14,6 +14,7 @@ import (
 // Nothing that the API asks reads a table from end to end: ClickHouse says in its
 // progress packets how many rows it read.
 func TestReadsTouchFewRows(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	must(t, projections.Migrate(t.Context(), r.db))
 	const events = 200_000

@@ -36,6 +36,9 @@ func (b *block) addFact(r streams.Record) error {
 	if err != nil {
 		return err
 	}
+	if b.oldestMillis == 0 || f.AtMillis < b.oldestMillis {
+		b.oldestMillis = f.AtMillis
+	}
 	switch body := f.Body.(type) {
 	case domain.DeliveryCreated:
 		b.deliveryCreated(r, f, body)

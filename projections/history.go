@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -54,11 +55,13 @@ type EventRecord struct {
 	Body []byte // the envelope, byte for byte as receivers get it
 
 	State               domain.DeliveryState
-	Run                 int // 1 is the first
-	AttemptsMade        int // over all runs
-	UpdatedAtMillis     int64
-	NextAttemptAtMillis int64           // 0: none
-	Attempts            []AttemptRecord // oldest first; a list leaves them out
+	NextAttemptAtMillis int64 // 0: none
+
+	// A list leaves these out.
+	Run             int // 1 is the first
+	AttemptsMade    int // over all runs
+	UpdatedAtMillis int64
+	Attempts        []AttemptRecord // oldest first
 }
 
 // EventHead is what an event is about.
@@ -77,6 +80,10 @@ type AttemptRecord struct {
 	Run    int
 	Result domain.AttemptResult
 }
+
+// readSettings suit questions that touch few rows: to spread them over threads
+// takes longer than to read them.
+var readSettings = clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1})
 
 // NewHistory makes a reader of the history.
 func NewHistory(cfg HistoryConfig) *History {
@@ -158,7 +165,7 @@ func (h *History) progress(ctx context.Context) (map[int32]int64, error) {
 func (h *History) find(ctx context.Context, accountID, eventID string) (EventRecord, error) {
 	reading, cancel := context.WithTimeout(ctx, readMax)
 	defer cancel()
-	record, err := h.cfg.DB.event(reading, accountID, eventID)
+	record, err := h.cfg.DB.event(clickhouse.Context(reading, readSettings), accountID, eventID)
 	return record, readFault(ctx, err)
 }
 

@@ -14,6 +14,7 @@ import (
 )
 
 func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	run := r.project(func(c *projections.ProjectorConfig) { c.BlockWait = 300 * time.Millisecond })
 	history := r.history(0)
@@ -73,6 +74,7 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 // An attempt that is in the tables before the state it brought is left out, so
 // that a record's parts belong together.
 func TestStateAndAttemptsBelongTogether(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	run := r.project(nil)
 	s := newStory(1)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2"
+
 	"github.com/lumenhook/lumenhook/domain"
 )
 
@@ -43,7 +45,7 @@ type EventPosition struct {
 
 // EventPage is a part of a list.
 type EventPage struct {
-	Events []EventRecord // newest first, without their attempts
+	Events []EventRecord // newest first; what EventRecord says of lists is left out
 	// Next is where the list goes on; zero at its end. A page may have fewer
 	// events than were asked for, even none, and yet not be the last: a list of a
 	// rare state is looked for a stretch at a time.
@@ -60,7 +62,7 @@ func (h *History) Events(ctx context.Context, f EventFilter, limit int, after Ev
 	reading, cancel := context.WithTimeout(ctx, readMax)
 	defer cancel()
 	list := lister{db: h.cfg.DB, filter: f, limit: limit, after: after}
-	err := list.run(reading)
+	err := list.run(clickhouse.Context(reading, readSettings))
 	if err = readFault(ctx, err); errors.Is(err, ErrNotFound) {
 		return EventPage{}, nil // no projector has made the tables yet
 	}
@@ -81,6 +83,7 @@ func (l *lister) run(ctx context.Context) error {
 	if l.filter.State != "" {
 		step = max(step, firstStep)
 	}
+	looked := 0
 	for range stepsMax {
 		found, ended, err := l.step(ctx, step)
 		if err != nil {
@@ -96,10 +99,22 @@ func (l *lister) run(ctx context.Context) error {
 		if ended {
 			return l.readBodies(ctx)
 		}
-		step = min(2*step, lastStep)
+		looked += step
+		step = l.nextStep(step, looked)
 	}
 	l.page.Next = l.after
 	return l.readBodies(ctx)
+}
+
+// nextStep takes the events that are still missing to be as frequent as those that
+// were found, and a little less.
+func (l *lister) nextStep(step, looked int) int {
+	found := len(l.page.Events)
+	if found == 0 {
+		return min(2*step, lastStep)
+	}
+	missing := l.limit + 1 - found
+	return min(max(missing*looked/found*5/4, firstStep), lastStep)
 }
 
 func (h EventHead) position() EventPosition { return EventPosition{h.CreatedAtMillis, h.ID} }
@@ -107,7 +122,6 @@ func (h EventHead) position() EventPosition { return EventPosition{h.CreatedAtMi
 // step looks at the next events and gives those of the state that was asked for.
 func (l *lister) step(ctx context.Context, n int) (found []EventRecord, ended bool, err error) {
 	rows := 0
-	var ids []string
 	query, which := l.heads(n)
 	err = l.db.query(ctx, query, which, func(read func(...any) error) error {
 		head, err := readHead(read)
@@ -115,14 +129,13 @@ func (l *lister) step(ctx context.Context, n int) (found []EventRecord, ended bo
 		if at := head.position(); at != l.after { // copies of a row lie side by side
 			l.after = at
 			found = append(found, EventRecord{EventHead: head})
-			ids = append(ids, head.ID)
 		}
 		return err
 	})
 	if err != nil {
 		return nil, false, err
 	}
-	standings, err := l.db.standings(ctx, ids)
+	standings, err := l.db.standings(ctx, found)
 	if err != nil {
 		return nil, false, err
 	}

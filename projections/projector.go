@@ -66,6 +66,8 @@ type Status struct {
 	Facts      int64   // written since the start, repeats included
 	Blocks     int64   // written since the start
 	WrittenAt  time.Time
+	// Delay is how old the oldest fact of the last block was when it was written.
+	Delay time.Duration
 	// Err is why nothing is written at present; nil while all is well.
 	Err error
 }
@@ -275,6 +277,9 @@ func (p *Projector) wrote(b *block) {
 	p.status.Facts += int64(b.facts)
 	p.status.Blocks++
 	p.status.WrittenAt = p.cfg.Now()
+	if b.oldestMillis > 0 {
+		p.status.Delay = max(0, p.status.WrittenAt.Sub(time.UnixMilli(b.oldestMillis)))
+	}
 	maps.Copy(p.next, b.next)
 	p.mended()
 }

@@ -19,6 +19,7 @@ import (
 )
 
 func TestFactsBecomeRows(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	s := newStory(1)
 	answer := []byte("no\x00t UTF-8: \xff\xfe")
@@ -81,6 +82,7 @@ func TestFactsBecomeRows(t *testing.T) {
 }
 
 func TestMigrateMayBeRepeated(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	db := r.open(strings.TrimSuffix(r.engine.DSN(), "/"+r.engine.Database()) + "/made_anew")
 	var group sync.WaitGroup
@@ -110,6 +112,7 @@ func TestMigrateMayBeRepeated(t *testing.T) {
 }
 
 func TestClickHouseIsKilledUnderLoad(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	run := r.project(func(c *projections.ProjectorConfig) { c.BlockRows = 50 })
 	const rounds, events = 3, 200
@@ -155,6 +158,7 @@ func TestClickHouseIsKilledUnderLoad(t *testing.T) {
 
 // A hung server is not a dead one: nothing is refused, nothing is answered.
 func TestClickHouseHangs(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	run := r.project(nil)
 	s := newStory(1)
@@ -185,6 +189,7 @@ func TestClickHouseHangs(t *testing.T) {
 }
 
 func TestRepeatedFactsChangeNoAnswer(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	stories := []*story{newStory(1), newStory(2), newStory(3)}
 	for n := range 300 {
@@ -235,6 +240,7 @@ func TestRepeatedFactsChangeNoAnswer(t *testing.T) {
 }
 
 func TestLostTablesAreBuiltAnew(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	run := r.project(nil)
 	s := newStory(1)
@@ -274,6 +280,7 @@ func TestLostTablesAreBuiltAnew(t *testing.T) {
 }
 
 func TestProjectorsShareThePartitions(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	one, two := r.project(nil), r.project(nil)
 	eventually(t, "each has two partitions", func() error {
@@ -310,6 +317,7 @@ func TestProjectorsShareThePartitions(t *testing.T) {
 }
 
 func TestUndecodableFactStopsTheProjector(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	s := newStory(1)
 	r.append(s.created(1))
@@ -332,6 +340,7 @@ func TestUndecodableFactStopsTheProjector(t *testing.T) {
 }
 
 func TestJournalThatIsNotTheHistorysStopsTheProjector(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	must(t, projections.Migrate(t.Context(), r.db))
 	r.exec("INSERT INTO projection_progress (generation, topic, partition, next_offset) SELECT uuid, 'journal', 2, 77 FROM system.tables WHERE database = currentDatabase()")
@@ -348,6 +357,7 @@ func TestJournalThatIsNotTheHistorysStopsTheProjector(t *testing.T) {
 
 // With ClickHouse away, a projector holds nothing and stops at once.
 func TestClickHouseIsAwayFromTheStart(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	away := r.open("clickhouse://127.0.0.1:1/lumenhook")
 	run := r.project(func(c *projections.ProjectorConfig) { c.DB = away })

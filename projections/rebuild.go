@@ -183,6 +183,9 @@ func (f *refold) fillToLive(ctx context.Context) error {
 func (f *refold) exchange(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx) // from here on it is quicker to end than to turn back
 	for _, name := range slices.Backward(f.Tables) {
+		if err := f.DB.releaseMerges(ctx, name+rebuildSuffix); err != nil {
+			return err
+		}
 		// Only one of two rebuilds can give the table this name.
 		names := parameters{"table": name, "filled": name + rebuildSuffix, "full": name + exchangeSuffix}
 		if err := f.DB.exec(ctx, `RENAME TABLE {database:Identifier}.{filled:Identifier} TO {database:Identifier}.{full:Identifier}`, names); err != nil {

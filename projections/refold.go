@@ -35,7 +35,7 @@ type RefoldConfig struct {
 	// CopyOlder lets a rebuild take what the topics no longer hold from the live
 	// tables; else it is refused when a topic does not begin at offset 0.
 	CopyOlder bool
-	// Report, if set, is told how far it is, after each block.
+	// Report, if set, is told how far it is, at the beginning and after each block.
 	Report func(RefoldProgress)
 }
 
@@ -120,11 +120,34 @@ func (f *refold) makeTables(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := f.DB.holdMerges(ctx, f.Tables, f.suffix); err != nil {
+		return err
+	}
 	f.layout = make(layout)
 	for _, name := range f.Tables {
 		f.layout[name] = filled{name: name + f.suffix, generation: generations[name+f.suffix]}
 	}
 	return f.recorded(ctx)
+}
+
+// holdMerges lets only many parts be merged at a time while tables are filled:
+// with few at a time each row would be merged again and again, which takes longer
+// than writing it. releaseMerges takes it back.
+func (db *DB) holdMerges(ctx context.Context, tables []string, suffix string) error {
+	for _, name := range tables {
+		err := db.exec(ctx, `ALTER TABLE {database:Identifier}.{table:Identifier} MODIFY SETTING min_parts_to_merge_at_once = 50`, parameters{"table": name + suffix})
+		if err != nil {
+			return fmt.Errorf("projections: holding the merges of %s: %w", name+suffix, err)
+		}
+	}
+	return nil
+}
+
+func (db *DB) releaseMerges(ctx context.Context, table string) error {
+	if err := db.exec(ctx, `ALTER TABLE {database:Identifier}.{table:Identifier} RESET SETTING min_parts_to_merge_at_once`, parameters{"table": table}); err != nil {
+		return fmt.Errorf("projections: releasing the merges of %s: %w", table, err)
+	}
+	return nil
 }
 
 var tableStatement = regexp.MustCompile(`^((?:CREATE TABLE IF NOT EXISTS|ALTER TABLE) \{database:Identifier\}\.)(\w+)\b`)
@@ -184,6 +207,7 @@ func (f *refold) remaining(target map[place]int64) (records int64) {
 
 // fill folds until the target is reached, waiting out faults that may pass.
 func (f *refold) fill(ctx context.Context, target map[place]int64) error {
+	f.report(target, f.remaining(target))
 	wrote := f.Now()
 	for f.remaining(target) > 0 {
 		blocks, err := f.session(ctx, target)
@@ -218,7 +242,8 @@ func (f *refold) fill(ctx context.Context, target map[place]int64) error {
 const (
 	refoldSessions   = 2
 	refoldBlockRows  = 100_000
-	refoldBlockBytes = 64 << 20
+	refoldBlockBytes = 32 << 20
+	refoldBlockWait  = 5 * time.Second // a block that reaches the target does not wait
 )
 
 // session folds until the target is reached or something fails.
@@ -249,7 +274,7 @@ func (f *refold) session(ctx context.Context, target map[place]int64) (blocks in
 	group, ctx := errgroup.WithContext(ctx)
 	for _, share := range shares {
 		if share != nil {
-			group.Go(func() error { return f.fold(ctx, share, wrote) })
+			group.Go(func() error { return f.fold(ctx, share, target, wrote) })
 		}
 	}
 	err = group.Wait()
@@ -257,15 +282,15 @@ func (f *refold) session(ctx context.Context, target map[place]int64) (blocks in
 }
 
 // fold projects some partitions until its context ends.
-func (f *refold) fold(ctx context.Context, from map[place]int64, wrote func(*block)) error {
+func (f *refold) fold(ctx context.Context, from, target map[place]int64, wrote func(*block)) error {
 	reader, err := f.Cluster.NewReader(streams.ReaderConfig{From: offsetsOf(from)})
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
 	return newSession(sessionConfig{
-		db: f.DB, reader: reader, layout: f.layout, now: f.Now, position: from, wrote: wrote,
-		limits: limits{rows: refoldBlockRows, sizeBytes: refoldBlockBytes, wait: defaultBlockWait},
+		db: f.DB, reader: reader, layout: f.layout, now: f.Now, position: from, target: target, wrote: wrote,
+		limits: limits{rows: refoldBlockRows, sizeBytes: refoldBlockBytes, wait: refoldBlockWait},
 	}).run(ctx)
 }
 

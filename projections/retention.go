@@ -17,11 +17,19 @@ var ageColumns = map[string]string{
 
 const leastRetention = 7 * 24 * time.Hour // beyond the longest schedule of one run
 
+// CheckRetention tells whether SetRetention would take a retention.
+func CheckRetention(retention time.Duration) error {
+	if retention != 0 && retention < leastRetention {
+		return fmt.Errorf("projections: a retention of %s is too short: it must be at least %s, or 0 to keep everything", retention, leastRetention)
+	}
+	return nil
+}
+
 // SetRetention lets ClickHouse delete rows that are older, in its own time; zero
 // keeps everything. It changes only what is set differently.
 func SetRetention(ctx context.Context, db *DB, retention time.Duration) error {
-	if retention != 0 && retention < leastRetention {
-		return fmt.Errorf("projections: a retention of %s is too short: it must be at least %s, or 0 to keep everything", retention, leastRetention)
+	if err := CheckRetention(retention); err != nil {
+		return err
 	}
 	for table := range ageColumns {
 		if err := db.setRetention(ctx, table, retention); err != nil {

@@ -35,6 +35,7 @@ type sessionConfig struct {
 	now      func() time.Time
 	wrote    func(*block)
 	position map[place]int64 // what was handed on
+	target   map[place]int64 // a block that reaches it is written at once; it may be nil
 }
 
 // limits are when a block is written.
@@ -84,7 +85,7 @@ func (s *session) gather(ctx context.Context) error {
 		switch now := s.now(); {
 		case b.empty():
 			continue
-		case s.full(b):
+		case s.full(b) || s.arrived(b):
 			if s.hand(b) != nil {
 				return nil
 			}
@@ -133,6 +134,19 @@ func (s *session) poll(ctx context.Context, b *block, due time.Time) error {
 
 func (s *session) full(b *block) bool {
 	return b.facts >= s.limits.rows || b.sizeBytes >= s.limits.sizeBytes
+}
+
+// arrived tells whether the block brings the last partition to the target.
+func (s *session) arrived(b *block) bool {
+	moved := false
+	for p, end := range s.target {
+		next, ours := s.position[p]
+		if ours && next < end {
+			return false
+		}
+		moved = moved || ours && b.from[p] < end && b.next[p] >= end
+	}
+	return moved
 }
 
 // fresh takes an empty block. There is one: the writer holds at most the other.

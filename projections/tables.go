@@ -11,7 +11,7 @@ import (
 // tableTopic says which topic a table is filled from; it is one.
 type tableTopic struct{ table, topic string }
 
-// tableTopics lists the tables in the order in which a block is written (P3).
+// tableTopics lists the tables; the last of them is written last (P3).
 var tableTopics = []tableTopic{
 	{"payments", schemas.TopicPayments},
 	{"endpoints", schemas.TopicEndpoints},

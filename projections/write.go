@@ -7,10 +7,17 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
 )
 
-// insertMax bounds one insert, the server's part included.
-const insertMax = 30 * time.Second
+const (
+	insertMax  = 30 * time.Second // for one insert, the server's part included
+	insertsMax = 3                // side by side, of one block
+)
+
+// leadingTable is read first, and leads to the rows of the others.
+const leadingTable = "deliveries"
 
 // insertSettings leave it to the merges to collapse rows: to look for copies in
 // every block took half of the time of writing it.
@@ -27,8 +34,13 @@ type column struct {
 type table struct {
 	name    string
 	rows    int
-	columns []column
+	columns func(from, to int) []column
 }
+
+// A statement's rows are sent in pieces: the client's buffers grow to a piece and
+// are used again for the next, while the server takes the former one. The server
+// makes one part of all of them.
+const pieceRows = 4096
 
 // insert writes rows with one statement.
 func (db *DB) insert(ctx context.Context, t table) (err error) {
@@ -37,18 +49,26 @@ func (db *DB) insert(ctx context.Context, t table) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, insertMax)
 	defer cancel()
-	names := make([]string, len(t.columns))
-	for i, c := range t.columns {
+	columns := t.columns(0, min(t.rows, pieceRows))
+	names := make([]string, len(columns))
+	for i, c := range columns {
 		names[i] = c.name
 	}
 	batch, err := db.conn.PrepareBatch(clickhouse.Context(ctx, insertSettings), "INSERT INTO "+db.name+"."+t.name+" ("+strings.Join(names, ", ")+")")
 	if err != nil {
 		return fmt.Errorf("projections: writing to %s: %w", t.name, err)
 	}
-	for i, c := range t.columns {
-		if err := batch.Column(i).Append(c.values); err != nil {
+	for from := 0; from < t.rows; from += pieceRows {
+		if from > 0 {
+			columns = t.columns(from, min(t.rows, from+pieceRows))
+			if err := batch.Flush(); err != nil {
+				_ = batch.Abort()
+				return fmt.Errorf("projections: writing to %s: %w", t.name, err)
+			}
+		}
+		if err := appendColumns(batch, columns); err != nil {
 			_ = batch.Abort()
-			return fmt.Errorf("projections: writing the column %s of %s: %w", c.name, t.name, err)
+			return fmt.Errorf("projections: writing to %s: %w", t.name, err)
 		}
 	}
 	if err := batch.Send(); err != nil {
@@ -57,27 +77,56 @@ func (db *DB) insert(ctx context.Context, t table) (err error) {
 	return nil
 }
 
+func appendColumns(batch driver.Batch, columns []column) error {
+	for i, c := range columns {
+		if err := batch.Column(i).Append(c.values); err != nil {
+			return fmt.Errorf("the column %s: %w", c.name, err)
+		}
+	}
+	return nil
+}
+
 // write puts a block into the tables of a layout, and then says so (P1). The
 // layout is looked at on both sides: a table that was exchanged in between took
 // some of the rows elsewhere.
 func (db *DB) write(ctx context.Context, b *block, l layout) error {
-	if err := db.check(ctx, l); err != nil {
+	before, checking := errgroup.WithContext(ctx)
+	before.Go(func() error { return db.check(checking, l) })
+	before.Go(func() error { return db.checkContinuity(checking, l, b.from) })
+	if err := before.Wait(); err != nil {
 		return err
 	}
-	if err := db.checkContinuity(ctx, l, b.from); err != nil {
+	if err := db.insertBlock(ctx, b, l); err != nil {
 		return err
-	}
-	for _, name := range l.tables() {
-		t := b.table(name)
-		t.name = l[name].name
-		if err := db.insert(ctx, t); err != nil {
-			return err
-		}
 	}
 	if err := db.check(ctx, l); err != nil {
 		return err
 	}
 	return db.recordProgress(ctx, l, b.next)
+}
+
+// insertBlock writes the tables side by side, and then the one that leads to the
+// others (P3).
+func (db *DB) insertBlock(ctx context.Context, b *block, l layout) error {
+	insert := func(ctx context.Context, name string) error {
+		t := b.table(name)
+		t.name = l[name].name
+		return db.insert(ctx, t)
+	}
+	first, inserting := errgroup.WithContext(ctx)
+	first.SetLimit(insertsMax)
+	last := ""
+	for _, name := range l.tables() {
+		if name == leadingTable {
+			last = name
+			continue
+		}
+		first.Go(func() error { return insert(inserting, name) })
+	}
+	if err := first.Wait(); err != nil || last == "" {
+		return err
+	}
+	return insert(ctx, last)
 }
 
 func each[R, V any](rows []R, value func(*R) V) []V {

@@ -146,15 +146,28 @@ func (w watches) ByWallet(wallet string) (all []domain.Watch, err error) {
 	return all, err
 }
 
-// check fails while there is no history, and while it is not written to.
-func (h *lateHistory) check(context.Context) error {
+// check fails while there is no history, while it is not written to, and while
+// it is too far behind.
+func (h *lateHistory) check(ctx context.Context) error {
+	records, err := h.lag(ctx)
+	if err == nil && records > h.lagMax {
+		err = fmt.Errorf("%w: by %d records, where --history-lag-max allows %d", api.ErrHistoryBehind, records, h.lagMax)
+	}
+	return err
+}
+
+// lag is how many records the history is behind.
+func (h *lateHistory) lag(ctx context.Context) (records int64, err error) {
 	h.mu.Lock()
 	of, projector := h.of, h.projector
 	h.mu.Unlock()
 	if of == nil {
-		return api.ErrHistoryUnavailable
+		return 0, api.ErrHistoryUnavailable
 	}
-	return projector.Status().Err
+	if err := projector.Status().Err; err != nil {
+		return 0, err
+	}
+	return projector.Lag(ctx)
 }
 
 // Event finds an event for the API, unless there is no history.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -71,6 +72,9 @@ same tables; failed, it leaves the live tables as they were.`,
 				return err
 			}
 			cfg.CopyOlder = copyOlder
+			// Collecting garbage took a fifth of a rebuild, whose blocks are garbage soon.
+			debug.SetGCPercent(rebuildGCPercent)
+			debug.SetMemoryLimit(rebuildMemoryBytes)
 			err = projections.Rebuild(cmd.Context(), cfg)
 			end()
 			if cmd.Context().Err() != nil {
@@ -91,6 +95,12 @@ same tables; failed, it leaves the live tables as they were.`,
 	c.Flags().BoolVar(&copyOlder, "copy-older", false, "take what the topics no longer hold from the live tables")
 	return c
 }
+
+// A rebuild is a process of its own, and may take memory for time, to a bound.
+const (
+	rebuildGCPercent   = 400
+	rebuildMemoryBytes = 1 << 30
+)
 
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)

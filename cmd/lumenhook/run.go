@@ -94,7 +94,7 @@ func runAll(ctx context.Context, s *runSettings, out io.Writer) error {
 	defer shown.Close()
 	v := &service{
 		metrics: newMetrics(),
-		s:       s, out: &printer{w: shown}, failed: failed, history: &lateHistory{},
+		s:       s, out: &printer{w: shown}, failed: failed, history: &lateHistory{lagMax: s.history.lagMax},
 		logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 	}
 	quietGlobalLog(v.logger)
@@ -309,19 +309,24 @@ func (v *service) tryHistory(ctx context.Context) error {
 		}
 		// It is another's to start; the projector waits for it and makes the tables.
 		v.out.line("ClickHouse does not answer yet; until it does, GET /v1/events answers 503 (--clickhouse-dsn): %v", err)
+	} else if err := v.s.history.setRetention(ctx, db); err != nil {
+		return err
 	}
 	ends, err := v.cluster.NewEnds()
 	if err != nil {
 		return err
 	}
 	v.onStop(ends.Close)
-	p, err := projections.NewProjector(projections.ProjectorConfig{DB: db, Cluster: v.cluster, Now: time.Now, Logger: v.logger})
+	p, err := projections.NewProjector(projections.ProjectorConfig{
+		DB: db, Cluster: v.cluster, Now: time.Now, Logger: v.logger, BlockRows: v.s.history.blockRows, BlockWait: v.s.history.blockWait,
+	})
 	if err != nil {
 		return err
 	}
 	v.onStop(p.Close)
 	v.goRun("the projector", func(ctx context.Context) error { return v.project(ctx, p) })
 	v.metrics.gauge("lumenhook_projector_facts", "Facts that this projector has written since its start, repeats included.", func() float64 { return float64(p.Status().Facts) })
+	v.metrics.registry.MustRegister(newProjectionLag(p))
 	v.history.set(p, projections.NewHistory(projections.HistoryConfig{DB: db, Ends: func(ctx context.Context) (map[int32]int64, error) {
 		return ends.Of(ctx, schemas.TopicJournal)
 	}}))
@@ -523,7 +528,7 @@ func (v *service) checks() []api.Check {
 		{Name: "disk", Run: func(context.Context) error { return v.room.check() }},
 		{Name: "engine", Run: func(context.Context) error { return v.engine.Check() }},
 		{Name: "follower", Run: func(context.Context) error { return v.follower.Check() }},
-		{Name: "history", Run: v.history.check},
+		{Name: "history", Run: v.history.check, Detail: v.history.describe},
 	}
 }
 
@@ -549,6 +554,7 @@ func (v *service) ready(context.Context) error {
 
 // lateHistory answers that there is no history until there is one.
 type lateHistory struct {
+	lagMax    int64 // records that it may be behind
 	mu        sync.Mutex
 	of        *projections.History
 	projector *projections.Projector

@@ -309,6 +309,9 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 	if status := s.call("GET", "/readyz", nil, &ready); status != http.StatusOK || len(ready.Checks) != 5 {
 		t.Errorf("/readyz answered %d: %+v", status, ready)
 	}
+	if history := ready.Checks[len(ready.Checks)-1]; history.Name != "history" || history.Detail != "up to date" && !strings.HasSuffix(history.Detail, "records behind") {
+		t.Errorf("/readyz says of the history: %+v", history)
+	}
 	numbers := s.text("/metrics")
 	for _, line := range []string{
 		`lumenhook_attempts_total{error="",state="DELIVERED",status="2xx"} 1`, `lumenhook_matches_total 1`,
@@ -316,6 +319,11 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 	} {
 		if !strings.Contains(numbers, line+"\n") {
 			t.Errorf("/metrics lacks %s:\n%s", line, numbers)
+		}
+	}
+	for _, name := range []string{`lumenhook_projection_lag_records{topic="journal"} `, `lumenhook_projection_lag_seconds `} {
+		if !strings.Contains(numbers, "\n"+name) {
+			t.Errorf("/metrics lacks %s:\n%s", name, numbers)
 		}
 	}
 	s.interrupt()

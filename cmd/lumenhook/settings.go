@@ -43,6 +43,7 @@ type runSettings struct {
 	egress              egressSettings
 	edge                edgeSettings
 	mail                mailSettings
+	history             historySettings
 	attemptsInFlight    int
 	attemptsPerEndpoint int
 	leastFreeMiB        int
@@ -87,6 +88,7 @@ func (s *runSettings) register(f *pflag.FlagSet) {
 	s.egress.register(f)
 	s.edge.register(f)
 	s.mail.register(f)
+	s.history.register(f)
 	f.IntVar(&s.attemptsInFlight, "attempts-in-flight", 512, "attempts under way for each partition")
 	f.IntVar(&s.attemptsPerEndpoint, "attempts-per-endpoint", 128, "attempts under way to one endpoint")
 	f.IntVar(&s.leastFreeMiB, "least-free-mib", 256, "room that the data folder's disk must have; with less, no new work is taken")
@@ -160,6 +162,7 @@ func (s *runSettings) check() error {
 		faults = append(faults, errors.New("--api-tls-cert: the demo speaks to the API without TLS: add --no-demo"))
 	}
 	faults = append(faults, s.mail.check()...)
+	faults = append(faults, s.history.check()...)
 	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(faults...)
 }
