@@ -262,3 +262,36 @@ func BenchmarkWatchesByWallet(b *testing.B) {
 	b.Run("not watched", look(func(i int) string { return wallet(i*7919 + 1) }, 0))
 	b.Run("watched", look(func(i int) string { return wallet(i * 7919) }, 1))
 }
+
+// TestWatchesThatMatchNothing: those that were deleted, and those whose endpoint
+// was, until they are given another.
+func TestWatchesThatMatchNothing(t *testing.T) {
+	s := memoryStore(t)
+	defer func() { _ = s.Close() }()
+	d := &Directory{store: s}
+	endpoint := func(id string, status domain.EndpointStatus) streams.Record {
+		return row(schemas.TopicEndpoints, id, schemas.EncodeEndpoint(domain.Endpoint{ID: id, Version: 1, Status: status}))
+	}
+	watch := func(id, endpointID string, version uint64, deletedAtMillis int64) streams.Record {
+		return row(schemas.TopicWatches, id, schemas.EncodeWatch(domain.Watch{ID: id, Version: version, WalletAddress: "G", EndpointID: endpointID, DeletedAtMillis: deletedAtMillis}))
+	}
+	matching := func() string {
+		var ids []string
+		if err := d.EachMatchingWatch("G", func(w domain.Watch) error { ids = append(ids, w.ID); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(ids)
+	}
+	applyAll(t, s,
+		endpoint("ep_active", domain.StatusActive), endpoint("ep_disabled", domain.StatusDisabled), endpoint("ep_gone", domain.StatusDeleted),
+		watch("wat_a", "ep_active", 1, 0), watch("wat_b", "ep_disabled", 1, 0), watch("wat_c", "ep_gone", 1, 0),
+		watch("wat_d", "ep_unknown", 1, 0), watch("wat_e", "ep_active", 1, 5),
+	)
+	if got := matching(); got != "[wat_a wat_b wat_d]" {
+		t.Errorf("%s match", got)
+	}
+	applyAll(t, s, watch("wat_c", "ep_active", 2, 0))
+	if got := matching(); got != "[wat_a wat_b wat_c wat_d]" {
+		t.Errorf("with another endpoint %s match", got)
+	}
+}

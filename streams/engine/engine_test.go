@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -32,6 +33,8 @@ const (
 	accountID  = "acc_00000000000000000000000001"
 	endpointID = "ep_00000000000000000000000001"
 	watchID    = "wat_00000000000000000000000001"
+
+	sealedForGood = "a secret that nothing opens"
 )
 
 // rig is a broker on disk, a receiver on a TLS socket, and engines on both.
@@ -188,8 +191,13 @@ func (r *rig) startWith(stateDir string, policy domain.Policy) (stop func()) {
 	}
 	e := engine.New(engine.Config{
 		Cluster: r.cluster, StateDir: stateDir, Policy: policy,
-		Dispatcher:       d,
-		Unseal:           func(sealed []byte, _ string) (domain.Secret, error) { return domain.Secret(sealed), nil },
+		Dispatcher: d,
+		Unseal: func(sealed []byte, _ string) (domain.Secret, error) {
+			if string(sealed) == sealedForGood {
+				return "", errors.New("another key sealed it")
+			}
+			return domain.Secret(sealed), nil
+		},
 		AttemptsInFlight: 64, AttemptsPerEndpoint: 16, DrainTimeout: 10 * time.Second,
 		Now: time.Now, Logger: r.cluster.Logger,
 	})

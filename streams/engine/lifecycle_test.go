@@ -563,3 +563,23 @@ func TestConnectionsGoWithTheirEndpoint(t *testing.T) {
 		return slices.Equal(f.urls, []string{r.url(1), moved, moved})
 	})
 }
+
+// TestASecretThatCannotBeOpenedHoldsBackNoOther: what cannot be signed waits, and
+// the partition goes on.
+func TestASecretThatCannotBeOpenedHoldsBackNoOther(t *testing.T) {
+	r := newRig(t)
+	defer r.startWith(r.dir, policy(hour))()
+	// Of many endpoints some share the partition of the one that is sealed.
+	sealed := domain.DeriveID(domain.EndpointPrefix, "sealed")
+	r.ask("cmd_sealed", domain.CreateEndpoint{EndpointID: sealed, AccountID: accountID, URL: r.url(0), SealedSecret: []byte(sealedForGood)})
+	r.pay(sealed, 0, 3)
+	r.eventuallyIn(sealed, domain.StateQueued, 3)
+	for n := range 4 {
+		id := r.endpoint(n + 1)
+		r.pay(id, 0, 5)
+		r.eventuallyIn(id, domain.StateDelivered, 5)
+	}
+	if e, deliveries := r.fold(sealed); e.Status != domain.StatusActive || len(deliveries) != 3 || r.facts()["AttemptMade"] != 20 {
+		t.Errorf("%+v, %d deliveries, %v", e, len(deliveries), r.facts())
+	}
+}
