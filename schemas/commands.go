@@ -190,6 +190,35 @@ func DecodePaymentMatched(m Message) (domain.MatchInput, error) {
 	return domain.MatchInput{AccountID: b.GetAccountId(), EndpointID: b.GetEndpointId(), WatchID: b.GetWatchId(), WalletAddress: b.GetWalletAddress(), Event: eventIn(b.GetEvent())}, err
 }
 
+// TransactionQuarantined says that a transaction could not be read.
+type TransactionQuarantined struct {
+	NetworkPassphrase string
+	Ledger            uint32
+	ClosedAtMillis    int64
+	TxHash            string
+	Order             int // 1 is the first transaction that was applied
+	Reason            string
+	ReadAtMillis      int64
+}
+
+// EncodeTransactionQuarantined writes a record of the topic "quarantine".
+func EncodeTransactionQuarantined(q TransactionQuarantined) Message {
+	return pack("TransactionQuarantined", "", &kafka.TransactionQuarantined{
+		NetworkPassphrase: q.NetworkPassphrase, Ledger: q.Ledger, ClosedAtMillis: q.ClosedAtMillis, TxHash: q.TxHash,
+		Order: uint32(q.Order), Reason: q.Reason, ReadAtMillis: q.ReadAtMillis,
+	})
+}
+
+// DecodeTransactionQuarantined reads a record of the topic "quarantine".
+func DecodeTransactionQuarantined(m Message) (TransactionQuarantined, error) {
+	var b kafka.TransactionQuarantined
+	err := unpackAs(m, "TransactionQuarantined", &b)
+	return TransactionQuarantined{
+		NetworkPassphrase: b.GetNetworkPassphrase(), Ledger: b.GetLedger(), ClosedAtMillis: b.GetClosedAtMillis(), TxHash: b.GetTxHash(),
+		Order: int(b.GetOrder()), Reason: b.GetReason(), ReadAtMillis: b.GetReadAtMillis(),
+	}, err
+}
+
 // LedgerRead says that a ledger was read: the follower's cursor.
 type LedgerRead struct {
 	NetworkPassphrase string

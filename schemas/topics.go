@@ -9,7 +9,8 @@ const (
 	CleanupCompact Cleanup = "compact"
 )
 
-// Topic is one of the topics of DESIGN.md, section 2, and of last uses (section 5).
+// Topic is one of the topics of DESIGN.md, section 2, of last uses (section 5), and of
+// what could not be read.
 type Topic struct {
 	Name            string // without the prefix
 	Keyed           bool   // has the deployment's partition count; else one partition
@@ -28,6 +29,9 @@ const (
 	TopicEndpoints = "endpoints"
 	TopicWatches   = "watches"
 	TopicAccounts  = "accounts"
+	// TopicQuarantine holds the transactions that could not be read, by hash. It is
+	// empty as long as this program knows every form of the network.
+	TopicQuarantine = "quarantine"
 	// TopicKeyUses holds when each API key was last used, by key id, to the
 	// minute. It is written by whoever authenticates, and losing it costs nothing.
 	TopicKeyUses = "key-uses"
@@ -48,6 +52,7 @@ func Topics() []Topic {
 		{Name: TopicEndpoints, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1},
 		{Name: TopicWatches, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1},
 		{Name: TopicAccounts, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1},
+		{Name: TopicQuarantine, Keyed: false, Cleanup: CleanupDelete, RetentionMillis: -1},
 		{Name: TopicKeyUses, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1},
 	}
 }

@@ -1508,6 +1508,100 @@ func (x *PaymentMatched) GetEvent() *Event {
 	return nil
 }
 
+// TransactionQuarantined goes to the topic "quarantine": a transaction that could
+// not be read, so that payments in it, if any, are not reported.
+type TransactionQuarantined struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	NetworkPassphrase string                 `protobuf:"bytes,1,opt,name=network_passphrase,json=networkPassphrase,proto3" json:"network_passphrase,omitempty"`
+	Ledger            uint32                 `protobuf:"varint,2,opt,name=ledger,proto3" json:"ledger,omitempty"`
+	ClosedAtMillis    int64                  `protobuf:"varint,3,opt,name=closed_at_millis,json=closedAtMillis,proto3" json:"closed_at_millis,omitempty"`
+	TxHash            string                 `protobuf:"bytes,4,opt,name=tx_hash,json=txHash,proto3" json:"tx_hash,omitempty"`
+	Order             uint32                 `protobuf:"varint,5,opt,name=order,proto3" json:"order,omitempty"` // 1 is the first transaction that was applied
+	Reason            string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	ReadAtMillis      int64                  `protobuf:"varint,7,opt,name=read_at_millis,json=readAtMillis,proto3" json:"read_at_millis,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *TransactionQuarantined) Reset() {
+	*x = TransactionQuarantined{}
+	mi := &file_commands_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransactionQuarantined) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransactionQuarantined) ProtoMessage() {}
+
+func (x *TransactionQuarantined) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransactionQuarantined.ProtoReflect.Descriptor instead.
+func (*TransactionQuarantined) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *TransactionQuarantined) GetNetworkPassphrase() string {
+	if x != nil {
+		return x.NetworkPassphrase
+	}
+	return ""
+}
+
+func (x *TransactionQuarantined) GetLedger() uint32 {
+	if x != nil {
+		return x.Ledger
+	}
+	return 0
+}
+
+func (x *TransactionQuarantined) GetClosedAtMillis() int64 {
+	if x != nil {
+		return x.ClosedAtMillis
+	}
+	return 0
+}
+
+func (x *TransactionQuarantined) GetTxHash() string {
+	if x != nil {
+		return x.TxHash
+	}
+	return ""
+}
+
+func (x *TransactionQuarantined) GetOrder() uint32 {
+	if x != nil {
+		return x.Order
+	}
+	return 0
+}
+
+func (x *TransactionQuarantined) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *TransactionQuarantined) GetReadAtMillis() int64 {
+	if x != nil {
+		return x.ReadAtMillis
+	}
+	return 0
+}
+
 // LedgerRead goes to the topic "ledgers": the follower's cursor.
 type LedgerRead struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
@@ -1527,7 +1621,7 @@ type LedgerRead struct {
 
 func (x *LedgerRead) Reset() {
 	*x = LedgerRead{}
-	mi := &file_commands_proto_msgTypes[22]
+	mi := &file_commands_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1633,7 @@ func (x *LedgerRead) String() string {
 func (*LedgerRead) ProtoMessage() {}
 
 func (x *LedgerRead) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[22]
+	mi := &file_commands_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1646,7 @@ func (x *LedgerRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRead.ProtoReflect.Descriptor instead.
 func (*LedgerRead) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{22}
+	return file_commands_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LedgerRead) GetNetworkPassphrase() string {
@@ -1764,7 +1858,15 @@ const file_commands_proto_rawDesc = "" +
 	"\n" +
 	"payment_id\x18\x05 \x01(\tR\tpaymentId\x12D\n" +
 	"\fverification\x18\x06 \x01(\v2 .lumenhook.kafka.v1.VerificationR\fverification\x12/\n" +
-	"\x05event\x18\a \x01(\v2\x19.lumenhook.kafka.v1.EventR\x05event\"\xd1\x03\n" +
+	"\x05event\x18\a \x01(\v2\x19.lumenhook.kafka.v1.EventR\x05event\"\xf6\x01\n" +
+	"\x16TransactionQuarantined\x12-\n" +
+	"\x12network_passphrase\x18\x01 \x01(\tR\x11networkPassphrase\x12\x16\n" +
+	"\x06ledger\x18\x02 \x01(\rR\x06ledger\x12(\n" +
+	"\x10closed_at_millis\x18\x03 \x01(\x03R\x0eclosedAtMillis\x12\x17\n" +
+	"\atx_hash\x18\x04 \x01(\tR\x06txHash\x12\x14\n" +
+	"\x05order\x18\x05 \x01(\rR\x05order\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12$\n" +
+	"\x0eread_at_millis\x18\a \x01(\x03R\freadAtMillis\"\xd1\x03\n" +
 	"\n" +
 	"LedgerRead\x12-\n" +
 	"\x12network_passphrase\x18\x01 \x01(\tR\x11networkPassphrase\x12\x1a\n" +
@@ -1794,54 +1896,55 @@ func file_commands_proto_rawDescGZIP() []byte {
 	return file_commands_proto_rawDescData
 }
 
-var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_commands_proto_goTypes = []any{
-	(*CommandMeta)(nil),     // 0: lumenhook.kafka.v1.CommandMeta
-	(*CreateAccount)(nil),   // 1: lumenhook.kafka.v1.CreateAccount
-	(*CreateKey)(nil),       // 2: lumenhook.kafka.v1.CreateKey
-	(*RollKey)(nil),         // 3: lumenhook.kafka.v1.RollKey
-	(*RevokeKey)(nil),       // 4: lumenhook.kafka.v1.RevokeKey
-	(*CreateEndpoint)(nil),  // 5: lumenhook.kafka.v1.CreateEndpoint
-	(*UpdateEndpoint)(nil),  // 6: lumenhook.kafka.v1.UpdateEndpoint
-	(*DisableEndpoint)(nil), // 7: lumenhook.kafka.v1.DisableEndpoint
-	(*EnableEndpoint)(nil),  // 8: lumenhook.kafka.v1.EnableEndpoint
-	(*DeleteEndpoint)(nil),  // 9: lumenhook.kafka.v1.DeleteEndpoint
-	(*RotateSecret)(nil),    // 10: lumenhook.kafka.v1.RotateSecret
-	(*TestEndpoint)(nil),    // 11: lumenhook.kafka.v1.TestEndpoint
-	(*ReplayEndpoint)(nil),  // 12: lumenhook.kafka.v1.ReplayEndpoint
-	(*ResendEvent)(nil),     // 13: lumenhook.kafka.v1.ResendEvent
-	(*CreateWatch)(nil),     // 14: lumenhook.kafka.v1.CreateWatch
-	(*UpdateWatch)(nil),     // 15: lumenhook.kafka.v1.UpdateWatch
-	(*DeleteWatch)(nil),     // 16: lumenhook.kafka.v1.DeleteWatch
-	(*BackfillWatch)(nil),   // 17: lumenhook.kafka.v1.BackfillWatch
-	(*RecordCoverage)(nil),  // 18: lumenhook.kafka.v1.RecordCoverage
-	(*CommandResult)(nil),   // 19: lumenhook.kafka.v1.CommandResult
-	(*PaymentObserved)(nil), // 20: lumenhook.kafka.v1.PaymentObserved
-	(*PaymentMatched)(nil),  // 21: lumenhook.kafka.v1.PaymentMatched
-	(*LedgerRead)(nil),      // 22: lumenhook.kafka.v1.LedgerRead
-	nil,                     // 23: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	(*Key)(nil),             // 24: lumenhook.kafka.v1.Key
-	(*Header)(nil),          // 25: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),  // 26: lumenhook.kafka.v1.EndpointChange
-	(*Watch)(nil),           // 27: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),     // 28: lumenhook.kafka.v1.WatchChange
-	(*Answer)(nil),          // 29: lumenhook.kafka.v1.Answer
-	(*Payment)(nil),         // 30: lumenhook.kafka.v1.Payment
-	(*Verification)(nil),    // 31: lumenhook.kafka.v1.Verification
-	(*Event)(nil),           // 32: lumenhook.kafka.v1.Event
+	(*CommandMeta)(nil),            // 0: lumenhook.kafka.v1.CommandMeta
+	(*CreateAccount)(nil),          // 1: lumenhook.kafka.v1.CreateAccount
+	(*CreateKey)(nil),              // 2: lumenhook.kafka.v1.CreateKey
+	(*RollKey)(nil),                // 3: lumenhook.kafka.v1.RollKey
+	(*RevokeKey)(nil),              // 4: lumenhook.kafka.v1.RevokeKey
+	(*CreateEndpoint)(nil),         // 5: lumenhook.kafka.v1.CreateEndpoint
+	(*UpdateEndpoint)(nil),         // 6: lumenhook.kafka.v1.UpdateEndpoint
+	(*DisableEndpoint)(nil),        // 7: lumenhook.kafka.v1.DisableEndpoint
+	(*EnableEndpoint)(nil),         // 8: lumenhook.kafka.v1.EnableEndpoint
+	(*DeleteEndpoint)(nil),         // 9: lumenhook.kafka.v1.DeleteEndpoint
+	(*RotateSecret)(nil),           // 10: lumenhook.kafka.v1.RotateSecret
+	(*TestEndpoint)(nil),           // 11: lumenhook.kafka.v1.TestEndpoint
+	(*ReplayEndpoint)(nil),         // 12: lumenhook.kafka.v1.ReplayEndpoint
+	(*ResendEvent)(nil),            // 13: lumenhook.kafka.v1.ResendEvent
+	(*CreateWatch)(nil),            // 14: lumenhook.kafka.v1.CreateWatch
+	(*UpdateWatch)(nil),            // 15: lumenhook.kafka.v1.UpdateWatch
+	(*DeleteWatch)(nil),            // 16: lumenhook.kafka.v1.DeleteWatch
+	(*BackfillWatch)(nil),          // 17: lumenhook.kafka.v1.BackfillWatch
+	(*RecordCoverage)(nil),         // 18: lumenhook.kafka.v1.RecordCoverage
+	(*CommandResult)(nil),          // 19: lumenhook.kafka.v1.CommandResult
+	(*PaymentObserved)(nil),        // 20: lumenhook.kafka.v1.PaymentObserved
+	(*PaymentMatched)(nil),         // 21: lumenhook.kafka.v1.PaymentMatched
+	(*TransactionQuarantined)(nil), // 22: lumenhook.kafka.v1.TransactionQuarantined
+	(*LedgerRead)(nil),             // 23: lumenhook.kafka.v1.LedgerRead
+	nil,                            // 24: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	(*Key)(nil),                    // 25: lumenhook.kafka.v1.Key
+	(*Header)(nil),                 // 26: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),         // 27: lumenhook.kafka.v1.EndpointChange
+	(*Watch)(nil),                  // 28: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),            // 29: lumenhook.kafka.v1.WatchChange
+	(*Answer)(nil),                 // 30: lumenhook.kafka.v1.Answer
+	(*Payment)(nil),                // 31: lumenhook.kafka.v1.Payment
+	(*Verification)(nil),           // 32: lumenhook.kafka.v1.Verification
+	(*Event)(nil),                  // 33: lumenhook.kafka.v1.Event
 }
 var file_commands_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.CreateAccount.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	24, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
+	25, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 2: lumenhook.kafka.v1.CreateKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	24, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
+	25, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 4: lumenhook.kafka.v1.RollKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	24, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
+	25, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 6: lumenhook.kafka.v1.RevokeKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 7: lumenhook.kafka.v1.CreateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	25, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
+	26, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 9: lumenhook.kafka.v1.UpdateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	26, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	27, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
 	0,  // 11: lumenhook.kafka.v1.DisableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 12: lumenhook.kafka.v1.EnableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 13: lumenhook.kafka.v1.DeleteEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
@@ -1850,17 +1953,17 @@ var file_commands_proto_depIdxs = []int32{
 	0,  // 16: lumenhook.kafka.v1.ReplayEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 17: lumenhook.kafka.v1.ResendEvent.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 18: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	27, // 19: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
+	28, // 19: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
 	0,  // 20: lumenhook.kafka.v1.UpdateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	28, // 21: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
+	29, // 21: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
 	0,  // 22: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 23: lumenhook.kafka.v1.BackfillWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 24: lumenhook.kafka.v1.RecordCoverage.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	29, // 25: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
-	30, // 26: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
-	31, // 27: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
-	32, // 28: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
-	23, // 29: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	30, // 25: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
+	31, // 26: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
+	32, // 27: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
+	33, // 28: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
+	24, // 29: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
 	30, // [30:30] is the sub-list for method output_type
 	30, // [30:30] is the sub-list for method input_type
 	30, // [30:30] is the sub-list for extension type_name
@@ -1880,7 +1983,7 @@ func file_commands_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commands_proto_rawDesc), len(file_commands_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

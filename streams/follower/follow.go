@@ -3,6 +3,7 @@ package follower
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -108,6 +109,9 @@ func (f *Reading) read(ctx context.Context, raw ledger.Raw, offsets map[int32]in
 	if err := f.appendSifted(ctx, s, nowMillis); err != nil {
 		return err
 	}
+	if err := f.appendQuarantined(ctx, l, nowMillis); err != nil {
+		return err
+	}
 	if err := f.appendCursor(ctx, l, s, offsets, nowMillis); err != nil {
 		return err
 	}
@@ -144,6 +148,24 @@ func (f *Reading) appendSifted(ctx context.Context, s sifted, nowMillis int64) e
 		return nil
 	}
 	return f.log.Append(ctx, batch...)
+}
+
+// appendQuarantined keeps what could not be read where it can be looked into
+// later. A ledger that is read again says it again, by the same hashes.
+func (f *Reading) appendQuarantined(ctx context.Context, l ledger.Ledger, nowMillis int64) error {
+	var records []streams.Record
+	for _, q := range l.Quarantined {
+		records = append(records, record(schemas.TopicQuarantine, q.TxHash, schemas.EncodeTransactionQuarantined(schemas.TransactionQuarantined{
+			NetworkPassphrase: f.config.Passphrase, Ledger: l.Sequence, ClosedAtMillis: l.ClosedAtMillis,
+			TxHash: q.TxHash, Order: q.Order, Reason: q.Reason, ReadAtMillis: nowMillis,
+		})))
+	}
+	for part := range slices.Chunk(records, appendedAtOnce) {
+		if err := f.log.Append(ctx, part...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (f *Reading) appendCursor(ctx context.Context, l ledger.Ledger, s sifted, offsets map[int32]int64, nowMillis int64) error {

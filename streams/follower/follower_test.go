@@ -342,3 +342,44 @@ func BenchmarkCatchUp(b *testing.B) {
 	}
 	b.ReportMetric(float64(ledgers)/b.Elapsed().Seconds(), "ledgers/s")
 }
+
+// TestWhatCannotBeReadIsKept: a transaction in quarantine holds up nothing, and
+// its hash is in a topic before the cursor passes it.
+func TestWhatCannotBeReadIsKept(t *testing.T) {
+	r := newRig(t)
+	watched := r.wallet()
+	r.book.add("wat_1", watched)
+	paid := r.pay(watched, "1")
+	hash := strings.Repeat("ab", 32)
+	extractor, err := ledger.NewExtractor(r.network.Passphrase())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := r.config()
+	config.Source = faulty{config.Source, func(raw *ledger.Raw) error {
+		if raw.Sequence != paid.Ledger {
+			return nil
+		}
+		l, err := extractor.Extract(raw.XDR)
+		l.Quarantined = []ledger.Quarantine{{TxHash: hash, Order: 2, Reason: "a form that this program does not know"}}
+		raw.Read = &l
+		return err
+	}}
+	config.Start = follower.Start{Sequence: 2}
+	x := r.start(config)
+	x.until(paid.Ledger)
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	records := r.read(schemas.TopicQuarantine)
+	if len(records) != 1 || string(records[0].Key) != hash {
+		t.Fatalf("%d records", len(records))
+	}
+	q, err := schemas.DecodeTransactionQuarantined(schemas.Read(records[0].Value, records[0]))
+	if err != nil || q.Ledger != paid.Ledger || q.TxHash != hash || q.Order != 2 || q.Reason == "" || q.NetworkPassphrase != r.network.Passphrase() || q.ClosedAtMillis == 0 || q.ReadAtMillis == 0 {
+		t.Errorf("%+v, %v", q, err)
+	}
+	if !slices.Contains(eventIDs(r.matches()), domain.EventID("wat_1", paid.ID)) {
+		t.Error("the payment beside it was not told of")
+	}
+}
