@@ -13,7 +13,7 @@ GOSEC := $(GO) tool gosec -quiet -exclude-generated -severity medium -exclude G3
 VULNDB ?=
 FUZZTIME ?= 30s
 
-.PHONY: run build test lint vuln fuzz race sim bench bench-api bench-projections bench-ledger generate clean
+.PHONY: run build test lint vuln fuzz race sim bench bench-waiting bench-api bench-projections bench-ledger generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -53,6 +53,9 @@ sim: ## simulated runs: SEED=n STEPS=n for one and its transcript; else fresh se
 
 bench: ## the whole path at full speed, beside its floor
 	$(GO) test -run XXX -bench Path -benchtime 1x -timeout 15m ./internal/bench $(ARGS)
+
+bench-waiting: ## a million deliveries that wait: restart, and what they cost; and healthy endpoints beside 50 that hang
+	$(GO) test -run XXX -bench 'Waiting|Fairness' -benchtime 1x -timeout 15m ./internal/bench $(ARGS)
 
 bench-api: ## requests a second of the API; LUMENHOOK_BENCH_WATCHES=1000000 loads watches first
 	$(GO) test -run XXX -bench API -benchtime 1x -timeout 20m ./cmd/lumenhook $(ARGS)

@@ -146,7 +146,7 @@ func fairness(b *testing.B, hanging bool) (p50, p99 time.Duration) {
 		r.sink.ServeHTTP(w, req)
 	})
 	r.serveEndpoints(fairURLs(r.server.URL))
-	n := *paced
+	n := 5 * *paced // longer than an attempt that hangs
 	done := r.sink.expect(n)
 	sent := make(map[string]time.Time, n)
 	tick := time.NewTicker(10 * time.Millisecond)

@@ -336,7 +336,7 @@ func TestTestIsAnsweredByItsFirstAttempt(t *testing.T) {
 		<-held
 	})
 	r.pay(id, 0, 100)
-	eventually(t, "a full window", func() bool { return r.receiver.events() >= 8 })
+	eventually(t, "a full window", func() bool { return r.receiver.events() >= 2 })
 	answer := r.ask("cmd_test", domain.TestEndpoint{EndpointID: id})
 	if answer.Test == nil || answer.Test.Result.StatusCode != http.StatusTeapot || answer.Test.EventID != domain.TestEventID("cmd_test") {
 		t.Fatalf("a test was answered %+v", answer)

@@ -23,7 +23,7 @@ type window struct {
 }
 
 // firstWindow is what a receiver of which nothing is known gets.
-const firstWindow = 8
+const firstWindow = 2
 
 // quickMillis is how soon an answer counts as keeping up.
 const quickMillis = 2000
