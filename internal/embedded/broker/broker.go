@@ -8,11 +8,13 @@
 package broker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -52,7 +54,10 @@ func Start(cfg Config) (*Broker, error) {
 		kfake.DataDir(cfg.Dir),
 		kfake.ClusterID("lumenhook"),
 		kfake.WithLogger(&logger{slog: cfg.Logger, failed: cfg.Failed}),
-		kfake.BrokerConfigs(map[string]string{"message.max.bytes": "4194304"}),
+		kfake.BrokerConfigs(map[string]string{
+			"message.max.bytes":          "4194304",
+			"transaction.max.timeout.ms": strconv.FormatInt(longestTransaction.Milliseconds(), 10),
+		}),
 	}
 	if cfg.Sync {
 		opts = append(opts, kfake.SyncWrites())
@@ -60,6 +65,10 @@ func Start(cfg Config) (*Broker, error) {
 	b.cluster, err = kfake.NewCluster(opts...)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("broker: opening %s: %w", cfg.Dir, err), listener.Close())
+	}
+	if err := b.endHangingTransactions(context.Background()); err != nil {
+		b.Close()
+		return nil, fmt.Errorf("broker: ending the transactions that were open in %s: %w", cfg.Dir, err)
 	}
 	return b, nil
 }
