@@ -134,6 +134,12 @@ func (a *API) repeats(x *exchange, commandID string, made func() (bool, error)) 
 	return err == nil && found
 }
 
+// maybeRepeats tells whether a change may have been answered before: this node
+// remembers it, or what it names is gone and only the engine knows.
+func (a *API) maybeRepeats(x *exchange, commandID string) bool {
+	return x.missing != "" || x.idempotencyKey != "" && a.answered.has(commandID)
+}
+
 // askEndpoint submits a command that is answered with an endpoint, and waits
 // until this node has read the change.
 func (a *API) askEndpoint(ctx context.Context, x *exchange, c domain.Command) (*domain.Endpoint, bool, *Problem) {
@@ -258,11 +264,11 @@ func (a *API) listEndpoints(_ context.Context, x *exchange) (reply, *Problem) {
 }
 
 func (a *API) updateEndpoint(ctx context.Context, x *exchange) (reply, *Problem) {
-	change, warnings, problem := a.readEndpointChange(ctx, x)
+	command, problem := a.newCommand(x)
 	if problem != nil {
 		return reply{}, problem
 	}
-	command, problem := a.newCommand(x)
+	change, warnings, problem := a.readEndpointChange(ctx, x, a.maybeRepeats(x, command.ID))
 	if problem != nil {
 		return reply{}, problem
 	}
@@ -285,7 +291,7 @@ type endpointPatch struct {
 
 // readEndpointChange reads a merge patch: what it names changes, null makes it
 // what it is by default.
-func (a *API) readEndpointChange(ctx context.Context, x *exchange) (endpointPatch, []string, *Problem) {
+func (a *API) readEndpointChange(ctx context.Context, x *exchange, repeated bool) (endpointPatch, []string, *Problem) {
 	change := endpointPatch{ifRevision: x.ifMatch.revision(x.endpoint.Revision)}
 	root, problem := parseJSON(x.body)
 	if problem != nil {
@@ -300,7 +306,7 @@ func (a *API) readEndpointChange(ctx context.Context, x *exchange) (endpointPatc
 	o.only(endpointFieldNames...)
 	if o.names("url") {
 		var url string
-		url, warnings = a.readURL(ctx, o, false)
+		url, warnings = a.readURL(ctx, o, repeated)
 		change.URL = &url
 	}
 	if o.names("description") {
@@ -374,7 +380,7 @@ func (a *API) rotateSecret(ctx context.Context, x *exchange) (reply, *Problem) {
 	if err != nil {
 		return reply{}, internal(err)
 	}
-	command.Body = domain.RotateSecret{EndpointID: x.endpoint.ID, SealedSecret: sealed}
+	command.Body = domain.RotateSecret{EndpointID: x.endpoint.ID, IfRevision: x.ifMatch.revision(x.endpoint.Revision), SealedSecret: sealed}
 	endpoint, replayed, problem := a.askEndpoint(ctx, x, command)
 	if problem != nil {
 		return reply{}, problem

@@ -75,6 +75,9 @@ func (a *API) listEvents(ctx context.Context, x *exchange) (reply, *Problem) {
 		State:       oneOf(q, "state", domain.StateQueued, domain.StateWaiting, domain.StateDelivered, domain.StateFailed, domain.StateCancelled),
 		SinceMillis: q.time("since"), UntilMillis: q.time("until"),
 	}
+	if f.SinceMillis != 0 && f.UntilMillis != 0 && f.UntilMillis <= f.SinceMillis {
+		q.fault("until", faultRangeIsEmpty, "must be later than since")
+	}
 	after, limit, problem := a.page(x, q)
 	if problem != nil {
 		return reply{}, problem

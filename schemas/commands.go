@@ -55,7 +55,7 @@ func endpointCommandOut(meta *kafka.CommandMeta, body domain.CommandBody) proto.
 	case domain.DeleteEndpoint:
 		return &kafka.DeleteEndpoint{Meta: meta, EndpointId: b.EndpointID, IfRevision: b.IfRevision}
 	case domain.RotateSecret:
-		return &kafka.RotateSecret{Meta: meta, EndpointId: b.EndpointID, SealedSecret: b.SealedSecret}
+		return &kafka.RotateSecret{Meta: meta, EndpointId: b.EndpointID, IfRevision: b.IfRevision, SealedSecret: b.SealedSecret}
 	case domain.TestEndpoint:
 		return &kafka.TestEndpoint{Meta: meta, EndpointId: b.EndpointID}
 	case domain.ReplayEndpoint:
@@ -99,7 +99,7 @@ var commandForms = map[string]func(Message) (domain.Command, error){
 		return domain.DeleteEndpoint{EndpointID: m.GetEndpointId(), IfRevision: m.GetIfRevision()}
 	}),
 	"RotateSecret": command(func(m *kafka.RotateSecret) domain.CommandBody {
-		return domain.RotateSecret{EndpointID: m.GetEndpointId(), SealedSecret: m.GetSealedSecret()}
+		return domain.RotateSecret{EndpointID: m.GetEndpointId(), IfRevision: m.GetIfRevision(), SealedSecret: m.GetSealedSecret()}
 	}),
 	"TestEndpoint": command(func(m *kafka.TestEndpoint) domain.CommandBody {
 		return domain.TestEndpoint{EndpointID: m.GetEndpointId()}
