@@ -91,6 +91,7 @@ type API struct {
 	// is good at another.
 	cursorKey [32]byte
 	uses      *lastUses
+	unread    *unread
 }
 
 // New makes the API.
@@ -106,7 +107,7 @@ func New(c Config) (*API, error) {
 	}
 	a := &API{
 		Config: c, router: mux.NewRouter().SkipClean(true), slots: make(chan struct{}, c.MaxRequests),
-		limits: newLimits(c.RateLimit, c.Now), answered: newMemory(), uses: newLastUses(),
+		limits: newLimits(c.RateLimit, c.Now), answered: newMemory(), uses: newLastUses(), unread: newUnread(),
 	}
 	if c.DeriveKey != nil {
 		a.cursorKey = c.DeriveKey("cursors of lists")

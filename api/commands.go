@@ -86,6 +86,9 @@ func (a *API) submit(ctx context.Context, x *exchange, c domain.Command) (domain
 		p.replayed = result.Replayed
 		return result, p
 	}
+	if concernsDeliveries(c.Body) {
+		a.unread.note(c.AccountID, a.Now())
+	}
 	return result, nil
 }
 

@@ -43,6 +43,7 @@ type attemptView struct {
 }
 
 func (a *API) getEvent(ctx context.Context, x *exchange) (reply, *Problem) {
+	a.awaitOwnWrites(ctx, x.caller.accountID)
 	record, problem := a.readEvent(ctx, x)
 	if problem != nil {
 		return reply{}, problem
@@ -82,6 +83,7 @@ func (a *API) listEvents(ctx context.Context, x *exchange) (reply, *Problem) {
 	if problem != nil {
 		return reply{}, problem
 	}
+	a.awaitOwnWrites(ctx, x.caller.accountID)
 	page, next, err := a.History.Events(ctx, f, after, limit)
 	if problem := historyProblem(err); problem != nil {
 		return reply{}, problem
