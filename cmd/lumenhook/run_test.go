@@ -216,6 +216,7 @@ func startHooks(t *testing.T, dir string) *hooks {
 		t.Fatal(err)
 	}
 	h := &hooks{}
+	check := checkEvents(t)
 	r, err := receiver.New(receiver.Config{
 		Listen: "127.0.0.1:0", GetCertificate: ca.GetCertificate(pki.DefaultHosts()...),
 		Secrets: func() []domain.Secret {
@@ -224,6 +225,9 @@ func startHooks(t *testing.T, dir string) *hooks {
 			return []domain.Secret{domain.Secret(h.secret)}
 		},
 		OnWebhook: func(w receiver.Webhook) {
+			if err := check(w.Body); err != nil {
+				t.Errorf("what was delivered departs from its schema: %v\n%s", err, w.Body)
+			}
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.got = append(h.got, w)
