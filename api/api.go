@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -53,9 +54,12 @@ type Config struct {
 	// so that the repeat of a key's creation shows the same key. Without it, or
 	// once the secret has changed, a repeat shows no key.
 	DeriveKey func(label string) [32]byte
-	Live      bool          // the public network: keys begin with whk_live_
-	RateLimit RateLimit     // of each key
-	TestWait  time.Duration // for the first attempt of a test; 0: 13 s
+	Live      bool      // the public network: keys begin with whk_live_
+	RateLimit RateLimit // of each key
+	// TrustedProxies are those whose X-Forwarded-For is believed where a key may
+	// be used from some networks only. Without any, the connection tells.
+	TrustedProxies []netip.Prefix
+	TestWait       time.Duration // for the first attempt of a test; 0: 13 s
 
 	Checks      []Check // conditions of /readyz, beside the directory's
 	MaxRequests int     // at once; 0: 4096

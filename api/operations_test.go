@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -462,6 +463,37 @@ func TestWhereAndUntilWhenAKeyWorks(t *testing.T) {
 			t.Errorf("%+v: %d %s", c.key, got.StatusCode, got.body)
 		}
 	}
+}
+
+// Behind proxies that are trusted, a key is used from where they say; nobody else
+// is believed.
+func TestWhereAKeyIsUsedFromBehindProxies(t *testing.T) {
+	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	w := newWorld(t, func(c *api.Config) { c.TrustedProxies = proxies })
+	open := newWorld(t, func(c *api.Config) { c.Directory = w })
+	text := domain.NewAPIKey(false, [32]byte{1})
+	w.addKey(account("a"), domain.Key{
+		ID: domain.DeriveID(domain.KeyPrefix, text), Hash: domain.APIKeyHash(text), Permissions: domain.Permissions(),
+		AllowedCIDRs: []string{"203.0.113.0/24", "2001:db8::/32"},
+	})
+	for forwarded, status := range map[string]int{
+		"": 401, "203.0.113.7": 200, "203.0.113.7:4711": 200, "[2001:db8::1]:443": 200, "2001:db8::1": 200, "::ffff:203.0.113.7": 200,
+		"203.0.113.7, 10.1.2.3": 200, "198.51.100.1, 203.0.113.7, fd00::1 ,127.0.0.1": 200,
+		"203.0.113.7, 198.51.100.1": 401, "203.0.113.7, 198.51.100.1, 10.1.2.3": 401, "203.0.113.7, unknown": 401, "203.0.113.7,": 401, "10.1.2.3": 401, "for=203.0.113.7": 401,
+	} {
+		if got := w.call("GET", "/v1/endpoints", text, "", "X-Forwarded-For", forwarded); got.StatusCode != status {
+			t.Errorf("%q: %d, want %d", forwarded, got.StatusCode, status)
+		}
+		if got := open.call("GET", "/v1/endpoints", text, "", "X-Forwarded-For", forwarded); got.StatusCode != 401 {
+			t.Errorf("%q was believed: %d", forwarded, got.StatusCode)
+		}
+	}
+	request, err := http.NewRequest(http.MethodGet, w.server.URL+"/v1/endpoints", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = http.Header{"Authorization": {"Bearer " + text}, "X-Forwarded-For": {"198.51.100.1", "203.0.113.7"}}
+	wantStatus(t, w.send(request, ""), 200)
 }
 
 func TestLastUseIsKeptOnceAMinute(t *testing.T) {
