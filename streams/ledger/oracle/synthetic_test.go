@@ -1,0 +1,7 @@
+package oracle
+
+import "testing"
+
+const passphrase = "Lumenhook test network"
+
+func synthetic(t *testing.T) [][]byte { return nil }
