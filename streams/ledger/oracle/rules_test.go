@@ -31,7 +31,7 @@ var noPayments = []noPayment{
 	{"inflation", of(xdr.OperationTypeInflation)},
 	{"another token: not from the contract of an asset of this network", func(e told) bool { return e.raw != nil && e.GetAsset() == nil }},
 	{"a contract call burns or claws back", func(e told) bool { return rawName(e) == "burn" || rawName(e) == "clawback" }},
-	{"a contract call pays a contract", func(e told) bool { return e.raw != nil && receiver(e) != "" && receiver(e)[0] != 'G' }},
+	{"a contract call pays a contract", func(e told) bool { return e.raw != nil && toldReceiver(e) != "" && toldReceiver(e)[0] != 'G' }},
 }
 
 // retelling is a way in which the processor tells a payment otherwise. It puts
@@ -105,7 +105,7 @@ func literal(e told) (p domain.Payment, err error) {
 	id := toid.New(int32(meta.GetLedgerSequence()), int32(meta.GetTransactionIndex()), int32(meta.GetOperationIndex()))
 	p = domain.Payment{
 		ID: strconv.FormatInt(id.ToInt64(), 10), TxHash: meta.GetTxHash(), Ledger: meta.GetLedgerSequence(),
-		ClosedAtMillis: meta.GetClosedAt().AsTime().UnixMilli(), Operation: name, From: sender(e), To: receiver(e), Memo: memoOf(e.tx.Envelope.Memo()),
+		ClosedAtMillis: meta.GetClosedAt().AsTime().UnixMilli(), Operation: name, From: toldSender(e), To: toldReceiver(e), Memo: memoOf(e.tx.Envelope.Memo()),
 	}
 	if e.raw != nil {
 		p.ID += "-" + strconv.Itoa(e.n)
@@ -151,9 +151,9 @@ func rawName(e told) string {
 	return string(name)
 }
 
-func sender(e told) string { return e.GetTransfer().GetFrom() + e.GetBurn().GetFrom() }
+func toldSender(e told) string { return e.GetTransfer().GetFrom() + e.GetBurn().GetFrom() }
 
-func receiver(e told) string { return e.GetTransfer().GetTo() + e.GetMint().GetTo() }
+func toldReceiver(e told) string { return e.GetTransfer().GetTo() + e.GetMint().GetTo() }
 
 // destination is the account that a classic operation pays.
 func destination(op xdr.Operation) *xdr.MuxedAccount {
