@@ -249,7 +249,12 @@ func TestOneUnreadableTransactionIsQuarantinedAlone(t *testing.T) {
 // goes up by two, and a close time in milliseconds follows it.
 func forge(t *testing.T, version int32, x xdr.StellarValue, closeTimeMillis uint64) []byte {
 	t.Helper()
-	raw := closeLedger(t, version, everyOperation(metaV4(7)))
+	return forgeOf(t, version, x, closeTimeMillis, everyOperation(metaV4(7)))
+}
+
+func forgeOf(t *testing.T, version int32, x xdr.StellarValue, closeTimeMillis uint64, txs ...testTx) []byte {
+	t.Helper()
+	raw := closeLedger(t, version, txs...)
 	var whole xdr.LedgerCloseMeta
 	if err := whole.UnmarshalBinary(raw); err != nil {
 		t.Fatal(err)
