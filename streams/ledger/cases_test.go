@@ -127,6 +127,8 @@ func TestContractCalls(t *testing.T) {
 				event(usd, "transfer", withEntry("to_muxed_id", xdr.ScVal{Type: xdr.ScValTypeScvVoid}), sender, receiver),
 				event(usd, "transfer", withEntry("to_muxed_id", symbol("id")), sender, receiver),
 				event(usd, "transfer", withEntry("memo", amountValue(0, 7)), sender, receiver),
+				event(usd, "transfer", ofEntries(amountWithID(8, 2), 0), sender, receiver),
+				event(usd, "transfer", ofEntries(amountWithID(8, 2), 0, 1, 1), sender, receiver),
 				event(usd, "transfer", amountWithID(1, 0), sender, receiver)},
 			want: []string{"-0 invoke_host_function sender>receiver 1 USD:issuer muxed 0"}},
 		"other kinds of address": {older: true,
@@ -159,6 +161,15 @@ func withEntry(name string, value xdr.ScVal) xdr.ScVal {
 	entries := *data.Map
 	(*entries)[1] = xdr.ScMapEntry{Key: symbol(name), Val: value}
 	return data
+}
+
+// ofEntries is a map of some entries of another.
+func ofEntries(data xdr.ScVal, chosen ...int) xdr.ScVal {
+	entries := &xdr.ScMap{}
+	for _, i := range chosen {
+		*entries = append(*entries, (**data.Map)[i])
+	}
+	return xdr.ScVal{Type: xdr.ScValTypeScvMap, Map: &entries}
 }
 
 func withParty(e xdr.ContractEvent, topic int, party xdr.ScAddress) xdr.ContractEvent {
