@@ -195,8 +195,11 @@ func splitSequence(raw []byte) (ledgers [][]byte, err error) {
 		} else {
 			some, rest, err = takeLedgers(rest, 1)
 		}
+		if err != nil && at > 0 {
+			return nil, fmt.Errorf("after the first %d ledgers, at byte %d: %w", len(ledgers), at, err)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("at byte %d, after %d ledgers: %w", at, len(ledgers), err)
+			return nil, err
 		}
 		ledgers = append(ledgers, some...)
 	}
@@ -211,7 +214,7 @@ func SplitBatch(raw []byte) ([][]byte, error) {
 	}
 	ledgers, rest, err := takeLedgers(raw[batchHeadSizeBytes:], count)
 	if err != nil {
-		return nil, fmt.Errorf("reading a batch: %w", err)
+		return nil, err
 	}
 	if len(rest) > 0 {
 		return nil, fmt.Errorf("%d bytes are left over after the %d ledgers of the batch", len(rest), count)
@@ -223,8 +226,11 @@ func SplitBatch(raw []byte) ([][]byte, error) {
 func takeLedgers(raw []byte, count int) (ledgers [][]byte, rest []byte, err error) {
 	for i := range count {
 		sizeBytes, err := ledgerSize(raw)
+		if err != nil && count > 1 {
+			return nil, nil, fmt.Errorf("ledger %d of a batch of %d: %w", i+1, count, err)
+		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("ledger %d of %d: %w", i+1, count, err)
+			return nil, nil, fmt.Errorf("a ledger that is damaged or cut short: %w", err)
 		}
 		ledgers, raw = append(ledgers, raw[:sizeBytes]), raw[sizeBytes:]
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -118,6 +119,26 @@ func TestFilesOfEveryForm(t *testing.T) {
 	} {
 		if got, err := ledger.ReadFile(bytes.NewReader(file)); err == nil {
 			t.Errorf("%s: got %d ledgers and no error", name, len(got))
+		}
+	}
+}
+
+// What is wrong with a file, and where, stands in the error.
+func TestFilesThatCannotBeReadSayWhy(t *testing.T) {
+	a, b := readReal(t, 63092988), readReal(t, 57500008)
+	for want, file := range map[string][]byte{
+		"record 2 of the stream comes in fragments": join(record(a), []byte{0, 0, 0, 4}, a[:4], record(a[4:])),
+		"ends inside the length of record 2":        join(record(a), []byte{0x80}),
+		"as a stream of records it is cut short":    {0xff, 0xfe, 0, 1, 2, 3},
+		"record 1 of the stream: after the first 1": record(join(a, []byte{0, 0, 0, 0})),
+		"after the first 2 ledgers, at byte ":       join(a, b, []byte("\n")),
+		"ledger 2 of a batch of 2":                  batchOf(5, 6, a, b[:1000]),
+		"damaged or cut short":                      a[:len(a)-1],
+		"as one text of ":                           wrapped(base64.StdEncoding.EncodeToString(a), 76)[:77*40],
+		"word 1 is no base64":                       []byte("payments, please"),
+	} {
+		if _, err := ledger.ReadFile(bytes.NewReader(file)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }
