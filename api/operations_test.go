@@ -116,6 +116,9 @@ func TestEndpointPatchFaults(t *testing.T) {
 		`{"url":"https://127.0.0.1/"}`:             {"/url SSRF_BLOCKED"},
 		`{"status":"disabled"}`:                    {"/status UNKNOWN_FIELD"},
 		`{"rateLimitPerSecond":0}`:                 {"/rateLimitPerSecond OUT_OF_RANGE"},
+		`{"rateLimitPerSecond":1e400}`:             {"/rateLimitPerSecond OUT_OF_RANGE"},
+		`{"rateLimitPerSecond":10000.000001}`:      {"/rateLimitPerSecond OUT_OF_RANGE"},
+		`{"headers":{"http2-settings":"x"}}`:       {"/headers/http2-settings HEADER_REFUSED"},
 		`{"rateLimitPerSecond":1.5}`:               {"/rateLimitPerSecond OUT_OF_RANGE"},
 		`{"rateLimitPerSecond":"5"}`:               {"/rateLimitPerSecond INVALID_TYPE"},
 		`{"headers":[]}`:                           {"/headers INVALID_TYPE"},
@@ -141,6 +144,12 @@ func TestEndpointPatchFaults(t *testing.T) {
 	wantProblem(t, w.call("POST", path+"/enable", k, `[`), 400, "MALFORMED_JSON")
 	if w.endpoints[strings.TrimPrefix(path, "/v1/endpoints/")].Version != 1 {
 		t.Error("a refused change changed something")
+	}
+	// A whole number is one however it is written.
+	for _, five := range []string{"5", "5.0", "5e0", "0.05e2"} {
+		if got := wantStatus(t, w.call("PATCH", path, k, `{"rateLimitPerSecond":`+five+`}`), 200); in(t, got.body, "rateLimitPerSecond") != 5.0 {
+			t.Errorf("%s: %s", five, got.body)
+		}
 	}
 }
 

@@ -400,6 +400,10 @@ func readWatch(root node, f *faults) domain.Watch {
 }
 
 func readWallet(o object) string {
+	if n, _ := o.get("walletAddress"); n.kind == '"' && looksLikeSecretKey(n.text) { // however long
+		refuseSecretKey(o.pointer("walletAddress"), o.faults)
+		return ""
+	}
 	wallet, ok := o.requiredText("walletAddress", maxFormCharacters)
 	if !ok || !readAccount(wallet, o.pointer("walletAddress"), o.faults) {
 		return ""

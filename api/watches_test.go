@@ -192,6 +192,7 @@ var fieldFaults = []struct {
 
 	{"amountRule", `"any"`, []string{"/amountRule INVALID_TYPE"}},
 	{"amountRule", `{}`, []string{"/amountRule/kind REQUIRED"}},
+	{"walletAddress", `"` + strings.Repeat(seed(200).Seed(), 5) + `"`, []string{"/walletAddress SECRET_KEY_REFUSED"}},
 	{"amountRule", `{"kind":1}`, []string{"/amountRule/kind INVALID_TYPE"}},
 	{"amountRule", `{"kind":"most"}`, []string{"/amountRule/kind INVALID_VALUE"}},
 	{"amountRule", `{"kind":"any","amount":"1"}`, []string{"/amountRule/amount NOT_ALLOWED"}},
