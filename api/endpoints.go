@@ -188,7 +188,7 @@ func (a *API) readNewEndpoint(ctx context.Context, x *exchange, repeated bool) (
 	var fields endpointFields
 	if o, ok := asObject(root, "", &f); ok {
 		o.only(endpointFieldNames...)
-		fields.url, fields.warnings = a.readURL(ctx, o, repeated)
+		fields.url, fields.warnings, _ = a.readURL(ctx, o, repeated) // nothing is made twice
 		fields.description = readFreeText(o, "description", maxDescriptionCharacters)
 		fields.headers = readHeaders(o, nil)
 		fields.rateLimitPerSecond, _ = o.integer("rateLimitPerSecond", 1, maxRatePerSecond)
@@ -196,23 +196,24 @@ func (a *API) readNewEndpoint(ctx context.Context, x *exchange, repeated bool) (
 	return fields, f.problem()
 }
 
-// readURL reads a URL and has it judged. A repeat is not judged again.
-func (a *API) readURL(ctx context.Context, o object, repeated bool) (string, []string) {
+// readURL reads a URL and has it judged. That of a repeat is taken for what it was
+// judged to be then: unjudged tells of one that would be refused now.
+func (a *API) readURL(ctx context.Context, o object, repeated bool) (url string, warnings []string, unjudged bool) {
 	raw, ok := o.requiredText("url", maxURLCharacters)
 	if !ok {
-		return "", nil
+		return "", nil, false
 	}
 	if refuseSecret(o, "url", raw) {
-		return "", nil
+		return "", nil, false
 	}
 	normalised, warnings, urlFaults := a.URLs.Check(ctx, raw)
 	if repeated && len(urlFaults) > 0 {
-		return raw, nil
+		return raw, nil, true
 	}
 	for _, fault := range urlFaults {
 		o.fault("url", fault.Code, fault.Detail)
 	}
-	return normalised, warnings
+	return normalised, warnings, false
 }
 
 // readFreeText reads a text that people write for themselves.
@@ -293,6 +294,9 @@ type endpointPatch struct {
 // what it is by default.
 func (a *API) readEndpointChange(ctx context.Context, x *exchange, repeated bool) (endpointPatch, []string, *Problem) {
 	change := endpointPatch{ifRevision: x.ifMatch.revision(x.endpoint.Revision)}
+	if x.missing != "" {
+		change.ifRevision = noRevision // it must be a repeat, or come to nothing
+	}
 	root, problem := parseJSON(x.body)
 	if problem != nil {
 		return change, nil, problem
@@ -306,8 +310,12 @@ func (a *API) readEndpointChange(ctx context.Context, x *exchange, repeated bool
 	o.only(endpointFieldNames...)
 	if o.names("url") {
 		var url string
-		url, warnings = a.readURL(ctx, o, repeated)
+		var unjudged bool
+		url, warnings, unjudged = a.readURL(ctx, o, repeated)
 		change.URL = &url
+		if unjudged {
+			change.ifRevision = noRevision // it must be a repeat, or come to nothing
+		}
 	}
 	if o.names("description") {
 		description := readFreeText(o, "description", maxDescriptionCharacters)

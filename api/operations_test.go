@@ -643,6 +643,10 @@ func TestARepeatedChangeIsNotJudgedAgain(t *testing.T) {
 	urls.refuse = true
 	wantStatus(t, node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://b.example"}`, "Idempotency-Key", "1"), 200)
 	wantStatus(t, node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "1"), 200)
+	// What the engine has forgotten is no repeat, and comes to nothing unjudged.
+	clear(w.answers)
+	wantProblem(t, node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://10.0.0.1"}`, "Idempotency-Key", "1"), 412, "PRECONDITION_FAILED")
+	wantProblem(t, node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "1"), 412, "PRECONDITION_FAILED")
 	wantProblem(t, node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://b.example"}`, "Idempotency-Key", "2"), 422, "SSRF_BLOCKED")
 	wantProblem(t, node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "2"), 422, "VALIDATION_FAILED")
 }

@@ -265,10 +265,20 @@ func (a *API) readWatchChange(ctx context.Context, x *exchange, repeated bool) (
 	}
 	o.node = merged.node
 	u.Change = readWatchFields(o, x.watch)
-	if id := u.Change.EndpointID; id != nil && *id != "" && *id != x.watch.EndpointID && !repeated {
-		if problem := a.checkEndpoint(ctx, x, *id, &f); problem != nil {
+	if id := u.Change.EndpointID; id != nil && *id != "" && *id != x.watch.EndpointID {
+		judged := &f
+		if repeated {
+			judged = &faults{}
+		}
+		if problem := a.checkEndpoint(ctx, x, *id, judged); problem != nil {
 			return u, problem
 		}
+		if repeated && judged.count > 0 {
+			u.IfRevision = noRevision // it must be a repeat, or come to nothing
+		}
+	}
+	if x.missing != "" {
+		u.IfRevision = noRevision
 	}
 	return u, f.problem()
 }
