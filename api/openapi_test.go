@@ -209,3 +209,34 @@ func TestEveryProblemCodeIsDescribed(t *testing.T) {
 		}
 	}
 }
+
+// Every body that is asked for or answered is shown by an example, which
+// TestOpenAPIDocumentIsValid holds against its schema.
+func TestEveryBodyHasAnExample(t *testing.T) {
+	document, err := loadOpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(where string, content openapi3.Content) {
+		for name, media := range content {
+			if strings.Contains(name, "json") && media.Example == nil && len(media.Examples) == 0 {
+				t.Errorf("%s: %s has no example", where, name)
+			}
+		}
+	}
+	checked := 0
+	for path, item := range document.Paths.Map() {
+		for method, operation := range item.Operations() {
+			if body := operation.RequestBody; body != nil && body.Value.Required {
+				check(method+" "+path, body.Value.Content)
+			}
+			for status, response := range operation.Responses.Map() {
+				check(method+" "+path+" "+status, response.Value.Content)
+				checked++
+			}
+		}
+	}
+	if checked < 200 {
+		t.Errorf("only %d answers were looked at", checked)
+	}
+}
