@@ -240,3 +240,29 @@ func TestEveryBodyHasAnExample(t *testing.T) {
 		t.Errorf("only %d answers were looked at", checked)
 	}
 }
+
+// What endpoints get is described too.
+func TestDeliveriesAreDescribed(t *testing.T) {
+	document, err := loadOpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	described := document.Webhooks["event"].Post.RequestBody.Value.Content["application/json"].Schema.Value
+	w := assemble(t)
+	w.furnish(domain.DeriveID(domain.EndpointPrefix, "1"), w.newKey(account("a"), domain.Permissions()...))
+	bodies := map[string][]byte{"test": domain.NewTestEvent(domain.Endpoint{ID: domain.DeriveID(domain.EndpointPrefix, "1"), URL: "https://a.example/"}, domain.EventID("wat_1", "1"), 1).Body}
+	for id, r := range w.history {
+		bodies[id] = r.record.Body
+	}
+	if len(bodies) != 2 {
+		t.Fatalf("%d events", len(bodies))
+	}
+	for name, body := range bodies {
+		if err := described.VisitJSON(decode[any](t, body), openapi3.EnableJSONSchema2020()); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, body)
+		}
+	}
+	if err := described.VisitJSON(map[string]any{"id": "x"}, openapi3.EnableJSONSchema2020()); err == nil {
+		t.Error("anything passes")
+	}
+}
