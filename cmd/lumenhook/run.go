@@ -400,8 +400,8 @@ func (v *service) startEngine(context.Context) error {
 	e := engine.New(engine.Config{
 		Cluster: v.cluster, StateDir: v.dir.join("state", "engine"), Policy: domain.Policy{Schedule: v.s.schedule, DisableAfter: v.s.disableAfter, HonourRetryAfter: v.s.honourRetryAfter},
 		Dispatcher: dispatcher.New(attempts, client, time.Now),
-		Unseal: func(sealed []byte, endpointID string) (domain.Secret, error) {
-			plain, err := v.sealer.Open(sealed, endpointID)
+		Unseal: func(sealed []byte, boundTo string) (domain.Secret, error) {
+			plain, err := v.sealer.Open(sealed, boundTo)
 			return domain.Secret(plain), err
 		},
 		AttemptsInFlight: v.s.attemptsInFlight, AttemptsPerEndpoint: v.s.attemptsPerEndpoint,
