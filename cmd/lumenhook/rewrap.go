@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/sealing"
@@ -293,7 +294,7 @@ func (r *rewrap) waiting(ctx context.Context) (map[uint32]int, error) {
 	}
 	err = r.cluster.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		committed, err := admin.FetchOffsets(ctx, r.cluster.Prefix+engineGroup)
-		if err != nil {
+		if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // no engine has ever decided
 			return fmt.Errorf("asking how far the engine has decided: %w", err)
 		}
 		for p := range from {

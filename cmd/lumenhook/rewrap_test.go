@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,9 +19,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
 )
 
 // listener is a receiver that keeps whole requests.
@@ -259,5 +266,76 @@ func TestTheReportOfARewrap(t *testing.T) {
 	}
 	if data, err := json.Marshal(report); err != nil || !strings.Contains(string(data), `"alreadyNew":5`) {
 		t.Errorf("%s, %v", data, err)
+	}
+}
+
+// TestDropLooksAtCommandsThatWait: what no engine has decided on is in no table,
+// and will be.
+func TestDropLooksAtCommandsThatWait(t *testing.T) {
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fake.Close)
+	cluster := streams.Cluster{Brokers: fake.ListenAddrs(), Prefix: "lumenhook.", ClientID: "test", Logger: slog.New(slog.DiscardHandler)}
+	ctx := t.Context()
+	if err := cluster.EnsureTopics(ctx, []streams.TopicSpec{
+		{Name: schemas.TopicCommands, Partitions: 2, ReplicationFactor: 1}, {Name: schemas.TopicEndpoints, Partitions: 2, ReplicationFactor: 1},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "key")
+	sealer := newSealerAt(t, path)
+	seal := func() []byte {
+		sealed, err := sealer.Seal([]byte("x"), "ep_1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sealed
+	}
+	producer, err := cluster.NewProducer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer producer.Close()
+	headers := []domain.Header{{Name: "A", Sealed: seal()}, {Name: "kept"}}
+	for _, body := range []domain.CommandBody{
+		domain.CreateEndpoint{EndpointID: "ep_1", SealedSecret: seal(), Headers: headers}, domain.UpdateEndpoint{EndpointID: "ep_2", Change: domain.EndpointChange{Headers: &headers}},
+		domain.RotateSecret{EndpointID: "ep_3", SealedSecret: seal()}, domain.ResealSecrets{EndpointID: "ep_4", Values: []domain.Resealed{{Sealed: seal()}}}, domain.EnableEndpoint{EndpointID: "ep_5"},
+	} {
+		m := schemas.EncodeCommand(domain.Command{ID: "cmd_1", Body: body})
+		if err := producer.Append(ctx, streams.NewRecord(schemas.TopicCommands, body.Aggregate(), m.Value, m.EachHeader)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := sealing.RotateFile(path, false); err != nil {
+		t.Fatal(err)
+	}
+	place := &masterKeyPlace{target: target{kafkaBrokers: cluster.Brokers, topicPrefix: cluster.Prefix}, file: path}
+	r, end, err := place.rewrap(ctx, io.Discard, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end()
+	old, _ := sealing.KeyOf(headers[0].Sealed)
+	if n, err := r.inUse(ctx, old); n != 5 || err != nil {
+		t.Fatalf("%d values wait (%v), not 5", n, err)
+	}
+	// The engine has decided on all of them.
+	_, ends, err := r.extent(ctx, schemas.TopicCommands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var decided kadm.Offsets
+	for p, end := range ends {
+		decided.AddOffset(cluster.Prefix+schemas.TopicCommands, p, end, -1)
+	}
+	if err := cluster.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
+		return admin.CommitAllOffsets(ctx, cluster.Prefix+engineGroup, decided)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := r.inUse(ctx, old); n != 0 || err != nil {
+		t.Errorf("%d values wait (%v)", n, err)
 	}
 }
