@@ -339,3 +339,58 @@ func TestDropLooksAtCommandsThatWait(t *testing.T) {
 		t.Errorf("%d values wait (%v)", n, err)
 	}
 }
+
+// TestTheMasterKeyOfAVariable: a run that is given its master key keeps none, and
+// two keys at once are refused.
+func TestTheMasterKeyOfAVariable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	newSealerAt(t, path)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(masterKeyVariable, string(text))
+	s := &testService{t: t, dir: t.TempDir()}
+	flags := []string{"--no-demo", "--egress-ports", "1024-65535"}
+	s.start(flags...)
+	if _, err := os.Stat(masterKeyPath(s.dir)); !os.IsNotExist(err) {
+		t.Errorf("the run made a key of its own (%v)", err)
+	}
+	var endpoint struct{ ID string }
+	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": "https://127.0.0.1:1024/", "headers": map[string]string{"X-A": "1"}}, &endpoint); status != http.StatusCreated {
+		t.Fatalf("the endpoint was answered %d", status)
+	}
+	rotated, err := s.tryCLI("secrets", "rewrap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.interrupt()
+	t.Setenv(masterKeyVariable, rotated)
+	s.start(flags...)
+	if done := s.rewrap("--resume"); done.Secrets.Resealed != 1 || done.Headers.Resealed != 1 {
+		t.Errorf("%+v", done)
+	}
+	keys, err := sealing.Keys([]byte(rotated))
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := s.tryCLI("secrets", "drop", keyName(keys[0].ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.interrupt()
+	t.Setenv(masterKeyVariable, left)
+	s.start(flags...)
+	var shown struct{ Headers map[string]string }
+	if status := s.call("GET", "/v1/endpoints/"+endpoint.ID, nil, &shown); status != http.StatusOK || shown.Headers["X-A"] != "1" {
+		t.Errorf("shown as %d %v", status, shown)
+	}
+	s.interrupt()
+	newSealerAt(t, masterKeyPath(s.dir))
+	if out, err := program(anyPorts(s.dir, flags...)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "two master keys") {
+		t.Errorf("with two keys it ended with %v\n%s", err, out)
+	}
+	if _, err := s.tryCLI("secrets", "list"); err == nil || !strings.Contains(err.Error(), "two master keys") {
+		t.Errorf("the list of two keys: %v", err)
+	}
+}

@@ -48,12 +48,34 @@ func (p *masterKeyPlace) variable() (text string, set bool) {
 // text is the master key.
 func (p *masterKeyPlace) text() ([]byte, error) {
 	if text, set := p.variable(); set {
+		if _, err := os.Stat(p.path()); err == nil {
+			return nil, fmt.Errorf("there are two master keys: %s is set, and %s exists; unset the one, or move the other away", masterKeyVariable, p.path())
+		}
 		return []byte(text), nil
 	}
 	if _, err := sealing.Load(p.path()); err != nil { // checks the mode too
 		return nil, err
 	}
 	return os.ReadFile(p.path())
+}
+
+// open gives the master key of a service that starts, and its text. A file that is
+// not there yet is made.
+func (p *masterKeyPlace) open() (*sealing.Sealer, []byte, error) {
+	if _, fromVariable := p.variable(); !fromVariable {
+		s, err := sealing.LoadOrCreate(p.path())
+		if err != nil {
+			return nil, nil, err
+		}
+		text, err := p.text()
+		return s, text, err
+	}
+	text, err := p.text()
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := sealing.Parse(text)
+	return s, text, err
 }
 
 // rewrap opens what a walk over all endpoints needs. The caller ends it.

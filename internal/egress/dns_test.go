@@ -3,6 +3,7 @@ package egress
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -239,6 +240,22 @@ func TestDNSSlowIsTimeout(t *testing.T) {
 	if r.Duration > 2*time.Second {
 		t.Errorf("took %s", r.Duration)
 	}
+}
+
+// TestALookupThatRanOutOfItsOwnTimeIsDNS: with many servers that never answer, the
+// lookup's own time ends before its questions do. That is not the budget.
+func TestALookupThatRanOutOfItsOwnTimeIsDNS(t *testing.T) {
+	c := newClient(t, func(cfg *Config) { cfg.Resolver = ranOut{} })
+	wantResult(t, post(t, c, "https://slow.test"), 0, DNS)
+}
+
+// ranOut is a resolver whose own time is over at once.
+type ranOut struct{}
+
+func (ranOut) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	ctx, cancel := context.WithTimeout(ctx, 0)
+	defer cancel()
+	return nil, fmt.Errorf("looking %s up: %w", host, ctx.Err())
 }
 
 // untilTheEnd is a resolver that takes all the time there is.
