@@ -11,9 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ClickHouse/clickhouse-go/v2"
+	driver "github.com/ClickHouse/clickhouse-go/v2"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -23,6 +25,7 @@ var (
 	benchFacts    = flag.Int("facts", 600_000, "facts to rebuild from")
 	benchAttempts = flag.Int("attempts", 10_000_000, "attempts among which is read")
 	benchSeconds  = flag.Int("seconds", 10, "how long the live projector is watched")
+	benchReads    = flag.String("reads-dir", "", "a folder that keeps what BenchmarkReads stores, so that the next run need not store it again; it must be of the same -attempts")
 )
 
 // BenchmarkRebuild builds all tables anew from a journal that was filled before:
@@ -122,11 +125,17 @@ func (r *rig) paced(deliveriesPerSecond, seconds int) (lag []time.Duration) {
 // BenchmarkReads reads single events and lists among many attempts, two for each
 // event, of 1,000 endpoints of 10 accounts.
 func BenchmarkReads(b *testing.B) {
-	r := newRig(b)
+	dir := *benchReads
+	if dir == "" {
+		dir = b.TempDir()
+	}
+	r := newRigOn(b, clickhousetest.StartWith(b, clickhouse.Config{Program: clickhousetest.Program(b), DataDir: dir}))
 	must(b, projections.Migrate(b.Context(), r.db))
 	events := *benchAttempts / 2
 	began := time.Now()
-	r.generate(events)
+	if r.count("SELECT count() FROM deliveries") != events {
+		r.generate(events)
+	}
 	b.Logf("%d events and %d attempts are stored after %s", events, 2*events, time.Since(began).Round(time.Second))
 	history := r.history(0)
 	account := generatedAccount(7)
@@ -220,7 +229,7 @@ func (r *rig) slowly(statement string) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 10*time.Minute)
 	defer cancel()
-	if err := r.sql.Exec(clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"max_execution_time": 0})), statement); err != nil {
+	if err := r.sql.Exec(driver.Context(ctx, driver.WithSettings(driver.Settings{"max_execution_time": 0})), statement); err != nil {
 		r.t.Fatalf("%s: %v", statement[:min(len(statement), 300)], err)
 	}
 }

@@ -68,15 +68,14 @@ func (db *DB) recordProgress(ctx context.Context, l layout, next map[place]int64
 			}
 		}
 	}
-	return db.insert(ctx, table{"projection_progress", len(rows), func(from, to int) []column {
-		rows := rows[from:to]
-		return []column{
+	return db.insert(ctx, table{"projection_progress", len(rows), func(yield func([]column) bool) {
+		yield([]column{
 			{"generation", each(rows, func(r *row) string { return r.generation })},
 			{"table_name", each(rows, func(r *row) string { return r.name })},
 			{"topic", each(rows, func(r *row) string { return r.topic })},
 			{"partition", each(rows, func(r *row) int32 { return r.partition })},
 			{"next_offset", each(rows, func(r *row) int64 { return next[r.place] })},
-		}
+		})
 	}})
 }
 
