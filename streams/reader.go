@@ -1,10 +1,12 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -21,6 +23,9 @@ type ReaderConfig struct {
 	SkipExpired bool
 	// MaxBytes bounds what is fetched and not yet polled, for each broker.
 	MaxBytes int32
+	// StallTimeout is after how long without a record ReadTo gives up. It is
+	// longer than a dead owner's open transaction can last.
+	StallTimeout time.Duration
 }
 
 // Reader reads partitions from given positions, committed records only. It is
@@ -29,13 +34,17 @@ type Reader struct {
 	cluster   Cluster
 	client    *kgo.Client
 	positions Offsets
+	stall     time.Duration
 }
 
-const defaultReaderMaxBytes = 8 << 20
+const (
+	defaultReaderMaxBytes = 8 << 20
+	defaultStallTimeout   = 3 * transactionTimeout
+)
 
 // NewReader opens a reader.
 func (c Cluster) NewReader(cfg ReaderConfig) (*Reader, error) {
-	r := &Reader{cluster: c, positions: make(Offsets)}
+	r := &Reader{cluster: c, positions: make(Offsets), stall: cmp.Or(cfg.StallTimeout, defaultStallTimeout)}
 	from := make(map[string]map[int32]kgo.Offset)
 	for topic, partitions := range cfg.From {
 		r.positions[topic] = maps.Clone(partitions)
@@ -49,9 +58,7 @@ func (c Cluster) NewReader(cfg ReaderConfig) (*Reader, error) {
 	if cfg.SkipExpired {
 		reset = kgo.NewOffset().AtStart()
 	}
-	if cfg.MaxBytes == 0 {
-		cfg.MaxBytes = defaultReaderMaxBytes
-	}
+	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, defaultReaderMaxBytes)
 	client, err := c.client(
 		kgo.ConsumePartitions(from),
 		kgo.ConsumeResetOffset(reset),
@@ -92,6 +99,33 @@ func (r *Reader) Poll(ctx context.Context, max int, take func(Record) error) err
 			}
 		}
 		r.positions[record.Topic][record.Partition] = record.Offset + 1
+	}
+	return nil
+}
+
+// ReadTo polls until a topic's partitions are read to these ends. When nothing
+// comes any more before that, it says so instead of waiting for ever.
+func (r *Reader) ReadTo(ctx context.Context, topic string, ends map[int32]int64, max int, take func(Record) error) error {
+	for !r.Passed(topic, ends) {
+		patient, cancel := context.WithTimeout(ctx, r.stall)
+		err := r.Poll(patient, max, take)
+		cancel()
+		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+			return r.stalled(topic, ends)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reader) stalled(topic string, ends map[int32]int64) error {
+	for p, end := range ends {
+		if at := r.positions[topic][p]; at < end {
+			return fmt.Errorf("streams: nothing came for %s while partition %d of %s is read to offset %d of %d: the brokers cannot be reached, or a transaction that nobody ends holds the last records back (kafka-transactions.sh find-hanging names it, abort ends it)",
+				r.stall, p, topic, at, end)
+		}
 	}
 	return nil
 }

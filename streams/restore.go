@@ -64,16 +64,14 @@ func (t *Task) foldJournal(ctx context.Context, from, end int64) (latest []Recor
 		return nil, err
 	}
 	defer r.Close()
-	for r.Position(t.cfg.Journal, p) < end {
-		err := r.Poll(ctx, restoreBatch, func(rec Record) error {
-			if rec.Offset >= end-latestRecords {
-				latest = append(latest, rec)
-			}
-			return t.core.Fold(rec)
-		})
-		if err != nil {
-			return nil, fmt.Errorf("streams: restoring partition %d: %w", p, err)
+	err = r.ReadTo(ctx, t.cfg.Journal, map[int32]int64{p: end}, restoreBatch, func(rec Record) error {
+		if rec.Offset >= end-latestRecords {
+			latest = append(latest, rec)
 		}
+		return t.core.Fold(rec)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("streams: restoring partition %d: %w", p, err)
 	}
 	return latest, nil
 }

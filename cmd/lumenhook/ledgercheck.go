@@ -173,11 +173,9 @@ func readTopic(ctx context.Context, cluster streams.Cluster, topic string, take 
 		return err
 	}
 	defer reader.Close()
-	for !reader.Passed(topic, until) {
-		err := reader.Poll(ctx, 1000, func(r streams.Record) error { return take(schemas.Read(r.Value, r)) })
-		if err != nil {
-			return fmt.Errorf("reading the topic %q: %w", topic, err)
-		}
+	err = reader.ReadTo(ctx, topic, until, pollRecords, func(r streams.Record) error { return take(schemas.Read(r.Value, r)) })
+	if err != nil {
+		return fmt.Errorf("reading the topic %q: %w", topic, err)
 	}
 	return nil
 }

@@ -83,6 +83,18 @@ func anyPorts(dir string, more ...string) []string {
 // start runs the program until it has written run.json.
 func (s *testService) start(more ...string) {
 	s.t.Helper()
+	s.launch(more...)
+	cmd := s.cmd
+	s.eventually("run.json of this process", func() bool {
+		file, err := readRunFile(s.dir)
+		s.file = file
+		return err == nil && file.PID == cmd.Process.Pid
+	})
+}
+
+// launch runs the program.
+func (s *testService) launch(more ...string) {
+	s.t.Helper()
 	s.output, s.exited = &syncBuffer{}, make(chan error, 1)
 	s.cmd = program(anyPorts(s.dir, more...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
@@ -94,11 +106,6 @@ func (s *testService) start(more ...string) {
 	}
 	cmd, exited := s.cmd, s.exited
 	go func() { exited <- cmd.Wait() }()
-	s.eventually("run.json of this process", func() bool {
-		file, err := readRunFile(s.dir)
-		s.file = file
-		return err == nil && file.PID == cmd.Process.Pid
-	})
 }
 
 func (s *testService) kill() {

@@ -109,26 +109,30 @@ func (r *topicReading) run(ctx context.Context, t *target, name string, follow b
 	}
 	defer reader.Close()
 	printed := 0
-	for follow || !reader.Passed(topic.Name, ends) {
-		err := reader.Poll(ctx, pollRecords, func(record streams.Record) error {
-			if !follow && record.Offset >= ends[record.Partition] || !r.wants(record) {
-				return nil
-			}
-			if printed++; r.limit > 0 && printed > r.limit {
-				return errEnough
-			}
-			return writeRecord(out, record)
-		})
-		switch {
-		case errors.Is(err, errEnough) || r.limit > 0 && printed >= r.limit:
+	show := func(record streams.Record) error {
+		if !follow && record.Offset >= ends[record.Partition] || !r.wants(record) {
 			return nil
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
+		}
+		printed++
+		if err := writeRecord(out, record); err != nil {
 			return err
 		}
+		if r.limit > 0 && printed >= r.limit {
+			return errEnough
+		}
+		return nil
 	}
-	return nil
+	if follow {
+		for err == nil {
+			err = reader.Poll(ctx, pollRecords, show)
+		}
+	} else {
+		err = reader.ReadTo(ctx, topic.Name, ends, pollRecords, show)
+	}
+	if errors.Is(err, errEnough) || ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 var errEnough = errors.New("enough records")

@@ -89,10 +89,5 @@ func (l *kafkaLog) ReadLedgers(ctx context.Context, from, end int64, take func(s
 		return err
 	}
 	defer reader.Close()
-	for !reader.Passed(schemas.TopicLedgers, map[int32]int64{partition: end}) {
-		if err := reader.Poll(ctx, ledgersBatch, take); err != nil {
-			return err
-		}
-	}
-	return nil
+	return reader.ReadTo(ctx, schemas.TopicLedgers, map[int32]int64{partition: end}, ledgersBatch, take)
 }
