@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 const selectProgress = `SELECT toString(generation), topic, partition, max(next_offset) FROM {database:Identifier}.projection_progress
@@ -52,6 +53,16 @@ func arrayOf(names []string) string {
 		return "[]"
 	}
 	return "['" + strings.Join(names, "','") + "']"
+}
+
+// timesOf writes a list of times as a parameter: a function for each would take
+// longer to evaluate than the rows take to read.
+func timesOf(millis []int64) string {
+	texts := make([]string, len(millis))
+	for i, at := range millis {
+		texts[i] = time.UnixMilli(at).UTC().Format("2006-01-02 15:04:05.000")
+	}
+	return arrayOf(texts)
 }
 
 // recordProgress says of every table of the layout how far it is.
