@@ -2,11 +2,14 @@ package projections_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"flag"
 	"fmt"
 	"os"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,23 +39,34 @@ func BenchmarkRebuild(b *testing.B) {
 	// As `lumenhook rebuild` sets them.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 30))
+	var rates, owns, engines []float64
 	for b.Loop() {
 		began, own, engine := time.Now(), processCPU(b, os.Getpid()), processCPU(b, r.engine.PID())
 		must(b, projections.Rebuild(b.Context(), r.refold(nil)))
-		b.ReportMetric(float64(*benchFacts)/time.Since(began).Seconds(), "facts/s")
+		facts := float64(*benchFacts)
+		rates = append(rates, facts/time.Since(began).Seconds())
 		// What it takes when others use the machine too: of this process, broker
 		// included, and of ClickHouse, merges included.
-		b.ReportMetric(float64((processCPU(b, os.Getpid())-own).Nanoseconds())/1000/float64(*benchFacts), "own-cpu-µs/fact")
-		b.ReportMetric(float64((processCPU(b, r.engine.PID())-engine).Nanoseconds())/1000/float64(*benchFacts), "clickhouse-cpu-µs/fact")
+		owns = append(owns, float64((processCPU(b, os.Getpid())-own).Microseconds())/facts)
+		engines = append(engines, float64((processCPU(b, r.engine.PID())-engine).Microseconds())/facts)
 		if n := r.count("SELECT count() FROM events FINAL"); n != *benchFacts/2 {
 			b.Fatalf("there are %d events", n)
 		}
 	}
 	b.StopTimer()
+	b.ReportMetric(slices.Max(rates), "best-facts/s")
+	b.ReportMetric(median(rates), "facts/s")
+	b.ReportMetric(median(owns), "own-cpu-µs/fact")
+	b.ReportMetric(median(engines), "clickhouse-cpu-µs/fact")
 	for _, table := range []string{"events", "attempts", "deliveries"} {
 		r.exec("OPTIMIZE TABLE " + table + " FINAL")
 		b.ReportMetric(float64(r.count("SELECT sum(data_compressed_bytes) FROM system.parts WHERE active AND database = currentDatabase() AND table = '"+table+"'"))/float64(*benchFacts/2), "B/"+table)
 	}
+}
+
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return values[len(values)/2]
 }
 
 // BenchmarkLiveProjector watches a projector in a process of its own while 1,000
@@ -100,7 +114,7 @@ func (r *rig) paced(deliveriesPerSecond, seconds int) (lag []time.Duration) {
 		var facts []domain.Fact
 		for range deliveriesPerSecond * each / 1000 {
 			s := stories[n%len(stories)]
-			facts = append(facts, s.created(n), s.delivered(n, 1))
+			facts = append(facts, s.paidLikeReal(n), s.delivered(n, 1))
 			n++
 		}
 		r.append(facts...)
@@ -234,6 +248,25 @@ func (r *rig) slowly(statement string) {
 	}
 }
 
+// paidLikeReal is the fact of an event as the follower makes it: a body of about 900 bytes
+// of which a quarter is like no other, so that it packs as real ones do.
+func (s *story) paidLikeReal(n int) domain.Fact {
+	hash := sha256.Sum256(fmt.Appendf(nil, "%s/%d", s.endpointID, n))
+	wallet := "GD" + strings.ToUpper(s.endpointID[len(s.endpointID)-24:]) + strings.Repeat("W", 30)
+	m := domain.Match{
+		EventID: s.eventID(n), Type: domain.PaymentReceived,
+		Watch: domain.Watch{ID: domain.DeriveID(domain.WatchPrefix, s.endpointID), AccountID: testAccount, EndpointID: s.endpointID, WalletAddress: wallet, Label: strings.Repeat("the shop's till ", 8)},
+		Payment: domain.Payment{
+			ID: strconv.Itoa(n << 12), TxHash: hex.EncodeToString(hash[:]), Ledger: uint32(n / 100), ClosedAtMillis: startMillis + int64(n/100*5000), Operation: "payment",
+			From: "GC" + strings.ToUpper(hex.EncodeToString(hash[:27])), To: wallet, Asset: domain.NativeAsset(), AmountStroops: int64(hash[0])*1e7 + int64(n),
+		},
+		Verification: domain.Verification{Outcome: domain.OutcomeVerified},
+	}
+	return s.fact(domain.DeliveryCreated{
+		AccountID: testAccount, EndpointID: s.endpointID, WatchID: m.Watch.ID, WalletAddress: wallet, Event: domain.NewPaymentEvent(m, startMillis+int64(n)),
+	})
+}
+
 // fill puts facts of 40 endpoints into the journal, two for each event.
 func fill(r *rig, facts int) {
 	r.t.Helper()
@@ -248,7 +281,7 @@ func fill(r *rig, facts int) {
 	}
 	for n := range facts / 2 {
 		s := stories[n%len(stories)]
-		add(s.created(n))
+		add(s.paidLikeReal(n))
 		add(s.delivered(n, 1))
 		if len(batch) >= 5000 || n == facts/2-1 {
 			must(r.t, r.producer.Append(r.t.Context(), batch...))
