@@ -80,7 +80,7 @@ type lister struct {
 	page   EventPage
 
 	after     EventPosition // what was looked at last
-	ahead     []EventHead   // events that come after it and were read already
+	ahead     []EventRecord // events that come after it and were read already
 	ended     bool          // none come after those
 	standings map[string]standing
 }
@@ -135,14 +135,10 @@ func (l *lister) step(ctx context.Context, n int) (found []EventRecord, last boo
 		}
 	}
 	n = min(n, len(l.ahead))
-	found = make([]EventRecord, n)
-	for i, head := range l.ahead[:n] {
-		found[i].EventHead = head
-	}
+	found, l.ahead = l.ahead[:n], l.ahead[n:]
 	if n > 0 {
-		l.after = l.ahead[n-1].position()
+		l.after = found[n-1].position()
 	}
-	l.ahead = l.ahead[n:]
 	standings, err := l.db.standings(ctx, found)
 	if err != nil {
 		return nil, false, err
@@ -171,11 +167,11 @@ func (l *lister) readAhead(ctx context.Context, n int) error {
 	rows, read := 0, from
 	query, which := l.heads(from, n)
 	err := l.db.query(ctx, query, which, func(scan func(...any) error) error {
-		head, err := readHead(scan)
+		r, err := l.readHead(scan)
 		rows++
-		if at := head.position(); at != read { // copies of a row lie side by side
+		if at := r.position(); at != read { // copies of a row lie side by side
 			read = at
-			l.ahead = append(l.ahead, head)
+			l.ahead = append(l.ahead, r)
 		}
 		return err
 	})
@@ -210,16 +206,30 @@ func (l *lister) heads(after EventPosition, n int) (query string, which paramete
 		where = append(where, fmt.Sprintf("(created_at, event_id) < (fromUnixTimestamp64Milli(%d, 'UTC'), {after:String})", after.CreatedAtMillis))
 		which["after"] = after.EventID
 	}
-	return `SELECT event_id, type, endpoint_id, watch_id, wallet_address, created_at FROM {database:Identifier}.events
+	return `SELECT ` + l.columns() + ` FROM {database:Identifier}.events
 WHERE ` + strings.Join(where, " AND ") + ` ORDER BY account_id DESC, created_at DESC, event_id DESC LIMIT {limit:UInt32}`, which
 }
 
-func readHead(read func(...any) error) (h EventHead, err error) {
-	var kind string
+// withBodies tells whether envelopes are read at once: of all events that are read
+// then, but one, the page needs them.
+func (l *lister) withBodies() bool { return l.filter.State == "" }
+
+func (l *lister) columns() string {
+	if l.withBodies() {
+		return "event_id, endpoint_id, created_at, body"
+	}
+	return "event_id, endpoint_id, created_at"
+}
+
+func (l *lister) readHead(read func(...any) error) (r EventRecord, err error) {
 	var created time.Time
-	err = read(&h.ID, &kind, &h.EndpointID, &h.WatchID, &h.WalletAddress, &created)
-	h.Type, h.CreatedAtMillis = domain.EventType(kind), created.UnixMilli()
-	return h, err
+	into := []any{&r.ID, &r.EndpointID, &created, &r.Body}
+	if !l.withBodies() {
+		into = into[:3]
+	}
+	err = read(into...)
+	r.CreatedAtMillis = created.UnixMilli()
+	return r, err
 }
 
 // complete fills in what only the events of the page need.
@@ -229,7 +239,9 @@ func (l *lister) complete(ctx context.Context) error {
 	}
 	reads, reading := errgroup.WithContext(ctx)
 	reads.Go(func() error { return l.db.countEnabling(reading, l.standings) })
-	reads.Go(func() error { return l.readBodies(reading) })
+	if !l.withBodies() {
+		reads.Go(func() error { return l.readBodies(reading) })
+	}
 	err := reads.Wait()
 	for i := range l.page.Events {
 		r := &l.page.Events[i]

@@ -197,7 +197,7 @@ func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord
 		return EventRecord{}, sql.ErrNoRows
 	}
 	r := EventRecord{
-		EventHead: EventHead{ID: eventID, CreatedAtMillis: w.createdAt.UnixMilli()},
+		EventHead: EventHead{ID: eventID, EndpointID: w.endpointID, CreatedAtMillis: w.createdAt.UnixMilli()},
 		Run:       int(w.run), AttemptsMade: int(w.attempts), UpdatedAtMillis: w.updatedAt.UnixMilli(),
 	}
 	reads, reading := errgroup.WithContext(ctx)
@@ -220,15 +220,12 @@ func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord
 func (s standing) into(r *EventRecord) { r.State, r.NextAttemptAtMillis = s.state, s.nextAttemptAtMs }
 
 // A copy of an event's row is like any other, so the first will do.
-const selectEvent = `SELECT type, endpoint_id, watch_id, wallet_address, body FROM {database:Identifier}.events
+const selectEvent = `SELECT body FROM {database:Identifier}.events
 PREWHERE account_id = {account:String} AND created_at = fromUnixTimestamp64Milli({created:Int64}, 'UTC') AND event_id = {event:String} LIMIT 1`
 
-func (db *DB) readBody(ctx context.Context, s whole, r *EventRecord) error {
-	which := parameters{"account": s.accountID, "created": strconv.FormatInt(s.createdAt.UnixMilli(), 10), "event": r.ID}
-	var kind string
-	err := db.queryRow(ctx, selectEvent, which, &kind, &r.EndpointID, &r.WatchID, &r.WalletAddress, &r.Body)
-	r.Type = domain.EventType(kind)
-	return err
+func (db *DB) readBody(ctx context.Context, w whole, r *EventRecord) error {
+	which := parameters{"account": w.accountID, "created": strconv.FormatInt(w.createdAt.UnixMilli(), 10), "event": r.ID}
+	return db.queryRow(ctx, selectEvent, which, &r.Body)
 }
 
 // Attempts above the delivery's version are left for the next question, so that
