@@ -17,7 +17,7 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	run := r.project(func(c *projections.ProjectorConfig) { c.BlockWait = 300 * time.Millisecond })
-	history := r.history(0)
+	history := r.history(eventualMax)
 	s := newStory(1)
 	for n := range 5 {
 		r.append(s.created(n), s.delivered(n, 1))
