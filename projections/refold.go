@@ -242,7 +242,7 @@ func (f *refold) fill(ctx context.Context, target map[place]int64) error {
 const (
 	refoldSessions   = 2
 	refoldBlockRows  = 100_000
-	refoldBlockBytes = 64 << 20
+	refoldBlockBytes = 32 << 20
 	refoldBlockWait  = 5 * time.Second // a block that reaches the target does not wait
 )
 

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,6 +37,7 @@ type Config struct {
 type Broker struct {
 	cluster *kfake.Cluster
 	addr    string
+	dir     string
 }
 
 // Start opens the data folder and listens.
@@ -47,7 +49,7 @@ func Start(cfg Config) (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("broker: listening on %s: %w", cfg.Listen, err)
 	}
-	b := &Broker{addr: listener.Addr().String()}
+	b := &Broker{addr: listener.Addr().String(), dir: cfg.Dir}
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
 		kfake.ListenFn(oneListener(listener)),
@@ -66,18 +68,28 @@ func Start(cfg Config) (*Broker, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("broker: opening %s: %w", cfg.Dir, err), listener.Close())
 	}
+	if os.Remove(b.closedFile()) == nil {
+		return b, nil // it was closed in order, and then the broker keeps what is open
+	}
 	if err := b.endHangingTransactions(context.Background()); err != nil {
-		b.Close()
+		b.cluster.Close()
 		return nil, fmt.Errorf("broker: ending the transactions that were open in %s: %w", cfg.Dir, err)
 	}
 	return b, nil
 }
 
+// closedFile is there between a close in order and the next start.
+func (b *Broker) closedFile() string { return filepath.Join(b.dir, "closed-in-order") }
+
 // Addr is where the broker listens, as host:port.
 func (b *Broker) Addr() string { return b.addr }
 
 // Close flushes everything to the disk and stops.
-func (b *Broker) Close() { b.cluster.Close() }
+func (b *Broker) Close() {
+	b.cluster.Close()
+	// Without the file the next start only takes longer.
+	_ = os.WriteFile(b.closedFile(), nil, 0o600)
+}
 
 // oneListener gives the cluster of one broker the listener that we opened, so
 // that a taken port is our error and not its panic.

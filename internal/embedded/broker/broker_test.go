@@ -52,7 +52,7 @@ func newClient(t *testing.T, addr string, opts ...kgo.Opt) *kgo.Client {
 // write begins a transaction of one id with a record; it is not ended here.
 func write(t *testing.T, addr, value string) *kgo.Client {
 	t.Helper()
-	c := newClient(t, addr, kgo.TransactionalID("task"), kgo.TransactionTimeout(10*time.Second), kgo.DefaultProduceTopic(topic))
+	c := newClient(t, addr, kgo.TransactionalID("task"), kgo.TransactionTimeout(5*time.Second), kgo.DefaultProduceTopic(topic))
 	if err := c.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}

@@ -10,10 +10,11 @@ import (
 )
 
 const (
-	// longestTransaction is the longest timeout that a producer may ask for, so
+	// longestTransaction is the longest timeout that a producer may ask for (the
+	// default of the clients of Kafka in Java, and longer than that of others), so
 	// the oldest record of an open transaction is at most that much older than
 	// the newest record of its partition.
-	longestTransaction = 15 * time.Second
+	longestTransaction = time.Minute
 	// markersTimeout bounds the work at a start.
 	markersTimeout = time.Minute
 )
