@@ -265,7 +265,7 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 	w := c.world
 	id := c.endpoints[w.rnd.IntN(len(c.endpoints))]
 	revision := c.revision(w.checks.model.endpoints[id].Revision)
-	switch draw := w.rnd.IntN(29); {
+	switch draw := w.rnd.IntN(31); {
 	case draw < 4:
 		url := fmt.Sprintf("https://shop.example/%s/%d", id, w.rnd.IntN(4))
 		return domain.UpdateEndpoint{EndpointID: id, IfRevision: revision, Change: domain.EndpointChange{URL: &url}}, true
@@ -277,6 +277,8 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 		return domain.DeleteEndpoint{EndpointID: id, IfRevision: revision}, true
 	case draw < 18:
 		return domain.RotateSecret{EndpointID: id, SealedSecret: fmt.Appendf(nil, "secret-%d", len(c.commands))}, true
+	case draw >= 29:
+		return c.reseal(id), true
 	case draw < 21:
 		return domain.TestEndpoint{EndpointID: id}, true
 	case draw < 24:
@@ -285,6 +287,16 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 	}
 	d, ok := pick(w, w.checks.model.created)
 	return domain.ResendEvent{EndpointID: d.endpoint, EventID: d.event}, ok
+}
+
+// reseal asks for what is kept sealed now, and for what was long ago, to be kept
+// otherwise.
+func (c *clients) reseal(id string) domain.CommandBody {
+	body := domain.ResealSecrets{EndpointID: id, Values: []domain.Resealed{{Was: []byte("secret-0"), Sealed: []byte("stale")}}}
+	for n, s := range c.world.checks.model.endpoints[id].Secrets {
+		body.Values = append(body.Values, domain.Resealed{Was: s.Sealed, Sealed: fmt.Appendf(nil, "resealed-%d-%d", len(c.commands), n)})
+	}
+	return body
 }
 
 // clientReads hands out answers.
