@@ -155,10 +155,18 @@ func BenchmarkReads(b *testing.B) {
 	account := generatedAccount(7)
 	b.ResetTimer()
 	for b.Loop() {
-		measure(b, "event", 300, func(n int) error {
+		// The floor: a question that reads nothing, over the same protocol.
+		measure(b, "select-1", 300, func(int) error {
+			var one uint8
+			return r.sql.QueryRow(b.Context(), "SELECT 1").Scan(&one)
+		}, func(n int) int { return n })
+		const reads = 300
+		cpu := processCPU(b, r.engine.PID())
+		measure(b, "event", reads, func(n int) error {
 			_, err := history.Event(b.Context(), generatedAccount(n%10), generatedEvent(n))
 			return err
 		}, func(n int) int { return (n * 7919) % events })
+		b.ReportMetric(float64((processCPU(b, r.engine.PID())-cpu).Microseconds())/1000/reads, "event-clickhouse-cpu-ms")
 		lists := map[string]projections.EventFilter{
 			"newest":    {AccountID: account},
 			"endpoint":  {AccountID: account, EndpointID: generatedEndpoint(7)},
