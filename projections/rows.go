@@ -12,7 +12,7 @@ type row[B any] struct {
 
 // rows are gathered in pieces, which are also what is sent at a time. In one
 // slice they would be copied again and again while it grows: that took a seventh
-// of the time of gathering them.
+// of the projector's time.
 type rows[B any] struct {
 	pieces [][]row[B] // all but the last are full
 	n      int
