@@ -18,13 +18,13 @@ func (p place) String() string { return fmt.Sprintf("%s/%d", p.topic, p.partitio
 
 // block gathers the rows of records, and how far it brings each partition.
 type block struct {
-	payments   []row[schemas.PaymentObserved]
-	endpoints  []row[endpointRow]
-	watches    []row[watchRow]
-	attempts   []row[domain.AttemptMade]
-	changes    []row[endpointChange]
-	events     []row[domain.DeliveryCreated]
-	deliveries []row[delivery]
+	payments   rows[schemas.PaymentObserved]
+	endpoints  rows[endpointRow]
+	watches    rows[watchRow]
+	attempts   rows[domain.AttemptMade]
+	changes    rows[endpointChange]
+	events     rows[domain.DeliveryCreated]
+	deliveries rows[delivery]
 	at         map[string]int // where in deliveries an event's last row is
 
 	facts        int // records of any topic
@@ -32,16 +32,6 @@ type block struct {
 	oldestMillis int64           // when the oldest fact of the journal was made; 0: there is none
 	from         map[place]int64 // where the block begins
 	next         map[place]int64 // what comes after it; only partitions that moved
-}
-
-// row is what a record puts into one table, and where the record is.
-type row[B any] struct {
-	body       B
-	endpointID string
-	atMillis   int64
-	version    uint64
-	partition  int32
-	offset     int64
 }
 
 // rowOverheadBytes is about what the rows of one record take beside their bodies.
@@ -85,15 +75,15 @@ func (b *block) cover(p place, from, next int64) {
 
 // reset empties the block and keeps its room.
 func (b *block) reset() {
-	b.payments, b.endpoints, b.watches = emptied(b.payments), emptied(b.endpoints), emptied(b.watches)
-	b.attempts, b.changes, b.events, b.deliveries = emptied(b.attempts), emptied(b.changes), emptied(b.events), emptied(b.deliveries)
+	b.payments.reset()
+	b.endpoints.reset()
+	b.watches.reset()
+	b.attempts.reset()
+	b.changes.reset()
+	b.events.reset()
+	b.deliveries.reset()
 	clear(b.at)
 	clear(b.from)
 	clear(b.next)
 	b.facts, b.sizeBytes, b.oldestMillis = 0, 0, 0
-}
-
-func emptied[R any](rows []R) []R {
-	clear(rows) // lets go of what the rows point at
-	return rows[:0]
 }

@@ -1,6 +1,8 @@
 package projections
 
 import (
+	"unsafe"
+
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 )
@@ -10,25 +12,31 @@ import (
 func (b *block) table(name string) table {
 	switch name {
 	case "payments":
-		return tableOf(name, b.payments, paymentColumns)
+		return tableOf(name, &b.payments, paymentColumns)
 	case "endpoints":
-		return tableOf(name, b.endpoints, endpointColumns)
+		return tableOf(name, &b.endpoints, endpointColumns)
 	case "watches":
-		return tableOf(name, b.watches, watchColumns)
+		return tableOf(name, &b.watches, watchColumns)
 	case "attempts":
-		return tableOf(name, b.attempts, attemptColumns)
+		return tableOf(name, &b.attempts, attemptColumns)
 	case "endpoint_changes":
-		return tableOf(name, b.changes, changeColumns)
+		return tableOf(name, &b.changes, changeColumns)
 	case "events":
-		return tableOf(name, b.events, eventColumns)
+		return tableOf(name, &b.events, eventColumns)
 	case "deliveries":
-		return tableOf(name, b.deliveries, deliveryColumns)
+		return tableOf(name, &b.deliveries, deliveryColumns)
 	}
 	panic("projections: there is no table " + name)
 }
 
-func tableOf[B any](name string, rows []row[B], columns func([]row[B]) []column) table {
-	return table{name, len(rows), func(from, to int) []column { return columns(rows[from:to]) }}
+func tableOf[B any](name string, l *rows[B], columns func([]row[B]) []column) table {
+	return table{name, l.n, func(yield func([]column) bool) {
+		for _, piece := range l.pieces {
+			if len(piece) == 0 || !yield(columns(piece)) {
+				return
+			}
+		}
+	}}
 }
 
 // placeColumns say which record a row comes from.
@@ -56,7 +64,7 @@ func eventColumns(rows []row[domain.DeliveryCreated]) []column {
 		column{"watch_id", each(rows, func(r *r) string { return r.body.WatchID })},
 		column{"wallet_address", each(rows, func(r *r) string { return r.body.WalletAddress })},
 		column{"created_at", each(rows, func(r *r) int64 { return r.body.Event.CreatedAtMillis })},
-		column{"body", each(rows, func(r *r) []byte { return r.body.Event.Body })},
+		column{"body", each(rows, func(r *r) string { return text(r.body.Event.Body) })},
 		column{"payment_id", each(payments, func(p *paid) string { return p.paymentID })},
 		column{"asset_code", each(payments, func(p *paid) string { return p.assetCode })},
 		column{"asset_issuer", each(payments, func(p *paid) string { return p.assetIssuer })},
@@ -76,7 +84,7 @@ func attemptColumns(rows []row[domain.AttemptMade]) []column {
 		column{"duration_ms", each(rows, func(r *r) uint32 { return uint32(r.body.Result.DurationMillis) })},
 		column{"status_code", optional(rows, func(r *r) uint16 { return uint16(r.body.Result.StatusCode) })},
 		column{"error", each(rows, func(r *r) string { return string(r.body.Result.Error) })},
-		column{"response_body", each(rows, func(r *r) []byte { return r.body.Result.ResponseBody })},
+		column{"response_body", each(rows, func(r *r) string { return text(r.body.Result.ResponseBody) })},
 		column{"state", each(rows, func(r *r) string { return string(r.body.State) })},
 		column{"next_attempt_at", optional(rows, func(r *r) int64 { return r.body.NextAttemptAtMillis })},
 	)
@@ -198,3 +206,7 @@ func eventTypes(types []domain.EventType) []string {
 	}
 	return names
 }
+
+// text gives bytes as a string without a copy: the client would make one of each
+// value. Nobody modifies what was read from a topic.
+func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

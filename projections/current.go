@@ -20,7 +20,7 @@ type watchRow struct {
 
 func (b *block) addPayment(r streams.Record) error {
 	p, err := schemas.DecodePaymentObserved(schemas.Read(r.Value, r))
-	b.payments = append(b.payments, placed(r, p))
+	b.payments.add(placed(r, p))
 	return err
 }
 
@@ -32,7 +32,7 @@ func (b *block) addEndpoint(r streams.Record) (err error) {
 		e.gone = false
 		e.Endpoint, err = schemas.DecodeEndpoint(schemas.Read(r.Value, r))
 	}
-	b.endpoints = append(b.endpoints, placed(r, e))
+	b.endpoints.add(placed(r, e))
 	return err
 }
 
@@ -43,7 +43,7 @@ func (b *block) addWatch(r streams.Record) (err error) {
 		w.gone = false
 		w.Watch, err = schemas.DecodeWatch(schemas.Read(r.Value, r))
 	}
-	b.watches = append(b.watches, placed(r, w))
+	b.watches.add(placed(r, w))
 	return err
 }
 

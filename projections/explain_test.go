@@ -44,11 +44,11 @@ func TestReadsTouchFewRows(t *testing.T) {
 				err = fmt.Errorf("it has %d attempts", len(record.Attempts))
 			}
 			return err
-		}, 8_000},
-		"the newest":         {list(projections.EventFilter{}), 70_000},
-		"a state":            {list(projections.EventFilter{State: domain.StateWaiting}), 180_000},
-		"an endpoint":        {list(projections.EventFilter{EndpointID: generatedEndpoint(17)}), 70_000},
-		"endpoint, and time": {list(projections.EventFilter{EndpointID: generatedEndpoint(17), FromMillis: startMillis + events/4}), 70_000},
+		}, 5_000},
+		"the newest":         {list(projections.EventFilter{}), 40_000},
+		"a state":            {list(projections.EventFilter{State: domain.StateWaiting}), 60_000},
+		"an endpoint":        {list(projections.EventFilter{EndpointID: generatedEndpoint(17)}), 40_000},
+		"endpoint, and time": {list(projections.EventFilter{EndpointID: generatedEndpoint(17), FromMillis: startMillis + events/4}), 40_000},
 	} {
 		rows.Store(0)
 		if err := c.read(); err != nil {

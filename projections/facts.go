@@ -32,7 +32,7 @@ const changeEnabled = "enabled"
 // addFact gathers the rows of a fact of the journal. A type that is not here
 // makes none.
 func (b *block) addFact(r streams.Record) error {
-	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
+	f, err := schemas.DecodeFactInPlace(schemas.Read(r.Value, r))
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (b *block) addFact(r streams.Record) error {
 }
 
 func (b *block) deliveryCreated(r streams.Record, f domain.Fact, body domain.DeliveryCreated) {
-	b.events = append(b.events, newRow(r, f, body))
+	b.events.add(newRow(r, f, body))
 	b.addDelivery(newRow(r, f, delivery{
 		eventID: body.Event.ID, accountID: body.AccountID, createdAtMillis: body.Event.CreatedAtMillis,
 		state: domain.StateQueued, run: 1, nextAttemptAtMillis: f.AtMillis,
@@ -73,7 +73,7 @@ func (b *block) deliveryCreated(r streams.Record, f domain.Fact, body domain.Del
 }
 
 func (b *block) attemptMade(r streams.Record, f domain.Fact, body domain.AttemptMade) {
-	b.attempts = append(b.attempts, newRow(r, f, body))
+	b.attempts.add(newRow(r, f, body))
 	b.addDelivery(newRow(r, f, delivery{
 		eventID: body.EventID, state: body.State, attempts: body.Number, run: body.Run,
 		sentAtMillis: body.Result.SentAtMillis, nextAttemptAtMillis: body.NextAttemptAtMillis,
@@ -91,7 +91,7 @@ func (b *block) deliveryRequeued(r streams.Record, f domain.Fact, body domain.De
 }
 
 func (b *block) endpointChanged(r streams.Record, f domain.Fact, change string, reason domain.DisabledReason) {
-	b.changes = append(b.changes, newRow(r, f, endpointChange{change: change, reason: reason}))
+	b.changes.add(newRow(r, f, endpointChange{change: change, reason: reason}))
 }
 
 // addDelivery adds what a fact tells of a delivery, to the row of the delivery's
@@ -99,20 +99,20 @@ func (b *block) endpointChanged(r streams.Record, f domain.Fact, change string, 
 // merges. A row tells of at most one attempt.
 func (b *block) addDelivery(r row[delivery]) {
 	i, there := b.at[r.body.eventID]
-	if !there || b.deliveries[i].body.sentAtMillis != 0 && r.body.sentAtMillis != 0 {
-		b.at[r.body.eventID] = len(b.deliveries)
-		b.deliveries = append(b.deliveries, r)
+	if !there || b.deliveries.at(i).body.sentAtMillis != 0 && r.body.sentAtMillis != 0 {
+		b.at[r.body.eventID] = b.deliveries.n
+		b.deliveries.add(r)
 		return
 	}
 	// The state and the next attempt are those of the higher version: a fact that
 	// is in the journal twice may come after later ones.
-	latest, other := r, b.deliveries[i]
+	latest, other := r, *b.deliveries.at(i)
 	if other.version > latest.version {
 		latest, other = other, latest
 	}
 	latest.body.join(other.body)
 	latest.atMillis, latest.offset = max(latest.atMillis, other.atMillis), max(latest.offset, other.offset)
-	b.deliveries[i] = latest
+	*b.deliveries.at(i) = latest
 }
 
 // join takes over what only an earlier fact tells.

@@ -64,13 +64,10 @@ type EventRecord struct {
 	Attempts        []AttemptRecord // oldest first
 }
 
-// EventHead is what an event is about.
+// EventHead is what an event is about; the rest is in its body.
 type EventHead struct {
 	ID              string
-	Type            domain.EventType
 	EndpointID      string
-	WatchID         string // empty for test.ping
-	WalletAddress   string // empty for test.ping
 	CreatedAtMillis int64
 }
 

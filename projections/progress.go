@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 const selectProgress = `SELECT toString(generation), topic, partition, max(next_offset) FROM {database:Identifier}.projection_progress
@@ -54,6 +55,16 @@ func arrayOf(names []string) string {
 	return "['" + strings.Join(names, "','") + "']"
 }
 
+// timesOf writes a list of times as a parameter: a function for each would take
+// longer to evaluate than the rows take to read.
+func timesOf(millis []int64) string {
+	texts := make([]string, len(millis))
+	for i, at := range millis {
+		texts[i] = time.UnixMilli(at).UTC().Format("2006-01-02 15:04:05.000")
+	}
+	return arrayOf(texts)
+}
+
 // recordProgress says of every table of the layout how far it is.
 func (db *DB) recordProgress(ctx context.Context, l layout, next map[place]int64) error {
 	type row struct {
@@ -68,15 +79,14 @@ func (db *DB) recordProgress(ctx context.Context, l layout, next map[place]int64
 			}
 		}
 	}
-	return db.insert(ctx, table{"projection_progress", len(rows), func(from, to int) []column {
-		rows := rows[from:to]
-		return []column{
+	return db.insert(ctx, table{"projection_progress", len(rows), func(yield func([]column) bool) {
+		yield([]column{
 			{"generation", each(rows, func(r *row) string { return r.generation })},
 			{"table_name", each(rows, func(r *row) string { return r.name })},
 			{"topic", each(rows, func(r *row) string { return r.topic })},
 			{"partition", each(rows, func(r *row) int32 { return r.partition })},
 			{"next_offset", each(rows, func(r *row) int64 { return next[r.place] })},
-		}
+		})
 	}})
 }
 

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -166,6 +169,7 @@ func TestClickHouseHangs(t *testing.T) {
 	r.awaitProjected()
 	pid := r.engine.PID()
 	must(t, syscall.Kill(pid, syscall.SIGSTOP))
+	eventually(t, "every thread of ClickHouse is stopped", func() error { return allStopped(pid) })
 	r.append(s.created(2))
 	_, err := r.history(time.Second).Event(t.Context(), testAccount, s.eventID(2))
 	isFault(t, err, projections.ErrUnavailable)
@@ -178,6 +182,27 @@ func TestClickHouseHangs(t *testing.T) {
 	if n := r.count("SELECT count() FROM events FINAL"); n != 2 {
 		t.Errorf("there are %d events, not 2", n)
 	}
+}
+
+// allStopped tells when a signal to stop has reached every thread of a process.
+func allStopped(pid int) error {
+	if runtime.GOOS != "linux" {
+		return nil // it cannot be asked
+	}
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil {
+		return err
+	}
+	for _, name := range stats {
+		stat, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if _, state, _ := bytes.Cut(stat, []byte(") ")); !bytes.HasPrefix(state, []byte("T")) {
+			return fmt.Errorf("%s is not stopped", name)
+		}
+	}
+	return nil
 }
 
 func TestRepeatedFactsChangeNoAnswer(t *testing.T) {

@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -30,17 +31,12 @@ type column struct {
 	values any
 }
 
-// table is what a block puts into one table.
+// table is what a block puts into one table, in pieces.
 type table struct {
-	name    string
-	rows    int
-	columns func(from, to int) []column
+	name   string
+	rows   int
+	pieces iter.Seq[[]column]
 }
-
-// A statement's rows are sent in pieces: the client's buffers grow to a piece and
-// are used again for the next, while the server takes the former one. The server
-// makes one part of all of them.
-const pieceRows = 4096
 
 // insert writes rows with one statement.
 func (db *DB) insert(ctx context.Context, t table) (err error) {
@@ -49,32 +45,37 @@ func (db *DB) insert(ctx context.Context, t table) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, insertMax)
 	defer cancel()
-	columns := t.columns(0, min(t.rows, pieceRows))
+	var batch driver.Batch
+	for columns := range t.pieces {
+		if batch == nil {
+			batch, err = db.conn.PrepareBatch(clickhouse.Context(ctx, insertSettings), "INSERT INTO "+db.name+"."+t.name+" ("+namesOf(columns)+")")
+		} else {
+			err = batch.Flush()
+		}
+		if err == nil {
+			err = appendColumns(batch, columns)
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = batch.Send()
+	} else if batch != nil {
+		_ = batch.Abort()
+	}
+	if err != nil {
+		return fmt.Errorf("projections: writing to %s: %w", t.name, err)
+	}
+	return nil
+}
+
+func namesOf(columns []column) string {
 	names := make([]string, len(columns))
 	for i, c := range columns {
 		names[i] = c.name
 	}
-	batch, err := db.conn.PrepareBatch(clickhouse.Context(ctx, insertSettings), "INSERT INTO "+db.name+"."+t.name+" ("+strings.Join(names, ", ")+")")
-	if err != nil {
-		return fmt.Errorf("projections: writing to %s: %w", t.name, err)
-	}
-	for from := 0; from < t.rows; from += pieceRows {
-		if from > 0 {
-			columns = t.columns(from, min(t.rows, from+pieceRows))
-			if err := batch.Flush(); err != nil {
-				_ = batch.Abort()
-				return fmt.Errorf("projections: writing to %s: %w", t.name, err)
-			}
-		}
-		if err := appendColumns(batch, columns); err != nil {
-			_ = batch.Abort()
-			return fmt.Errorf("projections: writing to %s: %w", t.name, err)
-		}
-	}
-	if err := batch.Send(); err != nil {
-		return fmt.Errorf("projections: writing to %s: %w", t.name, err)
-	}
-	return nil
+	return strings.Join(names, ", ")
 }
 
 func appendColumns(batch driver.Batch, columns []column) error {

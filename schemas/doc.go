@@ -12,7 +12,7 @@
 //
 //	topics.go    names, partitions and cleanup of the topics
 //	message.go   a record's value and the headers that say what it is
-//	facts.go     facts of the journal
+//	facts.go     facts of the journal; facts_quick.go reads the two that are nearly all of it
 //	commands.go  commands, and what the follower tells
 //	answers.go   answers to commands
 //	changes.go   what updates change, absent fields told from empty ones

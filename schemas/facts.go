@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"bytes"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -118,6 +119,29 @@ func form[M interface {
 
 // DecodeFact reads a fact of the journal.
 func DecodeFact(m Message) (domain.Fact, error) {
+	f, err := DecodeFactInPlace(m)
+	switch body := f.Body.(type) {
+	case domain.DeliveryCreated:
+		body.Event.Body, body.TestBodyHash = bytes.Clone(body.Event.Body), bytes.Clone(body.TestBodyHash)
+		f.Body = body
+	case domain.AttemptMade:
+		body.Result.ResponseBody = bytes.Clone(body.Result.ResponseBody)
+		f.Body = body
+	}
+	return f, err
+}
+
+// DecodeFactInPlace is DecodeFact for who is done with the fact soon: its byte
+// fields may be the record's own, and then they keep in memory what the record
+// was fetched with.
+func DecodeFactInPlace(m Message) (domain.Fact, error) {
+	if f, ok := quickFact(m); ok {
+		return f, nil
+	}
+	return decodeFact(m)
+}
+
+func decodeFact(m Message) (domain.Fact, error) {
 	newForm, known := factForms[m.Type]
 	if !known {
 		return domain.Fact{}, fmt.Errorf("schemas: the journal holds a fact of type %q, which this program does not know: run a newer lumenhook", m.Type)

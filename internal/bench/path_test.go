@@ -89,6 +89,8 @@ type rig struct {
 	roots    *x509.CertPool
 	cluster  streams.Cluster
 	producer *streams.Producer
+
+	projector *projections.Projector
 }
 
 func newRig(b *testing.B, sync bool) *rig {
@@ -145,6 +147,7 @@ func (r *rig) serveEndpoints(urls map[string]string) {
 	p, err := projections.NewProjector(projections.ProjectorConfig{DB: db, Cluster: r.cluster, Now: time.Now, Logger: r.cluster.Logger})
 	must(r.b, err)
 	r.b.Cleanup(func() { p.Close(); _ = db.Close() })
+	r.projector = p
 	r.run(e.Run)
 	r.run(p.Run)
 	asker := r.ask()
@@ -208,7 +211,9 @@ func measure(b *testing.B, sync bool) {
 	floor := r.floor()
 	r.serve()
 	r.full("warm", 2000)
+	lags := r.watchLag()
 	rate := r.full("full", *deliveries)
+	lag := lags()
 	p50, p99 := r.paced(*paced)
 	b.ReportMetric(rate, "deliveries/s")
 	b.ReportMetric(floor, "floor/s")
@@ -216,6 +221,9 @@ func measure(b *testing.B, sync bool) {
 	b.ReportMetric(float64(p50.Microseconds())/1000, "p50-ms@500/s")
 	b.ReportMetric(float64(p99.Microseconds())/1000, "p99-ms@500/s")
 	b.ReportMetric(residentMiB(b), "MiB")
+	b.ReportMetric(float64(lag[len(lag)/2].Milliseconds()), "p50-lag-ms")
+	b.ReportMetric(float64(lag[len(lag)*99/100].Milliseconds()), "p99-lag-ms")
+	b.ReportMetric(float64(slices.Max(lag).Milliseconds()), "max-lag-ms")
 	_, body := match("x", 1)
 	fmt.Printf("%s, %d cores; %d endpoints, %d partitions, fact %d bytes, broker fsync %v, projection on; memory is broker, engine, projector, receiver and test in one process\n",
 		cpu(), runtime.NumCPU(), endpoints, partitions, len(body.Value), sync)
@@ -268,6 +276,50 @@ func (r *rig) full(run string, n int) float64 {
 		r.b.Fatalf("%d of %d arrived", len(r.sink.arrived), n)
 	}
 	return float64(n) / time.Since(began).Seconds()
+}
+
+// watchLag notes, until it is told to stop and the projector is at the end, how
+// old the oldest fact of each block was when it could be read. It gives them in
+// order.
+func (r *rig) watchLag() (stop func() []time.Duration) {
+	const look = 2 * time.Millisecond // blocks are written some hundred milliseconds apart
+	ctx, cancel := context.WithCancel(r.b.Context())
+	var lags []time.Duration
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(look)
+		defer tick.Stop()
+		blocks := r.projector.Status().Blocks
+		for ctx.Err() == nil {
+			<-tick.C
+			if s := r.projector.Status(); s.Blocks != blocks {
+				blocks = s.Blocks
+				lags = append(lags, s.Delay)
+			}
+		}
+	}()
+	return func() []time.Duration {
+		r.awaitProjected()
+		cancel()
+		<-ended
+		slices.Sort(lags)
+		return lags
+	}
+}
+
+// awaitProjected waits until all facts are in the history.
+func (r *rig) awaitProjected() {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		records, err := r.projector.Lag(r.b.Context())
+		must(r.b, err)
+		if records == 0 {
+			return
+		}
+		<-tick.C
+	}
 }
 
 // paced appends 500 a second and gives the time from append to arrival.

@@ -1,0 +1,48 @@
+package projections
+
+// row is what a record puts into one table, and where the record is.
+type row[B any] struct {
+	body       B
+	endpointID string
+	atMillis   int64
+	version    uint64
+	partition  int32
+	offset     int64
+}
+
+// rows are gathered in pieces, which are also what is sent at a time. In one
+// slice they would be copied again and again while it grows: that took a seventh
+// of the projector's time.
+type rows[B any] struct {
+	pieces [][]row[B] // all but the last are full
+	n      int
+}
+
+// A statement's rows are sent in pieces: the client's buffers grow to a piece and
+// are used again for the next, while the server takes the former one. The server
+// makes one part of all of them.
+const pieceRows = 4096
+
+func (l *rows[B]) add(r row[B]) {
+	i := l.n / pieceRows
+	if i == len(l.pieces) {
+		room := 0 // the first grows as it is filled, for most blocks are small
+		if i > 0 {
+			room = pieceRows
+		}
+		l.pieces = append(l.pieces, make([]row[B], 0, room))
+	}
+	l.pieces[i] = append(l.pieces[i], r)
+	l.n++
+}
+
+func (l *rows[B]) at(i int) *row[B] { return &l.pieces[i/pieceRows][i%pieceRows] }
+
+// reset empties the list and keeps its room.
+func (l *rows[B]) reset() {
+	for i, piece := range l.pieces {
+		clear(piece) // lets go of what the rows point at
+		l.pieces[i] = piece[:0]
+	}
+	l.n = 0
+}
