@@ -67,3 +67,20 @@ func TestParseMemo(t *testing.T) {
 		}
 	}
 }
+
+// A memo's text is any 28 bytes. It is shown as Horizon shows it, so that what a
+// merchant reads there and here is the same.
+func TestMemoTextIsShownAsHorizonShowsIt(t *testing.T) {
+	for raw, want := range map[string]string{
+		"":                 "",
+		"Grüße":            "Grüße",
+		"a\xff\xfe\x00b":   "a��b",
+		"\x00\x00":         "",
+		"half a rune \xe2": "half a rune �",
+		"\xed\xa0\x80":     "���", // a surrogate
+	} {
+		if got := (Memo{Type: MemoText, Raw: []byte(raw)}).String(); got != want {
+			t.Errorf("%q is shown as %q, want %q", raw, got, want)
+		}
+	}
+}

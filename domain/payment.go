@@ -48,14 +48,15 @@ type Memo struct {
 	Raw  []byte
 }
 
-// String is the memo as events show it: a text with what is not UTF-8 replaced
-// by U+FFFD, an id in decimal, a hash in lowercase hex.
+// String is the memo as events show it: an id in decimal, a hash in lowercase hex,
+// a text as Horizon shows it, with U+FFFD for each byte that is not UTF-8 and
+// without NUL, which databases do not take. Rules compare the bytes as they are.
 func (m Memo) String() string {
 	switch m.Type {
 	case MemoHash, MemoReturn:
 		return hex.EncodeToString(m.Raw)
 	default:
-		return strings.ToValidUTF8(string(m.Raw), "\uFFFD")
+		return strings.ReplaceAll(string([]rune(string(m.Raw))), "\x00", "")
 	}
 }
 

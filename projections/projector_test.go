@@ -167,19 +167,11 @@ func TestClickHouseHangs(t *testing.T) {
 	pid := r.engine.PID()
 	must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	r.append(s.created(2))
-	began := time.Now()
 	_, err := r.history(time.Second).Event(t.Context(), testAccount, s.eventID(2))
 	isFault(t, err, projections.ErrUnavailable)
-	if took := time.Since(began); took > 4*time.Second {
-		t.Errorf("a hung ClickHouse was reported after %s", took)
-	}
-	began = time.Now()
 	run.stop()
-	<-run.ended
+	<-run.ended // while ClickHouse hangs
 	must(t, run.err)
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("the projector took %s to stop while ClickHouse hung", took)
-	}
 	must(t, syscall.Kill(pid, syscall.SIGCONT))
 	r.project(nil)
 	r.awaitProjected()
@@ -373,16 +365,9 @@ func TestClickHouseIsAwayFromTheStart(t *testing.T) {
 		t.Errorf("the lag is %d, %v", lag, err)
 	}
 	history := projections.NewHistory(projections.HistoryConfig{DB: away, Ends: r.journalEnds})
-	began := time.Now()
 	_, err := history.Event(t.Context(), testAccount, s.eventID(1))
 	isFault(t, err, projections.ErrUnavailable)
-	if took := time.Since(began); took > 3*time.Second {
-		t.Errorf("an unreachable ClickHouse was reported after %s", took)
-	}
 	run.finish(t)
-	if took := time.Since(began); took > 6*time.Second {
-		t.Errorf("it took %s to ask and stop", took)
-	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = history.Event(ended, testAccount, s.eventID(1))

@@ -34,9 +34,10 @@ func newLedgerPayments() *cobra.Command {
 event's data.payment, and the operation that paid. Ledgers come in the order of
 the files, payments in the order of the ledger.
 
-A file holds one LedgerCloseMeta or a LedgerCloseMetaBatch, in raw XDR or base64,
-compressed by gzip or zstd or not; - is standard input. What cannot be read is an
-error, and so is a transaction that cannot: the others are printed first.`,
+A file holds LedgerCloseMeta and LedgerCloseMetaBatch, one after another: as raw
+XDR, as a stream of records such as stellar-core writes, or as base64, compressed
+by gzip or zstd or not; - is standard input. What cannot be read is an error, and
+so is a transaction that cannot: the others are printed first.`,
 		Example: "  lumenhook ledger payments FFFFFD5D--63092988.xdr.zst\n  curl … | jq -r '.result.ledgers[].metadataXdr' | lumenhook ledger payments -",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {

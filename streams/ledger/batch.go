@@ -18,8 +18,8 @@ import (
 // busy ledger takes some 3 MB, and a batch holds 64 of them at most as a rule.
 const fileSizeBytesMax = 1 << 30
 
-// wrappersMax bounds compression within compression: there are files that
-// decompress to themselves.
+// wrappersMax bounds compression and base64 within each other: there are files
+// that decompress to themselves.
 const wrappersMax = 3
 
 // batchHeadSizeBytes is what comes before the ledgers of a LedgerCloseMetaBatch:
@@ -28,9 +28,23 @@ const batchHeadSizeBytes = 12
 
 var errFileTooLarge = fmt.Errorf("it holds more than %d bytes", fileSizeBytesMax)
 
-// ReadFile reads ledgers as people keep them: one LedgerCloseMeta or a
-// LedgerCloseMetaBatch, in raw XDR or base64 (one for each word), compressed by
-// gzip or zstd or not. It answers with one LedgerCloseMeta for each ledger.
+// Records of a stream of XDR as stellar-core and the SDK write it (RFC 5531,
+// section 11): before each is its length, with the top bit set for the last
+// fragment. They write a record in one fragment.
+const (
+	recordHeadSizeBytes = 4
+	lastFragment        = 1 << 31
+)
+
+// millisWindowSizeBytes is what is copied at first to measure a ledger whose
+// header is to be rewritten: more than most of them take.
+const millisWindowSizeBytes = 8 << 20
+
+// ReadFile reads ledgers as people keep them: LedgerCloseMeta and
+// LedgerCloseMetaBatch one after another, with record marks as in stellar-core's
+// stream or without, in raw XDR or base64 (with lines of any width), compressed
+// by gzip or zstd or not. It answers with one LedgerCloseMeta for each ledger, or
+// fails: what is left over or cut short is an error.
 func ReadFile(r io.Reader) ([][]byte, error) {
 	raw, err := readAll(r)
 	if err != nil {
@@ -54,7 +68,7 @@ func readAll(r io.Reader) ([]byte, error) {
 func unpack(raw []byte, wrappers int) ([][]byte, error) {
 	switch {
 	case wrappers < 0:
-		return nil, fmt.Errorf("it is compressed more than %d times over", wrappersMax)
+		return nil, fmt.Errorf("it is wrapped more than %d times over (gzip, zstd, base64)", wrappersMax)
 	case len(raw) == 0:
 		return nil, errors.New("it is empty")
 	case bytes.HasPrefix(raw, []byte{0x1f, 0x8b}):
@@ -72,10 +86,12 @@ func unpack(raw []byte, wrappers int) ([][]byte, error) {
 			return nil, err
 		}
 		return unpack(raw, wrappers-1)
+	case raw[0]&(lastFragment>>24) != 0:
+		return splitRecords(raw)
 	case isText(raw):
-		return unpackBase64(raw)
+		return unpackBase64(bytes.Fields(raw), wrappers-1)
 	}
-	return SplitBatch(raw)
+	return splitSequence(raw)
 }
 
 var decompressor, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(fileSizeBytesMax))
@@ -95,13 +111,30 @@ func isText(raw []byte) bool {
 	return raw[0] > ' ' || raw[0] == '\n' || raw[0] == '\r' || raw[0] == ' ' || raw[0] == '\t'
 }
 
-func unpackBase64(text []byte) (ledgers [][]byte, err error) {
-	for i, word := range bytes.Fields(text) {
+// unpackBase64 takes each word for ledgers of its own, as RPC servers answer
+// with, else all of them for one text that was wrapped into lines.
+func unpackBase64(words [][]byte, wrappers int) ([][]byte, error) {
+	ledgers, err := unpackWords(words, wrappers)
+	if err == nil || len(words) < 2 {
+		return ledgers, err
+	}
+	raw, wrapped := decodeWrapped(bytes.Join(words, nil))
+	if wrapped == nil {
+		ledgers, wrapped = unpack(raw, wrappers)
+	}
+	if wrapped != nil {
+		return nil, fmt.Errorf("%w; as one text of %d lines: %w", err, len(words), wrapped)
+	}
+	return ledgers, nil
+}
+
+func unpackWords(words [][]byte, wrappers int) (ledgers [][]byte, err error) {
+	for i, word := range words {
 		raw, err := base64.StdEncoding.DecodeString(string(word))
 		if err != nil {
 			return nil, fmt.Errorf("word %d is no base64, and the file is no raw XDR, gzip or zstd: %w", i+1, err)
 		}
-		some, err := SplitBatch(raw)
+		some, err := unpack(raw, wrappers)
 		if err != nil {
 			return nil, fmt.Errorf("word %d: %w", i+1, err)
 		}
@@ -113,25 +146,95 @@ func unpackBase64(text []byte) (ledgers [][]byte, err error) {
 	return ledgers, nil
 }
 
+// decodeWrapped decodes texts one after another; padding ends one.
+func decodeWrapped(text []byte) (raw []byte, err error) {
+	for len(text) > 0 {
+		end := len(text)
+		if padding := bytes.IndexByte(text, '='); padding >= 0 {
+			end = padding + len(text[padding:]) - len(bytes.TrimLeft(text[padding:], "="))
+		}
+		if raw, err = base64.StdEncoding.AppendDecode(raw, text[:end]); err != nil {
+			return nil, err
+		}
+		text = text[end:]
+	}
+	return raw, nil
+}
+
+// splitRecords takes a stream of records apart, each of which is a ledger.
+func splitRecords(raw []byte) (ledgers [][]byte, err error) {
+	for i := 1; len(raw) > 0; i++ {
+		if len(raw) < recordHeadSizeBytes {
+			return nil, fmt.Errorf("the stream ends inside the length of record %d", i)
+		}
+		head := binary.BigEndian.Uint32(raw)
+		raw = raw[recordHeadSizeBytes:]
+		sizeBytes := int64(head &^ lastFragment)
+		if head&lastFragment == 0 {
+			return nil, fmt.Errorf("record %d of the stream comes in fragments: give it as stellar-core writes it, in one", i)
+		}
+		if sizeBytes > int64(len(raw)) {
+			return nil, fmt.Errorf("it is no raw XDR, base64, gzip or zstd; as a stream of records it is cut short: record %d has %d bytes, and %d are there", i, sizeBytes, len(raw))
+		}
+		some, err := splitSequence(raw[:sizeBytes])
+		if err != nil {
+			return nil, fmt.Errorf("record %d of the stream: %w", i, err)
+		}
+		ledgers, raw = append(ledgers, some...), raw[sizeBytes:]
+	}
+	return ledgers, nil
+}
+
+// splitSequence takes ledgers and batches apart that follow each other.
+func splitSequence(raw []byte) (ledgers [][]byte, err error) {
+	for rest := raw; len(rest) > 0; {
+		var some [][]byte
+		at := len(raw) - len(rest)
+		if count, ok := batchCount(rest); ok {
+			some, rest, err = takeLedgers(rest[batchHeadSizeBytes:], count)
+		} else {
+			some, rest, err = takeLedgers(rest, 1)
+		}
+		if err != nil && at > 0 {
+			return nil, fmt.Errorf("after the first %d ledgers, at byte %d: %w", len(ledgers), at, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		ledgers = append(ledgers, some...)
+	}
+	return ledgers, nil
+}
+
 // SplitBatch takes a LedgerCloseMetaBatch apart; a LedgerCloseMeta stays whole.
 func SplitBatch(raw []byte) ([][]byte, error) {
 	count, ok := batchCount(raw)
 	if !ok {
 		return [][]byte{raw}, nil
 	}
-	rest := raw[batchHeadSizeBytes:]
-	var ledgers [][]byte
-	for i := range count {
-		sizeBytes, err := ledgerSize(rest)
-		if err != nil {
-			return nil, fmt.Errorf("ledger %d of %d in the batch: %w", i+1, count, err)
-		}
-		ledgers, rest = append(ledgers, rest[:sizeBytes]), rest[sizeBytes:]
+	ledgers, rest, err := takeLedgers(raw[batchHeadSizeBytes:], count)
+	if err != nil {
+		return nil, err
 	}
 	if len(rest) > 0 {
 		return nil, fmt.Errorf("%d bytes are left over after the %d ledgers of the batch", len(rest), count)
 	}
 	return ledgers, nil
+}
+
+// takeLedgers takes so many ledgers that follow each other.
+func takeLedgers(raw []byte, count int) (ledgers [][]byte, rest []byte, err error) {
+	for i := range count {
+		sizeBytes, err := ledgerSize(raw)
+		if err != nil && count > 1 {
+			return nil, nil, fmt.Errorf("ledger %d of a batch of %d: %w", i+1, count, err)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("a ledger that is damaged or cut short: %w", err)
+		}
+		ledgers, raw = append(ledgers, raw[:sizeBytes]), raw[sizeBytes:]
+	}
+	return ledgers, raw, nil
 }
 
 // batchCount tells a batch from a ledger: it begins with two sequences and the
@@ -147,26 +250,26 @@ func batchCount(raw []byte) (count int, ok bool) {
 
 // ledgerSize finds the end of the first ledger of several.
 func ledgerSize(raw []byte) (sizeBytes int, err error) {
-	at, err := valueFormOffset(raw)
-	if err != nil {
-		return 0, err
-	}
-	taken := 0
-	normal := raw
-	if form := binary.BigEndian.Uint32(raw[at:]); form == valueSignedMillis || form == valueEmptyMillis {
-		if normal, _, err = normalise(raw); err != nil {
+	for window := millisWindowSizeBytes; ; window *= 4 {
+		part := raw[:min(window, len(raw))]
+		normal, _, err := normalise(part)
+		if err != nil {
 			return 0, err
 		}
-		taken = closeMillisSizeBytes
+		if &normal[0] == &part[0] {
+			part, normal = raw, raw // nothing was copied
+		}
+		whole, err := xdr.LedgerCloseMetaView(normal).Raw()
+		switch {
+		case err == nil:
+			return len(whole) + len(part) - len(normal), nil
+		case len(part) < len(raw):
+		case isUnknownForm(err):
+			return followerOffset(raw)
+		default:
+			return 0, err
+		}
 	}
-	whole, err := xdr.LedgerCloseMetaView(normal).Raw()
-	if isUnknownForm(err) {
-		return followerOffset(raw)
-	}
-	if err != nil {
-		return 0, err
-	}
-	return len(whole) + taken, nil
 }
 
 // followerOffset finds where the next ledger begins when this one holds a form

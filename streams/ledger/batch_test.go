@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -45,6 +46,21 @@ func batchOf(first, last uint32, ledgers ...[]byte) []byte {
 	return append(raw, bytes.Join(ledgers, nil)...)
 }
 
+func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+
+// record is a ledger with a record mark, as in stellar-core's stream of them.
+func record(raw []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, 1<<31|uint32(len(raw))), raw...)
+}
+
+// wrapped is text in lines of so many characters.
+func wrapped(text string, columns int) (lines []byte) {
+	for line := range slices.Chunk([]byte(text), columns) {
+		lines = append(append(lines, line...), '\n')
+	}
+	return lines
+}
+
 // renumbered is ledger 100 under another sequence and with other hashes.
 func renumbered(t testing.TB, raw []byte, sequence uint32) []byte {
 	t.Helper()
@@ -74,6 +90,19 @@ func TestFilesOfEveryForm(t *testing.T) {
 		"batch of two":       {batchOf(5, 6, a, b), [][]byte{a, b}},
 		"base64 of gzip":     {gzipped(t, []byte(text(batchOf(5, 6, b, a)))), [][]byte{b, a}},
 		"gzip of zstd batch": {gzipped(t, compressed(t, batchOf(5, 6, b, a))), [][]byte{b, a}},
+
+		"one after another":      {join(a, b, a), [][]byte{a, b, a}},
+		"batches and ledgers":    {join(batchOf(5, 6, a, b), b, batchOf(9, 9, a)), [][]byte{a, b, b, a}},
+		"zstd after zstd":        {join(compressed(t, batchOf(5, 5, a)), compressed(t, batchOf(6, 6, b))), [][]byte{a, b}},
+		"gzip after gzip":        {join(gzipped(t, a), gzipped(t, b)), [][]byte{a, b}},
+		"a record":               {record(a), [][]byte{a}},
+		"records":                {join(record(a), record(b), record(batchOf(5, 5, a))), [][]byte{a, b, a}},
+		"zstd of records":        {compressed(t, join(record(b), record(a))), [][]byte{b, a}},
+		"base64 of records":      {[]byte(text(join(record(b), record(a)))), [][]byte{b, a}},
+		"base64 in 76 columns":   {wrapped(text(a), 76), [][]byte{a}},
+		"base64 in odd columns":  {wrapped(text(b), 61), [][]byte{b}},
+		"base64 in lines, twice": {join(wrapped(text(a), 76), wrapped(text(b), 64)), [][]byte{a, b}},
+		"base64 of a gzip":       {wrapped(text(gzipped(t, a)), 76), [][]byte{a}},
 	} {
 		got, err := ledger.ReadFile(bytes.NewReader(c.file))
 		if err != nil || !slices.EqualFunc(got, c.want, bytes.Equal) {
@@ -83,9 +112,33 @@ func TestFilesOfEveryForm(t *testing.T) {
 	for name, file := range map[string][]byte{
 		"wrapped too often": gzipped(t, gzipped(t, gzipped(t, gzipped(t, a)))), "empty": {}, "blank": []byte(" \n"), "no base64": []byte("payments, please"), "cut gzip": gzipped(t, a)[:1000], "cut zstd": compressed(t, a)[:1000],
 		"cut batch": batchOf(5, 6, a, b[:1000]), "long batch": append(batchOf(5, 6, a, b), 0, 0, 0, 0),
+		"cut ledger": a[:len(a)-4], "one byte short": a[:len(a)-1], "long ledger": join(a, []byte{0, 0, 0, 0}), "a newline too many": join(a, []byte("\n")), "a second one cut": join(a, b[:1000]),
+		"cut record": record(a)[:1000], "a second record cut": join(record(a), record(b)[:3]), "record with more in it": record(join(a, []byte{0, 0, 0, 0})), "record with less in it": record(a[:len(a)-4]),
+		"record in fragments": join(record(a), []byte{0, 0, 0, 4}, a[:4], record(a[4:])), "no form at all": {0xff, 0xfe, 0, 1, 2, 3},
+		"cut base64": wrapped(text(a), 76)[:77*40], "base64 with a word too many": join([]byte(text(a)), []byte("\nAAAA")), "long gzip": join(gzipped(t, a), []byte("more")), "long zstd": join(compressed(t, a), []byte("more")),
 	} {
 		if got, err := ledger.ReadFile(bytes.NewReader(file)); err == nil {
 			t.Errorf("%s: got %d ledgers and no error", name, len(got))
+		}
+	}
+}
+
+// What is wrong with a file, and where, stands in the error.
+func TestFilesThatCannotBeReadSayWhy(t *testing.T) {
+	a, b := readReal(t, 63092988), readReal(t, 57500008)
+	for want, file := range map[string][]byte{
+		"record 2 of the stream comes in fragments": join(record(a), []byte{0, 0, 0, 4}, a[:4], record(a[4:])),
+		"ends inside the length of record 2":        join(record(a), []byte{0x80}),
+		"as a stream of records it is cut short":    {0xff, 0xfe, 0, 1, 2, 3},
+		"record 1 of the stream: after the first 1": record(join(a, []byte{0, 0, 0, 0})),
+		"after the first 2 ledgers, at byte ":       join(a, b, []byte("\n")),
+		"ledger 2 of a batch of 2":                  batchOf(5, 6, a, b[:1000]),
+		"damaged or cut short":                      a[:len(a)-1],
+		"as one text of ":                           wrapped(base64.StdEncoding.EncodeToString(a), 76)[:77*40],
+		"word 1 is no base64":                       []byte("payments, please"),
+	} {
+		if _, err := ledger.ReadFile(bytes.NewReader(file)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }
@@ -107,12 +160,25 @@ func TestBatchesOfTomorrow(t *testing.T) {
 	}
 }
 
+// A ledger with milliseconds in its header is measured in a part of the file,
+// unless it takes more than that.
+func TestALongLedgerOfTomorrowInAFile(t *testing.T) {
+	long := xdr.ScBytes(make([]byte, 9<<20))
+	big := event(usd, "note", xdr.ScVal{Type: xdr.ScValTypeScvBytes, Bytes: &long})
+	form := xdr.StellarValueExt{V: 1, LcValueSignature: &xdr.LedgerCloseValueSignature{NodeId: xdr.NodeId(xdr.MustAddress(payer))}}
+	one, two := forgeOf(t, 2, xdr.StellarValue{Ext: form}, 7, call(metaV4(1, big), xdr.Memo{})), forge(t, 2, xdr.StellarValue{Ext: form}, 8)
+	got, err := ledger.ReadFile(bytes.NewReader(join(one, two, one)))
+	if err != nil || !slices.EqualFunc(got, [][]byte{one, two, one}, bytes.Equal) {
+		t.Fatalf("got %d ledgers (%v)", len(got), err)
+	}
+}
+
 // Whatever a file holds, reading it ends, without a panic.
 func FuzzReadFile(f *testing.F) {
 	strange := marked(0)
 	plain := closeLedger(f, 2, payOne(1), strange, payOne(3))
 	batch := batchOf(101, 103, renumbered(f, plain, 101), makeUnknown(f, renumbered(f, plain, 102), strange, 0), renumbered(f, plain, 103))
-	for _, seed := range [][]byte{plain, batch, compressed(f, batch), gzipped(f, plain), []byte(base64.StdEncoding.EncodeToString(batch))} {
+	for _, seed := range [][]byte{plain, batch, compressed(f, batch), gzipped(f, plain), []byte(base64.StdEncoding.EncodeToString(batch)), join(record(plain), record(plain)), join(plain, batch), wrapped(base64.StdEncoding.EncodeToString(plain), 76)} {
 		f.Add(seed)
 	}
 	e := newExtractor(f, passphrase)

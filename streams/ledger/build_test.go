@@ -133,6 +133,10 @@ func marshal(t testing.TB, v interface{ MarshalBinary() ([]byte, error) }) []byt
 	return raw
 }
 
+func metaV0() xdr.TransactionMeta {
+	return xdr.TransactionMeta{V: 0, Operations: new([]xdr.OperationMeta)}
+}
+
 func metaV1() xdr.TransactionMeta { return xdr.TransactionMeta{V: 1, V1: &xdr.TransactionMetaV1{}} }
 
 func metaV2() xdr.TransactionMeta { return xdr.TransactionMeta{V: 2, V2: &xdr.TransactionMetaV2{}} }

@@ -49,7 +49,7 @@
 //	source.go     Source, which the packages below implement
 //	chain.go      each ledger follows the one before it
 //	header.go     the ledger header, and its newer forms (CAP-88)
-//	batch.go      ledgers in files: batches, compression, base64
+//	batch.go      ledgers in files: batches, streams, compression, base64
 //	locate.go     where each transaction's parts are
 //	salvage.go    the same around forms that are not known
 //	operation.go  payments of classic operations

@@ -249,7 +249,12 @@ func TestOneUnreadableTransactionIsQuarantinedAlone(t *testing.T) {
 // goes up by two, and a close time in milliseconds follows it.
 func forge(t *testing.T, version int32, x xdr.StellarValue, closeTimeMillis uint64) []byte {
 	t.Helper()
-	raw := closeLedger(t, version, everyOperation(metaV4(7)))
+	return forgeOf(t, version, x, closeTimeMillis, everyOperation(metaV4(7)))
+}
+
+func forgeOf(t *testing.T, version int32, x xdr.StellarValue, closeTimeMillis uint64, txs ...testTx) []byte {
+	t.Helper()
+	raw := closeLedger(t, version, txs...)
 	var whole xdr.LedgerCloseMeta
 	if err := whole.UnmarshalBinary(raw); err != nil {
 		t.Fatal(err)
@@ -285,6 +290,9 @@ func TestHeadersOfCAP88(t *testing.T) {
 			before := slices.Clone(raw)
 			l := extract(t, passphrase, raw)
 			checkPayments(t, l, wantEveryOperation(1)...)
+			if header, err := ledger.ReadHeader(raw); err != nil || header != l.Header {
+				t.Errorf("%s, version %d: the header alone is read as %+v (%v), want %+v", name, version, header, err, l.Header)
+			}
 			if l.ClosedAtMillis != int64(exact) {
 				t.Errorf("%s, version %d: closed at %d, want %d", name, version, l.ClosedAtMillis, exact)
 			}
@@ -317,6 +325,9 @@ func TestRealLedgersInTheFormOfCAP88(t *testing.T) {
 		forged = binary.BigEndian.AppendUint64(forged, uint64(whole.LedgerCloseTime())*1000+1)
 		forged = append(forged, raw[at+4:]...)
 		l := extract(t, publicNetwork, forged)
+		if header, err := ledger.ReadHeader(forged); err != nil || header != l.Header {
+			t.Errorf("ledger %d: the header alone is read as %+v (%v), want %+v", sequence, header, err, l.Header)
+		}
 		if len(l.Payments) != len(expected[sequence]) {
 			t.Fatalf("ledger %d: got %d payments, want %d", sequence, len(l.Payments), len(expected[sequence]))
 		}

@@ -24,6 +24,10 @@ const (
 	closeMillisSizeBytes = 8
 	upgradesMax          = 6
 	upgradeSizeBytesMax  = 128
+
+	// headSizeBytesMax is more than a LedgerCloseMeta takes up to the end of its
+	// header: upgrades are the longest part of it.
+	headSizeBytesMax = 8 << 10
 )
 
 var errShort = errors.New("the ledger ends inside its header")
@@ -114,7 +118,7 @@ func (c *cursor) count(limit uint32) int {
 // ReadHeader reads only the header of a LedgerCloseMeta; the rest may be
 // anything.
 func ReadHeader(raw []byte) (Header, error) {
-	normal, closeTimeMillis, err := normalise(raw)
+	normal, closeTimeMillis, err := normalise(raw[:min(len(raw), headSizeBytesMax)])
 	if err != nil {
 		return Header{}, fmt.Errorf("ledger: reading a header: %w", err)
 	}

