@@ -296,9 +296,15 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 // replay asks for a span of time; its ends are often the very time of a delivery.
 func (c *clients) replay(endpoint string) domain.CommandBody {
 	w := c.world
+	var failed []int64
+	for _, id := range w.checks.model.created {
+		if d := w.checks.model.deliveries[id]; id.endpoint == endpoint && d.State == domain.StateFailed {
+			failed = append(failed, d.CreatedAtMillis)
+		}
+	}
 	instant := func(otherwise int64) int64 {
-		if id, ok := pick(w, w.checks.model.created); ok && w.chance(0.7) {
-			return w.checks.model.deliveries[id].CreatedAtMillis
+		if at, ok := pick(w, failed); ok && w.chance(0.7) {
+			return at
 		}
 		return otherwise
 	}

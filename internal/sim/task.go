@@ -268,7 +268,7 @@ func (t *task) settle() {
 	}
 	w.plant(t)
 	w.checks.settled(t, turn.NowMillis)
-	if enabled := t.enabled; enabled && w.fault(0.3) {
+	if hit := w.chance(0.3); hit && t.enabled && w.setup.faults > 0 && !w.calm {
 		w.tracef("engine %d dies with much to do", t.process.id)
 		w.count("crashes after an enabling")
 		t.process.crash()
