@@ -91,6 +91,8 @@ func (c *checks) fact(r streams.Record) {
 		w.violate("by the book: %v", err)
 	}
 	switch b := f.Body.(type) {
+	case domain.CommandHandled:
+		c.strangersAreRefused(b)
 	case domain.DeliveryCreated:
 		c.created(r.Partition, b)
 	case domain.AttemptMade:
@@ -104,6 +106,18 @@ func (c *checks) fact(r streams.Record) {
 		}
 	}
 	w.tracef("fact %d of %s: %s %s", f.Version, short(f.Aggregate), f.Body.FactType(), short(eventOf(f.Body)))
+}
+
+// strangersAreRefused holds that what one account owns does not exist for another.
+func (c *checks) strangersAreRefused(h domain.CommandHandled) {
+	cmd := c.world.clients.byID[h.CommandID]
+	switch cmd.Body.(type) {
+	case domain.CreateAccount, domain.CreateEndpoint, domain.CreateWatch: // made for the account that they name
+		return
+	}
+	if r := h.Answer.Rejection; cmd.AccountID == stranger && (r == nil || r.Code != domain.CodeNotFound) {
+		c.world.violate("%s of another account's is not refused as unknown: %+v", cmd.Body.CommandType(), r)
+	}
 }
 
 // created holds that a delivery is of a match, and of the first one.

@@ -30,6 +30,8 @@ var mutants = []mutant{
 	{"tests count to the streak", "domain/endpoint.go", "case a.EventType == TestPing:\n", "case a.EventType == TestPing && !MUTANT:\n", "nobody asked for EndpointDisabled"},
 	{"enabling makes nothing due", "domain/endpoint.go", "state.EnabledVersion = f.Version\n\t\tstate.Epoch++", "state.EnabledVersion = f.Version\n if !MUTANT { state.Epoch++ }", "G6"},
 	{"a stranger may ask", "domain/endpoint.go", "!e.Deleted() && e.AccountID == accountID", "!e.Deleted() && (MUTANT || e.AccountID == accountID)", "another account"},
+	{"a stranger may change a watch", "domain/watch.go", "state.Deleted() || state.AccountID != c.AccountID", "state.Deleted() || !MUTANT && state.AccountID != c.AccountID", "another account"},
+	{"a stranger may revoke keys", "domain/account.go", "!state.Exists() || state.ID != c.AccountID", "!state.Exists() || !MUTANT && state.ID != c.AccountID", "another account"},
 	{"two secrets are kept", "domain/secret.go", "if s.ValidAt(atMillis) {", "if s.ValidAt(atMillis) && !(MUTANT && len(next) == 2) {", "is signed with"},
 	{"a match of a disabled endpoint is cancelled", "domain/delivery.go", "if !endpoint.visibleTo(m.AccountID) {", "if !endpoint.visibleTo(m.AccountID) || MUTANT && !endpoint.Sends() {", "is cancelled, and its endpoint was not deleted"},
 	{"what is in flight is doubled", "domain/requeue.go", "case delivery.State == StateQueued, inFlight:", "case delivery.State == StateQueued, inFlight && !MUTANT:", "in flight: true"},

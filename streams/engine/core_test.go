@@ -235,3 +235,54 @@ func TestAPlaceIsGivenToWhoComesLast(t *testing.T) {
 		t.Errorf("attempted %v", events)
 	}
 }
+
+// answerAll gives every attempt that is under way an answer, and tells how many
+// there were and how many begin then.
+func (c *core) answerAll(status int) (ended, begun int) {
+	c.t.Helper()
+	ended = len(c.done)
+	for _, done := range c.done {
+		done(domain.AttemptResult{StatusCode: status})
+	}
+	c.done = nil
+	c.turn()
+	return ended, len(c.done)
+}
+
+// TestEnablingBeginsWithOneAttempt: what waited goes on at once, however much it
+// is and however many attempts the receiver had before, one at first and more as
+// it answers.
+func TestEnablingBeginsWithOneAttempt(t *testing.T) {
+	c := newCore(t)
+	c.turn(creation(endpointID))
+	for n := range 12 { // the window opens
+		c.pay(endpointID, "evt_before_"+strconv.Itoa(n))
+	}
+	most := 0
+	for ended := -1; ended != 0; most = max(most, ended) {
+		ended, _ = c.answerAll(200)
+	}
+	if most < 4 {
+		t.Fatalf("at most %d attempts were under way: this test holds nothing", most)
+	}
+	c.turn(domain.Command{ID: "cmd_disable", AccountID: accountID, Body: domain.DisableEndpoint{EndpointID: endpointID}})
+	for n := range 12 {
+		c.pay(endpointID, "evt_held_"+strconv.Itoa(n))
+	}
+	if len(c.done) != 0 {
+		t.Fatalf("%d attempts to a disabled endpoint", len(c.done))
+	}
+	c.turn(domain.Command{ID: "cmd_enable", AccountID: accountID, Body: domain.EnableEndpoint{EndpointID: endpointID}})
+	if len(c.done) != 1 {
+		t.Errorf("%d attempts begin when the endpoint is enabled, not one", len(c.done))
+	}
+	sent := 0
+	for ended, begun := -1, 0; ended != 0; sent += ended {
+		if ended, begun = c.answerAll(200); begun > ended+1 && begun > 2*ended {
+			t.Errorf("after %d answers %d attempts begin", ended, begun)
+		}
+	}
+	if sent != 12 {
+		t.Errorf("%d of 12 were sent", sent)
+	}
+}
