@@ -53,15 +53,17 @@ type endpointRotated struct {
 	Secret string `json:"secret"`
 }
 
-// viewEndpoint puts an endpoint into the form of the API.
-func viewEndpoint(e domain.Endpoint) endpointView {
+// viewEndpoint puts an endpoint into the form of the API. Of an answer of then,
+// the master key's part that sealed it may be gone.
+func (a *API) viewEndpoint(e domain.Endpoint, replayed bool) (endpointView, *Problem) {
+	headers, err := a.openHeaders(e)
+	if err != nil {
+		return endpointView{}, sealedFor(err, replayed)
+	}
 	v := endpointView{
-		ID: e.ID, URL: e.URL, Description: e.Description, Headers: make(map[string]string, len(e.Headers)), Status: e.Status,
+		ID: e.ID, URL: e.URL, Description: e.Description, Headers: headers, Status: e.Status,
 		ConsecutiveFailures: e.ConsecutiveFailures,
 		CreatedAt:           domain.FormatMillis(e.CreatedAtMillis), UpdatedAt: domain.FormatMillis(e.UpdatedAtMillis),
-	}
-	for _, h := range e.Headers {
-		v.Headers[h.Name] = h.Value
 	}
 	if e.RateLimitPerSecond != 0 {
 		v.RateLimitPerSecond = &e.RateLimitPerSecond
@@ -73,14 +75,25 @@ func viewEndpoint(e domain.Endpoint) endpointView {
 		at := domain.FormatMillis(e.DisabledAtMillis)
 		v.DisabledAt = &at
 	}
-	return v
+	return v, nil
+}
+
+// sealedFor answers when something cannot be opened. A repeat learns that the
+// answer it asks for is forgotten: the key that sealed it may have been dropped.
+func sealedFor(err error, replayed bool) *Problem {
+	if !replayed {
+		return internal(err)
+	}
+	p := newProblem(domain.CodeAlreadyExists, "The request was answered before, and that answer is forgotten: the master key was rotated since. Read the object instead.").because(err)
+	p.replayed = true
+	return p
 }
 
 // endpointFields is what a client sends to make or change an endpoint.
 type endpointFields struct {
 	url                string
 	description        string
-	headers            []domain.Header
+	headers            map[string]ownHeader
 	rateLimitPerSecond int
 	warnings           []string
 }
@@ -102,19 +115,27 @@ func (a *API) createEndpoint(ctx context.Context, x *exchange) (reply, *Problem)
 	if err != nil {
 		return reply{}, internal(err)
 	}
+	headers, err := a.sealHeaders(id, fields.headers, nil)
+	if err != nil {
+		return reply{}, internal(err)
+	}
 	command.Body = domain.CreateEndpoint{
 		EndpointID: id, AccountID: x.caller.accountID, URL: fields.url, Description: fields.description,
-		Headers: fields.headers, RateLimitPerSecond: fields.rateLimitPerSecond, SealedSecret: sealed,
+		Headers: headers, RateLimitPerSecond: fields.rateLimitPerSecond, SealedSecret: sealed,
 	}
 	endpoint, replayed, problem := a.askEndpoint(ctx, x, command)
 	if problem != nil {
 		return reply{}, problem
 	}
-	secret, problem := a.currentSecret(*endpoint)
+	secret, problem := a.currentSecret(*endpoint, replayed)
 	if problem != nil {
 		return reply{}, problem
 	}
-	view := endpointMade{viewEndpoint(*endpoint), secret, a.answered.settle(x, command.ID, replayed, fields.warnings)}
+	shown, problem := a.viewEndpoint(*endpoint, replayed)
+	if problem != nil {
+		return reply{}, problem
+	}
+	view := endpointMade{shown, secret, a.answered.settle(x, command.ID, replayed, fields.warnings)}
 	answer, problem := created("/v1/endpoints/"+endpoint.ID, replayed, view)
 	answer.etag = etag(endpoint.Revision)
 	return answer, problem
@@ -148,13 +169,13 @@ func (a *API) askEndpoint(ctx context.Context, x *exchange, c domain.Command) (*
 
 // currentSecret opens the secret of an answer, and not the one that this request
 // made: a repeated request made another, which nobody keeps.
-func (a *API) currentSecret(e domain.Endpoint) (string, *Problem) {
+func (a *API) currentSecret(e domain.Endpoint, replayed bool) (string, *Problem) {
 	if len(e.Secrets) == 0 {
 		return "", internal(fmt.Errorf("the answer holds no secret of %s", e.ID))
 	}
 	secret, err := a.Sealer.Open(e.Secrets[0].Sealed, e.ID)
 	if err != nil {
-		return "", internal(fmt.Errorf("opening the secret of %s: %w", e.ID, err))
+		return "", sealedFor(fmt.Errorf("opening the secret of %s: %w", e.ID, err), replayed)
 	}
 	return string(secret), nil
 }
@@ -229,12 +250,16 @@ func refuseSecret(o object, name, text string) bool {
 }
 
 func (a *API) getEndpoint(_ context.Context, x *exchange) (reply, *Problem) {
-	return endpointReply(x.endpoint, false)
+	return a.endpointReply(x.endpoint, false)
 }
 
 // endpointReply answers with an endpoint.
-func endpointReply(e domain.Endpoint, replayed bool) (reply, *Problem) {
-	answer, problem := jsonReply(http.StatusOK, viewEndpoint(e))
+func (a *API) endpointReply(e domain.Endpoint, replayed bool) (reply, *Problem) {
+	view, problem := a.viewEndpoint(e, replayed)
+	if problem != nil {
+		return reply{}, problem
+	}
+	answer, problem := jsonReply(http.StatusOK, view)
 	answer.etag, answer.replayed = etag(e.Revision), replayed
 	return answer, problem
 }
@@ -252,7 +277,9 @@ func (a *API) listEndpoints(_ context.Context, x *exchange) (reply, *Problem) {
 	}
 	views := make([]endpointView, len(page))
 	for i, e := range page {
-		views[i] = viewEndpoint(e)
+		if views[i], problem = a.viewEndpoint(e, false); problem != nil {
+			return reply{}, problem
+		}
 	}
 	return listReply(a, x, q, views, next)
 }
@@ -271,7 +298,11 @@ func (a *API) updateEndpoint(ctx context.Context, x *exchange) (reply, *Problem)
 	if problem != nil {
 		return reply{}, problem
 	}
-	view := endpointChanged{viewEndpoint(*endpoint), a.answered.settle(x, command.ID, replayed, warnings)}
+	shown, problem := a.viewEndpoint(*endpoint, replayed)
+	if problem != nil {
+		return reply{}, problem
+	}
+	view := endpointChanged{shown, a.answered.settle(x, command.ID, replayed, warnings)}
 	answer, problem := jsonReply(http.StatusOK, view)
 	answer.etag, answer.replayed = etag(endpoint.Revision), replayed
 	return answer, problem
@@ -308,7 +339,11 @@ func (a *API) readEndpointChange(ctx context.Context, x *exchange) (endpointPatc
 		change.Description = &description
 	}
 	if o.names("headers") {
-		headers := readHeaders(o, x.endpoint.Headers)
+		wanted := readHeaders(o, x.endpoint.Headers)
+		headers, err := a.sealHeaders(x.endpoint.ID, wanted, x.endpoint.Headers)
+		if err != nil {
+			return change, nil, internal(err)
+		}
 		change.Headers = &headers
 		if _, merged := o.get("headers"); merged && change.ifRevision == 0 {
 			change.ifRevision = x.endpoint.Revision // merged into what was read: it must still be that
@@ -362,7 +397,7 @@ func (a *API) changeEndpoint(ctx context.Context, x *exchange, body domain.Comma
 	if problem != nil {
 		return reply{}, problem
 	}
-	return endpointReply(*endpoint, replayed)
+	return a.endpointReply(*endpoint, replayed)
 }
 
 func (a *API) rotateSecret(ctx context.Context, x *exchange) (reply, *Problem) {
@@ -379,11 +414,15 @@ func (a *API) rotateSecret(ctx context.Context, x *exchange) (reply, *Problem) {
 	if problem != nil {
 		return reply{}, problem
 	}
-	secret, problem := a.currentSecret(*endpoint)
+	secret, problem := a.currentSecret(*endpoint, replayed)
 	if problem != nil {
 		return reply{}, problem
 	}
-	answer, problem := jsonReply(http.StatusOK, endpointRotated{viewEndpoint(*endpoint), secret})
+	shown, problem := a.viewEndpoint(*endpoint, replayed)
+	if problem != nil {
+		return reply{}, problem
+	}
+	answer, problem := jsonReply(http.StatusOK, endpointRotated{shown, secret})
 	answer.etag, answer.replayed = etag(endpoint.Revision), replayed
 	return answer, problem
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -29,9 +30,16 @@ func refusedHeader(name string) bool {
 	return slices.Contains(refusedHeaders, name) || strings.HasPrefix(name, "Webhook-") || strings.HasPrefix(name, "Proxy-")
 }
 
+// ownHeader is a header that an endpoint is to have: with a value that was given,
+// or as it is.
+type ownHeader struct {
+	value string
+	kept  bool
+}
+
 // readHeaders reads an endpoint's own headers, an object from name to value, on
 // top of those it has: a value of null takes one away.
-func readHeaders(o object, have []domain.Header) []domain.Header {
+func readHeaders(o object, have []domain.Header) map[string]ownHeader {
 	n, present := o.get("headers")
 	if !present {
 		return nil
@@ -40,9 +48,9 @@ func readHeaders(o object, have []domain.Header) []domain.Header {
 	if !ok {
 		return nil
 	}
-	values := make(map[string]string, len(have))
+	wanted := make(map[string]ownHeader, len(have))
 	for _, h := range have {
-		values[h.Name] = h.Value
+		wanted[h.Name] = ownHeader{kept: true}
 	}
 	seen := make(map[string]bool, len(given.node.members))
 	for _, m := range given.node.members {
@@ -55,21 +63,55 @@ func readHeaders(o object, have []domain.Header) []domain.Header {
 		case seen[name]:
 			given.fault(m.name, faultDuplicate, "is named twice, in another case")
 		case m.value.kind == 'n':
-			delete(values, name)
+			delete(wanted, name)
 		default:
-			values[name] = readHeaderValue(given, m)
+			wanted[name] = ownHeader{value: readHeaderValue(given, m)}
 		}
 		seen[name] = true
 	}
-	if len(values) > maxHeaders {
-		o.fault("headers", faultTooMany, fmt.Sprintf("must be at most %d, and would be %d", maxHeaders, len(values)))
+	if len(wanted) > maxHeaders {
+		o.fault("headers", faultTooMany, fmt.Sprintf("must be at most %d, and would be %d", maxHeaders, len(wanted)))
 	}
-	headers := make([]domain.Header, 0, len(values))
-	for name, value := range values {
-		headers = append(headers, domain.Header{Name: name, Value: value})
+	return wanted
+}
+
+// sealHeaders seals the values that were given, before they go anywhere. One that
+// the endpoint has already is kept, so that asking for it changes nothing.
+func (a *API) sealHeaders(endpointID string, wanted map[string]ownHeader, have []domain.Header) ([]domain.Header, error) {
+	present := make(map[string][]byte, len(have))
+	for _, h := range have {
+		present[h.Name] = h.Sealed
 	}
-	slices.SortFunc(headers, func(a, b domain.Header) int { return strings.Compare(a.Name, b.Name) })
-	return headers
+	headers := make([]domain.Header, 0, len(wanted))
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		h := domain.Header{Name: name}
+		given := wanted[name]
+		if sealed, has := present[name]; has && !given.kept {
+			value, err := a.Sealer.Open(sealed, h.SealedFor(endpointID))
+			given.kept = err == nil && string(value) == given.value // what does not open is replaced
+		}
+		if !given.kept {
+			var err error
+			if h.Sealed, err = a.Sealer.Seal([]byte(given.value), h.SealedFor(endpointID)); err != nil {
+				return nil, fmt.Errorf("sealing the header %s of %s: %w", name, endpointID, err)
+			}
+		}
+		headers = append(headers, h)
+	}
+	return headers, nil
+}
+
+// openHeaders gives an endpoint's own headers as its account set them.
+func (a *API) openHeaders(e domain.Endpoint) (map[string]string, error) {
+	values := make(map[string]string, len(e.Headers))
+	for _, h := range e.Headers {
+		value, err := a.Sealer.Open(h.Sealed, h.SealedFor(e.ID))
+		if err != nil {
+			return nil, fmt.Errorf("opening the header %s of %s: %w", h.Name, e.ID, err)
+		}
+		values[h.Name] = string(value)
+	}
+	return values, nil
 }
 
 func readHeaderValue(o object, m member) string {

@@ -209,3 +209,32 @@ func TestEveryProblemCodeIsDescribed(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatEveryOperationMayAnswerIsDescribed: whatever asks for a key may be
+// answered 401, 403, 429, 500 and 503.
+func TestWhatEveryOperationMayAnswerIsDescribed(t *testing.T) {
+	document, err := loadOpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	for path, item := range document.Paths.Map() {
+		for method, operation := range item.Operations() {
+			if operation.Responses.Value("401") == nil {
+				if strings.HasPrefix(path, "/v1/") && path != "/v1/openapi.yaml" {
+					t.Errorf("%s %s: 401 is not described", method, path)
+				}
+				continue
+			}
+			asked++
+			for _, status := range []string{"403", "429", "500", "503"} {
+				if operation.Responses.Value(status) == nil {
+					t.Errorf("%s %s: %s is not described", method, path, status)
+				}
+			}
+		}
+	}
+	if asked < 20 {
+		t.Errorf("only %d operations ask for a key", asked)
+	}
+}

@@ -22,9 +22,15 @@ type Attempt struct {
 	EndpointID string
 	Number     int
 	URL        string
-	Headers    []Header // the endpoint's own
-	Secrets    []Secret // newest first
+	Headers    []SentHeader // the endpoint's own
+	Secrets    []Secret     // newest first
 	Body       []byte
+}
+
+// SentHeader is a [Header] as it is sent, opened.
+type SentHeader struct {
+	Name  string
+	Value Secret
 }
 
 // AttemptResult is what one attempt brought back.

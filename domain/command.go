@@ -93,6 +93,19 @@ type RotateSecret struct {
 	SealedSecret []byte
 }
 
+// ResealSecrets asks for values of an endpoint to be kept under another seal,
+// since the master key was rotated. It comes from whoever holds the master key.
+type ResealSecrets struct {
+	EndpointID string
+	Values     []Resealed
+}
+
+// Resealed is one sealed value, a secret's or a header's: as it was found, and as
+// it is to be.
+type Resealed struct {
+	Was, Sealed []byte
+}
+
 // TestEndpoint asks for a test.ping, and to be answered with its first attempt.
 // The event is made where it is decided, out of the endpoint as it then is.
 type TestEndpoint struct {
@@ -160,6 +173,7 @@ func (DisableEndpoint) CommandType() string { return "DisableEndpoint" }
 func (EnableEndpoint) CommandType() string  { return "EnableEndpoint" }
 func (DeleteEndpoint) CommandType() string  { return "DeleteEndpoint" }
 func (RotateSecret) CommandType() string    { return "RotateSecret" }
+func (ResealSecrets) CommandType() string   { return "ResealSecrets" }
 func (TestEndpoint) CommandType() string    { return "TestEndpoint" }
 func (ReplayEndpoint) CommandType() string  { return "ReplayEndpoint" }
 func (ResendEvent) CommandType() string     { return "ResendEvent" }
@@ -179,6 +193,7 @@ func (c DisableEndpoint) Aggregate() string { return c.EndpointID }
 func (c EnableEndpoint) Aggregate() string  { return c.EndpointID }
 func (c DeleteEndpoint) Aggregate() string  { return c.EndpointID }
 func (c RotateSecret) Aggregate() string    { return c.EndpointID }
+func (c ResealSecrets) Aggregate() string   { return c.EndpointID }
 func (c TestEndpoint) Aggregate() string    { return c.EndpointID }
 func (c ReplayEndpoint) Aggregate() string  { return c.EndpointID }
 func (c ResendEvent) Aggregate() string     { return c.EndpointID }

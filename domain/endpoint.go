@@ -1,6 +1,9 @@
 package domain
 
-import "slices"
+import (
+	"bytes"
+	"slices"
+)
 
 // EndpointStatus tells whether an endpoint is sent to.
 type EndpointStatus string
@@ -27,10 +30,20 @@ const (
 	DisabledManual              DisabledReason = "manual"               // the account asked for it
 )
 
-// Header is one field that an account adds to the deliveries of an endpoint.
+// Header is one field that an account adds to the deliveries of an endpoint. Its
+// value is sealed as secrets are: it often is what the receiver lets in. In an
+// [UpdateEndpoint], one without a value keeps the value that the endpoint has.
 type Header struct {
-	Name  string
-	Value string
+	Name   string
+	Sealed []byte
+}
+
+// SealedFor is what the header's value is bound to, so that it opens as no other
+// header, of no other endpoint, and as no secret.
+func (h Header) SealedFor(endpointID string) string { return endpointID + " " + h.Name }
+
+func (h Header) equal(other Header) bool {
+	return h.Name == other.Name && bytes.Equal(h.Sealed, other.Sealed)
 }
 
 // Endpoint is where an account's events go. Its deliveries belong to the same
@@ -71,7 +84,8 @@ func (e Endpoint) visibleTo(accountID string) bool {
 }
 
 // DecideEndpoint answers a command that concerns the endpoint alone: to create,
-// update, disable, enable or delete it, or to rotate its secret. A command that
+// update, disable, enable or delete it, to rotate its secret, or to reseal what it
+// keeps sealed. A command that
 // would change nothing yields no fact.
 func DecideEndpoint(state Endpoint, c Command, nowMillis int64) ([]FactBody, *Rejection) {
 	if body, ok := c.Body.(CreateEndpoint); ok {
@@ -91,6 +105,8 @@ func DecideEndpoint(state Endpoint, c Command, nowMillis int64) ([]FactBody, *Re
 		return unlessRevised(state.Revision, body.IfRevision, EndpointDeleted{})
 	case RotateSecret:
 		return decideRotateSecret(state, body, nowMillis)
+	case ResealSecrets:
+		return decideReseal(state, body), nil
 	}
 	panic("domain: an endpoint alone cannot answer " + c.Body.CommandType())
 }
@@ -116,11 +132,32 @@ type EndpointChange struct {
 	RateLimitPerSecond *int
 }
 
+// completed is the change with the values of headers that are kept. Whoever asks
+// does not send them back: they may have been resealed meanwhile.
+func (c EndpointChange) completed(e Endpoint) EndpointChange {
+	if c.Headers == nil {
+		return c
+	}
+	headers := make([]Header, 0, len(*c.Headers))
+	for _, h := range *c.Headers {
+		if h.Sealed == nil {
+			have := slices.IndexFunc(e.Headers, func(other Header) bool { return other.Name == h.Name })
+			if have < 0 {
+				continue
+			}
+			h = e.Headers[have]
+		}
+		headers = append(headers, h)
+	}
+	c.Headers = &headers
+	return c
+}
+
 // since is the change without what the endpoint has already.
 func (c EndpointChange) since(e Endpoint) EndpointChange {
 	return EndpointChange{
 		URL: differing(c.URL, e.URL), Description: differing(c.Description, e.Description),
-		Headers: differingList(c.Headers, e.Headers), RateLimitPerSecond: differing(c.RateLimitPerSecond, e.RateLimitPerSecond),
+		Headers: differingHeaders(c.Headers, e.Headers), RateLimitPerSecond: differing(c.RateLimitPerSecond, e.RateLimitPerSecond),
 	}
 }
 
@@ -133,7 +170,7 @@ func (c EndpointChange) to(e Endpoint) Endpoint {
 }
 
 func decideUpdateEndpoint(state Endpoint, c UpdateEndpoint) ([]FactBody, *Rejection) {
-	change := c.Change.since(state)
+	change := c.Change.completed(state).since(state)
 	if change == (EndpointChange{}) {
 		return unlessRevised(state.Revision, c.IfRevision)
 	}
@@ -184,6 +221,9 @@ func EvolveEndpoint(state Endpoint, f Fact) Endpoint {
 		state = body.Change.to(state)
 	case SecretRotated:
 		state.Secrets = rotated(state.Secrets, body.Secret, f.AtMillis)
+	case SecretsResealed:
+		state.Secrets, state.Headers = body.Secrets, body.Headers
+		return state // nothing that a client configures has changed
 	case EndpointDisabled:
 		state.Status, state.DisabledReason, state.DisabledAtMillis = StatusDisabled, body.Reason, f.AtMillis
 	case EndpointEnabled:
@@ -230,6 +270,13 @@ func differing[T comparable](want *T, have T) *T {
 
 func differingList[T comparable](want *[]T, have []T) *[]T {
 	if want == nil || slices.Equal(*want, have) {
+		return nil
+	}
+	return want
+}
+
+func differingHeaders(want *[]Header, have []Header) *[]Header {
+	if want == nil || slices.EqualFunc(*want, have, Header.equal) {
 		return nil
 	}
 	return want

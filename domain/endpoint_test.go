@@ -22,8 +22,8 @@ func TestEndpointCommands(t *testing.T) {
 		code  string
 		then  []domain.FactBody
 	}{
-		"create": {&story{nowMillis: startedAt}, domain.CreateEndpoint{EndpointID: "ep_1", AccountID: ownAccount, URL: "u", Description: "d", Headers: []domain.Header{{Name: "a", Value: "b"}}, RateLimitPerSecond: 7, SealedSecret: []byte("new")}, "",
-			facts(domain.EndpointCreated{EndpointID: "ep_1", AccountID: ownAccount, URL: "u", Description: "d", Headers: []domain.Header{{Name: "a", Value: "b"}}, RateLimitPerSecond: 7, Secret: secret})},
+		"create": {&story{nowMillis: startedAt}, domain.CreateEndpoint{EndpointID: "ep_1", AccountID: ownAccount, URL: "u", Description: "d", Headers: []domain.Header{{Name: "a", Sealed: []byte("b")}}, RateLimitPerSecond: 7, SealedSecret: []byte("new")}, "",
+			facts(domain.EndpointCreated{EndpointID: "ep_1", AccountID: ownAccount, URL: "u", Description: "d", Headers: []domain.Header{{Name: "a", Sealed: []byte("b")}}, RateLimitPerSecond: 7, Secret: secret})},
 		"create again":         {active(), domain.CreateEndpoint{EndpointID: "ep_1", AccountID: ownAccount}, domain.CodeAlreadyExists, nil},
 		"create, deleted":      {deleted(), domain.CreateEndpoint{EndpointID: "ep_1", AccountID: ownAccount}, domain.CodeAlreadyExists, nil},
 		"update":               {active(), domain.UpdateEndpoint{Change: domain.EndpointChange{URL: new("https://new"), Description: new("shop")}}, "", facts(domain.EndpointUpdated{Change: domain.EndpointChange{URL: new("https://new")}})},
@@ -72,7 +72,7 @@ func rotatedOften(times int) *story {
 
 func TestAnotherAccountFindsNothing(t *testing.T) {
 	s := newStory().given(matched("evt_1")).failedRun("evt_1", 500)
-	for _, body := range []domain.CommandBody{domain.UpdateEndpoint{}, domain.DisableEndpoint{}, domain.EnableEndpoint{}, domain.DeleteEndpoint{}, domain.RotateSecret{}} {
+	for _, body := range []domain.CommandBody{domain.UpdateEndpoint{}, domain.DisableEndpoint{}, domain.EnableEndpoint{}, domain.DeleteEndpoint{}, domain.RotateSecret{}, domain.ResealSecrets{}} {
 		facts, rejection := domain.DecideEndpoint(s.endpoint, domain.Command{AccountID: "acc_other", Body: body}, s.nowMillis)
 		expect(t, facts, rejection, domain.CodeNotFound)
 		facts, rejection = domain.DecideEndpoint(domain.Endpoint{}, domain.Command{AccountID: "", Body: body}, s.nowMillis)
@@ -98,7 +98,7 @@ func TestEndpointFold(t *testing.T) {
 	if e = s.endpoint; e.Revision != 1 || e.Version != 3 || e.UpdatedAtMillis != startedAt {
 		t.Fatalf("a delivery moved the revision: %+v", e)
 	}
-	s.given(domain.EndpointUpdated{Change: domain.EndpointChange{URL: new("https://new"), RateLimitPerSecond: new(5), Headers: &[]domain.Header{{Name: "n", Value: "v"}}}})
+	s.given(domain.EndpointUpdated{Change: domain.EndpointChange{URL: new("https://new"), RateLimitPerSecond: new(5), Headers: &[]domain.Header{{Name: "n", Sealed: []byte("v")}}}})
 	if e = s.endpoint; e.URL != "https://new" || e.Description != "shop" || e.RateLimitPerSecond != 5 || len(e.Headers) != 1 || e.Revision != 4 || e.UpdatedAtMillis != startedAt+10 {
 		t.Fatalf("updated to %+v", e)
 	}

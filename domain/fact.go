@@ -62,6 +62,13 @@ type SecretRotated struct {
 	Secret SealedSecret
 }
 
+// SecretsResealed keeps the same secrets and header values under another seal. It
+// holds all of them, as they are kept from now on.
+type SecretsResealed struct {
+	Secrets []SealedSecret
+	Headers []Header
+}
+
 // EndpointDisabled stops the sending. What was met last is told to the account
 // holder; it is empty when a person disabled the endpoint.
 type EndpointDisabled struct {
@@ -166,6 +173,7 @@ func (KeyRevoked) FactType() string        { return "KeyRevoked" }
 func (EndpointCreated) FactType() string   { return "EndpointCreated" }
 func (EndpointUpdated) FactType() string   { return "EndpointUpdated" }
 func (SecretRotated) FactType() string     { return "SecretRotated" }
+func (SecretsResealed) FactType() string   { return "SecretsResealed" }
 func (EndpointDisabled) FactType() string  { return "EndpointDisabled" }
 func (EndpointEnabled) FactType() string   { return "EndpointEnabled" }
 func (EndpointDeleted) FactType() string   { return "EndpointDeleted" }

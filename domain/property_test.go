@@ -40,10 +40,13 @@ func (w *world) steps() []func(*rapid.T) {
 	enable := func(t *rapid.T) { w.ask(t, domain.EnableEndpoint{}) }
 	disable := func(t *rapid.T) { w.ask(t, domain.DisableEndpoint{}) }
 	rotate := func(t *rapid.T) { w.ask(t, domain.RotateSecret{SealedSecret: []byte("x")}) }
+	reseal := func(t *rapid.T) {
+		w.ask(t, domain.ResealSecrets{Values: []domain.Resealed{{Was: []byte("x"), Sealed: []byte("y")}, {Was: []byte("0"), Sealed: []byte("1")}}})
+	}
 	return []func(*rapid.T){
 		w.start, w.start, w.start, w.start, w.outcome, w.outcome, w.outcome, w.outcome, w.outcome, w.outcome, w.pass, w.pass, w.pass,
 		w.match, w.match, w.match, w.test, w.outcomeAgain, w.outcomeOfNone, w.resend, w.resend, w.replay, w.replay,
-		enable, enable, enable, disable, w.update, rotate, w.delete, w.sweep,
+		enable, enable, enable, disable, w.update, rotate, reseal, w.delete, w.sweep,
 	}
 }
 
@@ -357,6 +360,12 @@ func (w *world) ask(t *rapid.T, body domain.CommandBody) []domain.FactBody {
 	}
 	before := w.endpoint
 	w.record(t, "", facts...)
+	if _, reseals := body.(domain.ResealSecrets); reseals {
+		if w.endpoint.Revision != before.Revision || w.endpoint.UpdatedAtMillis != before.UpdatedAtMillis || len(w.endpoint.Secrets) != len(before.Secrets) {
+			t.Fatalf("another seal changed %+v to %+v", before, w.endpoint)
+		}
+		return facts
+	}
 	if (len(facts) > 0) != (w.endpoint.Revision == w.endpoint.Version && w.endpoint.Version > before.Version) {
 		t.Fatalf("%d facts moved the revision from %d to %d", len(facts), before.Revision, w.endpoint.Revision)
 	}

@@ -1,6 +1,10 @@
 package domain
 
-import "fmt"
+import (
+	"bytes"
+	"fmt"
+	"slices"
+)
 
 // SecretOverlapMillis is how long a secret goes on signing after another took
 // its place (specification, "Limits").
@@ -56,4 +60,32 @@ func rotated(secrets []SealedSecret, current SealedSecret, atMillis int64) []Sea
 		}
 	}
 	return next
+}
+
+// decideReseal puts values under another seal. Only those that are still as they
+// were when they were opened are replaced: what was rotated, changed or taken
+// away meanwhile stays as it is now. What they say does not change.
+func decideReseal(state Endpoint, c ResealSecrets) []FactBody {
+	resealed := make(map[string][]byte, len(c.Values))
+	for _, v := range c.Values {
+		if !bytes.Equal(v.Was, v.Sealed) {
+			resealed[string(v.Was)] = v.Sealed
+		}
+	}
+	fact := SecretsResealed{Secrets: slices.Clone(state.Secrets), Headers: slices.Clone(state.Headers)}
+	replaced := false
+	for i, s := range fact.Secrets {
+		if sealed, ok := resealed[string(s.Sealed)]; ok {
+			fact.Secrets[i].Sealed, replaced = sealed, true
+		}
+	}
+	for i, h := range fact.Headers {
+		if sealed, ok := resealed[string(h.Sealed)]; ok {
+			fact.Headers[i].Sealed, replaced = sealed, true
+		}
+	}
+	if !replaced {
+		return nil
+	}
+	return []FactBody{fact}
 }

@@ -56,6 +56,8 @@ func endpointCommandOut(meta *kafka.CommandMeta, body domain.CommandBody) proto.
 		return &kafka.DeleteEndpoint{Meta: meta, EndpointId: b.EndpointID, IfRevision: b.IfRevision}
 	case domain.RotateSecret:
 		return &kafka.RotateSecret{Meta: meta, EndpointId: b.EndpointID, SealedSecret: b.SealedSecret}
+	case domain.ResealSecrets:
+		return &kafka.ResealSecrets{Meta: meta, EndpointId: b.EndpointID, Values: mapped(b.Values, resealedOut)}
 	case domain.TestEndpoint:
 		return &kafka.TestEndpoint{Meta: meta, EndpointId: b.EndpointID}
 	case domain.ReplayEndpoint:
@@ -100,6 +102,9 @@ var commandForms = map[string]func(Message) (domain.Command, error){
 	}),
 	"RotateSecret": command(func(m *kafka.RotateSecret) domain.CommandBody {
 		return domain.RotateSecret{EndpointID: m.GetEndpointId(), SealedSecret: m.GetSealedSecret()}
+	}),
+	"ResealSecrets": command(func(m *kafka.ResealSecrets) domain.CommandBody {
+		return domain.ResealSecrets{EndpointID: m.GetEndpointId(), Values: mapped(m.GetValues(), resealedIn)}
 	}),
 	"TestEndpoint": command(func(m *kafka.TestEndpoint) domain.CommandBody {
 		return domain.TestEndpoint{EndpointID: m.GetEndpointId()}

@@ -31,6 +31,8 @@ func factOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
 		return &kafka.EndpointUpdated{Meta: meta, Change: endpointChangeOut(b.Change)}
 	case domain.SecretRotated:
 		return &kafka.SecretRotated{Meta: meta, Secret: secretOut(b.Secret)}
+	case domain.SecretsResealed:
+		return &kafka.SecretsResealed{Meta: meta, Secrets: mapped(b.Secrets, secretOut), Headers: mapped(b.Headers, headerOut)}
 	case domain.EndpointDisabled:
 		return &kafka.EndpointDisabled{Meta: meta, Reason: string(b.Reason), EventId: b.EventID, LastStatusCode: uint32(b.LastStatusCode), LastError: string(b.LastError)}
 	case domain.EndpointEnabled:
@@ -84,6 +86,7 @@ var factForms = map[string]func() factForm{
 	"EndpointCreated":   func() factForm { return form(&kafka.EndpointCreated{}, endpointCreatedIn) },
 	"EndpointUpdated":   func() factForm { return form(&kafka.EndpointUpdated{}, endpointUpdatedIn) },
 	"SecretRotated":     func() factForm { return form(&kafka.SecretRotated{}, secretRotatedIn) },
+	"SecretsResealed":   func() factForm { return form(&kafka.SecretsResealed{}, secretsResealedIn) },
 	"EndpointDisabled":  func() factForm { return form(&kafka.EndpointDisabled{}, endpointDisabledIn) },
 	"EndpointEnabled":   func() factForm { return form(&kafka.EndpointEnabled{}, endpointEnabledIn) },
 	"EndpointDeleted":   func() factForm { return form(&kafka.EndpointDeleted{}, endpointDeletedIn) },
@@ -153,6 +156,10 @@ func endpointUpdatedIn(m *kafka.EndpointUpdated) domain.FactBody {
 
 func secretRotatedIn(m *kafka.SecretRotated) domain.FactBody {
 	return domain.SecretRotated{Secret: secretIn(m.GetSecret())}
+}
+
+func secretsResealedIn(m *kafka.SecretsResealed) domain.FactBody {
+	return domain.SecretsResealed{Secrets: mapped(m.GetSecrets(), secretIn), Headers: mapped(m.GetHeaders(), headerIn)}
 }
 
 func endpointDisabledIn(m *kafka.EndpointDisabled) domain.FactBody {

@@ -48,6 +48,7 @@ var goldenFacts = []domain.FactBody{
 	domain.KeyRevoked{KeyID: "key_1"},
 	domain.EndpointUpdated{Change: endpointChange},
 	domain.SecretRotated{Secret: domain.SealedSecret{Sealed: []byte{8}, CreatedAtMillis: 2000}},
+	domain.SecretsResealed{Secrets: laterEndpoint.Secrets, Headers: headers},
 	domain.EndpointDisabled{Reason: domain.DisabledGone, EventID: "evt_1", LastStatusCode: 410, LastError: domain.AttemptBodyTooLarge},
 	domain.EndpointEnabled{},
 	domain.EndpointDeleted{},
@@ -66,7 +67,7 @@ var (
 		ID: "key_2", Name: "shop", Hash: []byte{4}, Permissions: []domain.Permission{domain.PermissionRead}, AllowedCIDRs: []string{"192.0.2.0/24", "2001:db8::/32"},
 		CreatedAtMillis: 2000, ExpiresAtMillis: 90_000, RolledTo: "key_3",
 	}
-	headers        = []domain.Header{{Name: "X-Shop", Value: "7"}, {Name: "X-Empty"}}
+	headers        = []domain.Header{{Name: "X-Shop", Sealed: []byte{7}}, {Name: "X-Other", Sealed: []byte{1, 2}}}
 	endpointChange = domain.EndpointChange{URL: new("https://shop.example/new"), Description: new(""), Headers: &headers, RateLimitPerSecond: new(0)}
 	watchChange    = domain.WatchChange{
 		Label: new(""), EndpointID: new("ep_2"), Assets: &[]domain.Asset{{Code: "XLM"}}, Amount: &domain.AmountRule{Kind: domain.AmountMin, AmountStroops: 5},
@@ -174,6 +175,7 @@ var everyCommand = []domain.CommandBody{
 	domain.EnableEndpoint{EndpointID: "ep_1", IfRevision: 3},
 	domain.DeleteEndpoint{EndpointID: "ep_1", IfRevision: 3},
 	domain.RotateSecret{EndpointID: "ep_1", SealedSecret: []byte{1}},
+	domain.ResealSecrets{EndpointID: "ep_1", Values: []domain.Resealed{{Was: []byte{1}, Sealed: []byte{2}}}},
 	domain.TestEndpoint{EndpointID: "ep_1"},
 	domain.ReplayEndpoint{EndpointID: "ep_1", SinceMillis: 3, UntilMillis: 4},
 	domain.ResendEvent{EndpointID: "ep_1", EventID: "evt_1"},

@@ -110,10 +110,18 @@ func endpointIn(e *kafka.Endpoint) domain.Endpoint {
 	}
 }
 
-func headerOut(h domain.Header) *kafka.Header { return &kafka.Header{Name: h.Name, Value: h.Value} }
+func headerOut(h domain.Header) *kafka.Header { return &kafka.Header{Name: h.Name, Sealed: h.Sealed} }
 
 func headerIn(h *kafka.Header) domain.Header {
-	return domain.Header{Name: h.GetName(), Value: h.GetValue()}
+	return domain.Header{Name: h.GetName(), Sealed: h.GetSealed()}
+}
+
+func resealedOut(r domain.Resealed) *kafka.Resealed {
+	return &kafka.Resealed{Was: r.Was, Sealed: r.Sealed}
+}
+
+func resealedIn(r *kafka.Resealed) domain.Resealed {
+	return domain.Resealed{Was: r.GetWas(), Sealed: r.GetSealed()}
 }
 
 func assetOut(a domain.Asset) *kafka.Asset { return &kafka.Asset{Code: a.Code, Issuer: a.Issuer} }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 	"unicode"
@@ -117,13 +116,9 @@ func (u *keyUses) close() {
 	u.producer.Close()
 }
 
-// deriver makes secrets out of labels and the master key file, which all nodes
+// deriver makes secrets out of labels and the master key's text, which all nodes
 // share.
-func deriver(masterKeyFile string) (func(label string) [32]byte, error) {
-	key, err := os.ReadFile(masterKeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("reading the master key file: %w", err)
-	}
+func deriver(key []byte) func(label string) [32]byte {
 	extracted := hmac.New(sha256.New, []byte("lumenhook: derived secrets"))
 	extracted.Write(key)
 	secret := extracted.Sum(nil)
@@ -132,7 +127,7 @@ func deriver(masterKeyFile string) (func(label string) [32]byte, error) {
 		mac.Write([]byte(label))
 		copy(derived[:], mac.Sum(nil))
 		return derived
-	}, nil
+	}
 }
 
 // watches gives the follower its watches out of the directory.

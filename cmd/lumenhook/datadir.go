@@ -53,6 +53,9 @@ func (d *dataDir) secretsKept() error {
 		return nil // nothing was ever written, or starting the broker tells
 	}
 	for _, name := range []string{"master-key.json", "api-key"} {
+		if _, elsewhere := os.LookupEnv(masterKeyVariable); elsewhere && name == "master-key.json" {
+			continue
+		}
 		path := d.join("secrets", name)
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("%s is missing, and the data in %s cannot be used without it: restore it from a backup, or begin with another --data-dir", path, d.path)

@@ -7,14 +7,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
 	"github.com/lumenhook/lumenhook/streams/directory"
@@ -50,12 +48,7 @@ func (s *testService) secondNode() string {
 	ended := make(chan error, 2)
 	go func() { ended <- d.Run(ctx) }()
 	go func() { ended <- c.Run(ctx) }()
-	masterKey := filepath.Join(s.dir, "secrets", "master-key.json")
-	sealer, err := sealing.Load(masterKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	derive, err := deriver(masterKey)
+	sealer, keyText, err := (&masterKeyPlace{target: target{dataDir: s.dir}}).open()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +59,7 @@ func (s *testService) secondNode() string {
 	enough := &room{free: func() (uint64, error) { return 1 << 40, nil }, logger: logger}
 	handler, err := api.New(api.Config{
 		Commands: submitter{c, enough}, Directory: reads{d}, History: &lateHistory{}, Sealer: sealer, Wallets: noWarnings{}, URLs: anyURL{},
-		Entropy: rand.Reader, Now: time.Now, Log: logger, Metrics: http.NotFoundHandler(), Uses: uses, DeriveKey: derive,
+		Entropy: rand.Reader, Now: time.Now, Log: logger, Metrics: http.NotFoundHandler(), Uses: uses, DeriveKey: deriver(keyText),
 	})
 	if err != nil {
 		t.Fatal(err)

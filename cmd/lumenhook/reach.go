@@ -90,6 +90,11 @@ func (r *reach) submit(ctx context.Context, body domain.CommandBody, accountID s
 	go func() { running <- c.Run(ctx) }()
 	defer func() { c.Close(); <-running }()
 
+	return submitted(ctx, c, body, accountID)
+}
+
+// submitted gives a command through a client that is open.
+func submitted(ctx context.Context, c *commands.Client, body domain.CommandBody, accountID string) (domain.Answer, error) {
 	command := domain.Command{ID: domain.NewID(domain.CommandPrefix, randomID()), AccountID: accountID, IssuedAtMillis: time.Now().UnixMilli(), Body: body}
 	for {
 		result, err := c.Submit(ctx, command)

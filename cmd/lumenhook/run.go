@@ -71,6 +71,7 @@ type service struct {
 	cluster streams.Cluster
 	ca      *pki.CA
 	sealer  *sealing.Sealer
+	keyText []byte // the master key's
 	ids     devnet.Identities
 	history *lateHistory
 	urls    urlPolicy
@@ -175,7 +176,8 @@ func (v *service) openData(context.Context) (err error) {
 	if err := v.dir.secretsKept(); err != nil {
 		return err
 	}
-	if v.sealer, err = sealing.LoadOrCreate(v.dir.join("secrets", "master-key.json")); err != nil {
+	key := masterKeyPlace{target: target{dataDir: v.dir.path}}
+	if v.sealer, v.keyText, err = key.open(); err != nil {
 		return err
 	}
 	if v.ids, err = devnet.LoadOrCreateIdentities(devnetSecrets(v.dir.path)); err != nil {
@@ -400,8 +402,8 @@ func (v *service) startEngine(context.Context) error {
 	e := engine.New(engine.Config{
 		Cluster: v.cluster, StateDir: v.dir.join("state", "engine"), Policy: domain.Policy{Schedule: v.s.schedule, DisableAfter: v.s.disableAfter, HonourRetryAfter: v.s.honourRetryAfter},
 		Dispatcher: dispatcher.New(attempts, client, time.Now),
-		Unseal: func(sealed []byte, endpointID string) (domain.Secret, error) {
-			plain, err := v.sealer.Open(sealed, endpointID)
+		Unseal: func(sealed []byte, boundTo string) (domain.Secret, error) {
+			plain, err := v.sealer.Open(sealed, boundTo)
 			return domain.Secret(plain), err
 		},
 		AttemptsInFlight: v.s.attemptsInFlight, AttemptsPerEndpoint: v.s.attemptsPerEndpoint,
@@ -486,14 +488,10 @@ func (v *service) startAPI(context.Context) error {
 		return err
 	}
 	v.onStop(uses.close)
-	derive, err := deriver(v.dir.join("secrets", "master-key.json"))
-	if err != nil {
-		return err
-	}
 	handler, err := api.New(api.Config{
 		Commands: submitter{v.commands, v.room}, Directory: reads{v.directory}, History: v.history, Sealer: v.sealer, Wallets: lookup,
 		URLs: v.urls, Entropy: rand.Reader, Now: time.Now, Log: v.logger, Metrics: v.metrics.handler(), Answered: v.metrics.request,
-		Checks: v.checks(), Uses: uses, DeriveKey: derive, Live: v.file.Stellar.NetworkPassphrase == publicPassphrase,
+		Checks: v.checks(), Uses: uses, DeriveKey: deriver(v.keyText), Live: v.file.Stellar.NetworkPassphrase == publicPassphrase,
 		RateLimit: api.RateLimit{PerSecond: v.s.apiRateLimit}, TestWait: testWait(v.s.attemptTimeout),
 	})
 	if err != nil {

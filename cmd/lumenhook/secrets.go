@@ -1,14 +1,22 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams/commands"
 )
 
 // masterKeyVariable holds a master key where there is no file for it.
@@ -16,8 +24,13 @@ const masterKeyVariable = "LUMENHOOK_MASTER_KEY"
 
 func masterKeyPath(dir string) string { return filepath.Join(dir, "secrets", "master-key.json") }
 
-// masterKeyPlace says where the subcommands find the master key.
-type masterKeyPlace struct{ dataDir, file string }
+// masterKeyPlace says where the subcommands find the master key, and the service
+// whose endpoints it seals for.
+type masterKeyPlace struct {
+	target
+	file   string
+	asJSON bool
+}
 
 func (p *masterKeyPlace) path() string {
 	if p.file != "" {
@@ -32,20 +45,86 @@ func (p *masterKeyPlace) variable() (text string, set bool) {
 	return text, set && p.file == ""
 }
 
+// text is the master key.
+func (p *masterKeyPlace) text() ([]byte, error) {
+	if text, set := p.variable(); set {
+		if _, err := os.Stat(p.path()); err == nil {
+			return nil, fmt.Errorf("there are two master keys: %s is set, and %s exists; unset the one, or move the other away", masterKeyVariable, p.path())
+		}
+		return []byte(text), nil
+	}
+	if _, err := sealing.Load(p.path()); err != nil { // checks the mode too
+		return nil, err
+	}
+	return os.ReadFile(p.path())
+}
+
+// open gives the master key of a service that starts, and its text. A file that is
+// not there yet is made.
+func (p *masterKeyPlace) open() (*sealing.Sealer, []byte, error) {
+	if _, fromVariable := p.variable(); !fromVariable {
+		s, err := sealing.LoadOrCreate(p.path())
+		if err != nil {
+			return nil, nil, err
+		}
+		text, err := p.text()
+		return s, text, err
+	}
+	text, err := p.text()
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := sealing.Parse(text)
+	return s, text, err
+}
+
+// rewrap opens what a walk over all endpoints needs. The caller ends it.
+func (p *masterKeyPlace) rewrap(ctx context.Context, out io.Writer, resealing bool) (*rewrap, func(), error) {
+	text, err := p.text()
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &rewrap{logger: slog.New(slog.NewTextHandler(out, nil))}
+	if r.sealer, err = sealing.Parse(text); err != nil {
+		return nil, nil, err
+	}
+	if r.cluster, err = p.cluster(); err != nil {
+		return nil, nil, err
+	}
+	bar := &progressBar{out: out, terminal: isTerminal(out), began: time.Now()}
+	r.progress = bar.show
+	if !resealing {
+		return r, bar.end, nil
+	}
+	opening, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	if r.commands, err = commands.Open(opening, commands.Config{Cluster: r.cluster, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		return nil, nil, fmt.Errorf("reaching the brokers %s: %w", strings.Join(r.cluster.Brokers, ", "), err)
+	}
+	running := make(chan error, 1)
+	go func() { running <- r.commands.Run(ctx) }()
+	return r, func() { bar.end(); r.commands.Close(); <-running }, nil
+}
+
+// reachTimeout bounds the wait for brokers that do not answer.
+const reachTimeout = 15 * time.Second
+
 func newSecrets() *cobra.Command {
 	var place masterKeyPlace
 	c := &cobra.Command{
 		Use:   "secrets",
-		Short: "Look after the master key, which seals endpoint secrets",
-		Long: `Endpoint secrets are sealed before they enter any topic or table. The master key
-that seals them is a file of one or more keys: the newest seals, all open.
+		Short: "Look after the master key, which seals endpoint secrets and headers",
+		Long: `Signing secrets of endpoints, and the values of their own headers, are sealed before
+they enter any topic or table. The master key that seals them is a file of one or
+more keys: the newest seals, all open.
 
 The key is looked for in --master-key-file, then in the variable
 LUMENHOOK_MASTER_KEY, then in the folder of a run (--data-dir).`,
 	}
-	c.PersistentFlags().StringVar(&place.dataDir, "data-dir", ".lumenhook", "data folder of a run")
+	place.register(c.PersistentFlags())
+	place.registerKafka(c.PersistentFlags())
 	c.PersistentFlags().StringVar(&place.file, "master-key-file", "", "the master key's file, where it is not a run's")
-	c.AddCommand(newSecretsList(&place), newSecretsRewrap(&place))
+	c.AddCommand(newSecretsList(&place), newSecretsRewrap(&place), newSecretsDrop(&place))
 	return c
 }
 
@@ -55,18 +134,11 @@ func newSecretsList(place *masterKeyPlace) *cobra.Command {
 		Short: "List the keys of the master key, by their ids alone",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			text, set := place.variable()
-			data := []byte(text)
-			if !set {
-				if _, err := sealing.Load(place.path()); err != nil { // checks the mode too
-					return err
-				}
-				var err error
-				if data, err = os.ReadFile(place.path()); err != nil {
-					return err
-				}
+			text, err := place.text()
+			if err != nil {
+				return err
 			}
-			keys, err := sealing.Keys(data)
+			keys, err := sealing.Keys(text)
 			if err != nil {
 				return err
 			}
@@ -76,46 +148,203 @@ func newSecretsList(place *masterKeyPlace) *cobra.Command {
 }
 
 func newSecretsRewrap(place *masterKeyPlace) *cobra.Command {
-	var stage bool
+	var stage, keyOnly, resume bool
 	c := &cobra.Command{
 		Use:   "rewrap",
-		Short: "Rotate the master key: from now on a new key seals",
-		Long: `Adds a new key to the master key's file, and makes it the one that seals. The
-older keys stay: what they sealed still opens. Running processes notice within a
-second; nothing is restarted.
+		Short: "Rotate the master key, and put all that is sealed under the new one",
+		Long: `Adds a new key to the master key's file, makes it the one that seals, and asks the
+running service to keep every signing secret and header value under it. Nothing
+is restarted, what is signed and sent stays the same, and running processes follow
+the file within a second. Then it tells which older keys nothing needs any more.
+
+Cut short, it is taken up by --resume, which adds no key and does what is left; run
+again it finds nothing to do.
 
 Where each process has a copy of the file, bring the new key to all of them first
 with --stage, distribute the file, and then run the command again without it: the
-staged key becomes the one that seals.
-
-With the key in LUMENHOOK_MASTER_KEY, the new value is printed, to be put where
-the old one came from.
+staged key becomes the one that seals. With the key in LUMENHOOK_MASTER_KEY, the new
+value is printed: give it to every process, then run the command with --resume.
 
 If a key may have been copied by someone who can also read the topics, rotate the
-endpoint secrets too (POST /v1/endpoints/:id/rotate-secret): what was sealed with
-the old key before opens with the copy.`,
+endpoint secrets too (POST /v1/endpoints/:id/rotate-secret) and the headers'
+values: facts in the journal stay as they were sealed, and open with the copy.`,
+		Example: `  lumenhook secrets rewrap
+  lumenhook secrets rewrap --resume --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if text, set := place.variable(); set {
-				rotated, keys, err := sealing.Rotate([]byte(text), stage)
+			_, isVariable := place.variable()
+			switch {
+			case isVariable && !resume:
+				return rotateVariable(cmd, place, stage)
+			case stage || keyOnly:
+				keys, err := sealing.RotateFile(place.path(), stage)
 				if err != nil {
 					return err
 				}
-				if err := printKeys(cmd.ErrOrStderr(), keys); err != nil {
-					return err
-				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", rotated)
-				return err
+				return printKeys(cmd.OutOrStdout(), keys)
 			}
-			keys, err := sealing.RotateFile(place.path(), stage)
-			if err != nil {
-				return err
-			}
-			return printKeys(cmd.OutOrStdout(), keys)
+			return runRewrap(cmd, place, resume)
 		},
 	}
-	c.Flags().BoolVar(&stage, "stage", false, "add a key that opens and does not seal yet")
+	f := c.Flags()
+	f.BoolVar(&stage, "stage", false, "add a key that opens and does not seal yet, and nothing else")
+	f.BoolVar(&keyOnly, "key-only", false, "rotate the key and reseal nothing, as when no service runs")
+	f.BoolVar(&resume, "resume", false, "add no key: reseal what still lies under an older one")
+	f.BoolVar(&place.asJSON, "json", false, "print what was done as JSON")
+	c.MarkFlagsMutuallyExclusive("stage", "key-only", "resume")
 	return c
+}
+
+func rotateVariable(cmd *cobra.Command, place *masterKeyPlace, stage bool) error {
+	text, err := place.text()
+	if err != nil {
+		return err
+	}
+	rotated, keys, err := sealing.Rotate(text, stage)
+	if err != nil {
+		return err
+	}
+	if err := printKeys(cmd.ErrOrStderr(), keys); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", rotated)
+	if err == nil && !stage {
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "give the new value of %s to every process, then run `lumenhook secrets rewrap --resume` with it\n", masterKeyVariable)
+	}
+	return err
+}
+
+// runRewrap rotates the key once the service is known to be there, and reseals.
+func runRewrap(cmd *cobra.Command, place *masterKeyPlace, resume bool) error {
+	ctx, errOut := cmd.Context(), cmd.ErrOrStderr()
+	if !resume {
+		if err := rotateReachable(ctx, place, errOut); err != nil {
+			return err
+		}
+	}
+	if err := place.awaitFollowed(ctx); err != nil {
+		return interrupted(err)
+	}
+	r, end, err := place.rewrap(ctx, errOut, true)
+	if err != nil {
+		return err
+	}
+	pass, err := r.run(ctx)
+	end()
+	if err != nil {
+		return interrupted(err)
+	}
+	return place.report(cmd.OutOrStdout(), r, pass)
+}
+
+// awaitFollowed waits until processes that follow the master key's file have
+// noticed its last change, so that none seals with an older key any more.
+func (p *masterKeyPlace) awaitFollowed(ctx context.Context) error {
+	info, err := os.Stat(p.path())
+	if _, isVariable := p.variable(); isVariable || err != nil {
+		return nil
+	}
+	select {
+	case <-time.After(followTime - time.Since(info.ModTime())):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func interrupted(err error) error {
+	return fmt.Errorf("not all is resealed; nothing is lost, and `lumenhook secrets rewrap --resume` goes on: %w", err)
+}
+
+func rotateReachable(ctx context.Context, place *masterKeyPlace, errOut io.Writer) error {
+	r, end, err := place.rewrap(ctx, errOut, true)
+	if err != nil {
+		return fmt.Errorf("the key was not rotated, for nothing could be resealed: %w (--key-only rotates it all the same)", err)
+	}
+	defer end()
+	_, _, err = r.extent(ctx, schemas.TopicEndpoints)
+	if err == nil {
+		_, err = sealing.RotateFile(place.path(), false)
+	}
+	return err
+}
+
+// report tells what a walk found.
+func (p *masterKeyPlace) report(out io.Writer, r *rewrap, pass sealedPass) error {
+	text, err := p.text()
+	if err != nil {
+		return err
+	}
+	keys, err := sealing.Keys(text)
+	if err != nil {
+		return err
+	}
+	report := reportOf(pass, r.sealer.Newest(), keys)
+	if err := (&reach{asJSON: p.asJSON}).print(out, report, report.show); err != nil {
+		return err
+	}
+	if n := pass.secrets.Unopened + pass.headers.Unopened; n > 0 {
+		return fmt.Errorf("%d values open with no key of this master key: nothing is sent to their endpoints until the key that sealed them is put back, or the secret is rotated and the header set again", n)
+	}
+	return nil
+}
+
+func newSecretsDrop(place *masterKeyPlace) *cobra.Command {
+	return &cobra.Command{
+		Use:   "drop KEY_ID",
+		Short: "Take a key out of the master key that nothing needs any more",
+		Long: `Takes an older key out of the master key's file, once no endpoint of the running
+service keeps anything that only it opens; else it refuses and changes nothing. Run
+` + "`lumenhook secrets rewrap`" + ` first. With the key in LUMENHOOK_MASTER_KEY, the new value
+is printed.
+
+` + whatDroppingMeans,
+		Args: oneArgument,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := strconv.ParseUint(args[0], 10, 32)
+			if err != nil {
+				return fmt.Errorf("KEY_ID %q: must be a number that `lumenhook secrets list` shows", args[0])
+			}
+			return runDrop(cmd, place, uint32(id))
+		},
+	}
+}
+
+// runDrop drops a key if nothing is found that it sealed. Commands that wait are
+// looked at before the table: what is decided between is in the table.
+func runDrop(cmd *cobra.Command, place *masterKeyPlace, id uint32) error {
+	ctx := cmd.Context()
+	text, err := place.text()
+	if err != nil {
+		return err
+	}
+	left, keys, err := sealing.Drop(text, id) // refuses what needs no look at the topics
+	if err != nil {
+		return err
+	}
+	r, end, err := place.rewrap(ctx, cmd.ErrOrStderr(), false)
+	if err != nil {
+		return fmt.Errorf("the key was not dropped, for it is not known whether it is in use: %w", err)
+	}
+	inUse := 0
+	if err = place.awaitFollowed(ctx); err == nil {
+		inUse, err = r.inUse(ctx, id)
+	}
+	end()
+	switch {
+	case err != nil:
+		return fmt.Errorf("the key was not dropped, for it is not known whether it is in use: %w", err)
+	case inUse > 0:
+		return fmt.Errorf("key %s is in use and was not dropped: %d values of endpoints open with it alone; run `lumenhook secrets rewrap --resume` first", keyName(id), inUse)
+	}
+	if _, isVariable := place.variable(); isVariable {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", left)
+		return errors.Join(err, printKeys(cmd.ErrOrStderr(), keys))
+	}
+	if keys, err = sealing.DropFile(place.path(), id); err != nil {
+		return err
+	}
+	return printKeys(cmd.OutOrStdout(), keys)
 }
 
 func printKeys(w io.Writer, keys []sealing.Key) error {

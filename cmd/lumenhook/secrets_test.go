@@ -39,7 +39,7 @@ func TestSecretsRewrap(t *testing.T) {
 		}
 		return stdout.String()
 	}
-	run("no such file", "rewrap", "--data-dir", dir)
+	run("no such file", "rewrap", "--key-only", "--data-dir", dir)
 	if _, err := os.Stat(masterKeyPath(dir) + ".new"); !os.IsNotExist(err) {
 		t.Errorf("a failed rewrap leaves something behind: %v", err)
 	}
@@ -48,7 +48,7 @@ func TestSecretsRewrap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out := run("", "rewrap", "--data-dir", dir); strings.Count(out, "key ") != 2 || strings.Count(out, "seals and opens") != 1 {
+	if out := run("", "rewrap", "--key-only", "--data-dir", dir); strings.Count(out, "key ") != 2 || strings.Count(out, "seals and opens") != 1 {
 		t.Errorf("rewrap printed %q", out)
 	}
 	run("", "rewrap", "--stage", "--master-key-file", masterKeyPath(dir))
@@ -89,8 +89,15 @@ func TestNoSecretIsLeftBehind(t *testing.T) {
 	var endpoints []string
 	for i, url := range []string{h.url, "https://127.0.0.1:1024/refuses"} {
 		var endpoint struct{ ID, Secret string }
-		if status := s.call("POST", "/v1/endpoints", map[string]any{"url": url}, &endpoint); status != http.StatusCreated {
+		tokens := []string{fmt.Sprint("bearer-token-of-receiver-", i), fmt.Sprint("later-token-of-receiver-", i)}
+		if status := s.call("POST", "/v1/endpoints", map[string]any{"url": url, "headers": map[string]string{"X-Token": tokens[0]}}, &endpoint); status != http.StatusCreated {
 			t.Fatalf("the endpoint was answered %d", status)
+		}
+		if status := s.call("PATCH", "/v1/endpoints/"+endpoint.ID, map[string]any{"headers": map[string]string{"X-Token": tokens[1]}}, nil); status != http.StatusOK {
+			t.Fatalf("the change was answered %d", status)
+		}
+		for n, token := range tokens {
+			hunt.secrets[fmt.Sprintf("header value %d of endpoint %d", n+1, i+1)] = token
 		}
 		hunt.secrets[fmt.Sprintf("the signing secret of endpoint %d", i+1)] = endpoint.Secret
 		endpoints = append(endpoints, endpoint.ID)

@@ -239,10 +239,10 @@ func TestRefusedKeysAreSlowed(t *testing.T) {
 func checkTooMany(t *testing.T, out *httptest.ResponseRecorder) {
 	t.Helper()
 	var p struct {
-		Status          int
-		Code, RequestID string
+		Status                int
+		Type, Code, RequestID string
 	}
-	if err := json.Unmarshal(out.Body.Bytes(), &p); err != nil || p.Status != 429 || p.Code != "RATE_LIMITED" || p.RequestID != "req_1" {
+	if err := json.Unmarshal(out.Body.Bytes(), &p); err != nil || p.Status != 429 || p.Code != "RATE_LIMITED" || p.RequestID != "req_1" || p.Type != "urn:lumenhook:problem:rate-limited" {
 		t.Errorf("%s (%v)", out.Body, err)
 	}
 	h := out.Header()

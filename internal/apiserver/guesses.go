@@ -136,7 +136,7 @@ func (w *slowWriter) tooMany() {
 	w.replaced = true
 	h := w.Header()
 	answer, err := json.Marshal(problem{
-		Type: "about:blank", Title: "Too many requests", Status: http.StatusTooManyRequests, Code: "RATE_LIMITED", RequestID: h.Get("X-Request-Id"),
+		Type: "urn:lumenhook:problem:rate-limited", Title: "Too many requests", Status: http.StatusTooManyRequests, Code: "RATE_LIMITED", RequestID: h.Get("X-Request-Id"),
 		Detail: "Too many keys from this address were refused. Repeat the request after the time in Retry-After.",
 	})
 	if err != nil {

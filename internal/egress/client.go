@@ -26,10 +26,12 @@ const (
 	defaultIdle     = 2048
 	defaultIdleTime = 90 * time.Second
 	defaultConnAge  = 10 * time.Minute
+
+	resolveShare = 2 // a lookup may take this part of an attempt
 )
 
-// Resolver turns a name into addresses. *net.Resolver is one; an error that
-// says the context ended counts as the budget spent, any other as DNS.
+// Resolver turns a name into addresses. *net.Resolver is one; an error counts as
+// the budget spent if the context has ended, else as DNS.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
@@ -41,7 +43,9 @@ type Config struct {
 
 	// Resolver asks for every dial. Left out, it is one with a bounded cache that
 	// keeps answers for their time to live: the hosts file first, then DNSServer
-	// (an address and port), or those of /etc/resolv.conf when that is empty.
+	// (an address and port), or those of /etc/resolv.conf when that is empty. It
+	// gives up after half of AttemptTimeout at most: a name that no server answers
+	// for did not resolve.
 	Resolver  Resolver
 	DNSServer string
 
@@ -139,7 +143,7 @@ func (cfg *Config) complete() error {
 	setDefault(&cfg.MaxConnAge, defaultConnAge)
 	setDefault(&cfg.UserAgent, "Lumenhook")
 	if cfg.Resolver == nil {
-		resolver, err := newCachingResolver(cfg.DNSServer, cfg.AttemptTimeout)
+		resolver, err := newCachingResolver(cfg.DNSServer, cfg.AttemptTimeout/resolveShare)
 		cfg.Resolver = resolver
 		faults = append(faults, err)
 	}

@@ -119,7 +119,8 @@ func (c *Client) lookup(ctx context.Context, host string) ([]netip.Addr, error) 
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("resolve %s: %w", host, ctx.Err())
 		}
-		return nil, inStage(DNS, fmt.Errorf("resolve %s: %w", host, err))
+		// %v: a lookup that ran out of its own time is not the budget.
+		return nil, inStage(DNS, fmt.Errorf("resolve %s: %v", host, err))
 	}
 	if len(addrs) == 0 {
 		return nil, inStage(DNS, fmt.Errorf("resolve %s: no addresses", host))

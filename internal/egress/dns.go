@@ -12,8 +12,10 @@ import (
 )
 
 // newDNS is the standard library's resolver, made to tell times to live, which
-// its interface leaves out: the messages are read once more as they pass by.
-func newDNS(server string) *net.Resolver {
+// its interface leaves out: the messages are read once more as they pass by. A
+// question that is not answered within questionTime is asked again, of the next
+// server if there is one.
+func newDNS(server string, questionTime time.Duration) *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		if server != "" {
 			address = server
@@ -24,13 +26,24 @@ func newDNS(server string) *net.Resolver {
 			return nil, err
 		}
 		times, _ := ctx.Value(timesKey{}).(*times)
+		patience := patience{time.Now().Add(questionTime)}
 		switch conn := conn.(type) {
 		case *net.UDPConn:
-			return &overheardPacket{UDPConn: conn, times: times}, nil
+			return &overheardPacket{UDPConn: conn, times: times, patience: patience}, nil
 		default:
-			return &overheardStream{Conn: conn, times: times}, nil
+			return &overheardStream{Conn: conn, times: times, patience: patience}, nil
 		}
 	}}
+}
+
+// patience is until when a connection, which is one question's, waits.
+type patience struct{ until time.Time }
+
+func (p patience) atMost(t time.Time) time.Time {
+	if p.until.Before(t) {
+		return p.until
+	}
+	return t
 }
 
 // newHosts is a resolver that reaches no name server.
@@ -108,7 +121,12 @@ func (t *times) message(text []byte) {
 // overheardPacket is a UDP socket to a name server: a read is a message.
 type overheardPacket struct {
 	*net.UDPConn
-	times *times
+	times    *times
+	patience patience
+}
+
+func (c *overheardPacket) SetDeadline(t time.Time) error {
+	return c.UDPConn.SetDeadline(c.patience.atMost(t))
 }
 
 func (c *overheardPacket) Read(p []byte) (int, error) {
@@ -123,8 +141,13 @@ func (c *overheardPacket) Read(p []byte) (int, error) {
 // length in two bytes, and there is one.
 type overheardStream struct {
 	net.Conn
-	times *times
-	text  []byte // at most 64 KiB and two bytes
+	times    *times
+	patience patience
+	text     []byte // at most 64 KiB and two bytes
+}
+
+func (c *overheardStream) SetDeadline(t time.Time) error {
+	return c.Conn.SetDeadline(c.patience.atMost(t))
 }
 
 func (c *overheardStream) Read(p []byte) (int, error) {

@@ -3,10 +3,12 @@ package egress
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -52,29 +54,31 @@ func listenBoth(t *testing.T) (net.Listener, net.PacketConn) {
 // the records of a question, or false for NXDOMAIN.
 func nameServer(t *testing.T, answer func(name string, qtype uint16) ([]string, bool)) string {
 	t.Helper()
-	return serveDNS(t, func(w dns.ResponseWriter, q *dns.Msg) {
-		m := new(dns.Msg)
-		m.SetReply(q)
-		records, ok := answer(strings.ToLower(q.Question[0].Name), q.Question[0].Qtype)
-		if !ok {
-			m.Rcode = dns.RcodeNameError
+	return serveDNS(t, func(w dns.ResponseWriter, q *dns.Msg) { replyWith(w, q, answer) })
+}
+
+func replyWith(w dns.ResponseWriter, q *dns.Msg, answer func(name string, qtype uint16) ([]string, bool)) {
+	m := new(dns.Msg)
+	m.SetReply(q)
+	records, ok := answer(strings.ToLower(q.Question[0].Name), q.Question[0].Qtype)
+	if !ok {
+		m.Rcode = dns.RcodeNameError
+	}
+	for _, text := range records {
+		rr, err := dns.NewRR(text)
+		if err != nil {
+			panic(err)
 		}
-		for _, text := range records {
-			rr, err := dns.NewRR(text)
-			if err != nil {
-				panic(err)
-			}
-			if rr.Header().Rrtype == dns.TypeSOA {
-				m.Ns = append(m.Ns, rr)
-			} else {
-				m.Answer = append(m.Answer, rr)
-			}
+		if rr.Header().Rrtype == dns.TypeSOA {
+			m.Ns = append(m.Ns, rr)
+		} else {
+			m.Answer = append(m.Answer, rr)
 		}
-		if _, udp := w.RemoteAddr().(*net.UDPAddr); udp {
-			m.Truncate(dns.MinMsgSize)
-		}
-		_ = w.WriteMsg(m)
-	})
+	}
+	if _, udp := w.RemoteAddr().(*net.UDPAddr); udp {
+		m.Truncate(dns.MinMsgSize)
+	}
+	_ = w.WriteMsg(m)
 }
 
 // zone answers from a table of name to records, and follows aliases in it.
@@ -202,16 +206,80 @@ func TestDialGuard(t *testing.T) {
 	wantResult(t, post(t, narrow, "https://"+addr), 0, SSRFBlocked)
 }
 
+// TestDNSThatNeverAnswersIsDNS: a name that nobody answers for did not resolve,
+// which is told after half of the budget at most.
+func TestDNSThatNeverAnswersIsDNS(t *testing.T) {
+	const budget = 2 * time.Second
+	var asked atomic.Int32
+	server := serveDNS(t, func(_ dns.ResponseWriter, q *dns.Msg) { // no answer, over UDP or TCP
+		if q.Question[0].Qtype == dns.TypeA {
+			asked.Add(1)
+		}
+	})
+	c := newClient(t, func(cfg *Config) { cfg.DNSServer, cfg.AttemptTimeout = server, budget })
+	r := post(t, c, "https://silent.test")
+	wantResult(t, r, 0, DNS)
+	if r.Duration < budget/4 || r.Duration > budget*3/4 {
+		t.Errorf("took %s of %s", r.Duration, budget)
+	}
+	if asked.Load() < 2 {
+		t.Errorf("asked %d times", asked.Load())
+	}
+	if again := post(t, c, "https://silent.test"); again.Error != DNS {
+		t.Errorf("the next attempt: %+v", again)
+	}
+}
+
+// TestDNSSlowIsTimeout: the budget is one, and what a lookup takes is taken of it.
 func TestDNSSlowIsTimeout(t *testing.T) {
-	release := make(chan struct{})
-	server := nameServer(t, func(string, uint16) ([]string, bool) { <-release; return nil, true })
-	c := newClient(t, func(cfg *Config) { cfg.DNSServer, cfg.AttemptTimeout = server, 150*time.Millisecond })
+	c := newClient(t, func(cfg *Config) {
+		cfg.Resolver, cfg.AttemptTimeout = untilTheEnd{}, 150*time.Millisecond
+	})
 	r := post(t, c, "https://slow.test")
-	close(release)
 	wantResult(t, r, 0, Timeout)
 	if r.Duration > 2*time.Second {
 		t.Errorf("took %s", r.Duration)
 	}
+}
+
+// TestALookupThatRanOutOfItsOwnTimeIsDNS: with many servers that never answer, the
+// lookup's own time ends before its questions do. That is not the budget.
+func TestALookupThatRanOutOfItsOwnTimeIsDNS(t *testing.T) {
+	c := newClient(t, func(cfg *Config) { cfg.Resolver = ranOut{} })
+	wantResult(t, post(t, c, "https://slow.test"), 0, DNS)
+}
+
+// ranOut is a resolver whose own time is over at once.
+type ranOut struct{}
+
+func (ranOut) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	ctx, cancel := context.WithTimeout(ctx, 0)
+	defer cancel()
+	return nil, fmt.Errorf("looking %s up: %w", host, ctx.Err())
+}
+
+// untilTheEnd is a resolver that takes all the time there is.
+type untilTheEnd struct{}
+
+func (untilTheEnd) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestDNSLostQuestionIsAskedAgain: a datagram that is lost costs a part of the
+// lookup's time and not the attempt.
+func TestDNSLostQuestionIsAskedAgain(t *testing.T) {
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
+	var asked sync.Map
+	answer := zone(map[string][]string{"lossy.test.": {"A 127.0.0.1"}})
+	server := serveDNS(t, func(w dns.ResponseWriter, q *dns.Msg) {
+		if _, before := asked.LoadOrStore(q.Question[0].Qtype, true); !before {
+			return
+		}
+		replyWith(w, q, answer)
+	})
+	c := newClient(t, func(cfg *Config) { cfg.DNSServer = server })
+	wantResult(t, post(t, c, "https://lossy.test:"+itoa(s.Listener.Addr().(*net.TCPAddr).Port)), 200, "")
 }
 
 func TestDNSServerDown(t *testing.T) {

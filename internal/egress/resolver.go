@@ -48,6 +48,7 @@ type lookup struct {
 
 // newCachingResolver asks server (an address and port), or those of
 // /etc/resolv.conf when it is empty.
+// A lookup may take the timeout in all.
 func newCachingResolver(server string, timeout time.Duration) (*cachingResolver, error) {
 	if server != "" {
 		if _, err := netip.ParseAddrPort(server); err != nil {
@@ -58,7 +59,7 @@ func newCachingResolver(server string, timeout time.Duration) (*cachingResolver,
 	if err != nil {
 		return nil, fmt.Errorf("egress: make the cache of names: %w", err)
 	}
-	return &cachingResolver{dns: newDNS(server), hosts: newHosts(), timeout: timeout, names: names}, nil
+	return &cachingResolver{dns: newDNS(server, timeout*2/5), hosts: newHosts(), timeout: timeout, names: names}, nil
 }
 
 // LookupNetIP gives all addresses of a name. The network is ignored: it is "ip".

@@ -12,15 +12,15 @@
 //     of it seals. Two processes that make it at once end with one key.
 //   - A sealed value opens only with the associated data it was sealed with, such
 //     as the id of the endpoint it belongs to, so it cannot be moved elsewhere.
-//   - A key is added to the file and none is taken away, so what was sealed with
-//     an older one still opens. A key can be brought to every process before any
-//     of them seals with it (staged).
+//   - A new key takes none away, so what was sealed with an older one still opens.
+//     A key can be brought to every process before any of them seals with it
+//     (staged). One is dropped only by name, and never the one that seals; whoever
+//     drops it has seen to it that nothing is left that only it opens.
 //   - No error holds plaintext, ciphertext or key.
 //
 // File map:
 //
 //	sealing.go  sealing and opening
 //	keyfile.go  the master key's file
-//	rotate.go   adding keys to it
-//	secret.go   a string that does not print
+//	rotate.go   adding keys to it, and dropping them
 package sealing

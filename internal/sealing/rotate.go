@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/tink-crypto/tink-go/v2/aead"
 	"github.com/tink-crypto/tink-go/v2/keyset"
@@ -80,18 +81,55 @@ func Rotate(text []byte, stage bool) (rotated []byte, keys []Key, err error) {
 	return rotated, keysOf(h), err
 }
 
+// Drop returns the text of a master key without one of its keys: what that one
+// sealed opens no more. The key that seals stays.
+func Drop(text []byte, id uint32) (left []byte, keys []Key, err error) {
+	h, err := parseKeyset(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("sealing: the master key %w", err)
+	}
+	at := slices.IndexFunc(keysOf(h), func(k Key) bool { return k.ID == id })
+	switch {
+	case at < 0:
+		return nil, nil, fmt.Errorf("sealing: the master key has no key %010d", id)
+	case keysOf(h)[at].Seals:
+		return nil, nil, fmt.Errorf("sealing: key %010d is the one that seals: rotate first", id)
+	}
+	m := keyset.NewManagerFromHandle(h)
+	if err := m.Delete(id); err != nil {
+		return nil, nil, fmt.Errorf("sealing: dropping a key: %w", err)
+	}
+	if h, err = m.Handle(); err != nil {
+		return nil, nil, fmt.Errorf("sealing: the keyset that is left: %w", err)
+	}
+	left, err = writeKeyset(h)
+	return left, keysOf(h), err
+}
+
 // RotateFile does Rotate on a master key file, whole or not at all.
 func RotateFile(path string, stage bool) ([]Key, error) {
-	// The new file's name keeps two who rotate at once apart.
+	return rewriteFile(path, func(text []byte) ([]byte, []Key, error) { return Rotate(text, stage) })
+}
+
+// DropFile does Drop on a master key file, whole or not at all.
+func DropFile(path string, id uint32) ([]Key, error) {
+	return rewriteFile(path, func(text []byte) ([]byte, []Key, error) { return Drop(text, id) })
+}
+
+// rewrite makes another text of a master key's.
+type rewrite func(text []byte) ([]byte, []Key, error)
+
+func rewriteFile(path string, change rewrite) ([]Key, error) {
+	// The new file's name keeps two who change it at once apart.
 	temp := path + ".new"
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("sealing: %s exists: another rotation is under way; if none is, one was cut short: remove the file and rotate again", temp)
+		return nil, fmt.Errorf("sealing: %s exists: another change is under way; if none is, one was cut short: remove the file and repeat the command", temp)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sealing: %w", err)
 	}
-	keys, err := rotateInto(f, path, stage)
+	keys, err := rewriteInto(f, path, change)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, errors.Join(err, os.Remove(temp))
 	}
@@ -101,16 +139,16 @@ func RotateFile(path string, stage bool) ([]Key, error) {
 	return keys, syncFolder(filepath.Dir(path))
 }
 
-func rotateInto(f *os.File, path string, stage bool) ([]Key, error) {
+func rewriteInto(f *os.File, path string, change rewrite) ([]Key, error) {
 	text, _, err := readKeyFile(path)
 	if err != nil {
 		return nil, err
 	}
-	rotated, keys, err := Rotate(text, stage)
+	changed, keys, err := change(text)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := f.Write(rotated); err != nil {
+	if _, err := f.Write(changed); err != nil {
 		return nil, fmt.Errorf("sealing: writing %s: %w", f.Name(), err)
 	}
 	return keys, f.Sync()

@@ -206,3 +206,47 @@ func TestAKeyFromAVariable(t *testing.T) {
 		t.Errorf("nonsense: %v", err)
 	}
 }
+
+// TestDrop: what a dropped key sealed opens no more, in running processes either,
+// and all else does; the key that seals cannot be dropped.
+func TestDrop(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	running := newSealer(t, path)
+	before := seal(t, running, "x")
+	old, ok := sealing.KeyOf(before)
+	if !ok || old != running.Newest() {
+		t.Fatalf("key %d, newest %d", old, running.Newest())
+	}
+	if _, err := sealing.DropFile(path, old); err == nil || !strings.Contains(err.Error(), "the one that seals") {
+		t.Errorf("the key that seals: %v", err)
+	}
+	if _, err := sealing.RotateFile(path, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sealing.DropFile(path, old+1); err == nil || !strings.Contains(err.Error(), "has no key") {
+		t.Errorf("a key that is not there: %v", err)
+	}
+	after := seal(t, newSealer(t, path), "x")
+	keys, err := sealing.DropFile(path, old)
+	if err != nil || len(keys) != 1 || keys[0].ID == old || !keys[0].Seals {
+		t.Fatalf("keys %+v, %v", keys, err)
+	}
+	wantOpens(t, newSealer(t, path), after, "x")
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Second); ; <-tick.C {
+		if _, err := running.Open(before, "ep_1"); errors.Is(err, sealing.ErrUnknownKey) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the running process goes on with the dropped key")
+		}
+	}
+	wantOpens(t, running, after, "x")
+	if _, _, err := sealing.Drop([]byte("topsecret"), 1); err == nil || strings.Contains(err.Error(), "topsecret") {
+		t.Errorf("nonsense: %v", err)
+	}
+	if _, ok := sealing.KeyOf([]byte("short")); ok {
+		t.Error("what is no sealed value has a key")
+	}
+}

@@ -72,7 +72,7 @@ func (s *Sealer) Seal(plaintext []byte, associatedData string) ([]byte, error) {
 // Open decrypts what Seal made with the same associatedData. Its errors are
 // ErrUnknownKey and ErrAltered.
 func (s *Sealer) Open(sealed []byte, associatedData string) ([]byte, error) {
-	id, ok := keyOf(sealed)
+	id, ok := KeyOf(sealed)
 	if !ok {
 		return nil, fmt.Errorf("sealing: opening a secret: it is no sealed value: %w", ErrAltered)
 	}
@@ -97,14 +97,18 @@ func (s *Sealer) Reseal(sealed []byte, associatedData string) (resealed []byte, 
 	if err != nil {
 		return nil, false, err
 	}
-	if id, _ := keyOf(sealed); id == s.current().primary {
+	if id, _ := KeyOf(sealed); id == s.Newest() {
 		return sealed, false, nil
 	}
 	resealed, err = s.Seal(plaintext, associatedData)
 	return resealed, err == nil, err
 }
 
-func keyOf(sealed []byte) (id uint32, ok bool) {
+// Newest is the id of the key that seals.
+func (s *Sealer) Newest() uint32 { return s.current().primary }
+
+// KeyOf tells which key sealed a value, without opening it.
+func KeyOf(sealed []byte) (id uint32, ok bool) {
 	if len(sealed) < prefixSizeBytes+overheadGCMBytes || sealed[0] != tinkPrefix {
 		return 0, false
 	}

@@ -132,6 +132,8 @@ func (b *book) takeEndpoint(f domain.Fact, e *bookedEndpoint) error {
 	case domain.SecretRotated:
 		e.secrets[len(e.secrets)-1].endsAtMillis = f.AtMillis + 24*hourMillis
 		e.secrets = append(e.secrets, bookedSecret{string(body.Secret.Sealed), math.MaxInt64})
+	case domain.SecretsResealed:
+		return e.resealed(cmd, body)
 	case domain.EndpointDisabled:
 		if !e.active || body.Reason != domain.DisabledManual {
 			return fmt.Errorf("an endpoint is disabled (%s) that is active: %t", body.Reason, e.active)
@@ -149,6 +151,34 @@ func (b *book) takeEndpoint(f domain.Fact, e *bookedEndpoint) error {
 		}
 	case domain.EndpointDeleted:
 		e.active, e.deleted = false, true
+	}
+	return nil
+}
+
+// resealed holds that a resealing exchanges what it was asked to, and nothing
+// else: no secret comes, goes or signs for longer.
+func (e *bookedEndpoint) resealed(cmd *issued, body domain.SecretsResealed) error {
+	asked, is := cmd.Body.(domain.ResealSecrets)
+	if !is {
+		return fmt.Errorf("%s reseals secrets", cmd.Body.CommandType())
+	}
+	into := make(map[string]string)
+	for _, v := range asked.Values {
+		into[string(v.Was)] = string(v.Sealed)
+	}
+	var kept []string
+	for i, s := range e.secrets {
+		if sealed, resealed := into[s.sealed]; resealed {
+			e.secrets[i].sealed = sealed
+		}
+	}
+	for _, s := range slices.Backward(e.secrets) {
+		kept = append(kept, s.sealed)
+	}
+	for i, s := range body.Secrets { // those that have ended may be gone
+		if i >= len(kept) || string(s.Sealed) != kept[i] {
+			return fmt.Errorf("resealed secret %d is %q", i, s.Sealed)
+		}
 	}
 	return nil
 }

@@ -272,7 +272,7 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 	w := c.world
 	id := c.endpoints[w.rnd.IntN(len(c.endpoints))]
 	revision := c.revision(w.checks.model.endpoints[id].Revision)
-	switch draw := w.rnd.IntN(120); {
+	switch draw := w.rnd.IntN(126); {
 	case draw < 16:
 		url := fmt.Sprintf("https://shop.example/%s/%d", id, w.rnd.IntN(4))
 		return domain.UpdateEndpoint{EndpointID: id, IfRevision: revision, Change: domain.EndpointChange{URL: &url}}, true
@@ -288,6 +288,8 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 		return domain.TestEndpoint{EndpointID: id}, true
 	case draw < 94:
 		return c.replay(id), true
+	case draw < 100:
+		return c.reseal(id), true
 	}
 	d, ok := pick(w, w.checks.model.created)
 	return domain.ResendEvent{EndpointID: d.endpoint, EventID: d.event}, ok
@@ -311,6 +313,16 @@ func (c *clients) replay(endpoint string) domain.CommandBody {
 	body := domain.ReplayEndpoint{EndpointID: endpoint, SinceMillis: instant(w.wall() - w.rnd.Int64N(50*hourMillis))}
 	if w.chance(0.5) {
 		body.UntilMillis = max(body.SinceMillis+1, instant(body.SinceMillis+w.rnd.Int64N(20*hourMillis)))
+	}
+	return body
+}
+
+// reseal asks for what is kept sealed now, and for what was long ago, to be kept
+// otherwise.
+func (c *clients) reseal(id string) domain.CommandBody {
+	body := domain.ResealSecrets{EndpointID: id, Values: []domain.Resealed{{Was: []byte("secret-0"), Sealed: []byte("stale")}}}
+	for n, s := range c.world.checks.model.endpoints[id].Secrets {
+		body.Values = append(body.Values, domain.Resealed{Was: s.Sealed, Sealed: fmt.Appendf(nil, "resealed-%d-%d", len(c.commands), n)})
 	}
 	return body
 }

@@ -208,7 +208,7 @@ func TestEveryFaultHappens(t *testing.T) {
 	}
 	for _, body := range []string{
 		"CreateAccount", "CreateKey", "RollKey", "RevokeKey", "CreateEndpoint", "UpdateEndpoint", "DisableEndpoint", "EnableEndpoint", "DeleteEndpoint",
-		"RotateSecret", "TestEndpoint", "ReplayEndpoint", "ResendEvent", "CreateWatch", "UpdateWatch", "DeleteWatch",
+		"RotateSecret", "ResealSecrets", "TestEndpoint", "ReplayEndpoint", "ResendEvent", "CreateWatch", "UpdateWatch", "DeleteWatch",
 	} {
 		want = append(want, "acknowledged: "+body)
 	}

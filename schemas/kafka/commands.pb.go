@@ -764,6 +764,119 @@ func (x *RotateSecret) GetSealedSecret() []byte {
 	return nil
 }
 
+// ResealSecrets comes from `lumenhook secrets rewrap`.
+type ResealSecrets struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	EndpointId    string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	Values        []*Resealed            `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResealSecrets) Reset() {
+	*x = ResealSecrets{}
+	mi := &file_commands_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResealSecrets) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResealSecrets) ProtoMessage() {}
+
+func (x *ResealSecrets) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResealSecrets.ProtoReflect.Descriptor instead.
+func (*ResealSecrets) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ResealSecrets) GetMeta() *CommandMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *ResealSecrets) GetEndpointId() string {
+	if x != nil {
+		return x.EndpointId
+	}
+	return ""
+}
+
+func (x *ResealSecrets) GetValues() []*Resealed {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+type Resealed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Was           []byte                 `protobuf:"bytes,1,opt,name=was,proto3" json:"was,omitempty"`
+	Sealed        []byte                 `protobuf:"bytes,2,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Resealed) Reset() {
+	*x = Resealed{}
+	mi := &file_commands_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Resealed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Resealed) ProtoMessage() {}
+
+func (x *Resealed) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Resealed.ProtoReflect.Descriptor instead.
+func (*Resealed) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Resealed) GetWas() []byte {
+	if x != nil {
+		return x.Was
+	}
+	return nil
+}
+
+func (x *Resealed) GetSealed() []byte {
+	if x != nil {
+		return x.Sealed
+	}
+	return nil
+}
+
 type TestEndpoint struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
@@ -774,7 +887,7 @@ type TestEndpoint struct {
 
 func (x *TestEndpoint) Reset() {
 	*x = TestEndpoint{}
-	mi := &file_commands_proto_msgTypes[11]
+	mi := &file_commands_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -786,7 +899,7 @@ func (x *TestEndpoint) String() string {
 func (*TestEndpoint) ProtoMessage() {}
 
 func (x *TestEndpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[11]
+	mi := &file_commands_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -799,7 +912,7 @@ func (x *TestEndpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestEndpoint.ProtoReflect.Descriptor instead.
 func (*TestEndpoint) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{11}
+	return file_commands_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TestEndpoint) GetMeta() *CommandMeta {
@@ -828,7 +941,7 @@ type ReplayEndpoint struct {
 
 func (x *ReplayEndpoint) Reset() {
 	*x = ReplayEndpoint{}
-	mi := &file_commands_proto_msgTypes[12]
+	mi := &file_commands_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -840,7 +953,7 @@ func (x *ReplayEndpoint) String() string {
 func (*ReplayEndpoint) ProtoMessage() {}
 
 func (x *ReplayEndpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[12]
+	mi := &file_commands_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -853,7 +966,7 @@ func (x *ReplayEndpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayEndpoint.ProtoReflect.Descriptor instead.
 func (*ReplayEndpoint) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{12}
+	return file_commands_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReplayEndpoint) GetMeta() *CommandMeta {
@@ -895,7 +1008,7 @@ type ResendEvent struct {
 
 func (x *ResendEvent) Reset() {
 	*x = ResendEvent{}
-	mi := &file_commands_proto_msgTypes[13]
+	mi := &file_commands_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -907,7 +1020,7 @@ func (x *ResendEvent) String() string {
 func (*ResendEvent) ProtoMessage() {}
 
 func (x *ResendEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[13]
+	mi := &file_commands_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -920,7 +1033,7 @@ func (x *ResendEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResendEvent.ProtoReflect.Descriptor instead.
 func (*ResendEvent) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{13}
+	return file_commands_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ResendEvent) GetMeta() *CommandMeta {
@@ -954,7 +1067,7 @@ type CreateWatch struct {
 
 func (x *CreateWatch) Reset() {
 	*x = CreateWatch{}
-	mi := &file_commands_proto_msgTypes[14]
+	mi := &file_commands_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +1079,7 @@ func (x *CreateWatch) String() string {
 func (*CreateWatch) ProtoMessage() {}
 
 func (x *CreateWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[14]
+	mi := &file_commands_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +1092,7 @@ func (x *CreateWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateWatch.ProtoReflect.Descriptor instead.
 func (*CreateWatch) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{14}
+	return file_commands_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CreateWatch) GetMeta() *CommandMeta {
@@ -1008,7 +1121,7 @@ type UpdateWatch struct {
 
 func (x *UpdateWatch) Reset() {
 	*x = UpdateWatch{}
-	mi := &file_commands_proto_msgTypes[15]
+	mi := &file_commands_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1020,7 +1133,7 @@ func (x *UpdateWatch) String() string {
 func (*UpdateWatch) ProtoMessage() {}
 
 func (x *UpdateWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[15]
+	mi := &file_commands_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1033,7 +1146,7 @@ func (x *UpdateWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateWatch.ProtoReflect.Descriptor instead.
 func (*UpdateWatch) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{15}
+	return file_commands_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UpdateWatch) GetMeta() *CommandMeta {
@@ -1075,7 +1188,7 @@ type DeleteWatch struct {
 
 func (x *DeleteWatch) Reset() {
 	*x = DeleteWatch{}
-	mi := &file_commands_proto_msgTypes[16]
+	mi := &file_commands_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1087,7 +1200,7 @@ func (x *DeleteWatch) String() string {
 func (*DeleteWatch) ProtoMessage() {}
 
 func (x *DeleteWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[16]
+	mi := &file_commands_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1100,7 +1213,7 @@ func (x *DeleteWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteWatch.ProtoReflect.Descriptor instead.
 func (*DeleteWatch) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{16}
+	return file_commands_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DeleteWatch) GetMeta() *CommandMeta {
@@ -1136,7 +1249,7 @@ type BackfillWatch struct {
 
 func (x *BackfillWatch) Reset() {
 	*x = BackfillWatch{}
-	mi := &file_commands_proto_msgTypes[17]
+	mi := &file_commands_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1148,7 +1261,7 @@ func (x *BackfillWatch) String() string {
 func (*BackfillWatch) ProtoMessage() {}
 
 func (x *BackfillWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[17]
+	mi := &file_commands_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1161,7 +1274,7 @@ func (x *BackfillWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackfillWatch.ProtoReflect.Descriptor instead.
 func (*BackfillWatch) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{17}
+	return file_commands_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *BackfillWatch) GetMeta() *CommandMeta {
@@ -1209,7 +1322,7 @@ type RecordCoverage struct {
 
 func (x *RecordCoverage) Reset() {
 	*x = RecordCoverage{}
-	mi := &file_commands_proto_msgTypes[18]
+	mi := &file_commands_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1221,7 +1334,7 @@ func (x *RecordCoverage) String() string {
 func (*RecordCoverage) ProtoMessage() {}
 
 func (x *RecordCoverage) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[18]
+	mi := &file_commands_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1234,7 +1347,7 @@ func (x *RecordCoverage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordCoverage.ProtoReflect.Descriptor instead.
 func (*RecordCoverage) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{18}
+	return file_commands_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RecordCoverage) GetMeta() *CommandMeta {
@@ -1306,7 +1419,7 @@ type CommandResult struct {
 
 func (x *CommandResult) Reset() {
 	*x = CommandResult{}
-	mi := &file_commands_proto_msgTypes[19]
+	mi := &file_commands_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1318,7 +1431,7 @@ func (x *CommandResult) String() string {
 func (*CommandResult) ProtoMessage() {}
 
 func (x *CommandResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[19]
+	mi := &file_commands_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1331,7 +1444,7 @@ func (x *CommandResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandResult.ProtoReflect.Descriptor instead.
 func (*CommandResult) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{19}
+	return file_commands_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CommandResult) GetCommandId() string {
@@ -1373,7 +1486,7 @@ type PaymentObserved struct {
 
 func (x *PaymentObserved) Reset() {
 	*x = PaymentObserved{}
-	mi := &file_commands_proto_msgTypes[20]
+	mi := &file_commands_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1385,7 +1498,7 @@ func (x *PaymentObserved) String() string {
 func (*PaymentObserved) ProtoMessage() {}
 
 func (x *PaymentObserved) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[20]
+	mi := &file_commands_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1398,7 +1511,7 @@ func (x *PaymentObserved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentObserved.ProtoReflect.Descriptor instead.
 func (*PaymentObserved) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{20}
+	return file_commands_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PaymentObserved) GetPayment() *Payment {
@@ -1431,7 +1544,7 @@ type PaymentMatched struct {
 
 func (x *PaymentMatched) Reset() {
 	*x = PaymentMatched{}
-	mi := &file_commands_proto_msgTypes[21]
+	mi := &file_commands_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1556,7 @@ func (x *PaymentMatched) String() string {
 func (*PaymentMatched) ProtoMessage() {}
 
 func (x *PaymentMatched) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[21]
+	mi := &file_commands_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1569,7 @@ func (x *PaymentMatched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentMatched.ProtoReflect.Descriptor instead.
 func (*PaymentMatched) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{21}
+	return file_commands_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PaymentMatched) GetAccountId() string {
@@ -1525,7 +1638,7 @@ type TransactionQuarantined struct {
 
 func (x *TransactionQuarantined) Reset() {
 	*x = TransactionQuarantined{}
-	mi := &file_commands_proto_msgTypes[22]
+	mi := &file_commands_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +1650,7 @@ func (x *TransactionQuarantined) String() string {
 func (*TransactionQuarantined) ProtoMessage() {}
 
 func (x *TransactionQuarantined) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[22]
+	mi := &file_commands_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,7 +1663,7 @@ func (x *TransactionQuarantined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionQuarantined.ProtoReflect.Descriptor instead.
 func (*TransactionQuarantined) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{22}
+	return file_commands_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TransactionQuarantined) GetNetworkPassphrase() string {
@@ -1621,7 +1734,7 @@ type LedgerRead struct {
 
 func (x *LedgerRead) Reset() {
 	*x = LedgerRead{}
-	mi := &file_commands_proto_msgTypes[23]
+	mi := &file_commands_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1746,7 @@ func (x *LedgerRead) String() string {
 func (*LedgerRead) ProtoMessage() {}
 
 func (x *LedgerRead) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[23]
+	mi := &file_commands_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1759,7 @@ func (x *LedgerRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRead.ProtoReflect.Descriptor instead.
 func (*LedgerRead) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{23}
+	return file_commands_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LedgerRead) GetNetworkPassphrase() string {
@@ -1794,7 +1907,15 @@ const file_commands_proto_rawDesc = "" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
 	"endpointId\x12#\n" +
-	"\rsealed_secret\x18\x03 \x01(\fR\fsealedSecret\"d\n" +
+	"\rsealed_secret\x18\x03 \x01(\fR\fsealedSecret\"\x9b\x01\n" +
+	"\rResealSecrets\x123\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
+	"\vendpoint_id\x18\x02 \x01(\tR\n" +
+	"endpointId\x124\n" +
+	"\x06values\x18\x03 \x03(\v2\x1c.lumenhook.kafka.v1.ResealedR\x06values\"4\n" +
+	"\bResealed\x12\x10\n" +
+	"\x03was\x18\x01 \x01(\fR\x03was\x12\x16\n" +
+	"\x06sealed\x18\x02 \x01(\fR\x06sealed\"d\n" +
 	"\fTestEndpoint\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
@@ -1896,7 +2017,7 @@ func file_commands_proto_rawDescGZIP() []byte {
 	return file_commands_proto_rawDescData
 }
 
-var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_commands_proto_goTypes = []any{
 	(*CommandMeta)(nil),            // 0: lumenhook.kafka.v1.CommandMeta
 	(*CreateAccount)(nil),          // 1: lumenhook.kafka.v1.CreateAccount
@@ -1909,66 +2030,70 @@ var file_commands_proto_goTypes = []any{
 	(*EnableEndpoint)(nil),         // 8: lumenhook.kafka.v1.EnableEndpoint
 	(*DeleteEndpoint)(nil),         // 9: lumenhook.kafka.v1.DeleteEndpoint
 	(*RotateSecret)(nil),           // 10: lumenhook.kafka.v1.RotateSecret
-	(*TestEndpoint)(nil),           // 11: lumenhook.kafka.v1.TestEndpoint
-	(*ReplayEndpoint)(nil),         // 12: lumenhook.kafka.v1.ReplayEndpoint
-	(*ResendEvent)(nil),            // 13: lumenhook.kafka.v1.ResendEvent
-	(*CreateWatch)(nil),            // 14: lumenhook.kafka.v1.CreateWatch
-	(*UpdateWatch)(nil),            // 15: lumenhook.kafka.v1.UpdateWatch
-	(*DeleteWatch)(nil),            // 16: lumenhook.kafka.v1.DeleteWatch
-	(*BackfillWatch)(nil),          // 17: lumenhook.kafka.v1.BackfillWatch
-	(*RecordCoverage)(nil),         // 18: lumenhook.kafka.v1.RecordCoverage
-	(*CommandResult)(nil),          // 19: lumenhook.kafka.v1.CommandResult
-	(*PaymentObserved)(nil),        // 20: lumenhook.kafka.v1.PaymentObserved
-	(*PaymentMatched)(nil),         // 21: lumenhook.kafka.v1.PaymentMatched
-	(*TransactionQuarantined)(nil), // 22: lumenhook.kafka.v1.TransactionQuarantined
-	(*LedgerRead)(nil),             // 23: lumenhook.kafka.v1.LedgerRead
-	nil,                            // 24: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	(*Key)(nil),                    // 25: lumenhook.kafka.v1.Key
-	(*Header)(nil),                 // 26: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),         // 27: lumenhook.kafka.v1.EndpointChange
-	(*Watch)(nil),                  // 28: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),            // 29: lumenhook.kafka.v1.WatchChange
-	(*Answer)(nil),                 // 30: lumenhook.kafka.v1.Answer
-	(*Payment)(nil),                // 31: lumenhook.kafka.v1.Payment
-	(*Verification)(nil),           // 32: lumenhook.kafka.v1.Verification
-	(*Event)(nil),                  // 33: lumenhook.kafka.v1.Event
+	(*ResealSecrets)(nil),          // 11: lumenhook.kafka.v1.ResealSecrets
+	(*Resealed)(nil),               // 12: lumenhook.kafka.v1.Resealed
+	(*TestEndpoint)(nil),           // 13: lumenhook.kafka.v1.TestEndpoint
+	(*ReplayEndpoint)(nil),         // 14: lumenhook.kafka.v1.ReplayEndpoint
+	(*ResendEvent)(nil),            // 15: lumenhook.kafka.v1.ResendEvent
+	(*CreateWatch)(nil),            // 16: lumenhook.kafka.v1.CreateWatch
+	(*UpdateWatch)(nil),            // 17: lumenhook.kafka.v1.UpdateWatch
+	(*DeleteWatch)(nil),            // 18: lumenhook.kafka.v1.DeleteWatch
+	(*BackfillWatch)(nil),          // 19: lumenhook.kafka.v1.BackfillWatch
+	(*RecordCoverage)(nil),         // 20: lumenhook.kafka.v1.RecordCoverage
+	(*CommandResult)(nil),          // 21: lumenhook.kafka.v1.CommandResult
+	(*PaymentObserved)(nil),        // 22: lumenhook.kafka.v1.PaymentObserved
+	(*PaymentMatched)(nil),         // 23: lumenhook.kafka.v1.PaymentMatched
+	(*TransactionQuarantined)(nil), // 24: lumenhook.kafka.v1.TransactionQuarantined
+	(*LedgerRead)(nil),             // 25: lumenhook.kafka.v1.LedgerRead
+	nil,                            // 26: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	(*Key)(nil),                    // 27: lumenhook.kafka.v1.Key
+	(*Header)(nil),                 // 28: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),         // 29: lumenhook.kafka.v1.EndpointChange
+	(*Watch)(nil),                  // 30: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),            // 31: lumenhook.kafka.v1.WatchChange
+	(*Answer)(nil),                 // 32: lumenhook.kafka.v1.Answer
+	(*Payment)(nil),                // 33: lumenhook.kafka.v1.Payment
+	(*Verification)(nil),           // 34: lumenhook.kafka.v1.Verification
+	(*Event)(nil),                  // 35: lumenhook.kafka.v1.Event
 }
 var file_commands_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.CreateAccount.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	25, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
+	27, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 2: lumenhook.kafka.v1.CreateKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	25, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
+	27, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 4: lumenhook.kafka.v1.RollKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	25, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
+	27, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 6: lumenhook.kafka.v1.RevokeKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 7: lumenhook.kafka.v1.CreateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	26, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
+	28, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 9: lumenhook.kafka.v1.UpdateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	27, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	29, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
 	0,  // 11: lumenhook.kafka.v1.DisableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 12: lumenhook.kafka.v1.EnableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 13: lumenhook.kafka.v1.DeleteEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 14: lumenhook.kafka.v1.RotateSecret.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 15: lumenhook.kafka.v1.TestEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 16: lumenhook.kafka.v1.ReplayEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 17: lumenhook.kafka.v1.ResendEvent.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 18: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	28, // 19: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
-	0,  // 20: lumenhook.kafka.v1.UpdateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	29, // 21: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
-	0,  // 22: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 23: lumenhook.kafka.v1.BackfillWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 24: lumenhook.kafka.v1.RecordCoverage.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	30, // 25: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
-	31, // 26: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
-	32, // 27: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
-	33, // 28: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
-	24, // 29: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	0,  // 15: lumenhook.kafka.v1.ResealSecrets.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	12, // 16: lumenhook.kafka.v1.ResealSecrets.values:type_name -> lumenhook.kafka.v1.Resealed
+	0,  // 17: lumenhook.kafka.v1.TestEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 18: lumenhook.kafka.v1.ReplayEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 19: lumenhook.kafka.v1.ResendEvent.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 20: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	30, // 21: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
+	0,  // 22: lumenhook.kafka.v1.UpdateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	31, // 23: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
+	0,  // 24: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 25: lumenhook.kafka.v1.BackfillWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 26: lumenhook.kafka.v1.RecordCoverage.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	32, // 27: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
+	33, // 28: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
+	34, // 29: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
+	35, // 30: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
+	26, // 31: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_commands_proto_init() }
@@ -1983,7 +2108,7 @@ func file_commands_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commands_proto_rawDesc), len(file_commands_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

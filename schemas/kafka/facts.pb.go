@@ -522,6 +522,67 @@ func (x *SecretRotated) GetSecret() *SealedSecret {
 	return nil
 }
 
+// SecretsResealed holds all that the endpoint keeps sealed, as it is from then on.
+type SecretsResealed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	Secrets       []*SealedSecret        `protobuf:"bytes,2,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	Headers       []*Header              `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SecretsResealed) Reset() {
+	*x = SecretsResealed{}
+	mi := &file_facts_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SecretsResealed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SecretsResealed) ProtoMessage() {}
+
+func (x *SecretsResealed) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SecretsResealed.ProtoReflect.Descriptor instead.
+func (*SecretsResealed) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SecretsResealed) GetMeta() *FactMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *SecretsResealed) GetSecrets() []*SealedSecret {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
+func (x *SecretsResealed) GetHeaders() []*Header {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
 type EndpointDisabled struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Meta           *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
@@ -535,7 +596,7 @@ type EndpointDisabled struct {
 
 func (x *EndpointDisabled) Reset() {
 	*x = EndpointDisabled{}
-	mi := &file_facts_proto_msgTypes[8]
+	mi := &file_facts_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -547,7 +608,7 @@ func (x *EndpointDisabled) String() string {
 func (*EndpointDisabled) ProtoMessage() {}
 
 func (x *EndpointDisabled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[8]
+	mi := &file_facts_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -560,7 +621,7 @@ func (x *EndpointDisabled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointDisabled.ProtoReflect.Descriptor instead.
 func (*EndpointDisabled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{8}
+	return file_facts_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *EndpointDisabled) GetMeta() *FactMeta {
@@ -607,7 +668,7 @@ type EndpointEnabled struct {
 
 func (x *EndpointEnabled) Reset() {
 	*x = EndpointEnabled{}
-	mi := &file_facts_proto_msgTypes[9]
+	mi := &file_facts_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -619,7 +680,7 @@ func (x *EndpointEnabled) String() string {
 func (*EndpointEnabled) ProtoMessage() {}
 
 func (x *EndpointEnabled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[9]
+	mi := &file_facts_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -632,7 +693,7 @@ func (x *EndpointEnabled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointEnabled.ProtoReflect.Descriptor instead.
 func (*EndpointEnabled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{9}
+	return file_facts_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *EndpointEnabled) GetMeta() *FactMeta {
@@ -651,7 +712,7 @@ type EndpointDeleted struct {
 
 func (x *EndpointDeleted) Reset() {
 	*x = EndpointDeleted{}
-	mi := &file_facts_proto_msgTypes[10]
+	mi := &file_facts_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +724,7 @@ func (x *EndpointDeleted) String() string {
 func (*EndpointDeleted) ProtoMessage() {}
 
 func (x *EndpointDeleted) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[10]
+	mi := &file_facts_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +737,7 @@ func (x *EndpointDeleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointDeleted.ProtoReflect.Descriptor instead.
 func (*EndpointDeleted) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{10}
+	return file_facts_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *EndpointDeleted) GetMeta() *FactMeta {
@@ -696,7 +757,7 @@ type WatchCreated struct {
 
 func (x *WatchCreated) Reset() {
 	*x = WatchCreated{}
-	mi := &file_facts_proto_msgTypes[11]
+	mi := &file_facts_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -708,7 +769,7 @@ func (x *WatchCreated) String() string {
 func (*WatchCreated) ProtoMessage() {}
 
 func (x *WatchCreated) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[11]
+	mi := &file_facts_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -721,7 +782,7 @@ func (x *WatchCreated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchCreated.ProtoReflect.Descriptor instead.
 func (*WatchCreated) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{11}
+	return file_facts_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WatchCreated) GetMeta() *FactMeta {
@@ -748,7 +809,7 @@ type WatchUpdated struct {
 
 func (x *WatchUpdated) Reset() {
 	*x = WatchUpdated{}
-	mi := &file_facts_proto_msgTypes[12]
+	mi := &file_facts_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -760,7 +821,7 @@ func (x *WatchUpdated) String() string {
 func (*WatchUpdated) ProtoMessage() {}
 
 func (x *WatchUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[12]
+	mi := &file_facts_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -773,7 +834,7 @@ func (x *WatchUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchUpdated.ProtoReflect.Descriptor instead.
 func (*WatchUpdated) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{12}
+	return file_facts_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchUpdated) GetMeta() *FactMeta {
@@ -799,7 +860,7 @@ type WatchDeleted struct {
 
 func (x *WatchDeleted) Reset() {
 	*x = WatchDeleted{}
-	mi := &file_facts_proto_msgTypes[13]
+	mi := &file_facts_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -811,7 +872,7 @@ func (x *WatchDeleted) String() string {
 func (*WatchDeleted) ProtoMessage() {}
 
 func (x *WatchDeleted) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[13]
+	mi := &file_facts_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -824,7 +885,7 @@ func (x *WatchDeleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDeleted.ProtoReflect.Descriptor instead.
 func (*WatchDeleted) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{13}
+	return file_facts_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchDeleted) GetMeta() *FactMeta {
@@ -845,7 +906,7 @@ type BackfillRequested struct {
 
 func (x *BackfillRequested) Reset() {
 	*x = BackfillRequested{}
-	mi := &file_facts_proto_msgTypes[14]
+	mi := &file_facts_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -857,7 +918,7 @@ func (x *BackfillRequested) String() string {
 func (*BackfillRequested) ProtoMessage() {}
 
 func (x *BackfillRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[14]
+	mi := &file_facts_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -870,7 +931,7 @@ func (x *BackfillRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackfillRequested.ProtoReflect.Descriptor instead.
 func (*BackfillRequested) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{14}
+	return file_facts_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *BackfillRequested) GetMeta() *FactMeta {
@@ -908,7 +969,7 @@ type RangeCovered struct {
 
 func (x *RangeCovered) Reset() {
 	*x = RangeCovered{}
-	mi := &file_facts_proto_msgTypes[15]
+	mi := &file_facts_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +981,7 @@ func (x *RangeCovered) String() string {
 func (*RangeCovered) ProtoMessage() {}
 
 func (x *RangeCovered) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[15]
+	mi := &file_facts_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +994,7 @@ func (x *RangeCovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RangeCovered.ProtoReflect.Descriptor instead.
 func (*RangeCovered) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{15}
+	return file_facts_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RangeCovered) GetMeta() *FactMeta {
@@ -989,7 +1050,7 @@ type BackfillStopped struct {
 
 func (x *BackfillStopped) Reset() {
 	*x = BackfillStopped{}
-	mi := &file_facts_proto_msgTypes[16]
+	mi := &file_facts_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1001,7 +1062,7 @@ func (x *BackfillStopped) String() string {
 func (*BackfillStopped) ProtoMessage() {}
 
 func (x *BackfillStopped) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[16]
+	mi := &file_facts_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1014,7 +1075,7 @@ func (x *BackfillStopped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackfillStopped.ProtoReflect.Descriptor instead.
 func (*BackfillStopped) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{16}
+	return file_facts_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *BackfillStopped) GetMeta() *FactMeta {
@@ -1053,7 +1114,7 @@ type DeliveryCreated struct {
 
 func (x *DeliveryCreated) Reset() {
 	*x = DeliveryCreated{}
-	mi := &file_facts_proto_msgTypes[17]
+	mi := &file_facts_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1126,7 @@ func (x *DeliveryCreated) String() string {
 func (*DeliveryCreated) ProtoMessage() {}
 
 func (x *DeliveryCreated) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[17]
+	mi := &file_facts_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1139,7 @@ func (x *DeliveryCreated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryCreated.ProtoReflect.Descriptor instead.
 func (*DeliveryCreated) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{17}
+	return file_facts_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DeliveryCreated) GetMeta() *FactMeta {
@@ -1150,7 +1211,7 @@ type AttemptMade struct {
 
 func (x *AttemptMade) Reset() {
 	*x = AttemptMade{}
-	mi := &file_facts_proto_msgTypes[18]
+	mi := &file_facts_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1162,7 +1223,7 @@ func (x *AttemptMade) String() string {
 func (*AttemptMade) ProtoMessage() {}
 
 func (x *AttemptMade) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[18]
+	mi := &file_facts_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1175,7 +1236,7 @@ func (x *AttemptMade) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptMade.ProtoReflect.Descriptor instead.
 func (*AttemptMade) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{18}
+	return file_facts_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AttemptMade) GetMeta() *FactMeta {
@@ -1275,7 +1336,7 @@ type DeliveryRequeued struct {
 
 func (x *DeliveryRequeued) Reset() {
 	*x = DeliveryRequeued{}
-	mi := &file_facts_proto_msgTypes[19]
+	mi := &file_facts_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1287,7 +1348,7 @@ func (x *DeliveryRequeued) String() string {
 func (*DeliveryRequeued) ProtoMessage() {}
 
 func (x *DeliveryRequeued) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[19]
+	mi := &file_facts_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1300,7 +1361,7 @@ func (x *DeliveryRequeued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryRequeued.ProtoReflect.Descriptor instead.
 func (*DeliveryRequeued) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{19}
+	return file_facts_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DeliveryRequeued) GetMeta() *FactMeta {
@@ -1348,7 +1409,7 @@ type DeliveryCancelled struct {
 
 func (x *DeliveryCancelled) Reset() {
 	*x = DeliveryCancelled{}
-	mi := &file_facts_proto_msgTypes[20]
+	mi := &file_facts_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1360,7 +1421,7 @@ func (x *DeliveryCancelled) String() string {
 func (*DeliveryCancelled) ProtoMessage() {}
 
 func (x *DeliveryCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[20]
+	mi := &file_facts_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1373,7 +1434,7 @@ func (x *DeliveryCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryCancelled.ProtoReflect.Descriptor instead.
 func (*DeliveryCancelled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{20}
+	return file_facts_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeliveryCancelled) GetMeta() *FactMeta {
@@ -1402,7 +1463,7 @@ type CommandHandled struct {
 
 func (x *CommandHandled) Reset() {
 	*x = CommandHandled{}
-	mi := &file_facts_proto_msgTypes[21]
+	mi := &file_facts_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1414,7 +1475,7 @@ func (x *CommandHandled) String() string {
 func (*CommandHandled) ProtoMessage() {}
 
 func (x *CommandHandled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[21]
+	mi := &file_facts_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1427,7 +1488,7 @@ func (x *CommandHandled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandHandled.ProtoReflect.Descriptor instead.
 func (*CommandHandled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{21}
+	return file_facts_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CommandHandled) GetMeta() *FactMeta {
@@ -1501,7 +1562,11 @@ const file_facts_proto_rawDesc = "" +
 	"\x06change\x18\x02 \x01(\v2\".lumenhook.kafka.v1.EndpointChangeR\x06change\"{\n" +
 	"\rSecretRotated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x128\n" +
-	"\x06secret\x18\x02 \x01(\v2 .lumenhook.kafka.v1.SealedSecretR\x06secret\"\xc0\x01\n" +
+	"\x06secret\x18\x02 \x01(\v2 .lumenhook.kafka.v1.SealedSecretR\x06secret\"\xb5\x01\n" +
+	"\x0fSecretsResealed\x120\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12:\n" +
+	"\asecrets\x18\x02 \x03(\v2 .lumenhook.kafka.v1.SealedSecretR\asecrets\x124\n" +
+	"\aheaders\x18\x03 \x03(\v2\x1a.lumenhook.kafka.v1.HeaderR\aheaders\"\xc0\x01\n" +
 	"\x10EndpointDisabled\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x19\n" +
@@ -1591,7 +1656,7 @@ func file_facts_proto_rawDescGZIP() []byte {
 	return file_facts_proto_rawDescData
 }
 
-var file_facts_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_facts_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_facts_proto_goTypes = []any{
 	(*FactMeta)(nil),          // 0: lumenhook.kafka.v1.FactMeta
 	(*AccountCreated)(nil),    // 1: lumenhook.kafka.v1.AccountCreated
@@ -1601,66 +1666,70 @@ var file_facts_proto_goTypes = []any{
 	(*EndpointCreated)(nil),   // 5: lumenhook.kafka.v1.EndpointCreated
 	(*EndpointUpdated)(nil),   // 6: lumenhook.kafka.v1.EndpointUpdated
 	(*SecretRotated)(nil),     // 7: lumenhook.kafka.v1.SecretRotated
-	(*EndpointDisabled)(nil),  // 8: lumenhook.kafka.v1.EndpointDisabled
-	(*EndpointEnabled)(nil),   // 9: lumenhook.kafka.v1.EndpointEnabled
-	(*EndpointDeleted)(nil),   // 10: lumenhook.kafka.v1.EndpointDeleted
-	(*WatchCreated)(nil),      // 11: lumenhook.kafka.v1.WatchCreated
-	(*WatchUpdated)(nil),      // 12: lumenhook.kafka.v1.WatchUpdated
-	(*WatchDeleted)(nil),      // 13: lumenhook.kafka.v1.WatchDeleted
-	(*BackfillRequested)(nil), // 14: lumenhook.kafka.v1.BackfillRequested
-	(*RangeCovered)(nil),      // 15: lumenhook.kafka.v1.RangeCovered
-	(*BackfillStopped)(nil),   // 16: lumenhook.kafka.v1.BackfillStopped
-	(*DeliveryCreated)(nil),   // 17: lumenhook.kafka.v1.DeliveryCreated
-	(*AttemptMade)(nil),       // 18: lumenhook.kafka.v1.AttemptMade
-	(*DeliveryRequeued)(nil),  // 19: lumenhook.kafka.v1.DeliveryRequeued
-	(*DeliveryCancelled)(nil), // 20: lumenhook.kafka.v1.DeliveryCancelled
-	(*CommandHandled)(nil),    // 21: lumenhook.kafka.v1.CommandHandled
-	(*Key)(nil),               // 22: lumenhook.kafka.v1.Key
-	(*SealedSecret)(nil),      // 23: lumenhook.kafka.v1.SealedSecret
-	(*Header)(nil),            // 24: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),    // 25: lumenhook.kafka.v1.EndpointChange
-	(*Watch)(nil),             // 26: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),       // 27: lumenhook.kafka.v1.WatchChange
-	(*Event)(nil),             // 28: lumenhook.kafka.v1.Event
-	(*Answer)(nil),            // 29: lumenhook.kafka.v1.Answer
+	(*SecretsResealed)(nil),   // 8: lumenhook.kafka.v1.SecretsResealed
+	(*EndpointDisabled)(nil),  // 9: lumenhook.kafka.v1.EndpointDisabled
+	(*EndpointEnabled)(nil),   // 10: lumenhook.kafka.v1.EndpointEnabled
+	(*EndpointDeleted)(nil),   // 11: lumenhook.kafka.v1.EndpointDeleted
+	(*WatchCreated)(nil),      // 12: lumenhook.kafka.v1.WatchCreated
+	(*WatchUpdated)(nil),      // 13: lumenhook.kafka.v1.WatchUpdated
+	(*WatchDeleted)(nil),      // 14: lumenhook.kafka.v1.WatchDeleted
+	(*BackfillRequested)(nil), // 15: lumenhook.kafka.v1.BackfillRequested
+	(*RangeCovered)(nil),      // 16: lumenhook.kafka.v1.RangeCovered
+	(*BackfillStopped)(nil),   // 17: lumenhook.kafka.v1.BackfillStopped
+	(*DeliveryCreated)(nil),   // 18: lumenhook.kafka.v1.DeliveryCreated
+	(*AttemptMade)(nil),       // 19: lumenhook.kafka.v1.AttemptMade
+	(*DeliveryRequeued)(nil),  // 20: lumenhook.kafka.v1.DeliveryRequeued
+	(*DeliveryCancelled)(nil), // 21: lumenhook.kafka.v1.DeliveryCancelled
+	(*CommandHandled)(nil),    // 22: lumenhook.kafka.v1.CommandHandled
+	(*Key)(nil),               // 23: lumenhook.kafka.v1.Key
+	(*SealedSecret)(nil),      // 24: lumenhook.kafka.v1.SealedSecret
+	(*Header)(nil),            // 25: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),    // 26: lumenhook.kafka.v1.EndpointChange
+	(*Watch)(nil),             // 27: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),       // 28: lumenhook.kafka.v1.WatchChange
+	(*Event)(nil),             // 29: lumenhook.kafka.v1.Event
+	(*Answer)(nil),            // 30: lumenhook.kafka.v1.Answer
 }
 var file_facts_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.AccountCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 1: lumenhook.kafka.v1.KeyCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	22, // 2: lumenhook.kafka.v1.KeyCreated.key:type_name -> lumenhook.kafka.v1.Key
+	23, // 2: lumenhook.kafka.v1.KeyCreated.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 3: lumenhook.kafka.v1.KeyRolled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	22, // 4: lumenhook.kafka.v1.KeyRolled.key:type_name -> lumenhook.kafka.v1.Key
+	23, // 4: lumenhook.kafka.v1.KeyRolled.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 5: lumenhook.kafka.v1.KeyRevoked.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 6: lumenhook.kafka.v1.EndpointCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	23, // 7: lumenhook.kafka.v1.EndpointCreated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
-	24, // 8: lumenhook.kafka.v1.EndpointCreated.headers:type_name -> lumenhook.kafka.v1.Header
+	24, // 7: lumenhook.kafka.v1.EndpointCreated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
+	25, // 8: lumenhook.kafka.v1.EndpointCreated.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 9: lumenhook.kafka.v1.EndpointUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	25, // 10: lumenhook.kafka.v1.EndpointUpdated.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	26, // 10: lumenhook.kafka.v1.EndpointUpdated.change:type_name -> lumenhook.kafka.v1.EndpointChange
 	0,  // 11: lumenhook.kafka.v1.SecretRotated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	23, // 12: lumenhook.kafka.v1.SecretRotated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
-	0,  // 13: lumenhook.kafka.v1.EndpointDisabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 14: lumenhook.kafka.v1.EndpointEnabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 15: lumenhook.kafka.v1.EndpointDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 16: lumenhook.kafka.v1.WatchCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	26, // 17: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
-	0,  // 18: lumenhook.kafka.v1.WatchUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	27, // 19: lumenhook.kafka.v1.WatchUpdated.change:type_name -> lumenhook.kafka.v1.WatchChange
-	0,  // 20: lumenhook.kafka.v1.WatchDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 21: lumenhook.kafka.v1.BackfillRequested.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 22: lumenhook.kafka.v1.RangeCovered.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 23: lumenhook.kafka.v1.BackfillStopped.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 24: lumenhook.kafka.v1.DeliveryCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	28, // 25: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
-	0,  // 26: lumenhook.kafka.v1.AttemptMade.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 27: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 28: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 29: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	29, // 30: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	24, // 12: lumenhook.kafka.v1.SecretRotated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
+	0,  // 13: lumenhook.kafka.v1.SecretsResealed.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	24, // 14: lumenhook.kafka.v1.SecretsResealed.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
+	25, // 15: lumenhook.kafka.v1.SecretsResealed.headers:type_name -> lumenhook.kafka.v1.Header
+	0,  // 16: lumenhook.kafka.v1.EndpointDisabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 17: lumenhook.kafka.v1.EndpointEnabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 18: lumenhook.kafka.v1.EndpointDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 19: lumenhook.kafka.v1.WatchCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	27, // 20: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
+	0,  // 21: lumenhook.kafka.v1.WatchUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	28, // 22: lumenhook.kafka.v1.WatchUpdated.change:type_name -> lumenhook.kafka.v1.WatchChange
+	0,  // 23: lumenhook.kafka.v1.WatchDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 24: lumenhook.kafka.v1.BackfillRequested.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 25: lumenhook.kafka.v1.RangeCovered.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 26: lumenhook.kafka.v1.BackfillStopped.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 27: lumenhook.kafka.v1.DeliveryCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	29, // 28: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
+	0,  // 29: lumenhook.kafka.v1.AttemptMade.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 30: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 31: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 32: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	30, // 33: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_facts_proto_init() }
@@ -1675,7 +1744,7 @@ func file_facts_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_facts_proto_rawDesc), len(file_facts_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -663,7 +663,7 @@ func (x *SealedSecret) GetExpiresAtMillis() int64 {
 type Header struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	Sealed        []byte                 `protobuf:"bytes,3,opt,name=sealed,proto3" json:"sealed,omitempty"` // the value
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -705,11 +705,11 @@ func (x *Header) GetName() string {
 	return ""
 }
 
-func (x *Header) GetValue() string {
+func (x *Header) GetSealed() []byte {
 	if x != nil {
-		return x.Value
+		return x.Sealed
 	}
-	return ""
+	return nil
 }
 
 type Endpoint struct {
@@ -2227,10 +2227,10 @@ const file_types_proto_rawDesc = "" +
 	"\fSealedSecret\x12\x16\n" +
 	"\x06sealed\x18\x01 \x01(\fR\x06sealed\x12*\n" +
 	"\x11created_at_millis\x18\x02 \x01(\x03R\x0fcreatedAtMillis\x12*\n" +
-	"\x11expires_at_millis\x18\x03 \x01(\x03R\x0fexpiresAtMillis\"2\n" +
+	"\x11expires_at_millis\x18\x03 \x01(\x03R\x0fexpiresAtMillis\":\n" +
 	"\x06Header\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xad\x05\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06sealed\x18\x03 \x01(\fR\x06sealedJ\x04\b\x02\x10\x03\"\xad\x05\n" +
 	"\bEndpoint\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +

@@ -64,7 +64,7 @@ func (d *Dispatcher) request(a domain.Attempt) egress.Request {
 		{Name: "Webhook-Signature", Value: domain.SignatureHeader(a.Secrets, timestamp, a.Body)},
 	}
 	for _, own := range a.Headers {
-		header = append(header, egress.Field{Name: own.Name, Value: own.Value})
+		header = append(header, egress.Field{Name: own.Name, Value: string(own.Value)})
 	}
 	return egress.Request{URL: a.URL, Body: a.Body, Header: header}
 }

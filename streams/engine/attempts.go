@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -17,18 +18,18 @@ type attempts struct {
 	ours     func() bool
 	core     *streams.Core
 	state    *state
-	inFlight map[string]underWay // by event
-	windows  map[string]*window  // by endpoint
-	doubtful int                 // attempts under way to endpoints that are in doubt
-	crowded  *queue              // groups that wait for a place among the doubtful
-	called   map[string]bool     // groups whose turn has come
-	throttle *wakes              // groups that wait by their rate limit
-	secrets  *lru.Cache[string, domain.Secret]
-	urgent   []string          // events to be attempted out of turn
-	resumed  []domain.Endpoint // enabled or deleted in the turn
-	left     []string          // URLs that an endpoint no longer sends to, since the turn
-	cancels  []streams.Claimed // deliveries of deleted endpoints
-	forgets  []streams.Claimed // answers to commands whose time has passed
+	inFlight map[string]underWay               // by event
+	windows  map[string]*window                // by endpoint
+	doubtful int                               // attempts under way to endpoints that are in doubt
+	crowded  *queue                            // groups that wait for a place among the doubtful
+	called   map[string]bool                   // groups whose turn has come
+	throttle *wakes                            // groups that wait by their rate limit
+	secrets  *lru.Cache[string, domain.Secret] // by what they are bound to, and sealed value
+	urgent   []string                          // events to be attempted out of turn
+	resumed  []domain.Endpoint                 // enabled or deleted in the turn
+	left     []string                          // URLs that an endpoint no longer sends to, since the turn
+	cancels  []streams.Claimed                 // deliveries of deleted endpoints
+	forgets  []streams.Claimed                 // answers to commands whose time has passed
 	draining bool
 	now      int64 // of the start that is going on
 }
@@ -303,7 +304,8 @@ func (a *attempts) dispatch(c streams.Claimed, endpoint domain.Endpoint) error {
 		return fmt.Errorf("engine: the timer index has delivery %s (%s), which is not pending (G3): delete the state folder to build it anew", c.ID, delivery.State)
 	}
 	secrets, err := a.unseal(endpoint, a.now)
-	if err != nil {
+	headers, headersErr := a.unsealHeaders(endpoint)
+	if err := errors.Join(err, headersErr); err != nil {
 		a.leaveSealed(c, endpoint, err)
 		return nil
 	}
@@ -315,7 +317,7 @@ func (a *attempts) dispatch(c streams.Claimed, endpoint domain.Endpoint) error {
 	a.inFlight[c.ID] = underWay{claim: c, endpoint: endpoint.ID, doubtful: w.doubtful}
 	attempt := domain.Attempt{
 		EventID: c.ID, EndpointID: endpoint.ID, Number: delivery.Attempts + 1,
-		URL: endpoint.URL, Headers: endpoint.Headers, Secrets: secrets, Body: body,
+		URL: endpoint.URL, Headers: headers, Secrets: secrets, Body: body,
 	}
 	a.cfg.Dispatcher.Dispatch(attempt, func(r domain.AttemptResult) {
 		a.core.Submit(outcome{attempt: attempt, result: r})
@@ -323,10 +325,10 @@ func (a *attempts) dispatch(c streams.Claimed, endpoint domain.Endpoint) error {
 	return nil
 }
 
-// leaveSealed leaves an endpoint alone for a while whose secret cannot be opened,
+// leaveSealed leaves an endpoint alone for a while of which something cannot be opened,
 // as after the master key was lost: what waits for it waits, and others go on.
 func (a *attempts) leaveSealed(c streams.Claimed, endpoint domain.Endpoint, err error) {
-	a.cfg.Logger.Error("nothing can be sent to an endpoint, because what is sent could not be signed", "endpoint", endpoint.ID, "again", sealedAgainMillis/1000, "error", err)
+	a.cfg.Logger.Error("nothing can be sent to an endpoint, because its secrets and headers cannot all be opened", "endpoint", endpoint.ID, "again", sealedAgainMillis/1000, "error", err)
 	a.window(endpoint.ID).sealedUntilMillis = a.now + sealedAgainMillis
 	a.core.Timers().Release(c)
 }
@@ -336,17 +338,39 @@ func (a *attempts) unseal(e domain.Endpoint, nowMillis int64) ([]domain.Secret, 
 	valid := e.ValidSecrets(nowMillis)
 	plain := make([]domain.Secret, len(valid))
 	for i, s := range valid {
-		secret, ok := a.secrets.Get(string(s.Sealed))
-		if !ok {
-			var err error
-			if secret, err = a.cfg.Unseal(s.Sealed, e.ID); err != nil {
-				return nil, fmt.Errorf("engine: opening the secret of endpoint %s (is this the master key it was sealed with?): %w", e.ID, err)
-			}
-			a.secrets.Add(string(s.Sealed), secret)
+		var err error
+		if plain[i], err = a.open(s.Sealed, e.ID); err != nil {
+			return nil, fmt.Errorf("engine: opening the secret of endpoint %s (is this the master key it was sealed with?): %w", e.ID, err)
 		}
-		plain[i] = secret
 	}
 	return plain, nil
+}
+
+// unsealHeaders opens the values of an endpoint's own headers.
+func (a *attempts) unsealHeaders(e domain.Endpoint) ([]domain.SentHeader, error) {
+	plain := make([]domain.SentHeader, len(e.Headers))
+	for i, h := range e.Headers {
+		value, err := a.open(h.Sealed, h.SealedFor(e.ID))
+		if err != nil {
+			return nil, fmt.Errorf("engine: opening the header %s of endpoint %s (is this the master key it was sealed with?): %w", h.Name, e.ID, err)
+		}
+		plain[i] = domain.SentHeader{Name: h.Name, Value: value}
+	}
+	return plain, nil
+}
+
+// open opens what was opened lately without the master key. A seal that was moved
+// does not open elsewhere because it was opened where it belongs.
+func (a *attempts) open(sealed []byte, boundTo string) (domain.Secret, error) {
+	value := boundTo + "\x00" + string(sealed)
+	if plain, ok := a.secrets.Get(value); ok {
+		return plain, nil
+	}
+	plain, err := a.cfg.Unseal(sealed, boundTo)
+	if err == nil {
+		a.secrets.Add(value, plain)
+	}
+	return plain, err
 }
 
 // ended takes an attempt off the list. One whose outcome was not recorded is due

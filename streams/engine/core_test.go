@@ -1,9 +1,11 @@
 package engine_test
 
 import (
+	"errors"
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -22,6 +24,7 @@ type core struct {
 	now      int64
 	ours     bool
 	inFlight int
+	unseal   func(sealed []byte, boundTo string) (domain.Secret, error)
 	next     int64
 	locals   []any
 	attempts []domain.Attempt
@@ -37,6 +40,7 @@ func (c *core) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
 func newCore(t *testing.T) *core {
 	t.Helper()
 	c := &core{t: t, disk: vfs.NewMem(), now: hour, ours: true, inFlight: 8}
+	c.unseal = func(sealed []byte, _ string) (domain.Secret, error) { return domain.Secret(sealed), nil }
 	c.open()
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
@@ -51,7 +55,7 @@ func (c *core) open() {
 	c.t.Helper()
 	cfg := engine.Config{
 		Policy: policy(hour), Dispatcher: c, AttemptsInFlight: c.inFlight, AttemptsPerEndpoint: 8,
-		Unseal: func(sealed []byte, _ string) (domain.Secret, error) { return domain.Secret(sealed), nil }, Logger: slog.New(slog.DiscardHandler),
+		Unseal: func(sealed []byte, boundTo string) (domain.Secret, error) { return c.unseal(sealed, boundTo) }, Logger: slog.New(slog.DiscardHandler),
 	}
 	var err error
 	c.Core, err = streams.OpenCore(streams.CoreConfig{
@@ -284,5 +288,48 @@ func TestEnablingBeginsWithOneAttempt(t *testing.T) {
 	}
 	if sent != 12 {
 		t.Errorf("%d of 12 were sent", sent)
+	}
+}
+
+// TestASealOpensWhereItBelongs: what an attempt carries was opened for what it is
+// bound to. A seal that was moved does not open elsewhere, even when it was just
+// opened where it belongs; what was resealed is opened anew.
+func TestASealOpensWhereItBelongs(t *testing.T) {
+	c := newCore(t)
+	asked := 0
+	c.unseal = func(sealed []byte, boundTo string) (domain.Secret, error) {
+		asked++
+		plain, ok := strings.CutPrefix(string(sealed), boundTo+"|")
+		if !ok {
+			return "", errors.New("it was sealed for something else")
+		}
+		return domain.Secret(plain), nil
+	}
+	sealed := func(endpoint, secret string, headers ...domain.Header) domain.Command {
+		cmd := creation(endpoint)
+		body := cmd.Body.(domain.CreateEndpoint)
+		body.SealedSecret, body.Headers = []byte(secret), headers
+		cmd.Body = body
+		return cmd
+	}
+	token := domain.Header{Name: "Authorization", Sealed: []byte("ep_1 Authorization|token")}
+	c.turn(sealed("ep_1", "ep_1|first", token), sealed("ep_2", "ep_1|first"), sealed("ep_3", "ep_3|third", token), sealed("ep_4", "ep_4|fourth", domain.Header{Name: "X-Other", Sealed: token.Sealed}))
+	for n, id := range []string{"ep_1", "ep_2", "ep_3", "ep_4"} {
+		c.pay(id, "evt_"+strconv.Itoa(n))
+	}
+	if len(c.attempts) != 1 || c.attempts[0].EndpointID != "ep_1" || !slices.Equal(c.attempts[0].Secrets, []domain.Secret{"first"}) ||
+		!slices.Equal(c.attempts[0].Headers, []domain.SentHeader{{Name: "Authorization", Value: "token"}}) {
+		t.Fatalf("attempts %+v", c.attempts)
+	}
+	before := asked
+	c.pay("ep_1", "evt_again")
+	if len(c.attempts) != 2 || asked != before {
+		t.Errorf("%d attempts, %d openings", len(c.attempts), asked-before)
+	}
+	c.turn(domain.Command{ID: "cmd_reseal", AccountID: accountID, Body: domain.ResealSecrets{EndpointID: "ep_2", Values: []domain.Resealed{{Was: []byte("ep_1|first"), Sealed: []byte("ep_2|second")}}}})
+	c.now += hour
+	c.turn()
+	if last := c.attempts[len(c.attempts)-1]; len(c.attempts) != 3 || last.EndpointID != "ep_2" || !slices.Equal(last.Secrets, []domain.Secret{"second"}) {
+		t.Errorf("attempts %+v", c.attempts)
 	}
 }

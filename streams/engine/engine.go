@@ -37,8 +37,10 @@ type Config struct {
 	StateDir   string // holds one folder for each partition
 	Policy     domain.Policy
 	Dispatcher Dispatcher
-	// Unseal opens a sealed signing secret of an endpoint.
-	Unseal func(sealed []byte, endpointID string) (domain.Secret, error)
+	// Unseal opens a signing secret of an endpoint, which is bound to the
+	// endpoint's id, or the value of a header of its own, which is bound to
+	// domain.Header.SealedFor.
+	Unseal func(sealed []byte, boundTo string) (domain.Secret, error)
 	// AttemptsInFlight bounds the attempts under way for each partition,
 	// AttemptsPerEndpoint those to one endpoint.
 	AttemptsInFlight    int

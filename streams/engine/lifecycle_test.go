@@ -414,7 +414,7 @@ func TestAnotherURL(t *testing.T) {
 		seen[req.URL.Path+" "+req.Header.Get("X-Shop")]++
 	})
 	url := r.url(2)
-	r.ask("cmd_move", domain.UpdateEndpoint{EndpointID: id, Change: domain.EndpointChange{URL: &url, Headers: &[]domain.Header{{Name: "X-Shop", Value: "blue"}}}})
+	r.ask("cmd_move", domain.UpdateEndpoint{EndpointID: id, Change: domain.EndpointChange{URL: &url, Headers: &[]domain.Header{{Name: "X-Shop", Sealed: []byte("blue")}}}})
 	r.ask("cmd_on", domain.EnableEndpoint{EndpointID: id})
 	r.eventuallyIn(id, domain.StateDelivered, 3)
 	mu.Lock()

@@ -41,7 +41,7 @@ func start(t *testing.T) *rig {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(context.Background()) }()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	r := &rig{t: t, net: n, id: id, rpc: rpcclient.NewClient(n.RPCURL(), nil), ctx: ctx}
 	r.Client = r.client()
 	t.Cleanup(func() {

@@ -1,0 +1,116 @@
+package api_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// TestHeaderValuesAreSealed: what leaves the API holds the values sealed, bound to
+// their endpoint and name, and the API shows them as they were given.
+func TestHeaderValuesAreSealed(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	const token = "Bearer 0123456789"
+	made := wantStatus(t, w.call("POST", "/v1/endpoints", k, `{"url":"https://a.example/","headers":{"Authorization":"`+token+`","X-Empty":""}}`, "Idempotency-Key", "one"), 201)
+	id := in(t, made.body, "id").(string)
+	path := "/v1/endpoints/" + id
+	shown := func(what string, body []byte, want string) {
+		t.Helper()
+		if got := fmt.Sprint(in(t, body, "headers")); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	all := "map[Authorization:" + token + " X-Empty:]"
+	shown("created", made.body, all)
+	shown("read", wantStatus(t, w.call("GET", path, k, ""), 200).body, all)
+	shown("repeated", wantStatus(t, w.call("POST", "/v1/endpoints", k, `{"url":"https://a.example/","headers":{"Authorization":"`+token+`","X-Empty":""}}`, "Idempotency-Key", "one"), 201).body, all)
+	kept := w.endpoints[id].Headers
+	for i, name := range []string{"Authorization", "X-Empty"} {
+		if kept[i].Name != name || strings.Contains(string(kept[i].Sealed), "0123") {
+			t.Fatalf("kept as %q", kept)
+		}
+		if _, err := newSealer(t).Open(kept[i].Sealed, id); err == nil {
+			t.Errorf("%s opens as a secret", name)
+		}
+		if _, err := newSealer(t).Open(kept[i].Sealed, kept[1-i].SealedFor(id)); err == nil {
+			t.Errorf("%s opens as another header", name)
+		}
+	}
+
+	// Asking for what is there changes nothing, and no seal.
+	same := wantStatus(t, w.call("PATCH", path, k, `{"headers":{"authorization":"`+token+`"}}`), 200)
+	if same.Header.Get("ETag") != `"1"` || string(w.endpoints[id].Headers[0].Sealed) != string(kept[0].Sealed) {
+		t.Errorf("%s: the same value was taken for another", same.Header.Get("ETag"))
+	}
+	changed := wantStatus(t, w.call("PATCH", path, k, `{"headers":{"X-Empty":"full"}}`), 200)
+	shown("changed", changed.body, "map[Authorization:"+token+" X-Empty:full]")
+	if got := w.endpoints[id].Headers; string(got[0].Sealed) != string(kept[0].Sealed) || string(got[1].Sealed) == string(kept[1].Sealed) {
+		t.Error("not only the header that changed was sealed anew")
+	}
+	// What was resealed between the read and the decision stays resealed.
+	resealed := reseal(t, w, id)
+	shown("resealed", wantStatus(t, w.call("PATCH", path, k, `{"headers":{"X-Empty":null}}`, "If-Match", changed.Header.Get("ETag")), 200).body, "map[Authorization:"+token+"]")
+	if got := w.endpoints[id].Headers; len(got) != 1 || string(got[0].Sealed) != string(resealed[0].Sealed) {
+		t.Error("a change put the former seal back")
+	}
+	if strings.Contains(w.log.String(), "0123") {
+		t.Error("the value is in the log")
+	}
+}
+
+// reseal does what `lumenhook secrets rewrap` asks for, unseen by this node.
+func reseal(t *testing.T, w *world, id string) []domain.Header {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.endpoints[id]
+	body := domain.ResealSecrets{EndpointID: id}
+	for _, h := range e.Headers {
+		value, err := newSealer(t).Open(h.Sealed, h.SealedFor(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := newSealer(t).Seal(value, h.SealedFor(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body.Values = append(body.Values, domain.Resealed{Was: h.Sealed, Sealed: again})
+	}
+	if answer := w.decide(domain.Command{ID: "cmd_reseal", AccountID: e.AccountID, Body: body}); answer.Rejection != nil || answer.Endpoint.Revision != e.Revision {
+		t.Fatalf("%+v", answer)
+	}
+	return w.endpoints[id].Headers
+}
+
+// TestWhatDoesNotOpen: a repeat learns that its answer is forgotten, anyone else
+// that the server failed; nobody gets a part of it. A value that does not open
+// can be replaced, and taken away.
+func TestWhatDoesNotOpen(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	const create = `{"url":"https://a.example/","headers":{"X-A":"1","X-B":"2"}}`
+	id := in(t, wantStatus(t, w.call("POST", "/v1/endpoints", k, create, "Idempotency-Key", "one"), 201).body, "id").(string)
+	w.mu.Lock()
+	e := w.endpoints[id]
+	e.Headers = []domain.Header{{Name: "X-A", Sealed: []byte("sealed with a key that was dropped")}, e.Headers[1]}
+	w.endpoints[id] = e
+	for command, answered := range w.answers {
+		answered.Answer.Endpoint = &e
+		w.answers[command] = answered
+	}
+	w.mu.Unlock()
+	path := "/v1/endpoints/" + id
+	wantProblem(t, w.call("GET", path, k, ""), 500, "INTERNAL")
+	wantProblem(t, w.call("GET", "/v1/endpoints", k, ""), 500, "INTERNAL")
+	repeated := w.call("POST", "/v1/endpoints", k, create, "Idempotency-Key", "one")
+	wantProblem(t, repeated, 409, "ALREADY_EXISTS")
+	if repeated.Header.Get("Idempotent-Replayed") != "true" {
+		t.Error("the repeat is not told that it is one")
+	}
+	if got := wantStatus(t, w.call("PATCH", path, k, `{"headers":{"X-A":"new"}}`), 200); fmt.Sprint(in(t, got.body, "headers")) != "map[X-A:new X-B:2]" {
+		t.Errorf("%s", got.body)
+	}
+}

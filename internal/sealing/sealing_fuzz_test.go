@@ -1,0 +1,89 @@
+package sealing_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/internal/sealing"
+)
+
+// FuzzOpen: whatever lies in a topic as a sealed value, it opens only if it was
+// sealed with a key of ours for what it is opened for; and resealing it keeps
+// what it says.
+func FuzzOpen(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "key")
+	old := newSealer(f, path)
+	sealed, err := old.Seal([]byte("whsec_x"), "ep_1")
+	if err != nil {
+		f.Fatal(err)
+	}
+	if _, err := sealing.RotateFile(path, false); err != nil {
+		f.Fatal(err)
+	}
+	s := newSealer(f, path)
+	f.Add(sealed, "ep_1")
+	f.Add(sealed, "ep_1 Authorization")
+	f.Add(sealed[:5], "ep_1")
+	f.Add([]byte{}, "")
+	f.Fuzz(func(t *testing.T, value []byte, boundTo string) {
+		plain, err := s.Open(value, boundTo)
+		resealed, changed, resealErr := s.Reseal(value, boundTo)
+		if (err == nil) != (resealErr == nil) {
+			t.Fatalf("opening gives %v, resealing %v", err, resealErr)
+		}
+		if err != nil {
+			if plain != nil || resealed != nil || !errors.Is(err, sealing.ErrAltered) && !errors.Is(err, sealing.ErrUnknownKey) {
+				t.Fatalf("%q, %v", plain, err)
+			}
+			return
+		}
+		if !bytes.Equal(value, sealed) || boundTo != "ep_1" || string(plain) != "whsec_x" || !changed {
+			t.Fatalf("%x opened for %q", value, boundTo)
+		}
+		if again, err := s.Open(resealed, boundTo); err != nil || !bytes.Equal(again, plain) {
+			t.Fatalf("resealed it says %q, %v", again, err)
+		}
+	})
+}
+
+// FuzzKeyText: a text that is no master key is refused without being quoted, and
+// one that is keeps its keys through a rotation and back.
+func FuzzKeyText(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "key")
+	newSealer(f, path)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte(`{"primaryKeyId":1,"key":[]}`))
+	f.Add([]byte("topsecret"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		keys, err := sealing.Keys(text)
+		if _, parseErr := sealing.Parse(text); parseErr == nil && err != nil {
+			t.Fatalf("it seals, and its keys cannot be listed: %v", err)
+		}
+		if err != nil {
+			if len(text) > 8 && strings.Contains(err.Error(), string(text)) {
+				t.Fatalf("the error quotes the text: %v", err)
+			}
+			return
+		}
+		rotated, after, err := sealing.Rotate(text, false)
+		if err != nil {
+			return // too many keys, or of another kind
+		}
+		if len(after) != len(keys)+1 && !keys[len(keys)-1].Staged {
+			t.Fatalf("%d keys became %d", len(keys), len(after))
+		}
+		for _, k := range after {
+			if left, _, err := sealing.Drop(rotated, k.ID); (err == nil) == k.Seals && err == nil {
+				t.Fatalf("the key that seals was dropped: %d bytes are left", len(left))
+			}
+		}
+	})
+}
