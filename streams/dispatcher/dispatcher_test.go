@@ -36,7 +36,7 @@ func (h *heard) DropIdle(url string) { h.dropped = append(h.dropped, url) }
 
 var attempt = domain.Attempt{
 	EventID: "evt_1", EndpointID: "ep_1", Number: 3, URL: "https://shop.example/hooks", Body: []byte(`{"id":"evt_1","memo":"ü"}`),
-	Headers: []domain.Header{{Name: "X-Till", Value: "7"}}, Secrets: []domain.Secret{"whsec_new", "whsec_old"},
+	Headers: []domain.SentHeader{{Name: "X-Till", Value: "7"}}, Secrets: []domain.Secret{"whsec_new", "whsec_old"},
 }
 
 // TestTheRequest: what goes out is the body as it is, the identifier of the event,
