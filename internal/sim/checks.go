@@ -88,7 +88,11 @@ func (c *checks) fact(r streams.Record) {
 		w.violate("G3: %v", err)
 	}
 	if err := c.book.take(f); err != nil {
-		w.violate("by the book: %v", err)
+		guarantee := "G3"
+		if f.Body.FactType() == "CommandHandled" {
+			guarantee = "G1"
+		}
+		w.violate("%s, by the book: %v", guarantee, err)
 	}
 	switch b := f.Body.(type) {
 	case domain.CommandHandled:

@@ -33,6 +33,7 @@ var mutants = []mutant{
 	{"a stranger may change a watch", "domain/watch.go", "state.Deleted() || state.AccountID != c.AccountID", "state.Deleted() || !MUTANT && state.AccountID != c.AccountID", "another account"},
 	{"a stranger may revoke keys", "domain/account.go", "!state.Exists() || state.ID != c.AccountID", "!state.Exists() || !MUTANT && state.ID != c.AccountID", "another account"},
 	{"two secrets are kept", "domain/secret.go", "if s.ValidAt(atMillis) {", "if s.ValidAt(atMillis) && !(MUTANT && len(next) == 2) {", "is signed with"},
+	{"a resealing forgets the ends", "domain/secret.go", "fact.Secrets[i].Sealed, replaced = sealed, true", "fact.Secrets[i].Sealed, replaced = sealed, true\nif MUTANT { fact.Secrets[i].ExpiresAtMillis = 0 }", "is signed with"},
 	{"a match of a disabled endpoint is cancelled", "domain/delivery.go", "if !endpoint.visibleTo(m.AccountID) {", "if !endpoint.visibleTo(m.AccountID) || MUTANT && !endpoint.Sends() {", "is cancelled, and its endpoint was not deleted"},
 	{"what is in flight is doubled", "domain/requeue.go", "case delivery.State == StateQueued, inFlight:", "case delivery.State == StateQueued, inFlight && !MUTANT:", "in flight: true"},
 	{"a replay begins no run", "domain/requeue.go", "Run: d.Run + 1", "Run: d.Run + map[bool]int{false: 1}[MUTANT]", "is queued again as run"},

@@ -69,8 +69,10 @@ const latestOffsets = 512
 func (t *task) ready() bool {
 	w := t.process.world
 	switch t.stage {
+	case fencing:
+		return t.process.ours()
 	case backingOff:
-		return t.backoff <= w.steady
+		return t.backoff <= w.steady && t.process.ours() // streams.Tasks.Ours
 	case restoring:
 		at := place{schemas.TopicJournal, t.partition}
 		return w.checks.owns(t) || w.log.stable(at) == w.log.end(at)
