@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -53,9 +54,12 @@ type Config struct {
 	// so that the repeat of a key's creation shows the same key. Without it, or
 	// once the secret has changed, a repeat shows no key.
 	DeriveKey func(label string) [32]byte
-	Live      bool          // the public network: keys begin with whk_live_
-	RateLimit RateLimit     // of each key
-	TestWait  time.Duration // for the first attempt of a test; 0: 13 s
+	Live      bool      // the public network: keys begin with whk_live_
+	RateLimit RateLimit // of each key
+	// TrustedProxies are those whose X-Forwarded-For is believed where a key may
+	// be used from some networks only. Without any, the connection tells.
+	TrustedProxies []netip.Prefix
+	TestWait       time.Duration // for the first attempt of a test; 0: 13 s
 
 	Checks      []Check // conditions of /readyz, beside the directory's
 	MaxRequests int     // at once; 0: 4096
@@ -91,6 +95,7 @@ type API struct {
 	// is good at another.
 	cursorKey [32]byte
 	uses      *lastUses
+	unread    *unread
 }
 
 // New makes the API.
@@ -106,7 +111,7 @@ func New(c Config) (*API, error) {
 	}
 	a := &API{
 		Config: c, router: mux.NewRouter().SkipClean(true), slots: make(chan struct{}, c.MaxRequests),
-		limits: newLimits(c.RateLimit, c.Now), answered: newMemory(), uses: newLastUses(),
+		limits: newLimits(c.RateLimit, c.Now), answered: newMemory(), uses: newLastUses(), unread: newUnread(),
 	}
 	if c.DeriveKey != nil {
 		a.cursorKey = c.DeriveKey("cursors of lists")
@@ -144,7 +149,17 @@ type route struct {
 	// the path names none, or the handler finds it.
 	subject func(context.Context, *exchange) *Problem
 	handle  handler
+	takes   takes
 }
+
+// takes is what else a route reads of a request. What it does not read, and what
+// would change the meaning of a request, is refused rather than passed over.
+type takes int
+
+const (
+	takesQuery   takes = 1 << iota // parameters, which its handler checks
+	takesIfMatch                   // a precondition
+)
 
 // routes is the one list of operations.
 func (a *API) routes() []route {
@@ -153,34 +168,34 @@ func (a *API) routes() []route {
 	const read, write, operate = domain.PermissionRead, domain.PermissionWrite, domain.PermissionOperate
 	endpoint, watch, key := a.findEndpoint, a.findWatch, a.findKey
 	return []route{
-		{"/v1/endpoints", post, write, bodyJSON, nil, a.createEndpoint},
-		{"/v1/endpoints", get, read, bodyIgnored, nil, a.listEndpoints},
-		{"/v1/endpoints/{id}", get, read, bodyIgnored, endpoint, a.getEndpoint},
-		{"/v1/endpoints/{id}", patch, write, bodyPatch, endpoint, a.updateEndpoint},
-		{"/v1/endpoints/{id}", del, write, bodyIgnored, endpoint, a.deleteEndpoint},
-		{"/v1/endpoints/{id}/enable", post, operate, bodyEmpty, endpoint, a.enableEndpoint},
-		{"/v1/endpoints/{id}/disable", post, operate, bodyEmpty, endpoint, a.disableEndpoint},
-		{"/v1/endpoints/{id}/rotate-secret", post, write, bodyEmpty, endpoint, a.rotateSecret},
-		{"/v1/endpoints/{id}/test", post, operate, bodyEmpty, endpoint, a.testEndpoint},
-		{"/v1/endpoints/{id}/replay", post, operate, bodyJSON, endpoint, a.replayEndpoint},
-		{"/v1/watches", post, write, bodyJSON, nil, a.createWatch},
-		{"/v1/watches", get, read, bodyIgnored, nil, a.listWatches},
-		{"/v1/watches/{id}", get, read, bodyIgnored, watch, a.getWatch},
-		{"/v1/watches/{id}", patch, write, bodyPatch, watch, a.updateWatch},
-		{"/v1/watches/{id}", del, write, bodyIgnored, watch, a.deleteWatch},
-		{"/v1/watches/{id}/backfill", post, operate, bodyJSON, watch, a.backfillWatch},
-		{"/v1/events", get, read, bodyIgnored, nil, a.listEvents},
-		{"/v1/events/{id}", get, read, bodyIgnored, nil, a.getEvent},
-		{"/v1/events/{id}/resend", post, operate, bodyEmpty, a.findEvent, a.resendEvent},
-		{"/v1/api-keys", post, write, bodyJSON, nil, a.createKey},
-		{"/v1/api-keys", get, read, bodyIgnored, nil, a.listKeys},
-		{"/v1/api-keys/{id}", get, read, bodyIgnored, key, a.getKey},
-		{"/v1/api-keys/{id}", del, write, bodyIgnored, key, a.revokeKey},
-		{"/v1/api-keys/{id}/roll", post, write, bodyOptional, key, a.rollKey},
-		{"/v1/openapi.yaml", get, "", bodyIgnored, nil, a.getOpenAPI},
-		{"/docs", get, "", bodyIgnored, nil, a.getDocs},
-		{"/healthz", get, "", bodyIgnored, nil, a.getHealth},
-		{"/readyz", get, "", bodyIgnored, nil, a.getReadiness},
+		{"/v1/endpoints", post, write, bodyJSON, nil, a.createEndpoint, 0},
+		{"/v1/endpoints", get, read, bodyIgnored, nil, a.listEndpoints, takesQuery},
+		{"/v1/endpoints/{id}", get, read, bodyIgnored, endpoint, a.getEndpoint, 0},
+		{"/v1/endpoints/{id}", patch, write, bodyPatch, endpoint, a.updateEndpoint, takesIfMatch},
+		{"/v1/endpoints/{id}", del, write, bodyIgnored, endpoint, a.deleteEndpoint, takesIfMatch},
+		{"/v1/endpoints/{id}/enable", post, operate, bodyEmpty, endpoint, a.enableEndpoint, takesIfMatch},
+		{"/v1/endpoints/{id}/disable", post, operate, bodyEmpty, endpoint, a.disableEndpoint, takesIfMatch},
+		{"/v1/endpoints/{id}/rotate-secret", post, write, bodyEmpty, endpoint, a.rotateSecret, takesIfMatch},
+		{"/v1/endpoints/{id}/test", post, operate, bodyEmpty, endpoint, a.testEndpoint, 0},
+		{"/v1/endpoints/{id}/replay", post, operate, bodyJSON, endpoint, a.replayEndpoint, 0},
+		{"/v1/watches", post, write, bodyJSON, nil, a.createWatch, 0},
+		{"/v1/watches", get, read, bodyIgnored, nil, a.listWatches, takesQuery},
+		{"/v1/watches/{id}", get, read, bodyIgnored, watch, a.getWatch, 0},
+		{"/v1/watches/{id}", patch, write, bodyPatch, watch, a.updateWatch, takesIfMatch},
+		{"/v1/watches/{id}", del, write, bodyIgnored, watch, a.deleteWatch, takesIfMatch},
+		{"/v1/watches/{id}/backfill", post, operate, bodyJSON, watch, a.backfillWatch, 0},
+		{"/v1/events", get, read, bodyIgnored, nil, a.listEvents, takesQuery},
+		{"/v1/events/{id}", get, read, bodyIgnored, nil, a.getEvent, 0},
+		{"/v1/events/{id}/resend", post, operate, bodyEmpty, a.findEvent, a.resendEvent, 0},
+		{"/v1/api-keys", post, write, bodyJSON, nil, a.createKey, 0},
+		{"/v1/api-keys", get, read, bodyIgnored, nil, a.listKeys, takesQuery},
+		{"/v1/api-keys/{id}", get, read, bodyIgnored, key, a.getKey, 0},
+		{"/v1/api-keys/{id}", del, write, bodyIgnored, key, a.revokeKey, 0},
+		{"/v1/api-keys/{id}/roll", post, write, bodyOptional, key, a.rollKey, 0},
+		{"/v1/openapi.yaml", get, "", bodyIgnored, nil, a.getOpenAPI, 0},
+		{"/docs", get, "", bodyIgnored, nil, a.getDocs, 0},
+		{"/healthz", get, "", bodyIgnored, nil, a.getHealth, 0},
+		{"/readyz", get, "", bodyIgnored, nil, a.getReadiness, 0},
 	}
 }
 

@@ -3,9 +3,9 @@ package api
 import (
 	"crypto/subtle"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -39,7 +39,7 @@ func (a *API) authenticate(h http.Header, x *exchange, needed domain.Permission)
 		return internal(fmt.Errorf("looking up an API key: %w", err))
 	}
 	now := a.Now()
-	if !known || subtle.ConstantTimeCompare(key.Hash, hash) != 1 || key.Expired(now.UnixMilli()) || !usableFrom(key, x.request.RemoteAddr) {
+	if !known || subtle.ConstantTimeCompare(key.Hash, hash) != 1 || key.Expired(now.UnixMilli()) || !a.usableFrom(key, x.request) {
 		return unauthenticated()
 	}
 	x.caller = caller{accountID: accountID, keyID: key.ID, permissions: key.Permissions}
@@ -65,25 +65,57 @@ func bearerKey(headers []string) (string, bool) {
 	return strings.TrimSpace(key), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// usableFrom tells whether a key may be used from a connection's other end.
-// Headers that name another address are not believed: anyone can send them.
-func usableFrom(key domain.Key, remote string) bool {
+// usableFrom tells whether a key may be used from where a request comes from.
+func (a *API) usableFrom(key domain.Key, r *http.Request) bool {
 	if len(key.AllowedCIDRs) == 0 {
 		return true
 	}
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
+	address, known := a.clientAddress(r)
+	if !known {
 		return false
 	}
-	address, err := netip.ParseAddr(host)
-	if err != nil {
-		return false
-	}
-	address = address.Unmap().WithZone("")
 	for _, text := range key.AllowedCIDRs {
 		if prefix, err := netip.ParsePrefix(text); err == nil && prefix.Contains(address) {
 			return true
 		}
 	}
 	return false
+}
+
+// clientAddress is the other end of the connection or, as long as that is a
+// trusted proxy, whom it names last in X-Forwarded-For. What stands before the
+// first that is not trusted is not believed: anyone can send it.
+func (a *API) clientAddress(r *http.Request) (netip.Addr, bool) {
+	end, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	address := end.Addr().Unmap().WithZone("")
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for a.trusts(address) && len(hops) > 0 {
+		hop := strings.TrimSpace(hops[len(hops)-1])
+		hops = hops[:len(hops)-1]
+		if hop == "" && len(hops) == 0 {
+			break // the proxy asks for itself
+		}
+		named, ok := parseHop(hop)
+		if !ok {
+			return netip.Addr{}, false
+		}
+		address = named
+	}
+	return address, true
+}
+
+func (a *API) trusts(address netip.Addr) bool {
+	return slices.ContainsFunc(a.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(address) })
+}
+
+// parseHop reads an address, which some proxies write with a port.
+func parseHop(s string) (netip.Addr, bool) {
+	if address, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
+		return address.Unmap().WithZone(""), true
+	}
+	end, err := netip.ParseAddrPort(s)
+	return end.Addr().Unmap().WithZone(""), err == nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -195,12 +196,14 @@ func (o object) integer(name string, least, most int) (int, bool) {
 		o.fault(name, faultInvalidType, "must be a number, and is "+kindName(n.kind))
 		return 0, false
 	}
-	i, err := strconv.Atoi(n.text)
-	if err != nil || i < least || i > most {
+	// JSON knows one kind of number: 5, 5.0 and 5e0 are the same. A float64 holds
+	// every whole number of the API's ranges.
+	f, err := strconv.ParseFloat(n.text, 64)
+	if err != nil || f != math.Trunc(f) || f < float64(least) || f > float64(most) {
 		o.fault(name, faultOutOfRange, fmt.Sprintf("must be a whole number from %d to %d", least, most))
 		return 0, false
 	}
-	return i, true
+	return int(f), true
 }
 
 // time reads an optional time as Unix milliseconds.

@@ -79,12 +79,15 @@ func (a *API) submit(ctx context.Context, x *exchange, c domain.Command) (domain
 		p := internal(fmt.Errorf("submitting %s: %w", c.Body.CommandType(), err))
 		p.CommandID = c.ID
 		return result, p
-	case result.Replayed && !bytes.Equal(result.BodyHash, c.BodyHash):
+	case !bytes.Equal(result.BodyHash, c.BodyHash): // of two that come at once, neither need be a repeat
 		return result, newProblem(codeIdempotencyReused, "The Idempotency-Key was used for a request with another body. Use a new key for a new request, or the same body for a repeat.")
 	case result.Answer.Rejection != nil:
 		p := newProblem(result.Answer.Rejection.Code, sentence(result.Answer.Rejection.Detail))
 		p.replayed = result.Replayed
 		return result, p
+	}
+	if concernsDeliveries(c.Body) {
+		a.unread.note(c.AccountID, a.Now())
 	}
 	return result, nil
 }

@@ -29,7 +29,7 @@ func readIfMatch(r *http.Request) (precondition, *Problem) {
 	for tag := range strings.SplitSeq(text, ",") {
 		tag = strings.TrimSpace(tag)
 		revision := noRevision
-		if number, ok := strings.CutPrefix(tag, `"`); ok && strings.HasSuffix(number, `"`) {
+		if number, ok := strings.CutPrefix(tag, `"`); ok && strings.HasSuffix(number, `"`) && strings.Count(tag, `"`) == 2 {
 			if n, err := strconv.ParseUint(strings.TrimSuffix(number, `"`), 10, 64); err == nil && n != 0 {
 				revision = n
 			}

@@ -31,7 +31,7 @@
 //	query.go      parameters of lists, cursors, pages
 //	conditions.go ETag and If-Match
 //	limits.go     how often a key may ask
-//	memory.go     what a node remembers of its answers and of keys' uses
+//	memory.go     what a node remembers: its answers, keys' uses, writes to be read
 //	address.go    addresses of the ledger network
 //	subjects.go   finding what a path names
 //	commands.go   idempotency keys, command ids, submitting

@@ -155,6 +155,12 @@ func (a *API) repeats(x *exchange, commandID string, made func() (bool, error)) 
 	return err == nil && found
 }
 
+// maybeRepeats tells whether a change may have been answered before: this node
+// remembers it, or what it names is gone and only the engine knows.
+func (a *API) maybeRepeats(x *exchange, commandID string) bool {
+	return x.missing != "" || x.idempotencyKey != "" && a.answered.has(commandID)
+}
+
 // askEndpoint submits a command that is answered with an endpoint, and waits
 // until this node has read the change.
 func (a *API) askEndpoint(ctx context.Context, x *exchange, c domain.Command) (*domain.Endpoint, bool, *Problem) {
@@ -203,7 +209,7 @@ func (a *API) readNewEndpoint(ctx context.Context, x *exchange, repeated bool) (
 	var fields endpointFields
 	if o, ok := asObject(root, "", &f); ok {
 		o.only(endpointFieldNames...)
-		fields.url, fields.warnings = a.readURL(ctx, o, repeated)
+		fields.url, fields.warnings, _ = a.readURL(ctx, o, repeated) // nothing is made twice
 		fields.description = readFreeText(o, "description", maxDescriptionCharacters)
 		fields.headers = readHeaders(o, nil)
 		fields.rateLimitPerSecond, _ = o.integer("rateLimitPerSecond", 1, maxRatePerSecond)
@@ -211,23 +217,24 @@ func (a *API) readNewEndpoint(ctx context.Context, x *exchange, repeated bool) (
 	return fields, f.problem()
 }
 
-// readURL reads a URL and has it judged. A repeat is not judged again.
-func (a *API) readURL(ctx context.Context, o object, repeated bool) (string, []string) {
+// readURL reads a URL and has it judged. That of a repeat is taken for what it was
+// judged to be then: unjudged tells of one that would be refused now.
+func (a *API) readURL(ctx context.Context, o object, repeated bool) (url string, warnings []string, unjudged bool) {
 	raw, ok := o.requiredText("url", maxURLCharacters)
 	if !ok {
-		return "", nil
+		return "", nil, false
 	}
 	if refuseSecret(o, "url", raw) {
-		return "", nil
+		return "", nil, false
 	}
 	normalised, warnings, urlFaults := a.URLs.Check(ctx, raw)
 	if repeated && len(urlFaults) > 0 {
-		return raw, nil
+		return raw, nil, true
 	}
 	for _, fault := range urlFaults {
 		o.fault("url", fault.Code, fault.Detail)
 	}
-	return normalised, warnings
+	return normalised, warnings, false
 }
 
 // readFreeText reads a text that people write for themselves.
@@ -285,11 +292,11 @@ func (a *API) listEndpoints(_ context.Context, x *exchange) (reply, *Problem) {
 }
 
 func (a *API) updateEndpoint(ctx context.Context, x *exchange) (reply, *Problem) {
-	change, warnings, problem := a.readEndpointChange(ctx, x)
+	command, problem := a.newCommand(x)
 	if problem != nil {
 		return reply{}, problem
 	}
-	command, problem := a.newCommand(x)
+	change, warnings, problem := a.readEndpointChange(ctx, x, a.maybeRepeats(x, command.ID))
 	if problem != nil {
 		return reply{}, problem
 	}
@@ -316,8 +323,11 @@ type endpointPatch struct {
 
 // readEndpointChange reads a merge patch: what it names changes, null makes it
 // what it is by default.
-func (a *API) readEndpointChange(ctx context.Context, x *exchange) (endpointPatch, []string, *Problem) {
+func (a *API) readEndpointChange(ctx context.Context, x *exchange, repeated bool) (endpointPatch, []string, *Problem) {
 	change := endpointPatch{ifRevision: x.ifMatch.revision(x.endpoint.Revision)}
+	if x.missing != "" {
+		change.ifRevision = noRevision // it must be a repeat, or come to nothing
+	}
 	root, problem := parseJSON(x.body)
 	if problem != nil {
 		return change, nil, problem
@@ -331,8 +341,12 @@ func (a *API) readEndpointChange(ctx context.Context, x *exchange) (endpointPatc
 	o.only(endpointFieldNames...)
 	if o.names("url") {
 		var url string
-		url, warnings = a.readURL(ctx, o, false)
+		var unjudged bool
+		url, warnings, unjudged = a.readURL(ctx, o, repeated)
 		change.URL = &url
+		if unjudged {
+			change.ifRevision = noRevision // it must be a repeat, or come to nothing
+		}
 	}
 	if o.names("description") {
 		description := readFreeText(o, "description", maxDescriptionCharacters)
@@ -409,7 +423,7 @@ func (a *API) rotateSecret(ctx context.Context, x *exchange) (reply, *Problem) {
 	if err != nil {
 		return reply{}, internal(err)
 	}
-	command.Body = domain.RotateSecret{EndpointID: x.endpoint.ID, SealedSecret: sealed}
+	command.Body = domain.RotateSecret{EndpointID: x.endpoint.ID, IfRevision: x.ifMatch.revision(x.endpoint.Revision), SealedSecret: sealed}
 	endpoint, replayed, problem := a.askEndpoint(ctx, x, command)
 	if problem != nil {
 		return reply{}, problem

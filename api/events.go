@@ -43,6 +43,7 @@ type attemptView struct {
 }
 
 func (a *API) getEvent(ctx context.Context, x *exchange) (reply, *Problem) {
+	a.awaitOwnWrites(ctx, x.caller.accountID)
 	record, problem := a.readEvent(ctx, x)
 	if problem != nil {
 		return reply{}, problem
@@ -75,10 +76,14 @@ func (a *API) listEvents(ctx context.Context, x *exchange) (reply, *Problem) {
 		State:       oneOf(q, "state", domain.StateQueued, domain.StateWaiting, domain.StateDelivered, domain.StateFailed, domain.StateCancelled),
 		SinceMillis: q.time("since"), UntilMillis: q.time("until"),
 	}
+	if f.SinceMillis != 0 && f.UntilMillis != 0 && f.UntilMillis <= f.SinceMillis {
+		q.fault("until", faultRangeIsEmpty, "must be later than since")
+	}
 	after, limit, problem := a.page(x, q)
 	if problem != nil {
 		return reply{}, problem
 	}
+	a.awaitOwnWrites(ctx, x.caller.accountID)
 	page, next, err := a.History.Events(ctx, f, after, limit)
 	if problem := historyProblem(err); problem != nil {
 		return reply{}, problem

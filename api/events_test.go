@@ -2,9 +2,11 @@ package api_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
@@ -121,4 +123,64 @@ func TestGetEventWhenTheHistoryCannotTell(t *testing.T) {
 	w.historyErr = nil
 	w.history[domain.EventID("w", "p")] = record{account("a"), api.EventRecord{Body: []byte(`{"id":`), State: domain.StateDelivered}}
 	wantProblem(t, w.call("GET", path, k, ""), 500, "INTERNAL")
+}
+
+// A read that follows a write through the same node sees it.
+func TestTheHistoryShowsWhatWasJustWritten(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	stranger := w.newKey(account("b"), domain.PermissionRead)
+	h := &lagging{world: w}
+	node := newWorld(t, func(c *api.Config) { c.Commands, c.Directory, c.History = w, w, h })
+	e := "/v1/endpoints/" + w.newEndpoint(k)
+	event := "/v1/events/" + in(t, wantStatus(t, node.call("POST", e+"/test", k, ""), 200).body, "eventId").(string)
+	w.now = w.now.Add(time.Second)
+	node.now = w.now
+	for name, write := range map[string]func(){
+		"test":   func() { wantStatus(t, node.call("POST", e+"/test", k, ""), 200) },
+		"resend": func() { wantStatus(t, node.call("POST", event+"/resend", k, ""), 200) },
+		"replay": func() { wantStatus(t, node.call("POST", e+"/replay", k, `{"since":"2026-01-01T00:00:00Z"}`), 200) },
+		"enable": func() { wantStatus(t, node.call("POST", e+"/enable", k, ""), 200) },
+	} {
+		for _, read := range []string{event, "/v1/events"} {
+			wantStatus(t, node.call("GET", read, k, ""), 200)
+			h.waits = 0
+			write()
+			node.call("GET", read, stranger, "")
+			if h.waits != 0 {
+				t.Errorf("%s: another account's read waited", name)
+			}
+			for range 2 {
+				wantStatus(t, node.call("GET", read, k, ""), 200)
+			}
+			if h.waits != 1 {
+				t.Errorf("%s and GET %s: waited %d times", name, read, h.waits)
+			}
+		}
+	}
+	// A history that is far behind is read as it is, and waited for no longer
+	// than some seconds.
+	h.err = api.ErrHistoryBehind
+	wantStatus(t, node.call("DELETE", e, k, ""), 204)
+	for range 2 {
+		wantStatus(t, node.call("GET", event, k, ""), 200)
+	}
+	node.now = node.now.Add(time.Minute)
+	h.waits = 0
+	wantStatus(t, node.call("GET", event, k, ""), 200)
+	if h.waits != 0 {
+		t.Errorf("a write of a minute ago was waited for")
+	}
+}
+
+// lagging counts how often it is waited for.
+type lagging struct {
+	*world
+	waits int
+	err   error
+}
+
+func (h *lagging) AwaitWrites(context.Context) error {
+	h.waits++
+	return h.err
 }

@@ -50,7 +50,7 @@ type exchange struct {
 	// What the path names, as this node last read it. It is missing when a
 	// request that may be a repeat names what is gone: only the engine knows its
 	// answer of then.
-	missing  bool
+	missing  string // what it is, for people; empty: it is there
 	endpoint domain.Endpoint
 	watch    domain.Watch
 	key      domain.Key
@@ -176,7 +176,11 @@ func (a *API) answer(w http.ResponseWriter, x *exchange, rt route) (reply, *Prob
 	}
 	ctx, cancel := context.WithTimeout(x.request.Context(), max(workTimeout, a.TestWait+2*time.Second))
 	defer cancel()
-	return rt.handle(ctx, x)
+	answer, problem := rt.handle(ctx, x)
+	if problem != nil && x.missing != "" && problem.Code == codeValidationFailed {
+		problem = noSuch(x.missing) // held against nothing, a change that was good may look wrong
+	}
+	return answer, problem
 }
 
 // beforeBody reads the headers of a write and finds what its path names.
@@ -186,6 +190,14 @@ func (a *API) beforeBody(x *exchange, rt route) (problem *Problem) {
 			return problem
 		}
 		if x.ifMatch, problem = readIfMatch(x.request); problem != nil {
+			return problem
+		}
+		if len(x.ifMatch.revisions) > 0 && rt.takes&takesIfMatch == 0 {
+			return newProblem(codeInvalidHeader, "This operation takes no If-Match: leave the header out.")
+		}
+	}
+	if rt.permission != "" && rt.takes&takesQuery == 0 {
+		if problem := readQuery(x, nil).problem(); problem != nil {
 			return problem
 		}
 	}

@@ -22,7 +22,7 @@ const (
 // refusedHeaders belong to the connection (RFC 9110, section 7.6.1), to the
 // message, or to the signature, and not to an account.
 var refusedHeaders = []string{
-	"Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect", "Host", "Keep-Alive",
+	"Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect", "Host", "Http2-Settings", "Keep-Alive",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent", "Traceparent", "Tracestate",
 }
 

@@ -157,6 +157,9 @@ func (a *API) makeKey(ctx context.Context, x *exchange, command domain.Command, 
 	if problem != nil {
 		return reply{}, problem
 	}
+	if problem := a.mayGive(x, made.Permissions); problem != nil {
+		return reply{}, problem // the repeat of a roll, by another key: the one that was rolled is gone, and only the answer tells its powers
+	}
 	a.awaitAnswer(ctx, x, result, x.caller.accountID, result.Answer.Version, a.Directory.AwaitAccount)
 	a.answered.settle(x, command.ID, result.Replayed, nil)
 	view, err := a.viewKey(*made)

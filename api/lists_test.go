@@ -122,7 +122,8 @@ func TestQueriesThatAreRefused(t *testing.T) {
 		"limit=0": "limit OUT_OF_RANGE", "limit=251": "limit OUT_OF_RANGE", "limit=x": "limit OUT_OF_RANGE", "limit=": "limit OUT_OF_RANGE", "limit=1&limit=2": "limit DUPLICATE",
 		"limt=5": "limt UNKNOWN_PARAMETER", "%zz": " SYNTAX", "a;b": " SYNTAX", "endpointId=x": "endpointId INVALID_VALUE", "watchId=ep_1": "watchId INVALID_VALUE",
 		"walletAddress=G": "walletAddress INVALID_ADDRESS", "walletAddress=" + muxed(wallet): "walletAddress MUXED_ADDRESS_REFUSED",
-		"type=payment": "type INVALID_VALUE", "state=queued": "state INVALID_VALUE", "since=now": "since INVALID_TIME", "until=2026-11-21T10:15:30%2B02:00": "until INVALID_TIME",
+		"type=payment": "type INVALID_VALUE", "state=queued": "state INVALID_VALUE", "since=now": "since INVALID_TIME", "limit=%2B5": "limit OUT_OF_RANGE",
+		"since=2026-11-21T10:15:30Z&until=2026-11-21T10:15:30Z": "until RANGE_IS_EMPTY", "until=2026-11-21T10:15:30%2B02:00": "until INVALID_TIME",
 	} {
 		p := wantProblem(t, w.call("GET", "/v1/events?"+query, k, ""), 400, "INVALID_PARAMETER")
 		if got := p.Errors[0].Parameter + " " + p.Errors[0].Code; len(p.Errors) != 1 || got != want {

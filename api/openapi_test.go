@@ -210,6 +210,63 @@ func TestEveryProblemCodeIsDescribed(t *testing.T) {
 	}
 }
 
+// Every body that is asked for or answered is shown by an example, which
+// TestOpenAPIDocumentIsValid holds against its schema.
+func TestEveryBodyHasAnExample(t *testing.T) {
+	document, err := loadOpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(where string, content openapi3.Content) {
+		for name, media := range content {
+			if strings.Contains(name, "json") && media.Example == nil && len(media.Examples) == 0 {
+				t.Errorf("%s: %s has no example", where, name)
+			}
+		}
+	}
+	checked := 0
+	for path, item := range document.Paths.Map() {
+		for method, operation := range item.Operations() {
+			if body := operation.RequestBody; body != nil && body.Value.Required {
+				check(method+" "+path, body.Value.Content)
+			}
+			for status, response := range operation.Responses.Map() {
+				check(method+" "+path+" "+status, response.Value.Content)
+				checked++
+			}
+		}
+	}
+	if checked < 200 {
+		t.Errorf("only %d answers were looked at", checked)
+	}
+}
+
+// What endpoints get is described too.
+func TestDeliveriesAreDescribed(t *testing.T) {
+	document, err := loadOpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	described := document.Webhooks["event"].Post.RequestBody.Value.Content["application/json"].Schema.Value
+	w := assemble(t)
+	w.furnish(domain.DeriveID(domain.EndpointPrefix, "1"), w.newKey(account("a"), domain.Permissions()...))
+	bodies := map[string][]byte{"test": domain.NewTestEvent(domain.Endpoint{ID: domain.DeriveID(domain.EndpointPrefix, "1"), URL: "https://a.example/"}, domain.EventID("wat_1", "1"), 1).Body}
+	for id, r := range w.history {
+		bodies[id] = r.record.Body
+	}
+	if len(bodies) != 2 {
+		t.Fatalf("%d events", len(bodies))
+	}
+	for name, body := range bodies {
+		if err := described.VisitJSON(decode[any](t, body), openapi3.EnableJSONSchema2020()); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, body)
+		}
+	}
+	if err := described.VisitJSON(map[string]any{"id": "x"}, openapi3.EnableJSONSchema2020()); err == nil {
+		t.Error("anything passes")
+	}
+}
+
 // TestWhatEveryOperationMayAnswerIsDescribed: whatever asks for a key may be
 // answered 401, 403, 429, 500 and 503.
 func TestWhatEveryOperationMayAnswerIsDescribed(t *testing.T) {

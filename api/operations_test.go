@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -115,6 +116,9 @@ func TestEndpointPatchFaults(t *testing.T) {
 		`{"url":"https://127.0.0.1/"}`:             {"/url SSRF_BLOCKED"},
 		`{"status":"disabled"}`:                    {"/status UNKNOWN_FIELD"},
 		`{"rateLimitPerSecond":0}`:                 {"/rateLimitPerSecond OUT_OF_RANGE"},
+		`{"rateLimitPerSecond":1e400}`:             {"/rateLimitPerSecond OUT_OF_RANGE"},
+		`{"rateLimitPerSecond":10000.000001}`:      {"/rateLimitPerSecond OUT_OF_RANGE"},
+		`{"headers":{"http2-settings":"x"}}`:       {"/headers/http2-settings HEADER_REFUSED"},
 		`{"rateLimitPerSecond":1.5}`:               {"/rateLimitPerSecond OUT_OF_RANGE"},
 		`{"rateLimitPerSecond":"5"}`:               {"/rateLimitPerSecond INVALID_TYPE"},
 		`{"headers":[]}`:                           {"/headers INVALID_TYPE"},
@@ -140,6 +144,12 @@ func TestEndpointPatchFaults(t *testing.T) {
 	wantProblem(t, w.call("POST", path+"/enable", k, `[`), 400, "MALFORMED_JSON")
 	if w.endpoints[strings.TrimPrefix(path, "/v1/endpoints/")].Version != 1 {
 		t.Error("a refused change changed something")
+	}
+	// A whole number is one however it is written.
+	for _, five := range []string{"5", "5.0", "5e0", "0.05e2"} {
+		if got := wantStatus(t, w.call("PATCH", path, k, `{"rateLimitPerSecond":`+five+`}`), 200); in(t, got.body, "rateLimitPerSecond") != 5.0 {
+			t.Errorf("%s: %s", five, got.body)
+		}
 	}
 }
 
@@ -464,6 +474,37 @@ func TestWhereAndUntilWhenAKeyWorks(t *testing.T) {
 	}
 }
 
+// Behind proxies that are trusted, a key is used from where they say; nobody else
+// is believed.
+func TestWhereAKeyIsUsedFromBehindProxies(t *testing.T) {
+	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	w := newWorld(t, func(c *api.Config) { c.TrustedProxies = proxies })
+	open := newWorld(t, func(c *api.Config) { c.Directory = w })
+	text := domain.NewAPIKey(false, [32]byte{1})
+	w.addKey(account("a"), domain.Key{
+		ID: domain.DeriveID(domain.KeyPrefix, text), Hash: domain.APIKeyHash(text), Permissions: domain.Permissions(),
+		AllowedCIDRs: []string{"203.0.113.0/24", "2001:db8::/32"},
+	})
+	for forwarded, status := range map[string]int{
+		"": 401, "203.0.113.7": 200, "203.0.113.7:4711": 200, "[2001:db8::1]:443": 200, "2001:db8::1": 200, "::ffff:203.0.113.7": 200,
+		"203.0.113.7, 10.1.2.3": 200, "198.51.100.1, 203.0.113.7, fd00::1 ,127.0.0.1": 200,
+		"203.0.113.7, 198.51.100.1": 401, "203.0.113.7, 198.51.100.1, 10.1.2.3": 401, "203.0.113.7, unknown": 401, "203.0.113.7,": 401, "10.1.2.3": 401, "for=203.0.113.7": 401,
+	} {
+		if got := w.call("GET", "/v1/endpoints", text, "", "X-Forwarded-For", forwarded); got.StatusCode != status {
+			t.Errorf("%q: %d, want %d", forwarded, got.StatusCode, status)
+		}
+		if got := open.call("GET", "/v1/endpoints", text, "", "X-Forwarded-For", forwarded); got.StatusCode != 401 {
+			t.Errorf("%q was believed: %d", forwarded, got.StatusCode)
+		}
+	}
+	request, err := http.NewRequest(http.MethodGet, w.server.URL+"/v1/endpoints", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = http.Header{"Authorization": {"Bearer " + text}, "X-Forwarded-For": {"198.51.100.1", "203.0.113.7"}}
+	wantStatus(t, w.send(request, ""), 200)
+}
+
 func TestLastUseIsKeptOnceAMinute(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.PermissionRead)
@@ -530,4 +571,131 @@ func TestDocsNeedNothing(t *testing.T) {
 			t.Errorf("the page holds %s", outside)
 		}
 	}
+}
+
+// Two requests that come at once with one Idempotency-Key are one command, whose
+// answer reaches both as a first answer.
+func TestAnotherBodyAtTheSameTimeIsRefused(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	shared := newWorld(t, func(c *api.Config) { c.Commands, c.Directory = &together{world: w}, w })
+	wantStatus(t, shared.call("POST", "/v1/endpoints", k, `{"url":"https://a.example"}`, "Idempotency-Key", "1"), 201)
+	wantProblem(t, shared.call("POST", "/v1/endpoints", k, `{"url":"https://b.example"}`, "Idempotency-Key", "1"), 422, "IDEMPOTENCY_KEY_REUSED")
+}
+
+// together answers all as if they had come at the same time.
+type together struct{ *world }
+
+func (s *together) Submit(ctx context.Context, c domain.Command) (domain.Result, error) {
+	result, err := s.world.Submit(ctx, c)
+	result.Replayed = false
+	return result, err
+}
+
+// A repeat of any method gets the answer of then, when what it names is gone.
+func TestARepeatAfterTheDeletion(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	e := w.newEndpoint(k)
+	watch := in(t, wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(e, "")), 201).body, "id").(string)
+	key := in(t, wantStatus(t, w.call("POST", "/v1/api-keys", k, `{"permissions":["read"]}`), 201).body, "id").(string)
+	for _, c := range []struct{ path, patch string }{
+		{"/v1/watches/" + watch, `{"label":"x","amountRule":{"kind":"min","amount":"1"}}`},
+		{"/v1/endpoints/" + e, `{"description":"x","headers":{"X-A":"1"}}`},
+		{"/v1/api-keys/" + key, ""},
+	} {
+		var patched answer
+		if c.patch != "" {
+			patched = wantStatus(t, w.call("PATCH", c.path, k, c.patch, "Idempotency-Key", "p"), 200)
+		}
+		wantStatus(t, w.call("DELETE", c.path, k, "", "Idempotency-Key", "d"), 204)
+		again := wantStatus(t, w.call("DELETE", c.path, k, "", "Idempotency-Key", "d"), 204)
+		if again.Header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("%s: %v", c.path, again.Header)
+		}
+		wantProblem(t, w.call("DELETE", c.path, k, ""), 404, "NOT_FOUND")
+		wantProblem(t, w.call("DELETE", c.path, k, "", "Idempotency-Key", "other"), 404, "NOT_FOUND")
+		if c.patch == "" {
+			continue
+		}
+		repeat := wantStatus(t, w.call("PATCH", c.path, k, c.patch, "Idempotency-Key", "p"), 200)
+		if string(repeat.body) != string(patched.body) || repeat.Header.Get("Idempotent-Replayed") != "true" || repeat.Header.Get("ETag") != patched.Header.Get("ETag") {
+			t.Errorf("%s\n%s", repeat.body, patched.body)
+		}
+		wantProblem(t, w.call("PATCH", c.path, k, c.patch, "Idempotency-Key", "other"), 404, "NOT_FOUND")
+		wantProblem(t, w.call("PATCH", c.path, k, `{"amountRule":{"amount":"1"},"url":null}`, "Idempotency-Key", "more"), 404, "NOT_FOUND")
+		wantProblem(t, w.call("PATCH", c.path, w.newKey(account("b"), domain.Permissions()...), c.patch, "Idempotency-Key", "p"), 404, "NOT_FOUND")
+	}
+}
+
+// A change is not held against a world that has changed since its first answer.
+func TestARepeatedChangeIsNotJudgedAgain(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	urls := &turning{URLPolicy: w}
+	node := newWorld(t, func(c *api.Config) { c.URLs, c.Commands, c.Directory, c.Wallets = urls, w, w, w })
+	e, next := w.newEndpoint(k), w.newEndpoint(k)
+	watch := in(t, wantStatus(t, node.call("POST", "/v1/watches", k, watchBody(e, "")), 201).body, "id").(string)
+	wantStatus(t, node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://b.example"}`, "Idempotency-Key", "1"), 200)
+	wantStatus(t, node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "1"), 200)
+	wantStatus(t, node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+e+`"}`), 200)
+	wantStatus(t, node.call("DELETE", "/v1/endpoints/"+next, k, ""), 204)
+	urls.refuse = true
+	wantStatus(t, node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://b.example"}`, "Idempotency-Key", "1"), 200)
+	wantStatus(t, node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "1"), 200)
+	// What the engine has forgotten is no repeat, and comes to nothing unjudged.
+	clear(w.answers)
+	wantProblem(t, node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://10.0.0.1"}`, "Idempotency-Key", "1"), 412, "PRECONDITION_FAILED")
+	wantProblem(t, node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "1"), 412, "PRECONDITION_FAILED")
+	wantProblem(t, node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://b.example"}`, "Idempotency-Key", "2"), 422, "SSRF_BLOCKED")
+	wantProblem(t, node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "2"), 422, "VALIDATION_FAILED")
+}
+
+// The repeat of a roll shows the key that it made: not to one that could not have
+// made it.
+func TestTheRepeatOfARollGivesNobodyMorePowers(t *testing.T) {
+	w := newWorld(t)
+	all := w.newKey(account("a"), domain.Permissions()...)
+	weak := w.newKey(account("a"), domain.PermissionWrite)
+	id := in(t, wantStatus(t, w.call("POST", "/v1/api-keys", all, `{"permissions":["read","operate"]}`), 201).body, "id").(string)
+	path, body := "/v1/api-keys/"+id+"/roll", `{"graceSeconds":0}`
+	rolled := wantStatus(t, w.call("POST", path, all, body, "Idempotency-Key", "1"), 201)
+	wantProblem(t, w.call("POST", path, weak, body, "Idempotency-Key", "1"), 403, "MISSING_PERMISSION")
+	if again := wantStatus(t, w.call("POST", path, all, body, "Idempotency-Key", "1"), 201); in(t, again.body, "key") != in(t, rolled.body, "key") {
+		t.Errorf("%s", again.body)
+	}
+}
+
+// What an operation does not take is refused, because to pass it over would
+// change what the request means.
+func TestWhatAnOperationDoesNotTakeIsRefused(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	e := w.newEndpoint(k)
+	path := "/v1/endpoints/" + e
+	event := in(t, wantStatus(t, w.call("POST", path+"/test", k, ""), 200).body, "eventId").(string)
+	watch := "/v1/watches/" + in(t, wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(e, "")), 201).body, "id").(string)
+	wantProblem(t, w.call("POST", path+"/rotate-secret", k, "", "If-Match", `"9"`), 412, "PRECONDITION_FAILED")
+	if rotated := wantStatus(t, w.call("POST", path+"/rotate-secret", k, "", "If-Match", `"1"`, "Idempotency-Key", "r"), 200); rotated.Header.Get("ETag") != `"2"` {
+		t.Errorf("%v", rotated.Header)
+	}
+	wantStatus(t, w.call("POST", path+"/rotate-secret", k, "", "If-Match", `"1"`, "Idempotency-Key", "r"), 200)
+	for at, body := range map[string]string{
+		path + "/test": "", path + "/replay": `{"since":"2026-11-21T00:00:00Z"}`, "/v1/events/" + event + "/resend": "",
+		"/v1/endpoints": `{"url":"https://a.example"}`, watch + "/backfill": `{"from":1}`, "/v1/api-keys": `{"permissions":["read"]}`,
+	} {
+		wantProblem(t, w.call("POST", at, k, body, "If-Match", `"1"`), 400, "INVALID_HEADER")
+		if got := w.call("POST", at, k, body, "If-Match", `*`); got.StatusCode > 201 {
+			t.Errorf("%s: %s", at, got.body)
+		}
+		if p := wantProblem(t, w.call("POST", at+"?dry=1", k, body), 400, "INVALID_PARAMETER"); len(p.Errors) != 1 || p.Errors[0].Parameter != "dry" || p.Errors[0].Code != "UNKNOWN_PARAMETER" {
+			t.Errorf("%+v", p)
+		}
+	}
+	for _, at := range []string{path, watch, "/v1/events/" + event} {
+		wantProblem(t, w.call("GET", at+"?limit=1&cursor=x", k, ""), 400, "INVALID_PARAMETER")
+	}
+	wantProblem(t, w.call("PATCH", path, k, `{}`, "If-Match", `"1" "2"`), 400, "INVALID_HEADER")
+	wantProblem(t, w.call("DELETE", path+"?force=true", k, ""), 400, "INVALID_PARAMETER")
+	wantStatus(t, w.call("GET", "/healthz?at=1", "", ""), 200)
 }

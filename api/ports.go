@@ -125,6 +125,10 @@ type History interface {
 	// page may be shorter than the limit and not be the last. Its fault is
 	// ErrHistoryUnavailable.
 	Events(ctx context.Context, f EventFilter, after *Position, limit int) (page []EventRecord, next *Position, err error)
+	// AwaitWrites returns when the history holds all that was acknowledged before
+	// the call, or with ErrHistoryBehind or ErrHistoryUnavailable after a bounded
+	// time.
+	AwaitWrites(ctx context.Context) error
 }
 
 // EventRecord is an event with its delivery. Whether the delivery is held is not

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -35,6 +36,11 @@ type query struct {
 // newQuery takes the query apart. Every parameter is one of those named, and is
 // given once.
 func newQuery(x *exchange, names ...string) *query {
+	return readQuery(x, append(names, "limit", "cursor"))
+}
+
+// readQuery takes the query of any operation apart.
+func readQuery(x *exchange, names []string) *query {
 	q := &query{x: x}
 	raw := x.request.URL.RawQuery
 	values, err := url.ParseQuery(raw)
@@ -43,11 +49,14 @@ func newQuery(x *exchange, names ...string) *query {
 		return q
 	}
 	q.values = values
-	names = append(names, "limit", "cursor")
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch {
 		case !slices.Contains(names, name):
-			q.fault(name, faultUnknownParameter, fmt.Sprintf("is not a parameter here; the parameters are %v", names))
+			known := "there are none"
+			if len(names) > 0 {
+				known = "the parameters are " + strings.Join(names, ", ")
+			}
+			q.fault(name, faultUnknownParameter, "is not a parameter here; "+known)
 		case len(values[name]) > 1:
 			q.fault(name, faultDuplicate, "is given more than once")
 		}
@@ -137,11 +146,11 @@ func (q *query) limit() int {
 	if s == "" && !q.values.Has("limit") {
 		return defaultPage
 	}
-	n, err := strconv.Atoi(s)
+	n, err := strconv.ParseUint(s, 10, 16)
 	if err != nil || n < 1 || n > maxPage {
 		q.fault("limit", faultOutOfRange, fmt.Sprintf("must be a number from 1 to %d", maxPage))
 	}
-	return n
+	return int(n)
 }
 
 var errTime = errors.New("must be a time in ISO 8601 UTC, such as 2026-11-21T10:15:30.123Z, from the year 1970 to 9999")

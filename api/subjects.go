@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -101,8 +100,8 @@ func (a *API) findEvent(ctx context.Context, x *exchange) (problem *Problem) {
 // absent refuses what is not there, unless the request may be a repeat: then the
 // engine is asked, which knows what it answered when it was there.
 func (x *exchange) absent(what string) *Problem {
-	if x.request.Method == http.MethodPost && x.idempotencyKey != "" {
-		x.missing = true
+	if x.idempotencyKey != "" {
+		x.missing = what
 		return nil
 	}
 	return noSuch(what)

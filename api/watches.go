@@ -210,11 +210,11 @@ func (a *API) listWatches(_ context.Context, x *exchange) (reply, *Problem) {
 }
 
 func (a *API) updateWatch(ctx context.Context, x *exchange) (reply, *Problem) {
-	body, problem := a.readWatchChange(ctx, x)
+	command, problem := a.newCommand(x)
 	if problem != nil {
 		return reply{}, problem
 	}
-	command, problem := a.newCommand(x)
+	body, problem := a.readWatchChange(ctx, x, a.maybeRepeats(x, command.ID))
 	if problem != nil {
 		return reply{}, problem
 	}
@@ -224,6 +224,9 @@ func (a *API) updateWatch(ctx context.Context, x *exchange) (reply, *Problem) {
 		assets = *body.Change.Assets
 	}
 	watch, warnings, replayed, problem := a.askWatch(ctx, x, command, func() []string {
+		if x.missing != "" {
+			return []string{} // there is no wallet to look up
+		}
 		return a.Wallets.Warnings(ctx, x.watch.WalletAddress, assets)
 	})
 	if problem != nil {
@@ -241,7 +244,7 @@ func (a *API) updateWatch(ctx context.Context, x *exchange) (reply, *Problem) {
 // readWatchChange reads a merge patch: what it names changes, null makes it what
 // it is by default. A rule that names no kind, or the one that it has, is merged
 // into the rule; one of another kind takes its place.
-func (a *API) readWatchChange(ctx context.Context, x *exchange) (domain.UpdateWatch, *Problem) {
+func (a *API) readWatchChange(ctx context.Context, x *exchange, repeated bool) (domain.UpdateWatch, *Problem) {
 	u := domain.UpdateWatch{WatchID: x.watch.ID, IfRevision: x.ifMatch.revision(x.watch.Revision)}
 	root, problem := parseJSON(x.body)
 	if problem != nil {
@@ -263,9 +266,19 @@ func (a *API) readWatchChange(ctx context.Context, x *exchange) (domain.UpdateWa
 	o.node = merged.node
 	u.Change = readWatchFields(o, x.watch)
 	if id := u.Change.EndpointID; id != nil && *id != "" && *id != x.watch.EndpointID {
-		if problem := a.checkEndpoint(ctx, x, *id, &f); problem != nil {
+		judged := &f
+		if repeated {
+			judged = &faults{}
+		}
+		if problem := a.checkEndpoint(ctx, x, *id, judged); problem != nil {
 			return u, problem
 		}
+		if repeated && judged.count > 0 {
+			u.IfRevision = noRevision // it must be a repeat, or come to nothing
+		}
+	}
+	if x.missing != "" {
+		u.IfRevision = noRevision
 	}
 	return u, f.problem()
 }
@@ -397,6 +410,10 @@ func readWatch(root node, f *faults) domain.Watch {
 }
 
 func readWallet(o object) string {
+	if n, _ := o.get("walletAddress"); n.kind == '"' && looksLikeSecretKey(n.text) { // however long
+		refuseSecretKey(o.pointer("walletAddress"), o.faults)
+		return ""
+	}
 	wallet, ok := o.requiredText("walletAddress", maxFormCharacters)
 	if !ok || !readAccount(wallet, o.pointer("walletAddress"), o.faults) {
 		return ""

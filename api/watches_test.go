@@ -192,6 +192,7 @@ var fieldFaults = []struct {
 
 	{"amountRule", `"any"`, []string{"/amountRule INVALID_TYPE"}},
 	{"amountRule", `{}`, []string{"/amountRule/kind REQUIRED"}},
+	{"walletAddress", `"` + strings.Repeat(seed(200).Seed(), 5) + `"`, []string{"/walletAddress SECRET_KEY_REFUSED"}},
 	{"amountRule", `{"kind":1}`, []string{"/amountRule/kind INVALID_TYPE"}},
 	{"amountRule", `{"kind":"most"}`, []string{"/amountRule/kind INVALID_VALUE"}},
 	{"amountRule", `{"kind":"any","amount":"1"}`, []string{"/amountRule/amount NOT_ALLOWED"}},
@@ -400,4 +401,28 @@ func BenchmarkCreateWatch(b *testing.B) {
 			b.Fatalf("%d %s", out.Code, out.Body)
 		}
 	}
+}
+
+// A wallet that cannot be looked up is watched all the same, and a warning says so.
+func TestAWalletThatCannotBeLookedUpIsWatched(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	node := newWorld(t, func(c *api.Config) { c.Commands, c.Directory, c.Wallets = w, w, unknowing{} })
+	made := wantStatus(t, node.call("POST", "/v1/watches", k, watchBody(w.newEndpoint(k), "")), 201)
+	if got := fmt.Sprint(in(t, made.body, "warnings")); got != "[LOOKUP_FAILED]" {
+		t.Errorf("%s", made.body)
+	}
+	path := "/v1/watches/" + in(t, made.body, "id").(string)
+	changed := wantStatus(t, node.call("PATCH", path, k, `{"label":"x"}`), 200)
+	if got := fmt.Sprint(in(t, changed.body, "warnings")); got != "[LOOKUP_FAILED]" {
+		t.Errorf("%s", changed.body)
+	}
+	wantStatus(t, node.call("GET", path, k, ""), 200)
+}
+
+// unknowing cannot look a wallet up.
+type unknowing struct{}
+
+func (unknowing) Warnings(context.Context, string, []domain.Asset) []string {
+	return []string{"LOOKUP_FAILED"}
 }

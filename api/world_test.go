@@ -441,6 +441,9 @@ func (w *world) Events(_ context.Context, f api.EventFilter, after *api.Position
 	return records, next, err
 }
 
+// AwaitWrites has nothing to wait for.
+func (w *world) AwaitWrites(context.Context) error { return nil }
+
 func (w *world) Event(_ context.Context, accountID, eventID string) (api.EventRecord, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

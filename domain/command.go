@@ -90,6 +90,7 @@ type DeleteEndpoint struct {
 // RotateSecret asks for a new signing secret, sealed by the asker.
 type RotateSecret struct {
 	EndpointID   string
+	IfRevision   uint64
 	SealedSecret []byte
 }
 

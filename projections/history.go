@@ -102,14 +102,16 @@ func (h *History) Event(ctx context.Context, accountID, eventID string) (EventRe
 	if !errors.Is(err, ErrNotFound) {
 		return record, err
 	}
-	if err := h.catchUp(ctx); err != nil {
+	if err := h.CatchUp(ctx); err != nil {
 		return EventRecord{}, err
 	}
 	return h.find(ctx, accountID, eventID)
 }
 
-// catchUp returns when the tables hold all that the journal holds now.
-func (h *History) catchUp(ctx context.Context) error {
+// CatchUp returns when the tables hold all that the journal held at the time of
+// the call. It waits for WaitMax at most. Its faults are ErrBehind,
+// ErrUnavailable and the context's own.
+func (h *History) CatchUp(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
 	defer cancel()
 	ends, err := h.cfg.Ends(waiting)

@@ -55,7 +55,7 @@ func endpointCommandOut(meta *kafka.CommandMeta, body domain.CommandBody) proto.
 	case domain.DeleteEndpoint:
 		return &kafka.DeleteEndpoint{Meta: meta, EndpointId: b.EndpointID, IfRevision: b.IfRevision}
 	case domain.RotateSecret:
-		return &kafka.RotateSecret{Meta: meta, EndpointId: b.EndpointID, SealedSecret: b.SealedSecret}
+		return &kafka.RotateSecret{Meta: meta, EndpointId: b.EndpointID, IfRevision: b.IfRevision, SealedSecret: b.SealedSecret}
 	case domain.ResealSecrets:
 		return &kafka.ResealSecrets{Meta: meta, EndpointId: b.EndpointID, Values: mapped(b.Values, resealedOut)}
 	case domain.TestEndpoint:
@@ -101,7 +101,7 @@ var commandForms = map[string]func(Message) (domain.Command, error){
 		return domain.DeleteEndpoint{EndpointID: m.GetEndpointId(), IfRevision: m.GetIfRevision()}
 	}),
 	"RotateSecret": command(func(m *kafka.RotateSecret) domain.CommandBody {
-		return domain.RotateSecret{EndpointID: m.GetEndpointId(), SealedSecret: m.GetSealedSecret()}
+		return domain.RotateSecret{EndpointID: m.GetEndpointId(), IfRevision: m.GetIfRevision(), SealedSecret: m.GetSealedSecret()}
 	}),
 	"ResealSecrets": command(func(m *kafka.ResealSecrets) domain.CommandBody {
 		return domain.ResealSecrets{EndpointID: m.GetEndpointId(), Values: mapped(m.GetValues(), resealedIn)}

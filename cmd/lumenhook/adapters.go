@@ -219,6 +219,20 @@ func (h *lateHistory) Events(ctx context.Context, f api.EventFilter, after *api.
 	return records, &api.Position{CreatedAtMillis: page.Next.CreatedAtMillis, ID: page.Next.EventID}, nil
 }
 
+// AwaitWrites waits for the history to show what was acknowledged.
+func (h *lateHistory) AwaitWrites(ctx context.Context) error {
+	h.mu.Lock()
+	of := h.of
+	h.mu.Unlock()
+	if of == nil {
+		return api.ErrHistoryUnavailable
+	}
+	if err := of.CatchUp(ctx); err != nil {
+		return historyError(err)
+	}
+	return nil
+}
+
 func historyError(err error) error {
 	for ours, theirs := range map[error]error{
 		projections.ErrNotFound: api.ErrEventNotFound, projections.ErrBehind: api.ErrHistoryBehind, projections.ErrUnavailable: api.ErrHistoryUnavailable,
@@ -239,16 +253,19 @@ func (p urlPolicy) Check(ctx context.Context, raw string) (normalised string, wa
 		normalised = u.String()
 		err = p.client.CheckHost(ctx, u.Hostname())
 	}
-	var fault *egress.Fault
-	switch {
-	case err == nil:
+	if err == nil {
 		return normalised, nil, nil
-	case errors.As(err, &fault) && fault.Code == egress.FaultDoesNotResolve:
-		return normalised, []string{string(fault.Code)}, nil
-	case errors.As(err, &fault):
-		return "", nil, []api.URLFault{{Code: string(fault.Code), Detail: fault.Detail}}
 	}
-	return "", nil, []api.URLFault{{Code: string(egress.FaultInvalid), Detail: "the URL could not be checked: try again"}}
+	for _, fault := range egress.Faults(err) {
+		if fault.Code == egress.FaultDoesNotResolve {
+			return normalised, []string{string(fault.Code)}, nil
+		}
+		faults = append(faults, api.URLFault{Code: string(fault.Code), Detail: fault.Detail})
+	}
+	if len(faults) == 0 {
+		faults = []api.URLFault{{Code: string(egress.FaultInvalid), Detail: "the URL could not be checked: try again"}}
+	}
+	return "", nil, faults
 }
 
 // asciiHost writes an international host name in its xn-- form, as DNS knows it

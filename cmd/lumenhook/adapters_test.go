@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/lumenhook/lumenhook/internal/egress"
@@ -31,6 +32,34 @@ func TestInternationalHostsAreWrittenAsDNSKnowsThem(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s became %s, want %s", raw, got, want)
+		}
+	}
+}
+
+// Every fault of a URL is told, and every spelling of a forbidden address is
+// called what it is.
+func TestURLFaultsAreToldAtOnce(t *testing.T) {
+	client, err := egress.New(egress.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	policy := urlPolicy{client}
+	for raw, want := range map[string]string{
+		"http://u:p@10.0.0.1:80/#f":      "URL_NOT_HTTPS URL_HAS_CREDENTIALS URL_HAS_FRAGMENT SSRF_BLOCKED URL_PORT_NOT_ALLOWED",
+		"https://0x0a000001/":            "SSRF_BLOCKED",
+		"https://012.1/":                 "SSRF_BLOCKED",
+		"https://167772161:8443/":        "SSRF_BLOCKED",
+		"https://0x08080808/":            "URL_HOST_INVALID",
+		"https://[::ffff:10.0.0.1]:444/": "SSRF_BLOCKED URL_PORT_NOT_ALLOWED",
+	} {
+		_, _, faults := policy.Check(t.Context(), raw)
+		var got []string
+		for _, f := range faults {
+			got = append(got, f.Code)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %s", raw, got, want)
 		}
 	}
 }

@@ -143,7 +143,7 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 	_, err = c.TestEndpoint(ctx, e.ID)
 	s.wantCode(err, "ENDPOINT_DISABLED")
 	s.cli(&resent, "events", "resend", delivered)
-	if event, err = c.GetEvent(ctx, delivered); err != nil || !resent.Delivery.Held {
+	if event, err = c.GetEvent(ctx, delivered); err != nil || !resent.Delivery.Held || event.Delivery.State != "QUEUED" || !event.Delivery.Held {
 		t.Errorf("%v %+v %+v", err, event.Delivery, resent)
 	}
 	s.cli(&e, "endpoints", "enable", e.ID)

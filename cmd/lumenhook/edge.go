@@ -7,18 +7,22 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/internal/apiserver"
+	"github.com/lumenhook/lumenhook/internal/egress"
 )
 
 // edgeSettings are the flags of the API's sockets, beside its address.
 type edgeSettings struct {
 	tlsCert, tlsKey             string
 	maxConns, maxConnsPerClient int
+	trustedProxies              []string
+	proxies                     []netip.Prefix // those, once checked
 }
 
 func (s *edgeSettings) register(f *pflag.FlagSet) {
@@ -26,6 +30,7 @@ func (s *edgeSettings) register(f *pflag.FlagSet) {
 	f.StringVar(&s.tlsKey, "api-tls-key", "", "key of that certificate in PEM")
 	f.IntVar(&s.maxConns, "api-max-connections", 10_000, "connections that the API keeps open")
 	f.IntVar(&s.maxConnsPerClient, "api-max-connections-per-client", 1_000, "connections that the API keeps open to one address")
+	f.StringSliceVar(&s.trustedProxies, "api-trusted-proxies", nil, "address ranges of proxies before the API (10.1.0.0/16): their X-Forwarded-For tells where a key is used from")
 }
 
 // check returns every fault.
@@ -37,6 +42,10 @@ func (s *edgeSettings) check() (faults []error) {
 		if n < 1 || n > 1_000_000 {
 			faults = append(faults, fmt.Errorf("--%s %d: must be from 1 to 1000000", flag, n))
 		}
+	}
+	var err error
+	if s.proxies, err = egress.ParsePrefixes(s.trustedProxies); err != nil {
+		faults = append(faults, fmt.Errorf("--api-trusted-proxies: %w", err))
 	}
 	return faults
 }

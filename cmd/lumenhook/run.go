@@ -492,7 +492,7 @@ func (v *service) startAPI(context.Context) error {
 		Commands: submitter{v.commands, v.room}, Directory: reads{v.directory}, History: v.history, Sealer: v.sealer, Wallets: lookup,
 		URLs: v.urls, Entropy: rand.Reader, Now: time.Now, Log: v.logger, Metrics: v.metrics.handler(), Answered: v.metrics.request,
 		Checks: v.checks(), Uses: uses, DeriveKey: deriver(v.keyText), Live: v.file.Stellar.NetworkPassphrase == publicPassphrase,
-		RateLimit: api.RateLimit{PerSecond: v.s.apiRateLimit}, TestWait: testWait(v.s.attemptTimeout),
+		RateLimit: api.RateLimit{PerSecond: v.s.apiRateLimit}, TestWait: testWait(v.s.attemptTimeout), TrustedProxies: v.s.edge.proxies,
 	})
 	if err != nil {
 		return err

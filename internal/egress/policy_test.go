@@ -2,7 +2,9 @@ package egress
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -175,7 +177,14 @@ func TestCheckURL(t *testing.T) {
 	} {
 		bad["https://"+host+"/"] = FaultForbidden
 	}
-	for _, host := range []string{"127.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "127.0.0.0x1", "127.0.0.1.1", "0x"} {
+	// Nor one that old rules take for such an address, or that some do.
+	for _, host := range []string{
+		"127.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "127.0.0.0x1", "0x", "0", "10.1", "10.0.1", "0xA000001", "167772161",
+		"012.0.0.1", "010.8.8.8", "0300.0250.0.1", "169.0xfea9fe", "0251.0376.0251.0376",
+	} {
+		bad["https://"+host+"/"] = FaultForbidden
+	}
+	for _, host := range []string{"127.0.0.1.1", "8.8.8", "0x08080808", "4294967296", "256.1", "10.0.0.256", "1.2.3.09", "example.1", "a.0x1", "99999999999999999999"} {
 		bad["https://"+host+"/"] = FaultHost
 	}
 	for raw, want := range bad {
@@ -186,6 +195,30 @@ func TestCheckURL(t *testing.T) {
 		} else if strings.Contains(f.Detail, "u:p") {
 			t.Errorf("CheckURL(%q) repeats credentials: %s", raw, f.Detail)
 		}
+	}
+}
+
+func TestCheckURLTellsOfEveryPart(t *testing.T) {
+	var p Policy
+	for raw, want := range map[string][]FaultCode{
+		"http://u:p@10.0.0.1:80/#f":   {FaultNotHTTPS, FaultUserInfo, FaultFragment, FaultForbidden, FaultPort},
+		"https://u@a..b:81/":          {FaultUserInfo, FaultHost, FaultPort},
+		"ftp://0x7f.1/":               {FaultNotHTTPS, FaultForbidden},
+		"https://example.com:80/#top": {FaultFragment, FaultPort},
+		"https://#":                   {FaultFragment},
+		"example.com":                 {FaultNotHTTPS},
+	} {
+		_, err := p.CheckURL(raw)
+		var got []FaultCode
+		for _, f := range Faults(fmt.Errorf("checking: %w", err)) {
+			got = append(got, f.Code)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("CheckURL(%q): %v, want %v", raw, got, want)
+		}
+	}
+	if got := Faults(errors.New("other")); got != nil {
+		t.Errorf("%v", got)
 	}
 }
 

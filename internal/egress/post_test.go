@@ -152,7 +152,9 @@ func TestPostLeavesGzipAsItIs(t *testing.T) {
 }
 
 func TestPostTimesOut(t *testing.T) {
-	short := func(cfg *Config) { cfg.AttemptTimeout = 150 * time.Millisecond }
+	// Long enough to come to where each hangs on a machine that is busy.
+	const budget = 3 * time.Second
+	short := func(cfg *Config) { cfg.AttemptTimeout = budget }
 	answer := func(text string, then func(net.Conn)) func(testing.TB) string {
 		return func(t testing.TB) string {
 			return rawTLS(t, nil, func(c *tls.Conn) {
@@ -186,14 +188,16 @@ func TestPostTimesOut(t *testing.T) {
 		"interim, then hangs": {answer("HTTP/1.1 100 Continue\r\n\r\n", hang), 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := post(t, newClient(t, short), "https://"+k.serve(t))
 			wantResult(t, r, k.status, Timeout)
-			if r.Delivered() || string(r.Body) != k.body || r.Duration < 140*time.Millisecond || r.Duration > 2*time.Second {
+			if r.Delivered() || string(r.Body) != k.body || r.Duration < budget*9/10 {
 				t.Errorf("result %+v", r)
 			}
 		})
 	}
 	t.Run("http2 status, then hangs", func(t *testing.T) {
+		t.Parallel()
 		s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, "part")
 			w.(http.Flusher).Flush()
@@ -206,6 +210,7 @@ func TestPostTimesOut(t *testing.T) {
 		}
 	})
 	t.Run("http2 silent", func(t *testing.T) {
+		t.Parallel()
 		s := receiver(t, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, true)
 		wantResult(t, post(t, newClient(t, short), s.URL), 0, Timeout)
 	})

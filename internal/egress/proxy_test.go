@@ -121,9 +121,10 @@ func TestProxyFaults(t *testing.T) {
 		"tunnel to nowhere": {func(c net.Conn) { write("HTTP/1.1 200 OK\r\n\r\n")(c); _, _ = io.Copy(io.Discard, c) }, Timeout},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := &tunnels{answerer: k.answerer}
 			proxy := p.start(t)
-			c := newClient(t, func(cfg *Config) { cfg.Proxy, cfg.AttemptTimeout = proxy, 300*time.Millisecond })
+			c := newClient(t, func(cfg *Config) { cfg.Proxy, cfg.AttemptTimeout = proxy, 3*time.Second })
 			r := post(t, c, "https://127.0.0.1:8443")
 			wantResult(t, r, 0, k.code)
 		})

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -44,18 +45,23 @@ func fault(code FaultCode, format string, args ...any) *Fault {
 
 // CheckURL judges an endpoint's url without resolving its host, and returns it
 // in canonical form: host in lower case without trailing dot, default port left
-// out, path at least "/". Every error is a *Fault.
+// out, path at least "/". Every error is a *Fault, or several of them joined, one
+// for each part of the url: Faults takes them apart.
 func (p *Policy) CheckURL(raw string) (*url.URL, error) {
-	u, err := parseURL(raw)
+	u, err := readURL(raw)
 	if err != nil {
 		return nil, err
 	}
-	host, err := p.checkHostName(u.Hostname())
-	if err != nil {
-		return nil, err
+	found := []error{checkParts(u, raw)}
+	if u.Hostname() == "" {
+		if found[0] == nil {
+			return nil, fault(FaultHost, "url has no host: write it as https://host/path")
+		}
+		return nil, found[0]
 	}
-	port, err := p.checkPort(u)
-	if err != nil {
+	host, hostErr := p.checkHostName(u.Hostname())
+	port, portErr := p.checkPort(u)
+	if err := errors.Join(append(found, hostErr, portErr)...); err != nil {
 		return nil, err
 	}
 	u.Host = joinHostPort(host, port)
@@ -65,7 +71,22 @@ func (p *Policy) CheckURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-func parseURL(raw string) (*url.URL, error) {
+// Faults takes an error of CheckURL or CheckHost apart.
+func Faults(err error) (all []*Fault) {
+	switch e := err.(type) {
+	case *Fault:
+		return []*Fault{e}
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			all = append(all, Faults(one)...)
+		}
+	case interface{ Unwrap() error }:
+		return Faults(e.Unwrap())
+	}
+	return all
+}
+
+func readURL(raw string) (*url.URL, error) {
 	if len(raw) > maxURLBytes {
 		return nil, fault(FaultTooLong, "url has %d bytes, at most %d are accepted", len(raw), maxURLBytes)
 	}
@@ -79,17 +100,22 @@ func parseURL(raw string) (*url.URL, error) {
 		// url.Error repeats the input, which may hold credentials.
 		return nil, fault(FaultInvalid, "url cannot be read: write it as https://host/path")
 	}
-	switch {
-	case u.Scheme != "https":
-		return nil, fault(FaultNotHTTPS, "url must begin with https://")
-	case u.User != nil:
-		return nil, fault(FaultUserInfo, "url must not hold a user name or password")
-	case u.Fragment != "" || strings.Contains(raw, "#"):
-		return nil, fault(FaultFragment, "url must not hold a fragment (#…): it never reaches the server")
-	case u.Opaque != "" || u.Hostname() == "":
-		return nil, fault(FaultHost, "url has no host: write it as https://host/path")
-	}
 	return u, nil
+}
+
+// checkParts judges what a url has beside its host and port.
+func checkParts(u *url.URL, raw string) error {
+	var found []error
+	if u.Scheme != "https" {
+		found = append(found, fault(FaultNotHTTPS, "url must begin with https://"))
+	}
+	if u.User != nil {
+		found = append(found, fault(FaultUserInfo, "url must not hold a user name or password"))
+	}
+	if strings.Contains(raw, "#") {
+		found = append(found, fault(FaultFragment, "url must not hold a fragment (#…): it never reaches the server"))
+	}
+	return errors.Join(found...)
 }
 
 func (p *Policy) checkPort(u *url.URL) (uint16, error) {
@@ -128,6 +154,11 @@ func (p *Policy) checkHostName(host string) (string, error) {
 		}
 	}
 	if isNumeric(labels[len(labels)-1]) {
+		for _, addr := range oldReadings(labels) {
+			if !p.Allows(addr) {
+				return "", fault(FaultForbidden, "host %s is read by some as %s, a private or internal address", host, addr)
+			}
+		}
 		return "", fault(FaultHost, "%q is not a host name: write an IPv4 address as four decimal numbers", host)
 	}
 	return host, nil
@@ -153,6 +184,40 @@ func isNumeric(label string) bool {
 		return strings.Trim(label[2:], "0123456789abcdef") == ""
 	}
 	return strings.Trim(label, "0123456789") == ""
+}
+
+// oldReadings are the IPv4 addresses that old rules make of one to four numbers,
+// which may be hexadecimal or octal, the last one filling the rest (inet_aton);
+// and those that a reader makes who takes a leading zero for nothing.
+func oldReadings(parts []string) (readings []netip.Addr) {
+	for _, zeroIsOctal := range []bool{true, false} {
+		if addr, ok := oldIPv4(parts, zeroIsOctal); ok {
+			readings = append(readings, addr)
+		}
+	}
+	return readings
+}
+
+func oldIPv4(parts []string, zeroIsOctal bool) (netip.Addr, bool) {
+	var all uint64
+	for i, part := range parts {
+		digits, base := part, 10
+		if rest, hexadecimal := strings.CutPrefix(part, "0x"); hexadecimal {
+			digits, base = "0"+rest, 16 // nothing behind 0x is 0
+		} else if zeroIsOctal && len(part) > 1 && part[0] == '0' {
+			base = 8
+		}
+		n, err := strconv.ParseUint(digits, base, 32)
+		bits := 8
+		if i == len(parts)-1 {
+			bits = 8 * (5 - len(parts))
+		}
+		if err != nil || len(parts) > 4 || n>>bits != 0 {
+			return netip.Addr{}, false
+		}
+		all = all<<bits | n
+	}
+	return netip.AddrFrom4([4]byte{byte(all >> 24), byte(all >> 16), byte(all >> 8), byte(all)}), true
 }
 
 // joinHostPort writes the authority without the default port.

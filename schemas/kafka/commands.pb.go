@@ -709,6 +709,7 @@ type RotateSecret struct {
 	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
 	EndpointId    string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
 	SealedSecret  []byte                 `protobuf:"bytes,3,opt,name=sealed_secret,json=sealedSecret,proto3" json:"sealed_secret,omitempty"`
+	IfRevision    uint64                 `protobuf:"varint,4,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -762,6 +763,13 @@ func (x *RotateSecret) GetSealedSecret() []byte {
 		return x.SealedSecret
 	}
 	return nil
+}
+
+func (x *RotateSecret) GetIfRevision() uint64 {
+	if x != nil {
+		return x.IfRevision
+	}
+	return 0
 }
 
 // ResealSecrets comes from `lumenhook secrets rewrap`.
@@ -1902,12 +1910,14 @@ const file_commands_proto_rawDesc = "" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
 	"endpointId\x12\x1f\n" +
 	"\vif_revision\x18\x03 \x01(\x04R\n" +
-	"ifRevision\"\x89\x01\n" +
+	"ifRevision\"\xaa\x01\n" +
 	"\fRotateSecret\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
 	"endpointId\x12#\n" +
-	"\rsealed_secret\x18\x03 \x01(\fR\fsealedSecret\"\x9b\x01\n" +
+	"\rsealed_secret\x18\x03 \x01(\fR\fsealedSecret\x12\x1f\n" +
+	"\vif_revision\x18\x04 \x01(\x04R\n" +
+	"ifRevision\"\x9b\x01\n" +
 	"\rResealSecrets\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +

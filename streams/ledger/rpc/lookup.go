@@ -26,7 +26,7 @@ const (
 
 const (
 	lookupTimeout  = 2 * time.Second
-	lookupKept     = 5 * time.Second
+	lookupKept     = time.Second // a wallet that was just funded is not warned of for long
 	lookupsCached  = 1024
 	entriesPerCall = 200 // the most that a Stellar RPC server looks up at once
 )
