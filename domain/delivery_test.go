@@ -2,6 +2,7 @@ package domain_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -99,7 +100,7 @@ func TestAttemptResults(t *testing.T) {
 			if (after.NextAttemptAtMillis != 0) != after.State.Pending() {
 				t.Errorf("%s with a next attempt at %d", after.State, after.NextAttemptAtMillis)
 			}
-			want := facts[:1]
+			want := slices.Clone(facts[:1]) // the rest is not to be taken from what is tested
 			if c.disable != none {
 				want = append(want, domain.EndpointDisabled{Reason: c.disable, EventID: "evt_1", LastStatusCode: c.when.StatusCode, LastError: c.when.Error})
 			}
@@ -245,8 +246,8 @@ func TestReplays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var want []domain.FactBody
-			for _, id := range c.want {
-				want = append(want, domain.DeliveryRequeued{EventID: id, Run: 2, NextAttemptAtMillis: s.nowMillis, Reason: domain.RequeueReplay})
+			for i, id := range c.want { // due in their order
+				want = append(want, domain.DeliveryRequeued{EventID: id, Run: 2, NextAttemptAtMillis: s.nowMillis + int64(i), Reason: domain.RequeueReplay})
 			}
 			got, result, rejection := domain.DecideReplay(s.endpoint, ownAccount, domain.ReplayEndpoint{SinceMillis: c.since, UntilMillis: c.until}, candidates, len(want), s.nowMillis)
 			expect(t, got, rejection, "", want...)
@@ -263,6 +264,11 @@ func TestReplays(t *testing.T) {
 	got, result, rejection := domain.DecideReplay(s.endpoint, ownAccount, domain.ReplayEndpoint{}, many, 3000, s.nowMillis)
 	if rejection != nil || len(got) != 1000 || got[0].(domain.DeliveryRequeued).EventID != "evt_0" || result != (domain.ReplayResult{Queued: 1000, Matched: 3000, Truncated: true}) {
 		t.Errorf("%d facts, %+v, %v", len(got), result, rejection)
+	}
+	// As many as one replay queues is not more than that.
+	got, result, _ = domain.DecideReplay(s.endpoint, ownAccount, domain.ReplayEndpoint{}, many[:1000], 1000, s.nowMillis)
+	if len(got) != 1000 || result != (domain.ReplayResult{Queued: 1000, Matched: 1000}) {
+		t.Errorf("%d facts, %+v", len(got), result)
 	}
 }
 

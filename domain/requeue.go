@@ -20,7 +20,8 @@ func (c ReplayEndpoint) takes(d Delivery) bool {
 // DecideReplay answers a request to queue failed deliveries again. Candidates
 // are those of the endpoint that failed and were created in the span, oldest
 // first, at least the first [MaxReplay] of them; matched is how many there are
-// in all. They queue on a disabled endpoint too, and wait there.
+// in all. They queue on a disabled endpoint too, and wait there. They are sent
+// oldest first as well.
 func DecideReplay(endpoint Endpoint, accountID string, c ReplayEndpoint, candidates []Delivery, matched int, nowMillis int64) ([]FactBody, ReplayResult, *Rejection) {
 	if !endpoint.visibleTo(accountID) {
 		return nil, ReplayResult{}, noEndpoint()
@@ -31,7 +32,8 @@ func DecideReplay(endpoint Endpoint, accountID string, c ReplayEndpoint, candida
 			break
 		}
 		if c.takes(d) {
-			facts = append(facts, d.requeued(RequeueReplay, nowMillis))
+			// A millisecond apart: what is due is sent in the order of its time.
+			facts = append(facts, d.requeued(RequeueReplay, nowMillis+int64(len(facts))))
 		}
 	}
 	result := ReplayResult{Queued: len(facts), Matched: max(matched, len(facts))}

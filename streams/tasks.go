@@ -11,6 +11,9 @@ import (
 // Tasks runs one task for each partition that is ours, and starts a task anew
 // when it has failed. Its methods are the callbacks of a [Membership].
 type Tasks struct {
+	// Ours tells whether the group acknowledged lately that the partitions are
+	// ours; nil: always. A task that failed is not started again before.
+	Ours    func() bool
 	newTask func(partition int32) *Task
 	logger  *slog.Logger
 	mu      sync.Mutex
@@ -111,13 +114,20 @@ func (s *Tasks) keepRunning(ctx context.Context, p int32, r *runningTask) {
 		r.began, r.failed = time.Now(), err
 		s.mu.Unlock()
 		s.logger.Error("a task failed and is started again", "partition", p, "after", backoff, "error", err)
-		select {
-		case <-ctx.Done():
-			return
-		case <-r.stop:
-			return
-		case <-time.After(backoff):
+		for waited := false; !waited || !s.mayTakeOver(); waited = true {
+			select {
+			case <-ctx.Done():
+				return
+			case <-r.stop:
+				return
+			case <-time.After(backoff):
+			}
 		}
 		backoff = min(2*backoff, lastBackoff)
 	}
 }
+
+// mayTakeOver tells whether a task that failed may be started again. One whose
+// partition has gone to another would take it over from that one, who may be just
+// about to act on a state that is then behind.
+func (s *Tasks) mayTakeOver() bool { return s.Ours == nil || s.Ours() }

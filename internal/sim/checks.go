@@ -15,14 +15,14 @@ import (
 type checks struct {
 	world    *World
 	model    *model
+	book     *book
 	started  map[attemptID][]*sent // attempts that reached a receiver
 	made     map[attemptID]domain.AttemptResult
 	matched  map[string][]match // by event, in the order of the topic
 	awaiting map[uint32][]candidate
 	expected map[string]string // event to endpoint (G2)
+	observed map[string]bool   // payments, by their id
 	cursor   uint32
-	// disabling has the endpoints whose next fact must be that they are disabled.
-	disabling map[string]domain.DisabledReason
 }
 
 type attemptID struct {
@@ -38,10 +38,11 @@ type sent struct {
 type match struct {
 	endpoint  string
 	partition int32
-	body      []byte
+	event     domain.Event
 }
 
-// candidate is a watch that was acknowledged before a ledger closed.
+// candidate is a watch as it was acknowledged, or its deletion was, before a
+// ledger closed.
 type candidate struct {
 	watch    domain.Watch
 	revision uint64
@@ -49,9 +50,9 @@ type candidate struct {
 
 func newChecks(w *World) *checks {
 	return &checks{
-		world: w, model: newModel(), started: make(map[attemptID][]*sent), made: make(map[attemptID]domain.AttemptResult),
+		world: w, model: newModel(), book: newBook(w), started: make(map[attemptID][]*sent), made: make(map[attemptID]domain.AttemptResult),
 		matched: make(map[string][]match), awaiting: make(map[uint32][]candidate), expected: make(map[string]string),
-		disabling: make(map[string]domain.DisabledReason),
+		observed: make(map[string]bool),
 	}
 }
 
@@ -63,6 +64,8 @@ func (c *checks) stands(records []streams.Record) {
 			c.fact(r)
 		case schemas.TopicMatches:
 			c.match(r)
+		case schemas.TopicPayments:
+			c.payment(r)
 		case schemas.TopicLedgers:
 			c.ledgerRead(r)
 		}
@@ -78,14 +81,22 @@ func (c *checks) fact(r streams.Record) {
 	if r.Partition != w.log.partitionOf(r.Topic, f.Aggregate) {
 		w.violate("%s of %s is in partition %d", f.Body.FactType(), f.Aggregate, r.Partition)
 	}
-	before, delivery := c.model.endpoints[f.Aggregate], c.model.deliveries[deliveryID{f.Aggregate, eventOf(f.Body)}]
 	if err := c.model.fold(f); err != nil {
 		w.violate("%v", err)
 	}
-	if err := c.rules(f, before, delivery); err != nil {
+	if err := c.causes(f); err != nil {
 		w.violate("G3: %v", err)
 	}
+	if err := c.book.take(f); err != nil {
+		guarantee := "G3"
+		if f.Body.FactType() == "CommandHandled" {
+			guarantee = "G1"
+		}
+		w.violate("%s, by the book: %v", guarantee, err)
+	}
 	switch b := f.Body.(type) {
+	case domain.CommandHandled:
+		c.strangersAreRefused(b)
 	case domain.DeliveryCreated:
 		c.created(r.Partition, b)
 	case domain.AttemptMade:
@@ -94,14 +105,28 @@ func (c *checks) fact(r streams.Record) {
 		for _, e := range w.engines {
 			for _, t := range e.tasks {
 				delete(t.good, f.Aggregate)
+				t.enabled = t.enabled || t.partition == r.Partition && c.owns(t)
 			}
 		}
 	}
 	w.tracef("fact %d of %s: %s %s", f.Version, short(f.Aggregate), f.Body.FactType(), short(eventOf(f.Body)))
 }
 
+// strangersAreRefused holds that what one account owns does not exist for another.
+func (c *checks) strangersAreRefused(h domain.CommandHandled) {
+	cmd := c.world.clients.byID[h.CommandID]
+	switch cmd.Body.(type) {
+	case domain.CreateAccount, domain.CreateEndpoint, domain.CreateWatch: // made for the account that they name
+		return
+	}
+	if r := h.Answer.Rejection; cmd.AccountID == stranger && (r == nil || r.Code != domain.CodeNotFound) {
+		c.world.violate("%s of another account's is not refused as unknown: %+v", cmd.Body.CommandType(), r)
+	}
+}
+
 // created holds that a delivery is of a match, and of the first one.
 func (c *checks) created(partition int32, b domain.DeliveryCreated) {
+	c.world.count("deliveries of " + string(b.Event.Type))
 	if b.Event.Type == domain.TestPing {
 		return
 	}
@@ -109,7 +134,7 @@ func (c *checks) created(partition int32, b domain.DeliveryCreated) {
 		if m.partition != partition {
 			continue
 		}
-		if m.endpoint != b.EndpointID || !bytes.Equal(m.body, b.Event.Body) {
+		if m.endpoint != b.EndpointID || !bytes.Equal(m.event.Body, b.Event.Body) {
 			c.world.violate("G2: the delivery of %s is not its first match", b.Event.ID)
 		}
 		return
@@ -129,6 +154,32 @@ func (c *checks) attemptMade(endpoint string, b domain.AttemptMade) {
 	c.world.count("deliveries " + string(b.State))
 }
 
+// askedFor is the Retry-After of what an attempt brought back.
+func (c *checks) askedFor(endpoint string, b domain.AttemptMade) int64 {
+	for _, s := range c.started[attemptID{deliveryID{endpoint, b.EventID}, b.Number}] {
+		if same(s.result, b.Result) {
+			return s.result.RetryAfterMillis
+		}
+	}
+	return 0
+}
+
+// underWay tells whether the owner of a delivery's partition has an attempt of it
+// under way, or took its outcome in this very turn.
+func (c *checks) underWay(id deliveryID) bool {
+	partition := c.world.log.partitionOf(schemas.TopicJournal, id.endpoint)
+	for _, e := range c.world.engines {
+		for _, t := range e.tasks {
+			if t.partition != partition || !c.owns(t) {
+				continue
+			}
+			_, under := t.under[id.event]
+			return under || slices.ContainsFunc(t.taken, func(f *flight) bool { return f.attempt.EventID == id.event })
+		}
+	}
+	return false
+}
+
 // same compares what the history keeps of two results.
 func same(a, b domain.AttemptResult) bool {
 	return a.SentAtMillis == b.SentAtMillis && a.DurationMillis == b.DurationMillis && a.StatusCode == b.StatusCode && a.Error == b.Error && bytes.Equal(a.ResponseBody, b.ResponseBody)
@@ -139,14 +190,22 @@ func (c *checks) match(r streams.Record) {
 	if err != nil {
 		c.world.violate("a match cannot be read: %v", err)
 	}
-	c.matched[in.Event.ID] = append(c.matched[in.Event.ID], match{in.EndpointID, r.Partition, in.Event.Body})
+	c.matched[in.Event.ID] = append(c.matched[in.Event.ID], match{in.EndpointID, r.Partition, in.Event})
+}
+
+func (c *checks) payment(r streams.Record) {
+	p, err := schemas.DecodePaymentObserved(schemas.Read(r.Value, r))
+	if err != nil {
+		c.world.violate("a payment cannot be read: %v", err)
+	}
+	c.observed[p.Payment.ID] = true
 }
 
 // ledgerCloses notes which watches must see the ledger.
 func (c *checks) ledgerCloses(l ledger.Ledger) {
 	for _, id := range c.world.clients.watches {
 		watch := c.model.watches[id]
-		if !watch.Exists() || watch.Deleted() || c.world.clients.asked(id) {
+		if !watch.Exists() || c.world.clients.asked(id) {
 			continue
 		}
 		if by := c.world.clients.byID[c.model.changedBy[id]]; by != nil && by.answer != nil {
@@ -162,6 +221,9 @@ func (c *checks) ledgerRead(r streams.Record) {
 	if err != nil {
 		w.violate("the cursor cannot be read: %v", err)
 	}
+	if closed := w.chain.ledgers[read.Sequence-1]; read.Hash != closed.Hash || read.ClosedAtMillis != closed.ClosedAtMillis {
+		w.violate("G2: ledger %d is read as %s of %d", read.Sequence, read.Hash, read.ClosedAtMillis)
+	}
 	if read.Sequence > c.cursor+1 {
 		w.violate("G2: ledger %d is read after %d", read.Sequence, c.cursor)
 	}
@@ -170,24 +232,36 @@ func (c *checks) ledgerRead(r streams.Record) {
 		if c.model.watches[candidate.watch.ID].Revision != candidate.revision || w.clients.asked(candidate.watch.ID) {
 			continue // it was changed meanwhile
 		}
-		if c.model.endpoints[candidate.watch.EndpointID].Deleted() {
-			continue // it may have matched no more
-		}
 		for _, p := range w.chain.ledgers[read.Sequence-1].Payments {
-			if m, matches := domain.MatchPayment(candidate.watch, p); matches && p.AmountStroops > 0 {
-				c.expect(m)
-			}
+			c.holds(candidate.watch, p)
 		}
 	}
 	delete(c.awaiting, read.Sequence)
 }
 
-func (c *checks) expect(m domain.Match) {
-	if len(c.matched[m.EventID]) == 0 {
-		c.world.violate("G2: ledger %d is read, and payment %s was not matched by watch %s", m.Payment.Ledger, m.Payment.ID, m.Watch.ID)
+// holds compares what was matched of a payment with what a watch, unchanged from
+// before the close, makes of it.
+func (c *checks) holds(watch domain.Watch, p domain.Payment) {
+	w := c.world
+	event := domain.EventID(watch.ID, p.ID)
+	m, matches := domain.MatchPayment(watch, p)
+	switch matches = matches && p.AmountStroops > 0; {
+	case !matches && len(c.matched[event]) > 0:
+		w.violate("G2: payment %s was matched by watch %s, which it does not match", p.ID, watch.ID)
+	case !matches || c.model.endpoints[watch.EndpointID].Deleted(): // it may have matched no more
+		return
+	case len(c.matched[event]) == 0:
+		w.violate("G2: ledger %d is read, and payment %s was not matched by watch %s", p.Ledger, p.ID, watch.ID)
+	case !c.observed[p.ID]:
+		w.violate("G2: ledger %d is read, and payment %s was matched and not observed", p.Ledger, p.ID)
 	}
-	c.expected[m.EventID] = m.Watch.EndpointID
-	c.world.count("expected events")
+	for _, found := range c.matched[event] {
+		if found.endpoint != watch.EndpointID || !bytes.Equal(found.event.Body, domain.NewPaymentEvent(m, found.event.CreatedAtMillis).Body) {
+			w.violate("G2: the match of payment %s by watch %s is another: %s", p.ID, watch.ID, found.event.Body)
+		}
+	}
+	c.expected[event] = watch.EndpointID
+	w.count("expected events")
 }
 
 // attemptStarts holds that an attempt may start, by what the journal says (G3).
@@ -195,40 +269,54 @@ func (c *checks) attemptStarts(t *task, a domain.Attempt) {
 	w := c.world
 	id := deliveryID{a.EndpointID, a.EventID}
 	d, e := c.model.deliveries[id], c.model.endpoints[a.EndpointID]
+	booked, to := c.book.deliveries[id], c.book.endpoints[a.EndpointID]
 	switch {
 	case !t.process.works():
 		w.violate("a process that is down starts an attempt")
-	case !e.Sends():
+	case !to.active:
 		w.violate("G3: attempt %d of %s starts while its endpoint is %s", a.Number, a.EventID, e.Status)
-	case !d.State.Pending():
+	case !booked.pending():
 		w.violate("G3: attempt %d of %s starts while the delivery is %s", a.Number, a.EventID, d.State)
-	case a.Number != d.Attempts+1:
-		w.violate("G7: attempt %d of %s starts after %d were recorded", a.Number, a.EventID, d.Attempts)
-	case c.model.dueAt(d) > t.nowMillis && (d.TestCommandID == "" || d.Attempts > 0): // somebody waits for a test's first
-		w.violate("G3: attempt %d of %s starts %d ms early", a.Number, a.EventID, c.model.dueAt(d)-t.nowMillis)
-	case a.URL != e.URL:
-		w.violate("attempt %d of %s goes to %s, which was changed to %s", a.Number, a.EventID, a.URL, e.URL)
+	case a.Number != booked.attempts+1:
+		w.violate("G7: attempt %d of %s starts after %d were recorded", a.Number, a.EventID, booked.attempts)
+	case booked.dueAtMillis > t.nowMillis && !booked.firstTest():
+		w.violate("G3: attempt %d of %s starts %d ms early", a.Number, a.EventID, booked.dueAtMillis-t.nowMillis)
+	case a.URL != to.url:
+		w.violate("attempt %d of %s goes to %s, which was changed to %s", a.Number, a.EventID, a.URL, to.url)
 	case !bytes.Equal(a.Body, c.model.bodies[id]):
 		w.violate("attempt %d of %s carries another body", a.Number, a.EventID)
-	case !slices.Equal(a.Secrets, secretsOf(e, t.nowMillis)):
+	case !slices.Equal(a.Secrets, to.signs(t.nowMillis)):
 		w.violate("attempt %d of %s is signed with %q", a.Number, a.EventID, a.Secrets)
 	}
 	if _, is := t.under[a.EventID]; is {
 		w.violate("an attempt of %s starts while another is under way", a.EventID)
 	}
-	doubtful := !t.good[a.EndpointID]
-	t.under[a.EventID] = underWay{a.EndpointID, doubtful}
+	t.under[a.EventID] = underWay{endpoint: a.EndpointID, doubtful: !t.good[a.EndpointID], urgent: booked.firstTest()}
 	if len(t.under) > w.setup.inFlight {
 		w.violate("%d attempts are under way", len(t.under))
 	}
+	if !booked.firstTest() {
+		c.bounds(t, a.EndpointID, to.ratePerSecond)
+	}
 }
 
-func secretsOf(e domain.Endpoint, nowMillis int64) []domain.Secret {
-	plain := []domain.Secret{}
-	for _, s := range e.ValidSecrets(nowMillis) {
-		plain = append(plain, domain.Secret(s.Sealed))
+// bounds hold that an endpoint gets no more attempts at once, or in a second,
+// than it may. What somebody waits for is exempt.
+func (c *checks) bounds(t *task, endpoint string, perSecond int) {
+	under := 0
+	for _, u := range t.under {
+		if u.endpoint == endpoint && !u.urgent {
+			under++
+		}
 	}
-	return plain
+	if under > c.world.setup.perEndpoint {
+		c.world.violate("G6: %d attempts to %s are under way, of %d that it may have", under, endpoint, c.world.setup.perEndpoint)
+	}
+	last, sent := t.lastStart[endpoint]
+	if passed := t.nowMillis - last; sent && perSecond == 1 && passed >= 0 && passed < secondMillis {
+		c.world.violate("G6: two attempts to %s within %d ms, and its limit is one a second", endpoint, passed)
+	}
+	t.lastStart[endpoint] = t.nowMillis
 }
 
 // attemptEnds notes what a receiver saw.
@@ -280,9 +368,9 @@ func (c *checks) settled(t *task, nowMillis int64) {
 	}
 	crowded := doubtful >= max(1, w.setup.inFlight/2)
 	for _, id := range c.model.created {
-		d, e := c.model.deliveries[id], c.model.endpoints[id.endpoint]
-		if w.log.partitionOf(schemas.TopicJournal, id.endpoint) != t.partition || !d.State.Pending() || !e.Sends() || e.RateLimitPerSecond > 0 ||
-			c.model.dueAt(d) > nowMillis || sending[id.endpoint] || crowded && !t.good[id.endpoint] {
+		d, e := c.book.deliveries[id], c.book.endpoints[id.endpoint]
+		if w.log.partitionOf(schemas.TopicJournal, id.endpoint) != t.partition || !d.pending() || !e.active || e.ratePerSecond > 0 ||
+			d.dueAtMillis > nowMillis || sending[id.endpoint] || crowded && !t.good[id.endpoint] {
 			continue
 		}
 		w.violate("G6: %s is due, its endpoint %s has no attempt under way, and only %d of %d places are taken", id.event, id.endpoint, len(t.under), w.setup.inFlight)

@@ -191,6 +191,9 @@ func (c *clients) newEndpoint() domain.CommandBody {
 	n := fmt.Sprint(len(c.endpoints))
 	id := domain.DeriveID(domain.EndpointPrefix, n)
 	c.endpoints = append(c.endpoints, id)
+	if c.world.chance(c.world.setup.spoiled) {
+		c.world.receivers[id] = behaviours[c.world.rnd.IntN(len(behaviours))]
+	}
 	limit := 0
 	if c.world.chance(0.1) {
 		limit = 1
@@ -229,16 +232,20 @@ func (c *clients) amount() domain.AmountRule {
 	return domain.AmountRule{Kind: domain.AmountMin, AmountStroops: c.world.rnd.Int64N(15) * domain.StroopsPerUnit}
 }
 
+// knownEndpoints are those that exist; now and then one that was deleted
+// meanwhile is among them.
 func (c *clients) knownEndpoints() []string {
+	late := c.world.chance(0.05)
 	return slices.DeleteFunc(slices.Clone(c.endpoints), func(id string) bool {
-		return !c.world.checks.model.endpoints[id].Exists()
+		e := c.world.checks.model.endpoints[id]
+		return !e.Exists() || e.Deleted() && !late
 	})
 }
 
 func (c *clients) watchChange() domain.CommandBody {
 	w := c.world
 	id := c.watches[w.rnd.IntN(len(c.watches))]
-	if w.chance(0.1) {
+	if w.chance(0.03) {
 		return domain.DeleteWatch{WatchID: id}
 	}
 	label, amount := fmt.Sprint("till ", w.rnd.IntN(3)), c.amount()
@@ -265,28 +272,49 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 	w := c.world
 	id := c.endpoints[w.rnd.IntN(len(c.endpoints))]
 	revision := c.revision(w.checks.model.endpoints[id].Revision)
-	switch draw := w.rnd.IntN(31); {
-	case draw < 4:
+	switch draw := w.rnd.IntN(126); {
+	case draw < 16:
 		url := fmt.Sprintf("https://shop.example/%s/%d", id, w.rnd.IntN(4))
 		return domain.UpdateEndpoint{EndpointID: id, IfRevision: revision, Change: domain.EndpointChange{URL: &url}}, true
-	case draw < 7:
+	case draw < 26:
 		return domain.DisableEndpoint{EndpointID: id, IfRevision: revision}, true
-	case draw < 14:
+	case draw < 54:
 		return domain.EnableEndpoint{EndpointID: id, IfRevision: revision}, true
-	case draw < 15:
+	case draw < 55:
 		return domain.DeleteEndpoint{EndpointID: id, IfRevision: revision}, true
-	case draw < 18:
+	case draw < 68:
 		return domain.RotateSecret{EndpointID: id, SealedSecret: fmt.Appendf(nil, "secret-%d", len(c.commands))}, true
-	case draw >= 29:
-		return c.reseal(id), true
-	case draw < 21:
+	case draw < 80:
 		return domain.TestEndpoint{EndpointID: id}, true
-	case draw < 24:
-		since := w.wall() - w.rnd.Int64N(50*hourMillis)
-		return domain.ReplayEndpoint{EndpointID: id, SinceMillis: since}, true
+	case draw < 94:
+		return c.replay(id), true
+	case draw < 100:
+		return c.reseal(id), true
 	}
 	d, ok := pick(w, w.checks.model.created)
 	return domain.ResendEvent{EndpointID: d.endpoint, EventID: d.event}, ok
+}
+
+// replay asks for a span of time; its ends are often the very time of a delivery.
+func (c *clients) replay(endpoint string) domain.CommandBody {
+	w := c.world
+	var failed []int64
+	for _, id := range w.checks.model.created {
+		if d := w.checks.model.deliveries[id]; id.endpoint == endpoint && d.State == domain.StateFailed {
+			failed = append(failed, d.CreatedAtMillis)
+		}
+	}
+	instant := func(otherwise int64) int64 {
+		if at, ok := pick(w, failed); ok && w.chance(0.7) {
+			return at
+		}
+		return otherwise
+	}
+	body := domain.ReplayEndpoint{EndpointID: endpoint, SinceMillis: instant(w.wall() - w.rnd.Int64N(50*hourMillis))}
+	if w.chance(0.5) {
+		body.UntilMillis = max(body.SinceMillis+1, instant(body.SinceMillis+w.rnd.Int64N(20*hourMillis)))
+	}
+	return body
 }
 
 // reseal asks for what is kept sealed now, and for what was long ago, to be kept

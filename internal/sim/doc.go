@@ -20,7 +20,8 @@
 //     commit, within an append, and between two attempts of a turn.
 //   - The model is the fold of what was decided to stand, in its order, by
 //     package domain alone. Checkers compare with it at once: they do not wait
-//     for calm.
+//     for calm. The book is another fold of the same, without package domain,
+//     and so finds what is wrong in engine and model alike.
 //   - After the steps with faults all is calm: processes run, receivers answer
 //     200, clients ask again. Then everything must come to rest.
 //
@@ -43,10 +44,13 @@
 //	chain.go      the ledger network
 //	receivers.go  receivers and the dispatcher
 //	clients.go    commands and their answers
-//	model.go      the plain fold of the journal
+//	model.go      the fold of the journal, by package domain
+//	book.go       what the specification says of endpoints and deliveries, kept without package domain
+//	answers.go    what it says of answers, by the book
 //	checks.go     what is held while a run goes on
-//	rules.go      what the specification says of single facts
+//	rules.go      who asked for what
 //	verify.go     state against the fold, and what is held at rest
 //	shrink.go     fewer steps that fail alike
-//	bugs.go       faults of the system itself, planted to see that they are found
+//	bugs.go       faults of the system itself, planted to see that they are found;
+//	              mutants_test.go has more, compiled into the code
 package sim

@@ -208,11 +208,11 @@ func (f *followerProcess) wait(until func() bool) error {
 	return nil
 }
 
-// workFollower lets one follower go on to where it next gives way.
+// workFollower lets one follower go on to where it next gives way, or further.
 func (w *World) workFollower() bool {
 	var ready []*followerProcess
 	for _, f := range workers(w.followers) {
-		if f.elected && f.backoff <= w.steady && (f.next == nil || f.blocked == nil || f.blocked()) {
+		if f.ready() {
 			ready = append(ready, f)
 		}
 	}
@@ -221,7 +221,15 @@ func (w *World) workFollower() bool {
 		return false
 	}
 	f.work()
+	for f.works() && f.ready() && w.chance(goesOn) {
+		f.work()
+	}
 	return true
+}
+
+// ready tells whether a follower that works can go on.
+func (f *followerProcess) ready() bool {
+	return f.elected && f.backoff <= f.world.steady && (f.next == nil || f.blocked == nil || f.blocked())
 }
 
 func (f *followerProcess) work() {
@@ -336,8 +344,19 @@ func (k knownWatches) ByWallet(wallet string) ([]domain.Watch, error) {
 
 var tables = []string{schemas.TopicAccounts, schemas.TopicEndpoints, schemas.TopicWatches}
 
-// fillDirectory lets one process take some rows in.
+// fillDirectory lets one process take some rows in, or a few times some.
 func (w *World) fillDirectory() bool {
+	did := false
+	for !did || w.chance(goesOn) {
+		if !w.fillSome() {
+			return did
+		}
+		did = true
+	}
+	return did
+}
+
+func (w *World) fillSome() bool {
 	type behind struct {
 		f  *followerProcess
 		at place

@@ -283,6 +283,16 @@ func (l *Log) unmarked(ids []string) (some []string) {
 	return some
 }
 
+// busy tells whether a transaction is open.
+func (l *Log) busy() bool {
+	for _, p := range l.producers {
+		if p.txn != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // expire aborts what was left open for too long, and fences who left it.
 func (l *Log) expire(ids []string, nowMillis int64) {
 	for _, id := range ids {

@@ -169,11 +169,3 @@ func (m *model) foldHandled(f domain.Fact) error {
 	}
 	return nil
 }
-
-// dueAt is from when a pending delivery may be attempted.
-func (m *model) dueAt(d domain.Delivery) int64 {
-	if d.EndpointEpoch != m.endpoints[d.EndpointID].Epoch {
-		return 0
-	}
-	return d.NextAttemptAtMillis
-}

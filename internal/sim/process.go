@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -156,7 +157,7 @@ func (e *engineProcess) drop(t *task) {
 	}
 }
 
-// workEngine lets one task of one engine do one thing.
+// workEngine lets one task of one engine do one thing, or a few.
 func (w *World) workEngine() bool {
 	var ready []*task
 	for _, e := range workers(w.engines) {
@@ -167,10 +168,23 @@ func (w *World) workEngine() bool {
 		}
 	}
 	t, ok := pick(w, ready)
-	if ok {
+	if !ok {
+		return false
+	}
+	t.work()
+	for t.works() && t.ready() && w.chance(goesOn) {
 		t.work()
 	}
-	return ok
+	return true
+}
+
+// goesOn is how often what works does its next thing before anything else
+// happens. Most steps then get somewhere, and none is safe.
+const goesOn = 0.7
+
+// works tells whether the task still is its process'.
+func (t *task) works() bool {
+	return t.process.works() && !t.ended && slices.Contains(t.process.tasks, t)
 }
 
 // coordinate is the group at work: members that were silent lose their

@@ -32,6 +32,8 @@ type task struct {
 
 	under      map[string]underWay // attempts by event, from dispatch to the turn that takes the outcome
 	good       map[string]bool     // endpoints whose latest outcome was a success
+	lastStart  map[string]int64    // of an attempt, by endpoint
+	enabled    bool                // the turn enables an endpoint
 	outcomes   []*flight           // delivered, not taken yet
 	taken      []*flight           // by the turn
 	nowMillis  int64               // of the turn that is settled
@@ -43,6 +45,7 @@ type task struct {
 type underWay struct {
 	endpoint string
 	doubtful bool
+	urgent   bool // somebody waits for it
 }
 
 type stage int
@@ -66,8 +69,10 @@ const latestOffsets = 512
 func (t *task) ready() bool {
 	w := t.process.world
 	switch t.stage {
+	case fencing:
+		return t.process.ours()
 	case backingOff:
-		return t.backoff <= w.steady
+		return t.backoff <= w.steady && t.process.ours() // streams.Tasks.Ours
 	case restoring:
 		at := place{schemas.TopicJournal, t.partition}
 		return w.checks.owns(t) || w.log.stable(at) == w.log.end(at)
@@ -137,6 +142,7 @@ func (t *task) restore() {
 		w.violate("the state of partition %d cannot be opened: %v", t.partition, err)
 	}
 	t.core, t.under, t.good = core, make(map[string]underWay), make(map[string]bool)
+	t.lastStart = make(map[string]int64)
 	if core.Next() > end {
 		w.violate("G4: the state of partition %d reaches %d and its journal %d", t.partition, core.Next(), end)
 	}
@@ -213,6 +219,7 @@ func (t *task) commit() {
 		}
 		w.tracef("everything is killed during the commit of partition %d", t.partition)
 		w.count("torn commits")
+		w.torn[t.partition] = true
 		w.killEverything()
 		return
 	case w.fault(0.02):
@@ -263,6 +270,13 @@ func (t *task) settle() {
 	}
 	w.plant(t)
 	w.checks.settled(t, turn.NowMillis)
+	if hit := w.chance(0.3); hit && t.enabled && w.setup.faults > 0 && !w.calm {
+		w.tracef("engine %d dies with much to do", t.process.id)
+		w.count("crashes after an enabling")
+		t.process.crash()
+		return
+	}
+	t.enabled = false
 	t.wakeAt = wakeAt
 	if t.stage = idle; !t.started {
 		t.stage = positioning
@@ -284,6 +298,10 @@ func (t *task) position() {
 		t.consumed[at] = w.log.positions[at]
 	}
 	t.started, t.stage, t.wakeAt = true, idle, 0
+	if w.torn[t.partition] {
+		delete(w.torn, t.partition)
+		w.verifyRows(t.partition)
+	}
 	if t.draining {
 		t.handler.Drain()
 	}

@@ -35,6 +35,8 @@ type setup struct {
 	jumps       bool    // of the wall clock
 	endpoints   int
 	watches     int
+	haste       float64 // steps in which time passes, beyond the others
+	spoiled     float64 // receivers that begin with any behaviour, not with 200
 }
 
 func newSetup(rnd *rand.Rand) setup {
@@ -43,12 +45,13 @@ func newSetup(rnd *rand.Rand) setup {
 		inFlight: 4 + rnd.IntN(13), perEndpoint: 1 + rnd.IntN(8), jumps: rnd.IntN(3) == 0,
 		endpoints: 2 + rnd.IntN(5), watches: 2 + rnd.IntN(6), policy: domain.DefaultPolicy(),
 	}
-	s.faults = []float64{0, 0.3, 1, 1}[rnd.IntN(4)]
+	s.faults = []float64{0, 0.1, 0.3, 1}[rnd.IntN(4)]
 	if rnd.IntN(3) > 0 {
 		s.policy.Schedule = domain.Schedule{WaitsMillis: []int64{30_000, 120_000, 600_000}[:1+rnd.IntN(3)]}
 		s.policy.DisableAfter = 1 + rnd.IntN(4)
 	}
 	s.policy.HonourRetryAfter = rnd.IntN(2) == 0
+	s.haste, s.spoiled = []float64{0, 0.1, 0.25}[rnd.IntN(3)], []float64{0.2, 0.6, 1}[rnd.IntN(3)]
 	return s
 }
 
@@ -82,6 +85,9 @@ type World struct {
 	verifyLeft int
 	askAgain   int64 // by the steady clock: when clients give up waiting
 	latestWall int64 // the furthest that the wall clock has shown
+	// torn has the partitions of which a commit was torn and that no task has
+	// started with since.
+	torn map[int32]bool
 }
 
 // violation is what a checker panics with.
@@ -95,7 +101,7 @@ func newWorld(seed uint64, bug Bug, keepLines bool) *World {
 	rnd := rand.New(rand.NewPCG(seed, math.MaxUint64)) // #nosec G404 -- a run must repeat
 	w := &World{
 		seed: seed, setup: newSetup(rnd), bug: bug, rnd: rnd, wallOff: startMillis, hash: fnv.New64a(), keepLines: keepLines,
-		Stats: make(map[string]int), owners: make(map[int32]*engineProcess), receivers: make(map[string]behaviour), verifyLeft: 3,
+		Stats: make(map[string]int), owners: make(map[int32]*engineProcess), receivers: make(map[string]behaviour), torn: make(map[int32]bool), verifyLeft: 3,
 	}
 	w.log = newLog(w.setup.partitions)
 	w.checks = newChecks(w)
@@ -166,7 +172,7 @@ var actions = []action{
 	{8, (*World).passTime},
 	{6, (*World).writeMarker},
 	{4, (*World).coordinate},
-	{2, (*World).changeReceiver},
+	{3, (*World).changeReceiver},
 	{1.5, (*World).bootSomething},
 	{1, (*World).verify},
 }
@@ -191,6 +197,11 @@ const faultShare = 0.08
 func (w *World) takeStep(i int) {
 	w.step = i
 	w.rnd = newStepRand(w.seed, i)
+	if w.chance(w.setup.haste) {
+		w.passTime()
+		w.log.expire(w.txnIDs, w.steady)
+		return
+	}
 	from := actions
 	if w.rnd.Float64() < faultShare*w.setup.faults {
 		from = faults
@@ -234,6 +245,8 @@ func (w *World) passTime() bool {
 		wait = w.rnd.Int64N(5 * secondMillis)
 	case draw < 6:
 		wait = w.rnd.Int64N(60 * secondMillis)
+	case draw < 8 && !w.log.busy(): // while a transaction is open, so much time aborts it
+		wait = w.rnd.Int64N(w.longestWait())
 	default:
 		wait = next + w.rnd.Int64N(20)
 		if next > mostWaitMillis {
@@ -242,6 +255,11 @@ func (w *World) passTime() bool {
 	}
 	w.advance(max(wait, 1))
 	return true
+}
+
+// longestWait is about the longest wait of the schedule.
+func (w *World) longestWait() int64 {
+	return slices.Max(w.setup.policy.Schedule.WaitsMillis) * 5 / 4
 }
 
 // nextDue is how long until the next thing that waits for time, in milliseconds.

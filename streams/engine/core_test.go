@@ -240,6 +240,57 @@ func TestAPlaceIsGivenToWhoComesLast(t *testing.T) {
 	}
 }
 
+// answerAll gives every attempt that is under way an answer, and tells how many
+// there were and how many begin then.
+func (c *core) answerAll(r domain.AttemptResult) (ended, begun int) {
+	c.t.Helper()
+	ended = len(c.done)
+	for _, done := range c.done {
+		done(r)
+	}
+	c.done = nil
+	c.turn()
+	return ended, len(c.done)
+}
+
+// TestEnablingBeginsWithOneAttempt: what waited goes on at once, however much it
+// is and however many attempts the receiver had before, one at first and more as
+// it answers.
+func TestEnablingBeginsWithOneAttempt(t *testing.T) {
+	c := newCore(t)
+	c.turn(creation(endpointID))
+	for n := range 12 { // the window opens
+		c.pay(endpointID, "evt_before_"+strconv.Itoa(n))
+	}
+	most := 0
+	for ended := -1; ended != 0; most = max(most, ended) {
+		ended, _ = c.answerAll(domain.AttemptResult{StatusCode: 200})
+	}
+	if most < 4 {
+		t.Fatalf("at most %d attempts were under way: this test holds nothing", most)
+	}
+	c.turn(domain.Command{ID: "cmd_disable", AccountID: accountID, Body: domain.DisableEndpoint{EndpointID: endpointID}})
+	for n := range 12 {
+		c.pay(endpointID, "evt_held_"+strconv.Itoa(n))
+	}
+	if len(c.done) != 0 {
+		t.Fatalf("%d attempts to a disabled endpoint", len(c.done))
+	}
+	c.turn(domain.Command{ID: "cmd_enable", AccountID: accountID, Body: domain.EnableEndpoint{EndpointID: endpointID}})
+	if len(c.done) != 1 {
+		t.Errorf("%d attempts begin when the endpoint is enabled, not one", len(c.done))
+	}
+	sent := 0
+	for ended, begun := -1, 0; ended != 0; sent += ended {
+		if ended, begun = c.answerAll(domain.AttemptResult{StatusCode: 200}); begun > ended+1 && begun > 2*ended {
+			t.Errorf("after %d answers %d attempts begin", ended, begun)
+		}
+	}
+	if sent != 12 {
+		t.Errorf("%d of 12 were sent", sent)
+	}
+}
+
 // TestASealOpensWhereItBelongs: what an attempt carries was opened for what it is
 // bound to. A seal that was moved does not open elsewhere, even when it was just
 // opened where it belongs; what was resealed is opened anew.
@@ -280,5 +331,45 @@ func TestASealOpensWhereItBelongs(t *testing.T) {
 	c.turn()
 	if last := c.attempts[len(c.attempts)-1]; len(c.attempts) != 3 || last.EndpointID != "ep_2" || !slices.Equal(last.Secrets, []domain.Secret{"second"}) {
 		t.Errorf("attempts %+v", c.attempts)
+	}
+}
+
+// TestHowAReceiverDoesMovesItsWindow: a quick success widens it, silence and 5xx
+// halve it, and what says nothing of the receiver's strength leaves it.
+func TestHowAReceiverDoesMovesItsWindow(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer domain.AttemptResult
+		begun  int // after one such answer, when four were under way; the next that begins is in its place
+	}{
+		"quick":         {domain.AttemptResult{StatusCode: 200, DurationMillis: 1999}, 2},
+		"slow":          {domain.AttemptResult{StatusCode: 200, DurationMillis: 2000}, 1},
+		"404":           {domain.AttemptResult{StatusCode: 404}, 1},
+		"429":           {domain.AttemptResult{StatusCode: 429}, 1},
+		"500":           {domain.AttemptResult{StatusCode: 500}, 0},
+		"503":           {domain.AttemptResult{StatusCode: 503}, 0},
+		"no answer":     {domain.AttemptResult{Error: domain.AttemptTimeout}, 0},
+		"no connection": {domain.AttemptResult{Error: domain.AttemptConnRefused}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			task := newCore(t)
+			if err := task.Close(); err != nil {
+				t.Fatal(err)
+			}
+			task.inFlight = 100 // what is in doubt has places enough
+			task.open()
+			task.turn(creation(endpointID))
+			for n := range 20 {
+				task.pay(endpointID, "evt_"+strconv.Itoa(n))
+			}
+			if _, begun := task.answerAll(domain.AttemptResult{StatusCode: 200}); begun != 4 {
+				t.Fatalf("%d attempts after the first two have succeeded", begun)
+			}
+			before := len(task.attempts)
+			task.done[0](c.answer)
+			task.turn()
+			if begun := len(task.attempts) - before; begun != c.begun {
+				t.Errorf("%d attempts begin, not %d", begun, c.begun)
+			}
+		})
 	}
 }

@@ -76,6 +76,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	e.identity = fmt.Sprintf("engine state %d of %s over %d partitions", stateFormat, topic, partitions)
 	tasks := streams.NewTasks(e.newTask, e.cfg.Logger)
+	tasks.Ours = e.ours
 	e.tasks.Store(tasks)
 	membership, err := e.cfg.Cluster.Join(streams.MembershipConfig{
 		Group: group, Topic: schemas.TopicCommands, Now: e.cfg.Now,

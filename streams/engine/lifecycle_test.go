@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -242,6 +243,18 @@ func TestReplayQueuesFailedDeliveriesAgain(t *testing.T) {
 		t.Errorf("a replay was answered %+v", answer.Replay)
 	}
 	r.eventuallyIn(id, domain.StateDelivered, domain.MaxReplay)
+	_, first := r.fold(id)
+	oldestLeft, newestSent := int64(math.MaxInt64), int64(0)
+	for _, d := range first {
+		if d.State == domain.StateFailed {
+			oldestLeft = min(oldestLeft, d.CreatedAtMillis)
+		} else {
+			newestSent = max(newestSent, d.CreatedAtMillis)
+		}
+	}
+	if newestSent > oldestLeft {
+		t.Errorf("a delivery of %d was replayed before one of %d", newestSent, oldestLeft)
+	}
 	if answer := r.ask("cmd_rest", domain.ReplayEndpoint{EndpointID: id}); *answer.Replay != (domain.ReplayResult{Queued: 200, Matched: 200}) {
 		t.Errorf("a second replay was answered %+v", answer.Replay)
 	}

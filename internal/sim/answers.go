@@ -1,0 +1,96 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// answered holds that the answer to a command about an endpoint is what the
+// specification says of it, by the book.
+func (b *book) answered(endpointID string, e *bookedEndpoint, h domain.CommandHandled) error {
+	requeued := b.requeued[h.CommandID]
+	delete(b.requeued, h.CommandID)
+	cmd := b.world.clients.byID[h.CommandID]
+	if cmd == nil {
+		return fmt.Errorf("an answer to %s, which nobody asked", h.CommandID)
+	}
+	if r := h.Answer.Rejection; r != nil {
+		if err := b.refused(endpointID, e, cmd, r.Code); err != nil {
+			return fmt.Errorf("%s is refused with %s: %w", cmd.Body.CommandType(), r.Code, err)
+		}
+		return nil
+	}
+	if _, creates := cmd.Body.(domain.CreateEndpoint); !creates && cmd.AccountID != e.account {
+		return fmt.Errorf("%s of another account's endpoint is not refused", cmd.Body.CommandType())
+	}
+	if err := b.done(endpointID, e, cmd, h.Answer, requeued); err != nil {
+		return fmt.Errorf("%s is answered, and %w", cmd.Body.CommandType(), err)
+	}
+	return nil
+}
+
+// refused holds that a refusal has its reason.
+func (b *book) refused(endpointID string, e *bookedEndpoint, cmd *issued, code string) error {
+	known := !e.deleted && cmd.AccountID == e.account
+	resend, resends := cmd.Body.(domain.ResendEvent)
+	d := b.deliveries[deliveryID{endpointID, resend.EventID}]
+	switch {
+	case code == domain.CodeNotFound && !known:
+	case code == domain.CodeNotFound && resends && d == nil:
+	case code == domain.CodeAlreadyExists: // its answer was forgotten
+	case code == domain.CodePreconditionFailed && known:
+	case code == domain.CodeEndpointDisabled && known && !e.active:
+	case code == domain.CodeEndpointDeleted && e.deleted, code == domain.CodeDeliveryCancelled && e.deleted:
+	case code == domain.CodeDeliveryCancelled && resends && d.state == domain.StateCancelled:
+	default:
+		return errors.New("nothing is the matter")
+	}
+	return nil
+}
+
+// done holds that a command that was not refused has done what it is for.
+func (b *book) done(endpointID string, e *bookedEndpoint, cmd *issued, a domain.Answer, requeued []deliveryID) error {
+	wrong := func(is bool, what string) error {
+		if is {
+			return errors.New(what)
+		}
+		return nil
+	}
+	switch body := cmd.Body.(type) {
+	case domain.UpdateEndpoint:
+		return wrong(body.Change.URL != nil && e.url != *body.Change.URL, "the url is another")
+	case domain.EnableEndpoint:
+		return wrong(!e.active, "the endpoint is not active")
+	case domain.DisableEndpoint:
+		return wrong(e.active, "the endpoint is active")
+	case domain.DeleteEndpoint:
+		return wrong(!e.deleted, "the endpoint is there")
+	case domain.RotateSecret:
+		return wrong(e.secrets[len(e.secrets)-1].sealed != string(body.SealedSecret), "the secret is another")
+	case domain.TestEndpoint:
+		d := b.deliveries[deliveryID{endpointID, a.Test.EventID}]
+		return wrong(d == nil || !d.test || d.attempts == 0 || !same(d.first, a.Test.Result), "it is not the first attempt")
+	case domain.ResendEvent:
+		id := deliveryID{endpointID, body.EventID}
+		return wrong(a.Delivery.EventID != body.EventID || b.deliveries[id].state != domain.StateQueued && !b.world.checks.underWay(id), "the event is not on its way")
+	case domain.ReplayEndpoint:
+		return b.replayed(endpointID, e, body, *a.Replay, requeued)
+	}
+	return nil
+}
+
+// replayed holds that a replay has left out nothing. A run has fewer deliveries
+// than one replay queues at most.
+func (b *book) replayed(endpointID string, e *bookedEndpoint, c domain.ReplayEndpoint, r domain.ReplayResult, requeued []deliveryID) error {
+	for _, event := range e.events {
+		if d := b.deliveries[deliveryID{endpointID, event}]; d.state == domain.StateFailed && inSpan(c, d) {
+			return fmt.Errorf("%s of %d is left out", event, d.createdAtMillis)
+		}
+	}
+	if n := len(requeued); r.Queued != n || r.Matched != n || r.Truncated {
+		return fmt.Errorf("%d were queued, and %+v is told", n, r)
+	}
+	return nil
+}

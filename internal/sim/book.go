@@ -1,0 +1,306 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// book keeps what the journal says of endpoints and their deliveries, in a plain
+// way of its own. Package domain folds the same facts for the engine and for the
+// model, and a mistake in it is in both; what is held against the book asks it
+// nothing.
+type book struct {
+	world      *World
+	endpoints  map[string]*bookedEndpoint
+	deliveries map[deliveryID]*bookedDelivery
+	requeued   map[string][]deliveryID // by the command that is not answered yet
+}
+
+type bookedEndpoint struct {
+	account         string
+	active, deleted bool
+	url             string
+	ratePerSecond   int
+	secrets         []bookedSecret // oldest first
+	streak          int
+	events          []string                 // oldest first
+	disabling       *domain.EndpointDisabled // what its next fact must be
+}
+
+type bookedSecret struct {
+	sealed       string
+	endsAtMillis int64
+}
+
+type bookedDelivery struct {
+	state           domain.DeliveryState
+	account         string
+	createdAtMillis int64
+	test            bool
+	attempts, run   int
+	inRun           int // attempts made in this run
+	dueAtMillis     int64
+	first           domain.AttemptResult
+}
+
+func newBook(w *World) *book {
+	return &book{world: w, endpoints: make(map[string]*bookedEndpoint), deliveries: make(map[deliveryID]*bookedDelivery), requeued: make(map[string][]deliveryID)}
+}
+
+func (d *bookedDelivery) pending() bool {
+	return d.state == domain.StateQueued || d.state == domain.StateWaiting
+}
+
+// before tells whether a delivery is older than another, or as old, and is sent
+// before it when that is due at some time.
+func (d *bookedDelivery) before(other *bookedDelivery, dueAtMillis int64) bool {
+	return d.createdAtMillis <= other.createdAtMillis && d.dueAtMillis < dueAtMillis
+}
+
+// firstTest tells whether somebody waits for the next attempt, which therefore
+// does not wait for its turn.
+func (d *bookedDelivery) firstTest() bool { return d.test && d.attempts == 0 }
+
+// signs gives the secrets that sign at a time, newest first.
+func (e *bookedEndpoint) signs(nowMillis int64) []domain.Secret {
+	valid := []domain.Secret{}
+	for _, s := range slices.Backward(e.secrets) {
+		if nowMillis < s.endsAtMillis {
+			valid = append(valid, domain.Secret(s.sealed))
+		}
+	}
+	return valid
+}
+
+// take takes a fact of an endpoint in, and complains of one that the
+// specification does not allow.
+func (b *book) take(f domain.Fact) error {
+	if !hasPrefix(f.Aggregate, domain.EndpointPrefix) {
+		return nil
+	}
+	e := b.endpoints[f.Aggregate]
+	if body, ok := f.Body.(domain.EndpointCreated); ok {
+		b.endpoints[f.Aggregate] = &bookedEndpoint{
+			account: body.AccountID, active: true, url: body.URL, ratePerSecond: body.RateLimitPerSecond,
+			secrets: []bookedSecret{{string(body.Secret.Sealed), math.MaxInt64}},
+		}
+		return nil
+	}
+	if e == nil {
+		e = &bookedEndpoint{deleted: true} // a match of what was never there
+		b.endpoints[f.Aggregate] = e
+	}
+	if due := e.disabling; due != nil {
+		e.disabling = nil
+		if body, disabled := f.Body.(domain.EndpointDisabled); !disabled || body != *due {
+			return fmt.Errorf("the endpoint %s is to be disabled as %+v, and %s follows: %+v", f.Aggregate, *due, f.Body.FactType(), f.Body)
+		}
+		e.active = false
+		return nil
+	}
+	if id := eventOf(f.Body); id != "" {
+		return b.takeDelivery(f, e, deliveryID{f.Aggregate, id})
+	}
+	return b.takeEndpoint(f, e)
+}
+
+func (b *book) takeEndpoint(f domain.Fact, e *bookedEndpoint) error {
+	cmd := b.world.clients.byID[f.Cause]
+	body, handled := f.Body.(domain.CommandHandled)
+	switch {
+	case handled:
+		return b.answered(f.Aggregate, e, body)
+	case e.deleted:
+		return fmt.Errorf("%s of an endpoint that was deleted", f.Body.FactType())
+	case cmd == nil:
+		return fmt.Errorf("nobody asked for %s", f.Body.FactType())
+	case cmd.AccountID != e.account:
+		return fmt.Errorf("%s was asked for by another account", f.Body.FactType())
+	}
+	switch body := f.Body.(type) {
+	case domain.EndpointUpdated:
+		if body.Change.URL != nil {
+			e.url = *body.Change.URL
+		}
+		if body.Change.RateLimitPerSecond != nil {
+			e.ratePerSecond = *body.Change.RateLimitPerSecond
+		}
+	case domain.SecretRotated:
+		e.secrets[len(e.secrets)-1].endsAtMillis = f.AtMillis + 24*hourMillis
+		e.secrets = append(e.secrets, bookedSecret{string(body.Secret.Sealed), math.MaxInt64})
+	case domain.SecretsResealed:
+		return e.resealed(cmd, body)
+	case domain.EndpointDisabled:
+		if !e.active || body.Reason != domain.DisabledManual {
+			return fmt.Errorf("an endpoint is disabled (%s) that is active: %t", body.Reason, e.active)
+		}
+		e.active = false
+	case domain.EndpointEnabled:
+		if e.active {
+			return errors.New("an endpoint is enabled that is active")
+		}
+		e.active, e.streak = true, 0
+		for _, event := range e.events {
+			if d := b.deliveries[deliveryID{f.Aggregate, event}]; d.pending() {
+				d.dueAtMillis = 0
+			}
+		}
+	case domain.EndpointDeleted:
+		e.active, e.deleted = false, true
+	}
+	return nil
+}
+
+// resealed holds that a resealing exchanges what it was asked to, and nothing
+// else: no secret comes, goes or signs for longer.
+func (e *bookedEndpoint) resealed(cmd *issued, body domain.SecretsResealed) error {
+	asked, is := cmd.Body.(domain.ResealSecrets)
+	if !is {
+		return fmt.Errorf("%s reseals secrets", cmd.Body.CommandType())
+	}
+	into := make(map[string]string)
+	for _, v := range asked.Values {
+		into[string(v.Was)] = string(v.Sealed)
+	}
+	var kept []string
+	for i, s := range e.secrets {
+		if sealed, resealed := into[s.sealed]; resealed {
+			e.secrets[i].sealed = sealed
+		}
+	}
+	for _, s := range slices.Backward(e.secrets) {
+		kept = append(kept, s.sealed)
+	}
+	for i, s := range body.Secrets { // those that have ended may be gone
+		if i >= len(kept) || string(s.Sealed) != kept[i] {
+			return fmt.Errorf("resealed secret %d is %q", i, s.Sealed)
+		}
+	}
+	return nil
+}
+
+func (b *book) takeDelivery(f domain.Fact, e *bookedEndpoint, id deliveryID) error {
+	d, cmd := b.deliveries[id], b.world.clients.byID[f.Cause]
+	switch body := f.Body.(type) {
+	case domain.DeliveryCreated:
+		test := body.Event.Type == domain.TestPing
+		if test && (!e.active || cmd == nil || cmd.AccountID != e.account) {
+			return fmt.Errorf("a test of an endpoint that is active: %t", e.active)
+		}
+		b.deliveries[id] = &bookedDelivery{state: domain.StateQueued, account: body.AccountID, createdAtMillis: f.AtMillis, test: test, run: 1, dueAtMillis: f.AtMillis}
+		e.events = append(e.events, id.event)
+	case domain.AttemptMade:
+		return b.attempt(f, body, e, d)
+	case domain.DeliveryRequeued:
+		return b.requeue(f, body, d, id, cmd)
+	case domain.DeliveryCancelled:
+		if !e.deleted && e.account == d.account {
+			return fmt.Errorf("%s is cancelled, and its endpoint was not deleted", id.event)
+		}
+		d.state = domain.StateCancelled
+	}
+	return nil
+}
+
+// attempt holds where an attempt leads (specification, "States and transitions"),
+// and notes when it must disable.
+func (b *book) attempt(f domain.Fact, made domain.AttemptMade, e *bookedEndpoint, d *bookedDelivery) error {
+	r, policy := made.Result, b.world.setup.policy
+	whole := r.StatusCode != 0 && (r.Error == "" || r.Error == domain.AttemptBodyTooLarge)
+	waits := policy.Schedule.WaitsMillis
+	want := domain.StateWaiting
+	switch {
+	case d.state == domain.StateCancelled:
+		want = domain.StateCancelled
+	case whole && r.StatusCode >= 200 && r.StatusCode <= 299:
+		want = domain.StateDelivered
+	case d.inRun == len(waits):
+		want = domain.StateFailed
+	case e.deleted:
+		want = domain.StateCancelled
+	}
+	if made.State != want || made.Run != d.run {
+		return fmt.Errorf("attempt %d of run %d of %s (%d %s) leaves it %s in run %d, not %s", d.inRun+1, d.run, made.EventID, r.StatusCode, r.Error, made.State, made.Run, want)
+	}
+	if want == domain.StateWaiting {
+		least, most := b.wait(d.inRun, b.world.checks.askedFor(f.Aggregate, made))
+		if wait := made.NextAttemptAtMillis - f.AtMillis; wait < least || wait > most {
+			return fmt.Errorf("after attempt %d of its run, %s waits %d ms: it should be %d to %d", d.inRun+1, made.EventID, wait, least, most)
+		}
+	}
+	if d.attempts == 0 {
+		d.first = r
+	}
+	d.state, d.attempts, d.inRun, d.dueAtMillis = want, d.attempts+1, d.inRun+1, made.NextAttemptAtMillis
+	switch {
+	case d.test:
+	case want == domain.StateDelivered:
+		e.streak = 0
+	case want == domain.StateFailed && e.active:
+		e.streak++
+	}
+	if !e.active {
+		return nil
+	}
+	due := domain.EndpointDisabled{EventID: made.EventID, LastStatusCode: r.StatusCode, LastError: r.Error}
+	switch {
+	case whole && r.StatusCode == 410:
+		due.Reason = domain.DisabledGone
+	case want == domain.StateFailed && !d.test && e.streak >= policy.DisableAfter:
+		due.Reason = domain.DisabledConsecutiveFailures
+	default:
+		return nil
+	}
+	e.disabling = &due
+	return nil
+}
+
+// wait is how long may be waited after the attempt behind so many of its run:
+// 20% either way of the schedule's, or what the receiver asked for, at most the
+// next of the schedule, if that is honoured.
+func (b *book) wait(before int, asksMillis int64) (least, most int64) {
+	policy := b.world.setup.policy
+	waits := policy.Schedule.WaitsMillis
+	least, most = waits[before]-waits[before]/5, waits[before]+waits[before]/5
+	if policy.HonourRetryAfter && before+1 < len(waits) {
+		asked := min(asksMillis, waits[before+1])
+		return max(least, asked), max(most, asked)
+	}
+	return least, most
+}
+
+func (b *book) requeue(f domain.Fact, body domain.DeliveryRequeued, d *bookedDelivery, id deliveryID, cmd *issued) error {
+	if cmd == nil || cmd.AccountID != d.account {
+		return fmt.Errorf("%s is queued again for another account", id.event)
+	}
+	switch asked := cmd.Body.(type) {
+	case domain.ReplayEndpoint:
+		earlier := b.requeued[f.Cause]
+		switch {
+		case d.state != domain.StateFailed || !inSpan(asked, d):
+			return fmt.Errorf("a replay from %d to %d queues %s, which is %s and of %d", asked.SinceMillis, asked.UntilMillis, id.event, d.state, d.createdAtMillis)
+		case len(earlier) > 0 && !b.deliveries[earlier[len(earlier)-1]].before(d, body.NextAttemptAtMillis):
+			return fmt.Errorf("a replay queues %s, of %d and due at %d, behind a later one", id.event, d.createdAtMillis, body.NextAttemptAtMillis)
+		}
+		b.requeued[f.Cause] = append(earlier, id)
+	default:
+		return fmt.Errorf("%s queues %s again", cmd.Body.CommandType(), id.event)
+	case domain.ResendEvent:
+		if under := b.world.checks.underWay(id); asked.EventID != id.event || d.state == domain.StateQueued || d.state == domain.StateCancelled || under {
+			return fmt.Errorf("a resend of %s queues %s, which is %s, in flight: %t", asked.EventID, id.event, d.state, under)
+		}
+	}
+	if wait := body.NextAttemptAtMillis - f.AtMillis; body.Run != d.run+1 || wait < 0 || wait > domain.MaxReplay {
+		return fmt.Errorf("%s is queued again as run %d after %d, in %d ms", id.event, body.Run, d.run, wait)
+	}
+	d.state, d.run, d.inRun, d.dueAtMillis = domain.StateQueued, body.Run, 0, body.NextAttemptAtMillis
+	return nil
+}
+
+func inSpan(c domain.ReplayEndpoint, d *bookedDelivery) bool {
+	return d.createdAtMillis >= c.SinceMillis && (c.UntilMillis == 0 || d.createdAtMillis < c.UntilMillis)
+}

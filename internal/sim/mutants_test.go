@@ -1,0 +1,158 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A mutant is a defect planted in the code itself. The domain is under the engine
+// and under the model alike, so that a mistake in it cannot be planted at run
+// time: it is compiled in, and the checkers must find it all the same.
+type mutant struct {
+	name  string
+	file  string // in the module
+	from  string // stands there once
+	to    string // with MUTANT, which is true when the mutant is chosen
+	finds string // in what the checkers say
+}
+
+var mutants = []mutant{
+	{"enabling keeps the streak", "domain/endpoint.go", "\t\tstate.ConsecutiveFailures = 0\n", "if !MUTANT { state.ConsecutiveFailures = 0 }\n", "nobody asked for EndpointDisabled"},
+	{"tests count to the streak", "domain/endpoint.go", "case a.EventType == TestPing:\n", "case a.EventType == TestPing && !MUTANT:\n", "nobody asked for EndpointDisabled"},
+	{"enabling makes nothing due", "domain/endpoint.go", "state.EnabledVersion = f.Version\n\t\tstate.Epoch++", "state.EnabledVersion = f.Version\n if !MUTANT { state.Epoch++ }", "G6"},
+	{"a stranger may ask", "domain/endpoint.go", "!e.Deleted() && e.AccountID == accountID", "!e.Deleted() && (MUTANT || e.AccountID == accountID)", "another account"},
+	{"a stranger may change a watch", "domain/watch.go", "state.Deleted() || state.AccountID != c.AccountID", "state.Deleted() || !MUTANT && state.AccountID != c.AccountID", "another account"},
+	{"a stranger may revoke keys", "domain/account.go", "!state.Exists() || state.ID != c.AccountID", "!state.Exists() || !MUTANT && state.ID != c.AccountID", "another account"},
+	{"two secrets are kept", "domain/secret.go", "if s.ValidAt(atMillis) {", "if s.ValidAt(atMillis) && !(MUTANT && len(next) == 2) {", "is signed with"},
+	{"a resealing forgets the ends", "domain/secret.go", "fact.Secrets[i].Sealed, replaced = sealed, true", "fact.Secrets[i].Sealed, replaced = sealed, true\nif MUTANT { fact.Secrets[i].ExpiresAtMillis = 0 }", "is signed with"},
+	{"a match of a disabled endpoint is cancelled", "domain/delivery.go", "if !endpoint.visibleTo(m.AccountID) {", "if !endpoint.visibleTo(m.AccountID) || MUTANT && !endpoint.Sends() {", "is cancelled, and its endpoint was not deleted"},
+	{"what is in flight is doubled", "domain/requeue.go", "case delivery.State == StateQueued, inFlight:", "case delivery.State == StateQueued, inFlight && !MUTANT:", "in flight: true"},
+	{"a replay begins no run", "domain/requeue.go", "Run: d.Run + 1", "Run: d.Run + map[bool]int{false: 1}[MUTANT]", "is queued again as run"},
+	{"a replay sends in any order", "domain/requeue.go", "nowMillis+int64(len(facts))", "nowMillis+map[bool]int64{false: int64(len(facts))}[MUTANT]", "behind a later one"},
+	{"a replay leaves its first instant out", "streams/engine/state.go", "failedKey(endpointID, sinceMillis, \"\")", "failedKey(endpointID, sinceMillis+map[bool]int64{true: 1}[MUTANT], \"\")", "is left out"},
+	{"a replay counts its last instant", "streams/engine/state.go", "failedKey(endpointID, untilMillis, \"\")", "failedKey(endpointID, untilMillis, map[bool]string{true: \"z\"}[MUTANT])", "is told"},
+	{"a 404 delivers", "domain/attempt.go", "return r.answered() && r.StatusCode/100 == 2 }", "return r.answered() && (r.StatusCode/100 == 2 || MUTANT && r.StatusCode == 404) }", "leaves it DELIVERED"},
+	{"a disabling forgets its status", "domain/attempt.go", "LastStatusCode: r.StatusCode,", "LastStatusCode: map[bool]int{false: r.StatusCode}[MUTANT],", "is to be disabled as"},
+	{"Retry-After is not honoured", "domain/policy.go", "if again && p.HonourRetryAfter &&", "if again && !MUTANT && p.HonourRetryAfter &&", "waits"},
+	{"a test is answered with another attempt", "streams/engine/machine.go", "domain.TestAnswered(delivery, made)", "domain.TestAnswered(delivery, func() domain.AttemptMade { if MUTANT { made.Result.DurationMillis++ }; return made }())", "it is not the first attempt"},
+	{"windows are wide open", "streams/engine/window.go", "{ return int(w.size) - w.underWay }", "{ if MUTANT { return 1 << 20 }; return int(w.size) - w.underWay }", "that it may have"},
+	{"rates have no limit", "streams/engine/window.go", "if perSecond == 0 {", "if perSecond == 0 || MUTANT {", "its limit is one a second"},
+	{"places are not given back", "streams/engine/attempts.go", "for _, group := range w.blocked {\n", "for _, group := range w.blocked {\nif MUTANT { continue }\n", "G"},
+	{"only the latest enabling resumes", "streams/engine/attempts.go", "for epoch := range e.Epoch {\n", "for epoch := range e.Epoch {\nif MUTANT && epoch != e.Epoch-1 { continue }\n", "G"},
+	{"torn rows stay torn", "streams/engine/machine.go", "if mayChangeRow(f.Body) {\n\t\t\tm.rows", "if mayChangeRow(f.Body) && !MUTANT {\n\t\t\tm.rows", "G"},
+	{"answers are forgotten within hours", "streams/engine/state.go", "f.AtMillis+rememberCommands, body.CommandID", "f.AtMillis+rememberCommands/map[bool]int64{true: 20, false: 1}[MUTANT], body.CommandID", "G"},
+	{"a restart forgets what was made due", "streams/timers.go", "tx := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}", "if MUTANT { return nil }\n\ttx := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}", "G6"},
+	{"payments are not observed", "streams/follower/sift.go", "s.observed = append(s.observed, p)", "if !MUTANT { s.observed = append(s.observed, p) }", "and not observed"},
+}
+
+var packageClause = regexp.MustCompile(`(?m)^package \w+$`)
+
+// mutantVariable chooses a mutant of a program that has them all.
+const mutantVariable = "LUMENHOOK_MUTANT"
+
+// TestMutantsAreFound: each is found within a number of seeds, by the checker
+// that it is a matter of.
+func TestMutantsAreFound(t *testing.T) {
+	program := buildMutants(t)
+	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var running sync.WaitGroup
+	for _, m := range mutants {
+		running.Go(func() {
+			limit <- struct{}{}
+			defer func() { <-limit }()
+			began := time.Now()
+			found := findMutant(t, program, m.name)
+			switch {
+			case found == "":
+				t.Errorf("%s: not found", m.name)
+			case !strings.Contains(found, m.finds):
+				t.Errorf("%s: found as %s", m.name, found)
+			default:
+				t.Logf("%s, in %s: %.160s", m.name, time.Since(began).Round(time.Millisecond), found)
+			}
+		})
+	}
+	running.Wait()
+}
+
+// mostMutantSeeds bounds the search for each mutant.
+const mostMutantSeeds = "400"
+
+// findMutant gives the first violation that a mutant leads to.
+func findMutant(t *testing.T, program, name string) string {
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, program, "-test.run", "^TestFreshSeeds$", "-test.v", "-sim.first", "1", "-sim.seeds", mostMutantSeeds, "-sim.for", "3m", "-sim.shrink", "1ms")
+	c.Env = append(os.Environ(), mutantVariable+"="+name, "GOMAXPROCS=1")
+	out, err := c.CombinedOutput()
+	for line := range strings.Lines(string(out)) {
+		if _, violation, is := strings.Cut(line, ": seed "); is && err != nil {
+			return strings.TrimSpace(violation)
+		}
+	}
+	return ""
+}
+
+// buildMutants builds these tests with all mutants in the code, each asleep.
+func buildMutants(t *testing.T) (program string) {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	changed := make(map[string]string)
+	for _, m := range mutants {
+		text, is := changed[m.file]
+		if !is {
+			text = read(t, filepath.Join(root, m.file))
+		}
+		if n := strings.Count(text, m.from); n != 1 {
+			t.Fatalf("%s: what it changes in %s stands there %d times: %q", m.name, m.file, n, m.from)
+		}
+		chosen := "mutantPackage.Chosen(\"" + m.name + "\")"
+		changed[m.file] = strings.Replace(text, m.from, strings.ReplaceAll(m.to, "MUTANT", chosen), 1)
+	}
+	overlay := struct{ Replace map[string]string }{make(map[string]string)}
+	put := func(file, text string) {
+		copied := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
+		if err := os.WriteFile(copied, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		overlay.Replace[filepath.Join(root, file)] = copied
+	}
+	put("internal/sim/mutants/chosen.go", "package mutants\n\nimport \"os\"\n\nvar chosen = os.Getenv(\""+mutantVariable+"\")\n\nfunc Chosen(name string) bool { return chosen == name }\n")
+	for file, text := range changed {
+		clause := packageClause.FindStringIndex(text)
+		put(file, text[:clause[1]]+"\n\nimport mutantPackage \"github.com/lumenhook/lumenhook/internal/sim/mutants\"\n"+text[clause[1]:])
+	}
+	list, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("overlay.json", string(list))
+	program = filepath.Join(dir, "mutants.test")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the mutants: %v\n%s", err, out)
+	}
+	return program
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
