@@ -22,6 +22,11 @@ import (
 // refoldGiveUp is after how long without a block a refold fails: a person waits.
 const refoldGiveUp = time.Minute
 
+// refoldFetchBytes is how much is fetched at once. What is fetched is copied a few
+// times on its way: in pieces of this size a rebuild was a fifth faster than in
+// pieces of 8 MiB, which leave the processor's caches in between.
+const refoldFetchBytes = 1 << 20
+
 // dropMax bounds the dropping of tables: of large ones it takes a while.
 const dropMax = 2 * time.Minute
 
@@ -283,7 +288,7 @@ func (f *refold) session(ctx context.Context, target map[place]int64) (blocks in
 
 // fold projects some partitions until its context ends.
 func (f *refold) fold(ctx context.Context, from, target map[place]int64, wrote func(*block)) error {
-	reader, err := f.Cluster.NewReader(streams.ReaderConfig{From: offsetsOf(from)})
+	reader, err := f.Cluster.NewReader(streams.ReaderConfig{From: offsetsOf(from), MaxBytes: refoldFetchBytes})
 	if err != nil {
 		return err
 	}
