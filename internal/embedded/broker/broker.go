@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 )
@@ -38,6 +39,7 @@ type Broker struct {
 	cluster *kfake.Cluster
 	addr    string
 	dir     string
+	log     *logger
 }
 
 // Start opens the data folder and listens.
@@ -49,13 +51,13 @@ func Start(cfg Config) (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("broker: listening on %s: %w", cfg.Listen, err)
 	}
-	b := &Broker{addr: listener.Addr().String(), dir: cfg.Dir}
+	b := &Broker{addr: listener.Addr().String(), dir: cfg.Dir, log: &logger{slog: cfg.Logger, failed: cfg.Failed}}
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
 		kfake.ListenFn(oneListener(listener)),
 		kfake.DataDir(cfg.Dir),
 		kfake.ClusterID("lumenhook"),
-		kfake.WithLogger(&logger{slog: cfg.Logger, failed: cfg.Failed}),
+		kfake.WithLogger(b.log),
 		kfake.BrokerConfigs(map[string]string{
 			"message.max.bytes":          "4194304",
 			"transaction.max.timeout.ms": strconv.FormatInt(longestTransaction.Milliseconds(), 10),
@@ -87,6 +89,9 @@ func (b *Broker) Addr() string { return b.addr }
 // Close flushes everything to the disk and stops.
 func (b *Broker) Close() {
 	b.cluster.Close()
+	if b.log.lost.Load() {
+		return // what a close writes may be missing too: the next start looks for itself
+	}
 	// Without the file the next start only takes longer.
 	_ = os.WriteFile(b.closedFile(), nil, 0o600)
 }
@@ -111,12 +116,14 @@ type logger struct {
 	slog   *slog.Logger
 	failed func(error)
 	once   sync.Once
+	lost   atomic.Bool
 }
 
 // Logf is called by the broker for each line of its log.
 func (l *logger) Logf(level kfake.LogLevel, format string, args ...any) {
 	switch text := fmt.Sprintf(format, args...); {
 	case level == kfake.LogLevelError || level == kfake.LogLevelWarn && strings.HasPrefix(text, "persist "):
+		l.lost.Store(true)
 		l.slog.Error("the embedded broker could not keep what it acknowledged", "error", text)
 		if l.failed != nil {
 			l.once.Do(func() { l.failed(errors.New("broker: " + text)) })
