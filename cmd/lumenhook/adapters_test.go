@@ -7,13 +7,18 @@ import (
 	"github.com/lumenhook/lumenhook/internal/egress"
 )
 
-func TestInternationalHostsAreWrittenAsDNSKnowsThem(t *testing.T) {
+func newURLPolicy(t *testing.T) urlPolicy {
+	t.Helper()
 	client, err := egress.New(egress.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
-	policy := urlPolicy{client}
+	t.Cleanup(client.Close)
+	return urlPolicy{client}
+}
+
+func TestInternationalHostsAreWrittenAsDNSKnowsThem(t *testing.T) {
+	policy := newURLPolicy(t)
 	for raw, want := range map[string]string{
 		"https://bücher.invalid/x?y=z":     "https://xn--bcher-kva.invalid/x?y=z",
 		"https://BÜCHER.invalid:8443":      "https://xn--bcher-kva.invalid:8443/",
@@ -39,12 +44,7 @@ func TestInternationalHostsAreWrittenAsDNSKnowsThem(t *testing.T) {
 // Every fault of a URL is told, and every spelling of a forbidden address is
 // called what it is.
 func TestURLFaultsAreToldAtOnce(t *testing.T) {
-	client, err := egress.New(egress.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	policy := urlPolicy{client}
+	policy := newURLPolicy(t)
 	for raw, want := range map[string]string{
 		"http://u:p@10.0.0.1:80/#f":      "URL_NOT_HTTPS URL_HAS_CREDENTIALS URL_HAS_FRAGMENT SSRF_BLOCKED URL_PORT_NOT_ALLOWED",
 		"https://0x0a000001/":            "SSRF_BLOCKED",
