@@ -64,7 +64,8 @@ func decideBackfill(state Watch, c BackfillWatch) ([]FactBody, *Rejection) {
 // comes late, of a request that another has replaced, is covered all the same.
 func decideCoverage(state Watch, c RecordCoverage) (facts []FactBody) {
 	current := state.Backfill.UnderWay() && state.Backfill.Request == c.Request
-	if c.From != 0 || current && c.Problem == "" {
+	first := c.LiveSince != 0 && state.LiveSince == 0
+	if c.From != 0 || first || current && c.Problem == "" {
 		facts = append(facts, RangeCovered{Request: c.Request, From: c.From, To: c.To, Until: c.Until, LiveSince: c.LiveSince})
 	}
 	if c.Problem != "" && current {

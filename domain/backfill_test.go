@@ -40,6 +40,8 @@ func TestBackfillCommands(t *testing.T) {
 		"stop":                   {givenWatch(requested), ownAccount, domain.RecordCoverage{Request: 2, Until: 80, Problem: "x"}, "", facts(domain.BackfillStopped{Request: 2, Problem: "x"})},
 		"stop half way":          {givenWatch(requested), ownAccount, domain.RecordCoverage{Request: 2, From: 5, To: 9, Until: 80, Problem: "x"}, "", facts(domain.RangeCovered{Request: 2, From: 5, To: 9, Until: 80}, domain.BackfillStopped{Request: 2, Problem: "x"})},
 		"stop, replaced":         {givenWatch(requested, domain.BackfillRequested{From: 6}), ownAccount, domain.RecordCoverage{Request: 2, Problem: "x"}, "", nil},
+		"live":                   {givenWatch(), ownAccount, domain.RecordCoverage{LiveSince: 7}, "", facts(domain.RangeCovered{LiveSince: 7})},
+		"live, later":            {givenWatch(domain.RangeCovered{LiveSince: 7}), ownAccount, domain.RecordCoverage{LiveSince: 8}, "", nil},
 		"cover, deleted":         {givenWatch(requested, domain.WatchDeleted{}), ownAccount, domain.RecordCoverage{Request: 2, From: 5, To: 9}, domain.CodeNotFound, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

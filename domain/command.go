@@ -153,14 +153,14 @@ type BackfillWatch struct {
 	To      uint32 // 0: to where the live ledger is followed
 }
 
-// RecordCoverage is the follower's word for what it has done of a backfill. All
-// matches of the range are in the log by then.
+// RecordCoverage is the follower's word for what it has done of a backfill, whose
+// matches are all in the log by then, or for where the watch is live.
 type RecordCoverage struct {
 	WatchID   string
 	Request   uint64 // Backfill.Request
 	From, To  uint32 // what was read and is covered now; From 0: nothing
 	Until     uint32 // the last ledger of the backfill
-	LiveSince uint32 // a ledger from which on the follower sees the watch
+	LiveSince uint32 // the ledger from which on the follower sees the watch; 0: it says nothing of that
 	Problem   string // why it can go no further; empty: it can, or is done
 }
 

@@ -18,7 +18,7 @@ type Watch struct {
 	DeletedAtMillis int64 // 0: not deleted
 
 	// Covered are the ledgers that backfills have held against the watch, and
-	// LiveSince is one from which on the follower does, if it is known (0: not).
+	// LiveSince is the one from which on the follower does (0: not known yet).
 	Covered   Ranges
 	LiveSince uint32
 	Backfill  Backfill

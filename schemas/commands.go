@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -183,8 +184,35 @@ func EncodePaymentMatched(m domain.Match, e domain.Event) Message {
 	return pack("PaymentMatched", "", &kafka.PaymentMatched{
 		AccountId: m.Watch.AccountID, EndpointId: m.Watch.EndpointID, WatchId: m.Watch.ID, WalletAddress: m.Watch.WalletAddress, PaymentId: m.Payment.ID,
 		Verification: &kafka.Verification{Outcome: string(m.Verification.Outcome), Reasons: strings[string](m.Verification.Reasons)},
-		Event:        eventOut(e),
+		Event:        eventOut(e), Ledger: m.Payment.Ledger,
 	})
+}
+
+// MatchMade says that a payment was matched: what a follower asks of a match that
+// was made before.
+type MatchMade struct {
+	EventID   string
+	PaymentID string
+	Ledger    uint32 // of the payment; 0: the event is of none
+}
+
+// DecodeMatchMade reads a record of the topic "matches" as far as a follower
+// needs it.
+func DecodeMatchMade(m Message) (MatchMade, error) {
+	var b kafka.PaymentMatched
+	err := unpackAs(m, "PaymentMatched", &b)
+	made := MatchMade{EventID: b.GetEvent().GetId(), PaymentID: b.GetPaymentId(), Ledger: b.GetLedger()}
+	if err != nil || made.Ledger != 0 {
+		return made, err
+	}
+	var body struct {
+		Data struct{ Payment struct{ Ledger uint32 } }
+	}
+	if err := json.Unmarshal(b.GetEvent().GetBody(), &body); err != nil {
+		return made, fmt.Errorf("schemas: the body of event %s: %w", made.EventID, err)
+	}
+	made.Ledger = body.Data.Payment.Ledger
+	return made, nil
 }
 
 // DecodePaymentMatched reads a record of the topic "matches" as far as the
@@ -235,6 +263,7 @@ type LedgerRead struct {
 	Observed          int // to watched wallets
 	Matches           int
 	WatchesOffsets    map[int32]int64 // next offset by partition of "watches" when the ledger was matched
+	MatchesOffsets    map[int32]int64 // by partition of "matches": those of later ledgers are behind
 	ReadAtMillis      int64
 }
 
@@ -243,7 +272,7 @@ func EncodeLedgerRead(l LedgerRead) Message {
 	return pack("LedgerRead", "", &kafka.LedgerRead{
 		NetworkPassphrase: l.NetworkPassphrase, Sequence: l.Sequence, Hash: l.Hash, ClosedAtMillis: l.ClosedAtMillis,
 		Transactions: uint32(l.Transactions), Payments: uint32(l.Payments), Observed: uint32(l.Observed), Matches: uint32(l.Matches),
-		WatchesOffsets: l.WatchesOffsets, ReadAtMillis: l.ReadAtMillis,
+		WatchesOffsets: l.WatchesOffsets, MatchesOffsets: l.MatchesOffsets, ReadAtMillis: l.ReadAtMillis,
 	})
 }
 
@@ -254,6 +283,6 @@ func DecodeLedgerRead(m Message) (LedgerRead, error) {
 	return LedgerRead{
 		NetworkPassphrase: b.GetNetworkPassphrase(), Sequence: b.GetSequence(), Hash: b.GetHash(), ClosedAtMillis: b.GetClosedAtMillis(),
 		Transactions: int(b.GetTransactions()), Payments: int(b.GetPayments()), Observed: int(b.GetObserved()), Matches: int(b.GetMatches()),
-		WatchesOffsets: b.GetWatchesOffsets(), ReadAtMillis: b.GetReadAtMillis(),
+		WatchesOffsets: b.GetWatchesOffsets(), MatchesOffsets: b.GetMatchesOffsets(), ReadAtMillis: b.GetReadAtMillis(),
 	}, err
 }

@@ -37,6 +37,7 @@
 //	reader.go      reading partitions, with positions that count control records
 //	producer.go    appending, acknowledged by all replicas
 //	transactor.go  one task's transactions
+//	fenced.go      appending in transactions, by one owner at a time
 //	membership.go  which partitions are ours
 //	positions.go   how far a group came, for a part that has no other state
 //	store.go       state on Pebble and its transactions

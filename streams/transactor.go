@@ -21,35 +21,53 @@ const transactionTimeout = 10 * time.Second
 // transactor makes the transactions of one task. Whoever opened the latest one
 // for the same group and partition is the owner; all earlier ones are fenced.
 type transactor struct {
-	cluster   Cluster
-	client    *kgo.Client
+	transactions
 	group     string
 	partition int32
-	txnID     string
+}
+
+// transactions are those of one transactional id. Whoever has taken the id over
+// last is its owner.
+type transactions struct {
+	cluster Cluster
+	client  *kgo.Client
+	txnID   string
 }
 
 func (c Cluster) newTransactor(ctx context.Context, group string, partition int32) (*transactor, error) {
-	t := &transactor{cluster: c, group: c.fullName(group), partition: partition}
-	t.txnID = t.group + "-" + strconv.Itoa(int(partition))
+	t := &transactor{group: c.fullName(group), partition: partition}
+	var err error
+	t.transactions, err = c.takeOver(ctx, t.group+"-"+strconv.Itoa(int(partition)), kgo.ManualPartitioner())
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// takeOver makes the caller the owner of a transactional id. What a former owner
+// had open is aborted, what it was committing is committed, and it writes nothing
+// any more.
+func (c Cluster) takeOver(ctx context.Context, txnID string, partitioner kgo.Partitioner) (transactions, error) {
+	t := transactions{cluster: c, txnID: txnID}
 	client, err := c.client(
 		kgo.MaxVersions(positionVersions()),
 		kgo.TransactionalID(t.txnID),
 		kgo.TransactionTimeout(transactionTimeout),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.RecordPartitioner(partitioner),
 		kgo.ProducerBatchMaxBytes(1<<20),
 		kgo.MaxBufferedRecords(100_000),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerLinger(0),
 	)
 	if err != nil {
-		return nil, err
+		return t, err
 	}
 	t.client = client
 	// Asking for the producer id fences every earlier owner and aborts what it
 	// had open.
 	if _, _, err := client.ProducerID(ctx); err != nil {
 		client.Close()
-		return nil, fmt.Errorf("streams: taking over transactional id %s: %w", t.txnID, err)
+		return t, fmt.Errorf("streams: taking over transactional id %s: %w", t.txnID, err)
 	}
 	return t, nil
 }
@@ -67,49 +85,64 @@ func positionVersions() *kversion.Versions {
 // positions to the group, in one transaction. It returns the offset after the
 // last record written to journalTopic, or 0 when none was.
 func (t *transactor) commit(ctx context.Context, records []Record, positions Offsets, journalTopic string) (journalNext int64, err error) {
+	batch := make([]*kgo.Record, len(records))
+	for i, r := range records {
+		batch[i] = t.cluster.toKafka(r)
+		batch[i].Partition = t.partition
+	}
+	full := t.cluster.fullName(journalTopic)
+	var next int64 // not the result itself: after a failed flush, promises may still come
+	err = t.inOne(ctx, batch, func(k *kgo.Record) {
+		if k.Topic == full && k.Offset >= next {
+			next = k.Offset + 1
+		}
+	}, func() error { return t.commitPositions(ctx, positions) })
+	if err != nil {
+		return 0, err
+	}
+	return next, nil
+}
+
+// inOne writes records in one transaction, with what else belongs to it. Written
+// is told of each record that was; one at a time.
+func (t *transactions) inOne(ctx context.Context, records []*kgo.Record, written func(*kgo.Record), also func() error) error {
 	if err := t.client.BeginTransaction(); err != nil {
-		return 0, fmt.Errorf("streams: beginning a transaction: %w", err)
+		return fmt.Errorf("streams: beginning a transaction: %w", err)
 	}
 	var (
 		mu    sync.Mutex
 		first error
-		next  int64 // not the result itself: after a failed flush, promises may still come
 	)
-	full := t.cluster.fullName(journalTopic)
-	for _, r := range records {
-		k := t.cluster.toKafka(r)
-		k.Partition = t.partition
+	for _, k := range records {
 		t.client.Produce(ctx, k, func(k *kgo.Record, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil && first == nil {
 				first = err
 			}
-			if k.Topic == full && k.Offset >= next {
-				next = k.Offset + 1
-			}
+			written(k)
 		})
 	}
 	if err := t.client.Flush(ctx); err != nil {
-		return 0, t.abort(fmt.Errorf("streams: flushing a transaction: %w", err))
+		return t.abort(fmt.Errorf("streams: flushing a transaction: %w", err))
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	if first != nil {
-		return 0, t.abort(fmt.Errorf("streams: writing in a transaction: %w", first))
+		return t.abort(fmt.Errorf("streams: writing in a transaction: %w", first))
 	}
-	if err := t.commitPositions(ctx, positions); err != nil {
-		return 0, t.abort(err)
+	if err := also(); err != nil {
+		return t.abort(err)
 	}
 	if err := t.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
-		return 0, fmt.Errorf("streams: committing a transaction: %w", err)
+		return fmt.Errorf("streams: committing a transaction: %w", err)
 	}
-	return next, nil
+	return nil
 }
 
 // abort ends the transaction without effect and gives back why. An error of the
 // abort itself adds nothing: the task ends, and its next owner aborts again.
-func (t *transactor) abort(why error) error {
+func (t *transactions) abort(why error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
 	defer cancel()
 	return errors.Join(why, t.client.EndTransaction(ctx, kgo.TryAbort))
@@ -249,4 +282,4 @@ func groupError(code int16) error {
 	return fmt.Errorf("streams: asking for input positions: %w", err)
 }
 
-func (t *transactor) close() { t.client.Close() }
+func (t *transactions) close() { t.client.Close() }

@@ -7,7 +7,6 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
-	"github.com/lumenhook/lumenhook/streams/ledger"
 )
 
 // checks hold the guarantees of DESIGN.md, section 6, while a run goes on. A
@@ -19,9 +18,8 @@ type checks struct {
 	started  map[attemptID][]*sent // attempts that reached a receiver
 	made     map[attemptID]domain.AttemptResult
 	matched  map[string][]match // by event, in the order of the topic
-	awaiting map[uint32][]candidate
-	expected map[string]string // event to endpoint (G2)
-	observed map[string]bool   // payments, by their id
+	observed map[string]bool    // payments, by their id
+	judged   *judged
 	cursor   uint32
 }
 
@@ -41,18 +39,10 @@ type match struct {
 	event     domain.Event
 }
 
-// candidate is a watch as it was acknowledged, or its deletion was, before a
-// ledger closed.
-type candidate struct {
-	watch    domain.Watch
-	revision uint64
-}
-
 func newChecks(w *World) *checks {
 	return &checks{
 		world: w, model: newModel(), book: newBook(w), started: make(map[attemptID][]*sent), made: make(map[attemptID]domain.AttemptResult),
-		matched: make(map[string][]match), awaiting: make(map[uint32][]candidate), expected: make(map[string]string),
-		observed: make(map[string]bool),
+		matched: make(map[string][]match), observed: make(map[string]bool), judged: newJudged(),
 	}
 }
 
@@ -68,6 +58,8 @@ func (c *checks) stands(records []streams.Record) {
 			c.payment(r)
 		case schemas.TopicLedgers:
 			c.ledgerRead(r)
+		case schemas.TopicCommands:
+			c.asked(r)
 		}
 	}
 }
@@ -83,6 +75,9 @@ func (c *checks) fact(r streams.Record) {
 	}
 	if err := c.model.fold(f); err != nil {
 		w.violate("%v", err)
+	}
+	if hasPrefix(f.Aggregate, domain.WatchPrefix) {
+		c.judged.changed(c.model.watches[f.Aggregate])
 	}
 	if err := c.causes(f); err != nil {
 		w.violate("G3: %v", err)
@@ -185,10 +180,16 @@ func same(a, b domain.AttemptResult) bool {
 	return a.SentAtMillis == b.SentAtMillis && a.DurationMillis == b.DurationMillis && a.StatusCode == b.StatusCode && a.Error == b.Error && bytes.Equal(a.ResponseBody, b.ResponseBody)
 }
 
+// match holds that an event is told to one endpoint, with one body (G2).
 func (c *checks) match(r streams.Record) {
 	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
 	if err != nil {
 		c.world.violate("a match cannot be read: %v", err)
+	}
+	for _, first := range c.matched[in.Event.ID] {
+		if first.endpoint != in.EndpointID || !bytes.Equal(first.event.Body, in.Event.Body) {
+			c.world.violate("G2: event %s is for %s with the body %s, and for %s with the body %s", in.Event.ID, first.endpoint, first.event.Body, in.EndpointID, in.Event.Body)
+		}
 	}
 	c.matched[in.Event.ID] = append(c.matched[in.Event.ID], match{in.EndpointID, r.Partition, in.Event})
 }
@@ -199,19 +200,6 @@ func (c *checks) payment(r streams.Record) {
 		c.world.violate("a payment cannot be read: %v", err)
 	}
 	c.observed[p.Payment.ID] = true
-}
-
-// ledgerCloses notes which watches must see the ledger.
-func (c *checks) ledgerCloses(l ledger.Ledger) {
-	for _, id := range c.world.clients.watches {
-		watch := c.model.watches[id]
-		if !watch.Exists() || c.world.clients.asked(id) {
-			continue
-		}
-		if by := c.world.clients.byID[c.model.changedBy[id]]; by != nil && by.answer != nil {
-			c.awaiting[l.Sequence] = append(c.awaiting[l.Sequence], candidate{watch, watch.Revision})
-		}
-	}
 }
 
 // ledgerRead holds that a ledger that was read has told what it had to (G2).
@@ -228,40 +216,7 @@ func (c *checks) ledgerRead(r streams.Record) {
 		w.violate("G2: ledger %d is read after %d", read.Sequence, c.cursor)
 	}
 	c.cursor = max(c.cursor, read.Sequence)
-	for _, candidate := range c.awaiting[read.Sequence] {
-		if c.model.watches[candidate.watch.ID].Revision != candidate.revision || w.clients.asked(candidate.watch.ID) {
-			continue // it was changed meanwhile
-		}
-		for _, p := range w.chain.ledgers[read.Sequence-1].Payments {
-			c.holds(candidate.watch, p)
-		}
-	}
-	delete(c.awaiting, read.Sequence)
-}
-
-// holds compares what was matched of a payment with what a watch, unchanged from
-// before the close, makes of it.
-func (c *checks) holds(watch domain.Watch, p domain.Payment) {
-	w := c.world
-	event := domain.EventID(watch.ID, p.ID)
-	m, matches := domain.MatchPayment(watch, p)
-	switch matches = matches && p.AmountStroops > 0; {
-	case !matches && len(c.matched[event]) > 0:
-		w.violate("G2: payment %s was matched by watch %s, which it does not match", p.ID, watch.ID)
-	case !matches || c.model.endpoints[watch.EndpointID].Deleted(): // it may have matched no more
-		return
-	case len(c.matched[event]) == 0:
-		w.violate("G2: ledger %d is read, and payment %s was not matched by watch %s", p.Ledger, p.ID, watch.ID)
-	case !c.observed[p.ID]:
-		w.violate("G2: ledger %d is read, and payment %s was matched and not observed", p.Ledger, p.ID)
-	}
-	for _, found := range c.matched[event] {
-		if found.endpoint != watch.EndpointID || !bytes.Equal(found.event.Body, domain.NewPaymentEvent(m, found.event.CreatedAtMillis).Body) {
-			w.violate("G2: the match of payment %s by watch %s is another: %s", p.ID, watch.ID, found.event.Body)
-		}
-	}
-	c.expected[event] = watch.EndpointID
-	w.count("expected events")
+	c.readOnce(w.chain.ledgers[read.Sequence-1])
 }
 
 // attemptStarts holds that an attempt may start, by what the journal says (G3).
@@ -400,6 +355,9 @@ func (c *checks) acknowledged(cmd *issued, r domain.Result) {
 	}
 	if cmd.answer != nil && !bytes.Equal(schemas.EncodeResult(domain.Result{CommandID: r.CommandID, BodyHash: r.BodyHash, Answer: cmd.answer.Answer}).Value, told.Value) {
 		w.violate("G1: %s %s got two answers", cmd.Body.CommandType(), r.CommandID)
+	}
+	if r.Answer.Watch != nil {
+		c.judged.acknowledged(*r.Answer.Watch)
 	}
 	if r.Answer.Rejection == nil && !c.effect(cmd.Body) {
 		w.violate("G1: %s %s was acknowledged and has no effect", cmd.Body.CommandType(), r.CommandID)

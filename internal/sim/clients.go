@@ -150,6 +150,22 @@ func (c *clients) append(cmd *issued) {
 	w.count("commands")
 }
 
+// tellFor takes note of the commands that a follower asks, which nobody waits for.
+func (c *clients) tellFor(records []streams.Record) {
+	for _, r := range records {
+		if r.Topic != schemas.TopicCommands {
+			continue
+		}
+		cmd, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
+		if err != nil {
+			panic(err)
+		}
+		if c.byID[cmd.ID] == nil {
+			c.byID[cmd.ID] = &issued{Command: cmd, atMillis: c.world.wall()}
+		}
+	}
+}
+
 // asked tells whether a command about an aggregate is without an answer.
 func (c *clients) asked(aggregate string) bool {
 	return slices.ContainsFunc(c.commands, func(cmd *issued) bool { return cmd.asks > 0 && cmd.Body.Aggregate() == aggregate })
@@ -250,7 +266,7 @@ func (c *clients) watchChange() domain.CommandBody {
 	}
 	label, amount := fmt.Sprint("till ", w.rnd.IntN(3)), c.amount()
 	change := domain.WatchChange{Label: &label, Amount: &amount}
-	if endpoint, ok := pick(w, c.knownEndpoints()); ok && w.chance(0.2) {
+	if endpoint, ok := pick(w, c.knownEndpoints()); ok && w.chance(0.5) {
 		change.EndpointID = &endpoint
 	}
 	return domain.UpdateWatch{WatchID: id, Change: change, IfRevision: c.revision(w.checks.model.watches[id].Revision)}

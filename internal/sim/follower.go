@@ -1,10 +1,13 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
 	"log/slog"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -40,6 +43,8 @@ type followerProcess struct {
 	killed  bool
 	failed  error // how reading ended
 	unsure  bool  // ours was denied
+	epoch   int   // of the transactional id, as it took it over
+	tore    bool  // it died with everything, in the middle of a commit
 	backoff int64 // by the steady clock
 	elected bool  // as far as it knows
 }
@@ -245,8 +250,14 @@ func (f *followerProcess) work() {
 	err := f.failed
 	f.endReading()
 	switch {
+	case f.tore:
+		f.tore = false
+		w.killEverything()
 	case errors.Is(err, errKilled):
 		f.crash()
+	case errors.Is(err, errFenced):
+		w.count("fenced followers")
+		f.backoff = w.steady + 100
 	case errors.Is(err, errLog), f.unsure:
 		f.backoff = w.steady + 100
 	default:
@@ -271,6 +282,79 @@ func (f *followerProcess) begin() {
 // followerLog is the follower's way to the log.
 type followerLog struct{ f *followerProcess }
 
+// followerTxn is the transactional id of the followers.
+const followerTxn = "follower"
+
+func (l followerLog) TakeOver(context.Context) error {
+	f := l.f
+	if err := f.wait(nil); err != nil {
+		return err
+	}
+	f.epoch = f.world.log.takeOver(followerTxn)
+	f.world.tracef("follower %d takes over, epoch %d", f.id, f.epoch)
+	return f.wait(nil)
+}
+
+// Commit may come to an end anywhere: before anything is written, with the
+// transaction open, torn by a kill of everything, or with its answer lost.
+func (l followerLog) Commit(_ context.Context, records ...streams.Record) error {
+	f := l.f
+	w := f.world
+	if err := f.wait(nil); err != nil {
+		return err
+	}
+	if w.bug == LoseMatch {
+		records = slices.DeleteFunc(records, func(r streams.Record) bool { return r.Topic == schemas.TopicMatches })
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	w.clients.tellFor(records)
+	if _, err := w.log.produce(followerTxn, f.epoch, byKey, records, nil, w.steady); err != nil {
+		return err
+	}
+	w.tracef("follower %d writes %d records, to %s first", f.id, len(records), records[0].Topic)
+	if err := f.wait(nil); err != nil {
+		return err
+	}
+	if err := l.end(); err != nil {
+		return err
+	}
+	return f.wait(nil)
+}
+
+// end commits what was written.
+func (l followerLog) end() error {
+	f := l.f
+	w := f.world
+	switch {
+	case w.fault(0.04):
+		w.count("crashes of a follower")
+		return errKilled
+	case w.setup.embedded && w.fault(0.08):
+		if err := w.log.tear(followerTxn, f.epoch, func(place) bool { return w.chance(0.5) }); err != nil {
+			return err
+		}
+		w.tracef("everything is killed during the commit of follower %d", f.id)
+		w.count("torn commits of a follower")
+		f.tore = true
+		return errKilled
+	}
+	if err := w.log.decide(followerTxn, f.epoch); err != nil {
+		return err
+	}
+	if w.setup.embedded || w.chance(0.5) {
+		for w.log.markNext(w.log.producers[followerTxn]) {
+		}
+	}
+	w.tracef("follower %d commits", f.id)
+	if w.fault(0.03) {
+		w.count("follower's commits whose answer was lost")
+		return errLog
+	}
+	return nil
+}
+
 // Append may be cut short anywhere.
 func (l followerLog) Append(_ context.Context, records ...streams.Record) error {
 	f := l.f
@@ -288,9 +372,6 @@ func (l followerLog) Append(_ context.Context, records ...streams.Record) error 
 		w.count("appends that failed")
 	}
 	for _, r := range records[:stand] {
-		if w.bug == LoseMatch && r.Topic == schemas.TopicMatches {
-			continue
-		}
 		w.log.append(r)
 	}
 	w.tracef("follower %d appends %d of %d records to %s", f.id, stand, len(records), records[0].Topic)
@@ -300,18 +381,35 @@ func (l followerLog) Append(_ context.Context, records ...streams.Record) error 
 	return f.wait(nil)
 }
 
-func (l followerLog) Ledgers(context.Context) (starts, ends map[int32]int64, err error) {
-	return map[int32]int64{0: 0}, map[int32]int64{0: l.f.world.log.end(place{schemas.TopicLedgers, 0})}, l.f.wait(nil)
+func (l followerLog) Starts(ctx context.Context, topic string) (map[int32]int64, error) {
+	starts, err := ends{l.f.world.log}.Starts(ctx, topic)
+	return starts, cmp.Or(err, l.f.wait(nil))
 }
 
-func (l followerLog) ReadLedgers(_ context.Context, from, end int64, take func(streams.Record) error) error {
-	records, _ := l.f.world.log.read(place{schemas.TopicLedgers, 0}, from, int(end-from))
-	for _, r := range records {
-		if err := take(r); err != nil {
+func (l followerLog) Ends(ctx context.Context, topic string) (map[int32]int64, error) {
+	until, err := ends{l.f.world.log}.Of(ctx, topic)
+	return until, cmp.Or(err, l.f.wait(nil))
+}
+
+// Read gives what is committed. What is undecided is waited for.
+func (l followerLog) Read(_ context.Context, topic string, from, ends map[int32]int64, take func(streams.Record) error) error {
+	log := l.f.world.log
+	for _, p := range streams.Partitions(ends) {
+		at := place{topic, p}
+		if err := l.f.wait(func() bool { return log.stable(at) >= ends[p] }); err != nil {
 			return err
 		}
+		records, _ := log.read(at, from[p], math.MaxInt)
+		for _, r := range records {
+			if r.Offset >= ends[p] {
+				break
+			}
+			if err := take(r); err != nil {
+				return err
+			}
+		}
 	}
-	return l.f.wait(nil)
+	return nil
 }
 
 // knownWatches is what the follower's directory knows.
@@ -340,6 +438,10 @@ func (k knownWatches) ByWallet(wallet string) ([]domain.Watch, error) {
 		return nil
 	})
 	return all, err
+}
+
+func (k knownWatches) EachUnadmitted(take func(domain.Watch) error) error {
+	return k.f.directory.EachUnadmitted(take)
 }
 
 var tables = []string{schemas.TopicAccounts, schemas.TopicEndpoints, schemas.TopicWatches}

@@ -192,6 +192,9 @@ func (l *Log) mark(s *span, f fate) {
 	p.spans = kept
 }
 
+// byKey is no partition: each record goes to that of its key.
+const byKey = -1
+
 // produce writes the records of a transaction, undecided, and gives the offset
 // behind the last one of the journal.
 func (l *Log) produce(id string, epoch int, partition int32, records []streams.Record, positions map[place]int64, nowMillis int64) (journalNext int64, err error) {
@@ -204,6 +207,9 @@ func (l *Log) produce(id string, epoch int, partition int32, records []streams.R
 	spans := make(map[place]*span)
 	for _, r := range records {
 		at := place{r.Topic, partition}
+		if partition == byKey {
+			at.partition = l.partitionOf(r.Topic, string(r.Key))
+		}
 		s := spans[at]
 		if s == nil {
 			s = &span{at: at, first: l.end(at)}

@@ -16,15 +16,15 @@ type model struct {
 	endpoints  map[string]domain.Endpoint
 	watches    map[string]domain.Watch
 	deliveries map[deliveryID]domain.Delivery
-	created    []deliveryID // oldest first
+	created    []deliveryID      // oldest first
+	endpointOf map[string]string // of an event
 	bodies     map[deliveryID][]byte
 	handled    map[string]handled
 	changedBy  map[string]string // command that gave an aggregate its revision
 	facts      int
 }
 
-// deliveryID names a delivery. An event has more than one only when its watch
-// went over to another endpoint between two readings of the payment's ledger.
+// deliveryID names a delivery.
 type deliveryID struct{ endpoint, event string }
 
 type handled struct {
@@ -36,7 +36,7 @@ type handled struct {
 func newModel() *model {
 	return &model{
 		accounts: make(map[string]domain.Account), endpoints: make(map[string]domain.Endpoint), watches: make(map[string]domain.Watch),
-		deliveries: make(map[deliveryID]domain.Delivery), bodies: make(map[deliveryID][]byte), handled: make(map[string]handled), changedBy: make(map[string]string),
+		deliveries: make(map[deliveryID]domain.Delivery), endpointOf: make(map[string]string), bodies: make(map[deliveryID][]byte), handled: make(map[string]handled), changedBy: make(map[string]string),
 	}
 }
 
@@ -137,6 +137,10 @@ func (m *model) foldDelivery(f domain.Fact) error {
 	}
 	switch b := f.Body.(type) {
 	case domain.DeliveryCreated:
+		if other, is := m.endpointOf[id.event]; is {
+			return fmt.Errorf("G2: event %s has a delivery to %s and gets another, to %s", id.event, other, id.endpoint)
+		}
+		m.endpointOf[id.event] = id.endpoint
 		m.bodies[id] = b.Event.Body
 		m.created = append(m.created, id)
 	case domain.AttemptMade:

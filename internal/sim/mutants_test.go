@@ -52,6 +52,10 @@ var mutants = []mutant{
 	{"answers are forgotten within hours", "streams/engine/state.go", "f.AtMillis+rememberCommands, body.CommandID", "f.AtMillis+rememberCommands/map[bool]int64{true: 20, false: 1}[MUTANT], body.CommandID", "G"},
 	{"a restart forgets what was made due", "streams/timers.go", "tx := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}", "if MUTANT { return nil }\n\ttx := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}", "G6"},
 	{"payments are not observed", "streams/follower/sift.go", "s.observed = append(s.observed, p)", "if !MUTANT { s.observed = append(s.observed, p) }", "and not observed"},
+	{"what stands is not read back", "streams/follower/judge.go", "\t\tf.standing.add(m)\n", "if !MUTANT { f.standing.add(m) }\n", "and for"},
+	{"a watch is live a ledger late", "streams/follower/judge.go", "yield(admission(w, ledger, nowMillis))", "yield(admission(w, ledger+map[bool]uint32{true: 1}[MUTANT], nowMillis))", "live from ledger"},
+	{"a watch is live a ledger early", "streams/follower/judge.go", "LiveSince: ledger}", "LiveSince: ledger - map[bool]uint32{true: 1}[MUTANT && ledger > 1]}", "live from ledger"},
+	{"watches are seen before they are live", "streams/follower/judge.go", "return !a.reading.pending[w.ID] &&", "return !MUTANT && !a.reading.pending[w.ID] &&", "was matched by watch"},
 }
 
 var packageClause = regexp.MustCompile(`(?m)^package \w+$`)

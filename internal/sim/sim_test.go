@@ -197,10 +197,11 @@ func TestEveryFaultHappens(t *testing.T) {
 		}
 	}
 	want := []string{
-		"appends that failed", "clock jumps", "commands appended twice", "commands lost before the log", "commits that failed", "commits whose answer was lost",
+		"clock jumps", "commands appended twice", "commands lost before the log", "commits that failed", "commits whose answer was lost",
 		"crashes after a dispatch", "crashes before a dispatch", "crashes of a follower", "crashes of an engine", "directory: gone", "directory: torn or stale",
 		"fenced writes", "kills of everything", "outcomes lost with their task", "pauses", "rebalances", "repeated commands", "repeated inputs",
-		"state: gone", "state: torn or stale", "states compared", "torn commits", "zombies", "expected events", "acknowledged commands",
+		"state: gone", "state: torn or stale", "states compared", "torn commits", "zombies", "expected events", "torn commits of a follower",
+		"fenced followers", "follower's commits whose answer was lost", "acknowledged commands",
 		"deliveries DELIVERED", "deliveries WAITING", "deliveries FAILED", "deliveries CANCELLED",
 	}
 	for _, b := range behaviours {

@@ -110,6 +110,7 @@ func newWorld(seed uint64, bug Bug, keepLines bool) *World {
 	for p := range w.setup.partitions {
 		w.txnIDs = append(w.txnIDs, txnID(p))
 	}
+	w.txnIDs = append(w.txnIDs, followerTxn)
 	w.clients = newClients(w)
 	w.chain = newChain(w)
 	for i := range w.setup.engines {
@@ -383,16 +384,13 @@ func (w *World) bootSomething() bool {
 func (w *World) repeatInput() bool {
 	topic := []string{schemas.TopicCommands, schemas.TopicMatches}[w.rnd.IntN(2)]
 	at := place{topic, w.rnd.Int32N(w.setup.partitions)}
-	entries := w.log.partitions[at].entries
-	if len(entries) == 0 {
+	records, _ := w.log.read(at, 0, math.MaxInt)
+	r, ok := pick(w, records)
+	if !ok || topic == schemas.TopicCommands && w.clients.old(r) {
 		return false
 	}
-	e := entries[w.rnd.IntN(len(entries))]
-	if topic == schemas.TopicCommands && w.clients.old(e.record) {
-		return false
-	}
-	w.log.append(e.record)
-	w.tracef("record %d of %s/%d is appended again", e.record.Offset, topic, at.partition)
+	w.log.append(r)
+	w.tracef("record %d of %s/%d is appended again", r.Offset, topic, at.partition)
 	w.count("repeated inputs")
 	return true
 }

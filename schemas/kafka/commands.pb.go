@@ -1010,6 +1010,7 @@ type ResendEvent struct {
 	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
 	EndpointId    string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
 	EventId       string                 `protobuf:"bytes,3,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	MoveTo        string                 `protobuf:"bytes,4,opt,name=move_to,json=moveTo,proto3" json:"move_to,omitempty"` // endpoint to send it to if its delivery was cancelled; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1061,6 +1062,13 @@ func (x *ResendEvent) GetEndpointId() string {
 func (x *ResendEvent) GetEventId() string {
 	if x != nil {
 		return x.EventId
+	}
+	return ""
+}
+
+func (x *ResendEvent) GetMoveTo() string {
+	if x != nil {
+		return x.MoveTo
 	}
 	return ""
 }
@@ -1323,7 +1331,9 @@ type RecordCoverage struct {
 	To            uint32                 `protobuf:"varint,5,opt,name=to,proto3" json:"to,omitempty"`
 	Until         uint32                 `protobuf:"varint,6,opt,name=until,proto3" json:"until,omitempty"`
 	LiveSince     uint32                 `protobuf:"varint,7,opt,name=live_since,json=liveSince,proto3" json:"live_since,omitempty"`
-	Problem       string                 `protobuf:"bytes,8,opt,name=problem,proto3" json:"problem,omitempty"` // empty: none
+	Problem       string                 `protobuf:"bytes,8,opt,name=problem,proto3" json:"problem,omitempty"`                    // empty: none
+	NextFrom      uint32                 `protobuf:"varint,9,opt,name=next_from,json=nextFrom,proto3" json:"next_from,omitempty"` // the part that is begun; 0: none
+	NextTo        uint32                 `protobuf:"varint,10,opt,name=next_to,json=nextTo,proto3" json:"next_to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1412,6 +1422,20 @@ func (x *RecordCoverage) GetProblem() string {
 		return x.Problem
 	}
 	return ""
+}
+
+func (x *RecordCoverage) GetNextFrom() uint32 {
+	if x != nil {
+		return x.NextFrom
+	}
+	return 0
+}
+
+func (x *RecordCoverage) GetNextTo() uint32 {
+	if x != nil {
+		return x.NextTo
+	}
+	return 0
 }
 
 // CommandResult goes to the topic "results".
@@ -1546,6 +1570,8 @@ type PaymentMatched struct {
 	PaymentId     string                 `protobuf:"bytes,5,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
 	Verification  *Verification          `protobuf:"bytes,6,opt,name=verification,proto3" json:"verification,omitempty"`
 	Event         *Event                 `protobuf:"bytes,7,opt,name=event,proto3" json:"event,omitempty"`
+	Ledger        uint32                 `protobuf:"varint,8,opt,name=ledger,proto3" json:"ledger,omitempty"`                    // of the payment; 0 in a hand-over
+	HandOver      *HandOver              `protobuf:"bytes,9,opt,name=hand_over,json=handOver,proto3" json:"hand_over,omitempty"` // absent in a match
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1629,6 +1655,81 @@ func (x *PaymentMatched) GetEvent() *Event {
 	return nil
 }
 
+func (x *PaymentMatched) GetLedger() uint32 {
+	if x != nil {
+		return x.Ledger
+	}
+	return 0
+}
+
+func (x *PaymentMatched) GetHandOver() *HandOver {
+	if x != nil {
+		return x.HandOver
+	}
+	return nil
+}
+
+// HandOver says that the event's delivery goes on at another endpoint.
+type HandOver struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Moves         uint32                 `protobuf:"varint,1,opt,name=moves,proto3" json:"moves,omitempty"`       // of the event so far, this one included
+	Attempts      uint32                 `protobuf:"varint,2,opt,name=attempts,proto3" json:"attempts,omitempty"` // made so far
+	Runs          uint32                 `protobuf:"varint,3,opt,name=runs,proto3" json:"runs,omitempty"`         // begun so far
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HandOver) Reset() {
+	*x = HandOver{}
+	mi := &file_commands_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HandOver) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HandOver) ProtoMessage() {}
+
+func (x *HandOver) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HandOver.ProtoReflect.Descriptor instead.
+func (*HandOver) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *HandOver) GetMoves() uint32 {
+	if x != nil {
+		return x.Moves
+	}
+	return 0
+}
+
+func (x *HandOver) GetAttempts() uint32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *HandOver) GetRuns() uint32 {
+	if x != nil {
+		return x.Runs
+	}
+	return 0
+}
+
 // TransactionQuarantined goes to the topic "quarantine": a transaction that could
 // not be read, so that payments in it, if any, are not reported.
 type TransactionQuarantined struct {
@@ -1646,7 +1747,7 @@ type TransactionQuarantined struct {
 
 func (x *TransactionQuarantined) Reset() {
 	*x = TransactionQuarantined{}
-	mi := &file_commands_proto_msgTypes[24]
+	mi := &file_commands_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1759,7 @@ func (x *TransactionQuarantined) String() string {
 func (*TransactionQuarantined) ProtoMessage() {}
 
 func (x *TransactionQuarantined) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[24]
+	mi := &file_commands_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1772,7 @@ func (x *TransactionQuarantined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionQuarantined.ProtoReflect.Descriptor instead.
 func (*TransactionQuarantined) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{24}
+	return file_commands_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TransactionQuarantined) GetNetworkPassphrase() string {
@@ -1736,13 +1837,14 @@ type LedgerRead struct {
 	Matches           uint32                 `protobuf:"varint,8,opt,name=matches,proto3" json:"matches,omitempty"`
 	WatchesOffsets    map[int32]int64        `protobuf:"bytes,9,rep,name=watches_offsets,json=watchesOffsets,proto3" json:"watches_offsets,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // next offset by partition of "watches" when the ledger was matched
 	ReadAtMillis      int64                  `protobuf:"varint,10,opt,name=read_at_millis,json=readAtMillis,proto3" json:"read_at_millis,omitempty"`
+	MatchesOffsets    map[int32]int64        `protobuf:"bytes,11,rep,name=matches_offsets,json=matchesOffsets,proto3" json:"matches_offsets,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // by partition of "matches": those of later ledgers are behind
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
 
 func (x *LedgerRead) Reset() {
 	*x = LedgerRead{}
-	mi := &file_commands_proto_msgTypes[25]
+	mi := &file_commands_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1754,7 +1856,7 @@ func (x *LedgerRead) String() string {
 func (*LedgerRead) ProtoMessage() {}
 
 func (x *LedgerRead) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[25]
+	mi := &file_commands_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1767,7 +1869,7 @@ func (x *LedgerRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRead.ProtoReflect.Descriptor instead.
 func (*LedgerRead) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{25}
+	return file_commands_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LedgerRead) GetNetworkPassphrase() string {
@@ -1838,6 +1940,13 @@ func (x *LedgerRead) GetReadAtMillis() int64 {
 		return x.ReadAtMillis
 	}
 	return 0
+}
+
+func (x *LedgerRead) GetMatchesOffsets() map[int32]int64 {
+	if x != nil {
+		return x.MatchesOffsets
+	}
+	return nil
 }
 
 var File_commands_proto protoreflect.FileDescriptor
@@ -1935,12 +2044,13 @@ const file_commands_proto_rawDesc = "" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
 	"endpointId\x12!\n" +
 	"\fsince_millis\x18\x03 \x01(\x03R\vsinceMillis\x12!\n" +
-	"\funtil_millis\x18\x04 \x01(\x03R\vuntilMillis\"~\n" +
+	"\funtil_millis\x18\x04 \x01(\x03R\vuntilMillis\"\x97\x01\n" +
 	"\vResendEvent\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
 	"endpointId\x12\x19\n" +
-	"\bevent_id\x18\x03 \x01(\tR\aeventId\"s\n" +
+	"\bevent_id\x18\x03 \x01(\tR\aeventId\x12\x17\n" +
+	"\amove_to\x18\x04 \x01(\tR\x06moveTo\"s\n" +
 	"\vCreateWatch\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12/\n" +
 	"\x05watch\x18\x02 \x01(\v2\x19.lumenhook.kafka.v1.WatchR\x05watch\"\xb7\x01\n" +
@@ -1959,7 +2069,7 @@ const file_commands_proto_rawDesc = "" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x19\n" +
 	"\bwatch_id\x18\x02 \x01(\tR\awatchId\x12\x12\n" +
 	"\x04from\x18\x03 \x01(\rR\x04from\x12\x0e\n" +
-	"\x02to\x18\x04 \x01(\rR\x02to\"\xed\x01\n" +
+	"\x02to\x18\x04 \x01(\rR\x02to\"\xa3\x02\n" +
 	"\x0eRecordCoverage\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x19\n" +
 	"\bwatch_id\x18\x02 \x01(\tR\awatchId\x12\x18\n" +
@@ -1969,7 +2079,10 @@ const file_commands_proto_rawDesc = "" +
 	"\x05until\x18\x06 \x01(\rR\x05until\x12\x1d\n" +
 	"\n" +
 	"live_since\x18\a \x01(\rR\tliveSince\x12\x18\n" +
-	"\aproblem\x18\b \x01(\tR\aproblem\"\x9b\x01\n" +
+	"\aproblem\x18\b \x01(\tR\aproblem\x12\x1b\n" +
+	"\tnext_from\x18\t \x01(\rR\bnextFrom\x12\x17\n" +
+	"\anext_to\x18\n" +
+	" \x01(\rR\x06nextTo\"\x9b\x01\n" +
 	"\rCommandResult\x12\x1d\n" +
 	"\n" +
 	"command_id\x18\x01 \x01(\tR\tcommandId\x12\x1b\n" +
@@ -1978,7 +2091,7 @@ const file_commands_proto_rawDesc = "" +
 	"\breplayed\x18\x04 \x01(\bR\breplayed\"v\n" +
 	"\x0fPaymentObserved\x125\n" +
 	"\apayment\x18\x01 \x01(\v2\x1b.lumenhook.kafka.v1.PaymentR\apayment\x12,\n" +
-	"\x12observed_at_millis\x18\x02 \x01(\x03R\x10observedAtMillis\"\xa8\x02\n" +
+	"\x12observed_at_millis\x18\x02 \x01(\x03R\x10observedAtMillis\"\xfb\x02\n" +
 	"\x0ePaymentMatched\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x01 \x01(\tR\taccountId\x12\x1f\n" +
@@ -1989,7 +2102,13 @@ const file_commands_proto_rawDesc = "" +
 	"\n" +
 	"payment_id\x18\x05 \x01(\tR\tpaymentId\x12D\n" +
 	"\fverification\x18\x06 \x01(\v2 .lumenhook.kafka.v1.VerificationR\fverification\x12/\n" +
-	"\x05event\x18\a \x01(\v2\x19.lumenhook.kafka.v1.EventR\x05event\"\xf6\x01\n" +
+	"\x05event\x18\a \x01(\v2\x19.lumenhook.kafka.v1.EventR\x05event\x12\x16\n" +
+	"\x06ledger\x18\b \x01(\rR\x06ledger\x129\n" +
+	"\thand_over\x18\t \x01(\v2\x1c.lumenhook.kafka.v1.HandOverR\bhandOver\"P\n" +
+	"\bHandOver\x12\x14\n" +
+	"\x05moves\x18\x01 \x01(\rR\x05moves\x12\x1a\n" +
+	"\battempts\x18\x02 \x01(\rR\battempts\x12\x12\n" +
+	"\x04runs\x18\x03 \x01(\rR\x04runs\"\xf6\x01\n" +
 	"\x16TransactionQuarantined\x12-\n" +
 	"\x12network_passphrase\x18\x01 \x01(\tR\x11networkPassphrase\x12\x16\n" +
 	"\x06ledger\x18\x02 \x01(\rR\x06ledger\x12(\n" +
@@ -1997,7 +2116,7 @@ const file_commands_proto_rawDesc = "" +
 	"\atx_hash\x18\x04 \x01(\tR\x06txHash\x12\x14\n" +
 	"\x05order\x18\x05 \x01(\rR\x05order\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12$\n" +
-	"\x0eread_at_millis\x18\a \x01(\x03R\freadAtMillis\"\xd1\x03\n" +
+	"\x0eread_at_millis\x18\a \x01(\x03R\freadAtMillis\"\xf1\x04\n" +
 	"\n" +
 	"LedgerRead\x12-\n" +
 	"\x12network_passphrase\x18\x01 \x01(\tR\x11networkPassphrase\x12\x1a\n" +
@@ -2010,8 +2129,12 @@ const file_commands_proto_rawDesc = "" +
 	"\amatches\x18\b \x01(\rR\amatches\x12[\n" +
 	"\x0fwatches_offsets\x18\t \x03(\v22.lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntryR\x0ewatchesOffsets\x12$\n" +
 	"\x0eread_at_millis\x18\n" +
-	" \x01(\x03R\freadAtMillis\x1aA\n" +
+	" \x01(\x03R\freadAtMillis\x12[\n" +
+	"\x0fmatches_offsets\x18\v \x03(\v22.lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntryR\x0ematchesOffsets\x1aA\n" +
 	"\x13WatchesOffsetsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1aA\n" +
+	"\x13MatchesOffsetsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B4Z2github.com/lumenhook/lumenhook/schemas/kafka;kafkab\x06proto3"
 
@@ -2027,7 +2150,7 @@ func file_commands_proto_rawDescGZIP() []byte {
 	return file_commands_proto_rawDescData
 }
 
-var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_commands_proto_goTypes = []any{
 	(*CommandMeta)(nil),            // 0: lumenhook.kafka.v1.CommandMeta
 	(*CreateAccount)(nil),          // 1: lumenhook.kafka.v1.CreateAccount
@@ -2053,31 +2176,33 @@ var file_commands_proto_goTypes = []any{
 	(*CommandResult)(nil),          // 21: lumenhook.kafka.v1.CommandResult
 	(*PaymentObserved)(nil),        // 22: lumenhook.kafka.v1.PaymentObserved
 	(*PaymentMatched)(nil),         // 23: lumenhook.kafka.v1.PaymentMatched
-	(*TransactionQuarantined)(nil), // 24: lumenhook.kafka.v1.TransactionQuarantined
-	(*LedgerRead)(nil),             // 25: lumenhook.kafka.v1.LedgerRead
-	nil,                            // 26: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	(*Key)(nil),                    // 27: lumenhook.kafka.v1.Key
-	(*Header)(nil),                 // 28: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),         // 29: lumenhook.kafka.v1.EndpointChange
-	(*Watch)(nil),                  // 30: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),            // 31: lumenhook.kafka.v1.WatchChange
-	(*Answer)(nil),                 // 32: lumenhook.kafka.v1.Answer
-	(*Payment)(nil),                // 33: lumenhook.kafka.v1.Payment
-	(*Verification)(nil),           // 34: lumenhook.kafka.v1.Verification
-	(*Event)(nil),                  // 35: lumenhook.kafka.v1.Event
+	(*HandOver)(nil),               // 24: lumenhook.kafka.v1.HandOver
+	(*TransactionQuarantined)(nil), // 25: lumenhook.kafka.v1.TransactionQuarantined
+	(*LedgerRead)(nil),             // 26: lumenhook.kafka.v1.LedgerRead
+	nil,                            // 27: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	nil,                            // 28: lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
+	(*Key)(nil),                    // 29: lumenhook.kafka.v1.Key
+	(*Header)(nil),                 // 30: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),         // 31: lumenhook.kafka.v1.EndpointChange
+	(*Watch)(nil),                  // 32: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),            // 33: lumenhook.kafka.v1.WatchChange
+	(*Answer)(nil),                 // 34: lumenhook.kafka.v1.Answer
+	(*Payment)(nil),                // 35: lumenhook.kafka.v1.Payment
+	(*Verification)(nil),           // 36: lumenhook.kafka.v1.Verification
+	(*Event)(nil),                  // 37: lumenhook.kafka.v1.Event
 }
 var file_commands_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.CreateAccount.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	27, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
+	29, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 2: lumenhook.kafka.v1.CreateKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	27, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
+	29, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 4: lumenhook.kafka.v1.RollKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	27, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
+	29, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 6: lumenhook.kafka.v1.RevokeKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 7: lumenhook.kafka.v1.CreateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	28, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
+	30, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 9: lumenhook.kafka.v1.UpdateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	29, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	31, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
 	0,  // 11: lumenhook.kafka.v1.DisableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 12: lumenhook.kafka.v1.EnableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 13: lumenhook.kafka.v1.DeleteEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
@@ -2088,22 +2213,24 @@ var file_commands_proto_depIdxs = []int32{
 	0,  // 18: lumenhook.kafka.v1.ReplayEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 19: lumenhook.kafka.v1.ResendEvent.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 20: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	30, // 21: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
+	32, // 21: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
 	0,  // 22: lumenhook.kafka.v1.UpdateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	31, // 23: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
+	33, // 23: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
 	0,  // 24: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 25: lumenhook.kafka.v1.BackfillWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 26: lumenhook.kafka.v1.RecordCoverage.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	32, // 27: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
-	33, // 28: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
-	34, // 29: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
-	35, // 30: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
-	26, // 31: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	34, // 27: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
+	35, // 28: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
+	36, // 29: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
+	37, // 30: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
+	24, // 31: lumenhook.kafka.v1.PaymentMatched.hand_over:type_name -> lumenhook.kafka.v1.HandOver
+	27, // 32: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	28, // 33: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_commands_proto_init() }
@@ -2118,7 +2245,7 @@ func file_commands_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commands_proto_rawDesc), len(file_commands_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1207,6 +1207,7 @@ type Watch struct {
 	Covered         []*LedgerRange         `protobuf:"bytes,16,rep,name=covered,proto3" json:"covered,omitempty"`
 	LiveSince       uint32                 `protobuf:"varint,17,opt,name=live_since,json=liveSince,proto3" json:"live_since,omitempty"` // 0: not known
 	Backfill        *Backfill              `protobuf:"bytes,18,opt,name=backfill,proto3" json:"backfill,omitempty"`
+	Parts           []*BackfillPart        `protobuf:"bytes,19,rep,name=parts,proto3" json:"parts,omitempty"` // begun and not covered
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1367,6 +1368,122 @@ func (x *Watch) GetBackfill() *Backfill {
 	return nil
 }
 
+func (x *Watch) GetParts() []*BackfillPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+// BackfillPart is a range of ledgers with the watch as it was when it was begun.
+type BackfillPart struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Range           *LedgerRange           `protobuf:"bytes,1,opt,name=range,proto3" json:"range,omitempty"`
+	BegunAtMillis   int64                  `protobuf:"varint,2,opt,name=begun_at_millis,json=begunAtMillis,proto3" json:"begun_at_millis,omitempty"`
+	Label           string                 `protobuf:"bytes,3,opt,name=label,proto3" json:"label,omitempty"`
+	EndpointId      string                 `protobuf:"bytes,4,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	Assets          []*Asset               `protobuf:"bytes,5,rep,name=assets,proto3" json:"assets,omitempty"`
+	AmountRule      *AmountRule            `protobuf:"bytes,6,opt,name=amount_rule,json=amountRule,proto3" json:"amount_rule,omitempty"`
+	MemoRule        *MemoRule              `protobuf:"bytes,7,opt,name=memo_rule,json=memoRule,proto3" json:"memo_rule,omitempty"`
+	SenderAllowlist []string               `protobuf:"bytes,8,rep,name=sender_allowlist,json=senderAllowlist,proto3" json:"sender_allowlist,omitempty"`
+	EventTypes      []string               `protobuf:"bytes,9,rep,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *BackfillPart) Reset() {
+	*x = BackfillPart{}
+	mi := &file_types_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackfillPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackfillPart) ProtoMessage() {}
+
+func (x *BackfillPart) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackfillPart.ProtoReflect.Descriptor instead.
+func (*BackfillPart) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *BackfillPart) GetRange() *LedgerRange {
+	if x != nil {
+		return x.Range
+	}
+	return nil
+}
+
+func (x *BackfillPart) GetBegunAtMillis() int64 {
+	if x != nil {
+		return x.BegunAtMillis
+	}
+	return 0
+}
+
+func (x *BackfillPart) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *BackfillPart) GetEndpointId() string {
+	if x != nil {
+		return x.EndpointId
+	}
+	return ""
+}
+
+func (x *BackfillPart) GetAssets() []*Asset {
+	if x != nil {
+		return x.Assets
+	}
+	return nil
+}
+
+func (x *BackfillPart) GetAmountRule() *AmountRule {
+	if x != nil {
+		return x.AmountRule
+	}
+	return nil
+}
+
+func (x *BackfillPart) GetMemoRule() *MemoRule {
+	if x != nil {
+		return x.MemoRule
+	}
+	return nil
+}
+
+func (x *BackfillPart) GetSenderAllowlist() []string {
+	if x != nil {
+		return x.SenderAllowlist
+	}
+	return nil
+}
+
+func (x *BackfillPart) GetEventTypes() []string {
+	if x != nil {
+		return x.EventTypes
+	}
+	return nil
+}
+
 // LedgerRange is closed: both ends belong to it.
 type LedgerRange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1378,7 +1495,7 @@ type LedgerRange struct {
 
 func (x *LedgerRange) Reset() {
 	*x = LedgerRange{}
-	mi := &file_types_proto_msgTypes[17]
+	mi := &file_types_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1507,7 @@ func (x *LedgerRange) String() string {
 func (*LedgerRange) ProtoMessage() {}
 
 func (x *LedgerRange) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[17]
+	mi := &file_types_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1520,7 @@ func (x *LedgerRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRange.ProtoReflect.Descriptor instead.
 func (*LedgerRange) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{17}
+	return file_types_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LedgerRange) GetFrom() uint32 {
@@ -1436,7 +1553,7 @@ type Backfill struct {
 
 func (x *Backfill) Reset() {
 	*x = Backfill{}
-	mi := &file_types_proto_msgTypes[18]
+	mi := &file_types_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1448,7 +1565,7 @@ func (x *Backfill) String() string {
 func (*Backfill) ProtoMessage() {}
 
 func (x *Backfill) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[18]
+	mi := &file_types_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1461,7 +1578,7 @@ func (x *Backfill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Backfill.ProtoReflect.Descriptor instead.
 func (*Backfill) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{18}
+	return file_types_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Backfill) GetRequest() uint64 {
@@ -1532,7 +1649,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_types_proto_msgTypes[19]
+	mi := &file_types_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1661,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[19]
+	mi := &file_types_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1674,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{19}
+	return file_types_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Event) GetId() string {
@@ -1598,7 +1715,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_types_proto_msgTypes[20]
+	mi := &file_types_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1610,7 +1727,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[20]
+	mi := &file_types_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1623,7 +1740,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{20}
+	return file_types_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Rejection) GetCode() string {
@@ -1654,7 +1771,7 @@ type AttemptResult struct {
 
 func (x *AttemptResult) Reset() {
 	*x = AttemptResult{}
-	mi := &file_types_proto_msgTypes[21]
+	mi := &file_types_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +1783,7 @@ func (x *AttemptResult) String() string {
 func (*AttemptResult) ProtoMessage() {}
 
 func (x *AttemptResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[21]
+	mi := &file_types_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +1796,7 @@ func (x *AttemptResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptResult.ProtoReflect.Descriptor instead.
 func (*AttemptResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{21}
+	return file_types_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AttemptResult) GetSentAtMillis() int64 {
@@ -1728,7 +1845,7 @@ type ReplayResult struct {
 
 func (x *ReplayResult) Reset() {
 	*x = ReplayResult{}
-	mi := &file_types_proto_msgTypes[22]
+	mi := &file_types_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +1857,7 @@ func (x *ReplayResult) String() string {
 func (*ReplayResult) ProtoMessage() {}
 
 func (x *ReplayResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[22]
+	mi := &file_types_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +1870,7 @@ func (x *ReplayResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayResult.ProtoReflect.Descriptor instead.
 func (*ReplayResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{22}
+	return file_types_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReplayResult) GetQueued() uint32 {
@@ -1787,7 +1904,7 @@ type TestResult struct {
 
 func (x *TestResult) Reset() {
 	*x = TestResult{}
-	mi := &file_types_proto_msgTypes[23]
+	mi := &file_types_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +1916,7 @@ func (x *TestResult) String() string {
 func (*TestResult) ProtoMessage() {}
 
 func (x *TestResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[23]
+	mi := &file_types_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +1929,7 @@ func (x *TestResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestResult.ProtoReflect.Descriptor instead.
 func (*TestResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{23}
+	return file_types_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TestResult) GetEventId() string {
@@ -1846,13 +1963,15 @@ type Delivery struct {
 	Version             uint64                 `protobuf:"varint,13,opt,name=version,proto3" json:"version,omitempty"` // of its last fact
 	TestCommandId       string                 `protobuf:"bytes,14,opt,name=test_command_id,json=testCommandId,proto3" json:"test_command_id,omitempty"`
 	TestBodyHash        []byte                 `protobuf:"bytes,15,opt,name=test_body_hash,json=testBodyHash,proto3" json:"test_body_hash,omitempty"`
+	MovedTo             string                 `protobuf:"bytes,16,opt,name=moved_to,json=movedTo,proto3" json:"moved_to,omitempty"` // endpoint that the event was handed over to
+	Moves               uint32                 `protobuf:"varint,17,opt,name=moves,proto3" json:"moves,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_types_proto_msgTypes[24]
+	mi := &file_types_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1864,7 +1983,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[24]
+	mi := &file_types_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1877,7 +1996,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{24}
+	return file_types_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Delivery) GetEventId() string {
@@ -1985,6 +2104,20 @@ func (x *Delivery) GetTestBodyHash() []byte {
 	return nil
 }
 
+func (x *Delivery) GetMovedTo() string {
+	if x != nil {
+		return x.MovedTo
+	}
+	return ""
+}
+
+func (x *Delivery) GetMoves() uint32 {
+	if x != nil {
+		return x.Moves
+	}
+	return 0
+}
+
 type Answer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Outcome:
@@ -2005,7 +2138,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_types_proto_msgTypes[25]
+	mi := &file_types_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +2150,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[25]
+	mi := &file_types_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2030,7 +2163,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{25}
+	return file_types_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Answer) GetOutcome() isAnswer_Outcome {
@@ -2280,7 +2413,7 @@ const file_types_proto_rawDesc = "" +
 	"\vevent_types\x18\a \x01(\v2\x1e.lumenhook.kafka.v1.StringListR\n" +
 	"eventTypesB\b\n" +
 	"\x06_labelB\x0e\n" +
-	"\f_endpoint_id\"\xdd\x05\n" +
+	"\f_endpoint_id\"\x95\x06\n" +
 	"\x05Watch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -2305,7 +2438,21 @@ const file_types_proto_rawDesc = "" +
 	"\acovered\x18\x10 \x03(\v2\x1f.lumenhook.kafka.v1.LedgerRangeR\acovered\x12\x1d\n" +
 	"\n" +
 	"live_since\x18\x11 \x01(\rR\tliveSince\x128\n" +
-	"\bbackfill\x18\x12 \x01(\v2\x1c.lumenhook.kafka.v1.BackfillR\bbackfill\"1\n" +
+	"\bbackfill\x18\x12 \x01(\v2\x1c.lumenhook.kafka.v1.BackfillR\bbackfill\x126\n" +
+	"\x05parts\x18\x13 \x03(\v2 .lumenhook.kafka.v1.BackfillPartR\x05parts\"\x9f\x03\n" +
+	"\fBackfillPart\x125\n" +
+	"\x05range\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.LedgerRangeR\x05range\x12&\n" +
+	"\x0fbegun_at_millis\x18\x02 \x01(\x03R\rbegunAtMillis\x12\x14\n" +
+	"\x05label\x18\x03 \x01(\tR\x05label\x12\x1f\n" +
+	"\vendpoint_id\x18\x04 \x01(\tR\n" +
+	"endpointId\x121\n" +
+	"\x06assets\x18\x05 \x03(\v2\x19.lumenhook.kafka.v1.AssetR\x06assets\x12?\n" +
+	"\vamount_rule\x18\x06 \x01(\v2\x1e.lumenhook.kafka.v1.AmountRuleR\n" +
+	"amountRule\x129\n" +
+	"\tmemo_rule\x18\a \x01(\v2\x1c.lumenhook.kafka.v1.MemoRuleR\bmemoRule\x12)\n" +
+	"\x10sender_allowlist\x18\b \x03(\tR\x0fsenderAllowlist\x12\x1f\n" +
+	"\vevent_types\x18\t \x03(\tR\n" +
+	"eventTypes\"1\n" +
 	"\vLedgerRange\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\rR\x02to\"\xe4\x01\n" +
@@ -2340,7 +2487,7 @@ const file_types_proto_rawDesc = "" +
 	"\n" +
 	"TestResult\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x129\n" +
-	"\x06result\x18\x02 \x01(\v2!.lumenhook.kafka.v1.AttemptResultR\x06result\"\xf6\x03\n" +
+	"\x06result\x18\x02 \x01(\v2!.lumenhook.kafka.v1.AttemptResultR\x06result\"\xa7\x04\n" +
 	"\bDelivery\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x1d\n" +
 	"\n" +
@@ -2360,7 +2507,9 @@ const file_types_proto_rawDesc = "" +
 	"\x0eendpoint_epoch\x18\f \x01(\rR\rendpointEpoch\x12\x18\n" +
 	"\aversion\x18\r \x01(\x04R\aversion\x12&\n" +
 	"\x0ftest_command_id\x18\x0e \x01(\tR\rtestCommandId\x12$\n" +
-	"\x0etest_body_hash\x18\x0f \x01(\fR\ftestBodyHash\"\xef\x03\n" +
+	"\x0etest_body_hash\x18\x0f \x01(\fR\ftestBodyHash\x12\x19\n" +
+	"\bmoved_to\x18\x10 \x01(\tR\amovedTo\x12\x14\n" +
+	"\x05moves\x18\x11 \x01(\rR\x05moves\"\xef\x03\n" +
 	"\x06Answer\x12=\n" +
 	"\trejection\x18\x01 \x01(\v2\x1d.lumenhook.kafka.v1.RejectionH\x00R\trejection\x127\n" +
 	"\aaccount\x18\x02 \x01(\v2\x1b.lumenhook.kafka.v1.AccountH\x00R\aaccount\x12:\n" +
@@ -2385,7 +2534,7 @@ func file_types_proto_rawDescGZIP() []byte {
 	return file_types_proto_rawDescData
 }
 
-var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_types_proto_goTypes = []any{
 	(*Asset)(nil),          // 0: lumenhook.kafka.v1.Asset
 	(*Memo)(nil),           // 1: lumenhook.kafka.v1.Memo
@@ -2404,15 +2553,16 @@ var file_types_proto_goTypes = []any{
 	(*EndpointChange)(nil), // 14: lumenhook.kafka.v1.EndpointChange
 	(*WatchChange)(nil),    // 15: lumenhook.kafka.v1.WatchChange
 	(*Watch)(nil),          // 16: lumenhook.kafka.v1.Watch
-	(*LedgerRange)(nil),    // 17: lumenhook.kafka.v1.LedgerRange
-	(*Backfill)(nil),       // 18: lumenhook.kafka.v1.Backfill
-	(*Event)(nil),          // 19: lumenhook.kafka.v1.Event
-	(*Rejection)(nil),      // 20: lumenhook.kafka.v1.Rejection
-	(*AttemptResult)(nil),  // 21: lumenhook.kafka.v1.AttemptResult
-	(*ReplayResult)(nil),   // 22: lumenhook.kafka.v1.ReplayResult
-	(*TestResult)(nil),     // 23: lumenhook.kafka.v1.TestResult
-	(*Delivery)(nil),       // 24: lumenhook.kafka.v1.Delivery
-	(*Answer)(nil),         // 25: lumenhook.kafka.v1.Answer
+	(*BackfillPart)(nil),   // 17: lumenhook.kafka.v1.BackfillPart
+	(*LedgerRange)(nil),    // 18: lumenhook.kafka.v1.LedgerRange
+	(*Backfill)(nil),       // 19: lumenhook.kafka.v1.Backfill
+	(*Event)(nil),          // 20: lumenhook.kafka.v1.Event
+	(*Rejection)(nil),      // 21: lumenhook.kafka.v1.Rejection
+	(*AttemptResult)(nil),  // 22: lumenhook.kafka.v1.AttemptResult
+	(*ReplayResult)(nil),   // 23: lumenhook.kafka.v1.ReplayResult
+	(*TestResult)(nil),     // 24: lumenhook.kafka.v1.TestResult
+	(*Delivery)(nil),       // 25: lumenhook.kafka.v1.Delivery
+	(*Answer)(nil),         // 26: lumenhook.kafka.v1.Answer
 }
 var file_types_proto_depIdxs = []int32{
 	1,  // 0: lumenhook.kafka.v1.Payment.memo:type_name -> lumenhook.kafka.v1.Memo
@@ -2432,22 +2582,27 @@ var file_types_proto_depIdxs = []int32{
 	0,  // 14: lumenhook.kafka.v1.Watch.assets:type_name -> lumenhook.kafka.v1.Asset
 	3,  // 15: lumenhook.kafka.v1.Watch.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
 	4,  // 16: lumenhook.kafka.v1.Watch.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
-	17, // 17: lumenhook.kafka.v1.Watch.covered:type_name -> lumenhook.kafka.v1.LedgerRange
-	18, // 18: lumenhook.kafka.v1.Watch.backfill:type_name -> lumenhook.kafka.v1.Backfill
-	21, // 19: lumenhook.kafka.v1.TestResult.result:type_name -> lumenhook.kafka.v1.AttemptResult
-	20, // 20: lumenhook.kafka.v1.Answer.rejection:type_name -> lumenhook.kafka.v1.Rejection
-	7,  // 21: lumenhook.kafka.v1.Answer.account:type_name -> lumenhook.kafka.v1.Account
-	10, // 22: lumenhook.kafka.v1.Answer.endpoint:type_name -> lumenhook.kafka.v1.Endpoint
-	16, // 23: lumenhook.kafka.v1.Answer.watch:type_name -> lumenhook.kafka.v1.Watch
-	6,  // 24: lumenhook.kafka.v1.Answer.key:type_name -> lumenhook.kafka.v1.Key
-	24, // 25: lumenhook.kafka.v1.Answer.delivery:type_name -> lumenhook.kafka.v1.Delivery
-	22, // 26: lumenhook.kafka.v1.Answer.replay:type_name -> lumenhook.kafka.v1.ReplayResult
-	23, // 27: lumenhook.kafka.v1.Answer.test:type_name -> lumenhook.kafka.v1.TestResult
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	18, // 17: lumenhook.kafka.v1.Watch.covered:type_name -> lumenhook.kafka.v1.LedgerRange
+	19, // 18: lumenhook.kafka.v1.Watch.backfill:type_name -> lumenhook.kafka.v1.Backfill
+	17, // 19: lumenhook.kafka.v1.Watch.parts:type_name -> lumenhook.kafka.v1.BackfillPart
+	18, // 20: lumenhook.kafka.v1.BackfillPart.range:type_name -> lumenhook.kafka.v1.LedgerRange
+	0,  // 21: lumenhook.kafka.v1.BackfillPart.assets:type_name -> lumenhook.kafka.v1.Asset
+	3,  // 22: lumenhook.kafka.v1.BackfillPart.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
+	4,  // 23: lumenhook.kafka.v1.BackfillPart.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
+	22, // 24: lumenhook.kafka.v1.TestResult.result:type_name -> lumenhook.kafka.v1.AttemptResult
+	21, // 25: lumenhook.kafka.v1.Answer.rejection:type_name -> lumenhook.kafka.v1.Rejection
+	7,  // 26: lumenhook.kafka.v1.Answer.account:type_name -> lumenhook.kafka.v1.Account
+	10, // 27: lumenhook.kafka.v1.Answer.endpoint:type_name -> lumenhook.kafka.v1.Endpoint
+	16, // 28: lumenhook.kafka.v1.Answer.watch:type_name -> lumenhook.kafka.v1.Watch
+	6,  // 29: lumenhook.kafka.v1.Answer.key:type_name -> lumenhook.kafka.v1.Key
+	25, // 30: lumenhook.kafka.v1.Answer.delivery:type_name -> lumenhook.kafka.v1.Delivery
+	23, // 31: lumenhook.kafka.v1.Answer.replay:type_name -> lumenhook.kafka.v1.ReplayResult
+	24, // 32: lumenhook.kafka.v1.Answer.test:type_name -> lumenhook.kafka.v1.TestResult
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_types_proto_init() }
@@ -2457,7 +2612,7 @@ func file_types_proto_init() {
 	}
 	file_types_proto_msgTypes[14].OneofWrappers = []any{}
 	file_types_proto_msgTypes[15].OneofWrappers = []any{}
-	file_types_proto_msgTypes[25].OneofWrappers = []any{
+	file_types_proto_msgTypes[26].OneofWrappers = []any{
 		(*Answer_Rejection)(nil),
 		(*Answer_Account)(nil),
 		(*Answer_Endpoint)(nil),
@@ -2473,7 +2628,7 @@ func file_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_types_proto_rawDesc), len(file_types_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

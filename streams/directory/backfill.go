@@ -19,6 +19,48 @@ func backfillsOf(w domain.Watch) [][]byte {
 	return [][]byte{backfillKey(w.ID)}
 }
 
+func unadmittedKey(watchID string) []byte {
+	return append(append(make([]byte, 0, 1+len(watchID)), spaceUnadmitted), watchID...)
+}
+
+// unadmittedOf is the key under which a watch stands until it is known from which
+// ledger on the follower sees it.
+func unadmittedOf(w domain.Watch) [][]byte {
+	if w.ID == "" || w.LiveSince != 0 || w.Deleted() {
+		return nil
+	}
+	return [][]byte{unadmittedKey(w.ID)}
+}
+
+// EachUnadmitted calls take for each watch of which it is not known from which
+// ledger on the follower sees it, in the order of their ids, until it fails. It
+// holds no more than a few hundred ids at a time.
+func (d *Directory) EachUnadmitted(take func(domain.Watch) error) error {
+	from, upper := unadmittedKey(""), []byte{spaceUnadmitted + 1}
+	for {
+		ids, err := d.watchIDs(from, upper, 1)
+		if err != nil {
+			return fmt.Errorf("directory: looking for new watches: %w", err)
+		}
+		for _, id := range ids {
+			w, found, err := d.Watch(id)
+			if err != nil {
+				return err
+			}
+			if !found || len(unadmittedOf(w)) == 0 {
+				continue // it changed since the index was read
+			}
+			if err := take(w); err != nil {
+				return err
+			}
+		}
+		if len(ids) < watchPage {
+			return nil
+		}
+		from = append(unadmittedKey(ids[len(ids)-1]), 0)
+	}
+}
+
 // NextBackfill gives the first watch after an id, in the order of ids, whose
 // backfill is under way. An empty id is before all.
 func (d *Directory) NextBackfill(afterWatchID string) (w domain.Watch, found bool, err error) {

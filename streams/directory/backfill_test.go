@@ -1,6 +1,8 @@
 package directory
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -35,4 +37,33 @@ func TestBackfillsUnderWayAreFound(t *testing.T) {
 	expect("wat_2", "wat_3", "wat_4")
 	applyAll(t, s, put("wat_2", underWay, 9), tombstone(watches.topic, "wat_4"))
 	expect("wat_3")
+}
+
+// Watches are given until it is recorded from which ledger on they are live.
+func TestUnadmittedWatchesAreFound(t *testing.T) {
+	s := memoryStore(t)
+	defer s.Close()
+	d := &Directory{store: s}
+	put := func(id string, liveSince uint32, deletedAtMillis int64) streams.Record {
+		return row(watches.topic, id, schemas.EncodeWatch(domain.Watch{ID: id, AccountID: "acc_1", WalletAddress: "GA", LiveSince: liveSince, DeletedAtMillis: deletedAtMillis}))
+	}
+	expect := func(want ...string) {
+		t.Helper()
+		var got []string
+		err := d.EachUnadmitted(func(w domain.Watch) error { got = append(got, w.ID); return nil })
+		if err != nil || !slices.Equal(got, want) {
+			t.Fatalf("%d watches %.3v, want %d %.3v (%v)", len(got), got, len(want), want, err)
+		}
+	}
+	expect()
+	applyAll(t, s, put("wat_1", 0, 0), put("wat_2", 9, 0), put("wat_3", 0, 0))
+	expect("wat_1", "wat_3")
+	applyAll(t, s, put("wat_1", 7, 0), put("wat_3", 0, 5))
+	expect()
+	var many []string
+	for i := range 3*watchPage + 1 {
+		many = append(many, fmt.Sprintf("wat_%04d", i))
+		applyAll(t, s, put(many[i], 0, 0))
+	}
+	expect(many...)
 }

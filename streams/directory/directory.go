@@ -19,7 +19,7 @@ import (
 
 const (
 	// format is the version of how the store is written. Another one fills it anew.
-	format = 2
+	format = 3
 
 	defaultCacheBytes    = 64 << 20
 	defaultMemTableBytes = 16 << 20

@@ -39,6 +39,7 @@
 //	     inverted time, id     of the creation, so that a row keeps its place
 //	0x18 key id                when the key was last used
 //	0x19 watch id              nothing: watches whose backfill is under way
+//	0x1a watch id              nothing: watches without a first live ledger
 //
 // Most payments go to wallets that nobody watches. 0x15 answers those with one
 // look-up of a short key: a million of them fit the block cache.
@@ -48,7 +49,7 @@
 //	directory.go  opening, running, closing
 //	rows.go       rows and index entries, written
 //	read.go       rows and index entries, read
-//	backfill.go   watches whose backfill is under way
+//	backfill.go   watches that the follower has something to do for
 //	list.go       lists by account, in pages
 //	fill.go       the goroutine that fills the store
 //	fresh.go      confirming the tables' ends; freshness; the barrier

@@ -23,6 +23,7 @@ const (
 	spaceLists       = streams.FirstKey + 7
 	spaceKeyUses     = streams.FirstKey + 8
 	spaceBackfills   = streams.FirstKey + 9
+	spaceUnadmitted  = streams.FirstKey + 10
 )
 
 var wholeKey = []byte{spaceWhole}
@@ -173,6 +174,9 @@ func applyWatch(tx *streams.Txn, id string, rec streams.Record) (change, error) 
 	}
 	if err == nil {
 		err = relist(tx, backfillsOf(before), backfillsOf(after))
+	}
+	if err == nil {
+		err = relist(tx, unadmittedOf(before), unadmittedOf(after))
 	}
 	if err != nil || before.WalletAddress == after.WalletAddress {
 		return c, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/ledger"
 )
 
@@ -105,11 +106,11 @@ func (b *backfiller) advance(ctx context.Context, watchID string) error {
 		return err
 	}
 	live := b.at.Load()
-	if live == 0 {
-		pause(ctx, lookForBackfills) // where it is read is not known yet
+	if live == 0 || w.LiveSince == 0 {
+		pause(ctx, lookForBackfills) // where the watch is seen live is not known yet
 		return nil
 	}
-	c := domain.RecordCoverage{WatchID: w.ID, Request: w.Backfill.Request, Until: w.Backfill.Until, LiveSince: live + 1}
+	c := domain.RecordCoverage{WatchID: w.ID, Request: w.Backfill.Request, Until: w.Backfill.Until}
 	if c.Until == 0 {
 		c.Until = live
 		if w.Backfill.To != 0 {
@@ -222,11 +223,11 @@ func (b *backfiller) tell(ctx context.Context, raw ledger.Raw, w domain.Watch) e
 	if err != nil {
 		return err
 	}
-	s, err := sift(l.Payments, only{w})
+	s, err := sift(l.Payments, only{w}, made{})
 	if err != nil {
 		return err
 	}
-	return b.appendSifted(ctx, s, b.config.Now().UnixMilli())
+	return inParts(s.eachRecord(b.config.Now().UnixMilli()), func(part []streams.Record) error { return b.log.Append(ctx, part...) })
 }
 
 // only is one watch.

@@ -12,7 +12,7 @@ import (
 
 const (
 	// cursorWindow is how many of the topic's last offsets are read at first.
-	// The last record is always a cursor; compaction never takes it.
+	// The newest cursor is among them, unless what stands there was aborted.
 	cursorWindow  = 100
 	cursorTimeout = 30 * time.Second
 )
@@ -23,7 +23,11 @@ var errOtherNetwork = errors.New("the topics belong to another network")
 func (f *Reading) readCursor(ctx context.Context) (cursor schemas.LedgerRead, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cursorTimeout)
 	defer cancel()
-	starts, ends, err := f.log.Ledgers(ctx)
+	ends, err := f.log.Ends(ctx, schemas.TopicLedgers)
+	if err != nil {
+		return cursor, false, err
+	}
+	starts, err := f.log.Starts(ctx, schemas.TopicLedgers)
 	if err != nil {
 		return cursor, false, err
 	}
@@ -40,9 +44,9 @@ func (f *Reading) readCursor(ctx context.Context) (cursor schemas.LedgerRead, fo
 }
 
 // newestCursor reads the topic from an offset to its end. The highest sequence
-// counts: a follower that lost its place unawares may append an older one last.
+// counts, wherever it stands.
 func (f *Reading) newestCursor(ctx context.Context, from, end int64) (newest schemas.LedgerRead, found bool, err error) {
-	err = f.log.ReadLedgers(ctx, from, end, func(r streams.Record) error {
+	err = f.log.Read(ctx, schemas.TopicLedgers, map[int32]int64{partition: from}, map[int32]int64{partition: end}, func(r streams.Record) error {
 		read, err := schemas.DecodeLedgerRead(schemas.Read(r.Value, r))
 		if err != nil {
 			return fatal{err}

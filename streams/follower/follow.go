@@ -3,7 +3,7 @@ package follower
 import (
 	"context"
 	"fmt"
-	"slices"
+	"iter"
 
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -16,12 +16,22 @@ const appendedAtOnce = 1000
 // Follow reads ledgers from the cursor on, until something fails. advanced tells
 // whether it read any.
 func (f *Reading) Follow(ctx context.Context) (advanced bool, err error) {
+	if !f.ours() {
+		return false, errNotOurs
+	}
+	if err := f.log.TakeOver(ctx); err != nil {
+		return false, err
+	}
+	f.pending = nil
 	next, err := f.position(ctx)
 	if err != nil {
 		return false, err
 	}
 	f.at.Store(next - 1)
 	f.started()
+	if _, err := f.admit(ctx, next); err != nil {
+		return false, err
+	}
 	defer f.way.leave()
 	for {
 		f.way.leave()
@@ -31,9 +41,12 @@ func (f *Reading) Follow(ctx context.Context) (advanced bool, err error) {
 			return advanced, fatal{err}
 		}
 		// One barrier serves the page: all its ledgers closed before it.
-		offsets, err := f.config.Watches.CatchUp(ctx)
+		offsets, err := f.admit(ctx, next)
 		if err != nil {
-			return advanced, fmt.Errorf("follower: catching up with the watches: %w", err)
+			return advanced, err
+		}
+		if f.ends, err = f.log.Ends(ctx, schemas.TopicMatches); err != nil {
+			return advanced, err
 		}
 		for _, raw := range page {
 			if err := f.read(ctx, raw, offsets); err != nil {
@@ -44,13 +57,16 @@ func (f *Reading) Follow(ctx context.Context) (advanced bool, err error) {
 	}
 }
 
-// position finds the ledger to read next.
+// position finds the ledger to read next, and what was matched behind the cursor.
 func (f *Reading) position(ctx context.Context) (next uint32, err error) {
 	cursor, found, err := f.readCursor(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return 0, err
-	case found:
+	}
+	if err := f.readBack(ctx, cursor); err != nil {
+		return 0, err
+	}
+	if found {
 		f.config.Source.Continue(cursor.Sequence, cursor.Hash)
 		f.config.Logger.Info("following the ledger from its cursor", "ledger", cursor.Sequence+1)
 		return cursor.Sequence + 1, nil
@@ -83,7 +99,7 @@ func (f *Reading) anchor(ctx context.Context) (next uint32, err error) {
 		return 0, err
 	}
 	f.config.Source.Continue(l.Sequence, l.Hash) // the page may have held more
-	if err := f.appendCursor(ctx, l, sifted{}, nil, f.config.Now().UnixMilli()); err != nil {
+	if err := f.commitCursor(ctx, l, sifted{}, nil, f.config.Now().UnixMilli()); err != nil {
 		return 0, err
 	}
 	f.config.Logger.Info("following the ledger from the newest one on", "ledger", l.Sequence+1)
@@ -91,7 +107,7 @@ func (f *Reading) anchor(ctx context.Context) (next uint32, err error) {
 }
 
 // read tells the log of one ledger: what it has for watched wallets, and then
-// that it was read.
+// that it was read. What was matched of it before stands.
 func (f *Reading) read(ctx context.Context, raw ledger.Raw, offsets map[int32]int64) error {
 	if !f.ours() {
 		return errNotOurs
@@ -101,20 +117,18 @@ func (f *Reading) read(ctx context.Context, raw ledger.Raw, offsets map[int32]in
 		return err
 	}
 	f.at.Store(l.Sequence)
-	s, err := sift(l.Payments, f.config.Watches)
+	s, err := sift(l.Payments, admitted{f, l.Sequence}, f.standing[l.Sequence])
 	if err != nil {
 		return err
 	}
 	nowMillis := f.config.Now().UnixMilli()
-	if err := f.appendSifted(ctx, s, nowMillis); err != nil {
+	if err := f.commitParts(ctx, f.eachRecord(l, s, nowMillis)); err != nil {
 		return err
 	}
-	if err := f.appendQuarantined(ctx, l, nowMillis); err != nil {
+	if err := f.commitCursor(ctx, l, s, offsets, nowMillis); err != nil {
 		return err
 	}
-	if err := f.appendCursor(ctx, l, s, offsets, nowMillis); err != nil {
-		return err
-	}
+	delete(f.standing, l.Sequence)
 	f.config.OnLedger(LedgerSummary{Ledger: l, Observed: s.observed, Matches: s.matches})
 	return nil
 }
@@ -133,45 +147,52 @@ func (f *Reading) extract(raw ledger.Raw) (ledger.Ledger, error) {
 	return l, nil
 }
 
-func (f *Reading) appendSifted(ctx context.Context, s sifted, nowMillis int64) error {
-	var batch []streams.Record
-	for r := range s.eachRecord(nowMillis) {
-		if batch = append(batch, r); len(batch) < appendedAtOnce {
+// eachRecord gives what is to be appended of a ledger before its cursor.
+func (f *Reading) eachRecord(l ledger.Ledger, s sifted, nowMillis int64) iter.Seq[streams.Record] {
+	return func(yield func(streams.Record) bool) {
+		for r := range s.eachRecord(nowMillis) {
+			if !yield(r) {
+				return
+			}
+		}
+		for _, q := range l.Quarantined {
+			m := schemas.EncodeTransactionQuarantined(schemas.TransactionQuarantined{
+				NetworkPassphrase: f.config.Passphrase, Ledger: l.Sequence, ClosedAtMillis: l.ClosedAtMillis,
+				TxHash: q.TxHash, Order: q.Order, Reason: q.Reason, ReadAtMillis: nowMillis,
+			})
+			if !yield(record(schemas.TopicQuarantine, q.TxHash, m)) {
+				return
+			}
+		}
+	}
+}
+
+// inParts gives records on, so many at once.
+func inParts(records iter.Seq[streams.Record], put func(part []streams.Record) error) error {
+	var part []streams.Record
+	for r := range records {
+		if part = append(part, r); len(part) < appendedAtOnce {
 			continue
 		}
-		if err := f.log.Append(ctx, batch...); err != nil {
+		if err := put(part); err != nil {
 			return err
 		}
-		batch = batch[:0]
+		part = part[:0]
 	}
-	if len(batch) == 0 {
+	if len(part) == 0 {
 		return nil
 	}
-	return f.log.Append(ctx, batch...)
+	return put(part)
 }
 
-// appendQuarantined keeps what could not be read where it can be looked into
-// later. A ledger that is read again says it again, by the same hashes.
-func (f *Reading) appendQuarantined(ctx context.Context, l ledger.Ledger, nowMillis int64) error {
-	var records []streams.Record
-	for _, q := range l.Quarantined {
-		records = append(records, record(schemas.TopicQuarantine, q.TxHash, schemas.EncodeTransactionQuarantined(schemas.TransactionQuarantined{
-			NetworkPassphrase: f.config.Passphrase, Ledger: l.Sequence, ClosedAtMillis: l.ClosedAtMillis,
-			TxHash: q.TxHash, Order: q.Order, Reason: q.Reason, ReadAtMillis: nowMillis,
-		})))
-	}
-	for part := range slices.Chunk(records, appendedAtOnce) {
-		if err := f.log.Append(ctx, part...); err != nil {
-			return err
-		}
-	}
-	return nil
+func (f *Reading) commitParts(ctx context.Context, records iter.Seq[streams.Record]) error {
+	return inParts(records, func(part []streams.Record) error { return f.log.Commit(ctx, part...) })
 }
 
-func (f *Reading) appendCursor(ctx context.Context, l ledger.Ledger, s sifted, offsets map[int32]int64, nowMillis int64) error {
-	return f.log.Append(ctx, record(schemas.TopicLedgers, f.config.Passphrase, schemas.EncodeLedgerRead(schemas.LedgerRead{
+func (f *Reading) commitCursor(ctx context.Context, l ledger.Ledger, s sifted, offsets map[int32]int64, nowMillis int64) error {
+	return f.log.Commit(ctx, record(schemas.TopicLedgers, f.config.Passphrase, schemas.EncodeLedgerRead(schemas.LedgerRead{
 		NetworkPassphrase: f.config.Passphrase, Sequence: l.Sequence, Hash: l.Hash, ClosedAtMillis: l.ClosedAtMillis,
-		Transactions: l.Transactions, Payments: len(l.Payments), Observed: len(s.observed), Matches: len(s.matches),
-		WatchesOffsets: offsets, ReadAtMillis: nowMillis,
+		Transactions: l.Transactions, Payments: len(l.Payments), Observed: len(s.observed), Matches: len(s.matches) + s.stood,
+		WatchesOffsets: offsets, MatchesOffsets: f.ends, ReadAtMillis: nowMillis,
 	})))
 }

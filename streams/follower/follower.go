@@ -37,6 +37,9 @@ type Watches interface {
 	CatchUp(ctx context.Context) (offsets map[int32]int64, err error)
 	// ByWallet gives the watches of a wallet.
 	ByWallet(wallet string) ([]domain.Watch, error)
+	// EachUnadmitted gives the watches of which it is not recorded from which
+	// ledger on the follower sees them, until take fails.
+	EachUnadmitted(take func(domain.Watch) error) error
 }
 
 // LedgerSummary tells of a ledger after its cursor is acknowledged. Observed and

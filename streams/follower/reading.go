@@ -4,22 +4,28 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/ledger"
 )
 
 // Log is what reading ledgers needs of the log.
 type Log interface {
-	// Append returns when all records are acknowledged, or with the first error;
-	// then some of them may stand.
+	// TakeOver makes the caller the only one whose Commit counts. What a former
+	// one has not committed by then is never committed.
+	TakeOver(ctx context.Context) error
+	// Commit appends records in one transaction. After an error nobody knows
+	// whether it stands, or how much of it, until the next TakeOver.
+	Commit(ctx context.Context, records ...streams.Record) error
+	// Append appends outside of transactions, whoever calls. It returns when all
+	// records are acknowledged, or with the first error; then some of them may
+	// stand.
 	Append(ctx context.Context, records ...streams.Record) error
-	// Ledgers gives the first offset and the end of each partition of the topic
-	// "ledgers".
-	Ledgers(ctx context.Context) (starts, ends map[int32]int64, err error)
-	// ReadLedgers gives the records of that topic's partition from an offset up
-	// to an end.
-	ReadLedgers(ctx context.Context, from, end int64, take func(streams.Record) error) error
+	// Starts and Ends give the first offset and the end of each partition of a
+	// topic.
+	Starts(ctx context.Context, topic string) (map[int32]int64, error)
+	Ends(ctx context.Context, topic string) (map[int32]int64, error)
+	// Read gives the committed records of a topic from offsets up to ends.
+	Read(ctx context.Context, topic string, from, ends map[int32]int64, take func(streams.Record) error) error
 }
 
 // Reading is a follower without its election: the cursor, and the order of
@@ -31,6 +37,10 @@ type Reading struct {
 	extractor *ledger.Extractor
 	ours      func() bool // elected, as far as the group has confirmed lately
 	started   func()      // told when the position is known
+
+	standing standing        // matches of ledgers behind the cursor, made before this reading began
+	pending  map[string]bool // watches that are admitted, whose rows do not say so yet
+	ends     map[int32]int64 // of "matches", before what is being read is matched
 
 	// at is the newest ledger that was, or is being, held against the watches in
 	// this term; 0: none yet. It and the way are for what runs beside the reading.
@@ -51,6 +61,7 @@ type kafkaLog struct {
 	*streams.Producer
 	cluster streams.Cluster
 	ends    *streams.Ends
+	fenced  *streams.FencedProducer // nil before the first TakeOver
 }
 
 func openLog(c streams.Cluster) (*kafkaLog, error) {
@@ -67,27 +78,43 @@ func openLog(c streams.Cluster) (*kafkaLog, error) {
 }
 
 func (l *kafkaLog) close() {
+	if l.fenced != nil {
+		l.fenced.Close()
+	}
 	l.ends.Close()
 	l.Producer.Close()
 }
 
-// Ledgers asks the brokers.
-func (l *kafkaLog) Ledgers(ctx context.Context) (starts, ends map[int32]int64, err error) {
-	if ends, err = l.ends.Of(ctx, schemas.TopicLedgers); err != nil {
-		return nil, nil, err
+// TakeOver takes over the transactional id of the deployment's follower.
+func (l *kafkaLog) TakeOver(ctx context.Context) (err error) {
+	if l.fenced != nil {
+		l.fenced.Close()
 	}
-	starts, err = l.ends.Starts(ctx, schemas.TopicLedgers)
-	return starts, ends, err
+	l.fenced, err = l.cluster.NewFencedProducer(ctx, group)
+	return err
 }
 
-const ledgersBatch = 100
+func (l *kafkaLog) Commit(ctx context.Context, records ...streams.Record) error {
+	return l.fenced.Append(ctx, records...)
+}
 
-// ReadLedgers reads with a client of its own.
-func (l *kafkaLog) ReadLedgers(ctx context.Context, from, end int64, take func(streams.Record) error) error {
-	reader, err := l.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{schemas.TopicLedgers: {partition: from}}, SkipExpired: true})
+func (l *kafkaLog) Starts(ctx context.Context, topic string) (map[int32]int64, error) {
+	return l.ends.Starts(ctx, topic)
+}
+
+func (l *kafkaLog) Ends(ctx context.Context, topic string) (map[int32]int64, error) {
+	return l.ends.Of(ctx, topic)
+}
+
+// readBatch is how many records are taken at once.
+const readBatch = 100
+
+// Read reads with a client of its own.
+func (l *kafkaLog) Read(ctx context.Context, topic string, from, ends map[int32]int64, take func(streams.Record) error) error {
+	reader, err := l.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{topic: from}, SkipExpired: true})
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
-	return reader.ReadTo(ctx, schemas.TopicLedgers, map[int32]int64{partition: end}, ledgersBatch, take)
+	return reader.ReadTo(ctx, topic, ends, readBatch, take)
 }

@@ -324,6 +324,51 @@ func (b *book) ByWallet(wallet string) (found []domain.Watch, err error) {
 	return found, nil
 }
 
+func (b *book) EachUnadmitted(take func(domain.Watch) error) error {
+	b.mu.Lock()
+	known := slices.Clone(b.known)
+	b.mu.Unlock()
+	for _, w := range known {
+		if w.LiveSince != 0 || w.Deleted() {
+			continue
+		}
+		if err := take(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// admitting takes to the book, as the engine does, what the follower has the log
+// know of new watches.
+func (r *rig) admitting() {
+	r.t.Helper()
+	ends := map[int32]int64{0: 0, 1: 0}
+	reader, err := r.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{schemas.TopicCommands: ends}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			err := reader.Poll(ctx, 100, func(record streams.Record) error {
+				c, err := schemas.DecodeCommand(schemas.Read(record.Value, record))
+				if err == nil {
+					r.book.ask(c.Body)
+				}
+				return err
+			})
+			if err != nil && ctx.Err() == nil {
+				r.t.Errorf("reading what is admitted: %v", err)
+				return
+			}
+		}
+	}()
+	r.t.Cleanup(func() { cancel(); <-ended; reader.Close() })
+}
+
 // faulty is a source whose ledgers are tampered with.
 type faulty struct {
 	follower.Source

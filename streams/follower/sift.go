@@ -12,15 +12,19 @@ import (
 type sifted struct {
 	observed []domain.Payment
 	matches  []domain.Match
+	stood    int // matches that were made before, by an earlier reading
 }
 
 // isIncome leaves out what moved nothing, or moved it to where it was.
 func isIncome(p domain.Payment) bool { return p.AmountStroops > 0 && !p.PaysOneself() }
 
 // sift keeps the payments to watched wallets and holds each against the watches.
+// What was matched of the ledger before is not matched again, whatever its watch
+// makes of it now.
 func sift(payments []domain.Payment, watches interface {
 	ByWallet(wallet string) ([]domain.Watch, error)
-}) (s sifted, err error) {
+}, before made) (s sifted, err error) {
+	s.stood = len(before.events)
 	for _, p := range payments {
 		if !isIncome(p) {
 			continue
@@ -29,12 +33,12 @@ func sift(payments []domain.Payment, watches interface {
 		if err != nil {
 			return sifted{}, fmt.Errorf("follower: asking for the watches of %s: %w", p.To, err)
 		}
-		if len(watching) == 0 {
+		if len(watching) == 0 && !before.payments[p.ID] {
 			continue
 		}
 		s.observed = append(s.observed, p)
 		for _, w := range watching {
-			if m, ok := domain.MatchPayment(w, p); ok {
+			if m, ok := domain.MatchPayment(w, p); ok && !before.events[m.EventID] {
 				s.matches = append(s.matches, m)
 			}
 		}

@@ -72,6 +72,7 @@ func (r *rig) busyChain() *busyChain {
 	r.book.mu.Lock()
 	r.book.acknowledged = append(r.book.acknowledged, w)
 	r.book.mu.Unlock()
+	r.admitting()
 	return c
 }
 

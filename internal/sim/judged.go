@@ -1,0 +1,151 @@
+package sim
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/ledger"
+)
+
+// judged is what may and must become of each payment (G2), by the history of the
+// watches: which of its settings a watch may have been judged with, and from which
+// ledger on it is judged.
+type judged struct {
+	settings map[string][]domain.Watch // of a watch, oldest first
+	known    map[string]int            // which of them the client knows of; absent: none
+	since    map[string]uint32         // the first live ledger of a watch, as was recorded first
+	least    map[uint32]map[string]int // by ledger and watch: the settings that its reader knows at least
+	read     map[uint32]bool           // ledgers
+}
+
+func newJudged() *judged {
+	return &judged{
+		settings: make(map[string][]domain.Watch), known: make(map[string]int), since: make(map[string]uint32),
+		least: make(map[uint32]map[string]int), read: make(map[uint32]bool),
+	}
+}
+
+// changed takes note of a watch after a fact.
+func (j *judged) changed(w domain.Watch) {
+	of := j.settings[w.ID]
+	if w.Exists() && (len(of) == 0 || of[len(of)-1].Revision != w.Revision) {
+		j.settings[w.ID] = append(of, w)
+	}
+}
+
+// acknowledged takes note of what a client was told of a watch.
+func (j *judged) acknowledged(w domain.Watch) {
+	i := slices.IndexFunc(j.settings[w.ID], func(s domain.Watch) bool { return s.Revision == w.Revision })
+	if known, is := j.known[w.ID]; i >= 0 && (!is || i > known) {
+		j.known[w.ID] = i
+	}
+}
+
+// asked takes note of the first that the log has about where a watch is live. That
+// is behind what was read by then.
+func (c *checks) asked(r streams.Record) {
+	asked, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
+	if err != nil {
+		panic(err)
+	}
+	body, is := asked.Body.(domain.RecordCoverage)
+	if !is || body.LiveSince == 0 || c.judged.since[body.WatchID] != 0 {
+		return
+	}
+	if body.LiveSince <= c.cursor {
+		c.world.violate("G2: watch %s is said to be live from ledger %d on, when %d was read", body.WatchID, body.LiveSince, c.cursor)
+	}
+	c.judged.since[body.WatchID] = body.LiveSince
+}
+
+// closed notes what the readers of a ledger know at least.
+func (j *judged) closed(sequence uint32) {
+	least := make(map[string]int)
+	for id, i := range j.known {
+		least[id] = i
+	}
+	j.least[sequence] = least
+}
+
+// may gives the settings with which a ledger may have been judged for a watch.
+// Certain tells whether its client knew of the watch before the ledger closed.
+func (j *judged) may(watchID string, sequence uint32) (settings []domain.Watch, certain bool) {
+	from, certain := j.least[sequence][watchID]
+	return j.settings[watchID][from:], certain
+}
+
+// readOnce holds what a ledger has told, when its cursor stands.
+func (c *checks) readOnce(l ledger.Ledger) {
+	j := c.judged
+	if j.read[l.Sequence] {
+		return
+	}
+	j.read[l.Sequence] = true
+	for _, id := range c.world.clients.watches {
+		if len(j.settings[id]) > 0 {
+			c.readFor(id, l)
+		}
+	}
+	delete(j.least, l.Sequence)
+}
+
+func (c *checks) readFor(watchID string, l ledger.Ledger) {
+	w, j := c.world, c.judged
+	settings, certain := j.may(watchID, l.Sequence)
+	since := j.since[watchID]
+	live := since != 0 && since <= l.Sequence
+	deleted := slices.ContainsFunc(settings, domain.Watch.Deleted)
+	if certain && !live && !deleted {
+		w.violate("G2: watch %s was acknowledged before ledger %d closed, and is live from %d on (0: never)", watchID, l.Sequence, since)
+	}
+	for _, p := range l.Payments {
+		if p.To != settings[0].WalletAddress {
+			continue
+		}
+		event := domain.EventID(watchID, p.ID)
+		switch found := c.matched[event]; {
+		case len(found) == 0 && live:
+			c.mayBeSilent(settings, p)
+		case len(found) > 0 && !live:
+			w.violate("G2: payment %s was matched by watch %s, which is live from ledger %d on (0: never)", p.ID, watchID, since)
+		case len(found) > 0:
+			c.mayTell(settings, p, found[0])
+			w.count("expected events")
+		}
+	}
+}
+
+// mayBeSilent holds that a payment that was not matched did not have to be.
+func (c *checks) mayBeSilent(settings []domain.Watch, p domain.Payment) {
+	for _, watch := range settings {
+		if _, matches := tells(watch, p); !matches || c.model.endpoints[watch.EndpointID].Deleted() {
+			return
+		}
+	}
+	c.world.violate("G2: ledger %d is read, and payment %s was not matched by watch %s", p.Ledger, p.ID, settings[0].ID)
+}
+
+// mayTell holds that a match is of settings that the watch had, and that its
+// payment was observed.
+func (c *checks) mayTell(settings []domain.Watch, p domain.Payment, found match) {
+	w := c.world
+	if !c.observed[p.ID] {
+		w.violate("G2: ledger %d is read, and payment %s was matched and not observed", p.Ledger, p.ID)
+	}
+	for _, watch := range settings {
+		m, matches := tells(watch, p)
+		if matches && found.endpoint == watch.EndpointID && bytes.Equal(found.event.Body, domain.NewPaymentEvent(m, found.event.CreatedAtMillis).Body) {
+			return
+		}
+	}
+	w.violate("G2: the match of payment %s by watch %s is another: for %s, %s", p.ID, settings[0].ID, found.endpoint, found.event.Body)
+}
+
+// tells is what a watch makes of a payment.
+func tells(watch domain.Watch, p domain.Payment) (domain.Match, bool) {
+	m, matches := domain.MatchPayment(watch, p)
+	return m, matches && p.AmountStroops > 0
+}

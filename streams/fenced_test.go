@@ -1,0 +1,89 @@
+package streams_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+func number(key, value string) streams.Record {
+	return streams.NewRecord(numbersTopic, key, []byte(value), func(func(name, value string) bool) {})
+}
+
+// committed gives the values of a topic that readers are given.
+func (r *rig) committed(topic string) map[string]int32 {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
+	defer cancel()
+	ends, err := r.cluster.NewEnds()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer ends.Close()
+	until, err := ends.Of(ctx, topic)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	reader, err := r.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{topic: {0: 0, 1: 0}}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer reader.Close()
+	values := make(map[string]int32)
+	err = reader.ReadTo(ctx, topic, until, 100, func(record streams.Record) error {
+		values[string(record.Value)] = record.Partition
+		return nil
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return values
+}
+
+// A former owner of the id appends nothing more, and what the present one appends
+// lies where a Producer puts the same keys.
+func TestFencedProducer(t *testing.T) {
+	r := newRig(t)
+	ctx := t.Context()
+	former, err := r.cluster.NewFencedProducer(ctx, "judge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer former.Close()
+	if err := former.Append(ctx); err != nil {
+		t.Errorf("appending nothing: %v", err)
+	}
+	if err := former.Append(ctx, number("a", "first a"), number("b", "first b"), number("c", "first c")); err != nil {
+		t.Fatal(err)
+	}
+	present, err := r.cluster.NewFencedProducer(ctx, "judge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer present.Close()
+	if err := former.Append(ctx, number("a", "late")); err == nil {
+		t.Error("a former owner appended")
+	}
+	if err := present.Append(ctx, number("a", "second a")); err != nil {
+		t.Fatal(err)
+	}
+	plain, err := r.cluster.NewProducer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	if err := plain.Append(ctx, number("a", "plain a"), number("b", "plain b"), number("c", "plain c")); err != nil {
+		t.Fatal(err)
+	}
+	got := r.committed(numbersTopic)
+	if len(got) != 7 {
+		t.Errorf("the topic has %v", got)
+	}
+	for _, key := range []string{"a", "b", "c"} {
+		if got["first "+key] != got["plain "+key] || got["second a"] != got["plain a"] {
+			t.Errorf("key %s lies elsewhere: %v", key, got)
+		}
+	}
+}

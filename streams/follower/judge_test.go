@@ -1,0 +1,179 @@
+package follower_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/ledger"
+)
+
+var errKilled = errors.New("killed")
+
+// mortal is a log whose follower dies at some record instead of committing it.
+type mortal struct {
+	follower.Log
+	at func(streams.Record) bool
+}
+
+func (m mortal) Commit(ctx context.Context, records ...streams.Record) error {
+	for i, r := range records {
+		if m.at(r) {
+			if i > 0 { // a kill of the embedded broker may tear a commit
+				_ = m.Log.Commit(ctx, records[:i]...)
+			}
+			return errKilled
+		}
+	}
+	return m.Log.Commit(ctx, records...)
+}
+
+// life follows as a process of its own, until it dies.
+func (r *rig) life(config follower.Config, at func(streams.Record) bool) error {
+	r.t.Helper()
+	log, err := follower.OpenLog(r.cluster)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer log.Close()
+	extractor, err := ledger.NewExtractor(config.Passphrase)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	_, err = follower.NewReading(config, mortal{log, at}, extractor, func() bool { return true }).Follow(ctx)
+	return err
+}
+
+// second is the second record of a topic.
+func second(topic string) func(streams.Record) bool {
+	n := 0
+	return func(r streams.Record) bool {
+		if r.Topic == topic {
+			n++
+		}
+		return n == 2
+	}
+}
+
+func isCursor(r streams.Record, sequence uint32) bool {
+	l, err := schemas.DecodeLedgerRead(schemas.Read(r.Value, r))
+	return r.Topic == schemas.TopicLedgers && err == nil && l.Sequence == sequence
+}
+
+// move gives a watch of the book another endpoint.
+func (b *book) move(watchID, endpointID string) {
+	b.ask(domain.UpdateWatch{WatchID: watchID, Change: domain.WatchChange{EndpointID: &endpointID}})
+}
+
+// A watch that moves while its ledger is being appended leaves each event with
+// the endpoint that it was matched for, at whatever record the follower dies.
+func TestAWatchThatMovesLeavesItsEvents(t *testing.T) {
+	r := newRig(t)
+	watched := r.wallet()
+	for _, id := range []string{"wat_1", "wat_2", "wat_3"} {
+		r.book.add(id, watched)
+	}
+	paid := r.pay(watched, "1")
+	config := r.config()
+	config.Start = follower.Start{Sequence: paid.Ledger}
+	deaths := []func(streams.Record) bool{
+		func(record streams.Record) bool { return string(record.Key) == "wat_2" },
+		func(record streams.Record) bool { return record.Topic == schemas.TopicMatches },
+		second(schemas.TopicMatches),
+		func(record streams.Record) bool { return isCursor(record, paid.Ledger) },
+		func(record streams.Record) bool { return isCursor(record, paid.Ledger) },
+		func(record streams.Record) bool { return isCursor(record, paid.Ledger+1) },
+	}
+	for i, at := range deaths {
+		for n, id := range []string{"wat_1", "wat_2", "wat_3"} {
+			r.book.move(id, []string{"ep_1", "ep_2", "ep_3", "ep_4"}[(i+n)%4])
+		}
+		if err := r.life(config, at); !errors.Is(err, errKilled) {
+			t.Fatalf("life %d ended with %v", i, err)
+		}
+	}
+	endpoints := make(map[string][]string)
+	for _, m := range r.matches() {
+		endpoints[m.WatchID] = append(endpoints[m.WatchID], m.EndpointID)
+	}
+	if len(endpoints) != 3 || slices.ContainsFunc([]string{"wat_1", "wat_2", "wat_3"}, func(id string) bool { return len(endpoints[id]) != 1 }) {
+		t.Errorf("endpoints by watch: %v, want one of each", endpoints)
+	}
+	cursors := r.cursors()
+	if len(cursors) != 1 || cursors[0].Matches != 3 {
+		t.Errorf("the cursors are %+v, want one of three matches", cursors)
+	}
+}
+
+// A follower that another has taken the place of writes nothing any more: no
+// match, no cursor, no admission of a watch.
+func TestAFormerFollowerWritesNothing(t *testing.T) {
+	r := newRig(t)
+	watched := r.wallet()
+	r.book.add("wat_1", watched)
+	paid := r.pay(watched, "1")
+	config := r.config()
+	config.Start = follower.Start{Sequence: paid.Ledger}
+	var ended error
+	at := func(record streams.Record) bool { return record.Topic == schemas.TopicMatches }
+	err := r.life(config, func(record streams.Record) bool {
+		if at(record) && ended == nil { // the one that is about to commit stands still
+			r.book.move("wat_1", "ep_2")
+			ended = r.life(config, func(record streams.Record) bool { return isCursor(record, paid.Ledger+1) })
+		}
+		return false
+	})
+	if !errors.Is(ended, errKilled) || err == nil || errors.Is(err, errKilled) {
+		t.Fatalf("the later one ended with %v, the former with %v", ended, err)
+	}
+	matches := r.matches()
+	if len(matches) != 1 || matches[0].EndpointID != "ep_2" {
+		t.Errorf("matches %+v, want the one of the later follower", matches)
+	}
+	checkCursors(t, r.cursors())
+}
+
+// A watch is held against all ledgers from the one that is told, and no other.
+func TestWatchesAreAdmittedOnce(t *testing.T) {
+	r := newRig(t)
+	watched := r.wallet()
+	r.book.add("wat_1", watched)
+	config := r.config()
+	first := r.pay(watched, "1")
+	config.Start = follower.Start{Sequence: first.Ledger}
+	added := false
+	err := r.life(config, func(record streams.Record) bool {
+		if isCursor(record, first.Ledger) && !added {
+			r.book.add("wat_2", watched)
+			added = true
+		}
+		return isCursor(record, first.Ledger+2)
+	})
+	if !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	since := make(map[string][]uint32)
+	for _, record := range r.read(schemas.TopicCommands) {
+		c, err := schemas.DecodeCommand(schemas.Read(record.Value, record))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := c.Body.(domain.RecordCoverage)
+		since[body.WatchID] = append(since[body.WatchID], body.LiveSince)
+	}
+	if !slices.Equal(since["wat_1"], []uint32{first.Ledger}) || len(since["wat_2"]) != 1 || since["wat_2"][0] <= first.Ledger {
+		t.Errorf("admitted %v", since)
+	}
+	for _, m := range r.matches() {
+		if m.WatchID != "wat_1" {
+			t.Errorf("a watch that was made after its ledger was read has %+v", m)
+		}
+	}
+}
