@@ -32,10 +32,10 @@ type Delivery struct {
 	WatchID             string // empty for a test.ping
 	Version             uint64 // of the last fact
 	State               DeliveryState
-	CreatedAtMillis     int64
-	Attempts            int // made in all
-	Run                 int // 1 is the first; a requeued delivery begins another
-	RunAttempts         int // made in this run
+	CreatedAtMillis     int64 // of the event: createdAt of its envelope
+	Attempts            int   // made in all
+	Run                 int   // 1 is the first; a requeued delivery begins another
+	RunAttempts         int   // made in this run
 	NextAttemptAtMillis int64
 	TestCommandID       string // command that asked for a test.ping; empty otherwise
 	TestBodyHash        []byte // its body hash
@@ -92,7 +92,7 @@ func EvolveDelivery(state Delivery, endpointEpoch uint32, f Fact) Delivery {
 	case DeliveryCreated:
 		state = Delivery{
 			EventID: body.Event.ID, EventType: body.Event.Type, AccountID: body.AccountID, EndpointID: body.EndpointID, WatchID: body.WatchID,
-			State: StateQueued, CreatedAtMillis: f.AtMillis, Run: 1, NextAttemptAtMillis: f.AtMillis,
+			State: StateQueued, CreatedAtMillis: body.Event.CreatedAtMillis, Run: 1, NextAttemptAtMillis: f.AtMillis,
 		}
 		if body.Event.Type == TestPing {
 			state.TestCommandID, state.TestBodyHash = f.Cause, body.TestBodyHash

@@ -225,13 +225,18 @@ func TestResends(t *testing.T) {
 func TestReplays(t *testing.T) {
 	s := newStory()
 	var failed []domain.Delivery
-	for n := range 4 {
+	for n := range 4 { // recorded long after their events were made, as behind an outage
 		id := fmt.Sprint("evt_", n)
-		s.at(startedAt+int64(n)*second).given(matched(id)).failedRun(id, 500)
+		m := matched(id)
+		m.Event.CreatedAtMillis = startedAt + int64(n)*second
+		s.at(startedAt+3600*second).given(m).failedRun(id, 500)
 		failed = append(failed, s.deliveries[id])
 	}
 	s.given(matched("evt_waiting")).attempt("evt_waiting", domain.AttemptResult{})
-	candidates := append(failed, s.deliveries["evt_waiting"])
+	ping := matched("evt_ping")
+	ping.Event.Type, ping.Event.CreatedAtMillis = domain.TestPing, startedAt+2*second
+	s.given(ping).failedRun("evt_ping", 500)
+	candidates := append(failed, s.deliveries["evt_waiting"], s.deliveries["evt_ping"])
 	for name, c := range map[string]struct {
 		since, until int64
 		want         []string

@@ -12,16 +12,22 @@ const (
 	RequeueResend RequeueReason = "resend"
 )
 
-// takes tells whether a replay is about the delivery.
+// Replayable reports whether a replay may queue the delivery: it FAILED, and is
+// no test.ping, which nobody misses.
+func (d Delivery) Replayable() bool { return d.State == StateFailed && d.EventType != TestPing }
+
+// takes reports whether a replay is about the delivery. The span is held against
+// the event's createdAt, which is what people see of it.
 func (c ReplayEndpoint) takes(d Delivery) bool {
-	return d.State == StateFailed && d.CreatedAtMillis >= c.SinceMillis && (c.UntilMillis == 0 || d.CreatedAtMillis < c.UntilMillis)
+	ended := c.UntilMillis != 0 && d.CreatedAtMillis >= c.UntilMillis
+	return d.Replayable() && d.CreatedAtMillis >= c.SinceMillis && !ended
 }
 
 // DecideReplay answers a request to queue failed deliveries again. Candidates
-// are those of the endpoint that failed and were created in the span, oldest
-// first, at least the first [MaxReplay] of them; matched is how many there are
-// in all. They queue on a disabled endpoint too, and wait there. They are sent
-// oldest first as well.
+// are those of the endpoint that are [Delivery.Replayable] and whose events were
+// created in the span, oldest first, at least the first [MaxReplay] of them;
+// matched is how many there are in all. They queue on a disabled endpoint too,
+// and wait there. Their first attempts begin oldest first as well.
 func DecideReplay(endpoint Endpoint, accountID string, c ReplayEndpoint, candidates []Delivery, matched int, nowMillis int64) ([]FactBody, ReplayResult, *Rejection) {
 	if !endpoint.visibleTo(accountID) {
 		return nil, ReplayResult{}, noEndpoint()
@@ -32,7 +38,7 @@ func DecideReplay(endpoint Endpoint, accountID string, c ReplayEndpoint, candida
 			break
 		}
 		if c.takes(d) {
-			// A millisecond apart: what is due is sent in the order of its time.
+			// A millisecond apart: attempts begin in the order of their time.
 			facts = append(facts, d.requeued(RequeueReplay, nowMillis+int64(len(facts))))
 		}
 	}

@@ -75,6 +75,7 @@ func (n *narrator) tell(t *testing.T, words []string) {
 	switch words[0] {
 	case "match":
 		m := matched(words[1])
+		m.Event.CreatedAtMillis = n.nowMillis
 		n.happens(nil, domain.DecideMatch(n.endpoint, n.deliveries[words[1]], domain.MatchInput{AccountID: m.AccountID, EndpointID: m.EndpointID, WatchID: m.WatchID, Event: m.Event})...)
 	case "attempt":
 		if facts := n.due(idOf(words[1]), resultOf(t, words[2:])); len(facts) > 0 {

@@ -196,8 +196,8 @@ func newEndpointsReplay(r *reach) *cobra.Command {
 				_, _ = io.WriteString(w, "\nMore matched than one replay queues: replay again.\n")
 			}
 		})
-	c.Flags().StringVar(&since, "since", "", "those created then or later: a time, or how long ago")
-	c.Flags().StringVar(&until, "until", "", "those created before: a time, or how long ago")
+	c.Flags().StringVar(&since, "since", "", "those whose createdAt is then or later: a time, or how long ago")
+	c.Flags().StringVar(&until, "until", "", "those whose createdAt is before: a time, or how long ago")
 	_ = c.MarkFlagRequired("since")
 	return c
 }

@@ -85,7 +85,7 @@ func (b *book) done(endpointID string, e *bookedEndpoint, cmd *issued, a domain.
 // than one replay queues at most.
 func (b *book) replayed(endpointID string, e *bookedEndpoint, c domain.ReplayEndpoint, r domain.ReplayResult, requeued []deliveryID) error {
 	for _, event := range e.events {
-		if d := b.deliveries[deliveryID{endpointID, event}]; d.state == domain.StateFailed && inSpan(c, d) {
+		if d := b.deliveries[deliveryID{endpointID, event}]; isFor(c, d) {
 			return fmt.Errorf("%s of %d is left out", event, d.createdAtMillis)
 		}
 	}

@@ -18,6 +18,7 @@ type book struct {
 	endpoints  map[string]*bookedEndpoint
 	deliveries map[deliveryID]*bookedDelivery
 	requeued   map[string][]deliveryID // by the command that is not answered yet
+	replays    map[string][]deliveryID // by the replay that queued them, in its order
 }
 
 type bookedEndpoint struct {
@@ -39,16 +40,17 @@ type bookedSecret struct {
 type bookedDelivery struct {
 	state           domain.DeliveryState
 	account         string
-	createdAtMillis int64
+	createdAtMillis int64 // of the envelope
 	test            bool
 	attempts, run   int
 	inRun           int // attempts made in this run
 	dueAtMillis     int64
+	replay          string // the command that began this run; empty when another did
 	first           domain.AttemptResult
 }
 
 func newBook(w *World) *book {
-	return &book{world: w, endpoints: make(map[string]*bookedEndpoint), deliveries: make(map[deliveryID]*bookedDelivery), requeued: make(map[string][]deliveryID)}
+	return &book{world: w, endpoints: make(map[string]*bookedEndpoint), deliveries: make(map[deliveryID]*bookedDelivery), requeued: make(map[string][]deliveryID), replays: make(map[string][]deliveryID)}
 }
 
 func (d *bookedDelivery) pending() bool {
@@ -59,6 +61,25 @@ func (d *bookedDelivery) pending() bool {
 // before it when that is due at some time.
 func (d *bookedDelivery) before(other *bookedDelivery, dueAtMillis int64) bool {
 	return d.createdAtMillis <= other.createdAtMillis && d.dueAtMillis < dueAtMillis
+}
+
+// overtaken is a delivery that the same replay queued before this one, and whose
+// run has not begun: the first attempts of a replay begin in its order.
+func (b *book) overtaken(id deliveryID, began func(event string) bool) (deliveryID, bool) {
+	d := b.deliveries[id]
+	if d.replay == "" || d.inRun > 0 {
+		return deliveryID{}, false
+	}
+	for _, earlier := range b.replays[d.replay] {
+		e := b.deliveries[earlier]
+		switch {
+		case earlier == id:
+			return deliveryID{}, false
+		case e.replay == d.replay && e.inRun == 0 && e.pending() && !began(earlier.event):
+			return earlier, true
+		}
+	}
+	return deliveryID{}, false
 }
 
 // firstTest tells whether somebody waits for the next attempt, which therefore
@@ -191,7 +212,7 @@ func (b *book) takeDelivery(f domain.Fact, e *bookedEndpoint, id deliveryID) err
 		if test && (!e.active || cmd == nil || cmd.AccountID != e.account) {
 			return fmt.Errorf("a test of an endpoint that is active: %t", e.active)
 		}
-		b.deliveries[id] = &bookedDelivery{state: domain.StateQueued, account: body.AccountID, createdAtMillis: f.AtMillis, test: test, run: 1, dueAtMillis: f.AtMillis}
+		b.deliveries[id] = &bookedDelivery{state: domain.StateQueued, account: body.AccountID, createdAtMillis: body.Event.CreatedAtMillis, test: test, run: 1, dueAtMillis: f.AtMillis}
 		e.events = append(e.events, id.event)
 	case domain.AttemptMade:
 		return b.attempt(f, body, e, d)
@@ -281,18 +302,22 @@ func (b *book) requeue(f domain.Fact, body domain.DeliveryRequeued, d *bookedDel
 	case domain.ReplayEndpoint:
 		earlier := b.requeued[f.Cause]
 		switch {
-		case d.state != domain.StateFailed || !inSpan(asked, d):
-			return fmt.Errorf("a replay from %d to %d queues %s, which is %s and of %d", asked.SinceMillis, asked.UntilMillis, id.event, d.state, d.createdAtMillis)
+		case !isFor(asked, d):
+			return fmt.Errorf("a replay from %d to %d queues %s, which is %s and of %d, a test: %t",
+				asked.SinceMillis, asked.UntilMillis, id.event, d.state, d.createdAtMillis, d.test)
 		case len(earlier) > 0 && !b.deliveries[earlier[len(earlier)-1]].before(d, body.NextAttemptAtMillis):
 			return fmt.Errorf("a replay queues %s, of %d and due at %d, behind a later one", id.event, d.createdAtMillis, body.NextAttemptAtMillis)
 		}
 		b.requeued[f.Cause] = append(earlier, id)
+		b.replays[f.Cause] = append(b.replays[f.Cause], id)
+		d.replay = f.Cause
 	default:
 		return fmt.Errorf("%s queues %s again", cmd.Body.CommandType(), id.event)
 	case domain.ResendEvent:
 		if under := b.world.checks.underWay(id); asked.EventID != id.event || d.state == domain.StateQueued || d.state == domain.StateCancelled || under {
 			return fmt.Errorf("a resend of %s queues %s, which is %s, in flight: %t", asked.EventID, id.event, d.state, under)
 		}
+		d.replay = ""
 	}
 	if wait := body.NextAttemptAtMillis - f.AtMillis; body.Run != d.run+1 || wait < 0 || wait > domain.MaxReplay {
 		return fmt.Errorf("%s is queued again as run %d after %d, in %d ms", id.event, body.Run, d.run, wait)
@@ -301,6 +326,9 @@ func (b *book) requeue(f domain.Fact, body domain.DeliveryRequeued, d *bookedDel
 	return nil
 }
 
-func inSpan(c domain.ReplayEndpoint, d *bookedDelivery) bool {
-	return d.createdAtMillis >= c.SinceMillis && (c.UntilMillis == 0 || d.createdAtMillis < c.UntilMillis)
+// isFor reports whether a replay is for a delivery: it FAILED, its envelope's
+// createdAt lies in the span, and it is no test.
+func isFor(c domain.ReplayEndpoint, d *bookedDelivery) bool {
+	ended := c.UntilMillis != 0 && d.createdAtMillis >= c.UntilMillis
+	return d.state == domain.StateFailed && !d.test && d.createdAtMillis >= c.SinceMillis && !ended
 }

@@ -243,8 +243,12 @@ func (c *checks) attemptStarts(t *task, a domain.Attempt) {
 	case !slices.Equal(a.Secrets, to.signs(t.nowMillis)):
 		w.violate("attempt %d of %s is signed with %q", a.Number, a.EventID, a.Secrets)
 	}
-	if _, is := t.under[a.EventID]; is {
+	began := func(event string) bool { _, is := t.under[event]; return is }
+	if began(a.EventID) {
 		w.violate("an attempt of %s starts while another is under way", a.EventID)
+	}
+	if earlier, is := c.book.overtaken(id, began); is {
+		w.violate("G3: attempt %d of %s starts before %s, which its replay queued first", a.Number, a.EventID, earlier.event)
 	}
 	t.under[a.EventID] = underWay{endpoint: a.EndpointID, doubtful: !t.good[a.EndpointID], urgent: booked.firstTest()}
 	if len(t.under) > w.setup.inFlight {

@@ -166,11 +166,6 @@ func (c *clients) tellFor(records []streams.Record) {
 	}
 }
 
-// asked tells whether a command about an aggregate is without an answer.
-func (c *clients) asked(aggregate string) bool {
-	return slices.ContainsFunc(c.commands, func(cmd *issued) bool { return cmd.asks > 0 && cmd.Body.Aggregate() == aggregate })
-}
-
 // newBody draws what is asked.
 func (c *clients) newBody() (domain.CommandBody, bool) {
 	w := c.world

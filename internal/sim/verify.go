@@ -70,7 +70,7 @@ func (m *model) deliveryState(s map[string]string, id deliveryID, d domain.Deliv
 	switch {
 	case d.State.Pending():
 		s[timerKey(id.endpoint+"/"+strconv.Itoa(int(d.EndpointEpoch)), d.NextAttemptAtMillis, id.event)] = ""
-	case d.State == domain.StateFailed:
+	case d.Replayable():
 		created := binary.BigEndian.AppendUint64(append([]byte(id.endpoint), 0), uint64(max(d.CreatedAtMillis, 0)))
 		s[stateKey(keyFailed, string(created)+id.event)] = ""
 	}

@@ -21,7 +21,7 @@
 //	0x10 account id   account        0x14 event id    the body to send
 //	0x11 endpoint id  endpoint       0x15 command id  its answer
 //	0x12 watch id     watch          0x16 endpoint id, created, event id
-//	0x13 event id     delivery            a delivery that FAILED
+//	0x13 event id     delivery            a delivery that a replay may queue
 //
 // Groups of the timer index: an endpoint's identifier with its epoch holds the
 // deliveries that wait for an attempt since that epoch; "commands" holds answers

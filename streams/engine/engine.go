@@ -20,7 +20,7 @@ import (
 const group = "engine"
 
 // stateFormat is counted up when the keys or values of the store change.
-const stateFormat = 3
+const stateFormat = 4
 
 // Dispatcher makes attempts. Dispatch returns at once; done is called once, from
 // any goroutine, when the attempt has ended.

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -46,6 +47,7 @@ type rig struct {
 	receiver *receiver
 	producer *streams.Producer
 	timeout  time.Duration                             // of attempts; 0: the default
+	window   int                                       // attempts under way to one endpoint; 0: 16
 	around   func(engine.Dispatcher) engine.Dispatcher // what an engine's dispatcher is wrapped in
 }
 
@@ -198,7 +200,7 @@ func (r *rig) startWith(stateDir string, policy domain.Policy) (stop func()) {
 			}
 			return domain.Secret(sealed), nil
 		},
-		AttemptsInFlight: 64, AttemptsPerEndpoint: 16, DrainTimeout: 10 * time.Second,
+		AttemptsInFlight: 64, AttemptsPerEndpoint: cmp.Or(r.window, 16), DrainTimeout: 10 * time.Second,
 		Now: time.Now, Logger: r.cluster.Logger,
 	})
 	ended := make(chan error, 1)

@@ -225,7 +225,7 @@ func TestReplayQueuesFailedDeliveriesAgain(t *testing.T) {
 	id := r.endpoint(1)
 	const events = domain.MaxReplay + 200
 	r.receiver.answer(status(500))
-	ids := r.pay(id, 0, events)
+	ids := r.pay(id, 1, events)
 	r.eventuallyIn(id, domain.StateFailed, events)
 	_, before := r.fold(id)
 	newest := int64(0)

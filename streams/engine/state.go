@@ -57,7 +57,8 @@ func endpointOf(group string) string {
 	return endpointID
 }
 
-// failedKey orders the failed deliveries of an endpoint by their creation.
+// failedKey orders the deliveries of an endpoint that a replay may queue by when
+// their events were created.
 //
 //	0x16 | endpoint id | 0x00 | created, 8 bytes, big endian | event id
 func failedKey(endpointID string, createdAtMillis int64, eventID string) []byte {
@@ -182,9 +183,9 @@ func (s *state) body(r reader, eventID string) ([]byte, error) {
 	return r.Get(keyOf(spaceBody, eventID))
 }
 
-// failedBetween gives the first failed deliveries of an endpoint that were
-// created in a span of time, as many as one replay queues, and how many there
-// are, counted up to maxCounted.
+// failedBetween gives the first deliveries of an endpoint that a replay may queue
+// and whose events were created in a span of time, as many as one replay queues,
+// and how many there are, counted up to maxCounted.
 func (s *state) failedBetween(tx *streams.Txn, endpointID string, sinceMillis, untilMillis int64) (first []domain.Delivery, matched int, err error) {
 	if untilMillis == 0 {
 		untilMillis = math.MaxInt64
@@ -321,7 +322,7 @@ func (s *state) foldDelivery(tx *streams.Txn, f domain.Fact, eventID string) err
 			return err
 		}
 	}
-	if before.State == domain.StateFailed {
+	if before.Replayable() {
 		if err := tx.Delete(failedKey(before.EndpointID, before.CreatedAtMillis, eventID)); err != nil {
 			return err
 		}
@@ -330,7 +331,7 @@ func (s *state) foldDelivery(tx *streams.Txn, f domain.Fact, eventID string) err
 	switch {
 	case after.State.Pending():
 		return tx.SetTimer(deliveryGroup(after.EndpointID, after.EndpointEpoch), after.NextAttemptAtMillis, eventID)
-	case after.State == domain.StateFailed:
+	case after.Replayable():
 		return tx.Set(failedKey(after.EndpointID, after.CreatedAtMillis, eventID), nil)
 	}
 	return nil

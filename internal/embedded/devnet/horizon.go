@@ -244,10 +244,17 @@ func putMovement(record map[string]any, from, to xdr.MuxedAccount, asset xdr.Ass
 	record["amount"] = amount.String(stroops)
 }
 
+// putParty names an account. As in Horizon, the id of a muxed address has a field of its
+// own unless it is 0.
 func putParty(record map[string]any, name string, account xdr.MuxedAccount) {
 	record[name] = account.ToAccountId().Address()
-	if id, err := account.GetId(); err == nil {
-		record[name+"_muxed"], record[name+"_muxed_id"] = account.Address(), strconv.FormatUint(id, 10)
+	id, err := account.GetId()
+	if err != nil {
+		return
+	}
+	record[name+"_muxed"] = account.Address()
+	if id != 0 {
+		record[name+"_muxed_id"] = strconv.FormatUint(id, 10)
 	}
 }
 

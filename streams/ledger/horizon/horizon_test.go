@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,6 +23,7 @@ import (
 	"time"
 
 	"github.com/stellar/go-stellar-sdk/network"
+	"github.com/stellar/go-stellar-sdk/xdr"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/streams/ledger"
@@ -243,6 +245,71 @@ func TestStrangeRecords(t *testing.T) {
 	if len(l.Payments) != 2 || l.Payments[1].TxHash[0] != 'c' || len(l.Quarantined) != 2 || l.Quarantined[0].Order != 2 || l.Quarantined[1].TxHash[0] != 'd' {
 		t.Errorf("got %+v", l)
 	}
+}
+
+// The muxed id 0 is an id. Horizon leaves its field out (omitempty), and with it all that
+// tells it from no id but the M address.
+func TestTheMuxedIDZero(t *testing.T) {
+	const (
+		account = "GA3SFN43SGZ652GGFRIWUFTVJWWYQUCZ2HKTEEM6FO35B6KK5QM72GHR"
+		other   = "GARDNV3Q7YGT4AKSDF25LT32YSCCW4EV22Y2TV3I2PU2MMXJTEDL5T55"
+	)
+	muxed := func(of string, id uint64) string {
+		address, err := xdr.MuxedAccountFromAccountId(of, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return address.Address()
+	}
+	s := serve(t)
+	s.oldest, s.latest = 1, 7
+	list := func(kind string, fields map[string]any) {
+		order := len(s.payments) + 1
+		record := map[string]any{"id": strconv.Itoa(7<<32 | order<<12 | 1), "type": kind, "transaction_successful": true,
+			"transaction_hash": strings.Repeat(strconv.Itoa(order), 64), "asset_type": "native",
+			"transaction": map[string]any{"memo_type": "none", "result_xdr": mergeResult(t)}}
+		maps.Copy(record, fields)
+		s.payments = append(s.payments, record)
+	}
+	pay := func(fields map[string]any) {
+		maps.Copy(fields, map[string]any{"from": account, "to": account, "amount": "1.0"})
+		list("payment", fields)
+	}
+	pay(map[string]any{})
+	pay(map[string]any{"to_muxed": muxed(account, 0)})
+	pay(map[string]any{"to_muxed": muxed(account, 1<<63), "to_muxed_id": "9223372036854775808"})
+	list("account_merge", map[string]any{"account": other, "into": account, "into_muxed": muxed(account, 0)})
+	pay(map[string]any{"to_muxed": muxed(other, 0)})
+	pay(map[string]any{"to_muxed": "M0"})
+	pay(map[string]any{"to_muxed": muxed(account, 0), "to_muxed_id": "1"})
+	source, _ := newSource(t, s)
+	page, err := source.Next(within(t), 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range page[0].Read.Payments {
+		got = append(got, p.ToMuxedID)
+	}
+	if want := []string{"", "0", "9223372036854775808", "0"}; !slices.Equal(got, want) {
+		t.Errorf("got the muxed ids %q, want %q", got, want)
+	}
+	if q := page[0].Read.Quarantined; len(q) != 3 {
+		t.Errorf("of three addresses that make no sense these are quarantined: %v", q)
+	}
+}
+
+// mergeResult is the result of a transaction that merged an account.
+func mergeResult(t *testing.T) string {
+	t.Helper()
+	merge := xdr.OperationResultTr{Type: xdr.OperationTypeAccountMerge,
+		AccountMergeResult: &xdr.AccountMergeResult{SourceAccountBalance: new(xdr.Int64)}}
+	result, err := xdr.MarshalBase64(xdr.TransactionResult{
+		Result: xdr.TransactionResultResult{Results: &[]xdr.OperationResult{{Tr: &merge}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
 }
 
 func TestLookup(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/stellar/go-stellar-sdk/strkey"
 	"github.com/stellar/go-stellar-sdk/xdr"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -36,6 +37,7 @@ type record struct {
 
 	From      string `json:"from"`
 	To        string `json:"to"`
+	ToMuxed   string `json:"to_muxed"` // M…; its id is not there when it is 0
 	ToMuxedID string `json:"to_muxed_id"`
 	Amount    string `json:"amount"`
 
@@ -44,6 +46,7 @@ type record struct {
 	StartingBalance string `json:"starting_balance"`
 
 	Into        string `json:"into"` // account_merge, which has an account too
+	IntoMuxed   string `json:"into_muxed"`
 	IntoMuxedID string `json:"into_muxed_id"`
 
 	Changes []balanceChange `json:"asset_balance_changes"` // invoke_host_function
@@ -80,28 +83,51 @@ func (r record) payments(h ledger.Header) ([]domain.Payment, error) {
 		return nil, fmt.Errorf("payment %s: the memo: %w", r.ID, err)
 	}
 	p := domain.Payment{ID: r.ID, TxHash: r.TxHash, Ledger: h.Sequence, ClosedAtMillis: h.ClosedAtMillis, Operation: r.Type, Memo: memo}
+	var muxedErr error
 	switch r.Type {
 	case "create_account":
 		p.From, p.To, p.Asset = r.Funder, r.Account, domain.NativeAsset()
 		p.AmountStroops, err = domain.ParseAmount(r.StartingBalance)
 	case "payment", "path_payment_strict_receive", "path_payment_strict_send":
-		p.From, p.To, p.ToMuxedID, p.Asset = r.From, r.To, r.ToMuxedID, r.named()
+		p.From, p.To, p.Asset = r.From, r.To, r.named()
+		p.ToMuxedID, muxedErr = muxedID(r.To, r.ToMuxed, r.ToMuxedID)
 		p.AmountStroops, err = domain.ParseAmount(r.Amount)
 	case "account_merge":
-		p.From, p.To, p.ToMuxedID, p.Asset = r.Account, r.Into, r.IntoMuxedID, domain.NativeAsset()
+		p.From, p.To, p.Asset = r.Account, r.Into, domain.NativeAsset()
+		p.ToMuxedID, muxedErr = muxedID(r.Into, r.IntoMuxed, r.IntoMuxedID)
 		p.AmountStroops, err = r.merged()
 	case "invoke_host_function":
 		return r.changes(p)
 	default:
 		return nil, nil
 	}
-	if err == nil {
+	if err = errors.Join(err, muxedErr); err == nil {
 		err = check(p)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("payment %s: %w", r.ID, err)
 	}
 	return []domain.Payment{p}, nil
+}
+
+// muxedID reads the id of a receiver's M address; "" when it has none. Horizon leaves
+// the field of the id out when the id is 0, so that the address alone has it.
+func muxedID(account, muxed, id string) (string, error) {
+	if muxed == "" {
+		return id, nil
+	}
+	address, err := strkey.DecodeMuxedAccount(muxed)
+	if err != nil {
+		return "", fmt.Errorf("the muxed address %.80q: %w", muxed, err)
+	}
+	if of, err := address.AccountID(); err != nil || of != account {
+		return "", fmt.Errorf("the muxed address %.80q is not of the account %.60q", muxed, account)
+	}
+	found := strconv.FormatUint(address.ID(), 10)
+	if id != "" && id != found {
+		return "", fmt.Errorf("the muxed address %.80q has the id %s, not %.30q", muxed, found, id)
+	}
+	return found, nil
 }
 
 func (a asset) named() domain.Asset {

@@ -163,6 +163,7 @@ func TestAllSourcesAgree(t *testing.T) {
 	compare(t, "Horizon", read(t, c.horizon(t), passphrase, firstLedger, last), want)
 
 	kinds, memos, muxed, senders, count := map[string]int{}, map[domain.MemoType]int{}, 0, map[string]bool{}, 0
+	zero := map[string]bool{} // kinds of payment to the muxed id 0
 	for _, l := range want {
 		for _, p := range l.Payments {
 			kinds[p.Operation]++
@@ -172,12 +173,18 @@ func TestAllSourcesAgree(t *testing.T) {
 			if p.ToMuxedID != "" {
 				muxed++
 			}
+			if p.ToMuxedID == "0" {
+				zero[p.Operation] = true
+			}
 		}
 	}
 	for _, kind := range []string{"payment", "create_account", "account_merge", "path_payment_strict_send", "path_payment_strict_receive", "invoke_host_function"} {
 		if kinds[kind] < 10 {
 			t.Errorf("the chain holds %d payments by %s: too few to compare", kinds[kind], kind)
 		}
+	}
+	if len(zero) != 4 {
+		t.Errorf("the muxed id 0 was paid by %v alone", zero)
 	}
 	if len(memos) != 5 || muxed < 10 || len(senders) < 3 {
 		t.Errorf("the chain holds memos %v, %d muxed receivers, %d senders", memos, muxed, len(senders))

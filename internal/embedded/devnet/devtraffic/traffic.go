@@ -25,6 +25,7 @@ type Traffic struct {
 	demo    txnbuild.CreditAsset
 	next    map[string]int64 // sequence numbers
 	balance string           // a claimable balance to claim
+	round   uint64           // how often every kind was sent before: muxed ids begin at 0
 }
 
 // kinds are what steps do in turns.
@@ -68,6 +69,7 @@ func (t *Traffic) Close() error { return t.rpc.Close() }
 
 // Step sends two transactions, more or fewer, and closes the ledger that holds them.
 func (t *Traffic) Step(ctx context.Context, n int) error {
+	t.round = uint64(n / Kinds)
 	for _, kind := range []int{n % Kinds, (5*n + 3) % Kinds} {
 		if err := kinds[kind](t, ctx, n); err != nil {
 			return fmt.Errorf("step %d, kind %d: %w", n, kind, err)
@@ -92,7 +94,7 @@ func (t *Traffic) payLumens(ctx context.Context, n int) error {
 }
 
 func (t *Traffic) payDemoMuxed(ctx context.Context, n int) error {
-	to, err := muxed(t.wallet.Address(), uint64(n)<<32)
+	to, err := muxed(t.wallet.Address(), t.round<<32)
 	if err != nil {
 		return err
 	}
@@ -105,7 +107,7 @@ func (t *Traffic) strictReceive(ctx context.Context, n int) error {
 }
 
 func (t *Traffic) strictSend(ctx context.Context, n int) error {
-	to, err := muxed(t.wallet.Address(), uint64(n))
+	to, err := muxed(t.wallet.Address(), t.round)
 	if err != nil {
 		return err
 	}
@@ -127,7 +129,7 @@ func (t *Traffic) mergeAccount(ctx context.Context, n int) error {
 	if t.spare == nil || !t.exists(ctx, t.spare.Address()) {
 		return nil
 	}
-	to, err := muxed(t.wallet.Address(), uint64(n)+7)
+	to, err := muxed(t.wallet.Address(), t.round)
 	if err != nil {
 		return err
 	}
@@ -177,15 +179,16 @@ func (t *Traffic) claim(ctx context.Context, _ int) error {
 }
 
 func (t *Traffic) contractTransfer(ctx context.Context, n int) error {
-	return t.transfer(ctx, t.payer, txnbuild.NativeAsset{}, t.wallet, uint64(n)+1, 70)
+	id := t.round
+	return t.transfer(ctx, t.payer, txnbuild.NativeAsset{}, t.wallet, &id, 70)
 }
 
 func (t *Traffic) contractMint(ctx context.Context, _ int) error {
-	return t.transfer(ctx, t.issuer, t.demo, t.wallet, 0, 80)
+	return t.transfer(ctx, t.issuer, t.demo, t.wallet, nil, 80)
 }
 
 func (t *Traffic) contractBurn(ctx context.Context, _ int) error {
-	return t.transfer(ctx, t.payer, t.demo, t.issuer, 0, 90)
+	return t.transfer(ctx, t.payer, t.demo, t.issuer, nil, 90)
 }
 
 // manyOperations has other sources, a path payment to oneself, and a memo that is no UTF-8.
@@ -277,8 +280,10 @@ func (t *Traffic) submit(ctx context.Context, tx interface{ Base64() (string, er
 	return nil
 }
 
-// transfer calls the asset's contract. muxedID 0 is none.
-func (t *Traffic) transfer(ctx context.Context, from *keypair.Full, asset txnbuild.Asset, to *keypair.Full, muxedID, stroops uint64) error {
+// transfer calls the asset's contract. muxedID is nil for none.
+func (t *Traffic) transfer(
+	ctx context.Context, from *keypair.Full, asset txnbuild.Asset, to *keypair.Full, muxedID *uint64, stroops uint64,
+) error {
 	known, err := asset.ToXDR()
 	if err != nil {
 		return err
@@ -291,18 +296,18 @@ func (t *Traffic) transfer(ctx context.Context, from *keypair.Full, asset txnbui
 	call := &txnbuild.InvokeHostFunction{
 		HostFunction: xdr.HostFunction{Type: xdr.HostFunctionTypeHostFunctionTypeInvokeContract, InvokeContract: &xdr.InvokeContractArgs{
 			ContractAddress: xdr.ScAddress{Type: xdr.ScAddressTypeScAddressTypeContract, ContractId: &contract}, FunctionName: "transfer",
-			Args: xdr.ScVec{address(from.Address(), 0), address(to.Address(), muxedID), {Type: xdr.ScValTypeScvI128, I128: &xdr.Int128Parts{Lo: xdr.Uint64(stroops)}}},
+			Args: xdr.ScVec{address(from.Address(), nil), address(to.Address(), muxedID), {Type: xdr.ScValTypeScvI128, I128: &xdr.Int128Parts{Lo: xdr.Uint64(stroops)}}},
 		}},
 		Ext: xdr.TransactionExt{V: 1, SorobanData: &xdr.SorobanTransactionData{ResourceFee: 1000}},
 	}
 	return t.send(ctx, from, nil, nil, call)
 }
 
-func address(account string, muxedID uint64) xdr.ScVal {
+func address(account string, muxedID *uint64) xdr.ScVal {
 	id := xdr.MustAddress(account)
 	a := xdr.ScAddress{Type: xdr.ScAddressTypeScAddressTypeAccount, AccountId: &id}
-	if muxedID != 0 {
-		a = xdr.ScAddress{Type: xdr.ScAddressTypeScAddressTypeMuxedAccount, MuxedAccount: &xdr.MuxedEd25519Account{Id: xdr.Uint64(muxedID), Ed25519: *id.Ed25519}}
+	if muxedID != nil {
+		a = xdr.ScAddress{Type: xdr.ScAddressTypeScAddressTypeMuxedAccount, MuxedAccount: &xdr.MuxedEd25519Account{Id: xdr.Uint64(*muxedID), Ed25519: *id.Ed25519}}
 	}
 	return xdr.ScVal{Type: xdr.ScValTypeScvAddress, Address: &a}
 }

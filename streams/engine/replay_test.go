@@ -1,0 +1,123 @@
+package engine_test
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams/engine"
+)
+
+// order keeps the events of attempts in the order in which these begin.
+type order struct {
+	mu     sync.Mutex
+	events []string
+}
+
+func (o *order) add(eventID string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.events = append(o.events, eventID)
+}
+
+func (o *order) last(n int) []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.events[max(0, len(o.events)-n):])
+}
+
+// ordered notes each attempt that is handed to the dispatcher under it.
+type ordered struct {
+	engine.Dispatcher
+	began *order
+}
+
+func (d ordered) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
+	d.began.add(a.EventID)
+	d.Dispatcher.Dispatch(a, done)
+}
+
+// TestReplaySpanIsOfTheEvents: since and until are held against createdAt of the
+// envelope, which lists show, and not against when the engine recorded it: the
+// events here are of 1970.
+func TestReplaySpanIsOfTheEvents(t *testing.T) {
+	r := newRig(t)
+	defer r.startWith(r.dir, domain.Policy{})()
+	id := r.endpoint(1)
+	r.receiver.answer(status(500))
+	ids := r.pay(id, 0, 40)
+	r.eventuallyIn(id, domain.StateFailed, 40)
+	r.receiver.answer(status(200))
+	answer := r.ask("cmd_replay", domain.ReplayEndpoint{EndpointID: id, SinceMillis: 10, UntilMillis: 15})
+	if answer.Replay == nil || *answer.Replay != (domain.ReplayResult{Queued: 5, Matched: 5}) {
+		t.Fatalf("a replay was answered %+v", answer)
+	}
+	r.eventuallyIn(id, domain.StateDelivered, 5)
+	_, after := r.fold(id)
+	for n, eventID := range ids {
+		if replayed := after[eventID].Run == 2; replayed != (n >= 10 && n < 15) {
+			t.Errorf("the event of %d ms is in run %d", n, after[eventID].Run)
+		}
+	}
+}
+
+// TestReplayLeavesTestsOut: a test.ping that FAILED is not sent again, does not
+// count as a match, and takes no place among the thousand.
+func TestReplayLeavesTestsOut(t *testing.T) {
+	r := newRig(t)
+	defer r.startWith(r.dir, domain.Policy{DisableAfter: 2})()
+	id := r.endpoint(1)
+	r.receiver.answer(status(500))
+	r.ask("cmd_test", domain.TestEndpoint{EndpointID: id})
+	paid := r.pay(id, 1, 1)[0]
+	r.eventuallyIn(id, domain.StateFailed, 2)
+	r.receiver.answer(status(200))
+	answer := r.ask("cmd_replay", domain.ReplayEndpoint{EndpointID: id})
+	if answer.Replay == nil || *answer.Replay != (domain.ReplayResult{Queued: 1, Matched: 1}) {
+		t.Fatalf("a replay was answered %+v", answer)
+	}
+	r.eventuallyIn(id, domain.StateDelivered, 1)
+	_, after := r.fold(id)
+	if ping := after[domain.TestEventID("cmd_test")]; ping.Run != 1 || after[paid].Run != 2 {
+		t.Errorf("the test is in run %d, the payment in run %d", ping.Run, after[paid].Run)
+	}
+	if resent := r.ask("cmd_resend", domain.ResendEvent{EndpointID: id, EventID: domain.TestEventID("cmd_test")}); resent.Delivery == nil {
+		t.Errorf("a test that FAILED can be sent again by itself; it was answered %+v", resent)
+	}
+}
+
+// TestReplayOrder: what docs/state-machines.md promises. First attempts begin
+// oldest event first, however the events came to the engine; with one attempt at
+// a time they also reach the receiver so.
+func TestReplayOrder(t *testing.T) {
+	for _, window := range []int{1, 16} {
+		t.Run(strconv.Itoa(window)+" at a time", func(t *testing.T) {
+			r := newRig(t)
+			began, arrived := new(order), new(order)
+			r.window = window
+			r.around = func(d engine.Dispatcher) engine.Dispatcher { return ordered{d, began} }
+			defer r.startWith(r.dir, domain.Policy{})()
+			id := r.endpoint(1)
+			r.receiver.answer(status(500))
+			const half = 60
+			newer := r.pay(id, half, half)
+			ids := append(r.pay(id, 0, half), newer...)
+			r.eventuallyIn(id, domain.StateFailed, len(ids))
+			r.receiver.answer(func(w http.ResponseWriter, req *http.Request, _ int) {
+				arrived.add(req.Header.Get("Webhook-Id"))
+				w.WriteHeader(http.StatusOK)
+			})
+			r.ask("cmd_replay", domain.ReplayEndpoint{EndpointID: id})
+			r.eventuallyIn(id, domain.StateDelivered, len(ids))
+			if got := began.last(len(ids)); !slices.Equal(got, ids) {
+				t.Errorf("attempts began in the order %v", got)
+			}
+			if got := arrived.last(len(ids)); window == 1 && !slices.Equal(got, ids) {
+				t.Errorf("attempts arrived in the order %v", got)
+			}
+		})
+	}
+}
