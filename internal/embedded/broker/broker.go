@@ -32,6 +32,8 @@ type Config struct {
 	// asked to keep may then be gone with the process: the caller ends it.
 	Failed func(error)
 	Logger *slog.Logger
+	// HoldFile is for tests: it names requests to hold (holds.go). None without it.
+	HoldFile string
 }
 
 // Broker is a running broker.
@@ -69,6 +71,9 @@ func Start(cfg Config) (*Broker, error) {
 	b.cluster, err = kfake.NewCluster(opts...)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("broker: opening %s: %w", cfg.Dir, err), listener.Close())
+	}
+	if cfg.HoldFile != "" {
+		b.holdRequests(cfg.HoldFile)
 	}
 	if os.Remove(b.closedFile()) == nil {
 		return b, nil // it was closed in order, and then the broker keeps what is open
