@@ -16,7 +16,7 @@ FUZZTIME ?= 30s
 # A module of its own: what it needs is heavy, and of use to this test only.
 ORACLE := streams/ledger/oracle
 
-.PHONY: run build test lint vuln fuzz race sim bench bench-waiting bench-api bench-projections bench-ledger generate clean
+.PHONY: run build test lint vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -59,6 +59,12 @@ FOR ?= 60s
 SEEDS ?= 0
 sim: ## simulated runs: SEED=n STEPS=n for one and its transcript; else fresh seeds for FOR=60s, at most SEEDS=n
 	$(GO) test -count 1 -timeout 24h -v -run TestFreshSeeds ./internal/sim -sim.seed=$(SEED) -sim.steps=$(STEPS) -sim.for=$(FOR) -sim.seeds=$(SEEDS)
+
+OPS ?= 250
+KEEP ?= $(CURDIR)/trials
+SCRIPT ?=
+trial: ## the real program from outside: fresh seeds for FOR=60s, or SEED=n, or SCRIPT=file; OPS=n operations; failures are shrunk and kept in KEEP
+	$(GO) test -count 1 -timeout 24h -v -run TestFreshSeeds ./internal/trial -trial.seed=$(SEED) -trial.ops=$(OPS) -trial.for=$(FOR) -trial.script=$(SCRIPT) -trial.keep=$(KEEP)
 
 bench: ## the whole path at full speed, beside its floor
 	$(GO) test -run XXX -bench Path -benchtime 1x -timeout 15m ./internal/bench $(ARGS)

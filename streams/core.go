@@ -115,6 +115,10 @@ func (c *Core) Reset() error {
 	return c.store.Reset()
 }
 
+// Distrust says that the state was folded from what is not in the journal: it is
+// empty when it is opened the next time.
+func (c *Core) Distrust() error { return c.store.Distrust() }
+
 // restoreBatch is how many records are folded into one batch of state.
 const restoreBatch = 4096
 

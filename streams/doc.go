@@ -35,6 +35,7 @@
 //	record.go      records and headers
 //	cluster.go     how a cluster is reached; topics and their ends
 //	reader.go      reading partitions, with positions that count control records
+//	marks.go       what was read, held against the markers of transactions
 //	producer.go    appending, acknowledged by all replicas
 //	transactor.go  one task's transactions
 //	fenced.go      appending in transactions, by one owner at a time

@@ -35,6 +35,7 @@ type Reader struct {
 	client    *kgo.Client
 	positions Offsets
 	stall     time.Duration
+	marks     marks
 }
 
 const (
@@ -44,7 +45,7 @@ const (
 
 // NewReader opens a reader.
 func (c Cluster) NewReader(cfg ReaderConfig) (*Reader, error) {
-	r := &Reader{cluster: c, positions: make(Offsets), stall: cmp.Or(cfg.StallTimeout, defaultStallTimeout)}
+	r := &Reader{cluster: c, positions: make(Offsets), stall: cmp.Or(cfg.StallTimeout, defaultStallTimeout), marks: newMarks()}
 	from := make(map[string]map[int32]kgo.Offset)
 	for topic, partitions := range cfg.From {
 		r.positions[topic] = maps.Clone(partitions)
@@ -77,7 +78,7 @@ func (c Cluster) NewReader(cfg ReaderConfig) (*Reader, error) {
 // Poll waits for records, at most max of them, and gives each to take, in the
 // order of its partition. Control records are not given, but they move the
 // position. It returns when at least one position has moved, with take's first
-// error, or when ctx ends.
+// error, with ErrAborted, or when ctx ends.
 func (r *Reader) Poll(ctx context.Context, max int, take func(Record) error) error {
 	fetches := r.client.PollRecords(ctx, max)
 	if err := fetches.Err0(); err != nil {
@@ -92,6 +93,9 @@ func (r *Reader) Poll(ctx context.Context, max int, take func(Record) error) err
 	}
 	for it := fetches.RecordIter(); !it.Done(); {
 		k := it.Next()
+		if err := r.marks.pass(k); err != nil {
+			return err
+		}
 		record := r.cluster.fromKafka(k)
 		if !k.Attrs.IsControl() {
 			if err := take(record); err != nil {

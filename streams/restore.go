@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -70,6 +71,9 @@ func (t *Task) foldJournal(ctx context.Context, from, end int64) (latest []Recor
 		}
 		return t.core.Fold(rec)
 	})
+	if errors.Is(err, ErrAborted) {
+		err = errors.Join(err, t.core.Distrust())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("streams: restoring partition %d: %w", p, err)
 	}

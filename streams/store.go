@@ -26,6 +26,10 @@ type Store struct {
 	db *pebble.DB
 }
 
+// storeFormat is counted up when no store of before may be gone on with, whatever
+// it caches. From 2 on, stores are filled by readers that notice aborted records.
+const storeFormat = 2
+
 // FirstKey is the lowest first byte of keys that the owner of a store may use.
 const FirstKey = 0x10
 
@@ -60,6 +64,7 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{db: db}
+	cfg.Identity = fmt.Sprintf("store %d: %s", storeFormat, cfg.Identity)
 	identity, err := s.get(identityKey)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -68,7 +73,7 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 		return s, nil
 	}
 	if identity != nil {
-		cfg.Logger.Warn("state belongs to other topics and is built anew", "dir", cfg.Dir)
+		cfg.Logger.Warn("state is of other topics, of another format or not to be trusted, and is built anew", "dir", cfg.Dir)
 	}
 	if err := s.empty(cfg.Identity); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -118,6 +123,15 @@ func (s *Store) Reset() error {
 		return err
 	}
 	return s.empty(string(identity))
+}
+
+// Distrust says that the store holds what it must not: it is empty when it is
+// opened the next time. Until then it is as it was.
+func (s *Store) Distrust() error {
+	if err := s.db.Set(identityKey, []byte("distrusted"), pebble.Sync); err != nil {
+		return fmt.Errorf("streams: noting that the state cannot be trusted: %w", err)
+	}
+	return nil
 }
 
 // Close flushes and closes the store.

@@ -201,9 +201,13 @@ func (v *service) address(flag, address string) string {
 }
 
 func (v *service) startBroker(ctx context.Context) error {
+	if v.s.holdFile != "" {
+		v.logger.Warn("FAULTS ARE ON: --fault-hold-file is for tests and holds requests up",
+			"file", v.s.holdFile)
+	}
 	b, err := broker.Start(broker.Config{
 		Dir: v.dir.join("broker"), Listen: v.address("kafka-listen", v.s.kafkaListen), Sync: v.s.brokerSync,
-		Failed: func(err error) { v.failed(err) }, Logger: v.logger,
+		Failed: func(err error) { v.failed(err) }, Logger: v.logger, HoldFile: v.s.holdFile,
 	})
 	if err != nil {
 		return fmt.Errorf("--kafka-listen: %w", err)

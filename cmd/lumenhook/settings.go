@@ -49,6 +49,7 @@ type runSettings struct {
 	leastFreeMiB        int
 	apiRateLimit        int
 	logLevel            string
+	holdFile            string // for tests
 	changed             func(name string) bool
 	schedule            domain.Schedule
 	ports               egress.PortSet
@@ -94,6 +95,8 @@ func (s *runSettings) register(f *pflag.FlagSet) {
 	f.IntVar(&s.leastFreeMiB, "least-free-mib", 256, "room that the data folder's disk must have; with less, no new work is taken")
 	f.IntVar(&s.apiRateLimit, "api-rate-limit", 10_000, "requests a second that each API key may make, with bursts of twice as many")
 	f.StringVar(&s.logLevel, "log-level", "warn", "debug, info, warn or error")
+	f.StringVar(&s.holdFile, "fault-hold-file", "", "for tests: file that names a request of the broker to hold")
+	_ = f.MarkHidden("fault-hold-file")
 	s.changed = f.Changed
 }
 

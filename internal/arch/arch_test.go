@@ -33,6 +33,7 @@ var bans = []ban{
 	{from: "streams/commands", to: siblings("streams/commands"), direct: true, why: "siblings do not know each other; cmd wires them"},
 	{from: "streams/dispatcher", to: siblings("streams/dispatcher"), direct: true, why: "siblings do not know each other; cmd wires them"},
 	{from: "streams/mailer", to: siblings("streams/mailer"), direct: true, why: "siblings do not know each other; cmd wires them"},
+	{from: "internal/trial", to: []string{module}, why: "what the trial expects must not come from what it tries"},
 	{from: "projections", to: siblings("projections"), direct: true, why: "siblings do not know each other; cmd wires them"},
 }
 

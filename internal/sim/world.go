@@ -106,7 +106,7 @@ func newWorld(seed uint64, bug Bug, keepLines bool) *World {
 	w.log = newLog(w.setup.partitions)
 	w.checks = newChecks(w)
 	w.log.stands = w.checks.stands
-	w.log.loses, w.log.unfenced = w.losesRecord, bug == NoFence
+	w.log.loses, w.log.unfenced, w.log.leaks = w.losesRecord, bug == NoFence, bug == LeakAborted
 	for p := range w.setup.partitions {
 		w.txnIDs = append(w.txnIDs, txnID(p))
 	}

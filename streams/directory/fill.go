@@ -85,7 +85,7 @@ func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err er
 			records = append(records, rec)
 			return nil
 		}); err != nil {
-			return moved, err
+			return moved, d.distrusted(err)
 		}
 		if err := d.Take(r, records); err != nil {
 			return moved, lastingError{err}
@@ -93,6 +93,15 @@ func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err er
 		moved = true
 		clear(records)
 	}
+}
+
+// distrusted has the store filled anew at its next opening when its reader was
+// handed what the tables do not hold.
+func (d *Directory) distrusted(err error) error {
+	if !errors.Is(err, streams.ErrAborted) {
+		return err
+	}
+	return lastingError{errors.Join(fmt.Errorf("directory: %w: %w", err, ErrRebuild), d.store.Distrust())}
 }
 
 // Positions is where whoever reads the tables stands.

@@ -135,6 +135,21 @@ func (c *core) settle(turn *streams.Turn) (facts []domain.Fact) {
 	return facts
 }
 
+// A version that comes twice is of a turn that was not committed, or beside one:
+// whichever of the two was folded, the state would not be the journal's.
+func TestAVersionThatComesTwiceEndsTheFold(t *testing.T) {
+	c := newCore(t)
+	created := c.turn(creation("ep_1"))[0]
+	other := created
+	other.AtMillis++
+	m := schemas.EncodeFact(other)
+	r := streams.NewRecord(schemas.TopicJournal, other.Aggregate, m.Value, m.EachHeader)
+	r.Offset = c.next
+	if err := c.Fold(r); err == nil || !strings.Contains(err.Error(), "not committed") {
+		t.Errorf("it was folded: %v", err)
+	}
+}
+
 // TestRepeatedTestBesideItsOutcome: found by the simulation. A test that is
 // asked again in the turn that takes the outcome of its first attempt must not
 // make the second attempt ahead of the schedule (G3).

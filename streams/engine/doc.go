@@ -13,8 +13,9 @@
 //   - G4: every key of the store is a function of the journal. The answers to
 //     commands are forgotten after [rememberCommands], which no reader notices
 //     before 24 hours have passed.
-//   - A fact's version is its aggregate's next one. One that is not above the
-//     state's is a duplicate and is skipped; a gap ends the task.
+//   - A fact's version is its aggregate's next one. The journal's offsets say
+//     what is folded already; a version that comes twice, or a gap, is of a turn
+//     that was not committed and ends the task.
 //
 // Keys of the store, by their first byte:
 //

@@ -239,15 +239,16 @@ func prefixOf(id string) string {
 	return prefix + "_"
 }
 
-// fold changes the state as a fact says. A fact that was folded before changes
-// nothing.
+// fold changes the state as a fact says. Each fact of an aggregate has its next
+// version: one that does not is of a turn that the journal does not hold, or
+// stands beside one.
 func (s *state) fold(tx *streams.Txn, f domain.Fact) error {
 	version, err := s.version(tx, f.Aggregate)
 	if err != nil {
 		return err
 	}
 	if f.Version <= version {
-		return nil
+		return fmt.Errorf("engine: the journal has fact %s of %s at version %d, and another at that version before it: one of the two was not committed (check that the broker hands out committed records only, then delete the state folder)", f.Body.FactType(), f.Aggregate, f.Version)
 	}
 	if f.Version != version+1 {
 		return fmt.Errorf("engine: the journal has fact %s of %s at version %d after version %d: facts are missing", f.Body.FactType(), f.Aggregate, f.Version, version)

@@ -32,6 +32,8 @@ type Config struct {
 	// asked to keep may then be gone with the process: the caller ends it.
 	Failed func(error)
 	Logger *slog.Logger
+	// HoldFile is for tests: it names requests to hold (holds.go). None without it.
+	HoldFile string
 }
 
 // Broker is a running broker.
@@ -52,14 +54,15 @@ func Start(cfg Config) (*Broker, error) {
 		return nil, fmt.Errorf("broker: listening on %s: %w", cfg.Listen, err)
 	}
 	b := &Broker{addr: listener.Addr().String(), dir: cfg.Dir, log: &logger{slog: cfg.Logger, failed: cfg.Failed}}
+	door := &door{Listener: listener, open: make(chan struct{})}
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
-		kfake.ListenFn(oneListener(listener)),
+		kfake.ListenFn(oneListener(door)),
 		kfake.DataDir(cfg.Dir),
 		kfake.ClusterID("lumenhook"),
 		kfake.WithLogger(b.log),
 		kfake.BrokerConfigs(map[string]string{
-			"message.max.bytes":          "4194304",
+			"message.max.bytes":          strconv.Itoa(maxBatchBytes),
 			"transaction.max.timeout.ms": strconv.FormatInt(longestTransaction.Milliseconds(), 10),
 		}),
 	}
@@ -67,8 +70,15 @@ func Start(cfg Config) (*Broker, error) {
 		opts = append(opts, kfake.SyncWrites())
 	}
 	b.cluster, err = kfake.NewCluster(opts...)
+	if err == nil {
+		b.hooks()
+	}
+	close(door.open)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("broker: opening %s: %w", cfg.Dir, err), listener.Close())
+	}
+	if cfg.HoldFile != "" {
+		b.holdRequests(cfg.HoldFile)
 	}
 	if os.Remove(b.closedFile()) == nil {
 		return b, nil // it was closed in order, and then the broker keeps what is open
@@ -94,6 +104,18 @@ func (b *Broker) Close() {
 	}
 	// Without the file the next start only takes longer.
 	_ = os.WriteFile(b.closedFile(), nil, 0o600)
+}
+
+// door is a listener that lets nobody in before it is open: what comes before the
+// hooks are in place would be handled without them.
+type door struct {
+	net.Listener
+	open chan struct{}
+}
+
+func (d *door) Accept() (net.Conn, error) {
+	<-d.open
+	return d.Listener.Accept()
 }
 
 // oneListener gives the cluster of one broker the listener that we opened, so

@@ -1,0 +1,125 @@
+package broker
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// kfake leaves the list of aborted transactions out of the partition at which the
+// bytes of a whole response run out. So no response may run out of bytes: every
+// fetch is asked with the largest whole bound that the protocol has, and what it
+// asked for is divided among its partitions, whose own bounds cut well.
+//
+// The sum below is more than kfake can ever count for one fetch: from each
+// partition batches up to its bound and one that no longer fits, and the first
+// batch of the response whatever its size.
+const (
+	maxBatchBytes      = 4 << 20
+	maxFetchBytes      = 64 << 20
+	maxFetchPartitions = 400
+	wholeFetchBytes    = math.MaxInt32
+)
+
+const _ = uint(wholeFetchBytes - (maxFetchBytes + maxFetchPartitions + (maxFetchPartitions+1)*maxBatchBytes))
+
+// hookRequests is after how many requests a hook is made anew: kfake remembers in
+// each of them every connection that it met.
+const hookRequests = 4096
+
+// hook has every request of a kind looked at before kfake handles it. An answer
+// takes kfake's place.
+func (b *Broker) hook(kind kmsg.Key, look func(kmsg.Request) kmsg.Response) {
+	left := hookRequests
+	b.cluster.ControlKey(kind.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		if left--; left == 0 {
+			b.hook(kind, look)
+			b.cluster.DropControl()
+		}
+		answer := look(req)
+		if answer != nil {
+			b.cluster.KeepControl()
+		}
+		return answer, nil, answer != nil
+	})
+}
+
+// hooks makes kfake keep to the bounds above.
+func (b *Broker) hooks() {
+	b.hook(kmsg.Fetch, b.boundFetch)
+	b.hook(kmsg.CreateTopics, boundCreated)
+	b.hook(kmsg.AlterConfigs, boundAltered)
+	b.hook(kmsg.IncrementalAlterConfigs, boundAlteredOne)
+}
+
+// boundFetch divides what a fetch asks for among its partitions. In a session a
+// request names only some of them, so there are no sessions: a client that asks
+// for one is answered without, as by a broker that keeps no more of them.
+func (b *Broker) boundFetch(r kmsg.Request) kmsg.Response {
+	req := r.(*kmsg.FetchRequest)
+	if req.SessionEpoch == 0 {
+		req.SessionID, req.SessionEpoch = 0, -1
+	}
+	named := 0
+	for _, t := range req.Topics {
+		named += len(t.Partitions)
+	}
+	if named > maxFetchPartitions {
+		b.log.Logf(kfake.LogLevelWarn, "a fetch named %d partitions; at most %d are answered at once", named, maxFetchPartitions)
+		refused := req.ResponseKind().(*kmsg.FetchResponse)
+		refused.ErrorCode = kerr.InvalidRequest.Code
+		return refused
+	}
+	share := min(req.MaxBytes, maxFetchBytes) / int32(max(named, 1))
+	for i := range req.Topics {
+		for j := range req.Topics[i].Partitions {
+			p := &req.Topics[i].Partitions[j]
+			p.PartitionMaxBytes = max(min(p.PartitionMaxBytes, share), 1)
+		}
+	}
+	req.MaxBytes = wholeFetchBytes
+	return nil
+}
+
+// boundBatches lowers a setting that would let a batch be larger than is reckoned
+// with.
+func boundBatches(name string, value *string) *string {
+	if name != "max.message.bytes" && name != "message.max.bytes" || value == nil {
+		return value
+	}
+	if n, err := strconv.Atoi(*value); err == nil && n <= maxBatchBytes {
+		return value
+	}
+	most := strconv.Itoa(maxBatchBytes)
+	return &most
+}
+
+func boundCreated(r kmsg.Request) kmsg.Response {
+	for _, t := range r.(*kmsg.CreateTopicsRequest).Topics {
+		for i := range t.Configs {
+			t.Configs[i].Value = boundBatches(t.Configs[i].Name, t.Configs[i].Value)
+		}
+	}
+	return nil
+}
+
+func boundAltered(r kmsg.Request) kmsg.Response {
+	for _, of := range r.(*kmsg.AlterConfigsRequest).Resources {
+		for i := range of.Configs {
+			of.Configs[i].Value = boundBatches(of.Configs[i].Name, of.Configs[i].Value)
+		}
+	}
+	return nil
+}
+
+func boundAlteredOne(r kmsg.Request) kmsg.Response {
+	for _, of := range r.(*kmsg.IncrementalAlterConfigsRequest).Resources {
+		for i := range of.Configs {
+			of.Configs[i].Value = boundBatches(of.Configs[i].Name, of.Configs[i].Value)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package broker_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+)
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *lines) has(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.all.String(), text)
+}
+
+// holding opens a broker that takes orders to hold requests.
+func holding(t *testing.T, log *lines) (addr, file string) {
+	t.Helper()
+	dir := t.TempDir()
+	file = filepath.Join(dir, "hold")
+	b, err := broker.Start(broker.Config{
+		Dir: filepath.Join(dir, "broker"), Listen: "127.0.0.1:0", HoldFile: file,
+		Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	if _, err := kadm.NewClient(newClient(t, b.Addr())).CreateTopics(t.Context(), 1, 1, nil, topic, "free"); err != nil {
+		t.Fatal(err)
+	}
+	return b.Addr(), file
+}
+
+func order(t *testing.T, file, line string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func endOf(t *testing.T, addr string) int64 {
+	t.Helper()
+	ends, err := kadm.NewClient(newClient(t, addr)).ListEndOffsets(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, _ := ends.Lookup(topic, 0)
+	return end.Offset
+}
+
+// What is held is not written, others go on, and one order holds one request.
+func TestAHeldAppendIsNotWrittenWhileOthersGoOn(t *testing.T) {
+	log := &lines{}
+	addr, file := holding(t, log)
+	order(t, file, "append "+topic+" 1m\n")
+	ctx, giveUp := context.WithCancel(t.Context())
+	defer giveUp()
+	held := newClient(t, addr, kgo.DefaultProduceTopic(topic))
+	held.Produce(ctx, kgo.StringRecord("held"), nil)
+	for !log.has("FAULT: a request is held") {
+		if err := ctx.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	free := newClient(t, addr, kgo.DefaultProduceTopic("free"))
+	if err := free.ProduceSync(ctx, kgo.StringRecord("goes on")).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if end := endOf(t, addr); end != 0 {
+		t.Errorf("the held record stands: the topic ends at %d", end)
+	}
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("the order is still there: %v", err)
+	}
+	after := newClient(t, addr, kgo.DefaultProduceTopic(topic))
+	if err := after.ProduceSync(ctx, kgo.StringRecord("after")).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if end := endOf(t, addr); end != 1 {
+		t.Errorf("the topic ends at %d", end)
+	}
+}
+
+// A held request is handled when its time is over: a commit stands then.
+func TestAHeldCommitStandsInTheEnd(t *testing.T) {
+	log := &lines{}
+	addr, file := holding(t, log)
+	order(t, file, "commit task 10ms\n")
+	if err := write(t, addr, "kept").EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	if got := committed(t, addr); len(got) != 1 || !log.has("kind=EndTxn") {
+		t.Errorf("committed: %q, log:\n%s", got, &log.all)
+	}
+}
+
+// An order that makes no sense is told, and does not stay.
+func TestAnOrderThatCannotBeReadIsToldAndTakenAway(t *testing.T) {
+	for _, line := range []string{"", "append x", "fly x 1s", "append x 2m", "append x soon"} {
+		log := &lines{}
+		addr, file := holding(t, log)
+		order(t, file, line)
+		c := newClient(t, addr, kgo.DefaultProduceTopic(topic))
+		if err := c.ProduceSync(t.Context(), kgo.StringRecord("v")).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(file); !os.IsNotExist(err) || !log.has("is not followed") {
+			t.Errorf("%q: %v, log:\n%s", line, err, &log.all)
+		}
+	}
+}

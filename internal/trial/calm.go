@@ -1,0 +1,175 @@
+package trial
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// calmWait bounds each wait of the calm.
+const calmWait = 3 * time.Minute
+
+// eventually waits until something holds, and says what did not.
+func (w *world) eventually(ctx context.Context, what string, holds func() (string, error)) error {
+	var missing string
+	for until := time.Now().Add(calmWait); time.Now().Before(until); {
+		var err error
+		if missing, err = holds(); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		if missing == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(150 * time.Millisecond):
+		}
+	}
+	w.violate("CALM", "never came true: %s: %s", what, missing)
+	return nil
+}
+
+// calm lets everything come to its end: receivers are well, ledgers read, backfills
+// done; then what was disabled is enabled and what failed is replayed.
+func (w *world) calm(ctx context.Context) error {
+	w.receivers.healAll()
+	if err := w.allRead(ctx); err != nil {
+		return err
+	}
+	if err := w.settle(ctx, true); err != nil {
+		return err
+	}
+	for _, a := range w.accounts {
+		for _, slot := range slices.Sorted(maps.Keys(a.endpoints)) {
+			if err := w.heal(ctx, a, a.endpoints[slot]); err != nil {
+				return err
+			}
+		}
+	}
+	return w.settle(ctx, false)
+}
+
+func (w *world) allRead(ctx context.Context) error {
+	newest := uint32(0)
+	for _, p := range w.model.allPayments() {
+		newest = max(newest, p.Ledger)
+	}
+	err := w.eventually(ctx, "every ledger is read", func() (string, error) {
+		if read := w.readLedger(ctx); read < newest {
+			return fmt.Sprintf("%d of %d", read, newest), nil
+		}
+		return "", nil
+	})
+	if err != nil {
+		return err
+	}
+	return w.eventually(ctx, "every backfill has ended", func() (string, error) {
+		for _, a := range w.accounts {
+			running := ""
+			err := w.list(ctx, a.key, "/v1/watches", 100, func(item json.RawMessage) error {
+				var k watchView
+				err := json.Unmarshal(item, &k)
+				if err == nil && k.Backfill != nil && !k.Backfill.Done && k.Backfill.Problem == nil {
+					running = k.ID
+				}
+				return err
+			})
+			if err != nil || running != "" {
+				return running, err
+			}
+		}
+		return "", nil
+	})
+}
+
+// settle waits until the history is up to date and nothing more is to be sent.
+func (w *world) settle(ctx context.Context, heldAllowed bool) error {
+	err := w.eventually(ctx, "nothing is under way", func() (string, error) {
+		for _, a := range w.accounts {
+			for _, state := range []string{"QUEUED", "WAITING"} {
+				events, err := w.events(ctx, a.key, url.Values{"state": {state}}, 250)
+				if err != nil {
+					return "", err
+				}
+				for _, e := range events {
+					if !heldAllowed || !e.Delivery.Held {
+						return fmt.Sprintf("%d %s, such as %s", len(events), state, e.ID), nil
+					}
+				}
+			}
+		}
+		return "", nil
+	})
+	if err != nil {
+		return err
+	}
+	return w.upToDate(ctx)
+}
+
+func (w *world) upToDate(ctx context.Context) error {
+	return w.eventually(ctx, "the history is up to date", func() (string, error) {
+		a, err := w.call(ctx, request{method: "GET", path: "/readyz"})
+		if err != nil {
+			return "", err
+		}
+		if a.status == http.StatusOK && strings.Contains(string(a.body), `"up to date"`) {
+			return "", nil
+		}
+		return string(a.body), nil
+	})
+}
+
+// heal has an endpoint get everything that it did not get yet.
+func (w *world) heal(ctx context.Context, a *account, e *endpoint) error {
+	if !e.deletedAsked.IsZero() {
+		return nil
+	}
+	h := &worker{world: w, account: a}
+	if err := h.noteDisabled(ctx, e); err != nil {
+		return err
+	}
+	once := fmt.Sprintf("%d-heal-%s", w.seed, e.slot)
+	if e.server == "closed" || e.server == "badtls" {
+		e.server, e.url = "h2", w.receivers.urls["h2"]+"/hook/"+e.slot
+		body := map[string]any{"url": e.url}
+		r := request{method: "PATCH", path: "/v1/endpoints/" + e.id, body: body, once: once + "-url"}
+		if _, err := h.change(ctx, Op{}, r); err != nil {
+			return err
+		}
+	}
+	enabling := request{method: "POST", path: "/v1/endpoints/" + e.id + "/enable", once: once + "-enable"}
+	if err := h.enable(ctx, Op{}, enabling, e); err != nil {
+		return err
+	}
+	return h.replayAll(ctx, e, once)
+}
+
+// replayAll replays until nothing is FAILED.
+func (w *worker) replayAll(ctx context.Context, e *endpoint, once string) error {
+	n := 0
+	return w.eventually(ctx, "everything that failed at "+e.slot+" is replayed", func() (string, error) {
+		n++
+		a, err := w.change(ctx, Op{}, request{
+			method: "POST", path: "/v1/endpoints/" + e.id + "/replay", once: fmt.Sprint(once, "-", n),
+			body: map[string]any{"since": w.begun.Add(-time.Hour).UTC().Format(time.RFC3339)},
+		})
+		if err != nil {
+			return "", err
+		}
+		var got struct{ Matched int }
+		if err := a.into(&got); err != nil {
+			return "", err
+		}
+		if got.Matched > 0 {
+			return fmt.Sprint(got.Matched, " matched"), nil
+		}
+		return "", nil
+	})
+}

@@ -1,0 +1,360 @@
+package trial
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+const (
+	accounts = 3
+	wallets  = 6
+	payers   = 3
+	// opMillis is the mean time between two operations of a script.
+	opMillis = 60
+)
+
+// Generate makes a script of n operations, a function of the seed.
+func Generate(seed uint64, n int) []Op {
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 16)), fresh: wallets} // #nosec G404 -- to repeat
+	for account := range accounts {
+		for range 2 {
+			g.add(g.createEndpoint(account))
+			g.add(g.createWatch(account))
+		}
+	}
+	for len(g.ops) < n {
+		g.now += g.IntN(2 * opMillis)
+		g.step()
+	}
+	return g.ops
+}
+
+type generator struct {
+	*rand.Rand
+	ops       []Op
+	now       int
+	endpoints [accounts][]string
+	watches   [accounts][]string
+	keys      [accounts][]string
+	fresh     int // the next wallet that does not exist yet
+	named     int
+}
+
+func (g *generator) add(op Op) {
+	op.At = g.now
+	g.ops = append(g.ops, op)
+}
+
+// choice is something to do, as often as its weight.
+type choice struct {
+	weight int
+	make   func(account int) Op
+}
+
+func (g *generator) step() {
+	account := g.IntN(accounts)
+	choices := g.choices()
+	total := 0
+	for _, c := range choices {
+		total += c.weight
+	}
+	at := g.IntN(total)
+	for _, c := range choices {
+		if at -= c.weight; at < 0 {
+			if op := c.make(account); op.Do != "" {
+				g.add(op)
+			}
+			return
+		}
+	}
+}
+
+func (g *generator) choices() []choice {
+	return []choice{
+		{40, func(int) Op { return g.pay() }},
+		{4, g.createEndpoint}, {3, g.patchEndpoint}, {1, g.deleteEndpoint},
+		{3, g.onEndpoint("disable")}, {4, g.onEndpoint("enable")}, {4, g.onEndpoint("test")},
+		{2, g.onEndpoint("rotate-secret")}, {3, g.onEndpoint("replay")},
+		{2, g.onEndpoint("writers")}, {8, g.receiver},
+		{5, g.createWatch}, {9, g.patchWatch}, {2, g.deleteWatch}, {6, g.backfill},
+		{4, g.resend}, {2, g.createKey}, {1, g.onKey("key.roll")}, {1, g.onKey("key.revoke")},
+		{3, g.badRequest}, {3, g.read}, {6, func(int) Op { return g.chaos() }},
+	}
+}
+
+func lane(account int) string { return fmt.Sprintf("a%d", account) }
+
+func (g *generator) name(prefix string) string {
+	g.named++
+	return fmt.Sprintf("%s%d", prefix, g.named-1)
+}
+
+func pick[T any](g *generator, from []T) T { return from[g.IntN(len(from))] }
+
+func (g *generator) one(in int) bool { return g.IntN(in) == 0 }
+
+var (
+	modes = []string{
+		"ok", "ok", "ok", "ok", "503", "404", "410", "redirect", "slow", "reset", "hang", "large",
+		"half", "cut",
+	}
+	servers = []string{"h2", "h2", "h1", "h1", "closed", "badtls"}
+)
+
+func (g *generator) createEndpoint(account int) Op {
+	op := Op{Lane: lane(account), Do: "endpoint.create", Endpoint: g.name("e")}
+	op.Mode = "h2"
+	if len(g.endpoints[account]) > 1 {
+		op.Mode = pick(g, servers)
+	}
+	op.Text = fmt.Sprintf("endpoint %d", g.IntN(1000))
+	if g.one(6) {
+		op.N = 1 + g.IntN(8) // deliveries a second
+	}
+	g.repeat(&op)
+	g.endpoints[account] = append(g.endpoints[account], op.Endpoint)
+	return op
+}
+
+func (g *generator) repeat(op *Op) {
+	switch g.IntN(6) {
+	case 0:
+		op.Repeat = "same"
+	case 1:
+		op.Repeat = "other"
+	}
+}
+
+func (g *generator) match(op *Op) {
+	switch g.IntN(5) {
+	case 0:
+		op.Match = "current"
+	case 1:
+		op.Match = "stale"
+	}
+}
+
+func (g *generator) patchEndpoint(account int) Op {
+	op := Op{Lane: lane(account), Do: "endpoint.patch", Endpoint: pick(g, g.endpoints[account])}
+	op.Mode = pick(g, []string{"description", "url", "limit", "headers"})
+	op.Text, op.N = fmt.Sprintf("described %d", g.IntN(1000)), g.IntN(5)
+	g.match(&op)
+	g.repeat(&op)
+	return op
+}
+
+func (g *generator) deleteEndpoint(account int) Op {
+	if len(g.endpoints[account]) < 3 {
+		return Op{}
+	}
+	op := Op{Lane: lane(account), Do: "endpoint.delete", Endpoint: pick(g, g.endpoints[account])}
+	g.match(&op)
+	if op.Match == "stale" {
+		op.Match = ""
+	}
+	g.endpoints[account] = without(g.endpoints[account], op.Endpoint)
+	return op
+}
+
+func without(names []string, gone string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == gone })
+}
+
+func (g *generator) onEndpoint(do string) func(int) Op {
+	return func(account int) Op {
+		op := Op{Lane: lane(account), Do: "endpoint." + do, Endpoint: pick(g, g.endpoints[account])}
+		op.N = g.IntN(3)
+		g.repeat(&op)
+		return op
+	}
+}
+
+func (g *generator) receiver(account int) Op {
+	return Op{
+		Lane: lane(account), Do: "receiver", Endpoint: pick(g, g.endpoints[account]), Mode: pick(g, modes),
+	}
+}
+
+func (g *generator) wallet() string { return fmt.Sprintf("g%d", g.IntN(wallets)) }
+
+func (g *generator) createWatch(account int) Op {
+	op := Op{Lane: lane(account), Do: "watch.create", Watch: g.name("w"), Wallet: g.wallet()}
+	if g.one(5) {
+		op.Wallet = fmt.Sprintf("g%d", g.fresh) // does not exist yet
+	}
+	op.Endpoint, op.Rules = pick(g, g.endpoints[account]), g.rules()
+	op.Text = fmt.Sprintf("label %d %s", g.IntN(100), strings.Repeat("é", g.IntN(3)*40))
+	g.repeat(&op)
+	g.watches[account] = append(g.watches[account], op.Watch)
+	return op
+}
+
+func (g *generator) rules() *Rules {
+	r := &Rules{Assets: []string{"XLM"}, Amount: "any", MemoIs: "any", Types: []string{"payment.received"}}
+	if g.one(2) {
+		r.Assets = append(r.Assets, pick(g, []string{"USD", "DEMO"}))
+	}
+	if g.one(3) {
+		r.Amount = pick(g, []string{"exact", "min", "max", "range"})
+		r.Low = g.amount()
+		r.High = r.Low + g.amount()
+	}
+	if g.one(4) {
+		r.MemoIs = pick(g, []string{"present", "absent", "equals"})
+		if r.Memo = g.memo(); r.MemoIs == "equals" && r.Memo == nil || r.MemoIs != "equals" {
+			r.Memo = &Memo{Type: "text", Value: "order 1"}
+		}
+	}
+	if g.one(5) {
+		r.Senders = []int{g.IntN(payers)}
+	}
+	if g.one(2) {
+		r.Types = []string{"payment.received", "payment.rejected"}
+	}
+	return r
+}
+
+func (g *generator) patchWatch(account int) Op {
+	if len(g.watches[account]) == 0 {
+		return Op{}
+	}
+	op := Op{Lane: lane(account), Do: "watch.patch", Watch: pick(g, g.watches[account])}
+	switch op.Mode = pick(g, []string{"move", "move", "move", "rules", "label"}); op.Mode {
+	case "move":
+		op.Endpoint = pick(g, g.endpoints[account])
+	case "rules":
+		op.Rules = g.rules()
+	default:
+		op.Text = fmt.Sprintf("relabelled %d", g.IntN(100))
+	}
+	g.match(&op)
+	g.repeat(&op)
+	return op
+}
+
+func (g *generator) deleteWatch(account int) Op {
+	if len(g.watches[account]) < 2 {
+		return Op{}
+	}
+	op := Op{Lane: lane(account), Do: "watch.delete", Watch: pick(g, g.watches[account])}
+	g.watches[account] = without(g.watches[account], op.Watch)
+	return op
+}
+
+// backfill asks for up to N ledgers before the present one.
+func (g *generator) backfill(account int) Op {
+	if len(g.watches[account]) == 0 {
+		return Op{}
+	}
+	op := Op{Lane: lane(account), Do: "watch.backfill", Watch: pick(g, g.watches[account]), N: 5 + g.IntN(150)}
+	op.Mode = pick(g, []string{"wait", "wait", "leave", "bounded"})
+	return op
+}
+
+func (g *generator) resend(account int) Op {
+	op := Op{Lane: lane(account), Do: "event.resend", N: g.IntN(50)}
+	g.repeat(&op)
+	return op
+}
+
+func (g *generator) createKey(account int) Op {
+	op := Op{Lane: lane(account), Do: "key.create", Key: g.name("k"), N: g.IntN(3)}
+	g.keys[account] = append(g.keys[account], op.Key)
+	g.repeat(&op)
+	return op
+}
+
+func (g *generator) onKey(do string) func(int) Op {
+	return func(account int) Op {
+		if len(g.keys[account]) == 0 {
+			return Op{}
+		}
+		op := Op{Lane: lane(account), Do: do, Key: pick(g, g.keys[account])}
+		if do == "key.revoke" {
+			g.keys[account] = without(g.keys[account], op.Key)
+		}
+		return op
+	}
+}
+
+func (g *generator) badRequest(account int) Op {
+	return Op{Lane: lane(account), Do: "bad", N: g.IntN(len(badRequests))}
+}
+
+func (g *generator) read(account int) Op {
+	return Op{Lane: lane(account), Do: "read", N: g.IntN(4)}
+}
+
+func (g *generator) amount() int64 { return (1 + g.Int64N(20)) * stroopsPerUnit / 2 }
+
+func (g *generator) memo() *Memo {
+	switch g.IntN(6) {
+	case 0, 1:
+		return &Memo{"text", fmt.Sprintf("order %d", g.IntN(3))}
+	case 2:
+		return &Memo{"id", fmt.Sprint(g.Uint64N(4))}
+	case 3:
+		return &Memo{"hash", strings.Repeat(fmt.Sprintf("%02x", g.IntN(3)), 32)}
+	case 4:
+		return &Memo{"return", strings.Repeat("ab", 32)}
+	}
+	return nil
+}
+
+var payKinds = []string{
+	"native", "native", "native", "native", "credit", "credit", "strict-send", "strict-receive",
+	"create", "merge", "contract", "failing", "fee-bump", "many", "burst",
+}
+
+func (g *generator) pay() Op {
+	p := &Pay{Kind: pick(g, payKinds), Payer: g.IntN(payers), Amount: g.amount(), Memo: g.memo()}
+	op := Op{Lane: fmt.Sprintf("p%d", p.Payer), Do: "pay", Wallet: g.wallet(), Pay: p}
+	p.Asset = "XLM"
+	if p.Kind == "credit" {
+		p.Asset = "USD"
+	}
+	if p.Kind != "create" && g.one(4) {
+		id := g.Uint64N(3) << 40
+		p.Muxed = &id
+	}
+	switch p.Kind {
+	case "create":
+		op.Wallet = fmt.Sprintf("g%d", g.fresh)
+		g.fresh++
+	case "many":
+		p.Times = 2 + g.IntN(5)
+	case "burst":
+		p.Times = 100
+	case "contract":
+		p.Memo = nil
+	}
+	return op
+}
+
+// chaos happens to the whole program.
+func (g *generator) chaos() Op {
+	op := Op{Lane: "chaos", Do: pick(g, []string{
+		"kill", "kill", "kill-held", "kill-held", "kill-held", "kill-post", "kill-moved", "kill-moved",
+		"stop", "pause", "lose-engine", "lose-directory", "lose-state", "lose-history", "rebuild",
+		"rebuild", "verify",
+	})}
+	switch op.Do {
+	case "kill-held":
+		op.Point = pick(g, []string{
+			"append ledgers", "append matches", "append payments", "commit engine", "positions engine",
+			"append journal", "append commands", "commit follower",
+		})
+	case "kill-moved":
+		account := g.IntN(accounts)
+		if len(g.watches[account]) == 0 {
+			return Op{}
+		}
+		op.Lane, op.Point = lane(account), "append ledgers"
+		op.Watch, op.Endpoint = pick(g, g.watches[account]), pick(g, g.endpoints[account])
+	case "pause":
+		op.N = 200 + g.IntN(3000)
+	}
+	return op
+}

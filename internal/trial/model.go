@@ -1,0 +1,190 @@
+package trial
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// model is what the driver knows to be true: it learns from what it asked for and
+// was answered, never from the product's reckoning.
+//
+// What a client asks for takes effect at a ledger that nobody outside can know
+// exactly: not in one that had been read when it was asked, and surely in one that
+// closes after the answer. Each version of a watch has these two edges, and a
+// payment between them may have been judged by either version.
+type model struct {
+	mu       sync.Mutex
+	payments []Payment
+	watches  []*watch
+	tests    map[string]string // event id of a test.ping → endpoint slot
+}
+
+// account is one customer.
+type account struct {
+	id, key   string
+	endpoints map[string]*endpoint
+	watches   map[string]*watch
+	keys      map[string]*apiKey
+}
+
+// endpoint is an endpoint of the model. Its account's lane owns it.
+type endpoint struct {
+	slot, id, account string
+	server            string // h2, h1, closed or badtls
+	url, description  string
+	headers           map[string]string
+	limit             int
+	limits            []stamp // each limit, and since when
+	etag              string
+	secrets           []secret
+	deletedAsked      time.Time
+	deleted           time.Time // when that was answered; zero: it lives
+	silent            []span    // when it was known to be disabled
+	enabledAsked      []time.Time
+}
+
+type stamp struct {
+	at    time.Time
+	value int
+}
+
+// secret is valid from a moment between these two on. None ends within a run.
+type secret struct {
+	text         string
+	asked, known time.Time
+}
+
+// watch is a watch with all its versions, oldest first. Its account's lane adds to
+// them.
+type watch struct {
+	slot, id, account, wallet string
+	etag                      string
+	versions                  []version
+	backfills                 []backfill
+}
+
+// version is what a watch asks for from a ledger on.
+type version struct {
+	label    string
+	endpoint *endpoint // nil: it reports nothing
+	rules    Rules
+	gone     bool   // deleted, or its endpoint is
+	notUpTo  uint32 // a ledger that had been read when it was asked for
+	surely   uint32 // a ledger that was closed when it was answered; 0: it is not yet
+}
+
+// backfill is a request to look at ledgers of the past.
+type backfill struct {
+	from, to uint32 // to: as far as is sure, 0: unknown
+	first    int    // the version that was in force when it was asked for
+	last     int    // and when it had ended; -1: it did not
+	complete bool   // it ended well
+}
+
+type apiKey struct {
+	id, text    string
+	permissions []string
+	gone        bool
+}
+
+func (m *model) paid(p Payment) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.payments = append(m.payments, p)
+}
+
+func (m *model) allPayments() []Payment {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.payments)
+}
+
+// now is the version that was asked for last.
+func (k *watch) now() *version { return &k.versions[len(k.versions)-1] }
+
+// live gives the versions by which the live ledger may have judged a payment in
+// it. Before its creation a watch is the version with index -1, given as none.
+func (k *watch) live(ledger uint32) (may []version, none bool) {
+	none = len(k.versions) == 0 || ledger <= k.versions[0].surely || k.versions[0].surely == 0
+	for i, v := range k.versions {
+		superseded := i+1 < len(k.versions) && k.versions[i+1].surely != 0 && ledger > k.versions[i+1].surely
+		if ledger > v.notUpTo && !superseded {
+			may = append(may, v)
+		}
+	}
+	return may, none
+}
+
+// past gives the versions by which backfills may have judged a payment, and
+// whether one of them must have.
+func (k *watch) past(ledger uint32) (may []version, must bool) {
+	earlier := false
+	for _, b := range k.backfills {
+		if ledger < b.from || b.to != 0 && ledger > b.to {
+			continue
+		}
+		last := b.last
+		if last < 0 {
+			last = len(k.versions) - 1
+		}
+		may = append(may, k.versions[b.first:last+1]...)
+		must = must || b.complete && b.to != 0 && !earlier
+		earlier = true
+	}
+	return may, must
+}
+
+// verdict is what a version makes of a payment.
+type verdict struct {
+	kind     string // type of the event; "" for none
+	label    string
+	endpoint *endpoint
+	reasons  []string
+}
+
+func (v version) judge(p Payment, w *world) verdict {
+	if v.gone || v.endpoint == nil {
+		return verdict{}
+	}
+	reasons := v.rules.reasons(p, w)
+	kind := "payment.received"
+	if len(reasons) > 0 {
+		kind = "payment.rejected"
+	}
+	if !slices.Contains(v.rules.Types, kind) {
+		return verdict{}
+	}
+	return verdict{kind: kind, label: v.label, endpoint: v.endpoint, reasons: reasons}
+}
+
+// expected says which events a payment may have made with a watch, and whether it
+// must have made one.
+func (k *watch) expected(p Payment, w *world) (may []verdict, must bool) {
+	if p.To != k.wallet || p.Stroops == 0 {
+		return nil, false
+	}
+	live, none := k.live(p.Ledger)
+	past, filled := k.past(p.Ledger)
+	must = len(live) > 0 && !none
+	for _, v := range live {
+		if judged := v.judge(p, w); judged.kind != "" {
+			may = append(may, judged)
+		} else {
+			must = false
+		}
+	}
+	var later []verdict
+	for _, v := range past {
+		if judged := v.judge(p, w); judged.kind != "" {
+			later = append(later, judged)
+		} else {
+			filled = false
+		}
+	}
+	// A backfill must find what was never live; what a live version passed over, it may.
+	if none && len(live) == 0 && filled {
+		must = true
+	}
+	return append(may, later...), must
+}

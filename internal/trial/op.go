@@ -1,0 +1,86 @@
+package trial
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Op is one operation of a script. It names what it acts on by slots (e3 is the
+// fourth endpoint of the script, w0 the first watch, g2 the third wallet, k1 the
+// second key), so that a script still means the same when operations are left out
+// of it: one whose slot was never filled does nothing.
+type Op struct {
+	At   int    `json:"at"`   // milliseconds after the start, at the earliest
+	Lane string `json:"lane"` // operations of one lane come one after another
+	Do   string `json:"do"`
+
+	Endpoint string `json:"endpoint,omitempty"`
+	Watch    string `json:"watch,omitempty"`
+	Wallet   string `json:"wallet,omitempty"`
+	Key      string `json:"key,omitempty"`
+	Mode     string `json:"mode,omitempty"`   // how a receiver behaves, or a form of Do
+	Point    string `json:"point,omitempty"`  // what is held while a kill comes
+	Text     string `json:"text,omitempty"`   // description or label
+	Repeat   string `json:"repeat,omitempty"` // "same" or "other": the request is made again
+	Match    string `json:"match,omitempty"`  // "current" or "stale": with If-Match
+	Rules    *Rules `json:"rules,omitempty"`
+	Pay      *Pay   `json:"pay,omitempty"`
+	N        int    `json:"n,omitempty"` // a count, an index or milliseconds
+}
+
+// Pay says what is paid to the wallet of an operation.
+type Pay struct {
+	Kind   string  `json:"kind"`
+	Payer  int     `json:"payer"`
+	Asset  string  `json:"asset,omitempty"` // XLM, USD or DEMO
+	Amount int64   `json:"amount"`          // stroops
+	Memo   *Memo   `json:"memo,omitempty"`
+	Muxed  *uint64 `json:"muxed,omitempty"`
+	Times  int     `json:"times,omitempty"` // operations in the transaction
+}
+
+// Memo is a memo as the API writes it.
+type Memo struct {
+	Type  string `json:"type"`
+	Value string `json:"value"`
+}
+
+// WriteScript writes one operation a line.
+func WriteScript(w io.Writer, ops []Op) error {
+	e := json.NewEncoder(w)
+	for _, op := range ops {
+		if err := e.Encode(op); err != nil {
+			return fmt.Errorf("trial: writing a script: %w", err)
+		}
+	}
+	return nil
+}
+
+// ReadScript reads what WriteScript wrote.
+func ReadScript(path string) ([]Op, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("trial: reading a script: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	var ops []Op
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var op Op
+		if err := json.Unmarshal(lines.Bytes(), &op); err != nil {
+			return nil, fmt.Errorf("trial: %s: operation %d: %w", path, len(ops)+1, err)
+		}
+		ops = append(ops, op)
+	}
+	return ops, nil
+}
+
+func (o Op) String() string {
+	text, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // an Op is plain data
+	}
+	return string(text)
+}

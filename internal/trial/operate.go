@@ -1,0 +1,157 @@
+package trial
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// lane works the operations of one lane, each at its time or later.
+type worker struct {
+	*world
+	account *account // of an account's lane
+}
+
+func (w *worker) work(ctx context.Context, ops []Op) {
+	for n, op := range ops {
+		if at := w.begun.Add(time.Duration(op.At) * time.Millisecond); time.Until(at) > 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Until(at)):
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		w.log("%s: %s", op.Lane, op)
+		if err := w.operate(ctx, op, fmt.Sprintf("%d-%s-%d", w.seed, op.Lane, n)); err != nil && ctx.Err() == nil {
+			w.violate("OPERATION", "%s: %v", op, err)
+		}
+	}
+}
+
+func (w *worker) operate(ctx context.Context, op Op, once string) error {
+	switch kind, _, _ := strings.Cut(op.Do, "."); kind {
+	case "pay":
+		return w.pay(ctx, op)
+	case "endpoint":
+		return w.onEndpoint(ctx, op, once)
+	case "watch", "kill-moved":
+		return w.onWatch(ctx, op, once)
+	case "key":
+		return w.onKey(ctx, op, once)
+	case "event":
+		return w.resend(ctx, op, once)
+	case "receiver":
+		w.receivers.setMode(op.Endpoint, op.Mode)
+		return nil
+	case "bad":
+		return w.beRefused(ctx, op)
+	case "read":
+		return w.readLists(ctx, op)
+	}
+	return w.disturb(ctx, op)
+}
+
+// change makes a request that changes something, and again when the operation says
+// so: with the same body the answer must be the first one's, with another body it
+// must be refused.
+func (w *worker) change(ctx context.Context, op Op, r request) (answer, error) {
+	if r.key == "" {
+		r.key = w.account.key
+	}
+	first, err := w.call(ctx, r)
+	if err != nil {
+		return first, err
+	}
+	w.log("%s: %s %s → %d %s", op.Lane, r.method, r.path, first.status, first.code())
+	switch op.Repeat {
+	case "same":
+		again, err := w.call(ctx, r)
+		if err != nil {
+			return first, err
+		}
+		w.sameAnswer(r, first, again)
+	case "other":
+		if body, ok := otherBody(r.body); ok && first.ok() {
+			r.body = body
+			again, err := w.call(ctx, r)
+			if err != nil {
+				return first, err
+			}
+			if again.code() != "IDEMPOTENCY_KEY_REUSED" {
+				w.violate("IDEMPOTENCY", "%s %s with the key of another body was answered %d %s", r.method, r.path, again.status, again.body)
+			}
+		}
+	}
+	return first, nil
+}
+
+// otherBody is a body of the same kind that differs in a text.
+func otherBody(body any) (map[string]any, bool) {
+	fields, ok := body.(map[string]any)
+	if !ok {
+		return nil, false
+	}
+	for _, name := range []string{"description", "label", "name"} {
+		if _, has := fields[name]; has {
+			other := maps.Clone(fields)
+			other[name] = "of another request"
+			return other, true
+		}
+	}
+	return nil, false
+}
+
+func (w *worker) sameAnswer(r request, first, again answer) {
+	if first.status != again.status || withoutRequest(first.body) != withoutRequest(again.body) {
+		w.violate("IDEMPOTENCY", "%s %s: the repeat was answered otherwise:\n%d %s\n%d %s",
+			r.method, r.path, first.status, first.body, again.status, again.body)
+	}
+	if first.ok() && again.header.Get("Idempotent-Replayed") != "true" {
+		w.violate("IDEMPOTENCY", "%s %s: the repeat does not say that it is one", r.method, r.path)
+	}
+}
+
+// withoutRequest is a body without the name of the request, which each has of its
+// own.
+func withoutRequest(body []byte) string {
+	var fields map[string]any
+	if json.Unmarshal(body, &fields) != nil {
+		return string(body)
+	}
+	delete(fields, "requestId")
+	text, _ := json.Marshal(fields) // it came from JSON
+	return string(text)
+}
+
+// ifMatch gives the If-Match of an operation, and whether it is out of date.
+func ifMatch(op Op, etag string) (match string, stale bool) {
+	switch op.Match {
+	case "current":
+		return etag, false
+	case "stale":
+		revision, err := strconv.ParseUint(strings.Trim(etag, `"`), 10, 64)
+		if err != nil {
+			return "", false
+		}
+		return fmt.Sprintf(`"%d"`, revision+7), true
+	}
+	return "", false
+}
+
+// expect holds a status against those that may come.
+func (w *worker) expect(op Op, a answer, statuses ...int) bool {
+	for _, status := range statuses {
+		if a.status == status {
+			return true
+		}
+	}
+	w.violate("API", "%s was answered %d where %v was due: %s", op, a.status, statuses, a.body)
+	return false
+}

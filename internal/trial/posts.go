@@ -1,0 +1,280 @@
+package trial
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// signedMargin is between the moment that a change was answered and the one from
+// which on every attempt shows it: the attempt may have been on its way out.
+const signedMargin = 500 * time.Millisecond
+
+// checkPosts holds each post against the others of its id, and its signature
+// against the secrets of its endpoint.
+func (b *books) checkPosts() {
+	for id, posts := range b.posts {
+		if _, known := b.events[id]; !known {
+			b.violate("POSTS", "%s was posted to %s and is in no list", id, posts[0].endpoint)
+			continue
+		}
+		first := posts[0]
+		for _, p := range posts {
+			if !bytes.Equal(p.body, first.body) {
+				b.violate("BODIES", "%s was posted with two bodies:\n%s\n%s", id, first.body, p.body)
+			}
+			if p.endpoint != first.endpoint && !b.endpointOf(first.endpoint).ended() {
+				b.violate("TWO-ENDPOINTS", "%s was posted to %s and to %s", id, first.endpoint, p.endpoint)
+			}
+			b.checkPost(p)
+		}
+	}
+	b.checkRates()
+}
+
+func (e *endpoint) ended() bool { return e == nil || !e.deletedAsked.IsZero() }
+
+func (w *world) endpointOf(slot string) *endpoint {
+	for _, a := range w.accounts {
+		if e := a.endpoints[slot]; e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+func (b *books) checkPost(p *post) {
+	e := b.endpointOf(p.endpoint)
+	if e == nil {
+		b.violate("POSTS", "%s was posted to %s, which is no endpoint", p.id, p.endpoint)
+		return
+	}
+	if p.mime != "application/json" {
+		b.violate("POSTS", "%s was posted as %q", p.id, p.mime)
+	}
+	seconds, err := strconv.ParseInt(p.timestamp, 10, 64)
+	if age := p.at.Unix() - seconds; err != nil || len(p.timestamp) > 12 || age < -5 || age > 60 {
+		b.violate("SIGNATURES", "%s came at %d with the timestamp %q", p.id, p.at.Unix(), p.timestamp)
+	}
+	if !e.deleted.IsZero() && p.at.After(e.deleted.Add(attemptTimeout)) && !b.service.disturbed(e.deleted, p.at) {
+		b.violate("DELETED", "%s was posted to %s %s after it was deleted", p.id, e.slot, p.at.Sub(e.deleted))
+	}
+	b.checkSignature(p, e)
+}
+
+// checkSignature: there is one signature of each secret that was surely valid, and
+// of no other than those that may have been.
+func (b *books) checkSignature(p *post, e *endpoint) {
+	given := strings.Split(p.signature, ",")
+	for i, value := range given {
+		given[i] = strings.TrimPrefix(strings.TrimSpace(value), "v1=")
+	}
+	named := 0
+	for _, s := range e.secrets {
+		mac := hmac.New(sha256.New, []byte(s.text))
+		_, _ = mac.Write([]byte(p.timestamp + "."))
+		_, _ = mac.Write(p.body)
+		signed := slices.Contains(given, hex.EncodeToString(mac.Sum(nil)))
+		if signed {
+			named++
+		}
+		surely := s.known.Add(signedMargin)
+		if !signed && p.at.After(surely) && !b.service.disturbed(s.known, p.at) {
+			b.violate("SIGNATURES", "%s to %s is not signed with a secret that was valid", p.id, e.slot)
+		}
+		if signed && p.at.Before(s.asked) {
+			b.violate("SIGNATURES", "%s to %s was signed with a secret before it was made", p.id, e.slot)
+		}
+	}
+	if named != len(given) {
+		b.violate("SIGNATURES", "%s to %s: %d of %d signatures are of its secrets: %q", p.id, e.slot, named, len(given), p.signature)
+	}
+}
+
+// checkRates: no endpoint got more in a second than it allows, over a whole second
+// in which its limit did not change and the program was left alone.
+func (b *books) checkRates() {
+	times := map[string][]time.Time{}
+	for _, posts := range b.posts {
+		for _, p := range posts {
+			times[p.endpoint] = append(times[p.endpoint], p.at)
+		}
+	}
+	const window = 900 * time.Millisecond // posts arrive a little later or sooner than they leave
+	for slot, at := range times {
+		slices.SortFunc(at, time.Time.Compare)
+		e := b.endpointOf(slot)
+		for i, from := range at {
+			limit := e.limitBetween(from, from.Add(window))
+			if limit == 0 || i+limit+1 >= len(at) || b.service.disturbed(from.Add(-time.Second), from.Add(window)) {
+				continue
+			}
+			if within := at[i+limit+1].Sub(from); within < window {
+				b.violate("RATE", "%s allows %d a second and got %d in %s", slot, limit, limit+2, within)
+				break
+			}
+		}
+	}
+}
+
+// limitBetween is the limit that held all the time between two moments; 0 when it
+// changed, or there was none.
+func (e *endpoint) limitBetween(from, to time.Time) int {
+	if e == nil {
+		return 0
+	}
+	limit := 0
+	for _, l := range e.limits {
+		if l.at.After(from) && l.at.Before(to) {
+			return 0
+		}
+		if !l.at.After(from) {
+			limit = l.value
+		}
+	}
+	return limit
+}
+
+// checkAttempts: the history has each post as an attempt, but those that were under
+// way at a kill, and no attempt with an answer that no post was given (G7).
+func (b *books) checkAttempts() {
+	for id, attempts := range b.attempts {
+		if _, known := b.events[id]; !known {
+			b.violate("ATTEMPTS", "the history has attempts of %s, which is in no list", id)
+		}
+		for i, a := range attempts {
+			if a.Number != i+1 {
+				b.violate("ATTEMPTS", "attempt %d of %s has the number %d", i+1, id, a.Number)
+			}
+		}
+	}
+	for id, posts := range b.posts {
+		b.matchPosts(id, posts, slices.Clone(b.attempts[id]))
+	}
+	for id, attempts := range b.attempts {
+		b.checkAnswers(id, attempts)
+	}
+}
+
+// matchPosts gives each post its attempt: by the mark of its answer, or else by
+// time.
+func (b *books) matchPosts(id string, posts []*post, open []attempt) {
+	var unmatched []*post
+	for _, p := range posts {
+		at := slices.IndexFunc(open, func(a attempt) bool { return strings.HasPrefix(a.Body, p.mark()) })
+		if at < 0 {
+			unmatched = append(unmatched, p)
+			continue
+		}
+		if a := open[at]; a.Status == nil || *a.Status != p.status {
+			b.violate("ATTEMPTS", "attempt %d of %s has the status %s where %d was answered", a.Number, id, status(a), p.status)
+		}
+		open = slices.Delete(open, at, at+1)
+	}
+	for _, p := range unmatched {
+		at := slices.IndexFunc(open, func(a attempt) bool {
+			return a.Body == "" && !p.at.Before(a.sentAt().Add(-20*time.Millisecond)) && !p.at.After(a.ended().Add(50*time.Millisecond))
+		})
+		switch {
+		case at >= 0:
+			open = slices.Delete(open, at, at+1)
+		case !b.service.lostTo(p.at):
+			b.violate("G7", "post %d (%s, at %s) of %s to %s is no attempt in the history: it has %s",
+				p.n, p.mode, p.at.Format("15:04:05.000"), id, p.endpoint, numbers(b.attempts[id]))
+		}
+	}
+}
+
+func status(a attempt) string {
+	if a.Status == nil {
+		return "none"
+	}
+	return fmt.Sprint(*a.Status)
+}
+
+func numbers(attempts []attempt) string {
+	text := ""
+	for _, a := range attempts {
+		text += fmt.Sprintf(" %d at %s (%d ms) %s %s %q;", a.Number, a.sentAt().Format("15:04:05.000"), a.Took, status(a), a.Error, a.Body)
+	}
+	return text
+}
+
+// checkAnswers: what an attempt says follows from its answer.
+func (b *books) checkAnswers(id string, attempts []attempt) {
+	for _, a := range attempts {
+		good := a.Status != nil && *a.Status/100 == 2 && (a.Error == "" || a.Error == "BODY_TOO_LARGE")
+		if good != (a.State == "DELIVERED") {
+			b.violate("ATTEMPTS", "attempt %d of %s: %s %q led to %s", a.Number, id, status(a), a.Error, a.State)
+		}
+		if a.Status != nil && *a.Status/100 == 3 && a.Error != "REDIRECT" {
+			b.violate("ATTEMPTS", "attempt %d of %s: a redirect is said to be %q", a.Number, id, a.Error)
+		}
+		if a.Status == nil && a.Error == "" {
+			b.violate("ATTEMPTS", "attempt %d of %s has neither a status nor an error", a.Number, id)
+		}
+	}
+}
+
+// checkWaits: within a run attempts follow each other after the waits of the
+// schedule, if the endpoint was not enabled and nothing was asked for meanwhile, and
+// a run has no more of them than the schedule says.
+func (b *books) checkWaits() {
+	for id, attempts := range b.attempts {
+		inRun := 0
+		for i, a := range attempts {
+			if i == 0 || attempts[i-1].Run != a.Run {
+				inRun = 0
+			} else if inRun++; inRun > len(retryWaits) {
+				b.violate("SCHEDULE", "run %d of %s has more than %d attempts", a.Run, id, len(retryWaits)+1)
+			} else {
+				b.checkWait(id, attempts[i-1], a, retryWaits[inRun-1])
+			}
+		}
+	}
+}
+
+func (b *books) checkWait(id string, before, after attempt, wait time.Duration) {
+	if e := b.targets[after.EndpointID]; e == nil || e.enabledBetween(before.sentAt(), after.sentAt()) {
+		return
+	}
+	least := time.Duration(math.Floor(0.8*float64(wait))) - 10*time.Millisecond
+	if waited := after.sentAt().Sub(before.ended()); waited < least {
+		b.violate("SCHEDULE", "attempt %d of %s came %s after the one before, and %s were due", after.Number, id, waited, least)
+	}
+}
+
+func (e *endpoint) enabledBetween(from, to time.Time) bool {
+	return slices.ContainsFunc(e.enabledAsked, func(at time.Time) bool {
+		return at.After(from.Add(-time.Minute)) && at.Before(to)
+	})
+}
+
+// checkSilence: nothing was sent to an endpoint while it was known to be disabled,
+// or after it was deleted.
+func (b *books) checkSilence() {
+	for id, attempts := range b.attempts {
+		for _, a := range attempts {
+			e := b.targets[a.EndpointID]
+			if e == nil {
+				b.violate("ATTEMPTS", "attempt %d of %s went to %s, which is no endpoint", a.Number, id, a.EndpointID)
+				continue
+			}
+			for _, s := range e.silent {
+				if a.sentAt().After(s.from) && (s.to.IsZero() || a.sentAt().Before(s.to)) {
+					b.violate("SILENCE", "%s was sent to %s %s after that was disabled", id, e.slot, a.sentAt().Sub(s.from))
+				}
+			}
+			if !e.deleted.IsZero() && a.sentAt().After(e.deleted) {
+				b.violate("DELETED", "%s was sent to %s %s after that was deleted", id, e.slot, a.sentAt().Sub(e.deleted))
+			}
+		}
+	}
+}

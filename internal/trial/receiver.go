@@ -1,0 +1,203 @@
+package trial
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// post is one request that a receiver saw.
+type post struct {
+	n         int
+	endpoint  string // slot
+	at        time.Time
+	id        string // Webhook-Id
+	timestamp string
+	signature string
+	mime      string
+	body      []byte
+	mode      string
+	status    int // that was answered; 0 when none was
+}
+
+// mark is the first line of the answer to a post: an attempt in the history shows
+// which post it was.
+func (p post) mark() string { return fmt.Sprintf("post-%d.", p.n) }
+
+// receivers are the HTTPS servers of a run. Each endpoint has a path of its own,
+// and a way to behave.
+type receivers struct {
+	mu    sync.Mutex
+	modes map[string]string // by endpoint's slot
+	posts []*post
+	urls  map[string]string // by server: h2, h1, closed, badtls
+	stops []func()
+	woken chan struct{} // closed at the next post
+}
+
+func newReceivers() *receivers {
+	return &receivers{modes: map[string]string{}, urls: map[string]string{}, woken: make(chan struct{})}
+}
+
+// start listens, with a certificate that the program trusts and with one that it
+// does not.
+func (r *receivers) start(cert tls.Certificate) error {
+	stranger, err := selfSigned()
+	if err != nil {
+		return err
+	}
+	for name, c := range map[string]tls.Certificate{"h2": cert, "h1": cert, "badtls": stranger} {
+		if err := r.serve(name, c); err != nil {
+			return err
+		}
+	}
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	r.urls["closed"] = "https://" + closed.Addr().String()
+	return closed.Close()
+}
+
+func (r *receivers) serve(name string, cert tls.Certificate) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler: http.HandlerFunc(r.handle), ReadHeaderTimeout: 30 * time.Second,
+		ErrorLog:  log.New(io.Discard, "", 0),
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
+	}
+	if name == "h1" {
+		server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
+	}
+	r.urls[name] = "https://" + listener.Addr().String()
+	r.stops = append(r.stops, func() { _ = server.Close() })
+	go func() { _ = server.ServeTLS(listener, "", "") }()
+	return nil
+}
+
+func (r *receivers) close() {
+	for _, stop := range r.stops {
+		stop()
+	}
+}
+
+func (r *receivers) setMode(endpoint, mode string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.modes[endpoint] = mode
+}
+
+// healAll has every receiver answer 200 from now on.
+func (r *receivers) healAll() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.modes)
+}
+
+// nextPost is closed when the next post arrives.
+func (r *receivers) nextPost() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.woken
+}
+
+func (r *receivers) all() []*post {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]*post{}, r.posts...)
+}
+
+// handle answers /hook/SLOT… as the slot's mode says.
+func (r *receivers) handle(out http.ResponseWriter, in *http.Request) {
+	at := time.Now()
+	body, err := io.ReadAll(io.LimitReader(in.Body, 1<<20))
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	slot, _, _ := strings.Cut(strings.TrimPrefix(in.URL.Path, "/hook/"), "/")
+	p := r.record(&post{
+		endpoint: slot, at: at, body: body, id: in.Header.Get("Webhook-Id"),
+		timestamp: in.Header.Get("Webhook-Timestamp"), signature: in.Header.Get("Webhook-Signature"),
+		mime: in.Header.Get("Content-Type"),
+	})
+	r.behave(p, out, in)
+}
+
+func (r *receivers) record(p *post) *post {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.n, p.mode = len(r.posts), r.modes[p.endpoint]
+	if p.mode == "" {
+		p.mode = "ok"
+	}
+	p.status = map[string]int{
+		"ok": 200, "slow": 200, "large": 200, "half": 200, "cut": 200,
+		"503": 503, "404": 404, "410": 410, "redirect": 302,
+	}[p.mode]
+	r.posts = append(r.posts, p)
+	close(r.woken)
+	r.woken = make(chan struct{})
+	return p
+}
+
+func (r *receivers) behave(p *post, out http.ResponseWriter, in *http.Request) {
+	hang := func() {
+		select {
+		case <-in.Context().Done():
+		case <-time.After(3 * attemptTimeout):
+		}
+		panic(http.ErrAbortHandler)
+	}
+	switch p.mode {
+	case "reset":
+		panic(http.ErrAbortHandler)
+	case "hang":
+		hang()
+	case "slow":
+		time.Sleep(attemptTimeout / 4)
+	case "redirect":
+		out.Header().Set("Location", "https://127.0.0.1:1/elsewhere")
+	case "cut":
+		out.Header().Set("Content-Length", "1000")
+	}
+	out.WriteHeader(p.status)
+	_, _ = io.WriteString(out, p.mark())
+	switch p.mode {
+	case "large":
+		_, _ = io.WriteString(out, strings.Repeat("x", 70<<10))
+	case "half":
+		out.(http.Flusher).Flush()
+		hang()
+	case "cut":
+		out.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// selfSigned is a certificate that nobody trusts.
+func selfSigned() (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(24 * time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
+}

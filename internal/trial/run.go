@@ -1,0 +1,190 @@
+package trial
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"os"
+)
+
+// Config says what a run is.
+type Config struct {
+	Binary string // the program
+	Dir    string // of the run; made
+	Seed   uint64 // names the run
+	Ops    []Op
+}
+
+// Report is what came of a run.
+type Report struct {
+	Violations                            []Violation
+	Payments, Events, Posts, Kills, Calls int
+	Took                                  time.Duration
+}
+
+// runTime bounds a run.
+const runTime = 20 * time.Minute
+
+// Run works a script on a fresh data folder and holds the outcome against the
+// model. An error is the driver's own.
+func Run(ctx context.Context, c Config) (Report, error) {
+	w, err := newWorld(c.Binary, c.Dir, c.Seed)
+	if err != nil {
+		return Report{}, err
+	}
+	defer w.close()
+	script, err := os.Create(filepath.Join(c.Dir, "script.jsonl"))
+	if err == nil {
+		err = errors.Join(WriteScript(script, c.Ops), script.Close())
+	}
+	if err != nil {
+		return Report{}, err
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, runTime)
+	defer cancel()
+	w.stop = cancel
+	err = w.run(ctx, c.Ops)
+	if err != nil && len(w.violations) > 0 {
+		w.log("given up: %v", err) // what was violated says more
+		err = nil
+	}
+	return w.report(began), err
+}
+
+func (w *world) report(began time.Time) Report {
+	return Report{
+		Violations: w.violations, Payments: len(w.model.payments), Posts: len(w.receivers.posts),
+		Kills: len(w.service.kills), Took: time.Since(began),
+	}
+}
+
+func (w *world) run(ctx context.Context, ops []Op) error {
+	if err := w.setUp(ctx); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.begun = time.Now()
+	w.mu.Unlock()
+	w.workAll(ctx, ops)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	w.log("calm")
+	if err := w.calm(ctx); err != nil {
+		return err
+	}
+	if err := w.check(ctx); err != nil {
+		return err
+	}
+	return w.endure(ctx)
+}
+
+// workAll works all lanes at once.
+func (w *world) workAll(ctx context.Context, ops []Op) {
+	lanes := map[string][]Op{}
+	for _, op := range ops {
+		lanes[op.Lane] = append(lanes[op.Lane], op)
+	}
+	var working sync.WaitGroup
+	for name, ops := range lanes {
+		l := &worker{world: w}
+		if strings.HasPrefix(name, "a") {
+			l.account = w.accounts[name[1]-'0']
+		}
+		working.Go(func() { l.work(ctx, ops) })
+	}
+	working.Wait()
+}
+
+// endure sees that the answers are the same after what must not change them: a
+// rebuild, a restart without state, a history that was lost.
+func (w *world) endure(ctx context.Context) error {
+	before, err := w.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	steps := []struct {
+		name string
+		do   func() error
+	}{
+		{"a rebuild", func() error {
+			_, err := w.service.command(ctx, "rebuild", "--all")
+			return err
+		}},
+		{"verify-projection", func() error { return w.verifyProjection(ctx) }},
+		{"a restart without state", func() error { return w.restartWithout(ctx, "state") }},
+		{"a restart without the history", func() error { return w.restartWithout(ctx, "clickhouse") }},
+	}
+	for _, step := range steps {
+		w.log("%s", step.name)
+		if err := step.do(); err != nil {
+			return err
+		}
+		if err := w.upToDate(ctx); err != nil {
+			return err
+		}
+		after, err := w.snapshot(ctx)
+		if err != nil {
+			return err
+		}
+		w.compare(step.name, before, after)
+	}
+	return nil
+}
+
+func (w *world) restartWithout(ctx context.Context, part string) error {
+	return errors.Join(w.service.stop(), w.service.lose(part), w.service.start(ctx))
+}
+
+// snapshot is what every read answers: by path, the items in order.
+type snapshot map[string][]string
+
+func (w *world) snapshot(ctx context.Context) (snapshot, error) {
+	s := snapshot{}
+	for i, a := range w.accounts {
+		paths := []string{"/v1/endpoints", "/v1/watches", "/v1/api-keys", "/v1/events"}
+		for _, state := range states {
+			paths = append(paths, "/v1/events?"+url.Values{"state": {state}}.Encode())
+		}
+		for _, path := range paths {
+			err := w.list(ctx, a.key, path, 100, func(item json.RawMessage) error {
+				var fields map[string]any
+				if err := json.Unmarshal(item, &fields); err != nil {
+					return err
+				}
+				delete(fields, "lastUsedAt") // reading moves it
+				text, err := json.Marshal(fields)
+				at := fmt.Sprintf("account %d: %s", i, path)
+				s[at] = append(s[at], string(text))
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s, nil
+}
+
+func (w *world) compare(after string, old, now snapshot) {
+	for path := range old {
+		for i := range max(len(old[path]), len(now[path])) {
+			if i >= len(old[path]) || i >= len(now[path]) {
+				w.violate("ENDURE", "after %s %s has %d where there were %d", after, path, len(now[path]), len(old[path]))
+				break
+			}
+			if old[path][i] != now[path][i] {
+				w.violate("ENDURE", "after %s %s differs:\n%s\n%s", after, path, old[path][i], now[path][i])
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,304 @@
+package trial
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	readyWait = 3 * time.Minute
+	stopWait  = 2 * time.Minute
+)
+
+// runInfo is what the program writes into run.json once it is ready.
+type runInfo struct {
+	APIURL     string `json:"apiUrl"`
+	MetricsURL string `json:"metricsUrl"`
+	APIKey     string `json:"apiKey"`
+	PID        int    `json:"pid"`
+	Stellar    struct {
+		RPCURL       string `json:"rpcUrl"`
+		Passphrase   string `json:"networkPassphrase"`
+		FriendbotURL string `json:"friendbotUrl"`
+	} `json:"stellar"`
+}
+
+// service is the program on its data folder. What happens to the process happens
+// under the turn; calls find its present addresses by await.
+type service struct {
+	w    *world
+	bin  string
+	dir  string
+	args []string
+
+	turn sync.Mutex // of what happens to the process
+
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	exited chan error
+	meant  bool // the exit is our doing
+	up     chan struct{}
+	info   runInfo
+	output *output
+	kills  []span // when it was killed, and from when on attempts may be lost by it
+	pauses []span
+}
+
+// span is a stretch of time.
+type span struct{ from, to time.Time }
+
+func (s span) touches(from, to time.Time) bool { return !s.to.Before(from) && !s.from.After(to) }
+
+// output keeps the program's output in a file, and notices lines.
+type output struct {
+	mu   sync.Mutex
+	file *os.File
+	all  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all.Write(p)
+	return o.file.Write(p)
+}
+
+func (o *output) count(text string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return bytes.Count(o.all.Bytes(), []byte(text))
+}
+
+func (o *output) tail() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	text := o.all.Bytes()
+	return string(text[max(0, len(text)-3000):])
+}
+
+func newService(w *world, bin string) (*service, error) {
+	s := &service{w: w, bin: bin, dir: filepath.Join(w.dir, "data"), up: make(chan struct{})}
+	file, err := os.Create(filepath.Join(w.dir, "output.txt"))
+	if err != nil {
+		return nil, err
+	}
+	s.output = &output{file: file}
+	s.args = []string{
+		"run", "--data-dir", s.dir, "--no-demo", "--egress-ports", "1-65535",
+		"--ledger-interval", "150ms", "--retry-schedule", retrySchedule(),
+		"--attempt-timeout", attemptTimeout.String(), "--disable-after", fmt.Sprint(disableAfter),
+		"--fault-hold-file", s.holdFile(),
+	}
+	for _, part := range []string{"api", "kafka", "stellar", "receiver", "clickhouse-native", "clickhouse-http"} {
+		s.args = append(s.args, "--"+part+"-listen", "127.0.0.1:0")
+	}
+	return s, nil
+}
+
+func (s *service) holdFile() string { return filepath.Join(s.w.dir, "hold") }
+
+// start runs the program and returns when it is ready.
+func (s *service) start(ctx context.Context) error {
+	cmd := exec.Command(s.bin, s.args...) // #nosec G204 -- the program under trial
+	cmd.Stdout, cmd.Stderr = s.output, s.output
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("trial: starting the program: %w", err)
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	s.mu.Lock()
+	s.cmd, s.exited, s.meant = cmd, exited, false
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	for {
+		info, err := s.readInfo()
+		if err == nil && info.PID == cmd.Process.Pid {
+			s.mu.Lock()
+			s.info = info
+			close(s.up)
+			s.mu.Unlock()
+			go s.watch(cmd, exited)
+			return nil
+		}
+		select {
+		case err := <-exited:
+			return fmt.Errorf("trial: the program ended before it was ready: %w\n%s", err, s.output.tail())
+		case <-ctx.Done():
+			return fmt.Errorf("trial: the program did not get ready\n%s", s.output.tail())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (s *service) readInfo() (info runInfo, err error) {
+	text, err := os.ReadFile(filepath.Join(s.dir, "run.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &info)
+	}
+	return info, err
+}
+
+// watch finds a process that ended by itself.
+func (s *service) watch(cmd *exec.Cmd, exited chan error) {
+	err := <-exited
+	exited <- err
+	s.mu.Lock()
+	meant := s.meant || s.cmd != cmd
+	s.mu.Unlock()
+	if !meant {
+		s.w.violate("RUN", "the program ended by itself (%v):\n%s", err, s.output.tail())
+		s.w.giveUp()
+	}
+}
+
+// await gives the addresses of the running program, once it runs.
+func (s *service) await(ctx context.Context) (runInfo, error) {
+	s.mu.Lock()
+	up := s.up
+	s.mu.Unlock()
+	select {
+	case <-up:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.info, nil
+	case <-ctx.Done():
+		return runInfo{}, ctx.Err()
+	}
+}
+
+func (s *service) down() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.meant = true
+	s.up = make(chan struct{})
+}
+
+// kill ends the program without a chance to do anything.
+func (s *service) kill() error {
+	s.down()
+	if err := s.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("trial: killing the program: %w", err)
+	}
+	<-s.exited
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.kills = append(s.kills, span{now.Add(-lostByKill), now})
+	return nil
+}
+
+// stop ends the program in order.
+func (s *service) stop() error {
+	s.down()
+	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		return fmt.Errorf("trial: stopping the program: %w", err)
+	}
+	select {
+	case err := <-s.exited:
+		if err != nil {
+			return fmt.Errorf("trial: the program did not stop in order: %w\n%s", err, s.output.tail())
+		}
+		return nil
+	case <-time.After(stopWait):
+		return errors.New("trial: the program did not stop\n" + s.output.tail())
+	}
+}
+
+// pause stands the program still.
+func (s *service) pause(length time.Duration) error {
+	from := time.Now()
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("trial: pausing the program: %w", err)
+	}
+	time.Sleep(length)
+	err := s.cmd.Process.Signal(syscall.SIGCONT)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pauses = append(s.pauses, span{from, time.Now()})
+	return err
+}
+
+// hold orders the broker to hold a request and returns when it does; false when
+// none came in time.
+func (s *service) hold(ctx context.Context, point string, length time.Duration) bool {
+	before := s.output.count("FAULT: a request is held")
+	draft := s.holdFile() + ".new"
+	line := fmt.Sprintf("%s %s\n", point, length)
+	if os.WriteFile(draft, []byte(line), 0o600) != nil || os.Rename(draft, s.holdFile()) != nil {
+		return false
+	}
+	defer func() { _ = os.Remove(s.holdFile()) }()
+	for until := time.Now().Add(holdWait); time.Now().Before(until) && ctx.Err() == nil; {
+		if s.output.count("FAULT: a request is held") > before {
+			return true
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return false
+}
+
+// command runs another command of the program on its data folder.
+func (s *service) command(ctx context.Context, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, s.bin, append(args, "--data-dir", s.dir)...) // #nosec G204 -- as above
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("lumenhook %v: %w: %s", args, err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return out, err
+}
+
+// lose removes a part of the data folder that can be made anew.
+func (s *service) lose(part string) error { return os.RemoveAll(filepath.Join(s.dir, part)) }
+
+func (s *service) close() {
+	s.mu.Lock()
+	cmd, exited := s.cmd, s.exited
+	s.meant = true
+	s.mu.Unlock()
+	if cmd != nil {
+		_ = cmd.Process.Signal(syscall.SIGCONT)
+		_ = cmd.Process.Kill()
+		<-exited
+	}
+	_ = s.output.file.Close()
+}
+
+// lostTo reports whether a kill excuses an attempt that began then.
+func (s *service) lostTo(at time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range s.kills {
+		if k.touches(at, at) {
+			return true
+		}
+	}
+	return false
+}
+
+// disturbed reports whether the program was killed or paused between two times.
+func (s *service) disturbed(from, to time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, spans := range [][]span{s.kills, s.pauses} {
+		for _, at := range spans {
+			if at.touches(from, to) {
+				return true
+			}
+		}
+	}
+	return false
+}

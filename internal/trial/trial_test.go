@@ -1,0 +1,175 @@
+package trial_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/trial"
+)
+
+var (
+	seedFlag   = flag.Uint64("trial.seed", 0, "run this seed; 0: fresh seeds")
+	opsFlag    = flag.Int("trial.ops", 250, "operations of a seed")
+	forFlag    = flag.Duration("trial.for", 0, "how long fresh seeds are run, one after another")
+	shrinkFlag = flag.Duration("trial.shrink", 5*time.Minute, "how long a failure is shrunk")
+	keepFlag   = flag.String("trial.keep", "", "folder that keeps the runs that failed")
+	scriptFlag = flag.String("trial.script", "", "run this script instead")
+	binaryFlag = flag.String("trial.binary", "", "program to try; else it is built")
+)
+
+// program builds what is tried.
+func program(t *testing.T) string {
+	t.Helper()
+	if *binaryFlag != "" {
+		return *binaryFlag
+	}
+	path := filepath.Join(t.TempDir(), "lumenhook")
+	build := exec.Command("go", "build", "-o", path, "../../cmd/lumenhook")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the program: %v\n%s", err, out)
+	}
+	return path
+}
+
+// keep is where runs are kept, failed ones for good.
+func keep(t *testing.T) string {
+	t.Helper()
+	if *keepFlag == "" {
+		return t.TempDir()
+	}
+	if err := os.MkdirAll(*keepFlag, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return *keepFlag
+}
+
+// TestAFixedSeed is a short run, for make test.
+func TestAFixedSeed(t *testing.T) {
+	try(t, program(t), keep(t), 3, trial.Generate(3, 60))
+}
+
+// TestFreshSeeds is make trial.
+func TestFreshSeeds(t *testing.T) {
+	bin, dir := program(t), keep(t)
+	if *scriptFlag != "" {
+		ops, err := trial.ReadScript(*scriptFlag)
+		if err != nil {
+			t.Fatal(err)
+		}
+		try(t, bin, dir, *seedFlag, ops)
+		return
+	}
+	if *seedFlag != 0 {
+		try(t, bin, dir, *seedFlag, trial.Generate(*seedFlag, *opsFlag))
+		return
+	}
+	for began := time.Now(); time.Since(began) < *forFlag; {
+		seed := rand.Uint64() >> 20
+		try(t, bin, dir, seed, trial.Generate(seed, *opsFlag))
+	}
+}
+
+// try runs a script. One that fails is shrunk, printed and kept.
+func try(t *testing.T, bin, dir string, seed uint64, ops []trial.Op) {
+	t.Helper()
+	t.Logf("SEED=%d OPS=%d", seed, len(ops))
+	at := filepath.Join(dir, fmt.Sprintf("seed-%d-%d", seed, time.Now().Unix()))
+	report, err := trial.Run(t.Context(), trial.Config{Binary: bin, Dir: at, Seed: seed, Ops: ops})
+	if err != nil {
+		t.Errorf("SEED=%d: the driver could not go on (%s): %v", seed, at, err)
+		return
+	}
+	t.Logf("SEED=%d: %d payments, %d posts, %d kills, %s, %d violations", seed, report.Payments,
+		report.Posts, report.Kills, report.Took.Round(time.Second), len(report.Violations))
+	if len(report.Violations) == 0 {
+		if err := os.RemoveAll(at); err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	for _, v := range report.Violations {
+		t.Errorf("SEED=%d: %s", seed, v)
+	}
+	t.Logf("kept in %s", at)
+	if *shrinkFlag > 0 {
+		shrink(t, bin, at, seed, ops, report.Violations[0].Rule)
+	}
+}
+
+// shrink looks for a short script that breaks the same rule.
+func shrink(t *testing.T, bin, at string, seed uint64, ops []trial.Op, rule string) {
+	t.Helper()
+	runs := 0
+	short := trial.Shrink(ops, time.Now().Add(*shrinkFlag), func(ops []trial.Op) bool {
+		runs++
+		dir := filepath.Join(at, fmt.Sprintf("shrink-%d", runs))
+		report, err := trial.Run(t.Context(), trial.Config{Binary: bin, Dir: dir, Seed: seed, Ops: ops})
+		if err != nil {
+			t.Logf("while shrinking: %v", err)
+		}
+		fails := slices.ContainsFunc(report.Violations, func(v trial.Violation) bool { return v.Rule == rule })
+		if !fails {
+			_ = os.RemoveAll(dir)
+		}
+		return fails
+	})
+	var script bytes.Buffer
+	if err := trial.WriteScript(&script, short); err != nil {
+		t.Error(err)
+	}
+	path := filepath.Join(at, "short.jsonl")
+	if err := os.WriteFile(path, script.Bytes(), 0o600); err != nil {
+		t.Error(err)
+	}
+	t.Errorf("SEED=%d: %s needs %d of %d operations (%d runs; make trial SCRIPT=%s):\n%s",
+		seed, rule, len(short), len(ops), runs, path, strings.TrimSpace(script.String()))
+}
+
+// TestShrinkFindsTheFew plants a failure of two operations that need each other.
+func TestShrinkFindsTheFew(t *testing.T) {
+	ops := trial.Generate(7, 200)
+	wanted := []string{ops[31].String(), ops[170].String()}
+	short := trial.Shrink(ops, time.Now().Add(time.Minute), func(some []trial.Op) bool {
+		found := 0
+		for _, op := range some {
+			if slices.Contains(wanted, op.String()) {
+				found++
+			}
+		}
+		return found >= 2
+	})
+	if len(short) != 2 {
+		t.Fatalf("%d operations are left of 2: %v", len(short), short)
+	}
+}
+
+// TestASeedGivesAScript: the same one every time, and as it was written down.
+func TestASeedGivesAScript(t *testing.T) {
+	ops := trial.Generate(42, 300)
+	if len(ops) != 300 || !slices.EqualFunc(ops, trial.Generate(42, 300), func(a, b trial.Op) bool {
+		return a.String() == b.String()
+	}) {
+		t.Fatal("two scripts of one seed differ")
+	}
+	path := filepath.Join(t.TempDir(), "script.jsonl")
+	var text bytes.Buffer
+	if err := trial.WriteScript(&text, ops); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, err := trial.ReadScript(path)
+	if err != nil || len(again) != len(ops) || again[299].String() != ops[299].String() {
+		t.Fatalf("read back: %d operations, %v", len(again), err)
+	}
+}

@@ -1,0 +1,255 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// edges are the ledgers around a change of watches.
+type edges struct {
+	w       *world
+	notUpTo uint32
+}
+
+// edges is asked for before a change is.
+func (w *world) edges(ctx context.Context) edges { return edges{w, w.readLedger(ctx)} }
+
+// versions ends the watches of an account whose present version is meant, and
+// gives them.
+func (e edges) versions(a *account, meant func(*version) bool) []*watch {
+	e.w.model.mu.Lock()
+	defer e.w.model.mu.Unlock()
+	var ended []*watch
+	for _, slot := range slices.Sorted(maps.Keys(a.watches)) {
+		k := a.watches[slot]
+		if v := *k.now(); !v.gone && meant(&v) {
+			v.gone, v.notUpTo, v.surely = true, e.notUpTo, 0
+			k.versions = append(k.versions, v)
+			ended = append(ended, k)
+		}
+	}
+	return ended
+}
+
+// undo takes back versions that never came to be.
+func (e edges) undo(ended []*watch) {
+	e.w.model.mu.Lock()
+	defer e.w.model.mu.Unlock()
+	for _, k := range ended {
+		k.versions = k.versions[:len(k.versions)-1]
+	}
+}
+
+// close notes, after the answer, from which ledger on the new versions surely hold.
+func (e edges) close(ctx context.Context, changed []*watch) error {
+	surely, err := e.w.chain.latest(ctx)
+	if err != nil {
+		return err
+	}
+	e.w.model.mu.Lock()
+	defer e.w.model.mu.Unlock()
+	for _, k := range changed {
+		k.now().surely = surely
+	}
+	return nil
+}
+
+func (w *worker) onWatch(ctx context.Context, op Op, once string) error {
+	if op.Do == "watch.create" {
+		return w.createWatch(ctx, op, once)
+	}
+	k := w.account.watches[op.Watch]
+	if k == nil || k.now().gone && k.now().endpoint == nil {
+		return nil
+	}
+	switch op.Do {
+	case "watch.patch":
+		return w.patchWatch(ctx, op, once, k)
+	case "watch.delete":
+		return w.deleteWatch(ctx, op, once, k)
+	case "kill-moved":
+		return w.killMoved(ctx, op, once, k)
+	}
+	return w.backfill(ctx, op, once, k)
+}
+
+// watchView is what the API shows of a watch.
+type watchView struct {
+	ID         string `json:"id"`
+	Label      string `json:"label"`
+	EndpointID string `json:"endpointId"`
+	Status     string `json:"status"`
+	Backfill   *struct {
+		From    uint32  `json:"from"`
+		To      *uint32 `json:"to"`
+		Done    bool    `json:"done"`
+		Problem *string `json:"problem"`
+	} `json:"backfill"`
+}
+
+func (w *worker) createWatch(ctx context.Context, op Op, once string) error {
+	e := w.account.endpoints[op.Endpoint]
+	if e == nil || !e.deletedAsked.IsZero() {
+		return nil
+	}
+	wallet := w.walletOf(op.Wallet).Address()
+	body := op.Rules.body(w.world)
+	body["walletAddress"], body["endpointId"], body["label"] = wallet, e.id, op.Text
+	edge := w.edges(ctx)
+	k := &watch{
+		slot: op.Watch, account: w.account.id, wallet: wallet,
+		versions: []version{{label: op.Text, endpoint: e, rules: *op.Rules, notUpTo: edge.notUpTo}},
+	}
+	w.model.mu.Lock()
+	w.model.watches = append(w.model.watches, k)
+	w.model.mu.Unlock()
+	a, err := w.change(ctx, op, request{method: "POST", path: "/v1/watches", body: body, once: once})
+	if err != nil || !w.expect(op, a, http.StatusCreated) {
+		return err
+	}
+	var made watchView
+	if err := a.into(&made); err != nil {
+		return err
+	}
+	k.id, k.etag = made.ID, a.header.Get("ETag")
+	w.account.watches[op.Watch] = k
+	return edge.close(ctx, []*watch{k})
+}
+
+func (w *worker) patchWatch(ctx context.Context, op Op, once string, k *watch) error {
+	next, body := *k.now(), map[string]any{}
+	switch op.Mode {
+	case "move":
+		if e := w.account.endpoints[op.Endpoint]; e == nil || !e.deletedAsked.IsZero() {
+			return nil
+		}
+		next.endpoint, next.gone = w.account.endpoints[op.Endpoint], false
+		body["endpointId"] = next.endpoint.id
+	case "rules":
+		next.rules = *op.Rules
+		body = op.Rules.body(w.world)
+	default:
+		next.label = op.Text
+		body["label"] = op.Text
+	}
+	match, stale := ifMatch(op, k.etag)
+	if stale {
+		a, err := w.change(ctx, op, request{method: "PATCH", path: "/v1/watches/" + k.id, body: body, once: once, match: match})
+		if err == nil {
+			w.expect(op, a, http.StatusPreconditionFailed)
+		}
+		return err
+	}
+	return w.moveOn(ctx, op, k, next, request{
+		method: "PATCH", path: "/v1/watches/" + k.id, body: body, once: once, match: match,
+	})
+}
+
+// moveOn makes a request that gives a watch its next version.
+func (w *worker) moveOn(ctx context.Context, op Op, k *watch, next version, r request) error {
+	edge := w.edges(ctx)
+	next.notUpTo, next.surely = edge.notUpTo, 0
+	w.model.mu.Lock()
+	k.versions = append(k.versions, next)
+	w.model.mu.Unlock()
+	a, err := w.change(ctx, op, r)
+	if err != nil {
+		return err
+	}
+	if !w.expect(op, a, http.StatusOK, http.StatusNoContent) {
+		edge.undo([]*watch{k})
+		return nil
+	}
+	k.etag = a.header.Get("ETag")
+	return edge.close(ctx, []*watch{k})
+}
+
+func (w *worker) deleteWatch(ctx context.Context, op Op, once string, k *watch) error {
+	next := *k.now()
+	next.gone, next.endpoint = true, nil
+	return w.moveOn(ctx, op, k, next, request{method: "DELETE", path: "/v1/watches/" + k.id, once: once})
+}
+
+// backfill asks for ledgers of the past, and mostly waits until they were read.
+func (w *worker) backfill(ctx context.Context, op Op, once string, k *watch) error {
+	read := w.readLedger(ctx)
+	from := uint32(max(int64(read)-int64(op.N), 2)) // #nosec G115
+	body := map[string]any{"from": from}
+	b := backfill{from: from, first: len(k.versions) - 1, last: -1}
+	if op.Mode == "bounded" && read > from+2 {
+		b.to = (from + read) / 2
+		body["to"] = b.to
+	}
+	w.model.mu.Lock()
+	k.backfills = append(k.backfills, b)
+	mine := &k.backfills[len(k.backfills)-1]
+	w.model.mu.Unlock()
+	a, err := w.change(ctx, op, request{
+		method: "POST", path: "/v1/watches/" + k.id + "/backfill", body: body, once: once,
+	})
+	if err != nil || !w.expect(op, a, http.StatusOK) || op.Mode == "leave" {
+		return err
+	}
+	return w.awaitBackfill(ctx, k, mine)
+}
+
+const backfillWait = 90 * time.Second
+
+func (w *worker) awaitBackfill(ctx context.Context, k *watch, b *backfill) error {
+	for until := time.Now().Add(backfillWait); time.Now().Before(until) && ctx.Err() == nil; {
+		got, err := w.getWatch(ctx, k)
+		if err != nil {
+			return err
+		}
+		if got.Backfill != nil && (got.Backfill.Done || got.Backfill.Problem != nil) {
+			w.model.mu.Lock()
+			b.last, b.complete = len(k.versions)-1, got.Backfill.Problem == nil && got.Backfill.From == b.from
+			if got.Backfill.To != nil {
+				b.to = *got.Backfill.To
+			}
+			w.model.mu.Unlock()
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if ctx.Err() == nil {
+		w.violate("BACKFILL", "a backfill of %s from %d was not done in %s", k.id, b.from, backfillWait)
+	}
+	return nil
+}
+
+func (w *worker) getWatch(ctx context.Context, k *watch) (got watchView, err error) {
+	a, err := w.call(ctx, request{method: "GET", path: "/v1/watches/" + k.id, key: w.account.key})
+	if err == nil && a.status != http.StatusOK {
+		err = fmt.Errorf("GET /v1/watches/%s was answered %d: %s", k.id, a.status, a.body)
+	}
+	if err == nil {
+		err = a.into(&got)
+	}
+	return got, err
+}
+
+// killMoved moves a watch while a ledger that pays it is being written down, and
+// kills the program before it is written that the ledger was read: it will be read
+// again.
+func (w *worker) killMoved(ctx context.Context, op Op, once string, k *watch) error {
+	w.service.turn.Lock()
+	defer w.service.turn.Unlock()
+	paid := make(chan error, 1)
+	slot := w.slotOf(k.wallet)
+	go func() {
+		paid <- w.pay(ctx, Op{Lane: op.Lane, Wallet: slot, Pay: &Pay{Kind: "spare", Payer: payers, Asset: "XLM", Amount: stroopsPerUnit, Times: 4}})
+	}()
+	// While its matches wait to be written, the cursor's turn can be arranged.
+	held := w.service.hold(ctx, "append matches", holdLength/8) && w.service.hold(ctx, op.Point, holdLength)
+	move := op
+	move.Do, move.Mode = "watch.patch", "move"
+	err := w.patchWatch(ctx, move, once, k)
+	w.log("%s: killed after the move, held %v", op.Lane, held)
+	return errors.Join(err, w.service.kill(), w.service.start(ctx), <-paid)
+}

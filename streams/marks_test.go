@@ -1,0 +1,162 @@
+package streams_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// beyondOneFetch is more than a reader fetches at once.
+const beyondOneFetch = 10 << 20
+
+// transact writes sums in a transaction. The sum of a record is its value, which
+// zeros before it make as long as is asked for.
+func (r *rig) transact(how kgo.TransactionEndTry, sizeBytes int, sums ...int) {
+	r.t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...), kgo.TransactionalID("former owner"), kgo.TransactionTimeout(10*time.Second),
+		kgo.DefaultProduceTopic("test."+sumsTopic), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.BeginTransaction(); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, n := range sums {
+		text := strconv.Itoa(n)
+		value := strings.Repeat("0", max(0, sizeBytes-len(text))) + text
+		if err := client.ProduceSync(r.t.Context(), &kgo.Record{Key: []byte(text), Value: []byte(value)}).FirstErr(); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	if err := client.EndTransaction(r.t.Context(), how); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// misleading writes a journal of which one fetch holds only the beginning, with
+// an aborted transaction in it: the sum of what is committed is 1111.
+func (r *rig) misleading() {
+	r.t.Helper()
+	r.transact(kgo.TryCommit, 0, 1, 10, 100)
+	r.transact(kgo.TryAbort, 0, 5_000)
+	const large = 900_000
+	zeros := make([]int, beyondOneFetch/large)
+	r.transact(kgo.TryCommit, large, zeros...)
+	r.transact(kgo.TryCommit, 0, 1_000)
+}
+
+const misleadingSum = 1_111
+
+// restored restores a task and stops it, and gives the sum in its state.
+func (r *rig) restored() (sum int, err error) {
+	r.t.Helper()
+	stop, ended := make(chan struct{}), make(chan error, 1)
+	claimed := make(chan streams.Claimed, 100) // everything is due when the task has started
+	go func() {
+		ended <- r.task(r.dir, func(c streams.Claimed) { claimed <- c }).Run(context.Background(), stop)
+	}()
+	select {
+	case <-claimed:
+		close(stop)
+		err = <-ended
+	case err = <-ended:
+	}
+	if err != nil {
+		return 0, err
+	}
+	store, err := streams.OpenStore(streams.StoreConfig{
+		Dir: r.dir, Identity: "test", CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: r.cluster.Logger,
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	sum, err = readSum(store.Get)
+	return sum, errors.Join(err, store.Close())
+}
+
+// newMisleadingRig is a rig on a broker that hands out aborted records where its
+// responses are cut. Mended gives the same data a broker that does not.
+func newMisleadingRig(t *testing.T) (r *rig, mended func()) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "broker")
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(dir), kfake.SeedTopics(2, "test."+numbersTopic, "test."+sumsTopic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = &rig{t: t, dir: t.TempDir(), cluster: streams.Cluster{
+		Brokers: fake.ListenAddrs(), Prefix: "test.", ClientID: "test", Logger: slog.New(slog.DiscardHandler),
+	}}
+	var once sync.Once
+	t.Cleanup(func() { once.Do(fake.Close) })
+	return r, func() {
+		once.Do(fake.Close)
+		b, err := broker.Start(broker.Config{Dir: dir, Listen: "127.0.0.1:0", Logger: r.cluster.Logger})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(b.Close)
+		r.cluster.Brokers = []string{b.Addr()}
+	}
+}
+
+// A task whose broker hands out aborted records does not start with a wrong
+// state, now or later: it says what is wrong, and starts when the broker is mended.
+func TestARestoreNoticesAbortedRecords(t *testing.T) {
+	r, mended := newMisleadingRig(t)
+	r.misleading()
+	if sum, err := r.restored(); !errors.Is(err, streams.ErrAborted) {
+		t.Fatalf("restored as %d, %v", sum, err)
+	}
+	mended()
+	if sum, err := r.restored(); err != nil || sum != misleadingSum {
+		t.Errorf("on a mended broker: %d, %v", sum, err)
+	}
+}
+
+// A state folder of before may hold what such a broker handed out: it is built
+// anew.
+func TestAStateOfBeforeIsBuiltAnew(t *testing.T) {
+	r := newRig(t)
+	r.misleading()
+	db, err := pebble.Open(r.dir, &pebble.Options{FormatMajorVersion: pebble.FormatNewest, Logger: quietPebble{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkpoint := append(append([]byte("\x00c"), sumsTopic...), 0, 0, 0, 0, 0)
+	set := func(key, value []byte) error { return db.Set(key, value, pebble.Sync) }
+	if err := errors.Join(
+		set([]byte("\x00i"), []byte("test")),
+		set(checkpoint, binary.BigEndian.AppendUint64(nil, 8)),
+		set(sumKey, binary.BigEndian.AppendUint64(nil, 5_111)),
+		db.Close(),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if sum, err := r.restored(); err != nil || sum != misleadingSum {
+		t.Errorf("restored as %d, %v", sum, err)
+	}
+}
+
+type quietPebble struct{}
+
+func (quietPebble) Infof(string, ...any)  {}
+func (quietPebble) Errorf(string, ...any) {}
+func (quietPebble) Fatalf(format string, args ...any) {
+	panic(fmt.Sprintf(format, args...))
+}
