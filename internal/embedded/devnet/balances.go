@@ -3,7 +3,6 @@ package devnet
 import (
 	"crypto/sha256"
 	"fmt"
-	"math"
 
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
@@ -21,7 +20,7 @@ func applyAccountMerge(l *layer, source xdr.AccountId, body xdr.OperationBody) (
 		return mergeResult(xdr.AccountMergeResultCodeAccountMergeHasSubEntries, nil)
 	case int64(from.SeqNum) >= int64(l.sequence)<<32:
 		return mergeResult(xdr.AccountMergeResultCodeAccountMergeSeqnumTooFar, nil)
-	case !fits(to.Balance, int64(from.Balance), math.MaxInt64):
+	case room(to) < int64(from.Balance):
 		return mergeResult(xdr.AccountMergeResultCodeAccountMergeDestFull, nil)
 	}
 	balance := from.Balance
@@ -130,7 +129,7 @@ func applyClaim(l *layer, source xdr.AccountId, body xdr.OperationBody) (xdr.Ope
 
 func creditClaim(l *layer, to xdr.AccountId, balance *xdr.ClaimableBalanceEntry) xdr.ClaimClaimableBalanceResultCode {
 	switch {
-	case balance.Asset.IsNative() && !fits(account(l, to).Balance, int64(balance.Amount), math.MaxInt64):
+	case balance.Asset.IsNative() && room(account(l, to)) < int64(balance.Amount):
 		return xdr.ClaimClaimableBalanceResultCodeClaimClaimableBalanceLineFull
 	case balance.Asset.IsNative():
 		l.editAccount(to).Balance += balance.Amount

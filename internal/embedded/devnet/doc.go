@@ -2,11 +2,11 @@
 // answers the methods of Stellar RPC, friendbot and a small part of Horizon over HTTP, so that the rest of Lumenhook, the Stellar
 // SDKs and people with curl meet it as they meet the real one.
 //
-// It hides the ledger: accounts, trustlines and balances, the admission and application of transactions,
+// It hides the ledger: accounts, trustlines, offers and balances, the admission and application of transactions,
 // the building of real XDR (envelopes, results, meta, LedgerCloseMeta, the chain of header hashes), and the
-// folder it is all kept in. It knows create account, payment, change trust, path payments over a market of
-// one fixed rate, account merges, claimable balances without conditions, the transfer function of the asset
-// contracts of lumens and the demo asset, all memo kinds, muxed accounts, operation sources and fee bumps;
+// folder it is all kept in. It knows create account, payment, change trust, offers to sell and to buy, path
+// payments through them, account merges, claimable balances without conditions, the transfer function of the
+// asset contracts of lumens and the demo asset, all memo kinds, muxed accounts, operation sources and fee bumps;
 // another operation is refused as the network refuses one it does not support.
 //
 // Invariants:
@@ -22,6 +22,7 @@
 //     the state.
 //   - D6: the queue, a ledger, a request, an answer and the requests at once are bounded; what does not fit
 //     is told to try again.
+//   - D7: what a result claims is in the changes of its operation, and what an offer promises is reserved.
 //
 // The queue lives in memory: a transaction that was PENDING when the process died is NOT_FOUND after it, and
 // can be sent again, as on the network.
@@ -31,8 +32,8 @@
 //   - config.go, identities.go: what a network is made of
 //   - network.go: the life of a network, its queue, the closing of a ledger
 //   - genesis.go: the first ledger
-//   - transaction.go: what may enter the queue; operations.go, market.go, balances.go, contract.go: what
-//     operations do; state.go: what they do it to
+//   - transaction.go: what may enter the queue; operations.go, offers.go, market.go, balances.go, contract.go: what
+//     operations do; book.go, exchange.go: the order book and the arithmetic of a trade; state.go: what they do it to
 //   - ledger.go: a closed ledger in XDR
 //   - store.go, pagecache.go: the folder
 //   - rpc.go, methods.go, friendbot.go, horizon.go: what is served

@@ -132,7 +132,7 @@ func TestHorizonListsEveryPayment(t *testing.T) {
 		Sequence string
 		Balances []map[string]any
 	}
-	if status := getJSON(t, n.RPCURL()+"/accounts/"+traffic.Wallet(), &account); status != http.StatusOK || len(account.Balances) != 2 || account.Sequence == "" {
+	if status := getJSON(t, n.RPCURL()+"/accounts/"+traffic.Wallet(), &account); status != http.StatusOK || len(account.Balances) != 3 || account.Sequence == "" {
 		t.Errorf("status %d, %+v", status, account)
 	}
 	for path, want := range map[string]int{"/accounts/" + keypair.MustRandom().Address(): 404, "/accounts/x": 400, "/payments?cursor=now": 400, "/payments?order=desc": 400, "/ledgers?limit=0": 400} {

@@ -16,7 +16,7 @@ const (
 	totalStroops = 100_000_000_000 * stroopsPerUnit
 
 	payerLumens     = "1000000000"
-	issuerLumens    = "10000"
+	issuerLumens    = "1000000000"
 	friendbotLumens = "50000000000"
 	payerDemoAsset  = "10000000000"
 )
@@ -33,6 +33,8 @@ func (r rootState) load(key entryKey) *xdr.LedgerEntry {
 	}
 	return nil
 }
+
+func (rootState) offers() []entryKey { return nil }
 
 // genesis builds ledger 2 on ledger 1.
 func genesis(cfg Config) (*closedLedger, error) {
@@ -82,17 +84,29 @@ func setupTransactions(cfg Config) ([]*transaction, error) {
 		return nil, err
 	}
 	demo := txnbuild.CreditAsset{Code: DemoAssetCode, Issuer: issuer.Address()}
-	tx, err := signedTransaction(cfg.Passphrase, root, 1, []txnbuild.Operation{
+	tx, err := signedTransaction(cfg.Passphrase, root, 1, append([]txnbuild.Operation{
 		&txnbuild.CreateAccount{Destination: payer.Address(), Amount: payerLumens},
 		&txnbuild.CreateAccount{Destination: issuer.Address(), Amount: issuerLumens},
 		&txnbuild.CreateAccount{Destination: cfg.Identities.FriendbotAddress(), Amount: friendbotLumens},
 		&txnbuild.ChangeTrust{SourceAccount: payer.Address(), Line: txnbuild.ChangeTrustAssetWrapper{Asset: demo}, Limit: maxAmount},
 		&txnbuild.Payment{SourceAccount: issuer.Address(), Destination: payer.Address(), Asset: demo, Amount: payerDemoAsset},
-	}, payer, issuer)
+	}, marketOperations(issuer.Address())...), payer, issuer)
 	if err != nil {
 		return nil, fmt.Errorf("set up the development network: %w", err)
 	}
 	return []*transaction{tx}, nil
+}
+
+// marketOperations make the market of the demo asset. Its offers are passive, so that they do not take each
+// other at the one rate.
+func marketOperations(issuer string) []txnbuild.Operation {
+	demo, lumens := txnbuild.CreditAsset{Code: DemoAssetCode, Issuer: issuer}, txnbuild.NativeAsset{}
+	return []txnbuild.Operation{
+		&txnbuild.CreatePassiveSellOffer{SourceAccount: issuer, Selling: demo, Buying: lumens, Amount: marketDemo,
+			Price: xdr.Price{N: MarketLumensPerDemo, D: 1}},
+		&txnbuild.CreatePassiveSellOffer{SourceAccount: issuer, Selling: lumens, Buying: demo, Amount: marketLumens,
+			Price: xdr.Price{N: 1, D: MarketLumensPerDemo}},
+	}
 }
 
 var maxAmount = fmt.Sprintf("%d.%07d", int64(math.MaxInt64)/stroopsPerUnit, int64(math.MaxInt64)%stroopsPerUnit)

@@ -378,12 +378,14 @@ func verifyChain(t testing.TB, passphrase string, ledgers []xdr.LedgerCloseMeta)
 			t.Fatalf("ledger %d: results", meta.LedgerSequence())
 		}
 		for _, tx := range meta.V2.TxProcessing {
+			claimsAreChanges(t, tx)
 			v4 := tx.TxApplyProcessing.MustV4()
 			state.take(t, meta.LedgerSequence(), v4.TxChangesBefore)
 			for _, op := range v4.Operations {
 				state.take(t, meta.LedgerSequence(), op.Changes)
 			}
 		}
+		state.holds(t)
 		if ledgers[0].LedgerSequence() == 2 { // before that the reader does not know every account
 			var total int64
 			for _, entry := range state {
@@ -400,6 +402,86 @@ func verifyChain(t testing.TB, passphrase string, ledgers []xdr.LedgerCloseMeta)
 		}
 	}
 	return state
+}
+
+// claimsAreChanges finds the change of every offer that a result claims.
+func claimsAreChanges(t testing.TB, tx xdr.TransactionResultMetaV1) {
+	t.Helper()
+	results, _ := tx.Result.Result.OperationResults()
+	if !tx.Result.Result.Successful() {
+		results = nil
+	}
+	for i, result := range results {
+		changed := map[xdr.Int64]bool{}
+		for _, change := range tx.TxApplyProcessing.MustV4().Operations[i].Changes {
+			if change.State != nil && change.State.Data.Offer != nil {
+				changed[change.State.Data.Offer.OfferId] = true
+			}
+		}
+		for _, claim := range claimed(result) {
+			if !changed[claim.OfferId()] {
+				t.Fatalf("operation %d claims offer %d, which does not change", i+1, claim.OfferId())
+			}
+		}
+	}
+}
+
+// claimed are the offers that an operation took.
+func claimed(result xdr.OperationResult) []xdr.ClaimAtom {
+	switch tr := result.Tr; tr.Type {
+	case xdr.OperationTypePathPaymentStrictSend:
+		return tr.PathPaymentStrictSendResult.Success.Offers
+	case xdr.OperationTypePathPaymentStrictReceive:
+		return tr.PathPaymentStrictReceiveResult.Success.Offers
+	case xdr.OperationTypeManageSellOffer:
+		return tr.ManageSellOfferResult.Success.OffersClaimed
+	case xdr.OperationTypeManageBuyOffer:
+		return tr.ManageBuyOfferResult.Success.OffersClaimed
+	}
+	return nil
+}
+
+// holds checks that accounts count what they own, and promise what their offers may take.
+func (s replay) holds(t testing.TB) {
+	t.Helper()
+	owned, promises := map[string]xdr.Uint32{}, map[string]xdr.Liabilities{}
+	promise := func(id xdr.AccountId, asset xdr.Asset, selling, buying int64) {
+		name := id.Address() + asset.StringCanonical()
+		kept := promises[name]
+		promises[name] = xdr.Liabilities{Selling: kept.Selling + xdr.Int64(selling), Buying: kept.Buying + xdr.Int64(buying)}
+	}
+	for _, entry := range s {
+		switch data := entry.Data; data.Type {
+		case xdr.LedgerEntryTypeTrustline:
+			owned[data.TrustLine.AccountId.Address()]++
+		case xdr.LedgerEntryTypeData:
+			owned[data.Data.AccountId.Address()]++
+		case xdr.LedgerEntryTypeOffer:
+			o := data.Offer
+			owned[o.SellerId.Address()]++
+			p := promised(o.Price, int64(o.Amount), unlimited)
+			promise(o.SellerId, o.Selling, p.wheat, 0)
+			promise(o.SellerId, o.Buying, 0, p.sheep)
+		}
+	}
+	for _, entry := range s {
+		switch data := entry.Data; data.Type {
+		case xdr.LedgerEntryTypeAccount:
+			a := data.Account
+			if count := owned[a.AccountId.Address()] + xdr.Uint32(len(a.Signers)); a.NumSubEntries != count {
+				t.Fatalf("%s has %d entries and counts %d", a.AccountId.Address(), count, a.NumSubEntries)
+			}
+			if want := promises[a.AccountId.Address()+"native"]; a.Liabilities() != want || room(a) < 0 || a.Balance < want.Selling {
+				t.Fatalf("%s has the liabilities %+v, its offers %+v", a.AccountId.Address(), a.Liabilities(), want)
+			}
+		case xdr.LedgerEntryTypeTrustline:
+			line := data.TrustLine
+			if want := promises[line.AccountId.Address()+line.Asset.ToAsset().StringCanonical()]; line.Liabilities() != want ||
+				lineRoom(line) < 0 || lineAvailable(line) < 0 {
+				t.Fatalf("a trustline of %d has the liabilities %+v, its offers %+v", line.Balance, line.Liabilities(), want)
+			}
+		}
+	}
 }
 
 // verifyAll checks the chain, and that the state it replays to is the one that is served.

@@ -267,6 +267,10 @@ func putAsset(record map[string]any, asset xdr.Asset) {
 	}
 }
 
+func putLiabilities(record map[string]any, l xdr.Liabilities) {
+	record["buying_liabilities"], record["selling_liabilities"] = amount.String(l.Buying), amount.String(l.Selling)
+}
+
 // balanceChanges tells the events of the asset contracts, all of which are this network's own.
 func balanceChanges(events []xdr.ContractEvent) []map[string]any {
 	changes := []map[string]any{}
@@ -356,7 +360,9 @@ func accountRecord(r pebble.Reader, id xdr.AccountId) (map[string]any, error) {
 		return nil, err
 	}
 	a, address := row.Data.Account, id.Address()
-	balances = append(balances, map[string]any{"asset_type": "native", "balance": amount.String(a.Balance), "buying_liabilities": "0.0000000", "selling_liabilities": "0.0000000"})
+	lumens := map[string]any{"asset_type": "native", "balance": amount.String(a.Balance)}
+	putLiabilities(lumens, a.Liabilities())
+	balances = append(balances, lumens)
 	return map[string]any{
 		"id": address, "account_id": address, "paging_token": address, "sequence": strconv.FormatInt(int64(a.SeqNum), 10),
 		"subentry_count": a.NumSubEntries, "last_modified_ledger": row.LastModifiedLedgerSeq, "num_sponsoring": 0, "num_sponsored": 0,
@@ -395,6 +401,7 @@ func trustlineRecords(r pebble.Reader, id xdr.AccountId) (records []map[string]a
 		line := entry.Data.TrustLine
 		record := map[string]any{"balance": amount.String(line.Balance), "limit": amount.String(line.Limit), "is_authorized": true, "is_authorized_to_maintain_liabilities": true}
 		putAsset(record, line.Asset.ToAsset())
+		putLiabilities(record, line.Liabilities())
 		records = append(records, record)
 	}
 	return records, rows.Error()

@@ -32,7 +32,7 @@ func TestMarket(t *testing.T) {
 		{"less than was asked for", send(r.payer, lumens, "10", r.demo, "1.0000001"), "PathPaymentStrictSendUnderDestmin"},
 		{"too little to trade", send(r.payer, lumens, "0.0000009", r.demo, "0.0000001"), "PathPaymentStrictSendUnderDestmin"},
 		{"an asset without a market", send(r.payer, lumens, "1", other, "1"), "PathPaymentStrictSendTooFewOffers"},
-		{"more lumens than the market has", send(r.payer, r.demo, "9000000", lumens, "1"), "PathPaymentStrictSendTooFewOffers"},
+		{"more lumens than the market has", send(r.payer, r.demo, "200000000", lumens, "1"), "PathPaymentStrictSendTooFewOffers"},
 		{"the issuer's own offer", send(r.issuer, lumens, "1", r.demo, "0.1"), "PathPaymentStrictSendOfferCrossSelf"},
 		{"a full trustline", send(r.payer, lumens, "1000", r.demo, "100"), "PathPaymentStrictSendLineFull"},
 		{"a stroop of lumens costs one of the asset", receive(r.demo, "0.0000001", lumens, "0.0000001"), "PathPaymentStrictReceiveSuccess"},
@@ -47,6 +47,71 @@ func TestMarket(t *testing.T) {
 		t.Errorf("the wallet holds %d stroops of the asset, want 3 units", line.Balance)
 	}
 	r.verifyAll()
+}
+
+// Offers trade with each other at the price of the one that stood first, and what is left over stands.
+func TestOffers(t *testing.T) {
+	r := start(t, testConfig(t))
+	seller, buyer := r.account("100"), r.account("100")
+	euro := txnbuild.CreditAsset{Code: "EURO5", Issuer: r.payer.Address()}
+	for _, holder := range []*keypair.Full{seller, buyer} {
+		r.apply(txSpec{from: holder, ops: ops(trustOp(euro, "1000"))})
+	}
+	r.apply(txSpec{from: r.payer, ops: ops(&txnbuild.Payment{Destination: seller.Address(), Amount: "50", Asset: euro})})
+	lumens := txnbuild.NativeAsset{}
+	sell := func(from *keypair.Full, amount string, n, d xdr.Int32, id int64) xdr.ManageSellOfferResult {
+		t.Helper()
+		done := r.apply(txSpec{from: from, ops: ops(&txnbuild.ManageSellOffer{Selling: euro, Buying: lumens, Amount: amount, Price: xdr.Price{N: n, D: d}, OfferID: id})})
+		return *opResult(t, done.ResultXDR).ManageSellOfferResult
+	}
+	buy := func(from *keypair.Full, amount string, n, d xdr.Int32, id int64) xdr.ManageBuyOfferResult {
+		t.Helper()
+		done := r.apply(txSpec{from: from, ops: ops(&txnbuild.ManageBuyOffer{Selling: lumens, Buying: euro, Amount: amount, Price: xdr.Price{N: n, D: d}, OfferID: id})})
+		return *opResult(t, done.ResultXDR).ManageBuyOfferResult
+	}
+	dear := sell(seller, "20", 3, 1, 0).Success.Offer.MustOffer()
+	cheap := sell(seller, "10", 2, 1, 0).Success.Offer.MustOffer()
+	if dear.Amount != 20*stroopsPerUnit || cheap.OfferId <= dear.OfferId {
+		t.Fatalf("the first offers: %+v %+v", dear, cheap)
+	}
+	if got := sell(seller, "20.0000001", 3, 1, 0).Code; got != xdr.ManageSellOfferResultCodeManageSellOfferUnderfunded {
+		t.Errorf("what was promised was promised again: %v", got)
+	}
+	// 12 euros, for 2.5 lumens each at most: the cheap ten, and the rest stands.
+	bought := buy(buyer, "12", 5, 2, 0).Success
+	if len(bought.OffersClaimed) != 1 || bought.OffersClaimed[0].AmountBought() != 20*stroopsPerUnit || bought.Offer.Offer == nil ||
+		bought.Offer.Offer.Amount != 5*stroopsPerUnit {
+		t.Fatalf("bought %+v", bought)
+	}
+	// Its owner raises the price to what the dear one costs.
+	raised := buy(buyer, "4", 3, 1, int64(bought.Offer.Offer.OfferId)).Success
+	if len(raised.OffersClaimed) != 1 || raised.OffersClaimed[0].AmountSold() != 4*stroopsPerUnit || raised.Offer.Effect != xdr.ManageOfferEffectManageOfferDeleted {
+		t.Fatalf("raised %+v", raised)
+	}
+	if got := sell(seller, "0", 3, 1, int64(dear.OfferId)); got.Success == nil || got.Success.Offer.Effect != xdr.ManageOfferEffectManageOfferDeleted {
+		t.Fatalf("taken back: %+v", got)
+	}
+	if got := sell(seller, "0", 3, 1, int64(dear.OfferId)).Code; got != xdr.ManageSellOfferResultCodeManageSellOfferNotFound {
+		t.Errorf("taken back twice: %v", got)
+	}
+	if got := sell(buyer, "1000", 3, 1, 0).Code; got != xdr.ManageSellOfferResultCodeManageSellOfferUnderfunded {
+		t.Errorf("more than one holds: %v", got)
+	}
+	buy(buyer, "1", 1, 1, 0)
+	if got := sell(buyer, "1", 1, 2, 0).Code; got != xdr.ManageSellOfferResultCodeManageSellOfferCrossSelf {
+		t.Errorf("one's own offer: %v", got)
+	}
+	r.verifyAll()
+}
+
+// opResult is the result of the only operation.
+func opResult(t *testing.T, resultXDR string) *xdr.OperationResultTr {
+	t.Helper()
+	var result xdr.TransactionResult
+	if err := xdr.SafeUnmarshalBase64(resultXDR, &result); err != nil {
+		t.Fatal(err)
+	}
+	return (*result.Result.Results)[0].Tr
 }
 
 // opCode is the code of the only operation's result.

@@ -33,10 +33,13 @@ type applied struct {
 
 // buildLedger makes the ledger after prev from the transactions in the order given. Those that ceased to be
 // valid since they were admitted are left out, as on the network: they are in no ledger and cost nothing.
-func buildLedger(base state, known rules, prev xdr.LedgerHeaderHistoryEntry, queue []*transaction, closeTime int64) (*closedLedger, error) {
+func buildLedger(
+	base ground, known rules, prev xdr.LedgerHeaderHistoryEntry, queue []*transaction, closeTime int64,
+) (*closedLedger, error) {
 	sequence := uint32(prev.Header.LedgerSeq) + 1
 	top := newLayer(base, sequence)
 	top.cache, top.rules = true, known
+	top.book, top.lastOffer = &book{base: base}, uint64(prev.Header.IdPool)
 	txs := stillValid(top, queue, newPending(sequence, closeTime))
 	fees := chargeFees(top, txs)
 	for _, tx := range txs {
@@ -46,7 +49,7 @@ func buildLedger(base state, known rules, prev xdr.LedgerHeaderHistoryEntry, que
 	if err != nil {
 		return nil, err
 	}
-	meta, err := closeMeta(prev, txs, closeTime, fees, entries)
+	meta, err := closeMeta(prev, txs, closeTime, fees, entries, top.lastOffer)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +163,9 @@ func encodeRows(l *layer) (map[entryKey][]byte, error) {
 }
 
 // closeMeta puts the ledger together: transaction set, results and the header whose hash covers them all.
-func closeMeta(prev xdr.LedgerHeaderHistoryEntry, txs []*applied, closeTime, fees int64, entries map[entryKey][]byte) (xdr.LedgerCloseMeta, error) {
+func closeMeta(
+	prev xdr.LedgerHeaderHistoryEntry, txs []*applied, closeTime, fees int64, entries map[entryKey][]byte, lastOffer uint64,
+) (xdr.LedgerCloseMeta, error) {
 	set := transactionSet(prev.Hash, txs)
 	rawSet, err := set.MarshalBinary()
 	if err != nil {
@@ -185,6 +190,7 @@ func closeMeta(prev xdr.LedgerHeaderHistoryEntry, txs []*applied, closeTime, fee
 	header.LedgerSeq++
 	header.PreviousLedgerHash = prev.Hash
 	header.FeePool += xdr.Int64(fees)
+	header.IdPool = xdr.Uint64(lastOffer)
 	header.ScpValue = xdr.StellarValue{TxSetHash: sha256.Sum256(rawSet), CloseTime: xdr.TimePoint(closeTime)}
 	header.TxSetResultHash = sha256.Sum256(rawResults)
 	header.BucketListHash = chainState(prev.Header.BucketListHash, entries)

@@ -232,13 +232,30 @@ func TestConservation(t *testing.T) {
 		r.closeLedger()
 	})
 	r.verifyAll()
+	if n := r.claims(); n < 10 {
+		t.Errorf("only %d offers were taken: too few to check", n)
+	}
+}
+
+// claims counts the offers that operations took.
+func (r *rig) claims() (n int) {
+	for _, meta := range r.ledgers() {
+		for _, tx := range meta.V2.TxProcessing {
+			if results, _ := tx.Result.Result.OperationResults(); tx.Result.Result.Successful() {
+				for _, result := range results {
+					n += len(claimed(result))
+				}
+			}
+		}
+	}
+	return n
 }
 
 func drawOperation(t *rapid.T, r *rig, people []*keypair.Full) (txnbuild.Operation, *keypair.Full) {
 	as := rapid.SampledFrom(people).Draw(t, "as")
 	to := rapid.SampledFrom(people).Draw(t, "to").Address()
 	amount := rapid.SampledFrom([]string{"0.0000001", "0.5", "3", "19.9999", "900000000"}).Draw(t, "amount")
-	switch rapid.SampledFrom([]string{"lumens", "asset", "trust", "remove", "create"}).Draw(t, "operation") {
+	switch rapid.SampledFrom([]string{"lumens", "asset", "trust", "remove", "create", "sell", "buy", "send", "receive"}).Draw(t, "operation") {
 	case "lumens":
 		return &txnbuild.Payment{SourceAccount: as.Address(), Destination: to, Amount: amount, Asset: txnbuild.NativeAsset{}}, as
 	case "asset":
@@ -251,6 +268,8 @@ func drawOperation(t *rapid.T, r *rig, people []*keypair.Full) (txnbuild.Operati
 		op := trustOp(r.demo, "0")
 		op.SourceAccount = as.Address()
 		return op, as
+	case "sell", "buy", "send", "receive":
+		return drawTrade(t, r, as.Address(), to, amount), as
 	default:
 		seed := [32]byte{rapid.Byte().Draw(t, "new account")}
 		made, err := keypair.FromRawSeed(seed)
@@ -259,6 +278,27 @@ func drawOperation(t *rapid.T, r *rig, people []*keypair.Full) (txnbuild.Operati
 		}
 		return &txnbuild.CreateAccount{SourceAccount: as.Address(), Destination: made.Address(), Amount: amount}, as
 	}
+}
+
+// drawTrade draws an offer or a path payment, in either direction, at prices around the market's.
+func drawTrade(t *rapid.T, r *rig, as, to, amount string) txnbuild.Operation {
+	var sold, bought txnbuild.Asset = txnbuild.NativeAsset{}, r.demo
+	price := xdr.Price{N: xdr.Int32(rapid.Int32Range(1, 3).Draw(t, "n")), D: xdr.Int32(rapid.Int32Range(9, 31).Draw(t, "d"))}
+	if rapid.Bool().Draw(t, "other direction") {
+		sold, bought, price = bought, sold, xdr.Price{N: price.D, D: price.N}
+	}
+	id := rapid.SampledFrom([]int64{0, 0, 0, 3, 4, 5}).Draw(t, "offer")
+	switch rapid.SampledFrom([]string{"sell", "buy", "passive", "send", "receive"}).Draw(t, "trade") {
+	case "sell":
+		return &txnbuild.ManageSellOffer{SourceAccount: as, Selling: sold, Buying: bought, Amount: amount, Price: price, OfferID: id}
+	case "buy":
+		return &txnbuild.ManageBuyOffer{SourceAccount: as, Selling: sold, Buying: bought, Amount: amount, Price: xdr.Price{N: price.D, D: price.N}, OfferID: id}
+	case "passive":
+		return &txnbuild.CreatePassiveSellOffer{SourceAccount: as, Selling: sold, Buying: bought, Amount: amount, Price: price}
+	case "send":
+		return &txnbuild.PathPaymentStrictSend{SourceAccount: as, SendAsset: sold, SendAmount: amount, Destination: to, DestAsset: bought, DestMin: "0.0000001"}
+	}
+	return &txnbuild.PathPaymentStrictReceive{SourceAccount: as, SendAsset: sold, SendMax: "900000000000", Destination: to, DestAsset: bought, DestAmount: amount}
 }
 
 // BenchmarkClose closes ledgers of 1,000 payments.

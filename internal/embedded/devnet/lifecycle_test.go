@@ -1,10 +1,13 @@
 package devnet
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,6 +21,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/keypair"
 	"github.com/stellar/go-stellar-sdk/network"
 	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
+	"github.com/stellar/go-stellar-sdk/txnbuild"
 )
 
 func TestConfigFaults(t *testing.T) {
@@ -323,6 +327,75 @@ func TestPassphraseIsOurs(t *testing.T) {
 	for _, real := range []string{network.PublicNetworkPassphrase, network.TestNetworkPassphrase, network.FutureNetworkPassphrase} {
 		if DefaultPassphrase == real {
 			t.Fatal("the development network has a real network's name")
+		}
+	}
+}
+
+// A folder of before there were offers goes on: a ledger that follows puts the market into it.
+func TestAFolderWithoutAMarketGetsOne(t *testing.T) {
+	dir := t.TempDir()
+	unpack(t, "testdata/format1.tar.gz", dir)
+	ids, err := LoadOrCreateIdentities(filepath.Join(dir, "identities.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Dir: filepath.Join(dir, "ledger"), Identities: ids, Listen: "127.0.0.1:0", CloseInterval: time.Hour}
+	for range 2 { // the second time there is nothing to do
+		n, err := Open(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		latest := n.published.latest
+		if err := n.Close(); err != nil || latest != 8 {
+			t.Fatalf("the folder ended with ledger 7, and now with %d (%v)", latest, err)
+		}
+	}
+	r := start(t, cfg)
+	done := r.apply(txSpec{from: r.payer, ops: ops(&txnbuild.PathPaymentStrictSend{SendAsset: txnbuild.NativeAsset{}, SendAmount: "10",
+		Destination: r.payer.Address(), DestAsset: r.demo, DestMin: "1"})})
+	if code := opCode(t, done.ResultXDR); code != "PathPaymentStrictSendSuccess" {
+		t.Error(code)
+	}
+	for _, meta := range r.ledgers() {
+		for _, tx := range meta.V2.TxProcessing {
+			if meta.LedgerSequence() > 7 {
+				claimsAreChanges(t, tx)
+			}
+		}
+	}
+}
+
+// unpack extracts the files of a small archive.
+func unpack(t *testing.T, archive, dir string) {
+	t.Helper()
+	f, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for files := tar.NewReader(z); ; {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, header.Name)
+		if header.Typeflag == tar.TypeDir {
+			err = os.MkdirAll(path, 0o700)
+		} else {
+			var raw []byte
+			if raw, err = io.ReadAll(files); err == nil {
+				err = os.WriteFile(path, raw, 0o600)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -6,31 +6,25 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// The market has one offer in each direction, from the issuer of the demo asset, at one fixed rate and of
-// any size: the issuer takes lumens and issues the asset, or takes the asset and pays lumens it has.
+// Path payments trade through the order book, hop by hop. From the first ledger on there is a market in it
+// for the demo asset: two offers of its issuer at one rate, one in each direction, as large as everything
+// that there is.
 const (
 	// MarketLumensPerDemo is what one unit of the demo asset costs, and brings.
 	MarketLumensPerDemo = 10
 
-	lumensOfferID = 1 // buys lumens
-	demoOfferID   = 2 // buys the demo asset
+	marketDemo   = "10000000000" // what the issuer sells of the asset
+	marketLumens = "999000000"   // and of its lumens
+
+	unlimited = math.MaxInt64
 )
 
-// trade is what became of a path, hop by hop.
-type trade struct {
+// trip is what became of a path: what goes in, what comes out, and the offers taken.
+type trip struct {
 	sent, received int64
 	offers         []xdr.ClaimAtom
+	outcome        dealOutcome
 }
-
-// tradeOutcome says why there is no trade.
-type tradeOutcome int
-
-const (
-	traded tradeOutcome = iota
-	noOffers
-	crossedSelf
-	tooSmall
-)
 
 // hops are the changes of asset along a path.
 func hops(send xdr.Asset, path []xdr.Asset, receive xdr.Asset) (pairs [][2]xdr.Asset) {
@@ -44,111 +38,63 @@ func hops(send xdr.Asset, path []xdr.Asset, receive xdr.Asset) (pairs [][2]xdr.A
 	return pairs
 }
 
-// sendAlong converts an amount that is known at the start of a path. Rounding is to the offer's favour.
-func (l *layer) sendAlong(source xdr.AccountId, pairs [][2]xdr.Asset, amount int64) (trade, tradeOutcome) {
-	t := trade{sent: amount, received: amount}
+// sendAlong converts an amount that is known at the start of a path.
+func (l *layer) sendAlong(source xdr.AccountId, pairs [][2]xdr.Asset, amount int64) trip {
+	t := trip{sent: amount, received: amount}
 	for _, pair := range pairs {
-		bought, outcome := l.marketGives(source, pair, t.received)
-		if outcome != traded {
-			return trade{}, outcome
+		d := l.trade(source, pair[1], pair[0], unlimited, t.received, roundSend, nil)
+		if t.offers, t.received = append(t.offers, d.claimed...), d.wheat; d.outcome != dealDone {
+			return trip{outcome: d.outcome}
 		}
-		t.offers = append(t.offers, l.claim(pair, t.received, bought))
-		t.received = bought
 	}
-	return t, traded
+	return t
 }
 
 // receiveAlong converts backwards from an amount that is known at the end of a path.
-func (l *layer) receiveAlong(source xdr.AccountId, pairs [][2]xdr.Asset, amount int64) (trade, tradeOutcome) {
-	t := trade{sent: amount, received: amount}
+func (l *layer) receiveAlong(source xdr.AccountId, pairs [][2]xdr.Asset, amount int64) trip {
+	t := trip{sent: amount, received: amount}
 	for i := len(pairs) - 1; i >= 0; i-- {
-		sold, outcome := l.marketTakes(source, pairs[i], t.sent)
-		if outcome != traded {
-			return trade{}, outcome
+		d := l.trade(source, pairs[i][1], pairs[i][0], t.sent, unlimited, roundReceive, nil)
+		if t.offers, t.sent = append(d.claimed, t.offers...), d.sheep; d.outcome != dealDone {
+			return trip{outcome: d.outcome}
 		}
-		t.offers = append([]xdr.ClaimAtom{l.claim(pairs[i], sold, t.sent)}, t.offers...)
-		t.sent = sold
 	}
-	return t, traded
+	return t
 }
-
-func (l *layer) marketGives(source xdr.AccountId, pair [2]xdr.Asset, sold int64) (bought int64, outcome tradeOutcome) {
-	switch outcome = l.marketMakes(source, pair); {
-	case outcome != traded:
-	case pair[0].IsNative():
-		bought = sold / MarketLumensPerDemo
-	case sold > math.MaxInt64/MarketLumensPerDemo:
-		outcome = noOffers
-	default:
-		bought = sold * MarketLumensPerDemo
-	}
-	if outcome == traded && bought == 0 {
-		outcome = tooSmall
-	}
-	return bought, outcome
-}
-
-func (l *layer) marketTakes(source xdr.AccountId, pair [2]xdr.Asset, bought int64) (sold int64, outcome tradeOutcome) {
-	switch outcome = l.marketMakes(source, pair); {
-	case outcome != traded:
-	case !pair[0].IsNative():
-		sold = bought/MarketLumensPerDemo + min(bought%MarketLumensPerDemo, 1)
-	case bought > math.MaxInt64/MarketLumensPerDemo:
-		outcome = noOffers
-	default:
-		sold = bought * MarketLumensPerDemo
-	}
-	return sold, outcome
-}
-
-// marketMakes asks whether the market trades these two, with this account. Nobody trades with themselves.
-func (l *layer) marketMakes(source xdr.AccountId, pair [2]xdr.Asset) tradeOutcome {
-	demo := l.rules.demo
-	switch {
-	case !(pair[0].IsNative() && pair[1].Equals(demo)) && !(pair[1].IsNative() && pair[0].Equals(demo)):
-		return noOffers
-	case isIssuer(source, demo):
-		return crossedSelf
-	case account(l, demo.AlphaNum4.Issuer) == nil:
-		return noOffers
-	}
-	return traded
-}
-
-func (l *layer) claim(pair [2]xdr.Asset, sold, bought int64) xdr.ClaimAtom {
-	id := xdr.Int64(lumensOfferID)
-	if !pair[0].IsNative() {
-		id = demoOfferID
-	}
-	return xdr.ClaimAtom{Type: xdr.ClaimAtomTypeClaimAtomTypeOrderBook, OrderBook: &xdr.ClaimOfferAtom{
-		SellerId: l.rules.demo.AlphaNum4.Issuer, OfferId: id,
-		AssetSold: pair[1], AmountSold: xdr.Int64(bought), AssetBought: pair[0], AmountBought: xdr.Int64(sold),
-	}}
-}
-
-// settle moves what a path payment moves: the destination's credit first, as the network does, then the
-// sender's debit, and what the market gave and took.
-func (l *layer) settle(source, destination xdr.AccountId, send, receive xdr.Asset, t trade) xdr.PaymentResultCode {
-	maker := l.rules.demo.AlphaNum4.Issuer
-	if len(t.offers) == 0 {
-		return l.pay(source, destination, send, t.sent)
-	}
-	if code := l.pay(maker, destination, receive, t.received); code != xdr.PaymentResultCodePaymentSuccess {
-		if code == xdr.PaymentResultCodePaymentUnderfunded {
-			return marketIsEmpty
-		}
-		return code
-	}
-	return l.pay(source, maker, send, t.sent)
-}
-
-// marketIsEmpty stands for an offer that has no lumens left; no payment has this code.
-const marketIsEmpty = xdr.PaymentResultCode(1)
 
 func (l *layer) pay(source, destination xdr.AccountId, asset xdr.Asset, amount int64) xdr.PaymentResultCode {
 	op := xdr.PaymentOp{Destination: destination.ToMuxedAccount(), Asset: asset, Amount: xdr.Int64(amount)}
 	result, _ := applyPayment(l, source, xdr.OperationBody{Type: xdr.OperationTypePayment, PaymentOp: &op})
 	return result.Tr.PaymentResult.Code
+}
+
+// credit and debit are the two halves of a payment, with its codes.
+func (l *layer) credit(id xdr.AccountId, asset xdr.Asset, amount int64) xdr.PaymentResultCode {
+	switch {
+	case isIssuer(id, asset):
+		return xdr.PaymentResultCodePaymentSuccess
+	case !asset.IsNative():
+		return creditAsset(l, id, &xdr.PaymentOp{Asset: asset, Amount: xdr.Int64(amount)})
+	case account(l, id) == nil:
+		return xdr.PaymentResultCodePaymentNoDestination
+	case room(account(l, id)) < amount:
+		return xdr.PaymentResultCodePaymentLineFull
+	}
+	l.add(id, asset, amount)
+	return xdr.PaymentResultCodePaymentSuccess
+}
+
+func (l *layer) debit(id xdr.AccountId, asset xdr.Asset, amount int64) xdr.PaymentResultCode {
+	switch {
+	case isIssuer(id, asset):
+		return xdr.PaymentResultCodePaymentSuccess
+	case !asset.IsNative():
+		return debitAsset(l, id, &xdr.PaymentOp{Asset: asset, Amount: xdr.Int64(amount)})
+	case available(account(l, id)) < amount:
+		return xdr.PaymentResultCodePaymentUnderfunded
+	}
+	l.add(id, asset, -amount)
+	return xdr.PaymentResultCodePaymentSuccess
 }
 
 func validPath(send, receive xdr.Asset, path []xdr.Asset, amounts ...xdr.Int64) bool {
@@ -173,24 +119,42 @@ func checkStrictSend(_ xdr.AccountId, body xdr.OperationBody) (xdr.OperationResu
 	return strictSendResult(xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendSuccess, nil)
 }
 
+// applyStrictSend debits the source, trades, and credits the destination, in the network's order. Without a
+// hop it is a payment.
 func applyStrictSend(l *layer, source xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
 	op := body.PathPaymentStrictSendOp
-	t, outcome := l.sendAlong(source, hops(op.SendAsset, op.Path, op.DestAsset), int64(op.SendAmount))
+	destination := op.Destination.ToAccountId()
+	pairs := hops(op.SendAsset, op.Path, op.DestAsset)
+	if len(pairs) == 0 {
+		code := l.pay(source, destination, op.SendAsset, int64(op.SendAmount))
+		if code == xdr.PaymentResultCodePaymentSuccess && op.SendAmount < op.DestMin {
+			return strictSendResult(xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendUnderDestmin, nil)
+		}
+		return strictSent(op, code, trip{received: int64(op.SendAmount)})
+	}
+	if account(l, destination) == nil {
+		return strictSendResult(xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendNoDestination, nil)
+	}
+	if code := l.debit(source, op.SendAsset, int64(op.SendAmount)); code != xdr.PaymentResultCodePaymentSuccess {
+		return strictSent(op, code, trip{})
+	}
+	t := l.sendAlong(source, pairs, int64(op.SendAmount))
 	switch {
-	case outcome == noOffers:
-		return strictSendResult(xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendTooFewOffers, nil)
-	case outcome == crossedSelf:
+	case t.outcome == dealTooLong:
+		return xdr.OperationResult{Code: xdr.OperationResultCodeOpExceededWorkLimit}, false
+	case t.outcome == dealOwnOffer:
 		return strictSendResult(xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendOfferCrossSelf, nil)
-	case outcome == tooSmall || t.received < int64(op.DestMin):
+	case t.outcome != dealDone:
+		return strictSendResult(xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendTooFewOffers, nil)
+	case t.received < int64(op.DestMin):
 		return strictSendResult(xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendUnderDestmin, nil)
 	}
-	destination := op.Destination.ToAccountId()
-	code, known := strictSendCodes[l.settle(source, destination, op.SendAsset, op.DestAsset, t)]
-	if !known {
-		code = xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendTooFewOffers
-	}
-	last := xdr.SimplePaymentResult{Destination: destination, Asset: op.DestAsset, Amount: xdr.Int64(t.received)}
-	return strictSendResult(code, &xdr.PathPaymentStrictSendResultSuccess{Offers: t.offers, Last: last})
+	return strictSent(op, l.credit(destination, op.DestAsset, t.received), t)
+}
+
+func strictSent(op *xdr.PathPaymentStrictSendOp, code xdr.PaymentResultCode, t trip) (xdr.OperationResult, bool) {
+	last := xdr.SimplePaymentResult{Destination: op.Destination.ToAccountId(), Asset: op.DestAsset, Amount: xdr.Int64(t.received)}
+	return strictSendResult(strictSendCodes[code], &xdr.PathPaymentStrictSendResultSuccess{Offers: t.offers, Last: last})
 }
 
 // The payments that a path payment is made of fail for the reasons of a payment.
@@ -211,24 +175,41 @@ func checkStrictReceive(_ xdr.AccountId, body xdr.OperationBody) (xdr.OperationR
 	return strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveSuccess, nil)
 }
 
+// applyStrictReceive credits the destination, trades backwards, and debits the source.
 func applyStrictReceive(l *layer, source xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
 	op := body.PathPaymentStrictReceiveOp
-	t, outcome := l.receiveAlong(source, hops(op.SendAsset, op.Path, op.DestAsset), int64(op.DestAmount))
+	destination := op.Destination.ToAccountId()
+	pairs := hops(op.SendAsset, op.Path, op.DestAsset)
+	if len(pairs) == 0 {
+		code := l.pay(source, destination, op.SendAsset, int64(op.DestAmount))
+		if code == xdr.PaymentResultCodePaymentSuccess && op.DestAmount > op.SendMax {
+			return strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveOverSendmax, nil)
+		}
+		return strictReceived(op, code, trip{})
+	}
+	if account(l, destination) == nil {
+		return strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveNoDestination, nil)
+	}
+	if code := l.credit(destination, op.DestAsset, int64(op.DestAmount)); code != xdr.PaymentResultCodePaymentSuccess {
+		return strictReceived(op, code, trip{})
+	}
+	t := l.receiveAlong(source, pairs, int64(op.DestAmount))
 	switch {
-	case outcome == noOffers:
-		return strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveTooFewOffers, nil)
-	case outcome == crossedSelf:
+	case t.outcome == dealTooLong:
+		return xdr.OperationResult{Code: xdr.OperationResultCodeOpExceededWorkLimit}, false
+	case t.outcome == dealOwnOffer:
 		return strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveOfferCrossSelf, nil)
+	case t.outcome != dealDone:
+		return strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveTooFewOffers, nil)
 	case t.sent > int64(op.SendMax):
 		return strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveOverSendmax, nil)
 	}
-	destination := op.Destination.ToAccountId()
-	code, known := strictReceiveCodes[l.settle(source, destination, op.SendAsset, op.DestAsset, t)]
-	if !known {
-		code = xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveTooFewOffers
-	}
-	last := xdr.SimplePaymentResult{Destination: destination, Asset: op.DestAsset, Amount: op.DestAmount}
-	return strictReceiveResult(code, &xdr.PathPaymentStrictReceiveResultSuccess{Offers: t.offers, Last: last})
+	return strictReceived(op, l.debit(source, op.SendAsset, t.sent), t)
+}
+
+func strictReceived(op *xdr.PathPaymentStrictReceiveOp, code xdr.PaymentResultCode, t trip) (xdr.OperationResult, bool) {
+	last := xdr.SimplePaymentResult{Destination: op.Destination.ToAccountId(), Asset: op.DestAsset, Amount: op.DestAmount}
+	return strictReceiveResult(strictReceiveCodes[code], &xdr.PathPaymentStrictReceiveResultSuccess{Offers: t.offers, Last: last})
 }
 
 var strictReceiveCodes = map[xdr.PaymentResultCode]xdr.PathPaymentStrictReceiveResultCode{

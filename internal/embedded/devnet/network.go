@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/stellar/go-stellar-sdk/keypair"
+	"github.com/stellar/go-stellar-sdk/txnbuild"
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
@@ -104,18 +105,52 @@ func (n *Network) load() (tip, error) {
 		Issuer:     n.cfg.Identities.IssuerAddress(),
 		Friendbot:  n.cfg.Identities.FriendbotAddress(),
 	}
-	exists, err := n.store.checkIdentity(identity)
+	format, err := n.store.checkIdentity(identity)
 	if err != nil {
 		return tip{}, err
 	}
-	if exists {
-		return n.store.readTip()
+	if format != 0 {
+		last, err := n.store.readTip()
+		if err != nil || format != formatWithoutMarket {
+			return last, err
+		}
+		return n.openMarket(last, &identity)
 	}
 	first, err := genesis(n.cfg)
 	if err != nil {
 		return tip{}, err
 	}
 	return n.store.write(tip{}, first, n.cfg.RetentionLedgers, &identity)
+}
+
+// openMarket closes the ledger that puts the market into a folder of before there were offers.
+func (n *Network) openMarket(last tip, identity *folderIdentity) (t tip, err error) {
+	defer catchReadFault(&err)
+	state := diskState{n.store.db}
+	bot := account(state, xdr.MustAddress(n.bot.Address()))
+	if bot == nil {
+		return tip{}, errors.New("friendbot is missing from the ledger: use another devnet folder")
+	}
+	issuer, err := keypair.ParseFull(n.cfg.Identities.IssuerSeed)
+	if err != nil {
+		return tip{}, fmt.Errorf("identity issuerSeed: %w", err)
+	}
+	funds := &txnbuild.Payment{Destination: issuer.Address(), Amount: issuerLumens, Asset: txnbuild.NativeAsset{}}
+	tx, err := signedTransaction(n.cfg.Passphrase, n.bot, int64(bot.SeqNum)+1,
+		append([]txnbuild.Operation{funds}, marketOperations(issuer.Address())...), issuer)
+	if err != nil {
+		return tip{}, fmt.Errorf("open the market of the demo asset: %w", err)
+	}
+	closeTime := max(n.cfg.Clock().Unix(), last.latestClose)
+	l, err := buildLedger(state, n.cfg.rules(), last.header, []*transaction{tx}, closeTime)
+	if err != nil {
+		return tip{}, err
+	}
+	if len(l.transactions) != 1 || !l.transactions[0].success {
+		n.cfg.Logger.Warn("this ledger was begun without a market of the demo asset, and none could be opened: " +
+			"path payments will find no offers, unless somebody makes some")
+	}
+	return n.store.write(last, l, n.cfg.RetentionLedgers, identity)
 }
 
 // Addr is the address the network answers at.

@@ -1,8 +1,6 @@
 package devnet
 
 import (
-	"math"
-
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
@@ -23,6 +21,9 @@ var operations = map[xdr.OperationType]operationKind{
 
 	xdr.OperationTypePathPaymentStrictSend:    {check: checkStrictSend, apply: applyStrictSend},
 	xdr.OperationTypePathPaymentStrictReceive: {check: checkStrictReceive, apply: applyStrictReceive},
+	xdr.OperationTypeManageSellOffer:          {check: checkSellOffer, apply: applySellOffer},
+	xdr.OperationTypeManageBuyOffer:           {check: checkBuyOffer, apply: applyBuyOffer},
+	xdr.OperationTypeCreatePassiveSellOffer:   {check: checkPassiveOffer, apply: applyPassiveOffer},
 	xdr.OperationTypeAccountMerge:             {check: checkAccountMerge, apply: applyAccountMerge},
 	xdr.OperationTypeCreateClaimableBalance:   {unsupported: hasConditions, check: checkCreateClaimable, apply: applyCreateClaimable},
 	xdr.OperationTypeClaimClaimableBalance:    {check: checkClaim, apply: applyClaim},
@@ -89,7 +90,7 @@ func payLumens(l *layer, source, destination xdr.AccountId, amount int64) xdr.Pa
 		return xdr.PaymentResultCodePaymentNoDestination
 	case source.Equals(destination):
 		return xdr.PaymentResultCodePaymentSuccess // whatever the balance, and nothing changes
-	case !fits(to.Balance, amount, math.MaxInt64):
+	case room(to) < amount:
 		return xdr.PaymentResultCodePaymentLineFull
 	case available(account(l, source)) < amount:
 		return xdr.PaymentResultCodePaymentUnderfunded
@@ -107,7 +108,7 @@ func creditAsset(l *layer, id xdr.AccountId, op *xdr.PaymentOp) xdr.PaymentResul
 	switch {
 	case line == nil:
 		return xdr.PaymentResultCodePaymentNoTrust
-	case !fits(line.Balance, int64(op.Amount), int64(line.Limit)):
+	case lineRoom(line) < int64(op.Amount):
 		return xdr.PaymentResultCodePaymentLineFull
 	}
 	l.editTrustline(id, op.Asset).Balance += op.Amount
@@ -119,7 +120,7 @@ func debitAsset(l *layer, id xdr.AccountId, op *xdr.PaymentOp) xdr.PaymentResult
 	switch {
 	case line == nil:
 		return xdr.PaymentResultCodePaymentSrcNoTrust
-	case line.Balance < op.Amount:
+	case lineAvailable(line) < int64(op.Amount):
 		return xdr.PaymentResultCodePaymentUnderfunded
 	}
 	l.editTrustline(id, op.Asset).Balance -= op.Amount
@@ -148,7 +149,7 @@ func applyChangeTrust(l *layer, source xdr.AccountId, body xdr.OperationBody) (x
 	switch {
 	case line == nil:
 		return addTrustline(l, source, asset, op.Limit)
-	case op.Limit < line.Balance:
+	case op.Limit < line.Balance+line.Liabilities().Buying:
 		return changeTrustResult(xdr.ChangeTrustResultCodeChangeTrustInvalidLimit)
 	case op.Limit == 0:
 		l.set(trustlineKey(source, asset), nil)
@@ -242,6 +243,9 @@ func inner(tr xdr.OperationResultTr) xdr.OperationResult {
 // noPayment stands in the results of path payments that were not asked.
 var noPayment = xdr.SimplePaymentResult{Destination: xdr.AccountId{Ed25519: &xdr.Uint256{}}, Asset: xdr.MustNewNativeAsset()}
 
+// noOffer stands in the results of offers that were not asked.
+var noOffer = xdr.ManageOfferSuccessResultOffer{Effect: xdr.ManageOfferEffectManageOfferDeleted}
+
 // successOf stands in the results for an operation that was not asked because another one was refused.
 func successOf(kind xdr.OperationType) xdr.OperationResult {
 	var result xdr.OperationResult
@@ -256,6 +260,10 @@ func successOf(kind xdr.OperationType) xdr.OperationResult {
 		result, _ = strictSendResult(xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendSuccess, &xdr.PathPaymentStrictSendResultSuccess{Last: noPayment})
 	case xdr.OperationTypePathPaymentStrictReceive:
 		result, _ = strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveSuccess, &xdr.PathPaymentStrictReceiveResultSuccess{Last: noPayment})
+	case xdr.OperationTypeManageSellOffer, xdr.OperationTypeCreatePassiveSellOffer:
+		result, _ = sellOfferResult(granted{}, xdr.ManageOfferSuccessResult{Offer: noOffer})
+	case xdr.OperationTypeManageBuyOffer:
+		result, _ = buyOfferResult(granted{}, xdr.ManageOfferSuccessResult{Offer: noOffer})
 	case xdr.OperationTypeAccountMerge:
 		result, _ = mergeResult(xdr.AccountMergeResultCodeAccountMergeSuccess, new(xdr.Int64))
 	case xdr.OperationTypeCreateClaimableBalance:

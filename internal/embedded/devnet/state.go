@@ -3,6 +3,7 @@ package devnet
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/stellar/go-stellar-sdk/xdr"
@@ -34,6 +35,12 @@ type state interface {
 	load(key entryKey) *xdr.LedgerEntry
 }
 
+// ground is a state between two ledgers, which can tell of all its offers.
+type ground interface {
+	state
+	offers() []entryKey
+}
+
 type readFault struct{ err error }
 
 // catchReadFault turns the panic of a failed disk read into the error of the function that defers it.
@@ -58,6 +65,14 @@ func (d diskState) load(key entryKey) *xdr.LedgerEntry {
 	return entry
 }
 
+func (d diskState) offers() []entryKey {
+	keys, err := readKeys(d.r, xdr.LedgerEntryTypeOffer)
+	if err != nil {
+		panic(readFault{err})
+	}
+	return keys
+}
+
 // layer holds changes over a state that is not changed itself: a ledger's over the disk, a transaction's
 // over the ledger's, an operation's over the transaction's. A layer that is thrown away never happened.
 type layer struct {
@@ -68,6 +83,9 @@ type layer struct {
 	cache    bool                          // keep what was read from below
 	read     map[entryKey]*xdr.LedgerEntry
 	rules    rules
+
+	lastOffer uint64 // identifier of the newest offer
+	book      *book  // of the ledger, shared by its layers
 
 	// Of the operation that is being applied: its name, and the events it emits.
 	operation xdr.HashIdPreimageOperationId
@@ -83,7 +101,7 @@ type rules struct {
 func newLayer(below state, sequence uint32) *layer {
 	l := &layer{below: below, sequence: sequence, rows: map[entryKey]*xdr.LedgerEntry{}}
 	if under, ok := below.(*layer); ok {
-		l.rules = under.rules
+		l.rules, l.lastOffer, l.book = under.rules, under.lastOffer, under.book
 	}
 	return l
 }
@@ -127,10 +145,31 @@ func account(s state, id xdr.AccountId) *xdr.AccountEntry {
 func (l *layer) editAccount(id xdr.AccountId) *xdr.AccountEntry {
 	key := accountKey(id)
 	row := *l.load(key)
-	copied := *row.Data.Account
-	row.Data.Account = &copied
+	row.Data.Account = copyAccount(row.Data.Account)
 	l.set(key, &row)
-	return &copied
+	return row.Data.Account
+}
+
+// copyAccount copies an account with all that hangs from it.
+func copyAccount(of *xdr.AccountEntry) *xdr.AccountEntry {
+	a := *of
+	a.Signers = slices.Clone(a.Signers)
+	if a.Ext.V1 == nil {
+		return &a
+	}
+	v1 := *a.Ext.V1
+	a.Ext.V1 = &v1
+	if v1.Ext.V2 == nil {
+		return &a
+	}
+	v2 := *v1.Ext.V2
+	v2.SignerSponsoringIDs = slices.Clone(v2.SignerSponsoringIDs)
+	a.Ext.V1.Ext.V2 = &v2
+	if v2.Ext.V3 != nil {
+		v3 := *v2.Ext.V3
+		v2.Ext.V3 = &v3
+	}
+	return &a
 }
 
 func trustline(s state, id xdr.AccountId, asset xdr.Asset) *xdr.TrustLineEntry {
@@ -145,6 +184,10 @@ func (l *layer) editTrustline(id xdr.AccountId, asset xdr.Asset) *xdr.TrustLineE
 	key := trustlineKey(id, asset)
 	row := *l.load(key)
 	copied := *row.Data.TrustLine
+	if copied.Ext.V1 != nil {
+		v1 := *copied.Ext.V1
+		copied.Ext.V1 = &v1
+	}
 	row.Data.TrustLine = &copied
 	l.set(key, &row)
 	return &copied
@@ -199,31 +242,59 @@ func (l *layer) mergeInto(below *layer) {
 	for _, key := range l.order {
 		below.set(key, l.rows[key])
 	}
+	below.lastOffer = l.lastOffer
 }
 
-// minBalance is what an account must keep: two base reserves and one for each trustline.
+// minBalance is what an account must keep: two base reserves and one for each entry of its own.
 func minBalance(a *xdr.AccountEntry) int64 {
 	return (2 + int64(a.NumSubEntries)) * BaseReserveStroops
 }
 
-// available is what an account can spend; negative when it is below its reserve.
-func available(a *xdr.AccountEntry) int64 { return int64(a.Balance) - minBalance(a) }
+// available is what an account can spend, beyond what its offers promise; negative when it is below its
+// reserve.
+func available(a *xdr.AccountEntry) int64 {
+	return int64(a.Balance) - minBalance(a) - int64(a.Liabilities().Selling)
+}
 
-// fits reports whether an amount can be added to a balance without passing a limit or the range of int64.
-func fits(balance xdr.Int64, amount, limit int64) bool {
-	return int64(balance) <= math.MaxInt64-amount && int64(balance)+amount <= limit
+// room is how many lumens an account can take: what its offers buy is kept free.
+func room(a *xdr.AccountEntry) int64 {
+	return math.MaxInt64 - int64(a.Balance) - int64(a.Liabilities().Buying)
+}
+
+// lineRoom and lineAvailable are the same of a trustline.
+func lineRoom(line *xdr.TrustLineEntry) int64 {
+	return int64(line.Limit) - int64(line.Balance) - int64(line.Liabilities().Buying)
+}
+
+func lineAvailable(line *xdr.TrustLineEntry) int64 {
+	return int64(line.Balance) - int64(line.Liabilities().Selling)
 }
 
 // bumpSequence uses a sequence number and notes when, as CAP-21 has every transaction do.
 func (l *layer) bumpSequence(id xdr.AccountId, seqNum, closeTime int64) {
 	a := l.editAccount(id)
 	a.SeqNum = xdr.SequenceNumber(seqNum)
-	a.Ext = xdr.AccountEntryExt{V: 1, V1: &xdr.AccountEntryExtensionV1{
-		Ext: xdr.AccountEntryExtensionV1Ext{V: 2, V2: &xdr.AccountEntryExtensionV2{
-			Ext: xdr.AccountEntryExtensionV2Ext{V: 3, V3: &xdr.AccountEntryExtensionV3{
-				SeqLedger: xdr.Uint32(l.sequence),
-				SeqTime:   xdr.TimePoint(closeTime),
-			}},
-		}},
+	v2 := extensionV2(a)
+	v2.Ext = xdr.AccountEntryExtensionV2Ext{V: 3, V3: &xdr.AccountEntryExtensionV3{
+		SeqLedger: xdr.Uint32(l.sequence),
+		SeqTime:   xdr.TimePoint(closeTime),
 	}}
+}
+
+// extensionV1 and extensionV2 are parts of an account that only come when they are needed.
+func extensionV1(a *xdr.AccountEntry) *xdr.AccountEntryExtensionV1 {
+	if a.Ext.V1 == nil {
+		a.Ext = xdr.AccountEntryExt{V: 1, V1: &xdr.AccountEntryExtensionV1{}}
+	}
+	return a.Ext.V1
+}
+
+func extensionV2(a *xdr.AccountEntry) *xdr.AccountEntryExtensionV2 {
+	v1 := extensionV1(a)
+	if v1.Ext.V2 == nil {
+		v1.Ext = xdr.AccountEntryExtensionV1Ext{V: 2, V2: &xdr.AccountEntryExtensionV2{
+			SignerSponsoringIDs: make([]xdr.SponsorshipDescriptor, len(a.Signers)),
+		}}
+	}
+	return v1.Ext.V2
 }

@@ -34,7 +34,11 @@ const (
 	keyTxIndex  = 'x'
 )
 
-const storeFormat = 1
+// Folders of format 1 have no offers: the market of the demo asset was not in the ledger.
+const (
+	storeFormat         = 2
+	formatWithoutMarket = 1
+)
 
 // maxTrimPerClose bounds the work of one close when the retention was lowered.
 const maxTrimPerClose = 64
@@ -91,25 +95,30 @@ func (s *store) Close() error {
 	return nil
 }
 
-// checkIdentity reports whether the folder already holds a network, and refuses one that is another.
-func (s *store) checkIdentity(want folderIdentity) (exists bool, err error) {
+// checkIdentity answers with the format of the network that the folder holds, 0 for none, and refuses one that
+// is another.
+func (s *store) checkIdentity(want folderIdentity) (format int, err error) {
 	raw, ok, err := get(s.db, []byte{keyIdentity})
 	if err != nil || !ok {
-		return false, err
+		return 0, err
 	}
 	var have folderIdentity
 	if err := json.Unmarshal(raw, &have); err != nil {
-		return false, fmt.Errorf("the devnet folder's identity is damaged: %w", err)
+		return 0, fmt.Errorf("the devnet folder's identity is damaged: %w", err)
+	}
+	format = have.Format
+	if format == formatWithoutMarket {
+		have.Format = want.Format
 	}
 	switch {
 	case have.Format != want.Format:
-		return false, fmt.Errorf("the devnet folder has format %d and this program writes %d: use the program that made it, or another folder", have.Format, want.Format)
+		return 0, fmt.Errorf("the devnet folder has format %d and this program writes %d: use the program that made it, or another folder", have.Format, want.Format)
 	case have.Passphrase != want.Passphrase:
-		return false, fmt.Errorf("the devnet folder holds network %q, not %q: use its passphrase, or another folder", have.Passphrase, want.Passphrase)
+		return 0, fmt.Errorf("the devnet folder holds network %q, not %q: use its passphrase, or another folder", have.Passphrase, want.Passphrase)
 	case have != want:
-		return false, fmt.Errorf("the devnet folder was made with payer %s, issuer %s and friendbot %s, not with these identities: restore its identities file, or use another folder", have.Payer, have.Issuer, have.Friendbot)
+		return 0, fmt.Errorf("the devnet folder was made with payer %s, issuer %s and friendbot %s, not with these identities: restore its identities file, or use another folder", have.Payer, have.Issuer, have.Friendbot)
 	}
-	return true, nil
+	return format, nil
 }
 
 // readTip reads the range of ledgers on disk.
@@ -160,6 +169,24 @@ func readEntry(r pebble.Reader, key entryKey) (*xdr.LedgerEntry, error) {
 		return nil, fmt.Errorf("decode a ledger entry: %w", err)
 	}
 	return entry, nil
+}
+
+// readKeys reads the keys of all rows of one kind, in their order.
+func readKeys(r pebble.Reader, kind xdr.LedgerEntryType) (keys []entryKey, err error) {
+	rows, err := r.NewIter(&pebble.IterOptions{
+		LowerBound: binary.BigEndian.AppendUint32([]byte{keyEntry}, uint32(kind)),
+		UpperBound: binary.BigEndian.AppendUint32([]byte{keyEntry}, uint32(kind)+1),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read from the devnet folder: %w", err)
+	}
+	for ok := rows.First(); ok; ok = rows.Next() {
+		keys = append(keys, entryKey(rows.Key()[1:]))
+	}
+	if err := rows.Close(); err != nil {
+		return nil, fmt.Errorf("read from the devnet folder: %w", err)
+	}
+	return keys, nil
 }
 
 // write puts a closed ledger, the state after it and its transactions on disk, all or nothing, and returns

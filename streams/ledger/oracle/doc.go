@@ -11,10 +11,14 @@
 // way. Each kind of difference is a value in rules_test.go; what none of them
 // covers fails the test, and so does a rule that no ledger needs.
 //
+// The SDK's readers, its verifier of balances and its change compactor are the
+// consumer that every ledger of the development network must satisfy.
+//
 // File map:
 //
 //	oracle_test.go     the tests, and the comparison
 //	consult_test.go    what the processor tells, event by event
 //	rules_test.go      the allowed differences
 //	synthetic_test.go  ledgers made by hand, for what is seldom
+//	consumer_test.go   the development network's ledgers as an indexer takes them
 package oracle

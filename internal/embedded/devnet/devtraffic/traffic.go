@@ -23,9 +23,10 @@ type Traffic struct {
 	wallet  *keypair.Full // receives, and holds the demo asset
 	spare   *keypair.Full // is created and merged away in turns; nil while it is not there
 	demo    txnbuild.CreditAsset
-	next    map[string]int64 // sequence numbers
-	balance string           // a claimable balance to claim
-	round   uint64           // how often every kind was sent before: muxed ids begin at 0
+	euro    txnbuild.CreditAsset // the payer's own, traded by offers
+	next    map[string]int64     // sequence numbers
+	balance string               // a claimable balance to claim
+	round   uint64               // how often every kind was sent before: muxed ids begin at 0
 }
 
 // kinds are what steps do in turns.
@@ -33,6 +34,7 @@ var kinds = []func(*Traffic, context.Context, int) error{
 	(*Traffic).payLumens, (*Traffic).payDemoMuxed, (*Traffic).strictReceive, (*Traffic).strictSend, (*Traffic).createAccount,
 	(*Traffic).mergeAccount, (*Traffic).feeBump, (*Traffic).fail, (*Traffic).createClaimable, (*Traffic).claim,
 	(*Traffic).contractTransfer, (*Traffic).contractMint, (*Traffic).contractBurn, (*Traffic).manyOperations,
+	(*Traffic).sellOffer, (*Traffic).buyOffer, (*Traffic).twoHops,
 }
 
 // Kinds is the number of steps after which everything has been sent once.
@@ -49,16 +51,23 @@ func New(ctx context.Context, network *devnet.Network, ids devnet.Identities) (*
 		return nil, fmt.Errorf("the issuer's key: %w", err)
 	}
 	t.demo = txnbuild.CreditAsset{Code: devnet.DemoAssetCode, Issuer: t.issuer.Address()}
+	t.euro = txnbuild.CreditAsset{Code: "EURO5", Issuer: t.payer.Address()}
 	if t.wallet, err = keypair.Random(); err != nil {
 		return nil, err
 	}
-	line := &txnbuild.ChangeTrust{SourceAccount: t.wallet.Address(), Line: txnbuild.ChangeTrustAssetWrapper{Asset: t.demo}, Limit: txnbuild.MaxTrustlineLimit}
-	err = t.send(ctx, t.payer, nil, []*keypair.Full{t.wallet}, &txnbuild.CreateAccount{Destination: t.wallet.Address(), Amount: "1000"}, line)
+	err = t.send(ctx, t.payer, nil, []*keypair.Full{t.wallet},
+		&txnbuild.CreateAccount{Destination: t.wallet.Address(), Amount: "1000"}, t.trust(t.demo), t.trust(t.euro))
 	if err != nil {
 		return nil, err
 	}
 	_, err = network.CloseNow()
 	return t, err
+}
+
+// trust has the wallet trust an asset.
+func (t *Traffic) trust(asset txnbuild.CreditAsset) *txnbuild.ChangeTrust {
+	return &txnbuild.ChangeTrust{SourceAccount: t.wallet.Address(), Line: txnbuild.ChangeTrustAssetWrapper{Asset: asset},
+		Limit: txnbuild.MaxTrustlineLimit}
 }
 
 // Wallet is the address that is paid, and signs some of the transactions.
@@ -199,6 +208,24 @@ func (t *Traffic) manyOperations(ctx context.Context, _ int) error {
 	issued.SourceAccount = t.issuer.Address()
 	swap := &txnbuild.PathPaymentStrictSend{SendAsset: txnbuild.NativeAsset{}, SendAmount: "1", Destination: t.payer.Address(), DestAsset: t.demo, DestMin: "0.1"}
 	return t.send(ctx, t.payer, txnbuild.MemoText("na\xefve"), []*keypair.Full{t.wallet, t.issuer}, back, issued, swap, payment(t.wallet.Address(), "0.2", t.demo))
+}
+
+// sellOffer puts euros into the book, which buyOffer and twoHops take in part and whole.
+func (t *Traffic) sellOffer(ctx context.Context, _ int) error {
+	return t.send(ctx, t.payer, nil, nil,
+		&txnbuild.ManageSellOffer{Selling: t.euro, Buying: txnbuild.NativeAsset{}, Amount: "0.7", Price: xdr.Price{N: 2, D: 1}})
+}
+
+// buyOffer leaves what it does not get in the book, where the next sellOffer takes it.
+func (t *Traffic) buyOffer(ctx context.Context, _ int) error {
+	return t.send(ctx, t.wallet, nil, nil,
+		&txnbuild.ManageBuyOffer{Selling: txnbuild.NativeAsset{}, Buying: t.euro, Amount: "0.3", Price: xdr.Price{N: 5, D: 2}})
+}
+
+// twoHops goes from the demo asset through lumens to euros; without euros in the book it fails.
+func (t *Traffic) twoHops(ctx context.Context, _ int) error {
+	return t.send(ctx, t.wallet, nil, nil, &txnbuild.PathPaymentStrictReceive{SendAsset: t.demo, SendMax: "1",
+		Destination: t.wallet.Address(), DestAsset: t.euro, DestAmount: "0.1", Path: []txnbuild.Asset{txnbuild.NativeAsset{}}})
 }
 
 func payment(to, amount string, asset txnbuild.Asset) *txnbuild.Payment {
