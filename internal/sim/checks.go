@@ -186,6 +186,9 @@ func same(a, b domain.AttemptResult) bool {
 }
 
 func (c *checks) match(r streams.Record) {
+	if isDamaged(r) {
+		return
+	}
 	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
 	if err != nil {
 		c.world.violate("a match cannot be read: %v", err)
