@@ -79,6 +79,8 @@ func (a *API) submit(ctx context.Context, x *exchange, c domain.Command) (domain
 		p := internal(fmt.Errorf("submitting %s: %w", c.Body.CommandType(), err))
 		p.CommandID = c.ID
 		return result, p
+	case unreadable(result):
+		return result, newProblem(domain.CodeCommandUnreadable, sentence(result.Answer.Rejection.Detail)).retryAfter(writeRetrySeconds)
 	case !bytes.Equal(result.BodyHash, c.BodyHash): // of two that come at once, neither need be a repeat
 		return result, newProblem(codeIdempotencyReused, "The Idempotency-Key was used for a request with another body. Use a new key for a new request, or the same body for a repeat.")
 	case result.Answer.Rejection != nil:
@@ -90,6 +92,12 @@ func (a *API) submit(ctx context.Context, x *exchange, c domain.Command) (domain
 		a.unread.note(c.AccountID, a.Now())
 	}
 	return result, nil
+}
+
+// unreadable reports whether the engine set the command aside. Then its result may
+// lack the hash of the body.
+func unreadable(r domain.Result) bool {
+	return r.Answer.Rejection != nil && r.Answer.Rejection.Code == domain.CodeCommandUnreadable
 }
 
 func writesRefused(err error) *Problem {

@@ -265,6 +265,18 @@ func TestARejectionOfANewerEngineIsAConflict(t *testing.T) {
 	}
 }
 
+// A command that the engine has set aside may be asked again: it is no use of the
+// Idempotency-Key, although its answer lacks the hash of the body.
+func TestACommandThatWasSetAsideIsAskedAgain(t *testing.T) {
+	w := newWorld(t, func(c *api.Config) { c.Commands = older{} })
+	k := w.newKey(account("a"), domain.PermissionWrite)
+	a := w.call("POST", "/v1/endpoints", k, `{"url":"https://a.example"}`)
+	wantProblem(t, a, http.StatusServiceUnavailable, domain.CodeCommandUnreadable)
+	if a.Header.Get("Retry-After") == "" {
+		t.Errorf("no Retry-After: %v", a.Header)
+	}
+}
+
 // stalled is a policy whose name server never answers.
 type stalled struct{}
 

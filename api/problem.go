@@ -110,6 +110,7 @@ var problemKinds = map[string]problemKind{
 	codeIdempotencyReused:         {http.StatusUnprocessableEntity, "The Idempotency-Key belongs to another request"},
 	codeInternal:                  {http.StatusInternalServerError, "The server failed"},
 	codeCommandUnanswered:         {http.StatusServiceUnavailable, "The request was taken and is not answered yet"},
+	domain.CodeCommandUnreadable:  {http.StatusServiceUnavailable, "The request could not be carried out"},
 	codeWritesRefused:             {http.StatusServiceUnavailable, "Nothing can be written now"},
 	codeDirectoryBehind:           {http.StatusServiceUnavailable, "This node is not up to date"},
 	codeHistoryBehind:             {http.StatusServiceUnavailable, "The history is not up to date"},

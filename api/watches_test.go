@@ -26,6 +26,14 @@ func (newer) Submit(_ context.Context, c domain.Command) (domain.Result, error) 
 	return domain.Result{CommandID: c.ID, BodyHash: c.BodyHash, Answer: domain.Answer{Rejection: &domain.Rejection{Code: "MOON_IN_THE_WRONG_HOUSE"}}}, nil
 }
 
+// older is an engine that cannot read what it is asked, and not even its hash.
+type older struct{}
+
+func (older) Submit(_ context.Context, c domain.Command) (domain.Result, error) {
+	rejection := domain.Rejection{Code: domain.CodeCommandUnreadable, Detail: "it was set aside"}
+	return domain.Result{CommandID: c.ID, Answer: domain.Answer{Rejection: &rejection}}, nil
+}
+
 func seed(n byte) *keypair.Full {
 	var raw [32]byte
 	raw[0] = n

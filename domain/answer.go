@@ -28,6 +28,10 @@ const (
 	// CodeTooManyRanges: 409. The watch has covered as many ranges of ledgers
 	// apart from each other as it may.
 	CodeTooManyRanges = "TOO_MANY_RANGES"
+	// CodeCommandUnreadable: 503. The engine set the command aside: it is of a
+	// newer version, or malformed. It has no effect, and asked again it is read
+	// again.
+	CodeCommandUnreadable = "COMMAND_UNREADABLE"
 )
 
 // RejectionCodes lists all of them.
@@ -35,6 +39,7 @@ func RejectionCodes() []string {
 	return []string{
 		CodeAlreadyExists, CodeNotFound, CodePreconditionFailed, CodeEndpointDisabled, CodeEndpointDeleted,
 		CodeDeliveryCancelled, CodeTooManySecrets, CodeTooManyKeys, CodeKeyRolled, CodeTooManyRanges,
+		CodeCommandUnreadable,
 	}
 }
 

@@ -39,6 +39,7 @@
 //	backfill.go   what a watch has covered of the past, and is asked to
 //	ranges.go     ranges of ledgers
 //	command.go    what can be asked
+//	wellformed.go what no Decide function may be given
 //	answer.go     what is answered
 //	fact.go       what can have happened
 package domain

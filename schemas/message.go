@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -50,9 +51,16 @@ func pack(typ, cause string, m proto.Message) Message {
 	return Message{Type: typ, Version: firstVersion, Cause: cause, Value: value}
 }
 
+// ErrNewer is the error of a message of a schema version that this program does
+// not know: a newer program reads it.
+var ErrNewer = errors.New("run a newer lumenhook")
+
 func unpack(m Message, into proto.Message) error {
+	if m.Version == "" {
+		return fmt.Errorf("schemas: %.80q has no schema version: it was not written by lumenhook", m.Type)
+	}
 	if m.Version != firstVersion {
-		return fmt.Errorf("schemas: %s has schema version %q, and this program knows %s: run a newer lumenhook", m.Type, m.Version, firstVersion)
+		return fmt.Errorf("schemas: %s has schema version %q, and this program knows %s: %w", m.Type, m.Version, firstVersion, ErrNewer)
 	}
 	if err := proto.Unmarshal(m.Value, into); err != nil {
 		return fmt.Errorf("schemas: decoding %s: %w", m.Type, err)

@@ -32,6 +32,10 @@ const (
 	// TopicQuarantine holds the transactions that could not be read, by hash. It is
 	// empty as long as this program knows every form of the network.
 	TopicQuarantine = "quarantine"
+	// TopicDeadLetters holds what its readers could not read of the input topics,
+	// with where it stands. It is empty unless something else than this program
+	// writes to them, or a newer version of it.
+	TopicDeadLetters = "dead-letters"
 	// TopicKeyUses holds when each API key was last used, by key id, to the
 	// minute. It is written by whoever authenticates, and losing it costs nothing.
 	TopicKeyUses = "key-uses"
@@ -53,6 +57,7 @@ func Topics() []Topic {
 		{Name: TopicWatches, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1},
 		{Name: TopicAccounts, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1},
 		{Name: TopicQuarantine, Keyed: false, Cleanup: CleanupDelete, RetentionMillis: -1},
+		{Name: TopicDeadLetters, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: 90 * 24 * hourMillis},
 		{Name: TopicKeyUses, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1},
 	}
 }

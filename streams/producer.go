@@ -44,5 +44,12 @@ func (p *Producer) Append(ctx context.Context, records ...Record) error {
 	return nil
 }
 
+// PartitionOf gives the partition that a record with a key is appended to, of a
+// topic with so many.
+func PartitionOf(partitions int) func(key string) int32 {
+	partitioner := kgo.StickyKeyPartitioner(nil).ForTopic("")
+	return func(key string) int32 { return int32(partitioner.Partition(&kgo.Record{Key: []byte(key)}, partitions)) }
+}
+
 // Close ends the client.
 func (p *Producer) Close() { p.client.Close() }

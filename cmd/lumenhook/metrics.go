@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams/engine"
 	"github.com/lumenhook/lumenhook/streams/follower"
 	"github.com/lumenhook/lumenhook/streams/mailer"
 )
@@ -32,6 +33,7 @@ type metrics struct {
 	requestSeconds *prometheus.HistogramVec
 	closeToMatch   prometheus.Histogram
 	mails          *prometheus.CounterVec
+	deadLetters    *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -72,13 +74,19 @@ func newMetrics() *metrics {
 	m.mails = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lumenhook_mails_total", Help: "Mails about disabled endpoints, by outcome. A retried one has another outcome later; refused and given_up are reasons to look.",
 	}, []string{"outcome"})
+	m.deadLetters = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lumenhook_dead_letters_total", Help: "Records of input topics that could not be read and were set aside, by topic. Any is a reason to look: lumenhook topics cat dead-letters.",
+	}, []string{"topic"})
+	for _, topic := range engine.Inputs() {
+		m.deadLetters.WithLabelValues(topic)
+	}
 	for _, outcome := range mailer.Outcomes() {
 		m.mails.WithLabelValues(string(outcome))
 	}
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.facts, m.attempts, m.attemptSeconds, m.ledger, m.ledgerAt, m.payments, m.observed, m.matches, m.quarantined,
-		m.requests, m.requestSeconds, m.closeToMatch, m.mails,
+		m.requests, m.requestSeconds, m.closeToMatch, m.mails, m.deadLetters,
 	)
 	return m
 }
@@ -110,6 +118,9 @@ func (m *metrics) fact(f domain.Fact) {
 	m.attempts.WithLabelValues(status, string(a.Result.Error), string(a.State)).Inc()
 	m.attemptSeconds.Observe(float64(a.Result.DurationMillis) / 1000)
 }
+
+// deadLetter counts a record that was set aside.
+func (m *metrics) deadLetter(topic string) { m.deadLetters.WithLabelValues(topic).Inc() }
 
 // mail counts what became of a mail.
 func (m *metrics) mail(o mailer.Outcome) { m.mails.WithLabelValues(string(o)).Inc() }

@@ -254,7 +254,9 @@ func (v *service) startDevnet(context.Context) error {
 }
 
 func (v *service) startDirectory(ctx context.Context) (err error) {
-	v.directory, err = directory.Open(ctx, directory.Config{Cluster: v.cluster, Dir: v.dir.join("state", "directory"), Now: time.Now, Logger: v.logger})
+	v.directory, err = directory.Open(ctx, directory.Config{
+		Cluster: v.cluster, Dir: v.dir.join("state", "directory"), OnUnreadable: v.metrics.deadLetter, Now: time.Now, Logger: v.logger,
+	})
 	if err != nil {
 		return err
 	}
@@ -415,7 +417,8 @@ func (v *service) startEngine(context.Context) error {
 			v.metrics.fact(f)
 			v.out.fact(f)
 		},
-		Now: time.Now, Logger: v.logger,
+		OnDeadLetter: v.metrics.deadLetter,
+		Now:          time.Now, Logger: v.logger,
 	})
 	v.engine = e
 	v.goRun("the engine", e.Run)

@@ -182,6 +182,9 @@ func same(a, b domain.AttemptResult) bool {
 
 // match holds that an event is told to one endpoint, with one body (G2).
 func (c *checks) match(r streams.Record) {
+	if isDamaged(r) {
+		return
+	}
 	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
 	if err != nil {
 		c.world.violate("a match cannot be read: %v", err)

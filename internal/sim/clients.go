@@ -360,6 +360,10 @@ func (c *clients) take(r streams.Record) {
 		w.violate("an answer cannot be read: %v", err)
 	}
 	cmd := c.byID[result.CommandID]
+	if rejection := result.Answer.Rejection; rejection != nil && rejection.Code == domain.CodeCommandUnreadable {
+		w.count("refusals of damaged commands") // 503: the client still waits, and asks again
+		return
+	}
 	w.checks.acknowledged(cmd, result)
 	cmd.asks = 0
 	if cmd.answer == nil {

@@ -47,6 +47,9 @@ func (j *judged) acknowledged(w domain.Watch) {
 // asked takes note of the first that the log has about where a watch is live. That
 // is behind what was read by then.
 func (c *checks) asked(r streams.Record) {
+	if isDamaged(r) {
+		return
+	}
 	asked, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
 	if err != nil {
 		panic(err)

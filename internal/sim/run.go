@@ -183,6 +183,9 @@ func (w *World) rested() bool {
 // forgetDedup is a bug: the turn does not know what was answered before.
 func (w *World) forgetDedup(t *task, turn *streams.Turn) {
 	for _, r := range turn.Inputs[0] {
+		if isDamaged(r) {
+			continue
+		}
 		c, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
 		if err == nil {
 			err = turn.Tx.Delete([]byte(stateKey(keyCommand, c.ID)))

@@ -136,7 +136,7 @@ func TestTwoDays(t *testing.T) {
 	w := newWorld(3, NoBug, true)
 	defer w.close()
 	w.setup.policy, w.setup.faults = domain.DefaultPolicy(), 0
-	w.clients.ask(w.clients.issue(domain.CreateAccount{AccountID: account}))
+	w.clients.ask(w.clients.issue(domain.CreateAccount{AccountID: account, Key: w.clients.key()}))
 	w.clients.ask(w.clients.issue(w.clients.newEndpoint()))
 	until := func(what string, reached func() bool) {
 		for range 5000 {
@@ -199,7 +199,7 @@ func TestEveryFaultHappens(t *testing.T) {
 	want := []string{
 		"clock jumps", "commands appended twice", "commands lost before the log", "commits that failed", "commits whose answer was lost",
 		"crashes after a dispatch", "crashes before a dispatch", "crashes of a follower", "crashes of an engine", "directory: gone", "directory: torn or stale",
-		"fenced writes", "kills of everything", "outcomes lost with their task", "pauses", "rebalances", "repeated commands", "repeated inputs",
+		"fenced writes", "kills of everything", "outcomes lost with their task", "pauses", "rebalances", "repeated commands", "repeated inputs", "damaged inputs", "refusals of damaged commands",
 		"state: gone", "state: torn or stale", "states compared", "torn commits", "zombies", "expected events", "torn commits of a follower",
 		"fenced followers", "follower's commits whose answer was lost", "acknowledged commands",
 		"deliveries DELIVERED", "deliveries WAITING", "deliveries FAILED", "deliveries CANCELLED",

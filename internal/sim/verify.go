@@ -194,6 +194,7 @@ func (w *World) verifyEnd() {
 		}
 	}
 	w.verifyEvents()
+	w.verifyDeadLetters()
 	for _, e := range w.engines {
 		for _, t := range e.tasks {
 			if w.checks.owns(t) && t.stage == idle {
@@ -216,6 +217,42 @@ func (c *checks) delivered(id deliveryID) bool {
 		}
 	}
 	return false
+}
+
+// verifyDeadLetters holds that what was damaged of the inputs was set aside, once,
+// and nothing else. A torn commit may take a dead letter with it.
+func (w *World) verifyDeadLetters() {
+	type stand struct {
+		place
+		offset int64
+	}
+	letters := make(map[stand]int)
+	for p := range w.setup.partitions {
+		records, _ := w.log.read(place{schemas.TopicDeadLetters, p}, 0, math.MaxInt)
+		for _, r := range records {
+			d, err := schemas.DecodeDeadLetter(schemas.Read(r.Value, r))
+			if err != nil {
+				w.violate("a dead letter cannot be read: %v", err)
+			}
+			letters[stand{place{d.Topic, d.Partition}, d.Offset}]++
+		}
+	}
+	for _, topic := range engine.Inputs() {
+		for p := range w.setup.partitions {
+			at := place{topic, p}
+			records, _ := w.log.read(at, 0, math.MaxInt)
+			for _, r := range records {
+				switch n := letters[stand{at, r.Offset}]; {
+				case n > 0 && !isDamaged(r):
+					w.violate("record %d of %s/%d can be read and was set aside", r.Offset, topic, p)
+				case n == 0 && isDamaged(r) && w.Stats["torn commits"] == 0:
+					w.violate("record %d of %s/%d cannot be read and was not set aside", r.Offset, topic, p)
+				case n > 1 && w.Stats["torn commits"] == 0:
+					w.violate("record %d of %s/%d was set aside %d times", r.Offset, topic, p, n)
+				}
+			}
+		}
+	}
 }
 
 // verifyEvents holds that each event that must be there has a delivery (G2).

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
 )
 
 const (
@@ -186,6 +187,7 @@ var faults = []action{
 	{4, (*World).resume},
 	{3, (*World).moveCoordination},
 	{2, (*World).repeatInput},
+	{1, (*World).spoilInput},
 	{1, (*World).jumpClock},
 	{1, (*World).moveLeader},
 }
@@ -386,7 +388,7 @@ func (w *World) repeatInput() bool {
 	at := place{topic, w.rnd.Int32N(w.setup.partitions)}
 	records, _ := w.log.read(at, 0, math.MaxInt)
 	r, ok := pick(w, records)
-	if !ok || topic == schemas.TopicCommands && w.clients.old(r) {
+	if !ok || isDamaged(r) || topic == schemas.TopicCommands && w.clients.old(r) {
 		return false
 	}
 	w.log.append(r)
@@ -394,6 +396,42 @@ func (w *World) repeatInput() bool {
 	w.count("repeated inputs")
 	return true
 }
+
+// spoilInput appends a record of an input again, damaged: cut short, changed in a
+// byte, under another key, of a type that nobody knows, or without a value. It is
+// set aside, and nothing else comes of it.
+func (w *World) spoilInput() bool {
+	topic := []string{schemas.TopicCommands, schemas.TopicMatches}[w.rnd.IntN(2)]
+	at := place{topic, w.rnd.Int32N(w.setup.partitions)}
+	entries := w.log.partitions[at].entries
+	if len(entries) == 0 {
+		return false
+	}
+	r := entries[w.rnd.IntN(len(entries))].record
+	if len(r.Value) < 2 {
+		return false
+	}
+	switch w.rnd.IntN(4) {
+	case 0:
+		r.Value = r.Value[:1]
+	case 1:
+		r.Value = append([]byte{0xff}, r.Value...)
+	case 2:
+		r.Headers = []streams.Header{{Key: schemas.HeaderType, Value: []byte("SomethingNewer")}, {Key: schemas.HeaderVersion, Value: []byte("1")}}
+	case 3:
+		r.Value = nil
+	}
+	r.Headers = append(slices.Clone(r.Headers), streams.Header{Key: headerDamaged, Value: []byte{1}})
+	w.log.append(r)
+	w.tracef("record %d of %s/%d is appended again, damaged", r.Offset, topic, at.partition)
+	w.count("damaged inputs")
+	return true
+}
+
+// headerDamaged marks what spoilInput has appended, for checkers.
+const headerDamaged = "damaged"
+
+func isDamaged(r streams.Record) bool { return r.Header(headerDamaged) != "" }
 
 // pick draws one of several, nil of none.
 func pick[T any](w *World, of []T) (T, bool) {

@@ -1949,6 +1949,213 @@ func (x *LedgerRead) GetMatchesOffsets() map[int32]int64 {
 	return nil
 }
 
+// CommandHead is what can be read of every command, of newer versions too.
+type CommandHead struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommandHead) Reset() {
+	*x = CommandHead{}
+	mi := &file_commands_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommandHead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommandHead) ProtoMessage() {}
+
+func (x *CommandHead) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommandHead.ProtoReflect.Descriptor instead.
+func (*CommandHead) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *CommandHead) GetMeta() *CommandMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+// DeadLetter goes to the topic "dead-letters": a record of an input topic that
+// its reader set aside.
+type DeadLetter struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Topic            string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition        int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Offset           int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	Reason           string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	SetAsideAtMillis int64                  `protobuf:"varint,5,opt,name=set_aside_at_millis,json=setAsideAtMillis,proto3" json:"set_aside_at_millis,omitempty"`
+	Key              []byte                 `protobuf:"bytes,6,opt,name=key,proto3" json:"key,omitempty"`                                  // its first bytes
+	Headers          []*DeadHeader          `protobuf:"bytes,7,rep,name=headers,proto3" json:"headers,omitempty"`                          // the first of them
+	Value            []byte                 `protobuf:"bytes,8,opt,name=value,proto3" json:"value,omitempty"`                              // its first bytes
+	ValueBytes       uint32                 `protobuf:"varint,9,opt,name=value_bytes,json=valueBytes,proto3" json:"value_bytes,omitempty"` // how long the whole value is
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *DeadLetter) Reset() {
+	*x = DeadLetter{}
+	mi := &file_commands_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeadLetter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeadLetter) ProtoMessage() {}
+
+func (x *DeadLetter) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
+func (*DeadLetter) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *DeadLetter) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *DeadLetter) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *DeadLetter) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *DeadLetter) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DeadLetter) GetSetAsideAtMillis() int64 {
+	if x != nil {
+		return x.SetAsideAtMillis
+	}
+	return 0
+}
+
+func (x *DeadLetter) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *DeadLetter) GetHeaders() []*DeadHeader {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *DeadLetter) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *DeadLetter) GetValueBytes() uint32 {
+	if x != nil {
+		return x.ValueBytes
+	}
+	return 0
+}
+
+type DeadHeader struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         []byte                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeadHeader) Reset() {
+	*x = DeadHeader{}
+	mi := &file_commands_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeadHeader) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeadHeader) ProtoMessage() {}
+
+func (x *DeadHeader) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeadHeader.ProtoReflect.Descriptor instead.
+func (*DeadHeader) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *DeadHeader) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DeadHeader) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
 var File_commands_proto protoreflect.FileDescriptor
 
 const file_commands_proto_rawDesc = "" +
@@ -2136,7 +2343,25 @@ const file_commands_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1aA\n" +
 	"\x13MatchesOffsetsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B4Z2github.com/lumenhook/lumenhook/schemas/kafka;kafkab\x06proto3"
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"B\n" +
+	"\vCommandHead\x123\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\"\xa2\x02\n" +
+	"\n" +
+	"DeadLetter\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12-\n" +
+	"\x13set_aside_at_millis\x18\x05 \x01(\x03R\x10setAsideAtMillis\x12\x10\n" +
+	"\x03key\x18\x06 \x01(\fR\x03key\x128\n" +
+	"\aheaders\x18\a \x03(\v2\x1e.lumenhook.kafka.v1.DeadHeaderR\aheaders\x12\x14\n" +
+	"\x05value\x18\b \x01(\fR\x05value\x12\x1f\n" +
+	"\vvalue_bytes\x18\t \x01(\rR\n" +
+	"valueBytes\"6\n" +
+	"\n" +
+	"DeadHeader\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05valueB4Z2github.com/lumenhook/lumenhook/schemas/kafka;kafkab\x06proto3"
 
 var (
 	file_commands_proto_rawDescOnce sync.Once
@@ -2150,7 +2375,7 @@ func file_commands_proto_rawDescGZIP() []byte {
 	return file_commands_proto_rawDescData
 }
 
-var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_commands_proto_goTypes = []any{
 	(*CommandMeta)(nil),            // 0: lumenhook.kafka.v1.CommandMeta
 	(*CreateAccount)(nil),          // 1: lumenhook.kafka.v1.CreateAccount
@@ -2179,30 +2404,33 @@ var file_commands_proto_goTypes = []any{
 	(*HandOver)(nil),               // 24: lumenhook.kafka.v1.HandOver
 	(*TransactionQuarantined)(nil), // 25: lumenhook.kafka.v1.TransactionQuarantined
 	(*LedgerRead)(nil),             // 26: lumenhook.kafka.v1.LedgerRead
-	nil,                            // 27: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	nil,                            // 28: lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
-	(*Key)(nil),                    // 29: lumenhook.kafka.v1.Key
-	(*Header)(nil),                 // 30: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),         // 31: lumenhook.kafka.v1.EndpointChange
-	(*Watch)(nil),                  // 32: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),            // 33: lumenhook.kafka.v1.WatchChange
-	(*Answer)(nil),                 // 34: lumenhook.kafka.v1.Answer
-	(*Payment)(nil),                // 35: lumenhook.kafka.v1.Payment
-	(*Verification)(nil),           // 36: lumenhook.kafka.v1.Verification
-	(*Event)(nil),                  // 37: lumenhook.kafka.v1.Event
+	(*CommandHead)(nil),            // 27: lumenhook.kafka.v1.CommandHead
+	(*DeadLetter)(nil),             // 28: lumenhook.kafka.v1.DeadLetter
+	(*DeadHeader)(nil),             // 29: lumenhook.kafka.v1.DeadHeader
+	nil,                            // 30: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	nil,                            // 31: lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
+	(*Key)(nil),                    // 32: lumenhook.kafka.v1.Key
+	(*Header)(nil),                 // 33: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),         // 34: lumenhook.kafka.v1.EndpointChange
+	(*Watch)(nil),                  // 35: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),            // 36: lumenhook.kafka.v1.WatchChange
+	(*Answer)(nil),                 // 37: lumenhook.kafka.v1.Answer
+	(*Payment)(nil),                // 38: lumenhook.kafka.v1.Payment
+	(*Verification)(nil),           // 39: lumenhook.kafka.v1.Verification
+	(*Event)(nil),                  // 40: lumenhook.kafka.v1.Event
 }
 var file_commands_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.CreateAccount.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	29, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
+	32, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 2: lumenhook.kafka.v1.CreateKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	29, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
+	32, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 4: lumenhook.kafka.v1.RollKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	29, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
+	32, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 6: lumenhook.kafka.v1.RevokeKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 7: lumenhook.kafka.v1.CreateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	30, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
+	33, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 9: lumenhook.kafka.v1.UpdateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	31, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	34, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
 	0,  // 11: lumenhook.kafka.v1.DisableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 12: lumenhook.kafka.v1.EnableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 13: lumenhook.kafka.v1.DeleteEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
@@ -2213,24 +2441,26 @@ var file_commands_proto_depIdxs = []int32{
 	0,  // 18: lumenhook.kafka.v1.ReplayEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 19: lumenhook.kafka.v1.ResendEvent.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 20: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	32, // 21: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
+	35, // 21: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
 	0,  // 22: lumenhook.kafka.v1.UpdateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	33, // 23: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
+	36, // 23: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
 	0,  // 24: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 25: lumenhook.kafka.v1.BackfillWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 26: lumenhook.kafka.v1.RecordCoverage.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	34, // 27: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
-	35, // 28: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
-	36, // 29: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
-	37, // 30: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
+	37, // 27: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
+	38, // 28: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
+	39, // 29: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
+	40, // 30: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
 	24, // 31: lumenhook.kafka.v1.PaymentMatched.hand_over:type_name -> lumenhook.kafka.v1.HandOver
-	27, // 32: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	28, // 33: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	30, // 32: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	31, // 33: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
+	0,  // 34: lumenhook.kafka.v1.CommandHead.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	29, // 35: lumenhook.kafka.v1.DeadLetter.headers:type_name -> lumenhook.kafka.v1.DeadHeader
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_commands_proto_init() }
@@ -2245,7 +2475,7 @@ func file_commands_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commands_proto_rawDesc), len(file_commands_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -42,11 +42,12 @@ var ErrEnded = errors.New("the directory has stopped")
 // Config says what a directory is filled from and where it is kept.
 type Config struct {
 	Cluster       streams.Cluster
-	Dir           string        // the store's folder
-	FS            vfs.FS        // nil: the disk
-	CacheBytes    int64         // bounds the store's block cache; 0: 64 MiB
-	MemTableBytes uint64        // bounds each write buffer of the store; 0: 16 MiB
-	ConfirmEvery  time.Duration // how often the tables' ends are taken; 0: 500 ms
+	Dir           string             // the store's folder
+	FS            vfs.FS             // nil: the disk
+	CacheBytes    int64              // bounds the store's block cache; 0: 64 MiB
+	MemTableBytes uint64             // bounds each write buffer of the store; 0: 16 MiB
+	ConfirmEvery  time.Duration      // how often the tables' ends are taken; 0: 500 ms
+	OnUnreadable  func(topic string) // is told of each record that is no row, if it is set
 	Now           func() time.Time
 	Logger        *slog.Logger
 }

@@ -532,7 +532,7 @@ func TestManyAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-func TestARowThatCannotBeReadEndsRun(t *testing.T) {
+func TestARowOfANewerVersionEndsRun(t *testing.T) {
 	r := newRig(t, embedded(t).Addr())
 	d, err := Open(t.Context(), Config{Cluster: r.cluster, Dir: r.dir, Now: r.clock.now, Logger: r.cluster.Logger})
 	if err != nil {
@@ -541,7 +541,7 @@ func TestARowThatCannotBeReadEndsRun(t *testing.T) {
 	defer func() { _ = d.Close() }()
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(t.Context()) }()
-	r.txn("engine").write(streams.Record{Topic: schemas.TopicWatches, Key: []byte("wat_1"), Value: []byte("?")})
+	r.txn("engine").write(row(watches.topic, "wat_1", schemas.Message{Type: "Watch", Version: "2", Value: []byte("?")}))
 	if err := <-ended; err == nil {
 		t.Error("Run ended without an error")
 	}

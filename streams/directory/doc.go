@@ -44,6 +44,10 @@
 // Most payments go to wallets that nobody watches. 0x15 answers those with one
 // look-up of a short key: a million of them fit the block cache.
 //
+// A record that is no row of its table is told of and passed over; the row before
+// it stays. A row of a newer schema version ends the filling: what it says is not
+// to be missed.
+//
 // File map:
 //
 //	directory.go  opening, running, closing

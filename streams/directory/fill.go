@@ -104,6 +104,17 @@ func (d *Directory) distrusted(err error) error {
 	return lastingError{errors.Join(fmt.Errorf("directory: %w: %w", err, ErrRebuild), d.store.Distrust())}
 }
 
+// passOver tells of a record that is no row of its table. What the table had under
+// its key stays. A row of a newer version is not passed over: what it says, such
+// as which payments are watched for, is not to be missed.
+func (d *Directory) passOver(rec streams.Record, why error) {
+	d.cfg.Logger.Error("a record of a table cannot be read and is passed over; the row before it stays, and any change of the object writes it anew",
+		"topic", rec.Topic, "partition", rec.Partition, "offset", rec.Offset, "error", why)
+	if d.cfg.OnUnreadable != nil {
+		d.cfg.OnUnreadable(rec.Topic)
+	}
+}
+
 // Positions is where whoever reads the tables stands.
 type Positions interface {
 	Position(topic string, partition int32) int64
@@ -118,11 +129,17 @@ func (d *Directory) Take(r Positions, records []streams.Record) (err error) {
 			tx.Discard()
 		}
 	}()
-	changes := make([]change, len(records))
-	for i, rec := range records {
-		if changes[i], err = apply(tx, rec); err != nil {
+	changes := make([]change, 0, len(records))
+	for _, rec := range records {
+		c, err := apply(tx, rec)
+		if _, dead := errors.AsType[unreadable](err); dead {
+			d.passOver(rec, err)
+			continue
+		}
+		if err != nil {
 			return err
 		}
+		changes = append(changes, c)
 	}
 	moved, err := d.progress.ahead(r)
 	if err != nil {

@@ -113,7 +113,7 @@ func apply(tx *streams.Txn, rec streams.Record) (change, error) {
 		c, err = applyWatch(tx, id, rec)
 	case keyUses.topic:
 		c = change{table: keyUses, id: id, deleted: len(rec.Value) == 0}
-		_, err = replace(tx, keyUses, id, rec, schemas.DecodeKeyUse)
+		_, err = replace(tx, keyUses, id, rec, schemas.DecodeKeyUse, func(int64) string { return id })
 	default:
 		err = fmt.Errorf("directory: no table is called %s", rec.Topic)
 	}
@@ -128,7 +128,7 @@ func applyAccount(tx *streams.Txn, id string, rec streams.Record) (change, error
 	if err != nil {
 		return change{}, err
 	}
-	after, err := replace(tx, accounts, id, rec, schemas.DecodeAccount)
+	after, err := replace(tx, accounts, id, rec, schemas.DecodeAccount, func(a domain.Account) string { return a.ID })
 	if err != nil {
 		return change{}, err
 	}
@@ -138,9 +138,6 @@ func applyAccount(tx *streams.Txn, id string, rec streams.Record) (change, error
 	for _, k := range after.Keys {
 		err = errors.Join(err, tx.Set(hashKey(k.Hash), []byte(id)))
 	}
-	if err == nil {
-		err = named(rec, after.ID)
-	}
 	return change{table: accounts, id: id, version: after.Version, deleted: len(rec.Value) == 0}, err
 }
 
@@ -149,10 +146,7 @@ func applyEndpoint(tx *streams.Txn, id string, rec streams.Record) (change, erro
 	if err != nil {
 		return change{}, err
 	}
-	after, err := replace(tx, endpoints, id, rec, schemas.DecodeEndpoint)
-	if err == nil {
-		err = named(rec, after.ID)
-	}
+	after, err := replace(tx, endpoints, id, rec, schemas.DecodeEndpoint, func(e domain.Endpoint) string { return e.ID })
 	if err == nil {
 		err = relist(tx, placesOfEndpoint(before), placesOfEndpoint(after))
 	}
@@ -164,10 +158,7 @@ func applyWatch(tx *streams.Txn, id string, rec streams.Record) (change, error) 
 	if err != nil {
 		return change{}, err
 	}
-	after, err := replace(tx, watches, id, rec, schemas.DecodeWatch)
-	if err == nil {
-		err = named(rec, after.ID)
-	}
+	after, err := replace(tx, watches, id, rec, schemas.DecodeWatch, func(w domain.Watch) string { return w.ID })
 	c := change{table: watches, id: id, version: after.Version, deleted: len(rec.Value) == 0}
 	if err == nil {
 		err = relist(tx, placesOfWatch(before), placesOfWatch(after))
@@ -199,27 +190,31 @@ func kept[T any](tx *streams.Txn, t table, id string, decode func([]byte) (T, er
 	return decode(row)
 }
 
+// unreadable is the error of a record that is no row. Nothing was written of it.
+type unreadable struct{ error }
+
+func (e unreadable) Unwrap() error { return e.error }
+
 // replace writes a record's row, or deletes it when the record is a tombstone;
 // then it gives the zero value.
-func replace[T any](tx *streams.Txn, t table, id string, rec streams.Record, decode func(schemas.Message) (T, error)) (T, error) {
+func replace[T any](
+	tx *streams.Txn, t table, id string, rec streams.Record, decode func(schemas.Message) (T, error), idOf func(T) string,
+) (T, error) {
 	var after T
 	if len(rec.Value) == 0 {
 		return after, tx.Delete(t.rowKey(id))
 	}
 	m := schemas.Read(rec.Value, rec)
 	after, err := decode(m)
-	if err != nil {
+	switch {
+	case errors.Is(err, schemas.ErrNewer):
 		return after, err
+	case err != nil:
+		return after, unreadable{err}
+	case idOf(after) != id:
+		return after, unreadable{fmt.Errorf("the key is %.80q and the row is of %.80q", id, idOf(after))}
 	}
 	return after, tx.Set(t.rowKey(id), packRow(m))
-}
-
-// named checks that a row belongs to its record's key.
-func named(rec streams.Record, id string) error {
-	if len(rec.Value) > 0 && id != string(rec.Key) {
-		return fmt.Errorf("the key is %q and the row is of %q", rec.Key, id)
-	}
-	return nil
 }
 
 // count keeps the number of watches whose wallets share a hash.

@@ -26,9 +26,11 @@ func (m *machine) commands(t *streams.Turn) error {
 // command answers a command. One that was answered before is answered alike, and
 // its rows are published again; it changes nothing.
 func (m *machine) command(t *streams.Turn, r streams.Record) error {
-	c, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
+	c, err := m.readCommand(r)
 	if err != nil {
-		return err
+		m.setAside(t, r, err)
+		m.refuseUnread(t, r)
+		return nil
 	}
 	handled, err := load(t.Tx, spaceCommand, c.ID, schemas.UnmarshalHandled)
 	if err != nil {

@@ -19,16 +19,18 @@ import (
 // core is a task without a log: what it decides counts as committed at once.
 type core struct {
 	*streams.Core
-	t        *testing.T
-	disk     *vfs.MemFS
-	now      int64
-	ours     bool
-	inFlight int
-	unseal   func(sealed []byte, boundTo string) (domain.Secret, error)
-	next     int64
-	locals   []any
-	attempts []domain.Attempt
-	done     []func(domain.AttemptResult)
+	t           *testing.T
+	disk        *vfs.MemFS
+	now         int64
+	ours        bool
+	inFlight    int
+	partitionOf func(string) int32
+	unseal      func(sealed []byte, boundTo string) (domain.Secret, error)
+	next        int64
+	journal     []streams.Record
+	locals      []any
+	attempts    []domain.Attempt
+	done        []func(domain.AttemptResult)
 }
 
 func (c *core) Forget(string) {}
@@ -56,6 +58,7 @@ func (c *core) open() {
 	cfg := engine.Config{
 		Policy: policy(hour), Dispatcher: c, AttemptsInFlight: c.inFlight, AttemptsPerEndpoint: 8,
 		Unseal: func(sealed []byte, boundTo string) (domain.Secret, error) { return c.unseal(sealed, boundTo) }, Logger: slog.New(slog.DiscardHandler),
+		PartitionOf: c.partitionOf,
 	}
 	var err error
 	c.Core, err = streams.OpenCore(streams.CoreConfig{
@@ -127,6 +130,8 @@ func (c *core) settle(turn *streams.Turn) (facts []domain.Fact) {
 			c.t.Fatal(err)
 		}
 		facts = append(facts, f)
+		r.Offset = c.next
+		c.journal = append(c.journal, r)
 		c.next++
 	}
 	if _, err := c.Settle(turn, c.next); err != nil {

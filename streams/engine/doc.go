@@ -16,6 +16,10 @@
 //   - A fact's version is its aggregate's next one. The journal's offsets say
 //     what is folded already; a version that comes twice, or a gap, is of a turn
 //     that was not committed and ends the task.
+//   - A record of an input that cannot be read, or that nothing may be decided on,
+//     is set aside as a dead letter in the turn that takes it, and the partition
+//     goes on. A record of the journal that cannot be read ends the task: there
+//     it is corruption.
 //
 // Keys of the store, by their first byte:
 //
@@ -34,6 +38,7 @@
 //
 //	engine.go    membership, tasks, configuration
 //	machine.go   the turn: inputs to facts
+//	setaside.go  records that cannot be taken in
 //	commands.go  commands to facts and answers
 //	state.go     aggregates in the store, and the fold
 //	attempts.go  what is due becomes attempts, attempts become outcomes

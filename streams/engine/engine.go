@@ -49,8 +49,14 @@ type Config struct {
 	DrainTimeout time.Duration
 	// OnFact is told of each fact that an own turn committed, if it is set.
 	OnFact func(domain.Fact)
-	Now    func() time.Time
-	Logger *slog.Logger
+	// OnDeadLetter is told of each record that was set aside, by its topic, if it
+	// is set.
+	OnDeadLetter func(topic string)
+	// PartitionOf gives the partition of an aggregate. Run sets it; a machine
+	// without it takes what its partition holds.
+	PartitionOf func(aggregate string) int32
+	Now         func() time.Time
+	Logger      *slog.Logger
 }
 
 // Engine is one engine process' share of the partitions.
@@ -74,6 +80,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	e.cfg.PartitionOf = streams.PartitionOf(partitions)
 	e.identity = fmt.Sprintf("engine state %d of %s over %d partitions", stateFormat, topic, partitions)
 	tasks := streams.NewTasks(e.newTask, e.cfg.Logger)
 	tasks.Ours = e.ours

@@ -17,8 +17,9 @@ type machine struct {
 	core     *streams.Core
 	state    *state
 	attempts *attempts
-	facts    []domain.Fact   // of the turn, for OnFact
-	rows     map[string]bool // aggregates whose row the turn changed
+	facts    []domain.Fact        // of the turn, for OnFact
+	dead     []schemas.DeadLetter // of the turn
+	rows     map[string]bool      // aggregates whose row the turn changed
 }
 
 // NewHandler makes the handler of one partition. Ours tells whether the
@@ -54,11 +55,21 @@ const _ = uint(streams.TurnFacts - (commandFactsAtOnce + domain.MaxReplay + 2) -
 
 // Fold folds a record of the journal during a restore.
 func (m *machine) Fold(tx *streams.Txn, r streams.Record) error {
-	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
+	f, err := readFact(r)
 	if err != nil {
 		return err
 	}
 	return m.state.fold(tx, f)
+}
+
+// readFact reads a record of the journal. One that cannot be read stops its
+// partition: what it says happened, and a history without it is another.
+func readFact(r streams.Record) (domain.Fact, error) {
+	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
+	if err != nil {
+		return f, fmt.Errorf("engine: record %d of partition %d of the journal cannot be read, and its partition cannot go on without it: run the version of lumenhook that wrote it, or restore the topic from a backup if it is damaged: %w", r.Offset, r.Partition, err)
+	}
+	return f, nil
 }
 
 // Flush writes what the state kept back.
@@ -68,9 +79,9 @@ func (m *machine) Flush(tx *streams.Txn) error { return m.state.flush(tx) }
 // have kept the facts and torn the rows of the last transaction off.
 func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
 	for _, r := range latest {
-		f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
+		f, err := readFact(r)
 		if err != nil {
-			return fmt.Errorf("engine: record %d of the journal: %w", r.Offset, err)
+			return err
 		}
 		if mayChangeRow(f.Body) {
 			m.rows[f.Aggregate] = true
@@ -94,7 +105,7 @@ func mayChangeRow(body domain.FactBody) bool {
 // Turn decides on commands, outcomes, due timers and matches, in this order: a
 // flood of payments never delays a person.
 func (m *machine) Turn(t *streams.Turn) error {
-	m.facts = m.facts[:0]
+	m.facts, m.dead = m.facts[:0], m.dead[:0]
 	if len(t.Inputs) > 0 {
 		if err := m.commands(t); err != nil {
 			return err
@@ -198,9 +209,10 @@ func (m *machine) publishRows(t *streams.Turn) error {
 
 // match queues the event of a match.
 func (m *machine) match(t *streams.Turn, r streams.Record) error {
-	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
+	in, err := m.readMatch(r)
 	if err != nil {
-		return err
+		m.setAside(t, r, err)
+		return nil
 	}
 	endpoint, err := m.state.endpoint(t.Tx, in.EndpointID)
 	if err != nil {
@@ -271,6 +283,7 @@ func (m *machine) Settled(nowMillis int64) (int64, error) {
 		}
 	}
 	m.facts = m.facts[:0]
+	m.tellDead()
 	if m.attempts.draining {
 		return math.MaxInt64, nil
 	}

@@ -44,8 +44,9 @@ func (f *Reading) readBack(ctx context.Context, cursor schemas.LedgerRead) error
 	n := 0
 	err = f.log.Read(ctx, schemas.TopicMatches, from, f.ends, func(r streams.Record) error {
 		m, err := schemas.DecodeMatchMade(schemas.Read(r.Value, r))
-		if err != nil {
-			return fatal{fmt.Errorf("record %d of %s/%d: %w", r.Offset, r.Topic, r.Partition, err)}
+		if err != nil { // the engine sets it aside: no delivery comes of it
+			f.config.Logger.Warn("a record among the matches cannot be read and is passed over", "partition", r.Partition, "offset", r.Offset, "err", err)
+			return nil
 		}
 		if m.Ledger <= cursor.Sequence {
 			return nil

@@ -1,0 +1,262 @@
+package domain
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Bounds of what a command or a match may hold. The API and the follower keep to
+// narrower ones; these hold for whatever else can write to the topics, so that
+// no aggregate outgrows a record of the journal.
+const (
+	maxIDBytes      = 128
+	maxTextBytes    = 16 << 10
+	maxNameBytes    = 1 << 10
+	maxSealedBytes  = 8 << 10
+	maxHashBytes    = 64
+	maxHeaders      = 64
+	maxPermissions  = 16
+	maxCIDRs        = 100
+	maxAssets       = 1000
+	maxSenders      = 4000
+	maxRate         = 1_000_000
+	maxStatedMillis = 7_258_118_400_000 // the year 2200
+)
+
+// WellFormed reports what of a command no Decide function may be given: it says
+// why, or nothing. What it lets pass is decided on, and perhaps refused.
+func (c Command) WellFormed() error {
+	if err := errors.Join(checkID("command id", CommandPrefix, c.ID), checkID("account", AccountPrefix, c.AccountID)); err != nil {
+		return err
+	}
+	switch body := c.Body.(type) {
+	case CreateAccount, CreateKey, RollKey, RevokeKey:
+		return errors.Join(checkID("account", AccountPrefix, c.Body.Aggregate()), accountCommandFormed(body))
+	case CreateWatch, UpdateWatch, DeleteWatch, BackfillWatch, RecordCoverage:
+		return errors.Join(checkID("watch", WatchPrefix, c.Body.Aggregate()), watchCommandFormed(body))
+	}
+	return errors.Join(checkID("endpoint", EndpointPrefix, c.Body.Aggregate()), endpointCommandFormed(c.Body))
+}
+
+func accountCommandFormed(body CommandBody) error {
+	switch b := body.(type) {
+	case CreateAccount:
+		return errors.Join(atMost("email", len(b.Email), maxNameBytes), b.Key.wellFormed())
+	case CreateKey:
+		return b.Key.wellFormed()
+	case RollKey:
+		return errors.Join(checkID("key", KeyPrefix, b.KeyID), b.Key.wellFormed(), checkMillis("grace", b.GraceMillis))
+	}
+	return nil
+}
+
+func (k Key) wellFormed() error {
+	err := errors.Join(checkID("key", KeyPrefix, k.ID), atMost("name", len(k.Name), maxNameBytes),
+		within("hash", len(k.Hash), 1, maxHashBytes), atMost("permissions", len(k.Permissions), maxPermissions),
+		atMost("allowed CIDRs", len(k.AllowedCIDRs), maxCIDRs), checkMillis("expiry", k.ExpiresAtMillis))
+	for _, cidr := range k.AllowedCIDRs {
+		err = errors.Join(err, atMost("CIDR", len(cidr), maxHashBytes))
+	}
+	for _, p := range k.Permissions {
+		err = errors.Join(err, atMost("permission", len(p), maxHashBytes))
+	}
+	return err
+}
+
+func endpointCommandFormed(body CommandBody) error {
+	switch b := body.(type) {
+	case CreateEndpoint:
+		return errors.Join(checkID("account", AccountPrefix, b.AccountID), within("url", len(b.URL), 1, maxTextBytes),
+			atMost("description", len(b.Description), maxTextBytes), within("sealed secret", len(b.SealedSecret), 1, maxSealedBytes),
+			headersFormed(b.Headers), within("rate limit", b.RateLimitPerSecond, 0, maxRate))
+	case UpdateEndpoint:
+		return b.Change.wellFormed()
+	case RotateSecret:
+		return within("sealed secret", len(b.SealedSecret), 1, maxSealedBytes)
+	case ResealSecrets:
+		var err error
+		for _, v := range b.Values {
+			err = errors.Join(err, within("sealed value", len(v.Sealed), 1, maxSealedBytes))
+		}
+		return err
+	case ReplayEndpoint:
+		return errors.Join(checkMillis("since", b.SinceMillis), checkMillis("until", b.UntilMillis))
+	case ResendEvent:
+		return checkID("event", EventPrefix, b.EventID)
+	}
+	return nil
+}
+
+func (c EndpointChange) wellFormed() error {
+	var err error
+	if c.URL != nil {
+		err = within("url", len(*c.URL), 1, maxTextBytes)
+	}
+	if c.Description != nil {
+		err = errors.Join(err, atMost("description", len(*c.Description), maxTextBytes))
+	}
+	if c.Headers != nil {
+		err = errors.Join(err, headersFormed(*c.Headers))
+	}
+	if c.RateLimitPerSecond != nil {
+		err = errors.Join(err, within("rate limit", *c.RateLimitPerSecond, 0, maxRate))
+	}
+	return err
+}
+
+// headersFormed holds that names are tokens (RFC 9110, section 5.6.2) as far as
+// a line of a request needs it: no space, colon or control character.
+func headersFormed(headers []Header) error {
+	err := atMost("headers", len(headers), maxHeaders)
+	for _, h := range headers {
+		err = errors.Join(err, within("header name", len(h.Name), 1, maxNameBytes), atMost("sealed header", len(h.Sealed), maxSealedBytes))
+		for i := range len(h.Name) {
+			if h.Name[i] <= ' ' || h.Name[i] > '~' || h.Name[i] == ':' {
+				err = errors.Join(err, fmt.Errorf("%q is not the name of a header", h.Name))
+				break
+			}
+		}
+	}
+	return err
+}
+
+func watchCommandFormed(body CommandBody) error {
+	switch b := body.(type) {
+	case CreateWatch:
+		w := b.Watch
+		if w.DeletedAtMillis != 0 {
+			return errors.New("a watch is created as deleted")
+		}
+		return errors.Join(checkID("account", AccountPrefix, w.AccountID), checkID("endpoint", EndpointPrefix, w.EndpointID),
+			checkName("wallet", w.WalletAddress), atMost("label", len(w.Label), maxTextBytes), assetsFormed(w.Rules.Assets),
+			sendersFormed(w.Rules.SenderAllowlist), w.Rules.Amount.wellFormed(), w.Rules.Memo.wellFormed(), eventTypesFormed(w.EventTypes))
+	case UpdateWatch:
+		return b.Change.wellFormed()
+	case BackfillWatch:
+		if b.To != 0 && b.From > b.To {
+			return fmt.Errorf("the ledgers %d to %d are none", b.From, b.To)
+		}
+	case RecordCoverage:
+		if b.From > b.To {
+			return fmt.Errorf("the ledgers %d to %d are none", b.From, b.To)
+		}
+		return atMost("problem", len(b.Problem), maxTextBytes)
+	}
+	return nil
+}
+
+func (c WatchChange) wellFormed() error {
+	var err error
+	if c.Label != nil {
+		err = atMost("label", len(*c.Label), maxTextBytes)
+	}
+	if c.EndpointID != nil {
+		err = errors.Join(err, checkID("endpoint", EndpointPrefix, *c.EndpointID))
+	}
+	if c.Assets != nil {
+		err = errors.Join(err, assetsFormed(*c.Assets))
+	}
+	if c.Amount != nil {
+		err = errors.Join(err, c.Amount.wellFormed())
+	}
+	if c.Memo != nil {
+		err = errors.Join(err, c.Memo.wellFormed())
+	}
+	if c.SenderAllowlist != nil {
+		err = errors.Join(err, sendersFormed(*c.SenderAllowlist))
+	}
+	if c.EventTypes != nil {
+		err = errors.Join(err, eventTypesFormed(*c.EventTypes))
+	}
+	return err
+}
+
+// wellFormed holds that the rule is one that this program can judge by: one of a
+// newer version would let every payment pass as verified.
+func (r AmountRule) wellFormed() error {
+	if !slices.Contains([]AmountKind{AmountAny, AmountExact, AmountMin, AmountMax, AmountRange}, r.Kind) {
+		return fmt.Errorf("there is no amount rule %q", r.Kind)
+	}
+	return nil
+}
+
+func (r MemoRule) wellFormed() error {
+	if !slices.Contains([]MemoKind{MemoAny, MemoPresent, MemoAbsent, MemoEquals}, r.Kind) {
+		return fmt.Errorf("there is no memo rule %q", r.Kind)
+	}
+	return errors.Join(atMost("memo type", len(r.Value.Type), maxHashBytes), atMost("memo", len(r.Value.Raw), maxNameBytes))
+}
+
+func assetsFormed(assets []Asset) error {
+	err := atMost("assets", len(assets), maxAssets)
+	for _, a := range assets {
+		err = errors.Join(err, atMost("asset code", len(a.Code), maxIDBytes), atMost("issuer", len(a.Issuer), maxIDBytes))
+	}
+	return err
+}
+
+func sendersFormed(senders []string) error {
+	err := atMost("senders", len(senders), maxSenders)
+	for _, s := range senders {
+		err = errors.Join(err, atMost("sender", len(s), maxIDBytes))
+	}
+	return err
+}
+
+func eventTypesFormed(types []EventType) error {
+	err := within("event types", len(types), 1, maxPermissions)
+	for _, t := range types {
+		if t != PaymentReceived && t != PaymentRejected {
+			err = errors.Join(err, fmt.Errorf("no watch reports events of type %q", t))
+		}
+	}
+	return err
+}
+
+// WellFormed reports what of a match no endpoint may be given, or nothing.
+func (m MatchInput) WellFormed() error {
+	return errors.Join(
+		checkID("account", AccountPrefix, m.AccountID), checkID("endpoint", EndpointPrefix, m.EndpointID),
+		checkID("watch", WatchPrefix, m.WatchID), checkID("event", EventPrefix, m.Event.ID),
+		atMost("wallet", len(m.WalletAddress), maxIDBytes), eventTypesFormed([]EventType{m.Event.Type}),
+		checkMillis("event's time", m.Event.CreatedAtMillis), within("event's body", len(m.Event.Body), 1, maxSealedBytes*8))
+}
+
+// checkID holds that an identifier can be part of a key of the state: the prefix
+// and then letters, digits, hyphens and underscores.
+func checkID(what, prefix, id string) error {
+	if len(id) <= len(prefix) || id[:len(prefix)] != prefix {
+		return fmt.Errorf("%s %.40q does not begin with %s", what, id, prefix)
+	}
+	return checkName(what, id)
+}
+
+func checkName(what, name string) error {
+	if err := within(what, len(name), 1, maxIDBytes); err != nil {
+		return err
+	}
+	for i := range len(name) {
+		c := name[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return fmt.Errorf("%s %q has the character %q", what, name, c)
+		}
+	}
+	return nil
+}
+
+func checkMillis(what string, millis int64) error {
+	if millis < 0 || millis > maxStatedMillis {
+		return fmt.Errorf("%s %d is not a time in milliseconds", what, millis)
+	}
+	return nil
+}
+
+func atMost(what string, n, most int) error { return within(what, n, 0, most) }
+
+func within(what string, n, least, most int) error {
+	if n < least || n > most {
+		return fmt.Errorf("%s: %d is not from %d to %d", what, n, least, most)
+	}
+	return nil
+}

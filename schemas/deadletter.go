@@ -1,0 +1,75 @@
+package schemas
+
+import (
+	"bytes"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lumenhook/lumenhook/schemas/kafka"
+)
+
+// Bounds of what a dead letter keeps of its record. The whole of it stands at
+// its offset for as long as its topic keeps it.
+const (
+	deadKeyBytes    = 1 << 10
+	deadValueBytes  = 4 << 10
+	deadHeaders     = 16
+	deadHeaderBytes = 256
+	deadReasonBytes = 2 << 10
+)
+
+// DeadLetter is a record of an input topic that its reader set aside.
+type DeadLetter struct {
+	Topic            string
+	Partition        int32
+	Offset           int64
+	Reason           string
+	SetAsideAtMillis int64
+	Key, Value       []byte
+	Headers          [][2]string // names and values
+	ValueBytes       int         // of the whole value
+}
+
+// EncodeDeadLetter writes a record of the topic "dead-letters".
+func EncodeDeadLetter(d DeadLetter) Message {
+	m := &kafka.DeadLetter{
+		Topic: d.Topic, Partition: d.Partition, Offset: d.Offset, Reason: printed(d.Reason, deadReasonBytes),
+		SetAsideAtMillis: d.SetAsideAtMillis, Key: first(d.Key, deadKeyBytes), Value: first(d.Value, deadValueBytes),
+		ValueBytes: uint32(d.ValueBytes),
+	}
+	for _, h := range d.Headers[:min(len(d.Headers), deadHeaders)] {
+		m.Headers = append(m.Headers, &kafka.DeadHeader{Name: printed(h[0], deadHeaderBytes), Value: first([]byte(h[1]), deadHeaderBytes)})
+	}
+	return pack("DeadLetter", "", m)
+}
+
+// DecodeDeadLetter reads a record of the topic "dead-letters".
+func DecodeDeadLetter(m Message) (DeadLetter, error) {
+	var b kafka.DeadLetter
+	err := unpackAs(m, "DeadLetter", &b)
+	d := DeadLetter{
+		Topic: b.GetTopic(), Partition: b.GetPartition(), Offset: b.GetOffset(), Reason: b.GetReason(),
+		SetAsideAtMillis: b.GetSetAsideAtMillis(), Key: b.GetKey(), Value: b.GetValue(), ValueBytes: int(b.GetValueBytes()),
+	}
+	for _, h := range b.GetHeaders() {
+		d.Headers = append(d.Headers, [2]string{h.GetName(), string(h.GetValue())})
+	}
+	return d, err
+}
+
+// CommandHead gives of a command that cannot be read what every version of one
+// begins with; its headers name the command where its value does not.
+func CommandHead(m Message) (commandID string, bodyHash []byte) {
+	var head kafka.CommandHead
+	if err := proto.Unmarshal(m.Value, &head); err != nil || head.GetMeta().GetCommandId() == "" {
+		return m.Cause, nil
+	}
+	return head.GetMeta().GetCommandId(), head.GetMeta().GetBodyHash()
+}
+
+func first(b []byte, most int) []byte { return b[:min(len(b), most)] }
+
+// printed is a text of which nothing hinders its being written down.
+func printed(s string, most int) string {
+	return string(bytes.ToValidUTF8([]byte(s[:min(len(s), most)]), []byte("\uFFFD")))
+}
