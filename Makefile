@@ -16,13 +16,21 @@ FUZZTIME ?= 30s
 # A module of its own: what it needs is heavy, and of use to this test only.
 ORACLE := streams/ledger/oracle
 
+# What `lumenhook version` says, where the Go command does not say it by itself.
+VERSION ?= $(shell git describe --tags 2>/dev/null)
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
+DATE ?= $(shell git log -1 --format=%cI 2>/dev/null)
+MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
+CLI := github.com/lumenhook/lumenhook/internal/cli
+LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
+
 .PHONY: run build test lint vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
 
 build: ## the program, as ./bin/lumenhook
-	$(GO) build -trimpath -o bin/lumenhook ./cmd/lumenhook
+	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/lumenhook ./cmd/lumenhook
 
 test: lint ## everything, with real parts
 	cd $(ORACLE) && $(GO) test -timeout 5m ./...

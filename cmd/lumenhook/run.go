@@ -10,13 +10,16 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
@@ -48,11 +51,12 @@ the same --data-dir it goes on where it was.
 
 Once everything is ready it writes run.json into the data folder: the addresses
 and the API key.`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.check(); err != nil {
-				return err
+				return cli.Usage(err)
 			}
+			signal.Ignore(syscall.SIGPIPE) // a pager that was left does not stop a service
 			return runAll(cmd.Context(), &s, cmd.OutOrStdout())
 		},
 	}
@@ -403,6 +407,7 @@ func (v *service) startEngine(context.Context) error {
 	}
 	v.onStop(client.Close)
 	v.urls = urlPolicy{client}
+	v.file.EgressPorts = v.s.ports.String()
 	attempts, breakOff := context.WithCancel(context.Background())
 	v.onStop(breakOff)
 	e := engine.New(engine.Config{

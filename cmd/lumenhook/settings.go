@@ -70,7 +70,7 @@ func (s *runSettings) register(f *pflag.FlagSet) {
 	f.StringVar(&s.clickhouseNative, "clickhouse-native-listen", "127.0.0.1:9000", "address of the embedded ClickHouse, native protocol")
 	f.StringVar(&s.clickhouseHTTP, "clickhouse-http-listen", "127.0.0.1:8123", "address of the embedded ClickHouse, HTTP")
 	f.StringVar(&s.stellarListen, "stellar-listen", "127.0.0.1:8000", "address of the development network's RPC and friendbot")
-	f.StringVar(&s.receiverListen, "receiver-listen", "127.0.0.1:8443", "address of the demo receiver (HTTPS)")
+	f.StringVar(&s.receiverListen, "receiver-listen", "127.0.0.1:8444", "address of the demo receiver (HTTPS); 8443 is left to a receiver of yours")
 	f.StringVar(&s.clickhouseDSN, "clickhouse-dsn", "", "use this ClickHouse instead of an embedded one (clickhouse://host:9000/database)")
 	f.BoolVar(&s.brokerSync, "broker-sync", false, "fsync every write of the embedded broker")
 	f.BoolVar(&s.noDemo, "no-demo", false, "no demo receiver, endpoint, watch and payments")
