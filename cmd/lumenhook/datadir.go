@@ -100,6 +100,7 @@ type runFile struct {
 	Receiver     *runReceiver   `json:"receiver"`
 	CAFile       string         `json:"caFile"`
 	EgressPorts  string         `json:"egressPorts"`
+	MetricsURL   string         `json:"metricsUrl,omitempty"`
 	PID          int            `json:"pid"`
 }
 

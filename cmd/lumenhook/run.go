@@ -149,7 +149,7 @@ func (v *service) goRun(what string, run func(context.Context) error) {
 func (v *service) start(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
 		v.openData, v.startBroker, v.startDevnet, v.startDirectory, v.startHistory,
-		v.startEngine, v.startMailer, v.bootstrap, v.startFollower, v.startAPI, v.startDemo, v.ready,
+		v.startEngine, v.startMailer, v.bootstrap, v.startFollower, v.startAPI, v.startMetrics, v.startDemo, v.ready,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -502,7 +502,7 @@ func (v *service) startAPI(context.Context) error {
 	v.onStop(uses.close)
 	handler, err := api.New(api.Config{
 		Commands: submitter{v.commands, v.room}, Directory: reads{v.directory}, History: v.history, Sealer: v.sealer, Wallets: lookup,
-		URLs: v.urls, Entropy: rand.Reader, Now: time.Now, Log: v.logger, Metrics: v.metrics.handler(), Answered: v.metrics.request,
+		URLs: v.urls, Entropy: rand.Reader, Now: time.Now, Log: v.logger, Answered: v.metrics.request,
 		Checks: v.checks(), Uses: uses, DeriveKey: deriver(v.keyText), Live: v.file.Stellar.NetworkPassphrase == publicPassphrase,
 		RateLimit: api.RateLimit{PerSecond: v.s.apiRateLimit}, TestWait: testWait(v.s.attemptTimeout), TrustedProxies: v.s.edge.proxies,
 	})
@@ -550,6 +550,9 @@ func (v *service) ready(context.Context) error {
 	v.onStop(func() { _ = os.Remove(v.dir.join(runFileName)) })
 	v.out.line("ready")
 	v.out.line("  API        %s   key %s", v.file.APIURL, v.file.APIKey)
+	if v.file.MetricsURL != "" {
+		v.out.line("  metrics    %s", v.file.MetricsURL)
+	}
 	v.out.line("  Stellar    %s   friendbot %s", v.file.Stellar.RPCURL, v.file.Stellar.FriendbotURL)
 	v.out.line("  Kafka      %s", v.file.KafkaBrokers[0])
 	if v.file.ClickHouse != nil {
