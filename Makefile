@@ -16,13 +16,21 @@ FUZZTIME ?= 30s
 # A module of its own: what it needs is heavy, and of use to this test only.
 ORACLE := streams/ledger/oracle
 
-.PHONY: run build test lint vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger generate clean
+# What `lumenhook version` says, where the Go command does not say it by itself.
+VERSION ?= $(shell git describe --tags 2>/dev/null)
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
+DATE ?= $(shell git log -1 --format=%cI 2>/dev/null)
+MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
+CLI := github.com/lumenhook/lumenhook/internal/cli
+LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
+
+.PHONY: run build test lint lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
 
 build: ## the program, as ./bin/lumenhook
-	$(GO) build -trimpath -o bin/lumenhook ./cmd/lumenhook
+	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/lumenhook ./cmd/lumenhook
 
 test: lint ## everything, with real parts
 	cd $(ORACLE) && $(GO) test -timeout 5m ./...
@@ -38,6 +46,9 @@ lint:
 		*"fetching vulnerabilities:"*) echo "govulncheck: NOT CHECKED, its database cannot be reached (make vuln VULNDB=file:///path takes a copy): $$said" ;; \
 		*) echo "$$said"; exit 1 ;; \
 	esac
+
+lint-openapi: ## openapi.yaml by another's rules; needs the network, once
+	npx --yes @redocly/cli@2.77.0 lint schemas/openapi.yaml
 
 vuln: ## known vulnerabilities in what we call; needs the network, or VULNDB=file:///path
 	$(GOVULNCHECK)

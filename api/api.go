@@ -35,7 +35,7 @@ const (
 )
 
 // Config is what the API is made of. All fields down to
-// Metrics are required.
+// Log are required.
 type Config struct {
 	Commands  Commands
 	Directory Directory
@@ -46,7 +46,6 @@ type Config struct {
 	Entropy   io.Reader // crypto/rand.Reader but in simulations
 	Now       func() time.Time
 	Log       *slog.Logger
-	Metrics   http.Handler // answers /metrics
 
 	// Uses is told when keys are used; nil: nobody keeps it.
 	Uses KeyUses
@@ -72,7 +71,7 @@ func (c Config) validate() error {
 	var missing []error
 	for name, absent := range map[string]bool{
 		"Commands": c.Commands == nil, "Directory": c.Directory == nil, "History": c.History == nil, "Sealer": c.Sealer == nil,
-		"Wallets": c.Wallets == nil, "URLs": c.URLs == nil, "Entropy": c.Entropy == nil, "Now": c.Now == nil, "Log": c.Log == nil, "Metrics": c.Metrics == nil,
+		"Wallets": c.Wallets == nil, "URLs": c.URLs == nil, "Entropy": c.Entropy == nil, "Now": c.Now == nil, "Log": c.Log == nil,
 	} {
 		if absent {
 			missing = append(missing, fmt.Errorf("api: Config.%s is missing: set it", name))
@@ -119,10 +118,9 @@ func New(c Config) (*API, error) {
 	for _, rt := range a.routes() {
 		a.router.Handle(rt.path, a.answering(rt)).Methods(rt.methods...)
 	}
-	a.router.HandleFunc("/metrics", func(w http.ResponseWriter, r *http.Request) {
-		exchangeOf(r).route = "/metrics"
-		c.Metrics.ServeHTTP(w, r)
-	}).Methods(http.MethodGet, http.MethodHead)
+	for _, from := range []string{"/", "/docs/"} {
+		a.router.Handle(from, a.answering(route{path: from, handle: toDocs})).Methods(http.MethodGet, http.MethodHead)
+	}
 	a.router.NotFoundHandler = a.refusing(a.notFound)
 	a.router.MethodNotAllowedHandler = a.refusing(a.methodNotAllowed)
 	return a, nil
@@ -193,7 +191,9 @@ func (a *API) routes() []route {
 		{"/v1/api-keys/{id}", del, write, bodyIgnored, key, a.revokeKey, 0},
 		{"/v1/api-keys/{id}/roll", post, write, bodyOptional, key, a.rollKey, 0},
 		{"/v1/openapi.yaml", get, "", bodyIgnored, nil, a.getOpenAPI, 0},
+		{"/v1/openapi.json", get, "", bodyIgnored, nil, a.getOpenAPIJSON, 0},
 		{"/docs", get, "", bodyIgnored, nil, a.getDocs, 0},
+		{"/docs/signature-vectors.json", get, "", bodyIgnored, nil, a.getVectors, 0},
 		{"/healthz", get, "", bodyIgnored, nil, a.getHealth, 0},
 		{"/readyz", get, "", bodyIgnored, nil, a.getReadiness, 0},
 	}

@@ -134,9 +134,6 @@ func TestMethodNotAllowedNamesTheMethods(t *testing.T) {
 	if got := w.call("POST", "/healthz", "", ""); got.Header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("Allow is %q", got.Header.Get("Allow"))
 	}
-	if got := w.call("POST", "/metrics", "", ""); got.Header.Get("Allow") != "GET, HEAD" {
-		t.Errorf("Allow is %q", got.Header.Get("Allow"))
-	}
 }
 
 func TestADirectoryThatIsBehindLetsNobodyIn(t *testing.T) {
@@ -171,9 +168,7 @@ func TestOperations(t *testing.T) {
 	if got := w.call("GET", "/readyz", "", ""); got.StatusCode != 200 || string(got.body) != want {
 		t.Errorf("%d %s", got.StatusCode, got.body)
 	}
-	if got := w.call("GET", "/metrics", "", ""); got.StatusCode != 200 {
-		t.Errorf("%d %s", got.StatusCode, got.body)
-	}
+	wantProblem(t, w.call("GET", "/metrics", "", ""), 404, "NOT_FOUND") // on a listener of its own
 	got := w.call("GET", "/v1/openapi.yaml", "", "")
 	if got.StatusCode != 200 || got.Header.Get("Content-Type") != "application/yaml" || string(got.body) != string(schemas.OpenAPI) {
 		t.Errorf("%d %v", got.StatusCode, got.Header)
@@ -186,7 +181,7 @@ func TestOperations(t *testing.T) {
 
 func TestEveryAnswerCarriesTheCommonHeaders(t *testing.T) {
 	w := newWorld(t)
-	for _, path := range []string{"/healthz", "/nothing", "/v1/events/x", "/metrics"} {
+	for _, path := range []string{"/healthz", "/nothing", "/v1/events/x", "/", "/docs"} {
 		h := w.call("GET", path, "", "", "X-Request-Id", "client-1.2:3").Header
 		if h.Get("X-Request-Id") != "client-1.2:3" || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Cache-Control") != "no-store" || h.Get("Server") != "" {
 			t.Errorf("%s: %v", path, h)
@@ -275,7 +270,7 @@ func TestNewNamesEveryMissingPart(t *testing.T) {
 	if err == nil {
 		t.Fatal("an empty configuration was taken")
 	}
-	for _, name := range []string{"Commands", "Directory", "History", "Sealer", "Wallets", "URLs", "Entropy", "Now", "Log", "Metrics", "MaxRequests"} {
+	for _, name := range []string{"Commands", "Directory", "History", "Sealer", "Wallets", "URLs", "Entropy", "Now", "Log", "MaxRequests"} {
 		if !strings.Contains(err.Error(), "Config."+name+" ") {
 			t.Errorf("the error does not name %s: %v", name, err)
 		}

@@ -22,8 +22,9 @@ func etag(revision uint64) string { return `"` + strconv.FormatUint(revision, 10
 // object exists or is not found anyway.
 func readIfMatch(r *http.Request) (precondition, *Problem) {
 	var p precondition
-	text := strings.Join(r.Header.Values("If-Match"), ",")
-	if text == "" || strings.TrimSpace(text) == "*" {
+	values := r.Header.Values("If-Match")
+	text := strings.Join(values, ",")
+	if len(values) == 0 || strings.TrimSpace(text) == "*" {
 		return p, nil
 	}
 	for tag := range strings.SplitSeq(text, ",") {

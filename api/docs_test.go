@@ -8,21 +8,25 @@ import (
 	"html"
 	"html/template"
 	"maps"
+	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
 var writeDocs = flag.Bool("write-docs", false, "write schemas/docs.html anew")
 
-// The page is made out of openapi.yaml here, and not while serving: the program
-// needs no reader of OpenAPI.
+// The page and the JSON are made out of openapi.yaml here, and not while serving: the
+// program needs no reader of OpenAPI or YAML.
 func TestDocsAreMadeOfTheDocument(t *testing.T) {
 	document, err := loadOpenAPI()
 	if err != nil {
@@ -32,14 +36,115 @@ func TestDocsAreMadeOfTheDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *writeDocs {
-		if err := os.WriteFile("../schemas/docs.html", page, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
+	asJSON, err := openAPIAsJSON()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !bytes.Equal(page, schemas.Docs) {
-		t.Fatal("schemas/docs.html is not of this openapi.yaml: run `go test ./api -run TestDocsAreMade -write-docs`")
+	for name, made := range map[string]struct{ now, kept []byte }{
+		"docs.html": {page, schemas.Docs}, "openapi.json": {asJSON, schemas.OpenAPIJSON},
+	} {
+		if *writeDocs {
+			if err := os.WriteFile("../schemas/"+name, made.now, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		} else if !bytes.Equal(made.now, made.kept) {
+			t.Errorf("schemas/%s is not of this openapi.yaml: run `go test ./api -run TestDocsAreMade -write-docs`", name)
+		}
+	}
+}
+
+func openAPIAsJSON() ([]byte, error) {
+	var document any
+	if err := yaml.Unmarshal(schemas.OpenAPI, &document); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	err := e.Encode(document)
+	return out.Bytes(), err
+}
+
+// TestTheJSONDescriptionIsTheDocument: a reader of OpenAPI finds the same in both.
+func TestTheJSONDescriptionIsTheDocument(t *testing.T) {
+	inYAML, err := loadOpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inJSON, err := openapi3.NewLoader().LoadFromData(schemas.OpenAPIJSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inJSON.Validate(t.Context(), openapi3.EnableExamplesValidation()); err != nil {
+		t.Error(err)
+	}
+	one, err := json.Marshal(inYAML)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := json.Marshal(inJSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(one, other) {
+		t.Error("openapi.json and openapi.yaml are not the same document")
+	}
+}
+
+// TestTheDocsExampleVerifies: what the page shows receivers is run with Node, as it
+// stands there, against the published vectors.
+func TestTheDocsExampleVerifies(t *testing.T) {
+	document, err := loadOpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, found := strings.Cut(document.Webhooks["event"].Post.Description, "```js\n")
+	example, _, ended := strings.Cut(example, "```")
+	if !found || !ended {
+		t.Fatal("the description of the webhook shows no example")
+	}
+	program := example + `
+import { readFileSync } from "node:fs";
+const { checks } = JSON.parse(readFileSync(process.argv[2], "utf8"));
+for (const c of checks) {
+  Date.now = () => c.clock * 1000;
+  const headers = { "webhook-timestamp": c.timestamp, "webhook-signature": c.signature };
+  if (verify(c.secret, headers, Buffer.from(c.body)) !== c.accepted) console.log(c.name);
+}
+console.log(checks.length + " checks");
+`
+	file := filepath.Join(t.TempDir(), "example.mjs")
+	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "node", file, "../schemas/vectors/signature.json").CombinedOutput()
+	if err != nil || string(out) != "16 checks\n" {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestTheDoorLeadsToTheDocs: whoever opens the API's address, or writes one slash
+// too many, finds the page.
+func TestTheDoorLeadsToTheDocs(t *testing.T) {
+	w := newWorld(t)
+	w.server.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	for _, path := range []string{"/", "/docs/"} {
+		got := wantStatus(t, w.call("GET", path, "", ""), http.StatusTemporaryRedirect)
+		if got.Header.Get("Location") != "/docs" || len(got.body) > 0 || got.Header.Get("Content-Type") != "" {
+			t.Errorf("%s: %v", path, got.Header)
+		}
+	}
+	if got := wantStatus(t, w.call("GET", "/v1/openapi.json", "", ""), 200); !bytes.Equal(got.body, schemas.OpenAPIJSON) || got.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("%v", got.Header)
+	}
+	if got := wantStatus(t, w.call("GET", "/docs/signature-vectors.json", "", ""), 200); !bytes.Equal(got.body, schemas.SignatureVectors) {
+		t.Errorf("%s", got.body)
+	}
+	page := string(wantStatus(t, w.call("GET", "/docs", "", ""), 200).body)
+	for _, want := range []string{`href="/docs/signature-vectors.json"`, `href="/v1/openapi.json"`, "<h2 id=\"webhook\">", "Webhook-Signature", "timingSafeEqual", "<ol>"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s", want)
+		}
 	}
 }
 
@@ -65,6 +170,24 @@ type docAnswer struct {
 }
 
 type docExample struct{ Name, Text string }
+
+// docWebhook is what endpoints get.
+type docWebhook struct {
+	Summary     string
+	Description template.HTML
+	Headers     []docField
+	Examples    []docExample
+	Answers     []docAnswer
+}
+
+func docWebhookOf(o *openapi3.Operation) docWebhook {
+	media := o.RequestBody.Value.Content["application/json"]
+	shown := docWebhook{Summary: o.Summary, Description: prose(o.Description), Examples: docExamples(media), Answers: docAnswers(o)}
+	for _, p := range o.Parameters {
+		shown.Headers = append(shown.Headers, docField{Name: p.Value.Name, Description: prose(p.Value.Description)})
+	}
+	return shown
+}
 
 type docSchema struct {
 	Name        string
@@ -92,7 +215,7 @@ func renderDocs(document *openapi3.T) ([]byte, error) {
 	var out bytes.Buffer
 	err := docsPage.Execute(&out, map[string]any{
 		"Title": document.Info.Title, "Version": document.Info.Version, "Summary": document.Info.Summary,
-		"Description": prose(document.Info.Description), "Tags": tags, "Schemas": schemas,
+		"Description": prose(document.Info.Description), "Tags": tags, "Schemas": schemas, "Webhook": docWebhookOf(document.Webhooks["event"].Post),
 	})
 	return out.Bytes(), err
 }
@@ -210,20 +333,40 @@ func formOf(s *openapi3.Schema) string {
 	return text
 }
 
+var (
+	listItem = regexp.MustCompile(`(?m)^\d\. `)
+	// docsLink is a path of what is open to everyone.
+	docsLink = regexp.MustCompile(`<code>(/docs/[a-z.-]+|/v1/openapi\.[a-z]+)</code>`)
+)
+
 var inlineCode, inlineBold = regexp.MustCompile("`([^`]+)`"), regexp.MustCompile(`\*\*([^*]+)\*\*`)
 
 // prose makes paragraphs of Markdown's simplest parts.
 func prose(text string) template.HTML {
 	var b strings.Builder
 	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
-		if paragraph == "" {
-			continue
+		switch {
+		case paragraph == "":
+		case strings.HasPrefix(paragraph, "```"):
+			_, code, _ := strings.Cut(strings.TrimSuffix(paragraph, "```"), "\n")
+			b.WriteString("<pre>" + html.EscapeString(code) + "</pre>\n")
+		case listItem.MatchString(paragraph):
+			b.WriteString("<ol>\n")
+			for _, item := range listItem.Split(paragraph, -1)[1:] {
+				b.WriteString("<li>" + inline(item) + "</li>\n")
+			}
+			b.WriteString("</ol>\n")
+		default:
+			b.WriteString("<p>" + inline(paragraph) + "</p>\n")
 		}
-		escaped := html.EscapeString(paragraph)
-		escaped = inlineCode.ReplaceAllString(escaped, "<code>$1</code>")
-		b.WriteString("<p>" + inlineBold.ReplaceAllString(escaped, "<strong>$1</strong>") + "</p>\n")
 	}
 	return template.HTML(b.String())
+}
+
+func inline(text string) string {
+	text = inlineCode.ReplaceAllString(html.EscapeString(strings.TrimSpace(text)), "<code>$1</code>")
+	text = docsLink.ReplaceAllString(text, `<a href="$1"><code>$1</code></a>`)
+	return inlineBold.ReplaceAllString(text, "<strong>$1</strong>")
 }
 
 var docsPage = template.Must(template.New("docs").Parse(`<!doctype html>
@@ -253,15 +396,25 @@ td p{margin:0 0 .3rem}summary{cursor:pointer}
 <body>
 <nav aria-label="Contents">
 <strong>{{.Title}} API</strong>
+<p><a href="#webhook"><strong>The webhook</strong></a></p>
 {{range .Tags}}<p><a href="#tag-{{.Name}}"><strong>{{.Name}}</strong></a></p>
 {{range .Operations}}<a href="#{{.ID}}">{{.Summary}}</a>
 {{end}}{{end}}<p><a href="#schemas"><strong>Objects</strong></a></p>
 </nav>
 <main>
 <h1>{{.Title}} API</h1>
-<p>{{.Summary}} Version {{.Version}}. The document itself: <a href="/v1/openapi.yaml">/v1/openapi.yaml</a> (OpenAPI 3.1).</p>
+<p>{{.Summary}} Version {{.Version}}. The document itself: <a href="/v1/openapi.yaml">/v1/openapi.yaml</a>, <a href="/v1/openapi.json">/v1/openapi.json</a> (OpenAPI 3.1).</p>
 {{.Description}}
-{{range .Tags}}<h2 id="tag-{{.Name}}">{{.Name}}</h2>
+{{with .Webhook}}<h2 id="webhook">The webhook: {{.Summary}}</h2>
+{{.Description}}
+<table><tr><th>Header</th><th></th></tr>
+{{range .Headers}}<tr><td><code>{{.Name}}</code></td><td>{{.Description}}</td></tr>
+{{end}}</table>
+{{range .Examples}}<pre>{{.Text}}</pre>
+{{end}}<table><tr><th>Answer</th><th></th></tr>
+{{range .Answers}}<tr><td>{{.Status}}</td><td>{{.Description}}</td></tr>
+{{end}}</table>
+{{end}}{{range .Tags}}<h2 id="tag-{{.Name}}">{{.Name}}</h2>
 {{.Description}}
 {{range .Operations}}<h3 id="{{.ID}}">{{.Summary}}</h3>
 <p><code><span class="method">{{.Method}}</span> {{.Path}}</code></p>

@@ -320,8 +320,10 @@ func writeReply(w http.ResponseWriter, answer reply) {
 	if answer.replayed {
 		h.Set(headerReplayed, "true")
 	}
-	if answer.status == http.StatusNoContent {
+	if len(answer.body) == 0 {
 		h.Del("Content-Type")
+	}
+	if answer.status == http.StatusNoContent {
 		h.Del("Content-Length")
 	}
 	w.WriteHeader(answer.status)
@@ -357,7 +359,7 @@ func (a *API) refusing(why func(http.ResponseWriter, *http.Request) *Problem) ht
 }
 
 func (a *API) notFound(http.ResponseWriter, *http.Request) *Problem {
-	return newProblem(codeNotFound, "There is nothing at this path. GET /v1/openapi.yaml describes what there is.")
+	return newProblem(codeNotFound, "There is nothing at this path. GET /docs describes what there is, for programs /v1/openapi.json.")
 }
 
 func (a *API) methodNotAllowed(w http.ResponseWriter, r *http.Request) *Problem {

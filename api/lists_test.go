@@ -126,7 +126,7 @@ func TestQueriesThatAreRefused(t *testing.T) {
 		"since=2026-11-21T10:15:30Z&until=2026-11-21T10:15:30Z": "until RANGE_IS_EMPTY", "until=2026-11-21T10:15:30%2B02:00": "until INVALID_TIME",
 	} {
 		p := wantProblem(t, w.call("GET", "/v1/events?"+query, k, ""), 400, "INVALID_PARAMETER")
-		if got := p.Errors[0].Parameter + " " + p.Errors[0].Code; len(p.Errors) != 1 || got != want {
+		if got := p.Errors[0].Parameter + " " + p.Errors[0].Code; len(p.Errors) != 1 || got != want || strings.Contains(p.Errors[0].Detail, "[") {
 			t.Errorf("%s: %+v", query, p.Errors)
 		}
 	}
@@ -183,7 +183,7 @@ func TestAccountsAreIsolatedOnEveryRoute(t *testing.T) {
 		method, path, _ := strings.Cut(r, " ")
 		parts := strings.Split(path, "/")
 		if !strings.Contains(path, "{id}") {
-			if method == "GET" && strings.HasPrefix(path, "/v1/") && len(parts) == 3 && parts[2] != "openapi.yaml" {
+			if method == "GET" && strings.HasPrefix(path, "/v1/") && len(parts) == 3 && !strings.HasPrefix(parts[2], "openapi.") {
 				lists++
 				got := wantStatus(t, w.call("GET", path, stranger, ""), 200)
 				for _, id := range theirs {
@@ -235,7 +235,7 @@ func TestPermissions(t *testing.T) {
 	operate := []string{"/enable", "/disable", "/test", "/replay", "/resend", "/backfill"}
 	for _, r := range w.api.Routes() {
 		method, path, _ := strings.Cut(r, " ")
-		if !strings.HasPrefix(path, "/v1/") || path == "/v1/openapi.yaml" {
+		if !strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/v1/openapi.") {
 			continue
 		}
 		needed := domain.PermissionWrite

@@ -15,6 +15,11 @@ func (a *API) getOpenAPI(context.Context, *exchange) (reply, *Problem) {
 	return reply{status: http.StatusOK, contentType: "application/yaml", body: schemas.OpenAPI}, nil
 }
 
+// getOpenAPIJSON gives the same to programs that read JSON alone.
+func (a *API) getOpenAPIJSON(context.Context, *exchange) (reply, *Problem) {
+	return reply{status: http.StatusOK, body: schemas.OpenAPIJSON}, nil
+}
+
 type healthView struct {
 	Status string `json:"status"`
 }

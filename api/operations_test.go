@@ -62,6 +62,9 @@ func TestAnEndpointsLife(t *testing.T) {
 	wantProblem(t, w.call("DELETE", path, k, "", "If-Match", `"1"`), 412, "PRECONDITION_FAILED")
 	wantProblem(t, w.call("POST", path+"/disable", k, "", "If-Match", `"1"`), 412, "PRECONDITION_FAILED")
 	wantProblem(t, w.call("PATCH", path, k, `{}`, "If-Match", `2`), 400, "INVALID_HEADER")
+	for _, none := range []string{" ", ",", `"2",`} { // a script whose variable is not set must not change what it did not read
+		wantProblem(t, w.call("PATCH", path, k, `{"description":"blind"}`, "If-Match", none), 400, "INVALID_HEADER")
+	}
 	same := wantStatus(t, w.call("PATCH", path, k, `{}`, "If-Match", `"1", "2"`), 200)
 	if same.Header.Get("ETag") != `"2"` {
 		t.Errorf("nothing changed, and the ETag is %s", same.Header.Get("ETag"))

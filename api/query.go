@@ -123,7 +123,11 @@ func (q *query) wallet(name string) string {
 func oneOf[T ~string](q *query, name string, words ...T) T {
 	s := T(q.text(name))
 	if s != "" && !slices.Contains(words, s) {
-		q.fault(name, faultInvalidValue, fmt.Sprintf("must be one of %v", words))
+		names := make([]string, len(words))
+		for i, word := range words {
+			names[i] = string(word)
+		}
+		q.fault(name, faultInvalidValue, "must be one of "+strings.Join(names, ", "))
 	}
 	return s
 }

@@ -21,9 +21,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
 )
@@ -85,7 +82,6 @@ func assemble(t testing.TB, change ...func(*api.Config)) *world {
 		Now: func() time.Time { return w.now }, Log: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Uses: w, DeriveKey: func(label string) [32]byte { return sha256.Sum256([]byte("shared" + label)) },
 		RateLimit: api.RateLimit{PerSecond: 1_000_000},
-		Metrics:   promhttp.HandlerFor(prometheus.NewRegistry(), promhttp.HandlerOpts{}),
 	}
 	for _, c := range change {
 		c(&config)

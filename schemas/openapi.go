@@ -11,6 +11,17 @@ import (
 //go:embed openapi.yaml
 var OpenAPI []byte
 
+// OpenAPIJSON is OpenAPI as JSON. It is made with Docs.
+//
+//go:embed openapi.json
+var OpenAPIJSON []byte
+
+// SignatureVectors is what an implementation of the signature is held against:
+// what signs to what, and what a receiver accepts.
+//
+//go:embed vectors/signature.json
+var SignatureVectors []byte
+
 // Docs is OpenAPI as a page for people: HTML that needs nothing from anywhere.
 // It is made by `go test ./api -run TestDocs -write-docs`.
 //

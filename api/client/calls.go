@@ -194,11 +194,19 @@ func (c *Client) GetOpenAPI(ctx context.Context) ([]byte, error) {
 	return c.text(ctx, "/v1/openapi.yaml")
 }
 
+// GetOpenAPIJSON reads the description of the API, as JSON.
+func (c *Client) GetOpenAPIJSON(ctx context.Context) ([]byte, error) {
+	return c.text(ctx, "/v1/openapi.json")
+}
+
+// GetSignatureVectors reads what an implementation of the signature is held
+// against, as JSON.
+func (c *Client) GetSignatureVectors(ctx context.Context) ([]byte, error) {
+	return c.text(ctx, "/docs/signature-vectors.json")
+}
+
 // GetDocs reads the page of the API, in HTML.
 func (c *Client) GetDocs(ctx context.Context) ([]byte, error) { return c.text(ctx, "/docs") }
-
-// GetMetrics reads the node's metrics.
-func (c *Client) GetMetrics(ctx context.Context) ([]byte, error) { return c.text(ctx, "/metrics") }
 
 func (c *Client) text(ctx context.Context, path string) (text []byte, err error) {
 	err = c.do(ctx, call{method: get, path: path, into: &text, raw: true})

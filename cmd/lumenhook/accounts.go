@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
 func newAccounts() *cobra.Command {
@@ -118,7 +119,7 @@ func newAccountsCreate(r *reach) *cobra.Command {
 		Use:     "create --email you@example.com",
 		Short:   "Open an account with a first API key",
 		Example: "  lumenhook accounts create --email ops@shop.example --json",
-		Args:    cobra.NoArgs,
+		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			address, err := mail.ParseAddress(email)
 			if err != nil || address.Address != email {
@@ -134,7 +135,7 @@ func newAccountsCreate(r *reach) *cobra.Command {
 			}
 			r.admitted(cmd.Context(), text)
 			made := madeKey{id, key.ID, text}
-			return r.print(cmd.OutOrStdout(), made, made.show)
+			return r.Print(cmd.OutOrStdout(), made, made.show)
 		},
 	}
 	c.Flags().StringVar(&email, "email", "", "where the account's holder is told of a disabled endpoint")

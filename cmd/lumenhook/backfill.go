@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
 // lookAtBackfill is how often a backfill is asked how far it has come.
@@ -33,7 +34,7 @@ server keeps them, or its lake. The command shows how far it has come and return
 at the end. Interrupted, it leaves the backfill at work: "lumenhook watches get"
 shows it.`,
 		Example: "  lumenhook backfill --watch wat_… --from 63092000 --to 63093000",
-		Args:    cobra.NoArgs,
+		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ask := client.BackfillCreate{From: from}
 			if to != 0 {
@@ -53,7 +54,7 @@ shows it.`,
 			if !noWait {
 				w, err = followBackfill(cmd.Context(), c, w, cmd.ErrOrStderr())
 			}
-			return errors.Join(err, r.print(cmd.OutOrStdout(), w, func(out io.Writer) { showWatch(out, w) }))
+			return errors.Join(err, r.Print(cmd.OutOrStdout(), w, func(out io.Writer) { showWatch(out, w) }))
 		},
 	}
 	r.register(c)

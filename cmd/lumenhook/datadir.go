@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -28,13 +29,17 @@ func openDataDir(path string) (*dataDir, error) {
 	if err := os.MkdirAll(filepath.Join(path, "secrets"), 0o700); err != nil {
 		return nil, fmt.Errorf("--data-dir: making the data folder: %w", err)
 	}
-	lock := flock.New(filepath.Join(path, "lock"))
+	lock := flock.New(filepath.Join(path, lockName))
 	ok, err := lock.TryLock()
 	if err != nil {
 		return nil, fmt.Errorf("--data-dir: locking the data folder %s: %w", path, err)
 	}
 	if !ok {
 		return nil, fmt.Errorf("the data folder %s is in use by another lumenhook: stop that one, or name another folder with --data-dir", path)
+	}
+	// Who waits for run.json learns from it that somebody is at work here.
+	if err := os.WriteFile(lock.Path(), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+		return nil, fmt.Errorf("--data-dir: locking the data folder %s: %w", path, err)
 	}
 	return &dataDir{path: path, lock: lock}, nil
 }
@@ -43,7 +48,7 @@ func (d *dataDir) join(parts ...string) string {
 	return filepath.Join(append([]string{d.path}, parts...)...)
 }
 
-func (d *dataDir) close() error { return d.lock.Unlock() }
+func (d *dataDir) close() error { return errors.Join(os.Truncate(d.lock.Path(), 0), d.lock.Unlock()) }
 
 // secretsKept refuses a folder that has data and has lost what only its first
 // start makes. With a new master key no endpoint's secret could be opened, and
@@ -94,6 +99,8 @@ type runFile struct {
 	Stellar      runStellar     `json:"stellar"`
 	Receiver     *runReceiver   `json:"receiver"`
 	CAFile       string         `json:"caFile"`
+	EgressPorts  string         `json:"egressPorts"`
+	MetricsURL   string         `json:"metricsUrl,omitempty"`
 	PID          int            `json:"pid"`
 }
 
@@ -113,7 +120,10 @@ type runReceiver struct {
 	URL string `json:"url"`
 }
 
-const runFileName = "run.json"
+const (
+	runFileName = "run.json"
+	lockName    = "lock"
+)
 
 func (d *dataDir) writeRunFile(r runFile) error {
 	data, err := json.MarshalIndent(r, "", "  ")
@@ -130,20 +140,43 @@ func readRunFile(dir string) (runFile, error) {
 		return r, fmt.Errorf("--data-dir %q: %w", dir, errNoFolder)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, runFileName))
-	if errors.Is(err, os.ErrNotExist) {
-		return r, fmt.Errorf("no service has run in %s: start `lumenhook run --data-dir %s` first, or name its folder with --data-dir", dir, dir)
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return r, whyNotRunning(dir)
+	case errors.Is(err, os.ErrPermission):
+		return r, fmt.Errorf("%w: the data folder is another user's; run this as that user", err)
+	case err != nil:
 		return r, fmt.Errorf("--data-dir: %w", err)
 	}
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, fmt.Errorf("reading %s: %w", filepath.Join(dir, runFileName), err)
 	}
-	if err := syscall.Kill(r.PID, 0); errors.Is(err, syscall.ESRCH) {
-		return r, fmt.Errorf("the service of %s is not running: start `lumenhook run --data-dir %s`", dir, dir)
+	if !alive(r.PID) {
+		return r, fmt.Errorf("the service of %s has ended without being stopped: start it again with `lumenhook run --data-dir %s`", dir, dir)
 	}
 	return r, nil
 }
+
+// whyNotRunning says what a folder without run.json is.
+func whyNotRunning(dir string) error {
+	pid, err := os.ReadFile(filepath.Join(dir, lockName))
+	owner, _ := strconv.Atoi(string(pid))
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("%w: the data folder is another user's; run this as that user", err)
+	case err == nil && owner > 0 && alive(owner):
+		return fmt.Errorf("the service of %s is starting or stopping (process %d): repeat this when it says ready", dir, owner)
+	case err == nil:
+		return fmt.Errorf("the service of %s has been stopped: start it again with `lumenhook run --data-dir %s`", dir, dir)
+	}
+	where, err := filepath.Abs(dir)
+	if err != nil {
+		where = dir
+	}
+	return fmt.Errorf("no service has run in %s: start one with `lumenhook run --data-dir %s`, or name its folder with --data-dir", where, dir)
+}
+
+func alive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 // writeFile writes a file that only its owner may read, whole or not at all.
 func writeFile(path string, data []byte) error {

@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,6 +16,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/txnbuild"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/pki"
@@ -27,11 +28,9 @@ func newDevnet() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "devnet",
 		Short: "Make wallets and payments on the development network of a running service",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.PersistentFlags().StringVar(&dir, "data-dir", ".lumenhook", "data folder of the running service")
-	c.AddCommand(newDevnetPay(&dir), newDevnetAccount(&dir), newDevnetCert(&dir))
+	c.AddCommand(newDevnetPay(&dir), newDevnetAccount(&dir), newDevnetCert(&dir), newDevnetReceiver(&dir))
 	return c
 }
 
@@ -132,13 +131,13 @@ func newDevnetPay(dir *string) *cobra.Command {
 		req     devclient.PayRequest
 		memo    memoFlags
 		muxedID string
-		asJSON  bool
+		out     cli.Output
 	)
 	c := &cobra.Command{
 		Use:     "pay --to G… --amount 12.5",
 		Short:   "Pay a wallet from the payer's account, and wait for the ledger",
 		Example: "  lumenhook devnet pay --to GABC… --amount 12.5 --memo-text order-42",
-		Args:    cobra.NoArgs,
+		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var memoErr, muxedErr error
 			req.Memo, memoErr = memo.memo(cmd.Flags().Changed)
@@ -163,11 +162,9 @@ func newDevnetPay(dir *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(paid)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "paid %s in ledger %d\n  payment %s\n  transaction %s\n", req.Amount, paid.Ledger, paid.ID, paid.TxHash)
-			return err
+			return out.Print(cmd.OutOrStdout(), paid, func(w io.Writer) {
+				fmt.Fprintf(w, "paid %s in ledger %d\n  payment %s\n  transaction %s\n", req.Amount, paid.Ledger, paid.ID, paid.TxHash)
+			})
 		},
 	}
 	f := c.Flags()
@@ -178,7 +175,7 @@ func newDevnetPay(dir *string) *cobra.Command {
 	f.StringVar(&memo.id, "memo-id", "", "id memo")
 	f.StringVar(&memo.hash, "memo-hash", "", "hash memo, 64 hex digits")
 	f.StringVar(&muxedID, "muxed-id", "", "pay the muxed address of this id")
-	f.BoolVar(&asJSON, "json", false, "print JSON: txHash, ledger, id")
+	out.Register(f)
 	_ = c.MarkFlagRequired("to")
 	_ = c.MarkFlagRequired("amount")
 	return c
@@ -187,12 +184,12 @@ func newDevnetPay(dir *string) *cobra.Command {
 func newDevnetAccount(dir *string) *cobra.Command {
 	var (
 		assets []string
-		asJSON bool
+		out    cli.Output
 	)
 	c := &cobra.Command{
 		Use:   "account [--asset CODE:ISSUER]",
 		Short: "Make and fund a wallet, and print its address and secret",
-		Args:  cobra.NoArgs,
+		Args:  cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, asset := range assets {
 				if err := checkAsset(asset); err != nil {
@@ -211,15 +208,14 @@ func newDevnetAccount(dir *string) *cobra.Command {
 			if err := nextLedger(cmd.Context(), *dir); err != nil {
 				return err
 			}
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{"address": address, "secret": secret})
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "address %s\nsecret  %s\n", address, secret)
-			return err
+			return out.Print(cmd.OutOrStdout(), map[string]string{"address": address, "secret": secret}, func(w io.Writer) {
+				row(w, "address", address)
+				row(w, "secret", secret)
+			})
 		},
 	}
 	c.Flags().StringSliceVar(&assets, "asset", nil, "CODE:ISSUER to trust; may be repeated")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON: address, secret")
+	out.Register(c.Flags())
 	return c
 }
 
@@ -252,7 +248,7 @@ func newDevnetCert(dir *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cert --out DIR",
 		Short: "Make a certificate for a receiver on this machine, signed by the run's own authority",
-		Args:  cobra.NoArgs,
+		Args:  cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
 				return fmt.Errorf("--out %q: %w", out, errNoFolder)

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
 func newEndpoints() *cobra.Command {
@@ -17,20 +19,17 @@ func newEndpoints() *cobra.Command {
 	c := &cobra.Command{Use: "endpoints", Short: "Register and operate endpoints"}
 	r.register(c)
 	c.AddCommand(
-		newEndpointsCreate(&r), newEndpointsList(&r), newEndpointsUpdate(&r), newEndpointsTest(&r), newEndpointsReplay(&r),
-		asking(&r, "get ENDPOINT_ID", "Show an endpoint", oneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
+		newEndpointsCreate(&r), newEndpointsList(&r), newEndpointsUpdate(&r), newEndpointsTest(&r), newEndpointsReplay(&r), newEndpointsRotate(&r),
+		asking(&r, "get ENDPOINT_ID", "Show an endpoint", cli.OneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 			return c.GetEndpoint(ctx, args[0])
 		}, showEndpoint),
-		asking(&r, "enable ENDPOINT_ID", "Let the sending go on, with what has waited", oneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
+		asking(&r, "enable ENDPOINT_ID", "Let the sending go on, with what has waited", cli.OneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 			return c.EnableEndpoint(ctx, args[0])
 		}, showEndpoint),
-		asking(&r, "disable ENDPOINT_ID", "Stop the sending; events wait", oneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
+		asking(&r, "disable ENDPOINT_ID", "Stop the sending; events wait", cli.OneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 			return c.DisableEndpoint(ctx, args[0])
 		}, showEndpoint),
-		asking(&r, "rotate-secret ENDPOINT_ID", "Give an endpoint a new secret", oneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
-			return c.RotateSecret(ctx, args[0])
-		}, showEndpoint),
-		asking(&r, "delete ENDPOINT_ID", "Delete an endpoint; what waits for it is cancelled", oneArgument, func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
+		asking(&r, "delete ENDPOINT_ID", "Delete an endpoint; what waits for it is cancelled", cli.OneArgument, func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
 			return struct{}{}, c.DeleteEndpoint(ctx, args[0])
 		}, done("deleted")),
 	)
@@ -92,7 +91,8 @@ func (e *endpointFlags) headerMap() (map[string]any, error) {
 
 func newEndpointsCreate(r *reach) *cobra.Command {
 	var e endpointFlags
-	c := asking(r, "create --url https://…", "Register an endpoint and show its secret", cobra.NoArgs,
+	var keep secretOut
+	c := asking(r, "create --url https://…", "Register an endpoint and show its secret", cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.Endpoint, error) {
 			given, err := e.headerMap()
 			if err != nil {
@@ -102,17 +102,59 @@ func newEndpointsCreate(r *reach) *cobra.Command {
 			for name, value := range given {
 				headers[name], _ = value.(string)
 			}
-			return c.CreateEndpoint(ctx, client.EndpointCreate{URL: e.url, Description: e.description, Headers: headers, RateLimitPerSecond: e.rateLimit})
+			return keep.of(func() (client.Endpoint, error) {
+				return c.CreateEndpoint(ctx, client.EndpointCreate{URL: e.url, Description: e.description, Headers: headers, RateLimitPerSecond: e.rateLimit})
+			})
 		}, showEndpoint)
 	e.register(c)
+	keep.register(c)
 	_ = c.MarkFlagRequired("url")
 	return c
+}
+
+func newEndpointsRotate(r *reach) *cobra.Command {
+	var keep secretOut
+	c := asking(r, "rotate-secret ENDPOINT_ID", "Give an endpoint a new secret", cli.OneArgument,
+		func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
+			return keep.of(func() (client.Endpoint, error) { return c.RotateSecret(ctx, args[0]) })
+		}, showEndpoint)
+	keep.register(c)
+	return c
+}
+
+// secretOut keeps a new secret off the terminal.
+type secretOut struct{ file string }
+
+func (s *secretOut) register(c *cobra.Command) {
+	c.Flags().StringVar(&s.file, "secret-out", "", "file that the secret is added to, as a line, instead of being shown; made readable by its owner alone")
+}
+
+// of asks for an endpoint with a new secret. The file is opened before: a secret is
+// answered once, and must have where to go.
+func (s *secretOut) of(ask func() (client.Endpoint, error)) (client.Endpoint, error) {
+	if s.file == "" {
+		return ask()
+	}
+	f, err := os.OpenFile(s.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return client.Endpoint{}, fmt.Errorf("--secret-out: %w", err)
+	}
+	e, err := ask()
+	if err != nil {
+		return e, errors.Join(err, f.Close())
+	}
+	_, err = fmt.Fprintln(f, e.Secret)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return e, fmt.Errorf("--secret-out: the secret of %s could not be kept, rotate it: %w", e.ID, err)
+	}
+	e.Secret = ""
+	return e, nil
 }
 
 func newEndpointsUpdate(r *reach) *cobra.Command {
 	var e endpointFlags
 	var c *cobra.Command
-	c = asking(r, "update ENDPOINT_ID", "Change an endpoint", oneArgument,
+	c = asking(r, "update ENDPOINT_ID", "Change an endpoint", cli.OneArgument,
 		func(ctx context.Context, api *client.Client, args []string) (client.Endpoint, error) {
 			patch := client.Patch{}
 			changed := c.Flags().Changed
@@ -147,7 +189,7 @@ func newEndpointsUpdate(r *reach) *cobra.Command {
 func newEndpointsList(r *reach) *cobra.Command {
 	var p pageFlags
 	var f client.EndpointFilter
-	c := asking(r, "list", "List endpoints, newest first", cobra.NoArgs,
+	c := asking(r, "list", "List endpoints, newest first", cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Endpoint], error) {
 			return c.ListEndpoints(ctx, f, p.Page)
 		}, func(w io.Writer, l client.List[client.Endpoint]) {
@@ -163,7 +205,7 @@ func newEndpointsList(r *reach) *cobra.Command {
 }
 
 func newEndpointsTest(r *reach) *cobra.Command {
-	return asking(r, "test ENDPOINT_ID", "Send a test.ping and show its first attempt", oneArgument,
+	return asking(r, "test ENDPOINT_ID", "Send a test.ping and show its first attempt", cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.TestResult, error) {
 			return c.TestEndpoint(ctx, args[0])
 		}, func(w io.Writer, t client.TestResult) {
@@ -176,7 +218,7 @@ func newEndpointsTest(r *reach) *cobra.Command {
 
 func newEndpointsReplay(r *reach) *cobra.Command {
 	var since, until string
-	c := asking(r, "replay ENDPOINT_ID --since 24h", "Queue failed deliveries again", oneArgument,
+	c := asking(r, "replay ENDPOINT_ID --since 24h", "Queue failed deliveries again", cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.ReplayResult, error) {
 			from, err := instantFlag("since", since)
 			to, untilErr := instantFlag("until", until)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
 func newEvents() *cobra.Command {
@@ -17,10 +18,10 @@ func newEvents() *cobra.Command {
 	r.register(c)
 	c.AddCommand(
 		newEventsList(&r),
-		asking(&r, "get EVENT_ID", "Show an event and every attempt to deliver it", oneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Event, error) {
+		asking(&r, "get EVENT_ID", "Show an event and every attempt to deliver it", cli.OneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Event, error) {
 			return c.GetEvent(ctx, args[0])
 		}, showEvent),
-		asking(&r, "resend EVENT_ID", "Queue an event again, delivered or not", oneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Resent, error) {
+		asking(&r, "resend EVENT_ID", "Queue an event again, delivered or not", cli.OneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Resent, error) {
 			return c.ResendEvent(ctx, args[0])
 		}, func(w io.Writer, a client.Resent) {
 			row(w, "id", a.ID)
@@ -56,7 +57,7 @@ func newEventsList(r *reach) *cobra.Command {
 	var p pageFlags
 	var f client.EventFilter
 	var since, until string
-	c := asking(r, "list", "List events, newest first", cobra.NoArgs,
+	c := asking(r, "list", "List events, newest first", cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Event], error) {
 			var err, untilErr error
 			f.Since, err = instantFlag("since", since)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
 func newKeys() *cobra.Command {
@@ -26,7 +27,7 @@ func (r *reach) accountOr(id string) (string, error) {
 	if id == "" {
 		run, err := readRunFile(r.dataDir)
 		if err != nil {
-			return "", fmt.Errorf("%w, or give --account", err)
+			return "", fmt.Errorf("%w; or give --account", err)
 		}
 		return run.AccountID, nil
 	}
@@ -42,7 +43,7 @@ func newKeysCreate(r *reach) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create --permissions read,write",
 		Short: "Make an API key for an account, without the API",
-		Args:  cobra.NoArgs,
+		Args:  cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			id, err := r.accountOr(account)
 			if err != nil {
@@ -57,7 +58,7 @@ func newKeysCreate(r *reach) *cobra.Command {
 			}
 			r.admitted(cmd.Context(), text)
 			made := madeKey{id, key.ID, text}
-			return r.print(cmd.OutOrStdout(), made, made.show)
+			return r.Print(cmd.OutOrStdout(), made, made.show)
 		},
 	}
 	c.Flags().StringVar(&account, "account", "", "the account; the data folder's when not given")
@@ -67,7 +68,7 @@ func newKeysCreate(r *reach) *cobra.Command {
 
 func newKeysList(r *reach) *cobra.Command {
 	var p pageFlags
-	c := asking(r, "list", "List the account's API keys", cobra.NoArgs,
+	c := asking(r, "list", "List the account's API keys", cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Key], error) {
 			return c.ListKeys(ctx, p.Page)
 		}, func(w io.Writer, l client.List[client.Key]) {
@@ -83,7 +84,7 @@ func newKeysList(r *reach) *cobra.Command {
 
 func newKeysRoll(r *reach) *cobra.Command {
 	var grace time.Duration
-	c := asking(r, "roll KEY_ID", "Put a new key in the place of another, which goes on working for a while", oneArgument,
+	c := asking(r, "roll KEY_ID", "Put a new key in the place of another, which goes on working for a while", cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.Key, error) {
 			seconds := int(grace.Seconds())
 			return c.RollKey(ctx, args[0], client.KeyRoll{GraceSeconds: &seconds})
@@ -99,7 +100,7 @@ func newKeysRoll(r *reach) *cobra.Command {
 func newKeysRevoke(r *reach) *cobra.Command {
 	var account string
 	c := &cobra.Command{
-		Use: "revoke KEY_ID", Short: "End an API key", Args: oneArgument,
+		Use: "revoke KEY_ID", Short: "End an API key", Args: cli.OneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if account == "" {
 				c, err := r.client()
@@ -118,7 +119,7 @@ func newKeysRevoke(r *reach) *cobra.Command {
 					return fmt.Errorf("revoking the key: %w", err)
 				}
 			}
-			return r.print(cmd.OutOrStdout(), struct{}{}, func(w io.Writer) { row(w, "revoked "+args[0]) })
+			return r.Print(cmd.OutOrStdout(), struct{}{}, func(w io.Writer) { row(w, "revoked "+args[0]) })
 		},
 	}
 	c.Flags().StringVar(&account, "account", "", "an account's key, without the API")

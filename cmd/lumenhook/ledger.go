@@ -13,6 +13,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/network"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/streams/ledger"
 )
 
@@ -39,7 +40,7 @@ XDR, as a stream of records such as stellar-core writes, or as base64, compresse
 by gzip or zstd or not; - is standard input. What cannot be read is an error, and
 so is a transaction that cannot: the others are printed first.`,
 		Example: "  lumenhook ledger payments FFFFFD5D--63092988.xdr.zst\n  curl … | jq -r '.result.ledgers[].metadataXdr' | lumenhook ledger payments -",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    cli.SomeArguments,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			e, err := ledger.NewExtractor(passphrase)
 			if err != nil {

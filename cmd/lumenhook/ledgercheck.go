@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/ledger"
@@ -46,7 +48,7 @@ The topics are those of a running service (--data-dir), or of --kafka-brokers;
 without flags for a source, its development network is read. With differences the
 command fails.`,
 		Example: "  lumenhook ledger check --from 63092000 --to 63093000 --kafka-brokers kafka:9092 --stellar-rpc-url https://…",
-		Args:    cobra.NoArgs,
+		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := k.settle(); err != nil {
 				return err
@@ -238,12 +240,20 @@ func (k known) differences(l ledger.Ledger) (lines []string) {
 func fieldsThatDiffer(before, now domain.Payment) (fields []string) {
 	b, n := reflect.ValueOf(domain.ViewPayment(before)), reflect.ValueOf(domain.ViewPayment(now))
 	for i := range b.NumField() {
-		was, is := reflect.Indirect(b.Field(i)), reflect.Indirect(n.Field(i))
-		if !reflect.DeepEqual(b.Field(i).Interface(), n.Field(i).Interface()) {
-			fields = append(fields, fmt.Sprintf("%s %v is now %v", b.Type().Field(i).Tag.Get("json"), was, is))
+		if was, is := asJSON(b.Field(i)), asJSON(n.Field(i)); was != is {
+			fields = append(fields, fmt.Sprintf("%s %s is now %s", b.Type().Field(i).Tag.Get("json"), was, is))
 		}
 	}
 	return fields
+}
+
+// asJSON shows a field as an event does: null where there is none.
+func asJSON(field reflect.Value) string {
+	text, err := json.Marshal(field.Interface())
+	if err != nil {
+		panic("ledger check: " + err.Error()) // of a struct of texts and numbers
+	}
+	return string(text)
 }
 
 func sortedIDs(payments map[string]domain.Payment) (ids []string) {

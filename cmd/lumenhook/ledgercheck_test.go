@@ -128,6 +128,7 @@ func TestLedgerCheckNamesEveryDifference(t *testing.T) {
 	}
 	other, gone := found[1], found[2]
 	other.AmountStroops++
+	other.Memo = domain.Memo{}
 	gone.ID = "999"
 	r.observed(other)
 	r.observed(gone)
@@ -137,7 +138,7 @@ func TestLedgerCheckNamesEveryDifference(t *testing.T) {
 		t.Error("differences are no error")
 	}
 	for _, want := range []string{
-		"payment " + other.ID + " is seen differently: amount 1.5000001 is now 1.5000000, amountStroops 15000001 is now 15000000",
+		"payment " + other.ID + ` is seen differently: memo null is now "order 1", memoType null is now "text", amount "1.5000001" is now "1.5000000", amountStroops "15000001" is now "15000000"`,
 		"payment 999 to " + gone.To + " was observed, and is no longer seen",
 		"payment " + found[3].ID + " to " + found[3].To + " would now be seen: 1.5000000 XLM",
 	} {

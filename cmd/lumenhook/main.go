@@ -7,29 +7,39 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 )
 
 func main() {
 	clickhouse.MaybeChild() // the engine's child is this program again
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends at once
-	if err := newRoot().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "lumenhook: "+err.Error())
-		stop()
-		os.Exit(1)
+	code := cli.Execute(ctx, commandLine(os.Args[1:]))
+	stop()
+	os.Exit(code)
+}
+
+// stopSignals are those that end the program in order: a terminal that is closed
+// is one of them, unless nohup has it ignored.
+func stopSignals() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
+}
+
+func commandLine(args []string) cli.Line {
+	return cli.Line{
+		Root: newRoot(), Args: args, Stderr: os.Stderr,
+		Elsewhere: []string{masterKeyVariable, clickhouse.CacheDirVariable},
 	}
 }
 
@@ -48,49 +58,15 @@ Start with:
   lumenhook devnet pay --to G… --amount 12.5
 
 Every flag can be set by a variable: --data-dir by LUMENHOOK_DATA_DIR. A flag
-wins over its variable.`,
-		SilenceUsage: true, SilenceErrors: true, Version: builtFrom(),
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) },
+wins over its variable, and a variable LUMENHOOK_… that sets nothing is an error.
+The program ends with 1 when what was asked for failed, and with 2 when the command
+line was not understood.`,
+		SilenceUsage: true, SilenceErrors: true, Version: cli.ThisBuild().String(),
 	}
 	root.AddCommand(
 		newRun(), newDevnet(), newLedger(), newVerify(), newSecrets(),
 		newAccounts(), newKeys(), newEndpoints(), newWatches(), newBackfill(), newEvents(),
-		newSQL(), newTopics(), newRebuild(), newVerifyProjection(), newMigrate(),
+		newSQL(), newTopics(), newRebuild(), newVerifyProjection(), newMigrate(), cli.NewVersion(),
 	)
 	return root
-}
-
-// builtFrom is the module's version: of a release its tag, of a checkout its commit.
-func builtFrom() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return info.Main.Version
-}
-
-// oneArgument wants exactly the argument that the command's use line names.
-func oneArgument(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		name := strings.Fields(cmd.Use)[1]
-		return fmt.Errorf("wants one %s, and got %d arguments: %s", name, len(args), cmd.UseLine())
-	}
-	return nil
-}
-
-// fromEnvironment sets flags that were not given from variables of their names,
-// and reports every variable that does not fit.
-func fromEnvironment(flags *pflag.FlagSet) error {
-	var faults []error
-	flags.VisitAll(func(f *pflag.Flag) {
-		name := "LUMENHOOK_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		value, set := os.LookupEnv(name)
-		if !set || f.Changed || f.Name == "help" {
-			return
-		}
-		if err := flags.Set(f.Name, value); err != nil {
-			faults = append(faults, fmt.Errorf("%s=%q: %w", name, value, err))
-		}
-	})
-	return errors.Join(faults...)
 }

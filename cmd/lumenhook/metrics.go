@@ -1,6 +1,10 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -9,7 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/apiserver"
 	"github.com/lumenhook/lumenhook/streams/engine"
 	"github.com/lumenhook/lumenhook/streams/follower"
 	"github.com/lumenhook/lumenhook/streams/mailer"
@@ -100,9 +106,46 @@ func (m *metrics) gauge(name, help string, value func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
+// handler answers /metrics, and leads there from the door.
 func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry}))
+	mux.Handle("GET /{$}", http.RedirectHandler("/metrics", http.StatusTemporaryRedirect))
+	return mux
 }
+
+// startMetrics serves the metrics on a listener of their own: they tell of the
+// whole service, and the API's address is open to its customers.
+func (v *service) startMetrics(context.Context) error {
+	if v.s.metricsListen == "" {
+		return nil
+	}
+	listener, err := net.Listen("tcp", v.address("metrics-listen", v.s.metricsListen))
+	if err != nil {
+		return fmt.Errorf("--metrics-listen: %w", err)
+	}
+	server, err := apiserver.New(apiserver.Config{
+		Server: api.NewServer(v.metrics.handler(), v.logger), MaxConns: maxScrapers, Log: v.logger,
+	})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	v.file.MetricsURL = "http://" + listener.Addr().String() + "/metrics"
+	v.goRun("the metrics", func(ctx context.Context) error {
+		defer context.AfterFunc(ctx, func() {
+			ending, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			if err := server.Shutdown(ending); err != nil {
+				v.logger.Warn("stopping the metrics", "error", err)
+			}
+		})()
+		return server.Serve(listener)
+	})
+	return nil
+}
+
+// maxScrapers bounds the connections of those who read metrics.
+const maxScrapers = 64
 
 // fact counts a committed fact.
 func (m *metrics) fact(f domain.Fact) {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -59,7 +58,7 @@ func (s *testService) secondNode() string {
 	enough := &room{free: func() (uint64, error) { return 1 << 40, nil }, logger: logger}
 	handler, err := api.New(api.Config{
 		Commands: submitter{c, enough}, Directory: reads{d}, History: &lateHistory{}, Sealer: sealer, Wallets: noWarnings{}, URLs: anyURL{},
-		Entropy: rand.Reader, Now: time.Now, Log: logger, Metrics: http.NotFoundHandler(), Uses: uses, DeriveKey: deriver(keyText),
+		Entropy: rand.Reader, Now: time.Now, Log: logger, Uses: uses, DeriveKey: deriver(keyText),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -76,17 +76,8 @@ func (p *printer) attempt(a domain.AttemptMade) {
 	}
 }
 
-// webhook tells what the demo receiver made of a request.
-func (p *printer) webhook(w receiver.Webhook) {
-	switch {
-	case w.Duplicate:
-		p.line("received   %s again: its signature is right, and it was handled before", w.ID)
-	case w.Verified:
-		p.line("received   %s: %s, %d bytes, its signature is right", w.ID, w.Type, len(w.Body))
-	default:
-		p.line("refused    %s by the demo receiver: %s", w.ID, w.Reason)
-	}
-}
+// webhook shows what the demo receiver made of a request.
+func (p *printer) webhook(w receiver.Webhook) { p.line("%s", webhookText(w)) }
 
 func short(address string) string {
 	if len(address) < 12 {

@@ -1,20 +1,23 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
 )
@@ -25,9 +28,10 @@ type reach struct {
 	dataDir string
 	apiURL  string
 	apiKey  string
+	caFile  string
 	brokers []string
 	prefix  string
-	asJSON  bool
+	cli.Output
 }
 
 // register adds the flags to a command and those below it.
@@ -36,7 +40,8 @@ func (r *reach) register(c *cobra.Command) {
 	f.StringVar(&r.dataDir, "data-dir", ".lumenhook", "data folder of the running service")
 	f.StringVar(&r.apiURL, "api-url", "", "address of the API, instead of the data folder's")
 	f.StringVar(&r.apiKey, "api-key", "", "API key, instead of the data folder's (better given as LUMENHOOK_API_KEY)")
-	f.BoolVar(&r.asJSON, "json", false, "print JSON")
+	f.StringVar(&r.caFile, "ca-file", "", "PEM file of further authorities that the API's certificate may be of; the data folder's when it is not given")
+	r.Output.Register(f)
 }
 
 // registerBrokers adds the flags of what is done by commands, without the API.
@@ -48,24 +53,47 @@ func (r *reach) registerBrokers(c *cobra.Command) {
 
 // client makes a client of the API.
 func (r *reach) client() (*client.Client, error) {
-	url, key := r.apiURL, r.apiKey
+	url, key, caFile := r.apiURL, r.apiKey, r.caFile
 	if url == "" || key == "" {
 		run, err := readRunFile(r.dataDir)
-		if err != nil {
-			return nil, fmt.Errorf("%w, or give --api-url and --api-key", err)
+		switch {
+		case url != "" && (err != nil || run.APIURL != strings.TrimSuffix(url, "/")):
+			// The folder's key is for the folder's service: no other is shown it.
+			return nil, cli.Usage(fmt.Errorf("--api-key must be given with --api-url %s, best as the variable %s", url, cli.Variable("api-key")))
+		case err != nil:
+			return nil, fmt.Errorf("%w; or give --api-url and --api-key", err)
 		}
-		if url == "" {
-			url = run.APIURL
-		}
-		if key == "" {
-			key = run.APIKey
-		}
+		url, key, caFile = cmp.Or(url, run.APIURL), cmp.Or(key, run.APIKey), cmp.Or(caFile, run.CAFile)
 	}
-	c, err := client.New(url, key, nil)
+	transport, err := trusting(caFile)
 	if err != nil {
-		return nil, fmt.Errorf("--api-url: %w", err)
+		return nil, fmt.Errorf("--ca-file %q: %w", caFile, err)
+	}
+	c, err := client.New(url, key, &http.Client{Transport: transport, Timeout: askMax})
+	if err != nil {
+		return nil, fmt.Errorf("--api-url %q: must be a URL such as http://127.0.0.1:8080", url)
 	}
 	return c, nil
+}
+
+// askMax bounds one exchange: a test waits for its attempt.
+const askMax = 45 * time.Second
+
+// trusting reaches servers whose certificate is of the system's authorities, or of
+// those in a file.
+func trusting(caFile string) (*http.Transport, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	pem, err := readAuthorities(caFile)
+	if err != nil || pem == nil {
+		return transport, err
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	roots.AppendCertsFromPEM(pem)
+	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	return transport, nil
 }
 
 // submit gives the engine a command and returns what it is answered with.
@@ -75,7 +103,7 @@ func (r *reach) submit(ctx context.Context, body domain.CommandBody, accountID s
 	if len(brokers) == 0 {
 		run, err := readRunFile(r.dataDir)
 		if err != nil {
-			return domain.Answer{}, fmt.Errorf("%w, or give --kafka-brokers", err)
+			return domain.Answer{}, fmt.Errorf("%w; or give --kafka-brokers", err)
 		}
 		brokers = run.KafkaBrokers
 	}
@@ -151,22 +179,9 @@ func asking[T any](r *reach, use, short string, arguments cobra.PositionalArgs, 
 			if err != nil {
 				return err
 			}
-			return r.print(cmd.OutOrStdout(), answer, func(w io.Writer) { show(w, answer) })
+			return r.Print(cmd.OutOrStdout(), answer, func(w io.Writer) { show(w, answer) })
 		},
 	}
-}
-
-// print writes an answer in columns, or as JSON.
-func (r *reach) print(w io.Writer, answer any, show func(io.Writer)) error {
-	if r.asJSON {
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(answer)
-	}
-	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	show(columns)
-	return columns.Flush()
 }
 
 // row writes one line of a table.

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
@@ -36,7 +37,7 @@ func (r *refoldFlags) register(f *pflag.FlagSet, what string) {
 // config opens what is needed. The caller closes the database.
 func (r *refoldFlags) config(out io.Writer) (cfg projections.RefoldConfig, end func(), err error) {
 	if r.all == (len(r.tables) > 0) {
-		return cfg, nil, fmt.Errorf("give either --all or --table, one of %s", strings.Join(projections.Tables(), ", "))
+		return cfg, nil, cli.Usage(fmt.Errorf("give either --all or --table, one of %s", strings.Join(projections.Tables(), ", ")))
 	}
 	cluster, err := r.cluster()
 	if err != nil {
@@ -65,7 +66,7 @@ func newRebuild() *cobra.Command {
 the live end, exchanges them atomically and drops the old ones. Reading and
 writing go on meanwhile. Interrupted, it is taken up by the next rebuild of the
 same tables; failed, it leaves the live tables as they were.`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, end, err := flags.config(cmd.ErrOrStderr())
 			if err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/projections"
@@ -280,7 +281,7 @@ func TestTheReportOfARewrap(t *testing.T) {
 		t.Errorf("%+v", report.Keys)
 	}
 	var text bytes.Buffer
-	if err := (&reach{}).print(&text, report, report.show); err != nil {
+	if err := (&cli.Output{}).Print(&text, report, report.show); err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range []string{"OF 3 ENDPOINTS", "signing secrets", "0000000001", "lumenhook secrets drop 0000000001", "nothing opens them"} {

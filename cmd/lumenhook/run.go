@@ -10,13 +10,16 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
@@ -48,11 +51,12 @@ the same --data-dir it goes on where it was.
 
 Once everything is ready it writes run.json into the data folder: the addresses
 and the API key.`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.check(); err != nil {
-				return err
+				return cli.Usage(err)
 			}
+			signal.Ignore(syscall.SIGPIPE) // a pager that was left does not stop a service
 			return runAll(cmd.Context(), &s, cmd.OutOrStdout())
 		},
 	}
@@ -145,7 +149,7 @@ func (v *service) goRun(what string, run func(context.Context) error) {
 func (v *service) start(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
 		v.openData, v.startBroker, v.startDevnet, v.startDirectory, v.startHistory,
-		v.startEngine, v.startMailer, v.bootstrap, v.startFollower, v.startAPI, v.startDemo, v.ready,
+		v.startEngine, v.startMailer, v.bootstrap, v.startFollower, v.startAPI, v.startMetrics, v.startDemo, v.ready,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -403,6 +407,7 @@ func (v *service) startEngine(context.Context) error {
 	}
 	v.onStop(client.Close)
 	v.urls = urlPolicy{client}
+	v.file.EgressPorts = v.s.ports.String()
 	attempts, breakOff := context.WithCancel(context.Background())
 	v.onStop(breakOff)
 	e := engine.New(engine.Config{
@@ -497,7 +502,7 @@ func (v *service) startAPI(context.Context) error {
 	v.onStop(uses.close)
 	handler, err := api.New(api.Config{
 		Commands: submitter{v.commands, v.room}, Directory: reads{v.directory}, History: v.history, Sealer: v.sealer, Wallets: lookup,
-		URLs: v.urls, Entropy: rand.Reader, Now: time.Now, Log: v.logger, Metrics: v.metrics.handler(), Answered: v.metrics.request,
+		URLs: v.urls, Entropy: rand.Reader, Now: time.Now, Log: v.logger, Answered: v.metrics.request,
 		Checks: v.checks(), Uses: uses, DeriveKey: deriver(v.keyText), Live: v.file.Stellar.NetworkPassphrase == publicPassphrase,
 		RateLimit: api.RateLimit{PerSecond: v.s.apiRateLimit}, TestWait: testWait(v.s.attemptTimeout), TrustedProxies: v.s.edge.proxies,
 	})
@@ -545,6 +550,9 @@ func (v *service) ready(context.Context) error {
 	v.onStop(func() { _ = os.Remove(v.dir.join(runFileName)) })
 	v.out.line("ready")
 	v.out.line("  API        %s   key %s", v.file.APIURL, v.file.APIKey)
+	if v.file.MetricsURL != "" {
+		v.out.line("  metrics    %s", v.file.MetricsURL)
+	}
 	v.out.line("  Stellar    %s   friendbot %s", v.file.Stellar.RPCURL, v.file.Stellar.FriendbotURL)
 	v.out.line("  Kafka      %s", v.file.KafkaBrokers[0])
 	if v.file.ClickHouse != nil {

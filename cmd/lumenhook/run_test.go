@@ -74,7 +74,7 @@ func (s *syncBuffer) String() string {
 
 func anyPorts(dir string, more ...string) []string {
 	args := []string{"run", "--data-dir", dir}
-	for _, flag := range []string{"api", "kafka", "stellar", "receiver", "clickhouse-native", "clickhouse-http"} {
+	for _, flag := range []string{"api", "kafka", "stellar", "receiver", "metrics", "clickhouse-native", "clickhouse-http"} {
 		args = append(args, "--"+flag+"-listen", "127.0.0.1:0")
 	}
 	return append(args, more...)
@@ -323,7 +323,7 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 	if history := ready.Checks[len(ready.Checks)-1]; history.Name != "history" || history.Detail != "up to date" && !strings.HasSuffix(history.Detail, "records behind") {
 		t.Errorf("/readyz says of the history: %+v", history)
 	}
-	numbers := s.text("/metrics")
+	numbers := s.text(s.file.MetricsURL)
 	for _, line := range []string{
 		`lumenhook_attempts_total{error="",state="DELIVERED",status="2xx"} 1`, `lumenhook_matches_total 1`,
 		`lumenhook_facts_total{type="AttemptMade"} 1`, `lumenhook_api_requests_total{method="GET",route="/readyz",status="200"} 1`,
@@ -341,9 +341,9 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 }
 
 // text reads a page that is open to everyone.
-func (s *testService) text(path string) string {
+func (s *testService) text(url string) string {
 	s.t.Helper()
-	resp, err := http.Get(s.file.APIURL + path)
+	resp, err := http.Get(url)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -489,6 +489,15 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 		{"--memo-text", pay("--memo-text", "a", "--memo-id", "1")},
 		{"--muxed-id", pay("--muxed-id", "-1")},
 		{"--asset", []string{"devnet", "account", "--asset", "USD:" + seed}},
+		{"--secret-file or --secret must be given", []string{"verify", "--timestamp", "1", "--signature", "v1=00"}},
+		{"--secret-file \"/nowhere\"", []string{"verify", "--secret-file", "/nowhere", "--timestamp", "1", "--signature", "v1=00", "--body", file}},
+		{"holds no secret", []string{"verify", "--secret-file", file, "--timestamp", "1", "--signature", "v1=00", "--body", file}},
+		{"both want standard input", []string{"verify", "--secret-file", "-", "--timestamp", "1", "--signature", "v1=00"}},
+		{"did you mean lumenhook endpoints list?", []string{"endpoints", "lst"}},
+		{"--api-key must be given", []string{"endpoints", "list", "--api-url", "http://127.0.0.1:1", "--data-dir", t.TempDir()}},
+		{"nothing listens there", []string{"endpoints", "list", "--api-url", "http://127.0.0.1:1", "--api-key", "x"}},
+		{"nothing listens there", []string{"topics", "cat", "journal", "--kafka-brokers", "127.0.0.1:1"}},
+		{"nothing listens there", []string{"sql", "--clickhouse-dsn", "clickhouse://127.0.0.1:1/x", "SELECT 1"}},
 		{"--data-dir", []string{"devnet", "account", "--data-dir", file}},
 		{"--out", []string{"devnet", "cert", "--out", ""}},
 		{"nonsense", []string{"devnet", "nonsense"}},
@@ -553,7 +562,7 @@ func TestATakenAddressIsNamed(t *testing.T) {
 	}
 	defer taken.Close()
 	dir := t.TempDir()
-	for _, part := range []string{"api", "kafka", "stellar", "receiver", "clickhouse-native", "clickhouse-http"} {
+	for _, part := range []string{"api", "kafka", "stellar", "receiver", "metrics", "clickhouse-native", "clickhouse-http"} {
 		flag := "--" + part + "-listen"
 		out, err := program(anyPorts(dir, flag, taken.Addr().String())...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), flag) {

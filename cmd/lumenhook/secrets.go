@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/commands"
@@ -132,7 +133,7 @@ func newSecretsList(place *masterKeyPlace) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the keys of the master key, by their ids alone",
-		Args:  cobra.NoArgs,
+		Args:  cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			text, err := place.text()
 			if err != nil {
@@ -170,7 +171,7 @@ endpoint secrets too (POST /v1/endpoints/:id/rotate-secret) and the headers'
 values: facts in the journal stay as they were sealed, and open with the copy.`,
 		Example: `  lumenhook secrets rewrap
   lumenhook secrets rewrap --resume --json`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, isVariable := place.variable()
 			switch {
@@ -280,7 +281,7 @@ func (p *masterKeyPlace) report(out io.Writer, r *rewrap, pass sealedPass) error
 		return err
 	}
 	report := reportOf(pass, r.sealer.Newest(), keys)
-	if err := (&reach{asJSON: p.asJSON}).print(out, report, report.show); err != nil {
+	if err := (&cli.Output{JSON: p.asJSON}).Print(out, report, report.show); err != nil {
 		return err
 	}
 	if n := pass.secrets.Unopened + pass.headers.Unopened; n > 0 {
@@ -299,7 +300,7 @@ service keeps anything that only it opens; else it refuses and changes nothing. 
 is printed.
 
 ` + whatDroppingMeans,
-		Args: oneArgument,
+		Args: cli.OneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := strconv.ParseUint(args[0], 10, 32)
 			if err != nil {

@@ -29,6 +29,7 @@ type runSettings struct {
 	clickhouseHTTP      string
 	stellarListen       string
 	receiverListen      string
+	metricsListen       string
 	clickhouseDSN       string
 	brokerSync          bool
 	noDemo              bool
@@ -70,7 +71,8 @@ func (s *runSettings) register(f *pflag.FlagSet) {
 	f.StringVar(&s.clickhouseNative, "clickhouse-native-listen", "127.0.0.1:9000", "address of the embedded ClickHouse, native protocol")
 	f.StringVar(&s.clickhouseHTTP, "clickhouse-http-listen", "127.0.0.1:8123", "address of the embedded ClickHouse, HTTP")
 	f.StringVar(&s.stellarListen, "stellar-listen", "127.0.0.1:8000", "address of the development network's RPC and friendbot")
-	f.StringVar(&s.receiverListen, "receiver-listen", "127.0.0.1:8443", "address of the demo receiver (HTTPS)")
+	f.StringVar(&s.receiverListen, "receiver-listen", "127.0.0.1:8444", "address of the demo receiver (HTTPS); 8443 is left to a receiver of yours")
+	f.StringVar(&s.metricsListen, "metrics-listen", "127.0.0.1:9464", "address of /metrics, for Prometheus; empty: none")
 	f.StringVar(&s.clickhouseDSN, "clickhouse-dsn", "", "use this ClickHouse instead of an embedded one (clickhouse://host:9000/database)")
 	f.BoolVar(&s.brokerSync, "broker-sync", false, "fsync every write of the embedded broker")
 	f.BoolVar(&s.noDemo, "no-demo", false, "no demo receiver, endpoint, watch and payments")
@@ -119,6 +121,9 @@ func (s *runSettings) check() error {
 		"clickhouse-http-listen": s.clickhouseHTTP, "stellar-listen": s.stellarListen, "receiver-listen": s.receiverListen,
 	} {
 		fault(flag, address, checkAddress(address))
+	}
+	if s.metricsListen != "" {
+		fault("metrics-listen", s.metricsListen, checkAddress(s.metricsListen))
 	}
 	// The DSN may hold a password, and so may the error of whoever reads it.
 	if s.clickhouseDSN != "" && projections.CheckDSN(s.clickhouseDSN) != nil {

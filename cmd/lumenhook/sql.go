@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
@@ -33,7 +34,7 @@ line editing, in which a query ends with a semicolon. Nothing can be written.
   lumenhook sql "SHOW TABLES"
 
 Tables, views and twenty questions: docs/analytics.md.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cli.OptionalArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write, known := answerFormats[format]
 			if !known {

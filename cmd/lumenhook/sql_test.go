@@ -112,7 +112,7 @@ func TestAskingARunningService(t *testing.T) {
 	s.must("migrate", "--history-retention", "90d")
 	s.refused("at least", "migrate", "--history-retention", "1d")
 	s.interrupt()
-	s.refused("no service has run in", "sql", "SELECT 1")
+	s.refused("has been stopped: start it again with `lumenhook run --data-dir "+s.dir, "sql", "SELECT 1")
 }
 
 func (s *testService) console() *projections.Console {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -52,7 +53,7 @@ func newTopicsCat(t *target) *cobra.Command {
 		Short: "Print a topic's records up to its end",
 		Example: `  lumenhook topics cat journal --key ep_… --type AttemptMade
   lumenhook topics cat payments --from 10m`,
-		Args: oneArgument,
+		Args: cli.OneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.run(cmd.Context(), t, args[0], false, cmd.OutOrStdout())
 		},
@@ -67,7 +68,7 @@ func newTopicsTail(t *target) *cobra.Command {
 		Use:     "tail NAME",
 		Short:   "Print a topic's records as they come, until Ctrl-C",
 		Example: `  lumenhook topics tail journal --from 1m`,
-		Args:    oneArgument,
+		Args:    cli.OneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.run(cmd.Context(), t, args[0], true, cmd.OutOrStdout())
 		},
@@ -223,7 +224,7 @@ func newTopicsDescribe(t *target) *cobra.Command {
 	return &cobra.Command{
 		Use:   "describe [NAME]",
 		Short: "Print partitions, offsets and settings of one topic, or of all",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  cli.OptionalArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cluster, err := t.cluster()
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
@@ -18,7 +19,7 @@ func newVerifyProjection() *cobra.Command {
 		Long: `Folds the topics again into tables beside the live ones and compares counts and
 checksums of each partition and day. It names what differs and ends with 1 then;
 rebuild mends it. Rows that change meanwhile are left out.`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, end, err := flags.config(cmd.ErrOrStderr())
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
 func newWatches() *cobra.Command {
@@ -18,10 +19,10 @@ func newWatches() *cobra.Command {
 	r.register(c)
 	c.AddCommand(
 		newWatchesCreate(&r), newWatchesList(&r), newWatchesUpdate(&r),
-		asking(&r, "get WATCH_ID", "Show a watch", oneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Watch, error) {
+		asking(&r, "get WATCH_ID", "Show a watch", cli.OneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Watch, error) {
 			return c.GetWatch(ctx, args[0])
 		}, showWatch),
-		asking(&r, "delete WATCH_ID", "Delete a watch", oneArgument, func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
+		asking(&r, "delete WATCH_ID", "Delete a watch", cli.OneArgument, func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
 			return struct{}{}, c.DeleteWatch(ctx, args[0])
 		}, done("deleted")),
 	)
@@ -109,7 +110,7 @@ func (f *watchFlags) parse() (assets []client.Asset, amount *client.AmountRule, 
 func newWatchesCreate(r *reach) *cobra.Command {
 	var f watchFlags
 	var wallet string
-	c := asking(r, "create --wallet G… --endpoint ep_…", "Watch a wallet", cobra.NoArgs,
+	c := asking(r, "create --wallet G… --endpoint ep_…", "Watch a wallet", cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.Watch, error) {
 			assets, amount, memo, err := f.parse()
 			if err != nil {
@@ -130,7 +131,7 @@ func newWatchesCreate(r *reach) *cobra.Command {
 func newWatchesUpdate(r *reach) *cobra.Command {
 	var f watchFlags
 	var c *cobra.Command
-	c = asking(r, "update WATCH_ID", "Change a watch", oneArgument,
+	c = asking(r, "update WATCH_ID", "Change a watch", cli.OneArgument,
 		func(ctx context.Context, api *client.Client, args []string) (client.Watch, error) {
 			assets, amount, memo, err := f.parse()
 			if err != nil {
@@ -160,7 +161,7 @@ func newWatchesUpdate(r *reach) *cobra.Command {
 func newWatchesList(r *reach) *cobra.Command {
 	var p pageFlags
 	var f client.WatchFilter
-	c := asking(r, "list", "List watches, newest first", cobra.NoArgs,
+	c := asking(r, "list", "List watches, newest first", cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Watch], error) {
 			return c.ListWatches(ctx, f, p.Page)
 		}, func(w io.Writer, l client.List[client.Watch]) {

@@ -155,6 +155,93 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	}
 }
 
+// TestRefusalsOfTheServerAreProblems: what net/http refuses by itself, before any
+// handler, is answered in the API's form.
+func TestRefusalsOfTheServerAreProblems(t *testing.T) {
+	plain := serve(t, newEdge(t, func(c *apiserver.Config) { c.Server.MaxHeaderBytes = 4096 }))
+	long := func(bytes int) string {
+		return "GET / HTTP/1.1\r\nHost: a\r\nX-Long: " + strings.Repeat("x", bytes) + "\r\n\r\n"
+	}
+	for name, each := range map[string]struct {
+		request, code string
+		status        int
+	}{
+		"no HTTP":          {"nonsense\r\n\r\n", "MALFORMED_REQUEST", 400},
+		"TLS":              {"\x16\x03\x01\x00\x05hello\r\n\r\n", "MALFORMED_REQUEST", 400},
+		"no host":          {"GET / HTTP/1.1\r\n\r\n", "MALFORMED_REQUEST", 400},
+		"bad header":       {"GET / HTTP/1.1\r\nHost: a\r\nX\x00: 1\r\n\r\n", "MALFORMED_REQUEST", 400},
+		"another version":  {"GET / HTTP/9.9\r\nHost: a\r\n\r\n", "UNSUPPORTED_VERSION", 505},
+		"a coding":         {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", "UNSUPPORTED_TRANSFER_CODING", 501},
+		"an expectation":   {"GET / HTTP/1.1\r\nHost: a\r\nExpect: miracles\r\n\r\n", "EXPECTATION_FAILED", 417},
+		"headers too long": {long(5000), "HEADERS_TOO_LARGE", 431},
+		"far too long":     {long(200_000), "HEADERS_TOO_LARGE", 431},
+	} {
+		conn := dial(t, plain)
+		go io.WriteString(conn, each.request) // what is not read is refused while it is sent
+		checkProblem(t, name, conn, each.status, each.code)
+	}
+	conn := dial(t, plain)
+	if status := ask(conn); status != 200 {
+		t.Errorf("a good request was answered %d", status)
+	}
+}
+
+func checkProblem(t *testing.T, name string, conn net.Conn, status int, code string) {
+	t.Helper()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	var p struct {
+		Status                               int
+		Type, Title, Detail, Code, RequestID string
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, json.Unmarshal(body, &p)); err != nil {
+		t.Errorf("%s: %v: %s", name, err, body)
+		return
+	}
+	h := resp.Header
+	if resp.StatusCode != status || p.Status != status || p.Code != code || p.Title == "" || p.Detail == "" || !strings.HasPrefix(p.RequestID, "req_") {
+		t.Errorf("%s: %d, %s", name, resp.StatusCode, body)
+	}
+	if h.Get("Content-Type") != "application/problem+json" || h.Get("X-Request-Id") != p.RequestID || h.Get("Server") != "" {
+		t.Errorf("%s: %v", name, h)
+	}
+}
+
+// TestRefusalsOnAPortWithTLS: who forgot TLS is told so, and headers that are too
+// long are refused in the API's form in HTTP/1.1 and HTTP/2.
+func TestRefusalsOnAPortWithTLS(t *testing.T) {
+	certFile, keyFile, roots := certificate(t, t.TempDir())
+	addr := serve(t, newEdge(t, func(c *apiserver.Config) {
+		c.CertFile, c.KeyFile, c.Server.MaxHeaderBytes = certFile, keyFile, 4096
+	}))
+	conn := dial(t, addr)
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	checkProblem(t, "no TLS", conn, 400, "TLS_REQUIRED")
+	for _, h2 := range []bool{false, true} {
+		c := http.Client{Transport: &http.Transport{ForceAttemptHTTP2: h2, TLSClientConfig: &tls.Config{RootCAs: roots}}}
+		defer c.CloseIdleConnections()
+		request, err := http.NewRequest(http.MethodGet, "https://"+addr, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-Long", strings.Repeat("x", 5000))
+		resp, err := c.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != 431 || !strings.Contains(string(body), `"code":"HEADERS_TOO_LARGE"`) || (resp.ProtoMajor == 2) != h2 {
+			t.Errorf("HTTP/%d: %d %s", resp.ProtoMajor, resp.StatusCode, body)
+		}
+	}
+}
+
 func TestAnswersNameNoVersion(t *testing.T) {
 	addr := serve(t, newEdge(t, nil))
 	for _, request := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "nonsense\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET / HTTP/1.1\r\n\r\n"} {

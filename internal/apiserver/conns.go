@@ -80,6 +80,18 @@ type boundConn struct {
 	leave func()
 }
 
+// Write puts a problem in the place of what net/http answers by itself.
+func (c *boundConn) Write(b []byte) (int, error) {
+	p, own := ownRefusal(b)
+	if !own {
+		return c.Conn.Write(b)
+	}
+	if _, err := c.Conn.Write(p.message()); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
 func (c *boundConn) Close() error {
 	defer c.leave()
 	return c.Conn.Close()

@@ -2,8 +2,8 @@
 // the handlers. It takes a server with its handler and time limits, and adds
 // what belongs to connections and not to requests.
 //
-// It hides connection bounds, TLS with certificates that are renewed on disk, and
-// the slowing of those who guess keys.
+// It hides connection bounds, TLS with certificates that are renewed on disk, the
+// slowing of those who guess keys, and the answers to what is no HTTP.
 //
 // Invariants:
 //
@@ -15,6 +15,9 @@
 //   - An address whose keys were refused too often waits for every further
 //     refusal; how many may wait is bounded, and the rest are answered 429. A
 //     request that is let in is never held up, whatever its neighbours do.
+//   - A request that net/http refuses before any handler sees it is answered as the
+//     API answers: a problem (RFC 9457). The exception is what is no HTTP inside
+//     TLS, where net/http insists on a connection of crypto/tls and answers itself.
 //   - The answer to a refused key is the handler's, the same for every reason.
 //
 // File map:
@@ -23,4 +26,5 @@
 //	conns.go     connection bounds
 //	keypair.go   the certificate and its reload
 //	guesses.go   slowing refused keys
+//	problem.go   refusals of the edge
 package apiserver

@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -23,17 +22,6 @@ const (
 	maxWaitingEach  = 16
 	tooManyWaitSecs = 10
 )
-
-// problem is the answer to those who may not even wait, in the API's own form
-// (RFC 9457).
-type problem struct {
-	Type      string `json:"type"`
-	Title     string `json:"title"`
-	Status    int    `json:"status"`
-	Detail    string `json:"detail"`
-	Code      string `json:"code"`
-	RequestID string `json:"requestId,omitempty"`
-}
 
 // guesses counts refused keys by client.
 type guesses struct {
@@ -134,22 +122,14 @@ func (w *slowWriter) wait(d time.Duration) {
 
 func (w *slowWriter) tooMany() {
 	w.replaced = true
-	h := w.Header()
-	answer, err := json.Marshal(problem{
-		Type: "urn:lumenhook:problem:rate-limited", Title: "Too many requests", Status: http.StatusTooManyRequests, Code: "RATE_LIMITED", RequestID: h.Get("X-Request-Id"),
-		Detail: "Too many keys from this address were refused. Repeat the request after the time in Retry-After.",
-	})
-	if err != nil {
-		panic("apiserver: " + err.Error()) // of a struct of texts
+	w.Header().Del("WWW-Authenticate")
+	w.Header().Set("Retry-After", strconv.Itoa(tooManyWaitSecs))
+	p := newProblem(codeRateLimited, http.StatusTooManyRequests, "Too many requests",
+		"Too many keys from this address were refused. Repeat the request after the time in Retry-After.")
+	if id := w.Header().Get("X-Request-Id"); id != "" {
+		p.RequestID = id
 	}
-	h.Del("WWW-Authenticate")
-	h.Set("Content-Type", "application/problem+json")
-	h.Set("Content-Length", strconv.Itoa(len(answer)))
-	h.Set("Retry-After", strconv.Itoa(tooManyWaitSecs))
-	w.ResponseWriter.WriteHeader(http.StatusTooManyRequests)
-	if w.request.Method != http.MethodHead {
-		_, _ = w.ResponseWriter.Write(answer)
-	}
+	p.write(w.ResponseWriter, w.request)
 }
 
 func (w *slowWriter) Write(p []byte) (int, error) {

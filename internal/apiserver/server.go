@@ -48,7 +48,10 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.New("apiserver: a certificate and a key are needed, and only one of them is set: set both or none")
 	}
 	s := &Server{http: cfg.Server, conns: newConns(orDefault(cfg.MaxConns, defaultMaxConns), orDefault(cfg.MaxConnsPerClient, defaultMaxConnsPerClient))}
-	handler := slowGuesses(cfg.Server.Handler, newGuesses())
+	handler := boundHeaders(slowGuesses(cfg.Server.Handler, newGuesses()), orDefault(cfg.Server.MaxHeaderBytes, http.DefaultMaxHeaderBytes))
+	// What is a little too much reaches the handler, which says so in the API's form
+	// in TLS and HTTP/2 too.
+	s.http.MaxHeaderBytes = 2 * orDefault(cfg.Server.MaxHeaderBytes, http.DefaultMaxHeaderBytes)
 	if cfg.CertFile != "" {
 		pair, err := loadKeyPair(cfg.CertFile, cfg.KeyFile, cfg.Log)
 		if err != nil {

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+)
+
+// exitCode runs the program and returns how it ended and what it said.
+func exitCode(t *testing.T, environment []string, args ...string) (code int, output string) {
+	t.Helper()
+	c := program(args...)
+	c.Env = append(c.Env, environment...)
+	out, err := c.CombinedOutput()
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
+		t.Fatal(err)
+	}
+	return c.ProcessState.ExitCode(), string(out)
+}
+
+func TestTheProgramSaysHowACommandLineIsWrong(t *testing.T) {
+	for _, c := range []struct {
+		says        string
+		code        int
+		environment []string
+		args        []string
+	}{
+		{`"foo" is no command of lumenhook endpoints: there are create,`, cli.ExitUsage, nil, []string{"endpoints", "foo"}},
+		{`"foo" is no command of lumenhook topics: there are cat,`, cli.ExitUsage, nil, []string{"topics", "foo"}},
+		{"LUMENHOOK_RETRY_SHEDULE sets nothing; did you mean LUMENHOOK_RETRY_SCHEDULE?", cli.ExitUsage,
+			[]string{"LUMENHOOK_RETRY_SHEDULE=1s", "LUMENHOOK_MASTER_KEY=x", "LUMENHOOK_CACHE_DIR=x"}, []string{"run", "--data-dir", t.TempDir()}},
+		{`LUMENHOOK_ATTEMPT_TIMEOUT="soon": must be a time such as`, cli.ExitUsage, []string{"LUMENHOOK_ATTEMPT_TIMEOUT=soon"}, []string{"run", "--data-dir", t.TempDir()}},
+		{"", 0, []string{"LUMENHOOK_API_KEY=of another command", "LUMENHOOK_PORT=tcp://10.0.0.1:80"}, []string{"version"}},
+		{`"go": "go1.`, 0, nil, []string{"version", "--json"}},
+	} {
+		code, out := exitCode(t, c.environment, c.args...)
+		if code != c.code || !strings.Contains(out, c.says) {
+			t.Errorf("%v ended with %d, and should end with %d and say %q:\n%s", c.args, code, c.code, c.says, out)
+		}
+	}
+}
+
+// TestTheMakefileNamesTheBuild: a program that `make build` makes says its commit,
+// whatever the Go command is told of version control.
+func TestTheMakefileNamesTheBuild(t *testing.T) {
+	commit, err := exec.Command("git", "rev-parse", "HEAD").Output()
+	if err != nil {
+		t.Fatalf("git: %v", err)
+	}
+	out, err := exec.Command("make", "-n", "-C", "../..", "build").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "internal/cli.commit="+strings.TrimSpace(string(commit))) {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// The command line of a person in a hurry, beside a service that runs, with TLS,
+// that was stopped, and that was killed.
+func TestTheCommandLineBesideAService(t *testing.T) {
+	s := &testService{t: t, dir: filepath.Join(t.TempDir(), "data")}
+	s.refused("no service has run in "+s.dir, "endpoints", "list")
+	flags := []string{"--no-demo", "--egress-ports", "1024-65535"}
+	s.start(flags...)
+	s.refused("--url: must begin with https://", "endpoints", "create", "--url", "http://127.0.0.1:8443/")
+	s.refused("--state: must be one of QUEUED, WAITING, DELIVERED, FAILED, CANCELLED", "events", "list", "--state", "LOST")
+	s.refused("--wallet: ", "watches", "create", "--wallet", "G123", "--endpoint", "ep_1")
+	if _, said, _ := s.command("watches", "create", "--wallet", "G123", "--endpoint", "ep_1", "--asset", "USD:X"); strings.Contains(said, "errors names") || !strings.Contains(said, `--asset "USD:X": `) {
+		t.Errorf("the API's words: %s", said)
+	}
+	s.refused("--api-key must be given with --api-url http://127.0.0.1:1", "endpoints", "list", "--api-url", "http://127.0.0.1:1")
+	s.must("endpoints", "list", "--api-url", s.file.APIURL)
+	s.refused("the service posts to the ports 1024-65535 only", "devnet", "receiver", "--secret-file", "x", "--listen", "127.0.0.1:443")
+
+	file := filepath.Join(t.TempDir(), "secret")
+	id := strings.TrimSpace(s.must("endpoints", "create", "--url", "https://127.0.0.1:1025/", "--secret-out", file, "--field", "id"))
+	if out := s.must("endpoints", "rotate-secret", id, "--secret-out", file, "--json"); strings.Contains(out, "whsec_") {
+		t.Errorf("the secret is shown: %s", out)
+	}
+	kept, err := os.ReadFile(file)
+	if info, statErr := os.Stat(file); err != nil || statErr != nil || info.Mode().Perm() != 0o600 || strings.Count(string(kept), "whsec_") != 2 {
+		t.Errorf("the file of secrets: %v, %v, %s", err, statErr, kept)
+	}
+	s.verifies(strings.Fields(string(kept))[0], file)
+
+	cert := filepath.Join(t.TempDir(), "cert")
+	s.must("devnet", "cert", "--out", cert)
+	s.interrupt()
+	s.refused("has been stopped: start it again with `lumenhook run --data-dir "+s.dir, "endpoints", "list")
+	s.start(append(flags, "--api-tls-cert", cert+"/cert.pem", "--api-tls-key", cert+"/key.pem")...)
+	s.must("endpoints", "list") // run.json knows the authority
+	s.must("endpoints", "list", "--api-url", s.file.APIURL, "--api-key", s.file.APIKey, "--ca-file", s.file.CAFile)
+	s.refused("name the authority's file with --ca-file", "endpoints", "list", "--api-url", s.file.APIURL, "--api-key", s.file.APIKey)
+	s.refused(`--ca-file "/nowhere"`, "endpoints", "list", "--ca-file", "/nowhere")
+	s.refused("it does not speak TLS", "endpoints", "list", "--api-url", "https"+strings.TrimPrefix(s.file.Stellar.RPCURL, "http"), "--api-key", s.file.APIKey)
+	s.kill()
+	s.refused("has ended without being stopped", "endpoints", "list")
+}
+
+// verifies holds a signature against a secret in a file, in a variable, and on
+// standard input.
+func (s *testService) verifies(secret, file string) {
+	s.t.Helper()
+	text, err := os.ReadFile("../../schemas/vectors/signature.json")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var published struct {
+		Vectors []struct {
+			Secrets                    []string
+			Timestamp, Body, Signature string
+		}
+	}
+	if err := json.Unmarshal(text, &published); err != nil {
+		s.t.Fatal(err)
+	}
+	v := published.Vectors[0]
+	body := filepath.Join(s.t.TempDir(), "body")
+	for name, content := range map[string]string{file: secret + "\n" + v.Secrets[0] + "\n", body: v.Body} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	for way, more := range map[string]struct {
+		args               []string
+		environment, stdin string
+	}{
+		"file":     {args: []string{"--secret-file", file, "--body", body}},
+		"stdin":    {args: []string{"--secret-file", "-", "--body", body}, stdin: v.Secrets[0]},
+		"variable": {args: []string{"--body", "-"}, environment: "LUMENHOOK_SECRET=" + v.Secrets[0], stdin: v.Body},
+	} {
+		c := program(append([]string{"verify", "--any-time", "--timestamp", v.Timestamp, "--signature", v.Signature}, more.args...)...)
+		c.Stdin = strings.NewReader(more.stdin)
+		if more.environment != "" {
+			c.Env = append(c.Env, more.environment)
+		}
+		if out, err := c.CombinedOutput(); err != nil || string(out) != "the signature is right\n" {
+			s.t.Errorf("%s: %v\n%s", way, err, out)
+		}
+	}
+}
+
+// A pager that was left does not stop the service, and its readers hear of it.
+func TestAClosedTerminalDoesNotStopTheService(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &testService{t: t, dir: t.TempDir(), output: &syncBuffer{}, exited: make(chan error, 1)}
+	s.cmd = program(anyPorts(s.dir, "--demo-interval", "50ms", "--ledger-interval", "50ms")...)
+	var stderr bytes.Buffer
+	s.cmd.Stdout, s.cmd.Stderr = write, &stderr
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = write.Close()
+	_ = read.Close() // nobody reads: every line that it writes fails
+	cmd, exited := s.cmd, s.exited
+	go func() { exited <- cmd.Wait() }()
+	s.eventually("run.json of this process", func() bool {
+		file, err := readRunFile(s.dir)
+		s.file = file
+		return err == nil && file.PID == cmd.Process.Pid
+	})
+	s.eventually("deliveries without a terminal", func() bool {
+		var events struct{ Data []struct{ ID string } }
+		return s.call("GET", "/v1/events?state=DELIVERED", nil, &events) == http.StatusOK && len(events.Data) > 1
+	})
+	s.interrupt()
+}

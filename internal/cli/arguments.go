@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// NoArguments wants flags alone.
+func NoArguments(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes no arguments, and got %q", c.CommandPath(), args)
+	}
+	return nil
+}
+
+// OneArgument wants exactly the argument that the command's use line names.
+func OneArgument(c *cobra.Command, args []string) error {
+	name := strings.Fields(c.Use)[1]
+	if len(args) != 1 {
+		return fmt.Errorf("%s wants one %s, and got %d arguments", c.CommandPath(), name, len(args))
+	}
+	if args[0] == "" {
+		return fmt.Errorf("%s is empty: is the variable that it came from set?", name)
+	}
+	return nil
+}
+
+// OptionalArgument wants one argument at most.
+func OptionalArgument(c *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("%s takes one argument at most, and got %d: one with spaces in it stands in quotes", c.CommandPath(), len(args))
+	}
+	return nil
+}
+
+// SomeArguments wants at least one.
+func SomeArguments(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("%s wants at least one %s", c.CommandPath(), strings.Fields(c.Use)[1])
+	}
+	return nil
+}
+
+// oneSubcommand is the fault of a command that has only others below it.
+func oneSubcommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	said := didYouMean(args[0], names, c.CommandPath()+" ")
+	if said == "" {
+		said = ": there are " + strings.Join(names, ", ")
+	}
+	return errors.New(quote(args[0]) + " is no command of " + c.CommandPath() + said)
+}
+
+func quote(word string) string { return fmt.Sprintf("%q", word) }

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Exit codes of the program, beside 0.
+const (
+	ExitFailure = 1 // what was asked for failed
+	ExitUsage   = 2 // the command line was not understood, and nothing was done
+)
+
+// Line is a command line to be understood.
+type Line struct {
+	Root *cobra.Command
+	Args []string // without the program's name
+	// Elsewhere names variables with the program's prefix that are no flag's.
+	Elsewhere []string
+	Stderr    io.Writer
+}
+
+// Usage marks a fault that a command finds in its own words.
+func Usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{err}
+}
+
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// Execute does what a command line says, tells its error, and returns the exit
+// code.
+func Execute(ctx context.Context, line Line) int {
+	began := false // an error before that is one of the command line
+	line.prepare(&began)
+	command, err := line.Root.ExecuteContextC(ctx)
+	if err == nil {
+		return 0
+	}
+	text := Explain(err, command.Flags())
+	if !strings.HasPrefix(text, line.Root.Name()+" ") {
+		text = line.Root.Name() + ": " + text
+	}
+	fmt.Fprintln(line.Stderr, text)
+	if began && !errors.As(err, new(usageError)) {
+		return ExitFailure
+	}
+	fmt.Fprintf(line.Stderr, "See `%s --help`.\n", command.CommandPath())
+	return ExitUsage
+}
+
+// prepare gives every command of the tree the same rules.
+func (l Line) prepare(began *bool) {
+	root := l.Root
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetArgs(l.Args)
+	root.SetFlagErrorFunc(l.flagFault)
+	root.SetHelpCommand(helpCommand())
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(l.Args...)
+	root.PersistentPreRunE = l.settle
+	walk(root, func(c *cobra.Command) {
+		if c.HasSubCommands() && !c.Runnable() {
+			c.Args = oneSubcommand
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+		if run := c.RunE; run != nil {
+			c.RunE = func(c *cobra.Command, args []string) error {
+				*began = true
+				return run(c, args)
+			}
+		}
+	})
+}
+
+// settle takes variables for flags that are not given, and holds what is set then
+// against what the command needs.
+func (l Line) settle(c *cobra.Command, _ []string) error {
+	if c.HasSubCommands() {
+		return nil // it only prints its help
+	}
+	faults := append(unknownVariables(l.Root, l.Elsewhere, os.Environ()), fromEnvironment(c.Flags())...)
+	return errors.Join(append(faults, missing(c)...)...)
+}
+
+// oneOf is the annotation of a flag in whose place another one does.
+const oneOf = "lumenhook_one_of"
+
+// RequireOneOf wants one of two flags of a command.
+func RequireOneOf(c *cobra.Command, name, other string) {
+	f := c.Flags().Lookup(name)
+	f.Annotations = map[string][]string{oneOf: {other}}
+}
+
+// missing names every flag that must be given and is not.
+func missing(c *cobra.Command) (faults []error) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		for _, other := range f.Annotations[oneOf] {
+			if !f.Changed && !c.Flags().Changed(other) {
+				faults = append(faults, fmt.Errorf("--%s or --%s must be given: %s", f.Name, other, f.Usage))
+			}
+		}
+		if required := f.Annotations[cobra.BashCompOneRequiredFlag]; slices.Equal(required, []string{"true"}) && !f.Changed {
+			faults = append(faults, fmt.Errorf("--%s must be given: %s", f.Name, f.Usage))
+		}
+	})
+	return faults
+}
+
+// flagFault says in plain words what pflag found.
+func (l Line) flagFault(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var value *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown):
+		if at, rest, findErr := l.Root.Find(l.Args); findErr == nil && at.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+			return oneSubcommand(at, rest) // the flag is that of a command whose name is wrong
+		}
+		if unknown.GetSpecifiedShortnames() != "" {
+			return fmt.Errorf("%s has no flag -%s", c.CommandPath(), unknown.GetSpecifiedName())
+		}
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		return fmt.Errorf("%s has no flag --%s%s", c.CommandPath(), unknown.GetSpecifiedName(), didYouMean(unknown.GetSpecifiedName(), names, "--"))
+	case errors.As(err, &value):
+		return fmt.Errorf("--%s %q: %s", value.GetFlag().Name, value.GetValue(), form(value.GetFlag()))
+	}
+	return err
+}
+
+// form says what the value of a flag that is no text looks like.
+func form(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "bool":
+		return "must be true or false"
+	case "duration":
+		return "must be a time such as 500ms, 30s, 10m or 24h"
+	case "int", "int64":
+		return "must be a whole number"
+	case "uint", "uint32", "uint64":
+		return "must be a whole number that is not negative"
+	}
+	return "must be of the form " + f.Value.Type()
+}
+
+// helpCommand is cobra's, but an unknown topic is a fault.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Show what a command does and its flags",
+		RunE: func(c *cobra.Command, args []string) error {
+			at, rest, err := c.Root().Find(args)
+			if err == nil {
+				err = oneSubcommand(at, rest)
+			}
+			if err != nil {
+				return Usage(err)
+			}
+			at.InitDefaultHelpFlag()
+			return at.Help()
+		},
+	}
+}

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/api/client"
+)
+
+// Explain tells an error to a person at a terminal: a refusal of the API by the
+// flags that its fields came from, and a dead connection by what to do.
+func Explain(err error, flags *pflag.FlagSet) string {
+	text := err.Error()
+	var refused *client.Problem
+	var asking *url.Error
+	var dialing *net.OpError
+	switch {
+	case errors.As(err, &refused):
+		return strings.Replace(text, refused.Error(), refusal(refused, flags), 1)
+	case errors.As(err, &asking):
+		said := "nothing can be asked at " + base(asking.URL) + ": " + cause(asking.Err, base(asking.URL))
+		return strings.Replace(strings.Replace(text, "client: asking the API: ", "", 1), asking.Error(), said, 1)
+	case errors.As(err, &dialing) && dialing.Op == "dial" && dialing.Addr != nil:
+		said := "nothing can be asked at " + dialing.Addr.String() + ": " + cause(dialing, dialing.Addr.String())
+		return strings.Replace(strings.Replace(text, "unable to dial: ", "", 1), dialing.Error(), said, 1)
+	}
+	return text
+}
+
+// base is the part of an address that a person gave.
+func base(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "the address"
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// cause says why a connection failed, and what to do.
+func cause(err error, address string) string {
+	var name *net.DNSError
+	var record tls.RecordHeaderError
+	var unknown x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nothing listens there: is the service running, and is this its address?"
+	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
+		return "it does not speak TLS: the address begins with http://"
+	case errors.As(err, &unknown):
+		return "its certificate is of an authority that is not trusted here: name the authority's file with --ca-file"
+	case errors.As(err, &host), errors.As(err, &invalid):
+		return err.Error() + ": give the name that the certificate is for"
+	case errors.As(err, &name):
+		return fmt.Sprintf("the name %s does not resolve", name.Name)
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		return "it did not answer in time"
+	}
+	return strings.ReplaceAll(err.Error(), address, "it")
+}
+
+// flagsOf maps fields of the API's bodies and parameters of its lists to the flags
+// that they come from, where the two are not of one name.
+var flagsOf = map[string]string{
+	"walletAddress": "wallet", "endpointId": "endpoint", "watchId": "watch", "assets": "asset", "amountRule": "amount",
+	"memoRule": "memo", "senderAllowlist": "sender", "eventTypes": "event-type", "headers": "header",
+	"rateLimitPerSecond": "rate-limit", "graceSeconds": "grace", "allowedCidrs": "allow-cidr",
+}
+
+// refusal tells each fault by its flag.
+func refusal(p *client.Problem, flags *pflag.FlagSet) string {
+	if len(p.Errors) == 0 {
+		text := p.Detail
+		if p.Status == http.StatusUnauthorized {
+			text += " The key is that of --api-key, of the variable " + Variable("api-key") + " or of the data folder."
+		}
+		if p.Status >= http.StatusInternalServerError {
+			text += " (" + p.Code + ", request " + p.RequestID + ")"
+		}
+		return text
+	}
+	var lines []string
+	for _, f := range p.Errors {
+		lines = append(lines, place(f, flags)+strings.TrimPrefix(f.Detail, strings.TrimPrefix(f.Pointer, "/")+" "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// place names the flag of a fault, or the field where there is none.
+func place(f client.Fault, flags *pflag.FlagSet) string {
+	field, inside := f.Parameter, ""
+	if field == "" {
+		field, inside, _ = strings.Cut(strings.TrimPrefix(f.Pointer, "/"), "/")
+	}
+	if field == "" {
+		return ""
+	}
+	name, mapped := flagsOf[field]
+	if !mapped {
+		name = field
+	}
+	if flags.Lookup(name) == nil {
+		return strings.TrimSuffix(field+"/"+inside, "/") + ": "
+	}
+	given := "--" + name
+	if values, ok := flags.Lookup(name).Value.(pflag.SliceValue); ok {
+		given += nth(values.GetSlice(), inside)
+	}
+	return given + ": "
+}
+
+// nth shows the one of several values that a fault is in.
+func nth(values []string, inside string) string {
+	index, _, _ := strings.Cut(inside, "/")
+	for i, value := range values {
+		if fmt.Sprint(i) == index {
+			return fmt.Sprintf(" %q", value)
+		}
+	}
+	return ""
+}

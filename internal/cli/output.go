@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/pflag"
+)
+
+// Output is how a command prints its answer: for people, as JSON, or one member of
+// it for a script.
+type Output struct {
+	JSON  bool
+	Field string
+}
+
+// Register adds the flags.
+func (o *Output) Register(f *pflag.FlagSet) {
+	f.BoolVar(&o.JSON, "json", false, "print JSON")
+	f.StringVar(&o.Field, "field", "", "print one member of the JSON alone, such as id or data.0.id")
+}
+
+// Print writes an answer. show writes it in columns, for people.
+func (o *Output) Print(w io.Writer, answer any, show func(io.Writer)) error {
+	switch {
+	case o.Field != "":
+		return o.member(w, answer)
+	case o.JSON:
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(answer)
+	}
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	show(columns)
+	return columns.Flush()
+}
+
+// member prints what a path such as data.0.id leads to: a text as it is, anything
+// else as JSON.
+func (o *Output) member(w io.Writer, answer any) error {
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return err
+	}
+	var at any
+	decoder := json.NewDecoder(strings.NewReader(string(text)))
+	decoder.UseNumber()
+	if err := decoder.Decode(&at); err != nil {
+		return err
+	}
+	for name := range strings.SplitSeq(o.Field, ".") {
+		inside, there := step(at, name)
+		if !there {
+			return fmt.Errorf("--field %q: the answer has no %q; %s", o.Field, name, members(at))
+		}
+		at = inside
+	}
+	if text, ok := at.(string); ok {
+		_, err = fmt.Fprintln(w, text)
+		return err
+	}
+	return json.NewEncoder(w).Encode(at)
+}
+
+func step(at any, name string) (inside any, there bool) {
+	switch at := at.(type) {
+	case map[string]any:
+		inside, there = at[name]
+	case []any:
+		n, err := strconv.Atoi(name)
+		if there = err == nil && n >= 0 && n < len(at); there {
+			inside = at[n]
+		}
+	}
+	return inside, there
+}
+
+func members(of any) string {
+	switch of := of.(type) {
+	case map[string]any:
+		return "there are " + strings.Join(slices.Sorted(maps.Keys(of)), ", ")
+	case []any:
+		return fmt.Sprintf("the list has %d members, the first of which is 0", len(of))
+	}
+	return "what was reached has no members"
+}
