@@ -1,6 +1,10 @@
 package domain
 
-import "math"
+import (
+	"fmt"
+	"math"
+	"slices"
+)
 
 // FirstLedger is the first ledger that can hold a payment: a network begins with
 // one that nobody closed.
@@ -10,6 +14,87 @@ const FirstLedger = 2
 // covered. A backfill that would make more is refused; one that joins some is
 // not.
 const MaxCoveredRanges = 100
+
+// MaxOpenParts bounds the parts of backfills that a watch keeps as begun.
+const MaxOpenParts = 16
+
+// Part is a range of ledgers that a backfill has begun to read, with the watch as
+// it was then. Whoever reads a ledger of it, and however often, holds the ledger
+// against that: so it finds the same events, byte for byte, for the same endpoint.
+type Part struct {
+	Range
+	BegunAtMillis int64 // when its events are created
+	Label         string
+	EndpointID    string
+	Rules         Rules
+	EventTypes    []EventType
+}
+
+// Pinned is the watch as a part has it.
+func (w Watch) Pinned(p Part) Watch {
+	w.Label, w.EndpointID, w.Rules, w.EventTypes = p.Label, p.EndpointID, p.Rules, p.EventTypes
+	return w
+}
+
+// OpenPart gives the first part that was begun and has ledgers of a range, cut to
+// it.
+func (w Watch) OpenPart(of Range) (first Part, found bool) {
+	for _, p := range w.Parts {
+		if common, some := p.in(of); some && (!found || common.From < first.From) {
+			first, found = p, true
+			first.Range = common
+		}
+	}
+	return first, found
+}
+
+// NextPart gives the first ledgers of a range, so many at most, that are not
+// covered. No part of the range is open.
+func (w Watch) NextPart(of Range, most uint32) (next Range, found bool) {
+	missing := w.Uncovered(of)
+	if len(missing) == 0 {
+		return next, false
+	}
+	next = missing[0]
+	next.To = min(next.To, next.From+most-1)
+	return next, true
+}
+
+// Covering is the watch with one range more covered.
+func (w Watch) Covering(x Range) Watch {
+	w.Covered = w.Covered.Add(x)
+	var open []Part
+	for _, p := range w.Parts {
+		for _, rest := range (Ranges{x}).Missing(p.Range) {
+			p.Range = rest
+			open = append(open, p)
+		}
+	}
+	w.Parts = open
+	return w
+}
+
+// mayBegin reports whether a part may be begun: one of ledgers that nothing else
+// has told of, or tells of.
+func (w Watch) mayBegin(x Range) bool {
+	missing := w.Uncovered(x)
+	_, open := w.OpenPart(x)
+	return !open && len(w.Parts) < MaxOpenParts && w.LiveSince != 0 && len(missing) == 1 && missing[0] == x
+}
+
+// ends reports whether a backfill of a range ends a part that was begun, and
+// divides none.
+func (w Watch) ends(x Range) bool {
+	ended := false
+	for _, p := range w.Parts {
+		common, some := p.in(x)
+		if some && common != p.Range {
+			return false
+		}
+		ended = ended || some
+	}
+	return ended
+}
 
 // Backfill is the latest request to look for payments to a watch in ledgers of
 // the past, and how far it has come. It is under way until it has ended.
@@ -57,6 +142,11 @@ func decideBackfill(state Watch, c BackfillWatch) ([]FactBody, *Rejection) {
 	if len(state.Covered) >= MaxCoveredRanges && len(state.Covered.Add(whole)) > MaxCoveredRanges {
 		return nil, &Rejection{Code: CodeTooManyRanges, Detail: "the watch has covered 100 ranges of ledgers with gaps between them: begin or end the backfill at one of them, or close a gap"}
 	}
+	if len(state.Parts) >= MaxOpenParts && !state.ends(whole) {
+		return nil, &Rejection{Code: CodeTooManyRanges, Detail: fmt.Sprintf(
+			"the watch has %d parts of backfills that were begun and not ended, one of them of the ledgers %d to %d: ask for a backfill that has that part in it, and no other one in part",
+			len(state.Parts), state.Parts[0].From, state.Parts[0].To)}
+	}
 	return []FactBody{asked}, nil
 }
 
@@ -71,6 +161,12 @@ func decideCoverage(state Watch, c RecordCoverage) (facts []FactBody) {
 	if c.Problem != "" && current {
 		facts = append(facts, BackfillStopped{Request: c.Request, Problem: c.Problem})
 	}
+	if c.From != 0 {
+		state = state.Covering(Range{c.From, c.To})
+	}
+	if current && c.Problem == "" && c.Next.From != 0 && state.mayBegin(c.Next) {
+		facts = append(facts, PartBegun{Request: c.Request, From: c.Next.From, To: c.Next.To})
+	}
 	return facts
 }
 
@@ -82,7 +178,7 @@ func evolveBackfill(state Watch, f Fact) Watch {
 		state.Backfill = Backfill{Request: f.Version, From: body.From, To: body.To, Next: body.From, RequestedAtMillis: f.AtMillis}
 	case RangeCovered:
 		if body.From != 0 {
-			state.Covered = state.Covered.Add(Range{body.From, body.To})
+			state = state.Covering(Range{body.From, body.To})
 		}
 		if state.LiveSince == 0 {
 			state.LiveSince = body.LiveSince
@@ -90,6 +186,11 @@ func evolveBackfill(state Watch, f Fact) Watch {
 		if state.Backfill.UnderWay() && state.Backfill.Request == body.Request {
 			state.Backfill = state.advanced(body.Until, f.AtMillis)
 		}
+	case PartBegun:
+		state.Parts = append(slices.Clone(state.Parts), Part{
+			Range: Range{body.From, body.To}, BegunAtMillis: f.AtMillis,
+			Label: state.Label, EndpointID: state.EndpointID, Rules: state.Rules, EventTypes: state.EventTypes,
+		})
 	case BackfillStopped:
 		if state.Backfill.UnderWay() && state.Backfill.Request == body.Request {
 			state.Backfill.EndedAtMillis, state.Backfill.Problem = f.AtMillis, body.Problem

@@ -16,6 +16,45 @@ func fullyCovered() domain.Watch {
 	return givenWatch(ranges...)
 }
 
+// live is a fact of a watch that is live from ledger 100 on.
+var live = domain.RangeCovered{LiveSince: 100}
+
+// fullOfParts is a watch with as many parts as it may have: 1000 to 1004, 1010 to
+// 1014, …
+func fullOfParts(after ...domain.FactBody) domain.Watch {
+	given := facts(domain.RangeCovered{LiveSince: 5000})
+	for i := range uint32(domain.MaxOpenParts) {
+		given = append(given, domain.PartBegun{From: 1000 + 10*i, To: 1004 + 10*i})
+	}
+	return givenWatch(append(given, after...)...)
+}
+
+// A part keeps the watch as it was, and covering takes it away bit by bit.
+func TestPartsPinTheWatch(t *testing.T) {
+	w := givenWatch(live, domain.BackfillRequested{From: 5, To: 90}, domain.PartBegun{Request: 3, From: 5, To: 40},
+		domain.WatchUpdated{Change: domain.WatchChange{EndpointID: new("ep_2"), Label: new("later")}})
+	part, found := w.OpenPart(domain.Range{From: 20, To: 60})
+	if !found || part.Range != (domain.Range{From: 20, To: 40}) || part.BegunAtMillis != startedAt+3 {
+		t.Fatalf("the open part is %+v", part)
+	}
+	if pinned := w.Pinned(part); pinned.EndpointID != endpointID || pinned.Label != "shop" || pinned.ID != w.ID {
+		t.Errorf("pinned as %+v", pinned)
+	}
+	if _, found := w.OpenPart(domain.Range{From: 41, To: 60}); found {
+		t.Error("a part of other ledgers is found")
+	}
+	w = w.Covering(domain.Range{From: 10, To: 19})
+	if got := []domain.Range{w.Parts[0].Range, w.Parts[1].Range}; len(w.Parts) != 2 || got[0] != (domain.Range{From: 5, To: 9}) || got[1] != (domain.Range{From: 20, To: 40}) {
+		t.Errorf("left open: %v", got)
+	}
+	if w = w.Covering(domain.Range{From: 5, To: 60}); len(w.Parts) != 0 {
+		t.Errorf("left open: %v", w.Parts)
+	}
+	if next, found := w.NextPart(domain.Range{From: 2, To: 90}, 2); !found || next != (domain.Range{From: 2, To: 3}) {
+		t.Errorf("the next part is %v", next)
+	}
+}
+
 func TestBackfillCommands(t *testing.T) {
 	requested := domain.BackfillRequested{From: 5, To: 90}
 	for name, c := range map[string]struct {
@@ -42,6 +81,16 @@ func TestBackfillCommands(t *testing.T) {
 		"stop, replaced":         {givenWatch(requested, domain.BackfillRequested{From: 6}), ownAccount, domain.RecordCoverage{Request: 2, Problem: "x"}, "", nil},
 		"live":                   {givenWatch(), ownAccount, domain.RecordCoverage{LiveSince: 7}, "", facts(domain.RangeCovered{LiveSince: 7})},
 		"live, later":            {givenWatch(domain.RangeCovered{LiveSince: 7}), ownAccount, domain.RecordCoverage{LiveSince: 8}, "", nil},
+		"begin a part":           {givenWatch(live, requested), ownAccount, domain.RecordCoverage{Request: 3, Until: 80, Next: domain.Range{From: 5, To: 9}}, "", facts(domain.RangeCovered{Request: 3, Until: 80}, domain.PartBegun{Request: 3, From: 5, To: 9})},
+		"end and begin a part":   {givenWatch(live, requested, domain.PartBegun{Request: 3, From: 5, To: 9}), ownAccount, domain.RecordCoverage{Request: 3, From: 5, To: 9, Until: 80, Next: domain.Range{From: 10, To: 14}}, "", facts(domain.RangeCovered{Request: 3, From: 5, To: 9, Until: 80}, domain.PartBegun{Request: 3, From: 10, To: 14})},
+		"begin what is open":     {givenWatch(live, requested, domain.PartBegun{Request: 3, From: 5, To: 9}), ownAccount, domain.RecordCoverage{Request: 3, Until: 80, Next: domain.Range{From: 9, To: 14}}, "", facts(domain.RangeCovered{Request: 3, Until: 80})},
+		"begin what is covered":  {givenWatch(live, requested, domain.RangeCovered{From: 5, To: 9}), ownAccount, domain.RecordCoverage{Request: 3, Until: 80, Next: domain.Range{From: 9, To: 14}}, "", facts(domain.RangeCovered{Request: 3, Until: 80})},
+		"begin what is live":     {givenWatch(live, requested), ownAccount, domain.RecordCoverage{Request: 3, Until: 80, Next: domain.Range{From: 100, To: 101}}, "", facts(domain.RangeCovered{Request: 3, Until: 80})},
+		"begin, not known live":  {givenWatch(requested), ownAccount, domain.RecordCoverage{Request: 2, Until: 80, Next: domain.Range{From: 5, To: 9}}, "", facts(domain.RangeCovered{Request: 2, Until: 80})},
+		"begin one too many":     {fullOfParts(requested), ownAccount, domain.RecordCoverage{Request: 19, Until: 80, Next: domain.Range{From: 5, To: 9}}, "", facts(domain.RangeCovered{Request: 19, Until: 80})},
+		"ask, full of parts":     {fullOfParts(), ownAccount, domain.BackfillWatch{From: 2, To: 9}, domain.CodeTooManyRanges, nil},
+		"ask, dividing a part":   {fullOfParts(), ownAccount, domain.BackfillWatch{From: 1000, To: 1021}, domain.CodeTooManyRanges, nil},
+		"ask, ending a part":     {fullOfParts(), ownAccount, domain.BackfillWatch{From: 1000, To: 1015}, "", facts(domain.BackfillRequested{From: 1000, To: 1015})},
 		"cover, deleted":         {givenWatch(requested, domain.WatchDeleted{}), ownAccount, domain.RecordCoverage{Request: 2, From: 5, To: 9}, domain.CodeNotFound, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -162,6 +162,7 @@ type RecordCoverage struct {
 	Until     uint32 // the last ledger of the backfill
 	LiveSince uint32 // the ledger from which on the follower sees the watch; 0: it says nothing of that
 	Problem   string // why it can go no further; empty: it can, or is done
+	Next      Range  // the part to be begun, which pins the watch; From 0: none
 }
 
 func (CreateAccount) CommandType() string   { return "CreateAccount" }

@@ -114,6 +114,13 @@ type RangeCovered struct {
 	LiveSince uint32
 }
 
+// PartBegun says that a range of ledgers is read for a backfill from now on, and
+// pins the watch for it, as it is at this fact.
+type PartBegun struct {
+	Request  uint64
+	From, To uint32
+}
+
 // BackfillStopped ends a backfill before its last ledger.
 type BackfillStopped struct {
 	Request uint64
@@ -182,6 +189,7 @@ func (WatchUpdated) FactType() string      { return "WatchUpdated" }
 func (WatchDeleted) FactType() string      { return "WatchDeleted" }
 func (BackfillRequested) FactType() string { return "BackfillRequested" }
 func (RangeCovered) FactType() string      { return "RangeCovered" }
+func (PartBegun) FactType() string         { return "PartBegun" }
 func (BackfillStopped) FactType() string   { return "BackfillStopped" }
 func (DeliveryCreated) FactType() string   { return "DeliveryCreated" }
 func (AttemptMade) FactType() string       { return "AttemptMade" }

@@ -6,6 +6,12 @@ type Range struct {
 	To   uint32
 }
 
+// in gives what of the range lies in another one.
+func (x Range) in(y Range) (common Range, some bool) {
+	common = Range{max(x.From, y.From), min(x.To, y.To)}
+	return common, common.From <= common.To
+}
+
 // Ranges are sorted, disjoint and apart: between two of them is a ledger that is
 // in none. Nil is no ledger at all. Its methods change nothing and share nothing.
 type Ranges []Range

@@ -22,6 +22,7 @@ type Watch struct {
 	Covered   Ranges
 	LiveSince uint32
 	Backfill  Backfill
+	Parts     []Part // of backfills: begun and not covered; no two overlap
 }
 
 // Exists tells whether the watch was created. A deleted one was.

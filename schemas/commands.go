@@ -35,7 +35,7 @@ func commandOut(meta *kafka.CommandMeta, body domain.CommandBody) proto.Message 
 	case domain.BackfillWatch:
 		return &kafka.BackfillWatch{Meta: meta, WatchId: b.WatchID, From: b.From, To: b.To}
 	case domain.RecordCoverage:
-		return &kafka.RecordCoverage{Meta: meta, WatchId: b.WatchID, Request: b.Request, From: b.From, To: b.To, Until: b.Until, LiveSince: b.LiveSince, Problem: b.Problem}
+		return &kafka.RecordCoverage{Meta: meta, WatchId: b.WatchID, Request: b.Request, From: b.From, To: b.To, Until: b.Until, LiveSince: b.LiveSince, Problem: b.Problem, NextFrom: b.Next.From, NextTo: b.Next.To}
 	}
 	return endpointCommandOut(meta, body)
 }
@@ -132,6 +132,7 @@ var commandForms = map[string]func(Message) (domain.Command, error){
 		return domain.RecordCoverage{
 			WatchID: m.GetWatchId(), Request: m.GetRequest(), From: m.GetFrom(), To: m.GetTo(),
 			Until: m.GetUntil(), LiveSince: m.GetLiveSince(), Problem: m.GetProblem(),
+			Next: domain.Range{From: m.GetNextFrom(), To: m.GetNextTo()},
 		}
 	}),
 }

@@ -50,6 +50,8 @@ func factOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
 		return &kafka.BackfillRequested{Meta: meta, From: b.From, To: b.To}
 	case domain.RangeCovered:
 		return &kafka.RangeCovered{Meta: meta, Request: b.Request, From: b.From, To: b.To, Until: b.Until, LiveSince: b.LiveSince}
+	case domain.PartBegun:
+		return &kafka.PartBegun{Meta: meta, Request: b.Request, From: b.From, To: b.To}
 	case domain.BackfillStopped:
 		return &kafka.BackfillStopped{Meta: meta, Request: b.Request, Problem: b.Problem}
 	}
@@ -96,6 +98,7 @@ var factForms = map[string]func() factForm{
 	"WatchDeleted":      func() factForm { return form(&kafka.WatchDeleted{}, watchDeletedIn) },
 	"BackfillRequested": func() factForm { return form(&kafka.BackfillRequested{}, backfillRequestedIn) },
 	"RangeCovered":      func() factForm { return form(&kafka.RangeCovered{}, rangeCoveredIn) },
+	"PartBegun":         func() factForm { return form(&kafka.PartBegun{}, partBegunIn) },
 	"BackfillStopped":   func() factForm { return form(&kafka.BackfillStopped{}, backfillStoppedIn) },
 	"DeliveryCreated":   func() factForm { return form(&kafka.DeliveryCreated{}, deliveryCreatedIn) },
 	"AttemptMade":       func() factForm { return form(&kafka.AttemptMade{}, attemptMadeIn) },
@@ -210,6 +213,10 @@ func backfillRequestedIn(m *kafka.BackfillRequested) domain.FactBody {
 
 func rangeCoveredIn(m *kafka.RangeCovered) domain.FactBody {
 	return domain.RangeCovered{Request: m.GetRequest(), From: m.GetFrom(), To: m.GetTo(), Until: m.GetUntil(), LiveSince: m.GetLiveSince()}
+}
+
+func partBegunIn(m *kafka.PartBegun) domain.FactBody {
+	return domain.PartBegun{Request: m.GetRequest(), From: m.GetFrom(), To: m.GetTo()}
 }
 
 func backfillStoppedIn(m *kafka.BackfillStopped) domain.FactBody {

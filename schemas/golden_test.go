@@ -57,6 +57,7 @@ var goldenFacts = []domain.FactBody{
 	domain.DeliveryRequeued{EventID: "evt_1", Run: 2, NextAttemptAtMillis: 5000, Reason: domain.RequeueReplay},
 	domain.BackfillRequested{From: 2, To: 900},
 	domain.RangeCovered{Request: 4, From: 2, To: 99, Until: 800, LiveSince: 801},
+	domain.PartBegun{Request: 4, From: 100, To: 199},
 	domain.BackfillStopped{Request: 4, Problem: "ledger 100 is not kept"},
 }
 
@@ -184,7 +185,7 @@ var everyCommand = []domain.CommandBody{
 	domain.UpdateWatch{WatchID: "wat_1"},
 	domain.DeleteWatch{WatchID: "wat_1", IfRevision: 3},
 	domain.BackfillWatch{WatchID: "wat_1", From: 2, To: 900},
-	domain.RecordCoverage{WatchID: "wat_1", Request: 4, From: 2, To: 99, Until: 800, LiveSince: 801, Problem: "x"},
+	domain.RecordCoverage{WatchID: "wat_1", Request: 4, From: 2, To: 99, Until: 800, LiveSince: 801, Problem: "x", Next: domain.Range{From: 100, To: 199}},
 }
 
 func TestCommandsComeBack(t *testing.T) {

@@ -167,6 +167,7 @@ func watchOut(w domain.Watch) *kafka.Watch {
 		SenderAllowlist: r.SenderAllowlist, EventTypes: strings[string](w.EventTypes),
 		CreatedAtMillis: w.CreatedAtMillis, UpdatedAtMillis: w.UpdatedAtMillis, Revision: w.Revision, DeletedAtMillis: w.DeletedAtMillis,
 		Covered: mapped(w.Covered, rangeOut), LiveSince: w.LiveSince, Backfill: backfillOut(w.Backfill),
+		Parts: mapped(w.Parts, partOut),
 	}
 }
 
@@ -181,6 +182,7 @@ func watchIn(w *kafka.Watch) domain.Watch {
 		},
 		EventTypes: strings[domain.EventType](w.GetEventTypes()), CreatedAtMillis: w.GetCreatedAtMillis(), UpdatedAtMillis: w.GetUpdatedAtMillis(), Revision: w.GetRevision(), DeletedAtMillis: w.GetDeletedAtMillis(),
 		Covered: mapped(w.GetCovered(), rangeIn), LiveSince: w.GetLiveSince(), Backfill: backfillIn(w.GetBackfill()),
+		Parts: mapped(w.GetParts(), partIn),
 	}
 }
 
@@ -188,6 +190,25 @@ func rangeOut(r domain.Range) *kafka.LedgerRange { return &kafka.LedgerRange{Fro
 
 func rangeIn(r *kafka.LedgerRange) domain.Range {
 	return domain.Range{From: r.GetFrom(), To: r.GetTo()}
+}
+
+func partOut(p domain.Part) *kafka.BackfillPart {
+	return &kafka.BackfillPart{
+		Range: rangeOut(p.Range), BegunAtMillis: p.BegunAtMillis, Label: p.Label, EndpointId: p.EndpointID,
+		Assets: mapped(p.Rules.Assets, assetOut), AmountRule: amountRuleOut(p.Rules.Amount), MemoRule: memoRuleOut(p.Rules.Memo),
+		SenderAllowlist: p.Rules.SenderAllowlist, EventTypes: strings[string](p.EventTypes),
+	}
+}
+
+func partIn(p *kafka.BackfillPart) domain.Part {
+	return domain.Part{
+		Range: rangeIn(p.GetRange()), BegunAtMillis: p.GetBegunAtMillis(), Label: p.GetLabel(), EndpointID: p.GetEndpointId(),
+		Rules: domain.Rules{
+			Assets: mapped(p.GetAssets(), assetIn), Amount: amountRuleIn(p.GetAmountRule()), Memo: memoRuleIn(p.GetMemoRule()),
+			SenderAllowlist: p.GetSenderAllowlist(),
+		},
+		EventTypes: strings[domain.EventType](p.GetEventTypes()),
+	}
 }
 
 // backfillOut is nothing for a watch that nobody asked a backfill of.

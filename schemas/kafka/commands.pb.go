@@ -1010,7 +1010,6 @@ type ResendEvent struct {
 	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
 	EndpointId    string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
 	EventId       string                 `protobuf:"bytes,3,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	MoveTo        string                 `protobuf:"bytes,4,opt,name=move_to,json=moveTo,proto3" json:"move_to,omitempty"` // endpoint to send it to if its delivery was cancelled; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1062,13 +1061,6 @@ func (x *ResendEvent) GetEndpointId() string {
 func (x *ResendEvent) GetEventId() string {
 	if x != nil {
 		return x.EventId
-	}
-	return ""
-}
-
-func (x *ResendEvent) GetMoveTo() string {
-	if x != nil {
-		return x.MoveTo
 	}
 	return ""
 }
@@ -1570,8 +1562,7 @@ type PaymentMatched struct {
 	PaymentId     string                 `protobuf:"bytes,5,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
 	Verification  *Verification          `protobuf:"bytes,6,opt,name=verification,proto3" json:"verification,omitempty"`
 	Event         *Event                 `protobuf:"bytes,7,opt,name=event,proto3" json:"event,omitempty"`
-	Ledger        uint32                 `protobuf:"varint,8,opt,name=ledger,proto3" json:"ledger,omitempty"`                    // of the payment; 0 in a hand-over
-	HandOver      *HandOver              `protobuf:"bytes,9,opt,name=hand_over,json=handOver,proto3" json:"hand_over,omitempty"` // absent in a match
+	Ledger        uint32                 `protobuf:"varint,8,opt,name=ledger,proto3" json:"ledger,omitempty"` // of the payment
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1662,74 +1653,6 @@ func (x *PaymentMatched) GetLedger() uint32 {
 	return 0
 }
 
-func (x *PaymentMatched) GetHandOver() *HandOver {
-	if x != nil {
-		return x.HandOver
-	}
-	return nil
-}
-
-// HandOver says that the event's delivery goes on at another endpoint.
-type HandOver struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Moves         uint32                 `protobuf:"varint,1,opt,name=moves,proto3" json:"moves,omitempty"`       // of the event so far, this one included
-	Attempts      uint32                 `protobuf:"varint,2,opt,name=attempts,proto3" json:"attempts,omitempty"` // made so far
-	Runs          uint32                 `protobuf:"varint,3,opt,name=runs,proto3" json:"runs,omitempty"`         // begun so far
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *HandOver) Reset() {
-	*x = HandOver{}
-	mi := &file_commands_proto_msgTypes[24]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *HandOver) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*HandOver) ProtoMessage() {}
-
-func (x *HandOver) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[24]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use HandOver.ProtoReflect.Descriptor instead.
-func (*HandOver) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{24}
-}
-
-func (x *HandOver) GetMoves() uint32 {
-	if x != nil {
-		return x.Moves
-	}
-	return 0
-}
-
-func (x *HandOver) GetAttempts() uint32 {
-	if x != nil {
-		return x.Attempts
-	}
-	return 0
-}
-
-func (x *HandOver) GetRuns() uint32 {
-	if x != nil {
-		return x.Runs
-	}
-	return 0
-}
-
 // TransactionQuarantined goes to the topic "quarantine": a transaction that could
 // not be read, so that payments in it, if any, are not reported.
 type TransactionQuarantined struct {
@@ -1747,7 +1670,7 @@ type TransactionQuarantined struct {
 
 func (x *TransactionQuarantined) Reset() {
 	*x = TransactionQuarantined{}
-	mi := &file_commands_proto_msgTypes[25]
+	mi := &file_commands_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1759,7 +1682,7 @@ func (x *TransactionQuarantined) String() string {
 func (*TransactionQuarantined) ProtoMessage() {}
 
 func (x *TransactionQuarantined) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[25]
+	mi := &file_commands_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1772,7 +1695,7 @@ func (x *TransactionQuarantined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionQuarantined.ProtoReflect.Descriptor instead.
 func (*TransactionQuarantined) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{25}
+	return file_commands_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TransactionQuarantined) GetNetworkPassphrase() string {
@@ -1844,7 +1767,7 @@ type LedgerRead struct {
 
 func (x *LedgerRead) Reset() {
 	*x = LedgerRead{}
-	mi := &file_commands_proto_msgTypes[26]
+	mi := &file_commands_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1856,7 +1779,7 @@ func (x *LedgerRead) String() string {
 func (*LedgerRead) ProtoMessage() {}
 
 func (x *LedgerRead) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[26]
+	mi := &file_commands_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1869,7 +1792,7 @@ func (x *LedgerRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRead.ProtoReflect.Descriptor instead.
 func (*LedgerRead) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{26}
+	return file_commands_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LedgerRead) GetNetworkPassphrase() string {
@@ -1959,7 +1882,7 @@ type CommandHead struct {
 
 func (x *CommandHead) Reset() {
 	*x = CommandHead{}
-	mi := &file_commands_proto_msgTypes[27]
+	mi := &file_commands_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +1894,7 @@ func (x *CommandHead) String() string {
 func (*CommandHead) ProtoMessage() {}
 
 func (x *CommandHead) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[27]
+	mi := &file_commands_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +1907,7 @@ func (x *CommandHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandHead.ProtoReflect.Descriptor instead.
 func (*CommandHead) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{27}
+	return file_commands_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CommandHead) GetMeta() *CommandMeta {
@@ -2013,7 +1936,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_commands_proto_msgTypes[28]
+	mi := &file_commands_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2025,7 +1948,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[28]
+	mi := &file_commands_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2038,7 +1961,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{28}
+	return file_commands_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DeadLetter) GetTopic() string {
@@ -2114,7 +2037,7 @@ type DeadHeader struct {
 
 func (x *DeadHeader) Reset() {
 	*x = DeadHeader{}
-	mi := &file_commands_proto_msgTypes[29]
+	mi := &file_commands_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2126,7 +2049,7 @@ func (x *DeadHeader) String() string {
 func (*DeadHeader) ProtoMessage() {}
 
 func (x *DeadHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[29]
+	mi := &file_commands_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2139,7 +2062,7 @@ func (x *DeadHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadHeader.ProtoReflect.Descriptor instead.
 func (*DeadHeader) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{29}
+	return file_commands_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DeadHeader) GetName() string {
@@ -2251,13 +2174,12 @@ const file_commands_proto_rawDesc = "" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
 	"endpointId\x12!\n" +
 	"\fsince_millis\x18\x03 \x01(\x03R\vsinceMillis\x12!\n" +
-	"\funtil_millis\x18\x04 \x01(\x03R\vuntilMillis\"\x97\x01\n" +
+	"\funtil_millis\x18\x04 \x01(\x03R\vuntilMillis\"~\n" +
 	"\vResendEvent\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
 	"endpointId\x12\x19\n" +
-	"\bevent_id\x18\x03 \x01(\tR\aeventId\x12\x17\n" +
-	"\amove_to\x18\x04 \x01(\tR\x06moveTo\"s\n" +
+	"\bevent_id\x18\x03 \x01(\tR\aeventId\"s\n" +
 	"\vCreateWatch\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12/\n" +
 	"\x05watch\x18\x02 \x01(\v2\x19.lumenhook.kafka.v1.WatchR\x05watch\"\xb7\x01\n" +
@@ -2298,7 +2220,7 @@ const file_commands_proto_rawDesc = "" +
 	"\breplayed\x18\x04 \x01(\bR\breplayed\"v\n" +
 	"\x0fPaymentObserved\x125\n" +
 	"\apayment\x18\x01 \x01(\v2\x1b.lumenhook.kafka.v1.PaymentR\apayment\x12,\n" +
-	"\x12observed_at_millis\x18\x02 \x01(\x03R\x10observedAtMillis\"\xfb\x02\n" +
+	"\x12observed_at_millis\x18\x02 \x01(\x03R\x10observedAtMillis\"\xc0\x02\n" +
 	"\x0ePaymentMatched\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x01 \x01(\tR\taccountId\x12\x1f\n" +
@@ -2310,12 +2232,7 @@ const file_commands_proto_rawDesc = "" +
 	"payment_id\x18\x05 \x01(\tR\tpaymentId\x12D\n" +
 	"\fverification\x18\x06 \x01(\v2 .lumenhook.kafka.v1.VerificationR\fverification\x12/\n" +
 	"\x05event\x18\a \x01(\v2\x19.lumenhook.kafka.v1.EventR\x05event\x12\x16\n" +
-	"\x06ledger\x18\b \x01(\rR\x06ledger\x129\n" +
-	"\thand_over\x18\t \x01(\v2\x1c.lumenhook.kafka.v1.HandOverR\bhandOver\"P\n" +
-	"\bHandOver\x12\x14\n" +
-	"\x05moves\x18\x01 \x01(\rR\x05moves\x12\x1a\n" +
-	"\battempts\x18\x02 \x01(\rR\battempts\x12\x12\n" +
-	"\x04runs\x18\x03 \x01(\rR\x04runs\"\xf6\x01\n" +
+	"\x06ledger\x18\b \x01(\rR\x06ledger\"\xf6\x01\n" +
 	"\x16TransactionQuarantined\x12-\n" +
 	"\x12network_passphrase\x18\x01 \x01(\tR\x11networkPassphrase\x12\x16\n" +
 	"\x06ledger\x18\x02 \x01(\rR\x06ledger\x12(\n" +
@@ -2375,7 +2292,7 @@ func file_commands_proto_rawDescGZIP() []byte {
 	return file_commands_proto_rawDescData
 }
 
-var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_commands_proto_goTypes = []any{
 	(*CommandMeta)(nil),            // 0: lumenhook.kafka.v1.CommandMeta
 	(*CreateAccount)(nil),          // 1: lumenhook.kafka.v1.CreateAccount
@@ -2401,36 +2318,35 @@ var file_commands_proto_goTypes = []any{
 	(*CommandResult)(nil),          // 21: lumenhook.kafka.v1.CommandResult
 	(*PaymentObserved)(nil),        // 22: lumenhook.kafka.v1.PaymentObserved
 	(*PaymentMatched)(nil),         // 23: lumenhook.kafka.v1.PaymentMatched
-	(*HandOver)(nil),               // 24: lumenhook.kafka.v1.HandOver
-	(*TransactionQuarantined)(nil), // 25: lumenhook.kafka.v1.TransactionQuarantined
-	(*LedgerRead)(nil),             // 26: lumenhook.kafka.v1.LedgerRead
-	(*CommandHead)(nil),            // 27: lumenhook.kafka.v1.CommandHead
-	(*DeadLetter)(nil),             // 28: lumenhook.kafka.v1.DeadLetter
-	(*DeadHeader)(nil),             // 29: lumenhook.kafka.v1.DeadHeader
-	nil,                            // 30: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	nil,                            // 31: lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
-	(*Key)(nil),                    // 32: lumenhook.kafka.v1.Key
-	(*Header)(nil),                 // 33: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),         // 34: lumenhook.kafka.v1.EndpointChange
-	(*Watch)(nil),                  // 35: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),            // 36: lumenhook.kafka.v1.WatchChange
-	(*Answer)(nil),                 // 37: lumenhook.kafka.v1.Answer
-	(*Payment)(nil),                // 38: lumenhook.kafka.v1.Payment
-	(*Verification)(nil),           // 39: lumenhook.kafka.v1.Verification
-	(*Event)(nil),                  // 40: lumenhook.kafka.v1.Event
+	(*TransactionQuarantined)(nil), // 24: lumenhook.kafka.v1.TransactionQuarantined
+	(*LedgerRead)(nil),             // 25: lumenhook.kafka.v1.LedgerRead
+	(*CommandHead)(nil),            // 26: lumenhook.kafka.v1.CommandHead
+	(*DeadLetter)(nil),             // 27: lumenhook.kafka.v1.DeadLetter
+	(*DeadHeader)(nil),             // 28: lumenhook.kafka.v1.DeadHeader
+	nil,                            // 29: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	nil,                            // 30: lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
+	(*Key)(nil),                    // 31: lumenhook.kafka.v1.Key
+	(*Header)(nil),                 // 32: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),         // 33: lumenhook.kafka.v1.EndpointChange
+	(*Watch)(nil),                  // 34: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),            // 35: lumenhook.kafka.v1.WatchChange
+	(*Answer)(nil),                 // 36: lumenhook.kafka.v1.Answer
+	(*Payment)(nil),                // 37: lumenhook.kafka.v1.Payment
+	(*Verification)(nil),           // 38: lumenhook.kafka.v1.Verification
+	(*Event)(nil),                  // 39: lumenhook.kafka.v1.Event
 }
 var file_commands_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.CreateAccount.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	32, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
+	31, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 2: lumenhook.kafka.v1.CreateKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	32, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
+	31, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 4: lumenhook.kafka.v1.RollKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	32, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
+	31, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 6: lumenhook.kafka.v1.RevokeKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 7: lumenhook.kafka.v1.CreateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	33, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
+	32, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 9: lumenhook.kafka.v1.UpdateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	34, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	33, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
 	0,  // 11: lumenhook.kafka.v1.DisableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 12: lumenhook.kafka.v1.EnableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 13: lumenhook.kafka.v1.DeleteEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
@@ -2441,26 +2357,25 @@ var file_commands_proto_depIdxs = []int32{
 	0,  // 18: lumenhook.kafka.v1.ReplayEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 19: lumenhook.kafka.v1.ResendEvent.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 20: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	35, // 21: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
+	34, // 21: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
 	0,  // 22: lumenhook.kafka.v1.UpdateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	36, // 23: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
+	35, // 23: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
 	0,  // 24: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 25: lumenhook.kafka.v1.BackfillWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 26: lumenhook.kafka.v1.RecordCoverage.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	37, // 27: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
-	38, // 28: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
-	39, // 29: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
-	40, // 30: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
-	24, // 31: lumenhook.kafka.v1.PaymentMatched.hand_over:type_name -> lumenhook.kafka.v1.HandOver
-	30, // 32: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	31, // 33: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
-	0,  // 34: lumenhook.kafka.v1.CommandHead.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	29, // 35: lumenhook.kafka.v1.DeadLetter.headers:type_name -> lumenhook.kafka.v1.DeadHeader
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	36, // 27: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
+	37, // 28: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
+	38, // 29: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
+	39, // 30: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
+	29, // 31: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	30, // 32: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
+	0,  // 33: lumenhook.kafka.v1.CommandHead.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	28, // 34: lumenhook.kafka.v1.DeadLetter.headers:type_name -> lumenhook.kafka.v1.DeadHeader
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_commands_proto_init() }
@@ -2475,7 +2390,7 @@ func file_commands_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commands_proto_rawDesc), len(file_commands_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

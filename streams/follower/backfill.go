@@ -121,28 +121,33 @@ func (b *backfiller) advance(ctx context.Context, watchID string) error {
 		c.Problem = fmt.Sprintf("ledger %d is yet to be read: the watch sees it live, and a backfill is for those up to %d", w.Backfill.From, live)
 		return b.report(ctx, w, c)
 	}
-	missing := w.Uncovered(domain.Range{From: w.Backfill.From, To: c.Until})
-	if len(missing) == 0 {
+	asked := domain.Range{From: w.Backfill.From, To: c.Until}
+	part, open := w.OpenPart(asked)
+	if !open {
+		c.Next, _ = w.NextPart(asked, b.PartLedgers)
 		return b.report(ctx, w, c)
 	}
-	part := missing[0]
-	part.To = min(part.To, part.From+b.PartLedgers-1)
 	last, problem, err := b.readPart(ctx, w, part)
 	if err != nil {
 		return err
 	}
 	if c.Problem = problem; last >= part.From {
 		c.From, c.To = part.From, last
+		w = w.Covering(domain.Range{From: part.From, To: last})
 	} else if problem == "" {
 		return nil // the watch changed meanwhile
+	}
+	if _, open := w.OpenPart(asked); !open {
+		c.Next, _ = w.NextPart(asked, b.PartLedgers)
 	}
 	return b.report(ctx, w, c)
 }
 
-// readPart tells the log what the ledgers of a part have for a watch, as many as
+// readPart tells the log what the ledgers of a part have for a watch as the part
+// pins it, as many as
 // fit into a part's time, and gives the last of them. A problem is what waiting
 // does not mend.
-func (b *backfiller) readPart(ctx context.Context, w domain.Watch, part domain.Range) (last uint32, problem string, err error) {
+func (b *backfiller) readPart(ctx context.Context, w domain.Watch, part domain.Part) (last uint32, problem string, err error) {
 	last = part.From - 1
 	if b.next != part.From {
 		b.Source.Continue(0, "")
@@ -168,7 +173,7 @@ func (b *backfiller) readPart(ctx context.Context, w domain.Watch, part domain.R
 		if !found || current.Deleted() || current.Backfill.Request != w.Backfill.Request {
 			return last, "", nil
 		}
-		if last, problem, err = b.tellPage(ctx, page, current, domain.Range{From: last + 1, To: part.To}); problem != "" || err != nil {
+		if last, problem, err = b.tellPage(ctx, page, w, part, last+1); problem != "" || err != nil {
 			return last, problem, err
 		}
 		if last == page[len(page)-1].Sequence {
@@ -180,16 +185,16 @@ func (b *backfiller) readPart(ctx context.Context, w domain.Watch, part domain.R
 
 // tellPage tells what ledgers have for a watch, from the one that is due up to
 // the end of a part, and gives the last of them.
-func (b *backfiller) tellPage(ctx context.Context, page []ledger.Raw, w domain.Watch, due domain.Range) (last uint32, problem string, err error) {
-	last = due.From - 1
+func (b *backfiller) tellPage(ctx context.Context, page []ledger.Raw, w domain.Watch, part domain.Part, due uint32) (last uint32, problem string, err error) {
+	last = due - 1
 	for _, raw := range page {
-		if raw.Sequence > due.To {
+		if raw.Sequence > part.To {
 			break
 		}
 		if raw.Sequence != last+1 {
 			return last, "", fmt.Errorf("follower: the source gave ledger %d for a backfill where %d is due", raw.Sequence, last+1)
 		}
-		if err := b.tell(ctx, raw, w); err != nil {
+		if err := b.tell(ctx, raw, w.Pinned(part), part.BegunAtMillis); err != nil {
 			if _, unreadable := errors.AsType[fatal](err); unreadable {
 				return last, b.problem(w, raw.Sequence, err), nil
 			}
@@ -214,8 +219,9 @@ func (b *backfiller) page(ctx context.Context, sequence uint32) ([]ledger.Raw, e
 	return page, nil
 }
 
-// tell appends what one ledger has for one watch.
-func (b *backfiller) tell(ctx context.Context, raw ledger.Raw, w domain.Watch) error {
+// tell appends what one ledger has for one watch. It is a function of the ledger,
+// the watch and the time, all of which a part pins.
+func (b *backfiller) tell(ctx context.Context, raw ledger.Raw, w domain.Watch, createdAtMillis int64) error {
 	if !b.ours() {
 		return errNotOurs
 	}
@@ -227,7 +233,7 @@ func (b *backfiller) tell(ctx context.Context, raw ledger.Raw, w domain.Watch) e
 	if err != nil {
 		return err
 	}
-	return inParts(s.eachRecord(b.config.Now().UnixMilli()), func(part []streams.Record) error { return b.log.Append(ctx, part...) })
+	return inParts(s.eachRecord(createdAtMillis), func(part []streams.Record) error { return b.log.Append(ctx, part...) })
 }
 
 // only is one watch.
@@ -254,12 +260,12 @@ func (b *backfiller) problem(w domain.Watch, sequence uint32, err error) string 
 }
 
 // report has the engine record how far a backfill has come. Its identifier is a
-// function of what it says, so it may be made again. A refusal means that the
+// function of what it says, and of the watch that it speaks of, so it may be made again. A refusal means that the
 // watch was deleted: nothing is left to do.
 func (b *backfiller) report(ctx context.Context, w domain.Watch, c domain.RecordCoverage) error {
 	command := domain.Command{
 		ID: domain.DeriveID(domain.CommandPrefix, "coverage", c.WatchID, strconv.FormatUint(c.Request, 10),
-			decimal(c.From), decimal(c.To), decimal(c.Until), c.Problem),
+			decimal(c.From), decimal(c.To), decimal(c.Until), c.Problem, decimal(c.Next.From), decimal(c.Next.To), strconv.FormatUint(w.Version, 10)),
 		AccountID: w.AccountID, IssuedAtMillis: b.config.Now().UnixMilli(), Body: c,
 	}
 	for try, wait := 1, backoffFirst; ; try, wait = try+1, 2*wait {

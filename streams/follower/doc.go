@@ -15,7 +15,7 @@
 //
 // Beside the live ledger it carries out backfills: requests to hold ledgers of the
 // past against one watch. They have a source of their own, go after the live
-// ledger, and tell the same events under the same identifiers as it would have.
+// ledger, and read it in parts, for each of which a fact has pinned the watch.
 // That a range is covered is reported once all that is in it is acknowledged.
 //
 // Not every payment is income: one to oneself is a trade over a path, and an
