@@ -42,7 +42,8 @@ func newLedgerCheck() *cobra.Command {
 against those that were observed when it was followed, and prints each difference:
 what would now be seen, what no longer is, and what is not the same. Nothing is
 changed. Use it after moving to a newer lumenhook, and when a transaction was
-quarantined.
+quarantined. What would now be seen is delivered by the backfill of a new watch:
+the former one has been over its ledger.
 
 The topics are those of a running service (--data-dir), or of --kafka-brokers;
 without flags for a source, its development network is read. With differences the
@@ -230,7 +231,9 @@ func (k known) differences(l ledger.Ledger) (lines []string) {
 		case observed && !reflect.DeepEqual(domain.ViewPayment(before), domain.ViewPayment(p)):
 			lines = append(lines, fmt.Sprintf("ledger %d: payment %s is seen differently: %s", p.Ledger, p.ID, strings.Join(fieldsThatDiffer(before, p), ", ")))
 		case !observed && watched && since <= p.ClosedAtMillis && p.AmountStroops > 0 && !p.PaysOneself():
-			lines = append(lines, fmt.Sprintf("ledger %d: payment %s to %s would now be seen: %s %s", p.Ledger, p.ID, p.To, domain.FormatAmount(p.AmountStroops), p.Asset))
+			lines = append(lines, fmt.Sprintf("ledger %d: payment %s to %s would now be seen: %s %s; to deliver it, "+
+				"make a new watch of the wallet and run lumenhook backfill --watch NEW --from %d --to %d",
+				p.Ledger, p.ID, p.To, domain.FormatAmount(p.AmountStroops), p.Asset, p.Ledger, p.Ledger))
 		}
 	}
 	return lines

@@ -142,7 +142,8 @@ func (f *Reading) extract(raw ledger.Raw) (ledger.Ledger, error) {
 		return l, fatal{fmt.Errorf("the source gave ledger %d where %d is due", l.Sequence, raw.Sequence)}
 	}
 	for _, q := range l.Quarantined {
-		f.config.Logger.Error("a transaction cannot be read; payments in it, if any, are not reported", "ledger", l.Sequence, "txHash", q.TxHash, "reason", q.Reason)
+		f.config.Logger.Error("a transaction cannot be read; payments in it, if any, are not reported: "+
+			"docs/operations.md (Protocol changes) says how to deliver them later", "ledger", l.Sequence, "txHash", q.TxHash, "reason", q.Reason)
 	}
 	return l, nil
 }

@@ -40,8 +40,10 @@
 // locate meets a form that the SDK does not know, such as an operation of a
 // newer protocol, it cannot step over it, since XDR does not say how long an
 // unknown thing is. Then salvage tells the transactions apart by their hashes,
-// and only those with an unknown form are quarantined. What is unknown outside
-// the transactions fails the ledger.
+// and only those with an unknown form are quarantined. Of a contract call with an
+// unknown form among its arguments (such as a W address, CAP-84) what payments are
+// made of is read all the same: the memo before them, and the meta up to the
+// operation's events. What is unknown outside the transactions fails the ledger.
 //
 // File map:
 //

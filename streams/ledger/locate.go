@@ -18,6 +18,10 @@ type transaction struct {
 	meta     xdr.TransactionMetaView
 	fault    error // it holds a form that is not known
 	failed   bool  // so it does, but it failed
+
+	// call is set in the place of envelope for a contract call whose arguments hold a form that is
+	// not known: what comes before them, which is all of it that payments are made of.
+	call *body
 }
 
 func (t transaction) hexHash() string { return hex.EncodeToString(t.hash[:]) }

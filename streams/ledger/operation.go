@@ -57,8 +57,7 @@ func (e *Extractor) paymentsOf(l Header, order int, tx transaction) ([]domain.Pa
 // read collects the payments. Like the SDK's Must functions it may panic with a
 // *xdr.ViewError.
 func (r *reading) read() error {
-	var err error
-	if r.body, err = readBody(r.tx.envelope); err != nil {
+	if err := r.readBody(); err != nil {
 		return err
 	}
 	results := operationResults(r.tx.result)
@@ -68,12 +67,24 @@ func (r *reading) read() error {
 	if r.order > transactionsMax || len(results) > operationsMax {
 		return errors.New("its place in the ledger has no identifier (SEP-35)")
 	}
+	if r.tx.call != nil {
+		return r.contractCall(0)
+	}
 	for i, operation := range r.body.operations {
 		if err := r.operation(i, operation, results[i]); err != nil {
 			return fmt.Errorf("operation %d: %w", i+1, err)
 		}
 	}
 	return nil
+}
+
+func (r *reading) readBody() (err error) {
+	if r.tx.call != nil {
+		r.body = *r.tx.call
+		return nil
+	}
+	r.body, err = readBody(r.tx.envelope)
+	return err
 }
 
 func readBody(envelope xdr.TransactionEnvelopeView) (b body, err error) {
@@ -99,6 +110,35 @@ func readBody(envelope xdr.TransactionEnvelopeView) (b body, err error) {
 func readBodyV1(tx xdr.TransactionView, source *xdr.MuxedAccount) ([]xdr.OperationView, xdr.MemoView, error) {
 	f := must(tx.Fields())
 	return f.Operations.MustAll(), f.Memo, decode("the source account", source, f.SourceAccount.MustRaw())
+}
+
+// readCall reads what comes before the operation's arguments in a transaction that is one contract
+// call; nil when it is something else, or that is not known either. The envelope's end may be of
+// any form: XDR is read from its beginning.
+func readCall(envelope xdr.TransactionEnvelopeView) (call *body) {
+	err := xdr.TryVoid(func() {
+		var tx xdr.TransactionView
+		switch envelope.MustType() {
+		case xdr.EnvelopeTypeEnvelopeTypeTx:
+			tx = envelope.MustV1().MustTx()
+		case xdr.EnvelopeTypeEnvelopeTypeTxFeeBump:
+			tx = envelope.MustFeeBump().MustTx().MustInnerTx().MustV1().MustTx()
+		default:
+			return
+		}
+		operations := tx.MustOperations()
+		if operations.MustCount() != 1 || operations.MustAt(0).MustBody().MustType() != xdr.OperationTypeInvokeHostFunction {
+			return
+		}
+		memo, err := readMemo(tx.MustMemo())
+		if err == nil {
+			call = &body{memo: memo, operations: make([]xdr.OperationView, 1)}
+		}
+	})
+	if err != nil {
+		return nil
+	}
+	return call
 }
 
 func readMemo(view xdr.MemoView) (domain.Memo, error) {

@@ -43,8 +43,9 @@ type salvager struct {
 	version   uint32
 	networkID [32]byte
 	hasher    *network.TransactionViewHasher
-	prefixes  map[uint64]struct{} // of every 32 bytes of the ledger that may be a hash; made when needed
-	envelopes map[xdr.Hash]xdr.TransactionEnvelopeView
+	prefixes  map[uint64]struct{}                      // of every 32 bytes of the ledger that may be a hash; made when needed
+	envelopes map[xdr.Hash]xdr.TransactionEnvelopeView // nil: of an unknown form
+	calls     map[xdr.Hash]*body                       // of those, contract calls that are known up to it
 }
 
 // salvage is locate for ledgers with unknown forms in them.
@@ -53,7 +54,8 @@ func salvage(raw []byte, passphrase string) (parts located, err error) {
 	if err != nil {
 		return located{}, fmt.Errorf("hashing transactions: %w", err)
 	}
-	s := &salvager{cursor: cursor{rest: raw}, raw: raw, networkID: network.ID(passphrase), hasher: hasher, envelopes: map[xdr.Hash]xdr.TransactionEnvelopeView{}}
+	s := &salvager{cursor: cursor{rest: raw}, raw: raw, networkID: network.ID(passphrase), hasher: hasher,
+		envelopes: map[xdr.Hash]xdr.TransactionEnvelopeView{}, calls: map[xdr.Hash]*body{}}
 	if parts.header, err = s.header(); err != nil {
 		return located{}, err
 	}
@@ -153,7 +155,7 @@ func (s *salvager) envelope() error {
 	if !found {
 		return fmt.Errorf("at byte %d: %w, and where it ends cannot be found", s.at(), err)
 	}
-	s.envelopes[hash] = nil
+	s.envelopes[hash], s.calls[hash] = nil, readCall(xdr.TransactionEnvelopeView(s.rest[:sizeBytes]))
 	s.skip(sizeBytes)
 	return nil
 }
@@ -268,23 +270,47 @@ func (s *salvager) places() ([]place, error) {
 // transaction reads one of them by itself. Only the last may have bytes of
 // something else behind it. It fails for what is damage, and no unknown form.
 func (s *salvager) transaction(p place, raw []byte, last bool) (transaction, error) {
-	tx := transaction{hash: p.hash, envelope: s.envelopes[p.hash]}
+	tx := transaction{hash: p.hash, envelope: s.envelopes[p.hash], call: s.calls[p.hash]}
 	sizeBytes, err := s.applied(&tx, raw)
 	switch {
 	case isUnknownForm(err):
-	case err != nil:
-		return tx, err
-	case !last && sizeBytes != len(raw):
+		err = s.begun(&tx, raw)
+	case err == nil && !last && sizeBytes != len(raw):
 		return tx, fmt.Errorf("%d bytes of %d do not belong to it", len(raw)-sizeBytes, len(raw))
-	case tx.envelope != nil:
+	}
+	switch {
+	case err != nil && !isUnknownForm(err):
+		return tx, err
+	case err == nil && (tx.envelope != nil || tx.call != nil):
 		return tx, nil
-	default:
+	case err == nil:
 		err = errUnknownForm
 	}
 	if failed(raw[s.resultOffset():]) {
 		return transaction{hash: p.hash, failed: true}, nil
 	}
 	return transaction{hash: p.hash, fault: err}, nil
+}
+
+// begun finds the result and where the meta begins when its end is of an unknown form. What payments
+// need of the meta, the events of an operation, is read from its beginning, or not at all.
+func (s *salvager) begun(tx *transaction, raw []byte) (err error) {
+	var pair xdr.TransactionResultPairView
+	if s.version == 2 {
+		view := xdr.TransactionResultMetaV1View(raw)
+		if tx.meta, err = view.TxApplyProcessing(); err == nil {
+			pair, err = view.Result()
+		}
+	} else {
+		view := xdr.TransactionResultMetaView(raw)
+		if tx.meta, err = view.TxApplyProcessing(); err == nil {
+			pair, err = view.Result()
+		}
+	}
+	if err == nil {
+		tx.result, err = pair.Result()
+	}
+	return err
 }
 
 // applied finds the result and the meta, and how long all of it is.
