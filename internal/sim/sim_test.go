@@ -201,7 +201,7 @@ func TestEveryFaultHappens(t *testing.T) {
 		"crashes after a dispatch", "crashes before a dispatch", "crashes of a follower", "crashes of an engine", "directory: gone", "directory: torn or stale",
 		"fenced writes", "kills of everything", "outcomes lost with their task", "pauses", "rebalances", "repeated commands", "repeated inputs", "damaged inputs", "refusals of damaged commands",
 		"state: gone", "state: torn or stale", "states compared", "torn commits", "zombies", "expected events", "torn commits of a follower",
-		"fenced followers", "follower's commits whose answer was lost", "acknowledged commands",
+		"covered ranges", "events of backfills", "reports lost before the log", "fenced followers", "follower's commits whose answer was lost", "acknowledged commands",
 		"deliveries DELIVERED", "deliveries WAITING", "deliveries FAILED", "deliveries CANCELLED",
 	}
 	for _, b := range behaviours {
