@@ -20,6 +20,7 @@ type Config struct {
 	Dir    string // of the run; made
 	Seed   uint64 // names the run
 	Ops    []Op
+	Until  string // a rule: the run ends when it is broken
 }
 
 // Report is what came of a run.
@@ -50,7 +51,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, runTime)
 	defer cancel()
-	w.stop = cancel
+	w.stop, w.until = cancel, c.Until
 	err = w.run(ctx, c.Ops)
 	if err != nil && len(w.violations) > 0 {
 		w.log("given up: %v", err) // what was violated says more
@@ -178,7 +179,8 @@ func (w *world) compare(after string, old, now snapshot) {
 	for path := range old {
 		for i := range max(len(old[path]), len(now[path])) {
 			if i >= len(old[path]) || i >= len(now[path]) {
-				w.violate("ENDURE", "after %s %s has %d where there were %d", after, path, len(now[path]), len(old[path]))
+				w.violate("ENDURE", "after %s %s has %d where there were %d", after, path, len(now[path]),
+					len(old[path]))
 				break
 			}
 			if old[path][i] != now[path][i] {
