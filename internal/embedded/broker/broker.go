@@ -67,6 +67,9 @@ func Start(cfg Config) (*Broker, error) {
 		addr: listener.Addr().String(), dir: cfg.Dir, log: &logger{slog: cfg.Logger, failed: cfg.Failed},
 		compactEvery: cmp.Or(cfg.CompactEvery, compactEvery), compacted: time.Now(), topics: make(map[string]bool),
 	}
+	if err := healIndexes(cfg.Dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("broker: opening %s: %w", cfg.Dir, err), listener.Close())
+	}
 	door := &door{Listener: listener, open: make(chan struct{})}
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
