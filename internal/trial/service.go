@@ -99,7 +99,7 @@ func newService(w *world, bin string) (*service, error) {
 		"--attempt-timeout", attemptTimeout.String(), "--disable-after", fmt.Sprint(disableAfter),
 		"--fault-hold-file", s.holdFile(),
 	}
-	for _, part := range []string{"api", "kafka", "stellar", "receiver", "clickhouse-native",
+	for _, part := range []string{"api", "metrics", "kafka", "stellar", "receiver", "clickhouse-native",
 		"clickhouse-http"} {
 		s.args = append(s.args, "--"+part+"-listen", "127.0.0.1:0")
 	}
