@@ -28,6 +28,7 @@ const (
 	keyBody     = 0x14
 	keyCommand  = 0x15
 	keyFailed   = 0x16
+	keyTabled   = 0x17
 )
 
 func stateKey(space byte, id string) string { return string(append([]byte{space}, id...)) }
@@ -86,7 +87,7 @@ func (w *World) differs(store *streams.Store, partition int32) string {
 	err := store.Scan([]byte{keyTimer}, []byte{0xff}, func(key, value []byte) (bool, error) {
 		k := string(key)
 		switch {
-		case key[0] == keyMadeDue || key[0] == keyTimer && hasPrefix(k[1:], "commands\x00"):
+		case key[0] == keyMadeDue || key[0] == keyTabled || key[0] == keyTimer && hasPrefix(k[1:], "commands\x00"):
 			return true, nil
 		case key[0] == keyCommand:
 			h, is := m.handled[k[1:]]

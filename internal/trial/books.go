@@ -56,14 +56,16 @@ func sql[T any](ctx context.Context, w *world, query string) ([]T, error) {
 
 const attemptsQuery = `SELECT event_id, endpoint_id, number, run,
 	toUnixTimestamp64Milli(sent_at) AS sent, duration_ms AS took, status_code AS status,
-	toString(attempts.error) AS error, substring(response_body, 1, 24) AS body, toString(state) AS state
+	toString(attempts.error) AS error, substring(response_body, 1, 24) AS body,
+	toString(state) AS state
 	FROM attempts FINAL ORDER BY event_id, number`
 
 // openBooks reads what there is to be seen.
 func (w *world) openBooks(ctx context.Context) (*books, error) {
 	b := &books{
-		world: w, events: map[string]eventView{}, owner: map[string]*account{}, posts: map[string][]*post{},
-		attempts: map[string][]attempt{}, watches: map[string]*watch{}, targets: map[string]*endpoint{},
+		world: w, events: map[string]eventView{}, owner: map[string]*account{},
+		posts: map[string][]*post{}, attempts: map[string][]attempt{},
+		watches: map[string]*watch{}, targets: map[string]*endpoint{},
 	}
 	for _, k := range w.model.watches {
 		b.watches[k.id] = k
@@ -133,7 +135,8 @@ func (b *books) checkMatches() {
 		at := pair{e.Data.Payment.ID, e.Data.Watch.ID}
 		made[at] = append(made[at], e)
 		if payments[at.payment].ID == "" || b.watches[at.watch] == nil {
-			b.violate("EVENTS", "%s tells of payment %s for watch %s, one of which never was", id, at.payment, at.watch)
+			b.violate("EVENTS", "%s tells of payment %s for watch %s, one of which never was", id,
+				at.payment, at.watch)
 			continue
 		}
 		b.checkEvent(e, payments[at.payment], b.watches[at.watch])
@@ -146,7 +149,8 @@ func (b *books) checkMatches() {
 					p.ID, p.Ledger, k.slot, k.id, k.versions)
 			}
 			if len(events) > 1 {
-				b.violate("TWICE", "payment %s and watch %s made %d events: %+v", p.ID, k.id, len(events), events)
+				b.violate("TWICE", "payment %s and watch %s made %d events: %+v", p.ID, k.id, len(events),
+					events)
 			}
 		}
 	}
@@ -168,7 +172,8 @@ func (b *books) checkEvent(e eventView, p Payment, k *watch) {
 			return
 		}
 	}
-	b.violate("EVENTS", "%s (%s, to %s, %v) is not what payment %+v may make with %s: %s; versions %+v",
+	b.violate("EVENTS",
+		"%s (%s, to %s, %v) is not what payment %+v may make with %s: %s; versions %+v",
 		e.ID, e.Type, e.Delivery.EndpointID, e.Delivery.State, p, k.slot, describe(may), k.versions)
 }
 

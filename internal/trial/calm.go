@@ -144,7 +144,8 @@ func (w *world) heal(ctx context.Context, a *account, e *endpoint) error {
 			return err
 		}
 	}
-	enabling := request{method: "POST", path: "/v1/endpoints/" + e.id + "/enable", once: once + "-enable"}
+	enabling := request{method: "POST", path: "/v1/endpoints/" + e.id + "/enable",
+		once: once + "-enable"}
 	if err := h.enable(ctx, Op{}, enabling, e); err != nil {
 		return err
 	}
@@ -154,22 +155,23 @@ func (w *world) heal(ctx context.Context, a *account, e *endpoint) error {
 // replayAll replays until nothing is FAILED.
 func (w *worker) replayAll(ctx context.Context, e *endpoint, once string) error {
 	n := 0
-	return w.eventually(ctx, "everything that failed at "+e.slot+" is replayed", func() (string, error) {
-		n++
-		a, err := w.change(ctx, Op{}, request{
-			method: "POST", path: "/v1/endpoints/" + e.id + "/replay", once: fmt.Sprint(once, "-", n),
-			body: map[string]any{"since": w.begun.Add(-time.Hour).UTC().Format(time.RFC3339)},
+	return w.eventually(ctx, "everything that failed at "+e.slot+" is replayed",
+		func() (string, error) {
+			n++
+			a, err := w.change(ctx, Op{}, request{
+				method: "POST", path: "/v1/endpoints/" + e.id + "/replay", once: fmt.Sprint(once, "-", n),
+				body: map[string]any{"since": w.begun.Add(-time.Hour).UTC().Format(time.RFC3339)},
+			})
+			if err != nil {
+				return "", err
+			}
+			var got struct{ Matched int }
+			if err := a.into(&got); err != nil {
+				return "", err
+			}
+			if got.Matched > 0 {
+				return fmt.Sprint(got.Matched, " matched"), nil
+			}
+			return "", nil
 		})
-		if err != nil {
-			return "", err
-		}
-		var got struct{ Matched int }
-		if err := a.into(&got); err != nil {
-			return "", err
-		}
-		if got.Matched > 0 {
-			return fmt.Sprint(got.Matched, " matched"), nil
-		}
-		return "", nil
-	})
 }

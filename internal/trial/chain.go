@@ -46,7 +46,8 @@ func (c chain) rpc(ctx context.Context) (*rpcclient.Client, runInfo, error) {
 }
 
 // until repeats what may fail because the program is down.
-func (c chain) until(ctx context.Context, what string, try func(*rpcclient.Client, runInfo) error) error {
+func (c chain) until(ctx context.Context, what string,
+	try func(*rpcclient.Client, runInfo) error) error {
 	var last error
 	for end := time.Now().Add(answerWait); time.Now().Before(end); {
 		rpc, info, err := c.rpc(ctx)
@@ -151,30 +152,33 @@ func (e *envelope) bump(inner *txnbuild.Transaction, by *keypair.Full, passphras
 }
 
 // mine sends a transaction until a ledger holds it.
-func (c chain) mine(ctx context.Context, e envelope) (got protocol.GetTransactionResponse, err error) {
-	err = c.until(ctx, "waiting for transaction "+e.hash, func(rpc *rpcclient.Client, _ runInfo) error {
-		sent, err := rpc.SendTransaction(ctx, protocol.SendTransactionRequest{Transaction: e.text})
-		if err != nil {
-			return err
-		}
-		for range 100 { // 5 s; then it may have been lost with the queue
-			got, err = rpc.GetTransaction(ctx, protocol.GetTransactionRequest{Hash: e.hash})
+func (c chain) mine(
+	ctx context.Context, e envelope,
+) (got protocol.GetTransactionResponse, err error) {
+	err = c.until(ctx, "waiting for transaction "+e.hash,
+		func(rpc *rpcclient.Client, _ runInfo) error {
+			sent, err := rpc.SendTransaction(ctx, protocol.SendTransactionRequest{Transaction: e.text})
 			if err != nil {
 				return err
 			}
-			if got.Status != protocol.TransactionStatusNotFound {
-				return nil
+			for range 100 { // 5 s; then it may have been lost with the queue
+				got, err = rpc.GetTransaction(ctx, protocol.GetTransactionRequest{Hash: e.hash})
+				if err != nil {
+					return err
+				}
+				if got.Status != protocol.TransactionStatusNotFound {
+					return nil
+				}
+				if sent.Status == "TRY_AGAIN_LATER" {
+					break
+				}
+				if sent.Status == "ERROR" {
+					return errors.New("refused: " + sent.ErrorResultXDR)
+				}
+				time.Sleep(50 * time.Millisecond)
 			}
-			if sent.Status == "TRY_AGAIN_LATER" {
-				break
-			}
-			if sent.Status == "ERROR" {
-				return errors.New("refused: " + sent.ErrorResultXDR)
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-		return errors.New("no ledger has it: " + sent.Status)
-	})
+			return errors.New("no ledger has it: " + sent.Status)
+		})
 	return got, err
 }
 
@@ -191,7 +195,8 @@ func asContract(
 		return nil, err
 	}
 	contract := xdr.ContractId(id)
-	amount := xdr.ScVal{Type: xdr.ScValTypeScvI128, I128: &xdr.Int128Parts{Lo: xdr.Uint64(stroops)}} // #nosec G115
+	amount := xdr.ScVal{Type: xdr.ScValTypeScvI128,
+		I128: &xdr.Int128Parts{Lo: xdr.Uint64(stroops)}} // #nosec G115
 	return &txnbuild.InvokeHostFunction{
 		HostFunction: xdr.HostFunction{
 			Type: xdr.HostFunctionTypeHostFunctionTypeInvokeContract,

@@ -73,7 +73,8 @@ func (w *world) call(ctx context.Context, r request) (answer, error) {
 		if ctx.Err() != nil {
 			return a, ctx.Err()
 		}
-		if err == nil && a.status != http.StatusServiceUnavailable && a.status != http.StatusTooManyRequests {
+		if err == nil && a.status != http.StatusServiceUnavailable &&
+			a.status != http.StatusTooManyRequests {
 			if a.status >= 500 {
 				w.violate("API", "%s %s was answered %d: %s", r.method, r.path, a.status, a.body)
 			}
@@ -81,7 +82,8 @@ func (w *world) call(ctx context.Context, r request) (answer, error) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	w.violate("API", "%s %s had no answer in %s; the last: %d %s", r.method, r.path, answerWait, a.status, a.body)
+	w.violate("API", "%s %s had no answer in %s; the last: %d %s", r.method, r.path, answerWait,
+		a.status, a.body)
 	return a, fmt.Errorf("%s %s was never answered", r.method, r.path)
 }
 
@@ -112,7 +114,8 @@ func (w *world) try(ctx context.Context, base string, r request, payload []byte,
 }
 
 // list reads every page of a list.
-func (w *world) list(ctx context.Context, key, path string, page int, each func(json.RawMessage) error) error {
+func (w *world) list(ctx context.Context, key, path string, page int,
+	each func(json.RawMessage) error) error {
 	sep := "?"
 	if bytes.ContainsRune([]byte(path), '?') {
 		sep = "&"

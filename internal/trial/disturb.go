@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
 // disturb is what happens to the program as a whole.
 func (w *worker) disturb(ctx context.Context, op Op) error {
+	if strings.HasPrefix(op.Do, "rebuild") {
+		return w.rebuild(ctx, op)
+	}
 	w.service.turn.Lock()
 	defer w.service.turn.Unlock()
 	switch op.Do {
@@ -36,13 +40,27 @@ func (w *worker) disturb(ctx context.Context, op Op) error {
 		return errors.Join(w.service.kill(), w.service.lose(part), w.service.start(ctx))
 	case "lose-history":
 		return errors.Join(w.service.kill(), w.service.lose("clickhouse"), w.service.start(ctx))
-	case "rebuild":
-		_, err := w.service.command(ctx, "rebuild", "--all")
-		return err
 	case "verify":
 		return w.verifyProjection(ctx)
 	}
 	return fmt.Errorf("there is no operation %q", op.Do)
+}
+
+// rebuild makes the history anew beside everything else. One that is killed, as its
+// operation says or with the program, is the next one's to finish.
+func (w *worker) rebuild(ctx context.Context, op Op) error {
+	from := time.Now()
+	limited, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if op.Do == "rebuild-killed" {
+		time.AfterFunc(time.Duration(op.N)*time.Millisecond, cancel)
+	}
+	_, err := w.service.command(limited, "rebuild", "--all")
+	if err != nil && (limited.Err() != nil || w.service.disturbed(from.Add(-time.Minute),
+		time.Now())) {
+		return nil
+	}
+	return err
 }
 
 func (w *worker) restart(ctx context.Context, end func() error) error {

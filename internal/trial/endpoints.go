@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -15,8 +16,8 @@ func (w *worker) onEndpoint(ctx context.Context, op Op, once string) error {
 	if e == nil || !e.deletedAsked.IsZero() {
 		return nil
 	}
-	r := request{method: "POST", path: "/v1/endpoints/" + e.id + op.Do[len("endpoint"):], once: once}
-	r.path = "/v1/endpoints/" + e.id + "/" + op.Do[len("endpoint."):]
+	verb := strings.TrimPrefix(op.Do, "endpoint.")
+	r := request{method: "POST", path: "/v1/endpoints/" + e.id + "/" + verb, once: once}
 	switch op.Do {
 	case "endpoint.patch":
 		return w.patchEndpoint(ctx, op, once, e)
@@ -69,6 +70,7 @@ func (w *worker) createEndpoint(ctx context.Context, op Op, once string) error {
 	e.secrets = []secret{{made.Secret, a.sent, a.done}}
 	e.limits = []stamp{{a.done, op.N}}
 	w.account.endpoints[op.Endpoint] = e
+	w.model.owns(w.account, "/v1/endpoints/"+e.id)
 	return nil
 }
 
@@ -88,7 +90,8 @@ func (w *worker) patchEndpoint(ctx context.Context, op Op, once string, e *endpo
 		body["description"] = op.Text
 	}
 	match, stale := ifMatch(op, w.etag(ctx, e))
-	a, err := w.change(ctx, op, request{method: "PATCH", path: "/v1/endpoints/" + e.id, body: body, once: once, match: match})
+	a, err := w.change(ctx, op, request{method: "PATCH", path: "/v1/endpoints/" + e.id, body: body,
+		once: once, match: match})
 	if err != nil {
 		return err
 	}
@@ -113,7 +116,8 @@ func (w *worker) patched(op Op, e *endpoint, body map[string]any, a answer) {
 		e.url = body["url"].(string)
 	case "limit":
 		e.limit = op.N * 2
-		e.limits = append(e.limits, stamp{a.sent, max(e.limits[len(e.limits)-1].value, 0)}, stamp{a.done, e.limit})
+		e.limits = append(e.limits, stamp{a.sent, max(e.limits[len(e.limits)-1].value, 0)},
+			stamp{a.done, e.limit})
 	case "headers":
 		e.headers["X-Trial"] = fmt.Sprint(op.N)
 	default:
@@ -136,7 +140,8 @@ func (w *worker) deleteEndpoint(ctx context.Context, op Op, once string, e *endp
 	e.deletedAsked = time.Now()
 	edges := w.edges(ctx)
 	ended := edges.versions(w.account, func(v *version) bool { return v.endpoint == e })
-	a, err := w.change(ctx, op, request{method: "DELETE", path: "/v1/endpoints/" + e.id, once: once, match: match})
+	a, err := w.change(ctx, op, request{method: "DELETE", path: "/v1/endpoints/" + e.id, once: once,
+		match: match})
 	if err != nil {
 		return err
 	}

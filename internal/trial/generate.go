@@ -15,9 +15,17 @@ const (
 	opMillis = 60
 )
 
-// Generate makes a script of n operations, a function of the seed.
+// Generate makes a script of n operations, a function of the seed. Every fifth seed
+// is heavy: a few wallets get bursts of payments, so that logs grow beyond what one
+// fetch brings.
 func Generate(seed uint64, n int) []Op {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 16)), fresh: wallets} // #nosec G404 -- to repeat
+	g := &generator{
+		Rand:  rand.New(rand.NewPCG(seed, 16)), // #nosec G404 -- to repeat
+		fresh: wallets, wallets: wallets, heavy: seed%5 == 0,
+	}
+	if g.heavy {
+		g.wallets = 2
+	}
 	for account := range accounts {
 		for range 2 {
 			g.add(g.createEndpoint(account))
@@ -38,6 +46,8 @@ type generator struct {
 	endpoints [accounts][]string
 	watches   [accounts][]string
 	keys      [accounts][]string
+	wallets   int // that are paid
+	heavy     bool
 	fresh     int // the next wallet that does not exist yet
 	named     int
 }
@@ -80,7 +90,7 @@ func (g *generator) choices() []choice {
 		{2, g.onEndpoint("writers")}, {8, g.receiver},
 		{5, g.createWatch}, {9, g.patchWatch}, {2, g.deleteWatch}, {6, g.backfill},
 		{4, g.resend}, {2, g.createKey}, {1, g.onKey("key.roll")}, {1, g.onKey("key.revoke")},
-		{3, g.badRequest}, {3, g.read}, {6, func(int) Op { return g.chaos() }},
+		{3, g.badRequest}, {1, g.foreign}, {3, g.read}, {6, func(int) Op { return g.chaos() }},
 	}
 }
 
@@ -173,11 +183,12 @@ func (g *generator) onEndpoint(do string) func(int) Op {
 
 func (g *generator) receiver(account int) Op {
 	return Op{
-		Lane: lane(account), Do: "receiver", Endpoint: pick(g, g.endpoints[account]), Mode: pick(g, modes),
+		Lane: lane(account), Do: "receiver", Endpoint: pick(g, g.endpoints[account]),
+		Mode: pick(g, modes),
 	}
 }
 
-func (g *generator) wallet() string { return fmt.Sprintf("g%d", g.IntN(wallets)) }
+func (g *generator) wallet() string { return fmt.Sprintf("g%d", g.IntN(g.wallets)) }
 
 func (g *generator) createWatch(account int) Op {
 	op := Op{Lane: lane(account), Do: "watch.create", Watch: g.name("w"), Wallet: g.wallet()}
@@ -192,7 +203,8 @@ func (g *generator) createWatch(account int) Op {
 }
 
 func (g *generator) rules() *Rules {
-	r := &Rules{Assets: []string{"XLM"}, Amount: "any", MemoIs: "any", Types: []string{"payment.received"}}
+	r := &Rules{Assets: []string{"XLM"}, Amount: "any", MemoIs: "any",
+		Types: []string{"payment.received"}}
 	if g.one(2) {
 		r.Assets = append(r.Assets, pick(g, []string{"USD", "DEMO"}))
 	}
@@ -203,7 +215,7 @@ func (g *generator) rules() *Rules {
 	}
 	if g.one(4) {
 		r.MemoIs = pick(g, []string{"present", "absent", "equals"})
-		if r.Memo = g.memo(); r.MemoIs == "equals" && r.Memo == nil || r.MemoIs != "equals" {
+		if r.Memo = g.memo(); r.Memo == nil || r.Memo.Type == "return" || r.MemoIs != "equals" {
 			r.Memo = &Memo{Type: "text", Value: "order 1"}
 		}
 	}
@@ -248,7 +260,8 @@ func (g *generator) backfill(account int) Op {
 	if len(g.watches[account]) == 0 {
 		return Op{}
 	}
-	op := Op{Lane: lane(account), Do: "watch.backfill", Watch: pick(g, g.watches[account]), N: 5 + g.IntN(150)}
+	op := Op{Lane: lane(account), Do: "watch.backfill", Watch: pick(g, g.watches[account]),
+		N: 5 + g.IntN(150)}
 	op.Mode = pick(g, []string{"wait", "wait", "leave", "bounded"})
 	return op
 }
@@ -283,6 +296,10 @@ func (g *generator) badRequest(account int) Op {
 	return Op{Lane: lane(account), Do: "bad", N: g.IntN(len(badRequests))}
 }
 
+func (g *generator) foreign(account int) Op {
+	return Op{Lane: lane(account), Do: "foreign", N: g.IntN(1000)}
+}
+
 func (g *generator) read(account int) Op {
 	return Op{Lane: lane(account), Do: "read", N: g.IntN(4)}
 }
@@ -310,6 +327,9 @@ var payKinds = []string{
 
 func (g *generator) pay() Op {
 	p := &Pay{Kind: pick(g, payKinds), Payer: g.IntN(payers), Amount: g.amount(), Memo: g.memo()}
+	if g.heavy && g.one(4) {
+		p.Kind = "burst"
+	}
 	op := Op{Lane: fmt.Sprintf("p%d", p.Payer), Do: "pay", Wallet: g.wallet(), Pay: p}
 	p.Asset = "XLM"
 	if p.Kind == "credit" {
@@ -326,7 +346,7 @@ func (g *generator) pay() Op {
 	case "many":
 		p.Times = 2 + g.IntN(5)
 	case "burst":
-		p.Times = 100
+		p.Times, p.Amount = 100, stroopsPerUnit/10
 	case "contract":
 		p.Memo = nil
 	}
@@ -338,7 +358,7 @@ func (g *generator) chaos() Op {
 	op := Op{Lane: "chaos", Do: pick(g, []string{
 		"kill", "kill", "kill-held", "kill-held", "kill-held", "kill-post", "kill-moved", "kill-moved",
 		"stop", "pause", "lose-engine", "lose-directory", "lose-state", "lose-history", "rebuild",
-		"rebuild", "verify",
+		"rebuild", "rebuild-killed", "verify",
 	})}
 	switch op.Do {
 	case "kill-held":
@@ -353,6 +373,8 @@ func (g *generator) chaos() Op {
 		}
 		op.Lane, op.Point = lane(account), "append ledgers"
 		op.Watch, op.Endpoint = pick(g, g.watches[account]), pick(g, g.endpoints[account])
+	case "rebuild", "rebuild-killed":
+		op.Lane, op.N = "rebuilds", 50+g.IntN(1500)
 	case "pause":
 		op.N = 200 + g.IntN(3000)
 	}

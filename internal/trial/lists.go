@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 )
 
 // checkStates: after the calm everything has arrived, but what was cancelled or had
@@ -30,7 +31,8 @@ func (b *books) checkStates() {
 // checkDelivered: its last attempt, and a post, were answered 2xx.
 func (b *books) checkDelivered(id string) {
 	attempts := b.attempts[id]
-	if len(attempts) == 0 || !slices.ContainsFunc(attempts, func(a attempt) bool { return a.State == "DELIVERED" }) {
+	if len(attempts) == 0 || !slices.ContainsFunc(attempts,
+		func(a attempt) bool { return a.State == "DELIVERED" }) {
 		b.violate("STATES", "%s is DELIVERED without an attempt that says so: %s", id, numbers(attempts))
 	}
 	if !slices.ContainsFunc(b.posts[id], func(p *post) bool { return p.status/100 == 2 }) {
@@ -45,7 +47,8 @@ func (b *books) checkObserved(ctx context.Context) error {
 		ID    string `json:"payment_id"`
 		Count any    `json:"n"`
 	}
-	rows, err := sql[row](ctx, b.world, "SELECT payment_id, toUInt32(count()) AS n FROM payments FINAL GROUP BY payment_id")
+	rows, err := sql[row](ctx, b.world,
+		"SELECT payment_id, toUInt32(count()) AS n FROM payments FINAL GROUP BY payment_id")
 	if err != nil {
 		return err
 	}
@@ -98,18 +101,22 @@ type filter struct {
 func (b *books) filters(a *account) []filter {
 	filters := []filter{{"limit", "", 17, func(eventView) bool { return true }}}
 	for _, state := range states {
-		filters = append(filters, filter{"state", state, 50, func(e eventView) bool { return e.Delivery.State == state }})
+		filters = append(filters, filter{"state", state, 50,
+			func(e eventView) bool { return e.Delivery.State == state }})
 	}
 	for _, kind := range []string{"payment.received", "payment.rejected", "test.ping"} {
-		filters = append(filters, filter{"type", kind, 100, func(e eventView) bool { return e.Type == kind }})
+		filters = append(filters, filter{"type", kind, 100,
+			func(e eventView) bool { return e.Type == kind }})
 	}
 	for _, slot := range slices.Sorted(maps.Keys(a.endpoints)) {
 		id := a.endpoints[slot].id
-		filters = append(filters, filter{"endpointId", id, 100, func(e eventView) bool { return e.Delivery.EndpointID == id }})
+		filters = append(filters, filter{"endpointId", id, 100,
+			func(e eventView) bool { return e.Delivery.EndpointID == id }})
 	}
 	for _, slot := range slices.Sorted(maps.Keys(a.watches)) {
 		id := a.watches[slot].id
-		filters = append(filters, filter{"watchId", id, 100, func(e eventView) bool { return e.Data.Watch.ID == id }})
+		filters = append(filters, filter{"watchId", id, 100,
+			func(e eventView) bool { return e.Data.Watch.ID == id }})
 	}
 	return filters
 }
@@ -138,7 +145,8 @@ func (b *books) checkList(ctx context.Context, a *account, f filter) error {
 			b.violate("LISTS", "the list by %s=%s lacks %s", f.name, f.value, id)
 		}
 	}
-	if !slices.IsSortedFunc(events, func(x, y eventView) int { return bytes.Compare([]byte(y.CreatedAt), []byte(x.CreatedAt)) }) {
+	newestFirst := func(x, y eventView) int { return strings.Compare(y.CreatedAt, x.CreatedAt) }
+	if !slices.IsSortedFunc(events, newestFirst) {
 		b.violate("LISTS", "the list by %s=%s is not newest first", f.name, f.value)
 	}
 	return nil
@@ -170,7 +178,8 @@ func (b *books) checkReads(ctx context.Context) error {
 
 func (b *books) checkRead(id string, raw []byte, got eventView) {
 	listed := b.events[id]
-	if got.Delivery.State != listed.Delivery.State || got.Delivery.EndpointID != listed.Delivery.EndpointID {
+	if got.Delivery.State != listed.Delivery.State ||
+		got.Delivery.EndpointID != listed.Delivery.EndpointID {
 		b.violate("READS", "%s is listed as %+v and read as %+v", id, listed.Delivery, got.Delivery)
 	}
 	if posts := b.posts[id]; len(posts) > 0 {
@@ -181,13 +190,16 @@ func (b *books) checkRead(id string, raw []byte, got eventView) {
 	}
 	rows := b.attempts[id]
 	if len(rows) != len(got.Attempts) {
-		b.violate("READS", "%s is read with %d attempts and has %d rows", id, len(got.Attempts), len(rows))
+		b.violate("READS", "%s is read with %d attempts and has %d rows", id, len(got.Attempts),
+			len(rows))
 		return
 	}
 	for i, read := range got.Attempts {
 		row := rows[i]
-		if read.Number != row.Number || read.Run != row.Run || read.DurationMs != row.Took || fmt.Sprint(deref(read.StatusCode)) != fmt.Sprint(deref(row.Status)) {
-			b.violate("READS", "attempt %d of %s is read as %+v and is the row %+v", row.Number, id, read, row)
+		if read.Number != row.Number || read.Run != row.Run || read.DurationMs != row.Took ||
+			fmt.Sprint(deref(read.StatusCode)) != fmt.Sprint(deref(row.Status)) {
+			b.violate("READS", "attempt %d of %s is read as %+v and is the row %+v", row.Number, id, read,
+				row)
 		}
 	}
 }
@@ -206,7 +218,8 @@ func (b *books) checkSQL(ctx context.Context) error {
 		Endpoint string `json:"endpoint_id"`
 		State    string `json:"state"`
 	}
-	rows, err := sql[row](ctx, b.world, "SELECT event_id, endpoint_id, toString(state) AS state FROM current_deliveries")
+	rows, err := sql[row](ctx, b.world,
+		"SELECT event_id, endpoint_id, toString(state) AS state FROM current_deliveries")
 	if err != nil {
 		return err
 	}
@@ -214,7 +227,8 @@ func (b *books) checkSQL(ctx context.Context) error {
 	for _, r := range rows {
 		e, known := b.events[r.ID]
 		if seen[r.ID] || !known || e.Delivery.State != r.State || e.Delivery.EndpointID != r.Endpoint {
-			b.violate("SQL", "current_deliveries has %+v (again: %v), the list %+v", r, seen[r.ID], e.Delivery)
+			b.violate("SQL", "current_deliveries has %+v (again: %v), the list %+v", r, seen[r.ID],
+				e.Delivery)
 		}
 		seen[r.ID] = true
 	}

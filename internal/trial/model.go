@@ -18,6 +18,16 @@ type model struct {
 	payments []Payment
 	watches  []*watch
 	tests    map[string]string // event id of a test.ping → endpoint slot
+	owned    []owned
+}
+
+// owned is an object of the API and its owner.
+type owned struct{ account, path string }
+
+func (m *model) owns(a *account, path string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.owned = append(m.owned, owned{a.id, path})
 }
 
 // account is one customer.
@@ -108,7 +118,8 @@ func (k *watch) now() *version { return &k.versions[len(k.versions)-1] }
 func (k *watch) live(ledger uint32) (may []version, none bool) {
 	none = len(k.versions) == 0 || ledger <= k.versions[0].surely || k.versions[0].surely == 0
 	for i, v := range k.versions {
-		superseded := i+1 < len(k.versions) && k.versions[i+1].surely != 0 && ledger > k.versions[i+1].surely
+		superseded := i+1 < len(k.versions) && k.versions[i+1].surely != 0 &&
+			ledger > k.versions[i+1].surely
 		if ledger > v.notUpTo && !superseded {
 			may = append(may, v)
 		}

@@ -29,7 +29,8 @@ func (w *worker) work(ctx context.Context, ops []Op) {
 			return
 		}
 		w.log("%s: %s", op.Lane, op)
-		if err := w.operate(ctx, op, fmt.Sprintf("%d-%s-%d", w.seed, op.Lane, n)); err != nil && ctx.Err() == nil {
+		if err := w.operate(ctx, op, fmt.Sprintf("%d-%s-%d", w.seed, op.Lane, n)); err != nil &&
+			ctx.Err() == nil {
 			w.violate("OPERATION", "%s: %v", op, err)
 		}
 	}
@@ -52,6 +53,8 @@ func (w *worker) operate(ctx context.Context, op Op, once string) error {
 		return nil
 	case "bad":
 		return w.beRefused(ctx, op)
+	case "foreign":
+		return w.reachOver(ctx, op, once)
 	case "read":
 		return w.readLists(ctx, op)
 	}
@@ -85,7 +88,8 @@ func (w *worker) change(ctx context.Context, op Op, r request) (answer, error) {
 				return first, err
 			}
 			if again.code() != "IDEMPOTENCY_KEY_REUSED" {
-				w.violate("IDEMPOTENCY", "%s %s with the key of another body was answered %d %s", r.method, r.path, again.status, again.body)
+				w.violate("IDEMPOTENCY", "%s %s with the key of another body was answered %d %s", r.method,
+					r.path, again.status, again.body)
 			}
 		}
 	}

@@ -43,7 +43,8 @@ type attemptView struct {
 }
 
 // events reads a list of events, whose ids must differ.
-func (w *world) events(ctx context.Context, key string, filter url.Values, page int) ([]eventView, error) {
+func (w *world) events(ctx context.Context, key string, filter url.Values, page int) ([]eventView,
+	error) {
 	path := "/v1/events"
 	if len(filter) > 0 {
 		path += "?" + filter.Encode()
@@ -71,11 +72,13 @@ func (w *worker) resend(ctx context.Context, op Op, once string) error {
 		return err
 	}
 	e := events[op.N%len(events)]
-	a, err := w.change(ctx, op, request{method: "POST", path: "/v1/events/" + e.ID + "/resend", once: once})
+	a, err := w.change(ctx, op, request{method: "POST", path: "/v1/events/" + e.ID + "/resend",
+		once: once})
 	if err != nil {
 		return err
 	}
-	if a.status == http.StatusConflict && strings.Contains("DELIVERY_CANCELLED ENDPOINT_DELETED", a.code()) {
+	if a.status == http.StatusConflict && strings.Contains("DELIVERY_CANCELLED ENDPOINT_DELETED",
+		a.code()) {
 		return nil
 	}
 	w.expect(op, a, http.StatusOK)
@@ -85,7 +88,8 @@ func (w *worker) resend(ctx context.Context, op Op, once string) error {
 // replay replays all FAILED deliveries of an endpoint (0), those that were created
 // in the very millisecond of a listed one (1), or those of the last second (2).
 func (w *worker) replay(ctx context.Context, op Op, r request, e *endpoint) error {
-	failed, err := w.events(ctx, w.account.key, url.Values{"endpointId": {e.id}, "state": {"FAILED"}}, 50)
+	failed, err := w.events(ctx, w.account.key, url.Values{"endpointId": {e.id},
+		"state": {"FAILED"}}, 50)
 	if err != nil {
 		return err
 	}
@@ -150,7 +154,8 @@ func (w *worker) onKey(ctx context.Context, op Op, once string) error {
 	}
 	old := *k
 	a, err := w.change(ctx, op, request{
-		method: "POST", path: "/v1/api-keys/" + k.id + "/roll", once: once, body: map[string]any{"graceSeconds": 0},
+		method: "POST", path: "/v1/api-keys/" + k.id + "/roll", once: once,
+		body: map[string]any{"graceSeconds": 0},
 	})
 	if err != nil || !w.expect(op, a, http.StatusCreated) {
 		return err
@@ -175,7 +180,8 @@ func (w *worker) keyMade(ctx context.Context, a answer, k *apiKey) error {
 	if len(k.permissions) > 1 || err != nil {
 		return err
 	}
-	got, err = w.call(ctx, request{method: "POST", path: "/v1/endpoints", key: k.text, body: map[string]any{}})
+	got, err = w.call(ctx, request{method: "POST", path: "/v1/endpoints", key: k.text,
+		body: map[string]any{}})
 	if err == nil && got.status != http.StatusForbidden {
 		w.violate("KEYS", "a key that only reads wrote: %d", got.status)
 	}
@@ -198,7 +204,8 @@ var badRequests = []struct {
 	{request{method: "POST", path: "/v1/endpoints", raw: []byte(`{"url":`)}, 400},
 	{request{method: "POST", path: "/v1/endpoints", raw: []byte(`{"url":"http://x.example/"}`)}, 422},
 	{request{method: "POST", path: "/v1/endpoints", raw: []byte(`{"url":"https://10.0.0.1/"}`)}, 422},
-	{request{method: "POST", path: "/v1/endpoints", raw: []byte(`{"url":"https://x.example/","force":1}`)}, 422},
+	{request{method: "POST", path: "/v1/endpoints",
+		raw: []byte(`{"url":"https://x.example/","force":1}`)}, 422},
 	{request{method: "POST", path: "/v1/endpoints", raw: []byte(`{}`), mime: "text/plain"}, 415},
 	{request{method: "POST", path: "/v1/watches", raw: []byte(`{"walletAddress":"GABC"}`)}, 422},
 	{request{method: "GET", path: "/v1/endpoints/ep_00000000000000000000000000"}, 404},
@@ -222,6 +229,39 @@ func (w *worker) beRefused(ctx context.Context, op Op) error {
 	return err
 }
 
+// reachOver asks for what another account owns: there is no such thing.
+func (w *worker) reachOver(ctx context.Context, op Op, once string) error {
+	w.model.mu.Lock()
+	var others []string
+	for _, o := range w.model.owned {
+		if o.account != w.account.id {
+			others = append(others, o.path)
+		}
+	}
+	w.model.mu.Unlock()
+	if len(others) == 0 {
+		return nil
+	}
+	path := others[op.N%len(others)]
+	for _, r := range []request{
+		{method: "GET", path: path},
+		{method: "PATCH", path: path, body: map[string]any{"label": "mine"}, once: once + "-patch"},
+		{method: "DELETE", path: path, once: once + "-delete"},
+	} {
+		r.key = w.account.key
+		a, err := w.call(ctx, r)
+		if err != nil {
+			return err
+		}
+		unknownField := strings.Contains(path, "endpoints") && a.status == http.StatusUnprocessableEntity
+		if a.status != http.StatusNotFound && !unknownField {
+			w.violate("FOREIGN", "%s %s of another account was answered %d: %s", r.method, path, a.status,
+				a.body)
+		}
+	}
+	return nil
+}
+
 // readLists reads lists while everything goes on: none may fail or show an event
 // twice.
 func (w *worker) readLists(ctx context.Context, op Op) error {
@@ -237,7 +277,8 @@ func (w *worker) readLists(ctx context.Context, op Op) error {
 		}
 	default:
 		for _, path := range []string{"/v1/endpoints", "/v1/watches", "/v1/api-keys"} {
-			if err = w.list(ctx, w.account.key, path, 3, func(json.RawMessage) error { return nil }); err != nil {
+			if err = w.list(ctx, w.account.key, path, 3,
+				func(json.RawMessage) error { return nil }); err != nil {
 				return err
 			}
 		}

@@ -67,7 +67,8 @@ func (w *world) pay(ctx context.Context, op Op) error {
 		}
 		w.model.paid(Payment{
 			ID: id, TxHash: e.hash, Ledger: mined.Ledger, ClosedAt: mined.LedgerCloseTime,
-			From: from.Address(), To: to.Address(), Muxed: p.muxed(), Memo: p.Memo, Asset: asset, Stroops: stroops,
+			From: from.Address(), To: to.Address(), Muxed: p.muxed(), Memo: p.Memo,
+			Asset: asset, Stroops: stroops,
 		})
 	}
 	return nil
@@ -121,7 +122,8 @@ func (w *world) operations(op Op, from *keypair.Full, to string) ([]txnbuild.Ope
 	case "merge":
 		return []txnbuild.Operation{&txnbuild.AccountMerge{Destination: destination}}, nil
 	case "contract":
-		op, err := asContract(w.service.info.Stellar.Passphrase, from, w.asset("XLM"), to, p.Muxed, p.Amount)
+		op, err := asContract(w.service.info.Stellar.Passphrase, from, w.asset("XLM"), to, p.Muxed,
+			p.Amount)
 		return []txnbuild.Operation{op}, err
 	case "failing":
 		return []txnbuild.Operation{payment(p.Amount), payment(90_000_000_000 * stroopsPerUnit)}, nil

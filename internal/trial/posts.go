@@ -63,8 +63,10 @@ func (b *books) checkPost(p *post) {
 	if age := p.at.Unix() - seconds; err != nil || len(p.timestamp) > 12 || age < -5 || age > 60 {
 		b.violate("SIGNATURES", "%s came at %d with the timestamp %q", p.id, p.at.Unix(), p.timestamp)
 	}
-	if !e.deleted.IsZero() && p.at.After(e.deleted.Add(attemptTimeout)) && !b.service.disturbed(e.deleted, p.at) {
-		b.violate("DELETED", "%s was posted to %s %s after it was deleted", p.id, e.slot, p.at.Sub(e.deleted))
+	if !e.deleted.IsZero() && p.at.After(e.deleted.Add(attemptTimeout)) &&
+		!b.service.disturbed(e.deleted, p.at) {
+		b.violate("DELETED", "%s was posted to %s %s after it was deleted", p.id, e.slot,
+			p.at.Sub(e.deleted))
 	}
 	b.checkSignature(p, e)
 }
@@ -94,7 +96,8 @@ func (b *books) checkSignature(p *post, e *endpoint) {
 		}
 	}
 	if named != len(given) {
-		b.violate("SIGNATURES", "%s to %s: %d of %d signatures are of its secrets: %q", p.id, e.slot, named, len(given), p.signature)
+		b.violate("SIGNATURES", "%s to %s: %d of %d signatures are of its secrets: %q", p.id, e.slot,
+			named, len(given), p.signature)
 	}
 }
 
@@ -113,7 +116,8 @@ func (b *books) checkRates() {
 		e := b.endpointOf(slot)
 		for i, from := range at {
 			limit := e.limitBetween(from, from.Add(window))
-			if limit == 0 || i+limit+1 >= len(at) || b.service.disturbed(from.Add(-time.Second), from.Add(window)) {
+			if limit == 0 || i+limit+1 >= len(at) || b.service.disturbed(from.Add(-time.Second),
+				from.Add(window)) {
 				continue
 			}
 			if within := at[i+limit+1].Sub(from); within < window {
@@ -174,13 +178,15 @@ func (b *books) matchPosts(id string, posts []*post, open []attempt) {
 			continue
 		}
 		if a := open[at]; a.Status == nil || *a.Status != p.status {
-			b.violate("ATTEMPTS", "attempt %d of %s has the status %s where %d was answered", a.Number, id, status(a), p.status)
+			b.violate("ATTEMPTS", "attempt %d of %s has the status %s where %d was answered", a.Number, id,
+				status(a), p.status)
 		}
 		open = slices.Delete(open, at, at+1)
 	}
 	for _, p := range unmatched {
 		at := slices.IndexFunc(open, func(a attempt) bool {
-			return a.Body == "" && !p.at.Before(a.sentAt().Add(-20*time.Millisecond)) && !p.at.After(a.ended().Add(50*time.Millisecond))
+			return a.Body == "" && !p.at.Before(a.sentAt().Add(-20*time.Millisecond)) &&
+				!p.at.After(a.ended().Add(50*time.Millisecond))
 		})
 		switch {
 		case at >= 0:
@@ -202,7 +208,8 @@ func status(a attempt) string {
 func numbers(attempts []attempt) string {
 	text := ""
 	for _, a := range attempts {
-		text += fmt.Sprintf(" %d at %s (%d ms) %s %s %q;", a.Number, a.sentAt().Format("15:04:05.000"), a.Took, status(a), a.Error, a.Body)
+		text += fmt.Sprintf(" %d at %s (%d ms) %s %s %q;", a.Number, a.sentAt().Format("15:04:05.000"),
+			a.Took, status(a), a.Error, a.Body)
 	}
 	return text
 }
@@ -212,7 +219,8 @@ func (b *books) checkAnswers(id string, attempts []attempt) {
 	for _, a := range attempts {
 		good := a.Status != nil && *a.Status/100 == 2 && (a.Error == "" || a.Error == "BODY_TOO_LARGE")
 		if good != (a.State == "DELIVERED") {
-			b.violate("ATTEMPTS", "attempt %d of %s: %s %q led to %s", a.Number, id, status(a), a.Error, a.State)
+			b.violate("ATTEMPTS", "attempt %d of %s: %s %q led to %s", a.Number, id, status(a), a.Error,
+				a.State)
 		}
 		if a.Status != nil && *a.Status/100 == 3 && a.Error != "REDIRECT" {
 			b.violate("ATTEMPTS", "attempt %d of %s: a redirect is said to be %q", a.Number, id, a.Error)
@@ -242,12 +250,14 @@ func (b *books) checkWaits() {
 }
 
 func (b *books) checkWait(id string, before, after attempt, wait time.Duration) {
-	if e := b.targets[after.EndpointID]; e == nil || e.enabledBetween(before.sentAt(), after.sentAt()) {
+	if e := b.targets[after.EndpointID]; e == nil ||
+		e.enabledBetween(before.sentAt(), after.sentAt()) {
 		return
 	}
 	least := time.Duration(math.Floor(0.8*float64(wait))) - 10*time.Millisecond
 	if waited := after.sentAt().Sub(before.ended()); waited < least {
-		b.violate("SCHEDULE", "attempt %d of %s came %s after the one before, and %s were due", after.Number, id, waited, least)
+		b.violate("SCHEDULE", "attempt %d of %s came %s after the one before, and %s were due",
+			after.Number, id, waited, least)
 	}
 }
 
@@ -264,16 +274,19 @@ func (b *books) checkSilence() {
 		for _, a := range attempts {
 			e := b.targets[a.EndpointID]
 			if e == nil {
-				b.violate("ATTEMPTS", "attempt %d of %s went to %s, which is no endpoint", a.Number, id, a.EndpointID)
+				b.violate("ATTEMPTS", "attempt %d of %s went to %s, which is no endpoint", a.Number, id,
+					a.EndpointID)
 				continue
 			}
 			for _, s := range e.silent {
 				if a.sentAt().After(s.from) && (s.to.IsZero() || a.sentAt().Before(s.to)) {
-					b.violate("SILENCE", "%s was sent to %s %s after that was disabled", id, e.slot, a.sentAt().Sub(s.from))
+					b.violate("SILENCE", "%s was sent to %s %s after that was disabled", id, e.slot,
+						a.sentAt().Sub(s.from))
 				}
 			}
 			if !e.deleted.IsZero() && a.sentAt().After(e.deleted) {
-				b.violate("DELETED", "%s was sent to %s %s after that was deleted", id, e.slot, a.sentAt().Sub(e.deleted))
+				b.violate("DELETED", "%s was sent to %s %s after that was deleted", id, e.slot,
+					a.sentAt().Sub(e.deleted))
 			}
 		}
 	}

@@ -47,7 +47,8 @@ type receivers struct {
 }
 
 func newReceivers() *receivers {
-	return &receivers{modes: map[string]string{}, urls: map[string]string{}, woken: make(chan struct{})}
+	return &receivers{modes: map[string]string{}, urls: map[string]string{},
+		woken: make(chan struct{})}
 }
 
 // start listens, with a certificate that the program trusts and with one that it

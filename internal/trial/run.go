@@ -20,6 +20,7 @@ type Config struct {
 	Dir    string // of the run; made
 	Seed   uint64 // names the run
 	Ops    []Op
+	Until  string // a rule: the run ends when it is broken
 }
 
 // Report is what came of a run.
@@ -50,7 +51,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, runTime)
 	defer cancel()
-	w.stop = cancel
+	w.stop, w.until = cancel, c.Until
 	err = w.run(ctx, c.Ops)
 	if err != nil && len(w.violations) > 0 {
 		w.log("given up: %v", err) // what was violated says more
@@ -111,6 +112,7 @@ func (w *world) endure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	posts := len(w.receivers.all())
 	steps := []struct {
 		name string
 		do   func() error
@@ -136,6 +138,10 @@ func (w *world) endure(ctx context.Context) error {
 			return err
 		}
 		w.compare(step.name, before, after)
+		for _, p := range w.receivers.all()[posts:] {
+			w.violate("ENDURE", "after %s %s was posted to %s again", step.name, p.id, p.endpoint)
+			posts++
+		}
 	}
 	return nil
 }
@@ -164,7 +170,10 @@ func (w *world) snapshot(ctx context.Context) (snapshot, error) {
 				text, err := json.Marshal(fields)
 				at := fmt.Sprintf("account %d: %s", i, path)
 				s[at] = append(s[at], string(text))
-				return err
+				if err != nil || path != "/v1/events" || len(s[at]) > readsInSnapshot {
+					return err
+				}
+				return s.read(ctx, w, a, fmt.Sprint(path, "/", fields["id"]))
 			})
 			if err != nil {
 				return nil, err
@@ -174,11 +183,22 @@ func (w *world) snapshot(ctx context.Context) (snapshot, error) {
 	return s, nil
 }
 
+// readsInSnapshot bounds the events of an account that are read one by one.
+const readsInSnapshot = 25
+
+// read adds what a single read answers.
+func (s snapshot) read(ctx context.Context, w *world, a *account, path string) error {
+	got, err := w.call(ctx, request{method: "GET", path: path, key: a.key})
+	s[path] = []string{string(got.body)}
+	return err
+}
+
 func (w *world) compare(after string, old, now snapshot) {
 	for path := range old {
 		for i := range max(len(old[path]), len(now[path])) {
 			if i >= len(old[path]) || i >= len(now[path]) {
-				w.violate("ENDURE", "after %s %s has %d where there were %d", after, path, len(now[path]), len(old[path]))
+				w.violate("ENDURE", "after %s %s has %d where there were %d", after, path, len(now[path]),
+					len(old[path]))
 				break
 			}
 			if old[path][i] != now[path][i] {

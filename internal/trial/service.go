@@ -49,7 +49,8 @@ type service struct {
 	up     chan struct{}
 	info   runInfo
 	output *output
-	kills  []span // when it was killed, and from when on attempts may be lost by it
+	kills  []span    // when it was killed, and from when on attempts may be lost by it
+	held   time.Time // since when a request is held; zero: none is
 	pauses []span
 }
 
@@ -98,7 +99,8 @@ func newService(w *world, bin string) (*service, error) {
 		"--attempt-timeout", attemptTimeout.String(), "--disable-after", fmt.Sprint(disableAfter),
 		"--fault-hold-file", s.holdFile(),
 	}
-	for _, part := range []string{"api", "kafka", "stellar", "receiver", "clickhouse-native", "clickhouse-http"} {
+	for _, part := range []string{"api", "metrics", "kafka", "stellar", "receiver", "clickhouse-native",
+		"clickhouse-http"} {
 		s.args = append(s.args, "--"+part+"-listen", "127.0.0.1:0")
 	}
 	return s, nil
@@ -192,8 +194,11 @@ func (s *service) kill() error {
 	<-s.exited
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	s.kills = append(s.kills, span{now.Add(-lostByKill), now})
+	from, now := time.Now(), time.Now()
+	if !s.held.IsZero() {
+		from, s.held = s.held, time.Time{}
+	}
+	s.kills = append(s.kills, span{from.Add(-lostByKill), now})
 	return nil
 }
 
@@ -240,6 +245,9 @@ func (s *service) hold(ctx context.Context, point string, length time.Duration) 
 	defer func() { _ = os.Remove(s.holdFile()) }()
 	for until := time.Now().Add(holdWait); time.Now().Before(until) && ctx.Err() == nil; {
 		if s.output.count("FAULT: a request is held") > before {
+			s.mu.Lock()
+			s.held = time.Now()
+			s.mu.Unlock()
 			return true
 		}
 		time.Sleep(2 * time.Millisecond)
@@ -251,7 +259,8 @@ func (s *service) hold(ctx context.Context, point string, length time.Duration) 
 func (s *service) command(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, s.bin, append(args, "--data-dir", s.dir)...) // #nosec G204 -- as above
+	cmd := exec.CommandContext(ctx, s.bin, append(args, "--data-dir",
+		s.dir)...) // #nosec G204 -- as above
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

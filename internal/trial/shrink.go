@@ -6,9 +6,16 @@ import (
 )
 
 // Shrink leaves out operations as long as the script still fails, until the time is
-// over: halves first, then smaller and smaller parts, and single ones at last (delta
-// debugging). fails works a script and reports whether it breaks the same rule.
+// over: whole lanes first, then halves, smaller and smaller parts, and single ones at
+// last (delta debugging). fails works a script and reports whether it breaks the same
+// rule.
 func Shrink(ops []Op, until time.Time, fails func([]Op) bool) []Op {
+	for _, lane := range lanesOf(ops) {
+		shorter := slices.DeleteFunc(slices.Clone(ops), func(op Op) bool { return op.Lane == lane })
+		if len(shorter) > 0 && time.Now().Before(until) && fails(shorter) {
+			ops = shorter
+		}
+	}
 	for size := len(ops) / 2; size > 0; {
 		shorter, found := withoutPart(ops, size, until, fails)
 		if time.Now().After(until) {
@@ -20,6 +27,16 @@ func Shrink(ops []Op, until time.Time, fails func([]Op) bool) []Op {
 		}
 	}
 	return ops
+}
+
+func lanesOf(ops []Op) []string {
+	var lanes []string
+	for _, op := range ops {
+		if !slices.Contains(lanes, op.Lane) {
+			lanes = append(lanes, op.Lane)
+		}
+	}
+	return lanes
 }
 
 // withoutPart tries the script without each part of a size, keeping what fails.

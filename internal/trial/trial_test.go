@@ -43,13 +43,14 @@ func program(t *testing.T) string {
 // keep is where runs are kept, failed ones for good.
 func keep(t *testing.T) string {
 	t.Helper()
-	if *keepFlag == "" {
-		return t.TempDir()
+	dir := *keepFlag
+	if dir == "" {
+		dir = filepath.Join(os.TempDir(), "lumenhook-trials")
 	}
-	if err := os.MkdirAll(*keepFlag, 0o700); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return *keepFlag
+	return dir
 }
 
 // TestAFixedSeed is a short run, for make test.
@@ -112,11 +113,14 @@ func shrink(t *testing.T, bin, at string, seed uint64, ops []trial.Op, rule stri
 	short := trial.Shrink(ops, time.Now().Add(*shrinkFlag), func(ops []trial.Op) bool {
 		runs++
 		dir := filepath.Join(at, fmt.Sprintf("shrink-%d", runs))
-		report, err := trial.Run(t.Context(), trial.Config{Binary: bin, Dir: dir, Seed: seed, Ops: ops})
+		report, err := trial.Run(t.Context(), trial.Config{
+			Binary: bin, Dir: dir, Seed: seed, Ops: ops, Until: rule,
+		})
 		if err != nil {
 			t.Logf("while shrinking: %v", err)
 		}
-		fails := slices.ContainsFunc(report.Violations, func(v trial.Violation) bool { return v.Rule == rule })
+		fails := slices.ContainsFunc(report.Violations,
+			func(v trial.Violation) bool { return v.Rule == rule })
 		if !fails {
 			_ = os.RemoveAll(dir)
 		}

@@ -118,6 +118,7 @@ func (w *worker) createWatch(ctx context.Context, op Op, once string) error {
 	}
 	k.id, k.etag = made.ID, a.header.Get("ETag")
 	w.account.watches[op.Watch] = k
+	w.model.owns(w.account, "/v1/watches/"+k.id)
 	return edge.close(ctx, []*watch{k})
 }
 
@@ -139,7 +140,8 @@ func (w *worker) patchWatch(ctx context.Context, op Op, once string, k *watch) e
 	}
 	match, stale := ifMatch(op, k.etag)
 	if stale {
-		a, err := w.change(ctx, op, request{method: "PATCH", path: "/v1/watches/" + k.id, body: body, once: once, match: match})
+		a, err := w.change(ctx, op, request{method: "PATCH", path: "/v1/watches/" + k.id, body: body,
+			once: once, match: match})
 		if err == nil {
 			w.expect(op, a, http.StatusPreconditionFailed)
 		}
@@ -172,7 +174,8 @@ func (w *worker) moveOn(ctx context.Context, op Op, k *watch, next version, r re
 func (w *worker) deleteWatch(ctx context.Context, op Op, once string, k *watch) error {
 	next := *k.now()
 	next.gone, next.endpoint = true, nil
-	return w.moveOn(ctx, op, k, next, request{method: "DELETE", path: "/v1/watches/" + k.id, once: once})
+	return w.moveOn(ctx, op, k, next, request{method: "DELETE", path: "/v1/watches/" + k.id,
+		once: once})
 }
 
 // backfill asks for ledgers of the past, and mostly waits until they were read.
@@ -208,7 +211,8 @@ func (w *worker) awaitBackfill(ctx context.Context, k *watch, b *backfill) error
 		}
 		if got.Backfill != nil && (got.Backfill.Done || got.Backfill.Problem != nil) {
 			w.model.mu.Lock()
-			b.last, b.complete = len(k.versions)-1, got.Backfill.Problem == nil && got.Backfill.From == b.from
+			b.last, b.complete = len(k.versions)-1, got.Backfill.Problem == nil &&
+				got.Backfill.From == b.from
 			if got.Backfill.To != nil {
 				b.to = *got.Backfill.To
 			}
@@ -243,10 +247,12 @@ func (w *worker) killMoved(ctx context.Context, op Op, once string, k *watch) er
 	paid := make(chan error, 1)
 	slot := w.slotOf(k.wallet)
 	go func() {
-		paid <- w.pay(ctx, Op{Lane: op.Lane, Wallet: slot, Pay: &Pay{Kind: "spare", Payer: payers, Asset: "XLM", Amount: stroopsPerUnit, Times: 4}})
+		paid <- w.pay(ctx, Op{Lane: op.Lane, Wallet: slot,
+			Pay: &Pay{Kind: "spare", Payer: payers, Asset: "XLM", Amount: stroopsPerUnit, Times: 4}})
 	}()
 	// While its matches wait to be written, the cursor's turn can be arranged.
-	held := w.service.hold(ctx, "append matches", holdLength/8) && w.service.hold(ctx, op.Point, holdLength)
+	held := w.service.hold(ctx, "append matches", holdLength/8) &&
+		w.service.hold(ctx, op.Point, holdLength)
 	move := op
 	move.Do, move.Mode = "watch.patch", "move"
 	err := w.patchWatch(ctx, move, once, k)

@@ -22,12 +22,14 @@ const (
 	disableAfter   = 4
 	holdLength     = 4 * time.Second
 	holdWait       = 3 * time.Second
-	// lostByKill is how long before a kill an attempt may have begun that the kill
-	// took away: it was under way, or its outcome was not committed yet.
-	lostByKill = attemptTimeout + holdLength + holdWait + 2*time.Second
+	// lostByKill is how long before a kill, or before the hold that the kill came in,
+	// an attempt may have begun that the kill took away: it was under way, or its
+	// outcome was not committed yet.
+	lostByKill = attemptTimeout + time.Second
 )
 
-var retryWaits = []time.Duration{400 * time.Millisecond, 800 * time.Millisecond, 1500 * time.Millisecond}
+var retryWaits = []time.Duration{400 * time.Millisecond, 800 * time.Millisecond,
+	1500 * time.Millisecond}
 
 func retrySchedule() string {
 	var parts []string
@@ -51,6 +53,7 @@ type world struct {
 	issuer    *keypair.Full
 	demo      Asset
 	stop      context.CancelFunc
+	until     string // the rule at whose breach the run ends
 
 	mu         sync.Mutex
 	wallets    map[string]*keypair.Full
@@ -76,8 +79,11 @@ func (w *world) violate(rule, format string, args ...any) {
 	w.log("VIOLATION %s", v)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.violations) < maxViolations {
+	if len(w.violations) < maxViolations || rule == w.until {
 		w.violations = append(w.violations, v)
+	}
+	if rule == w.until {
+		w.stop()
 	}
 }
 
@@ -87,7 +93,8 @@ func (w *world) giveUp() { w.stop() }
 func (w *world) log(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, _ = fmt.Fprintf(w.transcript, "%8.3f %s\n", time.Since(w.begun).Seconds(), fmt.Sprintf(format, args...))
+	_, _ = fmt.Fprintf(w.transcript, "%8.3f %s\n", time.Since(w.begun).Seconds(),
+		fmt.Sprintf(format, args...))
 }
 
 func newWorld(bin, dir string, seed uint64) (*world, error) {
@@ -145,7 +152,8 @@ func (w *world) listen(ctx context.Context) error {
 
 // openAccount opens an account by the command line: the API has no way to.
 func (w *world) openAccount(ctx context.Context, n int) (*account, error) {
-	out, err := w.service.command(ctx, "accounts", "create", "--json", "--email", fmt.Sprintf("a%d@example.com", n))
+	out, err := w.service.command(ctx, "accounts", "create", "--json", "--email",
+		fmt.Sprintf("a%d@example.com", n))
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +233,8 @@ func (w *world) trust(ctx context.Context) error {
 		if made, ok := op.(*txnbuild.CreateAccount); ok {
 			w.model.paid(Payment{
 				ID: paymentID(mined, i), TxHash: e.hash, Ledger: mined.Ledger, ClosedAt: mined.LedgerCloseTime,
-				From: w.issuer.Address(), To: made.Destination, Asset: Asset{Code: "XLM"}, Stroops: 100 * stroopsPerUnit,
+				From: w.issuer.Address(), To: made.Destination, Asset: Asset{Code: "XLM"},
+				Stroops: 100 * stroopsPerUnit,
 			})
 		}
 	}
@@ -275,7 +284,8 @@ func (w *world) readLedger(ctx context.Context) uint32 {
 		base = info.MetricsURL
 	}
 	var a answer
-	if w.try(ctx, strings.TrimSuffix(base, "/metrics"), request{method: "GET", path: "/metrics"}, nil, &a) != nil {
+	if w.try(ctx, strings.TrimSuffix(base, "/metrics"), request{method: "GET", path: "/metrics"},
+		nil, &a) != nil {
 		return w.newestRead(0)
 	}
 	for line := range strings.Lines(string(a.body)) {

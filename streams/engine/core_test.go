@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -55,6 +56,13 @@ func newCore(t *testing.T) *core {
 // open starts the task on the state that is there.
 func (c *core) open() {
 	c.t.Helper()
+	c.openWith(nil)
+}
+
+// openWith starts the task on the state that is there and what the journal has
+// beyond it.
+func (c *core) openWith(journal []streams.Record) {
+	c.t.Helper()
 	cfg := engine.Config{
 		Policy: policy(hour), Dispatcher: c, AttemptsInFlight: c.inFlight, AttemptsPerEndpoint: 8,
 		Unseal: func(sealed []byte, boundTo string) (domain.Secret, error) { return c.unseal(sealed, boundTo) }, Logger: slog.New(slog.DiscardHandler),
@@ -71,6 +79,11 @@ func (c *core) open() {
 	})
 	if err != nil {
 		c.t.Fatal(err)
+	}
+	for _, r := range journal {
+		if err := c.Fold(r); err != nil {
+			c.t.Fatal(err)
+		}
 	}
 	turn, err := c.Ready(c.now, nil)
 	if err != nil {
@@ -138,6 +151,53 @@ func (c *core) settle(turn *streams.Turn) (facts []domain.Fact) {
 		c.t.Fatal(err)
 	}
 	return facts
+}
+
+// A state that is built anew is published anew, once: the rows in the tables may
+// be those of a state that was not the journal's.
+func TestAStateThatIsBuiltAnewPublishesItsRows(t *testing.T) {
+	c := newCore(t)
+	endpoints := make(map[string]bool)
+	var journal []streams.Record
+	for n := range 600 {
+		id := fmt.Sprintf("ep_%03d", n)
+		endpoints[id] = true
+		for _, f := range c.turn(creation(id)) {
+			m := schemas.EncodeFact(f)
+			r := streams.NewRecord(schemas.TopicJournal, f.Aggregate, m.Value, m.EachHeader)
+			r.Offset = int64(len(journal))
+			journal = append(journal, r)
+		}
+	}
+	published := func() (rows int) {
+		for range 5 {
+			turn := c.Begin(c.now)
+			if err := c.Decide(turn); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range turn.Out() {
+				if r.Topic != schemas.TopicEndpoints || !endpoints[string(r.Key)] {
+					t.Errorf("%s of %s", r.Key, r.Topic)
+				}
+				rows++
+			}
+			c.settle(turn)
+		}
+		return rows
+	}
+	if rows := published(); rows != 0 {
+		t.Errorf("%d rows were published again", rows)
+	}
+	if err := c.Core.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.openWith(journal)
+	if rows := published(); rows != len(endpoints) {
+		t.Errorf("%d of %d rows were published", rows, len(endpoints))
+	}
 }
 
 // A version that comes twice is of a turn that was not committed, or beside one:

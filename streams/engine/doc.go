@@ -12,7 +12,8 @@
 //     endpoint, at the time of its next attempt; one that is not has none.
 //   - G4: every key of the store is a function of the journal. The answers to
 //     commands are forgotten after [rememberCommands], which no reader notices
-//     before 24 hours have passed.
+//     before 24 hours have passed. Only how far the rows of a state that was
+//     built anew are published is the store's own.
 //   - A fact's version is its aggregate's next one. The journal's offsets say
 //     what is folded already; a version that comes twice, or a gap, is of a turn
 //     that was not committed and ends the task.
@@ -27,6 +28,7 @@
 //	0x11 endpoint id  endpoint       0x15 command id  its answer
 //	0x12 watch id     watch          0x16 endpoint id, created, event id
 //	0x13 event id     delivery            a delivery that a replay may queue
+//	0x17              behind which key rows are still to be published
 //
 // Groups of the timer index: an endpoint's identifier with its epoch holds the
 // deliveries that wait for an attempt since that epoch; "commands" holds answers

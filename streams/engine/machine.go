@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"math"
@@ -19,7 +20,8 @@ type machine struct {
 	attempts *attempts
 	facts    []domain.Fact        // of the turn, for OnFact
 	dead     []schemas.DeadLetter // of the turn
-	rows     map[string]bool      // aggregates whose row the turn changed
+	rows     map[string]bool      // aggregates whose row the turn publishes
+	tabled   bool                 // the tables hold every row of this state
 }
 
 // NewHandler makes the handler of one partition. Ours tells whether the
@@ -90,6 +92,39 @@ func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
 	return m.publishRows(t)
 }
 
+// rowsAtOnce bounds how many rows of before a turn publishes.
+const rowsAtOnce = 256
+
+// tableRows publishes the rows of a state that was built anew, some each turn:
+// the state that published before may have been another than the journal's.
+func (m *machine) tableRows(t *streams.Turn) error {
+	if m.tabled {
+		return nil
+	}
+	mark := []byte{spaceTabled}
+	from, err := t.Tx.Get(mark)
+	if err != nil {
+		return err
+	}
+	if from == nil {
+		from = []byte{spaceAccount}
+	}
+	behind, found := []byte{spaceDelivery}, 0 // accounts, endpoints and watches lie before
+	err = t.Tx.Scan(from, behind, func(key, _ []byte) (bool, error) {
+		if found++; found > rowsAtOnce {
+			behind = bytes.Clone(key)
+			return false, nil
+		}
+		m.rows[string(key[1:])] = true
+		return true, nil
+	})
+	m.tabled = found <= rowsAtOnce
+	if err != nil || bytes.Equal(from, behind) {
+		return err
+	}
+	return t.Tx.Set(mark, behind)
+}
+
 // mayChangeRow tells whether a fact may change what the tables show. A settled
 // attempt may: endpoints show how many runs failed in a row.
 func mayChangeRow(body domain.FactBody) bool {
@@ -128,6 +163,9 @@ func (m *machine) Turn(t *streams.Turn) error {
 				return fmt.Errorf("engine: match at offset %d: %w", r.Offset, err)
 			}
 		}
+	}
+	if err := m.tableRows(t); err != nil {
+		return err
 	}
 	return m.publishRows(t)
 }
@@ -287,7 +325,11 @@ func (m *machine) Settled(nowMillis int64) (int64, error) {
 	if m.attempts.draining {
 		return math.MaxInt64, nil
 	}
-	return m.attempts.start(nowMillis)
+	wakeMillis, err := m.attempts.start(nowMillis)
+	if !m.tabled {
+		wakeMillis = min(wakeMillis, nowMillis)
+	}
+	return wakeMillis, err
 }
 
 // Drain starts no further attempts.

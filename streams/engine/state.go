@@ -23,6 +23,7 @@ const (
 	spaceBody     // 0x14
 	spaceCommand  // 0x15
 	spaceFailed   // 0x16
+	spaceTabled   // 0x17
 )
 
 // groupCommands is the timer group of answers that will be forgotten.

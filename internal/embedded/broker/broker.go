@@ -8,6 +8,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 )
@@ -28,6 +30,9 @@ type Config struct {
 	Dir    string
 	Listen string // host:port; port 0 picks a free one
 	Sync   bool   // an fsync at every write
+	// CompactEvery is how often topics are compacted and their retention is
+	// applied; 0: every hour.
+	CompactEvery time.Duration
 	// Failed is called once when the broker cannot write its data. What it was
 	// asked to keep may then be gone with the process: the caller ends it.
 	Failed func(error)
@@ -42,6 +47,11 @@ type Broker struct {
 	addr    string
 	dir     string
 	log     *logger
+
+	compactEvery time.Duration
+	compacted    time.Time
+	mu           sync.Mutex
+	topics       map[string]bool // those there are, or were
 }
 
 // Start opens the data folder and listens.
@@ -53,7 +63,13 @@ func Start(cfg Config) (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("broker: listening on %s: %w", cfg.Listen, err)
 	}
-	b := &Broker{addr: listener.Addr().String(), dir: cfg.Dir, log: &logger{slog: cfg.Logger, failed: cfg.Failed}}
+	b := &Broker{
+		addr: listener.Addr().String(), dir: cfg.Dir, log: &logger{slog: cfg.Logger, failed: cfg.Failed},
+		compactEvery: cmp.Or(cfg.CompactEvery, compactEvery), compacted: time.Now(), topics: make(map[string]bool),
+	}
+	if err := healIndexes(cfg.Dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("broker: opening %s: %w", cfg.Dir, err), listener.Close())
+	}
 	door := &door{Listener: listener, open: make(chan struct{})}
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
@@ -63,6 +79,7 @@ func Start(cfg Config) (*Broker, error) {
 		kfake.WithLogger(b.log),
 		kfake.BrokerConfigs(map[string]string{
 			"message.max.bytes":          strconv.Itoa(maxBatchBytes),
+			"log.cleaner.backoff.ms":     kfakeCompactsMillis,
 			"transaction.max.timeout.ms": strconv.FormatInt(longestTransaction.Milliseconds(), 10),
 		}),
 	}
@@ -79,6 +96,10 @@ func Start(cfg Config) (*Broker, error) {
 	}
 	if cfg.HoldFile != "" {
 		b.holdRequests(cfg.HoldFile)
+	}
+	if err := b.knowTopics(context.Background()); err != nil {
+		b.cluster.Close()
+		return nil, fmt.Errorf("broker: opening %s: %w", cfg.Dir, err)
 	}
 	if os.Remove(b.closedFile()) == nil {
 		return b, nil // it was closed in order, and then the broker keeps what is open

@@ -47,10 +47,10 @@ func (b *Broker) hook(kind kmsg.Key, look func(kmsg.Request) kmsg.Response) {
 	})
 }
 
-// hooks makes kfake keep to the bounds above.
+// hooks makes kfake keep to the bounds above, and compact when it may.
 func (b *Broker) hooks() {
 	b.hook(kmsg.Fetch, b.boundFetch)
-	b.hook(kmsg.CreateTopics, boundCreated)
+	b.hook(kmsg.CreateTopics, b.boundCreated)
 	b.hook(kmsg.AlterConfigs, boundAltered)
 	b.hook(kmsg.IncrementalAlterConfigs, boundAlteredOne)
 }
@@ -59,6 +59,7 @@ func (b *Broker) hooks() {
 // request names only some of them, so there are no sessions: a client that asks
 // for one is answered without, as by a broker that keeps no more of them.
 func (b *Broker) boundFetch(r kmsg.Request) kmsg.Response {
+	b.compactWhenCalm()
 	req := r.(*kmsg.FetchRequest)
 	if req.SessionEpoch == 0 {
 		req.SessionID, req.SessionEpoch = 0, -1
@@ -97,7 +98,8 @@ func boundBatches(name string, value *string) *string {
 	return &most
 }
 
-func boundCreated(r kmsg.Request) kmsg.Response {
+func (b *Broker) boundCreated(r kmsg.Request) kmsg.Response {
+	b.knowCreated(r)
 	for _, t := range r.(*kmsg.CreateTopicsRequest).Topics {
 		for i := range t.Configs {
 			t.Configs[i].Value = boundBatches(t.Configs[i].Name, t.Configs[i].Value)

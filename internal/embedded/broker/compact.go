@@ -1,0 +1,69 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// kfake's compaction lets a record of an open transaction supersede a committed
+// one of the same key. When the transaction is then aborted, both are gone. So
+// kfake's own timer is put off for good, and compaction, which applies retention
+// too, is asked for in a hook, where nothing else happens, while no transaction
+// is open.
+const (
+	kfakeCompactsMillis = "3153600000000" // a hundred years
+	compactEvery        = time.Hour
+)
+
+// knowTopics takes note of the topics that the folder holds.
+func (b *Broker) knowTopics(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, markersTimeout)
+	defer cancel()
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.addr))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	details, err := kadm.NewClient(client).ListTopics(ctx)
+	if err != nil {
+		return fmt.Errorf("listing the topics: %w", err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, name := range details.Names() {
+		b.topics[name] = true
+	}
+	return nil
+}
+
+func (b *Broker) knowCreated(r kmsg.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, t := range r.(*kmsg.CreateTopicsRequest).Topics {
+		b.topics[t.Topic] = true
+	}
+}
+
+// compactWhenCalm compacts when it is time to and no transaction is open; else
+// one of the next fetches does. It is called in a hook only.
+func (b *Broker) compactWhenCalm() {
+	if time.Since(b.compacted) < b.compactEvery {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name := range b.topics {
+		for _, p := range b.cluster.PartitionInfos(name) {
+			if p.LastStableOffset < p.HighWatermark {
+				return
+			}
+		}
+	}
+	b.cluster.Compact()
+	b.compacted = time.Now()
+}

@@ -1,0 +1,125 @@
+package broker
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// kfake writes a batch to a segment (.dat) and then an entry of the index beside it
+// (.idx), which has a flag that the batch belongs to a transaction. A kill between
+// the two leaves a batch without an entry, and every later entry one place too early.
+// kfake then takes records of transactions for records outside of them, and hands
+// out what was aborted as committed. Whether a batch is transactional stands in the
+// batch itself, so indexes are held against their segments before kfake reads them.
+//
+// An entry is a version, the low byte of the CRC-32C of the rest, the leader's epoch
+// and a time (both little-endian; the time is not read), and the flags.
+const (
+	entryBytes   = 15
+	entryVersion = 1
+	flagAt       = 14
+	inTxn        = 1
+
+	// Places in the header of a batch, and bits of its attributes.
+	batchLengthAt     = 8
+	batchEpochAt      = 12
+	batchAttributesAt = 21
+	batchHeaderBytes  = 23
+	transactional     = 1 << 4
+	control           = 1 << 5
+)
+
+// healIndexes writes the indexes anew that do not fit their segments.
+func healIndexes(dir string) error {
+	segments, err := filepath.Glob(filepath.Join(dir, "partitions", "*", "*.dat"))
+	if err != nil {
+		return err
+	}
+	for _, segment := range segments {
+		if err := healIndex(segment, strings.TrimSuffix(segment, ".dat")+".idx"); err != nil {
+			return fmt.Errorf("the index of %s: %w", segment, err)
+		}
+	}
+	return nil
+}
+
+func healIndex(segment, index string) error {
+	want, err := indexOf(segment)
+	if err != nil {
+		return err
+	}
+	have, err := os.ReadFile(index)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if sameFlags(want, have) {
+		return nil
+	}
+	draft := index + ".healed"
+	if err := os.WriteFile(draft, want, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(draft, index)
+}
+
+// sameFlags reports whether an index has an entry with the right flags for each
+// batch. More entries than batches are what kfake itself cuts off.
+func sameFlags(want, have []byte) bool {
+	if len(have) < len(want) {
+		return false
+	}
+	for at := flagAt; at < len(want); at += entryBytes {
+		if have[at] != want[at] {
+			return false
+		}
+	}
+	return true
+}
+
+// indexOf makes the index of a segment. What is behind its last whole batch is what
+// a kill cut short.
+func indexOf(segment string) (index []byte, err error) {
+	file, err := os.Open(segment)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	header := make([]byte, batchHeaderBytes)
+	for at := int64(0); ; {
+		_, err := file.ReadAt(header, at)
+		if errors.Is(err, io.EOF) {
+			return index, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		length := int64(binary.BigEndian.Uint32(header[batchLengthAt:]))
+		if at += batchEpochAt + length; at > info.Size() {
+			return index, nil
+		}
+		index = append(index, entryOf(header)...)
+	}
+}
+
+func entryOf(header []byte) []byte {
+	entry := make([]byte, entryBytes)
+	entry[0] = entryVersion
+	epoch := binary.BigEndian.Uint32(header[batchEpochAt:])
+	binary.LittleEndian.PutUint32(entry[2:], epoch)
+	if attributes := binary.BigEndian.Uint16(header[batchAttributesAt:]); attributes&transactional != 0 &&
+		attributes&control == 0 {
+		entry[flagAt] = inTxn
+	}
+	entry[1] = byte(crc32.Checksum(entry[2:], crc32.MakeTable(crc32.Castagnoli)))
+	return entry
+}
