@@ -59,7 +59,7 @@ func (t *target) dsn() (string, error) {
 		return "", fmt.Errorf("%w; or name ClickHouse with --clickhouse-dsn", err)
 	}
 	if run.ClickHouse == nil {
-		return "", errors.New("the running service has no ClickHouse of its own: name the one it uses with --clickhouse-dsn")
+		return "", errors.New("the running service has no ClickHouse of its own, or not yet (its terminal says which): name the one it uses with --clickhouse-dsn")
 	}
 	u := url.URL{Scheme: "clickhouse", Host: run.ClickHouse.Native, Path: "/" + run.ClickHouse.Database}
 	return u.String(), nil
