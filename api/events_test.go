@@ -28,7 +28,7 @@ func (w *world) delivered(accountID, endpointID string, state domain.DeliverySta
 	event := domain.NewPaymentEvent(match, w.now.UnixMilli())
 	r := api.EventRecord{Body: event.Body, EndpointID: endpointID, State: state, NextAttemptAtMillis: w.now.UnixMilli() + 1000}
 	for i, a := range attempts {
-		r.Attempts = append(r.Attempts, api.AttemptRecord{Number: i + 1, Run: 1, Result: a})
+		r.Attempts = append(r.Attempts, api.AttemptRecord{EndpointID: r.EndpointID, Number: i + 1, Run: 1, Result: a})
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -46,9 +46,9 @@ func TestGetEvent(t *testing.T) {
 		domain.AttemptResult{SentAtMillis: sent + 1, DurationMillis: 3, StatusCode: 500, ResponseBody: []byte("oh\xff <no>")},
 	)
 	got := w.call("GET", "/v1/events/"+event.ID, k, "")
-	want := string(event.Body[:len(event.Body)-1]) + fmt.Sprintf(`,"delivery":{"state":"WAITING","held":false,"endpointId":%q,"nextAttemptAt":"2026-11-21T10:15:31.123Z"},`+
-		`"attempts":[{"number":1,"run":1,"sentAt":"2026-11-21T10:15:30.123Z","durationMs":10000,"statusCode":null,"error":"TIMEOUT","responseBody":""},`+
-		`{"number":2,"run":1,"sentAt":"2026-11-21T10:15:30.124Z","durationMs":3,"statusCode":500,"error":null,"responseBody":"oh`+"\uFFFD"+` <no>"}]}`, e)
+	want := string(event.Body[:len(event.Body)-1]) + fmt.Sprintf(`,"delivery":{"state":"WAITING","held":false,"endpointId":%[1]q,"nextAttemptAt":"2026-11-21T10:15:31.123Z"},`+
+		`"attempts":[{"number":1,"run":1,"endpointId":%[1]q,"sentAt":"2026-11-21T10:15:30.123Z","durationMs":10000,"statusCode":null,"error":"TIMEOUT","responseBody":""},`+
+		`{"number":2,"run":1,"endpointId":%[1]q,"sentAt":"2026-11-21T10:15:30.124Z","durationMs":3,"statusCode":500,"error":null,"responseBody":"oh`+"\uFFFD"+` <no>"}]}`, e)
 	if got.StatusCode != 200 || string(got.body) != want {
 		t.Errorf("got  %s\nwant %s", got.body, want)
 	}
@@ -123,6 +123,29 @@ func TestGetEventWhenTheHistoryCannotTell(t *testing.T) {
 	w.historyErr = nil
 	w.history[domain.EventID("w", "p")] = record{account("a"), api.EventRecord{Body: []byte(`{"id":`), State: domain.StateDelivered}}
 	wantProblem(t, w.call("GET", path, k, ""), 500, "INTERNAL")
+}
+
+// spoiled is a history in which the first event of each list has no body.
+type spoiled struct{ api.History }
+
+func (s spoiled) Events(ctx context.Context, f api.EventFilter, after *api.Position, limit int) ([]api.EventRecord, *api.Position, error) {
+	page, next, err := s.History.Events(ctx, f, after, limit)
+	return append([]api.EventRecord{{ID: domain.EventID("w", "p"), State: domain.StateDelivered}}, page...), next, err
+}
+
+// An event whose body cannot be shown is left out of a list; it takes none of the
+// others away.
+func TestABadBodyLeavesTheListAsItIs(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	e := w.newEndpoint(k)
+	event := w.delivered(account("a"), e, domain.StateDelivered)
+	node := newWorld(t, func(c *api.Config) { c.Commands, c.Directory, c.History = w, w, spoiled{w} })
+	node.now = w.now
+	data := in(t, wantStatus(t, node.call("GET", "/v1/events?state=DELIVERED", k, ""), 200).body, "data").([]any)
+	if len(data) != 1 || data[0].(map[string]any)["id"] != event.ID {
+		t.Errorf("listed are %v", data)
+	}
 }
 
 // A read that follows a write through the same node sees it.

@@ -140,21 +140,23 @@ type History interface {
 	AwaitWrites(ctx context.Context) error
 }
 
-// EventRecord is an event with its delivery. Whether the delivery is held is not
+// EventRecord is an event with its present delivery. Whether the delivery is held is not
 // part of it: that is the endpoint's state at the time of reading.
 type EventRecord struct {
+	ID                  string
 	Body                []byte // the envelope, byte for byte as receivers get it
 	EndpointID          string
 	State               domain.DeliveryState
 	NextAttemptAtMillis int64           // 0: none
-	Attempts            []AttemptRecord // oldest first
+	Attempts            []AttemptRecord // of all its deliveries, oldest first
 }
 
 // AttemptRecord is one attempt of a delivery.
 type AttemptRecord struct {
-	Number int // counts over all runs; 1 is the first
-	Run    int
-	Result domain.AttemptResult
+	EndpointID string
+	Number     int // counts over all runs; 1 is the first
+	Run        int
+	Result     domain.AttemptResult
 }
 
 // Sealer encrypts secrets before they leave this part. The associated data binds

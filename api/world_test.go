@@ -198,7 +198,7 @@ func (w *world) decideTest(c domain.Command, body domain.TestEndpoint) domain.An
 	if w.attempt.Succeeded() {
 		state = domain.StateDelivered
 	}
-	w.history[id] = record{e.AccountID, api.EventRecord{Body: event.Body, EndpointID: e.ID, State: state, Attempts: []api.AttemptRecord{{Number: 1, Run: 1, Result: w.attempt}}}}
+	w.history[id] = record{e.AccountID, api.EventRecord{Body: event.Body, EndpointID: e.ID, State: state, Attempts: []api.AttemptRecord{{EndpointID: e.ID, Number: 1, Run: 1, Result: w.attempt}}}}
 	return domain.Answer{Test: &domain.TestResult{EventID: id, Result: w.attempt}}
 }
 

@@ -25,7 +25,7 @@ type block struct {
 	changes    rows[endpointChange]
 	events     rows[domain.DeliveryCreated]
 	deliveries rows[delivery]
-	at         map[string]int // where in deliveries an event's last row is
+	at         map[deliveryKey]int // where in deliveries a delivery's last row is
 
 	facts        int // records of any topic
 	sizeBytes    int
@@ -38,7 +38,7 @@ type block struct {
 const rowOverheadBytes = 512
 
 func newBlock() *block {
-	return &block{at: make(map[string]int), from: make(map[place]int64), next: make(map[place]int64)}
+	return &block{at: make(map[deliveryKey]int), from: make(map[place]int64), next: make(map[place]int64)}
 }
 
 // empty tells whether there is neither a row nor a position to write.

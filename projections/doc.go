@@ -33,7 +33,8 @@
 //
 // A delivery knows its event's account and time, its endpoint, and when each
 // attempt was sent: it leads to the rows of the event and of the attempts, which
-// are ordered for lists and for people.
+// are ordered for lists and for people. An event that was handed over to another
+// endpoint has several, and is shown with the present one.
 //
 // # Invariants
 //

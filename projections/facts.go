@@ -19,6 +19,9 @@ type delivery struct {
 	nextAttemptAtMillis int64
 }
 
+// deliveryKey names a delivery: an event may go on at another endpoint.
+type deliveryKey struct{ eventID, endpointID string }
+
 // endpointChange is something that happened to an endpoint itself.
 type endpointChange struct {
 	change string
@@ -98,9 +101,10 @@ func (b *block) endpointChanged(r streams.Record, f domain.Fact, change string, 
 // former fact where that is in the block too: the table would do the same when it
 // merges. A row tells of at most one attempt.
 func (b *block) addDelivery(r row[delivery]) {
-	i, there := b.at[r.body.eventID]
+	key := deliveryKey{r.body.eventID, r.endpointID}
+	i, there := b.at[key]
 	if !there || b.deliveries.at(i).body.sentAtMillis != 0 && r.body.sentAtMillis != 0 {
-		b.at[r.body.eventID] = b.deliveries.n
+		b.at[key] = b.deliveries.n
 		b.deliveries.add(r)
 		return
 	}

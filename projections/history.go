@@ -47,7 +47,7 @@ type History struct {
 	flight singleflight.Group // progress is read once for all who wait
 }
 
-// EventRecord is an event with its delivery. Whether the delivery is held is the
+// EventRecord is an event with its present delivery. Whether the delivery is held is the
 // endpoint's state at the time of reading, and not part of it: it is held when
 // its state is pending and its endpoint disabled.
 type EventRecord struct {
@@ -61,7 +61,7 @@ type EventRecord struct {
 	Run             int // 1 is the first
 	AttemptsMade    int // over all runs
 	UpdatedAtMillis int64
-	Attempts        []AttemptRecord // oldest first
+	Attempts        []AttemptRecord // of all its deliveries, oldest first
 }
 
 // EventHead is what an event is about; the rest is in its body.
@@ -73,9 +73,10 @@ type EventHead struct {
 
 // AttemptRecord is one attempt of a delivery.
 type AttemptRecord struct {
-	Number int // counts over all runs; 1 is the first
-	Run    int
-	Result domain.AttemptResult
+	EndpointID string
+	Number     int // counts over all runs; 1 is the first
+	Run        int
+	Result     domain.AttemptResult
 }
 
 // readSettings suit questions that touch few rows: to spread them over threads

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -135,6 +136,9 @@ func (l *lister) step(ctx context.Context, n int) (found []EventRecord, last boo
 		}
 	}
 	n = min(n, len(l.ahead))
+	for n > 0 && n < len(l.ahead) && l.ahead[n].position() == l.ahead[n-1].position() {
+		n++ // the rows of an event stay together
+	}
 	found, l.ahead = l.ahead[:n], l.ahead[n:]
 	if n > 0 {
 		l.after = found[n-1].position()
@@ -146,7 +150,9 @@ func (l *lister) step(ctx context.Context, n int) (found []EventRecord, last boo
 	kept := found[:0]
 	for _, r := range found {
 		// An event whose delivery is not written yet is left for the next question.
-		if s, there := standings[r.ID]; there && (l.filter.State == "" || s.state == l.filter.State) {
+		// One with several deliveries is listed with the present one.
+		s, there := standings[r.ID]
+		if there && s.endpointID == r.EndpointID && (l.filter.State == "" || s.state == l.filter.State) {
 			l.standings[r.ID] = s
 			kept = append(kept, r)
 		}
@@ -164,19 +170,31 @@ func (l *lister) readAhead(ctx context.Context, n int) error {
 	if len(l.ahead) > 0 {
 		from = l.ahead[len(l.ahead)-1].position()
 	}
-	rows, read := 0, from
+	rows := 0
 	query, which := l.heads(from, n)
 	err := l.db.query(ctx, query, which, func(scan func(...any) error) error {
 		r, err := l.readHead(scan)
-		rows++
-		if at := r.position(); at != read { // copies of a row lie side by side
-			read = at
+		if rows++; !l.has(r) {
 			l.ahead = append(l.ahead, r)
 		}
 		return err
 	})
 	l.ended = rows < n
 	return err
+}
+
+// has reports whether a row was read already. Copies of it, and the rows of the
+// event's other deliveries, lie side by side.
+func (l *lister) has(r EventRecord) bool {
+	for _, read := range slices.Backward(l.ahead) {
+		if read.position() != r.position() {
+			return false
+		}
+		if read.EndpointID == r.EndpointID {
+			return true
+		}
+	}
+	return false
 }
 
 // heads is the question for the next n rows of events after a position.
@@ -207,7 +225,7 @@ func (l *lister) heads(after EventPosition, n int) (query string, which paramete
 		which["after"] = after.EventID
 	}
 	return `SELECT ` + l.columns() + ` FROM {database:Identifier}.events
-WHERE ` + strings.Join(where, " AND ") + ` ORDER BY account_id DESC, created_at DESC, event_id DESC LIMIT {limit:UInt32}`, which
+WHERE ` + strings.Join(where, " AND ") + ` ORDER BY account_id DESC, created_at DESC, event_id DESC LIMIT {limit:UInt32} WITH TIES`, which
 }
 
 // withBodies tells whether envelopes are read at once: of all events that are read
@@ -250,26 +268,26 @@ func (l *lister) complete(ctx context.Context) error {
 	return err
 }
 
-const selectBodies = `SELECT event_id, body FROM {database:Identifier}.events
+const selectBodies = `SELECT event_id, endpoint_id, body FROM {database:Identifier}.events
 PREWHERE account_id = {account:String} AND created_at IN {times:Array(DateTime64(3, 'UTC'))} AND event_id IN {events:Array(String)}`
 
 // readBodies fills in the envelopes of the page.
 func (l *lister) readBodies(ctx context.Context) error {
-	at := make(map[string]*EventRecord, len(l.page.Events))
+	at := make(map[deliveryKey]*EventRecord, len(l.page.Events))
 	var ids []string
 	var times []int64
 	for i := range l.page.Events {
 		r := &l.page.Events[i]
-		at[r.ID] = r
+		at[deliveryKey{r.ID, r.EndpointID}] = r
 		ids = append(ids, r.ID)
 		times = append(times, r.CreatedAtMillis)
 	}
 	which := parameters{"account": l.filter.AccountID, "times": timesOf(times), "events": arrayOf(ids)}
 	return l.db.query(ctx, selectBodies, which, func(read func(...any) error) error {
-		var id string
+		var key deliveryKey
 		var body []byte
-		err := read(&id, &body)
-		if r := at[id]; r != nil {
+		err := read(&key.eventID, &key.endpointID, &body)
+		if r := at[key]; r != nil {
 			r.Body = body
 		}
 		return err

@@ -49,6 +49,9 @@ func Migrate(ctx context.Context, db *DB) error {
 			return fmt.Errorf("projections: the database %s has migration %s where this program has %s: it was made by a trial version; drop it, and it is built anew from the topics", db.name, name, migrations[version-1].Name)
 		}
 	}
+	if err := db.dropFormer(ctx); err != nil {
+		return err
+	}
 	// A table that was dropped is made anew; it has no progress, and so it is
 	// filled from the beginning.
 	_, err = db.live(ctx)
@@ -65,6 +68,34 @@ func Migrate(ctx context.Context, db *DB) error {
 		}
 	}
 	return nil
+}
+
+// formerKeys are by what tables were sorted when an event had one row in each.
+var formerKeys = map[string]string{
+	"events": "account_id, created_at, event_id", "deliveries": "event_id",
+}
+
+const selectSortingKeys = `SELECT name, sorting_key FROM system.tables WHERE database = {database:String}`
+
+// dropFormer drops tables of a former form, which cannot be brought to another
+// order: they are made anew and filled from their topics.
+func (db *DB) dropFormer(ctx context.Context) error {
+	asking, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
+	var former []string
+	err := db.query(asking, selectSortingKeys, nil, func(read func(...any) error) error {
+		var name, key string
+		err := read(&name, &key)
+		table := strings.TrimSuffix(strings.TrimSuffix(name, rebuildSuffix), exchangeSuffix)
+		if of, is := formerKeys[table]; is && key == of {
+			former = append(former, name)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("projections: asking how the tables are sorted: %w", err)
+	}
+	return db.drop(ctx, former...)
 }
 
 // ensureDatabase creates the database when it is missing: a user who may not

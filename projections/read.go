@@ -20,6 +20,7 @@ import (
 // standing is where a delivery stands.
 type standing struct {
 	endpointID      string
+	moves           uint32 // hand-overs of the event before it
 	version         uint64
 	state           domain.DeliveryState
 	nextAttemptAtMs int64
@@ -29,6 +30,29 @@ type standing struct {
 // of the packed number in the table.
 func (s standing) above(other standing) bool {
 	return cmp.Or(cmp.Compare(s.version, other.version), cmp.Compare(stateNumber(s.state), stateNumber(other.state)), cmp.Compare(s.nextAttemptAtMs, other.nextAttemptAtMs)) > 0
+}
+
+// succeeds reports whether a delivery is its event's present one rather than
+// another of it. That is the one behind the most hand-overs. Two behind as many
+// are a fault ([Verification] names it): then one that was not cancelled is, and
+// of two such, to show the same at each read, that of the greater endpoint.
+func (s standing) succeeds(other standing) bool {
+	switch cancelled := s.state == domain.StateCancelled; {
+	case s.moves != other.moves:
+		return s.moves > other.moves
+	case cancelled != (other.state == domain.StateCancelled):
+		return !cancelled
+	}
+	return s.endpointID > other.endpointID
+}
+
+// join collapses two rows of a delivery.
+func (s *standing) join(row standing) {
+	moves := max(s.moves, row.moves)
+	if row.above(*s) {
+		*s = row
+	}
+	s.moves = moves
 }
 
 // whole is a delivery with where its parts are.
@@ -69,38 +93,42 @@ func (s *standing) unpack(packed *big.Int) {
 // few rows that takes less than to have it done. PREWHERE is what the server
 // would make of WHERE, after some thought.
 const (
-	selectDelivery = `SELECT standing, account_id, endpoint_id, created_at, updated_at, attempts, run, attempt_times
+	selectDeliveries = `SELECT standing, account_id, endpoint_id, moves, created_at, updated_at, attempts, run, attempt_times
 FROM {database:Identifier}.deliveries PREWHERE event_id = {event:String}`
 
-	// For a page, one column of many deliveries.
-	selectStandings = `SELECT event_id, standing FROM {database:Identifier}.deliveries PREWHERE event_id IN {events:Array(String)}`
+	// For a page, few columns of many deliveries.
+	selectStandings = `SELECT event_id, endpoint_id, moves, standing FROM {database:Identifier}.deliveries PREWHERE event_id IN {events:Array(String)}`
 )
 
-// delivery gives an event's delivery, and whether there is one. An enabling of its
-// endpoint is not counted in.
-func (db *DB) delivery(ctx context.Context, eventID string) (w whole, found bool, err error) {
-	err = db.query(ctx, selectDelivery, parameters{"event": eventID}, func(read func(...any) error) error {
+// deliveries gives the deliveries of an account's event, the present one last. An
+// enabling of an endpoint is not counted in.
+func (db *DB) deliveries(ctx context.Context, accountID, eventID string) (list []whole, err error) {
+	err = db.query(ctx, selectDeliveries, parameters{"event": eventID}, func(read func(...any) error) error {
 		var row whole
 		var packed big.Int
-		err := read(&packed, &row.accountID, &row.endpointID, &row.createdAt, &row.updatedAt, &row.attempts, &row.run, &row.sentAt)
+		err := read(&packed, &row.accountID, &row.endpointID, &row.moves, &row.createdAt, &row.updatedAt, &row.attempts, &row.run, &row.sentAt)
 		row.unpack(&packed)
-		if !found {
-			w, found = row, true
-			return err
+		i := slices.IndexFunc(list, func(w whole) bool { return w.endpointID == row.endpointID })
+		if i < 0 {
+			list = append(list, row)
+		} else {
+			list[i].join(row)
 		}
-		w.join(row)
 		return err
 	})
-	return w, found, err
+	list = slices.DeleteFunc(list, func(w whole) bool { return w.accountID != accountID })
+	slices.SortFunc(list, func(a, b whole) int {
+		if a.succeeds(b.standing) {
+			return 1
+		}
+		return -1
+	})
+	return list, err
 }
 
 // join collapses two rows of a delivery.
 func (w *whole) join(row whole) {
-	endpointID := max(w.endpointID, row.endpointID)
-	if row.above(w.standing) {
-		w.standing = row.standing
-	}
-	w.endpointID = endpointID
+	w.standing.join(row.standing)
 	w.accountID = max(w.accountID, row.accountID)
 	w.attempts, w.run = max(w.attempts, row.attempts), max(w.run, row.run)
 	if row.createdAt.After(w.createdAt) {
@@ -112,10 +140,11 @@ func (w *whole) join(row whole) {
 	w.sentAt = append(w.sentAt, row.sentAt...) // the same twice asks for the same attempt
 }
 
-// standings gives where the deliveries of events stand, by event. The enabling of
-// an endpoint is not counted in. Many are asked for in two questions at once.
+// standings gives where the present deliveries of events stand, by event. The
+// enabling of an endpoint is not counted in. Many are asked for in two questions at
+// once.
 func (db *DB) standings(ctx context.Context, events []EventRecord) (map[string]standing, error) {
-	by := make(map[string]standing, len(events))
+	all := make(map[deliveryKey]standing, len(events))
 	var mu sync.Mutex
 	reads, reading := errgroup.WithContext(ctx)
 	for part := range slices.Chunk(events, max(standingsMin, (len(events)+1)/2)) {
@@ -123,28 +152,37 @@ func (db *DB) standings(ctx context.Context, events []EventRecord) (map[string]s
 			return db.standingsOf(reading, part, func(eventID string, s standing) {
 				mu.Lock()
 				defer mu.Unlock()
-				if s.above(by[eventID]) {
-					by[eventID] = s
+				key := deliveryKey{eventID, s.endpointID}
+				if other, seen := all[key]; seen {
+					s.join(other)
 				}
+				all[key] = s
 			})
 		})
 	}
-	return by, reads.Wait()
+	err := reads.Wait()
+	present := make(map[string]standing, len(events))
+	for key, s := range all {
+		if other, seen := present[key.eventID]; !seen || s.succeeds(other) {
+			present[key.eventID] = s
+		}
+	}
+	return present, err
 }
 
 // standingsMin is for how few deliveries a question of their own does not pay.
 const standingsMin = 64
 
 func (db *DB) standingsOf(ctx context.Context, events []EventRecord, give func(eventID string, s standing)) error {
-	ids, endpoints := make([]string, len(events)), make(map[string]string, len(events))
+	ids := make([]string, len(events))
 	for i, e := range events {
-		ids[i], endpoints[e.ID] = e.ID, e.EndpointID
+		ids[i] = e.ID
 	}
 	return db.query(ctx, selectStandings, parameters{"events": arrayOf(ids)}, func(read func(...any) error) error {
 		var eventID string
+		var s standing
 		var packed big.Int
-		err := read(&eventID, &packed)
-		s := standing{endpointID: endpoints[eventID]}
+		err := read(&eventID, &s.endpointID, &s.moves, &packed)
 		s.unpack(&packed)
 		give(eventID, s)
 		return err
@@ -183,19 +221,20 @@ func (db *DB) countEnabling(ctx context.Context, by map[string]standing) error {
 	})
 }
 
-// event reads the tables in the opposite order of writing: first the delivery,
-// which tells where its event and its attempts are.
+// event reads the tables in the opposite order of writing: first the deliveries,
+// which tell where the event and the attempts are.
 func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord, error) {
 	if strings.ContainsAny(eventID, `'\`) {
 		return EventRecord{}, sql.ErrNoRows
 	}
-	w, found, err := db.delivery(ctx, eventID)
+	deliveries, err := db.deliveries(ctx, accountID, eventID)
 	if err != nil {
 		return EventRecord{}, err
 	}
-	if !found || w.accountID != accountID {
+	if len(deliveries) == 0 {
 		return EventRecord{}, sql.ErrNoRows
 	}
+	w := deliveries[len(deliveries)-1]
 	r := EventRecord{
 		EventHead: EventHead{ID: eventID, EndpointID: w.endpointID, CreatedAtMillis: w.createdAt.UnixMilli()},
 		Run:       int(w.run), AttemptsMade: int(w.attempts), UpdatedAtMillis: w.updatedAt.UnixMilli(),
@@ -208,9 +247,15 @@ func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord
 		return err
 	})
 	reads.Go(func() error { return db.readBody(reading, w, &r) })
-	reads.Go(func() (err error) {
-		r.Attempts, err = db.attempts(reading, eventID, w)
-		return err
+	reads.Go(func() error {
+		for _, of := range deliveries {
+			attempts, err := db.attempts(reading, eventID, of)
+			if err != nil {
+				return err
+			}
+			r.Attempts = append(r.Attempts, attempts...)
+		}
+		return nil
 	})
 	err = reads.Wait()
 	return r, err
@@ -221,10 +266,13 @@ func (s standing) into(r *EventRecord) { r.State, r.NextAttemptAtMillis = s.stat
 
 // A copy of an event's row is like any other, so the first will do.
 const selectEvent = `SELECT body FROM {database:Identifier}.events
-PREWHERE account_id = {account:String} AND created_at = fromUnixTimestamp64Milli({created:Int64}, 'UTC') AND event_id = {event:String} LIMIT 1`
+PREWHERE account_id = {account:String} AND created_at = fromUnixTimestamp64Milli({created:Int64}, 'UTC') AND event_id = {event:String}
+AND endpoint_id = {endpoint:String} LIMIT 1`
 
 func (db *DB) readBody(ctx context.Context, w whole, r *EventRecord) error {
-	which := parameters{"account": w.accountID, "created": strconv.FormatInt(w.createdAt.UnixMilli(), 10), "event": r.ID}
+	which := parameters{
+		"account": w.accountID, "created": strconv.FormatInt(w.createdAt.UnixMilli(), 10), "event": r.ID, "endpoint": w.endpointID,
+	}
 	return db.queryRow(ctx, selectEvent, which, &r.Body)
 }
 
@@ -245,6 +293,7 @@ func (db *DB) attempts(ctx context.Context, eventID string, s whole) (list []Att
 	which := parameters{"endpoint": s.endpointID, "times": timesOf(times), "event": eventID, "version": strconv.FormatUint(s.version, 10)}
 	err = db.query(ctx, selectAttempts, which, func(read func(...any) error) error {
 		attempt, err := readAttempt(read)
+		attempt.EndpointID = s.endpointID
 		list = append(list, attempt)
 		return err
 	})

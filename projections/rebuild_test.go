@@ -309,8 +309,8 @@ func TestVerifyNamesWhatDiffers(t *testing.T) {
 	for _, d := range found.Differences {
 		named[d.Table] = append(named[d.Table], d.Examples...)
 	}
-	if len(found.Differences) != 3 || !slices.Equal(named["attempts"], []string{s.eventID(7) + "/1"}) ||
-		!slices.Equal(named["payments"], []string{"8192"}) || !slices.Equal(named["deliveries"], []string{other.eventID(3)}) {
+	if len(found.Differences) != 3 || !slices.Equal(named["attempts"], []string{s.eventID(7) + "/" + s.endpointID + "/1"}) ||
+		!slices.Equal(named["payments"], []string{"8192"}) || !slices.Equal(named["deliveries"], []string{other.eventID(3) + "/" + other.endpointID}) {
 		t.Fatalf("it found %+v", found.Differences)
 	}
 	must(t, projections.Rebuild(t.Context(), r.refold(nil)))

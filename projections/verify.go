@@ -31,19 +31,28 @@ type Difference struct {
 	Examples   []string // keys of some of the rows that differ
 }
 
+// Doubled is an event with more than one delivery that was not cancelled: the
+// journal itself breaks the rule that an event has one (G2).
+type Doubled struct {
+	EventID   string
+	Endpoints []string // of those deliveries
+}
+
 // Verification is what a comparison found.
 type Verification struct {
-	Rows        map[string]uint64 // compared, by table
-	Differences []Difference
+	Rows          map[string]uint64 // compared, by table
+	Differences   []Difference
+	Doubled       []Doubled // some of them
+	DoubledEvents uint64    // how many there are
 }
 
 // verified says how the rows of a table are told apart and grouped.
 var verified = map[string]struct{ key, day, only string }{
 	"payments":         {key: "payment_id", day: "ledger_closed_at"},
-	"attempts":         {key: "concat(event_id, '/', toString(number))", day: "sent_at"},
+	"attempts":         {key: "concat(event_id, '/', endpoint_id, '/', toString(number))", day: "sent_at"},
 	"endpoint_changes": {key: "concat(endpoint_id, '/', toString(version))", day: "changed_at"},
-	"events":           {key: "event_id", day: "created_at"},
-	"deliveries":       {key: "event_id", day: "created_at"},
+	"events":           {key: "concat(event_id, '/', endpoint_id)", day: "created_at"},
+	"deliveries":       {key: "concat(event_id, '/', endpoint_id)", day: "created_at"},
 	// A deleted one may be compacted away in its topic.
 	"endpoints": {key: "endpoint_id", day: "created_at", only: "NOT deleted"},
 	"watches":   {key: "watch_id", day: "created_at", only: "NOT deleted"},
@@ -96,7 +105,10 @@ func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 			return v, fmt.Errorf("projections: comparing %s: %w", name, err)
 		}
 	}
-	return v, nil
+	if slices.Contains(cfg.Tables, "deliveries") {
+		err = f.findDoubled(ctx, &v)
+	}
+	return v, err
 }
 
 // awaitLive waits until the live tables hold all that was folded again.
@@ -206,6 +218,28 @@ GROUP BY key HAVING count() != 2 OR uniqExact(hash) != 1 ORDER BY key LIMIT ` + 
 		d.Examples = append(d.Examples, key)
 		return err
 	})
+}
+
+const selectDoubled = `SELECT event_id, arraySort(groupArray(endpoint_id)), count() OVER ()
+FROM (SELECT event_id, endpoint_id FROM {database:Identifier}.{table:Identifier} FINAL WHERE state != 'CANCELLED')
+GROUP BY event_id HAVING count() > 1 ORDER BY event_id LIMIT {limit:UInt32} SETTINGS optimize_aggregation_in_order = 1`
+
+// findDoubled looks in what the topics say for events with two live deliveries.
+// Comparing does not see them: the live tables have the same.
+func (f *refold) findDoubled(ctx context.Context, v *Verification) error {
+	ctx, cancel := context.WithTimeout(ctx, compareMax)
+	defer cancel()
+	which := parameters{"table": "deliveries" + f.suffix, "limit": strconv.Itoa(examplesOfDiff)}
+	err := f.DB.query(ctx, selectDoubled, which, func(read func(...any) error) error {
+		var d Doubled
+		err := read(&d.EventID, &d.Endpoints, &v.DoubledEvents)
+		v.Doubled = append(v.Doubled, d)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("projections: looking for events with two deliveries: %w", err)
+	}
+	return nil
 }
 
 // withinRetention leaves out what ClickHouse may have deleted.

@@ -146,6 +146,7 @@ type Delivery struct {
 type Attempt struct {
 	Number       int       `json:"number"`
 	Run          int       `json:"run"`
+	EndpointID   string    `json:"endpointId"`
 	SentAt       time.Time `json:"sentAt"`
 	DurationMs   int64     `json:"durationMs"`
 	StatusCode   *int      `json:"statusCode"`

@@ -178,10 +178,10 @@ func (h *lateHistory) Event(ctx context.Context, accountID, eventID string) (api
 		return api.EventRecord{}, historyError(err)
 	}
 	record := api.EventRecord{
-		Body: found.Body, EndpointID: found.EndpointID, State: found.State, NextAttemptAtMillis: found.NextAttemptAtMillis,
+		ID: found.ID, Body: found.Body, EndpointID: found.EndpointID, State: found.State, NextAttemptAtMillis: found.NextAttemptAtMillis,
 	}
 	for _, a := range found.Attempts {
-		record.Attempts = append(record.Attempts, api.AttemptRecord{Number: a.Number, Run: a.Run, Result: a.Result})
+		record.Attempts = append(record.Attempts, api.AttemptRecord{EndpointID: a.EndpointID, Number: a.Number, Run: a.Run, Result: a.Result})
 	}
 	return record, nil
 }
@@ -205,7 +205,7 @@ func (h *lateHistory) Events(ctx context.Context, f api.EventFilter, after *api.
 	}
 	records := make([]api.EventRecord, len(page.Events))
 	for i, e := range page.Events {
-		records[i] = api.EventRecord{Body: e.Body, EndpointID: e.EndpointID, State: e.State, NextAttemptAtMillis: e.NextAttemptAtMillis}
+		records[i] = api.EventRecord{ID: e.ID, Body: e.Body, EndpointID: e.EndpointID, State: e.State, NextAttemptAtMillis: e.NextAttemptAtMillis}
 	}
 	if page.Next == (projections.EventPosition{}) {
 		return records, nil, nil

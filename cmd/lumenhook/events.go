@@ -47,9 +47,9 @@ func showEvent(w io.Writer, e client.Event) {
 	row(w, "next attempt", e.Delivery.NextAttemptAt)
 	row(w, "data", string(e.Data))
 	_, _ = io.WriteString(w, "\n")
-	row(w, "ATTEMPT", "RUN", "SENT", "TOOK", "STATUS", "ERROR", "RESPONSE")
+	row(w, "ATTEMPT", "RUN", "ENDPOINT", "SENT", "TOOK", "STATUS", "ERROR", "RESPONSE")
 	for _, a := range e.Attempts {
-		row(w, a.Number, a.Run, a.SentAt, fmt.Sprintf("%d ms", a.DurationMs), a.StatusCode, a.Error, a.ResponseBody)
+		row(w, a.Number, a.Run, a.EndpointID, a.SentAt, fmt.Sprintf("%d ms", a.DurationMs), a.StatusCode, a.Error, a.ResponseBody)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -18,7 +19,10 @@ func newVerifyProjection() *cobra.Command {
 		Short: "Compare tables of the history with what the topics say",
 		Long: `Folds the topics again into tables beside the live ones and compares counts and
 checksums of each partition and day. It names what differs and ends with 1 then;
-rebuild mends it. Rows that change meanwhile are left out.`,
+rebuild mends it. Rows that change meanwhile are left out.
+
+It also ends with 1 when the topics themselves have an event with two live
+deliveries, and names it: no rebuild mends that.`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, end, err := flags.config(cmd.ErrOrStderr())
@@ -47,8 +51,19 @@ func reportVerification(w io.Writer, found projections.Verification) error {
 		fmt.Fprintf(w, "%s, partition %d, %s: %d rows with checksum %016x, and the topic gives %d with %016x; such as %s\n",
 			d.Table, d.Partition, d.Day, d.LiveRows, d.LiveSum, d.RefoldRows, d.RefoldSum, strings.Join(d.Examples, ", "))
 	}
+	for _, d := range found.Doubled {
+		fmt.Fprintf(w, "%s has %d live deliveries, at %s\n", d.EventID, len(d.Endpoints), strings.Join(d.Endpoints, " and "))
+	}
+	var faults []error
 	if n := len(found.Differences); n > 0 {
-		return fmt.Errorf("%d partitions of days differ from their topics: `lumenhook rebuild` of these tables mends them", n)
+		faults = append(faults, fmt.Errorf("%d partitions of days differ from their topics: `lumenhook rebuild` of these tables mends them", n))
+	}
+	if n := found.DoubledEvents; n > 0 {
+		faults = append(faults, fmt.Errorf("%d events have two live deliveries in the journal itself, so that two endpoints may have been told of one payment: "+
+			"`lumenhook events get EVENT_ID` shows what each was sent; tell who runs them, and report it: no rebuild mends it, and no list shows such an event twice", n))
+	}
+	if len(faults) > 0 {
+		return errors.Join(faults...)
 	}
 	_, err := fmt.Fprintln(w, "everything is as the topics say")
 	return err

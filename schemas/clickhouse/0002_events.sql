@@ -1,6 +1,7 @@
--- What receivers are told: one row for each event, written when its delivery is
--- created and never changed. Copies of a row come from the same fact, so they
--- are alike in every column.
+-- What receivers are told: one row for each delivery of an event, written when it
+-- is created and never changed. That is one row for each event, but for those
+-- that were handed over to another endpoint. Copies of a row come from the same
+-- fact, so they are alike in every column.
 --
 -- Lists read an account's events newest first, so that is the order. One event
 -- is found through deliveries, which is ordered by event and knows the account
@@ -25,6 +26,7 @@ CREATE TABLE IF NOT EXISTS {database:Identifier}.events
     amount_stroops   Int64                  DEFAULT toInt64OrZero(visitParamExtractString(body, 'amountStroops')) COMMENT 'Amount that was paid, in stroops; 0 for test.ping' CODEC(ZSTD(1)),
     amount           Decimal(38, 7)         ALIAS CAST(amount_stroops, 'Decimal(38, 7)') / 10000000 COMMENT 'Amount that was paid, in units',
     ledger_closed_at Nullable(DateTime('UTC')) DEFAULT parseDateTimeBestEffortOrNull(visitParamExtractString(body, 'ledgerClosedAt'), 'UTC') COMMENT 'When the payment''s ledger was closed; NULL for test.ping' CODEC(ZSTD(1)),
+    moves            UInt32                 COMMENT 'How often the event was handed over to another endpoint before this row; the row of 0 is an event''s first' CODEC(ZSTD(1)),
     version          UInt64                 COMMENT 'Version of the endpoint that the fact made; counts the endpoint''s facts' CODEC(Delta, ZSTD(1)),
     topic            LowCardinality(String) DEFAULT 'journal' COMMENT 'Topic of the fact, without the deployment''s prefix',
     partition        Int32                  COMMENT 'Partition of the fact' CODEC(ZSTD(1)),
@@ -35,6 +37,6 @@ CREATE TABLE IF NOT EXISTS {database:Identifier}.events
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toYYYYMM(created_at)
-ORDER BY (account_id, created_at, event_id)
+ORDER BY (account_id, created_at, event_id, endpoint_id)
 SETTINGS index_granularity = 256, min_compress_block_size = 4096, max_compress_block_size = 16384
-COMMENT 'Events, one row each. May hold copies of a row until parts are merged: read with FINAL, or LIMIT 1 BY event_id';
+COMMENT 'Events, one row for each endpoint that they were sent to: WHERE moves = 0 gives each once. May hold copies of a row until parts are merged: read with FINAL';

@@ -1,8 +1,9 @@
--- Where each delivery stands. Each fact of a delivery writes a row that says
--- what it knows, and the rows of an event collapse column by column: what only
--- its creation tells is kept, counts only grow, and the highest version decides
--- the state. All of it is a maximum or a union, so it does not matter how often
--- or in which order the rows come.
+-- Where each delivery stands: an event on its way to an endpoint. Each fact of a
+-- delivery writes a row that says what it knows, and the rows of a delivery
+-- collapse column by column: what only its creation tells is kept, counts only
+-- grow, and the highest version decides the state. All of it is a maximum or a
+-- union, so it does not matter how often or in which order the rows come. An
+-- event has another delivery once it is handed over to another endpoint.
 --
 -- standing packs the version, the state and the time of the next attempt into
 -- one number, whose maximum is that of the latest fact; read state and
@@ -18,7 +19,8 @@ CREATE TABLE IF NOT EXISTS {database:Identifier}.deliveries
 (
     event_id        String                                         COMMENT 'Identifier of the event (evt_…)' CODEC(ZSTD(1)),
     account_id      SimpleAggregateFunction(max, String)           COMMENT 'Account that the event belongs to (acc_…)' CODEC(ZSTD(1)),
-    endpoint_id     SimpleAggregateFunction(max, String)           COMMENT 'Endpoint that the event is delivered to (ep_…)' CODEC(ZSTD(1)),
+    endpoint_id     String                                         COMMENT 'Endpoint that the event is delivered to (ep_…)' CODEC(ZSTD(1)),
+    moves           SimpleAggregateFunction(max, UInt32)           COMMENT 'How often the event was handed over to another endpoint before this delivery; the highest is the present one' CODEC(ZSTD(1)),
     created_at      SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'When the event was made; createdAt of the envelope' CODEC(ZSTD(1)),
     updated_at      SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'When the last fact of the delivery was written' CODEC(ZSTD(1)),
     attempts        SimpleAggregateFunction(max, UInt32)           COMMENT 'Attempts made over all runs' CODEC(ZSTD(1)),
@@ -36,6 +38,6 @@ CREATE TABLE IF NOT EXISTS {database:Identifier}.deliveries
     offset          SimpleAggregateFunction(max, Int64)            COMMENT 'Offset of the last fact' CODEC(ZSTD(1))
 )
 ENGINE = AggregatingMergeTree
-ORDER BY event_id
+ORDER BY (event_id, endpoint_id)
 SETTINGS index_granularity = 64, min_compress_block_size = 4096, max_compress_block_size = 16384
 COMMENT 'Current state of each delivery. Holds a row for each fact until parts are merged: read with FINAL, or the view current_deliveries';

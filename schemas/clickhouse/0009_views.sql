@@ -6,6 +6,7 @@ AS SELECT
     d.event_id AS event_id,
     d.account_id AS account_id,
     d.endpoint_id AS endpoint_id,
+    d.moves AS moves,
     d.state AS state,
     d.run AS run,
     d.attempts AS attempts,
@@ -14,7 +15,7 @@ AS SELECT
     d.created_at AS created_at,
     d.updated_at AS updated_at,
     d.version AS version
-FROM (SELECT event_id, account_id, endpoint_id, state, run, attempts, next_attempt_at, created_at, updated_at, version FROM {database:Identifier}.deliveries FINAL) AS d
+FROM (SELECT event_id, account_id, endpoint_id, moves, state, run, attempts, next_attempt_at, created_at, updated_at, version FROM {database:Identifier}.deliveries FINAL) AS d
 LEFT JOIN (
     SELECT endpoint_id, max(endpoint_changes.version) AS version, argMax(changed_at, endpoint_changes.version) AS enabled_at
     FROM {database:Identifier}.endpoint_changes WHERE change = 'enabled' GROUP BY endpoint_id
@@ -79,9 +80,9 @@ AS SELECT
     dateDiff('millisecond', e.created_at, f.first_sent_at) AS created_to_first_attempt_ms
 FROM {database:Identifier}.events AS e FINAL
 INNER JOIN (
-    SELECT event_id, min(sent_at) AS first_sent_at, minIf(addMilliseconds(sent_at, duration_ms), state = 'DELIVERED') AS delivered_at, countIf(state = 'DELIVERED') AS deliveries
-    FROM {database:Identifier}.attempts GROUP BY event_id HAVING deliveries > 0
-) AS f ON e.event_id = f.event_id
+    SELECT event_id, endpoint_id, min(sent_at) AS first_sent_at, minIf(addMilliseconds(sent_at, duration_ms), state = 'DELIVERED') AS delivered_at, countIf(state = 'DELIVERED') AS deliveries
+    FROM {database:Identifier}.attempts GROUP BY event_id, endpoint_id HAVING deliveries > 0
+) AS f ON e.event_id = f.event_id AND e.endpoint_id = f.endpoint_id
 WHERE e.ledger_closed_at IS NOT NULL
 COMMENT 'How long it took from the close of a payment''s ledger to its first delivery. A close has whole seconds, so a time is up to a second too long';
 
@@ -110,6 +111,6 @@ AS SELECT
     count() AS payments, sum(CAST(e.amount_stroops, 'Decimal(38, 7)')) / 10000000 AS amount, min(e.ledger_closed_at) AS first_closed_at, max(e.ledger_closed_at) AS last_closed_at
 FROM {database:Identifier}.events AS e FINAL
 LEFT JOIN (SELECT watch_id, label FROM {database:Identifier}.watches FINAL) AS w ON e.watch_id = w.watch_id
-WHERE e.watch_id != ''
+WHERE e.watch_id != '' AND e.moves = 0
 GROUP BY watch_id, type, asset_code, asset_issuer
 COMMENT 'How many payments each watch reported, and how much, by type of event and asset';

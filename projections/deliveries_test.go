@@ -1,0 +1,213 @@
+package projections_test
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections"
+)
+
+// also creates the delivery of another endpoint's event at this one too, with a
+// body of its own or the same one.
+func (s *story) also(first domain.Fact, laterMillis int64) domain.Fact {
+	body := first.Body.(domain.DeliveryCreated)
+	body.EndpointID = s.endpointID
+	if laterMillis > 0 {
+		body.Event.CreatedAtMillis += laterMillis
+		body.Event.Body = bytes.Replace(body.Event.Body, []byte("xxx"), []byte("yyy"), 1)
+	}
+	return s.fact(body)
+}
+
+// attempt tells of the only attempt for an event, which another endpoint may have
+// been the first to be told of.
+func (s *story) attempt(eventID string, state domain.DeliveryState, status int) domain.Fact {
+	return s.fact(domain.AttemptMade{
+		EventID: eventID, EventType: domain.PaymentReceived, Number: 1, Run: 1, State: state,
+		Result: domain.AttemptResult{SentAtMillis: startMillis + int64(s.version), StatusCode: status},
+	})
+}
+
+// TestEventOfTwoDeliveries: an event that has a delivery at two endpoints is listed
+// once, with one of them, whatever is asked for; read by its id it shows the same
+// one and the attempts of both. An event that was handed over has both bodies alike
+// and one delivery cancelled; of data from before events had one judge, bodies and
+// times may differ and both may be delivered, which is named.
+func TestEventOfTwoDeliveries(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	one, two := newStory(1), newStory(2)
+	if one.endpointID > two.endpointID {
+		one, two = two, one
+	}
+	const events = 60
+	var ids, doubled []string
+	present := make(map[string]string)
+	for n := range events {
+		created, id := one.created(n), one.eventID(n)
+		ids = append(ids, id)
+		present[id] = two.endpointID
+		switch n % 4 {
+		case 0: // handed over
+			r.append(created, one.attempt(id, domain.StateWaiting, 500), one.fact(domain.DeliveryCancelled{EventID: id}))
+			r.append(two.also(created, 0), two.attempt(id, domain.StateDelivered, 200))
+		case 1: // told to both
+			r.append(created, one.attempt(id, domain.StateDelivered, 200))
+			r.append(two.also(created, 2), two.attempt(id, domain.StateDelivered, 200))
+			doubled = append(doubled, id)
+		case 2: // told to both, and one of these was deleted
+			r.append(created, one.attempt(id, domain.StateDelivered, 200))
+			r.append(two.also(created, 0), two.fact(domain.DeliveryCancelled{EventID: id}))
+			present[id] = one.endpointID
+		default:
+			r.append(created, one.attempt(id, domain.StateDelivered, 200))
+			present[id] = one.endpointID
+		}
+	}
+	slices.Sort(ids)
+	slices.Sort(doubled)
+	r.project(nil)
+	r.awaitProjected()
+	holds := func(when string) {
+		t.Helper()
+		r.listsEachOnce(when, ids, present)
+		r.showsBothDeliveries(when, ids, present)
+		found, err := projections.Verify(t.Context(), r.refold(nil))
+		must(t, err)
+		var named []string
+		for _, d := range found.Doubled {
+			if !slices.Equal(d.Endpoints, []string{one.endpointID, two.endpointID}) {
+				t.Errorf("%s: %s is named with %v", when, d.EventID, d.Endpoints)
+			}
+			named = append(named, d.EventID)
+		}
+		if len(found.Differences) > 0 || found.DoubledEvents != uint64(len(doubled)) || !slices.Equal(named, doubled[:5]) {
+			t.Errorf("%s: the verification found %+v", when, found)
+		}
+	}
+	holds("projected")
+	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
+	r.awaitProjected()
+	holds("rebuilt")
+}
+
+// listsEachOnce reads every kind of list, in pages of many sizes.
+func (r *rig) listsEachOnce(when string, ids []string, present map[string]string) {
+	r.t.Helper()
+	for _, limit := range []int{1, 2, 7, 250} {
+		all := projections.EventFilter{AccountID: testAccount}
+		delivered := projections.EventFilter{AccountID: testAccount, State: domain.StateDelivered}
+		for _, f := range []projections.EventFilter{all, delivered} {
+			got := r.list(f, limit)
+			slices.Sort(got)
+			if !slices.Equal(got, ids) {
+				r.t.Errorf("%s: a list of %q in pages of %d has %d events, not each of %d once", when, f.State, limit, len(got), len(ids))
+			}
+		}
+		cancelled := projections.EventFilter{AccountID: testAccount, State: domain.StateCancelled}
+		if got := r.list(cancelled, limit); len(got) > 0 {
+			r.t.Errorf("%s: %d events are listed as cancelled", when, len(got))
+		}
+		for _, endpointID := range []string{newStory(1).endpointID, newStory(2).endpointID} {
+			var want []string
+			for _, id := range ids {
+				if present[id] == endpointID {
+					want = append(want, id)
+				}
+			}
+			got := r.list(projections.EventFilter{AccountID: testAccount, EndpointID: endpointID}, limit)
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				r.t.Errorf("%s: in pages of %d an endpoint has the events %v, not %v", when, limit, got, want)
+			}
+		}
+	}
+}
+
+// showsBothDeliveries reads each event by its id.
+func (r *rig) showsBothDeliveries(when string, ids []string, present map[string]string) {
+	r.t.Helper()
+	for _, id := range ids {
+		record, err := r.history(0).Event(r.t.Context(), testAccount, id)
+		must(r.t, err)
+		if record.EndpointID != present[id] || record.State != domain.StateDelivered {
+			r.t.Errorf("%s: %s is %s at %s, not at %s", when, id, record.State, record.EndpointID, present[id])
+		}
+		page, err := r.history(0).Events(r.t.Context(), projections.EventFilter{
+			AccountID: testAccount, FromMillis: record.CreatedAtMillis, ToMillis: record.CreatedAtMillis + 1,
+		}, 250, projections.EventPosition{})
+		must(r.t, err)
+		i := slices.IndexFunc(page.Events, func(e projections.EventRecord) bool { return e.ID == id })
+		if i < 0 || !bytes.Equal(page.Events[i].Body, record.Body) || page.Events[i].EndpointID != record.EndpointID {
+			r.t.Errorf("%s: %s is not listed as it is read", when, id)
+		}
+		attempts := r.count("SELECT count() FROM attempts FINAL WHERE event_id = ?", id)
+		last := record.Attempts[len(record.Attempts)-1]
+		if len(record.Attempts) != attempts || last.EndpointID != present[id] {
+			r.t.Errorf("%s: %s has %d attempts, and shows %+v", when, id, attempts, record.Attempts)
+		}
+	}
+}
+
+// TestTheLatestHandOverIsPresent: whatever became of the deliveries.
+func TestTheLatestHandOverIsPresent(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	one, two := newStory(1), newStory(2)
+	if one.endpointID < two.endpointID {
+		one, two = two, one
+	}
+	created, id := one.created(1), one.eventID(1)
+	r.append(created, one.fact(domain.DeliveryCancelled{EventID: id}))
+	r.append(two.also(created, 0), two.fact(domain.DeliveryCancelled{EventID: id}))
+	r.project(nil)
+	r.awaitProjected()
+	read := func() projections.EventRecord {
+		t.Helper()
+		record, err := r.history(0).Event(t.Context(), testAccount, id)
+		must(t, err)
+		return record
+	}
+	if at := read().EndpointID; at != one.endpointID {
+		t.Errorf("of two alike, the one at %s is present", at)
+	}
+	r.exec("INSERT INTO deliveries (event_id, endpoint_id, moves) VALUES ('" + id + "', '" + two.endpointID + "', 1)")
+	if at := read().EndpointID; at != two.endpointID {
+		t.Errorf("after a hand-over, the one at %s is present", at)
+	}
+	if ids := r.list(projections.EventFilter{AccountID: testAccount, EndpointID: two.endpointID, State: domain.StateCancelled}, 1); !slices.Equal(ids, []string{id}) {
+		t.Errorf("the endpoint has %v", ids)
+	}
+}
+
+// TestTablesOfBeforeAreMadeAnew: an event had one row in them, so that they cannot
+// hold two deliveries; they are filled again from the journal.
+func TestTablesOfBeforeAreMadeAnew(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := newStory(1)
+	for n := range 20 {
+		r.append(s.created(n), s.delivered(n, 1))
+	}
+	run := r.project(nil)
+	r.awaitProjected()
+	run.finish(t)
+	want := r.checksum()
+	r.exec("DROP TABLE deliveries")
+	r.exec("CREATE TABLE deliveries (event_id String, endpoint_id SimpleAggregateFunction(max, String)) ENGINE = AggregatingMergeTree ORDER BY event_id")
+	r.exec("CREATE TABLE deliveries_rebuild AS deliveries")
+	r.exec("DROP TABLE events")
+	r.exec("CREATE TABLE events (account_id String, created_at DateTime64(3), event_id String, endpoint_id String) ENGINE = ReplacingMergeTree ORDER BY (account_id, created_at, event_id)")
+	r.project(nil)
+	r.awaitProjected()
+	if got := r.checksum(); got != want {
+		t.Errorf("the tables are\n%s\nand were\n%s", got, want)
+	}
+	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
+	r.awaitProjected()
+	if got := r.checksum(); got != want {
+		t.Errorf("after a rebuild the tables are\n%s\nand were\n%s", got, want)
+	}
+}
