@@ -131,8 +131,8 @@ type History interface {
 	Event(ctx context.Context, accountID, eventID string) (EventRecord, error)
 	// Events gives events of an account, newest first and without their attempts,
 	// from behind a position on, at most limit of them. next is nil at the end; a
-	// page may be shorter than the limit and not be the last. Its fault is
-	// ErrHistoryUnavailable.
+	// page may be shorter than the limit and not be the last. Its faults are
+	// ErrHistoryBehind, while the history is built anew, and ErrHistoryUnavailable.
 	Events(ctx context.Context, f EventFilter, after *Position, limit int) (page []EventRecord, next *Position, err error)
 	// AwaitWrites returns when the history holds all that was acknowledged before
 	// the call, or with ErrHistoryBehind or ErrHistoryUnavailable after a bounded

@@ -132,7 +132,7 @@ func historyProblem(err error) *Problem {
 	case errors.As(err, &missing) && missing.Why != "":
 		return newProblem(codeHistoryUnavailable, "There is no history now: "+missing.Why+". Payments are observed and delivered all the same. Repeat the request after the time in Retry-After.").retryAfter(historyRetrySeconds).because(err)
 	case errors.Is(err, ErrHistoryBehind):
-		return newProblem(codeHistoryBehind, "The history has not caught up, so it cannot tell whether the event exists. Repeat the request after the time in Retry-After.").retryAfter(historyRetrySeconds).because(err)
+		return newProblem(codeHistoryBehind, "The history has not caught up: it cannot tell yet whether the event exists, or all that a list holds. Repeat the request after the time in Retry-After.").retryAfter(historyRetrySeconds).because(err)
 	case errors.Is(err, ErrHistoryUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return newProblem(codeHistoryUnavailable, "The history cannot be read now; payments are observed and delivered all the same. Repeat the request after the time in Retry-After.").retryAfter(historyRetrySeconds).because(err)
 	}

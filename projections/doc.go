@@ -67,6 +67,6 @@
 //	rebuild.go           putting them into the place of the live ones
 //	verify.go            comparing them with the live ones
 //	history.go, read.go  events with their deliveries and attempts, for the API
-//	list.go              lists of events, for the API
+//	list.go              lists of events, for the API; full.go, of tables that are not being filled
 //	console.go           queries of people
 package projections

@@ -45,6 +45,7 @@ type HistoryConfig struct {
 type History struct {
 	cfg    HistoryConfig
 	flight singleflight.Group // progress is read once for all who wait
+	full   fullTables
 }
 
 // EventRecord is an event with its present delivery. Whether the delivery is held is the

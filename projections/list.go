@@ -2,7 +2,6 @@ package projections
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -57,20 +56,25 @@ type EventPage struct {
 }
 
 // Events lists events of an account, newest first, at most limit (1 to 250) of
-// them, from a position on. It does not wait for what is not projected yet. Its
-// faults are ErrUnavailable and the context's own.
+// them, from a position on. It does not wait for what was not projected yet, but
+// for tables that are being filled anew. Its faults are ErrBehind, ErrUnavailable
+// and the context's own.
 func (h *History) Events(ctx context.Context, f EventFilter, limit int, after EventPosition) (EventPage, error) {
 	if f.AccountID == "" || limit < 1 || limit > listMax {
 		return EventPage{}, fmt.Errorf("projections: a list is of one account and of 1 to %d events, not of %q and %d", listMax, f.AccountID, limit)
 	}
-	reading, cancel := context.WithTimeout(ctx, readMax)
-	defer cancel()
-	list := lister{db: h.cfg.DB, filter: f, limit: limit, after: after, standings: make(map[string]standing)}
-	err := list.run(clickhouse.Context(reading, readSettings))
-	if err = readFault(ctx, err); errors.Is(err, ErrNotFound) {
-		return EventPage{}, nil // no projector has made the tables yet
-	}
-	return list.page, err
+	var page EventPage
+	err := h.onFull(ctx, func() error {
+		reading, cancel := context.WithTimeout(ctx, readMax)
+		defer cancel()
+		list := lister{db: h.cfg.DB, filter: f, limit: limit, after: after, standings: make(map[string]standing)}
+		err := readFault(ctx, list.run(clickhouse.Context(reading, readSettings)))
+		if page = list.page; err != nil {
+			page = EventPage{} // as when no projector has made the tables yet
+		}
+		return err
+	})
+	return page, err
 }
 
 // lister makes one page.

@@ -1,0 +1,184 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/lumenhook/lumenhook/schemas"
+)
+
+// readsMax is how often a list is read again because its tables were exchanged or
+// made anew meanwhile.
+const readsMax = 3
+
+// fullTables knows which tables are no longer being filled. A table that holds all that
+// the journal held at some time stays so for as long as it has its UUID; one that
+// was lost has another when it comes back.
+type fullTables struct {
+	mu     sync.Mutex
+	tables map[string]string // UUID by name; nil: not known
+	owed   map[int32]int64   // what the tables must hold until they are full; nil: not asked
+}
+
+func (f *fullTables) known() map[string]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.tables
+}
+
+// lost says that the tables are others by now.
+func (f *fullTables) lost(tables map[string]string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if maps.Equal(f.tables, tables) {
+		f.tables, f.owed = nil, nil
+	}
+}
+
+// onFull reads tables that are full: that hold all that was in the journal when
+// it was first seen that they are these. Rows that come after that may be missing
+// for a moment, but no answer is a part of what was there before. Without the
+// tables nothing is there, which is told as [ErrNotFound].
+func (h *History) onFull(ctx context.Context, read func() error) error {
+	for range readsMax {
+		known, err := h.awaitFull(ctx)
+		if err != nil {
+			return err
+		}
+		if err := read(); err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		tables, err := h.cfg.DB.journalTables(ctx)
+		if err != nil {
+			return readFault(ctx, err)
+		}
+		if maps.Equal(tables, known) {
+			return nil
+		}
+		h.full.lost(known)
+	}
+	return fmt.Errorf("%w: its tables are being made anew", ErrBehind)
+}
+
+// awaitFull gives the tables once they are full. It waits for WaitMax at most.
+func (h *History) awaitFull(ctx context.Context) (map[string]string, error) {
+	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
+	defer cancel()
+	tick := time.NewTicker(progressPoll)
+	defer tick.Stop()
+	for {
+		if known := h.full.known(); known != nil {
+			return known, nil
+		}
+		err := h.once(waiting, "full", h.checkFull)
+		switch {
+		case err == nil:
+			continue
+		case waiting.Err() == nil && !errors.Is(err, ErrBehind):
+			return nil, err
+		}
+		select {
+		case <-tick.C:
+		case <-waiting.Done():
+			return nil, callersFirst(ctx, fmt.Errorf("%w: its tables are being filled, and were not full within %s: %w", ErrBehind, h.cfg.WaitMax, err))
+		}
+	}
+}
+
+// once does something for all who ask for it at the same time.
+func (h *History) once(ctx context.Context, what string, do func(context.Context) error) error {
+	done := h.flight.DoChan(what, func() (any, error) {
+		doing, cancel := context.WithTimeout(context.WithoutCancel(ctx), readMax)
+		defer cancel()
+		return nil, do(clickhouse.Context(doing, readSettings))
+	})
+	select {
+	case r := <-done:
+		return r.Err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// checkFull looks whether the tables hold what they owe; ErrBehind if not.
+func (h *History) checkFull(ctx context.Context) error {
+	owed, err := h.owed(ctx)
+	if err != nil {
+		return err
+	}
+	tables, err := h.cfg.DB.journalTables(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	at := make(map[int32]int64)
+	if l := journalLayout(tables); len(l) == len(tables) {
+		all, err := h.cfg.DB.progress(ctx, l)
+		if err != nil && !isMissing(err) {
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		for p, next := range all {
+			at[p.partition] = next
+		}
+	} // else one is missing: the journal is as far as the least of its tables
+	if !passed(at, owed) {
+		return ErrBehind
+	}
+	h.full.mu.Lock()
+	defer h.full.mu.Unlock()
+	h.full.tables = tables
+	return nil
+}
+
+// owed is what the journal held when the tables were first seen not to be known.
+// Only one asks at a time.
+func (h *History) owed(ctx context.Context) (map[int32]int64, error) {
+	h.full.mu.Lock()
+	owed := h.full.owed
+	h.full.mu.Unlock()
+	if owed != nil {
+		return owed, nil
+	}
+	owed, err := h.cfg.Ends(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: asking for the journal's ends: %w", ErrBehind, err)
+	}
+	h.full.mu.Lock()
+	defer h.full.mu.Unlock()
+	h.full.owed = owed
+	return owed, nil
+}
+
+// journalLayout is the layout of the tables that are filled from the journal.
+func journalLayout(tables map[string]string) layout {
+	l := make(layout)
+	for _, t := range tableTopics {
+		if t.topic == schemas.TopicJournal {
+			l[t.table] = filled{name: t.table, generation: tables[t.table]}
+		}
+	}
+	return l
+}
+
+const selectTables = `SELECT name, toString(uuid) FROM system.tables WHERE database = {database:String} AND name IN {tables:Array(String)}`
+
+// journalTables gives the UUIDs of the tables that are filled from the journal.
+func (db *DB) journalTables(ctx context.Context) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
+	names := slices.Sorted(maps.Keys(journalLayout(nil)))
+	by := make(map[string]string)
+	err := db.query(ctx, selectTables, parameters{"tables": arrayOf(names)}, func(read func(...any) error) error {
+		var name, generation string
+		err := read(&name, &generation)
+		by[name] = generation
+		return err
+	})
+	return by, err
+}
