@@ -174,6 +174,28 @@ func (l *lister) readAhead(ctx context.Context, n int) error {
 	if len(l.ahead) > 0 {
 		from = l.ahead[len(l.ahead)-1].position()
 	}
+	had := len(l.ahead)
+	for n += rowsOfEvent; ; n *= 2 {
+		if err := l.readRows(ctx, from, n); err != nil || l.ended {
+			return err
+		}
+		// Of the last event there may be more rows. It is read again.
+		last := l.ahead[len(l.ahead)-1].position()
+		for len(l.ahead) > had && l.ahead[len(l.ahead)-1].position() == last {
+			l.ahead = l.ahead[:len(l.ahead)-1]
+		}
+		if len(l.ahead) > had {
+			return nil
+		}
+	}
+}
+
+// rowsOfEvent is more than an event has rows, as a rule: one for each delivery, and
+// copies of these.
+const rowsOfEvent = 16
+
+// readRows reads at most n rows.
+func (l *lister) readRows(ctx context.Context, from EventPosition, n int) error {
 	rows := 0
 	query, which := l.heads(from, n)
 	err := l.db.query(ctx, query, which, func(scan func(...any) error) error {
@@ -229,7 +251,7 @@ func (l *lister) heads(after EventPosition, n int) (query string, which paramete
 		which["after"] = after.EventID
 	}
 	return `SELECT ` + l.columns() + ` FROM {database:Identifier}.events
-WHERE ` + strings.Join(where, " AND ") + ` ORDER BY account_id DESC, created_at DESC, event_id DESC LIMIT {limit:UInt32} WITH TIES`, which
+WHERE ` + strings.Join(where, " AND ") + ` ORDER BY account_id DESC, created_at DESC, event_id DESC LIMIT {limit:UInt32}`, which
 }
 
 // withBodies tells whether envelopes are read at once: of all events that are read
