@@ -63,8 +63,7 @@ func (r AttemptResult) Gone() bool { return r.answered() && r.StatusCode == 410 
 // the endpoint is disabled counts like any, and one that arrives after the
 // delivery was cancelled is still history (G7).
 func DecideAttempt(endpoint Endpoint, delivery Delivery, attemptNumber int, r AttemptResult, policy Policy, nowMillis int64) []FactBody {
-	settled := !delivery.State.Pending() && delivery.State != StateCancelled
-	if !delivery.Exists() || settled || attemptNumber != delivery.Attempts+1 {
+	if !delivery.awaits(attemptNumber) {
 		return nil
 	}
 	made := AttemptMade{
@@ -78,6 +77,17 @@ func DecideAttempt(endpoint Endpoint, delivery Delivery, attemptNumber int, r At
 		facts = append(facts, EndpointDisabled{Reason: reason, EventID: delivery.EventID, LastStatusCode: r.StatusCode, LastError: r.Error})
 	}
 	return facts
+}
+
+// Awaits reports whether the outcome of an attempt would be recorded: it is the
+// delivery's next one.
+func (d Delivery) Awaits(a Attempt) bool {
+	return d.EndpointID == a.EndpointID && d.awaits(a.Number)
+}
+
+func (d Delivery) awaits(attemptNumber int) bool {
+	settled := !d.State.Pending() && d.State != StateCancelled
+	return d.Exists() && !settled && attemptNumber == d.Attempts+1
 }
 
 // afterAttempt is where an attempt leaves its delivery. A 410 leaves it waiting

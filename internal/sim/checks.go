@@ -29,8 +29,8 @@ type attemptID struct {
 }
 
 type sent struct {
-	result domain.AttemptResult
-	ended  bool
+	*flight
+	result domain.AttemptResult // as the receiver's answer was
 }
 
 type match struct {
@@ -143,7 +143,7 @@ func (c *checks) created(partition int32, b domain.DeliveryCreated) {
 // attemptMade holds that what is recorded happened (G7).
 func (c *checks) attemptMade(endpoint string, b domain.AttemptMade) {
 	id := attemptID{deliveryID{endpoint, b.EventID}, b.Number}
-	happened := slices.ContainsFunc(c.started[id], func(s *sent) bool { return s.ended && same(s.result, b.Result) })
+	happened := slices.ContainsFunc(c.started[id], func(s *sent) bool { return same(s.result, b.Result) })
 	if !happened {
 		c.world.violate("G7: attempt %d of %s is recorded and never ended so", b.Number, b.EventID)
 	}
@@ -287,9 +287,28 @@ func (c *checks) bounds(t *task, endpoint string, perSecond int) {
 // attemptEnds notes what a receiver saw.
 func (c *checks) attemptEnds(f *flight) {
 	id := attemptID{deliveryID{f.attempt.EndpointID, f.attempt.EventID}, f.attempt.Number}
-	c.started[id] = append(c.started[id], &sent{result: f.result, ended: true})
-	if !f.task.ended {
-		f.task.outcomes = append(f.task.outcomes, f)
+	c.started[id] = append(c.started[id], &sent{f, f.result})
+}
+
+// inHistory holds that an attempt that ended is in the journal, unless its process
+// died or another has owned the partition since (G7).
+func (c *checks) inHistory() {
+	for _, delivery := range c.model.created {
+		for n := 1; ; n++ {
+			id := attemptID{delivery, n}
+			if len(c.started[id]) == 0 {
+				break
+			}
+			for _, s := range c.started[id] {
+				switch made, is := c.made[id]; {
+				case is && same(made, s.result):
+				case s.lives() && !s.others():
+					c.world.violate("G7: attempt %d of %s ended, and its process lived on, and it is in no history", n, delivery.event)
+				default:
+					c.world.count("attempts in no history")
+				}
+			}
+		}
 	}
 }
 

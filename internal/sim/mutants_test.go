@@ -54,6 +54,8 @@ var mutants = []mutant{
 	{"torn rows stay torn", "streams/engine/machine.go", "if mayChangeRow(f.Body) {\n\t\t\tm.rows", "if mayChangeRow(f.Body) && !MUTANT {\n\t\t\tm.rows", "G"},
 	{"answers are forgotten within hours", "streams/engine/state.go", "f.AtMillis+rememberCommands, body.CommandID", "f.AtMillis+rememberCommands/map[bool]int64{true: 20, false: 1}[MUTANT], body.CommandID", "G"},
 	{"a restart forgets what was made due", "streams/timers.go", "tx := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}", "if MUTANT { return nil }\n\ttx := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}", "G6"},
+	{"a task forgets what was under way", "streams/engine/flights.go", "f := s.of[event]\n", "f := s.of[event]\nif MUTANT { delete(s.of, event); continue }\n", "while another is under way"},
+	{"an outcome goes with its turn", "streams/engine/flights.go", "case f.result != nil:\n", "case f.result != nil && !MUTANT:\n", "rest"},
 	{"payments are not observed", "streams/follower/sift.go", "s.observed = append(s.observed, p)", "if !MUTANT { s.observed = append(s.observed, p) }", "and not observed"},
 	{"what stands is not read back", "streams/follower/judge.go", "\t\tf.standing.add(m)\n", "if !MUTANT { f.standing.add(m) }\n", "and for"},
 	{"a watch is live a ledger late", "streams/follower/judge.go", "yield(admission(w, ledger, nowMillis))", "yield(admission(w, ledger+map[bool]uint32{true: 1}[MUTANT], nowMillis))", "live from ledger"},

@@ -25,6 +25,11 @@ type engineProcess struct {
 	disks map[int32]*vfs.MemFS // of each partition's state
 	tasks []*task              // at most one for each partition
 	dying bool                 // killed in the middle of a step
+	boots int
+
+	// By partition: what the engine keeps of attempts under way, and our own list.
+	flights map[int32]*engine.Flights
+	kept    map[int32][]*flight
 }
 
 // drainMillis bounds how long a task that is revoked waits for outcomes.
@@ -37,6 +42,8 @@ func (e *engineProcess) boot() {
 		e.disks = make(map[int32]*vfs.MemFS)
 	}
 	e.alive, e.paused, e.dying, e.in = true, false, false, true
+	e.boots++
+	e.flights, e.kept = make(map[int32]*engine.Flights), make(map[int32][]*flight)
 	e.beat(e.world)
 	e.world.tracef("engine %d boots", e.id)
 }
@@ -327,6 +334,31 @@ func storeConfig(fs vfs.FS) streams.StoreConfig {
 	}
 }
 
+// carried is what former tasks of a partition have under way and is still to be
+// recorded: what the next task goes on with.
+func (e *engineProcess) carried(p int32) map[string]underWay {
+	under := make(map[string]underWay)
+	e.kept[p] = slices.DeleteFunc(e.kept[p], func(f *flight) bool {
+		d := e.world.checks.book.deliveries[deliveryID{f.attempt.EndpointID, f.attempt.EventID}]
+		awaited := d.attempts+1 == f.attempt.Number && (d.pending() || d.state == domain.StateCancelled)
+		if awaited {
+			under[f.attempt.EventID] = underWay{endpoint: f.attempt.EndpointID, doubtful: true}
+			e.world.count("attempts taken up by another task")
+		}
+		return !awaited
+	})
+	return under
+}
+
+// recorded strikes out what a committed turn took.
+func (e *engineProcess) recorded(p int32, taken []*flight) {
+	for _, o := range taken {
+		e.kept[p] = slices.DeleteFunc(e.kept[p], func(f *flight) bool {
+			return f.attempt.EventID == o.attempt.EventID && f.attempt.Number == o.attempt.Number
+		})
+	}
+}
+
 func (t *task) open() (*streams.Core, error) {
 	e := t.process
 	w := e.world
@@ -341,10 +373,13 @@ func (t *task) open() (*streams.Core, error) {
 	if w.bug == HurryRetries {
 		cfg.Policy = hurried(cfg.Policy)
 	}
+	if e.flights[t.partition] == nil {
+		e.flights[t.partition] = engine.NewFlights()
+	}
 	return streams.OpenCore(streams.CoreConfig{
 		Journal: schemas.TopicJournal, Partition: t.partition, Store: storeConfig(e.disks[t.partition]),
 		NewHandler: func(c *streams.Core) streams.Handler {
-			t.handler = engine.NewHandler(cfg, e.ours, c)
+			t.handler = engine.NewHandler(cfg, e.ours, c, e.flights[t.partition])
 			if w.bug == StartNothing {
 				t.handler = lazy{t.handler}
 			}
@@ -352,7 +387,8 @@ func (t *task) open() (*streams.Core, error) {
 		},
 		Submit: func(o any) {
 			if !t.ended {
-				t.locals = append(t.locals, o)
+				came := o.(engine.Outcome)
+				t.locals, t.outcomes = append(t.locals, o), append(t.outcomes, &flight{attempt: came.Attempt, result: came.Result})
 			}
 		},
 	})

@@ -36,10 +36,21 @@ var behaviours = []behaviour{
 // flight is an attempt under way.
 type flight struct {
 	task    *task
+	boot    int // of the task's process
 	attempt domain.Attempt
 	result  domain.AttemptResult
 	due     int64 // by the steady clock
 	done    func(domain.AttemptResult)
+}
+
+// lives reports whether the process that made the attempt is still there.
+func (f *flight) lives() bool { return f.task.process.alive && f.task.process.boots == f.boot }
+
+// others reports whether another process has owned the attempt's partition since.
+func (f *flight) others() bool {
+	return slices.ContainsFunc(f.task.process.world.owned[f.task.partition][f.task.since:], func(e *engineProcess) bool {
+		return e != f.task.process
+	})
 }
 
 // dispatcher is the engine.Dispatcher of one task.
@@ -69,7 +80,9 @@ func (d dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) 
 	}
 	r := b.result
 	r.SentAtMillis, r.DurationMillis = w.wall(), b.millis
-	w.flights = append(w.flights, &flight{task: t, attempt: a, result: r, due: w.steady + b.millis, done: done})
+	f := &flight{task: t, boot: t.process.boots, attempt: a, result: r, due: w.steady + b.millis, done: done}
+	w.flights = append(w.flights, f)
+	t.process.kept[t.partition] = append(t.process.kept[t.partition], f)
 	w.tracef("attempt %d of %s to %s starts: %s", a.Number, short(a.EventID), short(a.EndpointID), b.name)
 	w.count("attempts")
 	w.count("receiver: " + b.name)
@@ -79,7 +92,7 @@ func (d dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) 
 	}
 }
 
-// deliverOutcome brings one outcome that is due back to its task.
+// deliverOutcome brings one outcome that is due back to its process.
 func (w *World) deliverOutcome() bool {
 	var due []int
 	for i, f := range w.flights {
@@ -92,14 +105,14 @@ func (w *World) deliverOutcome() bool {
 		return false
 	}
 	f := w.flights[i]
-	if f.task.process.paused && !f.task.ended {
+	if f.lives() && f.task.process.paused {
 		return false // a process that stands still takes nothing
 	}
 	w.flights = slices.Delete(w.flights, i, i+1)
 	w.checks.attemptEnds(f)
-	if f.task.ended {
-		w.tracef("the outcome of %s is lost with its task", short(f.attempt.EventID))
-		w.count("outcomes lost with their task")
+	if !f.lives() {
+		w.tracef("the outcome of %s is lost with its process", short(f.attempt.EventID))
+		w.count("outcomes lost with their process")
 		return true
 	}
 	switch w.bug {

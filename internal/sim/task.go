@@ -17,6 +17,7 @@ type task struct {
 	stage     stage
 	ended     bool
 	epoch     int
+	since     int // how often the partition had been taken over, this time included
 	core      *streams.Core
 	handler   streams.Handler
 	turn      *streams.Turn
@@ -107,6 +108,8 @@ func (t *task) work() {
 			return
 		}
 		t.epoch = w.log.takeOver(txnID(t.partition))
+		w.owned[t.partition] = append(w.owned[t.partition], t.process)
+		t.since = len(w.owned[t.partition])
 		w.tracef("engine %d takes partition %d over, epoch %d", t.process.id, t.partition, t.epoch)
 		t.stage = restoring
 	case restoring:
@@ -141,7 +144,7 @@ func (t *task) restore() {
 	if err != nil {
 		w.violate("the state of partition %d cannot be opened: %v", t.partition, err)
 	}
-	t.core, t.under, t.good = core, make(map[string]underWay), make(map[string]bool)
+	t.core, t.good = core, make(map[string]bool)
 	t.lastStart = make(map[string]int64)
 	if core.Next() > end {
 		w.violate("G4: the state of partition %d reaches %d and its journal %d", t.partition, core.Next(), end)
@@ -161,6 +164,7 @@ func (t *task) restore() {
 		}
 	}
 	w.tracef("partition %d is restored from %d to %d", t.partition, from, end)
+	t.under = t.process.carried(t.partition)
 	if t.turn, err = core.Ready(w.wall(), latest); err != nil {
 		w.violate("starting partition %d: %v", t.partition, err)
 	}
@@ -248,6 +252,7 @@ func (t *task) commit() {
 func (t *task) settle() {
 	w := t.process.world
 	if t.taken != nil {
+		t.process.recorded(t.partition, t.taken)
 		w.checks.outcomesTaken(t)
 	}
 	t.dispatched, t.dieBefore, t.dieAfter = 0, 0, 0

@@ -154,8 +154,10 @@ func (w *World) verifyRefold(partition int32) {
 	cfg := engine.Config{Policy: w.setup.policy, AttemptsInFlight: 1, AttemptsPerEndpoint: 1}
 	core, err := streams.OpenCore(streams.CoreConfig{
 		Journal: schemas.TopicJournal, Partition: partition, Store: storeConfig(vfs.NewMem()),
-		NewHandler: func(c *streams.Core) streams.Handler { return engine.NewHandler(cfg, func() bool { return false }, c) },
-		Submit:     func(any) {},
+		NewHandler: func(c *streams.Core) streams.Handler {
+			return engine.NewHandler(cfg, func() bool { return false }, c, engine.NewFlights())
+		},
+		Submit: func(any) {},
 	})
 	if err != nil {
 		w.violate("opening an empty state: %v", err)
@@ -194,6 +196,7 @@ func (w *World) verifyEnd() {
 			w.violate("G3: %s is DELIVERED and no receiver took it", id.event)
 		}
 	}
+	w.checks.inHistory()
 	w.verifyEvents()
 	w.verifyDeadLetters()
 	for _, e := range w.engines {

@@ -70,6 +70,7 @@ type World struct {
 	txnIDs    []string
 	engines   []*engineProcess
 	owners    map[int32]*engineProcess
+	owned     map[int32][]*engineProcess // who took each partition over, in order
 	followers []*followerProcess
 	leader    *followerProcess
 	flights   []*flight
@@ -102,7 +103,7 @@ func newWorld(seed uint64, bug Bug, keepLines bool) *World {
 	rnd := rand.New(rand.NewPCG(seed, math.MaxUint64)) // #nosec G404 -- a run must repeat
 	w := &World{
 		seed: seed, setup: newSetup(rnd), bug: bug, rnd: rnd, wallOff: startMillis, hash: fnv.New64a(), keepLines: keepLines,
-		Stats: make(map[string]int), owners: make(map[int32]*engineProcess), receivers: make(map[string]behaviour), torn: make(map[int32]bool), verifyLeft: 3,
+		Stats: make(map[string]int), owners: make(map[int32]*engineProcess), owned: make(map[int32][]*engineProcess), receivers: make(map[string]behaviour), torn: make(map[int32]bool), verifyLeft: 3,
 	}
 	w.log = newLog(w.setup.partitions)
 	w.checks = newChecks(w)

@@ -12,12 +12,15 @@ import (
 )
 
 // attempts turns what is due into attempts and keeps count of those under way.
-// All of it is memory: after a restart, what was under way is due again.
+// All of it is memory: after a restart of the process, what was under way is due
+// again. After a restart of the task alone, it is still under way ([Flights]).
 type attempts struct {
 	cfg      Config
 	ours     func() bool
 	core     *streams.Core
 	state    *state
+	flights  *Flights
+	taken    []Outcome                         // of the turn
 	inFlight map[string]underWay               // by event
 	windows  map[string]*window                // by endpoint
 	doubtful int                               // attempts under way to endpoints that are in doubt
@@ -41,12 +44,6 @@ type underWay struct {
 	doubtful bool
 }
 
-// outcome is what an attempt brought back.
-type outcome struct {
-	attempt domain.Attempt
-	result  domain.AttemptResult
-}
-
 const (
 	cachedSecrets = 4096
 	// keptWindows bounds the endpoints of which is remembered how they did while
@@ -58,12 +55,50 @@ const (
 	oursAgainMillis = 250
 )
 
-func newAttempts(cfg Config, ours func() bool, core *streams.Core, s *state) *attempts {
+func newAttempts(cfg Config, ours func() bool, core *streams.Core, s *state, flights *Flights) *attempts {
 	return &attempts{
-		cfg: cfg, ours: ours, core: core, state: s, secrets: newCache[domain.Secret](cachedSecrets),
+		flights: flights, cfg: cfg, ours: ours, core: core, state: s, secrets: newCache[domain.Secret](cachedSecrets),
 		inFlight: make(map[string]underWay), windows: make(map[string]*window),
 		crowded: newQueue(), called: make(map[string]bool), throttle: newWakes(),
 	}
+}
+
+// takeUp takes up what former tasks of the partition have under way.
+func (a *attempts) takeUp() error { return a.flights.takeUp(a.core.Submit, a.takeUpOne) }
+
+// settled takes note that the turn is committed.
+func (a *attempts) settled() {
+	a.flights.settled(a.taken)
+	a.taken = a.taken[:0]
+}
+
+// takeUpOne counts an attempt in and claims its delivery, so that it is not made
+// again. It reports whether its outcome is still to be recorded: it is not when a
+// turn that was committed has it, or when another process made it since.
+func (a *attempts) takeUpOne(attempt domain.Attempt) (bool, error) {
+	delivery, err := a.state.delivery(a.core.Store(), attempt.EventID)
+	if err != nil || !delivery.Awaits(attempt) {
+		return false, err
+	}
+	var claim streams.Claimed
+	if delivery.State.Pending() {
+		group := deliveryGroup(delivery.EndpointID, delivery.EndpointEpoch)
+		if claim, _, err = a.core.Timers().Take(group, delivery.NextAttemptAtMillis, delivery.EventID); err != nil {
+			return false, err
+		}
+	}
+	a.begin(claim, attempt)
+	return true, nil
+}
+
+// begin counts an attempt in.
+func (a *attempts) begin(claim streams.Claimed, attempt domain.Attempt) {
+	w := a.window(attempt.EndpointID)
+	w.begin()
+	if w.doubtful {
+		a.doubtful++
+	}
+	a.inFlight[attempt.EventID] = underWay{claim: claim, endpoint: attempt.EndpointID, doubtful: w.doubtful}
 }
 
 // changed takes note of what a fact of the turn made of an endpoint.
@@ -309,19 +344,12 @@ func (a *attempts) dispatch(c streams.Claimed, endpoint domain.Endpoint) error {
 		a.leaveSealed(c, endpoint, err)
 		return nil
 	}
-	w := a.window(endpoint.ID)
-	w.begin()
-	if w.doubtful {
-		a.doubtful++
-	}
-	a.inFlight[c.ID] = underWay{claim: c, endpoint: endpoint.ID, doubtful: w.doubtful}
 	attempt := domain.Attempt{
 		EventID: c.ID, EndpointID: endpoint.ID, Number: delivery.Attempts + 1,
 		URL: endpoint.URL, Headers: headers, Secrets: secrets, Body: body,
 	}
-	a.cfg.Dispatcher.Dispatch(attempt, func(r domain.AttemptResult) {
-		a.core.Submit(outcome{attempt: attempt, result: r})
-	})
+	a.begin(c, attempt)
+	a.cfg.Dispatcher.Dispatch(attempt, a.flights.begin(attempt))
 	return nil
 }
 
@@ -375,17 +403,18 @@ func (a *attempts) open(sealed []byte, boundTo string) (domain.Secret, error) {
 
 // ended takes an attempt off the list. One whose outcome was not recorded is due
 // still, and is given back.
-func (a *attempts) ended(o outcome, recorded bool) {
-	u, ok := a.inFlight[o.attempt.EventID]
+func (a *attempts) ended(o Outcome, recorded bool) {
+	a.taken = append(a.taken, o)
+	u, ok := a.inFlight[o.Attempt.EventID]
 	if !ok {
 		return
 	}
-	delete(a.inFlight, o.attempt.EventID)
+	delete(a.inFlight, o.Attempt.EventID)
 	if u.doubtful {
 		a.doubtful--
 	}
 	w := a.window(u.endpoint)
-	w.end(o.result)
+	w.end(o.Result)
 	for _, group := range w.blocked {
 		a.core.Timers().Unblock(group)
 	}

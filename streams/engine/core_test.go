@@ -32,6 +32,7 @@ type core struct {
 	locals      []any
 	attempts    []domain.Attempt
 	done        []func(domain.AttemptResult)
+	flights     *engine.Flights
 }
 
 func (c *core) Forget(string) {}
@@ -53,16 +54,24 @@ func newCore(t *testing.T) *core {
 	return c
 }
 
-// open starts the task on the state that is there.
+// open starts the task in a new process, on the state that is there.
 func (c *core) open() {
+	c.t.Helper()
+	c.flights = engine.NewFlights()
+	c.openTask()
+}
+
+// openTask starts another task in the same process.
+func (c *core) openTask() {
 	c.t.Helper()
 	c.openWith(nil)
 }
 
-// openWith starts the task on the state that is there and what the journal has
+// openWith starts a task on the state that is there and what the journal has
 // beyond it.
 func (c *core) openWith(journal []streams.Record) {
 	c.t.Helper()
+	c.locals = nil
 	cfg := engine.Config{
 		Policy: policy(hour), Dispatcher: c, AttemptsInFlight: c.inFlight, AttemptsPerEndpoint: 8,
 		Unseal: func(sealed []byte, boundTo string) (domain.Secret, error) { return c.unseal(sealed, boundTo) }, Logger: slog.New(slog.DiscardHandler),
@@ -73,7 +82,7 @@ func (c *core) openWith(journal []streams.Record) {
 		Journal: schemas.TopicJournal,
 		Store:   streams.StoreConfig{Dir: "state", Identity: "test", FS: c.disk, CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler)},
 		NewHandler: func(core *streams.Core) streams.Handler {
-			return engine.NewHandler(cfg, func() bool { return c.ours }, core)
+			return engine.NewHandler(cfg, func() bool { return c.ours }, core, c.flights)
 		},
 		Submit: func(outcome any) { c.locals = append(c.locals, outcome) },
 	})

@@ -44,6 +44,7 @@
 //	commands.go  commands to facts and answers
 //	state.go     aggregates in the store, and the fold
 //	attempts.go  what is due becomes attempts, attempts become outcomes
+//	flights.go   attempts under way, which outlive the task that began them
 //	window.go    how many attempts an endpoint may have under way
 //	waiting.go   endpoints that wait for a place, or for their rate limit
 package engine

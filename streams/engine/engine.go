@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -65,10 +66,13 @@ type Engine struct {
 	identity   string
 	membership atomic.Pointer[streams.Membership]
 	tasks      atomic.Pointer[streams.Tasks]
+
+	mu      sync.Mutex
+	flights map[int32]*Flights // by partition
 }
 
 // New makes an engine; Run works it.
-func New(cfg Config) *Engine { return &Engine{cfg: cfg} }
+func New(cfg Config) *Engine { return &Engine{cfg: cfg, flights: make(map[int32]*Flights)} }
 
 // Run takes part in the group until ctx ends. Then attempts under way are
 // awaited and recorded, and the partitions are given up.
@@ -119,7 +123,18 @@ const (
 	taskMemTableBytes = 16 << 20
 )
 
+// flightsOf gives the attempts under way of a partition, which outlive its task.
+func (e *Engine) flightsOf(partition int32) *Flights {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.flights[partition] == nil {
+		e.flights[partition] = NewFlights()
+	}
+	return e.flights[partition]
+}
+
 func (e *Engine) newTask(partition int32) *streams.Task {
+	flights := e.flightsOf(partition)
 	return streams.NewTask(streams.TaskConfig{
 		Cluster: e.cfg.Cluster, Group: group, Partition: partition,
 		Journal: schemas.TopicJournal,
@@ -129,7 +144,7 @@ func (e *Engine) newTask(partition int32) *streams.Task {
 			CacheBytes: taskCacheBytes, MemTableBytes: taskMemTableBytes, Logger: e.cfg.Logger,
 		},
 		LocalCapacity: e.cfg.AttemptsInFlight, DrainTimeout: e.cfg.DrainTimeout,
-		NewHandler: func(c *streams.Core) streams.Handler { return NewHandler(e.cfg, e.ours, c) },
+		NewHandler: func(c *streams.Core) streams.Handler { return NewHandler(e.cfg, e.ours, c, flights) },
 		Now:        e.cfg.Now, Logger: e.cfg.Logger,
 	})
 }

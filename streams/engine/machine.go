@@ -25,11 +25,12 @@ type machine struct {
 }
 
 // NewHandler makes the handler of one partition. Ours tells whether the
-// partition is still ours; attempts are started only then.
-func NewHandler(cfg Config, ours func() bool, core *streams.Core) streams.Handler {
+// partition is still ours; attempts are started only then. Flights are those of the
+// partition in this process, and outlive the handler.
+func NewHandler(cfg Config, ours func() bool, core *streams.Core, flights *Flights) streams.Handler {
 	s := newState()
 	return &machine{
-		cfg: cfg, core: core, state: s, attempts: newAttempts(cfg, ours, core, s), rows: make(map[string]bool),
+		cfg: cfg, core: core, state: s, attempts: newAttempts(cfg, ours, core, s, flights), rows: make(map[string]bool),
 	}
 }
 
@@ -89,6 +90,9 @@ func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
 			m.rows[f.Aggregate] = true
 		}
 	}
+	if err := m.attempts.takeUp(); err != nil {
+		return err
+	}
 	return m.publishRows(t)
 }
 
@@ -147,7 +151,7 @@ func (m *machine) Turn(t *streams.Turn) error {
 		}
 	}
 	for _, local := range t.Locals {
-		if err := m.outcome(t, local.(outcome)); err != nil {
+		if err := m.outcome(t, local.(Outcome)); err != nil {
 			return err
 		}
 	}
@@ -265,16 +269,16 @@ func (m *machine) match(t *streams.Turn, r streams.Record) error {
 
 // outcome records what an attempt brought back, and answers the command that
 // waits for it if the attempt was a test's first.
-func (m *machine) outcome(t *streams.Turn, o outcome) error {
-	delivery, err := m.state.delivery(t.Tx, o.attempt.EventID)
+func (m *machine) outcome(t *streams.Turn, o Outcome) error {
+	delivery, err := m.state.delivery(t.Tx, o.Attempt.EventID)
 	if err != nil {
 		return err
 	}
-	endpoint, err := m.state.endpoint(t.Tx, o.attempt.EndpointID)
+	endpoint, err := m.state.endpoint(t.Tx, o.Attempt.EndpointID)
 	if err != nil {
 		return err
 	}
-	facts := domain.DecideAttempt(endpoint, delivery, o.attempt.Number, o.result, m.cfg.Policy, t.NowMillis)
+	facts := domain.DecideAttempt(endpoint, delivery, o.Attempt.Number, o.Result, m.cfg.Policy, t.NowMillis)
 	m.attempts.ended(o, len(facts) > 0)
 	for _, body := range facts {
 		if made, ok := body.(domain.AttemptMade); ok {
@@ -283,7 +287,7 @@ func (m *machine) outcome(t *streams.Turn, o outcome) error {
 			}
 		}
 	}
-	return m.record(t, o.attempt.EndpointID, "", facts...)
+	return m.record(t, o.Attempt.EndpointID, "", facts...)
 }
 
 // cancelDeliveries ends deliveries whose endpoint was deleted.
@@ -322,6 +326,7 @@ func (m *machine) Settled(nowMillis int64) (int64, error) {
 	}
 	m.facts = m.facts[:0]
 	m.tellDead()
+	m.attempts.settled()
 	if m.attempts.draining {
 		return math.MaxInt64, nil
 	}

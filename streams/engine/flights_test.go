@@ -1,0 +1,161 @@
+package engine_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// TestFlightsOutliveTheirTask: an attempt that is under way when its task ends is
+// the next task's, at whatever moment its outcome comes. It is made once and
+// recorded once (G7).
+func TestFlightsOutliveTheirTask(t *testing.T) {
+	taken := domain.AttemptResult{SentAtMillis: hour, StatusCode: 200}
+	for name, end := range map[string]func(c *core, done func(domain.AttemptResult)){
+		"the outcome comes to the next task": func(c *core, done func(domain.AttemptResult)) {
+			c.openTask()
+			done(taken)
+		},
+		"the outcome comes between the tasks": func(c *core, done func(domain.AttemptResult)) {
+			done(taken)
+			c.openTask()
+		},
+		"the turn that took the outcome failed": func(c *core, done func(domain.AttemptResult)) {
+			done(taken)
+			turn := c.Begin(c.now)
+			turn.Inputs = make([][]streams.Record, 2)
+			turn.Locals, c.locals = c.locals, nil
+			if err := c.Decide(turn); err != nil {
+				c.t.Fatal(err)
+			}
+			turn.Tx.Discard()
+			c.openTask()
+		},
+		"two tasks later": func(c *core, done func(domain.AttemptResult)) {
+			c.openTask()
+			done(taken)
+			if err := c.Close(); err != nil {
+				c.t.Fatal(err)
+			}
+			c.openTask()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCore(t)
+			c.turn(creation("ep_1"))
+			c.pay("ep_1", "evt_1")
+			if err := c.Close(); err != nil {
+				t.Fatal(err)
+			}
+			end(c, c.done[0])
+			var types []string
+			for _, f := range c.turn() {
+				types = append(types, f.Body.FactType())
+			}
+			if !slices.Equal(types, []string{"AttemptMade"}) || len(c.attempts) != 1 {
+				t.Errorf("%v were recorded of %d attempts", types, len(c.attempts))
+			}
+			c.pay("ep_1", "evt_2") // the place is free again
+			if len(c.attempts) != 2 {
+				t.Errorf("%d attempts were made", len(c.attempts))
+			}
+		})
+	}
+}
+
+// TestAttemptsOutliveTheirTask: the same with a broker and a receiver. The group
+// takes the partitions away, as after a process stood still, or a commit fails.
+func TestAttemptsOutliveTheirTask(t *testing.T) {
+	for name, disturb := range map[string]func(r *rig){
+		"the group took the partitions": func(r *rig) { r.expel(r.member("")) },
+		"a commit was fenced": func(r *rig) {
+			for p := range partitions {
+				r.fence("lumenhook.engine-" + strconv.Itoa(p))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			defer r.start(r.dir, hour)()
+			id := r.endpoint(1)
+			arrived, answer := make(chan struct{}), make(chan struct{})
+			r.receiver.answer(func(w http.ResponseWriter, req *http.Request, _ int) {
+				arrived <- struct{}{}
+				<-answer
+				w.WriteHeader(http.StatusOK)
+			})
+			held := r.pay(id, 1, 1)[0]
+			<-arrived
+			r.receiver.answer(status(200))
+			disturb(r)
+			// What comes after shows that another task works.
+			other := r.endpoint(2)
+			r.pay(other, 2, 1)
+			r.eventuallyIn(other, domain.StateDelivered, 1)
+			close(answer)
+			r.eventuallyIn(id, domain.StateDelivered, 1)
+			_, deliveries := r.fold(id)
+			if posts := r.receiver.attempts(held); posts != 1 || deliveries[held].Attempts != 1 {
+				t.Errorf("%d posts, and %d attempts in the journal", posts, deliveries[held].Attempts)
+			}
+		})
+	}
+}
+
+// member waits for a member of the engine's group other than a former one.
+func (r *rig) member(former string) (id string) {
+	r.t.Helper()
+	eventually(r.t, "a member of the group", func() bool {
+		err := r.cluster.WithAdmin(r.t.Context(), func(ctx context.Context, admin *kadm.Client) error {
+			groups, err := admin.DescribeGroups(ctx, "lumenhook.engine")
+			for _, m := range groups["lumenhook.engine"].Members {
+				id = m.MemberID
+			}
+			return err
+		})
+		return err == nil && id != "" && id != former
+	})
+	return id
+}
+
+// expel makes the group forget a member, which hears of it at its next heartbeat,
+// and waits until it has joined anew.
+func (r *rig) expel(member string) {
+	r.t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer client.Close()
+	leave := kmsg.NewPtrLeaveGroupRequest()
+	leave.Group = "lumenhook.engine"
+	one := kmsg.NewLeaveGroupRequestMember()
+	one.MemberID, leave.MemberID = member, member
+	leave.Members = append(leave.Members, one)
+	if _, err := leave.RequestWith(r.t.Context(), client); err != nil {
+		r.t.Fatal(err)
+	}
+	r.member(member)
+}
+
+// fence takes a transactional id over, as another owner does.
+func (r *rig) fence(transactionalID string) {
+	r.t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...), kgo.TransactionalID(transactionalID))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer client.Close()
+	if _, _, err := client.ProducerID(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+}
