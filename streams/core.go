@@ -1,7 +1,9 @@
 package streams
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 )
 
 // Handler is what a task runs: the fold and the decisions of the part above.
@@ -38,8 +40,19 @@ type Turn struct {
 	// that leaves some for the next turn cuts them off here.
 	Inputs [][]Record
 	Locals []any // what Task.Submit gave
-	out    []Record
+
+	out       []Record
+	positions map[string]int64
+	keep      bool
 }
+
+// KeepPositions has the turn write its input positions even if it writes nothing
+// else.
+func (t *Turn) KeepPositions() { t.keep = true }
+
+// Positions are where the inputs go on behind the turn, by topic; nil before they
+// are known.
+func (t *Turn) Positions() map[string]int64 { return t.positions }
 
 // Append adds a record to the turn's transaction. It goes to the task's
 // partition of its topic.
@@ -52,6 +65,7 @@ func (t *Turn) Out() []Record { return t.out }
 type CoreConfig struct {
 	Journal    string // the topic that the state is folded from
 	Partition  int32
+	Inputs     []string // topics, in the order in which turns take them
 	Store      StoreConfig
 	NewHandler func(*Core) Handler
 	// Submit gives the core's owner an outcome of an effect, from any goroutine.
@@ -68,6 +82,8 @@ type Core struct {
 	timers  *TimerIndex
 	handler Handler
 	next    int64 // offset of the journal that is not folded yet
+	taken   inputPositions
+	noted   string // the positions that the journal has
 	restore *Txn
 	folded  int
 }
@@ -82,7 +98,7 @@ func OpenCore(cfg CoreConfig) (*Core, error) {
 	c := &Core{cfg: cfg, store: store}
 	c.handler = cfg.NewHandler(c)
 	c.next, err = store.Checkpoint(cfg.Journal, cfg.Partition)
-	if err != nil {
+	if err = errors.Join(err, c.loadPositions()); err != nil {
 		_ = store.Close()
 		return nil, err
 	}
@@ -111,7 +127,7 @@ func (c *Core) Next() int64 { return c.next }
 
 // Reset empties the state: the journal is to be folded from its beginning.
 func (c *Core) Reset() error {
-	c.next = 0
+	c.next, c.taken, c.noted = 0, nil, ""
 	return c.store.Reset()
 }
 
@@ -130,7 +146,11 @@ func (c *Core) Fold(r Record) error {
 	if c.restore == nil {
 		c.restore = c.store.Begin()
 	}
-	if err := c.handler.Fold(c.restore, r); err != nil {
+	err := c.foldPositions(r)
+	if err == nil && !isNote(r) {
+		err = c.handler.Fold(c.restore, r)
+	}
+	if err != nil {
 		return fmt.Errorf("streams: folding record %d of %s: %w", r.Offset, c.cfg.Journal, err)
 	}
 	c.next = r.Offset + 1
@@ -155,7 +175,7 @@ func (c *Core) commitState(tx *Txn) error {
 		tx.Discard()
 		return err
 	}
-	if err := tx.SetCheckpoint(c.cfg.Journal, c.cfg.Partition, c.next); err != nil {
+	if err := errors.Join(tx.SetCheckpoint(c.cfg.Journal, c.cfg.Partition, c.next), c.keepPositions(tx)); err != nil {
 		tx.Discard()
 		return err
 	}
@@ -173,7 +193,7 @@ func (c *Core) Ready(nowMillis int64, latest []Record) (*Turn, error) {
 		return nil, err
 	}
 	t := c.Begin(nowMillis)
-	if err := c.handler.Start(t, latest); err != nil {
+	if err := c.handler.Start(t, slices.DeleteFunc(slices.Clone(latest), isNote)); err != nil {
 		t.Tx.Discard()
 		return nil, err
 	}
@@ -191,6 +211,7 @@ func (c *Core) Decide(t *Turn) error {
 		t.Tx.Discard()
 		return err
 	}
+	c.take(t)
 	return nil
 }
 
@@ -210,7 +231,7 @@ func (c *Core) commitTurn(t *Turn, next int64) error {
 	if next > 0 {
 		return c.commitState(t.Tx)
 	}
-	if err := c.handler.Flush(t.Tx); err != nil {
+	if err := errors.Join(c.handler.Flush(t.Tx), c.keepPositions(t.Tx)); err != nil {
 		t.Tx.Discard()
 		return err
 	}

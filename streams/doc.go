@@ -43,6 +43,7 @@
 //	positions.go   how far a group came, for a part that has no other state
 //	store.go       state on Pebble and its transactions
 //	timers.go      what is due, by group and time
+//	inputs.go      how far a task came in its inputs, in its state and journal
 //	core.go        state, timers and handler, without log, clock and goroutine
 //	task.go        the turn, on a log
 //	restore.go     folding the journal from the checkpoint

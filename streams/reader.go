@@ -21,6 +21,8 @@ type ReaderConfig struct {
 	// was already deleted by retention. Else that is an error: something that
 	// must not be missed was.
 	SkipExpired bool
+	// notes gives what tasks note in their journal beside facts.
+	notes bool
 	// MaxBytes bounds what is fetched and not yet polled, for each broker.
 	MaxBytes int32
 	// StallTimeout is after how long without a record ReadTo gives up. It is
@@ -35,6 +37,7 @@ type Reader struct {
 	client    *kgo.Client
 	positions Offsets
 	stall     time.Duration
+	notes     bool
 	marks     marks
 }
 
@@ -59,6 +62,7 @@ func (c Cluster) NewReader(cfg ReaderConfig) (*Reader, error) {
 	if cfg.SkipExpired {
 		reset = kgo.NewOffset().AtStart()
 	}
+	r.notes = cfg.notes
 	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, defaultReaderMaxBytes)
 	client, err := c.client(
 		kgo.ConsumePartitions(from),
@@ -76,8 +80,8 @@ func (c Cluster) NewReader(cfg ReaderConfig) (*Reader, error) {
 }
 
 // Poll waits for records, at most max of them, and gives each to take, in the
-// order of its partition. Control records are not given, but they move the
-// position. It returns when at least one position has moved, with take's first
+// order of its partition. Control records and a task's notes are not given, but
+// they move the position. It returns when at least one position has moved, with take's first
 // error, with ErrAborted, or when ctx ends.
 func (r *Reader) Poll(ctx context.Context, max int, take func(Record) error) error {
 	fetches := r.client.PollRecords(ctx, max)
@@ -97,7 +101,7 @@ func (r *Reader) Poll(ctx context.Context, max int, take func(Record) error) err
 			return err
 		}
 		record := r.cluster.fromKafka(k)
-		if !k.Attrs.IsControl() {
+		if !k.Attrs.IsControl() && (r.notes || !isNote(record)) {
 			if err := take(record); err != nil {
 				return err
 			}

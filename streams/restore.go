@@ -60,7 +60,7 @@ func (t *Task) checkpoint(start, end int64) (int64, error) {
 
 func (t *Task) foldJournal(ctx context.Context, from, end int64) (latest []Record, err error) {
 	p := t.cfg.Partition
-	r, err := t.cfg.Cluster.NewReader(ReaderConfig{From: Offsets{t.cfg.Journal: {p: from}}})
+	r, err := t.cfg.Cluster.NewReader(ReaderConfig{From: Offsets{t.cfg.Journal: {p: from}}, notes: true})
 	if err != nil {
 		return nil, err
 	}

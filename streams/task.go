@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,9 +22,13 @@ type TaskConfig struct {
 	LocalCapacity int
 	// DrainTimeout bounds how long a stopping task waits for outcomes.
 	DrainTimeout time.Duration
-	NewHandler   func(*Core) Handler
-	Now          func() time.Time
-	Logger       *slog.Logger
+	// PositionsEvery is after how long without a transaction a task writes its
+	// input positions nevertheless, so that neither they nor its transactional id
+	// expire; 0: a day.
+	PositionsEvery time.Duration
+	NewHandler     func(*Core) Handler
+	Now            func() time.Time
+	Logger         *slog.Logger
 }
 
 const (
@@ -32,7 +37,8 @@ const (
 	TurnInputs = 1024
 	// TurnFacts bounds how many records of the journal a turn may write: Start
 	// reads that many again.
-	TurnFacts = 8 * TurnInputs
+	TurnFacts             = 8 * TurnInputs
+	defaultPositionsEvery = 24 * time.Hour
 	// longestWait bounds a sleep, so that a jump of the wall clock is noticed.
 	longestWait = time.Second
 )
@@ -46,7 +52,8 @@ type Task struct {
 	kick   chan struct{}
 	inputs []*input
 	done   chan struct{}
-	wakeAt int64 // when the handler wants to be called again, in Unix milliseconds
+	wrote  time.Time // when the last transaction was committed, or work began
+	wakeAt int64     // when the handler wants to be called again, in Unix milliseconds
 }
 
 // input is one topic that the task reads: a goroutine fills arrivals, the task
@@ -55,7 +62,6 @@ type input struct {
 	topic    string
 	arrivals chan []Record
 	pending  []Record
-	consumed int64
 }
 
 // NewTask makes a task; Run works it.
@@ -95,7 +101,7 @@ func (t *Task) Run(ctx context.Context, stop <-chan struct{}) (err error) {
 	}
 	defer t.tx.close()
 	t.core, err = OpenCore(CoreConfig{
-		Journal: t.cfg.Journal, Partition: t.cfg.Partition, Store: t.cfg.Store, NewHandler: t.cfg.NewHandler, Submit: t.Submit,
+		Journal: t.cfg.Journal, Partition: t.cfg.Partition, Inputs: t.cfg.Inputs, Store: t.cfg.Store, NewHandler: t.cfg.NewHandler, Submit: t.Submit,
 	})
 	if err != nil {
 		return err
@@ -105,6 +111,7 @@ func (t *Task) Run(ctx context.Context, stop <-chan struct{}) (err error) {
 		return unlessStopped(stop, err)
 	}
 	started()
+	t.wrote = t.cfg.Now()
 	readers, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	finished, err := t.startInputs(readers, cancel)
@@ -156,17 +163,17 @@ func (t *Task) start(ctx context.Context) error {
 // startInputs opens a reader for each input topic. The returned function waits
 // for their end.
 func (t *Task) startInputs(ctx context.Context, fail context.CancelCauseFunc) (finished func(), err error) {
-	positions, err := t.tx.positions(ctx, t.cfg.Inputs)
+	positions, err := t.resume(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ended := make(chan struct{}, len(t.cfg.Inputs))
 	for _, topic := range t.cfg.Inputs {
-		r, err := t.cfg.Cluster.NewReader(ReaderConfig{From: Offsets{topic: positions[topic]}, SkipExpired: true})
+		r, err := t.cfg.Cluster.NewReader(ReaderConfig{From: Offsets{topic: {t.cfg.Partition: positions[topic]}}, SkipExpired: true})
 		if err != nil {
 			return nil, err
 		}
-		in := &input{topic: topic, arrivals: make(chan []Record, 1), consumed: positions[topic][t.cfg.Partition]}
+		in := &input{topic: topic, arrivals: make(chan []Record, 1)}
 		t.inputs = append(t.inputs, in)
 		go func() {
 			defer func() { r.Close(); ended <- struct{}{} }()
@@ -178,6 +185,34 @@ func (t *Task) startInputs(ctx context.Context, fail context.CancelCauseFunc) (f
 			<-ended
 		}
 	}, nil
+}
+
+// resume says where the inputs go on.
+func (t *Task) resume(ctx context.Context) (map[string]int64, error) {
+	group, err := t.tx.positions(ctx, t.cfg.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	asking, err := t.cfg.Cluster.NewEnds()
+	if err != nil {
+		return nil, err
+	}
+	defer asking.Close()
+	ends := make(map[string]int64)
+	for _, topic := range t.cfg.Inputs {
+		all, err := asking.Of(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		ends[topic] = all[t.cfg.Partition]
+	}
+	from, err := t.core.Resume(group, ends)
+	for topic, at := range from {
+		if end := ends[topic]; at == end && group[topic] > end {
+			t.cfg.Logger.Warn("an input ends before what was taken of it and goes on at its end: it has lost records", "topic", topic, "partition", t.cfg.Partition, "taken", group[topic], "end", end)
+		}
+	}
+	return from, err
 }
 
 func (t *Task) read(ctx context.Context, r *Reader, in *input, fail context.CancelCauseFunc) {
@@ -268,6 +303,9 @@ func (t *Task) waitFor(draining bool) time.Duration {
 func (t *Task) newTurn() *Turn {
 	turn := t.core.Begin(t.cfg.Now().UnixMilli())
 	turn.Inputs = make([][]Record, len(t.inputs))
+	if t.cfg.Now().Sub(t.wrote) >= cmp.Or(t.cfg.PositionsEvery, defaultPositionsEvery) {
+		turn.KeepPositions()
+	}
 	return turn
 }
 
@@ -305,7 +343,7 @@ func (t *Task) take(ctx context.Context, turn *Turn) error {
 	}
 	for i, in := range t.inputs {
 		if n := len(turn.Inputs[i]); n > 0 {
-			in.consumed, in.pending = turn.Inputs[i][n-1].Offset+1, in.pending[n:]
+			in.pending = in.pending[n:]
 		}
 	}
 	return t.settle(ctx, turn)
@@ -323,6 +361,7 @@ func (t *Task) settle(ctx context.Context, turn *Turn) error {
 			turn.Tx.Discard()
 			return err
 		}
+		t.wrote = t.cfg.Now()
 	}
 	wakeAt, err := t.core.Settle(turn, next)
 	t.wakeAt = wakeAt
@@ -342,8 +381,8 @@ func (t *Task) commit(ctx context.Context, turn *Turn) (next int64, err error) {
 		return 0, fmt.Errorf("streams: a turn wrote %d records to the journal, more than the %d that a start reads again", facts, TurnFacts)
 	}
 	positions := make(Offsets)
-	for _, in := range t.inputs {
-		positions[in.topic] = map[int32]int64{t.cfg.Partition: in.consumed}
+	for topic, at := range turn.Positions() {
+		positions[topic] = map[int32]int64{t.cfg.Partition: at}
 	}
 	return t.tx.commit(ctx, turn.out, positions, t.cfg.Journal)
 }

@@ -196,10 +196,10 @@ func (t *transactor) commitPositions(ctx context.Context, positions Offsets) err
 // unstableWait is how long to wait for another transaction of the group.
 const unstableWait = 20 * time.Millisecond
 
-// positions reads the committed input positions of the task's partition. A
-// topic without one starts at its beginning. While a transaction of the group is
+// positions reads the committed input positions of the task's partition; a topic
+// without one is left out: the group may have forgotten it. While a transaction of the group is
 // open, positions are unstable; its timeout bounds that.
-func (t *transactor) positions(ctx context.Context, topics []string) (Offsets, error) {
+func (t *transactor) positions(ctx context.Context, topics []string) (map[string]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*transactionTimeout)
 	defer cancel()
 	for {
@@ -215,7 +215,7 @@ func (t *transactor) positions(ctx context.Context, topics []string) (Offsets, e
 	}
 }
 
-func (t *transactor) askPositions(ctx context.Context, topics []string) (Offsets, error) {
+func (t *transactor) askPositions(ctx context.Context, topics []string) (map[string]int64, error) {
 	req := kmsg.NewPtrOffsetFetchRequest()
 	req.Group = t.group
 	req.RequireStable = true
@@ -230,10 +230,7 @@ func (t *transactor) askPositions(ctx context.Context, topics []string) (Offsets
 		rg.Topics = append(rg.Topics, gt)
 	}
 	req.Groups = append(req.Groups, rg)
-	at := make(Offsets)
-	for _, topic := range topics {
-		at[topic] = map[int32]int64{t.partition: 0}
-	}
+	at := make(map[string]int64)
 	resp, err := req.RequestWith(ctx, t.client)
 	if err != nil {
 		return nil, fmt.Errorf("streams: asking for input positions: %w", err)
@@ -245,8 +242,8 @@ func (t *transactor) askPositions(ctx context.Context, topics []string) (Offsets
 		if err := kerr.ErrorForCode(code); err != nil {
 			return fmt.Errorf("streams: asking for the input position of %s/%d: %w", topic, t.partition, err)
 		}
-		if offset > 0 {
-			at[t.cluster.shortName(topic)][t.partition] = offset
+		if offset >= 0 { // below: none
+			at[t.cluster.shortName(topic)] = offset
 		}
 		return nil
 	}

@@ -26,6 +26,7 @@ const (
 	AckUncommitted     // answers are given before the transaction is committed
 	StaleRow           // the table gets another row than the journal's
 	HurryRetries       // retries come in half the time
+	GroupPositions     // a task goes on where the group says, which may have forgotten it
 	LeakAborted        // aborted records are handed out where a response is cut
 )
 
@@ -34,7 +35,7 @@ func Bugs() map[Bug]string {
 	return map[Bug]string{
 		IgnoreDisabled: "IgnoreDisabled", LoseFact: "LoseFact", LoseMatch: "LoseMatch", SkipFold: "SkipFold", ForgetDedup: "ForgetDedup", SkipBarrier: "SkipBarrier",
 		NoFence: "NoFence", LoseOutcome: "LoseOutcome", ForgeOutcome: "ForgeOutcome", StartNothing: "StartNothing", AckUncommitted: "AckUncommitted", StaleRow: "StaleRow",
-		HurryRetries: "HurryRetries", LeakAborted: "LeakAborted",
+		HurryRetries: "HurryRetries", GroupPositions: "GroupPositions", LeakAborted: "LeakAborted",
 	}
 }
 

@@ -20,6 +20,8 @@ type checks struct {
 	matched  map[string][]match // by event, in the order of the topic
 	observed map[string]bool    // payments, by their id
 	judged   *judged
+	stood    map[string]int // records of a command that stand, by its id
+	carried  map[string]int // times that it was answered
 	cursor   uint32
 }
 
@@ -43,6 +45,7 @@ func newChecks(w *World) *checks {
 	return &checks{
 		world: w, model: newModel(), book: newBook(w), started: make(map[attemptID][]*sent), made: make(map[attemptID]domain.AttemptResult),
 		matched: make(map[string][]match), observed: make(map[string]bool), judged: newJudged(),
+		stood: make(map[string]int), carried: make(map[string]int),
 	}
 }
 
@@ -51,15 +54,18 @@ func (c *checks) stands(records []streams.Record) {
 	for _, r := range records {
 		switch r.Topic {
 		case schemas.TopicJournal:
-			c.fact(r)
+			if r.Header(schemas.HeaderType) != "" { // else it is a task's note
+				c.fact(r)
+			}
+		case schemas.TopicCommands:
+			c.commanded(r)
+			c.asked(r)
 		case schemas.TopicMatches:
 			c.match(r)
 		case schemas.TopicPayments:
 			c.payment(r)
 		case schemas.TopicLedgers:
 			c.ledgerRead(r)
-		case schemas.TopicCommands:
-			c.asked(r)
 		}
 	}
 }
@@ -95,6 +101,9 @@ func (c *checks) fact(r streams.Record) {
 	switch b := f.Body.(type) {
 	case domain.CommandHandled:
 		c.strangersAreRefused(b)
+		if c.carried[b.CommandID]++; c.carried[b.CommandID] > c.stood[b.CommandID] {
+			w.violate("G1: command %s was carried out %d times, and asked %d times", b.CommandID, c.carried[b.CommandID], c.stood[b.CommandID])
+		}
 	case domain.DeliveryCreated:
 		c.created(r.Partition, b)
 	case domain.AttemptMade:
@@ -181,6 +190,19 @@ func (c *checks) underWay(id deliveryID) bool {
 // same compares what the history keeps of two results.
 func same(a, b domain.AttemptResult) bool {
 	return a.SentAtMillis == b.SentAtMillis && a.DurationMillis == b.DurationMillis && a.StatusCode == b.StatusCode && a.Error == b.Error && bytes.Equal(a.ResponseBody, b.ResponseBody)
+}
+
+// commanded counts how often a command was asked: however often its record is
+// read again, it is not carried out more often.
+func (c *checks) commanded(r streams.Record) {
+	if isDamaged(r) {
+		return
+	}
+	cmd, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
+	if err != nil {
+		c.world.violate("a command cannot be read: %v", err)
+	}
+	c.stood[cmd.ID]++
 }
 
 // match holds that an event is told to one endpoint, with one body (G2).

@@ -377,7 +377,7 @@ func (t *task) open() (*streams.Core, error) {
 		e.flights[t.partition] = engine.NewFlights()
 	}
 	return streams.OpenCore(streams.CoreConfig{
-		Journal: schemas.TopicJournal, Partition: t.partition, Store: storeConfig(e.disks[t.partition]),
+		Journal: schemas.TopicJournal, Partition: t.partition, Inputs: engine.Inputs(), Store: storeConfig(e.disks[t.partition]),
 		NewHandler: func(c *streams.Core) streams.Handler {
 			t.handler = engine.NewHandler(cfg, e.ours, c, e.flights[t.partition])
 			if w.bug == StartNothing {

@@ -200,7 +200,7 @@ func TestEveryFaultHappens(t *testing.T) {
 		"clock jumps", "commands appended twice", "commands lost before the log", "commits that failed", "commits whose answer was lost",
 		"crashes after a dispatch", "crashes before a dispatch", "crashes of a follower", "crashes of an engine", "directory: gone", "directory: torn or stale",
 		"fenced writes", "kills of everything", "outcomes lost with their process", "attempts taken up by another task",
-		"attempts in no history", "pauses", "rebalances", "repeated commands", "repeated inputs", "damaged inputs", "refusals of damaged commands",
+		"attempts in no history", "pauses", "rebalances", "repeated commands", "repeated inputs", "damaged inputs", "groups that have forgotten", "refusals of damaged commands",
 		"state: gone", "state: torn or stale", "states compared", "torn commits", "zombies", "expected events", "torn commits of a follower",
 		"covered ranges", "events of backfills", "reports lost before the log", "fenced followers", "follower's commits whose answer was lost", "acknowledged commands",
 		"deliveries DELIVERED", "deliveries WAITING", "deliveries FAILED", "deliveries CANCELLED",
@@ -227,7 +227,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	finds := map[Bug][]string{
 		IgnoreDisabled: {"G3"}, LoseFact: {"G4", "G1", "cannot"}, LoseMatch: {"G2"}, SkipFold: {"versions", "G", "cannot"}, ForgetDedup: {"G1"},
 		SkipBarrier: {"G2"}, NoFence: {"versions", "G"}, LoseOutcome: {"G3", "rest"}, ForgeOutcome: {"G7"}, StartNothing: {"G6"}, AckUncommitted: {"G1"}, StaleRow: {"G4"}, HurryRetries: {"G3"},
-		LeakAborted: {"G4", "versions"},
+		LeakAborted: {"G4", "versions"}, GroupPositions: {"G1", "set aside"},
 	}
 	for bug, name := range Bugs() {
 		t.Run(name, func(t *testing.T) {

@@ -182,8 +182,8 @@ func (t *task) produce() {
 		w.violate("a turn of partition %d writes %d records, more than a start reads again", t.partition, n)
 	}
 	positions := make(map[place]int64)
-	for at, offset := range t.consumed {
-		positions[at] = offset
+	for topic, offset := range t.turn.Positions() {
+		positions[place{topic, t.partition}] = offset
 	}
 	out := t.turn.Out()
 	if w.bug == StaleRow {
@@ -298,9 +298,23 @@ func (t *task) position() {
 	if p := w.log.producers[txnID(t.partition)]; p.epoch == t.epoch && p.txn != nil && p.txn.decided {
 		w.log.resolve(p) // positions are asked for until they are stable
 	}
+	group, ends := make(map[string]int64), make(map[string]int64)
 	for _, topic := range engine.Inputs() {
 		at := place{topic, t.partition}
-		t.consumed[at] = w.log.positions[at]
+		ends[topic] = w.log.end(at)
+		if offset, known := w.log.positions[at]; known {
+			group[topic] = offset
+		}
+	}
+	from, err := t.core.Resume(group, ends)
+	if err != nil {
+		w.violate("partition %d: %v", t.partition, err)
+	}
+	if w.bug == GroupPositions {
+		from = group
+	}
+	for _, topic := range engine.Inputs() {
+		t.consumed[place{topic, t.partition}] = from[topic]
 	}
 	t.started, t.stage, t.wakeAt = true, idle, 0
 	if w.torn[t.partition] {

@@ -153,7 +153,7 @@ func (w *World) verifyTask(t *task) {
 func (w *World) verifyRefold(partition int32) {
 	cfg := engine.Config{Policy: w.setup.policy, AttemptsInFlight: 1, AttemptsPerEndpoint: 1}
 	core, err := streams.OpenCore(streams.CoreConfig{
-		Journal: schemas.TopicJournal, Partition: partition, Store: storeConfig(vfs.NewMem()),
+		Journal: schemas.TopicJournal, Partition: partition, Inputs: engine.Inputs(), Store: storeConfig(vfs.NewMem()),
 		NewHandler: func(c *streams.Core) streams.Handler {
 			return engine.NewHandler(cfg, func() bool { return false }, c, engine.NewFlights())
 		},

@@ -12,6 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
 const (
@@ -189,6 +190,7 @@ var faults = []action{
 	{3, (*World).moveCoordination},
 	{2, (*World).repeatInput},
 	{1, (*World).spoilInput},
+	{1, (*World).forgetGroup},
 	{1, (*World).jumpClock},
 	{1, (*World).moveLeader},
 }
@@ -397,6 +399,23 @@ func (w *World) repeatInput() bool {
 	w.log.append(r)
 	w.tracef("record %d of %s/%d is appended again", r.Offset, topic, at.partition)
 	w.count("repeated inputs")
+	return true
+}
+
+// forgetGroup is a group whose positions expired, all or those of one topic, or
+// that somebody deleted.
+func (w *World) forgetGroup() bool {
+	topics := engine.Inputs()
+	if w.chance(0.5) {
+		topics = topics[w.rnd.IntN(len(topics)):][:1]
+	}
+	for _, topic := range topics {
+		for p := range w.setup.partitions {
+			delete(w.log.positions, place{topic, p})
+		}
+	}
+	w.tracef("the group has forgotten %v", topics)
+	w.count("groups that have forgotten")
 	return true
 }
 

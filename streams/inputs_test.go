@@ -1,0 +1,154 @@
+package streams_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// counter is a summer that counts what it is given, repeats and all.
+type counter struct {
+	summer
+	given *atomic.Int64
+}
+
+func (c *counter) Turn(t *streams.Turn) error {
+	for _, records := range t.Inputs {
+		c.given.Add(int64(len(records)))
+	}
+	return c.summer.Turn(t)
+}
+
+// counted makes a task of partition 0 whose inputs are counted.
+func (r *rig) counted(dir string, given *atomic.Int64, now func() time.Time) *streams.Task {
+	return streams.NewTask(streams.TaskConfig{
+		Cluster: r.cluster, Group: sumGroup, Partition: 0, Journal: sumsTopic, Inputs: []string{numbersTopic},
+		Store:         streams.StoreConfig{Dir: dir, Identity: "test", CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: r.cluster.Logger},
+		LocalCapacity: 16, DrainTimeout: time.Second, Now: now, Logger: r.cluster.Logger,
+		NewHandler: func(c *streams.Core) streams.Handler {
+			return &counter{summer: summer{core: c, effects: func(streams.Claimed) {}}, given: given}
+		},
+	})
+}
+
+// deleteGroup is what an operator, or seven idle days, do to the group.
+func (r *rig) deleteGroup() {
+	r.t.Helper()
+	err := r.cluster.WithAdmin(r.t.Context(), func(ctx context.Context, admin *kadm.Client) error {
+		deleted, err := admin.DeleteGroup(ctx, r.cluster.Prefix+sumGroup)
+		if err != nil {
+			return err
+		}
+		return deleted.Err
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) end(topic string) int64 {
+	r.t.Helper()
+	ends, err := r.cluster.NewEnds()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer ends.Close()
+	until, err := ends.Of(r.t.Context(), topic)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return until[0]
+}
+
+// TestInputsAreTakenOnceWithoutGroupAndState: the journal knows how far they were
+// taken, so neither a deleted group nor a lost state nor both bring them back.
+func TestInputsAreTakenOnceWithoutGroupAndState(t *testing.T) {
+	for name, lose := range map[string]struct{ group, state bool }{
+		"nothing is lost": {}, "the group": {group: true}, "the state": {state: true}, "both": {true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			var given atomic.Int64
+			stop := r.run(r.counted(r.dir, &given, time.Now))
+			r.feed(1, 40)
+			all := r.end(numbersTopic)
+			eventually(t, "all are taken", func() bool { return given.Load() == all })
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			if lose.group {
+				r.deleteGroup()
+			}
+			dir := r.dir
+			if lose.state {
+				dir = t.TempDir()
+			}
+			stop = r.run(r.counted(dir, &given, time.Now))
+			r.feed(41, 60)
+			now := r.end(numbersTopic)
+			r.wantJournal(r.onPartition(0, 60))
+			eventually(t, "what came since is taken", func() bool { return given.Load() >= now })
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			if given.Load() != now {
+				t.Errorf("%d inputs were taken, of %d that there are", given.Load(), now)
+			}
+		})
+	}
+}
+
+// TestUnknownPositionsAreRefused: a journal of an older version has none, and
+// when its group is gone too, nobody knows them.
+func TestUnknownPositionsAreRefused(t *testing.T) {
+	r := newRig(t)
+	p, err := r.cluster.NewProducer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for n := range 20 { // in both partitions
+		if err := p.Append(t.Context(), streams.Record{Topic: sumsTopic, Key: []byte(r.keyOf(n)), Value: []byte("1")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.feed(1, 20)
+	var given atomic.Int64
+	bounded, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err = r.counted(r.dir, &given, time.Now).Run(bounded, make(chan struct{}))
+	if err == nil || !strings.Contains(err.Error(), "kafka-consumer-groups.sh --reset-offsets") || given.Load() != 0 {
+		t.Errorf("%d inputs were taken: %v", given.Load(), err)
+	}
+}
+
+// TestIdleTasksKeepTheirPositions: a task that has nothing to do writes its
+// positions once a day, and readers of the journal see nothing of it.
+func TestIdleTasksKeepTheirPositions(t *testing.T) {
+	r := newRig(t)
+	var given, days atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(days.Load()) * 24 * time.Hour) }
+	stop := r.run(r.counted(r.dir, &given, now))
+	r.feed(1, 10)
+	r.wantJournal(r.onPartition(0, 10))
+	facts := r.journal()
+	for range 2 {
+		before := r.end(sumsTopic)
+		eventually(t, "a note in the journal", func() bool {
+			days.Add(2)
+			return r.end(sumsTopic) > before
+		})
+	}
+	if again := r.journal(); len(again) != len(facts) {
+		t.Errorf("readers see %d records in place of %d", len(again), len(facts))
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
