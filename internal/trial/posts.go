@@ -101,8 +101,9 @@ func (b *books) checkSignature(p *post, e *endpoint) {
 	}
 }
 
-// checkRates: no endpoint got more in a second than it allows, over a whole second
-// in which its limit did not change and the program was left alone.
+// checkRates: no endpoint got more in a second than it allows, and as many again that
+// it had not used before, while its limit did not change and the program was left
+// alone.
 func (b *books) checkRates() {
 	times := map[string][]time.Time{}
 	for _, posts := range b.posts {
@@ -116,12 +117,13 @@ func (b *books) checkRates() {
 		e := b.endpointOf(slot)
 		for i, from := range at {
 			limit := e.limitBetween(from, from.Add(window))
-			if limit == 0 || i+limit+1 >= len(at) || b.service.disturbed(from.Add(-time.Second),
-				from.Add(window)) {
+			next := i + 2*limit + 1 // one too many
+			if limit == 0 || next >= len(at) ||
+				b.service.disturbed(from.Add(-time.Second), from.Add(window)) {
 				continue
 			}
-			if within := at[i+limit+1].Sub(from); within < window {
-				b.violate("RATE", "%s allows %d a second and got %d in %s", slot, limit, limit+2, within)
+			if within := at[next].Sub(from); within < window {
+				b.violate("RATE", "%s allows %d a second and got %d in %s", slot, limit, 2*limit+2, within)
 				break
 			}
 		}
@@ -153,9 +155,10 @@ func (b *books) checkAttempts() {
 		if _, known := b.events[id]; !known {
 			b.violate("ATTEMPTS", "the history has attempts of %s, which is in no list", id)
 		}
-		for i, a := range attempts {
-			if a.Number != i+1 {
-				b.violate("ATTEMPTS", "attempt %d of %s has the number %d", i+1, id, a.Number)
+		made := map[string]int{} // by endpoint: an event can be handed over
+		for _, a := range attempts {
+			if made[a.EndpointID]++; a.Number != made[a.EndpointID] && len(made) == 1 {
+				b.violate("ATTEMPTS", "attempt %d of %s has the number %d", made[a.EndpointID], id, a.Number)
 			}
 		}
 	}
@@ -238,7 +241,7 @@ func (b *books) checkWaits() {
 	for id, attempts := range b.attempts {
 		inRun := 0
 		for i, a := range attempts {
-			if i == 0 || attempts[i-1].Run != a.Run {
+			if i == 0 || attempts[i-1].Run != a.Run || attempts[i-1].EndpointID != a.EndpointID {
 				inRun = 0
 			} else if inRun++; inRun > len(retryWaits) {
 				b.violate("SCHEDULE", "run %d of %s has more than %d attempts", a.Run, id, len(retryWaits)+1)

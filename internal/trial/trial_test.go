@@ -60,7 +60,7 @@ func keep(t *testing.T) string {
 
 // TestAFixedSeed is a short run, for make test.
 func TestAFixedSeed(t *testing.T) {
-	try(t, program(t), keep(t), 3, trial.Generate(3, 60))
+	try(t, program(t), keep(t), 5048, trial.Generate(5048, 70))
 }
 
 // TestFreshSeeds is make trial.
