@@ -22,6 +22,7 @@ type Cluster struct {
 	Brokers  []string // host:port
 	Prefix   string   // of topics, groups and transactional ids, such as "lumenhook."
 	ClientID string
+	SASL     SASL
 	Logger   *slog.Logger
 }
 
@@ -42,6 +43,9 @@ func (c Cluster) shortName(topic string) string { return strings.TrimPrefix(topi
 
 // client opens a Kafka client. Dead brokers are noticed within seconds.
 func (c Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
+	if err := c.SASL.Check(); err != nil {
+		return nil, fmt.Errorf("streams: opening a Kafka client: %w", err)
+	}
 	base := []kgo.Opt{
 		kgo.SeedBrokers(c.Brokers...),
 		kgo.ClientID(c.ClientID),
@@ -51,6 +55,7 @@ func (c Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.RetryTimeout(20 * time.Second),
 		kgo.RequestTimeoutOverhead(10 * time.Second),
 	}
+	base = append(base, c.SASL.Option()...)
 	client, err := kgo.NewClient(append(base, opts...)...)
 	if err != nil {
 		return nil, fmt.Errorf("streams: opening a Kafka client: %w", err)

@@ -34,6 +34,7 @@
 //
 //	record.go      records and headers
 //	cluster.go     how a cluster is reached; topics and their ends
+//	sasl.go        how clients prove who they are
 //	reader.go      reading partitions, with positions that count control records
 //	marks.go       what was read, held against the markers of transactions
 //	producer.go    appending, acknowledged by all replicas

@@ -5,6 +5,9 @@
 // page cache, as Kafka's own do by default. With Sync they survive the death of
 // the machine too. A commit that is cut short by a kill may be torn between
 // partitions; the parts above bear that (DESIGN.md, section 4).
+//
+// With a user and a password it answers nothing but which requests it knows before a
+// client has proved that it has them; whoever has them may do everything.
 package broker
 
 import (
@@ -23,6 +26,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Config says where the broker keeps its data and where it listens.
@@ -33,6 +37,9 @@ type Config struct {
 	// CompactEvery is how often topics are compacted and their retention is
 	// applied; 0: every hour.
 	CompactEvery time.Duration
+	// User and Password are asked of every client, by SCRAM-SHA-256. Without them
+	// nobody is asked.
+	User, Password string
 	// Failed is called once when the broker cannot write its data. What it was
 	// asked to keep may then be gone with the process: the caller ends it.
 	Failed func(error)
@@ -46,6 +53,7 @@ type Broker struct {
 	cluster *kfake.Cluster
 	addr    string
 	dir     string
+	login   []kgo.Opt // of clients of our own
 	log     *logger
 
 	compactEvery time.Duration
@@ -83,6 +91,12 @@ func Start(cfg Config) (*Broker, error) {
 			"transaction.max.timeout.ms": strconv.FormatInt(longestTransaction.Milliseconds(), 10),
 		}),
 	}
+	if cfg.User != "" {
+		if err := b.askWho(cfg.User, cfg.Password); err != nil {
+			return nil, errors.Join(err, listener.Close())
+		}
+		opts = append(opts, kfake.EnableSASL(), kfake.Superuser(mechanism, cfg.User, cfg.Password))
+	}
 	if cfg.Sync {
 		opts = append(opts, kfake.SyncWrites())
 	}
@@ -100,6 +114,12 @@ func Start(cfg Config) (*Broker, error) {
 	if err := b.knowTopics(context.Background()); err != nil {
 		b.cluster.Close()
 		return nil, fmt.Errorf("broker: opening %s: %w", cfg.Dir, err)
+	}
+	if cfg.User != "" {
+		if err := b.nameFirstHandshake(context.Background()); err != nil {
+			b.cluster.Close()
+			return nil, err
+		}
 	}
 	if os.Remove(b.closedFile()) == nil {
 		return b, nil // it was closed in order, and then the broker keeps what is open

@@ -63,12 +63,12 @@ func write(t *testing.T, addr, value string) *kgo.Client {
 }
 
 // committed reads what is committed, up to the end of the log as it is now.
-func committed(t *testing.T, addr string) []string {
+func committed(t *testing.T, addr string, opts ...kgo.Opt) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	c := newClient(t, addr, kgo.KeepControlRecords(), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
+	c := newClient(t, addr, append(opts, kgo.KeepControlRecords(), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))...)
 	ends, err := kadm.NewClient(c).ListEndOffsets(ctx, topic)
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -24,7 +23,7 @@ const (
 func (b *Broker) knowTopics(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, markersTimeout)
 	defer cancel()
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.addr))
+	client, err := b.newClient()
 	if err != nil {
 		return err
 	}

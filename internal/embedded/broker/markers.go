@@ -33,7 +33,7 @@ type hanging struct {
 func (b *Broker) endHangingTransactions(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, markersTimeout)
 	defer cancel()
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.addr))
+	client, err := b.newClient()
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (b *Broker) openTransactions(ctx context.Context, from map[string]map[int32
 	}
 	open := make(map[place]int16)
 	if len(unread) > 0 {
-		reader, err := kgo.NewClient(kgo.SeedBrokers(b.addr), kgo.ConsumePartitions(from), kgo.KeepControlRecords())
+		reader, err := b.newClient(kgo.ConsumePartitions(from), kgo.KeepControlRecords())
 		if err != nil {
 			return nil, err
 		}

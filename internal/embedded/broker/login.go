@@ -1,0 +1,73 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+// mechanism is the only one: kfake lets a client of PLAIN in that names no user and
+// no password as soon as it knows one user of PLAIN.
+const mechanism = "SCRAM-SHA-256"
+
+// askWho prepares a broker that asks its clients for a password. What kfake kept of
+// an earlier password is taken away: it would go before the one that is given.
+func (b *Broker) askWho(user, password string) error {
+	if password == "" {
+		return errors.New("broker: Password must be set where User is")
+	}
+	kept := filepath.Join(b.dir, "sasl.json")
+	if err := os.Remove(kept); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("broker: taking away the former password: %w", err)
+	}
+	b.login = []kgo.Opt{kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism())}
+	return nil
+}
+
+// newClient opens a client of our own to this broker.
+func (b *Broker) newClient(opts ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(slices.Concat(b.login, []kgo.Opt{kgo.SeedBrokers(b.addr)}, opts)...)
+}
+
+// newestPlainVersions is the last version of ApiVersions whose request says nothing
+// that an answer depends on.
+const newestPlainVersions = 4
+
+// nameFirstHandshake has the broker name version 0 of SASLHandshake, which kfake does
+// not know, beside version 1, which it does. librdkafka, and kcat with it, logs in by
+// version 1, but only to a broker that names both.
+func (b *Broker) nameFirstHandshake(ctx context.Context) error {
+	client, err := b.newClient()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ask := kmsg.NewPtrApiVersionsRequest()
+	ask.ClientSoftwareName, ask.ClientSoftwareVersion = "lumenhook", "1"
+	known, err := ask.RequestWith(ctx, client)
+	if err != nil {
+		return fmt.Errorf("broker: asking which requests are known: %w", err)
+	}
+	for i := range known.ApiKeys {
+		if known.ApiKeys[i].ApiKey == kmsg.SASLHandshake.Int16() {
+			known.ApiKeys[i].MinVersion = 0
+		}
+	}
+	b.hook(kmsg.ApiVersions, func(r kmsg.Request) kmsg.Response {
+		if r.GetVersion() > newestPlainVersions {
+			return nil
+		}
+		answer := *known
+		answer.ApiKeys = slices.Clone(known.ApiKeys)
+		answer.Version = r.GetVersion()
+		return &answer
+	})
+	return nil
+}
