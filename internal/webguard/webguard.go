@@ -1,0 +1,171 @@
+// Package webguard keeps web pages of other origins out of an HTTP server that
+// browsers on the same machine can reach. It hides what browsers send along and what
+// of it can be believed.
+//
+// A page may make its visitor's browser send requests anywhere (cross-site request
+// forgery), and may have its own name point to 127.0.0.1 so that it also reads the
+// answers (DNS rebinding). Neither can change Host, Origin or Sec-Fetch-Site, which
+// the browser writes:
+//
+//   - A name in Host that is not the server's is refused with 421. An address in Host
+//     is never one that was rebound: whoever names it means it.
+//   - A request that a page of another origin sent is refused with 403. Requests of
+//     programs have neither Origin nor Sec-Fetch-Site and are let through.
+//
+// net/http's CrossOriginProtection lets every GET through and looks at no Host; the
+// friendbot of a development network acts on GET.
+//
+// Invariants:
+//
+//   - A refused request reaches no handler, and its body is not read.
+//   - An answer tells another origin nothing: the permission to read it (CORS) is given
+//     to the origins that are configured, and to them alone.
+//
+// File map: webguard.go (everything).
+package webguard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Config says whom a server answers.
+type Config struct {
+	// Listen is the server's address. On a loopback address the only name of the
+	// server is localhost; elsewhere its names are not known, and any is taken
+	// unless Hosts are given.
+	Listen string
+	// Hosts are further names of the server, without a port: those that a proxy
+	// before it is asked by. Their pages are its own.
+	Hosts []string
+	// Origins are the pages of others that may use it: https://shop.example.
+	Origins []string
+	// Links lets a person follow a link from another page: a GET that opens a page
+	// in a window of its own.
+	Links bool
+}
+
+// Check names what is wrong with hosts and origins that a person gave.
+func Check(hosts, origins []string) error {
+	var faults []error
+	for _, h := range hosts {
+		if u, err := url.Parse("http://" + h); err != nil || u.Host != h || u.Port() != "" || h == "" {
+			faults = append(faults, fmt.Errorf("%q must be the name of a host, such as hooks.example.com, without a scheme and a port", h))
+		}
+	}
+	for _, o := range origins {
+		if u, err := url.Parse(o); err != nil || u.Host == "" || u.Scheme+"://"+u.Host != o || u.Scheme != "http" && u.Scheme != "https" {
+			faults = append(faults, fmt.Errorf("%q must be an origin, such as https://shop.example or http://localhost:3000", o))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Wrap puts the guard before a handler.
+func (c Config) Wrap(next http.Handler) http.Handler {
+	g := &guard{Config: c, next: next}
+	host, _, err := net.SplitHostPort(c.Listen)
+	ip := net.ParseIP(host)
+	g.anyName = len(c.Hosts) == 0 && err == nil && ip != nil && !ip.IsLoopback()
+	for _, h := range append([]string{"localhost", host}, c.Hosts...) {
+		g.names = append(g.names, strings.ToLower(h))
+	}
+	return g
+}
+
+type guard struct {
+	Config
+	next    http.Handler
+	names   []string
+	anyName bool
+}
+
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	origin := r.Header.Get("Origin")
+	switch {
+	case !g.named(r.Host):
+		refuse(w, http.StatusMisdirectedRequest, "HOST_NOT_ALLOWED", "urn:lumenhook:problem:host-not-allowed",
+			"This server does not answer for the Host of this request. If it is a name of the server, give it with --allowed-hosts.")
+	case origin != "" && slices.Contains(g.Origins, origin):
+		g.share(w, r, origin)
+	case g.foreign(r, origin):
+		refuse(w, http.StatusForbidden, "ORIGIN_NOT_ALLOWED", "urn:lumenhook:problem:origin-not-allowed",
+			"This server does not answer pages of other origins. If the page is yours, give its origin with --allowed-origins.")
+	default:
+		g.next.ServeHTTP(w, r)
+	}
+}
+
+// named reports whether Host is an address or a name of this server.
+func (g *guard) named(hostport string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return true
+	}
+	return host != "" && (g.anyName || slices.Contains(g.names, host))
+}
+
+// foreign reports whether a page of another origin sent the request.
+func (g *guard) foreign(r *http.Request, origin string) bool {
+	if origin != "" {
+		u, err := url.Parse(origin)
+		if err != nil || u.Host == "" { // "null" too
+			return true
+		}
+		// A proxy may end TLS, so schemes are not compared; nor the port of a name
+		// that was given without one.
+		return !strings.EqualFold(u.Host, r.Host) && !slices.Contains(lower(g.Hosts), strings.ToLower(u.Hostname()))
+	}
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+		return false
+	}
+	opened := r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+	return !(g.Links && opened && (r.Method == http.MethodGet || r.Method == http.MethodHead))
+}
+
+func lower(names []string) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = strings.ToLower(n)
+	}
+	return out
+}
+
+// share answers a page that may use the server.
+func (g *guard) share(w http.ResponseWriter, r *http.Request, origin string) {
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Add("Vary", "Origin")
+	if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+		h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE")
+		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-Match, X-Client-Name, X-Client-Version, X-App-Name, X-App-Version")
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	g.next.ServeHTTP(w, r)
+}
+
+// refuse answers with a problem (RFC 9457) that repeats nothing of the request.
+func refuse(w http.ResponseWriter, status int, code, kind, detail string) {
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Connection", "close") // the body was not read
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"type": kind, "title": http.StatusText(status), "status": status, "code": code, "detail": detail,
+	})
+}
