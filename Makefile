@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: run build test lint lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger generate clean
+.PHONY: run build test test-browser lint lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -35,6 +35,10 @@ build: ## the program, as ./bin/lumenhook
 test: lint ## everything, with real parts
 	cd $(ORACLE) && $(GO) test -timeout 5m ./...
 	$(GO) test -timeout 10m ./...
+
+test-browser: ## pages of other origins, in a real Chromium, against every port of run
+	$(GO) vet -tags browser ./cmd/lumenhook
+	$(GO) test -tags browser -run Browser -timeout 10m ./cmd/lumenhook
 
 lint:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }

@@ -136,7 +136,7 @@ func TestEveryQuestionHasAnAnswer(t *testing.T) {
 	if len(questions) != 20 {
 		t.Errorf("there are %d questions, not 20", len(questions))
 	}
-	console, err := projections.OpenConsole(t.Context(), projections.ConsoleConfig{DSN: r.engine.DSN(), RowsMax: 1000, TimeMax: 20 * time.Second})
+	console, err := projections.OpenConsole(t.Context(), projections.ConsoleConfig{DSN: r.engine.ReaderDSN(), RowsMax: 1000, TimeMax: 20 * time.Second})
 	must(t, err)
 	defer console.Close()
 	for i, q := range questions {
@@ -179,7 +179,7 @@ var metricName = regexp.MustCompile(`lumenhook_\w+`)
 func TestEveryQueryOfTheDashboardsRuns(t *testing.T) {
 	t.Parallel()
 	r := analytics(t)
-	console, err := projections.OpenConsole(t.Context(), projections.ConsoleConfig{DSN: r.engine.DSN(), RowsMax: 1000, TimeMax: 20 * time.Second})
+	console, err := projections.OpenConsole(t.Context(), projections.ConsoleConfig{DSN: r.engine.ReaderDSN(), RowsMax: 1000, TimeMax: 20 * time.Second})
 	must(t, err)
 	defer console.Close()
 	run := func(name, query string) {

@@ -116,8 +116,10 @@ func plain(v reflect.Value) any {
 
 // ClickHouse's codes for what a console refuses.
 const (
-	codeTimeout  = 159
-	codeReadonly = 164
+	codeTimeout             = 159
+	codeReadonly            = 164
+	codeConstraintViolation = 452
+	codeAccessDenied        = 497
 )
 
 // consoleFault says what ClickHouse says, in its own words: they are about what
@@ -129,8 +131,10 @@ func consoleFault(err error) error {
 		return nil
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &refused) && refused.Code == codeTimeout:
 		return errors.New("the query took too long and was stopped: --timeout allows more")
-	case errors.As(err, &refused) && refused.Code == codeReadonly:
+	case errors.As(err, &refused) && (refused.Code == codeReadonly || refused.Code == codeConstraintViolation):
 		return errors.New("the history is read-only here: only queries are answered, and their bounds cannot be changed")
+	case errors.As(err, &refused) && refused.Code == codeAccessDenied:
+		return fmt.Errorf("the history is read-only here, and nothing but its tables and views is open: ClickHouse: %s", refused.Message)
 	case errors.As(err, &refused):
 		return fmt.Errorf("ClickHouse: %s", refused.Message)
 	}

@@ -105,10 +105,11 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 	}
 	t.Logf("the kills are those of -kill-seed %d", seed)
 	chance := rand.New(rand.NewPCG(seed, 0))
-	cfg := clickhouse.Config{Program: clickhousetest.Program(t), DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}
+	cfg := clickhouse.Config{Program: clickhousetest.Program(t), DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Grants: clickhousetest.Grants()}
 	first, err := clickhouse.Start(t.Context(), cfg)
 	must(t, err)
 	cfg.NativeAddr, cfg.HTTPAddr = first.NativeAddr(), strings.TrimPrefix(first.HTTPURL(), "http://")
+	cfg.Service, cfg.Reader = first.Service(), first.Reader()
 	k := &killed{rig: newRigOn(t, first), cfg: cfg}
 	t.Cleanup(func() { must(t, k.engine.Stop()) })
 	k.world(5)

@@ -95,6 +95,7 @@ type runFile struct {
 	APIKey       string         `json:"apiKey"`
 	AccountID    string         `json:"accountId"`
 	KafkaBrokers []string       `json:"kafkaBrokers"`
+	Kafka        runKafka       `json:"kafka"`
 	ClickHouse   *runClickHouse `json:"clickhouse"`
 	Stellar      runStellar     `json:"stellar"`
 	Receiver     *runReceiver   `json:"receiver"`
@@ -105,9 +106,11 @@ type runFile struct {
 }
 
 type runClickHouse struct {
-	Native   string `json:"native"`
-	HTTP     string `json:"http"`
-	Database string `json:"database"`
+	Native   string   `json:"native"`
+	HTTP     string   `json:"http"`
+	Database string   `json:"database"`
+	runLogin          // who may fill the database
+	Reader   runLogin `json:"reader"` // who may read it
 }
 
 type runStellar struct {

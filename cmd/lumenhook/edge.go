@@ -15,6 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/internal/apiserver"
 	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/webguard"
 )
 
 // edgeSettings are the flags of the API's sockets, beside its address.
@@ -22,6 +23,7 @@ type edgeSettings struct {
 	tlsCert, tlsKey             string
 	maxConns, maxConnsPerClient int
 	trustedProxies              []string
+	hosts, origins              []string
 	proxies                     []netip.Prefix // those, once checked
 }
 
@@ -30,6 +32,8 @@ func (s *edgeSettings) register(f *pflag.FlagSet) {
 	f.StringVar(&s.tlsKey, "api-tls-key", "", "key of that certificate in PEM")
 	f.IntVar(&s.maxConns, "api-max-connections", 10_000, "connections that the API keeps open")
 	f.IntVar(&s.maxConnsPerClient, "api-max-connections-per-client", 1_000, "connections that the API keeps open to one address")
+	f.StringSliceVar(&s.hosts, "allowed-hosts", nil, "names by which the HTTP ports may be asked, beside localhost and addresses: those of a proxy before the API; on an address that is not loopback any name, unless some are given")
+	f.StringSliceVar(&s.origins, "allowed-origins", nil, "web pages of other origins that may use the API and the development network: http://localhost:3000")
 	f.StringSliceVar(&s.trustedProxies, "api-trusted-proxies", nil, "address ranges of proxies before the API (10.1.0.0/16): their X-Forwarded-For tells where a key is used from")
 }
 
@@ -43,6 +47,12 @@ func (s *edgeSettings) check() (faults []error) {
 			faults = append(faults, fmt.Errorf("--%s %d: must be from 1 to 1000000", flag, n))
 		}
 	}
+	if err := webguard.Check(s.hosts, nil); err != nil {
+		faults = append(faults, fmt.Errorf("--allowed-hosts: %w", err))
+	}
+	if err := webguard.Check(nil, s.origins); err != nil {
+		faults = append(faults, fmt.Errorf("--allowed-origins: %w", err))
+	}
 	var err error
 	if s.proxies, err = egress.ParsePrefixes(s.trustedProxies); err != nil {
 		faults = append(faults, fmt.Errorf("--api-trusted-proxies: %w", err))
@@ -50,11 +60,16 @@ func (s *edgeSettings) check() (faults []error) {
 	return faults
 }
 
-// serveAPI serves a handler on a listener until stop is called; failed hears
-// when it ends before.
-func (s *edgeSettings) serveAPI(handler http.Handler, l net.Listener, logger *slog.Logger, failed func(error)) (url string, stop func(), err error) {
+// guard keeps web pages of others out of a server that listens on an address.
+func (s *edgeSettings) guard(listen string) webguard.Config {
+	return webguard.Config{Listen: listen, Hosts: s.hosts, Origins: s.origins, Links: true}
+}
+
+// serveAPI serves a handler on the listener of an address until stop is called;
+// failed hears when it ends before.
+func (s *edgeSettings) serveAPI(handler http.Handler, listen string, l net.Listener, logger *slog.Logger, failed func(error)) (url string, stop func(), err error) {
 	server, err := apiserver.New(apiserver.Config{
-		Server: api.NewServer(handler, logger), CertFile: s.tlsCert, KeyFile: s.tlsKey,
+		Server: api.NewServer(s.guard(listen).Wrap(handler), logger), CertFile: s.tlsCert, KeyFile: s.tlsKey,
 		MaxConns: s.maxConns, MaxConnsPerClient: s.maxConnsPerClient, Log: logger,
 	})
 	if err != nil {

@@ -29,6 +29,8 @@ type ledgerCheck struct {
 	from, to uint32
 	dir      string
 	brokers  []string
+	login    kafkaLogin
+	sasl     streams.SASL
 	prefix   string
 	source   sourceSettings
 }
@@ -61,6 +63,7 @@ command fails.`,
 	f.Uint32Var(&k.from, "from", 0, "first ledger")
 	f.Uint32Var(&k.to, "to", 0, "last ledger")
 	f.StringVar(&k.dir, "data-dir", ".lumenhook", "data folder of the running service")
+	k.login.register(f)
 	f.StringSliceVar(&k.brokers, "kafka-brokers", nil, "Kafka brokers, instead of those of --data-dir")
 	f.StringVar(&k.prefix, "topic-prefix", "lumenhook.", "what the names of the topics begin with")
 	k.source.register(f)
@@ -79,17 +82,22 @@ func (k *ledgerCheck) settle() error {
 		if err != nil {
 			return fmt.Errorf("%w; or name --kafka-brokers", err)
 		}
-		k.brokers = run.KafkaBrokers
+		k.brokers, k.sasl = run.KafkaBrokers, run.Kafka.sasl()
 		if k.source.kind == sourceRPC && len(k.source.rpcURLs) == 0 {
 			k.source.rpcURLs, k.source.network = []string{run.Stellar.RPCURL}, run.Stellar.NetworkPassphrase
 		}
+		return k.source.check()
+	}
+	var err error
+	if k.sasl, err = k.login.sasl(); err != nil {
+		return err
 	}
 	return k.source.check()
 }
 
 func (k *ledgerCheck) run(ctx context.Context, out io.Writer) error {
 	log := slog.New(slog.DiscardHandler)
-	cluster := streams.Cluster{Brokers: k.brokers, Prefix: k.prefix, ClientID: "lumenhook-check", Logger: log}
+	cluster := streams.Cluster{Brokers: k.brokers, Prefix: k.prefix, ClientID: "lumenhook-check", SASL: k.sasl, Logger: log}
 	known, err := k.readTopics(ctx, cluster)
 	if err != nil {
 		return err

@@ -125,7 +125,7 @@ func (v *service) startMetrics(context.Context) error {
 		return fmt.Errorf("--metrics-listen: %w", err)
 	}
 	server, err := apiserver.New(apiserver.Config{
-		Server: api.NewServer(v.metrics.handler(), v.logger), MaxConns: maxScrapers, Log: v.logger,
+		Server: api.NewServer(v.s.edge.guard(v.s.metricsListen).Wrap(v.metrics.handler()), v.logger), MaxConns: maxScrapers, Log: v.logger,
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())

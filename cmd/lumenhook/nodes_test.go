@@ -34,7 +34,7 @@ func (noWarnings) Warnings(context.Context, string, []domain.Asset) []string { r
 func (s *testService) secondNode() string {
 	t := s.t
 	logger := slog.New(slog.DiscardHandler)
-	cluster := streams.Cluster{Brokers: s.file.KafkaBrokers, Prefix: "lumenhook.", ClientID: "second", Logger: logger}
+	cluster := streams.Cluster{Brokers: s.file.KafkaBrokers, Prefix: "lumenhook.", ClientID: "second", SASL: s.file.Kafka.sasl(), Logger: logger}
 	ctx, cancel := context.WithCancel(context.Background())
 	d, err := directory.Open(ctx, directory.Config{Cluster: cluster, Dir: t.TempDir(), Now: time.Now, Logger: logger})
 	if err != nil {

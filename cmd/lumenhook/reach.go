@@ -31,6 +31,7 @@ type reach struct {
 	caFile  string
 	brokers []string
 	prefix  string
+	login   kafkaLogin
 	cli.Output
 }
 
@@ -48,6 +49,7 @@ func (r *reach) register(c *cobra.Command) {
 func (r *reach) registerBrokers(c *cobra.Command) {
 	f := c.PersistentFlags()
 	f.StringSliceVar(&r.brokers, "kafka-brokers", nil, "addresses of the Kafka brokers, instead of the data folder's")
+	r.login.register(f)
 	f.StringVar(&r.prefix, "topic-prefix", "lumenhook.", "what the names of the topics begin with")
 }
 
@@ -100,16 +102,20 @@ func trusting(caFile string) (*http.Transport, error) {
 // Whether a command arrived may not be known; asked again, it is the same one.
 func (r *reach) submit(ctx context.Context, body domain.CommandBody, accountID string) (domain.Answer, error) {
 	brokers := r.brokers
+	sasl, err := r.login.sasl()
+	if err != nil {
+		return domain.Answer{}, err
+	}
 	if len(brokers) == 0 {
 		run, err := readRunFile(r.dataDir)
 		if err != nil {
 			return domain.Answer{}, fmt.Errorf("%w; or give --kafka-brokers", err)
 		}
-		brokers = run.KafkaBrokers
+		brokers, sasl = run.KafkaBrokers, run.Kafka.sasl()
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	cluster := streams.Cluster{Brokers: brokers, Prefix: r.prefix, ClientID: "lumenhook-cli", Logger: slog.New(slog.DiscardHandler)}
+	cluster := streams.Cluster{Brokers: brokers, Prefix: r.prefix, ClientID: "lumenhook-cli", SASL: sasl, Logger: slog.New(slog.DiscardHandler)}
 	c, err := commands.Open(ctx, commands.Config{Cluster: cluster, Logger: cluster.Logger})
 	if err != nil {
 		return domain.Answer{}, fmt.Errorf("reaching the brokers %s: %w", strings.Join(brokers, ", "), err)

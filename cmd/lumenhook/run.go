@@ -71,6 +71,7 @@ type service struct {
 	out     *printer
 	logger  *slog.Logger
 	dir     *dataDir
+	logins  logins
 	file    runFile
 	cluster streams.Cluster
 	ca      *pki.CA
@@ -82,10 +83,7 @@ type service struct {
 	room    *room
 	metrics *metrics
 	failed  context.CancelCauseFunc
-
-	mu        sync.Mutex // holds stops and published, and file once that is set
-	stops     []func()
-	published bool // run.json is there, and is kept up to date
+	stops   []func()
 
 	directory *directory.Directory
 	commands  *commands.Client
@@ -124,25 +122,11 @@ func runAll(ctx context.Context, s *runSettings, out io.Writer) error {
 	return err
 }
 
-func (v *service) onStop(f func()) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.stops = append(v.stops, f)
-}
+func (v *service) onStop(f func()) { v.stops = append(v.stops, f) }
 
-// stop stops the part that was started last until there is none: one that is only
-// just starting is among them.
 func (v *service) stop() {
-	next := func() (f func()) {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		if last := len(v.stops) - 1; last >= 0 {
-			f, v.stops = v.stops[last], v.stops[:last]
-		}
-		return f
-	}
-	for f := next(); f != nil; f = next() {
-		f()
+	for i := len(v.stops) - 1; i >= 0; i-- {
+		v.stops[i]()
 	}
 }
 
@@ -201,6 +185,9 @@ func (v *service) openData(context.Context) (err error) {
 	if v.sealer, v.keyText, err = key.open(); err != nil {
 		return err
 	}
+	if v.logins, err = v.dir.logins(); err != nil {
+		return err
+	}
 	if v.ids, err = devnet.LoadOrCreateIdentities(devnetSecrets(v.dir.path)); err != nil {
 		return err
 	}
@@ -228,14 +215,15 @@ func (v *service) startBroker(ctx context.Context) error {
 	}
 	b, err := broker.Start(broker.Config{
 		Dir: v.dir.join("broker"), Listen: v.address("kafka-listen", v.s.kafkaListen), Sync: v.s.brokerSync,
+		User: v.logins.Kafka.User, Password: v.logins.Kafka.Password,
 		Failed: func(err error) { v.failed(err) }, Logger: v.logger, HoldFile: v.s.holdFile,
 	})
 	if err != nil {
 		return fmt.Errorf("--kafka-listen: %w", err)
 	}
 	v.onStop(b.Close)
-	v.file.KafkaBrokers = []string{b.Addr()}
-	v.cluster = streams.Cluster{Brokers: v.file.KafkaBrokers, Prefix: "lumenhook.", ClientID: "lumenhook", Logger: v.logger}
+	v.file.KafkaBrokers, v.file.Kafka = []string{b.Addr()}, v.logins.Kafka
+	v.cluster = streams.Cluster{Brokers: v.file.KafkaBrokers, Prefix: "lumenhook.", ClientID: "lumenhook", SASL: v.file.Kafka.sasl(), Logger: v.logger}
 	return v.cluster.EnsureTopics(ctx, topicSpecs(runPartitions, 1))
 }
 
@@ -257,6 +245,7 @@ func topicSpecs(partitions int32, replicas int16) []streams.TopicSpec {
 func (v *service) startDevnet(context.Context) error {
 	n, err := devnet.Open(devnet.Config{
 		Dir: v.dir.join("devnet"), Identities: v.ids, Listen: v.address("stellar-listen", v.s.stellarListen),
+		Hosts: v.s.edge.hosts, Origins: v.s.edge.origins,
 		CloseInterval: v.s.ledgerInterval, Sync: v.s.brokerSync, Hold: v.room.check, Logger: v.logger,
 		RetentionLedgers: v.s.stellarRetention, Faults: v.s.faults, LakeDir: v.s.stellarLake,
 	})
@@ -297,18 +286,11 @@ func (v *service) startDirectory(ctx context.Context) (err error) {
 }
 
 // startHistory starts ClickHouse and the projector. Without ClickHouse the
-// service runs all the same, and says once what is missing; while its engine is
-// still being fetched, the history is to come.
+// service runs all the same, and says once what is missing.
 func (v *service) startHistory(ctx context.Context) error {
 	err := v.tryHistory(ctx)
 	if err == nil || ctx.Err() != nil {
 		return err
-	}
-	if errors.Is(err, clickhouse.ErrNotInstalled) {
-		v.history.lacks(historyFetched)
-		v.out.line("the history comes later: its ClickHouse engine is fetched through npm, once (180 MB); until then GET /v1/events answers 503")
-		v.goRun("the fetching of the ClickHouse engine", v.historyLater)
-		return nil
 	}
 	var taken *clickhouse.PortTakenError
 	switch {
@@ -319,7 +301,8 @@ func (v *service) startHistory(ctx context.Context) error {
 	case errors.Is(err, clickhouse.ErrDataDirInUse):
 		return err
 	}
-	v.noHistory(err)
+	v.out.line("no history this time (GET /v1/events answers 503): %v", err)
+	v.file.ClickHouse = nil
 	return nil
 }
 
@@ -331,9 +314,7 @@ func (v *service) tryHistory(ctx context.Context) error {
 			return err
 		}
 		dsn = e.DSN()
-		v.mu.Lock()
-		v.file.ClickHouse = &runClickHouse{Native: e.NativeAddr(), HTTP: e.HTTPURL(), Database: e.Database()}
-		v.mu.Unlock()
+		v.file.ClickHouse = &runClickHouse{Native: e.NativeAddr(), HTTP: e.HTTPURL(), Database: e.Database(), runLogin: v.logins.ClickHouse, Reader: v.logins.Reader}
 	}
 	db, err := projections.Open(dsn)
 	if err != nil {
@@ -382,12 +363,13 @@ func (v *service) project(ctx context.Context, p *projections.Projector) error {
 }
 
 func (v *service) startClickHouse(ctx context.Context) (*clickhouse.Engine, error) {
-	program, err := clickhouse.Find(ctx, clickhouse.Options{InstalledOnly: true, Logger: v.logger})
+	program, err := clickhouse.Find(ctx, clickhouse.Options{Progress: v.out.w, Logger: v.logger})
 	if err != nil {
 		return nil, err
 	}
 	e, err := clickhouse.Start(ctx, clickhouse.Config{
 		Program: program, DataDir: v.dir.join("clickhouse"), Database: "lumenhook", Logger: v.logger,
+		Service: v.logins.ClickHouse.clickhouse(), Reader: v.logins.Reader.clickhouse(),
 		NativeAddr: v.address("clickhouse-native-listen", v.s.clickhouseNative),
 		HTTPAddr:   v.address("clickhouse-http-listen", v.s.clickhouseHTTP),
 	})
@@ -538,7 +520,7 @@ func (v *service) startAPI(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--api-listen: %w", err)
 	}
-	url, stop, err := v.s.edge.serveAPI(handler, listener, v.logger, v.failed)
+	url, stop, err := v.s.edge.serveAPI(handler, v.s.apiListen, listener, v.logger, v.failed)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -569,10 +551,10 @@ func (v *service) checks() []api.Check {
 
 // ready writes run.json and tells a person the same.
 func (v *service) ready(context.Context) error {
-	if err := v.publish(); err != nil {
+	if err := v.dir.writeRunFile(v.file); err != nil {
 		return err
 	}
-	v.onStop(v.unpublish)
+	v.onStop(func() { _ = os.Remove(v.dir.join(runFileName)) })
 	v.out.line("ready")
 	v.out.line("  API        %s   key %s", v.file.APIURL, v.file.APIKey)
 	if v.file.MetricsURL != "" {
@@ -580,7 +562,9 @@ func (v *service) ready(context.Context) error {
 	}
 	v.out.line("  Stellar    %s   friendbot %s", v.file.Stellar.RPCURL, v.file.Stellar.FriendbotURL)
 	v.out.line("  Kafka      %s", v.file.KafkaBrokers[0])
-	v.sayClickHouse()
+	if v.file.ClickHouse != nil {
+		v.out.line("  ClickHouse %s   %s", v.file.ClickHouse.Native, v.file.ClickHouse.HTTP)
+	}
 	if v.file.Receiver != nil {
 		v.out.line("  receiver   %s", v.file.Receiver.URL)
 	}
@@ -592,7 +576,6 @@ func (v *service) ready(context.Context) error {
 type lateHistory struct {
 	lagMax    int64 // records that it may be behind
 	mu        sync.Mutex
-	why       string // there is none
 	of        *projections.History
 	projector *projections.Projector
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/streams"
 )
 
 func TestSecretsRewrap(t *testing.T) {
@@ -81,7 +82,10 @@ func TestNoSecretIsLeftBehind(t *testing.T) {
 	s.stderr = stderr
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms", "--log-level", "debug", "--retry-schedule", "50ms,1h")
 	h := startHooks(t, s.dir)
-	hunt := &hunt{secrets: map[string]string{"the API key": s.file.APIKey}}
+	hunt := &hunt{secrets: map[string]string{
+		"the API key": s.file.APIKey, "the broker's password": s.file.Kafka.Password,
+		"ClickHouse's password": s.file.ClickHouse.Password, "the reader's password": s.file.ClickHouse.Reader.Password,
+	}}
 
 	var wallet struct{ Address, Secret string }
 	s.devnet(&wallet, "account", "--json")
@@ -126,7 +130,7 @@ func TestNoSecretIsLeftBehind(t *testing.T) {
 			return s.call("GET", "/v1/events/"+id, nil, &event) == http.StatusOK && event.Delivery.State == "DELIVERED"
 		})
 	}
-	hunt.topics(t, s.file.KafkaBrokers)
+	hunt.topics(t, s.file.KafkaBrokers, s.file.Kafka.sasl())
 	hunt.tables(t, s.file.ClickHouse)
 	s.interrupt()
 	hunt.stores(t, filepath.Join(s.dir, "state"))
@@ -235,11 +239,11 @@ func formsOf(secret string) []string {
 }
 
 // topics reads every record of the cluster, uncommitted ones too.
-func (h *hunt) topics(t *testing.T, brokers []string) {
+func (h *hunt) topics(t *testing.T, brokers []string, sasl streams.SASL) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeRegex(), kgo.ConsumeTopics("^.*$"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	client, err := kgo.NewClient(append(sasl.Option(), kgo.SeedBrokers(brokers...), kgo.ConsumeRegex(), kgo.ConsumeTopics("^.*$"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +289,12 @@ func (h *hunt) tables(t *testing.T, of *runClickHouse) {
 		t.Fatal("there is no ClickHouse in this run")
 	}
 	get := func(query string) string {
-		resp, err := http.Post(of.HTTP+"/?database="+of.Database, "text/plain", strings.NewReader(query))
+		req, err := http.NewRequest(http.MethodPost, of.HTTP+"/?database="+of.Database, strings.NewReader(query))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.SetBasicAuth(of.User, of.Password)
+		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,11 +40,11 @@ Tables, views and twenty questions: docs/analytics.md.`,
 			if !known {
 				return fmt.Errorf("--format %q: must be table, json or csv", format)
 			}
-			if cfg.RowsMax < 1 || cfg.TimeMax < time.Second {
-				return fmt.Errorf("--max-rows %d and --timeout %s: must be at least 1 and 1s", cfg.RowsMax, cfg.TimeMax)
+			if cfg.RowsMax < 1 || cfg.TimeMax < time.Second || cfg.TimeMax > 24*time.Hour {
+				return fmt.Errorf("--max-rows %d and --timeout %s: must be at least 1, and from 1s to 24h", cfg.RowsMax, cfg.TimeMax)
 			}
 			var err error
-			if cfg.DSN, err = t.dsn(); err != nil {
+			if cfg.DSN, err = t.readerDSN(); err != nil {
 				return err
 			}
 			console, err := projections.OpenConsole(cmd.Context(), cfg)

@@ -118,7 +118,7 @@ func TestAskingARunningService(t *testing.T) {
 func (s *testService) console() *projections.Console {
 	s.t.Helper()
 	t := target{dataDir: s.dir}
-	dsn, err := t.dsn()
+	dsn, err := t.readerDSN()
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ type target struct {
 	dataDir       string
 	kafkaBrokers  []string
 	topicPrefix   string
+	login         kafkaLogin
 	clickhouseDSN string
 }
 
@@ -28,6 +29,7 @@ func (t *target) register(f *pflag.FlagSet) {
 
 func (t *target) registerKafka(f *pflag.FlagSet) {
 	f.StringSliceVar(&t.kafkaBrokers, "kafka-brokers", nil, "host:port of Kafka brokers, in place of the data folder's")
+	t.login.register(f)
 	f.StringVar(&t.topicPrefix, "topic-prefix", "lumenhook.", "prefix of the topics' names")
 }
 
@@ -39,18 +41,29 @@ func (t *target) registerClickHouse(f *pflag.FlagSet) {
 func (t *target) cluster() (streams.Cluster, error) {
 	c := streams.Cluster{Brokers: t.kafkaBrokers, Prefix: t.topicPrefix, ClientID: "lumenhook-cli", Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	if len(c.Brokers) > 0 {
-		return c, nil
+		var err error
+		c.SASL, err = t.login.sasl()
+		return c, err
 	}
 	run, err := readRunFile(t.dataDir)
 	if err != nil {
 		return c, fmt.Errorf("%w; or name the brokers with --kafka-brokers", err)
 	}
-	c.Brokers = run.KafkaBrokers
+	c.Brokers, c.SASL = run.KafkaBrokers, run.Kafka.sasl()
 	return c, nil
 }
 
-// dsn says how ClickHouse is reached.
+// dsn says how ClickHouse is reached by who fills the history.
 func (t *target) dsn() (string, error) {
+	return t.dsnOf(func(c *runClickHouse) runLogin { return c.runLogin })
+}
+
+// readerDSN says how it is reached by who reads only.
+func (t *target) readerDSN() (string, error) {
+	return t.dsnOf(func(c *runClickHouse) runLogin { return c.Reader })
+}
+
+func (t *target) dsnOf(who func(*runClickHouse) runLogin) (string, error) {
 	if t.clickhouseDSN != "" {
 		return t.clickhouseDSN, nil
 	}
@@ -59,9 +72,10 @@ func (t *target) dsn() (string, error) {
 		return "", fmt.Errorf("%w; or name ClickHouse with --clickhouse-dsn", err)
 	}
 	if run.ClickHouse == nil {
-		return "", errors.New("the running service has no ClickHouse of its own, or not yet (its terminal says which): name the one it uses with --clickhouse-dsn")
+		return "", errors.New("the running service has no ClickHouse of its own: name the one it uses with --clickhouse-dsn")
 	}
-	u := url.URL{Scheme: "clickhouse", Host: run.ClickHouse.Native, Path: "/" + run.ClickHouse.Database}
+	login := who(run.ClickHouse)
+	u := url.URL{Scheme: "clickhouse", User: url.UserPassword(login.User, login.Password), Host: run.ClickHouse.Native, Path: "/" + run.ClickHouse.Database}
 	return u.String(), nil
 }
 

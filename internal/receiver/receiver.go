@@ -14,6 +14,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/webguard"
 )
 
 const (
@@ -98,7 +99,7 @@ func (r *Receiver) newServer() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+Path, r.handle)
 	s := &http.Server{
-		Handler:           mux,
+		Handler:           webguard.Config{Listen: r.cfg.Listen}.Wrap(mux),
 		TLSConfig:         &tls.Config{GetCertificate: r.cfg.GetCertificate, MinVersion: tls.VersionTLS12},
 		MaxHeaderBytes:    maxHeaderBytes,
 		ReadHeaderTimeout: 5 * time.Second,

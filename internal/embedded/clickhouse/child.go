@@ -30,8 +30,14 @@ const (
 // MaybeChild turns this process into the engine when it was started as one, and
 // returns otherwise. It is the first call of main, and of a TestMain.
 func MaybeChild() {
-	if len(os.Args) > 1 && os.Args[1] == ChildArg {
+	if len(os.Args) < 2 {
+		return
+	}
+	switch os.Args[1] {
+	case ChildArg:
 		os.Exit(ChildMain(os.Args[2:]))
+	case confineArg:
+		os.Exit(confinedMain(os.Args[2:]))
 	}
 }
 

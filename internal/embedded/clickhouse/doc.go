@@ -18,7 +18,13 @@
 //   - A child never outlives its parent by more than a few seconds, however the
 //     parent ends: its standard input is a pipe from the parent, and the query
 //     that keeps the server up reads that pipe to its end.
-//   - Only loopback addresses are bound: the server asks for no password.
+//   - Only loopback addresses are bound, the native port and the HTTP port.
+//   - Whoever has none of the two passwords can have nothing carried out, on either
+//     port, at any moment of a child's life. With them one database can be filled, or
+//     read; nothing outside of it can be read or written. An engine that does not
+//     hold to this is not left running.
+//   - On Linux with Landlock the child can open no file but its data, programs and
+//     libraries, and make no connection.
 //   - The addresses and the database of an Engine never change, restarts included.
 //   - A library is loaded only when its SHA-256 is the one pinned in deploy/; size
 //     and modification time stand for it between two full checks.
@@ -28,8 +34,9 @@
 //
 // File map: find.go (binary or library), install.go, npm.go and progress.go (the
 // library in the user's cache), errors.go (what can be missing, with the fix),
-// settings.go (addresses, the server's configuration file), child.go and
-// library.go (inside the child), spawn.go (one child's life, seen from the
-// parent), engine.go (Start, Stop, supervision), stale.go and process_*.go (a
-// child left behind).
+// settings.go (addresses, the server's configuration file), users.go (who may do
+// what), child.go and library.go (inside the child),
+// confine*.go (what files and ports it may reach), spawn.go (one child's life,
+// seen from the parent), engine.go (Start, Stop, supervision), stale.go and
+// process_*.go (a child left behind).
 package clickhouse

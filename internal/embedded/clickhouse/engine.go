@@ -81,6 +81,9 @@ func Start(ctx context.Context, cfg Config) (*Engine, error) {
 	e.quit = quit
 	e.setUp(c)
 	go e.supervise(running, c)
+	if confinementVersion() == 0 {
+		cfg.Logger.Warn("the ClickHouse engine is not confined, as this system has no Landlock: whoever has a password of it can read the files of whoever runs it")
+	}
 	return e, nil
 }
 
@@ -110,7 +113,7 @@ func (e *Engine) first(ctx context.Context) (*child, error) {
 		if e.listen, err = chooseListen(e.cfg.NativeAddr, e.cfg.HTTPAddr); err != nil {
 			return nil, err
 		}
-		if err := writeServerConfig(e.folder, e.listen, e.token, e.cfg.MaxMemoryBytes); err != nil {
+		if err := writeServerConfig(e.folder, e.listen, e.token, e.cfg); err != nil {
 			return nil, err
 		}
 		c, err := e.launch(ctx)
@@ -128,7 +131,7 @@ func (e *Engine) launch(ctx context.Context) (*child, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.cfg.StartMax,
 		fmt.Errorf("it did not serve within %s", e.cfg.StartMax))
 	defer cancel()
-	c, err := spawn(e.cfg.Program, e.folder)
+	c, err := spawn(e.cfg.Program, e.folder, e.listen, e.cfg.Database)
 	if err != nil {
 		return nil, err
 	}
@@ -147,41 +150,80 @@ func (e *Engine) launch(ctx context.Context) (*child, error) {
 			if last = e.prepare(ctx); last == nil {
 				return c, nil
 			}
+			if errors.Is(last, ErrOpen) {
+				c.kill()
+				return nil, last
+			}
 		}
 	}
 }
 
-// prepare asks whether our child answers and makes the database. ENGINE = Atomic:
-// the server's own default database is an overlay of files.
+// prepare asks whether our child answers, and that it holds off whom it must: an
+// engine that passes over a part of its configuration is not left running.
 func (e *Engine) prepare(ctx context.Context) error {
-	token, err := e.statement(ctx, "SELECT getMacro('lumenhook') FORMAT TSVRaw")
+	ctx, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
+	const askToken = "SELECT getMacro('lumenhook') FORMAT TSVRaw"
+	for _, nobody := range []Login{{}, {User: localUser}} {
+		token, err := e.request(ctx, http.MethodGet, "/?query="+url.QueryEscape(askToken), nobody, "")
+		if err == nil && token == e.token {
+			return fmt.Errorf("%w: it asks for no password; %s", ErrOpen, otherWays)
+		} else if err != nil && !errors.As(err, new(*refusal)) {
+			return err // such as a refusal that got lost with its connection
+		}
+	}
+	token, err := e.statement(ctx, e.cfg.Service, askToken)
 	if err != nil {
 		return err
 	}
 	if token != e.token {
 		return fmt.Errorf("another ClickHouse answers on %s", e.listen.httpAddr())
 	}
-	_, err = e.statement(ctx, "CREATE DATABASE IF NOT EXISTS `"+e.cfg.Database+"` ENGINE = Atomic")
-	return err
+	for _, probe := range []struct {
+		who Login
+		sql string
+	}{
+		{e.cfg.Service, "SELECT count() FROM file('/dev/null', 'TSV', 'x String')"},
+		{e.cfg.Reader, "SELECT count() FROM file('/dev/null', 'TSV', 'x String')"},
+		{e.cfg.Reader, "SELECT count() FROM system.users"},
+		{e.cfg.Reader, "SELECT 1 SETTINGS readonly = 0"},
+	} {
+		if _, err := e.statement(ctx, probe.who, probe.sql); err == nil {
+			return fmt.Errorf("%w: the user %s may do %q; %s", ErrOpen, probe.who.User, probe.sql, otherWays)
+		} else if !errors.As(err, new(*refusal)) {
+			return err
+		}
+	}
+	return nil
 }
 
-func (e *Engine) statement(ctx context.Context, sql string) (string, error) {
+// refusal is an answer of the engine that is an error.
+type refusal struct{ status, text string }
+
+func (r *refusal) Error() string {
+	return fmt.Sprintf("the ClickHouse engine answered %s: %s", r.status, r.text)
+}
+
+func (e *Engine) statement(ctx context.Context, who Login, sql string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
-	return e.request(ctx, http.MethodPost, "/", sql)
+	return e.request(ctx, http.MethodPost, "/", who, sql)
 }
 
 func (e *Engine) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingMax)
 	defer cancel()
-	_, err := e.request(ctx, http.MethodGet, "/ping", "")
+	_, err := e.request(ctx, http.MethodGet, "/ping", Login{}, "")
 	return err
 }
 
-func (e *Engine) request(ctx context.Context, method, path, body string) (string, error) {
+func (e *Engine) request(ctx context.Context, method, path string, who Login, body string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, e.HTTPURL()+path, strings.NewReader(body))
 	if err != nil {
 		return "", err
+	}
+	if who.User != "" { // else as the one whom ClickHouse takes for nobody
+		req.SetBasicAuth(who.User, who.Password)
 	}
 	resp, err := e.http.Do(req)
 	if err != nil {
@@ -194,7 +236,7 @@ func (e *Engine) request(ctx context.Context, method, path, body string) (string
 	}
 	text := strings.TrimSpace(string(b))
 	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("the ClickHouse engine answered %s: %s", resp.Status, text)
+		return "", &refusal{resp.Status, text}
 	}
 	return text, nil
 }
@@ -324,9 +366,20 @@ func (e *Engine) HTTPURL() string { return "http://" + e.listen.httpAddr() }
 // Database is the database that exists once the engine is ready.
 func (e *Engine) Database() string { return e.cfg.Database }
 
-// DSN is what clickhouse-go's ParseDSN takes.
-func (e *Engine) DSN() string {
-	u := url.URL{Scheme: "clickhouse", Host: e.NativeAddr(), Path: "/" + e.cfg.Database}
+// Service is who may fill the database.
+func (e *Engine) Service() Login { return e.cfg.Service }
+
+// Reader is who may read it.
+func (e *Engine) Reader() Login { return e.cfg.Reader }
+
+// DSN is what clickhouse-go's ParseDSN takes, with the service's password.
+func (e *Engine) DSN() string { return e.dsn(e.cfg.Service) }
+
+// ReaderDSN is DSN with the reader's password.
+func (e *Engine) ReaderDSN() string { return e.dsn(e.cfg.Reader) }
+
+func (e *Engine) dsn(who Login) string {
+	u := url.URL{Scheme: "clickhouse", User: url.UserPassword(who.User, who.Password), Host: e.NativeAddr(), Path: "/" + e.cfg.Database}
 	return u.String()
 }
 

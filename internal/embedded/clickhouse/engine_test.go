@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 
 func parentMain(lib, dataDir string) int {
 	e, err := clickhouse.Start(context.Background(), clickhouse.Config{
-		Program: clickhouse.Program{Library: lib}, DataDir: dataDir,
+		Program: clickhouse.Program{Library: lib}, DataDir: dataDir, Grants: clickhousetest.Grants(),
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -417,6 +417,7 @@ func TestBinaryOnPathIsPreferred(t *testing.T) {
 	path := filepath.Join(bin, "clickhouse")
 	must(t, os.WriteFile(path, []byte(script), 0o755))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(program.Library)) // so that the script may open it
 	found, err := clickhouse.Find(deadline(t, 20*time.Second), clickhouse.Options{Logger: clickhousetest.Logger(t)})
 	must(t, err)
 	if found.Binary != path {

@@ -14,6 +14,7 @@ var (
 	ErrUnsupportedPlatform = errors.New("no ClickHouse engine for this platform")
 	ErrHashMismatch        = errors.New("the ClickHouse engine is not the pinned one")
 	ErrDiskFull            = errors.New("not enough disk space for the ClickHouse engine")
+	ErrOpen                = errors.New("this ClickHouse does not hold users to their rights")
 	ErrDataDirInUse        = errors.New("the ClickHouse data folder is in use by another process")
 )
 

@@ -3,6 +3,7 @@ package clickhouse
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
@@ -24,8 +25,7 @@ func (p Program) String() string {
 }
 
 // Find picks the engine: a clickhouse binary on PATH that can serve from
-// `clickhouse local`, else the library, which it installs when missing unless
-// opts.InstalledOnly.
+// `clickhouse local`, else the library, which it installs when missing.
 func Find(ctx context.Context, opts Options) (Program, error) {
 	log := orDiscard(opts.Logger)
 	if binary, err := exec.LookPath("clickhouse"); err == nil {
@@ -36,11 +36,7 @@ func Find(ctx context.Context, opts Options) (Program, error) {
 		}
 		log.Warn("passing over the clickhouse binary on PATH", "path", binary, "err", err)
 	}
-	get := Ensure
-	if opts.InstalledOnly {
-		get = func(_ context.Context, opts Options) (string, error) { return Locate(opts) }
-	}
-	lib, err := get(ctx, opts)
+	lib, err := Ensure(ctx, opts)
 	if err != nil {
 		return Program{}, err
 	}
@@ -48,11 +44,23 @@ func Find(ctx context.Context, opts Options) (Program, error) {
 }
 
 // probeBinary tries the one thing we need of a binary that older ones lack:
-// opening a port from `clickhouse local`.
+// opening a port from `clickhouse local`. Nobody else can use that port: see users.go.
 func probeBinary(ctx context.Context, binary string) (version string, err error) {
+	dir, err := os.MkdirTemp("", "lumenhook-clickhouse-")
+	if err != nil {
+		return "", fmt.Errorf("making a folder to try `clickhouse local` in: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	cfg, err := Config{Program: Program{Binary: binary}, DataDir: dir}.complete()
+	if err != nil {
+		return "", err
+	}
+	if err := writeServerConfig(folder(dir), listen{host: "127.0.0.1"}, "", cfg); err != nil {
+		return "", err
+	}
 	ctx, cancel := context.WithTimeout(ctx, probeMax)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, "local", "--listen_host=127.0.0.1", "--tcp_port=0",
+	cmd := exec.CommandContext(ctx, binary, "local", "--config-file="+folder(dir).config(),
 		"--query", "SYSTEM START LISTEN TCP; SELECT version()")
 	cmd.WaitDelay = time.Second
 	out := &tail{max: stderrMax}

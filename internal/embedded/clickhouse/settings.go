@@ -23,7 +23,12 @@ type Config struct {
 	NativeAddr string // "127.0.0.1:0": a loopback address and a port, 0 for a free one
 	HTTPAddr   string // "127.0.0.1:0": on the same host as NativeAddr
 	Database   string // "lumenhook"; made when missing
+	Service    Login  // who may fill the database; what is empty is made up
+	Reader     Login  // who may read it; what is empty is made up
 	Logger     *slog.Logger
+
+	// Grants are further rights of Service, each as it stands between GRANT and TO.
+	Grants []string
 
 	MaxMemoryBytes int64         // 1.5 GiB, for the server as a whole
 	HealthInterval time.Duration // 1 s between two pings
@@ -37,7 +42,10 @@ const (
 	minMaxMemoryBytes     = 512 << 20
 )
 
-var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+var (
+	databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+	userName     = databaseName
+)
 
 // complete fills in the defaults and names every fault at once.
 func (c Config) complete() (Config, error) {
@@ -58,6 +66,15 @@ func (c Config) complete() (Config, error) {
 	}
 	if !databaseName.MatchString(c.Database) {
 		fault("Database %q must be 1 to 63 letters, digits or underscores and not begin with a digit", c.Database)
+	}
+	c.Service, c.Reader = c.Service.complete("lumenhook"), c.Reader.complete("reader")
+	for name, l := range map[string]Login{"Service": c.Service, "Reader": c.Reader} {
+		if !userName.MatchString(l.User) || l.User == localUser {
+			fault("%s.User %q must be 1 to 63 letters, digits or underscores, and not %s", name, l.User, localUser)
+		}
+	}
+	if c.Service.User == c.Reader.User {
+		fault("Service.User and Reader.User must differ, both are %q", c.Reader.User)
 	}
 	if c.MaxMemoryBytes == 0 {
 		c.MaxMemoryBytes = defaultMaxMemoryBytes
@@ -139,7 +156,7 @@ func splitLoopback(setting, addr string) (host string, port int, err error) {
 	}
 	ip := net.ParseIP(host)
 	if ip == nil || !ip.IsLoopback() {
-		return "", 0, fmt.Errorf("%s %q must be a loopback address such as 127.0.0.1: the engine asks for no password; to serve others run a ClickHouse of your own and pass --clickhouse-dsn", setting, addr)
+		return "", 0, fmt.Errorf("%s %q must be a loopback address such as 127.0.0.1: passwords would cross the network in the clear; to serve others run a ClickHouse of your own and pass --clickhouse-dsn", setting, addr)
 	}
 	port, err = strconv.Atoi(portText)
 	if err != nil || port < 0 || port > 65535 {
@@ -152,7 +169,8 @@ func splitLoopback(setting, addr string) (host string, port int, err error) {
 //   - caches are capped far below the defaults, which assume a machine of its own;
 //   - with two merge threads, the defaults that hold merges back until eight are
 //     free would keep large parts from ever merging, so they are lowered;
-//   - the profiler's signals stay off: the process is a Go program too;
+//   - what a user may do is granted by name: sources, table engines and system tables
+//     too, which ClickHouse otherwise gives to everyone (users.go);
 //   - the macro lets us see that who answers on our port is our child.
 var serverConfig = template.Must(template.New("config").Funcs(template.FuncMap{"x": escapeXML}).Parse(`<clickhouse>
   <path>{{x .Path}}</path>
@@ -161,6 +179,15 @@ var serverConfig = template.Must(template.New("config").Funcs(template.FuncMap{"
   <tcp_port>{{.Listen.Native}}</tcp_port>
   <http_port>{{.Listen.HTTP}}</http_port>
   <timezone>UTC</timezone>
+  <users_config>{{x .UsersPath}}</users_config>
+  <custom_local_disks_base_directory>{{x .Path}}disks/</custom_local_disks_base_directory>
+  <access_control_improvements>
+    <enable_read_write_grants>true</enable_read_write_grants>
+    <select_from_system_db_requires_grant>true</select_from_system_db_requires_grant>
+    <select_from_information_schema_requires_grant>true</select_from_information_schema_requires_grant>
+    <settings_constraints_replace_previous>true</settings_constraints_replace_previous>
+    <table_engines_require_grant>true</table_engines_require_grant>
+  </access_control_improvements>
   <logger><log>{{x .LogPath}}</log><size>4M</size><count>1</count></logger>
   <macros><lumenhook>{{x .Token}}</lumenhook></macros>
   <max_server_memory_usage>{{.MaxMemoryBytes}}</max_server_memory_usage>
@@ -177,10 +204,6 @@ var serverConfig = template.Must(template.New("config").Funcs(template.FuncMap{"
     <number_of_free_entries_in_pool_to_execute_mutation>1</number_of_free_entries_in_pool_to_execute_mutation>
     <number_of_free_entries_in_pool_to_execute_optimize_entire_partition>1</number_of_free_entries_in_pool_to_execute_optimize_entire_partition>
   </merge_tree>
-  <profiles><default>
-    <query_profiler_real_time_period_ns>0</query_profiler_real_time_period_ns>
-    <query_profiler_cpu_time_period_ns>0</query_profiler_cpu_time_period_ns>
-  </default></profiles>
 </clickhouse>
 `))
 
@@ -195,30 +218,40 @@ type folder string
 
 func (f folder) data() string   { return filepath.Join(string(f), "data") + string(filepath.Separator) }
 func (f folder) config() string { return filepath.Join(string(f), "config.xml") }
+func (f folder) users() string  { return filepath.Join(string(f), "users.xml") }
 func (f folder) log() string    { return filepath.Join(string(f), "engine.log") }
 func (f folder) record() string { return filepath.Join(string(f), "engine.json") }
 func (f folder) lock() string   { return filepath.Join(string(f), "engine.lock") }
 
-func writeServerConfig(f folder, l listen, token string, maxMemoryBytes int64) error {
+func writeServerConfig(f folder, l listen, token string, cfg Config) error {
 	var values struct {
-		Path, LogPath, Token string
-		Listen               struct {
+		Path, LogPath, UsersPath, Token string
+		Listen                          struct {
 			Host         string
 			Native, HTTP int
 		}
 		MaxMemoryBytes int64
 	}
-	values.Path, values.LogPath, values.Token, values.MaxMemoryBytes = f.data(), f.log(), token, maxMemoryBytes
+	values.Path, values.LogPath, values.UsersPath, values.Token = f.data(), f.log(), f.users(), token
 	values.Listen.Host, values.Listen.Native, values.Listen.HTTP = l.host, l.nativePort, l.httpPort
-	var b bytes.Buffer
-	if err := serverConfig.Execute(&b, values); err != nil {
-		return fmt.Errorf("writing the ClickHouse engine's configuration: %w", err)
-	}
+	values.MaxMemoryBytes = cfg.MaxMemoryBytes
 	if err := os.MkdirAll(f.data(), 0o700); err != nil {
 		return fmt.Errorf("making the ClickHouse engine's data folder: %w", err)
 	}
-	if err := writeFileAtomic(f.config(), b.Bytes()); err != nil {
+	err := writeTemplate(f.users(), usersConfig, usersOf(cfg))
+	if err == nil {
+		err = writeTemplate(f.config(), serverConfig, values)
+	}
+	if err != nil {
 		return fmt.Errorf("writing the ClickHouse engine's configuration: %w", err)
 	}
 	return nil
+}
+
+func writeTemplate(path string, t *template.Template, values any) error {
+	var b bytes.Buffer
+	if err := t.Execute(&b, values); err != nil {
+		return err
+	}
+	return writeFileAtomic(path, b.Bytes())
 }

@@ -13,10 +13,6 @@ const (
 
 	// stopMax is the child's own bound and a little more; then it is killed.
 	stopMax = childStopMax + 2*time.Second
-
-	// serveQuery opens the ports and then reads standard input, to which nothing is
-	// ever written, to its end: the server lives as long as the pipe.
-	serveQuery = "SYSTEM START LISTEN TCP; SYSTEM START LISTEN HTTP; SELECT count() FROM file('-', 'TSV', 'x String') FORMAT Null"
 )
 
 // child is one running engine process.
@@ -30,16 +26,20 @@ type child struct {
 }
 
 // spawn starts the program on a prepared data folder and records it there.
-func spawn(p Program, f folder) (*child, error) {
-	args := []string{"--config-file=" + f.config(), "--log-level=warning", "--query", serveQuery}
-	var cmd *exec.Cmd
+func spawn(p Program, f folder, l listen, database string) (*child, error) {
+	args := []string{"--config-file=" + f.config(), "--log-level=warning", "--query", serveQuery(database)}
+	program := p.Binary
 	if p.Binary != "" {
-		// #nosec G204 -- the operator's own ClickHouse; our arguments.
-		cmd = exec.Command(p.Binary, append([]string{"local"}, args...)...)
+		args = append([]string{"local"}, args...)
 	} else {
-		// #nosec G204 -- this very program, with the library whose checksum was right.
-		cmd = exec.Command(selfExecutable, append([]string{ChildArg, p.Library}, args...)...)
+		program, args = selfExecutable, append([]string{ChildArg, p.Library}, args...)
 	}
+	args, err := confined(p, f, l, program, args)
+	if err != nil {
+		return nil, err
+	}
+	// #nosec G204 -- this very program, which becomes the engine.
+	cmd := exec.Command(selfExecutable, args...)
 	cmd.Dir = string(f)
 	cmd.Env = childEnvironment()
 	// A group of its own: a terminal's signals go to the parent alone.

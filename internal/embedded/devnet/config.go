@@ -53,6 +53,10 @@ type Config struct {
 	// Listen is the TCP address of the HTTP server; port 0 picks a free one. Default 127.0.0.1:8000.
 	Listen string
 
+	// Hosts are further names by which the HTTP server is asked, Origins the web pages that may use it; see
+	// internal/webguard. Without them no page can do anything here but one of the server's own.
+	Hosts, Origins []string
+
 	// CloseInterval is the time between two ledgers, from 50 ms to 1 h. Default 1 s.
 	CloseInterval time.Duration
 

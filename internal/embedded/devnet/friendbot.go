@@ -52,7 +52,7 @@ func friendbotFault(w http.ResponseWriter, status int, detail string) {
 // new account is closed.
 func (n *Network) serveFriendbot(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodPost {
-		w.Header().Set("Allow", "GET, POST, OPTIONS")
+		w.Header().Set("Allow", "GET, POST")
 		http.Error(w, "friendbot: use GET or POST with addr=G…", http.StatusMethodNotAllowed)
 		return
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
+
+	"github.com/lumenhook/lumenhook/internal/webguard"
 )
 
 const (
@@ -63,7 +65,7 @@ func (n *Network) newServer(run context.Context) *http.Server {
 	mux.HandleFunc("GET /payments", n.servePage(n.listPayments))
 	mux.HandleFunc("GET /accounts/{id}", n.serveAccount)
 	return &http.Server{
-		Handler:           bounded(mux),
+		Handler:           n.guard().Wrap(bounded(mux)),
 		BaseContext:       func(net.Listener) context.Context { return run },
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
@@ -73,18 +75,16 @@ func (n *Network) newServer(run context.Context) *http.Server {
 	}
 }
 
-// bounded turns away what is more than the server should hold at once, and lets pages of any origin in, as
-// public RPC servers do: all this serves is a network of play money.
+// guard keeps pages of other origins out. A public server lets them in; but this one's friendbot and queue are
+// its user's own, and a page that fills them, or pays to a watched wallet, would mislead what is tested here.
+func (n *Network) guard() webguard.Config {
+	return webguard.Config{Listen: n.cfg.Listen, Hosts: n.cfg.Hosts, Origins: n.cfg.Origins}
+}
+
+// bounded turns away what is more than the server should hold at once.
 func bounded(next http.Handler) http.Handler {
 	slots := make(chan struct{}, maxRequests)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Access-Control-Allow-Origin", "*")
-		if r.Method == http.MethodOptions {
-			w.Header().Set("Access-Control-Allow-Methods", "GET, POST")
-			w.Header().Set("Access-Control-Allow-Headers", "*")
-			w.WriteHeader(http.StatusNoContent)
-			return
-		}
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
@@ -100,7 +100,7 @@ func bounded(next http.Handler) http.Handler {
 
 func (n *Network) serveRPC(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", "POST, OPTIONS")
+		w.Header().Set("Allow", "POST")
 		http.Error(w, "Stellar RPC: send JSON-RPC 2.0 by POST", http.StatusMethodNotAllowed)
 		return
 	}

@@ -45,11 +45,20 @@ func Program(t testing.TB) clickhouse.Program {
 	return p
 }
 
+// Grants are what tests do beside what the service does: they have databases of
+// their own, take tables away and look at what ClickHouse does within.
+func Grants() []string {
+	return []string{
+		"SHOW, SELECT, INSERT, ALTER TABLE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE ON *.*",
+		"CREATE DATABASE, DROP DATABASE, SYSTEM MERGES ON *.*", "TABLE ENGINE ON Atomic",
+	}
+}
+
 // Start returns an engine of the test's own, on free ports and an empty folder,
-// which is stopped when the test ends.
+// which is stopped when the test ends. Its service has the rights of Grants too.
 func Start(t testing.TB) *clickhouse.Engine {
 	t.Helper()
-	return StartWith(t, clickhouse.Config{Program: Program(t), DataDir: t.TempDir()})
+	return StartWith(t, clickhouse.Config{Program: Program(t), DataDir: t.TempDir(), Grants: Grants()})
 }
 
 // StartWith is Start with settings of the test's choosing.

@@ -1,0 +1,72 @@
+package clickhouse
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// confineArg is the first argument of our binary when it is to confine itself and
+// then become another program: that one is confined from its first instruction on,
+// with all of its threads.
+const confineArg = "clickhouse-confined"
+
+// confinement is what the engine may reach. ClickHouse's own rights do not cover all
+// of it: in `clickhouse local` the function file() reads any file for anybody.
+type confinement struct {
+	Write []string `json:"write"` // folders and devices, to read and write
+	Read  []string `json:"read"`  // files and folders, to read and execute
+	Ports []int    `json:"ports"` // to listen on; nothing is connected to
+}
+
+// confined makes the command of a program that may reach its data folder, what
+// programs of this machine are made of, and its two ports.
+func confined(p Program, f folder, l listen, program string, args []string) ([]string, error) {
+	c := confinement{
+		Write: []string{string(f), "/dev/null"},
+		Read: []string{
+			"/usr", "/lib", "/lib64", "/bin", "/nix/store", "/sys", "/dev/urandom", "/dev/random", "/dev/zero",
+			"/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/loadavg", "/proc/uptime", "/proc/sys", "/proc/version",
+			"/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/localtime", "/etc/timezone", "/etc/nsswitch.conf", "/etc/hosts",
+			selfExecutable,
+		},
+		Ports: []int{l.nativePort, l.httpPort},
+	}
+	for _, list := range []string{os.Getenv("LD_LIBRARY_PATH"), os.Getenv("DYLD_LIBRARY_PATH")} {
+		c.Read = append(c.Read, filepath.SplitList(list)...)
+	}
+	if p.Binary != "" {
+		c.Read = append(c.Read, filepath.Dir(p.Binary))
+	}
+	for _, file := range []string{p.Binary, p.Library} {
+		if file != "" {
+			c.Read = append(c.Read, file)
+		}
+	}
+	spec, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	return append([]string{confineArg, string(spec), program}, args...), nil
+}
+
+// confinedMain confines this process and becomes args[1] with the rest of args. It
+// returns only when that fails.
+func confinedMain(args []string) int {
+	var c confinement
+	err := fmt.Errorf("usage: %s CONFINEMENT PROGRAM [ARGUMENT]... (started by lumenhook run, not by people)", confineArg)
+	if len(args) >= 2 {
+		err = json.Unmarshal([]byte(args[0]), &c)
+	}
+	if err == nil {
+		err = c.apply()
+	}
+	if err == nil {
+		// #nosec G204 -- the engine that our own parent named.
+		err = fmt.Errorf("%s: %w", args[1], syscall.Exec(args[1], args[1:], os.Environ()))
+	}
+	fmt.Fprintln(os.Stderr, "starting the ClickHouse engine confined:", err)
+	return 1
+}

@@ -1,0 +1,141 @@
+package clickhouse
+
+import (
+	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"text/template"
+)
+
+// Login is a user of the engine and what proves it.
+type Login struct {
+	User     string
+	Password string
+}
+
+// String keeps the password out of messages.
+func (l Login) String() string { return l.User }
+
+// complete makes up what is missing.
+func (l Login) complete(user string) Login {
+	return Login{User: cmp.Or(l.User, user), Password: cmp.Or(l.Password, rand.Text())}
+}
+
+func (l Login) hash() string {
+	sum := sha256.Sum256([]byte(l.Password))
+	return hex.EncodeToString(sum[:])
+}
+
+const (
+	// localUser is whom `clickhouse local` itself acts as. It cannot have a password.
+	localUser = "default"
+
+	readerTimeMaxSeconds = 90_000 // a day and what clients add to their own bound
+	readerMemoryMaxBytes = 1 << 30
+)
+
+// serveQuery makes the database (ENGINE = Atomic: the server's own default database
+// is an overlay of files), opens the ports and then reads standard input, to which
+// nothing is ever written, to its end: the server lives as long as the pipe.
+func serveQuery(database string) string {
+	return strings.Join(serveStatements(database), "; ")
+}
+
+func serveStatements(database string) []string {
+	return []string{
+		"CREATE DATABASE IF NOT EXISTS `" + database + "` ENGINE = Atomic",
+		"SYSTEM START LISTEN TCP", "SYSTEM START LISTEN HTTP",
+		"SELECT count() FROM file('-', 'TSV', 'x String') FORMAT Null",
+	}
+}
+
+// usersConfig is written anew at every start.
+//
+// The local user is bound three times, because nobody is asked for its password.
+// It may have one session, which the serving query opens before any port and holds
+// as long as the server lives, so that nobody else gets one. It has as many queries
+// as the serving query has statements, so that none is left when that session ends
+// before the ports close. And it may do no more than those statements need.
+//
+// The service fills one database, with the table engines that schemas/clickhouse
+// names; neither it nor the reader has a source (file, url, s3, remote, executable
+// and their kind) or may make a dictionary, a function, a user or a backup. The
+// disk of a table is the server's own. The reader's few changeable settings are
+// those by which clients bound their own queries.
+//
+// The profiler's signals stay off: the process is a Go program too.
+var usersConfig = template.Must(template.New("users").Funcs(template.FuncMap{"x": escapeXML}).Parse(`<clickhouse>
+  <profiles>
+    <default>
+      <query_profiler_real_time_period_ns>0</query_profiler_real_time_period_ns>
+      <query_profiler_cpu_time_period_ns>0</query_profiler_cpu_time_period_ns>
+      <backup_restore_s3_retry_attempts>0</backup_restore_s3_retry_attempts>
+      <constraints>
+        <merge_tree_disk><const/></merge_tree_disk>
+        <merge_tree_storage_policy><const/></merge_tree_storage_policy>
+      </constraints>
+    </default>
+    <local>
+      <profile>default</profile>
+      <max_sessions_for_user>1</max_sessions_for_user>
+    </local>
+    <reader>
+      <profile>default</profile>
+      <readonly>1</readonly>
+      <max_memory_usage>{{.MemoryMax}}</max_memory_usage>
+      <max_execution_time>{{.TimeMax}}</max_execution_time>
+      <constraints>
+        <max_memory_usage><min>1</min><max>{{.MemoryMax}}</max><changeable_in_readonly/></max_memory_usage>
+        <max_execution_time><min>1</min><max>{{.TimeMax}}</max><changeable_in_readonly/></max_execution_time>
+        <max_result_rows><changeable_in_readonly/></max_result_rows>
+        <result_overflow_mode><changeable_in_readonly/></result_overflow_mode>
+      </constraints>
+    </reader>
+  </profiles>
+  <quotas>
+    <default/>
+    <local><interval><duration>2000000000</duration><queries>{{.LocalQueries}}</queries></interval></local>
+  </quotas>
+  <users>{{range .Users}}
+    <{{.Name}}>
+      {{if .Hash}}<password_sha256_hex>{{.Hash}}</password_sha256_hex>{{else}}<no_password/>{{end}}
+      <networks><ip>127.0.0.0/8</ip><ip>::1</ip></networks>
+      <profile>{{.Profile}}</profile>
+      <quota>{{.Quota}}</quota>
+      <grants>{{range .Grants}}<query>GRANT {{x .}}</query>{{end}}</grants>
+    </{{.Name}}>{{end}}
+  </users>
+</clickhouse>
+`))
+
+type userConfig struct {
+	Name, Hash, Profile, Quota string
+	Grants                     []string
+}
+
+type usersValues struct {
+	MemoryMax, TimeMax, LocalQueries int
+	Users                            []userConfig
+}
+
+func usersOf(cfg Config) usersValues {
+	database := "`" + cfg.Database + "`.*"
+	service := append([]string{
+		"SHOW, SELECT, INSERT, ALTER TABLE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE ON " + database,
+		"SELECT ON system.parts", "TABLE ENGINE ON MergeTree", "TABLE ENGINE ON ReplacingMergeTree", "TABLE ENGINE ON AggregatingMergeTree",
+	}, cfg.Grants...)
+	return usersValues{
+		MemoryMax: readerMemoryMaxBytes, TimeMax: readerTimeMaxSeconds,
+		LocalQueries: len(serveStatements(cfg.Database)),
+		Users: []userConfig{
+			{localUser, "", "local", "local", []string{
+				"CREATE DATABASE ON " + database, "TABLE ENGINE ON Atomic", "SYSTEM LISTEN ON *.*",
+				"READ ON FILE", "CREATE TEMPORARY TABLE ON *.*",
+			}},
+			{cfg.Service.User, cfg.Service.hash(), "default", "default", service},
+			{cfg.Reader.User, cfg.Reader.hash(), "reader", "default", []string{"SHOW, SELECT ON " + database, "SELECT ON system.parts"}},
+		},
+	}
+}
