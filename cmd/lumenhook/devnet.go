@@ -30,7 +30,7 @@ func newDevnet() *cobra.Command {
 		Short: "Make wallets and payments on the development network of a running service",
 	}
 	c.PersistentFlags().StringVar(&dir, "data-dir", ".lumenhook", "data folder of the running service")
-	c.AddCommand(newDevnetPay(&dir), newDevnetAccount(&dir), newDevnetCert(&dir), newDevnetReceiver(&dir))
+	c.AddCommand(newDevnetPay(&dir), newDevnetAccount(&dir), newDevnetAsset(&dir), newDevnetCert(&dir), newDevnetReceiver(&dir))
 	return c
 }
 
@@ -178,6 +178,56 @@ func newDevnetPay(dir *string) *cobra.Command {
 	out.Register(f)
 	_ = c.MarkFlagRequired("to")
 	_ = c.MarkFlagRequired("amount")
+	return c
+}
+
+func newDevnetAsset(dir *string) *cobra.Command {
+	var (
+		code, amount string
+		out          cli.Output
+	)
+	c := &cobra.Command{
+		Use:   "asset --code USDC",
+		Short: "Make an issuer of an asset, which the payer then holds and can pay",
+		Long: `Makes an account that issues an asset, has the payer of the development network trust
+it, and issues an amount to the payer, so that "devnet pay --asset" can send it. A wallet
+must trust an asset before it can receive it: "devnet account --asset" makes one that does.`,
+		Example: "  lumenhook devnet asset --code USDC          # prints USDC:G…\n" +
+			"  lumenhook devnet account --asset USDC:G…    # a wallet that trusts it\n" +
+			"  lumenhook devnet pay --to G… --amount 12.5 --asset USDC:G…",
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var codeErr error
+			if len(code) > maxAssetCodeLength || !isAlphanumeric(code) {
+				codeErr = fmt.Errorf("--code %q: must be 1 to %d letters and digits", code, maxAssetCodeLength)
+			}
+			if err := errors.Join(codeErr, checkPaidAmount(amount)); err != nil {
+				return err
+			}
+			client, err := devnetClient(*dir)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			ids, err := devnet.LoadOrCreateIdentities(devnetSecrets(*dir))
+			if err != nil {
+				return err
+			}
+			issued, err := client.IssueAsset(cmd.Context(), ids.PayerSeed, code, amount)
+			if err != nil {
+				return err
+			}
+			return out.Print(cmd.OutOrStdout(), issued, func(w io.Writer) {
+				fmt.Fprintf(w, "asset   %s\nissuer  %s\nsecret  %s\nthe payer holds %s; a wallet that trusts it: lumenhook devnet account --asset %s\n",
+					issued.Asset, issued.Issuer, issued.IssuerSecret, amount, issued.Asset)
+			})
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&code, "code", "", "the asset's code: 1 to 12 letters and digits")
+	f.StringVar(&amount, "amount", "1000000000", "how much the payer receives")
+	out.Register(f)
+	_ = c.MarkFlagRequired("code")
 	return c
 }
 

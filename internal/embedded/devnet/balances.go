@@ -7,8 +7,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Account merges, and claimable balances. Claimants here have no conditions, and a claimable balance locks
-// up no reserve of its creator's.
+// Account merges, and claimable balances. A claimable balance locks up no reserve of its creator's.
 
 func applyAccountMerge(l *layer, source xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
 	destination := body.Destination.ToAccountId()
@@ -42,22 +41,14 @@ func mergeResult(code xdr.AccountMergeResultCode, balance *xdr.Int64) (xdr.Opera
 		code == xdr.AccountMergeResultCodeAccountMergeSuccess
 }
 
-func hasConditions(body xdr.OperationBody) bool {
-	for _, claimant := range body.CreateClaimableBalanceOp.Claimants {
-		if claimant.V0 == nil || claimant.V0.Predicate.Type != xdr.ClaimPredicateTypeClaimPredicateUnconditional {
-			return true
-		}
-	}
-	return false
-}
-
 func checkCreateClaimable(_ xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
 	op := body.CreateClaimableBalanceOp
-	seen := map[string]bool{}
+	seen, fine := map[string]bool{}, true
 	for _, claimant := range op.Claimants {
 		seen[claimant.V0.Destination.Address()] = true
+		fine = fine && wellFormed(claimant.V0.Predicate, 1)
 	}
-	if op.Amount <= 0 || !validAsset(op.Asset) || len(op.Claimants) == 0 || len(seen) != len(op.Claimants) {
+	if !fine || op.Amount <= 0 || !validAsset(op.Asset) || len(op.Claimants) == 0 || len(seen) != len(op.Claimants) {
 		return createClaimableResult(xdr.CreateClaimableBalanceResultCodeCreateClaimableBalanceMalformed, nil)
 	}
 	return createClaimableResult(xdr.CreateClaimableBalanceResultCodeCreateClaimableBalanceSuccess, &xdr.ClaimableBalanceId{V0: &xdr.Hash{}})
@@ -84,9 +75,20 @@ func applyCreateClaimable(l *layer, source xdr.AccountId, body xdr.OperationBody
 	}
 	id := l.balanceID()
 	l.set(claimableKey(id), &xdr.LedgerEntry{Data: xdr.LedgerEntryData{Type: xdr.LedgerEntryTypeClaimableBalance, ClaimableBalance: &xdr.ClaimableBalanceEntry{
-		BalanceId: id, Claimants: op.Claimants, Asset: op.Asset, Amount: op.Amount,
+		BalanceId: id, Claimants: claimantsFrom(op.Claimants, l.closeTime), Asset: op.Asset, Amount: op.Amount,
 	}}})
 	return createClaimableResult(code, &id)
+}
+
+// claimantsFrom are the claimants with conditions whose times are counted from now.
+func claimantsFrom(asked []xdr.Claimant, now int64) []xdr.Claimant {
+	claimants := make([]xdr.Claimant, len(asked))
+	for i, claimant := range asked {
+		v0 := *claimant.V0
+		v0.Predicate = absolute(v0.Predicate, now)
+		claimants[i] = xdr.Claimant{Type: claimant.Type, V0: &v0}
+	}
+	return claimants
 }
 
 // balanceID names a claimable balance after the operation that makes it.
@@ -117,7 +119,7 @@ func applyClaim(l *layer, source xdr.AccountId, body xdr.OperationBody) (xdr.Ope
 	balance := row.Data.ClaimableBalance
 	code := xdr.ClaimClaimableBalanceResultCodeClaimClaimableBalanceCannotClaim
 	for _, claimant := range balance.Claimants {
-		if claimant.V0.Destination.Equals(source) {
+		if claimant.V0.Destination.Equals(source) && met(claimant.V0.Predicate, l.closeTime) {
 			code = creditClaim(l, source, balance)
 		}
 	}

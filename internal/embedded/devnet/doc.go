@@ -2,12 +2,17 @@
 // answers the methods of Stellar RPC, friendbot and a small part of Horizon over HTTP, so that the rest of Lumenhook, the Stellar
 // SDKs and people with curl meet it as they meet the real one.
 //
-// It hides the ledger: accounts, trustlines, offers and balances, the admission and application of transactions,
-// the building of real XDR (envelopes, results, meta, LedgerCloseMeta, the chain of header hashes), and the
-// folder it is all kept in. It knows create account, payment, change trust, offers to sell and to buy, path
-// payments through them, account merges, claimable balances without conditions, the transfer function of the
-// asset contracts of lumens and the demo asset, all memo kinds, muxed accounts, operation sources and fee bumps;
+// It hides the ledger: accounts, trustlines, offers and balances, the admission and application of
+// transactions, the building of real XDR (envelopes, results, meta, LedgerCloseMeta, the chain of
+// header hashes), and the folder it is all kept in. It knows create account, payment, change trust,
+// offers to sell and to buy, path payments through them, account merges, claimable balances and
+// their conditions, account data, home domains, the transfer function of the asset contracts of
+// lumens and the demo asset, all memo kinds, muxed accounts, operation sources and fee bumps;
 // another operation is refused as the network refuses one it does not support.
+//
+// Of Stellar RPC it has all methods. simulateTransaction knows the transfer only, and charges a fixed
+// fee; getLedgerEntries answers for a trustline of lumens, which the network has not, since Stellar's
+// JavaScript SDK asks for one.
 //
 // Invariants:
 //
@@ -32,11 +37,13 @@
 //   - config.go, identities.go: what a network is made of
 //   - network.go: the life of a network, its queue, the closing of a ledger
 //   - genesis.go: the first ledger
-//   - transaction.go: what may enter the queue; operations.go, offers.go, market.go, balances.go, contract.go: what
-//     operations do; book.go, exchange.go: the order book and the arithmetic of a trade; state.go: what they do it to
+//   - transaction.go: what may enter the queue
+//   - operations.go, offers.go, market.go, balances.go, predicate.go, accountdata.go, contract.go: what
+//     operations do; book.go, exchange.go: the order book and the arithmetic of a trade; state.go: what
+//     they do it to
 //   - ledger.go: a closed ledger in XDR
 //   - store.go, pagecache.go: the folder
-//   - rpc.go, methods.go, friendbot.go, horizon.go: what is served
+//   - rpc.go, methods.go, events.go, simulate.go, friendbot.go, horizon.go: what is served
 //   - faults.go: answers that are spoiled on demand
 //   - lake.go: the ledgers as files, for readers of a ledger lake
 //   - devtraffic/: transactions of every kind, for tests

@@ -89,3 +89,48 @@ func TestJavaScriptSDK(t *testing.T) {
 		t.Errorf("Horizon lists %+v", got.Listed)
 	}
 }
+
+// What programs ask of an RPC server besides: lists, fees, simulation, balances, and the operations of
+// a market, of account data and of conditional claimants.
+func TestJavaScriptSDKAsksForEverything(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	dir := installSDK(t, ctx)
+	copyInto(t, dir, "everything.mjs")
+	n, _ := open(t, func(c *devnet.Config) { c.CloseInterval = 100 * time.Millisecond })
+	node := exec.CommandContext(ctx, "node", "everything.mjs", n.RPCURL())
+	node.Dir, node.Stderr = dir, os.Stderr
+	out, err := node.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var got struct {
+		Version, Auth, Listed, Later     int
+		Fee, Euros, Lumens, Transfer     string
+		Alice                            string
+		Statuses                         map[string]string
+		Refused, Distinct, ContractHolds bool
+		Events                           []struct{ From, Amount, Hash string }
+	}
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for step, status := range got.Statuses {
+		if want := map[bool]string{true: "FAILED", false: "SUCCESS"}[step == "early"]; status != want {
+			t.Errorf("%s: %s, want %s", step, status, want)
+		}
+	}
+	if got.Version != devnet.ProtocolVersion || got.Fee != "100" || got.Auth != 1 || !got.Refused || !got.ContractHolds {
+		t.Errorf("got %s", out)
+	}
+	if !got.Distinct || got.Listed != 11 || got.Later != 0 { // two of friendbot's, nine here
+		t.Errorf("listed %d transactions, distinct %v, %d events after the last", got.Listed, got.Distinct, got.Later)
+	}
+	if len(got.Events) != 1 || got.Events[0].From != got.Alice || got.Events[0].Amount != "125000000" || got.Events[0].Hash != got.Transfer {
+		t.Errorf("events %+v", got.Events)
+	}
+	// 10,000 and what was paid, less four euros at two lumens, plus the claim, less three fees.
+	if got.Euros != "40000000" || got.Lumens != "100114999700" {
+		t.Errorf("balances: %s euros, %s lumens", got.Euros, got.Lumens)
+	}
+}

@@ -1,9 +1,12 @@
 package devnet
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stellar/go-stellar-sdk/keypair"
+	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
 	"github.com/stellar/go-stellar-sdk/txnbuild"
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
@@ -100,6 +103,90 @@ func TestOffers(t *testing.T) {
 	buy(buyer, "1", 1, 1, 0)
 	if got := sell(buyer, "1", 1, 2, 0).Code; got != xdr.ManageSellOfferResultCodeManageSellOfferCrossSelf {
 		t.Errorf("one's own offer: %v", got)
+	}
+	r.verifyAll()
+}
+
+// Data, options that say something, and what is refused of both.
+func TestDataAndOptions(t *testing.T) {
+	r := start(t, testConfig(t))
+	holder := r.account("1.5000400") // room for one entry, and four fees
+	data := func(name string, value []byte) xdr.ManageDataResultCode {
+		t.Helper()
+		done := r.apply(txSpec{from: holder, ops: ops(&txnbuild.ManageData{Name: name, Value: value})})
+		return opResult(t, done.ResultXDR).ManageDataResult.Code
+	}
+	for _, c := range []struct {
+		name  string
+		value []byte
+		want  xdr.ManageDataResultCode
+	}{
+		{"order", []byte("42"), xdr.ManageDataResultCodeManageDataSuccess},
+		{"second", []byte("1"), xdr.ManageDataResultCodeManageDataLowReserve},
+		{"order", []byte("43"), xdr.ManageDataResultCodeManageDataSuccess},
+		{"second", nil, xdr.ManageDataResultCodeManageDataNameNotFound},
+	} {
+		if got := data(c.name, c.value); got != c.want {
+			t.Errorf("%s = %q: %v, want %v", c.name, c.value, got, c.want)
+		}
+	}
+	owner := r.account("5")
+	id := xdr.MustAddress(owner.Address())
+	set := func(op *txnbuild.SetOptions) protocol.SendTransactionResponse {
+		answer := r.send(r.build(txSpec{from: owner, ops: ops(op)}))
+		r.closeLedger()
+		return answer
+	}
+	if answer := set(&txnbuild.SetOptions{HomeDomain: txnbuild.NewHomeDomain("shop.example")}); answer.Status != "PENDING" {
+		t.Fatal(answer.Status)
+	}
+	if answer := set(&txnbuild.SetOptions{MasterWeight: txnbuild.NewThreshold(2)}); !strings.HasSuffix(resultText(t, answer.ErrorResultXDR), "OpNotSupported") {
+		t.Errorf("keys are as they were made: %+v", answer)
+	}
+	key, _ := id.LedgerKey()
+	if a := r.entry(key).Account; a.HomeDomain != "shop.example" || a.NumSubEntries != 0 {
+		t.Errorf("got %+v", a)
+	}
+	r.verifyAll()
+}
+
+// A claimant's conditions count from the ledger that makes the balance.
+func TestConditionalClaimants(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	cfg := testConfig(t)
+	cfg.Clock = func() time.Time { return now }
+	r := start(t, cfg)
+	early, late := r.account("10"), r.account("10")
+	hour := txnbuild.BeforeRelativeTimePredicate(3600)
+	day := txnbuild.BeforeAbsoluteTimePredicate(now.Unix() + 86400)
+	both := txnbuild.AndPredicate(txnbuild.NotPredicate(hour), txnbuild.OrPredicate(day, txnbuild.NotPredicate(txnbuild.UnconditionalPredicate)))
+	create := &txnbuild.CreateClaimableBalance{Amount: "3", Asset: txnbuild.NativeAsset{},
+		Destinations: []txnbuild.Claimant{txnbuild.NewClaimant(early.Address(), &hour), txnbuild.NewClaimant(late.Address(), &both)}}
+	balance := func() string {
+		t.Helper()
+		done := r.apply(txSpec{from: r.payer, ops: ops(create)})
+		id, err := xdr.MarshalHex(opResult(t, done.ResultXDR).CreateClaimableBalanceResult.BalanceId)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	claim := func(who *keypair.Full, id string) string {
+		t.Helper()
+		done := r.apply(txSpec{from: who, ops: ops(&txnbuild.ClaimClaimableBalance{BalanceID: id})})
+		return opCode(t, done.ResultXDR)
+	}
+	first, second := balance(), balance()
+	if a, b := claim(late, first), claim(early, first); a != "ClaimClaimableBalanceCannotClaim" || b != "ClaimClaimableBalanceSuccess" {
+		t.Errorf("at once: %s, %s", a, b)
+	}
+	now = now.Add(time.Hour)
+	if a, b := claim(early, second), claim(late, second); a != "ClaimClaimableBalanceCannotClaim" || b != "ClaimClaimableBalanceSuccess" {
+		t.Errorf("after an hour: %s, %s", a, b)
+	}
+	create.Destinations[0].Predicate = txnbuild.BeforeRelativeTimePredicate(-1)
+	if answer := r.send(r.build(txSpec{from: r.payer, ops: ops(create)})); answer.Status != "ERROR" {
+		t.Errorf("a time before now: %s", answer.Status)
 	}
 	r.verifyAll()
 }

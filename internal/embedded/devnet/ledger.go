@@ -38,7 +38,7 @@ func buildLedger(
 ) (*closedLedger, error) {
 	sequence := uint32(prev.Header.LedgerSeq) + 1
 	top := newLayer(base, sequence)
-	top.cache, top.rules = true, known
+	top.cache, top.rules, top.closeTime = true, known, closeTime
 	top.book, top.lastOffer = &book{base: base}, uint64(prev.Header.IdPool)
 	txs := stillValid(top, queue, newPending(sequence, closeTime))
 	fees := chargeFees(top, txs)

@@ -39,8 +39,20 @@ func (n *Network) call(method string, raw []byte) (any, error) {
 		return withParams(raw, n.getTransaction)
 	case protocol.SendTransactionMethodName:
 		return withParams(raw, n.sendTransaction)
+	case protocol.GetTransactionsMethodName:
+		return withParams(raw, n.getTransactions)
+	case protocol.GetEventsMethodName:
+		return withParams(raw, n.getEvents)
+	case protocol.GetFeeStatsMethodName:
+		return n.getFeeStats()
+	case protocol.GetVersionInfoMethodName:
+		return protocol.GetVersionInfoResponse{Version: "lumenhook-devnet", ProtocolVersion: ProtocolVersion}, nil
+	case protocol.SimulateTransactionMethodName:
+		return withParams(raw, n.simulateTransaction)
 	default:
-		return nil, &rpcError{codeMethodNotFound, "method not found: the development network has getHealth, getNetwork, getLatestLedger, getLedgers, getLedgerEntries, getTransaction and sendTransaction"}
+		return nil, &rpcError{codeMethodNotFound, "method not found: the development network has getHealth, getNetwork, " +
+			"getVersionInfo, getFeeStats, getLatestLedger, getLedgers, getLedgerEntries, getTransaction, getTransactions, " +
+			"getEvents, simulateTransaction and sendTransaction"}
 	}
 }
 
@@ -204,7 +216,7 @@ func (n *Network) getLedgerEntries(req protocol.GetLedgerEntriesRequest) (answer
 			if key.Type == xdr.LedgerEntryTypeTtl {
 				return &rpcError{codeInvalidParams, "ledger ttl entries cannot be queried directly"}
 			}
-			row, err := readEntry(r, keyOf(key))
+			row, err := servedEntry(r, key)
 			if err != nil {
 				return err
 			}
@@ -220,6 +232,25 @@ func (n *Network) getLedgerEntries(req protocol.GetLedgerEntriesRequest) (answer
 		return nil
 	})
 	return answer, err
+}
+
+// servedEntry reads an entry. Asked for an account's trustline for lumens, which is no entry of the
+// ledger, it answers with one that says what the account holds: Stellar's JavaScript SDK asks for it
+// to tell a balance of lumens.
+func servedEntry(r pebble.Reader, key xdr.LedgerKey) (*xdr.LedgerEntry, error) {
+	line := key.TrustLine
+	if line == nil || line.Asset.Type != xdr.AssetTypeAssetTypeNative {
+		return readEntry(r, keyOf(key))
+	}
+	row, err := readEntry(r, accountKey(line.AccountId))
+	if err != nil || row == nil {
+		return nil, err
+	}
+	return &xdr.LedgerEntry{LastModifiedLedgerSeq: row.LastModifiedLedgerSeq, Data: xdr.LedgerEntryData{
+		Type: xdr.LedgerEntryTypeTrustline, TrustLine: &xdr.TrustLineEntry{
+			AccountId: line.AccountId, Asset: line.Asset, Balance: row.Data.Account.Balance, Limit: unlimited,
+			Flags: xdr.Uint32(xdr.TrustLineFlagsAuthorizedFlag),
+		}}}, nil
 }
 
 func entryResult(key string, row *xdr.LedgerEntry) (protocol.LedgerEntryResult, error) {
@@ -259,18 +290,9 @@ func (n *Network) getTransaction(req protocol.GetTransactionRequest) (answer pro
 		if err != nil || tx == nil {
 			return err
 		}
-		answer.Status = protocol.TransactionStatusFailed
-		if tx.success {
-			answer.Status = protocol.TransactionStatusSuccess
-		}
-		answer.ApplicationOrder = int32(tx.order)
-		answer.FeeBump = tx.feeBump
-		answer.Ledger = tx.ledger
 		answer.LedgerCloseTime = tx.closeTime
-		answer.EnvelopeXDR = base64.StdEncoding.EncodeToString(tx.envelope)
-		answer.ResultXDR = base64.StdEncoding.EncodeToString(tx.result)
-		answer.ResultMetaXDR = base64.StdEncoding.EncodeToString(tx.meta)
-		return nil
+		answer.TransactionDetails, err = tx.details()
+		return err
 	})
 	return answer, err
 }

@@ -25,8 +25,10 @@ var operations = map[xdr.OperationType]operationKind{
 	xdr.OperationTypeManageBuyOffer:           {check: checkBuyOffer, apply: applyBuyOffer},
 	xdr.OperationTypeCreatePassiveSellOffer:   {check: checkPassiveOffer, apply: applyPassiveOffer},
 	xdr.OperationTypeAccountMerge:             {check: checkAccountMerge, apply: applyAccountMerge},
-	xdr.OperationTypeCreateClaimableBalance:   {unsupported: hasConditions, check: checkCreateClaimable, apply: applyCreateClaimable},
+	xdr.OperationTypeCreateClaimableBalance:   {check: checkCreateClaimable, apply: applyCreateClaimable},
 	xdr.OperationTypeClaimClaimableBalance:    {check: checkClaim, apply: applyClaim},
+	xdr.OperationTypeManageData:               {check: checkManageData, apply: applyManageData},
+	xdr.OperationTypeSetOptions:               {unsupported: changesKeys, check: checkSetOptions, apply: applySetOptions},
 	xdr.OperationTypeInvokeHostFunction:       {unsupported: isNoTransfer, check: checkTransfer, apply: applyTransfer},
 }
 
@@ -270,6 +272,10 @@ func successOf(kind xdr.OperationType) xdr.OperationResult {
 		result, _ = createClaimableResult(xdr.CreateClaimableBalanceResultCodeCreateClaimableBalanceSuccess, &xdr.ClaimableBalanceId{V0: &xdr.Hash{}})
 	case xdr.OperationTypeClaimClaimableBalance:
 		result, _ = claimResult(xdr.ClaimClaimableBalanceResultCodeClaimClaimableBalanceSuccess)
+	case xdr.OperationTypeManageData:
+		result, _ = manageDataResult(xdr.ManageDataResultCodeManageDataSuccess)
+	case xdr.OperationTypeSetOptions:
+		result, _ = setOptionsResult(xdr.SetOptionsResultCodeSetOptionsSuccess)
 	case xdr.OperationTypeInvokeHostFunction:
 		result, _ = invokeResult(xdr.InvokeHostFunctionResultCodeInvokeHostFunctionSuccess, &xdr.Hash{})
 	default:

@@ -169,14 +169,19 @@ func parseBody(body []byte) (requests []rpcRequest, batch bool, fault *rpcError)
 		requests = append(requests, req)
 	}
 	if pages > 1 {
-		return nil, batch, &rpcError{codeInvalidRequest, "a batch holds at most one getLedgers or getLatestLedger"}
+		return nil, batch, &rpcError{codeInvalidRequest, "a batch holds at most one getLedgers, getLatestLedger, getTransactions, getEvents or getFeeStats"}
 	}
 	return requests, batch, nil
 }
 
 // isPage tells the methods whose answers are large.
 func (r rpcRequest) isPage() bool {
-	return r.Method == protocol.GetLedgersMethodName || r.Method == protocol.GetLatestLedgerMethodName
+	switch r.Method {
+	case protocol.GetLedgersMethodName, protocol.GetLatestLedgerMethodName, protocol.GetTransactionsMethodName,
+		protocol.GetEventsMethodName, protocol.GetFeeStatsMethodName:
+		return true
+	}
+	return false
 }
 
 // answer answers one request; nil for a notification.

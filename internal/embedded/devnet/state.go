@@ -84,6 +84,7 @@ type layer struct {
 	read     map[entryKey]*xdr.LedgerEntry
 	rules    rules
 
+	closeTime int64  // of the ledger being made, Unix seconds
 	lastOffer uint64 // identifier of the newest offer
 	book      *book  // of the ledger, shared by its layers
 
@@ -102,6 +103,7 @@ func newLayer(below state, sequence uint32) *layer {
 	l := &layer{below: below, sequence: sequence, rows: map[entryKey]*xdr.LedgerEntry{}}
 	if under, ok := below.(*layer); ok {
 		l.rules, l.lastOffer, l.book = under.rules, under.lastOffer, under.book
+		l.closeTime = under.closeTime
 	}
 	return l
 }

@@ -42,6 +42,32 @@ func (c *Client) CreateAccount(ctx context.Context, assets ...string) (address, 
 	return pair.Address(), pair.Seed(), nil
 }
 
+// IssuedAsset is an asset with its issuer, whose secret can issue more of it.
+type IssuedAsset struct {
+	Asset        string `json:"asset"` // CODE:ISSUER
+	Issuer       string `json:"issuer"`
+	IssuerSecret string `json:"issuerSecret"`
+}
+
+// IssueAsset makes an issuer of an asset with this code, and has the account of a secret key trust it
+// and receive the amount. It returns after all that is in closed ledgers.
+func (c *Client) IssueAsset(ctx context.Context, holderSeed, code, amount string) (IssuedAsset, error) {
+	holder, holderErr := parseSeed("holder", holderSeed)
+	if err := errors.Join(holderErr, checkCode(code), checkAmount(amount)); err != nil {
+		return IssuedAsset{}, err
+	}
+	issuer, secret, err := c.CreateAccount(ctx)
+	if err != nil {
+		return IssuedAsset{}, err
+	}
+	issued := IssuedAsset{Asset: code + ":" + issuer, Issuer: issuer, IssuerSecret: secret}
+	if err := c.EnsureTrustline(ctx, holderSeed, issued.Asset); err != nil {
+		return IssuedAsset{}, err
+	}
+	_, err = c.Pay(ctx, PayRequest{From: secret, To: holder.Address(), Amount: amount, Asset: issued.Asset})
+	return issued, err
+}
+
 // EnsureTrustline has the account of a secret key trust an asset (CODE:ISSUER) without limit, unless it
 // does so already.
 func (c *Client) EnsureTrustline(ctx context.Context, seed, asset string) error {

@@ -303,3 +303,28 @@ func TestContextEnds(t *testing.T) {
 		t.Fatal("paid under a context that had ended")
 	}
 }
+
+// The payer of the network can pay an asset that was just made, to a wallet that trusts it.
+func TestIssueAsset(t *testing.T) {
+	r := start(t)
+	issued, err := r.IssueAsset(r.ctx, r.id.PayerSeed, "USDC", "1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wallet, _, err := r.CreateAccount(r.ctx, issued.Asset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pay := devclient.PayRequest{From: r.id.PayerSeed, To: wallet, Amount: "12.5", Asset: issued.Asset}
+	if _, err := r.Pay(r.ctx, pay); err != nil {
+		t.Error(err)
+	}
+	pay.Amount = "1000"
+	if _, err := r.Pay(r.ctx, pay); err == nil || !strings.Contains(err.Error(), "PAYMENT_UNDERFUNDED") {
+		t.Errorf("more than was issued: %v", err)
+	}
+	if _, err := r.IssueAsset(r.ctx, r.id.PayerSeed, "NO-CODE", "0"); err == nil || !strings.Contains(err.Error(), "NO-CODE") ||
+		!strings.Contains(err.Error(), "amount") {
+		t.Errorf("two faults: %v", err)
+	}
+}

@@ -106,8 +106,15 @@ func parseAsset(text string) (txnbuild.Asset, error) {
 	if !ok || !strkey.IsValidEd25519PublicKey(issuer) {
 		return nil, fmt.Errorf("asset %q is not CODE:ISSUER with the issuer's G… address, and not XLM", text)
 	}
-	if !assetCode.MatchString(code) {
-		return nil, fmt.Errorf("asset code %q is not one to twelve letters and digits", code)
+	if err := checkCode(code); err != nil {
+		return nil, err
 	}
 	return txnbuild.CreditAsset{Code: code, Issuer: issuer}, nil
+}
+
+func checkCode(code string) error {
+	if !assetCode.MatchString(code) {
+		return fmt.Errorf("asset code %q is not one to twelve letters and digits", code)
+	}
+	return nil
 }

@@ -35,6 +35,7 @@ var kinds = []func(*Traffic, context.Context, int) error{
 	(*Traffic).mergeAccount, (*Traffic).feeBump, (*Traffic).fail, (*Traffic).createClaimable, (*Traffic).claim,
 	(*Traffic).contractTransfer, (*Traffic).contractMint, (*Traffic).contractBurn, (*Traffic).manyOperations,
 	(*Traffic).sellOffer, (*Traffic).buyOffer, (*Traffic).twoHops,
+	(*Traffic).manageData, (*Traffic).conditions,
 }
 
 // Kinds is the number of steps after which everything has been sent once.
@@ -226,6 +227,31 @@ func (t *Traffic) buyOffer(ctx context.Context, _ int) error {
 func (t *Traffic) twoHops(ctx context.Context, _ int) error {
 	return t.send(ctx, t.wallet, nil, nil, &txnbuild.PathPaymentStrictReceive{SendAsset: t.demo, SendMax: "1",
 		Destination: t.wallet.Address(), DestAsset: t.euro, DestAmount: "0.1", Path: []txnbuild.Asset{txnbuild.NativeAsset{}}})
+}
+
+// manageData writes an entry and takes it away in turns, and says where the payer is at home.
+func (t *Traffic) manageData(ctx context.Context, n int) error {
+	entry := &txnbuild.ManageData{Name: "turn", Value: fmt.Append(nil, n)}
+	if t.round%3 == 2 {
+		entry.Value = nil
+	}
+	return t.send(ctx, t.payer, nil, nil, entry, &txnbuild.SetOptions{HomeDomain: txnbuild.NewHomeDomain("shop.example")})
+}
+
+// conditions makes a claimable balance that the wallet can claim only in an hour, and tries to.
+func (t *Traffic) conditions(ctx context.Context, _ int) error {
+	later := txnbuild.NotPredicate(txnbuild.BeforeRelativeTimePredicate(3600))
+	op := &txnbuild.CreateClaimableBalance{Amount: "0.5", Asset: txnbuild.NativeAsset{},
+		Destinations: []txnbuild.Claimant{txnbuild.NewClaimant(t.wallet.Address(), &later)}}
+	tx, err := t.build(ctx, t.payer, nil, nil, op)
+	if err != nil {
+		return err
+	}
+	id, err := tx.ClaimableBalanceID(0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(t.submit(ctx, tx), t.send(ctx, t.wallet, nil, nil, &txnbuild.ClaimClaimableBalance{BalanceID: id}))
 }
 
 func payment(to, amount string, asset txnbuild.Asset) *txnbuild.Payment {
