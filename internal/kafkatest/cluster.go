@@ -1,0 +1,224 @@
+package kafkatest
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+)
+
+const (
+	startTimeout = 90 * time.Second // on a machine that is shared and busy
+	askEvery     = 100 * time.Millisecond
+)
+
+// Config says what a cluster is like.
+type Config struct {
+	Dir     string // empty or absent; the caller removes it
+	Brokers int    // 1 or 3
+	// Secure has clients sign in over TLS, with an ACL for all they do.
+	Secure bool
+	// Users are known beside Admin, by SASL PLAIN, each with its [Password].
+	Users []string
+	// Properties are added to every broker's configuration.
+	Properties map[string]string
+}
+
+// Cluster is a running cluster.
+type Cluster struct {
+	cfg      Config
+	id       string
+	jars     string
+	nodes    []*Node
+	security *security // nil: not secure
+}
+
+// Start fetches Kafka if need be, formats the brokers, starts them, and returns
+// when all of them are known to each other.
+func Start(ctx context.Context, cfg Config) (*Cluster, error) {
+	jars, err := Install(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{cfg: cfg, id: "bHVtZW5ob29rLXRlc3Qtaw", jars: jars}
+	if err := c.prepare(); err != nil {
+		return nil, err
+	}
+	for _, n := range c.nodes {
+		if err := n.Start(); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+	}
+	if err := c.AwaitBrokers(ctx, len(c.nodes)); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// prepare makes the folders of all brokers, side by side.
+func (c *Cluster) prepare() error {
+	if err := os.MkdirAll(c.cfg.Dir, 0o750); err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.loggingFile(), []byte(logging), 0o600); err != nil {
+		return err
+	}
+	if c.cfg.Secure {
+		var err error
+		if c.security, err = newSecurity(c.cfg.Dir, c.cfg.Users); err != nil {
+			return err
+		}
+	}
+	addrs, err := freeAddrs(2 * c.cfg.Brokers)
+	if err != nil {
+		return err
+	}
+	for i := range c.cfg.Brokers {
+		c.nodes = append(c.nodes, &Node{
+			id:             i + 1,
+			dir:            filepath.Join(c.cfg.Dir, "broker-"+strconv.Itoa(i+1)),
+			clientAddr:     addrs[2*i],
+			controllerAddr: addrs[2*i+1],
+			cluster:        c,
+		})
+	}
+	failed := make([]error, len(c.nodes))
+	var all sync.WaitGroup
+	for i, n := range c.nodes {
+		all.Go(func() { failed[i] = n.format() })
+	}
+	all.Wait()
+	return errors.Join(failed...)
+}
+
+// freeAddrs finds ports that nobody listens on. All are held until the last is
+// found, so that they differ.
+func freeAddrs(n int) (addrs []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		addrs = append(addrs, l.Addr().String())
+	}
+	return addrs, nil
+}
+
+func (c *Cluster) loggingFile() string { return filepath.Join(c.cfg.Dir, "log4j2.properties") }
+
+// Node gives a broker by its id, from 1 on.
+func (c *Cluster) Node(id int) *Node { return c.nodes[id-1] }
+
+// Nodes gives all brokers.
+func (c *Cluster) Nodes() []*Node { return c.nodes }
+
+// Addrs are the brokers' addresses.
+func (c *Cluster) Addrs() (addrs []string) {
+	for _, n := range c.nodes {
+		addrs = append(addrs, n.clientAddr)
+	}
+	return addrs
+}
+
+// TLS is what clients of a secure cluster trust; nil for one that is not.
+func (c *Cluster) TLS() *tls.Config {
+	if c.security == nil {
+		return nil
+	}
+	roots := x509.NewCertPool()
+	c.security.ca.AddTo(roots)
+	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+}
+
+// CAFile holds the certificate of a secure cluster's authority.
+func (c *Cluster) CAFile() string { return c.security.ca.CertFile() }
+
+// AdminClient opens a client that may do everything.
+func (c *Cluster) AdminClient() (*kadm.Client, error) {
+	client, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	return kadm.NewClient(client), nil
+}
+
+func (c *Cluster) client() (*kgo.Client, error) {
+	opts := []kgo.Opt{kgo.SeedBrokers(c.Addrs()...), kgo.DialTimeout(2 * time.Second)}
+	if c.security != nil {
+		auth := plain.Auth{User: Admin, Pass: Password(Admin)}
+		opts = append(opts, kgo.DialTLSConfig(c.TLS()), kgo.SASL(auth.AsMechanism()))
+	}
+	return kgo.NewClient(opts...)
+}
+
+// AwaitBrokers waits until that many brokers are alive, as the cluster sees it.
+func (c *Cluster) AwaitBrokers(ctx context.Context, n int) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for {
+		alive, err := countBrokers(ctx, client)
+		if err == nil && alive == n {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %d brokers, of which %d are there: %w\n%s",
+				n, alive, errors.Join(ctx.Err(), err), c.lastWords())
+		case <-tick.C:
+		}
+	}
+}
+
+// countBrokers asks the cluster itself: kadm would answer from what the client
+// remembers.
+func countBrokers(ctx context.Context, client *kgo.Client) (int, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{}
+	resp, err := req.RequestWith(ctx, client)
+	if err != nil {
+		return 0, err
+	}
+	return len(resp.Brokers), nil
+}
+
+// lastWords is the end of what each broker said, for errors.
+func (c *Cluster) lastWords() (words string) {
+	const most = 2000
+	for _, n := range c.nodes {
+		text, err := os.ReadFile(n.LogFile())
+		if err != nil {
+			continue
+		}
+		words += fmt.Sprintf("broker %d: …%s\n", n.id, text[max(0, len(text)-most):])
+	}
+	return words
+}
+
+// Close kills all brokers.
+func (c *Cluster) Close() error {
+	var failed error
+	for _, n := range c.nodes {
+		failed = errors.Join(failed, n.Kill())
+	}
+	return failed
+}

@@ -1,0 +1,99 @@
+package kafkatest
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Names of listeners.
+const (
+	clientListener     = "CLIENT"
+	controllerListener = "CONTROLLER"
+)
+
+// timings are for tests: a dead broker is noticed within seconds, as
+// docs/operations.md recommends for production too, and what Kafka delays for
+// the sake of large clusters is not delayed.
+var timings = map[string]string{
+	"broker.session.timeout.ms":                                   "4000",
+	"broker.heartbeat.interval.ms":                                "1000",
+	"group.initial.rebalance.delay.ms":                            "0",
+	"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+	"controlled.shutdown.enable":                                  "true",
+}
+
+// properties are a node's configuration.
+func (c *Cluster) properties(n *Node) map[string]string {
+	replicas := min(3, len(c.nodes))
+	minISR := max(1, replicas-1)
+	p := map[string]string{
+		"process.roles":                  "broker,controller",
+		"node.id":                        strconv.Itoa(n.id),
+		"controller.quorum.voters":       c.voters(),
+		"controller.listener.names":      controllerListener,
+		"inter.broker.listener.name":     clientListener,
+		"listeners":                      clientListener + "://" + n.clientAddr + "," + controllerListener + "://" + n.controllerAddr,
+		"advertised.listeners":           clientListener + "://" + n.clientAddr,
+		"listener.security.protocol.map": clientListener + ":" + c.protocol() + "," + controllerListener + ":PLAINTEXT",
+		"log.dirs":                       filepath.Join(n.dir, "data"),
+		"auto.create.topics.enable":      "false",
+		"num.partitions":                 "1",
+		"default.replication.factor":     strconv.Itoa(replicas),
+		"min.insync.replicas":            strconv.Itoa(minISR),
+		// Internal topics: few partitions, since each costs files and elections.
+		"offsets.topic.num.partitions":             "4",
+		"offsets.topic.replication.factor":         strconv.Itoa(replicas),
+		"transaction.state.log.num.partitions":     "4",
+		"transaction.state.log.replication.factor": strconv.Itoa(replicas),
+		"transaction.state.log.min.isr":            strconv.Itoa(minISR),
+	}
+	maps.Copy(p, timings)
+	if c.cfg.Secure {
+		maps.Copy(p, c.security.properties())
+	}
+	maps.Copy(p, c.cfg.Properties)
+	return p
+}
+
+// voters lists the controllers, as Kafka wants it.
+func (c *Cluster) voters() string {
+	var list []string
+	for _, n := range c.nodes {
+		list = append(list, fmt.Sprintf("%d@%s", n.id, n.controllerAddr))
+	}
+	return strings.Join(list, ",")
+}
+
+func (c *Cluster) protocol() string {
+	if c.cfg.Secure {
+		return "SASL_SSL"
+	}
+	return "PLAINTEXT"
+}
+
+// writeProperties writes a Java properties file; values are escaped as its
+// format asks.
+func writeProperties(path string, p map[string]string) error {
+	escape := strings.NewReplacer(`\`, `\\`, "\n", `\n`)
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(p)) {
+		fmt.Fprintf(&b, "%s=%s\n", key, escape.Replace(p[key]))
+	}
+	return os.WriteFile(path, []byte(b.String()), 0o600)
+}
+
+// logging sends what brokers have to say from warnings on to standard error.
+const logging = `status = error
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss.SSS} %p %m (%c{1})%n%ex{3}
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = stderr
+`

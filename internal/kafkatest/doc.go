@@ -1,0 +1,22 @@
+// Package kafkatest runs a real Apache Kafka for tests: one or three brokers on
+// loopback addresses, a JVM each, that can be killed, paused and started again.
+//
+// It hides how Kafka is fetched (Maven, into the user's cache folder, every file
+// checked by its hash), formatted and configured, and how its processes end with
+// the test's.
+//
+// Invariants:
+//
+//   - Nothing runs but jars whose hashes are pinned in deploy/kafka.
+//   - A broker never outlives the process that started it.
+//   - Each node is broker and controller in one (KRaft), so that killing one of
+//     three leaves a quorum.
+//
+// File map:
+//
+//	install.go   the jars
+//	config.go    a node's properties
+//	security.go  certificates, users
+//	node.go      one process: start, kill, pause
+//	cluster.go   all of them
+package kafkatest

@@ -1,0 +1,125 @@
+package kafkatest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/lumenhook/lumenhook/deploy/kafka"
+)
+
+const (
+	installTimeout = 10 * time.Minute
+	lockPoll       = 100 * time.Millisecond
+)
+
+// Install returns the folder that holds Kafka's jars. It fetches them through
+// Maven when they are missing; several processes at once fetch them once.
+func Install(ctx context.Context) (dir string, err error) {
+	pin, err := kafka.Pinned()
+	if err != nil {
+		return "", err
+	}
+	root, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(root, pin.Version)
+	ctx, cancel := context.WithTimeout(ctx, installTimeout)
+	defer cancel()
+	lock := flock.New(dir + ".lock")
+	if locked, err := lock.TryLockContext(ctx, lockPoll); err != nil || !locked {
+		return "", fmt.Errorf("waiting for another process that installs Kafka: %w", err)
+	}
+	defer lock.Unlock()
+	err = verify(dir, pin)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return dir, err
+	}
+	if err := fetch(ctx, dir, pin); err != nil {
+		return "", err
+	}
+	return dir, verify(dir, pin)
+}
+
+// cacheDir makes the folder for installed versions.
+func cacheDir() (string, error) {
+	root := os.Getenv("LUMENHOOK_CACHE_DIR")
+	if root == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("finding a cache folder for Kafka: %w; set LUMENHOOK_CACHE_DIR", err)
+		}
+		root = filepath.Join(user, "lumenhook")
+	}
+	root = filepath.Join(root, "kafka")
+	return root, os.MkdirAll(root, 0o750)
+}
+
+// fetch has Maven resolve the pinned artifacts into dir, all of them or none.
+func fetch(ctx context.Context, dir string, pin kafka.Pin) error {
+	staging, err := os.MkdirTemp(filepath.Dir(dir), ".install-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(staging)
+	pom := filepath.Join(staging, "pom.xml")
+	if err := os.WriteFile(pom, pin.POM, 0o600); err != nil {
+		return err
+	}
+	jars := filepath.Join(staging, "jars")
+	mvn := exec.CommandContext(ctx, "mvn", "-B", "-q", "-ntp", "-f", pom,
+		"dependency:copy-dependencies", "-DoutputDirectory="+jars)
+	if out, err := mvn.CombinedOutput(); err != nil {
+		return fmt.Errorf("fetching Kafka %s with Maven (is `mvn` installed?): %w\n%s",
+			pin.Version, err, bytes.TrimSpace(out))
+	}
+	return os.Rename(jars, dir)
+}
+
+// verify checks that dir holds exactly the pinned files.
+func verify(dir string, pin kafka.Pin) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	if len(entries) != len(pin.SHA256) {
+		return fmt.Errorf("%s holds %d files and %d are pinned: remove it, it is fetched again",
+			dir, len(entries), len(pin.SHA256))
+	}
+	for _, e := range entries {
+		sum, err := fileSHA256(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return err
+		}
+		if want := pin.SHA256[e.Name()]; sum != want {
+			return fmt.Errorf("%s in %s has SHA-256 %s, pinned is %q: remove the folder, it is fetched again",
+				e.Name(), dir, sum, want)
+		}
+	}
+	return nil
+}
+
+func fileSHA256(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

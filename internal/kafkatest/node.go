@@ -1,0 +1,117 @@
+package kafkatest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+)
+
+// Node is one broker of a cluster. Its methods are for one goroutine.
+type Node struct {
+	id             int
+	dir            string
+	clientAddr     string
+	controllerAddr string
+	cluster        *Cluster
+	process        *exec.Cmd // nil: not running
+	exited         chan struct{}
+}
+
+// ID is the broker's id in the cluster.
+func (n *Node) ID() int { return n.id }
+
+// Addr is where clients reach it.
+func (n *Node) Addr() string { return n.clientAddr }
+
+// java is a JVM that starts quickly and stays small: brokers of tests live for
+// a minute and share two cores.
+func (n *Node) java(main string, args ...string) *exec.Cmd {
+	cmd := exec.Command("java", append([]string{
+		"-Xms96m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
+		"-Dlog4j2.configurationFile=" + n.cluster.loggingFile(),
+		"-cp", filepath.Join(n.cluster.jars, "*"), main,
+	}, args...)...)
+	cmd.SysProcAttr = endWithParent()
+	return cmd
+}
+
+func (n *Node) propertiesFile() string { return filepath.Join(n.dir, "server.properties") }
+
+// LogFile is what the broker said.
+func (n *Node) LogFile() string { return filepath.Join(n.dir, "log.txt") }
+
+// format makes its data folder.
+func (n *Node) format() error {
+	if err := os.MkdirAll(n.dir, 0o750); err != nil {
+		return err
+	}
+	if err := writeProperties(n.propertiesFile(), n.cluster.properties(n)); err != nil {
+		return err
+	}
+	out, err := n.java("kafka.tools.StorageTool", "format",
+		"-t", n.cluster.id, "-c", n.propertiesFile()).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("formatting broker %d: %w\n%s", n.id, err, out)
+	}
+	return nil
+}
+
+// Start starts the broker, and does not wait for it: see [Cluster.AwaitBrokers].
+func (n *Node) Start() error {
+	if n.process != nil {
+		return fmt.Errorf("broker %d runs already", n.id)
+	}
+	log, err := os.OpenFile(n.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close() // the process has its own
+	cmd := n.java("kafka.Kafka", n.propertiesFile())
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting broker %d (is Java 17 installed?): %w", n.id, err)
+	}
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // killed, most of the time
+		close(exited)
+	}()
+	n.process, n.exited = cmd, exited
+	return nil
+}
+
+// Kill ends the broker at once, as a power cut would.
+func (n *Node) Kill() error { return n.end(syscall.SIGKILL) }
+
+// Stop has the broker hand its partitions over and end in order.
+func (n *Node) Stop() error { return n.end(syscall.SIGTERM) }
+
+func (n *Node) end(signal syscall.Signal) error {
+	if n.process == nil {
+		return nil
+	}
+	if err := n.signal(signal); err != nil {
+		return err
+	}
+	<-n.exited
+	n.process = nil
+	return nil
+}
+
+// Pause has the broker stand still, its connections open, until Resume.
+func (n *Node) Pause() error { return n.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused broker go on.
+func (n *Node) Resume() error { return n.signal(syscall.SIGCONT) }
+
+func (n *Node) signal(signal syscall.Signal) error {
+	if n.process == nil {
+		return fmt.Errorf("broker %d does not run", n.id)
+	}
+	if err := n.process.Process.Signal(signal); err != nil {
+		return fmt.Errorf("sending %s to broker %d: %w", signal, n.id, err)
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package kafkatest
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/pki"
+)
+
+// Admin is the user that the brokers themselves are, and that may do everything.
+const Admin = "admin"
+
+// security is what clients need, and brokers have, in a secure cluster.
+type security struct {
+	ca       *pki.CA
+	keyStore string // PEM: key and certificate of the brokers
+	users    []string
+}
+
+func newSecurity(dir string, users []string) (*security, error) {
+	ca, err := pki.LoadOrCreateCA(filepath.Join(dir, "secrets"), filepath.Join(dir, "ca.pem"), time.Now)
+	if err != nil {
+		return nil, err
+	}
+	s := &security{
+		ca:       ca,
+		keyStore: filepath.Join(dir, "secrets", "broker.pem"),
+		users:    append([]string{Admin}, users...),
+	}
+	certificate, err := ca.GetCertificate("127.0.0.1", "localhost")(nil)
+	if err != nil {
+		return nil, fmt.Errorf("issuing the brokers' certificate: %w", err)
+	}
+	return s, writeKeyStore(s.keyStore, certificate)
+}
+
+// writeKeyStore writes a key and its certificates as one PEM file.
+func writeKeyStore(path string, c *tls.Certificate) error {
+	key, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	if err != nil {
+		return err
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})
+	for _, der := range c.Certificate {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	}
+	return os.WriteFile(path, text, 0o600)
+}
+
+// Password is a user's password.
+func Password(user string) string { return "secret-of-" + user }
+
+// properties have clients and brokers sign in by SASL PLAIN or SCRAM over TLS,
+// and be allowed nothing without an ACL. The controllers' listener has no users;
+// it is bound to loopback and carries controllers only.
+func (s *security) properties() map[string]string {
+	var login strings.Builder
+	fmt.Fprintf(&login, "org.apache.kafka.common.security.plain.PlainLoginModule required username=%q password=%q",
+		Admin, Password(Admin))
+	for _, user := range s.users {
+		fmt.Fprintf(&login, " user_%s=%q", user, Password(user))
+	}
+	login.WriteString(";")
+	scram := fmt.Sprintf("org.apache.kafka.common.security.scram.ScramLoginModule required username=%q password=%q;",
+		Admin, Password(Admin))
+	listener := "listener.name." + strings.ToLower(clientListener) + "."
+	return map[string]string{
+		listener + "sasl.enabled.mechanisms":        "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+		listener + "plain.sasl.jaas.config":         login.String(),
+		listener + "scram-sha-256.sasl.jaas.config": scram,
+		listener + "scram-sha-512.sasl.jaas.config": scram,
+		"sasl.mechanism.inter.broker.protocol":      "PLAIN",
+		"ssl.keystore.type":                         "PEM",
+		"ssl.keystore.location":                     s.keyStore,
+		"ssl.truststore.type":                       "PEM",
+		"ssl.truststore.location":                   s.ca.CertFile(),
+		"authorizer.class.name":                     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+		"allow.everyone.if.no.acl.found":            "false",
+		"super.users":                               "User:" + Admin + ";User:ANONYMOUS",
+	}
+}
