@@ -15,7 +15,7 @@ import (
 func TestReadToNamesATransactionThatHoldsTheEndBack(t *testing.T) {
 	r := newRig(t)
 	writer, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...), kgo.TransactionalID("stranger"), kgo.TransactionTimeout(15*time.Second),
-		kgo.DefaultProduceTopic("test."+sumsTopic), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		kgo.DefaultProduceTopic(r.cluster.Prefix+sumsTopic), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}

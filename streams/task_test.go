@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -103,16 +103,20 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	logger := slog.New(slog.DiscardHandler)
-	b, err := broker.Start(broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: logger, Failed: func(err error) { t.Error(err) }})
-	if err != nil {
-		t.Fatal(err)
+	b := brokertest.Start(t)
+	r := &rig{
+		t:   t,
+		dir: t.TempDir(),
+		cluster: streams.Cluster{
+			Brokers:  b.Addrs(),
+			Prefix:   b.Prefix(),
+			ClientID: "test",
+			Logger:   slog.New(slog.DiscardHandler),
+		},
 	}
-	t.Cleanup(b.Close)
-	r := &rig{t: t, dir: t.TempDir(), cluster: streams.Cluster{Brokers: []string{b.Addr()}, Prefix: "test.", ClientID: "test", Logger: logger}}
 	specs := []streams.TopicSpec{
-		{Name: numbersTopic, Partitions: 2, ReplicationFactor: 1},
-		{Name: sumsTopic, Partitions: 2, ReplicationFactor: 1},
+		{Name: numbersTopic, Partitions: 2, ReplicationFactor: b.Replicas()},
+		{Name: sumsTopic, Partitions: 2, ReplicationFactor: b.Replicas()},
 	}
 	if err := r.cluster.EnsureTopics(t.Context(), specs); err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -47,18 +48,18 @@ const tickEvery = 100 * time.Millisecond
 
 func TestMain(m *testing.M) {
 	if how := os.Getenv(ownerVariable); how != "" {
-		if err := own(how, os.Args[1], os.Args[2], os.Args[3]); err != nil {
+		if err := own(how, os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
 			fmt.Println("ended:", err)
 			os.Exit(3)
 		}
 		return
 	}
-	os.Exit(m.Run())
+	brokertest.Main(m)
 }
 
 // own is the main function of an owner. It ends with its standard input, so that
 // none outlives the test.
-func own(how, name, broker, dir string) error {
+func own(how, name, brokers, prefix, dir string) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
 	go func() {
@@ -66,7 +67,10 @@ func own(how, name, broker, dir string) error {
 		os.Exit(0)
 	}()
 	o := &owner{name: name, dir: dir, cluster: streams.Cluster{
-		Brokers: []string{broker}, Prefix: "test.", ClientID: name, Logger: slog.New(slog.NewTextHandler(os.Stdout, nil)),
+		Brokers:  strings.Split(brokers, ","),
+		Prefix:   prefix,
+		ClientID: name,
+		Logger:   slog.New(slog.NewTextHandler(os.Stdout, nil)),
 	}}
 	if how == ownerAlone {
 		return o.task(0).Run(context.Background(), ctx.Done())
@@ -153,7 +157,12 @@ type process struct {
 
 func (r *rig) start(how, name string) *process {
 	r.t.Helper()
-	p := &process{t: r.t, cmd: exec.Command(os.Args[0], name, r.cluster.Brokers[0], r.t.TempDir()), over: make(chan struct{})}
+	cmd := exec.Command(os.Args[0], name, strings.Join(r.cluster.Brokers, ","), r.cluster.Prefix, r.t.TempDir())
+	p := &process{
+		t:    r.t,
+		cmd:  cmd,
+		over: make(chan struct{}),
+	}
 	p.cmd.Env = append(os.Environ(), ownerVariable+"="+how)
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {

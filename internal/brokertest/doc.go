@@ -1,0 +1,18 @@
+// Package brokertest gives tests a Kafka: the embedded broker on a data folder of
+// the test's own or, built with the tag "kafka" (make test-kafka), a real cluster
+// of three brokers that the tests of one package share. One suite so says of both
+// brokers that the product works on them.
+//
+// It hides which of the two it is.
+//
+// Invariants:
+//
+//   - Two tests never see each other's topics, groups and transactional ids, as
+//     long as both put [Broker.Prefix] before all of them.
+//   - A package whose tests call [Start] has a TestMain that calls [Main].
+//
+// File map:
+//
+//	embedded.go  the embedded broker
+//	kafka.go     the real cluster
+package brokertest

@@ -1,0 +1,62 @@
+//go:build !kafka
+
+package brokertest
+
+import (
+	"log/slog"
+	"os"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+)
+
+// Broker is one test's Kafka.
+type Broker struct {
+	t   testing.TB
+	dir string
+	b   *broker.Broker
+}
+
+// Main runs a package's tests.
+func Main(m *testing.M) { os.Exit(m.Run()) }
+
+// Start starts a broker for a test; it ends with the test.
+func Start(t testing.TB) *Broker {
+	t.Helper()
+	k := &Broker{t: t, dir: t.TempDir()}
+	k.start("127.0.0.1:0")
+	t.Cleanup(func() { k.b.Close() })
+	return k
+}
+
+func (k *Broker) start(listen string) {
+	k.t.Helper()
+	b, err := broker.Start(broker.Config{
+		Dir:    k.dir,
+		Listen: listen,
+		Logger: slog.New(slog.DiscardHandler),
+		Failed: func(err error) { k.t.Error(err) },
+	})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.b = b
+}
+
+// Addrs are the addresses of the brokers.
+func (k *Broker) Addrs() []string { return []string{k.b.Addr()} }
+
+// Prefix goes before the names of all topics, groups and transactional ids.
+func (k *Broker) Prefix() string { return "test." }
+
+// Replicas is the replication factor of topics.
+func (k *Broker) Replicas() int16 { return 1 }
+
+// Outage ends all brokers, calls during, and starts them again where they were.
+func (k *Broker) Outage(during func()) {
+	k.t.Helper()
+	addr := k.b.Addr()
+	k.b.Close()
+	during()
+	k.start(addr)
+}

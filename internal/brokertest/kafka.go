@@ -1,0 +1,93 @@
+//go:build kafka
+
+package brokertest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/internal/kafkatest"
+)
+
+const brokers = 3
+
+// shared is the cluster of this process; the first test to need it starts it.
+var shared struct {
+	once    sync.Once
+	cluster *kafkatest.Cluster
+	dir     string
+	err     error
+	tests   atomic.Int64
+}
+
+// Main runs a package's tests, and ends the cluster afterwards.
+func Main(m *testing.M) {
+	code := m.Run()
+	if shared.cluster != nil {
+		if err := shared.cluster.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+	}
+	if shared.dir != "" {
+		os.RemoveAll(shared.dir)
+	}
+	os.Exit(code)
+}
+
+// Broker is one test's Kafka.
+type Broker struct {
+	t      testing.TB
+	prefix string
+}
+
+// Start gives a test a share of the cluster.
+func Start(t testing.TB) *Broker {
+	t.Helper()
+	shared.once.Do(func() {
+		if shared.dir, shared.err = os.MkdirTemp("", "lumenhook-kafka-"); shared.err != nil {
+			return
+		}
+		shared.cluster, shared.err = kafkatest.Start(context.Background(), kafkatest.Config{
+			Dir:     shared.dir,
+			Brokers: brokers,
+		})
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return &Broker{t: t, prefix: fmt.Sprintf("test%d.", shared.tests.Add(1))}
+}
+
+// Addrs are the addresses of the brokers.
+func (k *Broker) Addrs() []string { return shared.cluster.Addrs() }
+
+// Prefix goes before the names of all topics, groups and transactional ids.
+func (k *Broker) Prefix() string { return k.prefix }
+
+// Replicas is the replication factor of topics.
+func (k *Broker) Replicas() int16 { return brokers }
+
+// Outage kills all brokers, calls during, and starts them again. No other test
+// of the package may use the cluster meanwhile.
+func (k *Broker) Outage(during func()) {
+	k.t.Helper()
+	for _, n := range shared.cluster.Nodes() {
+		if err := n.Kill(); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+	during()
+	for _, n := range shared.cluster.Nodes() {
+		if err := n.Start(); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+	if err := shared.cluster.AwaitBrokers(k.t.Context(), brokers); err != nil {
+		k.t.Fatal(err)
+	}
+}
