@@ -27,7 +27,7 @@ var (
 	killSeed = flag.Uint64("kill-seed", 0, "seed of the kills; 0 takes one from the clock")
 )
 
-// childVariable makes the test binary a projector: "broker DSN group".
+// childVariable makes the test binary a projector: "brokers DSN group prefix".
 const childVariable = "LUMENHOOK_TEST_PROJECTOR"
 
 // projectorChild projects until it is killed.
@@ -39,7 +39,12 @@ func projectorChild() int {
 		var p *projections.Projector
 		p, err = projections.NewProjector(projections.ProjectorConfig{
 			DB: db, Logger: logger, Now: time.Now, Group: settings[2], BlockWait: 20 * time.Millisecond, BlockRows: 2000,
-			Cluster: streams.Cluster{Brokers: settings[:1], Prefix: "test.", ClientID: "child", Logger: logger},
+			Cluster: streams.Cluster{
+				Brokers:  strings.Split(settings[0], ","),
+				Prefix:   settings[3],
+				ClientID: "child",
+				Logger:   logger,
+			},
 		})
 		if err == nil {
 			err = p.Run(context.Background())
@@ -65,7 +70,8 @@ func (k *killed) startProjector() {
 	k.t.Helper()
 	k.started++
 	k.projector = exec.Command(os.Args[0])
-	k.projector.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s projector-%d", childVariable, k.cluster.Brokers[0], k.engine.DSN(), k.started))
+	k.projector.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s projector-%d %s", childVariable,
+		strings.Join(k.cluster.Brokers, ","), k.engine.DSN(), k.started, k.cluster.Prefix))
 	k.projector.Stderr = k.t.Output()
 	must(k.t, k.projector.Start())
 }

@@ -13,7 +13,7 @@ import (
 	driver "github.com/ClickHouse/clickhouse-go/v2"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
 	"github.com/lumenhook/lumenhook/projections"
@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		os.Exit(projectorChild())
 	}
-	clickhousetest.Main(m)
+	clickhouse.MaybeChild()
+	brokertest.Main(m)
 }
 
 const (
@@ -56,15 +57,23 @@ func newRig(t testing.TB) *rig {
 func newRigOn(t testing.TB, engine *clickhouse.Engine) *rig {
 	t.Helper()
 	r := &rig{t: t, logger: slog.New(slog.DiscardHandler), engine: engine}
-	b, err := broker.Start(broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: r.logger, Failed: func(err error) { t.Error(err) }})
-	must(t, err)
-	t.Cleanup(b.Close)
-	r.cluster = streams.Cluster{Brokers: []string{b.Addr()}, Prefix: "test.", ClientID: "test", Logger: r.logger}
+	b := brokertest.Start(t)
+	r.cluster = streams.Cluster{
+		Brokers:  b.Addrs(),
+		Prefix:   b.Prefix(),
+		ClientID: "test",
+		Logger:   r.logger,
+	}
 	var topics []streams.TopicSpec
 	for _, name := range projections.Topics() {
-		topics = append(topics, streams.TopicSpec{Name: name, Partitions: testPartitions, ReplicationFactor: 1})
+		topics = append(topics, streams.TopicSpec{
+			Name:              name,
+			Partitions:        testPartitions,
+			ReplicationFactor: b.Replicas(),
+		})
 	}
 	must(t, r.cluster.EnsureTopics(t.Context(), topics))
+	var err error
 	r.producer, err = r.cluster.NewProducer()
 	must(t, err)
 	t.Cleanup(r.producer.Close)

@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
@@ -21,36 +21,29 @@ import (
 
 type rig struct {
 	t       testing.TB
-	dir     string
-	addr    string
 	cluster streams.Cluster
-	broker  *broker.Broker
+	broker  *brokertest.Broker
 }
+
+func TestMain(m *testing.M) { brokertest.Main(m) }
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir(), addr: "127.0.0.1:0"}
-	r.startBroker()
-	t.Cleanup(func() { r.broker.Close() }) // after all who use it
-	r.addr = r.broker.Addr()
-	r.cluster = streams.Cluster{Brokers: []string{r.addr}, Prefix: "test.", ClientID: "test", Logger: slog.New(slog.DiscardHandler)}
+	r := &rig{t: t, broker: brokertest.Start(t)}
+	r.cluster = streams.Cluster{
+		Brokers:  r.broker.Addrs(),
+		Prefix:   r.broker.Prefix(),
+		ClientID: "test",
+		Logger:   slog.New(slog.DiscardHandler),
+	}
 	specs := []streams.TopicSpec{
-		{Name: schemas.TopicCommands, Partitions: 3, ReplicationFactor: 1},
-		{Name: schemas.TopicResults, Partitions: 3, ReplicationFactor: 1},
+		{Name: schemas.TopicCommands, Partitions: 3, ReplicationFactor: r.broker.Replicas()},
+		{Name: schemas.TopicResults, Partitions: 3, ReplicationFactor: r.broker.Replicas()},
 	}
 	if err := r.cluster.EnsureTopics(t.Context(), specs); err != nil {
 		t.Fatal(err)
 	}
 	return r
-}
-
-func (r *rig) startBroker() {
-	r.t.Helper()
-	b, err := broker.Start(broker.Config{Dir: r.dir, Listen: r.addr, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.broker = b
 }
 
 func (r *rig) open(cfg commands.Config) *commands.Client {
@@ -287,11 +280,11 @@ func TestAnswersComeAfterTheClusterWasAway(t *testing.T) {
 	c := r.open(commands.Config{Wait: 300 * time.Millisecond})
 	r.startEngine(&engine{})
 	eventually(t, "an answer", func() bool { _, err := c.Submit(t.Context(), command(1)); return err == nil })
-	r.broker.Close()
-	if _, err := c.Submit(t.Context(), command(2)); !errors.As(err, new(commands.ErrNotConfirmed)) {
-		t.Errorf("without a cluster Submit gave %v", err)
-	}
-	r.startBroker()
+	r.broker.Outage(func() {
+		if _, err := c.Submit(t.Context(), command(2)); !errors.As(err, new(commands.ErrNotConfirmed)) {
+			t.Errorf("without a cluster Submit gave %v", err)
+		}
+	})
 	eventually(t, "an answer after the cluster came back", func() bool { _, err := c.Submit(t.Context(), command(3)); return err == nil })
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -27,18 +28,37 @@ func (c *clock) advance(d time.Duration) { c.forward.Add(int64(d)) }
 
 type rig struct {
 	t       *testing.T
+	broker  *brokertest.Broker // nil where the test has one of its own
 	cluster streams.Cluster
 	dir     string
 	clock   clock
 }
 
-func newRig(t *testing.T, addr string) *rig {
+func TestMain(m *testing.M) { brokertest.Main(m) }
+
+func newRig(t *testing.T) *rig {
 	t.Helper()
-	logger := slog.New(slog.DiscardHandler)
-	r := &rig{t: t, dir: t.TempDir(), cluster: streams.Cluster{Brokers: []string{addr}, Prefix: "test.", ClientID: "test", Logger: logger}}
+	b := brokertest.Start(t)
+	r := newRigOn(t, b.Prefix(), b.Replicas(), b.Addrs()...)
+	r.broker = b
+	return r
+}
+
+func newRigOn(t *testing.T, prefix string, replicas int16, addrs ...string) *rig {
+	t.Helper()
+	r := &rig{
+		t:   t,
+		dir: t.TempDir(),
+		cluster: streams.Cluster{
+			Brokers:  addrs,
+			Prefix:   prefix,
+			ClientID: "test",
+			Logger:   slog.New(slog.DiscardHandler),
+		},
+	}
 	var specs []streams.TopicSpec
 	for _, table := range tables {
-		specs = append(specs, streams.TopicSpec{Name: table.topic, Partitions: 3, ReplicationFactor: 1, Configs: map[string]string{
+		specs = append(specs, streams.TopicSpec{Name: table.topic, Partitions: 3, ReplicationFactor: replicas, Configs: map[string]string{
 			"cleanup.policy": "compact", "retention.ms": "-1", "delete.retention.ms": "0",
 		}})
 	}
@@ -46,16 +66,6 @@ func newRig(t *testing.T, addr string) *rig {
 		t.Fatal(err)
 	}
 	return r
-}
-
-func embedded(t *testing.T) *broker.Broker {
-	t.Helper()
-	b, err := broker.Start(broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), Failed: func(err error) { t.Error(err) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.Close)
-	return b
 }
 
 // open opens the directory in the folder and runs it until the test ends or the
@@ -186,7 +196,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 }
 
 func TestRowsAreReadAsTheyWereCommitted(t *testing.T) {
-	r := newRig(t, embedded(t).Addr())
+	r := newRig(t)
 	d, _ := r.open(r.dir)
 	w := r.txn("engine")
 	w.write(accountRow("acc_1", 3, "one", "two"), endpointRow("ep_1", "https://a.example/", 1), watchRow("wat_2", "GA", 1), watchRow("wat_1", "GA", 1))
@@ -223,7 +233,7 @@ func TestRowsAreReadAsTheyWereCommitted(t *testing.T) {
 }
 
 func TestCatchUpWaitsForOpenTransactions(t *testing.T) {
-	r := newRig(t, embedded(t).Addr())
+	r := newRig(t)
 	d, _ := r.open(r.dir)
 	r.caughtUp(d)
 	for _, c := range []struct {
@@ -269,7 +279,7 @@ func TestCatchUpWaitsForOpenTransactions(t *testing.T) {
 }
 
 func TestAnAcknowledgedWatchIsSeenAfterCatchUp(t *testing.T) {
-	r := newRig(t, embedded(t).Addr())
+	r := newRig(t)
 	d, _ := r.open(r.dir)
 	w := r.txn("engine")
 	for i := range 100 {
@@ -281,7 +291,7 @@ func TestAnAcknowledgedWatchIsSeenAfterCatchUp(t *testing.T) {
 }
 
 func TestRestartGoesOnFromTheCheckpoints(t *testing.T) {
-	r := newRig(t, embedded(t).Addr())
+	r := newRig(t)
 	w := r.txn("engine")
 	d, stop := r.open(r.dir)
 	w.write(watchRow("wat_1", "GA", 1), watchRow("wat_2", "GB", 1), accountRow("acc_1", 1, "one"))
@@ -319,7 +329,7 @@ func TestRestartGoesOnFromTheCheckpoints(t *testing.T) {
 }
 
 func TestAStoreAheadOfItsTableIsFilledAnew(t *testing.T) {
-	r := newRig(t, embedded(t).Addr())
+	r := newRig(t)
 	r.txn("engine").write(watchRow("wat_1", "GA", 1))
 	d, err := Open(t.Context(), Config{Cluster: r.cluster, Dir: r.dir, Now: r.clock.now, Logger: r.cluster.Logger})
 	if err != nil {
@@ -348,7 +358,7 @@ func compacting(t *testing.T) *kfake.Cluster {
 
 func TestCompactionChangesNothing(t *testing.T) {
 	c := compacting(t)
-	r := newRig(t, c.ListenAddrs()[0])
+	r := newRigOn(t, "test.", 1, c.ListenAddrs()...)
 	w := r.txn("engine")
 	d, stop := r.open(r.dir)
 	for i := range 20 {
@@ -375,7 +385,7 @@ func TestCompactionChangesNothing(t *testing.T) {
 
 func TestAStoreThatWasAwayTooLongIsFilledAnew(t *testing.T) {
 	c := compacting(t)
-	r := newRig(t, c.ListenAddrs()[0])
+	r := newRigOn(t, "test.", 1, c.ListenAddrs()...)
 	w := r.txn("engine")
 	d, stop := r.open(r.dir)
 	w.write(watchRow("wat_gone", "GA", 1), watchRow("wat_kept", "GA", 1))
@@ -393,8 +403,7 @@ func TestAStoreThatWasAwayTooLongIsFilledAnew(t *testing.T) {
 }
 
 func TestRunEndsWhenItWasAwayFromTheTablesTooLong(t *testing.T) {
-	b := embedded(t)
-	r := newRig(t, b.Addr())
+	r := newRig(t)
 	d, err := Open(t.Context(), Config{Cluster: r.cluster, Dir: r.dir, ConfirmEvery: 10 * time.Millisecond, Now: r.clock.now, Logger: r.cluster.Logger})
 	if err != nil {
 		t.Fatal(err)
@@ -413,22 +422,22 @@ func TestRunEndsWhenItWasAwayFromTheTablesTooLong(t *testing.T) {
 }
 
 func TestFreshnessEndsWithTheCluster(t *testing.T) {
-	b := embedded(t)
-	r := newRig(t, b.Addr())
+	r := newRig(t)
 	d, _ := r.open(r.dir)
 	eventually(t, "fresh", func() bool { return d.Fresh() == nil })
 	r.clock.advance(FreshFor) // time passes, and a new confirmation comes
 	eventually(t, "fresh again", func() bool { return d.Fresh() == nil })
-	b.Close()
-	r.clock.advance(FreshFor)
-	if err := d.Fresh(); !errors.Is(err, ErrStale) {
-		t.Errorf("without a cluster Fresh gives %v", err)
-	}
+	r.broker.Outage(func() {
+		r.clock.advance(FreshFor)
+		if err := d.Fresh(); !errors.Is(err, ErrStale) {
+			t.Errorf("without a cluster Fresh gives %v", err)
+		}
+	})
 }
 
 // A transaction that stays open keeps the directory from being confirmed.
 func TestAnOpenTransactionIsNotFresh(t *testing.T) {
-	r := newRig(t, embedded(t).Addr())
+	r := newRig(t)
 	d, _ := r.open(r.dir)
 	eventually(t, "fresh", func() bool { return d.Fresh() == nil })
 	holder := r.txn("holder")
@@ -452,7 +461,7 @@ func TestAnOpenTransactionIsNotFresh(t *testing.T) {
 }
 
 func TestAwait(t *testing.T) {
-	r := newRig(t, embedded(t).Addr())
+	r := newRig(t)
 	d, _ := r.open(r.dir)
 	w := r.txn("engine")
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -503,7 +512,7 @@ func TestWaitersAreBounded(t *testing.T) {
 // Writers, readers, waiters and barriers at once: what was acknowledged and
 // caught up with is there, whoever looks.
 func TestManyAtOnce(t *testing.T) {
-	r := newRig(t, embedded(t).Addr())
+	r := newRig(t)
 	d, _ := r.open(r.dir)
 	var all sync.WaitGroup
 	for n := range 4 {
@@ -533,7 +542,7 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 func TestARowOfANewerVersionEndsRun(t *testing.T) {
-	r := newRig(t, embedded(t).Addr())
+	r := newRig(t)
 	d, err := Open(t.Context(), Config{Cluster: r.cluster, Dir: r.dir, Now: r.clock.now, Logger: r.cluster.Logger})
 	if err != nil {
 		t.Fatal(err)

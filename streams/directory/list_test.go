@@ -49,7 +49,7 @@ func walkWatches(t *testing.T, d *Directory, f WatchFilter, limit int) (ids []st
 
 // Lists are held against a model, through every kind of change of a row.
 func TestListsAreTheTables(t *testing.T) {
-	r := newRig(t, embedded(t).Addr())
+	r := newRig(t)
 	d, _ := r.open(r.dir)
 	w := r.txn("engine")
 	random := rand.New(rand.NewPCG(1, 2))
@@ -104,7 +104,7 @@ func TestListsAreTheTables(t *testing.T) {
 }
 
 func TestEndpointsAreListedByStatusUntilTheyAreDeleted(t *testing.T) {
-	r := newRig(t, embedded(t).Addr())
+	r := newRig(t)
 	d, _ := r.open(r.dir)
 	r.txn("engine").write(
 		listedEndpoint("ep_1", "acc_1", domain.StatusActive, 1), listedEndpoint("ep_2", "acc_1", domain.StatusDisabled, 2),
@@ -128,7 +128,7 @@ func TestEndpointsAreListedByStatusUntilTheyAreDeleted(t *testing.T) {
 // A page of a rare filter looks at a bounded number of rows, and says where to
 // go on.
 func TestAPageOfARareFilterIsBounded(t *testing.T) {
-	r := newRig(t, embedded(t).Addr())
+	r := newRig(t)
 	d, _ := r.open(r.dir)
 	records := []streams.Record{listedEndpoint("ep_rare", "acc_1", domain.StatusDisabled, 1)}
 	for i := range maxLooked + 10 {
@@ -147,7 +147,7 @@ func TestAPageOfARareFilterIsBounded(t *testing.T) {
 }
 
 func TestWaitingForWhatIsGone(t *testing.T) {
-	r := newRig(t, embedded(t).Addr())
+	r := newRig(t)
 	d, _ := r.open(r.dir)
 	w := r.txn("engine")
 	w.write(listedWatch("wat_1", "acc_1", "ep_1", "G1", 1), listedEndpoint("ep_1", "acc_1", domain.StatusActive, 1))
@@ -174,7 +174,7 @@ func TestWaitingForWhatIsGone(t *testing.T) {
 }
 
 func TestLastUsesOfKeys(t *testing.T) {
-	r := newRig(t, embedded(t).Addr())
+	r := newRig(t)
 	d, _ := r.open(r.dir)
 	w := r.txn("api")
 	if at, err := d.KeyUsedAt("key_1"); err != nil || at != 0 {

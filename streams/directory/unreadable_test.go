@@ -11,7 +11,7 @@ import (
 // TestWhatIsNoRowIsPassedOver: the row before it stays, what comes behind it is
 // read, and who asks how many there were is told.
 func TestWhatIsNoRowIsPassedOver(t *testing.T) {
-	r := newRig(t, embedded(t).Addr())
+	r := newRig(t)
 	dead := make(map[string]int)
 	d, err := Open(t.Context(), Config{
 		Cluster: r.cluster, Dir: r.dir, CacheBytes: 1 << 20, Now: r.clock.now, Logger: r.cluster.Logger,

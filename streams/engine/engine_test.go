@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/internal/egress"
-	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/dispatcher"
@@ -116,14 +116,12 @@ func (r *receiver) events() int {
 	return len(r.got)
 }
 
+func TestMain(m *testing.M) { brokertest.Main(m) }
+
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	b, err := broker.Start(broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: logger, Failed: func(err error) { t.Error(err) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.Close)
+	b := brokertest.Start(t)
 	rec := &receiver{
 		got: make(map[string][]string), underWay: make(map[string]int), secrets: []domain.Secret{secret},
 		status: func(int) int { return http.StatusOK },
@@ -134,7 +132,12 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(rec.server.Close)
 	r := &rig{
 		t: t, dir: t.TempDir(), receiver: rec,
-		cluster: streams.Cluster{Brokers: []string{b.Addr()}, Prefix: "lumenhook.", ClientID: "test", Logger: logger},
+		cluster: streams.Cluster{
+			Brokers:  b.Addrs(),
+			Prefix:   b.Prefix(),
+			ClientID: "test",
+			Logger:   logger,
+		},
 	}
 	r.client = r.newClient()
 	var specs []streams.TopicSpec
@@ -143,11 +146,16 @@ func newRig(t *testing.T) *rig {
 		if !topic.Keyed {
 			n = 1
 		}
-		specs = append(specs, streams.TopicSpec{Name: topic.Name, Partitions: n, ReplicationFactor: 1})
+		specs = append(specs, streams.TopicSpec{
+			Name:              topic.Name,
+			Partitions:        n,
+			ReplicationFactor: b.Replicas(),
+		})
 	}
 	if err := r.cluster.EnsureTopics(t.Context(), specs); err != nil {
 		t.Fatal(err)
 	}
+	var err error
 	if r.producer, err = r.cluster.NewProducer(); err != nil {
 		t.Fatal(err)
 	}

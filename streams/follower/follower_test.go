@@ -300,10 +300,8 @@ func TestGoesOnWhenTheBrokerIsBack(t *testing.T) {
 	x := r.startReady(r.config())
 	first := r.pay(watched, "1")
 	x.until(first.Ledger)
-	address := r.broker.Addr()
-	r.broker.Close()
-	away := r.pay(watched, "2")
-	r.startBroker(address)
+	var away devclient.Payment
+	r.broker.Outage(func() { away = r.pay(watched, "2") })
 	x.until(away.Ledger)
 	if err := x.stopped(); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
 	"github.com/lumenhook/lumenhook/schemas"
@@ -26,8 +26,7 @@ const patience = 30 * time.Second
 // close every 100 ms.
 type rig struct {
 	t          testing.TB
-	broker     *broker.Broker
-	brokerDir  string
+	broker     *brokertest.Broker
 	cluster    streams.Cluster
 	network    *devnet.Network
 	client     *devclient.Client
@@ -35,13 +34,18 @@ type rig struct {
 	book       *book
 }
 
+func TestMain(m *testing.M) { brokertest.Main(m) }
+
 func newRig(t testing.TB) *rig {
 	t.Helper()
 	silent := slog.New(slog.DiscardHandler)
-	r := &rig{t: t, brokerDir: t.TempDir(), book: &book{}}
-	r.startBroker("127.0.0.1:0")
-	t.Cleanup(func() { r.broker.Close() })
-	r.cluster = streams.Cluster{Brokers: []string{r.broker.Addr()}, Prefix: "test.", ClientID: "test", Logger: silent}
+	r := &rig{t: t, broker: brokertest.Start(t), book: &book{}}
+	r.cluster = streams.Cluster{
+		Brokers:  r.broker.Addrs(),
+		Prefix:   r.broker.Prefix(),
+		ClientID: "test",
+		Logger:   silent,
+	}
 	r.makeTopics(r.cluster)
 	var err error
 	if r.identities, err = devnet.NewIdentities(); err != nil {
@@ -62,20 +66,15 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-func (r *rig) startBroker(listen string) {
-	r.t.Helper()
-	b, err := broker.Start(broker.Config{Dir: r.brokerDir, Listen: listen, Logger: slog.New(slog.DiscardHandler), Failed: func(err error) { r.t.Error(err) }})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.broker = b
-}
-
 func (r *rig) makeTopics(cluster streams.Cluster) {
 	r.t.Helper()
 	var specs []streams.TopicSpec
 	for _, topic := range schemas.Topics() {
-		spec := streams.TopicSpec{Name: topic.Name, Partitions: 1, ReplicationFactor: 1}
+		spec := streams.TopicSpec{
+			Name:              topic.Name,
+			Partitions:        1,
+			ReplicationFactor: r.broker.Replicas(),
+		}
 		if topic.Keyed {
 			spec.Partitions = 2
 		}

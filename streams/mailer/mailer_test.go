@@ -297,7 +297,12 @@ func TestACommitThatFailsIsTriedAgain(t *testing.T) {
 		}
 		return resp, nil, true
 	})
-	r, s := newRigOn(t, slog.New(slog.NewTextHandler(t.Output(), nil)), fake.ListenAddrs()...), newServer(t)
+	r, s := newRigOn(t, 1, streams.Cluster{
+		Brokers:  fake.ListenAddrs(),
+		Prefix:   "lumenhook.",
+		ClientID: "test",
+		Logger:   slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}), newServer(t)
 	s.start(serving{})
 	stop := r.mail(plain(t, s))
 	first, second := newHolder(1), newHolder(2)

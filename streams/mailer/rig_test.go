@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/directory"
@@ -28,26 +28,31 @@ type rig struct {
 	outcomes map[mailer.Outcome]int
 }
 
+func TestMain(m *testing.M) { brokertest.Main(m) }
+
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	b, err := broker.Start(broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: logger, Failed: func(err error) { t.Error(err) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.Close)
-	return newRigOn(t, logger, b.Addr())
+	b := brokertest.Start(t)
+	return newRigOn(t, b.Replicas(), streams.Cluster{
+		Brokers:  b.Addrs(),
+		Prefix:   b.Prefix(),
+		ClientID: "test",
+		Logger:   logger,
+	})
 }
 
-func newRigOn(t *testing.T, logger *slog.Logger, brokers ...string) *rig {
+func newRigOn(t *testing.T, replicas int16, cluster streams.Cluster) *rig {
 	t.Helper()
+	logger := cluster.Logger
 	r := &rig{
-		t: t, outcomes: make(map[mailer.Outcome]int),
-		cluster: streams.Cluster{Brokers: brokers, Prefix: "lumenhook.", ClientID: "test", Logger: logger},
+		t:        t,
+		outcomes: make(map[mailer.Outcome]int),
+		cluster:  cluster,
 	}
 	var specs []streams.TopicSpec
 	for _, topic := range schemas.Topics() {
-		specs = append(specs, streams.TopicSpec{Name: topic.Name, Partitions: 1, ReplicationFactor: 1})
+		specs = append(specs, streams.TopicSpec{Name: topic.Name, Partitions: 1, ReplicationFactor: replicas})
 		if topic.Keyed {
 			specs[len(specs)-1].Partitions = 2
 		}
