@@ -193,26 +193,13 @@ func (t *transactor) commitPositions(ctx context.Context, positions Offsets) err
 	return nil
 }
 
-// unstableWait is how long to wait for another transaction of the group.
-const unstableWait = 20 * time.Millisecond
-
 // positions reads the committed input positions of the task's partition; a topic
-// without one is left out: the group may have forgotten it. While a transaction of the group is
-// open, positions are unstable; its timeout bounds that.
+// without one is left out: the group may have forgotten it. While a transaction
+// of the group is open, positions are unstable; its timeout bounds that.
 func (t *transactor) positions(ctx context.Context, topics []string) (map[string]int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*transactionTimeout)
-	defer cancel()
-	for {
-		at, err := t.askPositions(ctx, topics)
-		if !errors.Is(err, kerr.UnstableOffsetCommit) {
-			return at, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(unstableWait):
-		}
-	}
+	return whileTransient(ctx, func() (map[string]int64, error) {
+		return t.askPositions(ctx, topics)
+	})
 }
 
 func (t *transactor) askPositions(ctx context.Context, topics []string) (map[string]int64, error) {

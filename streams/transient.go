@@ -1,0 +1,34 @@
+package streams
+
+import (
+	"context"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// Bounds of asking again.
+const (
+	transientFirst = 50 * time.Millisecond
+	transientLast  = 2 * time.Second
+	// transientFor is longer than a cluster takes to notice a dead broker and to
+	// elect leaders and coordinators in its place.
+	transientFor = 30 * time.Second
+)
+
+// whileTransient asks until it is answered, or refused with an error that Kafka
+// does not call retriable, or a bounded time has passed. The client does the
+// same for many requests, but not where an error concerns one partition or topic
+// of several, and not where a coordinator is yet to be elected.
+func whileTransient[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+	wait := backoff.NewExponentialBackOff()
+	wait.InitialInterval, wait.MaxInterval = transientFirst, transientLast
+	return backoff.Retry(ctx, func() (T, error) {
+		answer, err := ask()
+		if err != nil && !kerr.IsRetriable(err) {
+			return answer, backoff.Permanent(err)
+		}
+		return answer, err
+	}, backoff.WithBackOff(wait), backoff.WithMaxElapsedTime(transientFor))
+}
