@@ -163,7 +163,7 @@ func TestBackfillTellsEachPaymentOfThePastOnce(t *testing.T) {
 		t.Errorf("ended as %+v, live since %d, with %v", w.Backfill, w.LiveSince, w.Covered)
 	}
 	want := c.past(t, w, 2, busyLast)
-	if got := r.told("wat_1"); len(want) < 40 || !slices.Equal(got, want) {
+	if got := r.told("wat_1"); len(want) < 30 || !slices.Equal(got, want) {
 		t.Fatalf("%d events, want %d, each once", len(got), len(want))
 	}
 	for i, report := range d.reports() {
