@@ -114,6 +114,15 @@ type KeyUses interface {
 	Forget(keyID string)
 }
 
+// HistoryMissing is an ErrHistoryUnavailable that says why, in words for clients.
+type HistoryMissing struct{ Why string }
+
+func (e HistoryMissing) Error() string {
+	return ErrHistoryUnavailable.Error() + ": " + e.Why
+}
+
+func (e HistoryMissing) Unwrap() error { return ErrHistoryUnavailable }
+
 // History is the view of events and attempts.
 type History interface {
 	// Event finds an event of an account, waiting for a bounded time if the

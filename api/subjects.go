@@ -125,9 +125,12 @@ func (a *API) readEvent(ctx context.Context, x *exchange) (EventRecord, *Problem
 }
 
 func historyProblem(err error) *Problem {
+	var missing HistoryMissing
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &missing) && missing.Why != "":
+		return newProblem(codeHistoryUnavailable, "There is no history now: "+missing.Why+". Payments are observed and delivered all the same. Repeat the request after the time in Retry-After.").retryAfter(historyRetrySeconds).because(err)
 	case errors.Is(err, ErrHistoryBehind):
 		return newProblem(codeHistoryBehind, "The history has not caught up: it cannot tell yet whether the event exists, or all that a list holds. Repeat the request after the time in Retry-After.").retryAfter(historyRetrySeconds).because(err)
 	case errors.Is(err, ErrHistoryUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

@@ -153,11 +153,9 @@ func (h *lateHistory) check(ctx context.Context) error {
 
 // lag is how many records the history is behind.
 func (h *lateHistory) lag(ctx context.Context) (records int64, err error) {
-	h.mu.Lock()
-	of, projector := h.of, h.projector
-	h.mu.Unlock()
-	if of == nil {
-		return 0, api.ErrHistoryUnavailable
+	_, projector, err := h.now()
+	if err != nil {
+		return 0, err
 	}
 	if err := projector.Status().Err; err != nil {
 		return 0, err
@@ -167,11 +165,9 @@ func (h *lateHistory) lag(ctx context.Context) (records int64, err error) {
 
 // Event finds an event for the API, unless there is no history.
 func (h *lateHistory) Event(ctx context.Context, accountID, eventID string) (api.EventRecord, error) {
-	h.mu.Lock()
-	of, projector := h.of, h.projector
-	h.mu.Unlock()
-	if of == nil {
-		return api.EventRecord{}, api.ErrHistoryUnavailable
+	of, projector, err := h.now()
+	if err != nil {
+		return api.EventRecord{}, err
 	}
 	found, err := of.Event(ctx, accountID, eventID)
 	if stuck := projector.Status().Err; stuck != nil && errors.Is(err, projections.ErrNotFound) {
@@ -192,11 +188,9 @@ func (h *lateHistory) Event(ctx context.Context, accountID, eventID string) (api
 
 // Events lists events for the API, unless there is no history.
 func (h *lateHistory) Events(ctx context.Context, f api.EventFilter, after *api.Position, limit int) ([]api.EventRecord, *api.Position, error) {
-	h.mu.Lock()
-	of := h.of
-	h.mu.Unlock()
-	if of == nil {
-		return nil, nil, api.ErrHistoryUnavailable
+	of, _, err := h.now()
+	if err != nil {
+		return nil, nil, err
 	}
 	var from projections.EventPosition
 	if after != nil {
@@ -221,11 +215,9 @@ func (h *lateHistory) Events(ctx context.Context, f api.EventFilter, after *api.
 
 // AwaitWrites waits for the history to show what was acknowledged.
 func (h *lateHistory) AwaitWrites(ctx context.Context) error {
-	h.mu.Lock()
-	of := h.of
-	h.mu.Unlock()
-	if of == nil {
-		return api.ErrHistoryUnavailable
+	of, _, err := h.now()
+	if err != nil {
+		return err
 	}
 	if err := of.CatchUp(ctx); err != nil {
 		return historyError(err)

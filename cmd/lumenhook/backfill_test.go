@@ -85,3 +85,53 @@ func TestABackfillDeliversThePastOnce(t *testing.T) {
 	}
 	s.interrupt()
 }
+
+// An event stays with the endpoint that its watch had when it was matched: a
+// backfill over it, after the watch went over to others, tells those nothing of it.
+func TestABackfillLeavesEventsOfAMovedWatch(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "100ms")
+	var wallet struct{ Address string }
+	s.devnet(&wallet, "account", "--json")
+	var all []*hooks
+	var watch client.Watch
+	paid := make(map[string]*hooks) // by payment: who is to be told
+	for n := range 4 {
+		h := startHooks(t, s.dir)
+		all = append(all, h)
+		var endpoint struct{ ID, Secret string }
+		if status := s.call("POST", "/v1/endpoints", map[string]any{"url": h.url}, &endpoint); status != http.StatusCreated {
+			t.Fatalf("the endpoint was answered %d", status)
+		}
+		h.mu.Lock()
+		h.secret = endpoint.Secret
+		h.mu.Unlock()
+		if n == 0 {
+			s.call("POST", "/v1/watches", map[string]any{
+				"walletAddress": wallet.Address, "endpointId": endpoint.ID, "assets": []map[string]any{{"code": "XLM", "issuer": nil}},
+			}, &watch)
+		} else {
+			if status := s.call("PATCH", "/v1/watches/"+watch.ID, map[string]any{"endpointId": endpoint.ID}, &watch); status != http.StatusOK {
+				t.Fatalf("the move was answered %d", status)
+			}
+			s.cli(&watch, "backfill", "--watch", watch.ID, "--from", "1", "--json")
+		}
+		// What a backfill told this endpoint, if anything, lies before this payment.
+		var live struct{ ID string }
+		s.devnet(&live, "pay", "--to", wallet.Address, "--amount", fmt.Sprint(n+1), "--json")
+		s.eventually("a webhook of the live payment", func() bool { return h.has(live.ID) })
+		paid[live.ID] = h
+	}
+	for id, to := range paid {
+		for n, h := range all {
+			if h.has(id) != (h == to) {
+				t.Errorf("endpoint %d was told of payment %s: %t", n, id, h.has(id))
+			}
+		}
+	}
+	// The account's creation was found by the first backfill.
+	s.eventually("each event once in the list", func() bool {
+		var list client.List[client.Event]
+		return s.call("GET", "/v1/events?state=DELIVERED&watchId="+watch.ID, nil, &list) == http.StatusOK && len(list.Data) == len(paid)+1
+	})
+}

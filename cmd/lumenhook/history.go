@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
@@ -60,6 +63,110 @@ func (s *historySettings) setRetention(ctx context.Context, db *projections.DB) 
 		return fmt.Errorf("--history-retention %q: %w", s.retention, err)
 	}
 	return nil
+}
+
+// Why there is no history, for those who ask for it.
+const (
+	historyFetched = "the ClickHouse engine that keeps it is still being fetched through npm, and what happens meanwhile will be in it"
+	historyFailed  = "ClickHouse could not be started, and the service's terminal says why"
+)
+
+// lacks says why there is no history.
+func (h *lateHistory) lacks(why string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.why = why
+}
+
+// now is the history, or why there is none.
+func (h *lateHistory) now() (*projections.History, *projections.Projector, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.of == nil {
+		return nil, nil, api.HistoryMissing{Why: h.why}
+	}
+	return h.of, h.projector, nil
+}
+
+// Waits between attempts to fetch the ClickHouse engine.
+const (
+	fetchWaitMin = 10 * time.Second
+	fetchWaitMax = 10 * time.Minute
+)
+
+// historyLater fetches the ClickHouse engine, however long that takes, and starts
+// the history then.
+func (v *service) historyLater(ctx context.Context) error {
+	told := ""
+	for wait := fetchWaitMin; ; wait = min(2*wait, fetchWaitMax) {
+		_, err := clickhouse.Ensure(ctx, clickhouse.Options{Progress: v.out.w, Logger: v.logger})
+		if err == nil {
+			break
+		}
+		if ctx.Err() == nil && err.Error() != told {
+			told = err.Error()
+			v.out.line("no history yet, and it is tried again: %v", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+	if err := v.tryHistory(ctx); err != nil && ctx.Err() == nil {
+		v.noHistory(err)
+	} else if err == nil {
+		v.out.line("the history is there, and catches up")
+		v.sayClickHouse()
+		if err := v.republish(); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// noHistory says why the service goes without one this time.
+func (v *service) noHistory(err error) {
+	v.history.lacks(historyFailed)
+	v.out.line("no history this time (GET /v1/events answers 503): %v", err)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.file.ClickHouse = nil
+}
+
+func (v *service) sayClickHouse() {
+	v.mu.Lock()
+	at := v.file.ClickHouse
+	v.mu.Unlock()
+	if at != nil {
+		v.out.line("  ClickHouse %s   %s", at.Native, at.HTTP)
+	}
+}
+
+// publish writes run.json.
+func (v *service) publish() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.published = true
+	return v.dir.writeRunFile(v.file)
+}
+
+// republish writes run.json anew if it is there.
+func (v *service) republish() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.published {
+		return nil
+	}
+	return v.dir.writeRunFile(v.file)
+}
+
+func (v *service) unpublish() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.published = false
+	_ = os.Remove(v.dir.join(runFileName)) // the next start removes it too
 }
 
 // describe says how far the history is behind.

@@ -83,7 +83,10 @@ type service struct {
 	room    *room
 	metrics *metrics
 	failed  context.CancelCauseFunc
-	stops   []func()
+
+	mu        sync.Mutex // holds stops and published, and file once that is set
+	stops     []func()
+	published bool // run.json is there, and is kept up to date
 
 	directory *directory.Directory
 	commands  *commands.Client
@@ -122,11 +125,25 @@ func runAll(ctx context.Context, s *runSettings, out io.Writer) error {
 	return err
 }
 
-func (v *service) onStop(f func()) { v.stops = append(v.stops, f) }
+func (v *service) onStop(f func()) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.stops = append(v.stops, f)
+}
 
+// stop stops the part that was started last until there is none: one that is only
+// just starting is among them.
 func (v *service) stop() {
-	for i := len(v.stops) - 1; i >= 0; i-- {
-		v.stops[i]()
+	next := func() (f func()) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if last := len(v.stops) - 1; last >= 0 {
+			f, v.stops = v.stops[last], v.stops[:last]
+		}
+		return f
+	}
+	for f := next(); f != nil; f = next() {
+		f()
 	}
 }
 
@@ -286,11 +303,18 @@ func (v *service) startDirectory(ctx context.Context) (err error) {
 }
 
 // startHistory starts ClickHouse and the projector. Without ClickHouse the
-// service runs all the same, and says once what is missing.
+// service runs all the same, and says once what is missing; while its engine is
+// still being fetched, the history is to come.
 func (v *service) startHistory(ctx context.Context) error {
 	err := v.tryHistory(ctx)
 	if err == nil || ctx.Err() != nil {
 		return err
+	}
+	if errors.Is(err, clickhouse.ErrNotInstalled) {
+		v.history.lacks(historyFetched)
+		v.out.line("the history comes later: its ClickHouse engine is fetched through npm, once (180 MB); until then GET /v1/events answers 503")
+		v.goRun("the fetching of the ClickHouse engine", v.historyLater)
+		return nil
 	}
 	var taken *clickhouse.PortTakenError
 	switch {
@@ -301,8 +325,7 @@ func (v *service) startHistory(ctx context.Context) error {
 	case errors.Is(err, clickhouse.ErrDataDirInUse):
 		return err
 	}
-	v.out.line("no history this time (GET /v1/events answers 503): %v", err)
-	v.file.ClickHouse = nil
+	v.noHistory(err)
 	return nil
 }
 
@@ -314,7 +337,12 @@ func (v *service) tryHistory(ctx context.Context) error {
 			return err
 		}
 		dsn = e.DSN()
-		v.file.ClickHouse = &runClickHouse{Native: e.NativeAddr(), HTTP: e.HTTPURL(), Database: e.Database(), runLogin: v.logins.ClickHouse, Reader: v.logins.Reader}
+		v.mu.Lock()
+		v.file.ClickHouse = &runClickHouse{
+			Native: e.NativeAddr(), HTTP: e.HTTPURL(), Database: e.Database(),
+			runLogin: v.logins.ClickHouse, Reader: v.logins.Reader,
+		}
+		v.mu.Unlock()
 	}
 	db, err := projections.Open(dsn)
 	if err != nil {
@@ -363,7 +391,7 @@ func (v *service) project(ctx context.Context, p *projections.Projector) error {
 }
 
 func (v *service) startClickHouse(ctx context.Context) (*clickhouse.Engine, error) {
-	program, err := clickhouse.Find(ctx, clickhouse.Options{Progress: v.out.w, Logger: v.logger})
+	program, err := clickhouse.Find(ctx, clickhouse.Options{InstalledOnly: true, Logger: v.logger})
 	if err != nil {
 		return nil, err
 	}
@@ -551,10 +579,10 @@ func (v *service) checks() []api.Check {
 
 // ready writes run.json and tells a person the same.
 func (v *service) ready(context.Context) error {
-	if err := v.dir.writeRunFile(v.file); err != nil {
+	if err := v.publish(); err != nil {
 		return err
 	}
-	v.onStop(func() { _ = os.Remove(v.dir.join(runFileName)) })
+	v.onStop(v.unpublish)
 	v.out.line("ready")
 	v.out.line("  API        %s   key %s", v.file.APIURL, v.file.APIKey)
 	if v.file.MetricsURL != "" {
@@ -562,9 +590,7 @@ func (v *service) ready(context.Context) error {
 	}
 	v.out.line("  Stellar    %s   friendbot %s", v.file.Stellar.RPCURL, v.file.Stellar.FriendbotURL)
 	v.out.line("  Kafka      %s", v.file.KafkaBrokers[0])
-	if v.file.ClickHouse != nil {
-		v.out.line("  ClickHouse %s   %s", v.file.ClickHouse.Native, v.file.ClickHouse.HTTP)
-	}
+	v.sayClickHouse()
 	if v.file.Receiver != nil {
 		v.out.line("  receiver   %s", v.file.Receiver.URL)
 	}
@@ -576,6 +602,7 @@ func (v *service) ready(context.Context) error {
 type lateHistory struct {
 	lagMax    int64 // records that it may be behind
 	mu        sync.Mutex
+	why       string // there is none
 	of        *projections.History
 	projector *projections.Projector
 }

@@ -35,6 +35,11 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	// The program fetches the engine beside its start, and these tests want a history.
+	if _, err := clickhouse.Ensure(context.Background(), clickhouse.Options{Progress: os.Stderr}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 
@@ -323,7 +328,11 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 	if history := ready.Checks[len(ready.Checks)-1]; history.Name != "history" || history.Detail != "up to date" && !strings.HasSuffix(history.Detail, "records behind") {
 		t.Errorf("/readyz says of the history: %+v", history)
 	}
-	numbers := s.text(s.file.MetricsURL)
+	var numbers string // the attempt is counted when it is committed, which is after it arrived
+	s.eventually("the attempt among the metrics", func() bool {
+		numbers = s.text(s.file.MetricsURL)
+		return strings.Contains(numbers, `lumenhook_facts_total{type="AttemptMade"} 1`)
+	})
 	for _, line := range []string{
 		`lumenhook_attempts_total{error="",state="DELIVERED",status="2xx"} 1`, `lumenhook_matches_total 1`,
 		`lumenhook_facts_total{type="AttemptMade"} 1`, `lumenhook_api_requests_total{method="GET",route="/readyz",status="200"} 1`,

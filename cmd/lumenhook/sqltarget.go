@@ -72,7 +72,7 @@ func (t *target) dsnOf(who func(*runClickHouse) runLogin) (string, error) {
 		return "", fmt.Errorf("%w; or name ClickHouse with --clickhouse-dsn", err)
 	}
 	if run.ClickHouse == nil {
-		return "", errors.New("the running service has no ClickHouse of its own: name the one it uses with --clickhouse-dsn")
+		return "", errors.New("the running service has no ClickHouse of its own, or not yet (its terminal says which): name the one it uses with --clickhouse-dsn")
 	}
 	login := who(run.ClickHouse)
 	u := url.URL{Scheme: "clickhouse", User: url.UserPassword(login.User, login.Password), Host: run.ClickHouse.Native, Path: "/" + run.ClickHouse.Database}

@@ -74,12 +74,15 @@ func (w *World) closeLedger() bool {
 }
 
 // source is the chain as one follower reads it.
-type source struct{ follower *followerProcess }
+type source struct {
+	follower *followerProcess
+	r        *routine
+}
 
 func (s source) Check(context.Context) error { return nil }
 
 func (s source) Latest(context.Context) (uint32, error) {
-	return s.follower.world.chain.latest(), s.follower.wait(nil)
+	return s.follower.world.chain.latest(), s.r.wait(nil)
 }
 
 func (s source) Continue(sequence uint32, hash string) {
@@ -91,7 +94,7 @@ func (s source) Continue(sequence uint32, hash string) {
 // Next waits for a ledger, and gives some of those after it too.
 func (s source) Next(_ context.Context, sequence uint32) ([]ledger.Raw, error) {
 	c := s.follower.world.chain
-	if err := s.follower.wait(func() bool { return c.latest() >= sequence }); err != nil {
+	if err := s.r.wait(func() bool { return c.latest() >= sequence }); err != nil {
 		return nil, err
 	}
 	var page []ledger.Raw

@@ -79,6 +79,9 @@ func (c *checks) fact(r streams.Record) {
 	if r.Partition != w.log.partitionOf(r.Topic, f.Aggregate) {
 		w.violate("%s of %s is in partition %d", f.Body.FactType(), f.Aggregate, r.Partition)
 	}
+	if covered, is := f.Body.(domain.RangeCovered); is {
+		c.told(c.model.watches[f.Aggregate], covered)
+	}
 	if err := c.model.fold(f); err != nil {
 		w.violate("%v", err)
 	}

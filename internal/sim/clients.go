@@ -175,7 +175,7 @@ func (c *clients) newBody() (domain.CommandBody, bool) {
 	if len(c.endpoints) < 2 || len(c.endpoints) < w.setup.endpoints && w.chance(0.1) {
 		return c.newEndpoint(), true
 	}
-	if len(c.watches) < 2 || len(c.watches) < w.setup.watches && w.chance(0.2) {
+	if len(c.watches) < 2 || len(c.watches) < w.setup.watches && w.chance(0.07) {
 		return c.newWatch()
 	}
 	switch draw := w.rnd.IntN(20); {
@@ -188,6 +188,8 @@ func (c *clients) newBody() (domain.CommandBody, bool) {
 		return domain.RevokeKey{AccountID: account, KeyID: c.keys[w.rnd.IntN(len(c.keys))]}, true
 	case draw < 6:
 		return c.watchChange(), true
+	case draw < 8:
+		return c.pastOf(), true
 	}
 	return c.endpointCommand()
 }
@@ -265,6 +267,21 @@ func (c *clients) watchChange() domain.CommandBody {
 		change.EndpointID = &endpoint
 	}
 	return domain.UpdateWatch{WatchID: id, Change: change, IfRevision: c.revision(w.checks.model.watches[id].Revision)}
+}
+
+// pastOf asks for a backfill: of any ledgers, of some that are yet to close too.
+func (c *clients) pastOf() domain.CommandBody {
+	w := c.world
+	last := int(w.chain.latest()) + 2
+	id := c.watches[w.rnd.IntN(len(c.watches))]
+	if live := w.checks.model.watches[id].LiveSince; live != 0 && w.chance(0.8) {
+		last = int(live)
+	}
+	body := domain.BackfillWatch{WatchID: id, From: 1 + uint32(w.rnd.IntN(last))}
+	if w.chance(0.5) {
+		body.To = body.From + uint32(w.rnd.IntN(12))
+	}
+	return body
 }
 
 // revision is what a client that has read an object sends: nothing, the right

@@ -36,17 +36,59 @@ type followerProcess struct {
 	directory *directory.Directory
 	at        positions // of the directory's reader
 
-	next    func() (func() bool, bool) // goes on reading; nil when not elected
+	live    routine // reads the ledgers as they close
+	past    routine // carries out backfills
+	reading *follower.Reading
+	after   string // the watch whose backfill had its turn
+	unsure  bool   // ours was denied
+	epoch   int    // of the transactional id, as it took it over
+	tore    bool   // it died with everything, in the middle of a commit
+	elected bool   // as far as it knows
+}
+
+// routine is a goroutine of a process, played by a coroutine.
+type routine struct {
+	next    func() (func() bool, bool) // goes on; nil when it is not under way
 	stop    func()
 	yield   func(func() bool) bool
-	blocked func() bool // what reading waits for; nil when for nothing
+	blocked func() bool // what it waits for; nil when for nothing
 	killed  bool
-	failed  error // how reading ended
-	unsure  bool  // ours was denied
-	epoch   int   // of the transactional id, as it took it over
-	tore    bool  // it died with everything, in the middle of a commit
+	failed  error // how it ended
 	backoff int64 // by the steady clock
-	elected bool  // as far as it knows
+}
+
+func (r *routine) begin(do func() error) {
+	r.failed, r.killed = nil, false
+	r.next, r.stop = iter.Pull(func(yield func(func() bool) bool) {
+		r.yield = yield
+		r.failed = do()
+	})
+}
+
+// end breaks it off wherever it is.
+func (r *routine) end() {
+	if r.stop == nil {
+		return
+	}
+	r.killed = true
+	r.stop()
+	r.next, r.stop, r.yield, r.blocked, r.killed = nil, nil, nil, nil, false
+}
+
+// wait gives way until the condition holds; without one, once.
+func (r *routine) wait(until func() bool) error {
+	if r.killed {
+		return errKilled
+	}
+	if !r.yield(until) {
+		r.killed = true
+		return errKilled
+	}
+	return nil
+}
+
+func (r *routine) ready(now int64) bool {
+	return r.backoff <= now && (r.next == nil || r.blocked == nil || r.blocked())
 }
 
 type positions streams.Offsets
@@ -154,7 +196,7 @@ func (w *World) coordinateFollowers() bool {
 		return did
 	}
 	for _, f := range w.followers {
-		if f.alive && f.in && f.elected && !f.killed {
+		if f.alive && f.in && f.elected && !f.live.killed {
 			return did // it still gives the partition up
 		}
 	}
@@ -183,34 +225,15 @@ func (w *World) moveLeader() bool {
 // endTerm breaks reading off wherever it is.
 func (f *followerProcess) endTerm() {
 	f.elected = false
-	f.endReading()
-}
-
-func (f *followerProcess) endReading() {
-	if f.stop == nil {
-		return
-	}
-	f.killed = true
-	f.stop()
-	f.next, f.stop, f.yield, f.blocked, f.killed = nil, nil, nil, nil, false
+	f.live.end()
+	f.past.end()
+	f.reading = nil
 }
 
 func (f *followerProcess) ours() bool {
 	ours := f.in && f.fresh(f.world)
 	f.unsure = f.unsure || !ours
 	return ours
-}
-
-// wait gives way until the condition holds; without one, once.
-func (f *followerProcess) wait(until func() bool) error {
-	if f.killed {
-		return errKilled
-	}
-	if !f.yield(until) {
-		f.killed = true
-		return errKilled
-	}
-	return nil
 }
 
 // workFollower lets one follower go on to where it next gives way, or further.
@@ -234,21 +257,38 @@ func (w *World) workFollower() bool {
 
 // ready tells whether a follower that works can go on.
 func (f *followerProcess) ready() bool {
-	return f.elected && f.backoff <= f.world.steady && (f.next == nil || f.blocked == nil || f.blocked())
+	return f.elected && (f.live.ready(f.world.steady) || f.pastReady())
+}
+
+// pastReady tells whether backfills can go on.
+func (f *followerProcess) pastReady() bool {
+	if f.reading == nil || !f.past.ready(f.world.steady) {
+		return false
+	}
+	if f.past.next != nil {
+		return true
+	}
+	_, found, err := f.directory.NextBackfill("")
+	return found && err == nil
 }
 
 func (f *followerProcess) work() {
 	w := f.world
-	if f.next == nil {
-		f.begin()
+	past := f.pastReady() && (!f.live.ready(w.steady) || w.chance(0.3))
+	r, begin := &f.live, f.follow
+	if past {
+		r, begin = &f.past, f.backfill
 	}
-	blocked, goesOn := f.next()
-	f.blocked = blocked
+	if r.next == nil {
+		begin()
+	}
+	blocked, goesOn := r.next()
+	r.blocked = blocked
 	if goesOn {
 		return
 	}
-	err := f.failed
-	f.endReading()
+	err := r.failed
+	r.end()
 	switch {
 	case f.tore:
 		f.tore = false
@@ -257,42 +297,49 @@ func (f *followerProcess) work() {
 		f.crash()
 	case errors.Is(err, errFenced):
 		w.count("fenced followers")
-		f.backoff = w.steady + 100
+		r.backoff = w.steady + 100
+	case past && err == nil:
+		r.backoff = w.steady + 100
 	case errors.Is(err, errLog), f.unsure:
-		f.backoff = w.steady + 100
+		r.backoff = w.steady + 100
 	default:
 		w.violate("follower %d stops: %v", f.id, err)
 	}
 }
 
-// begin starts reading from the cursor.
-func (f *followerProcess) begin() {
+// follow starts reading from the cursor.
+func (f *followerProcess) follow() {
 	w := f.world
-	f.failed, f.unsure, f.killed = nil, false, false
-	reading := follower.NewReading(follower.Config{
-		Source: source{f}, Watches: knownWatches{f}, Passphrase: networkName, Start: follower.Start{Sequence: 1},
-		Now: func() time.Time { return time.UnixMilli(w.wall()) }, Logger: slog.New(slog.DiscardHandler),
-	}, followerLog{f}, w.chain.extractor, f.ours)
-	f.next, f.stop = iter.Pull(func(yield func(func() bool) bool) {
-		f.yield = yield
-		_, f.failed = reading.Follow(context.Background())
+	f.unsure = false
+	if f.reading == nil {
+		f.reading = follower.NewReading(follower.Config{
+			Source: source{f, &f.live}, Watches: knownWatches{f, &f.live}, Passphrase: networkName, Start: follower.Start{Sequence: 1},
+			Now: func() time.Time { return time.UnixMilli(w.wall()) }, Logger: slog.New(slog.DiscardHandler),
+		}, followerLog{f, &f.live}, w.chain.extractor, f.ours)
+	}
+	f.live.begin(func() error {
+		_, err := f.reading.Follow(context.Background())
+		return err
 	})
 }
 
 // followerLog is the follower's way to the log.
-type followerLog struct{ f *followerProcess }
+type followerLog struct {
+	f *followerProcess
+	r *routine
+}
 
 // followerTxn is the transactional id of the followers.
 const followerTxn = "follower"
 
 func (l followerLog) TakeOver(context.Context) error {
 	f := l.f
-	if err := f.wait(nil); err != nil {
+	if err := l.r.wait(nil); err != nil {
 		return err
 	}
 	f.epoch = f.world.log.takeOver(followerTxn)
 	f.world.tracef("follower %d takes over, epoch %d", f.id, f.epoch)
-	return f.wait(nil)
+	return l.r.wait(nil)
 }
 
 // Commit may come to an end anywhere: before anything is written, with the
@@ -300,7 +347,7 @@ func (l followerLog) TakeOver(context.Context) error {
 func (l followerLog) Commit(_ context.Context, records ...streams.Record) error {
 	f := l.f
 	w := f.world
-	if err := f.wait(nil); err != nil {
+	if err := l.r.wait(nil); err != nil {
 		return err
 	}
 	if w.bug == LoseMatch {
@@ -314,13 +361,13 @@ func (l followerLog) Commit(_ context.Context, records ...streams.Record) error 
 		return err
 	}
 	w.tracef("follower %d writes %d records, to %s first", f.id, len(records), records[0].Topic)
-	if err := f.wait(nil); err != nil {
+	if err := l.r.wait(nil); err != nil {
 		return err
 	}
 	if err := l.end(); err != nil {
 		return err
 	}
-	return f.wait(nil)
+	return l.r.wait(nil)
 }
 
 // end commits what was written.
@@ -359,7 +406,7 @@ func (l followerLog) end() error {
 func (l followerLog) Append(_ context.Context, records ...streams.Record) error {
 	f := l.f
 	w := f.world
-	if err := f.wait(nil); err != nil {
+	if err := l.r.wait(nil); err != nil {
 		return err
 	}
 	stand, failure := len(records), error(nil)
@@ -378,17 +425,17 @@ func (l followerLog) Append(_ context.Context, records ...streams.Record) error 
 	if failure != nil {
 		return failure
 	}
-	return f.wait(nil)
+	return l.r.wait(nil)
 }
 
 func (l followerLog) Starts(ctx context.Context, topic string) (map[int32]int64, error) {
 	starts, err := ends{l.f.world.log}.Starts(ctx, topic)
-	return starts, cmp.Or(err, l.f.wait(nil))
+	return starts, cmp.Or(err, l.r.wait(nil))
 }
 
 func (l followerLog) Ends(ctx context.Context, topic string) (map[int32]int64, error) {
 	until, err := ends{l.f.world.log}.Of(ctx, topic)
-	return until, cmp.Or(err, l.f.wait(nil))
+	return until, cmp.Or(err, l.r.wait(nil))
 }
 
 // Read gives what is committed. What is undecided is waited for.
@@ -396,7 +443,7 @@ func (l followerLog) Read(_ context.Context, topic string, from, ends map[int32]
 	log := l.f.world.log
 	for _, p := range streams.Partitions(ends) {
 		at := place{topic, p}
-		if err := l.f.wait(func() bool { return log.stable(at) >= ends[p] }); err != nil {
+		if err := l.r.wait(func() bool { return log.stable(at) >= ends[p] }); err != nil {
 			return err
 		}
 		records, _ := log.read(at, from[p], math.MaxInt)
@@ -413,7 +460,10 @@ func (l followerLog) Read(_ context.Context, topic string, from, ends map[int32]
 }
 
 // knownWatches is what the follower's directory knows.
-type knownWatches struct{ f *followerProcess }
+type knownWatches struct {
+	f *followerProcess
+	r *routine
+}
 
 // CatchUp is directory.CatchUp; waiting gives way.
 func (k knownWatches) CatchUp(ctx context.Context) (map[int32]int64, error) {
@@ -423,9 +473,9 @@ func (k knownWatches) CatchUp(ctx context.Context) (map[int32]int64, error) {
 	}
 	d := k.f.directory
 	if k.f.world.bug == SkipBarrier {
-		return d.Position()[schemas.TopicWatches], k.f.wait(nil)
+		return d.Position()[schemas.TopicWatches], k.r.wait(nil)
 	}
-	if err := k.f.wait(func() bool { return d.Reached(ends) }); err != nil {
+	if err := k.r.wait(func() bool { return d.Reached(ends) }); err != nil {
 		return nil, err
 	}
 	return d.Position()[schemas.TopicWatches], nil

@@ -162,6 +162,11 @@ func (w *World) rested() bool {
 			return false
 		}
 	}
+	for _, watch := range m.watches { // one that no ledger has closed for is not live
+		if watch.Backfill.UnderWay() && !watch.Deleted() && watch.LiveSince != 0 {
+			return false
+		}
+	}
 	if len(w.flights) > 0 || len(w.log.unmarked(w.txnIDs)) > 0 || w.checks.cursor != w.chain.latest() {
 		return false
 	}

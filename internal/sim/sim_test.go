@@ -202,7 +202,7 @@ func TestEveryFaultHappens(t *testing.T) {
 		"fenced writes", "kills of everything", "outcomes lost with their process", "attempts taken up by another task",
 		"attempts in no history", "pauses", "rebalances", "repeated commands", "repeated inputs", "damaged inputs", "groups that have forgotten", "refusals of damaged commands",
 		"state: gone", "state: torn or stale", "states compared", "torn commits", "zombies", "expected events", "torn commits of a follower",
-		"fenced followers", "follower's commits whose answer was lost", "acknowledged commands",
+		"covered ranges", "events of backfills", "reports lost before the log", "fenced followers", "follower's commits whose answer was lost", "acknowledged commands",
 		"deliveries DELIVERED", "deliveries WAITING", "deliveries FAILED", "deliveries CANCELLED",
 	}
 	for _, b := range behaviours {

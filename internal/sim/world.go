@@ -278,8 +278,10 @@ func (w *World) nextDue() int64 {
 		next = min(next, e.nextDue())
 	}
 	for _, f := range w.followers {
-		if f.works() && f.backoff > w.steady {
-			next = min(next, f.backoff-w.steady)
+		for _, r := range []*routine{&f.live, &f.past} {
+			if f.works() && r.backoff > w.steady {
+				next = min(next, r.backoff-w.steady)
+			}
 		}
 	}
 	return max(next, 0)

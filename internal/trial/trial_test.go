@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/trial"
 )
 
@@ -31,6 +32,10 @@ func program(t *testing.T) string {
 	t.Helper()
 	if *binaryFlag != "" {
 		return *binaryFlag
+	}
+	// The program fetches the engine beside its start, and a trial wants a history.
+	if _, err := clickhouse.Ensure(t.Context(), clickhouse.Options{Progress: os.Stderr}); err != nil {
+		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "lumenhook")
 	build := exec.Command("go", "build", "-o", path, "../../cmd/lumenhook")

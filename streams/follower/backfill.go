@@ -58,16 +58,13 @@ func (f *Reading) keepBackfilling(ctx context.Context) {
 	if f.config.Backfill.Source == nil {
 		return
 	}
-	b := &backfiller{Reading: f, BackfillConfig: f.config.Backfill}
-	if b.PartLedgers == 0 {
-		b.PartLedgers = partLedgersDefault
-	}
+	b := NewBackfiller(f)
 	after, wait := "", backoffFirst
 	for ctx.Err() == nil {
 		w, found, err := b.Requests.NextBackfill(after)
 		if err == nil && found {
 			after = w.ID
-			err = b.advance(ctx, w.ID)
+			err = b.Advance(ctx, w.ID)
 		}
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -84,20 +81,29 @@ func (f *Reading) keepBackfilling(ctx context.Context) {
 	}
 }
 
-// backfiller reads the past beside the live ledger. One goroutine owns it.
-type backfiller struct {
+// Backfiller reads the past beside the live ledger. One goroutine owns it.
+type Backfiller struct {
 	*Reading
 	BackfillConfig
 	next uint32 // the ledger whose place in the chain the source holds; 0: none
 }
 
-// advance reads and reports the next part of a watch's backfill.
+// NewBackfiller makes one for the backfills of a reading's configuration.
+func NewBackfiller(f *Reading) *Backfiller {
+	b := &Backfiller{Reading: f, BackfillConfig: f.config.Backfill}
+	if b.PartLedgers == 0 {
+		b.PartLedgers = partLedgersDefault
+	}
+	return b
+}
+
+// Advance reads and reports the next part of a watch's backfill.
 //
 // How far the live ledger has come is asked after the watch was seen: what is
 // read from then on, by this follower or the next, is held against the watch.
 // So a backfill never needs to go further than that, and the watch is told from
 // where on it is seen live.
-func (b *backfiller) advance(ctx context.Context, watchID string) error {
+func (b *Backfiller) Advance(ctx context.Context, watchID string) error {
 	if _, err := b.config.Watches.CatchUp(ctx); err != nil {
 		return fmt.Errorf("follower: catching up with the watches: %w", err)
 	}
@@ -147,7 +153,7 @@ func (b *backfiller) advance(ctx context.Context, watchID string) error {
 // pins it, as many as
 // fit into a part's time, and gives the last of them. A problem is what waiting
 // does not mend.
-func (b *backfiller) readPart(ctx context.Context, w domain.Watch, part domain.Part) (last uint32, problem string, err error) {
+func (b *Backfiller) readPart(ctx context.Context, w domain.Watch, part domain.Part) (last uint32, problem string, err error) {
 	last = part.From - 1
 	if b.next != part.From {
 		b.Source.Continue(0, "")
@@ -185,7 +191,7 @@ func (b *backfiller) readPart(ctx context.Context, w domain.Watch, part domain.P
 
 // tellPage tells what ledgers have for a watch, from the one that is due up to
 // the end of a part, and gives the last of them.
-func (b *backfiller) tellPage(ctx context.Context, page []ledger.Raw, w domain.Watch, part domain.Part, due uint32) (last uint32, problem string, err error) {
+func (b *Backfiller) tellPage(ctx context.Context, page []ledger.Raw, w domain.Watch, part domain.Part, due uint32) (last uint32, problem string, err error) {
 	last = due - 1
 	for _, raw := range page {
 		if raw.Sequence > part.To {
@@ -206,7 +212,7 @@ func (b *backfiller) tellPage(ctx context.Context, page []ledger.Raw, w domain.W
 }
 
 // page reads ledgers from the source.
-func (b *backfiller) page(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+func (b *Backfiller) page(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	waiting, cancel := context.WithTimeout(ctx, pageWait)
 	defer cancel()
 	page, err := b.Source.Next(waiting, sequence)
@@ -221,7 +227,7 @@ func (b *backfiller) page(ctx context.Context, sequence uint32) ([]ledger.Raw, e
 
 // tell appends what one ledger has for one watch. It is a function of the ledger,
 // the watch and the time, all of which a part pins.
-func (b *backfiller) tell(ctx context.Context, raw ledger.Raw, w domain.Watch, createdAtMillis int64) error {
+func (b *Backfiller) tell(ctx context.Context, raw ledger.Raw, w domain.Watch, createdAtMillis int64) error {
 	if !b.ours() {
 		return errNotOurs
 	}
@@ -248,7 +254,7 @@ func (o only) ByWallet(wallet string) ([]domain.Watch, error) {
 
 // problem says why a backfill can go no further, for whoever asked for it. What
 // only the operator should know is logged.
-func (b *backfiller) problem(w domain.Watch, sequence uint32, err error) string {
+func (b *Backfiller) problem(w domain.Watch, sequence uint32, err error) string {
 	b.config.Logger.Warn("a backfill cannot go on", "watch", w.ID, "ledger", sequence, "err", err)
 	switch {
 	case errors.Is(err, ledger.ErrBehindRetention):
@@ -262,7 +268,7 @@ func (b *backfiller) problem(w domain.Watch, sequence uint32, err error) string 
 // report has the engine record how far a backfill has come. Its identifier is a
 // function of what it says, and of the watch that it speaks of, so it may be made again. A refusal means that the
 // watch was deleted: nothing is left to do.
-func (b *backfiller) report(ctx context.Context, w domain.Watch, c domain.RecordCoverage) error {
+func (b *Backfiller) report(ctx context.Context, w domain.Watch, c domain.RecordCoverage) error {
 	command := domain.Command{
 		ID: domain.DeriveID(domain.CommandPrefix, "coverage", c.WatchID, strconv.FormatUint(c.Request, 10),
 			decimal(c.From), decimal(c.To), decimal(c.Until), c.Problem, decimal(c.Next.From), decimal(c.Next.To), strconv.FormatUint(w.Version, 10)),

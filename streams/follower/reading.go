@@ -56,6 +56,14 @@ func NewReading(config Config, log Log, extractor *ledger.Extractor, ours func()
 	return &Reading{config: config, log: log, extractor: extractor, ours: ours, started: func() {}}
 }
 
+// Beside is a reading of another configuration and log that shares this one's
+// place in the ledgers: a backfill of it goes as far.
+func (f *Reading) Beside(config Config, log Log) *Reading {
+	beside := NewReading(config, log, f.extractor, f.ours)
+	beside.at.Store(f.at.Load())
+	return beside
+}
+
 // kafkaLog is the log in Kafka.
 type kafkaLog struct {
 	*streams.Producer

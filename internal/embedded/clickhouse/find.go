@@ -25,7 +25,8 @@ func (p Program) String() string {
 }
 
 // Find picks the engine: a clickhouse binary on PATH that can serve from
-// `clickhouse local`, else the library, which it installs when missing.
+// `clickhouse local`, else the library, which it installs when missing unless
+// opts.InstalledOnly.
 func Find(ctx context.Context, opts Options) (Program, error) {
 	log := orDiscard(opts.Logger)
 	if binary, err := exec.LookPath("clickhouse"); err == nil {
@@ -36,7 +37,11 @@ func Find(ctx context.Context, opts Options) (Program, error) {
 		}
 		log.Warn("passing over the clickhouse binary on PATH", "path", binary, "err", err)
 	}
-	lib, err := Ensure(ctx, opts)
+	get := Ensure
+	if opts.InstalledOnly {
+		get = func(_ context.Context, opts Options) (string, error) { return Locate(opts) }
+	}
+	lib, err := get(ctx, opts)
 	if err != nil {
 		return Program{}, err
 	}

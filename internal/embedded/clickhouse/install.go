@@ -35,9 +35,10 @@ const (
 
 // Options says where the library lives and who is told about a download.
 type Options struct {
-	CacheDir string       // "" means LUMENHOOK_CACHE_DIR, else the user's cache folder + "/lumenhook"
-	Progress io.Writer    // nil for none; a terminal gets one moving line, anything else plain lines
-	Logger   *slog.Logger // nil discards
+	InstalledOnly bool         // Find downloads nothing: ErrNotInstalled
+	CacheDir      string       // "" means LUMENHOOK_CACHE_DIR, else the user's cache folder + "/lumenhook"
+	Progress      io.Writer    // nil for none; a terminal gets one moving line, anything else plain lines
+	Logger        *slog.Logger // nil discards
 }
 
 // Locate returns the path of the installed, verified library. It never downloads:

@@ -13,7 +13,8 @@ import (
 
 const (
 	terminalInterval = 200 * time.Millisecond
-	plainInterval    = 5 * time.Second
+	plainInterval    = 5 * time.Second // and twice that each time, up to
+	plainIntervalMax = time.Minute
 )
 
 // progress shows how much of a download is on disk: npm tells nothing itself when
@@ -58,6 +59,10 @@ func (p *progress) run() {
 			return
 		case <-ticker.C:
 			p.line("downloading")
+			if !p.terminal {
+				interval = min(2*interval, plainIntervalMax)
+				ticker.Reset(interval)
+			}
 		}
 	}
 }

@@ -1,0 +1,101 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/follower"
+)
+
+// backfill starts a part of a backfill. Its context has ended, so that nothing
+// waits for real time.
+func (f *followerProcess) backfill() {
+	w := f.world
+	b := follower.NewBackfiller(f.reading.Beside(follower.Config{
+		Watches: knownWatches{f, &f.past}, Passphrase: networkName,
+		Backfill: follower.BackfillConfig{Source: source{f, &f.past}, Requests: f.directory, Commands: desk{f}, PartLedgers: uint32(1 + w.rnd.IntN(6))},
+		Now:      func() time.Time { return time.UnixMilli(w.wall()) }, Logger: slog.New(slog.DiscardHandler),
+	}, followerLog{f, &f.past}))
+	ended, end := context.WithCancel(context.Background())
+	end()
+	f.past.begin(func() error {
+		watch, found, err := f.directory.NextBackfill(f.after)
+		if f.after = watch.ID; err != nil || !found {
+			return err
+		}
+		return b.Advance(ended, watch.ID)
+	})
+}
+
+// desk takes the reports of backfills to the engine.
+type desk struct{ f *followerProcess }
+
+// Submit may lose the command, and waits for its answer for a while.
+func (d desk) Submit(_ context.Context, c domain.Command) (domain.Result, error) {
+	f := d.f
+	w := f.world
+	if err := f.past.wait(nil); err != nil {
+		return domain.Result{}, err
+	}
+	m := schemas.EncodeCommand(c)
+	r := streams.NewRecord(schemas.TopicCommands, c.Body.Aggregate(), m.Value, m.EachHeader)
+	w.clients.tellFor([]streams.Record{r})
+	if w.fault(0.1) {
+		w.count("reports lost before the log")
+	} else {
+		w.log.append(r)
+	}
+	w.tracef("follower %d reports %+v", f.id, c.Body)
+	until := w.steady + 5*secondMillis
+	if err := f.past.wait(func() bool { return w.clients.byID[c.ID].answer != nil || w.steady >= until }); err != nil {
+		return domain.Result{}, err
+	}
+	if answer := w.clients.byID[c.ID].answer; answer != nil {
+		return *answer, nil
+	}
+	return domain.Result{}, errLog
+}
+
+// told holds that a range that is covered was told whole, part by part, each by
+// the watch as it was when the part was begun (G2).
+func (c *checks) told(before domain.Watch, covered domain.RangeCovered) {
+	w := c.world
+	if covered.From == 0 {
+		return
+	}
+	w.count("covered ranges")
+	for sequence := covered.From; sequence <= covered.To; sequence++ {
+		part, found := before.OpenPart(domain.Range{From: sequence, To: sequence})
+		if !found {
+			if len(before.Uncovered(domain.Range{From: sequence, To: sequence})) > 0 {
+				w.violate("G2: ledger %d of watch %s is covered, and no part of it was begun", sequence, before.ID)
+			}
+			continue
+		}
+		for _, p := range w.chain.ledgers[sequence-1].Payments {
+			c.toldOf(before.Pinned(part), part.BegunAtMillis, p)
+		}
+	}
+}
+
+func (c *checks) toldOf(pinned domain.Watch, createdAtMillis int64, p domain.Payment) {
+	w := c.world
+	m, matches := tells(pinned, p)
+	found := c.matched[domain.EventID(pinned.ID, p.ID)]
+	switch {
+	case !matches && len(found) > 0:
+		w.violate("G2: payment %s was matched by a backfill of watch %s, which does not match it", p.ID, pinned.ID)
+	case !matches:
+	case len(found) == 0:
+		w.violate("G2: ledger %d is covered, and payment %s was not matched by watch %s", p.Ledger, p.ID, pinned.ID)
+	case found[0].endpoint != pinned.EndpointID || !bytes.Equal(found[0].event.Body, domain.NewPaymentEvent(m, createdAtMillis).Body):
+		w.violate("G2: payment %s of a backfill of watch %s is for %s: %s", p.ID, pinned.ID, found[0].endpoint, found[0].event.Body)
+	default:
+		w.count("events of backfills")
+	}
+}
