@@ -65,6 +65,7 @@ func probeBinary(ctx context.Context, binary string) (version string, err error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeMax)
 	defer cancel()
+	// #nosec G204 -- the operator's own ClickHouse; our arguments.
 	cmd := exec.CommandContext(ctx, binary, "local", "--config-file="+folder(dir).config(),
 		"--query", "SYSTEM START LISTEN TCP; SELECT version()")
 	cmd.WaitDelay = time.Second
