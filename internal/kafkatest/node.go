@@ -28,6 +28,7 @@ func (n *Node) Addr() string { return n.clientAddr }
 // java is a JVM that starts quickly and stays small: brokers of tests live for
 // a minute and share two cores.
 func (n *Node) java(main string, args ...string) *exec.Cmd {
+	// #nosec G204 -- a fixed program; what varies is chosen in this package
 	cmd := exec.Command("java", append([]string{
 		"-Xms96m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
 		"-Dlog4j2.configurationFile=" + n.cluster.loggingFile(),
