@@ -10,7 +10,7 @@ type DeliveryState string
 //
 // Replay leads from FAILED back to QUEUED, a resend from every state but
 // CANCELLED; deleting the endpoint leads from QUEUED and WAITING to CANCELLED,
-// which is final.
+// which is final, and so does disabling it for a test.ping that was not sent.
 const (
 	StateQueued    DeliveryState = "QUEUED"
 	StateWaiting   DeliveryState = "WAITING"
@@ -68,21 +68,28 @@ func DecideMatch(endpoint Endpoint, delivery Delivery, m MatchInput) []FactBody 
 	return facts
 }
 
-// DecideCancel ends a delivery whose endpoint was deleted. One that is settled
-// stays as it is. A test.ping that was never attempted leaves its command
-// unanswered, which is answered here.
-func DecideCancel(delivery Delivery) []FactBody {
-	if !delivery.State.Pending() {
+// DecideCancel ends a delivery whose endpoint was deleted, and a test.ping whose
+// endpoint was disabled before the first attempt: any other delivery waits until
+// the endpoint is enabled (G3). One that is settled stays as it is. A test.ping
+// that was never attempted leaves its command unanswered, which is answered here.
+func DecideCancel(endpoint Endpoint, delivery Delivery) []FactBody {
+	unsent := delivery.awaitsTest()
+	cancels := endpoint.Deleted() || !endpoint.Sends() && unsent
+	if !delivery.State.Pending() || !cancels {
 		return nil
 	}
 	facts := []FactBody{DeliveryCancelled{EventID: delivery.EventID}}
-	if delivery.awaitsTest() {
-		facts = append(facts, CommandHandled{
-			CommandID: delivery.TestCommandID, BodyHash: delivery.TestBodyHash,
-			Answer: Answer{Rejection: &Rejection{Code: CodeNotFound, Detail: "the endpoint was deleted before the test was sent"}},
-		})
+	if !unsent {
+		return facts
 	}
-	return facts
+	rejection := Rejection{Code: CodeNotFound, Detail: "the endpoint was deleted before the test was sent"}
+	if !endpoint.Deleted() {
+		rejection = Rejection{Code: CodeEndpointDisabled, Detail: "the endpoint was disabled before the test was sent; enable it and test again"}
+	}
+	return append(facts, CommandHandled{
+		CommandID: delivery.TestCommandID, BodyHash: delivery.TestBodyHash,
+		Answer: Answer{Rejection: &rejection},
+	})
 }
 
 // EvolveDelivery folds one fact into the state of the delivery it speaks of. The

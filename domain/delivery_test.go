@@ -323,22 +323,57 @@ func TestTests(t *testing.T) {
 // a test that was never sent is answered.
 func TestCancelling(t *testing.T) {
 	cancelled := domain.DeliveryCancelled{EventID: "evt_1"}
+	deleted := domain.EndpointDeleted{}
+	cancel := func(s *story) []domain.FactBody { return domain.DecideCancel(s.endpoint, s.deliveries["evt_1"]) }
 	created := func() *story { return newStory().given(matched("evt_1")) }
-	expect(t, domain.DecideCancel(created().deliveries["evt_1"]), nil, "", cancelled)
+	expect(t, cancel(created()), nil, "")
+	expect(t, cancel(created().given(domain.EndpointDisabled{})), nil, "")
+	expect(t, cancel(created().given(deleted)), nil, "", cancelled)
 	waiting := created()
 	waiting.attempt("evt_1", domain.AttemptResult{})
-	expect(t, domain.DecideCancel(waiting.deliveries["evt_1"]), nil, "", cancelled)
-	expect(t, domain.DecideCancel(created().failedRun("evt_1", 500).deliveries["evt_1"]), nil, "")
-	expect(t, domain.DecideCancel(created().given(cancelled).deliveries["evt_1"]), nil, "")
-	expect(t, domain.DecideCancel(domain.Delivery{}), nil, "")
+	expect(t, cancel(waiting.given(deleted)), nil, "", cancelled)
+	expect(t, cancel(created().failedRun("evt_1", 500).given(deleted)), nil, "")
+	expect(t, cancel(created().given(deleted, cancelled)), nil, "")
+	expect(t, cancel(newStory().given(deleted)), nil, "")
+}
 
-	c := waiting.command(domain.TestEndpoint{})
-	created0, _ := domain.DecideTest(waiting.endpoint, domain.Delivery{}, c, startedAt)
-	ping := waiting.causedBy(c.ID, created0...).deliveries[domain.TestEventID(c.ID)]
-	facts := domain.DecideCancel(ping)
-	handled, ok := facts[len(facts)-1].(domain.CommandHandled)
-	if len(facts) != 2 || !ok || handled.CommandID != c.ID || handled.Answer.Rejection == nil {
-		t.Errorf("a test that was never sent: %+v", facts)
+// TestATestThatIsNotSentIsAnswered: by why it is not. One that was attempted was
+// answered with that attempt, and waits like any other delivery.
+func TestATestThatIsNotSentIsAnswered(t *testing.T) {
+	for name, c := range map[string]struct {
+		then      domain.FactBody
+		attempted bool
+		code      string
+		facts     int
+	}{
+		"disabled":            {domain.EndpointDisabled{}, false, domain.CodeEndpointDisabled, 2},
+		"deleted":             {domain.EndpointDeleted{}, false, domain.CodeNotFound, 2},
+		"nothing happened":    {domain.SecretRotated{}, false, "", 0},
+		"attempted, disabled": {domain.EndpointDisabled{}, true, "", 0},
+		"attempted, deleted":  {domain.EndpointDeleted{}, true, "", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStory()
+			asked := s.command(domain.TestEndpoint{})
+			ping, _ := domain.DecideTest(s.endpoint, domain.Delivery{}, asked, startedAt)
+			id := domain.TestEventID(asked.ID)
+			s.causedBy(asked.ID, ping...)
+			if c.attempted {
+				s.attempt(id, domain.AttemptResult{StatusCode: 500})
+			}
+			s.given(c.then)
+			facts := domain.DecideCancel(s.endpoint, s.deliveries[id])
+			if len(facts) != c.facts {
+				t.Fatalf("facts %+v", facts)
+			}
+			if c.code == "" {
+				return
+			}
+			handled, ok := facts[1].(domain.CommandHandled)
+			if !ok || handled.CommandID != asked.ID || handled.Answer.Rejection == nil || handled.Answer.Rejection.Code != c.code {
+				t.Errorf("facts %+v", facts)
+			}
+		})
 	}
 }
 

@@ -393,7 +393,7 @@ func (w *world) delete(t *rapid.T) {
 func (w *world) sweep(t *rapid.T) {
 	id, ok := w.pick(t, w.runs)
 	if ok && w.endpoint.Deleted() {
-		w.record(t, "", domain.DecideCancel(w.deliveries[id])...)
+		w.record(t, "", domain.DecideCancel(w.endpoint, w.deliveries[id])...)
 		if w.deliveries[id].State.Pending() {
 			t.Fatalf("%s after it was cancelled", w.deliveries[id].State)
 		}

@@ -113,7 +113,7 @@ func (n *narrator) tell(t *testing.T, words []string) {
 		n.happens(rejection, facts...)
 	case "sweep":
 		for _, id := range slices.Sorted(maps.Keys(n.deliveries)) {
-			if facts := domain.DecideCancel(n.deliveries[id]); len(facts) > 0 {
+			if facts := domain.DecideCancel(n.endpoint, n.deliveries[id]); len(facts) > 0 {
 				n.happens(nil, facts...)
 			}
 		}

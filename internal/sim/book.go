@@ -219,7 +219,8 @@ func (b *book) takeDelivery(f domain.Fact, e *bookedEndpoint, id deliveryID) err
 	case domain.DeliveryRequeued:
 		return b.requeue(f, body, d, id, cmd)
 	case domain.DeliveryCancelled:
-		if !e.deleted && e.account == d.account {
+		unsent := d.firstTest() && !e.active // its command is answered
+		if !e.deleted && e.account == d.account && !unsent {
 			return fmt.Errorf("%s is cancelled, and its endpoint was not deleted", id.event)
 		}
 		d.state = domain.StateCancelled

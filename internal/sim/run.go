@@ -121,13 +121,14 @@ func (w *World) readRest() bool {
 	return false
 }
 
-// askRest asks again what was not answered, and enables what is disabled. It is
-// called when nothing is under way.
+// askRest asks again what was not answered, and enables what is disabled once
+// all is answered: no answer may wait for an enabling. It is called when nothing
+// is under way.
 func (w *World) askRest() bool {
 	if len(w.flights) > 0 || w.steady < w.askAgain {
 		return false
 	}
-	asked := false
+	asked, disabled := false, []string(nil)
 	for _, cmd := range w.clients.commands {
 		if w.clients.waits(cmd) {
 			w.clients.ask(cmd)
@@ -135,13 +136,15 @@ func (w *World) askRest() bool {
 		}
 	}
 	for _, id := range w.clients.endpoints {
-		if w.checks.model.endpoints[id].Status == domain.StatusDisabled {
-			w.clients.ask(w.clients.issue(domain.EnableEndpoint{EndpointID: id}))
-			asked = true
+		if !asked && w.checks.model.endpoints[id].Status == domain.StatusDisabled {
+			disabled = append(disabled, id)
 		}
 	}
+	for _, id := range disabled {
+		w.clients.ask(w.clients.issue(domain.EnableEndpoint{EndpointID: id}))
+	}
 	w.askAgain = w.steady + 30_000
-	return asked
+	return asked || len(disabled) > 0
 }
 
 // rested tells whether nothing more is to happen.

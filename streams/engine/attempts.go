@@ -31,7 +31,7 @@ type attempts struct {
 	urgent   []string                          // events to be attempted out of turn
 	resumed  []domain.Endpoint                 // enabled or deleted in the turn
 	left     []string                          // URLs that an endpoint no longer sends to, since the turn
-	cancels  []streams.Claimed                 // deliveries of deleted endpoints
+	cancels  []streams.Claimed                 // deliveries of deleted endpoints, tests of disabled ones
 	forgets  []streams.Claimed                 // answers to commands whose time has passed
 	draining bool
 	now      int64 // of the start that is going on
@@ -49,6 +49,8 @@ const (
 	// keptWindows bounds the endpoints of which is remembered how they did while
 	// nothing is under way to them.
 	keptWindows = 16_384
+	// keptUrgent bounds what waits out of turn for the bound on all attempts.
+	keptUrgent = 1024
 	// sealedAgainMillis is when to try again to open a secret.
 	sealedAgainMillis = 30_000
 	// oursAgainMillis is when to look again whether the partition is ours.
@@ -225,37 +227,48 @@ func (a *attempts) resume() {
 }
 
 // startUrgent attempts what must not wait for its turn, whatever the window
-// says: a person waits for it. Only the bound on all attempts holds; beyond it
-// the delivery takes its turn like any other.
+// says: a person waits for it. Only the bound on all attempts holds; what is
+// beyond it is asked for again, unless its turn comes before.
 func (a *attempts) startUrgent() error {
 	urgent := a.urgent
 	a.urgent = nil
 	for _, eventID := range urgent {
-		if len(a.inFlight) >= a.cfg.AttemptsInFlight {
-			return nil
-		}
 		delivery, err := a.state.delivery(a.core.Store(), eventID)
 		if err != nil {
 			return err
 		}
 		endpoint, err := a.state.endpoint(a.core.Store(), delivery.EndpointID)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if !endpoint.Sends() || !delivery.State.Pending() || delivery.Attempts > 0 {
+		case !delivery.State.Pending() || delivery.Attempts > 0:
 			continue // a first attempt that has ended by now was what was waited for
-		}
-		c, ok, err := a.core.Timers().Take(deliveryGroup(delivery.EndpointID, delivery.EndpointEpoch), delivery.NextAttemptAtMillis, eventID)
-		if err != nil {
-			return err
-		}
-		if ok {
-			if err := a.dispatch(c, endpoint); err != nil {
-				return err
+		case endpoint.Sends() && len(a.inFlight) >= a.cfg.AttemptsInFlight:
+			if len(a.urgent) < keptUrgent {
+				a.urgent = append(a.urgent, eventID)
 			}
+			continue
+		}
+		if err := a.startUrgentOne(delivery, endpoint); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// startUrgentOne attempts one that is not under way. One that its endpoint is not
+// sent is cancelled, for its command would wait until the endpoint is enabled.
+func (a *attempts) startUrgentOne(delivery domain.Delivery, endpoint domain.Endpoint) error {
+	group := deliveryGroup(delivery.EndpointID, delivery.EndpointEpoch)
+	c, free, err := a.core.Timers().Take(group, delivery.NextAttemptAtMillis, delivery.EventID)
+	switch {
+	case err != nil || !free:
+		return err
+	case !endpoint.Sends():
+		a.cancels = append(a.cancels, c)
+		return nil
+	}
+	return a.dispatch(c, endpoint)
 }
 
 // allow is how many more entries of a group may be claimed now; below zero, no

@@ -264,6 +264,43 @@ func TestRepeatedTestOfADeletedEndpoint(t *testing.T) {
 	}
 }
 
+// TestATestOfAnEndpointThatIsDisabledBeforehandIsAnswered: whether it was about to
+// be sent or waited for the bound on all attempts; it is not sent later, and asked
+// again it is answered alike.
+func TestATestOfAnEndpointThatIsDisabledBeforehandIsAnswered(t *testing.T) {
+	test := domain.Command{ID: "cmd_test", AccountID: accountID, BodyHash: []byte("hash"), Body: domain.TestEndpoint{EndpointID: endpointID}}
+	disable := domain.Command{ID: "cmd_off", AccountID: accountID, Body: domain.DisableEndpoint{EndpointID: endpointID}}
+	enable := domain.Command{ID: "cmd_on", AccountID: accountID, Body: domain.EnableEndpoint{EndpointID: endpointID}}
+	for name, busy := range map[string]bool{"in its turn": false, "while all places are taken": true} {
+		t.Run(name, func(t *testing.T) {
+			c := newCore(t)
+			c.turn(creation(endpointID))
+			turns := [][]domain.Command{{test, disable}, nil, nil, {enable}, {test}}
+			if busy {
+				c.turn(creation("ep_busy"))
+				for n := range c.inFlight {
+					c.turn(domain.Command{ID: fmt.Sprint("cmd_", n), AccountID: accountID, Body: domain.TestEndpoint{EndpointID: "ep_busy"}})
+				}
+				turns = [][]domain.Command{{test}, {disable}, nil, nil, {enable}, {test}}
+			}
+			before, codes := len(c.attempts), []string{}
+			for _, commands := range turns {
+				for _, f := range c.turn(commands...) {
+					if handled, ok := f.Body.(domain.CommandHandled); ok && handled.CommandID == test.ID {
+						codes = append(codes, handled.Answer.Rejection.Code)
+					}
+				}
+			}
+			if !slices.Equal(codes, []string{domain.CodeEndpointDisabled}) {
+				t.Errorf("the test was answered %q", codes)
+			}
+			if len(c.attempts) != before {
+				t.Errorf("it was sent after its answer: %+v", c.attempts[before:])
+			}
+		})
+	}
+}
+
 // TestAnAnswerCallsWhatWaitedInDoubt: found by the simulation. What waits for a
 // place among the doubtful, under a later epoch than what has just shown that
 // the receiver answers, waits no longer behind endpoints in doubt (G6).

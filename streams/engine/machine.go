@@ -290,14 +290,26 @@ func (m *machine) outcome(t *streams.Turn, o Outcome) error {
 	return m.record(t, o.Attempt.EndpointID, "", facts...)
 }
 
-// cancelDeliveries ends deliveries whose endpoint was deleted.
+// cancelDeliveries ends deliveries whose endpoint was deleted, and tests whose
+// endpoint was disabled before they were sent. One whose endpoint was enabled
+// again meanwhile is sent.
 func (m *machine) cancelDeliveries(t *streams.Turn) error {
 	for _, c := range m.attempts.takeCancels() {
 		delivery, err := m.state.delivery(t.Tx, c.ID)
 		if err != nil {
 			return err
 		}
-		if err := m.record(t, delivery.EndpointID, "", domain.DecideCancel(delivery)...); err != nil {
+		endpoint, err := m.state.endpoint(t.Tx, delivery.EndpointID)
+		if err != nil {
+			return err
+		}
+		if endpoint.Sends() {
+			m.core.Timers().Release(c)
+			m.attempts.urgent = append(m.attempts.urgent, c.ID)
+			continue
+		}
+		facts := domain.DecideCancel(endpoint, delivery)
+		if err := m.record(t, delivery.EndpointID, "", facts...); err != nil {
 			return err
 		}
 	}
