@@ -25,6 +25,7 @@ type endpointView struct {
 	URL                 string                 `json:"url"`
 	Description         string                 `json:"description"`
 	Headers             map[string]string      `json:"headers"`
+	LostHeaders         []string               `json:"lostHeaders,omitempty"`
 	RateLimitPerSecond  *int                   `json:"rateLimitPerSecond"`
 	Status              domain.EndpointStatus  `json:"status"`
 	DisabledReason      *domain.DisabledReason `json:"disabledReason"`
@@ -53,15 +54,19 @@ type endpointRotated struct {
 	Secret string `json:"secret"`
 }
 
-// viewEndpoint puts an endpoint into the form of the API. Of an answer of then,
-// the master key's part that sealed it may be gone.
+// viewEndpoint puts an endpoint into the form of the API, with the names of the
+// headers whose value does not open. Of an answer of then, the master key's part
+// that sealed it may be gone: a repeat shows all of it or nothing.
 func (a *API) viewEndpoint(e domain.Endpoint, replayed bool) (endpointView, *Problem) {
-	headers, err := a.openHeaders(e)
-	if err != nil {
+	headers, lost, err := a.openHeaders(e)
+	switch {
+	case err != nil && replayed:
 		return endpointView{}, sealedFor(err, replayed)
+	case err != nil:
+		a.Log.Warn("a header's value does not open with the master keys that there are", "endpoint", e.ID, "headers", lost, "error", err)
 	}
 	v := endpointView{
-		ID: e.ID, URL: e.URL, Description: e.Description, Headers: headers, Status: e.Status,
+		ID: e.ID, URL: e.URL, Description: e.Description, Headers: headers, LostHeaders: lost, Status: e.Status,
 		ConsecutiveFailures: e.ConsecutiveFailures,
 		CreatedAt:           domain.FormatMillis(e.CreatedAtMillis), UpdatedAt: domain.FormatMillis(e.UpdatedAtMillis),
 	}

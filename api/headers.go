@@ -101,17 +101,19 @@ func (a *API) sealHeaders(endpointID string, wanted map[string]ownHeader, have [
 	return headers, nil
 }
 
-// openHeaders gives an endpoint's own headers as its account set them.
-func (a *API) openHeaders(e domain.Endpoint) (map[string]string, error) {
-	values := make(map[string]string, len(e.Headers))
+// openHeaders gives an endpoint's own headers as its account set them, and the
+// names of those whose value does not open.
+func (a *API) openHeaders(e domain.Endpoint) (values map[string]string, lost []string, cause error) {
+	values = make(map[string]string, len(e.Headers))
 	for _, h := range e.Headers {
 		value, err := a.Sealer.Open(h.Sealed, h.SealedFor(e.ID))
 		if err != nil {
-			return nil, fmt.Errorf("opening the header %s of %s: %w", h.Name, e.ID, err)
+			lost, cause = append(lost, h.Name), fmt.Errorf("opening the header %s of %s: %w", h.Name, e.ID, err)
+			continue
 		}
 		values[h.Name] = string(value)
 	}
-	return values, nil
+	return values, lost, cause
 }
 
 func readHeaderValue(o object, m member) string {

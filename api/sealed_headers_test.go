@@ -85,9 +85,9 @@ func reseal(t *testing.T, w *world, id string) []domain.Header {
 	return w.endpoints[id].Headers
 }
 
-// TestWhatDoesNotOpen: a repeat learns that its answer is forgotten, anyone else
-// that the server failed; nobody gets a part of it. A value that does not open
-// can be replaced, and taken away.
+// TestWhatDoesNotOpen: a repeat learns that its answer is forgotten; anyone else
+// gets the endpoint, and learns which of its headers is lost. A change of another
+// header leaves that one as it is; it can be set anew.
 func TestWhatDoesNotOpen(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -103,14 +103,30 @@ func TestWhatDoesNotOpen(t *testing.T) {
 	}
 	w.mu.Unlock()
 	path := "/v1/endpoints/" + id
-	wantProblem(t, w.call("GET", path, k, ""), 500, "INTERNAL")
-	wantProblem(t, w.call("GET", "/v1/endpoints", k, ""), 500, "INTERNAL")
+	const lost = "map[X-B:2] [X-A]"
+	headersOf := func(body []byte) string {
+		return fmt.Sprint(in(t, body, "headers"), " ", in(t, body, "lostHeaders"))
+	}
+	page := in(t, wantStatus(t, w.call("GET", "/v1/endpoints", k, ""), 200).body, "data").([]any)
+	listed := page[0].(map[string]any)
+	for _, answer := range []string{
+		headersOf(wantStatus(t, w.call("GET", path, k, ""), 200).body),
+		fmt.Sprint(listed["headers"], " ", listed["lostHeaders"]),
+		headersOf(wantStatus(t, w.call("POST", path+"/disable", k, ""), 200).body),
+	} {
+		if answer != lost {
+			t.Errorf("headers %s, want %s", answer, lost)
+		}
+	}
 	repeated := w.call("POST", "/v1/endpoints", k, create, "Idempotency-Key", "one")
 	wantProblem(t, repeated, 409, "ALREADY_EXISTS")
 	if repeated.Header.Get("Idempotent-Replayed") != "true" {
 		t.Error("the repeat is not told that it is one")
 	}
-	if got := wantStatus(t, w.call("PATCH", path, k, `{"headers":{"X-A":"new"}}`), 200); fmt.Sprint(in(t, got.body, "headers")) != "map[X-A:new X-B:2]" {
+	if got := wantStatus(t, w.call("PATCH", path, k, `{"headers":{"X-B":"3"}}`), 200); headersOf(got.body) != "map[X-B:3] [X-A]" {
+		t.Errorf("%s", got.body)
+	}
+	if got := wantStatus(t, w.call("PATCH", path, k, `{"headers":{"X-A":"new","X-B":"2"}}`), 200); strings.Contains(string(got.body), "lostHeaders") || fmt.Sprint(in(t, got.body, "headers")) != "map[X-A:new X-B:2]" {
 		t.Errorf("%s", got.body)
 	}
 }

@@ -14,6 +14,7 @@ type Endpoint struct {
 	URL                 string            `json:"url"`
 	Description         string            `json:"description"`
 	Headers             map[string]string `json:"headers"`
+	LostHeaders         []string          `json:"lostHeaders,omitempty"`
 	RateLimitPerSecond  *int              `json:"rateLimitPerSecond"`
 	Status              string            `json:"status"`
 	DisabledReason      *string           `json:"disabledReason"`

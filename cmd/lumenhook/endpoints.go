@@ -48,6 +48,9 @@ func showEndpoint(w io.Writer, e client.Endpoint) {
 	for name, value := range e.Headers {
 		row(w, "header", name+": "+value)
 	}
+	for _, name := range e.LostHeaders {
+		row(w, "header", name+": its value cannot be read any more, and nothing is sent: set it anew")
+	}
 	row(w, "rate limit", e.RateLimitPerSecond)
 	row(w, "created", e.CreatedAt)
 	for _, warning := range e.Warnings {
