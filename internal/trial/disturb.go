@@ -56,8 +56,7 @@ func (w *worker) rebuild(ctx context.Context, op Op) error {
 		time.AfterFunc(time.Duration(op.N)*time.Millisecond, cancel)
 	}
 	_, err := w.service.command(limited, "rebuild", "--all")
-	if err != nil && (limited.Err() != nil || w.service.disturbed(from.Add(-time.Minute),
-		time.Now())) {
+	if err != nil && (limited.Err() != nil || w.service.wasDown(from)) {
 		return nil
 	}
 	return err

@@ -21,6 +21,7 @@ type Config struct {
 	Seed   uint64 // names the run
 	Ops    []Op
 	Until  string // a rule: the run ends when it is broken
+	Brief  bool   // without rebuilds and restarts after the accounts
 }
 
 // Report is what came of a run.
@@ -51,7 +52,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, runTime)
 	defer cancel()
-	w.stop, w.until = cancel, c.Until
+	w.stop, w.until, w.brief = cancel, c.Until, c.Brief
 	err = w.run(ctx, c.Ops)
 	if err != nil && len(w.violations) > 0 {
 		w.log("given up: %v", err) // what was violated says more
@@ -82,9 +83,10 @@ func (w *world) run(ctx context.Context, ops []Op) error {
 	if err := w.calm(ctx); err != nil {
 		return err
 	}
-	if err := w.check(ctx); err != nil {
+	if err := w.check(ctx); err != nil || w.brief {
 		return err
 	}
+	w.late.Store(true)
 	return w.endure(ctx)
 }
 

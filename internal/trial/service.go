@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -52,6 +53,7 @@ type service struct {
 	kills  []span    // when it was killed, and from when on attempts may be lost by it
 	held   time.Time // since when a request is held; zero: none is
 	pauses []span
+	downs  []span // from an end of any kind until it was ready again
 }
 
 // span is a stretch of time.
@@ -99,8 +101,9 @@ func newService(w *world, bin string) (*service, error) {
 		"--attempt-timeout", attemptTimeout.String(), "--disable-after", fmt.Sprint(disableAfter),
 		"--fault-hold-file", s.holdFile(),
 	}
-	for _, part := range []string{"api", "metrics", "kafka", "stellar", "receiver", "clickhouse-native",
-		"clickhouse-http"} {
+	for _, part := range []string{
+		"api", "metrics", "kafka", "stellar", "receiver", "clickhouse-native", "clickhouse-http",
+	} {
 		s.args = append(s.args, "--"+part+"-listen", "127.0.0.1:0")
 	}
 	return s, nil
@@ -127,6 +130,9 @@ func (s *service) start(ctx context.Context) error {
 		if err == nil && info.PID == cmd.Process.Pid {
 			s.mu.Lock()
 			s.info = info
+			if last := len(s.downs) - 1; last >= 0 {
+				s.downs[last].to = time.Now()
+			}
 			close(s.up)
 			s.mu.Unlock()
 			go s.watch(cmd, exited)
@@ -183,6 +189,7 @@ func (s *service) down() {
 	defer s.mu.Unlock()
 	s.meant = true
 	s.up = make(chan struct{})
+	s.downs = append(s.downs, span{from: time.Now()})
 }
 
 // kill ends the program without a chance to do anything.
@@ -296,6 +303,15 @@ func (s *service) lostTo(at time.Time) bool {
 		}
 	}
 	return false
+}
+
+// wasDown reports whether the program did not run at some time after a moment.
+func (s *service) wasDown(after time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.downs, func(d span) bool {
+		return d.to.IsZero() || d.to.After(after)
+	})
 }
 
 // disturbed reports whether the program was killed or paused between two times.

@@ -107,19 +107,19 @@ func try(t *testing.T, bin, dir string, seed uint64, ops []trial.Op) {
 	}
 	t.Logf("kept in %s", at)
 	if *shrinkFlag > 0 {
-		shrink(t, bin, at, seed, ops, report.Violations[0].Rule)
+		shrink(t, bin, at, seed, ops, report.Violations[0])
 	}
 }
 
 // shrink looks for a short script that breaks the same rule.
-func shrink(t *testing.T, bin, at string, seed uint64, ops []trial.Op, rule string) {
+func shrink(t *testing.T, bin, at string, seed uint64, ops []trial.Op, v trial.Violation) {
 	t.Helper()
-	runs := 0
+	rule, runs := v.Rule, 0
 	short := trial.Shrink(ops, time.Now().Add(*shrinkFlag), func(ops []trial.Op) bool {
 		runs++
 		dir := filepath.Join(at, fmt.Sprintf("shrink-%d", runs))
 		report, err := trial.Run(t.Context(), trial.Config{
-			Binary: bin, Dir: dir, Seed: seed, Ops: ops, Until: rule,
+			Binary: bin, Dir: dir, Seed: seed, Ops: ops, Until: rule, Brief: !v.Late,
 		})
 		if err != nil {
 			t.Logf("while shrinking: %v", err)

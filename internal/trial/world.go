@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stellar/go-stellar-sdk/keypair"
@@ -54,6 +55,8 @@ type world struct {
 	demo      Asset
 	stop      context.CancelFunc
 	until     string // the rule at whose breach the run ends
+	brief     bool   // the run ends with the accounts
+	late      atomic.Bool
 
 	mu         sync.Mutex
 	wallets    map[string]*keypair.Full
@@ -67,6 +70,7 @@ type world struct {
 type Violation struct {
 	Rule string // short and stable: a shrunk script must break the same one
 	Text string
+	Late bool // it came only after what must not change anything
 }
 
 func (v Violation) String() string { return v.Rule + ": " + v.Text }
@@ -75,7 +79,7 @@ func (v Violation) String() string { return v.Rule + ": " + v.Text }
 const maxViolations = 40
 
 func (w *world) violate(rule, format string, args ...any) {
-	v := Violation{rule, fmt.Sprintf(format, args...)}
+	v := Violation{rule, fmt.Sprintf(format, args...), w.late.Load()}
 	w.log("VIOLATION %s", v)
 	w.mu.Lock()
 	defer w.mu.Unlock()
