@@ -60,6 +60,8 @@ func (c *checks) stands(records []streams.Record) {
 		case schemas.TopicCommands:
 			c.commanded(r)
 			c.asked(r)
+		case schemas.TopicWatches:
+			c.judged.shown(r)
 		case schemas.TopicMatches:
 			c.match(r)
 		case schemas.TopicPayments:

@@ -36,6 +36,17 @@ func (j *judged) changed(w domain.Watch) {
 	}
 }
 
+// shown takes note of a watch as a row of the table shows it. A torn commit may leave
+// the row without its fact. Followers go by it, and may: the command is still in the
+// log, behind the same facts, and will be decided alike.
+func (j *judged) shown(row streams.Record) {
+	watch, err := schemas.DecodeWatch(schemas.Read(row.Value, row))
+	if err != nil {
+		panic(err)
+	}
+	j.changed(watch)
+}
+
 // acknowledged takes note of what a client was told of a watch.
 func (j *judged) acknowledged(w domain.Watch) {
 	i := slices.IndexFunc(j.settings[w.ID], func(s domain.Watch) bool { return s.Revision == w.Revision })
