@@ -109,8 +109,15 @@ func (s *testService) launch(more ...string) {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	cmd, exited := s.cmd, s.exited
-	go func() { exited <- cmd.Wait() }()
+	cmd, exited, over := s.cmd, s.exited, make(chan struct{})
+	go func() {
+		exited <- cmd.Wait()
+		close(over)
+	}()
+	s.t.Cleanup(func() { // it does not outlive a test that failed, or left it running
+		_ = cmd.Process.Kill()
+		<-over
+	})
 }
 
 func (s *testService) kill() {
