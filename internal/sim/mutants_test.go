@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,7 +30,7 @@ var mutants = []mutant{
 	{"enabling keeps the streak", "domain/endpoint.go", "\t\tstate.ConsecutiveFailures = 0\n", "if !MUTANT { state.ConsecutiveFailures = 0 }\n", "nobody asked for EndpointDisabled"},
 	{"tests count to the streak", "domain/endpoint.go", "case a.EventType == TestPing:\n", "case a.EventType == TestPing && !MUTANT:\n", "nobody asked for EndpointDisabled"},
 	{"enabling makes nothing due", "domain/endpoint.go", "state.EnabledVersion = f.Version\n\t\tstate.Epoch++", "state.EnabledVersion = f.Version\n if !MUTANT { state.Epoch++ }", "G6"},
-	{"a stranger may ask", "domain/endpoint.go", "!e.Deleted() && e.AccountID == accountID", "!e.Deleted() && (MUTANT || e.AccountID == accountID)", "another account"},
+	{"a stranger may ask", "domain/endpoint.go", "!e.Deleted() && e.AccountID == accountID", "!e.Deleted() && (MUTANT || e.AccountID == accountID)", "another account|nothing is the matter"},
 	{"a stranger may change a watch", "domain/watch.go", "state.Deleted() || state.AccountID != c.AccountID", "state.Deleted() || !MUTANT && state.AccountID != c.AccountID", "another account"},
 	{"a stranger may revoke keys", "domain/account.go", "!state.Exists() || state.ID != c.AccountID", "!state.Exists() || !MUTANT && state.ID != c.AccountID", "another account"},
 	{"two secrets are kept", "domain/secret.go", "if s.ValidAt(atMillis) {", "if s.ValidAt(atMillis) && !(MUTANT && len(next) == 2) {", "is signed with"},
@@ -68,6 +69,14 @@ var mutants = []mutant{
 
 var packageClause = regexp.MustCompile(`(?m)^package \w+$`)
 
+// containsOneOf reports whether a text contains one of some others, which have a |
+// between them: two checkers may see the same defect first, as the seed has it.
+func containsOneOf(text, others string) bool {
+	return slices.ContainsFunc(strings.Split(others, "|"), func(other string) bool {
+		return strings.Contains(text, other)
+	})
+}
+
 // mutantVariable chooses a mutant of a program that has them all.
 const mutantVariable = "LUMENHOOK_MUTANT"
 
@@ -86,7 +95,7 @@ func TestMutantsAreFound(t *testing.T) {
 			switch {
 			case found == "":
 				t.Errorf("%s: not found", m.name)
-			case !strings.Contains(found, m.finds):
+			case !containsOneOf(found, m.finds):
 				t.Errorf("%s: found as %s", m.name, found)
 			default:
 				t.Logf("%s, in %s: %.160s", m.name, time.Since(began).Round(time.Millisecond), found)
