@@ -79,7 +79,7 @@ func TestAttemptsOutliveTheirTask(t *testing.T) {
 		"the group took the partitions": func(r *rig) { r.expel(r.member("")) },
 		"a commit was fenced": func(r *rig) {
 			for p := range partitions {
-				r.fence("lumenhook.engine-" + strconv.Itoa(p))
+				r.fence(r.cluster.Prefix + "engine-" + strconv.Itoa(p))
 			}
 		},
 	} {
@@ -116,8 +116,8 @@ func (r *rig) member(former string) (id string) {
 	r.t.Helper()
 	eventually(r.t, "a member of the group", func() bool {
 		err := r.cluster.WithAdmin(r.t.Context(), func(ctx context.Context, admin *kadm.Client) error {
-			groups, err := admin.DescribeGroups(ctx, "lumenhook.engine")
-			for _, m := range groups["lumenhook.engine"].Members {
+			groups, err := admin.DescribeGroups(ctx, r.cluster.Prefix+"engine")
+			for _, m := range groups[r.cluster.Prefix+"engine"].Members {
 				id = m.MemberID
 			}
 			return err
@@ -137,7 +137,7 @@ func (r *rig) expel(member string) {
 	}
 	defer client.Close()
 	leave := kmsg.NewPtrLeaveGroupRequest()
-	leave.Group = "lumenhook.engine"
+	leave.Group = r.cluster.Prefix+"engine"
 	one := kmsg.NewLeaveGroupRequestMember()
 	one.MemberID, leave.MemberID = member, member
 	leave.Members = append(leave.Members, one)
