@@ -137,7 +137,7 @@ func (r *rig) expel(member string) {
 	}
 	defer client.Close()
 	leave := kmsg.NewPtrLeaveGroupRequest()
-	leave.Group = r.cluster.Prefix+"engine"
+	leave.Group = r.cluster.Prefix + "engine"
 	one := kmsg.NewLeaveGroupRequestMember()
 	one.MemberID, leave.MemberID = member, member
 	leave.Members = append(leave.Members, one)
