@@ -313,8 +313,8 @@ func TestARecordInAnotherPartition(t *testing.T) {
 // TestAnEngineGoesOnBehindDeadLetters: with a log, an engine and a receiver.
 func TestAnEngineGoesOnBehindDeadLetters(t *testing.T) {
 	r := newRig(t)
+	r.withEndpoint() // a match is taken without a look at commands that were given before it
 	stop := r.start(t.TempDir())
-	r.createEndpoint()
 	var of []streams.Record
 	for _, dead := range deadInputs() {
 		if dead.Key = []byte(endpointID); len(dead.Value) < 900_000 { // all into the endpoint's partition
