@@ -154,6 +154,7 @@ type docOperation struct {
 	Parameters                []docField
 	Request                   []docExample
 	RequestSchema             string
+	Live                      []string
 	Answers                   []docAnswer
 }
 
@@ -232,7 +233,7 @@ func docOperations(document *openapi3.T, tag string) (all []docOperation) {
 			if o == nil || !slices.Contains(o.Tags, tag) {
 				continue
 			}
-			shown := docOperation{ID: o.OperationID, Method: method, Path: path, Summary: o.Summary, Description: prose(o.Description)}
+			shown := docOperation{ID: o.OperationID, Method: method, Path: path, Summary: o.Summary, Description: prose(o.Description), Live: liveInRepeats(o)}
 			for _, p := range o.Parameters {
 				shown.Parameters = append(shown.Parameters, docField{p.Value.Name, p.Value.In, typeOf(p.Value.Schema), p.Value.Required, prose(p.Value.Description)})
 			}
@@ -422,6 +423,7 @@ td p{margin:0 0 .3rem}summary{cursor:pointer}
 {{if .Parameters}}<table><tr><th>Parameter</th><th>In</th><th>Form</th><th></th></tr>
 {{range .Parameters}}<tr><td><code>{{.Name}}</code>{{if .Required}} *{{end}}</td><td>{{.Where}}</td><td>{{.Type}}</td><td>{{.Description}}</td></tr>
 {{end}}</table>
+{{end}}{{if .Live}}<p>In a repeat these are as they are now: {{range $i, $at := .Live}}{{if $i}}, {{end}}<code>{{$at}}</code>{{end}}.</p>
 {{end}}{{if .RequestSchema}}<p>Body: <a href="#schema-{{.RequestSchema}}">{{.RequestSchema}}</a></p>
 {{range .Request}}<pre>{{.Text}}</pre>
 {{end}}{{end}}{{range .Answers}}{{range .Examples}}<p>Answer, for instance:</p>

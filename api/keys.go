@@ -43,13 +43,18 @@ type keyMade struct {
 }
 
 func (a *API) viewKey(k domain.Key) (keyView, error) {
+	used, err := a.Directory.KeyUsedAt(k.ID)
+	if err != nil {
+		return keyView{}, fmt.Errorf("looking up the last use of a key: %w", err)
+	}
+	return viewUsedKey(k, used), nil
+}
+
+// viewUsedKey puts a key into the form of the API; 0: it was never used.
+func viewUsedKey(k domain.Key, usedAtMillis int64) keyView {
 	v := keyView{
 		ID: k.ID, Name: k.Name, Permissions: k.Permissions, AllowedCIDRs: k.AllowedCIDRs,
 		CreatedAt: domain.FormatMillis(k.CreatedAtMillis),
-	}
-	used, err := a.Directory.KeyUsedAt(k.ID)
-	if err != nil {
-		return v, fmt.Errorf("looking up the last use of a key: %w", err)
 	}
 	at := func(millis int64) *string {
 		if millis == 0 {
@@ -57,11 +62,11 @@ func (a *API) viewKey(k domain.Key) (keyView, error) {
 		}
 		return pointer(domain.FormatMillis(millis))
 	}
-	v.ExpiresAt, v.LastUsedAt = at(k.ExpiresAtMillis), at(used)
+	v.ExpiresAt, v.LastUsedAt = at(k.ExpiresAtMillis), at(usedAtMillis)
 	if k.RolledTo != "" {
 		v.RolledTo = &k.RolledTo
 	}
-	return v, nil
+	return v
 }
 
 func (a *API) getKey(_ context.Context, x *exchange) (reply, *Problem) {
@@ -120,7 +125,7 @@ func (a *API) createKey(ctx context.Context, x *exchange) (reply, *Problem) {
 	if problem != nil {
 		return reply{}, problem
 	}
-	key, problem := a.readNewKey(x, a.answered.has(command.ID))
+	key, problem := a.readNewKey(x, a.repeatsKey(x, command.ID))
 	if problem != nil {
 		return reply{}, problem
 	}
@@ -129,6 +134,16 @@ func (a *API) createKey(ctx context.Context, x *exchange) (reply, *Problem) {
 	}
 	return a.makeKey(ctx, x, command, key, func(k domain.Key) domain.CommandBody {
 		return domain.CreateKey{AccountID: x.caller.accountID, Key: k}
+	})
+}
+
+// repeatsKey reports whether a command made a key before, as far as this node
+// knows.
+func (a *API) repeatsKey(x *exchange, commandID string) bool {
+	return a.repeats(x, commandID, func() (bool, error) {
+		account, _, err := a.Directory.Account(x.caller.accountID)
+		_, made := account.Key(domain.DeriveID(domain.KeyPrefix, commandID))
+		return made, err
 	})
 }
 
@@ -162,10 +177,7 @@ func (a *API) makeKey(ctx context.Context, x *exchange, command domain.Command, 
 	}
 	a.awaitAnswer(ctx, x, result, x.caller.accountID, result.Answer.Version, a.Directory.AwaitAccount)
 	a.answered.settle(x, command.ID, result.Replayed, nil)
-	view, err := a.viewKey(*made)
-	if err != nil {
-		return reply{}, internal(err)
-	}
+	view := viewUsedKey(*made, 0) // nobody had it before this answer
 	return created("/v1/api-keys/"+made.ID, result.Replayed, keyMade{view, a.sameKey(text, command.ID, made.Hash)})
 }
 
@@ -309,7 +321,7 @@ func (a *API) rollKey(ctx context.Context, x *exchange) (reply, *Problem) {
 	if problem != nil {
 		return reply{}, problem
 	}
-	grace, expires, problem := a.readRoll(x, a.answered.has(command.ID))
+	grace, expires, problem := a.readRoll(x, a.repeatsKey(x, command.ID))
 	if problem != nil {
 		return reply{}, problem
 	}

@@ -30,7 +30,8 @@ func newMemory() *memory {
 
 func (m *memory) has(commandID string) bool { return m.warnings.Contains(commandID) }
 
-// settle gives the warnings to answer with: those of the first answer.
+// settle gives the warnings to answer with: those of the first answer, as far as
+// this node gave it.
 func (m *memory) settle(x *exchange, commandID string, replayed bool, warnings []string) []string {
 	if x.idempotencyKey == "" {
 		return warnings

@@ -31,6 +31,7 @@ import (
 type world struct {
 	t      testing.TB
 	api    *api.API
+	config api.Config
 	server *httptest.Server
 	log    *safeBuffer
 	now    time.Time
@@ -63,11 +64,31 @@ type record struct {
 // newWorld serves the API on a port of its own.
 func newWorld(t testing.TB, change ...func(*api.Config)) *world {
 	w := assemble(t, change...)
+	w.serve()
+	return w
+}
+
+func (w *world) serve() {
 	w.server = httptest.NewUnstartedServer(nil)
 	w.server.Config = api.NewServer(w.api, w.api.Log)
 	w.server.Start()
-	t.Cleanup(w.server.Close)
-	return w
+	w.t.Cleanup(w.server.Close)
+}
+
+// restart serves by a node that remembers nothing.
+func (w *world) restart(change func(*api.Config)) {
+	w.server.Close()
+	change(&w.config)
+	w.begin()
+	w.serve()
+}
+
+func (w *world) begin() {
+	a, err := api.New(w.config)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.api = a
 }
 
 // assemble makes the API without a server.
@@ -86,11 +107,8 @@ func assemble(t testing.TB, change ...func(*api.Config)) *world {
 	for _, c := range change {
 		c(&config)
 	}
-	a, err := api.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.api = a
+	w.config = config
+	w.begin()
 	return w
 }
 

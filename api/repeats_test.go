@@ -1,0 +1,244 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// repeatable are the bodies of everything that takes an Idempotency-Key, by its
+// operationId. What a path names is made by [newRepetition].
+var repeatable = map[string]func(*repetition) string{
+	"createEndpoint":  text(`{"url":"https://new.invalid","headers":{"X-A":"1"}}`),
+	"updateEndpoint":  text(`{"url":"https://other.invalid"}`),
+	"deleteEndpoint":  text(``),
+	"enableEndpoint":  text(``),
+	"disableEndpoint": text(``),
+	"rotateSecret":    text(``),
+	"testEndpoint":    text(``),
+	"replayEndpoint":  text(`{"since":"2026-11-21T00:00:00Z"}`),
+	"createWatch":     func(r *repetition) string { return watchBody(r.endpoint, "") },
+	"updateWatch":     text(`{"label":"other"}`),
+	"deleteWatch":     text(``),
+	"backfillWatch":   text(`{"from":1}`),
+	"resendEvent":     text(``),
+	"createKey":       text(`{"permissions":["read"],"expiresAt":"2026-11-21T10:30:00Z"}`),
+	"rollKey":         text(`{"expiresAt":"2026-11-21T10:30:00Z"}`),
+	"revokeKey":       text(``),
+}
+
+func text(body string) func(*repetition) string { return func(*repetition) string { return body } }
+
+// repetition is a world with one of everything.
+type repetition struct {
+	*world
+	key                            string
+	endpoint, watch, event, apiKey string
+}
+
+func newRepetition(t *testing.T) *repetition {
+	r := &repetition{world: newWorld(t)}
+	r.key = r.newKey(account("a"), domain.Permissions()...)
+	r.endpoint = r.newEndpoint(r.key)
+	made := func(path, body string) string {
+		return in(t, wantStatus(t, r.call("POST", path, r.key, body), 201).body, "id").(string)
+	}
+	r.watch = made("/v1/watches", watchBody(r.endpoint, ""))
+	r.apiKey = made("/v1/api-keys", `{"permissions":["read"]}`)
+	failed := domain.AttemptResult{SentAtMillis: 1, StatusCode: 500}
+	r.event = r.delivered(account("a"), r.endpoint, domain.StateFailed, failed).ID
+	return r
+}
+
+// path puts what there is into a path of openapi.yaml.
+func (r *repetition) path(template string) string {
+	kind := strings.Split(template, "/")[2]
+	ids := map[string]string{"endpoints": r.endpoint, "watches": r.watch, "events": r.event, "api-keys": r.apiKey}
+	return strings.Replace(template, "{id}", ids[kind], 1)
+}
+
+// passages change all that an answer may depend on.
+var passages = map[string]func(*repetition){
+	"disabled": func(r *repetition) {
+		for id := range r.endpoints {
+			r.call("POST", "/v1/endpoints/"+id+"/disable", r.key, "")
+		}
+	},
+	"deleted": func(r *repetition) {
+		for id := range r.endpoints {
+			r.call("DELETE", "/v1/endpoints/"+id, r.key, "")
+		}
+	},
+	"all deleted": func(r *repetition) {
+		for id := range r.endpoints {
+			r.call("DELETE", "/v1/endpoints/"+id, r.key, "")
+		}
+		r.call("DELETE", "/v1/watches/"+r.watch, r.key, "")
+		r.call("DELETE", "/v1/api-keys/"+r.apiKey, r.key, "")
+	},
+}
+
+// pass lets an hour pass, in which hosts and wallets come to be, keys are used,
+// what is queued is delivered, and the node starts again.
+func (r *repetition) pass(what func(*repetition)) {
+	what(r)
+	r.now = r.now.Add(time.Hour)
+	r.wallets[wallet] = nil
+	for _, a := range r.accounts {
+		for _, k := range a.Keys {
+			r.used[k.ID] = r.now.UnixMilli()
+		}
+	}
+	for id, e := range r.history {
+		e.record.State, e.record.NextAttemptAtMillis = domain.StateDelivered, 0
+		r.history[id] = e
+	}
+	r.attempt = domain.AttemptResult{SentAtMillis: 2, DurationMillis: 99, StatusCode: 418}
+	r.restart(func(c *api.Config) { c.URLs = resolving{r.world} })
+	if err := r.CatchUp(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// resolving warns of nothing.
+type resolving struct{ api.URLPolicy }
+
+func (p resolving) Check(ctx context.Context, raw string) (string, []string, []api.URLFault) {
+	url, _, faults := p.URLPolicy.Check(ctx, raw)
+	return url, nil, faults
+}
+
+// TestARepeatIsTheFirstAnswer: whatever takes an Idempotency-Key is asked again
+// after everything has changed. What differs is named in openapi.yaml by
+// x-live-in-repeats, and nothing is named that cannot differ. A new operation
+// must join the table.
+func TestARepeatIsTheFirstAnswer(t *testing.T) {
+	document, err := loadOpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := make(map[string]bool)
+	for path, item := range document.Paths.Map() {
+		for method, o := range item.Operations() {
+			if !takesIdempotencyKey(o) {
+				if method == http.MethodPost {
+					t.Errorf("%s takes no Idempotency-Key", o.OperationID)
+				}
+				continue
+			}
+			known[o.OperationID] = true
+			t.Run(o.OperationID, func(t *testing.T) { repeat(t, method, path, o) })
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(repeatable)) {
+		if !known[id] {
+			t.Errorf("openapi.yaml describes no %s", id)
+		}
+	}
+}
+
+func takesIdempotencyKey(o *openapi3.Operation) bool {
+	return slices.ContainsFunc(o.Parameters, func(p *openapi3.ParameterRef) bool {
+		return p.Value.Name == "Idempotency-Key"
+	})
+}
+
+func repeat(t *testing.T, method, path string, o *openapi3.Operation) {
+	body, joined := repeatable[o.OperationID]
+	if !joined {
+		t.Fatal("add a body for it to the table of this test")
+	}
+	live := liveInRepeats(o)
+	differing := make(map[string]bool)
+	for what, change := range passages {
+		r := newRepetition(t)
+		ask := func() answer {
+			return r.call(method, r.path(path), r.key, body(r), "Idempotency-Key", "once")
+		}
+		first := ask()
+		if first.StatusCode/100 != 2 || first.Header.Get("Idempotent-Replayed") != "" {
+			t.Fatalf("%d %s", first.StatusCode, first.body)
+		}
+		r.pass(change)
+		again := ask()
+		if again.StatusCode != first.StatusCode || again.Header.Get("Idempotent-Replayed") != "true" {
+			t.Fatalf("%s: %d %s", what, again.StatusCode, again.body)
+		}
+		for _, name := range []string{"Location", "ETag", "Content-Type"} {
+			if again.Header.Get(name) != first.Header.Get(name) {
+				t.Errorf("%s: %s is %q, first %q", what, name, again.Header.Get(name), first.Header.Get(name))
+			}
+		}
+		for at, now := range differences(t, first.body, again.body) {
+			if differing[at] = true; !slices.Contains(live, at) {
+				t.Errorf("%s: %s is %s, and not named in x-live-in-repeats", what, at, now)
+			}
+		}
+	}
+	for _, at := range live {
+		if !differing[at] {
+			t.Errorf("%s is named in x-live-in-repeats and is the first answer's", at)
+		}
+	}
+}
+
+// liveInRepeats are the fields that a repeat shows as they are now, as JSON
+// pointers: x-live-in-repeats of an operation.
+func liveInRepeats(o *openapi3.Operation) (pointers []string) {
+	list, _ := o.Extensions["x-live-in-repeats"].([]any)
+	for _, at := range list {
+		pointers = append(pointers, fmt.Sprint(at))
+	}
+	return pointers
+}
+
+// differences are the fields of an object that are others in the second, with what
+// they are there. A list is one field.
+func differences(t *testing.T, first, again []byte) map[string]string {
+	one, other := fieldsOf(t, first), fieldsOf(t, again)
+	found := make(map[string]string)
+	for _, at := range slices.Concat(slices.Collect(maps.Keys(one)), slices.Collect(maps.Keys(other))) {
+		a, isOne := one[at]
+		b, isOther := other[at]
+		if isOne != isOther || !reflect.DeepEqual(a, b) {
+			found[at] = fmt.Sprintf("%v, first %v", b, a)
+		}
+	}
+	return found
+}
+
+func fieldsOf(t *testing.T, body []byte) map[string]any {
+	fields := make(map[string]any)
+	if len(body) == 0 {
+		return fields
+	}
+	var walk func(at string, v any)
+	walk = func(at string, v any) {
+		object, is := v.(map[string]any)
+		if !is {
+			fields[at] = v
+			return
+		}
+		for name, value := range object {
+			walk(at+"/"+name, value)
+		}
+	}
+	var v any
+	if err := json.Unmarshal(body, &v); err != nil {
+		t.Fatal(err)
+	}
+	walk("", v)
+	return fields
+}
