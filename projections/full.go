@@ -9,14 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ClickHouse/clickhouse-go/v2"
-
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// readsMax is how often a list is read again because its tables were exchanged or
-// made anew meanwhile.
-const readsMax = 3
+// readsMin is how often a list is read at least because its tables were exchanged or
+// made anew meanwhile; then it is read again until WaitMax is over.
+const readsMin = 3
 
 // fullTables knows which tables are no longer being filled. A table that holds all that
 // the journal held at some time stays so for as long as it has its UUID; one that
@@ -47,7 +45,9 @@ func (f *fullTables) lost(tables map[string]string) {
 // for a moment, but no answer is a part of what was there before. Without the
 // tables nothing is there, which is told as [ErrNotFound].
 func (h *History) onFull(ctx context.Context, read func() error) error {
-	for range readsMax {
+	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
+	defer cancel()
+	for reads := 1; reads <= readsMin || waiting.Err() == nil; reads++ {
 		known, err := h.awaitFull(ctx)
 		if err != nil {
 			return err
@@ -95,9 +95,7 @@ func (h *History) awaitFull(ctx context.Context) (map[string]string, error) {
 // once does something for all who ask for it at the same time.
 func (h *History) once(ctx context.Context, what string, do func(context.Context) error) error {
 	done := h.flight.DoChan(what, func() (any, error) {
-		doing, cancel := context.WithTimeout(context.WithoutCancel(ctx), readMax)
-		defer cancel()
-		return nil, do(clickhouse.Context(doing, readSettings))
+		return nil, h.look(context.WithoutCancel(ctx), do)
 	})
 	select {
 	case r := <-done:

@@ -25,7 +25,7 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 		r.append(s.created(n), s.delivered(n, 1))
 	}
 	delivered := projections.EventFilter{AccountID: testAccount, State: domain.StateDelivered}
-	before := r.history(0)
+	before := r.history(2 * time.Second)
 	complete := func(h *projections.History) (bool, error) {
 		all, after := 0, projections.EventPosition{}
 		for {

@@ -1,10 +1,14 @@
 package projections
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"syscall"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -26,7 +30,8 @@ var (
 )
 
 const (
-	readMax      = 2 * time.Second // for one look-up
+	defaultRead  = 2 * time.Second // for one look-up
+	patience     = 4               // times as long for one that is made again
 	defaultWait  = 2 * time.Second // for the projection to catch up
 	progressPoll = 25 * time.Millisecond
 )
@@ -38,6 +43,9 @@ type HistoryConfig struct {
 	Ends func(context.Context) (map[int32]int64, error)
 	// WaitMax bounds the wait for a history that is behind; 2 s when zero.
 	WaitMax time.Duration
+	// ReadMax bounds one look-up; 2 s when zero. One that was cut off is made once
+	// more, and may take four times as long.
+	ReadMax time.Duration
 }
 
 // History reads events with their deliveries and attempts. It may be used by many
@@ -86,9 +94,8 @@ var readSettings = clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}
 
 // NewHistory makes a reader of the history.
 func NewHistory(cfg HistoryConfig) *History {
-	if cfg.WaitMax == 0 {
-		cfg.WaitMax = defaultWait
-	}
+	cfg.WaitMax = cmp.Or(cfg.WaitMax, defaultWait)
+	cfg.ReadMax = cmp.Or(cfg.ReadMax, defaultRead)
 	return &History{cfg: cfg}
 }
 
@@ -147,7 +154,7 @@ func callersFirst(ctx context.Context, err error) error {
 // true for all: progress only grows.
 func (h *History) progress(ctx context.Context) (map[int32]int64, error) {
 	read := h.flight.DoChan("progress", func() (any, error) {
-		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), readMax)
+		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.cfg.ReadMax)
 		defer cancel()
 		return h.cfg.DB.journalProgress(reading, schemas.TopicJournal)
 	})
@@ -163,11 +170,41 @@ func (h *History) progress(ctx context.Context) (map[int32]int64, error) {
 }
 
 // find looks an event up, bounded in time.
-func (h *History) find(ctx context.Context, accountID, eventID string) (EventRecord, error) {
-	reading, cancel := context.WithTimeout(ctx, readMax)
-	defer cancel()
-	record, err := h.cfg.DB.event(clickhouse.Context(reading, readSettings), accountID, eventID)
+func (h *History) find(ctx context.Context, accountID, eventID string) (record EventRecord, err error) {
+	err = h.look(ctx, func(ctx context.Context) error {
+		record, err = h.cfg.DB.event(ctx, accountID, eventID)
+		return err
+	})
 	return record, readFault(ctx, err)
+}
+
+// look asks the tables something that may be asked again. A connection may have
+// died without a word, which takes the whole of the time; and a ClickHouse that has
+// only started, or has too much to do, reads its own program and its indexes first.
+// So what was cut off is asked once more, and for longer.
+func (h *History) look(ctx context.Context, ask func(context.Context) error) error {
+	once := func(limit time.Duration) error {
+		asking, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return ask(clickhouse.Context(asking, readSettings))
+	}
+	err := once(h.cfg.ReadMax)
+	if isCutOff(err) && ctx.Err() == nil {
+		err = once(patience * h.cfg.ReadMax)
+	}
+	return err
+}
+
+// isCutOff reports whether a question was begun and got no answer.
+func isCutOff(err error) bool {
+	for _, cut := range []error{
+		context.DeadlineExceeded, os.ErrDeadlineExceeded, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE,
+	} {
+		if errors.Is(err, cut) {
+			return true
+		}
+	}
+	return false
 }
 
 // readFault says what became of a question to the tables.

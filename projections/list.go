@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ClickHouse/clickhouse-go/v2"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -65,14 +64,14 @@ func (h *History) Events(ctx context.Context, f EventFilter, limit int, after Ev
 	}
 	var page EventPage
 	err := h.onFull(ctx, func() error {
-		reading, cancel := context.WithTimeout(ctx, readMax)
-		defer cancel()
-		list := lister{db: h.cfg.DB, filter: f, limit: limit, after: after, standings: make(map[string]standing)}
-		err := readFault(ctx, list.run(clickhouse.Context(reading, readSettings)))
-		if page = list.page; err != nil {
-			page = EventPage{} // as when no projector has made the tables yet
-		}
-		return err
+		return readFault(ctx, h.look(ctx, func(ctx context.Context) error {
+			list := lister{db: h.cfg.DB, filter: f, limit: limit, after: after, standings: make(map[string]standing)}
+			err := list.run(ctx)
+			if page = list.page; err != nil {
+				page = EventPage{} // as when no projector has made the tables yet
+			}
+			return err
+		}))
 	})
 	return page, err
 }

@@ -171,7 +171,8 @@ func TestClickHouseHangs(t *testing.T) {
 	must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	eventually(t, "every thread of ClickHouse is stopped", func() error { return allStopped(pid) })
 	r.append(s.created(2))
-	_, err := r.history(time.Second).Event(t.Context(), testAccount, s.eventID(2))
+	hasty := r.historyOf(r.db, time.Second, 200*time.Millisecond)
+	_, err := hasty.Event(t.Context(), testAccount, s.eventID(2))
 	isFault(t, err, projections.ErrUnavailable)
 	run.stop()
 	<-run.ended // while ClickHouse hangs

@@ -1,6 +1,7 @@
 package projections_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ func TestMain(m *testing.M) {
 const (
 	testPartitions = 4
 	eventualMax    = 60 * time.Second // other packages' tests may run beside
+	readMax        = 15 * time.Second // of a look-up, for the same reason
 	testAccount    = "acc_00000000000000000000000001"
 	otherAccount   = "acc_00000000000000000000000002"
 	startMillis    = 1_790_000_000_000
@@ -136,8 +138,13 @@ func (run *running) finish(t testing.TB) {
 	must(t, run.err)
 }
 
+// history waits for a projection as long as it is told, or until the test's end.
 func (r *rig) history(wait time.Duration) *projections.History {
-	return projections.NewHistory(projections.HistoryConfig{DB: r.db, Ends: r.journalEnds, WaitMax: wait})
+	return r.historyOf(r.db, cmp.Or(wait, eventualMax), readMax)
+}
+
+func (r *rig) historyOf(db *projections.DB, wait, read time.Duration) *projections.History {
+	return projections.NewHistory(projections.HistoryConfig{DB: db, Ends: r.journalEnds, WaitMax: wait, ReadMax: read})
 }
 
 func (r *rig) journalEnds(ctx context.Context) (map[int32]int64, error) {

@@ -1,0 +1,125 @@
+package projections_test
+
+import (
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/projections"
+)
+
+// path stands between a client and a server. Connections that it deadens stay open
+// and bring no answer any more, as when the host behind them went away.
+type path struct {
+	mu    sync.Mutex
+	dead  map[net.Conn]bool
+	given []net.Conn // to clients
+	to    string
+}
+
+func newPath(t *testing.T, to string) (p *path, addr string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	p = &path{dead: make(map[net.Conn]bool), to: to}
+	var serving sync.WaitGroup
+	t.Cleanup(func() {
+		listener.Close()
+		p.mu.Lock()
+		for _, c := range p.given {
+			c.Close()
+		}
+		p.mu.Unlock()
+		serving.Wait()
+	})
+	serving.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			p.mu.Lock()
+			p.given = append(p.given, client)
+			p.mu.Unlock()
+			serving.Go(func() { p.join(client) })
+		}
+	})
+	return p, listener.Addr().String()
+}
+
+// join passes on what client and server say.
+func (p *path) join(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", p.to)
+	if err != nil {
+		return
+	}
+	go func() {
+		_, _ = io.Copy(server, client)
+		server.Close()
+	}()
+	_, _ = io.Copy(answers{client, p}, server)
+}
+
+// answers drops what goes to a client over a dead connection.
+type answers struct {
+	client net.Conn
+	path   *path
+}
+
+func (a answers) Write(b []byte) (int, error) {
+	a.path.mu.Lock()
+	dead := a.path.dead[a.client]
+	a.path.mu.Unlock()
+	if dead {
+		return len(b), nil
+	}
+	return a.client.Write(b)
+}
+
+// deaden gives how many connections it found.
+func (p *path) deaden() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.given {
+		p.dead[c] = true
+	}
+	return len(p.given)
+}
+
+// TestALookUpThatIsCutOffIsMadeAgain: a connection that brings no answer any more
+// costs a moment, and no answer.
+func TestALookUpThatIsCutOffIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.project(nil)
+	s := newStory(1)
+	r.append(s.created(1), s.delivered(1, 1))
+	r.awaitProjected()
+	native, err := url.Parse(r.engine.DSN())
+	must(t, err)
+	path, addr := newPath(t, native.Host)
+	native.Host = addr
+	for name, ask := range map[string]func(*projections.History) error{
+		"an event": func(h *projections.History) error {
+			_, err := h.Event(t.Context(), testAccount, s.eventID(1))
+			return err
+		},
+		"a list": func(h *projections.History) error {
+			_, err := h.Events(t.Context(), projections.EventFilter{AccountID: testAccount}, 1, projections.EventPosition{})
+			return err
+		},
+	} {
+		db := r.open(native.String())
+		h := r.historyOf(db, eventualMax, readMax/15)
+		must(t, h.CatchUp(t.Context())) // over the first connection
+		if path.deaden() == 0 {
+			t.Fatal("there is no connection")
+		}
+		if err := ask(h); err != nil {
+			t.Errorf("%s is asked for over a dead connection: %v", name, err)
+		}
+	}
+}
