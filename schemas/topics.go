@@ -16,6 +16,9 @@ type Topic struct {
 	Keyed           bool   // has the deployment's partition count; else one partition
 	Cleanup         Cleanup
 	RetentionMillis int64 // -1: kept
+	// SegmentMillis is after how long the cluster begins a new file. Nothing is
+	// deleted of the newest, and nothing compacted. 0: as the cluster has it.
+	SegmentMillis int64
 }
 
 // Names of the topics, without the prefix.
@@ -41,23 +44,27 @@ const (
 	TopicKeyUses = "key-uses"
 )
 
-const hourMillis = 3_600_000
+const (
+	minuteMillis = 60_000
+	hourMillis   = 60 * minuteMillis
+	dayMillis    = 24 * hourMillis
+)
 
 // Topics lists all topics. Keyed ones share one partition count, so that the
 // commands, matches and facts of one endpoint share a partition number.
 func Topics() []Topic {
 	return []Topic{
-		{Name: TopicCommands, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: 7 * 24 * hourMillis},
-		{Name: TopicResults, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: hourMillis},
+		{Name: TopicCommands, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: 7 * dayMillis, SegmentMillis: dayMillis},
+		{Name: TopicResults, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: hourMillis, SegmentMillis: 10 * minuteMillis},
 		{Name: TopicPayments, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},
 		{Name: TopicMatches, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},
-		{Name: TopicLedgers, Keyed: false, Cleanup: CleanupCompact, RetentionMillis: -1},
+		{Name: TopicLedgers, Keyed: false, Cleanup: CleanupCompact, RetentionMillis: -1, SegmentMillis: dayMillis},
 		{Name: TopicJournal, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},
-		{Name: TopicEndpoints, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1},
-		{Name: TopicWatches, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1},
-		{Name: TopicAccounts, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1},
+		{Name: TopicEndpoints, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1, SegmentMillis: dayMillis},
+		{Name: TopicWatches, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1, SegmentMillis: dayMillis},
+		{Name: TopicAccounts, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1, SegmentMillis: dayMillis},
 		{Name: TopicQuarantine, Keyed: false, Cleanup: CleanupDelete, RetentionMillis: -1},
-		{Name: TopicDeadLetters, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: 90 * 24 * hourMillis},
-		{Name: TopicKeyUses, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1},
+		{Name: TopicDeadLetters, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: 90 * dayMillis},
+		{Name: TopicKeyUses, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1, SegmentMillis: dayMillis},
 	}
 }

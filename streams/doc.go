@@ -33,7 +33,10 @@
 // File map:
 //
 //	record.go      records and headers
-//	cluster.go     how a cluster is reached; topics and their ends
+//	cluster.go     how a cluster is reached
+//	topics.go      topics that must exist
+//	ends.go        where topics begin and end
+//	admin.go       what topics are like, features and clock of a cluster
 //	sasl.go        how clients prove who they are
 //	reader.go      reading partitions, with positions that count control records
 //	marks.go       what was read, held against the markers of transactions

@@ -26,15 +26,25 @@ var ErrPartitionCount = errors.New("the partition count is part of the data and 
 // EnsureTopics creates the topics that are missing, checks the partition counts
 // of those that exist, and returns when every broker that is up knows all of
 // them: a broker hears of a new topic some time after its creation was
-// acknowledged. Several processes may do so at once.
+// acknowledged. Several processes may do so at once, and where nothing is missing
+// nobody needs the right to create.
 func (c Cluster) EnsureTopics(ctx context.Context, specs []TopicSpec) error {
 	client, err := c.client()
 	if err != nil {
 		return err
 	}
 	defer client.Close()
+	exist, err := whileTransient(ctx, func() (map[string]TopicState, error) {
+		return c.topicsThatExist(ctx, client, namesOf(specs))
+	})
+	if err != nil {
+		return err
+	}
 	admin := kadm.NewClient(client)
 	for _, s := range specs {
+		if _, found := exist[s.Name]; found {
+			continue
+		}
 		if err := c.createTopic(ctx, admin, s); err != nil {
 			return err
 		}
@@ -42,7 +52,14 @@ func (c Cluster) EnsureTopics(ctx context.Context, specs []TopicSpec) error {
 	return c.awaitTopics(ctx, client, specs)
 }
 
-// createTopic creates a topic unless it exists.
+func namesOf(specs []TopicSpec) (names []string) {
+	for _, s := range specs {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// createTopic creates a topic, unless another process just did.
 func (c Cluster) createTopic(ctx context.Context, admin *kadm.Client, s TopicSpec) error {
 	configs := make(map[string]*string, len(s.Configs))
 	for k, v := range s.Configs {
@@ -86,12 +103,7 @@ func (c Cluster) awaitTopics(ctx context.Context, client *kgo.Client, specs []To
 // awaitTopicsAt asks one broker. One that went away meanwhile is left out: it
 // hears of the topics before it leads any.
 func (c Cluster) awaitTopicsAt(ctx context.Context, broker *kgo.Broker, specs []TopicSpec) error {
-	req := kmsg.NewPtrMetadataRequest()
-	for _, s := range specs {
-		t := kmsg.NewMetadataRequestTopic()
-		t.Topic = kmsg.StringPtr(c.fullName(s.Name))
-		req.Topics = append(req.Topics, t)
-	}
+	req := c.metadataRequest(namesOf(specs))
 	_, err := whileTransient(ctx, func() (struct{}, error) {
 		resp, err := broker.Request(ctx, req)
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/ledger"
 	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
+	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
 // checkRig is a broker and a network whose payments can be written down rightly
@@ -39,7 +40,7 @@ func newCheckRig(t *testing.T) *checkRig {
 	}
 	t.Cleanup(b.Close)
 	cluster := streams.Cluster{Brokers: []string{b.Addr()}, Prefix: "lumenhook.", ClientID: "test", Logger: logger}
-	if err := cluster.EnsureTopics(t.Context(), topicSpecs(2, 1)); err != nil {
+	if err := cluster.EnsureTopics(t.Context(), topology.Wanted(topology.Shape{Partitions: 2, Replicas: 1})); err != nil {
 		t.Fatal(err)
 	}
 	producer, err := cluster.NewProducer()

@@ -34,6 +34,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/dispatcher"
 	"github.com/lumenhook/lumenhook/streams/engine"
 	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
 // runPartitions is the partition count of keyed topics of `run`.
@@ -241,22 +242,7 @@ func (v *service) startBroker(ctx context.Context) error {
 	v.onStop(b.Close)
 	v.file.KafkaBrokers, v.file.Kafka = []string{b.Addr()}, v.logins.Kafka
 	v.cluster = streams.Cluster{Brokers: v.file.KafkaBrokers, Prefix: "lumenhook.", ClientID: "lumenhook", SASL: v.file.Kafka.sasl(), Logger: v.logger}
-	return v.cluster.EnsureTopics(ctx, topicSpecs(runPartitions, 1))
-}
-
-// topicSpecs are the topics as the broker creates them.
-func topicSpecs(partitions int32, replicas int16) []streams.TopicSpec {
-	var specs []streams.TopicSpec
-	for _, t := range schemas.Topics() {
-		s := streams.TopicSpec{Name: t.Name, Partitions: 1, ReplicationFactor: replicas, Configs: map[string]string{
-			"cleanup.policy": string(t.Cleanup), "retention.ms": fmt.Sprint(t.RetentionMillis),
-		}}
-		if t.Keyed {
-			s.Partitions = partitions
-		}
-		specs = append(specs, s)
-	}
-	return specs
+	return v.cluster.EnsureTopics(ctx, topology.Wanted(topology.Shape{Partitions: runPartitions, Replicas: 1}))
 }
 
 func (v *service) startDevnet(context.Context) error {

@@ -1,0 +1,226 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Fault is why a cluster is not to be run on.
+type Fault struct {
+	// Name is that of the setting, by which it is accepted.
+	Name string `json:"name"`
+	// What is wrong, with what, and what can happen.
+	What string `json:"what"`
+	// Do is what helps.
+	Do string `json:"do"`
+}
+
+func (f Fault) String() string { return f.What + "; " + f.Do }
+
+// Names of faults that are of no topic.
+const (
+	TransactionVersion = "transaction.version"
+	Clock              = "clock"
+)
+
+// CheckOptions say what is looked at, and what is put up with.
+type CheckOptions struct {
+	// Partitions is how many keyed topics must have; 0: as many as they have, all
+	// of them the same.
+	Partitions int32
+	// Accept names faults that are put up with.
+	Accept []string
+	Now    func() time.Time
+}
+
+const (
+	// leastTransactionVersion is that of KIP-890: of older ones, a producer that
+	// hangs can write into a transaction that is none of its own.
+	leastTransactionVersion = 2
+	// mostClockSkew is far above what a host with NTP has. Brokers refuse records
+	// that are an hour ahead of them, and receivers signatures of five minutes.
+	mostClockSkew = time.Minute
+)
+
+// Names lists the names of all faults.
+func Names() []string {
+	names := []string{topicItself, partitions, TransactionVersion, Clock}
+	for name, rule := range rules {
+		if rule.harm != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// CheckNames reports names in a list of faults that no fault has.
+func CheckNames(accept []string) error {
+	for _, name := range accept {
+		if !slices.Contains(Names(), name) {
+			return fmt.Errorf("%q is no fault: there are %s", name, strings.Join(Names(), ", "))
+		}
+	}
+	return nil
+}
+
+// Check names what of a cluster would lose acknowledged records, or stop the
+// service: topics that are missing or of wrong settings, transactions of an older
+// kind, a clock of this host that is far from the cluster's. What cannot be asked
+// is an error.
+func Check(ctx context.Context, c streams.Cluster, o CheckOptions) ([]Fault, error) {
+	faults, err := checkTopics(ctx, c, o.Partitions)
+	if err != nil {
+		return nil, err
+	}
+	for _, ask := range []func() (*Fault, error){
+		func() (*Fault, error) { return checkTransactions(ctx, c) },
+		func() (*Fault, error) { return checkClock(ctx, c, o.Now) },
+	} {
+		fault, err := ask()
+		if err != nil {
+			return nil, fmt.Errorf("topology: %w", err)
+		}
+		if fault != nil {
+			faults = append(faults, *fault)
+		}
+	}
+	return slices.DeleteFunc(faults, func(f Fault) bool { return slices.Contains(o.Accept, f.Name) }), nil
+}
+
+func checkTopics(ctx context.Context, c streams.Cluster, count int32) ([]Fault, error) {
+	var names []string
+	for _, t := range schemas.Topics() {
+		names = append(names, t.Name)
+	}
+	have, err := c.DescribeTopics(ctx, names...)
+	if err != nil {
+		return nil, fmt.Errorf("topology: %w", err)
+	}
+	if count == 0 { // the journal cannot be placed anew
+		count = int32(have[schemas.TopicJournal].Partitions)
+	}
+	want := Wanted(Shape{Partitions: count, Replicas: LeastReplicas})
+	return faultsOf(compare(c.Prefix, want, have)), nil
+}
+
+// faultsOf are the differences that do harm. What is the same for several topics
+// is one fault.
+func faultsOf(differences []Difference) (faults []Fault) {
+	type kind struct{ setting, have, want string }
+	topics := make(map[kind][]string)
+	var order []Difference
+	for _, d := range differences {
+		if d.Harm == "" {
+			continue
+		}
+		k := kind{d.Setting, d.Have, d.Want}
+		if topics[k] == nil {
+			order = append(order, d)
+		}
+		topics[k] = append(topics[k], d.Topic)
+	}
+	for _, d := range order {
+		of := strings.Join(topics[kind{d.Setting, d.Have, d.Want}], ", ")
+		faults = append(faults, Fault{
+			Name: d.Setting, Do: d.advice(),
+			What: fmt.Sprintf("%s of %s is %s and must be %s: %s", d.Setting, of, d.Have, d.Want, d.Harm),
+		})
+	}
+	return faults
+}
+
+// advice says what helps.
+func (d Difference) advice() string {
+	switch {
+	case d.Remedy != RemedyByHand:
+		return "run `lumenhook topics create`"
+	case d.Setting == partitions:
+		return "name the count that the topics have (--partitions), or another --topic-prefix"
+	case d.Setting == Replication:
+		return "add replicas with kafka-reassign-partitions.sh"
+	}
+	return "add replicas with kafka-reassign-partitions.sh, then run `lumenhook topics create`"
+}
+
+func checkTransactions(ctx context.Context, c streams.Cluster) (*Fault, error) {
+	levels, err := c.Features(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return transactionFault(levels[TransactionVersion]), nil
+}
+
+func transactionFault(level int16) *Fault {
+	if level >= leastTransactionVersion {
+		return nil
+	}
+	return &Fault{
+		Name: TransactionVersion,
+		What: fmt.Sprintf("%s of the cluster is %d and must be at least %d (KIP-890): "+
+			"a transaction can be torn", TransactionVersion, level, leastTransactionVersion),
+		Do: fmt.Sprintf("with Kafka 4.1 or newer, run `kafka-features.sh --bootstrap-server … "+
+			"upgrade --feature %s=%d`", TransactionVersion, leastTransactionVersion),
+	}
+}
+
+func checkClock(ctx context.Context, c streams.Cluster, now func() time.Time) (*Fault, error) {
+	asked := now()
+	cluster, known, err := c.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !known {
+		return nil, nil
+	}
+	return clockFault(asked, cluster, now()), nil
+}
+
+// clockFault holds the cluster's time against this host's before and after the
+// question.
+func clockFault(before, cluster, after time.Time) *Fault {
+	off, which := cluster.Sub(after), "behind"
+	if early := before.Sub(cluster); early > off {
+		off, which = early, "ahead of"
+	}
+	if off <= mostClockSkew {
+		return nil
+	}
+	return &Fault{
+		Name: Clock,
+		What: fmt.Sprintf("the clock of this host is %s %s the cluster's: brokers refuse records that "+
+			"are an hour ahead of them, and receivers signatures that are five minutes off",
+			off.Round(time.Second), which),
+		Do: "set both by NTP",
+	}
+}
+
+// Refusal is the error of faults that were found, nil for none.
+func Refusal(faults []Fault) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	lines := []error{errors.New("the cluster is not fit to be run on:")}
+	for _, f := range faults {
+		lines = append(lines, fmt.Errorf("  %s", f))
+	}
+	lines = append(lines, fmt.Errorf("(what you answer for yourself is passed over by --accept-loss %s)",
+		strings.Join(namesOf(faults), ",")))
+	return errors.Join(lines...)
+}
+
+func namesOf(faults []Fault) (names []string) {
+	for _, f := range faults {
+		if !slices.Contains(names, f.Name) {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}

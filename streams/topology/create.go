@@ -1,0 +1,93 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Created is what Create did, and what it left.
+type Created struct {
+	Done []Difference `json:"done"`
+	Left []Difference `json:"left"` // is not to be altered by a program
+}
+
+// Create makes the topics that are missing and alters the settings that differ.
+// It returns when every broker knows every topic, and the settings are in force.
+// Two at once both succeed.
+func Create(ctx context.Context, c streams.Cluster, want Shape) (Created, error) {
+	planned, err := Plan(ctx, c, want)
+	if err != nil {
+		return Created{}, err
+	}
+	if wrong := slices.IndexFunc(planned, isPartitions); wrong >= 0 {
+		d := planned[wrong]
+		return Created{Left: planned}, fmt.Errorf(
+			"topology: topic %s has %s partitions and %s are wanted: %w: "+
+				"name the count that it has, or a prefix of another deployment",
+			d.Topic, d.Have, d.Want, streams.ErrPartitionCount)
+	}
+	if err := c.EnsureTopics(ctx, Wanted(want)); err != nil {
+		return Created{}, fmt.Errorf("topology: %w", err)
+	}
+	if err := alter(ctx, c, planned); err != nil {
+		return Created{}, err
+	}
+	left, err := awaitSettings(ctx, c, want)
+	if err != nil {
+		return Created{}, err
+	}
+	isLeft := func(d Difference) bool { return slices.Contains(left, d) }
+	return Created{Done: slices.DeleteFunc(planned, isLeft), Left: left}, nil
+}
+
+func isPartitions(d Difference) bool { return d.Setting == partitions }
+
+// alter sets what differs, one topic after the other.
+func alter(ctx context.Context, c streams.Cluster, planned []Difference) error {
+	settings := make(map[string]map[string]string)
+	var order []string
+	for _, d := range planned {
+		if d.Remedy != RemedyAlter {
+			continue
+		}
+		if settings[d.name] == nil {
+			settings[d.name] = make(map[string]string)
+			order = append(order, d.name)
+		}
+		settings[d.name][d.Setting] = d.value
+	}
+	for _, name := range order {
+		if err := c.AlterTopic(ctx, name, settings[name]); err != nil {
+			return fmt.Errorf("topology: %w", err)
+		}
+	}
+	return nil
+}
+
+// settledWithin bounds how long brokers may take to hear of settings.
+const settledWithin = 30 * time.Second
+
+var errNotYet = errors.New("topology: the brokers have not heard of the new settings yet")
+
+// awaitSettings waits until nothing is left but what needs a person.
+func awaitSettings(ctx context.Context, c streams.Cluster, want Shape) ([]Difference, error) {
+	return backoff.Retry(ctx, func() ([]Difference, error) {
+		left, err := Plan(ctx, c, want)
+		if err != nil {
+			return nil, backoff.Permanent(err)
+		}
+		for _, d := range left {
+			if d.Remedy != RemedyByHand {
+				return left, fmt.Errorf("%w: %s of %s is %s", errNotYet, d.Setting, d.Topic, d.Have)
+			}
+		}
+		return left, nil
+	}, backoff.WithMaxElapsedTime(settledWithin))
+}

@@ -1,0 +1,157 @@
+package topology
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Difference is one point in which a topic is not as it must be.
+type Difference struct {
+	Topic   string `json:"topic"` // with the prefix
+	Setting string `json:"setting"`
+	Have    string `json:"have"`
+	Want    string `json:"want"`
+	// Remedy is what brings it about.
+	Remedy Remedy `json:"remedy"`
+	// Harm is what can happen while it is so; empty: nothing that matters.
+	Harm string `json:"harm,omitempty"`
+
+	name, value string // of the topic without the prefix; to set
+}
+
+// Remedy is who brings about what differs.
+type Remedy string
+
+// Remedies. Create does the first two.
+const (
+	RemedyCreate Remedy = "create"
+	RemedyAlter  Remedy = "alter"
+	RemedyByHand Remedy = "by hand"
+)
+
+// suits says which values of a setting do for a wanted one.
+type suits int
+
+const (
+	exactly suits = iota
+	atLeast       // -1 is without a bound
+	atMost
+)
+
+// rules are those of the settings, and what happens where they are broken.
+var rules = map[string]struct {
+	suits suits
+	harm  string
+}{
+	Replication:      {atLeast, "the loss of that many brokers loses acknowledged records"},
+	MinInSync:        {atLeast, "a record is acknowledged before a second broker has it"},
+	uncleanElections: {exactly, "a broker that lags may lead, and what it lacks is lost"},
+	cleanupPolicy:    {exactly, "records are deleted that are still needed, or a table grows for ever"},
+	retentionMillis:  {atLeast, "records are deleted before they are done with"},
+	retentionBytes:   {exactly, "records are deleted before they are done with"},
+	deleteRetention:  {atLeast, "who was away misses that a row was deleted"},
+	maxMessageBytes:  {atLeast, "a large record is refused, and its task stands still"},
+	timestampType:    {exactly, "times of records are those of their arrival"},
+	segmentMillis:    {atMost, ""}, // the topic only takes more room
+}
+
+// Plan holds the topics of a cluster against what is wanted, and names every
+// difference in the order of the topics.
+func Plan(ctx context.Context, c streams.Cluster, want Shape) ([]Difference, error) {
+	specs := Wanted(want)
+	var names []string
+	for _, s := range specs {
+		names = append(names, s.Name)
+	}
+	have, err := c.DescribeTopics(ctx, names...)
+	if err != nil {
+		return nil, fmt.Errorf("topology: %w", err)
+	}
+	return compare(c.Prefix, specs, have), nil
+}
+
+func compare(prefix string, want []streams.TopicSpec, have map[string]streams.TopicState) (all []Difference) {
+	for _, spec := range want {
+		state, found := have[spec.Name]
+		for _, d := range compareTopic(spec, state, found) {
+			d.name, d.Topic = spec.Name, prefix+spec.Name
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+func compareTopic(want streams.TopicSpec, have streams.TopicState, found bool) (all []Difference) {
+	if !found {
+		shape := fmt.Sprintf("%d × %d", want.Partitions, want.ReplicationFactor)
+		return []Difference{{
+			Setting: topicItself, Have: "missing", Want: shape, Remedy: RemedyCreate,
+			Harm: "nothing can be written to it",
+		}}
+	}
+	if have.Partitions != int(want.Partitions) {
+		all = append(all, Difference{
+			Setting: partitions, Have: strconv.Itoa(have.Partitions),
+			Want: strconv.Itoa(int(want.Partitions)), Remedy: RemedyByHand,
+			Harm: "records were placed by the count: it is that of the deployment, for ever",
+		})
+	}
+	replicas := strconv.Itoa(int(want.ReplicationFactor))
+	if d, differs := held(Replication, strconv.Itoa(have.Replicas), replicas); differs {
+		d.Remedy = RemedyByHand
+		all = append(all, d)
+	}
+	for _, name := range slices.Sorted(maps.Keys(want.Configs)) {
+		d, differs := held(name, have.Configs[name], want.Configs[name])
+		if !differs {
+			continue
+		}
+		if d.Remedy = RemedyAlter; name == MinInSync && have.Replicas < LeastInSync {
+			d.Remedy = RemedyByHand // more copies first, or nothing can be written
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// held holds a value against the wanted one.
+func held(name, have, want string) (d Difference, differs bool) {
+	rule := rules[name]
+	d = Difference{Setting: name, Have: have, Want: want, Harm: rule.harm, value: want}
+	switch rule.suits {
+	case atLeast:
+		differs = below(have, want)
+		d.Want = "at least " + want
+		if want == "-1" {
+			d.Want = want
+		}
+	case atMost:
+		differs = below(want, have)
+		d.Want = "at most " + want
+	default:
+		differs = have != want
+	}
+	return d, differs
+}
+
+// below reports whether one number is less than another; what is no number is
+// less than all, and -1, which stands for no bound, is less than none.
+func below(a, b string) bool {
+	x, err := strconv.ParseInt(a, 10, 64)
+	if err != nil {
+		return true
+	}
+	y, err := strconv.ParseInt(b, 10, 64)
+	switch {
+	case err != nil, x < 0:
+		return false
+	case y < 0:
+		return true
+	}
+	return x < y
+}

@@ -1,0 +1,46 @@
+package topology_test
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/internal/brokertest"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/topology"
+)
+
+func TestMain(m *testing.M) { brokertest.Main(m) }
+
+const keyedPartitions = 3
+
+// newCluster gives a test a share of a broker, or of a real cluster, and what its
+// topics are to be like.
+func newCluster(t *testing.T) (streams.Cluster, topology.Shape) {
+	t.Helper()
+	b := brokertest.Start(t)
+	c := streams.Cluster{
+		Brokers: b.Addrs(), Prefix: b.Prefix(), ClientID: "test", Logger: slog.New(slog.DiscardHandler),
+	}
+	return c, topology.Shape{Partitions: keyedPartitions, Replicas: b.Replicas()}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustPlan(t *testing.T, c streams.Cluster, s topology.Shape) []topology.Difference {
+	t.Helper()
+	d, err := topology.Plan(t.Context(), c, s)
+	must(t, err)
+	return d
+}
+
+func mustCreate(t *testing.T, c streams.Cluster, s topology.Shape) topology.Created {
+	t.Helper()
+	created, err := topology.Create(t.Context(), c, s)
+	must(t, err)
+	return created
+}
