@@ -2,7 +2,6 @@ package topology
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -207,13 +206,12 @@ func Refusal(faults []Fault) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	lines := []error{errors.New("the cluster is not fit to be run on:")}
+	said := "the cluster is not fit to be run on"
 	for _, f := range faults {
-		lines = append(lines, fmt.Errorf("  %s", f))
+		said += "\n  " + f.String()
 	}
-	lines = append(lines, fmt.Errorf("(what you answer for yourself is passed over by --accept-loss %s)",
-		strings.Join(namesOf(faults), ",")))
-	return errors.Join(lines...)
+	return fmt.Errorf("%s\n(what you answer for yourself is passed over by --accept-loss %s)",
+		said, strings.Join(namesOf(faults), ","))
 }
 
 func namesOf(faults []Fault) (names []string) {
