@@ -32,8 +32,8 @@ type Directory interface {
 	Endpoint(id string) (domain.Endpoint, bool, error)
 	// Account gives an account's row.
 	Account(id string) (domain.Account, bool, error)
-	// Fresh fails while the rows may be older than the journal.
-	Fresh() error
+	// Confirm waits until the rows are no older than the call.
+	Confirm(ctx context.Context) error
 }
 
 // Sender takes a mail over. It returns nil once another has promised to deliver

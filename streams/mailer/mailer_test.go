@@ -19,6 +19,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/directory"
 	"github.com/lumenhook/lumenhook/streams/mailer"
 )
 
@@ -243,6 +244,40 @@ func TestTheDirectoryIsWaitedFor(t *testing.T) {
 	if text := body(t, s.mails()[0]); !strings.Contains(text, h.endpoint.URL) {
 		t.Errorf("the mail tells of an older endpoint:\n%s", text)
 	}
+}
+
+// behind is a directory that has an account once it was asked to confirm: tables
+// are read at their own pace, and the endpoint's was quicker.
+type behind struct {
+	*directory.Directory
+	confirmed atomic.Bool
+}
+
+func (b *behind) Confirm(ctx context.Context) error {
+	b.confirmed.Store(true)
+	return b.Directory.Confirm(ctx)
+}
+
+func (b *behind) Account(id string) (domain.Account, bool, error) {
+	if !b.confirmed.Load() {
+		return domain.Account{}, false, nil
+	}
+	return b.Directory.Account(id)
+}
+
+// An account that the directory does not have yet is no account without an
+// address: its holder is told.
+func TestAnAccountThatIsLateIsWaitedFor(t *testing.T) {
+	r, s := newRig(t), newServer(t)
+	s.start(serving{})
+	late := mailer.New(mailer.Config{
+		Cluster: r.cluster, Directory: &behind{Directory: r.directory}, Sender: plain(t, s),
+		RetryFirst: 20 * time.Millisecond, Now: time.Now, Logger: r.cluster.Logger,
+	})
+	r.work("the mailer", late.Run, func() {})
+	h := newHolder(1)
+	r.append(h.records()...)
+	eventually(t, "the mail", func() bool { return s.mailsTo(h.account.Email) == 1 })
 }
 
 func TestWhatWasChangedMeanwhile(t *testing.T) {

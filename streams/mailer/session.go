@@ -195,31 +195,51 @@ func (s *session) try(reading, working context.Context, n *notice) {
 // prepareMail gathers what a mail needs. An outcome means that there is none to
 // send; an error, that it is not known yet.
 func (s *session) prepareMail(ctx context.Context, n *notice) (mail Mail, outcome Outcome, err error) {
-	id := n.fact.Aggregate
 	waiting, cancel := context.WithTimeout(ctx, directoryMax)
-	defer cancel()
-	behind := s.cfg.Directory.AwaitEndpoint(waiting, id, n.fact.Version)
-	e, found, err := s.cfg.Directory.Endpoint(id)
-	if err != nil {
-		return mail, "", unknown(err)
-	}
-	if !found && behind != nil {
-		// A row that is not there was deleted, or has not arrived.
-		if err := s.cfg.Directory.Fresh(); err != nil {
-			return mail, "", unknown(err)
+	_ = s.cfg.Directory.AwaitEndpoint(waiting, n.fact.Aggregate, n.fact.Version) // what there is now is judged below
+	cancel()
+	e, a, err := s.parties(n)
+	if errors.As(err, new(nobody)) {
+		// A row that is not there was deleted, or has not arrived: tables, and even
+		// partitions of one, are read at their own pace.
+		confirming, cancel := context.WithTimeout(ctx, directoryMax)
+		defer cancel()
+		if late := s.cfg.Directory.Confirm(confirming); late != nil {
+			return mail, "", unknown(late)
 		}
+		e, a, err = s.parties(n)
 	}
-	if !found || e.Deleted() {
-		return mail, Nobody, errors.New("the endpoint was deleted meanwhile")
+	if errors.As(err, new(nobody)) {
+		return mail, Nobody, err
 	}
-	a, found, err := s.cfg.Directory.Account(e.AccountID)
 	if err != nil {
 		return mail, "", unknown(err)
-	}
-	if !found || a.Email == "" {
-		return mail, Nobody, fmt.Errorf("account %s has no email address", e.AccountID)
 	}
 	return s.compose(n, e, a.Email), "", nil
+}
+
+// nobody says why there is nobody to tell, as far as the directory has come.
+type nobody string
+
+func (n nobody) Error() string { return string(n) }
+
+// parties are a notice's endpoint and its account, as the directory has them.
+func (s *session) parties(n *notice) (e domain.Endpoint, a domain.Account, err error) {
+	e, found, err := s.cfg.Directory.Endpoint(n.fact.Aggregate)
+	if err != nil {
+		return e, a, err
+	}
+	if !found || e.Deleted() {
+		return e, a, nobody("the endpoint was deleted meanwhile")
+	}
+	a, found, err = s.cfg.Directory.Account(e.AccountID)
+	if err != nil {
+		return e, a, err
+	}
+	if !found || a.Email == "" {
+		return e, a, nobody(fmt.Sprintf("account %s has no email address", e.AccountID))
+	}
+	return e, a, nil
 }
 
 // unknown is a temporary no to one mail: others may be known better.
