@@ -36,6 +36,8 @@
 //	cluster.go     how a cluster is reached
 //	topics.go      topics that must exist
 //	ends.go        where topics begin and end
+//	leaders.go     who leads partitions, by all brokers but one
+//	transient.go   asking again
 //	admin.go       what topics are like, features and clock of a cluster
 //	sasl.go        how clients prove who they are
 //	reader.go      reading partitions, with positions that count control records

@@ -4,19 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
-	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Ends asks topics for their high watermarks: topic, partition, offset. An open
 // transaction lies below the high watermark, so a read-committed reader that
 // has passed it has seen all that was committed before the question.
+//
+// A broker that lost the lead of a partition and has not heard of it, as one that
+// stood still for a while, would answer with an end that is too low. So the
+// question names the epoch of the leader, as all brokers but one know it
+// (leaders.go): a leader of an earlier epoch refuses it.
 type Ends struct {
 	client  *kgo.Client
-	admin   *kadm.Client
 	cluster Cluster
+	known   atomic.Pointer[map[int32]bool] // the ids of the brokers
 }
+
+// Timestamps that ListOffsets takes for the ends of a partition.
+const (
+	atEnd   = -1
+	atStart = -2
+)
 
 // NewEnds opens a client for asking ends again and again.
 func (c Cluster) NewEnds() (*Ends, error) {
@@ -24,39 +37,88 @@ func (c Cluster) NewEnds() (*Ends, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ends{client: client, admin: kadm.NewClient(client), cluster: c}, nil
+	return &Ends{client: client, cluster: c}, nil
 }
 
 // Of gives the high watermark of each partition of a topic. While a partition's
 // leadership moves it asks again, for a bounded time.
 func (e *Ends) Of(ctx context.Context, topic string) (map[int32]int64, error) {
-	return whileTransient(ctx, func() (map[int32]int64, error) {
-		return listed(e.admin.ListEndOffsets(ctx, e.cluster.fullName(topic)))
-	})
+	return e.offsets(ctx, topic, atEnd)
 }
 
 // Starts gives the first offset of each partition of a topic, and asks again as
 // Of does.
 func (e *Ends) Starts(ctx context.Context, topic string) (map[int32]int64, error) {
-	return whileTransient(ctx, func() (map[int32]int64, error) {
-		return listed(e.admin.ListStartOffsets(ctx, e.cluster.fullName(topic)))
-	})
+	return e.offsets(ctx, topic, atStart)
 }
 
 // Close ends the client.
 func (e *Ends) Close() { e.client.Close() }
 
-func listed(offsets kadm.ListedOffsets, err error) (map[int32]int64, error) {
-	if err == nil {
-		err = offsets.Error()
-	}
+// offsets asks each partition's leader for the offset that belongs to a
+// timestamp; -1 where there is none.
+func (e *Ends) offsets(ctx context.Context, topic string, timestamp int64) (map[int32]int64, error) {
+	name := e.cluster.fullName(topic)
+	by, err := whileTransient(ctx, func() (map[int32]int64, error) {
+		leaders, err := e.leadersOf(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		return e.ask(ctx, name, timestamp, leaders)
+	})
 	if err != nil {
-		return nil, fmt.Errorf("streams: asking for the offsets of a topic: %w", err)
-	}
-	by := make(map[int32]int64)
-	offsets.Each(func(o kadm.ListedOffset) { by[o.Partition] = o.Offset })
-	if len(by) == 0 {
-		return nil, errors.New("streams: the topic has no partitions: run `lumenhook topics create` first")
+		return nil, fmt.Errorf("streams: asking for the offsets of topic %s: %w", name, err)
 	}
 	return by, nil
+}
+
+// ask has each leader answer for its partitions, side by side.
+func (e *Ends) ask(ctx context.Context, name string, timestamp int64, leaders map[int32]leader) (map[int32]int64, error) {
+	requests := make(map[int32]*kmsg.ListOffsetsRequest) // by broker
+	for p, l := range leaders {
+		if requests[l.broker] == nil {
+			req := kmsg.NewPtrListOffsetsRequest()
+			req.ReplicaID = -1 // a consumer
+			rt := kmsg.NewListOffsetsRequestTopic()
+			rt.Topic = name
+			req.Topics = append(req.Topics, rt)
+			requests[l.broker] = req
+		}
+		rp := kmsg.NewListOffsetsRequestTopicPartition()
+		rp.Partition, rp.CurrentLeaderEpoch, rp.Timestamp = p, l.epoch, timestamp
+		topic := &requests[l.broker].Topics[0]
+		topic.Partitions = append(topic.Partitions, rp)
+	}
+	answers := make(chan answer[*kmsg.ListOffsetsResponse], len(requests))
+	for broker, req := range requests {
+		go func() { answers <- askBroker[*kmsg.ListOffsetsResponse](ctx, e.client, broker, req) }()
+	}
+	by := make(map[int32]int64, len(leaders))
+	var failed error
+	for range requests {
+		failed = errors.Join(failed, noteOffsets(by, <-answers))
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	if len(by) != len(leaders) {
+		return nil, fmt.Errorf("%w: brokers left out partitions", errAskAgain)
+	}
+	return by, nil
+}
+
+// noteOffsets takes over what a leader answered.
+func noteOffsets(by map[int32]int64, a answer[*kmsg.ListOffsetsResponse]) error {
+	if a.err != nil {
+		return a.err
+	}
+	for _, t := range a.resp.Topics {
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return fmt.Errorf("partition %d: %w", p.Partition, err)
+			}
+			by[p.Partition] = p.Offset
+		}
+	}
+	return nil
 }

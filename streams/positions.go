@@ -88,10 +88,10 @@ func (e *Ends) Since(ctx context.Context, topic string, at time.Time) (map[int32
 	if err != nil {
 		return nil, err
 	}
-	since, err := listed(e.admin.ListOffsetsAfterMilli(ctx, at.UnixMilli(), e.cluster.fullName(topic)))
-	for p, end := range ends {
-		if first, listed := since[p]; listed {
-			since[p] = min(first, end)
+	since, err := e.offsets(ctx, topic, at.UnixMilli())
+	for p, first := range since {
+		if end := ends[p]; first < 0 || first > end {
+			since[p] = end
 		}
 	}
 	return since, err

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -17,6 +18,9 @@ const (
 	transientFor = 30 * time.Second
 )
 
+// errAskAgain is of an answer that says nothing, or did not come.
+var errAskAgain = errors.New("streams: no answer that counts")
+
 // whileTransient asks until it is answered, or refused with an error that Kafka
 // does not call retriable, or a bounded time has passed. The client does the
 // same for many requests, but not where an error concerns one partition or topic
@@ -26,7 +30,7 @@ func whileTransient[T any](ctx context.Context, ask func() (T, error)) (T, error
 	wait.InitialInterval, wait.MaxInterval = transientFirst, transientLast
 	return backoff.Retry(ctx, func() (T, error) {
 		answer, err := ask()
-		if err != nil && !kerr.IsRetriable(err) {
+		if err != nil && !kerr.IsRetriable(err) && !errors.Is(err, errAskAgain) {
 			return answer, backoff.Permanent(err)
 		}
 		return answer, err

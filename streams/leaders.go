@@ -1,0 +1,157 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// leader is who leads a partition, and since when.
+type leader struct{ broker, epoch int32 }
+
+// answerTimeout bounds one question to one broker.
+const answerTimeout = 5 * time.Second
+
+// leadersOf gives the leader of each partition of a topic, the latest that all
+// brokers but one know of. What was acknowledged is on min.insync.replicas of
+// the partition's replicas, and those knew the epoch in which it was written:
+// where that is 2 or more, as for our topics in a cluster, leaving one broker out
+// cannot miss the epoch. So a broker that stands still holds nobody up, and one
+// that stood still misleads nobody.
+func (e *Ends) leadersOf(ctx context.Context, name string) (map[int32]leader, error) {
+	brokers, err := e.brokers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answers := make(chan answer[*kmsg.MetadataResponse], len(brokers))
+	for id := range brokers {
+		// Not ended with the first answers: to break a request off would close its
+		// connection.
+		go func() { answers <- askBroker[*kmsg.MetadataResponse](ctx, e.client, id, topicMetadata(name)) }()
+	}
+	v := view{leaders: make(map[int32]leader), brokers: make(map[int32]bool)}
+	quorum := max(1, len(brokers)-1)
+	for range brokers {
+		v.take(name, <-answers)
+		if v.answers == quorum {
+			break
+		}
+	}
+	leaders, err := v.verdict(quorum, brokers)
+	if err != nil {
+		e.known.Store(nil)
+		return nil, err
+	}
+	e.known.Store(&v.brokers)
+	return leaders, nil
+}
+
+// brokers gives the ids of the cluster's brokers, as it named them last.
+func (e *Ends) brokers(ctx context.Context) (map[int32]bool, error) {
+	if known := e.known.Load(); known != nil {
+		return *known, nil
+	}
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{}
+	resp, err := req.RequestWith(ctx, e.client)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the brokers: %w", err)
+	}
+	if len(resp.Brokers) == 0 {
+		return nil, fmt.Errorf("%w: the cluster names no broker", errAskAgain)
+	}
+	ids := make(map[int32]bool)
+	for _, b := range resp.Brokers {
+		ids[b.NodeID] = true
+	}
+	return ids, nil
+}
+
+func topicMetadata(name string) *kmsg.MetadataRequest {
+	req := kmsg.NewPtrMetadataRequest()
+	t := kmsg.NewMetadataRequestTopic()
+	t.Topic = kmsg.StringPtr(name)
+	req.Topics = append(req.Topics, t)
+	return req
+}
+
+// view is what some brokers say together.
+type view struct {
+	leaders map[int32]leader
+	brokers map[int32]bool // that are named
+	answers int
+	topic   error // what an answer says of the topic
+	failed  error // brokers that did not answer
+}
+
+func (v *view) take(name string, a answer[*kmsg.MetadataResponse]) {
+	if a.err != nil {
+		v.failed = errors.Join(v.failed, a.err)
+		return
+	}
+	v.answers++
+	for _, b := range a.resp.Brokers {
+		v.brokers[b.NodeID] = true
+	}
+	for _, t := range a.resp.Topics {
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
+			v.topic = fmt.Errorf("describing topic %s (`lumenhook topics create` makes it): %w", name, err)
+		}
+		for _, p := range t.Partitions {
+			if l, known := v.leaders[p.Partition]; !known || l.epoch < p.LeaderEpoch {
+				v.leaders[p.Partition] = leader{p.Leader, p.LeaderEpoch}
+			}
+		}
+	}
+}
+
+// verdict is what counts of the view.
+func (v *view) verdict(quorum int, asked map[int32]bool) (map[int32]leader, error) {
+	if v.answers < quorum {
+		return nil, fmt.Errorf("%d of %d brokers answer, and %d must: %w", v.answers, len(asked), quorum, v.failed)
+	}
+	for id := range v.brokers {
+		if !asked[id] {
+			return nil, fmt.Errorf("%w: broker %d is new", errAskAgain, id)
+		}
+	}
+	if v.topic != nil {
+		return nil, v.topic
+	}
+	if len(v.leaders) == 0 {
+		return nil, errors.New("the topic has no partitions: run `lumenhook topics create` first")
+	}
+	for p, l := range v.leaders {
+		if l.broker < 0 {
+			return nil, fmt.Errorf("partition %d: %w", p, kerr.LeaderNotAvailable)
+		}
+	}
+	return v.leaders, nil
+}
+
+// answer is one broker's.
+type answer[R kmsg.Response] struct {
+	resp R
+	err  error
+}
+
+// askBroker asks one broker, once.
+func askBroker[R kmsg.Response](ctx context.Context, client *kgo.Client, broker int32, req kmsg.Request) (a answer[R]) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	resp, err := client.Broker(int(broker)).Request(ctx, req)
+	if _, refused := errors.AsType[*kerr.Error](err); err != nil && !refused && !errors.Is(err, kgo.ErrClientClosed) {
+		err = fmt.Errorf("%w: %w", errAskAgain, err)
+	}
+	if err != nil {
+		a.err = fmt.Errorf("asking broker %d: %w", broker, err)
+		return a
+	}
+	a.resp = resp.(R)
+	return a
+}
