@@ -28,8 +28,10 @@ const beyondOneFetch = 10 << 20
 // zeros before it make as long as is asked for.
 func (r *rig) transact(how kgo.TransactionEndTry, sizeBytes int, sums ...int) {
 	r.t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...), kgo.TransactionalID("former owner"), kgo.TransactionTimeout(10*time.Second),
-		kgo.DefaultProduceTopic("test."+sumsTopic), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	prefix := r.cluster.Prefix
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...),
+		kgo.TransactionalID(prefix+"former owner"), kgo.TransactionTimeout(10*time.Second),
+		kgo.DefaultProduceTopic(prefix+sumsTopic), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -14,7 +14,8 @@ import (
 // the end is told so, and is done as soon as the transaction is.
 func TestReadToNamesATransactionThatHoldsTheEndBack(t *testing.T) {
 	r := newRig(t)
-	writer, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...), kgo.TransactionalID("stranger"), kgo.TransactionTimeout(15*time.Second),
+	writer, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...),
+		kgo.TransactionalID(r.cluster.Prefix+"stranger"), kgo.TransactionTimeout(15*time.Second),
 		kgo.DefaultProduceTopic(r.cluster.Prefix+sumsTopic), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)

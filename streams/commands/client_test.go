@@ -1,6 +1,7 @@
 package commands_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,7 @@ func newRig(t testing.TB) *rig {
 func (r *rig) open(cfg commands.Config) *commands.Client {
 	r.t.Helper()
 	cfg.Cluster, cfg.Logger = r.cluster, r.cluster.Logger
+	cfg.Wait = cmp.Or(cfg.Wait, 30*time.Second) // of a machine that does other things too
 	c, err := commands.Open(r.t.Context(), cfg)
 	if err != nil {
 		r.t.Fatal(err)
@@ -65,8 +67,9 @@ func (r *rig) open(cfg commands.Config) *commands.Client {
 }
 
 // engine plays the engine: it answers each command with an account of the
-// command's aggregate, in a transaction, on the command's partition. A command
-// seen before is answered as before. Its hooks may be nil.
+// command's aggregate, on the command's partition, and all that it reads at once
+// in one transaction. A command seen before is answered as before. Its hook says
+// of the first command of a transaction whether that is aborted; it may be nil.
 type engine struct {
 	seen  sync.Map // command id → times
 	abort func(domain.Command) bool
@@ -79,7 +82,8 @@ func (r *rig) startEngine(e *engine) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	writer, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...), kgo.TransactionalID("engine"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	writer, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...), kgo.TransactionalID(r.cluster.Prefix+"engine"),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -88,8 +92,7 @@ func (r *rig) startEngine(e *engine) {
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
-			err := reader.Poll(ctx, 1000, func(rec streams.Record) error { return e.handle(ctx, r, writer, rec) })
-			if err != nil && ctx.Err() == nil {
+			if err := e.turn(ctx, r, reader, writer); err != nil && ctx.Err() == nil {
 				r.t.Error(err)
 				return
 			}
@@ -103,33 +106,53 @@ func (r *rig) startEngine(e *engine) {
 	})
 }
 
-func (e *engine) handle(ctx context.Context, r *rig, writer *kgo.Client, rec streams.Record) error {
-	cmd, err := schemas.DecodeCommand(schemas.Read(rec.Value, rec))
-	if err != nil {
-		return err
-	}
-	if string(rec.Key) != cmd.Body.Aggregate() {
-		return fmt.Errorf("command %s has the key %q", cmd.ID, rec.Key)
-	}
-	times, _ := e.seen.LoadOrStore(cmd.ID, new(atomic.Int64))
-	nth := times.(*atomic.Int64).Add(1)
-	result := domain.Result{CommandID: cmd.ID, BodyHash: cmd.BodyHash, Replayed: nth > 1, Answer: domain.Answer{Account: &domain.Account{ID: cmd.Body.Aggregate(), Version: 2}}}
+// turn answers what it reads.
+func (e *engine) turn(ctx context.Context, r *rig, reader *streams.Reader, writer *kgo.Client) error {
+	var results []*kgo.Record
 	end := kgo.TryCommit
-	if e.abort != nil && e.abort(cmd) {
-		end = kgo.TryAbort
-	}
-	m := schemas.EncodeResult(result)
-	k := &kgo.Record{Topic: r.cluster.Prefix + schemas.TopicResults, Partition: rec.Partition, Key: []byte(cmd.ID), Value: m.Value}
-	for name, value := range m.EachHeader {
-		k.Headers = append(k.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	err := reader.Poll(ctx, 1000, func(rec streams.Record) error {
+		cmd, err := schemas.DecodeCommand(schemas.Read(rec.Value, rec))
+		if err != nil {
+			return err
+		}
+		if len(results) == 0 && e.abort != nil && e.abort(cmd) {
+			end = kgo.TryAbort
+		}
+		result, err := e.answer(cmd, rec)
+		if err != nil {
+			return err
+		}
+		result.Topic = r.cluster.Prefix + schemas.TopicResults
+		results = append(results, result)
+		return nil
+	})
+	if err != nil || len(results) == 0 {
+		return err
 	}
 	if err := writer.BeginTransaction(); err != nil {
 		return err
 	}
-	if err := writer.ProduceSync(ctx, k).FirstErr(); err != nil {
+	if err := writer.ProduceSync(ctx, results...).FirstErr(); err != nil {
 		return err
 	}
 	return writer.EndTransaction(ctx, end)
+}
+
+func (e *engine) answer(cmd domain.Command, rec streams.Record) (*kgo.Record, error) {
+	if string(rec.Key) != cmd.Body.Aggregate() {
+		return nil, fmt.Errorf("command %s has the key %q", cmd.ID, rec.Key)
+	}
+	times, _ := e.seen.LoadOrStore(cmd.ID, new(atomic.Int64))
+	nth := times.(*atomic.Int64).Add(1)
+	m := schemas.EncodeResult(domain.Result{
+		CommandID: cmd.ID, BodyHash: cmd.BodyHash, Replayed: nth > 1,
+		Answer: domain.Answer{Account: &domain.Account{ID: cmd.Body.Aggregate(), Version: 2}},
+	})
+	k := &kgo.Record{Partition: rec.Partition, Key: []byte(cmd.ID), Value: m.Value}
+	for name, value := range m.EachHeader {
+		k.Headers = append(k.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	}
+	return k, nil
 }
 
 func command(n int) domain.Command {
