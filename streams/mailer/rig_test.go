@@ -112,10 +112,14 @@ func (r *rig) had(o mailer.Outcome) int {
 	return r.outcomes[o]
 }
 
+// append appends records one after the other: whoever reads one can read those
+// before it.
 func (r *rig) append(records ...streams.Record) {
 	r.t.Helper()
-	if err := r.producer.Append(r.t.Context(), records...); err != nil {
-		r.t.Fatal(err)
+	for _, record := range records {
+		if err := r.producer.Append(r.t.Context(), record); err != nil {
+			r.t.Fatal(err)
+		}
 	}
 }
 
