@@ -20,6 +20,7 @@ type Cluster struct {
 	Prefix   string   // of topics, groups and transactional ids, such as "lumenhook."
 	ClientID string
 	SASL     SASL
+	Hooks    []kgo.Hook // of every client, such as metrics and traces; shared, so they must allow that
 	Logger   *slog.Logger
 }
 
@@ -39,6 +40,7 @@ func (c Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.RetryTimeout(20 * time.Second),
 		kgo.RequestTimeoutOverhead(10 * time.Second),
+		kgo.WithHooks(c.Hooks...),
 	}
 	base = append(base, c.SASL.Option()...)
 	client, err := kgo.NewClient(append(base, opts...)...)

@@ -44,6 +44,7 @@ type Turn struct {
 	out       []Record
 	positions map[string]int64
 	keep      bool
+	stats     TurnStats
 }
 
 // KeepPositions has the turn write its input positions even if it writes nothing

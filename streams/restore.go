@@ -65,10 +65,12 @@ func (t *Task) foldJournal(ctx context.Context, from, end int64) (latest []Recor
 		return nil, err
 	}
 	defer r.Close()
+	t.stats.begin(from, end)
 	err = r.ReadTo(ctx, t.cfg.Journal, map[int32]int64{p: end}, restoreBatch, func(rec Record) error {
 		if rec.Offset >= end-latestRecords {
 			latest = append(latest, rec)
 		}
+		t.stats.at.Store(rec.Offset + 1)
 		return t.core.Fold(rec)
 	})
 	if errors.Is(err, ErrAborted) {

@@ -27,8 +27,10 @@ type TaskConfig struct {
 	// expire; 0: a day.
 	PositionsEvery time.Duration
 	NewHandler     func(*Core) Handler
-	Now            func() time.Time
-	Logger         *slog.Logger
+	// OnTurn is told of each turn that wrote something, if it is set.
+	OnTurn func(TurnStats)
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 const (
@@ -54,6 +56,8 @@ type Task struct {
 	done   chan struct{}
 	wrote  time.Time // when the last transaction was committed, or work began
 	wakeAt int64     // when the handler wants to be called again, in Unix milliseconds
+
+	stats stats
 }
 
 // input is one topic that the task reads: a goroutine fills arrivals, the task
@@ -157,6 +161,7 @@ func (t *Task) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	t.stats.restored.Store(true)
 	return t.settle(ctx, turn)
 }
 
@@ -338,11 +343,14 @@ func (t *Task) gatherLocals(turn *Turn) {
 // take lets the handler decide on a turn and settles it. What the handler left
 // of the inputs stays for the next turn.
 func (t *Task) take(ctx context.Context, turn *Turn) error {
+	began := time.Now()
 	if err := t.core.Decide(turn); err != nil {
 		return err
 	}
+	turn.stats = TurnStats{Locals: len(turn.Locals), Decide: time.Since(began)}
 	for i, in := range t.inputs {
 		if n := len(turn.Inputs[i]); n > 0 {
+			turn.stats.Inputs += n
 			in.pending = in.pending[n:]
 		}
 	}
@@ -353,6 +361,7 @@ func (t *Task) take(ctx context.Context, turn *Turn) error {
 // begun is brought to its end even when the task is being stopped.
 func (t *Task) settle(ctx context.Context, turn *Turn) error {
 	var next int64
+	began := time.Now()
 	if len(turn.out) > 0 {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*transactionTimeout)
 		defer cancel()
@@ -363,8 +372,15 @@ func (t *Task) settle(ctx context.Context, turn *Turn) error {
 		}
 		t.wrote = t.cfg.Now()
 	}
+	committed := time.Now()
 	wakeAt, err := t.core.Settle(turn, next)
 	t.wakeAt = wakeAt
+	t.stats.count(t.cfg.Now(), t.core.Timers())
+	if err == nil && len(turn.out) > 0 && t.cfg.OnTurn != nil {
+		turn.stats.Records = len(turn.out)
+		turn.stats.Commit, turn.stats.Settle = committed.Sub(began), time.Since(committed)
+		t.cfg.OnTurn(turn.stats)
+	}
 	return err
 }
 

@@ -125,15 +125,19 @@ func newRig(t *testing.T) *rig {
 }
 
 func (r *rig) task(dir string, effects func(streams.Claimed)) *streams.Task {
+	return streams.NewTask(r.config(dir, effects))
+}
+
+func (r *rig) config(dir string, effects func(streams.Claimed)) streams.TaskConfig {
 	if effects == nil {
 		effects = func(streams.Claimed) {}
 	}
-	return streams.NewTask(streams.TaskConfig{
+	return streams.TaskConfig{
 		Cluster: r.cluster, Group: sumGroup, Partition: 0, Journal: sumsTopic, Inputs: []string{numbersTopic},
 		Store:         streams.StoreConfig{Dir: dir, Identity: "test", CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: r.cluster.Logger},
 		LocalCapacity: 16, DrainTimeout: time.Second, Now: time.Now, Logger: r.cluster.Logger,
 		NewHandler: func(c *streams.Core) streams.Handler { return &summer{core: c, effects: effects} },
-	})
+	}
 }
 
 // run works a task and returns a function that stops it.

@@ -1,9 +1,11 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -33,6 +35,20 @@ func (s *Tasks) Check() error {
 	return nil
 }
 
+// Stats says how the tasks do, in the order of their partitions.
+func (s *Tasks) Stats() []TaskStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []TaskStats
+	for _, r := range s.running {
+		if r.task != nil {
+			all = append(all, r.task.Stats())
+		}
+	}
+	slices.SortFunc(all, func(a, b TaskStats) int { return cmp.Compare(a.Partition, b.Partition) })
+	return all
+}
+
 type runningTask struct {
 	stop    chan struct{} // closed: drain and end
 	abandon context.CancelFunc
@@ -40,6 +56,7 @@ type runningTask struct {
 	once    sync.Once
 
 	// Of the latest run, under Tasks.mu.
+	task   *Task
 	began  time.Time
 	failed error // how the run before it ended
 }
@@ -99,11 +116,11 @@ func (s *Tasks) keepRunning(ctx context.Context, p int32, r *runningTask) {
 	defer close(r.ended)
 	backoff := firstBackoff
 	for {
-		began := time.Now()
+		began, task := time.Now(), s.newTask(p)
 		s.mu.Lock()
-		r.began = began
+		r.began, r.task = began, task
 		s.mu.Unlock()
-		err := s.newTask(p).Run(ctx, r.stop)
+		err := task.Run(ctx, r.stop)
 		if err == nil || ctx.Err() != nil {
 			return
 		}

@@ -297,6 +297,22 @@ func (x *TimerIndex) NextMillis() int64 {
 	return math.MaxInt64
 }
 
+// stats counts the groups by what they wait for.
+func (x *TimerIndex) stats() TimerStats {
+	t := TimerStats{Due: len(x.ready), Later: len(x.future)}
+	for _, g := range x.groups {
+		if g.place == placeBlocked {
+			t.HeldBack++
+		}
+	}
+	for _, g := range x.ready {
+		if !g.allDue && (t.DueSinceMillis == 0 || g.nextMillis < t.DueSinceMillis) {
+			t.DueSinceMillis = g.nextMillis
+		}
+	}
+	return t
+}
+
 // Take hands out one entry out of turn, whether or not it is due. It reports
 // false when there is no such entry, or when it is handed out already.
 func (x *TimerIndex) Take(group string, dueMillis int64, id string) (Claimed, bool, error) {

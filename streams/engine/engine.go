@@ -53,6 +53,8 @@ type Config struct {
 	// OnDeadLetter is told of each record that was set aside, by its topic, if it
 	// is set.
 	OnDeadLetter func(topic string)
+	// OnTurn is told of each turn that wrote something, if it is set.
+	OnTurn func(streams.TurnStats)
 	// PartitionOf gives the partition of an aggregate. Run sets it; a machine
 	// without it takes what its partition holds.
 	PartitionOf func(aggregate string) int32
@@ -118,6 +120,25 @@ func (e *Engine) ours() bool {
 	return m != nil && m.Fresh()
 }
 
+// PartitionStats says how a partition of this engine does.
+type PartitionStats struct {
+	streams.TaskStats
+	UnderWay int // attempts
+}
+
+// Stats says how the partitions of this engine do, in their order.
+func (e *Engine) Stats() []PartitionStats {
+	tasks := e.tasks.Load()
+	if tasks == nil {
+		return nil
+	}
+	var all []PartitionStats
+	for _, t := range tasks.Stats() {
+		all = append(all, PartitionStats{TaskStats: t, UnderWay: e.flightsOf(t.Partition).underWay()})
+	}
+	return all
+}
+
 const (
 	taskCacheBytes    = 16 << 20
 	taskMemTableBytes = 16 << 20
@@ -145,6 +166,7 @@ func (e *Engine) newTask(partition int32) *streams.Task {
 		},
 		LocalCapacity: e.cfg.AttemptsInFlight, DrainTimeout: e.cfg.DrainTimeout,
 		NewHandler: func(c *streams.Core) streams.Handler { return NewHandler(e.cfg, e.ours, c, flights) },
+		OnTurn:     e.cfg.OnTurn,
 		Now:        e.cfg.Now, Logger: e.cfg.Logger,
 	})
 }

@@ -96,3 +96,16 @@ func (s *Flights) settled(outcomes []Outcome) {
 		}
 	}
 }
+
+// underWay counts the attempts that have not ended.
+func (s *Flights) underWay() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, f := range s.of {
+		if f.result == nil {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,171 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams/follower"
+)
+
+// TracingConfig says where spans go.
+type TracingConfig struct {
+	// Endpoint is the URL that a collector takes OTLP over HTTP at, such as
+	// http://localhost:4318/v1/traces.
+	Endpoint string
+	// SampleRatio is which part of the traces is kept, above 0 and up to 1.
+	SampleRatio float64
+	Version     string // of the program
+	Instance    string // of the process, to tell it from others
+	Logger      *slog.Logger
+}
+
+// Tracing makes spans of what a process does. A nil Tracing makes none.
+type Tracing struct {
+	provider *sdktrace.TracerProvider
+	tracer   trace.Tracer
+}
+
+const (
+	scope = "github.com/lumenhook/lumenhook"
+	// queuedSpans bounds the spans that wait for the collector. What is beyond
+	// it is dropped: no payment ever waits for a trace.
+	queuedSpans = 8192
+	// exportTimeout bounds one export, and so a shutdown's last.
+	exportTimeout = 5 * time.Second
+	// saidAgain is how often at most a collector that is away is logged.
+	saidAgain = time.Minute
+)
+
+// NewTracing makes a tracing that sends to a collector, which need not be there.
+func NewTracing(ctx context.Context, cfg TracingConfig) (*Tracing, error) {
+	if cfg.SampleRatio <= 0 || cfg.SampleRatio > 1 {
+		return nil, fmt.Errorf("telemetry: the ratio of traces to keep is %v: give one above 0 and up to 1", cfg.SampleRatio)
+	}
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(cfg.Endpoint), otlptracehttp.WithTimeout(exportTimeout))
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: sending traces to %s: %w", cfg.Endpoint, err)
+	}
+	otel.SetErrorHandler(&complaints{logger: cfg.Logger, endpoint: cfg.Endpoint})
+	about := resource.NewWithAttributes(semconv.SchemaURL,
+		semconv.ServiceName("lumenhook"), semconv.ServiceVersion(cfg.Version), semconv.ServiceInstanceID(cfg.Instance))
+	provider := sdktrace.NewTracerProvider(
+		sdktrace.WithResource(about),
+		sdktrace.WithIDGenerator(ids{}),
+		sdktrace.WithSampler(sdktrace.TraceIDRatioBased(cfg.SampleRatio)),
+		sdktrace.WithBatcher(exporter, sdktrace.WithMaxQueueSize(queuedSpans), sdktrace.WithExportTimeout(exportTimeout)),
+	)
+	return &Tracing{provider: provider, tracer: provider.Tracer(scope)}, nil
+}
+
+// complaints logs the errors of exports, some time apart: a collector may be away
+// for days.
+type complaints struct {
+	logger   *slog.Logger
+	endpoint string
+
+	mu   sync.Mutex
+	said time.Time
+}
+
+// Handle logs an error of an export.
+func (c *complaints) Handle(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.said.IsZero() && time.Since(c.said) < saidAgain {
+		return
+	}
+	c.said = time.Now()
+	c.logger.Warn("traces are dropped: the collector does not take them", "endpoint", c.endpoint, "error", err)
+}
+
+// Close sends what is left, for a few seconds at most.
+func (t *Tracing) Close() error {
+	if t == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), exportTimeout)
+	defer cancel()
+	return t.provider.Shutdown(ctx)
+}
+
+// Ledger begins the traces of the events that a ledger brought. Their spans last
+// from the ledger's close to now, when its matches are committed.
+func (t *Tracing) Ledger(l follower.LedgerSummary, now time.Time) {
+	if t == nil {
+		return
+	}
+	closed := time.UnixMilli(l.Ledger.ClosedAtMillis)
+	for _, m := range l.Matches {
+		_, span := t.tracer.Start(beginning(context.Background(), m.EventID), "payment matched",
+			trace.WithNewRoot(), trace.WithTimestamp(closed), trace.WithSpanKind(trace.SpanKindProducer),
+			trace.WithAttributes(
+				attribute.String("lumenhook.event.id", m.EventID),
+				attribute.String("lumenhook.watch.id", m.Watch.ID),
+				attribute.String("lumenhook.endpoint.id", m.Watch.EndpointID),
+				attribute.Int64("stellar.ledger.sequence", int64(l.Ledger.Sequence)),
+			))
+		span.End(trace.WithTimestamp(now))
+	}
+}
+
+// Fact adds to an event's trace what a fact of its delivery says.
+func (t *Tracing) Fact(f domain.Fact) {
+	if t == nil {
+		return
+	}
+	at := time.UnixMilli(f.AtMillis)
+	switch b := f.Body.(type) {
+	case domain.DeliveryCreated:
+		t.moment("delivery created", b.Event.ID, at, attribute.String("lumenhook.endpoint.id", b.EndpointID))
+	case domain.DeliveryRequeued:
+		t.moment("delivery requeued", b.EventID, at, attribute.String("lumenhook.reason", string(b.Reason)))
+	case domain.DeliveryCancelled:
+		t.moment("delivery cancelled", b.EventID, at)
+	case domain.AttemptMade:
+		t.attempt(b)
+	}
+}
+
+// moment is a span without length.
+func (t *Tracing) moment(name, eventID string, at time.Time, attributes ...attribute.KeyValue) {
+	attributes = append(attributes, attribute.String("lumenhook.event.id", eventID))
+	_, span := t.tracer.Start(ofEvent(context.Background(), eventID), name,
+		trace.WithTimestamp(at), trace.WithAttributes(attributes...))
+	span.End(trace.WithTimestamp(at))
+}
+
+// attempt is the span of an attempt, as long as the attempt was.
+func (t *Tracing) attempt(a domain.AttemptMade) {
+	sent := time.UnixMilli(a.Result.SentAtMillis)
+	_, span := t.tracer.Start(ofEvent(context.Background(), a.EventID), "delivery attempt",
+		trace.WithTimestamp(sent), trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(
+			attribute.String("lumenhook.event.id", a.EventID),
+			attribute.Int("lumenhook.attempt.number", a.Number),
+			attribute.String("lumenhook.delivery.state", string(a.State)),
+			semconv.HTTPRequestMethodPost,
+		))
+	if a.Result.StatusCode != 0 {
+		span.SetAttributes(semconv.HTTPResponseStatusCode(a.Result.StatusCode))
+	}
+	if a.Result.Error != "" {
+		span.SetAttributes(semconv.ErrorTypeKey.String(string(a.Result.Error)))
+	}
+	if !a.Result.Succeeded() {
+		span.SetStatus(codes.Error, "")
+	}
+	span.End(trace.WithTimestamp(sent.Add(time.Duration(a.Result.DurationMillis) * time.Millisecond)))
+}

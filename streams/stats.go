@@ -1,0 +1,75 @@
+package streams
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// TurnStats says how large a turn was that wrote something, and where its time
+// went.
+type TurnStats struct {
+	Inputs  int // records of input topics
+	Locals  int // outcomes
+	Records int // that it wrote
+	Decide  time.Duration
+	Commit  time.Duration // of the Kafka transaction
+	Settle  time.Duration // of the state's batch, and of starting effects
+}
+
+// TaskStats says how far a task has folded its journal, and what its timers wait
+// for.
+type TaskStats struct {
+	Partition int32
+	From      int64 // offset that the restore began at
+	At        int64 // offset that the restore folds next
+	End       int64 // offset behind the restore's last record
+	Restored  bool  // the task takes turns
+	Timers    TimerStats
+}
+
+// TimerStats counts groups of timers.
+type TimerStats struct {
+	Due            int   // groups that may have entries due
+	Later          int   // groups whose next entry is not due yet
+	HeldBack       int   // groups of which nothing may be claimed now
+	DueSinceMillis int64 // when the earliest entry of a due group became due; 0: none is known
+}
+
+// timerStatsEvery is how old TimerStats may be.
+const timerStatsEvery = time.Second
+
+// stats is what a task says of itself, from any goroutine.
+type stats struct {
+	from, at, end atomic.Int64
+	restored      atomic.Bool
+	timers        atomic.Pointer[TimerStats]
+	counted       time.Time // when the timers were; the task's own
+}
+
+func (s *stats) begin(from, end int64) {
+	s.from.Store(from)
+	s.at.Store(from)
+	s.end.Store(end)
+}
+
+// count takes note of the timers, unless that was done just now.
+func (s *stats) count(now time.Time, x *TimerIndex) {
+	if since := now.Sub(s.counted); since >= 0 && since < timerStatsEvery {
+		return
+	}
+	timers := x.stats()
+	s.timers.Store(&timers)
+	s.counted = now
+}
+
+// Stats says how the task does. It may be called from any goroutine.
+func (t *Task) Stats() TaskStats {
+	s := TaskStats{
+		Partition: t.cfg.Partition, From: t.stats.from.Load(), At: t.stats.at.Load(), End: t.stats.end.Load(),
+		Restored: t.stats.restored.Load(),
+	}
+	if timers := t.stats.timers.Load(); timers != nil {
+		s.Timers = *timers
+	}
+	return s
+}

@@ -1,0 +1,50 @@
+package streams_test
+
+import (
+	"testing"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// TestATaskSaysHowItDoes: turns say what they took and wrote, and a restore how
+// far it is.
+func TestATaskSaysHowItDoes(t *testing.T) {
+	r := newRig(t)
+	turns := make(chan streams.TurnStats, 10_000)
+	cfg := r.config(r.dir, nil)
+	cfg.OnTurn = func(s streams.TurnStats) { turns <- s }
+	task := streams.NewTask(cfg)
+	stop := r.run(task)
+	r.feed(1, 100)
+	keys := r.onPartition(0, 100)
+	r.wantJournal(keys)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	var all streams.TurnStats
+	for len(turns) > 0 {
+		s := <-turns
+		all.Records += s.Records
+		all.Inputs += s.Inputs
+		all.Commit += s.Commit
+	}
+	// A turn of repeats alone writes nothing and is not told of.
+	if all.Records != keys || all.Inputs < keys || all.Inputs > 2*keys || all.Commit <= 0 {
+		t.Errorf("turns that took %d of %d inputs wrote %d of %d records, and committed for %s", all.Inputs, 2*keys, all.Records, keys, all.Commit)
+	}
+
+	again := r.task(t.TempDir(), nil)
+	if s := again.Stats(); s.Restored {
+		t.Error("a task that was not started is restored")
+	}
+	stop = r.run(again)
+	eventually(t, "the state is restored", func() bool { return again.Stats().Restored })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	// Transactions end with a marker each, which takes an offset too.
+	s := again.Stats()
+	if s.From != 0 || s.At < int64(keys) || s.At > s.End || s.Timers != (streams.TimerStats{}) {
+		t.Errorf("%d records were restored, and the task says %+v", keys, s)
+	}
+}
