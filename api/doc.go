@@ -1,8 +1,8 @@
 // Package api is the REST API: it authenticates a request, checks all of its
 // body, turns it into a command and answers with what became of it, or reads a
 // view. It hides HTTP from every other part, and it knows of no topic, store or
-// database: it declares the few interfaces it needs (ports.go), and cmd wires
-// them.
+// database: it declares the few interfaces it needs (ports.go), and internal/node
+// fits them to the other parts.
 //
 // Invariants:
 //

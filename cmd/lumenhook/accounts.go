@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stellar/go-stellar-sdk/network"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
@@ -95,7 +96,7 @@ func randomID() (entropy [16]byte) {
 // folder says.
 func (r *reach) live() bool {
 	run, err := readRunFile(r.dataDir)
-	return err == nil && run.Stellar.NetworkPassphrase == publicPassphrase
+	return err == nil && run.Stellar.NetworkPassphrase == network.PublicNetworkPassphrase
 }
 
 // madeKey is what is printed of a new key.

@@ -82,12 +82,12 @@ func (v *service) startDemo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v.onStop(func() { _ = client.Close() })
+	v.OnStop(func() { _ = client.Close() })
 	d.client = client
 	if err := d.prepare(ctx); err != nil {
 		return fmt.Errorf("preparing the demo: %w", err)
 	}
-	v.goRun("the demo", d.pay)
+	v.Go("the demo", d.pay)
 	return nil
 }
 
@@ -125,7 +125,7 @@ func (d *demo) startReceiver() error {
 			}
 			return nil
 		},
-		OnWebhook: d.v.out.webhook, Logger: d.v.logger,
+		OnWebhook: d.v.out.webhook, Logger: d.v.Logger,
 	})
 	if err != nil {
 		return err
@@ -133,13 +133,13 @@ func (d *demo) startReceiver() error {
 	if err := r.Start(); err != nil {
 		return fmt.Errorf("--receiver-listen: %w", err)
 	}
-	d.v.stops = append([]func(){func() {
-		// The receiver goes last: attempts that are finished while everything
-		// else stops still find it.
+	// The receiver goes last: attempts that are finished while everything else stops
+	// still find it.
+	d.v.OnStopLast(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		_ = r.Close(ctx)
-	}}, d.v.stops...)
+	})
 	d.v.file.Receiver = &runReceiver{URL: r.URL()}
 	return nil
 }
@@ -245,7 +245,7 @@ func (d *demo) pay(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			d.v.logger.Warn("the demo could not pay", "error", err)
+			d.v.Logger.Warn("the demo could not pay", "error", err)
 		}
 		if err := d.save(); err != nil {
 			return err

@@ -1,20 +1,14 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
-	"net/http"
 	"net/netip"
-	"time"
 
 	"github.com/spf13/pflag"
 
-	"github.com/lumenhook/lumenhook/api"
-	"github.com/lumenhook/lumenhook/internal/apiserver"
 	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/webguard"
 )
 
@@ -60,34 +54,11 @@ func (s *edgeSettings) check() (faults []error) {
 	return faults
 }
 
-// guard keeps web pages of others out of a server that listens on an address.
-func (s *edgeSettings) guard(listen string) webguard.Config {
-	return webguard.Config{Listen: listen, Hosts: s.hosts, Origins: s.origins, Links: true}
-}
-
-// serveAPI serves a handler on the listener of an address until stop is called;
-// failed hears when it ends before.
-func (s *edgeSettings) serveAPI(handler http.Handler, listen string, l net.Listener, logger *slog.Logger, failed func(error)) (url string, stop func(), err error) {
-	server, err := apiserver.New(apiserver.Config{
-		Server: api.NewServer(s.guard(listen).Wrap(handler), logger), CertFile: s.tlsCert, KeyFile: s.tlsKey,
-		MaxConns: s.maxConns, MaxConnsPerClient: s.maxConnsPerClient, Log: logger,
-	})
-	if err != nil {
-		return "", nil, fmt.Errorf("--api-tls-cert: %w", err)
+// config is the edge at an address.
+func (s *edgeSettings) config(listen string) node.EdgeConfig {
+	return node.EdgeConfig{
+		Listen: listen, CertFile: s.tlsCert, KeyFile: s.tlsKey,
+		MaxConns: s.maxConns, MaxConnsPerClient: s.maxConnsPerClient,
+		Hosts: s.hosts, Origins: s.origins, TrustedProxies: s.proxies,
 	}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		if err := server.Serve(l); err != nil {
-			failed(fmt.Errorf("the API ended: %w", err))
-		}
-	}()
-	return server.Scheme() + "://" + l.Addr().String(), func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if err := server.Shutdown(ctx); err != nil {
-			logger.Warn("stopping the API", "error", err)
-		}
-		<-served
-	}, nil
 }

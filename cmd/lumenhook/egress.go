@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log"
@@ -72,6 +73,19 @@ func (s *egressSettings) apply(c *egress.Config) {
 	c.Policy.Allow = append(c.Policy.Allow, s.allowed...)
 	c.Policy.Deny = append(c.Policy.Deny, s.denied...)
 	c.DNSServer, c.Proxy = s.dnsServerWithPort, s.proxyURL
+}
+
+// maxIdlePerHost is as many as attempts may go to one host at once: a connection that
+// is not kept costs a TLS handshake, which costs more than twenty attempts.
+const maxIdlePerHost = 1024
+
+// systemRoots are the authorities of the system.
+func systemRoots() *x509.CertPool {
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		return x509.NewCertPool()
+	}
+	return roots
 }
 
 // quietGlobalLog sends what is written to the standard library's global log to

@@ -6,11 +6,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
-	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
@@ -54,15 +53,16 @@ func (s *historySettings) check() (faults []error) {
 	return faults
 }
 
-// setRetention sets what was asked for, if anything was.
-func (s *historySettings) setRetention(ctx context.Context, db *projections.DB) error {
-	if s.retention == "" {
-		return nil
+// config is the history of a database that is given later; it may be away at the
+// start where it is another's to start.
+func (s *historySettings) config(mayBeAway bool) node.HistoryConfig {
+	c := node.HistoryConfig{
+		LagMax: s.lagMax, BlockRows: s.blockRows, BlockWait: s.blockWait, MayBeAway: mayBeAway,
 	}
-	if err := projections.SetRetention(ctx, db, s.keep); err != nil {
-		return fmt.Errorf("--history-retention %q: %w", s.retention, err)
+	if s.retention != "" {
+		c.Keep = &s.keep
 	}
-	return nil
+	return c
 }
 
 // Why there is no history, for those who ask for it.
@@ -70,23 +70,6 @@ const (
 	historyFetched = "the ClickHouse engine that keeps it is still being fetched through npm, and what happens meanwhile will be in it"
 	historyFailed  = "ClickHouse could not be started, and the service's terminal says why"
 )
-
-// lacks says why there is no history.
-func (h *lateHistory) lacks(why string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.why = why
-}
-
-// now is the history, or why there is none.
-func (h *lateHistory) now() (*projections.History, *projections.Projector, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.of == nil {
-		return nil, nil, api.HistoryMissing{Why: h.why}
-	}
-	return h.of, h.projector, nil
-}
 
 // Waits between attempts to fetch the ClickHouse engine.
 const (
@@ -99,7 +82,7 @@ const (
 func (v *service) historyLater(ctx context.Context) error {
 	told := ""
 	for wait := fetchWaitMin; ; wait = min(2*wait, fetchWaitMax) {
-		_, err := clickhouse.Ensure(ctx, clickhouse.Options{Progress: v.out.w, Logger: v.logger})
+		_, err := clickhouse.Ensure(ctx, clickhouse.Options{Progress: v.out.w, Logger: v.Logger})
 		if err == nil {
 			break
 		}
@@ -128,7 +111,7 @@ func (v *service) historyLater(ctx context.Context) error {
 
 // noHistory says why the service goes without one this time.
 func (v *service) noHistory(err error) {
-	v.history.lacks(historyFailed)
+	v.node.History().Lacks(historyFailed)
 	v.out.line("no history this time (GET /v1/events answers 503): %v", err)
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -167,55 +150,4 @@ func (v *service) unpublish() {
 	defer v.mu.Unlock()
 	v.published = false
 	_ = os.Remove(v.dir.join(runFileName)) // the next start removes it too
-}
-
-// describe says how far the history is behind.
-func (h *lateHistory) describe(ctx context.Context) string {
-	records, err := h.lag(ctx)
-	switch {
-	case err != nil:
-		return "how far it is behind is not known: " + err.Error()
-	case records == 0:
-		return "up to date"
-	}
-	return fmt.Sprintf("%d records behind", records)
-}
-
-// projectionLag gives the lag as metrics, asked for at each scrape.
-type projectionLag struct {
-	projector *projections.Projector
-	records   *prometheus.Desc
-	seconds   *prometheus.Desc
-}
-
-// lagWaitMax bounds what a scrape waits for the topics' ends.
-const lagWaitMax = 2 * time.Second
-
-func newProjectionLag(p *projections.Projector) projectionLag {
-	return projectionLag{
-		projector: p,
-		records: prometheus.NewDesc("lumenhook_projection_lag_records",
-			"Records, control records included, that are not in the history yet, of the partitions of this projector, by topic.", []string{"topic"}, nil),
-		seconds: prometheus.NewDesc("lumenhook_projection_lag_seconds",
-			"How old the oldest fact of the block written last was when it could be read.", nil, nil),
-	}
-}
-
-func (l projectionLag) Describe(to chan<- *prometheus.Desc) {
-	to <- l.records
-	to <- l.seconds
-}
-
-// Collect leaves out what is not known: the broker may be away.
-func (l projectionLag) Collect(to chan<- prometheus.Metric) {
-	to <- prometheus.MustNewConstMetric(l.seconds, prometheus.GaugeValue, l.projector.Status().Delay.Seconds())
-	ctx, cancel := context.WithTimeout(context.Background(), lagWaitMax)
-	defer cancel()
-	by, err := l.projector.LagByTopic(ctx)
-	if err != nil {
-		return
-	}
-	for topic, records := range by {
-		to <- prometheus.MustNewConstMetric(l.records, prometheus.GaugeValue, float64(records), topic)
-	}
 }

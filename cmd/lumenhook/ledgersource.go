@@ -132,6 +132,14 @@ func (s *sourceSettings) open(log *slog.Logger) (ledger.Source, error) {
 	return handover.New(near, far, log), nil
 }
 
+// openBoth makes the source of the live ledger, and one of the past.
+func (s *sourceSettings) openBoth(log *slog.Logger) (live, past ledger.Source, err error) {
+	if live, err = s.open(log); err == nil {
+		past, err = s.open(log)
+	}
+	return live, past, err
+}
+
 func (s *sourceSettings) openLake(log *slog.Logger) (ledger.Source, error) {
 	store, err := lake.Open(s.lakeAddress)
 	if err != nil {

@@ -1,18 +1,15 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	netmail "net/mail"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
-	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/streams/mailer"
 )
 
@@ -98,36 +95,6 @@ func (m *mailSettings) readPassword() error {
 // sender hands mails to the configured server.
 func (m *mailSettings) sender() (mailer.Sender, error) {
 	return mailer.NewSMTP(mailer.SMTPConfig{Addr: m.addr, From: m.from, User: m.user, Password: m.password, TLS: mailer.TLSMode(m.tls)})
-}
-
-// startMailer emails holders of disabled endpoints, or shows and keeps their
-// mails where there is no server.
-func (v *service) startMailer(context.Context) (err error) {
-	var sender mailer.Sender
-	if v.s.mail.addr != "" {
-		sender, err = v.s.mail.sender()
-	} else {
-		sender, err = mailer.NewFolder(v.dir.join("mail"), "lumenhook@localhost", v.out.mail)
-	}
-	if err != nil {
-		return err
-	}
-	m := mailer.New(mailer.Config{
-		Cluster: v.cluster, Directory: v.directory, Sender: sender, DisableAfter: v.s.disableAfter, RunTime: runTime(v.s.schedule, v.s.attemptTimeout),
-		OnOutcome: v.metrics.mail, Now: time.Now, Logger: v.logger,
-	})
-	v.goRun("the mailer", m.Run)
-	return nil
-}
-
-// runTime is the longest time that all attempts of a run may take: waits with a
-// fifth of jitter, and an answer at the last moment each time.
-func runTime(s domain.Schedule, attemptTimeout time.Duration) time.Duration {
-	total := time.Duration(s.Attempts()) * attemptTimeout
-	for _, wait := range s.WaitsMillis {
-		total += time.Duration(wait) * time.Millisecond * 6 / 5
-	}
-	return total
 }
 
 // mail shows a mail that was written to a file.

@@ -17,7 +17,6 @@ import (
 
 	"github.com/emersion/go-smtp"
 
-	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/pki"
 )
 
@@ -166,11 +165,5 @@ func TestBadMailFlagsAreNamed(t *testing.T) {
 		if err == nil || !strings.Contains(string(out), c.flag+" \"") {
 			t.Errorf("%v: %v\n%s", c.args, err, out)
 		}
-	}
-}
-
-func TestRunTimeIsThatOfTheSchedule(t *testing.T) {
-	if got := runTime(domain.DefaultSchedule(), 10*time.Second); got < 56*time.Hour || got > 57*time.Hour {
-		t.Errorf("all attempts take %s", got)
 	}
 }

@@ -1,8 +1,8 @@
 // Command lumenhook watches wallets on the Stellar network and delivers each
 // matching payment as a signed webhook.
 //
-// This package is the only place that reads configuration and wires parts. Each
-// subcommand has a file of its own.
+// This package is the only place that reads configuration; roles are assembled by
+// internal/node. Each subcommand has a file of its own.
 package main
 
 import (

@@ -1,82 +1,46 @@
 package main
 
 import (
-	"context"
-	"crypto/rand"
 	"errors"
 	"log/slog"
-	"net/http/httptest"
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/api/client"
-	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/node"
+	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/streams"
-	"github.com/lumenhook/lumenhook/streams/commands"
-	"github.com/lumenhook/lumenhook/streams/directory"
 )
-
-// anyURL takes every URL as it is.
-type anyURL struct{}
-
-func (anyURL) Check(_ context.Context, raw string) (string, []string, []api.URLFault) {
-	return raw, nil, nil
-}
-
-// noWarnings finds nothing wrong with any wallet.
-type noWarnings struct{}
-
-func (noWarnings) Warnings(context.Context, string, []domain.Asset) []string { return nil }
 
 // secondNode is an API in this process, beside the service's own, on the same
 // topics and with the same master key.
 func (s *testService) secondNode() string {
 	t := s.t
+	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
-	cluster := streams.Cluster{Brokers: s.file.KafkaBrokers, Prefix: "lumenhook.", ClientID: "second", SASL: s.file.Kafka.sasl(), Logger: logger}
-	ctx, cancel := context.WithCancel(context.Background())
-	d, err := directory.Open(ctx, directory.Config{Cluster: cluster, Dir: t.TempDir(), Now: time.Now, Logger: logger})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := commands.Open(ctx, commands.Config{Cluster: cluster, Wait: maxTestWait, Logger: logger})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 2)
-	go func() { ended <- d.Run(ctx) }()
-	go func() { ended <- c.Run(ctx) }()
+	say := func(string, ...any) {}
 	sealer, keyText, err := (&masterKeyPlace{target: target{dataDir: s.dir}}).open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	uses, err := newKeyUses(cluster, logger)
-	if err != nil {
+	stack := &startstop.Stack{Failed: func(err error) { t.Error(err) }, Logger: logger}
+	t.Cleanup(stack.Stop)
+	n := node.New(node.Config{
+		Cluster: streams.Cluster{
+			Brokers: s.file.KafkaBrokers, Prefix: "lumenhook.", ClientID: "second",
+			SASL: s.file.Kafka.sasl(), Logger: logger,
+		},
+		StateDir: t.TempDir(), Disk: node.NewDiskGuard(t.TempDir(), 1, say, logger),
+		Metrics: node.NewMetrics(), Now: time.Now, Logger: logger, Say: say,
+		AttemptTimeout: time.Second, Sealer: sealer, MasterKey: keyText,
+		Egress: egress.Config{Policy: egress.Policy{Allow: egress.LoopbackPrefixes()}},
+		API:    node.APIConfig{Edge: node.EdgeConfig{Listen: "127.0.0.1:0"}, Wallets: noLookup{}},
+	}, stack)
+	if err := n.Start(t.Context(), node.RoleAPI); err != nil {
 		t.Fatal(err)
 	}
-	enough := &room{free: func() (uint64, error) { return 1 << 40, nil }, logger: logger}
-	handler, err := api.New(api.Config{
-		Commands: submitter{c, enough}, Directory: reads{d}, History: &lateHistory{}, Sealer: sealer, Wallets: noWarnings{}, URLs: anyURL{},
-		Entropy: rand.Reader, Now: time.Now, Log: logger, Uses: uses, DeriveKey: deriver(keyText),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(handler)
-	t.Cleanup(func() {
-		server.Close()
-		uses.close()
-		cancel()
-		if err := errors.Join(<-ended, <-ended); err != nil && !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-		c.Close()
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return server.URL
+	return n.APIURL()
 }
 
 // What one node has acknowledged, another knows: at once where it is named, and

@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"os/signal"
 	"sync"
@@ -24,16 +21,12 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
+	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/sealing"
-	"github.com/lumenhook/lumenhook/projections"
-	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/streams"
-	"github.com/lumenhook/lumenhook/streams/commands"
-	"github.com/lumenhook/lumenhook/streams/directory"
-	"github.com/lumenhook/lumenhook/streams/dispatcher"
-	"github.com/lumenhook/lumenhook/streams/engine"
-	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/mailer"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -65,34 +58,24 @@ and the API key.`,
 	return c
 }
 
-// service is everything that `run` starts. Parts are stopped in the reverse
-// order of their start.
+// service is everything that `run` starts: embedded parts, and a node on them.
 type service struct {
+	*startstop.Stack
 	s       *runSettings
 	out     *printer
-	logger  *slog.Logger
 	dir     *dataDir
 	logins  logins
-	file    runFile
 	cluster streams.Cluster
 	ca      *pki.CA
 	sealer  *sealing.Sealer
 	keyText []byte // the master key's
 	ids     devnet.Identities
-	history *lateHistory
-	urls    urlPolicy
-	room    *room
-	metrics *metrics
-	failed  context.CancelCauseFunc
+	disk    *node.DiskGuard
+	node    *node.Node
 
-	mu        sync.Mutex // holds stops and published, and file once that is set
-	stops     []func()
-	published bool // run.json is there, and is kept up to date
-
-	directory *directory.Directory
-	commands  *commands.Client
-	engine    *engine.Engine
-	follower  *follower.Follower
+	mu        sync.Mutex // holds published, and file once that is set
+	published bool       // run.json is there, and is kept up to date
+	file      runFile
 }
 
 // runAll starts everything, says so, and serves until ctx ends or a part fails.
@@ -103,17 +86,19 @@ func runAll(ctx context.Context, s *runSettings, out io.Writer) error {
 	shown := newTerminal(out)
 	defer shown.Close()
 	v := &service{
-		metrics: newMetrics(),
-		s:       s, out: &printer{w: shown}, failed: failed, history: &lateHistory{lagMax: s.history.lagMax},
-		logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
+		Stack: &startstop.Stack{
+			Failed: failed,
+			Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
+		},
+		s: s, out: &printer{w: shown},
 	}
-	quietGlobalLog(v.logger)
+	quietGlobalLog(v.Logger)
 	err := v.start(serving)
 	if err == nil {
 		<-serving.Done()
 		v.out.line("stopping: attempts under way are finished and everything is flushed")
 	}
-	v.stop()
+	v.Stop()
 	if cause := context.Cause(serving); ctx.Err() == nil && cause != nil && err == nil {
 		return cause
 	}
@@ -126,49 +111,10 @@ func runAll(ctx context.Context, s *runSettings, out io.Writer) error {
 	return err
 }
 
-func (v *service) onStop(f func()) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.stops = append(v.stops, f)
-}
-
-// stop stops the part that was started last until there is none: one that is only
-// just starting is among them.
-func (v *service) stop() {
-	next := func() (f func()) {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		if last := len(v.stops) - 1; last >= 0 {
-			f, v.stops = v.stops[last], v.stops[:last]
-		}
-		return f
-	}
-	for f := next(); f != nil; f = next() {
-		f()
-	}
-}
-
-// goRun works a part until the service stops it. A part that ends by itself
-// fails the service.
-func (v *service) goRun(what string, run func(context.Context) error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		err := run(ctx)
-		if ctx.Err() == nil {
-			v.failed(fmt.Errorf("%s ended: %w", what, err))
-		} else if err != nil && !errors.Is(err, context.Canceled) {
-			v.logger.Warn("stopping "+what, "error", err)
-		}
-	}()
-	v.onStop(func() { cancel(); <-ended })
-}
-
 func (v *service) start(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
-		v.openData, v.startBroker, v.startDevnet, v.startDirectory, v.startHistory,
-		v.startEngine, v.startMailer, v.bootstrap, v.startFollower, v.startAPI, v.startMetrics, v.startDemo, v.ready,
+		v.openData, v.startBroker, v.startDevnet, v.assemble, v.startHistory, v.startWork,
+		v.bootstrap, v.startFollower, v.startAPI, v.startMetrics, v.startDemo, v.ready,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -184,15 +130,12 @@ func (v *service) openData(context.Context) (err error) {
 	if v.dir, err = openDataDir(v.s.dataDir); err != nil {
 		return err
 	}
-	v.onStop(func() { _ = v.dir.close() })
-	v.room = &room{
-		leastBytes: uint64(v.s.leastFreeMiB) << 20, free: func() (uint64, error) { return freeBytes(v.dir.path) },
-		out: v.out, logger: v.logger,
+	v.OnStop(func() { _ = v.dir.close() })
+	v.disk = node.NewDiskGuard(v.dir.path, uint64(v.s.leastFreeMiB)<<20, v.out.line, v.Logger)
+	if err := v.disk.Check(); err != nil {
+		return fmt.Errorf("--data-dir %s: %w, or name a folder on another disk", v.dir.path, err)
 	}
-	if v.room.look(); v.room.check() != nil {
-		return fmt.Errorf("--data-dir %s: %w, or name a folder on another disk", v.dir.path, v.room.check())
-	}
-	v.goRun("the watch over the disk", v.room.Run)
+	v.Go("the watch over the disk", v.disk.Run)
 	if err := os.Remove(v.dir.join(runFileName)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -228,20 +171,23 @@ func (v *service) address(flag, address string) string {
 
 func (v *service) startBroker(ctx context.Context) error {
 	if v.s.holdFile != "" {
-		v.logger.Warn("FAULTS ARE ON: --fault-hold-file is for tests and holds requests up",
+		v.Logger.Warn("FAULTS ARE ON: --fault-hold-file is for tests and holds requests up",
 			"file", v.s.holdFile)
 	}
 	b, err := broker.Start(broker.Config{
 		Dir: v.dir.join("broker"), Listen: v.address("kafka-listen", v.s.kafkaListen), Sync: v.s.brokerSync,
 		User: v.logins.Kafka.User, Password: v.logins.Kafka.Password,
-		Failed: func(err error) { v.failed(err) }, Logger: v.logger, HoldFile: v.s.holdFile,
+		Failed: v.Failed, Logger: v.Logger, HoldFile: v.s.holdFile,
 	})
 	if err != nil {
 		return fmt.Errorf("--kafka-listen: %w", err)
 	}
-	v.onStop(b.Close)
+	v.OnStop(b.Close)
 	v.file.KafkaBrokers, v.file.Kafka = []string{b.Addr()}, v.logins.Kafka
-	v.cluster = streams.Cluster{Brokers: v.file.KafkaBrokers, Prefix: "lumenhook.", ClientID: "lumenhook", SASL: v.file.Kafka.sasl(), Logger: v.logger}
+	v.cluster = streams.Cluster{
+		Brokers: v.file.KafkaBrokers, Prefix: "lumenhook.", ClientID: "lumenhook",
+		SASL: v.file.Kafka.sasl(), Logger: v.Logger,
+	}
 	return v.cluster.EnsureTopics(ctx, topology.Wanted(topology.Shape{Partitions: runPartitions, Replicas: 1}))
 }
 
@@ -249,42 +195,20 @@ func (v *service) startDevnet(context.Context) error {
 	n, err := devnet.Open(devnet.Config{
 		Dir: v.dir.join("devnet"), Identities: v.ids, Listen: v.address("stellar-listen", v.s.stellarListen),
 		Hosts: v.s.edge.hosts, Origins: v.s.edge.origins,
-		CloseInterval: v.s.ledgerInterval, Sync: v.s.brokerSync, Hold: v.room.check, Logger: v.logger,
+		CloseInterval: v.s.ledgerInterval, Sync: v.s.brokerSync, Hold: v.disk.Check, Logger: v.Logger,
 		RetentionLedgers: v.s.stellarRetention, Faults: v.s.faults, LakeDir: v.s.stellarLake,
 	})
 	if err != nil {
 		return fmt.Errorf("--stellar-listen: %w", err)
 	}
-	v.onStop(func() {
+	v.OnStop(func() {
 		if err := n.Close(); err != nil {
-			v.logger.Warn("stopping the development network", "error", err)
+			v.Logger.Warn("stopping the development network", "error", err)
 		}
 	})
-	v.goRun("the development network", n.Run)
+	v.Go("the development network", n.Run)
 	v.file.Stellar = runStellar{RPCURL: n.RPCURL(), NetworkPassphrase: n.Passphrase(), FriendbotURL: n.FriendbotURL()}
 	v.s.source.ofDevnet(n, v.s)
-	return nil
-}
-
-func (v *service) startDirectory(ctx context.Context) (err error) {
-	v.directory, err = directory.Open(ctx, directory.Config{
-		Cluster: v.cluster, Dir: v.dir.join("state", "directory"), OnUnreadable: v.metrics.deadLetter, Now: time.Now, Logger: v.logger,
-	})
-	if err != nil {
-		return err
-	}
-	v.onStop(func() {
-		if err := v.directory.Close(); err != nil {
-			v.logger.Warn("closing the directory", "error", err)
-		}
-	})
-	v.goRun("the directory", v.directory.Run)
-	v.commands, err = commands.Open(ctx, commands.Config{Cluster: v.cluster, Wait: maxTestWait, Logger: v.logger})
-	if err != nil {
-		return err
-	}
-	v.onStop(func() { v.commands.Close() })
-	v.goRun("the command client", v.commands.Run)
 	return nil
 }
 
@@ -297,9 +221,9 @@ func (v *service) startHistory(ctx context.Context) error {
 		return err
 	}
 	if errors.Is(err, clickhouse.ErrNotInstalled) {
-		v.history.lacks(historyFetched)
+		v.node.History().Lacks(historyFetched)
 		v.out.line("the history comes later: its ClickHouse engine is fetched through npm, once (180 MB); until then GET /v1/events answers 503")
-		v.goRun("the fetching of the ClickHouse engine", v.historyLater)
+		v.Go("the fetching of the ClickHouse engine", v.historyLater)
 		return nil
 	}
 	var taken *clickhouse.PortTakenError
@@ -330,59 +254,17 @@ func (v *service) tryHistory(ctx context.Context) error {
 		}
 		v.mu.Unlock()
 	}
-	db, err := projections.Open(dsn)
-	if err != nil {
-		return fmt.Errorf("--clickhouse-dsn: %w", err)
-	}
-	v.onStop(func() { _ = db.Close() })
-	if err := projections.Migrate(ctx, db); err != nil {
-		if v.s.clickhouseDSN == "" {
-			return err
-		}
-		// It is another's to start; the projector waits for it and makes the tables.
-		v.out.line("ClickHouse does not answer yet; until it does, GET /v1/events answers 503 (--clickhouse-dsn): %v", err)
-	} else if err := v.s.history.setRetention(ctx, db); err != nil {
-		return err
-	}
-	ends, err := v.cluster.NewEnds()
-	if err != nil {
-		return err
-	}
-	v.onStop(ends.Close)
-	p, err := projections.NewProjector(projections.ProjectorConfig{
-		DB: db, Cluster: v.cluster, Now: time.Now, Logger: v.logger, BlockRows: v.s.history.blockRows, BlockWait: v.s.history.blockWait,
-	})
-	if err != nil {
-		return err
-	}
-	v.onStop(p.Close)
-	v.goRun("the projector", func(ctx context.Context) error { return v.project(ctx, p) })
-	v.metrics.gauge("lumenhook_projector_facts", "Facts that this projector has written since its start, repeats included.", func() float64 { return float64(p.Status().Facts) })
-	v.metrics.registry.MustRegister(newProjectionLag(p))
-	v.history.set(p, projections.NewHistory(projections.HistoryConfig{DB: db, Ends: func(ctx context.Context) (map[int32]int64, error) {
-		return ends.Of(ctx, schemas.TopicJournal)
-	}}))
-	return nil
-}
-
-// project keeps the service up when the projector cannot go on without a person:
-// payments are observed and delivered without a history, which then answers 503.
-func (v *service) project(ctx context.Context, p *projections.Projector) error {
-	err := p.Run(ctx)
-	if err != nil && ctx.Err() == nil {
-		v.out.line("the history is not written any more (GET /v1/events answers 503 for what it lacks): %v", err)
-		<-ctx.Done()
-	}
-	return err
+	v.node.UseHistory(dsn)
+	return v.node.Start(ctx, node.RoleProjector)
 }
 
 func (v *service) startClickHouse(ctx context.Context) (*clickhouse.Engine, error) {
-	program, err := clickhouse.Find(ctx, clickhouse.Options{InstalledOnly: true, Logger: v.logger})
+	program, err := clickhouse.Find(ctx, clickhouse.Options{InstalledOnly: true, Logger: v.Logger})
 	if err != nil {
 		return nil, err
 	}
 	e, err := clickhouse.Start(ctx, clickhouse.Config{
-		Program: program, DataDir: v.dir.join("clickhouse"), Database: "lumenhook", Logger: v.logger,
+		Program: program, DataDir: v.dir.join("clickhouse"), Database: "lumenhook", Logger: v.Logger,
 		Service: v.logins.ClickHouse.clickhouse(), Reader: v.logins.Reader.clickhouse(),
 		NativeAddr: v.address("clickhouse-native-listen", v.s.clickhouseNative),
 		HTTPAddr:   v.address("clickhouse-http-listen", v.s.clickhouseHTTP),
@@ -390,65 +272,80 @@ func (v *service) startClickHouse(ctx context.Context) (*clickhouse.Engine, erro
 	if err != nil {
 		return nil, err
 	}
-	v.onStop(func() {
+	v.OnStop(func() {
 		if err := e.Stop(); err != nil {
-			v.logger.Warn("stopping ClickHouse", "error", err)
+			v.Logger.Warn("stopping ClickHouse", "error", err)
 		}
 	})
 	return e, nil
 }
 
-// newEgress makes the guarded client: it may reach this machine, and trusts the
-// run's own authority beside the system's.
-func (v *service) newEgress() (*egress.Client, error) {
-	roots, err := x509.SystemCertPool()
-	if err != nil {
-		roots = x509.NewCertPool()
-	}
-	v.ca.AddTo(roots)
-	roots.AppendCertsFromPEM(v.s.egressPEM)
-	cfg := egress.Config{
-		Policy:  egress.Policy{Allow: egress.LoopbackPrefixes(), Ports: v.s.ports},
-		RootCAs: roots, AttemptTimeout: v.s.attemptTimeout,
-		// As many as attempts may go to one host at once: a connection that is not
-		// kept costs a TLS handshake, which costs more than twenty attempts.
-		MaxIdlePerHost: 1024,
-	}
-	v.s.egress.apply(&cfg)
-	return egress.New(cfg)
-}
-
-func (v *service) startEngine(context.Context) error {
+// assemble makes the node on the embedded parts.
+func (v *service) assemble(context.Context) error {
 	if err := v.allowReceiverPort(); err != nil {
 		return err
 	}
-	client, err := v.newEgress()
+	sender, err := v.sender()
 	if err != nil {
 		return err
 	}
-	v.onStop(client.Close)
-	v.urls = urlPolicy{client}
+	lookup, err := v.s.source.lookup(v.Logger)
+	if err != nil {
+		return err
+	}
+	live, past, err := v.s.source.openBoth(v.Logger)
+	if err != nil {
+		return err
+	}
 	v.file.EgressPorts = v.s.ports.String()
-	attempts, breakOff := context.WithCancel(context.Background())
-	v.onStop(breakOff)
-	e := engine.New(engine.Config{
-		Cluster: v.cluster, StateDir: v.dir.join("state", "engine"), Policy: domain.Policy{Schedule: v.s.schedule, DisableAfter: v.s.disableAfter, HonourRetryAfter: v.s.honourRetryAfter},
-		Dispatcher: dispatcher.New(attempts, client, time.Now),
-		Unseal: func(sealed []byte, boundTo string) (domain.Secret, error) {
-			plain, err := v.sealer.Open(sealed, boundTo)
-			return domain.Secret(plain), err
+	v.node = node.New(node.Config{
+		Cluster: v.cluster, StateDir: v.dir.join("state"), Disk: v.disk, Metrics: node.NewMetrics(),
+		Now: time.Now, Logger: v.Logger, Say: v.out.line,
+		Policy: domain.Policy{
+			Schedule: v.s.schedule, DisableAfter: v.s.disableAfter, HonourRetryAfter: v.s.honourRetryAfter,
 		},
-		AttemptsInFlight: v.s.attemptsInFlight, AttemptsPerEndpoint: v.s.attemptsPerEndpoint,
-		DrainTimeout: v.s.attemptTimeout + 2*time.Second, OnFact: func(f domain.Fact) {
-			v.metrics.fact(f)
-			v.out.fact(f)
+		AttemptTimeout: v.s.attemptTimeout, Passphrase: v.file.Stellar.NetworkPassphrase,
+		Sealer: v.sealer, MasterKey: v.keyText, Egress: v.egress(), Sender: sender,
+		API: node.APIConfig{
+			Edge: v.s.edge.config(v.address("api-listen", v.s.apiListen)), Wallets: lookup,
+			RateLimit: api.RateLimit{PerSecond: v.s.apiRateLimit},
 		},
-		OnDeadLetter: v.metrics.deadLetter,
-		Now:          time.Now, Logger: v.logger,
-	})
-	v.engine = e
-	v.goRun("the engine", e.Run)
+		Engine: node.EngineConfig{
+			AttemptsInFlight: v.s.attemptsInFlight, AttemptsPerEndpoint: v.s.attemptsPerEndpoint,
+			OnFact: v.out.fact,
+		},
+		Follower: node.FollowerConfig{
+			Live: &catchUpSource{Source: live, tell: v.out.line, now: time.Now}, Past: past,
+			Start: v.s.source.startAt, OnLedger: v.out.ledger,
+		},
+		History: v.s.history.config(v.s.clickhouseDSN != ""),
+	}, v.Stack)
 	return nil
+}
+
+// egress is the guarded client's configuration: it may reach this machine, and trusts
+// the run's own authority beside the system's.
+func (v *service) egress() egress.Config {
+	cfg := egress.Config{
+		Policy:  egress.Policy{Allow: egress.LoopbackPrefixes(), Ports: v.s.ports},
+		RootCAs: systemRoots(), AttemptTimeout: v.s.attemptTimeout, MaxIdlePerHost: maxIdlePerHost,
+	}
+	v.ca.AddTo(cfg.RootCAs)
+	cfg.RootCAs.AppendCertsFromPEM(v.s.egressPEM)
+	v.s.egress.apply(&cfg)
+	return cfg
+}
+
+// sender takes mails over: the configured server, or a folder where there is none.
+func (v *service) sender() (mailer.Sender, error) {
+	if v.s.mail.addr != "" {
+		return v.s.mail.sender()
+	}
+	return mailer.NewFolder(v.dir.join("mail"), "lumenhook@localhost", v.out.mail)
+}
+
+func (v *service) startWork(ctx context.Context) error {
+	return v.node.Start(ctx, node.RoleEngine, node.RoleMailer)
 }
 
 // bootstrap opens the run's account with its key. Asked at every start, it
@@ -462,105 +359,33 @@ func (v *service) bootstrap(ctx context.Context) error {
 			ID: domain.DeriveID(domain.KeyPrefix, "run", string(hash)), Name: "run", Hash: hash, Permissions: domain.Permissions(),
 		}},
 	}
-	if _, exists, err := v.directory.Account(id); err != nil || exists {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	for {
-		result, err := v.commands.Submit(ctx, command)
-		if err == nil && result.Answer.Rejection != nil && result.Answer.Rejection.Code != domain.CodeAlreadyExists {
-			return fmt.Errorf("opening the account: %s", result.Answer.Rejection.Detail)
-		}
-		if err == nil {
-			return v.directory.AwaitAccount(ctx, id, 1)
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("opening the account: %w", err)
-		}
-	}
+	return v.node.OpenAccount(ctx, command)
 }
 
 func (v *service) startFollower(ctx context.Context) error {
-	source, err := v.s.source.open(v.logger)
-	if err != nil {
+	if err := v.node.Start(ctx, node.RoleFollower); err != nil {
 		return err
 	}
-	source = &catchUpSource{Source: source, tell: v.out.line, now: time.Now}
-	past, err := v.s.source.open(v.logger)
-	if err != nil {
-		return err
-	}
-	v.follower, err = follower.New(follower.Config{
-		Cluster: v.cluster, Source: roomySource{source, v.room}, Watches: watches{v.directory}, Passphrase: v.file.Stellar.NetworkPassphrase,
-		Start:    v.s.source.startAt,
-		Backfill: follower.BackfillConfig{Source: roomySource{past, v.room}, Requests: v.directory, Commands: v.commands},
-		OnLedger: func(l follower.LedgerSummary) {
-			v.metrics.ledgerRead(l, time.Now())
-			v.out.ledger(l)
-		}, Now: time.Now, Logger: v.logger,
-	})
-	if err != nil {
-		return err
-	}
-	v.goRun("the follower", v.follower.Run)
 	select {
-	case <-v.follower.Ready():
+	case <-v.node.FollowerReady():
 	case <-ctx.Done():
 	}
 	return nil
 }
 
-func (v *service) startAPI(context.Context) error {
-	lookup, err := v.s.source.lookup(v.logger)
-	if err != nil {
-		return err
-	}
-	uses, err := newKeyUses(v.cluster, v.logger)
-	if err != nil {
-		return err
-	}
-	v.onStop(uses.close)
-	handler, err := api.New(api.Config{
-		Commands: submitter{v.commands, v.room}, Directory: reads{v.directory}, History: v.history, Sealer: v.sealer, Wallets: lookup,
-		URLs: v.urls, Entropy: rand.Reader, Now: time.Now, Log: v.logger, Answered: v.metrics.request,
-		Checks: v.checks(), Uses: uses, DeriveKey: deriver(v.keyText), Live: v.file.Stellar.NetworkPassphrase == publicPassphrase,
-		RateLimit: api.RateLimit{PerSecond: v.s.apiRateLimit}, TestWait: testWait(v.s.attemptTimeout), TrustedProxies: v.s.edge.proxies,
-	})
-	if err != nil {
-		return err
-	}
-	listener, err := net.Listen("tcp", v.address("api-listen", v.s.apiListen))
-	if err != nil {
-		return fmt.Errorf("--api-listen: %w", err)
-	}
-	url, stop, err := v.s.edge.serveAPI(handler, v.s.apiListen, listener, v.logger, v.failed)
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	v.file.APIURL = url
-	v.onStop(stop)
-	return nil
+func (v *service) startAPI(ctx context.Context) error {
+	err := v.node.Start(ctx, node.RoleAPI)
+	v.file.APIURL = v.node.APIURL()
+	return err
 }
 
-const (
-	// publicPassphrase is the public network's: keys for it begin with whk_live_.
-	publicPassphrase = "Public Global Stellar Network ; September 2015"
-	// maxTestWait bounds the wait for the first attempt of a test.
-	maxTestWait = 30 * time.Second
-)
-
-// testWait is the time of an attempt and a little.
-func testWait(attempt time.Duration) time.Duration { return min(attempt+3*time.Second, maxTestWait) }
-
-// checks are the conditions of /readyz.
-func (v *service) checks() []api.Check {
-	return []api.Check{
-		{Name: "disk", Run: func(context.Context) error { return v.room.check() }},
-		{Name: "engine", Run: func(context.Context) error { return v.engine.Check() }},
-		{Name: "follower", Run: func(context.Context) error { return v.follower.Check() }},
-		{Name: "history", Run: v.history.check, Detail: v.history.describe},
+func (v *service) startMetrics(context.Context) error {
+	if v.s.metricsListen == "" {
+		return nil
 	}
+	address, err := v.node.ServeOperations(v.address("metrics-listen", v.s.metricsListen))
+	v.file.MetricsURL = "http://" + address + "/metrics"
+	return err
 }
 
 // ready writes run.json and tells a person the same.
@@ -568,7 +393,7 @@ func (v *service) ready(context.Context) error {
 	if err := v.publish(); err != nil {
 		return err
 	}
-	v.onStop(v.unpublish)
+	v.OnStop(v.unpublish)
 	v.out.line("ready")
 	v.out.line("  API        %s   key %s", v.file.APIURL, v.file.APIKey)
 	if v.file.MetricsURL != "" {
@@ -582,19 +407,4 @@ func (v *service) ready(context.Context) error {
 	}
 	v.out.line("  all of it in %s", v.dir.join(runFileName))
 	return nil
-}
-
-// lateHistory answers that there is no history until there is one.
-type lateHistory struct {
-	lagMax    int64 // records that it may be behind
-	mu        sync.Mutex
-	why       string // there is none
-	of        *projections.History
-	projector *projections.Projector
-}
-
-func (h *lateHistory) set(projector *projections.Projector, of *projections.History) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.of, h.projector = of, projector
 }

@@ -1,9 +1,9 @@
-package main
+package node
 
 import (
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -24,13 +24,13 @@ func (oneLedger) Next(_ context.Context, sequence uint32) ([]ledger.Raw, error) 
 func TestWithoutRoomNoNewWorkIsTaken(t *testing.T) {
 	var said strings.Builder
 	free := uint64(300 << 20)
-	r := &room{
+	r := &DiskGuard{
 		leastBytes: 256 << 20, free: func() (uint64, error) { return free, nil },
-		out: &printer{w: &said}, logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		say: func(format string, args ...any) { fmt.Fprintf(&said, format, args...) }, logger: slog.New(slog.DiscardHandler),
 	}
-	source := roomySource{oneLedger{}, r}
-	if r.look(); r.check() != nil {
-		t.Fatalf("with 300 MiB free: %v", r.check())
+	source := guardedSource{oneLedger{}, r}
+	if r.look(); r.Check() != nil {
+		t.Fatalf("with 300 MiB free: %v", r.Check())
 	}
 	if _, err := source.Next(t.Context(), 7); err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestWithoutRoomNoNewWorkIsTaken(t *testing.T) {
 	free = 255 << 20
 	r.look()
 	r.look() // said once
-	if _, err := (submitter{room: r}).Submit(t.Context(), domain.Command{}); !errors.Is(err, api.ErrWritesRefused) || !strings.Contains(err.Error(), "255 MiB") {
+	if _, err := (submitter{disk: r}).Submit(t.Context(), domain.Command{}); !errors.Is(err, api.ErrWritesRefused) || !strings.Contains(err.Error(), "255 MiB") {
 		t.Errorf("a command was answered %v", err)
 	}
 	got := make(chan error, 1)
@@ -58,8 +58,8 @@ func TestWithoutRoomNoNewWorkIsTaken(t *testing.T) {
 
 	free = 257 << 20
 	r.look()
-	if err := <-got; err != nil || r.check() != nil {
-		t.Errorf("with room again: %v, %v", err, r.check())
+	if err := <-got; err != nil || r.Check() != nil {
+		t.Errorf("with room again: %v, %v", err, r.Check())
 	}
 	if text := said.String(); strings.Count(text, "NO ROOM") != 1 || strings.Count(text, "room again") != 1 {
 		t.Errorf("said %q", text)

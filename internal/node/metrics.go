@@ -1,10 +1,7 @@
-package main
+package node
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -13,17 +10,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/apiserver"
+	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/streams/engine"
 	"github.com/lumenhook/lumenhook/streams/follower"
 	"github.com/lumenhook/lumenhook/streams/mailer"
 )
 
-// metrics are the numbers at /metrics. Labels have few values each: never an
+// Metrics are the numbers at /metrics. Labels have few values each: never an
 // identifier, an address or a URL.
-type metrics struct {
+type Metrics struct {
 	registry *prometheus.Registry
 
 	facts          *prometheus.CounterVec
@@ -42,8 +38,9 @@ type metrics struct {
 	deadLetters    *prometheus.CounterVec
 }
 
-func newMetrics() *metrics {
-	m := &metrics{
+// NewMetrics makes the metrics of a process.
+func NewMetrics() *Metrics {
+	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		facts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lumenhook_facts_total", Help: "Facts that this process committed to the journal, by type.",
@@ -102,53 +99,24 @@ func counter(name, help string) prometheus.Counter {
 }
 
 // gauge adds a number that is asked for at each scrape.
-func (m *metrics) gauge(name, help string, value func() float64) {
+func (m *Metrics) gauge(name, help string, value func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
-// handler answers /metrics, and leads there from the door.
-func (m *metrics) handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry}))
-	mux.Handle("GET /{$}", http.RedirectHandler("/metrics", http.StatusTemporaryRedirect))
-	return mux
+// projector adds the numbers of a projector.
+func (m *Metrics) projector(p *projections.Projector) {
+	m.gauge("lumenhook_projector_facts", "Facts that this projector has written since its start, repeats included.",
+		func() float64 { return float64(p.Status().Facts) })
+	m.registry.MustRegister(newProjectionLag(p))
 }
 
-// startMetrics serves the metrics on a listener of their own: they tell of the
-// whole service, and the API's address is open to its customers.
-func (v *service) startMetrics(context.Context) error {
-	if v.s.metricsListen == "" {
-		return nil
-	}
-	listener, err := net.Listen("tcp", v.address("metrics-listen", v.s.metricsListen))
-	if err != nil {
-		return fmt.Errorf("--metrics-listen: %w", err)
-	}
-	server, err := apiserver.New(apiserver.Config{
-		Server: api.NewServer(v.s.edge.guard(v.s.metricsListen).Wrap(v.metrics.handler()), v.logger), MaxConns: maxScrapers, Log: v.logger,
-	})
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	v.file.MetricsURL = "http://" + listener.Addr().String() + "/metrics"
-	v.goRun("the metrics", func(ctx context.Context) error {
-		defer context.AfterFunc(ctx, func() {
-			ending, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-			defer cancel()
-			if err := server.Shutdown(ending); err != nil {
-				v.logger.Warn("stopping the metrics", "error", err)
-			}
-		})()
-		return server.Serve(listener)
-	})
-	return nil
+// handler answers /metrics.
+func (m *Metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
-
-// maxScrapers bounds the connections of those who read metrics.
-const maxScrapers = 64
 
 // fact counts a committed fact.
-func (m *metrics) fact(f domain.Fact) {
+func (m *Metrics) fact(f domain.Fact) {
 	m.facts.WithLabelValues(f.Body.FactType()).Inc()
 	a, ok := f.Body.(domain.AttemptMade)
 	if !ok {
@@ -163,13 +131,13 @@ func (m *metrics) fact(f domain.Fact) {
 }
 
 // deadLetter counts a record that was set aside.
-func (m *metrics) deadLetter(topic string) { m.deadLetters.WithLabelValues(topic).Inc() }
+func (m *Metrics) deadLetter(topic string) { m.deadLetters.WithLabelValues(topic).Inc() }
 
 // mail counts what became of a mail.
-func (m *metrics) mail(o mailer.Outcome) { m.mails.WithLabelValues(string(o)).Inc() }
+func (m *Metrics) mail(o mailer.Outcome) { m.mails.WithLabelValues(string(o)).Inc() }
 
 // ledgerRead counts what a ledger brought.
-func (m *metrics) ledgerRead(l follower.LedgerSummary, now time.Time) {
+func (m *Metrics) ledgerRead(l follower.LedgerSummary, now time.Time) {
 	m.ledger.Set(float64(l.Ledger.Sequence))
 	m.ledgerAt.Set(float64(l.Ledger.ClosedAtMillis) / 1000)
 	m.payments.Add(float64(len(l.Ledger.Payments)))
@@ -182,7 +150,46 @@ func (m *metrics) ledgerRead(l follower.LedgerSummary, now time.Time) {
 }
 
 // request counts an answered request.
-func (m *metrics) request(route, method string, status int, took time.Duration) {
+func (m *Metrics) request(route, method string, status int, took time.Duration) {
 	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
 	m.requestSeconds.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// projectionLag gives the lag as metrics, asked for at each scrape.
+type projectionLag struct {
+	projector *projections.Projector
+	records   *prometheus.Desc
+	seconds   *prometheus.Desc
+}
+
+// lagWaitMax bounds what a scrape waits for the topics' ends.
+const lagWaitMax = 2 * time.Second
+
+func newProjectionLag(p *projections.Projector) projectionLag {
+	return projectionLag{
+		projector: p,
+		records: prometheus.NewDesc("lumenhook_projection_lag_records",
+			"Records, control records included, that are not in the history yet, of the partitions of this projector, by topic.", []string{"topic"}, nil),
+		seconds: prometheus.NewDesc("lumenhook_projection_lag_seconds",
+			"How old the oldest fact of the block written last was when it could be read.", nil, nil),
+	}
+}
+
+func (l projectionLag) Describe(to chan<- *prometheus.Desc) {
+	to <- l.records
+	to <- l.seconds
+}
+
+// Collect leaves out what is not known: the broker may be away.
+func (l projectionLag) Collect(to chan<- prometheus.Metric) {
+	to <- prometheus.MustNewConstMetric(l.seconds, prometheus.GaugeValue, l.projector.Status().Delay.Seconds())
+	ctx, cancel := context.WithTimeout(context.Background(), lagWaitMax)
+	defer cancel()
+	by, err := l.projector.LagByTopic(ctx)
+	if err != nil {
+		return
+	}
+	for topic, records := range by {
+		to <- prometheus.MustNewConstMetric(l.records, prometheus.GaugeValue, float64(records), topic)
+	}
 }

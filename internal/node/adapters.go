@@ -1,4 +1,4 @@
-package main
+package node
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/egress"
-	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
@@ -26,14 +25,14 @@ import (
 // The parts do not know each other: what one asks for and another gives is
 // fitted together here.
 
-// submitter gives the API its command client, while there is room on the disk.
+// submitter gives the API its command client, while there is space on the disk.
 type submitter struct {
 	client *commands.Client
-	room   *room
+	disk   *DiskGuard
 }
 
 func (s submitter) Submit(ctx context.Context, c domain.Command) (domain.Result, error) {
-	if err := s.room.check(); err != nil {
+	if err := s.disk.Check(); err != nil {
 		return domain.Result{}, fmt.Errorf("%w: %w", api.ErrWritesRefused, err)
 	}
 	result, err := s.client.Submit(ctx, c)
@@ -139,101 +138,6 @@ func (w watches) ByWallet(wallet string) (all []domain.Watch, err error) {
 		return nil
 	})
 	return all, err
-}
-
-// check fails while there is no history, while it is not written to, and while
-// it is too far behind.
-func (h *lateHistory) check(ctx context.Context) error {
-	records, err := h.lag(ctx)
-	if err == nil && records > h.lagMax {
-		err = fmt.Errorf("%w: by %d records, where --history-lag-max allows %d", api.ErrHistoryBehind, records, h.lagMax)
-	}
-	return err
-}
-
-// lag is how many records the history is behind.
-func (h *lateHistory) lag(ctx context.Context) (records int64, err error) {
-	_, projector, err := h.now()
-	if err != nil {
-		return 0, err
-	}
-	if err := projector.Status().Err; err != nil {
-		return 0, err
-	}
-	return projector.Lag(ctx)
-}
-
-// Event finds an event for the API, unless there is no history.
-func (h *lateHistory) Event(ctx context.Context, accountID, eventID string) (api.EventRecord, error) {
-	of, projector, err := h.now()
-	if err != nil {
-		return api.EventRecord{}, err
-	}
-	found, err := of.Event(ctx, accountID, eventID)
-	if stuck := projector.Status().Err; stuck != nil && errors.Is(err, projections.ErrNotFound) {
-		// What is not written down may be there all the same.
-		return api.EventRecord{}, fmt.Errorf("%w: %w", api.ErrHistoryBehind, stuck)
-	}
-	if err != nil {
-		return api.EventRecord{}, historyError(err)
-	}
-	record := api.EventRecord{
-		ID: found.ID, Body: found.Body, EndpointID: found.EndpointID, State: found.State, NextAttemptAtMillis: found.NextAttemptAtMillis,
-	}
-	for _, a := range found.Attempts {
-		record.Attempts = append(record.Attempts, api.AttemptRecord{EndpointID: a.EndpointID, Number: a.Number, Run: a.Run, Result: a.Result})
-	}
-	return record, nil
-}
-
-// Events lists events for the API, unless there is no history.
-func (h *lateHistory) Events(ctx context.Context, f api.EventFilter, after *api.Position, limit int) ([]api.EventRecord, *api.Position, error) {
-	of, _, err := h.now()
-	if err != nil {
-		return nil, nil, err
-	}
-	var from projections.EventPosition
-	if after != nil {
-		from = projections.EventPosition{CreatedAtMillis: after.CreatedAtMillis, EventID: after.ID}
-	}
-	page, err := of.Events(ctx, projections.EventFilter{
-		AccountID: f.AccountID, EndpointID: f.EndpointID, WatchID: f.WatchID, WalletAddress: f.WalletAddress, Type: f.Type, State: f.State,
-		FromMillis: f.SinceMillis, ToMillis: f.UntilMillis,
-	}, limit, from)
-	if err != nil {
-		return nil, nil, historyError(err)
-	}
-	records := make([]api.EventRecord, len(page.Events))
-	for i, e := range page.Events {
-		records[i] = api.EventRecord{ID: e.ID, Body: e.Body, EndpointID: e.EndpointID, State: e.State, NextAttemptAtMillis: e.NextAttemptAtMillis}
-	}
-	if page.Next == (projections.EventPosition{}) {
-		return records, nil, nil
-	}
-	return records, &api.Position{CreatedAtMillis: page.Next.CreatedAtMillis, ID: page.Next.EventID}, nil
-}
-
-// AwaitWrites waits for the history to show what was acknowledged.
-func (h *lateHistory) AwaitWrites(ctx context.Context) error {
-	of, _, err := h.now()
-	if err != nil {
-		return err
-	}
-	if err := of.CatchUp(ctx); err != nil {
-		return historyError(err)
-	}
-	return nil
-}
-
-func historyError(err error) error {
-	for ours, theirs := range map[error]error{
-		projections.ErrNotFound: api.ErrEventNotFound, projections.ErrBehind: api.ErrHistoryBehind, projections.ErrUnavailable: api.ErrHistoryUnavailable,
-	} {
-		if errors.Is(err, ours) {
-			return fmt.Errorf("%w: %w", theirs, err)
-		}
-	}
-	return err
 }
 
 // urlPolicy judges URLs by the rules of the client that will post to them.

@@ -1,0 +1,140 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/stellar/go-stellar-sdk/network"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/internal/apiserver"
+	"github.com/lumenhook/lumenhook/internal/webguard"
+	"github.com/lumenhook/lumenhook/projections"
+)
+
+const (
+	// maxTestWait bounds the wait for the first attempt of a test.
+	maxTestWait = 30 * time.Second
+	// endRequestsMax bounds the wait for requests under way when a server stops.
+	endRequestsMax = 5 * time.Second
+)
+
+// EdgeConfig is where the API listens, and who may connect there.
+type EdgeConfig struct {
+	Listen                      string // host:port; port 0 picks a free one
+	CertFile, KeyFile           string // turn TLS on; both or none
+	MaxConns, MaxConnsPerClient int
+	Hosts, Origins              []string // beside those of webguard
+	TrustedProxies              []netip.Prefix
+}
+
+// Guard keeps web pages of others out of a server that listens on an address.
+func (c EdgeConfig) Guard(listen string) webguard.Config {
+	return webguard.Config{Listen: listen, Hosts: c.Hosts, Origins: c.Origins, Links: true}
+}
+
+type apiRole struct {
+	part
+	url string
+}
+
+func (r *apiRole) Name() string { return string(RoleAPI) }
+
+func (r *apiRole) Start(context.Context) error {
+	if err := r.openHistory(); err != nil {
+		return err
+	}
+	handler, err := r.handler()
+	if err != nil {
+		return err
+	}
+	edge := r.node.cfg.API.Edge
+	listener, err := net.Listen("tcp", edge.Listen)
+	if err != nil {
+		return fmt.Errorf("--api-listen: %w", err)
+	}
+	server, err := apiserver.New(apiserver.Config{
+		Server:   api.NewServer(edge.Guard(edge.Listen).Wrap(handler), r.Logger),
+		CertFile: edge.CertFile, KeyFile: edge.KeyFile,
+		MaxConns: edge.MaxConns, MaxConnsPerClient: edge.MaxConnsPerClient, Log: r.Logger,
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("--api-tls-cert: %w", err), listener.Close())
+	}
+	r.url = server.Scheme() + "://" + listener.Addr().String()
+	r.Go("the API", func(ctx context.Context) error { return serve(ctx, server, listener) })
+	return nil
+}
+
+// serve answers on a listener until ctx ends, and lets requests under way end.
+func serve(ctx context.Context, server *apiserver.Server, l net.Listener) error {
+	ended := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		ending, cancel := context.WithTimeout(context.Background(), endRequestsMax)
+		defer cancel()
+		ended <- server.Shutdown(ending)
+	})
+	err := server.Serve(l)
+	if stop() {
+		return err // it was not stopped
+	}
+	return errors.Join(err, <-ended)
+}
+
+// openHistory reads a history that a projector of another process writes.
+func (r *apiRole) openHistory() error {
+	dsn := r.node.historyDSN()
+	if _, err := r.node.history.now(); err == nil || dsn == "" {
+		return nil
+	}
+	db, err := projections.Open(dsn)
+	if err != nil {
+		return fmt.Errorf("--clickhouse-dsn: %w", err)
+	}
+	r.OnStop(func() { _ = db.Close() })
+	closed, err := r.node.history.readFrom(db, r.node.cfg.Cluster)
+	if err != nil {
+		return err
+	}
+	r.OnStop(closed)
+	return nil
+}
+
+func (r *apiRole) handler() (http.Handler, error) {
+	n, cfg := r.node, r.node.cfg
+	uses, err := newKeyUses(cfg.Cluster, cfg.Logger)
+	if err != nil {
+		return nil, err
+	}
+	r.OnStop(uses.close)
+	return api.New(api.Config{
+		Commands: submitter{n.commands.Client, cfg.Disk}, Directory: reads{n.directory.Directory},
+		History: n.history, Sealer: cfg.Sealer, Wallets: cfg.API.Wallets,
+		URLs: urlPolicy{n.receivers.client}, Entropy: rand.Reader, Now: cfg.Now, Log: cfg.Logger,
+		Answered: cfg.Metrics.request, Checks: n.apiChecks(), Uses: uses,
+		DeriveKey: deriver(cfg.MasterKey), Live: cfg.Passphrase == network.PublicNetworkPassphrase,
+		RateLimit: cfg.API.RateLimit, TestWait: testWait(cfg.AttemptTimeout),
+		TrustedProxies: cfg.API.Edge.TrustedProxies,
+	})
+}
+
+// testWait is the time of an attempt and a little.
+func testWait(attempt time.Duration) time.Duration { return min(attempt+3*time.Second, maxTestWait) }
+
+// apiChecks are the conditions of the API's own /readyz, beside the directory's:
+// those of roles that are started before it.
+func (n *Node) apiChecks() []api.Check {
+	checks := []api.Check{{Name: "disk", Run: func(context.Context) error { return n.cfg.Disk.Check() }}}
+	for _, role := range n.stack.Started() {
+		if name := role.Name(); name == string(RoleEngine) || name == string(RoleFollower) {
+			checks = append(checks, api.Check{Name: name, Run: role.Ready})
+		}
+	}
+	return append(checks, api.Check{Name: "history", Run: n.history.check, Detail: n.history.describe})
+}

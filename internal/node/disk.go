@@ -1,0 +1,123 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/ledger"
+)
+
+// lookEvery is how often the free space is asked for.
+const lookEvery = time.Second
+
+// DiskGuard watches the free space of the data folder's disk. With less than is
+// needed, new work is refused: no command is taken and no ledger is closed or
+// read, while what is under way is brought to its end. Work that is half
+// written would be worse than work that waits.
+type DiskGuard struct {
+	leastBytes uint64
+	free       func() (uint64, error)
+	say        func(format string, args ...any)
+	logger     *slog.Logger
+
+	mu    sync.Mutex
+	err   error         // why new work is refused; nil while there is space
+	again chan struct{} // closed when there is space again
+}
+
+// NewDiskGuard makes a guard over the disk of a folder, and looks once. Run goes on
+// looking; say tells a person.
+func NewDiskGuard(dir string, leastBytes uint64, say func(string, ...any), l *slog.Logger) *DiskGuard {
+	g := &DiskGuard{
+		leastBytes: leastBytes, say: say, logger: l,
+		free: func() (uint64, error) { return freeBytes(dir) },
+	}
+	g.look()
+	return g
+}
+
+// freeBytes is the free space of a folder's disk, as a user may fill it.
+func freeBytes(dir string) (uint64, error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return 0, fmt.Errorf("asking for the free space of %s: %w", dir, err)
+	}
+	return fs.Bavail * uint64(fs.Bsize), nil
+}
+
+// look asks for the free space once and says what changed.
+func (g *DiskGuard) look() {
+	free, err := g.free()
+	if err == nil && free < g.leastBytes {
+		err = fmt.Errorf("the disk of the data folder has %d MiB free and %d are needed: make room", free>>20, g.leastBytes>>20)
+	}
+	g.mu.Lock()
+	before := g.err
+	g.err = err
+	switch {
+	case err != nil && before == nil:
+		g.again = make(chan struct{})
+	case err == nil && before != nil:
+		close(g.again)
+	}
+	g.mu.Unlock()
+	switch {
+	case err != nil && before == nil:
+		g.say("NO ROOM    %v; no new work is taken until then", err)
+		g.logger.Error("no new work is taken", "err", err)
+	case err == nil && before != nil:
+		g.say("room again: %d MiB are free, work goes on", free>>20)
+	}
+}
+
+// Run looks again and again until ctx ends.
+func (g *DiskGuard) Run(ctx context.Context) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			g.look()
+		}
+	}
+}
+
+// Check fails while there is no space.
+func (g *DiskGuard) Check() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.err
+}
+
+// await waits for space.
+func (g *DiskGuard) await(ctx context.Context) {
+	g.mu.Lock()
+	err, again := g.err, g.again
+	g.mu.Unlock()
+	if err == nil {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-again:
+	}
+}
+
+// guardedSource gives the follower no ledger while there is no space to tell of it.
+type guardedSource struct {
+	follower.Source
+	disk *DiskGuard
+}
+
+func (s guardedSource) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	s.disk.await(ctx)
+	return s.Source.Next(ctx, sequence)
+}

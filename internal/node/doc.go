@@ -1,0 +1,29 @@
+// Package node assembles the roles of the service: it is the one place that knows
+// how engine, follower, projector, mailer and API are made of their parts, and what
+// they share in a process. `lumenhook run` is a node with embedded parts below it,
+// `lumenhook serve` a node with addresses.
+//
+// Invariants:
+//
+//   - A process has one of each part, however many roles stand on it: one directory,
+//     one client of the engine, one guarded client of receivers.
+//   - Any set of roles makes a node. No role needs another one in its process.
+//   - A role that ends by itself ends the process, through the stack it was started
+//     on: nobody is left to believe that it works. The projector is the exception:
+//     payments are observed and delivered without a history.
+//   - With too little room on the disk no new work is taken, by any role.
+//   - Metrics have labels of few values: never an identifier, an address or a URL.
+//
+// File map:
+//
+//	node.go       what a node is made of; starting roles
+//	roles.go      their names, and what each needs
+//	shared.go     directory, client of the engine, guarded client
+//	api.go        the API and its sockets
+//	engine.go, follower.go, projector.go, mailer.go
+//	history.go    the history as the API asks for it
+//	adapters.go   what one part asks for and another gives
+//	disk.go       the guard over the disk
+//	metrics.go    the numbers
+//	operations.go the listener of operators: /metrics, /healthz, /readyz
+package node

@@ -1,0 +1,53 @@
+package node
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams/dispatcher"
+	"github.com/lumenhook/lumenhook/streams/engine"
+)
+
+// drainSlack is what a stop waits beyond the time of an attempt.
+const drainSlack = 2 * time.Second
+
+type engineRole struct {
+	part
+	engine *engine.Engine
+}
+
+func (r *engineRole) Name() string { return string(RoleEngine) }
+
+func (r *engineRole) Start(context.Context) error {
+	cfg := r.node.cfg
+	attempts, breakOff := context.WithCancel(context.Background())
+	r.OnStop(breakOff)
+	r.engine = engine.New(engine.Config{
+		Cluster: cfg.Cluster, StateDir: filepath.Join(cfg.StateDir, "engine"), Policy: cfg.Policy,
+		Dispatcher:          dispatcher.New(attempts, r.node.receivers.client, cfg.Now),
+		Unseal:              r.unseal,
+		AttemptsInFlight:    cfg.Engine.AttemptsInFlight,
+		AttemptsPerEndpoint: cfg.Engine.AttemptsPerEndpoint,
+		DrainTimeout:        cfg.AttemptTimeout + drainSlack,
+		OnFact:              r.committed, OnDeadLetter: cfg.Metrics.deadLetter,
+		Now: cfg.Now, Logger: cfg.Logger,
+	})
+	r.Go("the engine", r.engine.Run)
+	return nil
+}
+
+func (r *engineRole) unseal(sealed []byte, boundTo string) (domain.Secret, error) {
+	plain, err := r.node.cfg.Sealer.Open(sealed, boundTo)
+	return domain.Secret(plain), err
+}
+
+func (r *engineRole) committed(f domain.Fact) {
+	r.node.cfg.Metrics.fact(f)
+	if tell := r.node.cfg.Engine.OnFact; tell != nil {
+		tell(f)
+	}
+}
+
+func (r *engineRole) Ready(context.Context) error { return r.engine.Check() }

@@ -1,0 +1,41 @@
+package node
+
+import (
+	"context"
+
+	"github.com/lumenhook/lumenhook/streams/follower"
+)
+
+type followerRole struct {
+	part
+	follower *follower.Follower
+}
+
+func (r *followerRole) Name() string { return string(RoleFollower) }
+
+func (r *followerRole) Start(context.Context) error {
+	n, cfg := r.node, r.node.cfg
+	followed, err := follower.New(follower.Config{
+		Cluster: cfg.Cluster, Source: guardedSource{cfg.Follower.Live, cfg.Disk},
+		Watches: watches{n.directory.Directory}, Passphrase: cfg.Passphrase, Start: cfg.Follower.Start,
+		Backfill: follower.BackfillConfig{
+			Source: guardedSource{cfg.Follower.Past, cfg.Disk}, Requests: n.directory, Commands: n.commands,
+		},
+		OnLedger: r.read, Now: cfg.Now, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	r.follower = followed
+	r.Go("the follower", r.follower.Run)
+	return nil
+}
+
+func (r *followerRole) read(l follower.LedgerSummary) {
+	r.node.cfg.Metrics.ledgerRead(l, r.node.cfg.Now())
+	if tell := r.node.cfg.Follower.OnLedger; tell != nil {
+		tell(l)
+	}
+}
+
+func (r *followerRole) Ready(context.Context) error { return r.follower.Check() }

@@ -1,0 +1,187 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// History is the history as the API asks for it: there may be none, or none yet.
+type History struct {
+	lagMax int64 // records that it may be behind
+
+	mu  sync.Mutex
+	why string   // there is none
+	of  *written // nil: none
+}
+
+// written is a history, and what is known of whoever writes it.
+type written struct {
+	reads *projections.History
+	stuck func() error // why nothing is written at present
+	lag   func(context.Context) (records int64, err error)
+}
+
+// Lacks says why there is no history.
+func (h *History) Lacks(why string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.why = why
+}
+
+// now is the history, or why there is none.
+func (h *History) now() (written, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.of == nil {
+		return written{}, api.HistoryMissing{Why: h.why}
+	}
+	return *h.of, nil
+}
+
+// readFrom opens the history of a database that others write to. The caller closes
+// what it holds.
+func (h *History) readFrom(db *projections.DB, cluster streams.Cluster) (closed func(), err error) {
+	ends, err := cluster.NewEnds()
+	if err != nil {
+		return nil, err
+	}
+	lag, err := projections.NewLag(db, cluster)
+	if err != nil {
+		ends.Close()
+		return nil, err
+	}
+	journal := func(ctx context.Context) (map[int32]int64, error) {
+		return ends.Of(ctx, schemas.TopicJournal)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.of = &written{
+		reads: projections.NewHistory(projections.HistoryConfig{DB: db, Ends: journal}),
+		stuck: func() error { return nil }, lag: lag.Records,
+	}
+	return func() { ends.Close(); lag.Close() }, nil
+}
+
+// writtenBy says that the history is written by a projector of this process, which
+// knows more of it.
+func (h *History) writtenBy(p *projections.Projector) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	of := *h.of
+	of.stuck, of.lag = func() error { return p.Status().Err }, p.Lag
+	h.of = &of
+}
+
+// describe says how far the history is behind.
+func (h *History) describe(ctx context.Context) string {
+	records, err := h.lag(ctx)
+	switch {
+	case err != nil:
+		return "how far it is behind is not known: " + err.Error()
+	case records == 0:
+		return "up to date"
+	}
+	return fmt.Sprintf("%d records behind", records)
+}
+
+// check fails while there is no history, while it is not written to, and while
+// it is too far behind.
+func (h *History) check(ctx context.Context) error {
+	records, err := h.lag(ctx)
+	if err == nil && records > h.lagMax {
+		err = fmt.Errorf("%w: by %d records, where --history-lag-max allows %d", api.ErrHistoryBehind, records, h.lagMax)
+	}
+	return err
+}
+
+// lag is how many records the history is behind.
+func (h *History) lag(ctx context.Context) (records int64, err error) {
+	of, err := h.now()
+	if err != nil {
+		return 0, err
+	}
+	if err := of.stuck(); err != nil {
+		return 0, err
+	}
+	return of.lag(ctx)
+}
+
+// Event finds an event for the API, unless there is no history.
+func (h *History) Event(ctx context.Context, accountID, eventID string) (api.EventRecord, error) {
+	of, err := h.now()
+	if err != nil {
+		return api.EventRecord{}, err
+	}
+	found, err := of.reads.Event(ctx, accountID, eventID)
+	if stuck := of.stuck(); stuck != nil && errors.Is(err, projections.ErrNotFound) {
+		// What is not written down may be there all the same.
+		return api.EventRecord{}, fmt.Errorf("%w: %w", api.ErrHistoryBehind, stuck)
+	}
+	if err != nil {
+		return api.EventRecord{}, historyError(err)
+	}
+	record := api.EventRecord{
+		ID: found.ID, Body: found.Body, EndpointID: found.EndpointID, State: found.State, NextAttemptAtMillis: found.NextAttemptAtMillis,
+	}
+	for _, a := range found.Attempts {
+		record.Attempts = append(record.Attempts, api.AttemptRecord{EndpointID: a.EndpointID, Number: a.Number, Run: a.Run, Result: a.Result})
+	}
+	return record, nil
+}
+
+// Events lists events for the API, unless there is no history.
+func (h *History) Events(ctx context.Context, f api.EventFilter, after *api.Position, limit int) ([]api.EventRecord, *api.Position, error) {
+	of, err := h.now()
+	if err != nil {
+		return nil, nil, err
+	}
+	var from projections.EventPosition
+	if after != nil {
+		from = projections.EventPosition{CreatedAtMillis: after.CreatedAtMillis, EventID: after.ID}
+	}
+	page, err := of.reads.Events(ctx, projections.EventFilter{
+		AccountID: f.AccountID, EndpointID: f.EndpointID, WatchID: f.WatchID, WalletAddress: f.WalletAddress, Type: f.Type, State: f.State,
+		FromMillis: f.SinceMillis, ToMillis: f.UntilMillis,
+	}, limit, from)
+	if err != nil {
+		return nil, nil, historyError(err)
+	}
+	records := make([]api.EventRecord, len(page.Events))
+	for i, e := range page.Events {
+		records[i] = api.EventRecord{ID: e.ID, Body: e.Body, EndpointID: e.EndpointID, State: e.State, NextAttemptAtMillis: e.NextAttemptAtMillis}
+	}
+	if page.Next == (projections.EventPosition{}) {
+		return records, nil, nil
+	}
+	return records, &api.Position{CreatedAtMillis: page.Next.CreatedAtMillis, ID: page.Next.EventID}, nil
+}
+
+// AwaitWrites waits for the history to show what was acknowledged.
+func (h *History) AwaitWrites(ctx context.Context) error {
+	of, err := h.now()
+	if err != nil {
+		return err
+	}
+	if err := of.reads.CatchUp(ctx); err != nil {
+		return historyError(err)
+	}
+	return nil
+}
+
+func historyError(err error) error {
+	for ours, theirs := range map[error]error{
+		projections.ErrNotFound: api.ErrEventNotFound, projections.ErrBehind: api.ErrHistoryBehind, projections.ErrUnavailable: api.ErrHistoryUnavailable,
+	} {
+		if errors.Is(err, ours) {
+			return fmt.Errorf("%w: %w", theirs, err)
+		}
+	}
+	return err
+}

@@ -1,0 +1,39 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams/mailer"
+)
+
+type mailerRole struct {
+	part
+	mailer *mailer.Mailer
+}
+
+func (r *mailerRole) Name() string { return string(RoleMailer) }
+
+func (r *mailerRole) Start(context.Context) error {
+	cfg := r.node.cfg
+	r.mailer = mailer.New(mailer.Config{
+		Cluster: cfg.Cluster, Directory: r.node.directory, Sender: cfg.Sender,
+		DisableAfter: cfg.Policy.DisableAfter, RunTime: runTime(cfg.Policy.Schedule, cfg.AttemptTimeout),
+		OnOutcome: cfg.Metrics.mail, Now: cfg.Now, Logger: cfg.Logger,
+	})
+	r.Go("the mailer", r.mailer.Run)
+	return nil
+}
+
+func (r *mailerRole) Ready(context.Context) error { return r.mailer.Check() }
+
+// runTime is the longest time that all attempts of a run may take: waits with a
+// fifth of jitter, and an answer at the last moment each time.
+func runTime(s domain.Schedule, attemptTimeout time.Duration) time.Duration {
+	total := time.Duration(s.Attempts()) * attemptTimeout
+	for _, wait := range s.WaitsMillis {
+		total += time.Duration(wait) * time.Millisecond * 6 / 5
+	}
+	return total
+}

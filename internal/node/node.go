@@ -1,0 +1,178 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/startstop"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/mailer"
+)
+
+// Config says what a node is made of. The fields down to Say are required; those
+// below by the roles that they name.
+type Config struct {
+	Cluster  streams.Cluster
+	StateDir string // holds the stores of directory and engine
+	Disk     *DiskGuard
+	Metrics  *Metrics
+	Now      func() time.Time
+	Logger   *slog.Logger
+	// Say tells a person what happens, in one line.
+	Say func(format string, args ...any)
+
+	// Policy is that of all engines of a deployment; the mailer writes of it.
+	Policy         domain.Policy
+	AttemptTimeout time.Duration
+	Passphrase     string // of the network: api, follower
+	// Sealer seals and opens what is secret, MasterKey is its text: api, engine.
+	Sealer    *sealing.Sealer
+	MasterKey []byte
+	Egress    egress.Config // api, engine
+
+	API      APIConfig
+	Engine   EngineConfig
+	Follower FollowerConfig
+	History  HistoryConfig // api, projector
+	// Sender takes mails over: mailer.
+	Sender mailer.Sender
+}
+
+// APIConfig is what the API is made of.
+type APIConfig struct {
+	Edge      EdgeConfig
+	Wallets   api.Wallets
+	RateLimit api.RateLimit
+}
+
+// EngineConfig is what an engine is bounded by.
+type EngineConfig struct {
+	AttemptsInFlight    int
+	AttemptsPerEndpoint int
+	OnFact              func(domain.Fact) // may be nil
+}
+
+// FollowerConfig is what a follower reads.
+type FollowerConfig struct {
+	Live     follower.Source
+	Past     follower.Source // another one, for backfills
+	Start    follower.Start
+	OnLedger func(follower.LedgerSummary) // may be nil
+}
+
+// HistoryConfig is where the history is, and how it is written.
+type HistoryConfig struct {
+	DSN    string // empty: there is none, or not yet
+	LagMax int64  // records that it may be behind and still be ready
+
+	BlockRows int
+	BlockWait time.Duration
+	// Keep is after how long rows are deleted, 0 for never; nil: it stays as it is.
+	Keep *time.Duration
+	// MayBeAway has the projector wait for a ClickHouse that does not answer.
+	MayBeAway bool
+}
+
+// Node is the roles of one process.
+type Node struct {
+	cfg     Config
+	stack   *startstop.Stack
+	history *History
+
+	directory *directoryPart
+	commands  *commandsPart
+	receivers *receiversPart
+	engine    *engineRole
+	follower  *followerRole
+	projector *projectorRole
+	mailer    *mailerRole
+	api       *apiRole
+
+	mu sync.Mutex // holds cfg.History.DSN
+}
+
+// New makes a node whose roles are started on a stack, which stops them.
+func New(cfg Config, stack *startstop.Stack) *Node {
+	n := &Node{cfg: cfg, stack: stack, history: &History{lagMax: cfg.History.LagMax}}
+	n.directory, n.commands = &directoryPart{part: n.part()}, &commandsPart{part: n.part()}
+	n.receivers, n.engine = &receiversPart{part: n.part()}, &engineRole{part: n.part()}
+	n.follower, n.projector = &followerRole{part: n.part()}, &projectorRole{part: n.part()}
+	n.mailer, n.api = &mailerRole{part: n.part()}, &apiRole{part: n.part()}
+	return n
+}
+
+// part is what all parts of a node have in common: the node, and a stack of what
+// they have started themselves.
+type part struct {
+	*startstop.Stack
+	node *Node
+}
+
+func (n *Node) part() part {
+	return part{&startstop.Stack{Failed: n.stack.Failed, Logger: n.cfg.Logger}, n}
+}
+
+// Ready of a part that is ready once it is started.
+func (p part) Ready(context.Context) error { return nil }
+
+// Start starts roles, and what they stand on, in the order of Roles.
+func (n *Node) Start(ctx context.Context, roles ...Role) error {
+	for _, role := range roles {
+		if err := n.stack.Start(ctx, n.needs(role)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needs is what a role stands on, and itself.
+func (n *Node) needs(role Role) []startstop.Service {
+	switch role {
+	case RoleProjector:
+		return []startstop.Service{n.projector}
+	case RoleEngine:
+		return []startstop.Service{n.receivers, n.engine}
+	case RoleMailer:
+		return []startstop.Service{n.directory, n.mailer}
+	case RoleFollower:
+		return []startstop.Service{n.directory, n.commands, n.follower}
+	default:
+		return []startstop.Service{n.directory, n.commands, n.receivers, n.api}
+	}
+}
+
+// Ready says of every part that was started, and of the disk, whether it works.
+func (n *Node) Ready(ctx context.Context) []startstop.Report {
+	disk := startstop.Report{Name: "disk", Err: n.cfg.Disk.Check()}
+	return append([]startstop.Report{disk}, n.stack.Ready(ctx)...)
+}
+
+// APIURL is where the API is served, once it is.
+func (n *Node) APIURL() string { return n.api.url }
+
+// History is the history as the API asks for it.
+func (n *Node) History() *History { return n.history }
+
+// FollowerReady is closed once this node's follower was elected and knows where it
+// reads on. The role must be started.
+func (n *Node) FollowerReady() <-chan struct{} { return n.follower.follower.Ready() }
+
+// UseHistory says where the history is, before the projector is started.
+func (n *Node) UseHistory(dsn string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cfg.History.DSN = dsn
+}
+
+func (n *Node) historyDSN() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.cfg.History.DSN
+}

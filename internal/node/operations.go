@@ -1,0 +1,90 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/internal/apiserver"
+	"github.com/lumenhook/lumenhook/internal/startstop"
+)
+
+const (
+	// maxScrapers bounds the connections of those who read metrics.
+	maxScrapers = 64
+	// readyMax bounds the asking of all parts.
+	readyMax = 5 * time.Second
+)
+
+// ServeOperations serves /metrics, /healthz and /readyz on a listener of their own:
+// they tell of the whole process, and the API's address is open to its customers.
+// It returns where it listens.
+func (n *Node) ServeOperations(listen string) (address string, err error) {
+	listener, err := net.Listen("tcp", listen)
+	if err != nil {
+		return "", fmt.Errorf("--metrics-listen: %w", err)
+	}
+	guarded := n.cfg.API.Edge.Guard(listen).Wrap(n.operations())
+	server, err := apiserver.New(apiserver.Config{
+		Server: api.NewServer(guarded, n.cfg.Logger), MaxConns: maxScrapers, Log: n.cfg.Logger,
+	})
+	if err != nil {
+		return "", errors.Join(err, listener.Close())
+	}
+	n.stack.Go("the metrics", func(ctx context.Context) error { return serve(ctx, server, listener) })
+	return listener.Addr().String(), nil
+}
+
+// operations answers operators, and leads from the door to the metrics.
+func (n *Node) operations() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", n.cfg.Metrics.handler())
+	mux.Handle("GET /{$}", http.RedirectHandler("/metrics", http.StatusTemporaryRedirect))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, readiness{Status: "ok"})
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), readyMax)
+		defer cancel()
+		status, view := readinessOf(n.Ready(ctx))
+		answer(w, status, view)
+	})
+	return mux
+}
+
+// readiness is the answer of /readyz, in the form of the API's.
+type readiness struct {
+	Status string      `json:"status"`
+	Checks []readyPart `json:"checks,omitempty"`
+}
+
+type readyPart struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Detail string `json:"detail,omitempty"`
+}
+
+func readinessOf(reports []startstop.Report) (status int, view readiness) {
+	status, view.Status = http.StatusOK, "ready"
+	for _, r := range reports {
+		shown := readyPart{Name: r.Name, Status: "ok"}
+		if r.Err != nil {
+			shown.Status, shown.Detail = "failed", r.Err.Error()
+			status, view.Status = http.StatusServiceUnavailable, "not ready"
+		}
+		view.Checks = append(view.Checks, shown)
+	}
+	return status, view
+}
+
+func answer(w http.ResponseWriter, status int, view readiness) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(view) // whoever asked has gone
+}

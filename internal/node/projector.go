@@ -1,0 +1,72 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/projections"
+)
+
+type projectorRole struct{ part }
+
+func (r *projectorRole) Name() string { return string(RoleProjector) }
+
+func (r *projectorRole) Start(ctx context.Context) error {
+	cfg := r.node.cfg
+	db, err := projections.Open(r.node.historyDSN())
+	if err != nil {
+		return fmt.Errorf("--clickhouse-dsn: %w", err)
+	}
+	r.OnStop(func() { _ = db.Close() })
+	if err := r.prepare(ctx, db); err != nil {
+		return err
+	}
+	p, err := projections.NewProjector(projections.ProjectorConfig{
+		DB: db, Cluster: cfg.Cluster, Now: cfg.Now, Logger: cfg.Logger,
+		BlockRows: cfg.History.BlockRows, BlockWait: cfg.History.BlockWait,
+	})
+	if err != nil {
+		return err
+	}
+	r.OnStop(p.Close)
+	closeReads, err := r.node.history.readFrom(db, cfg.Cluster)
+	if err != nil {
+		return err
+	}
+	r.OnStop(closeReads)
+	r.node.history.writtenBy(p)
+	r.Go("the projector", func(ctx context.Context) error { return r.project(ctx, p) })
+	cfg.Metrics.projector(p)
+	return nil
+}
+
+// prepare makes the tables. A ClickHouse that is another's to start may be away: the
+// projector waits for it and makes them then.
+func (r *projectorRole) prepare(ctx context.Context, db *projections.DB) error {
+	cfg := r.node.cfg
+	err := projections.Migrate(ctx, db)
+	if err != nil && cfg.History.MayBeAway {
+		cfg.Say("ClickHouse does not answer yet; until it does, GET /v1/events answers 503 (--clickhouse-dsn): %v", err)
+		return nil
+	}
+	if err != nil || cfg.History.Keep == nil {
+		return err
+	}
+	if err := projections.SetRetention(ctx, db, *cfg.History.Keep); err != nil {
+		return fmt.Errorf("--history-retention: %w", err)
+	}
+	return nil
+}
+
+// project keeps the process up when the projector cannot go on without a person:
+// payments are observed and delivered without a history, which then answers 503.
+func (r *projectorRole) project(ctx context.Context, p *projections.Projector) error {
+	err := p.Run(ctx)
+	if err != nil && ctx.Err() == nil {
+		r.node.cfg.Say("the history is not written any more (GET /v1/events answers 503 for what it lacks): %v", err)
+		<-ctx.Done()
+	}
+	return err
+}
+
+func (r *projectorRole) Ready(ctx context.Context) error { return r.node.history.check(ctx) }

@@ -1,0 +1,108 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/streams/commands"
+	"github.com/lumenhook/lumenhook/streams/directory"
+)
+
+// directoryPart is the read model, which API, follower and mailer ask.
+type directoryPart struct {
+	part
+	*directory.Directory
+}
+
+func (p *directoryPart) Name() string { return "directory" }
+
+func (p *directoryPart) Start(ctx context.Context) (err error) {
+	cfg := p.node.cfg
+	p.Directory, err = directory.Open(ctx, directory.Config{
+		Cluster: cfg.Cluster, Dir: filepath.Join(cfg.StateDir, "directory"),
+		OnUnreadable: cfg.Metrics.deadLetter, Now: cfg.Now, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	p.OnStop(func() {
+		if err := p.Close(); err != nil {
+			cfg.Logger.Warn("closing the directory", "error", err)
+		}
+	})
+	p.Go("the directory", p.Run)
+	return nil
+}
+
+func (p *directoryPart) Ready(context.Context) error { return p.Fresh() }
+
+// commandsPart is the client of the engine.
+type commandsPart struct {
+	part
+	*commands.Client
+}
+
+func (p *commandsPart) Name() string { return "commands" }
+
+func (p *commandsPart) Start(ctx context.Context) (err error) {
+	cfg := p.node.cfg
+	p.Client, err = commands.Open(ctx, commands.Config{
+		Cluster: cfg.Cluster, Wait: maxTestWait, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	p.OnStop(func() { p.Close() })
+	p.Go("the command client", p.Run)
+	return nil
+}
+
+// receiversPart is the guarded client of receivers: the engine posts through it, and
+// the API judges URLs by its rules.
+type receiversPart struct {
+	part
+	client *egress.Client
+}
+
+func (p *receiversPart) Name() string { return "egress" }
+
+func (p *receiversPart) Start(context.Context) (err error) {
+	if p.client, err = egress.New(p.node.cfg.Egress); err != nil {
+		return err
+	}
+	p.OnStop(p.client.Close)
+	return nil
+}
+
+// openAccountMax bounds the wait for an engine that opens an account.
+const openAccountMax = 30 * time.Second
+
+// OpenAccount opens an account unless there is one of its id. Asked again with the
+// same command, it changes nothing.
+func (n *Node) OpenAccount(ctx context.Context, c domain.Command) error {
+	if err := n.stack.Start(ctx, n.directory, n.commands); err != nil {
+		return err
+	}
+	if _, exists, err := n.directory.Account(c.AccountID); err != nil || exists {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, openAccountMax)
+	defer cancel()
+	for {
+		result, err := n.commands.Submit(ctx, c)
+		refused := result.Answer.Rejection
+		switch {
+		case err == nil && refused != nil && refused.Code != domain.CodeAlreadyExists:
+			return fmt.Errorf("opening the account: %s", refused.Detail)
+		case err == nil:
+			return n.directory.AwaitAccount(ctx, c.AccountID, 1)
+		case errors.Is(err, commands.ErrClosed), ctx.Err() != nil:
+			return fmt.Errorf("opening the account: %w", err)
+		}
+	}
+}

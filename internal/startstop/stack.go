@@ -1,0 +1,148 @@
+package startstop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// Stack is what was started. Its zero value is not usable: Failed and Logger must be
+// set. Its methods may be called from any goroutine.
+type Stack struct {
+	Failed func(error) // hears of a loop that ended before it was stopped
+	Logger *slog.Logger
+
+	mu       sync.Mutex
+	stopped  bool // from the beginning of Stop
+	stops    []func()
+	services []Service // in the order of their start
+	started  map[Service]bool
+}
+
+var errStarting = errors.New("it is starting")
+
+// ErrStopped says that nothing is started any more.
+var ErrStopped = errors.New("it is being stopped")
+
+// OnStop has f called by Stop, before everything that was there already; at once
+// where Stop was called before.
+func (s *Stack) OnStop(f func()) {
+	s.mu.Lock()
+	stopped := s.stopped
+	if !stopped {
+		s.stops = append(s.stops, f)
+	}
+	s.mu.Unlock()
+	if stopped {
+		f()
+	}
+}
+
+// OnStopLast has f called by Stop, after everything else.
+func (s *Stack) OnStopLast(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stops = append([]func(){f}, s.stops...)
+}
+
+// Go works a loop until Stop ends its context.
+func (s *Stack) Go(name string, run func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := run(ctx)
+		if ctx.Err() == nil {
+			s.Failed(fmt.Errorf("%s ended: %w", name, err))
+		} else if err != nil && !errors.Is(err, context.Canceled) {
+			s.Logger.Warn("stopping "+name, "error", err)
+		}
+	}()
+	s.OnStop(func() { cancel(); <-ended })
+}
+
+// Start starts services one after another, unless they were started already. At the
+// first that fails it returns.
+func (s *Stack) Start(ctx context.Context, services ...Service) error {
+	for _, one := range services {
+		if added, err := s.add(one); err != nil {
+			return err
+		} else if !added {
+			continue
+		}
+		if err := one.Start(ctx); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.started[one] = true
+		s.mu.Unlock()
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add takes a service in; false: it was there. What it holds is freed even when its
+// start fails half-way.
+func (s *Stack) add(one Service) (added bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return false, ErrStopped
+	}
+	if slices.Contains(s.services, one) {
+		return false, nil
+	}
+	if s.started == nil {
+		s.started = make(map[Service]bool)
+	}
+	s.services = append(s.services, one)
+	s.stops = append(s.stops, one.Stop)
+	return true, nil
+}
+
+// Stop stops what was started last until there is nothing left.
+func (s *Stack) Stop() {
+	s.mu.Lock()
+	s.stopped = true
+	s.mu.Unlock()
+	for f := s.pop(); f != nil; f = s.pop() {
+		f()
+	}
+}
+
+func (s *Stack) pop() (f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last := len(s.stops) - 1; last >= 0 {
+		f, s.stops = s.stops[last], s.stops[:last]
+	}
+	return f
+}
+
+// Started lists the services that have started, in order.
+func (s *Stack) Started() []Service {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.services), func(one Service) bool { return !s.started[one] })
+}
+
+// Ready asks every service that has started. One that is starting is not ready.
+func (s *Stack) Ready(ctx context.Context) []Report {
+	s.mu.Lock()
+	services, started := slices.Clone(s.services), maps.Clone(s.started)
+	s.mu.Unlock()
+	reports := make([]Report, len(services))
+	for i, one := range services {
+		reports[i] = Report{Name: one.Name(), Err: errStarting}
+		if started[one] {
+			reports[i].Err = one.Ready(ctx)
+		}
+	}
+	return reports
+}
