@@ -9,7 +9,10 @@
 //     fails later ends with ExitFailure.
 //   - Every flag can be set by a variable (--data-dir by LUMENHOOK_DATA_DIR), and a
 //     variable with that prefix which sets nothing is a fault: a misspelt setting
-//     must not pass for the default.
+//     must not pass for the default. The same holds for a configuration file and a
+//     folder of secrets, where a command has them.
+//   - A flag wins over its variable, that over the folder of secrets, that over the
+//     file, that over the default.
 //   - All faults of a command line are told at once.
 //   - The value of a flag that may be a secret is never repeated.
 //
@@ -18,6 +21,8 @@
 //	execute.go      a command line, from its words to an exit code
 //	arguments.go    how many words a command takes
 //	environment.go  variables, known and unknown
+//	configfile.go   settings of a YAML file and of a folder of secrets
+//	origins.go      which value counts, and where it came from
 //	nearest.go      the word that was meant
 //	explain.go      refusals of the API and dead connections, in words
 //	output.go       tables, JSON, one member of an answer

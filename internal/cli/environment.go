@@ -32,7 +32,7 @@ func fromEnvironment(flags *pflag.FlagSet) (faults []error) {
 		if !set || f.Changed || f.Name == "help" {
 			return
 		}
-		if err := flags.Set(f.Name, value); err != nil {
+		if err := setFrom(flags, f, value, Variable(f.Name)); err != nil {
 			faults = append(faults, fmt.Errorf("%s=%q: %s", Variable(f.Name), value, form(f)))
 		}
 	})

@@ -85,14 +85,21 @@ func (l Line) prepare(began *bool) {
 	})
 }
 
-// settle takes variables for flags that are not given, and holds what is set then
-// against what the command needs.
-func (l Line) settle(c *cobra.Command, _ []string) error {
+// settle takes variables, secrets and a file for flags that are not given, and holds
+// what is set then against what the command needs. What a command checks itself before
+// it runs (PreRunE) is told with the rest.
+func (l Line) settle(c *cobra.Command, args []string) error {
 	if c.HasSubCommands() {
 		return nil // it only prints its help
 	}
 	faults := append(unknownVariables(l.Root, l.Elsewhere, os.Environ()), fromEnvironment(c.Flags())...)
-	return errors.Join(append(faults, missing(c)...)...)
+	faults = append(faults, fromFiles(c.Flags())...)
+	faults = append(faults, missing(c)...)
+	if check := c.PreRunE; check != nil {
+		c.PreRunE = nil
+		faults = append(faults, check(c, args))
+	}
+	return errors.Join(faults...)
 }
 
 // oneOf is the annotation of a flag in whose place another one does.
@@ -149,6 +156,10 @@ func form(f *pflag.Flag) string {
 		return "must be a time such as 500ms, 30s, 10m or 24h"
 	case "int", "int64":
 		return "must be a whole number"
+	case "stringSlice":
+		return "must be a list"
+	case "string":
+		return "must be one value"
 	case "uint", "uint32", "uint64":
 		return "must be a whole number that is not negative"
 	}

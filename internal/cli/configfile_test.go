@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// zoo is a program that is configured by files.
+func zoo(ran *bool) *cobra.Command {
+	root := &cobra.Command{Use: "prog"}
+	open := &cobra.Command{Use: "open", Args: NoArguments}
+	f := open.Flags()
+	RegisterConfig(f)
+	f.StringSlice("gate-names", []string{"north"}, "which gates")
+	f.String("gate-password", "", "what to say")
+	f.String("keeper-key-file", "", "where the key is")
+	f.Int("animals", 3, "how many")
+	f.String("animals-kind", "owls", "which")
+	Secret(f, "gate-password")
+	open.PreRunE = func(*cobra.Command, []string) error {
+		if n, _ := f.GetInt("animals"); n > 9 {
+			return errors.New("--animals: too many")
+		}
+		return nil
+	}
+	open.RunE = func(*cobra.Command, []string) error { *ran = true; return nil }
+	root.AddCommand(open)
+	return root
+}
+
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// openZoo gives what is in force, as "name=value from".
+func openZoo(t *testing.T, args ...string) (code int, said string, settings []string) {
+	t.Helper()
+	var ran bool
+	var stderr bytes.Buffer
+	root := zoo(&ran)
+	code = Execute(context.Background(), Line{Root: root, Args: append([]string{"open"}, args...), Stderr: &stderr})
+	if ran != (code == 0) {
+		t.Errorf("%q: ended with %d, and ran: %v", args, code, ran)
+	}
+	opened, _, err := root.Find([]string{"open"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range Effective(opened.Flags()) {
+		settings = append(settings, s.Name+"="+s.Value+" "+s.From)
+	}
+	return code, stderr.String(), settings
+}
+
+// A flag wins over its variable, that over the secret, that over the file, and that
+// over the default; and it is told which one won.
+func TestPrecedence(t *testing.T) {
+	dir, secrets := t.TempDir(), t.TempDir()
+	file := write(t, dir, "a.yaml", "gate:\n  names: [east, 'south, by the river']\n  password: from the file\nanimals: 5\nanimals-kind: cats\n")
+	password := write(t, secrets, "gate-password", "hush\n")
+	key := write(t, secrets, "keeper-key", "k")
+	write(t, secrets, "..data", "of Kubernetes")
+	t.Setenv("LUMENHOOK_ANIMALS_KIND", "dogs")
+	t.Setenv("LUMENHOOK_CONFIG", file)
+	code, said, got := openZoo(t, "--secrets-dir", secrets, "--animals", "7")
+	if code != 0 {
+		t.Fatalf("%d: %s", code, said)
+	}
+	for _, want := range []string{
+		`gate-names=[east,"south, by the river"] ` + file + ":2", "gate-password=" + masked + " " + password,
+		"keeper-key-file=" + key + " " + key, "animals=7 --animals",
+		"animals-kind=dogs LUMENHOOK_ANIMALS_KIND", "config=" + file + " LUMENHOOK_CONFIG",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%q is not among %q", want, got)
+		}
+	}
+	if _, _, got = openZoo(t, "--config", write(t, dir, "empty.yaml", "")); !slices.Contains(got, "animals=3 default") {
+		t.Errorf("an empty file changed %q", got)
+	}
+}
+
+// Every fault is told at once, with its place, and no secret is repeated.
+func TestFaultsOfFilesAreToldAtOnce(t *testing.T) {
+	dir, secrets := t.TempDir(), t.TempDir()
+	file := write(t, dir, "a.yaml", "gate:\n  nams: [east]\n  password: [whisper]\nanimals: 12\nanimals: 4\n\nanimals-kind:\nconfig: b.yaml\n")
+	empty := write(t, secrets, "gate-password", "\n")
+	unknown := write(t, secrets, "gatepasswrd", "loud")
+	code, said, _ := openZoo(t, "--config", file, "--secrets-dir", secrets)
+	if code != ExitUsage {
+		t.Errorf("ended with %d", code)
+	}
+	for _, want := range []string{
+		file + ":2: gate-nams sets nothing; did you mean gate-names?", file + ":3: gate-password: must be one value",
+		file + ":5: animals was set in line 4 already", file + ":7: animals-kind: must be one value",
+		file + ":8: config sets nothing", empty + " holds nothing", unknown + " sets nothing; did you mean gate-password?",
+		"--animals: too many",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not said in:\n%s", want, said)
+		}
+	}
+	if strings.Contains(said, "whisper") || strings.Contains(said, "loud") {
+		t.Errorf("a secret is repeated in:\n%s", said)
+	}
+	for _, c := range []struct{ text, want string }{
+		{"- a\n", "must be settings"}, {"a: [\n", "a.yaml"}, {"animals: 1\n---\nanimals: 2\n", "must be one document"},
+		{"animals: {}\ngate: 3\n", ":2: gate sets nothing"}, {"animals: x\n", ":1: animals: must be a whole number"},
+		{strings.Repeat("#", configMaxBytes+1), "is larger than"},
+	} {
+		file := write(t, dir, "a.yaml", c.text)
+		if code, said, _ := openZoo(t, "--config", file); code != ExitUsage || !strings.Contains(said, c.want) {
+			t.Errorf("%.20q: %d, %q is not said in:\n%s", c.text, code, c.want, said)
+		}
+	}
+	for _, flag := range []string{"--config", "--secrets-dir"} {
+		if code, said, _ := openZoo(t, flag, "/nowhere"); code != ExitUsage || !strings.Contains(said, flag) {
+			t.Errorf("%s: %d\n%s", flag, code, said)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"cmp"
+
+	"github.com/spf13/pflag"
+)
+
+// Annotations of flags.
+const (
+	originKey = "lumenhook_origin" // where a value came from, unless it is the command line
+	secretKey = "lumenhook_secret" // the value is not to be shown
+)
+
+// Secret marks flags whose values are not shown.
+func Secret(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		annotate(flags.Lookup(name), secretKey, "true")
+	}
+}
+
+func isSecret(f *pflag.Flag) bool { return len(f.Annotations[secretKey]) > 0 }
+
+func annotate(f *pflag.Flag, key, value string) {
+	if f.Annotations == nil {
+		f.Annotations = make(map[string][]string)
+	}
+	f.Annotations[key] = []string{value}
+}
+
+// setFrom sets a flag from somewhere else than the command line.
+func setFrom(flags *pflag.FlagSet, f *pflag.Flag, value, origin string) error {
+	if err := flags.Set(f.Name, value); err != nil {
+		return err
+	}
+	annotate(f, originKey, origin)
+	return nil
+}
+
+// Setting is the effective value of a flag.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	From  string `json:"from"` // "default", a variable, a file, or a flag
+}
+
+const masked = "********"
+
+// Effective lists the values of flags, with where each came from. Secrets are masked.
+func Effective(flags *pflag.FlagSet) (settings []Setting) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		s := Setting{Name: f.Name, Value: f.Value.String(), From: "default"}
+		if f.Changed {
+			s.From = "--" + f.Name
+			if from := f.Annotations[originKey]; len(from) > 0 {
+				s.From = cmp.Or(from[0], s.From)
+			}
+		}
+		if isSecret(f) && s.Value != "" {
+			s.Value = masked
+		}
+		settings = append(settings, s)
+	})
+	return settings
+}
