@@ -24,7 +24,8 @@ type Handler interface {
 	Flush(tx *Txn) error
 	// Settled starts effects: what the turn wrote is committed. It is also called
 	// when time has passed without inputs. It answers when to call again at the
-	// latest if no input comes, in Unix milliseconds.
+	// latest if no input comes, in Unix milliseconds. It is given the time at which
+	// effects start.
 	Settled(nowMillis int64) (wakeMillis int64, err error)
 	// Drain asks that no further effects are started.
 	Drain()
@@ -218,14 +219,15 @@ func (c *Core) Decide(t *Turn) error {
 
 // Settle takes note that a turn's records are committed, folds them into the
 // state, and starts effects. Next is the offset behind the journal's records of
-// the turn; 0 when it had none.
-func (c *Core) Settle(t *Turn, next int64) (wakeMillis int64, err error) {
+// the turn; 0 when it had none. NowMillis is read anew: a commit lies between the
+// turn's own time and its effects.
+func (c *Core) Settle(t *Turn, next, nowMillis int64) (wakeMillis int64, err error) {
 	c.next = max(c.next, next)
 	if err := c.commitTurn(t, next); err != nil {
 		return 0, err
 	}
 	c.timers.apply(t.Tx)
-	return c.handler.Settled(t.NowMillis)
+	return c.handler.Settled(nowMillis)
 }
 
 func (c *Core) commitTurn(t *Turn, next int64) error {

@@ -373,7 +373,7 @@ func (t *Task) settle(ctx context.Context, turn *Turn) error {
 		t.wrote = t.cfg.Now()
 	}
 	committed := time.Now()
-	wakeAt, err := t.core.Settle(turn, next)
+	wakeAt, err := t.core.Settle(turn, next, t.cfg.Now().UnixMilli())
 	t.wakeAt = wakeAt
 	t.stats.count(t.cfg.Now(), t.core.Timers())
 	if err == nil && len(turn.out) > 0 && t.cfg.OnTurn != nil {

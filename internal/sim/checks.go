@@ -20,8 +20,9 @@ type checks struct {
 	matched  map[string][]match // by event, in the order of the topic
 	observed map[string]bool    // payments, by their id
 	judged   *judged
-	stood    map[string]int // records of a command that stand, by its id
-	carried  map[string]int // times that it was answered
+	stood    map[string]int     // records of a command that stand, by its id
+	carried  map[string]int     // times that it was answered
+	starts   map[string][]int64 // of attempts in the last second, by endpoint: [World.passed]
 	cursor   uint32
 }
 
@@ -45,7 +46,7 @@ func newChecks(w *World) *checks {
 	return &checks{
 		world: w, model: newModel(), book: newBook(w), started: make(map[attemptID][]*sent), made: make(map[attemptID]domain.AttemptResult),
 		matched: make(map[string][]match), observed: make(map[string]bool), judged: newJudged(),
-		stood: make(map[string]int), carried: make(map[string]int),
+		stood: make(map[string]int), carried: make(map[string]int), starts: make(map[string][]int64),
 	}
 }
 
@@ -289,8 +290,8 @@ func (c *checks) attemptStarts(t *task, a domain.Attempt) {
 	}
 }
 
-// bounds hold that an endpoint gets no more attempts at once, or in a second,
-// than it may. What somebody waits for is exempt.
+// bounds hold that an endpoint gets no more attempts at once, or in any second,
+// than it may, whichever tasks begin them. What somebody waits for is exempt.
 func (c *checks) bounds(t *task, endpoint string, perSecond int) {
 	under := 0
 	for _, u := range t.under {
@@ -301,11 +302,12 @@ func (c *checks) bounds(t *task, endpoint string, perSecond int) {
 	if under > c.world.setup.perEndpoint {
 		c.world.violate("G6: %d attempts to %s are under way, of %d that it may have", under, endpoint, c.world.setup.perEndpoint)
 	}
-	last, sent := t.lastStart[endpoint]
-	if passed := t.nowMillis - last; sent && perSecond == 1 && passed >= 0 && passed < secondMillis {
-		c.world.violate("G6: two attempts to %s within %d ms, and its limit is one a second", endpoint, passed)
+	now := c.world.passed()
+	starts := slices.DeleteFunc(c.starts[endpoint], func(at int64) bool { return at <= now-secondMillis })
+	c.starts[endpoint] = append(starts, now)
+	if n := len(c.starts[endpoint]); perSecond > 0 && n > perSecond {
+		c.world.violate("G6: %d attempts to %s begin within a second, and its limit is %d", n, endpoint, perSecond)
 	}
-	t.lastStart[endpoint] = t.nowMillis
 }
 
 // attemptEnds notes what a receiver saw.

@@ -208,8 +208,8 @@ func (c *clients) newEndpoint() domain.CommandBody {
 		c.world.receivers[id] = behaviours[c.world.rnd.IntN(len(behaviours))]
 	}
 	limit := 0
-	if c.world.chance(0.1) {
-		limit = 1
+	if c.world.chance(0.2) {
+		limit = 1 + c.world.rnd.IntN(4)
 	}
 	return domain.CreateEndpoint{EndpointID: id, AccountID: account, URL: "https://shop.example/" + n, SealedSecret: []byte("secret-" + n), RateLimitPerSecond: limit}
 }
@@ -301,6 +301,9 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 	id := c.endpoints[w.rnd.IntN(len(c.endpoints))]
 	revision := c.revision(w.checks.model.endpoints[id].Revision)
 	switch draw := w.rnd.IntN(126); {
+	case draw < 16 && w.chance(0.3):
+		rate := w.rnd.IntN(5)
+		return domain.UpdateEndpoint{EndpointID: id, IfRevision: revision, Change: domain.EndpointChange{RateLimitPerSecond: &rate}}, true
 	case draw < 16:
 		url := fmt.Sprintf("https://shop.example/%s/%d", id, w.rnd.IntN(4))
 		return domain.UpdateEndpoint{EndpointID: id, IfRevision: revision, Change: domain.EndpointChange{URL: &url}}, true

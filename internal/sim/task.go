@@ -33,7 +33,6 @@ type task struct {
 
 	under      map[string]underWay // attempts by event, from dispatch to the turn that takes the outcome
 	good       map[string]bool     // endpoints whose latest outcome was a success
-	lastStart  map[string]int64    // of an attempt, by endpoint
 	enabled    bool                // the turn enables an endpoint
 	outcomes   []*flight           // delivered, not taken yet
 	taken      []*flight           // by the turn
@@ -145,7 +144,6 @@ func (t *task) restore() {
 		w.violate("the state of partition %d cannot be opened: %v", t.partition, err)
 	}
 	t.core, t.good = core, make(map[string]bool)
-	t.lastStart = make(map[string]int64)
 	if core.Next() > end {
 		w.violate("G4: the state of partition %d reaches %d and its journal %d", t.partition, core.Next(), end)
 	}
@@ -262,8 +260,8 @@ func (t *task) settle() {
 		}
 	}
 	turn := t.turn
-	t.turn, t.nowMillis = nil, turn.NowMillis
-	wakeAt, err := t.core.Settle(turn, t.next)
+	t.turn, t.nowMillis = nil, w.wall()
+	wakeAt, err := t.core.Settle(turn, t.next, t.nowMillis)
 	if err != nil {
 		w.violate("settling a turn of partition %d: %v", t.partition, err)
 	}
@@ -274,7 +272,7 @@ func (t *task) settle() {
 		return
 	}
 	w.plant(t)
-	w.checks.settled(t, turn.NowMillis)
+	w.checks.settled(t, t.nowMillis)
 	if hit := w.chance(0.3); hit && t.enabled && w.setup.faults > 0 && !w.calm {
 		w.tracef("engine %d dies with much to do", t.process.id)
 		w.count("crashes after an enabling")

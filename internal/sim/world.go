@@ -59,13 +59,14 @@ func newSetup(rnd *rand.Rand) setup {
 
 // World is one run: everything there is, worked by one goroutine.
 type World struct {
-	seed    uint64
-	setup   setup
-	bug     Bug
-	rnd     *rand.Rand // of the step that is going on
-	steady  int64      // milliseconds of the clock that only goes forward
-	wallOff int64      // what the wall clock shows beyond it
-	calm    bool       // no faults any more
+	seed       uint64
+	setup      setup
+	bug        Bug
+	rnd        *rand.Rand // of the step that is going on
+	steady     int64      // milliseconds of the clock that only goes forward
+	wallOff    int64      // what the wall clock shows beyond it
+	setForward int64      // by how much it was set forward in all
+	calm       bool       // no faults any more
 
 	log       *Log
 	txnIDs    []string
@@ -138,6 +139,9 @@ func (w *World) close() {
 }
 
 func (w *World) wall() int64 { return w.steady + w.wallOff }
+
+// passed is what has passed by the wall clock, but for its being set back.
+func (w *World) passed() int64 { return w.steady + w.setForward }
 
 // tracef adds a line to the transcript.
 func (w *World) tracef(format string, args ...any) {
@@ -330,6 +334,7 @@ func (w *World) jumpClock() bool {
 	}
 	jump := w.rnd.Int64N(12*hourMillis) - 6*hourMillis
 	w.wallOff += jump
+	w.setForward += max(jump, 0)
 	w.latestWall = max(w.latestWall, w.wall())
 	w.tracef("the wall clock jumps by %d ms", jump)
 	w.count("clock jumps")

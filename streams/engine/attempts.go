@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -30,11 +31,15 @@ type attempts struct {
 	secrets  *lru.Cache[string, domain.Secret] // by what they are bound to, and sealed value
 	urgent   []string                          // events to be attempted out of turn
 	resumed  []domain.Endpoint                 // enabled or deleted in the turn
+	relimit  []domain.Endpoint                 // whose rate limit was changed in the turn
 	left     []string                          // URLs that an endpoint no longer sends to, since the turn
 	cancels  []streams.Claimed                 // deliveries of deleted endpoints, tests of disabled ones
 	forgets  []streams.Claimed                 // answers to commands whose time has passed
 	draining bool
-	now      int64 // of the start that is going on
+	now      int64 // of the start that is going on, or the latest
+	// uncounted is until when attempts may have begun that no window counts: when
+	// the task began, or when a window was given up.
+	uncounted int64
 }
 
 // underWay is an attempt that was dispatched.
@@ -66,7 +71,10 @@ func newAttempts(cfg Config, ours func() bool, core *streams.Core, s *state, fli
 }
 
 // takeUp takes up what former tasks of the partition have under way.
-func (a *attempts) takeUp() error { return a.flights.takeUp(a.core.Submit, a.takeUpOne) }
+func (a *attempts) takeUp(nowMillis int64) error {
+	a.now, a.uncounted = nowMillis, nowMillis
+	return a.flights.takeUp(a.core.Submit, a.takeUpOne)
+}
 
 // settled takes note that the turn is committed.
 func (a *attempts) settled() {
@@ -89,14 +97,14 @@ func (a *attempts) takeUpOne(attempt domain.Attempt) (bool, error) {
 			return false, err
 		}
 	}
-	a.begin(claim, attempt)
+	a.begin(claim, attempt, false)
 	return true, nil
 }
 
 // begin counts an attempt in.
-func (a *attempts) begin(claim streams.Claimed, attempt domain.Attempt) {
+func (a *attempts) begin(claim streams.Claimed, attempt domain.Attempt, limited bool) {
 	w := a.window(attempt.EndpointID)
-	w.begin()
+	w.begin(a.now, limited)
 	if w.doubtful {
 		a.doubtful++
 	}
@@ -107,6 +115,9 @@ func (a *attempts) begin(claim streams.Claimed, attempt domain.Attempt) {
 func (a *attempts) changed(before, after domain.Endpoint) {
 	if before.Epoch != after.Epoch {
 		a.resumed = append(a.resumed, after)
+	}
+	if before.RateLimitPerSecond != after.RateLimitPerSecond {
+		a.relimit = append(a.relimit, after)
 	}
 	if before.Sends() && (!after.Sends() || before.URL != after.URL) {
 		a.left = append(a.left, before.URL)
@@ -206,15 +217,18 @@ func (a *attempts) take(c streams.Claimed) error {
 	return a.dispatch(c, endpoint)
 }
 
-// resume lets the groups of endpoints that were enabled or deleted be claimed of
-// again: those of former epochs too, for an endpoint may be disabled again
-// before all of one has gone. Connections to where nothing is sent any more are
-// dropped.
+// resume lets the groups of endpoints that were enabled or deleted, or got another
+// rate limit, be claimed of again: those of former epochs too, for an endpoint may
+// be disabled again before all of one has gone. Connections to where nothing is
+// sent any more are dropped.
 func (a *attempts) resume() {
-	for _, e := range a.resumed {
-		for epoch := range e.Epoch {
+	for _, e := range slices.Concat(a.resumed, a.relimit) {
+		for epoch := range e.Epoch + 1 {
 			a.core.Timers().Unblock(deliveryGroup(e.ID, epoch))
 		}
+	}
+	a.relimit = a.relimit[:0]
+	for _, e := range a.resumed {
 		if e.Sends() && len(a.windows) < keptWindows {
 			a.window(e.ID).restart()
 		}
@@ -331,7 +345,7 @@ func (a *attempts) allowAttempts(group string, endpoint domain.Endpoint) int {
 func (a *attempts) window(endpointID string) *window {
 	w := a.windows[endpointID]
 	if w == nil {
-		w = newWindow(a.cfg.AttemptsPerEndpoint)
+		w = newWindow(a.cfg.AttemptsPerEndpoint, a.uncounted)
 		a.windows[endpointID] = w
 	}
 	return w
@@ -361,7 +375,7 @@ func (a *attempts) dispatch(c streams.Claimed, endpoint domain.Endpoint) error {
 		EventID: c.ID, EndpointID: endpoint.ID, Number: delivery.Attempts + 1,
 		URL: endpoint.URL, Headers: headers, Secrets: secrets, Body: body,
 	}
-	a.begin(c, attempt)
+	a.begin(c, attempt, endpoint.RateLimitPerSecond > 0)
 	a.cfg.Dispatcher.Dispatch(attempt, a.flights.begin(attempt))
 	return nil
 }
@@ -434,6 +448,7 @@ func (a *attempts) ended(o Outcome, recorded bool) {
 	w.blocked = w.blocked[:0]
 	if w.underWay == 0 && len(a.windows) > keptWindows {
 		delete(a.windows, u.endpoint)
+		a.uncounted = a.now
 	}
 	if !recorded {
 		a.core.Timers().Release(u.claim)

@@ -156,7 +156,7 @@ func (c *core) settle(turn *streams.Turn) (facts []domain.Fact) {
 		c.journal = append(c.journal, r)
 		c.next++
 	}
-	if _, err := c.Settle(turn, c.next); err != nil {
+	if _, err := c.Settle(turn, c.next, c.now); err != nil {
 		c.t.Fatal(err)
 	}
 	return facts

@@ -46,5 +46,6 @@
 //	attempts.go  what is due becomes attempts, attempts become outcomes
 //	flights.go   attempts under way, which outlive the task that began them
 //	window.go    how many attempts an endpoint may have under way
+//	starts.go    how many an endpoint may get in a second
 //	waiting.go   endpoints that wait for a place, or for their rate limit
 package engine

@@ -90,7 +90,7 @@ func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
 			m.rows[f.Aggregate] = true
 		}
 	}
-	if err := m.attempts.takeUp(); err != nil {
+	if err := m.attempts.takeUp(t.NowMillis); err != nil {
 		return err
 	}
 	return m.publishRows(t)

@@ -18,8 +18,7 @@ type window struct {
 
 	sealedUntilMillis int64 // nothing can be signed for it until it is tried again
 
-	tokens         float64 // attempts that may start by the endpoint's rate limit
-	refilledMillis int64
+	starts starts // for the endpoint's rate limit
 }
 
 // firstWindow is what a receiver of which nothing is known gets.
@@ -28,15 +27,18 @@ const firstWindow = 2
 // quickMillis is how soon an answer counts as keeping up.
 const quickMillis = 2000
 
-func newWindow(limit int) *window {
-	return &window{size: float64(min(firstWindow, limit)), limit: limit, doubtful: true}
+// newWindow makes the window of a receiver. What began until a time is not known.
+func newWindow(limit int, unknownUntilMillis int64) *window {
+	w := &window{size: float64(min(firstWindow, limit)), limit: limit, doubtful: true}
+	w.starts.quietSince(unknownUntilMillis)
+	return w
 }
 
 func (w *window) room() int { return int(w.size) - w.underWay }
 
-func (w *window) begin() {
+func (w *window) begin(nowMillis int64, limited bool) {
 	w.underWay++
-	w.tokens--
+	w.starts.add(nowMillis, limited)
 }
 
 // end counts an attempt out. A quick success adds one place for every window's
@@ -64,22 +66,11 @@ func (w *window) block(group string) {
 // much may have waited for it.
 func (w *window) restart() { w.size, w.doubtful = 1, true }
 
-// allowance is how many attempts may start now at a rate; 0 is no limit. It
-// never exceeds one second's worth. When it is nothing, wakeMillis is when it
-// will be something.
+// allowance is how many attempts may start now at a rate; 0 is no limit. When it is
+// nothing, wakeMillis is when to ask again.
 func (w *window) allowance(perSecond int, nowMillis int64) (n int, wakeMillis int64) {
 	if perSecond == 0 {
 		return w.limit, 0
 	}
-	rate := float64(perSecond) / 1000
-	if w.refilledMillis == 0 {
-		w.tokens = float64(perSecond)
-	} else if passed := nowMillis - w.refilledMillis; passed > 0 {
-		w.tokens = min(float64(perSecond), w.tokens+rate*float64(passed))
-	}
-	w.refilledMillis = nowMillis // a clock that went back begins anew from there
-	if w.tokens >= 1 {
-		return int(w.tokens), 0
-	}
-	return 0, nowMillis + int64((1-w.tokens)/rate) + 1
+	return w.starts.allowance(perSecond, nowMillis)
 }

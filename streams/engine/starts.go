@@ -1,0 +1,76 @@
+package engine
+
+import "slices"
+
+// starts are when the attempts of the last second to one endpoint began: what its
+// rate limit is held against. In any second, as the clock of the engine sees it,
+// no more begin than the limit; what a limit has left after a pause may begin at
+// once. There is one entry for each millisecond in which any began, so at most
+// 1,000.
+//
+// What began before a task took its partition over, or before the clock was set
+// back, may have begun just now: then nothing begins for a second.
+type starts struct {
+	entries          []startsAt // oldest first
+	total            int        // of all entries
+	quietUntilMillis int64
+}
+
+type startsAt struct {
+	atMillis int64
+	count    int
+}
+
+// rateMillis is over what a rate limit counts.
+const rateMillis = 1000
+
+// quietSince says that attempts may have begun until a time that nobody counted.
+func (s *starts) quietSince(nowMillis int64) { s.quietUntilMillis = nowMillis + rateMillis }
+
+// add counts an attempt that begins. Without a limit only the latest of the second
+// is kept, with their number, for a limit that may be set meanwhile.
+func (s *starts) add(nowMillis int64, limited bool) {
+	s.advance(nowMillis)
+	s.total++
+	switch last := len(s.entries) - 1; {
+	case last < 0 || limited && s.entries[last].atMillis < nowMillis:
+		s.entries = append(s.entries, startsAt{nowMillis, 1})
+	default:
+		s.entries[last].atMillis = nowMillis
+		s.entries[last].count++
+	}
+}
+
+// allowance is how many may begin now. When it is none, wakeMillis is when one may.
+func (s *starts) allowance(perSecond int, nowMillis int64) (n int, wakeMillis int64) {
+	s.advance(nowMillis)
+	if nowMillis < s.quietUntilMillis {
+		return 0, s.quietUntilMillis
+	}
+	over := s.total - perSecond
+	if over < 0 {
+		return -over, 0
+	}
+	for _, e := range s.entries {
+		wakeMillis = e.atMillis + rateMillis
+		if over -= e.count; over < 0 {
+			break
+		}
+	}
+	return 0, wakeMillis
+}
+
+// advance forgets what began a second ago or earlier.
+func (s *starts) advance(nowMillis int64) {
+	if last := len(s.entries) - 1; last >= 0 && s.entries[last].atMillis > nowMillis {
+		s.entries, s.total = nil, 0 // the clock was set back: how long ago is not known
+		s.quietSince(nowMillis)
+	}
+	s.quietUntilMillis = min(s.quietUntilMillis, nowMillis+rateMillis)
+	passed := 0
+	for passed < len(s.entries) && s.entries[passed].atMillis <= nowMillis-rateMillis {
+		s.total -= s.entries[passed].count
+		passed++
+	}
+	s.entries = slices.Delete(s.entries, 0, passed)
+}

@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// backlog is an endpoint with more waiting than its limit lets through.
+type backlog struct {
+	window *window
+	limit  int
+	wall   int64   // the engine's clock
+	passed int64   // what passed by it, but for its being set back
+	began  []int64 // by what had passed
+}
+
+func (b *backlog) pass(millis int64) { b.wall, b.passed = b.wall+millis, b.passed+max(millis, 0) }
+
+// ask begins as many as it may, at most so many.
+func (b *backlog) ask(most int) {
+	n, wake := b.window.allowance(b.limit, b.wall)
+	if n == 0 && (wake <= b.wall || wake > b.wall+rateMillis) {
+		panic("it is asked again too early or too late")
+	}
+	for range min(n, most) {
+		b.window.begin(b.wall, b.limit > 0)
+		b.began = append(b.began, b.passed)
+	}
+}
+
+// TestNoSecondHoldsMoreThanTheLimit, wherever it begins: whatever the steps and
+// settings of the clock, the restarts, and the changes of the limit.
+func TestNoSecondHoldsMoreThanTheLimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := &backlog{limit: rapid.IntRange(1, 7).Draw(t, "limit"), wall: 5_000_000}
+		b.window = newWindow(16, b.wall)
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			switch rapid.IntRange(0, 19).Draw(t, "step") {
+			case 0:
+				b.window = newWindow(16, b.wall) // another task
+			case 1:
+				b.pass(rapid.Int64Range(-3_600_000, 3_600_000).Draw(t, "jump"))
+			case 2, 3, 4:
+				b.pass(rapid.Int64Range(900, 1100).Draw(t, "a second"))
+			default:
+				b.pass(rapid.Int64Range(0, 300).Draw(t, "millis"))
+			}
+			b.ask(rapid.IntRange(1, 9).Draw(t, "most"))
+			last := len(b.began) - 1
+			if last >= b.limit && b.began[last]-b.began[last-b.limit] < rateMillis {
+				t.Fatalf("more than %d a second: %v", b.limit, b.began)
+			}
+		}
+	})
+}
+
+// TestALimitIsUsedUp: under a backlog each second brings as many as it may, from a
+// second after the start on, and a clock that was set back costs one second.
+func TestALimitIsUsedUp(t *testing.T) {
+	for _, limit := range []int{1, 2, 5, 50, 1000, 10_000} {
+		b := &backlog{limit: limit, wall: 5_000_000}
+		b.window = newWindow(16, b.wall)
+		const seconds = 10
+		for b.passed < seconds*rateMillis {
+			if b.passed == 4*rateMillis {
+				b.pass(-3_600_000)
+			}
+			b.ask(max(1, limit/100)) // not all at once
+			b.pass(1)
+		}
+		if want := (seconds - 2) * limit; len(b.began) != want {
+			t.Errorf("%d a second: %d attempts began in %d s, and %d could", limit, len(b.began), seconds, want)
+		}
+	}
+}
+
+// TestALimitThatIsSetCountsWhatBeganWithout: the first second of a new limit holds
+// no more than it, whatever went before.
+func TestALimitThatIsSetCountsWhatBeganWithout(t *testing.T) {
+	b := &backlog{wall: 5_000_000}
+	b.window = newWindow(16, 0)
+	for range 40 {
+		b.ask(1)
+		b.pass(10)
+	}
+	b.limit = 2
+	if n, wake := b.window.allowance(b.limit, b.wall); n != 0 || wake != b.wall-10+rateMillis {
+		t.Errorf("%d may begin, else at %d", n, wake)
+	}
+	b.pass(rateMillis - 10)
+	if n, _ := b.window.allowance(b.limit, b.wall); n != 2 {
+		t.Errorf("%d may begin after a second", n)
+	}
+}
