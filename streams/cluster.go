@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sort"
@@ -21,6 +22,7 @@ type Cluster struct {
 	ClientID string
 	SASL     SASL
 	Hooks    []kgo.Hook // of every client, such as metrics and traces; shared, so they must allow that
+	TLS      TLS
 	Logger   *slog.Logger
 }
 
@@ -29,14 +31,14 @@ func (c Cluster) shortName(topic string) string { return strings.TrimPrefix(topi
 
 // client opens a Kafka client. Dead brokers are noticed within seconds.
 func (c Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
-	if err := c.SASL.Check(); err != nil {
+	if err := errors.Join(c.SASL.Check(), c.TLS.Check()); err != nil {
 		return nil, fmt.Errorf("streams: opening a Kafka client: %w", err)
 	}
 	base := []kgo.Opt{
 		kgo.SeedBrokers(c.Brokers...),
 		kgo.ClientID(c.ClientID),
 		kgo.WithLogger(kslog.New(quiet(c.Logger))),
-		kgo.DialTimeout(5 * time.Second),
+		c.TLS.option(c.Logger),
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.RetryTimeout(20 * time.Second),
 		kgo.RequestTimeoutOverhead(10 * time.Second),

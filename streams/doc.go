@@ -40,6 +40,7 @@
 //	transient.go   asking again
 //	admin.go       what topics are like, features and clock of a cluster
 //	sasl.go        how clients prove who they are
+//	tls.go         how connections are encrypted
 //	reader.go      reading partitions, with positions that count control records
 //	marks.go       what was read, held against the markers of transactions
 //	producer.go    appending, acknowledged by all replicas

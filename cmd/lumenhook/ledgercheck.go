@@ -16,6 +16,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/kafkaflags"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/ledger"
@@ -28,10 +29,8 @@ const recordedMax = 5_000_000
 type ledgerCheck struct {
 	from, to uint32
 	dir      string
-	brokers  []string
-	login    kafkaLogin
-	sasl     streams.SASL
-	prefix   string
+	kafka    kafkaflags.Flags
+	cluster  streams.Cluster
 	source   sourceSettings
 }
 
@@ -63,9 +62,7 @@ command fails.`,
 	f.Uint32Var(&k.from, "from", 0, "first ledger")
 	f.Uint32Var(&k.to, "to", 0, "last ledger")
 	f.StringVar(&k.dir, "data-dir", ".lumenhook", "data folder of the running service")
-	k.login.register(f)
-	f.StringSliceVar(&k.brokers, "kafka-brokers", nil, "Kafka brokers, instead of those of --data-dir")
-	f.StringVar(&k.prefix, "topic-prefix", "lumenhook.", "what the names of the topics begin with")
+	k.kafka.Register(f)
 	k.source.register(f)
 	_ = c.MarkFlagRequired("from")
 	_ = c.MarkFlagRequired("to")
@@ -77,28 +74,27 @@ func (k *ledgerCheck) settle() error {
 	if k.from == 0 || k.to < k.from {
 		return fmt.Errorf("--from %d --to %d: must be the sequences of ledgers, the first not above the last", k.from, k.to)
 	}
-	if len(k.brokers) == 0 {
+	var err error
+	k.cluster, err = k.kafka.Cluster("lumenhook-check", slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	if len(k.cluster.Brokers) == 0 {
 		run, err := readRunFile(k.dir)
 		if err != nil {
 			return fmt.Errorf("%w; or name --kafka-brokers", err)
 		}
-		k.brokers, k.sasl = run.KafkaBrokers, run.Kafka.sasl()
+		k.cluster.Brokers, k.cluster.SASL, k.cluster.TLS = run.KafkaBrokers, run.Kafka.sasl(), streams.TLS{}
 		if k.source.kind == sourceRPC && len(k.source.rpcURLs) == 0 {
 			k.source.rpcURLs, k.source.network = []string{run.Stellar.RPCURL}, run.Stellar.NetworkPassphrase
 		}
-		return k.source.check()
-	}
-	var err error
-	if k.sasl, err = k.login.sasl(); err != nil {
-		return err
 	}
 	return k.source.check()
 }
 
 func (k *ledgerCheck) run(ctx context.Context, out io.Writer) error {
 	log := slog.New(slog.DiscardHandler)
-	cluster := streams.Cluster{Brokers: k.brokers, Prefix: k.prefix, ClientID: "lumenhook-check", SASL: k.sasl, Logger: log}
-	known, err := k.readTopics(ctx, cluster)
+	known, err := k.readTopics(ctx, k.cluster)
 	if err != nil {
 		return err
 	}

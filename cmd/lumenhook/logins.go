@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/spf13/pflag"
-
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -66,25 +64,4 @@ func (d *dataDir) logins() (l logins, err error) {
 		return l, fmt.Errorf("reading %s: %w; restore it, or take it away to have new ones drawn", path, err)
 	}
 	return l, nil
-}
-
-// kafkaLogin are the flags by which clients log in to brokers that are named by
-// --kafka-brokers.
-type kafkaLogin struct{ mechanism, user, password string }
-
-func (k *kafkaLogin) register(f *pflag.FlagSet) {
-	f.StringVar(&k.mechanism, "kafka-sasl", streams.SASLScramSHA256, "SASL mechanism of --kafka-brokers where --kafka-user is given: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
-	f.StringVar(&k.user, "kafka-user", "", "user at --kafka-brokers; without one there is no login")
-	f.StringVar(&k.password, "kafka-password", "", "password at --kafka-brokers (better given as LUMENHOOK_KAFKA_PASSWORD)")
-}
-
-func (k *kafkaLogin) sasl() (streams.SASL, error) {
-	if k.user == "" {
-		return streams.SASL{}, nil
-	}
-	s := streams.SASL{Mechanism: k.mechanism, User: k.user, Password: k.password}
-	if err := s.Check(); err != nil {
-		return s, fmt.Errorf("--kafka-user: %w (--kafka-sasl, --kafka-password)", err)
-	}
-	return s, nil
 }

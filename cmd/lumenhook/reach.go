@@ -18,6 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/kafkaflags"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
 )
@@ -29,9 +30,7 @@ type reach struct {
 	apiURL  string
 	apiKey  string
 	caFile  string
-	brokers []string
-	prefix  string
-	login   kafkaLogin
+	kafka   kafkaflags.Flags
 	cli.Output
 }
 
@@ -47,10 +46,7 @@ func (r *reach) register(c *cobra.Command) {
 
 // registerBrokers adds the flags of what is done by commands, without the API.
 func (r *reach) registerBrokers(c *cobra.Command) {
-	f := c.PersistentFlags()
-	f.StringSliceVar(&r.brokers, "kafka-brokers", nil, "addresses of the Kafka brokers, instead of the data folder's")
-	r.login.register(f)
-	f.StringVar(&r.prefix, "topic-prefix", "lumenhook.", "what the names of the topics begin with")
+	r.kafka.Register(c.PersistentFlags())
 }
 
 // client makes a client of the API.
@@ -101,24 +97,22 @@ func trusting(caFile string) (*http.Transport, error) {
 // submit gives the engine a command and returns what it is answered with.
 // Whether a command arrived may not be known; asked again, it is the same one.
 func (r *reach) submit(ctx context.Context, body domain.CommandBody, accountID string) (domain.Answer, error) {
-	brokers := r.brokers
-	sasl, err := r.login.sasl()
+	cluster, err := r.kafka.Cluster("lumenhook-cli", slog.New(slog.DiscardHandler))
 	if err != nil {
 		return domain.Answer{}, err
 	}
-	if len(brokers) == 0 {
+	if len(cluster.Brokers) == 0 {
 		run, err := readRunFile(r.dataDir)
 		if err != nil {
 			return domain.Answer{}, fmt.Errorf("%w; or give --kafka-brokers", err)
 		}
-		brokers, sasl = run.KafkaBrokers, run.Kafka.sasl()
+		cluster.Brokers, cluster.SASL, cluster.TLS = run.KafkaBrokers, run.Kafka.sasl(), streams.TLS{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	cluster := streams.Cluster{Brokers: brokers, Prefix: r.prefix, ClientID: "lumenhook-cli", SASL: sasl, Logger: slog.New(slog.DiscardHandler)}
 	c, err := commands.Open(ctx, commands.Config{Cluster: cluster, Logger: cluster.Logger})
 	if err != nil {
-		return domain.Answer{}, fmt.Errorf("reaching the brokers %s: %w", strings.Join(brokers, ", "), err)
+		return domain.Answer{}, fmt.Errorf("reaching the brokers %s: %w", strings.Join(cluster.Brokers, ", "), err)
 	}
 	running := make(chan error, 1)
 	go func() { running <- c.Run(ctx) }()

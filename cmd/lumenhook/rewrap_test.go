@@ -26,6 +26,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/kafkaflags"
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/projections"
@@ -119,7 +120,7 @@ func (s *testService) rewrapCutShort(steps int64) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
-	place := &masterKeyPlace{target: target{dataDir: s.dir, topicPrefix: "lumenhook."}}
+	place := &masterKeyPlace{target: target{dataDir: s.dir, kafka: kafkaflags.Flags{Prefix: "lumenhook."}}}
 	r, end, err := place.rewrap(ctx, io.Discard, true)
 	if err != nil {
 		s.t.Fatal(err)
@@ -339,7 +340,7 @@ func TestDropLooksAtCommandsThatWait(t *testing.T) {
 	if _, err := sealing.RotateFile(path, false); err != nil {
 		t.Fatal(err)
 	}
-	place := &masterKeyPlace{target: target{kafkaBrokers: cluster.Brokers, topicPrefix: cluster.Prefix}, file: path}
+	place := &masterKeyPlace{target: target{kafka: kafkaflags.Flags{Brokers: cluster.Brokers, Prefix: cluster.Prefix}}, file: path}
 	r, end, err := place.rewrap(ctx, io.Discard, false)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/lumenhook/lumenhook/internal/kafkaflags"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -17,9 +18,7 @@ import (
 // data folder of a running service, unless flags name them.
 type target struct {
 	dataDir       string
-	kafkaBrokers  []string
-	topicPrefix   string
-	login         kafkaLogin
+	kafka         kafkaflags.Flags
 	clickhouseDSN string
 }
 
@@ -28,9 +27,7 @@ func (t *target) register(f *pflag.FlagSet) {
 }
 
 func (t *target) registerKafka(f *pflag.FlagSet) {
-	f.StringSliceVar(&t.kafkaBrokers, "kafka-brokers", nil, "host:port of Kafka brokers, in place of the data folder's")
-	t.login.register(f)
-	f.StringVar(&t.topicPrefix, "topic-prefix", "lumenhook.", "prefix of the topics' names")
+	t.kafka.Register(f)
 }
 
 func (t *target) registerClickHouse(f *pflag.FlagSet) {
@@ -39,17 +36,15 @@ func (t *target) registerClickHouse(f *pflag.FlagSet) {
 
 // cluster says how Kafka is reached.
 func (t *target) cluster() (streams.Cluster, error) {
-	c := streams.Cluster{Brokers: t.kafkaBrokers, Prefix: t.topicPrefix, ClientID: "lumenhook-cli", Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
-	if len(c.Brokers) > 0 {
-		var err error
-		c.SASL, err = t.login.sasl()
+	c, err := t.kafka.Cluster("lumenhook-cli", slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	if err != nil || len(c.Brokers) > 0 {
 		return c, err
 	}
 	run, err := readRunFile(t.dataDir)
 	if err != nil {
 		return c, fmt.Errorf("%w; or name the brokers with --kafka-brokers", err)
 	}
-	c.Brokers, c.SASL = run.KafkaBrokers, run.Kafka.sasl()
+	c.Brokers, c.SASL, c.TLS = run.KafkaBrokers, run.Kafka.sasl(), streams.TLS{}
 	return c, nil
 }
 

@@ -92,7 +92,7 @@ func knownTopic(prefix, name string) (schemas.Topic, error) {
 const pollRecords = 1000
 
 func (r *topicReading) run(ctx context.Context, t *target, name string, follow bool, out io.Writer) error {
-	topic, err := knownTopic(t.topicPrefix, name)
+	topic, err := knownTopic(t.kafka.Prefix, name)
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func newTopicsDescribe(t *target) *cobra.Command {
 			if len(args) == 0 {
 				return describeAll(cmd.Context(), cluster, cmd.OutOrStdout())
 			}
-			topic, err := knownTopic(t.topicPrefix, args[0])
+			topic, err := knownTopic(t.kafka.Prefix, args[0])
 			if err != nil {
 				return err
 			}

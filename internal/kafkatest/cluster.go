@@ -30,7 +30,8 @@ type Config struct {
 	Brokers int    // 1 or 3
 	// Secure has clients sign in over TLS, with an ACL for all they do.
 	Secure bool
-	// Users are known beside Admin, by SASL PLAIN, each with its [Password].
+	// Users are known beside Admin, by SASL PLAIN, each with its [Password]. By
+	// OAUTHBEARER whoever says so is known: see [Token].
 	Users []string
 	// Properties are added to every broker's configuration.
 	Properties map[string]string
@@ -81,7 +82,7 @@ func (c *Cluster) prepare() error {
 			return err
 		}
 	}
-	addrs, err := freeAddrs(2 * c.cfg.Brokers)
+	addrs, err := freeAddrs(3 * c.cfg.Brokers)
 	if err != nil {
 		return err
 	}
@@ -89,8 +90,9 @@ func (c *Cluster) prepare() error {
 		c.nodes = append(c.nodes, &Node{
 			id:             i + 1,
 			dir:            filepath.Join(c.cfg.Dir, "broker-"+strconv.Itoa(i+1)),
-			clientAddr:     addrs[2*i],
-			controllerAddr: addrs[2*i+1],
+			clientAddr:     addrs[3*i],
+			controllerAddr: addrs[3*i+1],
+			mutualAddr:     addrs[3*i+2],
 			cluster:        c,
 		})
 	}
@@ -131,6 +133,20 @@ func (c *Cluster) Addrs() (addrs []string) {
 		addrs = append(addrs, n.clientAddr)
 	}
 	return addrs
+}
+
+// MutualAddrs are the addresses of a secure cluster where a client's certificate
+// says who it is (User:CN=name), and nothing else does.
+func (c *Cluster) MutualAddrs() (addrs []string) {
+	for _, n := range c.nodes {
+		addrs = append(addrs, n.mutualAddr)
+	}
+	return addrs
+}
+
+// IssueClient writes the certificate of a client with that name, and its key.
+func (c *Cluster) IssueClient(name, certFile, keyFile string) error {
+	return c.security.clients.Issue(name, certFile, keyFile)
 }
 
 // TLS is what clients of a secure cluster trust; nil for one that is not.

@@ -14,6 +14,7 @@ import (
 const (
 	clientListener     = "CLIENT"
 	controllerListener = "CONTROLLER"
+	mutualListener     = "MUTUAL"
 )
 
 // timings are for tests: a dead broker is noticed within seconds, as
@@ -55,6 +56,10 @@ func (c *Cluster) properties(n *Node) map[string]string {
 	maps.Copy(p, timings)
 	if c.cfg.Secure {
 		maps.Copy(p, c.security.properties())
+		for _, list := range []string{"listeners", "advertised.listeners"} {
+			p[list] += "," + mutualListener + "://" + n.mutualAddr
+		}
+		p["listener.security.protocol.map"] += "," + mutualListener + ":SSL"
 	}
 	maps.Copy(p, c.cfg.Properties)
 	return p

@@ -17,6 +17,7 @@
 //	install.go   the jars
 //	config.go    a node's properties
 //	security.go  certificates, users
+//	clients.go   certificates of clients
 //	node.go      one process: start, kill, pause
 //	cluster.go   all of them
 package kafkatest

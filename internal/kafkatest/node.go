@@ -14,6 +14,7 @@ type Node struct {
 	dir            string
 	clientAddr     string
 	controllerAddr string
+	mutualAddr     string // of a secure cluster
 	cluster        *Cluster
 	process        *exec.Cmd // nil: not running
 	exited         chan struct{}

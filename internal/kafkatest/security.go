@@ -3,6 +3,8 @@ package kafkatest
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"os"
@@ -19,6 +21,7 @@ const Admin = "admin"
 // security is what clients need, and brokers have, in a secure cluster.
 type security struct {
 	ca       *pki.CA
+	clients  *ClientCA
 	keyStore string // PEM: key and certificate of the brokers
 	users    []string
 }
@@ -32,6 +35,9 @@ func newSecurity(dir string, users []string) (*security, error) {
 		ca:       ca,
 		keyStore: filepath.Join(dir, "secrets", "broker.pem"),
 		users:    append([]string{Admin}, users...),
+	}
+	if s.clients, err = NewClientCA(filepath.Join(dir, "clients-ca.pem")); err != nil {
+		return nil, err
 	}
 	certificate, err := ca.GetCertificate("127.0.0.1", "localhost")(nil)
 	if err != nil {
@@ -56,6 +62,20 @@ func writeKeyStore(path string, c *tls.Certificate) error {
 // Password is a user's password.
 func Password(user string) string { return "secret-of-" + user }
 
+// Token is an unsecured token for OAUTHBEARER (RFC 7515, appendix A.5), which test
+// brokers believe.
+func Token(user string, now time.Time) string {
+	part := func(v any) string {
+		text, err := json.Marshal(v)
+		if err != nil {
+			panic(err) // of a map of texts and numbers
+		}
+		return base64.RawURLEncoding.EncodeToString(text)
+	}
+	claims := map[string]any{"sub": user, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}
+	return part(map[string]any{"alg": "none"}) + "." + part(claims) + "."
+}
+
 // properties have clients and brokers sign in by SASL PLAIN or SCRAM over TLS,
 // and be allowed nothing without an ACL. The controllers' listener has no users;
 // it is bound to loopback and carries controllers only.
@@ -70,11 +90,18 @@ func (s *security) properties() map[string]string {
 	scram := fmt.Sprintf("org.apache.kafka.common.security.scram.ScramLoginModule required username=%q password=%q;",
 		Admin, Password(Admin))
 	listener := "listener.name." + strings.ToLower(clientListener) + "."
+	mutual := "listener.name." + strings.ToLower(mutualListener) + "."
+	bearer := fmt.Sprintf("org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "+
+		"unsecuredLoginStringClaim_sub=%q;", Admin)
 	return map[string]string{
-		listener + "sasl.enabled.mechanisms":        "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+		listener + "sasl.enabled.mechanisms":        "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
 		listener + "plain.sasl.jaas.config":         login.String(),
 		listener + "scram-sha-256.sasl.jaas.config": scram,
 		listener + "scram-sha-512.sasl.jaas.config": scram,
+		listener + "oauthbearer.sasl.jaas.config":   bearer,
+		mutual + "ssl.client.auth":                  "required",
+		mutual + "ssl.truststore.type":              "PEM",
+		mutual + "ssl.truststore.location":          s.clients.CertFile(),
 		"sasl.mechanism.inter.broker.protocol":      "PLAIN",
 		"ssl.keystore.type":                         "PEM",
 		"ssl.keystore.location":                     s.keyStore,
