@@ -223,6 +223,20 @@ func (m MatchInput) WellFormed() error {
 		checkMillis("event's time", m.Event.CreatedAtMillis), within("event's body", len(m.Event.Body), 1, maxSealedBytes*8))
 }
 
+// maxClosedMillis is the last second of 2105, before what tables of the history hold
+// in 32 bits.
+const maxClosedMillis = 4_291_747_199_999
+
+// WellFormed reports what of a payment no history may be given, or nothing.
+func (p Payment) WellFormed() error {
+	err := errors.Join(within("payment", len(p.ID), 1, maxIDBytes), within("wallet", len(p.To), 1, maxIDBytes),
+		atMost("memo", len(p.Memo.Raw), maxNameBytes))
+	if p.ClosedAtMillis < 0 || p.ClosedAtMillis > maxClosedMillis {
+		err = errors.Join(err, fmt.Errorf("its ledger's close %d is not a time in milliseconds", p.ClosedAtMillis))
+	}
+	return err
+}
+
 // checkID holds that an identifier can be part of a key of the state: the prefix
 // and then letters, digits, hyphens and underscores.
 func checkID(what, prefix, id string) error {

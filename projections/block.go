@@ -1,11 +1,13 @@
 package projections
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/intake"
 )
 
 // place is a partition of a topic.
@@ -27,6 +29,8 @@ type block struct {
 	deliveries rows[delivery]
 	at         map[deliveryKey]int // where in deliveries a delivery's last row is
 
+	dead []schemas.DeadLetter // records that are left out
+
 	facts        int // records of any topic
 	sizeBytes    int
 	oldestMillis int64           // when the oldest fact of the journal was made; 0: there is none
@@ -44,9 +48,23 @@ func newBlock() *block {
 // empty tells whether there is neither a row nor a position to write.
 func (b *block) empty() bool { return len(b.next) == 0 }
 
-// add decodes a record and gathers the rows that it makes.
-func (b *block) add(r streams.Record) error {
-	var err error
+// add decodes a record and gathers the rows that it makes. One of the journal must be
+// a fact; of the other topics, one that does not count is left out and noted.
+func (b *block) add(r streams.Record, nowMillis int64) error {
+	err := b.addRows(r)
+	if err != nil && r.Topic != schemas.TopicJournal && !errors.Is(err, schemas.ErrNewer) {
+		b.dead = append(b.dead, intake.DeadLetter(r, err, nowMillis))
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("projections: the record at offset %d of %s/%d cannot be projected: %w", r.Offset, r.Topic, r.Partition, err)
+	}
+	b.facts++
+	b.sizeBytes += rowOverheadBytes + len(r.Value)
+	return nil
+}
+
+func (b *block) addRows(r streams.Record) (err error) {
 	switch r.Topic {
 	case schemas.TopicJournal:
 		err = b.addFact(r)
@@ -57,12 +75,7 @@ func (b *block) add(r streams.Record) error {
 	case schemas.TopicWatches:
 		err = b.addWatch(r)
 	}
-	if err != nil {
-		return fmt.Errorf("projections: the record at offset %d of %s/%d cannot be projected: %w", r.Offset, r.Topic, r.Partition, err)
-	}
-	b.facts++
-	b.sizeBytes += rowOverheadBytes + len(r.Value)
-	return nil
+	return err
 }
 
 // cover notes how far a partition is brought.
@@ -83,6 +96,7 @@ func (b *block) reset() {
 	b.events.reset()
 	b.deliveries.reset()
 	clear(b.at)
+	b.dead = nil
 	clear(b.from)
 	clear(b.next)
 	b.facts, b.sizeBytes, b.oldestMillis = 0, 0, 0

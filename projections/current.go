@@ -2,8 +2,8 @@ package projections
 
 import (
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/intake"
 )
 
 // endpointRow is the row of an endpoint, or that there is none any more.
@@ -19,31 +19,34 @@ type watchRow struct {
 }
 
 func (b *block) addPayment(r streams.Record) error {
-	p, err := schemas.DecodePaymentObserved(schemas.Read(r.Value, r))
-	b.payments.add(placed(r, p))
+	p, err := intake.Payment(r)
+	if err == nil {
+		b.payments.add(placed(r, p))
+	}
 	return err
 }
 
-// addEndpoint gathers a row of the table topic. A record without a value says
-// that the endpoint is gone.
-func (b *block) addEndpoint(r streams.Record) (err error) {
-	e := endpointRow{Endpoint: domain.Endpoint{ID: string(r.Key)}, gone: true}
-	if len(r.Value) > 0 {
-		e.gone = false
-		e.Endpoint, err = schemas.DecodeEndpoint(schemas.Read(r.Value, r))
+// addEndpoint gathers a row of the table topic.
+func (b *block) addEndpoint(r streams.Record) error {
+	e, gone, err := intake.Endpoint(r)
+	if gone {
+		e.ID = string(r.Key)
 	}
-	b.endpoints.add(placed(r, e))
+	if err == nil {
+		b.endpoints.add(placed(r, endpointRow{e, gone}))
+	}
 	return err
 }
 
 // addWatch gathers a row of the table topic, as addEndpoint does.
-func (b *block) addWatch(r streams.Record) (err error) {
-	w := watchRow{Watch: domain.Watch{ID: string(r.Key)}, gone: true}
-	if len(r.Value) > 0 {
-		w.gone = false
-		w.Watch, err = schemas.DecodeWatch(schemas.Read(r.Value, r))
+func (b *block) addWatch(r streams.Record) error {
+	w, gone, err := intake.Watch(r)
+	if gone {
+		w.ID = string(r.Key)
 	}
-	b.watches.add(placed(r, w))
+	if err == nil {
+		b.watches.add(placed(r, watchRow{w, gone}))
+	}
 	return err
 }
 

@@ -49,7 +49,8 @@
 //   - P4: at most two blocks are in memory for each session, each bounded by rows
 //     and bytes.
 //   - P5: a fact is never skipped. One that cannot be decoded, or is gone from
-//     the journal, ends the projector with an error.
+//     the journal, ends the projector with an error. A record of another topic that
+//     does not count (package intake) is set aside: it makes no row, live or rebuilt.
 //
 // File map:
 //

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/intake"
 )
 
 // Group is the consumer group in which projectors share the partitions, unless
@@ -39,6 +40,9 @@ type ProjectorConfig struct {
 	// Group is the consumer group; "projector" when empty. Projectors that fill
 	// another database from the same topics are another group.
 	Group string
+	// OnDeadLetter is told of each record that was set aside, by its topic, if it is
+	// set.
+	OnDeadLetter func(topic string)
 
 	// A block is written when it has that many facts or bytes, or when its first
 	// fact has waited that long.
@@ -54,6 +58,7 @@ type Projector struct {
 	cfg   ProjectorConfig
 	parts *partitions
 	ends  *streams.Ends
+	dead  *streams.Producer
 
 	mu     sync.Mutex
 	status Status
@@ -86,11 +91,45 @@ func NewProjector(cfg ProjectorConfig) (*Projector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Projector{cfg: cfg, parts: newPartitions(), ends: ends, next: make(map[place]int64)}, nil
+	dead, err := cfg.Cluster.NewProducer()
+	if err != nil {
+		ends.Close()
+		return nil, err
+	}
+	return &Projector{cfg: cfg, parts: newPartitions(), ends: ends, dead: dead, next: make(map[place]int64)}, nil
 }
 
 // Close frees what the projector holds, after Run has returned.
-func (p *Projector) Close() { p.ends.Close() }
+func (p *Projector) Close() {
+	p.ends.Close()
+	p.dead.Close()
+}
+
+// setAside appends dead letters before the block that leaves their records out is
+// written. A crash between appends them again, under the same keys.
+func (p *Projector) setAside(ctx context.Context, letters []schemas.DeadLetter) error {
+	records := make([]streams.Record, len(letters))
+	for i, letter := range letters {
+		records[i] = intake.DeadLetterRecord(letter)
+	}
+	ctx, cancel := context.WithTimeout(ctx, prepareMax)
+	defer cancel()
+	if err := p.dead.Append(ctx, records...); err != nil {
+		return fmt.Errorf("projections: setting %d records aside: %w", len(letters), err)
+	}
+	return nil
+}
+
+// tellDead tells of what a block that was written has left out.
+func (p *Projector) tellDead(letters []schemas.DeadLetter) {
+	for _, d := range letters {
+		p.cfg.Logger.Error("a record was set aside and is in no table; the projector goes on (lumenhook topics cat dead-letters shows it)",
+			"topic", d.Topic, "partition", d.Partition, "offset", d.Offset, "error", d.Reason)
+		if p.cfg.OnDeadLetter != nil {
+			p.cfg.OnDeadLetter(d.Topic)
+		}
+	}
+}
 
 func (p *Projector) limits() limits {
 	return limits{
@@ -183,7 +222,7 @@ func (p *Projector) runSession(ctx context.Context, owned []int32, changed <-cha
 	defer reader.Close()
 	p.begun(from)
 	return newSession(sessionConfig{
-		db: p.cfg.DB, reader: reader, layout: l, limits: p.limits(), now: p.cfg.Now, wrote: p.wrote, position: maps.Clone(from),
+		db: p.cfg.DB, reader: reader, layout: l, limits: p.limits(), now: p.cfg.Now, wrote: p.wrote, setAside: p.setAside, position: maps.Clone(from),
 	}).run(ctx)
 }
 
@@ -272,6 +311,7 @@ func (p *Projector) begun(from map[place]int64) {
 
 // wrote notes a block.
 func (p *Projector) wrote(b *block) {
+	p.tellDead(b.dead)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.status.Facts += int64(b.facts)

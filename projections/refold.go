@@ -72,6 +72,7 @@ type refold struct {
 
 	mu   sync.Mutex
 	next map[place]int64
+	dead map[string]int // records that are left out, by topic
 }
 
 // newRefold looks at the topics. Close frees what it holds.
@@ -80,7 +81,7 @@ func newRefold(ctx context.Context, cfg RefoldConfig, suffix string) (*refold, e
 	if err != nil {
 		return nil, err
 	}
-	f := &refold{RefoldConfig: cfg, suffix: suffix, ends: ends, extents: make(map[string]extent)}
+	f := &refold{RefoldConfig: cfg, suffix: suffix, ends: ends, extents: make(map[string]extent), dead: make(map[string]int)}
 	for _, topic := range topicsOf(cfg.Tables) {
 		e, err := extentOf(ctx, ends, topic)
 		if err != nil {
@@ -269,6 +270,10 @@ func (f *refold) session(ctx context.Context, target map[place]int64) (blocks in
 		f.mu.Lock()
 		blocks++
 		maps.Copy(f.next, b.next)
+		for _, d := range b.dead {
+			f.dead[d.Topic]++
+			f.Logger.Warn("a record does not count and is left out", "topic", d.Topic, "partition", d.Partition, "offset", d.Offset, "reason", d.Reason)
+		}
 		f.mu.Unlock()
 		left := f.remaining(target)
 		f.report(target, left)

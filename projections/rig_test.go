@@ -67,7 +67,7 @@ func newRigOn(t testing.TB, engine *clickhouse.Engine) *rig {
 		Logger:   r.logger,
 	}
 	var topics []streams.TopicSpec
-	for _, name := range projections.Topics() {
+	for _, name := range append(projections.Topics(), schemas.TopicDeadLetters) {
 		topics = append(topics, streams.TopicSpec{
 			Name:              name,
 			Partitions:        testPartitions,

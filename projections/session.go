@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -34,8 +35,9 @@ type sessionConfig struct {
 	limits   limits
 	now      func() time.Time
 	wrote    func(*block)
-	position map[place]int64 // what was handed on
-	target   map[place]int64 // a block that reaches it is written at once; it may be nil
+	setAside func(context.Context, []schemas.DeadLetter) error // before a block is written; may be nil
+	position map[place]int64                                   // what was handed on
+	target   map[place]int64                                   // a block that reaches it is written at once; it may be nil
 }
 
 // limits are when a block is written.
@@ -115,7 +117,7 @@ func (s *session) poll(ctx context.Context, b *block, due time.Time) error {
 		defer cancel()
 	}
 	err := s.reader.Poll(polling, min(pollMax, s.limits.rows-b.facts), func(r streams.Record) error {
-		if err := b.add(r); err != nil {
+		if err := b.add(r, s.now().UnixMilli()); err != nil {
 			return lasting{err}
 		}
 		return nil
@@ -185,6 +187,11 @@ func (s *session) hand(b *block) error {
 func (s *session) write(ctx context.Context) error {
 	defer close(s.gone)
 	for b := range s.toWrite {
+		if s.setAside != nil && len(b.dead) > 0 {
+			if err := s.setAside(ctx, b.dead); err != nil {
+				return err
+			}
+		}
 		if err := s.db.write(ctx, b, s.layout); err != nil {
 			return err
 		}

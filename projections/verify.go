@@ -41,6 +41,7 @@ type Doubled struct {
 // Verification is what a comparison found.
 type Verification struct {
 	Rows          map[string]uint64 // compared, by table
+	LeftOut       map[string]int    // records that do not count and are in no table, by topic
 	Differences   []Difference
 	Doubled       []Doubled // some of them
 	DoubledEvents uint64    // how many there are
@@ -99,7 +100,7 @@ func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 	if err := f.awaitLive(ctx); err != nil {
 		return v, err
 	}
-	v.Rows = make(map[string]uint64)
+	v.Rows, v.LeftOut = make(map[string]uint64), f.dead
 	for _, name := range cfg.Tables {
 		if err := f.compare(ctx, name, &v); err != nil {
 			return v, fmt.Errorf("projections: comparing %s: %w", name, err)

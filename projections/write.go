@@ -21,8 +21,10 @@ const (
 const leadingTable = "deliveries"
 
 // insertSettings leave it to the merges to collapse rows: to look for copies in
-// every block took half of the time of writing it.
-var insertSettings = clickhouse.WithSettings(clickhouse.Settings{"optimize_on_insert": 0})
+// every block took half of the time of writing it. A block has as many months as it
+// has: the ledgers since 2015, read by a backfill, are more than ClickHouse takes in
+// one insert unless it is told.
+var insertSettings = clickhouse.WithSettings(clickhouse.Settings{"optimize_on_insert": 0, "max_partitions_per_insert_block": 0})
 
 // column is a column's name and its values, in a slice of a type that the
 // client takes as a whole.

@@ -194,7 +194,7 @@ func EncodePaymentMatched(m domain.Match, e domain.Event) Message {
 type MatchMade struct {
 	EventID   string
 	PaymentID string
-	Ledger    uint32 // of the payment; 0: the event is of none
+	Ledger    uint32 // of the payment; 0: it does not say
 }
 
 // DecodeMatchMade reads a record of the topic "matches" as far as a follower
@@ -209,10 +209,9 @@ func DecodeMatchMade(m Message) (MatchMade, error) {
 	var body struct {
 		Data struct{ Payment struct{ Ledger uint32 } }
 	}
-	if err := json.Unmarshal(b.GetEvent().GetBody(), &body); err != nil {
-		return made, fmt.Errorf("schemas: the body of event %s: %w", made.EventID, err)
+	if json.Unmarshal(b.GetEvent().GetBody(), &body) == nil {
+		made.Ledger = body.Data.Payment.Ledger
 	}
-	made.Ledger = body.Data.Payment.Ledger
 	return made, nil
 }
 

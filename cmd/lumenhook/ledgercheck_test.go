@@ -151,6 +151,18 @@ func TestLedgerCheckNamesEveryDifference(t *testing.T) {
 	}
 }
 
+// TestLedgerCheckLeavesOutWhatDoesNotCount, as all who read these topics do.
+func TestLedgerCheckLeavesOutWhatDoesNotCount(t *testing.T) {
+	r := newCheckRig(t)
+	noise := schemas.Message{Type: "PaymentObserved", Version: "1", Value: []byte("\xff")}
+	r.append(schemas.TopicPayments, "GA", noise)
+	r.append(schemas.TopicWatches, "wat_1", noise)
+	out, err := r.check("--from", "2", "--to", "2")
+	if err != nil || !strings.Contains(out, "2 records of the topics payments and watches do not count") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 func TestLedgerCheckRefusesWhatItCannotCheck(t *testing.T) {
 	r := newCheckRig(t)
 	for name, args := range map[string][]string{

@@ -22,6 +22,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
+	"github.com/lumenhook/lumenhook/streams/intake"
 )
 
 const (
@@ -143,15 +144,18 @@ func (r *rewrap) rows(ctx context.Context, partition int32, start, end int64) ([
 	err = reader.ReadTo(ctx, schemas.TopicEndpoints, map[int32]int64{partition: end}, pollRecords, func(record streams.Record) error {
 		r.advance(record.Offset + 1 - at)
 		at = record.Offset + 1
-		delete(rows, string(record.Key))
-		if len(record.Value) == 0 {
-			return nil
-		}
-		e, err := schemas.DecodeEndpoint(schemas.Read(record.Value, record))
-		if err == nil && !e.Deleted() {
+		e, gone, err := intake.Endpoint(record)
+		switch {
+		case errors.Is(err, schemas.ErrNewer):
+			return err
+		case err != nil: // the row before it stays, for all who read the table
+			r.logger.Warn("a record of the table does not count and is passed over", "topic", record.Topic, "partition", record.Partition, "offset", record.Offset, "error", err)
+		case gone || e.Deleted():
+			delete(rows, string(record.Key))
+		default:
 			rows[e.ID] = domain.Endpoint{ID: e.ID, AccountID: e.AccountID, Secrets: e.Secrets, Headers: e.Headers}
 		}
-		return err
+		return nil
 	})
 	r.advance(end - at)
 	return slices.Collect(maps.Values(rows)), err

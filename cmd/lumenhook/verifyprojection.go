@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,6 +48,9 @@ func reportVerification(w io.Writer, found projections.Verification) error {
 		if rows, compared := found.Rows[name]; compared {
 			fmt.Fprintf(w, "%-18s %d rows compared\n", name, rows)
 		}
+	}
+	for _, topic := range slices.Sorted(maps.Keys(found.LeftOut)) {
+		fmt.Fprintf(w, "%d records of the topic %s do not count and are in no table: lumenhook topics cat dead-letters\n", found.LeftOut[topic], topic)
 	}
 	for _, d := range found.Differences {
 		fmt.Fprintf(w, "%s, partition %d, %s: %d rows with checksum %016x, and the topic gives %d with %016x; such as %s\n",

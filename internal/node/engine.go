@@ -31,7 +31,7 @@ func (r *engineRole) Start(context.Context) error {
 		AttemptsInFlight:    cfg.Engine.AttemptsInFlight,
 		AttemptsPerEndpoint: cfg.Engine.AttemptsPerEndpoint,
 		DrainTimeout:        cfg.AttemptTimeout + drainSlack,
-		OnFact:              r.committed, OnDeadLetter: cfg.Metrics.deadLetter,
+		OnFact:              r.committed, OnDeadLetter: cfg.Metrics.deadLetterOf(readerEngine),
 		Now: cfg.Now, Logger: cfg.Logger,
 	})
 	r.Go("the engine", r.engine.Run)

@@ -78,10 +78,10 @@ func NewMetrics() *Metrics {
 		Name: "lumenhook_mails_total", Help: "Mails about disabled endpoints, by outcome. A retried one has another outcome later; refused and given_up are reasons to look.",
 	}, []string{"outcome"})
 	m.deadLetters = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "lumenhook_dead_letters_total", Help: "Records of input topics that could not be read and were set aside, by topic. Any is a reason to look: lumenhook topics cat dead-letters.",
-	}, []string{"topic"})
+		Name: "lumenhook_dead_letters_total", Help: "Records that could not be read and were set aside or passed over, by topic and reader. Any is a reason to look: lumenhook topics cat dead-letters.",
+	}, []string{"topic", "reader"})
 	for _, topic := range engine.Inputs() {
-		m.deadLetters.WithLabelValues(topic)
+		m.deadLetters.WithLabelValues(topic, readerEngine)
 	}
 	for _, outcome := range mailer.Outcomes() {
 		m.mails.WithLabelValues(string(outcome))
@@ -130,8 +130,17 @@ func (m *Metrics) fact(f domain.Fact) {
 	m.attemptSeconds.Observe(float64(a.Result.DurationMillis) / 1000)
 }
 
-// deadLetter counts a record that was set aside.
-func (m *Metrics) deadLetter(topic string) { m.deadLetters.WithLabelValues(topic).Inc() }
+// Readers of topics that set records aside or pass over them.
+const (
+	readerEngine    = "engine"
+	readerDirectory = "directory"
+	readerProjector = "projector"
+)
+
+// deadLetterOf counts the records that a reader set aside.
+func (m *Metrics) deadLetterOf(reader string) func(topic string) {
+	return func(topic string) { m.deadLetters.WithLabelValues(topic, reader).Inc() }
+}
 
 // mail counts what became of a mail.
 func (m *Metrics) mail(o mailer.Outcome) { m.mails.WithLabelValues(string(o)).Inc() }

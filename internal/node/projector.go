@@ -24,6 +24,7 @@ func (r *projectorRole) Start(ctx context.Context) error {
 	p, err := projections.NewProjector(projections.ProjectorConfig{
 		DB: db, Cluster: cfg.Cluster, Now: cfg.Now, Logger: cfg.Logger,
 		BlockRows: cfg.History.BlockRows, BlockWait: cfg.History.BlockWait,
+		OnDeadLetter: cfg.Metrics.deadLetterOf(readerProjector),
 	})
 	if err != nil {
 		return err

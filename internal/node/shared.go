@@ -25,7 +25,7 @@ func (p *directoryPart) Start(ctx context.Context) (err error) {
 	cfg := p.node.cfg
 	p.Directory, err = directory.Open(ctx, directory.Config{
 		Cluster: cfg.Cluster, Dir: filepath.Join(cfg.StateDir, "directory"),
-		OnUnreadable: cfg.Metrics.deadLetter, Now: cfg.Now, Logger: cfg.Logger,
+		OnUnreadable: cfg.Metrics.deadLetterOf(readerDirectory), Now: cfg.Now, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return err

@@ -332,6 +332,10 @@ type followerLog struct {
 // followerTxn is the transactional id of the followers.
 const followerTxn = "follower"
 
+func (l followerLog) PartitionOf(topic string, _ int) func(key string) int32 {
+	return func(key string) int32 { return l.f.world.log.partitionOf(topic, key) }
+}
+
 func (l followerLog) TakeOver(context.Context) error {
 	f := l.f
 	if err := l.r.wait(nil); err != nil {

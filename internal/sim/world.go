@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"fmt"
 	"hash"
 	"hash/fnv"
@@ -438,7 +439,7 @@ func (w *World) spoilInput() bool {
 	if len(r.Value) < 2 {
 		return false
 	}
-	switch w.rnd.IntN(4) {
+	switch w.rnd.IntN(6) {
 	case 0:
 		r.Value = r.Value[:1]
 	case 1:
@@ -447,12 +448,27 @@ func (w *World) spoilInput() bool {
 		r.Headers = []streams.Header{{Key: schemas.HeaderType, Value: []byte("SomethingNewer")}, {Key: schemas.HeaderVersion, Value: []byte("1")}}
 	case 3:
 		r.Value = nil
+	case 4:
+		r.Key = append(slices.Clone(r.Key), 'x')
+	case 5:
+		r.Value = ofAnother(r)
 	}
 	r.Headers = append(slices.Clone(r.Headers), streams.Header{Key: headerDamaged, Value: []byte{1}})
 	w.log.append(r)
 	w.tracef("record %d of %s/%d is appended again, damaged", r.Offset, topic, at.partition)
 	w.count("damaged inputs")
 	return true
+}
+
+// ofAnother is the value of a record with another byte in the name of what it is
+// about; without such a name, cut short.
+func ofAnother(r streams.Record) []byte {
+	if !bytes.Contains(r.Value, r.Key) {
+		return r.Value[:1]
+	}
+	other := slices.Clone(r.Key)
+	other[len(other)-1] ^= 1
+	return bytes.ReplaceAll(r.Value, r.Key, other)
 }
 
 // headerDamaged marks what spoilInput has appended, for checkers.

@@ -9,6 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/intake"
 )
 
 // The first bytes of the store's keys (doc.go).
@@ -200,21 +201,16 @@ func (e unreadable) Unwrap() error { return e.error }
 func replace[T any](
 	tx *streams.Txn, t table, id string, rec streams.Record, decode func(schemas.Message) (T, error), idOf func(T) string,
 ) (T, error) {
-	var after T
-	if len(rec.Value) == 0 {
-		return after, tx.Delete(t.rowKey(id))
-	}
-	m := schemas.Read(rec.Value, rec)
-	after, err := decode(m)
+	after, gone, err := intake.Row(rec, decode, idOf)
 	switch {
 	case errors.Is(err, schemas.ErrNewer):
 		return after, err
 	case err != nil:
 		return after, unreadable{err}
-	case idOf(after) != id:
-		return after, unreadable{fmt.Errorf("the key is %.80q and the row is of %.80q", id, idOf(after))}
+	case gone:
+		return after, tx.Delete(t.rowKey(id))
 	}
-	return after, tx.Set(t.rowKey(id), packRow(m))
+	return after, tx.Set(t.rowKey(id), packRow(schemas.Read(rec.Value, rec)))
 }
 
 // count keeps the number of watches whose wallets share a hash.

@@ -6,6 +6,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/intake"
 )
 
 // commands answers the turn's commands, until they have led to so many facts
@@ -26,7 +27,7 @@ func (m *machine) commands(t *streams.Turn) error {
 // command answers a command. One that was answered before is answered alike, and
 // its rows are published again; it changes nothing.
 func (m *machine) command(t *streams.Turn, r streams.Record) error {
-	c, err := m.readCommand(r)
+	c, err := intake.Command(r, m.cfg.PartitionOf)
 	if err != nil {
 		m.setAside(t, r, err)
 		m.refuseUnread(t, r)

@@ -40,7 +40,7 @@
 //
 //	engine.go    membership, tasks, configuration
 //	machine.go   the turn: inputs to facts
-//	setaside.go  records that cannot be taken in
+//	setaside.go  records that do not count (package intake)
 //	commands.go  commands to facts and answers
 //	state.go     aggregates in the store, and the fold
 //	attempts.go  what is due becomes attempts, attempts become outcomes

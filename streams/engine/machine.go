@@ -10,6 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/intake"
 )
 
 // machine is the handler of one task: it decides, folds, and starts attempts.
@@ -251,7 +252,7 @@ func (m *machine) publishRows(t *streams.Turn) error {
 
 // match queues the event of a match.
 func (m *machine) match(t *streams.Turn, r streams.Record) error {
-	in, err := m.readMatch(r)
+	in, err := intake.Match(r, m.cfg.PartitionOf)
 	if err != nil {
 		m.setAside(t, r, err)
 		return nil

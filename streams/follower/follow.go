@@ -117,7 +117,7 @@ func (f *Reading) read(ctx context.Context, raw ledger.Raw, offsets map[int32]in
 		return err
 	}
 	f.at.Store(l.Sequence)
-	s, err := sift(l.Payments, admitted{f, l.Sequence}, f.standing[l.Sequence])
+	s, err := sift(l.Payments, admitted{f, l.Sequence}, f.standing.of(l.Sequence))
 	if err != nil {
 		return err
 	}

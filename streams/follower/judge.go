@@ -11,6 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/intake"
 )
 
 // mostStanding bounds the matches that are read back. Behind the cursor stand
@@ -20,11 +21,24 @@ const mostStanding = 4_000_000
 // standing are the matches that stand, by ledger.
 type standing map[uint32]made
 
+// ofNoLedger is under which ledger those stand that do not say of which they are.
+const ofNoLedger = 0
+
+// of gives what stands of a ledger.
+func (s standing) of(ledger uint32) made {
+	of := s[ledger]
+	of.unplaced = s[ofNoLedger].events
+	return of
+}
+
 // made are the matches that were made of a ledger.
 type made struct {
 	events   map[string]bool
 	payments map[string]bool // that were matched
+	unplaced map[string]bool // events of no known ledger
 }
+
+func (m made) stands(eventID string) bool { return m.events[eventID] || m.unplaced[eventID] }
 
 // readBack finds the matches of ledgers behind the cursor. They were committed
 // before the cursor could be, and they stand: with the endpoint and the body that
@@ -41,14 +55,15 @@ func (f *Reading) readBack(ctx context.Context, cursor schemas.LedgerRead) error
 		from[p] = max(from[p], cursor.MatchesOffsets[p])
 	}
 	f.standing = make(standing)
+	partitionOf := f.log.PartitionOf(schemas.TopicMatches, len(from))
 	n := 0
 	err = f.log.Read(ctx, schemas.TopicMatches, from, f.ends, func(r streams.Record) error {
-		m, err := schemas.DecodeMatchMade(schemas.Read(r.Value, r))
+		m, err := intake.Matched(r, partitionOf)
 		if err != nil { // the engine sets it aside: no delivery comes of it
-			f.config.Logger.Warn("a record among the matches cannot be read and is passed over", "partition", r.Partition, "offset", r.Offset, "err", err)
+			f.config.Logger.Warn("a record among the matches does not count and is passed over", "partition", r.Partition, "offset", r.Offset, "err", err)
 			return nil
 		}
-		if m.Ledger <= cursor.Sequence {
+		if m.Ledger != ofNoLedger && m.Ledger <= cursor.Sequence {
 			return nil
 		}
 		if n++; n > mostStanding {
@@ -67,7 +82,7 @@ func (f *Reading) readBack(ctx context.Context, cursor schemas.LedgerRead) error
 func (s standing) add(m schemas.MatchMade) {
 	of, found := s[m.Ledger]
 	if !found {
-		of = made{make(map[string]bool), make(map[string]bool)}
+		of = made{events: make(map[string]bool), payments: make(map[string]bool)}
 		s[m.Ledger] = of
 	}
 	of.events[m.EventID], of.payments[m.PaymentID] = true, true

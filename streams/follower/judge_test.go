@@ -1,6 +1,7 @@
 package follower_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/intake"
 	"github.com/lumenhook/lumenhook/streams/ledger"
 )
 
@@ -109,6 +111,66 @@ func TestAWatchThatMovesLeavesItsEvents(t *testing.T) {
 	cursors := r.cursors()
 	if len(cursors) != 1 || cursors[0].Matches != 3 {
 		t.Errorf("the cursors are %+v, want one of three matches", cursors)
+	}
+}
+
+// What the engine sets aside does not stand: the match is made again, and delivered.
+func TestWhatIsNotDeliveredDoesNotStand(t *testing.T) {
+	for name, spoil := range map[string]func(*streams.Record){
+		"under another key": func(r *streams.Record) { r.Key = append(r.Key, 'x') },
+		"of another endpoint": func(r *streams.Record) {
+			r.Value = bytes.Replace(r.Value, r.Key, bytes.Repeat([]byte("x"), len(r.Key)), 1)
+		},
+		"cut short":       func(r *streams.Record) { r.Value = r.Value[:len(r.Value)-1] },
+		"without headers": func(r *streams.Record) { r.Headers = nil },
+		"of an event that is none": func(r *streams.Record) {
+			r.Value = bytes.Replace(r.Value, []byte(domain.EventPrefix), []byte("evt:"), 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			watched := r.wallet()
+			r.book.add("wat_1", watched)
+			paid := r.pay(watched, "1")
+			config := r.config()
+			config.Start = follower.Start{Sequence: paid.Ledger}
+			var match streams.Record
+			err := r.life(config, func(record streams.Record) bool {
+				match = record
+				return record.Topic == schemas.TopicMatches
+			})
+			if !errors.Is(err, errKilled) {
+				t.Fatal(err)
+			}
+			match.Key, match.Value = slices.Clone(match.Key), slices.Clone(match.Value)
+			spoil(&match)
+			producer, err := r.cluster.NewProducer()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer producer.Close()
+			if err := producer.Append(t.Context(), match); err != nil {
+				t.Fatal(err)
+			}
+			_, partitions, err := r.cluster.TopicIdentity(t.Context(), schemas.TopicMatches)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.book.move("wat_1", "ep_2")
+			err = r.life(config, func(record streams.Record) bool { return isCursor(record, paid.Ledger+1) })
+			if !errors.Is(err, errKilled) {
+				t.Fatal(err)
+			}
+			delivered := 0
+			for _, record := range r.read(schemas.TopicMatches) {
+				if in, err := intake.Match(record, streams.PartitionOf(partitions)); err == nil && in.EndpointID == "ep_2" {
+					delivered++
+				}
+			}
+			if delivered != 1 {
+				t.Errorf("the engine delivers %d, want 1", delivered)
+			}
+		})
 	}
 }
 

@@ -24,6 +24,8 @@ type Log interface {
 	// topic.
 	Starts(ctx context.Context, topic string) (map[int32]int64, error)
 	Ends(ctx context.Context, topic string) (map[int32]int64, error)
+	// PartitionOf gives the partition of a key, in a topic that has so many.
+	PartitionOf(topic string, partitions int) func(key string) int32
 	// Read gives the committed records of a topic from offsets up to ends.
 	Read(ctx context.Context, topic string, from, ends map[int32]int64, take func(streams.Record) error) error
 }
@@ -112,6 +114,11 @@ func (l *kafkaLog) Starts(ctx context.Context, topic string) (map[int32]int64, e
 
 func (l *kafkaLog) Ends(ctx context.Context, topic string) (map[int32]int64, error) {
 	return l.ends.Of(ctx, topic)
+}
+
+// PartitionOf places as every producer does, whatever the topic.
+func (l *kafkaLog) PartitionOf(_ string, partitions int) func(key string) int32 {
+	return streams.PartitionOf(partitions)
 }
 
 // readBatch is how many records are taken at once.

@@ -38,7 +38,7 @@ func sift(payments []domain.Payment, watches interface {
 		}
 		s.observed = append(s.observed, p)
 		for _, w := range watching {
-			if m, ok := domain.MatchPayment(w, p); ok && !before.events[m.EventID] {
+			if m, ok := domain.MatchPayment(w, p); ok && !before.stands(m.EventID) {
 				s.matches = append(s.matches, m)
 			}
 		}

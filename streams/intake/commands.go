@@ -1,0 +1,71 @@
+package intake
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// maxBytes bounds the commands and matches that are taken in. What follows from one,
+// with all that its aggregate holds, then fits into records of the journal, which are
+// at most 1 MiB.
+const maxBytes = 256 << 10
+
+// Command reads a command, or says why it does not count. PartitionOf gives the
+// partition of a key; without it, any will do.
+func Command(r streams.Record, partitionOf func(key string) int32) (domain.Command, error) {
+	if err := sized(r); err != nil {
+		return domain.Command{}, err
+	}
+	c, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
+	if err != nil {
+		return c, err
+	}
+	return c, errors.Join(belongs(r, c.Body.Aggregate(), partitionOf), c.WellFormed())
+}
+
+// Match reads a match as [Command] reads a command.
+func Match(r streams.Record, partitionOf func(key string) int32) (domain.MatchInput, error) {
+	if err := sized(r); err != nil {
+		return domain.MatchInput{}, err
+	}
+	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
+	if err != nil {
+		return in, err
+	}
+	return in, errors.Join(belongs(r, in.EndpointID, partitionOf), in.WellFormed())
+}
+
+// Matched reads of a match what was matched. It counts when [Match] says so.
+func Matched(r streams.Record, partitionOf func(key string) int32) (schemas.MatchMade, error) {
+	if _, err := Match(r, partitionOf); err != nil {
+		return schemas.MatchMade{}, err
+	}
+	return schemas.DecodeMatchMade(schemas.Read(r.Value, r))
+}
+
+func sized(r streams.Record) error {
+	switch n := len(r.Value); {
+	case n == 0:
+		return errors.New("the record has no value")
+	case n > maxBytes:
+		return fmt.Errorf("the record has %d bytes, more than the %d that are taken in", n, maxBytes)
+	}
+	return nil
+}
+
+func belongs(r streams.Record, aggregate string, partitionOf func(key string) int32) error {
+	if string(r.Key) != aggregate {
+		return fmt.Errorf("the record's key is %.80q and it concerns %.80q", r.Key, aggregate)
+	}
+	if partitionOf == nil {
+		return nil
+	}
+	if p := partitionOf(aggregate); p != r.Partition {
+		return fmt.Errorf("the record stands in partition %d, and %.80q belongs in %d", r.Partition, aggregate, p)
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+package intake
+
+import (
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// DeadLetter is a record that does not count, with the reason.
+func DeadLetter(r streams.Record, why error, nowMillis int64) schemas.DeadLetter {
+	letter := schemas.DeadLetter{
+		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Reason: why.Error(), SetAsideAtMillis: nowMillis,
+		Key: r.Key, Value: r.Value, ValueBytes: len(r.Value),
+	}
+	for _, h := range r.Headers {
+		letter.Headers = append(letter.Headers, [2]string{h.Key, string(h.Value)})
+	}
+	return letter
+}
+
+// DeadLetterRecord is the record of a dead letter. Its key is the place of what was
+// set aside, so that two of the same say the same.
+func DeadLetterRecord(letter schemas.DeadLetter) streams.Record {
+	m := schemas.EncodeDeadLetter(letter)
+	key := fmt.Sprintf("%s/%d/%d", letter.Topic, letter.Partition, letter.Offset)
+	return streams.NewRecord(schemas.TopicDeadLetters, key, m.Value, m.EachHeader)
+}

@@ -1,0 +1,58 @@
+package intake
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Endpoint reads a row of the table "endpoints", or says why it is none. One without
+// a value says that the endpoint is gone.
+func Endpoint(r streams.Record) (e domain.Endpoint, gone bool, err error) {
+	return Row(r, schemas.DecodeEndpoint, func(e domain.Endpoint) string { return e.ID })
+}
+
+// Watch reads a row of the table "watches" as [Endpoint] does.
+func Watch(r streams.Record) (w domain.Watch, gone bool, err error) {
+	return Row(r, schemas.DecodeWatch, func(w domain.Watch) string { return w.ID })
+}
+
+// Row reads a row of the table that decode knows, whose key is what keyOf gives. It
+// is the zero value when the row is gone, and with every error.
+func Row[T any](
+	r streams.Record, decode func(schemas.Message) (T, error), keyOf func(T) string,
+) (row T, gone bool, err error) {
+	var none T
+	if len(r.Key) == 0 {
+		return none, false, errors.New("the record has no key")
+	}
+	if len(r.Value) == 0 {
+		return none, true, nil
+	}
+	row, err = decode(schemas.Read(r.Value, r))
+	switch {
+	case err != nil:
+		return none, false, err
+	case keyOf(row) != string(r.Key):
+		return none, false, fmt.Errorf("the key is %.80q and the row is of %.80q", r.Key, keyOf(row))
+	}
+	return row, false, nil
+}
+
+// Payment reads a record of the topic "payments", or says why it is none.
+func Payment(r streams.Record) (schemas.PaymentObserved, error) {
+	if len(r.Value) == 0 {
+		return schemas.PaymentObserved{}, errors.New("the record has no value")
+	}
+	p, err := schemas.DecodePaymentObserved(schemas.Read(r.Value, r))
+	if err != nil {
+		return schemas.PaymentObserved{}, err
+	}
+	if p.Payment.To != string(r.Key) {
+		return schemas.PaymentObserved{}, fmt.Errorf("the key is %.80q and the payment is to %.80q", r.Key, p.Payment.To)
+	}
+	return p, p.Payment.WellFormed()
+}
