@@ -13,8 +13,8 @@ GOSEC := $(GO) tool gosec -quiet -exclude-generated -severity medium -exclude G3
 VULNDB ?=
 GOVULNCHECK = $(GO) tool govulncheck $(if $(VULNDB),-db $(VULNDB)) ./...
 FUZZTIME ?= 30s
-# A module of its own: what it needs is heavy, and of use to this test only.
-ORACLE := streams/ledger/oracle
+# Modules of their own: what they need is heavy, and of use to their tests only.
+TEST_MODULES := streams/ledger/oracle deploy/monitoring/check
 
 # What `lumenhook version` says, where the Go command does not say it by itself.
 VERSION ?= $(shell git describe --tags 2>/dev/null)
@@ -33,7 +33,7 @@ build: ## the program, as ./bin/lumenhook
 	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/lumenhook ./cmd/lumenhook
 
 test: lint ## everything, with real parts
-	cd $(ORACLE) && $(GO) test -timeout 5m ./...
+	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) test -timeout 5m ./...); done
 	$(GO) test -timeout 10m ./...
 
 test-browser: ## pages of other origins, in a real Chromium, against every port of run
@@ -43,7 +43,7 @@ test-browser: ## pages of other origins, in a real Chromium, against every port 
 lint:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
 	$(GO) vet ./...
-	cd $(ORACLE) && $(GO) vet ./...
+	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) vet ./...); done
 	$(GO) tool staticcheck ./...
 	$(GOSEC) ./...
 	@said=$$($(GOVULNCHECK) 2>&1) || case "$$said" in \

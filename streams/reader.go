@@ -39,6 +39,7 @@ type Reader struct {
 	stall     time.Duration
 	notes     bool
 	marks     marks
+	ends      Offsets // of the partitions, as the latest fetches told
 }
 
 const (
@@ -48,10 +49,11 @@ const (
 
 // NewReader opens a reader.
 func (c Cluster) NewReader(cfg ReaderConfig) (*Reader, error) {
-	r := &Reader{cluster: c, positions: make(Offsets), stall: cmp.Or(cfg.StallTimeout, defaultStallTimeout), marks: newMarks()}
+	r := &Reader{cluster: c, positions: make(Offsets), ends: make(Offsets), stall: cmp.Or(cfg.StallTimeout, defaultStallTimeout), marks: newMarks()}
 	from := make(map[string]map[int32]kgo.Offset)
 	for topic, partitions := range cfg.From {
 		r.positions[topic] = maps.Clone(partitions)
+		r.ends[topic] = make(map[int32]int64)
 		full := make(map[int32]kgo.Offset)
 		for p, at := range partitions {
 			full[p] = kgo.NewOffset().At(at)
@@ -95,6 +97,9 @@ func (r *Reader) Poll(ctx context.Context, max int, take func(Record) error) err
 	if failed != nil {
 		return failed
 	}
+	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
+		r.ends[r.cluster.shortName(f.Topic)][f.Partition] = f.HighWatermark
+	})
 	for it := fetches.RecordIter(); !it.Done(); {
 		k := it.Next()
 		if err := r.marks.pass(k); err != nil {
@@ -141,6 +146,12 @@ func (r *Reader) stalled(topic string, ends map[int32]int64) error {
 // Position is the offset of the next record of a partition.
 func (r *Reader) Position(topic string, partition int32) int64 {
 	return r.positions[topic][partition]
+}
+
+// Behind is how many offsets of a partition were not read yet when the latest of
+// its records came.
+func (r *Reader) Behind(topic string, partition int32) int64 {
+	return max(0, r.ends[topic][partition]-r.positions[topic][partition])
 }
 
 // Passed tells whether the reader's positions have reached these ends.

@@ -25,6 +25,13 @@ type TaskStats struct {
 	End       int64 // offset behind the restore's last record
 	Restored  bool  // the task takes turns
 	Timers    TimerStats
+	Inputs    []InputStats
+}
+
+// InputStats says how far a task is behind one of its inputs.
+type InputStats struct {
+	Topic  string
+	Behind int64 // records that no turn has taken, as far as the latest fetch knew
 }
 
 // TimerStats counts groups of timers.
@@ -43,6 +50,7 @@ type stats struct {
 	from, at, end atomic.Int64
 	restored      atomic.Bool
 	timers        atomic.Pointer[TimerStats]
+	inputs        atomic.Pointer[[]*input]
 	counted       time.Time // when the timers were; the task's own
 }
 
@@ -70,6 +78,11 @@ func (t *Task) Stats() TaskStats {
 	}
 	if timers := t.stats.timers.Load(); timers != nil {
 		s.Timers = *timers
+	}
+	if inputs := t.stats.inputs.Load(); inputs != nil {
+		for _, in := range *inputs {
+			s.Inputs = append(s.Inputs, InputStats{Topic: in.topic, Behind: in.behind.Load() + in.waiting.Load()})
+		}
 	}
 	return s
 }

@@ -18,6 +18,11 @@ func TestATaskSaysHowItDoes(t *testing.T) {
 	r.feed(1, 100)
 	keys := r.onPartition(0, 100)
 	r.wantJournal(keys)
+	for _, in := range task.Stats().Inputs {
+		if in.Topic != numbersTopic || in.Behind != 0 {
+			t.Errorf("all is taken, and the task is %d behind %s", in.Behind, in.Topic)
+		}
+	}
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +49,7 @@ func TestATaskSaysHowItDoes(t *testing.T) {
 	}
 	// Transactions end with a marker each, which takes an offset too.
 	s := again.Stats()
-	if s.From != 0 || s.At < int64(keys) || s.At > s.End || s.Timers != (streams.TimerStats{}) {
+	if s.From != 0 || s.At < int64(keys) || s.At > s.End || s.Timers != (streams.TimerStats{}) || len(s.Inputs) != 1 {
 		t.Errorf("%d records were restored, and the task says %+v", keys, s)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 )
 
@@ -66,6 +67,9 @@ type input struct {
 	topic    string
 	arrivals chan []Record
 	pending  []Record
+
+	behind  atomic.Int64 // offsets that are not fetched yet
+	waiting atomic.Int64 // of pending
 }
 
 // NewTask makes a task; Run works it.
@@ -185,6 +189,7 @@ func (t *Task) startInputs(ctx context.Context, fail context.CancelCauseFunc) (f
 			t.read(ctx, r, in, fail)
 		}()
 	}
+	t.stats.inputs.Store(&t.inputs)
 	return func() {
 		for range t.inputs {
 			<-ended
@@ -231,6 +236,7 @@ func (t *Task) read(ctx context.Context, r *Reader, in *input, fail context.Canc
 			fail(err)
 			return
 		}
+		in.behind.Store(r.Behind(in.topic, t.cfg.Partition))
 		if len(records) == 0 {
 			continue
 		}
@@ -353,6 +359,7 @@ func (t *Task) take(ctx context.Context, turn *Turn) error {
 			turn.stats.Inputs += n
 			in.pending = in.pending[n:]
 		}
+		in.waiting.Store(int64(len(in.pending)))
 	}
 	return t.settle(ctx, turn)
 }

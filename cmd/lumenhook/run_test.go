@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -348,12 +349,44 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 			t.Errorf("/metrics lacks %s:\n%s", line, numbers)
 		}
 	}
-	for _, name := range []string{`lumenhook_projection_lag_records{topic="journal"} `, `lumenhook_projection_lag_seconds `} {
-		if !strings.Contains(numbers, "\n"+name) {
-			t.Errorf("/metrics lacks %s:\n%s", name, numbers)
+	for _, line := range []string{
+		`lumenhook_projection_lag_records{topic="journal"} `, `lumenhook_ready{part="engine"} 1`,
+		`lumenhook_engine_partitions{state="working"} 4`, `lumenhook_restore_left_records 0`, `lumenhook_engine_lag_records{topic="matches"} 0`,
+	} {
+		if !strings.Contains(numbers, "\n"+line) {
+			t.Errorf("/metrics lacks %s:\n%s", line, numbers)
 		}
 	}
+	checkMetricsPage(t, numbers)
 	s.interrupt()
+}
+
+// checkMetricsPage holds docs/metrics.md against a scrape: what it names is there and
+// of that type, and what is there is named, but for what kprom adds.
+func checkMetricsPage(t *testing.T, scrape string) {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := make(map[string]string)
+	for _, row := range regexp.MustCompile("(?m)^\\| `(lumenhook_\\w+)` \\| (\\w+) \\|").FindAllStringSubmatch(string(page), -1) {
+		named[row[1]] = row[2]
+	}
+	there := make(map[string]string)
+	for _, line := range regexp.MustCompile(`(?m)^# TYPE (lumenhook_\w+) (\w+)$`).FindAllStringSubmatch(scrape, -1) {
+		there[line[1]] = line[2]
+	}
+	for name, kind := range named {
+		if there[name] != kind {
+			t.Errorf("docs/metrics.md says that %s is a %s, and the scrape has %q", name, kind, there[name])
+		}
+	}
+	for name := range there {
+		if named[name] == "" && !strings.HasPrefix(name, "lumenhook_kafka_") {
+			t.Errorf("docs/metrics.md lacks %s", name)
+		}
+	}
 }
 
 // text reads a page that is open to everyone.

@@ -24,6 +24,6 @@
 //	history.go    the history as the API asks for it
 //	adapters.go   what one part asks for and another gives
 //	disk.go       the guard over the disk
-//	metrics.go    the numbers
+//	metrics.go, collectors.go  the numbers
 //	operations.go the listener of operators: /metrics, /healthz, /readyz
 package node

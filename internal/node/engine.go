@@ -31,9 +31,11 @@ func (r *engineRole) Start(context.Context) error {
 		AttemptsInFlight:    cfg.Engine.AttemptsInFlight,
 		AttemptsPerEndpoint: cfg.Engine.AttemptsPerEndpoint,
 		DrainTimeout:        cfg.AttemptTimeout + drainSlack,
-		OnFact:              r.committed, OnDeadLetter: cfg.Metrics.deadLetterOf(readerEngine),
-		Now: cfg.Now, Logger: cfg.Logger,
+		OnFact:              r.committed, OnTurn: cfg.Metrics.turn,
+		OnDeadLetter: cfg.Metrics.deadLetterOf(readerEngine),
+		Now:          cfg.Now, Logger: cfg.Logger,
 	})
+	cfg.Metrics.registry.MustRegister(engineStats{stats: r.engine.Stats, now: cfg.Now})
 	r.Go("the engine", r.engine.Run)
 	return nil
 }
@@ -45,6 +47,7 @@ func (r *engineRole) unseal(sealed []byte, boundTo string) (domain.Secret, error
 
 func (r *engineRole) committed(f domain.Fact) {
 	r.node.cfg.Metrics.fact(f)
+	r.node.cfg.Tracing.Fact(f)
 	if tell := r.node.cfg.Engine.OnFact; tell != nil {
 		tell(f)
 	}

@@ -32,7 +32,9 @@ func (r *followerRole) Start(context.Context) error {
 }
 
 func (r *followerRole) read(l follower.LedgerSummary) {
-	r.node.cfg.Metrics.ledgerRead(l, r.node.cfg.Now())
+	now := r.node.cfg.Now()
+	r.node.cfg.Metrics.ledgerRead(l, now)
+	r.node.cfg.Tracing.Ledger(l, now)
 	if tell := r.node.cfg.Follower.OnLedger; tell != nil {
 		tell(l)
 	}

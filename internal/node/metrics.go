@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -11,7 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/telemetry"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
 	"github.com/lumenhook/lumenhook/streams/follower"
 	"github.com/lumenhook/lumenhook/streams/mailer"
@@ -36,6 +37,9 @@ type Metrics struct {
 	closeToMatch   prometheus.Histogram
 	mails          *prometheus.CounterVec
 	deadLetters    *prometheus.CounterVec
+	turnSeconds    *prometheus.HistogramVec
+	turnRecords    prometheus.Histogram
+	kafka          *telemetry.KafkaMetrics
 }
 
 // NewMetrics makes the metrics of a process.
@@ -80,6 +84,15 @@ func NewMetrics() *Metrics {
 	m.deadLetters = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lumenhook_dead_letters_total", Help: "Records that could not be read and were set aside or passed over, by topic and reader. Any is a reason to look: lumenhook topics cat dead-letters.",
 	}, []string{"topic", "reader"})
+	m.turnSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "lumenhook_turn_duration_seconds", Help: "Time of a turn of the engine that wrote something, by phase: decide, commit (the Kafka transaction), settle (the state).",
+		Buckets: prometheus.ExponentialBuckets(0.0002, 2.5, 12),
+	}, []string{"phase"})
+	m.turnRecords = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "lumenhook_turn_records", Help: "Records that a turn of the engine wrote in one transaction.",
+		Buckets: prometheus.ExponentialBuckets(1, 4, 8),
+	})
+	m.kafka = telemetry.NewKafkaMetrics(m.registry)
 	for _, topic := range engine.Inputs() {
 		m.deadLetters.WithLabelValues(topic, readerEngine)
 	}
@@ -89,7 +102,7 @@ func NewMetrics() *Metrics {
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.facts, m.attempts, m.attemptSeconds, m.ledger, m.ledgerAt, m.payments, m.observed, m.matches, m.quarantined,
-		m.requests, m.requestSeconds, m.closeToMatch, m.mails, m.deadLetters,
+		m.requests, m.requestSeconds, m.closeToMatch, m.mails, m.deadLetters, m.turnSeconds, m.turnRecords,
 	)
 	return m
 }
@@ -142,6 +155,14 @@ func (m *Metrics) deadLetterOf(reader string) func(topic string) {
 	return func(topic string) { m.deadLetters.WithLabelValues(topic, reader).Inc() }
 }
 
+// turn takes a turn's times.
+func (m *Metrics) turn(t streams.TurnStats) {
+	m.turnSeconds.WithLabelValues("decide").Observe(t.Decide.Seconds())
+	m.turnSeconds.WithLabelValues("commit").Observe(t.Commit.Seconds())
+	m.turnSeconds.WithLabelValues("settle").Observe(t.Settle.Seconds())
+	m.turnRecords.Observe(float64(t.Records))
+}
+
 // mail counts what became of a mail.
 func (m *Metrics) mail(o mailer.Outcome) { m.mails.WithLabelValues(string(o)).Inc() }
 
@@ -162,43 +183,4 @@ func (m *Metrics) ledgerRead(l follower.LedgerSummary, now time.Time) {
 func (m *Metrics) request(route, method string, status int, took time.Duration) {
 	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
 	m.requestSeconds.WithLabelValues(route).Observe(took.Seconds())
-}
-
-// projectionLag gives the lag as metrics, asked for at each scrape.
-type projectionLag struct {
-	projector *projections.Projector
-	records   *prometheus.Desc
-	seconds   *prometheus.Desc
-}
-
-// lagWaitMax bounds what a scrape waits for the topics' ends.
-const lagWaitMax = 2 * time.Second
-
-func newProjectionLag(p *projections.Projector) projectionLag {
-	return projectionLag{
-		projector: p,
-		records: prometheus.NewDesc("lumenhook_projection_lag_records",
-			"Records, control records included, that are not in the history yet, of the partitions of this projector, by topic.", []string{"topic"}, nil),
-		seconds: prometheus.NewDesc("lumenhook_projection_lag_seconds",
-			"How old the oldest fact of the block written last was when it could be read.", nil, nil),
-	}
-}
-
-func (l projectionLag) Describe(to chan<- *prometheus.Desc) {
-	to <- l.records
-	to <- l.seconds
-}
-
-// Collect leaves out what is not known: the broker may be away.
-func (l projectionLag) Collect(to chan<- prometheus.Metric) {
-	to <- prometheus.MustNewConstMetric(l.seconds, prometheus.GaugeValue, l.projector.Status().Delay.Seconds())
-	ctx, cancel := context.WithTimeout(context.Background(), lagWaitMax)
-	defer cancel()
-	by, err := l.projector.LagByTopic(ctx)
-	if err != nil {
-		return
-	}
-	for topic, records := range by {
-		to <- prometheus.MustNewConstMetric(l.records, prometheus.GaugeValue, float64(records), topic)
-	}
 }

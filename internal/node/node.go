@@ -11,6 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/internal/startstop"
+	"github.com/lumenhook/lumenhook/internal/telemetry"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
 	"github.com/lumenhook/lumenhook/streams/mailer"
@@ -23,6 +24,7 @@ type Config struct {
 	StateDir string // holds the stores of directory and engine
 	Disk     *DiskGuard
 	Metrics  *Metrics
+	Tracing  *telemetry.Tracing // nil: none
 	Now      func() time.Time
 	Logger   *slog.Logger
 	// Say tells a person what happens, in one line.
@@ -100,11 +102,14 @@ type Node struct {
 
 // New makes a node whose roles are started on a stack, which stops them.
 func New(cfg Config, stack *startstop.Stack) *Node {
+	cfg.Cluster.Hooks = append(cfg.Cluster.Hooks, cfg.Metrics.kafka)
+	cfg.Cluster.Hooks = append(cfg.Cluster.Hooks, cfg.Tracing.KafkaHooks(cfg.Cluster.ClientID, cfg.Cluster.Prefix)...)
 	n := &Node{cfg: cfg, stack: stack, history: &History{lagMax: cfg.History.LagMax}}
 	n.directory, n.commands = &directoryPart{part: n.part()}, &commandsPart{part: n.part()}
 	n.receivers, n.engine = &receiversPart{part: n.part()}, &engineRole{part: n.part()}
 	n.follower, n.projector = &followerRole{part: n.part()}, &projectorRole{part: n.part()}
 	n.mailer, n.api = &mailerRole{part: n.part()}, &apiRole{part: n.part()}
+	cfg.Metrics.registry.MustRegister(readyParts{n.Ready})
 	return n
 }
 

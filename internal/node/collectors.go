@@ -1,0 +1,162 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lumenhook/lumenhook/internal/startstop"
+	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/streams/engine"
+)
+
+// projectionLag gives the lag as metrics, asked for at each scrape.
+type projectionLag struct {
+	projector *projections.Projector
+	records   *prometheus.Desc
+	seconds   *prometheus.Desc
+}
+
+// lagWaitMax bounds what a scrape waits for the topics' ends.
+const lagWaitMax = 2 * time.Second
+
+func newProjectionLag(p *projections.Projector) projectionLag {
+	return projectionLag{
+		projector: p,
+		records: prometheus.NewDesc("lumenhook_projection_lag_records",
+			"Records, control records included, that are not in the history yet, of the partitions of this projector, by topic.", []string{"topic"}, nil),
+		seconds: prometheus.NewDesc("lumenhook_projection_lag_seconds",
+			"How old the oldest fact of the block written last was when it could be read.", nil, nil),
+	}
+}
+
+func (l projectionLag) Describe(to chan<- *prometheus.Desc) {
+	to <- l.records
+	to <- l.seconds
+}
+
+// Collect leaves out what is not known: the broker may be away.
+func (l projectionLag) Collect(to chan<- prometheus.Metric) {
+	to <- prometheus.MustNewConstMetric(l.seconds, prometheus.GaugeValue, l.projector.Status().Delay.Seconds())
+	ctx, cancel := context.WithTimeout(context.Background(), lagWaitMax)
+	defer cancel()
+	by, err := l.projector.LagByTopic(ctx)
+	if err != nil {
+		return
+	}
+	for topic, records := range by {
+		to <- prometheus.MustNewConstMetric(l.records, prometheus.GaugeValue, float64(records), topic)
+	}
+}
+
+// engineStats gives what an engine says of its partitions, asked for at each
+// scrape. Partitions are added up: a series for each would be thousands.
+type engineStats struct {
+	stats func() []engine.PartitionStats
+	now   func() time.Time
+}
+
+var (
+	partitionsDesc = prometheus.NewDesc("lumenhook_engine_partitions",
+		"Partitions of this engine, by whether they work or are being restored.", []string{"state"}, nil)
+	restoreLeftDesc = prometheus.NewDesc("lumenhook_restore_left_records",
+		"Offsets of the journal that are still to be folded before all partitions of this engine work.", nil, nil)
+	restoreDoneDesc = prometheus.NewDesc("lumenhook_restore_ratio",
+		"Which part of the journal is folded that the partitions of this engine need, from 0 to 1.", nil, nil)
+	underWayDesc = prometheus.NewDesc("lumenhook_attempts_in_flight",
+		"Attempts of this engine that have not ended.", nil, nil)
+	waitingDesc = prometheus.NewDesc("lumenhook_endpoints_waiting",
+		"Endpoints of this engine that something waits for, by why: due (its turn comes), later (an attempt is planned), held_back (all its attempts are under way, its rate is reached, or it is disabled).", []string{"why"}, nil)
+	oldestDueDesc = prometheus.NewDesc("lumenhook_oldest_due_seconds",
+		"How long the delivery has been due that waits longest for a place of this engine.", nil, nil)
+	inputLagDesc = prometheus.NewDesc("lumenhook_engine_lag_records",
+		"Records of input topics that no turn of this engine has taken, by topic.", []string{"topic"}, nil)
+)
+
+func (s engineStats) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{partitionsDesc, restoreLeftDesc, restoreDoneDesc, underWayDesc, waitingDesc, oldestDueDesc, inputLagDesc} {
+		to <- d
+	}
+}
+
+func (s engineStats) Collect(to chan<- prometheus.Metric) {
+	var working, restoring, underWay, due, later, heldBack, left, total, dueSince int64
+	lags := make(map[string]int64)
+	for _, topic := range engine.Inputs() {
+		lags[topic] = 0
+	}
+	for _, p := range s.stats() {
+		if p.Restored {
+			working++
+		} else {
+			restoring++
+			left += p.End - p.At
+		}
+		total += p.End - p.From
+		underWay += int64(p.UnderWay)
+		due, later, heldBack = due+int64(p.Timers.Due), later+int64(p.Timers.Later), heldBack+int64(p.Timers.HeldBack)
+		if since := p.Timers.DueSinceMillis; since > 0 && (dueSince == 0 || since < dueSince) {
+			dueSince = since
+		}
+		for _, in := range p.Inputs {
+			lags[in.Topic] += in.Behind
+		}
+	}
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	gauge(partitionsDesc, float64(working), "working")
+	gauge(partitionsDesc, float64(restoring), "restoring")
+	gauge(restoreLeftDesc, float64(left))
+	gauge(restoreDoneDesc, ratio(total-left, total))
+	gauge(underWayDesc, float64(underWay))
+	gauge(waitingDesc, float64(due), "due")
+	gauge(waitingDesc, float64(later), "later")
+	gauge(waitingDesc, float64(heldBack), "held_back")
+	gauge(oldestDueDesc, age(dueSince, s.now()))
+	for topic, records := range lags {
+		gauge(inputLagDesc, float64(records), topic)
+	}
+}
+
+func ratio(part, of int64) float64 {
+	if of == 0 {
+		return 1
+	}
+	return float64(part) / float64(of)
+}
+
+func age(sinceMillis int64, now time.Time) float64 {
+	if sinceMillis == 0 {
+		return 0
+	}
+	return max(0, now.Sub(time.UnixMilli(sinceMillis)).Seconds())
+}
+
+// readyParts gives whether each part of a node works, asked for at each scrape.
+type readyParts struct {
+	ready func(context.Context) []startstop.Report
+}
+
+var readyDesc = prometheus.NewDesc("lumenhook_ready",
+	"Whether a part of this process works: 1, or 0 when /readyz says why it does not.", []string{"part"}, nil)
+
+func (r readyParts) Describe(to chan<- *prometheus.Desc) { to <- readyDesc }
+
+func (r readyParts) Collect(to chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), lagWaitMax)
+	defer cancel()
+	said := make(map[string]bool)
+	for _, report := range r.ready(ctx) {
+		if said[report.Name] {
+			continue
+		}
+		said[report.Name] = true
+		works := 0.0
+		if report.Err == nil {
+			works = 1
+		}
+		to <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, works, report.Name)
+	}
+}

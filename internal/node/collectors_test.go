@@ -1,0 +1,52 @@
+package node
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
+)
+
+// TestEngineStatsAreAddedUp: one partition works, another is half restored.
+func TestEngineStatsAreAddedUp(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(engineStats{now: func() time.Time { return time.UnixMilli(10_000) }, stats: func() []engine.PartitionStats {
+		return []engine.PartitionStats{
+			{UnderWay: 3, TaskStats: streams.TaskStats{
+				Partition: 0, From: 0, At: 100, End: 100, Restored: true,
+				Timers: streams.TimerStats{Due: 1, Later: 2, HeldBack: 3, DueSinceMillis: 7_500},
+				Inputs: []streams.InputStats{{Topic: schemas.TopicMatches, Behind: 5}},
+			}},
+			{TaskStats: streams.TaskStats{Partition: 1, From: 200, At: 250, End: 300}},
+		}
+	}})
+	want := `
+# HELP lumenhook_engine_lag_records Records of input topics that no turn of this engine has taken, by topic.
+# TYPE lumenhook_engine_lag_records gauge
+lumenhook_engine_lag_records{topic="commands"} 0
+lumenhook_engine_lag_records{topic="matches"} 5
+# HELP lumenhook_engine_partitions Partitions of this engine, by whether they work or are being restored.
+# TYPE lumenhook_engine_partitions gauge
+lumenhook_engine_partitions{state="restoring"} 1
+lumenhook_engine_partitions{state="working"} 1
+# HELP lumenhook_oldest_due_seconds How long the delivery has been due that waits longest for a place of this engine.
+# TYPE lumenhook_oldest_due_seconds gauge
+lumenhook_oldest_due_seconds 2.5
+# HELP lumenhook_restore_left_records Offsets of the journal that are still to be folded before all partitions of this engine work.
+# TYPE lumenhook_restore_left_records gauge
+lumenhook_restore_left_records 50
+# HELP lumenhook_restore_ratio Which part of the journal is folded that the partitions of this engine need, from 0 to 1.
+# TYPE lumenhook_restore_ratio gauge
+lumenhook_restore_ratio 0.75
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "lumenhook_engine_lag_records",
+		"lumenhook_engine_partitions", "lumenhook_oldest_due_seconds", "lumenhook_restore_left_records", "lumenhook_restore_ratio"); err != nil {
+		t.Error(err)
+	}
+}
