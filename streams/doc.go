@@ -38,6 +38,7 @@
 //	ends.go        where topics begin and end
 //	leaders.go     who leads partitions, by all brokers but one
 //	transient.go   asking again
+//	acls.go        who may do what
 //	admin.go       what topics are like, features and clock of a cluster
 //	sasl.go        how clients prove who they are
 //	tls.go         how connections are encrypted

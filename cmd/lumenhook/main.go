@@ -59,8 +59,8 @@ Start with:
 
 Every flag can be set by a variable: --data-dir by LUMENHOOK_DATA_DIR. A flag
 wins over its variable, and a variable LUMENHOOK_… that sets nothing is an error.
-The program ends with 1 when what was asked for failed, and with 2 when the command
-line was not understood.`,
+The program ends with 1 when what was asked for failed, with 2 when the command
+line was not understood, and with 3 when what was compared differs.`,
 		SilenceUsage: true, SilenceErrors: true, Version: cli.ThisBuild().String(),
 	}
 	root.AddCommand(

@@ -21,10 +21,11 @@ import (
 
 func newTopics() *cobra.Command {
 	var t target
-	c := &cobra.Command{Use: "topics", Short: "Read the topics, as JSON lines"}
+	c := &cobra.Command{Use: "topics", Short: "Make, check and read the topics"}
 	t.register(c.PersistentFlags())
 	t.registerKafka(c.PersistentFlags())
-	c.AddCommand(newTopicsCat(&t), newTopicsTail(&t), newTopicsDescribe(&t))
+	c.AddCommand(newTopicsCat(&t), newTopicsTail(&t), newTopicsDescribe(&t),
+		newTopicsPlan(&t), newTopicsCreate(&t), newTopicsCheck(&t), newTopicsACLs(&t))
 	return c
 }
 

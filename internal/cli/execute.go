@@ -17,6 +17,7 @@ import (
 const (
 	ExitFailure = 1 // what was asked for failed
 	ExitUsage   = 2 // the command line was not understood, and nothing was done
+	ExitDiffers = 3 // what was compared is not the same
 )
 
 // Line is a command line to be understood.
@@ -40,6 +41,14 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
+// Differs marks that what a command compared is not the same, which is no failure of
+// the command.
+func Differs(err error) error { return differsError{err} }
+
+type differsError struct{ error }
+
+func (e differsError) Unwrap() error { return e.error }
+
 // Execute does what a command line says, tells its error, and returns the exit
 // code.
 func Execute(ctx context.Context, line Line) int {
@@ -54,6 +63,9 @@ func Execute(ctx context.Context, line Line) int {
 		text = line.Root.Name() + ": " + text
 	}
 	fmt.Fprintln(line.Stderr, text)
+	if errors.As(err, new(differsError)) {
+		return ExitDiffers
+	}
 	if began && !errors.As(err, new(usageError)) {
 		return ExitFailure
 	}

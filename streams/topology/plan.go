@@ -62,7 +62,13 @@ var rules = map[string]struct {
 
 // Plan holds the topics of a cluster against what is wanted, and names every
 // difference in the order of the topics.
+//
+// Without a count of partitions it takes that of the journal.
 func Plan(ctx context.Context, c streams.Cluster, want Shape) ([]Difference, error) {
+	want, err := want.counted(ctx, c)
+	if err != nil {
+		return nil, err
+	}
 	specs := Wanted(want)
 	var names []string
 	for _, s := range specs {

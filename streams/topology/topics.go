@@ -1,7 +1,11 @@
 package topology
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -11,6 +15,42 @@ import (
 type Shape struct {
 	Partitions int32 // of keyed topics; the others have one
 	Replicas   int16
+}
+
+// counted fills in the count of partitions, where it is 0, with that of the journal.
+func (s Shape) counted(ctx context.Context, c streams.Cluster) (Shape, error) {
+	if s.Partitions > 0 {
+		return s, nil
+	}
+	have, err := c.DescribeTopics(ctx, schemas.TopicJournal)
+	if err != nil {
+		return s, fmt.Errorf("topology: %w", err)
+	}
+	if s.Partitions = int32(have[schemas.TopicJournal].Partitions); s.Partitions == 0 {
+		return s, fmt.Errorf("topology: there is no topic %s%s yet: name how many partitions it is to have, "+
+			"for ever (--partitions)", c.Prefix, schemas.TopicJournal)
+	}
+	return s, nil
+}
+
+// CheckShape refuses to make topics that lose acknowledged records with a broker,
+// unless that is accepted by name.
+func CheckShape(s Shape, accept []string) error {
+	var names []string
+	for name, short := range map[string]bool{
+		Replication: s.Replicas < LeastReplicas, MinInSync: s.Replicas < LeastInSync,
+	} {
+		if short && !slices.Contains(accept, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return fmt.Errorf("with fewer than %d copies, of which %d are in step, acknowledged records can be lost "+
+		"with a broker; if you answer for it, add --accept-loss %s",
+		LeastReplicas, LeastInSync, strings.Join(names, ","))
 }
 
 const (

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/topology"
+)
+
+// topologyFlags are those of the commands that hold a cluster against what is wanted.
+type topologyFlags struct {
+	*target
+	cli.Output
+	shape  topology.Shape
+	accept []string
+}
+
+func (t *topologyFlags) registerShape(f *pflag.FlagSet) {
+	t.Output.Register(f)
+	f.Int32Var(&t.shape.Partitions, "partitions", 0, "partitions of each keyed topic, for ever; 0: as many as the topics have")
+	f.Int16Var(&t.shape.Replicas, "replication", topology.LeastReplicas, "copies of each record")
+}
+
+func (t *topologyFlags) registerAccept(f *pflag.FlagSet) {
+	f.StringSliceVar(&t.accept, "accept-loss", nil, "faults that you answer for, by name: "+strings.Join(topology.Names(), ", "))
+}
+
+func (t *topologyFlags) reach() (streams.Cluster, error) {
+	if err := topology.CheckNames(t.accept); err != nil {
+		return streams.Cluster{}, cli.Usage(fmt.Errorf("--accept-loss: %w", err))
+	}
+	if t.shape.Partitions < 0 || t.shape.Partitions > 10_000 || t.shape.Replicas < 0 {
+		return streams.Cluster{}, cli.Usage(fmt.Errorf("--partitions %d --replication %d: must be from 0 to 10000, and at least 1",
+			t.shape.Partitions, t.shape.Replicas))
+	}
+	return t.cluster()
+}
+
+func newTopicsPlan(at *target) *cobra.Command {
+	t := topologyFlags{target: at}
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "Print every difference between the cluster's topics and those that are wanted",
+		Long: `Prints what differs, and changes nothing. It ends with 0 when nothing does, and with 3
+when something does.`,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cluster, err := t.reach()
+			if err != nil {
+				return err
+			}
+			differences, err := topology.Plan(cmd.Context(), cluster, t.shape)
+			if err != nil {
+				return err
+			}
+			err = t.Print(cmd.OutOrStdout(), struct {
+				Differences []topology.Difference `json:"differences"`
+			}{nonNil(differences)}, func(w io.Writer) { showDifferences(w, differences) })
+			if err == nil && len(differences) > 0 {
+				err = cli.Differs(fmt.Errorf("%d differences; lumenhook topics create brings about what a program may", len(differences)))
+			}
+			return err
+		},
+	}
+	t.registerShape(c.Flags())
+	return c
+}
+
+// nonNil has an empty list printed as [].
+func nonNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+func showDifferences(w io.Writer, list []topology.Difference) {
+	if len(list) == 0 {
+		row(w, "the topics are as they must be")
+		return
+	}
+	row(w, "TOPIC", "SETTING", "HAVE", "WANT", "BY", "OTHERWISE")
+	for _, d := range list {
+		row(w, d.Topic, d.Setting, d.Have, d.Want, d.Remedy, d.Harm)
+	}
+}
+
+func newTopicsCreate(at *target) *cobra.Command {
+	t := topologyFlags{target: at}
+	c := &cobra.Command{
+		Use:   "create --partitions N",
+		Short: "Make the topics that are missing, and put right settings that differ",
+		Long: `Makes what is missing, with 3 copies of each record of which 2 must be there to
+acknowledge it, and puts right settings of topics that exist. It shortens nothing
+that is kept, and changes neither partitions nor copies: those are named, and the
+command ends with 3. It returns when every broker knows every topic; several at
+once do no harm.
+
+The number of partitions is for ever: records are placed by it.`,
+		Example: "  lumenhook topics create --kafka-brokers kafka-1:9092,kafka-2:9092 --partitions 48",
+		Args:    cli.NoArguments,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return t.create(cmd.Context(), cmd.OutOrStdout()) },
+	}
+	t.registerShape(c.Flags())
+	t.registerAccept(c.Flags())
+	return c
+}
+
+func (t *topologyFlags) create(ctx context.Context, out io.Writer) error {
+	cluster, err := t.reach()
+	if err != nil {
+		return err
+	}
+	if err := topology.CheckShape(t.shape, t.accept); err != nil {
+		return cli.Usage(fmt.Errorf("--replication %d: %w", t.shape.Replicas, err))
+	}
+	created, err := topology.Create(ctx, cluster, t.shape)
+	if err != nil {
+		return err
+	}
+	created.Done, created.Left = nonNil(created.Done), nonNil(created.Left)
+	err = t.Print(out, created, func(w io.Writer) {
+		row(w, fmt.Sprintf("%d differences were put right", len(created.Done)))
+		showDifferences(w, created.Left)
+	})
+	if err == nil && len(created.Left) > 0 {
+		err = cli.Differs(fmt.Errorf("%d differences are left to you", len(created.Left)))
+	}
+	return err
+}
+
+func newTopicsCheck(at *target) *cobra.Command {
+	t := topologyFlags{target: at}
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Refuse a cluster that would lose what it acknowledged",
+		Long: `Fails, and says what to do, where topics are missing or may lose records (fewer than
+3 copies, fewer than 2 of them in step, elections of brokers that lag, too short a
+retention), where transactions are of an older kind than KIP-890, and where the clock
+of this host is far from the cluster's. Nothing is changed.`,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cluster, err := t.reach()
+			if err != nil {
+				return err
+			}
+			faults, err := topology.Check(cmd.Context(), cluster, topology.CheckOptions{
+				Partitions: t.shape.Partitions, Accept: t.accept, Now: time.Now,
+			})
+			if err != nil {
+				return err
+			}
+			err = t.Print(cmd.OutOrStdout(), struct {
+				Faults []topology.Fault `json:"faults"`
+			}{nonNil(faults)}, func(w io.Writer) {
+				if len(faults) == 0 {
+					row(w, "the cluster is fit to be run on")
+				}
+			})
+			if err != nil {
+				return err
+			}
+			return topology.Refusal(faults)
+		},
+	}
+	f := c.Flags()
+	t.Output.Register(f)
+	f.Int32Var(&t.shape.Partitions, "partitions", 0, "partitions that each keyed topic must have; 0: as many as they have")
+	t.registerAccept(f)
+	return c
+}
+
+// aclFlags are those of topics acls.
+type aclFlags struct {
+	*target
+	cli.Output
+	userPrefix string
+	roles      []string
+	apply      bool
+}
+
+func newTopicsACLs(at *target) *cobra.Command {
+	a := aclFlags{target: at}
+	c := &cobra.Command{
+		Use:   "acls",
+		Short: "Print, or create, the least rights that each role needs in Kafka",
+		Long: `Prints the commands of Kafka's own tool, or as JSON, or with --apply creates the rights.
+The user of a role is --user-prefix and the role's name: lumenhook-engine. Where clients
+come by certificates, the prefix is CN=lumenhook-.
+
+A process of several roles needs a user with the rights of them all.`,
+		Example: `  lumenhook topics acls --role engine
+  lumenhook topics acls --apply --kafka-brokers kafka-1:9092 --kafka-user admin`,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd.Context(), cmd.OutOrStdout()) },
+	}
+	f := c.Flags()
+	a.Output.Register(f)
+	f.StringVar(&a.userPrefix, "user-prefix", "lumenhook-", "what the names of the roles' users begin with")
+	f.StringSliceVar(&a.roles, "role", nil, "only these roles; without it all: "+strings.Join(topology.RoleNames(), ", "))
+	f.BoolVar(&a.apply, "apply", false, "create the rights on --kafka-brokers, and print them")
+	return c
+}
+
+func (a *aclFlags) run(ctx context.Context, out io.Writer) error {
+	acls, err := topology.Access(streams.Cluster{Prefix: a.kafka.Prefix}, a.userPrefix, a.roles...)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("--role: %w", err))
+	}
+	if a.apply {
+		cluster, err := a.cluster()
+		if err == nil {
+			err = topology.Grant(ctx, cluster, acls)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return a.Print(out, struct {
+		ACLs []streams.ACL `json:"acls"`
+	}{acls}, func(w io.Writer) {
+		for _, acl := range acls {
+			fmt.Fprintln(w, `kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config admin.properties `+
+				strings.Join(acl.Arguments(), " "))
+		}
+	})
+}

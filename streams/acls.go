@@ -1,0 +1,130 @@
+package streams
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Resource is a kind of what a cluster guards.
+type Resource string
+
+// Kinds of resources, as kafka-acls.sh names them.
+const (
+	ResourceTopic           Resource = "topic"
+	ResourceGroup           Resource = "group"
+	ResourceTransactionalID Resource = "transactional-id"
+	ResourceCluster         Resource = "cluster"
+)
+
+// Operation is what may be done, as kafka-acls.sh names it.
+type Operation string
+
+// Operations.
+const (
+	OpRead            Operation = "Read"
+	OpWrite           Operation = "Write"
+	OpDescribe        Operation = "Describe"
+	OpDescribeConfigs Operation = "DescribeConfigs"
+	OpCreate          Operation = "Create"
+	OpAlterConfigs    Operation = "AlterConfigs"
+)
+
+var kafkaOperations = map[Operation]kmsg.ACLOperation{
+	OpRead: kadm.OpRead, OpWrite: kadm.OpWrite, OpDescribe: kadm.OpDescribe,
+	OpDescribeConfigs: kadm.OpDescribeConfigs, OpCreate: kadm.OpCreate,
+	OpAlterConfigs: kadm.OpAlterConfigs,
+}
+
+// ACL lets one principal do one thing to resources of one kind, from any host.
+type ACL struct {
+	Principal string    `json:"principal"` // such as User:lumenhook-engine
+	Operation Operation `json:"operation"`
+	Resource  Resource  `json:"resource"`
+	Names     []string  `json:"names"` // whole; of the cluster, one empty name
+	Prefixed  bool      `json:"prefixed"`
+}
+
+// Arguments are those of kafka-acls.sh that add it.
+func (a ACL) Arguments() []string {
+	args := []string{"--add", "--allow-principal", a.Principal, "--operation", string(a.Operation)}
+	for _, name := range a.Names {
+		args = append(args, "--"+string(a.Resource))
+		if a.Resource != ResourceCluster {
+			args = append(args, name)
+		}
+	}
+	if a.Prefixed {
+		args = append(args, "--resource-pattern-type", "prefixed")
+	}
+	return args
+}
+
+// String is for errors.
+func (a ACL) String() string {
+	what := strings.TrimSpace(string(a.Resource) + " " + strings.Join(a.Names, ", "))
+	if a.Prefixed {
+		what += "…"
+	}
+	return fmt.Sprintf("%s of %s by %s", a.Operation, what, a.Principal)
+}
+
+// builder is the ACL as the admin client takes it.
+func (a ACL) builder() *kadm.ACLBuilder {
+	b := kadm.NewACLs().Allow(a.Principal).AllowHosts().Operations(kafkaOperations[a.Operation])
+	pattern := kadm.ACLPatternLiteral
+	if a.Prefixed {
+		pattern = kadm.ACLPatternPrefixed
+	}
+	b.ResourcePatternType(pattern)
+	switch a.Resource {
+	case ResourceTopic:
+		b.Topics(a.Names...)
+	case ResourceGroup:
+		b.Groups(a.Names...)
+	case ResourceTransactionalID:
+		b.TransactionalIDs(a.Names...)
+	case ResourceCluster:
+		b.Clusters()
+	}
+	return b
+}
+
+// CreateACLs creates ACLs; those that exist stay.
+func (c Cluster) CreateACLs(ctx context.Context, acls []ACL) error {
+	return c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
+		for _, a := range acls {
+			made, err := admin.CreateACLs(ctx, a.builder())
+			for _, m := range made {
+				if err == nil && m.Err != nil {
+					err = fmt.Errorf("%w: %s", m.Err, m.ErrMessage)
+				}
+			}
+			if err != nil {
+				return fmt.Errorf("streams: allowing %s: %w", a, err)
+			}
+		}
+		return nil
+	})
+}
+
+// DeleteACLs takes ACLs away again, each of its names.
+func (c Cluster) DeleteACLs(ctx context.Context, acls []ACL) error {
+	return c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
+		for _, a := range acls {
+			gone, err := admin.DeleteACLs(ctx, a.builder())
+			for _, g := range gone {
+				if err == nil {
+					err = g.Err
+				}
+			}
+			if err != nil {
+				return fmt.Errorf("streams: no longer allowing %s: %w", a, err)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,171 @@
+package topology
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Right is one operation that a role may do, on some resources of one kind. READ
+// and WRITE bring DESCRIBE with them.
+type Right struct {
+	Resource  streams.Resource
+	Operation streams.Operation
+	// Names are without the deployment's prefix. An empty one is the prefix itself.
+	Names []string
+	// Prefixed has each name stand for all names that begin with it.
+	Prefixed bool
+}
+
+// Role is who does one kind of work, and has credentials of its own.
+type Role struct {
+	Name   string
+	Rights []Right
+}
+
+func read(topics ...string) Right {
+	return Right{Resource: streams.ResourceTopic, Operation: streams.OpRead, Names: topics}
+}
+
+func write(topics ...string) Right {
+	return Right{Resource: streams.ResourceTopic, Operation: streams.OpWrite, Names: topics}
+}
+
+func group(name string) Right {
+	return Right{Resource: streams.ResourceGroup, Operation: streams.OpRead, Names: []string{name}}
+}
+
+func transactions(name string, prefixed bool) Right {
+	return Right{
+		Resource: streams.ResourceTransactionalID, Operation: streams.OpWrite,
+		Names: []string{name}, Prefixed: prefixed,
+	}
+}
+
+// all is an operation on every topic of the deployment.
+func all(op streams.Operation) Right {
+	return Right{Resource: streams.ResourceTopic, Operation: op, Names: []string{""}, Prefixed: true}
+}
+
+// look is what Check asks: names and settings of topics, not what is in them, and
+// the cluster's clock.
+func look() []Right {
+	return []Right{
+		all(streams.OpDescribe),
+		all(streams.OpDescribeConfigs),
+		{Resource: streams.ResourceCluster, Operation: streams.OpDescribe, Names: []string{""}},
+	}
+}
+
+// directory are the tables that whoever has the read model reads.
+var directory = []string{
+	schemas.TopicAccounts, schemas.TopicEndpoints, schemas.TopicWatches, schemas.TopicKeyUses,
+}
+
+// projected are the topics that the history is made of.
+var projected = []string{
+	schemas.TopicPayments, schemas.TopicEndpoints, schemas.TopicWatches, schemas.TopicJournal,
+}
+
+// Names of groups and transactional ids, without the prefix.
+const (
+	engineName    = "engine"
+	followerName  = "follower"
+	projectorName = "projector"
+	mailerName    = "mailer"
+)
+
+// Roles lists what each role does in Kafka. It is held against the roles
+// themselves by tests.
+func Roles() []Role {
+	commands := []Right{read(schemas.TopicResults), write(schemas.TopicCommands)}
+	return []Role{
+		{engineName, with(look(),
+			transactions(engineName+"-", true), group(engineName),
+			read(schemas.TopicCommands, schemas.TopicMatches, schemas.TopicJournal),
+			write(schemas.TopicJournal, schemas.TopicResults, schemas.TopicAccounts,
+				schemas.TopicEndpoints, schemas.TopicWatches, schemas.TopicDeadLetters))},
+		{followerName, with(look(),
+			transactions(followerName, false), group(followerName),
+			read(with(directory, schemas.TopicLedgers, schemas.TopicMatches, schemas.TopicResults)...),
+			write(schemas.TopicPayments, schemas.TopicMatches, schemas.TopicLedgers,
+				schemas.TopicQuarantine, schemas.TopicCommands))},
+		{"api", with(look(),
+			read(with(directory, schemas.TopicResults)...),
+			write(schemas.TopicCommands, schemas.TopicKeyUses))},
+		{projectorName, with(look(),
+			group(projectorName), read(projected...))},
+		{mailerName, with(look(),
+			group(mailerName), read(with(directory, schemas.TopicJournal)...))},
+		// rebuild, verify-projection
+		{"history", []Right{read(projected...)}},
+		// ledger check
+		{"check", []Right{read(schemas.TopicPayments, schemas.TopicWatches)}},
+		// secrets list, rewrap, drop
+		{"rewrap", with(commands,
+			read(schemas.TopicEndpoints, schemas.TopicCommands),
+			Right{Resource: streams.ResourceGroup, Operation: streams.OpDescribe, Names: []string{engineName}})},
+		// accounts create, keys create without the API
+		{"operator", commands},
+		// topics cat, tail, describe, plan, check
+		{"inspect", with(look(), all(streams.OpRead))},
+		// topics create, plan, check
+		{"topics", with(look(),
+			all(streams.OpCreate), all(streams.OpAlterConfigs))},
+	}
+}
+
+func with[T any](list []T, more ...T) []T { return append(slices.Clone(list), more...) }
+
+// RoleNames lists the names of roles.
+func RoleNames() (names []string) {
+	for _, r := range Roles() {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// Access gives the ACLs of roles, by names; all of them for none. The user of a role
+// is userPrefix and its name.
+func Access(c streams.Cluster, userPrefix string, names ...string) ([]streams.ACL, error) {
+	for _, name := range names {
+		if !slices.Contains(RoleNames(), name) {
+			return nil, fmt.Errorf("%q is no role: there are %s", name, strings.Join(RoleNames(), ", "))
+		}
+	}
+	var acls []streams.ACL
+	for _, role := range Roles() {
+		if len(names) > 0 && !slices.Contains(names, role.Name) {
+			continue
+		}
+		for _, right := range role.Rights {
+			acls = append(acls, right.acl(c.Prefix, "User:"+userPrefix+role.Name))
+		}
+	}
+	return acls, nil
+}
+
+func (r Right) acl(prefix, principal string) streams.ACL {
+	a := streams.ACL{
+		Principal: principal, Resource: r.Resource, Operation: r.Operation, Prefixed: r.Prefixed,
+	}
+	for _, name := range r.Names {
+		if r.Resource != streams.ResourceCluster {
+			name = prefix + name
+		}
+		a.Names = append(a.Names, name)
+	}
+	return a
+}
+
+// Grant creates the ACLs. Those that exist stay.
+func Grant(ctx context.Context, c streams.Cluster, acls []streams.ACL) error {
+	if err := c.CreateACLs(ctx, acls); err != nil {
+		return fmt.Errorf("topology: %w", err)
+	}
+	return nil
+}
