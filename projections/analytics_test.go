@@ -231,7 +231,7 @@ func TestEveryQueryOfTheDashboardsRuns(t *testing.T) {
 // registeredMetrics are the names that the program's sources register.
 func registeredMetrics(t *testing.T) map[string]bool {
 	t.Helper()
-	files, err := filepath.Glob("../cmd/lumenhook/*.go")
+	files, err := filepath.Glob("../internal/node/*.go")
 	must(t, err)
 	names := make(map[string]bool)
 	for _, file := range files {
