@@ -210,13 +210,14 @@ func TestWatchesAreAdmittedOnce(t *testing.T) {
 	config := r.config()
 	first := r.pay(watched, "1")
 	config.Start = follower.Start{Sequence: first.Ledger}
-	added := false
+	added, admitted := false, false
 	err := r.life(config, func(record streams.Record) bool {
 		if isCursor(record, first.Ledger) && !added {
 			r.book.add("wat_2", watched)
 			added = true
 		}
-		return isCursor(record, first.Ledger+2)
+		admitted = admitted || record.Topic == schemas.TopicCommands && string(record.Key) == "wat_2"
+		return admitted && record.Topic == schemas.TopicLedgers // the page after it is read
 	})
 	if !errors.Is(err, errKilled) {
 		t.Fatal(err)

@@ -168,6 +168,7 @@ func (x *running) until(sequence uint32) (all []follower.LedgerSummary) {
 			if s.Ledger.Sequence >= sequence {
 				return all
 			}
+			deadline = time.After(patience)
 		case err := <-x.ended:
 			x.t.Fatalf("the follower ended: %v", err)
 		case <-deadline:
