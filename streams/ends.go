@@ -55,12 +55,15 @@ func (e *Ends) Starts(ctx context.Context, topic string) (map[int32]int64, error
 // Close ends the client.
 func (e *Ends) Close() { e.client.Close() }
 
+// ends asks through the transactions' own client; there is nothing to close.
+func (t *transactions) ends() *Ends { return &Ends{client: t.client, cluster: t.cluster} }
+
 // offsets asks each partition's leader for the offset that belongs to a
 // timestamp; -1 where there is none.
 func (e *Ends) offsets(ctx context.Context, topic string, timestamp int64) (map[int32]int64, error) {
 	name := e.cluster.fullName(topic)
 	by, err := whileTransient(ctx, func() (map[int32]int64, error) {
-		leaders, err := e.leadersOf(ctx, name)
+		leaders, err := e.leadersOf(ctx, topic)
 		if err != nil {
 			return nil, err
 		}

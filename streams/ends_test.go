@@ -1,9 +1,12 @@
 package streams_test
 
 import (
+	"context"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -12,13 +15,10 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// staleEnd is where the log of a broker ends that lost the lead long ago.
-const staleEnd = 3
-
-// newStaleRig is a rig on three brokers, one of which stood still while others
-// were elected: as yet it describes the topics as they were, and takes whoever
-// does not know better for a reader of its own log.
-func newStaleRig(t *testing.T) *rig {
+// newStaleRig is a rig on three brokers. From wake on, one of them has stood still
+// while others were elected: as yet it describes the topics as they were, and
+// takes whoever does not know better for a reader of its own log.
+func newStaleRig(t *testing.T) (r *rig, wake func()) {
 	t.Helper()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(2, "test."+numbersTopic, "test."+sumsTopic))
 	if err != nil {
@@ -29,10 +29,11 @@ func newStaleRig(t *testing.T) *rig {
 	for fake.PartitionInfo("test."+numbersTopic, 0).Epoch == 0 || fake.PartitionInfo("test."+numbersTopic, 1).Epoch == 0 {
 		fake.ShufflePartitionLeaders()
 	}
+	var woken atomic.Bool
 	var asked atomic.Int64
 	fake.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		fake.KeepControl()
-		if len(req.(*kmsg.MetadataRequest).Topics) == 0 || asked.Add(1)%3 != 1 {
+		if !woken.Load() || len(req.(*kmsg.MetadataRequest).Topics) == 0 || asked.Add(1)%3 != 1 {
 			return nil, nil, false // one broker in three is stale
 		}
 		was := *before
@@ -42,11 +43,12 @@ func newStaleRig(t *testing.T) *rig {
 	fake.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		fake.KeepControl()
 		resp := staleOffsets(req.(*kmsg.ListOffsetsRequest))
-		return resp, nil, resp != nil
+		return resp, nil, resp != nil && woken.Load()
 	})
-	return &rig{t: t, dir: t.TempDir(), cluster: streams.Cluster{
+	r = &rig{t: t, dir: t.TempDir(), cluster: streams.Cluster{
 		Brokers: fake.ListenAddrs(), Prefix: "test.", ClientID: "test", Logger: slog.New(slog.DiscardHandler),
 	}}
+	return r, func() { woken.Store(true) }
 }
 
 // describe gives the topics as they are now.
@@ -64,8 +66,8 @@ func describe(t *testing.T, fake *kfake.Cluster) *kmsg.MetadataResponse {
 	return resp
 }
 
-// staleOffsets is the answer of a broker that leads in epoch 0; nil to a question
-// that names a later one.
+// staleOffsets is the answer of a broker that led in epoch 0, when the topic was
+// empty; nil to a question that names a later one.
 func staleOffsets(req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
 	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
 	for _, topic := range req.Topics {
@@ -76,7 +78,7 @@ func staleOffsets(req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
 				return nil
 			}
 			rp := kmsg.NewListOffsetsResponseTopicPartition()
-			rp.Partition, rp.LeaderEpoch, rp.Offset = p.Partition, 0, staleEnd
+			rp.Partition, rp.LeaderEpoch, rp.Offset = p.Partition, 0, 0
 			rt.Partitions = append(rt.Partitions, rp)
 		}
 		resp.Topics = append(resp.Topics, rt)
@@ -87,8 +89,9 @@ func staleOffsets(req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
 // TestAStaleLeaderIsNotBelieved: what was acknowledged before the question lies
 // before the end that is given, whatever a broker says that missed an election.
 func TestAStaleLeaderIsNotBelieved(t *testing.T) {
-	r := newStaleRig(t)
+	r, wake := newStaleRig(t)
 	r.feed(1, 50)
+	wake()
 	ends, err := r.cluster.NewEnds()
 	if err != nil {
 		t.Fatal(err)
@@ -105,22 +108,28 @@ func TestAStaleLeaderIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestABrokerThatIsGoneHoldsNobodyUp: one broker that does not answer is left out.
+// TestABrokerThatIsGoneHoldsNobodyUp: one broker that does not answer is left
+// out, and two are too many.
 func TestABrokerThatIsGoneHoldsNobodyUp(t *testing.T) {
 	fake, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(1, "test."+numbersTopic))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(fake.Close)
-	var asked atomic.Int64
-	hung := make(chan struct{})
-	t.Cleanup(func() { close(hung) })
+	var gone atomic.Int32
+	gone.Store(1)
+	there := describe(t, fake)
 	fake.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		fake.KeepControl()
-		if len(req.(*kmsg.MetadataRequest).Topics) > 0 && asked.Add(1)%3 == 1 {
-			fake.SleepControl(func() { <-hung })
+		resp := *there
+		resp.Brokers = slices.Clone(there.Brokers)
+		for id := range gone.Load() {
+			b := kmsg.NewMetadataResponseBroker()
+			b.NodeID, b.Host, b.Port = 10+id, "127.0.0.1", 1 // where nobody listens
+			resp.Brokers = append(resp.Brokers, b)
 		}
-		return nil, nil, false
+		resp.SetVersion(req.GetVersion())
+		return &resp, nil, true
 	})
 	cluster := streams.Cluster{Brokers: fake.ListenAddrs(), Prefix: "test.", ClientID: "test", Logger: slog.New(slog.DiscardHandler)}
 	ends, err := cluster.NewEnds()
@@ -129,9 +138,45 @@ func TestABrokerThatIsGoneHoldsNobodyUp(t *testing.T) {
 	}
 	defer ends.Close()
 	if until, err := ends.Of(t.Context(), numbersTopic); err != nil || len(until) != 1 {
-		t.Errorf("%v, %v", until, err)
+		t.Errorf("one is gone: %v, %v", until, err)
 	}
-	if asked.Load() < 3 {
-		t.Errorf("%d brokers were asked", asked.Load())
+	gone.Store(2)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if until, err := ends.Of(ctx, numbersTopic); err == nil {
+		t.Errorf("two are gone: %v", until)
+	}
+}
+
+// TestARestoreReadsUpToItsOwnRecord: whatever brokers say of the journal's end,
+// the owner's own first record lies behind all that was acknowledged.
+func TestARestoreReadsUpToItsOwnRecord(t *testing.T) {
+	r, fake := newFakeRig(t)
+	stop := r.run(r.task(r.dir, nil))
+	r.feed(1, 50)
+	total := r.onPartition(0, 50)
+	r.wantJournal(total)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	inputs, journal := "test."+numbersTopic, "test."+sumsTopic
+	fake.ControlKey(int16(kmsg.ListOffsets), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		fake.KeepControl()
+		req := kreq.(*kmsg.ListOffsetsRequest)
+		if req.Topics[0].Topic == inputs {
+			return nil, nil, false
+		}
+		for i := range req.Topics[0].Partitions {
+			req.Topics[0].Partitions[i].CurrentLeaderEpoch = -1
+		}
+		return staleOffsets(req), nil, req.Topics[0].Topic == journal && req.Topics[0].Partitions[0].Timestamp == -1
+	})
+	for _, dir := range []string{r.dir, t.TempDir()} { // a state that is ahead of what it is told, and none
+		claimed := make(chan streams.Claimed, 10_000)
+		stop := r.run(r.task(dir, func(c streams.Claimed) { claimed <- c }))
+		eventually(t, "all claimed", func() bool { return len(claimed) == total })
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

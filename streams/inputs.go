@@ -16,16 +16,25 @@ import (
 // once. Inputs that were taken long ago must not be taken again then: what
 // remembers them may be forgotten.
 
-// headerInputs holds input positions, as topic=offset,topic=offset.
-const headerInputs = "inputs"
+const (
+	// headerInputs holds input positions, as topic=offset,topic=offset.
+	headerInputs = "inputs"
+	// headerStart is of the record with which an owner begins (restore.go).
+	headerStart = "start"
+)
 
 // headerType is of all records that are not a task's own.
 const headerType = "type"
 
-// isNote reports whether a record holds nothing but positions. Readers are not
-// given it, as they are not given control records.
+// isNote reports whether a record holds nothing but what a task notes for itself.
+// Readers are not given it, as they are not given control records.
 func isNote(r Record) bool {
-	return len(r.Value) == 0 && r.Header(headerInputs) != "" && r.Header(headerType) == ""
+	return len(r.Value) == 0 && r.Header(headerInputs)+r.Header(headerStart) != "" && r.Header(headerType) == ""
+}
+
+// startRecord is what an owner writes before anything else.
+func startRecord(journal string) Record {
+	return Record{Topic: journal, Key: []byte{}, Headers: []Header{{Key: headerStart, Value: []byte("1")}}}
 }
 
 // inputPositions are the offsets of the next records of a task's inputs, by topic.
@@ -58,6 +67,13 @@ func parsePositions(text string) (inputPositions, error) {
 // foldPositions takes in what a record of the journal says of the inputs.
 func (c *Core) foldPositions(r Record) error {
 	text := r.Header(headerInputs)
+	if text == "" && r.Offset == 0 && isNote(r) {
+		// The first owner: nothing was taken before.
+		c.taken = make(inputPositions)
+		for _, topic := range c.cfg.Inputs {
+			c.taken[topic] = 0
+		}
+	}
 	if text == "" {
 		return nil
 	}

@@ -23,7 +23,7 @@ const answerTimeout = 5 * time.Second
 // where that is 2 or more, as for our topics in a cluster, leaving one broker out
 // cannot miss the epoch. So a broker that stands still holds nobody up, and one
 // that stood still misleads nobody.
-func (e *Ends) leadersOf(ctx context.Context, name string) (map[int32]leader, error) {
+func (e *Ends) leadersOf(ctx context.Context, topic string) (map[int32]leader, error) {
 	brokers, err := e.brokers(ctx)
 	if err != nil {
 		return nil, err
@@ -32,12 +32,14 @@ func (e *Ends) leadersOf(ctx context.Context, name string) (map[int32]leader, er
 	for id := range brokers {
 		// Not ended with the first answers: to break a request off would close its
 		// connection.
-		go func() { answers <- askBroker[*kmsg.MetadataResponse](ctx, e.client, id, topicMetadata(name)) }()
+		go func() {
+			answers <- askBroker[*kmsg.MetadataResponse](ctx, e.client, id, e.cluster.metadataRequest([]string{topic}))
+		}()
 	}
 	v := view{leaders: make(map[int32]leader), brokers: make(map[int32]bool)}
 	quorum := max(1, len(brokers)-1)
 	for range brokers {
-		v.take(name, <-answers)
+		v.take(e.cluster.fullName(topic), <-answers)
 		if v.answers == quorum {
 			break
 		}
@@ -70,14 +72,6 @@ func (e *Ends) brokers(ctx context.Context) (map[int32]bool, error) {
 		ids[b.NodeID] = true
 	}
 	return ids, nil
-}
-
-func topicMetadata(name string) *kmsg.MetadataRequest {
-	req := kmsg.NewPtrMetadataRequest()
-	t := kmsg.NewMetadataRequestTopic()
-	t.Topic = kmsg.StringPtr(name)
-	req.Topics = append(req.Topics, t)
-	return req
 }
 
 // view is what some brokers say together.

@@ -25,8 +25,9 @@ type ReaderConfig struct {
 	notes bool
 	// MaxBytes bounds what is fetched and not yet polled, for each broker.
 	MaxBytes int32
-	// StallTimeout is after how long without a record ReadTo gives up. It is
-	// longer than a dead owner's open transaction can last.
+	// StallTimeout is after how long without a record ReadTo gives up; 0: 60 s. It
+	// is longer than a dead owner's open transaction can last: its timeout, and a
+	// fail-over of its coordinator, and the coordinator's rounds of 10 s.
 	StallTimeout time.Duration
 }
 
@@ -44,7 +45,7 @@ type Reader struct {
 
 const (
 	defaultReaderMaxBytes = 8 << 20
-	defaultStallTimeout   = 3 * transactionTimeout
+	defaultStallTimeout   = 6 * transactionTimeout
 )
 
 // NewReader opens a reader.

@@ -203,11 +203,7 @@ func (t *Task) resume(ctx context.Context) (map[string]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	asking, err := t.cfg.Cluster.NewEnds()
-	if err != nil {
-		return nil, err
-	}
-	defer asking.Close()
+	asking := t.tx.ends()
 	ends := make(map[string]int64)
 	for _, topic := range t.cfg.Inputs {
 		all, err := asking.Of(ctx, topic)

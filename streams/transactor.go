@@ -32,6 +32,16 @@ type transactions struct {
 	cluster Cluster
 	client  *kgo.Client
 	txnID   string
+	// implied: under transaction.version 2 (KIP-890), committing positions adds
+	// their group to the transaction.
+	implied bool
+}
+
+// identity is what a transaction's writes carry. The client may take another, by
+// asking for a new epoch, and what was written under the one before is aborted.
+type identity struct {
+	id    int64
+	epoch int16
 }
 
 func (c Cluster) newTransactor(ctx context.Context, group string, partition int32) (*transactor, error) {
@@ -48,36 +58,79 @@ func (c Cluster) newTransactor(ctx context.Context, group string, partition int3
 // had open is aborted, what it was committing is committed, and it writes nothing
 // any more.
 func (c Cluster) takeOver(ctx context.Context, txnID string, partitioner kgo.Partitioner) (transactions, error) {
-	t := transactions{cluster: c, txnID: txnID}
-	client, err := c.client(
-		kgo.MaxVersions(positionVersions()),
-		kgo.TransactionalID(t.txnID),
-		kgo.TransactionTimeout(transactionTimeout),
-		kgo.RecordPartitioner(partitioner),
-		kgo.ProducerBatchMaxBytes(1<<20),
-		kgo.MaxBufferedRecords(100_000),
-		kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.ProducerLinger(0),
-	)
-	if err != nil {
+	t := transactions{cluster: c, txnID: txnID, implied: true}
+	if err := t.open(ctx, partitioner); err != nil {
 		return t, err
 	}
-	t.client = client
 	// Asking for the producer id fences every earlier owner and aborts what it
 	// had open.
-	if _, _, err := client.ProducerID(ctx); err != nil {
-		client.Close()
+	if _, _, err := t.client.ProducerID(ctx); err != nil {
+		t.client.Close()
 		return t, fmt.Errorf("streams: taking over transactional id %s: %w", t.txnID, err)
 	}
 	return t, nil
 }
 
+// open opens a client that speaks the transactions of the cluster's version. The
+// client chooses by itself what it sends; by the versions that it may send we have
+// it choose as we do. One that was opened before an upgrade of the feature goes
+// on as before, which the cluster allows.
+func (t *transactions) open(ctx context.Context, partitioner kgo.Partitioner) error {
+	var err error
+	for {
+		t.client, err = t.cluster.client(
+			kgo.MaxVersions(positionVersions(t.implied)),
+			kgo.TransactionalID(t.txnID),
+			kgo.TransactionTimeout(transactionTimeout),
+			kgo.RecordPartitioner(partitioner),
+			kgo.ProducerBatchMaxBytes(1<<20),
+			kgo.MaxBufferedRecords(100_000),
+			kgo.ProducerBatchCompression(kgo.NoCompression()),
+			kgo.ProducerLinger(0),
+		)
+		if err != nil || !t.implied {
+			return err
+		}
+		version, err := transactionVersion(ctx, t.client)
+		if err != nil || version >= 2 {
+			return err
+		}
+		t.client.Close()
+		t.implied = false
+	}
+}
+
+// transactionVersion asks a broker for the finalized level of the feature; it is
+// the same at all brokers, but for the moment of an upgrade.
+func transactionVersion(ctx context.Context, client *kgo.Client) (level int16, err error) {
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "lumenhook", "1"
+	resp, err := req.RequestWith(ctx, client)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err != nil {
+		client.Close()
+		return 0, fmt.Errorf("streams: asking for the version of transactions: %w", err)
+	}
+	for _, f := range resp.FinalizedFeatures {
+		if f.Name == "transaction.version" {
+			return f.MaxVersionLevel, nil
+		}
+	}
+	return 0, nil
+}
+
 // positionVersions holds the two requests that we make by hand to versions that
-// name topics by name: later ones want the identity of each.
-func positionVersions() *kversion.Versions {
+// name topics by name: later ones want the identity of each. TxnOffsetCommit below
+// 5 has the client keep to the transactions of before KIP-890 in all it sends.
+func positionVersions(implied bool) *kversion.Versions {
 	v := kversion.Stable()
 	v.SetMaxKeyVersion(int16(kmsg.OffsetFetch), 9)
 	v.SetMaxKeyVersion(int16(kmsg.TxnOffsetCommit), 5)
+	if !implied {
+		v.SetMaxKeyVersion(int16(kmsg.TxnOffsetCommit), 4)
+	}
 	return v
 }
 
@@ -96,7 +149,7 @@ func (t *transactor) commit(ctx context.Context, records []Record, positions Off
 		if k.Topic == full && k.Offset >= next {
 			next = k.Offset + 1
 		}
-	}, func() error { return t.commitPositions(ctx, positions) })
+	}, func(as identity) error { return t.commitPositions(ctx, as, positions) })
 	if err != nil {
 		return 0, err
 	}
@@ -105,10 +158,31 @@ func (t *transactor) commit(ctx context.Context, records []Record, positions Off
 
 // inOne writes records in one transaction, with what else belongs to it. Written
 // is told of each record that was; one at a time.
-func (t *transactions) inOne(ctx context.Context, records []*kgo.Record, written func(*kgo.Record), also func() error) error {
+func (t *transactions) inOne(ctx context.Context, records []*kgo.Record, written func(*kgo.Record), also func(identity) error) error {
 	if err := t.client.BeginTransaction(); err != nil {
 		return fmt.Errorf("streams: beginning a transaction: %w", err)
 	}
+	as, err := t.identity(ctx)
+	if err != nil {
+		return t.abort(err)
+	}
+	if err := t.produce(ctx, records, written); err != nil {
+		return t.abort(err)
+	}
+	if err := also(as); err != nil {
+		return t.abort(err)
+	}
+	if now, err := t.identity(ctx); err != nil || now != as {
+		return t.abort(errors.Join(err, fmt.Errorf("streams: the producer was %v when the transaction began and is %v before its end: what was written before is no part of it", as, now)))
+	}
+	if err := t.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
+		return fmt.Errorf("streams: committing a transaction: %w", err)
+	}
+	return nil
+}
+
+// produce returns when all records are acknowledged, or with the first error.
+func (t *transactions) produce(ctx context.Context, records []*kgo.Record, written func(*kgo.Record)) error {
 	var (
 		mu    sync.Mutex
 		first error
@@ -124,20 +198,21 @@ func (t *transactions) inOne(ctx context.Context, records []*kgo.Record, written
 		})
 	}
 	if err := t.client.Flush(ctx); err != nil {
-		return t.abort(fmt.Errorf("streams: flushing a transaction: %w", err))
+		return fmt.Errorf("streams: flushing a transaction: %w", err)
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	if first != nil {
-		return t.abort(fmt.Errorf("streams: writing in a transaction: %w", first))
-	}
-	if err := also(); err != nil {
-		return t.abort(err)
-	}
-	if err := t.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
-		return fmt.Errorf("streams: committing a transaction: %w", err)
+		return fmt.Errorf("streams: writing in a transaction: %w", first)
 	}
 	return nil
+}
+
+func (t *transactions) identity(ctx context.Context) (as identity, err error) {
+	if as.id, as.epoch, err = t.client.ProducerID(ctx); err != nil {
+		return as, fmt.Errorf("streams: asking for the producer id: %w", err)
+	}
+	return as, nil
 }
 
 // abort ends the transaction without effect and gives back why. An error of the
@@ -150,25 +225,17 @@ func (t *transactions) abort(why error) error {
 
 // commitPositions adds the input positions to the transaction. They name no
 // member of the group: the transactional id is the fence.
-func (t *transactor) commitPositions(ctx context.Context, positions Offsets) error {
+func (t *transactor) commitPositions(ctx context.Context, as identity, positions Offsets) error {
 	if len(positions) == 0 {
 		return nil
 	}
-	id, epoch, err := t.client.ProducerID(ctx)
-	if err != nil {
-		return fmt.Errorf("streams: asking for the producer id: %w", err)
-	}
-	add := kmsg.NewPtrAddOffsetsToTxnRequest()
-	add.TransactionalID, add.ProducerID, add.ProducerEpoch, add.Group = t.txnID, id, epoch, t.group
-	added, err := add.RequestWith(ctx, t.client)
-	if err == nil {
-		err = kerr.ErrorForCode(added.ErrorCode)
-	}
-	if err != nil {
-		return fmt.Errorf("streams: adding input positions to a transaction: %w", err)
+	if !t.implied {
+		if err := t.addGroup(ctx, as); err != nil {
+			return err
+		}
 	}
 	req := kmsg.NewPtrTxnOffsetCommitRequest()
-	req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = t.txnID, t.group, id, epoch
+	req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = t.txnID, t.group, as.id, as.epoch
 	for topic, partitions := range positions {
 		rt := kmsg.NewTxnOffsetCommitRequestTopic()
 		rt.Topic = t.cluster.fullName(topic)
@@ -179,16 +246,37 @@ func (t *transactor) commitPositions(ctx context.Context, positions Offsets) err
 		}
 		req.Topics = append(req.Topics, rt)
 	}
-	resp, err := req.RequestWith(ctx, t.client)
-	if err != nil {
-		return fmt.Errorf("streams: committing input positions: %w", err)
-	}
-	for _, rt := range resp.Topics {
-		for _, rp := range rt.Partitions {
-			if err := kerr.ErrorForCode(rp.ErrorCode); err != nil {
-				return fmt.Errorf("streams: committing the input position of %s/%d: %w", rt.Topic, rp.Partition, err)
+	_, err := whileTransient(ctx, func() (struct{}, error) {
+		resp, err := req.RequestWith(ctx, t.client)
+		if err != nil {
+			return struct{}{}, fmt.Errorf("streams: committing input positions: %w", err)
+		}
+		for _, rt := range resp.Topics {
+			for _, rp := range rt.Partitions {
+				if err := kerr.ErrorForCode(rp.ErrorCode); err != nil {
+					return struct{}{}, fmt.Errorf("streams: committing the input position of %s/%d: %w", rt.Topic, rp.Partition, err)
+				}
 			}
 		}
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// addGroup adds the group's positions to the transaction, where committing them
+// does not imply it. While the transaction before is being ended, it waits.
+func (t *transactor) addGroup(ctx context.Context, as identity) error {
+	req := kmsg.NewPtrAddOffsetsToTxnRequest()
+	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = t.txnID, as.id, as.epoch, t.group
+	_, err := whileTransient(ctx, func() (struct{}, error) {
+		resp, err := req.RequestWith(ctx, t.client)
+		if err == nil {
+			err = kerr.ErrorForCode(resp.ErrorCode)
+		}
+		return struct{}{}, err
+	})
+	if err != nil {
+		return fmt.Errorf("streams: adding input positions to a transaction: %w", err)
 	}
 	return nil
 }
