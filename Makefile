@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: run build test test-browser lint lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger generate clean
+.PHONY: run build test test-kafka test-browser lint lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -35,6 +35,15 @@ build: ## the program, as ./bin/lumenhook
 test: lint ## everything, with real parts
 	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) test -timeout 5m ./...); done
 	$(GO) test -timeout 10m ./...
+
+# The suites that hold on both brokers, and the packages that start a cluster of
+# their own. One cluster at a time: each is three JVMs.
+KAFKA_SUITES := ./internal/kafkatest ./streams ./streams/commands ./streams/directory ./streams/engine ./streams/follower ./streams/mailer ./projections
+test-kafka: ## the suites of everything that uses Kafka, on three real brokers; needs Java 17 and, once, Maven
+	@command -v java >/dev/null || { echo "test-kafka needs Java 17 or later (Debian: apt-get install openjdk-17-jre-headless)"; exit 1; }
+	$(GO) vet -tags kafka $(KAFKA_SUITES)
+	$(GO) run ./internal/kafkatest/install
+	$(GO) test -tags kafka -p 1 -timeout 10m $(KAFKA_SUITES)
 
 test-browser: ## pages of other origins, in a real Chromium, against every port of run
 	$(GO) vet -tags browser ./cmd/lumenhook

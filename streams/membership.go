@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"time"
@@ -27,7 +28,10 @@ type MembershipConfig struct {
 	Revoked func(partitions []int32)
 	// Lost is told of partitions that others may own by now.
 	Lost func(partitions []int32)
-	Now  func() time.Time
+	// RevokeMax is how long Revoked may take: the group waits for so long, and
+	// twice a transaction's time, before it goes on without this member.
+	RevokeMax time.Duration
+	Now       func() time.Time
 }
 
 // Membership is a place in a group that owns partitions. It only divides them:
@@ -39,9 +43,16 @@ type Membership struct {
 	now          func() time.Time
 	acknowledged atomic.Pointer[time.Time] // when the latest heartbeat that the group took was sent
 	prompt       chan struct{}             // asks for a heartbeat at once
+	failure      groupFailure
 	stop         context.CancelFunc
 	stopped      chan struct{}
 }
+
+// groupFailure is why the client last fell out of the group, as the client tells.
+type groupFailure struct{ latest atomic.Pointer[error] }
+
+// OnGroupManageError is a hook of the client.
+func (f *groupFailure) OnGroupManageError(err error) { f.latest.Store(&err) }
 
 // heartbeatEvery lets a session outlive three heartbeats that were lost.
 const heartbeatEvery = SessionTimeout / 4
@@ -50,6 +61,10 @@ const heartbeatEvery = SessionTimeout / 4
 func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	m := &Membership{group: c.fullName(cfg.Group), topic: c.fullName(cfg.Topic), now: cfg.Now, prompt: make(chan struct{}, 1), stop: stop, stopped: make(chan struct{})}
+	lost := func(partitions []int32) {
+		m.acknowledged.Store(nil) // whatever was acknowledged, it was before
+		cfg.Lost(partitions)
+	}
 	only := func(f func([]int32)) func(context.Context, *kgo.Client, map[string][]int32) {
 		return func(_ context.Context, _ *kgo.Client, by map[string][]int32) {
 			if partitions := by[c.fullName(cfg.Topic)]; len(partitions) > 0 {
@@ -70,11 +85,12 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.SessionTimeout(SessionTimeout),
 		kgo.HeartbeatInterval(heartbeatEvery),
-		kgo.RebalanceTimeout(2*transactionTimeout),
+		kgo.RebalanceTimeout(cfg.RevokeMax+2*transactionTimeout),
 		kgo.DisableAutoCommit(),
 		kgo.OnPartitionsAssigned(only(assigned)),
 		kgo.OnPartitionsRevoked(only(cfg.Revoked)),
-		kgo.OnPartitionsLost(only(cfg.Lost)),
+		kgo.OnPartitionsLost(only(lost)),
+		kgo.WithHooks(&m.failure),
 	)
 	if err != nil {
 		stop()
@@ -99,6 +115,24 @@ func (m *Membership) Fresh() bool {
 	// be set back: the larger age counts.
 	now := m.now()
 	return max(now.Sub(*at), now.Round(0).Sub(at.Round(0))) < SessionTimeout
+}
+
+// Check fails while the member is not fresh, and says why as far as it is known.
+func (m *Membership) Check() error {
+	if m.Fresh() {
+		return nil
+	}
+	why := m.failure.latest.Load()
+	switch {
+	case why == nil:
+		return fmt.Errorf("streams: the brokers have not confirmed lately that this process is one of group %s", m.group)
+	case errors.Is(*why, kerr.InvalidSessionTimeout):
+		return fmt.Errorf("streams: group %s does not take this process in: the brokers refuse a session timeout of %s (set group.min.session.timeout.ms to %d or less, and group.max.session.timeout.ms above): %w",
+			m.group, SessionTimeout, SessionTimeout.Milliseconds(), *why)
+	case errors.Is(*why, kerr.GroupAuthorizationFailed):
+		return fmt.Errorf("streams: group %s does not take this process in: its user needs READ on the group (`lumenhook topics acls` prints the ACLs of each role): %w", m.group, *why)
+	}
+	return fmt.Errorf("streams: this process is not one of group %s: %w", m.group, *why)
 }
 
 // beat sends heartbeats beside the client's own: only who reads the answer knows
@@ -133,9 +167,15 @@ func (m *Membership) heartbeat(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	// While the group divides its partitions anew, members stay what they are.
-	if err := kerr.ErrorForCode(resp.ErrorCode); err == nil || errors.Is(err, kerr.RebalanceInProgress) {
+	switch err := kerr.ErrorForCode(resp.ErrorCode); {
+	case err == nil, errors.Is(err, kerr.RebalanceInProgress):
+		// While the group divides its partitions anew, members stay what they are.
 		m.acknowledged.Store(&asked)
+		m.failure.latest.Store(nil)
+	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration), errors.Is(err, kerr.FencedInstanceID):
+		if member, generation := m.client.GroupMetadata(); member == req.MemberID && generation == req.Generation {
+			m.acknowledged.Store(nil) // the group has gone on without this member
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package streams_test
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -63,11 +64,12 @@ func TestRefusedHeartbeatIsNoAcknowledgement(t *testing.T) {
 	<-assigned
 	eventually(t, "the member is fresh", joined.Fresh)
 
-	refusing.Store(true)
 	paused.jump(streams.SessionTimeout)
 	if joined.Fresh() {
 		t.Error("a member is fresh that was not heard of for a whole session")
 	}
+	eventually(t, "the member is fresh again", joined.Fresh)
+	refusing.Store(true) // what was acknowledged a moment ago does not count any more
 	if fresh := <-lost; fresh {
 		t.Error("the refusal of a heartbeat made the member fresh")
 	}
@@ -76,5 +78,38 @@ func TestRefusedHeartbeatIsNoAcknowledgement(t *testing.T) {
 	eventually(t, "the member is fresh again", joined.Fresh)
 	if err := joined.Leave(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAGroupThatRefusesIsNamed: why a process is not taken in stands in its
+// health, with what to do.
+func TestAGroupThatRefusesIsNamed(t *testing.T) {
+	for code, want := range map[int16]string{
+		kerr.InvalidSessionTimeout.Code:    "group.min.session.timeout.ms",
+		kerr.GroupAuthorizationFailed.Code: "READ on the group",
+		kerr.GroupMaxSizeReached.Code:      "GROUP_MAX_SIZE_REACHED",
+	} {
+		r, fake := newFakeRig(t)
+		var refusing atomic.Bool
+		refusing.Store(true)
+		fake.ControlKey(int16(kmsg.JoinGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			fake.KeepControl()
+			resp := req.ResponseKind().(*kmsg.JoinGroupResponse)
+			resp.ErrorCode = code
+			return resp, nil, refusing.Load()
+		})
+		m, err := r.cluster.Join(streams.MembershipConfig{
+			Group: sumGroup, Topic: numbersTopic, Now: time.Now,
+			Assigned: func([]int32) {}, Revoked: func([]int32) {}, Lost: func([]int32) {},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, want, func() bool { err := m.Check(); return err != nil && strings.Contains(err.Error(), want) })
+		refusing.Store(false)
+		eventually(t, "the member is taken in", func() bool { return m.Check() == nil })
+		if err := m.Leave(t.Context()); err != nil {
+			t.Error(err)
+		}
 	}
 }

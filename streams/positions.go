@@ -42,8 +42,11 @@ func (m *Membership) Positions(ctx context.Context) (map[int32]Position, error) 
 	return by, nil
 }
 
+// ErrNotMember means that the group has gone on without this member.
+var ErrNotMember = errors.New("the group has gone on without this member")
+
 // Commit remembers how far the group came in a partition. A group that has gone
-// on to another generation without this member refuses it.
+// on to another generation without this member refuses it, with ErrNotMember.
 func (m *Membership) Commit(ctx context.Context, partition int32, at Position) error {
 	if len(at.Note) > MaxNoteBytes {
 		return fmt.Errorf("streams: a position's note has %d bytes and may have %d", len(at.Note), MaxNoteBytes)
@@ -61,6 +64,9 @@ func (m *Membership) Commit(ctx context.Context, partition int32, at Position) e
 	m.client.CommitOffsetsSync(noted, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
 		failed = errors.Join(err, refusals(resp))
 	})
+	if errors.Is(failed, kerr.IllegalGeneration) || errors.Is(failed, kerr.UnknownMemberID) || errors.Is(failed, kerr.FencedInstanceID) {
+		failed = fmt.Errorf("%w: %w", ErrNotMember, failed)
+	}
 	if failed != nil {
 		return fmt.Errorf("streams: committing the position of group %s in partition %d: %w", m.group, partition, failed)
 	}

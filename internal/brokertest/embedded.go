@@ -6,9 +6,13 @@ import (
 	"log/slog"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
+
+// Patience is how long a test waits for what comes true by itself.
+const Patience = 30 * time.Second
 
 // Broker is one test's Kafka.
 type Broker struct {

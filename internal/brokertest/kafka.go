@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/lumenhook/lumenhook/internal/kafkatest"
 )
@@ -38,6 +39,10 @@ func Main(m *testing.M) {
 	}
 	os.Exit(code)
 }
+
+// Patience is how long a test waits for what comes true by itself: a turn costs
+// three brokers tens of milliseconds, where the embedded one takes less than one.
+const Patience = 3 * time.Minute
 
 // Broker is one test's Kafka.
 type Broker struct {

@@ -93,7 +93,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.tasks.Store(tasks)
 	membership, err := e.cfg.Cluster.Join(streams.MembershipConfig{
 		Group: group, Topic: schemas.TopicCommands, Now: e.cfg.Now,
-		Assigned: tasks.Assigned, Revoked: tasks.Revoked, Lost: tasks.Lost,
+		Assigned: tasks.Assigned, Revoked: tasks.Revoked, Lost: tasks.Lost, RevokeMax: e.cfg.DrainTimeout,
 	})
 	if err != nil {
 		return err
@@ -108,8 +108,12 @@ func (e *Engine) Run(ctx context.Context) error {
 // Check fails while the group does not confirm that this engine is one of it,
 // and while one of its partitions fails again and again.
 func (e *Engine) Check() error {
-	if !e.ours() {
-		return errors.New("engine: the broker has not confirmed lately that this engine is in its group")
+	m := e.membership.Load()
+	if m == nil {
+		return errors.New("engine: it has not joined its group yet")
+	}
+	if err := m.Check(); err != nil {
+		return fmt.Errorf("engine: %w", err)
 	}
 	return e.tasks.Load().Check()
 }

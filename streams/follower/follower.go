@@ -222,10 +222,11 @@ var errNotOurs = errors.New("the group has not confirmed that this follower is t
 // Check fails while the group does not confirm that this follower is one of it,
 // be it to follow or to stand by.
 func (f *Follower) Check() error {
-	if !f.ours() {
+	m := f.membership.Load()
+	if m == nil {
 		return errNotOurs
 	}
-	return nil
+	return m.Check()
 }
 
 func (f *Follower) ours() bool {

@@ -20,7 +20,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
 )
 
-const patience = 30 * time.Second
+const patience = brokertest.Patience
 
 // rig is a broker and a development network, both behind real sockets. Ledgers
 // close every 100 ms.

@@ -130,6 +130,8 @@ func (m *Mailer) Run(ctx context.Context) error {
 		Assigned: func(partitions []int32) { m.assigned(serving, partitions) },
 		Revoked:  func(partitions []int32) { m.give(partitions, func(r *running) { r.end() }) },
 		Lost:     func(partitions []int32) { m.give(partitions, func(r *running) { r.abandon() }) },
+
+		RevokeMax: drainMax + commitMax,
 	})
 	if err != nil {
 		return err
@@ -230,18 +232,16 @@ func (m *Mailer) keepRunning(reading, working context.Context, partition int32) 
 	}
 }
 
-var errNotOurs = errors.New("the group has not confirmed that this mailer is one of it")
+var errNotJoined = errors.New("the mailer has not joined its group yet")
 
 // Check fails while the group does not confirm that this mailer is one of it.
 func (m *Mailer) Check() error {
 	select {
 	case <-m.joined:
-		if m.membership.Fresh() {
-			return nil
-		}
+		return m.membership.Check()
 	default:
 	}
-	return errNotOurs
+	return errNotJoined
 }
 
 func pause(ctx context.Context, wait time.Duration) {

@@ -307,12 +307,61 @@ func TestWhatWasChangedMeanwhile(t *testing.T) {
 // A mail that was sent is not sent again because the broker could not remember it
 // at once: only a crash doubles.
 func TestACommitThatFailsIsTriedAgain(t *testing.T) {
+	var refusing, refused atomic.Int32
+	r, s := newRefusingRig(t, &refusing, &refused), newServer(t)
+	s.start(serving{})
+	stop := r.mail(plain(t, s))
+	first, second := newHolder(1), newHolder(2)
+	r.append(first.records()...)
+	eventually(t, "the first mail", func() bool { return len(s.mails()) == 1 })
+	refusing.Store(int32(kerr.UnknownServerError.Code))
+	r.append(second.records()...)
+	eventually(t, "several refusals", func() bool { return refused.Load() > 3 })
+	refusing.Store(0)
+	eventually(t, "the second mail", func() bool { return len(s.mails()) == 2 })
+	stop()
+	r.once(s, first, second)
+}
+
+// A group that divides its partitions refuses the last commit of a mailer that
+// gives one up: what was sent is remembered a moment later.
+func TestTheLastCommitIsTriedAgain(t *testing.T) {
+	var refusing, refused atomic.Int32
+	r, s := newRefusingRig(t, &refusing, &refused), newServer(t)
+	sending, release := make(chan struct{}), make(chan struct{})
+	var first sync.Once
+	s.onData = func(*smtp.Conn, []byte) error {
+		first.Do(func() { close(sending); <-release })
+		return nil
+	}
+	s.start(serving{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	m := r.mailer(plain(t, s))
+	go func() { ended <- m.Run(ctx) }()
+	h := newHolder(1)
+	r.append(h.records()...)
+	<-sending
+	refusing.Store(int32(kerr.RebalanceInProgress.Code))
+	cancel()
+	close(release)
+	eventually(t, "two refusals", func() bool { return refused.Load() >= 2 })
+	refusing.Store(0)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	r.once(s, h)
+}
+
+// newRefusingRig is a rig on a broker that refuses commits of positions while an
+// error's code is set.
+func newRefusingRig(t *testing.T, refusing, refused *atomic.Int32) *rig {
+	t.Helper()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(fake.Close)
-	var refusing, refused atomic.Int32
 	fake.ControlKey(int16(kmsg.OffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		fake.KeepControl()
 		if refusing.Load() == 0 {
@@ -325,31 +374,19 @@ func TestACommitThatFailsIsTriedAgain(t *testing.T) {
 			rt.Topic, rt.TopicID = topic.Topic, topic.TopicID
 			for _, p := range topic.Partitions {
 				rp := kmsg.NewOffsetCommitResponseTopicPartition()
-				rp.Partition, rp.ErrorCode = p.Partition, kerr.UnknownServerError.Code
+				rp.Partition, rp.ErrorCode = p.Partition, int16(refusing.Load())
 				rt.Partitions = append(rt.Partitions, rp)
 			}
 			resp.Topics = append(resp.Topics, rt)
 		}
 		return resp, nil, true
 	})
-	r, s := newRigOn(t, 1, streams.Cluster{
+	return newRigOn(t, 1, streams.Cluster{
 		Brokers:  fake.ListenAddrs(),
 		Prefix:   "lumenhook.",
 		ClientID: "test",
 		Logger:   slog.New(slog.NewTextHandler(t.Output(), nil)),
-	}), newServer(t)
-	s.start(serving{})
-	stop := r.mail(plain(t, s))
-	first, second := newHolder(1), newHolder(2)
-	r.append(first.records()...)
-	eventually(t, "the first mail", func() bool { return len(s.mails()) == 1 })
-	refusing.Store(1)
-	r.append(second.records()...)
-	eventually(t, "several refusals", func() bool { return refused.Load() > 3 })
-	refusing.Store(0)
-	eventually(t, "the second mail", func() bool { return len(s.mails()) == 2 })
-	stop()
-	r.once(s, first, second)
+	})
 }
 
 // Several mailers divide the work; one that ends leaves it to the others, and

@@ -63,7 +63,22 @@ func (s *session) run(reading, working context.Context) error {
 			return err
 		}
 	}
-	return s.commit(working)
+	return s.commitLast(working)
+}
+
+// commitLast commits while the partition is being given up. The group may be
+// dividing its partitions just then, and refuse for that moment; without the
+// commit, a mail that was sent would be sent again.
+func (s *session) commitLast(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, commitMax)
+	defer cancel()
+	for {
+		err := s.commit(ctx)
+		if err == nil || ctx.Err() != nil || errors.Is(err, streams.ErrNotMember) {
+			return err
+		}
+		pause(ctx, commitAgain)
+	}
 }
 
 // prepare finds where to begin: at the group's position, if the topic still
