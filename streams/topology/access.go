@@ -11,7 +11,7 @@ import (
 )
 
 // Right is one operation that a role may do, on some resources of one kind. READ
-// and WRITE bring DESCRIBE with them.
+// and WRITE bring DESCRIBE with them, ALTER_CONFIGS brings DESCRIBE_CONFIGS.
 type Right struct {
 	Resource  streams.Resource
 	Operation streams.Operation
@@ -54,11 +54,12 @@ func all(op streams.Operation) Right {
 // look is what Check asks: names and settings of topics, not what is in them, and
 // the cluster's clock.
 func look() []Right {
-	return []Right{
-		all(streams.OpDescribe),
-		all(streams.OpDescribeConfigs),
-		{Resource: streams.ResourceCluster, Operation: streams.OpDescribe, Names: []string{""}},
-	}
+	return []Right{all(streams.OpDescribe), all(streams.OpDescribeConfigs), clock()}
+}
+
+// clock is the right to ask the cluster for its time.
+func clock() Right {
+	return Right{Resource: streams.ResourceCluster, Operation: streams.OpDescribe, Names: []string{""}}
 }
 
 // directory are the tables that whoever has the read model reads.
@@ -112,10 +113,11 @@ func Roles() []Role {
 		// accounts create, keys create without the API
 		{"operator", commands},
 		// topics cat, tail, describe, plan, check
-		{"inspect", with(look(), all(streams.OpRead))},
+		{"inspect", []Right{all(streams.OpRead), all(streams.OpDescribeConfigs), clock()}},
 		// topics create, plan, check
-		{"topics", with(look(),
-			all(streams.OpCreate), all(streams.OpAlterConfigs))},
+		{"topics", []Right{
+			all(streams.OpDescribe), all(streams.OpCreate), all(streams.OpAlterConfigs), clock(),
+		}},
 	}
 }
 

@@ -1,0 +1,32 @@
+//go:build !kafka
+
+package topology_test
+
+import (
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// tellsTime reports whether the guarded broker knows its clock.
+const tellsTime = false
+
+// newGuarded is a broker that asks who, and allows nobody but admin anything.
+func newGuarded(t *testing.T, users ...string) streams.Cluster {
+	t.Helper()
+	opts := []kfake.Opt{
+		kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(),
+		kfake.Superuser(streams.SASLPlain, adminUser, passwordOf(adminUser)),
+	}
+	for _, user := range users {
+		opts = append(opts, kfake.User(streams.SASLPlain, user, passwordOf(user)))
+	}
+	b, err := kfake.NewCluster(opts...)
+	must(t, err)
+	t.Cleanup(b.Close)
+	return streams.Cluster{Brokers: b.ListenAddrs()}
+}
+
+func passwordOf(user string) string { return "secret-of-" + user }

@@ -1,0 +1,28 @@
+//go:build kafka
+
+package topology_test
+
+import (
+	"testing"
+
+	"github.com/lumenhook/lumenhook/internal/kafkatest"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// tellsTime reports whether the guarded broker knows its clock.
+const tellsTime = true
+
+// newGuarded is a real broker that asks who, and allows nobody but admin anything.
+func newGuarded(t *testing.T, users ...string) streams.Cluster {
+	t.Helper()
+	c, err := kafkatest.Start(t.Context(), kafkatest.Config{
+		Dir: t.TempDir(), Brokers: 1, Secure: true, Users: users,
+	})
+	must(t, err)
+	t.Cleanup(func() { must(t, c.Close()) })
+	return streams.Cluster{
+		Brokers: c.Addrs(), TLS: streams.TLS{Enabled: true, CAFile: c.CAFile()},
+	}
+}
+
+func passwordOf(user string) string { return kafkatest.Password(user) }

@@ -1,0 +1,569 @@
+package topology_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/commands"
+	"github.com/lumenhook/lumenhook/streams/directory"
+	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
+	"github.com/lumenhook/lumenhook/streams/mailer"
+	"github.com/lumenhook/lumenhook/streams/topology"
+)
+
+const (
+	adminUser  = "admin"
+	userPrefix = "lumenhook-"
+	// refusedWord stands in every answer of a broker that does not allow something.
+	refusedWord = "AUTHORIZATION_FAILED"
+	// patience is how long a role may take to work, or to say that it may not.
+	patience = time.Minute
+)
+
+// guarded is a deployment of one role's own, on a broker that asks who.
+type guarded struct {
+	t     *testing.T
+	admin streams.Cluster
+	role  string
+	runs  int
+	net   *devnet.Network // of a follower
+}
+
+// as is the deployment as a user reaches it, with what is logged going to l.
+func (g *guarded) as(user string, l *slog.Logger) streams.Cluster {
+	c := g.admin
+	c.SASL = streams.SASL{Mechanism: streams.SASLPlain, User: user, Password: passwordOf(user)}
+	c.Logger = l
+	return c
+}
+
+// work is what a role does; it returns once all of it was done.
+type work func(ctx context.Context, g *guarded, c streams.Cluster) error
+
+// ofTheHistory are the topics that the history is made of.
+var ofTheHistory = []string{
+	schemas.TopicPayments, schemas.TopicEndpoints, schemas.TopicWatches, schemas.TopicJournal,
+}
+
+// works are those of the roles: their own parts, or the requests that they make
+// where a part needs more than Kafka.
+var works = map[string]struct {
+	work work
+	seed []string // topics that must hold a record to be read
+	rows bool     // the tables must hold rows, and the journal their facts
+}{
+	"engine":    {work: workEngine},
+	"follower":  {work: workFollower, seed: []string{schemas.TopicMatches}, rows: true},
+	"api":       {work: workAPI, rows: true},
+	"projector": {work: workProjector, seed: ofTheHistory},
+	"mailer":    {work: workMailer, rows: true},
+	"history":   {work: reads(ofTheHistory...), seed: ofTheHistory},
+	"check":     {work: reads(schemas.TopicPayments, schemas.TopicWatches), seed: ofTheHistory},
+	"rewrap":    {work: workRewrap, rows: true},
+	"operator":  {work: workCommands},
+	"inspect":   {work: workInspect, seed: []string{schemas.TopicDeadLetters}},
+	"topics":    {work: workTopics},
+}
+
+// TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing: every role does its work
+// with what its row of the table allows; without any one of it, it says that it may
+// not, and does not just stand still.
+func TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing(t *testing.T) {
+	var users []string
+	for _, name := range topology.RoleNames() {
+		users = append(users, userPrefix+name)
+	}
+	broker := newGuarded(t, users...)
+	for _, role := range topology.RoleNames() {
+		t.Run(role, func(t *testing.T) {
+			g := newDeployment(t, broker, role)
+			acls, err := topology.Access(g.admin, userPrefix, role)
+			must(t, err)
+			if err := g.try(); err == nil {
+				t.Fatal("it works without any right")
+			}
+			must(t, topology.Grant(t.Context(), g.admin, acls))
+			for range 2 { // the second time there is something to restore
+				must(t, g.try())
+			}
+			for _, one := range single(acls) {
+				if one.Resource == streams.ResourceCluster && !tellsTime {
+					continue
+				}
+				must(t, g.admin.DeleteACLs(t.Context(), []streams.ACL{one}))
+				if err := g.try(); err == nil || !strings.Contains(err.Error(), refusedWord) {
+					t.Errorf("without %s: %v", one, err)
+				}
+				must(t, g.admin.CreateACLs(t.Context(), []streams.ACL{one}))
+			}
+		})
+	}
+}
+
+// single are the ACLs with one name each.
+func single(acls []streams.ACL) (all []streams.ACL) {
+	for _, a := range acls {
+		for _, name := range a.Names {
+			one := a
+			one.Names = []string{name}
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+func newDeployment(t *testing.T, broker streams.Cluster, role string) *guarded {
+	t.Helper()
+	g := &guarded{t: t, role: role, admin: broker}
+	g.admin.Prefix, g.admin.ClientID = role+".", "test"
+	g.admin = g.as(adminUser, slog.New(slog.DiscardHandler))
+	must(t, g.admin.EnsureTopics(t.Context(), topology.Wanted(topology.Shape{Partitions: 1, Replicas: 1})))
+	producer, err := g.admin.NewProducer()
+	must(t, err)
+	defer producer.Close()
+	for _, topic := range works[role].seed {
+		must(t, producer.Append(t.Context(), streams.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")}))
+	}
+	if role == "follower" {
+		g.startNetwork()
+	}
+	if works[role].rows {
+		must(t, workCommands(t.Context(), g, g.admin))
+		must(t, useKey(t.Context(), g.admin))
+	}
+	return g
+}
+
+// try has the role work as its user, and gives the error that ended it, or the first
+// line in its log of something that it may not do.
+func (g *guarded) try() error {
+	g.runs++
+	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
+	defer cancel()
+	heard := refusals{make(chan string, 1)}
+	done := make(chan error, 1)
+	go func() { done <- works[g.role].work(ctx, g, g.as(userPrefix+g.role, slog.New(heard))) }()
+	select {
+	case err := <-done:
+		return err
+	case said := <-heard.said:
+		cancel()
+		<-done
+		return errors.New(said)
+	}
+}
+
+// refusals is a log of which only that is kept that a broker does not allow.
+type refusals struct{ said chan string }
+
+func (r refusals) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+func (r refusals) WithAttrs([]slog.Attr) slog.Handler           { return r }
+func (r refusals) WithGroup(string) slog.Handler                { return r }
+
+func (r refusals) Handle(_ context.Context, record slog.Record) error {
+	text := record.Message
+	record.Attrs(func(a slog.Attr) bool {
+		text += " " + a.String()
+		return true
+	})
+	if strings.Contains(text, refusedWord) {
+		select {
+		case r.said <- text:
+		default:
+		}
+	}
+	return nil
+}
+
+// check is what every role that runs asks at its start.
+func check(ctx context.Context, c streams.Cluster) error {
+	faults, err := topology.Check(ctx, c, topology.CheckOptions{Accept: ofOneReplica, Now: time.Now})
+	return errors.Join(err, topology.Refusal(faults))
+}
+
+// beside runs a part until the returned function ends it.
+func beside(ctx context.Context, run func(context.Context) error) (failed <-chan error, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		ended <- run(ctx)
+	}()
+	return ended, func() { cancel(); <-stopped }
+}
+
+// until asks again until it is so, or ctx ends.
+func until(ctx context.Context, so func() error) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := so()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		case <-tick.C:
+		}
+	}
+}
+
+func newEngine(c streams.Cluster, stateDir string) *engine.Engine {
+	return engine.New(engine.Config{
+		Cluster: c, StateDir: stateDir, Policy: domain.Policy{Schedule: domain.DefaultSchedule()},
+		Dispatcher:       nobody{},
+		Unseal:           func([]byte, string) (domain.Secret, error) { return "", errors.New("nothing is sent") },
+		AttemptsInFlight: 1, AttemptsPerEndpoint: 1, DrainTimeout: time.Second,
+		Now: time.Now, Logger: c.Logger,
+	})
+}
+
+// nobody makes no attempts: no match is told.
+type nobody struct{}
+
+func (nobody) Dispatch(domain.Attempt, func(domain.AttemptResult)) {}
+func (nobody) Forget(string)                                       {}
+
+// workEngine has an engine decide on an account, an endpoint and a watch, and set
+// aside a record of each input.
+func workEngine(ctx context.Context, g *guarded, c streams.Cluster) error {
+	if err := check(ctx, c); err != nil {
+		return err
+	}
+	_, end := beside(ctx, newEngine(c, g.t.TempDir()).Run)
+	defer end()
+	before, err := g.end(ctx, schemas.TopicDeadLetters)
+	if err != nil {
+		return err
+	}
+	producer, err := g.admin.NewProducer()
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	for _, topic := range []string{schemas.TopicCommands, schemas.TopicMatches} {
+		if err := producer.Append(ctx, streams.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")}); err != nil {
+			return err
+		}
+	}
+	if err := submitAll(ctx, g, g.admin); err != nil {
+		return err
+	}
+	return until(ctx, func() error {
+		after, err := g.end(ctx, schemas.TopicDeadLetters)
+		if err == nil && after < before+2 {
+			err = fmt.Errorf("%d dead letters", after-before)
+		}
+		return err
+	})
+}
+
+func (g *guarded) end(ctx context.Context, topic string) (int64, error) {
+	ends, err := g.admin.NewEnds()
+	if err != nil {
+		return 0, err
+	}
+	defer ends.Close()
+	of, err := ends.Of(ctx, topic)
+	return of[0], err
+}
+
+// submitAll gives the commands of which each writes one of the tables.
+func submitAll(ctx context.Context, g *guarded, c streams.Cluster) error {
+	client, err := commands.Open(ctx, commands.Config{Cluster: c, Wait: patience, Logger: c.Logger})
+	if err != nil {
+		return err
+	}
+	_, end := beside(ctx, client.Run)
+	defer end()
+	defer client.Close()
+	account, endpoint := fmt.Sprintf("acc_%d", g.runs), fmt.Sprintf("ep_%d", g.runs)
+	for i, body := range []domain.CommandBody{
+		domain.CreateAccount{AccountID: account, Email: "a@b.example", Key: domain.Key{ID: fmt.Sprintf("key_%d", g.runs), Hash: []byte{1}}},
+		domain.CreateEndpoint{EndpointID: endpoint, AccountID: account, URL: "https://shop.example/hook", SealedSecret: []byte("s")},
+		domain.CreateWatch{Watch: domain.Watch{
+			ID: fmt.Sprintf("wat_%d", g.runs), AccountID: account, EndpointID: endpoint,
+			WalletAddress: "GTO", EventTypes: []domain.EventType{domain.PaymentReceived},
+			Rules: domain.Rules{
+				Assets: []domain.Asset{{Code: "XLM"}}, Amount: domain.AmountRule{Kind: domain.AmountAny},
+				Memo: domain.MemoRule{Kind: domain.MemoAny},
+			},
+		}},
+	} {
+		result, err := client.Submit(ctx, domain.Command{ID: fmt.Sprintf("cmd_%d_%d", g.runs, i), AccountID: account, BodyHash: []byte("h"), Body: body})
+		if err == nil && result.Answer.Rejection != nil {
+			err = errors.New(result.Answer.Rejection.Detail)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", body.CommandType(), err)
+		}
+	}
+	return nil
+}
+
+// workCommands gives commands to an engine of another user.
+func workCommands(ctx context.Context, g *guarded, c streams.Cluster) error {
+	_, end := beside(ctx, newEngine(g.admin, g.t.TempDir()).Run)
+	defer end()
+	return submitAll(ctx, g, c)
+}
+
+// withDirectory works with a read model that was filled.
+func withDirectory(ctx context.Context, g *guarded, c streams.Cluster, then func(*directory.Directory) error) error {
+	d, err := directory.Open(ctx, directory.Config{Cluster: c, Dir: g.t.TempDir(), Now: time.Now, Logger: c.Logger})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	_, end := beside(ctx, d.Run)
+	defer end()
+	if _, err := d.CatchUp(ctx); err != nil {
+		return err
+	}
+	return then(d)
+}
+
+// workAPI fills a directory, gives commands, notes the use of a key, and asks for the
+// ends that the history is held against.
+func workAPI(ctx context.Context, g *guarded, c streams.Cluster) error {
+	if err := check(ctx, c); err != nil {
+		return err
+	}
+	return withDirectory(ctx, g, c, func(*directory.Directory) error {
+		if err := useKey(ctx, c); err != nil {
+			return err
+		}
+		ends, err := c.NewEnds()
+		if err != nil {
+			return err
+		}
+		defer ends.Close()
+		for _, topic := range []string{schemas.TopicJournal, schemas.TopicPayments} {
+			if _, err := ends.Of(ctx, topic); err != nil {
+				return err
+			}
+		}
+		return workCommands(ctx, g, c)
+	})
+}
+
+// useKey notes that a key was used.
+func useKey(ctx context.Context, c streams.Cluster) error {
+	producer, err := c.NewProducer()
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	m := schemas.EncodeKeyUse(1)
+	return producer.Append(ctx, streams.NewRecord(schemas.TopicKeyUses, "key_1", m.Value, m.EachHeader))
+}
+
+// workMailer has a mailer join its group and read the journal.
+func workMailer(ctx context.Context, g *guarded, c streams.Cluster) error {
+	if err := check(ctx, c); err != nil {
+		return err
+	}
+	return withDirectory(ctx, g, c, func(d *directory.Directory) error {
+		m := mailer.New(mailer.Config{Cluster: c, Directory: d, Now: time.Now, Logger: c.Logger})
+		failed, end := beside(ctx, m.Run)
+		defer end()
+		err := until(ctx, func() error {
+			select {
+			case err := <-failed:
+				return err
+			default:
+				return m.Check()
+			}
+		})
+		return errors.Join(err, reads(schemas.TopicJournal)(ctx, g, c))
+	})
+}
+
+// workFollower has a follower read a ledger and write its cursor, and writes what
+// only rare ledgers have it write.
+func workFollower(ctx context.Context, g *guarded, c streams.Cluster) error {
+	if err := check(ctx, c); err != nil {
+		return err
+	}
+	source, err := rpc.New(rpc.Config{
+		URL: g.net.RPCURL(), Passphrase: g.net.Passphrase(), PollInterval: 10 * time.Millisecond,
+	})
+	if err != nil {
+		return err
+	}
+	return withDirectory(ctx, g, c, func(d *directory.Directory) error {
+		if err := follow(ctx, c, follower.Config{
+			Cluster: c, Source: source, Watches: watches{d}, Passphrase: g.net.Passphrase(), Now: time.Now, Logger: c.Logger,
+		}); err != nil {
+			return err
+		}
+		fenced, err := c.NewFencedProducer(ctx, "follower")
+		if err != nil {
+			return err
+		}
+		defer fenced.Close()
+		for _, topic := range []string{schemas.TopicPayments, schemas.TopicMatches, schemas.TopicQuarantine} {
+			if err := fenced.Append(ctx, streams.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")}); err != nil {
+				return err
+			}
+		}
+		return errors.Join(reads(schemas.TopicMatches, schemas.TopicLedgers)(ctx, g, c), workCommands(ctx, g, c))
+	})
+}
+
+// watches gives the follower its read model.
+type watches struct{ *directory.Directory }
+
+func (w watches) ByWallet(wallet string) ([]domain.Watch, error) { return w.WatchesByWallet(wallet) }
+
+// startNetwork starts the deployment's development network, whose ledgers close often.
+func (g *guarded) startNetwork() {
+	ids, err := devnet.NewIdentities()
+	must(g.t, err)
+	g.net, err = devnet.Open(devnet.Config{
+		Dir: g.t.TempDir(), Identities: ids, Listen: "127.0.0.1:0", CloseInterval: 50 * time.Millisecond,
+	})
+	must(g.t, err)
+	_, stop := beside(context.Background(), g.net.Run)
+	g.t.Cleanup(func() {
+		stop()
+		must(g.t, g.net.Close())
+	})
+}
+
+// follow runs a follower until it has read a ledger.
+func follow(ctx context.Context, c streams.Cluster, cfg follower.Config) error {
+	read := make(chan struct{}, 1)
+	cfg.OnLedger = func(follower.LedgerSummary) {
+		select {
+		case read <- struct{}{}:
+		default:
+		}
+	}
+	f, err := follower.New(cfg)
+	if err != nil {
+		return err
+	}
+	failed, end := beside(ctx, f.Run)
+	defer end()
+	select {
+	case <-read:
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
+
+// workProjector makes a projector's requests: its rows go to a database.
+func workProjector(ctx context.Context, g *guarded, c streams.Cluster) error {
+	if err := check(ctx, c); err != nil {
+		return err
+	}
+	ours := make(chan struct{}, 1)
+	m, err := c.Join(streams.MembershipConfig{
+		Group: "projector", Topic: schemas.TopicJournal, Now: time.Now,
+		Assigned: func([]int32) { ours <- struct{}{} }, Revoked: func([]int32) {}, Lost: func([]int32) {},
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = m.Leave(context.WithoutCancel(ctx)) }()
+	select {
+	case <-ours:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return reads(ofTheHistory...)(ctx, g, c)
+}
+
+// workRewrap makes the requests of `secrets rewrap`.
+func workRewrap(ctx context.Context, g *guarded, c streams.Cluster) error {
+	err := c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
+		_, err := admin.FetchOffsets(ctx, c.Prefix+"engine")
+		return err
+	})
+	return errors.Join(err, reads(schemas.TopicEndpoints, schemas.TopicCommands)(ctx, g, c), workCommands(ctx, g, c))
+}
+
+func workInspect(ctx context.Context, g *guarded, c streams.Cluster) error {
+	return errors.Join(check(ctx, c), reads(schemas.TopicDeadLetters)(ctx, g, c))
+}
+
+// workTopics makes a topic that is missing and puts a setting right.
+func workTopics(ctx context.Context, g *guarded, c streams.Cluster) error {
+	err := g.admin.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
+		_, err := admin.DeleteTopic(ctx, c.Prefix+schemas.TopicQuarantine)
+		if errors.Is(err, kerr.UnknownTopicOrPartition) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = until(ctx, func() error {
+		have, err := g.admin.DescribeTopics(ctx, schemas.TopicQuarantine)
+		if err == nil && len(have) > 0 {
+			err = errors.New("the topic is still there")
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	wrong := map[string]string{"retention.ms": "60000"}
+	if err := g.admin.AlterTopic(ctx, schemas.TopicJournal, wrong); err != nil {
+		return err
+	}
+	if _, err := topology.Create(ctx, c, topology.Shape{Partitions: 1, Replicas: 1}); err != nil {
+		return err
+	}
+	return check(ctx, c)
+}
+
+// reads reads what topics hold.
+func reads(topics ...string) work {
+	return func(ctx context.Context, _ *guarded, c streams.Cluster) error {
+		ends, err := c.NewEnds()
+		if err != nil {
+			return err
+		}
+		defer ends.Close()
+		for _, topic := range topics {
+			from, err := ends.Starts(ctx, topic)
+			if err != nil {
+				return err
+			}
+			to, err := ends.Of(ctx, topic)
+			if err != nil {
+				return err
+			}
+			r, err := c.NewReader(streams.ReaderConfig{From: streams.Offsets{topic: from}, SkipExpired: true})
+			if err != nil {
+				return err
+			}
+			err = r.ReadTo(ctx, topic, to, 100, func(streams.Record) error { return nil })
+			r.Close()
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
