@@ -38,7 +38,7 @@ test: lint ## everything, with real parts
 
 # The suites that hold on both brokers, and the packages that start a cluster of
 # their own. One cluster at a time: each is three JVMs.
-KAFKA_SUITES := ./internal/kafkatest ./streams ./streams/commands ./streams/directory ./streams/engine ./streams/follower ./streams/mailer ./projections
+KAFKA_SUITES := ./internal/kafkatest ./streams ./streams/commands ./streams/directory ./streams/engine ./streams/follower ./streams/mailer ./streams/topology ./projections
 test-kafka: ## the suites of everything that uses Kafka, on three real brokers; needs Java 17 and, once, Maven
 	@command -v java >/dev/null || { echo "test-kafka needs Java 17 or later (Debian: apt-get install openjdk-17-jre-headless)"; exit 1; }
 	$(GO) vet -tags kafka $(KAFKA_SUITES)

@@ -24,7 +24,9 @@
 // takes it over before it reads anything: that aborts what the former owner had
 // open, and whatever the former owner writes afterwards is refused by the
 // broker, whether or not it still believes itself in the group. Nothing depends
-// on input offsets being part of the turn (docs/decisions/fencing.md).
+// on input offsets being part of the turn (docs/decisions/fencing.md). Where the
+// journal ends, the owner learns from a record of its own
+// (docs/decisions/real-kafka.md).
 //
 // Any error of a transaction ends the task; its supervisor starts it anew, and
 // the journal then says whether that transaction stood. There is one recovery

@@ -14,7 +14,7 @@
 //
 // File map:
 //
-//	install.go   the jars
+//	install.go   the jars; install/ fetches them beforehand
 //	config.go    a node's properties
 //	security.go  certificates, users
 //	clients.go   certificates of clients
