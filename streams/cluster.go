@@ -29,6 +29,11 @@ type Cluster struct {
 func (c Cluster) fullName(topic string) string  { return c.Prefix + topic }
 func (c Cluster) shortName(topic string) string { return strings.TrimPrefix(topic, c.Prefix) }
 
+// hungTimeout is after how long a broker that takes requests and answers none is
+// given up, beside the time that the request itself allows. The kernel of a
+// process that stands still goes on accepting connections for it.
+const hungTimeout = 5 * time.Second
+
 // client opens a Kafka client. Dead brokers are noticed within seconds.
 func (c Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 	if err := errors.Join(c.SASL.Check(), c.TLS.Check()); err != nil {
@@ -40,8 +45,8 @@ func (c Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.WithLogger(kslog.New(quiet(c.Logger))),
 		c.TLS.option(c.Logger),
 		kgo.MetadataMinAge(250 * time.Millisecond),
-		kgo.RetryTimeout(20 * time.Second),
-		kgo.RequestTimeoutOverhead(10 * time.Second),
+		kgo.RetryTimeout(30 * time.Second),
+		kgo.RequestTimeoutOverhead(hungTimeout),
 		kgo.WithHooks(c.Hooks...),
 	}
 	base = append(base, c.SASL.Option()...)

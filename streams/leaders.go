@@ -44,13 +44,10 @@ func (e *Ends) leadersOf(ctx context.Context, topic string) (map[int32]leader, e
 			break
 		}
 	}
-	leaders, err := v.verdict(quorum, brokers)
-	if err != nil {
-		e.known.Store(nil)
-		return nil, err
+	if len(v.brokers) > 0 {
+		e.known.Store(&v.brokers)
 	}
-	e.known.Store(&v.brokers)
-	return leaders, nil
+	return v.verdict(quorum, brokers)
 }
 
 // brokers gives the ids of the cluster's brokers, as it named them last.
@@ -58,11 +55,13 @@ func (e *Ends) brokers(ctx context.Context) (map[int32]bool, error) {
 	if known := e.known.Load(); known != nil {
 		return *known, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{}
 	resp, err := req.RequestWith(ctx, e.client)
-	if err != nil {
-		return nil, fmt.Errorf("asking for the brokers: %w", err)
+	if err != nil { // the next time, another broker is asked
+		return nil, fmt.Errorf("asking for the brokers: %w", unlessFinal(err))
 	}
 	if len(resp.Brokers) == 0 {
 		return nil, fmt.Errorf("%w: the cluster names no broker", errAskAgain)
@@ -139,13 +138,18 @@ func askBroker[R kmsg.Response](ctx context.Context, client *kgo.Client, broker 
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	resp, err := client.Broker(int(broker)).Request(ctx, req)
-	if _, refused := errors.AsType[*kerr.Error](err); err != nil && !refused && !errors.Is(err, kgo.ErrClientClosed) {
-		err = fmt.Errorf("%w: %w", errAskAgain, err)
-	}
 	if err != nil {
-		a.err = fmt.Errorf("asking broker %d: %w", broker, err)
+		a.err = fmt.Errorf("asking broker %d: %w", broker, unlessFinal(err))
 		return a
 	}
 	a.resp = resp.(R)
 	return a
+}
+
+// unlessFinal has a question asked again that no broker answered.
+func unlessFinal(err error) error {
+	if _, refused := errors.AsType[*kerr.Error](err); refused || errors.Is(err, kgo.ErrClientClosed) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errAskAgain, err)
 }
