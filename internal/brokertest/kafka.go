@@ -96,3 +96,15 @@ func (k *Broker) Outage(during func()) {
 		k.t.Fatal(err)
 	}
 }
+
+// Nodes are the brokers of the cluster that tests share, once one has started it.
+// Whoever kills or pauses one has it back before its test ends.
+func Nodes() []*kafkatest.Node { return shared.cluster.Nodes() }
+
+// AwaitNodes waits until that many brokers are alive, as the cluster sees it.
+func AwaitNodes(t testing.TB, n int) {
+	t.Helper()
+	if err := shared.cluster.AwaitBrokers(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+}
