@@ -20,10 +20,14 @@ type Cluster struct {
 	Brokers  []string // host:port
 	Prefix   string   // of topics, groups and transactional ids, such as "lumenhook."
 	ClientID string
-	SASL     SASL
-	Hooks    []kgo.Hook // of every client, such as metrics and traces; shared, so they must allow that
-	TLS      TLS
-	Logger   *slog.Logger
+	// InstanceID is this process' name in its groups, of which no other process may
+	// have the same: one that is restarted under it has its partitions back, and
+	// none moves meanwhile, for SessionTimeout. Empty: what leaves gives them up.
+	InstanceID string
+	SASL       SASL
+	Hooks      []kgo.Hook // of every client, such as metrics and traces; shared, so they must allow that
+	TLS        TLS
+	Logger     *slog.Logger
 }
 
 func (c Cluster) fullName(topic string) string  { return c.Prefix + topic }

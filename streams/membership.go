@@ -39,6 +39,7 @@ type MembershipConfig struct {
 type Membership struct {
 	client       *kgo.Client
 	group        string
+	instance     *string // nil: the group knows us by no name of ours
 	topic        string
 	now          func() time.Time
 	acknowledged atomic.Pointer[time.Time] // when the latest heartbeat that the group took was sent
@@ -79,7 +80,12 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 		}
 		cfg.Assigned(partitions)
 	}
-	client, err := c.client(
+	var static []kgo.Opt
+	if c.InstanceID != "" {
+		m.instance = &c.InstanceID
+		static = append(static, kgo.InstanceID(c.InstanceID))
+	}
+	client, err := c.client(append(static,
 		kgo.ConsumerGroup(m.group),
 		kgo.ConsumeTopics(c.fullName(cfg.Topic)),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
@@ -91,7 +97,7 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 		kgo.OnPartitionsRevoked(only(cfg.Revoked)),
 		kgo.OnPartitionsLost(only(lost)),
 		kgo.WithHooks(&m.failure),
-	)
+	)...)
 	if err != nil {
 		stop()
 		return nil, err
@@ -129,6 +135,8 @@ func (m *Membership) Check() error {
 	case errors.Is(*why, kerr.InvalidSessionTimeout):
 		return fmt.Errorf("streams: group %s does not take this process in: the brokers refuse a session timeout of %s (set group.min.session.timeout.ms to %d or less, and group.max.session.timeout.ms above): %w",
 			m.group, SessionTimeout, SessionTimeout.Milliseconds(), *why)
+	case errors.Is(*why, kerr.FencedInstanceID):
+		return fmt.Errorf("streams: another process is in group %s under this one's name: give each a name of its own (--node-name): %w", m.group, *why)
 	case errors.Is(*why, kerr.GroupAuthorizationFailed):
 		return fmt.Errorf("streams: group %s does not take this process in: its user needs READ on the group (`lumenhook topics acls` prints the ACLs of each role): %w", m.group, *why)
 	}
@@ -156,7 +164,7 @@ func (m *Membership) heartbeat(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, SessionTimeout)
 	defer cancel()
 	req := kmsg.NewPtrHeartbeatRequest()
-	req.Group = m.group
+	req.Group, req.InstanceID = m.group, m.instance
 	if req.MemberID, req.Generation = m.client.GroupMetadata(); req.MemberID == "" {
 		return
 	}
@@ -179,7 +187,8 @@ func (m *Membership) heartbeat(ctx context.Context) {
 	}
 }
 
-// Leave gives up all partitions, calling Revoked, and the place in the group.
+// Leave gives up all partitions, calling Revoked, and the place in the group. A
+// member that has a name keeps its place, for one that comes back under it.
 func (m *Membership) Leave(ctx context.Context) error {
 	err := m.client.LeaveGroupContext(ctx)
 	m.stop()

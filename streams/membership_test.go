@@ -1,6 +1,7 @@
 package streams_test
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -111,5 +112,82 @@ func TestAGroupThatRefusesIsNamed(t *testing.T) {
 		if err := m.Leave(t.Context()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// named joins the group under a name and tells of what it is given and loses.
+func (r *rig) named(name string) (m *streams.Membership, assigned, taken chan []int32) {
+	r.t.Helper()
+	cluster := r.cluster
+	cluster.InstanceID = name
+	assigned, taken = make(chan []int32, 8), make(chan []int32, 8)
+	m, err := cluster.Join(streams.MembershipConfig{
+		Group: sumGroup, Topic: numbersTopic, Now: time.Now,
+		Assigned: func(p []int32) { assigned <- p },
+		Revoked:  func(p []int32) { taken <- p },
+		Lost:     func(p []int32) { taken <- p },
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return m, assigned, taken
+}
+
+// A member that ends and comes back under its name has its partition back at once,
+// and the other's stays where it is.
+func TestAMemberThatComesBackUnderItsNameHasItsPartition(t *testing.T) {
+	r := newRig(t)
+	first, assigned, taken := r.named("one")
+	<-assigned
+	other, othersAssigned, othersTaken := r.named("two")
+	<-taken
+	theirs := <-othersAssigned
+	eventually(t, "both are fresh", func() bool { return first.Fresh() && other.Fresh() })
+
+	if err := first.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ours := <-taken // what was under way is brought to its end all the same
+	again, assigned, _ := r.named("one")
+	if got := <-assigned; len(got) != 1 || got[0] != ours[0] || got[0] == theirs[0] {
+		t.Errorf("it had %v, and has %v back; the other has %v", ours, got, theirs)
+	}
+	eventually(t, "it is fresh", again.Fresh)
+	select {
+	case p := <-othersTaken:
+		t.Errorf("%v was taken from the other", p)
+	case p := <-othersAssigned:
+		t.Errorf("%v was given to the other", p)
+	default:
+	}
+	if !other.Fresh() {
+		t.Error("the other is not in the group any more")
+	}
+	for _, m := range []*streams.Membership{again, other} {
+		if err := m.Leave(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Of two with one name the group knows the later one, and what the earlier one had is
+// taken from it. Both come back again and again, and it is said why they are not well.
+func TestOfTwoWithOneNameTheLaterCounts(t *testing.T) {
+	r := newRig(t)
+	first, assigned, taken := r.named("one")
+	<-assigned
+	eventually(t, "the first is fresh", first.Fresh)
+	second, assigned, _ := r.named("one")
+	<-assigned
+	<-taken
+	eventually(t, "it is said", func() bool {
+		err := errors.Join(first.Check(), second.Check())
+		return err != nil && strings.Contains(err.Error(), "a name of its own")
+	})
+	if err := first.Leave(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := second.Leave(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

@@ -28,6 +28,14 @@ const (
 	sourceLake    = "lake"
 )
 
+// Servers of the networks that have public ones. The public network's RPC is run by
+// many, so that an operator chooses.
+const (
+	testnetRPC     = "https://soroban-testnet.stellar.org"
+	testnetHorizon = "https://horizon-testnet.stellar.org"
+	pubnetLake     = "s3://aws-public-blockchain/v1.1/stellar/ledgers/pubnet?region=us-east-2&anonymous=true"
+)
+
 // sourceSettings are the flags that say which network is followed, and from
 // where its ledgers come.
 type sourceSettings struct {
@@ -47,9 +55,9 @@ type sourceSettings struct {
 func (s *sourceSettings) register(f *pflag.FlagSet) {
 	f.StringVar(&s.network, "network", "pubnet", "Stellar network: pubnet, testnet, or the passphrase of another")
 	f.StringVar(&s.kind, "ledger-source", sourceRPC, "where ledgers come from: rpc, horizon or lake")
-	f.StringSliceVar(&s.rpcURLs, "stellar-rpc-url", nil, "URL of a Stellar RPC server; more than one: the next is used when one is not well")
-	f.StringVar(&s.horizonURL, "horizon-url", "", "URL of a Horizon server")
-	f.StringVar(&s.lakeAddress, "ledger-lake", "", "lake of exported ledgers: a folder, s3://bucket/prefix?region=… or gs://bucket/prefix; with rpc, for what the server no longer keeps")
+	f.StringSliceVar(&s.rpcURLs, "stellar-rpc-url", nil, "URL of a Stellar RPC server; more than one: the next is used when one is not well (testnet: "+testnetRPC+")")
+	f.StringVar(&s.horizonURL, "horizon-url", "", "URL of a Horizon server (testnet: "+testnetHorizon+")")
+	f.StringVar(&s.lakeAddress, "ledger-lake", "", "lake of exported ledgers: a folder, s3://bucket/prefix?region=… or gs://bucket/prefix; with rpc, for what the server no longer keeps (pubnet, as the source: that of AWS)")
 	f.Uint32Var(&s.lakeFile, "lake-ledgers-per-file", 0, "layout of a lake without a manifest")
 	f.Uint32Var(&s.lakePartition, "lake-files-per-partition", 0, "layout of a lake without a manifest")
 	f.DurationVar(&s.pollInterval, "ledger-poll-interval", time.Second, "time between looks for the next ledger")
@@ -74,6 +82,7 @@ func (s *sourceSettings) check() error {
 	default:
 		s.passphrase = s.network
 	}
+	s.preset()
 	if strings.TrimSpace(s.passphrase) == "" {
 		fault("network", s.network, "name the network: pubnet, testnet, or a passphrase")
 	}
@@ -98,6 +107,18 @@ func (s *sourceSettings) check() error {
 	}
 	faults = append(faults, s.checkStart())
 	return errors.Join(faults...)
+}
+
+// preset names the public server of a network where none is named.
+func (s *sourceSettings) preset() {
+	switch {
+	case s.network == "testnet" && s.kind == sourceRPC && len(s.rpcURLs) == 0:
+		s.rpcURLs = []string{testnetRPC}
+	case s.network == "testnet" && s.kind == sourceHorizon && s.horizonURL == "":
+		s.horizonURL = testnetHorizon
+	case s.network == "pubnet" && s.kind == sourceLake && s.lakeAddress == "":
+		s.lakeAddress = pubnetLake
+	}
 }
 
 func (s *sourceSettings) checkStart() (err error) {

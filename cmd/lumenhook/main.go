@@ -57,6 +57,10 @@ Start with:
   lumenhook devnet account --json       a wallet on its development network
   lumenhook devnet pay --to G… --amount 12.5
 
+On a Kafka cluster and a ClickHouse of yours:
+
+  lumenhook serve --config lumenhook.yaml
+
 Every flag can be set by a variable: --data-dir by LUMENHOOK_DATA_DIR. A flag
 wins over its variable, and a variable LUMENHOOK_… that sets nothing is an error.
 The program ends with 1 when what was asked for failed, with 2 when the command
@@ -64,7 +68,7 @@ line was not understood, and with 3 when what was compared differs.`,
 		SilenceUsage: true, SilenceErrors: true, Version: cli.ThisBuild().String(),
 	}
 	root.AddCommand(
-		newRun(), newDevnet(), newLedger(), newVerify(), newSecrets(),
+		newRun(), newServe(), newConfig(), newDevnet(), newLedger(), newVerify(), newSecrets(),
 		newAccounts(), newKeys(), newEndpoints(), newWatches(), newBackfill(), newEvents(),
 		newSQL(), newTopics(), newRebuild(), newVerifyProjection(), newMigrate(), cli.NewVersion(),
 	)

@@ -81,32 +81,36 @@ type service struct {
 // runAll starts everything, says so, and serves until ctx ends or a part fails.
 func runAll(ctx context.Context, s *runSettings, out io.Writer) error {
 	level, _ := parseLevel(s.logLevel)
-	serving, failed := context.WithCancelCause(ctx)
-	defer failed(nil)
 	shown := newTerminal(out)
 	defer shown.Close()
-	v := &service{
-		Stack: &startstop.Stack{
-			Failed: failed,
-			Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
-		},
-		s: s, out: &printer{w: shown},
-	}
-	quietGlobalLog(v.Logger)
-	err := v.start(serving)
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	printed := &printer{w: shown}
+	return work(ctx, logger, printed.line, func(ctx context.Context, stack *startstop.Stack) error {
+		v := &service{Stack: stack, s: s, out: printed}
+		return v.start(ctx)
+	})
+}
+
+// work starts a process, and lets it work until ctx ends or a part of it fails. Then
+// everything is stopped that was started.
+func work(ctx context.Context, logger *slog.Logger, say func(string, ...any), start func(context.Context, *startstop.Stack) error) error {
+	quietGlobalLog(logger)
+	serving, failed := context.WithCancelCause(ctx)
+	defer failed(nil)
+	stack := &startstop.Stack{Failed: failed, Logger: logger}
+	err := start(serving, stack)
 	if err == nil {
 		<-serving.Done()
-		v.out.line("stopping: attempts under way are finished and everything is flushed")
+		say("stopping: attempts under way are finished and everything is flushed")
 	}
-	v.Stop()
-	if cause := context.Cause(serving); ctx.Err() == nil && cause != nil && err == nil {
-		return cause
-	}
-	if err != nil && ctx.Err() != nil {
+	stack.Stop()
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return nil // interrupted while starting
-	}
-	if err == nil {
-		v.out.line("stopped")
+	case err == nil && ctx.Err() == nil:
+		return context.Cause(serving) // a part failed
+	case err == nil:
+		say("stopped")
 	}
 	return err
 }
@@ -301,10 +305,7 @@ func (v *service) assemble(context.Context) error {
 	v.node = node.New(node.Config{
 		Cluster: v.cluster, StateDir: v.dir.join("state"), Disk: v.disk, Metrics: node.NewMetrics(),
 		Now: time.Now, Logger: v.Logger, Say: v.out.line,
-		Policy: domain.Policy{
-			Schedule: v.s.schedule, DisableAfter: v.s.disableAfter, HonourRetryAfter: v.s.honourRetryAfter,
-		},
-		AttemptTimeout: v.s.attemptTimeout, Passphrase: v.file.Stellar.NetworkPassphrase,
+		Policy: v.s.policy(), AttemptTimeout: v.s.attemptTimeout, Passphrase: v.file.Stellar.NetworkPassphrase,
 		Sealer: v.sealer, MasterKey: v.keyText, Egress: v.egress(), Sender: sender,
 		API: node.APIConfig{
 			Edge: v.s.edge.config(v.address("api-listen", v.s.apiListen)), Wallets: lookup,
@@ -326,13 +327,9 @@ func (v *service) assemble(context.Context) error {
 // egress is the guarded client's configuration: it may reach this machine, and trusts
 // the run's own authority beside the system's.
 func (v *service) egress() egress.Config {
-	cfg := egress.Config{
-		Policy:  egress.Policy{Allow: egress.LoopbackPrefixes(), Ports: v.s.ports},
-		RootCAs: systemRoots(), AttemptTimeout: v.s.attemptTimeout, MaxIdlePerHost: maxIdlePerHost,
-	}
+	cfg := v.s.egressConfig()
+	cfg.Policy.Allow = append(cfg.Policy.Allow, egress.LoopbackPrefixes()...)
 	v.ca.AddTo(cfg.RootCAs)
-	cfg.RootCAs.AppendCertsFromPEM(v.s.egressPEM)
-	v.s.egress.apply(&cfg)
 	return cfg
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,8 +126,37 @@ LUMENHOOK_MASTER_KEY, then in the folder of a run (--data-dir).`,
 	place.register(c.PersistentFlags())
 	place.registerKafka(c.PersistentFlags())
 	c.PersistentFlags().StringVar(&place.file, "master-key-file", "", "the master key's file, where it is not a run's")
-	c.AddCommand(newSecretsList(&place), newSecretsRewrap(&place), newSecretsDrop(&place))
+	c.AddCommand(newSecretsCreate(&place), newSecretsList(&place), newSecretsRewrap(&place), newSecretsDrop(&place))
 	return c
+}
+
+func newSecretsCreate(place *masterKeyPlace) *cobra.Command {
+	return &cobra.Command{
+		Use:     "create --master-key-file FILE",
+		Short:   "Make a master key, for all processes of a service",
+		Example: "  lumenhook secrets create --master-key-file /etc/lumenhook/master-key.json",
+		Args:    cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if place.file == "" {
+				return cli.Usage(errors.New("--master-key-file must be given: the file to make"))
+			}
+			if _, err := os.Stat(place.file); !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("--master-key-file %q: it exists, and what was sealed with it opens with no other (%w)", place.file, cmp.Or(err, os.ErrExist))
+			}
+			if _, err := sealing.LoadOrCreate(place.file); err != nil {
+				return err
+			}
+			text, err := os.ReadFile(place.file)
+			if err != nil {
+				return err
+			}
+			keys, err := sealing.Keys(text)
+			if err != nil {
+				return err
+			}
+			return printKeys(cmd.OutOrStdout(), keys)
+		},
+	}
 }
 
 func newSecretsList(place *masterKeyPlace) *cobra.Command {

@@ -63,18 +63,14 @@ func fromSecrets(flags *pflag.FlagSet, dir string) (faults []error) {
 // fromSecret sets the flag that wants the file's path if there is one, so that who
 // reads it can follow the file; else the secret's own flag.
 func fromSecret(flags *pflag.FlagSet, name, path string) error {
-	if f := flags.Lookup(name + "-file"); f != nil {
-		if f.Changed {
-			return nil
-		}
-		return setFrom(flags, f, path, path)
-	}
-	f := flags.Lookup(name)
-	if f == nil || !isSecret(f) {
-		return fmt.Errorf("%s sets nothing%s", path, didYouMean(name, secretNames(flags), ""))
-	}
-	if f.Changed {
+	f, file := flags.Lookup(name), flags.Lookup(name+"-file")
+	switch {
+	case f != nil && isSecret(f) && f.Changed, file != nil && file.Changed:
 		return nil
+	case file != nil:
+		return setFrom(flags, file, path, path)
+	case f == nil || !isSecret(f):
+		return fmt.Errorf("%s sets nothing%s", path, didYouMean(name, secretNames(flags), ""))
 	}
 	data, err := readBounded(path, secretMaxBytes)
 	if err != nil {

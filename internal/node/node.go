@@ -2,7 +2,9 @@ package node
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,11 +24,13 @@ import (
 type Config struct {
 	Cluster  streams.Cluster
 	StateDir string // holds the stores of directory and engine
-	Disk     *DiskGuard
-	Metrics  *Metrics
-	Tracing  *telemetry.Tracing // nil: none
-	Now      func() time.Time
-	Logger   *slog.Logger
+	// Roles are those without which the node is not ready.
+	Roles   []Role
+	Disk    *DiskGuard
+	Metrics *Metrics
+	Tracing *telemetry.Tracing // nil: none
+	Now     func() time.Time
+	Logger  *slog.Logger
 	// Say tells a person what happens, in one line.
 	Say func(format string, args ...any)
 
@@ -153,10 +157,19 @@ func (n *Node) needs(role Role) []startstop.Service {
 	}
 }
 
-// Ready says of every part that was started, and of the disk, whether it works.
+var errNotStarted = errors.New("it is not started yet")
+
+// Ready says of the disk, of every part that was started and of every role that is
+// still to be, whether it works.
 func (n *Node) Ready(ctx context.Context) []startstop.Report {
-	disk := startstop.Report{Name: "disk", Err: n.cfg.Disk.Check()}
-	return append([]startstop.Report{disk}, n.stack.Ready(ctx)...)
+	reports := append([]startstop.Report{{Name: "disk", Err: n.cfg.Disk.Check()}}, n.stack.Ready(ctx)...)
+	for _, role := range n.cfg.Roles {
+		there := func(r startstop.Report) bool { return r.Name == string(role) }
+		if !slices.ContainsFunc(reports, there) {
+			reports = append(reports, startstop.Report{Name: string(role), Err: errNotStarted})
+		}
+	}
+	return reports
 }
 
 // APIURL is where the API is served, once it is.

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+)
+
+func newConfig() *cobra.Command {
+	c := &cobra.Command{Use: "config", Short: "Look at the configuration of `lumenhook serve`"}
+	c.AddCommand(newConfigCheck())
+	return c
+}
+
+func newConfigCheck() *cobra.Command {
+	var s serveSettings
+	var out cli.Output
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Print the settings that count, and where each came from",
+		Long: `Takes the flags, variables and files of ` + "`lumenhook serve`" + `, names every fault of them,
+and prints the settings that count, with secrets masked. Nobody is asked anything:
+whether the cluster is fit is the question of ` + "`lumenhook topics check`" + `.`,
+		Args: cli.NoArguments,
+	}
+	s.register(c.Flags())
+	out.Register(c.Flags())
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		settings := cli.Effective(cmd.Flags())
+		shown := out.Print(cmd.OutOrStdout(), settings, func(w io.Writer) {
+			row(w, "SETTING", "VALUE", "FROM")
+			for _, one := range settings {
+				row(w, one.Name, one.Value, one.From)
+			}
+		})
+		return errors.Join(cli.Usage(s.check()), shown)
+	}
+	return c
+}

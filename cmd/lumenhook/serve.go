@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/node"
+	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/startstop"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/topology"
+)
+
+func newServe() *cobra.Command {
+	var s serveSettings
+	c := &cobra.Command{
+		Use:   "serve --roles ROLE,… --kafka-brokers HOST:PORT,…",
+		Short: "Run some roles of the service on a Kafka cluster, a ClickHouse and a network of yours",
+		Long: `Runs any set of the roles in this process: any number of processes share the work.
+
+  api         answers requests
+  engine      decides and makes the attempts; engines divide the partitions
+  follower    reads ledgers; one is active, the others stand by
+  projector   writes the history to ClickHouse
+  mailer      emails holders of disabled endpoints
+
+Settings come from flags, from variables, from a folder of secrets (--secrets-dir) and
+from a YAML file (--config), in this order of precedence. ` + "`lumenhook config check`" + ` prints
+what counts, and where it came from. /healthz and /readyz are served beside /metrics,
+with a reason for each part. SIGTERM ends it: attempts under way are finished first.`,
+		Example: `  lumenhook serve --config /etc/lumenhook.yaml
+  lumenhook serve --roles engine --kafka-brokers kafka:9092 --master-key-file key.json`,
+		Args:    cli.NoArguments,
+		PreRunE: func(*cobra.Command, []string) error { return s.check() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			signal.Ignore(syscall.SIGPIPE) // a pager that was left does not stop a service
+			return serveRoles(cmd.Context(), &s)
+		},
+	}
+	s.register(c.Flags())
+	return c
+}
+
+// server is a process of `serve`: a node with addresses.
+type server struct {
+	*startstop.Stack
+	s       *serveSettings
+	dir     *dataDir
+	cluster streams.Cluster
+	node    *node.Node
+}
+
+func serveRoles(ctx context.Context, s *serveSettings) error {
+	level, _ := parseLevel(s.logLevel)
+	logger := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	say := func(format string, args ...any) { logger.Info(fmt.Sprintf(format, args...)) }
+	return work(ctx, logger, say, func(ctx context.Context, stack *startstop.Stack) error {
+		v := &server{Stack: stack, s: s}
+		if err := v.assemble(say); err != nil {
+			return err
+		}
+		return v.start(ctx, say)
+	})
+}
+
+// assemble makes the node. It asks nobody anything yet.
+func (v *server) assemble(say func(string, ...any)) (err error) {
+	if v.dir, err = openDataDir(v.s.dataDir); err != nil {
+		return err
+	}
+	v.OnStop(func() { _ = v.dir.close() })
+	disk := node.NewDiskGuard(v.dir.path, uint64(v.s.leastFreeMiB)<<20, say, v.Logger)
+	v.Go("the watch over the disk", disk.Run)
+	if v.cluster, err = v.s.cluster(v.Logger); err != nil {
+		return err
+	}
+	cfg := node.Config{
+		Cluster: v.cluster, StateDir: v.dir.join("state"), Roles: v.s.roles, Disk: disk, Metrics: node.NewMetrics(),
+		Now: time.Now, Logger: v.Logger, Say: say,
+		Policy: v.s.policy(), AttemptTimeout: v.s.attemptTimeout, Passphrase: v.s.source.passphrase,
+		Egress: v.s.egressConfig(), History: v.s.history.config(true),
+		Engine: node.EngineConfig{
+			AttemptsInFlight: v.s.attemptsInFlight, AttemptsPerEndpoint: v.s.attemptsPerEndpoint,
+		},
+	}
+	cfg.History.DSN = v.s.clickhouseDSN
+	for _, role := range v.s.roles {
+		if err := v.equip(&cfg, role); err != nil {
+			return err
+		}
+	}
+	v.node = node.New(cfg, v.Stack)
+	return nil
+}
+
+// equip gives a node what a role needs.
+func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
+	switch role {
+	case node.RoleAPI:
+		cfg.API.Edge, cfg.API.RateLimit = v.s.edge.config(v.s.apiListen), api.RateLimit{PerSecond: v.s.apiRateLimit}
+		if cfg.API.Wallets, err = v.s.source.lookup(v.Logger); err != nil {
+			return err
+		}
+		cfg.Sealer, cfg.MasterKey, err = v.s.masterKey().existing()
+	case node.RoleEngine:
+		cfg.Sealer, cfg.MasterKey, err = v.s.masterKey().existing()
+	case node.RoleFollower:
+		cfg.Follower.Start = v.s.source.startAt
+		cfg.Follower.Live, cfg.Follower.Past, err = v.s.source.openBoth(v.Logger)
+		cfg.Follower.Live = &catchUpSource{Source: cfg.Follower.Live, tell: cfg.Say, now: time.Now}
+	case node.RoleMailer:
+		cfg.Sender, err = v.s.mail.sender()
+	}
+	return err
+}
+
+// start starts the roles once the cluster was found fit. Operators are answered from
+// the beginning.
+func (v *server) start(ctx context.Context, say func(string, ...any)) error {
+	if v.s.metricsListen != "" {
+		address, err := v.node.ServeOperations(v.s.metricsListen)
+		if err != nil {
+			return err
+		}
+		say("metrics and readiness at http://%s", address)
+	}
+	faults, err := topology.Check(ctx, v.cluster, topology.CheckOptions{
+		Partitions: v.s.partitions, Accept: v.s.accept, Now: time.Now,
+	})
+	if err != nil {
+		return err
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("%w (--accept-faults puts up with them)", topology.Refusal(faults))
+	}
+	if err := v.node.Start(ctx, v.s.roles...); err != nil {
+		return err
+	}
+	if url := v.node.APIURL(); url != "" {
+		say("the API at %s", url)
+	}
+	say("ready")
+	return nil
+}
+
+// existing gives the master key of a service whose processes share it: none of them
+// makes one of its own.
+func (p *masterKeyPlace) existing() (*sealing.Sealer, []byte, error) {
+	text, err := p.text()
+	if err != nil {
+		return nil, nil, fmt.Errorf("--master-key-file: %w (`lumenhook secrets create` makes one, for all processes)", err)
+	}
+	if _, fromVariable := p.variable(); fromVariable {
+		s, err := sealing.Parse(text)
+		return s, text, err
+	}
+	s, err := sealing.Load(p.path())
+	return s, text, err
+}

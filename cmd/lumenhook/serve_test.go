@@ -1,0 +1,491 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/node"
+	"github.com/lumenhook/lumenhook/internal/startstop"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/topology"
+)
+
+// addresses are what `serve` is given: a broker, a ClickHouse, a network, a receiver.
+type addresses struct {
+	t       *testing.T
+	dir     string
+	stack   *startstop.Stack
+	broker  string
+	devnet  *devnet.Network
+	history string // its DSN
+	hooks   *hooks
+
+	// wallet is paid by payer. Both are funded before anybody follows the network.
+	pays          *devclient.Client
+	wallet, payer string
+}
+
+// newAddresses starts all that is not the service.
+func newAddresses(t *testing.T) *addresses {
+	t.Helper()
+	logger := slog.New(slog.DiscardHandler)
+	a := &addresses{t: t, dir: t.TempDir(), stack: &startstop.Stack{
+		Failed: func(err error) { t.Error(err) }, Logger: logger,
+	}}
+	t.Cleanup(a.stack.Stop)
+	if err := os.Mkdir(filepath.Join(a.dir, "secrets"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	a.startBroker(logger)
+	a.startDevnet(logger)
+	a.startClickHouse(logger)
+	a.hooks = startHooks(t, a.dir)
+	return a
+}
+
+func (a *addresses) startBroker(logger *slog.Logger) {
+	a.t.Helper()
+	b, err := broker.Start(broker.Config{
+		Dir: filepath.Join(a.dir, "broker"), Listen: "127.0.0.1:0", Logger: logger,
+		User: "lumenhook", Password: "not told to anybody", Failed: func(err error) { a.t.Error(err) },
+	})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.stack.OnStop(b.Close)
+	a.broker = b.Addr()
+	cluster := streams.Cluster{
+		Brokers: []string{a.broker}, Prefix: "shop.", ClientID: "test", Logger: logger,
+		SASL: streams.SASL{Mechanism: streams.SASLScramSHA256, User: "lumenhook", Password: "not told to anybody"},
+	}
+	if err := cluster.EnsureTopics(a.t.Context(), topology.Wanted(topology.Shape{Partitions: 4, Replicas: 1})); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+func (a *addresses) startDevnet(logger *slog.Logger) {
+	a.t.Helper()
+	ids, err := devnet.NewIdentities()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.devnet, err = devnet.Open(devnet.Config{
+		Dir: filepath.Join(a.dir, "devnet"), Identities: ids, Listen: "127.0.0.1:0",
+		CloseInterval: 200 * time.Millisecond, Logger: logger,
+	})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.stack.OnStop(func() { _ = a.devnet.Close() })
+	a.stack.Go("the development network", a.devnet.Run)
+	if a.pays, err = devclient.New(a.devnet.RPCURL(), a.devnet.FriendbotURL()); err != nil {
+		a.t.Fatal(err)
+	}
+	a.stack.OnStop(func() { _ = a.pays.Close() })
+	wallet, _, err := a.pays.CreateAccount(a.t.Context())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	_, payer, err := a.pays.CreateAccount(a.t.Context())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.wallet, a.payer = wallet, payer
+}
+
+func (a *addresses) startClickHouse(logger *slog.Logger) {
+	a.t.Helper()
+	program, err := clickhouse.Find(a.t.Context(), clickhouse.Options{InstalledOnly: true, Logger: logger})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	e, err := clickhouse.Start(a.t.Context(), clickhouse.Config{
+		Program: program, DataDir: filepath.Join(a.dir, "clickhouse"), Logger: logger,
+		NativeAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0",
+	})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.stack.OnStop(func() { _ = e.Stop() })
+	a.history = e.DSN()
+}
+
+// configure writes the configuration that all processes share, and their secrets.
+func (a *addresses) configure() (config, secrets string) {
+	a.t.Helper()
+	config, secrets = filepath.Join(a.dir, "lumenhook.yaml"), filepath.Join(a.dir, "mounted")
+	files := map[string]string{
+		config: fmt.Sprintf(`kafka:
+  brokers: [%q]
+  user: lumenhook
+topic-prefix: shop.
+accept-faults: [%s]
+network: %q
+stellar-rpc-url: [%q]
+ledger-poll-interval: 50ms
+api-listen: 127.0.0.1:0
+metrics-listen: 127.0.0.1:0
+egress:
+  allow: [127.0.0.1/32]
+  ports: 1024-65535
+  ca: %q
+smtp:
+  addr: 127.0.0.1:1
+  from: webhooks@shop.example
+`, a.broker, strings.Join(topology.Names(), ", "), a.devnet.Passphrase(), a.devnet.RPCURL(), filepath.Join(a.dir, "ca.pem")),
+		filepath.Join(secrets, "kafka-password"): "not told to anybody\n",
+		filepath.Join(secrets, "clickhouse-dsn"): a.history + "\n",
+	}
+	if err := os.Mkdir(secrets, 0o700); err != nil {
+		a.t.Fatal(err)
+	}
+	for path, text := range files {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	a.program("secrets", "create", "--master-key-file", filepath.Join(secrets, "master-key"))
+	return config, secrets
+}
+
+// program runs a command to its end and gives what it prints.
+func (a *addresses) program(args ...string) []byte {
+	a.t.Helper()
+	c := program(args...)
+	c.Env = append(c.Env, "LUMENHOOK_KAFKA_PASSWORD=not told to anybody")
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
+	out, err := c.Output()
+	if err != nil {
+		a.t.Fatalf("%v: %v\n%s%s", args, err, out, &stderr)
+	}
+	return out
+}
+
+// role is a process of one role.
+type role struct {
+	t      *testing.T
+	name   string
+	args   []string
+	cmd    *exec.Cmd
+	exited chan error
+	output *syncBuffer
+}
+
+func (r *role) start() {
+	r.t.Helper()
+	r.output, r.exited = &syncBuffer{}, make(chan error, 1)
+	r.cmd = program(r.args...)
+	r.cmd.Stdout, r.cmd.Stderr = r.output, r.output
+	if err := r.cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	cmd, exited, over := r.cmd, r.exited, make(chan struct{})
+	go func() {
+		exited <- cmd.Wait()
+		close(over)
+	}()
+	r.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-over
+	})
+}
+
+func (r *role) kill() {
+	r.t.Helper()
+	if err := r.cmd.Process.Kill(); err != nil {
+		r.t.Fatal(err)
+	}
+	<-r.exited
+}
+
+// until waits until something holds, for as long as the process lives.
+func (r *role) until(what string, holds func() bool) {
+	r.t.Helper()
+	deadline := time.NewTimer(90 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case err := <-r.exited:
+			r.t.Fatalf("%s ended (%v) before %s:\n%s", r.name, err, what, r.output)
+		case <-deadline.C:
+			r.t.Fatalf("%s: never came true: %s\n%s", r.name, what, r.output)
+		case <-tick.C:
+		}
+	}
+}
+
+var (
+	saidAPI        = regexp.MustCompile(`the API at (http://[0-9.:]+)`)
+	saidOperations = regexp.MustCompile(`readiness at (http://[0-9.:]+)`)
+)
+
+// said is an address that the process has told.
+func (r *role) said(form *regexp.Regexp) (address string) {
+	r.t.Helper()
+	r.until("an address", func() bool {
+		if found := form.FindStringSubmatch(r.output.String()); found != nil {
+			address = found[1]
+		}
+		return address != ""
+	})
+	return address
+}
+
+// ready asks /readyz.
+func (r *role) ready() (status int, checks map[string]string) {
+	resp, err := http.Get(r.said(saidOperations) + "/readyz")
+	if err != nil {
+		return 0, nil
+	}
+	defer resp.Body.Close()
+	var view struct {
+		Checks []struct{ Name, Status, Detail string }
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err := json.Unmarshal(text, &view); err != nil {
+		r.t.Fatalf("%s: /readyz answered %s", r.name, text)
+	}
+	checks = make(map[string]string)
+	for _, c := range view.Checks {
+		checks[c.Name] = strings.TrimSpace(c.Status + " " + c.Detail)
+	}
+	if err != nil {
+		return 0, checks
+	}
+	return resp.StatusCode, checks
+}
+
+func (r *role) untilReady() {
+	r.t.Helper()
+	r.until("it is ready", func() bool {
+		status, _ := r.ready()
+		return status == http.StatusOK
+	})
+}
+
+// terminate is SIGTERM: the process ends in order.
+func (r *role) terminate() {
+	r.t.Helper()
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		r.t.Fatal(err)
+	}
+	select {
+	case err := <-r.exited:
+		if err != nil {
+			r.t.Errorf("%s ended with %v:\n%s", r.name, err, r.output)
+		}
+	case <-time.After(40 * time.Second):
+		r.t.Errorf("%s did not end:\n%s", r.name, r.output)
+	}
+}
+
+// Five processes of one role each make the service. Each of them is killed once
+// while payments come, and is started again: every payment is received under one id,
+// with the right signature.
+func TestServeInFiveProcesses(t *testing.T) {
+	a := newAddresses(t)
+	config, secrets := a.configure()
+	by := make(map[node.Role]*role)
+	for _, name := range node.Roles() {
+		by[name] = &role{t: t, name: string(name), args: []string{
+			"serve", "--config", config, "--secrets-dir", secrets, "--roles", string(name),
+			"--node-name", string(name) + "-0", "--data-dir", filepath.Join(a.dir, "of-"+string(name)),
+		}}
+		by[name].start()
+	}
+	for _, r := range by {
+		r.untilReady()
+	}
+	if _, checks := by[node.RoleFollower].ready(); checks["disk"] != "ok" || checks["directory"] != "ok" || checks["follower"] != "ok" || len(checks) != 4 {
+		t.Errorf("the follower's /readyz: %q", checks)
+	}
+
+	a.watch(by[node.RoleAPI])
+	paid := a.payThrough(func() {
+		for _, name := range node.Roles() {
+			by[name].kill()
+			by[name].start()
+			by[name].untilReady()
+			told := a.hooks.count()
+			by[node.RoleEngine].until("payments are received again", func() bool { return a.hooks.count() > told+2 })
+		}
+	})
+	a.account(by[node.RoleEngine], paid)
+	for _, name := range slices.Backward(node.Roles()) {
+		by[name].terminate()
+	}
+}
+
+// watch opens an account, an endpoint and a watch on the wallet.
+func (a *addresses) watch(api *role) {
+	a.t.Helper()
+	var made madeKey
+	out := a.program("accounts", "create", "--email", "ops@shop.example", "--json", "--data-dir", filepath.Join(a.dir, "none"),
+		"--kafka-brokers", a.broker, "--kafka-user", "lumenhook", "--topic-prefix", "shop.")
+	if err := json.Unmarshal(out, &made); err != nil {
+		a.t.Fatal(err)
+	}
+	c, err := client.New(api.said(saidAPI), made.Key, nil)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	ctx := a.t.Context()
+	api.until("the key is known", func() bool {
+		_, err := c.ListKeys(ctx, client.Page{})
+		return err == nil
+	})
+	endpoint, err := c.CreateEndpoint(ctx, client.EndpointCreate{URL: a.hooks.url})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.hooks.mu.Lock()
+	a.hooks.secret = endpoint.Secret
+	a.hooks.mu.Unlock()
+	if _, err := c.CreateWatch(ctx, client.WatchCreate{
+		WalletAddress: a.wallet, EndpointID: endpoint.ID, Assets: []client.Asset{{Code: "XLM"}},
+	}); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// payThrough pays the wallet all the time while something happens, and once more
+// afterwards. It gives the ids of all payments.
+func (a *addresses) payThrough(happens func()) (paid []string) {
+	a.t.Helper()
+	over, stop := context.WithCancel(a.t.Context())
+	defer stop()
+	var paying sync.WaitGroup
+	paying.Go(func() {
+		for last := false; !last; {
+			last = over.Err() != nil
+			p, err := a.pays.Pay(a.t.Context(), devclient.PayRequest{From: a.payer, To: a.wallet, Amount: "1"})
+			if err != nil {
+				a.t.Error(err)
+				return
+			}
+			paid = append(paid, p.ID)
+		}
+	})
+	happens()
+	stop()
+	paying.Wait()
+	return paid
+}
+
+// Every fault is named at once, and what counts is printed with where it came from,
+// without a secret.
+func TestConfigCheck(t *testing.T) {
+	dir := t.TempDir()
+	secrets := filepath.Join(dir, "mounted")
+	if err := os.Mkdir(secrets, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(dir, "lumenhook.yaml")
+	for path, text := range map[string]string{
+		config: "roles: [api, projector]\nkafka:\n  brokers: [kafka:9092]\n  user: shop\nnetwork: testnet\nattempt-timeout: 5s\n",
+		filepath.Join(secrets, "kafka-password"): "hidden in a file\n",
+		filepath.Join(secrets, "clickhouse-dsn"): "clickhouse://shop:hidden@clickhouse:9000/shop\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := filepath.Join(secrets, "master-key")
+	if out, err := program("secrets", "create", "--master-key-file", key).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if out, err := program("secrets", "create", "--master-key-file", key).CombinedOutput(); err == nil || !strings.Contains(string(out), "it exists") {
+		t.Errorf("a second master key in its place: %v\n%s", err, out)
+	}
+	check := func(args ...string) (string, error) {
+		c := program(append([]string{"config", "check", "--config", config, "--secrets-dir", secrets}, args...)...)
+		c.Env = append(c.Env, "LUMENHOOK_API_RATE_LIMIT=7")
+		out, err := c.CombinedOutput()
+		if strings.Contains(string(out), "hidden") {
+			t.Errorf("a secret is shown:\n%s", out)
+		}
+		return string(out), err
+	}
+	out, err := check("--json")
+	var settings []struct{ Name, Value, From string }
+	if err != nil || json.Unmarshal([]byte(out), &settings) != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	got := make(map[string]string)
+	for _, s := range settings {
+		got[s.Name] = s.Value + " " + s.From
+	}
+	for name, want := range map[string]string{
+		"roles": "[api,projector] " + config + ":1", "kafka-brokers": "[kafka:9092] " + config + ":3",
+		"api-rate-limit": "7 LUMENHOOK_API_RATE_LIMIT", "log-level": "info default", "attempt-timeout": "5s " + config + ":6",
+		"clickhouse-dsn": "******** " + filepath.Join(secrets, "clickhouse-dsn"), "master-key-file": key + " " + key,
+		"kafka-password-file": filepath.Join(secrets, "kafka-password") + " " + filepath.Join(secrets, "kafka-password"),
+	} {
+		if got[name] != want {
+			t.Errorf("%s: %q, want %q", name, got[name], want)
+		}
+	}
+	out, err = check("--roles", "mailer,chef", "--kafka-brokers", "kafka", "--accept-faults", "rain", "--node-name", "a b",
+		"--network", "", "--log-level", "loud", "--partitions", "-1", "--kafka-key-file", key)
+	if err == nil {
+		t.Error("faults are no fault")
+	}
+	for _, flag := range []string{"--roles", "--kafka-brokers", "--accept-faults", "--node-name", "--log-level", "--partitions", "--kafka-key-file"} {
+		if !strings.Contains(out, flag) {
+			t.Errorf("%s is not named in:\n%s", flag, out)
+		}
+	}
+	if out, _ = check("--roles", "api,engine,mailer,follower", "--secrets-dir", "", "--network", "pubnet"); !strings.Contains(out, "--master-key-file") ||
+		!strings.Contains(out, "--clickhouse-dsn") || !strings.Contains(out, "--smtp-addr") || !strings.Contains(out, "--stellar-rpc-url") {
+		t.Errorf("what the roles need is not named in:\n%s", out)
+	}
+}
+
+// account waits until every payment was received, and holds what was received
+// against them.
+func (a *addresses) account(engine *role, paid []string) {
+	a.t.Helper()
+	eventOf := make(map[string]string)
+	engine.until("every payment is received", func() bool {
+		for id, w := range a.hooks.events() {
+			var event struct {
+				Data struct{ Payment struct{ ID string } }
+			}
+			if err := json.Unmarshal(w.Body, &event); err != nil || !w.Verified {
+				a.t.Fatalf("%s: %v, verified %v (%s)", id, err, w.Verified, w.Reason)
+			}
+			if other := eventOf[event.Data.Payment.ID]; other != "" && other != id {
+				a.t.Fatalf("payment %s came under two ids, %s and %s", event.Data.Payment.ID, other, id)
+			}
+			eventOf[event.Data.Payment.ID] = id
+		}
+		return !slices.ContainsFunc(paid, func(id string) bool { return eventOf[id] == "" })
+	})
+	if len(eventOf) != len(paid) {
+		a.t.Errorf("%d payments were made, and %d are told of", len(paid), len(eventOf))
+	}
+	a.t.Logf("%d payments, %d posts", len(paid), a.hooks.count())
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/kafkaflags"
+	"github.com/lumenhook/lumenhook/internal/node"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/topology"
+)
+
+// serveSettings are the flags of `lumenhook serve`.
+type serveSettings struct {
+	roleNames     []string
+	nodeName      string
+	dataDir       string
+	masterKeyFile string
+	kafka         kafkaflags.Flags
+	partitions    int32
+	accept        []string
+	source        sourceSettings
+	workSettings
+
+	roles []node.Role
+}
+
+func (s *serveSettings) register(f *pflag.FlagSet) {
+	cli.RegisterConfig(f)
+	f.StringSliceVar(&s.roleNames, "roles", nil, "what this process does, of "+node.RoleNames())
+	f.StringVar(&s.nodeName, "node-name", "", "name of this process in its groups, which it keeps when it is restarted: its partitions wait for it, for 6 s; empty: they move at once")
+	f.StringVar(&s.dataDir, "data-dir", ".lumenhook", "folder of this process' state, which may be lost: the topics bring it back")
+	f.StringVar(&s.masterKeyFile, "master-key-file", "", "the master key, of which all processes have the same; a changed file is followed")
+	s.kafka.Register(f)
+	f.Int32Var(&s.partitions, "partitions", 0, "partitions that keyed topics must have; 0: as many as they have")
+	f.StringSliceVar(&s.accept, "accept-faults", nil, "faults of the cluster to put up with, of "+strings.Join(topology.Names(), ", "))
+	s.source.register(f)
+	s.workSettings.register(f, "info")
+	cli.Secret(f, "kafka-password")
+}
+
+// nodeNameForm is what any broker takes in a group.instance.id.
+var nodeNameForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+
+// check parses what is text and names every fault at once.
+func (s *serveSettings) check() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	var err error
+	if s.roles, err = node.ParseRoles(s.roleNames); err != nil {
+		fault("--roles: %w", err)
+	}
+	if s.nodeName != "" && !nodeNameForm.MatchString(s.nodeName) {
+		fault("--node-name %q: must be 1 to 128 letters, digits, dots, dashes or underscores", s.nodeName)
+	}
+	if s.dataDir == "" {
+		fault("--data-dir %q: %w", s.dataDir, errNoFolder)
+	}
+	if len(s.kafka.Brokers) == 0 {
+		fault("--kafka-brokers: name at least one broker, such as kafka:9092")
+	}
+	for _, broker := range s.kafka.Brokers {
+		if host, port, err := net.SplitHostPort(broker); err != nil || host == "" || port == "" {
+			fault("--kafka-brokers %q: must be host:port", broker)
+		}
+	}
+	if _, err := s.cluster(nil); err != nil {
+		faults = append(faults, err)
+	}
+	if s.partitions < 0 {
+		fault("--partitions %d: must be 0 or more", s.partitions)
+	}
+	if err := topology.CheckNames(s.accept); err != nil {
+		fault("--accept-faults: %w", err)
+	}
+	faults = append(faults, s.workSettings.check()...)
+	faults = append(faults, s.checkRoles()...)
+	faults = slices.DeleteFunc(faults, func(err error) bool { return err == nil })
+	slices.SortFunc(faults, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return errors.Join(faults...)
+}
+
+// checkRoles names what the roles of this process need and do not have.
+func (s *serveSettings) checkRoles() (faults []error) {
+	does := func(roles ...node.Role) bool {
+		return slices.ContainsFunc(roles, func(r node.Role) bool { return slices.Contains(s.roles, r) })
+	}
+	if does(node.RoleAPI, node.RoleFollower) {
+		faults = append(faults, s.source.check())
+	}
+	if does(node.RoleAPI, node.RoleProjector) && s.clickhouseDSN == "" {
+		faults = append(faults, errors.New("--clickhouse-dsn: must be given for the roles api and projector"))
+	}
+	if does(node.RoleMailer) && s.mail.addr == "" {
+		faults = append(faults, errors.New("--smtp-addr: must be given for the role mailer"))
+	}
+	if does(node.RoleAPI, node.RoleEngine) {
+		_, err := s.masterKey().text()
+		if err != nil {
+			err = fmt.Errorf("--master-key-file: the roles api and engine need it: %w", err)
+		}
+		faults = append(faults, err)
+	}
+	return faults
+}
+
+func (s *serveSettings) masterKey() *masterKeyPlace {
+	return &masterKeyPlace{target: target{dataDir: s.dataDir}, file: s.masterKeyFile}
+}
+
+// cluster says how Kafka is reached.
+func (s *serveSettings) cluster(logger *slog.Logger) (streams.Cluster, error) {
+	c, err := s.kafka.Cluster(cmp.Or(s.nodeName, "lumenhook"), logger)
+	c.InstanceID = s.nodeName
+	return c, err
+}
