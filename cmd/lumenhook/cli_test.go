@@ -35,7 +35,7 @@ func TestTheProgramSaysHowACommandLineIsWrong(t *testing.T) {
 		args        []string
 	}{
 		{`"foo" is no command of lumenhook endpoints: there are create,`, cli.ExitUsage, nil, []string{"endpoints", "foo"}},
-		{`"foo" is no command of lumenhook topics: there are cat,`, cli.ExitUsage, nil, []string{"topics", "foo"}},
+		{`"foo" is no command of lumenhook topics: there are acls, cat,`, cli.ExitUsage, nil, []string{"topics", "foo"}},
 		{"LUMENHOOK_RETRY_SHEDULE sets nothing; did you mean LUMENHOOK_RETRY_SCHEDULE?", cli.ExitUsage,
 			[]string{"LUMENHOOK_RETRY_SHEDULE=1s", "LUMENHOOK_MASTER_KEY=x", "LUMENHOOK_CACHE_DIR=x"}, []string{"run", "--data-dir", t.TempDir()}},
 		{`LUMENHOOK_ATTEMPT_TIMEOUT="soon": must be a time such as`, cli.ExitUsage, []string{"LUMENHOOK_ATTEMPT_TIMEOUT=soon"}, []string{"run", "--data-dir", t.TempDir()}},

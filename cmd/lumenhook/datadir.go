@@ -69,8 +69,9 @@ func (d *dataDir) secretsKept() error {
 	return nil
 }
 
-// apiKey reads the run's API key, or makes it.
-func (d *dataDir) apiKey() (string, error) {
+// apiKey reads the run's API key, or makes it: one for the public network is marked as
+// live.
+func (d *dataDir) apiKey(live bool) (string, error) {
 	path := d.join("secrets", "api-key")
 	data, err := os.ReadFile(path)
 	if err == nil {
@@ -85,7 +86,7 @@ func (d *dataDir) apiKey() (string, error) {
 	}
 	var entropy [32]byte
 	rand.Read(entropy[:])
-	key := domain.NewAPIKey(false, entropy)
+	key := domain.NewAPIKey(live, entropy)
 	return key, writeFile(path, []byte(key+"\n"))
 }
 
@@ -114,9 +115,9 @@ type runClickHouse struct {
 }
 
 type runStellar struct {
-	RPCURL            string `json:"rpcUrl"`
+	RPCURL            string `json:"rpcUrl,omitempty"`
 	NetworkPassphrase string `json:"networkPassphrase"`
-	FriendbotURL      string `json:"friendbotUrl"`
+	FriendbotURL      string `json:"friendbotUrl,omitempty"` // of a development network
 }
 
 type runReceiver struct {

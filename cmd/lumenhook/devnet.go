@@ -333,5 +333,8 @@ func devnetClient(dir string) (*devclient.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if run.Stellar.FriendbotURL == "" {
+		return nil, fmt.Errorf("the service of %s follows %q, and has no development network: pay with a wallet of yours", dir, run.Stellar.NetworkPassphrase)
+	}
 	return devclient.New(run.Stellar.RPCURL, run.Stellar.FriendbotURL)
 }

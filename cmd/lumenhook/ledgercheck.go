@@ -65,7 +65,7 @@ command fails.`,
 	f.Uint32Var(&k.to, "to", 0, "last ledger")
 	f.StringVar(&k.dir, "data-dir", ".lumenhook", "data folder of the running service")
 	k.kafka.Register(f)
-	k.source.register(f)
+	k.source.register(f, "pubnet")
 	_ = c.MarkFlagRequired("from")
 	_ = c.MarkFlagRequired("to")
 	return c

@@ -52,8 +52,8 @@ type sourceSettings struct {
 	startAt       follower.Start
 }
 
-func (s *sourceSettings) register(f *pflag.FlagSet) {
-	f.StringVar(&s.network, "network", "pubnet", "Stellar network: pubnet, testnet, or the passphrase of another")
+func (s *sourceSettings) register(f *pflag.FlagSet, ownNetwork string) {
+	f.StringVar(&s.network, "network", ownNetwork, "Stellar network: pubnet, testnet, or the passphrase of another; `run` without it follows a development network of its own")
 	f.StringVar(&s.kind, "ledger-source", sourceRPC, "where ledgers come from: rpc, horizon or lake")
 	f.StringSliceVar(&s.rpcURLs, "stellar-rpc-url", nil, "URL of a Stellar RPC server; more than one: the next is used when one is not well (testnet: "+testnetRPC+")")
 	f.StringVar(&s.horizonURL, "horizon-url", "", "URL of a Horizon server (testnet: "+testnetHorizon+")")

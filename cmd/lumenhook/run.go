@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stellar/go-stellar-sdk/network"
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
@@ -43,8 +44,13 @@ development Stellar network, the service itself, and a demo: a receiver, an
 endpoint, a watch, and a payment now and then. Ctrl-C stops it; started again on
 the same --data-dir it goes on where it was.
 
+With --network it follows that network in place of one of its own, and keeps what it
+was told by fsync: the whole service for one merchant, on one machine.
+
 Once everything is ready it writes run.json into the data folder: the addresses
 and the API key.`,
+		Example: `  lumenhook run
+  lumenhook run --network testnet --no-demo`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.check(); err != nil {
@@ -153,10 +159,7 @@ func (v *service) openData(context.Context) (err error) {
 	if v.logins, err = v.dir.logins(); err != nil {
 		return err
 	}
-	if v.ids, err = devnet.LoadOrCreateIdentities(devnetSecrets(v.dir.path)); err != nil {
-		return err
-	}
-	if v.file.APIKey, err = v.dir.apiKey(); err != nil {
+	if v.file.APIKey, err = v.dir.apiKey(v.s.source.passphrase == network.PublicNetworkPassphrase); err != nil {
 		return err
 	}
 	v.file.AccountID = domain.DeriveID(domain.AccountPrefix, "run", string(domain.APIKeyHash(v.file.APIKey)))
@@ -195,7 +198,17 @@ func (v *service) startBroker(ctx context.Context) error {
 	return v.cluster.EnsureTopics(ctx, topology.Wanted(topology.Shape{Partitions: runPartitions, Replicas: 1}))
 }
 
-func (v *service) startDevnet(context.Context) error {
+func (v *service) startDevnet(context.Context) (err error) {
+	if !v.s.ownNetwork() {
+		v.file.Stellar.NetworkPassphrase = v.s.source.passphrase
+		if len(v.s.source.rpcURLs) > 0 {
+			v.file.Stellar.RPCURL = v.s.source.rpcURLs[0]
+		}
+		return nil
+	}
+	if v.ids, err = devnet.LoadOrCreateIdentities(devnetSecrets(v.dir.path)); err != nil {
+		return err
+	}
 	n, err := devnet.Open(devnet.Config{
 		Dir: v.dir.join("devnet"), Identities: v.ids, Listen: v.address("stellar-listen", v.s.stellarListen),
 		Hosts: v.s.edge.hosts, Origins: v.s.edge.origins,
@@ -324,10 +337,13 @@ func (v *service) assemble(context.Context) error {
 	return nil
 }
 
-// egress is the guarded client's configuration: it may reach this machine, and trusts
-// the run's own authority beside the system's.
+// egress is the guarded client's configuration. With a development network it may
+// reach this machine, and trusts the run's own authority beside the system's.
 func (v *service) egress() egress.Config {
 	cfg := v.s.egressConfig()
+	if !v.s.ownNetwork() {
+		return cfg
+	}
 	cfg.Policy.Allow = append(cfg.Policy.Allow, egress.LoopbackPrefixes()...)
 	v.ca.AddTo(cfg.RootCAs)
 	return cfg
@@ -396,7 +412,7 @@ func (v *service) ready(context.Context) error {
 	if v.file.MetricsURL != "" {
 		v.out.line("  metrics    %s", v.file.MetricsURL)
 	}
-	v.out.line("  Stellar    %s   friendbot %s", v.file.Stellar.RPCURL, v.file.Stellar.FriendbotURL)
+	v.sayNetwork()
 	v.out.line("  Kafka      %s", v.file.KafkaBrokers[0])
 	v.sayClickHouse()
 	if v.file.Receiver != nil {
@@ -404,4 +420,12 @@ func (v *service) ready(context.Context) error {
 	}
 	v.out.line("  all of it in %s", v.dir.join(runFileName))
 	return nil
+}
+
+func (v *service) sayNetwork() {
+	if v.s.ownNetwork() {
+		v.out.line("  Stellar    %s   friendbot %s", v.file.Stellar.RPCURL, v.file.Stellar.FriendbotURL)
+		return
+	}
+	v.out.line("  Stellar    %s", v.file.Stellar.NetworkPassphrase)
 }

@@ -139,8 +139,8 @@ func (v *server) start(ctx context.Context, say func(string, ...any)) error {
 	if err != nil {
 		return err
 	}
-	if len(faults) > 0 {
-		return fmt.Errorf("%w (--accept-faults puts up with them)", topology.Refusal(faults))
+	if err := topology.Refusal(faults); err != nil {
+		return err
 	}
 	if err := v.node.Start(ctx, v.s.roles...); err != nil {
 		return err

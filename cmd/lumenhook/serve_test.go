@@ -30,7 +30,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// addresses are what `serve` is given: a broker, a ClickHouse, a network, a receiver.
+// addresses are what a service is given: a network and a receiver, and with `serve` a
+// broker and a ClickHouse.
 type addresses struct {
 	t       *testing.T
 	dir     string
@@ -48,6 +49,15 @@ type addresses struct {
 // newAddresses starts all that is not the service.
 func newAddresses(t *testing.T) *addresses {
 	t.Helper()
+	a := newNetwork(t)
+	a.startBroker(a.stack.Logger)
+	a.startClickHouse(a.stack.Logger)
+	return a
+}
+
+// newNetwork starts a network and a receiver.
+func newNetwork(t *testing.T) *addresses {
+	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	a := &addresses{t: t, dir: t.TempDir(), stack: &startstop.Stack{
 		Failed: func(err error) { t.Error(err) }, Logger: logger,
@@ -56,9 +66,7 @@ func newAddresses(t *testing.T) *addresses {
 	if err := os.Mkdir(filepath.Join(a.dir, "secrets"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	a.startBroker(logger)
 	a.startDevnet(logger)
-	a.startClickHouse(logger)
 	a.hooks = startHooks(t, a.dir)
 	return a
 }
@@ -139,7 +147,7 @@ func (a *addresses) configure() (config, secrets string) {
   brokers: [%q]
   user: lumenhook
 topic-prefix: shop.
-accept-faults: [%s]
+accept-loss: [%s]
 network: %q
 stellar-rpc-url: [%q]
 ledger-poll-interval: 50ms
@@ -333,7 +341,7 @@ func TestServeInFiveProcesses(t *testing.T) {
 			by[node.RoleEngine].until("payments are received again", func() bool { return a.hooks.count() > told+2 })
 		}
 	})
-	a.account(by[node.RoleEngine], paid)
+	a.account(by[node.RoleEngine].until, paid)
 	for _, name := range slices.Backward(node.Roles()) {
 		by[name].terminate()
 	}
@@ -357,6 +365,13 @@ func (a *addresses) watch(api *role) {
 		_, err := c.ListKeys(ctx, client.Page{})
 		return err == nil
 	})
+	a.watchBy(c)
+}
+
+// watchBy makes an endpoint at the receiver and a watch on the wallet.
+func (a *addresses) watchBy(c *client.Client) {
+	a.t.Helper()
+	ctx := a.t.Context()
 	endpoint, err := c.CreateEndpoint(ctx, client.EndpointCreate{URL: a.hooks.url})
 	if err != nil {
 		a.t.Fatal(err)
@@ -393,6 +408,50 @@ func (a *addresses) payThrough(happens func()) (paid []string) {
 	stop()
 	paying.Wait()
 	return paid
+}
+
+// A small merchant's form: all in one process, but the network. It follows one that
+// others run, through a kill, and never takes it for one of its own.
+func TestRunFollowsANetworkOfOthers(t *testing.T) {
+	a := newNetwork(t)
+	s := &testService{t: t, dir: t.TempDir()}
+	flags := []string{
+		"--no-demo", "--network", a.devnet.Passphrase(), "--stellar-rpc-url", a.devnet.RPCURL(), "--ledger-poll-interval", "50ms",
+		"--egress-allow", "127.0.0.1/32", "--egress-ports", "1024-65535", "--egress-ca", filepath.Join(a.dir, "ca.pem"),
+	}
+	s.start(flags...)
+	a.watchBy(s.client(s.file.APIKey))
+	paid := a.payThrough(func() {
+		s.kill()
+		s.start(flags...)
+		told := a.hooks.count()
+		s.eventually("payments are received again", func() bool { return a.hooks.count() > told+1 })
+	})
+	a.account(s.eventually, paid)
+	if at := s.file.Stellar; at.RPCURL != a.devnet.RPCURL() || at.NetworkPassphrase != a.devnet.Passphrase() || at.FriendbotURL != "" {
+		t.Errorf("run.json says of the network: %+v", at)
+	}
+	out, err := program("devnet", "account", "--data-dir", s.dir).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "has no development network") {
+		t.Errorf("devnet account: %v\n%s", err, out)
+	}
+	s.interrupt()
+}
+
+func TestFaultsOfTheNetworkAreNamed(t *testing.T) {
+	for _, c := range []struct{ says, line string }{
+		{"add --no-demo", "--network testnet"},
+		{"--stellar-rpc-url", "--network pubnet --no-demo"},
+		{"--ledger-source \"moon\"", "--network testnet --no-demo --ledger-source moon"},
+		{"--stellar-rpc-url needs --network", "--stellar-rpc-url http://127.0.0.1:1"},
+		{"--ledger-interval is of the development network", "--network testnet --no-demo --ledger-interval 1s"},
+	} {
+		args := append([]string{"run", "--data-dir", t.TempDir()}, strings.Fields(c.line)...)
+		out, err := program(args...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), c.says) {
+			t.Errorf("%s: %v, and should say %q:\n%s", c.line, err, c.says, out)
+		}
+	}
 }
 
 // Every fault is named at once, and what counts is printed with where it came from,
@@ -448,12 +507,12 @@ func TestConfigCheck(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got[name], want)
 		}
 	}
-	out, err = check("--roles", "mailer,chef", "--kafka-brokers", "kafka", "--accept-faults", "rain", "--node-name", "a b",
+	out, err = check("--roles", "mailer,chef", "--kafka-brokers", "kafka", "--accept-loss", "rain", "--node-name", "a b",
 		"--network", "", "--log-level", "loud", "--partitions", "-1", "--kafka-key-file", key)
 	if err == nil {
 		t.Error("faults are no fault")
 	}
-	for _, flag := range []string{"--roles", "--kafka-brokers", "--accept-faults", "--node-name", "--log-level", "--partitions", "--kafka-key-file"} {
+	for _, flag := range []string{"--roles", "--kafka-brokers", "--accept-loss", "--node-name", "--log-level", "--partitions", "--kafka-key-file"} {
 		if !strings.Contains(out, flag) {
 			t.Errorf("%s is not named in:\n%s", flag, out)
 		}
@@ -466,10 +525,10 @@ func TestConfigCheck(t *testing.T) {
 
 // account waits until every payment was received, and holds what was received
 // against them.
-func (a *addresses) account(engine *role, paid []string) {
+func (a *addresses) account(until func(string, func() bool), paid []string) {
 	a.t.Helper()
 	eventOf := make(map[string]string)
-	engine.until("every payment is received", func() bool {
+	until("every payment is received", func() bool {
 		for id, w := range a.hooks.events() {
 			var event struct {
 				Data struct{ Payment struct{ ID string } }

@@ -42,8 +42,8 @@ func (s *serveSettings) register(f *pflag.FlagSet) {
 	f.StringVar(&s.masterKeyFile, "master-key-file", "", "the master key, of which all processes have the same; a changed file is followed")
 	s.kafka.Register(f)
 	f.Int32Var(&s.partitions, "partitions", 0, "partitions that keyed topics must have; 0: as many as they have")
-	f.StringSliceVar(&s.accept, "accept-faults", nil, "faults of the cluster to put up with, of "+strings.Join(topology.Names(), ", "))
-	s.source.register(f)
+	f.StringSliceVar(&s.accept, "accept-loss", nil, "faults of the cluster to put up with, of "+strings.Join(topology.Names(), ", "))
+	s.source.register(f, "pubnet")
 	s.workSettings.register(f, "info")
 	cli.Secret(f, "kafka-password")
 }
@@ -80,7 +80,7 @@ func (s *serveSettings) check() error {
 		fault("--partitions %d: must be 0 or more", s.partitions)
 	}
 	if err := topology.CheckNames(s.accept); err != nil {
-		fault("--accept-faults: %w", err)
+		fault("--accept-loss: %w", err)
 	}
 	faults = append(faults, s.workSettings.check()...)
 	faults = append(faults, s.checkRoles()...)

@@ -33,7 +33,7 @@ type runSettings struct {
 	workSettings
 	holdFile         string // for tests
 	changed          func(name string) bool
-	source           sourceSettings // only where to start: run follows its own network
+	source           sourceSettings // of no network: run follows its own
 	stellarRetention uint32
 	stellarFaults    string
 	stellarLake      string
@@ -49,14 +49,14 @@ func (s *runSettings) register(f *pflag.FlagSet) {
 	f.StringVar(&s.clickhouseHTTP, "clickhouse-http-listen", "127.0.0.1:8123", "address of the embedded ClickHouse, HTTP")
 	f.StringVar(&s.stellarListen, "stellar-listen", "127.0.0.1:8000", "address of the development network's RPC and friendbot")
 	f.StringVar(&s.receiverListen, "receiver-listen", "127.0.0.1:8444", "address of the demo receiver (HTTPS); 8443 is left to a receiver of yours")
-	f.BoolVar(&s.brokerSync, "broker-sync", false, "fsync every write of the embedded broker")
+	f.BoolVar(&s.brokerSync, "broker-sync", false, "fsync every write of the embedded broker; with --network it is on unless it is set")
 	f.BoolVar(&s.noDemo, "no-demo", false, "no demo receiver, endpoint, watch and payments")
 	f.DurationVar(&s.demoInterval, "demo-interval", 15*time.Second, "time between the demo's payments")
 	f.DurationVar(&s.ledgerInterval, "ledger-interval", time.Second, "time between ledgers of the development network")
 	f.Uint32Var(&s.stellarRetention, "stellar-retention", 0, "ledgers that the development network keeps; 0: as many as a public server")
 	f.StringVar(&s.stellarFaults, "stellar-faults", "", "answers of the development network to spoil: KIND@LEDGERxANSWERS, comma-separated; errors, garbage, gap, behind or reset")
 	f.StringVar(&s.stellarLake, "stellar-lake", "", "folder to export the development network's ledgers to, as a lake")
-	s.source.registerStart(f)
+	s.source.register(f, "")
 	s.workSettings.register(f, "warn")
 	f.StringVar(&s.holdFile, "fault-hold-file", "", "for tests: file that names a request of the broker to hold")
 	_ = f.MarkHidden("fault-hold-file")
@@ -83,9 +83,7 @@ func (s *runSettings) check() error {
 	} {
 		fault(flag, address, checkAddress(address))
 	}
-	if err := s.source.checkStart(); err != nil {
-		faults = append(faults, err)
-	}
+	faults = append(faults, s.checkNetwork()...)
 	s.faults, err = devnet.ParseFaults(s.stellarFaults)
 	fault("stellar-faults", s.stellarFaults, err)
 	if s.demoInterval < 10*time.Millisecond || s.demoInterval > time.Hour {
@@ -98,8 +96,45 @@ func (s *runSettings) check() error {
 	if s.edge.tlsCert != "" && !s.noDemo {
 		faults = append(faults, errors.New("--api-tls-cert: the demo speaks to the API without TLS: add --no-demo"))
 	}
+	faults = slices.DeleteFunc(faults, func(err error) bool { return err == nil })
 	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(faults...)
+}
+
+// ownNetwork reports whether run follows a development network that it starts.
+func (s *runSettings) ownNetwork() bool { return s.source.network == "" }
+
+// Flags that say something of another network, and of the own one.
+var (
+	otherNetworkFlags = []string{
+		"ledger-source", "stellar-rpc-url", "horizon-url", "ledger-lake", "lake-ledgers-per-file",
+		"lake-files-per-partition", "ledger-poll-interval",
+	}
+	ownNetworkFlags = []string{"stellar-retention", "stellar-faults", "stellar-lake", "ledger-interval"}
+)
+
+// checkNetwork names every fault of the flags of the network. On another network than
+// the own one, what the broker acknowledged is of worth: it is kept by fsync.
+func (s *runSettings) checkNetwork() (faults []error) {
+	unfit, reason := otherNetworkFlags, "needs --network"
+	if s.ownNetwork() {
+		faults = append(faults, s.source.checkStart())
+	} else {
+		unfit, reason = ownNetworkFlags, "is of the development network, which is not started with --network"
+		faults = append(faults, s.source.check())
+		if !s.noDemo {
+			faults = append(faults, errors.New("--network: the demo pays on the development network only: add --no-demo"))
+		}
+		if !s.changed("broker-sync") {
+			s.brokerSync = true
+		}
+	}
+	for _, flag := range unfit {
+		if s.changed(flag) {
+			faults = append(faults, fmt.Errorf("--%s %s", flag, reason))
+		}
+	}
+	return faults
 }
 
 // errNoFolder is the fault of an empty --data-dir, which would be the current
