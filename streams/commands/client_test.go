@@ -268,6 +268,7 @@ func TestAbortedResultsAreNotAnswers(t *testing.T) {
 	if _, err := impatient.Submit(t.Context(), command(1)); !errors.As(err, new(commands.ErrNotConfirmed)) {
 		t.Errorf("an aborted result gave %v", err)
 	}
+	eventually(t, "the engine has aborted", func() bool { return aborted.Load() > 0 })
 	wantAnswer(t, r.open(commands.Config{}), command(1))
 }
 
