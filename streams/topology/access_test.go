@@ -97,21 +97,49 @@ func TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing(t *testing.T) {
 				t.Fatal("it works without any right")
 			}
 			must(t, topology.Grant(t.Context(), g.admin, acls))
+			rights := single(acls)
+			g.awaitRights(len(rights))
 			for range 2 { // the second time there is something to restore
 				must(t, g.try())
 			}
-			for _, one := range single(acls) {
+			for _, one := range rights {
 				if one.Resource == streams.ResourceCluster && !tellsTime {
 					continue
 				}
 				must(t, g.admin.DeleteACLs(t.Context(), []streams.ACL{one}))
+				g.awaitRights(len(rights) - 1)
 				if err := g.try(); err == nil || !strings.Contains(err.Error(), refusedWord) {
 					t.Errorf("without %s: %v", one, err)
 				}
 				must(t, g.admin.CreateACLs(t.Context(), []streams.ACL{one}))
+				g.awaitRights(len(rights))
 			}
 		})
 	}
+}
+
+// awaitRights waits until the broker knows of so many rights of the role: it hears of
+// them some time after they were acknowledged.
+func (g *guarded) awaitRights(n int) {
+	g.t.Helper()
+	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
+	defer cancel()
+	of := kadm.NewACLs().AnyResource().ResourcePatternType(kadm.ACLPatternAny).
+		Operations(kadm.OpAny).Allow("User:" + userPrefix + g.role).AllowHosts()
+	must(g.t, until(ctx, func() error {
+		return g.admin.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
+			described, err := admin.DescribeACLs(ctx, of)
+			known := 0
+			for _, d := range described {
+				err = errors.Join(err, d.Err)
+				known += len(d.Described)
+			}
+			if err == nil && known != n {
+				err = fmt.Errorf("the broker knows of %d rights", known)
+			}
+			return err
+		})
+	}))
 }
 
 // single are the ACLs with one name each.
