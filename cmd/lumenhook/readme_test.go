@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // The README's first webhook is run as it stands there, beside the demo, and with a
@@ -66,4 +69,39 @@ func inHome(t *testing.T, home, script string) (string, error) {
 	c.Env = append(os.Environ(), "PORT=3000", "LUMENHOOK_LISTEN=127.0.0.1:0", "TMPDIR="+home)
 	out, err := c.CombinedOutput()
 	return string(out), err
+}
+
+// Every flag that the page for operators names is one of a command. The flags of
+// Kafka's own scripts stand in lines that name them.
+func TestOperationsNamesFlagsThatExist(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := make(map[string]bool)
+	var collect func(*cobra.Command)
+	collect = func(c *cobra.Command) {
+		for _, set := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
+			set.VisitAll(func(f *pflag.Flag) { flags["--"+f.Name] = true })
+		}
+		for _, sub := range c.Commands() {
+			collect(sub)
+		}
+	}
+	collect(newRoot())
+	named := 0
+	form := regexp.MustCompile(`(^|[^-\w])(--[a-z][a-z-]*[a-z])`)
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, ".sh") {
+			continue
+		}
+		for _, found := range form.FindAllStringSubmatch(line, -1) {
+			if named++; !flags[found[2]] {
+				t.Errorf("no command has %s: %s", found[2], line)
+			}
+		}
+	}
+	if named < 40 {
+		t.Errorf("only %d flags were found on the page: is it still read rightly?", named)
+	}
 }
