@@ -464,7 +464,7 @@ func TestConfigCheck(t *testing.T) {
 	}
 	config := filepath.Join(dir, "lumenhook.yaml")
 	for path, text := range map[string]string{
-		config: "roles: [api, projector]\nkafka:\n  brokers: [kafka:9092]\n  user: shop\nnetwork: testnet\nattempt-timeout: 5s\n",
+		config:                                   "roles: [api, projector]\nkafka:\n  brokers: [kafka:9092]\n  user: shop\nnetwork: testnet\nattempt-timeout: 5s\n",
 		filepath.Join(secrets, "kafka-password"): "hidden in a file\n",
 		filepath.Join(secrets, "clickhouse-dsn"): "clickhouse://shop:hidden@clickhouse:9000/shop\n",
 	} {
