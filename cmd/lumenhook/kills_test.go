@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +20,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/receiver"
 )
 
 var (
@@ -63,20 +68,176 @@ func TestKillsAtAnyMomentLoseNothing(t *testing.T) {
 	s.interrupt()
 }
 
-// watchedWallet makes an endpoint at the receiver and a wallet that it is told of.
-func (s *testService) watchedWallet(h *hooks) string {
+// A ledger's matches are committed, and the service dies before it is written that the
+// ledger was read: it is read again, with a watch that has moved meanwhile. The match
+// that stands keeps its endpoint and its body, and nothing else comes of the payment.
+func TestALedgerReadAgainAfterItsWatchMovedTellsNobodyElse(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	holds := filepath.Join(t.TempDir(), "hold")
+	flags := []string{"--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms",
+		"--fault-hold-file", holds}
+	s.start(flags...)
+	first, second := startHooks(t, s.dir), startHooks(t, s.dir)
+	toFirst, toSecond := s.endpointAt(first), s.endpointAt(second)
+	wallet := s.watchedWalletOf(toFirst)
+
+	// The webhook is delivered before the ledger is noted as read, so that one post is
+	// all that may ever come of it; the watch moves as soon as the service is back.
+	one := s.payUpToTheCursor(holds, wallet)
+	s.eventually("the first event in the history", func() bool { return s.delivered(1) })
+	killed := time.Now()
+	s.kill()
+	s.start(flags...)
+	s.moveWatch(toSecond)
+	s.wasReadAgain(one, killed)
+
+	// The watch moves before the service dies: every reading after it sees it moved.
+	two := s.payUpToTheCursor(holds, wallet)
+	s.moveWatch(toFirst)
+	killed = time.Now()
+	s.kill()
+	s.start(flags...)
+	s.wasReadAgain(two, killed)
+
+	var three devclient.Payment
+	s.devnet(&three, "pay", "--to", wallet, "--amount", "3", "--json")
+	s.eventually("three events in the history", func() bool { return s.delivered(3) })
+	if !first.has(one.ID) || !second.has(two.ID) || !first.has(three.ID) || first.count() != 2 {
+		t.Errorf("the first endpoint got %d posts, and should get those of the first and the "+
+			"third payment: %v", first.count(), slices.Collect(maps.Keys(first.events())))
+	}
+	for _, w := range second.posts() { // the kill may have cut the first post short
+		if again := second.posts()[0]; w.ID != again.ID || !bytes.Equal(w.Body, again.Body) {
+			t.Errorf("two events, or two bodies:\n%s\n%s", again.Body, w.Body)
+		}
+	}
+	if out := s.must("verify-projection", "--all"); !strings.Contains(out, "as the topics say") {
+		t.Errorf("verify-projection said %q", out)
+	}
+	s.interrupt()
+}
+
+// payUpToTheCursor pays a wallet, and returns when the matches of its ledger are
+// committed and the record that it was read is held up at the broker.
+func (s *testService) payUpToTheCursor(holds, wallet string) (paid devclient.Payment) {
+	s.t.Helper()
+	s.order(holds, "append matches 5s") // time to order the other: every ledger has a cursor
+	s.devnet(&paid, "pay", "--to", wallet, "--amount", "1", "--json")
+	s.taken(holds)
+	s.order(holds, "append ledgers 1m")
+	s.taken(holds)
+	return paid
+}
+
+// order has the broker hold its next request of a kind.
+func (s *testService) order(holds, line string) {
+	s.t.Helper()
+	draft := holds + ".new"
+	if err := os.WriteFile(draft, []byte(line), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(draft, holds); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// taken waits until the ordered request is held.
+func (s *testService) taken(holds string) {
+	s.t.Helper()
+	s.eventually("a request is held", func() bool {
+		_, err := os.Stat(holds)
+		return errors.Is(err, os.ErrNotExist)
+	})
+}
+
+func (s *testService) moveWatch(endpointID string) {
+	s.t.Helper()
+	var watches struct{ Data []struct{ ID string } }
+	if status := s.call("GET", "/v1/watches", nil, &watches); status != http.StatusOK ||
+		len(watches.Data) != 1 {
+		s.t.Fatalf("the watches were answered %d: %v", status, watches)
+	}
+	if status := s.call("PATCH", "/v1/watches/"+watches.Data[0].ID,
+		map[string]any{"endpointId": endpointID}, nil); status != http.StatusOK {
+		s.t.Fatalf("the move was answered %d", status)
+	}
+}
+
+// wasReadAgain waits until a payment's ledger is noted as read, which must be after
+// the service was killed, and finds the one match of before.
+func (s *testService) wasReadAgain(p devclient.Payment, killed time.Time) {
+	s.t.Helper()
+	type record struct {
+		Time  time.Time
+		Value struct {
+			Sequence  uint32
+			PaymentID string
+		}
+	}
+	find := func(topic string, is func(record) bool) (found []record) {
+		for line := range strings.Lines(s.must("topics", "cat", topic)) {
+			var r record
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				s.t.Fatalf("%s: %v", line, err)
+			}
+			if is(r) {
+				found = append(found, r)
+			}
+		}
+		return found
+	}
+	var reads []record
+	s.eventually("the ledger is read again", func() bool {
+		reads = find("ledgers", func(r record) bool { return r.Value.Sequence == p.Ledger })
+		return len(reads) > 0
+	})
+	matches := find("matches", func(r record) bool { return r.Value.PaymentID == p.ID })
+	if len(reads) != 1 || len(matches) != 1 ||
+		!matches[0].Time.Before(killed) || !reads[0].Time.After(killed) {
+		s.t.Errorf("killed at %s: read %+v, matched %+v", killed, reads, matches)
+	}
+}
+
+// delivered reports whether the history has so many events, all of them delivered.
+func (s *testService) delivered(n int) bool {
+	states := slices.Collect(maps.Values(s.eventStates()))
+	return len(states) == n && !slices.ContainsFunc(states, func(state string) bool {
+		return state != "DELIVERED"
+	})
+}
+
+func (h *hooks) posts() []receiver.Webhook {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.got)
+}
+
+// endpointAt makes an endpoint at a receiver.
+func (s *testService) endpointAt(h *hooks) (id string) {
 	s.t.Helper()
 	var endpoint struct{ ID, Secret string }
 	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": h.url}, &endpoint); status != http.StatusCreated {
 		s.t.Fatalf("the endpoint was answered %d", status)
 	}
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.secret = endpoint.Secret
-	h.mu.Unlock()
+	return endpoint.ID
+}
+
+// watchedWallet makes an endpoint at the receiver and a wallet that it is told of.
+func (s *testService) watchedWallet(h *hooks) string {
+	s.t.Helper()
+	return s.watchedWalletOf(s.endpointAt(h))
+}
+
+// watchedWalletOf makes a wallet that an endpoint is told of.
+func (s *testService) watchedWalletOf(endpointID string) string {
+	s.t.Helper()
 	var wallet struct{ Address string }
 	s.devnet(&wallet, "account", "--json")
 	if status := s.call("POST", "/v1/watches", map[string]any{
-		"walletAddress": wallet.Address, "endpointId": endpoint.ID, "assets": []map[string]any{{"code": "XLM", "issuer": nil}},
+		"walletAddress": wallet.Address, "endpointId": endpointID, "assets": []map[string]any{{"code": "XLM", "issuer": nil}},
 	}, nil); status != http.StatusCreated {
 		s.t.Fatalf("the watch was answered %d", status)
 	}
