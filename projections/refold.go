@@ -315,18 +315,18 @@ func (f *refold) report(target map[place]int64, left int64) {
 	f.Report(RefoldProgress{Done: total - left, Total: total})
 }
 
-// drop drops tables by their names; one that is not there is dropped already.
+// drop drops tables by their names, up to the first that cannot be; one that is not
+// there is dropped already.
 func (db *DB) drop(ctx context.Context, names ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, dropMax)
 	defer cancel()
-	var faults []error
 	for _, name := range names {
 		err := db.conn.Exec(db.bind(ctx, parameters{"table": name}), `DROP TABLE IF EXISTS {database:Identifier}.{table:Identifier} SYNC SETTINGS max_table_size_to_drop = 0`)
 		if err != nil {
-			faults = append(faults, fmt.Errorf("projections: dropping %s: %w", name, err))
+			return fmt.Errorf("projections: dropping %s: %w", name, err)
 		}
 	}
-	return errors.Join(faults...)
+	return nil
 }
 
 // sortTables puts tables into the order of writing, each once.

@@ -84,7 +84,7 @@ func (k *keyFlags) make(live bool) (domain.Key, string, error) {
 	rand.Read(entropy[:])
 	text := domain.NewAPIKey(live || k.live, entropy)
 	key.Hash = domain.APIKeyHash(text)
-	return key, text, errors.Join(faults...)
+	return key, text, cli.Usage(errors.Join(faults...))
 }
 
 func randomID() (entropy [16]byte) {
@@ -124,7 +124,7 @@ func newAccountsCreate(r *reach) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			address, err := mail.ParseAddress(email)
 			if err != nil || address.Address != email {
-				return fmt.Errorf("--email %q: must be an address such as you@example.com", email)
+				return cli.Usage(fmt.Errorf("--email %q: must be an address such as you@example.com", email))
 			}
 			key, text, err := k.make(r.live())
 			if err != nil {

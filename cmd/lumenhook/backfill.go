@@ -41,7 +41,7 @@ shows it.`,
 				ask.To = &to
 			}
 			if from == 0 || to != 0 && to < from {
-				return fmt.Errorf("--from %d --to %d: must be the sequences of ledgers, the first not above the last", from, to)
+				return cli.Usage(fmt.Errorf("--from %d --to %d: must be the sequences of ledgers, the first not above the last", from, to))
 			}
 			c, err := r.client()
 			if err != nil {

@@ -146,7 +146,7 @@ func newDevnetPay(dir *string) *cobra.Command {
 				req.MuxedID, muxedErr = parseMuxedID(muxedID)
 			}
 			if err := errors.Join(checkWallet(req.To, muxed), checkPaidAmount(req.Amount), checkAsset(req.Asset), memoErr, muxedErr); err != nil {
-				return err
+				return cli.Usage(err)
 			}
 			client, err := devnetClient(*dir)
 			if err != nil {
@@ -202,7 +202,7 @@ must trust an asset before it can receive it: "devnet account --asset" makes one
 				codeErr = fmt.Errorf("--code %q: must be 1 to %d letters and digits", code, maxAssetCodeLength)
 			}
 			if err := errors.Join(codeErr, checkPaidAmount(amount)); err != nil {
-				return err
+				return cli.Usage(err)
 			}
 			client, err := devnetClient(*dir)
 			if err != nil {
@@ -243,7 +243,7 @@ func newDevnetAccount(dir *string) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, asset := range assets {
 				if err := checkAsset(asset); err != nil {
-					return err
+					return cli.Usage(err)
 				}
 			}
 			client, err := devnetClient(*dir)
@@ -301,7 +301,7 @@ func newDevnetCert(dir *string) *cobra.Command {
 		Args:  cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
-				return fmt.Errorf("--out %q: %w", out, errNoFolder)
+				return cli.Usage(fmt.Errorf("--out %q: %w", out, errNoFolder))
 			}
 			if _, err := readRunFile(*dir); err != nil {
 				return err

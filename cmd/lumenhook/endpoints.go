@@ -82,7 +82,7 @@ func (e *endpointFlags) headerMap() (map[string]any, error) {
 	for _, text := range e.headers {
 		name, value, ok := strings.Cut(text, ":")
 		if !ok {
-			return nil, fmt.Errorf("--header %q: must be Name: value", text)
+			return nil, cli.Usage(fmt.Errorf("--header %q: must be Name: value", text))
 		}
 		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
 		if strings.TrimSpace(value) == "" {
@@ -181,7 +181,7 @@ func newEndpointsUpdate(r *reach) *cobra.Command {
 				}
 			}
 			if len(patch) == 0 {
-				return client.Endpoint{}, errors.New("nothing to change: give --url, --description, --header or --rate-limit")
+				return client.Endpoint{}, cli.Usage(errors.New("nothing to change: give --url, --description, --header or --rate-limit"))
 			}
 			return api.UpdateEndpoint(ctx, args[0], patch)
 		}, showEndpoint)

@@ -32,7 +32,7 @@ func (r *reach) accountOr(id string) (string, error) {
 		return run.AccountID, nil
 	}
 	if !domain.IsID(domain.AccountPrefix, id) {
-		return "", fmt.Errorf("--account %q: must be acc_ and 26 characters", id)
+		return "", cli.Usage(fmt.Errorf("--account %q: must be acc_ and 26 characters", id))
 	}
 	return id, nil
 }

@@ -74,7 +74,7 @@ command fails.`,
 // settle fills in what a running service knows.
 func (k *ledgerCheck) settle() error {
 	if k.from == 0 || k.to < k.from {
-		return fmt.Errorf("--from %d --to %d: must be the sequences of ledgers, the first not above the last", k.from, k.to)
+		return cli.Usage(fmt.Errorf("--from %d --to %d: must be the sequences of ledgers, the first not above the last", k.from, k.to))
 	}
 	var err error
 	k.cluster, err = k.kafka.Cluster("lumenhook-check", slog.New(slog.DiscardHandler))
@@ -91,7 +91,7 @@ func (k *ledgerCheck) settle() error {
 			k.source.rpcURLs, k.source.network = []string{run.Stellar.RPCURL}, run.Stellar.NetworkPassphrase
 		}
 	}
-	return k.source.check()
+	return cli.Usage(k.source.check())
 }
 
 func (k *ledgerCheck) run(ctx context.Context, out io.Writer) error {

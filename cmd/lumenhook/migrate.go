@@ -24,7 +24,7 @@ func newMigrate() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			keep, err := parseDays(retention)
 			if err != nil {
-				return fmt.Errorf("--history-retention %q: %w", retention, err)
+				return cli.Usage(fmt.Errorf("--history-retention %q: %w", retention, err))
 			}
 			db, err := t.database()
 			if err != nil {

@@ -69,7 +69,7 @@ func (r *reach) client() (*client.Client, error) {
 	}
 	c, err := client.New(url, key, &http.Client{Transport: transport, Timeout: askMax})
 	if err != nil {
-		return nil, fmt.Errorf("--api-url %q: must be a URL such as http://127.0.0.1:8080", url)
+		return nil, cli.Usage(fmt.Errorf("--api-url %q: must be a URL such as http://127.0.0.1:8080", url))
 	}
 	return c, nil
 }
@@ -266,7 +266,7 @@ func instantFlag(name, text string) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return at, fmt.Errorf("--%s %q: must be a time such as 2026-11-21T10:15:30Z, or how long ago, such as 24h", name, text)
+		return at, cli.Usage(fmt.Errorf("--%s %q: must be a time such as 2026-11-21T10:15:30Z, or how long ago, such as 24h", name, text))
 	}
 	return at.UTC(), nil
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,6 +39,12 @@ func (r *refoldFlags) register(f *pflag.FlagSet, what string) {
 func (r *refoldFlags) config(out io.Writer) (cfg projections.RefoldConfig, end func(), err error) {
 	if r.all == (len(r.tables) > 0) {
 		return cfg, nil, cli.Usage(fmt.Errorf("give either --all or --table, one of %s", strings.Join(projections.Tables(), ", ")))
+	}
+	for _, name := range r.tables {
+		if !slices.Contains(projections.Tables(), name) {
+			return cfg, nil, cli.Usage(fmt.Errorf("--table %q: must be one of %s",
+				name, strings.Join(projections.Tables(), ", ")))
+		}
 	}
 	cluster, err := r.cluster()
 	if err != nil {

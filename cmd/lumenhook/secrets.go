@@ -55,7 +55,11 @@ func (p *masterKeyPlace) text() ([]byte, error) {
 		}
 		return []byte(text), nil
 	}
-	if _, err := sealing.Load(p.path()); err != nil { // checks the mode too
+	switch _, err := sealing.Load(p.path()); { // checks the mode too
+	case errors.Is(err, os.ErrNotExist):
+		return nil, fmt.Errorf("there is no master key at %s: name its file with --master-key-file, "+
+			"or with --data-dir the folder of a run", p.path())
+	case err != nil:
 		return nil, err
 	}
 	return os.ReadFile(p.path())
@@ -202,6 +206,12 @@ values: facts in the journal stay as they were sealed, and open with the copy.`,
 		Example: `  lumenhook secrets rewrap
   lumenhook secrets rewrap --resume --json`,
 		Args: cli.NoArguments,
+		PreRunE: func(*cobra.Command, []string) error {
+			if stage && keyOnly || stage && resume || keyOnly && resume {
+				return errors.New("--stage, --key-only and --resume: give one of them")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, isVariable := place.variable()
 			switch {
@@ -222,7 +232,6 @@ values: facts in the journal stay as they were sealed, and open with the copy.`,
 	f.BoolVar(&keyOnly, "key-only", false, "rotate the key and reseal nothing, as when no service runs")
 	f.BoolVar(&resume, "resume", false, "add no key: reseal what still lies under an older one")
 	f.BoolVar(&place.asJSON, "json", false, "print what was done as JSON")
-	c.MarkFlagsMutuallyExclusive("stage", "key-only", "resume")
 	return c
 }
 
@@ -334,7 +343,7 @@ is printed.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := strconv.ParseUint(args[0], 10, 32)
 			if err != nil {
-				return fmt.Errorf("KEY_ID %q: must be a number that `lumenhook secrets list` shows", args[0])
+				return cli.Usage(fmt.Errorf("KEY_ID %q: must be a number that `lumenhook secrets list` shows", args[0]))
 			}
 			return runDrop(cmd, place, uint32(id))
 		},

@@ -38,10 +38,11 @@ Tables, views and twenty questions: docs/analytics.md.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write, known := answerFormats[format]
 			if !known {
-				return fmt.Errorf("--format %q: must be table, json or csv", format)
+				return cli.Usage(fmt.Errorf("--format %q: must be table, json or csv", format))
 			}
 			if cfg.RowsMax < 1 || cfg.TimeMax < time.Second || cfg.TimeMax > 24*time.Hour {
-				return fmt.Errorf("--max-rows %d and --timeout %s: must be at least 1, and from 1s to 24h", cfg.RowsMax, cfg.TimeMax)
+				return cli.Usage(fmt.Errorf("--max-rows %d and --timeout %s: must be at least 1, and from 1s to 24h",
+					cfg.RowsMax, cfg.TimeMax))
 			}
 			var err error
 			if cfg.DSN, err = t.readerDSN(); err != nil {

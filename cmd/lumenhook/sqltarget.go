@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/kafkaflags"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/streams"
@@ -48,6 +49,11 @@ func (t *target) cluster() (streams.Cluster, error) {
 	return c, nil
 }
 
+// errBadDSN repeats nothing: the DSN may hold a password, and so may the error of
+// whoever reads it.
+var errBadDSN = errors.New("--clickhouse-dsn: must be like clickhouse://user:password@host:9000/lumenhook, " +
+	"with a database of 1 to 63 letters, digits or underscores")
+
 // dsn says how ClickHouse is reached by who fills the history.
 func (t *target) dsn() (string, error) {
 	return t.dsnOf(func(c *runClickHouse) runLogin { return c.runLogin })
@@ -60,6 +66,9 @@ func (t *target) readerDSN() (string, error) {
 
 func (t *target) dsnOf(who func(*runClickHouse) runLogin) (string, error) {
 	if t.clickhouseDSN != "" {
+		if err := projections.CheckDSN(t.clickhouseDSN); err != nil {
+			return "", cli.Usage(errBadDSN)
+		}
 		return t.clickhouseDSN, nil
 	}
 	run, err := readRunFile(t.dataDir)

@@ -45,6 +45,12 @@ func (r *topicReading) register(c *cobra.Command, from string) {
 	f.StringSliceVar(&r.types, "type", nil, "only records of this type, such as AttemptMade; may be repeated")
 	f.Int32SliceVar(&r.partitions, "partition", nil, "only this partition; may be repeated")
 	f.IntVar(&r.limit, "limit", 0, "stop after so many records; 0 for no limit")
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if r.limit < 0 {
+			return fmt.Errorf("--limit %d: must not be negative", r.limit)
+		}
+		return nil
+	}
 }
 
 func newTopicsCat(t *target) *cobra.Command {
@@ -87,7 +93,8 @@ func knownTopic(prefix, name string) (schemas.Topic, error) {
 		}
 		names = append(names, t.Name)
 	}
-	return schemas.Topic{}, fmt.Errorf("there is no topic %q: the topics are %s", name, strings.Join(names, ", "))
+	return schemas.Topic{}, cli.Usage(fmt.Errorf("there is no topic %q: the topics are %s",
+		name, strings.Join(names, ", ")))
 }
 
 const pollRecords = 1000
@@ -163,7 +170,8 @@ func (r *topicReading) positions(ctx context.Context, cluster streams.Cluster, t
 	}
 	for _, p := range r.partitions {
 		if _, there := ends[p]; !there {
-			return nil, nil, fmt.Errorf("--partition %d: %s has the partitions 0 to %d", p, topic, len(ends)-1)
+			return nil, nil, cli.Usage(fmt.Errorf("--partition %d: %s has the partitions 0 to %d",
+				p, topic, len(ends)-1))
 		}
 	}
 	for p := range ends {
@@ -216,7 +224,8 @@ func parseFrom(text string) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, fmt.Errorf("--from %q: must be start, end, an offset, a time such as 2026-11-21T15:04:05Z, or how long ago, such as 10m", text)
+		return at, cli.Usage(fmt.Errorf("--from %q: must be start, end, an offset, a time such as "+
+			"2026-11-21T15:04:05Z, or how long ago, such as 10m", text))
 	}
 	return at, nil
 }

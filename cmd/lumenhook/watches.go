@@ -104,7 +104,7 @@ func (f *watchFlags) parse() (assets []client.Asset, amount *client.AmountRule, 
 	default:
 		err = errors.Join(err, fmt.Errorf("--memo %q: must be any, present, absent, text:…, id:… or hash:…", f.memo))
 	}
-	return assets, amount, memo, err
+	return assets, amount, memo, cli.Usage(err)
 }
 
 func newWatchesCreate(r *reach) *cobra.Command {
@@ -150,7 +150,7 @@ func newWatchesUpdate(r *reach) *cobra.Command {
 				}
 			}
 			if len(patch) == 0 {
-				return client.Watch{}, errors.New("nothing to change: see --help for the fields")
+				return client.Watch{}, cli.Usage(errors.New("nothing to change: give a flag of what is to be another"))
 			}
 			return api.UpdateWatch(ctx, args[0], patch)
 		}, showWatch)

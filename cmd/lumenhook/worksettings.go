@@ -75,7 +75,7 @@ func (s *workSettings) check() (faults []error) {
 	}
 	// The DSN may hold a password, and so may the error of whoever reads it.
 	if s.clickhouseDSN != "" && projections.CheckDSN(s.clickhouseDSN) != nil {
-		faults = append(faults, errors.New("--clickhouse-dsn: must be like clickhouse://user:password@host:9000/lumenhook, with a database of 1 to 63 letters, digits or underscores"))
+		faults = append(faults, errBadDSN)
 	}
 	var err error
 	s.egressPEM, err = readAuthorities(s.egressCA)

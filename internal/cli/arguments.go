@@ -11,7 +11,7 @@ import (
 // NoArguments wants flags alone.
 func NoArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("%s takes no arguments, and got %q", c.CommandPath(), args)
+		return fmt.Errorf("%s takes no arguments, and got %q", c.CommandPath(), strings.Join(args, " "))
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func TestACommandLineIsUnderstoodOrHasNoEffect(t *testing.T) {
 		"pet list":                               {ExitUsage, []string{`did you mean prog pets?`}},
 		"pet list --limit 3":                     {ExitUsage, []string{`"pet" is no command of prog; did you mean prog pets?`}},
 		"help pets lits":                         {ExitUsage, []string{`did you mean prog pets list?`}},
-		"pets list rex":                          {ExitUsage, []string{`prog pets list takes no arguments, and got ["rex"]`}},
+		"pets list rex":                          {ExitUsage, []string{`prog pets list takes no arguments, and got "rex"`}},
 		"pets get":                               {ExitUsage, []string{"prog pets get wants one PET_ID, and got 0 arguments"}},
 		"pets get EMPTY":                         {ExitUsage, []string{"PET_ID is empty"}},
 		"pets list --limits 3":                   {ExitUsage, []string{"prog pets list has no flag --limits; did you mean --limit?", "See `prog pets list --help`"}},
@@ -185,6 +185,13 @@ func TestARefusalIsToldByItsFlags(t *testing.T) {
 	}
 	if got := Explain(&client.Problem{Status: 401, Code: "UNAUTHENTICATED", Detail: "No.", RequestID: "req_1"}, flags); !strings.Contains(got, "LUMENHOOK_API_KEY") {
 		t.Errorf("%s", got)
+	}
+}
+
+func TestANameThatDoesNotResolveIsToldPlainly(t *testing.T) {
+	_, err := net.Dial("tcp", "no-such-host.invalid:9092")
+	if got := Explain(err, pflag.NewFlagSet("x", pflag.ContinueOnError)); got != "the name no-such-host.invalid does not resolve: is it the right one?" {
+		t.Error(got)
 	}
 }
 

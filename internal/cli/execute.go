@@ -142,6 +142,7 @@ func missing(c *cobra.Command) (faults []error) {
 func (l Line) flagFault(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var value *pflag.InvalidValueError
+	var bare *pflag.ValueRequiredError
 	switch {
 	case errors.As(err, &unknown):
 		if at, rest, findErr := l.Root.Find(l.Args); findErr == nil && at.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
@@ -155,6 +156,8 @@ func (l Line) flagFault(c *cobra.Command, err error) error {
 		return fmt.Errorf("%s has no flag --%s%s", c.CommandPath(), unknown.GetSpecifiedName(), didYouMean(unknown.GetSpecifiedName(), names, "--"))
 	case errors.As(err, &value):
 		return fmt.Errorf("--%s %q: %s", value.GetFlag().Name, value.GetValue(), form(value.GetFlag()))
+	case errors.As(err, &bare):
+		return fmt.Errorf("--%s wants a value: %s", bare.GetSpecifiedName(), bare.GetFlag().Usage)
 	}
 	return err
 }
@@ -166,9 +169,11 @@ func form(f *pflag.Flag) string {
 		return "must be true or false"
 	case "duration":
 		return "must be a time such as 500ms, 30s, 10m or 24h"
-	case "int", "int64":
+	case "int", "int32", "int64":
 		return "must be a whole number"
-	case "stringSlice":
+	case "int32Slice":
+		return "must be a whole number, or several with commas between them"
+	case "stringSlice", "stringArray":
 		return "must be a list"
 	case "string":
 		return "must be one value"

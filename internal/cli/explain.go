@@ -25,6 +25,7 @@ func Explain(err error, flags *pflag.FlagSet) string {
 	var refused *client.Problem
 	var asking *url.Error
 	var dialing *net.OpError
+	var name *net.DNSError
 	switch {
 	case errors.As(err, &refused):
 		return strings.Replace(text, refused.Error(), refusal(refused, flags), 1)
@@ -33,6 +34,9 @@ func Explain(err error, flags *pflag.FlagSet) string {
 		return strings.Replace(strings.Replace(text, "client: asking the API: ", "", 1), asking.Error(), said, 1)
 	case errors.As(err, &dialing) && dialing.Op == "dial" && dialing.Addr != nil:
 		said := "nothing can be asked at " + dialing.Addr.String() + ": " + cause(dialing, dialing.Addr.String())
+		return strings.Replace(strings.Replace(text, "unable to dial: ", "", 1), dialing.Error(), said, 1)
+	case errors.As(err, &dialing) && errors.As(err, &name):
+		said := fmt.Sprintf("the name %s does not resolve: is it the right one?", name.Name)
 		return strings.Replace(strings.Replace(text, "unable to dial: ", "", 1), dialing.Error(), said, 1)
 	}
 	return text

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+)
+
+// reached is what a command asks of a service, by which it can miss it.
+type reached int
+
+const (
+	nothing reached = iota
+	theAPI
+	theBrokers
+	theHistory
+	aFolder // of a service, without asking it anything, or its development network
+)
+
+// faultsOf is what the table knows of a command beside its flags.
+type faultsOf struct {
+	asks   reached
+	args   []string   // a command line that is understood
+	faults [][]string // each: what it says, and arguments beside args that end with 2
+	// refused is what the running service, or the program, says to args, with code 1.
+	refused string
+}
+
+const (
+	noEndpoint = "ep_00000000000000000000000000"
+	noWatch    = "wat_00000000000000000000000000"
+	noEvent    = "evt_00000000000000000000000000"
+	noKey      = "key_00000000000000000000000000"
+	noAccount  = "acc_00000000000000000000000000"
+	aWallet    = "GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ"
+)
+
+var (
+	badSince = []string{`--since "x": must be a time`, "--since", "x"}
+	badLimit = []string{"--limit 0: must be from 1 to 250", "--limit", "0"}
+	badTable = []string{`--table "x": must be one of payments,`, "--table", "x"}
+	badDSN   = []string{"--clickhouse-dsn: must be like", "--clickhouse-dsn", "x"}
+	badFrom  = []string{`--from "x": must be start, end,`, "--from", "x"}
+	tooFew   = []string{"--limit -1: must not be negative", "--limit", "-1"}
+	badKind  = []string{`--permissions "x": must be read, write or operate`, "--permissions", "x"}
+)
+
+var commandFaults = map[string]faultsOf{
+	"accounts create": {asks: theBrokers, args: []string{"--email", "a@b.example"},
+		faults: [][]string{badKind, {`--email "x": must be an address`, "--email", "x"}}},
+	"keys create": {asks: theBrokers, args: []string{"--account", noAccount, "--permissions", "read"},
+		faults:  [][]string{badKind, {`--account "x": must be acc_`, "--account", "x"}},
+		refused: "there is no such account"},
+	"keys list":   {asks: theAPI, faults: [][]string{badLimit}},
+	"keys revoke": {asks: theAPI, args: []string{noKey}, refused: "There is no such key"},
+	"keys roll":   {asks: theAPI, args: []string{noKey}, refused: "There is no such key"},
+	"endpoints create": {asks: theAPI, args: []string{"--url", "http://x"},
+		faults:  [][]string{{`--header "x": must be Name: value`, "--header", "x"}},
+		refused: "--url: must begin with https://"},
+	"endpoints list":    {asks: theAPI, faults: [][]string{badLimit}},
+	"endpoints get":     {asks: theAPI, args: []string{noEndpoint}, refused: "no endpoint with this id"},
+	"endpoints delete":  {asks: theAPI, args: []string{noEndpoint}, refused: "no such endpoint"},
+	"endpoints enable":  {asks: theAPI, args: []string{noEndpoint}, refused: "no such endpoint"},
+	"endpoints disable": {asks: theAPI, args: []string{noEndpoint}, refused: "no such endpoint"},
+	"endpoints test":    {asks: theAPI, args: []string{noEndpoint}, refused: "no such endpoint"},
+	"endpoints replay": {asks: theAPI, args: []string{noEndpoint, "--since", "1h"},
+		faults: [][]string{badSince}, refused: "no such endpoint"},
+	"endpoints rotate-secret": {asks: theAPI, args: []string{noEndpoint},
+		refused: "no such endpoint"},
+	"endpoints update": {asks: theAPI, args: []string{noEndpoint, "--description", "x"},
+		refused: "no such endpoint"},
+	"watches create": {asks: theAPI, args: []string{"--wallet", aWallet, "--endpoint", noEndpoint},
+		faults:  [][]string{{`--amount "x": must be any, exact:12.5,`, "--amount", "x"}},
+		refused: "--endpoint: names no endpoint of your account"},
+	"watches list":   {asks: theAPI, faults: [][]string{badLimit}},
+	"watches get":    {asks: theAPI, args: []string{noWatch}, refused: "no watch with this id"},
+	"watches delete": {asks: theAPI, args: []string{noWatch}, refused: "no such watch"},
+	"watches update": {asks: theAPI, args: []string{noWatch, "--label", "x"},
+		faults:  [][]string{{`--memo "x": must be any, present,`, "--memo", "x"}},
+		refused: "no such watch"},
+	"events list":   {asks: theAPI, faults: [][]string{badLimit, badSince}},
+	"events get":    {asks: theAPI, args: []string{noEvent}, refused: "no event with this id"},
+	"events resend": {asks: theAPI, args: []string{noEvent}, refused: "no event with this id"},
+	"backfill": {asks: theAPI, args: []string{"--watch", noWatch, "--from", "2"},
+		faults:  [][]string{{"--from 2 --to 1: must be the sequences", "--to", "1"}},
+		refused: "There is no such watch"},
+	"sql": {asks: theHistory, args: []string{"SELECT nothing"},
+		faults:  [][]string{badDSN, {`--format "x": must be table, json or csv`, "--format", "x"}},
+		refused: "ClickHouse: "},
+	"migrate": {asks: theHistory, faults: [][]string{badDSN,
+		{`--history-retention "x": must be days such as`, "--history-retention", "x"}}},
+	"rebuild":           {asks: theHistory, args: []string{"--table", "events"}, faults: [][]string{badTable, badDSN}},
+	"verify-projection": {asks: theHistory, args: []string{"--table", "events"}, faults: [][]string{badTable, badDSN}},
+	"topics cat":        {asks: theBrokers, args: []string{"journal"}, faults: [][]string{badFrom, tooFew}},
+	"topics tail":       {asks: theBrokers, args: []string{"journal"}, faults: [][]string{badFrom, tooFew}},
+	"topics describe":   {asks: theBrokers},
+	"topics plan":       {asks: theBrokers},
+	"topics create":     {asks: theBrokers, args: []string{"--partitions", "4"}},
+	"topics check":      {asks: theBrokers},
+	"topics acls": {asks: theBrokers, args: []string{"--apply"},
+		faults: [][]string{{`"x" is no role: there are engine,`, "--role", "x"}}},
+	"ledger check": {asks: theBrokers, args: []string{"--from", "5", "--to", "6",
+		"--stellar-rpc-url", "http://127.0.0.1:1"}, faults: [][]string{
+		{"--from 5 --to 4: must be the sequences", "--to", "4"},
+		{`--ledger-source "x": must be rpc, horizon or lake`, "--ledger-source", "x"}}},
+	"ledger payments": {args: []string{"/nowhere"}, refused: "/nowhere: no such file"},
+	"verify": {args: []string{"--secret-file", "/nowhere", "--timestamp", "1", "--signature", "v1="},
+		refused: "/nowhere: no such file"},
+	"secrets create": {},
+	"secrets list":   {},
+	"secrets drop":   {args: []string{"1"}},
+	"secrets rewrap": {faults: [][]string{
+		{"--stage, --key-only and --resume: give one of them", "--stage", "--resume"}}},
+	"devnet account": {asks: aFolder, faults: [][]string{{`--asset "x": must be CODE:ISSUER`, "--asset", "x"}}},
+	"devnet asset": {asks: aFolder, args: []string{"--code", "X"},
+		faults: [][]string{{`--code "-": must be 1 to 12 letters`, "--code", "-"}}},
+	"devnet pay": {asks: aFolder, args: []string{"--to", aWallet, "--amount", "1"}, faults: [][]string{
+		{`--amount "0": must be greater than 0`, "--amount", "0"},
+		{`--to "x": must be a Stellar address`, "--to", "x"}},
+		refused: "the destination account does not exist"},
+	"devnet cert": {asks: aFolder, faults: [][]string{{`--out "": must name a folder`, "--out", ""}}},
+	"devnet receiver": {asks: aFolder, args: []string{"--secret-file", "/nowhere"},
+		faults: [][]string{{`--listen "x": must be host:port`, "--listen", "x"}}},
+	"run": {faults: [][]string{badDSN, {`--log-level "x"`, "--log-level", "x"},
+		{`--data-dir "": must name a folder`, "--data-dir", ""}}},
+	"serve": {args: []string{"--roles", "mailer"}, faults: [][]string{badDSN,
+		{`"x" is no role: the roles are`, "--roles", "x"}}},
+	"config check": {args: []string{"--roles", "mailer"}, faults: [][]string{badDSN,
+		{`"x" is no role: the roles are`, "--roles", "x"}}},
+	"version": {},
+}
+
+// dialect is what a person at a terminal has no use for.
+var dialect = regexp.MustCompile(`dial tcp|connect: |\bEOF\b|%!|<nil>|strconv|&\{|map\[|\[\w+ \w+|` +
+	`context (deadline|canceled)|int32|Slice|panic|goroutine|nothing can be asked.*nothing can be asked`)
+
+// Every command, by every way in which it can be called wrongly, or miss its service.
+func TestEveryCommandSaysWhatToDo(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--no-demo", "--ledger-interval", "200ms")
+	leaves := make(map[string]*cobra.Command)
+	collect(newRoot(), leaves)
+	names := slices.Sorted(maps.Keys(leaves))
+	if known := slices.Sorted(maps.Keys(commandFaults)); !slices.Equal(known, names) {
+		t.Fatalf("the commands are\n%v, and the table of faults has\n%v", names, known)
+	}
+	for _, name := range names {
+		f := commandFaults[name]
+		line := append(strings.Fields(name), f.args...)
+		misunderstood(t, name, line, leaves[name])
+		for _, fault := range f.faults {
+			says(t, cli.ExitUsage, fault[0], line, append(fault[1:], inDir(leaves[name], s.dir)...)...)
+		}
+		s.missed(f, line)
+		if f.refused != "" {
+			says(t, cli.ExitFailure, f.refused, line, inDir(leaves[name], s.dir)...)
+		}
+	}
+	s.interrupt()
+}
+
+// collect gives the commands that do something, by their names after the program's.
+func collect(c *cobra.Command, leaves map[string]*cobra.Command) {
+	for _, sub := range c.Commands() {
+		collect(sub, leaves)
+	}
+	if !c.HasSubCommands() {
+		leaves[strings.TrimPrefix(c.CommandPath(), "lumenhook ")] = c
+	}
+}
+
+// misunderstood calls a command with flags and words that it has no use for.
+func misunderstood(t testing.TB, name string, line []string, c *cobra.Command) {
+	t.Helper()
+	says(t, cli.ExitUsage, "has no flag --no-such-flag", line, "--no-such-flag")
+	if name != "ledger payments" { // it takes any number of files
+		says(t, cli.ExitUsage, "argument", line, "a", "b")
+	}
+	c.InheritedFlags() // has those of its parents among its own
+	c.Flags().VisitAll(func(flag *pflag.Flag) {
+		if strings.HasPrefix(flag.Value.Type(), "string") {
+			says(t, cli.ExitUsage, "--"+flag.Name+" wants a value", line, "--"+flag.Name)
+			return
+		}
+		says(t, cli.ExitUsage, "--"+flag.Name+` "x": must be `, line, "--"+flag.Name+"=x")
+	})
+}
+
+func inDir(c *cobra.Command, dir string) []string {
+	c.InheritedFlags()
+	if c.Flags().Lookup("data-dir") == nil || c.Name() == "run" {
+		return nil
+	}
+	return []string{"--data-dir", dir}
+}
+
+// missed calls a command where its service is not, and with a login that is not its.
+func (s *testService) missed(f faultsOf, line []string) {
+	s.t.Helper()
+	if f.asks == nothing {
+		return
+	}
+	says(s.t, cli.ExitFailure, "no service has run in", line, "--data-dir", filepath.Join(s.dir, "nowhere"))
+	const nobody, silent = "127.0.0.1:1", "nothing listens there: is the service running"
+	switch f.asks {
+	case theAPI:
+		says(s.t, cli.ExitFailure, silent, line, "--api-url", "http://"+nobody, "--api-key", "x")
+		says(s.t, cli.ExitUsage, "--api-url", line, "--api-url", nobody, "--api-key", "x")
+		says(s.t, cli.ExitFailure, "LUMENHOOK_API_KEY", line, "--api-url", s.file.APIURL, "--api-key", "x")
+	}
+}
+
+// says runs a command line in this process, and holds what it says against what it
+// should.
+func says(t testing.TB, code int, text string, line []string, more ...string) {
+	t.Helper()
+	args := slices.Concat(line, more)
+	root, stderr := newRoot(), bytes.Buffer{}
+	root.SetOut(io.Discard)
+	root.SetErr(io.Discard)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	got := cli.Execute(ctx, cli.Line{Root: root, Args: args, Stderr: &stderr})
+	said := stderr.String()
+	if got != code || !strings.Contains(said, text) || dialect.MatchString(said) {
+		t.Errorf("%q ended with %d, and should end with %d and say %q in plain words:\n%s", args, got, code, text, said)
+	}
+}
