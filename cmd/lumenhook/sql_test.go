@@ -108,7 +108,7 @@ func TestAskingARunningService(t *testing.T) {
 		t.Errorf("verify-projection said %q", out)
 	}
 	s.refused("--all or --table", "rebuild")
-	s.refused(`no table "event"`, "rebuild", "--table", "event")
+	s.refused(`--table "event": must be one of`, "rebuild", "--table", "event")
 	s.must("migrate", "--history-retention", "90d")
 	s.refused("at least", "migrate", "--history-retention", "1d")
 	s.interrupt()
