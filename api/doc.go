@@ -38,7 +38,8 @@
 //	endpoints.go  endpoints: their life, tests and replays
 //	headers.go    an endpoint's own headers
 //	watches.go    watches
-//	events.go     events: reading, listing, resending
+//	events.go     events: reading, listing
+//	resend.go     events: sending them again, where they go now
 //	keys.go       API keys
 //	operations.go /healthz, /readyz, /v1/openapi.yaml
 //	docs.go       /docs

@@ -111,39 +111,6 @@ func (a *API) listEvents(ctx context.Context, x *exchange) (reply, *Problem) {
 	return listReply(a, x, q, views, next)
 }
 
-// resentView is what a resend made of a delivery.
-type resentView struct {
-	ID       string       `json:"id"`
-	Delivery deliveryView `json:"delivery"`
-}
-
-func (a *API) resendEvent(ctx context.Context, x *exchange) (reply, *Problem) {
-	command, problem := a.newCommand(x)
-	if problem != nil {
-		return reply{}, problem
-	}
-	id := mux.Vars(x.request)["id"]
-	command.Body = domain.ResendEvent{EndpointID: x.event.EndpointID, EventID: id}
-	result, problem := a.submit(ctx, x, command)
-	if problem != nil && problem.Code == domain.CodeNotFound {
-		// The history has it and the engine does not: it is kept for reading only.
-		expired := newProblem(codeEventExpired, "The event is too old to be sent again: it is kept in the history only.")
-		expired.replayed = problem.replayed
-		return reply{}, expired
-	}
-	delivery, problem := answerOf(result, problem, command, result.Answer.Delivery)
-	if problem != nil {
-		return reply{}, problem
-	}
-	held, err := a.held(EventRecord{State: delivery.State, EndpointID: delivery.EndpointID})
-	if err != nil {
-		return reply{}, internal(err)
-	}
-	answer, problem := jsonReply(http.StatusOK, resentView{id, viewDelivery(delivery.State, held, delivery.EndpointID, delivery.NextAttemptAtMillis)})
-	answer.replayed = result.Replayed
-	return answer, problem
-}
-
 // held tells whether a delivery that is still to be made waits for its endpoint
 // to be enabled.
 func (a *API) held(r EventRecord) (bool, error) {

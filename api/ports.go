@@ -145,7 +145,8 @@ type History interface {
 type EventRecord struct {
 	ID                  string
 	Body                []byte // the envelope, byte for byte as receivers get it
-	EndpointID          string
+	EndpointID          string // that it goes to now
+	FirstEndpointID     string // that it went to at first; of a single event only
 	State               domain.DeliveryState
 	NextAttemptAtMillis int64           // 0: none
 	Attempts            []AttemptRecord // of all its deliveries, oldest first

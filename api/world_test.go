@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -44,6 +45,7 @@ type world struct {
 	accounts  map[string]domain.Account
 	seen      map[string]uint64 // versions that the directory shows
 	history   map[string]record
+	left      map[string][]domain.Delivery // by the endpoint that the event has left
 	wallets   map[string][]domain.Asset
 	used      map[string]int64
 	attempt   domain.AttemptResult // of a test
@@ -225,13 +227,17 @@ func (w *world) deliveries(endpointID string) (all []domain.Delivery) {
 	for id, r := range w.history {
 		if r.record.EndpointID == endpointID {
 			all = append(all, domain.Delivery{
-				EventID: id, AccountID: r.accountID, EndpointID: endpointID, State: r.record.State,
+				EventID: id, AccountID: r.accountID, EndpointID: endpointID, WatchID: watchOf(w.t, r.record.Body), State: r.record.State,
 				CreatedAtMillis: createdAt(w.t, r.record.Body), Run: 1, Attempts: len(r.record.Attempts),
 			})
 		}
 	}
 	slices.SortFunc(all, func(a, b domain.Delivery) int { return int(a.CreatedAtMillis - b.CreatedAtMillis) })
 	return all
+}
+
+func watchOf(t testing.TB, envelope []byte) string {
+	return decode[struct{ Data struct{ Watch struct{ ID string } } }](t, envelope).Data.Watch.ID
 }
 
 func createdAt(t testing.TB, envelope []byte) int64 {
@@ -262,7 +268,7 @@ func (w *world) requeue(facts []domain.FactBody) {
 
 func (w *world) decideResend(c domain.Command, body domain.ResendEvent) domain.Answer {
 	var delivery domain.Delivery
-	for _, d := range w.deliveries(body.EndpointID) {
+	for _, d := range append(w.deliveries(body.EndpointID), w.left[body.EndpointID]...) {
 		if d.EventID == body.EventID && !w.forgets {
 			delivery = d
 		}
@@ -271,11 +277,27 @@ func (w *world) decideResend(c domain.Command, body domain.ResendEvent) domain.A
 	if rejection != nil {
 		return domain.Answer{Rejection: rejection}
 	}
-	w.requeue(facts)
-	if len(facts) > 0 {
-		delivery = domain.EvolveDelivery(delivery, 0, domain.Fact{Version: 2, AtMillis: w.now.UnixMilli(), Body: facts[0]})
+	for _, f := range facts {
+		delivery = domain.EvolveDelivery(delivery, 0, domain.Fact{Version: 2, AtMillis: w.now.UnixMilli(), Cause: c.ID, Body: f})
+		if _, moves := f.(domain.DeliveryMoved); moves {
+			w.move(delivery)
+			continue
+		}
+		w.requeue(facts)
 	}
 	return domain.Answer{Delivery: &delivery}
+}
+
+// move has the event of a delivery go on at another endpoint.
+func (w *world) move(d domain.Delivery) {
+	if w.left == nil {
+		w.left = make(map[string][]domain.Delivery)
+	}
+	w.left[d.EndpointID] = append(w.left[d.EndpointID], d)
+	r := w.history[d.EventID]
+	r.record.FirstEndpointID = cmp.Or(r.record.FirstEndpointID, d.EndpointID)
+	r.record.EndpointID, r.record.State = d.MovedTo, domain.StateQueued
+	w.history[d.EventID] = r
 }
 
 func (w *world) Fresh() error { return w.freshErr }
@@ -468,6 +490,7 @@ func (w *world) Event(_ context.Context, accountID, eventID string) (api.EventRe
 	if !found || r.accountID != accountID {
 		return api.EventRecord{}, api.ErrEventNotFound
 	}
+	r.record.FirstEndpointID = cmp.Or(r.record.FirstEndpointID, r.record.EndpointID)
 	return r.record, nil
 }
 

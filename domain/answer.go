@@ -16,9 +16,17 @@ const (
 	// CodeEndpointDeleted: 409. The event is there, the endpoint it went to is
 	// not, and so it cannot be sent again.
 	CodeEndpointDeleted = "ENDPOINT_DELETED"
-	// CodeDeliveryCancelled: 409. The delivery ended with its endpoint and
-	// cannot be sent again.
+	// CodeDeliveryCancelled: 409. The test.ping ended with its endpoint and cannot
+	// be sent again.
 	CodeDeliveryCancelled = "DELIVERY_CANCELLED"
+	// CodeDeliveryEnding: 409. The delivery is about to be cancelled, or an attempt
+	// of it is under way: its event cannot go on elsewhere yet.
+	CodeDeliveryEnding = "DELIVERY_ENDING"
+	// CodeNoEndpoint: 409. The delivery was cancelled, and the event's watch names
+	// no endpoint that it can go on at.
+	CodeNoEndpoint = "NO_ENDPOINT"
+	// CodeTooManyMoves: 409. The event went on at another endpoint as often as it may.
+	CodeTooManyMoves = "TOO_MANY_MOVES"
 	// CodeTooManySecrets: 409. The endpoint has as many valid secrets as it may.
 	CodeTooManySecrets = "TOO_MANY_SECRETS"
 	// CodeTooManyKeys: 409. The account has as many keys as it may.
@@ -38,7 +46,7 @@ const (
 func RejectionCodes() []string {
 	return []string{
 		CodeAlreadyExists, CodeNotFound, CodePreconditionFailed, CodeEndpointDisabled, CodeEndpointDeleted,
-		CodeDeliveryCancelled, CodeTooManySecrets, CodeTooManyKeys, CodeKeyRolled, CodeTooManyRanges,
+		CodeDeliveryCancelled, CodeDeliveryEnding, CodeNoEndpoint, CodeTooManyMoves, CodeTooManySecrets, CodeTooManyKeys, CodeKeyRolled, CodeTooManyRanges,
 		CodeCommandUnreadable,
 	}
 }

@@ -86,7 +86,7 @@ func (d Delivery) Awaits(a Attempt) bool {
 }
 
 func (d Delivery) awaits(attemptNumber int) bool {
-	settled := !d.State.Pending() && d.State != StateCancelled
+	settled := !d.State.Pending() && d.State != StateCancelled || d.MovedTo != ""
 	return d.Exists() && !settled && attemptNumber == d.Attempts+1
 }
 

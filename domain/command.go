@@ -121,10 +121,12 @@ type ReplayEndpoint struct {
 	UntilMillis int64 // exclusive; 0: no end
 }
 
-// ResendEvent asks for one delivery to be queued again.
+// ResendEvent asks for one delivery to be queued again, or, if it was cancelled,
+// for its event to be handed over to the endpoint that its watch has now.
 type ResendEvent struct {
-	EndpointID string
-	EventID    string
+	EndpointID   string
+	EventID      string
+	ToEndpointID string // empty: there is none
 }
 
 // CreateWatch asks for a new watch.

@@ -10,7 +10,9 @@ type DeliveryState string
 //
 // Replay leads from FAILED back to QUEUED, a resend from every state but
 // CANCELLED; deleting the endpoint leads from QUEUED and WAITING to CANCELLED,
-// which is final, and so does disabling it for a test.ping that was not sent.
+// which is final, and so does disabling it for a test.ping that was not sent. The
+// event of a cancelled delivery may be handed over to another endpoint, once, and
+// has a delivery of its own there.
 const (
 	StateQueued    DeliveryState = "QUEUED"
 	StateWaiting   DeliveryState = "WAITING"
@@ -37,6 +39,9 @@ type Delivery struct {
 	Run                 int   // 1 is the first; a requeued delivery begins another
 	RunAttempts         int   // made in this run
 	NextAttemptAtMillis int64
+	Moves               int    // hand-overs of the event before this delivery
+	MovedTo             string // endpoint that the event was handed over to; empty: none
+	MovedBy             string // command that asked for that
 	TestCommandID       string // command that asked for a test.ping; empty otherwise
 	TestBodyHash        []byte // its body hash
 }
@@ -51,6 +56,15 @@ type MatchInput struct {
 	WatchID       string
 	WalletAddress string
 	Event         Event
+	Moved         Moved
+}
+
+// Moved is what an event has behind it when it is handed over to an endpoint: all
+// zero for an event that was not.
+type Moved struct {
+	Moves    int
+	Attempts int // made in all
+	Runs     int
 }
 
 // DecideMatch answers a match that reached the endpoint. The first match of an
@@ -58,14 +72,20 @@ type MatchInput struct {
 // not exist, or no longer, is recorded all the same, and cancelled; so is one
 // for an endpoint of another account.
 func DecideMatch(endpoint Endpoint, delivery Delivery, m MatchInput) []FactBody {
-	if delivery.Exists() {
+	if delivery.Exists() && !delivery.precedes(m) {
 		return nil
 	}
-	facts := []FactBody{DeliveryCreated{AccountID: m.AccountID, EndpointID: m.EndpointID, WatchID: m.WatchID, WalletAddress: m.WalletAddress, Event: m.Event}}
+	facts := []FactBody{DeliveryCreated{AccountID: m.AccountID, EndpointID: m.EndpointID, WatchID: m.WatchID, WalletAddress: m.WalletAddress, Event: m.Event, Moved: m.Moved}}
 	if !endpoint.visibleTo(m.AccountID) {
 		facts = append(facts, DeliveryCancelled{EventID: m.Event.ID})
 	}
 	return facts
+}
+
+// precedes reports whether a match hands the delivery's event over to another
+// endpoint of the same partition, which keeps one delivery of an event: the latest.
+func (d Delivery) precedes(m MatchInput) bool {
+	return d.EndpointID != m.EndpointID && d.Moves < m.Moved.Moves
 }
 
 // DecideCancel ends a delivery whose endpoint was deleted, and a test.ping whose
@@ -99,7 +119,8 @@ func EvolveDelivery(state Delivery, endpointEpoch uint32, f Fact) Delivery {
 	case DeliveryCreated:
 		state = Delivery{
 			EventID: body.Event.ID, EventType: body.Event.Type, AccountID: body.AccountID, EndpointID: body.EndpointID, WatchID: body.WatchID,
-			State: StateQueued, CreatedAtMillis: body.Event.CreatedAtMillis, Run: 1, NextAttemptAtMillis: f.AtMillis,
+			State: StateQueued, CreatedAtMillis: body.Event.CreatedAtMillis, NextAttemptAtMillis: f.AtMillis,
+			Moves: body.Moved.Moves, Attempts: body.Moved.Attempts, Run: body.Moved.Runs + 1,
 		}
 		if body.Event.Type == TestPing {
 			state.TestCommandID, state.TestBodyHash = f.Cause, body.TestBodyHash
@@ -113,6 +134,8 @@ func EvolveDelivery(state Delivery, endpointEpoch uint32, f Fact) Delivery {
 		state.Run, state.RunAttempts = body.Run, 0
 	case DeliveryCancelled:
 		state.State, state.NextAttemptAtMillis = StateCancelled, 0
+	case DeliveryMoved:
+		state.MovedTo, state.MovedBy = body.ToEndpointID, f.Cause
 	default:
 		return state
 	}

@@ -189,18 +189,19 @@ func TestResends(t *testing.T) {
 		code     string
 		then     []domain.FactBody
 	}{
-		"queued":              {created(), false, "", nil},
-		"in flight":           {created(), true, "", nil},
-		"waiting":             {waiting(), false, "", secondRun},
-		"waiting, in flight":  {waiting(), true, "", nil},
-		"delivered":           {delivered(), false, "", secondRun},
-		"failed":              {failed(), false, "", secondRun},
-		"failed, disabled":    {failed().given(disabled), false, "", secondRun},
-		"cancelled":           {created().given(deleted, cancelled), false, domain.CodeDeliveryCancelled, nil},
-		"about to be":         {waiting().given(deleted), false, domain.CodeDeliveryCancelled, nil},
-		"delivered, deleted":  {delivered().given(deleted), false, domain.CodeEndpointDeleted, nil},
-		"unknown":             {newStory(), false, domain.CodeNotFound, nil},
-		"of another endpoint": {newStory().given(domain.DeliveryCreated{AccountID: ownAccount, EndpointID: "ep_2", Event: domain.Event{ID: "evt_1"}}), false, domain.CodeNotFound, nil},
+		"queued":               {created(), false, "", nil},
+		"in flight":            {created(), true, "", nil},
+		"waiting":              {waiting(), false, "", secondRun},
+		"waiting, in flight":   {waiting(), true, "", nil},
+		"delivered":            {delivered(), false, "", secondRun},
+		"failed":               {failed(), false, "", secondRun},
+		"failed, disabled":     {failed().given(disabled), false, "", secondRun},
+		"cancelled":            {created().given(deleted, cancelled), false, domain.CodeNoEndpoint, nil},
+		"about to be":          {waiting().given(deleted), false, domain.CodeDeliveryEnding, nil},
+		"cancelled, in flight": {created().given(deleted, cancelled), true, domain.CodeDeliveryEnding, nil},
+		"delivered, deleted":   {delivered().given(deleted), false, domain.CodeEndpointDeleted, nil},
+		"unknown":              {newStory(), false, domain.CodeNotFound, nil},
+		"of another endpoint":  {newStory().given(domain.DeliveryCreated{AccountID: ownAccount, EndpointID: "ep_2", Event: domain.Event{ID: "evt_1"}}), false, domain.CodeNotFound, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := c.given
@@ -218,6 +219,75 @@ func TestResends(t *testing.T) {
 				t.Errorf("a new run made %d attempts", s.deliveries["evt_1"].Attempts-before.Attempts)
 			}
 		})
+	}
+}
+
+// TestAnEventOfACancelledDeliveryMoves: it goes on at another endpoint, once, with
+// what it has behind it.
+func TestAnEventOfACancelledDeliveryMoves(t *testing.T) {
+	cancelled := func(m domain.DeliveryCreated) *story {
+		return newStory().given(m, domain.EndpointDeleted{}, domain.DeliveryCancelled{EventID: "evt_1"})
+	}
+	ask := func(s *story, to string) ([]domain.FactBody, *domain.Rejection) {
+		body := domain.ResendEvent{EndpointID: endpointID, EventID: "evt_1", ToEndpointID: to}
+		return domain.DecideResend(s.endpoint, s.deliveries["evt_1"], ownAccount, body, false, s.nowMillis)
+	}
+	s := cancelled(matched("evt_1"))
+	got, rejection := ask(s, "ep_2")
+	moved := domain.DeliveryMoved{EventID: "evt_1", ToEndpointID: "ep_2", Moves: 1}
+	expect(t, got, rejection, "", moved)
+	s.causedBy("cmd_7", moved)
+	if d := s.deliveries["evt_1"]; d.State != domain.StateCancelled || d.MovedTo != "ep_2" || d.MovedBy != "cmd_7" {
+		t.Errorf("moved as %+v", d)
+	}
+	for _, to := range []string{"ep_2", "ep_3", ""} { // it has gone on, and does so once
+		got, rejection = ask(s, to)
+		expect(t, got, rejection, "")
+	}
+
+	got, rejection = ask(cancelled(matched("evt_1")), endpointID)
+	expect(t, got, rejection, domain.CodeNoEndpoint)
+	often := matched("evt_1")
+	often.Moved.Moves = domain.MaxMoves
+	got, rejection = ask(cancelled(often), "ep_2")
+	expect(t, got, rejection, domain.CodeTooManyMoves)
+	test := matched("evt_1")
+	test.WatchID, test.Event.Type = "", domain.TestPing
+	got, rejection = ask(cancelled(test), "ep_2")
+	expect(t, got, rejection, domain.CodeDeliveryCancelled)
+}
+
+// TestAMovedEventGoesOn: attempts and runs go on counting, and the endpoint that it
+// comes to keeps one delivery of it.
+func TestAMovedEventGoesOn(t *testing.T) {
+	s := newStory().given(matched("evt_1"))
+	for range 3 {
+		s.attempt("evt_1", domain.AttemptResult{StatusCode: 500})
+	}
+	s.given(domain.EndpointDeleted{}, domain.DeliveryCancelled{EventID: "evt_1"}, domain.DeliveryMoved{EventID: "evt_1", ToEndpointID: "ep_2", Moves: 1})
+	before := s.deliveries["evt_1"]
+	in := before.HandOver([]byte(`{"data":{"watch":{"walletAddress":"GABC"}}}`))
+	want := domain.Moved{Moves: 1, Attempts: 3, Runs: 1}
+	if in.EndpointID != "ep_2" || in.WatchID != "wat_1" || in.WalletAddress != "GABC" || in.Event.ID != "evt_1" || in.Moved != want {
+		t.Errorf("handed over as %+v", in)
+	}
+
+	in.EndpointID = endpointID // the story has one endpoint: it is the receiving one from here on
+	to := newStory()
+	facts := domain.DecideMatch(to.endpoint, domain.Delivery{}, in)
+	d := to.given(facts...).deliveries["evt_1"]
+	if d.State != domain.StateQueued || d.Attempts != 3 || d.Run != 2 || d.RunAttempts != 0 || d.Moves != 1 {
+		t.Errorf("goes on as %+v", d)
+	}
+	if again := domain.DecideMatch(to.endpoint, d, in); len(again) != 0 {
+		t.Errorf("arrives twice: %+v", again)
+	}
+	before.EndpointID = "ep_0" // the former endpoint is of the same partition
+	if facts := domain.DecideMatch(to.endpoint, before, in); len(facts) != 1 {
+		t.Errorf("the latest delivery does not replace the one before: %+v", facts)
+	}
+	if seen := d.SeenFrom("ep_0"); seen.MovedTo != endpointID || seen.State != domain.StateCancelled {
+		t.Errorf("the former endpoint knows of %+v", seen)
 	}
 }
 

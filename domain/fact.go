@@ -138,6 +138,7 @@ type DeliveryCreated struct {
 	// which is the fact's cause; the command is answered when the first attempt
 	// has ended.
 	TestBodyHash []byte
+	Moved        Moved // what the event has behind it at other endpoints
 }
 
 // AttemptMade records one attempt and what it made of the delivery. The next
@@ -163,6 +164,14 @@ type DeliveryRequeued struct {
 // DeliveryCancelled ends a delivery without another attempt.
 type DeliveryCancelled struct {
 	EventID string
+}
+
+// DeliveryMoved hands the event of a cancelled delivery over to another endpoint.
+// The body goes there in a match, in the same transaction.
+type DeliveryMoved struct {
+	EventID      string
+	ToEndpointID string
+	Moves        int // hand-overs of the event, this one included
 }
 
 // CommandHandled records the answer to a command, so that a repeat of it is
@@ -195,4 +204,5 @@ func (DeliveryCreated) FactType() string   { return "DeliveryCreated" }
 func (AttemptMade) FactType() string       { return "AttemptMade" }
 func (DeliveryRequeued) FactType() string  { return "DeliveryRequeued" }
 func (DeliveryCancelled) FactType() string { return "DeliveryCancelled" }
+func (DeliveryMoved) FactType() string     { return "DeliveryMoved" }
 func (CommandHandled) FactType() string    { return "CommandHandled" }

@@ -57,6 +57,8 @@ func eventOf(body domain.FactBody) string {
 		return b.EventID
 	case domain.DeliveryCancelled:
 		return b.EventID
+	case domain.DeliveryMoved:
+		return b.EventID
 	}
 	return ""
 }

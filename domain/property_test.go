@@ -28,7 +28,7 @@ func TestEverySequence(t *testing.T) {
 		w.checkRefold(t)
 		w.tally(reached)
 	})
-	for _, want := range []string{"QUEUED", "WAITING", "DELIVERED", "FAILED", "CANCELLED", "gone", "consecutive_failures", "manual", "deleted", "requeued", "tested", "three runs"} {
+	for _, want := range []string{"QUEUED", "WAITING", "DELIVERED", "FAILED", "CANCELLED", "moved", "gone", "consecutive_failures", "manual", "deleted", "requeued", "tested", "three runs"} {
 		if reached[want] == 0 {
 			t.Errorf("no sequence came to %s: the test holds less than it says (%v)", want, reached)
 		}
@@ -63,6 +63,9 @@ func (w *world) tally(reached map[string]int) {
 	}
 	for _, d := range w.deliveries {
 		reached[string(d.State)]++
+		if d.MovedTo != "" {
+			reached["moved"]++
+		}
 		if d.Run > 2 {
 			reached["three runs"]++
 		}
@@ -127,7 +130,7 @@ var transitions = map[domain.DeliveryState]map[string][]domain.DeliveryState{
 	},
 	domain.StateDelivered: {"DeliveryRequeued": {domain.StateQueued}},
 	domain.StateFailed:    {"DeliveryRequeued": {domain.StateQueued}},
-	domain.StateCancelled: {"AttemptMade": {domain.StateCancelled}},
+	domain.StateCancelled: {"AttemptMade": {domain.StateCancelled}, "DeliveryMoved": {domain.StateCancelled}},
 }
 
 // keepCount keeps by hand what the fold should come to.
@@ -230,7 +233,7 @@ func (w *world) checkRefold(t *rapid.T) {
 func (w *world) match(t *rapid.T) {
 	id := fmt.Sprint("evt_", rapid.IntRange(0, 4).Draw(t, "payment"))
 	before := w.deliveries[id]
-	facts := domain.DecideMatch(w.endpoint, before, domain.MatchInput{AccountID: ownAccount, EndpointID: endpointID, Event: domain.Event{
+	facts := domain.DecideMatch(w.endpoint, before, domain.MatchInput{AccountID: ownAccount, EndpointID: endpointID, WatchID: "wat_1", Event: domain.Event{
 		ID: id, Type: domain.PaymentReceived, CreatedAtMillis: startedAt + rapid.Int64Range(0, 20_000).Draw(t, "created"),
 	}})
 	if before.Exists() == (len(facts) > 0) {
@@ -326,10 +329,14 @@ func (w *world) resend(t *rapid.T) {
 	}
 	_, busy := w.inFlight[id]
 	before := w.deliveries[id]
-	facts, rejection := domain.DecideResend(w.endpoint, before, ownAccount, domain.ResendEvent{EndpointID: endpointID, EventID: id}, busy, w.nowMillis)
-	doubled := busy || before.State == domain.StateQueued
-	if w.endpoint.Deleted() != (rejection != nil) || rejection == nil && doubled == (len(facts) > 0) {
-		t.Fatalf("a resend of %s, under way %v: %+v, %+v", before.State, busy, facts, rejection)
+	to := rapid.SampledFrom([]string{"", "ep_2", "ep_3"}).Draw(t, "the watch's endpoint")
+	body := domain.ResendEvent{EndpointID: endpointID, EventID: id, ToEndpointID: to}
+	facts, rejection := domain.DecideResend(w.endpoint, before, ownAccount, body, busy, w.nowMillis)
+	doubled := busy || before.State == domain.StateQueued || before.MovedTo != ""
+	moves := before.State == domain.StateCancelled && before.WatchID != "" && to != "" && !busy
+	refused := w.endpoint.Deleted() && !moves && before.MovedTo == ""
+	if refused != (rejection != nil) || rejection == nil && doubled == (len(facts) > 0) {
+		t.Fatalf("a resend of %s to %q, under way %v: %+v, %+v", before.State, to, busy, facts, rejection)
 	}
 	w.record(t, "", facts...)
 }

@@ -1,5 +1,10 @@
 package domain
 
+import (
+	"encoding/json"
+	"fmt"
+)
+
 // MaxReplay is how many deliveries one replay queues (specification, "Limits").
 const MaxReplay = 1000
 
@@ -47,21 +52,72 @@ func DecideReplay(endpoint Endpoint, accountID string, c ReplayEndpoint, candida
 	return facts, result, nil
 }
 
+// MaxMoves is how often an event is handed over to another endpoint.
+const MaxMoves = 16
+
 // DecideResend answers a request to send one event again. A delivery that is
 // queued, or of which an attempt is under way, is on its way already and is not
-// doubled: no fact. Only who runs the attempts knows what is in flight.
+// doubled: no fact. Neither is one whose event was handed over: whoever asks goes
+// on at the endpoint that it names. Only who runs the attempts knows what is in
+// flight.
 func DecideResend(endpoint Endpoint, delivery Delivery, accountID string, c ResendEvent, inFlight bool, nowMillis int64) ([]FactBody, *Rejection) {
 	switch {
+	case delivery.movedFrom(c.EndpointID) && delivery.AccountID == accountID:
+		return nil, nil
 	case !delivery.Exists() || delivery.AccountID != accountID || delivery.EndpointID != c.EndpointID:
 		return nil, &Rejection{Code: CodeNotFound, Detail: "there is no such event"}
+	case delivery.MovedTo != "":
+		return nil, nil
 	case delivery.State == StateCancelled, delivery.State.Pending() && endpoint.Deleted():
-		return nil, &Rejection{Code: CodeDeliveryCancelled, Detail: "the delivery was cancelled, because its endpoint was deleted; it cannot be sent again"}
+		return decideMove(delivery, c, inFlight)
 	case endpoint.Deleted():
 		return nil, &Rejection{Code: CodeEndpointDeleted, Detail: "the endpoint that the event was sent to was deleted; the event cannot be sent again"}
 	case delivery.State == StateQueued, inFlight:
 		return nil, nil
 	}
 	return []FactBody{delivery.requeued(RequeueResend, nowMillis)}, nil
+}
+
+// decideMove hands the event of a cancelled delivery over. This endpoint alone
+// decides it, so an event goes on in one place.
+func decideMove(delivery Delivery, c ResendEvent, inFlight bool) ([]FactBody, *Rejection) {
+	switch {
+	case delivery.WatchID == "":
+		return nil, &Rejection{CodeDeliveryCancelled, "the test was cancelled with its endpoint; test another endpoint"}
+	case delivery.State != StateCancelled, inFlight:
+		return nil, &Rejection{CodeDeliveryEnding, "the endpoint was deleted, and the delivery is being cancelled; when the attempt that may be under way has ended, send the event again with a new Idempotency-Key"}
+	case c.ToEndpointID == "", c.ToEndpointID == c.EndpointID:
+		return nil, &Rejection{CodeNoEndpoint, "the delivery was cancelled with its endpoint, and the event's watch was deleted or names no other endpoint; give the watch one, then send the event again with a new Idempotency-Key"}
+	case delivery.Moves >= MaxMoves:
+		return nil, &Rejection{CodeTooManyMoves, fmt.Sprintf("the delivery was cancelled with its endpoint, and the event went on at another %d times, which is the most; read it in the history", MaxMoves)}
+	}
+	return []FactBody{DeliveryMoved{EventID: delivery.EventID, ToEndpointID: c.ToEndpointID, Moves: delivery.Moves + 1}}, nil
+}
+
+// movedFrom reports whether the event may have been handed over by an endpoint of
+// the same partition before it came here.
+func (d Delivery) movedFrom(endpointID string) bool { return d.EndpointID != endpointID && d.Moves > 0 }
+
+// SeenFrom is the delivery as the endpoint that was asked for it knows it: one that
+// the event has left knows where it went.
+func (d Delivery) SeenFrom(endpointID string) Delivery {
+	if !d.movedFrom(endpointID) {
+		return d
+	}
+	return Delivery{EventID: d.EventID, EventType: d.EventType, AccountID: d.AccountID, EndpointID: endpointID,
+		WatchID: d.WatchID, State: StateCancelled, CreatedAtMillis: d.CreatedAtMillis, MovedTo: d.EndpointID}
+}
+
+// HandOver is what the endpoint that a delivery's event was handed over to gets
+// of it. The body is the event's.
+func (d Delivery) HandOver(body []byte) MatchInput {
+	var sent struct{ Data struct{ Watch watchSummary } }
+	_ = json.Unmarshal(body, &sent) // the body is ours; the history alone asks for the wallet
+	return MatchInput{
+		AccountID: d.AccountID, EndpointID: d.MovedTo, WatchID: d.WatchID, WalletAddress: sent.Data.Watch.WalletAddress,
+		Event: Event{ID: d.EventID, Type: d.EventType, CreatedAtMillis: d.CreatedAtMillis, Body: body},
+		Moved: Moved{Moves: d.Moves + 1, Attempts: d.Attempts, Runs: d.Run},
+	}
 }
 
 func (d Delivery) requeued(reason RequeueReason, nowMillis int64) DeliveryRequeued {

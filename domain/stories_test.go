@@ -26,7 +26,7 @@ var record = flag.Bool("record", false, "write the transcripts of the stories an
 //	run E STATUS [ERROR]     attempts until E is settled; only the last is shown
 //	runs N E STATUS          the same for N events of their own
 //	outcome E STATUS         the outcome of an attempt that was under way
-//	enable|disable|delete|rotate S|replay [SINCE]|resend E|sweep|wait DURATION|secrets
+//	enable|disable|delete|rotate S|replay [SINCE]|resend E [TO]|sweep|wait DURATION|secrets
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/stories/*.txt")
 	if err != nil || len(files) == 0 {
@@ -109,7 +109,11 @@ func (n *narrator) tell(t *testing.T, words []string) {
 	case "replay":
 		n.replay(t, words[1:])
 	case "resend":
-		facts, rejection := domain.DecideResend(n.endpoint, n.deliveries[words[1]], ownAccount, domain.ResendEvent{EndpointID: endpointID, EventID: words[1]}, false, n.nowMillis)
+		body := domain.ResendEvent{EndpointID: endpointID, EventID: words[1]}
+		if len(words) > 2 {
+			body.ToEndpointID = words[2]
+		}
+		facts, rejection := domain.DecideResend(n.endpoint, n.deliveries[words[1]], ownAccount, body, false, n.nowMillis)
 		n.happens(rejection, facts...)
 	case "sweep":
 		for _, id := range slices.Sorted(maps.Keys(n.deliveries)) {

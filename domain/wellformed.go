@@ -21,6 +21,7 @@ const (
 	maxAssets       = 1000
 	maxSenders      = 4000
 	maxRate         = 1_000_000
+	maxCount        = 1 << 30
 	maxStatedMillis = 7_258_118_400_000 // the year 2200
 )
 
@@ -83,7 +84,11 @@ func endpointCommandFormed(body CommandBody) error {
 	case ReplayEndpoint:
 		return errors.Join(checkMillis("since", b.SinceMillis), checkMillis("until", b.UntilMillis))
 	case ResendEvent:
-		return checkID("event", EventPrefix, b.EventID)
+		err := checkID("event", EventPrefix, b.EventID)
+		if b.ToEndpointID != "" {
+			err = errors.Join(err, checkID("endpoint to go on at", EndpointPrefix, b.ToEndpointID))
+		}
+		return err
 	}
 	return nil
 }
@@ -220,7 +225,9 @@ func (m MatchInput) WellFormed() error {
 		checkID("account", AccountPrefix, m.AccountID), checkID("endpoint", EndpointPrefix, m.EndpointID),
 		checkID("watch", WatchPrefix, m.WatchID), checkID("event", EventPrefix, m.Event.ID),
 		atMost("wallet", len(m.WalletAddress), maxIDBytes), eventTypesFormed([]EventType{m.Event.Type}),
-		checkMillis("event's time", m.Event.CreatedAtMillis), within("event's body", len(m.Event.Body), 1, maxSealedBytes*8))
+		checkMillis("event's time", m.Event.CreatedAtMillis), within("event's body", len(m.Event.Body), 1, maxSealedBytes*8),
+		within("moves", m.Moved.Moves, 0, MaxMoves), within("attempts", m.Moved.Attempts, 0, maxCount),
+		within("runs", m.Moved.Runs, 0, maxCount))
 }
 
 // maxClosedMillis is the last second of 2105, before what tables of the history hold

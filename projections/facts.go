@@ -12,6 +12,7 @@ type delivery struct {
 	eventID             string
 	accountID           string
 	createdAtMillis     int64
+	moves               int
 	state               domain.DeliveryState
 	attempts            int
 	run                 int
@@ -71,7 +72,8 @@ func (b *block) deliveryCreated(r streams.Record, f domain.Fact, body domain.Del
 	b.events.add(newRow(r, f, body))
 	b.addDelivery(newRow(r, f, delivery{
 		eventID: body.Event.ID, accountID: body.AccountID, createdAtMillis: body.Event.CreatedAtMillis,
-		state: domain.StateQueued, run: 1, nextAttemptAtMillis: f.AtMillis,
+		moves: body.Moved.Moves, attempts: body.Moved.Attempts, run: body.Moved.Runs + 1,
+		state: domain.StateQueued, nextAttemptAtMillis: f.AtMillis,
 	}))
 }
 
@@ -123,6 +125,7 @@ func (b *block) addDelivery(r row[delivery]) {
 func (d *delivery) join(earlier delivery) {
 	d.accountID = max(d.accountID, earlier.accountID)
 	d.createdAtMillis = max(d.createdAtMillis, earlier.createdAtMillis)
+	d.moves = max(d.moves, earlier.moves)
 	d.attempts = max(d.attempts, earlier.attempts)
 	d.run = max(d.run, earlier.run)
 	d.sentAtMillis = max(d.sentAtMillis, earlier.sentAtMillis)

@@ -67,8 +67,9 @@ type EventRecord struct {
 	NextAttemptAtMillis int64 // 0: none
 
 	// A list leaves these out.
-	Run             int // 1 is the first
-	AttemptsMade    int // over all runs
+	FirstEndpointID string // that the event was sent to at first
+	Run             int    // 1 is the first
+	AttemptsMade    int    // over all runs
 	UpdatedAtMillis int64
 	Attempts        []AttemptRecord // of all its deliveries, oldest first
 }

@@ -236,8 +236,9 @@ func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord
 	}
 	w := deliveries[len(deliveries)-1]
 	r := EventRecord{
-		EventHead: EventHead{ID: eventID, EndpointID: w.endpointID, CreatedAtMillis: w.createdAt.UnixMilli()},
-		Run:       int(w.run), AttemptsMade: int(w.attempts), UpdatedAtMillis: w.updatedAt.UnixMilli(),
+		EventHead:       EventHead{ID: eventID, EndpointID: w.endpointID, CreatedAtMillis: w.createdAt.UnixMilli()},
+		FirstEndpointID: deliveries[0].endpointID,
+		Run:             int(w.run), AttemptsMade: int(w.attempts), UpdatedAtMillis: w.updatedAt.UnixMilli(),
 	}
 	reads, reading := errgroup.WithContext(ctx)
 	reads.Go(func() error {

@@ -64,7 +64,7 @@ func endpointCommandOut(meta *kafka.CommandMeta, body domain.CommandBody) proto.
 	case domain.ReplayEndpoint:
 		return &kafka.ReplayEndpoint{Meta: meta, EndpointId: b.EndpointID, SinceMillis: b.SinceMillis, UntilMillis: b.UntilMillis}
 	case domain.ResendEvent:
-		return &kafka.ResendEvent{Meta: meta, EndpointId: b.EndpointID, EventId: b.EventID}
+		return &kafka.ResendEvent{Meta: meta, EndpointId: b.EndpointID, EventId: b.EventID, ToEndpointId: b.ToEndpointID}
 	}
 	panic(fmt.Sprintf("schemas: command type %T has no Protobuf form", body))
 }
@@ -114,7 +114,7 @@ var commandForms = map[string]func(Message) (domain.Command, error){
 		return domain.ReplayEndpoint{EndpointID: m.GetEndpointId(), SinceMillis: m.GetSinceMillis(), UntilMillis: m.GetUntilMillis()}
 	}),
 	"ResendEvent": command(func(m *kafka.ResendEvent) domain.CommandBody {
-		return domain.ResendEvent{EndpointID: m.GetEndpointId(), EventID: m.GetEventId()}
+		return domain.ResendEvent{EndpointID: m.GetEndpointId(), EventID: m.GetEventId(), ToEndpointID: m.GetToEndpointId()}
 	}),
 	"CreateWatch": command(func(m *kafka.CreateWatch) domain.CommandBody {
 		return domain.CreateWatch{Watch: watchIn(m.GetWatch())}
@@ -194,7 +194,7 @@ func EncodePaymentMatched(m domain.Match, e domain.Event) Message {
 type MatchMade struct {
 	EventID   string
 	PaymentID string
-	Ledger    uint32 // of the payment; 0: it does not say
+	Ledger    uint32 // of the payment; 0: it does not say, or the event is handed over
 }
 
 // DecodeMatchMade reads a record of the topic "matches" as far as a follower
@@ -203,7 +203,7 @@ func DecodeMatchMade(m Message) (MatchMade, error) {
 	var b kafka.PaymentMatched
 	err := unpackAs(m, "PaymentMatched", &b)
 	made := MatchMade{EventID: b.GetEvent().GetId(), PaymentID: b.GetPaymentId(), Ledger: b.GetLedger()}
-	if err != nil || made.Ledger != 0 {
+	if err != nil || made.Ledger != 0 || b.GetMoves() > 0 {
 		return made, err
 	}
 	var body struct {
@@ -220,7 +220,16 @@ func DecodeMatchMade(m Message) (MatchMade, error) {
 func DecodePaymentMatched(m Message) (domain.MatchInput, error) {
 	var b kafka.PaymentMatched
 	err := unpackAs(m, "PaymentMatched", &b)
-	return domain.MatchInput{AccountID: b.GetAccountId(), EndpointID: b.GetEndpointId(), WatchID: b.GetWatchId(), WalletAddress: b.GetWalletAddress(), Event: eventIn(b.GetEvent())}, err
+	return domain.MatchInput{AccountID: b.GetAccountId(), EndpointID: b.GetEndpointId(), WatchID: b.GetWatchId(), WalletAddress: b.GetWalletAddress(), Event: eventIn(b.GetEvent()), Moved: movedIn(&b)}, err
+}
+
+// EncodeHandOver writes a record of the topic "matches" that hands an event over
+// to another endpoint.
+func EncodeHandOver(m domain.MatchInput) Message {
+	return pack("PaymentMatched", "", &kafka.PaymentMatched{
+		AccountId: m.AccountID, EndpointId: m.EndpointID, WatchId: m.WatchID, WalletAddress: m.WalletAddress, Event: eventOut(m.Event),
+		Moves: uint32(m.Moved.Moves), Attempts: uint32(m.Moved.Attempts), Runs: uint32(m.Moved.Runs),
+	})
 }
 
 // TransactionQuarantined says that a transaction could not be read.

@@ -61,7 +61,7 @@ func factOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
 func deliveryFactOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
 	switch b := body.(type) {
 	case domain.DeliveryCreated:
-		return &kafka.DeliveryCreated{Meta: meta, AccountId: b.AccountID, EndpointId: b.EndpointID, WatchId: b.WatchID, WalletAddress: b.WalletAddress, Event: eventOut(b.Event), TestBodyHash: b.TestBodyHash}
+		return &kafka.DeliveryCreated{Meta: meta, AccountId: b.AccountID, EndpointId: b.EndpointID, WatchId: b.WatchID, WalletAddress: b.WalletAddress, Event: eventOut(b.Event), TestBodyHash: b.TestBodyHash, Moves: uint32(b.Moved.Moves), Attempts: uint32(b.Moved.Attempts), Runs: uint32(b.Moved.Runs)}
 	case domain.AttemptMade:
 		r := b.Result
 		return &kafka.AttemptMade{
@@ -73,6 +73,8 @@ func deliveryFactOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
 		return &kafka.DeliveryRequeued{Meta: meta, EventId: b.EventID, Run: uint32(b.Run), NextAttemptAtMillis: b.NextAttemptAtMillis, Reason: string(b.Reason)}
 	case domain.DeliveryCancelled:
 		return &kafka.DeliveryCancelled{Meta: meta, EventId: b.EventID}
+	case domain.DeliveryMoved:
+		return &kafka.DeliveryMoved{Meta: meta, EventId: b.EventID, ToEndpointId: b.ToEndpointID, Moves: uint32(b.Moves)}
 	case domain.CommandHandled:
 		return &kafka.CommandHandled{Meta: meta, CommandId: b.CommandID, BodyHash: b.BodyHash, Answer: answerOut(b.Answer)}
 	}
@@ -104,6 +106,7 @@ var factForms = map[string]func() factForm{
 	"AttemptMade":       func() factForm { return form(&kafka.AttemptMade{}, attemptMadeIn) },
 	"DeliveryRequeued":  func() factForm { return form(&kafka.DeliveryRequeued{}, deliveryRequeuedIn) },
 	"DeliveryCancelled": func() factForm { return form(&kafka.DeliveryCancelled{}, deliveryCancelledIn) },
+	"DeliveryMoved":     func() factForm { return form(&kafka.DeliveryMoved{}, deliveryMovedIn) },
 	"CommandHandled":    func() factForm { return form(&kafka.CommandHandled{}, commandHandledIn) },
 }
 
@@ -224,7 +227,7 @@ func backfillStoppedIn(m *kafka.BackfillStopped) domain.FactBody {
 }
 
 func deliveryCreatedIn(m *kafka.DeliveryCreated) domain.FactBody {
-	return domain.DeliveryCreated{AccountID: m.GetAccountId(), EndpointID: m.GetEndpointId(), WatchID: m.GetWatchId(), WalletAddress: m.GetWalletAddress(), Event: eventIn(m.GetEvent()), TestBodyHash: m.GetTestBodyHash()}
+	return domain.DeliveryCreated{AccountID: m.GetAccountId(), EndpointID: m.GetEndpointId(), WatchID: m.GetWatchId(), WalletAddress: m.GetWalletAddress(), Event: eventIn(m.GetEvent()), TestBodyHash: m.GetTestBodyHash(), Moved: movedIn(m)}
 }
 
 func attemptMadeIn(m *kafka.AttemptMade) domain.FactBody {
@@ -244,6 +247,19 @@ func deliveryRequeuedIn(m *kafka.DeliveryRequeued) domain.FactBody {
 
 func deliveryCancelledIn(m *kafka.DeliveryCancelled) domain.FactBody {
 	return domain.DeliveryCancelled{EventID: m.GetEventId()}
+}
+
+func deliveryMovedIn(m *kafka.DeliveryMoved) domain.FactBody {
+	return domain.DeliveryMoved{EventID: m.GetEventId(), ToEndpointID: m.GetToEndpointId(), Moves: int(m.GetMoves())}
+}
+
+// movedIn reads what an event has behind it at other endpoints.
+func movedIn(m interface {
+	GetMoves() uint32
+	GetAttempts() uint32
+	GetRuns() uint32
+}) domain.Moved {
+	return domain.Moved{Moves: int(m.GetMoves()), Attempts: int(m.GetAttempts()), Runs: int(m.GetRuns())}
 }
 
 func commandHandledIn(m *kafka.CommandHandled) domain.FactBody {

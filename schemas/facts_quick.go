@@ -39,6 +39,9 @@ func quickDeliveryCreated(fields *quickFields, f *domain.Fact) domain.DeliveryCr
 	body.Event = domain.Event{ID: event.text(1), Type: domain.EventType(event.text(2)), CreatedAtMillis: int64(event.number(3)), Body: event.bytes(4)}
 	fields.bad = fields.bad || !event.read()
 	body.TestBodyHash = fields.bytes(7)
+	body.Moved = domain.Moved{
+		Moves: int(uint32(fields.number(8))), Attempts: int(uint32(fields.number(9))), Runs: int(uint32(fields.number(10))),
+	}
 	return body
 }
 

@@ -59,6 +59,7 @@ var goldenFacts = []domain.FactBody{
 	domain.RangeCovered{Request: 4, From: 2, To: 99, Until: 800, LiveSince: 801},
 	domain.PartBegun{Request: 4, From: 100, To: 199},
 	domain.BackfillStopped{Request: 4, Problem: "ledger 100 is not kept"},
+	domain.DeliveryMoved{EventID: "evt_1", ToEndpointID: "ep_2", Moves: 3},
 }
 
 // Later fields of messages that have a golden file: written once and read back,
@@ -83,6 +84,7 @@ var (
 	laterDelivery = domain.Delivery{
 		EventID: "evt_1", EventType: domain.TestPing, AccountID: "acc_1", EndpointID: "ep_1", EndpointEpoch: 2, WatchID: "wat_1", Version: 9, State: domain.StateWaiting,
 		CreatedAtMillis: 1, Attempts: 12, Run: 2, RunAttempts: 2, NextAttemptAtMillis: 99, TestCommandID: "cmd_1", TestBodyHash: []byte{6},
+		Moves: 2, MovedTo: "ep_2", MovedBy: "cmd_2",
 	}
 )
 
@@ -97,6 +99,7 @@ var laterFacts = []domain.FactBody{
 	domain.KeyCreated{Key: laterKey},
 	domain.EndpointCreated{EndpointID: "ep_1", Headers: headers, RateLimitPerSecond: 30},
 	domain.DeliveryCreated{Event: domain.Event{ID: "evt_1", Type: domain.TestPing}, TestBodyHash: []byte{6}},
+	domain.DeliveryCreated{Event: domain.Event{ID: "evt_1", Type: domain.PaymentReceived}, Moved: domain.Moved{Moves: 1, Attempts: 12, Runs: 2}},
 	domain.AttemptMade{EventID: "evt_1", State: domain.StateCancelled},
 	domain.EndpointUpdated{Change: domain.EndpointChange{Headers: new([]domain.Header)}},
 	domain.EndpointUpdated{},
@@ -266,5 +269,22 @@ func TestCommandsGoToTheirAggregate(t *testing.T) {
 		if got := body.Aggregate(); got != want {
 			t.Errorf("%s goes to %q, not %s", body.CommandType(), got, want)
 		}
+	}
+}
+
+// TestAHandOverIsAMatchOfNoLedger: the endpoint takes it like a match, and a
+// follower that reads matches back does not take it for its own.
+func TestAHandOverIsAMatchOfNoLedger(t *testing.T) {
+	want := domain.MatchInput{
+		AccountID: "acc_1", EndpointID: "ep_2", WatchID: "wat_1", WalletAddress: "GABC",
+		Event: domain.Event{ID: "evt_1", Type: domain.PaymentReceived, CreatedAtMillis: 7, Body: []byte(`{"data":{"payment":{"ledger":9}}}`)},
+		Moved: domain.Moved{Moves: 2, Attempts: 12, Runs: 3},
+	}
+	m := schemas.EncodeHandOver(want)
+	if got, err := schemas.DecodePaymentMatched(m); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, %+v, want %+v", err, got, want)
+	}
+	if made, err := schemas.DecodeMatchMade(m); err != nil || made.EventID != "evt_1" || made.Ledger != 0 {
+		t.Errorf("%v, %+v", err, made)
 	}
 }

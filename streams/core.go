@@ -42,6 +42,7 @@ type Turn struct {
 	Inputs [][]Record
 	Locals []any // what Task.Submit gave
 
+	partition int32
 	out       []Record
 	positions map[string]int64
 	keep      bool
@@ -58,7 +59,14 @@ func (t *Turn) Positions() map[string]int64 { return t.positions }
 
 // Append adds a record to the turn's transaction. It goes to the task's
 // partition of its topic.
-func (t *Turn) Append(r Record) { t.out = append(t.out, r) }
+func (t *Turn) Append(r Record) { t.AppendTo(t.partition, r) }
+
+// AppendTo is Append to another task's partition. It must be a topic that tasks
+// take from: no task reads what it has of others back.
+func (t *Turn) AppendTo(partition int32, r Record) {
+	r.Partition = partition
+	t.out = append(t.out, r)
+}
 
 // Out are the records of the turn's transaction.
 func (t *Turn) Out() []Record { return t.out }
@@ -204,7 +212,7 @@ func (c *Core) Ready(nowMillis int64, latest []Record) (*Turn, error) {
 
 // Begin opens a turn.
 func (c *Core) Begin(nowMillis int64) *Turn {
-	return &Turn{NowMillis: nowMillis, Tx: c.store.Begin()}
+	return &Turn{NowMillis: nowMillis, Tx: c.store.Begin(), partition: c.cfg.Partition}
 }
 
 // Decide lets the handler decide on a turn's inputs.

@@ -135,7 +135,7 @@ func (t *Turn) note(journal, text string) {
 			return
 		}
 	}
-	t.out = append(t.out, Record{Topic: journal, Key: []byte{}, Headers: []Header{header}})
+	t.Append(Record{Topic: journal, Key: []byte{}, Headers: []Header{header}})
 }
 
 var inputsKey = []byte{keySpaceOwn, 'p'}

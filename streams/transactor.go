@@ -134,14 +134,13 @@ func positionVersions(implied bool) *kversion.Versions {
 	return v
 }
 
-// commit writes records to the task's partition of their topics, and the input
-// positions to the group, in one transaction. It returns the offset after the
+// commit writes records, each to its partition, and the input positions to the
+// group, in one transaction. It returns the offset after the
 // last record written to journalTopic, or 0 when none was.
 func (t *transactor) commit(ctx context.Context, records []Record, positions Offsets, journalTopic string) (journalNext int64, err error) {
 	batch := make([]*kgo.Record, len(records))
 	for i, r := range records {
 		batch[i] = t.cluster.toKafka(r)
-		batch[i].Partition = t.partition
 	}
 	full := t.cluster.fullName(journalTopic)
 	var next int64 // not the result itself: after a failed flush, promises may still come

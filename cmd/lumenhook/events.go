@@ -21,11 +21,12 @@ func newEvents() *cobra.Command {
 		asking(&r, "get EVENT_ID", "Show an event and every attempt to deliver it", cli.OneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Event, error) {
 			return c.GetEvent(ctx, args[0])
 		}, showEvent),
-		asking(&r, "resend EVENT_ID", "Queue an event again, delivered or not", cli.OneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Resent, error) {
+		asking(&r, "resend EVENT_ID", "Queue an event again, delivered or not; one cancelled with its endpoint goes to the one that its watch names now", cli.OneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Resent, error) {
 			return c.ResendEvent(ctx, args[0])
 		}, func(w io.Writer, a client.Resent) {
 			row(w, "id", a.ID)
 			row(w, "state", stateText(a.Delivery))
+			row(w, "endpoint", a.Delivery.EndpointID)
 		}),
 	)
 	return c

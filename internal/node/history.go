@@ -128,7 +128,8 @@ func (h *History) Event(ctx context.Context, accountID, eventID string) (api.Eve
 		return api.EventRecord{}, historyError(err)
 	}
 	record := api.EventRecord{
-		ID: found.ID, Body: found.Body, EndpointID: found.EndpointID, State: found.State, NextAttemptAtMillis: found.NextAttemptAtMillis,
+		ID: found.ID, Body: found.Body, EndpointID: found.EndpointID, FirstEndpointID: found.FirstEndpointID,
+		State: found.State, NextAttemptAtMillis: found.NextAttemptAtMillis,
 	}
 	for _, a := range found.Attempts {
 		record.Attempts = append(record.Attempts, api.AttemptRecord{EndpointID: a.EndpointID, Number: a.Number, Run: a.Run, Result: a.Result})

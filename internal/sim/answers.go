@@ -42,12 +42,27 @@ func (b *book) refused(endpointID string, e *bookedEndpoint, cmd *issued, code s
 	case code == domain.CodeAlreadyExists: // its answer was forgotten
 	case code == domain.CodePreconditionFailed && known:
 	case code == domain.CodeEndpointDisabled && known && !e.active:
-	case code == domain.CodeEndpointDeleted && e.deleted, code == domain.CodeDeliveryCancelled && e.deleted:
-	case code == domain.CodeDeliveryCancelled && resends && d.state == domain.StateCancelled:
+	case code == domain.CodeEndpointDeleted && e.deleted:
+	case resends && d != nil && d.movedTo == "" && b.staysCancelled(e, d, resend, code):
 	default:
 		return errors.New("nothing is the matter")
 	}
 	return nil
+}
+
+// staysCancelled reports whether an event cannot go on elsewhere, for the reason
+// that a code names.
+func (b *book) staysCancelled(e *bookedEndpoint, d *bookedDelivery, c domain.ResendEvent, code string) bool {
+	cancelled := d.state == domain.StateCancelled
+	switch code {
+	case domain.CodeDeliveryCancelled:
+		return d.test && (cancelled || e.deleted)
+	case domain.CodeDeliveryEnding:
+		return e.deleted && d.pending() || cancelled && b.world.checks.underWay(deliveryID{c.EndpointID, c.EventID})
+	case domain.CodeNoEndpoint:
+		return cancelled && c.ToEndpointID == ""
+	}
+	return false
 }
 
 // done holds that a command that was not refused has done what it is for.
@@ -74,7 +89,10 @@ func (b *book) done(endpointID string, e *bookedEndpoint, cmd *issued, a domain.
 		return wrong(d == nil || !d.test || d.attempts == 0 || !same(d.first, a.Test.Result), "it is not the first attempt")
 	case domain.ResendEvent:
 		id := deliveryID{endpointID, body.EventID}
-		return wrong(a.Delivery.EventID != body.EventID || b.deliveries[id].state != domain.StateQueued && !b.world.checks.underWay(id), "the event is not on its way")
+		d := b.deliveries[id]
+		gone := a.Delivery.MovedTo != "" && (d.movedTo != "" || d.next != "")
+		goesOn := d.state == domain.StateQueued || b.world.checks.underWay(id)
+		return wrong(a.Delivery.EventID != body.EventID || gone == goesOn, "the event is not on its way")
 	case domain.ReplayEndpoint:
 		return b.replayed(endpointID, e, body, *a.Replay, requeued)
 	}

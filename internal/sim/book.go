@@ -18,6 +18,7 @@ type book struct {
 	endpoints  map[string]*bookedEndpoint
 	deliveries map[deliveryID]*bookedDelivery
 	requeued   map[string][]deliveryID // by the command that is not answered yet
+	presents   map[string]deliveryID   // the latest delivery of each event
 	replays    map[string][]deliveryID // by the replay that queued them, in its order
 }
 
@@ -47,10 +48,14 @@ type bookedDelivery struct {
 	dueAtMillis     int64
 	replay          string // the command that began this run; empty when another did
 	first           domain.AttemptResult
+	body            string
+	moves           int
+	movedTo         string // endpoint that the event was handed over to
+	next            string // endpoint of the event's next delivery
 }
 
 func newBook(w *World) *book {
-	return &book{world: w, endpoints: make(map[string]*bookedEndpoint), deliveries: make(map[deliveryID]*bookedDelivery), requeued: make(map[string][]deliveryID), replays: make(map[string][]deliveryID)}
+	return &book{world: w, endpoints: make(map[string]*bookedEndpoint), deliveries: make(map[deliveryID]*bookedDelivery), requeued: make(map[string][]deliveryID), presents: make(map[string]deliveryID), replays: make(map[string][]deliveryID)}
 }
 
 func (d *bookedDelivery) pending() bool {
@@ -212,8 +217,14 @@ func (b *book) takeDelivery(f domain.Fact, e *bookedEndpoint, id deliveryID) err
 		if test && (!e.active || cmd == nil || cmd.AccountID != e.account) {
 			return fmt.Errorf("a test of an endpoint that is active: %t", e.active)
 		}
-		b.deliveries[id] = &bookedDelivery{state: domain.StateQueued, account: body.AccountID, createdAtMillis: body.Event.CreatedAtMillis, test: test, run: 1, dueAtMillis: f.AtMillis}
+		b.deliveries[id] = &bookedDelivery{
+			state: domain.StateQueued, account: body.AccountID, createdAtMillis: body.Event.CreatedAtMillis, test: test, run: 1, dueAtMillis: f.AtMillis,
+			body: string(body.Event.Body),
+		}
 		e.events = append(e.events, id.event)
+		return b.present(id, body)
+	case domain.DeliveryMoved:
+		return b.move(body, d, id, cmd)
 	case domain.AttemptMade:
 		return b.attempt(f, body, e, d)
 	case domain.DeliveryRequeued:
@@ -225,6 +236,51 @@ func (b *book) takeDelivery(f domain.Fact, e *bookedEndpoint, id deliveryID) err
 		}
 		d.state = domain.StateCancelled
 	}
+	return nil
+}
+
+// present holds that an event has one delivery that goes on, and that what it was
+// handed over with is what it has behind it. A torn commit may keep the match and
+// lose the fact, which comes again with its command.
+func (b *book) present(id deliveryID, body domain.DeliveryCreated) error {
+	d := b.deliveries[id]
+	from, is := b.presents[id.event]
+	b.presents[id.event] = id
+	if !is {
+		if body.Moved != (domain.Moved{}) {
+			return fmt.Errorf("%s is new and created as moved: %+v", id.event, body.Moved)
+		}
+		return nil
+	}
+	was := b.deliveries[from]
+	want := domain.Moved{Moves: was.moves + 1, Attempts: was.attempts, Runs: was.run}
+	told := was.movedTo == id.endpoint || was.movedTo == "" && b.world.Stats["torn commits"] > 0
+	if !told || was.state != domain.StateCancelled || was.body != d.body || body.Moved != want {
+		return fmt.Errorf("%s of %s, %s and handed over to %q with %+v, is created for %s with %+v and the body %q",
+			id.event, from.endpoint, was.state, was.movedTo, want, id.endpoint, body.Moved, d.body)
+	}
+	was.next = id.endpoint
+	d.moves, d.attempts, d.run = want.Moves, want.Attempts, want.Runs+1
+	b.world.count("events moved")
+	return nil
+}
+
+// move holds that an event is handed over once, by who may, when its delivery is
+// cancelled and nothing of it is under way.
+func (b *book) move(body domain.DeliveryMoved, d *bookedDelivery, id deliveryID, cmd *issued) error {
+	asked, resends := domain.ResendEvent{}, false
+	if cmd != nil {
+		asked, resends = cmd.Body.(domain.ResendEvent)
+	}
+	if !resends || cmd.AccountID != d.account || asked.EventID != id.event || asked.ToEndpointID != body.ToEndpointID {
+		return fmt.Errorf("nobody asked for %s to go on at %s", id.event, body.ToEndpointID)
+	}
+	under := b.world.checks.underWay(id)
+	elsewhere := d.next != "" && d.next != body.ToEndpointID || body.ToEndpointID == id.endpoint
+	if d.state != domain.StateCancelled || d.movedTo != "" || under || body.Moves != d.moves+1 || elsewhere {
+		return fmt.Errorf("%s, %s after %d moves to %q, in flight: %t, next at %q, is moved: %+v", id.event, d.state, d.moves, d.movedTo, under, d.next, body)
+	}
+	d.movedTo = body.ToEndpointID
 	return nil
 }
 

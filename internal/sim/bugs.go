@@ -97,7 +97,9 @@ func spoil(records []streams.Record) []streams.Record {
 			}
 			e.Description = "spoiled"
 			m := schemas.EncodeEndpoint(e)
+			at := r.Partition
 			r = streams.NewRecord(r.Topic, string(r.Key), m.Value, m.EachHeader)
+			r.Partition = at
 		}
 		spoiled = append(spoiled, r)
 	}

@@ -17,8 +17,9 @@ type checks struct {
 	book     *book
 	started  map[attemptID][]*sent // attempts that reached a receiver
 	made     map[attemptID]domain.AttemptResult
-	matched  map[string][]match // by event, in the order of the topic
-	observed map[string]bool    // payments, by their id
+	matched  map[string][]match   // by event, in the order of the topic
+	handed   map[deliveryID]match // events that were handed over
+	observed map[string]bool      // payments, by their id
 	judged   *judged
 	stood    map[string]int     // records of a command that stand, by its id
 	carried  map[string]int     // times that it was answered
@@ -45,7 +46,7 @@ type match struct {
 func newChecks(w *World) *checks {
 	return &checks{
 		world: w, model: newModel(), book: newBook(w), started: make(map[attemptID][]*sent), made: make(map[attemptID]domain.AttemptResult),
-		matched: make(map[string][]match), observed: make(map[string]bool), judged: newJudged(),
+		matched: make(map[string][]match), observed: make(map[string]bool), handed: make(map[deliveryID]match), judged: newJudged(),
 		stood: make(map[string]int), carried: make(map[string]int), starts: make(map[string][]int64),
 	}
 }
@@ -140,7 +141,11 @@ func (c *checks) created(partition int32, b domain.DeliveryCreated) {
 	if b.Event.Type == domain.TestPing {
 		return
 	}
-	for _, m := range c.matched[b.Event.ID] {
+	matches := c.matched[b.Event.ID]
+	if b.Moved.Moves > 0 {
+		matches = []match{c.handed[deliveryID{b.EndpointID, b.Event.ID}]}
+	}
+	for _, m := range matches {
 		if m.partition != partition {
 			continue
 		}
@@ -217,12 +222,27 @@ func (c *checks) match(r streams.Record) {
 	if err != nil {
 		c.world.violate("a match cannot be read: %v", err)
 	}
+	if in.Moved.Moves > 0 {
+		c.handedOver(r, in)
+		return
+	}
 	for _, first := range c.matched[in.Event.ID] {
 		if first.endpoint != in.EndpointID || !bytes.Equal(first.event.Body, in.Event.Body) {
 			c.world.violate("G2: event %s is for %s with the body %s, and for %s with the body %s", in.Event.ID, first.endpoint, first.event.Body, in.EndpointID, in.Event.Body)
 		}
 	}
 	c.matched[in.Event.ID] = append(c.matched[in.Event.ID], match{in.EndpointID, r.Partition, in.Event})
+}
+
+// handedOver holds that an event is handed over as its journal says, with the body
+// that it was matched with.
+func (c *checks) handedOver(r streams.Record, in domain.MatchInput) {
+	matches := c.matched[in.Event.ID]
+	if len(matches) == 0 || !bytes.Equal(matches[0].event.Body, in.Event.Body) {
+		c.world.violate("G2: event %s is handed over to %s with another body: %s", in.Event.ID, in.EndpointID, in.Event.Body)
+	}
+	c.handed[deliveryID{in.EndpointID, in.Event.ID}] = match{in.EndpointID, r.Partition, in.Event}
+	c.world.count("hand-overs")
 }
 
 func (c *checks) payment(r streams.Record) {

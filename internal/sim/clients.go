@@ -309,7 +309,7 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 		return domain.UpdateEndpoint{EndpointID: id, IfRevision: revision, Change: domain.EndpointChange{URL: &url}}, true
 	case draw < 26:
 		return domain.DisableEndpoint{EndpointID: id, IfRevision: revision}, true
-	case draw < 54:
+	case draw < 52:
 		return domain.EnableEndpoint{EndpointID: id, IfRevision: revision}, true
 	case draw < 55:
 		return domain.DeleteEndpoint{EndpointID: id, IfRevision: revision}, true
@@ -322,8 +322,50 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 	case draw < 100:
 		return c.reseal(id), true
 	}
-	d, ok := pick(w, w.checks.model.created)
-	return domain.ResendEvent{EndpointID: d.endpoint, EventID: d.event}, ok
+	return c.resend()
+}
+
+// resend asks for any delivery again, with the endpoint that its watch names, as
+// the API does. A watch whose endpoint is gone is often given another first.
+func (c *clients) resend() (domain.CommandBody, bool) {
+	w := c.world
+	m := w.checks.model
+	d, ok := pick(w, m.created)
+	if cancelled, is := pick(w, c.cancelled()); is && w.chance(0.6) {
+		d = cancelled
+	}
+	watch, e := c.named(m.deliveries[d].WatchID)
+	living, is := pick(w, c.knownEndpoints())
+	if is && watch.Exists() && e.Deleted() && w.chance(0.5) {
+		return domain.UpdateWatch{WatchID: watch.ID, Change: domain.WatchChange{EndpointID: &living}}, true
+	}
+	body := domain.ResendEvent{EndpointID: d.endpoint, EventID: d.event}
+	if e.ID != d.endpoint && (!e.Deleted() || w.chance(0.1)) {
+		body.ToEndpointID = e.ID
+	}
+	return body, ok
+}
+
+// named gives a watch that was not deleted, and the endpoint that it names.
+func (c *clients) named(watchID string) (domain.Watch, domain.Endpoint) {
+	m := c.world.checks.model
+	watch := m.watches[watchID]
+	if !watch.Exists() || watch.Deleted() {
+		return domain.Watch{}, domain.Endpoint{}
+	}
+	return watch, m.endpoints[watch.EndpointID]
+}
+
+// cancelled are deliveries whose events may go on elsewhere.
+func (c *clients) cancelled() (some []deliveryID) {
+	m := c.world.checks.model
+	for _, id := range m.created {
+		d := m.deliveries[id]
+		if d.State == domain.StateCancelled && d.WatchID != "" && d.MovedTo == "" {
+			some = append(some, id)
+		}
+	}
+	return some
 }
 
 // replay asks for a span of time; its ends are often the very time of a delivery.

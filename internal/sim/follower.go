@@ -361,7 +361,7 @@ func (l followerLog) Commit(_ context.Context, records ...streams.Record) error 
 		return nil
 	}
 	w.clients.tellFor(records)
-	if _, err := w.log.produce(followerTxn, f.epoch, byKey, records, nil, w.steady); err != nil {
+	if _, err := w.log.produce(followerTxn, f.epoch, w.log.byKey(records), nil, w.steady); err != nil {
 		return err
 	}
 	w.tracef("follower %d writes %d records, to %s first", f.id, len(records), records[0].Topic)

@@ -95,6 +95,11 @@ func (l *Log) count(topic string) int32 {
 	return l.keyed
 }
 
+// partitionOf is where an aggregate's records go.
+func (w *World) partitionOf(aggregate string) int32 {
+	return w.log.partitionOf(schemas.TopicJournal, aggregate)
+}
+
 // partitionOf is where a key's records go.
 func (l *Log) partitionOf(topic, key string) int32 {
 	h := fnv.New32a()
@@ -196,12 +201,17 @@ func (l *Log) mark(s *span, f fate) {
 	p.spans = kept
 }
 
-// byKey is no partition: each record goes to that of its key.
-const byKey = -1
+// byKey puts records where their keys belong.
+func (l *Log) byKey(records []streams.Record) []streams.Record {
+	for i, r := range records {
+		records[i].Partition = l.partitionOf(r.Topic, string(r.Key))
+	}
+	return records
+}
 
-// produce writes the records of a transaction, undecided, and gives the offset
-// behind the last one of the journal.
-func (l *Log) produce(id string, epoch int, partition int32, records []streams.Record, positions map[place]int64, nowMillis int64) (journalNext int64, err error) {
+// produce writes the records of a transaction, undecided, each to its partition,
+// and gives the offset behind the last one of the journal.
+func (l *Log) produce(id string, epoch int, records []streams.Record, positions map[place]int64, nowMillis int64) (journalNext int64, err error) {
 	p := l.producers[id]
 	if p.epoch != epoch && !l.unfenced {
 		return 0, errFenced
@@ -210,10 +220,7 @@ func (l *Log) produce(id string, epoch int, partition int32, records []streams.R
 	t := &transaction{began: nowMillis, positions: positions}
 	spans := make(map[place]*span)
 	for _, r := range records {
-		at := place{r.Topic, partition}
-		if partition == byKey {
-			at.partition = l.partitionOf(r.Topic, string(r.Key))
-		}
+		at := place{r.Topic, r.Partition}
 		s := spans[at]
 		if s == nil {
 			s = &span{at: at, first: l.end(at)}

@@ -55,6 +55,8 @@ var mutants = []mutant{
 	{"places are not given back", "streams/engine/attempts.go", "for _, group := range w.blocked {\n", "for _, group := range w.blocked {\nif MUTANT { continue }\n", "G"},
 	{"only the latest enabling resumes", "streams/engine/attempts.go", "for epoch := range e.Epoch + 1 {\n", "for epoch := range e.Epoch + 1 {\nif MUTANT && epoch+1 < e.Epoch { continue }\n", "G|rest"},
 	{"torn rows stay torn", "streams/engine/machine.go", "if mayChangeRow(f.Body) {\n\t\t\tm.rows", "if mayChangeRow(f.Body) && !MUTANT {\n\t\t\tm.rows", "G"},
+	{"torn hand-overs stay torn", "streams/engine/machine.go", "f.Body.(domain.DeliveryMoved); ok {", "f.Body.(domain.DeliveryMoved); ok && !MUTANT {", "was handed over"},
+	{"what is handed over is doubled", "domain/requeue.go", "case delivery.MovedTo != \"\":\n\t\treturn", "case delivery.MovedTo != \"\" && !MUTANT:\n\t\treturn", "is moved"},
 	{"answers are forgotten within hours", "streams/engine/state.go", "f.AtMillis+rememberCommands, body.CommandID", "f.AtMillis+rememberCommands/map[bool]int64{true: 20, false: 1}[MUTANT], body.CommandID", "G"},
 	{"a restart forgets what was made due", "streams/timers.go", "tx := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}", "if MUTANT { return nil }\n\ttx := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}", "G6"},
 	{"a task forgets what was under way", "streams/engine/flights.go", "f := s.of[event]\n", "f := s.of[event]\nif MUTANT { delete(s.of, event); continue }\n", "while another is under way"},

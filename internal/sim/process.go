@@ -368,8 +368,7 @@ func (t *task) open() (*streams.Core, error) {
 	cfg := engine.Config{
 		Policy: w.setup.policy, Dispatcher: dispatcher{t}, AttemptsInFlight: w.setup.inFlight, AttemptsPerEndpoint: w.setup.perEndpoint,
 		Unseal:      func(sealed []byte, _ string) (domain.Secret, error) { return domain.Secret(sealed), nil },
-		PartitionOf: func(key string) int32 { return w.log.partitionOf(schemas.TopicJournal, key) },
-		OnFact:      w.checks.factTold, Logger: slog.New(slog.DiscardHandler),
+		PartitionOf: w.partitionOf, OnFact: w.checks.factTold, Logger: slog.New(slog.DiscardHandler),
 	}
 	if w.bug == HurryRetries {
 		cfg.Policy = hurried(cfg.Policy)

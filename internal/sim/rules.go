@@ -19,6 +19,8 @@ func (c *checks) causes(f domain.Fact) error {
 		return c.causedBy(f, "DeleteEndpoint")
 	case domain.DeliveryRequeued:
 		return c.causedBy(f, "ReplayEndpoint", "ResendEvent")
+	case domain.DeliveryMoved:
+		return c.causedBy(f, "ResendEvent")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -187,7 +188,7 @@ func (t *task) produce() {
 	if w.bug == StaleRow {
 		out = spoil(out)
 	}
-	next, err := w.log.produce(txnID(t.partition), t.epoch, t.partition, out, positions, w.steady)
+	next, err := w.log.produce(txnID(t.partition), t.epoch, out, positions, w.steady)
 	if err != nil {
 		t.fail(err)
 		return
@@ -199,12 +200,22 @@ func (t *task) produce() {
 
 var errUnknown = errors.New("sim: the answer to the commit did not come")
 
+// tears is how likely a commit is torn: more when it hands events over, which is
+// rare, and of which both parts count.
+func (t *task) tears() float64 {
+	handsOver := slices.ContainsFunc(t.turn.Out(), func(r streams.Record) bool { return r.Topic == schemas.TopicMatches })
+	if handsOver {
+		return 0.5
+	}
+	return 0.04
+}
+
 // commit decides the transaction, unless something comes between.
 func (t *task) commit() {
 	w := t.process.world
 	id := txnID(t.partition)
 	switch {
-	case w.setup.embedded && w.fault(0.04):
+	case w.setup.embedded && w.fault(t.tears()):
 		stands := make(map[place]bool)
 		tornErr := w.log.tear(id, t.epoch, func(at place) bool {
 			stands[at] = w.chance(0.5)
@@ -215,8 +226,10 @@ func (t *task) commit() {
 			return
 		}
 		for _, topic := range schemas.Topics() {
-			if at := (place{topic.Name, t.partition}); stands[at] {
-				w.tracef("torn off: %s/%d stands", at.topic, at.partition)
+			for p := range w.setup.partitions {
+				if at := (place{topic.Name, p}); stands[at] {
+					w.tracef("torn off: %s/%d stands", at.topic, at.partition)
+				}
 			}
 		}
 		w.tracef("everything is killed during the commit of partition %d", t.partition)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -180,9 +179,7 @@ func (b *books) checkEvent(e eventView, p Payment, k *watch) {
 // movedOn reports whether an event whose endpoint was deleted may have been resent
 // to another endpoint of its watch.
 func (b *books) movedOn(first *endpoint, e eventView, k *watch) bool {
-	return !first.deletedAsked.IsZero() && slices.ContainsFunc(k.versions, func(v version) bool {
-		return v.endpoint != nil && v.endpoint.id == e.Delivery.EndpointID
-	})
+	return !first.deletedAsked.IsZero() && k.hasNamed(e.Delivery.EndpointID)
 }
 
 func describe(may []verdict) string {

@@ -268,6 +268,9 @@ func (g *generator) backfill(account int) Op {
 
 func (g *generator) resend(account int) Op {
 	op := Op{Lane: lane(account), Do: "event.resend", N: g.IntN(50)}
+	if g.one(2) {
+		op.Mode = "cancelled"
+	}
 	g.repeat(&op)
 	return op
 }

@@ -19,6 +19,9 @@ func (b *books) checkStates() {
 	for id, e := range b.events {
 		target := b.targets[e.Delivery.EndpointID]
 		gone := target == nil || !target.deletedAsked.IsZero()
+		if from := b.model.moved[id]; from != "" && from == e.Delivery.EndpointID {
+			b.violate("MOVES", "%s was sent on from %s and is there in the end", id, from)
+		}
 		switch state := e.Delivery.State; {
 		case state == "DELIVERED":
 			b.checkDelivered(id)

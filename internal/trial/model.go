@@ -19,6 +19,17 @@ type model struct {
 	watches  []*watch
 	tests    map[string]string // event id of a test.ping → endpoint slot
 	owned    []owned
+	moved    map[string]string // event id → endpoint that it has left
+}
+
+// movedFrom notes that an event was sent on from an endpoint.
+func (m *model) movedFrom(eventID, endpointID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.moved == nil {
+		m.moved = make(map[string]string)
+	}
+	m.moved[eventID] = endpointID
 }
 
 // owned is an object of the API and its owner.
@@ -72,6 +83,22 @@ type watch struct {
 	etag                      string
 	versions                  []version
 	backfills                 []backfill
+}
+
+func (a *account) watchOf(id string) *watch {
+	for _, k := range a.watches {
+		if k.id == id {
+			return k
+		}
+	}
+	return nil
+}
+
+// hasNamed reports whether a watch was ever asked to report to an endpoint.
+func (k *watch) hasNamed(endpointID string) bool {
+	return k != nil && slices.ContainsFunc(k.versions, func(v version) bool {
+		return v.endpoint != nil && v.endpoint.id == endpointID
+	})
 }
 
 // version is what a watch asks for from a ledger on.

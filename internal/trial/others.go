@@ -66,8 +66,13 @@ func (w *world) events(ctx context.Context, key string, filter url.Values, page 
 	return events, err
 }
 
+// resend sends any event again, or one whose delivery was cancelled.
 func (w *worker) resend(ctx context.Context, op Op, once string) error {
-	events, err := w.events(ctx, w.account.key, nil, 100)
+	var filter url.Values
+	if op.Mode == "cancelled" {
+		filter = url.Values{"state": {"CANCELLED"}}
+	}
+	events, err := w.events(ctx, w.account.key, filter, 100)
 	if err != nil || len(events) == 0 {
 		return err
 	}
@@ -77,11 +82,37 @@ func (w *worker) resend(ctx context.Context, op Op, once string) error {
 	if err != nil {
 		return err
 	}
-	if a.status == http.StatusConflict && strings.Contains("DELIVERY_CANCELLED ENDPOINT_DELETED",
-		a.code()) {
+	switch code := a.code(); {
+	case e.Delivery.State == "CANCELLED" && e.Type != "test.ping":
+		return w.goesOn(op, e, a)
+	case code == "DELIVERY_CANCELLED" && e.Type == "test.ping", code == "ENDPOINT_DELETED",
+		code == "DELIVERY_ENDING", code == "NO_ENDPOINT": // deleted since it was read
 		return nil
 	}
 	w.expect(op, a, http.StatusOK)
+	return nil
+}
+
+// goesOn holds that an event whose delivery was cancelled goes on at an endpoint
+// that its watch has named, unless that has none now.
+func (w *worker) goesOn(op Op, e eventView, a answer) error {
+	k := w.account.watchOf(e.Data.Watch.ID)
+	named := k != nil && !k.now().gone && k.now().endpoint != nil && !k.now().endpoint.ended()
+	switch {
+	case a.code() == "NO_ENDPOINT" && !named, a.code() == "DELIVERY_ENDING":
+		return nil
+	case !w.expect(op, a, http.StatusOK):
+		return nil
+	}
+	var got eventView
+	if err := a.into(&got); err != nil {
+		return err
+	}
+	from, to := e.Delivery.EndpointID, got.Delivery.EndpointID
+	if got.ID != e.ID || to == from || !k.hasNamed(to) {
+		w.violate("MOVES", "%s of %s, cancelled at %s, goes on at %s", e.ID, k.slot, from, to)
+	}
+	w.model.movedFrom(e.ID, from)
 	return nil
 }
 

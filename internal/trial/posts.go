@@ -157,10 +157,9 @@ func (b *books) checkAttempts() {
 		if _, known := b.events[id]; !known {
 			b.violate("ATTEMPTS", "the history has attempts of %s, which is in no list", id)
 		}
-		made := map[string]int{} // by endpoint: an event can be handed over
-		for _, a := range attempts {
-			if made[a.EndpointID]++; a.Number != made[a.EndpointID] && len(made) == 1 {
-				b.violate("ATTEMPTS", "attempt %d of %s has the number %d", made[a.EndpointID], id, a.Number)
+		for i, a := range attempts { // numbers go on when the event moves
+			if a.Number != i+1 {
+				b.violate("ATTEMPTS", "attempt %d of %s has the number %d", i+1, id, a.Number)
 			}
 		}
 	}

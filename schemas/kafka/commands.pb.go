@@ -1010,6 +1010,7 @@ type ResendEvent struct {
 	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
 	EndpointId    string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
 	EventId       string                 `protobuf:"bytes,3,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	ToEndpointId  string                 `protobuf:"bytes,4,opt,name=to_endpoint_id,json=toEndpointId,proto3" json:"to_endpoint_id,omitempty"` // where to go on if the delivery was cancelled
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1061,6 +1062,13 @@ func (x *ResendEvent) GetEndpointId() string {
 func (x *ResendEvent) GetEventId() string {
 	if x != nil {
 		return x.EventId
+	}
+	return ""
+}
+
+func (x *ResendEvent) GetToEndpointId() string {
+	if x != nil {
+		return x.ToEndpointId
 	}
 	return ""
 }
@@ -1563,6 +1571,11 @@ type PaymentMatched struct {
 	Verification  *Verification          `protobuf:"bytes,6,opt,name=verification,proto3" json:"verification,omitempty"`
 	Event         *Event                 `protobuf:"bytes,7,opt,name=event,proto3" json:"event,omitempty"`
 	Ledger        uint32                 `protobuf:"varint,8,opt,name=ledger,proto3" json:"ledger,omitempty"` // of the payment
+	// Of an event that another endpoint hands over, which has no payment_id,
+	// verification and ledger; else 0.
+	Moves         uint32 `protobuf:"varint,9,opt,name=moves,proto3" json:"moves,omitempty"`
+	Attempts      uint32 `protobuf:"varint,10,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	Runs          uint32 `protobuf:"varint,11,opt,name=runs,proto3" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1649,6 +1662,27 @@ func (x *PaymentMatched) GetEvent() *Event {
 func (x *PaymentMatched) GetLedger() uint32 {
 	if x != nil {
 		return x.Ledger
+	}
+	return 0
+}
+
+func (x *PaymentMatched) GetMoves() uint32 {
+	if x != nil {
+		return x.Moves
+	}
+	return 0
+}
+
+func (x *PaymentMatched) GetAttempts() uint32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *PaymentMatched) GetRuns() uint32 {
+	if x != nil {
+		return x.Runs
 	}
 	return 0
 }
@@ -2174,12 +2208,13 @@ const file_commands_proto_rawDesc = "" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
 	"endpointId\x12!\n" +
 	"\fsince_millis\x18\x03 \x01(\x03R\vsinceMillis\x12!\n" +
-	"\funtil_millis\x18\x04 \x01(\x03R\vuntilMillis\"~\n" +
+	"\funtil_millis\x18\x04 \x01(\x03R\vuntilMillis\"\xa4\x01\n" +
 	"\vResendEvent\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
 	"endpointId\x12\x19\n" +
-	"\bevent_id\x18\x03 \x01(\tR\aeventId\"s\n" +
+	"\bevent_id\x18\x03 \x01(\tR\aeventId\x12$\n" +
+	"\x0eto_endpoint_id\x18\x04 \x01(\tR\ftoEndpointId\"s\n" +
 	"\vCreateWatch\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12/\n" +
 	"\x05watch\x18\x02 \x01(\v2\x19.lumenhook.kafka.v1.WatchR\x05watch\"\xb7\x01\n" +
@@ -2220,7 +2255,7 @@ const file_commands_proto_rawDesc = "" +
 	"\breplayed\x18\x04 \x01(\bR\breplayed\"v\n" +
 	"\x0fPaymentObserved\x125\n" +
 	"\apayment\x18\x01 \x01(\v2\x1b.lumenhook.kafka.v1.PaymentR\apayment\x12,\n" +
-	"\x12observed_at_millis\x18\x02 \x01(\x03R\x10observedAtMillis\"\xc0\x02\n" +
+	"\x12observed_at_millis\x18\x02 \x01(\x03R\x10observedAtMillis\"\x86\x03\n" +
 	"\x0ePaymentMatched\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x01 \x01(\tR\taccountId\x12\x1f\n" +
@@ -2232,7 +2267,11 @@ const file_commands_proto_rawDesc = "" +
 	"payment_id\x18\x05 \x01(\tR\tpaymentId\x12D\n" +
 	"\fverification\x18\x06 \x01(\v2 .lumenhook.kafka.v1.VerificationR\fverification\x12/\n" +
 	"\x05event\x18\a \x01(\v2\x19.lumenhook.kafka.v1.EventR\x05event\x12\x16\n" +
-	"\x06ledger\x18\b \x01(\rR\x06ledger\"\xf6\x01\n" +
+	"\x06ledger\x18\b \x01(\rR\x06ledger\x12\x14\n" +
+	"\x05moves\x18\t \x01(\rR\x05moves\x12\x1a\n" +
+	"\battempts\x18\n" +
+	" \x01(\rR\battempts\x12\x12\n" +
+	"\x04runs\x18\v \x01(\rR\x04runs\"\xf6\x01\n" +
 	"\x16TransactionQuarantined\x12-\n" +
 	"\x12network_passphrase\x18\x01 \x01(\tR\x11networkPassphrase\x12\x16\n" +
 	"\x06ledger\x18\x02 \x01(\rR\x06ledger\x12(\n" +

@@ -1177,6 +1177,10 @@ type DeliveryCreated struct {
 	WalletAddress string                 `protobuf:"bytes,5,opt,name=wallet_address,json=walletAddress,proto3" json:"wallet_address,omitempty"`
 	Event         *Event                 `protobuf:"bytes,6,opt,name=event,proto3" json:"event,omitempty"`
 	TestBodyHash  []byte                 `protobuf:"bytes,7,opt,name=test_body_hash,json=testBodyHash,proto3" json:"test_body_hash,omitempty"` // of the command that asked for a test.ping
+	// What the event has behind it at other endpoints.
+	Moves         uint32 `protobuf:"varint,8,opt,name=moves,proto3" json:"moves,omitempty"`
+	Attempts      uint32 `protobuf:"varint,9,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	Runs          uint32 `protobuf:"varint,10,opt,name=runs,proto3" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1258,6 +1262,27 @@ func (x *DeliveryCreated) GetTestBodyHash() []byte {
 		return x.TestBodyHash
 	}
 	return nil
+}
+
+func (x *DeliveryCreated) GetMoves() uint32 {
+	if x != nil {
+		return x.Moves
+	}
+	return 0
+}
+
+func (x *DeliveryCreated) GetAttempts() uint32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *DeliveryCreated) GetRuns() uint32 {
+	if x != nil {
+		return x.Runs
+	}
+	return 0
 }
 
 type AttemptMade struct {
@@ -1520,6 +1545,74 @@ func (x *DeliveryCancelled) GetEventId() string {
 	return ""
 }
 
+type DeliveryMoved struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	ToEndpointId  string                 `protobuf:"bytes,3,opt,name=to_endpoint_id,json=toEndpointId,proto3" json:"to_endpoint_id,omitempty"`
+	Moves         uint32                 `protobuf:"varint,4,opt,name=moves,proto3" json:"moves,omitempty"` // hand-overs of the event, this one included
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeliveryMoved) Reset() {
+	*x = DeliveryMoved{}
+	mi := &file_facts_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeliveryMoved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeliveryMoved) ProtoMessage() {}
+
+func (x *DeliveryMoved) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeliveryMoved.ProtoReflect.Descriptor instead.
+func (*DeliveryMoved) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *DeliveryMoved) GetMeta() *FactMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *DeliveryMoved) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *DeliveryMoved) GetToEndpointId() string {
+	if x != nil {
+		return x.ToEndpointId
+	}
+	return ""
+}
+
+func (x *DeliveryMoved) GetMoves() uint32 {
+	if x != nil {
+		return x.Moves
+	}
+	return 0
+}
+
 type CommandHandled struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
@@ -1532,7 +1625,7 @@ type CommandHandled struct {
 
 func (x *CommandHandled) Reset() {
 	*x = CommandHandled{}
-	mi := &file_facts_proto_msgTypes[23]
+	mi := &file_facts_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1637,7 @@ func (x *CommandHandled) String() string {
 func (*CommandHandled) ProtoMessage() {}
 
 func (x *CommandHandled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[23]
+	mi := &file_facts_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1650,7 @@ func (x *CommandHandled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandHandled.ProtoReflect.Descriptor instead.
 func (*CommandHandled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{23}
+	return file_facts_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CommandHandled) GetMeta() *FactMeta {
@@ -1675,7 +1768,7 @@ const file_facts_proto_rawDesc = "" +
 	"\x0fBackfillStopped\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x18\n" +
-	"\aproblem\x18\x03 \x01(\tR\aproblem\"\x9c\x02\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\"\xe2\x02\n" +
 	"\x0fDeliveryCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x1d\n" +
 	"\n" +
@@ -1685,7 +1778,11 @@ const file_facts_proto_rawDesc = "" +
 	"\bwatch_id\x18\x04 \x01(\tR\awatchId\x12%\n" +
 	"\x0ewallet_address\x18\x05 \x01(\tR\rwalletAddress\x12/\n" +
 	"\x05event\x18\x06 \x01(\v2\x19.lumenhook.kafka.v1.EventR\x05event\x12$\n" +
-	"\x0etest_body_hash\x18\a \x01(\fR\ftestBodyHash\"\x99\x03\n" +
+	"\x0etest_body_hash\x18\a \x01(\fR\ftestBodyHash\x12\x14\n" +
+	"\x05moves\x18\b \x01(\rR\x05moves\x12\x1a\n" +
+	"\battempts\x18\t \x01(\rR\battempts\x12\x12\n" +
+	"\x04runs\x18\n" +
+	" \x01(\rR\x04runs\"\x99\x03\n" +
 	"\vAttemptMade\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x1d\n" +
@@ -1710,7 +1807,12 @@ const file_facts_proto_rawDesc = "" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\"`\n" +
 	"\x11DeliveryCancelled\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x19\n" +
-	"\bevent_id\x18\x02 \x01(\tR\aeventId\"\xb2\x01\n" +
+	"\bevent_id\x18\x02 \x01(\tR\aeventId\"\x98\x01\n" +
+	"\rDeliveryMoved\x120\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x19\n" +
+	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12$\n" +
+	"\x0eto_endpoint_id\x18\x03 \x01(\tR\ftoEndpointId\x12\x14\n" +
+	"\x05moves\x18\x04 \x01(\rR\x05moves\"\xb2\x01\n" +
 	"\x0eCommandHandled\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x1d\n" +
 	"\n" +
@@ -1730,7 +1832,7 @@ func file_facts_proto_rawDescGZIP() []byte {
 	return file_facts_proto_rawDescData
 }
 
-var file_facts_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_facts_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_facts_proto_goTypes = []any{
 	(*FactMeta)(nil),          // 0: lumenhook.kafka.v1.FactMeta
 	(*AccountCreated)(nil),    // 1: lumenhook.kafka.v1.AccountCreated
@@ -1755,57 +1857,59 @@ var file_facts_proto_goTypes = []any{
 	(*AttemptMade)(nil),       // 20: lumenhook.kafka.v1.AttemptMade
 	(*DeliveryRequeued)(nil),  // 21: lumenhook.kafka.v1.DeliveryRequeued
 	(*DeliveryCancelled)(nil), // 22: lumenhook.kafka.v1.DeliveryCancelled
-	(*CommandHandled)(nil),    // 23: lumenhook.kafka.v1.CommandHandled
-	(*Key)(nil),               // 24: lumenhook.kafka.v1.Key
-	(*SealedSecret)(nil),      // 25: lumenhook.kafka.v1.SealedSecret
-	(*Header)(nil),            // 26: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),    // 27: lumenhook.kafka.v1.EndpointChange
-	(*Watch)(nil),             // 28: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),       // 29: lumenhook.kafka.v1.WatchChange
-	(*Event)(nil),             // 30: lumenhook.kafka.v1.Event
-	(*Answer)(nil),            // 31: lumenhook.kafka.v1.Answer
+	(*DeliveryMoved)(nil),     // 23: lumenhook.kafka.v1.DeliveryMoved
+	(*CommandHandled)(nil),    // 24: lumenhook.kafka.v1.CommandHandled
+	(*Key)(nil),               // 25: lumenhook.kafka.v1.Key
+	(*SealedSecret)(nil),      // 26: lumenhook.kafka.v1.SealedSecret
+	(*Header)(nil),            // 27: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),    // 28: lumenhook.kafka.v1.EndpointChange
+	(*Watch)(nil),             // 29: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),       // 30: lumenhook.kafka.v1.WatchChange
+	(*Event)(nil),             // 31: lumenhook.kafka.v1.Event
+	(*Answer)(nil),            // 32: lumenhook.kafka.v1.Answer
 }
 var file_facts_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.AccountCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 1: lumenhook.kafka.v1.KeyCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	24, // 2: lumenhook.kafka.v1.KeyCreated.key:type_name -> lumenhook.kafka.v1.Key
+	25, // 2: lumenhook.kafka.v1.KeyCreated.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 3: lumenhook.kafka.v1.KeyRolled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	24, // 4: lumenhook.kafka.v1.KeyRolled.key:type_name -> lumenhook.kafka.v1.Key
+	25, // 4: lumenhook.kafka.v1.KeyRolled.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 5: lumenhook.kafka.v1.KeyRevoked.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 6: lumenhook.kafka.v1.EndpointCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	25, // 7: lumenhook.kafka.v1.EndpointCreated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
-	26, // 8: lumenhook.kafka.v1.EndpointCreated.headers:type_name -> lumenhook.kafka.v1.Header
+	26, // 7: lumenhook.kafka.v1.EndpointCreated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
+	27, // 8: lumenhook.kafka.v1.EndpointCreated.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 9: lumenhook.kafka.v1.EndpointUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	27, // 10: lumenhook.kafka.v1.EndpointUpdated.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	28, // 10: lumenhook.kafka.v1.EndpointUpdated.change:type_name -> lumenhook.kafka.v1.EndpointChange
 	0,  // 11: lumenhook.kafka.v1.SecretRotated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	25, // 12: lumenhook.kafka.v1.SecretRotated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
+	26, // 12: lumenhook.kafka.v1.SecretRotated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
 	0,  // 13: lumenhook.kafka.v1.SecretsResealed.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	25, // 14: lumenhook.kafka.v1.SecretsResealed.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
-	26, // 15: lumenhook.kafka.v1.SecretsResealed.headers:type_name -> lumenhook.kafka.v1.Header
+	26, // 14: lumenhook.kafka.v1.SecretsResealed.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
+	27, // 15: lumenhook.kafka.v1.SecretsResealed.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 16: lumenhook.kafka.v1.EndpointDisabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 17: lumenhook.kafka.v1.EndpointEnabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 18: lumenhook.kafka.v1.EndpointDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 19: lumenhook.kafka.v1.WatchCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	28, // 20: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
+	29, // 20: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
 	0,  // 21: lumenhook.kafka.v1.WatchUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	29, // 22: lumenhook.kafka.v1.WatchUpdated.change:type_name -> lumenhook.kafka.v1.WatchChange
+	30, // 22: lumenhook.kafka.v1.WatchUpdated.change:type_name -> lumenhook.kafka.v1.WatchChange
 	0,  // 23: lumenhook.kafka.v1.WatchDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 24: lumenhook.kafka.v1.BackfillRequested.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 25: lumenhook.kafka.v1.RangeCovered.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 26: lumenhook.kafka.v1.PartBegun.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 27: lumenhook.kafka.v1.BackfillStopped.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 28: lumenhook.kafka.v1.DeliveryCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	30, // 29: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
+	31, // 29: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
 	0,  // 30: lumenhook.kafka.v1.AttemptMade.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 31: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 32: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 33: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	31, // 34: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	0,  // 33: lumenhook.kafka.v1.DeliveryMoved.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 34: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	32, // 35: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_facts_proto_init() }
@@ -1820,7 +1924,7 @@ func file_facts_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_facts_proto_rawDesc), len(file_facts_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -191,6 +191,7 @@ func (m *machine) decideResend(t *streams.Turn, c domain.Command, body domain.Re
 	if delivery, err = m.state.delivery(t.Tx, body.EventID); err != nil {
 		return domain.Answer{}, false, err
 	}
+	delivery = delivery.SeenFrom(body.EndpointID)
 	version, err := m.state.version(t.Tx, body.EndpointID)
 	return domain.Answer{Delivery: &delivery, Version: version}, true, err
 }

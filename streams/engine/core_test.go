@@ -29,6 +29,8 @@ type core struct {
 	unseal      func(sealed []byte, boundTo string) (domain.Secret, error)
 	next        int64
 	journal     []streams.Record
+	latest      []streams.Record // of the journal: a start reads them again
+	matches     []streams.Record // that the latest turn wrote
 	locals      []any
 	attempts    []domain.Attempt
 	done        []func(domain.AttemptResult)
@@ -44,6 +46,7 @@ func (c *core) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
 func newCore(t *testing.T) *core {
 	t.Helper()
 	c := &core{t: t, disk: vfs.NewMem(), now: hour, ours: true, inFlight: 8}
+	c.partitionOf = func(string) int32 { return 0 }
 	c.unseal = func(sealed []byte, _ string) (domain.Secret, error) { return domain.Secret(sealed), nil }
 	c.open()
 	t.Cleanup(func() {
@@ -94,7 +97,7 @@ func (c *core) openWith(journal []streams.Record) {
 			c.t.Fatal(err)
 		}
 	}
-	turn, err := c.Ready(c.now, nil)
+	turn, err := c.Ready(c.now, c.latest)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -143,7 +146,11 @@ func (c *core) turn(commands ...domain.Command) []domain.Fact {
 
 func (c *core) settle(turn *streams.Turn) (facts []domain.Fact) {
 	c.t.Helper()
+	c.matches = nil
 	for _, r := range turn.Out() {
+		if r.Topic == schemas.TopicMatches {
+			c.matches = append(c.matches, r)
+		}
 		if r.Topic != schemas.TopicJournal {
 			continue
 		}

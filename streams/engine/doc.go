@@ -7,7 +7,8 @@
 //
 // Invariants, by the guarantees of DESIGN.md, section 6:
 //
-//   - G2: a delivery exists for an event identifier once; the first match wins.
+//   - G2: a partition holds one delivery of an event: the first match wins, and a
+//     hand-over follows a delivery that was cancelled, with more moves than it had.
 //   - G3: a delivery that is pending has one entry in the timer index, under its
 //     endpoint, at the time of its next attempt; one that is not has none.
 //   - G4: every key of the store is a function of the journal. The answers to

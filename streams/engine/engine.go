@@ -55,8 +55,7 @@ type Config struct {
 	OnDeadLetter func(topic string)
 	// OnTurn is told of each turn that wrote something, if it is set.
 	OnTurn func(streams.TurnStats)
-	// PartitionOf gives the partition of an aggregate. Run sets it; a machine
-	// without it takes what its partition holds.
+	// PartitionOf gives the partition of an aggregate. Run sets it.
 	PartitionOf func(aggregate string) int32
 	Now         func() time.Time
 	Logger      *slog.Logger

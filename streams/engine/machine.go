@@ -79,8 +79,9 @@ func readFact(r streams.Record) (domain.Fact, error) {
 // Flush writes what the state kept back.
 func (m *machine) Flush(tx *streams.Txn) error { return m.state.flush(tx) }
 
-// Start publishes again the rows of what the latest facts changed: a crash may
-// have kept the facts and torn the rows of the last transaction off.
+// Start publishes again the rows of what the latest facts changed, and the
+// hand-overs that they tell of: a crash may have kept the facts and torn the rest
+// of the last transaction off.
 func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
 	for _, r := range latest {
 		f, err := readFact(r)
@@ -89,6 +90,11 @@ func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
 		}
 		if mayChangeRow(f.Body) {
 			m.rows[f.Aggregate] = true
+		}
+		if moved, ok := f.Body.(domain.DeliveryMoved); ok {
+			if err := m.handOver(t, f.Aggregate, moved.EventID); err != nil {
+				return err
+			}
 		}
 	}
 	if err := m.attempts.takeUp(t.NowMillis); err != nil {
@@ -134,7 +140,7 @@ func (m *machine) tableRows(t *streams.Turn) error {
 // attempt may: endpoints show how many runs failed in a row.
 func mayChangeRow(body domain.FactBody) bool {
 	switch b := body.(type) {
-	case domain.DeliveryCreated, domain.DeliveryRequeued, domain.DeliveryCancelled, domain.CommandHandled:
+	case domain.DeliveryCreated, domain.DeliveryRequeued, domain.DeliveryCancelled, domain.DeliveryMoved, domain.CommandHandled:
 		return false
 	case domain.AttemptMade:
 		return b.State == domain.StateFailed || b.State == domain.StateDelivered
@@ -206,8 +212,13 @@ func (m *machine) apply(t *streams.Turn, f domain.Fact) error {
 	if mayChangeRow(f.Body) && (!isAttempt(f.Body) || before.ConsecutiveFailures != after.ConsecutiveFailures) {
 		m.rows[f.Aggregate] = true
 	}
-	if handled, ok := f.Body.(domain.CommandHandled); ok {
-		m.publishResult(t, handled, false)
+	switch body := f.Body.(type) {
+	case domain.CommandHandled:
+		m.publishResult(t, body, false)
+	case domain.DeliveryMoved:
+		if err := m.handOver(t, f.Aggregate, body.EventID); err != nil {
+			return err
+		}
 	}
 	m.attempts.changed(before, after)
 	m.facts = append(m.facts, f)
@@ -217,6 +228,23 @@ func (m *machine) apply(t *streams.Turn, f domain.Fact) error {
 func isAttempt(body domain.FactBody) bool {
 	_, is := body.(domain.AttemptMade)
 	return is
+}
+
+// handOver gives an event to the endpoint that it was moved to, as a match in the
+// partition of that. There it is once, however often it arrives.
+func (m *machine) handOver(t *streams.Turn, endpointID, eventID string) error {
+	delivery, err := m.state.delivery(t.Tx, eventID)
+	if err != nil || delivery.EndpointID != endpointID { // it went on in this partition
+		return err
+	}
+	body, err := m.state.body(t.Tx, eventID)
+	if err != nil {
+		return err
+	}
+	message := schemas.EncodeHandOver(delivery.HandOver(body))
+	r := streams.NewRecord(schemas.TopicMatches, delivery.MovedTo, message.Value, message.EachHeader)
+	t.AppendTo(m.cfg.PartitionOf(delivery.MovedTo), r)
+	return nil
 }
 
 func (m *machine) publishResult(t *streams.Turn, handled domain.CommandHandled, replayed bool) {
@@ -278,6 +306,9 @@ func (m *machine) outcome(t *streams.Turn, o Outcome) error {
 	endpoint, err := m.state.endpoint(t.Tx, o.Attempt.EndpointID)
 	if err != nil {
 		return err
+	}
+	if delivery.EndpointID != o.Attempt.EndpointID {
+		delivery = domain.Delivery{} // the event went on at another endpoint
 	}
 	facts := domain.DecideAttempt(endpoint, delivery, o.Attempt.Number, o.Result, m.cfg.Policy, t.NowMillis)
 	m.attempts.ended(o, len(facts) > 0)

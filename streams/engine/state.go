@@ -270,6 +270,8 @@ func (s *state) fold(tx *streams.Txn, f domain.Fact) error {
 		return s.foldDelivery(tx, f, body.EventID)
 	case domain.DeliveryCancelled:
 		return s.foldDelivery(tx, f, body.EventID)
+	case domain.DeliveryMoved:
+		return s.foldDelivery(tx, f, body.EventID)
 	case domain.CommandHandled:
 		if err := tx.SetTimer(groupCommands, f.AtMillis+rememberCommands, body.CommandID); err != nil {
 			return err

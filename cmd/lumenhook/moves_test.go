@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/api/client"
+)
+
+// TestACancelledEventIsSentToTheWatchsPresentEndpoint: through the real program, to
+// an endpoint of another partition or of the same; the history says so before and
+// after it is built anew, and so does an engine that has lost its state.
+func TestACancelledEventIsSentToTheWatchsPresentEndpoint(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms", "--retry-schedule", "1h", "--attempt-timeout", "2s")
+	h := startHooks(t, s.dir)
+	c, ctx := s.client(s.file.APIKey), t.Context()
+	var gone, present client.Endpoint
+	s.cli(&gone, "endpoints", "create", "--url", "https://127.0.0.1:1025/nobody")
+	var wallet struct{ Address string }
+	s.devnet(&wallet, "account", "--json")
+	var watch client.Watch
+	s.cli(&watch, "watches", "create", "--wallet", wallet.Address, "--endpoint", gone.ID)
+	s.devnet(nil, "pay", "--to", wallet.Address, "--amount", "2")
+	var events client.List[client.Event]
+	s.eventually("an event that waits", func() bool {
+		s.cli(&events, "events", "list", "--state", "WAITING")
+		return len(events.Data) == 1
+	})
+	id := events.Data[0].ID
+	s.cli(nil, "endpoints", "delete", gone.ID)
+	s.eventually("its cancelling", func() bool {
+		event, err := c.GetEvent(ctx, id)
+		return err == nil && event.Delivery.State == "CANCELLED"
+	})
+	_, err := c.ResendEvent(ctx, id)
+	s.wantCode(err, "NO_ENDPOINT")
+
+	s.cli(&present, "endpoints", "create", "--url", h.url)
+	h.mu.Lock()
+	h.secret = present.Secret
+	h.mu.Unlock()
+	s.cli(&watch, "watches", "update", watch.ID, "--endpoint", present.ID)
+	first, err := c.ResendEvent(ctx, id, client.IdempotencyKey("move"))
+	if err != nil || first.ID != id || first.Delivery.EndpointID != present.ID || first.Delivery.State != "QUEUED" {
+		t.Fatalf("%v %+v", err, first)
+	}
+	var event client.Event
+	s.eventually("its delivery", func() bool {
+		event, err = c.GetEvent(ctx, id)
+		return err == nil && event.Delivery.State == "DELIVERED"
+	})
+	post, posted := h.events()[id]
+	if !posted || !bytes.Contains(post.Body, []byte(id)) || event.Delivery.EndpointID != present.ID {
+		t.Errorf("%+v %s", event.Delivery, post.Body)
+	}
+	if a := event.Attempts; len(a) != 2 || a[0].Number != 1 || a[1].Number != 2 || a[1].Run != 2 {
+		t.Errorf("attempts %+v", a)
+	}
+	if again, err := c.ResendEvent(ctx, id, client.IdempotencyKey("move")); err != nil || !reflect.DeepEqual(again, first) {
+		t.Errorf("a repeat: %v %+v", err, again)
+	}
+	s.agrees(c, id, event)
+	s.interrupt()
+	if err := os.RemoveAll(filepath.Join(s.dir, "state")); err != nil {
+		t.Fatal(err)
+	}
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms")
+	s.agrees(s.client(s.file.APIKey), id, event)
+	if n := h.count(); n != 1 {
+		t.Errorf("the event was posted %d times", n)
+	}
+	s.interrupt()
+}
+
+// agrees holds that the history has one event as it was read, before and after it
+// is built anew.
+func (s *testService) agrees(c *client.Client, id string, want client.Event) {
+	s.t.Helper()
+	for range 2 {
+		got, err := c.GetEvent(s.t.Context(), id)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			s.t.Errorf("%v %+v, want %+v", err, got, want)
+		}
+		var events client.List[client.Event]
+		if s.cli(&events, "events", "list"); len(events.Data) != 1 || events.Data[0].Delivery != want.Delivery {
+			s.t.Errorf("listed as %+v", events.Data)
+		}
+		if out := s.must("verify-projection", "--all"); !strings.Contains(out, "everything is as the topics say") {
+			s.t.Errorf("verify-projection said %q", out)
+		}
+		s.must("rebuild", "--all")
+	}
+}

@@ -1,0 +1,168 @@
+package engine_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
+)
+
+const (
+	leftEndpoint  = "ep_00000000000000000000000003"
+	nextEndpoint  = "ep_00000000000000000000000004"
+	movedEvent    = "evt_00000000000000000000000001"
+	deleteCommand = "cmd_delete_"
+)
+
+func removal(endpoint string) domain.Command {
+	return domain.Command{ID: deleteCommand + endpoint, AccountID: accountID, Body: domain.DeleteEndpoint{EndpointID: endpoint}}
+}
+
+func resending(id, endpoint, to string) domain.Command {
+	return domain.Command{ID: id, AccountID: accountID, Body: domain.ResendEvent{EndpointID: endpoint, EventID: movedEvent, ToEndpointID: to}}
+}
+
+// match takes a turn with a record of the topic "matches" as another partition, or
+// this one, wrote it.
+func (c *core) match(r streams.Record) []domain.Fact {
+	c.t.Helper()
+	turn := c.Begin(c.now)
+	r.Partition = 0 // each core is the first partition of its own world
+	turn.Inputs = [][]streams.Record{nil, {r}}
+	if err := c.Decide(turn); err != nil {
+		c.t.Fatal(err)
+	}
+	return c.settle(turn)
+}
+
+// movedOnce is a partition where an event's delivery was attempted once, cancelled
+// with its endpoint, and moved.
+func movedOnce(t *testing.T, partitionOfNext int32) *core {
+	c := newCore(t)
+	c.partitionOf = func(id string) int32 {
+		if id == nextEndpoint {
+			return partitionOfNext
+		}
+		return 0
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.open()
+	c.turn(creation(leftEndpoint))
+	c.pay(leftEndpoint, movedEvent)
+	c.done[0](domain.AttemptResult{StatusCode: 500})
+	c.turn()
+	c.turn(removal(leftEndpoint))
+	c.turn()
+	facts := c.turn(resending("cmd_move", leftEndpoint, nextEndpoint))
+	want := domain.DeliveryMoved{EventID: movedEvent, ToEndpointID: nextEndpoint, Moves: 1}
+	if len(facts) != 2 || facts[0].Body != domain.FactBody(want) {
+		t.Fatalf("a resend of a cancelled delivery led to %+v", facts)
+	}
+	return c
+}
+
+// TestAnEventIsHandedOver: with its id and body and what it has behind it, to the
+// partition of the other endpoint, in the transaction of the fact; and it arrives
+// once, however often it is written.
+func TestAnEventIsHandedOver(t *testing.T) {
+	from := movedOnce(t, 3)
+	if len(from.matches) != 1 || from.matches[0].Partition != 3 || string(from.matches[0].Key) != nextEndpoint {
+		t.Fatalf("handed over by %+v", from.matches)
+	}
+	to := newCore(t)
+	to.turn(creation(nextEndpoint))
+	facts := to.match(from.matches[0])
+	if len(facts) != 1 {
+		t.Fatalf("a hand-over led to %+v", facts)
+	}
+	made, moved := facts[0].Body.(domain.DeliveryCreated), domain.Moved{Moves: 1, Attempts: 1, Runs: 1}
+	if made.Event.ID != movedEvent || string(made.Event.Body) != movedEvent || made.WatchID != watchID || made.Moved != moved {
+		t.Errorf("goes on as %+v", made)
+	}
+	if a := to.attempts; len(a) != 1 || a[0].Number != 2 || a[0].EventID != movedEvent || string(a[0].Body) != movedEvent {
+		t.Errorf("attempts %+v", a)
+	}
+	if again := to.match(from.matches[0]); len(again) != 0 {
+		t.Errorf("arrives twice: %+v", again)
+	}
+	for _, asked := range []string{nextEndpoint, "ep_00000000000000000000000005", ""} {
+		facts := from.turn(resending("cmd_again_"+asked, leftEndpoint, asked))
+		if d := facts[0].Body.(domain.CommandHandled).Answer.Delivery; len(facts) != 1 || d.MovedTo != nextEndpoint || d.MovedBy != "cmd_move" || len(from.matches) != 0 {
+			t.Errorf("asked again: %+v", facts)
+		}
+	}
+}
+
+// TestAHandOverThatWasTornOffIsWrittenAgain: the fact stands, the match does not.
+func TestAHandOverThatWasTornOffIsWrittenAgain(t *testing.T) {
+	c := movedOnce(t, 3)
+	torn := c.matches[0]
+	for range 2 { // the start may be torn as well
+		c.latest = c.journal
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		c.open()
+		if len(c.matches) != 1 || c.matches[0].Partition != 3 || string(c.matches[0].Value) != string(torn.Value) {
+			t.Fatalf("a start hands over %+v", c.matches)
+		}
+	}
+}
+
+// TestAnEventMovesWithinItsPartition: which keeps the latest delivery of an event,
+// and knows at each endpoint that the event was at where it is. What is folded out
+// of the journal is the same.
+func TestAnEventMovesWithinItsPartition(t *testing.T) {
+	c := movedOnce(t, 0)
+	first := c.handed()
+	c.turn(creation(nextEndpoint), creation("ep_last"))
+	c.match(first)
+	c.done[1](domain.AttemptResult{StatusCode: 500})
+	c.turn()
+	c.turn(removal(nextEndpoint))
+	c.turn()
+	c.turn(resending("cmd_on", nextEndpoint, "ep_last"))
+	c.match(c.handed())
+	check := func(when string) {
+		t.Helper()
+		for n, endpoint := range []string{leftEndpoint, nextEndpoint} {
+			facts := c.turn(resending(fmt.Sprint("cmd_", when, n), endpoint, leftEndpoint))
+			d := facts[0].Body.(domain.CommandHandled).Answer.Delivery
+			if len(facts) != 1 || d.MovedTo != "ep_last" || d.State != domain.StateCancelled {
+				t.Errorf("%s, %s says %+v", when, endpoint, facts)
+			}
+		}
+		if a := c.attempts[len(c.attempts)-1]; a.EndpointID != "ep_last" || a.Number != 3 || string(a.Body) != movedEvent {
+			t.Errorf("%s, the last attempt is %+v", when, a)
+		}
+	}
+	check("live")
+	journal := slices.Clone(c.journal)
+	if err := c.Core.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.flights, c.latest = engine.NewFlights(), journal
+	c.openWith(journal)
+	if len(c.matches) != 0 {
+		t.Errorf("what arrived in this partition is handed over again: %+v", c.matches)
+	}
+	check("folded")
+}
+
+// handed is the hand-over of the latest turn.
+func (c *core) handed() streams.Record {
+	c.t.Helper()
+	if len(c.matches) != 1 || c.matches[0].Topic != schemas.TopicMatches {
+		c.t.Fatalf("hand-overs %+v", c.matches)
+	}
+	return c.matches[0]
+}
