@@ -203,7 +203,7 @@ func TestEveryFaultHappens(t *testing.T) {
 		"attempts in no history", "pauses", "rebalances", "repeated commands", "repeated inputs", "damaged inputs", "groups that have forgotten", "refusals of damaged commands",
 		"state: gone", "state: torn or stale", "states compared", "torn commits", "zombies", "expected events", "torn commits of a follower",
 		"covered ranges", "events of backfills", "reports lost before the log", "fenced followers", "follower's commits whose answer was lost", "acknowledged commands",
-		"deliveries DELIVERED", "deliveries WAITING", "deliveries FAILED", "deliveries CANCELLED", "hand-overs", "events moved",
+		"deliveries DELIVERED", "deliveries WAITING", "deliveries FAILED", "deliveries CANCELLED", "hand-overs", "torn hand-overs", "events moved",
 	}
 	for _, b := range behaviours {
 		want = append(want, "receiver: "+b.name)

@@ -200,14 +200,16 @@ func (t *task) produce() {
 
 var errUnknown = errors.New("sim: the answer to the commit did not come")
 
-// tears is how likely a commit is torn: more when it hands events over, which is
-// rare, and of which both parts count.
-func (t *task) tears() float64 {
+// tears reports whether the commit is torn: far more often when it hands events
+// over, which is rare, and of which both parts count.
+func (t *task) tears() bool {
+	w := t.process.world
 	handsOver := slices.ContainsFunc(t.turn.Out(), func(r streams.Record) bool { return r.Topic == schemas.TopicMatches })
-	if handsOver {
-		return 0.5
+	if hit := w.chance(0.5); hit && handsOver && w.setup.faults > 0 && !w.calm {
+		w.count("torn hand-overs")
+		return true
 	}
-	return 0.04
+	return w.fault(0.04)
 }
 
 // commit decides the transaction, unless something comes between.
@@ -215,7 +217,7 @@ func (t *task) commit() {
 	w := t.process.world
 	id := txnID(t.partition)
 	switch {
-	case w.setup.embedded && w.fault(t.tears()):
+	case w.setup.embedded && t.tears():
 		stands := make(map[place]bool)
 		tornErr := w.log.tear(id, t.epoch, func(at place) bool {
 			stands[at] = w.chance(0.5)
