@@ -90,9 +90,11 @@ func (b *book) done(endpointID string, e *bookedEndpoint, cmd *issued, a domain.
 	case domain.ResendEvent:
 		id := deliveryID{endpointID, body.EventID}
 		d := b.deliveries[id]
-		gone := a.Delivery.MovedTo != "" && (d.movedTo != "" || d.next != "")
-		goesOn := d.state == domain.StateQueued || b.world.checks.underWay(id)
-		return wrong(a.Delivery.EventID != body.EventID || gone == goesOn, "the event is not on its way")
+		onItsWay := d.state == domain.StateQueued || b.world.checks.underWay(id)
+		if a.Delivery.MovedTo != "" { // its attempt may be under way in the same partition
+			onItsWay = d.movedTo != "" || d.next != ""
+		}
+		return wrong(a.Delivery.EventID != body.EventID || !onItsWay, "the event is not on its way")
 	case domain.ReplayEndpoint:
 		return b.replayed(endpointID, e, body, *a.Replay, requeued)
 	}

@@ -227,7 +227,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	finds := map[Bug][]string{
 		IgnoreDisabled: {"G3"}, LoseFact: {"G4", "G1", "cannot"}, LoseMatch: {"G2"}, SkipFold: {"versions", "G", "cannot"}, ForgetDedup: {"G1"},
 		SkipBarrier: {"G2"}, NoFence: {"versions", "G"}, LoseOutcome: {"G3", "rest"}, ForgeOutcome: {"G7"}, StartNothing: {"G6"}, AckUncommitted: {"G1"}, StaleRow: {"G4"}, HurryRetries: {"G3"},
-		LeakAborted: {"G4", "versions"}, GroupPositions: {"G1", "set aside"},
+		LeakAborted: {"G4", "versions", "G1"}, GroupPositions: {"G1", "set aside"},
 	}
 	for bug, name := range Bugs() {
 		t.Run(name, func(t *testing.T) {
