@@ -171,6 +171,10 @@ func (b *books) checkAttempts() {
 	}
 }
 
+// readLate is how long after its sender gave up a receiver may read a post: its bytes
+// lie in the socket, and a busy machine comes to them late.
+const readLate = time.Second
+
 // matchPosts gives each post its attempt: by the mark of its answer, or else by
 // time.
 func (b *books) matchPosts(id string, posts []*post, open []attempt) {
@@ -190,7 +194,7 @@ func (b *books) matchPosts(id string, posts []*post, open []attempt) {
 	for _, p := range unmatched {
 		at := slices.IndexFunc(open, func(a attempt) bool {
 			return a.Body == "" && !p.at.Before(a.sentAt().Add(-20*time.Millisecond)) &&
-				!p.at.After(a.ended().Add(50*time.Millisecond))
+				!p.at.After(a.ended().Add(readLate))
 		})
 		switch {
 		case at >= 0:
