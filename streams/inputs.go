@@ -33,8 +33,8 @@ func isNote(r Record) bool {
 }
 
 // startRecord is what an owner writes before anything else.
-func startRecord(journal string) Record {
-	return Record{Topic: journal, Key: []byte{}, Headers: []Header{{Key: headerStart, Value: []byte("1")}}}
+func startRecord(journal string, partition int32) Record {
+	return Record{Topic: journal, Partition: partition, Key: []byte{}, Headers: []Header{{Key: headerStart, Value: []byte("1")}}}
 }
 
 // inputPositions are the offsets of the next records of a task's inputs, by topic.

@@ -140,6 +140,9 @@ func positionVersions(implied bool) *kversion.Versions {
 func (t *transactor) commit(ctx context.Context, records []Record, positions Offsets, journalTopic string) (journalNext int64, err error) {
 	batch := make([]*kgo.Record, len(records))
 	for i, r := range records {
+		if r.Topic == journalTopic && r.Partition != t.partition {
+			return 0, fmt.Errorf("streams: the task of partition %d wrote to partition %d of its journal", t.partition, r.Partition)
+		}
 		batch[i] = t.cluster.toKafka(r)
 	}
 	full := t.cluster.fullName(journalTopic)
