@@ -237,7 +237,9 @@ func (w *world) deliveries(endpointID string) (all []domain.Delivery) {
 }
 
 func watchOf(t testing.TB, envelope []byte) string {
-	return decode[struct{ Data struct{ Watch struct{ ID string } } }](t, envelope).Data.Watch.ID
+	return decode[struct {
+		Data struct{ Watch struct{ ID string } }
+	}](t, envelope).Data.Watch.ID
 }
 
 func createdAt(t testing.TB, envelope []byte) int64 {
