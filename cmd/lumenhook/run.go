@@ -298,7 +298,7 @@ func (v *service) startClickHouse(ctx context.Context) (*clickhouse.Engine, erro
 }
 
 // assemble makes the node on the embedded parts.
-func (v *service) assemble(context.Context) error {
+func (v *service) assemble(ctx context.Context) error {
 	if err := v.allowReceiverPort(); err != nil {
 		return err
 	}
@@ -314,10 +314,14 @@ func (v *service) assemble(context.Context) error {
 	if err != nil {
 		return err
 	}
+	tracing, err := v.s.tracing.start(ctx, v.Stack, "run", v.Logger)
+	if err != nil {
+		return err
+	}
 	v.file.EgressPorts = v.s.ports.String()
 	v.node = node.New(node.Config{
 		Cluster: v.cluster, StateDir: v.dir.join("state"), Disk: v.disk, Metrics: node.NewMetrics(),
-		Now: time.Now, Logger: v.Logger, Say: v.out.line,
+		Tracing: tracing, Now: time.Now, Logger: v.Logger, Say: v.out.line,
 		Policy: v.s.policy(), AttemptTimeout: v.s.attemptTimeout, Passphrase: v.file.Stellar.NetworkPassphrase,
 		Sealer: v.sealer, MasterKey: v.keyText, Egress: v.egress(), Sender: sender,
 		API: node.APIConfig{

@@ -65,7 +65,7 @@ func serveRoles(ctx context.Context, s *serveSettings) error {
 	say := func(format string, args ...any) { logger.Info(fmt.Sprintf(format, args...)) }
 	return work(ctx, logger, say, func(ctx context.Context, stack *startstop.Stack) error {
 		v := &server{Stack: stack, s: s}
-		if err := v.assemble(say); err != nil {
+		if err := v.assemble(ctx, say); err != nil {
 			return err
 		}
 		return v.start(ctx, say)
@@ -73,7 +73,7 @@ func serveRoles(ctx context.Context, s *serveSettings) error {
 }
 
 // assemble makes the node. It asks nobody anything yet.
-func (v *server) assemble(say func(string, ...any)) (err error) {
+func (v *server) assemble(ctx context.Context, say func(string, ...any)) (err error) {
 	if v.dir, err = openDataDir(v.s.dataDir); err != nil {
 		return err
 	}
@@ -83,9 +83,13 @@ func (v *server) assemble(say func(string, ...any)) (err error) {
 	if v.cluster, err = v.s.cluster(v.Logger); err != nil {
 		return err
 	}
+	tracing, err := v.s.tracing.start(ctx, v.Stack, v.s.nodeName, v.Logger)
+	if err != nil {
+		return err
+	}
 	cfg := node.Config{
 		Cluster: v.cluster, StateDir: v.dir.join("state"), Roles: v.s.roles, Disk: disk, Metrics: node.NewMetrics(),
-		Now: time.Now, Logger: v.Logger, Say: say,
+		Tracing: tracing, Now: time.Now, Logger: v.Logger, Say: say,
 		Policy: v.s.policy(), AttemptTimeout: v.s.attemptTimeout, Passphrase: v.s.source.passphrase,
 		Egress: v.s.egressConfig(), History: v.s.history.config(true),
 		Engine: node.EngineConfig{

@@ -29,6 +29,7 @@ type workSettings struct {
 	edge                edgeSettings
 	mail                mailSettings
 	history             historySettings
+	tracing             tracingSettings
 	attemptsInFlight    int
 	attemptsPerEndpoint int
 	leastFreeMiB        int
@@ -54,6 +55,7 @@ func (s *workSettings) register(f *pflag.FlagSet, logLevel string) {
 	s.edge.register(f)
 	s.mail.register(f)
 	s.history.register(f)
+	s.tracing.register(f)
 	f.IntVar(&s.attemptsInFlight, "attempts-in-flight", 512, "attempts under way for each partition")
 	f.IntVar(&s.attemptsPerEndpoint, "attempts-per-endpoint", 128, "attempts under way to one endpoint")
 	f.IntVar(&s.leastFreeMiB, "least-free-mib", 256, "room that the data folder's disk must have; with less, no new work is taken")
@@ -87,6 +89,7 @@ func (s *workSettings) check() (faults []error) {
 	if s.attemptTimeout < 10*time.Millisecond || s.attemptTimeout > time.Hour {
 		fault("attempt-timeout", s.attemptTimeout.String(), errors.New("must be from 10ms to 1h"))
 	}
+	faults = append(faults, s.tracing.check()...)
 	_, err = parseLevel(s.logLevel)
 	fault("log-level", s.logLevel, err)
 	for _, n := range []struct {

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/telemetry"
+)
+
+// TestAnEventIsTracedFromLedgerToAttempt: the spans of a payment's event arrive at
+// a collector, under the trace that its id names.
+func TestAnEventIsTracedFromLedgerToAttempt(t *testing.T) {
+	var mu sync.Mutex
+	names := make(map[[16]byte]map[string]bool) // of spans, by trace
+	spans := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := io.Reader(r.Body)
+		if r.Header.Get("Content-Encoding") == "gzip" {
+			body, _ = gzip.NewReader(r.Body) // what is no gzip does not decode below
+		}
+		raw, err := io.ReadAll(body)
+		var sent collector.ExportTraceServiceRequest
+		if err != nil || proto.Unmarshal(raw, &sent) != nil {
+			http.Error(w, "no spans", http.StatusBadRequest)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, of := range sent.ResourceSpans {
+			for _, scope := range of.ScopeSpans {
+				for _, span := range scope.Spans {
+					id := [16]byte(span.TraceId)
+					if names[id] == nil {
+						names[id] = make(map[string]bool)
+					}
+					names[id][span.Name] = true
+				}
+			}
+		}
+	}))
+	defer spans.Close()
+
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms", "--traces-endpoint", spans.URL+"/v1/traces")
+	h := startHooks(t, s.dir)
+	var e client.Endpoint
+	s.cli(&e, "endpoints", "create", "--url", h.url)
+	h.mu.Lock()
+	h.secret = e.Secret
+	h.mu.Unlock()
+	var wallet struct{ Address string }
+	s.devnet(&wallet, "account", "--json")
+	var watch client.Watch
+	s.cli(&watch, "watches", "create", "--wallet", wallet.Address, "--endpoint", e.ID)
+	var paid struct{ ID string }
+	s.devnet(&paid, "pay", "--to", wallet.Address, "--amount", "2", "--json")
+	s.eventually("a webhook", func() bool { return h.has(paid.ID) })
+	var event string
+	for id := range h.events() {
+		event = id
+	}
+	trace := telemetry.EventTrace(event).TraceID()
+	s.eventually("the spans of the event", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		got := names[trace]
+		return got["payment matched"] && got["lumenhook.matches publish"] && got["lumenhook.matches receive"] &&
+			got["delivery created"] && got["delivery attempt"]
+	})
+	s.interrupt()
+}
