@@ -205,8 +205,20 @@ func (s *service) kill() error {
 	if !s.held.IsZero() {
 		from, s.held = s.held, time.Time{}
 	}
-	s.kills = append(s.kills, span{from.Add(-lostByKill), now})
+	s.kills = append(s.kills, span{workedFor(lostByKill, from, s.pauses), now})
 	return nil
+}
+
+// workedFor is when a program began that had worked so long until a moment. While it
+// stood still it recorded nothing.
+func workedFor(d time.Duration, until time.Time, pauses []span) time.Time {
+	from := until.Add(-d)
+	for _, p := range slices.Backward(pauses) { // the latest first
+		if p.touches(from, until) {
+			from = from.Add(-p.to.Sub(p.from))
+		}
+	}
+	return from
 }
 
 // stop ends the program in order.
