@@ -32,8 +32,8 @@ func isNote(r Record) bool {
 	return len(r.Value) == 0 && r.Header(headerInputs)+r.Header(headerStart) != "" && r.Header(headerType) == ""
 }
 
-// startRecord is what an owner writes before anything else.
-func startRecord(journal string, partition int32) Record {
+// StartRecord is what an owner writes before anything else.
+func StartRecord(journal string, partition int32) Record {
 	return Record{Topic: journal, Partition: partition, Key: []byte{}, Headers: []Header{{Key: headerStart, Value: []byte("1")}}}
 }
 
@@ -67,8 +67,9 @@ func parsePositions(text string) (inputPositions, error) {
 // foldPositions takes in what a record of the journal says of the inputs.
 func (c *Core) foldPositions(r Record) error {
 	text := r.Header(headerInputs)
-	if text == "" && r.Offset == 0 && isNote(r) {
-		// The first owner: nothing was taken before.
+	if text == "" && c.next == 0 && isNote(r) {
+		// The first owner: nothing was taken before. Its record need not be at offset
+		// 0: that of an owner who was fenced while it began is aborted.
 		c.taken = make(inputPositions)
 		for _, topic := range c.cfg.Inputs {
 			c.taken[topic] = 0

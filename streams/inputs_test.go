@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -101,6 +102,20 @@ func TestInputsAreTakenOnceWithoutGroupAndState(t *testing.T) {
 				t.Errorf("%d inputs were taken, of %d that there are", given.Load(), now)
 			}
 		})
+	}
+}
+
+// TestAFirstOwnerMayBeFenced: what the first owner of a partition began with is
+// aborted when the next one fences it. Nothing was taken yet all the same.
+func TestAFirstOwnerMayBeFenced(t *testing.T) {
+	r := newRig(t)
+	r.feed(1, 40)
+	r.transact(kgo.TryAbort, 0, 1)
+	var given atomic.Int64
+	stop := r.run(r.counted(r.dir, &given, time.Now))
+	r.wantJournal(r.onPartition(0, 40))
+	if err := stop(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -44,7 +44,7 @@ func (t *Task) restore(ctx context.Context) (latest []Record, err error) {
 	if err := fold.to(ctx, known[p]); err != nil {
 		return nil, err
 	}
-	end, err := t.tx.commit(ctx, []Record{startRecord(t.cfg.Journal, t.cfg.Partition)}, nil, t.cfg.Journal)
+	end, err := t.tx.commit(ctx, []Record{StartRecord(t.cfg.Journal, t.cfg.Partition)}, nil, t.cfg.Journal)
 	if err != nil {
 		return nil, fmt.Errorf("streams: beginning with partition %d of %s: %w", p, t.cfg.Journal, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -88,6 +89,8 @@ func TestAttemptsOutliveTheirTask(t *testing.T) {
 			defer r.start(r.dir, hour)()
 			id := r.endpoint(1)
 			arrived, answer := make(chan struct{}), make(chan struct{})
+			release := sync.OnceFunc(func() { close(answer) })
+			defer release() // or a failure would wait for the receiver for ever
 			r.receiver.answer(func(w http.ResponseWriter, req *http.Request, _ int) {
 				arrived <- struct{}{}
 				<-answer
@@ -101,7 +104,7 @@ func TestAttemptsOutliveTheirTask(t *testing.T) {
 			other := r.endpoint(2)
 			r.pay(other, 2, 1)
 			r.eventuallyIn(other, domain.StateDelivered, 1)
-			close(answer)
+			release()
 			r.eventuallyIn(id, domain.StateDelivered, 1)
 			_, deliveries := r.fold(id)
 			if posts := r.receiver.attempts(held); posts != 1 || deliveries[held].Attempts != 1 {
