@@ -28,6 +28,7 @@ const (
 	HurryRetries       // retries come in half the time
 	GroupPositions     // a task goes on where the group says, which may have forgotten it
 	LeakAborted        // aborted records are handed out where a response is cut
+	TrustEnd           // a task takes a journal to end where a broker says
 )
 
 // Bugs lists all of them with their names.
@@ -36,6 +37,7 @@ func Bugs() map[Bug]string {
 		IgnoreDisabled: "IgnoreDisabled", LoseFact: "LoseFact", LoseMatch: "LoseMatch", SkipFold: "SkipFold", ForgetDedup: "ForgetDedup", SkipBarrier: "SkipBarrier",
 		NoFence: "NoFence", LoseOutcome: "LoseOutcome", ForgeOutcome: "ForgeOutcome", StartNothing: "StartNothing", AckUncommitted: "AckUncommitted", StaleRow: "StaleRow",
 		HurryRetries: "HurryRetries", GroupPositions: "GroupPositions", LeakAborted: "LeakAborted",
+		TrustEnd: "TrustEnd",
 	}
 }
 

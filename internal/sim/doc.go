@@ -15,7 +15,7 @@
 //   - A run is a function of its seed and the steps that are left out. Each step
 //     draws from a generator of its own, so that leaving one out does not change
 //     what others draw, and a failing run can be made shorter.
-//   - A stage of a task is a step: fence, restore, produce, commit, settle,
+//   - A stage of a task is a step: fence, restore, catch up, produce, commit, settle,
 //     decide. Anything may happen between two steps; a crash also within a
 //     commit, within an append, and between two attempts of a turn.
 //   - The model is the fold of what was decided to stand, in its order, by
@@ -28,7 +28,7 @@
 // Two forms of broker are played. The embedded one tears a commit when it is
 // killed: any set of the transaction's partitions stands, positions do not. The
 // other is a cluster: a commit is decided as a whole, and its markers come late
-// and one by one.
+// and one by one. In both, a start may be told of an end that is too early.
 //
 // A crash loses state: a store's write-ahead log is cut anywhere, or the store
 // is gone.

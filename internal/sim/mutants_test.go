@@ -54,6 +54,7 @@ var mutants = []mutant{
 	{"attempts begin at the time of their turn", "streams/core.go", "return c.handler.Settled(nowMillis)", "return c.handler.Settled(map[bool]int64{true: t.NowMillis, false: nowMillis}[MUTANT])", "G6"},
 	{"places are not given back", "streams/engine/attempts.go", "for _, group := range w.blocked {\n", "for _, group := range w.blocked {\nif MUTANT { continue }\n", "G"},
 	{"only the latest enabling resumes", "streams/engine/attempts.go", "for epoch := range e.Epoch + 1 {\n", "for epoch := range e.Epoch + 1 {\nif MUTANT && epoch+1 < e.Epoch { continue }\n", "G|rest"},
+	{"a first owner is known by its offset", "streams/inputs.go", "c.next == 0 && isNote(r)", "(MUTANT && r.Offset == 0 || !MUTANT && c.next == 0) && isNote(r)", "nobody knows how far"},
 	{"torn rows stay torn", "streams/engine/machine.go", "if mayChangeRow(f.Body) {\n\t\t\tm.rows", "if mayChangeRow(f.Body) && !MUTANT {\n\t\t\tm.rows", "G"},
 	{"torn hand-overs stay torn", "streams/engine/machine.go", "f.Body.(domain.DeliveryMoved); ok {", "f.Body.(domain.DeliveryMoved); ok && !MUTANT {", "was handed over"},
 	{"what is handed over is doubled", "domain/requeue.go", "case delivery.MovedTo != \"\":\n\t\treturn", "case delivery.MovedTo != \"\" && !MUTANT:\n\t\treturn", "is moved"},

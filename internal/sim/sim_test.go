@@ -203,7 +203,7 @@ func TestEveryFaultHappens(t *testing.T) {
 		"attempts in no history", "pauses", "rebalances", "repeated commands", "repeated inputs", "damaged inputs", "groups that have forgotten", "refusals of damaged commands",
 		"state: gone", "state: torn or stale", "states compared", "torn commits", "zombies", "expected events", "torn commits of a follower",
 		"covered ranges", "events of backfills", "reports lost before the log", "fenced followers", "follower's commits whose answer was lost", "acknowledged commands",
-		"deliveries DELIVERED", "deliveries WAITING", "deliveries FAILED", "deliveries CANCELLED", "hand-overs", "torn hand-overs", "events moved",
+		"deliveries DELIVERED", "deliveries WAITING", "deliveries FAILED", "deliveries CANCELLED", "hand-overs", "torn hand-overs", "events moved", "ends that were stale",
 	}
 	for _, b := range behaviours {
 		want = append(want, "receiver: "+b.name)
@@ -227,7 +227,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	finds := map[Bug][]string{
 		IgnoreDisabled: {"G3"}, LoseFact: {"G4", "G1", "cannot"}, LoseMatch: {"G2"}, SkipFold: {"versions", "G", "cannot"}, ForgetDedup: {"G1"},
 		SkipBarrier: {"G2"}, NoFence: {"versions", "G"}, LoseOutcome: {"G3", "rest"}, ForgeOutcome: {"G7"}, StartNothing: {"G6"}, AckUncommitted: {"G1"}, StaleRow: {"G4"}, HurryRetries: {"G3"},
-		LeakAborted: {"G4", "versions", "G1"}, GroupPositions: {"G1", "set aside"},
+		LeakAborted: {"G4", "versions", "G1"}, GroupPositions: {"G1", "set aside"}, TrustEnd: {"G", "versions"},
 	}
 	for bug, name := range Bugs() {
 		t.Run(name, func(t *testing.T) {

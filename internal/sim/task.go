@@ -22,7 +22,9 @@ type task struct {
 	core      *streams.Core
 	handler   streams.Handler
 	turn      *streams.Turn
-	next      int64 // behind the turn's records of the journal
+	next      int64 // behind what was last written to the journal
+	from      int64 // of the journal, to be folded next
+	latest    []streams.Record
 	started   bool
 	locals    []any
 	consumed  map[place]int64
@@ -54,6 +56,7 @@ type stage int
 const (
 	fencing stage = iota
 	restoring
+	catchingUp
 	producing
 	ending
 	settling
@@ -62,9 +65,14 @@ const (
 	backingOff
 )
 
-// latestOffsets is how much of the journal a start reads again: a turn of a
-// simulation writes less (streams.TurnFacts is the real one).
-const latestOffsets = 512
+const (
+	// turnRecords is more than a turn of a simulation writes (streams.TurnFacts is
+	// the real one).
+	turnRecords = 512
+	// latestOffsets is how much of the journal a start reads again: a turn, and what
+	// 64 owners wrote since that came no further than their start records.
+	latestOffsets = turnRecords + 2*64
+)
 
 // ready tells whether there is something to do.
 func (t *task) ready() bool {
@@ -77,6 +85,8 @@ func (t *task) ready() bool {
 	case restoring:
 		at := place{schemas.TopicJournal, t.partition}
 		return w.checks.owns(t) || w.log.stable(at) == w.log.end(at)
+	case catchingUp:
+		return w.log.stable(place{schemas.TopicJournal, t.partition}) >= t.next
 	case idle:
 		return len(t.locals) > 0 || w.wall() >= t.wakeAt && !t.draining || t.draining && t.drained() || !t.draining && t.hasInput()
 	}
@@ -114,6 +124,8 @@ func (t *task) work() {
 		t.stage = restoring
 	case restoring:
 		t.restore()
+	case catchingUp:
+		t.catchUp()
 	case producing:
 		t.produce()
 	case ending:
@@ -127,8 +139,9 @@ func (t *task) work() {
 	}
 }
 
-// restore opens the state, folds what it lacks and takes the first turn:
-// streams.Task.restore.
+// restore opens the state, folds what is known of the journal, and writes the
+// record with which an owner begins: streams.Task.restore. What is known may end too
+// early: it is what a broker says that may have lost the lead unawares.
 func (t *task) restore() {
 	w := t.process.world
 	at := place{schemas.TopicJournal, t.partition}
@@ -148,26 +161,54 @@ func (t *task) restore() {
 	if core.Next() > end {
 		w.violate("G4: the state of partition %d reaches %d and its journal %d", t.partition, core.Next(), end)
 	}
-	from := max(0, min(core.Next(), end-latestOffsets))
-	if w.bug == SkipFold {
-		from = end
+	known := end
+	if w.fault(0.1) {
+		w.count("ends that were stale")
+		known = w.rnd.Int64N(end + 1)
 	}
-	records, _ := w.log.read(at, from, math.MaxInt)
-	var latest []streams.Record
+	t.from = max(0, min(core.Next(), known-latestOffsets))
+	if w.bug == SkipFold {
+		t.from = end
+	}
+	t.foldTo(known)
+	begin := []streams.Record{streams.StartRecord(at.topic, at.partition)}
+	t.next, err = w.log.produce(txnID(t.partition), t.epoch, begin, nil, w.steady)
+	if err != nil {
+		t.fail(err)
+		return
+	}
+	w.tracef("partition %d is folded to %d and begun at %d", t.partition, known, t.next-1)
+	t.stage = ending
+}
+
+// catchUp folds what lies before the owner's own record, and takes the first turn.
+func (t *task) catchUp() {
+	w := t.process.world
+	if w.bug != TrustEnd {
+		t.foldTo(t.next)
+	}
+	t.under = t.process.carried(t.partition)
+	var err error
+	if t.turn, err = t.core.Ready(w.wall(), t.latest); err != nil {
+		w.violate("starting partition %d: %v", t.partition, err)
+	}
+	t.latest, t.stage = nil, producing
+}
+
+// foldTo folds the journal up to an offset.
+func (t *task) foldTo(end int64) {
+	w := t.process.world
+	records, _ := w.log.read(place{schemas.TopicJournal, t.partition}, t.from, math.MaxInt)
 	for _, r := range records {
-		if r.Offset >= end-latestOffsets {
-			latest = append(latest, r)
+		if r.Offset >= end {
+			break
 		}
-		if err := core.Fold(r); err != nil {
+		t.latest = append(t.latest, r)
+		if err := t.core.Fold(r); err != nil {
 			w.violate("G4: %v", err)
 		}
 	}
-	w.tracef("partition %d is restored from %d to %d", t.partition, from, end)
-	t.under = t.process.carried(t.partition)
-	if t.turn, err = core.Ready(w.wall(), latest); err != nil {
-		w.violate("starting partition %d: %v", t.partition, err)
-	}
-	t.stage = producing
+	t.from = max(t.from, end)
 }
 
 // produce writes the turn's records, undecided.
@@ -177,7 +218,7 @@ func (t *task) produce() {
 		t.next, t.stage = 0, settling
 		return
 	}
-	if n := len(t.turn.Out()); n >= latestOffsets {
+	if n := len(t.turn.Out()); n >= turnRecords {
 		w.violate("a turn of partition %d writes %d records, more than a start reads again", t.partition, n)
 	}
 	positions := make(map[place]int64)
@@ -204,7 +245,7 @@ var errUnknown = errors.New("sim: the answer to the commit did not come")
 // over, which is rare, and of which both parts count.
 func (t *task) tears() bool {
 	w := t.process.world
-	handsOver := slices.ContainsFunc(t.turn.Out(), func(r streams.Record) bool { return r.Topic == schemas.TopicMatches })
+	handsOver := t.turn != nil && slices.ContainsFunc(t.turn.Out(), func(r streams.Record) bool { return r.Topic == schemas.TopicMatches })
 	if hit := w.chance(0.5); hit && handsOver && w.setup.faults > 0 && !w.calm {
 		w.count("torn hand-overs")
 		return true
@@ -212,7 +253,8 @@ func (t *task) tears() bool {
 	return w.fault(0.04)
 }
 
-// commit decides the transaction, unless something comes between.
+// commit decides the transaction of a turn or of the beginning, unless something
+// comes between.
 func (t *task) commit() {
 	w := t.process.world
 	id := txnID(t.partition)
@@ -258,7 +300,9 @@ func (t *task) commit() {
 		t.fail(errUnknown)
 		return
 	}
-	t.stage = settling
+	if t.stage = settling; t.turn == nil {
+		t.stage = catchingUp
+	}
 }
 
 // settle writes the state and starts effects.
