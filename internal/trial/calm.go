@@ -12,19 +12,26 @@ import (
 	"time"
 )
 
-// calmWait bounds each wait of the calm.
-const calmWait = 3 * time.Minute
+const (
+	// calmWait is how long the calm waits for something while nothing changes.
+	calmWait = 3 * time.Minute
+	// calmLimit bounds each wait of the calm: a slow machine is no violation.
+	calmLimit = 20 * time.Minute
+)
 
 // eventually waits until something holds, and says what did not.
 func (w *world) eventually(ctx context.Context, what string, holds func() (string, error)) error {
 	var missing string
-	for until := time.Now().Add(calmWait); time.Now().Before(until); {
-		var err error
-		if missing, err = holds(); err != nil {
+	began := time.Now()
+	for changed := began; time.Since(changed) < calmWait && time.Since(began) < calmLimit; {
+		now, err := holds()
+		switch {
+		case err != nil:
 			return fmt.Errorf("%s: %w", what, err)
-		}
-		if missing == "" {
+		case now == "":
 			return nil
+		case now != missing:
+			missing, changed = now, time.Now()
 		}
 		select {
 		case <-ctx.Done():
