@@ -45,6 +45,7 @@ type Requests interface {
 	// NextBackfill gives the first watch after an id whose backfill is under way.
 	NextBackfill(afterWatchID string) (w domain.Watch, found bool, err error)
 	Watch(id string) (w domain.Watch, found bool, err error)
+	Endpoint(id string) (e domain.Endpoint, found bool, err error)
 }
 
 // Commands is where progress is reported: the engine makes facts of it.
@@ -130,7 +131,9 @@ func (b *Backfiller) Advance(ctx context.Context, watchID string) error {
 	asked := domain.Range{From: w.Backfill.From, To: c.Until}
 	part, open := w.OpenPart(asked)
 	if !open {
-		c.Next, _ = w.NextPart(asked, b.PartLedgers)
+		if err := b.goOn(w, asked, &c); err != nil {
+			return err
+		}
 		return b.report(ctx, w, c)
 	}
 	last, problem, err := b.readPart(ctx, w, part)
@@ -143,10 +146,32 @@ func (b *Backfiller) Advance(ctx context.Context, watchID string) error {
 	} else if problem == "" {
 		return nil // the watch changed meanwhile
 	}
-	if _, open := w.OpenPart(asked); !open {
-		c.Next, _ = w.NextPart(asked, b.PartLedgers)
+	if _, open := w.OpenPart(asked); !open && problem == "" {
+		if err := b.goOn(w, asked, &c); err != nil {
+			return err
+		}
 	}
 	return b.report(ctx, w, c)
+}
+
+// goOn has a report begin the next part of what was asked for, or end the backfill
+// where the watch's endpoint is deleted: what would be found has nobody to go to, and
+// would count as covered when the watch has another endpoint.
+func (b *Backfiller) goOn(w domain.Watch, asked domain.Range, c *domain.RecordCoverage) error {
+	next, more := w.NextPart(asked, b.PartLedgers)
+	if !more {
+		return nil
+	}
+	e, _, err := b.Requests.Endpoint(w.EndpointID)
+	if err != nil {
+		return err
+	}
+	if c.Next = next; e.Deleted() {
+		c.Next = domain.Range{}
+		c.Problem = fmt.Sprintf("the watch's endpoint was deleted when ledger %d was due: "+
+			"give the watch another endpoint, then ask for the backfill again", next.From)
+	}
+	return nil
 }
 
 // readPart tells the log what the ledgers of a part have for a watch as the part

@@ -50,6 +50,24 @@ func (b *book) Watch(id string) (domain.Watch, bool, error) {
 	return b.acknowledged[i], true, nil
 }
 
+func (b *book) Endpoint(id string) (domain.Endpoint, bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := domain.Endpoint{ID: id, AccountID: "acc_1", Status: domain.StatusActive}
+	if id == b.deleted {
+		e.Status = domain.StatusDeleted
+	}
+	return e, true, nil
+}
+
+// deleteEndpointOf deletes the endpoint that a watch names.
+func (b *book) deleteEndpointOf(watchID string) {
+	w, _, _ := b.Watch(watchID)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.deleted = w.EndpointID
+}
+
 // desk takes the follower's reports to the book.
 type desk struct {
 	book   *book
@@ -401,6 +419,41 @@ func TestBackfillHeedsWhatChangesMeanwhile(t *testing.T) {
 		if report.WatchID == "wat_1" && report.From > 22 {
 			t.Errorf("ledgers %d to %d were read for a deleted watch", report.From, report.To)
 		}
+	}
+}
+
+// TestABackfillWaitsForAnEndpoint: what nobody can be told of is not found, so that
+// it is when the watch has another endpoint.
+func TestABackfillWaitsForAnEndpoint(t *testing.T) {
+	r := newRig(t)
+	c := r.busyChain()
+	var deleted sync.Once
+	d := &desk{book: r.book, before: func(report domain.RecordCoverage) error {
+		if report.From >= 22 {
+			deleted.Do(func() { r.book.deleteEndpointOf("wat_1") })
+		}
+		return nil
+	}}
+	x := r.startReady(r.pastConfig(c, d))
+	stops := func(why, due string, covered domain.Ranges) {
+		t.Helper()
+		r.book.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2})
+		w := r.ended(x, "wat_1")
+		if !strings.Contains(w.Backfill.Problem, "deleted when ledger "+due+" was due") ||
+			!reflect.DeepEqual(w.Covered, covered) || len(w.Parts) != 0 {
+			t.Errorf("%s: it ended as %+v with %v", why, w.Backfill, w.Covered)
+		}
+	}
+	// The part that was begun as the endpoint was deleted is read.
+	stops("deleted meanwhile", "42", domain.Ranges{{From: 2, To: 41}})
+	stops("deleted before", "42", domain.Ranges{{From: 2, To: 41}})
+	r.book.move("wat_1", "ep_other")
+	r.book.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2})
+	if w := r.ended(x, "wat_1"); !w.Backfill.Done() {
+		t.Errorf("with another endpoint it ended as %+v", w.Backfill)
+	}
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
 	}
 }
 

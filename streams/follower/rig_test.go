@@ -288,7 +288,8 @@ type book struct {
 	mu           sync.Mutex
 	acknowledged []domain.Watch
 	known        []domain.Watch
-	failures     int // of the next calls of CatchUp
+	deleted      string // id of an endpoint
+	failures     int    // of the next calls of CatchUp
 }
 
 func (b *book) add(id, wallet string) domain.Watch {
