@@ -17,6 +17,7 @@ type path struct {
 	dead  map[net.Conn]bool
 	given []net.Conn // to clients
 	to    string
+	reset int // connections that are reset in place of being joined
 }
 
 func newPath(t *testing.T, to string) (p *path, addr string) {
@@ -52,6 +53,14 @@ func newPath(t *testing.T, to string) (p *path, addr string) {
 // join passes on what client and server say.
 func (p *path) join(client net.Conn) {
 	defer client.Close()
+	p.mu.Lock()
+	reset := p.reset > 0
+	p.reset--
+	p.mu.Unlock()
+	if reset {
+		_ = client.(*net.TCPConn).SetLinger(0)
+		return
+	}
 	server, err := net.Dial("tcp", p.to)
 	if err != nil {
 		return
@@ -121,5 +130,23 @@ func TestALookUpThatIsCutOffIsMadeAgain(t *testing.T) {
 		if err := ask(h); err != nil {
 			t.Errorf("%s is asked for over a dead connection: %v", name, err)
 		}
+	}
+}
+
+// TestAServerThatResetsItsFirstConnections: ClickHouse may open its ports anew soon
+// after its start. What waited there is reset, and asked again.
+func TestAServerThatResetsItsFirstConnections(t *testing.T) {
+	r := newRig(t)
+	u, err := url.Parse(r.engine.DSN())
+	must(t, err)
+	path, addr := newPath(t, u.Host)
+	u.Host = addr
+	path.reset = 2
+	db := r.open(u.String())
+	must(t, projections.Migrate(t.Context(), db))
+	path.mu.Lock()
+	defer path.mu.Unlock()
+	if len(path.given) < 3 {
+		t.Errorf("%d connections were made", len(path.given))
 	}
 }

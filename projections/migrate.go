@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/lumenhook/lumenhook/schemas"
 )
@@ -101,10 +103,8 @@ func (db *DB) dropFormer(ctx context.Context) error {
 // ensureDatabase creates the database when it is missing: a user who may not
 // create any can still use one that is there.
 func (db *DB) ensureDatabase(ctx context.Context) error {
-	asking, cancel := context.WithTimeout(ctx, statementMax)
-	defer cancel()
 	var n uint64
-	if err := db.queryRow(asking, countDatabases, nil, &n); err != nil {
+	if err := db.firstAnswer(ctx, countDatabases, &n); err != nil {
 		return fmt.Errorf("projections: reaching ClickHouse: %w", err)
 	}
 	if n > 0 {
@@ -114,6 +114,30 @@ func (db *DB) ensureDatabase(ctx context.Context) error {
 		return fmt.Errorf("projections: creating the database %s: %w", db.name, err)
 	}
 	return nil
+}
+
+const (
+	firstTries = 5
+	firstPause = 200 * time.Millisecond
+)
+
+// firstAnswer is the first that is asked of ClickHouse. It is asked again where the
+// connection was reset: a server that opens its ports anew, as it may soon after its
+// start, resets those that it had not accepted yet.
+func (db *DB) firstAnswer(ctx context.Context, query string, dest ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
+	for try := 1; ; try++ {
+		err := db.queryRow(ctx, query, nil, dest...)
+		if try == firstTries || !errors.Is(err, syscall.ECONNRESET) {
+			return err
+		}
+		select {
+		case <-time.After(firstPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 func (db *DB) appliedVersions(ctx context.Context) (map[uint32]string, error) {
