@@ -46,7 +46,7 @@ func OpenConsole(ctx context.Context, cfg ConsoleConfig) (*Console, error) {
 	if _, err := db.live(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	opts, err := clickhouse.ParseDSN(cfg.DSN)
+	opts, _, err := readDSN(cfg.DSN)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

@@ -5,10 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/lumenhook/lumenhook/streams"
 )
 
 const (
@@ -73,7 +77,14 @@ func CheckDSN(dsn string) error {
 }
 
 func readDSN(dsn string) (opts *clickhouse.Options, database string, err error) {
-	if opts, err = clickhouse.ParseDSN(dsn); err != nil {
+	err = eachOnce(dsn)
+	if err == nil {
+		opts, err = clickhouse.ParseDSN(dsn)
+	}
+	if err == nil {
+		err = useFiles(opts)
+	}
+	if err != nil {
 		return nil, "", fmt.Errorf("projections: the ClickHouse DSN must be like clickhouse://user:password@host:9000/lumenhook: %w", err)
 	}
 	database = cmp.Or(opts.Auth.Database, defaultDatabase)
@@ -81,6 +92,56 @@ func readDSN(dsn string) (opts *clickhouse.Options, database string, err error) 
 		return nil, "", fmt.Errorf("projections: the database %q in the ClickHouse DSN must be 1 to 63 letters, digits or underscores and not begin with a digit", database)
 	}
 	return opts, database, nil
+}
+
+// eachOnce refuses a parameter that is there twice, of which the client would take the
+// first.
+func eachOnce(dsn string) error {
+	_, query, _ := strings.Cut(dsn, "?")
+	values, err := url.ParseQuery(query)
+	for name, given := range values {
+		if len(given) > 1 {
+			err = errors.Join(err, fmt.Errorf("%s is there twice", name))
+		}
+	}
+	return err
+}
+
+// Parameters of a DSN beside those of the client: files of TLS, in PEM form.
+const (
+	DSNCAFile   = "ca_file"   // the authorities that the server's certificate may be of
+	DSNCertFile = "cert_file" // the client's certificate
+	DSNKeyFile  = "key_file"
+)
+
+// useFiles has TLS use the files that the DSN names, which the client takes for settings
+// of the session.
+func useFiles(opts *clickhouse.Options) error {
+	taken := func(name string) string {
+		value, is := opts.Settings[name]
+		delete(opts.Settings, name)
+		if !is {
+			return ""
+		}
+		return fmt.Sprint(value)
+	}
+	files := streams.TLS{CAFile: taken(DSNCAFile), CertFile: taken(DSNCertFile), KeyFile: taken(DSNKeyFile)}
+	if files == (streams.TLS{}) {
+		return nil
+	}
+	if opts.TLS == nil {
+		return errors.New("files of certificates are for TLS: add secure=true")
+	}
+	files.Enabled = true
+	if err := files.Check(); err != nil {
+		return err
+	}
+	c, err := files.Config()
+	if err != nil {
+		return err
+	}
+	opts.TLS.RootCAs, opts.TLS.Certificates, opts.TLS.MinVersion = c.RootCAs, c.Certificates, c.MinVersion
+	return nil
 }
 
 // Name is the database's name.

@@ -40,12 +40,12 @@ func (t TLS) Check() error {
 	case (t.CertFile == "") != (t.KeyFile == ""):
 		return errors.New("a client's certificate and its key go together")
 	}
-	_, err := t.load()
+	_, err := t.Config()
 	return err
 }
 
-// load reads the files.
-func (t TLS) load() (*tls.Config, error) {
+// Config reads the files.
+func (t TLS) Config() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if t.CAFile != "" {
 		pem, err := readBounded(t.CAFile)
@@ -91,7 +91,7 @@ type tlsDialer struct {
 func (d *tlsDialer) config() (*tls.Config, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c, err := d.files.load()
+	c, err := d.files.Config()
 	switch {
 	case err == nil:
 		d.latest = c

@@ -257,7 +257,7 @@ func (v *service) startHistory(ctx context.Context) error {
 }
 
 func (v *service) tryHistory(ctx context.Context) error {
-	dsn := v.s.clickhouseDSN
+	dsn := v.s.clickhouse.address
 	if dsn == "" {
 		e, err := v.startClickHouse(ctx)
 		if err != nil {
@@ -336,7 +336,7 @@ func (v *service) assemble(ctx context.Context) error {
 			Live: &catchUpSource{Source: live, tell: v.out.line, now: time.Now}, Past: past,
 			Start: v.s.source.startAt, OnLedger: v.out.ledger,
 		},
-		History: v.s.history.config(v.s.clickhouseDSN != ""),
+		History: v.s.history.config(v.s.clickhouse.dsn != ""),
 	}, v.Stack)
 	return nil
 }

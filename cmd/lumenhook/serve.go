@@ -96,7 +96,7 @@ func (v *server) assemble(ctx context.Context, say func(string, ...any)) (err er
 			AttemptsInFlight: v.s.attemptsInFlight, AttemptsPerEndpoint: v.s.attemptsPerEndpoint,
 		},
 	}
-	cfg.History.DSN = v.s.clickhouseDSN
+	cfg.History.DSN = v.s.clickhouse.address
 	for _, role := range v.s.roles {
 		if err := v.equip(&cfg, role); err != nil {
 			return err

@@ -97,7 +97,7 @@ func (s *serveSettings) checkRoles() (faults []error) {
 	if does(node.RoleAPI, node.RoleFollower) {
 		faults = append(faults, s.source.check())
 	}
-	if does(node.RoleAPI, node.RoleProjector) && s.clickhouseDSN == "" {
+	if does(node.RoleAPI, node.RoleProjector) && s.clickhouse.dsn == "" {
 		faults = append(faults, errors.New("--clickhouse-dsn: must be given for the roles api and projector"))
 	}
 	if does(node.RoleMailer) && s.mail.addr == "" {

@@ -18,9 +18,9 @@ import (
 // target is where the subcommands that read topics and history find them: in the
 // data folder of a running service, unless flags name them.
 type target struct {
-	dataDir       string
-	kafka         kafkaflags.Flags
-	clickhouseDSN string
+	dataDir    string
+	kafka      kafkaflags.Flags
+	clickhouse clickhouseSettings
 }
 
 func (t *target) register(f *pflag.FlagSet) {
@@ -32,7 +32,7 @@ func (t *target) registerKafka(f *pflag.FlagSet) {
 }
 
 func (t *target) registerClickHouse(f *pflag.FlagSet) {
-	f.StringVar(&t.clickhouseDSN, "clickhouse-dsn", "", "clickhouse://user:password@host:9000/lumenhook, in place of the data folder's")
+	t.clickhouse.register(f, "clickhouse://user:password@host:9000/lumenhook, in place of the data folder's")
 }
 
 // cluster says how Kafka is reached.
@@ -49,11 +49,6 @@ func (t *target) cluster() (streams.Cluster, error) {
 	return c, nil
 }
 
-// errBadDSN repeats nothing: the DSN may hold a password, and so may the error of
-// whoever reads it.
-var errBadDSN = errors.New("--clickhouse-dsn: must be like clickhouse://user:password@host:9000/lumenhook, " +
-	"with a database of 1 to 63 letters, digits or underscores")
-
 // dsn says how ClickHouse is reached by who fills the history.
 func (t *target) dsn() (string, error) {
 	return t.dsnOf(func(c *runClickHouse) runLogin { return c.runLogin })
@@ -65,11 +60,8 @@ func (t *target) readerDSN() (string, error) {
 }
 
 func (t *target) dsnOf(who func(*runClickHouse) runLogin) (string, error) {
-	if t.clickhouseDSN != "" {
-		if err := projections.CheckDSN(t.clickhouseDSN); err != nil {
-			return "", cli.Usage(errBadDSN)
-		}
-		return t.clickhouseDSN, nil
+	if err := errors.Join(t.clickhouse.check()...); err != nil || t.clickhouse.dsn != "" {
+		return t.clickhouse.address, cli.Usage(err)
 	}
 	run, err := readRunFile(t.dataDir)
 	if err != nil {

@@ -11,14 +11,13 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/egress"
-	"github.com/lumenhook/lumenhook/projections"
 )
 
 // workSettings are the flags of the roles, which `run` and `serve` have in common.
 type workSettings struct {
 	apiListen           string
 	metricsListen       string
-	clickhouseDSN       string
+	clickhouse          clickhouseSettings
 	retrySchedule       string
 	honourRetryAfter    bool
 	disableAfter        int
@@ -44,7 +43,7 @@ type workSettings struct {
 func (s *workSettings) register(f *pflag.FlagSet, logLevel string) {
 	f.StringVar(&s.apiListen, "api-listen", "127.0.0.1:8080", "address of the API; port 0 picks a free one")
 	f.StringVar(&s.metricsListen, "metrics-listen", "127.0.0.1:9464", "address of /metrics, for Prometheus, and of /healthz and /readyz; empty: none")
-	f.StringVar(&s.clickhouseDSN, "clickhouse-dsn", "", "ClickHouse of the history: clickhouse://user:password@host:9000/database, with ?secure=true for TLS; with `run`, in place of an embedded one")
+	s.clickhouse.register(f, "ClickHouse of the history: clickhouse://user:password@host:9000/database, with ?secure=true for TLS; with `run`, in place of an embedded one")
 	f.StringVar(&s.retrySchedule, "retry-schedule", defaultSchedule, "waits between attempts, comma-separated; attempts = waits + 1")
 	f.BoolVar(&s.honourRetryAfter, "honour-retry-after", false, "let a receiver's Retry-After lengthen a wait, at most to the next one of the schedule")
 	f.IntVar(&s.disableAfter, "disable-after", domain.DefaultDisableAfter, "events in a row that used up all attempts before an endpoint is disabled; 0: never")
@@ -61,7 +60,7 @@ func (s *workSettings) register(f *pflag.FlagSet, logLevel string) {
 	f.IntVar(&s.leastFreeMiB, "least-free-mib", 256, "room that the data folder's disk must have; with less, no new work is taken")
 	f.IntVar(&s.apiRateLimit, "api-rate-limit", 10_000, "requests a second that each API key may make, with bursts of twice as many")
 	f.StringVar(&s.logLevel, "log-level", logLevel, "debug, info, warn or error")
-	cli.Secret(f, "clickhouse-dsn", "egress-proxy")
+	cli.Secret(f, "egress-proxy")
 }
 
 // check parses what is text and returns every fault.
@@ -75,10 +74,7 @@ func (s *workSettings) check() (faults []error) {
 	if s.metricsListen != "" {
 		fault("metrics-listen", s.metricsListen, checkAddress(s.metricsListen))
 	}
-	// The DSN may hold a password, and so may the error of whoever reads it.
-	if s.clickhouseDSN != "" && projections.CheckDSN(s.clickhouseDSN) != nil {
-		faults = append(faults, errBadDSN)
-	}
+	faults = append(faults, s.clickhouse.check()...)
 	var err error
 	s.egressPEM, err = readAuthorities(s.egressCA)
 	fault("egress-ca", s.egressCA, err)

@@ -7,9 +7,11 @@
 //
 // Invariants:
 //
-//   - The file belongs to its owner alone (mode 0600 or less); another mode is
-//     refused. It appears whole or not at all, and is on the disk before any key
-//     of it seals. Two processes that make it at once end with one key.
+//   - The file belongs to its owner alone (mode 0600 or less). Another mode is
+//     refused, but for one: root's file that a process of another user reads through
+//     its group, as platforms mount secrets.
+//   - The file appears whole or not at all, and is on the disk before any key of it
+//     seals. Two processes that make it at once end with one key.
 //   - A sealed value opens only with the associated data it was sealed with, such
 //     as the id of the endpoint it belongs to, so it cannot be moved elsewhere.
 //   - A new key takes none away, so what was sealed with an older one still opens.

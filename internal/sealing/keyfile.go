@@ -104,7 +104,7 @@ func readKeyFile(path string) ([]byte, fs.FileInfo, error) {
 	if !info.Mode().IsRegular() || info.Size() > maxKeyFileBytes {
 		return nil, nil, fmt.Errorf("sealing: master key file %s: it is not a keyset in a regular file of at most %d bytes", path, maxKeyFileBytes)
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+	if mode := info.Mode().Perm(); tooOpen(mode, ownerOf(info), os.Geteuid()) {
 		return nil, nil, fmt.Errorf("sealing: master key file %s has mode %04o, so others may read or change it: run `chmod 600 %s`", path, mode, path)
 	}
 	text, err := os.ReadFile(path)
@@ -112,6 +112,25 @@ func readKeyFile(path string) ([]byte, fs.FileInfo, error) {
 		return nil, nil, fmt.Errorf("sealing: master key file: %w", err)
 	}
 	return text, info, nil
+}
+
+// tooOpen reports whether more may read or change a file than should. A file that root
+// gave to another user's process is read through its group: Kubernetes mounts secrets
+// so (fsGroup), and systemd its credentials.
+func tooOpen(mode fs.FileMode, owner, self int) bool {
+	allowed := fs.FileMode(0o700)
+	if owner == 0 && self != 0 {
+		allowed |= 0o040
+	}
+	return mode&^allowed != 0
+}
+
+// ownerOf is the user that a file belongs to; -1 where that is not known.
+func ownerOf(info fs.FileInfo) int {
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(sys.Uid)
+	}
+	return -1
 }
 
 // LoadOrCreate reads a master key file, and makes one with a new key when there

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// clickhouseSettings are the flags by which every command reaches a ClickHouse.
+type clickhouseSettings struct {
+	dsn                    string // empty: the caller knows another one
+	user                   string
+	password, passwordFile string
+	tls                    bool
+	files                  streams.TLS
+
+	address string // the DSN with all that the others say, once checked
+}
+
+func (s *clickhouseSettings) register(f *pflag.FlagSet, dsnUsage string) {
+	f.StringVar(&s.dsn, "clickhouse-dsn", "", dsnUsage)
+	f.StringVar(&s.user, "clickhouse-user", "", "user at ClickHouse, in place of the one in --clickhouse-dsn")
+	f.StringVar(&s.password, "clickhouse-password", "", "password at ClickHouse, in place of the one in --clickhouse-dsn (better given as LUMENHOOK_CLICKHOUSE_PASSWORD or in a file)")
+	f.StringVar(&s.passwordFile, "clickhouse-password-file", "", "file of the password at ClickHouse; read at the start")
+	f.BoolVar(&s.tls, "clickhouse-tls", false, "speak TLS with ClickHouse; implied by the files below")
+	f.StringVar(&s.files.CAFile, "clickhouse-ca-file", "", "PEM file of the authorities that ClickHouse's certificate may be of; without it, the system's")
+	f.StringVar(&s.files.CertFile, "clickhouse-cert-file", "", "PEM file of the client's certificate, for mutual TLS with ClickHouse")
+	f.StringVar(&s.files.KeyFile, "clickhouse-key-file", "", "PEM file of the key of --clickhouse-cert-file")
+	cli.Secret(f, "clickhouse-dsn", "clickhouse-password")
+}
+
+// errBadDSN repeats nothing: the DSN may hold a password, and so may the error of
+// whoever reads it.
+var errBadDSN = errors.New("--clickhouse-dsn: must be like clickhouse://user:password@host:9000/lumenhook, " +
+	"with a database of 1 to 63 letters, digits or underscores, and say nothing that another flag says too")
+
+// check returns every fault, and puts the address together.
+func (s *clickhouseSettings) check() (faults []error) {
+	given := *s
+	given.dsn, given.address = "", ""
+	if s.dsn == "" {
+		if given != (clickhouseSettings{}) {
+			faults = append(faults, errors.New("--clickhouse-user, --clickhouse-password, --clickhouse-tls and their files need --clickhouse-dsn"))
+		}
+		return faults
+	}
+	files := s.files
+	files.Enabled = true
+	if err := files.Check(); err != nil {
+		return []error{fmt.Errorf("--clickhouse-ca-file, --clickhouse-cert-file, --clickhouse-key-file: %w", err)}
+	}
+	password, err := s.readPassword()
+	if err != nil {
+		return []error{err}
+	}
+	address := s.with(password)
+	if projections.CheckDSN(address) != nil {
+		return []error{errBadDSN}
+	}
+	s.address = address
+	return nil
+}
+
+func (s *clickhouseSettings) readPassword() (string, error) {
+	if s.passwordFile == "" {
+		return s.password, nil
+	}
+	if s.password != "" {
+		return "", errors.New("--clickhouse-password and --clickhouse-password-file: give one of them")
+	}
+	data, err := os.ReadFile(s.passwordFile)
+	password := strings.TrimRight(string(data), "\r\n")
+	if err == nil && password == "" {
+		err = errors.New("holds no password")
+	}
+	if err != nil {
+		return "", fmt.Errorf("--clickhouse-password-file %q: %w", s.passwordFile, err)
+	}
+	return password, nil
+}
+
+// with is the DSN and what the other flags add to it.
+func (s *clickhouseSettings) with(password string) string {
+	added := url.Values{}
+	for name, value := range map[string]string{
+		"username": s.user, "password": password, projections.DSNCAFile: s.files.CAFile,
+		projections.DSNCertFile: s.files.CertFile, projections.DSNKeyFile: s.files.KeyFile,
+	} {
+		if value != "" {
+			added.Set(name, value)
+		}
+	}
+	if s.tls || s.files != (streams.TLS{}) {
+		added.Set("secure", "true")
+	}
+	switch {
+	case len(added) == 0:
+		return s.dsn
+	case strings.Contains(s.dsn, "?"):
+		return s.dsn + "&" + added.Encode()
+	}
+	return s.dsn + "?" + added.Encode()
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
+	"github.com/lumenhook/lumenhook/internal/kafkatest"
+	"github.com/lumenhook/lumenhook/internal/pki"
+)
+
+// endTLS listens with TLS before a server that speaks none. Clients show a certificate.
+func endTLS(t *testing.T, ca *pki.CA, clients *kafkatest.ClientCA, server string) (address string) {
+	t.Helper()
+	trusted := x509.NewCertPool()
+	trusted.AddCert(clients.Certificate())
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+		GetCertificate: ca.GetCertificate("127.0.0.1"), MinVersion: tls.VersionTLS12,
+		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go join(client, server)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// join carries bytes both ways until one side ends.
+func join(client net.Conn, server string) {
+	defer client.Close()
+	behind, err := net.Dial("tcp", server)
+	if err != nil {
+		return
+	}
+	defer behind.Close()
+	go func() {
+		_, _ = io.Copy(client, behind)
+		_ = client.Close()
+	}()
+	_, _ = io.Copy(behind, client)
+}
+
+// A ClickHouse that asks for TLS, a client's certificate and a password is reached by
+// flags, and not without any one of them.
+func TestClickHouseByTLSAndPassword(t *testing.T) {
+	dir := t.TempDir()
+	engine := clickhousetest.Start(t)
+	dsn, err := url.Parse(engine.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca, err := pki.LoadOrCreateCA(filepath.Join(dir, "authority"), filepath.Join(dir, "ca.pem"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients, err := kafkatest.NewClientCA(filepath.Join(dir, "clients.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := clients.Issue("lumenhook", filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")); err != nil {
+		t.Fatal(err)
+	}
+	password, _ := dsn.User.Password()
+	if err := os.WriteFile(filepath.Join(dir, "password"), []byte(password+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all := []string{
+		"--clickhouse-dsn=clickhouse://" + endTLS(t, ca, clients, dsn.Host) + dsn.Path,
+		"--clickhouse-user=" + dsn.User.Username(), "--clickhouse-password-file=" + filepath.Join(dir, "password"),
+		"--clickhouse-ca-file=" + filepath.Join(dir, "ca.pem"),
+		"--clickhouse-cert-file=" + filepath.Join(dir, "cert.pem"), "--clickhouse-key-file=" + filepath.Join(dir, "key.pem"),
+	}
+	if out, err := program(append([]string{"migrate"}, all...)...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := program(append([]string{"sql", "--format=csv", "SELECT 7 AS n"}, all...)...).CombinedOutput()
+	if err != nil || string(out) != "n\n7\n" {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for without := 2; without < len(all); without++ {
+		some := append([]string{"sql", "SELECT 7"}, all[:without]...)
+		if out, err := program(append(some, all[without+1:]...)...).CombinedOutput(); err == nil {
+			t.Errorf("without %s it said %s", all[without], out)
+		}
+	}
+}
+
+// What does not fit together is named, and no password is.
+func TestFaultsOfClickHouseFlags(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const dsn = "--clickhouse-dsn=clickhouse://clickhouse:9000/shop"
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--clickhouse-user=shop"}, "need --clickhouse-dsn"},
+		{[]string{"--clickhouse-tls"}, "need --clickhouse-dsn"},
+		{[]string{dsn, "--clickhouse-password-file=" + empty}, "holds no password"},
+		{[]string{dsn, "--clickhouse-password=hidden", "--clickhouse-password-file=" + empty}, "give one of them"},
+		{[]string{dsn, "--clickhouse-ca-file=" + empty}, "holds no certificate"},
+		{[]string{dsn, "--clickhouse-cert-file=" + empty}, "go together"},
+		{[]string{dsn + "?secure=false", "--clickhouse-tls"}, "that another flag says too"},
+		{[]string{dsn + "?password=hidden", "--clickhouse-password=hidden"}, "that another flag says too"},
+		{[]string{dsn + "?ca_file=" + empty}, "--clickhouse-dsn"},
+	} {
+		out, err := program(append([]string{"config", "check", "--roles=projector", "--kafka-brokers=kafka:9092"}, c.args...)...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), c.want) {
+			t.Errorf("%v: %v, want %q\n%s", c.args, err, c.want, out)
+		}
+		if strings.Contains(string(out), "hidden") {
+			t.Errorf("%v: a password is shown:\n%s", c.args, out)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package sealing
+
+import (
+	"io/fs"
+	"testing"
+)
+
+// Root's file may be read by the group of a process that is not root's: so secrets are
+// mounted. Nothing else is let through.
+func TestWhoMayReadTheKeyFile(t *testing.T) {
+	const root, service = 0, 65532
+	for _, c := range []struct {
+		mode        fs.FileMode
+		owner, self int
+		tooOpen     bool
+	}{
+		{0o600, service, service, false},
+		{0o400, service, service, false},
+		{0o440, root, service, false},
+		{0o640, root, service, false},
+		{0o440, root, root, true},
+		{0o440, service, service, true},
+		{0o440, 1000, service, true},
+		{0o444, root, service, true},
+		{0o460, root, service, true},
+		{0o640, -1, service, true},
+	} {
+		if got := tooOpen(c.mode, c.owner, c.self); got != c.tooOpen {
+			t.Errorf("mode %04o of user %d, read by user %d: too open %v", c.mode, c.owner, c.self, got)
+		}
+	}
+}
