@@ -55,12 +55,22 @@ func (w *worker) rebuild(ctx context.Context, op Op) error {
 	if op.Do == "rebuild-killed" {
 		time.AfterFunc(time.Duration(op.N)*time.Millisecond, cancel)
 	}
-	_, err := w.service.command(limited, "rebuild", "--all")
-	if err != nil && (limited.Err() != nil || w.service.wasDown(from)) {
-		return nil
+	for try := 1; ; try++ {
+		_, err := w.service.command(limited, "rebuild", "--all")
+		switch {
+		case err == nil || limited.Err() != nil || w.service.wasDown(from):
+			return nil
+		case try == rebuildTries || !strings.Contains(err.Error(), "reaching ClickHouse"):
+			return err
+		}
+		w.log("rebuilds: %v", err)
+		time.Sleep(2 * time.Second)
 	}
-	return err
 }
+
+// rebuildTries is how often a rebuild is begun that finds no ClickHouse: the library
+// aborts now and then on a crowded machine, and is started again.
+const rebuildTries = 5
 
 func (w *worker) restart(ctx context.Context, end func() error) error {
 	if err := end(); err != nil {
