@@ -21,8 +21,9 @@ const historyRetrySeconds = 2
 
 // deliveryPart is what GET /v1/events/{id} adds to the envelope.
 type deliveryPart struct {
-	Delivery deliveryView  `json:"delivery"`
-	Attempts []attemptView `json:"attempts"`
+	Delivery      deliveryView  `json:"delivery"`
+	Attempts      []attemptView `json:"attempts"`
+	HistoryBehind bool          `json:"historyBehind"`
 }
 
 type deliveryView struct {
@@ -53,7 +54,10 @@ func (a *API) getEvent(ctx context.Context, x *exchange) (reply, *Problem) {
 	if err != nil {
 		return reply{}, internal(err)
 	}
-	part := deliveryPart{Delivery: viewDelivery(record.State, held, record.EndpointID, record.NextAttemptAtMillis), Attempts: make([]attemptView, len(record.Attempts))}
+	part := deliveryPart{
+		Delivery: viewDelivery(record.State, held, record.EndpointID, record.NextAttemptAtMillis),
+		Attempts: make([]attemptView, len(record.Attempts)), HistoryBehind: record.Behind,
+	}
 	for i, attempt := range record.Attempts {
 		part.Attempts[i] = viewAttempt(attempt)
 	}

@@ -48,7 +48,7 @@ func TestGetEvent(t *testing.T) {
 	got := w.call("GET", "/v1/events/"+event.ID, k, "")
 	want := string(event.Body[:len(event.Body)-1]) + fmt.Sprintf(`,"delivery":{"state":"WAITING","held":false,"endpointId":%[1]q,"nextAttemptAt":"2026-11-21T10:15:31.123Z"},`+
 		`"attempts":[{"number":1,"run":1,"endpointId":%[1]q,"sentAt":"2026-11-21T10:15:30.123Z","durationMs":10000,"statusCode":null,"error":"TIMEOUT","responseBody":""},`+
-		`{"number":2,"run":1,"endpointId":%[1]q,"sentAt":"2026-11-21T10:15:30.124Z","durationMs":3,"statusCode":500,"error":null,"responseBody":"oh`+"\uFFFD"+` <no>"}]}`, e)
+		`{"number":2,"run":1,"endpointId":%[1]q,"sentAt":"2026-11-21T10:15:30.124Z","durationMs":3,"statusCode":500,"error":null,"responseBody":"oh`+"\uFFFD"+` <no>"}],"historyBehind":false}`, e)
 	if got.StatusCode != 200 || string(got.body) != want {
 		t.Errorf("got  %s\nwant %s", got.body, want)
 	}
@@ -91,7 +91,7 @@ func TestGetEventShowsWhetherADeliveryIsHeld(t *testing.T) {
 	endpoint := w.endpoints[e]
 	endpoint.Status = domain.StatusDisabled
 	w.endpoints[e] = endpoint
-	if got := w.call("GET", "/v1/events/"+event.ID, k, ""); !bytes.Contains(got.body, []byte(`"state":"QUEUED","held":true`)) || !bytes.Contains(got.body, []byte(`"nextAttemptAt":null},"attempts":[]`)) {
+	if got := w.call("GET", "/v1/events/"+event.ID, k, ""); !bytes.Contains(got.body, []byte(`"state":"QUEUED","held":true`)) || !bytes.Contains(got.body, []byte(`"nextAttemptAt":null},"attempts":[],"historyBehind":false}`)) {
 		t.Errorf("%s", got.body)
 	}
 	w.delivered(account("a"), e, domain.StateDelivered, domain.AttemptResult{SentAtMillis: 1, StatusCode: 204})
@@ -206,4 +206,31 @@ type lagging struct {
 func (h *lagging) AwaitWrites(context.Context) error {
 	h.waits++
 	return h.err
+}
+
+// anew is a history that is built anew: it has a part of each event.
+type anew struct{ *world }
+
+func (h anew) Event(ctx context.Context, accountID, id string) (api.EventRecord, error) {
+	r, err := h.world.Event(ctx, accountID, id)
+	r.Behind, r.FirstEndpointID = true, ""
+	return r, err
+}
+
+// An event of a history that is built anew is shown as far as it goes, and says so.
+// Nothing is sent again from where it cannot be told that it began.
+func TestAHistoryThatIsBuiltAnewSaysSo(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	event := w.delivered(account("a"), w.newEndpoint(k), domain.StateQueued)
+	node := newWorld(t, func(c *api.Config) { c.Commands, c.Directory, c.History = w, w, anew{w} })
+	node.now = w.now
+	path := "/v1/events/" + event.ID
+	for of, want := range map[*world]bool{w: false, node: true} {
+		if got := in(t, wantStatus(t, of.call("GET", path, k, ""), 200).body, "historyBehind"); got != want {
+			t.Errorf("historyBehind is %v, not %v", got, want)
+		}
+	}
+	wantProblem(t, node.call("POST", path+"/resend", k, ""), 503, "HISTORY_BEHIND")
+	wantStatus(t, w.call("POST", path+"/resend", k, ""), 200)
 }

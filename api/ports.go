@@ -126,8 +126,9 @@ func (e HistoryMissing) Unwrap() error { return ErrHistoryUnavailable }
 // History is the view of events and attempts.
 type History interface {
 	// Event finds an event of an account, waiting for a bounded time if the
-	// history is not up to date. Its faults are ErrEventNotFound,
-	// ErrHistoryBehind and ErrHistoryUnavailable.
+	// history is not up to date. One that a history which is built anew has already
+	// says that it is Behind. Its faults are ErrEventNotFound, ErrHistoryBehind and
+	// ErrHistoryUnavailable.
 	Event(ctx context.Context, accountID, eventID string) (EventRecord, error)
 	// Events gives events of an account, newest first and without their attempts,
 	// from behind a position on, at most limit of them. next is nil at the end; a
@@ -146,10 +147,11 @@ type EventRecord struct {
 	ID                  string
 	Body                []byte // the envelope, byte for byte as receivers get it
 	EndpointID          string // that it goes to now
-	FirstEndpointID     string // that it went to at first; of a single event only
+	FirstEndpointID     string // that it went to at first; empty in lists, and where it is not known yet
 	State               domain.DeliveryState
 	NextAttemptAtMillis int64           // 0: none
 	Attempts            []AttemptRecord // of all its deliveries, oldest first
+	Behind              bool            // the history is built anew: it may be as it was earlier
 }
 
 // AttemptRecord is one attempt of a delivery.

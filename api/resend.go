@@ -19,11 +19,15 @@ type resentView struct {
 
 // resendEvent asks the endpoint that the event went to at first, and follows the
 // event from there: each endpoint knows where it has handed it over to. So a
-// repeat of the request goes the same way and gets the same answers.
+// repeat of the request goes the same way and gets the same answers. A history
+// that is built anew may not know the first endpoint yet.
 func (a *API) resendEvent(ctx context.Context, x *exchange) (reply, *Problem) {
 	command, problem := a.newCommand(x)
 	if problem != nil {
 		return reply{}, problem
+	}
+	if x.event.FirstEndpointID == "" {
+		return reply{}, historyProblem(fmt.Errorf("%w: it has the event's hand-over and not its first delivery", ErrHistoryBehind))
 	}
 	to, problem := a.presentEndpoint(ctx, x)
 	if problem != nil {

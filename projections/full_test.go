@@ -83,3 +83,76 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 		t.Errorf("without a broker a list ends with %v", err)
 	}
 }
+
+// TestAnEventOfTablesThatAreBeingFilledSaysSo: one that is read before the tables
+// are full may lack what came later, and says that. What says nothing is all there.
+func TestAnEventOfTablesThatAreBeingFilledSaysSo(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := newStory(1)
+	r.append(s.created(1))
+	run := r.project(nil)
+	r.awaitProjected()
+	run.finish(t)
+	r.append(s.delivered(1, 1))
+	read := func(h *projections.History) projections.EventRecord {
+		t.Helper()
+		record, err := h.Event(t.Context(), testAccount, s.eventID(1))
+		must(t, err)
+		return record
+	}
+	hasty := r.history(50 * time.Millisecond)
+	if got := read(hasty); !got.Behind || got.State != domain.StateQueued || len(got.Attempts) != 0 {
+		t.Errorf("of tables that are half filled it is %s, behind: %t", got.State, got.Behind)
+	}
+	_, err := hasty.Event(t.Context(), testAccount, s.eventID(2))
+	isFault(t, err, projections.ErrBehind)
+	run = r.project(nil)
+	r.awaitProjected()
+	eventually(t, "the mark is taken away", func() error {
+		if read(hasty).Behind {
+			return projections.ErrBehind
+		}
+		return nil
+	})
+	patient := r.history(0)
+	for _, h := range []*projections.History{hasty, patient} {
+		if got := read(h); got.State != domain.StateDelivered || len(got.Attempts) != 1 {
+			t.Errorf("of full tables it is %s, with %d attempts", got.State, len(got.Attempts))
+		}
+	}
+	// A table that a rebuild exchanges is full when it comes.
+	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
+	if got := read(patient); got.Behind || len(got.Attempts) != 1 {
+		t.Errorf("after a rebuild %d attempts, behind: %t", len(got.Attempts), got.Behind)
+	}
+	run.finish(t)
+	r.exec("DROP TABLE events SYNC")
+	_, err = hasty.Event(t.Context(), testAccount, s.eventID(1))
+	isFault(t, err, projections.ErrBehind)
+}
+
+// TestWhereAnEventWentFirstIsNotGuessed: what is sent again begins at the endpoint
+// that the event went to at first. A later delivery may be in the tables before it.
+func TestWhereAnEventWentFirstIsNotGuessed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	first, second := newStory(1), newStory(2)
+	created := first.created(1)
+	moved := created.Body.(domain.DeliveryCreated)
+	moved.EndpointID, moved.Moved.Moves = second.endpointID, 1
+	r.project(nil)
+	history := r.history(0)
+	for _, c := range []struct {
+		fact domain.Fact
+		want string
+	}{{second.fact(moved), ""}, {created, first.endpointID}} {
+		r.append(c.fact)
+		r.awaitProjected()
+		record, err := history.Event(t.Context(), testAccount, first.eventID(1))
+		must(t, err)
+		if record.FirstEndpointID != c.want || record.EndpointID != second.endpointID {
+			t.Errorf("it went to %q first and is at %s; want %q", record.FirstEndpointID, record.EndpointID, c.want)
+		}
+	}
+}

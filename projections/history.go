@@ -67,7 +67,8 @@ type EventRecord struct {
 	NextAttemptAtMillis int64 // 0: none
 
 	// A list leaves these out.
-	FirstEndpointID string // that the event was sent to at first
+	Behind          bool   // the tables are being filled: it may be shown as it was earlier
+	FirstEndpointID string // that the event was sent to at first; empty: not in the tables yet
 	Run             int    // 1 is the first
 	AttemptsMade    int    // over all runs
 	UpdatedAtMillis int64
@@ -102,9 +103,32 @@ func NewHistory(cfg HistoryConfig) *History {
 
 // Event finds an event of an account. If it is not there it waits, bounded, until
 // everything that was in the journal at the time of the question is in the
-// tables, and looks again. Its faults are ErrNotFound, ErrBehind, ErrUnavailable
-// and the context's own.
+// tables, and looks again. It waits for tables that are being filled anew too;
+// one that stands in them before they are full says that it is Behind. Its faults
+// are ErrNotFound, ErrBehind, ErrUnavailable and the context's own.
 func (h *History) Event(ctx context.Context, accountID, eventID string) (EventRecord, error) {
+	var record EventRecord
+	var found error
+	err := h.onFull(ctx, func() error {
+		record, found = h.await(ctx, accountID, eventID)
+		return found
+	})
+	if err == nil {
+		return record, found
+	}
+	if !errors.Is(err, ErrBehind) {
+		return EventRecord{}, err
+	}
+	record, found = h.find(ctx, accountID, eventID)
+	if errors.Is(found, ErrNotFound) {
+		return EventRecord{}, err
+	}
+	record.Behind = true
+	return record, found
+}
+
+// await finds an event that may have been written only just now.
+func (h *History) await(ctx context.Context, accountID, eventID string) (EventRecord, error) {
 	record, err := h.find(ctx, accountID, eventID)
 	if !errors.Is(err, ErrNotFound) {
 		return record, err

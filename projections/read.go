@@ -236,9 +236,11 @@ func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord
 	}
 	w := deliveries[len(deliveries)-1]
 	r := EventRecord{
-		EventHead:       EventHead{ID: eventID, EndpointID: w.endpointID, CreatedAtMillis: w.createdAt.UnixMilli()},
-		FirstEndpointID: deliveries[0].endpointID,
-		Run:             int(w.run), AttemptsMade: int(w.attempts), UpdatedAtMillis: w.updatedAt.UnixMilli(),
+		EventHead: EventHead{ID: eventID, EndpointID: w.endpointID, CreatedAtMillis: w.createdAt.UnixMilli()},
+		Run:       int(w.run), AttemptsMade: int(w.attempts), UpdatedAtMillis: w.updatedAt.UnixMilli(),
+	}
+	if deliveries[0].moves == 0 {
+		r.FirstEndpointID = deliveries[0].endpointID
 	}
 	reads, reading := errgroup.WithContext(ctx)
 	reads.Go(func() error {

@@ -133,6 +133,8 @@ type Event struct {
 	Data       json.RawMessage `json:"data"`
 	Delivery   Delivery        `json:"delivery"`
 	Attempts   []Attempt       `json:"attempts,omitempty"`
+	// The history is built anew, and may show the event as it was earlier.
+	HistoryBehind bool `json:"historyBehind,omitempty"`
 }
 
 // Delivery is where an event stands on its way to its endpoint.

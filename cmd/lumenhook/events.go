@@ -46,6 +46,9 @@ func showEvent(w io.Writer, e client.Event) {
 	row(w, "endpoint", e.Delivery.EndpointID)
 	row(w, "state", stateText(e.Delivery))
 	row(w, "next attempt", e.Delivery.NextAttemptAt)
+	if e.HistoryBehind {
+		row(w, "as of", "an earlier time: the history is being built anew (HISTORY_BEHIND). Ask again later")
+	}
 	row(w, "data", string(e.Data))
 	_, _ = io.WriteString(w, "\n")
 	row(w, "ATTEMPT", "RUN", "ENDPOINT", "SENT", "TOOK", "STATUS", "ERROR", "RESPONSE")

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -65,6 +66,61 @@ func TestAHangingNPMHoldsNothingUp(t *testing.T) {
 	})
 	s.must("sql", "SELECT count() FROM attempts")
 	s.interrupt()
+}
+
+// While a history that was lost is filled again, each answer is marked: an event that
+// is there already says that it may be of an earlier time, all else is 503.
+func TestAHistoryThatWasLostMarksEachAnswerUntilItIsBack(t *testing.T) {
+	const resends = 100
+	s := &testService{t: t, dir: t.TempDir()}
+	flags := []string{"--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms"}
+	s.start(flags...)
+	h := startHooks(t, s.dir)
+	wallet := s.watchedWallet(h)
+	s.devnet(nil, "pay", "--to", wallet, "--amount", "1")
+	s.eventually("an event that is delivered", func() bool { return s.delivered(1) })
+	var events client.List[client.Event]
+	s.cli(&events, "events", "list")
+	id := events.Data[0].ID
+	for c := s.client(s.file.APIKey); h.count() < resends; {
+		if _, err := c.ResendEvent(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.eventually("its last attempt", func() bool { return s.delivered(1) })
+	want, err := s.client(s.file.APIKey).GetEvent(t.Context(), id)
+	if err != nil || want.HistoryBehind || len(want.Attempts) < resends {
+		t.Fatalf("%v, marked: %t, %d attempts", err, want.HistoryBehind, len(want.Attempts))
+	}
+	s.interrupt()
+	if err := os.RemoveAll(filepath.Join(s.dir, "clickhouse")); err != nil {
+		t.Fatal(err)
+	}
+	s.start(append(flags, "--history-block-rows", "8")...)
+	c := s.client(s.file.APIKey)
+	s.eventually("the whole event", func() bool {
+		got, err := c.GetEvent(t.Context(), id)
+		var refused *client.Problem
+		switch {
+		case errors.As(err, &refused):
+			if refused.Code != "HISTORY_BEHIND" {
+				t.Fatalf("an event of a lost history: %v", err)
+			}
+		case err != nil:
+			t.Fatal(err)
+		case !got.HistoryBehind && !reflect.DeepEqual(got, want):
+			t.Fatalf("%d attempts of %d, %s, and no mark", len(got.Attempts), len(want.Attempts), got.Delivery.State)
+		}
+		return err == nil && !got.HistoryBehind
+	})
+	s.interrupt()
+	for behind, want := range map[bool]int{false: 0, true: 1} {
+		var shown strings.Builder
+		showEvent(&shown, client.Event{ID: id, HistoryBehind: behind})
+		if n := strings.Count(shown.String(), "being built anew"); n != want {
+			t.Errorf("`events get` says %d times that the history is behind, not %d", n, want)
+		}
+	}
 }
 
 func TestSettingsOfTheHistoryNameTheirFaults(t *testing.T) {

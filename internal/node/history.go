@@ -129,7 +129,7 @@ func (h *History) Event(ctx context.Context, accountID, eventID string) (api.Eve
 	}
 	record := api.EventRecord{
 		ID: found.ID, Body: found.Body, EndpointID: found.EndpointID, FirstEndpointID: found.FirstEndpointID,
-		State: found.State, NextAttemptAtMillis: found.NextAttemptAtMillis,
+		State: found.State, NextAttemptAtMillis: found.NextAttemptAtMillis, Behind: found.Behind,
 	}
 	for _, a := range found.Attempts {
 		record.Attempts = append(record.Attempts, api.AttemptRecord{EndpointID: a.EndpointID, Number: a.Number, Run: a.Run, Result: a.Result})
