@@ -14,7 +14,7 @@ VULNDB ?=
 GOVULNCHECK = $(GO) tool govulncheck $(if $(VULNDB),-db $(VULNDB)) ./...
 FUZZTIME ?= 30s
 # Modules of their own: what they need is heavy, and of use to their tests only.
-TEST_MODULES := streams/ledger/oracle deploy/monitoring/check
+TEST_MODULES := streams/ledger/oracle deploy/monitoring/check deploy/check
 
 # What `lumenhook version` says, where the Go command does not say it by itself.
 VERSION ?= $(shell git describe --tags 2>/dev/null)
@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: run build test test-kafka test-browser lint lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger generate clean
+.PHONY: run build test test-kafka test-browser lint lint-units lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -59,6 +59,10 @@ lint:
 		*"fetching vulnerabilities:"*) echo "govulncheck: NOT CHECKED, its database cannot be reached (make vuln VULNDB=file:///path takes a copy): $$said" ;; \
 		*) echo "$$said"; exit 1 ;; \
 	esac
+
+lint-units: build ## the systemd units, by systemd itself
+	@dir=$$(mktemp -d) && sed "s#/usr/local/bin/#$(CURDIR)/bin/#" deploy/systemd/lumenhook@.service > "$$dir/lumenhook@.service" \
+		&& systemd-analyze verify "$$dir/lumenhook@.service"; ended=$$?; rm -r "$$dir"; exit $$ended
 
 lint-openapi: ## openapi.yaml by another's rules; needs the network, once
 	npx --yes @redocly/cli@2.77.0 lint schemas/openapi.yaml

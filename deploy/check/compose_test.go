@@ -1,0 +1,223 @@
+package check
+
+import (
+	"cmp"
+	"encoding/xml"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/types"
+	"sigs.k8s.io/yaml"
+)
+
+// composed loads the compose file with what .env.example names, and nothing else.
+func composed(t *testing.T) *types.Project {
+	t.Helper()
+	var env []string
+	for name := range environmentFile(t, "../compose/.env.example") {
+		env = append(env, name+"=drawn")
+	}
+	options, err := cli.NewProjectOptions([]string{"../compose/compose.yaml"},
+		cli.WithWorkingDirectory("../compose"), cli.WithEnv(env), cli.WithProfiles([]string{"*"}),
+		cli.WithConsistency(true), cli.WithNormalization(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	project, err := options.LoadProject(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return project
+}
+
+// ours reports whether a service runs the program.
+func ours(s types.ServiceConfig) bool { return s.Build != nil }
+
+func TestComposeIsPinnedAndClosed(t *testing.T) {
+	project := composed(t)
+	var pom struct {
+		Version string `xml:"version"`
+	}
+	text, err := os.ReadFile("../kafka/pom.xml")
+	if err != nil || xml.Unmarshal(text, &pom) != nil {
+		t.Fatal(err)
+	}
+	if !project.Networks["backend"].Internal {
+		t.Error("the network of the brokers is open")
+	}
+	brokers := 0
+	for name, s := range project.Services {
+		if !ours(s) && !pinned.MatchString(s.Image) {
+			t.Errorf("%s: %s is not pinned", name, s.Image)
+		}
+		if image, version, _ := strings.Cut(s.Image, ":"); image == "apache/kafka" {
+			brokers++
+			if version != pom.Version || !slices.Equal(slices.Collect(maps.Keys(s.Networks)), []string{"backend"}) {
+				t.Errorf("%s: Kafka %s in %v; tests run on %s", name, version, s.Networks, pom.Version)
+			}
+		}
+		for _, port := range s.Ports {
+			if port.HostIP != "127.0.0.1" {
+				t.Errorf("%s: port %s is open to everybody", name, port.Published)
+			}
+		}
+		for _, mount := range s.Volumes {
+			if _, err := os.Stat(mount.Source); mount.Type == types.VolumeTypeBind && err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if brokers != 3 {
+		t.Errorf("%d brokers", brokers)
+	}
+	for name, c := range project.Configs {
+		if _, err := os.Stat(c.File); err != nil {
+			t.Errorf("config %s: %v", name, err)
+		}
+	}
+}
+
+// placeOf is where a service's command runs.
+func placeOf(t *testing.T, project *types.Project, s types.ServiceConfig) place {
+	t.Helper()
+	p := place{name: s.Name, env: make(map[string]string), paths: make(map[string]string)}
+	for name, value := range s.Environment {
+		p.env[name] = *value
+	}
+	for _, c := range s.Configs {
+		p.paths[c.Target] = project.Configs[c.Source].File
+	}
+	for _, mount := range s.Volumes {
+		if mount.Source == "secrets" {
+			p.paths[mount.Target] = t.TempDir()
+			if s.Name != "master-key" {
+				secret(t, p.paths[mount.Target], "master-key")
+			}
+		}
+	}
+	return p
+}
+
+// Each command of the program is one that it accepts, and every role has a service.
+func TestComposeStartsEveryRole(t *testing.T) {
+	project := composed(t)
+	var started []string
+	for name, s := range project.Services {
+		if !ours(s) {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(s.Build.Context, s.Build.Dockerfile)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		settings, err := placeOf(t, project, s).accepts(s.Command)
+		if err != nil {
+			t.Error(err)
+		}
+		if settings == nil {
+			continue
+		}
+		started = append(started, strings.Trim(settings["roles"], "[]"))
+		endsInTime(t, name, settings, time.Duration(*s.StopGracePeriod), 0)
+		if !slices.ContainsFunc(s.Volumes, func(v types.ServiceVolumeConfig) bool {
+			return v.Target == settings["data-dir"] && v.Source == ""
+		}) {
+			t.Errorf("%s: %s is no volume of its own", name, settings["data-dir"])
+		}
+		for _, port := range s.Ports {
+			if _, listens, _ := strings.Cut(settings["api-listen"], ":"); port.Target == 8080 && listens != "8080" {
+				t.Errorf("%s publishes 8080 and listens at %s", name, settings["api-listen"])
+			}
+		}
+	}
+	slices.Sort(started)
+	if !slices.Equal(started, roles(t)) {
+		t.Errorf("the services do %v", started)
+	}
+}
+
+// What is said in docs/decisions/real-kafka.md of the cluster is set here.
+func TestComposeSetsTheClusterUp(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "decisions", "real-kafka.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(page), "## What the cluster should be set to")
+	rows := regexp.MustCompile("(?m)^\\| `([a-z.]+)` \\| (\\d+) \\|").FindAllStringSubmatch(table, -1)
+	if !found || len(rows) < 3 {
+		t.Fatalf("the page has %d settings", len(rows))
+	}
+	project := composed(t)
+	for _, row := range rows {
+		variable := "KAFKA_" + strings.ToUpper(strings.ReplaceAll(row[1], ".", "_"))
+		for _, name := range []string{"kafka-1", "kafka-2", "kafka-3"} {
+			if set := project.Services[name].Environment[variable]; set == nil || *set != row[2] {
+				t.Errorf("%s: %s is not %s", name, variable, row[2])
+			}
+		}
+	}
+}
+
+// Prometheus asks the services of all roles, where they listen, and reads the rules.
+func TestComposeIsScraped(t *testing.T) {
+	var config struct {
+		RuleFiles     []string `json:"rule_files"`
+		ScrapeConfigs []struct {
+			DNS []struct {
+				Names []string `json:"names"`
+				Port  int      `json:"port"`
+			} `json:"dns_sd_configs"`
+		} `json:"scrape_configs"`
+	}
+	text, err := os.ReadFile("../compose/prometheus.yaml")
+	if err != nil || yaml.Unmarshal(text, &config) != nil {
+		t.Fatal(err)
+	}
+	project := composed(t)
+	asked := config.ScrapeConfigs[0].DNS[0]
+	names := slices.Sorted(slices.Values(asked.Names))
+	if !slices.Equal(names, roles(t)) || asked.Port != 9464 {
+		t.Errorf("asked are %v at port %d", names, asked.Port)
+	}
+	var settings map[string]any
+	text, err = os.ReadFile("../compose/lumenhook.yaml")
+	if err != nil || yaml.Unmarshal(text, &settings) != nil || settings["metrics-listen"] != "0.0.0.0:9464" {
+		t.Errorf("roles have metrics at %v (%v)", settings["metrics-listen"], err)
+	}
+	for _, c := range project.Services["prometheus"].Configs {
+		if c.Source == "rules" && !slices.Equal(config.RuleFiles, []string{c.Target}) {
+			t.Errorf("the rules are %v, and at %s", config.RuleFiles, c.Target)
+		}
+	}
+}
+
+// Every variable of Grafana's provisioning is set, and every folder is mounted.
+func TestComposeProvisionsGrafana(t *testing.T) {
+	grafana := composed(t).Services["grafana"]
+	var provisioning strings.Builder
+	for _, path := range []string{"datasources/lumenhook.yaml", "dashboards/lumenhook.yaml"} {
+		text, err := os.ReadFile(filepath.Join("..", "grafana", "provisioning", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		provisioning.Write(text)
+	}
+	for _, m := range regexp.MustCompile(`\$\{(\w+)\}`).FindAllStringSubmatch(provisioning.String(), -1) {
+		if grafana.Environment[m[1]] == nil {
+			t.Errorf("%s is not set", m[1])
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?m)^      path: (\S+)$`).FindAllStringSubmatch(provisioning.String(), -1) {
+		if !slices.ContainsFunc(grafana.Volumes, func(v types.ServiceVolumeConfig) bool {
+			return cmp.Or(v.Target, "/") == m[1] || strings.HasPrefix(v.Target, m[1]+"/")
+		}) {
+			t.Errorf("nothing is mounted at %s", m[1])
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package check
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"text/template"
+
+	"github.com/goreleaser/goreleaser/v2/pkg/config"
+)
+
+var linked = regexp.MustCompile(`-X (\S+?)=(\S*)`)
+
+// linkedBy are the variables of the program that linker flags set, and to what.
+func linkedBy(flags string) map[string]string {
+	set := make(map[string]string)
+	for _, m := range linked.FindAllStringSubmatch(flags, -1) {
+		set[m[1]] = strings.Trim(m[2], `"`)
+	}
+	return set
+}
+
+// filled is a template of the release at a tag.
+func filled(t *testing.T, text string) string {
+	t.Helper()
+	parsed, err := template.New("").Option("missingkey=error").Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := parsed.Execute(&b, map[string]any{
+		"Version": "9.8.7", "Tag": "v9.8.7", "FullCommit": "0123456789abcdef", "CommitDate": "2026-11-22T09:00:00Z",
+		"IsSnapshot": false, "IsGitDirty": true, "CommitTimestamp": "1795338000",
+		"ProjectName": "lumenhook", "Os": "linux", "Arch": "amd64",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestTheRelease(t *testing.T) {
+	file, err := os.Open(filepath.Join(root, ".goreleaser.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	recipe, err := config.LoadReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command, err := buildCommand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, variable := range buildArguments {
+		name, value, _ := strings.Cut(variable, "=")
+		command = strings.ReplaceAll(command, "$"+name, value)
+	}
+	want := linkedBy(command)
+	if len(want) != 4 {
+		t.Fatalf("the image links %v", want)
+	}
+	platforms := make(map[string][]string)
+	for _, b := range recipe.Builds {
+		flags := filled(t, strings.Join(b.Ldflags, " "))
+		if got := linkedBy(flags); len(got) != len(want) {
+			t.Errorf("%s links %v", b.ID, got)
+		}
+		for name, value := range linkedBy(flags) {
+			if want[name] != value {
+				t.Errorf("%s links %s=%s, the image %q", b.ID, name, value, want[name])
+			}
+		}
+		if !slices.Contains(b.Env, "CGO_ENABLED=0") || !slices.Contains(b.Flags, "-trimpath") || b.ModTimestamp == "" {
+			t.Errorf("%s is not built alike everywhere", b.ID)
+		}
+		if _, err := os.Stat(filepath.Join(root, b.Main)); err != nil {
+			t.Error(err)
+		}
+		for _, system := range b.Goos {
+			for _, machine := range b.Goarch {
+				platforms[b.ID] = append(platforms[b.ID], system+"/"+machine)
+			}
+		}
+		if static := slices.Contains(b.Tags, "noengine"); static != (b.ID == "static") {
+			t.Errorf("%s: static %v", b.ID, static)
+		}
+	}
+	if !slices.Equal(platforms["static"], []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}) {
+		t.Errorf("the static builds are for %v", platforms["static"])
+	}
+	archived(t, recipe, platforms)
+	if recipe.Checksum.Algorithm != "sha256" || len(recipe.SBOMs) != 1 || recipe.SBOMs[0].Artifacts != "archive" {
+		t.Errorf("checksums %+v, lists of contents %+v", recipe.Checksum, recipe.SBOMs)
+	}
+}
+
+// archived: every build is in one archive of a name of its own, with files that are there.
+func archived(t *testing.T, recipe config.Project, platforms map[string][]string) {
+	t.Helper()
+	names := make(map[string]bool)
+	for _, a := range recipe.Archives {
+		for _, id := range a.IDs {
+			if len(platforms[id]) == 0 {
+				t.Errorf("the archive %s holds the build %s, which there is not", a.ID, id)
+			}
+			delete(platforms, id)
+		}
+		if name := filled(t, a.NameTemplate); names[name] {
+			t.Errorf("two archives are named %s", name)
+		} else {
+			names[name] = true
+		}
+		for _, f := range a.Files {
+			if found, err := filepath.Glob(filepath.Join(root, f.Source)); err != nil || len(found) == 0 {
+				t.Errorf("%s: no file is %s (%v)", a.ID, f.Source, err)
+			}
+		}
+	}
+	if len(platforms) > 0 {
+		t.Errorf("in no archive: %v", platforms)
+	}
+}

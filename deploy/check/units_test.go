@@ -1,0 +1,119 @@
+package check
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/unit"
+)
+
+// unitFile is the values of a unit, by section and name.
+func unitFile(t *testing.T, path string) map[string][]string {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	options, err := unit.DeserializeOptions(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make(map[string][]string)
+	for _, o := range options {
+		name := o.Section + "." + o.Name
+		values[name] = append(values[name], o.Value)
+	}
+	return values
+}
+
+// environmentFile reads variables as systemd does, of the lines that these files have.
+func environmentFile(t *testing.T, path string) map[string]string {
+	t.Helper()
+	env := make(map[string]string)
+	file, err := os.Open(path)
+	if os.IsNotExist(err) {
+		return env
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		if name, value, found := strings.Cut(lines.Text(), "="); found && !strings.HasPrefix(name, "#") {
+			env[name] = value
+		}
+	}
+	return env
+}
+
+// What docs/operations.md says to put into the folder of a role's secrets.
+var secretsOfRoles = map[string][]string{
+	"api":       {"kafka-password", "kafka-ca", "master-key", "clickhouse-password", "clickhouse-ca"},
+	"engine":    {"kafka-password", "kafka-ca", "master-key"},
+	"follower":  {"kafka-password", "kafka-ca"},
+	"projector": {"kafka-password", "kafka-ca", "clickhouse-password", "clickhouse-ca"},
+	"mailer":    {"kafka-password", "kafka-ca", "smtp-password"},
+}
+
+// Every role's process takes the unit's command line, with its files where the unit
+// has them.
+func TestUnitsStartEveryRole(t *testing.T) {
+	service := unitFile(t, "../systemd/lumenhook@.service")
+	stop, err := time.ParseDuration(service["Service.TimeoutStopSec"][0] + "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listens := make(map[string]string)
+	for _, role := range roles(t) {
+		at := func(text string) string { return strings.NewReplacer("%i", role, "%H", "host-1").Replace(text) }
+		dir := t.TempDir()
+		for _, name := range secretsOfRoles[role] {
+			secret(t, dir, name)
+		}
+		config, err := filepath.Abs("../systemd/lumenhook.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := place{
+			name: "lumenhook@" + role, env: environmentFile(t, "../systemd/"+role+".env"),
+			paths: map[string]string{"/etc/lumenhook/lumenhook.yaml": config, "/etc/lumenhook/secrets/" + role: dir},
+		}
+		words := strings.Fields(at(service["Service.ExecStart"][0]))
+		settings, err := p.accepts(words[1:])
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		endsInTime(t, p.name, settings, stop, 0)
+		if want := at("/var/lib/" + service["Service.StateDirectory"][0]); settings["data-dir"] != want {
+			t.Errorf("%s keeps its state in %s, and may write %s", role, settings["data-dir"], want)
+		}
+		if other := listens[settings["metrics-listen"]]; other != "" {
+			t.Errorf("%s and %s have one port of metrics", role, other)
+		}
+		listens[settings["metrics-listen"]] = role
+	}
+}
+
+func TestUnitsAreConfined(t *testing.T) {
+	service := unitFile(t, "../systemd/lumenhook@.service")
+	for name, want := range map[string]string{
+		"User": "lumenhook", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "CapabilityBoundingSet": "",
+		"KillSignal": "SIGTERM", "Restart": "always", "RestartPreventExitStatus": "2",
+	} {
+		if got := service["Service."+name]; !slices.Equal(got, []string{want}) {
+			t.Errorf("%s is %q, not %q", name, got, want)
+		}
+	}
+	users, err := os.ReadFile("../systemd/lumenhook.sysusers")
+	if err != nil || !strings.Contains(string(users), "\nu "+service["Service.User"][0]+" ") {
+		t.Errorf("nobody makes the unit's user (%v)", err)
+	}
+}
