@@ -29,7 +29,7 @@ const headerType = "type"
 // isNote reports whether a record holds nothing but what a task notes for itself.
 // Readers are not given it, as they are not given control records.
 func isNote(r Record) bool {
-	return len(r.Value) == 0 && r.Header(headerInputs)+r.Header(headerStart) != "" && r.Header(headerType) == ""
+	return len(r.Value) == 0 && r.Header(headerInputs)+r.Header(headerStart)+r.Header(headerFiller) != "" && r.Header(headerType) == ""
 }
 
 // StartRecord is what an owner writes before anything else.

@@ -21,8 +21,9 @@ type ReaderConfig struct {
 	// was already deleted by retention. Else that is an error: something that
 	// must not be missed was.
 	SkipExpired bool
-	// notes gives what tasks note in their journal beside facts.
-	notes bool
+	// Notes gives what tasks note in their journal beside facts, and the fillers of a
+	// copy.
+	Notes bool
 	// MaxBytes bounds what is fetched and not yet polled, for each broker.
 	MaxBytes int32
 	// StallTimeout is after how long without a record ReadTo gives up; 0: 60 s. It
@@ -65,7 +66,7 @@ func (c Cluster) NewReader(cfg ReaderConfig) (*Reader, error) {
 	if cfg.SkipExpired {
 		reset = kgo.NewOffset().AtStart()
 	}
-	r.notes = cfg.notes
+	r.notes = cfg.Notes
 	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, defaultReaderMaxBytes)
 	client, err := c.client(
 		kgo.ConsumePartitions(from),

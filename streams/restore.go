@@ -94,7 +94,7 @@ func (f *folding) begin(from int64) (err error) {
 	from = max(0, from)
 	f.task.stats.begin(from, from)
 	f.reader, err = f.task.cfg.Cluster.NewReader(ReaderConfig{
-		From: Offsets{f.task.cfg.Journal: {f.task.cfg.Partition: from}}, notes: true,
+		From: Offsets{f.task.cfg.Journal: {f.task.cfg.Partition: from}}, Notes: true,
 	})
 	return err
 }

@@ -25,7 +25,7 @@ func newTopics() *cobra.Command {
 	t.register(c.PersistentFlags())
 	t.registerKafka(c.PersistentFlags())
 	c.AddCommand(newTopicsCat(&t), newTopicsTail(&t), newTopicsDescribe(&t),
-		newTopicsPlan(&t), newTopicsCreate(&t), newTopicsCheck(&t), newTopicsACLs(&t))
+		newTopicsPlan(&t), newTopicsCreate(&t), newTopicsCheck(&t), newTopicsACLs(&t), newTopicsCopy(&t))
 	return c
 }
 

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/mirror"
+)
+
+func newTopicsCopy(at *target) *cobra.Command {
+	var output cli.Output
+	c := &cobra.Command{
+		Use:   "copy --data-dir FOLDER --kafka-brokers HOST:PORT…",
+		Short: "Bring the topics of `lumenhook run` to a Kafka cluster, at the same offsets",
+		Long: `Copies what the broker of a data folder has into the topics of a cluster, record by
+record, with the positions of groups. Offsets stay the same, so everything goes on where
+it was: no payment is lost or told again.
+
+Make the cluster's topics first, with as many partitions as the folder has (the command
+says how many). Copy while the service runs, stop it, and copy again: the second time
+adds what came since, within seconds. A copy that was interrupted goes on. Topics that
+hold something else are refused. Nothing may run on the cluster's topics meanwhile.
+
+Then serve with the folder's secrets (its master key, and its accounts' API keys go on),
+and build the history there: it is made of the topics.`,
+		Example: `  lumenhook topics create --kafka-brokers kafka-1:9092 --partitions 4
+  lumenhook topics copy --data-dir .lumenhook --kafka-brokers kafka-1:9092`,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			to, err := at.kafka.Cluster("lumenhook-cli", slog.New(slog.NewTextHandler(os.Stderr, nil)))
+			if err != nil {
+				return err
+			}
+			if len(to.Brokers) == 0 {
+				return cli.Usage(errors.New("--kafka-brokers: must name the brokers of the cluster to copy to"))
+			}
+			return copyTopics(cmd.Context(), at.dataDir, to, cmd.ErrOrStderr(), func(report mirror.Report) error {
+				return output.Print(cmd.OutOrStdout(), report, func(w io.Writer) { showCopy(w, report) })
+			})
+		},
+	}
+	output.Register(c.Flags())
+	return c
+}
+
+// copyTopics copies from the broker of a data folder, that of a running service too.
+func copyTopics(ctx context.Context, dir string, to streams.Cluster, tell io.Writer, show func(mirror.Report) error) error {
+	from, runs, end, err := folderBroker(dir, to.Logger)
+	if err != nil {
+		return err
+	}
+	defer end()
+	bar := &progressBar{out: tell, terminal: isTerminal(tell), began: time.Now()}
+	report, err := mirror.Copy(ctx, mirror.Config{From: from, To: to, Progress: func(done, total int64) {
+		bar.show(projections.RefoldProgress{Done: done, Total: total})
+	}})
+	bar.end()
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted; the same command goes on where it was: %w", context.Cause(ctx))
+	}
+	if err != nil {
+		return err
+	}
+	if runs {
+		fmt.Fprintf(tell, "the service of %s runs and goes on writing: stop it and copy again before you serve on the cluster\n", dir)
+	}
+	return show(report)
+}
+
+// folderBroker reaches the broker of a data folder: that of the service that runs
+// there, or one that is started for the purpose.
+func folderBroker(dir string, logger *slog.Logger) (c streams.Cluster, runs bool, end func(), err error) {
+	c = streams.Cluster{Prefix: "lumenhook.", ClientID: "lumenhook-cli", Logger: logger}
+	run, notRunning := readRunFile(dir)
+	if notRunning == nil {
+		c.Brokers, c.SASL = run.KafkaBrokers, run.Kafka.sasl()
+		return c, true, func() {}, nil
+	}
+	if _, err := os.Stat(filepath.Join(dir, "broker")); err != nil {
+		return c, false, nil, fmt.Errorf("--data-dir %s: there are no topics to copy: %w", dir, notRunning)
+	}
+	folder, err := openDataDir(dir)
+	if err != nil {
+		return c, false, nil, err
+	}
+	b, logins, err := startFolderBroker(folder, logger)
+	if err != nil {
+		_ = folder.close()
+		return c, false, nil, err
+	}
+	c.Brokers, c.SASL = []string{b.Addr()}, logins.Kafka.sasl()
+	return c, false, func() { b.Close(); _ = folder.close() }, nil
+}
+
+func startFolderBroker(folder *dataDir, logger *slog.Logger) (*broker.Broker, logins, error) {
+	l, err := folder.logins()
+	if err != nil {
+		return nil, l, err
+	}
+	b, err := broker.Start(broker.Config{
+		Dir: folder.join("broker"), Listen: "127.0.0.1:0", User: l.Kafka.User, Password: l.Kafka.Password,
+		Failed: func(err error) { logger.Error("the broker of the data folder failed", "err", err) },
+		Logger: logger,
+	})
+	return b, l, err
+}
+
+func showCopy(w io.Writer, report mirror.Report) {
+	row(w, "TOPIC", "COPIED", "THERE BEFORE", "OFFSETS WITHOUT A RECORD")
+	for _, t := range report.Topics {
+		row(w, t.Topic, t.Records, t.Before, t.Fillers)
+	}
+	row(w, "positions of groups: "+strings.Join(report.Groups, ", "))
+}
