@@ -36,14 +36,16 @@ test: lint ## everything, with real parts
 	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) test -timeout 5m ./...); done
 	$(GO) test -timeout 10m ./...
 
-# The suites that hold on both brokers, and the packages that start a cluster of
-# their own. One cluster at a time: each is three JVMs.
-KAFKA_SUITES := ./internal/kafkatest ./streams ./streams/commands ./streams/directory ./streams/engine ./streams/follower ./streams/mailer ./streams/topology ./projections
+# The suites that hold on both brokers share one cluster, one package after another:
+# some end all brokers. Two packages start brokers of their own only.
+KAFKA_SUITES := ./streams ./streams/commands ./streams/directory ./streams/engine ./streams/follower ./streams/mailer ./streams/topology ./projections
+KAFKA_OWN := ./internal/kafkatest ./internal/kafkaflags
 test-kafka: ## the suites of everything that uses Kafka, on three real brokers; needs Java 17 and, once, Maven
 	@command -v java >/dev/null || { echo "test-kafka needs Java 17 or later (Debian: apt-get install openjdk-17-jre-headless)"; exit 1; }
-	$(GO) vet -tags kafka $(KAFKA_SUITES)
+	$(GO) vet -tags kafka $(KAFKA_SUITES) $(KAFKA_OWN)
 	$(GO) run ./internal/kafkatest/install
-	$(GO) test -tags kafka -p 1 -timeout 10m $(KAFKA_SUITES)
+	$(GO) test -tags kafka -p 1 -count 1 -timeout 15m $(KAFKA_OWN)
+	$(GO) run ./internal/kafkatest/with $(GO) test -tags kafka -p 1 -count 1 -timeout 15m $(KAFKA_SUITES)
 
 test-browser: ## pages of other origins, in a real Chromium, against every port of run
 	$(GO) vet -tags browser ./cmd/lumenhook

@@ -1,7 +1,8 @@
 // Package brokertest gives tests a Kafka: the embedded broker on a data folder of
 // the test's own or, built with the tag "kafka" (make test-kafka), a real cluster
-// of three brokers that the tests of one package share. One suite so says of both
-// brokers that the product works on them.
+// of three brokers that the tests of a package share, and all packages where
+// internal/kafkatest/with runs them. One suite so says of both brokers that the
+// product works on them.
 //
 // It hides which of the two it is.
 //
@@ -15,4 +16,5 @@
 //
 //	embedded.go  the embedded broker
 //	kafka.go     the real cluster
+//	log.go       what stands in topics
 package brokertest

@@ -4,8 +4,11 @@ package brokertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -54,6 +57,10 @@ type Broker struct {
 func Start(t testing.TB) *Broker {
 	t.Helper()
 	shared.once.Do(func() {
+		if socket := os.Getenv(kafkatest.SocketVariable); socket != "" {
+			shared.cluster, shared.err = kafkatest.Attach(context.Background(), socket)
+			return
+		}
 		if shared.dir, shared.err = os.MkdirTemp("", "lumenhook-kafka-"); shared.err != nil {
 			return
 		}
@@ -65,7 +72,38 @@ func Start(t testing.TB) *Broker {
 	if shared.err != nil {
 		t.Fatal(shared.err)
 	}
-	return &Broker{t: t, prefix: fmt.Sprintf("test%d.", shared.tests.Add(1))}
+	k := &Broker{t: t, prefix: fmt.Sprintf("test%d-%d.", os.Getpid(), shared.tests.Add(1))}
+	t.Cleanup(k.deleteTopics)
+	return k
+}
+
+// deleteTopics takes away what the test made: brokers work for each partition that
+// there is, whether or not it is used.
+func (k *Broker) deleteTopics() {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	admin, err := shared.cluster.AdminClient()
+	if err != nil {
+		k.t.Error(err)
+		return
+	}
+	defer admin.Close()
+	topics, err := admin.ListTopics(ctx)
+	if err != nil {
+		k.t.Error(err)
+		return
+	}
+	topics.FilterInternal()
+	names := slices.DeleteFunc(topics.Names(), func(name string) bool {
+		return !strings.HasPrefix(name, k.prefix)
+	})
+	if len(names) == 0 {
+		return
+	}
+	deleted, err := admin.DeleteTopics(ctx, names...)
+	if err := errors.Join(err, deleted.Error()); err != nil {
+		k.t.Error(err)
+	}
 }
 
 // Addrs are the addresses of the brokers.

@@ -4,6 +4,10 @@ package kafkatest_test
 
 import (
 	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,10 +34,36 @@ func start(t *testing.T, cfg kafkatest.Config) *kafkatest.Cluster {
 	return c
 }
 
+// attach uses a cluster as another process does.
+func attach(t *testing.T, c *kafkatest.Cluster) *kafkatest.Cluster {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "kafka-") // short: a socket's path has 104 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "socket")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() { _ = c.Serve(l) }() // until the listener is closed
+	attached, err := kafkatest.Attach(t.Context(), socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return attached
+}
+
 // A cluster of three goes on without one of them, whether killed or paused, and
-// takes it back.
+// takes it back; by whom it was started is all the same.
 func TestThreeBrokersGoOnWithoutOne(t *testing.T) {
-	c := start(t, kafkatest.Config{Brokers: 3})
+	started := start(t, kafkatest.Config{Brokers: 3})
+	c := attach(t, started)
+	if !slices.Equal(c.Addrs(), started.Addrs()) {
+		t.Fatalf("attached to %v, not %v", c.Addrs(), started.Addrs())
+	}
 	admin, err := c.AdminClient()
 	if err != nil {
 		t.Fatal(err)

@@ -20,4 +20,5 @@
 //	clients.go   certificates of clients
 //	node.go      one process: start, kill, pause
 //	cluster.go   all of them
+//	control.go   the cluster of another process; with/ runs a command beside one
 package kafkatest

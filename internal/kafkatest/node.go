@@ -18,6 +18,17 @@ type Node struct {
 	cluster        *Cluster
 	process        *exec.Cmd // nil: not running
 	exited         chan struct{}
+	remote         *remote // of another process; nil: of ours
+}
+
+// actions are what can be done to a broker, by the names that processes use
+// among themselves.
+var actions = map[string]func(*Node) error{
+	"start":  (*Node).Start,
+	"kill":   (*Node).Kill,
+	"stop":   (*Node).Stop,
+	"pause":  (*Node).Pause,
+	"resume": (*Node).Resume,
 }
 
 // ID is the broker's id in the cluster.
@@ -62,6 +73,9 @@ func (n *Node) format() error {
 
 // Start starts the broker, and does not wait for it: see [Cluster.AwaitBrokers].
 func (n *Node) Start() error {
+	if n.remote != nil {
+		return n.remote.do(n, "start")
+	}
 	if n.process != nil {
 		return fmt.Errorf("broker %d runs already", n.id)
 	}
@@ -85,16 +99,19 @@ func (n *Node) Start() error {
 }
 
 // Kill ends the broker at once, as a power cut would.
-func (n *Node) Kill() error { return n.end(syscall.SIGKILL) }
+func (n *Node) Kill() error { return n.end("kill", syscall.SIGKILL) }
 
 // Stop has the broker hand its partitions over and end in order.
-func (n *Node) Stop() error { return n.end(syscall.SIGTERM) }
+func (n *Node) Stop() error { return n.end("stop", syscall.SIGTERM) }
 
-func (n *Node) end(signal syscall.Signal) error {
+func (n *Node) end(what string, signal syscall.Signal) error {
+	if n.remote != nil {
+		return n.remote.do(n, what)
+	}
 	if n.process == nil {
 		return nil
 	}
-	if err := n.signal(signal); err != nil {
+	if err := n.signal(what, signal); err != nil {
 		return err
 	}
 	<-n.exited
@@ -103,12 +120,15 @@ func (n *Node) end(signal syscall.Signal) error {
 }
 
 // Pause has the broker stand still, its connections open, until Resume.
-func (n *Node) Pause() error { return n.signal(syscall.SIGSTOP) }
+func (n *Node) Pause() error { return n.signal("pause", syscall.SIGSTOP) }
 
 // Resume lets a paused broker go on.
-func (n *Node) Resume() error { return n.signal(syscall.SIGCONT) }
+func (n *Node) Resume() error { return n.signal("resume", syscall.SIGCONT) }
 
-func (n *Node) signal(signal syscall.Signal) error {
+func (n *Node) signal(what string, signal syscall.Signal) error {
+	if n.remote != nil {
+		return n.remote.do(n, what)
+	}
 	if n.process == nil {
 		return fmt.Errorf("broker %d does not run", n.id)
 	}

@@ -1,0 +1,114 @@
+package kafkatest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// One cluster may serve several test binaries one after another: the process that
+// started it listens at a socket, by which the others learn where the brokers are
+// and have them killed, paused and started.
+
+// SocketVariable names the socket of a cluster that test binaries share.
+const SocketVariable = "KAFKATEST_SOCKET"
+
+// controlTimeout bounds one request at the socket: a broker is started without
+// waiting for it, and killed within moments.
+const controlTimeout = time.Minute
+
+// place is what another process needs to know of a broker.
+type place struct {
+	ID         int
+	Dir        string
+	ClientAddr string
+}
+
+// Serve answers other processes that [Attach], until the listener is closed.
+func (c *Cluster) Serve(l net.Listener) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /nodes", func(w http.ResponseWriter, _ *http.Request) {
+		var places []place
+		for _, n := range c.nodes {
+			places = append(places, place{n.id, n.dir, n.clientAddr})
+		}
+		_ = json.NewEncoder(w).Encode(places) // whoever asked has gone
+	})
+	mux.HandleFunc("POST /nodes/{id}/{what}", func(w http.ResponseWriter, req *http.Request) {
+		if err := c.control(req.PathValue("id"), req.PathValue("what")); err != nil {
+			http.Error(w, err.Error(), http.StatusConflict)
+		}
+	})
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: controlTimeout}
+	return server.Serve(l)
+}
+
+func (c *Cluster) control(id, what string) error {
+	i, err := strconv.Atoi(id)
+	if err != nil || i < 1 || i > len(c.nodes) {
+		return fmt.Errorf("there is no broker %q", id)
+	}
+	do, known := actions[what]
+	if !known {
+		return fmt.Errorf("brokers cannot %q", what)
+	}
+	return do(c.Node(i))
+}
+
+// Attach uses the cluster that another process serves at a Unix socket. Closing it
+// leaves the brokers as they are.
+func Attach(ctx context.Context, socket string) (*Cluster, error) {
+	r := &remote{http.Client{
+		Timeout: controlTimeout,
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}},
+	}}
+	body, err := r.ask(ctx, http.MethodGet, "/nodes")
+	if err != nil {
+		return nil, err
+	}
+	var places []place
+	if err := json.Unmarshal(body, &places); err != nil {
+		return nil, fmt.Errorf("reading what the cluster at %s is like: %w", socket, err)
+	}
+	c := new(Cluster)
+	for _, p := range places {
+		c.nodes = append(c.nodes, &Node{
+			id: p.ID, dir: p.Dir, clientAddr: p.ClientAddr, cluster: c, remote: r,
+		})
+	}
+	return c, nil
+}
+
+// remote is the process that started the brokers.
+type remote struct{ client http.Client }
+
+func (r *remote) do(n *Node, what string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), controlTimeout)
+	defer cancel()
+	_, err := r.ask(ctx, http.MethodPost, fmt.Sprintf("/nodes/%d/%s", n.id, what))
+	return err
+}
+
+func (r *remote) ask(ctx context.Context, method, path string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://cluster"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("asking the process that started the cluster: %w", err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("the process that started the cluster: %s", body)
+	}
+	return body, err
+}
