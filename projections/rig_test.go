@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 
 const (
 	testPartitions = 4
-	eventualMax    = 60 * time.Second // other packages' tests may run beside
-	readMax        = 15 * time.Second // of a look-up, for the same reason
+	eventualMax    = 2 * brokertest.Patience // other packages' tests may run beside
+	readMax        = 15 * time.Second        // of a look-up, for the same reason
 	testAccount    = "acc_00000000000000000000000001"
 	otherAccount   = "acc_00000000000000000000000002"
 	startMillis    = 1_790_000_000_000

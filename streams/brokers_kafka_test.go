@@ -60,7 +60,7 @@ func TestNothingIsLostOrDoubledWithoutABroker(t *testing.T) {
 			brokertest.AwaitNodes(t, len(brokertest.Nodes())-1)
 			feed()
 			wantEnds(what, fed)
-			r.wantJournal(r.onPartition(0, fed))
+			r.wantJournal(r.onPartition(0))
 			if err := back(); err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +68,7 @@ func TestNothingIsLostOrDoubledWithoutABroker(t *testing.T) {
 			brokertest.AwaitNodes(t, len(brokertest.Nodes()))
 			feed()
 			wantEnds(what+" and is back", fed)
-			r.wantJournal(r.onPartition(0, fed))
+			r.wantJournal(r.onPartition(0))
 			stop()
 		}
 	}

@@ -154,7 +154,7 @@ func TestARestoreReadsUpToItsOwnRecord(t *testing.T) {
 	r, fake := newFakeRig(t)
 	stop := r.run(r.task(r.dir, nil))
 	r.feed(1, 50)
-	total := r.onPartition(0, 50)
+	total := r.onPartition(0)
 	r.wantJournal(total)
 	if err := stop(); err != nil {
 		t.Fatal(err)

@@ -1,9 +1,7 @@
 package streams_test
 
 import (
-	"context"
 	"testing"
-	"time"
 
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -15,29 +13,9 @@ func number(key, value string) streams.Record {
 // committed gives the values of a topic that readers are given.
 func (r *rig) committed(topic string) map[string]int32 {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
-	defer cancel()
-	ends, err := r.cluster.NewEnds()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer ends.Close()
-	until, err := ends.Of(ctx, topic)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	reader, err := r.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{topic: {0: 0, 1: 0}}})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer reader.Close()
 	values := make(map[string]int32)
-	err = reader.ReadTo(ctx, topic, until, 100, func(record streams.Record) error {
+	for _, record := range r.read(topic) {
 		values[string(record.Value)] = record.Partition
-		return nil
-	})
-	if err != nil {
-		r.t.Fatal(err)
 	}
 	return values
 }

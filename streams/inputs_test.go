@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -93,7 +94,7 @@ func TestInputsAreTakenOnceWithoutGroupAndState(t *testing.T) {
 			stop = r.run(r.counted(dir, &given, time.Now))
 			r.feed(41, 60)
 			now := r.end(numbersTopic)
-			r.wantJournal(r.onPartition(0, 60))
+			r.wantJournal(r.onPartition(0))
 			eventually(t, "what came since is taken", func() bool { return given.Load() >= now })
 			if err := stop(); err != nil {
 				t.Fatal(err)
@@ -113,7 +114,7 @@ func TestAFirstOwnerMayBeFenced(t *testing.T) {
 	r.transact(kgo.TryAbort, 0, 1)
 	var given atomic.Int64
 	stop := r.run(r.counted(r.dir, &given, time.Now))
-	r.wantJournal(r.onPartition(0, 40))
+	r.wantJournal(r.onPartition(0))
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +136,7 @@ func TestUnknownPositionsAreRefused(t *testing.T) {
 	}
 	r.feed(1, 20)
 	var given atomic.Int64
-	bounded, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	bounded, cancel := context.WithTimeout(t.Context(), brokertest.Patience)
 	defer cancel()
 	err = r.counted(r.dir, &given, time.Now).Run(bounded, make(chan struct{}))
 	if err == nil || !strings.Contains(err.Error(), "kafka-consumer-groups.sh --reset-offsets") || given.Load() != 0 {
@@ -151,7 +152,7 @@ func TestIdleTasksKeepTheirPositions(t *testing.T) {
 	now := func() time.Time { return time.Now().Add(time.Duration(days.Load()) * 24 * time.Hour) }
 	stop := r.run(r.counted(r.dir, &given, now))
 	r.feed(1, 10)
-	r.wantJournal(r.onPartition(0, 10))
+	r.wantJournal(r.onPartition(0))
 	facts := r.journal()
 	for range 2 {
 		before := r.end(sumsTopic)

@@ -16,7 +16,7 @@ func TestATaskSaysHowItDoes(t *testing.T) {
 	task := streams.NewTask(cfg)
 	stop := r.run(task)
 	r.feed(1, 100)
-	keys := r.onPartition(0, 100)
+	keys := r.onPartition(0)
 	r.wantJournal(keys)
 	for _, in := range task.Stats().Inputs {
 		if in.Topic != numbersTopic || in.Behind != 0 {

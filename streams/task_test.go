@@ -99,6 +99,7 @@ type rig struct {
 	t       *testing.T
 	cluster streams.Cluster
 	dir     string
+	log     *brokertest.Log // nil until something is read
 }
 
 func newRig(t *testing.T) *rig {
@@ -171,31 +172,21 @@ func (r *rig) feed(from, to int) {
 
 func (r *rig) keyOf(n int) string { return fmt.Sprintf("number-%d", n) }
 
+// read gives all committed records of a topic up to now.
+func (r *rig) read(topic string) []streams.Record {
+	r.t.Helper()
+	if r.log == nil {
+		r.log = brokertest.NewLog(r.t, r.cluster)
+	}
+	return r.log.Read(topic)
+}
+
 // journal reads the committed journal up to its end.
 func (r *rig) journal() map[string]int {
 	r.t.Helper()
-	ends, err := r.cluster.NewEnds()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer ends.Close()
-	until, err := ends.Of(r.t.Context(), sumsTopic)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	reader, err := r.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{sumsTopic: {0: 0, 1: 0}}})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer reader.Close()
 	count := make(map[string]int)
-	for !reader.Passed(sumsTopic, until) {
-		if err := reader.Poll(r.t.Context(), 100, func(rec streams.Record) error {
-			count[string(rec.Key)]++
-			return nil
-		}); err != nil {
-			r.t.Fatal(err)
-		}
+	for _, rec := range r.read(sumsTopic) {
+		count[string(rec.Key)]++
 	}
 	return count
 }
@@ -238,7 +229,7 @@ func TestTaskTakesEachInputOnceOverRestarts(t *testing.T) {
 		claimed := make(chan streams.Claimed, 10_000)
 		stop := r.run(r.task(r.dir, func(c streams.Claimed) { claimed <- c }))
 		r.feed(round*100+1, round*100+100)
-		total = r.onPartition(0, round*100+100)
+		total = r.onPartition(0)
 		r.wantJournal(total)
 		// Everything is due, so every start claims all there is, once.
 		eventually(t, "all claimed", func() bool { return len(claimed) == total })
@@ -256,30 +247,13 @@ func TestTaskTakesEachInputOnceOverRestarts(t *testing.T) {
 	r.wantJournal(total)
 }
 
-// onPartition counts the keys of numbers 1..n on a partition, by reading them.
-func (r *rig) onPartition(p int32, n int) int {
+// onPartition counts the keys of numbers on a partition, by reading them.
+func (r *rig) onPartition(p int32) int {
 	r.t.Helper()
-	ends, err := r.cluster.NewEnds()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer ends.Close()
-	until, err := ends.Of(r.t.Context(), numbersTopic)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	reader, err := r.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{numbersTopic: {p: 0}}})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer reader.Close()
 	keys := make(map[string]bool)
-	for reader.Position(numbersTopic, p) < until[p] {
-		if err := reader.Poll(r.t.Context(), 100, func(rec streams.Record) error {
+	for _, rec := range r.read(numbersTopic) {
+		if rec.Partition == p {
 			keys[string(rec.Key)] = true
-			return nil
-		}); err != nil {
-			r.t.Fatal(err)
 		}
 	}
 	return len(keys)
@@ -293,7 +267,7 @@ func TestFormerOwnerIsFenced(t *testing.T) {
 	first := r.task(r.dir, nil)
 	go func() { former <- first.Run(context.Background(), stopping) }()
 	r.feed(1, 50)
-	r.wantJournal(r.onPartition(0, 50))
+	r.wantJournal(r.onPartition(0))
 
 	// A new owner takes over while the former still believes in itself. Both see
 	// the next inputs; only one may write.
@@ -301,13 +275,13 @@ func TestFormerOwnerIsFenced(t *testing.T) {
 	stop := r.run(r.task(t.TempDir(), func(c streams.Claimed) { claimed <- c }))
 	<-claimed // it has taken over
 	r.feed(51, 100)
-	r.wantJournal(r.onPartition(0, 100))
+	r.wantJournal(r.onPartition(0))
 	select {
 	case err := <-former:
 		if err == nil {
 			t.Error("the former owner ended without an error")
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(brokertest.Patience):
 		t.Error("the former owner was not fenced")
 	}
 	if err := stop(); err != nil {

@@ -70,7 +70,7 @@ func TestTaskWaitsForStablePositions(t *testing.T) {
 	stopping := make(chan struct{})
 	go func() { ended <- r.task(r.dir, nil).Run(context.Background(), stopping) }()
 	r.feed(1, 50)
-	r.wantJournal(r.onPartition(0, 50))
+	r.wantJournal(r.onPartition(0))
 	close(stopping)
 	if err := <-ended; err != nil {
 		t.Errorf("the task ended: %v", err)
@@ -86,7 +86,7 @@ func TestStateAheadOfAJournalThatWasCutIsAnError(t *testing.T) {
 	r, fake := newFakeRig(t)
 	stop := r.run(r.task(t.TempDir(), nil))
 	r.feed(1, 50)
-	r.wantJournal(r.onPartition(0, 50))
+	r.wantJournal(r.onPartition(0))
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}

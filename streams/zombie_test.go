@@ -227,29 +227,10 @@ type written struct{ key, writer string }
 // history reads the committed journal of a partition, in order.
 func (r *rig) history(p int32) []written {
 	r.t.Helper()
-	ends, err := r.cluster.NewEnds()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer ends.Close()
-	until, err := ends.Of(r.t.Context(), sumsTopic)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	reader, err := r.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{sumsTopic: {p: 0}}})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer reader.Close()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
-	defer cancel()
 	var all []written
-	for reader.Position(sumsTopic, p) < until[p] {
-		if err := reader.Poll(ctx, 1000, func(rec streams.Record) error {
+	for _, rec := range r.read(sumsTopic) {
+		if rec.Partition == p {
 			all = append(all, written{string(rec.Key), rec.Header(writerHeader)})
-			return nil
-		}); err != nil {
-			r.t.Fatal(err)
 		}
 	}
 	return all
@@ -314,7 +295,7 @@ func TestPausedOwnerIsFenced(t *testing.T) {
 	former.signal(syscall.SIGCONT)
 	select {
 	case <-former.over:
-	case <-time.After(20 * time.Second):
+	case <-time.After(brokertest.Patience):
 		t.Fatal("the former owner was not fenced: it works on")
 	}
 	if out := former.output(); !strings.Contains(out, "INVALID_PRODUCER_EPOCH") && !strings.Contains(out, "PRODUCER_FENCED") {

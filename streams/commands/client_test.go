@@ -50,7 +50,7 @@ func newRig(t testing.TB) *rig {
 func (r *rig) open(cfg commands.Config) *commands.Client {
 	r.t.Helper()
 	cfg.Cluster, cfg.Logger = r.cluster, r.cluster.Logger
-	cfg.Wait = cmp.Or(cfg.Wait, 30*time.Second) // of a machine that does other things too
+	cfg.Wait = cmp.Or(cfg.Wait, brokertest.Patience)
 	c, err := commands.Open(r.t.Context(), cfg)
 	if err != nil {
 		r.t.Fatal(err)
@@ -209,16 +209,20 @@ func TestACommandWithoutAnswerIsNotConfirmedAndStands(t *testing.T) {
 	r := newRig(t)
 	c := r.open(commands.Config{Wait: 100 * time.Millisecond})
 	cmd := command(1)
-	_, err := c.Submit(t.Context(), cmd)
-	var unconfirmed commands.ErrNotConfirmed
-	if !errors.As(err, &unconfirmed) || unconfirmed.CommandID != cmd.ID || !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("without an engine Submit gave %v", err)
-	}
+	log := brokertest.NewLog(t, r.cluster)
+	eventually(t, "the command stands", func() bool { // it is appended within the time of one who asks
+		_, err := c.Submit(t.Context(), cmd)
+		var unconfirmed commands.ErrNotConfirmed
+		if !errors.As(err, &unconfirmed) || unconfirmed.CommandID != cmd.ID || !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("without an engine Submit gave %v", err)
+		}
+		return len(log.Read(schemas.TopicCommands)) > 0
+	})
 	// The engine comes, takes it, and answers whoever asks again.
 	e := &engine{}
 	r.startEngine(e)
 	eventually(t, "the engine sees what was not confirmed", func() bool { _, seen := e.seen.Load(cmd.ID); return seen })
-	wantAnswer(t, r.open(commands.Config{Wait: 20 * time.Second}), cmd)
+	wantAnswer(t, r.open(commands.Config{}), cmd)
 }
 
 func TestTheCallersTimeCounts(t *testing.T) {
@@ -259,17 +263,28 @@ func TestCallersThatGoAwayHarmNobody(t *testing.T) {
 	all.Wait()
 }
 
-// An aborted result was never given: only the committed one counts.
+// An aborted result was never given: only the committed one counts. The answer to
+// a later command, behind it in its partition, shows that it was passed over.
 func TestAbortedResultsAreNotAnswers(t *testing.T) {
 	r := newRig(t)
 	var aborted atomic.Int64
 	r.startEngine(&engine{abort: func(domain.Command) bool { return aborted.Add(1) == 1 }})
-	impatient := r.open(commands.Config{Wait: 300 * time.Millisecond})
-	if _, err := impatient.Submit(t.Context(), command(1)); !errors.As(err, new(commands.ErrNotConfirmed)) {
+	c := r.open(commands.Config{})
+	ctx, giveUp := context.WithCancel(t.Context())
+	gave := make(chan error, 1)
+	go func() {
+		_, err := c.Submit(ctx, command(1))
+		gave <- err
+	}()
+	eventually(t, "the engine has aborted", func() bool { return aborted.Load() > 0 })
+	later := command(1)
+	later.ID = domain.DeriveID(domain.CommandPrefix, "later")
+	wantAnswer(t, c, later)
+	giveUp()
+	if err := <-gave; !errors.As(err, new(commands.ErrNotConfirmed)) {
 		t.Errorf("an aborted result gave %v", err)
 	}
-	eventually(t, "the engine has aborted", func() bool { return aborted.Load() > 0 })
-	wantAnswer(t, r.open(commands.Config{}), command(1))
+	wantAnswer(t, c, command(1))
 }
 
 func TestCommandsUnderWayAreBounded(t *testing.T) {
@@ -301,7 +316,7 @@ func TestCommandsUnderWayAreBounded(t *testing.T) {
 
 func TestAnswersComeAfterTheClusterWasAway(t *testing.T) {
 	r := newRig(t)
-	c := r.open(commands.Config{Wait: 300 * time.Millisecond})
+	c := r.open(commands.Config{Wait: brokertest.Patience / 100})
 	r.startEngine(&engine{})
 	eventually(t, "an answer", func() bool { _, err := c.Submit(t.Context(), command(1)); return err == nil })
 	r.broker.Outage(func() {

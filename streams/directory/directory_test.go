@@ -151,7 +151,7 @@ func accountRow(id string, version uint64, hashes ...string) streams.Record {
 
 func soon(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), brokertest.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }

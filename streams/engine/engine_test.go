@@ -46,6 +46,7 @@ type rig struct {
 	client   *egress.Client
 	receiver *receiver
 	producer *streams.Producer
+	log      *brokertest.Log
 	timeout  time.Duration                             // of attempts; 0: the default
 	window   int                                       // attempts under way to one endpoint; 0: 16
 	around   func(engine.Dispatcher) engine.Dispatcher // what an engine's dispatcher is wrapped in
@@ -140,6 +141,7 @@ func newRig(t *testing.T) *rig {
 		},
 	}
 	r.client = r.newClient()
+	r.log = brokertest.NewLog(t, r.cluster)
 	var specs []streams.TopicSpec
 	for _, topic := range schemas.Topics() {
 		n := int32(partitions)
@@ -268,37 +270,7 @@ func (r *rig) match(n int, nowMillis int64) (eventID string, record streams.Reco
 }
 
 // read gives all committed records of a topic up to now.
-func (r *rig) read(topic string) []streams.Record {
-	r.t.Helper()
-	ends, err := r.cluster.NewEnds()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer ends.Close()
-	until, err := ends.Of(r.t.Context(), topic)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	from := make(map[int32]int64)
-	for p := range until {
-		from[p] = 0
-	}
-	reader, err := r.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{topic: from}})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer reader.Close()
-	var records []streams.Record
-	for !reader.Passed(topic, until) {
-		if err := reader.Poll(r.t.Context(), 1000, func(rec streams.Record) error {
-			records = append(records, rec)
-			return nil
-		}); err != nil {
-			r.t.Fatal(err)
-		}
-	}
-	return records
-}
+func (r *rig) read(topic string) []streams.Record { return r.log.Read(topic) }
 
 // facts counts the journal's facts by type.
 func (r *rig) facts() map[string]int {

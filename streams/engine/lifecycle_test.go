@@ -113,6 +113,18 @@ func (r *rig) fold(endpointID string) (e domain.Endpoint, deliveries map[string]
 	return e, deliveries
 }
 
+// opening is how many deliveries open a window.
+const opening = 64
+
+// openWindow has an endpoint answer well until its window is open, where a 404
+// leaves it. Of many attempts one at a time, each would be a turn of its own.
+func (r *rig) openWindow(endpointID string) {
+	r.t.Helper()
+	r.receiver.answer(status(200))
+	r.pay(endpointID, 100_000, opening)
+	r.eventuallyIn(endpointID, domain.StateDelivered, opening)
+}
+
 // eventuallyIn waits until so many deliveries of an endpoint are in a state.
 func (r *rig) eventuallyIn(endpointID string, state domain.DeliveryState, count int) {
 	r.t.Helper()
@@ -224,13 +236,16 @@ func TestReplayQueuesFailedDeliveriesAgain(t *testing.T) {
 	defer r.startWith(r.dir, domain.Policy{})()
 	id := r.endpoint(1)
 	const events = domain.MaxReplay + 200
-	r.receiver.answer(status(500))
+	r.openWindow(id)
+	r.receiver.answer(status(404))
 	ids := r.pay(id, 1, events)
 	r.eventuallyIn(id, domain.StateFailed, events)
 	_, before := r.fold(id)
 	newest := int64(0)
 	for _, d := range before {
-		newest = max(newest, d.CreatedAtMillis)
+		if d.State == domain.StateFailed {
+			newest = max(newest, d.CreatedAtMillis)
+		}
 	}
 	r.receiver.answer(status(200))
 	if answer := r.ask("cmd_none", domain.ReplayEndpoint{EndpointID: id, SinceMillis: newest + 1}); *answer.Replay != (domain.ReplayResult{}) {
@@ -242,13 +257,14 @@ func TestReplayQueuesFailedDeliveriesAgain(t *testing.T) {
 	if answer := r.ask("cmd_replay", domain.ReplayEndpoint{EndpointID: id, UntilMillis: newest + 1}); *answer.Replay != (domain.ReplayResult{Queued: domain.MaxReplay, Matched: events, Truncated: true}) {
 		t.Errorf("a replay was answered %+v", answer.Replay)
 	}
-	r.eventuallyIn(id, domain.StateDelivered, domain.MaxReplay)
+	r.eventuallyIn(id, domain.StateDelivered, opening+domain.MaxReplay)
 	_, first := r.fold(id)
 	oldestLeft, newestSent := int64(math.MaxInt64), int64(0)
 	for _, d := range first {
-		if d.State == domain.StateFailed {
+		switch {
+		case d.State == domain.StateFailed:
 			oldestLeft = min(oldestLeft, d.CreatedAtMillis)
-		} else {
+		case d.Run == 2:
 			newestSent = max(newestSent, d.CreatedAtMillis)
 		}
 	}
@@ -258,7 +274,7 @@ func TestReplayQueuesFailedDeliveriesAgain(t *testing.T) {
 	if answer := r.ask("cmd_rest", domain.ReplayEndpoint{EndpointID: id}); *answer.Replay != (domain.ReplayResult{Queued: 200, Matched: 200}) {
 		t.Errorf("a second replay was answered %+v", answer.Replay)
 	}
-	r.eventuallyIn(id, domain.StateDelivered, events)
+	r.eventuallyIn(id, domain.StateDelivered, opening+events)
 	_, after := r.fold(id)
 	for _, eventID := range ids {
 		if d := after[eventID]; d.Attempts != 2 || d.Run != 2 {
@@ -376,8 +392,9 @@ func TestDeletingCancelsWhatWaits(t *testing.T) {
 			r := newRig(t)
 			defer r.startWith(r.dir, policy(hour, hour))()
 			id := r.endpoint(1)
-			r.receiver.answer(status(500))
 			const events = 700
+			r.openWindow(id)
+			r.receiver.answer(status(404))
 			r.pay(id, 0, events)
 			r.eventuallyIn(id, domain.StateWaiting, events)
 			if disabled {
@@ -388,7 +405,7 @@ func TestDeletingCancelsWhatWaits(t *testing.T) {
 			}
 			r.pay(id, 10_000, 1)
 			r.eventuallyIn(id, domain.StateCancelled, events+1)
-			if n := r.facts()["AttemptMade"]; n != events {
+			if n := r.facts()["AttemptMade"]; n != opening+events {
 				t.Errorf("%d attempts", n)
 			}
 			if answer := r.ask("cmd_enable", domain.EnableEndpoint{EndpointID: id}); answer.Rejection == nil || answer.Rejection.Code != domain.CodeNotFound {

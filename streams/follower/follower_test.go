@@ -120,8 +120,7 @@ func TestReadAgainYieldsTheSameIdentifiers(t *testing.T) {
 		return ids
 	}
 	first := read()
-	r.cluster.Prefix = "again."
-	r.makeTopics(r.cluster)
+	r.anew("again")
 	if again := read(); len(first) < 4 || !slices.Equal(first, again) {
 		t.Errorf("first %v, then %v", first, again)
 	}
@@ -328,8 +327,7 @@ func BenchmarkCatchUp(b *testing.B) {
 	}
 	ledgers := 0
 	for n := 0; b.Loop(); n++ {
-		r.cluster.Prefix = fmt.Sprintf("bench%d.", n)
-		r.makeTopics(r.cluster)
+		r.anew(fmt.Sprint("bench", n))
 		config := r.config()
 		config.Start = follower.Start{Sequence: 2}
 		x := r.startReady(config)

@@ -32,6 +32,7 @@ type rig struct {
 	client     *devclient.Client
 	identities devnet.Identities
 	book       *book
+	log        *brokertest.Log
 }
 
 func TestMain(m *testing.M) { brokertest.Main(m) }
@@ -46,7 +47,7 @@ func newRig(t testing.TB) *rig {
 		ClientID: "test",
 		Logger:   silent,
 	}
-	r.makeTopics(r.cluster)
+	r.begin()
 	var err error
 	if r.identities, err = devnet.NewIdentities(); err != nil {
 		t.Fatal(err)
@@ -66,8 +67,17 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-func (r *rig) makeTopics(cluster streams.Cluster) {
+// anew goes on with topics of another name, which are empty.
+func (r *rig) anew(name string) {
 	r.t.Helper()
+	r.cluster.Prefix = r.broker.Prefix() + name + "."
+	r.begin()
+}
+
+// begin makes the topics.
+func (r *rig) begin() {
+	r.t.Helper()
+	r.log = brokertest.NewLog(r.t, r.cluster)
 	var specs []streams.TopicSpec
 	for _, topic := range schemas.Topics() {
 		spec := streams.TopicSpec{
@@ -80,7 +90,7 @@ func (r *rig) makeTopics(cluster streams.Cluster) {
 		}
 		specs = append(specs, spec)
 	}
-	if err := cluster.EnsureTopics(r.t.Context(), specs); err != nil {
+	if err := r.cluster.EnsureTopics(r.t.Context(), specs); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -196,33 +206,9 @@ func (r *rig) pay(to, amount string) devclient.Payment {
 }
 
 // read gives all records of a topic, in the order of their partitions.
-func (r *rig) read(topic string) (records []streams.Record) {
+func (r *rig) read(topic string) []streams.Record {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
-	defer cancel()
-	ends, err := r.cluster.NewEnds()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer ends.Close()
-	at, err := ends.Of(ctx, topic)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	from := map[int32]int64{}
-	for p := range at {
-		from[p] = 0
-	}
-	reader, err := r.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{topic: from}})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer reader.Close()
-	for !reader.Passed(topic, at) {
-		if err := reader.Poll(ctx, 100, func(r streams.Record) error { records = append(records, r); return nil }); err != nil {
-			r.t.Fatal(err)
-		}
-	}
+	records := slices.Clone(r.log.Read(topic))
 	slices.SortStableFunc(records, func(a, b streams.Record) int { return int(a.Partition - b.Partition) })
 	return records
 }

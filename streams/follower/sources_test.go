@@ -112,8 +112,7 @@ var createdAt = regexp.MustCompile(`"createdAt":"[^"]*"`)
 // facts are all that a follower of this source tells, but for when it did.
 func (r *rig) facts(c *busyChain, name string, source follower.Source) (all []string) {
 	r.t.Helper()
-	r.cluster.Prefix = name + "."
-	r.makeTopics(r.cluster)
+	r.anew(name)
 	config := r.config()
 	config.Source, config.Passphrase, config.Start = source, c.network.Passphrase(), follower.Start{Sequence: 2}
 	x := r.startReady(config)

@@ -1,0 +1,93 @@
+package brokertest
+
+import (
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Log reads topics for a test that asks again and again what stands in them. Its
+// clients stay open, and each record is fetched once: three brokers that share
+// two cores with the test would else work for its questions most of the time.
+type Log struct {
+	t       testing.TB
+	cluster streams.Cluster
+
+	mu     sync.Mutex
+	ends   *streams.Ends
+	topics map[string]*topicLog
+}
+
+// topicLog is what was read of a topic so far.
+type topicLog struct {
+	reader  *streams.Reader
+	records []streams.Record
+}
+
+// NewLog reads topics of a cluster until the test ends.
+func NewLog(t testing.TB, cluster streams.Cluster) *Log {
+	l := &Log{t: t, cluster: cluster, topics: make(map[string]*topicLog)}
+	t.Cleanup(l.close)
+	return l
+}
+
+// Read gives all committed records of a topic up to now. The caller does not
+// change them.
+func (l *Log) Read(topic string) []streams.Record {
+	l.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	until := l.endsOf(topic)
+	known := l.topics[topic]
+	if known == nil {
+		known = l.open(topic, until)
+	}
+	err := known.reader.ReadTo(l.t.Context(), topic, until, 1000, func(r streams.Record) error {
+		known.records = append(known.records, r)
+		return nil
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return slices.Clip(known.records)
+}
+
+func (l *Log) endsOf(topic string) map[int32]int64 {
+	l.t.Helper()
+	if l.ends == nil {
+		var err error
+		if l.ends, err = l.cluster.NewEnds(); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	until, err := l.ends.Of(l.t.Context(), topic)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return until
+}
+
+func (l *Log) open(topic string, partitions map[int32]int64) *topicLog {
+	l.t.Helper()
+	from := make(map[int32]int64)
+	for p := range partitions {
+		from[p] = 0
+	}
+	reader, err := l.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{topic: from}})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.topics[topic] = &topicLog{reader: reader}
+	return l.topics[topic]
+}
+
+func (l *Log) close() {
+	if l.ends != nil {
+		l.ends.Close()
+	}
+	for _, known := range l.topics {
+		known.reader.Close()
+	}
+}
