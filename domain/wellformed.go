@@ -8,14 +8,16 @@ import (
 
 // Bounds of what a command or a match may hold. The API and the follower keep to
 // narrower ones; these hold for whatever else can write to the topics, so that
-// no aggregate outgrows a record of the journal.
+// no aggregate outgrows a record, of which a broker takes 1 MiB: an endpoint has
+// up to MaxSecrets sealed secrets beside its headers.
 const (
 	maxIDBytes      = 128
 	maxTextBytes    = 16 << 10
 	maxNameBytes    = 1 << 10
-	maxSealedBytes  = 8 << 10
+	maxSealedBytes  = 6 << 10
+	maxEventBytes   = 64 << 10
 	maxHashBytes    = 64
-	maxHeaders      = 64
+	maxHeaders      = 32
 	maxPermissions  = 16
 	maxCIDRs        = 100
 	maxAssets       = 1000
@@ -28,7 +30,8 @@ const (
 // WellFormed reports what of a command no Decide function may be given: it says
 // why, or nothing. What it lets pass is decided on, and perhaps refused.
 func (c Command) WellFormed() error {
-	if err := errors.Join(checkID("command id", CommandPrefix, c.ID), checkID("account", AccountPrefix, c.AccountID)); err != nil {
+	if err := errors.Join(checkID("command id", CommandPrefix, c.ID), checkID("account", AccountPrefix, c.AccountID),
+		atMost("hash of the body", len(c.BodyHash), maxHashBytes)); err != nil {
 		return err
 	}
 	switch body := c.Body.(type) {
@@ -225,7 +228,7 @@ func (m MatchInput) WellFormed() error {
 		checkID("account", AccountPrefix, m.AccountID), checkID("endpoint", EndpointPrefix, m.EndpointID),
 		checkID("watch", WatchPrefix, m.WatchID), checkID("event", EventPrefix, m.Event.ID),
 		atMost("wallet", len(m.WalletAddress), maxIDBytes), eventTypesFormed([]EventType{m.Event.Type}),
-		checkMillis("event's time", m.Event.CreatedAtMillis), within("event's body", len(m.Event.Body), 1, maxSealedBytes*8),
+		checkMillis("event's time", m.Event.CreatedAtMillis), within("event's body", len(m.Event.Body), 1, maxEventBytes),
 		within("moves", m.Moved.Moves, 0, MaxMoves), within("attempts", m.Moved.Attempts, 0, maxCount),
 		within("runs", m.Moved.Runs, 0, maxCount))
 }

@@ -247,7 +247,7 @@ type TransactionQuarantined struct {
 func EncodeTransactionQuarantined(q TransactionQuarantined) Message {
 	return pack("TransactionQuarantined", "", &kafka.TransactionQuarantined{
 		NetworkPassphrase: q.NetworkPassphrase, Ledger: q.Ledger, ClosedAtMillis: q.ClosedAtMillis, TxHash: q.TxHash,
-		Order: uint32(q.Order), Reason: q.Reason, ReadAtMillis: q.ReadAtMillis,
+		Order: uint32(q.Order), Reason: printed(q.Reason, deadReasonBytes), ReadAtMillis: q.ReadAtMillis,
 	})
 }
 

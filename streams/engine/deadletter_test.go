@@ -94,30 +94,33 @@ func deadInputs() map[string]streams.Record {
 		"noise":                                valued(watch, []byte("\xff\xfe hello \x00\x01")),
 		"text that is not UTF-8":               valued(watch, bytes.Replace(watch.Value, []byte("GTO"), []byte("G\xff\xfe"), 1)),
 		"a huge command":                       wrongWatch(func(w *domain.Watch) { w.Label = strings.Repeat("x", 900_000) }),
-		"a command without an id":              commandRecord(domain.Command{AccountID: accountID, Body: domain.EnableEndpoint{EndpointID: endpointID}}),
-		"a command without an account":         commandRecord(domain.Command{ID: "cmd_1", Body: domain.EnableEndpoint{EndpointID: endpointID}}),
-		"an endpoint that is none":             keyed(commandRecord(asked(domain.EnableEndpoint{EndpointID: "ep_\x00/1"})), "ep_\x00/1"),
-		"an account as an endpoint":            commandRecord(asked(domain.EnableEndpoint{EndpointID: accountID})),
-		"an amount rule of a newer version":    wrongWatch(func(w *domain.Watch) { w.Rules.Amount.Kind = "median" }),
-		"a memo rule of a newer version":       wrongWatch(func(w *domain.Watch) { w.Rules.Memo.Kind = "rhymes" }),
-		"an event type of a newer version":     wrongWatch(func(w *domain.Watch) { w.EventTypes = []domain.EventType{"payment.late"} }),
-		"a watch that begins as deleted":       wrongWatch(func(w *domain.Watch) { w.DeletedAtMillis = 1 }),
-		"a wallet that is none":                wrongWatch(func(w *domain.Watch) { w.WalletAddress = "G\x00" }),
-		"too many senders":                     wrongWatch(func(w *domain.Watch) { w.Rules.SenderAllowlist = make([]string, 5000) }),
-		"a rate beyond all":                    update(domain.EndpointChange{RateLimitPerSecond: new(math.MaxInt32)}),
-		"a header that is two":                 update(domain.EndpointChange{Headers: &[]domain.Header{{Name: "X\r\nY", Sealed: []byte{1}}}}),
-		"a grace beyond all time":              commandRecord(asked(domain.RollKey{AccountID: accountID, KeyID: "key_1", Key: domain.Key{ID: "key_2", Hash: []byte{1}}, GraceMillis: math.MaxInt64})),
-		"a span before all time":               commandRecord(asked(domain.ReplayEndpoint{EndpointID: endpointID, SinceMillis: math.MinInt64})),
-		"a range of no ledgers":                commandRecord(asked(domain.BackfillWatch{WatchID: watchID, From: 9, To: 8})),
-		"a match of another type":              typed(match, "PaymentForgotten", "1"),
-		"a match of another endpoint's key":    keyed(match, "ep_other"),
-		"a match without a value":              valued(match, nil),
-		"a truncated match":                    valued(match, match.Value[:len(match.Value)/2]),
-		"a match without an event":             wrongMatch(func(in *domain.MatchInput) { in.Event = domain.Event{} }),
-		"a match without a body":               wrongMatch(func(in *domain.MatchInput) { in.Event.Body = nil }),
-		"a match of a huge body":               wrongMatch(func(in *domain.MatchInput) { in.Event.Body = bytes.Repeat([]byte("x"), 900_000) }),
-		"a match of a test":                    wrongMatch(func(in *domain.MatchInput) { in.Event.Type = domain.TestPing }),
-		"a match of no time":                   wrongMatch(func(in *domain.MatchInput) { in.Event.CreatedAtMillis = -1 }),
+		"a huge hash": commandRecord(domain.Command{
+			ID: "cmd_1", AccountID: accountID, BodyHash: make([]byte, 200_000), Body: domain.DisableEndpoint{EndpointID: endpointID},
+		}),
+		"a command without an id":           commandRecord(domain.Command{AccountID: accountID, Body: domain.EnableEndpoint{EndpointID: endpointID}}),
+		"a command without an account":      commandRecord(domain.Command{ID: "cmd_1", Body: domain.EnableEndpoint{EndpointID: endpointID}}),
+		"an endpoint that is none":          keyed(commandRecord(asked(domain.EnableEndpoint{EndpointID: "ep_\x00/1"})), "ep_\x00/1"),
+		"an account as an endpoint":         commandRecord(asked(domain.EnableEndpoint{EndpointID: accountID})),
+		"an amount rule of a newer version": wrongWatch(func(w *domain.Watch) { w.Rules.Amount.Kind = "median" }),
+		"a memo rule of a newer version":    wrongWatch(func(w *domain.Watch) { w.Rules.Memo.Kind = "rhymes" }),
+		"an event type of a newer version":  wrongWatch(func(w *domain.Watch) { w.EventTypes = []domain.EventType{"payment.late"} }),
+		"a watch that begins as deleted":    wrongWatch(func(w *domain.Watch) { w.DeletedAtMillis = 1 }),
+		"a wallet that is none":             wrongWatch(func(w *domain.Watch) { w.WalletAddress = "G\x00" }),
+		"too many senders":                  wrongWatch(func(w *domain.Watch) { w.Rules.SenderAllowlist = make([]string, 5000) }),
+		"a rate beyond all":                 update(domain.EndpointChange{RateLimitPerSecond: new(math.MaxInt32)}),
+		"a header that is two":              update(domain.EndpointChange{Headers: &[]domain.Header{{Name: "X\r\nY", Sealed: []byte{1}}}}),
+		"a grace beyond all time":           commandRecord(asked(domain.RollKey{AccountID: accountID, KeyID: "key_1", Key: domain.Key{ID: "key_2", Hash: []byte{1}}, GraceMillis: math.MaxInt64})),
+		"a span before all time":            commandRecord(asked(domain.ReplayEndpoint{EndpointID: endpointID, SinceMillis: math.MinInt64})),
+		"a range of no ledgers":             commandRecord(asked(domain.BackfillWatch{WatchID: watchID, From: 9, To: 8})),
+		"a match of another type":           typed(match, "PaymentForgotten", "1"),
+		"a match of another endpoint's key": keyed(match, "ep_other"),
+		"a match without a value":           valued(match, nil),
+		"a truncated match":                 valued(match, match.Value[:len(match.Value)/2]),
+		"a match without an event":          wrongMatch(func(in *domain.MatchInput) { in.Event = domain.Event{} }),
+		"a match without a body":            wrongMatch(func(in *domain.MatchInput) { in.Event.Body = nil }),
+		"a match of a huge body":            wrongMatch(func(in *domain.MatchInput) { in.Event.Body = bytes.Repeat([]byte("x"), 900_000) }),
+		"a match of a test":                 wrongMatch(func(in *domain.MatchInput) { in.Event.Type = domain.TestPing }),
+		"a match of no time":                wrongMatch(func(in *domain.MatchInput) { in.Event.CreatedAtMillis = -1 }),
 	}
 }
 
@@ -160,10 +163,10 @@ func TestNoInputStopsAPartition(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCore(t)
 			c.turn(creation(endpointID))
-			r.Partition, r.Offset = 3, 41
+			r.Offset = 41 // in its own partition: that is not why it is set aside
 			out := c.take(r)
 			letters := deadLetters(t, out)
-			if len(letters) != 1 || letters[0].Topic != r.Topic || letters[0].Partition != 3 || letters[0].Offset != 41 || letters[0].Reason == "" ||
+			if len(letters) != 1 || letters[0].Topic != r.Topic || letters[0].Partition != 0 || letters[0].Offset != 41 || letters[0].Reason == "" ||
 				letters[0].ValueBytes != len(r.Value) || !bytes.HasPrefix(r.Value, letters[0].Value) || len(letters[0].Value) > 4<<10 {
 				t.Fatalf("dead letters %+v of %d records", letters, len(out))
 			}
@@ -303,6 +306,10 @@ func TestARecordInAnotherPartition(t *testing.T) {
 	r := commandRecord(creation(endpointID))
 	if letters := deadLetters(t, c.take(r)); len(letters) != 1 {
 		t.Errorf("a command in partition 0 is taken, and its aggregate belongs in 1")
+	}
+	r.Partition = 2
+	if letters := deadLetters(t, c.take(r)); len(letters) != 1 || letters[0].Partition != 2 {
+		t.Errorf("a command in partition 2 is set aside as %+v", letters)
 	}
 	r.Partition = 1
 	if letters := deadLetters(t, c.take(r)); len(letters) != 0 {
