@@ -159,6 +159,7 @@ func switches(v values, at []string, f func(at []string, on bool)) {
 }
 
 func TestTheChartsManifests(t *testing.T) {
+	checked := make(map[string]bool)
 	for name, given := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			objects, err := render(given)
@@ -167,7 +168,10 @@ func TestTheChartsManifests(t *testing.T) {
 			}
 			checkReferences(t, objects)
 			for _, w := range workloads(objects) {
-				checkPod(t, objects, w)
+				if what := w.fingerprint(t, objects); !checked[what] {
+					checked[what] = true
+					checkPod(t, objects, w)
+				}
 			}
 		})
 	}
@@ -181,6 +185,22 @@ func TestTheChartIsLinted(t *testing.T) {
 			}
 		}
 	}
+}
+
+// fingerprint is all that a workload's pods are made of: most cases differ in one.
+func (w workload) fingerprint(t *testing.T, objects rendered) string {
+	t.Helper()
+	parts := []any{w.kind, w.name, w.pod, w.claims}
+	for _, v := range w.pod.Volumes {
+		if v.ConfigMap != nil {
+			parts = append(parts, named[corev1.ConfigMap](objects, v.ConfigMap.Name))
+		}
+	}
+	text, err := yaml.Marshal(parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // What would be passed over in silence, or do nothing, is refused.

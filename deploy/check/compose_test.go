@@ -197,6 +197,43 @@ func TestComposeIsScraped(t *testing.T) {
 	}
 }
 
+// Grafana reads the history as the user that ClickHouse is given for it.
+func TestComposeHasAReaderOfTheHistory(t *testing.T) {
+	type user struct {
+		Password struct {
+			FromEnv string `xml:"from_env,attr"`
+		} `xml:"password"`
+		Profile string   `xml:"profile"`
+		Grants  []string `xml:"grants>query"`
+	}
+	var file struct {
+		XMLName  xml.Name `xml:"clickhouse"`
+		Profiles struct {
+			Reader struct {
+				Readonly int `xml:"readonly"`
+			} `xml:"reader"`
+		} `xml:"profiles"`
+		Users struct {
+			Reader user `xml:"reader"`
+		} `xml:"users"`
+	}
+	text, err := os.ReadFile("../compose/clickhouse/reader.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := xml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	services, reader := composed(t).Services, file.Users.Reader
+	given, asked := services["clickhouse"].Environment[reader.Password.FromEnv], services["grafana"].Environment["LUMENHOOK_CLICKHOUSE_PASSWORD"]
+	if given == nil || asked == nil || *given != *asked || *services["grafana"].Environment["LUMENHOOK_CLICKHOUSE_USER"] != "reader" {
+		t.Errorf("the reader's password is %q of ClickHouse, and Grafana has another", reader.Password.FromEnv)
+	}
+	if reader.Profile != "reader" || file.Profiles.Reader.Readonly == 0 || !slices.Equal(reader.Grants, []string{"GRANT SELECT ON lumenhook.*"}) {
+		t.Errorf("the reader may do too much or nothing: %+v", reader)
+	}
+}
+
 // Every variable of Grafana's provisioning is set, and every folder is mounted.
 func TestComposeProvisionsGrafana(t *testing.T) {
 	grafana := composed(t).Services["grafana"]
