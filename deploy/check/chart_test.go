@@ -210,7 +210,7 @@ func TestTheChartRefuses(t *testing.T) {
 		"chef":               {"roles": values{"chef": values{}}},
 		"metrics-listen is":  {"config": values{"metrics-listen": "0.0.0.0:1"}},
 		"roles is the chart": {"roles": values{"api": values{"config": values{"roles": []any{"engine"}}}}},
-		"more of them do":    {"roles": values{"follower": values{"autoscaling": values{"enabled": true}}}},
+		"is not for it":      {"roles": values{"follower": values{"autoscaling": values{"enabled": true}}}},
 		"more engines than":  {"roles": values{"engine": values{"autoscaling": values{"enabled": true, "maxReplicas": 49}}}},
 	} {
 		if _, err := render(given); err == nil || !strings.Contains(err.Error(), want) {
