@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: run build test test-kafka test-browser lint lint-units lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger generate clean
+.PHONY: run build test test-kafka test-cluster test-browser lint lint-units lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -46,6 +46,13 @@ test-kafka: ## the suites of everything that uses Kafka, on three real brokers; 
 	$(GO) run ./internal/kafkatest/install
 	$(GO) test -tags kafka -p 1 -count 1 -timeout 15m $(KAFKA_OWN)
 	$(GO) run ./internal/kafkatest/with $(GO) test -tags kafka -p 1 -count 1 -timeout 15m $(KAFKA_SUITES)
+	$(MAKE) test-cluster PAYMENTS=2000
+
+PAYMENTS ?= 20000
+test-cluster: ## PAYMENTS=20000 through the real program in seven processes, on three real brokers, while each role and each broker is killed
+	$(GO) vet -tags kafka ./cmd/lumenhook
+	$(GO) run ./internal/kafkatest/install
+	$(GO) test -tags kafka -count 1 -v -run ClusterDelivers -timeout 60m ./cmd/lumenhook -cluster.payments=$(PAYMENTS)
 
 test-browser: ## pages of other origins, in a real Chromium, against every port of run
 	$(GO) vet -tags browser ./cmd/lumenhook

@@ -66,7 +66,7 @@ func newNetwork(t *testing.T) *addresses {
 	if err := os.Mkdir(filepath.Join(a.dir, "secrets"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	a.startDevnet(logger)
+	a.startDevnet(200*time.Millisecond, logger)
 	a.hooks = startHooks(t, a.dir)
 	return a
 }
@@ -91,7 +91,7 @@ func (a *addresses) startBroker(logger *slog.Logger) {
 	}
 }
 
-func (a *addresses) startDevnet(logger *slog.Logger) {
+func (a *addresses) startDevnet(closeInterval time.Duration, logger *slog.Logger) {
 	a.t.Helper()
 	ids, err := devnet.NewIdentities()
 	if err != nil {
@@ -99,7 +99,7 @@ func (a *addresses) startDevnet(logger *slog.Logger) {
 	}
 	a.devnet, err = devnet.Open(devnet.Config{
 		Dir: filepath.Join(a.dir, "devnet"), Identities: ids, Listen: "127.0.0.1:0",
-		CloseInterval: 200 * time.Millisecond, Logger: logger,
+		CloseInterval: closeInterval, Logger: logger,
 	})
 	if err != nil {
 		a.t.Fatal(err)
@@ -264,7 +264,8 @@ func (r *role) said(form *regexp.Regexp) (address string) {
 
 // ready asks /readyz.
 func (r *role) ready() (status int, checks map[string]string) {
-	resp, err := http.Get(r.said(saidOperations) + "/readyz")
+	asking := http.Client{Timeout: 10 * time.Second} // a process may stand still
+	resp, err := asking.Get(r.said(saidOperations) + "/readyz")
 	if err != nil {
 		return 0, nil
 	}

@@ -205,6 +205,45 @@ func (c *Cluster) AwaitBrokers(ctx context.Context, n int) error {
 	}
 }
 
+// AwaitInSync waits until all brokers are alive, and every copy of every partition is
+// in step with its leader: any one of them may go then.
+func (c *Cluster) AwaitInSync(ctx context.Context) error {
+	if err := c.AwaitBrokers(ctx, len(c.nodes)); err != nil {
+		return err
+	}
+	admin, err := c.AdminClient()
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for {
+		topics, err := admin.ListTopicsWithInternal(ctx)
+		if err == nil && inSync(topics) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for copies to be in step: %w", errors.Join(ctx.Err(), err))
+		case <-tick.C:
+		}
+	}
+}
+
+func inSync(topics kadm.TopicDetails) bool {
+	for _, t := range topics {
+		for _, p := range t.Partitions {
+			if len(p.ISR) < len(p.Replicas) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // countBrokers asks the cluster itself: kadm would answer from what the client
 // remembers.
 func countBrokers(ctx context.Context, client *kgo.Client) (int, error) {

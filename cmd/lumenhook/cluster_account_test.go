@@ -1,0 +1,277 @@
+//go:build kafka
+
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
+)
+
+// turnMax is the longest that an answer waits to be recorded: the time of a
+// transaction.
+const turnMax = 10 * time.Second
+
+// payGone pays a wallet whose endpoint is gone. The payment is told of once, and to
+// nobody who takes it.
+func (s *site) payGone(wallet string) {
+	s.t.Helper()
+	_, payer, err := s.pays.CreateAccount(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	request := devclient.PayRequest{From: payer, To: wallet, Amount: "0.1"}
+	made, err := s.pays.Pay(s.t.Context(), request)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.gone = append(s.gone, made.ID)
+}
+
+// attempt is one of the history.
+type attempt struct {
+	EventID string  `json:"event_id"`
+	SentAt  float64 `json:"sent"` // Unix milliseconds
+	Took    float64 `json:"took"` // milliseconds
+	Status  *int    `json:"status"`
+}
+
+// account holds what was received against the ledger, the topics and the history.
+func (s *site) account(p *paying, blows []*blow) {
+	s.t.Helper()
+	paid := p.made()
+	s.until("every payment is taken", func() bool {
+		events, _ := s.receipts.accepted()
+		return events >= len(paid)
+	})
+	for _, one := range paid {
+		if _, told := s.receipts.first(one.id); !told {
+			s.t.Errorf("payment %s of ledger %d was told of to nobody", one.id, one.ledger)
+		}
+	}
+	observed := s.observed(len(paid))
+	s.checkLedgers(p.last())
+	s.checkHistory()
+	s.checkAttempts(blows)
+	verified := s.as("history", "verify-projection", "--all", "--clickhouse-dsn", s.history)
+	if !strings.Contains(string(verified), "as the topics say") {
+		s.t.Errorf("verify-projection said %q", verified)
+	}
+	if out := s.as("inspect", "topics", "cat", "dead-letters"); len(out) > 0 {
+		s.t.Errorf("records were set aside:\n%s", out)
+	}
+	s.tell(observed, blows)
+}
+
+// observed are the times at which payments were written down, one for each.
+func (s *site) observed(n int) (times []time.Time) {
+	s.t.Helper()
+	seen := make(map[string]bool)
+	for line := range strings.Lines(string(s.as("inspect", "topics", "cat", "payments"))) {
+		var record struct {
+			Time  time.Time
+			Value struct{ Payment struct{ ID string } }
+		}
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			s.t.Fatalf("%s: %v", line, err)
+		}
+		id := record.Value.Payment.ID
+		if seen[id] {
+			s.t.Errorf("payment %s stands in the topic twice", id)
+		}
+		seen[id] = true
+		times = append(times, record.Time)
+	}
+	if want := n + len(s.gone); len(seen) != want {
+		s.t.Errorf("%d payments were observed, and %d were made", len(seen), want)
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	return times
+}
+
+// checkLedgers has the ledgers read again: none was skipped.
+func (s *site) checkLedgers(last uint32) {
+	s.t.Helper()
+	s.as("check", "ledger", "check", "--from", "2", "--to", strconv.FormatUint(uint64(last), 10),
+		"--network", s.devnet.Passphrase(), "--stellar-rpc-url", s.devnet.RPCURL(),
+		"--ledger-poll-interval", "50ms")
+}
+
+// checkHistory holds the events that the API lists against those that were received.
+func (s *site) checkHistory() {
+	s.t.Helper()
+	gone := make(map[string]bool)
+	for _, id := range s.gone {
+		gone[id] = true
+	}
+	var states map[string]string
+	s.until("every event of the history has come to its end", func() bool {
+		states = s.listEvents()
+		for _, state := range states {
+			if state == "QUEUED" || state == "WAITING" {
+				return false
+			}
+		}
+		return len(states) >= len(s.receipts.events)
+	})
+	s.receipts.mu.Lock()
+	defer s.receipts.mu.Unlock()
+	for id, e := range s.receipts.events {
+		want := "DELIVERED"
+		if gone[e.payment] {
+			want = "FAILED"
+		}
+		if states[id] != want {
+			s.t.Errorf("event %s is %q in the history, and should be %s", id, states[id], want)
+		}
+	}
+	if len(states) != len(s.receipts.events) {
+		s.t.Errorf("%d events are in the history, and %d were received",
+			len(states), len(s.receipts.events))
+	}
+}
+
+// listEvents are the states of all events, as the API lists them; nil when the
+// history is behind.
+func (s *site) listEvents() map[string]string {
+	c, states := s.api(), make(map[string]string)
+	for cursor := ""; ; {
+		at := client.Page{Limit: 100, Cursor: cursor}
+		page, err := c.ListEvents(s.t.Context(), client.EventFilter{}, at)
+		if err != nil {
+			return nil
+		}
+		for _, e := range page.Data {
+			if states[e.ID] != "" {
+				s.t.Errorf("event %s is listed twice", e.ID)
+			}
+			states[e.ID] = e.Delivery.State
+		}
+		if page.NextCursor == nil {
+			return states
+		}
+		cursor = *page.NextCursor
+	}
+}
+
+// checkAttempts holds the attempts of the history against the posts that came. Each
+// attempt that was answered is one post, with that answer. A post of no attempt was
+// under way, or waited to be recorded, when its process was killed or stopped.
+func (s *site) checkAttempts(blows []*blow) {
+	s.t.Helper()
+	out := s.program("sql", "--clickhouse-dsn", s.history, "--format", "json", "--max-rows", "1000000",
+		`SELECT event_id, toUnixTimestamp64Milli(sent_at) AS sent, duration_ms AS took,
+		 status_code AS status FROM attempts FINAL`)
+	by := make(map[string][]attempt)
+	for line := range strings.Lines(string(out)) {
+		var a attempt
+		if err := json.Unmarshal([]byte(line), &a); err != nil {
+			s.t.Fatalf("%s: %v", line, err)
+		}
+		by[a.EventID] = append(by[a.EventID], a)
+	}
+	s.receipts.mu.Lock()
+	defer s.receipts.mu.Unlock()
+	for id, e := range s.receipts.events {
+		for _, lost := range match(s.t, id, by[id], e.posts) {
+			s.charge(blows, id, lost)
+		}
+	}
+}
+
+// match finds the post of each attempt, and gives the posts of none.
+func match(t *testing.T, id string, attempts []attempt, posts []post) (others []post) {
+	t.Helper()
+	others = slices.Clone(posts)
+	for _, a := range attempts {
+		sent, took := int64(a.SentAt), int64(a.Took)
+		i := slices.IndexFunc(others, func(p post) bool {
+			at := p.at.UnixMilli()
+			return sent-1 <= at && at <= sent+took+1
+		})
+		switch {
+		case i >= 0 && (a.Status == nil || *a.Status == others[i].status):
+			others = slices.Delete(others, i, i+1)
+		case a.Status != nil:
+			t.Errorf("event %s has an attempt of %d ms that was answered %d, and came %v",
+				id, sent, *a.Status, posts)
+		}
+	}
+	return others
+}
+
+// charge finds what a post that is in no history was lost by.
+func (s *site) charge(blows []*blow, id string, p post) {
+	s.t.Helper()
+	for _, b := range blows {
+		for _, at := range b.losses {
+			if before := at.Sub(p.began); before > -time.Second && before < turnMax {
+				b.lost++
+				return
+			}
+		}
+	}
+	s.t.Errorf("event %s was posted at %s, and no attempt in the history says so",
+		id, p.at.Format(time.StampMilli))
+}
+
+// tell prints what is known in the end only.
+func (s *site) tell(observed []time.Time, blows []*blow) {
+	events, posts := s.receipts.accepted()
+	s.t.Logf("%d payments observed, %d events taken, %d posts", len(observed), events, posts)
+	for _, b := range blows {
+		s.t.Logf("%-45s longest time between two observed payments %4.1f s; "+
+			"%d attempts were lost and made again", b.name, longestGap(observed, b).Seconds(), b.lost)
+	}
+	for _, r := range s.order {
+		s.t.Logf("%s complained: %v", r.name, s.complaints(r))
+	}
+}
+
+// settling is for what is on its way to the receiver when a process is killed.
+const settling = 200 * time.Millisecond
+
+// firstToEach is how long it took from a blow until each wallet had a first attempt.
+func (s *site) firstToEach(paid []payment, b *blow) (longest time.Duration) {
+	first := make(map[int]time.Duration)
+	for _, one := range paid {
+		told, _ := s.receipts.first(one.id)
+		after := told.Sub(b.from)
+		if had, found := first[one.wallet]; after > settling && (!found || after < had) {
+			first[one.wallet] = after
+		}
+	}
+	for _, after := range first {
+		longest = max(longest, after)
+	}
+	return longest
+}
+
+// longestWait is the longest time between a payment's ledger and its first attempt,
+// of those that waited meanwhile.
+func (s *site) longestWait(paid []payment, b *blow) (longest time.Duration) {
+	for _, one := range paid {
+		told, _ := s.receipts.first(one.id)
+		if told.After(b.from) && one.paid.Before(b.to) {
+			longest = max(longest, told.Sub(one.paid))
+		}
+	}
+	return longest
+}
+
+// longestGap is the longest time in which no payment was observed.
+func longestGap(observed []time.Time, b *blow) (longest time.Duration) {
+	last := b.from
+	for _, at := range observed {
+		if at.After(b.from) && at.Before(b.to) {
+			longest, last = max(longest, at.Sub(last)), at
+		}
+	}
+	return longest
+}

@@ -1,0 +1,371 @@
+//go:build kafka
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/kafkatest"
+	"github.com/lumenhook/lumenhook/internal/node"
+	"github.com/lumenhook/lumenhook/internal/startstop"
+	"github.com/lumenhook/lumenhook/streams/topology"
+)
+
+const (
+	userPrefix     = "lumenhook-"
+	saslMechanism  = "SCRAM-SHA-512"
+	sitePartitions = "8"
+	siteWallets    = 12 // with a watch and an endpoint each
+	ledgerEvery    = 2 * time.Second
+)
+
+// processes are those of a site, in the order in which they are restarted.
+var processes = []struct {
+	name string
+	role node.Role
+}{
+	{"engine-0", node.RoleEngine}, {"engine-1", node.RoleEngine},
+	{"follower-0", node.RoleFollower}, {"follower-1", node.RoleFollower},
+	{"api-0", node.RoleAPI}, {"projector-0", node.RoleProjector}, {"mailer-0", node.RoleMailer},
+}
+
+// site is the production form: processes of the real program, each of one role and
+// with the rights of that role alone, on three brokers that ask who.
+type site struct {
+	*addresses
+	cluster  *kafkatest.Cluster
+	config   string
+	order    []*role
+	by       map[string]*role
+	key      string // of the API
+	receipts *receipts
+	gone     []string // payments that nobody takes
+	mails    <-chan string
+	logs     string // folder
+}
+
+// newSite starts everything as docs/operations.md says.
+func newSite(t *testing.T) *site {
+	t.Helper()
+	a := &addresses{t: t, dir: t.TempDir(), stack: &startstop.Stack{
+		Failed: func(err error) { t.Error(err) }, Logger: slog.New(slog.DiscardHandler),
+	}}
+	t.Cleanup(a.stack.Stop)
+	if err := os.Mkdir(filepath.Join(a.dir, "secrets"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	a.startDevnet(ledgerEvery, a.stack.Logger)
+	a.startClickHouse(a.stack.Logger)
+	s := &site{addresses: a, by: make(map[string]*role), logs: t.ArtifactDir()}
+	s.receipts = startReceipts(t, a.dir)
+	var mailAddr string
+	mailAddr, s.mails = startMailServer(t)
+	s.startBrokers()
+	s.prepare(mailAddr)
+	s.startProcesses()
+	return s
+}
+
+// startBrokers starts three, which know a user for each role of the table.
+func (s *site) startBrokers() {
+	s.t.Helper()
+	var err error
+	s.cluster, err = kafkatest.Start(s.t.Context(), kafkatest.Config{
+		Dir: filepath.Join(s.logs, "kafka"), Brokers: 3, Secure: true,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if err := s.cluster.Close(); err != nil {
+			s.t.Error(err)
+		}
+	})
+	admin, err := s.cluster.AdminClient()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer admin.Close()
+	var users []kadm.UpsertSCRAM
+	for _, name := range append(topology.RoleNames(), kafkatest.Admin) {
+		user := userOf(name)
+		users = append(users, kadm.UpsertSCRAM{
+			User: user, Mechanism: kadm.ScramSha512, Iterations: 4096, Password: kafkatest.Password(user),
+		})
+	}
+	made, err := admin.AlterUserSCRAMs(s.t.Context(), nil, users)
+	if err == nil {
+		err = made.Error()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func userOf(role string) string {
+	if role == kafkatest.Admin {
+		return role
+	}
+	return userPrefix + role
+}
+
+// prepare does what is done once for all: rights, topics, secrets, configuration.
+func (s *site) prepare(mailAddr string) {
+	s.t.Helper()
+	s.as(kafkatest.Admin, "topics", "acls", "--apply")
+	s.as("topics", "topics", "create", "--partitions", sitePartitions)
+	s.as("topics", "topics", "check")
+	key := filepath.Join(s.dir, "master-key")
+	s.program("secrets", "create", "--master-key-file", key)
+	masterKey, err := os.ReadFile(key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.config = filepath.Join(s.dir, "lumenhook.yaml")
+	s.write(s.config, fmt.Sprintf(`kafka:
+  brokers: [%s]
+  ca-file: %q
+  sasl: %s
+network: %q
+stellar-rpc-url: [%q]
+ledger-poll-interval: 50ms
+api-listen: 127.0.0.1:0
+metrics-listen: 127.0.0.1:0
+retry-schedule: 2s,4s,8s,15s,30s,60s
+egress:
+  allow: [127.0.0.1/32]
+  ports: 1024-65535
+  ca: %q
+smtp:
+  addr: %q
+  from: webhooks@shop.example
+  tls: none
+`, strings.Join(s.cluster.Addrs(), ", "), s.cluster.CAFile(), saslMechanism, s.devnet.Passphrase(),
+		s.devnet.RPCURL(), filepath.Join(s.dir, "ca.pem"), mailAddr))
+	for _, role := range node.Roles() {
+		secrets := s.secretsOf(role)
+		if err := os.Mkdir(secrets, 0o700); err != nil {
+			s.t.Fatal(err)
+		}
+		s.write(filepath.Join(secrets, "kafka-password"), kafkatest.Password(userOf(string(role))))
+		if role == node.RoleAPI || role == node.RoleEngine {
+			s.write(filepath.Join(secrets, "master-key"), string(masterKey))
+		}
+		if role == node.RoleAPI || role == node.RoleProjector {
+			s.write(filepath.Join(secrets, "clickhouse-dsn"), s.history)
+		}
+	}
+}
+
+func (s *site) secretsOf(role node.Role) string {
+	return filepath.Join(s.dir, "secrets-of-"+string(role))
+}
+
+func (s *site) write(path, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// as runs a command with the rights of a role, to its end, and gives what it prints.
+func (s *site) as(role string, args ...string) []byte {
+	s.t.Helper()
+	args = append(args, "--kafka-brokers", strings.Join(s.cluster.Addrs(), ","),
+		"--kafka-ca-file", s.cluster.CAFile(), "--kafka-sasl", saslMechanism,
+		"--kafka-user", userOf(role))
+	c := program(args...)
+	c.Env = append(c.Env, "LUMENHOOK_KAFKA_PASSWORD="+kafkatest.Password(userOf(role)))
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
+	out, err := c.Output()
+	if err != nil {
+		s.t.Fatalf("%v: %v\n%s%s", args, err, out, &stderr)
+	}
+	return out
+}
+
+// startProcesses starts all of them, and waits until each is ready.
+func (s *site) startProcesses() {
+	s.t.Helper()
+	for _, p := range processes {
+		args := []string{
+			"--config", s.config, "--secrets-dir", s.secretsOf(p.role), "--roles", string(p.role),
+			"--node-name", p.name, "--data-dir", filepath.Join(s.dir, p.name),
+			"--kafka-user", userOf(string(p.role)),
+		}
+		s.program(append([]string{"config", "check"}, args...)...)
+		r := &role{t: s.t, name: p.name, args: append([]string{"serve"}, args...)}
+		r.start()
+		s.t.Cleanup(func() { s.keep(r) })
+		s.by[p.name], s.order = r, append(s.order, r)
+	}
+	for _, r := range s.order {
+		r.untilReady()
+	}
+}
+
+// again starts a process that has ended, under its own name.
+func (s *site) again(r *role) {
+	s.t.Helper()
+	s.keep(r)
+	r.start()
+	r.untilReady()
+}
+
+// keep writes what a process said to the folder of logs.
+func (s *site) keep(r *role) {
+	path := filepath.Join(s.logs, r.name+".log")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = io.WriteString(f, r.output.String())
+	}
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	if err := f.Close(); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// open makes an account, and a watch and an endpoint for each of so many wallets.
+func (s *site) open() (wallets []string) {
+	s.t.Helper()
+	var made madeKey
+	out := s.as("operator", "accounts", "create", "--email", "ops@shop.example", "--json",
+		"--data-dir", filepath.Join(s.dir, "none"))
+	if err := json.Unmarshal(out, &made); err != nil {
+		s.t.Fatal(err)
+	}
+	s.key = made.Key
+	c := s.api()
+	s.by["api-0"].until("the key is known", func() bool {
+		_, err := c.ListKeys(s.t.Context(), client.Page{})
+		return err == nil
+	})
+	for i := range siteWallets {
+		wallets = append(wallets, s.walletAt(s.receipts.url+"/hook/"+strconv.Itoa(i)))
+	}
+	return wallets
+}
+
+func (s *site) api() *client.Client {
+	s.t.Helper()
+	c, err := client.New(s.by["api-0"].said(saidAPI), s.key, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// walletAt makes a wallet whose payments are told to an address.
+func (s *site) walletAt(url string) (wallet string) {
+	s.t.Helper()
+	ctx, c := s.t.Context(), s.api()
+	wallet, _, err := s.pays.CreateAccount(ctx)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	endpoint, err := c.CreateEndpoint(ctx, client.EndpointCreate{URL: url})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.receipts.knows(endpoint.Secret)
+	if _, err := c.CreateWatch(ctx, client.WatchCreate{
+		WalletAddress: wallet, EndpointID: endpoint.ID, Assets: []client.Asset{{Code: "XLM"}},
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+	return wallet
+}
+
+// metric is a number of a process, of all labels together.
+func (s *site) metric(r *role, name string) (sum float64) {
+	s.t.Helper()
+	resp, err := http.Get(r.said(saidOperations) + "/metrics")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^` + name + `(?:\{.*\})? (\S+)$`)
+	for _, found := range line.FindAllSubmatch(text, -1) {
+		value, err := strconv.ParseFloat(string(found[1]), 64)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		sum += value
+	}
+	return sum
+}
+
+// until waits until something holds, for as long as every process lives that was not
+// ended here, and as payments are still told of.
+func (s *site) until(what string, holds func() bool) {
+	s.t.Helper()
+	const patience = 3 * time.Minute
+	began := time.Now()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		<-tick.C
+		for _, r := range s.order {
+			select {
+			case err := <-r.exited:
+				s.t.Fatalf("%s ended (%v) before %s:\n%s", r.name, err, what, r.output)
+			default:
+			}
+		}
+		if time.Since(began) > patience && time.Since(s.receipts.posted()) > patience {
+			s.t.Fatalf("never came true: %s\n%s", what, s.states())
+		}
+	}
+}
+
+// states is what each process says of itself.
+func (s *site) states() (text string) {
+	for _, r := range s.order {
+		status, checks := r.ready()
+		said := r.output.String()
+		text += fmt.Sprintf("%s: %d %q …%s\n", r.name, status, checks, said[max(0, len(said)-1500):])
+	}
+	return text
+}
+
+// complaints counts what a process had to warn of, by what it says.
+func (s *site) complaints(r *role) map[string]int {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.logs, r.name+".log"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.t.Error(err)
+	}
+	counts := make(map[string]int)
+	for line := range strings.Lines(string(text) + r.output.String()) {
+		var said struct{ Level, Msg string }
+		if json.Unmarshal([]byte(line), &said) == nil && (said.Level == "WARN" || said.Level == "ERROR") {
+			counts[said.Level+" "+said.Msg]++
+		}
+	}
+	return counts
+}

@@ -1,0 +1,227 @@
+//go:build kafka
+
+package main
+
+import (
+	"flag"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/kafkatest"
+)
+
+var (
+	clusterPayments = flag.Int("cluster.payments", 2000,
+		"payments, at least, through all that happens to a cluster")
+	clusterBlows = flag.String("cluster.blows", "",
+		"regular expression of what happens to it; empty: all")
+)
+
+// blow is something that happens to a site under load.
+type blow struct {
+	name   string
+	strike func() []time.Time
+	// from is when it came, to when payments to every wallet were told of again.
+	from, to time.Time
+	// losses are the moments at which attempts under way were lost with their process.
+	losses []time.Time
+	lost   int // attempts
+}
+
+// usual is how long a blow and the recovery from it are expected to take: payments are
+// spread over all of them.
+const usual = 30 * time.Second
+
+// Processes of the real program, each with the least rights, deliver every payment
+// under one id, while each role, each broker is killed once, an engine stands still
+// and wakes, and all are restarted one after another.
+func TestClusterDeliversEachPaymentOnce(t *testing.T) {
+	s := newSite(t)
+	wallets := s.open()
+	paying := newPaying(t, s.pays, wallets, *clusterPayments)
+	blows := s.blows(paying)
+	paying.pace(usual * time.Duration(len(blows)))
+	paying.start()
+	s.flowing(paying, time.Now())
+	t.Log("payments to every wallet are told of")
+	began := time.Now()
+	for i, b := range blows {
+		b.from = time.Now()
+		b.losses = b.strike()
+		s.flowing(paying, time.Now())
+		b.to = time.Now()
+		each := max(usual, b.to.Sub(began)/time.Duration(i+1))
+		paying.pace(each * time.Duration(len(blows)-i))
+		events, posts := s.receipts.accepted()
+		t.Logf("%s: over after %.1f s; every wallet had an attempt after %.1f s; the longest wait "+
+			"of a payment was %.1f s; %d payments, %d events taken, %d posts so far",
+			b.name, b.to.Sub(b.from).Seconds(), s.firstToEach(paying.made(), b).Seconds(),
+			s.longestWait(paying.made(), b).Seconds(), len(paying.made()), events, posts)
+	}
+	paying.finish()
+	s.account(paying, blows)
+	for i := range s.order {
+		s.order[len(s.order)-1-i].terminate()
+	}
+}
+
+// blows are all that happens, in order.
+func (s *site) blows(p *paying) (list []*blow) {
+	for _, n := range s.cluster.Nodes() {
+		list = append(list, &blow{name: "kill -9 of broker " + n.Addr(), strike: func() []time.Time {
+			s.killBroker(p, n)
+			return nil
+		}})
+	}
+	list = append(list,
+		&blow{name: "kill -9 of an engine", strike: func() []time.Time {
+			return s.failOver(p, s.by["engine-0"])
+		}},
+		&blow{name: "kill -9 of an engine, started again at once", strike: func() []time.Time {
+			return s.killAndRestart(s.by["engine-1"])
+		}},
+		&blow{name: "kill -9 of the active follower", strike: func() []time.Time {
+			s.failOver(p, s.activeFollower())
+			return nil
+		}},
+		&blow{name: "kill -9 of the API", strike: func() []time.Time { s.killAPI(); return nil }},
+		&blow{name: "kill -9 of the projector", strike: func() []time.Time {
+			s.killAndRestart(s.by["projector-0"])
+			return nil
+		}},
+		&blow{name: "kill -9 of the mailer", strike: func() []time.Time { s.killMailer(); return nil }},
+		&blow{name: "an engine stands still and wakes", strike: func() []time.Time {
+			return s.standStill(p, s.by["engine-1"])
+		}},
+		&blow{name: "rolling restart", strike: func() []time.Time { s.restartAll(); return nil }},
+	)
+	wanted := regexp.MustCompile(*clusterBlows)
+	return slices.DeleteFunc(list, func(b *blow) bool { return !wanted.MatchString(b.name) })
+}
+
+// flowing waits until each wallet was told of a payment that was made after a moment.
+func (s *site) flowing(p *paying, after time.Time) {
+	s.t.Helper()
+	s.until("payments to every wallet are told of again", func() bool {
+		came := make(map[int]bool)
+		for _, one := range p.since(after) {
+			if _, told := s.receipts.first(one.id); told {
+				came[one.wallet] = true
+			}
+		}
+		return len(came) == len(p.wallets)
+	})
+}
+
+// killBroker kills a broker, and starts it again once payments flow without it.
+func (s *site) killBroker(p *paying, n *kafkatest.Node) {
+	s.t.Helper()
+	if err := n.Kill(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.flowing(p, time.Now())
+	if err := n.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.cluster.AwaitInSync(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// failOver kills a process, and starts it again once others have taken over.
+func (s *site) failOver(p *paying, r *role) []time.Time {
+	s.t.Helper()
+	killed := time.Now()
+	r.kill()
+	s.flowing(p, time.Now())
+	s.again(r)
+	return []time.Time{killed}
+}
+
+// activeFollower is the one that reads ledgers: a standby has read none.
+func (s *site) activeFollower() (active *role) {
+	s.t.Helper()
+	for _, name := range []string{"follower-0", "follower-1"} {
+		if s.metric(s.by[name], "lumenhook_ledger_sequence") > 0 {
+			active = s.by[name]
+		}
+	}
+	if active == nil {
+		s.t.Fatalf("no follower is active:\n%s", s.states())
+	}
+	return active
+}
+
+// killAndRestart kills a process and starts it again at once, as a supervisor does.
+func (s *site) killAndRestart(r *role) []time.Time {
+	s.t.Helper()
+	killed := time.Now()
+	r.kill()
+	s.again(r)
+	return []time.Time{killed}
+}
+
+// killAPI kills the API, and has the next process answer and change something.
+func (s *site) killAPI() {
+	s.t.Helper()
+	s.killAndRestart(s.by["api-0"])
+	s.walletAt(s.receipts.url + "/never")
+}
+
+// killMailer kills the mailer and has an endpoint disabled meanwhile: the next process
+// writes to its owner.
+func (s *site) killMailer() {
+	s.t.Helper()
+	r := s.by["mailer-0"]
+	wallet := s.walletAt(s.receipts.url + gonePath)
+	r.kill()
+	s.payGone(wallet)
+	s.again(r)
+	var mail string
+	r.until("the mail came", func() bool {
+		select {
+		case mail = <-s.mails:
+		default:
+		}
+		return mail != ""
+	})
+	if !strings.Contains(mail, "ops@shop.example") {
+		s.t.Errorf("the mail is to another:\n%s", mail)
+	}
+}
+
+// standStill has an engine stand still until others have taken over its work, and
+// wake.
+func (s *site) standStill(p *paying, r *role) []time.Time {
+	s.t.Helper()
+	stopped := time.Now()
+	s.signal(r, syscall.SIGSTOP)
+	s.flowing(p, time.Now())
+	s.signal(r, syscall.SIGCONT)
+	r.untilReady()
+	return []time.Time{stopped}
+}
+
+func (s *site) signal(r *role, signal syscall.Signal) {
+	s.t.Helper()
+	if err := r.cmd.Process.Signal(signal); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// restartAll restarts one process after another, in order.
+func (s *site) restartAll() {
+	s.t.Helper()
+	for _, r := range s.order {
+		began := time.Now()
+		r.terminate()
+		ended := time.Now()
+		s.again(r)
+		s.t.Logf("%s: ended in %.1f s, ready %.1f s later", r.name,
+			ended.Sub(began).Seconds(), time.Since(ended).Seconds())
+	}
+}
