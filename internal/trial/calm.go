@@ -107,7 +107,8 @@ func (w *world) settle(ctx context.Context, heldAllowed bool) error {
 				}
 				for _, e := range events {
 					if !heldAllowed || !e.Delivery.Held {
-						return fmt.Sprintf("%d %s, such as %s", len(events), state, e.ID), nil
+						return fmt.Sprintf("%d %s, such as %s, after %d attempts",
+							len(events), state, e.ID, w.service.output.count(": attempt ")), nil
 					}
 				}
 			}
