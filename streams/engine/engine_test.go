@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -117,7 +118,16 @@ func (r *receiver) events() int {
 	return len(r.got)
 }
 
-func TestMain(m *testing.M) { brokertest.Main(m) }
+func TestMain(m *testing.M) {
+	if settings := os.Getenv(engineVariable); settings != "" {
+		if err := runEngine(settings); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	brokertest.Main(m)
+}
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
@@ -169,22 +179,27 @@ func (r *rig) newClient() *egress.Client {
 	r.t.Helper()
 	roots := x509.NewCertPool()
 	roots.AddCert(r.receiver.server.Certificate())
-	address, err := url.Parse(r.receiver.server.URL)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	ports, err := egress.ParsePorts(address.Port())
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	client, err := egress.New(egress.Config{
-		Policy:  egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports},
-		RootCAs: roots, AttemptTimeout: r.timeout,
-	})
+	client, err := egressTo(r.receiver.server.URL, roots, r.timeout)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return client
+}
+
+// egressTo is a client that may reach a receiver on this machine.
+func egressTo(receiver string, roots *x509.CertPool, timeout time.Duration) (*egress.Client, error) {
+	address, err := url.Parse(receiver)
+	if err != nil {
+		return nil, err
+	}
+	ports, err := egress.ParsePorts(address.Port())
+	if err != nil {
+		return nil, err
+	}
+	return egress.New(egress.Config{
+		Policy:  egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports},
+		RootCAs: roots, AttemptTimeout: timeout,
+	})
 }
 
 // start runs an engine; the returned function stops it in order.
@@ -201,18 +216,7 @@ func (r *rig) startWith(stateDir string, policy domain.Policy) (stop func()) {
 	if r.around != nil {
 		d = r.around(d)
 	}
-	e := engine.New(engine.Config{
-		Cluster: r.cluster, StateDir: stateDir, Policy: policy,
-		Dispatcher: d,
-		Unseal: func(sealed []byte, _ string) (domain.Secret, error) {
-			if string(sealed) == sealedForGood {
-				return "", errors.New("another key sealed it")
-			}
-			return domain.Secret(sealed), nil
-		},
-		AttemptsInFlight: 64, AttemptsPerEndpoint: cmp.Or(r.window, 16), DrainTimeout: 10 * time.Second,
-		Now: time.Now, Logger: r.cluster.Logger,
-	})
+	e := engine.New(r.config(stateDir, policy, d))
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
 	var once sync.Once
@@ -227,6 +231,21 @@ func (r *rig) startWith(stateDir string, policy domain.Policy) (stop func()) {
 	}
 	r.t.Cleanup(stop)
 	return stop
+}
+
+func (r *rig) config(stateDir string, policy domain.Policy, d engine.Dispatcher) engine.Config {
+	return engine.Config{
+		Cluster: r.cluster, StateDir: stateDir, Policy: policy,
+		Dispatcher: d,
+		Unseal: func(sealed []byte, _ string) (domain.Secret, error) {
+			if string(sealed) == sealedForGood {
+				return "", errors.New("another key sealed it")
+			}
+			return domain.Secret(sealed), nil
+		},
+		AttemptsInFlight: 64, AttemptsPerEndpoint: cmp.Or(r.window, 16), DrainTimeout: 10 * time.Second,
+		Now: time.Now, Logger: r.cluster.Logger,
+	}
 }
 
 func (r *rig) append(records ...streams.Record) {

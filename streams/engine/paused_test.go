@@ -1,0 +1,149 @@
+package engine_test
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/brokertest"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/dispatcher"
+	"github.com/lumenhook/lumenhook/streams/engine"
+)
+
+// engineVariable makes the test binary an engine: an [engineProcess] as JSON.
+const engineVariable = "LUMENHOOK_TEST_ENGINE"
+
+// engineProcess is what an engine in a process of its own needs to know.
+type engineProcess struct {
+	Brokers          []string
+	Prefix, StateDir string
+	ReceiverURL      string
+	ReceiverCert     []byte // PEM
+	WaitMillis       int64
+}
+
+// runEngine is the main function of an engine. It ends with its standard input, so
+// that none outlives the test.
+func runEngine(settings string) error {
+	var s engineProcess
+	if err := json.Unmarshal([]byte(settings), &s); err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(s.ReceiverCert)
+	client, err := egressTo(s.ReceiverURL, roots, 0)
+	if err != nil {
+		return err
+	}
+	r := &rig{cluster: streams.Cluster{
+		Brokers: s.Brokers, Prefix: s.Prefix, ClientID: "process", Logger: slog.New(slog.DiscardHandler),
+	}}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	d := dispatcher.New(context.Background(), client, time.Now)
+	return engine.New(r.config(s.StateDir, retryingAfter(s.WaitMillis), d)).Run(ctx)
+}
+
+func retryingAfter(waitMillis int64) domain.Policy {
+	return domain.Policy{Schedule: domain.Schedule{WaitsMillis: []int64{waitMillis}}}
+}
+
+// startProcess runs an engine in a process of its own until the test's end stops
+// it in order.
+func (r *rig) startProcess(waitMillis int64) *exec.Cmd {
+	r.t.Helper()
+	settings, err := json.Marshal(engineProcess{
+		Brokers: r.cluster.Brokers, Prefix: r.cluster.Prefix, StateDir: r.t.TempDir(),
+		ReceiverURL: r.receiver.server.URL, WaitMillis: waitMillis,
+		ReceiverCert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.receiver.server.Certificate().Raw}),
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), engineVariable+"="+string(settings))
+	cmd.Stderr = r.t.Output()
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		r.signal(cmd, syscall.SIGCONT)
+		_ = stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			r.t.Errorf("the engine's process ended: %v", err)
+		}
+	})
+	return cmd
+}
+
+func (r *rig) signal(cmd *exec.Cmd, s syscall.Signal) {
+	r.t.Helper()
+	if err := cmd.Process.Signal(s); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// pause stops a process and returns when it stands still.
+func (r *rig) pause(cmd *exec.Cmd) {
+	r.t.Helper()
+	r.signal(cmd, syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		r.t.Fatalf("the process does not stand still: %v, %v", status, err)
+	}
+}
+
+// TestAPausedEngineThatWakesStartsNothing: while it stands still, for longer than
+// its session, another makes the attempts that are due. When it wakes, all of them
+// are overdue by what it knows, and it is not told first that they are made.
+func TestAPausedEngineThatWakesStartsNothing(t *testing.T) {
+	r := newRig(t)
+	r.receiver.status = func(attempt int) int {
+		if attempt == 1 {
+			return http.StatusServiceUnavailable
+		}
+		return http.StatusOK
+	}
+	const events = 20
+	wait := (brokertest.Patience / 10).Milliseconds() // time enough to stop it before retries are due
+	process := r.startProcess(wait)
+	id := r.endpoint(1)
+	r.openWindow(id)
+	r.receiver.answer(nil)
+	ids := r.pay(id, 1, events)
+	r.eventuallyIn(id, domain.StateWaiting, events)
+	r.pause(process)
+
+	stop := r.startWith(t.TempDir(), retryingAfter(wait))
+	r.eventuallyIn(id, domain.StateDelivered, opening+events)
+	r.signal(process, syscall.SIGCONT)
+	stop()
+
+	// It works again, for the partitions are its own again.
+	r.pay(id, 1000, 1)
+	r.eventuallyIn(id, domain.StateDelivered, opening+events+1)
+	_, deliveries := r.fold(id)
+	for _, event := range ids {
+		if posts := r.receiver.attempts(event); posts != 2 || deliveries[event].Attempts != 2 {
+			t.Errorf("%s: %d posts, and %d attempts in the journal", event, posts, deliveries[event].Attempts)
+		}
+	}
+}
