@@ -145,6 +145,9 @@ func (a *attempts) takeForgets() []streams.Claimed {
 // start claims what is due and may be attempted, and dispatches it. It answers
 // when to look again.
 func (a *attempts) start(nowMillis int64) (wakeMillis int64, err error) {
+	if nowMillis < a.now {
+		a.setBack(nowMillis)
+	}
 	a.now = nowMillis
 	a.resume()
 	for group := range a.throttle.due(nowMillis) {
@@ -166,6 +169,19 @@ func (a *attempts) start(nowMillis int64) (wakeMillis int64, err error) {
 		return math.MaxInt64, nil // the next outcome wakes us
 	}
 	return min(a.core.Timers().NextMillis(), a.throttle.nextMillis()), nil
+}
+
+// setBack ends what waits by a clock that was set back since: it would wait until the
+// clock has come there again, and what comes anew to its groups with it. Whoever must
+// wait still is told so anew, and for no longer than if it were told so now.
+func (a *attempts) setBack(nowMillis int64) {
+	for group := range a.throttle.due(math.MaxInt64) {
+		a.core.Timers().Unblock(group)
+	}
+	for _, w := range a.windows {
+		w.sealedUntilMillis = min(w.sealedUntilMillis, nowMillis+sealedAgainMillis)
+	}
+	a.uncounted = min(a.uncounted, nowMillis)
 }
 
 // claim claims until nothing more is due or allowed. Groups that wait for a

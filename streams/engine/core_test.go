@@ -467,6 +467,64 @@ func TestASealOpensWhereItBelongs(t *testing.T) {
 	}
 }
 
+// TestAClockThatIsSetBackHoldsNothingUp: what waited by the clock of before, for its
+// rate limit or for another try of its secret, waits for that bound at most, and so
+// does what comes anew to the same endpoint.
+func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
+	ok := domain.AttemptResult{StatusCode: 200}
+	for name, c := range map[string]struct {
+		create     func(*domain.CreateEndpoint)
+		waitMillis int64
+		before     int // attempts, until the clock is set back
+	}{
+		"a rate limit":       {func(e *domain.CreateEndpoint) { e.RateLimitPerSecond = 1 }, 1000, 1},
+		"a secret":           {func(e *domain.CreateEndpoint) { e.SealedSecret = []byte("lost") }, 30_000, 0},
+		"nothing but a turn": {func(*domain.CreateEndpoint) {}, 0, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newCore(t)
+			lost := true
+			k.unseal = func(sealed []byte, _ string) (domain.Secret, error) {
+				if lost && string(sealed) == "lost" {
+					return "", errors.New("another key sealed it")
+				}
+				return domain.Secret(sealed), nil
+			}
+			body := creation(endpointID)
+			create := body.Body.(domain.CreateEndpoint)
+			c.create(&create)
+			body.Body = create
+			k.turn(body)
+			k.now += 1000 // behind the quiet second of a task that begins
+			k.pay(endpointID, "evt_1")
+			k.answerAll(ok)
+			k.pay(endpointID, "evt_2")
+			k.answerAll(ok)
+			if len(k.attempts) != c.before {
+				t.Fatalf("%d attempts before the clock is set back", len(k.attempts))
+			}
+			k.now -= hour / 2
+			k.turn()
+			lost = false
+			k.pay(endpointID, "evt_3")
+			k.answerAll(ok)
+			k.now += c.waitMillis
+			k.turn()
+			k.answerAll(ok)
+			if !slices.Contains(k.attempted(), "evt_3") {
+				t.Errorf("what came after the clock was set back waits for more than %d ms", c.waitMillis)
+			}
+			k.now += hour / 2 // what was due before waits until then
+			for k.turn(); len(k.attempts) < 3; k.turn() {
+				k.answerAll(ok)
+				if k.now += 1000; k.now > 3*hour {
+					t.Fatal("what was due before is not sent")
+				}
+			}
+		})
+	}
+}
+
 // TestHowAReceiverDoesMovesItsWindow: a quick success widens it, silence and 5xx
 // halve it, and what says nothing of the receiver's strength leaves it.
 func TestHowAReceiverDoesMovesItsWindow(t *testing.T) {
