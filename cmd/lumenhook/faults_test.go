@@ -53,6 +53,8 @@ var (
 	badTable = []string{`--table "x": must be one of payments,`, "--table", "x"}
 	badDSN   = []string{"--clickhouse-dsn: must be like", "--clickhouse-dsn", "x"}
 	badFrom  = []string{`--from "x": must be start, end,`, "--from", "x"}
+	badType  = []string{`--type "AtemptMade": no record is of this type; did you mean AttemptMade?`, "--type", "AtemptMade"}
+	noType   = []string{`--type "Nope": no record is of this type`, "--type", "Nope"}
 	tooFew   = []string{"--limit -1: must not be negative", "--limit", "-1"}
 	badKind  = []string{`--permissions "x": must be read, write or operate`, "--permissions", "x"}
 )
@@ -103,8 +105,8 @@ var commandFaults = map[string]faultsOf{
 		{`--history-retention "x": must be days such as`, "--history-retention", "x"}}},
 	"rebuild":           {asks: theHistory, args: []string{"--table", "events"}, faults: [][]string{badTable, badDSN}},
 	"verify-projection": {asks: theHistory, args: []string{"--table", "events"}, faults: [][]string{badTable, badDSN}},
-	"topics cat":        {asks: theBrokers, args: []string{"journal"}, faults: [][]string{badFrom, tooFew}},
-	"topics tail":       {asks: theBrokers, args: []string{"journal"}, faults: [][]string{badFrom, tooFew}},
+	"topics cat":        {asks: theBrokers, args: []string{"journal"}, faults: [][]string{badFrom, tooFew, badType, noType}},
+	"topics tail":       {asks: theBrokers, args: []string{"journal"}, faults: [][]string{badFrom, tooFew, badType, noType}},
 	"topics describe":   {asks: theBrokers},
 	"topics plan":       {asks: theBrokers},
 	"topics create":     {asks: theBrokers, args: []string{"--partitions", "4"}},
@@ -144,7 +146,8 @@ var commandFaults = map[string]faultsOf{
 
 // dialect is what a person at a terminal has no use for.
 var dialect = regexp.MustCompile(`dial tcp|connect: |\bEOF\b|%!|<nil>|strconv|&\{|map\[|\[\w+ \w+|` +
-	`context (deadline|canceled)|int32|Slice|panic|goroutine|nothing can be asked.*nothing can be asked`)
+	`context (deadline|canceled)|int32|Slice|panic|goroutine|nothing can be asked.*nothing can be asked|` +
+	`\b(streams|directory|projections|engine|topology|schemas|sealing|client|kgo|kadm): `)
 
 // Every command, by every way in which it can be called wrongly, or miss its service.
 func TestEveryCommandSaysWhatToDo(t *testing.T) {

@@ -50,7 +50,7 @@ the former one has been over its ledger.
 
 The topics are those of a running service (--data-dir), or of --kafka-brokers;
 without flags for a source, its development network is read. With differences the
-command fails.`,
+command ends with 3.`,
 		Example: "  lumenhook ledger check --from 63092000 --to 63093000 --kafka-brokers kafka:9092 --stellar-rpc-url https://…",
 		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -123,7 +123,7 @@ func (k *ledgerCheck) run(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(out, "%d records of the topics payments and watches do not count and were left out: lumenhook topics cat dead-letters\n", known.leftOut)
 	}
 	if differences > 0 {
-		return fmt.Errorf("%d differences", differences)
+		return cli.Differs(fmt.Errorf("%d differences", differences))
 	}
 	return nil
 }

@@ -46,10 +46,14 @@ func (r *topicReading) register(c *cobra.Command, from string) {
 	f.Int32SliceVar(&r.partitions, "partition", nil, "only this partition; may be repeated")
 	f.IntVar(&r.limit, "limit", 0, "stop after so many records; 0 for no limit")
 	c.PreRunE = func(*cobra.Command, []string) error {
+		var faults []error
 		if r.limit < 0 {
-			return fmt.Errorf("--limit %d: must not be negative", r.limit)
+			faults = append(faults, fmt.Errorf("--limit %d: must not be negative", r.limit))
 		}
-		return nil
+		for _, name := range r.types {
+			faults = append(faults, knownType(name))
+		}
+		return errors.Join(faults...)
 	}
 }
 
@@ -95,6 +99,16 @@ func knownTopic(prefix, name string) (schemas.Topic, error) {
 	}
 	return schemas.Topic{}, cli.Usage(fmt.Errorf("there is no topic %q: the topics are %s",
 		name, strings.Join(names, ", ")))
+}
+
+// knownType refuses a type that no record has.
+func knownType(name string) error {
+	types := recordTypes()
+	if slices.Contains(types, name) {
+		return nil
+	}
+	return fmt.Errorf("--type %q: no record is of this type%s; the types are %s",
+		name, cli.DidYouMean(name, types, ""), strings.Join(types, ", "))
 }
 
 const pollRecords = 1000

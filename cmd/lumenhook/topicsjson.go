@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -51,6 +52,27 @@ func writeRecord(w io.Writer, r streams.Record) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(line)
+}
+
+// bareTypes are the types of records that are neither a command nor a fact.
+var bareTypes = []string{
+	"Account", "CommandResult", "DeadLetter", "Endpoint", "KeyUse", "LedgerRead",
+	"PaymentMatched", "PaymentObserved", "TransactionQuarantined", "Watch",
+}
+
+// recordTypes are the names that a record's type may have. Commands and facts are the
+// messages that have a meta.
+func recordTypes() []string {
+	names := slices.Clone(bareTypes)
+	protoregistry.GlobalTypes.RangeMessages(func(t protoreflect.MessageType) bool {
+		d := t.Descriptor()
+		if strings.HasPrefix(string(d.FullName()), protoPackage) && d.Fields().ByName("meta") != nil {
+			names = append(names, string(d.Name()))
+		}
+		return true
+	})
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func messageValue(m schemas.Message) (any, error) {

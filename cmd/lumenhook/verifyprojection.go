@@ -20,10 +20,10 @@ func newVerifyProjection() *cobra.Command {
 		Use:   "verify-projection --all | --table NAME…",
 		Short: "Compare tables of the history with what the topics say",
 		Long: `Folds the topics again into tables beside the live ones and compares counts and
-checksums of each partition and day. It names what differs and ends with 1 then;
+checksums of each partition and day. It names what differs and ends with 3 then;
 rebuild mends it. Rows that change meanwhile are left out.
 
-It also ends with 1 when the topics themselves have an event with two live
+It also ends with 3 when the topics themselves have an event with two live
 deliveries, and names it: no rebuild mends that.`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,7 +68,7 @@ func reportVerification(w io.Writer, found projections.Verification) error {
 			"`lumenhook events get EVENT_ID` shows what each was sent; tell who runs them, and report it: no rebuild mends it, and no list shows such an event twice", n))
 	}
 	if len(faults) > 0 {
-		return errors.Join(faults...)
+		return cli.Differs(errors.Join(faults...))
 	}
 	_, err := fmt.Fprintln(w, "everything is as the topics say")
 	return err

@@ -55,7 +55,7 @@ func oneSubcommand(c *cobra.Command, args []string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	said := didYouMean(args[0], names, c.CommandPath()+" ")
+	said := DidYouMean(args[0], names, c.CommandPath()+" ")
 	if said == "" {
 		said = ": there are " + strings.Join(names, ", ")
 	}

@@ -70,7 +70,7 @@ func fromSecret(flags *pflag.FlagSet, name, path string) error {
 	case file != nil:
 		return setFrom(flags, file, path, path)
 	case f == nil || !isSecret(f):
-		return fmt.Errorf("%s sets nothing%s", path, didYouMean(name, secretNames(flags), ""))
+		return fmt.Errorf("%s sets nothing%s", path, DidYouMean(name, secretNames(flags), ""))
 	}
 	data, err := readBounded(path, secretMaxBytes)
 	if err != nil {
@@ -169,7 +169,7 @@ func (c *configFile) mapping(before string, m *yaml.Node) {
 func (c *configFile) meant(name string) string {
 	var names []string
 	c.flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	return didYouMean(name, names, "")
+	return DidYouMean(name, names, "")
 }
 
 // set gives a flag its value, unless it has one that wins.

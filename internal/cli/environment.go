@@ -54,7 +54,7 @@ func unknownVariables(root *cobra.Command, elsewhere, environment []string) (fau
 			slices.Contains(known, name) || ofKubernetes(name, value) {
 			continue
 		}
-		faults = append(faults, errors.New(name+" sets nothing"+orUnset(didYouMean(name, known, ""))))
+		faults = append(faults, errors.New(name+" sets nothing"+orUnset(DidYouMean(name, known, ""))))
 	}
 	return faults
 }

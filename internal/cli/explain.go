@@ -6,14 +6,17 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/pflag"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/lumenhook/lumenhook/api/client"
 )
@@ -21,7 +24,7 @@ import (
 // Explain tells an error to a person at a terminal: a refusal of the API by the
 // flags that its fields came from, and a dead connection by what to do.
 func Explain(err error, flags *pflag.FlagSet) string {
-	text := err.Error()
+	text := withoutPackages(err)
 	var refused *client.Problem
 	var asking *url.Error
 	var dialing *net.OpError
@@ -31,7 +34,9 @@ func Explain(err error, flags *pflag.FlagSet) string {
 		return strings.Replace(text, refused.Error(), refusal(refused, flags), 1)
 	case errors.As(err, &asking):
 		said := "nothing can be asked at " + base(asking.URL) + ": " + cause(asking.Err, base(asking.URL))
-		return strings.Replace(strings.Replace(text, "client: asking the API: ", "", 1), asking.Error(), said, 1)
+		return strings.Replace(strings.Replace(text, "asking the API: ", "", 1), asking.Error(), said, 1)
+	case flags.Lookup("kafka-brokers") != nil && isLoginFault(err):
+		return text + ": " + loginAdvice(flags)
 	case errors.As(err, &dialing) && dialing.Op == "dial" && dialing.Addr != nil:
 		said := "nothing can be asked at " + dialing.Addr.String() + ": " + cause(dialing, dialing.Addr.String())
 		return strings.Replace(strings.Replace(text, "unable to dial: ", "", 1), dialing.Error(), said, 1)
@@ -40,6 +45,68 @@ func Explain(err error, flags *pflag.FlagSet) string {
 		return strings.Replace(strings.Replace(text, "unable to dial: ", "", 1), dialing.Error(), said, 1)
 	}
 	return text
+}
+
+// packages are those whose errors begin with their name, which is for logs: a person
+// who has no use for it is not told it.
+var packages = []string{
+	"api", "apiserver", "broker", "client", "commands", "directory", "egress", "engine",
+	"follower", "horizon", "lake", "ledger", "mailer", "projections", "receiver", "rpc",
+	"schemas", "sealing", "sim", "streams", "telemetry", "topology", "trial",
+}
+
+// withoutPackages is the text of an error without the names of packages that it, or
+// any error that it wraps, begins with.
+func withoutPackages(err error) string {
+	text := err.Error()
+	var strip func(error)
+	strip = func(err error) {
+		said := err.Error()
+		if name, rest, is := strings.Cut(said, ": "); is && slices.Contains(packages, name) {
+			text = strings.Replace(text, said, rest, 1)
+		}
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			if next := e.Unwrap(); next != nil {
+				strip(next)
+			}
+		case interface{ Unwrap() []error }:
+			for _, next := range e.Unwrap() {
+				strip(next)
+			}
+		}
+	}
+	strip(err)
+	return text
+}
+
+// isLoginFault reports whether brokers refused a login, or hung up: what they do when
+// they want one and get none, when they want TLS, and when they want none.
+func isLoginFault(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, kerr.SaslAuthenticationFailed) ||
+		errors.Is(err, kerr.IllegalSaslState) || errors.Is(err, kerr.UnsupportedSaslMechanism)
+}
+
+// loginAdvice says what to do about a refused login, by what was given.
+func loginAdvice(flags *pflag.FlagSet) string {
+	given := func(name string) bool { return flags.Changed(name) }
+	advice := "the brokers hung up or refused the login: "
+	switch {
+	case given("kafka-user"):
+		advice += "are --kafka-user, its password and --kafka-sasl right"
+	case given("kafka-token-file"):
+		advice += "is the token of --kafka-token-file right, and not expired"
+	case given("kafka-cert-file"):
+		advice += "is the certificate of --kafka-cert-file one that they take"
+	default:
+		advice += "if they want one, give --kafka-user and --kafka-password-file (--kafka-sasl names the mechanism)"
+	}
+	for _, name := range []string{"kafka-tls", "kafka-ca-file", "kafka-cert-file"} {
+		if given(name) {
+			return advice + "; is this their address for TLS?"
+		}
+	}
+	return advice + "; if they speak TLS, give --kafka-tls, or --kafka-ca-file with the file of their authority"
 }
 
 // base is the part of an address that a person gave.

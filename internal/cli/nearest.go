@@ -41,8 +41,8 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// didYouMean ends a sentence on a word that is not known.
-func didYouMean(word string, names []string, before string) string {
+// DidYouMean ends a sentence on a word that is not known.
+func DidYouMean(word string, names []string, before string) string {
 	if name := Nearest(word, names); name != "" {
 		return "; did you mean " + before + name + "?"
 	}

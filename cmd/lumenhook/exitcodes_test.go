@@ -1,0 +1,51 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/projections"
+)
+
+// endsWith3 are the commands that compare, and end with 3 when what they compared
+// differs. The help of each says so, and that of no other.
+var endsWith3 = map[string]bool{
+	"topics plan": true, "topics create": true, "verify-projection": true, "ledger check": true,
+}
+
+func TestTheHelpSaysWhatACommandEndsWith(t *testing.T) {
+	leaves := make(map[string]*cobra.Command)
+	collect(newRoot(), leaves)
+	for name, c := range leaves {
+		if said := strings.Contains(strings.Join(strings.Fields(c.Long), " "), "with 3"); said != endsWith3[name] {
+			t.Errorf("the help of %s says that it may end with 3: %t, and the table says %t", name, said, endsWith3[name])
+		}
+		delete(endsWith3, name)
+	}
+	for name := range endsWith3 {
+		t.Errorf("there is no command %s", name)
+	}
+}
+
+// A history that differs from its topics is no failure of who compared them.
+func TestAProjectionThatDiffersEndsWith3(t *testing.T) {
+	for name, c := range map[string]struct {
+		found projections.Verification
+		code  int
+	}{
+		"the same": {projections.Verification{}, 0},
+		"rows":     {projections.Verification{Differences: []projections.Difference{{Table: "events"}}}, cli.ExitDiffers},
+		"doubled":  {projections.Verification{DoubledEvents: 1}, cli.ExitDiffers},
+	} {
+		root := &cobra.Command{Use: "lumenhook", RunE: func(*cobra.Command, []string) error {
+			return reportVerification(io.Discard, c.found)
+		}}
+		if code := cli.Execute(t.Context(), cli.Line{Root: root, Args: []string{}, Stderr: io.Discard}); code != c.code {
+			t.Errorf("%s: ended with %d, not %d", name, code, c.code)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"crypto/tls"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/pki"
+)
+
+// Who misses a login, or TLS, is told which flags are for it.
+func TestABrokerThatHangsUpIsExplained(t *testing.T) {
+	caFile := filepath.Join(t.TempDir(), "ca.pem")
+	ca, err := pki.LoadOrCreateCA(t.TempDir(), caFile, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func(opts ...kfake.Opt) string {
+		b, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1), kfake.EnableSASL(),
+			kfake.Superuser("SCRAM-SHA-256", "user", "right"))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(b.Close)
+		return b.ListenAddrs()[0]
+	}
+	plain := start()
+	secure := start(kfake.TLS(&tls.Config{GetCertificate: ca.GetCertificate("127.0.0.1"), MinVersion: tls.VersionTLS12}))
+	for name, c := range map[string]struct {
+		says string
+		args []string
+	}{
+		"no login":           {"give --kafka-user", []string{plain}},
+		"TLS is not spoken":  {"--kafka-ca-file", []string{secure}},
+		"no login behind it": {"give --kafka-user", []string{secure, "--kafka-ca-file", caFile}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			says(t, cli.ExitFailure, c.says, []string{"topics", "describe", "--kafka-brokers"}, c.args...)
+		})
+	}
+}

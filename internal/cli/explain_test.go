@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What begins with the name of a package is told without it, wherever it stands; what
+// only looks like one stays.
+func TestNamesOfPackagesAreNotTold(t *testing.T) {
+	inner := errors.New("directory: it is behind")
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{fmt.Errorf("reaching it: %w", fmt.Errorf("streams: opening a client: %w", inner)), "reaching it: opening a client: it is behind"},
+		{errors.Join(inner, errors.New("streams: closed")), "it is behind\nclosed"},
+		{errors.New("lumenhook.yaml: egress: must be a mapping"), "lumenhook.yaml: egress: must be a mapping"},
+	} {
+		if got := withoutPackages(c.err); got != c.want {
+			t.Errorf("%q, not %q", got, c.want)
+		}
+	}
+}
+
+// The list of packages is that of the module: each whose errors begin with its name.
+func TestEveryPackageOfErrorsIsKnown(t *testing.T) {
+	begins := regexp.MustCompile("(?:errors\\.New|fmt\\.Errorf)\\([\"`]([a-z]+): ")
+	clause := regexp.MustCompile(`(?m)^package (\w+)$`)
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name := string(clause.FindSubmatch(text)[1])
+		for _, found := range begins.FindAllSubmatch(text, -1) {
+			if string(found[1]) == name && !slices.Contains(packages, name) {
+				t.Errorf("%s: errors of package %s begin with its name, which is told to people", path, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
