@@ -325,6 +325,7 @@ func (c *checks) bounds(t *task, endpoint string, perSecond int) {
 	now := c.world.passed()
 	starts := slices.DeleteFunc(c.starts[endpoint], func(at int64) bool { return at <= now-secondMillis })
 	c.starts[endpoint] = append(starts, now)
+	t.usedUp = t.usedUp || len(c.starts[endpoint]) == perSecond
 	if n := len(c.starts[endpoint]); perSecond > 0 && n > perSecond {
 		c.world.violate("G6: %d attempts to %s begin within a second, and its limit is %d", n, endpoint, perSecond)
 	}
@@ -383,7 +384,8 @@ func (c *checks) owns(t *task) bool {
 }
 
 // settled holds that nothing that is due is left alone while there is room for it
-// (G6): a slow neighbour is no reason. It is counted in turns: after each one.
+// (G6): a slow neighbour is no reason. It is counted in turns: after each one. A
+// rate limit is a reason for a second.
 func (c *checks) settled(t *task, nowMillis int64) {
 	w := c.world
 	if !c.owns(t) || t.draining || !t.process.ours() || len(t.under) >= w.setup.inFlight {
@@ -396,15 +398,35 @@ func (c *checks) settled(t *task, nowMillis int64) {
 			doubtful++
 		}
 	}
-	crowded := doubtful >= max(1, w.setup.inFlight/2)
+	crowded, waited := doubtful >= max(1, w.setup.inFlight/2), t.limited
+	t.limited = make(map[string]int64)
 	for _, id := range c.model.created {
 		d, e := c.book.deliveries[id], c.book.endpoints[id.endpoint]
-		if w.log.partitionOf(schemas.TopicJournal, id.endpoint) != t.partition || !d.pending() || !e.active || e.ratePerSecond > 0 ||
+		if w.log.partitionOf(schemas.TopicJournal, id.endpoint) != t.partition || !d.pending() || !e.active ||
 			d.dueAtMillis > nowMillis || sending[id.endpoint] || crowded && !t.good[id.endpoint] {
+			continue
+		}
+		if e.ratePerSecond > 0 {
+			t.waits(id, waited)
 			continue
 		}
 		w.violate("G6: %s is due, its endpoint %s has no attempt under way, and only %d of %d places are taken", id.event, id.endpoint, len(t.under), w.setup.inFlight)
 	}
+}
+
+// waits notes that a delivery is due and not begun, and holds that its endpoint's rate
+// limit is no reason for longer than a second. Waited is since when endpoints wait.
+func (t *task) waits(id deliveryID, waited map[string]int64) {
+	w := t.process.world
+	since, is := waited[id.endpoint]
+	if !is {
+		since = w.steady
+	}
+	if w.steady-since > secondMillis {
+		w.violate("G6: %s is due, and its endpoint %s has waited for its rate limit for %d ms",
+			id.event, id.endpoint, w.steady-since)
+	}
+	t.limited[id.endpoint] = since
 }
 
 // acknowledged holds that what a client was told is in the journal (G1).

@@ -308,6 +308,9 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 		url := fmt.Sprintf("https://shop.example/%s/%d", id, w.rnd.IntN(4))
 		return domain.UpdateEndpoint{EndpointID: id, IfRevision: revision, Change: domain.EndpointChange{URL: &url}}, true
 	case draw < 26:
+		if w.chance(0.5) { // what is tested may be disabled in the same turn
+			c.ask(c.issue(domain.TestEndpoint{EndpointID: id}))
+		}
 		return domain.DisableEndpoint{EndpointID: id, IfRevision: revision}, true
 	case draw < 52:
 		return domain.EnableEndpoint{EndpointID: id, IfRevision: revision}, true

@@ -37,6 +37,8 @@ type task struct {
 	under      map[string]underWay // attempts by event, from dispatch to the turn that takes the outcome
 	good       map[string]bool     // endpoints whose latest outcome was a success
 	enabled    bool                // the turn enables an endpoint
+	usedUp     bool                // the turn began all that a rate limit lets through
+	limited    map[string]int64    // since when what is due to an endpoint waits for its limit, by the steady clock
 	outcomes   []*flight           // delivered, not taken yet
 	taken      []*flight           // by the turn
 	nowMillis  int64               // of the turn that is settled
@@ -338,7 +340,12 @@ func (t *task) settle() {
 		t.process.crash()
 		return
 	}
-	t.enabled = false
+	if hit := w.chance(0.3); hit && t.usedUp && w.setup.faults > 0 && !w.calm {
+		w.count("failed tasks behind a limit")
+		t.fail(errors.New("it fails when a rate limit is used up"))
+		return
+	}
+	t.enabled, t.usedUp = false, false
 	t.wakeAt = wakeAt
 	if t.stage = idle; !t.started {
 		t.stage = positioning

@@ -337,6 +337,11 @@ func (w *World) jumpClock() bool {
 	w.wallOff += jump
 	w.setForward += max(jump, 0)
 	w.latestWall = max(w.latestWall, w.wall())
+	for _, e := range w.engines {
+		for _, t := range e.tasks { // each takes a turn within streams.longestWait
+			t.wakeAt, t.limited = min(t.wakeAt, w.wall()+secondMillis), nil
+		}
+	}
 	w.tracef("the wall clock jumps by %d ms", jump)
 	w.count("clock jumps")
 	return true
