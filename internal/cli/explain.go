@@ -51,7 +51,7 @@ func Explain(err error, flags *pflag.FlagSet) string {
 // who has no use for it is not told it.
 var packages = []string{
 	"api", "apiserver", "broker", "client", "commands", "directory", "egress", "engine",
-	"follower", "horizon", "lake", "ledger", "mailer", "projections", "receiver", "rpc",
+	"follower", "horizon", "lake", "ledger", "mailer", "mirror", "projections", "receiver", "rpc",
 	"schemas", "sealing", "sim", "streams", "telemetry", "topology", "trial",
 }
 
