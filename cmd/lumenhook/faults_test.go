@@ -111,6 +111,7 @@ var commandFaults = map[string]faultsOf{
 	"topics plan":       {asks: theBrokers},
 	"topics create":     {asks: theBrokers, args: []string{"--partitions", "4"}},
 	"topics check":      {asks: theBrokers},
+	"topics copy":       {args: []string{"--kafka-brokers", "127.0.0.1:1"}},
 	"topics acls": {asks: theBrokers, args: []string{"--apply"},
 		faults: [][]string{{`"x" is no role: there are engine,`, "--role", "x"}}},
 	"ledger check": {asks: theBrokers, args: []string{"--from", "5", "--to", "6",
