@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stellar/go-stellar-sdk/clients/rpcclient"
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/lumenhook/lumenhook/api/client"
@@ -284,6 +285,7 @@ func (s *site) walletAt(url string) (wallet string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.awaitRead() // or the watch would see the wallet's first lumens, as a payment
 	endpoint, err := c.CreateEndpoint(ctx, client.EndpointCreate{URL: url})
 	if err != nil {
 		s.t.Fatal(err)
@@ -295,6 +297,21 @@ func (s *site) walletAt(url string) (wallet string) {
 		s.t.Fatal(err)
 	}
 	return wallet
+}
+
+// awaitRead waits until the follower has read all ledgers that there are.
+func (s *site) awaitRead() {
+	s.t.Helper()
+	network := rpcclient.NewClient(s.devnet.RPCURL(), http.DefaultClient)
+	latest, err := network.GetLatestLedger(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.until("the follower has read the ledgers", func() bool {
+		first := s.metric(s.by["follower-0"], "lumenhook_ledger_sequence")
+		second := s.metric(s.by["follower-1"], "lumenhook_ledger_sequence")
+		return max(first, second) >= float64(latest.Sequence)
+	})
 }
 
 // metric is a number of a process, of all labels together.
