@@ -62,7 +62,7 @@ var mutants = []mutant{
 	{"an outcome goes with its turn", "streams/engine/flights.go", "case f.result != nil:\n", "case f.result != nil && !MUTANT:\n", "rest"},
 	{"payments are not observed", "streams/follower/sift.go", "s.observed = append(s.observed, p)", "if !MUTANT { s.observed = append(s.observed, p) }", "and not observed"},
 	{"what stands is not read back", "streams/follower/judge.go", "\t\tf.standing.add(m)\n", "if !MUTANT { f.standing.add(m) }\n", "and for"},
-	{"a watch is live a ledger late", "streams/follower/judge.go", "yield(admission(w, ledger, nowMillis))", "yield(admission(w, ledger+map[bool]uint32{true: 1}[MUTANT], nowMillis))", "live from ledger"},
+	{"a watch is live a ledger late", "streams/follower/judge.go", "yield(admission(w, ledger, nowMillis))", "yield(admission(w, ledger+map[bool]uint32{true: 1}[MUTANT], nowMillis))", "live from"},
 	{"a watch is live a ledger early", "streams/follower/judge.go", "LiveSince: ledger}", "LiveSince: ledger - map[bool]uint32{true: 1}[MUTANT && ledger > 1]}", "live from ledger"},
 	{"a part goes by the watch as it is", "streams/follower/backfill.go", "b.tell(ctx, raw, w.Pinned(part), part.BegunAtMillis)", "b.tell(ctx, raw, func() domain.Watch { if MUTANT { return w }; return w.Pinned(part) }(), part.BegunAtMillis)", "G2"},
 	{"a part is created when it is read", "streams/follower/backfill.go", "inParts(s.eachRecord(createdAtMillis)", "inParts(s.eachRecord(map[bool]int64{false: createdAtMillis, true: b.config.Now().UnixMilli()}[MUTANT])", "G2"},
