@@ -33,8 +33,8 @@ build: ## the program, as ./bin/lumenhook
 	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/lumenhook ./cmd/lumenhook
 
 test: lint ## everything, with real parts
-	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) test -timeout 5m ./...); done
-	$(GO) test -timeout 10m ./...
+	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) test -timeout 10m ./...); done
+	$(GO) test -timeout 20m ./...
 
 # The suites that hold on both brokers share one cluster, one package after another:
 # some end all brokers. Two packages start brokers of their own only.
