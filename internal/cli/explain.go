@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lumenhook/lumenhook/api/client"
 )
@@ -83,7 +83,7 @@ func withoutPackages(err error) string {
 // isLoginFault reports whether brokers refused a login, or hung up: what they do when
 // they want one and get none, when they want TLS, and when they want none.
 func isLoginFault(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, kerr.SaslAuthenticationFailed) ||
+	return errors.As(err, new(*kgo.ErrFirstReadEOF)) || errors.Is(err, kerr.SaslAuthenticationFailed) ||
 		errors.Is(err, kerr.IllegalSaslState) || errors.Is(err, kerr.UnsupportedSaslMechanism)
 }
 
