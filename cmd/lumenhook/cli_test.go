@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -155,8 +154,7 @@ func TestAClosedTerminalDoesNotStopTheService(t *testing.T) {
 	}
 	s := &testService{t: t, dir: t.TempDir(), output: &syncBuffer{}, exited: make(chan error, 1)}
 	s.cmd = program(anyPorts(s.dir, "--demo-interval", "50ms", "--ledger-interval", "50ms")...)
-	var stderr bytes.Buffer
-	s.cmd.Stdout, s.cmd.Stderr = write, &stderr
+	s.cmd.Stdout, s.cmd.Stderr = write, s.output
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -42,32 +42,10 @@ type demoState struct {
 	Payments    int    `json:"payments"`
 }
 
-// allowReceiverPort decides the demo receiver's address before the egress
-// client is made, since its port must be permitted.
-func (v *service) allowReceiverPort() error {
-	if v.s.noDemo {
-		return nil
-	}
-	address := v.address("receiver-listen", v.s.receiverListen)
-	if _, port, _ := net.SplitHostPort(address); port == "0" {
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			return fmt.Errorf("--receiver-listen: %w", err)
-		}
-		address = l.Addr().String()
-		_ = l.Close()
-	}
-	v.s.receiverListen = address
-	_, port, _ := net.SplitHostPort(address)
-	ports, err := egress.ParsePorts(v.s.egressPorts + "," + port)
-	if err != nil {
-		return fmt.Errorf("--egress-ports: %w", err)
-	}
-	v.s.ports = ports
-	return nil
-}
-
-func (v *service) startDemo(ctx context.Context) error {
+// startDemoReceiver starts what receives the demo's webhooks. It comes before the
+// egress client is made, which must permit its port: a port that was only looked
+// up would be anybody's until the receiver binds it.
+func (v *service) startDemoReceiver() error {
 	if v.s.noDemo {
 		return nil
 	}
@@ -75,8 +53,21 @@ func (v *service) startDemo(ctx context.Context) error {
 	if err := d.load(); err != nil {
 		return err
 	}
-	if err := d.startReceiver(); err != nil {
+	port, err := d.startReceiver()
+	if err != nil {
 		return err
+	}
+	if v.s.ports, err = egress.ParsePorts(v.s.egressPorts + "," + port); err != nil {
+		return fmt.Errorf("--egress-ports: %w", err)
+	}
+	v.demo = d
+	return nil
+}
+
+func (v *service) startDemo(ctx context.Context) error {
+	d := v.demo
+	if d == nil {
+		return nil
 	}
 	client, err := devclient.New(v.file.Stellar.RPCURL, v.file.Stellar.FriendbotURL)
 	if err != nil {
@@ -116,9 +107,11 @@ func (d *demo) save() error {
 	return writeFile(d.path(), data)
 }
 
-func (d *demo) startReceiver() error {
+// startReceiver returns the port that the receiver listens on.
+func (d *demo) startReceiver() (port string, err error) {
 	r, err := receiver.New(receiver.Config{
-		Listen: d.v.s.receiverListen, GetCertificate: d.v.ca.GetCertificate(pki.DefaultHosts()...),
+		Listen:         d.v.address("receiver-listen", d.v.s.receiverListen),
+		GetCertificate: d.v.ca.GetCertificate(pki.DefaultHosts()...),
 		Secrets: func() []domain.Secret {
 			if s := d.secret.Load(); s != nil {
 				return []domain.Secret{domain.Secret(*s)}
@@ -128,10 +121,10 @@ func (d *demo) startReceiver() error {
 		OnWebhook: d.v.out.webhook, Logger: d.v.Logger,
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := r.Start(); err != nil {
-		return fmt.Errorf("--receiver-listen: %w", err)
+		return "", fmt.Errorf("--receiver-listen: %w", err)
 	}
 	// The receiver goes last: attempts that are finished while everything else stops
 	// still find it.
@@ -141,7 +134,8 @@ func (d *demo) startReceiver() error {
 		_ = r.Close(ctx)
 	})
 	d.v.file.Receiver = &runReceiver{URL: r.URL()}
-	return nil
+	_, port, err = net.SplitHostPort(r.Addr().String())
+	return port, err
 }
 
 // prepare makes what the demo needs and does not have yet. A receiver at another

@@ -78,6 +78,7 @@ type service struct {
 	ids     devnet.Identities
 	disk    *node.DiskGuard
 	node    *node.Node
+	demo    *demo // nil with --no-demo
 
 	mu        sync.Mutex // holds published, and file once that is set
 	published bool       // run.json is there, and is kept up to date
@@ -299,7 +300,7 @@ func (v *service) startClickHouse(ctx context.Context) (*clickhouse.Engine, erro
 
 // assemble makes the node on the embedded parts.
 func (v *service) assemble(ctx context.Context) error {
-	if err := v.allowReceiverPort(); err != nil {
+	if err := v.startDemoReceiver(); err != nil {
 		return err
 	}
 	sender, err := v.sender()

@@ -22,6 +22,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/orphans"
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/receiver"
 )
@@ -47,6 +48,7 @@ func TestMain(m *testing.M) {
 func program(args ...string) *exec.Cmd {
 	c := exec.Command(os.Args[0], args...)
 	c.Env = append(os.Environ(), asProgram+"=1")
+	c.SysProcAttr = orphans.Killed()
 	return c
 }
 

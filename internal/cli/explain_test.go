@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +11,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // What begins with the name of a package is told without it, wherever it stands; what
@@ -52,5 +57,24 @@ func TestEveryPackageOfErrorsIsKnown(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Brokers that hang up are told apart from whoever else does, though both commands
+// have flags for brokers.
+func TestOnlyBrokersAreAskedForALogin(t *testing.T) {
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	flags.StringSlice("kafka-brokers", nil, "")
+	for name, c := range map[string]struct {
+		err    error
+		advice bool
+	}{
+		"a broker":   {fmt.Errorf("asking: %w", &kgo.ErrFirstReadEOF{}), true},
+		"a login":    {fmt.Errorf("asking: %w", kerr.SaslAuthenticationFailed), true},
+		"ClickHouse": {fmt.Errorf("comparing: read: %w", io.EOF), false},
+	} {
+		if got := Explain(c.err, flags); strings.Contains(got, "--kafka-user") != c.advice {
+			t.Errorf("%s: advice %t is wanted, and it was told %q", name, c.advice, got)
+		}
 	}
 }

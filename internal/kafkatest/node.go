@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+
+	"github.com/lumenhook/lumenhook/internal/orphans"
 )
 
 // Node is one broker of a cluster. Its methods are for one goroutine.
@@ -46,7 +48,7 @@ func (n *Node) java(main string, args ...string) *exec.Cmd {
 		"-Dlog4j2.configurationFile=" + n.cluster.loggingFile(),
 		"-cp", filepath.Join(n.cluster.jars, "*"), main,
 	}, args...)...)
-	cmd.SysProcAttr = endWithParent()
+	cmd.SysProcAttr = orphans.Killed()
 	return cmd
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"time"
 )
@@ -55,22 +56,55 @@ func (w *worker) rebuild(ctx context.Context, op Op) error {
 	if op.Do == "rebuild-killed" {
 		time.AfterFunc(time.Duration(op.N)*time.Millisecond, cancel)
 	}
+	_, err := w.fold(limited, "rebuild")
+	if limited.Err() != nil || w.service.wasDown(from) {
+		return nil
+	}
+	return err
+}
+
+// foldTries is how often a command over the history is begun whose connection to
+// ClickHouse breaks: the library aborts now and then, most of all on a crowded
+// machine when a client of it is killed, and is started again.
+const foldTries = 5
+
+// fold runs a command that folds the topics again, anew where ClickHouse was lost.
+func (w *world) fold(ctx context.Context, name string) (out []byte, err error) {
 	for try := 1; ; try++ {
-		_, err := w.service.command(limited, "rebuild", "--all")
-		switch {
-		case err == nil || limited.Err() != nil || w.service.wasDown(from):
-			return nil
-		case try == rebuildTries || !strings.Contains(err.Error(), "reaching ClickHouse"):
-			return err
+		out, err = w.service.command(ctx, name, "--all")
+		if err == nil || try == foldTries || exitCode(err) == differs || !lostClickHouse(err) {
+			return out, err
 		}
-		w.log("rebuilds: %v", err)
-		time.Sleep(2 * time.Second)
+		w.log("%s: %v", name, err)
+		select {
+		case <-ctx.Done():
+			return out, err
+		case <-time.After(2 * time.Second):
+		}
 	}
 }
 
-// rebuildTries is how often a rebuild is begun that finds no ClickHouse: the library
-// aborts now and then on a crowded machine, and is started again.
-const rebuildTries = 5
+// differs is how verify-projection ends when tables are not what the topics say.
+const differs = 3
+
+func exitCode(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return -1
+}
+
+// lostClickHouse reports whether a command says that the server was not there, or
+// hung up on it.
+func lostClickHouse(err error) bool {
+	for _, said := range []string{"reaching ClickHouse", ": EOF", "connection reset", "broken pipe"} {
+		if strings.Contains(err.Error(), said) {
+			return true
+		}
+	}
+	return false
+}
 
 func (w *worker) restart(ctx context.Context, end func() error) error {
 	if err := end(); err != nil {
@@ -80,7 +114,7 @@ func (w *worker) restart(ctx context.Context, end func() error) error {
 }
 
 func (w *world) verifyProjection(ctx context.Context) error {
-	if out, err := w.service.command(ctx, "verify-projection", "--all"); err != nil {
+	if out, err := w.fold(ctx, "verify-projection"); err != nil {
 		w.violate("PROJECTION", "verify-projection: %v\n%s", err, out)
 	}
 	return nil

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/lumenhook/lumenhook/internal/orphans"
 )
 
 const (
@@ -115,6 +117,7 @@ func (s *service) holdFile() string { return filepath.Join(s.w.dir, "hold") }
 func (s *service) start(ctx context.Context) error {
 	cmd := exec.Command(s.bin, s.args...) // #nosec G204 -- the program under trial
 	cmd.Stdout, cmd.Stderr = s.output, s.output
+	cmd.SysProcAttr = orphans.Killed()
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("trial: starting the program: %w", err)
 	}

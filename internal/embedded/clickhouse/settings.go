@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -128,7 +129,7 @@ func chooseListen(nativeAddr, httpAddr string) (listen, error) {
 		if err != nil {
 			return listen{}, err
 		}
-		ln, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		ln, err := bind(host, port)
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return listen{}, &PortTakenError{Setting: in.setting, Addr: addr}
 		}
@@ -144,6 +145,23 @@ func chooseListen(nativeAddr, httpAddr string) (listen, error) {
 	}
 	l.host, l.nativePort, l.httpPort = hosts[0], ports[0], ports[1]
 	return l, nil
+}
+
+// bind binds a port; 0 is for a free one. That one is sought among those that
+// kernels do not hand to outgoing connections (Linux's begin at 32768, RFC 6335's
+// at 49152): there it stays free until the server binds it, however many
+// connections the machine opens meanwhile.
+func bind(host string, port int) (net.Listener, error) {
+	if port == 0 {
+		const first, count = 16_384, 16_384
+		for range 16 {
+			at := strconv.Itoa(first + rand.IntN(count))
+			if ln, err := net.Listen("tcp", net.JoinHostPort(host, at)); err == nil {
+				return ln, nil
+			}
+		}
+	}
+	return net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 }
 
 func splitLoopback(setting, addr string) (host string, port int, err error) {

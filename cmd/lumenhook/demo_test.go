@@ -1,0 +1,45 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/url"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/startstop"
+)
+
+// TestThePortOfTheDemoIsNobodyElses: from the moment that the egress client is
+// told to permit it, nobody else can bind it.
+func TestThePortOfTheDemoIsNobodyElses(t *testing.T) {
+	dir, err := openDataDir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.close()
+	stack := &startstop.Stack{Failed: func(err error) { t.Error(err) }, Logger: slog.New(slog.DiscardHandler)}
+	defer stack.Stop()
+	settings := &runSettings{receiverListen: "127.0.0.1:0", changed: func(string) bool { return true }}
+	settings.egressPorts = "443"
+	v := &service{Stack: stack, dir: dir, out: &printer{w: &syncBuffer{}}, s: settings}
+	if v.ca, err = pki.LoadOrCreateCA(dir.join("secrets"), dir.join("ca.pem"), time.Now); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.startDemoReceiver(); err != nil {
+		t.Fatal(err)
+	}
+	permitted, err := url.Parse(v.file.Receiver.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ports := v.s.ports.String(); ports != "443,"+permitted.Port() {
+		t.Errorf("the ports %s are permitted, and the receiver is at %s", ports, permitted.Host)
+	}
+	if _, err := net.Listen("tcp", permitted.Host); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("somebody else may bind it: %v", err)
+	}
+}

@@ -1,8 +1,0 @@
-package kafkatest
-
-import "syscall"
-
-// endWithParent has the kernel kill the process when its parent dies.
-func endWithParent() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-}

@@ -1,0 +1,54 @@
+package orphans_test
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/internal/orphans"
+)
+
+// TestAChildDiesWithItsParent kills a parent whose child holds the other end of a
+// pipe: the pipe ends when the child does.
+func TestAChildDiesWithItsParent(t *testing.T) {
+	if os.Getenv("ORPHANS_PARENT") != "" {
+		runtime.LockOSThread() // the kernel looks at the thread that started the child
+		child := exec.Command("sh", "-c", "echo started; exec cat")
+		child.Stdin, child.Stdout, child.SysProcAttr = os.Stdin, os.Stdout, orphans.Killed()
+		t.Fatal(child.Run()) // it ends when the parent is killed
+	}
+	if runtime.GOOS != "linux" {
+		return // nothing is promised
+	}
+	parent := exec.Command(os.Args[0], "-test.run", "^TestAChildDiesWithItsParent$")
+	parent.Env = append(os.Environ(), "ORPHANS_PARENT=1")
+	stdin, err := parent.StdinPipe() // open, so that the child does not end by itself
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	said, childSays, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	parent.Stdout = childSays
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = childSays.Close()
+	out := bufio.NewReader(said)
+	if line, err := out.ReadString('\n'); line != "started\n" {
+		t.Fatalf("the child said %q (%v)", line, err)
+	}
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(out); err != nil || len(rest) > 0 {
+		t.Errorf("then it said %q (%v)", rest, err)
+	}
+	_ = parent.Wait()
+}
