@@ -92,6 +92,7 @@ type Core struct {
 	timers  *TimerIndex
 	handler Handler
 	next    int64 // offset of the journal that is not folded yet
+	mark    bookmark
 	taken   inputPositions
 	noted   string // the positions that the journal has
 	restore *Txn
@@ -107,12 +108,22 @@ func OpenCore(cfg CoreConfig) (*Core, error) {
 	}
 	c := &Core{cfg: cfg, store: store}
 	c.handler = cfg.NewHandler(c)
-	c.next, err = store.Checkpoint(cfg.Journal, cfg.Partition)
-	if err = errors.Join(err, c.loadPositions()); err != nil {
+	if err := c.load(); err != nil {
 		_ = store.Close()
 		return nil, err
 	}
 	return c, nil
+}
+
+// load takes up what the state says of itself.
+func (c *Core) load() (err error) {
+	if c.next, err = c.store.Checkpoint(c.cfg.Journal, c.cfg.Partition); err != nil {
+		return err
+	}
+	if c.mark, err = loadBookmark(c.store); err != nil {
+		return err
+	}
+	return c.loadPositions()
 }
 
 // Close closes the state.
@@ -135,9 +146,22 @@ func (c *Core) Submit(outcome any) { c.cfg.Submit(outcome) }
 // Next is the offset of the journal up to which the state is folded.
 func (c *Core) Next() int64 { return c.next }
 
+// readFrom is where the journal is read from, so that the state's last fact is among
+// what is read.
+func (c *Core) readFrom() int64 {
+	if c.mark.known {
+		return min(c.next, c.mark.offset)
+	}
+	return c.next
+}
+
 // Reset empties the state: the journal is to be folded from its beginning.
 func (c *Core) Reset() error {
-	c.next, c.taken, c.noted = 0, nil, ""
+	c.next, c.mark, c.taken, c.noted = 0, bookmark{}, nil, ""
+	if c.restore != nil {
+		c.restore.Discard()
+		c.restore, c.folded = nil, 0
+	}
 	return c.store.Reset()
 }
 
@@ -163,6 +187,9 @@ func (c *Core) Fold(r Record) error {
 	if err != nil {
 		return fmt.Errorf("streams: folding record %d of %s: %w", r.Offset, c.cfg.Journal, err)
 	}
+	if !isNote(r) {
+		c.mark = bookmarkOf(r.Offset, r)
+	}
 	c.next = r.Offset + 1
 	if c.folded++; c.folded < restoreBatch {
 		return nil
@@ -185,7 +212,9 @@ func (c *Core) commitState(tx *Txn) error {
 		tx.Discard()
 		return err
 	}
-	if err := errors.Join(tx.SetCheckpoint(c.cfg.Journal, c.cfg.Partition, c.next), c.keepPositions(tx)); err != nil {
+	if err := errors.Join(
+		tx.SetCheckpoint(c.cfg.Journal, c.cfg.Partition, c.next), c.mark.set(tx), c.keepPositions(tx),
+	); err != nil {
 		tx.Discard()
 		return err
 	}
@@ -231,11 +260,26 @@ func (c *Core) Decide(t *Turn) error {
 // turn's own time and its effects.
 func (c *Core) Settle(t *Turn, next, nowMillis int64) (wakeMillis int64, err error) {
 	c.next = max(c.next, next)
+	c.markTurn(t, next)
 	if err := c.commitTurn(t, next); err != nil {
 		return 0, err
 	}
 	c.timers.apply(t.Tx)
 	return c.handler.Settled(nowMillis)
+}
+
+// markTurn moves the bookmark to the last record that a turn wrote to the journal,
+// which is a fact if the turn wrote any.
+func (c *Core) markTurn(t *Turn, next int64) {
+	for _, r := range slices.Backward(t.out) {
+		if r.Topic != c.cfg.Journal {
+			continue
+		}
+		if !isNote(r) {
+			c.mark = bookmarkOf(next-1, r)
+		}
+		return
+	}
 }
 
 func (c *Core) commitTurn(t *Turn, next int64) error {

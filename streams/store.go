@@ -19,7 +19,7 @@ import (
 //
 // Keys, by their first byte:
 //
-//	0x00  the store's own: identity, checkpoints
+//	0x00  the store's own: identity, checkpoints, bookmark
 //	0x01, 0x02  the timer index (timers.go)
 //	0x10… the owner's
 type Store struct {

@@ -99,7 +99,9 @@ type rig struct {
 	t       *testing.T
 	cluster streams.Cluster
 	dir     string
-	log     *brokertest.Log // nil until something is read
+
+	replicas int16
+	log      *brokertest.Log // nil until something is read
 }
 
 func newRig(t *testing.T) *rig {
@@ -115,14 +117,29 @@ func newRig(t *testing.T) *rig {
 			Logger:   slog.New(slog.DiscardHandler),
 		},
 	}
-	specs := []streams.TopicSpec{
-		{Name: numbersTopic, Partitions: 2, ReplicationFactor: b.Replicas()},
-		{Name: sumsTopic, Partitions: 2, ReplicationFactor: b.Replicas()},
-	}
-	if err := r.cluster.EnsureTopics(t.Context(), specs); err != nil {
-		t.Fatal(err)
-	}
+	r.replicas = b.Replicas()
+	r.makeTopics()
 	return r
+}
+
+func (r *rig) makeTopics() {
+	r.t.Helper()
+	specs := []streams.TopicSpec{
+		{Name: numbersTopic, Partitions: 2, ReplicationFactor: r.replicas},
+		{Name: sumsTopic, Partitions: 2, ReplicationFactor: r.replicas},
+	}
+	if err := r.cluster.EnsureTopics(r.t.Context(), specs); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// elsewhere is a rig with topics of its own on the same brokers.
+func (r *rig) elsewhere(prefix string) *rig {
+	r.t.Helper()
+	other := &rig{t: r.t, dir: r.t.TempDir(), cluster: r.cluster, replicas: r.replicas}
+	other.cluster.Prefix += prefix
+	other.makeTopics()
+	return other
 }
 
 func (r *rig) task(dir string, effects func(streams.Claimed)) *streams.Task {

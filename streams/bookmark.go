@@ -1,0 +1,51 @@
+package streams
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+)
+
+// bookmark identifies the last fact that is folded into a state: its offset in the
+// journal, and a checksum. A checkpoint alone says how long the journal was. A
+// journal that was cut since, by an unclean election or by hand, and has grown past
+// the checkpoint again has another fact there, or none.
+type bookmark struct {
+	offset int64
+	sum    uint32
+	known  bool // false: nothing is folded yet, or by an older program
+}
+
+var bookmarkKey = []byte{keySpaceOwn, 'b'}
+
+func bookmarkOf(offset int64, r Record) bookmark {
+	return bookmark{offset: offset, sum: checksum(r), known: true}
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum is of what a record says: its key, its value and its headers.
+func checksum(r Record) uint32 {
+	sum := crc32.Update(crc32.Checksum(r.Key, castagnoli), castagnoli, r.Value)
+	for _, h := range r.Headers {
+		sum = crc32.Update(crc32.Update(sum, castagnoli, []byte(h.Key)), castagnoli, h.Value)
+	}
+	return sum
+}
+
+func (b bookmark) set(tx *Txn) error {
+	if !b.known {
+		return nil
+	}
+	value := binary.BigEndian.AppendUint64(nil, uint64(b.offset))
+	return tx.Set(bookmarkKey, binary.BigEndian.AppendUint32(value, b.sum))
+}
+
+func loadBookmark(s *Store) (b bookmark, err error) {
+	value, err := s.get(bookmarkKey)
+	if err != nil || len(value) != 12 {
+		return b, err
+	}
+	b.offset, b.known = int64(binary.BigEndian.Uint64(value)), true
+	b.sum = binary.BigEndian.Uint32(value[8:])
+	return b, nil
+}

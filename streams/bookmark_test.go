@@ -1,0 +1,50 @@
+package streams_test
+
+import (
+	"testing"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// TestAStateOfAnotherJournalIsBuiltAnew: a journal that was cut and has grown past a
+// state's checkpoint is as long as it must be, and says something else.
+func TestAStateOfAnotherJournalIsBuiltAnew(t *testing.T) {
+	r := newRig(t)
+	stop := r.run(r.task(r.dir, nil))
+	r.feed(1, 60)
+	r.wantJournal(r.onPartition(0))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	other := r.elsewhere("other.")
+	stop = other.run(other.task(t.TempDir(), nil))
+	other.feed(1001, 1200)
+	total := other.onPartition(0)
+	other.wantJournal(total)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	// The first state is put in the place of the second's. Everything is due, so what
+	// a start claims is what its state holds.
+	for _, round := range []string{"the state of another journal", "the state that was built anew"} {
+		claimed := make(chan streams.Claimed, 10_000)
+		stop = other.run(other.task(r.dir, func(c streams.Claimed) { claimed <- c }))
+		eventually(t, "all is claimed from "+round, func() bool { return len(claimed) >= total })
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		close(claimed)
+		journal := other.journal()
+		for c := range claimed {
+			if journal[c.ID] != 1 {
+				t.Errorf("%s holds %s, which its journal has %d times", round, c.ID, journal[c.ID])
+			}
+			delete(journal, c.ID)
+		}
+		if len(journal) > 0 {
+			t.Errorf("%s lacks %v", round, journal)
+		}
+	}
+}
