@@ -16,6 +16,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
 func newAccounts() *cobra.Command {
@@ -95,7 +96,7 @@ func randomID() (entropy [16]byte) {
 // live tells whether the service is on the public network, as far as its data
 // folder says.
 func (r *reach) live() bool {
-	run, err := readRunFile(r.dataDir)
+	run, err := runfile.Read(r.dataDir)
 	return err == nil && run.Stellar.NetworkPassphrase == network.PublicNetworkPassphrase
 }
 

@@ -111,7 +111,7 @@ func (l *load) measure(what string, at, n int, ask func()) {
 // loadWatches writes rows of watches, as the engine would have published them,
 // of accounts of a thousand watches each.
 func (l *load) loadWatches(n int) {
-	cluster := streams.Cluster{Brokers: l.s.file.KafkaBrokers, Prefix: "lumenhook.", ClientID: "bench", SASL: l.s.file.Kafka.sasl(), Logger: slog.New(slog.DiscardHandler)}
+	cluster := streams.Cluster{Brokers: l.s.file.KafkaBrokers, Prefix: "lumenhook.", ClientID: "bench", SASL: l.s.file.Kafka.SASL(), Logger: slog.New(slog.DiscardHandler)}
 	producer, err := cluster.NewProducer()
 	if err != nil {
 		l.b.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
 // exitCode runs the program and returns how it ended and what it said.
@@ -163,7 +164,7 @@ func TestAClosedTerminalDoesNotStopTheService(t *testing.T) {
 	cmd, exited := s.cmd, s.exited
 	go func() { exited <- cmd.Wait() }()
 	s.eventually("run.json of this process", func() bool {
-		file, err := readRunFile(s.dir)
+		file, err := runfile.Read(s.dir)
 		s.file = file
 		return err == nil && file.PID == cmd.Process.Pid
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/receiver"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
 // demo is what the demo keeps between runs. It is a client like any other: it
@@ -82,7 +83,7 @@ func (v *service) startDemo(ctx context.Context) error {
 	return nil
 }
 
-func (d *demo) path() string { return d.v.dir.join("secrets", "demo.json") }
+func (d *demo) path() string { return d.v.dir.Join("secrets", "demo.json") }
 
 func (d *demo) load() error {
 	data, err := os.ReadFile(d.path())
@@ -104,7 +105,7 @@ func (d *demo) save() error {
 	if err != nil {
 		return err
 	}
-	return writeFile(d.path(), data)
+	return runfile.WriteFile(d.path(), data)
 }
 
 // startReceiver returns the port that the receiver listens on.
@@ -133,7 +134,7 @@ func (d *demo) startReceiver() (port string, err error) {
 		defer cancel()
 		_ = r.Close(ctx)
 	})
-	d.v.file.Receiver = &runReceiver{URL: r.URL()}
+	d.v.file.Receiver = &runfile.Receiver{URL: r.URL()}
 	_, port, err = net.SplitHostPort(r.Addr().String())
 	return port, err
 }

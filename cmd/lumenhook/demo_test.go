@@ -10,23 +10,24 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/startstop"
 )
 
 // TestThePortOfTheDemoIsNobodyElses: from the moment that the egress client is
 // told to permit it, nobody else can bind it.
 func TestThePortOfTheDemoIsNobodyElses(t *testing.T) {
-	dir, err := openDataDir(t.TempDir())
+	dir, err := runfile.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer dir.close()
+	defer dir.Close()
 	stack := &startstop.Stack{Failed: func(err error) { t.Error(err) }, Logger: slog.New(slog.DiscardHandler)}
 	defer stack.Stop()
 	settings := &runSettings{receiverListen: "127.0.0.1:0", changed: func(string) bool { return true }}
 	settings.egressPorts = "443"
 	v := &service{Stack: stack, dir: dir, out: &printer{w: &syncBuffer{}}, s: settings}
-	if v.ca, err = pki.LoadOrCreateCA(dir.join("secrets"), dir.join("ca.pem"), time.Now); err != nil {
+	if v.ca, err = pki.LoadOrCreateCA(dir.Join("secrets"), dir.Join("ca.pem"), time.Now); err != nil {
 		t.Fatal(err)
 	}
 	if err := v.startDemoReceiver(); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
 )
 
@@ -273,7 +274,7 @@ func newDevnetAccount(dir *string) *cobra.Command {
 // the one that funded the wallet, and a watch that is made now does not report
 // the funding.
 func nextLedger(ctx context.Context, dir string) error {
-	run, err := readRunFile(dir)
+	run, err := runfile.Read(dir)
 	if err != nil {
 		return err
 	}
@@ -301,9 +302,9 @@ func newDevnetCert(dir *string) *cobra.Command {
 		Args:  cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
-				return cli.Usage(fmt.Errorf("--out %q: %w", out, errNoFolder))
+				return cli.Usage(fmt.Errorf("--out %q: %w", out, runfile.ErrNoFolder))
 			}
-			if _, err := readRunFile(*dir); err != nil {
+			if _, err := runfile.Read(*dir); err != nil {
 				return err
 			}
 			data, err := filepath.Abs(*dir)
@@ -329,7 +330,7 @@ func newDevnetCert(dir *string) *cobra.Command {
 func devnetSecrets(dir string) string { return filepath.Join(dir, "secrets", "devnet.json") }
 
 func devnetClient(dir string) (*devclient.Client, error) {
-	run, err := readRunFile(dir)
+	run, err := runfile.Read(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/receiver"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
 // receiverCommand is `lumenhook devnet receiver`.
@@ -58,7 +59,7 @@ func (r *receiverCommand) run(ctx context.Context, out io.Writer) error {
 	if err := checkAddress(r.listen); err != nil {
 		return cli.Usage(fmt.Errorf("--listen %q: %w", r.listen, err))
 	}
-	run, err := readRunFile(*r.dataDir)
+	run, err := runfile.Read(*r.dataDir)
 	if err != nil {
 		return err
 	}

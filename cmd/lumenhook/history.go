@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -132,7 +131,7 @@ func (v *service) publish() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.published = true
-	return v.dir.writeRunFile(v.file)
+	return v.dir.Publish(v.file)
 }
 
 // republish writes run.json anew if it is there.
@@ -142,12 +141,12 @@ func (v *service) republish() error {
 	if !v.published {
 		return nil
 	}
-	return v.dir.writeRunFile(v.file)
+	return v.dir.Publish(v.file)
 }
 
 func (v *service) unpublish() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.published = false
-	_ = os.Remove(v.dir.join(runFileName)) // the next start removes it too
+	_ = v.dir.Unpublish() // the next start removes it too
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/deploy"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
 // A download that hangs holds nothing up: payments are delivered, what asks for the
@@ -57,7 +58,7 @@ func TestAHangingNPMHoldsNothingUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.eventually("the history in run.json", func() bool {
-		file, err := readRunFile(s.dir)
+		file, err := runfile.Read(s.dir)
 		return err == nil && file.ClickHouse != nil && file.APIURL == s.file.APIURL
 	})
 	s.eventually("events in the history, from the beginning", func() bool {

@@ -11,6 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
 func newKeys() *cobra.Command {
@@ -25,7 +26,7 @@ func newKeys() *cobra.Command {
 // accountOr gives the account that a flag names, or the data folder's.
 func (r *reach) accountOr(id string) (string, error) {
 	if id == "" {
-		run, err := readRunFile(r.dataDir)
+		run, err := runfile.Read(r.dataDir)
 		if err != nil {
 			return "", fmt.Errorf("%w; or give --account", err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/kafkaflags"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/intake"
@@ -82,11 +83,11 @@ func (k *ledgerCheck) settle() error {
 		return err
 	}
 	if len(k.cluster.Brokers) == 0 {
-		run, err := readRunFile(k.dir)
+		run, err := runfile.Read(k.dir)
 		if err != nil {
 			return fmt.Errorf("%w; or name --kafka-brokers", err)
 		}
-		k.cluster.Brokers, k.cluster.SASL, k.cluster.TLS = run.KafkaBrokers, run.Kafka.sasl(), streams.TLS{}
+		k.cluster.Brokers, k.cluster.SASL, k.cluster.TLS = run.KafkaBrokers, run.Kafka.SASL(), streams.TLS{}
 		if k.source.kind == sourceRPC && len(k.source.rpcURLs) == 0 {
 			k.source.rpcURLs, k.source.network = []string{run.Stellar.RPCURL}, run.Stellar.NetworkPassphrase
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/sealing"
 )
 
 func main() {
@@ -39,7 +40,7 @@ func stopSignals() []os.Signal {
 func commandLine(args []string) cli.Line {
 	return cli.Line{
 		Root: newRoot(), Args: args, Stderr: os.Stderr,
-		Elsewhere: []string{masterKeyVariable, clickhouse.CacheDirVariable},
+		Elsewhere: []string{sealing.Variable, clickhouse.CacheDirVariable},
 	}
 }
 

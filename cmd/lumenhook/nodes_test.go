@@ -9,6 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/node"
+	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -20,7 +21,7 @@ func (s *testService) secondNode() string {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	say := func(string, ...any) {}
-	sealer, keyText, err := (&masterKeyPlace{target: target{dataDir: s.dir}}).open()
+	sealer, keyText, err := (sealing.Place{DataDir: s.dir}).Open()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,7 @@ func (s *testService) secondNode() string {
 	n := node.New(node.Config{
 		Cluster: streams.Cluster{
 			Brokers: s.file.KafkaBrokers, Prefix: "lumenhook.", ClientID: "second",
-			SASL: s.file.Kafka.sasl(), Logger: logger,
+			SASL: s.file.Kafka.SASL(), Logger: logger,
 		},
 		StateDir: t.TempDir(), Disk: node.NewDiskGuard(t.TempDir(), 1, say, logger),
 		Metrics: node.NewMetrics(), Now: time.Now, Logger: logger, Say: say,

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -154,7 +155,7 @@ func (s *testService) clickhouseIsClosed() {
 	if _, err := os.Stat(outside); !os.IsNotExist(err) {
 		s.t.Errorf("a page wrote a file (%v)", err)
 	}
-	for who, login := range map[string]runLogin{"the service": s.file.ClickHouse.runLogin, "the reader": s.file.ClickHouse.Reader} {
+	for who, login := range map[string]runfile.Login{"the service": s.file.ClickHouse.Login, "the reader": s.file.ClickHouse.Reader} {
 		a := attack{method: "GET", path: "/?" + url.Values{"query": {"SELECT count() > 0 FROM lumenhook.schema_versions"}, "user": {login.User}, "password": {login.Password}}.Encode()}
 		if status, answer := a.send(s.t, s.file.ClickHouse.HTTP); status != http.StatusOK || answer != "1\n" {
 			s.t.Errorf("%s with its password is answered %d: %s", who, status, answer)
@@ -180,10 +181,10 @@ func (s *testService) topicsAs(login streams.SASL) ([]string, error) {
 func TestARunHasPasswordsOfItsOwn(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
 	path := filepath.Join(s.dir, "secrets", "logins.json")
-	var before runFile
+	var before runfile.File
 	for round := range 3 {
 		s.start("--no-demo")
-		for name, file := range map[string]string{"logins.json": path, "run.json": filepath.Join(s.dir, runFileName)} {
+		for name, file := range map[string]string{"logins.json": path, "run.json": filepath.Join(s.dir, runfile.Name)} {
 			if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 				t.Errorf("%s: %v, %v", name, info.Mode(), err)
 			}
@@ -197,7 +198,7 @@ func TestARunHasPasswordsOfItsOwn(t *testing.T) {
 		if same := now.Kafka == before.Kafka; round > 0 && same != (round == 1) {
 			t.Errorf("round %d: kept: %v", round, same)
 		}
-		if got, err := s.topicsAs(now.Kafka.sasl()); err != nil || len(got) == 0 {
+		if got, err := s.topicsAs(now.Kafka.SASL()); err != nil || len(got) == 0 {
 			t.Errorf("round %d: with the password: %v, %v", round, got, err)
 		}
 		for name, login := range map[string]streams.SASL{"nobody": {}, "another": {Mechanism: now.Kafka.Mechanism, User: now.Kafka.User, Password: now.ClickHouse.Password}} {

@@ -19,6 +19,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/kafkaflags"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
 )
@@ -53,7 +54,7 @@ func (r *reach) registerBrokers(c *cobra.Command) {
 func (r *reach) client() (*client.Client, error) {
 	url, key, caFile := r.apiURL, r.apiKey, r.caFile
 	if url == "" || key == "" {
-		run, err := readRunFile(r.dataDir)
+		run, err := runfile.Read(r.dataDir)
 		switch {
 		case url != "" && (err != nil || run.APIURL != strings.TrimSuffix(url, "/")):
 			// The folder's key is for the folder's service: no other is shown it.
@@ -102,11 +103,11 @@ func (r *reach) submit(ctx context.Context, body domain.CommandBody, accountID s
 		return domain.Answer{}, err
 	}
 	if len(cluster.Brokers) == 0 {
-		run, err := readRunFile(r.dataDir)
+		run, err := runfile.Read(r.dataDir)
 		if err != nil {
 			return domain.Answer{}, fmt.Errorf("%w; or give --kafka-brokers", err)
 		}
-		cluster.Brokers, cluster.SASL, cluster.TLS = run.KafkaBrokers, run.Kafka.sasl(), streams.TLS{}
+		cluster.Brokers, cluster.SASL, cluster.TLS = run.KafkaBrokers, run.Kafka.SASL(), streams.TLS{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

@@ -104,7 +104,7 @@ func (s *testService) rewrap(args ...string) rewrapReport {
 
 func (s *testService) ring() []sealing.Key {
 	s.t.Helper()
-	text, err := os.ReadFile(masterKeyPath(s.dir))
+	text, err := os.ReadFile(sealing.PathIn(s.dir))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -378,11 +378,11 @@ func TestTheMasterKeyOfAVariable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(masterKeyVariable, string(text))
+	t.Setenv(sealing.Variable, string(text))
 	s := &testService{t: t, dir: t.TempDir()}
 	flags := []string{"--no-demo", "--egress-ports", "1024-65535"}
 	s.start(flags...)
-	if _, err := os.Stat(masterKeyPath(s.dir)); !os.IsNotExist(err) {
+	if _, err := os.Stat(sealing.PathIn(s.dir)); !os.IsNotExist(err) {
 		t.Errorf("the run made a key of its own (%v)", err)
 	}
 	var endpoint struct{ ID string }
@@ -394,7 +394,7 @@ func TestTheMasterKeyOfAVariable(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.interrupt()
-	t.Setenv(masterKeyVariable, rotated)
+	t.Setenv(sealing.Variable, rotated)
 	s.start(flags...)
 	if done := s.rewrap("--resume"); done.Secrets.Resealed != 1 || done.Headers.Resealed != 1 {
 		t.Errorf("%+v", done)
@@ -408,14 +408,14 @@ func TestTheMasterKeyOfAVariable(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.interrupt()
-	t.Setenv(masterKeyVariable, left)
+	t.Setenv(sealing.Variable, left)
 	s.start(flags...)
 	var shown struct{ Headers map[string]string }
 	if status := s.call("GET", "/v1/endpoints/"+endpoint.ID, nil, &shown); status != http.StatusOK || shown.Headers["X-A"] != "1" {
 		t.Errorf("shown as %d %v", status, shown)
 	}
 	s.interrupt()
-	newSealerAt(t, masterKeyPath(s.dir))
+	newSealerAt(t, sealing.PathIn(s.dir))
 	if out, err := program(anyPorts(s.dir, flags...)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "two master keys") {
 		t.Errorf("with two keys it ended with %v\n%s", err, out)
 	}

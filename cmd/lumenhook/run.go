@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"sync"
@@ -24,6 +25,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/streams"
@@ -69,8 +71,8 @@ type service struct {
 	*startstop.Stack
 	s       *runSettings
 	out     *printer
-	dir     *dataDir
-	logins  logins
+	dir     *runfile.Folder
+	logins  runfile.Logins
 	cluster streams.Cluster
 	ca      *pki.CA
 	sealer  *sealing.Sealer
@@ -82,7 +84,7 @@ type service struct {
 
 	mu        sync.Mutex // holds published, and file once that is set
 	published bool       // run.json is there, and is kept up to date
-	file      runFile
+	file      runfile.File
 }
 
 // runAll starts everything, says so, and serves until ctx ends or a part fails.
@@ -138,34 +140,33 @@ func (v *service) start(ctx context.Context) error {
 }
 
 func (v *service) openData(context.Context) (err error) {
-	if v.dir, err = openDataDir(v.s.dataDir); err != nil {
+	if v.dir, err = runfile.Open(v.s.dataDir); err != nil {
 		return err
 	}
-	v.OnStop(func() { _ = v.dir.close() })
-	v.disk = node.NewDiskGuard(v.dir.path, uint64(v.s.leastFreeMiB)<<20, v.out.line, v.Logger)
+	v.OnStop(func() { _ = v.dir.Close() })
+	v.disk = node.NewDiskGuard(v.dir.Path(), uint64(v.s.leastFreeMiB)<<20, v.out.line, v.Logger)
 	if err := v.disk.Check(); err != nil {
-		return fmt.Errorf("--data-dir %s: %w, or name a folder on another disk", v.dir.path, err)
+		return fmt.Errorf("--data-dir %s: %w, or name a folder on another disk", v.dir.Path(), err)
 	}
 	v.Go("the watch over the disk", v.disk.Run)
-	if err := os.Remove(v.dir.join(runFileName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := v.dir.Unpublish(); err != nil {
 		return err
 	}
-	if err := v.dir.secretsKept(); err != nil {
+	if err := v.dir.CheckSecrets(); err != nil {
 		return err
 	}
-	key := masterKeyPlace{target: target{dataDir: v.dir.path}}
-	if v.sealer, v.keyText, err = key.open(); err != nil {
+	if v.sealer, v.keyText, err = v.dir.MasterKey().Open(); err != nil {
 		return err
 	}
-	if v.logins, err = v.dir.logins(); err != nil {
+	if v.logins, err = v.dir.Logins(); err != nil {
 		return err
 	}
-	if v.file.APIKey, err = v.dir.apiKey(v.s.source.passphrase == network.PublicNetworkPassphrase); err != nil {
+	if v.file.APIKey, err = v.dir.APIKey(v.s.source.passphrase == network.PublicNetworkPassphrase); err != nil {
 		return err
 	}
 	v.file.AccountID = domain.DeriveID(domain.AccountPrefix, "run", string(domain.APIKeyHash(v.file.APIKey)))
-	v.ca, err = pki.LoadOrCreateCA(v.dir.join("secrets"), v.dir.join("ca.pem"), time.Now)
-	v.file.CAFile = v.dir.join("ca.pem")
+	v.ca, err = pki.LoadOrCreateCA(v.dir.Join("secrets"), v.dir.Join("ca.pem"), time.Now)
+	v.file.CAFile = v.dir.Join("ca.pem")
 	v.file.PID = os.Getpid()
 	return err
 }
@@ -183,7 +184,7 @@ func (v *service) startBroker(ctx context.Context) error {
 			"file", v.s.holdFile)
 	}
 	b, err := broker.Start(broker.Config{
-		Dir: v.dir.join("broker"), Listen: v.address("kafka-listen", v.s.kafkaListen), Sync: v.s.brokerSync,
+		Dir: v.dir.Join("broker"), Listen: v.address("kafka-listen", v.s.kafkaListen), Sync: v.s.brokerSync,
 		User: v.logins.Kafka.User, Password: v.logins.Kafka.Password,
 		Failed: v.Failed, Logger: v.Logger, HoldFile: v.s.holdFile,
 	})
@@ -194,7 +195,7 @@ func (v *service) startBroker(ctx context.Context) error {
 	v.file.KafkaBrokers, v.file.Kafka = []string{b.Addr()}, v.logins.Kafka
 	v.cluster = streams.Cluster{
 		Brokers: v.file.KafkaBrokers, Prefix: "lumenhook.", ClientID: "lumenhook",
-		SASL: v.file.Kafka.sasl(), Logger: v.Logger,
+		SASL: v.file.Kafka.SASL(), Logger: v.Logger,
 	}
 	return v.cluster.EnsureTopics(ctx, topology.Wanted(topology.Shape{Partitions: runPartitions, Replicas: 1}))
 }
@@ -207,11 +208,11 @@ func (v *service) startDevnet(context.Context) (err error) {
 		}
 		return nil
 	}
-	if v.ids, err = devnet.LoadOrCreateIdentities(devnetSecrets(v.dir.path)); err != nil {
+	if v.ids, err = devnet.LoadOrCreateIdentities(devnetSecrets(v.dir.Path())); err != nil {
 		return err
 	}
 	n, err := devnet.Open(devnet.Config{
-		Dir: v.dir.join("devnet"), Identities: v.ids, Listen: v.address("stellar-listen", v.s.stellarListen),
+		Dir: v.dir.Join("devnet"), Identities: v.ids, Listen: v.address("stellar-listen", v.s.stellarListen),
 		Hosts: v.s.edge.hosts, Origins: v.s.edge.origins,
 		CloseInterval: v.s.ledgerInterval, Sync: v.s.brokerSync, Hold: v.disk.Check, Logger: v.Logger,
 		RetentionLedgers: v.s.stellarRetention, Faults: v.s.faults, LakeDir: v.s.stellarLake,
@@ -225,7 +226,7 @@ func (v *service) startDevnet(context.Context) (err error) {
 		}
 	})
 	v.Go("the development network", n.Run)
-	v.file.Stellar = runStellar{RPCURL: n.RPCURL(), NetworkPassphrase: n.Passphrase(), FriendbotURL: n.FriendbotURL()}
+	v.file.Stellar = runfile.Stellar{RPCURL: n.RPCURL(), NetworkPassphrase: n.Passphrase(), FriendbotURL: n.FriendbotURL()}
 	v.s.source.ofDevnet(n, v.s)
 	return nil
 }
@@ -266,9 +267,9 @@ func (v *service) tryHistory(ctx context.Context) error {
 		}
 		dsn = e.DSN()
 		v.mu.Lock()
-		v.file.ClickHouse = &runClickHouse{
+		v.file.ClickHouse = &runfile.ClickHouse{
 			Native: e.NativeAddr(), HTTP: e.HTTPURL(), Database: e.Database(),
-			runLogin: v.logins.ClickHouse, Reader: v.logins.Reader,
+			Login: v.logins.ClickHouse, Reader: v.logins.Reader,
 		}
 		v.mu.Unlock()
 	}
@@ -282,8 +283,8 @@ func (v *service) startClickHouse(ctx context.Context) (*clickhouse.Engine, erro
 		return nil, err
 	}
 	e, err := clickhouse.Start(ctx, clickhouse.Config{
-		Program: program, DataDir: v.dir.join("clickhouse"), Database: "lumenhook", Logger: v.Logger,
-		Service: v.logins.ClickHouse.clickhouse(), Reader: v.logins.Reader.clickhouse(),
+		Program: program, DataDir: v.dir.Join("clickhouse"), Database: "lumenhook", Logger: v.Logger,
+		Service: clickhouse.Login(v.logins.ClickHouse), Reader: clickhouse.Login(v.logins.Reader),
 		NativeAddr: v.address("clickhouse-native-listen", v.s.clickhouseNative),
 		HTTPAddr:   v.address("clickhouse-http-listen", v.s.clickhouseHTTP),
 	})
@@ -321,7 +322,7 @@ func (v *service) assemble(ctx context.Context) error {
 	}
 	v.file.EgressPorts = v.s.ports.String()
 	v.node = node.New(node.Config{
-		Cluster: v.cluster, StateDir: v.dir.join("state"), Disk: v.disk, Metrics: node.NewMetrics(),
+		Cluster: v.cluster, StateDir: v.dir.Join("state"), Disk: v.disk, Metrics: node.NewMetrics(),
 		Tracing: tracing, Now: time.Now, Logger: v.Logger, Say: v.out.line,
 		Policy: v.s.policy(), AttemptTimeout: v.s.attemptTimeout, Passphrase: v.file.Stellar.NetworkPassphrase,
 		Sealer: v.sealer, MasterKey: v.keyText, Egress: v.egress(), Sender: sender,
@@ -359,7 +360,7 @@ func (v *service) sender() (mailer.Sender, error) {
 	if v.s.mail.addr != "" {
 		return v.s.mail.sender()
 	}
-	return mailer.NewFolder(v.dir.join("mail"), "lumenhook@localhost", v.out.mail)
+	return mailer.NewFolder(v.dir.Join("mail"), "lumenhook@localhost", v.out.mail)
 }
 
 func (v *service) startWork(ctx context.Context) error {
@@ -423,7 +424,7 @@ func (v *service) ready(context.Context) error {
 	if v.file.Receiver != nil {
 		v.out.line("  receiver   %s", v.file.Receiver.URL)
 	}
-	v.out.line("  all of it in %s", v.dir.join(runFileName))
+	v.out.line("  all of it in %s", v.dir.Join(runfile.Name))
 	return nil
 }
 
@@ -433,4 +434,25 @@ func (v *service) sayNetwork() {
 		return
 	}
 	v.out.line("  Stellar    %s", v.file.Stellar.NetworkPassphrase)
+}
+
+// freeAddress is the address to listen on: a default one that is taken is
+// stepped over to a free port, one that was asked for is left to fail.
+func freeAddress(address string, asked bool, note func(from, to string)) string {
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		_ = l.Close()
+		return address
+	}
+	if asked || !errors.Is(err, syscall.EADDRINUSE) {
+		return address
+	}
+	host, _, _ := net.SplitHostPort(address)
+	other, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return address
+	}
+	defer other.Close()
+	note(address, other.Addr().String())
+	return other.Addr().String()
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/orphans"
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/receiver"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
 // asProgram makes the test binary be the program: these tests run the real
@@ -60,7 +61,7 @@ type testService struct {
 	exited chan error
 	output *syncBuffer
 	stderr io.Writer // nil: output
-	file   runFile
+	file   runfile.File
 }
 
 type syncBuffer struct {
@@ -94,7 +95,7 @@ func (s *testService) start(more ...string) {
 	s.launch(more...)
 	cmd := s.cmd
 	s.eventually("run.json of this process", func() bool {
-		file, err := readRunFile(s.dir)
+		file, err := runfile.Read(s.dir)
 		s.file = file
 		return err == nil && file.PID == cmd.Process.Pid
 	})
@@ -478,7 +479,7 @@ func TestTheDemoShowsTheWholePath(t *testing.T) {
 	if observed, matched := strings.Count(s.output.String(), "observed "), strings.Count(s.output.String(), "matched "); matched > observed {
 		t.Errorf("%d payments were matched %d times:\n%s", observed, matched, s.output)
 	}
-	if _, err := os.Stat(filepath.Join(s.dir, runFileName)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(s.dir, runfile.Name)); !os.IsNotExist(err) {
 		t.Errorf("run.json is left behind: %v", err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -21,11 +20,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/commands"
 )
 
-// masterKeyVariable holds a master key where there is no file for it.
-const masterKeyVariable = "LUMENHOOK_MASTER_KEY"
-
-func masterKeyPath(dir string) string { return filepath.Join(dir, "secrets", "master-key.json") }
-
 // masterKeyPlace says where the subcommands find the master key, and the service
 // whose endpoints it seals for.
 type masterKeyPlace struct {
@@ -34,59 +28,14 @@ type masterKeyPlace struct {
 	asJSON bool
 }
 
-func (p *masterKeyPlace) path() string {
-	if p.file != "" {
-		return p.file
-	}
-	return masterKeyPath(p.dataDir)
-}
-
-// variable is the master key's text when it is not in a file.
-func (p *masterKeyPlace) variable() (text string, set bool) {
-	text, set = os.LookupEnv(masterKeyVariable)
-	return text, set && p.file == ""
-}
-
-// text is the master key.
-func (p *masterKeyPlace) text() ([]byte, error) {
-	if text, set := p.variable(); set {
-		if _, err := os.Stat(p.path()); err == nil {
-			return nil, fmt.Errorf("there are two master keys: %s is set, and %s exists; unset the one, or move the other away", masterKeyVariable, p.path())
-		}
-		return []byte(text), nil
-	}
-	switch _, err := sealing.Load(p.path()); { // checks the mode too
-	case errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("there is no master key at %s: name its file with --master-key-file, "+
-			"or with --data-dir the folder of a run", p.path())
-	case err != nil:
-		return nil, err
-	}
-	return os.ReadFile(p.path())
-}
-
-// open gives the master key of a service that starts, and its text. A file that is
-// not there yet is made.
-func (p *masterKeyPlace) open() (*sealing.Sealer, []byte, error) {
-	if _, fromVariable := p.variable(); !fromVariable {
-		s, err := sealing.LoadOrCreate(p.path())
-		if err != nil {
-			return nil, nil, err
-		}
-		text, err := p.text()
-		return s, text, err
-	}
-	text, err := p.text()
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := sealing.Parse(text)
-	return s, text, err
+// key is where the master key is.
+func (p *masterKeyPlace) key() sealing.Place {
+	return sealing.Place{File: p.file, DataDir: p.dataDir}
 }
 
 // rewrap opens what a walk over all endpoints needs. The caller ends it.
 func (p *masterKeyPlace) rewrap(ctx context.Context, out io.Writer, resealing bool) (*rewrap, func(), error) {
-	text, err := p.text()
+	text, err := p.key().Text()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -169,7 +118,7 @@ func newSecretsList(place *masterKeyPlace) *cobra.Command {
 		Short: "List the keys of the master key, by their ids alone",
 		Args:  cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			text, err := place.text()
+			text, err := place.key().Text()
 			if err != nil {
 				return err
 			}
@@ -213,12 +162,12 @@ values: facts in the journal stay as they were sealed, and open with the copy.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, isVariable := place.variable()
+			_, isVariable := place.key().FromVariable()
 			switch {
 			case isVariable && !resume:
 				return rotateVariable(cmd, place, stage)
 			case stage || keyOnly:
-				keys, err := sealing.RotateFile(place.path(), stage)
+				keys, err := sealing.RotateFile(place.key().Path(), stage)
 				if err != nil {
 					return err
 				}
@@ -236,7 +185,7 @@ values: facts in the journal stay as they were sealed, and open with the copy.`,
 }
 
 func rotateVariable(cmd *cobra.Command, place *masterKeyPlace, stage bool) error {
-	text, err := place.text()
+	text, err := place.key().Text()
 	if err != nil {
 		return err
 	}
@@ -249,7 +198,7 @@ func rotateVariable(cmd *cobra.Command, place *masterKeyPlace, stage bool) error
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", rotated)
 	if err == nil && !stage {
-		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "give the new value of %s to every process, then run `lumenhook secrets rewrap --resume` with it\n", masterKeyVariable)
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "give the new value of %s to every process, then run `lumenhook secrets rewrap --resume` with it\n", sealing.Variable)
 	}
 	return err
 }
@@ -280,8 +229,8 @@ func runRewrap(cmd *cobra.Command, place *masterKeyPlace, resume bool) error {
 // awaitFollowed waits until processes that follow the master key's file have
 // noticed its last change, so that none seals with an older key any more.
 func (p *masterKeyPlace) awaitFollowed(ctx context.Context) error {
-	info, err := os.Stat(p.path())
-	if _, isVariable := p.variable(); isVariable || err != nil {
+	info, err := os.Stat(p.key().Path())
+	if _, isVariable := p.key().FromVariable(); isVariable || err != nil {
 		return nil
 	}
 	select {
@@ -304,14 +253,14 @@ func rotateReachable(ctx context.Context, place *masterKeyPlace, errOut io.Write
 	defer end()
 	_, _, err = r.extent(ctx, schemas.TopicEndpoints)
 	if err == nil {
-		_, err = sealing.RotateFile(place.path(), false)
+		_, err = sealing.RotateFile(place.key().Path(), false)
 	}
 	return err
 }
 
 // report tells what a walk found.
 func (p *masterKeyPlace) report(out io.Writer, r *rewrap, pass sealedPass) error {
-	text, err := p.text()
+	text, err := p.key().Text()
 	if err != nil {
 		return err
 	}
@@ -354,7 +303,7 @@ is printed.
 // looked at before the table: what is decided between is in the table.
 func runDrop(cmd *cobra.Command, place *masterKeyPlace, id uint32) error {
 	ctx := cmd.Context()
-	text, err := place.text()
+	text, err := place.key().Text()
 	if err != nil {
 		return err
 	}
@@ -377,11 +326,11 @@ func runDrop(cmd *cobra.Command, place *masterKeyPlace, id uint32) error {
 	case inUse > 0:
 		return fmt.Errorf("key %s is in use and was not dropped: %d values of endpoints open with it alone; run `lumenhook secrets rewrap --resume` first", keyName(id), inUse)
 	}
-	if _, isVariable := place.variable(); isVariable {
+	if _, isVariable := place.key().FromVariable(); isVariable {
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", left)
 		return errors.Join(err, printKeys(cmd.ErrOrStderr(), keys))
 	}
-	if keys, err = sealing.DropFile(place.path(), id); err != nil {
+	if keys, err = sealing.DropFile(place.key().Path(), id); err != nil {
 		return err
 	}
 	return printKeys(cmd.OutOrStdout(), keys)

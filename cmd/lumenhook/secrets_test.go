@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -41,10 +42,10 @@ func TestSecretsRewrap(t *testing.T) {
 		return stdout.String()
 	}
 	run("no such file", "rewrap", "--key-only", "--data-dir", dir)
-	if _, err := os.Stat(masterKeyPath(dir) + ".new"); !os.IsNotExist(err) {
+	if _, err := os.Stat(sealing.PathIn(dir) + ".new"); !os.IsNotExist(err) {
 		t.Errorf("a failed rewrap leaves something behind: %v", err)
 	}
-	s := newSealerAt(t, masterKeyPath(dir))
+	s := newSealerAt(t, sealing.PathIn(dir))
 	sealed, err := s.Seal([]byte("whsec_x"), "ep_1")
 	if err != nil {
 		t.Fatal(err)
@@ -52,21 +53,21 @@ func TestSecretsRewrap(t *testing.T) {
 	if out := run("", "rewrap", "--key-only", "--data-dir", dir); strings.Count(out, "key ") != 2 || strings.Count(out, "seals and opens") != 1 {
 		t.Errorf("rewrap printed %q", out)
 	}
-	run("", "rewrap", "--stage", "--master-key-file", masterKeyPath(dir))
+	run("", "rewrap", "--stage", "--master-key-file", sealing.PathIn(dir))
 	run("staged already", "rewrap", "--stage", "--data-dir", dir)
 	if out := run("", "list", "--data-dir", dir); strings.Count(out, "key ") != 3 || !strings.Contains(out, "staged") {
 		t.Errorf("list printed %q", out)
 	}
-	if opened, err := newSealerAt(t, masterKeyPath(dir)).Open(sealed, "ep_1"); err != nil || string(opened) != "whsec_x" {
+	if opened, err := newSealerAt(t, sealing.PathIn(dir)).Open(sealed, "ep_1"); err != nil || string(opened) != "whsec_x" {
 		t.Errorf("opened %q, %v", opened, err)
 	}
-	text, err := os.ReadFile(masterKeyPath(dir))
+	text, err := os.ReadFile(sealing.PathIn(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(masterKeyVariable, string(text))
+	t.Setenv(sealing.Variable, string(text))
 	rotated := run("", "rewrap")
-	t.Setenv(masterKeyVariable, rotated)
+	t.Setenv(sealing.Variable, rotated)
 	if out := run("", "list"); strings.Count(out, "key ") != 3 || strings.Contains(out, "staged") {
 		t.Errorf("list of the variable printed %q", out)
 	}
@@ -130,7 +131,7 @@ func TestNoSecretIsLeftBehind(t *testing.T) {
 			return s.call("GET", "/v1/events/"+id, nil, &event) == http.StatusOK && event.Delivery.State == "DELIVERED"
 		})
 	}
-	hunt.topics(t, s.file.KafkaBrokers, s.file.Kafka.sasl())
+	hunt.topics(t, s.file.KafkaBrokers, s.file.Kafka.SASL())
 	hunt.tables(t, s.file.ClickHouse)
 	s.interrupt()
 	hunt.stores(t, filepath.Join(s.dir, "state"))
@@ -283,7 +284,7 @@ func (h *hunt) topics(t *testing.T, brokers []string, sasl streams.SASL) {
 }
 
 // tables reads every row of every table of the history's database.
-func (h *hunt) tables(t *testing.T, of *runClickHouse) {
+func (h *hunt) tables(t *testing.T, of *runfile.ClickHouse) {
 	t.Helper()
 	if of == nil {
 		t.Fatal("there is no ClickHouse in this run")
@@ -353,7 +354,7 @@ func (h *hunt) files(t *testing.T, dir string) {
 			return err
 		case entry.IsDir() && entry.Name() == "secrets" && filepath.Dir(path) == dir:
 			return filepath.SkipDir
-		case !entry.Type().IsRegular() || path == filepath.Join(dir, runFileName):
+		case !entry.Type().IsRegular() || path == filepath.Join(dir, runfile.Name):
 			return nil
 		}
 		data, err := os.ReadFile(path)

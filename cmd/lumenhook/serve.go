@@ -14,7 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/node"
-	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/topology"
@@ -54,7 +54,7 @@ with a reason for each part. SIGTERM ends it: attempts under way are finished fi
 type server struct {
 	*startstop.Stack
 	s       *serveSettings
-	dir     *dataDir
+	dir     *runfile.Folder
 	cluster streams.Cluster
 	node    *node.Node
 }
@@ -74,11 +74,11 @@ func serveRoles(ctx context.Context, s *serveSettings) error {
 
 // assemble makes the node. It asks nobody anything yet.
 func (v *server) assemble(ctx context.Context, say func(string, ...any)) (err error) {
-	if v.dir, err = openDataDir(v.s.dataDir); err != nil {
+	if v.dir, err = runfile.Open(v.s.dataDir); err != nil {
 		return err
 	}
-	v.OnStop(func() { _ = v.dir.close() })
-	disk := node.NewDiskGuard(v.dir.path, uint64(v.s.leastFreeMiB)<<20, say, v.Logger)
+	v.OnStop(func() { _ = v.dir.Close() })
+	disk := node.NewDiskGuard(v.dir.Path(), uint64(v.s.leastFreeMiB)<<20, say, v.Logger)
 	v.Go("the watch over the disk", disk.Run)
 	if v.cluster, err = v.s.cluster(v.Logger); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (v *server) assemble(ctx context.Context, say func(string, ...any)) (err er
 		return err
 	}
 	cfg := node.Config{
-		Cluster: v.cluster, StateDir: v.dir.join("state"), Roles: v.s.roles, Disk: disk, Metrics: node.NewMetrics(),
+		Cluster: v.cluster, StateDir: v.dir.Join("state"), Roles: v.s.roles, Disk: disk, Metrics: node.NewMetrics(),
 		Tracing: tracing, Now: time.Now, Logger: v.Logger, Say: say,
 		Policy: v.s.policy(), AttemptTimeout: v.s.attemptTimeout, Passphrase: v.s.source.passphrase,
 		Egress: v.s.egressConfig(), History: v.s.history.config(true),
@@ -114,9 +114,9 @@ func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 		if cfg.API.Wallets, err = v.s.source.lookup(v.Logger); err != nil {
 			return err
 		}
-		cfg.Sealer, cfg.MasterKey, err = v.s.masterKey().existing()
+		cfg.Sealer, cfg.MasterKey, err = v.s.masterKey().OpenExisting()
 	case node.RoleEngine:
-		cfg.Sealer, cfg.MasterKey, err = v.s.masterKey().existing()
+		cfg.Sealer, cfg.MasterKey, err = v.s.masterKey().OpenExisting()
 	case node.RoleFollower:
 		cfg.Follower.Start = v.s.source.startAt
 		cfg.Follower.Live, cfg.Follower.Past, err = v.s.source.openBoth(v.Logger)
@@ -154,19 +154,4 @@ func (v *server) start(ctx context.Context, say func(string, ...any)) error {
 	}
 	say("ready")
 	return nil
-}
-
-// existing gives the master key of a service whose processes share it: none of them
-// makes one of its own.
-func (p *masterKeyPlace) existing() (*sealing.Sealer, []byte, error) {
-	text, err := p.text()
-	if err != nil {
-		return nil, nil, fmt.Errorf("--master-key-file: %w (`lumenhook secrets create` makes one, for all processes)", err)
-	}
-	if _, fromVariable := p.variable(); fromVariable {
-		s, err := sealing.Parse(text)
-		return s, text, err
-	}
-	s, err := sealing.Load(p.path())
-	return s, text, err
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/kafkaflags"
 	"github.com/lumenhook/lumenhook/internal/node"
+	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
@@ -63,7 +65,7 @@ func (s *serveSettings) check() error {
 		fault("--node-name %q: must be 1 to 128 letters, digits, dots, dashes or underscores", s.nodeName)
 	}
 	if s.dataDir == "" {
-		fault("--data-dir %q: %w", s.dataDir, errNoFolder)
+		fault("--data-dir %q: %w", s.dataDir, runfile.ErrNoFolder)
 	}
 	if len(s.kafka.Brokers) == 0 {
 		fault("--kafka-brokers: name at least one broker, such as kafka:9092")
@@ -104,7 +106,7 @@ func (s *serveSettings) checkRoles() (faults []error) {
 		faults = append(faults, errors.New("--smtp-addr: must be given for the role mailer"))
 	}
 	if does(node.RoleAPI, node.RoleEngine) {
-		_, err := s.masterKey().text()
+		_, err := s.masterKey().Text()
 		if err != nil {
 			err = fmt.Errorf("--master-key-file: the roles api and engine need it: %w", err)
 		}
@@ -113,8 +115,8 @@ func (s *serveSettings) checkRoles() (faults []error) {
 	return faults
 }
 
-func (s *serveSettings) masterKey() *masterKeyPlace {
-	return &masterKeyPlace{target: target{dataDir: s.dataDir}, file: s.masterKeyFile}
+func (s *serveSettings) masterKey() sealing.Place {
+	return sealing.Place{File: s.masterKeyFile, DataDir: s.dataDir}
 }
 
 // cluster says how Kafka is reached.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
 // runSettings are the flags of `lumenhook run`.
@@ -73,7 +74,7 @@ func (s *runSettings) check() error {
 	}
 	var err error
 	if s.dataDir == "" {
-		fault("data-dir", s.dataDir, errNoFolder)
+		fault("data-dir", s.dataDir, runfile.ErrNoFolder)
 	} else if s.dataDir, err = filepath.Abs(s.dataDir); err != nil {
 		fault("data-dir", s.dataDir, err)
 	}
@@ -136,10 +137,6 @@ func (s *runSettings) checkNetwork() (faults []error) {
 	}
 	return faults
 }
-
-// errNoFolder is the fault of an empty --data-dir, which would be the current
-// folder to whoever joins paths.
-var errNoFolder = errors.New("must name a folder, such as .lumenhook")
 
 // readAuthorities reads a PEM file of certificates; no name is none.
 func readAuthorities(path string) ([]byte, error) {

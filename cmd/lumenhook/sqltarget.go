@@ -11,6 +11,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/kafkaflags"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -41,29 +42,29 @@ func (t *target) cluster() (streams.Cluster, error) {
 	if err != nil || len(c.Brokers) > 0 {
 		return c, err
 	}
-	run, err := readRunFile(t.dataDir)
+	run, err := runfile.Read(t.dataDir)
 	if err != nil {
 		return c, fmt.Errorf("%w; or name the brokers with --kafka-brokers", err)
 	}
-	c.Brokers, c.SASL, c.TLS = run.KafkaBrokers, run.Kafka.sasl(), streams.TLS{}
+	c.Brokers, c.SASL, c.TLS = run.KafkaBrokers, run.Kafka.SASL(), streams.TLS{}
 	return c, nil
 }
 
 // dsn says how ClickHouse is reached by who fills the history.
 func (t *target) dsn() (string, error) {
-	return t.dsnOf(func(c *runClickHouse) runLogin { return c.runLogin })
+	return t.dsnOf(func(c *runfile.ClickHouse) runfile.Login { return c.Login })
 }
 
 // readerDSN says how it is reached by who reads only.
 func (t *target) readerDSN() (string, error) {
-	return t.dsnOf(func(c *runClickHouse) runLogin { return c.Reader })
+	return t.dsnOf(func(c *runfile.ClickHouse) runfile.Login { return c.Reader })
 }
 
-func (t *target) dsnOf(who func(*runClickHouse) runLogin) (string, error) {
+func (t *target) dsnOf(who func(*runfile.ClickHouse) runfile.Login) (string, error) {
 	if err := errors.Join(t.clickhouse.check()...); err != nil || t.clickhouse.dsn != "" {
 		return t.clickhouse.address, cli.Usage(err)
 	}
-	run, err := readRunFile(t.dataDir)
+	run, err := runfile.Read(t.dataDir)
 	if err != nil {
 		return "", fmt.Errorf("%w; or name ClickHouse with --clickhouse-dsn", err)
 	}

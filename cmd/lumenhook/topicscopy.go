@@ -15,6 +15,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/mirror"
@@ -84,34 +85,34 @@ func copyTopics(ctx context.Context, dir string, to streams.Cluster, tell io.Wri
 // there, or one that is started for the purpose.
 func folderBroker(dir string, logger *slog.Logger) (c streams.Cluster, runs bool, end func(), err error) {
 	c = streams.Cluster{Prefix: "lumenhook.", ClientID: "lumenhook-cli", Logger: logger}
-	run, notRunning := readRunFile(dir)
+	run, notRunning := runfile.Read(dir)
 	if notRunning == nil {
-		c.Brokers, c.SASL = run.KafkaBrokers, run.Kafka.sasl()
+		c.Brokers, c.SASL = run.KafkaBrokers, run.Kafka.SASL()
 		return c, true, func() {}, nil
 	}
 	if _, err := os.Stat(filepath.Join(dir, "broker")); err != nil {
 		return c, false, nil, fmt.Errorf("--data-dir %s: there are no topics to copy: %w", dir, notRunning)
 	}
-	folder, err := openDataDir(dir)
+	folder, err := runfile.Open(dir)
 	if err != nil {
 		return c, false, nil, err
 	}
 	b, logins, err := startFolderBroker(folder, logger)
 	if err != nil {
-		_ = folder.close()
+		_ = folder.Close()
 		return c, false, nil, err
 	}
-	c.Brokers, c.SASL = []string{b.Addr()}, logins.Kafka.sasl()
-	return c, false, func() { b.Close(); _ = folder.close() }, nil
+	c.Brokers, c.SASL = []string{b.Addr()}, logins.Kafka.SASL()
+	return c, false, func() { b.Close(); _ = folder.Close() }, nil
 }
 
-func startFolderBroker(folder *dataDir, logger *slog.Logger) (*broker.Broker, logins, error) {
-	l, err := folder.logins()
+func startFolderBroker(folder *runfile.Folder, logger *slog.Logger) (*broker.Broker, runfile.Logins, error) {
+	l, err := folder.Logins()
 	if err != nil {
 		return nil, l, err
 	}
 	b, err := broker.Start(broker.Config{
-		Dir: folder.join("broker"), Listen: "127.0.0.1:0", User: l.Kafka.User, Password: l.Kafka.Password,
+		Dir: folder.Join("broker"), Listen: "127.0.0.1:0", User: l.Kafka.User, Password: l.Kafka.Password,
 		Failed: func(err error) { logger.Error("the broker of the data folder failed", "err", err) },
 		Logger: logger,
 	})

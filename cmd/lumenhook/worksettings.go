@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -123,4 +124,12 @@ func (s *workSettings) egressConfig() egress.Config {
 	cfg.RootCAs.AppendCertsFromPEM(s.egressPEM)
 	s.egress.apply(&cfg)
 	return cfg
+}
+
+func parseLevel(text string) (slog.Level, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(text)); err != nil {
+		return level, errors.New("must be debug, info, warn or error")
+	}
+	return level, nil
 }

@@ -24,5 +24,6 @@
 //
 //	sealing.go  sealing and opening
 //	keyfile.go  the master key's file
+//	place.go    where it is: a file, a data folder, or a variable
 //	rotate.go   adding keys to it, and dropping them
 package sealing

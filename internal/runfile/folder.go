@@ -1,0 +1,83 @@
+package runfile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/gofrs/flock"
+)
+
+const lockName = "lock"
+
+// Folder is a locked data folder.
+type Folder struct {
+	path string
+	lock *flock.Flock
+}
+
+// Open makes the folder if it is missing and locks it.
+func Open(path string) (*Folder, error) {
+	if err := os.MkdirAll(filepath.Join(path, "secrets"), 0o700); err != nil {
+		return nil, fmt.Errorf("--data-dir: making the data folder: %w", err)
+	}
+	lock := flock.New(filepath.Join(path, lockName))
+	ok, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("--data-dir: locking the data folder %s: %w", path, err)
+	}
+	if !ok {
+		return nil, fmt.Errorf("the data folder %s is in use by another lumenhook: "+
+			"stop that one, or name another folder with --data-dir", path)
+	}
+	// Who waits for run.json learns from it that somebody is at work here.
+	if err := os.WriteFile(lock.Path(), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+		return nil, fmt.Errorf("--data-dir: locking the data folder %s: %w", path, err)
+	}
+	return &Folder{path: path, lock: lock}, nil
+}
+
+// Path is the folder, as it was named.
+func (d *Folder) Path() string { return d.path }
+
+// Join is a path in the folder.
+func (d *Folder) Join(parts ...string) string {
+	return filepath.Join(append([]string{d.path}, parts...)...)
+}
+
+// Close gives the folder free.
+func (d *Folder) Close() error { return errors.Join(os.Truncate(d.lock.Path(), 0), d.lock.Unlock()) }
+
+// Publish writes run.json.
+func (d *Folder) Publish(r File) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return WriteFile(d.Join(Name), append(data, '\n'))
+}
+
+// Unpublish takes run.json away, if it is there.
+func (d *Folder) Unpublish() error {
+	if err := os.Remove(d.Join(Name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// WriteFile writes a file that only its owner may read, whole or not at all.
+func WriteFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,127 @@
+package runfile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Name is the name of the file in its folder.
+const Name = "run.json"
+
+// ErrNoFolder is the fault of an empty --data-dir, which would be the current folder
+// to whoever joins paths.
+var ErrNoFolder = errors.New("must name a folder, such as .lumenhook")
+
+// File is run.json: how to reach a running service.
+type File struct {
+	APIURL       string      `json:"apiUrl"`
+	APIKey       string      `json:"apiKey"`
+	AccountID    string      `json:"accountId"`
+	KafkaBrokers []string    `json:"kafkaBrokers"`
+	Kafka        Kafka       `json:"kafka"`
+	ClickHouse   *ClickHouse `json:"clickhouse"`
+	Stellar      Stellar     `json:"stellar"`
+	Receiver     *Receiver   `json:"receiver"`
+	CAFile       string      `json:"caFile"`
+	EgressPorts  string      `json:"egressPorts"`
+	MetricsURL   string      `json:"metricsUrl,omitempty"`
+	PID          int         `json:"pid"`
+}
+
+// ClickHouse is how to reach the history.
+type ClickHouse struct {
+	Native   string `json:"native"`
+	HTTP     string `json:"http"`
+	Database string `json:"database"`
+	Login           // who may fill the database
+	Reader   Login  `json:"reader"` // who may read it
+}
+
+// Stellar is the network that is followed.
+type Stellar struct {
+	RPCURL            string `json:"rpcUrl,omitempty"`
+	NetworkPassphrase string `json:"networkPassphrase"`
+	FriendbotURL      string `json:"friendbotUrl,omitempty"` // of a development network
+}
+
+// Receiver is the demo's.
+type Receiver struct {
+	URL string `json:"url"`
+}
+
+// Login is a user and a password.
+type Login struct {
+	User     string `json:"user"`
+	Password string `json:"password"`
+}
+
+// Kafka is how to log in to the broker.
+type Kafka struct {
+	Mechanism string `json:"mechanism"`
+	Login
+}
+
+// SASL is the login as a client gives it.
+func (k Kafka) SASL() streams.SASL {
+	return streams.SASL{Mechanism: k.Mechanism, User: k.User, Password: k.Password}
+}
+
+// Read finds the service that runs on a data folder.
+func Read(dir string) (File, error) {
+	var r File
+	if dir == "" {
+		return r, fmt.Errorf("--data-dir %q: %w", dir, ErrNoFolder)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, Name))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return r, whyNotRunning(dir)
+	case errors.Is(err, os.ErrPermission):
+		return r, othersFolder(err)
+	case err != nil:
+		return r, fmt.Errorf("--data-dir: %w", err)
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, fmt.Errorf("reading %s: %w", filepath.Join(dir, Name), err)
+	}
+	if !alive(r.PID) {
+		return r, fmt.Errorf("the service of %s has ended without being stopped: "+
+			"start it again with `lumenhook run --data-dir %s`", dir, dir)
+	}
+	return r, nil
+}
+
+func othersFolder(err error) error {
+	return fmt.Errorf("%w: the data folder is another user's; run this as that user", err)
+}
+
+// whyNotRunning says what a folder without run.json is.
+func whyNotRunning(dir string) error {
+	pid, err := os.ReadFile(filepath.Join(dir, lockName))
+	owner, _ := strconv.Atoi(string(pid))
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		return othersFolder(err)
+	case err == nil && owner > 0 && alive(owner):
+		return fmt.Errorf("the service of %s is starting or stopping (process %d): "+
+			"repeat this when it says ready", dir, owner)
+	case err == nil:
+		return fmt.Errorf("the service of %s has been stopped: "+
+			"start it again with `lumenhook run --data-dir %s`", dir, dir)
+	}
+	where, err := filepath.Abs(dir)
+	if err != nil {
+		where = dir
+	}
+	return fmt.Errorf("no service has run in %s: start one with `lumenhook run --data-dir %s`, "+
+		"or name its folder with --data-dir", where, dir)
+}
+
+func alive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -1,0 +1,79 @@
+package runfile
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestAFolderSaysWhyNobodyIsThere: each reason for which a command finds no service is
+// told from the others, by what the folder holds.
+func TestAFolderSaysWhyNobodyIsThere(t *testing.T) {
+	dir := t.TempDir()
+	says := func(want string) {
+		t.Helper()
+		if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the folder says %v, and not %q", err, want)
+		}
+	}
+	says("no service has run in " + dir)
+	folder, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	says("is starting or stopping (process ")
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "in use by another lumenhook") {
+		t.Errorf("a folder in use was opened: %v", err)
+	}
+	if err := folder.Publish(File{PID: os.Getpid(), AccountID: "acc_1"}); err != nil {
+		t.Fatal(err)
+	}
+	if file, err := Read(dir); err != nil || file.AccountID != "acc_1" {
+		t.Errorf("a running service is %+v, %v", file, err)
+	}
+	if err := folder.Publish(File{PID: endedProcess(t)}); err != nil {
+		t.Fatal(err)
+	}
+	says("has ended without being stopped")
+	for range 2 { // taking it away twice is no fault
+		if err := folder.Unpublish(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := folder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	says("has been stopped: start it again")
+}
+
+// endedProcess is the id of a process that is no more.
+func endedProcess(t *testing.T) int {
+	c := exec.Command(os.Args[0], "-test.run", "^$")
+	if err := c.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return c.Process.Pid
+}
+
+func TestWhatAFolderDrewItKeeps(t *testing.T) {
+	folder, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = folder.Close() })
+	key, err := folder.APIKey(true)
+	if err != nil || !strings.HasPrefix(key, "whk_live_") {
+		t.Fatalf("the API key is %q, %v", key, err)
+	}
+	logins, err := folder.Logins()
+	if err != nil || len(logins.Kafka.Password) < 26 {
+		t.Fatalf("the logins are %+v, %v", logins, err)
+	}
+	if again, err := folder.APIKey(false); again != key || err != nil {
+		t.Errorf("the API key became %q, %v", again, err)
+	}
+	if again, err := folder.Logins(); again != logins || err != nil {
+		t.Errorf("the logins became %+v, %v", again, err)
+	}
+}

@@ -1,0 +1,96 @@
+package runfile
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// MasterKey is where the service of the folder has its master key.
+func (d *Folder) MasterKey() sealing.Place { return sealing.Place{DataDir: d.path} }
+
+// CheckSecrets refuses a folder that has data and has lost what only its first start
+// makes. With a new master key no endpoint's secret could be opened, and with a new
+// API key nobody could reach the account that owns them.
+func (d *Folder) CheckSecrets() error {
+	if _, err := os.Stat(d.Join("broker")); err != nil {
+		return nil // nothing was ever written, or starting the broker tells
+	}
+	needed := []string{d.apiKeyPath()}
+	if _, elsewhere := d.MasterKey().FromVariable(); !elsewhere {
+		needed = append([]string{d.MasterKey().Path()}, needed...)
+	}
+	for _, path := range needed {
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("%s is missing, and the data in %s cannot be used without it: "+
+				"restore it from a backup, or begin with another --data-dir", path, d.path)
+		}
+	}
+	return nil
+}
+
+func (d *Folder) apiKeyPath() string { return d.Join("secrets", "api-key") }
+
+// APIKey reads the API key of the folder's service, or makes it: one for the public
+// network is marked as live.
+func (d *Folder) APIKey(live bool) (string, error) {
+	data, err := os.ReadFile(d.apiKeyPath())
+	if err == nil {
+		key := strings.TrimSpace(string(data))
+		if !domain.WellFormedAPIKey(key) {
+			return "", fmt.Errorf("%s does not hold an API key: restore it, "+
+				"or begin with another --data-dir", d.apiKeyPath())
+		}
+		return key, nil
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("reading the API key: %w", err)
+	}
+	var entropy [32]byte
+	rand.Read(entropy[:])
+	key := domain.NewAPIKey(live, entropy)
+	return key, WriteFile(d.apiKeyPath(), []byte(key+"\n"))
+}
+
+// Logins are what the embedded broker and the embedded ClickHouse ask of their
+// clients. They are drawn once and kept in secrets/, and may be drawn anew: take the
+// file away while nothing runs.
+type Logins struct {
+	Kafka      Kafka `json:"kafka"`
+	ClickHouse Login `json:"clickhouse"`
+	Reader     Login `json:"reader"`
+}
+
+// Logins reads the logins of the folder, or draws them.
+func (d *Folder) Logins() (l Logins, err error) {
+	path := d.Join("secrets", "logins.json")
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		l = Logins{
+			Kafka:      Kafka{streams.SASLScramSHA256, Login{"lumenhook", rand.Text()}},
+			ClickHouse: Login{"lumenhook", rand.Text()},
+			Reader:     Login{"reader", rand.Text()},
+		}
+		if data, err = json.MarshalIndent(l, "", "  "); err == nil {
+			err = WriteFile(path, append(data, '\n'))
+		}
+		return l, err
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &l)
+	}
+	if err == nil && (l.Kafka.Password == "" || l.ClickHouse.Password == "" || l.Reader.Password == "") {
+		err = errors.New("a password is missing")
+	}
+	if err != nil {
+		return l, fmt.Errorf("reading %s: %w; restore it, or take it away to have new ones drawn", path, err)
+	}
+	return l, nil
+}

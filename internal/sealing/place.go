@@ -1,0 +1,90 @@
+package sealing
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Variable holds a master key where there is no file for it.
+const Variable = "LUMENHOOK_MASTER_KEY"
+
+// Place says where the processes of a service have their master key: in a file, or in
+// Variable.
+type Place struct {
+	File    string // as it was named; empty: that of the data folder, unless Variable is set
+	DataDir string
+}
+
+// PathIn is the master key's file in a data folder.
+func PathIn(dataDir string) string { return filepath.Join(dataDir, "secrets", "master-key.json") }
+
+// Path is the file of the master key, be it there or not.
+func (p Place) Path() string {
+	if p.File != "" {
+		return p.File
+	}
+	return PathIn(p.DataDir)
+}
+
+// FromVariable is the text of the master key when it is not in a file.
+func (p Place) FromVariable() (text string, set bool) {
+	text, set = os.LookupEnv(Variable)
+	return text, set && p.File == ""
+}
+
+// Text is the master key.
+func (p Place) Text() ([]byte, error) {
+	if text, set := p.FromVariable(); set {
+		if _, err := os.Stat(p.Path()); err == nil {
+			return nil, fmt.Errorf("there are two master keys: %s is set, and %s exists; "+
+				"unset the one, or move the other away", Variable, p.Path())
+		}
+		return []byte(text), nil
+	}
+	switch _, err := Load(p.Path()); { // checks the mode too
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("there is no master key at %s: name its file with --master-key-file, "+
+			"or with --data-dir the folder of a run", p.Path())
+	case err != nil:
+		return nil, err
+	}
+	return os.ReadFile(p.Path())
+}
+
+// Open gives the master key of a service that is alone with it, and its text. A file
+// that is not there yet is made.
+func (p Place) Open() (*Sealer, []byte, error) {
+	if _, set := p.FromVariable(); !set {
+		s, err := LoadOrCreate(p.Path())
+		if err != nil {
+			return nil, nil, err
+		}
+		text, err := p.Text()
+		return s, text, err
+	}
+	text, err := p.Text()
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := Parse(text)
+	return s, text, err
+}
+
+// OpenExisting gives the master key of a service whose processes share it, and its
+// text: none of them makes one of its own.
+func (p Place) OpenExisting() (*Sealer, []byte, error) {
+	text, err := p.Text()
+	if err != nil {
+		return nil, nil, fmt.Errorf("--master-key-file: %w "+
+			"(`lumenhook secrets create` makes one, for all processes)", err)
+	}
+	if _, set := p.FromVariable(); set {
+		s, err := Parse(text)
+		return s, text, err
+	}
+	s, err := Load(p.Path())
+	return s, text, err
+}
