@@ -108,9 +108,9 @@ type madeKey struct {
 }
 
 func (m madeKey) show(w io.Writer) {
-	row(w, "account", m.AccountID)
-	row(w, "key id", m.KeyID)
-	row(w, "key", m.Key)
+	cli.Row(w, "account", m.AccountID)
+	cli.Row(w, "key id", m.KeyID)
+	cli.Row(w, "key", m.Key)
 	_, _ = io.WriteString(w, "\nThe key is shown this once: keep it.\n")
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/terminal"
 )
 
 // lookAtBackfill is how often a backfill is asked how far it has come.
@@ -114,5 +115,5 @@ func backfillText(b *client.Backfill) string {
 		return fmt.Sprintf("ledgers %d to %d: done", b.From, *b.To)
 	}
 	done, left := b.Next-b.From, int64(*b.To)-int64(b.Next)+1
-	return fmt.Sprintf("ledgers %d to %d: %s %d to go", b.From, *b.To, bar(done, uint32(max(left, 0))), max(left, 0))
+	return fmt.Sprintf("ledgers %d to %d: %s %d to go", b.From, *b.To, terminal.Bar(done, uint32(max(left, 0))), max(left, 0))
 }

@@ -2,10 +2,9 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams/ledger"
 )
 
@@ -14,7 +13,6 @@ import (
 const (
 	catchUpLedgersMin = 20
 	catchUpInterval   = time.Second
-	barWidth          = 24
 )
 
 // catchUpSource tells how far reading is, while it is behind.
@@ -59,14 +57,7 @@ func (c *catchUpSource) report(now time.Time, sequence uint32) {
 		if perSecond > 0 {
 			left = time.Duration(float64(behind) / perSecond * float64(time.Second)).Round(time.Second).String()
 		}
-		c.tell("catching up %s %.0f ledgers/s, %d to go, %s", bar(sequence-c.began, uint32(behind)), perSecond, behind, left)
+		c.tell("catching up %s %.0f ledgers/s, %d to go, %s", terminal.Bar(sequence-c.began, uint32(behind)), perSecond, behind, left)
 		c.told, c.toldAt = now, sequence
 	}
-}
-
-// bar draws what is done of all there is to do.
-func bar(done, remaining uint32) string {
-	share := float64(done) / float64(uint64(done)+uint64(remaining))
-	full := int(share * barWidth)
-	return fmt.Sprintf("[%s%s] %3.0f%%", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), 100*share)
 }

@@ -31,9 +31,9 @@ whether the cluster is fit is the question of ` + "`lumenhook topics check`" + `
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		settings := cli.Effective(cmd.Flags())
 		shown := out.Print(cmd.OutOrStdout(), settings, func(w io.Writer) {
-			row(w, "SETTING", "VALUE", "FROM")
+			cli.Row(w, "SETTING", "VALUE", "FROM")
 			for _, one := range settings {
-				row(w, one.Name, one.Value, one.From)
+				cli.Row(w, one.Name, one.Value, one.From)
 			}
 		})
 		return errors.Join(cli.Usage(s.check()), shown)

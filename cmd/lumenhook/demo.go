@@ -176,7 +176,7 @@ func (d *demo) prepare(ctx context.Context) error {
 		return err
 	}
 	d.state.EndpointURL, d.state.EndpointID, d.state.Secret, d.state.WatchID = url, endpoint.ID, endpoint.Secret, watch.ID
-	d.v.out.line("demo       endpoint %s and watch %s on wallet %s", endpoint.ID, watch.ID, short(wallet.Address()))
+	d.v.out.Say("demo       endpoint %s and watch %s on wallet %s", endpoint.ID, watch.ID, short(wallet.Address()))
 	return d.save()
 }
 

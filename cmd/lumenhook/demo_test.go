@@ -12,6 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/startstop"
+	"github.com/lumenhook/lumenhook/internal/terminal"
 )
 
 // TestThePortOfTheDemoIsNobodyElses: from the moment that the egress client is
@@ -26,7 +27,7 @@ func TestThePortOfTheDemoIsNobodyElses(t *testing.T) {
 	defer stack.Stop()
 	settings := &runSettings{receiverListen: "127.0.0.1:0", changed: func(string) bool { return true }}
 	settings.egressPorts = "443"
-	v := &service{Stack: stack, dir: dir, out: &printer{w: &syncBuffer{}}, s: settings}
+	v := &service{Stack: stack, dir: dir, out: &printer{terminal.NewLines(&syncBuffer{})}, s: settings}
 	if v.ca, err = pki.LoadOrCreateCA(dir.Join("secrets"), dir.Join("ca.pem"), time.Now); err != nil {
 		t.Fatal(err)
 	}

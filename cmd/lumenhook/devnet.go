@@ -260,8 +260,8 @@ func newDevnetAccount(dir *string) *cobra.Command {
 				return err
 			}
 			return out.Print(cmd.OutOrStdout(), map[string]string{"address": address, "secret": secret}, func(w io.Writer) {
-				row(w, "address", address)
-				row(w, "secret", secret)
+				cli.Row(w, "address", address)
+				cli.Row(w, "secret", secret)
 			})
 		},
 	}

@@ -124,7 +124,7 @@ func (p *webhookPrinter) print(w receiver.Webhook) {
 		line := map[string]any{"id": w.ID, "type": w.Type, "verified": w.Verified, "duplicate": w.Duplicate, "reason": w.Reason, "body": string(w.Body)}
 		err = json.NewEncoder(p.out).Encode(line)
 	} else {
-		_, err = fmt.Fprintf(p.out, "%s\n%s\n", webhookText(w), oneLine(string(w.Body)))
+		_, err = fmt.Fprintf(p.out, "%s\n%s\n", webhookText(w), cli.OneLine(string(w.Body)))
 	}
 	if p.err == nil {
 		p.err = err

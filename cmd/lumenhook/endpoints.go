@@ -37,27 +37,27 @@ func newEndpoints() *cobra.Command {
 }
 
 func showEndpoint(w io.Writer, e client.Endpoint) {
-	row(w, "id", e.ID)
-	row(w, "url", e.URL)
-	row(w, "description", e.Description)
-	row(w, "status", e.Status)
+	cli.Row(w, "id", e.ID)
+	cli.Row(w, "url", e.URL)
+	cli.Row(w, "description", e.Description)
+	cli.Row(w, "status", e.Status)
 	if e.DisabledReason != nil {
-		row(w, "disabled", *e.DisabledReason+" at "+oneLine(e.DisabledAt))
+		cli.Row(w, "disabled", *e.DisabledReason+" at "+cli.OneLine(e.DisabledAt))
 	}
-	row(w, "failures", e.ConsecutiveFailures)
+	cli.Row(w, "failures", e.ConsecutiveFailures)
 	for name, value := range e.Headers {
-		row(w, "header", name+": "+value)
+		cli.Row(w, "header", name+": "+value)
 	}
 	for _, name := range e.LostHeaders {
-		row(w, "header", name+": its value cannot be read any more, and nothing is sent: set it anew")
+		cli.Row(w, "header", name+": its value cannot be read any more, and nothing is sent: set it anew")
 	}
-	row(w, "rate limit", e.RateLimitPerSecond)
-	row(w, "created", e.CreatedAt)
+	cli.Row(w, "rate limit", e.RateLimitPerSecond)
+	cli.Row(w, "created", e.CreatedAt)
 	for _, warning := range e.Warnings {
-		row(w, "warning", warning)
+		cli.Row(w, "warning", warning)
 	}
 	if e.Secret != "" {
-		row(w, "secret", e.Secret)
+		cli.Row(w, "secret", e.Secret)
 		_, _ = io.WriteString(w, "\nThe secret is shown this once: keep it.\n")
 	}
 }
@@ -190,19 +190,19 @@ func newEndpointsUpdate(r *reach) *cobra.Command {
 }
 
 func newEndpointsList(r *reach) *cobra.Command {
-	var p pageFlags
+	var p cli.PageFlags
 	var f client.EndpointFilter
 	c := asking(r, "list", "List endpoints, newest first", cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Endpoint], error) {
 			return c.ListEndpoints(ctx, f, p.Page)
 		}, func(w io.Writer, l client.List[client.Endpoint]) {
-			row(w, "ID", "STATUS", "FAILURES", "URL", "DESCRIPTION", "CREATED")
+			cli.Row(w, "ID", "STATUS", "FAILURES", "URL", "DESCRIPTION", "CREATED")
 			for _, e := range l.Data {
-				row(w, e.ID, e.Status, e.ConsecutiveFailures, e.URL, e.Description, e.CreatedAt)
+				cli.Row(w, e.ID, e.Status, e.ConsecutiveFailures, e.URL, e.Description, e.CreatedAt)
 			}
-			more(w, l.NextCursor)
+			cli.More(w, l.NextCursor)
 		})
-	p.register(c)
+	p.Register(c)
 	c.Flags().StringVar(&f.Status, "status", "", "active or disabled")
 	return c
 }
@@ -212,10 +212,10 @@ func newEndpointsTest(r *reach) *cobra.Command {
 		func(ctx context.Context, c *client.Client, args []string) (client.TestResult, error) {
 			return c.TestEndpoint(ctx, args[0])
 		}, func(w io.Writer, t client.TestResult) {
-			row(w, "event", t.EventID)
-			row(w, "status code", t.Attempt.StatusCode)
-			row(w, "duration", fmt.Sprintf("%d ms", t.Attempt.DurationMs))
-			row(w, "error", t.Attempt.Error)
+			cli.Row(w, "event", t.EventID)
+			cli.Row(w, "status code", t.Attempt.StatusCode)
+			cli.Row(w, "duration", fmt.Sprintf("%d ms", t.Attempt.DurationMs))
+			cli.Row(w, "error", t.Attempt.Error)
 		})
 }
 
@@ -223,8 +223,8 @@ func newEndpointsReplay(r *reach) *cobra.Command {
 	var since, until string
 	c := asking(r, "replay ENDPOINT_ID --since 24h", "Queue failed deliveries again", cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.ReplayResult, error) {
-			from, err := instantFlag("since", since)
-			to, untilErr := instantFlag("until", until)
+			from, err := cli.InstantFlag("since", since)
+			to, untilErr := cli.InstantFlag("until", until)
 			if err := errors.Join(err, untilErr); err != nil {
 				return client.ReplayResult{}, err
 			}
@@ -235,8 +235,8 @@ func newEndpointsReplay(r *reach) *cobra.Command {
 			}
 			return c.ReplayEndpoint(ctx, args[0], body)
 		}, func(w io.Writer, a client.ReplayResult) {
-			row(w, "queued", a.Queued)
-			row(w, "matched", a.Matched)
+			cli.Row(w, "queued", a.Queued)
+			cli.Row(w, "matched", a.Matched)
 			if a.Truncated {
 				_, _ = io.WriteString(w, "\nMore matched than one replay queues: replay again.\n")
 			}

@@ -24,9 +24,9 @@ func newEvents() *cobra.Command {
 		asking(&r, "resend EVENT_ID", "Queue an event again, delivered or not; one cancelled with its endpoint goes to the one that its watch names now", cli.OneArgument, func(ctx context.Context, c *client.Client, args []string) (client.Resent, error) {
 			return c.ResendEvent(ctx, args[0])
 		}, func(w io.Writer, a client.Resent) {
-			row(w, "id", a.ID)
-			row(w, "state", stateText(a.Delivery))
-			row(w, "endpoint", a.Delivery.EndpointID)
+			cli.Row(w, "id", a.ID)
+			cli.Row(w, "state", stateText(a.Delivery))
+			cli.Row(w, "endpoint", a.Delivery.EndpointID)
 		}),
 	)
 	return c
@@ -40,44 +40,44 @@ func stateText(d client.Delivery) string {
 }
 
 func showEvent(w io.Writer, e client.Event) {
-	row(w, "id", e.ID)
-	row(w, "type", e.Type)
-	row(w, "created", e.CreatedAt)
-	row(w, "endpoint", e.Delivery.EndpointID)
-	row(w, "state", stateText(e.Delivery))
-	row(w, "next attempt", e.Delivery.NextAttemptAt)
+	cli.Row(w, "id", e.ID)
+	cli.Row(w, "type", e.Type)
+	cli.Row(w, "created", e.CreatedAt)
+	cli.Row(w, "endpoint", e.Delivery.EndpointID)
+	cli.Row(w, "state", stateText(e.Delivery))
+	cli.Row(w, "next attempt", e.Delivery.NextAttemptAt)
 	if e.HistoryBehind {
-		row(w, "as of", "an earlier time: the history is being built anew (HISTORY_BEHIND). Ask again later")
+		cli.Row(w, "as of", "an earlier time: the history is being built anew (HISTORY_BEHIND). Ask again later")
 	}
-	row(w, "data", string(e.Data))
+	cli.Row(w, "data", string(e.Data))
 	_, _ = io.WriteString(w, "\n")
-	row(w, "ATTEMPT", "RUN", "ENDPOINT", "SENT", "TOOK", "STATUS", "ERROR", "RESPONSE")
+	cli.Row(w, "ATTEMPT", "RUN", "ENDPOINT", "SENT", "TOOK", "STATUS", "ERROR", "RESPONSE")
 	for _, a := range e.Attempts {
-		row(w, a.Number, a.Run, a.EndpointID, a.SentAt, fmt.Sprintf("%d ms", a.DurationMs), a.StatusCode, a.Error, a.ResponseBody)
+		cli.Row(w, a.Number, a.Run, a.EndpointID, a.SentAt, fmt.Sprintf("%d ms", a.DurationMs), a.StatusCode, a.Error, a.ResponseBody)
 	}
 }
 
 func newEventsList(r *reach) *cobra.Command {
-	var p pageFlags
+	var p cli.PageFlags
 	var f client.EventFilter
 	var since, until string
 	c := asking(r, "list", "List events, newest first", cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Event], error) {
 			var err, untilErr error
-			f.Since, err = instantFlag("since", since)
-			f.Until, untilErr = instantFlag("until", until)
+			f.Since, err = cli.InstantFlag("since", since)
+			f.Until, untilErr = cli.InstantFlag("until", until)
 			if err := errors.Join(err, untilErr); err != nil {
 				return client.List[client.Event]{}, err
 			}
 			return c.ListEvents(ctx, f, p.Page)
 		}, func(w io.Writer, l client.List[client.Event]) {
-			row(w, "ID", "TYPE", "STATE", "ENDPOINT", "CREATED", "NEXT ATTEMPT")
+			cli.Row(w, "ID", "TYPE", "STATE", "ENDPOINT", "CREATED", "NEXT ATTEMPT")
 			for _, e := range l.Data {
-				row(w, e.ID, e.Type, stateText(e.Delivery), e.Delivery.EndpointID, e.CreatedAt, e.Delivery.NextAttemptAt)
+				cli.Row(w, e.ID, e.Type, stateText(e.Delivery), e.Delivery.EndpointID, e.CreatedAt, e.Delivery.NextAttemptAt)
 			}
-			more(w, l.NextCursor)
+			cli.More(w, l.NextCursor)
 		})
-	p.register(c)
+	p.Register(c)
 	s := c.Flags()
 	s.StringVar(&f.EndpointID, "endpoint", "", "only those of this endpoint")
 	s.StringVar(&f.WatchID, "watch", "", "only those of this watch")

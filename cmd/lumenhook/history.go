@@ -81,13 +81,13 @@ const (
 func (v *service) historyLater(ctx context.Context) error {
 	told := ""
 	for wait := fetchWaitMin; ; wait = min(2*wait, fetchWaitMax) {
-		_, err := clickhouse.Ensure(ctx, clickhouse.Options{Progress: v.out.w, Logger: v.Logger})
+		_, err := clickhouse.Ensure(ctx, clickhouse.Options{Progress: v.terminal, Logger: v.Logger})
 		if err == nil {
 			break
 		}
 		if ctx.Err() == nil && err.Error() != told {
 			told = err.Error()
-			v.out.line("no history yet, and it is tried again: %v", err)
+			v.out.Say("no history yet, and it is tried again: %v", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -98,7 +98,7 @@ func (v *service) historyLater(ctx context.Context) error {
 	if err := v.tryHistory(ctx); err != nil && ctx.Err() == nil {
 		v.noHistory(err)
 	} else if err == nil {
-		v.out.line("the history is there, and catches up")
+		v.out.Say("the history is there, and catches up")
 		v.sayClickHouse()
 		if err := v.republish(); err != nil {
 			return err
@@ -111,7 +111,7 @@ func (v *service) historyLater(ctx context.Context) error {
 // noHistory says why the service goes without one this time.
 func (v *service) noHistory(err error) {
 	v.node.History().Lacks(historyFailed)
-	v.out.line("no history this time (GET /v1/events answers 503): %v", err)
+	v.out.Say("no history this time (GET /v1/events answers 503): %v", err)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.file.ClickHouse = nil
@@ -122,7 +122,7 @@ func (v *service) sayClickHouse() {
 	at := v.file.ClickHouse
 	v.mu.Unlock()
 	if at != nil {
-		v.out.line("  ClickHouse %s   %s", at.Native, at.HTTP)
+		v.out.Say("  ClickHouse %s   %s", at.Native, at.HTTP)
 	}
 }
 

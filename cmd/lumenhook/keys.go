@@ -68,18 +68,18 @@ func newKeysCreate(r *reach) *cobra.Command {
 }
 
 func newKeysList(r *reach) *cobra.Command {
-	var p pageFlags
+	var p cli.PageFlags
 	c := asking(r, "list", "List the account's API keys", cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Key], error) {
 			return c.ListKeys(ctx, p.Page)
 		}, func(w io.Writer, l client.List[client.Key]) {
-			row(w, "ID", "NAME", "PERMISSIONS", "FROM", "LAST USED", "EXPIRES", "ROLLED TO")
+			cli.Row(w, "ID", "NAME", "PERMISSIONS", "FROM", "LAST USED", "EXPIRES", "ROLLED TO")
 			for _, k := range l.Data {
-				row(w, k.ID, k.Name, k.Permissions, k.AllowedCIDRs, k.LastUsedAt, k.ExpiresAt, k.RolledTo)
+				cli.Row(w, k.ID, k.Name, k.Permissions, k.AllowedCIDRs, k.LastUsedAt, k.ExpiresAt, k.RolledTo)
 			}
-			more(w, l.NextCursor)
+			cli.More(w, l.NextCursor)
 		})
-	p.register(c)
+	p.Register(c)
 	return c
 }
 
@@ -90,8 +90,8 @@ func newKeysRoll(r *reach) *cobra.Command {
 			seconds := int(grace.Seconds())
 			return c.RollKey(ctx, args[0], client.KeyRoll{GraceSeconds: &seconds})
 		}, func(w io.Writer, k client.Key) {
-			row(w, "key id", k.ID)
-			row(w, "key", k.Key)
+			cli.Row(w, "key id", k.ID)
+			cli.Row(w, "key", k.Key)
 			_, _ = io.WriteString(w, "\nThe key is shown this once: keep it.\n")
 		})
 	c.Flags().DurationVar(&grace, "grace", 24*time.Hour, "how long the former key goes on working")
@@ -120,7 +120,7 @@ func newKeysRevoke(r *reach) *cobra.Command {
 					return fmt.Errorf("revoking the key: %w", err)
 				}
 			}
-			return r.Print(cmd.OutOrStdout(), struct{}{}, func(w io.Writer) { row(w, "revoked "+args[0]) })
+			return r.Print(cmd.OutOrStdout(), struct{}{}, func(w io.Writer) { cli.Row(w, "revoked "+args[0]) })
 		},
 	}
 	c.Flags().StringVar(&account, "account", "", "an account's key, without the API")

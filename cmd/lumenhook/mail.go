@@ -99,5 +99,5 @@ func (m *mailSettings) sender() (mailer.Sender, error) {
 
 // mail shows a mail that was written to a file.
 func (p *printer) mail(m mailer.Mail, path string) {
-	p.line("mail       to %s, in %s\n\n  Subject: %s\n\n  %s", m.To, path, m.Subject, strings.ReplaceAll(strings.TrimSpace(m.Text), "\n", "\n  "))
+	p.Say("mail       to %s, in %s\n\n  Subject: %s\n\n  %s", m.To, path, m.Subject, strings.ReplaceAll(strings.TrimSpace(m.Text), "\n", "\n  "))
 }

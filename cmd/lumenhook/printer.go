@@ -2,27 +2,16 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/receiver"
+	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
 // printer tells a person what happens, one line each.
-type printer struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (p *printer) line(format string, args ...any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	fmt.Fprintf(p.w, time.Now().Format("15:04:05.000")+"  "+format+"\n", args...)
-}
+type printer struct{ *terminal.Lines }
 
 // ledger tells of the payments to watched wallets in a ledger.
 func (p *printer) ledger(l follower.LedgerSummary) {
@@ -31,10 +20,10 @@ func (p *printer) ledger(l follower.LedgerSummary) {
 		if pay.Memo.Type != domain.MemoNone {
 			memo = fmt.Sprintf(" memo %s %q", pay.Memo.Type, pay.Memo.String())
 		}
-		p.line("observed   ledger %d: %s %s from %s to %s%s", pay.Ledger, trimAmount(pay.AmountStroops), pay.Asset.Code, short(pay.From), short(pay.To), memo)
+		p.Say("observed   ledger %d: %s %s from %s to %s%s", pay.Ledger, trimAmount(pay.AmountStroops), pay.Asset.Code, short(pay.From), short(pay.To), memo)
 	}
 	for _, m := range l.Matches {
-		p.line("matched    %s: %s by watch %s", m.EventID, m.Verification.Outcome, m.Watch.ID)
+		p.Say("matched    %s: %s by watch %s", m.EventID, m.Verification.Outcome, m.Watch.ID)
 	}
 }
 
@@ -42,17 +31,17 @@ func (p *printer) ledger(l follower.LedgerSummary) {
 func (p *printer) fact(f domain.Fact) {
 	switch b := f.Body.(type) {
 	case domain.DeliveryCreated:
-		p.line("queued     %s for %s", b.Event.ID, b.EndpointID)
+		p.Say("queued     %s for %s", b.Event.ID, b.EndpointID)
 	case domain.DeliveryRequeued:
-		p.line("requeued   %s by %s, run %d", b.EventID, b.Reason, b.Run)
+		p.Say("requeued   %s by %s, run %d", b.EventID, b.Reason, b.Run)
 	case domain.DeliveryCancelled:
-		p.line("cancelled  %s: its endpoint does not exist", b.EventID)
+		p.Say("cancelled  %s: its endpoint does not exist", b.EventID)
 	case domain.EndpointDisabled:
-		p.line("DISABLED   %s: %s", f.Aggregate, b.Reason)
+		p.Say("DISABLED   %s: %s", f.Aggregate, b.Reason)
 	case domain.EndpointEnabled:
-		p.line("enabled    %s: what waited is sent", f.Aggregate)
+		p.Say("enabled    %s: what waited is sent", f.Aggregate)
 	case domain.EndpointDeleted:
-		p.line("deleted    %s", f.Aggregate)
+		p.Say("deleted    %s", f.Aggregate)
 	case domain.AttemptMade:
 		p.attempt(b)
 	}
@@ -68,16 +57,16 @@ func (p *printer) attempt(a domain.AttemptMade) {
 	}
 	switch a.State {
 	case domain.StateDelivered:
-		p.line("delivered  %s: attempt %d, %s in %d ms", a.EventID, a.Number, got, a.Result.DurationMillis)
+		p.Say("delivered  %s: attempt %d, %s in %d ms", a.EventID, a.Number, got, a.Result.DurationMillis)
 	case domain.StateWaiting:
-		p.line("failed     %s: attempt %d, %s; again at %s", a.EventID, a.Number, got, domain.FormatMillis(a.NextAttemptAtMillis))
+		p.Say("failed     %s: attempt %d, %s; again at %s", a.EventID, a.Number, got, domain.FormatMillis(a.NextAttemptAtMillis))
 	default:
-		p.line("FAILED     %s: attempt %d was the last, %s", a.EventID, a.Number, got)
+		p.Say("FAILED     %s: attempt %d was the last, %s", a.EventID, a.Number, got)
 	}
 }
 
 // webhook shows what the demo receiver made of a request.
-func (p *printer) webhook(w receiver.Webhook) { p.line("%s", webhookText(w)) }
+func (p *printer) webhook(w receiver.Webhook) { p.Say("%s", webhookText(w)) }
 
 func short(address string) string {
 	if len(address) < 12 {

@@ -9,14 +9,13 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
@@ -54,11 +53,11 @@ func (r *refoldFlags) config(out io.Writer) (cfg projections.RefoldConfig, end f
 	if err != nil {
 		return cfg, nil, err
 	}
-	bar := &progressBar{out: out, terminal: isTerminal(out), began: time.Now()}
+	bar := terminal.NewProgress(out)
 	return projections.RefoldConfig{
-		DB: db, Cluster: cluster, Now: time.Now, Tables: r.tables, Report: bar.show,
+		DB: db, Cluster: cluster, Now: time.Now, Tables: r.tables, Report: func(p projections.RefoldProgress) { bar.Show(p.Done, p.Total) },
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
-	}, func() { bar.end(); _ = db.Close() }, nil
+	}, func() { bar.End(); _ = db.Close() }, nil
 }
 
 func newRebuild() *cobra.Command {
@@ -109,67 +108,3 @@ const (
 	rebuildGCPercent   = 400
 	rebuildMemoryBytes = 1 << 30
 )
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-const (
-	barCells      = 30
-	linesInterval = 5 * time.Second // between two lines where there is no terminal
-)
-
-// progressBar shows how far a refold is, with its rate and the time that remains.
-type progressBar struct {
-	out      io.Writer
-	terminal bool
-	began    time.Time
-
-	mu     sync.Mutex
-	first  int64 // done before this try
-	known  bool
-	last   time.Time
-	showed bool
-}
-
-func (b *progressBar) show(p projections.RefoldProgress) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.known {
-		b.first, b.known = p.Done, true
-	}
-	now := time.Now()
-	if !b.terminal && now.Sub(b.last) < linesInterval {
-		return
-	}
-	b.last, b.showed = now, true
-	line := b.line(p, now.Sub(b.began))
-	if b.terminal {
-		fmt.Fprintf(b.out, "\r%s\x1b[K", line)
-		return
-	}
-	fmt.Fprintln(b.out, line)
-}
-
-func (b *progressBar) line(p projections.RefoldProgress, took time.Duration) string {
-	part := 1.0
-	if p.Total > 0 {
-		part = float64(p.Done) / float64(p.Total)
-	}
-	full := min(barCells, int(part*barCells))
-	rate := float64(p.Done-b.first) / max(took.Seconds(), 0.001)
-	line := fmt.Sprintf("%s%s %3.0f%%  %d of %d records  %.0f/s", strings.Repeat("█", full), strings.Repeat("░", barCells-full), part*100, p.Done, p.Total, rate)
-	if left := p.Total - p.Done; left > 0 && rate >= 1 {
-		line += "  " + (time.Duration(float64(left)/rate) * time.Second).String() + " left"
-	}
-	return line
-}
-
-func (b *progressBar) end() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.terminal && b.showed {
-		fmt.Fprintln(b.out)
-	}
-}

@@ -17,8 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/sealing"
-	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
@@ -45,7 +45,7 @@ type rewrap struct {
 	cluster  streams.Cluster
 	sealer   *sealing.Sealer
 	commands *commands.Client // nil: only count
-	progress func(projections.RefoldProgress)
+	progress func(done, total int64)
 	logger   *slog.Logger
 
 	done, total atomic.Int64
@@ -162,7 +162,7 @@ func (r *rewrap) rows(ctx context.Context, partition int32, start, end int64) ([
 }
 
 func (r *rewrap) advance(by int64) {
-	r.progress(projections.RefoldProgress{Done: r.done.Add(by), Total: r.total.Load()})
+	r.progress(r.done.Add(by), r.total.Load())
 }
 
 // partition reseals the endpoints of one partition, some of them at once, until
@@ -410,18 +410,18 @@ func reportOf(pass sealedPass, newest uint32, keys []sealing.Key) rewrapReport {
 }
 
 func (r rewrapReport) show(w io.Writer) {
-	row(w, fmt.Sprintf("OF %d ENDPOINTS", r.Endpoints), "RESEALED", "ALREADY NEW", "UNOPENED")
-	row(w, "signing secrets", r.Secrets.Resealed, r.Secrets.AlreadyNew, r.Secrets.Unopened)
-	row(w, "header values", r.Headers.Resealed, r.Headers.AlreadyNew, r.Headers.Unopened)
+	cli.Row(w, fmt.Sprintf("OF %d ENDPOINTS", r.Endpoints), "RESEALED", "ALREADY NEW", "UNOPENED")
+	cli.Row(w, "signing secrets", r.Secrets.Resealed, r.Secrets.AlreadyNew, r.Secrets.Unopened)
+	cli.Row(w, "header values", r.Headers.Resealed, r.Headers.AlreadyNew, r.Headers.Unopened)
 	_, _ = io.WriteString(w, "\n")
-	row(w, "KEY", "USE", "SEALED VALUES")
+	cli.Row(w, "KEY", "USE", "SEALED VALUES")
 	removable := false
 	for _, k := range r.Keys {
 		cells := []any{k.ID, k.Use, k.Values}
 		if k.Removable {
 			removable, cells = true, append(cells, "can go: lumenhook secrets drop "+k.ID)
 		}
-		row(w, cells...)
+		cli.Row(w, cells...)
 	}
 	if removable {
 		_, _ = io.WriteString(w, "\n"+whatDroppingMeans)

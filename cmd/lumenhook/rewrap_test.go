@@ -29,7 +29,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/kafkaflags"
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/sealing"
-	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -127,7 +126,7 @@ func (s *testService) rewrapCutShort(steps int64) {
 	}
 	defer end()
 	var taken atomic.Int64
-	r.progress = func(projections.RefoldProgress) {
+	r.progress = func(int64, int64) {
 		if taken.Add(1) == steps {
 			cancel()
 		}

@@ -28,6 +28,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/internal/startstop"
+	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/mailer"
 	"github.com/lumenhook/lumenhook/streams/topology"
@@ -69,18 +70,19 @@ and the API key.`,
 // service is everything that `run` starts: embedded parts, and a node on them.
 type service struct {
 	*startstop.Stack
-	s       *runSettings
-	out     *printer
-	dir     *runfile.Folder
-	logins  runfile.Logins
-	cluster streams.Cluster
-	ca      *pki.CA
-	sealer  *sealing.Sealer
-	keyText []byte // the master key's
-	ids     devnet.Identities
-	disk    *node.DiskGuard
-	node    *node.Node
-	demo    *demo // nil with --no-demo
+	s        *runSettings
+	terminal io.Writer
+	out      *printer
+	dir      *runfile.Folder
+	logins   runfile.Logins
+	cluster  streams.Cluster
+	ca       *pki.CA
+	sealer   *sealing.Sealer
+	keyText  []byte // the master key's
+	ids      devnet.Identities
+	disk     *node.DiskGuard
+	node     *node.Node
+	demo     *demo // nil with --no-demo
 
 	mu        sync.Mutex // holds published, and file once that is set
 	published bool       // run.json is there, and is kept up to date
@@ -90,12 +92,12 @@ type service struct {
 // runAll starts everything, says so, and serves until ctx ends or a part fails.
 func runAll(ctx context.Context, s *runSettings, out io.Writer) error {
 	level, _ := parseLevel(s.logLevel)
-	shown := newTerminal(out)
+	shown := terminal.NewQueue(out)
 	defer shown.Close()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	printed := &printer{w: shown}
-	return work(ctx, logger, printed.line, func(ctx context.Context, stack *startstop.Stack) error {
-		v := &service{Stack: stack, s: s, out: printed}
+	printed := &printer{terminal.NewLines(shown)}
+	return work(ctx, logger, printed.Say, func(ctx context.Context, stack *startstop.Stack) error {
+		v := &service{Stack: stack, s: s, terminal: shown, out: printed}
 		return v.start(ctx)
 	})
 }
@@ -144,7 +146,7 @@ func (v *service) openData(context.Context) (err error) {
 		return err
 	}
 	v.OnStop(func() { _ = v.dir.Close() })
-	v.disk = node.NewDiskGuard(v.dir.Path(), uint64(v.s.leastFreeMiB)<<20, v.out.line, v.Logger)
+	v.disk = node.NewDiskGuard(v.dir.Path(), uint64(v.s.leastFreeMiB)<<20, v.out.Say, v.Logger)
 	if err := v.disk.Check(); err != nil {
 		return fmt.Errorf("--data-dir %s: %w, or name a folder on another disk", v.dir.Path(), err)
 	}
@@ -174,7 +176,7 @@ func (v *service) openData(context.Context) (err error) {
 // address is where to listen by a flag; a taken default is stepped over.
 func (v *service) address(flag, address string) string {
 	return freeAddress(address, v.s.changed(flag), func(from, to string) {
-		v.out.line("%s is taken: --%s is %s this time", from, flag, to)
+		v.out.Say("%s is taken: --%s is %s this time", from, flag, to)
 	})
 }
 
@@ -241,7 +243,7 @@ func (v *service) startHistory(ctx context.Context) error {
 	}
 	if errors.Is(err, clickhouse.ErrNotInstalled) {
 		v.node.History().Lacks(historyFetched)
-		v.out.line("the history comes later: its ClickHouse engine is fetched through npm, once (180 MB); until then GET /v1/events answers 503")
+		v.out.Say("the history comes later: its ClickHouse engine is fetched through npm, once (180 MB); until then GET /v1/events answers 503")
 		v.Go("the fetching of the ClickHouse engine", v.historyLater)
 		return nil
 	}
@@ -323,7 +325,7 @@ func (v *service) assemble(ctx context.Context) error {
 	v.file.EgressPorts = v.s.ports.String()
 	v.node = node.New(node.Config{
 		Cluster: v.cluster, StateDir: v.dir.Join("state"), Disk: v.disk, Metrics: node.NewMetrics(),
-		Tracing: tracing, Now: time.Now, Logger: v.Logger, Say: v.out.line,
+		Tracing: tracing, Now: time.Now, Logger: v.Logger, Say: v.out.Say,
 		Policy: v.s.policy(), AttemptTimeout: v.s.attemptTimeout, Passphrase: v.file.Stellar.NetworkPassphrase,
 		Sealer: v.sealer, MasterKey: v.keyText, Egress: v.egress(), Sender: sender,
 		API: node.APIConfig{
@@ -335,7 +337,7 @@ func (v *service) assemble(ctx context.Context) error {
 			OnFact: v.out.fact,
 		},
 		Follower: node.FollowerConfig{
-			Live: &catchUpSource{Source: live, tell: v.out.line, now: time.Now}, Past: past,
+			Live: &catchUpSource{Source: live, tell: v.out.Say, now: time.Now}, Past: past,
 			Start: v.s.source.startAt, OnLedger: v.out.ledger,
 		},
 		History: v.s.history.config(v.s.clickhouse.dsn != ""),
@@ -413,27 +415,27 @@ func (v *service) ready(context.Context) error {
 		return err
 	}
 	v.OnStop(v.unpublish)
-	v.out.line("ready")
-	v.out.line("  API        %s   key %s", v.file.APIURL, v.file.APIKey)
+	v.out.Say("ready")
+	v.out.Say("  API        %s   key %s", v.file.APIURL, v.file.APIKey)
 	if v.file.MetricsURL != "" {
-		v.out.line("  metrics    %s", v.file.MetricsURL)
+		v.out.Say("  metrics    %s", v.file.MetricsURL)
 	}
 	v.sayNetwork()
-	v.out.line("  Kafka      %s", v.file.KafkaBrokers[0])
+	v.out.Say("  Kafka      %s", v.file.KafkaBrokers[0])
 	v.sayClickHouse()
 	if v.file.Receiver != nil {
-		v.out.line("  receiver   %s", v.file.Receiver.URL)
+		v.out.Say("  receiver   %s", v.file.Receiver.URL)
 	}
-	v.out.line("  all of it in %s", v.dir.Join(runfile.Name))
+	v.out.Say("  all of it in %s", v.dir.Join(runfile.Name))
 	return nil
 }
 
 func (v *service) sayNetwork() {
 	if v.s.ownNetwork() {
-		v.out.line("  Stellar    %s   friendbot %s", v.file.Stellar.RPCURL, v.file.Stellar.FriendbotURL)
+		v.out.Say("  Stellar    %s   friendbot %s", v.file.Stellar.RPCURL, v.file.Stellar.FriendbotURL)
 		return
 	}
-	v.out.line("  Stellar    %s", v.file.Stellar.NetworkPassphrase)
+	v.out.Say("  Stellar    %s", v.file.Stellar.NetworkPassphrase)
 }
 
 // freeAddress is the address to listen on: a default one that is taken is

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/commands"
 )
@@ -46,10 +47,10 @@ func (p *masterKeyPlace) rewrap(ctx context.Context, out io.Writer, resealing bo
 	if r.cluster, err = p.cluster(); err != nil {
 		return nil, nil, err
 	}
-	bar := &progressBar{out: out, terminal: isTerminal(out), began: time.Now()}
-	r.progress = bar.show
+	bar := terminal.NewProgress(out)
+	r.progress = bar.Show
 	if !resealing {
-		return r, bar.end, nil
+		return r, bar.End, nil
 	}
 	opening, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
@@ -58,7 +59,7 @@ func (p *masterKeyPlace) rewrap(ctx context.Context, out io.Writer, resealing bo
 	}
 	running := make(chan error, 1)
 	go func() { running <- r.commands.Run(ctx) }()
-	return r, func() { bar.end(); r.commands.Close(); <-running }, nil
+	return r, func() { bar.End(); r.commands.Close(); <-running }, nil
 }
 
 // reachTimeout bounds the wait for brokers that do not answer.

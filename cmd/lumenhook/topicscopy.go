@@ -9,14 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/mirror"
 )
@@ -64,11 +63,9 @@ func copyTopics(ctx context.Context, dir string, to streams.Cluster, tell io.Wri
 		return err
 	}
 	defer end()
-	bar := &progressBar{out: tell, terminal: isTerminal(tell), began: time.Now()}
-	report, err := mirror.Copy(ctx, mirror.Config{From: from, To: to, Progress: func(done, total int64) {
-		bar.show(projections.RefoldProgress{Done: done, Total: total})
-	}})
-	bar.end()
+	bar := terminal.NewProgress(tell)
+	report, err := mirror.Copy(ctx, mirror.Config{From: from, To: to, Progress: bar.Show})
+	bar.End()
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted; the same command goes on where it was: %w", context.Cause(ctx))
 	}
@@ -120,9 +117,9 @@ func startFolderBroker(folder *runfile.Folder, logger *slog.Logger) (*broker.Bro
 }
 
 func showCopy(w io.Writer, report mirror.Report) {
-	row(w, "TOPIC", "COPIED", "THERE BEFORE", "OFFSETS WITHOUT A RECORD")
+	cli.Row(w, "TOPIC", "COPIED", "THERE BEFORE", "OFFSETS WITHOUT A RECORD")
 	for _, t := range report.Topics {
-		row(w, t.Topic, t.Records, t.Before, t.Fillers)
+		cli.Row(w, t.Topic, t.Records, t.Before, t.Fillers)
 	}
-	row(w, "positions of groups: "+strings.Join(report.Groups, ", "))
+	cli.Row(w, "positions of groups: "+strings.Join(report.Groups, ", "))
 }

@@ -84,12 +84,12 @@ func nonNil[T any](list []T) []T {
 
 func showDifferences(w io.Writer, list []topology.Difference) {
 	if len(list) == 0 {
-		row(w, "the topics are as they must be")
+		cli.Row(w, "the topics are as they must be")
 		return
 	}
-	row(w, "TOPIC", "SETTING", "HAVE", "WANT", "BY", "OTHERWISE")
+	cli.Row(w, "TOPIC", "SETTING", "HAVE", "WANT", "BY", "OTHERWISE")
 	for _, d := range list {
-		row(w, d.Topic, d.Setting, d.Have, d.Want, d.Remedy, d.Harm)
+		cli.Row(w, d.Topic, d.Setting, d.Have, d.Want, d.Remedy, d.Harm)
 	}
 }
 
@@ -128,7 +128,7 @@ func (t *topologyFlags) create(ctx context.Context, out io.Writer) error {
 	}
 	created.Done, created.Left = nonNil(created.Done), nonNil(created.Left)
 	err = t.Print(out, created, func(w io.Writer) {
-		row(w, fmt.Sprintf("%d differences were put right", len(created.Done)))
+		cli.Row(w, fmt.Sprintf("%d differences were put right", len(created.Done)))
 		showDifferences(w, created.Left)
 	})
 	if err == nil && len(created.Left) > 0 {
@@ -162,7 +162,7 @@ of this host is far from the cluster's. Nothing is changed.`,
 				Faults []topology.Fault `json:"faults"`
 			}{nonNil(faults)}, func(w io.Writer) {
 				if len(faults) == 0 {
-					row(w, "the cluster is fit to be run on")
+					cli.Row(w, "the cluster is fit to be run on")
 				}
 			})
 			if err != nil {

@@ -30,24 +30,24 @@ func newWatches() *cobra.Command {
 }
 
 func showWatch(w io.Writer, x client.Watch) {
-	row(w, "id", x.ID)
-	row(w, "wallet", x.WalletAddress)
-	row(w, "label", x.Label)
-	row(w, "endpoint", x.EndpointID)
-	row(w, "status", x.Status)
+	cli.Row(w, "id", x.ID)
+	cli.Row(w, "wallet", x.WalletAddress)
+	cli.Row(w, "label", x.Label)
+	cli.Row(w, "endpoint", x.EndpointID)
+	cli.Row(w, "status", x.Status)
 	for _, a := range x.Assets {
-		row(w, "asset", assetText(a))
+		cli.Row(w, "asset", assetText(a))
 	}
-	row(w, "amount", strings.Join(strings.Fields(x.AmountRule.Kind+" "+x.AmountRule.Amount+" "+x.AmountRule.Min+" "+x.AmountRule.Max), " "))
-	row(w, "memo", strings.TrimSpace(x.MemoRule.Kind+" "+x.MemoRule.Type+" "+x.MemoRule.Value))
-	row(w, "senders", x.SenderAllowlist)
-	row(w, "event types", x.EventTypes)
+	cli.Row(w, "amount", strings.Join(strings.Fields(x.AmountRule.Kind+" "+x.AmountRule.Amount+" "+x.AmountRule.Min+" "+x.AmountRule.Max), " "))
+	cli.Row(w, "memo", strings.TrimSpace(x.MemoRule.Kind+" "+x.MemoRule.Type+" "+x.MemoRule.Value))
+	cli.Row(w, "senders", x.SenderAllowlist)
+	cli.Row(w, "event types", x.EventTypes)
 	if x.Backfill != nil {
-		row(w, "backfill", backfillText(x.Backfill))
+		cli.Row(w, "backfill", backfillText(x.Backfill))
 	}
-	row(w, "created", x.CreatedAt)
+	cli.Row(w, "created", x.CreatedAt)
 	for _, warning := range x.Warnings {
-		row(w, "warning", warning)
+		cli.Row(w, "warning", warning)
 	}
 }
 
@@ -159,19 +159,19 @@ func newWatchesUpdate(r *reach) *cobra.Command {
 }
 
 func newWatchesList(r *reach) *cobra.Command {
-	var p pageFlags
+	var p cli.PageFlags
 	var f client.WatchFilter
 	c := asking(r, "list", "List watches, newest first", cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Watch], error) {
 			return c.ListWatches(ctx, f, p.Page)
 		}, func(w io.Writer, l client.List[client.Watch]) {
-			row(w, "ID", "WALLET", "ENDPOINT", "STATUS", "AMOUNT", "LABEL", "CREATED")
+			cli.Row(w, "ID", "WALLET", "ENDPOINT", "STATUS", "AMOUNT", "LABEL", "CREATED")
 			for _, x := range l.Data {
-				row(w, x.ID, x.WalletAddress, x.EndpointID, x.Status, x.AmountRule.Kind, x.Label, x.CreatedAt)
+				cli.Row(w, x.ID, x.WalletAddress, x.EndpointID, x.Status, x.AmountRule.Kind, x.Label, x.CreatedAt)
 			}
-			more(w, l.NextCursor)
+			cli.More(w, l.NextCursor)
 		})
-	p.register(c)
+	p.Register(c)
 	c.Flags().StringVar(&f.EndpointID, "endpoint", "", "only those of this endpoint")
 	c.Flags().StringVar(&f.WalletAddress, "wallet", "", "only those of this wallet")
 	return c

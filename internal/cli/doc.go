@@ -26,5 +26,7 @@
 //	nearest.go      the word that was meant
 //	explain.go      refusals of the API and dead connections, in words
 //	output.go       tables, JSON, one member of an answer
+//	rows.go         the lines of a table
+//	lists.go        flags of lists, and how a list goes on
 //	version.go      what was built
 package cli

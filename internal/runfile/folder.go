@@ -49,7 +49,9 @@ func (d *Folder) Join(parts ...string) string {
 }
 
 // Close gives the folder free.
-func (d *Folder) Close() error { return errors.Join(os.Truncate(d.lock.Path(), 0), d.lock.Unlock()) }
+func (d *Folder) Close() error {
+	return errors.Join(os.Truncate(d.lock.Path(), 0), d.lock.Unlock())
+}
 
 // Publish writes run.json.
 func (d *Folder) Publish(r File) error {

@@ -13,7 +13,8 @@ func TestAFolderSaysWhyNobodyIsThere(t *testing.T) {
 	dir := t.TempDir()
 	says := func(want string) {
 		t.Helper()
-		if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), want) {
+		_, err := Read(dir)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the folder says %v, and not %q", err, want)
 		}
 	}

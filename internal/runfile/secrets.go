@@ -86,11 +86,13 @@ func (d *Folder) Logins() (l Logins, err error) {
 	if err == nil {
 		err = json.Unmarshal(data, &l)
 	}
-	if err == nil && (l.Kafka.Password == "" || l.ClickHouse.Password == "" || l.Reader.Password == "") {
+	drawn := l.Kafka.Password != "" && l.ClickHouse.Password != "" && l.Reader.Password != ""
+	if err == nil && !drawn {
 		err = errors.New("a password is missing")
 	}
 	if err != nil {
-		return l, fmt.Errorf("reading %s: %w; restore it, or take it away to have new ones drawn", path, err)
+		return l, fmt.Errorf("reading %s: %w; restore it, "+
+			"or take it away to have new ones drawn", path, err)
 	}
 	return l, nil
 }

@@ -1,4 +1,4 @@
-package main
+package sqlshell
 
 import (
 	"encoding/csv"
@@ -13,9 +13,11 @@ import (
 	"github.com/lumenhook/lumenhook/projections"
 )
 
-var answerFormats = map[string]func(io.Writer, projections.Answer) error{
-	"table": writeTable, "json": writeJSON, "csv": writeCSV,
-}
+// Format writes an answer.
+type Format func(io.Writer, projections.Answer) error
+
+// Formats are all there are, by their names.
+var Formats = map[string]Format{"table": writeTable, "json": writeJSON, "csv": writeCSV}
 
 const cellMaxRunes = 80 // of a table; json and csv print all
 
@@ -77,7 +79,9 @@ func writeTableRow(out *strings.Builder, row []string, widths []int, data bool, 
 
 func isNumber(v any) bool {
 	switch reflect.ValueOf(v).Kind() {
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Float32, reflect.Float64:
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64,
+		reflect.Float32, reflect.Float64:
 		return true
 	}
 	return false
@@ -147,7 +151,8 @@ func writeJSON(w io.Writer, a projections.Answer) error {
 			if err != nil {
 				return fmt.Errorf("writing the column %s: %w", a.Columns[i], err)
 			}
-			line.WriteString(map[bool]string{true: "{", false: ","}[i == 0] + string(name) + ":" + string(value))
+			before := map[bool]string{true: "{", false: ","}[i == 0]
+			line.WriteString(before + string(name) + ":" + string(value))
 		}
 		if _, err := fmt.Fprintln(w, line.String()+"}"); err != nil {
 			return err

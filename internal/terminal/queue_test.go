@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 )
 
 func TestATerminalThatStandsStillHoldsNothingBack(t *testing.T) {
-	const lines = 2 * terminalLines
+	const lines = 2 * queueLines
 	reader, writer := io.Pipe() // takes nothing until it is read
-	shown := newTerminal(writer)
+	shown := NewQueue(writer)
 	for n := range lines {
 		fmt.Fprintf(shown, "line %d\n", n)
 	}
@@ -28,10 +28,12 @@ func TestATerminalThatStandsStillHoldsNothingBack(t *testing.T) {
 	}
 	got := strings.Split(strings.TrimSpace(<-read), "\n")
 	var leftOut int
-	if _, err := fmt.Sscanf(got[len(got)-1], "… %d lines were left out", &leftOut); err != nil || leftOut+len(got)-1 != lines {
-		t.Errorf("%d lines were shown of %d, the last of them %q", len(got), lines, got[len(got)-1])
+	last := got[len(got)-1]
+	_, err := fmt.Sscanf(last, "… %d lines were left out", &leftOut)
+	if err != nil || leftOut+len(got)-1 != lines {
+		t.Errorf("%d lines were shown of %d, the last of them %q", len(got), lines, last)
 	}
-	if got[0] != "line 0" || got[terminalLines-1] != fmt.Sprintf("line %d", terminalLines-1) {
-		t.Errorf("lines are not in order: %q … %q", got[0], got[terminalLines-1])
+	if got[0] != "line 0" || got[queueLines-1] != fmt.Sprintf("line %d", queueLines-1) {
+		t.Errorf("lines are not in order: %q … %q", got[0], got[queueLines-1])
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"fmt"
@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// terminalLines bounds what waits to be shown.
-	terminalLines = 4096
-	// terminalCloseMax bounds the wait for a terminal that takes nothing.
-	terminalCloseMax = 2 * time.Second
+	// queueLines bounds what waits to be shown.
+	queueLines = 4096
+	// closeMax bounds the wait for a terminal that takes nothing.
+	closeMax = 2 * time.Second
 )
 
-// terminal is a writer that never waits: a terminal that was stopped by Ctrl-S, or
-// a pager that nobody pages, must not hold deliveries back. When too much waits to
+// Queue is a writer of lines that never waits: a terminal that was stopped by Ctrl-S,
+// or a pager that nobody pages, must not hold deliveries back. When too much waits to
 // be shown, lines are left out, and that is said.
-type terminal struct {
+type Queue struct {
 	to    io.Writer
 	lines chan []byte
 	shown chan struct{} // closed when all is shown after Close
@@ -27,14 +27,19 @@ type terminal struct {
 	leftOut int
 }
 
-func newTerminal(to io.Writer) *terminal {
-	t := &terminal{to: to, lines: make(chan []byte, terminalLines), shown: make(chan struct{})}
+// NewQueue begins to show what is written. The caller closes it.
+func NewQueue(to io.Writer) *Queue {
+	t := &Queue{
+		to:    to,
+		lines: make(chan []byte, queueLines),
+		shown: make(chan struct{}),
+	}
 	go t.show()
 	return t
 }
 
 // Write queues a line, or leaves it out.
-func (t *terminal) Write(line []byte) (int, error) {
+func (t *Queue) Write(line []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -48,7 +53,7 @@ func (t *terminal) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-func (t *terminal) show() {
+func (t *Queue) show() {
 	defer close(t.shown)
 	for line := range t.lines {
 		_, _ = t.to.Write(line) // nobody is left to tell
@@ -61,19 +66,20 @@ func (t *terminal) show() {
 		}
 		t.mu.Unlock()
 		if n > 0 {
-			fmt.Fprintf(t.to, "… %d lines were left out: they came faster than they could be shown\n", n)
+			fmt.Fprintf(t.to, "… %d lines were left out: "+
+				"they came faster than they could be shown\n", n)
 		}
 	}
 }
 
 // Close shows what waits, unless the terminal does not take it in time.
-func (t *terminal) Close() {
+func (t *Queue) Close() {
 	t.mu.Lock()
 	t.closed = true
 	close(t.lines)
 	t.mu.Unlock()
 	select {
 	case <-t.shown:
-	case <-time.After(terminalCloseMax):
+	case <-time.After(closeMax):
 	}
 }

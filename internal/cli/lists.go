@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumenhook/lumenhook/api/client"
+)
+
+// PageFlags are those of every list.
+type PageFlags struct{ client.Page }
+
+// Register adds the flags.
+func (p *PageFlags) Register(c *cobra.Command) {
+	c.Flags().IntVar(&p.Limit, "limit", 50, "how many to list, 1 to 250")
+	c.Flags().StringVar(&p.Cursor, "cursor", "", "go on where an earlier list ended")
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if p.Limit < 1 || p.Limit > 250 {
+			return fmt.Errorf("--limit %d: must be from 1 to 250", p.Limit)
+		}
+		return nil
+	}
+}
+
+// More says how a list goes on.
+func More(w io.Writer, next *string) {
+	if next != nil {
+		_, _ = fmt.Fprintf(w, "\nmore: --cursor %s\n", *next)
+	}
+}
+
+// InstantFlag reads the value of a flag that is a time, or a span of time before now.
+func InstantFlag(name, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if span, err := time.ParseDuration(text); err == nil && span >= 0 {
+		return time.Now().Add(-span), nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return at, Usage(fmt.Errorf("--%s %q: must be a time such as "+
+			"2026-11-21T10:15:30Z, or how long ago, such as 24h", name, text))
+	}
+	return at.UTC(), nil
+}
