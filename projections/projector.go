@@ -221,9 +221,13 @@ func (p *Projector) runSession(ctx context.Context, owned []int32, changed <-cha
 	}
 	defer reader.Close()
 	p.begun(from)
-	return newSession(sessionConfig{
+	err = newSession(sessionConfig{
 		db: p.cfg.DB, reader: reader, layout: l, limits: p.limits(), now: p.cfg.Now, wrote: p.wrote, setAside: p.setAside, position: maps.Clone(from),
 	}).run(ctx)
+	if errors.Is(err, streams.ErrCut) {
+		return lasting{fmt.Errorf("projections: %w; the history holds them still: `lumenhook rebuild --all` makes it what the topics say, then start again", err)}
+	}
+	return err
 }
 
 func offsetsOf(by map[place]int64) streams.Offsets {

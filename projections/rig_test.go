@@ -58,20 +58,20 @@ func newRig(t testing.TB) *rig {
 
 func newRigOn(t testing.TB, engine *clickhouse.Engine) *rig {
 	t.Helper()
-	r := &rig{t: t, logger: slog.New(slog.DiscardHandler), engine: engine}
 	b := brokertest.Start(t)
-	r.cluster = streams.Cluster{
-		Brokers:  b.Addrs(),
-		Prefix:   b.Prefix(),
-		ClientID: "test",
-		Logger:   r.logger,
-	}
+	return newRigAt(t, engine, b.Replicas(), streams.Cluster{Brokers: b.Addrs(), Prefix: b.Prefix()})
+}
+
+func newRigAt(t testing.TB, engine *clickhouse.Engine, replicas int16, at streams.Cluster) *rig {
+	t.Helper()
+	r := &rig{t: t, logger: slog.New(slog.DiscardHandler), engine: engine, cluster: at}
+	r.cluster.ClientID, r.cluster.Logger = "test", r.logger
 	var topics []streams.TopicSpec
 	for _, name := range append(projections.Topics(), schemas.TopicDeadLetters) {
 		topics = append(topics, streams.TopicSpec{
 			Name:              name,
 			Partitions:        testPartitions,
-			ReplicationFactor: b.Replicas(),
+			ReplicationFactor: replicas,
 		})
 	}
 	must(t, r.cluster.EnsureTopics(t.Context(), topics))

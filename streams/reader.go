@@ -14,9 +14,22 @@ import (
 // Offsets are positions by topic and partition.
 type Offsets map[string]map[int32]int64
 
+// Epochs are epochs of leaders by topic and partition.
+type Epochs map[string]map[int32]int32
+
+// unknownEpoch is of a record that was written before brokers told epochs, or of none.
+const unknownEpoch = -1
+
+// ErrCut means that records which were read are in their topic no more: it was cut,
+// as an unclean election does. What was made of them cannot be trusted.
+var ErrCut = errors.New("records that were read before are gone from the topic: it was cut, as an unclean election does")
+
 // ReaderConfig says what a reader reads.
 type ReaderConfig struct {
 	From Offsets
+	// Epochs are of the leaders that wrote the records before From, where they are
+	// known (Reader.Epoch): a topic that was cut since is noticed by them.
+	Epochs Epochs
 	// SkipExpired lets reading go on at the oldest record when the asked one
 	// was already deleted by retention. Else that is an error: something that
 	// must not be missed was.
@@ -42,6 +55,7 @@ type Reader struct {
 	notes     bool
 	marks     marks
 	ends      Offsets // of the partitions, as the latest fetches told
+	epochs    Epochs  // of the latest records
 }
 
 const (
@@ -51,14 +65,23 @@ const (
 
 // NewReader opens a reader.
 func (c Cluster) NewReader(cfg ReaderConfig) (*Reader, error) {
-	r := &Reader{cluster: c, positions: make(Offsets), ends: make(Offsets), stall: cmp.Or(cfg.StallTimeout, defaultStallTimeout), marks: newMarks()}
+	r := &Reader{
+		cluster: c, positions: make(Offsets), ends: make(Offsets), epochs: make(Epochs),
+		stall: cmp.Or(cfg.StallTimeout, defaultStallTimeout), marks: newMarks(),
+	}
 	from := make(map[string]map[int32]kgo.Offset)
 	for topic, partitions := range cfg.From {
 		r.positions[topic] = maps.Clone(partitions)
 		r.ends[topic] = make(map[int32]int64)
+		r.epochs[topic] = make(map[int32]int32)
 		full := make(map[int32]kgo.Offset)
 		for p, at := range partitions {
-			full[p] = kgo.NewOffset().At(at)
+			epoch, known := cfg.Epochs[topic][p]
+			if !known {
+				epoch = unknownEpoch
+			}
+			r.epochs[topic][p] = epoch
+			full[p] = kgo.NewOffset().At(at).WithEpoch(epoch)
 		}
 		from[c.fullName(topic)] = full
 	}
@@ -90,11 +113,11 @@ func (c Cluster) NewReader(cfg ReaderConfig) (*Reader, error) {
 func (r *Reader) Poll(ctx context.Context, max int, take func(Record) error) error {
 	fetches := r.client.PollRecords(ctx, max)
 	if err := fetches.Err0(); err != nil {
-		return err
+		return orCut(err)
 	}
 	var failed error
 	fetches.EachError(func(topic string, p int32, err error) {
-		failed = errors.Join(failed, fmt.Errorf("streams: reading %s/%d: %w", topic, p, err))
+		failed = errors.Join(failed, fmt.Errorf("streams: reading %s/%d: %w", topic, p, orCut(err)))
 	})
 	if failed != nil {
 		return failed
@@ -114,8 +137,17 @@ func (r *Reader) Poll(ctx context.Context, max int, take func(Record) error) err
 			}
 		}
 		r.positions[record.Topic][record.Partition] = record.Offset + 1
+		r.epochs[record.Topic][record.Partition] = k.LeaderEpoch
 	}
 	return nil
+}
+
+// orCut names what the client reports as lost records.
+func orCut(err error) error {
+	if lost, is := errors.AsType[*kgo.ErrDataLoss](err); is {
+		return fmt.Errorf("%w: %w", ErrCut, lost)
+	}
+	return err
 }
 
 // ReadTo polls until a topic's partitions are read to these ends. When nothing
@@ -148,6 +180,12 @@ func (r *Reader) stalled(topic string, ends map[int32]int64) error {
 // Position is the offset of the next record of a partition.
 func (r *Reader) Position(topic string, partition int32) int64 {
 	return r.positions[topic][partition]
+}
+
+// Epoch is of the leader that wrote the record before the position; below 0 where it
+// is not known.
+func (r *Reader) Epoch(topic string, partition int32) int32 {
+	return r.epochs[topic][partition]
 }
 
 // Behind is how many offsets of a partition were not read yet when the latest of

@@ -19,7 +19,7 @@ import (
 //
 // Keys, by their first byte:
 //
-//	0x00  the store's own: identity, checkpoints, bookmark
+//	0x00  the store's own: identity, checkpoints and their epochs, bookmark
 //	0x01, 0x02  the timer index (timers.go)
 //	0x10… the owner's
 type Store struct {
@@ -206,8 +206,31 @@ func (s *Store) Checkpoint(topic string, partition int32) (next int64, err error
 	return int64(binary.BigEndian.Uint64(value)), nil
 }
 
-func checkpointKey(topic string, partition int32) []byte {
-	key := append([]byte{keySpaceOwn, 'c'}, topic...)
+// SetEpoch notes which leader wrote the record before the checkpoint. One that is
+// not known changes nothing.
+func (t *Txn) SetEpoch(topic string, partition, epoch int32) error {
+	if epoch < 0 {
+		return nil
+	}
+	return t.Set(epochKey(topic, partition), binary.BigEndian.AppendUint32(nil, uint32(epoch)))
+}
+
+// Epoch is of the leader that wrote the record before the checkpoint; below 0 where
+// it is not known.
+func (s *Store) Epoch(topic string, partition int32) (int32, error) {
+	value, err := s.get(epochKey(topic, partition))
+	if err != nil || len(value) != 4 {
+		return unknownEpoch, err
+	}
+	return int32(binary.BigEndian.Uint32(value)), nil // #nosec G115 -- it was an int32
+}
+
+func checkpointKey(topic string, partition int32) []byte { return ownKey('c', topic, partition) }
+
+func epochKey(topic string, partition int32) []byte { return ownKey('e', topic, partition) }
+
+func ownKey(kind byte, topic string, partition int32) []byte {
+	key := append([]byte{keySpaceOwn, kind}, topic...)
 	return binary.BigEndian.AppendUint32(append(key, 0), uint32(partition))
 }
 

@@ -16,5 +16,6 @@
 //
 //	embedded.go  the embedded broker
 //	kafka.go     the real cluster
+//	cut.go       a topic that was cut
 //	log.go       what stands in topics
 package brokertest

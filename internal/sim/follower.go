@@ -96,6 +96,9 @@ type positions streams.Offsets
 // Position is where the directory's reader stands.
 func (p positions) Position(topic string, partition int32) int64 { return p[topic][partition] }
 
+// Epoch is never known: the simulation's log has one leader.
+func (positions) Epoch(string, int32) int32 { return -1 }
+
 func (f *followerProcess) boot() {
 	w := f.world
 	f.alive, f.paused, f.in = true, false, true

@@ -73,7 +73,12 @@ func (d *Directory) sameTables(ctx context.Context) error {
 func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err error) {
 	// What compaction removes is superseded or was seen (doc.go), so reading goes
 	// on at the oldest record when the asked one is gone.
-	r, err := d.cfg.Cluster.NewReader(streams.ReaderConfig{From: d.progress.all(), SkipExpired: true})
+	from := d.progress.all()
+	epochs, err := d.epochs(from)
+	if err != nil {
+		return false, err
+	}
+	r, err := d.cfg.Cluster.NewReader(streams.ReaderConfig{From: from, Epochs: epochs, SkipExpired: true})
 	if err != nil {
 		return false, err
 	}
@@ -95,10 +100,26 @@ func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err er
 	}
 }
 
+// epochs are those of the leaders that wrote what the store holds.
+func (d *Directory) epochs(of streams.Offsets) (streams.Epochs, error) {
+	epochs := make(streams.Epochs)
+	for topic, partitions := range of {
+		epochs[topic] = make(map[int32]int32)
+		for p := range partitions {
+			epoch, err := d.store.Epoch(topic, p)
+			if err != nil {
+				return nil, err
+			}
+			epochs[topic][p] = epoch
+		}
+	}
+	return epochs, nil
+}
+
 // distrusted has the store filled anew at its next opening when its reader was
-// handed what the tables do not hold.
+// handed what the tables do not hold, or they no longer hold what it was handed.
 func (d *Directory) distrusted(err error) error {
-	if !errors.Is(err, streams.ErrAborted) {
+	if !errors.Is(err, streams.ErrAborted) && !errors.Is(err, streams.ErrCut) {
 		return err
 	}
 	return lastingError{errors.Join(fmt.Errorf("directory: %w: %w", err, ErrRebuild), d.store.Distrust())}
@@ -118,6 +139,8 @@ func (d *Directory) passOver(rec streams.Record, why error) {
 // Positions is where whoever reads the tables stands.
 type Positions interface {
 	Position(topic string, partition int32) int64
+	// Epoch is of the leader that wrote the record before; below 0: not known.
+	Epoch(topic string, partition int32) int32
 }
 
 // Take writes what was read, with the positions behind it, and then tells of
@@ -147,7 +170,7 @@ func (d *Directory) Take(r Positions, records []streams.Record) (err error) {
 	}
 	for topic, partitions := range moved {
 		for p, at := range partitions {
-			if err := tx.SetCheckpoint(topic, p, at); err != nil {
+			if err := errors.Join(tx.SetCheckpoint(topic, p, at), tx.SetEpoch(topic, p, r.Epoch(topic, p))); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,37 @@
+package brokertest
+
+import (
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Cut has a broker say, while it is set, that no leader of before wrote a record
+// that is still there, as after an unclean election that cut a topic to nothing.
+type Cut struct{ atomic.Bool }
+
+// NewCut lets a broker be told so.
+func NewCut(fake *kfake.Cluster) *Cut {
+	c := new(Cut)
+	fake.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		fake.KeepControl()
+		return endedAtOnce(request.(*kmsg.OffsetForLeaderEpochRequest)), nil, c.Load()
+	})
+	return c
+}
+
+func endedAtOnce(req *kmsg.OffsetForLeaderEpochRequest) kmsg.Response {
+	resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+	for _, topic := range req.Topics {
+		rt := kmsg.NewOffsetForLeaderEpochResponseTopic()
+		rt.Topic = topic.Topic
+		for _, p := range topic.Partitions {
+			rp := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+			rp.Partition, rp.LeaderEpoch, rp.EndOffset = p.Partition, p.LeaderEpoch, 0
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		resp.Topics = append(resp.Topics, rt)
+	}
+	return resp
+}

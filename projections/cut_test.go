@@ -1,0 +1,42 @@
+package projections_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/lumenhook/lumenhook/internal/brokertest"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
+	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// A projector whose topic is cut under it stops, and says what to do: what it would
+// read from there on is not what the history goes on from. The lead of each
+// topic moves, and the new leaders say that the epoch before ended earlier.
+func TestAProjectorStopsWhenItsTopicIsCut(t *testing.T) {
+	fake, err := kfake.NewCluster(kfake.NumBrokers(2))
+	must(t, err)
+	t.Cleanup(fake.Close)
+	cut := brokertest.NewCut(fake)
+	r := newRigAt(t, clickhousetest.Start(t), 2, streams.Cluster{Brokers: fake.ListenAddrs(), Prefix: "test."})
+	run := r.project(nil)
+	r.world(1)
+	r.awaitProjected()
+	cut.Store(true)
+	for _, name := range projections.Topics() {
+		for p := range int32(testPartitions) {
+			must(t, fake.MoveTopicPartition("test."+name, p, 1-fake.LeaderFor("test."+name, p)))
+		}
+	}
+	select {
+	case <-run.ended:
+		if run.err == nil || !strings.Contains(run.err.Error(), "rebuild --all") {
+			t.Errorf("it ended with %v", run.err)
+		}
+	case <-time.After(eventualMax):
+		t.Error("it goes on")
+	}
+}

@@ -1,0 +1,48 @@
+package directory
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/lumenhook/lumenhook/internal/brokertest"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// A table that was cut while the directory was closed, and has grown past its
+// checkpoint again, is noticed by the epoch of the leader that wrote what the store
+// holds. The broker says where that epoch ended, as after an unclean election.
+func TestADirectoryNoticesATableThatWasCut(t *testing.T) {
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fake.Close)
+	cut := brokertest.NewCut(fake)
+	r := newRigOn(t, "test.", 1, fake.ListenAddrs()...)
+	r.txn("engine").write(watchRow("wat_1", "GA", 1))
+	d, stop := r.open(r.dir)
+	r.caughtUp(d)
+	stop()
+
+	cut.Store(true)
+	d, err = Open(t.Context(), Config{
+		Cluster: r.cluster, Dir: r.dir, ConfirmEvery: 10 * time.Millisecond, Now: r.clock.now, Logger: r.cluster.Logger,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Run(soon(t)); !errors.Is(err, streams.ErrCut) || !errors.Is(err, ErrRebuild) {
+		t.Errorf("it ended with %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	cut.Store(false)
+	d, _ = r.open(r.dir)
+	r.caughtUp(d)
+	r.wantWatches(d, "GA", "wat_1")
+}
