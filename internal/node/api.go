@@ -98,7 +98,7 @@ func (r *apiRole) openHistory() error {
 		return fmt.Errorf("--clickhouse-dsn: %w", err)
 	}
 	r.OnStop(func() { _ = db.Close() })
-	closed, err := r.node.history.readFrom(db, r.node.cfg.Cluster)
+	closed, err := r.node.history.readFrom(db, r.clusterOf("history"))
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (r *apiRole) openHistory() error {
 
 func (r *apiRole) handler() (http.Handler, error) {
 	n, cfg := r.node, r.node.cfg
-	uses, err := newKeyUses(cfg.Cluster, cfg.Logger)
+	uses, err := newKeyUses(r.clusterOf("api"), cfg.Logger)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func (r *engineRole) Start(context.Context) error {
 	attempts, breakOff := context.WithCancel(context.Background())
 	r.OnStop(breakOff)
 	r.engine = engine.New(engine.Config{
-		Cluster: cfg.Cluster, StateDir: filepath.Join(cfg.StateDir, "engine"), Policy: cfg.Policy,
+		Cluster: r.clusterOf("engine"), StateDir: filepath.Join(cfg.StateDir, "engine"), Policy: cfg.Policy,
 		Dispatcher:          dispatcher.New(attempts, r.node.receivers.client, cfg.Now),
 		Unseal:              r.unseal,
 		AttemptsInFlight:    cfg.Engine.AttemptsInFlight,

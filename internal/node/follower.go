@@ -16,7 +16,7 @@ func (r *followerRole) Name() string { return string(RoleFollower) }
 func (r *followerRole) Start(context.Context) error {
 	n, cfg := r.node, r.node.cfg
 	followed, err := follower.New(follower.Config{
-		Cluster: cfg.Cluster, Source: guardedSource{cfg.Follower.Live, cfg.Disk},
+		Cluster: r.clusterOf("follower"), Source: guardedSource{cfg.Follower.Live, cfg.Disk},
 		Watches: watches{n.directory.Directory}, Passphrase: cfg.Passphrase, Start: cfg.Follower.Start,
 		Backfill: follower.BackfillConfig{
 			Source: guardedSource{cfg.Follower.Past, cfg.Disk}, Requests: n.directory, Commands: n.commands,

@@ -18,7 +18,7 @@ func (r *mailerRole) Name() string { return string(RoleMailer) }
 func (r *mailerRole) Start(context.Context) error {
 	cfg := r.node.cfg
 	r.mailer = mailer.New(mailer.Config{
-		Cluster: cfg.Cluster, Directory: r.node.directory, Sender: cfg.Sender,
+		Cluster: r.clusterOf("mailer"), Directory: r.node.directory, Sender: cfg.Sender,
 		DisableAfter: cfg.Policy.DisableAfter, RunTime: runTime(cfg.Policy.Schedule, cfg.AttemptTimeout),
 		OnOutcome: cfg.Metrics.mail, Now: cfg.Now, Logger: cfg.Logger,
 	})

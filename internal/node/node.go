@@ -128,6 +128,14 @@ func (n *Node) part() part {
 	return part{&startstop.Stack{Failed: n.stack.Failed, Logger: n.cfg.Logger}, n}
 }
 
+// clusterOf is the cluster for one of the node's parts. Each has a client id of its
+// own: a quota, or a broker's log, is of one part and not of the whole process.
+func (p part) clusterOf(name string) streams.Cluster {
+	cluster := p.node.cfg.Cluster
+	cluster.ClientID += "-" + name
+	return cluster
+}
+
 // Ready of a part that is ready once it is started.
 func (p part) Ready(context.Context) error { return nil }
 

@@ -22,7 +22,7 @@ func (r *projectorRole) Start(ctx context.Context) error {
 		return err
 	}
 	p, err := projections.NewProjector(projections.ProjectorConfig{
-		DB: db, Cluster: cfg.Cluster, Now: cfg.Now, Logger: cfg.Logger,
+		DB: db, Cluster: r.clusterOf("projector"), Now: cfg.Now, Logger: cfg.Logger,
 		BlockRows: cfg.History.BlockRows, BlockWait: cfg.History.BlockWait,
 		OnDeadLetter: cfg.Metrics.deadLetterOf(readerProjector),
 	})
@@ -30,7 +30,7 @@ func (r *projectorRole) Start(ctx context.Context) error {
 		return err
 	}
 	r.OnStop(p.Close)
-	closeReads, err := r.node.history.readFrom(db, cfg.Cluster)
+	closeReads, err := r.node.history.readFrom(db, r.clusterOf("history"))
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func (p *directoryPart) Name() string { return "directory" }
 func (p *directoryPart) Start(ctx context.Context) (err error) {
 	cfg := p.node.cfg
 	p.Directory, err = directory.Open(ctx, directory.Config{
-		Cluster: cfg.Cluster, Dir: filepath.Join(cfg.StateDir, "directory"),
+		Cluster: p.clusterOf("directory"), Dir: filepath.Join(cfg.StateDir, "directory"),
 		OnUnreadable: cfg.Metrics.deadLetterOf(readerDirectory), Now: cfg.Now, Logger: cfg.Logger,
 	})
 	if err != nil {
@@ -52,7 +52,7 @@ func (p *commandsPart) Name() string { return "commands" }
 func (p *commandsPart) Start(ctx context.Context) (err error) {
 	cfg := p.node.cfg
 	p.Client, err = commands.Open(ctx, commands.Config{
-		Cluster: cfg.Cluster, Wait: maxTestWait, Logger: cfg.Logger,
+		Cluster: p.clusterOf("commands"), Wait: maxTestWait, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return err
