@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,6 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"github.com/lumenhook/lumenhook/internal/freeport"
 )
 
 const (
@@ -109,7 +110,7 @@ func (c *Cluster) prepare() error {
 // found, so that they differ.
 func freeAddrs(n int) (addrs []string, err error) {
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := freeport.Listen("127.0.0.1")
 		if err != nil {
 			return nil, err
 		}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -363,27 +362,6 @@ func TestTakenPortIsATypedError(t *testing.T) {
 	var taken *clickhouse.PortTakenError
 	if !errors.As(err, &taken) || taken.Setting != "HTTPAddr" || taken.Addr != ln.Addr().String() {
 		t.Fatalf("got %v", err)
-	}
-}
-
-// TestAPortOfOurChoosingIsNoConnections starts servers beside a crowd of outgoing
-// connections: their ports must not be among those that the kernel gives to them.
-func TestAPortOfOurChoosingIsNoConnections(t *testing.T) {
-	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
-	if errors.Is(err, os.ErrNotExist) {
-		text, err = []byte("49152 65535"), nil // RFC 6335, section 6
-	}
-	must(t, err)
-	var from, to int
-	_, err = fmt.Sscan(string(text), &from, &to)
-	must(t, err)
-	e := clickhousetest.StartWith(t, clickhouse.Config{Program: clickhousetest.Program(t), DataDir: t.TempDir()})
-	for _, addr := range []string{e.NativeAddr(), strings.TrimPrefix(e.HTTPURL(), "http://")} {
-		_, port, err := net.SplitHostPort(addr)
-		must(t, err)
-		if n, err := strconv.Atoi(port); err != nil || n >= from && n <= to {
-			t.Errorf("%s is among the ports of outgoing connections, %d to %d", addr, from, to)
-		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,6 +14,8 @@ import (
 	"syscall"
 	"text/template"
 	"time"
+
+	"github.com/lumenhook/lumenhook/internal/freeport"
 )
 
 // Config says what to run and where. Zero values mean the defaults named.
@@ -147,19 +148,10 @@ func chooseListen(nativeAddr, httpAddr string) (listen, error) {
 	return l, nil
 }
 
-// bind binds a port; 0 is for a free one. That one is sought among those that
-// kernels do not hand to outgoing connections (Linux's begin at 32768, RFC 6335's
-// at 49152): there it stays free until the server binds it, however many
-// connections the machine opens meanwhile.
+// bind binds a port; 0 is for a free one.
 func bind(host string, port int) (net.Listener, error) {
 	if port == 0 {
-		const first, count = 16_384, 16_384
-		for range 16 {
-			at := strconv.Itoa(first + rand.IntN(count))
-			if ln, err := net.Listen("tcp", net.JoinHostPort(host, at)); err == nil {
-				return ln, nil
-			}
-		}
+		return freeport.Listen(host)
 	}
 	return net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 }
