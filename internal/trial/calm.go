@@ -77,7 +77,7 @@ func (w *world) liftLimits(ctx context.Context) error {
 			if e.limit == 0 || !e.deletedAsked.IsZero() {
 				continue
 			}
-			lift := Op{Do: "endpoint-patch", Endpoint: slot, Mode: "limit"}
+			lift := Op{Do: "endpoint.patch", Endpoint: slot, Mode: "limit"}
 			once := fmt.Sprintf("%d-lift-%s", w.seed, slot)
 			if err := h.patchEndpoint(ctx, lift, once, e); err != nil {
 				return err
