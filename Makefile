@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: run build test test-kafka test-cluster test-browser lint lint-units lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger generate clean
+.PHONY: run build test test-kafka test-cluster test-browser lint lint-units lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger release-forms generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -118,6 +118,9 @@ bench-projections: ## rebuild, live projector, and reads among 10,000,000 attemp
 bench-ledger: ## from ledgers to payments: real ones, and one of 1,000 payments as RPC JSON, zstd and XDR, on one core
 	$(GO) test -run XXX -bench 'From' -cpu 1 -benchtime 5s -timeout 10m ./streams/ledger/sourcestest $(ARGS)
 	$(GO) test -run XXX -bench 'ExtractReal' -cpu 1 -benchtime 3s -timeout 10m ./streams/ledger $(ARGS)
+
+release-forms: ## what this program reads, as schemas/released/forms.json: when a release is made, and never otherwise
+	$(GO) test ./schemas -run ReleaseBefore -count 1 -args -release
 
 generate: ## generated code of schemas/kafka
 	cd schemas/kafka && $(BUF) generate

@@ -18,6 +18,7 @@
 //	changes.go   what updates change, absent fields told from empty ones
 //	rows.go      rows of the tables, and the objects inside other messages
 //	state.go     what tasks keep in Pebble
+//	released/    what the release before reads
 //	events.go    JSON Schemas of the events, events/
 //	openapi.go   the description of the API, openapi.yaml
 //	vectors/     the test vector of the signature, and a checker in JavaScript
