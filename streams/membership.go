@@ -55,8 +55,9 @@ type groupFailure struct{ latest atomic.Pointer[error] }
 // OnGroupManageError is a hook of the client.
 func (f *groupFailure) OnGroupManageError(err error) { f.latest.Store(&err) }
 
-// heartbeatEvery lets a session outlive three heartbeats that were lost.
-const heartbeatEvery = SessionTimeout / 4
+// heartbeatEvery bounds how late members hear that the partitions are divided anew,
+// since brokers say so in their answers. A session outlives many that are lost.
+const heartbeatEvery = SessionTimeout / 12
 
 // Join enters a group. The callbacks run until Leave.
 func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
