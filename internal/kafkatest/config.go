@@ -26,6 +26,7 @@ var timings = map[string]string{
 	"group.initial.rebalance.delay.ms":                            "0",
 	"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 	"controlled.shutdown.enable":                                  "true",
+	"log.cleaner.backoff.ms":                                      "500",
 }
 
 // properties are a node's configuration.
