@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: run build test test-kafka test-cluster test-browser lint lint-units lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger release-forms generate clean
+.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser lint lint-units lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger release-forms generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -38,15 +38,21 @@ test: lint ## everything, with real parts
 
 # The suites that hold on both brokers share one cluster, one package after another:
 # some end all brokers. Two packages start brokers of their own only.
-KAFKA_SUITES := ./streams ./streams/commands ./streams/directory ./streams/engine ./streams/follower ./streams/mailer ./streams/topology ./projections
+KAFKA_SUITES := ./streams ./streams/commands ./streams/directory ./streams/engine ./streams/follower ./streams/mailer ./streams/mirror ./streams/topology ./projections
+# What takes minutes by itself is a target of its own: test-kafka-long.
+KAFKA_LONG := RunsOver
 KAFKA_OWN := ./internal/kafkatest ./internal/kafkaflags
 test-kafka: ## the suites of everything that uses Kafka, on three real brokers; needs Java 17 and, once, Maven
 	@command -v java >/dev/null || { echo "test-kafka needs Java 17 or later (Debian: apt-get install openjdk-17-jre-headless)"; exit 1; }
 	$(GO) vet -tags kafka $(KAFKA_SUITES) $(KAFKA_OWN)
 	$(GO) run ./internal/kafkatest/install
 	$(GO) test -tags kafka -p 1 -count 1 -timeout 15m $(KAFKA_OWN)
-	$(GO) run ./internal/kafkatest/with $(GO) test -tags kafka -p 1 -count 1 -timeout 15m $(KAFKA_SUITES)
+	$(GO) run ./internal/kafkatest/with $(GO) test -tags kafka -p 1 -count 1 -timeout 15m -skip '$(KAFKA_LONG)' $(KAFKA_SUITES)
 	$(MAKE) test-cluster PAYMENTS=2000
+
+test-kafka-long: ## 33,000 transactions of one id, which is more than a producer's epoch can count
+	$(GO) run ./internal/kafkatest/install
+	$(GO) test -tags kafka -count 1 -v -timeout 60m -run '$(KAFKA_LONG)' ./streams
 
 PAYMENTS ?= 20000
 test-cluster: ## PAYMENTS=20000 through the real program in seven processes, on three real brokers, while each role and each broker is killed

@@ -4,7 +4,9 @@ package streams_test
 
 import (
 	"context"
+	"flag"
 	"log/slog"
+	"strconv"
 	"testing"
 	"time"
 
@@ -303,4 +305,33 @@ func (r *rig) awaitReplicas(n int) {
 func (r *rig) awaitLeader(id int) {
 	r.t.Helper()
 	eventually(r.t, "the lead has moved", func() bool { return r.journalPartition().Leader == int32(id) })
+}
+
+// transactions is more than a producer's epoch can count (KIP-890: it is counted up
+// with each).
+var transactions = flag.Int("streams.transactions", 33_000, "how many transactions one id makes")
+
+// TestAProducersEpochRunsOver: one transactional id makes more transactions than its
+// epoch can count, gets another producer id, and loses and doubles nothing.
+func TestAProducersEpochRunsOver(t *testing.T) {
+	r, _ := newRigWith(t, 1, nil)
+	p, err := r.cluster.NewFencedProducer(t.Context(), sumGroup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	began := time.Now()
+	for n := range *transactions {
+		record := streams.Record{Topic: sumsTopic, Key: []byte(strconv.Itoa(n)), Value: []byte("1")}
+		if err := p.Append(t.Context(), record); err != nil {
+			t.Fatalf("transaction %d: %v", n+1, err)
+		}
+	}
+	t.Logf("%d transactions, %.0f a second", *transactions, float64(*transactions)/time.Since(began).Seconds())
+	journal := r.journal()
+	for n := range *transactions {
+		if got := journal[strconv.Itoa(n)]; got != 1 {
+			t.Errorf("record %d is there %d times", n, got)
+		}
+	}
 }
