@@ -58,7 +58,7 @@ PAYMENTS ?= 20000
 test-cluster: ## PAYMENTS=20000 through the real program in seven processes, on three real brokers, while each role and each broker is killed
 	$(GO) vet -tags kafka ./cmd/lumenhook
 	$(GO) run ./internal/kafkatest/install
-	$(GO) test -tags kafka -count 1 -v -run ClusterDelivers -timeout 60m ./cmd/lumenhook -cluster.payments=$(PAYMENTS)
+	$(GO) test -tags kafka -count 1 -v -run ClusterDelivers -timeout 60m ./cmd/lumenhook -cluster.payments=$(PAYMENTS) $(ARGS)
 
 test-browser: ## pages of other origins, in a real Chromium, against every port of run
 	$(GO) vet -tags browser ./cmd/lumenhook

@@ -30,21 +30,28 @@ import (
 )
 
 const (
-	userPrefix     = "lumenhook-"
-	saslMechanism  = "SCRAM-SHA-512"
-	sitePartitions = "8"
-	siteWallets    = 12 // with a watch and an endpoint each
-	ledgerEvery    = 2 * time.Second
+	userPrefix    = "lumenhook-"
+	saslMechanism = "SCRAM-SHA-512"
+	siteWallets   = 12 // with a watch and an endpoint each
+	ledgerEvery   = 2 * time.Second
 )
 
-// processes are those of a site, in the order in which they are restarted.
-var processes = []struct {
+// process is one of a site.
+type process struct {
 	name string
 	role node.Role
-}{
-	{"engine-0", node.RoleEngine}, {"engine-1", node.RoleEngine},
-	{"follower-0", node.RoleFollower}, {"follower-1", node.RoleFollower},
-	{"api-0", node.RoleAPI}, {"projector-0", node.RoleProjector}, {"mailer-0", node.RoleMailer},
+}
+
+// processes are those of a site, in the order in which they are restarted.
+func processes() (all []process) {
+	for n := range *clusterEngines {
+		all = append(all, process{fmt.Sprint("engine-", n), node.RoleEngine})
+	}
+	return append(all,
+		process{"follower-0", node.RoleFollower}, process{"follower-1", node.RoleFollower},
+		process{"api-0", node.RoleAPI}, process{"projector-0", node.RoleProjector},
+		process{"mailer-0", node.RoleMailer},
+	)
 }
 
 // site is the production form: processes of the real program, each of one role and
@@ -131,7 +138,7 @@ func userOf(role string) string {
 func (s *site) prepare(mailAddr string) {
 	s.t.Helper()
 	s.as(kafkatest.Admin, "topics", "acls", "--apply")
-	s.as("topics", "topics", "create", "--partitions", sitePartitions)
+	s.as("topics", "topics", "create", "--partitions", strconv.Itoa(*clusterPartitions))
 	s.as("topics", "topics", "check")
 	key := filepath.Join(s.dir, "master-key")
 	s.program("secrets", "create", "--master-key-file", key)
@@ -206,7 +213,7 @@ func (s *site) as(role string, args ...string) []byte {
 // startProcesses starts all of them, and waits until each is ready.
 func (s *site) startProcesses() {
 	s.t.Helper()
-	for _, p := range processes {
+	for _, p := range processes() {
 		args := []string{
 			"--config", s.config, "--secrets-dir", s.secretsOf(p.role), "--roles", string(p.role),
 			"--node-name", p.name, "--data-dir", filepath.Join(s.dir, p.name),

@@ -17,7 +17,9 @@ import (
 var (
 	clusterPayments = flag.Int("cluster.payments", 2000,
 		"payments, at least, through all that happens to a cluster")
-	clusterBlows = flag.String("cluster.blows", "",
+	clusterPartitions = flag.Int("cluster.partitions", 8, "partitions of each keyed topic")
+	clusterEngines    = flag.Int("cluster.engines", 2, "engines, two at least")
+	clusterBlows      = flag.String("cluster.blows", "",
 		"regular expression of what happens to it; empty: all")
 )
 
@@ -36,7 +38,7 @@ type blow struct {
 // spread over all of them.
 const usual = 30 * time.Second
 
-// Processes of the real program, each with the least rights, deliver every payment
+// TestClusterDeliversEachPaymentOnce: processes of the real program, each with the least rights, deliver every payment
 // under one id, while each role, each broker is killed once, an engine stands still
 // and wakes, and all are restarted one after another.
 func TestClusterDeliversEachPaymentOnce(t *testing.T) {
@@ -48,6 +50,9 @@ func TestClusterDeliversEachPaymentOnce(t *testing.T) {
 	paying.start()
 	s.flowing(paying, time.Now())
 	t.Log("payments to every wallet are told of")
+	for _, r := range s.order {
+		t.Logf("%s has %d connections to the brokers", r.name, s.connections(r))
+	}
 	began := time.Now()
 	for i, b := range blows {
 		b.from = time.Now()
