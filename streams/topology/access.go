@@ -19,6 +19,8 @@ type Right struct {
 	Names []string
 	// Prefixed has each name stand for all names that begin with it.
 	Prefixed bool
+	// Internal has the names be Kafka's own, without the deployment's prefix.
+	Internal bool
 }
 
 // Role is who does one kind of work, and has credentials of its own.
@@ -54,7 +56,18 @@ func all(op streams.Operation) Right {
 // look is what Check asks: names and settings of topics, not what is in them, and
 // the cluster's clock.
 func look() []Right {
-	return []Right{all(streams.OpDescribe), all(streams.OpDescribeConfigs), clock()}
+	return with(lookInside(), all(streams.OpDescribe), all(streams.OpDescribeConfigs), clock())
+}
+
+// lookInside is what Check asks of Kafka's own topics.
+func lookInside() (rights []Right) {
+	for _, op := range []streams.Operation{streams.OpDescribe, streams.OpDescribeConfigs} {
+		rights = append(rights, Right{
+			Resource: streams.ResourceTopic, Operation: op,
+			Names: []string{transactionState, groupPositions}, Internal: true,
+		})
+	}
+	return rights
 }
 
 // clock is the right to ask the cluster for its time.
@@ -113,11 +126,10 @@ func Roles() []Role {
 		// accounts create, keys create without the API
 		{"operator", commands},
 		// topics cat, tail, describe, plan, check
-		{"inspect", []Right{all(streams.OpRead), all(streams.OpDescribeConfigs), clock()}},
+		{"inspect", with(lookInside(), all(streams.OpRead), all(streams.OpDescribeConfigs), clock())},
 		// topics create, plan, check
-		{"topics", []Right{
-			all(streams.OpDescribe), all(streams.OpCreate), all(streams.OpAlterConfigs), clock(),
-		}},
+		{"topics", with(lookInside(),
+			all(streams.OpDescribe), all(streams.OpCreate), all(streams.OpAlterConfigs), clock())},
 	}
 }
 
@@ -156,7 +168,7 @@ func (r Right) acl(prefix, principal string) streams.ACL {
 		Principal: principal, Resource: r.Resource, Operation: r.Operation, Prefixed: r.Prefixed,
 	}
 	for _, name := range r.Names {
-		if r.Resource != streams.ResourceCluster {
+		if r.Resource != streams.ResourceCluster && !r.Internal {
 			name = prefix + name
 		}
 		a.Names = append(a.Names, name)

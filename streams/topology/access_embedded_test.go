@@ -13,6 +13,10 @@ import (
 // tellsTime reports whether the guarded broker knows its clock.
 const tellsTime = false
 
+// hasInternalTopics reports whether the broker keeps positions and transactions in
+// topics.
+const hasInternalTopics = false
+
 // newGuarded is a broker that asks who, and allows nobody but admin anything.
 func newGuarded(t *testing.T, users ...string) streams.Cluster {
 	t.Helper()

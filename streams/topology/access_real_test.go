@@ -12,6 +12,10 @@ import (
 // tellsTime reports whether the guarded broker knows its clock.
 const tellsTime = true
 
+// hasInternalTopics reports whether the broker keeps positions and transactions in
+// topics.
+const hasInternalTopics = true
+
 // newGuarded is a real broker that asks who, and allows nobody but admin anything.
 func newGuarded(t *testing.T, users ...string) streams.Cluster {
 	t.Helper()

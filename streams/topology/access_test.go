@@ -106,6 +106,9 @@ func TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing(t *testing.T) {
 				if one.Resource == streams.ResourceCluster && !tellsTime {
 					continue
 				}
+				if strings.HasPrefix(one.Names[0], "__") && one.Operation == streams.OpDescribeConfigs && !hasInternalTopics {
+					continue
+				}
 				must(t, g.admin.DeleteACLs(t.Context(), []streams.ACL{one}))
 				g.awaitRights(len(rights) - 1)
 				if err := g.try(); err == nil || !strings.Contains(err.Error(), refusedWord) {

@@ -71,14 +71,19 @@ func CheckNames(accept []string) error {
 }
 
 // Check names what of a cluster would lose acknowledged records, or stop the
-// service: topics that are missing or of wrong settings, transactions of an older
-// kind, a clock of this host that is far from the cluster's. What cannot be asked
+// service: topics that are missing or of wrong settings, Kafka's own among them,
+// transactions of an older kind, a clock of this host that is far from the cluster's. What cannot be asked
 // is an error.
 func Check(ctx context.Context, c streams.Cluster, o CheckOptions) ([]Fault, error) {
 	faults, err := checkTopics(ctx, c, o.Partitions)
 	if err != nil {
 		return nil, err
 	}
+	internal, err := checkInternal(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	faults = append(faults, internal...)
 	for _, ask := range []func() (*Fault, error){
 		func() (*Fault, error) { return checkTransactions(ctx, c) },
 		func() (*Fault, error) { return checkClock(ctx, c, o.Now) },
@@ -143,6 +148,9 @@ func (d Difference) advice() string {
 		return "run `lumenhook topics create`"
 	case d.Setting == partitions:
 		return "name the count that the topics have (--partitions), or another --topic-prefix"
+	case isInternal(d.Topic) && d.Setting != Replication:
+		return fmt.Sprintf("run `kafka-configs.sh --bootstrap-server … --alter --entity-type topics "+
+			"--entity-name %s --add-config %s=%s`", d.Topic, d.Setting, d.value)
 	case d.Setting == Replication:
 		return "add replicas with kafka-reassign-partitions.sh"
 	}

@@ -14,9 +14,10 @@
 //
 // File map:
 //
-//	topics.go  the topics as they must be
-//	plan.go    what differs between a cluster and them
-//	create.go  making what is missing, altering what is safe to alter
-//	check.go   what would lose records, and may not be run on
-//	access.go  the rights of each role
+//	topics.go    the topics as they must be
+//	plan.go      what differs between a cluster and them
+//	create.go    making what is missing, altering what is safe to alter
+//	check.go     what would lose records, and may not be run on
+//	internal.go  the same of Kafka's own topics
+//	access.go    the rights of each role
 package topology

@@ -3,10 +3,13 @@
 package topology_test
 
 import (
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/kafkatest"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/topology"
@@ -72,5 +75,27 @@ func TestTooFewReplicasAreRefusedAndLeft(t *testing.T) {
 	created := mustCreate(t, c, shape)
 	if len(created.Left) != 2*len(schemas.Topics()) {
 		t.Errorf("%d differences were left to a person: %+v", len(created.Left), created.Left)
+	}
+}
+
+// TestACommitThatOneBrokerHasIsRefused: on one broker, Kafka's own topics have one
+// copy, whatever ours have.
+func TestACommitThatOneBrokerHasIsRefused(t *testing.T) {
+	cluster, err := kafkatest.Start(t.Context(), kafkatest.Config{Dir: t.TempDir(), Brokers: 1})
+	must(t, err)
+	t.Cleanup(func() { must(t, cluster.Close()) })
+	c := streams.Cluster{Brokers: cluster.Addrs(), Prefix: "test.", ClientID: "test", Logger: slog.New(slog.DiscardHandler)}
+	mustCreate(t, c, topology.Shape{Partitions: 1, Replicas: 1})
+	producer, err := c.NewFencedProducer(t.Context(), "engine")
+	must(t, err)
+	defer producer.Close()
+	must(t, producer.Append(t.Context(), streams.Record{Topic: schemas.TopicJournal, Key: []byte("k"), Value: []byte("v")}))
+	faults, err := topology.Check(t.Context(), c, topology.CheckOptions{Now: time.Now})
+	must(t, err)
+	said := topology.Refusal(faults).Error()
+	for _, want := range []string{"replication of __transaction_state is 1", "min.insync.replicas=2"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it does not say %q: %s", want, said)
+		}
 	}
 }

@@ -1,0 +1,47 @@
+package topology
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Topics of Kafka's own that what we write leans on. A cluster makes them when they
+// are first used, by settings of its brokers.
+const (
+	transactionState = "__transaction_state"
+	groupPositions   = "__consumer_offsets"
+)
+
+// checkInternal names what of Kafka's own topics would lose acknowledged records. A
+// commit is acknowledged once transactionState has it: with that lost, so are records
+// that everybody took for written. Positions of groups are in the journal too.
+func checkInternal(ctx context.Context, c streams.Cluster) ([]Fault, error) {
+	c.Prefix = ""
+	have, err := c.DescribeTopics(ctx, transactionState, groupPositions)
+	if err != nil {
+		return nil, fmt.Errorf("topology: %w", err)
+	}
+	inSync := map[string]string{MinInSync: fmt.Sprint(LeastInSync)}
+	var differences []Difference
+	for name, settings := range map[string]map[string]string{transactionState: inSync, groupPositions: nil} {
+		state, found := have[name]
+		if !found {
+			continue
+		}
+		want := streams.TopicSpec{
+			Name: name, Partitions: int32(state.Partitions), // #nosec G115 -- a count of partitions
+			ReplicationFactor: LeastReplicas, Configs: settings,
+		}
+		differences = append(differences, compare("", []streams.TopicSpec{want}, map[string]streams.TopicState{name: state})...)
+	}
+	for i := range differences {
+		differences[i].Remedy = RemedyByHand // they are not ours to change
+	}
+	return faultsOf(differences), nil
+}
+
+// isInternal reports whether a topic is Kafka's own.
+func isInternal(topic string) bool { return strings.HasPrefix(topic, "__") }
