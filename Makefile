@@ -48,7 +48,7 @@ test-kafka: ## the suites of everything that uses Kafka, on three real brokers; 
 	$(GO) run ./internal/kafkatest/install
 	$(GO) test -tags kafka -p 1 -count 1 -timeout 15m $(KAFKA_OWN)
 	$(GO) run ./internal/kafkatest/with $(GO) test -tags kafka -p 1 -count 1 -timeout 15m -skip '$(KAFKA_LONG)' $(KAFKA_SUITES)
-	$(MAKE) test-cluster PAYMENTS=2000
+	$(MAKE) test-cluster PAYMENTS=2000 ARGS=-cluster.each=10s
 
 test-kafka-long: ## 33,000 transactions of one id, which is more than a producer's epoch can count
 	$(GO) run ./internal/kafkatest/install

@@ -19,7 +19,9 @@ var (
 		"payments, at least, through all that happens to a cluster")
 	clusterPartitions = flag.Int("cluster.partitions", 8, "partitions of each keyed topic")
 	clusterEngines    = flag.Int("cluster.engines", 2, "engines, two at least")
-	clusterBlows      = flag.String("cluster.blows", "",
+	clusterEach       = flag.Duration("cluster.each", 30*time.Second,
+		"how long a blow and the recovery from it are expected to take: payments are spread over all of them")
+	clusterBlows = flag.String("cluster.blows", "",
 		"regular expression of what happens to it; empty: all")
 )
 
@@ -34,10 +36,6 @@ type blow struct {
 	lost   int // attempts
 }
 
-// usual is how long a blow and the recovery from it are expected to take: payments are
-// spread over all of them.
-const usual = 30 * time.Second
-
 // TestClusterDeliversEachPaymentOnce: processes of the real program, each with the least rights, deliver every payment
 // under one id, while each role, each broker is killed once, an engine stands still
 // and wakes, and all are restarted one after another.
@@ -46,7 +44,7 @@ func TestClusterDeliversEachPaymentOnce(t *testing.T) {
 	wallets := s.open()
 	paying := newPaying(t, s.pays, wallets, *clusterPayments)
 	blows := s.blows(paying)
-	paying.pace(usual * time.Duration(len(blows)))
+	paying.pace(*clusterEach * time.Duration(len(blows)))
 	paying.start()
 	s.flowing(paying, time.Now())
 	t.Log("payments to every wallet are told of")
@@ -59,7 +57,7 @@ func TestClusterDeliversEachPaymentOnce(t *testing.T) {
 		b.losses = b.strike()
 		s.flowing(paying, time.Now())
 		b.to = time.Now()
-		each := max(usual, b.to.Sub(began)/time.Duration(i+1))
+		each := max(*clusterEach, b.to.Sub(began)/time.Duration(i+1))
 		paying.pace(each * time.Duration(len(blows)-i))
 		events, posts := s.receipts.accepted()
 		t.Logf("%s: over after %.1f s; every wallet had an attempt after %.1f s; the longest wait "+
