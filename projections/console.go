@@ -42,14 +42,19 @@ func OpenConsole(ctx context.Context, cfg ConsoleConfig) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The session's database must be there: see Open.
-	if _, err := db.live(ctx); err != nil {
-		return nil, errors.Join(err, db.Close())
+	one, err := db.pin(ctx)
+	if err == nil {
+		_, err = one.live(ctx) // the session's database must be there: see Open
 	}
-	opts, _, err := readDSN(cfg.DSN)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
+	d, err := readDSN(cfg.DSN)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	opts := d.opts
+	opts.Addr = []string{one.addr}
 	opts.Auth.Database = db.name
 	opts.DialTimeout = dialMax
 	opts.ReadTimeout = cfg.TimeMax + statementMax

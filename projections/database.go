@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -40,21 +41,28 @@ func isMissing(err error) bool {
 	return errors.As(err, &refused) && (refused.Code == codeUnknownTable || refused.Code == codeUnknownDatabase)
 }
 
-// DB is a database in ClickHouse, with a bounded pool of connections. It may be
-// used by many goroutines.
+// DB is a database in ClickHouse: on one server, with a bounded pool of connections, or
+// on each of several that a DSN names (servers.go). It may be used by many goroutines.
 type DB struct {
-	conn clickhouse.Conn
-	name string
+	name    string
+	cluster string // whose servers replicate the tables; empty: none does
+
+	conn clickhouse.Conn // of one server; nil when there are several
+	addr string          // of that server
+
+	each []*DB         // the servers, each alone; nil when this is one
+	used *atomic.Int32 // which of them is used
 }
 
 // Open prepares connections to the database that a DSN names, such as
 // clickhouse://127.0.0.1:9000/lumenhook; without a path it is "lumenhook". It
 // does not connect: ClickHouse may be away.
 func Open(dsn string) (*DB, error) {
-	opts, name, err := readDSN(dsn)
+	d, err := readDSN(dsn)
 	if err != nil {
 		return nil, err
 	}
+	opts := d.opts
 	// The session's own database is one that is always there, and every query
 	// names ours: ours may be dropped and made anew under open connections, and a
 	// libchdb server dies of a session that begins in one that does not exist.
@@ -63,35 +71,38 @@ func Open(dsn string) (*DB, error) {
 	opts.ReadTimeout = cmp.Or(opts.ReadTimeout, statementMax)
 	opts.MaxOpenConns = cmp.Or(opts.MaxOpenConns, connectionsMax)
 	opts.MaxIdleConns = cmp.Or(opts.MaxIdleConns, opts.MaxOpenConns)
-	conn, err := clickhouse.Open(opts)
-	if err != nil {
-		return nil, fmt.Errorf("projections: opening ClickHouse: %w", err)
-	}
-	return &DB{conn: conn, name: name}, nil
+	return openServers(d)
 }
 
 // CheckDSN tells whether Open would take a DSN.
 func CheckDSN(dsn string) error {
-	_, _, err := readDSN(dsn)
+	_, err := readDSN(dsn)
 	return err
 }
 
-func readDSN(dsn string) (opts *clickhouse.Options, database string, err error) {
+// source is what a DSN says.
+type source struct {
+	opts              *clickhouse.Options
+	database, cluster string
+}
+
+func readDSN(dsn string) (d source, err error) {
 	err = eachOnce(dsn)
 	if err == nil {
-		opts, err = clickhouse.ParseDSN(dsn)
+		d.opts, err = clickhouse.ParseDSN(dsn)
 	}
 	if err == nil {
-		err = useFiles(opts)
+		d.cluster = takeParameter(d.opts, DSNCluster)
+		err = errors.Join(useFiles(d.opts), CheckClusterName(d.cluster))
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("projections: the ClickHouse DSN must be like clickhouse://user:password@host:9000/lumenhook: %w", err)
+		return d, fmt.Errorf("projections: the ClickHouse DSN must be like clickhouse://user:password@host:9000/lumenhook: %w", err)
 	}
-	database = cmp.Or(opts.Auth.Database, defaultDatabase)
-	if !databaseName.MatchString(database) {
-		return nil, "", fmt.Errorf("projections: the database %q in the ClickHouse DSN must be 1 to 63 letters, digits or underscores and not begin with a digit", database)
+	d.database = cmp.Or(d.opts.Auth.Database, defaultDatabase)
+	if !databaseName.MatchString(d.database) {
+		return d, fmt.Errorf("projections: the database %q in the ClickHouse DSN must be 1 to 63 letters, digits or underscores and not begin with a digit", d.database)
 	}
-	return opts, database, nil
+	return d, nil
 }
 
 // eachOnce refuses a parameter that is there twice, of which the client would take the
@@ -107,25 +118,31 @@ func eachOnce(dsn string) error {
 	return err
 }
 
-// Parameters of a DSN beside those of the client: files of TLS, in PEM form.
+// Parameters of a DSN beside those of the client: the cluster, and files of TLS in PEM
+// form.
 const (
+	DSNCluster  = "cluster"   // whose servers replicate the tables
 	DSNCAFile   = "ca_file"   // the authorities that the server's certificate may be of
 	DSNCertFile = "cert_file" // the client's certificate
 	DSNKeyFile  = "key_file"
 )
 
-// useFiles has TLS use the files that the DSN names, which the client takes for settings
+// takeParameter takes a parameter of ours away from what the client takes for settings
 // of the session.
-func useFiles(opts *clickhouse.Options) error {
-	taken := func(name string) string {
-		value, is := opts.Settings[name]
-		delete(opts.Settings, name)
-		if !is {
-			return ""
-		}
-		return fmt.Sprint(value)
+func takeParameter(opts *clickhouse.Options, name string) string {
+	value, is := opts.Settings[name]
+	delete(opts.Settings, name)
+	if !is {
+		return ""
 	}
-	files := streams.TLS{CAFile: taken(DSNCAFile), CertFile: taken(DSNCertFile), KeyFile: taken(DSNKeyFile)}
+	return fmt.Sprint(value)
+}
+
+// useFiles has TLS use the files that the DSN names.
+func useFiles(opts *clickhouse.Options) error {
+	files := streams.TLS{
+		CAFile: takeParameter(opts, DSNCAFile), CertFile: takeParameter(opts, DSNCertFile), KeyFile: takeParameter(opts, DSNKeyFile),
+	}
 	if files == (streams.TLS{}) {
 		return nil
 	}
@@ -151,14 +168,11 @@ func (db *DB) Name() string { return db.name }
 func (db *DB) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dialMax)
 	defer cancel()
-	if err := db.conn.Ping(ctx); err != nil {
+	if err := db.server().conn.Ping(ctx); err != nil {
 		return fmt.Errorf("projections: reaching ClickHouse: %w", err)
 	}
 	return nil
 }
-
-// Close ends all connections.
-func (db *DB) Close() error { return db.conn.Close() }
 
 // parameters are what queries name by {name:Type}. ClickHouse puts them in, and
 // "database" is always one of them.
@@ -175,18 +189,18 @@ func (db *DB) bind(ctx context.Context, p parameters) context.Context {
 func (db *DB) exec(ctx context.Context, statement string, p parameters) error {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
-	return db.conn.Exec(db.bind(ctx, p), statement)
+	return db.server().conn.Exec(db.bind(ctx, p), statement)
 }
 
 // queryRow reads at most one row into dest; its error is sql.ErrNoRows when there
 // is none.
 func (db *DB) queryRow(ctx context.Context, query string, p parameters, dest ...any) error {
-	return db.conn.QueryRow(db.bind(ctx, p), query).Scan(dest...)
+	return db.server().conn.QueryRow(db.bind(ctx, p), query).Scan(dest...)
 }
 
 // query calls scan for each row, with a function that reads the row.
 func (db *DB) query(ctx context.Context, query string, p parameters, scan func(read func(dest ...any) error) error) error {
-	rows, err := db.conn.Query(db.bind(ctx, p), query)
+	rows, err := db.server().conn.Query(db.bind(ctx, p), query)
 	if err != nil {
 		return err
 	}

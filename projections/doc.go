@@ -29,6 +29,21 @@
 //
 //	rebuild:  make T_rebuild ─► fill from 0 ─► rename T_exchange ─► EXCHANGE with T ─► drop
 //
+// # Several servers
+//
+// A DSN may name several servers. Each has its own tables and its own progress, so what
+// takes several steps is done on one of them, and begun anew on another when that one
+// fails: a session of the projector, a rebuild, a look-up of the API.
+//
+// Where the DSN names a cluster, the servers are replicas of one another. Its tables are
+// made, exchanged and dropped on all of them, and have the same UUID on each, so that
+// progress is replicated like rows. A majority has each row before its progress is
+// written, and a server is believed what it says of the progress once it has fetched what
+// that covers:
+//
+//	projector ─► server 1 ─┬─ majority has the rows ─► majority has the progress
+//	                       └─► Keeper ─► server 2, 3: fetch each table by itself
+//
 // # Reading
 //
 // A delivery knows its event's account and time, its endpoint, and when each
@@ -43,7 +58,7 @@
 //   - P2: a row is a function of its facts. Copies collapse by the table's key, a
 //     delivery's rows column by column with maxima and unions, so writing a fact
 //     twice, in another order, or by two projectors at once changes no answer.
-//     Nothing needs fencing.
+//     Nothing needs fencing, nor that a block which was written before is recognized.
 //   - P3: a delivery that is found has its event, and every attempt up to its
 //     version: that is what the order of writing is for.
 //   - P4: at most two blocks are in memory for each session, each bounded by rows
@@ -54,7 +69,7 @@
 //
 // File map:
 //
-//	database.go          how ClickHouse is reached
+//	database.go          how ClickHouse is reached; servers.go, which of several; cluster.go, as replicas
 //	migrate.go           making the tables; retention.go, how long rows are kept
 //	tables.go            which topic fills which table, and which UUID each has
 //	block.go             records gathered; facts.go (journal), current.go (others), envelope.go

@@ -40,11 +40,18 @@ func (f *fullTables) lost(tables map[string]string) {
 	}
 }
 
+// forget says that nothing is known of the tables.
+func (f *fullTables) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tables, f.owed = nil, nil
+}
+
 // onFull reads tables that are full: that hold all that was in the journal when
 // it was first seen that they are these. Rows that come after that may be missing
 // for a moment, but no answer is a part of what was there before. Without the
 // tables nothing is there, which is told as [ErrNotFound].
-func (h *History) onFull(ctx context.Context, read func() error) error {
+func (h *reading) onFull(ctx context.Context, read func() error) error {
 	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
 	defer cancel()
 	for reads := 1; reads <= readsMin || waiting.Err() == nil; reads++ {
@@ -68,7 +75,7 @@ func (h *History) onFull(ctx context.Context, read func() error) error {
 }
 
 // awaitFull gives the tables once they are full. It waits for WaitMax at most.
-func (h *History) awaitFull(ctx context.Context) (map[string]string, error) {
+func (h *reading) awaitFull(ctx context.Context) (map[string]string, error) {
 	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
 	defer cancel()
 	tick := time.NewTicker(progressPoll)
@@ -93,7 +100,7 @@ func (h *History) awaitFull(ctx context.Context) (map[string]string, error) {
 }
 
 // once does something for all who ask for it at the same time.
-func (h *History) once(ctx context.Context, what string, do func(context.Context) error) error {
+func (h *reading) once(ctx context.Context, what string, do func(context.Context) error) error {
 	done := h.flight.DoChan(what, func() (any, error) {
 		return nil, h.look(context.WithoutCancel(ctx), do)
 	})
@@ -106,9 +113,12 @@ func (h *History) once(ctx context.Context, what string, do func(context.Context
 }
 
 // checkFull looks whether the tables hold what they owe; ErrBehind if not.
-func (h *History) checkFull(ctx context.Context) error {
+func (h *reading) checkFull(ctx context.Context) error {
 	owed, err := h.owed(ctx)
 	if err != nil {
+		return err
+	}
+	if err := h.settle(ctx, "projection_progress"); err != nil {
 		return err
 	}
 	tables, err := h.cfg.DB.journalTables(ctx)
@@ -128,6 +138,9 @@ func (h *History) checkFull(ctx context.Context) error {
 	if !passed(at, owed) {
 		return ErrBehind
 	}
+	if err := h.settle(ctx, journalNames()...); err != nil {
+		return err
+	}
 	h.full.mu.Lock()
 	defer h.full.mu.Unlock()
 	h.full.tables = tables
@@ -136,7 +149,7 @@ func (h *History) checkFull(ctx context.Context) error {
 
 // owed is what the journal held when the tables were first seen not to be known.
 // Only one asks at a time.
-func (h *History) owed(ctx context.Context) (map[int32]int64, error) {
+func (h *reading) owed(ctx context.Context) (map[int32]int64, error) {
 	h.full.mu.Lock()
 	owed := h.full.owed
 	h.full.mu.Unlock()
@@ -164,15 +177,17 @@ func journalLayout(tables map[string]string) layout {
 	return l
 }
 
+// journalNames are the tables that are filled from the journal.
+func journalNames() []string { return slices.Sorted(maps.Keys(journalLayout(nil))) }
+
 const selectTables = `SELECT name, toString(uuid) FROM system.tables WHERE database = {database:String} AND name IN {tables:Array(String)}`
 
 // journalTables gives the UUIDs of the tables that are filled from the journal.
 func (db *DB) journalTables(ctx context.Context) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
-	names := slices.Sorted(maps.Keys(journalLayout(nil)))
 	by := make(map[string]string)
-	err := db.query(ctx, selectTables, parameters{"tables": arrayOf(names)}, func(read func(...any) error) error {
+	err := db.query(ctx, selectTables, parameters{"tables": arrayOf(journalNames())}, func(read func(...any) error) error {
 		var name, generation string
 		err := read(&name, &generation)
 		by[name] = generation

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -51,6 +52,13 @@ type HistoryConfig struct {
 // History reads events with their deliveries and attempts. It may be used by many
 // goroutines.
 type History struct {
+	db  *DB
+	all []*reading // of each server
+}
+
+// reading is the history on one server: what is known of its tables is not true of
+// another's.
+type reading struct {
 	cfg    HistoryConfig
 	flight singleflight.Group // progress is read once for all who wait
 	full   fullTables
@@ -98,7 +106,28 @@ var readSettings = clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}
 func NewHistory(cfg HistoryConfig) *History {
 	cfg.WaitMax = cmp.Or(cfg.WaitMax, defaultWait)
 	cfg.ReadMax = cmp.Or(cfg.ReadMax, defaultRead)
-	return &History{cfg: cfg}
+	h := &History{db: cfg.DB}
+	for _, one := range cfg.DB.servers() {
+		of := cfg
+		of.DB = one
+		h.all = append(h.all, &reading{cfg: of})
+	}
+	return h
+}
+
+// ask asks one server, and the others in turn while what they say is that they are
+// unavailable.
+func (h *History) ask(ctx context.Context, question func(*reading) error) (err error) {
+	first := slices.IndexFunc(h.all, func(r *reading) bool { return r.cfg.DB == h.db.server() })
+	for i := range h.all {
+		of := h.all[(first+i)%len(h.all)]
+		if err = question(of); !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+			return err
+		}
+		of.full.forget() // others may be ahead when it is asked again
+		h.db.moveOn(of.cfg.DB)
+	}
+	return err
 }
 
 // Event finds an event of an account. If it is not there it waits, bounded, until
@@ -106,7 +135,15 @@ func NewHistory(cfg HistoryConfig) *History {
 // tables, and looks again. It waits for tables that are being filled anew too;
 // one that stands in them before they are full says that it is Behind. Its faults
 // are ErrNotFound, ErrBehind, ErrUnavailable and the context's own.
-func (h *History) Event(ctx context.Context, accountID, eventID string) (EventRecord, error) {
+func (h *History) Event(ctx context.Context, accountID, eventID string) (record EventRecord, err error) {
+	err = h.ask(ctx, func(of *reading) error {
+		record, err = of.event(ctx, accountID, eventID)
+		return err
+	})
+	return record, err
+}
+
+func (h *reading) event(ctx context.Context, accountID, eventID string) (EventRecord, error) {
 	var record EventRecord
 	var found error
 	err := h.onFull(ctx, func() error {
@@ -128,12 +165,12 @@ func (h *History) Event(ctx context.Context, accountID, eventID string) (EventRe
 }
 
 // await finds an event that may have been written only just now.
-func (h *History) await(ctx context.Context, accountID, eventID string) (EventRecord, error) {
+func (h *reading) await(ctx context.Context, accountID, eventID string) (EventRecord, error) {
 	record, err := h.find(ctx, accountID, eventID)
 	if !errors.Is(err, ErrNotFound) {
 		return record, err
 	}
-	if err := h.CatchUp(ctx); err != nil {
+	if err := h.catchUp(ctx); err != nil {
 		return EventRecord{}, err
 	}
 	return h.find(ctx, accountID, eventID)
@@ -143,6 +180,13 @@ func (h *History) await(ctx context.Context, accountID, eventID string) (EventRe
 // the call. It waits for WaitMax at most. Its faults are ErrBehind,
 // ErrUnavailable and the context's own.
 func (h *History) CatchUp(ctx context.Context) error {
+	return h.ask(ctx, func(of *reading) error { return of.catchUp(ctx) })
+}
+
+func (h *reading) catchUp(ctx context.Context) error {
+	if err := h.settle(ctx, "projection_progress"); err != nil {
+		return err
+	}
 	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
 	defer cancel()
 	ends, err := h.cfg.Ends(waiting)
@@ -155,7 +199,7 @@ func (h *History) CatchUp(ctx context.Context) error {
 		progress, err := h.progress(waiting)
 		switch {
 		case (err == nil || isMissing(err)) && passed(progress, ends):
-			return nil
+			return h.settle(ctx, journalNames()...)
 		case err != nil && waiting.Err() == nil && !isMissing(err):
 			return err
 		}
@@ -165,6 +209,18 @@ func (h *History) CatchUp(ctx context.Context) error {
 			return callersFirst(ctx, fmt.Errorf("%w: it was not brought up to date within %s", ErrBehind, h.cfg.WaitMax))
 		}
 	}
+}
+
+// settle makes sure that this server has what the cluster acknowledged of tables. One
+// that is cut off from the others answers what it has for as long as it is asked.
+func (h *reading) settle(ctx context.Context, tables ...string) error {
+	fetching, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
+	defer cancel()
+	err := h.cfg.DB.settle(fetching, tables...)
+	if err != nil && !isMissing(err) {
+		return callersFirst(ctx, fmt.Errorf("%w: %w", ErrUnavailable, err))
+	}
+	return nil
 }
 
 // callersFirst prefers the caller's own end over what came of it.
@@ -177,7 +233,7 @@ func callersFirst(ctx context.Context, err error) error {
 
 // progress is read by one of those who ask at the same time. Whatever it says is
 // true for all: progress only grows.
-func (h *History) progress(ctx context.Context) (map[int32]int64, error) {
+func (h *reading) progress(ctx context.Context) (map[int32]int64, error) {
 	read := h.flight.DoChan("progress", func() (any, error) {
 		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.cfg.ReadMax)
 		defer cancel()
@@ -195,7 +251,7 @@ func (h *History) progress(ctx context.Context) (map[int32]int64, error) {
 }
 
 // find looks an event up, bounded in time.
-func (h *History) find(ctx context.Context, accountID, eventID string) (record EventRecord, err error) {
+func (h *reading) find(ctx context.Context, accountID, eventID string) (record EventRecord, err error) {
 	err = h.look(ctx, func(ctx context.Context) error {
 		record, err = h.cfg.DB.event(ctx, accountID, eventID)
 		return err
@@ -207,7 +263,7 @@ func (h *History) find(ctx context.Context, accountID, eventID string) (record E
 // died without a word, which takes the whole of the time; and a ClickHouse that has
 // only started, or has too much to do, reads its own program and its indexes first.
 // So what was cut off is asked once more, and for longer.
-func (h *History) look(ctx context.Context, ask func(context.Context) error) error {
+func (h *reading) look(ctx context.Context, ask func(context.Context) error) error {
 	once := func(limit time.Duration) error {
 		asking, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()

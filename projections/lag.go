@@ -27,11 +27,15 @@ func (l *Lag) Close() { l.ends.Close() }
 // Records is how many records of all topics are not in every table yet that is
 // filled from them, control records included.
 func (l *Lag) Records(ctx context.Context) (records int64, err error) {
-	live, err := l.db.live(ctx)
+	db, err := l.db.pin(ctx)
 	if err != nil {
 		return 0, err
 	}
-	progress, err := l.db.progress(ctx, live)
+	live, err := db.live(ctx)
+	if err != nil {
+		return 0, err
+	}
+	progress, err := db.progress(ctx, live)
 	if err != nil {
 		return 0, err
 	}

@@ -58,11 +58,22 @@ type EventPage struct {
 // them, from a position on. It does not wait for what was not projected yet, but
 // for tables that are being filled anew. Its faults are ErrBehind, ErrUnavailable
 // and the context's own.
-func (h *History) Events(ctx context.Context, f EventFilter, limit int, after EventPosition) (EventPage, error) {
+func (h *History) Events(ctx context.Context, f EventFilter, limit int, after EventPosition) (page EventPage, err error) {
 	if f.AccountID == "" || limit < 1 || limit > listMax {
 		return EventPage{}, fmt.Errorf("projections: a list is of one account and of 1 to %d events, not of %q and %d", listMax, f.AccountID, limit)
 	}
+	err = h.ask(ctx, func(of *reading) error {
+		page, err = of.events(ctx, f, limit, after)
+		return err
+	})
+	return page, err
+}
+
+func (h *reading) events(ctx context.Context, f EventFilter, limit int, after EventPosition) (EventPage, error) {
 	var page EventPage
+	if err := h.settle(ctx, journalNames()...); err != nil {
+		return page, err
+	}
 	err := h.onFull(ctx, func() error {
 		return readFault(ctx, h.look(ctx, func(ctx context.Context) error {
 			list := lister{db: h.cfg.DB, filter: f, limit: limit, after: after, standings: make(map[string]standing)}

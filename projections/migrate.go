@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -32,13 +33,17 @@ COMMENT 'Migrations that were applied to this database'`
 // program knows. Done again, or by several processes at once, it changes nothing:
 // a migration is recorded after its statements, and each of those may be repeated.
 func Migrate(ctx context.Context, db *DB) error {
+	db, err := db.pin(ctx)
+	if err != nil {
+		return err
+	}
 	if err := db.ensureDatabase(ctx); err != nil {
 		return err
 	}
-	if err := db.exec(ctx, createVersions, nil); err != nil {
-		return fmt.Errorf("projections: creating the table schema_versions: %w", err)
+	if err := db.checkReplication(ctx); err != nil {
+		return err
 	}
-	applied, err := db.appliedVersions(ctx)
+	applied, err := db.ensureVersions(ctx)
 	if err != nil {
 		return err
 	}
@@ -61,15 +66,48 @@ func Migrate(ctx context.Context, db *DB) error {
 	if err != nil && !dropped {
 		return err
 	}
+	return db.applyAll(ctx, slices.DeleteFunc(migrations, func(m schemas.Migration) bool {
+		_, done := applied[m.Version]
+		return done && !dropped
+	}))
+}
+
+func (db *DB) applyAll(ctx context.Context, migrations []schemas.Migration) error {
+	if len(migrations) == 0 {
+		return nil
+	}
+	elsewhere, err := db.elsewhere(ctx)
+	if err != nil {
+		return err
+	}
 	for _, m := range migrations {
-		if _, done := applied[m.Version]; done && !dropped {
-			continue
-		}
-		if err := db.apply(ctx, m); err != nil {
+		if err := db.apply(ctx, m, elsewhere); err != nil {
 			return fmt.Errorf("projections: migration %s: %w", m.Name, err)
 		}
 	}
 	return nil
+}
+
+// ensureVersions gives the migrations that were applied, once the table of them is there.
+func (db *DB) ensureVersions(ctx context.Context) (applied map[uint32]string, err error) {
+	tables, err := db.generations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, there := tables["schema_versions"]; !there {
+		elsewhere, err := db.elsewhere(ctx)
+		if err != nil {
+			return nil, err
+		}
+		create, err := asElsewhere(createVersions, elsewhere)
+		if err == nil {
+			err = db.change(ctx, create, nil)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("projections: creating the table schema_versions: %w", err)
+		}
+	}
+	return db.appliedVersions(ctx)
 }
 
 // formerKeys are by what tables were sorted when an event had one row in each.
@@ -107,10 +145,13 @@ func (db *DB) ensureDatabase(ctx context.Context) error {
 	if err := db.firstAnswer(ctx, countDatabases, &n); err != nil {
 		return fmt.Errorf("projections: reaching ClickHouse: %w", err)
 	}
+	if err := db.checkCluster(ctx); err != nil {
+		return err
+	}
 	if n > 0 {
 		return nil
 	}
-	if err := db.exec(ctx, createDatabase, nil); err != nil {
+	if err := db.change(ctx, createDatabase, nil); err != nil {
 		return fmt.Errorf("projections: creating the database %s: %w", db.name, err)
 	}
 	return nil
@@ -157,11 +198,15 @@ func (db *DB) appliedVersions(ctx context.Context) (map[uint32]string, error) {
 	return applied, nil
 }
 
-func (db *DB) apply(ctx context.Context, m schemas.Migration) error {
+func (db *DB) apply(ctx context.Context, m schemas.Migration, elsewhere map[string][]string) error {
 	for _, statement := range m.Statements {
 		// Written out: a view with a query parameter in it would be a view that
 		// takes parameters.
-		if err := db.exec(ctx, strings.ReplaceAll(statement, "{database:Identifier}", db.name), nil); err != nil {
+		statement, err := asElsewhere(strings.ReplaceAll(statement, "{database:Identifier}", db.name), elsewhere)
+		if err == nil {
+			err = db.change(ctx, statement, nil)
+		}
+		if err != nil {
 			return err
 		}
 	}

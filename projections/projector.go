@@ -208,7 +208,21 @@ func (p *Projector) runSession(ctx context.Context, owned []int32, changed <-cha
 		<-ctx.Done()
 		return nil
 	}
-	l, from, err := p.prepare(ctx, owned)
+	db, err := p.cfg.DB.pin(ctx)
+	if err == nil {
+		err = p.projectOn(ctx, db, owned)
+	} else if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil && !errors.As(err, new(errTablesChanged)) {
+		p.cfg.DB.moveOn(db)
+	}
+	return err
+}
+
+// projectOn projects some partitions to one server.
+func (p *Projector) projectOn(ctx context.Context, db *DB, owned []int32) error {
+	l, from, err := p.prepare(ctx, db, owned)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -222,7 +236,7 @@ func (p *Projector) runSession(ctx context.Context, owned []int32, changed <-cha
 	defer reader.Close()
 	p.begun(from)
 	err = newSession(sessionConfig{
-		db: p.cfg.DB, reader: reader, layout: l, limits: p.limits(), now: p.cfg.Now, wrote: p.wrote, setAside: p.setAside, position: maps.Clone(from),
+		db: db, reader: reader, layout: l, limits: p.limits(), now: p.cfg.Now, wrote: p.wrote, setAside: p.setAside, position: maps.Clone(from),
 	}).run(ctx)
 	if errors.Is(err, streams.ErrCut) {
 		return lasting{fmt.Errorf("projections: %w; the history holds them still: `lumenhook rebuild --all` makes it what the topics say, then start again", err)}
@@ -242,16 +256,19 @@ func offsetsOf(by map[place]int64) streams.Offsets {
 }
 
 // prepare makes sure that the tables are there and says where to begin.
-func (p *Projector) prepare(ctx context.Context, owned []int32) (l layout, from map[place]int64, err error) {
+func (p *Projector) prepare(ctx context.Context, db *DB, owned []int32) (l layout, from map[place]int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareMax)
 	defer cancel()
-	if err := Migrate(ctx, p.cfg.DB); err != nil {
+	if err := Migrate(ctx, db); err != nil {
 		return nil, nil, err
 	}
-	if l, err = p.cfg.DB.live(ctx); err != nil {
+	if l, err = db.live(ctx); err != nil {
 		return nil, nil, err
 	}
-	recorded, err := p.cfg.DB.progress(ctx, l)
+	if err := db.settle(ctx, "projection_progress"); err != nil {
+		return nil, nil, err
+	}
+	recorded, err := db.progress(ctx, l)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -272,7 +289,7 @@ func (p *Projector) prepare(ctx context.Context, owned []int32) (l layout, from 
 			}
 		}
 	}
-	return l, from, p.cfg.DB.recordProgress(ctx, l, late)
+	return l, from, db.recordProgress(ctx, l, late)
 }
 
 // extent is where a topic's partitions begin and end.

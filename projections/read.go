@@ -234,6 +234,10 @@ func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord
 	if len(deliveries) == 0 {
 		return EventRecord{}, sql.ErrNoRows
 	}
+	// A replica fetches each table by itself: what a delivery leads to may come later (P3).
+	if err := db.settle(ctx, "events", "attempts", "endpoint_changes"); err != nil {
+		return EventRecord{}, err
+	}
 	w := deliveries[len(deliveries)-1]
 	r := EventRecord{
 		EventHead: EventHead{ID: eventID, EndpointID: w.endpointID, CreatedAtMillis: w.createdAt.UnixMilli()},

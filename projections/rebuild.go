@@ -32,6 +32,9 @@ func Rebuild(ctx context.Context, cfg RefoldConfig) error {
 		return err
 	}
 	cfg.Tables = sortTables(cfg.Tables)
+	if cfg.DB, err = cfg.DB.pin(ctx); err != nil {
+		return err
+	}
 	if err := Migrate(ctx, cfg.DB); err != nil {
 		return err
 	}
@@ -118,7 +121,7 @@ func (f *refold) copyRows(ctx context.Context, name string, partition int32, bel
 	copying, cancel := context.WithTimeout(ctx, copyMax)
 	defer cancel()
 	list := strings.Join(columns, ", ")
-	return f.DB.conn.Exec(f.DB.bind(copying, parameters{
+	return f.DB.server().conn.Exec(f.DB.bind(f.DB.inserting(copying), parameters{
 		"into": name + f.suffix, "from": name, "partition": strconv.Itoa(int(partition)), "below": strconv.FormatInt(below, 10),
 	}), "INSERT INTO {database:Identifier}.{into:Identifier} ("+list+") SELECT "+list+
 		" FROM {database:Identifier}.{from:Identifier} FINAL WHERE partition = {partition:Int32} AND toInt64(offset) < {below:Int64}")
@@ -178,6 +181,11 @@ func (f *refold) fillToLive(ctx context.Context) error {
 	return f.fill(ctx, at)
 }
 
+const (
+	renameFilled = `RENAME TABLE {database:Identifier}.{filled:Identifier} TO {database:Identifier}.{full:Identifier}`
+	exchangeFull = `EXCHANGE TABLES {database:Identifier}.{table:Identifier} AND {database:Identifier}.{full:Identifier}`
+)
+
 // exchange puts the new tables into the place of the live ones, in the opposite
 // order of writing: what is read first is never ahead of what it leads to (P3).
 func (f *refold) exchange(ctx context.Context) error {
@@ -188,10 +196,10 @@ func (f *refold) exchange(ctx context.Context) error {
 		}
 		// Only one of two rebuilds can give the table this name.
 		names := parameters{"table": name, "filled": name + rebuildSuffix, "full": name + exchangeSuffix}
-		if err := f.DB.exec(ctx, `RENAME TABLE {database:Identifier}.{filled:Identifier} TO {database:Identifier}.{full:Identifier}`, names); err != nil {
+		if err := f.DB.change(ctx, renameFilled, names); err != nil {
 			return fmt.Errorf("projections: %s is full but cannot be exchanged: %w", name, err)
 		}
-		if err := f.DB.exec(ctx, `EXCHANGE TABLES {database:Identifier}.{table:Identifier} AND {database:Identifier}.{full:Identifier}`, names); err != nil {
+		if err := f.DB.change(ctx, exchangeFull, names); err != nil {
 			return fmt.Errorf("projections: exchanging %s: %w", name, err)
 		}
 	}

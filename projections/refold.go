@@ -115,7 +115,7 @@ func (f *refold) makeTables(ctx context.Context) error {
 		for _, m := range schemas.ClickHouseMigrations() {
 			for _, statement := range m.Statements {
 				if made, ours := forTable(statement, name, name+f.suffix); ours {
-					if err := f.DB.exec(ctx, made, nil); err != nil {
+					if err := f.DB.change(ctx, made, nil); err != nil {
 						return fmt.Errorf("projections: making %s: %w", name+f.suffix, err)
 					}
 				}
@@ -136,12 +136,17 @@ func (f *refold) makeTables(ctx context.Context) error {
 	return f.recorded(ctx)
 }
 
+const (
+	holdMerges    = `ALTER TABLE {database:Identifier}.{table:Identifier} MODIFY SETTING min_parts_to_merge_at_once = 50`
+	releaseMerges = `ALTER TABLE {database:Identifier}.{table:Identifier} RESET SETTING min_parts_to_merge_at_once`
+)
+
 // holdMerges lets only many parts be merged at a time while tables are filled:
 // with few at a time each row would be merged again and again, which takes longer
 // than writing it. releaseMerges takes it back.
 func (db *DB) holdMerges(ctx context.Context, tables []string, suffix string) error {
 	for _, name := range tables {
-		err := db.exec(ctx, `ALTER TABLE {database:Identifier}.{table:Identifier} MODIFY SETTING min_parts_to_merge_at_once = 50`, parameters{"table": name + suffix})
+		err := db.change(ctx, holdMerges, parameters{"table": name + suffix})
 		if err != nil {
 			return fmt.Errorf("projections: holding the merges of %s: %w", name+suffix, err)
 		}
@@ -150,7 +155,7 @@ func (db *DB) holdMerges(ctx context.Context, tables []string, suffix string) er
 }
 
 func (db *DB) releaseMerges(ctx context.Context, table string) error {
-	if err := db.exec(ctx, `ALTER TABLE {database:Identifier}.{table:Identifier} RESET SETTING min_parts_to_merge_at_once`, parameters{"table": table}); err != nil {
+	if err := db.change(ctx, releaseMerges, parameters{"table": table}); err != nil {
 		return fmt.Errorf("projections: releasing the merges of %s: %w", table, err)
 	}
 	return nil
@@ -315,14 +320,15 @@ func (f *refold) report(target map[place]int64, left int64) {
 	f.Report(RefoldProgress{Done: total - left, Total: total})
 }
 
+const dropTable = `DROP TABLE IF EXISTS {database:Identifier}.{table:Identifier} SYNC SETTINGS max_table_size_to_drop = 0`
+
 // drop drops tables by their names, up to the first that cannot be; one that is not
 // there is dropped already.
 func (db *DB) drop(ctx context.Context, names ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, dropMax)
 	defer cancel()
 	for _, name := range names {
-		err := db.conn.Exec(db.bind(ctx, parameters{"table": name}), `DROP TABLE IF EXISTS {database:Identifier}.{table:Identifier} SYNC SETTINGS max_table_size_to_drop = 0`)
-		if err != nil {
+		if err := db.changeWithin(ctx, dropMax, dropTable, parameters{"table": name}); err != nil {
 			return fmt.Errorf("projections: dropping %s: %w", name, err)
 		}
 	}

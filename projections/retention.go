@@ -31,6 +31,10 @@ func SetRetention(ctx context.Context, db *DB, retention time.Duration) error {
 	if err := CheckRetention(retention); err != nil {
 		return err
 	}
+	db, err := db.pin(ctx)
+	if err != nil {
+		return err
+	}
 	for table := range ageColumns {
 		if err := db.setRetention(ctx, table, retention); err != nil {
 			return err
@@ -44,15 +48,19 @@ func (db *DB) setRetention(ctx context.Context, table string, retention time.Dur
 	if err != nil || at == retention {
 		return err
 	}
-	age := ageColumns[strings.TrimSuffix(table, rebuildSuffix)]
-	change := "REMOVE TTL"
-	if retention > 0 {
-		change = "MODIFY TTL toDateTime(" + age + ") + toIntervalSecond(" + strconv.FormatInt(int64(retention/time.Second), 10) + ")"
-	}
-	if err := db.exec(ctx, "ALTER TABLE {database:Identifier}.{table:Identifier} "+change, parameters{"table": table}); err != nil {
+	if err := db.change(ctx, alterRetention(table, retention), parameters{"table": table}); err != nil {
 		return fmt.Errorf("projections: setting the retention of %s: %w", table, err)
 	}
 	return nil
+}
+
+func alterRetention(table string, retention time.Duration) string {
+	const alter = "ALTER TABLE {database:Identifier}.{table:Identifier} "
+	if retention == 0 {
+		return alter + "REMOVE TTL"
+	}
+	age := ageColumns[strings.TrimSuffix(table, rebuildSuffix)]
+	return alter + "MODIFY TTL toDateTime(" + age + ") + toIntervalSecond(" + strconv.FormatInt(int64(retention/time.Second), 10) + ")"
 }
 
 var ttl = regexp.MustCompile(`\bTTL .*?toIntervalSecond\((\d+)\)`)

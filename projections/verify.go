@@ -67,6 +67,11 @@ func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 		return v, err
 	}
 	cfg.Tables = sortTables(cfg.Tables)
+	live, err := cfg.DB.pin(ctx)
+	if err != nil {
+		return v, err
+	}
+	cfg.DB = live.local() // what is compared with is of this server alone
 	f, err := newRefold(ctx, cfg, verifySuffix)
 	if err != nil {
 		return v, err
@@ -97,7 +102,7 @@ func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 	if err := f.fill(ctx, ends); err != nil {
 		return v, err
 	}
-	if err := f.awaitLive(ctx); err != nil {
+	if err := f.awaitLive(ctx, live); err != nil {
 		return v, err
 	}
 	v.Rows, v.LeftOut = make(map[string]uint64), f.dead
@@ -113,7 +118,7 @@ func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 }
 
 // awaitLive waits until the live tables hold all that was folded again.
-func (f *refold) awaitLive(ctx context.Context) error {
+func (f *refold) awaitLive(ctx context.Context, cluster *DB) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, verifyWaitMax, fmt.Errorf("projections: the live tables are behind the topics by more than %s; is a projector running?", verifyWaitMax))
 	defer cancel()
 	tick := time.NewTicker(progressPoll)
@@ -129,7 +134,7 @@ func (f *refold) awaitLive(ctx context.Context) error {
 		}
 		behind := slices.ContainsFunc(places(f.next), func(p place) bool { return at[p] < f.next[p] })
 		if !behind {
-			return nil
+			return cluster.settle(ctx, f.Tables...)
 		}
 		select {
 		case <-tick.C:

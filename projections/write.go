@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"golang.org/x/sync/errgroup"
 )
@@ -19,12 +18,6 @@ const (
 
 // leadingTable is read first, and leads to the rows of the others.
 const leadingTable = "deliveries"
-
-// insertSettings leave it to the merges to collapse rows: to look for copies in
-// every block took half of the time of writing it. A block has as many months as it
-// has: the ledgers since 2015, read by a backfill, are more than ClickHouse takes in
-// one insert unless it is told.
-var insertSettings = clickhouse.WithSettings(clickhouse.Settings{"optimize_on_insert": 0, "max_partitions_per_insert_block": 0})
 
 // column is a column's name and its values, in a slice of a type that the
 // client takes as a whole.
@@ -50,7 +43,7 @@ func (db *DB) insert(ctx context.Context, t table) (err error) {
 	var batch driver.Batch
 	for columns := range t.pieces {
 		if batch == nil {
-			batch, err = db.conn.PrepareBatch(clickhouse.Context(ctx, insertSettings), "INSERT INTO "+db.name+"."+t.name+" ("+namesOf(columns)+")")
+			batch, err = db.server().conn.PrepareBatch(db.inserting(ctx), "INSERT INTO "+db.name+"."+t.name+" ("+namesOf(columns)+")")
 		} else {
 			err = batch.Flush()
 		}
@@ -67,7 +60,7 @@ func (db *DB) insert(ctx context.Context, t table) (err error) {
 		_ = batch.Abort()
 	}
 	if err != nil {
-		return fmt.Errorf("projections: writing to %s: %w", t.name, err)
+		return fmt.Errorf("projections: writing to %s: %w", t.name, explainQuorum(err))
 	}
 	return nil
 }

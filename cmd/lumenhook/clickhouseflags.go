@@ -17,6 +17,7 @@ import (
 // clickhouseSettings are the flags by which every command reaches a ClickHouse.
 type clickhouseSettings struct {
 	dsn                    string // empty: the caller knows another one
+	clusterName            string
 	user                   string
 	password, passwordFile string
 	tls                    bool
@@ -27,6 +28,8 @@ type clickhouseSettings struct {
 
 func (s *clickhouseSettings) register(f *pflag.FlagSet, dsnUsage string) {
 	f.StringVar(&s.dsn, "clickhouse-dsn", "", dsnUsage)
+	f.StringVar(&s.clusterName, "clickhouse-cluster", "",
+		"cluster of ClickHouse's remote_servers, of one shard, on whose servers the tables are replicated; --clickhouse-dsn may name several of them")
 	f.StringVar(&s.user, "clickhouse-user", "", "user at ClickHouse, in place of the one in --clickhouse-dsn")
 	f.StringVar(&s.password, "clickhouse-password", "", "password at ClickHouse, in place of the one in --clickhouse-dsn (better given as LUMENHOOK_CLICKHOUSE_PASSWORD or in a file)")
 	f.StringVar(&s.passwordFile, "clickhouse-password-file", "", "file of the password at ClickHouse; read at the start")
@@ -48,9 +51,12 @@ func (s *clickhouseSettings) check() (faults []error) {
 	given.dsn, given.address = "", ""
 	if s.dsn == "" {
 		if given != (clickhouseSettings{}) {
-			faults = append(faults, errors.New("--clickhouse-user, --clickhouse-password, --clickhouse-tls and their files need --clickhouse-dsn"))
+			faults = append(faults, errors.New("--clickhouse-cluster, --clickhouse-user, --clickhouse-password, --clickhouse-tls and their files need --clickhouse-dsn"))
 		}
 		return faults
+	}
+	if err := projections.CheckClusterName(s.clusterName); err != nil {
+		return []error{fmt.Errorf("--clickhouse-cluster: %w", err)}
 	}
 	files := s.files
 	files.Enabled = true
@@ -91,7 +97,7 @@ func (s *clickhouseSettings) readPassword() (string, error) {
 func (s *clickhouseSettings) with(password string) string {
 	added := url.Values{}
 	for name, value := range map[string]string{
-		"username": s.user, "password": password, projections.DSNCAFile: s.files.CAFile,
+		"username": s.user, "password": password, projections.DSNCluster: s.clusterName, projections.DSNCAFile: s.files.CAFile,
 		projections.DSNCertFile: s.files.CertFile, projections.DSNKeyFile: s.files.KeyFile,
 	} {
 		if value != "" {

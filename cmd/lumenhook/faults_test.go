@@ -52,6 +52,7 @@ var (
 	badLimit = []string{"--limit 0: must be from 1 to 250", "--limit", "0"}
 	badTable = []string{`--table "x": must be one of payments,`, "--table", "x"}
 	badDSN   = []string{"--clickhouse-dsn: must be like", "--clickhouse-dsn", "x"}
+	badShop  = []string{`--clickhouse-cluster: the cluster "a b" must be`, "--clickhouse-dsn", "clickhouse://x:9000/x", "--clickhouse-cluster", "a b"}
 	badFrom  = []string{`--from "x": must be start, end,`, "--from", "x"}
 	badType  = []string{`--type "AtemptMade": no record is of this type; did you mean AttemptMade?`, "--type", "AtemptMade"}
 	noType   = []string{`--type "Nope": no record is of this type`, "--type", "Nope"}
@@ -99,12 +100,12 @@ var commandFaults = map[string]faultsOf{
 		faults:  [][]string{{"--from 2 --to 1: must be the sequences", "--to", "1"}},
 		refused: "There is no such watch"},
 	"sql": {asks: theHistory, args: []string{"SELECT nothing"},
-		faults:  [][]string{badDSN, {`--format "x": must be table, json or csv`, "--format", "x"}},
+		faults:  [][]string{badDSN, badShop, {`--format "x": must be table, json or csv`, "--format", "x"}},
 		refused: "ClickHouse: "},
-	"migrate": {asks: theHistory, faults: [][]string{badDSN,
+	"migrate": {asks: theHistory, faults: [][]string{badDSN, badShop,
 		{`--history-retention "x": must be days such as`, "--history-retention", "x"}}},
-	"rebuild":           {asks: theHistory, args: []string{"--table", "events"}, faults: [][]string{badTable, badDSN}},
-	"verify-projection": {asks: theHistory, args: []string{"--table", "events"}, faults: [][]string{badTable, badDSN}},
+	"rebuild":           {asks: theHistory, args: []string{"--table", "events"}, faults: [][]string{badTable, badDSN, badShop}},
+	"verify-projection": {asks: theHistory, args: []string{"--table", "events"}, faults: [][]string{badTable, badDSN, badShop}},
 	"topics cat":        {asks: theBrokers, args: []string{"journal"}, faults: [][]string{badFrom, tooFew, badType, noType}},
 	"topics tail":       {asks: theBrokers, args: []string{"journal"}, faults: [][]string{badFrom, tooFew, badType, noType}},
 	"topics describe":   {asks: theBrokers},

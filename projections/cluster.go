@@ -1,0 +1,243 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"golang.org/x/sync/errgroup"
+)
+
+// Where the DSN names a cluster, its servers hold the same tables, each as a replica
+// (ReplicatedMergeTree). Statements that make or change tables are carried out on all of
+// them. A write is acknowledged by a majority, and what a server says of the progress is
+// believed of that server once it has fetched what was acknowledged before.
+
+const (
+	changeMax        = 2 * time.Minute // for a statement on all servers
+	changeAnswerSecs = 90              // of that, for those that are up to have done it
+
+	quorumMillis = 20_000 // for a majority to have a write; less than insertMax
+)
+
+var clusterName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$`)
+
+// CheckClusterName tells whether a DSN may name a cluster so; empty is none.
+func CheckClusterName(name string) error {
+	if name != "" && !clusterName.MatchString(name) {
+		return fmt.Errorf("the cluster %q must be 1 to 63 letters, digits, underscores, hyphens or dots", name)
+	}
+	return nil
+}
+
+// local is the database on its server alone, for tables that are not replicated.
+func (db *DB) local() *DB {
+	alone := *db
+	alone.cluster = ""
+	return &alone
+}
+
+// changeSettings have a statement wait for the servers that are up. Those that are away
+// find it in Keeper when they come back.
+var changeSettings = clickhouse.WithSettings(clickhouse.Settings{
+	"distributed_ddl_task_timeout": changeAnswerSecs, "distributed_ddl_output_mode": "throw_only_active",
+})
+
+// change carries out a statement that makes, changes or drops tables, on all servers of
+// the cluster.
+func (db *DB) change(ctx context.Context, statement string, p parameters) error {
+	return db.changeWithin(ctx, statementMax, statement, p)
+}
+
+// changeWithin bounds the statement, which on a cluster has changeMax.
+func (db *DB) changeWithin(ctx context.Context, limit time.Duration, statement string, p parameters) error {
+	if db.cluster != "" {
+		limit = changeMax
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if db.cluster == "" {
+		return db.server().conn.Exec(db.bind(ctx, p), statement)
+	}
+	return db.server().conn.Exec(clickhouse.Context(ctx, changeSettings), db.onCluster(statement, p))
+}
+
+var (
+	identifier = regexp.MustCompile(`\{(\w+):Identifier\}`)
+	engineName = regexp.MustCompile(`\bENGINE = (\w*MergeTree)\b`)
+	// changeHead is a statement up to where it says on which cluster.
+	changeHead = regexp.MustCompile(`^(CREATE DATABASE IF NOT EXISTS \w+|` +
+		`CREATE TABLE IF NOT EXISTS \w+\.\w+( UUID '[^']*')?|CREATE OR REPLACE VIEW \w+\.\w+|ALTER TABLE \w+\.\w+|` +
+		`DROP TABLE IF EXISTS \w+\.\w+|RENAME TABLE \w+\.\w+ TO \w+\.\w+|EXCHANGE TABLES \w+\.\w+ AND \w+\.\w+)`)
+)
+
+// onCluster is the form of a statement for all servers. Names are written out: the
+// statement goes through Keeper, and its parameters would not. Where a replica is kept
+// in Keeper is left to the servers' default_replica_path.
+func (db *DB) onCluster(statement string, p parameters) string {
+	text := identifier.ReplaceAllStringFunc(statement, func(named string) string {
+		name := identifier.FindStringSubmatch(named)[1]
+		if name == "database" {
+			return db.name
+		}
+		return p[name]
+	})
+	text = engineName.ReplaceAllString(text, "ENGINE = Replicated$1")
+	head := changeHead.FindString(text)
+	return head + " ON CLUSTER `" + db.cluster + "`" + text[len(head):]
+}
+
+var createTable = regexp.MustCompile(`^CREATE TABLE IF NOT EXISTS [^.\s]+\.(\w+)`)
+
+// asElsewhere has a table made as the replica of the one that other servers have: with
+// its UUID. Without, this server would have a table of its own under the same name.
+func asElsewhere(statement string, elsewhere map[string][]string) (string, error) {
+	m := createTable.FindStringSubmatch(statement)
+	if m == nil || len(elsewhere[m[1]]) == 0 {
+		return statement, nil
+	}
+	uuids := elsewhere[m[1]]
+	if len(uuids) > 1 {
+		return "", fmt.Errorf("projections: the servers of the cluster have different tables under the name %s (%s): "+
+			"wait until all have done what is in system.distributed_ddl_queue; if that is empty, DROP TABLE on those that have the wrong one, and repeat",
+			m[1], strings.Join(uuids, ", "))
+	}
+	return m[0] + " UUID '" + uuids[0] + "'" + statement[len(m[0]):], nil
+}
+
+// elsewhere gives the UUIDs of tables on all servers of the cluster that answer, by name.
+func (db *DB) elsewhere(ctx context.Context) (map[string][]string, error) {
+	by := make(map[string][]string)
+	if db.cluster == "" {
+		return by, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
+	err := db.query(ctx, `SELECT name, arraySort(groupUniqArray(toString(uuid))) FROM clusterAllReplicas('`+db.cluster+`', system.tables)
+WHERE database = {database:String} GROUP BY name SETTINGS skip_unavailable_shards = 1`, nil, func(read func(...any) error) error {
+		var name string
+		var uuids []string
+		err := read(&name, &uuids)
+		by[name] = uuids
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("projections: asking the servers of the cluster %s for their tables: %w", db.cluster, err)
+	}
+	return by, nil
+}
+
+const selectShards = `SELECT uniqExactIf(shard_num, cluster = {cluster:String}), arraySort(groupUniqArray(cluster)) FROM system.clusters`
+
+// checkCluster makes sure that the cluster is one that the history can be kept on.
+func (db *DB) checkCluster(ctx context.Context) error {
+	if db.cluster == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
+	var shards uint64
+	var known []string
+	if err := db.queryRow(ctx, selectShards, parameters{"cluster": db.cluster}, &shards, &known); err != nil {
+		return fmt.Errorf("projections: asking for the clusters that ClickHouse knows: %w", err)
+	}
+	switch {
+	case shards == 0:
+		return fmt.Errorf("projections: ClickHouse knows no cluster %q (of remote_servers it has %s): --clickhouse-cluster must name one of them",
+			db.cluster, strings.Join(known, ", "))
+	case shards > 1:
+		return fmt.Errorf("projections: the cluster %s has %d shards, and the history is kept on one, with any number of replicas: "+
+			"have --clickhouse-cluster name a cluster of one shard (docs/operations.md, a ClickHouse cluster)", db.cluster, shards)
+	}
+	return nil
+}
+
+const selectEngines = `SELECT name, engine FROM system.tables WHERE database = {database:String} ORDER BY name`
+
+// checkReplication makes sure that the tables are replicated where a cluster is named,
+// and only there: a write to a replica that is not told to wait for a majority may be
+// lost with its server, and the progress would still cover it.
+func (db *DB) checkReplication(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
+	return db.query(ctx, selectEngines, nil, func(read func(...any) error) error {
+		var name, engine string
+		if err := read(&name, &engine); err != nil {
+			return err
+		}
+		return db.checkEngine(name, engine)
+	})
+}
+
+func (db *DB) checkEngine(name, engine string) error {
+	ours := slices.Contains(Tables(), name) || name == "projection_progress" || name == "schema_versions"
+	replicated := strings.HasPrefix(engine, "Replicated")
+	switch {
+	case !ours || replicated == (db.cluster != ""):
+		return nil
+	case replicated:
+		return fmt.Errorf("projections: the table %s of the database %s is replicated: --clickhouse-cluster must name its cluster", name, db.name)
+	}
+	return fmt.Errorf("projections: the table %s of the database %s is not replicated, as it was made without --clickhouse-cluster: "+
+		"name another database, or drop this one; it is built anew from the topics", name, db.name)
+}
+
+// settle waits until this server has fetched all that was acknowledged of tables when it
+// was called.
+func (db *DB) settle(ctx context.Context, tables ...string) error {
+	if db.cluster == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
+	fetching, waiting := errgroup.WithContext(ctx)
+	for _, table := range tables {
+		fetching.Go(func() error {
+			err := db.server().conn.Exec(waiting, "SYSTEM SYNC REPLICA "+db.name+"."+table+" LIGHTWEIGHT")
+			if err != nil {
+				err = fmt.Errorf("projections: waiting until this replica of %s has what the others have: %w", table, err)
+			}
+			return err
+		})
+	}
+	return fetching.Wait()
+}
+
+// insertSettings leave it to the merges to collapse rows: to look for copies in
+// every block took half of the time of writing it. A block has as many months as it
+// has: the ledgers since 2015, read by a backfill, are more than ClickHouse takes in
+// one insert unless it is told.
+var insertSettings = clickhouse.WithSettings(clickhouse.Settings{"optimize_on_insert": 0, "max_partitions_per_insert_block": 0})
+
+// quorumSettings are insertSettings for replicated tables. A majority has what is
+// acknowledged, so that it outlives any server. A block that was written before is
+// written again, not recognized: its copies collapse, and what ClickHouse remembers of a
+// block outlives its rows.
+var quorumSettings = clickhouse.WithSettings(clickhouse.Settings{
+	"optimize_on_insert": 0, "max_partitions_per_insert_block": 0,
+	"insert_quorum": "auto", "insert_quorum_parallel": 1, "insert_quorum_timeout": quorumMillis, "insert_deduplicate": 0,
+})
+
+// inserting is the context of a write.
+func (db *DB) inserting(ctx context.Context) context.Context {
+	if db.cluster == "" {
+		return clickhouse.Context(ctx, insertSettings)
+	}
+	return clickhouse.Context(ctx, quorumSettings)
+}
+
+const codeTooFewReplicas = 285
+
+// explainQuorum says what it means that a majority cannot be had.
+func explainQuorum(err error) error {
+	var refused *clickhouse.Exception
+	if errors.As(err, &refused) && refused.Code == codeTooFewReplicas {
+		return fmt.Errorf("fewer than a majority of the cluster's replicas are up; the history waits for them: %w", err)
+	}
+	return err
+}

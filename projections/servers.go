@@ -1,0 +1,85 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+)
+
+// A DSN may name several servers. What one of them says is not true of another: its
+// tables may have other UUIDs, be behind or be ahead. So whoever does something in
+// several steps, such as writing a block and then its progress, takes one server for
+// all of them, and begins anew on another when that one fails.
+
+// openServers prepares the connections of each server.
+func openServers(d source) (*DB, error) {
+	all := &DB{name: d.database, cluster: d.cluster, used: new(atomic.Int32)}
+	for _, addr := range d.opts.Addr {
+		opts := *d.opts
+		opts.Addr = []string{addr}
+		conn, err := clickhouse.Open(&opts)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("projections: opening ClickHouse: %w", err), all.Close())
+		}
+		all.each = append(all.each, &DB{name: d.database, cluster: d.cluster, conn: conn, addr: addr})
+	}
+	if len(all.each) == 1 {
+		return all.each[0], nil
+	}
+	return all, nil
+}
+
+// Close ends all connections.
+func (db *DB) Close() (err error) {
+	for _, one := range db.servers() {
+		err = errors.Join(err, one.conn.Close())
+	}
+	return err
+}
+
+// servers gives each server alone.
+func (db *DB) servers() []*DB {
+	if db.conn != nil {
+		return []*DB{db}
+	}
+	return db.each
+}
+
+// server is the one that is used at present.
+func (db *DB) server() *DB {
+	if db.conn != nil {
+		return db
+	}
+	return db.each[db.used.Load()]
+}
+
+// pin gives one server for all steps of something: the one that is used, or the next
+// that answers. Of one server it is not asked whether it does.
+func (db *DB) pin(ctx context.Context) (one *DB, err error) {
+	if db.conn != nil {
+		return db, nil
+	}
+	first := int(db.used.Load())
+	for i := range db.each {
+		n := (first + i) % len(db.each)
+		answered := db.each[n].Ping(ctx)
+		if answered == nil {
+			db.used.Store(int32(n))
+			return db.each[n], nil
+		}
+		err = errors.Join(err, fmt.Errorf("%s: %w", db.each[n].addr, answered))
+	}
+	return nil, err
+}
+
+// moveOn has the next server used after one has failed.
+func (db *DB) moveOn(failed *DB) {
+	for n, one := range db.each {
+		if one == failed {
+			db.used.CompareAndSwap(int32(n), int32((n+1)%len(db.each)))
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package projections_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"syscall"
+	"testing"
+
+	driver "github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
+	"github.com/lumenhook/lumenhook/projections"
+)
+
+// twoServers are two engines with the same logins, and a DSN that names both. Neither
+// knows of the other.
+func twoServers(t *testing.T) (first, second *clickhouse.Engine, dsn string) {
+	t.Helper()
+	cfg := clickhouse.Config{
+		Program: clickhousetest.Program(t), DataDir: t.TempDir(), Grants: clickhousetest.Grants(), Logger: slog.New(slog.DiscardHandler),
+		Service: clickhouse.Login{User: "lumenhook", Password: "of-both"},
+	}
+	first = clickhousetest.StartWith(t, cfg)
+	cfg.DataDir = t.TempDir()
+	second = clickhousetest.StartWith(t, cfg)
+	u, err := url.Parse(first.DSN())
+	must(t, err)
+	u.Host += "," + second.NativeAddr()
+	return first, second, u.String()
+}
+
+// killServer kills an engine that is up; its supervisor starts it again.
+func killServer(t *testing.T, e *clickhouse.Engine) {
+	t.Helper()
+	must(t, e.Ready(t.Context()))
+	if err := syscall.Kill(e.PID(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		t.Fatal(err)
+	}
+}
+
+// connect opens a server for the statements of a test.
+func connect(t *testing.T, e *clickhouse.Engine) driver.Conn {
+	t.Helper()
+	opts, err := driver.ParseDSN(e.DSN())
+	must(t, err)
+	conn, err := driver.Open(opts)
+	must(t, err)
+	t.Cleanup(func() { must(t, conn.Close()) })
+	return conn
+}
+
+// sameTables gives the second server the tables of the first, with their UUIDs, as
+// replicas have them. So nothing but the projector's own care tells them apart.
+func (r *rig) sameTables(second driver.Conn) {
+	r.t.Helper()
+	must(r.t, projections.Migrate(r.t.Context(), r.db))
+	for _, table := range append(projections.Tables(), "projection_progress", "schema_versions") {
+		var create string
+		must(r.t, r.sql.QueryRow(r.t.Context(), "SHOW CREATE TABLE "+table+" SETTINGS show_table_uuid_in_table_create_query_if_not_nil = 1").Scan(&create))
+		must(r.t, second.Exec(r.t.Context(), create))
+	}
+}
+
+// A projector whose DSN names two servers writes to one of them, and to the other when
+// that one dies. What each says of its progress is true of its own tables: filled up, each
+// holds every row once, and is what the topics say.
+func TestEachServerIsExactWhileTheProjectorMovesBetweenThem(t *testing.T) {
+	t.Parallel()
+	first, second, dsn := twoServers(t)
+	r := newRigOn(t, first)
+	both := r.open(dsn)
+	r.sameTables(connect(t, second))
+	r.world(5)
+	run := r.project(func(cfg *projections.ProjectorConfig) { cfg.DB, cfg.BlockRows = both, 200 })
+	stop := r.load()
+	for n := range 8 {
+		facts := run.Status().Facts
+		eventually(t, "the projector writes on", func() error {
+			if now := run.Status(); now.Facts < facts+300 {
+				return fmt.Errorf("it wrote %d facts: %w", now.Facts-facts, now.Err)
+			}
+			return nil
+		})
+		killServer(t, []*clickhouse.Engine{first, second}[n%2])
+	}
+	events := stop()
+
+	// No projector is stopped before everything is compared: libchdb may die of it.
+	var sums []string
+	for _, e := range []*clickhouse.Engine{first, second} {
+		must(t, e.Ready(t.Context()))
+		alone := *r
+		alone.engine, alone.db, alone.sql = e, r.open(e.DSN()), connect(t, e)
+		if n := alone.count("SELECT count() FROM projection_progress"); n == 0 {
+			t.Errorf("nothing was written to %s", e.NativeAddr())
+		}
+		alone.project(func(cfg *projections.ProjectorConfig) { cfg.Group = "of-" + e.NativeAddr() })
+		alone.awaitProjected()
+		if n := alone.count("SELECT count() FROM deliveries FINAL WHERE attempts = 2"); n != events {
+			t.Errorf("%s has %d deliveries, not %d", e.NativeAddr(), n, events)
+		}
+		found, err := projections.Verify(t.Context(), alone.refold(nil))
+		must(t, err)
+		if len(found.Differences) > 0 {
+			t.Errorf("on %s it found %+v", e.NativeAddr(), found.Differences)
+		}
+		sums = append(sums, alone.checksum())
+	}
+	if sums[0] != sums[1] {
+		t.Errorf("the servers hold\n%s\nand\n%s", sums[0], sums[1])
+	}
+}
+
+// Of two servers that hold the history, one that dies costs no answer: neither of an
+// event, nor of a list, nor of people. What one lacks is not taken from the other's
+// progress.
+func TestTheHistoryIsReadFromTheServerThatIsThere(t *testing.T) {
+	t.Parallel()
+	first, second, dsn := twoServers(t)
+	r := newRigOn(t, first)
+	s := newStory(1)
+	for n := range 40 {
+		r.append(s.created(n), s.delivered(n, 1))
+	}
+	for _, e := range []*clickhouse.Engine{first, second} {
+		alone := *r
+		alone.db = r.open(e.DSN())
+		alone.project(func(cfg *projections.ProjectorConfig) { cfg.Group = "of-" + e.NativeAddr() })
+		alone.awaitProjected()
+	}
+	history := r.historyOf(r.open(dsn), eventualMax, readMax)
+	read := func() error {
+		record, err := history.Event(t.Context(), testAccount, s.eventID(39))
+		if err == nil && (record.State != domain.StateDelivered || len(record.Attempts) != 1) {
+			err = fmt.Errorf("the event is %+v", record)
+		}
+		page, listed := history.Events(t.Context(), projections.EventFilter{AccountID: testAccount}, 250, projections.EventPosition{})
+		if listed == nil && len(page.Events) != 40 {
+			listed = fmt.Errorf("a list has %d events", len(page.Events))
+		}
+		return errors.Join(err, listed)
+	}
+	must(t, read())
+	must(t, first.Stop())
+	must(t, read())
+	console, err := projections.OpenConsole(t.Context(), projections.ConsoleConfig{DSN: dsn, RowsMax: 10, TimeMax: readMax})
+	must(t, err)
+	answer, err := console.Query(t.Context(), "SELECT count() FROM events FINAL")
+	must(t, err)
+	if len(answer.Rows) != 1 || fmt.Sprint(answer.Rows[0][0]) != "40" {
+		t.Errorf("a person is told %v", answer.Rows)
+	}
+	must(t, console.Close())
+	must(t, second.Stop())
+	if err := read(); !errors.Is(err, projections.ErrUnavailable) {
+		t.Errorf("without any server it says %v", err)
+	}
+}
