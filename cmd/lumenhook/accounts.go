@@ -37,10 +37,11 @@ type keyFlags struct {
 	live        bool
 }
 
-func (k *keyFlags) register(c *cobra.Command) {
+// register adds the flags, with what a key may do when nothing is said.
+func (k *keyFlags) register(c *cobra.Command, permissions ...string) {
 	f := c.Flags()
 	f.StringVar(&k.name, "name", "", "name of the key, for people")
-	f.StringSliceVar(&k.permissions, "permissions", nil, "read, write, operate")
+	f.StringSliceVar(&k.permissions, "permissions", permissions, "read, write, operate")
 	f.StringSliceVar(&k.cidrs, "allow-cidr", nil, "networks that the key may be used from; anywhere when not given")
 	f.DurationVar(&k.expiresIn, "expires-in", 0, "when the key ends, such as 720h; never when not given")
 	f.BoolVar(&k.live, "live", false, "a key for the public network (whk_live_)")
@@ -141,10 +142,7 @@ func newAccountsCreate(r *reach) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&email, "email", "", "where the account's holder is told of a disabled endpoint")
-	k.register(c)
-	_ = c.Flags().Set("permissions", "read,write,operate")
-	c.Flags().Lookup("permissions").DefValue = "[read,write,operate]"
-	c.Flags().Lookup("permissions").Changed = false
+	k.register(c, "read", "write", "operate")
 	_ = c.MarkFlagRequired("email")
 	return c
 }
