@@ -18,7 +18,7 @@ import (
 const lookAtBackfill = 300 * time.Millisecond
 
 func newBackfill() *cobra.Command {
-	var r reach
+	var r apiFlags
 	var watchID string
 	var from, to uint32
 	var noWait bool
@@ -44,7 +44,7 @@ shows it.`,
 			if from == 0 || to != 0 && to < from {
 				return cli.Usage(fmt.Errorf("--from %d --to %d: must be the sequences of ledgers, the first not above the last", from, to))
 			}
-			c, err := r.client()
+			c, err := r.API()
 			if err != nil {
 				return err
 			}

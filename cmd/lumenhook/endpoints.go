@@ -15,7 +15,7 @@ import (
 )
 
 func newEndpoints() *cobra.Command {
-	var r reach
+	var r apiFlags
 	c := &cobra.Command{Use: "endpoints", Short: "Register and operate endpoints"}
 	r.register(c)
 	c.AddCommand(
@@ -92,7 +92,7 @@ func (e *endpointFlags) headerMap() (map[string]any, error) {
 	return headers, nil
 }
 
-func newEndpointsCreate(r *reach) *cobra.Command {
+func newEndpointsCreate(r *apiFlags) *cobra.Command {
 	var e endpointFlags
 	var keep secretOut
 	c := asking(r, "create --url https://…", "Register an endpoint and show its secret", cli.NoArguments,
@@ -115,7 +115,7 @@ func newEndpointsCreate(r *reach) *cobra.Command {
 	return c
 }
 
-func newEndpointsRotate(r *reach) *cobra.Command {
+func newEndpointsRotate(r *apiFlags) *cobra.Command {
 	var keep secretOut
 	c := asking(r, "rotate-secret ENDPOINT_ID", "Give an endpoint a new secret", cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
@@ -154,7 +154,7 @@ func (s *secretOut) of(ask func() (client.Endpoint, error)) (client.Endpoint, er
 	return e, nil
 }
 
-func newEndpointsUpdate(r *reach) *cobra.Command {
+func newEndpointsUpdate(r *apiFlags) *cobra.Command {
 	var e endpointFlags
 	var c *cobra.Command
 	c = asking(r, "update ENDPOINT_ID", "Change an endpoint", cli.OneArgument,
@@ -189,7 +189,7 @@ func newEndpointsUpdate(r *reach) *cobra.Command {
 	return c
 }
 
-func newEndpointsList(r *reach) *cobra.Command {
+func newEndpointsList(r *apiFlags) *cobra.Command {
 	var p cli.PageFlags
 	var f client.EndpointFilter
 	c := asking(r, "list", "List endpoints, newest first", cli.NoArguments,
@@ -207,7 +207,7 @@ func newEndpointsList(r *reach) *cobra.Command {
 	return c
 }
 
-func newEndpointsTest(r *reach) *cobra.Command {
+func newEndpointsTest(r *apiFlags) *cobra.Command {
 	return asking(r, "test ENDPOINT_ID", "Send a test.ping and show its first attempt", cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.TestResult, error) {
 			return c.TestEndpoint(ctx, args[0])
@@ -219,7 +219,7 @@ func newEndpointsTest(r *reach) *cobra.Command {
 		})
 }
 
-func newEndpointsReplay(r *reach) *cobra.Command {
+func newEndpointsReplay(r *apiFlags) *cobra.Command {
 	var since, until string
 	c := asking(r, "replay ENDPOINT_ID --since 24h", "Queue failed deliveries again", cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.ReplayResult, error) {

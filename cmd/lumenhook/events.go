@@ -13,7 +13,7 @@ import (
 )
 
 func newEvents() *cobra.Command {
-	var r reach
+	var r apiFlags
 	c := &cobra.Command{Use: "events", Short: "Look at events and send them again"}
 	r.register(c)
 	c.AddCommand(
@@ -57,7 +57,7 @@ func showEvent(w io.Writer, e client.Event) {
 	}
 }
 
-func newEventsList(r *reach) *cobra.Command {
+func newEventsList(r *apiFlags) *cobra.Command {
 	var p cli.PageFlags
 	var f client.EventFilter
 	var since, until string

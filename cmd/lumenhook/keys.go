@@ -11,63 +11,49 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/internal/keyflags"
 )
 
 func newKeys() *cobra.Command {
-	var r reach
+	var r apiFlags
 	c := &cobra.Command{Use: "keys", Short: "Make, list, roll and revoke API keys"}
 	r.register(c)
-	r.registerBrokers(c)
+	r.RegisterKafka(c.PersistentFlags())
 	c.AddCommand(newKeysCreate(&r), newKeysList(&r), newKeysRoll(&r), newKeysRevoke(&r))
 	return c
 }
 
-// accountOr gives the account that a flag names, or the data folder's.
-func (r *reach) accountOr(id string) (string, error) {
-	if id == "" {
-		run, err := runfile.Read(r.dataDir)
-		if err != nil {
-			return "", fmt.Errorf("%w; or give --account", err)
-		}
-		return run.AccountID, nil
-	}
-	if !domain.IsID(domain.AccountPrefix, id) {
-		return "", cli.Usage(fmt.Errorf("--account %q: must be acc_ and 26 characters", id))
-	}
-	return id, nil
-}
-
-func newKeysCreate(r *reach) *cobra.Command {
+func newKeysCreate(r *apiFlags) *cobra.Command {
 	var account string
-	var k keyFlags
+	var k keyflags.Flags
 	c := &cobra.Command{
 		Use:   "create --permissions read,write",
 		Short: "Make an API key for an account, without the API",
 		Args:  cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			id, err := r.accountOr(account)
+			id, err := r.Account(account)
 			if err != nil {
 				return err
 			}
-			key, text, err := k.make(r.live())
+			key, text, err := k.Draw(r.IsLive())
 			if err != nil {
-				return err
+				return cli.Usage(err)
 			}
-			if _, err := r.submit(cmd.Context(), domain.CreateKey{AccountID: id, Key: key}, id); err != nil {
+			create := domain.CreateKey{AccountID: id, Key: key}
+			if _, err := r.Submit(cmd.Context(), create, id); err != nil {
 				return fmt.Errorf("making the key: %w", err)
 			}
-			r.admitted(cmd.Context(), text)
+			r.AwaitKey(cmd.Context(), text)
 			made := madeKey{id, key.ID, text}
 			return r.Print(cmd.OutOrStdout(), made, made.show)
 		},
 	}
 	c.Flags().StringVar(&account, "account", "", "the account; the data folder's when not given")
-	k.register(c)
+	k.Register(c.Flags())
 	return c
 }
 
-func newKeysList(r *reach) *cobra.Command {
+func newKeysList(r *apiFlags) *cobra.Command {
 	var p cli.PageFlags
 	c := asking(r, "list", "List the account's API keys", cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Key], error) {
@@ -83,7 +69,7 @@ func newKeysList(r *reach) *cobra.Command {
 	return c
 }
 
-func newKeysRoll(r *reach) *cobra.Command {
+func newKeysRoll(r *apiFlags) *cobra.Command {
 	var grace time.Duration
 	c := asking(r, "roll KEY_ID", "Put a new key in the place of another, which goes on working for a while", cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.Key, error) {
@@ -98,13 +84,13 @@ func newKeysRoll(r *reach) *cobra.Command {
 	return c
 }
 
-func newKeysRevoke(r *reach) *cobra.Command {
+func newKeysRevoke(r *apiFlags) *cobra.Command {
 	var account string
 	c := &cobra.Command{
 		Use: "revoke KEY_ID", Short: "End an API key", Args: cli.OneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if account == "" {
-				c, err := r.client()
+				c, err := r.API()
 				if err != nil {
 					return err
 				}
@@ -112,11 +98,12 @@ func newKeysRevoke(r *reach) *cobra.Command {
 					return err
 				}
 			} else {
-				id, err := r.accountOr(account)
+				id, err := r.Account(account)
 				if err != nil {
 					return err
 				}
-				if _, err := r.submit(cmd.Context(), domain.RevokeKey{AccountID: id, KeyID: args[0]}, id); err != nil {
+				revoke := domain.RevokeKey{AccountID: id, KeyID: args[0]}
+				if _, err := r.Submit(cmd.Context(), revoke, id); err != nil {
 					return fmt.Errorf("revoking the key: %w", err)
 				}
 			}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/kafkaflags"
+	"github.com/lumenhook/lumenhook/internal/connect"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -31,8 +31,7 @@ const recordedMax = 5_000_000
 // ledgerCheck is `lumenhook ledger check`.
 type ledgerCheck struct {
 	from, to uint32
-	dir      string
-	kafka    kafkaflags.Flags
+	service  connect.Service
 	cluster  streams.Cluster
 	source   sourceSettings
 }
@@ -64,8 +63,8 @@ command ends with 3.`,
 	f := c.Flags()
 	f.Uint32Var(&k.from, "from", 0, "first ledger")
 	f.Uint32Var(&k.to, "to", 0, "last ledger")
-	f.StringVar(&k.dir, "data-dir", ".lumenhook", "data folder of the running service")
-	k.kafka.Register(f)
+	k.service.Register(f)
+	k.service.RegisterKafka(f)
 	k.source.register(f, "pubnet")
 	_ = c.MarkFlagRequired("from")
 	_ = c.MarkFlagRequired("to")
@@ -78,19 +77,16 @@ func (k *ledgerCheck) settle() error {
 		return cli.Usage(fmt.Errorf("--from %d --to %d: must be the sequences of ledgers, the first not above the last", k.from, k.to))
 	}
 	var err error
-	k.cluster, err = k.kafka.Cluster("lumenhook-check", slog.New(slog.DiscardHandler))
+	k.cluster, err = k.service.Cluster(slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
-	if len(k.cluster.Brokers) == 0 {
-		run, err := runfile.Read(k.dir)
+	if len(k.service.Kafka.Brokers) == 0 && k.source.kind == sourceRPC && len(k.source.rpcURLs) == 0 {
+		run, err := runfile.Read(k.service.DataDir)
 		if err != nil {
-			return fmt.Errorf("%w; or name --kafka-brokers", err)
+			return err
 		}
-		k.cluster.Brokers, k.cluster.SASL, k.cluster.TLS = run.KafkaBrokers, run.Kafka.SASL(), streams.TLS{}
-		if k.source.kind == sourceRPC && len(k.source.rpcURLs) == 0 {
-			k.source.rpcURLs, k.source.network = []string{run.Stellar.RPCURL}, run.Stellar.NetworkPassphrase
-		}
+		k.source.rpcURLs, k.source.network = []string{run.Stellar.RPCURL}, run.Stellar.NetworkPassphrase
 	}
 	return cli.Usage(k.source.check())
 }

@@ -43,7 +43,7 @@ func newMigrate() *cobra.Command {
 			return err
 		},
 	}
-	t.register(c.Flags())
+	t.Register(c.Flags())
 	t.registerClickHouse(c.Flags())
 	c.Flags().StringVar(&retention, "history-retention", "0", "after how many days rows are deleted, such as 90d; 0 keeps everything. Not given, it stays as it is")
 	return c

@@ -27,8 +27,8 @@ type refoldFlags struct {
 }
 
 func (r *refoldFlags) register(f *pflag.FlagSet, what string) {
-	r.target.register(f)
-	r.registerKafka(f)
+	r.target.Register(f)
+	r.RegisterKafka(f)
 	r.registerClickHouse(f)
 	f.StringSliceVar(&r.tables, "table", nil, "table to "+what+"; may be repeated")
 	f.BoolVar(&r.all, "all", false, what+" all tables")

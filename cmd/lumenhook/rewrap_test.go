@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,15 +20,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kfake"
-
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/connect"
 	"github.com/lumenhook/lumenhook/internal/kafkaflags"
 	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/rewrap"
 	"github.com/lumenhook/lumenhook/internal/sealing"
-	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -94,9 +90,9 @@ func (r received) verify(t *testing.T, secrets ...string) {
 	}
 }
 
-func (s *testService) rewrap(args ...string) rewrapReport {
+func (s *testService) rewrap(args ...string) rewrap.Report {
 	s.t.Helper()
-	var report rewrapReport
+	var report rewrap.Report
 	s.cli(&report, append([]string{"secrets", "rewrap"}, args...)...)
 	return report
 }
@@ -119,19 +115,19 @@ func (s *testService) rewrapCutShort(steps int64) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
-	place := &masterKeyPlace{target: target{dataDir: s.dir, kafka: kafkaflags.Flags{Prefix: "lumenhook."}}}
-	r, end, err := place.rewrap(ctx, io.Discard, true)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer end()
+	service := connect.Service{DataDir: s.dir, Kafka: kafkaflags.Flags{Prefix: "lumenhook."}}
+	quiet := slog.New(slog.DiscardHandler)
 	var taken atomic.Int64
-	r.progress = func(int64, int64) {
-		if taken.Add(1) == steps {
-			cancel()
-		}
-	}
-	if _, err := r.run(ctx); !errors.Is(err, context.Canceled) {
+	_, err := rewrap.Run(ctx, rewrap.Config{
+		Key: sealing.Place{DataDir: s.dir}, Logger: quiet,
+		Cluster: func() (streams.Cluster, error) { return service.Cluster(quiet) },
+		Progress: func(int64, int64) {
+			if taken.Add(1) == steps {
+				cancel()
+			}
+		},
+	}, true)
+	if !errors.Is(err, context.Canceled) {
 		s.t.Fatalf("a rewrap that was cut short ended with %v", err)
 	}
 }
@@ -176,14 +172,14 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 	s.devnet(&waits, "pay", "--to", wallet.Address, "--amount", "1", "--json")
 
 	old := s.ring()[0].ID
-	if out, err := s.tryCLI("secrets", "drop", keyName(old)); err == nil || !strings.Contains(err.Error(), "the one that seals") {
+	if out, err := s.tryCLI("secrets", "drop", rewrap.KeyName(old)); err == nil || !strings.Contains(err.Error(), "the one that seals") {
 		t.Fatalf("the key that seals was dropped: %s %v", out, err)
 	}
 	// The key is rotated alone: what it sealed before opens with the old one only.
 	if _, err := s.tryCLI("secrets", "rewrap", "--key-only"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.tryCLI("secrets", "drop", keyName(old)); err == nil || !strings.Contains(err.Error(), "is in use") || len(s.ring()) != 2 {
+	if _, err := s.tryCLI("secrets", "drop", rewrap.KeyName(old)); err == nil || !strings.Contains(err.Error(), "is in use") || len(s.ring()) != 2 {
 		t.Fatalf("a key in use was dropped: %v", err)
 	}
 	s.rewrapCutShort(40)
@@ -207,7 +203,7 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 		done.Secrets.Resealed+done.Secrets.AlreadyNew < endpoints+1 || done.Secrets.Unopened != 0 {
 		t.Errorf("rewrapped %+v", done)
 	}
-	if i := slices.IndexFunc(done.Keys, func(k keyReport) bool { return k.ID == keyName(old) }); i < 0 || !done.Keys[i].Removable || done.Keys[i].Values != 0 {
+	if i := slices.IndexFunc(done.Keys, func(k rewrap.KeyUse) bool { return k.ID == rewrap.KeyName(old) }); i < 0 || !done.Keys[i].Removable || done.Keys[i].Values != 0 {
 		t.Errorf("the old key cannot go: %+v", done.Keys)
 	}
 	again := s.rewrap("--resume")
@@ -215,11 +211,11 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 		t.Errorf("a second time: %+v, with %d secrets", again, len(secrets))
 	}
 	// Another whole rotation, while the old key is still there.
-	if whole := s.rewrap(); whole.Headers != (sealedCounts{Resealed: 2 * endpoints}) || whole.Secrets.Resealed != endpoints+len(secrets)-1 || len(whole.Keys) != 3 {
+	if whole := s.rewrap(); whole.Headers != (rewrap.Counts{Resealed: 2 * endpoints}) || whole.Secrets.Resealed != endpoints+len(secrets)-1 || len(whole.Keys) != 3 {
 		t.Errorf("another rotation: %+v", whole)
 	}
 	for _, k := range s.ring()[:2] {
-		if _, err := s.tryCLI("secrets", "drop", keyName(k.ID)); err != nil {
+		if _, err := s.tryCLI("secrets", "drop", rewrap.KeyName(k.ID)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -273,101 +269,6 @@ func TestRewrapIsToldWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestTheReportOfARewrap(t *testing.T) {
-	pass := sealedPass{endpoints: 3, secrets: sealedCounts{Resealed: 4, AlreadyNew: 5}, headers: sealedCounts{Unopened: 1}, byKey: map[uint32]int{2: 7, 3: 1, 9: 1}}
-	report := reportOf(pass, 3, []sealing.Key{{ID: 1}, {ID: 2}, {ID: 3, Seals: true}, {ID: 4, Staged: true}})
-	want := []keyReport{{"0000000001", "opens", 0, true}, {"0000000002", "opens", 7, false}, {"0000000003", "seals", 1, false}, {"0000000004", "staged", 0, false}, {"0000000009", "missing", 1, false}}
-	if !slices.Equal(report.Keys, want) {
-		t.Errorf("%+v", report.Keys)
-	}
-	var text bytes.Buffer
-	if err := (&cli.Output{}).Print(&text, report, report.show); err != nil {
-		t.Fatal(err)
-	}
-	for _, part := range []string{"OF 3 ENDPOINTS", "signing secrets", "0000000001", "lumenhook secrets drop 0000000001", "nothing opens them"} {
-		if !strings.Contains(text.String(), part) {
-			t.Errorf("%q is not in\n%s", part, &text)
-		}
-	}
-	if strings.Contains(text.String(), "drop 0000000002") || strings.Contains(text.String(), "drop 0000000009") {
-		t.Errorf("a key in use is offered\n%s", &text)
-	}
-	if data, err := json.Marshal(report); err != nil || !strings.Contains(string(data), `"alreadyNew":5`) {
-		t.Errorf("%s, %v", data, err)
-	}
-}
-
-// TestDropLooksAtCommandsThatWait: what no engine has decided on is in no table,
-// and will be.
-func TestDropLooksAtCommandsThatWait(t *testing.T) {
-	fake, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(fake.Close)
-	cluster := streams.Cluster{Brokers: fake.ListenAddrs(), Prefix: "lumenhook.", ClientID: "test", Logger: slog.New(slog.DiscardHandler)}
-	ctx := t.Context()
-	if err := cluster.EnsureTopics(ctx, []streams.TopicSpec{
-		{Name: schemas.TopicCommands, Partitions: 2, ReplicationFactor: 1}, {Name: schemas.TopicEndpoints, Partitions: 2, ReplicationFactor: 1},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "key")
-	sealer := newSealerAt(t, path)
-	seal := func() []byte {
-		sealed, err := sealer.Seal([]byte("x"), "ep_1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return sealed
-	}
-	producer, err := cluster.NewProducer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer producer.Close()
-	headers := []domain.Header{{Name: "A", Sealed: seal()}, {Name: "kept"}}
-	for _, body := range []domain.CommandBody{
-		domain.CreateEndpoint{EndpointID: "ep_1", SealedSecret: seal(), Headers: headers}, domain.UpdateEndpoint{EndpointID: "ep_2", Change: domain.EndpointChange{Headers: &headers}},
-		domain.RotateSecret{EndpointID: "ep_3", SealedSecret: seal()}, domain.ResealSecrets{EndpointID: "ep_4", Values: []domain.Resealed{{Sealed: seal()}}}, domain.EnableEndpoint{EndpointID: "ep_5"},
-	} {
-		m := schemas.EncodeCommand(domain.Command{ID: "cmd_1", Body: body})
-		if err := producer.Append(ctx, streams.NewRecord(schemas.TopicCommands, body.Aggregate(), m.Value, m.EachHeader)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := sealing.RotateFile(path, false); err != nil {
-		t.Fatal(err)
-	}
-	place := &masterKeyPlace{target: target{kafka: kafkaflags.Flags{Brokers: cluster.Brokers, Prefix: cluster.Prefix}}, file: path}
-	r, end, err := place.rewrap(ctx, io.Discard, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer end()
-	old, _ := sealing.KeyOf(headers[0].Sealed)
-	if n, err := r.inUse(ctx, old); n != 5 || err != nil {
-		t.Fatalf("%d values wait (%v), not 5", n, err)
-	}
-	// The engine has decided on all of them.
-	_, ends, err := r.extent(ctx, schemas.TopicCommands)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var decided kadm.Offsets
-	for p, end := range ends {
-		decided.AddOffset(cluster.Prefix+schemas.TopicCommands, p, end, -1)
-	}
-	if err := cluster.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
-		return admin.CommitAllOffsets(ctx, cluster.Prefix+engineGroup, decided)
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := r.inUse(ctx, old); n != 0 || err != nil {
-		t.Errorf("%d values wait (%v)", n, err)
-	}
-}
-
 // TestTheMasterKeyOfAVariable: a run that is given its master key keeps none, and
 // two keys at once are refused.
 func TestTheMasterKeyOfAVariable(t *testing.T) {
@@ -402,7 +303,7 @@ func TestTheMasterKeyOfAVariable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left, err := s.tryCLI("secrets", "drop", keyName(keys[0].ID))
+	left, err := s.tryCLI("secrets", "drop", rewrap.KeyName(keys[0].ID))
 	if err != nil {
 		t.Fatal(err)
 	}

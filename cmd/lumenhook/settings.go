@@ -1,11 +1,9 @@
 package main
 
 import (
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -136,18 +134,6 @@ func (s *runSettings) checkNetwork() (faults []error) {
 		}
 	}
 	return faults
-}
-
-// readAuthorities reads a PEM file of certificates; no name is none.
-func readAuthorities(path string) ([]byte, error) {
-	if path == "" {
-		return nil, nil
-	}
-	pem, err := os.ReadFile(path)
-	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
-		err = errors.New("holds no certificate in PEM form")
-	}
-	return pem, err
 }
 
 func checkAddress(address string) error {

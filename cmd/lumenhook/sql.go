@@ -58,7 +58,7 @@ Tables, views and twenty questions: docs/analytics.md.`,
 			return s.Read(cmd.Context(), cmd.InOrStdin())
 		},
 	}
-	t.register(c.Flags())
+	t.Register(c.Flags())
 	t.registerClickHouse(c.Flags())
 	c.Flags().StringVar(&format, "format", "table", "table, json (a line for each row) or csv")
 	c.Flags().IntVar(&cfg.RowsMax, "max-rows", 10_000, "rows to print at most")

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/connect"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
@@ -114,7 +115,7 @@ func TestAskingARunningService(t *testing.T) {
 
 func (s *testService) console() *projections.Console {
 	s.t.Helper()
-	t := target{dataDir: s.dir}
+	t := target{Service: connect.Service{DataDir: s.dir}}
 	dsn, err := t.readerDSN()
 	if err != nil {
 		s.t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/kafkaflags"
+	"github.com/lumenhook/lumenhook/internal/connect"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/streams"
@@ -19,35 +19,17 @@ import (
 // target is where the subcommands that read topics and history find them: in the
 // data folder of a running service, unless flags name them.
 type target struct {
-	dataDir    string
-	kafka      kafkaflags.Flags
+	connect.Service
 	clickhouse clickhouseSettings
-}
-
-func (t *target) register(f *pflag.FlagSet) {
-	f.StringVar(&t.dataDir, "data-dir", ".lumenhook", "data folder of the running service")
-}
-
-func (t *target) registerKafka(f *pflag.FlagSet) {
-	t.kafka.Register(f)
 }
 
 func (t *target) registerClickHouse(f *pflag.FlagSet) {
 	t.clickhouse.register(f, "clickhouse://user:password@host:9000/lumenhook, in place of the data folder's")
 }
 
-// cluster says how Kafka is reached.
+// cluster says how Kafka is reached, for commands that say what goes wrong meanwhile.
 func (t *target) cluster() (streams.Cluster, error) {
-	c, err := t.kafka.Cluster("lumenhook-cli", slog.New(slog.NewTextHandler(os.Stderr, nil)))
-	if err != nil || len(c.Brokers) > 0 {
-		return c, err
-	}
-	run, err := runfile.Read(t.dataDir)
-	if err != nil {
-		return c, fmt.Errorf("%w; or name the brokers with --kafka-brokers", err)
-	}
-	c.Brokers, c.SASL, c.TLS = run.KafkaBrokers, run.Kafka.SASL(), streams.TLS{}
-	return c, nil
+	return t.Cluster(slog.New(slog.NewTextHandler(os.Stderr, nil)))
 }
 
 // dsn says how ClickHouse is reached by who fills the history.
@@ -64,7 +46,7 @@ func (t *target) dsnOf(who func(*runfile.ClickHouse) runfile.Login) (string, err
 	if err := errors.Join(t.clickhouse.check()...); err != nil || t.clickhouse.dsn != "" {
 		return t.clickhouse.address, cli.Usage(err)
 	}
-	run, err := runfile.Read(t.dataDir)
+	run, err := runfile.Read(t.DataDir)
 	if err != nil {
 		return "", fmt.Errorf("%w; or name ClickHouse with --clickhouse-dsn", err)
 	}

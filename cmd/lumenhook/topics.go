@@ -22,8 +22,8 @@ import (
 func newTopics() *cobra.Command {
 	var t target
 	c := &cobra.Command{Use: "topics", Short: "Make, check and read the topics"}
-	t.register(c.PersistentFlags())
-	t.registerKafka(c.PersistentFlags())
+	t.Register(c.PersistentFlags())
+	t.RegisterKafka(c.PersistentFlags())
 	c.AddCommand(newTopicsCat(&t), newTopicsTail(&t), newTopicsDescribe(&t),
 		newTopicsPlan(&t), newTopicsCreate(&t), newTopicsCheck(&t), newTopicsACLs(&t), newTopicsCopy(&t))
 	return c
@@ -114,7 +114,7 @@ func knownType(name string) error {
 const pollRecords = 1000
 
 func (r *topicReading) run(ctx context.Context, t *target, name string, follow bool, out io.Writer) error {
-	topic, err := knownTopic(t.kafka.Prefix, name)
+	topic, err := knownTopic(t.Kafka.Prefix, name)
 	if err != nil {
 		return err
 	}
@@ -257,7 +257,7 @@ func newTopicsDescribe(t *target) *cobra.Command {
 			if len(args) == 0 {
 				return describeAll(cmd.Context(), cluster, cmd.OutOrStdout())
 			}
-			topic, err := knownTopic(t.kafka.Prefix, args[0])
+			topic, err := knownTopic(t.Kafka.Prefix, args[0])
 			if err != nil {
 				return err
 			}

@@ -40,14 +40,14 @@ and build the history there: it is made of the topics.`,
   lumenhook topics copy --data-dir .lumenhook --kafka-brokers kafka-1:9092`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			to, err := at.kafka.Cluster("lumenhook-cli", slog.New(slog.NewTextHandler(os.Stderr, nil)))
+			to, err := at.Kafka.Cluster("lumenhook-cli", slog.New(slog.NewTextHandler(os.Stderr, nil)))
 			if err != nil {
 				return err
 			}
 			if len(to.Brokers) == 0 {
 				return cli.Usage(errors.New("--kafka-brokers: must name the brokers of the cluster to copy to"))
 			}
-			return copyTopics(cmd.Context(), at.dataDir, to, cmd.ErrOrStderr(), func(report mirror.Report) error {
+			return copyTopics(cmd.Context(), at.DataDir, to, cmd.ErrOrStderr(), func(report mirror.Report) error {
 				return output.Print(cmd.OutOrStdout(), report, func(w io.Writer) { showCopy(w, report) })
 			})
 		},

@@ -211,7 +211,7 @@ A process of several roles needs a user with the rights of them all.`,
 }
 
 func (a *aclFlags) run(ctx context.Context, out io.Writer) error {
-	acls, err := topology.Access(streams.Cluster{Prefix: a.kafka.Prefix}, a.userPrefix, a.roles...)
+	acls, err := topology.Access(streams.Cluster{Prefix: a.Kafka.Prefix}, a.userPrefix, a.roles...)
 	if err != nil {
 		return cli.Usage(fmt.Errorf("--role: %w", err))
 	}

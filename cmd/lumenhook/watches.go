@@ -14,7 +14,7 @@ import (
 )
 
 func newWatches() *cobra.Command {
-	var r reach
+	var r apiFlags
 	c := &cobra.Command{Use: "watches", Short: "Watch wallets"}
 	r.register(c)
 	c.AddCommand(
@@ -107,7 +107,7 @@ func (f *watchFlags) parse() (assets []client.Asset, amount *client.AmountRule, 
 	return assets, amount, memo, cli.Usage(err)
 }
 
-func newWatchesCreate(r *reach) *cobra.Command {
+func newWatchesCreate(r *apiFlags) *cobra.Command {
 	var f watchFlags
 	var wallet string
 	c := asking(r, "create --wallet G… --endpoint ep_…", "Watch a wallet", cli.NoArguments,
@@ -128,7 +128,7 @@ func newWatchesCreate(r *reach) *cobra.Command {
 	return c
 }
 
-func newWatchesUpdate(r *reach) *cobra.Command {
+func newWatchesUpdate(r *apiFlags) *cobra.Command {
 	var f watchFlags
 	var c *cobra.Command
 	c = asking(r, "update WATCH_ID", "Change a watch", cli.OneArgument,
@@ -158,7 +158,7 @@ func newWatchesUpdate(r *reach) *cobra.Command {
 	return c
 }
 
-func newWatchesList(r *reach) *cobra.Command {
+func newWatchesList(r *apiFlags) *cobra.Command {
 	var p cli.PageFlags
 	var f client.WatchFilter
 	c := asking(r, "list", "List watches, newest first", cli.NoArguments,

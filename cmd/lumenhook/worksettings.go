@@ -12,6 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/pki"
 )
 
 // workSettings are the flags of the roles, which `run` and `serve` have in common.
@@ -77,7 +78,7 @@ func (s *workSettings) check() (faults []error) {
 	}
 	faults = append(faults, s.clickhouse.check()...)
 	var err error
-	s.egressPEM, err = readAuthorities(s.egressCA)
+	s.egressPEM, err = pki.ReadAuthorities(s.egressCA)
 	fault("egress-ca", s.egressCA, err)
 	s.schedule, err = parseSchedule(s.retrySchedule)
 	fault("retry-schedule", s.retrySchedule, err)

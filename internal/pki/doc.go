@@ -13,5 +13,5 @@
 //     what the authority issued before stays valid under the new certificate.
 //
 // Files: ca.go the authority; issue.go what it issues; files.go PEM and
-// writing by rename.
+// writing by rename; authorities.go files of other authorities.
 package pki

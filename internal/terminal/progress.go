@@ -27,28 +27,27 @@ const (
 type Progress struct {
 	out      io.Writer
 	terminal bool
-	began    time.Time
 
 	mu     sync.Mutex
-	first  int64 // done before this try
-	known  bool
+	began  time.Time // of the first Show
+	first  int64     // done before it
 	last   time.Time
 	showed bool
 }
 
-// NewProgress begins now.
+// NewProgress shows it on out. Its time begins with the first Show.
 func NewProgress(out io.Writer) *Progress {
-	return &Progress{out: out, terminal: isTerminal(out), began: time.Now()}
+	return &Progress{out: out, terminal: isTerminal(out)}
 }
 
 // Show tells that so many records are done of all. Both may grow.
 func (b *Progress) Show(done, total int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.known {
-		b.first, b.known = done, true
-	}
 	now := time.Now()
+	if b.began.IsZero() {
+		b.began, b.first = now, done
+	}
 	if !b.terminal && now.Sub(b.last) < linesInterval {
 		return
 	}

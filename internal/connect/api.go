@@ -1,0 +1,99 @@
+package connect
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/runfile"
+)
+
+const (
+	// requestTimeout bounds one request: a test waits for its attempt.
+	requestTimeout = 45 * time.Second
+	// keyTimeout bounds the wait for a new key to be known, keyInterval is how often it
+	// is tried meanwhile.
+	keyTimeout  = 5 * time.Second
+	keyInterval = 50 * time.Millisecond
+)
+
+// API makes a client of the API.
+func (s *Service) API() (*client.Client, error) {
+	url, key, caFile := s.apiURL, s.apiKey, s.caFile
+	if url == "" || key == "" {
+		run, err := runfile.Read(s.DataDir)
+		switch {
+		case url != "" && (err != nil || run.APIURL != strings.TrimSuffix(url, "/")):
+			// The folder's key is for the folder's service: no other is shown it.
+			return nil, cli.Usage(fmt.Errorf("--api-key must be given with --api-url %s, "+
+				"best as the variable %s", url, cli.Variable("api-key")))
+		case err != nil:
+			return nil, fmt.Errorf("%w; or give --api-url and --api-key", err)
+		}
+		url, key = cmp.Or(url, run.APIURL), cmp.Or(key, run.APIKey)
+		caFile = cmp.Or(caFile, run.CAFile)
+	}
+	transport, err := trusting(caFile)
+	if err != nil {
+		return nil, fmt.Errorf("--ca-file %q: %w", caFile, err)
+	}
+	c, err := client.New(url, key, &http.Client{Transport: transport, Timeout: requestTimeout})
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("--api-url %q: must be a URL such as "+
+			"http://127.0.0.1:8080", url))
+	}
+	return c, nil
+}
+
+// trusting reaches servers whose certificate is of the system's authorities, or of
+// those in a file.
+func trusting(caFile string) (*http.Transport, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	pem, err := pki.ReadAuthorities(caFile)
+	if err != nil || pem == nil {
+		return transport, err
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	roots.AppendCertsFromPEM(pem)
+	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	return transport, nil
+}
+
+// AwaitKey waits, for a few seconds, until the API knows a new key. Without an API to
+// ask it returns at once: nodes know the key within 5 s.
+func (s *Service) AwaitKey(ctx context.Context, key string) {
+	asking := *s
+	asking.apiKey = key
+	c, err := asking.API()
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, keyTimeout)
+	defer cancel()
+	tick := time.NewTicker(keyInterval)
+	defer tick.Stop()
+	for {
+		_, err := c.ListKeys(ctx, client.Page{Limit: 1})
+		var refused *client.Problem
+		if !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package connect
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/commands"
+)
+
+// submitTimeout bounds the wait for brokers and the engine's answer.
+const submitTimeout = 30 * time.Second
+
+// NewID draws an id with a prefix, such as domain.AccountPrefix.
+func NewID(prefix string) string {
+	var entropy [16]byte
+	rand.Read(entropy[:])
+	return domain.NewID(prefix, entropy)
+}
+
+// Engine gives commands to the engine of a service, without the API. Its Submit may be
+// called from any goroutine.
+type Engine struct {
+	commands *commands.Client
+	ended    chan struct{}
+}
+
+// OpenEngine reaches the brokers, for as long as ctx lasts. The caller closes the Engine.
+func OpenEngine(ctx context.Context, cluster streams.Cluster) (*Engine, error) {
+	c, err := commands.Open(ctx, commands.Config{
+		Cluster: cluster, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reaching the brokers %s: %w", strings.Join(cluster.Brokers, ", "), err)
+	}
+	e := &Engine{commands: c, ended: make(chan struct{})}
+	go func() {
+		defer close(e.ended)
+		_ = c.Run(context.WithoutCancel(ctx)) // a command without an answer says why
+	}()
+	return e, nil
+}
+
+// Close ends the commands that wait.
+func (e *Engine) Close() {
+	e.commands.Close()
+	<-e.ended
+}
+
+// Submit gives a command and returns what it is answered with. Whether a command
+// arrived may not be known; asked again, it is the same one.
+func (e *Engine) Submit(
+	ctx context.Context, body domain.CommandBody, accountID string,
+) (domain.Answer, error) {
+	command := domain.Command{
+		ID: NewID(domain.CommandPrefix), AccountID: accountID,
+		IssuedAtMillis: time.Now().UnixMilli(), Body: body,
+	}
+	for {
+		result, err := e.commands.Submit(ctx, command)
+		var unconfirmed commands.ErrNotConfirmed
+		switch {
+		case err == nil && result.Answer.Rejection != nil:
+			return result.Answer, errors.New(result.Answer.Rejection.Detail)
+		case err == nil:
+			return result.Answer, nil
+		case !errors.As(err, &unconfirmed) || ctx.Err() != nil:
+			return domain.Answer{}, fmt.Errorf("no engine has answered: "+
+				"is one running on these brokers? %w", err)
+		}
+	}
+}
+
+// Submit gives the engine of the service one command.
+func (s *Service) Submit(
+	ctx context.Context, body domain.CommandBody, accountID string,
+) (domain.Answer, error) {
+	cluster, err := s.Cluster(slog.New(slog.DiscardHandler))
+	if err != nil {
+		return domain.Answer{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, submitTimeout)
+	defer cancel()
+	e, err := OpenEngine(ctx, cluster)
+	if err != nil {
+		return domain.Answer{}, err
+	}
+	defer e.Close()
+	return e.Submit(ctx, body, accountID)
+}

@@ -1,0 +1,78 @@
+package connect
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/pflag"
+	"github.com/stellar/go-stellar-sdk/network"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/kafkaflags"
+	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Service says where a service is. Its zero value is one of no folder and no address.
+type Service struct {
+	DataDir string
+	Kafka   kafkaflags.Flags
+
+	apiURL string
+	apiKey string
+	caFile string
+}
+
+// Register adds the flag of the data folder.
+func (s *Service) Register(f *pflag.FlagSet) {
+	f.StringVar(&s.DataDir, "data-dir", ".lumenhook", "data folder of the running service")
+}
+
+// RegisterAPI adds the flags of what asks the API.
+func (s *Service) RegisterAPI(f *pflag.FlagSet) {
+	f.StringVar(&s.apiURL, "api-url", "", "address of the API, instead of the data folder's")
+	f.StringVar(&s.apiKey, "api-key", "",
+		"API key, instead of the data folder's (better given as LUMENHOOK_API_KEY)")
+	f.StringVar(&s.caFile, "ca-file", "", "PEM file of further authorities that the API's "+
+		"certificate may be of; the data folder's when it is not given")
+}
+
+// RegisterKafka adds the flags of what reads topics or gives commands.
+func (s *Service) RegisterKafka(f *pflag.FlagSet) { s.Kafka.Register(f) }
+
+// Cluster says how Kafka is reached.
+func (s *Service) Cluster(logger *slog.Logger) (streams.Cluster, error) {
+	c, err := s.Kafka.Cluster("lumenhook-cli", logger)
+	if err != nil || len(c.Brokers) > 0 {
+		return c, err
+	}
+	run, err := runfile.Read(s.DataDir)
+	if err != nil {
+		return c, fmt.Errorf("%w; or name the brokers with --kafka-brokers", err)
+	}
+	c.Brokers, c.SASL, c.TLS = run.KafkaBrokers, run.Kafka.SASL(), streams.TLS{}
+	return c, nil
+}
+
+// IsLive reports whether the service is on the public network, as far as its data folder
+// says.
+func (s *Service) IsLive() bool {
+	run, err := runfile.Read(s.DataDir)
+	return err == nil && run.Stellar.NetworkPassphrase == network.PublicNetworkPassphrase
+}
+
+// Account gives the account that --account names, or the data folder's.
+func (s *Service) Account(id string) (string, error) {
+	if id == "" {
+		run, err := runfile.Read(s.DataDir)
+		if err != nil {
+			return "", fmt.Errorf("%w; or give --account", err)
+		}
+		return run.AccountID, nil
+	}
+	if !domain.IsID(domain.AccountPrefix, id) {
+		return "", cli.Usage(fmt.Errorf("--account %q: must be acc_ and 26 characters", id))
+	}
+	return id, nil
+}

@@ -1,0 +1,155 @@
+package rewrap
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+const (
+	// reachTimeout bounds the wait for brokers that do not answer.
+	reachTimeout = 15 * time.Second
+	// followTime is more than processes take to notice a changed master key file.
+	followTime = 2 * time.Second
+)
+
+// Config says whose sealed values are walked over. All fields are required.
+type Config struct {
+	Key     sealing.Place
+	Cluster func() (streams.Cluster, error) // asked once the master key is read
+	// Progress is told of records and endpoints, done and in all.
+	Progress func(done, total int64)
+	Logger   *slog.Logger // hears of values that do not open
+}
+
+// Run rotates the master key, unless a rewrap is resumed, and has everything that is
+// sealed resealed with it. It may be cut short and resumed at any point.
+func Run(ctx context.Context, cfg Config, resume bool) (Report, error) {
+	if !resume {
+		if err := cfg.rotate(ctx); err != nil {
+			return Report{}, err
+		}
+	}
+	if err := cfg.awaitFollowed(ctx); err != nil {
+		return Report{}, interrupted(err)
+	}
+	w, err := cfg.open(ctx, true)
+	if err != nil {
+		return Report{}, err
+	}
+	found, err := w.run(ctx)
+	w.close()
+	if err != nil {
+		return Report{}, interrupted(err)
+	}
+	text, err := cfg.Key.Text()
+	if err != nil {
+		return Report{}, err
+	}
+	keys, err := sealing.Keys(text)
+	if err != nil {
+		return Report{}, err
+	}
+	return reportOf(found, w.sealer.Newest(), keys), nil
+}
+
+func interrupted(err error) error {
+	return fmt.Errorf("not all is resealed; nothing is lost, "+
+		"and `lumenhook secrets rewrap --resume` goes on: %w", err)
+}
+
+// rotate rotates the key once the service is known to be there.
+func (cfg Config) rotate(ctx context.Context) error {
+	w, err := cfg.open(ctx, true)
+	if err != nil {
+		return fmt.Errorf("the key was not rotated, for nothing could be resealed: %w "+
+			"(--key-only rotates it all the same)", err)
+	}
+	defer w.close()
+	_, _, err = w.extent(ctx, schemas.TopicEndpoints)
+	if err == nil {
+		_, err = sealing.RotateFile(cfg.Key.Path(), false)
+	}
+	return err
+}
+
+// awaitFollowed waits until processes that follow the master key's file have noticed
+// its last change, so that none seals with an older key any more.
+func (cfg Config) awaitFollowed(ctx context.Context) error {
+	info, err := os.Stat(cfg.Key.Path())
+	if _, isVariable := cfg.Key.FromVariable(); isVariable || err != nil {
+		return nil
+	}
+	select {
+	case <-time.After(followTime - time.Since(info.ModTime())):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// open makes what walks. The caller closes it.
+func (cfg Config) open(ctx context.Context, resealing bool) (*walker, error) {
+	text, err := cfg.Key.Text()
+	if err != nil {
+		return nil, err
+	}
+	w := &walker{progress: cfg.Progress, logger: cfg.Logger}
+	if w.sealer, err = sealing.Parse(text); err != nil {
+		return nil, err
+	}
+	if w.cluster, err = cfg.Cluster(); err != nil || !resealing {
+		return w, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	w.engine, err = connect.OpenEngine(ctx, w.cluster)
+	return w, err
+}
+
+// Drop takes a key out of the master key, once nothing is found that it sealed; else it
+// changes nothing. Of a master key in a variable the new text is returned.
+func Drop(ctx context.Context, cfg Config, id uint32) (left []byte, keys []sealing.Key, err error) {
+	text, err := cfg.Key.Text()
+	if err != nil {
+		return nil, nil, err
+	}
+	// What needs no look at the topics is refused first.
+	if left, keys, err = sealing.Drop(text, id); err != nil {
+		return nil, nil, err
+	}
+	inUse, err := cfg.inUse(ctx, id)
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("the key was not dropped, "+
+			"for it is not known whether it is in use: %w", err)
+	case inUse > 0:
+		return nil, nil, fmt.Errorf("key %s is in use and was not dropped: "+
+			"%d values of endpoints open with it alone; "+
+			"run `lumenhook secrets rewrap --resume` first", KeyName(id), inUse)
+	}
+	if _, isVariable := cfg.Key.FromVariable(); isVariable {
+		return left, keys, nil
+	}
+	keys, err = sealing.DropFile(cfg.Key.Path(), id)
+	return nil, keys, err
+}
+
+// inUse counts the values that a key sealed, once none is sealed with it any more.
+func (cfg Config) inUse(ctx context.Context, id uint32) (int, error) {
+	w, err := cfg.open(ctx, false)
+	if err != nil {
+		return 0, err
+	}
+	if err := cfg.awaitFollowed(ctx); err != nil {
+		return 0, err
+	}
+	return w.inUse(ctx, id)
+}
