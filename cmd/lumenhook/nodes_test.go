@@ -8,6 +8,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/ledgerflags"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/internal/startstop"
@@ -25,6 +26,10 @@ func (s *testService) secondNode() string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	wallets, err := new(ledgerflags.Flags).Lookup(logger)
+	if err != nil {
+		t.Fatal(err)
+	}
 	stack := &startstop.Stack{Failed: func(err error) { t.Error(err) }, Logger: logger}
 	t.Cleanup(stack.Stop)
 	n := node.New(node.Config{
@@ -36,7 +41,7 @@ func (s *testService) secondNode() string {
 		Metrics: node.NewMetrics(), Now: time.Now, Logger: logger, Say: say,
 		AttemptTimeout: time.Second, Sealer: sealer, MasterKey: keyText,
 		Egress: egress.Config{Policy: egress.Policy{Allow: egress.LoopbackPrefixes()}},
-		API:    node.APIConfig{Edge: node.EdgeConfig{Listen: "127.0.0.1:0"}, Wallets: noLookup{}},
+		API:    node.APIConfig{Edge: node.EdgeConfig{Listen: "127.0.0.1:0"}, Wallets: wallets},
 	}, stack)
 	if err := n.Start(t.Context(), node.RoleAPI); err != nil {
 		t.Fatal(err)

@@ -163,7 +163,7 @@ func (v *service) openData(context.Context) (err error) {
 	if v.logins, err = v.dir.Logins(); err != nil {
 		return err
 	}
-	if v.file.APIKey, err = v.dir.APIKey(v.s.source.passphrase == network.PublicNetworkPassphrase); err != nil {
+	if v.file.APIKey, err = v.dir.APIKey(v.s.source.Passphrase == network.PublicNetworkPassphrase); err != nil {
 		return err
 	}
 	v.file.AccountID = domain.DeriveID(domain.AccountPrefix, "run", string(domain.APIKeyHash(v.file.APIKey)))
@@ -204,10 +204,8 @@ func (v *service) startBroker(ctx context.Context) error {
 
 func (v *service) startDevnet(context.Context) (err error) {
 	if !v.s.ownNetwork() {
-		v.file.Stellar.NetworkPassphrase = v.s.source.passphrase
-		if len(v.s.source.rpcURLs) > 0 {
-			v.file.Stellar.RPCURL = v.s.source.rpcURLs[0]
-		}
+		v.file.Stellar.NetworkPassphrase = v.s.source.Passphrase
+		v.file.Stellar.RPCURL = v.s.source.RPCURL()
 		return nil
 	}
 	if v.ids, err = devnet.LoadOrCreateIdentities(devnetSecrets(v.dir.Path())); err != nil {
@@ -229,7 +227,8 @@ func (v *service) startDevnet(context.Context) (err error) {
 	})
 	v.Go("the development network", n.Run)
 	v.file.Stellar = runfile.Stellar{RPCURL: n.RPCURL(), NetworkPassphrase: n.Passphrase(), FriendbotURL: n.FriendbotURL()}
-	v.s.source.ofDevnet(n, v.s)
+	v.s.source.Follow(n.RPCURL(), n.Passphrase(), v.s.stellarLake,
+		min(v.s.ledgerInterval/20, time.Second))
 	return nil
 }
 
@@ -310,11 +309,11 @@ func (v *service) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lookup, err := v.s.source.lookup(v.Logger)
+	lookup, err := v.s.source.Lookup(v.Logger)
 	if err != nil {
 		return err
 	}
-	live, past, err := v.s.source.openBoth(v.Logger)
+	live, past, err := v.s.source.OpenBoth(v.Logger)
 	if err != nil {
 		return err
 	}
@@ -337,8 +336,7 @@ func (v *service) assemble(ctx context.Context) error {
 			OnFact: v.out.fact,
 		},
 		Follower: node.FollowerConfig{
-			Live: &catchUpSource{Source: live, tell: v.out.Say, now: time.Now}, Past: past,
-			Start: v.s.source.startAt, OnLedger: v.out.ledger,
+			Live: live, Past: past, Start: v.s.source.StartAt, OnLedger: v.out.ledger,
 		},
 		History: v.s.history.config(v.s.clickhouse.dsn != ""),
 	}, v.Stack)

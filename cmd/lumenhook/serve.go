@@ -90,7 +90,7 @@ func (v *server) assemble(ctx context.Context, say func(string, ...any)) (err er
 	cfg := node.Config{
 		Cluster: v.cluster, StateDir: v.dir.Join("state"), Roles: v.s.roles, Disk: disk, Metrics: node.NewMetrics(),
 		Tracing: tracing, Now: time.Now, Logger: v.Logger, Say: say,
-		Policy: v.s.policy(), AttemptTimeout: v.s.attemptTimeout, Passphrase: v.s.source.passphrase,
+		Policy: v.s.policy(), AttemptTimeout: v.s.attemptTimeout, Passphrase: v.s.source.Passphrase,
 		Egress: v.s.egressConfig(), History: v.s.history.config(true),
 		Engine: node.EngineConfig{
 			AttemptsInFlight: v.s.attemptsInFlight, AttemptsPerEndpoint: v.s.attemptsPerEndpoint,
@@ -111,16 +111,15 @@ func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 	switch role {
 	case node.RoleAPI:
 		cfg.API.Edge, cfg.API.RateLimit = v.s.edge.config(v.s.apiListen), api.RateLimit{PerSecond: v.s.apiRateLimit}
-		if cfg.API.Wallets, err = v.s.source.lookup(v.Logger); err != nil {
+		if cfg.API.Wallets, err = v.s.source.Lookup(v.Logger); err != nil {
 			return err
 		}
 		cfg.Sealer, cfg.MasterKey, err = v.s.masterKey().OpenExisting()
 	case node.RoleEngine:
 		cfg.Sealer, cfg.MasterKey, err = v.s.masterKey().OpenExisting()
 	case node.RoleFollower:
-		cfg.Follower.Start = v.s.source.startAt
-		cfg.Follower.Live, cfg.Follower.Past, err = v.s.source.openBoth(v.Logger)
-		cfg.Follower.Live = &catchUpSource{Source: cfg.Follower.Live, tell: cfg.Say, now: time.Now}
+		cfg.Follower.Start = v.s.source.StartAt
+		cfg.Follower.Live, cfg.Follower.Past, err = v.s.source.OpenBoth(v.Logger)
 	case node.RoleMailer:
 		cfg.Sender, err = v.s.mail.sender()
 	}

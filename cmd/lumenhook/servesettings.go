@@ -14,6 +14,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/kafkaflags"
+	"github.com/lumenhook/lumenhook/internal/ledgerflags"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/sealing"
@@ -30,7 +31,7 @@ type serveSettings struct {
 	kafka         kafkaflags.Flags
 	partitions    int32
 	accept        []string
-	source        sourceSettings
+	source        ledgerflags.Flags
 	workSettings
 
 	roles []node.Role
@@ -45,7 +46,7 @@ func (s *serveSettings) register(f *pflag.FlagSet) {
 	s.kafka.Register(f)
 	f.Int32Var(&s.partitions, "partitions", 0, "partitions that keyed topics must have; 0: as many as they have")
 	f.StringSliceVar(&s.accept, "accept-loss", nil, "faults of the cluster to put up with, of "+strings.Join(topology.Names(), ", "))
-	s.source.register(f, "pubnet")
+	s.source.Register(f, "pubnet")
 	s.workSettings.register(f, "info")
 	cli.Secret(f, "kafka-password")
 }
@@ -97,7 +98,7 @@ func (s *serveSettings) checkRoles() (faults []error) {
 		return slices.ContainsFunc(roles, func(r node.Role) bool { return slices.Contains(s.roles, r) })
 	}
 	if does(node.RoleAPI, node.RoleFollower) {
-		faults = append(faults, s.source.check())
+		faults = append(faults, s.source.Check())
 	}
 	if does(node.RoleAPI, node.RoleProjector) && s.clickhouse.dsn == "" {
 		faults = append(faults, errors.New("--clickhouse-dsn: must be given for the roles api and projector"))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
+	"github.com/lumenhook/lumenhook/internal/ledgerflags"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
@@ -32,7 +33,7 @@ type runSettings struct {
 	workSettings
 	holdFile         string // for tests
 	changed          func(name string) bool
-	source           sourceSettings // of no network: run follows its own
+	source           ledgerflags.Flags // of no network: run follows its own
 	stellarRetention uint32
 	stellarFaults    string
 	stellarLake      string
@@ -55,7 +56,7 @@ func (s *runSettings) register(f *pflag.FlagSet) {
 	f.Uint32Var(&s.stellarRetention, "stellar-retention", 0, "ledgers that the development network keeps; 0: as many as a public server")
 	f.StringVar(&s.stellarFaults, "stellar-faults", "", "answers of the development network to spoil: KIND@LEDGERxANSWERS, comma-separated; errors, garbage, gap, behind or reset")
 	f.StringVar(&s.stellarLake, "stellar-lake", "", "folder to export the development network's ledgers to, as a lake")
-	s.source.register(f, "")
+	s.source.Register(f, "")
 	s.workSettings.register(f, "warn")
 	f.StringVar(&s.holdFile, "fault-hold-file", "", "for tests: file that names a request of the broker to hold")
 	_ = f.MarkHidden("fault-hold-file")
@@ -101,7 +102,7 @@ func (s *runSettings) check() error {
 }
 
 // ownNetwork reports whether run follows a development network that it starts.
-func (s *runSettings) ownNetwork() bool { return s.source.network == "" }
+func (s *runSettings) ownNetwork() bool { return s.source.Network == "" }
 
 // Flags that say something of another network, and of the own one.
 var (
@@ -117,10 +118,10 @@ var (
 func (s *runSettings) checkNetwork() (faults []error) {
 	unfit, reason := otherNetworkFlags, "needs --network"
 	if s.ownNetwork() {
-		faults = append(faults, s.source.checkStart())
+		faults = append(faults, s.source.CheckStart())
 	} else {
 		unfit, reason = ownNetworkFlags, "is of the development network, which is not started with --network"
-		faults = append(faults, s.source.check())
+		faults = append(faults, s.source.Check())
 		if !s.noDemo {
 			faults = append(faults, errors.New("--network: the demo pays on the development network only: add --no-demo"))
 		}

@@ -21,6 +21,7 @@
 //	shared.go     directory, client of the engine, guarded client
 //	api.go        the API and its sockets
 //	engine.go, follower.go, projector.go, mailer.go
+//	catchup.go    what is said while the follower is behind
 //	history.go    the history as the API asks for it
 //	adapters.go   what one part asks for and another gives
 //	disk.go       the guard over the disk

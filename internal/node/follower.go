@@ -15,8 +15,9 @@ func (r *followerRole) Name() string { return string(RoleFollower) }
 
 func (r *followerRole) Start(context.Context) error {
 	n, cfg := r.node, r.node.cfg
+	live := &catchUp{Source: cfg.Follower.Live, say: cfg.Say, now: cfg.Now}
 	followed, err := follower.New(follower.Config{
-		Cluster: r.clusterOf("follower"), Source: guardedSource{cfg.Follower.Live, cfg.Disk},
+		Cluster: r.clusterOf("follower"), Source: guardedSource{live, cfg.Disk},
 		Watches: watches{n.directory.Directory}, Passphrase: cfg.Passphrase, Start: cfg.Follower.Start,
 		Backfill: follower.BackfillConfig{
 			Source: guardedSource{cfg.Follower.Past, cfg.Disk}, Requests: n.directory, Commands: n.commands,

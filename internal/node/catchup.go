@@ -1,4 +1,4 @@
-package main
+package node
 
 import (
 	"context"
@@ -15,11 +15,11 @@ const (
 	catchUpInterval   = time.Second
 )
 
-// catchUpSource tells how far reading is, while it is behind.
-type catchUpSource struct {
+// catchUp is a source that says how far reading is, while it is behind.
+type catchUp struct {
 	ledger.Source
-	tell func(format string, args ...any)
-	now  func() time.Time
+	say func(format string, args ...any)
+	now func() time.Time
 
 	began    uint32 // the first ledger of this catching up; 0: there is none
 	told     time.Time
@@ -29,7 +29,7 @@ type catchUpSource struct {
 }
 
 // Next is called when all ledgers before this one are done with.
-func (c *catchUpSource) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+func (c *catchUp) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	now := c.now()
 	if now.Sub(c.lookedAt) >= catchUpInterval {
 		if latest, err := c.Source.Latest(ctx); err == nil {
@@ -41,23 +41,25 @@ func (c *catchUpSource) Next(ctx context.Context, sequence uint32) ([]ledger.Raw
 	return c.Source.Next(ctx, sequence)
 }
 
-func (c *catchUpSource) report(now time.Time, sequence uint32) {
+func (c *catchUp) report(now time.Time, sequence uint32) {
 	behind := int64(c.latest) - int64(sequence) + 1
 	switch {
 	case c.began == 0 && behind >= catchUpLedgersMin:
 		c.began, c.told, c.toldAt = sequence, now, sequence
-		c.tell("catching up from ledger %d to %d", sequence, c.latest)
+		c.say("catching up from ledger %d to %d", sequence, c.latest)
 	case c.began == 0:
 	case behind <= 1:
-		c.tell("caught up at ledger %d, %d ledgers", sequence-1, sequence-c.began)
+		c.say("caught up at ledger %d, %d ledgers", sequence-1, sequence-c.began)
 		c.began = 0
 	default:
 		perSecond := float64(sequence-c.toldAt) / now.Sub(c.told).Seconds()
 		left := "…"
 		if perSecond > 0 {
-			left = time.Duration(float64(behind) / perSecond * float64(time.Second)).Round(time.Second).String()
+			seconds := float64(behind) / perSecond
+			left = time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
 		}
-		c.tell("catching up %s %.0f ledgers/s, %d to go, %s", terminal.Bar(sequence-c.began, uint32(behind)), perSecond, behind, left)
+		bar := terminal.Bar(sequence-c.began, uint32(behind))
+		c.say("catching up %s %.0f ledgers/s, %d to go, %s", bar, perSecond, behind, left)
 		c.told, c.toldAt = now, sequence
 	}
 }

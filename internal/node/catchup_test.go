@@ -1,4 +1,4 @@
-package main
+package node
 
 import (
 	"context"
@@ -28,9 +28,9 @@ func (p *pages) Next(_ context.Context, sequence uint32) (page []ledger.Raw, err
 func TestCatchingUpIsTold(t *testing.T) {
 	var told []string
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	source := &catchUpSource{
+	source := &catchUp{
 		Source: &pages{latest: 40}, now: func() time.Time { return now },
-		tell: func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) },
+		say: func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) },
 	}
 	for sequence := uint32(1); sequence <= 41; sequence += 10 {
 		if _, err := source.Next(t.Context(), sequence); err != nil {

@@ -1,0 +1,249 @@
+// Package ledgerflags is the flags by which every command reaches a Stellar network, in
+// one place: which network, and from where its ledgers come.
+//
+// It hides the public servers of networks that have some, how flags of several kinds of
+// sources are held against each other, and how a source is made of them.
+package ledgerflags
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stellar/go-stellar-sdk/network"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/ledger"
+	"github.com/lumenhook/lumenhook/streams/ledger/handover"
+	"github.com/lumenhook/lumenhook/streams/ledger/horizon"
+	"github.com/lumenhook/lumenhook/streams/ledger/lake"
+	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
+)
+
+// Sources of ledgers, as --ledger-source names them.
+const (
+	sourceRPC     = "rpc"
+	sourceHorizon = "horizon"
+	sourceLake    = "lake"
+)
+
+// Servers of the networks that have public ones. The public network's RPC is run by
+// many, so that an operator chooses.
+const (
+	testnetRPC     = "https://soroban-testnet.stellar.org"
+	testnetHorizon = "https://horizon-testnet.stellar.org"
+	pubnetLake     = "s3://aws-public-blockchain/v1.1/stellar/ledgers/pubnet" +
+		"?region=us-east-2&anonymous=true"
+)
+
+// Flags are what was given. Passphrase and StartAt are known once Check has returned.
+type Flags struct {
+	Network    string // as it was named; empty: none was
+	Passphrase string
+	StartAt    follower.Start // where to begin when nothing was followed yet
+
+	kind          string
+	rpcURLs       []string
+	horizonURL    string
+	lakeAddress   string
+	lakeFile      uint32
+	lakePartition uint32
+	start         string
+	pollInterval  time.Duration
+}
+
+// Register adds the flags. The network is the one named when none is.
+func (s *Flags) Register(f *pflag.FlagSet, network string) {
+	f.StringVar(&s.Network, "network", network, "Stellar network: pubnet, testnet, or the "+
+		"passphrase of another; `run` without it follows a development network of its own")
+	f.StringVar(&s.kind, "ledger-source", sourceRPC, "where ledgers come from: rpc, horizon or lake")
+	f.StringSliceVar(&s.rpcURLs, "stellar-rpc-url", nil, "URL of a Stellar RPC server; more than "+
+		"one: the next is used when one is not well (testnet: "+testnetRPC+")")
+	f.StringVar(&s.horizonURL, "horizon-url", "",
+		"URL of a Horizon server (testnet: "+testnetHorizon+")")
+	f.StringVar(&s.lakeAddress, "ledger-lake", "", "lake of exported ledgers: a folder, "+
+		"s3://bucket/prefix?region=… or gs://bucket/prefix; with rpc, for what the server no "+
+		"longer keeps (pubnet, as the source: that of AWS)")
+	f.Uint32Var(&s.lakeFile, "lake-ledgers-per-file", 0, "layout of a lake without a manifest")
+	f.Uint32Var(&s.lakePartition, "lake-files-per-partition", 0,
+		"layout of a lake without a manifest")
+	f.DurationVar(&s.pollInterval, "ledger-poll-interval", time.Second,
+		"time between looks for the next ledger")
+	f.StringVar(&s.start, "start", "latest", "where to begin when nothing was followed yet: "+
+		"latest, or a ledger's sequence")
+}
+
+// Check reads what is text and names every fault at once.
+func (s *Flags) Check() error {
+	var faults []error
+	fault := func(flag, value, problem string) {
+		faults = append(faults, fmt.Errorf("--%s %q: %s", flag, value, problem))
+	}
+	switch s.Network {
+	case "pubnet":
+		s.Passphrase = network.PublicNetworkPassphrase
+	case "testnet":
+		s.Passphrase = network.TestNetworkPassphrase
+	default:
+		s.Passphrase = s.Network
+	}
+	s.preset()
+	if strings.TrimSpace(s.Passphrase) == "" {
+		fault("network", s.Network, "name the network: pubnet, testnet, or a passphrase")
+	}
+	faults = append(faults, s.checkServers()...)
+	if s.pollInterval < time.Millisecond || s.pollInterval > time.Minute {
+		fault("ledger-poll-interval", s.pollInterval.String(), "must be from 1ms to 1m")
+	}
+	faults = append(faults, s.CheckStart())
+	return errors.Join(faults...)
+}
+
+// checkServers names what the kind of source needs and does not have.
+func (s *Flags) checkServers() (faults []error) {
+	needs := func(flag, what string) {
+		faults = append(faults,
+			fmt.Errorf("--%s \"\": name %s, or choose another --ledger-source", flag, what))
+	}
+	switch {
+	case s.kind == sourceRPC && len(s.rpcURLs) == 0:
+		needs("stellar-rpc-url", "at least one Stellar RPC server")
+	case s.kind == sourceHorizon && s.horizonURL == "":
+		needs("horizon-url", "a Horizon server")
+	case s.kind == sourceLake && s.lakeAddress == "":
+		needs("ledger-lake", "a lake")
+	case s.kind != sourceRPC && s.kind != sourceHorizon && s.kind != sourceLake:
+		faults = append(faults,
+			fmt.Errorf("--ledger-source %q: must be rpc, horizon or lake", s.kind))
+	}
+	for _, address := range append([]string{s.horizonURL}, s.rpcURLs...) {
+		if address != "" && !isHTTP(address) {
+			return append(faults, errors.New("--stellar-rpc-url and --horizon-url: "+
+				"must be like https://host:port/path"))
+		}
+	}
+	return faults
+}
+
+func isHTTP(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+}
+
+// preset names the public server of a network where none is named.
+func (s *Flags) preset() {
+	switch {
+	case s.Network == "testnet" && s.kind == sourceRPC && len(s.rpcURLs) == 0:
+		s.rpcURLs = []string{testnetRPC}
+	case s.Network == "testnet" && s.kind == sourceHorizon && s.horizonURL == "":
+		s.horizonURL = testnetHorizon
+	case s.Network == "pubnet" && s.kind == sourceLake && s.lakeAddress == "":
+		s.lakeAddress = pubnetLake
+	}
+}
+
+// CheckStart reads --start alone, for who follows a network of its own.
+func (s *Flags) CheckStart() (err error) {
+	if s.StartAt, err = follower.ParseStart(s.start); err != nil {
+		return fmt.Errorf("--start: %w", err)
+	}
+	return nil
+}
+
+// Follow has a network followed that is not of the flags, by its RPC server and, for what
+// that one no longer keeps, its lake, if there is one.
+func (s *Flags) Follow(rpcURL, passphrase, lake string, pollInterval time.Duration) {
+	s.kind, s.rpcURLs, s.Passphrase = sourceRPC, []string{rpcURL}, passphrase
+	s.lakeAddress, s.pollInterval = lake, pollInterval
+}
+
+// NamesServer reports whether the flags name where ledgers come from.
+func (s *Flags) NamesServer() bool { return s.kind != sourceRPC || len(s.rpcURLs) > 0 }
+
+// UseServer names an RPC server and its network, where the flags name none.
+func (s *Flags) UseServer(rpcURL, network string) {
+	s.rpcURLs, s.Network = []string{rpcURL}, network
+}
+
+// RPCURL is the first RPC server; empty where there is none.
+func (s *Flags) RPCURL() string {
+	if len(s.rpcURLs) == 0 {
+		return ""
+	}
+	return s.rpcURLs[0]
+}
+
+// Open makes the source. It asks nothing yet.
+func (s *Flags) Open(log *slog.Logger) (ledger.Source, error) {
+	switch s.kind {
+	case sourceHorizon:
+		return horizon.New(s.horizonConfig(log))
+	case sourceLake:
+		return s.openLake(log)
+	}
+	near, err := rpc.New(s.rpcConfig(log))
+	if err != nil || s.lakeAddress == "" {
+		return near, err
+	}
+	far, err := s.openLake(log)
+	if err != nil {
+		return nil, err
+	}
+	return handover.New(near, far, log), nil
+}
+
+// OpenBoth makes the source of the live ledger, and one of the past.
+func (s *Flags) OpenBoth(log *slog.Logger) (live, past ledger.Source, err error) {
+	if live, err = s.Open(log); err == nil {
+		past, err = s.Open(log)
+	}
+	return live, past, err
+}
+
+func (s *Flags) openLake(log *slog.Logger) (ledger.Source, error) {
+	store, err := lake.Open(s.lakeAddress)
+	if err != nil {
+		return nil, fmt.Errorf("--ledger-lake: %w", err)
+	}
+	return lake.New(lake.Config{
+		Store: store, Passphrase: s.Passphrase, Logger: log, PollInterval: s.pollInterval,
+		Layout: lake.Layout{LedgersPerFile: s.lakeFile, FilesPerPartition: s.lakePartition},
+	})
+}
+
+func (s *Flags) rpcConfig(log *slog.Logger) rpc.Config {
+	return rpc.Config{
+		URL: s.rpcURLs[0], FallbackURLs: s.rpcURLs[1:],
+		Passphrase: s.Passphrase, Logger: log, PollInterval: s.pollInterval,
+	}
+}
+
+func (s *Flags) horizonConfig(log *slog.Logger) horizon.Config {
+	return horizon.Config{
+		URL: s.horizonURL, Passphrase: s.Passphrase, Logger: log, PollInterval: s.pollInterval,
+	}
+}
+
+// Lookup makes what warns of wallets that cannot receive: by RPC if a server is
+// named, else by Horizon. A lake knows no accounts: then there is no warning.
+func (s *Flags) Lookup(log *slog.Logger) (api.Wallets, error) {
+	switch {
+	case len(s.rpcURLs) > 0:
+		return rpc.NewLookup(s.rpcConfig(log))
+	case s.horizonURL != "":
+		return horizon.NewLookup(s.horizonConfig(log))
+	}
+	return noLookup{}, nil
+}
+
+// noLookup stands for a source that knows no accounts: nothing can be warned of.
+type noLookup struct{}
+
+func (noLookup) Warnings(context.Context, string, []domain.Asset) []string { return []string{} }
