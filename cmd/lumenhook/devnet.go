@@ -21,6 +21,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/internal/standalone"
 	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
 )
 
@@ -154,7 +155,7 @@ func newDevnetPay(dir *string) *cobra.Command {
 				return err
 			}
 			defer client.Close()
-			ids, err := devnet.LoadOrCreateIdentities(devnetSecrets(*dir))
+			ids, err := devnet.LoadOrCreateIdentities(standalone.IdentitiesFile(*dir))
 			if err != nil {
 				return err
 			}
@@ -210,7 +211,7 @@ must trust an asset before it can receive it: "devnet account --asset" makes one
 				return err
 			}
 			defer client.Close()
-			ids, err := devnet.LoadOrCreateIdentities(devnetSecrets(*dir))
+			ids, err := devnet.LoadOrCreateIdentities(standalone.IdentitiesFile(*dir))
 			if err != nil {
 				return err
 			}
@@ -326,8 +327,6 @@ func newDevnetCert(dir *string) *cobra.Command {
 	c.Flags().StringVar(&out, "out", ".", "folder for cert.pem and key.pem")
 	return c
 }
-
-func devnetSecrets(dir string) string { return filepath.Join(dir, "secrets", "devnet.json") }
 
 func devnetClient(dir string) (*devclient.Client, error) {
 	run, err := runfile.Read(dir)

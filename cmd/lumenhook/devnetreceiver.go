@@ -56,7 +56,7 @@ The file of secrets is read at each webhook, so that the endpoint may be made la
 }
 
 func (r *receiverCommand) run(ctx context.Context, out io.Writer) error {
-	if err := checkAddress(r.listen); err != nil {
+	if err := cli.CheckAddress(r.listen); err != nil {
 		return cli.Usage(fmt.Errorf("--listen %q: %w", r.listen, err))
 	}
 	run, err := runfile.Read(*r.dataDir)
@@ -124,20 +124,9 @@ func (p *webhookPrinter) print(w receiver.Webhook) {
 		line := map[string]any{"id": w.ID, "type": w.Type, "verified": w.Verified, "duplicate": w.Duplicate, "reason": w.Reason, "body": string(w.Body)}
 		err = json.NewEncoder(p.out).Encode(line)
 	} else {
-		_, err = fmt.Fprintf(p.out, "%s\n%s\n", webhookText(w), cli.OneLine(string(w.Body)))
+		_, err = fmt.Fprintf(p.out, "%s\n%s\n", w.Text(), cli.OneLine(string(w.Body)))
 	}
 	if p.err == nil {
 		p.err = err
 	}
-}
-
-// webhookText says what was made of a webhook.
-func webhookText(w receiver.Webhook) string {
-	switch {
-	case w.Duplicate:
-		return fmt.Sprintf("received   %s again: its signature is right, and it was handled before", w.ID)
-	case w.Verified:
-		return fmt.Sprintf("received   %s: %s, %d bytes, its signature is right", w.ID, w.Type, len(w.Body))
-	}
-	return fmt.Sprintf("refused    %s: %s", w.ID, w.Reason)
 }

@@ -2,9 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +19,7 @@ func newMigrate() *cobra.Command {
 		Short: "Make the tables of the history, or bring them to this program's form",
 		Args:  cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			keep, err := parseDays(retention)
+			keep, err := cli.ParseDays(retention)
 			if err != nil {
 				return cli.Usage(fmt.Errorf("--history-retention %q: %w", retention, err))
 			}
@@ -47,20 +44,4 @@ func newMigrate() *cobra.Command {
 	t.registerClickHouse(c.Flags())
 	c.Flags().StringVar(&retention, "history-retention", "0", "after how many days rows are deleted, such as 90d; 0 keeps everything. Not given, it stays as it is")
 	return c
-}
-
-// parseDays reads a duration that may be in days.
-func parseDays(text string) (time.Duration, error) {
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.Atoi(days)
-		if err != nil || n < 0 || n > 36_500 {
-			return 0, fmt.Errorf("must be days such as 90d, or hours such as 2160h")
-		}
-		return time.Duration(n) * 24 * time.Hour, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		return 0, fmt.Errorf("must be days such as 90d, or hours such as 2160h")
-	}
-	return d, nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/runfile"
@@ -60,10 +59,9 @@ type server struct {
 }
 
 func serveRoles(ctx context.Context, s *serveSettings) error {
-	level, _ := parseLevel(s.logLevel)
-	logger := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	logger := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: s.node.LogLevel()}))
 	say := func(format string, args ...any) { logger.Info(fmt.Sprintf(format, args...)) }
-	return work(ctx, logger, say, func(ctx context.Context, stack *startstop.Stack) error {
+	return startstop.Run(ctx, logger, say, func(ctx context.Context, stack *startstop.Stack) error {
 		v := &server{Stack: stack, s: s}
 		if err := v.assemble(ctx, say); err != nil {
 			return err
@@ -78,25 +76,19 @@ func (v *server) assemble(ctx context.Context, say func(string, ...any)) (err er
 		return err
 	}
 	v.OnStop(func() { _ = v.dir.Close() })
-	disk := node.NewDiskGuard(v.dir.Path(), uint64(v.s.leastFreeMiB)<<20, say, v.Logger)
+	disk := node.NewDiskGuard(v.dir.Path(), v.s.node.LeastFreeBytes(), say, v.Logger)
 	v.Go("the watch over the disk", disk.Run)
 	if v.cluster, err = v.s.cluster(v.Logger); err != nil {
 		return err
 	}
-	tracing, err := v.s.tracing.start(ctx, v.Stack, v.s.nodeName, v.Logger)
+	tracing, err := v.s.node.StartTracing(ctx, v.Stack, v.s.nodeName)
 	if err != nil {
 		return err
 	}
-	cfg := node.Config{
-		Cluster: v.cluster, StateDir: v.dir.Join("state"), Roles: v.s.roles, Disk: disk, Metrics: node.NewMetrics(),
-		Tracing: tracing, Now: time.Now, Logger: v.Logger, Say: say,
-		Policy: v.s.policy(), AttemptTimeout: v.s.attemptTimeout, Passphrase: v.s.source.Passphrase,
-		Egress: v.s.egressConfig(), History: v.s.history.config(true),
-		Engine: node.EngineConfig{
-			AttemptsInFlight: v.s.attemptsInFlight, AttemptsPerEndpoint: v.s.attemptsPerEndpoint,
-		},
-	}
-	cfg.History.DSN = v.s.clickhouse.address
+	cfg := v.s.node.Config(true)
+	cfg.Cluster, cfg.StateDir, cfg.Roles, cfg.Disk = v.cluster, v.dir.Join("state"), v.s.roles, disk
+	cfg.Tracing, cfg.Logger, cfg.Say = tracing, v.Logger, say
+	cfg.Passphrase, cfg.History.DSN = v.s.source.Passphrase, v.s.clickhouse.address
 	for _, role := range v.s.roles {
 		if err := v.equip(&cfg, role); err != nil {
 			return err
@@ -110,7 +102,6 @@ func (v *server) assemble(ctx context.Context, say func(string, ...any)) (err er
 func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 	switch role {
 	case node.RoleAPI:
-		cfg.API.Edge, cfg.API.RateLimit = v.s.edge.config(v.s.apiListen), api.RateLimit{PerSecond: v.s.apiRateLimit}
 		if cfg.API.Wallets, err = v.s.source.Lookup(v.Logger); err != nil {
 			return err
 		}
@@ -121,7 +112,7 @@ func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 		cfg.Follower.Start = v.s.source.StartAt
 		cfg.Follower.Live, cfg.Follower.Past, err = v.s.source.OpenBoth(v.Logger)
 	case node.RoleMailer:
-		cfg.Sender, err = v.s.mail.sender()
+		cfg.Sender, err = v.s.node.MailSender()
 	}
 	return err
 }
@@ -129,8 +120,8 @@ func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 // start starts the roles once the cluster was found fit. Operators are answered from
 // the beginning.
 func (v *server) start(ctx context.Context, say func(string, ...any)) error {
-	if v.s.metricsListen != "" {
-		address, err := v.node.ServeOperations(v.s.metricsListen)
+	if v.s.node.MetricsListen != "" {
+		address, err := v.node.ServeOperations(v.s.node.MetricsListen)
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/kafkaflags"
 	"github.com/lumenhook/lumenhook/internal/ledgerflags"
 	"github.com/lumenhook/lumenhook/internal/node"
+	"github.com/lumenhook/lumenhook/internal/nodeflags"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/streams"
@@ -32,7 +33,8 @@ type serveSettings struct {
 	partitions    int32
 	accept        []string
 	source        ledgerflags.Flags
-	workSettings
+	node          nodeflags.Flags
+	clickhouse    clickhouseSettings
 
 	roles []node.Role
 }
@@ -47,7 +49,8 @@ func (s *serveSettings) register(f *pflag.FlagSet) {
 	f.Int32Var(&s.partitions, "partitions", 0, "partitions that keyed topics must have; 0: as many as they have")
 	f.StringSliceVar(&s.accept, "accept-loss", nil, "faults of the cluster to put up with, of "+strings.Join(topology.Names(), ", "))
 	s.source.Register(f, "pubnet")
-	s.workSettings.register(f, "info")
+	s.node.Register(f, "info")
+	s.clickhouse.register(f, historyUsage)
 	cli.Secret(f, "kafka-password")
 }
 
@@ -85,11 +88,7 @@ func (s *serveSettings) check() error {
 	if err := topology.CheckNames(s.accept); err != nil {
 		fault("--accept-loss: %w", err)
 	}
-	faults = append(faults, s.workSettings.check()...)
-	faults = append(faults, s.checkRoles()...)
-	faults = slices.DeleteFunc(faults, func(err error) bool { return err == nil })
-	slices.SortFunc(faults, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
-	return errors.Join(faults...)
+	return cli.Faults(slices.Concat(faults, s.node.Check(), s.clickhouse.check(), s.checkRoles()))
 }
 
 // checkRoles names what the roles of this process need and do not have.
@@ -103,7 +102,7 @@ func (s *serveSettings) checkRoles() (faults []error) {
 	if does(node.RoleAPI, node.RoleProjector) && s.clickhouse.dsn == "" {
 		faults = append(faults, errors.New("--clickhouse-dsn: must be given for the roles api and projector"))
 	}
-	if does(node.RoleMailer) && s.mail.addr == "" {
+	if does(node.RoleMailer) && !s.node.HasMailServer() {
 		faults = append(faults, errors.New("--smtp-addr: must be given for the role mailer"))
 	}
 	if does(node.RoleAPI, node.RoleEngine) {

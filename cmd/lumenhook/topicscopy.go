@@ -7,14 +7,12 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/embedded/broker"
-	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/internal/standalone"
 	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/mirror"
@@ -58,13 +56,13 @@ and build the history there: it is made of the topics.`,
 
 // copyTopics copies from the broker of a data folder, that of a running service too.
 func copyTopics(ctx context.Context, dir string, to streams.Cluster, tell io.Writer, show func(mirror.Report) error) error {
-	from, runs, end, err := folderBroker(dir, to.Logger)
+	from, err := standalone.OpenTopics(dir, to.Logger)
 	if err != nil {
 		return err
 	}
-	defer end()
+	defer from.Close()
 	bar := terminal.NewProgress(tell)
-	report, err := mirror.Copy(ctx, mirror.Config{From: from, To: to, Progress: bar.Show})
+	report, err := mirror.Copy(ctx, mirror.Config{From: from.Cluster, To: to, Progress: bar.Show})
 	bar.End()
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted; the same command goes on where it was: %w", context.Cause(ctx))
@@ -72,48 +70,11 @@ func copyTopics(ctx context.Context, dir string, to streams.Cluster, tell io.Wri
 	if err != nil {
 		return err
 	}
-	if runs {
-		fmt.Fprintf(tell, "the service of %s runs and goes on writing: stop it and copy again before you serve on the cluster\n", dir)
+	if from.Running {
+		fmt.Fprintf(tell, "the service of %s runs and goes on writing: "+
+			"stop it and copy again before you serve on the cluster\n", dir)
 	}
 	return show(report)
-}
-
-// folderBroker reaches the broker of a data folder: that of the service that runs
-// there, or one that is started for the purpose.
-func folderBroker(dir string, logger *slog.Logger) (c streams.Cluster, runs bool, end func(), err error) {
-	c = streams.Cluster{Prefix: "lumenhook.", ClientID: "lumenhook-cli", Logger: logger}
-	run, notRunning := runfile.Read(dir)
-	if notRunning == nil {
-		c.Brokers, c.SASL = run.KafkaBrokers, run.Kafka.SASL()
-		return c, true, func() {}, nil
-	}
-	if _, err := os.Stat(filepath.Join(dir, "broker")); err != nil {
-		return c, false, nil, fmt.Errorf("--data-dir %s: there are no topics to copy: %w", dir, notRunning)
-	}
-	folder, err := runfile.Open(dir)
-	if err != nil {
-		return c, false, nil, err
-	}
-	b, logins, err := startFolderBroker(folder, logger)
-	if err != nil {
-		_ = folder.Close()
-		return c, false, nil, err
-	}
-	c.Brokers, c.SASL = []string{b.Addr()}, logins.Kafka.SASL()
-	return c, false, func() { b.Close(); _ = folder.Close() }, nil
-}
-
-func startFolderBroker(folder *runfile.Folder, logger *slog.Logger) (*broker.Broker, runfile.Logins, error) {
-	l, err := folder.Logins()
-	if err != nil {
-		return nil, l, err
-	}
-	b, err := broker.Start(broker.Config{
-		Dir: folder.Join("broker"), Listen: "127.0.0.1:0", User: l.Kafka.User, Password: l.Kafka.Password,
-		Failed: func(err error) { logger.Error("the broker of the data folder failed", "err", err) },
-		Logger: logger,
-	})
-	return b, l, err
 }
 
 func showCopy(w io.Writer, report mirror.Report) {

@@ -28,5 +28,6 @@
 //	output.go       tables, JSON, one member of an answer
 //	rows.go         the lines of a table
 //	lists.go        flags of lists, and how a list goes on
+//	values.go       values of flags that several commands read: addresses, days
 //	version.go      what was built
 package cli

@@ -37,6 +37,18 @@ type Webhook struct {
 	Duplicate bool   // verified, and its id was accepted before
 }
 
+// Text says in a line what was made of the webhook.
+func (w Webhook) Text() string {
+	switch {
+	case w.Duplicate:
+		return fmt.Sprintf("received   %s again: its signature is right, and it was handled before", w.ID)
+	case w.Verified:
+		return fmt.Sprintf("received   %s: %s, %d bytes, its signature is right",
+			w.ID, w.Type, len(w.Body))
+	}
+	return fmt.Sprintf("refused    %s: %s", w.ID, w.Reason)
+}
+
 // Config sets up a Receiver. All fields but Now and Logger are required.
 type Config struct {
 	Listen string // host:port; port 0 picks a free one

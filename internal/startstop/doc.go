@@ -14,4 +14,5 @@
 //
 //	service.go  what can be started, stopped and asked
 //	stack.go    what was started, and its loops
+//	run.go      a process: started, serving, stopped
 package startstop

@@ -1,4 +1,4 @@
-package main
+package nodeflags
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/webguard"
 )
 
-// edgeSettings are the flags of the API's sockets, beside its address.
-type edgeSettings struct {
+// socketFlags are those of the API's sockets, beside its address.
+type socketFlags struct {
 	tlsCert, tlsKey             string
 	maxConns, maxConnsPerClient int
 	trustedProxies              []string
@@ -21,22 +21,32 @@ type edgeSettings struct {
 	proxies                     []netip.Prefix // those, once checked
 }
 
-func (s *edgeSettings) register(f *pflag.FlagSet) {
-	f.StringVar(&s.tlsCert, "api-tls-cert", "", "certificate chain of the API in PEM, which turns TLS on; a renewed file is used without a restart")
+func (s *socketFlags) register(f *pflag.FlagSet) {
+	f.StringVar(&s.tlsCert, "api-tls-cert", "", "certificate chain of the API in PEM, "+
+		"which turns TLS on; a renewed file is used without a restart")
 	f.StringVar(&s.tlsKey, "api-tls-key", "", "key of that certificate in PEM")
 	f.IntVar(&s.maxConns, "api-max-connections", 10_000, "connections that the API keeps open")
-	f.IntVar(&s.maxConnsPerClient, "api-max-connections-per-client", 1_000, "connections that the API keeps open to one address")
-	f.StringSliceVar(&s.hosts, "allowed-hosts", nil, "names by which the HTTP ports may be asked, beside localhost and addresses: those of a proxy before the API; on an address that is not loopback any name, unless some are given")
-	f.StringSliceVar(&s.origins, "allowed-origins", nil, "web pages of other origins that may use the API and the development network: http://localhost:3000")
-	f.StringSliceVar(&s.trustedProxies, "api-trusted-proxies", nil, "address ranges of proxies before the API (10.1.0.0/16): their X-Forwarded-For tells where a key is used from")
+	f.IntVar(&s.maxConnsPerClient, "api-max-connections-per-client", 1_000,
+		"connections that the API keeps open to one address")
+	f.StringSliceVar(&s.hosts, "allowed-hosts", nil, "names by which the HTTP ports may be asked, "+
+		"beside localhost and addresses: those of a proxy before the API; on an address that is "+
+		"not loopback any name, unless some are given")
+	f.StringSliceVar(&s.origins, "allowed-origins", nil, "web pages of other origins that may use "+
+		"the API and the development network: http://localhost:3000")
+	f.StringSliceVar(&s.trustedProxies, "api-trusted-proxies", nil, "address ranges of proxies "+
+		"before the API (10.1.0.0/16): their X-Forwarded-For tells where a key is used from")
 }
 
 // check returns every fault.
-func (s *edgeSettings) check() (faults []error) {
+func (s *socketFlags) check() (faults []error) {
 	if (s.tlsCert == "") != (s.tlsKey == "") {
-		faults = append(faults, errors.New("--api-tls-cert and --api-tls-key go together: set both or none"))
+		faults = append(faults,
+			errors.New("--api-tls-cert and --api-tls-key go together: set both or none"))
 	}
-	for flag, n := range map[string]int{"api-max-connections": s.maxConns, "api-max-connections-per-client": s.maxConnsPerClient} {
+	for flag, n := range map[string]int{
+		"api-max-connections":            s.maxConns,
+		"api-max-connections-per-client": s.maxConnsPerClient,
+	} {
 		if n < 1 || n > 1_000_000 {
 			faults = append(faults, fmt.Errorf("--%s %d: must be from 1 to 1000000", flag, n))
 		}
@@ -54,8 +64,8 @@ func (s *edgeSettings) check() (faults []error) {
 	return faults
 }
 
-// config is the edge at an address.
-func (s *edgeSettings) config(listen string) node.EdgeConfig {
+// config is the sockets at an address.
+func (s *socketFlags) config(listen string) node.EdgeConfig {
 	return node.EdgeConfig{
 		Listen: listen, CertFile: s.tlsCert, KeyFile: s.tlsKey,
 		MaxConns: s.maxConns, MaxConnsPerClient: s.maxConnsPerClient,

@@ -1,13 +1,16 @@
-package main
+package standalone
 
 import (
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/url"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/runfile"
@@ -23,11 +26,19 @@ func TestThePortOfTheDemoIsNobodyElses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	stack := &startstop.Stack{Failed: func(err error) { t.Error(err) }, Logger: slog.New(slog.DiscardHandler)}
+	stack := &startstop.Stack{
+		Failed: func(err error) { t.Error(err) }, Logger: slog.New(slog.DiscardHandler),
+	}
 	defer stack.Stop()
-	settings := &runSettings{receiverListen: "127.0.0.1:0", changed: func(string) bool { return true }}
-	settings.egressPorts = "443"
-	v := &service{Stack: stack, dir: dir, out: &printer{terminal.NewLines(&syncBuffer{})}, s: settings}
+	flags, set := new(Flags), pflag.NewFlagSet("run", pflag.ContinueOnError)
+	flags.Register(set)
+	err = set.Parse([]string{"--receiver-listen", "127.0.0.1:0", "--egress-ports", "443"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &service{
+		Stack: stack, dir: dir, flags: flags, out: &narrator{terminal.NewLines(io.Discard)},
+	}
 	if v.ca, err = pki.LoadOrCreateCA(dir.Join("secrets"), dir.Join("ca.pem"), time.Now); err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +49,7 @@ func TestThePortOfTheDemoIsNobodyElses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ports := v.s.ports.String(); ports != "443,"+permitted.Port() {
+	if ports := v.flags.node.Ports.String(); ports != "443,"+permitted.Port() {
 		t.Errorf("the ports %s are permitted, and the receiver is at %s", ports, permitted.Host)
 	}
 	if _, err := net.Listen("tcp", permitted.Host); !errors.Is(err, syscall.EADDRINUSE) {

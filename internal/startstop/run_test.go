@@ -1,4 +1,4 @@
-package main
+package startstop
 
 import (
 	"log"
@@ -12,11 +12,14 @@ import (
 func TestReceiversDoNotFillTheLog(t *testing.T) {
 	out, flags := log.Writer(), log.Flags()
 	t.Cleanup(func() { log.SetOutput(out); log.SetFlags(flags) })
-	for level, told := range map[slog.Level]bool{slog.LevelDebug: true, slog.LevelInfo: false, slog.LevelWarn: false} {
+	for level, told := range map[slog.Level]bool{
+		slog.LevelDebug: true, slog.LevelInfo: false, slog.LevelWarn: false,
+	} {
 		var text strings.Builder
 		quietGlobalLog(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: level})))
 		log.Printf("Transport: unhandled response frame type %d", 7)
-		if strings.Contains(text.String(), "unhandled") != told || told != strings.Contains(text.String(), "level=DEBUG") {
+		said, debug := strings.Contains(text.String(), "unhandled"), strings.Contains(text.String(), "level=DEBUG")
+		if said != told || debug != told {
 			t.Errorf("at level %s the log holds %q", level, &text)
 		}
 	}

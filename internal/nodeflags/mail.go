@@ -1,4 +1,4 @@
-package main
+package nodeflags
 
 import (
 	"errors"
@@ -6,15 +6,17 @@ import (
 	"net"
 	netmail "net/mail"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/streams/mailer"
 )
 
-// mailSettings are the flags that say how account holders are emailed.
-type mailSettings struct {
+// mailFlags say how account holders are emailed.
+type mailFlags struct {
 	addr         string
 	from         string
 	user         string
@@ -24,22 +26,32 @@ type mailSettings struct {
 	password     string
 }
 
-func (m *mailSettings) register(f *pflag.FlagSet) {
-	f.StringVar(&m.addr, "smtp-addr", "", "mail server, host:port; without one, mails are written to the terminal and to mail/ in the data folder")
-	f.StringVar(&m.from, "smtp-from", "", "sender of mails: webhooks@example.com, or Name <webhooks@example.com>")
+func (m *mailFlags) register(f *pflag.FlagSet) {
+	f.StringVar(&m.addr, "smtp-addr", "", "mail server, host:port; without one, mails are written "+
+		"to the terminal and to mail/ in the data folder")
+	f.StringVar(&m.from, "smtp-from", "",
+		"sender of mails: webhooks@example.com, or Name <webhooks@example.com>")
 	f.StringVar(&m.user, "smtp-user", "", "user at the mail server")
 	f.StringVar(&m.passwordFile, "smtp-password-file", "", "file that holds the user's password")
-	f.StringVar(&m.tls, "smtp-tls", string(mailer.TLSStartTLS), "starttls, opportunistic (starttls if offered), implicit (TLS from the start) or none")
+	f.StringVar(&m.tls, "smtp-tls", string(mailer.TLSStartTLS), "starttls, opportunistic "+
+		"(starttls if offered), implicit (TLS from the start) or none")
 	m.changed = f.Changed
 }
 
+var tlsModes = []mailer.TLSMode{
+	mailer.TLSStartTLS, mailer.TLSOpportunistic, mailer.TLSImplicit, mailer.TLSNone,
+}
+
 // check names every fault at once, and reads the password.
-func (m *mailSettings) check() (faults []error) {
+func (m *mailFlags) check() (faults []error) {
 	fault := func(flag, value, format string, args ...any) {
-		faults = append(faults, fmt.Errorf("--%s %q: "+format, append([]any{flag, value}, args...)...))
+		args = append([]any{flag, value}, args...)
+		faults = append(faults, fmt.Errorf("--%s %q: "+format, args...))
 	}
 	if m.addr == "" {
-		for flag, value := range map[string]string{"smtp-from": m.from, "smtp-user": m.user, "smtp-password-file": m.passwordFile} {
+		for flag, value := range map[string]string{
+			"smtp-from": m.from, "smtp-user": m.user, "smtp-password-file": m.passwordFile,
+		} {
 			if value != "" {
 				fault(flag, value, "needs --smtp-addr")
 			}
@@ -50,7 +62,7 @@ func (m *mailSettings) check() (faults []error) {
 		return faults
 	}
 	host, port, _ := net.SplitHostPort(m.addr)
-	if err := checkAddress(m.addr); err != nil || port == "0" {
+	if err := cli.CheckAddress(m.addr); err != nil || port == "0" {
 		fault("smtp-addr", m.addr, "must be host:port, such as smtp.example.com:587")
 	}
 	if _, err := netmail.ParseAddress(m.from); err != nil {
@@ -58,8 +70,9 @@ func (m *mailSettings) check() (faults []error) {
 	}
 	switch mode := mailer.TLSMode(m.tls); {
 	case mode == mailer.TLSNone && m.user != "" && !isLoopback(host):
-		fault("smtp-tls", m.tls, "would send the password of --smtp-user in the clear; use starttls or implicit")
-	case mode != mailer.TLSStartTLS && mode != mailer.TLSOpportunistic && mode != mailer.TLSImplicit && mode != mailer.TLSNone:
+		fault("smtp-tls", m.tls, "would send the password of --smtp-user in the clear; "+
+			"use starttls or implicit")
+	case !slices.Contains(tlsModes, mode):
 		fault("smtp-tls", m.tls, "must be starttls, opportunistic, implicit or none")
 	}
 	if err := m.readPassword(); err != nil {
@@ -73,7 +86,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-func (m *mailSettings) readPassword() error {
+func (m *mailFlags) readPassword() error {
 	switch {
 	case m.user == "" && m.passwordFile == "":
 		return nil
@@ -93,11 +106,8 @@ func (m *mailSettings) readPassword() error {
 }
 
 // sender hands mails to the configured server.
-func (m *mailSettings) sender() (mailer.Sender, error) {
-	return mailer.NewSMTP(mailer.SMTPConfig{Addr: m.addr, From: m.from, User: m.user, Password: m.password, TLS: mailer.TLSMode(m.tls)})
-}
-
-// mail shows a mail that was written to a file.
-func (p *printer) mail(m mailer.Mail, path string) {
-	p.Say("mail       to %s, in %s\n\n  Subject: %s\n\n  %s", m.To, path, m.Subject, strings.ReplaceAll(strings.TrimSpace(m.Text), "\n", "\n  "))
+func (m *mailFlags) sender() (mailer.Sender, error) {
+	return mailer.NewSMTP(mailer.SMTPConfig{
+		Addr: m.addr, From: m.from, User: m.user, Password: m.password, TLS: mailer.TLSMode(m.tls),
+	})
 }

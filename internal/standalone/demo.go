@@ -1,4 +1,4 @@
-package main
+package standalone
 
 import (
 	"bytes"
@@ -18,7 +18,6 @@ import (
 	"github.com/stellar/go-stellar-sdk/txnbuild"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/receiver"
@@ -47,7 +46,7 @@ type demoState struct {
 // egress client is made, which must permit its port: a port that was only looked
 // up would be anybody's until the receiver binds it.
 func (v *service) startDemoReceiver() error {
-	if v.s.noDemo {
+	if v.flags.noDemo {
 		return nil
 	}
 	d := &demo{v: v}
@@ -58,8 +57,8 @@ func (v *service) startDemoReceiver() error {
 	if err != nil {
 		return err
 	}
-	if v.s.ports, err = egress.ParsePorts(v.s.egressPorts + "," + port); err != nil {
-		return fmt.Errorf("--egress-ports: %w", err)
+	if err := v.flags.node.PermitPort(port); err != nil {
+		return err
 	}
 	v.demo = d
 	return nil
@@ -111,7 +110,7 @@ func (d *demo) save() error {
 // startReceiver returns the port that the receiver listens on.
 func (d *demo) startReceiver() (port string, err error) {
 	r, err := receiver.New(receiver.Config{
-		Listen:         d.v.address("receiver-listen", d.v.s.receiverListen),
+		Listen:         d.v.address("receiver-listen", d.v.flags.receiverListen),
 		GetCertificate: d.v.ca.GetCertificate(pki.DefaultHosts()...),
 		Secrets: func() []domain.Secret {
 			if s := d.secret.Load(); s != nil {
@@ -164,7 +163,8 @@ func (d *demo) prepare(ctx context.Context) error {
 	// A start that was cut short here asks for the same again.
 	key := "demo " + url + " " + wallet.Address()
 	var endpoint struct{ ID, Secret string }
-	if err := d.create(ctx, "/v1/endpoints", key, map[string]any{"url": url, "description": "demo receiver"}, &endpoint); err != nil {
+	described := map[string]any{"url": url, "description": "demo receiver"}
+	if err := d.create(ctx, "/v1/endpoints", key, described, &endpoint); err != nil {
 		return err
 	}
 	d.secret.Store(&endpoint.Secret)
@@ -175,8 +175,10 @@ func (d *demo) prepare(ctx context.Context) error {
 	}, &watch); err != nil {
 		return err
 	}
-	d.state.EndpointURL, d.state.EndpointID, d.state.Secret, d.state.WatchID = url, endpoint.ID, endpoint.Secret, watch.ID
-	d.v.out.Say("demo       endpoint %s and watch %s on wallet %s", endpoint.ID, watch.ID, short(wallet.Address()))
+	d.state.EndpointURL, d.state.EndpointID = url, endpoint.ID
+	d.state.Secret, d.state.WatchID = endpoint.Secret, watch.ID
+	d.v.out.Say("demo       endpoint %s and watch %s on wallet %s",
+		endpoint.ID, watch.ID, short(wallet.Address()))
 	return d.save()
 }
 
@@ -206,7 +208,8 @@ func (d *demo) create(ctx context.Context, path, key string, body, answer any) e
 }
 
 func (d *demo) post(ctx context.Context, path, key string, body []byte) (int, []byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.v.file.APIURL+path, bytes.NewReader(body))
+	url := d.v.file.APIURL + path
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -228,13 +231,15 @@ func (d *demo) pay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tick := time.NewTicker(d.v.s.demoInterval)
+	tick := time.NewTicker(d.v.flags.demoInterval)
 	defer tick.Stop()
 	for {
 		d.state.Payments++
 		n := d.state.Payments
 		_, err := d.client.Pay(ctx, devclient.PayRequest{
-			From: d.v.ids.PayerSeed, To: wallet.Address(), Amount: strconv.Itoa(n%90+10) + ".5", Memo: txnbuild.MemoText("order-" + strconv.Itoa(n)),
+			From: d.v.ids.PayerSeed, To: wallet.Address(),
+			Amount: strconv.Itoa(n%90+10) + ".5",
+			Memo:   txnbuild.MemoText("order-" + strconv.Itoa(n)),
 		})
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -1,11 +1,9 @@
-package main
+package nodeflags
 
 import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"log"
-	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
@@ -15,9 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/egress"
 )
 
-// egressSettings are the flags that say how receivers are reached, beside those
-// of ports and authorities.
-type egressSettings struct {
+// egressFlags say how receivers are reached, beside those of ports and authorities.
+type egressFlags struct {
 	allow, deny       []string
 	dnsServer         string
 	proxy             string
@@ -26,15 +23,19 @@ type egressSettings struct {
 	dnsServerWithPort string
 }
 
-func (s *egressSettings) register(f *pflag.FlagSet) {
-	f.StringSliceVar(&s.allow, "egress-allow", nil, "private address ranges that receivers may have all the same (10.1.0.0/16); loopback and link-local only by a range within them")
-	f.StringSliceVar(&s.deny, "egress-deny", nil, "further address ranges that receivers must not have")
-	f.StringVar(&s.dnsServer, "dns-server", "", "address of the name server that is asked for receivers (192.0.2.53:53); else those of /etc/resolv.conf")
-	f.StringVar(&s.proxy, "egress-proxy", "", "HTTP proxy for every attempt (http://host:port): it connects, so it must refuse private addresses itself")
+func (s *egressFlags) register(f *pflag.FlagSet) {
+	f.StringSliceVar(&s.allow, "egress-allow", nil, "private address ranges that receivers may "+
+		"have all the same (10.1.0.0/16); loopback and link-local only by a range within them")
+	f.StringSliceVar(&s.deny, "egress-deny", nil,
+		"further address ranges that receivers must not have")
+	f.StringVar(&s.dnsServer, "dns-server", "", "address of the name server that is asked for "+
+		"receivers (192.0.2.53:53); else those of /etc/resolv.conf")
+	f.StringVar(&s.proxy, "egress-proxy", "", "HTTP proxy for every attempt (http://host:port): "+
+		"it connects, so it must refuse private addresses itself")
 }
 
 // check parses what is text and returns every fault.
-func (s *egressSettings) check() (faults []error) {
+func (s *egressFlags) check() (faults []error) {
 	fault := func(flag string, err error) {
 		if err != nil {
 			faults = append(faults, fmt.Errorf("--%s: %w", flag, err))
@@ -63,16 +64,10 @@ func parseNameServer(text string) (string, error) {
 		return net.JoinHostPort(addr.String(), "53"), nil
 	}
 	if _, err := netip.ParseAddrPort(text); err != nil {
-		return "", errors.New("must be an address, with a port if it is not 53, such as 192.0.2.53 or [2001:db8::53]:5353")
+		return "", errors.New("must be an address, with a port if it is not 53, " +
+			"such as 192.0.2.53 or [2001:db8::53]:5353")
 	}
 	return text, nil
-}
-
-// apply fills in the client's configuration.
-func (s *egressSettings) apply(c *egress.Config) {
-	c.Policy.Allow = append(c.Policy.Allow, s.allowed...)
-	c.Policy.Deny = append(c.Policy.Deny, s.denied...)
-	c.DNSServer, c.Proxy = s.dnsServerWithPort, s.proxyURL
 }
 
 // maxIdlePerHost is as many as attempts may go to one host at once: a connection that
@@ -88,10 +83,14 @@ func systemRoots() *x509.CertPool {
 	return roots
 }
 
-// quietGlobalLog sends what is written to the standard library's global log to
-// the debug level of ours. net/http writes a line there for each odd frame that a
-// receiver sends, which would be the receiver's to fill our log with.
-func quietGlobalLog(logger *slog.Logger) {
-	log.SetFlags(0)
-	log.SetOutput(slog.NewLogLogger(logger.Handler(), slog.LevelDebug).Writer())
+// egressConfig is that of the guarded client. Nothing on this machine or in private
+// networks may be reached, unless flags allow it.
+func (s *Flags) egressConfig() egress.Config {
+	roots := systemRoots()
+	roots.AppendCertsFromPEM(s.egressPEM)
+	return egress.Config{
+		Policy:    egress.Policy{Ports: s.Ports, Allow: s.egress.allowed, Deny: s.egress.denied},
+		DNSServer: s.egress.dnsServerWithPort, Proxy: s.egress.proxyURL, RootCAs: roots,
+		AttemptTimeout: s.attemptTimeout, MaxIdlePerHost: maxIdlePerHost,
+	}
 }

@@ -1,4 +1,4 @@
-package main
+package standalone
 
 import (
 	"fmt"
@@ -8,19 +8,21 @@ import (
 	"github.com/lumenhook/lumenhook/internal/receiver"
 	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/mailer"
 )
 
-// printer tells a person what happens, one line each.
-type printer struct{ *terminal.Lines }
+// narrator tells a person what happens, one line each.
+type narrator struct{ *terminal.Lines }
 
 // ledger tells of the payments to watched wallets in a ledger.
-func (p *printer) ledger(l follower.LedgerSummary) {
+func (p *narrator) ledger(l follower.LedgerSummary) {
 	for _, pay := range l.Observed {
 		memo := ""
 		if pay.Memo.Type != domain.MemoNone {
 			memo = fmt.Sprintf(" memo %s %q", pay.Memo.Type, pay.Memo.String())
 		}
-		p.Say("observed   ledger %d: %s %s from %s to %s%s", pay.Ledger, trimAmount(pay.AmountStroops), pay.Asset.Code, short(pay.From), short(pay.To), memo)
+		p.Say("observed   ledger %d: %s %s from %s to %s%s", pay.Ledger, trimAmount(pay.AmountStroops),
+			pay.Asset.Code, short(pay.From), short(pay.To), memo)
 	}
 	for _, m := range l.Matches {
 		p.Say("matched    %s: %s by watch %s", m.EventID, m.Verification.Outcome, m.Watch.ID)
@@ -28,7 +30,7 @@ func (p *printer) ledger(l follower.LedgerSummary) {
 }
 
 // fact tells what a committed fact means for a delivery.
-func (p *printer) fact(f domain.Fact) {
+func (p *narrator) fact(f domain.Fact) {
 	switch b := f.Body.(type) {
 	case domain.DeliveryCreated:
 		p.Say("queued     %s for %s", b.Event.ID, b.EndpointID)
@@ -47,7 +49,7 @@ func (p *printer) fact(f domain.Fact) {
 	}
 }
 
-func (p *printer) attempt(a domain.AttemptMade) {
+func (p *narrator) attempt(a domain.AttemptMade) {
 	got := fmt.Sprintf("HTTP %d", a.Result.StatusCode)
 	if a.Result.StatusCode == 0 {
 		got = "no answer"
@@ -57,16 +59,18 @@ func (p *printer) attempt(a domain.AttemptMade) {
 	}
 	switch a.State {
 	case domain.StateDelivered:
-		p.Say("delivered  %s: attempt %d, %s in %d ms", a.EventID, a.Number, got, a.Result.DurationMillis)
+		p.Say("delivered  %s: attempt %d, %s in %d ms",
+			a.EventID, a.Number, got, a.Result.DurationMillis)
 	case domain.StateWaiting:
-		p.Say("failed     %s: attempt %d, %s; again at %s", a.EventID, a.Number, got, domain.FormatMillis(a.NextAttemptAtMillis))
+		p.Say("failed     %s: attempt %d, %s; again at %s",
+			a.EventID, a.Number, got, domain.FormatMillis(a.NextAttemptAtMillis))
 	default:
 		p.Say("FAILED     %s: attempt %d was the last, %s", a.EventID, a.Number, got)
 	}
 }
 
 // webhook shows what the demo receiver made of a request.
-func (p *printer) webhook(w receiver.Webhook) { p.Say("%s", webhookText(w)) }
+func (p *narrator) webhook(w receiver.Webhook) { p.Say("%s", w.Text()) }
 
 func short(address string) string {
 	if len(address) < 12 {
@@ -77,4 +81,10 @@ func short(address string) string {
 
 func trimAmount(stroops int64) string {
 	return strings.TrimSuffix(strings.TrimRight(domain.FormatAmount(stroops), "0"), ".")
+}
+
+// mail shows a mail that was written to a file.
+func (p *narrator) mail(m mailer.Mail, path string) {
+	text := strings.ReplaceAll(strings.TrimSpace(m.Text), "\n", "\n  ")
+	p.Say("mail       to %s, in %s\n\n  Subject: %s\n\n  %s", m.To, path, m.Subject, text)
 }

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// CheckAddress holds an address to listen on against its form, host:port.
+func CheckAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return errors.New("must be host:port, such as 127.0.0.1:0")
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return errors.New("the port must be from 0 to 65535")
+	}
+	if host == "" {
+		return errors.New("must name a host; 0.0.0.0 means all of this machine's addresses")
+	}
+	return nil
+}
+
+// ParseDays reads a duration that may be in days.
+func ParseDays(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.Atoi(days)
+		if err != nil || n < 0 || n > 36_500 {
+			return 0, fmt.Errorf("must be days such as 90d, or hours such as 2160h")
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("must be days such as 90d, or hours such as 2160h")
+	}
+	return d, nil
+}
+
+// Faults makes one error of all faults of a command line, in an order that does not
+// depend on who found them; nil where there are none.
+func Faults(faults []error) error {
+	faults = slices.DeleteFunc(faults, func(err error) bool { return err == nil })
+	slices.SortFunc(faults, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return errors.Join(faults...)
+}

@@ -1,0 +1,15 @@
+// Package nodeflags is the flags of the roles, which `lumenhook run` and `lumenhook serve`
+// have in common, and how a node is configured by them.
+//
+// It hides how each is read and checked, and which parts of a node.Config it fills. A
+// fault names its flag; secrets are never repeated.
+//
+// File map:
+//
+//	flags.go    all of them; the node.Config that they make
+//	sockets.go  the API's sockets
+//	egress.go   how receivers are reached
+//	mail.go     how account holders are emailed
+//	history.go  how the history is written
+//	tracing.go  where traces go
+package nodeflags

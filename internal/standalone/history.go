@@ -1,0 +1,147 @@
+package standalone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/node"
+	"github.com/lumenhook/lumenhook/internal/runfile"
+)
+
+// Why there is no history, for those who ask for it.
+const (
+	historyFetched = "the ClickHouse engine that keeps it is still being fetched through npm, " +
+		"and what happens meanwhile will be in it"
+	historyFailed = "ClickHouse could not be started, and the service's terminal says why"
+)
+
+// Waits between attempts to fetch the ClickHouse engine.
+const (
+	fetchWaitMin = 10 * time.Second
+	fetchWaitMax = 10 * time.Minute
+)
+
+// startHistory starts ClickHouse and the projector. Without ClickHouse the
+// service runs all the same, and says once what is missing; while its engine is
+// still being fetched, the history is to come.
+func (v *service) startHistory(ctx context.Context) error {
+	err := v.tryHistory(ctx)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if errors.Is(err, clickhouse.ErrNotInstalled) {
+		v.node.History().Lacks(historyFetched)
+		v.out.Say("the history comes later: its ClickHouse engine is fetched through npm, " +
+			"once (180 MB); until then GET /v1/events answers 503")
+		v.Go("the fetching of the ClickHouse engine", v.historyLater)
+		return nil
+	}
+	var taken *clickhouse.PortTakenError
+	switch {
+	case errors.As(err, &taken) && taken.Setting == "HTTPAddr":
+		return fmt.Errorf("--clickhouse-http-listen: %w", err)
+	case errors.As(err, &taken):
+		return fmt.Errorf("--clickhouse-native-listen: %w", err)
+	case errors.Is(err, clickhouse.ErrDataDirInUse):
+		return err
+	}
+	v.noHistory(err)
+	return nil
+}
+
+func (v *service) tryHistory(ctx context.Context) error {
+	dsn := v.flags.ClickHouseDSN
+	if dsn == "" {
+		e, err := v.startClickHouse(ctx)
+		if err != nil {
+			return err
+		}
+		dsn = e.DSN()
+		v.mu.Lock()
+		v.file.ClickHouse = &runfile.ClickHouse{
+			Native: e.NativeAddr(), HTTP: e.HTTPURL(), Database: e.Database(),
+			Login: v.logins.ClickHouse, Reader: v.logins.Reader,
+		}
+		v.mu.Unlock()
+	}
+	v.node.UseHistory(dsn)
+	return v.node.Start(ctx, node.RoleProjector)
+}
+
+// historyLater fetches the ClickHouse engine, however long that takes, and starts
+// the history then.
+func (v *service) historyLater(ctx context.Context) error {
+	told := ""
+	for wait := fetchWaitMin; ; wait = min(2*wait, fetchWaitMax) {
+		_, err := clickhouse.Ensure(ctx, clickhouse.Options{Progress: v.terminal, Logger: v.Logger})
+		if err == nil {
+			break
+		}
+		if ctx.Err() == nil && err.Error() != told {
+			told = err.Error()
+			v.out.Say("no history yet, and it is tried again: %v", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+	if err := v.tryHistory(ctx); err != nil && ctx.Err() == nil {
+		v.noHistory(err)
+	} else if err == nil {
+		v.out.Say("the history is there, and catches up")
+		v.sayClickHouse()
+		if err := v.republish(); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// noHistory says why the service goes without one this time.
+func (v *service) noHistory(err error) {
+	v.node.History().Lacks(historyFailed)
+	v.out.Say("no history this time (GET /v1/events answers 503): %v", err)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.file.ClickHouse = nil
+}
+
+func (v *service) sayClickHouse() {
+	v.mu.Lock()
+	at := v.file.ClickHouse
+	v.mu.Unlock()
+	if at != nil {
+		v.out.Say("  ClickHouse %s   %s", at.Native, at.HTTP)
+	}
+}
+
+// publish writes run.json.
+func (v *service) publish() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.published = true
+	return v.dir.Publish(v.file)
+}
+
+// republish writes run.json anew if it is there.
+func (v *service) republish() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.published {
+		return nil
+	}
+	return v.dir.Publish(v.file)
+}
+
+func (v *service) unpublish() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.published = false
+	_ = v.dir.Unpublish() // the next start removes it too
+}

@@ -1,0 +1,119 @@
+package standalone
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
+	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/topology"
+)
+
+const (
+	// partitions is the partition count of keyed topics.
+	partitions = 4
+	// topicPrefix is what the names of topics begin with.
+	topicPrefix = "lumenhook."
+)
+
+func (v *service) startBroker(ctx context.Context) error {
+	if v.flags.holdFile != "" {
+		v.Logger.Warn("FAULTS ARE ON: --fault-hold-file is for tests and holds requests up",
+			"file", v.flags.holdFile)
+	}
+	b, err := broker.Start(broker.Config{
+		Dir: v.dir.Join("broker"), Listen: v.address("kafka-listen", v.flags.kafkaListen),
+		Sync: v.flags.brokerSync,
+		User: v.logins.Kafka.User, Password: v.logins.Kafka.Password,
+		Failed: v.Failed, Logger: v.Logger, HoldFile: v.flags.holdFile,
+	})
+	if err != nil {
+		return fmt.Errorf("--kafka-listen: %w", err)
+	}
+	v.OnStop(b.Close)
+	v.file.KafkaBrokers, v.file.Kafka = []string{b.Addr()}, v.logins.Kafka
+	v.cluster = brokerOf(b, v.logins, "lumenhook", v.Logger)
+	shape := topology.Shape{Partitions: partitions, Replicas: 1}
+	return v.cluster.EnsureTopics(ctx, topology.Wanted(shape))
+}
+
+// brokerOf is a broker as a client reaches it.
+func brokerOf(
+	b *broker.Broker, logins runfile.Logins, clientID string, l *slog.Logger,
+) streams.Cluster {
+	return streams.Cluster{
+		Brokers: []string{b.Addr()}, Prefix: topicPrefix, ClientID: clientID,
+		SASL: logins.Kafka.SASL(), Logger: l,
+	}
+}
+
+// IdentitiesFile is where a data folder keeps who has what on its development network.
+func IdentitiesFile(dataDir string) string {
+	return filepath.Join(dataDir, "secrets", "devnet.json")
+}
+
+func (v *service) startDevnet(context.Context) (err error) {
+	if !v.flags.ownNetwork() {
+		v.file.Stellar.NetworkPassphrase = v.flags.source.Passphrase
+		v.file.Stellar.RPCURL = v.flags.source.RPCURL()
+		return nil
+	}
+	if v.ids, err = devnet.LoadOrCreateIdentities(IdentitiesFile(v.dir.Path())); err != nil {
+		return err
+	}
+	sockets := v.flags.node.Sockets("")
+	n, err := devnet.Open(devnet.Config{
+		Dir: v.dir.Join("devnet"), Identities: v.ids,
+		Listen: v.address("stellar-listen", v.flags.stellarListen),
+		Hosts:  sockets.Hosts, Origins: sockets.Origins,
+		CloseInterval: v.flags.ledgerInterval, Sync: v.flags.brokerSync,
+		Hold: v.disk.Check, Logger: v.Logger,
+		RetentionLedgers: v.flags.stellarRetention, Faults: v.flags.faults,
+		LakeDir: v.flags.stellarLake,
+	})
+	if err != nil {
+		return fmt.Errorf("--stellar-listen: %w", err)
+	}
+	v.OnStop(func() {
+		if err := n.Close(); err != nil {
+			v.Logger.Warn("stopping the development network", "error", err)
+		}
+	})
+	v.Go("the development network", n.Run)
+	v.file.Stellar = runfile.Stellar{
+		RPCURL: n.RPCURL(), NetworkPassphrase: n.Passphrase(), FriendbotURL: n.FriendbotURL(),
+	}
+	v.flags.source.Follow(n.RPCURL(), n.Passphrase(), v.flags.stellarLake,
+		min(v.flags.ledgerInterval/20, time.Second))
+	return nil
+}
+
+func (v *service) startClickHouse(ctx context.Context) (*clickhouse.Engine, error) {
+	program, err := clickhouse.Find(ctx, clickhouse.Options{InstalledOnly: true, Logger: v.Logger})
+	if err != nil {
+		return nil, err
+	}
+	e, err := clickhouse.Start(ctx, clickhouse.Config{
+		Program: program, DataDir: v.dir.Join("clickhouse"),
+		Database: "lumenhook", Logger: v.Logger,
+		Service:    clickhouse.Login(v.logins.ClickHouse),
+		Reader:     clickhouse.Login(v.logins.Reader),
+		NativeAddr: v.address("clickhouse-native-listen", v.flags.clickhouseNative),
+		HTTPAddr:   v.address("clickhouse-http-listen", v.flags.clickhouseHTTP),
+	})
+	if err != nil {
+		return nil, err
+	}
+	v.OnStop(func() {
+		if err := e.Stop(); err != nil {
+			v.Logger.Warn("stopping ClickHouse", "error", err)
+		}
+	})
+	return e, nil
+}

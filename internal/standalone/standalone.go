@@ -1,0 +1,248 @@
+package standalone
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/stellar/go-stellar-sdk/network"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
+	"github.com/lumenhook/lumenhook/internal/node"
+	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/startstop"
+	"github.com/lumenhook/lumenhook/internal/terminal"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/mailer"
+)
+
+// service is everything that is started: embedded parts, and a node on them.
+type service struct {
+	*startstop.Stack
+	flags    *Flags
+	terminal io.Writer
+	out      *narrator
+	dir      *runfile.Folder
+	logins   runfile.Logins
+	cluster  streams.Cluster
+	ca       *pki.CA
+	sealer   *sealing.Sealer
+	keyText  []byte // the master key's
+	ids      devnet.Identities
+	disk     *node.DiskGuard
+	node     *node.Node
+	demo     *demo // nil with --no-demo
+
+	mu        sync.Mutex // holds published, and file once that is set
+	published bool       // run.json is there, and is kept up to date
+	file      runfile.File
+}
+
+// Run starts everything, says so on out, and serves until ctx ends or a part fails. The
+// flags must have been checked.
+func Run(ctx context.Context, flags *Flags, out io.Writer) error {
+	shown := terminal.NewQueue(out)
+	defer shown.Close()
+	logger := slog.New(slog.NewTextHandler(os.Stderr,
+		&slog.HandlerOptions{Level: flags.node.LogLevel()}))
+	told := &narrator{terminal.NewLines(shown)}
+	start := func(ctx context.Context, stack *startstop.Stack) error {
+		v := &service{Stack: stack, flags: flags, terminal: shown, out: told}
+		return v.start(ctx)
+	}
+	return startstop.Run(ctx, logger, told.Say, start)
+}
+
+func (v *service) start(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{
+		v.openData, v.startBroker, v.startDevnet, v.assemble, v.startHistory, v.startWork,
+		v.bootstrap, v.startFollower, v.startAPI, v.startMetrics, v.startDemo, v.ready,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *service) openData(context.Context) (err error) {
+	if v.dir, err = runfile.Open(v.flags.dataDir); err != nil {
+		return err
+	}
+	v.OnStop(func() { _ = v.dir.Close() })
+	v.disk = node.NewDiskGuard(v.dir.Path(), v.flags.node.LeastFreeBytes(), v.out.Say, v.Logger)
+	if err := v.disk.Check(); err != nil {
+		return fmt.Errorf("--data-dir %s: %w, or name a folder on another disk", v.dir.Path(), err)
+	}
+	v.Go("the watch over the disk", v.disk.Run)
+	if err := v.dir.Unpublish(); err != nil {
+		return err
+	}
+	if err := v.dir.CheckSecrets(); err != nil {
+		return err
+	}
+	return v.readSecrets()
+}
+
+// readSecrets reads what the folder keeps, or makes it.
+func (v *service) readSecrets() (err error) {
+	if v.sealer, v.keyText, err = v.dir.MasterKey().Open(); err != nil {
+		return err
+	}
+	if v.logins, err = v.dir.Logins(); err != nil {
+		return err
+	}
+	live := v.flags.source.Passphrase == network.PublicNetworkPassphrase
+	if v.file.APIKey, err = v.dir.APIKey(live); err != nil {
+		return err
+	}
+	hash := string(domain.APIKeyHash(v.file.APIKey))
+	v.file.AccountID = domain.DeriveID(domain.AccountPrefix, "run", hash)
+	v.ca, err = pki.LoadOrCreateCA(v.dir.Join("secrets"), v.dir.Join("ca.pem"), time.Now)
+	v.file.CAFile = v.dir.Join("ca.pem")
+	v.file.PID = os.Getpid()
+	return err
+}
+
+// assemble makes the node on the embedded parts.
+func (v *service) assemble(ctx context.Context) error {
+	if err := v.startDemoReceiver(); err != nil {
+		return err
+	}
+	cfg := v.flags.node.Config(v.flags.ClickHouseDSN != "")
+	if err := v.equip(&cfg); err != nil {
+		return err
+	}
+	tracing, err := v.flags.node.StartTracing(ctx, v.Stack, "run")
+	if err != nil {
+		return err
+	}
+	v.file.EgressPorts = v.flags.node.Ports.String()
+	cfg.Cluster, cfg.StateDir, cfg.Disk = v.cluster, v.dir.Join("state"), v.disk
+	cfg.Tracing, cfg.Logger, cfg.Say = tracing, v.Logger, v.out.Say
+	cfg.Passphrase = v.file.Stellar.NetworkPassphrase
+	cfg.Sealer, cfg.MasterKey = v.sealer, v.keyText
+	v.reachDevnet(&cfg.Egress)
+	cfg.API.Edge.Listen = v.address("api-listen", v.flags.node.APIListen)
+	cfg.Engine.OnFact, cfg.Follower.OnLedger = v.out.fact, v.out.ledger
+	v.node = node.New(cfg, v.Stack)
+	return nil
+}
+
+// equip gives a node what takes mails over and what knows the network.
+func (v *service) equip(cfg *node.Config) (err error) {
+	if cfg.Sender, err = v.sender(); err != nil {
+		return err
+	}
+	if cfg.API.Wallets, err = v.flags.source.Lookup(v.Logger); err != nil {
+		return err
+	}
+	cfg.Follower.Start = v.flags.source.StartAt
+	cfg.Follower.Live, cfg.Follower.Past, err = v.flags.source.OpenBoth(v.Logger)
+	return err
+}
+
+// reachDevnet has the guarded client reach this machine with a development network, and
+// trust the run's own authority beside the system's.
+func (v *service) reachDevnet(cfg *egress.Config) {
+	if v.flags.ownNetwork() {
+		cfg.Policy.Allow = append(cfg.Policy.Allow, egress.LoopbackPrefixes()...)
+		v.ca.AddTo(cfg.RootCAs)
+	}
+}
+
+// sender takes mails over: the configured server, or a folder where there is none.
+func (v *service) sender() (mailer.Sender, error) {
+	if v.flags.node.HasMailServer() {
+		return v.flags.node.MailSender()
+	}
+	return mailer.NewFolder(v.dir.Join("mail"), "lumenhook@localhost", v.out.mail)
+}
+
+func (v *service) startWork(ctx context.Context) error {
+	return v.node.Start(ctx, node.RoleEngine, node.RoleMailer)
+}
+
+// bootstrap opens the run's account with its key. Asked at every start, it
+// changes something at the first only.
+func (v *service) bootstrap(ctx context.Context) error {
+	id := v.file.AccountID
+	hash := domain.APIKeyHash(v.file.APIKey)
+	key := domain.Key{
+		ID:   domain.DeriveID(domain.KeyPrefix, "run", string(hash)),
+		Name: "run", Hash: hash, Permissions: domain.Permissions(),
+	}
+	return v.node.OpenAccount(ctx, domain.Command{
+		ID:        domain.DeriveID(domain.CommandPrefix, "run", id),
+		AccountID: id, IssuedAtMillis: time.Now().UnixMilli(),
+		Body: domain.CreateAccount{AccountID: id, Email: "you@localhost", Key: key},
+	})
+}
+
+func (v *service) startFollower(ctx context.Context) error {
+	if err := v.node.Start(ctx, node.RoleFollower); err != nil {
+		return err
+	}
+	select {
+	case <-v.node.FollowerReady():
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+func (v *service) startAPI(ctx context.Context) error {
+	err := v.node.Start(ctx, node.RoleAPI)
+	v.file.APIURL = v.node.APIURL()
+	return err
+}
+
+func (v *service) startMetrics(context.Context) error {
+	listen := v.flags.node.MetricsListen
+	if listen == "" {
+		return nil
+	}
+	address, err := v.node.ServeOperations(v.address("metrics-listen", listen))
+	v.file.MetricsURL = "http://" + address + "/metrics"
+	return err
+}
+
+// ready writes run.json and tells a person the same.
+func (v *service) ready(context.Context) error {
+	if err := v.publish(); err != nil {
+		return err
+	}
+	v.OnStop(v.unpublish)
+	v.out.Say("ready")
+	v.out.Say("  API        %s   key %s", v.file.APIURL, v.file.APIKey)
+	if v.file.MetricsURL != "" {
+		v.out.Say("  metrics    %s", v.file.MetricsURL)
+	}
+	v.sayNetwork()
+	v.out.Say("  Kafka      %s", v.file.KafkaBrokers[0])
+	v.sayClickHouse()
+	if v.file.Receiver != nil {
+		v.out.Say("  receiver   %s", v.file.Receiver.URL)
+	}
+	v.out.Say("  all of it in %s", v.dir.Join(runfile.Name))
+	return nil
+}
+
+func (v *service) sayNetwork() {
+	at := v.file.Stellar
+	if v.flags.ownNetwork() {
+		v.out.Say("  Stellar    %s   friendbot %s", at.RPCURL, at.FriendbotURL)
+		return
+	}
+	v.out.Say("  Stellar    %s", at.NetworkPassphrase)
+}
