@@ -28,6 +28,6 @@
 //	output.go       tables, JSON, one member of an answer
 //	rows.go         the lines of a table
 //	lists.go        flags of lists, and how a list goes on
-//	values.go       values of flags that several commands read: addresses, days
+//	values.go       what several commands read: addresses, days, files
 //	version.go      what was built
 package cli

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,4 +50,21 @@ func Faults(faults []error) error {
 	faults = slices.DeleteFunc(faults, func(err error) bool { return err == nil })
 	slices.SortFunc(faults, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	return errors.Join(faults...)
+}
+
+// ReadInput reads a file, or standard input for -, up to a bound.
+func ReadInput(stdin io.Reader, file string, most int64) ([]byte, error) {
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		stdin = f
+	}
+	data, err := io.ReadAll(io.LimitReader(stdin, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("holds more than %d bytes", most)
+	}
+	return data, err
 }

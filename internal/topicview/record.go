@@ -1,4 +1,4 @@
-package main
+package topicview
 
 import (
 	"encoding/json"
@@ -39,8 +39,10 @@ type recordLine struct {
 func writeRecord(w io.Writer, r streams.Record) error {
 	m := schemas.Read(r.Value, r)
 	line := recordLine{
-		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Time: domain.FormatMillis(r.Timestamp.UnixMilli()),
-		Key: strings.ToValidUTF8(string(r.Key), "\uFFFD"), Type: m.Type, Version: m.Version, Cause: m.Cause,
+		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset,
+		Time: domain.FormatMillis(r.Timestamp.UnixMilli()),
+		Key:  strings.ToValidUTF8(string(r.Key), "\uFFFD"),
+		Type: m.Type, Version: m.Version, Cause: m.Cause,
 	}
 	if len(r.Value) > 0 {
 		value, err := messageValue(m)
@@ -76,7 +78,8 @@ func recordTypes() []string {
 }
 
 func messageValue(m schemas.Message) (any, error) {
-	form, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(protoPackage + m.Type))
+	name := protoreflect.FullName(protoPackage + m.Type)
+	form, err := protoregistry.GlobalTypes.FindMessageByName(name)
 	if err != nil {
 		return nil, fmt.Errorf("this program does not know the type %q", m.Type)
 	}
@@ -126,10 +129,14 @@ func fieldValue(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 		switch {
 		case f.Name() == "body" && json.Valid(data):
 			return json.RawMessage(data)
-		case (strings.HasSuffix(string(f.Name()), "body") || f.Name() == "raw") && utf8.Valid(data):
+		case holdsText(f) && utf8.Valid(data):
 			return string(data)
 		}
 		return data
 	}
 	return v.Interface()
+}
+
+func holdsText(f protoreflect.FieldDescriptor) bool {
+	return strings.HasSuffix(string(f.Name()), "body") || f.Name() == "raw"
 }

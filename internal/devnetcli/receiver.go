@@ -1,0 +1,117 @@
+package devnetcli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/receiver"
+	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/internal/secretflags"
+)
+
+// closeMax bounds the wait for requests under way at the end.
+const closeMax = 5 * time.Second
+
+// Receiver receives webhooks on this machine, checks and prints them.
+type Receiver struct {
+	DataDir    string
+	Listen     string // host:port
+	SecretFile string // read at each webhook
+	JSON       bool   // a line of JSON each
+}
+
+// Run receives until ctx ends.
+func (r *Receiver) Run(ctx context.Context, out io.Writer) error {
+	if err := cli.CheckAddress(r.Listen); err != nil {
+		return cli.Usage(fmt.Errorf("--listen %q: %w", r.Listen, err))
+	}
+	run, err := runfile.Read(r.DataDir)
+	if err != nil {
+		return err
+	}
+	if err := r.checkPort(run.EgressPorts); err != nil {
+		return err
+	}
+	ca, err := pki.LoadOrCreateCA(filepath.Join(r.DataDir, "secrets"), run.CAFile, time.Now)
+	if err != nil {
+		return err
+	}
+	printed := &webhookPrinter{out: out, asJSON: r.JSON}
+	server, err := receiver.New(receiver.Config{
+		Listen: r.Listen, GetCertificate: ca.GetCertificate(pki.DefaultHosts()...),
+		Secrets: r.secrets, OnWebhook: printed.print,
+	})
+	if err != nil {
+		return err
+	}
+	switch err := server.Start(); {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("--listen %s: another program listens there: stop it, "+
+			"or name another port that the service posts to (%s)", r.Listen, run.EgressPorts)
+	case err != nil:
+		return fmt.Errorf("--listen: %w", err)
+	}
+	fmt.Fprintf(out, "listening at %s\n", server.URL())
+	<-ctx.Done()
+	ending, cancel := context.WithTimeout(context.Background(), closeMax)
+	defer cancel()
+	return errors.Join(server.Close(ending), printed.err)
+}
+
+// checkPort refuses a port that the service would not post to. It is not known of a
+// free one (port 0) before it is taken.
+func (r *Receiver) checkPort(allowed string) error {
+	_, port, _ := net.SplitHostPort(r.Listen)
+	ports, err := egress.ParsePorts(allowed)
+	if n, _ := strconv.Atoi(port); err == nil && n != 0 && !ports.Contains(uint16(n)) {
+		return cli.Usage(fmt.Errorf("--listen %s: the service posts to the ports %s only: "+
+			"choose one of them, or start it with --egress-ports %s,%s",
+			r.Listen, allowed, allowed, port))
+	}
+	return nil
+}
+
+// secrets are those in the file now; none while it is not there.
+func (r *Receiver) secrets() []domain.Secret {
+	secrets, err := secretflags.ReadFile(r.SecretFile, nil)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		fmt.Fprintf(os.Stderr, "--secret-file %s: %v\n", r.SecretFile, err)
+	}
+	return secrets
+}
+
+// webhookPrinter shows webhooks, one at a time.
+type webhookPrinter struct {
+	out    io.Writer
+	asJSON bool
+	err    error
+}
+
+// print keeps the first error of the output: the webhook was answered all the same.
+func (p *webhookPrinter) print(w receiver.Webhook) {
+	var err error
+	if p.asJSON {
+		err = json.NewEncoder(p.out).Encode(map[string]any{
+			"id": w.ID, "type": w.Type, "verified": w.Verified, "duplicate": w.Duplicate,
+			"reason": w.Reason, "body": string(w.Body),
+		})
+	} else {
+		_, err = fmt.Fprintf(p.out, "%s\n%s\n", w.Text(), cli.OneLine(string(w.Body)))
+	}
+	if p.err == nil {
+		p.err = err
+	}
+}

@@ -1,0 +1,103 @@
+package topicview
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Find finds a topic of ours by its name, with the prefix or without.
+func Find(prefix, name string) (schemas.Topic, error) {
+	var names []string
+	for _, t := range schemas.Topics() {
+		if strings.TrimPrefix(name, prefix) == t.Name {
+			return t, nil
+		}
+		names = append(names, t.Name)
+	}
+	return schemas.Topic{}, cli.Usage(fmt.Errorf("there is no topic %q: the topics are %s",
+		name, strings.Join(names, ", ")))
+}
+
+// DescribeAll prints a line for each topic.
+func DescribeAll(ctx context.Context, cluster streams.Cluster, out io.Writer) error {
+	asking, err := cluster.NewEnds()
+	if err != nil {
+		return err
+	}
+	defer asking.Close()
+	fmt.Fprintf(out, "%-10s  %10s  %12s  %s\n", "topic", "partitions", "offsets", "cleanup")
+	for _, topic := range schemas.Topics() {
+		starts, err := asking.Starts(ctx, topic.Name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", topic.Name, err)
+		}
+		ends, err := asking.Of(ctx, topic.Name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", topic.Name, err)
+		}
+		var span int64
+		for p, end := range ends {
+			span += end - starts[p]
+		}
+		fmt.Fprintf(out, "%-10s  %10d  %12d  %s\n",
+			topic.Name, len(ends), span, topic.Cleanup)
+	}
+	return nil
+}
+
+// Describe prints partitions, offsets and settings of a topic.
+func Describe(
+	ctx context.Context, cluster streams.Cluster, topic schemas.Topic, out io.Writer,
+) error {
+	asking, err := cluster.NewEnds()
+	if err != nil {
+		return err
+	}
+	defer asking.Close()
+	starts, err := asking.Starts(ctx, topic.Name)
+	if err != nil {
+		return err
+	}
+	ends, err := asking.Of(ctx, topic.Name)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s%s\n%9s  %12s  %12s\n", cluster.Prefix, topic.Name, "partition", "first", "end")
+	for _, p := range streams.Partitions(ends) {
+		fmt.Fprintf(out, "%9d  %12d  %12d\n", p, starts[p], ends[p])
+	}
+	return describeSettings(ctx, cluster, topic, out)
+}
+
+var describedSettings = []string{"cleanup.policy", "retention.bytes", "retention.ms"}
+
+func describeSettings(
+	ctx context.Context, cluster streams.Cluster, topic schemas.Topic, out io.Writer,
+) error {
+	return cluster.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
+		configs, err := admin.DescribeTopicConfigs(ctx, cluster.Prefix+topic.Name)
+		if err != nil {
+			return fmt.Errorf("asking for the settings of %s: %w", topic.Name, err)
+		}
+		for _, c := range configs {
+			byKey := func(a, b kadm.Config) int { return cmp.Compare(a.Key, b.Key) }
+			slices.SortFunc(c.Configs, byKey)
+			for _, setting := range c.Configs {
+				if slices.Contains(describedSettings, setting.Key) {
+					fmt.Fprintf(out, "%s = %s\n", setting.Key, setting.MaybeValue())
+				}
+			}
+		}
+		return nil
+	})
+}
