@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -86,6 +87,7 @@ func TestAttemptsOutliveTheirTask(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
+			r.timeout = brokertest.Patience // of the held attempt, which ends when we say so
 			defer r.start(r.dir, hour)()
 			id := r.endpoint(1)
 			arrived, answer := make(chan struct{}), make(chan struct{})
