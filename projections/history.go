@@ -223,6 +223,14 @@ func (h *reading) settle(ctx context.Context, tables ...string) error {
 	return nil
 }
 
+// settleOnce settles the journal's tables for all who ask at the same time.
+func (h *reading) settleOnce(ctx context.Context) error {
+	if h.cfg.DB.cluster == "" {
+		return nil
+	}
+	return h.once(ctx, "settle", func(ctx context.Context) error { return h.settle(ctx, journalNames()...) })
+}
+
 // callersFirst prefers the caller's own end over what came of it.
 func callersFirst(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil {

@@ -71,7 +71,7 @@ func (h *History) Events(ctx context.Context, f EventFilter, limit int, after Ev
 
 func (h *reading) events(ctx context.Context, f EventFilter, limit int, after EventPosition) (EventPage, error) {
 	var page EventPage
-	if err := h.settle(ctx, journalNames()...); err != nil {
+	if err := h.settleOnce(ctx); err != nil {
 		return page, err
 	}
 	err := h.onFull(ctx, func() error {
