@@ -152,7 +152,7 @@ func (db *DB) checkCluster(ctx context.Context) error {
 			db.cluster, strings.Join(known, ", "))
 	case shards > 1:
 		return fmt.Errorf("projections: the cluster %s has %d shards, and the history is kept on one, with any number of replicas: "+
-			"have --clickhouse-cluster name a cluster of one shard (docs/operations.md, a ClickHouse cluster)", db.cluster, shards)
+			"have --clickhouse-cluster name a cluster of one shard (docs/operations.md, several ClickHouse servers)", db.cluster, shards)
 	}
 	return nil
 }
