@@ -2,12 +2,12 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"net/mail"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/connect"
 	"github.com/lumenhook/lumenhook/internal/keyflags"
@@ -20,20 +20,6 @@ func newAccounts() *cobra.Command {
 	r.RegisterKafka(c.PersistentFlags())
 	c.AddCommand(newAccountsCreate(&r))
 	return c
-}
-
-// madeKey is what is printed of a new key.
-type madeKey struct {
-	AccountID string `json:"accountId"`
-	KeyID     string `json:"keyId"`
-	Key       string `json:"key"`
-}
-
-func (m madeKey) show(w io.Writer) {
-	cli.Row(w, "account", m.AccountID)
-	cli.Row(w, "key id", m.KeyID)
-	cli.Row(w, "key", m.Key)
-	_, _ = io.WriteString(w, "\nThe key is shown this once: keep it.\n")
 }
 
 func newAccountsCreate(r *apiFlags) *cobra.Command {
@@ -60,8 +46,8 @@ func newAccountsCreate(r *apiFlags) *cobra.Command {
 				return fmt.Errorf("opening the account: %w", err)
 			}
 			r.AwaitKey(cmd.Context(), text)
-			made := madeKey{id, key.ID, text}
-			return r.Print(cmd.OutOrStdout(), made, made.show)
+			made := apicli.MadeKey{AccountID: id, KeyID: key.ID, Key: text}
+			return r.Print(cmd.OutOrStdout(), made, made.Show)
 		},
 	}
 	c.Flags().StringVar(&email, "email", "",

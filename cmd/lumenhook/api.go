@@ -46,6 +46,4 @@ func asking[T any](a *apiFlags, use, short string, arguments cobra.PositionalArg
 	}
 }
 
-func done(what string) func(io.Writer, struct{}) {
-	return func(w io.Writer, _ struct{}) { cli.Row(w, what) }
-}
+func showDeleted(w io.Writer, _ struct{}) { cli.Row(w, "deleted") }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/apicli"
 )
 
 // cli runs a subcommand on the service and reads its JSON.
@@ -182,7 +183,7 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 // accountsAndKeys makes an account and keys by commands and by the API.
 func (s *testService) accountsAndKeys() {
 	t, ctx := s.t, s.t.Context()
-	var other, narrow madeKey
+	var other, narrow apicli.MadeKey
 	s.cli(&other, "accounts", "create", "--email", "b@example.com")
 	b := s.client(other.Key)
 	if list, err := b.ListKeys(ctx, client.Page{}); err != nil || len(list.Data) != 1 {

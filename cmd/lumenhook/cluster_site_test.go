@@ -23,6 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/kafkatest"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/startstop"
@@ -257,7 +258,7 @@ func (s *site) keep(r *role) {
 // open makes an account, and a watch and an endpoint for each of so many wallets.
 func (s *site) open() (wallets []string) {
 	s.t.Helper()
-	var made madeKey
+	var made apicli.MadeKey
 	out := s.as("operator", "accounts", "create", "--email", "ops@shop.example", "--json",
 		"--data-dir", filepath.Join(s.dir, "none"))
 	if err := json.Unmarshal(out, &made); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/deploy"
+	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 )
@@ -115,7 +116,7 @@ func TestAHistoryThatWasLostMarksEachAnswerUntilItIsBack(t *testing.T) {
 	s.interrupt()
 	for behind, want := range map[bool]int{false: 0, true: 1} {
 		var shown strings.Builder
-		showEvent(&shown, client.Event{ID: id, HistoryBehind: behind})
+		apicli.ShowEvent(&shown, client.Event{ID: id, HistoryBehind: behind})
 		if n := strings.Count(shown.String(), "being built anew"); n != want {
 			t.Errorf("`events get` says %d times that the history is behind, not %d", n, want)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/keyflags"
 )
@@ -44,8 +45,8 @@ func newKeysCreate(r *apiFlags) *cobra.Command {
 				return fmt.Errorf("making the key: %w", err)
 			}
 			r.AwaitKey(cmd.Context(), text)
-			made := madeKey{id, key.ID, text}
-			return r.Print(cmd.OutOrStdout(), made, made.show)
+			made := apicli.MadeKey{AccountID: id, KeyID: key.ID, Key: text}
+			return r.Print(cmd.OutOrStdout(), made, made.Show)
 		},
 	}
 	c.Flags().StringVar(&account, "account", "", "the account; the data folder's when not given")
@@ -53,33 +54,24 @@ func newKeysCreate(r *apiFlags) *cobra.Command {
 	return c
 }
 
-func newKeysList(r *apiFlags) *cobra.Command {
+func newKeysList(a *apiFlags) *cobra.Command {
 	var p cli.PageFlags
-	c := asking(r, "list", "List the account's API keys", cli.NoArguments,
+	c := asking(a, "list", "List the account's API keys", cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Key], error) {
 			return c.ListKeys(ctx, p.Page)
-		}, func(w io.Writer, l client.List[client.Key]) {
-			cli.Row(w, "ID", "NAME", "PERMISSIONS", "FROM", "LAST USED", "EXPIRES", "ROLLED TO")
-			for _, k := range l.Data {
-				cli.Row(w, k.ID, k.Name, k.Permissions, k.AllowedCIDRs, k.LastUsedAt, k.ExpiresAt, k.RolledTo)
-			}
-			cli.More(w, l.NextCursor)
-		})
+		}, apicli.ShowKeys)
 	p.Register(c)
 	return c
 }
 
-func newKeysRoll(r *apiFlags) *cobra.Command {
+func newKeysRoll(a *apiFlags) *cobra.Command {
 	var grace time.Duration
-	c := asking(r, "roll KEY_ID", "Put a new key in the place of another, which goes on working for a while", cli.OneArgument,
+	c := asking(a, "roll KEY_ID",
+		"Put a new key in the place of another, which goes on working for a while", cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.Key, error) {
 			seconds := int(grace.Seconds())
 			return c.RollKey(ctx, args[0], client.KeyRoll{GraceSeconds: &seconds})
-		}, func(w io.Writer, k client.Key) {
-			cli.Row(w, "key id", k.ID)
-			cli.Row(w, "key", k.Key)
-			_, _ = io.WriteString(w, "\nThe key is shown this once: keep it.\n")
-		})
+		}, apicli.ShowRolledKey)
 	c.Flags().DurationVar(&grace, "grace", 24*time.Hour, "how long the former key goes on working")
 	return c
 }
@@ -107,7 +99,8 @@ func newKeysRevoke(r *apiFlags) *cobra.Command {
 					return fmt.Errorf("revoking the key: %w", err)
 				}
 			}
-			return r.Print(cmd.OutOrStdout(), struct{}{}, func(w io.Writer) { cli.Row(w, "revoked "+args[0]) })
+			show := func(w io.Writer) { cli.Row(w, "revoked "+args[0]) }
+			return r.Print(cmd.OutOrStdout(), struct{}{}, show)
 		},
 	}
 	c.Flags().StringVar(&account, "account", "", "an account's key, without the API")

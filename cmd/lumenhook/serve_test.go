@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
@@ -351,7 +352,7 @@ func TestServeInFiveProcesses(t *testing.T) {
 // watch opens an account, an endpoint and a watch on the wallet.
 func (a *addresses) watch(api *role) {
 	a.t.Helper()
-	var made madeKey
+	var made apicli.MadeKey
 	out := a.program("accounts", "create", "--email", "ops@shop.example", "--json", "--data-dir", filepath.Join(a.dir, "none"),
 		"--kafka-brokers", a.broker, "--kafka-user", "lumenhook", "--topic-prefix", "shop.")
 	if err := json.Unmarshal(out, &made); err != nil {

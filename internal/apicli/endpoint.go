@@ -1,0 +1,140 @@
+package apicli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/cli"
+)
+
+// ShowEndpoint writes an endpoint, a field a line.
+func ShowEndpoint(w io.Writer, e client.Endpoint) {
+	cli.Row(w, "id", e.ID)
+	cli.Row(w, "url", e.URL)
+	cli.Row(w, "description", e.Description)
+	cli.Row(w, "status", e.Status)
+	if e.DisabledReason != nil {
+		cli.Row(w, "disabled", *e.DisabledReason+" at "+cli.OneLine(e.DisabledAt))
+	}
+	cli.Row(w, "failures", e.ConsecutiveFailures)
+	for name, value := range e.Headers {
+		cli.Row(w, "header", name+": "+value)
+	}
+	for _, name := range e.LostHeaders {
+		cli.Row(w, "header", name+": its value cannot be read any more, and nothing is sent: set it anew")
+	}
+	cli.Row(w, "rate limit", e.RateLimitPerSecond)
+	cli.Row(w, "created", e.CreatedAt)
+	for _, warning := range e.Warnings {
+		cli.Row(w, "warning", warning)
+	}
+	if e.Secret != "" {
+		cli.Row(w, "secret", e.Secret)
+		_, _ = io.WriteString(w, "\nThe secret is shown this once: keep it.\n")
+	}
+}
+
+// ShowEndpoints writes a list of them.
+func ShowEndpoints(w io.Writer, l client.List[client.Endpoint]) {
+	cli.Row(w, "ID", "STATUS", "FAILURES", "URL", "DESCRIPTION", "CREATED")
+	for _, e := range l.Data {
+		cli.Row(w, e.ID, e.Status, e.ConsecutiveFailures, e.URL, e.Description, e.CreatedAt)
+	}
+	cli.More(w, l.NextCursor)
+}
+
+// ShowTest writes what became of a test.
+func ShowTest(w io.Writer, t client.TestResult) {
+	cli.Row(w, "event", t.EventID)
+	cli.Row(w, "status code", t.Attempt.StatusCode)
+	cli.Row(w, "duration", fmt.Sprintf("%d ms", t.Attempt.DurationMs))
+	cli.Row(w, "error", t.Attempt.Error)
+}
+
+// ShowReplay writes what a replay has queued.
+func ShowReplay(w io.Writer, a client.ReplayResult) {
+	cli.Row(w, "queued", a.Queued)
+	cli.Row(w, "matched", a.Matched)
+	if a.Truncated {
+		_, _ = io.WriteString(w, "\nMore matched than one replay queues: replay again.\n")
+	}
+}
+
+// Endpoint is the flags of an endpoint's fields.
+type Endpoint struct {
+	url, description string
+	headers          []string
+	rateLimit        int
+	changed          func(name string) bool
+}
+
+// Register adds the flags.
+func (e *Endpoint) Register(f *pflag.FlagSet) {
+	f.StringVar(&e.url, "url", "", "where events are posted")
+	f.StringVar(&e.description, "description", "", "a text for people")
+	f.StringArrayVar(&e.headers, "header", nil, "a header of your own, Name: value; "+
+		"may be repeated; when updating, Name: alone takes it away")
+	f.IntVar(&e.rateLimit, "rate-limit", 0, "deliveries a second at most; 0: no limit")
+	e.changed = f.Changed
+}
+
+// Create is an endpoint to be registered.
+func (e *Endpoint) Create() (client.EndpointCreate, error) {
+	given, err := e.headerMap()
+	headers := make(map[string]string, len(given))
+	for name, value := range given {
+		headers[name], _ = value.(string)
+	}
+	return client.EndpointCreate{
+		URL: e.url, Description: e.description, Headers: headers, RateLimitPerSecond: e.rateLimit,
+	}, err
+}
+
+// Patch is what is to be another at an endpoint.
+func (e *Endpoint) Patch() (client.Patch, error) {
+	patch := client.Patch{}
+	if e.changed("url") {
+		patch["url"] = e.url
+	}
+	if e.changed("description") {
+		patch["description"] = e.description
+	}
+	if e.changed("header") {
+		headers, err := e.headerMap()
+		if err != nil {
+			return nil, err
+		}
+		patch["headers"] = headers
+	}
+	if e.changed("rate-limit") {
+		patch["rateLimitPerSecond"] = nil
+		if e.rateLimit != 0 {
+			patch["rateLimitPerSecond"] = e.rateLimit
+		}
+	}
+	if len(patch) == 0 {
+		return nil, cli.Usage(errors.New("nothing to change: " +
+			"give --url, --description, --header or --rate-limit"))
+	}
+	return patch, nil
+}
+
+func (e *Endpoint) headerMap() (map[string]any, error) {
+	headers := map[string]any{}
+	for _, text := range e.headers {
+		name, value, ok := strings.Cut(text, ":")
+		if !ok {
+			return nil, cli.Usage(fmt.Errorf("--header %q: must be Name: value", text))
+		}
+		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		if strings.TrimSpace(value) == "" {
+			headers[strings.TrimSpace(name)] = nil
+		}
+	}
+	return headers, nil
+}

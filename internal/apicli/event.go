@@ -1,0 +1,84 @@
+package apicli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/cli"
+)
+
+func stateText(d client.Delivery) string {
+	if d.Held {
+		return d.State + " (held: the endpoint is disabled)"
+	}
+	return d.State
+}
+
+// ShowEvent writes an event and its attempts.
+func ShowEvent(w io.Writer, e client.Event) {
+	cli.Row(w, "id", e.ID)
+	cli.Row(w, "type", e.Type)
+	cli.Row(w, "created", e.CreatedAt)
+	cli.Row(w, "endpoint", e.Delivery.EndpointID)
+	cli.Row(w, "state", stateText(e.Delivery))
+	cli.Row(w, "next attempt", e.Delivery.NextAttemptAt)
+	if e.HistoryBehind {
+		cli.Row(w, "as of",
+			"an earlier time: the history is being built anew (HISTORY_BEHIND). Ask again later")
+	}
+	cli.Row(w, "data", string(e.Data))
+	_, _ = io.WriteString(w, "\n")
+	cli.Row(w, "ATTEMPT", "RUN", "ENDPOINT", "SENT", "TOOK", "STATUS", "ERROR", "RESPONSE")
+	for _, a := range e.Attempts {
+		took := fmt.Sprintf("%d ms", a.DurationMs)
+		cli.Row(w, a.Number, a.Run, a.EndpointID, a.SentAt, took,
+			a.StatusCode, a.Error, a.ResponseBody)
+	}
+}
+
+// ShowEvents writes a list of them.
+func ShowEvents(w io.Writer, l client.List[client.Event]) {
+	cli.Row(w, "ID", "TYPE", "STATE", "ENDPOINT", "CREATED", "NEXT ATTEMPT")
+	for _, e := range l.Data {
+		cli.Row(w, e.ID, e.Type, stateText(e.Delivery), e.Delivery.EndpointID,
+			e.CreatedAt, e.Delivery.NextAttemptAt)
+	}
+	cli.More(w, l.NextCursor)
+}
+
+// ShowResent writes an event that was queued again.
+func ShowResent(w io.Writer, a client.Resent) {
+	cli.Row(w, "id", a.ID)
+	cli.Row(w, "state", stateText(a.Delivery))
+	cli.Row(w, "endpoint", a.Delivery.EndpointID)
+}
+
+// EventFilter is the flags of a list of events.
+type EventFilter struct {
+	client.EventFilter
+	since, until string
+}
+
+// Register adds the flags.
+func (e *EventFilter) Register(f *pflag.FlagSet) {
+	f.StringVar(&e.EndpointID, "endpoint", "", "only those of this endpoint")
+	f.StringVar(&e.WatchID, "watch", "", "only those of this watch")
+	f.StringVar(&e.WalletAddress, "wallet", "", "only payments to this wallet")
+	f.StringVar(&e.Type, "type", "", "payment.received, payment.rejected or test.ping")
+	f.StringVar(&e.State, "state", "", "QUEUED, WAITING, DELIVERED, FAILED or CANCELLED")
+	f.StringVar(&e.since, "since", "", "those created then or later: a time, or how long ago")
+	f.StringVar(&e.until, "until", "", "those created before: a time, or how long ago")
+}
+
+// Filter is what was given.
+func (e *EventFilter) Filter() (client.EventFilter, error) {
+	var err, untilErr error
+	filter := e.EventFilter
+	filter.Since, err = cli.InstantFlag("since", e.since)
+	filter.Until, untilErr = cli.InstantFlag("until", e.until)
+	return filter, errors.Join(err, untilErr)
+}

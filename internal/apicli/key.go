@@ -1,0 +1,42 @@
+package apicli
+
+import (
+	"io"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/cli"
+)
+
+const keepIt = "\nThe key is shown this once: keep it.\n"
+
+// MadeKey is a key that was made without the API.
+type MadeKey struct {
+	AccountID string `json:"accountId"`
+	KeyID     string `json:"keyId"`
+	Key       string `json:"key"`
+}
+
+// Show writes it, a field a line.
+func (m MadeKey) Show(w io.Writer) {
+	cli.Row(w, "account", m.AccountID)
+	cli.Row(w, "key id", m.KeyID)
+	cli.Row(w, "key", m.Key)
+	_, _ = io.WriteString(w, keepIt)
+}
+
+// ShowRolledKey writes the key that took the place of another.
+func ShowRolledKey(w io.Writer, k client.Key) {
+	cli.Row(w, "key id", k.ID)
+	cli.Row(w, "key", k.Key)
+	_, _ = io.WriteString(w, keepIt)
+}
+
+// ShowKeys writes a list of keys.
+func ShowKeys(w io.Writer, l client.List[client.Key]) {
+	cli.Row(w, "ID", "NAME", "PERMISSIONS", "FROM", "LAST USED", "EXPIRES", "ROLLED TO")
+	for _, k := range l.Data {
+		cli.Row(w, k.ID, k.Name, k.Permissions, k.AllowedCIDRs,
+			k.LastUsedAt, k.ExpiresAt, k.RolledTo)
+	}
+	cli.More(w, l.NextCursor)
+}

@@ -1,0 +1,43 @@
+package apicli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/api/client"
+)
+
+// SecretOut is the flag that keeps a new secret off the terminal.
+type SecretOut struct{ file string }
+
+// Register adds the flag.
+func (s *SecretOut) Register(f *pflag.FlagSet) {
+	f.StringVar(&s.file, "secret-out", "", "file that the secret is added to, as a line, "+
+		"instead of being shown; made readable by its owner alone")
+}
+
+// Keep asks for an endpoint with a new secret. The file is opened before: a secret is
+// answered once, and must have where to go.
+func (s *SecretOut) Keep(ask func() (client.Endpoint, error)) (client.Endpoint, error) {
+	if s.file == "" {
+		return ask()
+	}
+	f, err := os.OpenFile(s.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return client.Endpoint{}, fmt.Errorf("--secret-out: %w", err)
+	}
+	e, err := ask()
+	if err != nil {
+		return e, errors.Join(err, f.Close())
+	}
+	_, err = fmt.Fprintln(f, e.Secret)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return e, fmt.Errorf("--secret-out: the secret of %s could not be kept, rotate it: %w",
+			e.ID, err)
+	}
+	e.Secret = ""
+	return e, nil
+}

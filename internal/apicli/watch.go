@@ -1,0 +1,152 @@
+package apicli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/cli"
+)
+
+// ShowWatch writes a watch, a field a line.
+func ShowWatch(w io.Writer, x client.Watch) {
+	cli.Row(w, "id", x.ID)
+	cli.Row(w, "wallet", x.WalletAddress)
+	cli.Row(w, "label", x.Label)
+	cli.Row(w, "endpoint", x.EndpointID)
+	cli.Row(w, "status", x.Status)
+	for _, a := range x.Assets {
+		cli.Row(w, "asset", assetText(a))
+	}
+	a := x.AmountRule
+	cli.Row(w, "amount", words(a.Kind, a.Amount, a.Min, a.Max))
+	cli.Row(w, "memo", strings.TrimSpace(x.MemoRule.Kind+" "+x.MemoRule.Type+" "+x.MemoRule.Value))
+	cli.Row(w, "senders", x.SenderAllowlist)
+	cli.Row(w, "event types", x.EventTypes)
+	if x.Backfill != nil {
+		cli.Row(w, "backfill", backfillText(x.Backfill))
+	}
+	cli.Row(w, "created", x.CreatedAt)
+	for _, warning := range x.Warnings {
+		cli.Row(w, "warning", warning)
+	}
+}
+
+// words joins those that are not empty.
+func words(list ...string) string {
+	return strings.Join(strings.Fields(strings.Join(list, " ")), " ")
+}
+
+func assetText(a client.Asset) string {
+	if a.Issuer == nil {
+		return a.Code
+	}
+	return a.Code + ":" + *a.Issuer
+}
+
+// ShowWatches writes a list of them.
+func ShowWatches(w io.Writer, l client.List[client.Watch]) {
+	cli.Row(w, "ID", "WALLET", "ENDPOINT", "STATUS", "AMOUNT", "LABEL", "CREATED")
+	for _, x := range l.Data {
+		cli.Row(w, x.ID, x.WalletAddress, x.EndpointID, x.Status, x.AmountRule.Kind, x.Label, x.CreatedAt)
+	}
+	cli.More(w, l.NextCursor)
+}
+
+// Watch is the flags of a watch's fields.
+type Watch struct {
+	label, endpoint, amount, memo string
+	assets, senders, eventTypes   []string
+	changed                       func(name string) bool
+}
+
+// Register adds the flags.
+func (f *Watch) Register(s *pflag.FlagSet) {
+	s.StringVar(&f.endpoint, "endpoint", "", "id of the endpoint that receives the events")
+	s.StringVar(&f.label, "label", "", "a text for people")
+	s.StringSliceVar(&f.assets, "asset", []string{"XLM"}, "XLM or CODE:ISSUER; may be repeated")
+	s.StringVar(&f.amount, "amount", "any", "any, exact:12.5, min:1, max:9 or range:1:9")
+	s.StringVar(&f.memo, "memo", "any", "any, present, absent, text:…, id:… or hash:…")
+	s.StringSliceVar(&f.senders, "sender", nil, "an address that may pay; anyone when not given")
+	s.StringSliceVar(&f.eventTypes, "event-type", nil, "payment.received, payment.rejected")
+	f.changed = s.Changed
+}
+
+// Create is a watch of a wallet to be made.
+func (f *Watch) Create(wallet string) (client.WatchCreate, error) {
+	assets, amount, memo, err := f.parse()
+	return client.WatchCreate{
+		WalletAddress: wallet, Label: f.label, EndpointID: f.endpoint,
+		Assets: assets, AmountRule: amount, MemoRule: memo,
+		SenderAllowlist: f.senders, EventTypes: f.eventTypes,
+	}, err
+}
+
+// Patch is what is to be another at a watch.
+func (f *Watch) Patch() (client.Patch, error) {
+	assets, amount, memo, err := f.parse()
+	if err != nil {
+		return nil, err
+	}
+	patch := client.Patch{}
+	for _, field := range []struct {
+		flag, name string
+		value      any
+	}{
+		{"endpoint", "endpointId", f.endpoint},
+		{"label", "label", f.label},
+		{"asset", "assets", assets},
+		{"amount", "amountRule", amount},
+		{"memo", "memoRule", memo},
+		{"sender", "senderAllowlist", f.senders},
+		{"event-type", "eventTypes", f.eventTypes},
+	} {
+		if f.changed(field.flag) {
+			patch[field.name] = field.value
+		}
+	}
+	if len(patch) == 0 {
+		return nil, cli.Usage(errors.New("nothing to change: give a flag of what is to be another"))
+	}
+	return patch, nil
+}
+
+func (f *Watch) parse() (
+	assets []client.Asset, amount *client.AmountRule, memo *client.MemoRule, err error,
+) {
+	for _, text := range f.assets {
+		code, issuer, issued := strings.Cut(text, ":")
+		a := client.Asset{Code: code}
+		if issued {
+			a.Issuer = &issuer
+		}
+		assets = append(assets, a)
+	}
+	kind, rest, _ := strings.Cut(f.amount, ":")
+	amount = &client.AmountRule{Kind: kind}
+	switch kind {
+	case "any":
+	case "exact", "min", "max":
+		amount.Amount = rest
+	case "range":
+		amount.Min, amount.Max, _ = strings.Cut(rest, ":")
+	default:
+		err = fmt.Errorf("--amount %q: must be any, exact:12.5, min:1, max:9 or range:1:9",
+			f.amount)
+	}
+	kind, rest, _ = strings.Cut(f.memo, ":")
+	switch kind {
+	case "any", "present", "absent":
+		memo = &client.MemoRule{Kind: kind}
+	case "text", "id", "hash":
+		memo = &client.MemoRule{Kind: "equals", Type: kind, Value: rest}
+	default:
+		err = errors.Join(err, fmt.Errorf("--memo %q: "+
+			"must be any, present, absent, text:…, id:… or hash:…", f.memo))
+	}
+	return assets, amount, memo, cli.Usage(err)
+}
