@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"io"
+	"log/slog"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -47,3 +49,6 @@ func asking[T any](a *apiFlags, use, short string, arguments cobra.PositionalArg
 }
 
 func showDeleted(w io.Writer, _ struct{}) { cli.Row(w, "deleted") }
+
+// stderrLog is for commands that say what goes wrong meanwhile.
+func stderrLog() *slog.Logger { return slog.New(slog.NewTextHandler(os.Stderr, nil)) }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/server"
 )
 
 func newConfig() *cobra.Command {
@@ -16,17 +17,18 @@ func newConfig() *cobra.Command {
 }
 
 func newConfigCheck() *cobra.Command {
-	var s serveSettings
+	var s server.Flags
 	var out cli.Output
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Print the settings that count, and where each came from",
-		Long: `Takes the flags, variables and files of ` + "`lumenhook serve`" + `, names every fault of them,
+		Long: `Takes the flags, variables and files of ` + "`lumenhook serve`" +
+			`, names every fault of them,
 and prints the settings that count, with secrets masked. Nobody is asked anything:
 whether the cluster is fit is the question of ` + "`lumenhook topics check`" + `.`,
 		Args: cli.NoArguments,
 	}
-	s.register(c.Flags())
+	s.Register(c.Flags())
 	out.Register(c.Flags())
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		settings := cli.Effective(cmd.Flags())
@@ -36,7 +38,7 @@ whether the cluster is fit is the question of ` + "`lumenhook topics check`" + `
 				cli.Row(w, one.Name, one.Value, one.From)
 			}
 		})
-		return errors.Join(cli.Usage(s.check()), shown)
+		return errors.Join(cli.Usage(s.Check()), shown)
 	}
 	return c
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/connect"
-	"github.com/lumenhook/lumenhook/internal/ledgercheck"
 	"github.com/lumenhook/lumenhook/internal/ledgerflags"
+	"github.com/lumenhook/lumenhook/internal/ledgerread"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
@@ -72,10 +72,10 @@ func (k *ledgerCheck) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	differences, err := ledgercheck.Run(ctx, ledgercheck.Config{
+	differences, err := ledgerread.Check{
 		From: k.from, To: k.to, Cluster: cluster,
 		Source: source, Passphrase: k.source.Passphrase, Out: out,
-	})
+	}.Run(ctx)
 	if err == nil && differences > 0 {
 		err = cli.Differs(fmt.Errorf("%d differences", differences))
 	}

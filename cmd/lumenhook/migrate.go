@@ -6,12 +6,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/connect"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
 func newMigrate() *cobra.Command {
 	var (
-		t         target
+		t         connect.Service
 		retention string
 	)
 	c := &cobra.Command{
@@ -23,7 +24,7 @@ func newMigrate() *cobra.Command {
 			if err != nil {
 				return cli.Usage(fmt.Errorf("--history-retention %q: %w", retention, err))
 			}
-			db, err := t.database()
+			db, err := t.Database()
 			if err != nil {
 				return err
 			}
@@ -41,7 +42,8 @@ func newMigrate() *cobra.Command {
 		},
 	}
 	t.Register(c.Flags())
-	t.registerClickHouse(c.Flags())
-	c.Flags().StringVar(&retention, "history-retention", "0", "after how many days rows are deleted, such as 90d; 0 keeps everything. Not given, it stays as it is")
+	t.RegisterClickHouse(c.Flags())
+	c.Flags().StringVar(&retention, "history-retention", "0", "after how many days "+
+		"rows are deleted, such as 90d; 0 keeps everything. Not given, it stays as it is")
 	return c
 }

@@ -15,21 +15,22 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/connect"
 	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
 // refoldFlags are what rebuild and verify-projection have in common.
 type refoldFlags struct {
-	target
+	connect.Service
 	tables []string
 	all    bool
 }
 
 func (r *refoldFlags) register(f *pflag.FlagSet, what string) {
-	r.target.Register(f)
+	r.Service.Register(f)
 	r.RegisterKafka(f)
-	r.registerClickHouse(f)
+	r.RegisterClickHouse(f)
 	f.StringSliceVar(&r.tables, "table", nil, "table to "+what+"; may be repeated")
 	f.BoolVar(&r.all, "all", false, what+" all tables")
 }
@@ -37,7 +38,8 @@ func (r *refoldFlags) register(f *pflag.FlagSet, what string) {
 // config opens what is needed. The caller closes the database.
 func (r *refoldFlags) config(out io.Writer) (cfg projections.RefoldConfig, end func(), err error) {
 	if r.all == (len(r.tables) > 0) {
-		return cfg, nil, cli.Usage(fmt.Errorf("give either --all or --table, one of %s", strings.Join(projections.Tables(), ", ")))
+		return cfg, nil, cli.Usage(fmt.Errorf("give either --all or --table, one of %s",
+			strings.Join(projections.Tables(), ", ")))
 	}
 	for _, name := range r.tables {
 		if !slices.Contains(projections.Tables(), name) {
@@ -45,17 +47,18 @@ func (r *refoldFlags) config(out io.Writer) (cfg projections.RefoldConfig, end f
 				name, strings.Join(projections.Tables(), ", ")))
 		}
 	}
-	cluster, err := r.cluster()
+	cluster, err := r.Cluster(stderrLog())
 	if err != nil {
 		return cfg, nil, err
 	}
-	db, err := r.database()
+	db, err := r.Database()
 	if err != nil {
 		return cfg, nil, err
 	}
 	bar := terminal.NewProgress(out)
 	return projections.RefoldConfig{
-		DB: db, Cluster: cluster, Now: time.Now, Tables: r.tables, Report: func(p projections.RefoldProgress) { bar.Show(p.Done, p.Total) },
+		DB: db, Cluster: cluster, Now: time.Now, Tables: r.tables,
+		Report: func(p projections.RefoldProgress) { bar.Show(p.Done, p.Total) },
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	}, func() { bar.End(); _ = db.Close() }, nil
 }
@@ -85,7 +88,8 @@ same tables; failed, it leaves the live tables as they were.`,
 			err = projections.Rebuild(cmd.Context(), cfg)
 			end()
 			if cmd.Context().Err() != nil {
-				return fmt.Errorf("interrupted; the live tables are as they were, and the same command goes on: %w", context.Cause(cmd.Context()))
+				return fmt.Errorf("interrupted; the live tables are as they were, "+
+					"and the same command goes on: %w", context.Cause(cmd.Context()))
 			}
 			if err != nil {
 				return fmt.Errorf("the rebuild failed: %w", err)
@@ -99,7 +103,8 @@ same tables; failed, it leaves the live tables as they were.`,
 		},
 	}
 	flags.register(c.Flags(), "rebuild")
-	c.Flags().BoolVar(&copyOlder, "copy-older", false, "take what the topics no longer hold from the live tables")
+	c.Flags().BoolVar(&copyOlder, "copy-older", false,
+		"take what the topics no longer hold from the live tables")
 	return c
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os/signal"
-	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,6 @@ import (
 
 func newRun() *cobra.Command {
 	var s standalone.Flags
-	var database clickhouseSettings
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run everything on this machine: broker, ClickHouse, development network, service, demo",
@@ -31,19 +29,13 @@ and the API key.`,
   lumenhook run --network testnet --no-demo`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.Faults(slices.Concat(s.Check(), database.check())); err != nil {
+			if err := cli.Faults(s.Check()); err != nil {
 				return cli.Usage(err)
 			}
-			s.ClickHouseDSN = database.address
 			signal.Ignore(syscall.SIGPIPE) // a pager that was left does not stop a service
 			return standalone.Run(cmd.Context(), &s, cmd.OutOrStdout())
 		},
 	}
 	s.Register(c.Flags())
-	database.register(c.Flags(), historyUsage)
 	return c
 }
-
-// historyUsage says what --clickhouse-dsn is to `run` and `serve`.
-const historyUsage = "ClickHouse of the history: clickhouse://user:password@host:9000/database, " +
-	"with ?secure=true for TLS; with `run`, in place of an embedded one"

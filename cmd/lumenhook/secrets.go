@@ -12,15 +12,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/connect"
 	"github.com/lumenhook/lumenhook/internal/rewrap"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/internal/terminal"
+	"github.com/lumenhook/lumenhook/streams"
 )
 
 // masterKeyPlace says where the subcommands find the master key, and the service
 // whose endpoints it seals for.
 type masterKeyPlace struct {
-	target
+	connect.Service
 	file   string
 	asJSON bool
 }
@@ -35,8 +37,9 @@ func (p *masterKeyPlace) key() sealing.Place {
 func (p *masterKeyPlace) walk(out io.Writer) (rewrap.Config, *terminal.Progress) {
 	bar := terminal.NewProgress(out)
 	return rewrap.Config{
-		Key: p.key(), Cluster: p.cluster, Progress: bar.Show,
-		Logger: slog.New(slog.NewTextHandler(out, nil)),
+		Key: p.key(), Progress: bar.Show,
+		Cluster: func() (streams.Cluster, error) { return p.Cluster(stderrLog()) },
+		Logger:  slog.New(slog.NewTextHandler(out, nil)),
 	}, bar
 }
 
@@ -157,7 +160,8 @@ values: facts in the journal stay as they were sealed, and open with the copy.`,
 	}
 	f := c.Flags()
 	f.BoolVar(&stage, "stage", false, "add a key that opens and does not seal yet, and nothing else")
-	f.BoolVar(&keyOnly, "key-only", false, "rotate the key and reseal nothing, as when no service runs")
+	f.BoolVar(&keyOnly, "key-only", false,
+		"rotate the key and reseal nothing, as when no service runs")
 	f.BoolVar(&resume, "resume", false, "add no key: reseal what still lies under an older one")
 	f.BoolVar(&place.asJSON, "json", false, "print what was done as JSON")
 	return c

@@ -7,13 +7,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/connect"
 	"github.com/lumenhook/lumenhook/internal/sqlshell"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
 func newSQL() *cobra.Command {
 	var (
-		t      target
+		t      connect.Service
 		format string
 		cfg    projections.ConsoleConfig
 	)
@@ -36,11 +37,11 @@ Tables, views and twenty questions: docs/analytics.md.`,
 				return cli.Usage(fmt.Errorf("--format %q: must be table, json or csv", format))
 			}
 			if cfg.RowsMax < 1 || cfg.TimeMax < time.Second || cfg.TimeMax > 24*time.Hour {
-				return cli.Usage(fmt.Errorf("--max-rows %d and --timeout %s: must be at least 1, and from 1s to 24h",
-					cfg.RowsMax, cfg.TimeMax))
+				return cli.Usage(fmt.Errorf("--max-rows %d and --timeout %s: "+
+					"must be at least 1, and from 1s to 24h", cfg.RowsMax, cfg.TimeMax))
 			}
 			var err error
-			if cfg.DSN, err = t.readerDSN(); err != nil {
+			if cfg.DSN, err = t.ReaderDSN(); err != nil {
 				return err
 			}
 			console, err := projections.OpenConsole(cmd.Context(), cfg)
@@ -59,7 +60,7 @@ Tables, views and twenty questions: docs/analytics.md.`,
 		},
 	}
 	t.Register(c.Flags())
-	t.registerClickHouse(c.Flags())
+	t.RegisterClickHouse(c.Flags())
 	c.Flags().StringVar(&format, "format", "table", "table, json (a line for each row) or csv")
 	c.Flags().IntVar(&cfg.RowsMax, "max-rows", 10_000, "rows to print at most")
 	c.Flags().DurationVar(&cfg.TimeMax, "timeout", time.Minute, "how long a query may take")

@@ -115,8 +115,8 @@ func TestAskingARunningService(t *testing.T) {
 
 func (s *testService) console() *projections.Console {
 	s.t.Helper()
-	t := target{Service: connect.Service{DataDir: s.dir}}
-	dsn, err := t.readerDSN()
+	t := connect.Service{DataDir: s.dir}
+	dsn, err := t.ReaderDSN()
 	if err != nil {
 		s.t.Fatal(err)
 	}

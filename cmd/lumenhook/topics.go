@@ -4,11 +4,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/connect"
 	"github.com/lumenhook/lumenhook/internal/topicview"
 )
 
 func newTopics() *cobra.Command {
-	var t target
+	var t connect.Service
 	c := &cobra.Command{Use: "topics", Short: "Make, check and read the topics"}
 	t.Register(c.PersistentFlags())
 	t.RegisterKafka(c.PersistentFlags())
@@ -17,7 +18,7 @@ func newTopics() *cobra.Command {
 	return c
 }
 
-func newTopicsCat(t *target) *cobra.Command {
+func newTopicsCat(t *connect.Service) *cobra.Command {
 	var r topicview.Reading
 	c := &cobra.Command{
 		Use:   "cat NAME",
@@ -34,7 +35,7 @@ func newTopicsCat(t *target) *cobra.Command {
 	return c
 }
 
-func newTopicsTail(t *target) *cobra.Command {
+func newTopicsTail(t *connect.Service) *cobra.Command {
 	var r topicview.Reading
 	c := &cobra.Command{
 		Use:     "tail NAME",
@@ -51,26 +52,26 @@ func newTopicsTail(t *target) *cobra.Command {
 }
 
 func printTopic(
-	cmd *cobra.Command, t *target, r *topicview.Reading, name string, follow bool,
+	cmd *cobra.Command, t *connect.Service, r *topicview.Reading, name string, follow bool,
 ) error {
 	topic, err := topicview.Find(t.Kafka.Prefix, name)
 	if err != nil {
 		return err
 	}
-	cluster, err := t.cluster()
+	cluster, err := t.Cluster(stderrLog())
 	if err != nil {
 		return err
 	}
 	return r.Print(cmd.Context(), cluster, topic, follow, cmd.OutOrStdout())
 }
 
-func newTopicsDescribe(t *target) *cobra.Command {
+func newTopicsDescribe(t *connect.Service) *cobra.Command {
 	return &cobra.Command{
 		Use:   "describe [NAME]",
 		Short: "Print partitions, offsets and settings of one topic, or of all",
 		Args:  cli.OptionalArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cluster, err := t.cluster()
+			cluster, err := t.Cluster(stderrLog())
 			if err != nil {
 				return err
 			}

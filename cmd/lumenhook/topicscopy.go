@@ -5,20 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/connect"
 	"github.com/lumenhook/lumenhook/internal/standalone"
 	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/mirror"
 )
 
-func newTopicsCopy(at *target) *cobra.Command {
+func newTopicsCopy(at *connect.Service) *cobra.Command {
 	var output cli.Output
 	c := &cobra.Command{
 		Use:   "copy --data-dir FOLDER --kafka-brokers HOST:PORT…",
@@ -38,16 +37,17 @@ and build the history there: it is made of the topics.`,
   lumenhook topics copy --data-dir .lumenhook --kafka-brokers kafka-1:9092`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			to, err := at.Kafka.Cluster("lumenhook-cli", slog.New(slog.NewTextHandler(os.Stderr, nil)))
+			to, err := at.Kafka.Cluster("lumenhook-cli", stderrLog())
 			if err != nil {
 				return err
 			}
 			if len(to.Brokers) == 0 {
 				return cli.Usage(errors.New("--kafka-brokers: must name the brokers of the cluster to copy to"))
 			}
-			return copyTopics(cmd.Context(), at.DataDir, to, cmd.ErrOrStderr(), func(report mirror.Report) error {
+			show := func(report mirror.Report) error {
 				return output.Print(cmd.OutOrStdout(), report, func(w io.Writer) { showCopy(w, report) })
-			})
+			}
+			return copyTopics(cmd.Context(), at.DataDir, to, cmd.ErrOrStderr(), show)
 		},
 	}
 	output.Register(c.Flags())
@@ -55,7 +55,10 @@ and build the history there: it is made of the topics.`,
 }
 
 // copyTopics copies from the broker of a data folder, that of a running service too.
-func copyTopics(ctx context.Context, dir string, to streams.Cluster, tell io.Writer, show func(mirror.Report) error) error {
+func copyTopics(
+	ctx context.Context, dir string, to streams.Cluster, tell io.Writer,
+	show func(mirror.Report) error,
+) error {
 	from, err := standalone.OpenTopics(dir, to.Logger)
 	if err != nil {
 		return err

@@ -11,13 +11,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/connect"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
 // topologyFlags are those of the commands that hold a cluster against what is wanted.
 type topologyFlags struct {
-	*target
+	*connect.Service
 	cli.Output
 	shape  topology.Shape
 	accept []string
@@ -25,12 +26,14 @@ type topologyFlags struct {
 
 func (t *topologyFlags) registerShape(f *pflag.FlagSet) {
 	t.Output.Register(f)
-	f.Int32Var(&t.shape.Partitions, "partitions", 0, "partitions of each keyed topic, for ever; 0: as many as the topics have")
+	f.Int32Var(&t.shape.Partitions, "partitions", 0,
+		"partitions of each keyed topic, for ever; 0: as many as the topics have")
 	f.Int16Var(&t.shape.Replicas, "replication", topology.LeastReplicas, "copies of each record")
 }
 
 func (t *topologyFlags) registerAccept(f *pflag.FlagSet) {
-	f.StringSliceVar(&t.accept, "accept-loss", nil, "faults that you answer for, by name: "+strings.Join(topology.Names(), ", "))
+	f.StringSliceVar(&t.accept, "accept-loss", nil,
+		"faults that you answer for, by name: "+strings.Join(topology.Names(), ", "))
 }
 
 func (t *topologyFlags) reach() (streams.Cluster, error) {
@@ -38,14 +41,14 @@ func (t *topologyFlags) reach() (streams.Cluster, error) {
 		return streams.Cluster{}, cli.Usage(fmt.Errorf("--accept-loss: %w", err))
 	}
 	if t.shape.Partitions < 0 || t.shape.Partitions > 10_000 || t.shape.Replicas < 0 {
-		return streams.Cluster{}, cli.Usage(fmt.Errorf("--partitions %d --replication %d: must be from 0 to 10000, and at least 1",
-			t.shape.Partitions, t.shape.Replicas))
+		return streams.Cluster{}, cli.Usage(fmt.Errorf("--partitions %d --replication %d: "+
+			"must be from 0 to 10000, and at least 1", t.shape.Partitions, t.shape.Replicas))
 	}
-	return t.cluster()
+	return t.Cluster(stderrLog())
 }
 
-func newTopicsPlan(at *target) *cobra.Command {
-	t := topologyFlags{target: at}
+func newTopicsPlan(at *connect.Service) *cobra.Command {
+	t := topologyFlags{Service: at}
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Print every difference between the cluster's topics and those that are wanted",
@@ -65,7 +68,8 @@ when something does.`,
 				Differences []topology.Difference `json:"differences"`
 			}{nonNil(differences)}, func(w io.Writer) { showDifferences(w, differences) })
 			if err == nil && len(differences) > 0 {
-				err = cli.Differs(fmt.Errorf("%d differences; lumenhook topics create brings about what a program may", len(differences)))
+				err = cli.Differs(fmt.Errorf("%d differences; "+
+					"lumenhook topics create brings about what a program may", len(differences)))
 			}
 			return err
 		},
@@ -93,8 +97,8 @@ func showDifferences(w io.Writer, list []topology.Difference) {
 	}
 }
 
-func newTopicsCreate(at *target) *cobra.Command {
-	t := topologyFlags{target: at}
+func newTopicsCreate(at *connect.Service) *cobra.Command {
+	t := topologyFlags{Service: at}
 	c := &cobra.Command{
 		Use:   "create --partitions N",
 		Short: "Make the topics that are missing, and put right settings that differ",
@@ -107,7 +111,9 @@ once do no harm.
 The number of partitions is for ever: records are placed by it.`,
 		Example: "  lumenhook topics create --kafka-brokers kafka-1:9092,kafka-2:9092 --partitions 48",
 		Args:    cli.NoArguments,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return t.create(cmd.Context(), cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return t.create(cmd.Context(), cmd.OutOrStdout())
+		},
 	}
 	t.registerShape(c.Flags())
 	t.registerAccept(c.Flags())
@@ -137,8 +143,8 @@ func (t *topologyFlags) create(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-func newTopicsCheck(at *target) *cobra.Command {
-	t := topologyFlags{target: at}
+func newTopicsCheck(at *connect.Service) *cobra.Command {
+	t := topologyFlags{Service: at}
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Refuse a cluster that would lose what it acknowledged",
@@ -173,22 +179,23 @@ of this host is far from the cluster's. Nothing is changed.`,
 	}
 	f := c.Flags()
 	t.Output.Register(f)
-	f.Int32Var(&t.shape.Partitions, "partitions", 0, "partitions that each keyed topic must have; 0: as many as they have")
+	f.Int32Var(&t.shape.Partitions, "partitions", 0,
+		"partitions that each keyed topic must have; 0: as many as they have")
 	t.registerAccept(f)
 	return c
 }
 
 // aclFlags are those of topics acls.
 type aclFlags struct {
-	*target
+	*connect.Service
 	cli.Output
 	userPrefix string
 	roles      []string
 	apply      bool
 }
 
-func newTopicsACLs(at *target) *cobra.Command {
-	a := aclFlags{target: at}
+func newTopicsACLs(at *connect.Service) *cobra.Command {
+	a := aclFlags{Service: at}
 	c := &cobra.Command{
 		Use:   "acls",
 		Short: "Print, or create, the least rights that each role needs in Kafka",
@@ -200,12 +207,16 @@ A process of several roles needs a user with the rights of them all.`,
 		Example: `  lumenhook topics acls --role engine
   lumenhook topics acls --apply --kafka-brokers kafka-1:9092 --kafka-user admin`,
 		Args: cli.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd.Context(), cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.run(cmd.Context(), cmd.OutOrStdout())
+		},
 	}
 	f := c.Flags()
 	a.Output.Register(f)
-	f.StringVar(&a.userPrefix, "user-prefix", "lumenhook-", "what the names of the roles' users begin with")
-	f.StringSliceVar(&a.roles, "role", nil, "only these roles; without it all: "+strings.Join(topology.RoleNames(), ", "))
+	f.StringVar(&a.userPrefix, "user-prefix", "lumenhook-",
+		"what the names of the roles' users begin with")
+	f.StringSliceVar(&a.roles, "role", nil,
+		"only these roles; without it all: "+strings.Join(topology.RoleNames(), ", "))
 	f.BoolVar(&a.apply, "apply", false, "create the rights on --kafka-brokers, and print them")
 	return c
 }
@@ -216,7 +227,7 @@ func (a *aclFlags) run(ctx context.Context, out io.Writer) error {
 		return cli.Usage(fmt.Errorf("--role: %w", err))
 	}
 	if a.apply {
-		cluster, err := a.cluster()
+		cluster, err := a.Cluster(stderrLog())
 		if err == nil {
 			err = topology.Grant(ctx, cluster, acls)
 		}
@@ -228,8 +239,8 @@ func (a *aclFlags) run(ctx context.Context, out io.Writer) error {
 		ACLs []streams.ACL `json:"acls"`
 	}{acls}, func(w io.Writer) {
 		for _, acl := range acls {
-			fmt.Fprintln(w, `kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config admin.properties `+
-				strings.Join(acl.Arguments(), " "))
+			fmt.Fprintln(w, `kafka-acls.sh --bootstrap-server "$BOOTSTRAP" `+
+				`--command-config admin.properties `+strings.Join(acl.Arguments(), " "))
 		}
 	})
 }

@@ -50,22 +50,29 @@ func reportVerification(w io.Writer, found projections.Verification) error {
 		}
 	}
 	for _, topic := range slices.Sorted(maps.Keys(found.LeftOut)) {
-		fmt.Fprintf(w, "%d records of the topic %s do not count and are in no table: lumenhook topics cat dead-letters\n", found.LeftOut[topic], topic)
+		fmt.Fprintf(w, "%d records of the topic %s do not count and are in no table: "+
+			"lumenhook topics cat dead-letters\n", found.LeftOut[topic], topic)
 	}
 	for _, d := range found.Differences {
-		fmt.Fprintf(w, "%s, partition %d, %s: %d rows with checksum %016x, and the topic gives %d with %016x; such as %s\n",
-			d.Table, d.Partition, d.Day, d.LiveRows, d.LiveSum, d.RefoldRows, d.RefoldSum, strings.Join(d.Examples, ", "))
+		fmt.Fprintf(w, "%s, partition %d, %s: %d rows with checksum %016x, "+
+			"and the topic gives %d with %016x; such as %s\n",
+			d.Table, d.Partition, d.Day, d.LiveRows, d.LiveSum,
+			d.RefoldRows, d.RefoldSum, strings.Join(d.Examples, ", "))
 	}
 	for _, d := range found.Doubled {
-		fmt.Fprintf(w, "%s has %d live deliveries, at %s\n", d.EventID, len(d.Endpoints), strings.Join(d.Endpoints, " and "))
+		fmt.Fprintf(w, "%s has %d live deliveries, at %s\n",
+			d.EventID, len(d.Endpoints), strings.Join(d.Endpoints, " and "))
 	}
 	var faults []error
 	if n := len(found.Differences); n > 0 {
-		faults = append(faults, fmt.Errorf("%d partitions of days differ from their topics: `lumenhook rebuild` of these tables mends them", n))
+		faults = append(faults, fmt.Errorf("%d partitions of days differ from their topics: "+
+			"`lumenhook rebuild` of these tables mends them", n))
 	}
 	if n := found.DoubledEvents; n > 0 {
-		faults = append(faults, fmt.Errorf("%d events have two live deliveries in the journal itself, so that two endpoints may have been told of one payment: "+
-			"`lumenhook events get EVENT_ID` shows what each was sent; tell who runs them, and report it: no rebuild mends it, and no list shows such an event twice", n))
+		faults = append(faults, fmt.Errorf("%d events have two live deliveries in the journal itself, "+
+			"so that two endpoints may have been told of one payment: "+
+			"`lumenhook events get EVENT_ID` shows what each was sent; tell who runs them, and "+
+			"report it: no rebuild mends it, and no list shows such an event twice", n))
 	}
 	if len(faults) > 0 {
 		return cli.Differs(errors.Join(faults...))

@@ -36,10 +36,43 @@ var bans = []ban{
 	{from: "streams/mailer", to: siblings("streams/mailer"), direct: true, why: "siblings do not know each other; internal/node assembles them"},
 	{from: "internal/node", to: []string{module + "internal/embedded/", module + "internal/cli", "github.com/spf13/"}, direct: true,
 		why: "a node is of roles; what is embedded, and how it is configured, is the command's"},
-	{from: "cmd/lumenhook", to: []string{module + "streams/engine", module + "streams/directory", module + "streams/dispatcher"}, direct: true,
-		why: "commands assemble no role by hand: internal/node does"},
+	{from: "cmd/lumenhook", to: []string{module + "streams/engine", module + "streams/directory", module + "streams/dispatcher", module + "internal/embedded/broker"}, direct: true,
+		why: "commands assemble no role by hand: internal/node does; nor what is embedded: internal/standalone does"},
+	{from: "internal/standalone", to: []string{module + "streams/engine", module + "streams/directory", module + "streams/dispatcher", module + "streams/commands", "github.com/spf13/cobra"}, direct: true,
+		why: "run is a node and embedded parts: roles are internal/node's to assemble"},
+	{from: "internal/server", to: []string{module + "internal/embedded/", module + "internal/standalone"},
+		why: "serve is a node and addresses: nothing of a machine alone is in it"},
+	{from: "internal/runfile", to: []string{module + "internal/node", module + "internal/cli", module + "internal/embedded/", "github.com/spf13/"},
+		why: "a data folder is read by who knows nothing of flags and roles"},
+	{from: "internal/terminal", to: []string{module},
+		why: "how a line is shown does not depend on what it says"},
+	{from: "internal/sealing", to: []string{module},
+		why: "secrets are kept by what knows nothing of whose they are"},
 	{from: "internal/trial", to: []string{module}, but: module + "internal/orphans", why: "what the trial expects must not come from what it tries"},
 	{from: "projections", to: siblings("projections"), direct: true, why: "siblings do not know each other; internal/node assembles them"},
+}
+
+// Packages below cmd that take what a command says apart: their flags are registered on
+// a pflag.FlagSet, so that who uses them needs no cobra.
+var flagPackages = []string{
+	"internal/apicli", "internal/clickhouseflags", "internal/connect", "internal/devnetcli",
+	"internal/kafkaflags", "internal/keyflags", "internal/ledgerflags", "internal/ledgerread",
+	"internal/nodeflags", "internal/rewrap", "internal/secretflags", "internal/server",
+	"internal/sqlshell", "internal/standalone", "internal/topicview",
+}
+
+func TestFlagsAreNoCommands(t *testing.T) {
+	for _, from := range flagPackages {
+		b := ban{
+			from: from, to: []string{"github.com/spf13/cobra", module + "cmd/"}, direct: true,
+			why: "commands are cmd's: one file each",
+		}
+		for _, path := range importsOf(t, b) {
+			if b.forbids(path) {
+				t.Errorf("%s imports %s: %s", b.from, path, b.why)
+			}
+		}
+	}
 }
 
 func siblings(of string) []string {

@@ -16,5 +16,6 @@
 //
 //	service.go   the flags; Kafka
 //	api.go       a client of the API
+//	history.go   the history in ClickHouse
 //	commands.go  commands to the engine, without the API
 package connect

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/clickhouseflags"
 	"github.com/lumenhook/lumenhook/internal/kafkaflags"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/streams"
@@ -16,8 +17,9 @@ import (
 
 // Service says where a service is. Its zero value is one of no folder and no address.
 type Service struct {
-	DataDir string
-	Kafka   kafkaflags.Flags
+	DataDir    string
+	Kafka      kafkaflags.Flags
+	ClickHouse clickhouseflags.Flags
 
 	apiURL string
 	apiKey string

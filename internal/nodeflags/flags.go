@@ -14,6 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/clickhouseflags"
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/pki"
@@ -29,6 +30,7 @@ type Flags struct {
 	APIListen     string
 	MetricsListen string         // empty: none
 	Ports         egress.PortSet // that endpoint URLs may name
+	ClickHouse    clickhouseflags.Flags
 
 	retrySchedule       string
 	honourRetryAfter    bool
@@ -57,6 +59,9 @@ func (s *Flags) Register(f *pflag.FlagSet, logLevel string) {
 		"address of the API; port 0 picks a free one")
 	f.StringVar(&s.MetricsListen, "metrics-listen", "127.0.0.1:9464",
 		"address of /metrics, for Prometheus, and of /healthz and /readyz; empty: none")
+	s.ClickHouse.Register(f, "ClickHouse of the history: "+
+		"clickhouse://user:password@host:9000/database, with ?secure=true for TLS; "+
+		"with `run`, in place of an embedded one")
 	f.StringVar(&s.retrySchedule, "retry-schedule", defaultSchedule,
 		"waits between attempts, comma-separated; attempts = waits + 1")
 	f.BoolVar(&s.honourRetryAfter, "honour-retry-after", false, "let a receiver's Retry-After "+
@@ -110,8 +115,8 @@ func (s *Flags) Check() (faults []error) {
 	_, err = parseLevel(s.logLevel)
 	fault("log-level", s.logLevel, err)
 	for _, check := range []func() []error{
-		s.checkNumbers, s.egress.check, s.sockets.check, s.mail.check, s.history.check,
-		s.tracing.check,
+		s.ClickHouse.Check, s.checkNumbers, s.egress.check, s.sockets.check, s.mail.check,
+		s.history.check, s.tracing.check,
 	} {
 		faults = append(faults, check()...)
 	}
@@ -200,9 +205,9 @@ func (s *Flags) StartTracing(
 	return s.tracing.start(ctx, stack, instance)
 }
 
-// Config is all of a node that the flags say. The history's database is named by others;
-// it may be away at the start where it is another's to start.
-func (s *Flags) Config(historyMayBeAway bool) node.Config {
+// Config is all of a node that the flags say. A database that they name may be away at
+// the start: it is another's to start.
+func (s *Flags) Config() node.Config {
 	return node.Config{
 		Policy: domain.Policy{
 			Schedule: s.schedule, DisableAfter: s.disableAfter, HonourRetryAfter: s.honourRetryAfter,
@@ -215,7 +220,7 @@ func (s *Flags) Config(historyMayBeAway bool) node.Config {
 		Engine: node.EngineConfig{
 			AttemptsInFlight: s.attemptsInFlight, AttemptsPerEndpoint: s.attemptsPerEndpoint,
 		},
-		History: s.history.config(historyMayBeAway),
+		History: s.history.config(s.ClickHouse.Address),
 		Metrics: node.NewMetrics(),
 		Now:     time.Now,
 	}

@@ -57,11 +57,11 @@ func (s *historyFlags) check() (faults []error) {
 	return faults
 }
 
-// config is the history of a database that is given later; it may be away at the
-// start where it is another's to start.
-func (s *historyFlags) config(mayBeAway bool) node.HistoryConfig {
+// config is the history of a database; without one it is given later.
+func (s *historyFlags) config(dsn string) node.HistoryConfig {
 	c := node.HistoryConfig{
-		LagMax: s.lagMax, BlockRows: s.blockRows, BlockWait: s.blockWait, MayBeAway: mayBeAway,
+		DSN: dsn, MayBeAway: dsn != "",
+		LagMax: s.lagMax, BlockRows: s.blockRows, BlockWait: s.blockWait,
 	}
 	if s.retention != "" {
 		c.Keep = &s.keep

@@ -18,9 +18,6 @@ import (
 
 // Flags are the flags of `lumenhook run`, checked.
 type Flags struct {
-	// ClickHouseDSN names a database in place of an embedded one; empty: none.
-	ClickHouseDSN string
-
 	dataDir          string
 	kafkaListen      string
 	clickhouseNative string

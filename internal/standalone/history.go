@@ -53,7 +53,7 @@ func (v *service) startHistory(ctx context.Context) error {
 }
 
 func (v *service) tryHistory(ctx context.Context) error {
-	dsn := v.flags.ClickHouseDSN
+	dsn := v.flags.node.ClickHouse.Address
 	if dsn == "" {
 		e, err := v.startClickHouse(ctx)
 		if err != nil {

@@ -120,7 +120,7 @@ func (v *service) assemble(ctx context.Context) error {
 	if err := v.startDemoReceiver(); err != nil {
 		return err
 	}
-	cfg := v.flags.node.Config(v.flags.ClickHouseDSN != "")
+	cfg := v.flags.node.Config()
 	if err := v.equip(&cfg); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package ledgercheck
+package ledgerread
 
 import (
 	"cmp"
@@ -27,8 +27,8 @@ const (
 	readTimeout = time.Hour
 )
 
-// Config says which ledgers are read again. All fields are required.
-type Config struct {
+// Check says which ledgers are read again. All fields are required.
+type Check struct {
 	From, To   uint32 // sequences of ledgers, the last one included
 	Cluster    streams.Cluster
 	Source     ledger.Source
@@ -37,7 +37,7 @@ type Config struct {
 }
 
 // Run prints each difference and a summary, and counts the differences.
-func Run(ctx context.Context, c Config) (differences int, err error) {
+func (c Check) Run(ctx context.Context) (differences int, err error) {
 	known, err := c.readTopics(ctx)
 	if err != nil {
 		return 0, err
@@ -72,7 +72,7 @@ type known struct {
 	leftOut  int // records that do not count
 }
 
-func (c Config) readTopics(ctx context.Context) (known, error) {
+func (c Check) readTopics(ctx context.Context) (known, error) {
 	all := known{payments: map[string]domain.Payment{}, wallets: map[string]int64{}}
 	err := c.readTopic(ctx, schemas.TopicPayments, func(r streams.Record) error {
 		observed, err := intake.Payment(r)
@@ -116,7 +116,7 @@ func (k *known) leaveOut(why error) error {
 }
 
 // readTopic gives every record of a topic to take.
-func (c Config) readTopic(
+func (c Check) readTopic(
 	ctx context.Context, topic string, take func(streams.Record) error,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
@@ -149,7 +149,7 @@ func (c Config) readTopic(
 }
 
 // reread prints the differences of each ledger, and counts them.
-func (c Config) reread(ctx context.Context, all known) (differences int, err error) {
+func (c Check) reread(ctx context.Context, all known) (differences int, err error) {
 	e, err := ledger.NewExtractor(c.Passphrase)
 	if err != nil {
 		return 0, err

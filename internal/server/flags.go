@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"cmp"
@@ -23,8 +23,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// serveSettings are the flags of `lumenhook serve`.
-type serveSettings struct {
+// Flags are the flags of `lumenhook serve`, checked.
+type Flags struct {
 	roleNames     []string
 	nodeName      string
 	dataDir       string
@@ -34,31 +34,36 @@ type serveSettings struct {
 	accept        []string
 	source        ledgerflags.Flags
 	node          nodeflags.Flags
-	clickhouse    clickhouseSettings
 
 	roles []node.Role
 }
 
-func (s *serveSettings) register(f *pflag.FlagSet) {
+// Register adds the flags.
+func (s *Flags) Register(f *pflag.FlagSet) {
 	cli.RegisterConfig(f)
-	f.StringSliceVar(&s.roleNames, "roles", nil, "what this process does, of "+node.RoleNames())
-	f.StringVar(&s.nodeName, "node-name", "", "name of this process in its groups, which it keeps when it is restarted: its partitions wait for it, for 6 s; empty: they move at once")
-	f.StringVar(&s.dataDir, "data-dir", ".lumenhook", "folder of this process' state, which may be lost: the topics bring it back")
-	f.StringVar(&s.masterKeyFile, "master-key-file", "", "the master key, of which all processes have the same; a changed file is followed")
+	f.StringSliceVar(&s.roleNames, "roles", nil,
+		"what this process does, of "+node.RoleNames())
+	f.StringVar(&s.nodeName, "node-name", "", "name of this process in its groups, which it keeps "+
+		"when it is restarted: its partitions wait for it, for 6 s; empty: they move at once")
+	f.StringVar(&s.dataDir, "data-dir", ".lumenhook", "folder of this process' state, which may "+
+		"be lost: the topics bring it back")
+	f.StringVar(&s.masterKeyFile, "master-key-file", "", "the master key, of which all processes "+
+		"have the same; a changed file is followed")
 	s.kafka.Register(f)
-	f.Int32Var(&s.partitions, "partitions", 0, "partitions that keyed topics must have; 0: as many as they have")
-	f.StringSliceVar(&s.accept, "accept-loss", nil, "faults of the cluster to put up with, of "+strings.Join(topology.Names(), ", "))
+	f.Int32Var(&s.partitions, "partitions", 0,
+		"partitions that keyed topics must have; 0: as many as they have")
+	f.StringSliceVar(&s.accept, "accept-loss", nil,
+		"faults of the cluster to put up with, of "+strings.Join(topology.Names(), ", "))
 	s.source.Register(f, "pubnet")
 	s.node.Register(f, "info")
-	s.clickhouse.register(f, historyUsage)
 	cli.Secret(f, "kafka-password")
 }
 
 // nodeNameForm is what any broker takes in a group.instance.id.
 var nodeNameForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
-// check parses what is text and names every fault at once.
-func (s *serveSettings) check() error {
+// Check parses what is text and names every fault at once.
+func (s *Flags) Check() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	var err error
@@ -88,19 +93,20 @@ func (s *serveSettings) check() error {
 	if err := topology.CheckNames(s.accept); err != nil {
 		fault("--accept-loss: %w", err)
 	}
-	return cli.Faults(slices.Concat(faults, s.node.Check(), s.clickhouse.check(), s.checkRoles()))
+	return cli.Faults(slices.Concat(faults, s.node.Check(), s.checkRoles()))
 }
 
 // checkRoles names what the roles of this process need and do not have.
-func (s *serveSettings) checkRoles() (faults []error) {
+func (s *Flags) checkRoles() (faults []error) {
 	does := func(roles ...node.Role) bool {
 		return slices.ContainsFunc(roles, func(r node.Role) bool { return slices.Contains(s.roles, r) })
 	}
 	if does(node.RoleAPI, node.RoleFollower) {
 		faults = append(faults, s.source.Check())
 	}
-	if does(node.RoleAPI, node.RoleProjector) && s.clickhouse.dsn == "" {
-		faults = append(faults, errors.New("--clickhouse-dsn: must be given for the roles api and projector"))
+	if does(node.RoleAPI, node.RoleProjector) && s.node.ClickHouse.DSN == "" {
+		faults = append(faults,
+			errors.New("--clickhouse-dsn: must be given for the roles api and projector"))
 	}
 	if does(node.RoleMailer) && !s.node.HasMailServer() {
 		faults = append(faults, errors.New("--smtp-addr: must be given for the role mailer"))
@@ -115,12 +121,12 @@ func (s *serveSettings) checkRoles() (faults []error) {
 	return faults
 }
 
-func (s *serveSettings) masterKey() sealing.Place {
+func (s *Flags) masterKey() sealing.Place {
 	return sealing.Place{File: s.masterKeyFile, DataDir: s.dataDir}
 }
 
 // cluster says how Kafka is reached.
-func (s *serveSettings) cluster(logger *slog.Logger) (streams.Cluster, error) {
+func (s *Flags) cluster(logger *slog.Logger) (streams.Cluster, error) {
 	c, err := s.kafka.Cluster(cmp.Or(s.nodeName, "lumenhook"), logger)
 	c.InstanceID = s.nodeName
 	return c, err

@@ -1,0 +1,117 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/node"
+	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/internal/startstop"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/topology"
+)
+
+// server is one process: a node with addresses.
+type server struct {
+	*startstop.Stack
+	flags   *Flags
+	say     func(format string, args ...any)
+	dir     *runfile.Folder
+	cluster streams.Cluster
+	node    *node.Node
+}
+
+// Run starts the roles, and serves until ctx ends or a part fails. The flags must have
+// been checked.
+func Run(ctx context.Context, flags *Flags) error {
+	logger := slog.New(slog.NewJSONHandler(os.Stderr,
+		&slog.HandlerOptions{Level: flags.node.LogLevel()}))
+	say := func(format string, args ...any) { logger.Info(fmt.Sprintf(format, args...)) }
+	return startstop.Run(ctx, logger, say, func(ctx context.Context, stack *startstop.Stack) error {
+		v := &server{Stack: stack, flags: flags, say: say}
+		if err := v.assemble(ctx); err != nil {
+			return err
+		}
+		return v.start(ctx)
+	})
+}
+
+// assemble makes the node. It asks nobody anything yet.
+func (v *server) assemble(ctx context.Context) (err error) {
+	if v.dir, err = runfile.Open(v.flags.dataDir); err != nil {
+		return err
+	}
+	v.OnStop(func() { _ = v.dir.Close() })
+	disk := node.NewDiskGuard(v.dir.Path(), v.flags.node.LeastFreeBytes(), v.say, v.Logger)
+	v.Go("the watch over the disk", disk.Run)
+	if v.cluster, err = v.flags.cluster(v.Logger); err != nil {
+		return err
+	}
+	tracing, err := v.flags.node.StartTracing(ctx, v.Stack, v.flags.nodeName)
+	if err != nil {
+		return err
+	}
+	cfg := v.flags.node.Config()
+	cfg.Cluster, cfg.StateDir, cfg.Disk = v.cluster, v.dir.Join("state"), disk
+	cfg.Roles = v.flags.roles
+	cfg.Tracing, cfg.Logger, cfg.Say = tracing, v.Logger, v.say
+	cfg.Passphrase = v.flags.source.Passphrase
+	for _, role := range v.flags.roles {
+		if err := v.equip(&cfg, role); err != nil {
+			return err
+		}
+	}
+	v.node = node.New(cfg, v.Stack)
+	return nil
+}
+
+// equip gives a node what a role needs.
+func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
+	switch role {
+	case node.RoleAPI:
+		if cfg.API.Wallets, err = v.flags.source.Lookup(v.Logger); err != nil {
+			return err
+		}
+		cfg.Sealer, cfg.MasterKey, err = v.flags.masterKey().OpenExisting()
+	case node.RoleEngine:
+		cfg.Sealer, cfg.MasterKey, err = v.flags.masterKey().OpenExisting()
+	case node.RoleFollower:
+		cfg.Follower.Start = v.flags.source.StartAt
+		cfg.Follower.Live, cfg.Follower.Past, err = v.flags.source.OpenBoth(v.Logger)
+	case node.RoleMailer:
+		cfg.Sender, err = v.flags.node.MailSender()
+	}
+	return err
+}
+
+// start starts the roles once the cluster was found fit. Operators are answered from
+// the beginning.
+func (v *server) start(ctx context.Context) error {
+	if v.flags.node.MetricsListen != "" {
+		address, err := v.node.ServeOperations(v.flags.node.MetricsListen)
+		if err != nil {
+			return err
+		}
+		v.say("metrics and readiness at http://%s", address)
+	}
+	faults, err := topology.Check(ctx, v.cluster, topology.CheckOptions{
+		Partitions: v.flags.partitions, Accept: v.flags.accept, Now: time.Now,
+	})
+	if err != nil {
+		return err
+	}
+	if err := topology.Refusal(faults); err != nil {
+		return err
+	}
+	if err := v.node.Start(ctx, v.flags.roles...); err != nil {
+		return err
+	}
+	if url := v.node.APIURL(); url != "" {
+		v.say("the API at %s", url)
+	}
+	v.say("ready")
+	return nil
+}
