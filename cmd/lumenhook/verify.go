@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -14,13 +15,16 @@ import (
 	"github.com/lumenhook/lumenhook/internal/secretflags"
 )
 
+// verification is `lumenhook verify`.
+type verification struct {
+	secrets              secretflags.Flags
+	timestamp, signature string
+	file                 string
+	anyTime              bool
+}
+
 func newVerify() *cobra.Command {
-	var (
-		given                secretflags.Flags
-		timestamp, signature string
-		file                 string
-		anyTime              bool
-	)
+	var v verification
 	c := &cobra.Command{
 		Use:   "verify --secret-file FILE --timestamp … --signature v1=… [--body FILE]",
 		Short: "Check a webhook's signature the way its receiver must",
@@ -33,53 +37,60 @@ the body in a file then. --secret works too, and is seen by everybody who can li
 the processes of this machine.`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if given.File == "-" && file == "-" {
-				return cli.Usage(errors.New("--secret-file - and --body - both want standard input: " +
-					"put one of them into a file"))
-			}
-			keys, err := given.Read(cmd.InOrStdin())
-			if err != nil {
+			if err := v.run(cmd.InOrStdin()); err != nil {
 				return err
 			}
-			body, err := cli.ReadInput(cmd.InOrStdin(), file, maxBodyBytes)
-			if err != nil {
-				return fmt.Errorf("--body %q: %w", file, err)
-			}
-			if !strings.Contains(signature, "v1=") {
-				return fmt.Errorf("--signature %q: holds no v1=…: "+
-					"give the whole value of the header", signature)
-			}
-			now := time.Now().Unix()
-			if anyTime {
-				// What is no number is no timestamp either, and refused as such.
-				if now, err = strconv.ParseInt(timestamp, 10, 64); err != nil {
-					return fmt.Errorf("--timestamp %q: %w", timestamp, domain.ErrTimestampSyntax)
-				}
-			}
-			switch err := domain.Verify(signature, timestamp, body, keys, now); {
-			case errors.Is(err, domain.ErrTimestampTooFar):
-				return fmt.Errorf("--timestamp %q: %w (--any-time accepts an old one)", timestamp, err)
-			case errors.Is(err, domain.ErrTimestampSyntax):
-				return fmt.Errorf("--timestamp %q: %w", timestamp, err)
-			case err != nil:
-				return fmt.Errorf("--signature %q: %w: the secret, the timestamp or the body "+
-					"is another than what was signed", signature, err)
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), "the signature is right")
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "the signature is right")
 			return err
 		},
 	}
 	f := c.Flags()
-	given.Register(f)
-	f.StringVar(&timestamp, "timestamp", "", "value of the header Webhook-Timestamp")
-	f.StringVar(&signature, "signature", "", "value of the header Webhook-Signature")
-	f.StringVar(&file, "body", "-", "file with the raw body; - for standard input")
-	f.BoolVar(&anyTime, "any-time", false, "accept an old timestamp")
+	v.secrets.Register(f)
+	f.StringVar(&v.timestamp, "timestamp", "", "value of the header Webhook-Timestamp")
+	f.StringVar(&v.signature, "signature", "", "value of the header Webhook-Signature")
+	f.StringVar(&v.file, "body", "-", "file with the raw body; - for standard input")
+	f.BoolVar(&v.anyTime, "any-time", false, "accept an old timestamp")
 	cli.RequireOneOf(c, "secret-file", "secret")
 	for _, name := range []string{"timestamp", "signature"} {
 		_ = c.MarkFlagRequired(name)
 	}
 	return c
+}
+
+func (v *verification) run(stdin io.Reader) error {
+	if v.secrets.File == "-" && v.file == "-" {
+		return cli.Usage(errors.New("--secret-file - and --body - both want standard input: " +
+			"put one of them into a file"))
+	}
+	keys, err := v.secrets.Read(stdin)
+	if err != nil {
+		return err
+	}
+	body, err := cli.ReadInput(stdin, v.file, maxBodyBytes)
+	if err != nil {
+		return fmt.Errorf("--body %q: %w", v.file, err)
+	}
+	if !strings.Contains(v.signature, "v1=") {
+		return fmt.Errorf("--signature %q: holds no v1=…: "+
+			"give the whole value of the header", v.signature)
+	}
+	now := time.Now().Unix()
+	if v.anyTime {
+		// What is no number is no timestamp either, and refused as such.
+		if now, err = strconv.ParseInt(v.timestamp, 10, 64); err != nil {
+			return fmt.Errorf("--timestamp %q: %w", v.timestamp, domain.ErrTimestampSyntax)
+		}
+	}
+	switch err := domain.Verify(v.signature, v.timestamp, body, keys, now); {
+	case errors.Is(err, domain.ErrTimestampTooFar):
+		return fmt.Errorf("--timestamp %q: %w (--any-time accepts an old one)", v.timestamp, err)
+	case errors.Is(err, domain.ErrTimestampSyntax):
+		return fmt.Errorf("--timestamp %q: %w", v.timestamp, err)
+	case err != nil:
+		return fmt.Errorf("--signature %q: %w: the secret, the timestamp or the body "+
+			"is another than what was signed", v.signature, err)
+	}
+	return nil
 }
 
 // maxBodyBytes is far above what is ever delivered.

@@ -49,7 +49,7 @@ func FollowBackfill(
 	}
 }
 
-// backfillText tells in a line how far a backfill has come.
+// backfillText says in a line how far a backfill has come.
 func backfillText(b *client.Backfill) string {
 	switch {
 	case b == nil:

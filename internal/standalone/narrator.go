@@ -11,10 +11,10 @@ import (
 	"github.com/lumenhook/lumenhook/streams/mailer"
 )
 
-// narrator tells a person what happens, one line each.
+// narrator says to a person what happens, one line each.
 type narrator struct{ *terminal.Lines }
 
-// ledger tells of the payments to watched wallets in a ledger.
+// ledger names the payments to watched wallets in a ledger.
 func (p *narrator) ledger(l follower.LedgerSummary) {
 	for _, pay := range l.Observed {
 		memo := ""
@@ -29,7 +29,7 @@ func (p *narrator) ledger(l follower.LedgerSummary) {
 	}
 }
 
-// fact tells what a committed fact means for a delivery.
+// fact says what a committed fact means for a delivery.
 func (p *narrator) fact(f domain.Fact) {
 	switch b := f.Body.(type) {
 	case domain.DeliveryCreated:

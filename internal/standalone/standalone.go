@@ -217,7 +217,7 @@ func (v *service) startMetrics(context.Context) error {
 	return err
 }
 
-// ready writes run.json and tells a person the same.
+// ready writes run.json and says the same to a person.
 func (v *service) ready(context.Context) error {
 	if err := v.publish(); err != nil {
 		return err

@@ -40,7 +40,7 @@ func NewProgress(out io.Writer) *Progress {
 	return &Progress{out: out, terminal: isTerminal(out)}
 }
 
-// Show tells that so many records are done of all. Both may grow.
+// Show reports that so many records are done of all. Both may grow.
 func (b *Progress) Show(done, total int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
