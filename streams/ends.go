@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -50,6 +51,27 @@ func (e *Ends) Of(ctx context.Context, topic string) (map[int32]int64, error) {
 // Of does.
 func (e *Ends) Starts(ctx context.Context, topic string) (map[int32]int64, error) {
 	return e.offsets(ctx, topic, atStart)
+}
+
+// OfEpochs gives where epochs of leaders ended: the offset behind the last record of
+// each, in the log as it is now. A partition whose leader does not know the epoch, or
+// does not answer, is left out: nothing follows from that.
+func (e *Ends) OfEpochs(ctx context.Context, topic string, epochs map[int32]int32) map[int32]int64 {
+	if len(epochs) == 0 {
+		return nil
+	}
+	name := e.cluster.fullName(topic)
+	answers, err := kadm.NewClient(e.client).OffsetForLeaderEpoch(ctx, kadm.OffsetForLeaderEpochRequest{name: epochs})
+	if err != nil {
+		return nil
+	}
+	by := make(map[int32]int64)
+	for p, a := range answers[name] {
+		if a.Err == nil && a.EndOffset >= 0 {
+			by[p] = a.EndOffset
+		}
+	}
+	return by
 }
 
 // Close ends the client.

@@ -14,9 +14,6 @@ import (
 // Offsets are positions by topic and partition.
 type Offsets map[string]map[int32]int64
 
-// Epochs are epochs of leaders by topic and partition.
-type Epochs map[string]map[int32]int32
-
 // unknownEpoch is of a record that was written before brokers told epochs, or of none.
 const unknownEpoch = -1
 
@@ -27,9 +24,6 @@ var ErrCut = errors.New("records that were read before are gone from the topic: 
 // ReaderConfig says what a reader reads.
 type ReaderConfig struct {
 	From Offsets
-	// Epochs are of the leaders that wrote the records before From, where they are
-	// known (Reader.Epoch): a topic that was cut since is noticed by them.
-	Epochs Epochs
 	// SkipExpired lets reading go on at the oldest record when the asked one
 	// was already deleted by retention. Else that is an error: something that
 	// must not be missed was.
@@ -54,8 +48,8 @@ type Reader struct {
 	stall     time.Duration
 	notes     bool
 	marks     marks
-	ends      Offsets // of the partitions, as the latest fetches told
-	epochs    Epochs  // of the latest records
+	ends      Offsets                    // of the partitions, as the latest fetches told
+	epochs    map[string]map[int32]int32 // of the leaders that wrote the latest records
 }
 
 const (
@@ -66,7 +60,7 @@ const (
 // NewReader opens a reader.
 func (c Cluster) NewReader(cfg ReaderConfig) (*Reader, error) {
 	r := &Reader{
-		cluster: c, positions: make(Offsets), ends: make(Offsets), epochs: make(Epochs),
+		cluster: c, positions: make(Offsets), ends: make(Offsets), epochs: make(map[string]map[int32]int32),
 		stall: cmp.Or(cfg.StallTimeout, defaultStallTimeout), marks: newMarks(),
 	}
 	from := make(map[string]map[int32]kgo.Offset)
@@ -76,12 +70,8 @@ func (c Cluster) NewReader(cfg ReaderConfig) (*Reader, error) {
 		r.epochs[topic] = make(map[int32]int32)
 		full := make(map[int32]kgo.Offset)
 		for p, at := range partitions {
-			epoch, known := cfg.Epochs[topic][p]
-			if !known {
-				epoch = unknownEpoch
-			}
-			r.epochs[topic][p] = epoch
-			full[p] = kgo.NewOffset().At(at).WithEpoch(epoch)
+			r.epochs[topic][p] = unknownEpoch
+			full[p] = kgo.NewOffset().At(at)
 		}
 		from[c.fullName(topic)] = full
 	}
@@ -182,8 +172,7 @@ func (r *Reader) Position(topic string, partition int32) int64 {
 	return r.positions[topic][partition]
 }
 
-// Epoch is of the leader that wrote the record before the position; below 0 where it
-// is not known.
+// Epoch is of the leader that wrote the latest record; below 0 where there was none.
 func (r *Reader) Epoch(topic string, partition int32) int32 {
 	return r.epochs[topic][partition]
 }

@@ -138,6 +138,9 @@ func (e ends) Of(_ context.Context, topic string) (map[int32]int64, error) {
 	return by, nil
 }
 
+// OfEpochs is never known: the simulation's log has one leader.
+func (ends) OfEpochs(context.Context, string, map[int32]int32) map[int32]int64 { return nil }
+
 func (f *followerProcess) crash() {
 	w := f.world
 	f.endTerm()

@@ -75,6 +75,7 @@ type Directory struct {
 type Ends interface {
 	Starts(ctx context.Context, topic string) (map[int32]int64, error)
 	Of(ctx context.Context, topic string) (map[int32]int64, error)
+	OfEpochs(ctx context.Context, topic string, epochs map[int32]int32) map[int32]int64
 }
 
 // Open opens the store, empties it if it cannot be gone on with, and takes the
@@ -187,11 +188,19 @@ func (d *Directory) positions(ctx context.Context) (streams.Offsets, error) {
 		if err != nil {
 			return nil, err
 		}
+		epochEnds, err := d.epochEnds(ctx, t.topic, until)
+		if err != nil {
+			return nil, err
+		}
 		from[t.topic] = make(map[int32]int64)
 		for p, end := range until {
 			at, err := d.store.Checkpoint(t.topic, p)
 			if err != nil {
 				return nil, err
+			}
+			if ended, known := epochEnds[p]; known && ended < at {
+				d.cfg.Logger.Error("a table was cut, as an unclean election does, and the directory is filled anew", "table", t.topic, "partition", p, "checkpoint", at, "cut", ended)
+				return nil, fmt.Errorf("directory: partition %d of %s was cut at %d, before the checkpoint %d: %w", p, t.topic, ended, at, ErrRebuild)
 			}
 			if at > end {
 				d.cfg.Logger.Warn("the directory is ahead of its table", "table", t.topic, "partition", p, "checkpoint", at, "end", end)
@@ -201,6 +210,22 @@ func (d *Directory) positions(ctx context.Context) (streams.Offsets, error) {
 		}
 	}
 	return from, nil
+}
+
+// epochEnds asks where the epochs of the leaders ended that wrote what the store
+// holds of a table.
+func (d *Directory) epochEnds(ctx context.Context, topic string, of map[int32]int64) (map[int32]int64, error) {
+	epochs := make(map[int32]int32)
+	for p := range of {
+		epoch, err := d.store.Epoch(topic, p)
+		if err != nil {
+			return nil, err
+		}
+		if epoch >= 0 {
+			epochs[p] = epoch
+		}
+	}
+	return d.ends.OfEpochs(ctx, topic, epochs), nil
 }
 
 // wholeAt is when the store last was known to have passed the tables' ends, or

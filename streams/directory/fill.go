@@ -73,12 +73,7 @@ func (d *Directory) sameTables(ctx context.Context) error {
 func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err error) {
 	// What compaction removes is superseded or was seen (doc.go), so reading goes
 	// on at the oldest record when the asked one is gone.
-	from := d.progress.all()
-	epochs, err := d.epochs(from)
-	if err != nil {
-		return false, err
-	}
-	r, err := d.cfg.Cluster.NewReader(streams.ReaderConfig{From: from, Epochs: epochs, SkipExpired: true})
+	r, err := d.cfg.Cluster.NewReader(streams.ReaderConfig{From: d.progress.all(), SkipExpired: true})
 	if err != nil {
 		return false, err
 	}
@@ -98,22 +93,6 @@ func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err er
 		moved = true
 		clear(records)
 	}
-}
-
-// epochs are those of the leaders that wrote what the store holds.
-func (d *Directory) epochs(of streams.Offsets) (streams.Epochs, error) {
-	epochs := make(streams.Epochs)
-	for topic, partitions := range of {
-		epochs[topic] = make(map[int32]int32)
-		for p := range partitions {
-			epoch, err := d.store.Epoch(topic, p)
-			if err != nil {
-				return nil, err
-			}
-			epochs[topic][p] = epoch
-		}
-	}
-	return epochs, nil
 }
 
 // distrusted has the store filled anew at its next opening when its reader was
@@ -139,7 +118,7 @@ func (d *Directory) passOver(rec streams.Record, why error) {
 // Positions is where whoever reads the tables stands.
 type Positions interface {
 	Position(topic string, partition int32) int64
-	// Epoch is of the leader that wrote the record before; below 0: not known.
+	// Epoch is of the leader that wrote the record before, if it was read; else below 0.
 	Epoch(topic string, partition int32) int32
 }
 
