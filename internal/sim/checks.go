@@ -389,6 +389,7 @@ func (c *checks) owns(t *task) bool {
 func (c *checks) settled(t *task, nowMillis int64) {
 	w := c.world
 	if !c.owns(t) || t.draining || !t.process.ours() || len(t.under) >= w.setup.inFlight {
+		t.limited = nil // what waits now, waits for something else
 		return
 	}
 	doubtful, sending := 0, make(map[string]bool)
