@@ -26,7 +26,7 @@ was told by fsync: the whole service for one merchant, on one machine.
 Once everything is ready it writes run.json into the data folder: the addresses
 and the API key.`,
 		Example: `  lumenhook run
-  lumenhook run --network testnet --no-demo`,
+  lumenhook run --network testnet --no-demo --data-dir testnet`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.Faults(s.Check()); err != nil {

@@ -62,7 +62,7 @@ type Flags struct {
 // Register adds the flags. The network is the one named when none is.
 func (s *Flags) Register(f *pflag.FlagSet, network string) {
 	f.StringVar(&s.Network, "network", network, "Stellar network: pubnet, testnet, or the "+
-		"passphrase of another; `run` without it follows a development network of its own")
+		"passphrase of another; \"lumenhook run\" without it follows a development network of its own")
 	f.StringVar(&s.kind, "ledger-source", sourceRPC, "where ledgers come from: rpc, horizon or lake")
 	f.StringSliceVar(&s.rpcURLs, "stellar-rpc-url", nil, "URL of a Stellar RPC server; more than "+
 		"one: the next is used when one is not well (testnet: "+testnetRPC+")")

@@ -61,7 +61,7 @@ func (s *Flags) Register(f *pflag.FlagSet, logLevel string) {
 		"address of /metrics, for Prometheus, and of /healthz and /readyz; empty: none")
 	s.ClickHouse.Register(f, "ClickHouse of the history: "+
 		"clickhouse://user:password@host:9000/database, with ?secure=true for TLS; "+
-		"with `run`, in place of an embedded one")
+		"with \"lumenhook run\", in place of an embedded one")
 	f.StringVar(&s.retrySchedule, "retry-schedule", defaultSchedule,
 		"waits between attempts, comma-separated; attempts = waits + 1")
 	f.BoolVar(&s.honourRetryAfter, "honour-retry-after", false, "let a receiver's Retry-After "+

@@ -52,7 +52,7 @@ func (f *Reading) newestCursor(ctx context.Context, from, end int64) (newest sch
 			return fatal{err}
 		}
 		if read.NetworkPassphrase != f.config.Passphrase {
-			return fatal{fmt.Errorf("%w: the cursor at ledger %d is of %q, but %q is to be followed: use topics (a prefix, a data folder) of their own for each network",
+			return fatal{fmt.Errorf("%w: the cursor at ledger %d is of %q, but %q is to be followed: each network needs topics of its own: name another --data-dir, or with serve another --topic-prefix",
 				errOtherNetwork, read.Sequence, read.NetworkPassphrase, f.config.Passphrase)}
 		}
 		if !found || read.Sequence > newest.Sequence {
