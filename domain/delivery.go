@@ -39,11 +39,12 @@ type Delivery struct {
 	Run                 int   // 1 is the first; a requeued delivery begins another
 	RunAttempts         int   // made in this run
 	NextAttemptAtMillis int64
-	Moves               int    // hand-overs of the event before this delivery
-	MovedTo             string // endpoint that the event was handed over to; empty: none
-	MovedBy             string // command that asked for that
-	TestCommandID       string // command that asked for a test.ping; empty otherwise
-	TestBodyHash        []byte // its body hash
+	Moves               int      // hand-overs of the event before this delivery
+	FormerEndpointIDs   []string // where the event was before, the first first
+	MovedTo             string   // endpoint that the event was handed over to; empty: none
+	MovedBy             string   // command that asked for that
+	TestCommandID       string   // command that asked for a test.ping; empty otherwise
+	TestBodyHash        []byte   // its body hash
 }
 
 // Exists tells whether the delivery was created.
@@ -62,9 +63,10 @@ type MatchInput struct {
 // Moved is what an event has behind it when it is handed over to an endpoint: all
 // zero for an event that was not.
 type Moved struct {
-	Moves    int
-	Attempts int // made in all
-	Runs     int
+	Moves             int
+	Attempts          int // made in all
+	Runs              int
+	FormerEndpointIDs []string // the endpoints, the first first
 }
 
 // DecideMatch answers a match that reached the endpoint. The first match of an
@@ -120,7 +122,7 @@ func EvolveDelivery(state Delivery, endpointEpoch uint32, f Fact) Delivery {
 		state = Delivery{
 			EventID: body.Event.ID, EventType: body.Event.Type, AccountID: body.AccountID, EndpointID: body.EndpointID, WatchID: body.WatchID,
 			State: StateQueued, CreatedAtMillis: body.Event.CreatedAtMillis, NextAttemptAtMillis: f.AtMillis,
-			Moves: body.Moved.Moves, Attempts: body.Moved.Attempts, Run: body.Moved.Runs + 1,
+			Moves: body.Moved.Moves, FormerEndpointIDs: body.Moved.FormerEndpointIDs, Attempts: body.Moved.Attempts, Run: body.Moved.Runs + 1,
 		}
 		if body.Event.Type == TestPing {
 			state.TestCommandID, state.TestBodyHash = f.Cause, body.TestBodyHash

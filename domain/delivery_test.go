@@ -2,6 +2,7 @@ package domain_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -245,8 +246,12 @@ func TestAnEventOfACancelledDeliveryMoves(t *testing.T) {
 		expect(t, got, rejection, "")
 	}
 
-	got, rejection = ask(cancelled(matched("evt_1")), endpointID)
-	expect(t, got, rejection, domain.CodeNoEndpoint)
+	later := matched("evt_1")
+	later.Moved = domain.Moved{Moves: 2, FormerEndpointIDs: []string{"ep_0", "ep_2"}}
+	for _, to := range []string{endpointID, "ep_0", "ep_2"} { // it was there, and they are deleted
+		got, rejection = ask(cancelled(later), to)
+		expect(t, got, rejection, domain.CodeNoEndpoint)
+	}
 	often := matched("evt_1")
 	often.Moved.Moves = domain.MaxMoves
 	got, rejection = ask(cancelled(often), "ep_2")
@@ -267,8 +272,8 @@ func TestAMovedEventGoesOn(t *testing.T) {
 	s.given(domain.EndpointDeleted{}, domain.DeliveryCancelled{EventID: "evt_1"}, domain.DeliveryMoved{EventID: "evt_1", ToEndpointID: "ep_2", Moves: 1})
 	before := s.deliveries["evt_1"]
 	in := before.HandOver([]byte(`{"data":{"watch":{"walletAddress":"GABC"}}}`))
-	want := domain.Moved{Moves: 1, Attempts: 3, Runs: 1}
-	if in.EndpointID != "ep_2" || in.WatchID != "wat_1" || in.WalletAddress != "GABC" || in.Event.ID != "evt_1" || in.Moved != want {
+	want := domain.Moved{Moves: 1, Attempts: 3, Runs: 1, FormerEndpointIDs: []string{endpointID}}
+	if in.EndpointID != "ep_2" || in.WatchID != "wat_1" || in.WalletAddress != "GABC" || in.Event.ID != "evt_1" || !reflect.DeepEqual(in.Moved, want) {
 		t.Errorf("handed over as %+v", in)
 	}
 

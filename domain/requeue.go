@@ -3,6 +3,7 @@ package domain
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // MaxReplay is how many deliveries one replay queues (specification, "Limits").
@@ -86,12 +87,18 @@ func decideMove(delivery Delivery, c ResendEvent, inFlight bool) ([]FactBody, *R
 		return nil, &Rejection{CodeDeliveryCancelled, "the test was cancelled with its endpoint; test another endpoint"}
 	case delivery.State != StateCancelled, inFlight:
 		return nil, &Rejection{CodeDeliveryEnding, "the endpoint was deleted, and the delivery is being cancelled; when the attempt that may be under way has ended, send the event again with a new Idempotency-Key"}
-	case c.ToEndpointID == "", c.ToEndpointID == c.EndpointID:
-		return nil, &Rejection{CodeNoEndpoint, "the delivery was cancelled with its endpoint, and the event's watch was deleted or names no other endpoint; give the watch one, then send the event again with a new Idempotency-Key"}
+	case c.ToEndpointID == "", delivery.wasAt(c.ToEndpointID):
+		return nil, &Rejection{CodeNoEndpoint, "the delivery was cancelled with its endpoint, and the event's watch was deleted, has no endpoint or names one that the event has left; give the watch another endpoint, then send the event again with a new Idempotency-Key"}
 	case delivery.Moves >= MaxMoves:
 		return nil, &Rejection{CodeTooManyMoves, fmt.Sprintf("the delivery was cancelled with its endpoint, and the event went on at another %d times, which is the most; read it in the history", MaxMoves)}
 	}
 	return []FactBody{DeliveryMoved{EventID: delivery.EventID, ToEndpointID: c.ToEndpointID, Moves: delivery.Moves + 1}}, nil
+}
+
+// wasAt reports whether the event is or was at an endpoint. It leaves only one that
+// was deleted for good, so it never goes back.
+func (d Delivery) wasAt(endpointID string) bool {
+	return endpointID == d.EndpointID || slices.Contains(d.FormerEndpointIDs, endpointID)
 }
 
 // movedFrom reports whether the event may have been handed over by an endpoint of
@@ -116,7 +123,10 @@ func (d Delivery) HandOver(body []byte) MatchInput {
 	return MatchInput{
 		AccountID: d.AccountID, EndpointID: d.MovedTo, WatchID: d.WatchID, WalletAddress: sent.Data.Watch.WalletAddress,
 		Event: Event{ID: d.EventID, Type: d.EventType, CreatedAtMillis: d.CreatedAtMillis, Body: body},
-		Moved: Moved{Moves: d.Moves + 1, Attempts: d.Attempts, Runs: d.Run},
+		Moved: Moved{
+			Moves: d.Moves + 1, Attempts: d.Attempts, Runs: d.Run,
+			FormerEndpointIDs: append(slices.Clone(d.FormerEndpointIDs), d.EndpointID),
+		},
 	}
 }
 

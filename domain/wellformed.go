@@ -230,7 +230,8 @@ func (m MatchInput) WellFormed() error {
 		atMost("wallet", len(m.WalletAddress), maxIDBytes), eventTypesFormed([]EventType{m.Event.Type}),
 		checkMillis("event's time", m.Event.CreatedAtMillis), within("event's body", len(m.Event.Body), 1, maxEventBytes),
 		within("moves", m.Moved.Moves, 0, MaxMoves), within("attempts", m.Moved.Attempts, 0, maxCount),
-		within("runs", m.Moved.Runs, 0, maxCount))
+		within("runs", m.Moved.Runs, 0, maxCount),
+		within("former endpoints", len(m.Moved.FormerEndpointIDs), 0, m.Moved.Moves))
 }
 
 // maxClosedMillis is the last second of 2105, before what tables of the history hold

@@ -76,7 +76,7 @@ func deliveryOut(d domain.Delivery) *kafka.Delivery {
 		EventId: d.EventID, EventType: string(d.EventType), AccountId: d.AccountID, EndpointId: d.EndpointID, EndpointEpoch: d.EndpointEpoch, WatchId: d.WatchID,
 		Version: d.Version, State: string(d.State), CreatedAtMillis: d.CreatedAtMillis, Attempts: uint32(d.Attempts), Run: uint32(d.Run), RunAttempts: uint32(d.RunAttempts),
 		NextAttemptAtMillis: d.NextAttemptAtMillis, TestCommandId: d.TestCommandID, TestBodyHash: d.TestBodyHash,
-		Moves: uint32(d.Moves), MovedTo: d.MovedTo, MovedBy: d.MovedBy,
+		Moves: uint32(d.Moves), FormerEndpointIds: d.FormerEndpointIDs, MovedTo: d.MovedTo, MovedBy: d.MovedBy,
 	}
 }
 
@@ -85,7 +85,7 @@ func deliveryIn(d *kafka.Delivery) domain.Delivery {
 		EventID: d.GetEventId(), EventType: domain.EventType(d.GetEventType()), AccountID: d.GetAccountId(), EndpointID: d.GetEndpointId(), EndpointEpoch: d.GetEndpointEpoch(), WatchID: d.GetWatchId(),
 		Version: d.GetVersion(), State: domain.DeliveryState(d.GetState()), CreatedAtMillis: d.GetCreatedAtMillis(), Attempts: int(d.GetAttempts()), Run: int(d.GetRun()), RunAttempts: int(d.GetRunAttempts()),
 		NextAttemptAtMillis: d.GetNextAttemptAtMillis(), TestCommandID: d.GetTestCommandId(), TestBodyHash: d.GetTestBodyHash(),
-		Moves: int(d.GetMoves()), MovedTo: d.GetMovedTo(), MovedBy: d.GetMovedBy(),
+		Moves: int(d.GetMoves()), FormerEndpointIDs: d.GetFormerEndpointIds(), MovedTo: d.GetMovedTo(), MovedBy: d.GetMovedBy(),
 	}
 }
 

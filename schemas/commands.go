@@ -228,7 +228,7 @@ func DecodePaymentMatched(m Message) (domain.MatchInput, error) {
 func EncodeHandOver(m domain.MatchInput) Message {
 	return pack("PaymentMatched", "", &kafka.PaymentMatched{
 		AccountId: m.AccountID, EndpointId: m.EndpointID, WatchId: m.WatchID, WalletAddress: m.WalletAddress, Event: eventOut(m.Event),
-		Moves: uint32(m.Moved.Moves), Attempts: uint32(m.Moved.Attempts), Runs: uint32(m.Moved.Runs),
+		Moves: uint32(m.Moved.Moves), Attempts: uint32(m.Moved.Attempts), Runs: uint32(m.Moved.Runs), FormerEndpointIds: m.Moved.FormerEndpointIDs,
 	})
 }
 

@@ -61,7 +61,7 @@ func factOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
 func deliveryFactOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
 	switch b := body.(type) {
 	case domain.DeliveryCreated:
-		return &kafka.DeliveryCreated{Meta: meta, AccountId: b.AccountID, EndpointId: b.EndpointID, WatchId: b.WatchID, WalletAddress: b.WalletAddress, Event: eventOut(b.Event), TestBodyHash: b.TestBodyHash, Moves: uint32(b.Moved.Moves), Attempts: uint32(b.Moved.Attempts), Runs: uint32(b.Moved.Runs)}
+		return &kafka.DeliveryCreated{Meta: meta, AccountId: b.AccountID, EndpointId: b.EndpointID, WatchId: b.WatchID, WalletAddress: b.WalletAddress, Event: eventOut(b.Event), TestBodyHash: b.TestBodyHash, Moves: uint32(b.Moved.Moves), Attempts: uint32(b.Moved.Attempts), Runs: uint32(b.Moved.Runs), FormerEndpointIds: b.Moved.FormerEndpointIDs}
 	case domain.AttemptMade:
 		r := b.Result
 		return &kafka.AttemptMade{
@@ -258,8 +258,12 @@ func movedIn(m interface {
 	GetMoves() uint32
 	GetAttempts() uint32
 	GetRuns() uint32
+	GetFormerEndpointIds() []string
 }) domain.Moved {
-	return domain.Moved{Moves: int(m.GetMoves()), Attempts: int(m.GetAttempts()), Runs: int(m.GetRuns())}
+	return domain.Moved{
+		Moves: int(m.GetMoves()), Attempts: int(m.GetAttempts()), Runs: int(m.GetRuns()),
+		FormerEndpointIDs: m.GetFormerEndpointIds(),
+	}
 }
 
 func commandHandledIn(m *kafka.CommandHandled) domain.FactBody {

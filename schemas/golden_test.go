@@ -99,7 +99,7 @@ var laterFacts = []domain.FactBody{
 	domain.KeyCreated{Key: laterKey},
 	domain.EndpointCreated{EndpointID: "ep_1", Headers: headers, RateLimitPerSecond: 30},
 	domain.DeliveryCreated{Event: domain.Event{ID: "evt_1", Type: domain.TestPing}, TestBodyHash: []byte{6}},
-	domain.DeliveryCreated{Event: domain.Event{ID: "evt_1", Type: domain.PaymentReceived}, Moved: domain.Moved{Moves: 1, Attempts: 12, Runs: 2}},
+	domain.DeliveryCreated{Event: domain.Event{ID: "evt_1", Type: domain.PaymentReceived}, Moved: domain.Moved{Moves: 1, Attempts: 12, Runs: 2, FormerEndpointIDs: []string{"ep_1"}}},
 	domain.AttemptMade{EventID: "evt_1", State: domain.StateCancelled},
 	domain.EndpointUpdated{Change: domain.EndpointChange{Headers: new([]domain.Header)}},
 	domain.EndpointUpdated{},
@@ -278,7 +278,7 @@ func TestAHandOverIsAMatchOfNoLedger(t *testing.T) {
 	want := domain.MatchInput{
 		AccountID: "acc_1", EndpointID: "ep_2", WatchID: "wat_1", WalletAddress: "GABC",
 		Event: domain.Event{ID: "evt_1", Type: domain.PaymentReceived, CreatedAtMillis: 7, Body: []byte(`{"data":{"payment":{"ledger":9}}}`)},
-		Moved: domain.Moved{Moves: 2, Attempts: 12, Runs: 3},
+		Moved: domain.Moved{Moves: 2, Attempts: 12, Runs: 3, FormerEndpointIDs: []string{"ep_0", "ep_1"}},
 	}
 	m := schemas.EncodeHandOver(want)
 	if got, err := schemas.DecodePaymentMatched(m); err != nil || !reflect.DeepEqual(got, want) {

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lumenhook/lumenhook/domain"
 )
@@ -60,7 +61,7 @@ func (b *book) staysCancelled(e *bookedEndpoint, d *bookedDelivery, c domain.Res
 	case domain.CodeDeliveryEnding:
 		return e.deleted && d.pending() || cancelled && b.world.checks.underWay(deliveryID{c.EndpointID, c.EventID})
 	case domain.CodeNoEndpoint:
-		return cancelled && c.ToEndpointID == ""
+		return cancelled && (c.ToEndpointID == "" || slices.Contains(d.former, c.ToEndpointID))
 	}
 	return false
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -50,12 +51,21 @@ type bookedDelivery struct {
 	first           domain.AttemptResult
 	body            string
 	moves           int
-	movedTo         string // endpoint that the event was handed over to
-	next            string // endpoint of the event's next delivery
+	former          []string // endpoints that the event has left
+	movedTo         string   // endpoint that the event was handed over to
+	next            string   // endpoint of the event's next delivery
 }
 
 func newBook(w *World) *book {
 	return &book{world: w, endpoints: make(map[string]*bookedEndpoint), deliveries: make(map[deliveryID]*bookedDelivery), requeued: make(map[string][]deliveryID), presents: make(map[string]deliveryID), replays: make(map[string][]deliveryID)}
+}
+
+// left are the endpoints that an event was at before.
+func (b *book) left(id deliveryID) []string {
+	if d := b.deliveries[id]; d != nil {
+		return d.former
+	}
+	return nil
 }
 
 func (d *bookedDelivery) pending() bool {
@@ -247,20 +257,23 @@ func (b *book) present(id deliveryID, body domain.DeliveryCreated) error {
 	from, is := b.presents[id.event]
 	b.presents[id.event] = id
 	if !is {
-		if body.Moved != (domain.Moved{}) {
+		if !reflect.DeepEqual(body.Moved, domain.Moved{}) {
 			return fmt.Errorf("%s is new and created as moved: %+v", id.event, body.Moved)
 		}
 		return nil
 	}
 	was := b.deliveries[from]
-	want := domain.Moved{Moves: was.moves + 1, Attempts: was.attempts, Runs: was.run}
+	want := domain.Moved{
+		Moves: was.moves + 1, Attempts: was.attempts, Runs: was.run,
+		FormerEndpointIDs: append(slices.Clone(was.former), from.endpoint),
+	}
 	told := was.movedTo == id.endpoint || was.movedTo == "" && b.world.Stats["torn commits"] > 0
-	if !told || was.state != domain.StateCancelled || was.body != d.body || body.Moved != want {
+	if !told || was.state != domain.StateCancelled || was.body != d.body || !reflect.DeepEqual(body.Moved, want) {
 		return fmt.Errorf("%s of %s, %s and handed over to %q with %+v, is created for %s with %+v and the body %q",
 			id.event, from.endpoint, was.state, was.movedTo, want, id.endpoint, body.Moved, d.body)
 	}
 	was.next = id.endpoint
-	d.moves, d.attempts, d.run = want.Moves, want.Attempts, want.Runs+1
+	d.moves, d.former, d.attempts, d.run = want.Moves, want.FormerEndpointIDs, want.Attempts, want.Runs+1
 	b.world.count("events moved")
 	return nil
 }
@@ -276,7 +289,8 @@ func (b *book) move(body domain.DeliveryMoved, d *bookedDelivery, id deliveryID,
 		return fmt.Errorf("nobody asked for %s to go on at %s", id.event, body.ToEndpointID)
 	}
 	under := b.world.checks.underWay(id)
-	elsewhere := d.next != "" && d.next != body.ToEndpointID || body.ToEndpointID == id.endpoint
+	back := body.ToEndpointID == id.endpoint || slices.Contains(d.former, body.ToEndpointID)
+	elsewhere := d.next != "" && d.next != body.ToEndpointID || back
 	if d.state != domain.StateCancelled || d.movedTo != "" || under || body.Moves != d.moves+1 || elsewhere {
 		return fmt.Errorf("%s, %s after %d moves to %q, in flight: %t, next at %q, is moved: %+v", id.event, d.state, d.moves, d.movedTo, under, d.next, body)
 	}

@@ -55,6 +55,7 @@ var mutants = []mutant{
 	{"a first owner is known by its offset", "streams/inputs.go", "c.next == 0 && isNote(r)", "(MUTANT && r.Offset == 0 || !MUTANT && c.next == 0) && isNote(r)", "nobody knows how far"},
 	{"torn rows stay torn", "streams/engine/machine.go", "if mayChangeRow(f.Body) {\n\t\t\tm.rows", "if mayChangeRow(f.Body) && !MUTANT {\n\t\t\tm.rows", "G"},
 	{"torn hand-overs stay torn", "streams/engine/machine.go", "f.Body.(domain.DeliveryMoved); ok {", "f.Body.(domain.DeliveryMoved); ok && !MUTANT {", "was handed over"},
+	{"an event goes back to where it was", "domain/requeue.go", "|| slices.Contains(d.FormerEndpointIDs, endpointID)", "|| slices.Contains(d.FormerEndpointIDs, endpointID) && !MUTANT", "is moved"},
 	{"what is handed over is doubled", "domain/requeue.go", "case delivery.MovedTo != \"\":\n\t\treturn", "case delivery.MovedTo != \"\" && !MUTANT:\n\t\treturn", "is moved"},
 	{"answers are forgotten within hours", "streams/engine/state.go", "f.AtMillis+rememberCommands, body.CommandID", "f.AtMillis+rememberCommands/map[bool]int64{true: 20, false: 1}[MUTANT], body.CommandID", "G"},
 	{"a restart forgets what was made due", "streams/timers.go", "tx := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}", "if MUTANT { return nil }\n\ttx := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}", "G6"},

@@ -79,7 +79,7 @@ func (w *World) comeToRest(step int) {
 		w.step = step
 		w.rnd = newStepRand(w.seed, step)
 		w.log.expire(w.txnIDs, w.steady)
-		if w.calmStep() {
+		if w.calmStep() || w.closeForTheNew() {
 			continue
 		}
 		if w.rested() {
@@ -101,6 +101,20 @@ func (w *World) calmStep() bool {
 		}
 	}
 	return w.askRest()
+}
+
+// closeForTheNew closes a ledger when a backfill waits for its watch to be live, which
+// it is from the next ledger on.
+func (w *World) closeForTheNew() bool {
+	if !w.allIsRead() {
+		return false
+	}
+	for _, watch := range w.checks.model.watches {
+		if watch.Backfill.UnderWay() && !watch.Deleted() && watch.LiveSince == 0 {
+			return w.closeLedger()
+		}
+	}
+	return false
 }
 
 // readRest reads answers of partitions that the draw did not name.
@@ -165,12 +179,18 @@ func (w *World) rested() bool {
 			return false
 		}
 	}
-	for _, watch := range m.watches { // one that no ledger has closed for is not live
-		if watch.Backfill.UnderWay() && !watch.Deleted() && watch.LiveSince != 0 {
+	for _, watch := range m.watches {
+		if watch.Backfill.UnderWay() && !watch.Deleted() {
 			return false
 		}
 	}
-	if len(w.flights) > 0 || len(w.log.unmarked(w.txnIDs)) > 0 || w.checks.cursor != w.chain.latest() {
+	return len(w.flights) == 0 && w.allIsRead()
+}
+
+// allIsRead reports whether each ledger was followed and each task has taken what there
+// is for it.
+func (w *World) allIsRead() bool {
+	if len(w.log.unmarked(w.txnIDs)) > 0 || w.checks.cursor != w.chain.latest() {
 		return false
 	}
 	for p := range w.setup.partitions {

@@ -1572,12 +1572,13 @@ type PaymentMatched struct {
 	Event         *Event                 `protobuf:"bytes,7,opt,name=event,proto3" json:"event,omitempty"`
 	Ledger        uint32                 `protobuf:"varint,8,opt,name=ledger,proto3" json:"ledger,omitempty"` // of the payment
 	// Of an event that another endpoint hands over, which has no payment_id,
-	// verification and ledger; else 0.
-	Moves         uint32 `protobuf:"varint,9,opt,name=moves,proto3" json:"moves,omitempty"`
-	Attempts      uint32 `protobuf:"varint,10,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	Runs          uint32 `protobuf:"varint,11,opt,name=runs,proto3" json:"runs,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// verification and ledger; else 0. See DeliveryCreated.
+	Moves             uint32   `protobuf:"varint,9,opt,name=moves,proto3" json:"moves,omitempty"`
+	Attempts          uint32   `protobuf:"varint,10,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	Runs              uint32   `protobuf:"varint,11,opt,name=runs,proto3" json:"runs,omitempty"`
+	FormerEndpointIds []string `protobuf:"bytes,12,rep,name=former_endpoint_ids,json=formerEndpointIds,proto3" json:"former_endpoint_ids,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *PaymentMatched) Reset() {
@@ -1685,6 +1686,13 @@ func (x *PaymentMatched) GetRuns() uint32 {
 		return x.Runs
 	}
 	return 0
+}
+
+func (x *PaymentMatched) GetFormerEndpointIds() []string {
+	if x != nil {
+		return x.FormerEndpointIds
+	}
+	return nil
 }
 
 // TransactionQuarantined goes to the topic "quarantine": a transaction that could
@@ -2255,7 +2263,7 @@ const file_commands_proto_rawDesc = "" +
 	"\breplayed\x18\x04 \x01(\bR\breplayed\"v\n" +
 	"\x0fPaymentObserved\x125\n" +
 	"\apayment\x18\x01 \x01(\v2\x1b.lumenhook.kafka.v1.PaymentR\apayment\x12,\n" +
-	"\x12observed_at_millis\x18\x02 \x01(\x03R\x10observedAtMillis\"\x86\x03\n" +
+	"\x12observed_at_millis\x18\x02 \x01(\x03R\x10observedAtMillis\"\xb6\x03\n" +
 	"\x0ePaymentMatched\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x01 \x01(\tR\taccountId\x12\x1f\n" +
@@ -2271,7 +2279,8 @@ const file_commands_proto_rawDesc = "" +
 	"\x05moves\x18\t \x01(\rR\x05moves\x12\x1a\n" +
 	"\battempts\x18\n" +
 	" \x01(\rR\battempts\x12\x12\n" +
-	"\x04runs\x18\v \x01(\rR\x04runs\"\xf6\x01\n" +
+	"\x04runs\x18\v \x01(\rR\x04runs\x12.\n" +
+	"\x13former_endpoint_ids\x18\f \x03(\tR\x11formerEndpointIds\"\xf6\x01\n" +
 	"\x16TransactionQuarantined\x12-\n" +
 	"\x12network_passphrase\x18\x01 \x01(\tR\x11networkPassphrase\x12\x16\n" +
 	"\x06ledger\x18\x02 \x01(\rR\x06ledger\x12(\n" +

@@ -1178,11 +1178,12 @@ type DeliveryCreated struct {
 	Event         *Event                 `protobuf:"bytes,6,opt,name=event,proto3" json:"event,omitempty"`
 	TestBodyHash  []byte                 `protobuf:"bytes,7,opt,name=test_body_hash,json=testBodyHash,proto3" json:"test_body_hash,omitempty"` // of the command that asked for a test.ping
 	// What the event has behind it at other endpoints.
-	Moves         uint32 `protobuf:"varint,8,opt,name=moves,proto3" json:"moves,omitempty"`
-	Attempts      uint32 `protobuf:"varint,9,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	Runs          uint32 `protobuf:"varint,10,opt,name=runs,proto3" json:"runs,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Moves             uint32   `protobuf:"varint,8,opt,name=moves,proto3" json:"moves,omitempty"`
+	Attempts          uint32   `protobuf:"varint,9,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	Runs              uint32   `protobuf:"varint,10,opt,name=runs,proto3" json:"runs,omitempty"`
+	FormerEndpointIds []string `protobuf:"bytes,11,rep,name=former_endpoint_ids,json=formerEndpointIds,proto3" json:"former_endpoint_ids,omitempty"` // the endpoints, the first first
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *DeliveryCreated) Reset() {
@@ -1283,6 +1284,13 @@ func (x *DeliveryCreated) GetRuns() uint32 {
 		return x.Runs
 	}
 	return 0
+}
+
+func (x *DeliveryCreated) GetFormerEndpointIds() []string {
+	if x != nil {
+		return x.FormerEndpointIds
+	}
+	return nil
 }
 
 type AttemptMade struct {
@@ -1768,7 +1776,7 @@ const file_facts_proto_rawDesc = "" +
 	"\x0fBackfillStopped\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x18\n" +
-	"\aproblem\x18\x03 \x01(\tR\aproblem\"\xe2\x02\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\"\x92\x03\n" +
 	"\x0fDeliveryCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x1d\n" +
 	"\n" +
@@ -1782,7 +1790,8 @@ const file_facts_proto_rawDesc = "" +
 	"\x05moves\x18\b \x01(\rR\x05moves\x12\x1a\n" +
 	"\battempts\x18\t \x01(\rR\battempts\x12\x12\n" +
 	"\x04runs\x18\n" +
-	" \x01(\rR\x04runs\"\x99\x03\n" +
+	" \x01(\rR\x04runs\x12.\n" +
+	"\x13former_endpoint_ids\x18\v \x03(\tR\x11formerEndpointIds\"\x99\x03\n" +
 	"\vAttemptMade\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x1d\n" +

@@ -1963,9 +1963,10 @@ type Delivery struct {
 	Version             uint64                 `protobuf:"varint,13,opt,name=version,proto3" json:"version,omitempty"` // of its last fact
 	TestCommandId       string                 `protobuf:"bytes,14,opt,name=test_command_id,json=testCommandId,proto3" json:"test_command_id,omitempty"`
 	TestBodyHash        []byte                 `protobuf:"bytes,15,opt,name=test_body_hash,json=testBodyHash,proto3" json:"test_body_hash,omitempty"`
-	Moves               uint32                 `protobuf:"varint,16,opt,name=moves,proto3" json:"moves,omitempty"`                   // hand-overs of the event before
-	MovedTo             string                 `protobuf:"bytes,17,opt,name=moved_to,json=movedTo,proto3" json:"moved_to,omitempty"` // endpoint that the event was handed over to
-	MovedBy             string                 `protobuf:"bytes,18,opt,name=moved_by,json=movedBy,proto3" json:"moved_by,omitempty"` // command that asked for that
+	Moves               uint32                 `protobuf:"varint,16,opt,name=moves,proto3" json:"moves,omitempty"`                                                   // hand-overs of the event before
+	MovedTo             string                 `protobuf:"bytes,17,opt,name=moved_to,json=movedTo,proto3" json:"moved_to,omitempty"`                                 // endpoint that the event was handed over to
+	MovedBy             string                 `protobuf:"bytes,18,opt,name=moved_by,json=movedBy,proto3" json:"moved_by,omitempty"`                                 // command that asked for that
+	FormerEndpointIds   []string               `protobuf:"bytes,19,rep,name=former_endpoint_ids,json=formerEndpointIds,proto3" json:"former_endpoint_ids,omitempty"` // where the event was before, the first first
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -2124,6 +2125,13 @@ func (x *Delivery) GetMovedBy() string {
 		return x.MovedBy
 	}
 	return ""
+}
+
+func (x *Delivery) GetFormerEndpointIds() []string {
+	if x != nil {
+		return x.FormerEndpointIds
+	}
+	return nil
 }
 
 type Answer struct {
@@ -2495,7 +2503,7 @@ const file_types_proto_rawDesc = "" +
 	"\n" +
 	"TestResult\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x129\n" +
-	"\x06result\x18\x02 \x01(\v2!.lumenhook.kafka.v1.AttemptResultR\x06result\"\xc2\x04\n" +
+	"\x06result\x18\x02 \x01(\v2!.lumenhook.kafka.v1.AttemptResultR\x06result\"\xf2\x04\n" +
 	"\bDelivery\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x1d\n" +
 	"\n" +
@@ -2518,7 +2526,8 @@ const file_types_proto_rawDesc = "" +
 	"\x0etest_body_hash\x18\x0f \x01(\fR\ftestBodyHash\x12\x14\n" +
 	"\x05moves\x18\x10 \x01(\rR\x05moves\x12\x19\n" +
 	"\bmoved_to\x18\x11 \x01(\tR\amovedTo\x12\x19\n" +
-	"\bmoved_by\x18\x12 \x01(\tR\amovedBy\"\xef\x03\n" +
+	"\bmoved_by\x18\x12 \x01(\tR\amovedBy\x12.\n" +
+	"\x13former_endpoint_ids\x18\x13 \x03(\tR\x11formerEndpointIds\"\xef\x03\n" +
 	"\x06Answer\x12=\n" +
 	"\trejection\x18\x01 \x01(\v2\x1d.lumenhook.kafka.v1.RejectionH\x00R\trejection\x127\n" +
 	"\aaccount\x18\x02 \x01(\v2\x1b.lumenhook.kafka.v1.AccountH\x00R\aaccount\x12:\n" +

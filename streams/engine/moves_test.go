@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -81,8 +82,8 @@ func TestAnEventIsHandedOver(t *testing.T) {
 	if len(facts) != 1 {
 		t.Fatalf("a hand-over led to %+v", facts)
 	}
-	made, moved := facts[0].Body.(domain.DeliveryCreated), domain.Moved{Moves: 1, Attempts: 1, Runs: 1}
-	if made.Event.ID != movedEvent || string(made.Event.Body) != movedEvent || made.WatchID != watchID || made.Moved != moved {
+	made, moved := facts[0].Body.(domain.DeliveryCreated), domain.Moved{Moves: 1, Attempts: 1, Runs: 1, FormerEndpointIDs: []string{leftEndpoint}}
+	if made.Event.ID != movedEvent || string(made.Event.Body) != movedEvent || made.WatchID != watchID || !reflect.DeepEqual(made.Moved, moved) {
 		t.Errorf("goes on as %+v", made)
 	}
 	if a := to.attempts; len(a) != 1 || a[0].Number != 2 || a[0].EventID != movedEvent || string(a[0].Body) != movedEvent {
