@@ -1,5 +1,7 @@
 package domain
 
+import "strconv"
+
 // AttemptError is the code of what went wrong with an attempt (specification,
 // "Delivery attempt errors"); empty when nothing did.
 type AttemptError string
@@ -14,6 +16,16 @@ const (
 	AttemptSSRFBlocked  AttemptError = "SSRF_BLOCKED"
 	AttemptBodyTooLarge AttemptError = "BODY_TOO_LARGE"
 )
+
+var attemptErrorMeanings = map[AttemptError]string{
+	AttemptTimeout:      "there was no complete answer in time",
+	AttemptDNS:          "the host name did not resolve",
+	AttemptConnRefused:  "the connection could not be made, or was dropped",
+	AttemptTLS:          "the certificate is invalid, or the TLS handshake failed",
+	AttemptRedirect:     "redirects are not followed",
+	AttemptSSRFBlocked:  "the host name resolves to a private or internal address",
+	AttemptBodyTooLarge: "the answer's body was over 64 KB",
+}
 
 // Attempt is one attempt that is to be made: the request, but for its timestamp
 // and signature, which belong to the moment of sending.
@@ -56,6 +68,22 @@ func (r AttemptResult) Succeeded() bool { return r.answered() && r.StatusCode/10
 // Gone tells whether the receiver asks never to be sent to again: 410, answered
 // completely in time.
 func (r AttemptResult) Gone() bool { return r.answered() && r.StatusCode == 410 }
+
+// Answer says in words what the receiver answered: its status, or that there was none, and
+// what went wrong.
+func (r AttemptResult) Answer() string {
+	answer := "no answer"
+	if r.StatusCode != 0 {
+		answer = "HTTP " + strconv.Itoa(r.StatusCode)
+	}
+	if r.Error != "" {
+		answer += ", " + string(r.Error)
+		if meaning := attemptErrorMeanings[r.Error]; meaning != "" {
+			answer += " (" + meaning + ")"
+		}
+	}
+	return answer
+}
 
 // DecideAttempt answers the result of attempt number attemptNumber with all that
 // follows from it, the disabling of the endpoint included. A result for any

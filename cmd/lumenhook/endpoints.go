@@ -17,11 +17,7 @@ func newEndpoints() *cobra.Command {
 	a.register(c)
 	c.AddCommand(
 		newEndpointsCreate(&a), newEndpointsList(&a), newEndpointsUpdate(&a),
-		newEndpointsReplay(&a), newEndpointsRotate(&a),
-		asking(&a, "test ENDPOINT_ID", "Send a test.ping and show its first attempt", cli.OneArgument,
-			func(ctx context.Context, c *client.Client, args []string) (client.TestResult, error) {
-				return c.TestEndpoint(ctx, args[0])
-			}, apicli.ShowTest),
+		newEndpointsReplay(&a), newEndpointsRotate(&a), newEndpointsTest(&a),
 		asking(&a, "get ENDPOINT_ID", "Show an endpoint", cli.OneArgument,
 			func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 				return c.GetEndpoint(ctx, args[0])
@@ -68,6 +64,28 @@ func newEndpointsRotate(a *apiFlags) *cobra.Command {
 			return keep.Keep(func() (client.Endpoint, error) { return c.RotateSecret(ctx, args[0]) })
 		}, apicli.ShowEndpoint)
 	keep.Register(c.Flags())
+	return c
+}
+
+func newEndpointsTest(a *apiFlags) *cobra.Command {
+	var result client.TestResult
+	c := asking(a, "test ENDPOINT_ID", "Send a test.ping and show its first attempt",
+		cli.OneArgument,
+		func(ctx context.Context, c *client.Client, args []string) (_ client.TestResult, err error) {
+			result, err = c.TestEndpoint(ctx, args[0])
+			return result, err
+		}, apicli.ShowTest)
+	c.Long = `Sends a test.ping to an endpoint, waits for its first attempt and shows it.
+
+The program ends with 0 when the receiver took the test (it answered 2xx), and with 1
+when it answered anything else, or nothing; what was asked for is printed either way.`
+	shown := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := shown(cmd, args); err != nil {
+			return err
+		}
+		return apicli.CheckTest(result)
+	}
 	return c
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
@@ -54,6 +55,23 @@ func ShowTest(w io.Writer, t client.TestResult) {
 	cli.Row(w, "status code", t.Attempt.StatusCode)
 	cli.Row(w, "duration", fmt.Sprintf("%d ms", t.Attempt.DurationMs))
 	cli.Row(w, "error", t.Attempt.Error)
+}
+
+// CheckTest is the error of a test that the receiver did not take.
+func CheckTest(t client.TestResult) error {
+	var r domain.AttemptResult
+	if t.Attempt.StatusCode != nil {
+		r.StatusCode = *t.Attempt.StatusCode
+	}
+	if t.Attempt.Error != nil {
+		r.Error = domain.AttemptError(*t.Attempt.Error)
+	}
+	if r.Succeeded() {
+		return nil
+	}
+	return fmt.Errorf("the receiver did not take the test: %s: correct the receiver, or the "+
+		"endpoint's URL, and test again (`lumenhook events get %s` shows its whole answer)",
+		r.Answer(), t.EventID)
 }
 
 // ShowReplay writes what a replay has queued.

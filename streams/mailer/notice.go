@@ -93,28 +93,8 @@ func (m *Mailer) reason(d domain.EndpointDisabled, e domain.Endpoint) (sentence,
 	return failed + ", each at every attempt", subject + failed
 }
 
-var errorMeanings = map[domain.AttemptError]string{
-	domain.AttemptTimeout:      "there was no complete answer in time",
-	domain.AttemptDNS:          "the host name did not resolve",
-	domain.AttemptConnRefused:  "the connection could not be made, or was dropped",
-	domain.AttemptTLS:          "the certificate is invalid, or the TLS handshake failed",
-	domain.AttemptRedirect:     "redirects are not followed",
-	domain.AttemptSSRFBlocked:  "the host name resolves to a private or internal address",
-	domain.AttemptBodyTooLarge: "the answer's body was over 64 KB",
-}
-
 func lastAnswer(d domain.EndpointDisabled) string {
-	answer := "no answer"
-	if d.LastStatusCode != 0 {
-		answer = fmt.Sprintf("HTTP %d", d.LastStatusCode)
-	}
-	if d.LastError != "" {
-		answer += ", " + string(d.LastError)
-		if meaning := errorMeanings[d.LastError]; meaning != "" {
-			answer += " (" + meaning + ")"
-		}
-	}
-	return answer
+	return domain.AttemptResult{StatusCode: d.LastStatusCode, Error: d.LastError}.Answer()
 }
 
 // oneLine makes free text printable on one line of bounded length.

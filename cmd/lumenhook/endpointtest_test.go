@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/cli"
+)
+
+// A script sees by the exit status whether the receiver took a test, and has the same
+// answer to read either way.
+func TestATestThatTheReceiverDoesNotTakeFails(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--attempt-timeout", "5s")
+	h := startHooks(t, s.dir)
+	var e, nobody client.Endpoint
+	s.cli(&e, "endpoints", "create", "--url", h.url)
+	s.cli(&nobody, "endpoints", "create", "--url", "https://127.0.0.1:1025/nobody")
+	h.trust("whsec_of_another_endpoint")
+	s.tests(e.ID, cli.ExitFailure, 401, "the receiver did not take the test: HTTP 401: ")
+	s.tests(nobody.ID, cli.ExitFailure, 0, "the receiver did not take the test: no answer, "+
+		"CONN_REFUSED (the connection could not be made, or was dropped): ")
+	h.trust(e.Secret)
+	s.tests(e.ID, 0, 200, "")
+	s.interrupt()
+}
+
+// trust has the receiver accept what is signed with a secret.
+func (h *hooks) trust(secret string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.secret = secret
+}
+
+// tests sends a test and holds its exit status, what is printed, and what is said.
+func (s *testService) tests(endpoint string, code, status int, says string) {
+	s.t.Helper()
+	c := program("endpoints", "test", endpoint, "--json", "--data-dir", s.dir)
+	var stdout, stderr bytes.Buffer
+	c.Stdout, c.Stderr = &stdout, &stderr
+	_ = c.Run() // its exit status says it
+	if got := c.ProcessState.ExitCode(); got != code {
+		s.t.Errorf("a test of %s ended with %d, not %d: %s", endpoint, got, code, &stderr)
+	}
+	var result client.TestResult
+	if err := json.Unmarshal(stdout.Bytes(), &result); err != nil {
+		s.t.Errorf("%v in %q", err, &stdout)
+	}
+	answered := result.Attempt.StatusCode != nil
+	if result.EventID == "" || answered != (status != 0) || answered && *result.Attempt.StatusCode != status {
+		s.t.Errorf("a test of %s gave %s", endpoint, &stdout)
+	}
+	if said := stderr.String(); says == "" && said != "" || !bytes.Contains([]byte(said), []byte(says)) {
+		s.t.Errorf("a test of %s said %q, not %q", endpoint, said, says)
+	}
+}
