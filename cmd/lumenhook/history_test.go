@@ -47,6 +47,9 @@ func TestAHangingNPMHoldsNothingUp(t *testing.T) {
 	if s.file.ClickHouse != nil || !strings.Contains(s.output.String(), "the history comes later") {
 		t.Errorf("run.json names %+v, and the terminal says:\n%s", s.file.ClickHouse, s.output)
 	}
+	if said := s.output.String(); s.saidReady() || !strings.Contains(said, "ready, but for the history\n") {
+		t.Errorf("without a history it is not said to be ready but for that:\n%s", said)
+	}
 	_, err = s.client(s.file.APIKey).GetEvent(t.Context(), "evt_00000000000000000000000000")
 	var refused *client.Problem
 	if !errors.As(err, &refused) || refused.Code != "HISTORY_UNAVAILABLE" || !strings.Contains(refused.Detail, "still being fetched through npm") {

@@ -23,8 +23,9 @@ the same --data-dir it goes on where it was.
 With --network it follows that network in place of one of its own, and keeps what it
 was told by fsync: the whole service for one merchant, on one machine.
 
-Once everything is ready it writes run.json into the data folder: the addresses
-and the API key.`,
+Once everything is ready it says so and writes run.json into the data folder: the
+addresses and the API key. What is not ready after 10 s, such as a network that does
+not answer, is named and waited for beside the rest.`,
 		Example: `  lumenhook run
   lumenhook run --network testnet --no-demo --data-dir testnet`,
 		Args: cli.NoArguments,

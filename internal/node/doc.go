@@ -26,5 +26,6 @@
 //	adapters.go   what one part asks for and another gives
 //	disk.go       the guard over the disk
 //	metrics.go, collectors.go  the numbers
+//	ready.go      waiting until every part is ready
 //	operations.go the listener of operators: /metrics, /healthz, /readyz
 package node

@@ -35,6 +35,12 @@ func (h *History) Lacks(why string) {
 	h.why = why
 }
 
+// Missing says why there is no history; nil: there is one.
+func (h *History) Missing() error {
+	_, err := h.now()
+	return err
+}
+
 // now is the history, or why there is none.
 func (h *History) now() (written, error) {
 	h.mu.Lock()

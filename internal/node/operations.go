@@ -7,19 +7,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/internal/apiserver"
 	"github.com/lumenhook/lumenhook/internal/startstop"
 )
 
-const (
-	// maxScrapers bounds the connections of those who read metrics.
-	maxScrapers = 64
-	// readyMax bounds the asking of all parts.
-	readyMax = 5 * time.Second
-)
+// maxScrapers bounds the connections of those who read metrics.
+const maxScrapers = 64
 
 // ServeOperations serves /metrics, /healthz and /readyz on a listener of their own:
 // they tell of the whole process, and the API's address is open to its customers.
@@ -49,9 +44,7 @@ func (n *Node) operations() http.Handler {
 		answer(w, http.StatusOK, readiness{Status: "ok"})
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), readyMax)
-		defer cancel()
-		status, view := readinessOf(n.Ready(ctx))
+		status, view := readinessOf(n.readyNow(r.Context()))
 		answer(w, status, view)
 	})
 	return mux

@@ -112,6 +112,8 @@ func (v *server) start(ctx context.Context) error {
 	if url := v.node.APIURL(); url != "" {
 		v.say("the API at %s", url)
 	}
-	v.say("ready")
+	if v.node.AwaitReady(ctx) {
+		v.say("ready")
+	}
 	return nil
 }

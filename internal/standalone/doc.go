@@ -7,8 +7,9 @@
 //
 // Invariants:
 //
-//   - run.json appears when everything is ready, names what is really listened on, and
-//     goes when the service stops.
+//   - run.json appears when everything is ready, or was waited for long enough, names what
+//     is really listened on, and goes when the service stops.
+//   - "ready" is said when /readyz answers 200, but for a history that is missing.
 //   - A port that was not asked for and is taken is stepped over; one that was asked for
 //     is not.
 //   - Without ClickHouse the service runs all the same, says once what is missing, and

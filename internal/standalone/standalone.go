@@ -24,6 +24,13 @@ import (
 	"github.com/lumenhook/lumenhook/streams/mailer"
 )
 
+const (
+	// networkMax bounds the wait for a network of others before the API is started.
+	networkMax = 5 * time.Second
+	// readyMax bounds the wait for everything to be ready before run.json is written.
+	readyMax = 10 * time.Second
+)
+
 // service is everything that is started: embedded parts, and a node on them.
 type service struct {
 	*startstop.Stack
@@ -194,11 +201,24 @@ func (v *service) startFollower(ctx context.Context) error {
 	if err := v.node.Start(ctx, node.RoleFollower); err != nil {
 		return err
 	}
+	if !v.flags.ownNetwork() { // it may be away, and the API does not need it
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, networkMax)
+		defer cancel()
+	}
+	v.awaitFollower(ctx)
+	return nil
+}
+
+// awaitFollower reports whether payments from now on are seen, once that is so or ctx
+// has ended.
+func (v *service) awaitFollower(ctx context.Context) bool {
 	select {
 	case <-v.node.FollowerReady():
+		return true
 	case <-ctx.Done():
+		return false
 	}
-	return nil
 }
 
 func (v *service) startAPI(ctx context.Context) error {
@@ -217,13 +237,55 @@ func (v *service) startMetrics(context.Context) error {
 	return err
 }
 
-// ready writes run.json and says the same to a person.
-func (v *service) ready(context.Context) error {
+// ready waits until everything is ready, but not for ever: then it writes run.json and
+// says the same to a person.
+func (v *service) ready(ctx context.Context) error {
+	inTime := v.awaitReady(ctx, readyMax)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
 	if err := v.publish(); err != nil {
 		return err
 	}
 	v.OnStop(v.unpublish)
+	if inTime {
+		v.sayReady()
+	} else {
+		v.out.Say("started, and says ready when it is")
+		v.Go("the wait until everything is ready", v.readyLater)
+	}
+	v.sayAddresses()
+	return nil
+}
+
+// awaitReady reports whether /readyz answers 200 before a time has passed; 0: there is no
+// end to the wait but that of ctx.
+func (v *service) awaitReady(ctx context.Context, most time.Duration) bool {
+	if most > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, most)
+		defer cancel()
+	}
+	return v.node.AwaitReady(ctx) && v.awaitFollower(ctx)
+}
+
+func (v *service) readyLater(ctx context.Context) error {
+	if v.awaitReady(ctx, 0) {
+		v.sayReady()
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (v *service) sayReady() {
+	if v.node.History().Missing() != nil {
+		v.out.Say("ready, but for the history")
+		return
+	}
 	v.out.Say("ready")
+}
+
+func (v *service) sayAddresses() {
 	v.out.Say("  API        %s   key %s", v.file.APIURL, v.file.APIKey)
 	if v.file.MetricsURL != "" {
 		v.out.Say("  metrics    %s", v.file.MetricsURL)
@@ -235,7 +297,6 @@ func (v *service) ready(context.Context) error {
 		v.out.Say("  receiver   %s", v.file.Receiver.URL)
 	}
 	v.out.Say("  all of it in %s", v.dir.Join(runfile.Name))
-	return nil
 }
 
 func (v *service) sayNetwork() {

@@ -219,12 +219,14 @@ func (e fatal) Unwrap() error { return e.error }
 // errNotOurs means that the group has not confirmed lately that we are elected.
 var errNotOurs = errors.New("the group has not confirmed that this follower is the one")
 
-// Check fails while the group does not confirm that this follower is one of it,
-// be it to follow or to stand by.
+var errNoNetwork = errors.New("the source of ledgers has not answered yet, and is asked again")
+
+// Check fails while the source has not answered since the start, and while the group does
+// not confirm that this follower is one of it, be it to follow or to stand by.
 func (f *Follower) Check() error {
 	m := f.membership.Load()
 	if m == nil {
-		return errNotOurs
+		return errNoNetwork
 	}
 	return m.Check()
 }

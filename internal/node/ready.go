@@ -1,0 +1,63 @@
+package node
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/startstop"
+)
+
+const (
+	// readyMax bounds the asking of all parts.
+	readyMax = 5 * time.Second
+	// readyInterval is between two askings while something is waited for.
+	readyInterval = 100 * time.Millisecond
+	// What is not ready is said after unreadyQuiet, and again each unreadyInterval if it is
+	// something else.
+	unreadyQuiet    = 2 * time.Second
+	unreadyInterval = 10 * time.Second
+)
+
+// AwaitReady waits until every part is ready, as /readyz answers it, and says meanwhile
+// what is not. It reports whether that came true before ctx ended.
+func (n *Node) AwaitReady(ctx context.Context) bool {
+	tick := time.NewTicker(readyInterval)
+	defer tick.Stop()
+	told, next := "", time.Now().Add(unreadyQuiet)
+	for {
+		waits := n.unready(ctx)
+		if ctx.Err() != nil {
+			return false
+		}
+		if waits == "" {
+			return true
+		}
+		if now := time.Now(); waits != told && now.After(next) {
+			n.cfg.Say("not ready yet: %s", waits)
+			told, next = waits, now.Add(unreadyInterval)
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
+}
+
+// unready names the parts that are not ready, and why; none: "".
+func (n *Node) unready(ctx context.Context) string {
+	var parts []string
+	for _, r := range n.readyNow(ctx) {
+		if r.Err != nil {
+			parts = append(parts, r.Name+": "+r.Err.Error())
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (n *Node) readyNow(ctx context.Context) []startstop.Report {
+	ctx, cancel := context.WithTimeout(ctx, readyMax)
+	defer cancel()
+	return n.Ready(ctx)
+}
