@@ -64,6 +64,8 @@ func (c *checks) stands(records []streams.Record) {
 			c.asked(r)
 		case schemas.TopicWatches:
 			c.judged.shown(r)
+		case schemas.TopicEndpoints:
+			c.judged.shownEndpoint(r)
 		case schemas.TopicMatches:
 			c.match(r)
 		case schemas.TopicPayments:
@@ -110,6 +112,7 @@ func (c *checks) fact(r streams.Record) {
 		}
 	case domain.DeliveryCreated:
 		c.created(r.Partition, b)
+		c.testCreated(r.Partition, deliveryID{f.Aggregate, b.Event.ID})
 	case domain.AttemptMade:
 		c.attemptMade(f.Aggregate, b)
 	case domain.EndpointEnabled:
@@ -428,6 +431,44 @@ func (t *task) waits(id deliveryID, waited map[string]int64) {
 			id.event, id.endpoint, w.steady-since)
 	}
 	t.limited[id.endpoint] = since
+}
+
+// testCreated notes a test at the task that made it, which answers for it. The next
+// task of the partition knows of it when its command is repeated.
+func (c *checks) testCreated(partition int32, id deliveryID) {
+	if !c.book.deliveries[id].test {
+		return
+	}
+	for _, e := range c.world.engines {
+		for _, t := range e.tasks {
+			if t.partition == partition && c.owns(t) {
+				t.tests[id] = 0
+			}
+		}
+	}
+}
+
+// mostTestTurns is how many turns a test may wait while its endpoint is disabled: the
+// one that decides to cancel it, and the one that does.
+const mostTestTurns = 2
+
+// testsAnswered holds that a test whose endpoint was disabled or deleted before it was
+// sent is answered, and does not wait until the endpoint is enabled. It is counted in
+// turns: after each one.
+func (c *checks) testsAnswered(t *task) {
+	for id := range t.tests {
+		d, e := c.book.deliveries[id], c.book.endpoints[id.endpoint]
+		if _, under := t.under[id.event]; under || !d.firstTest() || !d.pending() {
+			delete(t.tests, id)
+			continue
+		}
+		if e.active || t.draining || !t.process.ours() || !c.owns(t) {
+			continue
+		}
+		if t.tests[id]++; t.tests[id] > mostTestTurns {
+			c.world.violate("G1: the test %s waits, and its endpoint %s is not active", id.event, id.endpoint)
+		}
+	}
 }
 
 // acknowledged holds that what a client was told is in the journal (G1).

@@ -346,7 +346,7 @@ func (c *clients) resend() (domain.CommandBody, bool) {
 	if e.ID != d.endpoint && (!e.Deleted() || w.chance(0.1)) {
 		body.ToEndpointID = e.ID
 	}
-	if left, is := pick(w, w.checks.book.left(d)); is && w.chance(0.3) { // of a table that is behind
+	if left, is := pick(w, w.checks.book.left(d)); is && w.chance(0.7) { // of a table that is behind
 		body.ToEndpointID = left
 	}
 	return body, ok

@@ -19,12 +19,13 @@ type judged struct {
 	since    map[string]uint32         // the first live ledger of a watch, as was recorded first
 	least    map[uint32]map[string]int // by ledger and watch: the settings that its reader knows at least
 	read     map[uint32]bool           // ledgers
+	gone     map[string]bool           // endpoints that their table showed as deleted
 }
 
 func newJudged() *judged {
 	return &judged{
 		settings: make(map[string][]domain.Watch), known: make(map[string]int), since: make(map[string]uint32),
-		least: make(map[uint32]map[string]int), read: make(map[uint32]bool),
+		least: make(map[uint32]map[string]int), read: make(map[uint32]bool), gone: make(map[string]bool),
 	}
 }
 
@@ -45,6 +46,18 @@ func (j *judged) shown(row streams.Record) {
 		panic(err)
 	}
 	j.changed(watch)
+}
+
+// shownEndpoint takes note of an endpoint as a row of the table shows it, which
+// followers go by likewise.
+func (j *judged) shownEndpoint(row streams.Record) {
+	endpoint, err := schemas.DecodeEndpoint(schemas.Read(row.Value, row))
+	if err != nil {
+		panic(err)
+	}
+	if endpoint.Deleted() {
+		j.gone[endpoint.ID] = true
+	}
 }
 
 // acknowledged takes note of what a client was told of a watch.
@@ -143,7 +156,7 @@ func (c *checks) beganPart(watchID string, sequence uint32) bool {
 // mayBeSilent holds that a payment that was not matched did not have to be.
 func (c *checks) mayBeSilent(settings []domain.Watch, p domain.Payment) {
 	for _, watch := range settings {
-		if _, matches := tells(watch, p); !matches || c.model.endpoints[watch.EndpointID].Deleted() {
+		if _, matches := tells(watch, p); !matches || c.judged.gone[watch.EndpointID] {
 			return
 		}
 	}

@@ -56,6 +56,9 @@ var mutants = []mutant{
 	{"torn rows stay torn", "streams/engine/machine.go", "if mayChangeRow(f.Body) {\n\t\t\tm.rows", "if mayChangeRow(f.Body) && !MUTANT {\n\t\t\tm.rows", "G"},
 	{"torn hand-overs stay torn", "streams/engine/machine.go", "f.Body.(domain.DeliveryMoved); ok {", "f.Body.(domain.DeliveryMoved); ok && !MUTANT {", "was handed over"},
 	{"an event goes back to where it was", "domain/requeue.go", "|| slices.Contains(d.FormerEndpointIDs, endpointID)", "|| slices.Contains(d.FormerEndpointIDs, endpointID) && !MUTANT", "is moved"},
+	{"a rate begins anew with its task", "streams/engine/window.go", "w.starts.quietSince(unknownUntilMillis)", "if !MUTANT { w.starts.quietSince(unknownUntilMillis) }", "and its limit is"},
+	{"a test that is disabled in its turn is dropped", "streams/engine/attempts.go", "case !endpoint.Sends():\n\t\ta.cancels", "case !endpoint.Sends():\n\t\tif MUTANT { a.core.Timers().Release(c); return nil }\n\t\ta.cancels", "G1: the test"},
+	{"a clock set back is no reason to wait", "streams/engine/starts.go", "s.entries, s.total = nil, 0 // the clock was set back: how long ago is not known\n\t\ts.quietSince(nowMillis)", "s.entries, s.total = nil, 0\n\t\tif !MUTANT { s.quietSince(nowMillis) }", "and its limit is"},
 	{"what is handed over is doubled", "domain/requeue.go", "case delivery.MovedTo != \"\":\n\t\treturn", "case delivery.MovedTo != \"\" && !MUTANT:\n\t\treturn", "is moved"},
 	{"answers are forgotten within hours", "streams/engine/state.go", "f.AtMillis+rememberCommands, body.CommandID", "f.AtMillis+rememberCommands/map[bool]int64{true: 20, false: 1}[MUTANT], body.CommandID", "G"},
 	{"a restart forgets what was made due", "streams/timers.go", "tx := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}", "if MUTANT { return nil }\n\ttx := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}", "G6"},
@@ -110,7 +113,7 @@ const mostMutantSeeds = "400"
 func findMutant(t *testing.T, program, name string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, program, "-test.run", "^TestFreshSeeds$", "-test.v", "-sim.first", "1", "-sim.seeds", mostMutantSeeds, "-sim.for", "3m", "-sim.shrink", "1ms")
+	c := exec.CommandContext(ctx, program, "-test.run", "^TestFreshSeeds$", "-test.v", "-sim.first", "1", "-sim.seeds", mostMutantSeeds, "-sim.for", "3m", "-sim.failures", "1", "-sim.shrink", "1ms")
 	c.Env = append(os.Environ(), mutantVariable+"="+name, "GOMAXPROCS=1")
 	out, err := c.CombinedOutput()
 	for line := range strings.Lines(string(out)) {

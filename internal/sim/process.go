@@ -340,7 +340,8 @@ func (e *engineProcess) carried(p int32) map[string]underWay {
 	under := make(map[string]underWay)
 	e.kept[p] = slices.DeleteFunc(e.kept[p], func(f *flight) bool {
 		d := e.world.checks.book.deliveries[deliveryID{f.attempt.EndpointID, f.attempt.EventID}]
-		awaited := d.attempts+1 == f.attempt.Number && (d.pending() || d.state == domain.StateCancelled)
+		left := d.movedTo != "" || d.next != "" && e.world.partitionOf(d.next) == p
+		awaited := d.attempts+1 == f.attempt.Number && (d.pending() || d.state == domain.StateCancelled && !left)
 		if awaited {
 			under[f.attempt.EventID] = underWay{endpoint: f.attempt.EndpointID, doubtful: true}
 			e.world.count("attempts taken up by another task")

@@ -22,6 +22,7 @@ var (
 	forFlag    = flag.Duration("sim.for", 40*time.Second, "how long fresh seeds are tried")
 	seedsFlag  = flag.Int("sim.seeds", 0, "how many fresh seeds are tried, at most; 0: as many as the time allows")
 	firstFlag  = flag.Uint64("sim.first", 0, "the first of the fresh seeds; 0: by the clock")
+	failFlag   = flag.Int("sim.failures", 3, "after how many failing seeds the search ends")
 	shrinkFlag = flag.Duration("sim.shrink", 20*time.Second, "how long a shorter transcript of a failing seed is looked for")
 )
 
@@ -62,14 +63,11 @@ type campaign struct {
 	failed     []Options
 }
 
-// mostFailures is after how many failing seeds the search ends.
-const mostFailures = 3
-
 func (c *campaign) work() {
 	for {
 		c.mu.Lock()
 		o := Options{Seed: c.next, Steps: *stepsFlag}
-		if time.Now().After(c.until) || c.next == c.last || len(c.failed) >= mostFailures {
+		if time.Now().After(c.until) || c.next == c.last || len(c.failed) >= *failFlag {
 			c.mu.Unlock()
 			return
 		}

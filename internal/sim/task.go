@@ -37,6 +37,7 @@ type task struct {
 	under      map[string]underWay // attempts by event, from dispatch to the turn that takes the outcome
 	good       map[string]bool     // endpoints whose latest outcome was a success
 	enabled    bool                // the turn enables an endpoint
+	tests      map[deliveryID]int  // that the task made and did not send yet, and turns that they waited while not active
 	usedUp     bool                // the turn began all that a rate limit lets through
 	limited    map[string]int64    // since when what is due to an endpoint waits for its limit, by the steady clock
 	outcomes   []*flight           // delivered, not taken yet
@@ -159,7 +160,7 @@ func (t *task) restore() {
 	if err != nil {
 		w.violate("the state of partition %d cannot be opened: %v", t.partition, err)
 	}
-	t.core, t.good = core, make(map[string]bool)
+	t.core, t.good, t.tests = core, make(map[string]bool), make(map[deliveryID]int)
 	if core.Next() > end {
 		w.violate("G4: the state of partition %d reaches %d and its journal %d", t.partition, core.Next(), end)
 	}
@@ -334,13 +335,14 @@ func (t *task) settle() {
 	}
 	w.plant(t)
 	w.checks.settled(t, t.nowMillis)
+	w.checks.testsAnswered(t)
 	if hit := w.chance(0.3); hit && t.enabled && w.setup.faults > 0 && !w.calm {
 		w.tracef("engine %d dies with much to do", t.process.id)
 		w.count("crashes after an enabling")
 		t.process.crash()
 		return
 	}
-	if hit := w.chance(0.3); hit && t.usedUp && w.setup.faults > 0 && !w.calm {
+	if hit := w.chance(0.6); hit && t.usedUp && w.setup.faults > 0 && !w.calm {
 		w.count("failed tasks behind a limit")
 		t.fail(errors.New("it fails when a rate limit is used up"))
 		return

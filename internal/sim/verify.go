@@ -275,6 +275,11 @@ func (w *World) verifyEvents() {
 			w.violate("G2: event %s was matched and has no delivery", event)
 		}
 	}
+	for id := range w.checks.judged.gone {
+		if !m.endpoints[id].Deleted() {
+			w.violate("G2: endpoint %s was shown as deleted, so its payments are not told of, and it is not", id)
+		}
+	}
 	for id, d := range w.checks.book.deliveries {
 		if d.movedTo != d.next && !w.overtook(id.endpoint, d) {
 			w.violate("G2: event %s was handed over to %q and went on at %q", id.event, d.movedTo, d.next)
