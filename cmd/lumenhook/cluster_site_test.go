@@ -65,7 +65,8 @@ type site struct {
 	by       map[string]*role
 	key      string // of the API
 	receipts *receipts
-	gone     []string // payments that nobody takes
+	gone     []string      // payments that nobody takes
+	lacking  func() string // says more of what never came true
 	mails    <-chan string
 	logs     string // folder
 }
@@ -363,6 +364,9 @@ func (s *site) until(what string, holds func() bool) {
 			}
 		}
 		if time.Since(began) > patience && time.Since(s.receipts.posted()) > patience {
+			if s.lacking != nil {
+				s.t.Log(s.lacking())
+			}
 			s.t.Fatalf("never came true: %s\n%s", what, s.states())
 		}
 	}
