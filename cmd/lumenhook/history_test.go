@@ -20,24 +20,8 @@ import (
 // A download that hangs holds nothing up: payments are delivered, what asks for the
 // history is told why there is none, and it is attached when the engine is there.
 func TestAHangingNPMHoldsNothingUp(t *testing.T) {
-	library, err := clickhouse.Locate(clickhouse.Options{})
-	if err != nil {
-		t.Fatalf("this test shows the program the engine that other tests have installed: %v", err)
-	}
 	home := t.TempDir()
-	gate := filepath.Join(home, "gate")
-	pinned, err := deploy.ClickHouseEngine(deploy.Platforms()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	npm := fmt.Sprintf("#!/bin/sh\nuntil [ -e %q ]; do sleep 0.1; done\nmkdir -p node_modules/%s\nln -s %q node_modules/%s/%s\n",
-		gate, pinned.Package, library, pinned.Package, pinned.Library)
-	if err := os.WriteFile(filepath.Join(home, "npm"), []byte(npm), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", home+":"+os.Getenv("PATH"))
-	t.Setenv(clickhouse.CacheDirVariable, filepath.Join(home, "cache"))
-
+	gate := hangingNPM(t, home)
 	s := &testService{t: t, dir: filepath.Join(home, "data")}
 	flags := []string{"--ledger-interval", "100ms", "--demo-interval", "100ms"}
 	s.start(flags...)
@@ -50,7 +34,7 @@ func TestAHangingNPMHoldsNothingUp(t *testing.T) {
 	if said := s.output.String(); s.saidReady() || !strings.Contains(said, "ready, but for the history\n") {
 		t.Errorf("without a history it is not said to be ready but for that:\n%s", said)
 	}
-	_, err = s.client(s.file.APIKey).GetEvent(t.Context(), "evt_00000000000000000000000000")
+	_, err := s.client(s.file.APIKey).GetEvent(t.Context(), "evt_00000000000000000000000000")
 	var refused *client.Problem
 	if !errors.As(err, &refused) || refused.Code != "HISTORY_UNAVAILABLE" || !strings.Contains(refused.Detail, "still being fetched through npm") {
 		t.Errorf("%v", err)
@@ -69,6 +53,30 @@ func TestAHangingNPMHoldsNothingUp(t *testing.T) {
 	})
 	s.must("sql", "SELECT count() FROM attempts")
 	s.interrupt()
+}
+
+// hangingNPM puts an npm before the real one, which fetches the engine once the file is
+// there that it returns.
+func hangingNPM(t *testing.T, home string) (gate string) {
+	t.Helper()
+	library, err := clickhouse.Locate(clickhouse.Options{})
+	if err != nil {
+		t.Fatalf("this test shows the program the engine that other tests have installed: %v", err)
+	}
+	gate = filepath.Join(home, "gate")
+	pinned, err := deploy.ClickHouseEngine(deploy.Platforms()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	npm := fmt.Sprintf("#!/bin/sh\nuntil [ -e %q ]; do sleep 0.1; done\nmkdir -p node_modules/%s\n"+
+		"ln -s %q node_modules/%s/%s\n",
+		gate, pinned.Package, library, pinned.Package, pinned.Library)
+	if err := os.WriteFile(filepath.Join(home, "npm"), []byte(npm), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", home+":"+os.Getenv("PATH"))
+	t.Setenv(clickhouse.CacheDirVariable, filepath.Join(home, "cache"))
+	return gate
 }
 
 // While a history that was lost is filled again, each answer is marked: an event that

@@ -18,17 +18,8 @@ import (
 // The README's first webhook is run as it stands there, beside the demo, and with a
 // PORT in the environment that belongs to something else.
 func TestTheREADMEsFirstWebhook(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(text), "## A first webhook in five minutes")
-	section, _, _ = strings.Cut(section, "\n## ")
-	var script string
-	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1)
-	for _, block := range blocks {
-		script += block[1]
-	}
+	blocks := scriptsOf(t, "A first webhook in five minutes")
+	script := strings.Join(blocks, "")
 	if len(blocks) != 2 || strings.Count(script, "lumenhook ") < 8 || strings.Count(script, "curl ") != 2 {
 		t.Fatalf("the README holds %d such scripts", len(blocks))
 	}
@@ -48,6 +39,43 @@ func TestTheREADMEsFirstWebhook(t *testing.T) {
 		}
 	}
 	s.interrupt()
+}
+
+// Where there is no history yet, the README's first webhook ends and says so. By its clock
+// half a minute passes between two looks.
+func TestTheREADMEsFirstWebhookWithoutAHistory(t *testing.T) {
+	home := t.TempDir()
+	hangingNPM(t, home)
+	if err := os.Mkdir(filepath.Join(home, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	clock := "#!/bin/sh\necho >> $0.looks\necho $((30 * $(wc -l < $0.looks)))\n"
+	if err := os.WriteFile(filepath.Join(home, "bin", "date"), []byte(clock), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := &testService{t: t, dir: filepath.Join(home, ".lumenhook")}
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "500ms")
+	out, err := inHome(t, home, scriptsOf(t, "A first webhook in five minutes")[0])
+	if err == nil || !strings.Contains(out, "still being fetched through npm") ||
+		!strings.Contains(out, "its signature is right") {
+		t.Errorf("without a history it ended with %v:\n%s", err, out)
+	}
+	s.interrupt()
+}
+
+// scriptsOf are the shell scripts of a section of the README.
+func scriptsOf(t *testing.T, title string) (scripts []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "## "+title)
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1) {
+		scripts = append(scripts, block[1])
+	}
+	return scripts
 }
 
 // inHome runs a script where bin/lumenhook is the program.
