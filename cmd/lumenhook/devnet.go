@@ -195,7 +195,9 @@ and prints it. Ctrl-C ends it.
 The file of secrets is read at each webhook, so that the endpoint may be made later:
 
   lumenhook devnet receiver --secret-file hook.secret
-  lumenhook endpoints create --url https://127.0.0.1:8443/webhooks --secret-out hook.secret`,
+  lumenhook endpoints create --url https://127.0.0.1:8443/webhooks --secret-out hook.secret
+
+With --json each webhook is a line that "lumenhook verify --webhook" takes.`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.DataDir = *dir

@@ -121,6 +121,7 @@ var commandFaults = map[string]faultsOf{
 		{`--ledger-source "x": must be rpc, horizon or lake`, "--ledger-source", "x"}}},
 	"ledger payments": {args: []string{"/nowhere"}, refused: "/nowhere: no such file"},
 	"verify": {args: []string{"--secret-file", "/nowhere", "--timestamp", "1", "--signature", "v1="},
+		faults:  [][]string{{"leave --timestamp, --signature and --body out", "--webhook", "-"}},
 		refused: "/nowhere: no such file"},
 	"secrets create": {},
 	"secrets list":   {},

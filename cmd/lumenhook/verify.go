@@ -12,6 +12,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/devnetcli"
 	"github.com/lumenhook/lumenhook/internal/secretflags"
 )
 
@@ -20,13 +21,15 @@ type verification struct {
 	secrets              secretflags.Flags
 	timestamp, signature string
 	file                 string
+	webhook              string // a file with all three
 	anyTime              bool
 }
 
 func newVerify() *cobra.Command {
 	var v verification
 	c := &cobra.Command{
-		Use:   "verify --secret-file FILE --timestamp … --signature v1=… [--body FILE]",
+		Use: "verify --secret-file FILE {--webhook FILE | --timestamp … --signature v1=… " +
+			"[--body FILE]}",
 		Short: "Check a webhook's signature the way its receiver must",
 		Long: `Reads the body exactly as it was received, from a file or standard input, and
 checks it against the headers Webhook-Timestamp and Webhook-Signature.
@@ -34,7 +37,15 @@ checks it against the headers Webhook-Timestamp and Webhook-Signature.
 The endpoint's secret stands in a file, one on each line where several are valid, or
 in the variable LUMENHOOK_SECRET; --secret-file - reads it from standard input, with
 the body in a file then. --secret works too, and is seen by everybody who can list
-the processes of this machine.`,
+the processes of this machine.
+
+--webhook takes all three at once: a line of JSON as the receiver for development
+prints them.`,
+		Example: `  lumenhook devnet receiver --secret-file hook.secret --json > hooks.jsonl
+  tail -n 1 hooks.jsonl | lumenhook verify --secret-file hook.secret --webhook -
+
+  lumenhook verify --secret-file hook.secret --timestamp 1793620801 \
+    --signature v1=c80045e0917a30… --body body.json --any-time`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := v.run(cmd.InOrStdin()); err != nil {
@@ -49,27 +60,52 @@ the processes of this machine.`,
 	f.StringVar(&v.timestamp, "timestamp", "", "value of the header Webhook-Timestamp")
 	f.StringVar(&v.signature, "signature", "", "value of the header Webhook-Signature")
 	f.StringVar(&v.file, "body", "-", "file with the raw body; - for standard input")
+	f.StringVar(&v.webhook, "webhook", "", "file with a line of \"devnet receiver --json\", "+
+		"in place of --timestamp, --signature and --body; - for standard input")
 	f.BoolVar(&v.anyTime, "any-time", false, "accept an old timestamp")
 	cli.RequireOneOf(c, "secret-file", "secret")
 	for _, name := range []string{"timestamp", "signature"} {
-		_ = c.MarkFlagRequired(name)
+		cli.RequireOneOf(c, name, "webhook")
 	}
 	return c
 }
 
 func (v *verification) run(stdin io.Reader) error {
-	if v.secrets.File == "-" && v.file == "-" {
-		return cli.Usage(errors.New("--secret-file - and --body - both want standard input: " +
-			"put one of them into a file"))
+	from, file := "--body", v.file
+	if v.webhook != "" {
+		from, file = "--webhook", v.webhook
+		if v.timestamp+v.signature != "" || v.file != "-" {
+			return cli.Usage(errors.New("--webhook holds the timestamp, the signature and the " +
+				"body: leave --timestamp, --signature and --body out"))
+		}
+	}
+	if v.secrets.File == "-" && file == "-" {
+		return cli.Usage(fmt.Errorf("--secret-file - and %s - both want standard input: "+
+			"put one of them into a file", from))
 	}
 	keys, err := v.secrets.Read(stdin)
 	if err != nil {
 		return err
 	}
-	body, err := cli.ReadInput(stdin, v.file, maxBodyBytes)
-	if err != nil {
-		return fmt.Errorf("--body %q: %w", v.file, err)
+	body, err := cli.ReadInput(stdin, file, maxBodyBytes)
+	if err == nil && v.webhook != "" {
+		body, err = v.take(body)
 	}
+	if err != nil {
+		return fmt.Errorf("%s %q: %w", from, file, err)
+	}
+	return v.check(body, keys)
+}
+
+// take takes everything from a line of the receiver for development.
+func (v *verification) take(line []byte) (body []byte, err error) {
+	r, err := devnetcli.ReadReceived(line)
+	v.timestamp, v.signature = r.Timestamp, r.Signature
+	return r.RawBody(), err
+}
+
+// check holds a body against the headers. Its errors name the flags.
+func (v *verification) check(body []byte, keys []domain.Secret) (err error) {
 	if !strings.Contains(v.signature, "v1=") {
 		return fmt.Errorf("--signature %q: holds no v1=…: "+
 			"give the whole value of the header", v.signature)

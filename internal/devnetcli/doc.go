@@ -10,4 +10,5 @@
 //	payment.go   the flags of a payment
 //	values.go    wallets, assets and amounts as people write them
 //	receiver.go  a receiver of webhooks
+//	received.go  a webhook as a line of JSON, for who checks its signature
 package devnetcli

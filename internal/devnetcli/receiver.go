@@ -2,7 +2,6 @@ package devnetcli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -104,12 +103,10 @@ type webhookPrinter struct {
 func (p *webhookPrinter) print(w receiver.Webhook) {
 	var err error
 	if p.asJSON {
-		err = json.NewEncoder(p.out).Encode(map[string]any{
-			"id": w.ID, "type": w.Type, "verified": w.Verified, "duplicate": w.Duplicate,
-			"reason": w.Reason, "body": string(w.Body),
-		})
+		err = writeReceived(p.out, w)
 	} else {
-		_, err = fmt.Fprintf(p.out, "%s\n%s\n", w.Text(), cli.OneLine(string(w.Body)))
+		_, err = fmt.Fprintf(p.out, "%s\nWebhook-Timestamp: %s\nWebhook-Signature: %s\n%s\n",
+			w.Text(), cli.OneLine(w.Timestamp), cli.OneLine(w.Signature), cli.OneLine(string(w.Body)))
 	}
 	if p.err == nil {
 		p.err = err

@@ -42,14 +42,16 @@ func (r *Receiver) handle(w http.ResponseWriter, req *http.Request) {
 // whether the id was seen, and only then what the body says.
 func (r *Receiver) judge(header http.Header, body []byte) verdict {
 	id := header.Get("Webhook-Id")
+	signature := strings.Join(header.Values("Webhook-Signature"), ",")
+	w := Webhook{Timestamp: header.Get("Webhook-Timestamp"), Signature: signature, Body: body}
 	refuse := func(status int, reason string) verdict {
-		return verdict{status, Webhook{ID: printable(id), Body: body, Reason: reason}}
+		w.ID, w.Reason = printable(id), reason
+		return verdict{status, w}
 	}
 	if id == "" || len(id) > maxIDBytes {
 		return refuse(http.StatusBadRequest, "Webhook-Id is missing or over 128 bytes")
 	}
-	signature := strings.Join(header.Values("Webhook-Signature"), ",")
-	err := domain.Verify(signature, header.Get("Webhook-Timestamp"), body, r.cfg.Secrets(), r.cfg.Now().Unix())
+	err := domain.Verify(signature, w.Timestamp, body, r.cfg.Secrets(), r.cfg.Now().Unix())
 	switch {
 	case errors.Is(err, domain.ErrTimestampSyntax):
 		return refuse(http.StatusBadRequest, err.Error())
@@ -63,8 +65,9 @@ func (r *Receiver) judge(header http.Header, body []byte) verdict {
 	if event.ID != id {
 		return refuse(http.StatusBadRequest, "Webhook-Id is not the id of the body")
 	}
-	duplicate, _ := r.seen.ContainsOrAdd(id, struct{}{})
-	return verdict{http.StatusOK, Webhook{ID: id, Type: event.Type, Body: body, Verified: true, Duplicate: duplicate}}
+	w.ID, w.Type, w.Verified = id, event.Type, true
+	w.Duplicate, _ = r.seen.ContainsOrAdd(id, struct{}{})
+	return verdict{http.StatusOK, w}
 }
 
 func answer(w http.ResponseWriter, status int, reason string) {

@@ -31,6 +31,8 @@ const (
 type Webhook struct {
 	ID        string // Webhook-Id; made printable and short when not verified
 	Type      string // the event's type, empty unless verified
+	Timestamp string // Webhook-Timestamp, as received
+	Signature string // Webhook-Signature, as received
 	Body      []byte // as received
 	Verified  bool
 	Reason    string // why it was refused, empty when it was accepted

@@ -110,6 +110,9 @@ func TestReceivesAndDeduplicates(t *testing.T) {
 			t.Fatalf("status %d", status)
 		}
 		w := r.next(t)
+		if w.Timestamp != stamp(0) || w.Signature != signature {
+			t.Errorf("webhook %d was signed %q at %q", i, w.Signature, w.Timestamp)
+		}
 		if w.ID != "evt_1" || w.Type != "payment.received" || string(w.Body) != body || !w.Verified || w.Reason != "" || w.Duplicate != (i > 0) {
 			t.Errorf("webhook %d: %+v", i, w)
 		}

@@ -1,0 +1,60 @@
+package devnetcli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"unicode/utf8"
+
+	"github.com/lumenhook/lumenhook/internal/receiver"
+)
+
+// Received is a webhook as a line of JSON: what was made of it, and what it takes to check
+// its signature.
+type Received struct {
+	ID        string `json:"id"`
+	Type      string `json:"type"`
+	Verified  bool   `json:"verified"`
+	Duplicate bool   `json:"duplicate"`
+	Reason    string `json:"reason"`
+
+	Timestamp string `json:"timestamp"`
+	Signature string `json:"signature"`
+	Body      string `json:"body"`
+	// BodyBase64 is the body where it is no text, which a JSON string would change.
+	BodyBase64 []byte `json:"bodyBase64,omitempty"`
+}
+
+// writeReceived writes the line.
+func writeReceived(out io.Writer, w receiver.Webhook) error {
+	r := Received{
+		ID: w.ID, Type: w.Type, Verified: w.Verified, Duplicate: w.Duplicate, Reason: w.Reason,
+		Timestamp: w.Timestamp, Signature: w.Signature, Body: string(w.Body),
+	}
+	if !utf8.Valid(w.Body) {
+		r.Body, r.BodyBase64 = "", w.Body
+	}
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}
+
+var errNotReceived = errors.New("must be one line of `lumenhook devnet receiver --json`: " +
+	"`tail -n 1 FILE` gives the last")
+
+// ReadReceived reads one line.
+func ReadReceived(line []byte) (r Received, err error) {
+	if bytes.Count(bytes.TrimSpace(line), []byte("\n")) > 0 || json.Unmarshal(line, &r) != nil {
+		return r, errNotReceived
+	}
+	return r, nil
+}
+
+// RawBody is the body exactly as it was received.
+func (r Received) RawBody() []byte {
+	if len(r.BodyBase64) > 0 {
+		return r.BodyBase64
+	}
+	return []byte(r.Body)
+}
