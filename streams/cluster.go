@@ -28,6 +28,9 @@ type Cluster struct {
 	Hooks      []kgo.Hook // of every client, such as metrics and traces; shared, so they must allow that
 	TLS        TLS
 	Logger     *slog.Logger
+	// Quiet has nothing logged that the Kafka client says of its own: a command of a
+	// person, who is told by its error, needs no lines before it.
+	Quiet bool
 }
 
 func (c Cluster) fullName(topic string) string  { return c.Prefix + topic }
@@ -46,7 +49,7 @@ func (c Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 	base := []kgo.Opt{
 		kgo.SeedBrokers(c.Brokers...),
 		kgo.ClientID(c.ClientID),
-		kgo.WithLogger(kslog.New(quiet(c.Logger))),
+		kgo.WithLogger(kslog.New(c.clientLogger())),
 		c.TLS.option(c.Logger),
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.RetryTimeout(30 * time.Second),
@@ -81,10 +84,13 @@ func Partitions(offsets map[int32]int64) []int32 {
 	return list
 }
 
-// quiet lowers the Kafka client's own messages: what matters comes back as an
-// error and is logged by whoever handles it.
-func quiet(l *slog.Logger) *slog.Logger {
-	return slog.New(levelFloor{Handler: l.Handler(), floor: slog.LevelError})
+// clientLogger takes the Kafka client's own messages, of which errors alone are kept:
+// what matters comes back as an error and is logged by whoever handles it.
+func (c Cluster) clientLogger() *slog.Logger {
+	if c.Quiet {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(levelFloor{Handler: c.Logger.Handler(), floor: slog.LevelError})
 }
 
 type levelFloor struct {

@@ -28,7 +28,7 @@ func OpenTopics(dir string, logger *slog.Logger) (*Topics, error) {
 	if notRunning == nil {
 		c := streams.Cluster{
 			Brokers: run.KafkaBrokers, Prefix: topicPrefix, ClientID: "lumenhook-cli",
-			SASL: run.Kafka.SASL(), Logger: logger,
+			SASL: run.Kafka.SASL(), Logger: logger, Quiet: true,
 		}
 		return &Topics{Cluster: c, Running: true, close: func() {}}, nil
 	}
@@ -60,8 +60,7 @@ func startTopics(folder *runfile.Folder, logger *slog.Logger) (*Topics, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Topics{
-		Cluster: brokerOf(b, logins, "lumenhook-cli", logger),
-		close:   func() { b.Close(); _ = folder.Close() },
-	}, nil
+	c := brokerOf(b, logins, "lumenhook-cli", logger)
+	c.Quiet = true
+	return &Topics{Cluster: c, close: func() { b.Close(); _ = folder.Close() }}, nil
 }

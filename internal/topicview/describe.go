@@ -35,8 +35,7 @@ func DescribeAll(ctx context.Context, cluster streams.Cluster, out io.Writer) er
 		return err
 	}
 	defer asking.Close()
-	fmt.Fprintf(out, "%-10s  %10s  %12s  %s\n", "topic", "partitions", "offsets", "cleanup")
-	for _, topic := range schemas.Topics() {
+	for i, topic := range schemas.Topics() {
 		starts, err := asking.Starts(ctx, topic.Name)
 		if err != nil {
 			return fmt.Errorf("%s: %w", topic.Name, err)
@@ -48,6 +47,9 @@ func DescribeAll(ctx context.Context, cluster streams.Cluster, out io.Writer) er
 		var span int64
 		for p, end := range ends {
 			span += end - starts[p]
+		}
+		if i == 0 { // there is something to print
+			fmt.Fprintf(out, "%-10s  %10s  %12s  %s\n", "topic", "partitions", "offsets", "cleanup")
 		}
 		fmt.Fprintf(out, "%-10s  %10d  %12d  %s\n",
 			topic.Name, len(ends), span, topic.Cleanup)
