@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,7 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/pki"
 )
 
-// Who misses a login, or TLS, is told which flags are for it.
+// Who misses a login, or TLS, is told which flags are for it, and no line of a log stands
+// before that.
 func TestABrokerThatHangsUpIsExplained(t *testing.T) {
 	caFile := filepath.Join(t.TempDir(), "ca.pem")
 	ca, err := pki.LoadOrCreateCA(t.TempDir(), caFile, time.Now)
@@ -36,11 +38,17 @@ func TestABrokerThatHangsUpIsExplained(t *testing.T) {
 	}{
 		"no login":           {"give --kafka-user", []string{plain}},
 		"TLS is not spoken":  {"--kafka-ca-file", []string{secure}},
+		"nobody is there":    {"nothing listens there", []string{"127.0.0.1:1"}},
 		"no login behind it": {"give --kafka-user", []string{secure, "--kafka-ca-file", caFile}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			says(t, cli.ExitFailure, c.says, []string{"topics", "describe", "--kafka-brokers"}, c.args...)
+			code, said := exitCode(t, nil,
+				append([]string{"topics", "describe", "--kafka-brokers"}, c.args...)...)
+			if code != cli.ExitFailure || !strings.HasPrefix(said, "lumenhook: ") ||
+				!strings.Contains(said, c.says) || dialect.MatchString(said) {
+				t.Errorf("%d, and should say %q, and nothing before:\n%s", code, c.says, said)
+			}
 		})
 	}
 }

@@ -37,7 +37,7 @@ and build the history there: it is made of the topics.`,
   lumenhook topics copy --data-dir .lumenhook --kafka-brokers kafka-1:9092`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			to, err := at.Kafka.Cluster("lumenhook-cli", stderrLog())
+			to, err := at.NamedCluster(stderrLog())
 			if err != nil {
 				return err
 			}

@@ -40,8 +40,7 @@ func TestFromOneMachineToACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	var report mirror.Report
-	out := a.program("topics", "copy", "--json", "--data-dir", s.dir,
-		"--kafka-brokers", a.broker, "--kafka-user", "lumenhook", "--topic-prefix", "shop.")
+	out := a.program("topics", "copy", "--json", "--data-dir", s.dir, "--config", config, "--secrets-dir", secrets)
 	if err := json.Unmarshal(out, &report); err != nil || len(report.Topics) == 0 || len(report.Groups) == 0 {
 		t.Fatalf("the copy's report: %v\n%s", err, out)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,13 +27,15 @@ const (
 // other flags can be set by a YAML file, and by a folder of secrets. A flag wins over
 // its variable, that over the folder, and that over the file.
 func RegisterConfig(flags *pflag.FlagSet) {
-	flags.String(configFlag, "", "YAML file of settings, named as the flags are: kafka-brokers, or brokers below kafka")
-	flags.String(secretsFlag, "", "folder of secrets, one a file, named as the flags are: kafka-password, master-key")
+	flags.String(configFlag, "", "YAML file of settings, named as the flags are: "+
+		"kafka-brokers, or brokers below kafka")
+	flags.String(secretsFlag, "", "folder of secrets, one a file, named as the flags are: "+
+		"kafka-password, master-key")
 }
 
 // fromFiles sets flags that were not set yet from the folder of secrets and from the
 // configuration file, and returns every fault.
-func fromFiles(flags *pflag.FlagSet) (faults []error) {
+func fromFiles(flags settings) (faults []error) {
 	if dir := flags.Lookup(secretsFlag); dir != nil && dir.Value.String() != "" {
 		faults = append(faults, fromSecrets(flags, dir.Value.String())...)
 	}
@@ -44,7 +47,7 @@ func fromFiles(flags *pflag.FlagSet) (faults []error) {
 
 // fromSecrets takes every file of a folder for a secret. The hidden ones are those by
 // which Kubernetes exchanges them all at once.
-func fromSecrets(flags *pflag.FlagSet, dir string) (faults []error) {
+func fromSecrets(flags settings, dir string) (faults []error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return []error{fmt.Errorf("--%s %q: %w", secretsFlag, dir, err)}
@@ -62,13 +65,16 @@ func fromSecrets(flags *pflag.FlagSet, dir string) (faults []error) {
 
 // fromSecret sets the flag that wants the file's path if there is one, so that who
 // reads it can follow the file; else the secret's own flag.
-func fromSecret(flags *pflag.FlagSet, name, path string) error {
-	f, file := flags.Lookup(name), flags.Lookup(name+"-file")
+func fromSecret(flags settings, name, path string) error {
+	f, knownText := flags.find(name)
+	file, knownFile := flags.find(name + "-file")
 	switch {
 	case f != nil && isSecret(f) && f.Changed, file != nil && file.Changed:
 		return nil
 	case file != nil:
-		return setFrom(flags, file, path, path)
+		return setFrom(flags.FlagSet, file, path, path)
+	case knownFile, f == nil && knownText && slices.Contains(secretNames(flags), name):
+		return nil
 	case f == nil || !isSecret(f):
 		return fmt.Errorf("%s sets nothing%s", path, DidYouMean(name, secretNames(flags), ""))
 	}
@@ -80,14 +86,14 @@ func fromSecret(flags *pflag.FlagSet, name, path string) error {
 	if text == "" {
 		return fmt.Errorf("%s holds nothing: write the secret into it", path)
 	}
-	if setFrom(flags, f, text, path) != nil {
+	if setFrom(flags.FlagSet, f, text, path) != nil {
 		return fmt.Errorf("%s: %s", path, form(f))
 	}
 	return nil
 }
 
-func secretNames(flags *pflag.FlagSet) (names []string) {
-	flags.VisitAll(func(f *pflag.Flag) {
+func secretNames(flags settings) (names []string) {
+	flags.visit(func(f *pflag.Flag) {
 		if name, isFile := strings.CutSuffix(f.Name, "-file"); isFile {
 			names = append(names, name)
 		} else if isSecret(f) {
@@ -113,12 +119,12 @@ func readBounded(path string, sizeMaxBytes int64) ([]byte, error) {
 // configFile is a file that is being taken in.
 type configFile struct {
 	path   string
-	flags  *pflag.FlagSet
+	flags  settings
 	seen   map[string]int // the line of each setting
 	faults []error
 }
 
-func fromConfigFile(flags *pflag.FlagSet, path string) []error {
+func fromConfigFile(flags settings, path string) []error {
 	data, err := readBounded(path, configMaxBytes)
 	if err != nil {
 		return []error{fmt.Errorf("--%s: %w", configFlag, err)}
@@ -152,23 +158,25 @@ func (c *configFile) mapping(before string, m *yaml.Node) {
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		key, value := m.Content[i], m.Content[i+1]
 		name := before + key.Value
-		switch f := c.flags.Lookup(name); {
+		switch f, known := c.flags.find(name); {
 		case value.Kind == yaml.MappingNode:
 			c.mapping(name+"-", value)
-		case f == nil || name == configFlag || name == "help":
+		case !known || name == configFlag || name == "help":
 			c.fault(key, "%s sets nothing%s", name, c.meant(name))
 		case c.seen[name] > 0:
 			c.fault(key, "%s was set in line %d already", name, c.seen[name])
 		default:
 			c.seen[name] = key.Line
-			c.set(f, value)
+			if f != nil {
+				c.set(f, value)
+			}
 		}
 	}
 }
 
 func (c *configFile) meant(name string) string {
 	var names []string
-	c.flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	c.flags.visit(func(f *pflag.Flag) { names = append(names, f.Name) })
 	return DidYouMean(name, names, "")
 }
 
@@ -189,7 +197,7 @@ func (c *configFile) set(f *pflag.Flag, value *yaml.Node) {
 		f.Changed = true
 		annotate(f, originKey, origin)
 	case value.Kind == yaml.ScalarNode && value.Tag != "!!null":
-		err = setFrom(c.flags, f, value.Value, origin)
+		err = setFrom(c.flags.FlagSet, f, value.Value, origin)
 	default:
 		err = errors.New("no value")
 	}

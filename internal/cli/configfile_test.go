@@ -32,8 +32,24 @@ func zoo(ran *bool) *cobra.Command {
 		return nil
 	}
 	open.RunE = func(*cobra.Command, []string) error { *ran = true; return nil }
-	root.AddCommand(open)
+	root.AddCommand(open, feeding(ran))
 	return root
+}
+
+// feeding is a command that takes the files of open.
+func feeding(ran *bool) *cobra.Command {
+	feed := &cobra.Command{Use: "feed", Args: NoArguments}
+	f := feed.Flags()
+	ShareConfig(f)
+	f.StringSlice("gate-names", nil, "which gates")
+	f.String("gate-password", "", "what to say")
+	f.Int("animals", 3, "how many")
+	f.String("animals-kind", "mice", "what they are fed with")
+	f.Int("portion", 1, "how much")
+	NotShared(f, "animals-kind")
+	Secret(f, "gate-password")
+	feed.RunE = func(*cobra.Command, []string) error { *ran = true; return nil }
+	return feed
 }
 
 func write(t *testing.T, dir, name, text string) string {
@@ -48,14 +64,20 @@ func write(t *testing.T, dir, name, text string) string {
 // openZoo gives what is in force, as "name=value from".
 func openZoo(t *testing.T, args ...string) (code int, said string, settings []string) {
 	t.Helper()
+	return runZoo(t, "open", args...)
+}
+
+func runZoo(t *testing.T, what string, args ...string) (code int, said string, settings []string) {
+	t.Helper()
 	var ran bool
 	var stderr bytes.Buffer
 	root := zoo(&ran)
-	code = Execute(context.Background(), Line{Root: root, Args: append([]string{"open"}, args...), Stderr: &stderr})
+	args = append([]string{what}, args...)
+	code = Execute(context.Background(), Line{Root: root, Args: args, Stderr: &stderr})
 	if ran != (code == 0) {
 		t.Errorf("%q: ended with %d, and ran: %v", args, code, ran)
 	}
-	opened, _, err := root.Find([]string{"open"})
+	opened, _, err := root.Find([]string{what})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,5 +152,53 @@ func TestFaultsOfFilesAreToldAtOnce(t *testing.T) {
 		if code, said, _ := openZoo(t, flag, "/nowhere"); code != ExitUsage || !strings.Contains(said, flag) {
 			t.Errorf("%s: %d\n%s", flag, code, said)
 		}
+	}
+}
+
+// Of the files of another command one takes what it has flags for, by the same
+// precedence, and passes over the rest of what the other knows.
+func TestACommandTakesItsOwnOfAnothersFiles(t *testing.T) {
+	dir, secrets := t.TempDir(), t.TempDir()
+	file := write(t, dir, "a.yaml", "gate:\n  names: [east]\n  password: unread\n"+
+		"animals: 5\nanimals-kind: cats\nkeeper-key-file: /k\n")
+	password := write(t, secrets, "gate-password", "hush\n")
+	write(t, secrets, "keeper-key", "k")
+	t.Setenv("LUMENHOOK_ANIMALS", "7")
+	code, said, got := runZoo(t, "feed", "--config", file, "--secrets-dir", secrets)
+	if code != 0 {
+		t.Fatalf("%d: %s", code, said)
+	}
+	want := []string{
+		"animals=7 LUMENHOOK_ANIMALS", "animals-kind=mice default", "config=" + file + " --config",
+		"gate-names=[east] " + file + ":2", "gate-password=" + masked + " " + password,
+		"portion=1 default", "secrets-dir=" + secrets + " --secrets-dir",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, not %q", got, want)
+	}
+}
+
+// What neither command knows is a fault, and so is what only the one that shares does: the
+// file would be refused where it belongs.
+func TestWhatAnothersFilesMayNotSay(t *testing.T) {
+	dir, secrets := t.TempDir(), t.TempDir()
+	file := write(t, dir, "a.yaml", "gate:\n  nams: [east]\nportion: 4\nanimals: many\n")
+	unknown := write(t, secrets, "gate-pasword", "loud")
+	plain := write(t, secrets, "animals-kind", "loud")
+	code, said, _ := runZoo(t, "feed", "--config", file, "--secrets-dir", secrets)
+	if code != ExitUsage {
+		t.Errorf("ended with %d", code)
+	}
+	for _, want := range []string{
+		file + ":2: gate-nams sets nothing; did you mean gate-names?",
+		file + ":3: portion sets nothing", file + ":4: animals: must be a whole number",
+		unknown + " sets nothing; did you mean gate-password?", plain + " sets nothing",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not said in:\n%s", want, said)
+		}
+	}
+	if strings.Contains(said, "loud") {
+		t.Errorf("a secret is repeated in:\n%s", said)
 	}
 }

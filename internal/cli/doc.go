@@ -13,6 +13,8 @@
 //     folder of secrets, where a command has them.
 //   - A flag wins over its variable, that over the folder of secrets, that over the
 //     file, that over the default.
+//   - A command that takes the files of another passes over what is the other's alone;
+//     what neither knows is a fault there too.
 //   - All faults of a command line are told at once.
 //   - The value of a flag that may be a secret is never repeated.
 //
@@ -22,6 +24,7 @@
 //	arguments.go    how many words a command takes
 //	environment.go  variables, known and unknown
 //	configfile.go   settings of a YAML file and of a folder of secrets
+//	sharedconfig.go what a command takes of the files of another
 //	origins.go      which value counts, and where it came from
 //	nearest.go      the word that was meant
 //	explain.go      refusals of the API and dead connections, in words

@@ -105,7 +105,7 @@ func (l Line) settle(c *cobra.Command, args []string) error {
 		return nil // it only prints its help
 	}
 	faults := append(unknownVariables(l.Root, l.Elsewhere, os.Environ()), fromEnvironment(c.Flags())...)
-	faults = append(faults, fromFiles(c.Flags())...)
+	faults = append(faults, fromFiles(settingsOf(c, l.Root))...)
 	faults = append(faults, missing(c)...)
 	if check := c.PreRunE; check != nil {
 		c.PreRunE = nil

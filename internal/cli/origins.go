@@ -10,6 +10,10 @@ import (
 const (
 	originKey = "lumenhook_origin" // where a value came from, unless it is the command line
 	secretKey = "lumenhook_secret" // the value is not to be shown
+	// sharedKey marks --config of a command that takes the file of another, notSharedKey
+	// a flag that such a file does not set.
+	sharedKey    = "lumenhook_shared"
+	notSharedKey = "lumenhook_not_shared"
 )
 
 // Secret marks flags whose values are not shown.
@@ -26,6 +30,13 @@ func annotate(f *pflag.Flag, key, value string) {
 		f.Annotations = make(map[string][]string)
 	}
 	f.Annotations[key] = []string{value}
+}
+
+// OnCommandLine reports whether a flag was given where the command was, and not by a
+// variable or a file that others read too.
+func OnCommandLine(flags *pflag.FlagSet, name string) bool {
+	f := flags.Lookup(name)
+	return f.Changed && len(f.Annotations[originKey]) == 0
 }
 
 // setFrom sets a flag from somewhere else than the command line.

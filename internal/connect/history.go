@@ -12,10 +12,12 @@ import (
 	"github.com/lumenhook/lumenhook/projections"
 )
 
-// RegisterClickHouse adds the flags of what asks or fills the history.
+// RegisterClickHouse adds the flags of what asks or fills the history, which the files of
+// `lumenhook serve` set too.
 func (s *Service) RegisterClickHouse(f *pflag.FlagSet) {
 	s.ClickHouse.Register(f, "clickhouse://user:password@host:9000/lumenhook, "+
 		"in place of the data folder's")
+	cli.ShareConfig(f)
 }
 
 // Database opens the history for who fills it. The caller closes it.

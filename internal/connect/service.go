@@ -26,9 +26,11 @@ type Service struct {
 	caFile string
 }
 
-// Register adds the flag of the data folder.
+// Register adds the flag of the data folder. It is not that of a process of `lumenhook
+// serve`, which holds state alone.
 func (s *Service) Register(f *pflag.FlagSet) {
 	f.StringVar(&s.DataDir, "data-dir", ".lumenhook", "data folder of the running service")
+	cli.NotShared(f, "data-dir")
 }
 
 // RegisterAPI adds the flags of what asks the API.
@@ -40,12 +42,24 @@ func (s *Service) RegisterAPI(f *pflag.FlagSet) {
 		"certificate may be of; the data folder's when it is not given")
 }
 
-// RegisterKafka adds the flags of what reads topics or gives commands.
-func (s *Service) RegisterKafka(f *pflag.FlagSet) { s.Kafka.Register(f) }
+// RegisterKafka adds the flags of what reads topics or gives commands, which the files of
+// `lumenhook serve` set too.
+func (s *Service) RegisterKafka(f *pflag.FlagSet) {
+	s.Kafka.Register(f)
+	cli.ShareConfig(f)
+}
+
+// NamedCluster says how the brokers that flags name are reached; none where they name none.
+// The Kafka client says nothing of its own: whoever asked is told by the error.
+func (s *Service) NamedCluster(logger *slog.Logger) (streams.Cluster, error) {
+	c, err := s.Kafka.Cluster("lumenhook-cli", logger)
+	c.Quiet = true
+	return c, cli.Usage(err)
+}
 
 // Cluster says how Kafka is reached.
 func (s *Service) Cluster(logger *slog.Logger) (streams.Cluster, error) {
-	c, err := s.Kafka.Cluster("lumenhook-cli", logger)
+	c, err := s.NamedCluster(logger)
 	if err != nil || len(c.Brokers) > 0 {
 		return c, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -38,6 +39,7 @@ func (k *Flags) Register(f *pflag.FlagSet) {
 	f.StringVar(&k.tls.CAFile, "kafka-ca-file", "", "PEM file of the authorities that the brokers' certificates may be of; without it, the system's")
 	f.StringVar(&k.tls.CertFile, "kafka-cert-file", "", "PEM file of the client's certificate, for mutual TLS; read at each connection")
 	f.StringVar(&k.tls.KeyFile, "kafka-key-file", "", "PEM file of the key of --kafka-cert-file")
+	cli.Secret(f, "kafka-password")
 }
 
 // Cluster says how Kafka is reached, and names every fault at once.

@@ -56,7 +56,6 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 		"faults of the cluster to put up with, of "+strings.Join(topology.Names(), ", "))
 	s.source.Register(f, "pubnet")
 	s.node.Register(f, "info")
-	cli.Secret(f, "kafka-password")
 }
 
 // nodeNameForm is what any broker takes in a group.instance.id.
