@@ -77,6 +77,9 @@ func TestTheCommandLineBesideAService(t *testing.T) {
 	}
 	s.refused("--api-key must be given with --api-url http://127.0.0.1:1", "endpoints", "list", "--api-url", "http://127.0.0.1:1")
 	s.must("endpoints", "list", "--api-url", s.file.APIURL)
+	if said := s.must("health", "--field", "status"); said != "ready\n" {
+		t.Errorf("it is %s", said)
+	}
 	s.refused("the service posts to the ports 1024-65535 only", "devnet", "receiver", "--secret-file", "x", "--listen", "127.0.0.1:443")
 
 	file := filepath.Join(t.TempDir(), "secret")

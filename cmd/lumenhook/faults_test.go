@@ -144,6 +144,11 @@ var commandFaults = map[string]faultsOf{
 		{`"x" is no role: the roles are`, "--roles", "x"}}},
 	"config check": {args: []string{"--roles", "mailer"}, faults: [][]string{badDSN,
 		{`"x" is no role: the roles are`, "--roles", "x"}}},
+	"health": {asks: aFolder, faults: [][]string{
+		{`--metrics-listen "x": must be host:port`, "--metrics-listen", "x"},
+		{`--metrics-listen "": a process that listens nowhere`, "--metrics-listen", ""},
+		{`--metrics-listen "127.0.0.1:0": name the port`, "--metrics-listen", "127.0.0.1:0"},
+		{"--timeout 1h0m0s: must be from", "--timeout", "1h"}}},
 	"version": {},
 }
 

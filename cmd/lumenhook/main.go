@@ -71,7 +71,8 @@ line was not understood, and with 3 when what was compared differs.`,
 	root.AddCommand(
 		newRun(), newServe(), newConfig(), newDevnet(), newLedger(), newVerify(), newSecrets(),
 		newAccounts(), newKeys(), newEndpoints(), newWatches(), newBackfill(), newEvents(),
-		newSQL(), newTopics(), newRebuild(), newVerifyProjection(), newMigrate(), cli.NewVersion(),
+		newSQL(), newTopics(), newRebuild(), newVerifyProjection(), newMigrate(), newHealth(),
+		cli.NewVersion(),
 	)
 	return root
 }

@@ -121,8 +121,12 @@ func TestComposeStartsEveryRole(t *testing.T) {
 			t.Error(err)
 		}
 		if settings == nil {
+			if s.HealthCheck == nil || !s.HealthCheck.Disable {
+				t.Errorf("%s: the image's question is asked of what ends by itself", name)
+			}
 			continue
 		}
+		asksHowItIs(t, placeOf(t, project, s), s, settings)
 		started = append(started, strings.Trim(settings["roles"], "[]"))
 		endsInTime(t, name, settings, time.Duration(*s.StopGracePeriod), 0)
 		if !slices.ContainsFunc(s.Volumes, func(v types.ServiceVolumeConfig) bool {
@@ -139,6 +143,28 @@ func TestComposeStartsEveryRole(t *testing.T) {
 	slices.Sort(started)
 	if !slices.Equal(started, roles(t)) {
 		t.Errorf("the services do %v", started)
+	}
+}
+
+// asksHowItIs: the service asks its process where its file has it listen, and has time
+// for the answer.
+func asksHowItIs(t *testing.T, p place, s types.ServiceConfig, settings map[string]string) {
+	t.Helper()
+	if s.HealthCheck == nil || len(s.HealthCheck.Test) < 3 {
+		t.Errorf("%s: is not asked how it is", s.Name)
+		return
+	}
+	p.env = nil // nothing of it is for the question
+	asked := s.HealthCheck.Test
+	_, err := p.accepts(asked[2:])
+	if err != nil || asked[0] != "CMD" || asked[1] != "/lumenhook" {
+		t.Errorf("%s: asked is by %q: %v", s.Name, asked, err)
+	}
+	if i := slices.Index(asked, "--config"); i < 0 || settings["config"] != p.here(asked[i+1]) {
+		t.Errorf("%s: asked is %q, and its file is %s", s.Name, asked, settings["config"])
+	}
+	if given := time.Duration(*s.HealthCheck.Timeout); given < 10*time.Second {
+		t.Errorf("%s: is asked for %v, and the command for 10 s", s.Name, given)
 	}
 }
 

@@ -115,6 +115,28 @@ func TestTheImage(t *testing.T) {
 	}
 }
 
+// The image asks its own process how it is, as nothing else is in it.
+func TestTheImageAsksHowItIs(t *testing.T) {
+	stages, err := dockerfile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks := all[*instructions.HealthCheckCommand](stages[len(stages)-1])
+	if len(asks) != 1 {
+		t.Fatalf("%d HEALTHCHECKs", len(asks))
+	}
+	asked := asks[0].Health.Test
+	if len(asked) < 3 || asked[0] != "CMD" || asked[1] != "/lumenhook" {
+		t.Fatalf("asked is by %q", asked)
+	}
+	if _, err := (place{name: "HEALTHCHECK"}).accepts(asked[2:]); err != nil {
+		t.Error(err)
+	}
+	if !slices.Contains(asked, "--alive") {
+		t.Error("what restarts by it would do so while Kafka is away")
+	}
+}
+
 // The compiler of the image is one that go.mod asks for.
 func TestTheImagesCompilerIsNewEnough(t *testing.T) {
 	stages, err := dockerfile()

@@ -1,5 +1,6 @@
 // Package connect is how a command finds the service that it is about: by the run.json of
-// a data folder, or by addresses, which win.
+// a data folder, or by addresses, which win. Addresses and logins are flags, variables, or
+// what the files of `lumenhook serve` say.
 //
 // It hides which of the two counts, what logs in, and how a command is given to the
 // engine without the API.
@@ -17,5 +18,6 @@
 //	service.go   the flags; Kafka
 //	api.go       a client of the API
 //	history.go   the history in ClickHouse
+//	health.go    how a process says it is
 //	commands.go  commands to the engine, without the API
 package connect

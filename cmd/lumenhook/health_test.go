@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/node"
+	"github.com/lumenhook/lumenhook/internal/startstop"
+)
+
+// newStarting is a process of two roles that are not started yet, as operators see it.
+func newStarting(t *testing.T) (address string) {
+	t.Helper()
+	logger := slog.New(slog.DiscardHandler)
+	stack := &startstop.Stack{Failed: func(err error) { t.Error(err) }, Logger: logger}
+	t.Cleanup(stack.Stop)
+	say := func(string, ...any) {}
+	n := node.New(node.Config{
+		StateDir: t.TempDir(), Metrics: node.NewMetrics(), Now: time.Now, Logger: logger, Say: say,
+		Disk:  node.NewDiskGuard(t.TempDir(), 1, say, logger),
+		Roles: []node.Role{node.RoleEngine, node.RoleMailer},
+	}, stack)
+	address, err := n.ServeOperations("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+// health runs `lumenhook health` in this process.
+func health(t *testing.T, args ...string) (code int, out, said string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	line := commandLine(append([]string{"health"}, args...))
+	line.Root.SetOut(&stdout)
+	line.Stderr = &stderr
+	code = cli.Execute(t.Context(), line)
+	return code, stdout.String(), stderr.String()
+}
+
+// TestHealthSaysWhichPartIsNotWell: of a process that answers and does not do its work.
+func TestHealthSaysWhichPartIsNotWell(t *testing.T) {
+	address := newStarting(t)
+	code, out, said := health(t, "--metrics-listen", address)
+	const why = "engine: it is not started yet; mailer: it is not started yet"
+	if code != cli.ExitFailure || !strings.Contains(said, "the process is not ready: "+why) {
+		t.Errorf("%d: %s", code, said)
+	}
+	if !strings.Contains(out, "disk    ok") || !strings.Contains(out, "mailer  failed") {
+		t.Errorf("printed is\n%s", out)
+	}
+	code, out, _ = health(t, "--metrics-listen", address, "--json")
+	var got connect.Health
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != cli.ExitFailure {
+		t.Fatalf("%d, %v: %s", code, err, out)
+	}
+	if got.Status != "not ready" || len(got.Checks) != 3 || got.URL != "http://"+address+"/readyz" {
+		t.Errorf("%+v", got)
+	}
+	if code, _, said := health(t, "--metrics-listen", address, "--alive"); code != 0 {
+		t.Errorf("it does not answer: %d, %s", code, said)
+	}
+}
+
+// TestHealthAsksWhereTheFileHasTheProcessListen: a probe beside a process of `serve` is
+// configured by what configures it.
+func TestHealthAsksWhereTheFileHasTheProcessListen(t *testing.T) {
+	_, port, err := net.SplitHostPort(newStarting(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "lumenhook.yaml")
+	text := "metrics-listen: 0.0.0.0:" + port + "\nnetwork: testnet\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, said := health(t, "--config", file, "--alive", "--field", "url")
+	if code != 0 || out != "http://127.0.0.1:"+port+"/healthz\n" {
+		t.Errorf("%d: %s%s", code, out, said)
+	}
+	t.Setenv("LUMENHOOK_METRICS_LISTEN", "127.0.0.1:1")
+	code, _, said = health(t, "--config", file, "--alive")
+	if code != cli.ExitFailure || !strings.Contains(said, "127.0.0.1:1: nothing listens there") {
+		t.Errorf("%d: %s", code, said)
+	}
+}
+
+// TestHealthIsAnsweredInTimeByAProcessOfOurs, or it is not well: one that hangs, and one
+// that is something else.
+func TestHealthIsAnsweredInTimeByAProcessOfOurs(t *testing.T) {
+	listen := func() net.Listener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		return l
+	}
+	hangs, other := listen(), listen() // the kernel accepts for the one that hangs
+	server := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Second}
+	go func() { _ = server.Serve(other) }()
+	t.Cleanup(func() { _ = server.Close() })
+	for said, args := range map[string][]string{
+		"it did not answer in time": {"--metrics-listen", hangs.Addr().String(), "--timeout", "50ms"},
+		"is no lumenhook":           {"--metrics-listen", other.Addr().String()},
+	} {
+		says(t, cli.ExitFailure, said, []string{"health"}, args...)
+	}
+}
