@@ -156,7 +156,10 @@ func (s *testService) clickhouseIsClosed() {
 		s.t.Errorf("a page wrote a file (%v)", err)
 	}
 	for who, login := range map[string]runfile.Login{"the service": s.file.ClickHouse.Login, "the reader": s.file.ClickHouse.Reader} {
-		a := attack{method: "GET", path: "/?" + url.Values{"query": {"SELECT count() > 0 FROM lumenhook.schema_versions"}, "user": {login.User}, "password": {login.Password}}.Encode()}
+		a := attack{
+			method: "GET", header: map[string]string{"X-ClickHouse-User": login.User, "X-ClickHouse-Key": login.Password},
+			path: "/?query=" + url.QueryEscape("SELECT count() > 0 FROM lumenhook.schema_versions"),
+		}
 		if status, answer := a.send(s.t, s.file.ClickHouse.HTTP); status != http.StatusOK || answer != "1\n" {
 			s.t.Errorf("%s with its password is answered %d: %s", who, status, answer)
 		}

@@ -20,6 +20,10 @@ const (
 	partitions = 4
 	// topicPrefix is what the names of topics begin with.
 	topicPrefix = "lumenhook."
+	// nobodyHint is ClickHouse's answer to who names no user.
+	nobodyHint = "Name a user and a password, by headers (curl: -u USER:PASSWORD): those for " +
+		"reading stand in " + runfile.Name + " of the data folder, at clickhouse.reader. " +
+		"`lumenhook sql` finds them itself."
 )
 
 func (v *service) startBroker(ctx context.Context) error {
@@ -101,7 +105,7 @@ func (v *service) startClickHouse(ctx context.Context) (*clickhouse.Engine, erro
 	}
 	e, err := clickhouse.Start(ctx, clickhouse.Config{
 		Program: program, DataDir: v.dir.Join("clickhouse"),
-		Database: "lumenhook", Logger: v.Logger,
+		Database: "lumenhook", Logger: v.Logger, NobodyHint: nobodyHint,
 		Service:    clickhouse.Login(v.logins.ClickHouse),
 		Reader:     clickhouse.Login(v.logins.Reader),
 		NativeAddr: v.address("clickhouse-native-listen", v.flags.clickhouseNative),

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -402,7 +403,7 @@ func TestAReaderSeesNoSecretInSystemTables(t *testing.T) {
 func TestWhoeverHasNoPasswordIsRefused(t *testing.T) {
 	s := startStrict(t)
 	logins := map[clickhouse.Login]int{
-		{}: codeSessionLimit, {User: "default"}: codeSessionLimit, {User: "default", Password: "x"}: codeSessionLimit,
+		{}: codeAuthentication, {User: "default"}: codeSessionLimit, {User: "default", Password: "x"}: codeSessionLimit,
 		{User: "lumenhook"}: codeAuthentication, {User: "reader", Password: s.Service().Password}: codeAuthentication, {User: "nobody"}: codeAuthentication,
 	}
 	refused := func() {
@@ -413,6 +414,7 @@ func TestWhoeverHasNoPasswordIsRefused(t *testing.T) {
 		}
 	}
 	refused()
+	s.toldToNameAUser()
 	for _, who := range []string{"default:", "lumenhook:wrong"} {
 		conn := connect(t, "clickhouse://"+who+"@"+s.NativeAddr()+"/lumenhook")
 		if err := conn.Exec(deadline(t, 10*time.Second), "SELECT 1"); err == nil {
@@ -422,6 +424,41 @@ func TestWhoeverHasNoPasswordIsRefused(t *testing.T) {
 			return s.Ready(t.Context()) == nil && connect(t, s.DSN()).Ping(t.Context()) == nil
 		})
 		refused()
+	}
+}
+
+// toldToNameAUser wants who names no user in a header to be answered 401 with what to do,
+// and who names one to be heard.
+func (s *strict) toldToNameAUser() {
+	s.t.Helper()
+	get := func(path string, header ...string) (int, string, http.Header) {
+		req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.HTTPURL()+path, nil)
+		must(s.t, err)
+		for i := 0; i < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		resp, err := http.DefaultClient.Do(req)
+		must(s.t, err)
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		must(s.t, err)
+		return resp.StatusCode, string(text), resp.Header
+	}
+	reader := url.Values{"user": {s.Reader().User}, "password": {s.Reader().Password}}
+	for _, path := range []string{
+		"/?query=SELECT+1", "/?database=lumenhook&query=SELECT+1", "/?query=SELECT+1&" + reader.Encode(),
+	} {
+		status, text, header := get(path)
+		challenge := header.Get("WWW-Authenticate")
+		if status != http.StatusUnauthorized || !strings.Contains(text, "Name a user and a password") ||
+			challenge == "" || strings.HasPrefix(strings.ToLower(challenge), "basic") {
+			s.t.Errorf("without a user, %s is answered %d, %q: %s", path, status, challenge, text)
+		}
+	}
+	status, text, _ := get("/?query=SELECT+41%2B1", "X-ClickHouse-User", s.Reader().User,
+		"X-ClickHouse-Key", s.Reader().Password)
+	if status != http.StatusOK || text != "42\n" {
+		s.t.Errorf("with a user in ClickHouse's own headers, it is answered %d: %s", status, text)
 	}
 }
 

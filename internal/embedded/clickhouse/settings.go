@@ -2,6 +2,7 @@ package clickhouse
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -29,6 +30,8 @@ type Config struct {
 	Reader     Login  // who may read it; what is empty is made up
 	Logger     *slog.Logger
 
+	// NobodyHint is the sentence for who asks over HTTP and names no user.
+	NobodyHint string
 	// Grants are further rights of Service, each as it stands between GRANT and TO.
 	Grants []string
 
@@ -40,8 +43,12 @@ type Config struct {
 
 const (
 	defaultDatabase       = "lumenhook"
+	defaultNobodyHint     = "Name a user and a password, by headers: this ClickHouse answers nobody else."
 	defaultMaxMemoryBytes = 3 << 29
 	minMaxMemoryBytes     = 512 << 20
+
+	// codeAuthenticationFailed is ClickHouse's code of a login that is refused.
+	codeAuthenticationFailed = 516
 )
 
 var (
@@ -63,9 +70,8 @@ func (c Config) complete() (Config, error) {
 	} else {
 		c.DataDir = abs
 	}
-	if c.Database == "" {
-		c.Database = defaultDatabase
-	}
+	c.Database = cmp.Or(c.Database, defaultDatabase)
+	c.NobodyHint = cmp.Or(c.NobodyHint, defaultNobodyHint)
 	if !databaseName.MatchString(c.Database) {
 		fault("Database %q must be 1 to 63 letters, digits or underscores and not begin with a digit", c.Database)
 	}
@@ -181,7 +187,12 @@ func splitLoopback(setting, addr string) (host string, port int, err error) {
 //     free would keep large parts from ever merging, so they are lowered;
 //   - what a user may do is granted by name: sources, table engines and system tables
 //     too, which ClickHouse otherwise gives to everyone (users.go);
-//   - the macro lets us see that who answers on our port is our child.
+//   - the macro lets us see that who answers on our port is our child;
+//   - who names no user over HTTP is told so: as the local user he would be refused all the
+//     same, with 500 and a word about sessions. A user is named in headers: a rule cannot see
+//     parameters, and a password in an address would end up in logs. The challenge is of no
+//     scheme that browsers know: one that had learnt a password would send it for the pages
+//     of others too.
 var serverConfig = template.Must(template.New("config").Funcs(template.FuncMap{"x": escapeXML}).Parse(`<clickhouse>
   <path>{{x .Path}}</path>
   <tmp_path>{{x .Path}}tmp/</tmp_path>
@@ -190,6 +201,23 @@ var serverConfig = template.Must(template.New("config").Funcs(template.FuncMap{"
   <http_port>{{.Listen.HTTP}}</http_port>
   <timezone>UTC</timezone>
   <users_config>{{x .UsersPath}}</users_config>
+  <http_handlers>
+    <rule>
+      <url>/</url>
+      <headers><Authorization></Authorization><X-ClickHouse-User></X-ClickHouse-User></headers>
+      <handler>
+        <type>static</type>
+        <status>401</status>
+        <content_type>text/plain; charset=UTF-8</content_type>
+        <http_response_headers>
+          <WWW-Authenticate>X-ClickHouse-User realm="{{x .Database}}"</WWW-Authenticate>
+          <X-ClickHouse-Exception-Code>{{.Unauthenticated}}</X-ClickHouse-Exception-Code>
+        </http_response_headers>
+        <response_content>{{x .NobodyHint}}&#10;</response_content>
+      </handler>
+    </rule>
+    <defaults/>
+  </http_handlers>
   <custom_local_disks_base_directory>{{x .Path}}disks/</custom_local_disks_base_directory>
   <access_control_improvements>
     <enable_read_write_grants>true</enable_read_write_grants>
@@ -236,6 +264,8 @@ func (f folder) lock() string   { return filepath.Join(string(f), "engine.lock")
 func writeServerConfig(f folder, l listen, token string, cfg Config) error {
 	var values struct {
 		Path, LogPath, UsersPath, Token string
+		Database, NobodyHint            string
+		Unauthenticated                 int
 		Listen                          struct {
 			Host         string
 			Native, HTTP int
@@ -245,6 +275,8 @@ func writeServerConfig(f folder, l listen, token string, cfg Config) error {
 	values.Path, values.LogPath, values.UsersPath, values.Token = f.data(), f.log(), f.users(), token
 	values.Listen.Host, values.Listen.Native, values.Listen.HTTP = l.host, l.nativePort, l.httpPort
 	values.MaxMemoryBytes = cfg.MaxMemoryBytes
+	values.Database, values.NobodyHint = cfg.Database, cfg.NobodyHint
+	values.Unauthenticated = codeAuthenticationFailed
 	if err := os.MkdirAll(f.data(), 0o700); err != nil {
 		return fmt.Errorf("making the ClickHouse engine's data folder: %w", err)
 	}
