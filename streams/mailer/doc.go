@@ -8,10 +8,12 @@
 //
 //   - M1 Each EndpointDisabled of the journal is mailed at least once, unless it
 //     is settled otherwise (M3, M4). A position is committed to the group after
-//     the server's 250, so only a crash between the two doubles a mail, or a 250
-//     that is lost on its way. While the group does not take a position, nothing
-//     further is sent. A doubled mail has the same Message-ID, made of the
-//     aggregate's id and the fact's version.
+//     the server's 250, and while the group does not take a position, nothing
+//     further is sent. So a mail is doubled by a crash between the two, by a 250
+//     that is lost on its way, and when the group gives the partition to another
+//     process before it took the position, as it may when a broker is lost; a
+//     process that has the partition back knows what it sent last. A doubled mail
+//     has the same Message-ID, made of the aggregate's id and the fact's version.
 //   - M2 One mail does not hold up another. Up to 256 notices of a partition wait
 //     beside each other; what was settled beyond the first that waits stands in
 //     the note of the committed position, so that nothing is sent again when a

@@ -95,6 +95,7 @@ type Mailer struct {
 
 	mu       sync.Mutex
 	sessions map[int32]*running
+	latest   map[int32]string // of each partition that was ours: the mail taken over last
 }
 
 // running is the session of a partition.
@@ -115,7 +116,8 @@ func New(cfg Config) *Mailer {
 	if cfg.OnOutcome == nil {
 		cfg.OnOutcome = func(Outcome) {}
 	}
-	return &Mailer{cfg: cfg, joined: make(chan struct{}), sessions: make(map[int32]*running)}
+	return &Mailer{cfg: cfg, joined: make(chan struct{}),
+		sessions: make(map[int32]*running), latest: make(map[int32]string)}
 }
 
 // Run mails until ctx ends, which is no error; a mail that is being sent then
@@ -233,6 +235,22 @@ func (m *Mailer) keepRunning(reading, working context.Context, partition int32) 
 }
 
 var errNotJoined = errors.New("the mailer has not joined its group yet")
+
+// tookOver notes the mail of a partition that was taken over last. Nothing further is
+// sent there before its position is committed, so that one is enough to know.
+func (m *Mailer) tookOver(partition int32, id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.latest[partition] = id
+}
+
+// hasTakenOver reports whether a mail was taken over from this process already, and the
+// group gave its partition away, and back, before it took the position.
+func (m *Mailer) hasTakenOver(partition int32, id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.latest[partition] == id
+}
 
 // Check fails while the group does not confirm that this mailer is one of it.
 func (m *Mailer) Check() error {

@@ -353,9 +353,69 @@ func TestTheLastCommitIsTriedAgain(t *testing.T) {
 	r.once(s, h)
 }
 
-// newRefusingRig is a rig on a broker that refuses commits of positions while an
-// error's code is set.
+// A mailer that its group expels before it took a position, as when the broker that knew
+// the group is lost, has its partitions back a moment later: what it sent last it does not
+// send again.
+func TestAMailerThatWasExpelledRemembersWhatItSent(t *testing.T) {
+	var refusing, refused, expelling, expelled atomic.Int32
+	fake := newRefusingBroker(t, &refusing, &refused)
+	fake.ControlKey(int16(kmsg.Heartbeat), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		fake.KeepControl()
+		resp := req.ResponseKind().(*kmsg.HeartbeatResponse)
+		resp.ErrorCode = int16(expelling.Load())
+		expelled.Add(min(expelling.Load(), 1))
+		return resp, nil, resp.ErrorCode != 0
+	})
+	fake.ControlKey(int16(kmsg.JoinGroup), func(kmsg.Request) (kmsg.Response, error, bool) {
+		fake.KeepControl()
+		if expelled.Load() > 0 { // the sessions of before have ended
+			expelling.Store(0)
+			refusing.Store(0)
+		}
+		return nil, nil, false
+	})
+	r, s := newRigOn(t, 1, clusterOf(t, fake)), newServer(t)
+	var last atomic.Bool
+	s.onData = func(*smtp.Conn, []byte) error {
+		if last.Load() && refused.Load() == 0 {
+			refusing.Store(int32(kerr.UnknownServerError.Code))
+			expelling.Store(int32(kerr.UnknownMemberID.Code))
+		}
+		return nil
+	}
+	s.start(serving{})
+	stop := r.mail(plain(t, s))
+	first, second, third := newHolder(1), newHolder(2), newHolder(3)
+	r.append(first.records()...)
+	eventually(t, "the first mail", func() bool { return len(s.mails()) == 1 })
+	last.Store(true)
+	r.append(second.records()...)
+	eventually(t, "it is expelled", func() bool { return expelled.Load() > 0 && refusing.Load() == 0 })
+	r.append(third.records()...)
+	eventually(t, "the third mail", func() bool { return s.mailsTo(third.account.Email) == 1 })
+	stop()
+	r.once(s, first, second, third)
+}
+
+// newRefusingRig is a rig on such a broker.
 func newRefusingRig(t *testing.T, refusing, refused *atomic.Int32) *rig {
+	t.Helper()
+	return newRigOn(t, 1, clusterOf(t, newRefusingBroker(t, refusing, refused)))
+}
+
+// clusterOf is a broker of kfake as a mailer reaches it.
+func clusterOf(t *testing.T, fake *kfake.Cluster) streams.Cluster {
+	return streams.Cluster{
+		Brokers:  fake.ListenAddrs(),
+		Prefix:   "lumenhook.",
+		ClientID: "test",
+		Logger:   slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}
+}
+
+// newRefusingBroker is one that refuses commits of positions while an error's code is
+// set.
+func newRefusingBroker(t *testing.T, refusing, refused *atomic.Int32) *kfake.Cluster {
 	t.Helper()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -381,12 +441,7 @@ func newRefusingRig(t *testing.T, refusing, refused *atomic.Int32) *rig {
 		}
 		return resp, nil, true
 	})
-	return newRigOn(t, 1, streams.Cluster{
-		Brokers:  fake.ListenAddrs(),
-		Prefix:   "lumenhook.",
-		ClientID: "test",
-		Logger:   slog.New(slog.NewTextHandler(t.Output(), nil)),
-	})
+	return fake
 }
 
 // Several mailers divide the work; one that ends leaves it to the others, and

@@ -186,6 +186,10 @@ func (s *session) try(reading, working context.Context, n *notice) {
 		pause(reading, notOursPause)
 		return
 	}
+	if s.hasTakenOver(s.partition, mailID(n.fact)) {
+		s.settle(n)
+		return
+	}
 	n.tries++
 	if n.tries == 1 {
 		n.since = s.cfg.Now()
@@ -201,10 +205,18 @@ func (s *session) try(reading, working context.Context, n *notice) {
 		outcome = s.judge(n, err)
 	}
 	s.report(n, outcome, err)
-	if outcome != Retried {
-		s.window.settle(n)
-		s.moved, s.dirty = true, true
+	if outcome == Sent {
+		s.tookOver(s.partition, mailID(n.fact))
 	}
+	if outcome != Retried {
+		s.settle(n)
+	}
+}
+
+// settle has the next step commit that nothing more is to be done for a notice.
+func (s *session) settle(n *notice) {
+	s.window.settle(n)
+	s.moved, s.dirty = true, true
 }
 
 // prepareMail gathers what a mail needs. An outcome means that there is none to
