@@ -77,6 +77,11 @@ func TestTheCommandLineBesideAService(t *testing.T) {
 	}
 	s.refused("--api-key must be given with --api-url http://127.0.0.1:1", "endpoints", "list", "--api-url", "http://127.0.0.1:1")
 	s.must("endpoints", "list", "--api-url", s.file.APIURL)
+	for _, asked := range []string{"plan", "check", "create"} {
+		if said := s.must("topics", asked); !strings.Contains(said, "as `lumenhook run` promises: one copy") {
+			t.Errorf("topics %s of its own broker: %s", asked, said)
+		}
+	}
 	if said := s.must("health", "--field", "status"); said != "ready\n" {
 		t.Errorf("it is %s", said)
 	}

@@ -22,13 +22,17 @@ type topologyFlags struct {
 	cli.Output
 	shape  topology.Shape
 	accept []string
+	ofRun  bool // it is held to what `lumenhook run` promises of its broker
+	copies *pflag.Flag
 }
 
 func (t *topologyFlags) registerShape(f *pflag.FlagSet) {
 	t.Output.Register(f)
 	f.Int32Var(&t.shape.Partitions, "partitions", 0,
 		"partitions of each keyed topic, for ever; 0: as many as the topics have")
-	f.Int16Var(&t.shape.Replicas, "replication", topology.LeastReplicas, "copies of each record")
+	f.Int16Var(&t.shape.Replicas, "replication", topology.LeastReplicas,
+		"copies of each record; of a data folder's broker 1, unless it is given")
+	t.copies = f.Lookup("replication")
 }
 
 func (t *topologyFlags) registerAccept(f *pflag.FlagSet) {
@@ -44,7 +48,23 @@ func (t *topologyFlags) reach() (streams.Cluster, error) {
 		return streams.Cluster{}, cli.Usage(fmt.Errorf("--partitions %d --replication %d: "+
 			"must be from 0 to 10000, and at least 1", t.shape.Partitions, t.shape.Replicas))
 	}
-	return t.Cluster(stderrLog())
+	cluster, err := t.Cluster(stderrLog())
+	asked := t.copies != nil && t.copies.Changed
+	if t.ofRun = err == nil && len(t.Kafka.Brokers) == 0 && !asked; t.ofRun {
+		// It is one broker, and makes its topics so.
+		t.shape.Replicas = 1
+		t.accept = append(t.accept, topology.Replication, topology.MinInSync)
+	}
+	return cluster, err
+}
+
+// well says that nothing is wrong, by what the topics were held to.
+func (t *topologyFlags) well(w io.Writer, said string) {
+	if t.ofRun {
+		said += ", as `lumenhook run` promises: one copy of each record, on this machine " +
+			"(what `lumenhook serve` wants of a cluster is asked with --kafka-brokers)"
+	}
+	cli.Row(w, said)
 }
 
 func newTopicsPlan(at *connect.Service) *cobra.Command {
@@ -53,7 +73,8 @@ func newTopicsPlan(at *connect.Service) *cobra.Command {
 		Use:   "plan",
 		Short: "Print every difference between the cluster's topics and those that are wanted",
 		Long: `Prints what differs, and changes nothing. It ends with 0 when nothing does, and with 3
-when something does.`,
+when something does. The broker of a data folder (--data-dir) is to have one copy of each
+record, as ` + "`lumenhook run`" + ` makes it.`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cluster, err := t.reach()
@@ -66,7 +87,7 @@ when something does.`,
 			}
 			err = t.Print(cmd.OutOrStdout(), struct {
 				Differences []topology.Difference `json:"differences"`
-			}{nonNil(differences)}, func(w io.Writer) { showDifferences(w, differences) })
+			}{nonNil(differences)}, func(w io.Writer) { t.show(w, differences) })
 			if err == nil && len(differences) > 0 {
 				err = cli.Differs(fmt.Errorf("%d differences; "+
 					"lumenhook topics create brings about what a program may", len(differences)))
@@ -86,9 +107,9 @@ func nonNil[T any](list []T) []T {
 	return list
 }
 
-func showDifferences(w io.Writer, list []topology.Difference) {
+func (t *topologyFlags) show(w io.Writer, list []topology.Difference) {
 	if len(list) == 0 {
-		cli.Row(w, "the topics are as they must be")
+		t.well(w, "the topics are as they must be")
 		return
 	}
 	cli.Row(w, "TOPIC", "SETTING", "HAVE", "WANT", "BY", "OTHERWISE")
@@ -135,7 +156,7 @@ func (t *topologyFlags) create(ctx context.Context, out io.Writer) error {
 	created.Done, created.Left = nonNil(created.Done), nonNil(created.Left)
 	err = t.Print(out, created, func(w io.Writer) {
 		cli.Row(w, fmt.Sprintf("%d differences were put right", len(created.Done)))
-		showDifferences(w, created.Left)
+		t.show(w, created.Left)
 	})
 	if err == nil && len(created.Left) > 0 {
 		err = cli.Differs(fmt.Errorf("%d differences are left to you", len(created.Left)))
@@ -151,7 +172,8 @@ func newTopicsCheck(at *connect.Service) *cobra.Command {
 		Long: `Fails, and says what to do, where topics are missing or may lose records (fewer than
 3 copies, fewer than 2 of them in step, elections of brokers that lag, too short a
 retention), where transactions are of an older kind than KIP-890, and where the clock
-of this host is far from the cluster's. Nothing is changed.`,
+of this host is far from the cluster's. Nothing is changed. The broker of a data folder
+(--data-dir) is held to what ` + "`lumenhook run`" + ` promises: one copy.`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cluster, err := t.reach()
@@ -159,7 +181,8 @@ of this host is far from the cluster's. Nothing is changed.`,
 				return err
 			}
 			faults, err := topology.Check(cmd.Context(), cluster, topology.CheckOptions{
-				Partitions: t.shape.Partitions, Accept: t.accept, Now: time.Now,
+				Partitions: t.shape.Partitions, Replicas: t.shape.Replicas,
+				Accept: t.accept, Now: time.Now,
 			})
 			if err != nil {
 				return err
@@ -168,7 +191,7 @@ of this host is far from the cluster's. Nothing is changed.`,
 				Faults []topology.Fault `json:"faults"`
 			}{nonNil(faults)}, func(w io.Writer) {
 				if len(faults) == 0 {
-					cli.Row(w, "the cluster is fit to be run on")
+					t.well(w, "the cluster is fit to be run on")
 				}
 			})
 			if err != nil {

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -34,6 +35,8 @@ type CheckOptions struct {
 	// Partitions is how many keyed topics must have; 0: as many as they have, all
 	// of them the same.
 	Partitions int32
+	// Replicas is how many copies of a record there must be; 0: LeastReplicas.
+	Replicas int16
 	// Accept names faults that are put up with.
 	Accept []string
 	Now    func() time.Time
@@ -75,7 +78,8 @@ func CheckNames(accept []string) error {
 // transactions of an older kind, a clock of this host that is far from the cluster's. What cannot be asked
 // is an error.
 func Check(ctx context.Context, c streams.Cluster, o CheckOptions) ([]Fault, error) {
-	faults, err := checkTopics(ctx, c, o.Partitions)
+	replicas := cmp.Or(o.Replicas, LeastReplicas)
+	faults, err := checkTopics(ctx, c, Shape{Partitions: o.Partitions, Replicas: replicas})
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +103,7 @@ func Check(ctx context.Context, c streams.Cluster, o CheckOptions) ([]Fault, err
 	return slices.DeleteFunc(faults, func(f Fault) bool { return slices.Contains(o.Accept, f.Name) }), nil
 }
 
-func checkTopics(ctx context.Context, c streams.Cluster, count int32) ([]Fault, error) {
+func checkTopics(ctx context.Context, c streams.Cluster, s Shape) ([]Fault, error) {
 	var names []string
 	for _, t := range schemas.Topics() {
 		names = append(names, t.Name)
@@ -108,11 +112,10 @@ func checkTopics(ctx context.Context, c streams.Cluster, count int32) ([]Fault, 
 	if err != nil {
 		return nil, fmt.Errorf("topology: %w", err)
 	}
-	if count == 0 { // the journal cannot be placed anew
-		count = int32(have[schemas.TopicJournal].Partitions)
+	if s.Partitions == 0 { // the journal cannot be placed anew
+		s.Partitions = int32(have[schemas.TopicJournal].Partitions)
 	}
-	want := Wanted(Shape{Partitions: count, Replicas: LeastReplicas})
-	return faultsOf(compare(c.Prefix, want, have)), nil
+	return faultsOf(compare(c.Prefix, Wanted(s), have)), nil
 }
 
 // faultsOf are the differences that do harm. What is the same for several topics

@@ -183,6 +183,26 @@ func TestARefusalSaysWhatToDo(t *testing.T) {
 	}
 }
 
+// TestACheckOfOneCopyNamesAllElse: what `lumenhook run` keeps has one copy, and must be
+// right otherwise.
+func TestACheckOfOneCopyNamesAllElse(t *testing.T) {
+	c, shape := newCluster(t)
+	mustCreate(t, c, shape)
+	check := func() []topology.Fault {
+		faults, err := topology.Check(t.Context(), c, topology.CheckOptions{Replicas: 1, Now: time.Now})
+		must(t, err)
+		return faults
+	}
+	if faults := check(); len(faults) > 0 {
+		t.Errorf("%+v", faults)
+	}
+	must(t, c.AlterTopic(t.Context(), schemas.TopicJournal, map[string]string{"retention.ms": "3600000"}))
+	awaitSetting(t, c, schemas.TopicJournal, "retention.ms", "3600000")
+	if faults := check(); len(faults) != 1 || faults[0].Name != "retention.ms" {
+		t.Errorf("%+v", faults)
+	}
+}
+
 func TestFaultsHaveNames(t *testing.T) {
 	must(t, topology.CheckNames(topology.Names()))
 	for _, w := range wrong {
