@@ -17,42 +17,49 @@ func isTerminal(w io.Writer) bool {
 }
 
 const (
-	barWidth      = 24              // of Bar
-	barCells      = 30              // of Progress
-	linesInterval = 5 * time.Second // between two lines where there is no terminal
+	barWidth      = 24               // of Bar
+	barCells      = 30               // of Progress
+	linesInterval = 10 * time.Second // between two lines where there is no terminal
 )
 
 // Progress shows how far a long piece of work is, with its rate and the time that
-// remains: on a terminal in one line that changes, else in a line now and then.
+// remains: on a terminal in one line that changes; else, as in a log, in a plain line at
+// the start, now and then, and at the end.
 type Progress struct {
 	out      io.Writer
 	terminal bool
+	now      func() time.Time
 
-	mu     sync.Mutex
-	began  time.Time // of the first Show
-	first  int64     // done before it
-	last   time.Time
-	showed bool
+	mu          sync.Mutex
+	began       time.Time // of the first Show
+	first       int64     // done before it
+	done, total int64     // as last told
+	last        time.Time // when that was shown
+	shown       bool      // what was told last is
 }
 
 // NewProgress shows it on out. Its time begins with the first Show.
 func NewProgress(out io.Writer) *Progress {
-	return &Progress{out: out, terminal: isTerminal(out)}
+	return &Progress{out: out, terminal: isTerminal(out), now: time.Now}
 }
 
 // Show reports that so many records are done of all. Both may grow.
 func (b *Progress) Show(done, total int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := time.Now()
+	now := b.now()
 	if b.began.IsZero() {
 		b.began, b.first = now, done
 	}
-	if !b.terminal && now.Sub(b.last) < linesInterval {
-		return
+	b.done, b.total, b.shown = done, total, false
+	if b.terminal || now.Sub(b.last) >= linesInterval {
+		b.print(now)
 	}
-	b.last, b.showed = now, true
-	line := b.line(done, total, now.Sub(b.began))
+}
+
+func (b *Progress) print(now time.Time) {
+	b.last, b.shown = now, true
+	line := b.line(b.done, b.total, now.Sub(b.began))
 	if b.terminal {
 		fmt.Fprintf(b.out, "\r%s\x1b[K", line)
 		return
@@ -61,26 +68,32 @@ func (b *Progress) Show(done, total int64) {
 }
 
 func (b *Progress) line(done, total int64, took time.Duration) string {
-	part := 1.0
+	part, drawn := 1.0, ""
 	if total > 0 {
 		part = float64(done) / float64(total)
 	}
-	full := min(barCells, int(part*barCells))
+	if b.terminal {
+		full := min(barCells, int(part*barCells))
+		drawn = strings.Repeat("█", full) + strings.Repeat("░", barCells-full) + " "
+	}
 	rate := float64(done-b.first) / max(took.Seconds(), 0.001)
-	drawn := strings.Repeat("█", full) + strings.Repeat("░", barCells-full)
-	line := fmt.Sprintf("%s %3.0f%%  %d of %d records  %.0f/s", drawn, part*100, done, total, rate)
+	line := fmt.Sprintf("%s%3.0f%%  %d of %d records  %.0f/s", drawn, part*100, done, total, rate)
 	if left := total - done; left > 0 && rate >= 1 {
 		line += "  " + (time.Duration(float64(left)/rate) * time.Second).String() + " left"
 	}
 	return line
 }
 
-// End leaves the line.
+// End leaves the line, with what was told last.
 func (b *Progress) End() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.terminal && b.showed {
+	switch {
+	case b.began.IsZero(): // nothing was told
+	case b.terminal:
 		fmt.Fprintln(b.out)
+	case !b.shown:
+		b.print(b.now())
 	}
 }
 
