@@ -153,7 +153,12 @@ func newDevnetCert(dir *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cert --out DIR",
 		Short: "Make a certificate for a receiver on this machine, signed by the run's own authority",
-		Args:  cli.NoArguments,
+		Long: `Writes cert.pem and key.pem into a folder, which is made if it is missing: a
+certificate for 127.0.0.1, ::1 and localhost, and its key, which its owner alone can
+read. Repeated, it makes a new certificate for the same key. A certificate of anybody
+else, or a key of another kind, is left as it is, and that is an error.`,
+		Example: "  lumenhook devnet cert --out hook",
+		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
 				return cli.Usage(fmt.Errorf("--out %q: %w", out, runfile.ErrNoFolder))
@@ -170,7 +175,11 @@ func newDevnetCert(dir *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cert, key, err := ca.WriteFiles(out, pki.DefaultHosts()...)
+			folder, err := filepath.Abs(out)
+			if err != nil {
+				return fmt.Errorf("--out %q: %w", out, err)
+			}
+			cert, key, err := ca.WriteFiles(folder, pki.DefaultHosts()...)
 			if err != nil {
 				return fmt.Errorf("--out %q: %w", out, err)
 			}
@@ -179,7 +188,8 @@ func newDevnetCert(dir *string) *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVar(&out, "out", ".", "folder for cert.pem and key.pem")
+	c.Flags().StringVar(&out, "out", "", "folder for cert.pem and key.pem")
+	_ = c.MarkFlagRequired("out")
 	return c
 }
 

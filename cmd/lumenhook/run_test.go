@@ -552,6 +552,7 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 		{"nothing listens there", []string{"sql", "--clickhouse-dsn", "clickhouse://127.0.0.1:1/x", "SELECT 1"}},
 		{"--data-dir", []string{"devnet", "account", "--data-dir", file}},
 		{"--out", []string{"devnet", "cert", "--out", ""}},
+		{"--out must be given", []string{"devnet", "cert"}},
 		{"nonsense", []string{"devnet", "nonsense"}},
 		{"--secret", verify("--secret", "abc")},
 		{"--secret", []string{"verify", "--secret", "", "--timestamp", "1", "--signature", "v1=00"}},

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -106,11 +107,15 @@ func (ca *CA) GetCertificate(hosts ...string) func(*tls.ClientHelloInfo) (*tls.C
 
 // WriteFiles writes a certificate for the hosts as cert.pem and its key as
 // key.pem into dir. A key that is there already is used again, so that a kill
-// between the two files leaves a pair that fits.
+// between the two files leaves a pair that fits; a certificate that is there is
+// exchanged if it is this authority's, and if not left alone, with an error.
 func (ca *CA) WriteFiles(dir string, hosts ...string) (certFile, keyFile string, err error) {
 	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", "", fmt.Errorf("make the folder for the certificate: %w", err)
+	}
+	if err := ca.checkOwn(certFile); err != nil {
+		return "", "", err
 	}
 	key, err := loadOrCreateKey(keyFile)
 	if err != nil {
@@ -124,6 +129,29 @@ func (ca *CA) WriteFiles(dir string, hosts ...string) (certFile, keyFile string,
 		return "", "", fmt.Errorf("write the certificate: %w", err)
 	}
 	return certFile, keyFile, nil
+}
+
+var errForeignCert = errors.New("is there and is no certificate of this authority: " +
+	"name another folder, or take it away")
+
+// checkOwn refuses a file that is there and holds no certificate of this authority.
+func (ca *CA) checkOwn(certFile string) error {
+	raw, err := os.ReadFile(certFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the certificate that is there: %w", err)
+	}
+	block, _ := pem.Decode(raw)
+	if block == nil || block.Type != certBlock {
+		return fmt.Errorf("%s %w", certFile, errForeignCert)
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil || cert.CheckSignatureFrom(ca.cert) != nil {
+		return fmt.Errorf("%s %w", certFile, errForeignCert)
+	}
+	return nil
 }
 
 func loadOrCreateKey(path string) (*ecdsa.PrivateKey, error) {

@@ -224,6 +224,18 @@ func TestWriteFiles(t *testing.T) {
 	if _, _, err := ca.WriteFiles(out); err == nil || !strings.Contains(err.Error(), keyFile) {
 		t.Errorf("a foreign key.pem: %v", err)
 	}
+	foreign := newPlace(t)
+	othersCert, othersKey, err := foreign.open(t, start).WriteFiles(foreign.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key := read(t, othersCert), read(t, othersKey)
+	if _, _, err := ca.WriteFiles(foreign.dir); err == nil || !strings.Contains(err.Error(), othersCert) {
+		t.Errorf("a cert.pem of another authority: %v", err)
+	}
+	if !bytes.Equal(read(t, othersCert), cert) || !bytes.Equal(read(t, othersKey), key) {
+		t.Error("files of another authority were written over")
+	}
 }
 
 // TestOpenSSLAgrees checks the chain with independent code where there is any.
