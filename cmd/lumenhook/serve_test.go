@@ -509,6 +509,18 @@ func TestConfigCheck(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got[name], want)
 		}
 	}
+	for _, name := range []string{"json", "field", "help"} {
+		if from, listed := got[name]; listed {
+			t.Errorf("%s is listed among the settings: %s", name, from)
+		}
+	}
+	file := filepath.Join(dir, "odd.yaml")
+	if err := os.WriteFile(file, []byte("json: true\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := check("--config", file); err == nil || !strings.Contains(out, file+":1: json sets nothing") {
+		t.Errorf("a file that serve refuses is taken: %v\n%s", err, out)
+	}
 	out, err = check("--roles", "mailer,chef", "--kafka-brokers", "kafka", "--accept-loss", "rain", "--node-name", "a b",
 		"--network", "", "--log-level", "loud", "--partitions", "-1", "--kafka-key-file", key)
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 // Annotations of flags.
 const (
 	originKey = "lumenhook_origin" // where a value came from, unless it is the command line
+	answerKey = "lumenhook_answer" // it is how an answer is printed
 	secretKey = "lumenhook_secret" // the value is not to be shown
 	// sharedKey marks --config of a command that takes the file of another, notSharedKey
 	// a flag that such a file does not set.
@@ -22,6 +23,10 @@ func Secret(flags *pflag.FlagSet, names ...string) {
 		annotate(flags.Lookup(name), secretKey, "true")
 	}
 }
+
+// isSetting reports whether a flag says what is to be done, and not how the answer is
+// printed.
+func isSetting(f *pflag.Flag) bool { return len(f.Annotations[answerKey]) == 0 }
 
 func isSecret(f *pflag.Flag) bool { return len(f.Annotations[secretKey]) > 0 }
 
@@ -60,7 +65,7 @@ const masked = "********"
 // Effective lists the values of flags, with where each came from. Secrets are masked.
 func Effective(flags *pflag.FlagSet) (settings []Setting) {
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || f.Name == "help" {
+		if f.Hidden || f.Name == "help" || !isSetting(f) {
 			return
 		}
 		s := Setting{Name: f.Name, Value: f.Value.String(), From: "default"}

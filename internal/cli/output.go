@@ -24,6 +24,9 @@ type Output struct {
 func (o *Output) Register(f *pflag.FlagSet) {
 	f.BoolVar(&o.JSON, "json", false, "print JSON")
 	f.StringVar(&o.Field, "field", "", "print one member of the JSON alone, such as id or data.0.id")
+	for _, name := range []string{"json", "field"} {
+		annotate(f.Lookup(name), answerKey, "true")
+	}
 }
 
 // Print writes an answer. show writes it in columns, for people.

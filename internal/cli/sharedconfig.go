@@ -54,10 +54,12 @@ func isShared(f *pflag.Flag) bool { return f != nil && len(f.Annotations[sharedK
 func (s settings) find(name string) (f *pflag.Flag, known bool) {
 	f = s.Lookup(name)
 	if !s.shared {
-		return f, f != nil
+		known = f != nil && isSetting(f)
+		return f, known
 	}
 	known = slices.ContainsFunc(s.owners, func(owner *pflag.FlagSet) bool {
-		return owner.Lookup(name) != nil
+		of := owner.Lookup(name)
+		return of != nil && isSetting(of)
 	})
 	if !known || f != nil && len(f.Annotations[notSharedKey]) > 0 {
 		f = nil
@@ -72,6 +74,10 @@ func (s settings) visit(each func(*pflag.Flag)) {
 		named = []*pflag.FlagSet{s.FlagSet}
 	}
 	for _, flags := range named {
-		flags.VisitAll(each)
+		flags.VisitAll(func(f *pflag.Flag) {
+			if isSetting(f) {
+				each(f)
+			}
+		})
 	}
 }
