@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/internal/freeport"
 )
 
 // The README's first webhook is run as it stands there, beside the demo, and with a
@@ -63,6 +67,32 @@ func TestTheREADMEsFirstWebhookWithoutAHistory(t *testing.T) {
 	s.interrupt()
 }
 
+// The README's receiver is written, started and asked as it stands there, but for its port.
+func TestTheREADMEsReceiver(t *testing.T) {
+	scripts := scriptsOf(t, "A receiver of your own")
+	if len(scripts) != 2 || strings.Count(strings.Join(scripts, ""), "lumenhook ") < 6 {
+		t.Fatalf("the README holds %d such scripts", len(scripts))
+	}
+	free, err := freeport.Listen("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(free.Addr().String())
+	if err := errors.Join(err, free.Close()); err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	s := &testService{t: t, dir: filepath.Join(home, ".lumenhook")}
+	s.start("--no-demo", "--egress-ports", "1024-65535")
+	script := "export LUMENHOOK_LISTEN=127.0.0.1:" + port + "\n" + strings.Join(scripts, "")
+	out, err := inHome(t, home, strings.ReplaceAll(script, "8443", port))
+	if err != nil || !strings.Contains(out, `received {"id":"evt_`) ||
+		strings.Count(out, "status code  200") != 2 || !strings.HasSuffix(out, "the signature is right\n") {
+		t.Errorf("it ended with %v:\n%s", err, out)
+	}
+	s.interrupt()
+}
+
 // scriptsOf are the shell scripts of a section of the README.
 func scriptsOf(t *testing.T, title string) (scripts []string) {
 	t.Helper()
@@ -70,7 +100,7 @@ func scriptsOf(t *testing.T, title string) (scripts []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(text), "## "+title)
+	_, section, _ := strings.Cut(string(text), "## "+title+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1) {
 		scripts = append(scripts, block[1])
