@@ -36,28 +36,40 @@ test: lint ## everything, with real parts
 	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) test -timeout 10m ./...); done
 	$(GO) test -timeout 20m ./...
 
-# The suites that hold on both brokers share one cluster, one package after another:
-# some end all brokers. Two packages start brokers of their own only.
-KAFKA_SUITES := ./streams ./streams/commands ./streams/directory ./streams/engine ./streams/follower ./streams/mailer ./streams/mirror ./streams/topology ./projections
+# The suites that hold on both brokers share a cluster, one package after another: some
+# end all brokers. They wait more than they compute, so that two clusters at a time make
+# them half as long. Two packages start brokers of their own only.
+KAFKA_OWN := ./internal/kafkatest ./internal/kafkaflags
+KAFKA_LOGS := ./streams ./streams/commands ./streams/directory ./streams/topology
+KAFKA_ROLES := ./streams/engine ./streams/follower ./streams/mailer ./streams/mirror ./projections
+KAFKA_TEST := $(GO) test -tags kafka -p 1 -count 1 -timeout 15m
 # What takes minutes by itself is a target of its own: test-kafka-long.
 KAFKA_LONG := RunsOver
-KAFKA_OWN := ./internal/kafkatest ./internal/kafkaflags
-test-kafka: ## the suites of everything that uses Kafka, on three real brokers; needs Java 17 and, once, Maven
-	@command -v java >/dev/null || { echo "test-kafka needs Java 17 or later (Debian: apt-get install openjdk-17-jre-headless)"; exit 1; }
-	$(GO) vet -tags kafka $(KAFKA_SUITES) $(KAFKA_OWN)
-	$(GO) run ./internal/kafkatest/install
-	$(GO) test -tags kafka -p 1 -count 1 -timeout 15m $(KAFKA_OWN)
-	$(GO) run ./internal/kafkatest/with $(GO) test -tags kafka -p 1 -count 1 -timeout 15m -skip '$(KAFKA_LONG)' $(KAFKA_SUITES)
+.PHONY: kafka-installed kafka-own kafka-logs kafka-roles
+test-kafka: kafka-installed ## the suites of everything that uses Kafka, on three real brokers; needs Java 17 and, once, Maven
+	$(GO) vet -tags kafka $(KAFKA_OWN) $(KAFKA_LOGS) $(KAFKA_ROLES)
+	$(MAKE) -j 2 --output-sync=target kafka-roles kafka-logs kafka-own
 	$(MAKE) test-cluster PAYMENTS=2000 ARGS=-cluster.each=10s
 
-test-kafka-long: ## 33,000 transactions of one id, which is more than a producer's epoch can count
+kafka-installed:
+	@command -v java >/dev/null || { echo "test-kafka needs Java 17 or later (Debian: apt-get install openjdk-17-jre-headless)"; exit 1; }
 	$(GO) run ./internal/kafkatest/install
+
+kafka-own:
+	$(KAFKA_TEST) $(KAFKA_OWN)
+
+kafka-logs:
+	$(GO) run ./internal/kafkatest/with $(KAFKA_TEST) -skip '$(KAFKA_LONG)' $(KAFKA_LOGS)
+
+kafka-roles:
+	$(GO) run ./internal/kafkatest/with $(KAFKA_TEST) $(KAFKA_ROLES)
+
+test-kafka-long: kafka-installed ## 33,000 transactions of one id, which is more than a producer's epoch can count
 	$(GO) test -tags kafka -count 1 -v -timeout 60m -run '$(KAFKA_LONG)' ./streams
 
 PAYMENTS ?= 20000
-test-cluster: ## PAYMENTS=20000 through the real program in seven processes, on three real brokers, while each role and each broker is killed
+test-cluster: kafka-installed ## PAYMENTS=20000 through the real program in seven processes, on three real brokers, while each role and each broker is killed
 	$(GO) vet -tags kafka ./cmd/lumenhook
-	$(GO) run ./internal/kafkatest/install
 	$(GO) test -tags kafka -count 1 -v -run ClusterDelivers -timeout 60m ./cmd/lumenhook -cluster.payments=$(PAYMENTS) $(ARGS)
 
 test-browser: ## pages of other origins, in a real Chromium, against every port of run

@@ -103,11 +103,13 @@ func (t *Task) Run(ctx context.Context, stop <-chan struct{}) (err error) {
 	defer close(t.done)
 	starting, started := untilStopped(ctx, stop)
 	defer started()
+	began := t.cfg.Now()
 	t.tx, err = t.cfg.Cluster.newTransactor(starting, t.cfg.Group, t.cfg.Partition)
 	if err != nil {
 		return unlessStopped(stop, err)
 	}
 	defer t.tx.close()
+	fenced := t.cfg.Now()
 	t.core, err = OpenCore(CoreConfig{
 		Journal: t.cfg.Journal, Partition: t.cfg.Partition, Inputs: t.cfg.Inputs, Store: t.cfg.Store, NewHandler: t.cfg.NewHandler, Submit: t.Submit,
 	})
@@ -128,6 +130,9 @@ func (t *Task) Run(ctx context.Context, stop <-chan struct{}) (err error) {
 	}
 	defer finished()
 	defer cancel(nil)
+	t.cfg.Logger.Info("a partition was taken over", "partition", t.cfg.Partition,
+		"secondsToFence", fenced.Sub(began).Seconds(), "secondsToRestore", t.cfg.Now().Sub(fenced).Seconds(),
+		"journalOffset", t.core.Next())
 	return t.work(ctx, readers, cancel, stop)
 }
 

@@ -246,7 +246,8 @@ func (s *site) tell(observed []time.Time, blows []*blow) {
 			"%d attempts were lost and made again", b.name, longestGap(observed, b).Seconds(), b.lost)
 	}
 	for _, r := range s.order {
-		s.t.Logf("%s complained: %v", r.name, s.complaints(r))
+		s.t.Logf("%s had %d MiB in memory at most since its last start, and complained: %v",
+			r.name, s.mostMemory(r), s.complaints(r))
 	}
 }
 

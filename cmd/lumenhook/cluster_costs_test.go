@@ -83,3 +83,18 @@ func (s *site) holds(r *role, among map[string]bool) (n int) {
 	}
 	return n
 }
+
+// mostMemory is the most that a process had in memory since its start, in MiB.
+func (s *site) mostMemory(r *role) int {
+	s.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.cmd.Process.Pid))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var kib int
+	_, most, found := strings.Cut(string(status), "\nVmHWM:")
+	if _, err := fmt.Sscan(most, &kib); !found || err != nil {
+		s.t.Fatalf("the status of %s has no VmHWM: %v", r.name, err)
+	}
+	return kib >> 10
+}
