@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser lint lint-units lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger release-forms generate clean
+.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser lint lint-units lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger release-forms release-snapshot generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -142,6 +142,10 @@ bench-ledger: ## from ledgers to payments: real ones, and one of 1,000 payments 
 
 release-forms: ## what this program reads, as schemas/released/forms.json: when a release is made, and never otherwise
 	$(GO) test ./schemas -run ReleaseBefore -count 1 -args -release
+
+GORELEASER ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.14.0
+release-snapshot: ## the archives of a release, with checksums and lists of contents, into dist/, without a tag
+	$(GORELEASER) release --snapshot --clean
 
 generate: ## generated code of schemas/kafka
 	cd schemas/kafka && $(BUF) generate
