@@ -136,8 +136,9 @@ func modules(info *debug.BuildInfo) []cdx.Component {
 	return all
 }
 
+// module is a component with its package URL, in which a plus stands for a space.
 func module(path, version string) cdx.Component {
-	purl := "pkg:golang/" + path + "@" + version
+	purl := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 	return cdx.Component{
 		BOMRef: purl, Type: cdx.ComponentTypeLibrary, Name: path, Version: version, PackageURL: purl,
 	}

@@ -54,7 +54,7 @@ func TestAListNamesFilesAndModules(t *testing.T) {
 	document := filepath.Join(t.TempDir(), "list.json")
 	for range 2 { // one archive, one document
 		before, _ := os.ReadFile(document)
-		if err := run("v9.8.7", archive, document); err != nil {
+		if err := run("v9.8.7+next", archive, document); err != nil {
 			t.Fatal(err)
 		}
 		if after, err := os.ReadFile(document); err != nil || before != nil && !bytes.Equal(before, after) {
@@ -70,8 +70,9 @@ func TestAListNamesFilesAndModules(t *testing.T) {
 	if err := cdx.NewBOMDecoder(text, cdx.BOMFileFormatJSON).Decode(&bom); err != nil {
 		t.Fatal(err)
 	}
-	if of := bom.Metadata.Component; of.Version != "v9.8.7" || of.Name != "github.com/lumenhook/lumenhook" {
-		t.Errorf("the list is of %s %s", of.Name, of.Version)
+	of := bom.Metadata.Component
+	if of.Version != "v9.8.7+next" || of.PackageURL != "pkg:golang/github.com/lumenhook/lumenhook@v9.8.7%2Bnext" {
+		t.Errorf("the list is of %s, version %s", of.PackageURL, of.Version)
 	}
 	found := make(map[string]cdx.Component)
 	for _, c := range *bom.Components {
