@@ -2,6 +2,7 @@ package projections
 
 import (
 	"context"
+	"time"
 
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -27,6 +28,41 @@ func (l *Lag) Close() { l.ends.Close() }
 // Records is how many records of all topics are not in every table yet that is
 // filled from them, control records included.
 func (l *Lag) Records(ctx context.Context) (records int64, err error) {
+	ends, err := l.topicEnds(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return l.missing(ctx, ends)
+}
+
+// CatchUp waits until the tables hold what the topics held at the time of the call, or ctx
+// ends, and returns how many records are missing then.
+func (l *Lag) CatchUp(ctx context.Context) (missing int64, err error) {
+	ends, err := l.topicEnds(ctx)
+	if err != nil {
+		return 0, err
+	}
+	tick := time.NewTicker(progressPoll)
+	defer tick.Stop()
+	for looks := 0; ; looks++ {
+		now, err := l.missing(ctx, ends)
+		switch {
+		case err != nil && looks > 0 && ctx.Err() != nil:
+			return missing, nil
+		case err != nil || now == 0:
+			return now, err
+		}
+		missing = now
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return missing, nil
+		}
+	}
+}
+
+// missing is how many records before ends are not in every table that is filled from them.
+func (l *Lag) missing(ctx context.Context, ends map[place]int64) (records int64, err error) {
 	db, err := l.db.pin(ctx)
 	if err != nil {
 		return 0, err
@@ -39,14 +75,22 @@ func (l *Lag) Records(ctx context.Context) (records int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	for at, end := range ends {
+		records += max(0, end-progress[at])
+	}
+	return records, nil
+}
+
+func (l *Lag) topicEnds(ctx context.Context) (map[place]int64, error) {
+	all := make(map[place]int64)
 	for _, topic := range Topics() {
 		ends, err := l.ends.Of(ctx, topic)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		for partition, end := range ends {
-			records += max(0, end-progress[place{topic, partition}])
+			all[place{topic, partition}] = end
 		}
 	}
-	return records, nil
+	return all, nil
 }

@@ -169,7 +169,9 @@ func (r *rig) awaitProjected() {
 	must(r.t, err)
 	defer lag.Close()
 	eventually(r.t, "the topics are projected", func() error {
-		records, err := lag.Records(r.t.Context())
+		ctx, cancel := context.WithTimeout(r.t.Context(), time.Second)
+		defer cancel()
+		records, err := lag.CatchUp(ctx)
 		if err == nil && records > 0 {
 			err = fmt.Errorf("%d records are not", records)
 		}

@@ -29,6 +29,9 @@ line editing, in which a query ends with a semicolon. Nothing can be written.
   lumenhook sql --format csv "SELECT * FROM attempts_per_minute" > minutes.csv
   lumenhook sql "SHOW TABLES"
 
+What the topics hold at the time of asking is waited for, for 2 s at most: whether it is
+all there is said on standard error. With --clickhouse-dsn that needs --kafka-brokers.
+
 Tables, views and twenty questions: docs/analytics.md.`,
 		Args: cli.OptionalArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -36,11 +39,10 @@ Tables, views and twenty questions: docs/analytics.md.`,
 			if !known {
 				return cli.Usage(fmt.Errorf("--format %q: must be table, json or csv", format))
 			}
-			if cfg.RowsMax < 1 || cfg.TimeMax < time.Second || cfg.TimeMax > 24*time.Hour {
-				return cli.Usage(fmt.Errorf("--max-rows %d and --timeout %s: "+
-					"must be at least 1, and from 1s to 24h", cfg.RowsMax, cfg.TimeMax))
+			err := checkBounds(cfg)
+			if err != nil {
+				return err
 			}
-			var err error
 			if cfg.DSN, err = t.ReaderDSN(); err != nil {
 				return err
 			}
@@ -49,6 +51,9 @@ Tables, views and twenty questions: docs/analytics.md.`,
 				return err
 			}
 			defer console.Close()
+			if err := noteLag(cmd, &t, cfg.DSN); err != nil {
+				return err
+			}
 			s := sqlshell.Session{
 				Console: console, Write: write, RowsMax: cfg.RowsMax,
 				Out: cmd.OutOrStdout(), Notes: cmd.ErrOrStderr(),
@@ -61,8 +66,35 @@ Tables, views and twenty questions: docs/analytics.md.`,
 	}
 	t.Register(c.Flags())
 	t.RegisterClickHouse(c.Flags())
+	t.RegisterKafka(c.Flags())
 	c.Flags().StringVar(&format, "format", "table", "table, json (a line for each row) or csv")
 	c.Flags().IntVar(&cfg.RowsMax, "max-rows", 10_000, "rows to print at most")
 	c.Flags().DurationVar(&cfg.TimeMax, "timeout", time.Minute, "how long a query may take")
 	return c
+}
+
+func checkBounds(cfg projections.ConsoleConfig) error {
+	if cfg.RowsMax < 1 || cfg.TimeMax < time.Second || cfg.TimeMax > 24*time.Hour {
+		return cli.Usage(fmt.Errorf("--max-rows %d and --timeout %s: "+
+			"must be at least 1, and from 1s to 24h", cfg.RowsMax, cfg.TimeMax))
+	}
+	return nil
+}
+
+// noteLag says beside the answer that the history lacks what its topics hold. Its error is
+// one of the flags that name the brokers.
+func noteLag(cmd *cobra.Command, t *connect.Service, dsn string) error {
+	if _, err := t.NamedCluster(stderrLog()); err != nil {
+		return err
+	}
+	missing, err := t.AwaitHistory(cmd.Context(), dsn)
+	switch {
+	case err != nil:
+		fmt.Fprintf(cmd.ErrOrStderr(), "how far the history is behind its topics is not known: %s\n",
+			cli.Explain(err, cmd.Flags()))
+	case missing > 0:
+		fmt.Fprintf(cmd.ErrOrStderr(), "the history is %d records behind its topics: "+
+			"what happened last is not in it yet\n", missing)
+	}
+	return nil
 }

@@ -1,16 +1,25 @@
 package connect
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
+	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/streams"
 )
+
+// catchUpMax bounds the wait for a history that is behind; at full speed it is less than a
+// second.
+const catchUpMax = 2 * time.Second
 
 // RegisterClickHouse adds the flags of what asks or fills the history, which the files of
 // `lumenhook serve` set too.
@@ -32,6 +41,42 @@ func (s *Service) Database() (*projections.DB, error) {
 // ReaderDSN says how the history is reached by who reads only.
 func (s *Service) ReaderDSN() (string, error) {
 	return s.dsn(func(c *runfile.ClickHouse) runfile.Login { return c.Reader })
+}
+
+// AwaitHistory waits for the history to hold what its topics hold now, for a moment, and
+// returns how many records are missing then. Where flags name ClickHouse and no brokers,
+// nobody can be asked, and none are.
+func (s *Service) AwaitHistory(ctx context.Context, dsn string) (missing int64, err error) {
+	where := s.Cluster
+	if s.ClickHouse.DSN != "" {
+		where = s.NamedCluster // the data folder's brokers are those of another history
+	}
+	cluster, err := where(slog.New(slog.DiscardHandler))
+	if err != nil || len(cluster.Brokers) == 0 {
+		return 0, err
+	}
+	return missingRecords(ctx, dsn, cluster)
+}
+
+func missingRecords(ctx context.Context, dsn string, of streams.Cluster) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, catchUpMax)
+	defer cancel()
+	db, err := projections.Open(dsn)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = db.Close() }()
+	lag, err := projections.NewLag(db, of)
+	if err != nil {
+		return 0, err
+	}
+	defer lag.Close()
+	missing, err := lag.CatchUp(ctx)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("the brokers %s did not answer within %s",
+			strings.Join(of.Brokers, ", "), catchUpMax)
+	}
+	return missing, err
 }
 
 func (s *Service) dsn(who func(*runfile.ClickHouse) runfile.Login) (string, error) {
