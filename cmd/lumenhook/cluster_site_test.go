@@ -295,17 +295,35 @@ func (s *site) walletAt(url string) (wallet string) {
 		s.t.Fatal(err)
 	}
 	s.awaitRead() // or the watch would see the wallet's first lumens, as a payment
-	endpoint, err := c.CreateEndpoint(ctx, client.EndpointCreate{URL: url})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	var endpoint client.Endpoint
+	s.asking("an endpoint", func() (err error) {
+		endpoint, err = c.CreateEndpoint(ctx, client.EndpointCreate{URL: url})
+		return err
+	})
 	s.receipts.knows(endpoint.Secret)
-	if _, err := c.CreateWatch(ctx, client.WatchCreate{
-		WalletAddress: wallet, EndpointID: endpoint.ID, Assets: []client.Asset{{Code: "XLM"}},
-	}); err != nil {
-		s.t.Fatal(err)
-	}
+	s.asking("a watch", func() error {
+		_, err := c.CreateWatch(ctx, client.WatchCreate{
+			WalletAddress: wallet, EndpointID: endpoint.ID, Assets: []client.Asset{{Code: "XLM"}},
+		})
+		return err
+	})
 	return wallet
+}
+
+// asking asks the API again while it has not confirmed what it knows, for longer than
+// its client does: a machine may be busy with many partitions that move.
+func (s *site) asking(what string, ask func() error) {
+	s.t.Helper()
+	s.until("the API takes "+what, func() bool {
+		err := ask()
+		if p, is := errors.AsType[*client.Problem](err); is && p.Code == "DIRECTORY_BEHIND" {
+			return false
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return true
+	})
 }
 
 // awaitRead waits until the follower has read all ledgers that there are.
