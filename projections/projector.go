@@ -40,6 +40,9 @@ type ProjectorConfig struct {
 	// Group is the consumer group; "projector" when empty. Projectors that fill
 	// another database from the same topics are another group.
 	Group string
+	// Retention is after how long rows of the live tables are deleted, 0 for never; nil:
+	// it stays as it is.
+	Retention *time.Duration
 	// OnDeadLetter is told of each record that was set aside, by its topic, if it is
 	// set.
 	OnDeadLetter func(topic string)
@@ -259,7 +262,7 @@ func offsetsOf(by map[place]int64) streams.Offsets {
 func (p *Projector) prepare(ctx context.Context, db *DB, owned []int32) (l layout, from map[place]int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareMax)
 	defer cancel()
-	if err := Migrate(ctx, db); err != nil {
+	if err := p.makeTables(ctx, db); err != nil {
 		return nil, nil, err
 	}
 	if l, err = db.live(ctx); err != nil {
@@ -290,6 +293,14 @@ func (p *Projector) prepare(ctx context.Context, db *DB, owned []int32) (l layou
 		}
 	}
 	return l, from, db.recordProgress(ctx, l, late)
+}
+
+// makeTables makes the tables as they are to be, or leaves them so.
+func (p *Projector) makeTables(ctx context.Context, db *DB) error {
+	if err := Migrate(ctx, db); err != nil || p.cfg.Retention == nil {
+		return err
+	}
+	return SetRetention(ctx, db, *p.cfg.Retention)
 }
 
 // extent is where a topic's partitions begin and end.

@@ -356,6 +356,21 @@ func TestAHistoryWithAbortedFactsIsNamedAndHealed(t *testing.T) {
 	}
 }
 
+// A projector that starts before ClickHouse has its database sets the retention once the
+// tables are made.
+func TestAProjectorSetsTheRetentionOfTheTablesItMakes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	month := 30 * 24 * time.Hour
+	r.project(func(c *projections.ProjectorConfig) { c.Retention = &month })
+	r.append(newStory(1).paid(0, 5, startMillis))
+	r.awaitProjected()
+	if n := r.count("SELECT count() FROM system.tables WHERE database = currentDatabase()" +
+		" AND engine_full LIKE '%TTL toDateTime(%toIntervalSecond(2592000)%'"); n != 5 {
+		t.Errorf("%d tables have the TTL, not 5", n)
+	}
+}
+
 func TestRetentionBecomesATTL(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

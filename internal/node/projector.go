@@ -24,6 +24,7 @@ func (r *projectorRole) Start(ctx context.Context) error {
 	p, err := projections.NewProjector(projections.ProjectorConfig{
 		DB: db, Cluster: r.clusterOf("projector"), Now: cfg.Now, Logger: cfg.Logger,
 		BlockRows: cfg.History.BlockRows, BlockWait: cfg.History.BlockWait,
+		Retention:    cfg.History.Keep,
 		OnDeadLetter: cfg.Metrics.deadLetterOf(readerProjector),
 	})
 	if err != nil {
@@ -47,16 +48,11 @@ func (r *projectorRole) prepare(ctx context.Context, db *projections.DB) error {
 	cfg := r.node.cfg
 	err := projections.Migrate(ctx, db)
 	if err != nil && cfg.History.MayBeAway {
-		cfg.Say("ClickHouse does not answer yet; until it does, GET /v1/events answers 503 (--clickhouse-dsn): %v", err)
+		cfg.Say("the history cannot be written yet; until it can, GET /v1/events answers 503 "+
+			"(--clickhouse-dsn): %v", err)
 		return nil
 	}
-	if err != nil || cfg.History.Keep == nil {
-		return err
-	}
-	if err := projections.SetRetention(ctx, db, *cfg.History.Keep); err != nil {
-		return fmt.Errorf("--history-retention: %w", err)
-	}
-	return nil
+	return err
 }
 
 // project keeps the process up when the projector cannot go on without a person:
