@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/projections"
@@ -28,6 +29,21 @@ func TestTheHelpSaysWhatACommandEndsWith(t *testing.T) {
 	}
 	for name := range endsWith3 {
 		t.Errorf("there is no command %s", name)
+	}
+}
+
+// What stands behind a flag is one word for its value: what is quoted in its usage would
+// be taken for it.
+func TestTheHelpNamesAValueByOneWord(t *testing.T) {
+	leaves := make(map[string]*cobra.Command)
+	collect(newRoot(), leaves)
+	for name, c := range leaves {
+		_ = c.InheritedFlags() // which c.Flags has from then on
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if value, _ := pflag.UnquoteUsage(f); strings.Contains(value, " ") {
+				t.Errorf("%s: the value of --%s is called %q", name, f.Name, value)
+			}
+		})
 	}
 }
 

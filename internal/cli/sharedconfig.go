@@ -14,7 +14,7 @@ func ShareConfig(flags *pflag.FlagSet) {
 	if flags.Lookup(configFlag) != nil {
 		return
 	}
-	flags.String(configFlag, "", "YAML file of `lumenhook serve`, of which the settings that "+
+	flags.String(configFlag, "", "YAML file of lumenhook serve, of which the settings that "+
 		"are flags of this command count")
 	flags.String(secretsFlag, "", "folder of secrets, one a file, named as the flags are; "+
 		"as with --config")
