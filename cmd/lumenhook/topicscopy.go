@@ -29,7 +29,9 @@ it was: no payment is lost or told again.
 Make the cluster's topics first, with as many partitions as the folder has (the command
 says how many). Copy while the service runs, stop it, and copy again: the second time
 adds what came since, within seconds. A copy that was interrupted goes on. Topics that
-hold something else are refused. Nothing may run on the cluster's topics meanwhile.
+hold something else are refused. Nothing may run on the cluster's topics meanwhile. The
+user must be allowed to write every topic and the positions of every group, as the one
+is who creates the rights of the roles (lumenhook topics acls --apply).
 
 Then serve with the folder's secrets (its master key, and its accounts' API keys go on),
 and build the history there: it is made of the topics.`,

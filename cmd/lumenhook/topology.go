@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -240,7 +242,7 @@ A process of several roles needs a user with the rights of them all.`,
 		"what the names of the roles' users begin with")
 	f.StringSliceVar(&a.roles, "role", nil,
 		"only these roles; without it all: "+strings.Join(topology.RoleNames(), ", "))
-	f.BoolVar(&a.apply, "apply", false, "create the rights on --kafka-brokers, and print them")
+	f.BoolVar(&a.apply, "apply", false, "create the rights on --kafka-brokers, in place of printing commands")
 	return c
 }
 
@@ -260,10 +262,27 @@ func (a *aclFlags) run(ctx context.Context, out io.Writer) error {
 	}
 	return a.Print(out, struct {
 		ACLs []streams.ACL `json:"acls"`
-	}{acls}, func(w io.Writer) {
-		for _, acl := range acls {
-			fmt.Fprintln(w, `kafka-acls.sh --bootstrap-server "$BOOTSTRAP" `+
-				`--command-config admin.properties `+strings.Join(acl.Arguments(), " "))
-		}
-	})
+	}{acls}, func(w io.Writer) { a.show(w, acls) })
+}
+
+func (a *aclFlags) show(w io.Writer, acls []streams.ACL) {
+	if a.apply {
+		showGranted(w, acls)
+		return
+	}
+	for _, acl := range acls {
+		fmt.Fprintln(w, `kafka-acls.sh --bootstrap-server "$BOOTSTRAP" `+
+			`--command-config admin.properties `+strings.Join(acl.Arguments(), " "))
+	}
+}
+
+// showGranted prints a line for each user.
+func showGranted(w io.Writer, acls []streams.ACL) {
+	granted := make(map[string]int)
+	for _, acl := range acls {
+		granted[acl.Principal]++
+	}
+	for _, user := range slices.Sorted(maps.Keys(granted)) {
+		fmt.Fprintf(w, "%s has its rights (%d rules)\n", user, granted[user])
+	}
 }

@@ -93,6 +93,20 @@ func TestAPlanAsJSONIsComplete(t *testing.T) {
 	}
 }
 
+// Commands that have still to be run are not what is shown of rights that are there.
+func TestRightsThatWereGrantedAreToldByUser(t *testing.T) {
+	code, out, said := topicsRun(t, "acls", "--apply", "--role", "mailer,inspect",
+		"--kafka-brokers", newEmptyBroker(t))
+	for _, user := range []string{"User:lumenhook-inspect", "User:lumenhook-mailer"} {
+		if !strings.Contains(out, user+" has its rights (") {
+			t.Errorf("%s is not named:\n%s", user, out)
+		}
+	}
+	if code != 0 || strings.Contains(out, "kafka-acls.sh") || strings.Count(out, "\n") != 2 {
+		t.Errorf("%d:\n%s%s", code, out, said)
+	}
+}
+
 func TestACLsArePrintedForKafkasTool(t *testing.T) {
 	code, out, _ := topicsRun(t, "acls", "--role", "mailer", "--topic-prefix", "shop.", "--user-prefix", "CN=shop-")
 	want := `kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config admin.properties --add ` +

@@ -49,9 +49,9 @@ func DescribeAll(ctx context.Context, cluster streams.Cluster, out io.Writer) er
 			span += end - starts[p]
 		}
 		if i == 0 { // there is something to print
-			fmt.Fprintf(out, "%-10s  %10s  %12s  %s\n", "topic", "partitions", "offsets", "cleanup")
+			fmt.Fprintf(out, "%-12s  %10s  %12s  %s\n", "topic", "partitions", "offsets", "cleanup")
 		}
-		fmt.Fprintf(out, "%-10s  %10d  %12d  %s\n",
+		fmt.Fprintf(out, "%-12s  %10d  %12d  %s\n",
 			topic.Name, len(ends), span, topic.Cleanup)
 	}
 	return nil
