@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
@@ -36,6 +38,9 @@ func OpenEngine(ctx context.Context, cluster streams.Cluster) (*Engine, error) {
 	c, err := commands.Open(ctx, commands.Config{
 		Cluster: cluster, Logger: slog.New(slog.DiscardHandler),
 	})
+	if forbidden(err) {
+		return nil, errForbidden{err}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reaching the brokers %s: %w", strings.Join(cluster.Brokers, ", "), err)
 	}
@@ -70,11 +75,30 @@ func (e *Engine) Submit(
 			return result.Answer, errors.New(result.Answer.Rejection.Detail)
 		case err == nil:
 			return result.Answer, nil
+		case errors.As(err, &unconfirmed) && forbidden(err): // nothing was written
+			return domain.Answer{}, errForbidden{unconfirmed.Cause}
 		case !errors.As(err, &unconfirmed) || ctx.Err() != nil:
 			return domain.Answer{}, fmt.Errorf("no engine has answered: "+
 				"is one running on these brokers? %w", err)
 		}
 	}
+}
+
+// errForbidden means that the brokers know the user, who lacks a right.
+type errForbidden struct{ cause error }
+
+func (e errForbidden) Error() string {
+	return "the brokers do not let --kafka-user give commands: it needs the rights of the role " +
+		"operator, or of rewrap for secrets (`lumenhook topics acls` names them): " +
+		e.cause.Error()
+}
+
+func (e errForbidden) Unwrap() error { return e.cause }
+
+// forbidden reports whether the brokers refused a right, which asking again does not mend.
+func forbidden(err error) bool {
+	return errors.Is(err, kerr.TopicAuthorizationFailed) ||
+		errors.Is(err, kerr.ClusterAuthorizationFailed)
 }
 
 // Submit gives the engine of the service one command.
