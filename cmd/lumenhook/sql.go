@@ -82,10 +82,12 @@ func checkBounds(cfg projections.ConsoleConfig) error {
 }
 
 // noteLag says beside the answer that the history lacks what its topics hold. Its error is
-// one of the flags that name the brokers.
+// one of the flags that name the brokers; a password for them without the brokers is none.
 func noteLag(cmd *cobra.Command, t *connect.Service, dsn string) error {
-	if _, err := t.NamedCluster(stderrLog()); err != nil {
-		return err
+	if len(t.Kafka.Brokers) > 0 {
+		if _, err := t.NamedCluster(stderrLog()); err != nil {
+			return err
+		}
 	}
 	missing, err := t.AwaitHistory(cmd.Context(), dsn)
 	switch {

@@ -46,8 +46,10 @@ func TestSQLSaysThatTheHistoryIsBehind(t *testing.T) {
 	if said := ask(topics...); !strings.HasPrefix(said, "the history is 3 records behind its topics: ") {
 		t.Errorf("of a history that lacks 3 records it is said %q", said)
 	}
-	if said := ask(); said != "" {
-		t.Errorf("without brokers to ask it is said %q", said)
+	for _, flags := range [][]string{nil, {"--kafka-user", "somebody"}} {
+		if said := ask(flags...); said != "" {
+			t.Errorf("without brokers to ask, and with %q, it is said %q", flags, said)
+		}
 	}
 	nobody := []string{"--kafka-brokers", "127.0.0.1:1", "--topic-prefix", "shop."}
 	const unknown = "how far the history is behind its topics is not known: " +

@@ -47,12 +47,11 @@ func (s *Service) ReaderDSN() (string, error) {
 // returns how many records are missing then. Where flags name ClickHouse and no brokers,
 // nobody can be asked, and none are.
 func (s *Service) AwaitHistory(ctx context.Context, dsn string) (missing int64, err error) {
-	where := s.Cluster
-	if s.ClickHouse.DSN != "" {
-		where = s.NamedCluster // the data folder's brokers are those of another history
+	if s.ClickHouse.DSN != "" && len(s.Kafka.Brokers) == 0 {
+		return 0, nil // the data folder's brokers are those of another history
 	}
-	cluster, err := where(slog.New(slog.DiscardHandler))
-	if err != nil || len(cluster.Brokers) == 0 {
+	cluster, err := s.Cluster(slog.New(slog.DiscardHandler))
+	if err != nil {
 		return 0, err
 	}
 	return missingRecords(ctx, dsn, cluster)
