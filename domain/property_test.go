@@ -13,8 +13,8 @@ import (
 )
 
 // TestEverySequence feeds random sequences of inputs to an endpoint with several
-// deliveries, as the engine does, and holds the guarantees of DESIGN.md,
-// section 6, after every step. What it holds them against is kept by the test
+// deliveries, as the engine does, and holds the guarantees of
+// docs/architecture.md after every step. What it holds them against is kept by the test
 // in a plain way of its own.
 func TestEverySequence(t *testing.T) {
 	reached := make(map[string]int)

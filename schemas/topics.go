@@ -9,8 +9,7 @@ const (
 	CleanupCompact Cleanup = "compact"
 )
 
-// Topic is one of the topics of DESIGN.md, section 2, of last uses (section 5), and of
-// what could not be read.
+// Topic is one of the topics of docs/architecture.md.
 type Topic struct {
 	Name            string // without the prefix
 	Keyed           bool   // has the deployment's partition count; else one partition

@@ -9,8 +9,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// checks hold the guarantees of DESIGN.md, section 6, while a run goes on. A
-// violation panics.
+// checks hold the guarantees of docs/architecture.md while a run goes on. A violation
+// panics.
 type checks struct {
 	world    *World
 	model    *model

@@ -1,7 +1,6 @@
 // Package sim runs the whole of engine, follower and directory in one goroutine
 // from one seed, breaks it wherever it can be broken, and holds the guarantees
-// of DESIGN.md, section 6, while it is broken. docs/simulation.md says how to
-// use it.
+// of docs/architecture.md while it is broken. docs/simulation.md says how to use it.
 //
 // It hides the log, the clocks, the receivers, the clients and the ledger
 // network, all of which are in memory, and the order in which things happen. The

@@ -13,7 +13,7 @@
 //     a position reads what lies before it.
 //   - The log's order decides: the last record of a key is its row, an empty value
 //     is none. Versions are not compared. The engine's task is the only writer
-//     and is fenced, and after a torn commit (DESIGN.md, section 4) the row that
+//     and is fenced, and after a torn commit (docs/architecture.md) the row that
 //     it publishes again may have a lower version than the torn one. A reader
 //     that kept the higher one would differ for ever from one that fills anew
 //     from the compacted table (G4).

@@ -13,8 +13,8 @@ import (
 )
 
 // FreshFor is how old the latest confirmation may be for the directory to be
-// trusted: a revoked key is refused everywhere within this time (DESIGN.md,
-// section 3).
+// trusted: a revoked key is refused everywhere within this time
+// (docs/architecture.md).
 const FreshFor = 5 * time.Second
 
 // ErrStale means that the directory cannot tell whether it holds what the tables

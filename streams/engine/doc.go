@@ -5,7 +5,7 @@
 // It hides how aggregates are kept and folded, how inputs are deduplicated, and
 // which deliveries may be attempted now.
 //
-// Invariants, by the guarantees of DESIGN.md, section 6:
+// Invariants, by the guarantees of docs/architecture.md:
 //
 //   - G2: a partition holds one delivery of an event: the first match wins, and a
 //     hand-over follows a delivery that was cancelled, with more moves than it had.

@@ -4,7 +4,7 @@
 // What it acknowledges survives the death of the process: writes go through the
 // page cache, as Kafka's own do by default. With Sync they survive the death of
 // the machine too. A commit that is cut short by a kill may be torn between
-// partitions; the parts above bear that (DESIGN.md, section 4).
+// partitions; the parts above bear that (docs/architecture.md).
 //
 // With a user and a password it answers nothing but which requests it knows before a
 // client has proved that it has them; whoever has them may do everything.
