@@ -41,7 +41,7 @@ func TestATaskThatFailsTakesNothingFromItsNewOwner(t *testing.T) {
 		s := NewTasks(func(int32) *Task {
 			runs.Add(1)
 			unreachable := Cluster{Brokers: []string{"no:address:at all"}, Logger: slog.New(slog.DiscardHandler)} // fails at once
-			return NewTask(TaskConfig{Cluster: unreachable, LocalCapacity: 1})
+			return NewTask(TaskConfig{Cluster: unreachable, LocalCapacity: 1, Now: time.Now})
 		}, slog.New(slog.DiscardHandler))
 		s.Ours = func() bool { return ours.Load() == 1 }
 		s.Assigned([]int32{0})
