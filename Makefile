@@ -49,7 +49,6 @@ KAFKA_LONG := RunsOver
 test-kafka: kafka-installed ## the suites of everything that uses Kafka, on three real brokers; needs Java 17 and, once, Maven
 	$(GO) vet -tags kafka $(KAFKA_OWN) $(KAFKA_LOGS) $(KAFKA_ROLES)
 	$(MAKE) -j 2 --output-sync=target kafka-roles kafka-logs kafka-own
-	$(MAKE) test-cluster PAYMENTS=2000 ARGS=-cluster.each=10s
 
 kafka-installed:
 	@command -v java >/dev/null || { echo "test-kafka needs Java 17 or later (Debian: apt-get install openjdk-17-jre-headless)"; exit 1; }

@@ -226,11 +226,9 @@ func match(t *testing.T, id string, attempts []attempt, posts []post) (others []
 func (s *site) charge(blows []*blow, id string, p post) {
 	s.t.Helper()
 	for _, b := range blows {
-		for _, at := range b.losses {
-			if before := at.Sub(p.began); before > -time.Second && before < turnMax {
-				b.lost++
-				return
-			}
+		if b.mayLose(p.began) {
+			b.lost++
+			return
 		}
 	}
 	s.t.Errorf("event %s was posted at %s, and no attempt in the history says so",

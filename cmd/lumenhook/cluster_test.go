@@ -33,7 +33,10 @@ type blow struct {
 	from, to time.Time
 	// losses are the moments at which attempts under way were lost with their process.
 	losses []time.Time
-	lost   int // attempts
+	// regroups: partitions may go from one process to another as long as it lasts, and
+	// attempts under way are lost with them (G7).
+	regroups bool
+	lost     int // attempts
 }
 
 // TestClusterDeliversEachPaymentOnce: processes of the real program, each with the least rights, deliver every payment
@@ -72,10 +75,21 @@ func TestClusterDeliversEachPaymentOnce(t *testing.T) {
 	}
 }
 
+// mayLose reports whether an attempt that began at a time may be in no history for it.
+func (b *blow) mayLose(began time.Time) bool {
+	if b.regroups && began.After(b.from.Add(-turnMax)) && began.Before(b.to) {
+		return true
+	}
+	return slices.ContainsFunc(b.losses, func(at time.Time) bool {
+		before := at.Sub(began)
+		return before > -time.Second && before < turnMax
+	})
+}
+
 // blows are all that happens, in order.
 func (s *site) blows(p *paying) (list []*blow) {
 	for _, n := range s.cluster.Nodes() {
-		list = append(list, &blow{name: "kill -9 of broker " + n.Addr(), strike: func() []time.Time {
+		list = append(list, &blow{name: "kill -9 of broker " + n.Addr(), regroups: true, strike: func() []time.Time {
 			s.killBroker(p, n)
 			return nil
 		}})
