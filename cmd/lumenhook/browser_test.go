@@ -169,7 +169,7 @@ func TestBrowserReboundNamesReadNothing(t *testing.T) {
 		"horizon":    {s.file.Stellar.RPCURL + "/ledgers", "HOST_NOT_ALLOWED"},
 		"metrics":    {s.file.MetricsURL, "HOST_NOT_ALLOWED"},
 		"receiver":   {s.file.Receiver.URL, "HOST_NOT_ALLOWED"},
-		"clickhouse": {s.file.ClickHouse.HTTP + "/?query=SELECT+42", "USER_SESSION_LIMIT_EXCEEDED"},
+		"clickhouse": {s.file.ClickHouse.HTTP + "/?query=SELECT+42", "Name a user and a password"},
 	} {
 		u, err := url.Parse(target.url)
 		if err != nil {
