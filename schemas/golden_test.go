@@ -99,6 +99,7 @@ var laterFacts = []domain.FactBody{
 	domain.KeyCreated{Key: laterKey},
 	domain.EndpointCreated{EndpointID: "ep_1", Headers: headers, RateLimitPerSecond: 30},
 	domain.DeliveryCreated{Event: domain.Event{ID: "evt_1", Type: domain.TestPing}, TestBodyHash: []byte{6}},
+	domain.DeliveryCreated{Event: domain.Event{ID: "evt_1", Type: domain.PaymentReceived}, Moved: domain.Moved{Moves: 1, Attempts: 12, Runs: 2}},
 	domain.DeliveryCreated{Event: domain.Event{ID: "evt_1", Type: domain.PaymentReceived}, Moved: domain.Moved{Moves: 1, Attempts: 12, Runs: 2, FormerEndpointIDs: []string{"ep_1"}}},
 	domain.AttemptMade{EventID: "evt_1", State: domain.StateCancelled},
 	domain.EndpointUpdated{Change: domain.EndpointChange{Headers: new([]domain.Header)}},
