@@ -25,9 +25,11 @@ func readAccount(s string, at jsontext.Pointer, f *faults) bool {
 	case strkey.IsValidMuxedAccountEd25519PublicKey(s):
 		f.add(at, faultMuxedAddress, "is a muxed address: use its account "+accountOfMuxed(s))
 	case strkey.IsValidContractAddress(s):
-		f.add(at, faultContractAddress, "is the address of a contract: use an account's address, which starts with G")
+		f.add(at, faultContractAddress,
+			"is the address of a contract: use an account's address, which starts with G")
 	default:
-		f.add(at, faultInvalidAddress, "must be an account's address: 56 characters that start with G, with a valid checksum")
+		f.add(at, faultInvalidAddress,
+			"must be an account's address: 56 characters that start with G, with a valid checksum")
 	}
 	return false
 }
@@ -42,13 +44,17 @@ func readSender(s string, at jsontext.Pointer, f *faults) bool {
 	case strkey.IsValidMuxedAccountEd25519PublicKey(s):
 		f.add(at, faultMuxedAddress, "is a muxed address: allow its account "+accountOfMuxed(s))
 	default:
-		f.add(at, faultInvalidAddress, "must be the address of an account or a contract: 56 characters that start with G or C, with a valid checksum")
+		f.add(at, faultInvalidAddress,
+			"must be the address of an account or a contract: 56 characters that start with G or C, with "+
+				"a valid checksum")
 	}
 	return false
 }
 
 func refuseSecretKey(at jsontext.Pointer, f *faults) {
-	f.add(at, codeSecretKeyRefused, "holds a secret key, which was not kept. Use the public address, which starts with G, and treat the secret key as exposed: move what it controls to a new account")
+	f.add(at, codeSecretKeyRefused,
+		"holds a secret key, which was not kept. Use the public address, which starts with G, and "+
+			"treat the secret key as exposed: move what it controls to a new account")
 }
 
 func accountOfMuxed(s string) string {

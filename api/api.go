@@ -70,15 +70,18 @@ type Config struct {
 func (c Config) validate() error {
 	var missing []error
 	for name, absent := range map[string]bool{
-		"Commands": c.Commands == nil, "Directory": c.Directory == nil, "History": c.History == nil, "Sealer": c.Sealer == nil,
-		"Wallets": c.Wallets == nil, "URLs": c.URLs == nil, "Entropy": c.Entropy == nil, "Now": c.Now == nil, "Log": c.Log == nil,
+		"Commands":  c.Commands == nil,
+		"Directory": c.Directory == nil, "History": c.History == nil, "Sealer": c.Sealer == nil,
+		"Wallets": c.Wallets == nil,
+		"URLs":    c.URLs == nil, "Entropy": c.Entropy == nil, "Now": c.Now == nil, "Log": c.Log == nil,
 	} {
 		if absent {
 			missing = append(missing, fmt.Errorf("api: Config.%s is missing: set it", name))
 		}
 	}
 	if c.MaxRequests < 0 {
-		missing = append(missing, fmt.Errorf("api: Config.MaxRequests is %d: use 0 or a positive number", c.MaxRequests))
+		missing = append(missing,
+			fmt.Errorf("api: Config.MaxRequests is %d: use 0 or a positive number", c.MaxRequests))
 	}
 	return errors.Join(append(missing, c.RateLimit.validate())...)
 }
@@ -109,8 +112,13 @@ func New(c Config) (*API, error) {
 		c.TestWait = defaultTestWait
 	}
 	a := &API{
-		Config: c, router: mux.NewRouter().SkipClean(true), slots: make(chan struct{}, c.MaxRequests),
-		limits: newLimits(c.RateLimit, c.Now), answered: newMemory(), uses: newLastUses(), unread: newUnread(),
+		Config:   c,
+		router:   mux.NewRouter().SkipClean(true),
+		slots:    make(chan struct{}, c.MaxRequests),
+		limits:   newLimits(c.RateLimit, c.Now),
+		answered: newMemory(),
+		uses:     newLastUses(),
+		unread:   newUnread(),
 	}
 	if c.DeriveKey != nil {
 		a.cursorKey = c.DeriveKey("cursors of lists")
@@ -119,7 +127,8 @@ func New(c Config) (*API, error) {
 		a.router.Handle(rt.path, a.answering(rt)).Methods(rt.methods...)
 	}
 	for _, from := range []string{"/", "/docs/"} {
-		a.router.Handle(from, a.answering(route{path: from, handle: toDocs})).Methods(http.MethodGet, http.MethodHead)
+		a.router.Handle(from, a.answering(route{path: from, handle: toDocs})).Methods(http.MethodGet,
+			http.MethodHead)
 	}
 	a.router.NotFoundHandler = a.refusing(a.notFound)
 	a.router.MethodNotAllowedHandler = a.refusing(a.methodNotAllowed)
@@ -172,8 +181,14 @@ func (a *API) routes() []route {
 		{"/v1/endpoints/{id}", patch, write, bodyPatch, endpoint, a.updateEndpoint, takesIfMatch},
 		{"/v1/endpoints/{id}", del, write, bodyIgnored, endpoint, a.deleteEndpoint, takesIfMatch},
 		{"/v1/endpoints/{id}/enable", post, operate, bodyEmpty, endpoint, a.enableEndpoint, takesIfMatch},
-		{"/v1/endpoints/{id}/disable", post, operate, bodyEmpty, endpoint, a.disableEndpoint, takesIfMatch},
-		{"/v1/endpoints/{id}/rotate-secret", post, write, bodyEmpty, endpoint, a.rotateSecret, takesIfMatch},
+		{
+			"/v1/endpoints/{id}/disable", post, operate, bodyEmpty, endpoint,
+			a.disableEndpoint, takesIfMatch,
+		},
+		{
+			"/v1/endpoints/{id}/rotate-secret", post, write, bodyEmpty, endpoint,
+			a.rotateSecret, takesIfMatch,
+		},
 		{"/v1/endpoints/{id}/test", post, operate, bodyEmpty, endpoint, a.testEndpoint, 0},
 		{"/v1/endpoints/{id}/replay", post, operate, bodyJSON, endpoint, a.replayEndpoint, 0},
 		{"/v1/watches", post, write, bodyJSON, nil, a.createWatch, 0},

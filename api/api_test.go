@@ -34,7 +34,9 @@ func wantProblem(t testing.TB, got answer, status int, code string) api.Problem 
 	if got.StatusCode != status || p.Status != status || p.Code != code {
 		t.Fatalf("got %d %s, want %d %s\n%s", got.StatusCode, p.Code, status, code, got.body)
 	}
-	if got.Header.Get("Content-Type") != "application/problem+json" || p.RequestID != got.Header.Get("X-Request-Id") || p.RequestID == "" || p.Title == "" || p.Detail == "" {
+	if got.Header.Get("Content-Type") != "application/problem+json" ||
+		p.RequestID != got.Header.Get("X-Request-Id") || p.RequestID == "" || p.Title == "" ||
+		p.Detail == "" {
 		t.Fatalf("not a whole problem: %v %s", got.Header, got.body)
 	}
 	return p
@@ -57,8 +59,14 @@ func TestWhatHeadersDecideIsDecidedBeforeTheBody(t *testing.T) {
 		{"no key", "POST", "/v1/endpoints", "", nil, 401, "UNAUTHENTICATED"},
 		{"no key for a read", "GET", event, "", nil, 401, "UNAUTHENTICATED"},
 		{"a mistyped key", "POST", "/v1/endpoints", all[:len(all)-1] + "!", nil, 401, "UNAUTHENTICATED"},
-		{"an unknown key", "POST", "/v1/endpoints", domain.NewAPIKey(false, [32]byte{1}), nil, 401, "UNAUTHENTICATED"},
-		{"another scheme", "POST", "/v1/endpoints", "", []string{"Authorization", "Basic " + all}, 401, "UNAUTHENTICATED"},
+		{
+			"an unknown key", "POST", "/v1/endpoints", domain.NewAPIKey(false, [32]byte{1}),
+			nil, 401, "UNAUTHENTICATED",
+		},
+		{
+			"another scheme", "POST", "/v1/endpoints", "",
+			[]string{"Authorization", "Basic " + all}, 401, "UNAUTHENTICATED",
+		},
 		{"a reader's key", "POST", "/v1/endpoints", reader, nil, 403, "MISSING_PERMISSION"},
 		{"a reader's key for a watch", "POST", "/v1/watches", reader, nil, 403, "MISSING_PERMISSION"},
 		{"a writer's key", "GET", event, writer, nil, 403, "MISSING_PERMISSION"},
@@ -69,12 +77,32 @@ func TestWhatHeadersDecideIsDecidedBeforeTheBody(t *testing.T) {
 		{"an unknown id", "GET", event, all, nil, 404, "NOT_FOUND"},
 		{"another method", "PUT", "/v1/endpoints", all, nil, 405, "METHOD_NOT_ALLOWED"},
 		{"a write to what is read", "POST", event, all, nil, 405, "METHOD_NOT_ALLOWED"},
-		{"no content type", "POST", "/v1/endpoints", all, []string{"Content-Type", ""}, 415, "UNSUPPORTED_MEDIA_TYPE"},
-		{"a form", "POST", "/v1/watches", all, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "UNSUPPORTED_MEDIA_TYPE"},
-		{"another charset", "POST", "/v1/watches", all, []string{"Content-Type", "application/json; charset=latin1"}, 415, "UNSUPPORTED_MEDIA_TYPE"},
-		{"a packed body", "POST", "/v1/watches", all, []string{"Content-Encoding", "gzip"}, 415, "UNSUPPORTED_MEDIA_TYPE"},
-		{"an odd idempotency key", "POST", "/v1/watches", all, []string{"Idempotency-Key", "schlüssel"}, 400, "INVALID_HEADER"},
-		{"a long idempotency key", "POST", "/v1/watches", all, []string{"Idempotency-Key", strings.Repeat("k", 256)}, 400, "INVALID_HEADER"},
+		{
+			"no content type", "POST", "/v1/endpoints", all, []string{"Content-Type", ""}, 415,
+			"UNSUPPORTED_MEDIA_TYPE",
+		},
+		{
+			"a form", "POST", "/v1/watches", all,
+			[]string{"Content-Type", "application/x-www-form-urlencoded"}, 415,
+			"UNSUPPORTED_MEDIA_TYPE",
+		},
+		{
+			"another charset", "POST", "/v1/watches", all,
+			[]string{"Content-Type", "application/json; charset=latin1"}, 415,
+			"UNSUPPORTED_MEDIA_TYPE",
+		},
+		{
+			"a packed body", "POST", "/v1/watches", all, []string{"Content-Encoding", "gzip"},
+			415, "UNSUPPORTED_MEDIA_TYPE",
+		},
+		{
+			"an odd idempotency key", "POST", "/v1/watches", all,
+			[]string{"Idempotency-Key", "schlüssel"}, 400, "INVALID_HEADER",
+		},
+		{
+			"a long idempotency key", "POST", "/v1/watches", all,
+			[]string{"Idempotency-Key", strings.Repeat("k", 256)}, 400, "INVALID_HEADER",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w.t = t
@@ -111,7 +139,10 @@ func TestWhatHeadersDecideIsDecidedBeforeTheBody(t *testing.T) {
 func TestEveryRefusedKeyGetsTheSameAnswer(t *testing.T) {
 	w := newWorld(t)
 	var first string
-	for _, k := range []string{"", "x", "whk_test_", domain.NewAPIKey(true, [32]byte{9}), domain.NewAPIKey(false, [32]byte{9})} {
+	for _, k := range []string{
+		"", "x", "whk_test_", domain.NewAPIKey(true, [32]byte{9}),
+		domain.NewAPIKey(false, [32]byte{9}),
+	} {
 		got := w.call("GET", "/v1/events/"+domain.EventID("w", "p"), k, "", "X-Request-Id", "same")
 		wantProblem(t, got, 401, "UNAUTHENTICATED")
 		if got.Header.Get("WWW-Authenticate") == "" {
@@ -158,10 +189,13 @@ func TestADirectoryThatIsBehindLetsNobodyIn(t *testing.T) {
 func TestOperations(t *testing.T) {
 	w := newWorld(t, func(c *api.Config) {
 		c.Checks = []api.Check{{
-			Name: "broker", Run: func(context.Context) error { return nil }, Detail: func(context.Context) string { return "3 records behind" },
+			Name:   "broker",
+			Run:    func(context.Context) error { return nil },
+			Detail: func(context.Context) string { return "3 records behind" },
 		}}
 	})
-	if got := w.call("GET", "/healthz", "", ""); got.StatusCode != 200 || string(got.body) != `{"status":"ok"}` {
+	if got := w.call("GET", "/healthz", "", ""); got.StatusCode != 200 ||
+		string(got.body) != `{"status":"ok"}` {
 		t.Errorf("%d %s", got.StatusCode, got.body)
 	}
 	want := `{"status":"ready","checks":[{"name":"directory","status":"ok"},{"name":"broker","status":"ok","detail":"3 records behind"}]}`
@@ -170,11 +204,13 @@ func TestOperations(t *testing.T) {
 	}
 	wantProblem(t, w.call("GET", "/metrics", "", ""), 404, "NOT_FOUND") // on a listener of its own
 	got := w.call("GET", "/v1/openapi.yaml", "", "")
-	if got.StatusCode != 200 || got.Header.Get("Content-Type") != "application/yaml" || string(got.body) != string(schemas.OpenAPI) {
+	if got.StatusCode != 200 || got.Header.Get("Content-Type") != "application/yaml" ||
+		string(got.body) != string(schemas.OpenAPI) {
 		t.Errorf("%d %v", got.StatusCode, got.Header)
 	}
 	head := w.call("HEAD", "/v1/openapi.yaml", "", "")
-	if head.StatusCode != 200 || len(head.body) != 0 || head.Header.Get("Content-Length") != got.Header.Get("Content-Length") {
+	if head.StatusCode != 200 || len(head.body) != 0 ||
+		head.Header.Get("Content-Length") != got.Header.Get("Content-Length") {
 		t.Errorf("HEAD: %d %v", head.StatusCode, head.Header)
 	}
 }
@@ -183,11 +219,15 @@ func TestEveryAnswerCarriesTheCommonHeaders(t *testing.T) {
 	w := newWorld(t)
 	for _, path := range []string{"/healthz", "/nothing", "/v1/events/x", "/docs"} {
 		h := w.call("GET", path, "", "", "X-Request-Id", "client-1.2:3").Header
-		if h.Get("X-Request-Id") != "client-1.2:3" || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Cache-Control") != "no-store" || h.Get("Server") != "" {
+		if h.Get("X-Request-Id") != "client-1.2:3" || h.Get("X-Content-Type-Options") != "nosniff" ||
+			h.Get("Cache-Control") != "no-store" || h.Get("Server") != "" {
 			t.Errorf("%s: %v", path, h)
 		}
 	}
-	for _, odd := range []string{"", "a b", "<script>", strings.Repeat("x", 129), "whk_test_0123456789", "SAV76USXIJOBMEQXPANUOQM6F5LIOTLPDIDVRJBFFE2MDJXG24TAPUU7"} {
+	for _, odd := range []string{
+		"", "a b", "<script>", strings.Repeat("x", 129), "whk_test_0123456789",
+		"SAV76USXIJOBMEQXPANUOQM6F5LIOTLPDIDVRJBFFE2MDJXG24TAPUU7",
+	} {
 		if got := w.call("GET", "/healthz", "", "", "X-Request-Id", odd).Header.Get("X-Request-Id"); !domain.IsID("req_", got) {
 			t.Errorf("%q became %q", odd, got)
 		}
@@ -215,7 +255,8 @@ func TestTooManyRequestsAtOnceAreRefusedAtOnce(t *testing.T) {
 	held := make(chan int, 1)
 	go func() {
 		for { // refused while one of the others below is being answered
-			request, _ := http.NewRequest("POST", w.server.URL+"/v1/endpoints", strings.NewReader(`{"url":"https://a.example"}`))
+			request, _ := http.NewRequest("POST", w.server.URL+"/v1/endpoints",
+				strings.NewReader(`{"url":"https://a.example"}`))
 			request.Header.Set("Authorization", "Bearer "+k)
 			request.Header.Set("Content-Type", "application/json")
 			response, err := w.server.Client().Do(request)
@@ -258,7 +299,10 @@ func TestTheLogNamesRoutesAndNeverPaths(t *testing.T) {
 			t.Errorf("the log holds %q:\n%s", hidden, text)
 		}
 	}
-	for _, shown := range []string{`"route":"/v1/events/{id}"`, `"status":404`, `"account":"` + account("a"), `"code":"NOT_FOUND"`, `"requestId":"req_`} {
+	for _, shown := range []string{
+		`"route":"/v1/events/{id}"`, `"status":404`, `"account":"` + account("a"),
+		`"code":"NOT_FOUND"`, `"requestId":"req_`,
+	} {
 		if !strings.Contains(text, shown) {
 			t.Errorf("the log lacks %s:\n%s", shown, text)
 		}
@@ -270,7 +314,10 @@ func TestNewNamesEveryMissingPart(t *testing.T) {
 	if err == nil {
 		t.Fatal("an empty configuration was taken")
 	}
-	for _, name := range []string{"Commands", "Directory", "History", "Sealer", "Wallets", "URLs", "Entropy", "Now", "Log", "MaxRequests"} {
+	for _, name := range []string{
+		"Commands", "Directory", "History", "Sealer", "Wallets", "URLs", "Entropy", "Now",
+		"Log", "MaxRequests",
+	} {
 		if !strings.Contains(err.Error(), "Config."+name+" ") {
 			t.Errorf("the error does not name %s: %v", name, err)
 		}
@@ -279,7 +326,8 @@ func TestNewNamesEveryMissingPart(t *testing.T) {
 
 func TestTheServerLimitsWhatAClientCanDragOut(t *testing.T) {
 	s := api.NewServer(http.NotFoundHandler(), slog.New(slog.DiscardHandler))
-	if s.ReadHeaderTimeout <= 0 || s.ReadTimeout <= 0 || s.WriteTimeout <= 0 || s.IdleTimeout <= 0 || s.MaxHeaderBytes <= 0 {
+	if s.ReadHeaderTimeout <= 0 || s.ReadTimeout <= 0 || s.WriteTimeout <= 0 || s.IdleTimeout <= 0 ||
+		s.MaxHeaderBytes <= 0 {
 		t.Fatalf("%+v", s)
 	}
 	w := newWorld(t)
@@ -288,7 +336,8 @@ func TestTheServerLimitsWhatAClientCanDragOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer connection.Close()
-	_, _ = io.WriteString(connection, "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: "+strings.Repeat("a", 64<<10)+"\r\n\r\n")
+	_, _ = io.WriteString(connection,
+		"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: "+strings.Repeat("a", 64<<10)+"\r\n\r\n")
 	answer, _ := io.ReadAll(connection)
 	if !strings.HasPrefix(string(answer), "HTTP/1.1 431 ") {
 		t.Errorf("%.60q", answer)

@@ -31,7 +31,11 @@ func (a *API) authenticate(h http.Header, x *exchange, needed domain.Permission)
 		return unauthenticated()
 	}
 	if err := a.Directory.Fresh(); err != nil {
-		return newProblem(codeDirectoryBehind, "This node has not confirmed the newest keys and endpoints. Repeat the request after the time in Retry-After.").retryAfter(directoryRetrySeconds).because(err)
+		return newProblem(codeDirectoryBehind,
+			"This node has not confirmed the newest keys and endpoints. Repeat the request after the time "+
+				"in Retry-After.").retryAfter(
+			directoryRetrySeconds,
+		).because(err)
 	}
 	hash := domain.APIKeyHash(text)
 	key, accountID, known, err := a.Directory.KeyByHash(hash)
@@ -39,7 +43,8 @@ func (a *API) authenticate(h http.Header, x *exchange, needed domain.Permission)
 		return internal(fmt.Errorf("looking up an API key: %w", err))
 	}
 	now := a.Now()
-	if !known || subtle.ConstantTimeCompare(key.Hash, hash) != 1 || key.Expired(now.UnixMilli()) || !a.usableFrom(key, x.request) {
+	if !known || subtle.ConstantTimeCompare(key.Hash, hash) != 1 || key.Expired(now.UnixMilli()) ||
+		!a.usableFrom(key, x.request) {
 		return unauthenticated()
 	}
 	x.caller = caller{accountID: accountID, keyID: key.ID, permissions: key.Permissions}
@@ -48,13 +53,15 @@ func (a *API) authenticate(h http.Header, x *exchange, needed domain.Permission)
 		return problem
 	}
 	if !key.Allows(needed) {
-		return newProblem(codeMissingPermission, fmt.Sprintf("The API key lacks the permission %q. Use a key that has it.", needed))
+		return newProblem(codeMissingPermission,
+			fmt.Sprintf("The API key lacks the permission %q. Use a key that has it.", needed))
 	}
 	return nil
 }
 
 func unauthenticated() *Problem {
-	return newProblem(codeUnauthenticated, "Send a valid API key in the header Authorization: Bearer <API_KEY>.")
+	return newProblem(codeUnauthenticated,
+		"Send a valid API key in the header Authorization: Bearer <API_KEY>.")
 }
 
 func bearerKey(headers []string) (string, bool) {
@@ -108,7 +115,8 @@ func (a *API) clientAddress(r *http.Request) (netip.Addr, bool) {
 }
 
 func (a *API) trusts(address netip.Addr) bool {
-	return slices.ContainsFunc(a.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(address) })
+	return slices.ContainsFunc(a.TrustedProxies,
+		func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
 // parseHop reads an address, which some proxies write with a port.

@@ -24,7 +24,12 @@ func viewBackfill(b domain.Backfill) *backfillView {
 	if b.Request == 0 {
 		return nil
 	}
-	v := &backfillView{From: b.From, Next: b.Next, Done: b.Done(), RequestedAt: domain.FormatMillis(b.RequestedAtMillis)}
+	v := &backfillView{
+		From:        b.From,
+		Next:        b.Next,
+		Done:        b.Done(),
+		RequestedAt: domain.FormatMillis(b.RequestedAtMillis),
+	}
 	switch {
 	case b.Until != 0:
 		v.To = &b.Until
@@ -72,7 +77,8 @@ func readBackfill(x *exchange) (domain.BackfillWatch, *Problem) {
 	if o, ok := asObject(root, "", &f); ok {
 		o.only("from", "to")
 		if _, given := o.get("from"); !given {
-			o.fault("from", faultRequired, "is required: the sequence of the first ledger to look for payments in")
+			o.fault("from", faultRequired,
+				"is required: the sequence of the first ledger to look for payments in")
 		}
 		from, _ := o.integer("from", 1, math.MaxInt32)
 		to, toGiven := o.integer("to", 1, math.MaxInt32)

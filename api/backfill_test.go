@@ -15,7 +15,8 @@ func (w *world) fold(watchID string, bodies ...domain.FactBody) {
 	defer w.mu.Unlock()
 	state := w.watches[watchID]
 	for _, b := range bodies {
-		state = domain.EvolveWatch(state, domain.Fact{Aggregate: watchID, Version: state.Version + 1, AtMillis: w.now.UnixMilli(), Body: b})
+		state = domain.EvolveWatch(state,
+			domain.Fact{Aggregate: watchID, Version: state.Version + 1, AtMillis: w.now.UnixMilli(), Body: b})
 	}
 	w.watches[watchID] = state
 }
@@ -39,16 +40,20 @@ func TestBackfill(t *testing.T) {
 		t.Errorf("the revision is %s: a backfill configures nothing", asked.Header.Get("ETag"))
 	}
 	facts := w.facts
-	if again := w.call("POST", path+"/backfill", k, `{"from":1}`, "Idempotency-Key", "one"); again.Header.Get("Idempotent-Replayed") != "true" || string(again.body) != string(asked.body) || w.facts != facts {
+	if again := w.call("POST", path+"/backfill", k, `{"from":1}`, "Idempotency-Key", "one"); again.Header.Get("Idempotent-Replayed") != "true" || string(
+		again.body,
+	) != string(asked.body) || w.facts != facts {
 		t.Errorf("repeated: %s", again.body)
 	}
 	w.fold(id, domain.RangeCovered{Request: 2, From: 2, To: 40, Until: 99, LiveSince: 100})
 	shown(w.call("GET", path, k, ""), "map[done:false from:2 next:41 problem:<nil>"+at+" to:99]")
 	w.fold(id, domain.RangeCovered{Request: 2, From: 41, To: 99, Until: 99})
 	shown(w.call("GET", path, k, ""), "map[done:true from:2 next:100 problem:<nil>"+at+" to:99]")
-	shown(w.call("POST", path+"/backfill", k, `{"from":7,"to":7}`), "map[done:false from:7 next:7 problem:<nil>"+at+" to:7]")
+	shown(w.call("POST", path+"/backfill", k, `{"from":7,"to":7}`),
+		"map[done:false from:7 next:7 problem:<nil>"+at+" to:7]")
 	w.fold(id, domain.BackfillStopped{Request: 5, Problem: "ledger 7 is gone"})
-	shown(w.call("GET", path, k, ""), "map[done:false from:7 next:7 problem:ledger 7 is gone"+at+" to:7]")
+	shown(w.call("GET", path, k, ""),
+		"map[done:false from:7 next:7 problem:ledger 7 is gone"+at+" to:7]")
 
 	for body, want := range map[string][]string{
 		`{}`:                             {"/from REQUIRED"},
@@ -62,7 +67,8 @@ func TestBackfill(t *testing.T) {
 		`[]`:                             {" INVALID_TYPE"},
 	} {
 		got := w.call("POST", path+"/backfill", k, body)
-		if p := decode[api.Problem](t, got.body); got.StatusCode != 422 || !slices.Equal(pointers(p), want) {
+		if p := decode[api.Problem](t, got.body); got.StatusCode != 422 ||
+			!slices.Equal(pointers(p), want) {
 			t.Errorf("%s: %d %v", body, got.StatusCode, pointers(p))
 		}
 	}

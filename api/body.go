@@ -134,11 +134,17 @@ func (p *parser) problem(err error) *Problem {
 		code, what = faultDuplicateName, "a name occurs twice in one object"
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		what = "the JSON value is not complete"
-	case syntactic != nil && strings.Contains(syntactic.Err.Error(), "UTF-8"), syntactic != nil && strings.Contains(syntactic.Err.Error(), "surrogate"):
+	case syntactic != nil && strings.Contains(syntactic.Err.Error(), "UTF-8"), syntactic != nil &&
+		strings.Contains(syntactic.Err.Error(), "surrogate"):
 		code, what = faultInvalidUTF8, "a string is not valid UTF-8"
 	}
-	problem := newProblem(codeMalformedJSON, fmt.Sprintf("The body is refused at byte %d: %s.", offset, what))
-	problem.Errors = []Fault{{Pointer: shortPointer(at), Code: code, Detail: fmt.Sprintf("At byte %d: %s.", offset, what)}}
+	problem := newProblem(codeMalformedJSON,
+		fmt.Sprintf("The body is refused at byte %d: %s.", offset, what))
+	problem.Errors = []Fault{{
+		Pointer: shortPointer(at),
+		Code:    code,
+		Detail:  fmt.Sprintf("At byte %d: %s.", offset, what),
+	}}
 	return problem
 }
 
@@ -163,7 +169,8 @@ func asObject(n node, at jsontext.Pointer, f *faults) (object, bool) {
 func (o object) only(names ...string) {
 	for _, m := range o.node.members {
 		if !slices.Contains(names, m.name) {
-			o.faults.add(o.pointer(m.name), faultUnknownField, "is not a field here; the fields are "+strings.Join(names, ", "))
+			o.faults.add(o.pointer(m.name), faultUnknownField,
+				"is not a field here; the fields are "+strings.Join(names, ", "))
 		}
 	}
 }
@@ -253,7 +260,8 @@ func (o object) array(name string, maxElements int) ([]node, bool) {
 		return nil, false
 	}
 	if len(n.elements) > maxElements {
-		o.fault(name, faultTooMany, fmt.Sprintf("must have at most %d elements, and has %d", maxElements, len(n.elements)))
+		o.fault(name, faultTooMany,
+			fmt.Sprintf("must have at most %d elements, and has %d", maxElements, len(n.elements)))
 		return nil, false
 	}
 	return n.elements, true

@@ -49,7 +49,10 @@ func TestTheClientsStructsAreTheDocuments(t *testing.T) {
 		of    reflect.Type
 		names []string // the struct has the fields of all of them
 	}{
-		{reflect.TypeFor[client.Endpoint](), []string{"Endpoint", "EndpointCreated", "EndpointChanged", "EndpointRotated"}},
+		{
+			reflect.TypeFor[client.Endpoint](),
+			[]string{"Endpoint", "EndpointCreated", "EndpointChanged", "EndpointRotated"},
+		},
 		{reflect.TypeFor[client.EndpointCreate](), []string{"EndpointCreate"}},
 		{reflect.TypeFor[client.TestResult](), []string{"TestResult"}},
 		{reflect.TypeFor[client.Replay](), []string{"Replay"}},
@@ -68,7 +71,10 @@ func TestTheClientsStructsAreTheDocuments(t *testing.T) {
 		{reflect.TypeFor[client.Key](), []string{"Key", "KeyCreated"}},
 		{reflect.TypeFor[client.KeyCreate](), []string{"KeyCreate"}},
 		{reflect.TypeFor[client.KeyRoll](), []string{"KeyRoll"}},
-		{reflect.TypeFor[client.List[client.Key]](), []string{"KeyList", "WatchList", "EndpointList", "EventList"}},
+		{
+			reflect.TypeFor[client.List[client.Key]](),
+			[]string{"KeyList", "WatchList", "EndpointList", "EventList"},
+		},
 		{reflect.TypeFor[client.Readiness](), []string{"Readiness"}},
 		{reflect.TypeFor[client.Problem](), []string{"Problem"}},
 	} {
@@ -114,7 +120,8 @@ func (c checked) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestTheClient(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	c, err := client.New(w.server.URL, w.newKey(account("a"), domain.Permissions()...), &http.Client{Transport: checked{t}})
+	c, err := client.New(w.server.URL, w.newKey(account("a"), domain.Permissions()...),
+		&http.Client{Transport: checked{t}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,9 +131,15 @@ func TestTheClient(t *testing.T) {
 			t.Fatalf("%s: %v", what, err)
 		}
 	}
-	e, err := c.CreateEndpoint(ctx, client.EndpointCreate{URL: "https://a.example/", Headers: map[string]string{"X-A": "1"}, RateLimitPerSecond: 5})
+	e, err := c.CreateEndpoint(ctx,
+		client.EndpointCreate{
+			URL:                "https://a.example/",
+			Headers:            map[string]string{"X-A": "1"},
+			RateLimitPerSecond: 5,
+		})
 	must("create", err, e.Secret != "" && e.ETag == `"1"` && e.Headers["X-A"] == "1")
-	e, err = c.UpdateEndpoint(ctx, e.ID, client.Patch{"description": "mine", "headers": nil}, client.IfMatch(e.ETag))
+	e, err = c.UpdateEndpoint(ctx, e.ID, client.Patch{"description": "mine", "headers": nil},
+		client.IfMatch(e.ETag))
 	must("update", err, e.Description == "mine" && len(e.Headers) == 0)
 	_, err = c.UpdateEndpoint(ctx, e.ID, client.Patch{"description": "x"}, client.IfMatch(`"1"`))
 	var problem *client.Problem
@@ -147,13 +160,21 @@ func TestTheClient(t *testing.T) {
 	must("test", err, *test.Attempt.StatusCode == 204)
 	event, err := c.GetEvent(ctx, test.EventID)
 	must("event", err, event.Delivery.State == "DELIVERED" && len(event.Attempts) == 1)
-	events, err := c.ListEvents(ctx, client.EventFilter{EndpointID: e.ID, Since: w.now.Add(-time.Hour), Until: w.now.Add(time.Hour)}, client.Page{})
+	events, err := c.ListEvents(ctx,
+		client.EventFilter{EndpointID: e.ID, Since: w.now.Add(-time.Hour), Until: w.now.Add(time.Hour)},
+		client.Page{})
 	must("events", err, len(events.Data) == 1)
 	resent, err := c.ResendEvent(ctx, test.EventID)
 	must("resend", err, resent.Delivery.State == "QUEUED")
 	replay, err := c.ReplayEndpoint(ctx, e.ID, client.Replay{Since: w.now})
 	must("replay", err, replay.Queued == 0)
-	watch, err := c.CreateWatch(ctx, client.WatchCreate{WalletAddress: wallet, EndpointID: e.ID, Assets: []client.Asset{{Code: "XLM"}}, AmountRule: &client.AmountRule{Kind: "min", Amount: "1"}})
+	watch, err := c.CreateWatch(ctx,
+		client.WatchCreate{
+			WalletAddress: wallet,
+			EndpointID:    e.ID,
+			Assets:        []client.Asset{{Code: "XLM"}},
+			AmountRule:    &client.AmountRule{Kind: "min", Amount: "1"},
+		})
 	must("watch", err, len(watch.Warnings) == 1 && watch.ETag != "")
 	watch, err = c.UpdateWatch(ctx, watch.ID, client.Patch{"label": "x"}, client.IfMatch(watch.ETag))
 	must("update", err, watch.Label == "x")
@@ -178,14 +199,17 @@ func TestTheClient(t *testing.T) {
 	ready, err := c.GetReadiness(ctx)
 	must("ready", err, ready.Status == "ready")
 	for _, text := range []func() ([]byte, error){
-		func() ([]byte, error) { return c.GetOpenAPI(ctx) }, func() ([]byte, error) { return c.GetDocs(ctx) },
-		func() ([]byte, error) { return c.GetOpenAPIJSON(ctx) }, func() ([]byte, error) { return c.GetSignatureVectors(ctx) },
+		func() ([]byte, error) { return c.GetOpenAPI(ctx) },
+		func() ([]byte, error) { return c.GetDocs(ctx) },
+		func() ([]byte, error) { return c.GetOpenAPIJSON(ctx) },
+		func() ([]byte, error) { return c.GetSignatureVectors(ctx) },
 	} {
 		got, err := text()
 		must("text", err, len(got) > 0)
 	}
 	_, err = c.CreateWatch(ctx, client.WatchCreate{})
-	if !errors.As(err, &problem) || len(problem.Errors) < 2 || !strings.Contains(err.Error(), "/walletAddress") {
+	if !errors.As(err, &problem) || len(problem.Errors) < 2 ||
+		!strings.Contains(err.Error(), "/walletAddress") {
 		t.Errorf("%v", err)
 	}
 }
@@ -194,7 +218,8 @@ func TestTheClient(t *testing.T) {
 func TestTheClientRepeatsAWriteThatWasNotAnswered(t *testing.T) {
 	w := newWorld(t)
 	lossy := &losing{t: t, world: w}
-	c, err := client.New(w.server.URL, w.newKey(account("a"), domain.Permissions()...), &http.Client{Transport: lossy})
+	c, err := client.New(w.server.URL, w.newKey(account("a"), domain.Permissions()...),
+		&http.Client{Transport: lossy})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,9 @@ func idempotencyKey(r *http.Request) (string, *Problem) {
 		valid = valid && key[i] >= ' ' && key[i] <= '~'
 	}
 	if !valid {
-		return "", newProblem(codeInvalidHeader, fmt.Sprintf("Idempotency-Key must be given once, as 1 to %d printable ASCII characters.", maxIdempotencyKeyBytes))
+		return "", newProblem(codeInvalidHeader,
+			fmt.Sprintf("Idempotency-Key must be given once, as 1 to %d printable ASCII characters.",
+				maxIdempotencyKeyBytes))
 	}
 	return key, nil
 }
@@ -45,9 +47,14 @@ func idempotencyKey(r *http.Request) (string, *Problem) {
 // function of the request if that names itself by an Idempotency-Key, so that a
 // repeat is the same command wherever it arrives.
 func (a *API) newCommand(x *exchange) (domain.Command, *Problem) {
-	c := domain.Command{AccountID: x.caller.accountID, BodyHash: x.bodyHash, IssuedAtMillis: a.Now().UnixMilli()}
+	c := domain.Command{
+		AccountID:      x.caller.accountID,
+		BodyHash:       x.bodyHash,
+		IssuedAtMillis: a.Now().UnixMilli(),
+	}
 	if x.idempotencyKey != "" {
-		c.ID = domain.DeriveID(domain.CommandPrefix, c.AccountID, x.request.Method, x.request.URL.Path, x.idempotencyKey)
+		c.ID = domain.DeriveID(domain.CommandPrefix, c.AccountID, x.request.Method, x.request.URL.Path,
+			x.idempotencyKey)
 		return c, nil
 	}
 	var entropy [16]byte
@@ -73,16 +80,22 @@ func (a *API) submit(ctx context.Context, x *exchange, c domain.Command) (domain
 	switch {
 	case errors.Is(err, ErrWritesRefused):
 		return result, writesRefused(err)
-	case errors.Is(err, ErrCommandUnanswered), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case errors.Is(err, ErrCommandUnanswered), errors.Is(err, context.DeadlineExceeded), errors.Is(err,
+		context.Canceled):
 		return result, unanswered(x, c.ID).because(err)
 	case err != nil:
 		p := internal(fmt.Errorf("submitting %s: %w", c.Body.CommandType(), err))
 		p.CommandID = c.ID
 		return result, p
 	case unreadable(result):
-		return result, newProblem(domain.CodeCommandUnreadable, sentence(result.Answer.Rejection.Detail)).retryAfter(writeRetrySeconds)
-	case !bytes.Equal(result.BodyHash, c.BodyHash): // of two that come at once, neither need be a repeat
-		return result, newProblem(codeIdempotencyReused, "The Idempotency-Key was used for a request with another body. Use a new key for a new request, or the same body for a repeat.")
+		return result, newProblem(domain.CodeCommandUnreadable, sentence(result.Answer.Rejection.Detail)).retryAfter(
+			writeRetrySeconds,
+		)
+	case !bytes.Equal(result.BodyHash, c.BodyHash):
+		// of two that come at once, neither need be a repeat
+		return result, newProblem(codeIdempotencyReused,
+			"The Idempotency-Key was used for a request with another body. Use a new key for a new "+
+				"request, or the same body for a repeat.")
 	case result.Answer.Rejection != nil:
 		p := newProblem(result.Answer.Rejection.Code, sentence(result.Answer.Rejection.Detail))
 		p.replayed = result.Replayed
@@ -101,15 +114,21 @@ func unreadable(r domain.Result) bool {
 }
 
 func writesRefused(err error) *Problem {
-	return newProblem(codeWritesRefused, "The request was not taken and has no effect. Repeat it after the time in Retry-After.").retryAfter(writeRetrySeconds).because(err)
+	return newProblem(codeWritesRefused,
+		"The request was not taken and has no effect. Repeat it after the time in Retry-After.").retryAfter(
+		writeRetrySeconds,
+	).because(err)
 }
 
 // unanswered answers for a command whose result did not come in time. It still
 // takes effect exactly once, so the client must learn how to repeat safely.
 func unanswered(x *exchange, commandID string) *Problem {
-	detail := "The command still takes effect, exactly once. Repeat the request with the same Idempotency-Key and body after the time in Retry-After: it then gets the answer to this one."
+	detail := "The command still takes effect, exactly once. Repeat the request with the same " +
+		"Idempotency-Key and body after the time in Retry-After: it then gets the answer to this one."
 	if x.idempotencyKey == "" {
-		detail = "The command still takes effect, exactly once. A repeat would take effect besides, because the request carried no Idempotency-Key: look first whether the object is there, and send the header with every POST."
+		detail = "The command still takes effect, exactly once. A repeat would take effect besides, " +
+			"because the request carried no Idempotency-Key: look first whether the object is there, and " +
+			"send the header with every POST."
 	}
 	p := newProblem(codeCommandUnanswered, detail).retryAfter(writeRetrySeconds)
 	p.CommandID = commandID
@@ -117,12 +136,15 @@ func unanswered(x *exchange, commandID string) *Problem {
 }
 
 // answerOf takes what a command of its kind is answered with out of the answer.
-func answerOf[T any](result domain.Result, problem *Problem, c domain.Command, part *T) (*T, *Problem) {
+func answerOf[T any](
+	result domain.Result, problem *Problem, c domain.Command, part *T,
+) (*T, *Problem) {
 	if problem != nil {
 		return nil, problem
 	}
 	if part == nil {
-		return nil, internal(fmt.Errorf("the answer to %s, %s, holds none of what it asks for", c.Body.CommandType(), result.CommandID))
+		return nil, internal(fmt.Errorf("the answer to %s, %s, holds none of what it asks for",
+			c.Body.CommandType(), result.CommandID))
 	}
 	return part, nil
 }
@@ -138,18 +160,26 @@ func sentence(s string) string {
 // await holds an acknowledged write back until this node has read it, so that
 // the next request through the node sees it. The write stands if that takes too
 // long.
-func (a *API) await(ctx context.Context, x *exchange, id string, version uint64, read func(context.Context, string, uint64) error) {
+func (a *API) await(
+	ctx context.Context, x *exchange, id string, version uint64,
+	read func(context.Context, string, uint64) error,
+) {
 	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
 	defer cancel()
 	if err := read(ctx, id, version); err != nil {
-		a.Log.LogAttrs(ctx, slog.LevelWarn, "the directory does not show a write yet", slog.String("id", id), slog.String("requestId", x.requestID), slog.String("error", redact(err.Error())))
+		a.Log.LogAttrs(ctx, slog.LevelWarn, "the directory does not show a write yet",
+			slog.String("id", id), slog.String("requestId", x.requestID),
+			slog.String("error", redact(err.Error())))
 	}
 }
 
 // awaitAnswer holds an answer back until this node has read what it tells of.
 // What a repeat's answer tells of may be gone by now, and is not waited for by
 // its version.
-func (a *API) awaitAnswer(ctx context.Context, x *exchange, r domain.Result, id string, version uint64, read func(context.Context, string, uint64) error) {
+func (a *API) awaitAnswer(
+	ctx context.Context, x *exchange, r domain.Result, id string, version uint64,
+	read func(context.Context, string, uint64) error,
+) {
 	if r.Replayed {
 		read = func(ctx context.Context, _ string, _ uint64) error { return a.Directory.CatchUp(ctx) }
 	}

@@ -30,15 +30,18 @@ func readIfMatch(r *http.Request) (precondition, *Problem) {
 	for tag := range strings.SplitSeq(text, ",") {
 		tag = strings.TrimSpace(tag)
 		revision := noRevision
-		if number, ok := strings.CutPrefix(tag, `"`); ok && strings.HasSuffix(number, `"`) && strings.Count(tag, `"`) == 2 {
+		if number, ok := strings.CutPrefix(tag, `"`); ok && strings.HasSuffix(number, `"`) &&
+			strings.Count(tag, `"`) == 2 {
 			if n, err := strconv.ParseUint(strings.TrimSuffix(number, `"`), 10, 64); err == nil && n != 0 {
 				revision = n
 			}
 		} else if !strings.HasPrefix(tag, `W/"`) || !strings.HasSuffix(tag, `"`) {
-			return p, newProblem(codeInvalidHeader, `If-Match must be an ETag as it was answered, such as "7", quotes included.`)
+			return p, newProblem(codeInvalidHeader,
+				`If-Match must be an ETag as it was answered, such as "7", quotes included.`)
 		}
 		if p.revisions = append(p.revisions, revision); len(p.revisions) > maxIfMatchTags {
-			return p, newProblem(codeInvalidHeader, "If-Match names too many ETags: give the one of the object as it was read.")
+			return p, newProblem(codeInvalidHeader,
+				"If-Match names too many ETags: give the one of the object as it was read.")
 		}
 	}
 	return p, nil

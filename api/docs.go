@@ -11,7 +11,8 @@ import (
 
 // docsPolicy lets the page use the one style sheet that is in it, and nothing
 // from anywhere.
-var docsPolicy = "default-src 'none'; style-src 'sha256-" + styleSum() + "'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+var docsPolicy = "default-src 'none'; style-src 'sha256-" + styleSum() +
+	"'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 func styleSum() string {
 	sum := sha256.Sum256(schemas.DocsStyle())
@@ -30,5 +31,10 @@ func (a *API) getVectors(context.Context, *exchange) (reply, *Problem) {
 
 // getDocs shows openapi.yaml to people.
 func (a *API) getDocs(context.Context, *exchange) (reply, *Problem) {
-	return reply{status: http.StatusOK, contentType: "text/html; charset=utf-8", policy: docsPolicy, body: schemas.Docs}, nil
+	return reply{
+		status:      http.StatusOK,
+		contentType: "text/html; charset=utf-8",
+		policy:      docsPolicy,
+		body:        schemas.Docs,
+	}, nil
 }

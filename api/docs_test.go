@@ -130,18 +130,25 @@ func TestTheDoorLeadsToTheDocs(t *testing.T) {
 	w.server.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	for _, path := range []string{"/", "/docs/"} {
 		got := wantStatus(t, w.call("GET", path, "", ""), http.StatusTemporaryRedirect)
-		if got.Header.Get("Location") != "/docs" || len(got.body) > 0 || got.Header.Get("Content-Type") != "" {
+		if got.Header.Get("Location") != "/docs" || len(got.body) > 0 ||
+			got.Header.Get("Content-Type") != "" {
 			t.Errorf("%s: %v", path, got.Header)
 		}
 	}
-	if got := wantStatus(t, w.call("GET", "/v1/openapi.json", "", ""), 200); !bytes.Equal(got.body, schemas.OpenAPIJSON) || got.Header.Get("Content-Type") != "application/json" {
+	if got := wantStatus(t, w.call("GET", "/v1/openapi.json", "", ""), 200); !bytes.Equal(got.body,
+		schemas.OpenAPIJSON) || got.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("%v", got.Header)
 	}
-	if got := wantStatus(t, w.call("GET", "/docs/signature-vectors.json", "", ""), 200); !bytes.Equal(got.body, schemas.SignatureVectors) {
+	if got := wantStatus(t, w.call("GET", "/docs/signature-vectors.json", "", ""), 200); !bytes.Equal(
+		got.body, schemas.SignatureVectors,
+	) {
 		t.Errorf("%s", got.body)
 	}
 	page := string(wantStatus(t, w.call("GET", "/docs", "", ""), 200).body)
-	for _, want := range []string{`href="/docs/signature-vectors.json"`, `href="/v1/openapi.json"`, "<h2 id=\"webhook\">", "Webhook-Signature", "timingSafeEqual", "<ol>"} {
+	for _, want := range []string{
+		`href="/docs/signature-vectors.json"`, `href="/v1/openapi.json"`,
+		"<h2 id=\"webhook\">", "Webhook-Signature", "timingSafeEqual", "<ol>",
+	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)
 		}
@@ -183,9 +190,15 @@ type docWebhook struct {
 
 func docWebhookOf(o *openapi3.Operation) docWebhook {
 	media := o.RequestBody.Value.Content["application/json"]
-	shown := docWebhook{Summary: o.Summary, Description: prose(o.Description), Examples: docExamples(media), Answers: docAnswers(o)}
+	shown := docWebhook{
+		Summary:     o.Summary,
+		Description: prose(o.Description),
+		Examples:    docExamples(media),
+		Answers:     docAnswers(o),
+	}
 	for _, p := range o.Parameters {
-		shown.Headers = append(shown.Headers, docField{Name: p.Value.Name, Description: prose(p.Value.Description)})
+		shown.Headers = append(shown.Headers,
+			docField{Name: p.Value.Name, Description: prose(p.Value.Description)})
 	}
 	return shown
 }
@@ -206,17 +219,24 @@ type docTag struct {
 func renderDocs(document *openapi3.T) ([]byte, error) {
 	var tags []docTag
 	for _, tag := range document.Tags {
-		tags = append(tags, docTag{Name: tag.Name, Description: prose(tag.Description), Operations: docOperations(document, tag.Name)})
+		tags = append(tags,
+			docTag{
+				Name:        tag.Name,
+				Description: prose(tag.Description),
+				Operations:  docOperations(document, tag.Name),
+			})
 	}
 	var schemas []docSchema
 	for _, name := range slices.Sorted(maps.Keys(document.Components.Schemas)) {
 		s := document.Components.Schemas[name].Value
-		schemas = append(schemas, docSchema{Name: name, Description: prose(s.Description), Fields: docFields(s), Form: formOf(s)})
+		schemas = append(schemas,
+			docSchema{Name: name, Description: prose(s.Description), Fields: docFields(s), Form: formOf(s)})
 	}
 	var out bytes.Buffer
 	err := docsPage.Execute(&out, map[string]any{
 		"Title": document.Info.Title, "Version": document.Info.Version, "Summary": document.Info.Summary,
-		"Description": prose(document.Info.Description), "Tags": tags, "Schemas": schemas, "Webhook": docWebhookOf(document.Webhooks["event"].Post),
+		"Description": prose(document.Info.Description),
+		"Tags":        tags, "Schemas": schemas, "Webhook": docWebhookOf(document.Webhooks["event"].Post),
 	})
 	return out.Bytes(), err
 }
@@ -233,9 +253,20 @@ func docOperations(document *openapi3.T, tag string) (all []docOperation) {
 			if o == nil || !slices.Contains(o.Tags, tag) {
 				continue
 			}
-			shown := docOperation{ID: o.OperationID, Method: method, Path: path, Summary: o.Summary, Description: prose(o.Description), Live: liveInRepeats(o)}
+			shown := docOperation{
+				ID:          o.OperationID,
+				Method:      method,
+				Path:        path,
+				Summary:     o.Summary,
+				Description: prose(o.Description),
+				Live:        liveInRepeats(o),
+			}
 			for _, p := range o.Parameters {
-				shown.Parameters = append(shown.Parameters, docField{p.Value.Name, p.Value.In, typeOf(p.Value.Schema), p.Value.Required, prose(p.Value.Description)})
+				shown.Parameters = append(shown.Parameters,
+					docField{
+						p.Value.Name, p.Value.In, typeOf(p.Value.Schema), p.Value.Required,
+						prose(p.Value.Description),
+					})
 			}
 			if o.RequestBody != nil {
 				media := o.RequestBody.Value.Content["application/json"]
@@ -289,7 +320,13 @@ func docFields(s *openapi3.Schema) (all []docField) {
 	})
 	for _, name := range names {
 		p := s.Properties[name]
-		all = append(all, docField{Name: name, Type: typeOf(p), Required: slices.Contains(s.Required, name), Description: prose(p.Value.Description)})
+		all = append(all,
+			docField{
+				Name:        name,
+				Type:        typeOf(p),
+				Required:    slices.Contains(s.Required, name),
+				Description: prose(p.Value.Description),
+			})
 	}
 	return all
 }

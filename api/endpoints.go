@@ -63,12 +63,19 @@ func (a *API) viewEndpoint(e domain.Endpoint, replayed bool) (endpointView, *Pro
 	case err != nil && replayed:
 		return endpointView{}, sealedFor(err, replayed)
 	case err != nil:
-		a.Log.Warn("a header's value does not open with the master keys that there are", "endpoint", e.ID, "headers", lost, "error", err)
+		a.Log.Warn("a header's value does not open with the master keys that there are", "endpoint", e.ID,
+			"headers", lost, "error", err)
 	}
 	v := endpointView{
-		ID: e.ID, URL: e.URL, Description: e.Description, Headers: headers, LostHeaders: lost, Status: e.Status,
+		ID:                  e.ID,
+		URL:                 e.URL,
+		Description:         e.Description,
+		Headers:             headers,
+		LostHeaders:         lost,
+		Status:              e.Status,
 		ConsecutiveFailures: e.ConsecutiveFailures,
-		CreatedAt:           domain.FormatMillis(e.CreatedAtMillis), UpdatedAt: domain.FormatMillis(e.UpdatedAtMillis),
+		CreatedAt:           domain.FormatMillis(e.CreatedAtMillis),
+		UpdatedAt:           domain.FormatMillis(e.UpdatedAtMillis),
 	}
 	if e.RateLimitPerSecond != 0 {
 		v.RateLimitPerSecond = &e.RateLimitPerSecond
@@ -89,7 +96,11 @@ func sealedFor(err error, replayed bool) *Problem {
 	if !replayed {
 		return internal(err)
 	}
-	p := newProblem(domain.CodeAlreadyExists, "The request was answered before, and that answer is forgotten: the master key was rotated since. Read the object instead.").because(err)
+	p := newProblem(domain.CodeAlreadyExists,
+		"The request was answered before, and that answer is forgotten: the master key was rotated "+
+			"since. Read the object instead.").because(
+		err,
+	)
 	p.replayed = true
 	return p
 }
@@ -125,8 +136,13 @@ func (a *API) createEndpoint(ctx context.Context, x *exchange) (reply, *Problem)
 		return reply{}, internal(err)
 	}
 	command.Body = domain.CreateEndpoint{
-		EndpointID: id, AccountID: x.caller.accountID, URL: fields.url, Description: fields.description,
-		Headers: headers, RateLimitPerSecond: fields.rateLimitPerSecond, SealedSecret: sealed,
+		EndpointID:         id,
+		AccountID:          x.caller.accountID,
+		URL:                fields.url,
+		Description:        fields.description,
+		Headers:            headers,
+		RateLimitPerSecond: fields.rateLimitPerSecond,
+		SealedSecret:       sealed,
 	}
 	endpoint, replayed, problem := a.askEndpoint(ctx, x, command)
 	if problem != nil {
@@ -168,7 +184,9 @@ func (a *API) maybeRepeats(x *exchange, commandID string) bool {
 
 // askEndpoint submits a command that is answered with an endpoint, and waits
 // until this node has read the change.
-func (a *API) askEndpoint(ctx context.Context, x *exchange, c domain.Command) (*domain.Endpoint, bool, *Problem) {
+func (a *API) askEndpoint(
+	ctx context.Context, x *exchange, c domain.Command,
+) (*domain.Endpoint, bool, *Problem) {
 	result, problem := a.submit(ctx, x, c)
 	endpoint, problem := answerOf(result, problem, c, result.Answer.Endpoint)
 	if problem == nil {
@@ -205,7 +223,9 @@ func (a *API) newSealedSecret(endpointID string) ([]byte, error) {
 
 var endpointFieldNames = []string{"url", "description", "headers", "rateLimitPerSecond"}
 
-func (a *API) readNewEndpoint(ctx context.Context, x *exchange, repeated bool) (endpointFields, *Problem) {
+func (a *API) readNewEndpoint(
+	ctx context.Context, x *exchange, repeated bool,
+) (endpointFields, *Problem) {
 	root, problem := parseJSON(x.body)
 	if problem != nil {
 		return endpointFields{}, problem
@@ -224,7 +244,9 @@ func (a *API) readNewEndpoint(ctx context.Context, x *exchange, repeated bool) (
 
 // readURL reads a URL and has it judged. That of a repeat is taken for what it was
 // judged to be then: unjudged tells of one that would be refused now.
-func (a *API) readURL(ctx context.Context, o object, repeated bool) (url string, warnings []string, unjudged bool) {
+func (a *API) readURL(
+	ctx context.Context, o object, repeated bool,
+) (url string, warnings []string, unjudged bool) {
 	raw, ok := o.requiredText("url", maxURLCharacters)
 	if !ok {
 		return "", nil, false
@@ -257,7 +279,8 @@ func refuseSecret(o object, name, text string) bool {
 	if !holdsSecret(text) {
 		return false
 	}
-	o.fault(name, faultSecretTextRefused, "holds what looks like a secret: leave it out, and treat the secret as exposed")
+	o.fault(name, faultSecretTextRefused,
+		"holds what looks like a secret: leave it out, and treat the secret as exposed")
 	return true
 }
 
@@ -278,7 +301,10 @@ func (a *API) endpointReply(e domain.Endpoint, replayed bool) (reply, *Problem) 
 
 func (a *API) listEndpoints(_ context.Context, x *exchange) (reply, *Problem) {
 	q := newQuery(x, "status")
-	f := EndpointFilter{AccountID: x.caller.accountID, Status: oneOf(q, "status", domain.StatusActive, domain.StatusDisabled)}
+	f := EndpointFilter{
+		AccountID: x.caller.accountID,
+		Status:    oneOf(q, "status", domain.StatusActive, domain.StatusDisabled),
+	}
 	after, limit, problem := a.page(x, q)
 	if problem != nil {
 		return reply{}, problem
@@ -305,7 +331,11 @@ func (a *API) updateEndpoint(ctx context.Context, x *exchange) (reply, *Problem)
 	if problem != nil {
 		return reply{}, problem
 	}
-	command.Body = domain.UpdateEndpoint{EndpointID: x.endpoint.ID, IfRevision: change.ifRevision, Change: change.EndpointChange}
+	command.Body = domain.UpdateEndpoint{
+		EndpointID: x.endpoint.ID,
+		IfRevision: change.ifRevision,
+		Change:     change.EndpointChange,
+	}
 	endpoint, replayed, problem := a.askEndpoint(ctx, x, command)
 	if problem != nil {
 		return reply{}, problem
@@ -328,7 +358,9 @@ type endpointPatch struct {
 
 // readEndpointChange reads a merge patch: what it names changes, null makes it
 // what it is by default.
-func (a *API) readEndpointChange(ctx context.Context, x *exchange, repeated bool) (endpointPatch, []string, *Problem) {
+func (a *API) readEndpointChange(
+	ctx context.Context, x *exchange, repeated bool,
+) (endpointPatch, []string, *Problem) {
 	change := endpointPatch{ifRevision: x.ifMatch.revision(x.endpoint.Revision)}
 	if x.missing != "" {
 		change.ifRevision = noRevision // it must be a repeat, or come to nothing
@@ -377,13 +409,18 @@ func (a *API) readEndpointChange(ctx context.Context, x *exchange, repeated bool
 
 func (a *API) deleteEndpoint(ctx context.Context, x *exchange) (reply, *Problem) {
 	id := x.endpoint.ID
-	return a.delete(ctx, x, domain.DeleteEndpoint{EndpointID: id, IfRevision: x.ifMatch.revision(x.endpoint.Revision)}, func(ctx context.Context) error {
-		return a.Directory.AwaitEndpointGone(ctx, id)
-	})
+	return a.delete(ctx, x,
+		domain.DeleteEndpoint{EndpointID: id, IfRevision: x.ifMatch.revision(x.endpoint.Revision)},
+		func(ctx context.Context) error {
+			return a.Directory.AwaitEndpointGone(ctx, id)
+		})
 }
 
 // delete submits a deletion and waits until this node has read it.
-func (a *API) delete(ctx context.Context, x *exchange, body domain.CommandBody, gone func(context.Context) error) (reply, *Problem) {
+func (a *API) delete(
+	ctx context.Context, x *exchange, body domain.CommandBody,
+	gone func(context.Context) error,
+) (reply, *Problem) {
 	command, problem := a.newCommand(x)
 	if problem != nil {
 		return reply{}, problem
@@ -393,20 +430,31 @@ func (a *API) delete(ctx context.Context, x *exchange, body domain.CommandBody, 
 	if problem != nil {
 		return reply{}, problem
 	}
-	a.await(ctx, x, body.Aggregate(), 0, func(ctx context.Context, _ string, _ uint64) error { return gone(ctx) })
+	a.await(ctx, x, body.Aggregate(), 0,
+		func(ctx context.Context, _ string, _ uint64) error { return gone(ctx) })
 	return reply{status: http.StatusNoContent, replayed: result.Replayed}, nil
 }
 
 func (a *API) enableEndpoint(ctx context.Context, x *exchange) (reply, *Problem) {
-	return a.changeEndpoint(ctx, x, domain.EnableEndpoint{EndpointID: x.endpoint.ID, IfRevision: x.ifMatch.revision(x.endpoint.Revision)})
+	return a.changeEndpoint(ctx, x,
+		domain.EnableEndpoint{
+			EndpointID: x.endpoint.ID,
+			IfRevision: x.ifMatch.revision(x.endpoint.Revision),
+		})
 }
 
 func (a *API) disableEndpoint(ctx context.Context, x *exchange) (reply, *Problem) {
-	return a.changeEndpoint(ctx, x, domain.DisableEndpoint{EndpointID: x.endpoint.ID, IfRevision: x.ifMatch.revision(x.endpoint.Revision)})
+	return a.changeEndpoint(ctx, x,
+		domain.DisableEndpoint{
+			EndpointID: x.endpoint.ID,
+			IfRevision: x.ifMatch.revision(x.endpoint.Revision),
+		})
 }
 
 // changeEndpoint submits a command and answers with the endpoint as it left it.
-func (a *API) changeEndpoint(ctx context.Context, x *exchange, body domain.CommandBody) (reply, *Problem) {
+func (a *API) changeEndpoint(
+	ctx context.Context, x *exchange, body domain.CommandBody,
+) (reply, *Problem) {
 	command, problem := a.newCommand(x)
 	if problem != nil {
 		return reply{}, problem
@@ -428,7 +476,11 @@ func (a *API) rotateSecret(ctx context.Context, x *exchange) (reply, *Problem) {
 	if err != nil {
 		return reply{}, internal(err)
 	}
-	command.Body = domain.RotateSecret{EndpointID: x.endpoint.ID, IfRevision: x.ifMatch.revision(x.endpoint.Revision), SealedSecret: sealed}
+	command.Body = domain.RotateSecret{
+		EndpointID:   x.endpoint.ID,
+		IfRevision:   x.ifMatch.revision(x.endpoint.Revision),
+		SealedSecret: sealed,
+	}
 	endpoint, replayed, problem := a.askEndpoint(ctx, x, command)
 	if problem != nil {
 		return reply{}, problem
@@ -470,7 +522,8 @@ func (a *API) testEndpoint(ctx context.Context, x *exchange) (reply, *Problem) {
 		return reply{}, problem
 	}
 	shown := viewAttempt(AttemptRecord{Result: made.Result})
-	answer, problem := jsonReply(http.StatusOK, testView{made.EventID, testAttemptView{shown.StatusCode, shown.DurationMs, shown.Error}})
+	answer, problem := jsonReply(http.StatusOK,
+		testView{made.EventID, testAttemptView{shown.StatusCode, shown.DurationMs, shown.Error}})
 	answer.replayed = result.Replayed
 	return answer, problem
 }
@@ -513,7 +566,8 @@ func readReplay(x *exchange) (domain.ReplayEndpoint, *Problem) {
 		o.only("since", "until")
 		var untilGiven bool
 		if _, given := o.get("since"); !given {
-			o.fault("since", faultRequired, "is required: failed deliveries that were created at that time or later are queued again")
+			o.fault("since", faultRequired,
+				"is required: failed deliveries that were created at that time or later are queued again")
 		}
 		body.SinceMillis, _ = o.time("since")
 		body.UntilMillis, untilGiven = o.time("until")

@@ -26,15 +26,19 @@ type endpointAnswer struct {
 func TestCreateEndpoint(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.PermissionWrite)
-	got := w.call("POST", "/v1/endpoints", k, `{"url":"https://Shop.Example/hooks?a=1","description":"Läden"}`, "Content-Type", "application/json; charset=UTF-8")
+	got := w.call("POST", "/v1/endpoints", k,
+		`{"url":"https://Shop.Example/hooks?a=1","description":"Läden"}`, "Content-Type",
+		"application/json; charset=UTF-8")
 	if got.StatusCode != http.StatusCreated {
 		t.Fatalf("%d %s", got.StatusCode, got.body)
 	}
 	e := decode[endpointAnswer](t, got.body)
-	if got.Header.Get("Location") != "/v1/endpoints/"+e.ID || !domain.IsID(domain.EndpointPrefix, e.ID) {
+	if got.Header.Get("Location") != "/v1/endpoints/"+e.ID ||
+		!domain.IsID(domain.EndpointPrefix, e.ID) {
 		t.Errorf("id %s, location %s", e.ID, got.Header.Get("Location"))
 	}
-	if e.URL != "https://shop.example/hooks?a=1" || e.Description != "Läden" || e.Status != "active" || e.DisabledAt != nil || e.DisabledReason != nil || len(e.Warnings) != 0 {
+	if e.URL != "https://shop.example/hooks?a=1" || e.Description != "Läden" ||
+		e.Status != "active" || e.DisabledAt != nil || e.DisabledReason != nil || len(e.Warnings) != 0 {
 		t.Errorf("%+v", e)
 	}
 	if e.CreatedAt != "2026-11-21T10:15:30.123Z" || e.UpdatedAt != e.CreatedAt {
@@ -44,7 +48,8 @@ func TestCreateEndpoint(t *testing.T) {
 		t.Errorf("secret %q", e.Secret)
 	}
 	stored := w.endpoints[e.ID]
-	if stored.AccountID != account("a") || strings.Contains(string(stored.Secrets[0].Sealed), e.Secret) {
+	if stored.AccountID != account("a") ||
+		strings.Contains(string(stored.Secrets[0].Sealed), e.Secret) {
 		t.Error("the secret is not sealed, or the account is wrong")
 	}
 	if strings.Contains(w.log.String(), e.Secret) {
@@ -59,7 +64,8 @@ func TestCreateEndpointTellsOfAHostThatDoesNotResolve(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.PermissionWrite)
 	got := w.call("POST", "/v1/endpoints", k, `{"url":"https://shop.invalid","description":null}`)
-	if e := decode[endpointAnswer](t, got.body); got.StatusCode != 201 || !slices.Equal(e.Warnings, []string{"DNS"}) || e.Description != "" {
+	if e := decode[endpointAnswer](t, got.body); got.StatusCode != 201 ||
+		!slices.Equal(e.Warnings, []string{"DNS"}) || e.Description != "" {
 		t.Fatalf("%d %s", got.StatusCode, got.body)
 	}
 }
@@ -78,13 +84,34 @@ func TestEndpointFaults(t *testing.T) {
 		{`{"url":""}`, "VALIDATION_FAILED", []string{"/url INVALID_URL"}},
 		{`{"url":"http://a.example"}`, "VALIDATION_FAILED", []string{"/url INVALID_URL"}},
 		{`{"url":"https://127.0.0.1/x"}`, "SSRF_BLOCKED", []string{"/url SSRF_BLOCKED"}},
-		{`{"url":"https://127.0.0.1/x","extra":1}`, "SSRF_BLOCKED", []string{"/extra UNKNOWN_FIELD", "/url SSRF_BLOCKED"}},
-		{`{"url":"https://a.example/` + strings.Repeat("a", 2048) + `"}`, "VALIDATION_FAILED", []string{"/url TOO_LONG"}},
-		{`{"url":"https://a.example","description":["x"]}`, "VALIDATION_FAILED", []string{"/description INVALID_TYPE"}},
-		{`{"url":"https://a.example","description":"` + strings.Repeat("ä", 1025) + `"}`, "VALIDATION_FAILED", []string{"/description TOO_LONG"}},
-		{`{"url":"https://a.example","secret":"whsec_mine","a/b~c":1}`, "VALIDATION_FAILED", []string{"/a~1b~0c UNKNOWN_FIELD", "/secret UNKNOWN_FIELD"}},
-		{`{"url":"https://a.example/` + w.secretSeed() + `"}`, "VALIDATION_FAILED", []string{"/url SECRET_REFUSED"}},
-		{`{"url":true,"description":false,"x":null}`, "VALIDATION_FAILED", []string{"/description INVALID_TYPE", "/url INVALID_TYPE", "/x UNKNOWN_FIELD"}},
+		{
+			`{"url":"https://127.0.0.1/x","extra":1}`, "SSRF_BLOCKED",
+			[]string{"/extra UNKNOWN_FIELD", "/url SSRF_BLOCKED"},
+		},
+		{
+			`{"url":"https://a.example/` + strings.Repeat("a", 2048) + `"}`,
+			"VALIDATION_FAILED", []string{"/url TOO_LONG"},
+		},
+		{
+			`{"url":"https://a.example","description":["x"]}`, "VALIDATION_FAILED",
+			[]string{"/description INVALID_TYPE"},
+		},
+		{
+			`{"url":"https://a.example","description":"` + strings.Repeat("ä", 1025) + `"}`,
+			"VALIDATION_FAILED", []string{"/description TOO_LONG"},
+		},
+		{
+			`{"url":"https://a.example","secret":"whsec_mine","a/b~c":1}`, "VALIDATION_FAILED",
+			[]string{"/a~1b~0c UNKNOWN_FIELD", "/secret UNKNOWN_FIELD"},
+		},
+		{
+			`{"url":"https://a.example/` + w.secretSeed() + `"}`, "VALIDATION_FAILED",
+			[]string{"/url SECRET_REFUSED"},
+		},
+		{
+			`{"url":true,"description":false,"x":null}`, "VALIDATION_FAILED",
+			[]string{"/description INVALID_TYPE", "/url INVALID_TYPE", "/x UNKNOWN_FIELD"},
+		},
 		{`[]`, "VALIDATION_FAILED", []string{" INVALID_TYPE"}},
 		{`null`, "VALIDATION_FAILED", []string{" INVALID_TYPE"}},
 		{`"x"`, "VALIDATION_FAILED", []string{" INVALID_TYPE"}},
@@ -144,7 +171,8 @@ func TestBodyBounds(t *testing.T) {
 	}
 	wantProblem(t, w.call("POST", "/v1/endpoints", k, padded(256<<10+1)), 413, "REQUEST_TOO_LARGE")
 
-	request, err := http.NewRequest("POST", w.server.URL+"/v1/endpoints", struct{ *strings.Reader }{strings.NewReader(padded(256<<10 + 1))})
+	request, err := http.NewRequest("POST", w.server.URL+"/v1/endpoints",
+		struct{ *strings.Reader }{strings.NewReader(padded(256<<10 + 1))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,11 +185,14 @@ func TestBodyBounds(t *testing.T) {
 	for i := range 150 {
 		names.WriteString(`"x` + strings.Repeat("y", i) + `":1,`)
 	}
-	p := wantProblem(t, w.call("POST", "/v1/endpoints", k, `{`+names.String()+`"`+strings.Repeat("z", 5000)+`":1}`), 422, "VALIDATION_FAILED")
+	p := wantProblem(t,
+		w.call("POST", "/v1/endpoints", k, `{`+names.String()+`"`+strings.Repeat("z", 5000)+`":1}`), 422,
+		"VALIDATION_FAILED")
 	if len(p.Errors) != 100 || !strings.Contains(p.Detail, "152 faults") {
 		t.Errorf("%d faults: %s", len(p.Errors), p.Detail)
 	}
-	p = wantProblem(t, w.call("POST", "/v1/endpoints", k, `{"`+strings.Repeat("z", 5000)+`":1}`), 422, "VALIDATION_FAILED")
+	p = wantProblem(t, w.call("POST", "/v1/endpoints", k, `{"`+strings.Repeat("z", 5000)+`":1}`), 422,
+		"VALIDATION_FAILED")
 	if len(p.Errors[0].Pointer) > 300 {
 		t.Errorf("a pointer of %d bytes", len(p.Errors[0].Pointer))
 	}
@@ -176,21 +207,26 @@ func TestIdempotency(t *testing.T) {
 	if first.StatusCode != 201 || again.StatusCode != 201 || string(first.body) != string(again.body) {
 		t.Fatalf("%s\n%s", first.body, again.body)
 	}
-	if first.Header.Get("Idempotent-Replayed") != "" || again.Header.Get("Idempotent-Replayed") != "true" || again.Header.Get("Location") != first.Header.Get("Location") {
+	if first.Header.Get("Idempotent-Replayed") != "" ||
+		again.Header.Get("Idempotent-Replayed") != "true" ||
+		again.Header.Get("Location") != first.Header.Get("Location") {
 		t.Errorf("%v\n%v", first.Header, again.Header)
 	}
-	wantProblem(t, w.call("POST", "/v1/endpoints", k, body+" ", "Idempotency-Key", "order 1"), 422, "IDEMPOTENCY_KEY_REUSED")
+	wantProblem(t, w.call("POST", "/v1/endpoints", k, body+" ", "Idempotency-Key", "order 1"), 422,
+		"IDEMPOTENCY_KEY_REUSED")
 	if w.facts != 1 {
 		t.Errorf("%d facts", w.facts)
 	}
 	id := decode[endpointAnswer](t, first.body).ID
 	for name, other := range map[string]answer{
-		"another key":     w.call("POST", "/v1/endpoints", k, body, "Idempotency-Key", "order 2"),
-		"no key":          w.call("POST", "/v1/endpoints", k, body),
-		"another account": w.call("POST", "/v1/endpoints", w.newKey(account("b"), domain.PermissionWrite), body, "Idempotency-Key", "order 1"),
-		"another path":    w.call("POST", "/v1/watches", k, watchBody(id, ""), "Idempotency-Key", "order 1"),
+		"another key": w.call("POST", "/v1/endpoints", k, body, "Idempotency-Key", "order 2"),
+		"no key":      w.call("POST", "/v1/endpoints", k, body),
+		"another account": w.call("POST", "/v1/endpoints", w.newKey(account("b"), domain.PermissionWrite),
+			body, "Idempotency-Key", "order 1"),
+		"another path": w.call("POST", "/v1/watches", k, watchBody(id, ""), "Idempotency-Key", "order 1"),
 	} {
-		if other.StatusCode != 201 || decode[endpointAnswer](t, other.body).ID == id || other.Header.Get("Idempotent-Replayed") != "" {
+		if other.StatusCode != 201 || decode[endpointAnswer](t, other.body).ID == id ||
+			other.Header.Get("Idempotent-Replayed") != "" {
 			t.Errorf("%s: %d %s", name, other.StatusCode, other.body)
 		}
 	}
@@ -202,7 +238,8 @@ func TestAKeyWhoseAnswerIsForgottenIsAConflict(t *testing.T) {
 	body := `{"url":"https://a.example"}`
 	w.call("POST", "/v1/endpoints", k, body, "Idempotency-Key", "1")
 	clear(w.answers)
-	p := wantProblem(t, w.call("POST", "/v1/endpoints", k, body, "Idempotency-Key", "1"), 409, domain.CodeAlreadyExists)
+	p := wantProblem(t, w.call("POST", "/v1/endpoints", k, body, "Idempotency-Key", "1"), 409,
+		domain.CodeAlreadyExists)
 	if !strings.HasPrefix(p.Detail, "The endpoint exists;") {
 		t.Error(p.Detail)
 	}
@@ -218,16 +255,19 @@ func TestAnAnswerThatIsLostIsFoundByARepeat(t *testing.T) {
 	w.loseAnswer = true
 	got := w.call("POST", "/v1/endpoints", k, body, "Idempotency-Key", "1")
 	p := wantProblem(t, got, 503, "COMMAND_UNANSWERED")
-	if !domain.IsID(domain.CommandPrefix, p.CommandID) || got.Header.Get("Retry-After") == "" || !strings.Contains(p.Detail, "same Idempotency-Key") {
+	if !domain.IsID(domain.CommandPrefix, p.CommandID) || got.Header.Get("Retry-After") == "" ||
+		!strings.Contains(p.Detail, "same Idempotency-Key") {
 		t.Errorf("%v %s", got.Header, got.body)
 	}
 	without := wantProblem(t, w.call("POST", "/v1/endpoints", k, body), 503, "COMMAND_UNANSWERED")
-	if without.CommandID == p.CommandID || strings.Contains(without.Detail, "Repeat the request with the same") {
+	if without.CommandID == p.CommandID ||
+		strings.Contains(without.Detail, "Repeat the request with the same") {
 		t.Errorf("%+v", without)
 	}
 	w.loseAnswer = false
 	again := w.call("POST", "/v1/endpoints", k, body, "Idempotency-Key", "1")
-	if again.StatusCode != 201 || again.Header.Get("Idempotent-Replayed") != "true" || !strings.HasPrefix(decode[endpointAnswer](t, again.body).Secret, "whsec_") {
+	if again.StatusCode != 201 || again.Header.Get("Idempotent-Replayed") != "true" ||
+		!strings.HasPrefix(decode[endpointAnswer](t, again.body).Secret, "whsec_") {
 		t.Fatalf("%d %s", again.StatusCode, again.body)
 	}
 }
@@ -236,10 +276,12 @@ func TestFailuresBehindTheAPI(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.PermissionWrite)
 	w.submitErr = api.ErrWritesRefused
-	wantProblem(t, w.call("POST", "/v1/endpoints", k, `{"url":"https://a.example"}`), 503, "WRITES_REFUSED")
+	wantProblem(t, w.call("POST", "/v1/endpoints", k, `{"url":"https://a.example"}`), 503,
+		"WRITES_REFUSED")
 	w.submitErr = errors.New("pipe " + w.secretSeed() + " broke")
 	wantProblem(t, w.call("POST", "/v1/endpoints", k, `{"url":"https://a.example"}`), 500, "INTERNAL")
-	if text := w.log.String(); !strings.Contains(text, "pipe [secret] broke") || !strings.Contains(text, `"command":"cmd_`) {
+	if text := w.log.String(); !strings.Contains(text, "pipe [secret] broke") ||
+		!strings.Contains(text, `"command":"cmd_`) {
 		t.Error(text)
 	}
 	w.directoryErr = errors.New("disk")
@@ -249,7 +291,8 @@ func TestFailuresBehindTheAPI(t *testing.T) {
 func TestARejectionOfANewerEngineIsAConflict(t *testing.T) {
 	w := newWorld(t, func(c *api.Config) { c.Commands = newer{} })
 	k := w.newKey(account("a"), domain.PermissionWrite)
-	request, err := http.NewRequest("POST", w.server.URL+"/v1/endpoints", strings.NewReader(`{"url":"https://a.example"}`))
+	request, err := http.NewRequest("POST", w.server.URL+"/v1/endpoints",
+		strings.NewReader(`{"url":"https://a.example"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,8 +55,9 @@ func (a *API) getEvent(ctx context.Context, x *exchange) (reply, *Problem) {
 		return reply{}, internal(err)
 	}
 	part := deliveryPart{
-		Delivery: viewDelivery(record.State, held, record.EndpointID, record.NextAttemptAtMillis),
-		Attempts: make([]attemptView, len(record.Attempts)), HistoryBehind: record.Behind,
+		Delivery:      viewDelivery(record.State, held, record.EndpointID, record.NextAttemptAtMillis),
+		Attempts:      make([]attemptView, len(record.Attempts)),
+		HistoryBehind: record.Behind,
 	}
 	for i, attempt := range record.Attempts {
 		part.Attempts[i] = viewAttempt(attempt)
@@ -76,10 +77,15 @@ type listedPart struct {
 func (a *API) listEvents(ctx context.Context, x *exchange) (reply, *Problem) {
 	q := newQuery(x, "endpointId", "watchId", "walletAddress", "type", "state", "since", "until")
 	f := EventFilter{
-		AccountID: x.caller.accountID, EndpointID: q.id("endpointId", domain.EndpointPrefix), WatchID: q.id("watchId", domain.WatchPrefix),
-		WalletAddress: q.wallet("walletAddress"), Type: oneOf(q, "type", domain.PaymentReceived, domain.PaymentRejected, domain.TestPing),
-		State:       oneOf(q, "state", domain.StateQueued, domain.StateWaiting, domain.StateDelivered, domain.StateFailed, domain.StateCancelled),
-		SinceMillis: q.time("since"), UntilMillis: q.time("until"),
+		AccountID:     x.caller.accountID,
+		EndpointID:    q.id("endpointId", domain.EndpointPrefix),
+		WatchID:       q.id("watchId", domain.WatchPrefix),
+		WalletAddress: q.wallet("walletAddress"),
+		Type:          oneOf(q, "type", domain.PaymentReceived, domain.PaymentRejected, domain.TestPing),
+		State: oneOf(q, "state", domain.StateQueued, domain.StateWaiting, domain.StateDelivered,
+			domain.StateFailed, domain.StateCancelled),
+		SinceMillis: q.time("since"),
+		UntilMillis: q.time("until"),
 	}
 	if f.SinceMillis != 0 && f.UntilMillis != 0 && f.UntilMillis <= f.SinceMillis {
 		q.fault("until", faultRangeIsEmpty, "must be later than since")
@@ -104,9 +110,11 @@ func (a *API) listEvents(ctx context.Context, x *exchange) (reply, *Problem) {
 			known[record.EndpointID] = held
 		}
 		held = held && record.State.Pending()
-		view, err := viewEvent(record.Body, listedPart{viewDelivery(record.State, held, record.EndpointID, record.NextAttemptAtMillis)})
+		view, err := viewEvent(record.Body,
+			listedPart{viewDelivery(record.State, held, record.EndpointID, record.NextAttemptAtMillis)})
 		if err != nil { // the others can be shown all the same
-			a.Log.Error("an event cannot be shown and is left out of a list: `lumenhook rebuild --table events` reads its body anew",
+			a.Log.Error("an event cannot be shown and is left out of a list: `lumenhook rebuild --table "+
+				"events` reads its body anew",
 				"event", record.ID, "account", x.caller.accountID, "error", err)
 			continue
 		}
@@ -128,7 +136,10 @@ func (a *API) held(r EventRecord) (bool, error) {
 	return found && endpoint.Status == domain.StatusDisabled, nil
 }
 
-func viewDelivery(state domain.DeliveryState, held bool, endpointID string, nextAttemptAtMillis int64) deliveryView {
+func viewDelivery(
+	state domain.DeliveryState, held bool, endpointID string,
+	nextAttemptAtMillis int64,
+) deliveryView {
 	v := deliveryView{State: state, Held: held, EndpointID: endpointID}
 	if state.Pending() && !held && nextAttemptAtMillis != 0 {
 		at := domain.FormatMillis(nextAttemptAtMillis)
@@ -156,7 +167,11 @@ func viewEvent(body []byte, part any) (jsontext.Value, error) {
 
 func viewAttempt(a AttemptRecord) attemptView {
 	v := attemptView{
-		Number: a.Number, Run: a.Run, EndpointID: a.EndpointID, SentAt: domain.FormatMillis(a.Result.SentAtMillis), DurationMs: a.Result.DurationMillis,
+		Number:       a.Number,
+		Run:          a.Run,
+		EndpointID:   a.EndpointID,
+		SentAt:       domain.FormatMillis(a.Result.SentAtMillis),
+		DurationMs:   a.Result.DurationMillis,
 		ResponseBody: strings.ToValidUTF8(string(withoutCutRune(a.Result.ResponseBody)), "\uFFFD"),
 	}
 	if a.Result.StatusCode != 0 {

@@ -13,22 +13,42 @@ import (
 )
 
 // delivered puts a payment's event into the history, with attempts.
-func (w *world) delivered(accountID, endpointID string, state domain.DeliveryState, attempts ...domain.AttemptResult) domain.Event {
+func (w *world) delivered(
+	accountID, endpointID string, state domain.DeliveryState,
+	attempts ...domain.AttemptResult,
+) domain.Event {
 	watch := domain.Watch{
-		ID: domain.DeriveID(domain.WatchPrefix, "1"), WalletAddress: wallet, Label: "a <b> & \u2028", EndpointID: endpointID,
-		Rules: domain.Rules{Assets: []domain.Asset{domain.NativeAsset()}}, EventTypes: []domain.EventType{domain.PaymentReceived},
+		ID:            domain.DeriveID(domain.WatchPrefix, "1"),
+		WalletAddress: wallet,
+		Label:         "a <b> & \u2028",
+		EndpointID:    endpointID,
+		Rules:         domain.Rules{Assets: []domain.Asset{domain.NativeAsset()}},
+		EventTypes:    []domain.EventType{domain.PaymentReceived},
 	}
 	match, ok := domain.MatchPayment(watch, domain.Payment{
-		ID: "221517461192705", TxHash: strings.Repeat("ab", 32), Ledger: 5, ClosedAtMillis: 1_795_000_000_000, From: payer, To: wallet,
-		Memo: domain.Memo{Type: domain.MemoText, Raw: []byte("order\xff")}, Asset: domain.NativeAsset(), AmountStroops: 125_000_000,
+		ID:             "221517461192705",
+		TxHash:         strings.Repeat("ab", 32),
+		Ledger:         5,
+		ClosedAtMillis: 1_795_000_000_000,
+		From:           payer,
+		To:             wallet,
+		Memo:           domain.Memo{Type: domain.MemoText, Raw: []byte("order\xff")},
+		Asset:          domain.NativeAsset(),
+		AmountStroops:  125_000_000,
 	})
 	if !ok {
 		w.t.Fatal("no match")
 	}
 	event := domain.NewPaymentEvent(match, w.now.UnixMilli())
-	r := api.EventRecord{Body: event.Body, EndpointID: endpointID, State: state, NextAttemptAtMillis: w.now.UnixMilli() + 1000}
+	r := api.EventRecord{
+		Body:                event.Body,
+		EndpointID:          endpointID,
+		State:               state,
+		NextAttemptAtMillis: w.now.UnixMilli() + 1000,
+	}
 	for i, a := range attempts {
-		r.Attempts = append(r.Attempts, api.AttemptRecord{EndpointID: r.EndpointID, Number: i + 1, Run: 1, Result: a})
+		r.Attempts = append(r.Attempts,
+			api.AttemptRecord{EndpointID: r.EndpointID, Number: i + 1, Run: 1, Result: a})
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,17 +63,24 @@ func TestGetEvent(t *testing.T) {
 	sent := w.now.UnixMilli()
 	event := w.delivered(account("a"), e, domain.StateWaiting,
 		domain.AttemptResult{SentAtMillis: sent, DurationMillis: 10_000, Error: domain.AttemptTimeout},
-		domain.AttemptResult{SentAtMillis: sent + 1, DurationMillis: 3, StatusCode: 500, ResponseBody: []byte("oh\xff <no>")},
+		domain.AttemptResult{
+			SentAtMillis:   sent + 1,
+			DurationMillis: 3,
+			StatusCode:     500,
+			ResponseBody:   []byte("oh\xff <no>"),
+		},
 	)
 	got := w.call("GET", "/v1/events/"+event.ID, k, "")
 	want := string(event.Body[:len(event.Body)-1]) + fmt.Sprintf(`,"delivery":{"state":"WAITING","held":false,"endpointId":%[1]q,"nextAttemptAt":"2026-11-21T10:15:31.123Z"},`+
 		`"attempts":[{"number":1,"run":1,"endpointId":%[1]q,"sentAt":"2026-11-21T10:15:30.123Z","durationMs":10000,"statusCode":null,"error":"TIMEOUT","responseBody":""},`+
-		`{"number":2,"run":1,"endpointId":%[1]q,"sentAt":"2026-11-21T10:15:30.124Z","durationMs":3,"statusCode":500,"error":null,"responseBody":"oh`+"\uFFFD"+` <no>"}],"historyBehind":false}`, e)
+		`{"number":2,"run":1,"endpointId":%[1]q,"sentAt":"2026-11-21T10:15:30.124Z","durationMs":3,"statusCode":500,"error":null,"responseBody":"oh`+"\uFFFD"+` <no>"}],"historyBehind":false}`,
+		e)
 	if got.StatusCode != 200 || string(got.body) != want {
 		t.Errorf("got  %s\nwant %s", got.body, want)
 	}
 	head := w.call("HEAD", "/v1/events/"+event.ID, k, "")
-	if head.StatusCode != 200 || head.Header.Get("Content-Length") != fmt.Sprint(len(want)) || len(head.body) != 0 {
+	if head.StatusCode != 200 || head.Header.Get("Content-Length") != fmt.Sprint(len(want)) ||
+		len(head.body) != 0 {
 		t.Errorf("HEAD: %d %v", head.StatusCode, head.Header)
 	}
 	theirs := w.newKey(account("b"), domain.PermissionRead)
@@ -76,8 +103,10 @@ func TestGetEventShowsNoCutCharacter(t *testing.T) {
 		stored = stored[:min(len(stored), 1024)]
 		w := newWorld(t)
 		k := w.newKey(account("a"), domain.Permissions()...)
-		event := w.delivered(account("a"), w.newEndpoint(k), domain.StateDelivered, domain.AttemptResult{SentAtMillis: 1, StatusCode: 200, ResponseBody: []byte(stored)})
-		if got := w.call("GET", "/v1/events/"+event.ID, k, ""); !bytes.Contains(got.body, []byte(`"responseBody":"`+want+`"`)) {
+		event := w.delivered(account("a"), w.newEndpoint(k), domain.StateDelivered,
+			domain.AttemptResult{SentAtMillis: 1, StatusCode: 200, ResponseBody: []byte(stored)})
+		if got := w.call("GET", "/v1/events/"+event.ID, k, ""); !bytes.Contains(got.body,
+			[]byte(`"responseBody":"`+want+`"`)) {
 			t.Errorf("stored %q, shown %s", stored[max(0, len(stored)-8):], got.body)
 		}
 	}
@@ -91,11 +120,16 @@ func TestGetEventShowsWhetherADeliveryIsHeld(t *testing.T) {
 	endpoint := w.endpoints[e]
 	endpoint.Status = domain.StatusDisabled
 	w.endpoints[e] = endpoint
-	if got := w.call("GET", "/v1/events/"+event.ID, k, ""); !bytes.Contains(got.body, []byte(`"state":"QUEUED","held":true`)) || !bytes.Contains(got.body, []byte(`"nextAttemptAt":null},"attempts":[],"historyBehind":false}`)) {
+	if got := w.call("GET", "/v1/events/"+event.ID, k, ""); !bytes.Contains(got.body,
+		[]byte(`"state":"QUEUED","held":true`)) ||
+		!bytes.Contains(got.body, []byte(`"nextAttemptAt":null},"attempts":[],"historyBehind":false}`)) {
 		t.Errorf("%s", got.body)
 	}
-	w.delivered(account("a"), e, domain.StateDelivered, domain.AttemptResult{SentAtMillis: 1, StatusCode: 204})
-	if got := w.call("GET", "/v1/events/"+event.ID, k, ""); !bytes.Contains(got.body, []byte(`"state":"DELIVERED","held":false`)) || !bytes.Contains(got.body, []byte(`"nextAttemptAt":null`)) {
+	w.delivered(account("a"), e, domain.StateDelivered,
+		domain.AttemptResult{SentAtMillis: 1, StatusCode: 204})
+	if got := w.call("GET", "/v1/events/"+event.ID, k, ""); !bytes.Contains(got.body,
+		[]byte(`"state":"DELIVERED","held":false`)) ||
+		!bytes.Contains(got.body, []byte(`"nextAttemptAt":null`)) {
 		t.Errorf("%s", got.body)
 	}
 }
@@ -121,16 +155,22 @@ func TestGetEventWhenTheHistoryCannotTell(t *testing.T) {
 		}
 	}
 	w.historyErr = nil
-	w.history[domain.EventID("w", "p")] = record{account("a"), api.EventRecord{Body: []byte(`{"id":`), State: domain.StateDelivered}}
+	w.history[domain.EventID("w", "p")] = record{
+		account("a"),
+		api.EventRecord{Body: []byte(`{"id":`), State: domain.StateDelivered},
+	}
 	wantProblem(t, w.call("GET", path, k, ""), 500, "INTERNAL")
 }
 
 // spoiled is a history in which the first event of each list has no body.
 type spoiled struct{ api.History }
 
-func (s spoiled) Events(ctx context.Context, f api.EventFilter, after *api.Position, limit int) ([]api.EventRecord, *api.Position, error) {
+func (s spoiled) Events(
+	ctx context.Context, f api.EventFilter, after *api.Position, limit int,
+) ([]api.EventRecord, *api.Position, error) {
 	page, next, err := s.History.Events(ctx, f, after, limit)
-	return append([]api.EventRecord{{ID: domain.EventID("w", "p"), State: domain.StateDelivered}}, page...), next, err
+	return append([]api.EventRecord{{ID: domain.EventID("w",
+		"p"), State: domain.StateDelivered}}, page...), next, err
 }
 
 // An event whose body cannot be shown is left out of a list; it takes none of the
@@ -142,7 +182,8 @@ func TestABadBodyLeavesTheListAsItIs(t *testing.T) {
 	event := w.delivered(account("a"), e, domain.StateDelivered)
 	node := newWorld(t, func(c *api.Config) { c.Commands, c.Directory, c.History = w, w, spoiled{w} })
 	node.now = w.now
-	data := in(t, wantStatus(t, node.call("GET", "/v1/events?state=DELIVERED", k, ""), 200).body, "data").([]any)
+	data := in(t, wantStatus(t, node.call("GET", "/v1/events?state=DELIVERED", k, ""), 200).body,
+		"data").([]any)
 	if len(data) != 1 || data[0].(map[string]any)["id"] != event.ID {
 		t.Errorf("listed are %v", data)
 	}
@@ -156,13 +197,17 @@ func TestTheHistoryShowsWhatWasJustWritten(t *testing.T) {
 	h := &lagging{world: w}
 	node := newWorld(t, func(c *api.Config) { c.Commands, c.Directory, c.History = w, w, h })
 	e := "/v1/endpoints/" + w.newEndpoint(k)
-	event := "/v1/events/" + in(t, wantStatus(t, node.call("POST", e+"/test", k, ""), 200).body, "eventId").(string)
+	event := "/v1/events/" + in(t, wantStatus(t, node.call("POST", e+"/test", k, ""), 200).body,
+		"eventId").(string)
 	w.now = w.now.Add(time.Second)
 	node.now = w.now
 	for name, write := range map[string]func(){
 		"test":   func() { wantStatus(t, node.call("POST", e+"/test", k, ""), 200) },
 		"resend": func() { wantStatus(t, node.call("POST", event+"/resend", k, ""), 200) },
-		"replay": func() { wantStatus(t, node.call("POST", e+"/replay", k, `{"since":"2026-01-01T00:00:00Z"}`), 200) },
+		"replay": func() {
+			wantStatus(t,
+				node.call("POST", e+"/replay", k, `{"since":"2026-01-01T00:00:00Z"}`), 200)
+		},
 		"enable": func() { wantStatus(t, node.call("POST", e+"/enable", k, ""), 200) },
 	} {
 		for _, read := range []string{event, "/v1/events"} {

@@ -155,12 +155,17 @@ func (a *API) answering(rt route) http.Handler {
 }
 
 func (a *API) answer(w http.ResponseWriter, x *exchange, rt route) (reply, *Problem) {
-	if rt.permission != "" { // what is open to everyone is for those who watch the node, in need above all
+	// what is open to everyone is for those who watch the node, in need above all
+	if rt.permission != "" {
 		select {
 		case a.slots <- struct{}{}:
 			defer func() { <-a.slots }()
 		default:
-			return reply{}, newProblem(codeOverloaded, "This node answers as many requests as it can. Repeat the request after the time in Retry-After.").retryAfter(overloadRetrySeconds)
+			return reply{}, newProblem(codeOverloaded,
+				"This node answers as many requests as it can. Repeat the request after the time in "+
+					"Retry-After.").retryAfter(
+				overloadRetrySeconds,
+			)
 		}
 		if problem := a.authenticate(w.Header(), x, rt.permission); problem != nil {
 			return reply{}, problem
@@ -248,21 +253,26 @@ func checkBodyHeaders(x *exchange, kind bodyKind) *Problem {
 	if r.ContentLength > maxBodyBytes {
 		return tooLarge()
 	}
-	if (kind == bodyEmpty || kind == bodyOptional) && (r.ContentLength == 0 || r.ContentLength < 0 && r.Header.Get("Content-Type") == "") {
+	if (kind == bodyEmpty || kind == bodyOptional) &&
+		(r.ContentLength == 0 || r.ContentLength < 0 && r.Header.Get("Content-Type") == "") {
 		return nil // of a body without a length, whether there is one shows only on reading
 	}
 	types := r.Header.Values("Content-Type")
-	if len(types) != 1 || !isJSON(types[0]) && (kind != bodyPatch || !isMediaType(types[0], "application/merge-patch+json")) {
+	if len(types) != 1 ||
+		!isJSON(types[0]) &&
+			(kind != bodyPatch || !isMediaType(types[0], "application/merge-patch+json")) {
 		return notJSON()
 	}
-	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+	if coding := r.Header.Get("Content-Encoding"); coding != "" &&
+		!strings.EqualFold(coding, "identity") {
 		return newProblem(codeUnsupportedMediaType, "Send the body without a Content-Encoding.")
 	}
 	return nil
 }
 
 func notJSON() *Problem {
-	return newProblem(codeUnsupportedMediaType, "Send the body as JSON in UTF-8, with the header Content-Type: application/json.")
+	return newProblem(codeUnsupportedMediaType,
+		"Send the body as JSON in UTF-8, with the header Content-Type: application/json.")
 }
 
 func isJSON(contentType string) bool { return isMediaType(contentType, "application/json") }
@@ -282,7 +292,8 @@ func isMediaType(contentType, want string) bool {
 }
 
 func tooLarge() *Problem {
-	return newProblem(codeRequestTooLarge, fmt.Sprintf("The body must have at most %d bytes.", maxBodyBytes))
+	return newProblem(codeRequestTooLarge,
+		fmt.Sprintf("The body must have at most %d bytes.", maxBodyBytes))
 }
 
 func readBody(w http.ResponseWriter, x *exchange) *Problem {
@@ -292,9 +303,12 @@ func readBody(w http.ResponseWriter, x *exchange) *Problem {
 	case errors.As(err, &tooMany):
 		return tooLarge()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return newProblem(codeRequestTimeout, "The body did not arrive in time. Repeat the request.").because(err)
+		return newProblem(codeRequestTimeout, "The body did not arrive in time. Repeat the request.").because(
+			err,
+		)
 	case err != nil:
-		return newProblem(codeBodyUnreadable, "The body did not arrive as its headers say. Repeat the request.").because(err)
+		return newProblem(codeBodyUnreadable,
+			"The body did not arrive as its headers say. Repeat the request.").because(err)
 	}
 	sum := sha256.Sum256(body)
 	x.body, x.bodyHash = body, sum[:]
@@ -346,9 +360,11 @@ func (a *API) refuse(w http.ResponseWriter, x *exchange, p *Problem) {
 	}
 	body, err := json.Marshal(p)
 	if err != nil {
-		panic(fmt.Sprintf("api: encoding a problem: %v", err)) // strings of ours, made valid where they were cut
+		// strings of ours, made valid where they were cut
+		panic(fmt.Sprintf("api: encoding a problem: %v", err))
 	}
-	writeReply(w, reply{status: p.Status, contentType: "application/problem+json", replayed: p.replayed, body: body})
+	writeReply(w,
+		reply{status: p.Status, contentType: "application/problem+json", replayed: p.replayed, body: body})
 }
 
 // refusing makes a handler that always refuses.
@@ -359,12 +375,16 @@ func (a *API) refusing(why func(http.ResponseWriter, *http.Request) *Problem) ht
 }
 
 func (a *API) notFound(http.ResponseWriter, *http.Request) *Problem {
-	return newProblem(codeNotFound, "There is nothing at this path. GET /docs describes what there is, for programs /v1/openapi.json.")
+	return newProblem(codeNotFound,
+		"There is nothing at this path. GET /docs describes what there is, for programs /v1/openapi.json.")
 }
 
 func (a *API) methodNotAllowed(w http.ResponseWriter, r *http.Request) *Problem {
 	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+	for _, method := range []string{
+		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete,
+	} {
 		asked := r.Clone(r.Context())
 		asked.Method = method
 		var match mux.RouteMatch
@@ -395,12 +415,15 @@ func (a *API) recovered(w *recorder, x *exchange, cause any) {
 // query, its headers or its body.
 func (a *API) logLine(w *recorder, x *exchange, took time.Duration) {
 	attributes := []slog.Attr{
-		slog.String("method", knownMethod(x.request.Method)), slog.String("route", x.route), slog.Int("status", w.status),
-		slog.Float64("durationMillis", float64(took.Microseconds())/1000), slog.Int64("sentBytes", w.sentBytes),
+		slog.String("method", knownMethod(x.request.Method)), slog.String("route", x.route),
+		slog.Int("status", w.status),
+		slog.Float64("durationMillis", float64(took.Microseconds())/1000),
+		slog.Int64("sentBytes", w.sentBytes),
 		slog.String("requestId", x.requestID), slog.String("remote", x.request.RemoteAddr),
 	}
 	if x.caller.keyID != "" {
-		attributes = append(attributes, slog.String("account", x.caller.accountID), slog.String("key", x.caller.keyID))
+		attributes = append(attributes, slog.String("account", x.caller.accountID),
+			slog.String("key", x.caller.keyID))
 	}
 	if x.traceID != "" {
 		attributes = append(attributes, slog.String("trace", x.traceID))

@@ -33,9 +33,13 @@ func ProblemCodes() []string { return slices.Sorted(maps.Keys(problemKinds)) }
 // FaultCodes lists the codes of faults that this package gives.
 func FaultCodes() []string {
 	return strings.Fields(strings.Join([]string{
-		faultSyntax, faultDuplicateName, faultInvalidUTF8, faultTrailingData, faultTooDeep, faultTooManyValues, faultUnknownField, faultRequired,
-		faultInvalidType, faultInvalidValue, faultNotAllowed, faultEmpty, faultTooLong, faultTooMany, faultDuplicate, faultInvalidAddress,
-		faultMuxedAddress, faultContractAddress, faultInvalidAmount, faultInvalidMemo, faultEndpointNotFound, faultRangeIsEmpty, faultSecretTextRefused,
-		codeSecretKeyRefused, codeSSRFBlocked, faultUnknownParameter, faultOutOfRange, faultInvalidTime, faultHeaderRefused, faultInvalidCIDR, faultCannotChange,
+		faultSyntax, faultDuplicateName, faultInvalidUTF8, faultTrailingData, faultTooDeep,
+		faultTooManyValues, faultUnknownField, faultRequired,
+		faultInvalidType, faultInvalidValue, faultNotAllowed, faultEmpty, faultTooLong, faultTooMany,
+		faultDuplicate, faultInvalidAddress,
+		faultMuxedAddress, faultContractAddress, faultInvalidAmount, faultInvalidMemo,
+		faultEndpointNotFound, faultRangeIsEmpty, faultSecretTextRefused,
+		codeSecretKeyRefused, codeSSRFBlocked, faultUnknownParameter, faultOutOfRange, faultInvalidTime,
+		faultHeaderRefused, faultInvalidCIDR, faultCannotChange,
 	}, " "))
 }

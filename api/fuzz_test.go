@@ -22,10 +22,14 @@ func FuzzAPI(f *testing.F) {
 	slices.Sort(routes)
 	e := domain.DeriveID(domain.EndpointPrefix, "fuzz")
 	bodies := []string{
-		"", "{}", `{"url":"https://a.example/","headers":{"X-A":"1"},"rateLimitPerSecond":5,"description":"x"}`, `{"url":null,"headers":{"X-A":null}}`,
-		watchBody(e, `,"amountRule":{"kind":"range","min":"1","max":"2.5"},"memoRule":{"kind":"equals","type":"id","value":"7"},"senderAllowlist":["`+payer+`"],"eventTypes":["payment.rejected"]`),
+		"", "{}",
+		`{"url":"https://a.example/","headers":{"X-A":"1"},"rateLimitPerSecond":5,"description":"x"}`,
+		`{"url":null,"headers":{"X-A":null}}`,
+		watchBody(e,
+			`,"amountRule":{"kind":"range","min":"1","max":"2.5"},"memoRule":{"kind":"equals","type":"id","value":"7"},"senderAllowlist":["`+payer+`"],"eventTypes":["payment.rejected"]`),
 		`{"amountRule":{"amount":"3"},"memoRule":{"kind":"present"},"label":null,"endpointId":"` + e + `"}`,
-		`{"since":"2026-11-21T10:15:30Z","until":"2026-11-22T00:00:00.5Z"}`, `{"graceSeconds":60,"expiresAt":"2027-01-01T00:00:00Z"}`,
+		`{"since":"2026-11-21T10:15:30Z","until":"2026-11-22T00:00:00.5Z"}`,
+		`{"graceSeconds":60,"expiresAt":"2027-01-01T00:00:00Z"}`,
 		`{"permissions":["read","write"],"allowedCidrs":["10.0.0.0/8","::1"],"expiresAt":"2027-01-01T00:00:00Z","name":"x"}`,
 	}
 	for i := range routes {
@@ -34,7 +38,8 @@ func FuzzAPI(f *testing.F) {
 			f.Add(uint16(i), uint8(j), "", body, `"1"`, "key")
 		}
 	}
-	f.Add(uint16(0), uint8(0), "type=test.ping&since=2026-11-21T10:15:30Z&walletAddress="+wallet, "", `"1"`, "key")
+	f.Add(uint16(0), uint8(0), "type=test.ping&since=2026-11-21T10:15:30Z&walletAddress="+wallet, "",
+		`"1"`, "key")
 	f.Fuzz(func(t *testing.T, route uint16, id uint8, query, body, ifMatch, idempotencyKey string) {
 		w := assemble(t)
 		k := w.newKey(account("a"), domain.Permissions()...)
@@ -45,7 +50,8 @@ func FuzzAPI(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if lists := method == http.MethodGet && !strings.Contains(routes[int(route)%len(routes)], "{id}"); lists || id&8 != 0 {
+		if lists := method == http.MethodGet &&
+			!strings.Contains(routes[int(route)%len(routes)], "{id}"); lists || id&8 != 0 {
 			request.URL.RawQuery = query // what takes none refuses it before it reads anything else
 		}
 		if _, err := http.NewRequest(method, request.URL.RequestURI(), nil); err != nil {
@@ -72,12 +78,34 @@ func FuzzAPI(f *testing.F) {
 // furnish puts an endpoint, a watch and an event into the world.
 func (w *world) furnish(endpointID, apiKey string) {
 	accountID := account("a")
-	w.decide(domain.Command{ID: "1", AccountID: accountID, Body: domain.CreateEndpoint{EndpointID: endpointID, AccountID: accountID, URL: "https://a.example/", SealedSecret: w.sealed(endpointID)}})
-	w.decide(domain.Command{ID: "2", AccountID: accountID, Body: domain.CreateWatch{Watch: domain.Watch{
-		ID: domain.DeriveID(domain.WatchPrefix, "1"), AccountID: accountID, WalletAddress: wallet, EndpointID: endpointID, EventTypes: []domain.EventType{domain.PaymentReceived},
-		Rules: domain.Rules{Assets: []domain.Asset{domain.NativeAsset()}, Amount: domain.AmountRule{Kind: domain.AmountMin, AmountStroops: 1}, Memo: domain.MemoRule{Kind: domain.MemoAny}},
-	}}})
-	w.delivered(accountID, endpointID, domain.StateFailed, domain.AttemptResult{SentAtMillis: 1, StatusCode: 500})
+	w.decide(domain.Command{
+		ID:        "1",
+		AccountID: accountID,
+		Body: domain.CreateEndpoint{
+			EndpointID:   endpointID,
+			AccountID:    accountID,
+			URL:          "https://a.example/",
+			SealedSecret: w.sealed(endpointID),
+		},
+	})
+	w.decide(domain.Command{
+		ID:        "2",
+		AccountID: accountID,
+		Body: domain.CreateWatch{Watch: domain.Watch{
+			ID:            domain.DeriveID(domain.WatchPrefix, "1"),
+			AccountID:     accountID,
+			WalletAddress: wallet,
+			EndpointID:    endpointID,
+			EventTypes:    []domain.EventType{domain.PaymentReceived},
+			Rules: domain.Rules{
+				Assets: []domain.Asset{domain.NativeAsset()},
+				Amount: domain.AmountRule{Kind: domain.AmountMin, AmountStroops: 1},
+				Memo:   domain.MemoRule{Kind: domain.MemoAny},
+			},
+		}},
+	})
+	w.delivered(accountID, endpointID, domain.StateFailed,
+		domain.AttemptResult{SentAtMillis: 1, StatusCode: 500})
 	if err := w.CatchUp(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}

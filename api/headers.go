@@ -22,12 +22,14 @@ const (
 // refusedHeaders belong to the connection (RFC 9110, section 7.6.1), to the
 // message, or to the signature, and not to an account.
 var refusedHeaders = []string{
-	"Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect", "Host", "Http2-Settings", "Keep-Alive",
+	"Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect",
+	"Host", "Http2-Settings", "Keep-Alive",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent", "Traceparent", "Tracestate",
 }
 
 func refusedHeader(name string) bool {
-	return slices.Contains(refusedHeaders, name) || strings.HasPrefix(name, "Webhook-") || strings.HasPrefix(name, "Proxy-")
+	return slices.Contains(refusedHeaders, name) || strings.HasPrefix(name, "Webhook-") ||
+		strings.HasPrefix(name, "Proxy-")
 }
 
 // ownHeader is a header that an endpoint is to have: with a value that was given,
@@ -57,9 +59,12 @@ func readHeaders(o object, have []domain.Header) map[string]ownHeader {
 		name := http.CanonicalHeaderKey(m.name)
 		switch {
 		case len(m.name) > maxHeaderNameCharacters || !httpguts.ValidHeaderFieldName(m.name):
-			given.fault(m.name, faultInvalidValue, fmt.Sprintf("is not the name of a header: use at most %d letters, digits and hyphens", maxHeaderNameCharacters))
+			given.fault(m.name, faultInvalidValue,
+				fmt.Sprintf("is not the name of a header: use at most %d letters, digits and hyphens",
+					maxHeaderNameCharacters))
 		case refusedHeader(name):
-			given.fault(m.name, faultHeaderRefused, "is set by the service, or belongs to the connection: leave it out")
+			given.fault(m.name, faultHeaderRefused,
+				"is set by the service, or belongs to the connection: leave it out")
 		case seen[name]:
 			given.fault(m.name, faultDuplicate, "is named twice, in another case")
 		case m.value.kind == 'n':
@@ -70,14 +75,17 @@ func readHeaders(o object, have []domain.Header) map[string]ownHeader {
 		seen[name] = true
 	}
 	if len(wanted) > maxHeaders {
-		o.fault("headers", faultTooMany, fmt.Sprintf("must be at most %d, and would be %d", maxHeaders, len(wanted)))
+		o.fault("headers", faultTooMany,
+			fmt.Sprintf("must be at most %d, and would be %d", maxHeaders, len(wanted)))
 	}
 	return wanted
 }
 
 // sealHeaders seals the values that were given, before they go anywhere. One that
 // the endpoint has already is kept, so that asking for it changes nothing.
-func (a *API) sealHeaders(endpointID string, wanted map[string]ownHeader, have []domain.Header) ([]domain.Header, error) {
+func (a *API) sealHeaders(
+	endpointID string, wanted map[string]ownHeader, have []domain.Header,
+) ([]domain.Header, error) {
 	present := make(map[string][]byte, len(have))
 	for _, h := range have {
 		present[h.Name] = h.Sealed
@@ -103,12 +111,15 @@ func (a *API) sealHeaders(endpointID string, wanted map[string]ownHeader, have [
 
 // openHeaders gives an endpoint's own headers as its account set them, and the
 // names of those whose value does not open.
-func (a *API) openHeaders(e domain.Endpoint) (values map[string]string, lost []string, cause error) {
+func (a *API) openHeaders(
+	e domain.Endpoint,
+) (values map[string]string, lost []string, cause error) {
 	values = make(map[string]string, len(e.Headers))
 	for _, h := range e.Headers {
 		value, err := a.Sealer.Open(h.Sealed, h.SealedFor(e.ID))
 		if err != nil {
-			lost, cause = append(lost, h.Name), fmt.Errorf("opening the header %s of %s: %w", h.Name, e.ID, err)
+			lost, cause = append(lost, h.Name),
+				fmt.Errorf("opening the header %s of %s: %w", h.Name, e.ID, err)
 			continue
 		}
 		values[h.Name] = string(value)
@@ -123,7 +134,9 @@ func readHeaderValue(o object, m member) string {
 	case !printable(value) || value != strings.TrimSpace(value):
 		o.fault(m.name, faultInvalidValue, "must be printable ASCII without spaces at its ends")
 	case holdsSecret(value):
-		o.fault(m.name, faultSecretTextRefused, "holds what looks like a secret of the ledger network or of this service: leave it out, and treat the secret as exposed")
+		o.fault(m.name, faultSecretTextRefused,
+			"holds what looks like a secret of the ledger network or of this service: leave it out, and "+
+				"treat the secret as exposed")
 	}
 	return value
 }

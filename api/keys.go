@@ -53,8 +53,11 @@ func (a *API) viewKey(k domain.Key) (keyView, error) {
 // viewUsedKey puts a key into the form of the API; 0: it was never used.
 func viewUsedKey(k domain.Key, usedAtMillis int64) keyView {
 	v := keyView{
-		ID: k.ID, Name: k.Name, Permissions: k.Permissions, AllowedCIDRs: k.AllowedCIDRs,
-		CreatedAt: domain.FormatMillis(k.CreatedAtMillis),
+		ID:           k.ID,
+		Name:         k.Name,
+		Permissions:  k.Permissions,
+		AllowedCIDRs: k.AllowedCIDRs,
+		CreatedAt:    domain.FormatMillis(k.CreatedAtMillis),
 	}
 	at := func(millis int64) *string {
 		if millis == 0 {
@@ -90,7 +93,8 @@ func (a *API) listKeys(_ context.Context, x *exchange) (reply, *Problem) {
 		return reply{}, internal(fmt.Errorf("looking up an account: %w", err))
 	}
 	keys := slices.DeleteFunc(slices.Clone(account.Keys), func(k domain.Key) bool {
-		return k.Expired(a.Now().UnixMilli()) || after != nil && !newerKey(domain.Key{ID: after.ID, CreatedAtMillis: after.CreatedAtMillis}, k)
+		return k.Expired(a.Now().UnixMilli()) ||
+			after != nil && !newerKey(domain.Key{ID: after.ID, CreatedAtMillis: after.CreatedAtMillis}, k)
 	})
 	slices.SortFunc(keys, func(a, b domain.Key) int {
 		if newerKey(a, b) {
@@ -152,7 +156,8 @@ func (a *API) repeatsKey(x *exchange, commandID string) bool {
 func (a *API) mayGive(x *exchange, permissions []domain.Permission) *Problem {
 	for _, p := range permissions {
 		if !slices.Contains(x.caller.permissions, p) {
-			return newProblem(codeMissingPermission, fmt.Sprintf("The API key lacks the permission %q, and so it cannot make a key that has it.", p))
+			return newProblem(codeMissingPermission,
+				fmt.Sprintf("The API key lacks the permission %q, and so it cannot make a key that has it.", p))
 		}
 	}
 	return nil
@@ -160,7 +165,10 @@ func (a *API) mayGive(x *exchange, permissions []domain.Permission) *Problem {
 
 // makeKey draws a key, submits the command that keeps its hash, and answers with
 // the key.
-func (a *API) makeKey(ctx context.Context, x *exchange, command domain.Command, key domain.Key, body func(domain.Key) domain.CommandBody) (reply, *Problem) {
+func (a *API) makeKey(
+	ctx context.Context, x *exchange, command domain.Command, key domain.Key,
+	body func(domain.Key) domain.CommandBody,
+) (reply, *Problem) {
 	text, err := a.newKeyText(x, command.ID)
 	if err != nil {
 		return reply{}, internal(err)
@@ -173,12 +181,15 @@ func (a *API) makeKey(ctx context.Context, x *exchange, command domain.Command, 
 		return reply{}, problem
 	}
 	if problem := a.mayGive(x, made.Permissions); problem != nil {
-		return reply{}, problem // the repeat of a roll, by another key: the one that was rolled is gone, and only the answer tells its powers
+		// the repeat of a roll, by another key: the one that was rolled is gone, and only the answer
+		// tells its powers
+		return reply{}, problem
 	}
 	a.awaitAnswer(ctx, x, result, x.caller.accountID, result.Answer.Version, a.Directory.AwaitAccount)
 	a.answered.settle(x, command.ID, result.Replayed, nil)
 	view := viewUsedKey(*made, 0) // nobody had it before this answer
-	return created("/v1/api-keys/"+made.ID, result.Replayed, keyMade{view, a.sameKey(text, command.ID, made.Hash)})
+	return created("/v1/api-keys/"+made.ID, result.Replayed,
+		keyMade{view, a.sameKey(text, command.ID, made.Hash)})
 }
 
 // newKeyText makes a key. That of a request that may be repeated is derived, so
@@ -286,7 +297,8 @@ func readCIDRs(o object) []string {
 		prefix, ok := parseCIDR(s)
 		switch {
 		case !ok:
-			o.faults.add(at, faultInvalidCIDR, "must be a network such as 192.0.2.0/24 or 2001:db8::/32, or one address")
+			o.faults.add(at, faultInvalidCIDR,
+				"must be a network such as 192.0.2.0/24 or 2001:db8::/32, or one address")
 		case slices.Contains(cidrs, prefix):
 			o.faults.add(at, faultDuplicate, "is the same network as an earlier element")
 		default:
@@ -328,7 +340,12 @@ func (a *API) rollKey(ctx context.Context, x *exchange) (reply, *Problem) {
 	if problem := a.mayGive(x, x.key.Permissions); problem != nil {
 		return reply{}, problem
 	}
-	key := domain.Key{Name: x.key.Name, Permissions: x.key.Permissions, AllowedCIDRs: x.key.AllowedCIDRs, ExpiresAtMillis: expires}
+	key := domain.Key{
+		Name:            x.key.Name,
+		Permissions:     x.key.Permissions,
+		AllowedCIDRs:    x.key.AllowedCIDRs,
+		ExpiresAtMillis: expires,
+	}
 	return a.makeKey(ctx, x, command, key, func(k domain.Key) domain.CommandBody {
 		return domain.RollKey{AccountID: x.caller.accountID, KeyID: x.key.ID, Key: k, GraceMillis: grace}
 	})
@@ -336,7 +353,9 @@ func (a *API) rollKey(ctx context.Context, x *exchange) (reply, *Problem) {
 
 // readRoll reads how long the former key goes on working and when the new one
 // ends: when the former would have, unless another time is given.
-func (a *API) readRoll(x *exchange, repeated bool) (graceMillis, expiresAtMillis int64, problem *Problem) {
+func (a *API) readRoll(
+	x *exchange, repeated bool,
+) (graceMillis, expiresAtMillis int64, problem *Problem) {
 	graceMillis, expiresAtMillis = defaultGraceSec*1000, x.key.ExpiresAtMillis
 	if x.key.RolledTo != "" {
 		expiresAtMillis = 0 // its end is that of the grace; the engine refuses it anyway

@@ -29,7 +29,8 @@ const (
 
 func (l RateLimit) validate() error {
 	if l.PerSecond < 0 || l.Burst < 0 || l.PerSecond > 1_000_000 || l.Burst > 10_000_000 {
-		return fmt.Errorf("api: Config.RateLimit is %d a second with bursts of %d: use 0 to 1000000 and 0 to 10000000", l.PerSecond, l.Burst)
+		return fmt.Errorf("api: Config.RateLimit is %d a second with bursts of %d: use 0 to 1000000 "+
+			"and 0 to 10000000", l.PerSecond, l.Burst)
 	}
 	return nil
 }
@@ -55,8 +56,11 @@ func newLimits(l RateLimit, now func() time.Time) *limits {
 	}
 	window := max(1, l.Burst/l.PerSecond)
 	return &limits{
-		perSecond: l.PerSecond, burst: l.Burst, now: now, byKey: byKey,
-		policy: fmt.Sprintf("%s;q=%d;w=%d", limitName, l.Burst, window),
+		perSecond: l.PerSecond,
+		burst:     l.Burst,
+		now:       now,
+		byKey:     byKey,
+		policy:    fmt.Sprintf("%s;q=%d;w=%d", limitName, l.Burst, window),
 	}
 }
 
@@ -76,10 +80,15 @@ func (l *limits) take(h http.Header, keyID string) *Problem {
 	left := limiter.TokensAt(now)
 	full := int(math.Ceil((float64(l.burst) - left) / float64(l.perSecond)))
 	h.Set("RateLimit-Policy", l.policy)
-	h.Set("RateLimit", limitName+";r="+strconv.Itoa(max(0, int(left)))+";t="+strconv.Itoa(max(0, full)))
+	h.Set("RateLimit", limitName+";r="+strconv.Itoa(max(0, int(left)))+";t="+
+		strconv.Itoa(max(0, full)))
 	if allowed {
 		return nil
 	}
 	wait := int(math.Ceil((1 - left) / float64(l.perSecond)))
-	return newProblem(codeRateLimited, fmt.Sprintf("The API key may ask %d times a second, and %d times at once. Repeat the request after the time in Retry-After.", l.perSecond, l.burst)).retryAfter(max(1, wait))
+	return newProblem(codeRateLimited,
+		fmt.Sprintf("The API key may ask %d times a second, and %d times at once. Repeat the request "+
+			"after the time in Retry-After.", l.perSecond, l.burst)).retryAfter(max(
+		1, wait,
+	))
 }

@@ -22,7 +22,9 @@ func (w *world) walk(path, apiKey string, limit int) (ids []string) {
 	}
 	cursor := ""
 	for range 1000 {
-		got := wantStatus(w.t, w.call("GET", fmt.Sprintf("%s%slimit=%d&cursor=%s", path, separator, limit, cursor), apiKey, ""), 200)
+		got := wantStatus(w.t,
+			w.call("GET", fmt.Sprintf("%s%slimit=%d&cursor=%s", path, separator, limit, cursor), apiKey, ""),
+			200)
 		page := in(w.t, got.body, "data").([]any)
 		if len(page) > limit {
 			w.t.Fatalf("%d on a page of %d", len(page), limit)
@@ -69,7 +71,9 @@ func TestLists(t *testing.T) {
 		t.Errorf("%v of %v", newest, watches)
 	}
 	for path, want := range map[string]int{
-		"/v1/endpoints?status=disabled": 1, "/v1/endpoints?status=active": 6, "/v1/watches?walletAddress=" + wallet: 7, "/v1/watches?walletAddress=" + payer: 0,
+		"/v1/endpoints?status=disabled":       1,
+		"/v1/endpoints?status=active":         6,
+		"/v1/watches?walletAddress=" + wallet: 7, "/v1/watches?walletAddress=" + payer: 0,
 		"/v1/watches?walletAddress=" + wallet + "&endpointId=" + endpoints[4]: 3, "/v1/api-keys": 1,
 	} {
 		if got := w.walk(path, k, 2); len(got) != want {
@@ -94,9 +98,13 @@ func TestListEvents(t *testing.T) {
 	}
 	watch := domain.DeriveID(domain.WatchPrefix, "1")
 	for query, want := range map[string][]string{
-		"type=test.ping": {test}, "type=payment.received": {payment.ID}, "state=QUEUED": {payment.ID}, "state=FAILED": nil,
-		"endpointId=" + e: {test, payment.ID}, "endpointId=" + domain.DeriveID(domain.EndpointPrefix, "x"): nil, "watchId=" + watch: {payment.ID},
-		"walletAddress=" + wallet: {payment.ID}, "since=2026-11-21T10:15:31Z": {test}, "until=2026-11-21T10:15:31Z": {payment.ID},
+		"type=test.ping":        {test},
+		"type=payment.received": {payment.ID}, "state=QUEUED": {payment.ID}, "state=FAILED": nil,
+		"endpointId=" + e: {test, payment.ID},
+		"endpointId=" + domain.DeriveID(domain.EndpointPrefix, "x"): nil,
+		"watchId=" + watch:           {payment.ID},
+		"walletAddress=" + wallet:    {payment.ID},
+		"since=2026-11-21T10:15:31Z": {test}, "until=2026-11-21T10:15:31Z": {payment.ID},
 	} {
 		if got := w.walk("/v1/events?"+query, k, 50); !slices.Equal(got, want) {
 			t.Errorf("%s: %v", query, got)
@@ -119,21 +127,35 @@ func TestQueriesThatAreRefused(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
 	for query, want := range map[string]string{
-		"limit=0": "limit OUT_OF_RANGE", "limit=251": "limit OUT_OF_RANGE", "limit=x": "limit OUT_OF_RANGE", "limit=": "limit OUT_OF_RANGE", "limit=1&limit=2": "limit DUPLICATE",
-		"limt=5": "limt UNKNOWN_PARAMETER", "%zz": " SYNTAX", "a;b": " SYNTAX", "endpointId=x": "endpointId INVALID_VALUE", "watchId=ep_1": "watchId INVALID_VALUE",
-		"walletAddress=G": "walletAddress INVALID_ADDRESS", "walletAddress=" + muxed(wallet): "walletAddress MUXED_ADDRESS_REFUSED",
-		"type=payment": "type INVALID_VALUE", "state=queued": "state INVALID_VALUE", "since=now": "since INVALID_TIME", "limit=%2B5": "limit OUT_OF_RANGE",
-		"since=2026-11-21T10:15:30Z&until=2026-11-21T10:15:30Z": "until RANGE_IS_EMPTY", "until=2026-11-21T10:15:30%2B02:00": "until INVALID_TIME",
+		"limit=0":   "limit OUT_OF_RANGE",
+		"limit=251": "limit OUT_OF_RANGE",
+		"limit=x":   "limit OUT_OF_RANGE",
+		"limit=":    "limit OUT_OF_RANGE", "limit=1&limit=2": "limit DUPLICATE",
+		"limt=5":       "limt UNKNOWN_PARAMETER",
+		"%zz":          " SYNTAX",
+		"a;b":          " SYNTAX",
+		"endpointId=x": "endpointId INVALID_VALUE", "watchId=ep_1": "watchId INVALID_VALUE",
+		"walletAddress=G":                "walletAddress INVALID_ADDRESS",
+		"walletAddress=" + muxed(wallet): "walletAddress MUXED_ADDRESS_REFUSED",
+		"type=payment":                   "type INVALID_VALUE",
+		"state=queued":                   "state INVALID_VALUE",
+		"since=now":                      "since INVALID_TIME", "limit=%2B5": "limit OUT_OF_RANGE",
+		"since=2026-11-21T10:15:30Z&until=2026-11-21T10:15:30Z": "until RANGE_IS_EMPTY",
+		"until=2026-11-21T10:15:30%2B02:00":                     "until INVALID_TIME",
 	} {
 		p := wantProblem(t, w.call("GET", "/v1/events?"+query, k, ""), 400, "INVALID_PARAMETER")
-		if got := p.Errors[0].Parameter + " " + p.Errors[0].Code; len(p.Errors) != 1 || got != want || strings.Contains(p.Errors[0].Detail, "[") {
+		if got := p.Errors[0].Parameter + " " + p.Errors[0].Code; len(p.Errors) != 1 || got != want ||
+			strings.Contains(p.Errors[0].Detail, "[") {
 			t.Errorf("%s: %+v", query, p.Errors)
 		}
 	}
 	got := w.call("GET", "/v1/events?walletAddress="+w.secretSeed(), k, "")
 	wantProblem(t, got, 422, "SECRET_KEY_REFUSED")
-	wantProblem(t, w.call("GET", "/v1/watches?walletAddress="+w.secretSeed()+"&"+w.secretSeed()+"=1", k, ""), 422, "SECRET_KEY_REFUSED")
-	if strings.Contains(w.log.String(), w.secretSeed()) || strings.Contains(string(got.body), w.secretSeed()) {
+	wantProblem(t,
+		w.call("GET", "/v1/watches?walletAddress="+w.secretSeed()+"&"+w.secretSeed()+"=1", k, ""), 422,
+		"SECRET_KEY_REFUSED")
+	if strings.Contains(w.log.String(), w.secretSeed()) ||
+		strings.Contains(string(got.body), w.secretSeed()) {
 		t.Error("the secret key came back")
 	}
 }
@@ -153,9 +175,12 @@ func TestACursorBelongsToItsList(t *testing.T) {
 	raw, _ := base64.RawURLEncoding.DecodeString(cursor)
 	raw[len(raw)-1] ^= 1
 	for _, c := range []struct{ path, cursor, key string }{
-		{"/v1/watches?", cursor, k}, {"/v1/watches?walletAddress=" + wallet + "&", cursor, k}, {"/v1/watches?endpointId=" + domain.DeriveID(domain.EndpointPrefix, "x") + "&", cursor, k},
-		{"/v1/endpoints?", cursor, k}, {"/v1/events?", cursor, k}, {"/v1/api-keys?", cursor, k}, {"/v1/watches?endpointId=" + e + "&", cursor, stranger},
-		{"/v1/watches?endpointId=" + e + "&", base64.RawURLEncoding.EncodeToString(raw), k}, {"/v1/watches?endpointId=" + e + "&", "x", k}, {"/v1/watches?endpointId=" + e + "&", "AAAA", k},
+		{"/v1/watches?", cursor, k}, {"/v1/watches?walletAddress=" + wallet + "&", cursor, k},
+		{"/v1/watches?endpointId=" + domain.DeriveID(domain.EndpointPrefix, "x") + "&", cursor, k},
+		{"/v1/endpoints?", cursor, k}, {"/v1/events?", cursor, k}, {"/v1/api-keys?", cursor, k},
+		{"/v1/watches?endpointId=" + e + "&", cursor, stranger},
+		{"/v1/watches?endpointId=" + e + "&", base64.RawURLEncoding.EncodeToString(raw), k},
+		{"/v1/watches?endpointId=" + e + "&", "x", k}, {"/v1/watches?endpointId=" + e + "&", "AAAA", k},
 	} {
 		wantProblem(t, w.call("GET", c.path+"cursor="+c.cursor, c.key, ""), 400, "INVALID_CURSOR")
 	}
@@ -165,7 +190,8 @@ func TestACursorBelongsToItsList(t *testing.T) {
 // does not exist, and changes nothing.
 func TestAccountsAreIsolatedOnEveryRoute(t *testing.T) {
 	w := newWorld(t)
-	owner, stranger := w.newKey(account("a"), domain.Permissions()...), w.newKey(account("b"), domain.Permissions()...)
+	owner, stranger := w.newKey(account("a"), domain.Permissions()...),
+		w.newKey(account("b"), domain.Permissions()...)
 	e := w.newEndpoint(owner)
 	watch := in(t, w.call("POST", "/v1/watches", owner, watchBody(e, "")).body, "id").(string)
 	event := w.delivered(account("a"), e, domain.StateFailed).ID
@@ -173,17 +199,24 @@ func TestAccountsAreIsolatedOnEveryRoute(t *testing.T) {
 	facts := w.facts
 	theirs := map[string]string{"endpoints": e, "watches": watch, "events": event, "api-keys": key}
 	nobodys := map[string]string{
-		"endpoints": domain.DeriveID(domain.EndpointPrefix, "n"), "watches": domain.DeriveID(domain.WatchPrefix, "n"),
-		"events": domain.DeriveID(domain.EventPrefix, "n"), "api-keys": domain.DeriveID(domain.KeyPrefix, "n"),
+		"endpoints": domain.DeriveID(domain.EndpointPrefix, "n"),
+		"watches":   domain.DeriveID(domain.WatchPrefix, "n"),
+		"events":    domain.DeriveID(domain.EventPrefix, "n"),
+		"api-keys":  domain.DeriveID(domain.KeyPrefix, "n"),
 	}
-	bodies := map[string]string{"replay": `{"since":"2026-01-01T00:00:00Z"}`, "backfill": `{"from":2}`, "PATCH": `{}`}
+	bodies := map[string]string{
+		"replay":   `{"since":"2026-01-01T00:00:00Z"}`,
+		"backfill": `{"from":2}`,
+		"PATCH":    `{}`,
+	}
 	routes := w.api.Routes()
 	named, lists := 0, 0
 	for _, r := range routes {
 		method, path, _ := strings.Cut(r, " ")
 		parts := strings.Split(path, "/")
 		if !strings.Contains(path, "{id}") {
-			if method == "GET" && strings.HasPrefix(path, "/v1/") && len(parts) == 3 && !strings.HasPrefix(parts[2], "openapi.") {
+			if method == "GET" && strings.HasPrefix(path, "/v1/") && len(parts) == 3 &&
+				!strings.HasPrefix(parts[2], "openapi.") {
 				lists++
 				got := wantStatus(t, w.call("GET", path, stranger, ""), 200)
 				for _, id := range theirs {
@@ -199,9 +232,13 @@ func TestAccountsAreIsolatedOnEveryRoute(t *testing.T) {
 		if b, special := bodies[parts[len(parts)-1]]; special {
 			body = b
 		}
-		for _, header := range [][]string{{"X-Request-Id", "r"}, {"X-Request-Id", "r", "Idempotency-Key", "i" + r}} {
-			denied := w.call(method, strings.Replace(path, "{id}", theirs[parts[2]], 1), stranger, body, header...)
-			absent := w.call(method, strings.Replace(path, "{id}", nobodys[parts[2]], 1), stranger, body, header...)
+		for _, header := range [][]string{
+			{"X-Request-Id", "r"}, {"X-Request-Id", "r", "Idempotency-Key", "i" + r},
+		} {
+			denied := w.call(method, strings.Replace(path, "{id}", theirs[parts[2]], 1), stranger, body,
+				header...)
+			absent := w.call(method, strings.Replace(path, "{id}", nobodys[parts[2]], 1), stranger, body,
+				header...)
 			wantProblem(t, denied, 404, "NOT_FOUND")
 			if string(denied.body) != string(absent.body) {
 				t.Errorf("%s: %s differs from %s", r, denied.body, absent.body)
@@ -211,12 +248,17 @@ func TestAccountsAreIsolatedOnEveryRoute(t *testing.T) {
 	if named < 15 || lists != 4 {
 		t.Errorf("%d routes with an id, %d lists of %v", named, lists, routes)
 	}
-	for _, query := range []string{"/v1/watches?endpointId=" + e, "/v1/watches?walletAddress=" + wallet, "/v1/events?endpointId=" + e, "/v1/events?watchId=" + watch, "/v1/events?walletAddress=" + wallet} {
+	for _, query := range []string{
+		"/v1/watches?endpointId=" + e, "/v1/watches?walletAddress=" + wallet,
+		"/v1/events?endpointId=" + e, "/v1/events?watchId=" + watch,
+		"/v1/events?walletAddress=" + wallet,
+	} {
 		if got := w.call("GET", query, stranger, ""); string(got.body) != `{"data":[],"nextCursor":null}` {
 			t.Errorf("%s: %s", query, got.body)
 		}
 	}
-	p := wantProblem(t, w.call("POST", "/v1/watches", stranger, watchBody(e, "")), 422, "VALIDATION_FAILED")
+	p := wantProblem(t, w.call("POST", "/v1/watches", stranger, watchBody(e, "")), 422,
+		"VALIDATION_FAILED")
 	if !slices.Equal(pointers(p), []string{"/endpointId ENDPOINT_NOT_FOUND"}) {
 		t.Errorf("%v", pointers(p))
 	}

@@ -45,17 +45,23 @@ var loadRouter = sync.OnceValues(func() (routers.Router, error) {
 })
 
 // checkAgainstOpenAPI holds an exchange against the document.
-func checkAgainstOpenAPI(t testing.TB, request *http.Request, body string, response *http.Response, got []byte) {
+func checkAgainstOpenAPI(
+	t testing.TB, request *http.Request, body string, response *http.Response,
+	got []byte,
+) {
 	t.Helper()
 	if err := compareWithOpenAPI(request, body, response, got); err != nil {
-		t.Errorf("%s %s answered %d: %v\nsent %s\ngot  %s", request.Method, request.URL.Path, response.StatusCode, err, body, got)
+		t.Errorf("%s %s answered %d: %v\nsent %s\ngot  %s", request.Method, request.URL.Path,
+			response.StatusCode, err, body, got)
 	}
 }
 
 // compareWithOpenAPI says where an exchange departs from the document. What the
 // API took must be described as valid; what it answered must be described,
 // always.
-func compareWithOpenAPI(request *http.Request, body string, response *http.Response, got []byte) error {
+func compareWithOpenAPI(
+	request *http.Request, body string, response *http.Response, got []byte,
+) error {
 	router, err := loadRouter()
 	if err != nil {
 		return err
@@ -73,8 +79,13 @@ func compareWithOpenAPI(request *http.Request, body string, response *http.Respo
 		return compareWithProblem(request, response, got)
 	}
 	input := &openapi3filter.RequestValidationInput{
-		Request: asked, PathParams: parameters, Route: route,
-		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, MultiError: true},
+		Request:    asked,
+		PathParams: parameters,
+		Route:      route,
+		Options: &openapi3filter.Options{
+			AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
+			MultiError:         true,
+		},
 	}
 	if response.StatusCode < 300 {
 		if err := openapi3filter.ValidateRequest(context.Background(), input); err != nil {
@@ -85,8 +96,11 @@ func compareWithOpenAPI(request *http.Request, body string, response *http.Respo
 		return nil
 	}
 	output := &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: input, Status: response.StatusCode, Header: response.Header, Body: io.NopCloser(bytes.NewReader(got)),
-		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+		RequestValidationInput: input,
+		Status:                 response.StatusCode,
+		Header:                 response.Header,
+		Body:                   io.NopCloser(bytes.NewReader(got)),
+		Options:                &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
 	}
 	if err := openapi3filter.ValidateResponse(context.Background(), output); err != nil {
 		return fmt.Errorf("of the answer openapi.yaml says: %w", err)
@@ -97,10 +111,12 @@ func compareWithOpenAPI(request *http.Request, body string, response *http.Respo
 // compareWithProblem is for what no operation describes: unknown paths and
 // methods.
 func compareWithProblem(request *http.Request, response *http.Response, got []byte) error {
-	if response.StatusCode == http.StatusTemporaryRedirect && response.Header.Get("Location") == "/docs" && len(got) == 0 {
+	if response.StatusCode == http.StatusTemporaryRedirect &&
+		response.Header.Get("Location") == "/docs" && len(got) == 0 {
 		return nil
 	}
-	if response.StatusCode != http.StatusNotFound && response.StatusCode != http.StatusMethodNotAllowed {
+	if response.StatusCode != http.StatusNotFound &&
+		response.StatusCode != http.StatusMethodNotAllowed {
 		return errors.New("openapi.yaml describes no such operation")
 	}
 	if request.Method == http.MethodHead {
@@ -114,7 +130,8 @@ func compareWithProblem(request *http.Request, response *http.Response, got []by
 	if err := json.Unmarshal(got, &problem); err != nil {
 		return err
 	}
-	return document.Components.Schemas["Problem"].Value.VisitJSON(problem, openapi3.EnableJSONSchema2020())
+	return document.Components.Schemas["Problem"].Value.VisitJSON(problem,
+		openapi3.EnableJSONSchema2020())
 }
 
 // The comparison must be able to fail, or every other test is worth less.
@@ -135,12 +152,17 @@ func TestDeparturesFromOpenAPIAreFound(t *testing.T) {
 		{`"payment.received"`, `"test.ping"`},
 	} {
 		changed := strings.Replace(string(got.body), change.from, change.to, 1)
-		if changed == string(got.body) || compareWithOpenAPI(got.Request, body, got.Response, []byte(changed)) == nil {
+		if changed == string(got.body) ||
+			compareWithOpenAPI(got.Request, body, got.Response, []byte(changed)) == nil {
 			t.Errorf("%s for %s passes", change.to, change.from)
 		}
 	}
-	for _, change := range []struct{ from, to string }{{`"endpointId"`, `"endpoint"`}, {`"issuer":null`, `"issuer":1`}, {`{`, `{"more":1,`}} {
-		if compareWithOpenAPI(got.Request, strings.Replace(body, change.from, change.to, 1), got.Response, got.body) == nil {
+	for _, change := range []struct{ from, to string }{
+		{`"endpointId"`, `"endpoint"`}, {`"issuer":null`, `"issuer":1`},
+		{`{`, `{"more":1,`},
+	} {
+		if compareWithOpenAPI(got.Request, strings.Replace(body, change.from, change.to, 1), got.Response,
+			got.body) == nil {
 			t.Errorf("a request with %s for %s passes", change.to, change.from)
 		}
 	}
@@ -254,8 +276,14 @@ func TestDeliveriesAreDescribed(t *testing.T) {
 	}
 	described := document.Webhooks["event"].Post.RequestBody.Value.Content["application/json"].Schema.Value
 	w := assemble(t)
-	w.furnish(domain.DeriveID(domain.EndpointPrefix, "1"), w.newKey(account("a"), domain.Permissions()...))
-	bodies := map[string][]byte{"test": domain.NewTestEvent(domain.Endpoint{ID: domain.DeriveID(domain.EndpointPrefix, "1"), URL: "https://a.example/"}, domain.EventID("wat_1", "1"), 1).Body}
+	w.furnish(domain.DeriveID(domain.EndpointPrefix, "1"),
+		w.newKey(account("a"), domain.Permissions()...))
+	bodies := map[string][]byte{
+		"test": domain.NewTestEvent(domain.Endpoint{
+			ID:  domain.DeriveID(domain.EndpointPrefix, "1"),
+			URL: "https://a.example/",
+		}, domain.EventID("wat_1", "1"), 1).Body,
+	}
 	for id, r := range w.history {
 		bodies[id] = r.record.Body
 	}
@@ -280,8 +308,10 @@ func TestEveryOperationDescribesARefusal(t *testing.T) {
 	}
 	for path, item := range document.Paths.Map() {
 		for method, operation := range item.Operations() {
-			refused := slices.ContainsFunc(slices.Collect(maps.Keys(operation.Responses.Map())), func(status string) bool { return status[0] == '4' })
-			if !refused || operation.Summary == "" || operation.OperationID == "" || len(operation.Tags) != 1 {
+			refused := slices.ContainsFunc(slices.Collect(maps.Keys(operation.Responses.Map())),
+				func(status string) bool { return status[0] == '4' })
+			if !refused || operation.Summary == "" || operation.OperationID == "" ||
+				len(operation.Tags) != 1 {
 				t.Errorf("%s %s lacks an answer of 4xx, a summary, an operationId or its tag", method, path)
 			}
 		}

@@ -44,7 +44,10 @@ type checkView struct {
 // getReadiness tells whether requests should be sent here.
 func (a *API) getReadiness(ctx context.Context, _ *exchange) (reply, *Problem) {
 	status, view := http.StatusOK, readinessView{Status: "ready"}
-	directory := Check{Name: "directory", Run: func(context.Context) error { return a.Directory.Fresh() }}
+	directory := Check{
+		Name: "directory",
+		Run:  func(context.Context) error { return a.Directory.Fresh() },
+	}
 	for _, check := range append([]Check{directory}, a.Checks...) {
 		shown := checkView{Name: check.Name, Status: "ok"}
 		if err := runCheck(ctx, check); err != nil {

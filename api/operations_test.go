@@ -33,7 +33,8 @@ func in(t testing.TB, body []byte, names ...string) any {
 func wantStatus(t testing.TB, got answer, status int) answer {
 	t.Helper()
 	if got.StatusCode != status {
-		t.Fatalf("%s %s: got %d, want %d\n%s", got.Request.Method, got.Request.URL.Path, got.StatusCode, status, got.body)
+		t.Fatalf("%s %s: got %d, want %d\n%s", got.Request.Method, got.Request.URL.Path, got.StatusCode,
+			status, got.body)
 	}
 	return got
 }
@@ -41,29 +42,46 @@ func wantStatus(t testing.TB, got answer, status int) answer {
 func TestAnEndpointsLife(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
-	made := wantStatus(t, w.call("POST", "/v1/endpoints", k, `{"url":"https://a.example/","headers":{"x-tenant":"shop","X-B":"2"},"rateLimitPerSecond":50}`), 201)
+	made := wantStatus(t,
+		w.call("POST", "/v1/endpoints", k,
+			`{"url":"https://a.example/","headers":{"x-tenant":"shop","X-B":"2"},"rateLimitPerSecond":50}`),
+		201)
 	id := in(t, made.body, "id").(string)
 	path := "/v1/endpoints/" + id
 	read := wantStatus(t, w.call("GET", path, k, ""), 200)
 	want := fmt.Sprintf(`{"id":%q,"url":"https://a.example/","description":"","headers":{"X-B":"2","X-Tenant":"shop"},"rateLimitPerSecond":50,"status":"active","disabledReason":null,`+
-		`"disabledAt":null,"consecutiveFailures":0,"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`, id)
-	if string(read.body) != want || read.Header.Get("ETag") != `"1"` || made.Header.Get("ETag") != `"1"` {
+		`"disabledAt":null,"consecutiveFailures":0,"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`,
+		id)
+	if string(read.body) != want || read.Header.Get("ETag") != `"1"` ||
+		made.Header.Get("ETag") != `"1"` {
 		t.Errorf("%s %s\nwant %s", read.Header.Get("ETag"), read.body, want)
 	}
 
 	w.now = w.now.Add(time.Second)
-	changed := wantStatus(t, w.call("PATCH", path, k, `{"description":"mine","headers":{"X-B":null,"X-C":"3"},"rateLimitPerSecond":null}`, "If-Match", `"1"`, "Content-Type", "application/merge-patch+json"), 200)
-	if changed.Header.Get("ETag") != `"2"` || in(t, changed.body, "description") != "mine" || fmt.Sprint(in(t, changed.body, "headers")) != "map[X-C:3 X-Tenant:shop]" ||
-		in(t, changed.body, "rateLimitPerSecond") != nil || in(t, changed.body, "updatedAt") != "2026-11-21T10:15:31.123Z" || in(t, changed.body, "url") != "https://a.example/" {
+	changed := wantStatus(t,
+		w.call("PATCH", path, k,
+			`{"description":"mine","headers":{"X-B":null,"X-C":"3"},"rateLimitPerSecond":null}`, "If-Match",
+			`"1"`, "Content-Type", "application/merge-patch+json"),
+		200)
+	if changed.Header.Get("ETag") != `"2"` || in(t, changed.body, "description") != "mine" ||
+		fmt.Sprint(in(t, changed.body, "headers")) != "map[X-C:3 X-Tenant:shop]" ||
+		in(t, changed.body, "rateLimitPerSecond") != nil ||
+		in(t, changed.body, "updatedAt") != "2026-11-21T10:15:31.123Z" ||
+		in(t, changed.body, "url") != "https://a.example/" {
 		t.Errorf("%s", changed.body)
 	}
-	wantProblem(t, w.call("PATCH", path, k, `{"description":"theirs"}`, "If-Match", `"1"`), 412, "PRECONDITION_FAILED")
-	wantProblem(t, w.call("PATCH", path, k, `{"description":"theirs"}`, "If-Match", `W/"2"`), 412, "PRECONDITION_FAILED")
+	wantProblem(t, w.call("PATCH", path, k, `{"description":"theirs"}`, "If-Match", `"1"`), 412,
+		"PRECONDITION_FAILED")
+	wantProblem(t, w.call("PATCH", path, k, `{"description":"theirs"}`, "If-Match", `W/"2"`), 412,
+		"PRECONDITION_FAILED")
 	wantProblem(t, w.call("DELETE", path, k, "", "If-Match", `"1"`), 412, "PRECONDITION_FAILED")
-	wantProblem(t, w.call("POST", path+"/disable", k, "", "If-Match", `"1"`), 412, "PRECONDITION_FAILED")
+	wantProblem(t, w.call("POST", path+"/disable", k, "", "If-Match", `"1"`), 412,
+		"PRECONDITION_FAILED")
 	wantProblem(t, w.call("PATCH", path, k, `{}`, "If-Match", `2`), 400, "INVALID_HEADER")
-	for _, none := range []string{" ", ",", `"2",`} { // a script whose variable is not set must not change what it did not read
-		wantProblem(t, w.call("PATCH", path, k, `{"description":"blind"}`, "If-Match", none), 400, "INVALID_HEADER")
+	// a script whose variable is not set must not change what it did not read
+	for _, none := range []string{" ", ",", `"2",`} {
+		wantProblem(t, w.call("PATCH", path, k, `{"description":"blind"}`, "If-Match", none), 400,
+			"INVALID_HEADER")
 	}
 	same := wantStatus(t, w.call("PATCH", path, k, `{}`, "If-Match", `"1", "2"`), 200)
 	if same.Header.Get("ETag") != `"2"` {
@@ -76,7 +94,8 @@ func TestAnEndpointsLife(t *testing.T) {
 	}
 
 	disabled := wantStatus(t, w.call("POST", path+"/disable", k, ""), 200)
-	if in(t, disabled.body, "status") != "disabled" || in(t, disabled.body, "disabledReason") != "manual" || in(t, disabled.body, "disabledAt") == nil {
+	if in(t, disabled.body, "status") != "disabled" ||
+		in(t, disabled.body, "disabledReason") != "manual" || in(t, disabled.body, "disabledAt") == nil {
 		t.Errorf("%s", disabled.body)
 	}
 	wantProblem(t, w.call("POST", path+"/test", k, ""), 409, "ENDPOINT_DISABLED")
@@ -86,7 +105,8 @@ func TestAnEndpointsLife(t *testing.T) {
 	}
 	rotated := wantStatus(t, w.call("POST", path+"/rotate-secret", k, "", "Idempotency-Key", "r"), 200)
 	again := wantStatus(t, w.call("POST", path+"/rotate-secret", k, "", "Idempotency-Key", "r"), 200)
-	if in(t, rotated.body, "secret") == in(t, made.body, "secret") || string(rotated.body) != string(again.body) || again.Header.Get("Idempotent-Replayed") != "true" {
+	if in(t, rotated.body, "secret") == in(t, made.body, "secret") ||
+		string(rotated.body) != string(again.body) || again.Header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("%s\n%s", rotated.body, again.body)
 	}
 	if strings.Contains(string(w.call("GET", path, k, "").body), "whsec_") {
@@ -98,7 +118,8 @@ func TestAnEndpointsLife(t *testing.T) {
 		t.Errorf("%s", gone.body)
 	}
 	for _, call := range []struct{ method, path string }{
-		{"GET", ""}, {"PATCH", ""}, {"DELETE", ""}, {"POST", "/enable"}, {"POST", "/disable"}, {"POST", "/rotate-secret"}, {"POST", "/test"}, {"POST", "/replay"},
+		{"GET", ""}, {"PATCH", ""}, {"DELETE", ""}, {"POST", "/enable"}, {"POST", "/disable"},
+		{"POST", "/rotate-secret"}, {"POST", "/test"}, {"POST", "/replay"},
 	} {
 		wantProblem(t, w.call(call.method, path+call.path, k, ""), 404, "NOT_FOUND")
 	}
@@ -106,7 +127,8 @@ func TestAnEndpointsLife(t *testing.T) {
 	if string(late.body) != string(rotated.body) {
 		t.Errorf("the repeat after the deletion: %s", late.body)
 	}
-	wantProblem(t, w.call("POST", path+"/rotate-secret", k, "", "Idempotency-Key", "other"), 404, "NOT_FOUND")
+	wantProblem(t, w.call("POST", path+"/rotate-secret", k, "", "Idempotency-Key", "other"), 404,
+		"NOT_FOUND")
 }
 
 func TestEndpointPatchFaults(t *testing.T) {
@@ -142,7 +164,8 @@ func TestEndpointPatchFaults(t *testing.T) {
 		}
 	}
 	wantProblem(t, w.call("PATCH", path, k, ``), 400, "MALFORMED_JSON")
-	wantProblem(t, w.call("PATCH", path, k, `{}`, "Content-Type", "text/plain"), 415, "UNSUPPORTED_MEDIA_TYPE")
+	wantProblem(t, w.call("PATCH", path, k, `{}`, "Content-Type", "text/plain"), 415,
+		"UNSUPPORTED_MEDIA_TYPE")
 	wantProblem(t, w.call("POST", path+"/enable", k, `{"now":true}`), 422, "VALIDATION_FAILED")
 	wantProblem(t, w.call("POST", path+"/enable", k, `[`), 400, "MALFORMED_JSON")
 	if w.endpoints[strings.TrimPrefix(path, "/v1/endpoints/")].Version != 1 {
@@ -150,7 +173,8 @@ func TestEndpointPatchFaults(t *testing.T) {
 	}
 	// A whole number is one however it is written.
 	for _, five := range []string{"5", "5.0", "5e0", "0.05e2"} {
-		if got := wantStatus(t, w.call("PATCH", path, k, `{"rateLimitPerSecond":`+five+`}`), 200); in(t, got.body, "rateLimitPerSecond") != 5.0 {
+		if got := wantStatus(t, w.call("PATCH", path, k, `{"rateLimitPerSecond":`+five+`}`), 200); in(t,
+			got.body, "rateLimitPerSecond") != 5.0 {
 			t.Errorf("%s: %s", five, got.body)
 		}
 	}
@@ -163,26 +187,37 @@ func TestTestReplayAndResend(t *testing.T) {
 	path := "/v1/endpoints/" + e
 	test := wantStatus(t, w.call("POST", path+"/test", k, "", "Idempotency-Key", "t"), 200)
 	event := in(t, test.body, "eventId").(string)
-	if want := fmt.Sprintf(`{"eventId":%q,"attempt":{"statusCode":204,"durationMs":12,"error":null}}`, event); string(test.body) != want {
+	if want := fmt.Sprintf(`{"eventId":%q,"attempt":{"statusCode":204,"durationMs":12,"error":null}}`,
+		event); string(test.body) != want {
 		t.Errorf("%s", test.body)
 	}
-	if again := w.call("POST", path+"/test", k, "", "Idempotency-Key", "t"); string(again.body) != string(test.body) {
+	if again := w.call("POST", path+"/test", k, "", "Idempotency-Key", "t"); string(again.body) != string(
+		test.body,
+	) {
 		t.Errorf("%s", again.body)
 	}
 	read := wantStatus(t, w.call("GET", "/v1/events/"+event, k, ""), 200)
-	if in(t, read.body, "type") != "test.ping" || in(t, read.body, "data", "endpoint", "id") != e || in(t, read.body, "delivery", "state") != "DELIVERED" {
+	if in(t, read.body, "type") != "test.ping" || in(t, read.body, "data", "endpoint", "id") != e ||
+		in(t, read.body, "delivery", "state") != "DELIVERED" {
 		t.Errorf("%s", read.body)
 	}
-	w.attempt = domain.AttemptResult{SentAtMillis: 1, DurationMillis: 10_000, Error: domain.AttemptTimeout}
+	w.attempt = domain.AttemptResult{
+		SentAtMillis:   1,
+		DurationMillis: 10_000,
+		Error:          domain.AttemptTimeout,
+	}
 	silent := wantStatus(t, w.call("POST", path+"/test", k, ""), 200)
-	if in(t, silent.body, "attempt", "statusCode") != nil || in(t, silent.body, "attempt", "error") != "TIMEOUT" {
+	if in(t, silent.body, "attempt", "statusCode") != nil ||
+		in(t, silent.body, "attempt", "error") != "TIMEOUT" {
 		t.Errorf("%s", silent.body)
 	}
 
-	failed := w.delivered(account("a"), e, domain.StateFailed, domain.AttemptResult{SentAtMillis: 1, StatusCode: 500})
+	failed := w.delivered(account("a"), e, domain.StateFailed,
+		domain.AttemptResult{SentAtMillis: 1, StatusCode: 500})
 	since := `{"since":"2026-11-21T10:15:30.123Z"}`
 	replayed := wantStatus(t, w.call("POST", path+"/replay", k, since), 200)
-	if string(replayed.body) != `{"queued":1,"matched":1,"truncated":false}` || w.history[failed.ID].record.State != domain.StateQueued {
+	if string(replayed.body) != `{"queued":1,"matched":1,"truncated":false}` ||
+		w.history[failed.ID].record.State != domain.StateQueued {
 		t.Errorf("%s", replayed.body)
 	}
 	if none := w.call("POST", path+"/replay", k, since); string(none.body) != `{"queued":0,"matched":0,"truncated":false}` {
@@ -198,21 +233,27 @@ func TestTestReplayAndResend(t *testing.T) {
 		`{"since":"2026-11-21T10:15:30Z","until":"2026-11-21T10:15:30Z"}`:  {"/until RANGE_IS_EMPTY"},
 		`{"since":"2026-11-21T10:15:30Z","before":"2026-11-21T10:15:30Z"}`: {"/before UNKNOWN_FIELD"},
 	} {
-		if p := wantProblem(t, w.call("POST", path+"/replay", k, body), 422, "VALIDATION_FAILED"); !slices.Equal(pointers(p), want) {
+		if p := wantProblem(t, w.call("POST", path+"/replay", k, body), 422, "VALIDATION_FAILED"); !slices.Equal(
+			pointers(p), want,
+		) {
 			t.Errorf("%s: %v", body, pointers(p))
 		}
 	}
 
 	resend := "/v1/events/" + event + "/resend"
 	resent := wantStatus(t, w.call("POST", resend, k, ""), 200)
-	if want := fmt.Sprintf(`{"id":%q,"delivery":{"state":"QUEUED","held":false,"endpointId":%q,"nextAttemptAt":"2026-11-21T10:15:30.123Z"}}`, event, e); string(resent.body) != want {
+	if want := fmt.Sprintf(`{"id":%q,"delivery":{"state":"QUEUED","held":false,"endpointId":%q,"nextAttemptAt":"2026-11-21T10:15:30.123Z"}}`, event, e); string(
+		resent.body,
+	) != want {
 		t.Errorf("%s", resent.body)
 	}
 	wantStatus(t, w.call("POST", path+"/disable", k, ""), 200)
-	if held := wantStatus(t, w.call("POST", resend, k, ""), 200); in(t, held.body, "delivery", "held") != true {
+	if held := wantStatus(t, w.call("POST", resend, k, ""), 200); in(t, held.body, "delivery",
+		"held") != true {
 		t.Errorf("%s", held.body)
 	}
-	wantProblem(t, w.call("POST", "/v1/events/"+domain.EventID("no", "where")+"/resend", k, ""), 404, "NOT_FOUND")
+	wantProblem(t, w.call("POST", "/v1/events/"+domain.EventID("no", "where")+"/resend", k, ""), 404,
+		"NOT_FOUND")
 	w.forgets = true
 	wantProblem(t, w.call("POST", resend, k, ""), 410, "EVENT_EXPIRED")
 	w.forgets = false
@@ -228,23 +269,39 @@ func TestAWatchsLife(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
 	e, other := w.newEndpoint(k), w.newEndpoint(k)
-	made := wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(e, `,"label":"one","amountRule":{"kind":"range","min":"1","max":"5"},"memoRule":{"kind":"equals","type":"text","value":"x"}`)), 201)
+	made := wantStatus(t,
+		w.call("POST", "/v1/watches", k,
+			watchBody(e,
+				`,"label":"one","amountRule":{"kind":"range","min":"1","max":"5"},"memoRule":{"kind":"equals","type":"text","value":"x"}`)),
+		201)
 	path := "/v1/watches/" + in(t, made.body, "id").(string)
 	read := wantStatus(t, w.call("GET", path, k, ""), 200)
-	if want := strings.Replace(string(made.body), `,"warnings":["ACCOUNT_NOT_FOUND"]`, "", 1); string(read.body) != want || read.Header.Get("ETag") != `"1"` {
+	if want := strings.Replace(string(made.body), `,"warnings":["ACCOUNT_NOT_FOUND"]`, "", 1); string(
+		read.body,
+	) != want || read.Header.Get("ETag") != `"1"` {
 		t.Errorf("%s\n%s", read.body, want)
 	}
-	changed := wantStatus(t, w.call("PATCH", path, k, `{"label":null,"amountRule":{"max":"9"},"memoRule":{"kind":"present"},"eventTypes":["payment.rejected"],"endpointId":"`+other+`","walletAddress":"`+wallet+`"}`), 200)
+	changed := wantStatus(t,
+		w.call("PATCH", path, k,
+			`{"label":null,"amountRule":{"max":"9"},"memoRule":{"kind":"present"},"eventTypes":["payment.rejected"],"endpointId":"`+other+`","walletAddress":"`+wallet+`"}`),
+		200)
 	for name, want := range map[string]string{
-		"label": "", "amountRule": "map[kind:range max:9.0000000 min:1.0000000]", "memoRule": "map[kind:present]", "eventTypes": "[payment.rejected]",
+		"label":      "",
+		"amountRule": "map[kind:range max:9.0000000 min:1.0000000]",
+		"memoRule":   "map[kind:present]", "eventTypes": "[payment.rejected]",
 		"endpointId": other, "warnings": "[ACCOUNT_NOT_FOUND]", "status": "active",
 	} {
 		if got := fmt.Sprint(in(t, changed.body, name)); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)
 		}
 	}
-	whole := wantStatus(t, w.call("PATCH", path, k, `{"amountRule":{"kind":"min","amount":"2"},"memoRule":null,"senderAllowlist":["`+payer+`"],"assets":[{"code":"EUR","issuer":"`+issuer+`"}]}`, "If-Match", `"2"`), 200)
-	if fmt.Sprint(in(t, whole.body, "amountRule")) != "map[amount:2.0000000 kind:min]" || fmt.Sprint(in(t, whole.body, "memoRule")) != "map[kind:any]" {
+	whole := wantStatus(t,
+		w.call("PATCH", path, k,
+			`{"amountRule":{"kind":"min","amount":"2"},"memoRule":null,"senderAllowlist":["`+payer+`"],"assets":[{"code":"EUR","issuer":"`+issuer+`"}]}`,
+			"If-Match", `"2"`),
+		200)
+	if fmt.Sprint(in(t, whole.body, "amountRule")) != "map[amount:2.0000000 kind:min]" ||
+		fmt.Sprint(in(t, whole.body, "memoRule")) != "map[kind:any]" {
 		t.Errorf("%s", whole.body)
 	}
 	for body, want := range map[string][]string{
@@ -253,20 +310,24 @@ func TestAWatchsLife(t *testing.T) {
 		`{"walletAddress":"` + w.secretSeed() + `"}`: {"/walletAddress SECRET_KEY_REFUSED"},
 		`{"assets":null}`:                            {"/assets REQUIRED"},
 		`{"endpointId":null}`:                        {"/endpointId REQUIRED"},
-		`{"endpointId":"` + domain.DeriveID(domain.EndpointPrefix, "x") + `"}`: {"/endpointId ENDPOINT_NOT_FOUND"},
+		`{"endpointId":"` + domain.DeriveID(domain.EndpointPrefix, "x") + `"}`: {
+			"/endpointId ENDPOINT_NOT_FOUND",
+		},
 		`{"amountRule":{"max":"9"}}`: {"/amountRule/max NOT_ALLOWED"},
 		`{"id":"x","warnings":[]}`:   {"/id UNKNOWN_FIELD", "/warnings UNKNOWN_FIELD"},
 		`{"eventTypes":[]}`:          {"/eventTypes EMPTY"},
 	} {
 		got := w.call("PATCH", path, k, body)
-		if p := decode[api.Problem](t, got.body); got.StatusCode != 422 || !slices.Equal(pointers(p), want) {
+		if p := decode[api.Problem](t, got.body); got.StatusCode != 422 ||
+			!slices.Equal(pointers(p), want) {
 			t.Errorf("%s: %d %v", body, got.StatusCode, pointers(p))
 		}
 	}
 	wantStatus(t, w.call("DELETE", "/v1/endpoints/"+other, k, ""), 204)
 	orphan := wantStatus(t, w.call("GET", path, k, ""), 200)
 	list := wantStatus(t, w.call("GET", "/v1/watches", k, ""), 200)
-	if in(t, orphan.body, "status") != "endpoint_deleted" || !strings.Contains(string(list.body), `"status":"endpoint_deleted"`) {
+	if in(t, orphan.body, "status") != "endpoint_deleted" ||
+		!strings.Contains(string(list.body), `"status":"endpoint_deleted"`) {
 		t.Errorf("%s\n%s", orphan.body, list.body)
 	}
 	wantStatus(t, w.call("DELETE", path, k, ""), 204)
@@ -278,7 +339,8 @@ func TestAWatchsLife(t *testing.T) {
 func TestAPartOfARuleIsMergedIntoWhatWasRead(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
-	made := w.call("POST", "/v1/watches", k, watchBody(w.newEndpoint(k), `,"amountRule":{"kind":"min","amount":"1"}`))
+	made := w.call("POST", "/v1/watches", k,
+		watchBody(w.newEndpoint(k), `,"amountRule":{"kind":"min","amount":"1"}`))
 	id := in(t, made.body, "id").(string)
 	stale := staleWatches{w, w.watches[id]}
 	changed := w.watches[id]
@@ -286,8 +348,10 @@ func TestAPartOfARuleIsMergedIntoWhatWasRead(t *testing.T) {
 	w.watches[id], w.seen[id] = changed, 2
 	second := newWorld(t, func(c *api.Config) { c.Directory, c.Commands = stale, w })
 	second.accounts, second.endpoints = w.accounts, w.endpoints
-	wantProblem(t, second.call("PATCH", "/v1/watches/"+id, k, `{"amountRule":{"amount":"2"}}`), 412, "PRECONDITION_FAILED")
-	wantStatus(t, second.call("PATCH", "/v1/watches/"+id, k, `{"amountRule":{"kind":"max","amount":"2"}}`), 200)
+	wantProblem(t, second.call("PATCH", "/v1/watches/"+id, k, `{"amountRule":{"amount":"2"}}`), 412,
+		"PRECONDITION_FAILED")
+	wantStatus(t,
+		second.call("PATCH", "/v1/watches/"+id, k, `{"amountRule":{"kind":"max","amount":"2"}}`), 200)
 }
 
 // staleWatches shows one watch as it was.
@@ -303,12 +367,14 @@ func TestARepeatIsNotHeldAgainstAWorldThatHasChanged(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
 	urls := &turning{URLPolicy: w}
-	other := newWorld(t, func(c *api.Config) { c.URLs, c.Commands, c.Directory, c.Wallets = urls, w, w, w })
+	other := newWorld(t,
+		func(c *api.Config) { c.URLs, c.Commands, c.Directory, c.Wallets = urls, w, w, w })
 	body := `{"url":"https://a.invalid"}`
 	first := wantStatus(t, other.call("POST", "/v1/endpoints", k, body, "Idempotency-Key", "1"), 201)
 	e := in(t, first.body, "id").(string)
 	watch := watchBody(e, "")
-	firstWatch := wantStatus(t, other.call("POST", "/v1/watches", k, watch, "Idempotency-Key", "1"), 201)
+	firstWatch := wantStatus(t, other.call("POST", "/v1/watches", k, watch, "Idempotency-Key", "1"),
+		201)
 	urls.refuse = true
 	w.wallets[wallet] = nil
 	wantStatus(t, other.call("DELETE", "/v1/endpoints/"+e, k, ""), 204)
@@ -317,10 +383,12 @@ func TestARepeatIsNotHeldAgainstAWorldThatHasChanged(t *testing.T) {
 		first answer
 	}{"/v1/endpoints": {body, first}, "/v1/watches": {watch, firstWatch}} {
 		again := wantStatus(t, other.call("POST", path, k, c.body, "Idempotency-Key", "1"), 201)
-		if string(again.body) != string(c.first.body) || again.Header.Get("Idempotent-Replayed") != "true" {
+		if string(again.body) != string(c.first.body) ||
+			again.Header.Get("Idempotent-Replayed") != "true" {
 			t.Errorf("%s\n%s", again.body, c.first.body)
 		}
-		wantProblem(t, other.call("POST", path, k, c.body, "Idempotency-Key", "2"), 422, map[string]string{"/v1/endpoints": "SSRF_BLOCKED", "/v1/watches": "VALIDATION_FAILED"}[path])
+		wantProblem(t, other.call("POST", path, k, c.body, "Idempotency-Key", "2"), 422,
+			map[string]string{"/v1/endpoints": "SSRF_BLOCKED", "/v1/watches": "VALIDATION_FAILED"}[path])
 	}
 	// Another node does not remember, and finds the watch that was made.
 	again := wantStatus(t, w.call("POST", "/v1/watches", k, watch, "Idempotency-Key", "1"), 201)
@@ -360,9 +428,14 @@ func TestWhatAnotherNodeMadeIsFound(t *testing.T) {
 func TestKeys(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.PermissionRead, domain.PermissionWrite)
-	made := wantStatus(t, w.call("POST", "/v1/api-keys", k, `{"name":"shop","permissions":["read"],"expiresAt":"2026-11-22T00:00:00Z","allowedCidrs":["127.0.0.1","10.1.2.3/8"]}`), 201)
+	made := wantStatus(t,
+		w.call("POST", "/v1/api-keys", k,
+			`{"name":"shop","permissions":["read"],"expiresAt":"2026-11-22T00:00:00Z","allowedCidrs":["127.0.0.1","10.1.2.3/8"]}`),
+		201)
 	text, id := in(t, made.body, "key").(string), in(t, made.body, "id").(string)
-	if !domain.WellFormedAPIKey(text) || !strings.HasPrefix(text, "whk_test_") || fmt.Sprint(in(t, made.body, "allowedCidrs")) != "[127.0.0.1/32 10.0.0.0/8]" || in(t, made.body, "lastUsedAt") != nil {
+	if !domain.WellFormedAPIKey(text) || !strings.HasPrefix(text, "whk_test_") ||
+		fmt.Sprint(in(t, made.body, "allowedCidrs")) != "[127.0.0.1/32 10.0.0.0/8]" ||
+		in(t, made.body, "lastUsedAt") != nil {
 		t.Errorf("%s", made.body)
 	}
 	path := "/v1/api-keys/" + id
@@ -371,41 +444,63 @@ func TestKeys(t *testing.T) {
 	}
 	wantStatus(t, w.call("GET", "/v1/endpoints", text, ""), 200)
 	read := wantStatus(t, w.call("GET", path, k, ""), 200)
-	if in(t, read.body, "lastUsedAt") != "2026-11-21T10:15:30.123Z" || strings.Contains(string(read.body), text) || strings.Contains(w.log.String(), text) {
+	if in(t, read.body, "lastUsedAt") != "2026-11-21T10:15:30.123Z" ||
+		strings.Contains(string(read.body), text) || strings.Contains(w.log.String(), text) {
 		t.Errorf("%s", read.body)
 	}
 	list := wantStatus(t, w.call("GET", "/v1/api-keys", k, ""), 200)
-	if got := in(t, list.body, "data").([]any); len(got) != 2 || strings.Contains(string(list.body), "hash") {
+	if got := in(t, list.body, "data").([]any); len(got) != 2 ||
+		strings.Contains(string(list.body), "hash") {
 		t.Errorf("%s", list.body)
 	}
 
 	// Nobody gives more than what they have.
-	wantProblem(t, w.call("POST", "/v1/api-keys", k, `{"permissions":["read","operate"]}`), 403, "MISSING_PERMISSION")
+	wantProblem(t, w.call("POST", "/v1/api-keys", k, `{"permissions":["read","operate"]}`), 403,
+		"MISSING_PERMISSION")
 	strong := w.newKey(account("a"), domain.Permissions()...)
-	wantProblem(t, w.call("POST", "/v1/api-keys/"+domain.DeriveID(domain.KeyPrefix, strong)+"/roll", k, ""), 403, "MISSING_PERMISSION")
-	wantProblem(t, w.call("POST", "/v1/api-keys", text, `{"permissions":["read"]}`), 403, "MISSING_PERMISSION")
+	wantProblem(t,
+		w.call("POST", "/v1/api-keys/"+domain.DeriveID(domain.KeyPrefix, strong)+"/roll", k, ""), 403,
+		"MISSING_PERMISSION")
+	wantProblem(t, w.call("POST", "/v1/api-keys", text, `{"permissions":["read"]}`), 403,
+		"MISSING_PERMISSION")
 
 	for body, want := range map[string][]string{
 		`{}`:                 {"/permissions REQUIRED"},
 		`{"permissions":[]}`: {"/permissions EMPTY"},
-		`{"permissions":["admin","read","read"]}`:                                                 {"/permissions/0 INVALID_VALUE", "/permissions/2 DUPLICATE"},
-		`{"permissions":["read"],"expiresAt":"2026-11-21T10:15:30Z"}`:                             {"/expiresAt OUT_OF_RANGE"},
-		`{"permissions":["read"],"expiresAt":5}`:                                                  {"/expiresAt INVALID_TYPE"},
-		`{"permissions":["read"],"allowedCidrs":["10.0.0.0/33","x",7,"10.0.0.0/8","10.1.0.0/8"]}`: {"/allowedCidrs/0 INVALID_CIDR", "/allowedCidrs/1 INVALID_CIDR", "/allowedCidrs/2 INVALID_TYPE", "/allowedCidrs/4 DUPLICATE"},
-		`{"permissions":["read"],"account":"x"}`:                                                  {"/account UNKNOWN_FIELD"},
+		`{"permissions":["admin","read","read"]}`: {
+			"/permissions/0 INVALID_VALUE", "/permissions/2 DUPLICATE",
+		},
+		`{"permissions":["read"],"expiresAt":"2026-11-21T10:15:30Z"}`: {
+			"/expiresAt OUT_OF_RANGE",
+		},
+		`{"permissions":["read"],"expiresAt":5}`: {
+			"/expiresAt INVALID_TYPE",
+		},
+		`{"permissions":["read"],"allowedCidrs":["10.0.0.0/33","x",7,"10.0.0.0/8","10.1.0.0/8"]}`: {
+			"/allowedCidrs/0 INVALID_CIDR", "/allowedCidrs/1 INVALID_CIDR",
+			"/allowedCidrs/2 INVALID_TYPE", "/allowedCidrs/4 DUPLICATE",
+		},
+		`{"permissions":["read"],"account":"x"}`: {"/account UNKNOWN_FIELD"},
 	} {
-		if p := wantProblem(t, w.call("POST", "/v1/api-keys", k, body), 422, "VALIDATION_FAILED"); !slices.Equal(pointers(p), want) {
+		if p := wantProblem(t, w.call("POST", "/v1/api-keys", k, body), 422, "VALIDATION_FAILED"); !slices.Equal(
+			pointers(p), want,
+		) {
 			t.Errorf("%s: %v", body, pointers(p))
 		}
 	}
 
 	// Rolling: the former key works during its grace, and can be rolled once.
-	rolled := wantStatus(t, w.call("POST", path+"/roll", k, `{"graceSeconds":60}`, "Idempotency-Key", "roll"), 201)
+	rolled := wantStatus(t,
+		w.call("POST", path+"/roll", k, `{"graceSeconds":60}`, "Idempotency-Key", "roll"), 201)
 	next := in(t, rolled.body, "key").(string)
-	if in(t, rolled.body, "name") != "shop" || in(t, rolled.body, "expiresAt") != "2026-11-22T00:00:00.000Z" || fmt.Sprint(in(t, rolled.body, "permissions")) != "[read]" {
+	if in(t, rolled.body, "name") != "shop" ||
+		in(t, rolled.body, "expiresAt") != "2026-11-22T00:00:00.000Z" ||
+		fmt.Sprint(in(t, rolled.body, "permissions")) != "[read]" {
 		t.Errorf("%s", rolled.body)
 	}
-	if former := wantStatus(t, w.call("GET", path, k, ""), 200); in(t, former.body, "rolledTo") != in(t, rolled.body, "id") || in(t, former.body, "expiresAt") != "2026-11-21T10:16:30.123Z" {
+	if former := wantStatus(t, w.call("GET", path, k, ""), 200); in(t, former.body,
+		"rolledTo") != in(t,
+		rolled.body, "id") || in(t, former.body, "expiresAt") != "2026-11-21T10:16:30.123Z" {
 		t.Errorf("%s", former.body)
 	}
 	wantProblem(t, w.call("POST", path+"/roll", k, ``), 409, "KEY_ROLLED")
@@ -414,14 +509,16 @@ func TestKeys(t *testing.T) {
 	w.now = w.now.Add(time.Minute)
 	wantProblem(t, w.call("GET", "/v1/endpoints", text, ""), 401, "UNAUTHENTICATED")
 	wantStatus(t, w.call("GET", "/v1/endpoints", next, ""), 200)
-	again := wantStatus(t, w.call("POST", path+"/roll", k, `{"graceSeconds":60}`, "Idempotency-Key", "roll"), 201)
+	again := wantStatus(t,
+		w.call("POST", path+"/roll", k, `{"graceSeconds":60}`, "Idempotency-Key", "roll"), 201)
 	if in(t, again.body, "key") != next || again.Header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("%s", again.body)
 	}
 
 	wantStatus(t, w.call("DELETE", "/v1/api-keys/"+in(t, rolled.body, "id").(string), k, ""), 204)
 	wantProblem(t, w.call("GET", "/v1/endpoints", next, ""), 401, "UNAUTHENTICATED")
-	wantProblem(t, w.call("DELETE", "/v1/api-keys/"+in(t, rolled.body, "id").(string), k, ""), 404, "NOT_FOUND")
+	wantProblem(t, w.call("DELETE", "/v1/api-keys/"+in(t, rolled.body, "id").(string), k, ""), 404,
+		"NOT_FOUND")
 }
 
 // A repeated creation shows the same key, also the next day; after that none.
@@ -430,7 +527,8 @@ func TestARepeatShowsTheSameKey(t *testing.T) {
 	k := w.newKey(account("a"), domain.Permissions()...)
 	body := `{"permissions":["read"]}`
 	w.loseAnswer = true
-	wantProblem(t, w.call("POST", "/v1/api-keys", k, body, "Idempotency-Key", "1"), 503, "COMMAND_UNANSWERED")
+	wantProblem(t, w.call("POST", "/v1/api-keys", k, body, "Idempotency-Key", "1"), 503,
+		"COMMAND_UNANSWERED")
 	w.loseAnswer = false
 	if err := w.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
@@ -442,7 +540,9 @@ func TestARepeatShowsTheSameKey(t *testing.T) {
 		t.Errorf("%s", again.body)
 	}
 	w.now = w.now.Add(72 * time.Hour)
-	if late := wantStatus(t, w.call("POST", "/v1/api-keys", k, body, "Idempotency-Key", "1"), 201); in(t, late.body, "key") != nil {
+	if late := wantStatus(t, w.call("POST", "/v1/api-keys", k, body, "Idempotency-Key", "1"), 201); in(
+		t, late.body, "key",
+	) != nil {
 		t.Errorf("%s", late.body)
 	}
 }
@@ -453,12 +553,14 @@ func TestWhereAndUntilWhenAKeyWorks(t *testing.T) {
 	key := func(k domain.Key) string {
 		n++
 		text := domain.NewAPIKey(false, [32]byte{n})
-		k.ID, k.Hash, k.Permissions = domain.DeriveID(domain.KeyPrefix, text), domain.APIKeyHash(text), domain.Permissions()
+		k.ID, k.Hash, k.Permissions = domain.DeriveID(domain.KeyPrefix, text), domain.APIKeyHash(text),
+			domain.Permissions()
 		w.addKey(account("a"), k)
 		return text
 	}
 	now := w.now.UnixMilli()
-	refused := string(w.call("GET", "/v1/endpoints", domain.NewAPIKey(false, [32]byte{99}), "", "X-Request-Id", "r").body)
+	refused := string(w.call("GET", "/v1/endpoints", domain.NewAPIKey(false, [32]byte{99}), "",
+		"X-Request-Id", "r").body)
 	for _, c := range []struct {
 		key    domain.Key
 		status int
@@ -470,7 +572,8 @@ func TestWhereAndUntilWhenAKeyWorks(t *testing.T) {
 		{domain.Key{AllowedCIDRs: []string{"10.0.0.0/8", "::1/128", "127.0.0.1/32"}}, 200},
 		{domain.Key{AllowedCIDRs: []string{"10.0.0.0/8"}}, 401},
 	} {
-		got := w.call("GET", "/v1/endpoints", key(c.key), "", "X-Request-Id", "r", "X-Forwarded-For", "10.0.0.1")
+		got := w.call("GET", "/v1/endpoints", key(c.key), "", "X-Request-Id", "r", "X-Forwarded-For",
+			"10.0.0.1")
 		if got.StatusCode != c.status || c.status == 401 && string(got.body) != refused {
 			t.Errorf("%+v: %d %s", c.key, got.StatusCode, got.body)
 		}
@@ -480,18 +583,28 @@ func TestWhereAndUntilWhenAKeyWorks(t *testing.T) {
 // Behind proxies that are trusted, a key is used from where they say; nobody else
 // is believed.
 func TestWhereAKeyIsUsedFromBehindProxies(t *testing.T) {
-	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	proxies := []netip.Prefix{
+		netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"),
+		netip.MustParsePrefix("fd00::/8"),
+	}
 	w := newWorld(t, func(c *api.Config) { c.TrustedProxies = proxies })
 	open := newWorld(t, func(c *api.Config) { c.Directory = w })
 	text := domain.NewAPIKey(false, [32]byte{1})
 	w.addKey(account("a"), domain.Key{
-		ID: domain.DeriveID(domain.KeyPrefix, text), Hash: domain.APIKeyHash(text), Permissions: domain.Permissions(),
+		ID:           domain.DeriveID(domain.KeyPrefix, text),
+		Hash:         domain.APIKeyHash(text),
+		Permissions:  domain.Permissions(),
 		AllowedCIDRs: []string{"203.0.113.0/24", "2001:db8::/32"},
 	})
 	for forwarded, status := range map[string]int{
-		"": 401, "203.0.113.7": 200, "203.0.113.7:4711": 200, "[2001:db8::1]:443": 200, "2001:db8::1": 200, "::ffff:203.0.113.7": 200,
+		"":                 401,
+		"203.0.113.7":      200,
+		"203.0.113.7:4711": 200, "[2001:db8::1]:443": 200, "2001:db8::1": 200, "::ffff:203.0.113.7": 200,
 		"203.0.113.7, 10.1.2.3": 200, "198.51.100.1, 203.0.113.7, fd00::1 ,127.0.0.1": 200,
-		"203.0.113.7, 198.51.100.1": 401, "203.0.113.7, 198.51.100.1, 10.1.2.3": 401, "203.0.113.7, unknown": 401, "203.0.113.7,": 401, "10.1.2.3": 401, "for=203.0.113.7": 401,
+		"203.0.113.7, 198.51.100.1":           401,
+		"203.0.113.7, 198.51.100.1, 10.1.2.3": 401,
+		"203.0.113.7, unknown":                401,
+		"203.0.113.7,":                        401, "10.1.2.3": 401, "for=203.0.113.7": 401,
 	} {
 		if got := w.call("GET", "/v1/endpoints", text, "", "X-Forwarded-For", forwarded); got.StatusCode != status {
 			t.Errorf("%q: %d, want %d", forwarded, got.StatusCode, status)
@@ -504,7 +617,10 @@ func TestWhereAKeyIsUsedFromBehindProxies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header = http.Header{"Authorization": {"Bearer " + text}, "X-Forwarded-For": {"198.51.100.1", "203.0.113.7"}}
+	request.Header = http.Header{
+		"Authorization":   {"Bearer " + text},
+		"X-Forwarded-For": {"198.51.100.1", "203.0.113.7"},
+	}
 	wantStatus(t, w.send(request, ""), 200)
 }
 
@@ -533,7 +649,8 @@ func TestLastUseIsKeptOnceAMinute(t *testing.T) {
 
 func TestRateLimits(t *testing.T) {
 	w := newWorld(t, func(c *api.Config) { c.RateLimit = api.RateLimit{PerSecond: 2, Burst: 4} })
-	k, other := w.newKey(account("a"), domain.PermissionRead), w.newKey(account("a"), domain.PermissionRead)
+	k, other := w.newKey(account("a"), domain.PermissionRead),
+		w.newKey(account("a"), domain.PermissionRead)
 	for i, want := range []string{`"key";r=3;t=1`, `"key";r=2;t=1`, `"key";r=1;t=2`, `"key";r=0;t=2`} {
 		got := wantStatus(t, w.call("GET", "/v1/endpoints", k, ""), 200)
 		if got.Header.Get("RateLimit") != want || got.Header.Get("RateLimit-Policy") != `"key";q=4;w=2` {
@@ -555,9 +672,13 @@ func TestRateLimits(t *testing.T) {
 func TestTraceparentIsLogged(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.PermissionRead)
-	w.call("GET", "/v1/endpoints", k, "", "traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	w.call("GET", "/v1/endpoints", k, "", "traceparent",
+		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	w.call("GET", "/v1/endpoints", k, "", "traceparent", "nonsense")
-	if text := w.log.String(); strings.Count(text, `"trace":"0af7651916cd43dd8448eb211c80319c"`) != 1 || strings.Contains(text, "nonsense") {
+	if text := w.log.String(); strings.Count(text,
+		`"trace":"0af7651916cd43dd8448eb211c80319c"`) != 1 || strings.Contains(
+		text, "nonsense",
+	) {
 		t.Error(text)
 	}
 }
@@ -566,7 +687,8 @@ func TestDocsNeedNothing(t *testing.T) {
 	w := newWorld(t)
 	got := wantStatus(t, w.call("GET", "/docs", "", ""), http.StatusOK)
 	page := string(got.body)
-	if !strings.Contains(got.Header.Get("Content-Security-Policy"), "style-src 'sha256-") || !strings.HasPrefix(got.Header.Get("Content-Type"), "text/html") {
+	if !strings.Contains(got.Header.Get("Content-Security-Policy"), "style-src 'sha256-") ||
+		!strings.HasPrefix(got.Header.Get("Content-Type"), "text/html") {
 		t.Errorf("%v", got.Header)
 	}
 	for _, outside := range []string{"<script", " src=", "@import", "<link"} {
@@ -582,8 +704,12 @@ func TestAnotherBodyAtTheSameTimeIsRefused(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
 	shared := newWorld(t, func(c *api.Config) { c.Commands, c.Directory = &together{world: w}, w })
-	wantStatus(t, shared.call("POST", "/v1/endpoints", k, `{"url":"https://a.example"}`, "Idempotency-Key", "1"), 201)
-	wantProblem(t, shared.call("POST", "/v1/endpoints", k, `{"url":"https://b.example"}`, "Idempotency-Key", "1"), 422, "IDEMPOTENCY_KEY_REUSED")
+	wantStatus(t,
+		shared.call("POST", "/v1/endpoints", k, `{"url":"https://a.example"}`, "Idempotency-Key", "1"),
+		201)
+	wantProblem(t,
+		shared.call("POST", "/v1/endpoints", k, `{"url":"https://b.example"}`, "Idempotency-Key", "1"),
+		422, "IDEMPOTENCY_KEY_REUSED")
 }
 
 // together answers all as if they had come at the same time.
@@ -600,8 +726,10 @@ func TestARepeatAfterTheDeletion(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
 	e := w.newEndpoint(k)
-	watch := in(t, wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(e, "")), 201).body, "id").(string)
-	key := in(t, wantStatus(t, w.call("POST", "/v1/api-keys", k, `{"permissions":["read"]}`), 201).body, "id").(string)
+	watch := in(t, wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(e,
+		"")), 201).body, "id").(string)
+	key := in(t, wantStatus(t, w.call("POST", "/v1/api-keys", k, `{"permissions":["read"]}`), 201).body,
+		"id").(string)
 	for _, c := range []struct{ path, patch string }{
 		{"/v1/watches/" + watch, `{"label":"x","amountRule":{"kind":"min","amount":"1"}}`},
 		{"/v1/endpoints/" + e, `{"description":"x","headers":{"X-A":"1"}}`},
@@ -622,12 +750,19 @@ func TestARepeatAfterTheDeletion(t *testing.T) {
 			continue
 		}
 		repeat := wantStatus(t, w.call("PATCH", c.path, k, c.patch, "Idempotency-Key", "p"), 200)
-		if string(repeat.body) != string(patched.body) || repeat.Header.Get("Idempotent-Replayed") != "true" || repeat.Header.Get("ETag") != patched.Header.Get("ETag") {
+		if string(repeat.body) != string(patched.body) ||
+			repeat.Header.Get("Idempotent-Replayed") != "true" ||
+			repeat.Header.Get("ETag") != patched.Header.Get("ETag") {
 			t.Errorf("%s\n%s", repeat.body, patched.body)
 		}
 		wantProblem(t, w.call("PATCH", c.path, k, c.patch, "Idempotency-Key", "other"), 404, "NOT_FOUND")
-		wantProblem(t, w.call("PATCH", c.path, k, `{"amountRule":{"amount":"1"},"url":null}`, "Idempotency-Key", "more"), 404, "NOT_FOUND")
-		wantProblem(t, w.call("PATCH", c.path, w.newKey(account("b"), domain.Permissions()...), c.patch, "Idempotency-Key", "p"), 404, "NOT_FOUND")
+		wantProblem(t,
+			w.call("PATCH", c.path, k, `{"amountRule":{"amount":"1"},"url":null}`, "Idempotency-Key", "more"),
+			404, "NOT_FOUND")
+		wantProblem(t,
+			w.call("PATCH", c.path, w.newKey(account("b"), domain.Permissions()...), c.patch,
+				"Idempotency-Key", "p"),
+			404, "NOT_FOUND")
 	}
 }
 
@@ -636,22 +771,40 @@ func TestARepeatedChangeIsNotJudgedAgain(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
 	urls := &turning{URLPolicy: w}
-	node := newWorld(t, func(c *api.Config) { c.URLs, c.Commands, c.Directory, c.Wallets = urls, w, w, w })
+	node := newWorld(t,
+		func(c *api.Config) { c.URLs, c.Commands, c.Directory, c.Wallets = urls, w, w, w })
 	e, next := w.newEndpoint(k), w.newEndpoint(k)
-	watch := in(t, wantStatus(t, node.call("POST", "/v1/watches", k, watchBody(e, "")), 201).body, "id").(string)
-	wantStatus(t, node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://b.example"}`, "Idempotency-Key", "1"), 200)
-	wantStatus(t, node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "1"), 200)
+	watch := in(t, wantStatus(t, node.call("POST", "/v1/watches", k, watchBody(e,
+		"")), 201).body, "id").(string)
+	wantStatus(t,
+		node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://b.example"}`, "Idempotency-Key", "1"),
+		200)
+	wantStatus(t,
+		node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "1"),
+		200)
 	wantStatus(t, node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+e+`"}`), 200)
 	wantStatus(t, node.call("DELETE", "/v1/endpoints/"+next, k, ""), 204)
 	urls.refuse = true
-	wantStatus(t, node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://b.example"}`, "Idempotency-Key", "1"), 200)
-	wantStatus(t, node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "1"), 200)
+	wantStatus(t,
+		node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://b.example"}`, "Idempotency-Key", "1"),
+		200)
+	wantStatus(t,
+		node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "1"),
+		200)
 	// What the engine has forgotten is no repeat, and comes to nothing unjudged.
 	clear(w.answers)
-	wantProblem(t, node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://10.0.0.1"}`, "Idempotency-Key", "1"), 412, "PRECONDITION_FAILED")
-	wantProblem(t, node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "1"), 412, "PRECONDITION_FAILED")
-	wantProblem(t, node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://b.example"}`, "Idempotency-Key", "2"), 422, "SSRF_BLOCKED")
-	wantProblem(t, node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "2"), 422, "VALIDATION_FAILED")
+	wantProblem(t,
+		node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://10.0.0.1"}`, "Idempotency-Key", "1"),
+		412, "PRECONDITION_FAILED")
+	wantProblem(t,
+		node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "1"),
+		412, "PRECONDITION_FAILED")
+	wantProblem(t,
+		node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://b.example"}`, "Idempotency-Key", "2"),
+		422, "SSRF_BLOCKED")
+	wantProblem(t,
+		node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "2"),
+		422, "VALIDATION_FAILED")
 }
 
 // The repeat of a roll shows the key that it made: not to one that could not have
@@ -660,11 +813,14 @@ func TestTheRepeatOfARollGivesNobodyMorePowers(t *testing.T) {
 	w := newWorld(t)
 	all := w.newKey(account("a"), domain.Permissions()...)
 	weak := w.newKey(account("a"), domain.PermissionWrite)
-	id := in(t, wantStatus(t, w.call("POST", "/v1/api-keys", all, `{"permissions":["read","operate"]}`), 201).body, "id").(string)
+	id := in(t,
+		wantStatus(t, w.call("POST", "/v1/api-keys", all, `{"permissions":["read","operate"]}`), 201).body,
+		"id").(string)
 	path, body := "/v1/api-keys/"+id+"/roll", `{"graceSeconds":0}`
 	rolled := wantStatus(t, w.call("POST", path, all, body, "Idempotency-Key", "1"), 201)
 	wantProblem(t, w.call("POST", path, weak, body, "Idempotency-Key", "1"), 403, "MISSING_PERMISSION")
-	if again := wantStatus(t, w.call("POST", path, all, body, "Idempotency-Key", "1"), 201); in(t, again.body, "key") != in(t, rolled.body, "key") {
+	if again := wantStatus(t, w.call("POST", path, all, body, "Idempotency-Key", "1"), 201); in(t,
+		again.body, "key") != in(t, rolled.body, "key") {
 		t.Errorf("%s", again.body)
 	}
 }
@@ -677,21 +833,30 @@ func TestWhatAnOperationDoesNotTakeIsRefused(t *testing.T) {
 	e := w.newEndpoint(k)
 	path := "/v1/endpoints/" + e
 	event := in(t, wantStatus(t, w.call("POST", path+"/test", k, ""), 200).body, "eventId").(string)
-	watch := "/v1/watches/" + in(t, wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(e, "")), 201).body, "id").(string)
-	wantProblem(t, w.call("POST", path+"/rotate-secret", k, "", "If-Match", `"9"`), 412, "PRECONDITION_FAILED")
-	if rotated := wantStatus(t, w.call("POST", path+"/rotate-secret", k, "", "If-Match", `"1"`, "Idempotency-Key", "r"), 200); rotated.Header.Get("ETag") != `"2"` {
+	watch := "/v1/watches/" + in(t,
+		wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(e, "")), 201).body, "id").(string)
+	wantProblem(t, w.call("POST", path+"/rotate-secret", k, "", "If-Match", `"9"`), 412,
+		"PRECONDITION_FAILED")
+	if rotated := wantStatus(t,
+		w.call("POST", path+"/rotate-secret", k, "", "If-Match", `"1"`, "Idempotency-Key", "r"),
+		200); rotated.Header.Get("ETag") != `"2"` {
 		t.Errorf("%v", rotated.Header)
 	}
-	wantStatus(t, w.call("POST", path+"/rotate-secret", k, "", "If-Match", `"1"`, "Idempotency-Key", "r"), 200)
+	wantStatus(t,
+		w.call("POST", path+"/rotate-secret", k, "", "If-Match", `"1"`, "Idempotency-Key", "r"), 200)
 	for at, body := range map[string]string{
-		path + "/test": "", path + "/replay": `{"since":"2026-11-21T00:00:00Z"}`, "/v1/events/" + event + "/resend": "",
-		"/v1/endpoints": `{"url":"https://a.example"}`, watch + "/backfill": `{"from":1}`, "/v1/api-keys": `{"permissions":["read"]}`,
+		path + "/test":   "",
+		path + "/replay": `{"since":"2026-11-21T00:00:00Z"}`, "/v1/events/" + event + "/resend": "",
+		"/v1/endpoints":     `{"url":"https://a.example"}`,
+		watch + "/backfill": `{"from":1}`, "/v1/api-keys": `{"permissions":["read"]}`,
 	} {
 		wantProblem(t, w.call("POST", at, k, body, "If-Match", `"1"`), 400, "INVALID_HEADER")
 		if got := w.call("POST", at, k, body, "If-Match", `*`); got.StatusCode > 201 {
 			t.Errorf("%s: %s", at, got.body)
 		}
-		if p := wantProblem(t, w.call("POST", at+"?dry=1", k, body), 400, "INVALID_PARAMETER"); len(p.Errors) != 1 || p.Errors[0].Parameter != "dry" || p.Errors[0].Code != "UNKNOWN_PARAMETER" {
+		if p := wantProblem(t, w.call("POST", at+"?dry=1", k, body), 400, "INVALID_PARAMETER"); len(
+			p.Errors,
+		) != 1 || p.Errors[0].Parameter != "dry" || p.Errors[0].Code != "UNKNOWN_PARAMETER" {
 			t.Errorf("%+v", p)
 		}
 	}

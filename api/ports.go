@@ -144,10 +144,11 @@ type History interface {
 // EventRecord is an event with its present delivery. Whether the delivery is held is not
 // part of it: that is the endpoint's state at the time of reading.
 type EventRecord struct {
-	ID                  string
-	Body                []byte // the envelope, byte for byte as receivers get it
-	EndpointID          string // that it goes to now
-	FirstEndpointID     string // that it went to at first; empty in lists, and where it is not known yet
+	ID         string
+	Body       []byte // the envelope, byte for byte as receivers get it
+	EndpointID string // that it goes to now
+	// that it went to at first; empty in lists, and where it is not known yet
+	FirstEndpointID     string
 	State               domain.DeliveryState
 	NextAttemptAtMillis int64           // 0: none
 	Attempts            []AttemptRecord // of all its deliveries, oldest first

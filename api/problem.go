@@ -81,44 +81,59 @@ type problemKind struct {
 
 // problemKinds is the one table from code to status.
 var problemKinds = map[string]problemKind{
-	codeMalformedJSON:             {http.StatusBadRequest, "The body is not well-formed JSON"},
-	codeInvalidHeader:             {http.StatusBadRequest, "A header is not valid"},
-	codeInvalidParameter:          {http.StatusBadRequest, "Parameters of the query are not valid"},
-	codeInvalidCursor:             {http.StatusBadRequest, "The cursor does not belong to this list"},
-	codeBodyUnreadable:            {http.StatusBadRequest, "The body could not be read"},
-	codeUnauthenticated:           {http.StatusUnauthorized, "No valid API key"},
-	codeMissingPermission:         {http.StatusForbidden, "The API key lacks a permission"},
-	codeNotFound:                  {http.StatusNotFound, "Not found"},
-	codeMethodNotAllowed:          {http.StatusMethodNotAllowed, "The method is not allowed here"},
-	domain.CodePreconditionFailed: {http.StatusPreconditionFailed, "The object was changed since it was read"},
-	domain.CodeEndpointDisabled:   {http.StatusConflict, "The endpoint is disabled"},
-	domain.CodeEndpointDeleted:    {http.StatusConflict, "The endpoint was deleted"},
-	domain.CodeDeliveryCancelled:  {http.StatusConflict, "The delivery was cancelled"},
-	domain.CodeDeliveryEnding:     {http.StatusConflict, "The delivery is being cancelled"},
-	domain.CodeNoEndpoint:         {http.StatusConflict, "The event's watch has no endpoint"},
-	domain.CodeTooManyMoves:       {http.StatusConflict, "The event went on at another endpoint too often"},
-	domain.CodeTooManySecrets:     {http.StatusConflict, "The endpoint has too many valid secrets"},
-	domain.CodeTooManyKeys:        {http.StatusConflict, "The account has too many API keys"},
-	domain.CodeKeyRolled:          {http.StatusConflict, "The API key was rolled before"},
-	domain.CodeTooManyRanges:      {http.StatusConflict, "The watch has covered too many ranges of ledgers"},
-	codeEventExpired:              {http.StatusGone, "The event is no longer kept"},
-	codeRateLimited:               {http.StatusTooManyRequests, "Too many requests with this API key"},
-	codeRequestTimeout:            {http.StatusRequestTimeout, "The body did not arrive in time"},
-	domain.CodeAlreadyExists:      {http.StatusConflict, "It exists already"},
-	codeRequestTooLarge:           {http.StatusRequestEntityTooLarge, "The body is too large"},
-	codeUnsupportedMediaType:      {http.StatusUnsupportedMediaType, "The body must be JSON"},
-	codeValidationFailed:          {http.StatusUnprocessableEntity, "Fields of the body are not valid"},
-	codeSecretKeyRefused:          {http.StatusUnprocessableEntity, "A secret key was refused"},
-	codeSSRFBlocked:               {http.StatusUnprocessableEntity, "The URL leads to an address that may not be sent to"},
-	codeIdempotencyReused:         {http.StatusUnprocessableEntity, "The Idempotency-Key belongs to another request"},
-	codeInternal:                  {http.StatusInternalServerError, "The server failed"},
-	codeCommandUnanswered:         {http.StatusServiceUnavailable, "The request was taken and is not answered yet"},
-	domain.CodeCommandUnreadable:  {http.StatusServiceUnavailable, "The request could not be carried out"},
-	codeWritesRefused:             {http.StatusServiceUnavailable, "Nothing can be written now"},
-	codeDirectoryBehind:           {http.StatusServiceUnavailable, "This node is not up to date"},
-	codeHistoryBehind:             {http.StatusServiceUnavailable, "The history is not up to date"},
-	codeHistoryUnavailable:        {http.StatusServiceUnavailable, "The history cannot be read"},
-	codeOverloaded:                {http.StatusServiceUnavailable, "Too many requests at once"},
+	codeMalformedJSON:     {http.StatusBadRequest, "The body is not well-formed JSON"},
+	codeInvalidHeader:     {http.StatusBadRequest, "A header is not valid"},
+	codeInvalidParameter:  {http.StatusBadRequest, "Parameters of the query are not valid"},
+	codeInvalidCursor:     {http.StatusBadRequest, "The cursor does not belong to this list"},
+	codeBodyUnreadable:    {http.StatusBadRequest, "The body could not be read"},
+	codeUnauthenticated:   {http.StatusUnauthorized, "No valid API key"},
+	codeMissingPermission: {http.StatusForbidden, "The API key lacks a permission"},
+	codeNotFound:          {http.StatusNotFound, "Not found"},
+	codeMethodNotAllowed:  {http.StatusMethodNotAllowed, "The method is not allowed here"},
+	domain.CodePreconditionFailed: {
+		http.StatusPreconditionFailed, "The object was changed since it was read",
+	},
+	domain.CodeEndpointDisabled:  {http.StatusConflict, "The endpoint is disabled"},
+	domain.CodeEndpointDeleted:   {http.StatusConflict, "The endpoint was deleted"},
+	domain.CodeDeliveryCancelled: {http.StatusConflict, "The delivery was cancelled"},
+	domain.CodeDeliveryEnding:    {http.StatusConflict, "The delivery is being cancelled"},
+	domain.CodeNoEndpoint:        {http.StatusConflict, "The event's watch has no endpoint"},
+	domain.CodeTooManyMoves: {
+		http.StatusConflict, "The event went on at another endpoint too often",
+	},
+	domain.CodeTooManySecrets: {http.StatusConflict, "The endpoint has too many valid secrets"},
+	domain.CodeTooManyKeys:    {http.StatusConflict, "The account has too many API keys"},
+	domain.CodeKeyRolled:      {http.StatusConflict, "The API key was rolled before"},
+	domain.CodeTooManyRanges: {
+		http.StatusConflict, "The watch has covered too many ranges of ledgers",
+	},
+	codeEventExpired:         {http.StatusGone, "The event is no longer kept"},
+	codeRateLimited:          {http.StatusTooManyRequests, "Too many requests with this API key"},
+	codeRequestTimeout:       {http.StatusRequestTimeout, "The body did not arrive in time"},
+	domain.CodeAlreadyExists: {http.StatusConflict, "It exists already"},
+	codeRequestTooLarge:      {http.StatusRequestEntityTooLarge, "The body is too large"},
+	codeUnsupportedMediaType: {http.StatusUnsupportedMediaType, "The body must be JSON"},
+	codeValidationFailed:     {http.StatusUnprocessableEntity, "Fields of the body are not valid"},
+	codeSecretKeyRefused:     {http.StatusUnprocessableEntity, "A secret key was refused"},
+	codeSSRFBlocked: {
+		http.StatusUnprocessableEntity,
+		"The URL leads to an address that may not be sent to",
+	},
+	codeIdempotencyReused: {
+		http.StatusUnprocessableEntity, "The Idempotency-Key belongs to another request",
+	},
+	codeInternal: {http.StatusInternalServerError, "The server failed"},
+	codeCommandUnanswered: {
+		http.StatusServiceUnavailable, "The request was taken and is not answered yet",
+	},
+	domain.CodeCommandUnreadable: {
+		http.StatusServiceUnavailable, "The request could not be carried out",
+	},
+	codeWritesRefused:      {http.StatusServiceUnavailable, "Nothing can be written now"},
+	codeDirectoryBehind:    {http.StatusServiceUnavailable, "This node is not up to date"},
+	codeHistoryBehind:      {http.StatusServiceUnavailable, "The history is not up to date"},
+	codeHistoryUnavailable: {http.StatusServiceUnavailable, "The history cannot be read"},
+	codeOverloaded:         {http.StatusServiceUnavailable, "Too many requests at once"},
 }
 
 // Problem is an answer that says why not (RFC 9457).
@@ -153,8 +168,11 @@ func newProblem(code, detail string) *Problem {
 		kind = problemKind{http.StatusConflict, "The state of the object does not allow it"}
 	}
 	return &Problem{
-		Type:  "urn:lumenhook:problem:" + strings.ToLower(strings.ReplaceAll(code, "_", "-")),
-		Title: kind.title, Status: kind.status, Detail: detail, Code: code,
+		Type:   "urn:lumenhook:problem:" + strings.ToLower(strings.ReplaceAll(code, "_", "-")),
+		Title:  kind.title,
+		Status: kind.status,
+		Detail: detail,
+		Code:   code,
 	}
 }
 
@@ -169,7 +187,11 @@ func (p *Problem) retryAfter(seconds int) *Problem {
 }
 
 func internal(err error) *Problem {
-	return newProblem(codeInternal, "The request failed through no fault of its own. Repeat it; if it keeps failing, report the requestId.").because(err)
+	return newProblem(codeInternal,
+		"The request failed through no fault of its own. Repeat it; if it keeps failing, report the "+
+			"requestId.").because(
+		err,
+	)
 }
 
 // maxFaults bounds how many faults one answer lists, and maxPointerBytes how
@@ -208,7 +230,8 @@ func (f *faults) problem() *Problem {
 	}
 	code := codeValidationFailed
 	for _, fault := range f.list {
-		if fault.Code == codeSecretKeyRefused || fault.Code == codeSSRFBlocked && code == codeValidationFailed {
+		if fault.Code == codeSecretKeyRefused ||
+			fault.Code == codeSSRFBlocked && code == codeValidationFailed {
 			code = fault.Code
 		}
 	}

@@ -45,7 +45,8 @@ func readQuery(x *exchange, names []string) *query {
 	raw := x.request.URL.RawQuery
 	values, err := url.ParseQuery(raw)
 	if err != nil || len(raw) > maxQueryBytes {
-		q.fault("", faultSyntax, fmt.Sprintf("the query is not well-formed, or has more than %d bytes", maxQueryBytes))
+		q.fault("", faultSyntax,
+			fmt.Sprintf("the query is not well-formed, or has more than %d bytes", maxQueryBytes))
 		return q
 	}
 	q.values = values
@@ -157,7 +158,8 @@ func (q *query) limit() int {
 	return int(n)
 }
 
-var errTime = errors.New("must be a time in ISO 8601 UTC, such as 2026-11-21T10:15:30.123Z, from the year 1970 to 9999")
+var errTime = errors.New("must be a time in ISO 8601 UTC, such as 2026-11-21T10:15:30.123Z, from " +
+	"the year 1970 to 9999")
 
 // timeForm is stricter than time.Parse, which takes an hour of one digit.
 var timeForm = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}([.,]\d+)?(Z|[+-]00:00)$`)
@@ -207,13 +209,22 @@ func (a *API) page(x *exchange, q *query) (after *Position, limit int, problem *
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err == nil && len(raw) > 8+cursorSumBytes {
-		at := Position{CreatedAtMillis: int64(binary.BigEndian.Uint64(raw)), ID: string(raw[8+cursorSumBytes:])}
+		at := Position{
+			CreatedAtMillis: int64(binary.BigEndian.Uint64(raw)),
+			ID:              string(raw[8+cursorSumBytes:]),
+		}
 		if hmac.Equal(raw[8:8+cursorSumBytes], a.cursorSum(x, q, at)) {
 			return &at, limit, nil
 		}
 	}
-	p := newProblem(codeInvalidCursor, "The cursor was not given by this list with these filters. Begin without a cursor, and repeat the same filters with the cursor that is answered.")
-	p.Errors = []Fault{{Parameter: "cursor", Code: faultInvalidValue, Detail: "was not given by this list with these filters"}}
+	p := newProblem(codeInvalidCursor,
+		"The cursor was not given by this list with these filters. Begin without a cursor, and repeat "+
+			"the same filters with the cursor that is answered.")
+	p.Errors = []Fault{{
+		Parameter: "cursor",
+		Code:      faultInvalidValue,
+		Detail:    "was not given by this list with these filters",
+	}}
 	return nil, 0, p
 }
 

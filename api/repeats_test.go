@@ -65,7 +65,12 @@ func newRepetition(t *testing.T) *repetition {
 // path puts what there is into a path of openapi.yaml.
 func (r *repetition) path(template string) string {
 	kind := strings.Split(template, "/")[2]
-	ids := map[string]string{"endpoints": r.endpoint, "watches": r.watch, "events": r.event, "api-keys": r.apiKey}
+	ids := map[string]string{
+		"endpoints": r.endpoint,
+		"watches":   r.watch,
+		"events":    r.event,
+		"api-keys":  r.apiKey,
+	}
 	return strings.Replace(template, "{id}", ids[kind], 1)
 }
 

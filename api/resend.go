@@ -27,13 +27,18 @@ func (a *API) resendEvent(ctx context.Context, x *exchange) (reply, *Problem) {
 		return reply{}, problem
 	}
 	if x.event.FirstEndpointID == "" {
-		return reply{}, historyProblem(fmt.Errorf("%w: it has the event's hand-over and not its first delivery", ErrHistoryBehind))
+		return reply{}, historyProblem(fmt.Errorf("%w: it has the event's hand-over and not its first "+
+			"delivery", ErrHistoryBehind))
 	}
 	to, problem := a.presentEndpoint(ctx, x)
 	if problem != nil {
 		return reply{}, problem
 	}
-	body := domain.ResendEvent{EndpointID: x.event.FirstEndpointID, EventID: mux.Vars(x.request)["id"], ToEndpointID: to}
+	body := domain.ResendEvent{
+		EndpointID:   x.event.FirstEndpointID,
+		EventID:      mux.Vars(x.request)["id"],
+		ToEndpointID: to,
+	}
 	for range domain.MaxMoves + 1 {
 		command.Body = body
 		result, problem := a.submit(ctx, x, command)
@@ -52,7 +57,8 @@ func (a *API) resendEvent(ctx context.Context, x *exchange) (reply, *Problem) {
 		body.EndpointID = delivery.MovedTo
 		command.ID = domain.DeriveID(domain.CommandPrefix, command.ID, body.EndpointID)
 	}
-	return reply{}, internal(fmt.Errorf("the event %s went on at more than %d endpoints", body.EventID, domain.MaxMoves+1))
+	return reply{}, internal(fmt.Errorf("the event %s went on at more than %d endpoints", body.EventID,
+		domain.MaxMoves+1))
 }
 
 // unknownAt answers for an endpoint that does not have the event. The first one
@@ -62,7 +68,8 @@ func (a *API) unknownAt(x *exchange, asked domain.ResendEvent, problem *Problem)
 	if asked.EndpointID != x.event.FirstEndpointID {
 		return a.resent(asked.EventID, onItsWay(asked.EndpointID), problem.replayed)
 	}
-	expired := newProblem(codeEventExpired, "The event is too old to be sent again: it is kept in the history only.")
+	expired := newProblem(codeEventExpired,
+		"The event is too old to be sent again: it is kept in the history only.")
 	expired.replayed = problem.replayed
 	return reply{}, expired
 }
@@ -97,16 +104,17 @@ func (a *API) presentEndpoint(ctx context.Context, x *exchange) (string, *Proble
 		return "", nil // a test.ping is of no watch
 	}
 	account := x.caller.accountID
-	endpoint, _, problem := lookUp(ctx, a, "the endpoint of an event's watch", func() (string, bool, error) {
-		watch, found, err := a.Directory.Watch(sent.Data.Watch.ID)
-		if err != nil || !found || watch.Deleted() || watch.AccountID != account {
-			return "", false, err
-		}
-		endpoint, found, err := a.Directory.Endpoint(watch.EndpointID)
-		if err != nil || !found || endpoint.Deleted() || endpoint.AccountID != account {
-			return "", false, err
-		}
-		return endpoint.ID, true, nil
-	})
+	endpoint, _, problem := lookUp(ctx, a, "the endpoint of an event's watch",
+		func() (string, bool, error) {
+			watch, found, err := a.Directory.Watch(sent.Data.Watch.ID)
+			if err != nil || !found || watch.Deleted() || watch.AccountID != account {
+				return "", false, err
+			}
+			endpoint, found, err := a.Directory.Endpoint(watch.EndpointID)
+			if err != nil || !found || endpoint.Deleted() || endpoint.AccountID != account {
+				return "", false, err
+			}
+			return endpoint.ID, true, nil
+		})
 	return endpoint, problem
 }

@@ -18,7 +18,13 @@ func moving(t *testing.T) (w *world, apiKey, resend string, watch func(endpointI
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		id := domain.DeriveID(domain.WatchPrefix, "1")
-		w.watches[id] = domain.Watch{ID: id, AccountID: account("a"), EndpointID: endpointID, Version: 1, Revision: 1}
+		w.watches[id] = domain.Watch{
+			ID:         id,
+			AccountID:  account("a"),
+			EndpointID: endpointID,
+			Version:    1,
+			Revision:   1,
+		}
 	}
 	watch(a)
 	return w, apiKey, "/v1/events/" + e.ID + "/resend", watch
@@ -47,11 +53,13 @@ func TestACancelledEventGoesOnAtTheWatchsEndpoint(t *testing.T) {
 		to := w.newEndpoint(k)
 		watch(to) // what this node has not read yet, it waits for
 		asked := wantStatus(t, w.call("POST", resend, k, "", "Idempotency-Key", fmt.Sprint(n)), 200)
-		if in(t, asked.body, "delivery", "endpointId") != to || in(t, asked.body, "delivery", "state") != "QUEUED" {
+		if in(t, asked.body, "delivery", "endpointId") != to ||
+			in(t, asked.body, "delivery", "state") != "QUEUED" {
 			t.Errorf("move %d: %s", n, asked.body)
 		}
 		answers = append(answers, string(asked.body))
-		if again := wantStatus(t, w.call("POST", resend, k, ""), 200); in(t, again.body, "delivery", "endpointId") != to {
+		if again := wantStatus(t, w.call("POST", resend, k, ""), 200); in(t, again.body, "delivery",
+			"endpointId") != to {
 			t.Errorf("asked anew after move %d: %s", n, again.body)
 		}
 		w.cancel(k)
@@ -76,15 +84,18 @@ func TestAMovedEventIsAskedForWhereItIs(t *testing.T) {
 			r.record.State = state
 			w.history[id] = r
 		}
-		if got := wantStatus(t, w.call("POST", resend, k, ""), 200); in(t, got.body, "delivery", "endpointId") != b || in(t, got.body, "delivery", "state") != "QUEUED" {
+		if got := wantStatus(t, w.call("POST", resend, k, ""), 200); in(t, got.body, "delivery",
+			"endpointId") != b || in(t, got.body, "delivery", "state") != "QUEUED" {
 			t.Errorf("%s: %s", state, got.body)
 		}
 	}
 	for id, r := range w.history { // the receiving partition has not taken it in
-		r.record.FirstEndpointID, r.record.EndpointID = w.left[r.record.FirstEndpointID][0].EndpointID, "ep_elsewhere"
+		r.record.FirstEndpointID, r.record.EndpointID = w.left[r.record.FirstEndpointID][0].EndpointID,
+			"ep_elsewhere"
 		w.history[id] = r
 	}
-	if got := wantStatus(t, w.call("POST", resend, k, ""), 200); in(t, got.body, "delivery", "endpointId") != b || in(t, got.body, "delivery", "state") != "QUEUED" {
+	if got := wantStatus(t, w.call("POST", resend, k, ""), 200); in(t, got.body, "delivery",
+		"endpointId") != b || in(t, got.body, "delivery", "state") != "QUEUED" {
 		t.Errorf("under way: %s", got.body)
 	}
 }
@@ -94,7 +105,13 @@ func TestWhatCannotGoOn(t *testing.T) {
 	w, k, resend, watch := moving(t)
 	watch(w.newEndpoint(k))
 	id := domain.DeriveID(domain.WatchPrefix, "1")
-	w.watches[id] = domain.Watch{ID: id, AccountID: account("b"), EndpointID: w.watches[id].EndpointID, Version: 1, Revision: 1}
+	w.watches[id] = domain.Watch{
+		ID:         id,
+		AccountID:  account("b"),
+		EndpointID: w.watches[id].EndpointID,
+		Version:    1,
+		Revision:   1,
+	}
 	wantProblem(t, w.call("POST", resend, k, ""), 409, "NO_ENDPOINT")
 	delete(w.watches, id)
 	wantProblem(t, w.call("POST", resend, k, ""), 409, "NO_ENDPOINT")

@@ -14,7 +14,11 @@ func TestHeaderValuesAreSealed(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
 	const token = "Bearer 0123456789"
-	made := wantStatus(t, w.call("POST", "/v1/endpoints", k, `{"url":"https://a.example/","headers":{"Authorization":"`+token+`","X-Empty":""}}`, "Idempotency-Key", "one"), 201)
+	made := wantStatus(t,
+		w.call("POST", "/v1/endpoints", k,
+			`{"url":"https://a.example/","headers":{"Authorization":"`+token+`","X-Empty":""}}`,
+			"Idempotency-Key", "one"),
+		201)
 	id := in(t, made.body, "id").(string)
 	path := "/v1/endpoints/" + id
 	shown := func(what string, body []byte, want string) {
@@ -26,7 +30,13 @@ func TestHeaderValuesAreSealed(t *testing.T) {
 	all := "map[Authorization:" + token + " X-Empty:]"
 	shown("created", made.body, all)
 	shown("read", wantStatus(t, w.call("GET", path, k, ""), 200).body, all)
-	shown("repeated", wantStatus(t, w.call("POST", "/v1/endpoints", k, `{"url":"https://a.example/","headers":{"Authorization":"`+token+`","X-Empty":""}}`, "Idempotency-Key", "one"), 201).body, all)
+	shown("repeated",
+		wantStatus(t,
+			w.call("POST", "/v1/endpoints", k,
+				`{"url":"https://a.example/","headers":{"Authorization":"`+token+`","X-Empty":""}}`,
+				"Idempotency-Key", "one"),
+			201).body,
+		all)
 	kept := w.endpoints[id].Headers
 	for i, name := range []string{"Authorization", "X-Empty"} {
 		if kept[i].Name != name || strings.Contains(string(kept[i].Sealed), "0123") {
@@ -42,18 +52,25 @@ func TestHeaderValuesAreSealed(t *testing.T) {
 
 	// Asking for what is there changes nothing, and no seal.
 	same := wantStatus(t, w.call("PATCH", path, k, `{"headers":{"authorization":"`+token+`"}}`), 200)
-	if same.Header.Get("ETag") != `"1"` || string(w.endpoints[id].Headers[0].Sealed) != string(kept[0].Sealed) {
+	if same.Header.Get("ETag") != `"1"` ||
+		string(w.endpoints[id].Headers[0].Sealed) != string(kept[0].Sealed) {
 		t.Errorf("%s: the same value was taken for another", same.Header.Get("ETag"))
 	}
 	changed := wantStatus(t, w.call("PATCH", path, k, `{"headers":{"X-Empty":"full"}}`), 200)
 	shown("changed", changed.body, "map[Authorization:"+token+" X-Empty:full]")
-	if got := w.endpoints[id].Headers; string(got[0].Sealed) != string(kept[0].Sealed) || string(got[1].Sealed) == string(kept[1].Sealed) {
+	if got := w.endpoints[id].Headers; string(got[0].Sealed) != string(kept[0].Sealed) ||
+		string(got[1].Sealed) == string(kept[1].Sealed) {
 		t.Error("not only the header that changed was sealed anew")
 	}
 	// What was resealed between the read and the decision stays resealed.
 	resealed := reseal(t, w, id)
-	shown("resealed", wantStatus(t, w.call("PATCH", path, k, `{"headers":{"X-Empty":null}}`, "If-Match", changed.Header.Get("ETag")), 200).body, "map[Authorization:"+token+"]")
-	if got := w.endpoints[id].Headers; len(got) != 1 || string(got[0].Sealed) != string(resealed[0].Sealed) {
+	shown("resealed",
+		wantStatus(t,
+			w.call("PATCH", path, k, `{"headers":{"X-Empty":null}}`, "If-Match", changed.Header.Get("ETag")),
+			200).body,
+		"map[Authorization:"+token+"]")
+	if got := w.endpoints[id].Headers; len(got) != 1 ||
+		string(got[0].Sealed) != string(resealed[0].Sealed) {
 		t.Error("a change put the former seal back")
 	}
 	if strings.Contains(w.log.String(), "0123") {
@@ -92,10 +109,14 @@ func TestWhatDoesNotOpen(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
 	const create = `{"url":"https://a.example/","headers":{"X-A":"1","X-B":"2"}}`
-	id := in(t, wantStatus(t, w.call("POST", "/v1/endpoints", k, create, "Idempotency-Key", "one"), 201).body, "id").(string)
+	id := in(t,
+		wantStatus(t, w.call("POST", "/v1/endpoints", k, create, "Idempotency-Key", "one"), 201).body,
+		"id").(string)
 	w.mu.Lock()
 	e := w.endpoints[id]
-	e.Headers = []domain.Header{{Name: "X-A", Sealed: []byte("sealed with a key that was dropped")}, e.Headers[1]}
+	e.Headers = []domain.Header{
+		{Name: "X-A", Sealed: []byte("sealed with a key that was dropped")}, e.Headers[1],
+	}
 	w.endpoints[id] = e
 	for command, answered := range w.answers {
 		answered.Answer.Endpoint = &e
@@ -123,10 +144,14 @@ func TestWhatDoesNotOpen(t *testing.T) {
 	if repeated.Header.Get("Idempotent-Replayed") != "true" {
 		t.Error("the repeat is not told that it is one")
 	}
-	if got := wantStatus(t, w.call("PATCH", path, k, `{"headers":{"X-B":"3"}}`), 200); headersOf(got.body) != "map[X-B:3] [X-A]" {
+	if got := wantStatus(t, w.call("PATCH", path, k, `{"headers":{"X-B":"3"}}`), 200); headersOf(
+		got.body,
+	) != "map[X-B:3] [X-A]" {
 		t.Errorf("%s", got.body)
 	}
-	if got := wantStatus(t, w.call("PATCH", path, k, `{"headers":{"X-A":"new","X-B":"2"}}`), 200); strings.Contains(string(got.body), "lostHeaders") || fmt.Sprint(in(t, got.body, "headers")) != "map[X-A:new X-B:2]" {
+	if got := wantStatus(t, w.call("PATCH", path, k, `{"headers":{"X-A":"new","X-B":"2"}}`), 200); strings.Contains(
+		string(got.body), "lostHeaders",
+	) || fmt.Sprint(in(t, got.body, "headers")) != "map[X-A:new X-B:2]" {
 		t.Errorf("%s", got.body)
 	}
 }

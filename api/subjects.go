@@ -18,13 +18,19 @@ const catchUpTimeout = 2 * time.Second
 // lookUp asks for an object and, when it is not there, asks again once this node
 // has read all that was acknowledged before: another node may have made it.
 // What another account owns takes as long to be denied as what does not exist.
-func lookUp[T any](ctx context.Context, a *API, what string, find func() (T, bool, error)) (T, bool, *Problem) {
+func lookUp[T any](
+	ctx context.Context, a *API, what string, find func() (T, bool, error),
+) (T, bool, *Problem) {
 	found, ok, err := find()
 	if err == nil && !ok {
 		waiting, cancel := context.WithTimeout(ctx, catchUpTimeout)
 		defer cancel()
 		if behind := a.Directory.CatchUp(waiting); behind != nil {
-			return found, false, newProblem(codeDirectoryBehind, "This node cannot tell whether the object exists: it has not read the newest writes. Repeat the request after the time in Retry-After.").retryAfter(directoryRetrySeconds).because(behind)
+			return found, false, newProblem(codeDirectoryBehind,
+				"This node cannot tell whether the object exists: it has not read the newest writes. Repeat "+
+					"the request after the time in Retry-After.").retryAfter(
+				directoryRetrySeconds,
+			).because(behind)
 		}
 		found, ok, err = find()
 	}
@@ -35,7 +41,9 @@ func lookUp[T any](ctx context.Context, a *API, what string, find func() (T, boo
 }
 
 // ownEndpoint finds an endpoint of the caller's.
-func (a *API) ownEndpoint(ctx context.Context, accountID, id string) (domain.Endpoint, bool, *Problem) {
+func (a *API) ownEndpoint(
+	ctx context.Context, accountID, id string,
+) (domain.Endpoint, bool, *Problem) {
 	return lookUp(ctx, a, "an endpoint", func() (domain.Endpoint, bool, error) {
 		e, found, err := a.Directory.Endpoint(id)
 		return e, found && e.AccountID == accountID && !e.Deleted(), err
@@ -130,11 +138,26 @@ func historyProblem(err error) *Problem {
 	case err == nil:
 		return nil
 	case errors.As(err, &missing) && missing.Why != "":
-		return newProblem(codeHistoryUnavailable, "There is no history now: "+missing.Why+". Payments are observed and delivered all the same. Repeat the request after the time in Retry-After.").retryAfter(historyRetrySeconds).because(err)
+		return newProblem(codeHistoryUnavailable,
+			"There is no history now: "+missing.Why+
+				". Payments are observed and delivered all the same. Repeat the request after the time in "+
+				"Retry-After.").retryAfter(
+			historyRetrySeconds,
+		).because(err)
 	case errors.Is(err, ErrHistoryBehind):
-		return newProblem(codeHistoryBehind, "The history has not caught up: it cannot tell yet whether the event exists, or all that a list holds. Repeat the request after the time in Retry-After.").retryAfter(historyRetrySeconds).because(err)
-	case errors.Is(err, ErrHistoryUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return newProblem(codeHistoryUnavailable, "The history cannot be read now; payments are observed and delivered all the same. Repeat the request after the time in Retry-After.").retryAfter(historyRetrySeconds).because(err)
+		return newProblem(codeHistoryBehind,
+			"The history has not caught up: it cannot tell yet whether the event exists, or all that a "+
+				"list holds. Repeat the request after the time in Retry-After.").retryAfter(
+			historyRetrySeconds,
+		).because(err)
+	case errors.Is(err, ErrHistoryUnavailable), errors.Is(err,
+		context.DeadlineExceeded), errors.Is(err,
+		context.Canceled):
+		return newProblem(codeHistoryUnavailable,
+			"The history cannot be read now; payments are observed and delivered all the same. Repeat the "+
+				"request after the time in Retry-After.").retryAfter(
+			historyRetrySeconds,
+		).because(err)
 	}
 	return internal(fmt.Errorf("reading the history: %w", err))
 }

@@ -73,10 +73,18 @@ type memoRuleView struct {
 // viewWatch puts a watch into the form of the specification's "Watch".
 func viewWatch(w domain.Watch, status watchStatus) watchView {
 	v := watchView{
-		ID: w.ID, WalletAddress: w.WalletAddress, Label: w.Label, EndpointID: w.EndpointID, Status: status,
-		AmountRule: amountRuleView{Kind: w.Rules.Amount.Kind}, MemoRule: memoRuleView{Kind: w.Rules.Memo.Kind},
-		SenderAllowlist: w.Rules.SenderAllowlist, EventTypes: w.EventTypes, Backfill: viewBackfill(w.Backfill),
-		CreatedAt: domain.FormatMillis(w.CreatedAtMillis), UpdatedAt: domain.FormatMillis(w.UpdatedAtMillis),
+		ID:              w.ID,
+		WalletAddress:   w.WalletAddress,
+		Label:           w.Label,
+		EndpointID:      w.EndpointID,
+		Status:          status,
+		AmountRule:      amountRuleView{Kind: w.Rules.Amount.Kind},
+		MemoRule:        memoRuleView{Kind: w.Rules.Memo.Kind},
+		SenderAllowlist: w.Rules.SenderAllowlist,
+		EventTypes:      w.EventTypes,
+		Backfill:        viewBackfill(w.Backfill),
+		CreatedAt:       domain.FormatMillis(w.CreatedAtMillis),
+		UpdatedAt:       domain.FormatMillis(w.UpdatedAtMillis),
 	}
 	for _, asset := range w.Rules.Assets {
 		v.Assets = append(v.Assets, domain.ViewAsset(asset))
@@ -85,7 +93,8 @@ func viewWatch(w domain.Watch, status watchStatus) watchView {
 	case domain.AmountExact, domain.AmountMin, domain.AmountMax:
 		v.AmountRule.Amount = domain.FormatAmount(amount.AmountStroops)
 	case domain.AmountRange:
-		v.AmountRule.Min, v.AmountRule.Max = domain.FormatAmount(amount.MinStroops), domain.FormatAmount(amount.MaxStroops)
+		v.AmountRule.Min, v.AmountRule.Max = domain.FormatAmount(amount.MinStroops),
+			domain.FormatAmount(amount.MaxStroops)
 	}
 	if memo := w.Rules.Memo; memo.Kind == domain.MemoEquals {
 		v.MemoRule.Value, v.MemoRule.Type = memo.Value.String(), memo.Value.Type
@@ -115,14 +124,17 @@ func (a *API) createWatch(ctx context.Context, x *exchange) (reply, *Problem) {
 	if problem != nil {
 		return reply{}, problem
 	}
-	answer, problem := created("/v1/watches/"+made.ID, replayed, watchMade{viewWatch(*made, watchActive), warnings})
+	answer, problem := created("/v1/watches/"+made.ID, replayed,
+		watchMade{viewWatch(*made, watchActive), warnings})
 	answer.etag = etag(made.Revision)
 	return answer, problem
 }
 
 // askWatch submits a command that is answered with a watch, looks the wallet up
 // meanwhile, and waits until this node has read the change.
-func (a *API) askWatch(ctx context.Context, x *exchange, c domain.Command, warn func() []string) (*domain.Watch, []string, bool, *Problem) {
+func (a *API) askWatch(
+	ctx context.Context, x *exchange, c domain.Command, warn func() []string,
+) (*domain.Watch, []string, bool, *Problem) {
 	found := make(chan []string, 1)
 	go func() { found <- warn() }()
 	result, problem := a.submit(ctx, x, c)
@@ -136,7 +148,9 @@ func (a *API) askWatch(ctx context.Context, x *exchange, c domain.Command, warn 
 
 // readNewWatch reads all fields of a watch and looks its endpoint up, unless the
 // watch was made before.
-func (a *API) readNewWatch(ctx context.Context, x *exchange, repeated bool) (domain.Watch, *Problem) {
+func (a *API) readNewWatch(
+	ctx context.Context, x *exchange, repeated bool,
+) (domain.Watch, *Problem) {
 	root, problem := parseJSON(x.body)
 	if problem != nil {
 		return domain.Watch{}, problem
@@ -156,7 +170,8 @@ func (a *API) readNewWatch(ctx context.Context, x *exchange, repeated bool) (dom
 func (a *API) checkEndpoint(ctx context.Context, x *exchange, id string, f *faults) *Problem {
 	_, found, problem := a.ownEndpoint(ctx, x.caller.accountID, id)
 	if problem == nil && !found {
-		f.add("/endpointId", faultEndpointNotFound, "names no endpoint of your account: create one with POST /v1/endpoints and use its id")
+		f.add("/endpointId", faultEndpointNotFound,
+			"names no endpoint of your account: create one with POST /v1/endpoints and use its id")
 	}
 	return problem
 }
@@ -185,7 +200,11 @@ func (a *API) getWatch(_ context.Context, x *exchange) (reply, *Problem) {
 
 func (a *API) listWatches(_ context.Context, x *exchange) (reply, *Problem) {
 	q := newQuery(x, "endpointId", "walletAddress")
-	f := WatchFilter{AccountID: x.caller.accountID, EndpointID: q.id("endpointId", domain.EndpointPrefix), WalletAddress: q.wallet("walletAddress")}
+	f := WatchFilter{
+		AccountID:     x.caller.accountID,
+		EndpointID:    q.id("endpointId", domain.EndpointPrefix),
+		WalletAddress: q.wallet("walletAddress"),
+	}
 	after, limit, problem := a.page(x, q)
 	if problem != nil {
 		return reply{}, problem
@@ -244,7 +263,9 @@ func (a *API) updateWatch(ctx context.Context, x *exchange) (reply, *Problem) {
 // readWatchChange reads a merge patch: what it names changes, null makes it what
 // it is by default. A rule that names no kind, or the one that it has, is merged
 // into the rule; one of another kind takes its place.
-func (a *API) readWatchChange(ctx context.Context, x *exchange, repeated bool) (domain.UpdateWatch, *Problem) {
+func (a *API) readWatchChange(
+	ctx context.Context, x *exchange, repeated bool,
+) (domain.UpdateWatch, *Problem) {
 	u := domain.UpdateWatch{WatchID: x.watch.ID, IfRevision: x.ifMatch.revision(x.watch.Revision)}
 	root, problem := parseJSON(x.body)
 	if problem != nil {
@@ -286,11 +307,13 @@ func (a *API) readWatchChange(ctx context.Context, x *exchange, repeated bool) (
 // readWatchFields reads the fields that a patch names.
 func readWatchFields(o object, w domain.Watch) domain.WatchChange {
 	var c domain.WatchChange
-	if n, given := o.get("walletAddress"); o.names("walletAddress") && (!given || n.kind != '"' || n.text != w.WalletAddress) {
+	if n, given := o.get("walletAddress"); o.names("walletAddress") &&
+		(!given || n.kind != '"' || n.text != w.WalletAddress) {
 		if given && n.kind == '"' && looksLikeSecretKey(n.text) {
 			refuseSecretKey(o.pointer("walletAddress"), o.faults)
 		} else {
-			o.fault("walletAddress", faultCannotChange, "cannot be changed: delete the watch and create one for the other wallet")
+			o.fault("walletAddress", faultCannotChange,
+				"cannot be changed: delete the watch and create one for the other wallet")
 		}
 	}
 	if o.names("label") {
@@ -380,12 +403,17 @@ func (n node) member(name string) (node, bool) {
 
 func (a *API) deleteWatch(ctx context.Context, x *exchange) (reply, *Problem) {
 	id := x.watch.ID
-	return a.delete(ctx, x, domain.DeleteWatch{WatchID: id, IfRevision: x.ifMatch.revision(x.watch.Revision)}, func(ctx context.Context) error {
-		return a.Directory.AwaitWatchGone(ctx, id)
-	})
+	return a.delete(ctx, x,
+		domain.DeleteWatch{WatchID: id, IfRevision: x.ifMatch.revision(x.watch.Revision)},
+		func(ctx context.Context) error {
+			return a.Directory.AwaitWatchGone(ctx, id)
+		})
 }
 
-var watchFieldNames = []string{"walletAddress", "label", "endpointId", "assets", "amountRule", "memoRule", "senderAllowlist", "eventTypes"}
+var watchFieldNames = []string{
+	"walletAddress", "label", "endpointId", "assets", "amountRule", "memoRule",
+	"senderAllowlist", "eventTypes",
+}
 
 // readWatch reads a watch out of a body and collects everything wrong with it.
 // The endpoint's id is left empty if it cannot be one.
@@ -424,7 +452,8 @@ func readWallet(o object) string {
 func readEndpointID(o object) string {
 	id, ok := o.requiredText("endpointId", maxFormCharacters)
 	if ok && !domain.IsID(domain.EndpointPrefix, id) {
-		o.fault("endpointId", faultInvalidValue, "must be an endpoint's id: ep_ and 26 characters, as POST /v1/endpoints returned it")
+		o.fault("endpointId", faultInvalidValue,
+			"must be an endpoint's id: ep_ and 26 characters, as POST /v1/endpoints returned it")
 		return ""
 	}
 	return id
@@ -432,7 +461,8 @@ func readEndpointID(o object) string {
 
 func readAssets(o object) []domain.Asset {
 	if _, present := o.get("assets"); !present {
-		o.fault("assets", faultRequired, `is required: name the assets to accept, such as [{"code":"XLM","issuer":null}]`)
+		o.fault("assets", faultRequired,
+			`is required: name the assets to accept, such as [{"code":"XLM","issuer":null}]`)
 		return nil
 	}
 	elements, ok := o.array("assets", maxAssets)
@@ -480,7 +510,8 @@ func readAsset(n node, at jsontext.Pointer, f *faults) (domain.Asset, bool) {
 	case codeOK && code == domain.NativeCode:
 		return domain.NativeAsset(), true
 	case codeOK && !hasIssuer:
-		o.fault("issuer", faultRequired, "is required for every asset but the native one, whose code is XLM")
+		o.fault("issuer", faultRequired,
+			"is required for every asset but the native one, whose code is XLM")
 	}
 	return domain.Asset{Code: code, Issuer: issuer}, codeOK && hasIssuer && issuerOK
 }
@@ -547,7 +578,8 @@ func readKind(parent object, name string, kinds []kindFields) (rule object, kind
 	}
 	for _, field := range all[1:] {
 		if _, given := rule.get(field); given && !slices.Contains(kinds[i].fields, field) {
-			rule.fault(field, faultNotAllowed, fmt.Sprintf("does not belong to a rule of the kind %s: leave it out", kind))
+			rule.fault(field, faultNotAllowed,
+				fmt.Sprintf("does not belong to a rule of the kind %s: leave it out", kind))
 		}
 	}
 	return rule, kind, true
@@ -650,7 +682,8 @@ func readEventTypes(o object) []domain.EventType {
 		return []domain.EventType{domain.PaymentReceived}
 	}
 	if len(elements) == 0 {
-		o.fault("eventTypes", faultEmpty, "must name at least one type; leave the field out for payment.received")
+		o.fault("eventTypes", faultEmpty,
+			"must name at least one type; leave the field out for payment.received")
 	}
 	var types []domain.EventType
 	for i, element := range elements {

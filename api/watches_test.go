@@ -23,7 +23,11 @@ import (
 type newer struct{}
 
 func (newer) Submit(_ context.Context, c domain.Command) (domain.Result, error) {
-	return domain.Result{CommandID: c.ID, BodyHash: c.BodyHash, Answer: domain.Answer{Rejection: &domain.Rejection{Code: "MOON_IN_THE_WRONG_HOUSE"}}}, nil
+	return domain.Result{
+		CommandID: c.ID,
+		BodyHash:  c.BodyHash,
+		Answer:    domain.Answer{Rejection: &domain.Rejection{Code: "MOON_IN_THE_WRONG_HOUSE"}},
+	}, nil
 }
 
 // older is an engine that cannot read what it is asked, and not even its hash.
@@ -69,7 +73,8 @@ func muxed(address string) string {
 
 // watchBody is a valid watch with more members.
 func watchBody(endpointID, more string) string {
-	return fmt.Sprintf(`{"walletAddress":%q,"endpointId":%q,"assets":[{"code":"XLM","issuer":null}]%s}`, wallet, endpointID, more)
+	return fmt.Sprintf(`{"walletAddress":%q,"endpointId":%q,"assets":[{"code":"XLM","issuer":null}]%s}`,
+		wallet, endpointID, more)
 }
 
 func (w *world) newEndpoint(apiKey string) string {
@@ -91,15 +96,20 @@ func TestCreateWatchWithTheLeast(t *testing.T) {
 	}
 	id := decode[struct{ ID string }](t, got.body).ID
 	want := fmt.Sprintf(`{"id":%q,"walletAddress":%q,"label":"","endpointId":%q,"status":"active","assets":[{"code":"XLM","issuer":null}],"amountRule":{"kind":"any"},"memoRule":{"kind":"any"},`+
-		`"senderAllowlist":[],"eventTypes":["payment.received"],"backfill":null,"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z","warnings":["ACCOUNT_NOT_FOUND"]}`, id, wallet, e)
+		`"senderAllowlist":[],"eventTypes":["payment.received"],"backfill":null,"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z","warnings":["ACCOUNT_NOT_FOUND"]}`,
+		id, wallet, e)
 	if string(got.body) != want || got.Header.Get("Location") != "/v1/watches/"+id {
 		t.Errorf("got  %s\nwant %s", got.body, want)
 	}
 	if w.watches[id].AccountID != account("a") || w.seen[id] != w.watches[id].Version {
 		t.Errorf("%+v", w.watches[id])
 	}
-	nulls := w.call("POST", "/v1/watches", k, watchBody(e, `,"label":null,"amountRule":null,"memoRule":null,"senderAllowlist":null,"eventTypes":null`))
-	if nulls.StatusCode != 201 || string(nulls.body) != strings.ReplaceAll(want, id, decode[struct{ ID string }](t, nulls.body).ID) {
+	nulls := w.call("POST", "/v1/watches", k,
+		watchBody(e,
+			`,"label":null,"amountRule":null,"memoRule":null,"senderAllowlist":null,"eventTypes":null`))
+	if nulls.StatusCode != 201 ||
+		string(nulls.body) != strings.ReplaceAll(want, id,
+			decode[struct{ ID string }](t, nulls.body).ID) {
 		t.Errorf("%d %s", nulls.StatusCode, nulls.body)
 	}
 }
@@ -122,7 +132,11 @@ func TestCreateWatchWithEverything(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got.body, want)
 	}
 	rules := w.watches[id].Rules
-	if rules.Amount != (domain.AmountRule{Kind: domain.AmountRange, MinStroops: 5_000_000, MaxStroops: 100_000_000}) || len(rules.Memo.Value.Raw) != 32 {
+	if rules.Amount != (domain.AmountRule{
+		Kind:       domain.AmountRange,
+		MinStroops: 5_000_000,
+		MaxStroops: 100_000_000,
+	}) || len(rules.Memo.Value.Raw) != 32 {
 		t.Errorf("%+v", rules)
 	}
 }
@@ -132,20 +146,23 @@ func TestWatchRulesThatAreTaken(t *testing.T) {
 	k := w.newKey(account("a"), domain.PermissionWrite)
 	e := w.newEndpoint(k)
 	for more, want := range map[string]string{
-		`"amountRule":{"kind":"any"}`:                                                           `"amountRule":{"kind":"any"}`,
-		`"amountRule":{"kind":"exact","amount":"1"}`:                                            `"amountRule":{"kind":"exact","amount":"1.0000000"}`,
-		`"amountRule":{"kind":"min","amount":"0.0000001"}`:                                      `"amountRule":{"kind":"min","amount":"0.0000001"}`,
-		`"amountRule":{"kind":"max","amount":"922337203685.4775807"}`:                           `"amountRule":{"kind":"max","amount":"922337203685.4775807"}`,
-		`"amountRule":{"kind":"range","min":"2","max":"2.0"}`:                                   `"amountRule":{"kind":"range","min":"2.0000000","max":"2.0000000"}`,
-		`"memoRule":{"kind":"present"}`:                                                         `"memoRule":{"kind":"present"}`,
-		`"memoRule":{"kind":"absent","value":null,"type":null}`:                                 `"memoRule":{"kind":"absent"}`,
-		`"memoRule":{"kind":"equals","type":"id","value":"18446744073709551615"}`:               `"memoRule":{"kind":"equals","value":"18446744073709551615","type":"id"}`,
-		`"memoRule":{"kind":"equals","type":"text","value":"28 bytes: äöüäöüäöü"}`:              `"memoRule":{"kind":"equals","value":"28 bytes: äöüäöüäöü","type":"text"}`,
-		`"memoRule":{"kind":"equals","type":"hash","value":"` + strings.Repeat("AB", 32) + `"}`: `"memoRule":{"kind":"equals","value":"` + strings.Repeat("ab", 32) + `","type":"hash"}`,
-		`"senderAllowlist":[]`:                                                                  `"senderAllowlist":[]`,
-		`"eventTypes":["payment.rejected"]`:                                                     `"eventTypes":["payment.rejected"]`,
+		`"amountRule":{"kind":"any"}`:                                              `"amountRule":{"kind":"any"}`,
+		`"amountRule":{"kind":"exact","amount":"1"}`:                               `"amountRule":{"kind":"exact","amount":"1.0000000"}`,
+		`"amountRule":{"kind":"min","amount":"0.0000001"}`:                         `"amountRule":{"kind":"min","amount":"0.0000001"}`,
+		`"amountRule":{"kind":"max","amount":"922337203685.4775807"}`:              `"amountRule":{"kind":"max","amount":"922337203685.4775807"}`,
+		`"amountRule":{"kind":"range","min":"2","max":"2.0"}`:                      `"amountRule":{"kind":"range","min":"2.0000000","max":"2.0000000"}`,
+		`"memoRule":{"kind":"present"}`:                                            `"memoRule":{"kind":"present"}`,
+		`"memoRule":{"kind":"absent","value":null,"type":null}`:                    `"memoRule":{"kind":"absent"}`,
+		`"memoRule":{"kind":"equals","type":"id","value":"18446744073709551615"}`:  `"memoRule":{"kind":"equals","value":"18446744073709551615","type":"id"}`,
+		`"memoRule":{"kind":"equals","type":"text","value":"28 bytes: äöüäöüäöü"}`: `"memoRule":{"kind":"equals","value":"28 bytes: äöüäöüäöü","type":"text"}`,
+		`"memoRule":{"kind":"equals","type":"hash","value":"` + strings.Repeat("AB",
+			32) + `"}`: `"memoRule":{"kind":"equals","value":"` + strings.Repeat("ab",
+			32) + `","type":"hash"}`,
+		`"senderAllowlist":[]`:              `"senderAllowlist":[]`,
+		`"eventTypes":["payment.rejected"]`: `"eventTypes":["payment.rejected"]`,
 	} {
-		if got := w.call("POST", "/v1/watches", k, watchBody(e, ","+more)); got.StatusCode != 201 || !strings.Contains(string(got.body), want) {
+		if got := w.call("POST", "/v1/watches", k, watchBody(e, ","+more)); got.StatusCode != 201 ||
+			!strings.Contains(string(got.body), want) {
 			t.Errorf("%s: %d %s", more, got.StatusCode, got.body)
 		}
 	}
@@ -177,36 +194,85 @@ var fieldFaults = []struct {
 	{"endpointId", `null`, []string{"/endpointId REQUIRED"}},
 	{"endpointId", `{}`, []string{"/endpointId INVALID_TYPE"}},
 	{"endpointId", `"ep_1"`, []string{"/endpointId INVALID_VALUE"}},
-	{"endpointId", `"` + domain.DeriveID(domain.EndpointPrefix, "nowhere") + `"`, []string{"/endpointId ENDPOINT_NOT_FOUND"}},
+	{
+		"endpointId", `"` + domain.DeriveID(domain.EndpointPrefix, "nowhere") + `"`,
+		[]string{"/endpointId ENDPOINT_NOT_FOUND"},
+	},
 
 	{"assets", `null`, []string{"/assets REQUIRED"}},
 	{"assets", `{}`, []string{"/assets INVALID_TYPE"}},
 	{"assets", `[]`, []string{"/assets EMPTY"}},
-	{"assets", `[` + strings.Repeat(`{"code":"XLM"},`, 100) + `{"code":"XLM"}]`, []string{"/assets TOO_MANY"}},
-	{"assets", `["XLM",null,{}]`, []string{"/assets/0 INVALID_TYPE", "/assets/1 INVALID_TYPE", "/assets/2/code REQUIRED"}},
+	{
+		"assets", `[` + strings.Repeat(`{"code":"XLM"},`, 100) + `{"code":"XLM"}]`,
+		[]string{"/assets TOO_MANY"},
+	},
+	{
+		"assets", `["XLM",null,{}]`,
+		[]string{"/assets/0 INVALID_TYPE", "/assets/1 INVALID_TYPE", "/assets/2/code REQUIRED"},
+	},
 	{"assets", `[{"code":"XLM"},{"code":"XLM","issuer":null}]`, []string{"/assets/1 DUPLICATE"}},
 	{"assets", `[{"code":"XLM","issuer":"` + issuer + `"}]`, []string{"/assets/0/issuer NOT_ALLOWED"}},
-	{"assets", `[{"code":"EUR"},{"code":"EUR","issuer":null}]`, []string{"/assets/0/issuer REQUIRED", "/assets/1/issuer REQUIRED"}},
-	{"assets", `[{"code":"EUR","issuer":"` + issuer + `"},{"code":"EUR","issuer":"` + issuer + `"}]`, []string{"/assets/1 DUPLICATE"}},
+	{
+		"assets", `[{"code":"EUR"},{"code":"EUR","issuer":null}]`,
+		[]string{"/assets/0/issuer REQUIRED", "/assets/1/issuer REQUIRED"},
+	},
+	{
+		"assets",
+		`[{"code":"EUR","issuer":"` + issuer + `"},{"code":"EUR","issuer":"` + issuer + `"}]`,
+		[]string{"/assets/1 DUPLICATE"},
+	},
 	{"assets", `[{"code":"","issuer":"` + issuer + `"}]`, []string{"/assets/0/code INVALID_VALUE"}},
-	{"assets", `[{"code":"ABCDEFGHIJKLM","issuer":"` + issuer + `"}]`, []string{"/assets/0/code INVALID_VALUE"}},
+	{
+		"assets", `[{"code":"ABCDEFGHIJKLM","issuer":"` + issuer + `"}]`,
+		[]string{"/assets/0/code INVALID_VALUE"},
+	},
 	{"assets", `[{"code":"E-R","issuer":"` + issuer + `"}]`, []string{"/assets/0/code INVALID_VALUE"}},
 	{"assets", `[{"code":"ÄÖ","issuer":"` + issuer + `"}]`, []string{"/assets/0/code INVALID_VALUE"}},
-	{"assets", `[{"code":5,"issuer":5,"name":"x"}]`, []string{"/assets/0/code INVALID_TYPE", "/assets/0/issuer INVALID_TYPE", "/assets/0/name UNKNOWN_FIELD"}},
-	{"assets", `[{"code":"EUR","issuer":"` + muxed(issuer) + `"}]`, []string{"/assets/0/issuer MUXED_ADDRESS_REFUSED"}},
-	{"assets", `[{"code":"EUR","issuer":"` + contract + `"}]`, []string{"/assets/0/issuer CONTRACT_ADDRESS_REFUSED"}},
-	{"assets", `[{"code":"EUR","issuer":"` + seed(200).Seed() + `"}]`, []string{"/assets/0/issuer SECRET_KEY_REFUSED"}},
+	{
+		"assets", `[{"code":5,"issuer":5,"name":"x"}]`,
+		[]string{
+			"/assets/0/code INVALID_TYPE", "/assets/0/issuer INVALID_TYPE",
+			"/assets/0/name UNKNOWN_FIELD",
+		},
+	},
+	{
+		"assets", `[{"code":"EUR","issuer":"` + muxed(issuer) + `"}]`,
+		[]string{"/assets/0/issuer MUXED_ADDRESS_REFUSED"},
+	},
+	{
+		"assets", `[{"code":"EUR","issuer":"` + contract + `"}]`,
+		[]string{"/assets/0/issuer CONTRACT_ADDRESS_REFUSED"},
+	},
+	{
+		"assets", `[{"code":"EUR","issuer":"` + seed(200).Seed() + `"}]`,
+		[]string{"/assets/0/issuer SECRET_KEY_REFUSED"},
+	},
 	{"assets", `[{"code":"EUR","issuer":"nobody"}]`, []string{"/assets/0/issuer INVALID_ADDRESS"}},
 
 	{"amountRule", `"any"`, []string{"/amountRule INVALID_TYPE"}},
 	{"amountRule", `{}`, []string{"/amountRule/kind REQUIRED"}},
-	{"walletAddress", `"` + strings.Repeat(seed(200).Seed(), 5) + `"`, []string{"/walletAddress SECRET_KEY_REFUSED"}},
+	{
+		"walletAddress", `"` + strings.Repeat(seed(200).Seed(), 5) + `"`,
+		[]string{"/walletAddress SECRET_KEY_REFUSED"},
+	},
 	{"amountRule", `{"kind":1}`, []string{"/amountRule/kind INVALID_TYPE"}},
 	{"amountRule", `{"kind":"most"}`, []string{"/amountRule/kind INVALID_VALUE"}},
 	{"amountRule", `{"kind":"any","amount":"1"}`, []string{"/amountRule/amount NOT_ALLOWED"}},
-	{"amountRule", `{"kind":"min","min":"1"}`, []string{"/amountRule/amount REQUIRED", "/amountRule/min NOT_ALLOWED"}},
-	{"amountRule", `{"kind":"range","amount":"1","value":"2"}`, []string{"/amountRule/amount NOT_ALLOWED", "/amountRule/max REQUIRED", "/amountRule/min REQUIRED", "/amountRule/value UNKNOWN_FIELD"}},
-	{"amountRule", `{"kind":"range","min":"2","max":"1.9999999"}`, []string{"/amountRule/min RANGE_IS_EMPTY"}},
+	{
+		"amountRule", `{"kind":"min","min":"1"}`,
+		[]string{"/amountRule/amount REQUIRED", "/amountRule/min NOT_ALLOWED"},
+	},
+	{
+		"amountRule", `{"kind":"range","amount":"1","value":"2"}`,
+		[]string{
+			"/amountRule/amount NOT_ALLOWED", "/amountRule/max REQUIRED",
+			"/amountRule/min REQUIRED", "/amountRule/value UNKNOWN_FIELD",
+		},
+	},
+	{
+		"amountRule", `{"kind":"range","min":"2","max":"1.9999999"}`,
+		[]string{"/amountRule/min RANGE_IS_EMPTY"},
+	},
 	{"amountRule", `{"kind":"exact","amount":1.5}`, []string{"/amountRule/amount INVALID_TYPE"}},
 	{"amountRule", `{"kind":"exact","amount":"0"}`, []string{"/amountRule/amount INVALID_AMOUNT"}},
 	{"amountRule", `{"kind":"exact","amount":"-1"}`, []string{"/amountRule/amount INVALID_AMOUNT"}},
@@ -217,37 +283,102 @@ var fieldFaults = []struct {
 	{"amountRule", `{"kind":"exact","amount":"1."}`, []string{"/amountRule/amount INVALID_AMOUNT"}},
 	{"amountRule", `{"kind":"exact","amount":".5"}`, []string{"/amountRule/amount INVALID_AMOUNT"}},
 	{"amountRule", `{"kind":"exact","amount":""}`, []string{"/amountRule/amount INVALID_AMOUNT"}},
-	{"amountRule", `{"kind":"exact","amount":"0.00000001"}`, []string{"/amountRule/amount INVALID_AMOUNT"}},
-	{"amountRule", `{"kind":"exact","amount":"1.00000000"}`, []string{"/amountRule/amount INVALID_AMOUNT"}},
-	{"amountRule", `{"kind":"exact","amount":"922337203685.4775808"}`, []string{"/amountRule/amount INVALID_AMOUNT"}},
-	{"amountRule", `{"kind":"exact","amount":"99999999999999999999"}`, []string{"/amountRule/amount INVALID_AMOUNT"}},
+	{
+		"amountRule", `{"kind":"exact","amount":"0.00000001"}`,
+		[]string{"/amountRule/amount INVALID_AMOUNT"},
+	},
+	{
+		"amountRule", `{"kind":"exact","amount":"1.00000000"}`,
+		[]string{"/amountRule/amount INVALID_AMOUNT"},
+	},
+	{
+		"amountRule", `{"kind":"exact","amount":"922337203685.4775808"}`,
+		[]string{"/amountRule/amount INVALID_AMOUNT"},
+	},
+	{
+		"amountRule", `{"kind":"exact","amount":"99999999999999999999"}`,
+		[]string{"/amountRule/amount INVALID_AMOUNT"},
+	},
 
 	{"memoRule", `[]`, []string{"/memoRule INVALID_TYPE"}},
 	{"memoRule", `{"kind":"like"}`, []string{"/memoRule/kind INVALID_VALUE"}},
-	{"memoRule", `{"kind":"any","value":"x","type":"text"}`, []string{"/memoRule/type NOT_ALLOWED", "/memoRule/value NOT_ALLOWED"}},
+	{
+		"memoRule", `{"kind":"any","value":"x","type":"text"}`,
+		[]string{"/memoRule/type NOT_ALLOWED", "/memoRule/value NOT_ALLOWED"},
+	},
 	{"memoRule", `{"kind":"equals"}`, []string{"/memoRule/type REQUIRED", "/memoRule/value REQUIRED"}},
-	{"memoRule", `{"kind":"equals","type":"return","value":"x"}`, []string{"/memoRule/type INVALID_VALUE"}},
+	{
+		"memoRule", `{"kind":"equals","type":"return","value":"x"}`,
+		[]string{"/memoRule/type INVALID_VALUE"},
+	},
 	{"memoRule", `{"kind":"equals","type":"","value":"x"}`, []string{"/memoRule/type INVALID_VALUE"}},
 	{"memoRule", `{"kind":"equals","type":"id","value":5}`, []string{"/memoRule/value INVALID_TYPE"}},
-	{"memoRule", `{"kind":"equals","type":"id","value":"007"}`, []string{"/memoRule/value INVALID_MEMO"}},
-	{"memoRule", `{"kind":"equals","type":"id","value":"-1"}`, []string{"/memoRule/value INVALID_MEMO"}},
-	{"memoRule", `{"kind":"equals","type":"id","value":"18446744073709551616"}`, []string{"/memoRule/value INVALID_MEMO"}},
-	{"memoRule", `{"kind":"equals","type":"text","value":""}`, []string{"/memoRule/value INVALID_MEMO"}},
-	{"memoRule", `{"kind":"equals","type":"text","value":"ääääääääääääääa"}`, []string{"/memoRule/value INVALID_MEMO"}},
-	{"memoRule", `{"kind":"equals","type":"hash","value":"abcd"}`, []string{"/memoRule/value INVALID_MEMO"}},
-	{"memoRule", `{"kind":"equals","type":"hash","value":"` + strings.Repeat("zz", 32) + `"}`, []string{"/memoRule/value INVALID_MEMO"}},
-	{"memoRule", `{"kind":"equals","type":"text","value":"` + seed(200).Seed() + `"}`, []string{"/memoRule/value SECRET_KEY_REFUSED"}},
+	{
+		"memoRule", `{"kind":"equals","type":"id","value":"007"}`,
+		[]string{"/memoRule/value INVALID_MEMO"},
+	},
+	{
+		"memoRule", `{"kind":"equals","type":"id","value":"-1"}`,
+		[]string{"/memoRule/value INVALID_MEMO"},
+	},
+	{
+		"memoRule", `{"kind":"equals","type":"id","value":"18446744073709551616"}`,
+		[]string{"/memoRule/value INVALID_MEMO"},
+	},
+	{
+		"memoRule", `{"kind":"equals","type":"text","value":""}`,
+		[]string{"/memoRule/value INVALID_MEMO"},
+	},
+	{
+		"memoRule",
+		`{"kind":"equals","type":"text","value":"ääääääääääääääa"}`,
+		[]string{"/memoRule/value INVALID_MEMO"},
+	},
+	{
+		"memoRule", `{"kind":"equals","type":"hash","value":"abcd"}`,
+		[]string{"/memoRule/value INVALID_MEMO"},
+	},
+	{
+		"memoRule",
+		`{"kind":"equals","type":"hash","value":"` + strings.Repeat("zz", 32) + `"}`,
+		[]string{"/memoRule/value INVALID_MEMO"},
+	},
+	{
+		"memoRule", `{"kind":"equals","type":"text","value":"` + seed(200).Seed() + `"}`,
+		[]string{"/memoRule/value SECRET_KEY_REFUSED"},
+	},
 
 	{"senderAllowlist", `"all"`, []string{"/senderAllowlist INVALID_TYPE"}},
-	{"senderAllowlist", `[null,1]`, []string{"/senderAllowlist/0 INVALID_TYPE", "/senderAllowlist/1 INVALID_TYPE"}},
-	{"senderAllowlist", `["` + payer + `","` + contract + `","` + payer + `"]`, []string{"/senderAllowlist/2 DUPLICATE"}},
-	{"senderAllowlist", `["` + muxed(payer) + `"]`, []string{"/senderAllowlist/0 MUXED_ADDRESS_REFUSED"}},
-	{"senderAllowlist", `["` + seed(200).Seed() + `","G"]`, []string{"/senderAllowlist/0 SECRET_KEY_REFUSED", "/senderAllowlist/1 INVALID_ADDRESS"}},
-	{"senderAllowlist", `[` + strings.Repeat(`"`+payer+`",`, 1000) + `"` + payer + `"]`, []string{"/senderAllowlist TOO_MANY"}},
+	{
+		"senderAllowlist", `[null,1]`,
+		[]string{"/senderAllowlist/0 INVALID_TYPE", "/senderAllowlist/1 INVALID_TYPE"},
+	},
+	{
+		"senderAllowlist", `["` + payer + `","` + contract + `","` + payer + `"]`,
+		[]string{"/senderAllowlist/2 DUPLICATE"},
+	},
+	{
+		"senderAllowlist", `["` + muxed(payer) + `"]`,
+		[]string{"/senderAllowlist/0 MUXED_ADDRESS_REFUSED"},
+	},
+	{
+		"senderAllowlist", `["` + seed(200).Seed() + `","G"]`,
+		[]string{"/senderAllowlist/0 SECRET_KEY_REFUSED", "/senderAllowlist/1 INVALID_ADDRESS"},
+	},
+	{
+		"senderAllowlist", `[` + strings.Repeat(`"`+payer+`",`, 1000) + `"` + payer + `"]`,
+		[]string{"/senderAllowlist TOO_MANY"},
+	},
 
 	{"eventTypes", `"payment.received"`, []string{"/eventTypes INVALID_TYPE"}},
 	{"eventTypes", `[]`, []string{"/eventTypes EMPTY"}},
-	{"eventTypes", `["test.ping",1,null]`, []string{"/eventTypes/0 INVALID_VALUE", "/eventTypes/1 INVALID_TYPE", "/eventTypes/2 INVALID_TYPE"}},
+	{
+		"eventTypes", `["test.ping",1,null]`,
+		[]string{
+			"/eventTypes/0 INVALID_VALUE", "/eventTypes/1 INVALID_TYPE",
+			"/eventTypes/2 INVALID_TYPE",
+		},
+	},
 	{"eventTypes", `["payment.received","payment.received"]`, []string{"/eventTypes/1 DUPLICATE"}},
 	{"eventTypes", `[1,2,3,4,5,6,7,8,9,10,11]`, []string{"/eventTypes TOO_MANY"}},
 
@@ -263,7 +394,8 @@ func TestEachFaultOfEachWatchField(t *testing.T) {
 	for _, c := range fieldFaults {
 		body := withField(t, watchBody(e, ""), c.field, c.value)
 		code := "VALIDATION_FAILED"
-		if slices.ContainsFunc(c.faults, func(f string) bool { return strings.HasSuffix(f, "SECRET_KEY_REFUSED") }) {
+		if slices.ContainsFunc(c.faults,
+			func(f string) bool { return strings.HasSuffix(f, "SECRET_KEY_REFUSED") }) {
 			code = "SECRET_KEY_REFUSED"
 		}
 		p := wantProblem(t, w.call("POST", "/v1/watches", k, body), 422, code)
@@ -296,9 +428,13 @@ func withField(t testing.TB, body, field, value string) string {
 func TestAllFaultsAreToldAtOnce(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.PermissionWrite)
-	p := wantProblem(t, w.call("POST", "/v1/watches", k, `{"label":3,"assets":[],"amountRule":{"kind":"min"},"memoRule":{"kind":"equals","type":"id","value":"x"},"senderAllowlist":["?"],"eventTypes":[],"foo":1}`), 422, "VALIDATION_FAILED")
+	p := wantProblem(t,
+		w.call("POST", "/v1/watches", k,
+			`{"label":3,"assets":[],"amountRule":{"kind":"min"},"memoRule":{"kind":"equals","type":"id","value":"x"},"senderAllowlist":["?"],"eventTypes":[],"foo":1}`),
+		422, "VALIDATION_FAILED")
 	want := []string{
-		"/amountRule/amount REQUIRED", "/assets EMPTY", "/endpointId REQUIRED", "/eventTypes EMPTY", "/foo UNKNOWN_FIELD", "/label INVALID_TYPE",
+		"/amountRule/amount REQUIRED", "/assets EMPTY", "/endpointId REQUIRED", "/eventTypes EMPTY",
+		"/foo UNKNOWN_FIELD", "/label INVALID_TYPE",
 		"/memoRule/value INVALID_MEMO", "/senderAllowlist/0 INVALID_ADDRESS", "/walletAddress REQUIRED",
 	}
 	if !slices.Equal(pointers(p), want) {
@@ -309,7 +445,8 @@ func TestAllFaultsAreToldAtOnce(t *testing.T) {
 func TestAMuxedAddressIsRefusedWithItsAccount(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.PermissionWrite)
-	got := w.call("POST", "/v1/watches", k, fmt.Sprintf(`{"walletAddress":%q,"senderAllowlist":[%q]}`, muxed(wallet), muxed(payer)))
+	got := w.call("POST", "/v1/watches", k,
+		fmt.Sprintf(`{"walletAddress":%q,"senderAllowlist":[%q]}`, muxed(wallet), muxed(payer)))
 	if text := string(got.body); !strings.Contains(text, wallet) || !strings.Contains(text, payer) {
 		t.Error(text)
 	}
@@ -319,8 +456,11 @@ func TestAnotherAccountsEndpointIsUnknown(t *testing.T) {
 	w := newWorld(t)
 	theirs := w.newEndpoint(w.newKey(account("b"), domain.PermissionWrite))
 	ours := w.newKey(account("a"), domain.PermissionWrite)
-	p := wantProblem(t, w.call("POST", "/v1/watches", ours, watchBody(theirs, "")), 422, "VALIDATION_FAILED")
-	nowhere := wantProblem(t, w.call("POST", "/v1/watches", ours, watchBody(domain.DeriveID(domain.EndpointPrefix, "no"), "")), 422, "VALIDATION_FAILED")
+	p := wantProblem(t, w.call("POST", "/v1/watches", ours, watchBody(theirs, "")), 422,
+		"VALIDATION_FAILED")
+	nowhere := wantProblem(t,
+		w.call("POST", "/v1/watches", ours, watchBody(domain.DeriveID(domain.EndpointPrefix, "no"), "")),
+		422, "VALIDATION_FAILED")
 	if !slices.Equal(p.Errors, nowhere.Errors) || p.Errors[0].Pointer != "/endpointId" {
 		t.Errorf("%v differs from %v", p.Errors, nowhere.Errors)
 	}
@@ -335,12 +475,22 @@ func TestASecretKeyShowsUpNowhere(t *testing.T) {
 	secret := w.secretSeed()
 	quoted := `"` + secret + `"`
 	bodies := []string{
-		quoted, `{` + quoted + `:1}`, `{` + quoted + `:1,` + quoted + `:2}`, `{"walletAddress":` + secret + `}`, `{"walletAddress":"` + secret, quoted + `x`,
-		strings.Repeat(`[`, 10) + quoted, `{"walletAddress":"` + secret + ` "}`, `{"walletAddress":` + strings.ToLower(quoted) + `}`,
+		quoted, `{` + quoted + `:1}`, `{` + quoted + `:1,` + quoted + `:2}`,
+		`{"walletAddress":` + secret + `}`, `{"walletAddress":"` + secret, quoted + `x`,
+		strings.Repeat(`[`, 10) + quoted, `{"walletAddress":"` + secret + ` "}`,
+		`{"walletAddress":` + strings.ToLower(quoted) + `}`,
 		`{"walletAddress":[` + quoted + `]}`, `{"walletAddress":{` + quoted + `:` + quoted + `}}`,
 	}
-	for _, field := range []string{"walletAddress", "label", "endpointId", "assets", "amountRule", "memoRule", "senderAllowlist", "eventTypes", "other"} {
-		for _, value := range []string{quoted, `[` + quoted + `]`, `{"kind":` + quoted + `}`, `{"kind":"equals","type":"text","value":` + quoted + `}`, `{"kind":"exact","amount":` + quoted + `}`, `[{"code":` + quoted + `,"issuer":` + quoted + `}]`} {
+	for _, field := range []string{
+		"walletAddress", "label", "endpointId", "assets", "amountRule", "memoRule",
+		"senderAllowlist", "eventTypes", "other",
+	} {
+		for _, value := range []string{
+			quoted, `[` + quoted + `]`, `{"kind":` + quoted + `}`,
+			`{"kind":"equals","type":"text","value":` + quoted + `}`,
+			`{"kind":"exact","amount":` + quoted + `}`,
+			`[{"code":` + quoted + `,"issuer":` + quoted + `}]`,
+		} {
 			bodies = append(bodies, withField(t, watchBody(e, ""), field, value))
 		}
 	}
@@ -355,7 +505,8 @@ func TestASecretKeyShowsUpNowhere(t *testing.T) {
 		check(w.call("POST", "/v1/watches", k, body), body)
 		check(w.call("POST", "/v1/endpoints", k, body), body)
 	}
-	check(w.call("POST", "/v1/endpoints", k, `{"url":"https://a.example","description":`+quoted+`}`), "a description")
+	check(w.call("POST", "/v1/endpoints", k, `{"url":"https://a.example","description":`+quoted+`}`),
+		"a description")
 	check(w.call("GET", "/v1/events/"+secret+"?q="+secret, k, "", "X-Request-Id", secret), "a path")
 	check(w.call("GET", "/"+secret, k, ""), "an unknown path")
 	check(w.call("POST", "/v1/watches", secret, "{}"), "a bearer key")
@@ -370,7 +521,8 @@ func TestASecretKeyShowsUpNowhere(t *testing.T) {
 }
 
 func FuzzWatchBody(f *testing.F) {
-	w := newWorld(f, func(c *api.Config) { c.Log = slog.New(slog.DiscardHandler) }) // millions of lines otherwise
+	// millions of lines otherwise
+	w := newWorld(f, func(c *api.Config) { c.Log = slog.New(slog.DiscardHandler) })
 	k := w.newKey(account("a"), domain.PermissionWrite)
 	e := w.newEndpoint(k)
 	f.Add([]byte(watchBody(e, "")))
@@ -398,7 +550,8 @@ func FuzzWatchBody(f *testing.F) {
 func BenchmarkCreateWatch(b *testing.B) {
 	w := newWorld(b, func(c *api.Config) { c.Log = slog.New(slog.DiscardHandler) })
 	k := w.newKey(account("a"), domain.PermissionWrite)
-	body := watchBody(w.newEndpoint(k), `,"amountRule":{"kind":"range","min":"1","max":"2"},"senderAllowlist":["`+payer+`"]`)
+	body := watchBody(w.newEndpoint(k),
+		`,"amountRule":{"kind":"range","min":"1","max":"2"},"senderAllowlist":["`+payer+`"]`)
 	b.ReportAllocs()
 	for b.Loop() {
 		request := httptest.NewRequest("POST", "/v1/watches", strings.NewReader(body))

@@ -53,9 +53,10 @@ type world struct {
 	forgets   bool // the engine has no deliveries any more
 
 	catchUpErr, freshErr, submitErr, historyErr, directoryErr error
-	loseAnswer                                                bool // the engine acts, its answer is lost
-	gate                                                      chan struct{}
-	panicking                                                 bool
+	// the engine acts, its answer is lost
+	loseAnswer bool
+	gate       chan struct{}
+	panicking  bool
 }
 
 type record struct {
@@ -96,14 +97,31 @@ func (w *world) begin() {
 // assemble makes the API without a server.
 func assemble(t testing.TB, change ...func(*api.Config)) *world {
 	w := &world{
-		t: t, log: &safeBuffer{}, now: time.Date(2026, 11, 21, 10, 15, 30, 123_456_789, time.UTC),
-		answers: map[string]domain.Result{}, endpoints: map[string]domain.Endpoint{}, watches: map[string]domain.Watch{},
-		accounts: map[string]domain.Account{}, used: map[string]int64{}, attempt: domain.AttemptResult{SentAtMillis: 1, DurationMillis: 12, StatusCode: 204}, seen: map[string]uint64{}, history: map[string]record{}, wallets: map[string][]domain.Asset{},
+		t:         t,
+		log:       &safeBuffer{},
+		now:       time.Date(2026, 11, 21, 10, 15, 30, 123_456_789, time.UTC),
+		answers:   map[string]domain.Result{},
+		endpoints: map[string]domain.Endpoint{},
+		watches:   map[string]domain.Watch{},
+		accounts:  map[string]domain.Account{},
+		used:      map[string]int64{},
+		attempt:   domain.AttemptResult{SentAtMillis: 1, DurationMillis: 12, StatusCode: 204},
+		seen:      map[string]uint64{},
+		history:   map[string]record{},
+		wallets:   map[string][]domain.Asset{},
 	}
 	config := api.Config{
-		Commands: w, Directory: w, History: w, Sealer: newSealer(t), Wallets: w, URLs: w, Entropy: rand.Reader,
-		Now: func() time.Time { return w.now }, Log: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Uses: w, DeriveKey: func(label string) [32]byte { return sha256.Sum256([]byte("shared" + label)) },
+		Commands:  w,
+		Directory: w,
+		History:   w,
+		Sealer:    newSealer(t),
+		Wallets:   w,
+		URLs:      w,
+		Entropy:   rand.Reader,
+		Now:       func() time.Time { return w.now },
+		Log:       slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Uses:      w,
+		DeriveKey: func(label string) [32]byte { return sha256.Sum256([]byte("shared" + label)) },
 		RateLimit: api.RateLimit{PerSecond: 1_000_000},
 	}
 	for _, c := range change {
@@ -151,7 +169,8 @@ func (w *world) decide(c domain.Command) domain.Answer {
 	case domain.CreateAccount, domain.CreateKey, domain.RollKey, domain.RevokeKey:
 		return w.decideAccount(c, nowMillis)
 	case domain.CreateWatch, domain.UpdateWatch, domain.DeleteWatch, domain.BackfillWatch:
-		state, rejection := decideOn(w, c, w.watches, domain.DecideWatch, domain.EvolveWatch, func(s domain.Watch) uint64 { return s.Version })
+		state, rejection := decideOn(w, c, w.watches, domain.DecideWatch, domain.EvolveWatch,
+			func(s domain.Watch) uint64 { return s.Version })
 		if rejection != nil {
 			return domain.Answer{Rejection: rejection}
 		}
@@ -163,7 +182,8 @@ func (w *world) decide(c domain.Command) domain.Answer {
 	case domain.ResendEvent:
 		return w.decideResend(c, body)
 	}
-	state, rejection := decideOn(w, c, w.endpoints, domain.DecideEndpoint, domain.EvolveEndpoint, func(s domain.Endpoint) uint64 { return s.Version })
+	state, rejection := decideOn(w, c, w.endpoints, domain.DecideEndpoint, domain.EvolveEndpoint,
+		func(s domain.Endpoint) uint64 { return s.Version })
 	if rejection != nil {
 		return domain.Answer{Rejection: rejection}
 	}
@@ -171,7 +191,8 @@ func (w *world) decide(c domain.Command) domain.Answer {
 }
 
 func decideOn[S any](
-	w *world, c domain.Command, all map[string]S, decide func(S, domain.Command, int64) ([]domain.FactBody, *domain.Rejection),
+	w *world, c domain.Command, all map[string]S,
+	decide func(S, domain.Command, int64) ([]domain.FactBody, *domain.Rejection),
 	evolve func(S, domain.Fact) S, version func(S) uint64,
 ) (S, *domain.Rejection) {
 	id, nowMillis := c.Body.Aggregate(), w.now.UnixMilli()
@@ -181,7 +202,14 @@ func decideOn[S any](
 		return state, rejection
 	}
 	for _, b := range bodies {
-		state = evolve(state, domain.Fact{Aggregate: id, Version: version(state) + 1, AtMillis: nowMillis, Cause: c.ID, Body: b})
+		state = evolve(state,
+			domain.Fact{
+				Aggregate: id,
+				Version:   version(state) + 1,
+				AtMillis:  nowMillis,
+				Cause:     c.ID,
+				Body:      b,
+			})
 		w.facts++
 	}
 	all[id] = state
@@ -189,7 +217,8 @@ func decideOn[S any](
 }
 
 func (w *world) decideAccount(c domain.Command, nowMillis int64) domain.Answer {
-	state, rejection := decideOn(w, c, w.accounts, domain.DecideAccount, domain.EvolveAccount, func(s domain.Account) uint64 { return s.Version })
+	state, rejection := decideOn(w, c, w.accounts, domain.DecideAccount, domain.EvolveAccount,
+		func(s domain.Account) uint64 { return s.Version })
 	if rejection != nil {
 		return domain.Answer{Rejection: rejection}
 	}
@@ -218,7 +247,15 @@ func (w *world) decideTest(c domain.Command, body domain.TestEndpoint) domain.An
 	if w.attempt.Succeeded() {
 		state = domain.StateDelivered
 	}
-	w.history[id] = record{e.AccountID, api.EventRecord{Body: event.Body, EndpointID: e.ID, State: state, Attempts: []api.AttemptRecord{{EndpointID: e.ID, Number: 1, Run: 1, Result: w.attempt}}}}
+	w.history[id] = record{
+		e.AccountID,
+		api.EventRecord{
+			Body:       event.Body,
+			EndpointID: e.ID,
+			State:      state,
+			Attempts:   []api.AttemptRecord{{EndpointID: e.ID, Number: 1, Run: 1, Result: w.attempt}},
+		},
+	}
 	return domain.Answer{Test: &domain.TestResult{EventID: id, Result: w.attempt}}
 }
 
@@ -227,12 +264,19 @@ func (w *world) deliveries(endpointID string) (all []domain.Delivery) {
 	for id, r := range w.history {
 		if r.record.EndpointID == endpointID {
 			all = append(all, domain.Delivery{
-				EventID: id, AccountID: r.accountID, EndpointID: endpointID, WatchID: watchOf(w.t, r.record.Body), State: r.record.State,
-				CreatedAtMillis: createdAt(w.t, r.record.Body), Run: 1, Attempts: len(r.record.Attempts),
+				EventID:         id,
+				AccountID:       r.accountID,
+				EndpointID:      endpointID,
+				WatchID:         watchOf(w.t, r.record.Body),
+				State:           r.record.State,
+				CreatedAtMillis: createdAt(w.t, r.record.Body),
+				Run:             1,
+				Attempts:        len(r.record.Attempts),
 			})
 		}
 	}
-	slices.SortFunc(all, func(a, b domain.Delivery) int { return int(a.CreatedAtMillis - b.CreatedAtMillis) })
+	slices.SortFunc(all,
+		func(a, b domain.Delivery) int { return int(a.CreatedAtMillis - b.CreatedAtMillis) })
 	return all
 }
 
@@ -251,7 +295,8 @@ func createdAt(t testing.TB, envelope []byte) int64 {
 }
 
 func (w *world) decideReplay(c domain.Command, body domain.ReplayEndpoint) domain.Answer {
-	facts, result, rejection := domain.DecideReplay(w.endpoints[body.EndpointID], c.AccountID, body, w.deliveries(body.EndpointID), 0, w.now.UnixMilli())
+	facts, result, rejection := domain.DecideReplay(w.endpoints[body.EndpointID], c.AccountID, body,
+		w.deliveries(body.EndpointID), 0, w.now.UnixMilli())
 	if rejection != nil {
 		return domain.Answer{Rejection: rejection}
 	}
@@ -275,12 +320,14 @@ func (w *world) decideResend(c domain.Command, body domain.ResendEvent) domain.A
 			delivery = d
 		}
 	}
-	facts, rejection := domain.DecideResend(w.endpoints[body.EndpointID], delivery, c.AccountID, body, false, w.now.UnixMilli())
+	facts, rejection := domain.DecideResend(w.endpoints[body.EndpointID], delivery, c.AccountID, body,
+		false, w.now.UnixMilli())
 	if rejection != nil {
 		return domain.Answer{Rejection: rejection}
 	}
 	for _, f := range facts {
-		delivery = domain.EvolveDelivery(delivery, 0, domain.Fact{Version: 2, AtMillis: w.now.UnixMilli(), Cause: c.ID, Body: f})
+		delivery = domain.EvolveDelivery(delivery, 0,
+			domain.Fact{Version: 2, AtMillis: w.now.UnixMilli(), Cause: c.ID, Body: f})
 		if _, moves := f.(domain.DeliveryMoved); moves {
 			w.move(delivery)
 			continue
@@ -376,27 +423,38 @@ func (w *world) Watch(id string) (domain.Watch, bool, error) {
 	return x, found && w.seen[id] >= x.Revision && !x.Deleted(), nil
 }
 
-func (w *world) Endpoints(f api.EndpointFilter, after *api.Position, limit int) ([]domain.Endpoint, *api.Position, error) {
+func (w *world) Endpoints(
+	f api.EndpointFilter, after *api.Position, limit int,
+) ([]domain.Endpoint, *api.Position, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return pageOf(w.endpoints, after, limit, func(e domain.Endpoint) (api.Position, bool) {
-		return api.Position{CreatedAtMillis: e.CreatedAtMillis, ID: e.ID}, !e.Deleted() && e.AccountID == f.AccountID && (f.Status == "" || e.Status == f.Status)
+		return api.Position{CreatedAtMillis: e.CreatedAtMillis, ID: e.ID}, !e.Deleted() &&
+			e.AccountID == f.AccountID && (f.Status == "" || e.Status == f.Status)
 	})
 }
 
-func (w *world) Watches(f api.WatchFilter, after *api.Position, limit int) ([]domain.Watch, *api.Position, error) {
+func (w *world) Watches(
+	f api.WatchFilter, after *api.Position, limit int,
+) ([]domain.Watch, *api.Position, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return pageOf(w.watches, after, limit, func(x domain.Watch) (api.Position, bool) {
-		return api.Position{CreatedAtMillis: x.CreatedAtMillis, ID: x.ID}, !x.Deleted() && x.AccountID == f.AccountID &&
-			(f.EndpointID == "" || x.EndpointID == f.EndpointID) && (f.WalletAddress == "" || x.WalletAddress == f.WalletAddress)
+		return api.Position{CreatedAtMillis: x.CreatedAtMillis, ID: x.ID}, !x.Deleted() &&
+			x.AccountID == f.AccountID &&
+			(f.EndpointID == "" || x.EndpointID == f.EndpointID) &&
+			(f.WalletAddress == "" || x.WalletAddress == f.WalletAddress)
 	})
 }
 
 // pageOf sorts, newest first and then by id, and cuts a page.
-func pageOf[T any](all map[string]T, after *api.Position, limit int, place func(T) (api.Position, bool)) (page []T, next *api.Position, err error) {
+func pageOf[T any](
+	all map[string]T, after *api.Position, limit int,
+	place func(T) (api.Position, bool),
+) (page []T, next *api.Position, err error) {
 	before := func(a, b api.Position) bool {
-		return a.CreatedAtMillis > b.CreatedAtMillis || a.CreatedAtMillis == b.CreatedAtMillis && a.ID < b.ID
+		return a.CreatedAtMillis > b.CreatedAtMillis ||
+			a.CreatedAtMillis == b.CreatedAtMillis && a.ID < b.ID
 	}
 	type placed struct {
 		at api.Position
@@ -452,7 +510,9 @@ func (w *world) await(id string, version uint64) error {
 	return nil
 }
 
-func (w *world) Events(_ context.Context, f api.EventFilter, after *api.Position, limit int) ([]api.EventRecord, *api.Position, error) {
+func (w *world) Events(
+	_ context.Context, f api.EventFilter, after *api.Position, limit int,
+) ([]api.EventRecord, *api.Position, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.historyErr != nil {
@@ -467,8 +527,10 @@ func (w *world) Events(_ context.Context, f api.EventFilter, after *api.Position
 				Watch struct{ ID, WalletAddress string }
 			}
 		}](w.t, r.record.Body)
-		return api.Position{CreatedAtMillis: at, ID: e.ID}, r.accountID == f.AccountID && (f.EndpointID == "" || r.record.EndpointID == f.EndpointID) &&
-			(f.WatchID == "" || e.Data.Watch.ID == f.WatchID) && (f.WalletAddress == "" || e.Data.Watch.WalletAddress == f.WalletAddress) &&
+		return api.Position{CreatedAtMillis: at, ID: e.ID}, r.accountID == f.AccountID &&
+			(f.EndpointID == "" || r.record.EndpointID == f.EndpointID) &&
+			(f.WatchID == "" || e.Data.Watch.ID == f.WatchID) &&
+			(f.WalletAddress == "" || e.Data.Watch.WalletAddress == f.WalletAddress) &&
 			(f.Type == "" || e.Type == f.Type) && (f.State == "" || r.record.State == f.State) &&
 			at >= f.SinceMillis && (f.UntilMillis == 0 || at < f.UntilMillis)
 	})
@@ -527,7 +589,8 @@ func (w *world) Check(_ context.Context, raw string) (string, []string, []api.UR
 	if err != nil || u.Scheme != "https" || u.Host == "" {
 		return "", nil, []api.URLFault{{Code: "INVALID_URL", Detail: "must be an https URL"}}
 	}
-	if ip := net.ParseIP(u.Hostname()); ip != nil && !ip.IsGlobalUnicast() || u.Hostname() == "localhost" {
+	if ip := net.ParseIP(u.Hostname()); ip != nil && !ip.IsGlobalUnicast() ||
+		u.Hostname() == "localhost" {
 		return "", nil, []api.URLFault{{Code: "SSRF_BLOCKED", Detail: "leads to an internal address"}}
 	}
 	u.Host = strings.ToLower(u.Host)
@@ -546,7 +609,13 @@ func (w *world) newKey(accountID string, permissions ...domain.Permission) strin
 	text := domain.NewAPIKey(false, entropy)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.addKey(accountID, domain.Key{ID: domain.DeriveID(domain.KeyPrefix, text), Hash: domain.APIKeyHash(text), Permissions: permissions, CreatedAtMillis: w.now.UnixMilli()})
+	w.addKey(accountID,
+		domain.Key{
+			ID:              domain.DeriveID(domain.KeyPrefix, text),
+			Hash:            domain.APIKeyHash(text),
+			Permissions:     permissions,
+			CreatedAtMillis: w.now.UnixMilli(),
+		})
 	return text
 }
 
@@ -589,7 +658,8 @@ func (s sealer) Open(sealed []byte, associatedData string) ([]byte, error) {
 	if len(sealed) < s.aead.NonceSize() {
 		return nil, errors.New("the sealed secret is too short")
 	}
-	return s.aead.Open(nil, sealed[:s.aead.NonceSize()], sealed[s.aead.NonceSize():], []byte(associatedData))
+	return s.aead.Open(nil, sealed[:s.aead.NonceSize()], sealed[s.aead.NonceSize():],
+		[]byte(associatedData))
 }
 
 type safeBuffer struct {

@@ -65,14 +65,16 @@ func ClickHouseEngine(platform string) (Engine, error) {
 		return Engine{}, fmt.Errorf("reading deploy/%s/package.json: %w", dir, err)
 	}
 	if len(manifest.Dependencies) != 1 {
-		return Engine{}, fmt.Errorf("deploy/%s/package.json must name exactly one package, it names %d", dir, len(manifest.Dependencies))
+		return Engine{}, fmt.Errorf("deploy/%s/package.json must name exactly one package, it names %d",
+			dir, len(manifest.Dependencies))
 	}
 	for name, version := range manifest.Dependencies {
 		e.Package, e.Version = name, version
 	}
 	sum := strings.Fields(string(parts[2]))
 	if len(sum) != 2 || len(sum[0]) != 64 {
-		return Engine{}, fmt.Errorf("deploy/%s/SHA256SUMS must hold one line: 64 hex characters, a file name", dir)
+		return Engine{}, fmt.Errorf("deploy/%s/SHA256SUMS must hold one line: 64 hex characters, a "+
+			"file name", dir)
 	}
 	e.LibrarySHA256, e.Library = sum[0], sum[1]
 	return e, nil

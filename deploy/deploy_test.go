@@ -35,14 +35,16 @@ func TestEveryPinnedEngineIsCompleteAndHoldsNoAddress(t *testing.T) {
 			t.Errorf("%s: the lock holds no sha512 integrity hash: %q", platform, got.Integrity)
 		}
 		if strings.Contains(string(e.LockJSON), "://") {
-			t.Errorf("%s: the lock holds a download address; make it with --omit-lockfile-registry-resolved", platform)
+			t.Errorf("%s: the lock holds a download address; make it with --omit-lockfile-registry-resolved",
+				platform)
 		}
 	}
 }
 
 func TestUnknownPlatformNamesThePinnedOnes(t *testing.T) {
 	_, err := deploy.ClickHouseEngine("plan9-mips")
-	if err == nil || !strings.Contains(err.Error(), "plan9-mips") || !strings.Contains(err.Error(), "linux-x64-gnu") {
+	if err == nil || !strings.Contains(err.Error(), "plan9-mips") ||
+		!strings.Contains(err.Error(), "linux-x64-gnu") {
 		t.Fatalf("got %v", err)
 	}
 }

@@ -61,9 +61,15 @@ func DecideAccount(state Account, c Command, nowMillis int64) ([]FactBody, *Reje
 // DecideCreateAccount answers a request to open an account with a first key.
 func DecideCreateAccount(state Account, c CreateAccount, nowMillis int64) ([]FactBody, *Rejection) {
 	if state.Exists() {
-		return nil, &Rejection{Code: CodeAlreadyExists, Detail: "the account exists; its creation was answered before and that answer is forgotten"}
+		return nil, &Rejection{
+			Code:   CodeAlreadyExists,
+			Detail: "the account exists; its creation was answered before and that answer is forgotten",
+		}
 	}
-	return []FactBody{AccountCreated{AccountID: c.AccountID, Email: c.Email}, KeyCreated{Key: c.Key.bornAt(nowMillis)}}, nil
+	return []FactBody{
+		AccountCreated{AccountID: c.AccountID, Email: c.Email},
+		KeyCreated{Key: c.Key.bornAt(nowMillis)},
+	}, nil
 }
 
 // EvolveAccount folds one fact into the state of an account.
@@ -76,7 +82,8 @@ func EvolveAccount(state Account, f Fact) Account {
 	case KeyRolled:
 		state.Keys = append(unexpired(rolled(state.Keys, body), f.AtMillis), body.Key)
 	case KeyRevoked:
-		state.Keys = slices.DeleteFunc(unexpired(state.Keys, f.AtMillis), func(k Key) bool { return k.ID == body.KeyID })
+		state.Keys = slices.DeleteFunc(unexpired(state.Keys, f.AtMillis),
+			func(k Key) bool { return k.ID == body.KeyID })
 	}
 	state.Version = f.Version
 	return state

@@ -10,26 +10,48 @@ import (
 
 func givenAccount(bodies ...domain.FactBody) domain.Account {
 	var a domain.Account
-	for i, body := range append(facts(domain.AccountCreated{AccountID: ownAccount, Email: "a@example.com"}, domain.KeyCreated{Key: keyOf("key_1", 0)}), bodies...) {
-		a = domain.EvolveAccount(a, domain.Fact{Aggregate: ownAccount, Version: uint64(i + 1), AtMillis: startedAt, Body: body})
+	for i, body := range append(facts(domain.AccountCreated{
+		AccountID: ownAccount,
+		Email:     "a@example.com",
+	}, domain.KeyCreated{Key: keyOf("key_1", 0)}), bodies...) {
+		a = domain.EvolveAccount(a,
+			domain.Fact{Aggregate: ownAccount, Version: uint64(i + 1), AtMillis: startedAt, Body: body})
 	}
 	return a
 }
 
 func keyOf(id string, expiresAtMillis int64) domain.Key {
-	return domain.Key{ID: id, Hash: []byte(id), Permissions: domain.Permissions(), CreatedAtMillis: startedAt, ExpiresAtMillis: expiresAtMillis}
+	return domain.Key{
+		ID:              id,
+		Hash:            []byte(id),
+		Permissions:     domain.Permissions(),
+		CreatedAtMillis: startedAt,
+		ExpiresAtMillis: expiresAtMillis,
+	}
 }
 
 // TestAccountCommands: given facts, when a command, then facts or a rejection.
 func TestAccountCommands(t *testing.T) {
-	asked := domain.Key{ID: "key_2", Name: "shop", Hash: []byte("key_2"), AllowedCIDRs: []string{"192.0.2.0/24"}, ExpiresAtMillis: startedAt + 9, RolledTo: "key_x"}
+	asked := domain.Key{
+		ID:              "key_2",
+		Name:            "shop",
+		Hash:            []byte("key_2"),
+		AllowedCIDRs:    []string{"192.0.2.0/24"},
+		ExpiresAtMillis: startedAt + 9,
+		RolledTo:        "key_x",
+	}
 	made := asked
 	made.CreatedAtMillis, made.RolledTo = startedAt, ""
 	roll := domain.RollKey{KeyID: "key_1", Key: asked, GraceMillis: 60_000}
 	full := func(expiresAtMillis int64) domain.Account {
 		a := givenAccount()
 		for n := range domain.MaxKeys - 1 {
-			a = domain.EvolveAccount(a, domain.Fact{Version: a.Version + 1, AtMillis: startedAt - 1, Body: domain.KeyCreated{Key: keyOf(fmt.Sprint("key_n", n), expiresAtMillis)}})
+			a = domain.EvolveAccount(a,
+				domain.Fact{
+					Version:  a.Version + 1,
+					AtMillis: startedAt - 1,
+					Body:     domain.KeyCreated{Key: keyOf(fmt.Sprint("key_n", n), expiresAtMillis)},
+				})
 		}
 		return a
 	}
@@ -40,49 +62,111 @@ func TestAccountCommands(t *testing.T) {
 		code  string
 		then  []domain.FactBody
 	}{
-		"create":            {domain.Account{}, ownAccount, domain.CreateAccount{AccountID: ownAccount, Email: "e", Key: asked}, "", facts(domain.AccountCreated{AccountID: ownAccount, Email: "e"}, domain.KeyCreated{Key: made})},
-		"create again":      {givenAccount(), ownAccount, domain.CreateAccount{AccountID: ownAccount}, domain.CodeAlreadyExists, nil},
-		"key":               {givenAccount(), ownAccount, domain.CreateKey{Key: asked}, "", facts(domain.KeyCreated{Key: made})},
-		"key again":         {givenAccount(), ownAccount, domain.CreateKey{Key: keyOf("key_1", 0)}, domain.CodeAlreadyExists, nil},
-		"key, another's":    {givenAccount(), "acc_other", domain.CreateKey{Key: asked}, domain.CodeNotFound, nil},
-		"key, no account":   {domain.Account{}, "", domain.CreateKey{Key: asked}, domain.CodeNotFound, nil},
-		"key, full":         {full(0), ownAccount, domain.CreateKey{Key: asked}, domain.CodeTooManyKeys, nil},
-		"key, full of old":  {full(startedAt), ownAccount, domain.CreateKey{Key: asked}, "", facts(domain.KeyCreated{Key: made})},
-		"roll":              {givenAccount(), ownAccount, roll, "", facts(domain.KeyRolled{KeyID: "key_1", ExpiresAtMillis: startedAt + 60_000, Key: made})},
-		"roll, no grace":    {givenAccount(), ownAccount, domain.RollKey{KeyID: "key_1", Key: asked, GraceMillis: -5}, "", facts(domain.KeyRolled{KeyID: "key_1", ExpiresAtMillis: startedAt, Key: made})},
-		"roll, ends before": {givenAccount(domain.KeyCreated{Key: keyOf("key_3", startedAt+7)}), ownAccount, domain.RollKey{KeyID: "key_3", Key: asked, GraceMillis: 60_000}, "", facts(domain.KeyRolled{KeyID: "key_3", ExpiresAtMillis: startedAt + 7, Key: made})},
-		"roll twice":        {givenAccount(domain.KeyRolled{KeyID: "key_1", ExpiresAtMillis: startedAt + 5, Key: keyOf("key_3", 0)}), ownAccount, roll, domain.CodeKeyRolled, nil},
-		"roll, full":        {full(0), ownAccount, roll, domain.CodeTooManyKeys, nil},
-		"roll, unknown":     {givenAccount(), ownAccount, domain.RollKey{KeyID: "key_9", Key: asked}, domain.CodeNotFound, nil},
-		"roll, another's":   {givenAccount(), "acc_other", roll, domain.CodeNotFound, nil},
-		"revoke":            {givenAccount(), ownAccount, domain.RevokeKey{KeyID: "key_1"}, "", facts(domain.KeyRevoked{KeyID: "key_1"})},
-		"revoke twice":      {givenAccount(domain.KeyRevoked{KeyID: "key_1"}), ownAccount, domain.RevokeKey{KeyID: "key_1"}, domain.CodeNotFound, nil},
-		"revoke, another's": {givenAccount(), "acc_other", domain.RevokeKey{KeyID: "key_1"}, domain.CodeNotFound, nil},
+		"create": {
+			domain.Account{}, ownAccount,
+			domain.CreateAccount{AccountID: ownAccount, Email: "e", Key: asked}, "",
+			facts(domain.AccountCreated{AccountID: ownAccount, Email: "e"}, domain.KeyCreated{Key: made}),
+		},
+		"create again": {
+			givenAccount(), ownAccount, domain.CreateAccount{AccountID: ownAccount},
+			domain.CodeAlreadyExists, nil,
+		},
+		"key": {
+			givenAccount(), ownAccount, domain.CreateKey{Key: asked}, "",
+			facts(domain.KeyCreated{Key: made}),
+		},
+		"key again": {
+			givenAccount(), ownAccount, domain.CreateKey{Key: keyOf("key_1", 0)},
+			domain.CodeAlreadyExists, nil,
+		},
+		"key, another's": {
+			givenAccount(), "acc_other", domain.CreateKey{Key: asked}, domain.CodeNotFound,
+			nil,
+		},
+		"key, no account": {
+			domain.Account{}, "", domain.CreateKey{Key: asked}, domain.CodeNotFound, nil,
+		},
+		"key, full": {
+			full(0), ownAccount, domain.CreateKey{Key: asked}, domain.CodeTooManyKeys, nil,
+		},
+		"key, full of old": {
+			full(startedAt), ownAccount, domain.CreateKey{Key: asked}, "",
+			facts(domain.KeyCreated{Key: made}),
+		},
+		"roll": {
+			givenAccount(), ownAccount, roll, "",
+			facts(domain.KeyRolled{KeyID: "key_1", ExpiresAtMillis: startedAt + 60_000, Key: made}),
+		},
+		"roll, no grace": {
+			givenAccount(), ownAccount,
+			domain.RollKey{KeyID: "key_1", Key: asked, GraceMillis: -5}, "",
+			facts(domain.KeyRolled{KeyID: "key_1", ExpiresAtMillis: startedAt, Key: made}),
+		},
+		"roll, ends before": {
+			givenAccount(domain.KeyCreated{Key: keyOf("key_3", startedAt+7)}), ownAccount,
+			domain.RollKey{KeyID: "key_3", Key: asked, GraceMillis: 60_000}, "",
+			facts(domain.KeyRolled{KeyID: "key_3", ExpiresAtMillis: startedAt + 7, Key: made}),
+		},
+		"roll twice": {
+			givenAccount(domain.KeyRolled{
+				KeyID:           "key_1",
+				ExpiresAtMillis: startedAt + 5,
+				Key:             keyOf("key_3", 0),
+			}),
+			ownAccount, roll, domain.CodeKeyRolled, nil,
+		},
+		"roll, full": {full(0), ownAccount, roll, domain.CodeTooManyKeys, nil},
+		"roll, unknown": {
+			givenAccount(), ownAccount, domain.RollKey{KeyID: "key_9", Key: asked},
+			domain.CodeNotFound, nil,
+		},
+		"roll, another's": {givenAccount(), "acc_other", roll, domain.CodeNotFound, nil},
+		"revoke": {
+			givenAccount(), ownAccount, domain.RevokeKey{KeyID: "key_1"}, "",
+			facts(domain.KeyRevoked{KeyID: "key_1"}),
+		},
+		"revoke twice": {
+			givenAccount(domain.KeyRevoked{KeyID: "key_1"}), ownAccount,
+			domain.RevokeKey{KeyID: "key_1"}, domain.CodeNotFound, nil,
+		},
+		"revoke, another's": {
+			givenAccount(), "acc_other", domain.RevokeKey{KeyID: "key_1"}, domain.CodeNotFound,
+			nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, rejection := domain.DecideAccount(c.given, domain.Command{AccountID: c.from, Body: c.when}, startedAt)
+			got, rejection := domain.DecideAccount(c.given, domain.Command{AccountID: c.from, Body: c.when},
+				startedAt)
 			expect(t, got, rejection, c.code, c.then...)
 		})
 	}
 }
 
 func TestAccountFold(t *testing.T) {
-	a := givenAccount(domain.KeyRolled{KeyID: "key_1", ExpiresAtMillis: startedAt + 5, Key: keyOf("key_2", 0)})
+	a := givenAccount(domain.KeyRolled{
+		KeyID:           "key_1",
+		ExpiresAtMillis: startedAt + 5,
+		Key:             keyOf("key_2", 0),
+	})
 	former, found := a.Key("key_1")
-	if !found || former.RolledTo != "key_2" || former.Expired(startedAt+4) || !former.Expired(startedAt+5) || len(a.Keys) != 2 {
+	if !found || former.RolledTo != "key_2" || former.Expired(startedAt+4) ||
+		!former.Expired(startedAt+5) || len(a.Keys) != 2 {
 		t.Fatalf("rolled to %+v", a)
 	}
 	if before := givenAccount(); before.Keys[0].RolledTo != "" {
 		t.Error("a fold changes the state it was given")
 	}
-	later := domain.EvolveAccount(a, domain.Fact{Version: 9, AtMillis: startedAt + 5, Body: domain.KeyCreated{Key: keyOf("key_3", 0)}})
+	later := domain.EvolveAccount(a,
+		domain.Fact{Version: 9, AtMillis: startedAt + 5, Body: domain.KeyCreated{Key: keyOf("key_3", 0)}})
 	if _, found := later.Key("key_1"); found || len(later.Keys) != 2 {
 		t.Errorf("an expired key stays: %+v", later)
 	}
 	if revoked := givenAccount(domain.KeyRevoked{KeyID: "key_1"}); len(revoked.Keys) != 0 {
 		t.Errorf("a revoked key stays: %+v", revoked)
 	}
-	if handled := domain.EvolveAccount(a, domain.Fact{Version: 9, Body: domain.CommandHandled{}}); handled.Version != 9 || !reflect.DeepEqual(handled.Keys, a.Keys) {
+	if handled := domain.EvolveAccount(a, domain.Fact{Version: 9, Body: domain.CommandHandled{}}); handled.Version != 9 || !reflect.DeepEqual(
+		handled.Keys, a.Keys,
+	) {
 		t.Errorf("%+v", handled)
 	}
 }

@@ -49,7 +49,8 @@ func FormatAmount(stroops int64) string {
 		sign, magnitude = "-", -magnitude
 	}
 	fraction := strconv.FormatUint(magnitude%StroopsPerUnit, 10)
-	return sign + strconv.FormatUint(magnitude/StroopsPerUnit, 10) + "." + strings.Repeat("0", 7-len(fraction)) + fraction
+	return sign + strconv.FormatUint(magnitude/StroopsPerUnit, 10) + "." +
+		strings.Repeat("0", 7-len(fraction)) + fraction
 }
 
 func allDigits(s string) bool {

@@ -46,7 +46,8 @@ const (
 func RejectionCodes() []string {
 	return []string{
 		CodeAlreadyExists, CodeNotFound, CodePreconditionFailed, CodeEndpointDisabled, CodeEndpointDeleted,
-		CodeDeliveryCancelled, CodeDeliveryEnding, CodeNoEndpoint, CodeTooManyMoves, CodeTooManySecrets, CodeTooManyKeys, CodeKeyRolled, CodeTooManyRanges,
+		CodeDeliveryCancelled, CodeDeliveryEnding, CodeNoEndpoint, CodeTooManyMoves, CodeTooManySecrets,
+		CodeTooManyKeys, CodeKeyRolled, CodeTooManyRanges,
 		CodeCommandUnreadable,
 	}
 }

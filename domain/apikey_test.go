@@ -26,10 +26,12 @@ func TestAPIKeys(t *testing.T) {
 		if changed != key && WellFormedAPIKey(changed) {
 			t.Fatalf("%s passes for %s", changed, key)
 		}
-		if WellFormedAPIKey(key[:len(key)-1]) || WellFormedAPIKey(key+"0") || WellFormedAPIKey(key[i:]) != (i == 0) {
+		if WellFormedAPIKey(key[:len(key)-1]) || WellFormedAPIKey(key+"0") ||
+			WellFormedAPIKey(key[i:]) != (i == 0) {
 			t.Fatal("a cut or longer key passes")
 		}
-		if len(APIKeyHash(key)) != 32 || changed != key && bytes.Equal(APIKeyHash(key), APIKeyHash(changed)) {
+		if len(APIKeyHash(key)) != 32 ||
+			changed != key && bytes.Equal(APIKeyHash(key), APIKeyHash(changed)) {
 			t.Fatal("hash")
 		}
 	})
@@ -46,7 +48,10 @@ func TestAPIKeyGolden(t *testing.T) {
 	if got := NewAPIKey(false, entropy); got != want {
 		t.Fatalf("got %s", got)
 	}
-	for _, bad := range []string{"", "whk_test_", "whk_live_" + strings.TrimPrefix(want, TestKeyPrefix), strings.ToUpper(want), " " + want} {
+	for _, bad := range []string{
+		"", "whk_test_", "whk_live_" + strings.TrimPrefix(want, TestKeyPrefix),
+		strings.ToUpper(want), " " + want,
+	} {
 		if WellFormedAPIKey(bad) {
 			t.Errorf("%q passes", bad)
 		}

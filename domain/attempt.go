@@ -47,12 +47,13 @@ type SentHeader struct {
 
 // AttemptResult is what one attempt brought back.
 type AttemptResult struct {
-	SentAtMillis     int64
-	DurationMillis   int64
-	StatusCode       int // 0: no status arrived
-	Error            AttemptError
-	ResponseBody     []byte // the first 1 KiB, as sent
-	RetryAfterMillis int64  // how long the receiver asks to be left alone; 0: it does not. No fact keeps it
+	SentAtMillis   int64
+	DurationMillis int64
+	StatusCode     int // 0: no status arrived
+	Error          AttemptError
+	ResponseBody   []byte // the first 1 KiB, as sent
+	// how long the receiver asks to be left alone; 0: it does not. No fact keeps it
+	RetryAfterMillis int64
 }
 
 // answered tells whether a whole answer arrived. One whose body was too large
@@ -90,19 +91,32 @@ func (r AttemptResult) Answer() string {
 // other attempt than the next one was recorded before. One that arrives while
 // the endpoint is disabled counts like any, and one that arrives after the
 // delivery was cancelled is still history (G7).
-func DecideAttempt(endpoint Endpoint, delivery Delivery, attemptNumber int, r AttemptResult, policy Policy, nowMillis int64) []FactBody {
+func DecideAttempt(
+	endpoint Endpoint, delivery Delivery, attemptNumber int, r AttemptResult,
+	policy Policy, nowMillis int64,
+) []FactBody {
 	if !delivery.awaits(attemptNumber) {
 		return nil
 	}
 	made := AttemptMade{
-		EventID: delivery.EventID, EventType: delivery.EventType,
-		Number: attemptNumber, Run: delivery.Run, Result: r,
+		EventID:   delivery.EventID,
+		EventType: delivery.EventType,
+		Number:    attemptNumber,
+		Run:       delivery.Run,
+		Result:    r,
 	}
 	made.Result.RetryAfterMillis = 0
-	made.State, made.NextAttemptAtMillis = afterAttempt(endpoint, delivery, attemptNumber, r, policy, nowMillis)
+	made.State, made.NextAttemptAtMillis = afterAttempt(endpoint, delivery, attemptNumber, r, policy,
+		nowMillis)
 	facts := []FactBody{made}
 	if reason, disables := policy.disables(endpoint, made); disables {
-		facts = append(facts, EndpointDisabled{Reason: reason, EventID: delivery.EventID, LastStatusCode: r.StatusCode, LastError: r.Error})
+		facts = append(facts,
+			EndpointDisabled{
+				Reason:         reason,
+				EventID:        delivery.EventID,
+				LastStatusCode: r.StatusCode,
+				LastError:      r.Error,
+			})
 	}
 	return facts
 }
@@ -121,7 +135,10 @@ func (d Delivery) awaits(attemptNumber int) bool {
 // afterAttempt is where an attempt leaves its delivery. A 410 leaves it waiting
 // like any failure: what waits is sent when the endpoint is enabled. Nothing
 // waits for an endpoint that was deleted.
-func afterAttempt(endpoint Endpoint, delivery Delivery, attemptNumber int, r AttemptResult, policy Policy, nowMillis int64) (DeliveryState, int64) {
+func afterAttempt(
+	endpoint Endpoint, delivery Delivery, attemptNumber int, r AttemptResult,
+	policy Policy, nowMillis int64,
+) (DeliveryState, int64) {
 	switch {
 	case delivery.State == StateCancelled:
 		return StateCancelled, 0

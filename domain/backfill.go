@@ -79,7 +79,8 @@ func (w Watch) Covering(x Range) Watch {
 func (w Watch) mayBegin(x Range) bool {
 	missing := w.Uncovered(x)
 	_, open := w.OpenPart(x)
-	return !open && len(w.Parts) < MaxOpenParts && w.LiveSince != 0 && len(missing) == 1 && missing[0] == x
+	return !open && len(w.Parts) < MaxOpenParts && w.LiveSince != 0 && len(missing) == 1 &&
+		missing[0] == x
 }
 
 // ends reports whether a backfill of a range ends a part that was begun, and
@@ -140,11 +141,16 @@ func decideBackfill(state Watch, c BackfillWatch) ([]FactBody, *Rejection) {
 		whole.To = math.MaxUint32
 	}
 	if len(state.Covered) >= MaxCoveredRanges && len(state.Covered.Add(whole)) > MaxCoveredRanges {
-		return nil, &Rejection{Code: CodeTooManyRanges, Detail: "the watch has covered 100 ranges of ledgers with gaps between them: begin or end the backfill at one of them, or close a gap"}
+		return nil, &Rejection{
+			Code: CodeTooManyRanges,
+			Detail: "the watch has covered 100 ranges of ledgers with gaps between them: begin or end the " +
+				"backfill at one of them, or close a gap",
+		}
 	}
 	if len(state.Parts) >= MaxOpenParts && !state.ends(whole) {
 		return nil, &Rejection{Code: CodeTooManyRanges, Detail: fmt.Sprintf(
-			"the watch has %d parts of backfills that were begun and not ended, one of them of the ledgers %d to %d: ask for a backfill that has that part in it, and no other one in part",
+			"the watch has %d parts of backfills that were begun and not ended, one of them of the "+
+				"ledgers %d to %d: ask for a backfill that has that part in it, and no other one in part",
 			len(state.Parts), state.Parts[0].From, state.Parts[0].To)}
 	}
 	return []FactBody{asked}, nil
@@ -156,7 +162,8 @@ func decideCoverage(state Watch, c RecordCoverage) (facts []FactBody) {
 	current := state.Backfill.UnderWay() && state.Backfill.Request == c.Request
 	first := c.LiveSince != 0 && state.LiveSince == 0
 	if c.From != 0 || first || current && c.Problem == "" {
-		facts = append(facts, RangeCovered{Request: c.Request, From: c.From, To: c.To, Until: c.Until, LiveSince: c.LiveSince})
+		facts = append(facts,
+			RangeCovered{Request: c.Request, From: c.From, To: c.To, Until: c.Until, LiveSince: c.LiveSince})
 	}
 	if c.Problem != "" && current {
 		facts = append(facts, BackfillStopped{Request: c.Request, Problem: c.Problem})
@@ -175,7 +182,13 @@ func decideCoverage(state Watch, c RecordCoverage) (facts []FactBody) {
 func evolveBackfill(state Watch, f Fact) Watch {
 	switch body := f.Body.(type) {
 	case BackfillRequested:
-		state.Backfill = Backfill{Request: f.Version, From: body.From, To: body.To, Next: body.From, RequestedAtMillis: f.AtMillis}
+		state.Backfill = Backfill{
+			Request:           f.Version,
+			From:              body.From,
+			To:                body.To,
+			Next:              body.From,
+			RequestedAtMillis: f.AtMillis,
+		}
 	case RangeCovered:
 		if body.From != 0 {
 			state = state.Covering(Range{body.From, body.To})
@@ -188,8 +201,12 @@ func evolveBackfill(state Watch, f Fact) Watch {
 		}
 	case PartBegun:
 		state.Parts = append(slices.Clone(state.Parts), Part{
-			Range: Range{body.From, body.To}, BegunAtMillis: f.AtMillis,
-			Label: state.Label, EndpointID: state.EndpointID, Rules: state.Rules, EventTypes: state.EventTypes,
+			Range:         Range{body.From, body.To},
+			BegunAtMillis: f.AtMillis,
+			Label:         state.Label,
+			EndpointID:    state.EndpointID,
+			Rules:         state.Rules,
+			EventTypes:    state.EventTypes,
 		})
 	case BackfillStopped:
 		if state.Backfill.UnderWay() && state.Backfill.Request == body.Request {

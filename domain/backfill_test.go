@@ -31,26 +31,30 @@ func fullOfParts(after ...domain.FactBody) domain.Watch {
 
 // A part keeps the watch as it was, and covering takes it away bit by bit.
 func TestPartsPinTheWatch(t *testing.T) {
-	w := givenWatch(live, domain.BackfillRequested{From: 5, To: 90}, domain.PartBegun{Request: 3, From: 5, To: 40},
+	w := givenWatch(live, domain.BackfillRequested{From: 5, To: 90},
+		domain.PartBegun{Request: 3, From: 5, To: 40},
 		domain.WatchUpdated{Change: domain.WatchChange{EndpointID: new("ep_2"), Label: new("later")}})
 	part, found := w.OpenPart(domain.Range{From: 20, To: 60})
 	if !found || part.Range != (domain.Range{From: 20, To: 40}) || part.BegunAtMillis != startedAt+3 {
 		t.Fatalf("the open part is %+v", part)
 	}
-	if pinned := w.Pinned(part); pinned.EndpointID != endpointID || pinned.Label != "shop" || pinned.ID != w.ID {
+	if pinned := w.Pinned(part); pinned.EndpointID != endpointID || pinned.Label != "shop" ||
+		pinned.ID != w.ID {
 		t.Errorf("pinned as %+v", pinned)
 	}
 	if _, found := w.OpenPart(domain.Range{From: 41, To: 60}); found {
 		t.Error("a part of other ledgers is found")
 	}
 	w = w.Covering(domain.Range{From: 10, To: 19})
-	if got := []domain.Range{w.Parts[0].Range, w.Parts[1].Range}; len(w.Parts) != 2 || got[0] != (domain.Range{From: 5, To: 9}) || got[1] != (domain.Range{From: 20, To: 40}) {
+	if got := []domain.Range{w.Parts[0].Range, w.Parts[1].Range}; len(w.Parts) != 2 ||
+		got[0] != (domain.Range{From: 5, To: 9}) || got[1] != (domain.Range{From: 20, To: 40}) {
 		t.Errorf("left open: %v", got)
 	}
 	if w = w.Covering(domain.Range{From: 5, To: 60}); len(w.Parts) != 0 {
 		t.Errorf("left open: %v", w.Parts)
 	}
-	if next, found := w.NextPart(domain.Range{From: 2, To: 90}, 2); !found || next != (domain.Range{From: 2, To: 3}) {
+	if next, found := w.NextPart(domain.Range{From: 2, To: 90}, 2); !found ||
+		next != (domain.Range{From: 2, To: 3}) {
 		t.Errorf("the next part is %v", next)
 	}
 }
@@ -64,37 +68,143 @@ func TestBackfillCommands(t *testing.T) {
 		code    string
 		then    []domain.FactBody
 	}{
-		"ask":                    {givenWatch(), ownAccount, domain.BackfillWatch{From: 5, To: 90}, "", facts(requested)},
-		"ask from the beginning": {givenWatch(), ownAccount, domain.BackfillWatch{From: 1}, "", facts(domain.BackfillRequested{From: 2})},
-		"ask again":              {givenWatch(requested), ownAccount, domain.BackfillWatch{From: 5, To: 90}, "", nil},
-		"ask another":            {givenWatch(requested), ownAccount, domain.BackfillWatch{From: 6, To: 90}, "", facts(domain.BackfillRequested{From: 6, To: 90})},
-		"ask after its end":      {givenWatch(requested, domain.BackfillStopped{Request: 2, Problem: "x"}), ownAccount, domain.BackfillWatch{From: 5, To: 90}, "", facts(requested)},
-		"ask, another's":         {givenWatch(), "acc_other", domain.BackfillWatch{From: 5}, domain.CodeNotFound, nil},
-		"ask, deleted":           {givenWatch(domain.WatchDeleted{}), ownAccount, domain.BackfillWatch{From: 5}, domain.CodeNotFound, nil},
-		"ask for one too many":   {fullyCovered(), ownAccount, domain.BackfillWatch{From: 5, To: 5}, domain.CodeTooManyRanges, nil},
-		"ask for what joins":     {fullyCovered(), ownAccount, domain.BackfillWatch{From: 5}, "", facts(domain.BackfillRequested{From: 5})},
-		"cover":                  {givenWatch(requested), ownAccount, domain.RecordCoverage{Request: 2, From: 5, To: 9, Until: 80, LiveSince: 81}, "", facts(domain.RangeCovered{Request: 2, From: 5, To: 9, Until: 80, LiveSince: 81})},
-		"cover, replaced":        {givenWatch(requested, domain.BackfillRequested{From: 6}), ownAccount, domain.RecordCoverage{Request: 2, From: 5, To: 9, Until: 80}, "", facts(domain.RangeCovered{Request: 2, From: 5, To: 9, Until: 80})},
-		"begin, replaced":        {givenWatch(requested, domain.BackfillRequested{From: 6}), ownAccount, domain.RecordCoverage{Request: 2, Until: 80}, "", nil},
-		"stop":                   {givenWatch(requested), ownAccount, domain.RecordCoverage{Request: 2, Until: 80, Problem: "x"}, "", facts(domain.BackfillStopped{Request: 2, Problem: "x"})},
-		"stop half way":          {givenWatch(requested), ownAccount, domain.RecordCoverage{Request: 2, From: 5, To: 9, Until: 80, Problem: "x"}, "", facts(domain.RangeCovered{Request: 2, From: 5, To: 9, Until: 80}, domain.BackfillStopped{Request: 2, Problem: "x"})},
-		"stop, replaced":         {givenWatch(requested, domain.BackfillRequested{From: 6}), ownAccount, domain.RecordCoverage{Request: 2, Problem: "x"}, "", nil},
-		"live":                   {givenWatch(), ownAccount, domain.RecordCoverage{LiveSince: 7}, "", facts(domain.RangeCovered{LiveSince: 7})},
-		"live, later":            {givenWatch(domain.RangeCovered{LiveSince: 7}), ownAccount, domain.RecordCoverage{LiveSince: 8}, "", nil},
-		"begin a part":           {givenWatch(live, requested), ownAccount, domain.RecordCoverage{Request: 3, Until: 80, Next: domain.Range{From: 5, To: 9}}, "", facts(domain.RangeCovered{Request: 3, Until: 80}, domain.PartBegun{Request: 3, From: 5, To: 9})},
-		"end and begin a part":   {givenWatch(live, requested, domain.PartBegun{Request: 3, From: 5, To: 9}), ownAccount, domain.RecordCoverage{Request: 3, From: 5, To: 9, Until: 80, Next: domain.Range{From: 10, To: 14}}, "", facts(domain.RangeCovered{Request: 3, From: 5, To: 9, Until: 80}, domain.PartBegun{Request: 3, From: 10, To: 14})},
-		"begin what is open":     {givenWatch(live, requested, domain.PartBegun{Request: 3, From: 5, To: 9}), ownAccount, domain.RecordCoverage{Request: 3, Until: 80, Next: domain.Range{From: 9, To: 14}}, "", facts(domain.RangeCovered{Request: 3, Until: 80})},
-		"begin what is covered":  {givenWatch(live, requested, domain.RangeCovered{From: 5, To: 9}), ownAccount, domain.RecordCoverage{Request: 3, Until: 80, Next: domain.Range{From: 9, To: 14}}, "", facts(domain.RangeCovered{Request: 3, Until: 80})},
-		"begin what is live":     {givenWatch(live, requested), ownAccount, domain.RecordCoverage{Request: 3, Until: 80, Next: domain.Range{From: 100, To: 101}}, "", facts(domain.RangeCovered{Request: 3, Until: 80})},
-		"begin, not known live":  {givenWatch(requested), ownAccount, domain.RecordCoverage{Request: 2, Until: 80, Next: domain.Range{From: 5, To: 9}}, "", facts(domain.RangeCovered{Request: 2, Until: 80})},
-		"begin one too many":     {fullOfParts(requested), ownAccount, domain.RecordCoverage{Request: 19, Until: 80, Next: domain.Range{From: 5, To: 9}}, "", facts(domain.RangeCovered{Request: 19, Until: 80})},
-		"ask, full of parts":     {fullOfParts(), ownAccount, domain.BackfillWatch{From: 2, To: 9}, domain.CodeTooManyRanges, nil},
-		"ask, dividing a part":   {fullOfParts(), ownAccount, domain.BackfillWatch{From: 1000, To: 1021}, domain.CodeTooManyRanges, nil},
-		"ask, ending a part":     {fullOfParts(), ownAccount, domain.BackfillWatch{From: 1000, To: 1015}, "", facts(domain.BackfillRequested{From: 1000, To: 1015})},
-		"cover, deleted":         {givenWatch(requested, domain.WatchDeleted{}), ownAccount, domain.RecordCoverage{Request: 2, From: 5, To: 9}, domain.CodeNotFound, nil},
+		"ask": {
+			givenWatch(), ownAccount, domain.BackfillWatch{From: 5, To: 90}, "",
+			facts(requested),
+		},
+		"ask from the beginning": {
+			givenWatch(), ownAccount, domain.BackfillWatch{From: 1}, "",
+			facts(domain.BackfillRequested{From: 2}),
+		},
+		"ask again": {
+			givenWatch(requested), ownAccount, domain.BackfillWatch{From: 5, To: 90}, "", nil,
+		},
+		"ask another": {
+			givenWatch(requested), ownAccount, domain.BackfillWatch{From: 6, To: 90}, "",
+			facts(domain.BackfillRequested{From: 6, To: 90}),
+		},
+		"ask after its end": {
+			givenWatch(requested, domain.BackfillStopped{Request: 2, Problem: "x"}),
+			ownAccount, domain.BackfillWatch{From: 5, To: 90}, "", facts(requested),
+		},
+		"ask, another's": {
+			givenWatch(), "acc_other", domain.BackfillWatch{From: 5}, domain.CodeNotFound, nil,
+		},
+		"ask, deleted": {
+			givenWatch(domain.WatchDeleted{}), ownAccount, domain.BackfillWatch{From: 5},
+			domain.CodeNotFound, nil,
+		},
+		"ask for one too many": {
+			fullyCovered(), ownAccount, domain.BackfillWatch{From: 5, To: 5},
+			domain.CodeTooManyRanges, nil,
+		},
+		"ask for what joins": {
+			fullyCovered(), ownAccount, domain.BackfillWatch{From: 5}, "",
+			facts(domain.BackfillRequested{From: 5}),
+		},
+		"cover": {
+			givenWatch(requested), ownAccount,
+			domain.RecordCoverage{Request: 2, From: 5, To: 9, Until: 80, LiveSince: 81}, "",
+			facts(domain.RangeCovered{Request: 2, From: 5, To: 9, Until: 80, LiveSince: 81}),
+		},
+		"cover, replaced": {
+			givenWatch(requested, domain.BackfillRequested{From: 6}), ownAccount,
+			domain.RecordCoverage{Request: 2, From: 5, To: 9, Until: 80}, "",
+			facts(domain.RangeCovered{Request: 2, From: 5, To: 9, Until: 80}),
+		},
+		"begin, replaced": {
+			givenWatch(requested, domain.BackfillRequested{From: 6}), ownAccount,
+			domain.RecordCoverage{Request: 2, Until: 80}, "", nil,
+		},
+		"stop": {
+			givenWatch(requested), ownAccount,
+			domain.RecordCoverage{Request: 2, Until: 80, Problem: "x"}, "",
+			facts(domain.BackfillStopped{Request: 2, Problem: "x"}),
+		},
+		"stop half way": {
+			givenWatch(requested), ownAccount,
+			domain.RecordCoverage{Request: 2, From: 5, To: 9, Until: 80, Problem: "x"}, "",
+			facts(domain.RangeCovered{Request: 2, From: 5, To: 9, Until: 80},
+				domain.BackfillStopped{Request: 2, Problem: "x"}),
+		},
+		"stop, replaced": {
+			givenWatch(requested, domain.BackfillRequested{From: 6}), ownAccount,
+			domain.RecordCoverage{Request: 2, Problem: "x"}, "", nil,
+		},
+		"live": {
+			givenWatch(), ownAccount, domain.RecordCoverage{LiveSince: 7}, "",
+			facts(domain.RangeCovered{LiveSince: 7}),
+		},
+		"live, later": {
+			givenWatch(domain.RangeCovered{LiveSince: 7}), ownAccount,
+			domain.RecordCoverage{LiveSince: 8}, "", nil,
+		},
+		"begin a part": {
+			givenWatch(live, requested), ownAccount,
+			domain.RecordCoverage{Request: 3, Until: 80, Next: domain.Range{From: 5, To: 9}},
+			"",
+			facts(domain.RangeCovered{Request: 3, Until: 80}, domain.PartBegun{Request: 3, From: 5, To: 9}),
+		},
+		"end and begin a part": {
+			givenWatch(live, requested, domain.PartBegun{Request: 3, From: 5, To: 9}),
+			ownAccount,
+			domain.RecordCoverage{
+				Request: 3,
+				From:    5,
+				To:      9,
+				Until:   80,
+				Next:    domain.Range{From: 10, To: 14},
+			},
+			"",
+			facts(domain.RangeCovered{Request: 3, From: 5, To: 9, Until: 80},
+				domain.PartBegun{Request: 3, From: 10, To: 14}),
+		},
+		"begin what is open": {
+			givenWatch(live, requested, domain.PartBegun{Request: 3, From: 5, To: 9}),
+			ownAccount,
+			domain.RecordCoverage{Request: 3, Until: 80, Next: domain.Range{From: 9, To: 14}},
+			"", facts(domain.RangeCovered{Request: 3, Until: 80}),
+		},
+		"begin what is covered": {
+			givenWatch(live, requested, domain.RangeCovered{From: 5, To: 9}), ownAccount,
+			domain.RecordCoverage{Request: 3, Until: 80, Next: domain.Range{From: 9, To: 14}},
+			"", facts(domain.RangeCovered{Request: 3, Until: 80}),
+		},
+		"begin what is live": {
+			givenWatch(live, requested), ownAccount,
+			domain.RecordCoverage{Request: 3, Until: 80, Next: domain.Range{From: 100, To: 101}},
+			"", facts(domain.RangeCovered{Request: 3, Until: 80}),
+		},
+		"begin, not known live": {
+			givenWatch(requested), ownAccount,
+			domain.RecordCoverage{Request: 2, Until: 80, Next: domain.Range{From: 5, To: 9}},
+			"", facts(domain.RangeCovered{Request: 2, Until: 80}),
+		},
+		"begin one too many": {
+			fullOfParts(requested), ownAccount,
+			domain.RecordCoverage{Request: 19, Until: 80, Next: domain.Range{From: 5, To: 9}},
+			"", facts(domain.RangeCovered{Request: 19, Until: 80}),
+		},
+		"ask, full of parts": {
+			fullOfParts(), ownAccount, domain.BackfillWatch{From: 2, To: 9},
+			domain.CodeTooManyRanges, nil,
+		},
+		"ask, dividing a part": {
+			fullOfParts(), ownAccount, domain.BackfillWatch{From: 1000, To: 1021},
+			domain.CodeTooManyRanges, nil,
+		},
+		"ask, ending a part": {
+			fullOfParts(), ownAccount, domain.BackfillWatch{From: 1000, To: 1015}, "",
+			facts(domain.BackfillRequested{From: 1000, To: 1015}),
+		},
+		"cover, deleted": {
+			givenWatch(requested, domain.WatchDeleted{}), ownAccount,
+			domain.RecordCoverage{Request: 2, From: 5, To: 9}, domain.CodeNotFound, nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, rejection := domain.DecideWatch(c.given, domain.Command{AccountID: c.account, Body: c.when}, startedAt)
+			got, rejection := domain.DecideWatch(c.given, domain.Command{AccountID: c.account, Body: c.when},
+				startedAt)
 			expect(t, got, rejection, c.code, c.then...)
 		})
 	}
@@ -125,20 +235,23 @@ func TestBackfillFold(t *testing.T) {
 		t.Fatalf("half way as %+v", w)
 	}
 	w = step(domain.RangeCovered{Request: 2, From: 41, To: 60, Until: 60})
-	if !w.Backfill.Done() || w.Backfill.UnderWay() || w.Backfill.Next != 61 || !reflect.DeepEqual(w.Covered, domain.Ranges{{5, 60}}) {
+	if !w.Backfill.Done() || w.Backfill.UnderWay() || w.Backfill.Next != 61 ||
+		!reflect.DeepEqual(w.Covered, domain.Ranges{{5, 60}}) {
 		t.Fatalf("done as %+v", w)
 	}
 	if w.Revision != 1 || w.Version != 6 || w.UpdatedAtMillis != startedAt {
 		t.Errorf("a backfill counts as a change: %+v", w)
 	}
-	if got := w.Uncovered(domain.Range{From: 2, To: 500}); !reflect.DeepEqual(got, domain.Ranges{{2, 4}}) {
+	if got := w.Uncovered(domain.Range{From: 2, To: 500}); !reflect.DeepEqual(got,
+		domain.Ranges{{2, 4}}) {
 		t.Errorf("%v is not covered, want what came before only", got)
 	}
 	step(domain.BackfillRequested{From: 2}) // version 7
 	if w = step(domain.BackfillStopped{Request: 2, Problem: "late"}); !w.Backfill.UnderWay() {
 		t.Errorf("a stop of another request ended it: %+v", w.Backfill)
 	}
-	if w = step(domain.BackfillStopped{Request: 7, Problem: "gone"}); w.Backfill.UnderWay() || w.Backfill.Done() || w.Backfill.Problem != "gone" {
+	if w = step(domain.BackfillStopped{Request: 7, Problem: "gone"}); w.Backfill.UnderWay() ||
+		w.Backfill.Done() || w.Backfill.Problem != "gone" {
 		t.Errorf("stopped as %+v", w.Backfill)
 	}
 }

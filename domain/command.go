@@ -158,11 +158,12 @@ type BackfillWatch struct {
 // RecordCoverage is the follower's word for what it has done of a backfill, whose
 // matches are all in the log by then, or for where the watch is live.
 type RecordCoverage struct {
-	WatchID   string
-	Request   uint64 // Backfill.Request
-	From, To  uint32 // what was read and is covered now; From 0: nothing
-	Until     uint32 // the last ledger of the backfill
-	LiveSince uint32 // the ledger from which on the follower sees the watch; 0: it says nothing of that
+	WatchID  string
+	Request  uint64 // Backfill.Request
+	From, To uint32 // what was read and is covered now; From 0: nothing
+	Until    uint32 // the last ledger of the backfill
+	// the ledger from which on the follower sees the watch; 0: it says nothing of that
+	LiveSince uint32
 	Problem   string // why it can go no further; empty: it can, or is done
 	Next      Range  // the part to be begun, which pins the watch; From 0: none
 }

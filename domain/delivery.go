@@ -26,11 +26,12 @@ func (s DeliveryState) Pending() bool { return s == StateQueued || s == StateWai
 
 // Delivery is one event on its way to one endpoint.
 type Delivery struct {
-	EventID             string
-	EventType           EventType
-	AccountID           string
-	EndpointID          string
-	EndpointEpoch       uint32 // of the endpoint at the last fact: due at once if that has another by now
+	EventID    string
+	EventType  EventType
+	AccountID  string
+	EndpointID string
+	// of the endpoint at the last fact: due at once if that has another by now
+	EndpointEpoch       uint32
 	WatchID             string // empty for a test.ping
 	Version             uint64 // of the last fact
 	State               DeliveryState
@@ -77,7 +78,14 @@ func DecideMatch(endpoint Endpoint, delivery Delivery, m MatchInput) []FactBody 
 	if delivery.Exists() && !delivery.precedes(m) {
 		return nil
 	}
-	facts := []FactBody{DeliveryCreated{AccountID: m.AccountID, EndpointID: m.EndpointID, WatchID: m.WatchID, WalletAddress: m.WalletAddress, Event: m.Event, Moved: m.Moved}}
+	facts := []FactBody{DeliveryCreated{
+		AccountID:     m.AccountID,
+		EndpointID:    m.EndpointID,
+		WatchID:       m.WatchID,
+		WalletAddress: m.WalletAddress,
+		Event:         m.Event,
+		Moved:         m.Moved,
+	}}
 	if !endpoint.visibleTo(m.AccountID) {
 		facts = append(facts, DeliveryCancelled{EventID: m.Event.ID})
 	}
@@ -104,13 +112,20 @@ func DecideCancel(endpoint Endpoint, delivery Delivery) []FactBody {
 	if !unsent {
 		return facts
 	}
-	rejection := Rejection{Code: CodeNotFound, Detail: "the endpoint was deleted before the test was sent"}
+	rejection := Rejection{
+		Code:   CodeNotFound,
+		Detail: "the endpoint was deleted before the test was sent",
+	}
 	if !endpoint.Deleted() {
-		rejection = Rejection{Code: CodeEndpointDisabled, Detail: "the endpoint was disabled before the test was sent; enable it and test again"}
+		rejection = Rejection{
+			Code:   CodeEndpointDisabled,
+			Detail: "the endpoint was disabled before the test was sent; enable it and test again",
+		}
 	}
 	return append(facts, CommandHandled{
-		CommandID: delivery.TestCommandID, BodyHash: delivery.TestBodyHash,
-		Answer: Answer{Rejection: &rejection},
+		CommandID: delivery.TestCommandID,
+		BodyHash:  delivery.TestBodyHash,
+		Answer:    Answer{Rejection: &rejection},
 	})
 }
 
@@ -120,9 +135,18 @@ func EvolveDelivery(state Delivery, endpointEpoch uint32, f Fact) Delivery {
 	switch body := f.Body.(type) {
 	case DeliveryCreated:
 		state = Delivery{
-			EventID: body.Event.ID, EventType: body.Event.Type, AccountID: body.AccountID, EndpointID: body.EndpointID, WatchID: body.WatchID,
-			State: StateQueued, CreatedAtMillis: body.Event.CreatedAtMillis, NextAttemptAtMillis: f.AtMillis,
-			Moves: body.Moved.Moves, FormerEndpointIDs: body.Moved.FormerEndpointIDs, Attempts: body.Moved.Attempts, Run: body.Moved.Runs + 1,
+			EventID:             body.Event.ID,
+			EventType:           body.Event.Type,
+			AccountID:           body.AccountID,
+			EndpointID:          body.EndpointID,
+			WatchID:             body.WatchID,
+			State:               StateQueued,
+			CreatedAtMillis:     body.Event.CreatedAtMillis,
+			NextAttemptAtMillis: f.AtMillis,
+			Moves:               body.Moved.Moves,
+			FormerEndpointIDs:   body.Moved.FormerEndpointIDs,
+			Attempts:            body.Moved.Attempts,
+			Run:                 body.Moved.Runs + 1,
 		}
 		if body.Event.Type == TestPing {
 			state.TestCommandID, state.TestBodyHash = f.Cause, body.TestBodyHash

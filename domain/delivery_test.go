@@ -13,8 +13,20 @@ const second = int64(1000)
 
 // TestMatches: given facts, when a match arrives, then facts (G2).
 func TestMatches(t *testing.T) {
-	match := domain.MatchInput{AccountID: ownAccount, EndpointID: endpointID, WatchID: "wat_1", WalletAddress: "GWALLET", Event: domain.Event{ID: "evt_1", Type: domain.PaymentReceived}}
-	created := domain.DeliveryCreated{AccountID: ownAccount, EndpointID: endpointID, WatchID: "wat_1", WalletAddress: "GWALLET", Event: match.Event}
+	match := domain.MatchInput{
+		AccountID:     ownAccount,
+		EndpointID:    endpointID,
+		WatchID:       "wat_1",
+		WalletAddress: "GWALLET",
+		Event:         domain.Event{ID: "evt_1", Type: domain.PaymentReceived},
+	}
+	created := domain.DeliveryCreated{
+		AccountID:     ownAccount,
+		EndpointID:    endpointID,
+		WatchID:       "wat_1",
+		WalletAddress: "GWALLET",
+		Event:         match.Event,
+	}
 	cancelled := domain.DeliveryCancelled{EventID: "evt_1"}
 	other := match
 	other.AccountID = "acc_other"
@@ -30,11 +42,16 @@ func TestMatches(t *testing.T) {
 		"deleted":  {newStory().given(domain.EndpointDeleted{}), match, facts(created, cancelled)},
 		"unknown":  {&story{}, match, facts(created, cancelled)},
 		"another account's": {newStory(), other, facts(domain.DeliveryCreated{
-			AccountID: "acc_other", EndpointID: endpointID, WatchID: "wat_1", WalletAddress: "GWALLET", Event: match.Event,
+			AccountID:     "acc_other",
+			EndpointID:    endpointID,
+			WatchID:       "wat_1",
+			WalletAddress: "GWALLET",
+			Event:         match.Event,
 		}, cancelled)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			expect(t, domain.DecideMatch(c.given.endpoint, c.given.deliveries["evt_1"], c.when), nil, "", c.then...)
+			expect(t, domain.DecideMatch(c.given.endpoint, c.given.deliveries["evt_1"], c.when), nil, "",
+				c.then...)
 		})
 	}
 }
@@ -51,7 +68,12 @@ func TestAttemptResults(t *testing.T) {
 	}
 	gone, none := domain.DisabledGone, domain.DisabledReason("")
 	ping := func() *story {
-		return newStory().causedBy("cmd_1", domain.DeliveryCreated{AccountID: ownAccount, EndpointID: endpointID, Event: domain.Event{ID: "evt_1", Type: domain.TestPing}})
+		return newStory().causedBy("cmd_1",
+			domain.DeliveryCreated{
+				AccountID:  ownAccount,
+				EndpointID: endpointID,
+				Event:      domain.Event{ID: "evt_1", Type: domain.TestPing},
+			})
 	}
 	nineteen := func(s *story) *story {
 		return lastDue(s.failedRuns("evt_x", 19))
@@ -63,39 +85,83 @@ func TestAttemptResults(t *testing.T) {
 		state   domain.DeliveryState
 		disable domain.DisabledReason
 	}{
-		"200":                           {queued(), status(200), domain.StateDelivered, none},
-		"299":                           {queued(), status(299), domain.StateDelivered, none},
-		"200, too large":                {queued(), domain.AttemptResult{StatusCode: 200, Error: domain.AttemptBodyTooLarge}, domain.StateDelivered, none},
-		"200, cut off":                  {queued(), domain.AttemptResult{StatusCode: 200, Error: domain.AttemptTimeout}, domain.StateWaiting, none},
-		"404":                           {queued(), status(404), domain.StateWaiting, none},
-		"301":                           {queued(), domain.AttemptResult{StatusCode: 301, Error: domain.AttemptRedirect}, domain.StateWaiting, none},
-		"no answer":                     {queued(), domain.AttemptResult{Error: domain.AttemptDNS}, domain.StateWaiting, none},
-		"410":                           {queued(), status(410), domain.StateWaiting, gone},
-		"410, too large":                {queued(), domain.AttemptResult{StatusCode: 410, Error: domain.AttemptBodyTooLarge}, domain.StateWaiting, gone},
-		"410, cut off":                  {queued(), domain.AttemptResult{StatusCode: 410, Error: domain.AttemptTimeout}, domain.StateWaiting, none},
-		"410 to a test":                 {ping(), status(410), domain.StateWaiting, gone},
-		"410, disabled":                 {queued().given(domain.EndpointDisabled{}), status(410), domain.StateWaiting, none},
-		"410, the tenth":                {lastDue(queued()), status(410), domain.StateFailed, gone},
-		"500, the tenth":                {lastDue(queued()), status(500), domain.StateFailed, none},
-		"200, the tenth":                {lastDue(queued()), status(200), domain.StateDelivered, none},
-		"the twentieth run":             {nineteen(queued()), status(500), domain.StateFailed, domain.DisabledConsecutiveFailures},
-		"410 ends the twentieth run":    {nineteen(queued()), status(410), domain.StateFailed, gone},
-		"the twentieth, disabled":       {nineteen(queued()).given(domain.EndpointDisabled{Reason: domain.DisabledManual}), status(500), domain.StateFailed, none},
-		"the twentieth, enabled before": {nineteen(queued()).given(domain.EndpointDisabled{}, domain.EndpointEnabled{}), status(500), domain.StateFailed, none},
-		"the twentieth, of a test":      {nineteen(ping()), status(500), domain.StateFailed, none},
-		"disabled":                      {queued().given(domain.EndpointDisabled{}), status(500), domain.StateWaiting, none},
-		"disabled, 200":                 {queued().given(domain.EndpointDisabled{}), status(200), domain.StateDelivered, none},
-		"deleted":                       {queued().given(domain.EndpointDeleted{}), status(500), domain.StateCancelled, none},
-		"deleted, 200":                  {queued().given(domain.EndpointDeleted{}), status(200), domain.StateDelivered, none},
-		"deleted, 410":                  {queued().given(domain.EndpointDeleted{}), status(410), domain.StateCancelled, none},
-		"cancelled":                     {queued().given(domain.EndpointDeleted{}, domain.DeliveryCancelled{EventID: "evt_1"}), status(200), domain.StateCancelled, none},
+		"200": {queued(), status(200), domain.StateDelivered, none},
+		"299": {queued(), status(299), domain.StateDelivered, none},
+		"200, too large": {
+			queued(), domain.AttemptResult{StatusCode: 200, Error: domain.AttemptBodyTooLarge},
+			domain.StateDelivered, none,
+		},
+		"200, cut off": {
+			queued(), domain.AttemptResult{StatusCode: 200, Error: domain.AttemptTimeout},
+			domain.StateWaiting, none,
+		},
+		"404": {queued(), status(404), domain.StateWaiting, none},
+		"301": {
+			queued(), domain.AttemptResult{StatusCode: 301, Error: domain.AttemptRedirect},
+			domain.StateWaiting, none,
+		},
+		"no answer": {
+			queued(), domain.AttemptResult{Error: domain.AttemptDNS}, domain.StateWaiting,
+			none,
+		},
+		"410": {queued(), status(410), domain.StateWaiting, gone},
+		"410, too large": {
+			queued(), domain.AttemptResult{StatusCode: 410, Error: domain.AttemptBodyTooLarge},
+			domain.StateWaiting, gone,
+		},
+		"410, cut off": {
+			queued(), domain.AttemptResult{StatusCode: 410, Error: domain.AttemptTimeout},
+			domain.StateWaiting, none,
+		},
+		"410 to a test": {ping(), status(410), domain.StateWaiting, gone},
+		"410, disabled": {
+			queued().given(domain.EndpointDisabled{}), status(410), domain.StateWaiting, none,
+		},
+		"410, the tenth": {lastDue(queued()), status(410), domain.StateFailed, gone},
+		"500, the tenth": {lastDue(queued()), status(500), domain.StateFailed, none},
+		"200, the tenth": {lastDue(queued()), status(200), domain.StateDelivered, none},
+		"the twentieth run": {
+			nineteen(queued()), status(500), domain.StateFailed,
+			domain.DisabledConsecutiveFailures,
+		},
+		"410 ends the twentieth run": {nineteen(queued()), status(410), domain.StateFailed, gone},
+		"the twentieth, disabled": {
+			nineteen(queued()).given(domain.EndpointDisabled{Reason: domain.DisabledManual}),
+			status(500), domain.StateFailed, none,
+		},
+		"the twentieth, enabled before": {
+			nineteen(queued()).given(domain.EndpointDisabled{}, domain.EndpointEnabled{}),
+			status(500), domain.StateFailed, none,
+		},
+		"the twentieth, of a test": {nineteen(ping()), status(500), domain.StateFailed, none},
+		"disabled": {
+			queued().given(domain.EndpointDisabled{}), status(500), domain.StateWaiting, none,
+		},
+		"disabled, 200": {
+			queued().given(domain.EndpointDisabled{}), status(200), domain.StateDelivered,
+			none,
+		},
+		"deleted": {
+			queued().given(domain.EndpointDeleted{}), status(500), domain.StateCancelled, none,
+		},
+		"deleted, 200": {
+			queued().given(domain.EndpointDeleted{}), status(200), domain.StateDelivered, none,
+		},
+		"deleted, 410": {
+			queued().given(domain.EndpointDeleted{}), status(410), domain.StateCancelled, none,
+		},
+		"cancelled": {
+			queued().given(domain.EndpointDeleted{}, domain.DeliveryCancelled{EventID: "evt_1"}),
+			status(200), domain.StateCancelled, none,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := c.given.deliveries["evt_1"]
 			facts := c.given.attempt("evt_1", c.when)
 			made := facts[0].(domain.AttemptMade)
 			after := c.given.deliveries["evt_1"]
-			if after.State != c.state || after.Attempts != before.Attempts+1 || made.Number != after.Attempts || made.Run != 1 || made.EventType != before.EventType {
+			if after.State != c.state || after.Attempts != before.Attempts+1 ||
+				made.Number != after.Attempts || made.Run != 1 || made.EventType != before.EventType {
 				t.Errorf("%+v made it %+v", made, after)
 			}
 			if (after.NextAttemptAtMillis != 0) != after.State.Pending() {
@@ -103,10 +169,17 @@ func TestAttemptResults(t *testing.T) {
 			}
 			want := slices.Clone(facts[:1]) // the rest is not to be taken from what is tested
 			if c.disable != none {
-				want = append(want, domain.EndpointDisabled{Reason: c.disable, EventID: "evt_1", LastStatusCode: c.when.StatusCode, LastError: c.when.Error})
+				want = append(want,
+					domain.EndpointDisabled{
+						Reason:         c.disable,
+						EventID:        "evt_1",
+						LastStatusCode: c.when.StatusCode,
+						LastError:      c.when.Error,
+					})
 			}
 			expect(t, facts, nil, "", want...)
-			if again := domain.DecideAttempt(c.given.endpoint, after, made.Number, c.when, c.given.policy, startedAt); len(again) != 0 {
+			if again := domain.DecideAttempt(c.given.endpoint, after, made.Number, c.when, c.given.policy,
+				startedAt); len(again) != 0 {
 				t.Errorf("the same attempt is recorded twice (G7): %+v", again)
 			}
 		})
@@ -118,19 +191,23 @@ func TestTheStreak(t *testing.T) {
 	if s.endpoint.ConsecutiveFailures != 19 {
 		t.Fatalf("%d after 19 failed runs", s.endpoint.ConsecutiveFailures)
 	}
-	s.given(domain.DeliveryCreated{Event: domain.Event{ID: "evt_test", Type: domain.TestPing}}).attempt("evt_test", domain.AttemptResult{StatusCode: 200})
+	s.given(domain.DeliveryCreated{Event: domain.Event{ID: "evt_test", Type: domain.TestPing}}).attempt("evt_test", domain.AttemptResult{
+		StatusCode: 200,
+	})
 	if s.endpoint.ConsecutiveFailures != 19 {
 		t.Error("a delivered test resets the streak")
 	}
 	s.given(domain.DeliveryRequeued{EventID: "evt_a", Run: 2, NextAttemptAtMillis: s.nowMillis}).failedRun("evt_a", 500)
-	if s.endpoint.Status != domain.StatusDisabled || s.endpoint.ConsecutiveFailures != 20 || s.endpoint.DisabledReason != domain.DisabledConsecutiveFailures {
+	if s.endpoint.Status != domain.StatusDisabled || s.endpoint.ConsecutiveFailures != 20 ||
+		s.endpoint.DisabledReason != domain.DisabledConsecutiveFailures {
 		t.Errorf("a replay that fails is the twentieth run, and the endpoint is %+v", s.endpoint)
 	}
 	s.given(domain.EndpointEnabled{})
 	if s.endpoint.ConsecutiveFailures != 0 {
 		t.Error("enabling keeps the streak")
 	}
-	s.failedRuns("evt_y", 3).given(matched("evt_z")).attempt("evt_z", domain.AttemptResult{StatusCode: 500})
+	s.failedRuns("evt_y", 3).given(matched("evt_z")).attempt("evt_z",
+		domain.AttemptResult{StatusCode: 500})
 	s.attempt("evt_z", domain.AttemptResult{StatusCode: 204})
 	if s.endpoint.ConsecutiveFailures != 0 {
 		t.Error("a success, though not the first attempt, keeps the streak")
@@ -165,8 +242,10 @@ func TestRetryAfter(t *testing.T) {
 		for range c.attemptsBefore {
 			s.attempt("evt_1", domain.AttemptResult{StatusCode: 500})
 		}
-		facts := s.attempt("evt_1", domain.AttemptResult{StatusCode: 503, RetryAfterMillis: c.asksSeconds * second})
-		if wait := (s.deliveries["evt_1"].NextAttemptAtMillis - s.nowMillis) / second; wait < c.atLeast || wait > c.atMost {
+		facts := s.attempt("evt_1",
+			domain.AttemptResult{StatusCode: 503, RetryAfterMillis: c.asksSeconds * second})
+		if wait := (s.deliveries["evt_1"].NextAttemptAtMillis - s.nowMillis) / second; wait < c.atLeast ||
+			wait > c.atMost {
 			t.Errorf("%+v: waits %d s", c, wait)
 		}
 		if kept := facts[0].(domain.AttemptMade).Result.RetryAfterMillis; kept != 0 {
@@ -180,40 +259,63 @@ func TestRetryAfter(t *testing.T) {
 func TestResends(t *testing.T) {
 	created := func() *story { return newStory().given(matched("evt_1")) }
 	waiting := func() *story { s := created(); s.attempt("evt_1", domain.AttemptResult{}); return s }
-	delivered := func() *story { s := created(); s.attempt("evt_1", domain.AttemptResult{StatusCode: 200}); return s }
+	delivered := func() *story {
+		s := created()
+		s.attempt("evt_1",
+			domain.AttemptResult{StatusCode: 200})
+		return s
+	}
 	failed := func() *story { return created().failedRun("evt_1", 500) }
-	secondRun := facts(domain.DeliveryRequeued{EventID: "evt_1", Run: 2, NextAttemptAtMillis: startedAt, Reason: domain.RequeueResend})
-	disabled, deleted, cancelled := domain.EndpointDisabled{}, domain.EndpointDeleted{}, domain.DeliveryCancelled{EventID: "evt_1"}
+	secondRun := facts(domain.DeliveryRequeued{
+		EventID:             "evt_1",
+		Run:                 2,
+		NextAttemptAtMillis: startedAt,
+		Reason:              domain.RequeueResend,
+	})
+	disabled, deleted, cancelled := domain.EndpointDisabled{}, domain.EndpointDeleted{},
+		domain.DeliveryCancelled{EventID: "evt_1"}
 	for name, c := range map[string]struct {
 		given    *story
 		inFlight bool
 		code     string
 		then     []domain.FactBody
 	}{
-		"queued":               {created(), false, "", nil},
-		"in flight":            {created(), true, "", nil},
-		"waiting":              {waiting(), false, "", secondRun},
-		"waiting, in flight":   {waiting(), true, "", nil},
-		"delivered":            {delivered(), false, "", secondRun},
-		"failed":               {failed(), false, "", secondRun},
-		"failed, disabled":     {failed().given(disabled), false, "", secondRun},
-		"cancelled":            {created().given(deleted, cancelled), false, domain.CodeNoEndpoint, nil},
-		"about to be":          {waiting().given(deleted), false, domain.CodeDeliveryEnding, nil},
-		"cancelled, in flight": {created().given(deleted, cancelled), true, domain.CodeDeliveryEnding, nil},
-		"delivered, deleted":   {delivered().given(deleted), false, domain.CodeEndpointDeleted, nil},
-		"unknown":              {newStory(), false, domain.CodeNotFound, nil},
-		"of another endpoint":  {newStory().given(domain.DeliveryCreated{AccountID: ownAccount, EndpointID: "ep_2", Event: domain.Event{ID: "evt_1"}}), false, domain.CodeNotFound, nil},
+		"queued":             {created(), false, "", nil},
+		"in flight":          {created(), true, "", nil},
+		"waiting":            {waiting(), false, "", secondRun},
+		"waiting, in flight": {waiting(), true, "", nil},
+		"delivered":          {delivered(), false, "", secondRun},
+		"failed":             {failed(), false, "", secondRun},
+		"failed, disabled":   {failed().given(disabled), false, "", secondRun},
+		"cancelled":          {created().given(deleted, cancelled), false, domain.CodeNoEndpoint, nil},
+		"about to be":        {waiting().given(deleted), false, domain.CodeDeliveryEnding, nil},
+		"cancelled, in flight": {
+			created().given(deleted, cancelled), true, domain.CodeDeliveryEnding, nil,
+		},
+		"delivered, deleted": {delivered().given(deleted), false, domain.CodeEndpointDeleted, nil},
+		"unknown":            {newStory(), false, domain.CodeNotFound, nil},
+		"of another endpoint": {
+			newStory().given(domain.DeliveryCreated{
+				AccountID:  ownAccount,
+				EndpointID: "ep_2",
+				Event:      domain.Event{ID: "evt_1"},
+			}),
+			false, domain.CodeNotFound, nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := c.given
-			got, rejection := domain.DecideResend(s.endpoint, s.deliveries["evt_1"], ownAccount, domain.ResendEvent{EndpointID: endpointID, EventID: "evt_1"}, c.inFlight, s.nowMillis)
+			got, rejection := domain.DecideResend(s.endpoint, s.deliveries["evt_1"], ownAccount,
+				domain.ResendEvent{EndpointID: endpointID, EventID: "evt_1"}, c.inFlight, s.nowMillis)
 			expect(t, got, rejection, c.code, c.then...)
 			if len(got) == 0 {
 				return
 			}
 			before := s.deliveries["evt_1"]
 			d := s.given(got...).deliveries["evt_1"]
-			if d.State != domain.StateQueued || d.Run != 2 || d.RunAttempts != 0 || d.Attempts != before.Attempts || d.NextAttemptAtMillis != startedAt || d.Version != s.endpoint.Version {
+			if d.State != domain.StateQueued || d.Run != 2 || d.RunAttempts != 0 ||
+				d.Attempts != before.Attempts || d.NextAttemptAtMillis != startedAt ||
+				d.Version != s.endpoint.Version {
 				t.Errorf("requeued as %+v", d)
 			}
 			if s.failedRun("evt_1", 500); s.deliveries["evt_1"].Attempts != before.Attempts+10 {
@@ -238,7 +340,8 @@ func TestAnEventOfACancelledDeliveryMoves(t *testing.T) {
 	moved := domain.DeliveryMoved{EventID: "evt_1", ToEndpointID: "ep_2", Moves: 1}
 	expect(t, got, rejection, "", moved)
 	s.causedBy("cmd_7", moved)
-	if d := s.deliveries["evt_1"]; d.State != domain.StateCancelled || d.MovedTo != "ep_2" || d.MovedBy != "cmd_7" {
+	if d := s.deliveries["evt_1"]; d.State != domain.StateCancelled || d.MovedTo != "ep_2" ||
+		d.MovedBy != "cmd_7" {
 		t.Errorf("moved as %+v", d)
 	}
 	for _, to := range []string{"ep_2", "ep_3", ""} { // it has gone on, and does so once
@@ -269,11 +372,13 @@ func TestAMovedEventGoesOn(t *testing.T) {
 	for range 3 {
 		s.attempt("evt_1", domain.AttemptResult{StatusCode: 500})
 	}
-	s.given(domain.EndpointDeleted{}, domain.DeliveryCancelled{EventID: "evt_1"}, domain.DeliveryMoved{EventID: "evt_1", ToEndpointID: "ep_2", Moves: 1})
+	s.given(domain.EndpointDeleted{}, domain.DeliveryCancelled{EventID: "evt_1"},
+		domain.DeliveryMoved{EventID: "evt_1", ToEndpointID: "ep_2", Moves: 1})
 	before := s.deliveries["evt_1"]
 	in := before.HandOver([]byte(`{"data":{"watch":{"walletAddress":"GABC"}}}`))
 	want := domain.Moved{Moves: 1, Attempts: 3, Runs: 1, FormerEndpointIDs: []string{endpointID}}
-	if in.EndpointID != "ep_2" || in.WatchID != "wat_1" || in.WalletAddress != "GABC" || in.Event.ID != "evt_1" || !reflect.DeepEqual(in.Moved, want) {
+	if in.EndpointID != "ep_2" || in.WatchID != "wat_1" || in.WalletAddress != "GABC" ||
+		in.Event.ID != "evt_1" || !reflect.DeepEqual(in.Moved, want) {
 		t.Errorf("handed over as %+v", in)
 	}
 
@@ -281,7 +386,8 @@ func TestAMovedEventGoesOn(t *testing.T) {
 	to := newStory()
 	facts := domain.DecideMatch(to.endpoint, domain.Delivery{}, in)
 	d := to.given(facts...).deliveries["evt_1"]
-	if d.State != domain.StateQueued || d.Attempts != 3 || d.Run != 2 || d.RunAttempts != 0 || d.Moves != 1 {
+	if d.State != domain.StateQueued || d.Attempts != 3 || d.Run != 2 || d.RunAttempts != 0 ||
+		d.Moves != 1 {
 		t.Errorf("goes on as %+v", d)
 	}
 	if again := domain.DecideMatch(to.endpoint, d, in); len(again) != 0 {
@@ -320,16 +426,26 @@ func TestReplays(t *testing.T) {
 		"since, included": {startedAt + second, 0, []string{"evt_1", "evt_2", "evt_3"}},
 		"since, past it":  {startedAt + second + 1, 0, []string{"evt_2", "evt_3"}},
 		"until, excluded": {startedAt + second, startedAt + 3*second, []string{"evt_1", "evt_2"}},
-		"until, past it":  {startedAt + second, startedAt + 3*second + 1, []string{"evt_1", "evt_2", "evt_3"}},
-		"nothing":         {startedAt + 4*second, 0, nil},
-		"backwards":       {startedAt + 2*second, startedAt + second, nil},
+		"until, past it": {
+			startedAt + second, startedAt + 3*second + 1, []string{"evt_1", "evt_2", "evt_3"},
+		},
+		"nothing":   {startedAt + 4*second, 0, nil},
+		"backwards": {startedAt + 2*second, startedAt + second, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var want []domain.FactBody
 			for i, id := range c.want { // due in their order
-				want = append(want, domain.DeliveryRequeued{EventID: id, Run: 2, NextAttemptAtMillis: s.nowMillis + int64(i), Reason: domain.RequeueReplay})
+				want = append(want,
+					domain.DeliveryRequeued{
+						EventID:             id,
+						Run:                 2,
+						NextAttemptAtMillis: s.nowMillis + int64(i),
+						Reason:              domain.RequeueReplay,
+					})
 			}
-			got, result, rejection := domain.DecideReplay(s.endpoint, ownAccount, domain.ReplayEndpoint{SinceMillis: c.since, UntilMillis: c.until}, candidates, len(want), s.nowMillis)
+			got, result, rejection := domain.DecideReplay(s.endpoint, ownAccount,
+				domain.ReplayEndpoint{SinceMillis: c.since, UntilMillis: c.until}, candidates, len(want),
+				s.nowMillis)
 			expect(t, got, rejection, "", want...)
 			if result != (domain.ReplayResult{Queued: len(want), Matched: len(want)}) {
 				t.Errorf("says %+v", result)
@@ -341,12 +457,15 @@ func TestReplays(t *testing.T) {
 		many[n] = domain.Delivery{EventID: fmt.Sprint("evt_", n), State: domain.StateFailed, Run: 1}
 	}
 	s.given(domain.EndpointDisabled{})
-	got, result, rejection := domain.DecideReplay(s.endpoint, ownAccount, domain.ReplayEndpoint{}, many, 3000, s.nowMillis)
-	if rejection != nil || len(got) != 1000 || got[0].(domain.DeliveryRequeued).EventID != "evt_0" || result != (domain.ReplayResult{Queued: 1000, Matched: 3000, Truncated: true}) {
+	got, result, rejection := domain.DecideReplay(s.endpoint, ownAccount, domain.ReplayEndpoint{}, many,
+		3000, s.nowMillis)
+	if rejection != nil || len(got) != 1000 || got[0].(domain.DeliveryRequeued).EventID != "evt_0" ||
+		result != (domain.ReplayResult{Queued: 1000, Matched: 3000, Truncated: true}) {
 		t.Errorf("%d facts, %+v, %v", len(got), result, rejection)
 	}
 	// As many as one replay queues is not more than that.
-	got, result, _ = domain.DecideReplay(s.endpoint, ownAccount, domain.ReplayEndpoint{}, many[:1000], 1000, s.nowMillis)
+	got, result, _ = domain.DecideReplay(s.endpoint, ownAccount, domain.ReplayEndpoint{}, many[:1000],
+		1000, s.nowMillis)
 	if len(got) != 1000 || result != (domain.ReplayResult{Queued: 1000, Matched: 1000}) {
 		t.Errorf("%d facts, %+v", len(got), result)
 	}
@@ -361,8 +480,15 @@ func TestTests(t *testing.T) {
 	body := `{"id":"` + eventID + `","type":"test.ping","apiVersion":"2026-11-01","createdAt":"2023-11-14T22:13:20.000Z","data":{"endpoint":{"id":"ep_1","url":"https://shop.example/hook","description":"shop"}}}`
 	created, rejection := domain.DecideTest(s.endpoint, domain.Delivery{}, c, s.nowMillis)
 	expect(t, created, rejection, "", domain.DeliveryCreated{
-		AccountID: ownAccount, EndpointID: endpointID, TestBodyHash: []byte("hash"),
-		Event: domain.Event{ID: eventID, Type: domain.TestPing, CreatedAtMillis: startedAt, Body: []byte(body)},
+		AccountID:    ownAccount,
+		EndpointID:   endpointID,
+		TestBodyHash: []byte("hash"),
+		Event: domain.Event{
+			ID:              eventID,
+			Type:            domain.TestPing,
+			CreatedAtMillis: startedAt,
+			Body:            []byte(body),
+		},
 	})
 	s.causedBy(c.ID, created...)
 	queued := s.deliveries[eventID]
@@ -375,19 +501,25 @@ func TestTests(t *testing.T) {
 	r := domain.AttemptResult{StatusCode: 500, DurationMillis: 5}
 	made := s.attempt(eventID, r)[0].(domain.AttemptMade)
 	handled, ok := domain.TestAnswered(queued, made)
-	if !ok || handled.CommandID != c.ID || string(handled.BodyHash) != "hash" || handled.Answer.Test == nil || handled.Answer.Test.EventID != eventID || handled.Answer.Test.Result.StatusCode != 500 {
+	if !ok || handled.CommandID != c.ID || string(handled.BodyHash) != "hash" ||
+		handled.Answer.Test == nil || handled.Answer.Test.EventID != eventID ||
+		handled.Answer.Test.Result.StatusCode != 500 {
 		t.Errorf("answered %+v, %v", handled, ok)
 	}
 	waiting := s.deliveries[eventID]
 	if _, ok := domain.TestAnswered(waiting, s.attempt(eventID, r)[0].(domain.AttemptMade)); ok {
 		t.Error("the second attempt answers too")
 	}
-	if _, ok := domain.TestAnswered(newStory().given(matched("evt_1")).deliveries["evt_1"], domain.AttemptMade{Number: 1}); ok {
+	if _, ok := domain.TestAnswered(newStory().given(matched("evt_1")).deliveries["evt_1"],
+		domain.AttemptMade{Number: 1}); ok {
 		t.Error("a payment's attempt answers a command")
 	}
 	forgotten, rejection := domain.DecideTest(s.endpoint, s.deliveries[eventID], c, s.nowMillis)
 	expect(t, forgotten, rejection, domain.CodeAlreadyExists)
-	for code, fact := range map[string]domain.FactBody{domain.CodeEndpointDisabled: domain.EndpointDisabled{}, domain.CodeNotFound: domain.EndpointDeleted{}} {
+	for code, fact := range map[string]domain.FactBody{
+		domain.CodeEndpointDisabled: domain.EndpointDisabled{},
+		domain.CodeNotFound:         domain.EndpointDeleted{},
+	} {
 		s := newStory().given(fact)
 		facts, rejection := domain.DecideTest(s.endpoint, domain.Delivery{}, c, s.nowMillis)
 		expect(t, facts, rejection, code)
@@ -399,7 +531,10 @@ func TestTests(t *testing.T) {
 func TestCancelling(t *testing.T) {
 	cancelled := domain.DeliveryCancelled{EventID: "evt_1"}
 	deleted := domain.EndpointDeleted{}
-	cancel := func(s *story) []domain.FactBody { return domain.DecideCancel(s.endpoint, s.deliveries["evt_1"]) }
+	cancel := func(s *story) []domain.FactBody {
+		return domain.DecideCancel(s.endpoint,
+			s.deliveries["evt_1"])
+	}
 	created := func() *story { return newStory().given(matched("evt_1")) }
 	expect(t, cancel(created()), nil, "")
 	expect(t, cancel(created().given(domain.EndpointDisabled{})), nil, "")
@@ -445,7 +580,8 @@ func TestATestThatIsNotSentIsAnswered(t *testing.T) {
 				return
 			}
 			handled, ok := facts[1].(domain.CommandHandled)
-			if !ok || handled.CommandID != asked.ID || handled.Answer.Rejection == nil || handled.Answer.Rejection.Code != c.code {
+			if !ok || handled.CommandID != asked.ID || handled.Answer.Rejection == nil ||
+				handled.Answer.Rejection.Code != c.code {
 				t.Errorf("facts %+v", facts)
 			}
 		})
@@ -453,9 +589,11 @@ func TestATestThatIsNotSentIsAnswered(t *testing.T) {
 }
 
 func TestAnEpochIsTheEndpointsAtTheLastFact(t *testing.T) {
-	s := newStory().given(matched("evt_1"), matched("evt_2"), domain.EndpointDisabled{}, domain.EndpointEnabled{})
+	s := newStory().given(matched("evt_1"), matched("evt_2"), domain.EndpointDisabled{},
+		domain.EndpointEnabled{})
 	s.attempt("evt_2", domain.AttemptResult{})
-	if s.deliveries["evt_1"].EndpointEpoch != 0 || s.deliveries["evt_2"].EndpointEpoch != 1 || s.endpoint.Epoch != 1 {
+	if s.deliveries["evt_1"].EndpointEpoch != 0 || s.deliveries["evt_2"].EndpointEpoch != 1 ||
+		s.endpoint.Epoch != 1 {
 		t.Errorf("epochs %+v", s.deliveries)
 	}
 }

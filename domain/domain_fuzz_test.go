@@ -37,7 +37,11 @@ func FuzzVerify(f *testing.F) {
 // FuzzValues: amounts, memos, keys and ids are refused or read; what was read has
 // one spelling.
 func FuzzValues(f *testing.F) {
-	for _, s := range []string{"12.5", "922337203685.4775807", "0", "-1", "1e7", "order-1", "18446744073709551615", strings.Repeat("ab", 32), domain.NewAPIKey(false, [32]byte{1}), domain.NewID("evt_", [16]byte{1})} {
+	for _, s := range []string{
+		"12.5", "922337203685.4775807", "0", "-1", "1e7", "order-1",
+		"18446744073709551615", strings.Repeat("ab", 32),
+		domain.NewAPIKey(false, [32]byte{1}), domain.NewID("evt_", [16]byte{1}),
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -52,7 +56,8 @@ func FuzzValues(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if again, err := domain.ParseMemo(kind, memo.String()); err != nil || string(again.Raw) != string(memo.Raw) {
+			if again, err := domain.ParseMemo(kind, memo.String()); err != nil ||
+				string(again.Raw) != string(memo.Raw) {
 				t.Fatalf("the %s memo %q is %q, then %q (%v)", kind, s, memo, again, err)
 			}
 		}

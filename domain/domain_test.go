@@ -20,8 +20,12 @@ func TestAmountsComeBack(t *testing.T) {
 		}
 	})
 	for text, want := range map[string]error{
-		"": domain.ErrAmountSyntax, "-1": domain.ErrAmountSyntax, "1e3": domain.ErrAmountSyntax, ".5": domain.ErrAmountSyntax, "5.": domain.ErrAmountSyntax, " 1": domain.ErrAmountSyntax,
-		"1.00000001": domain.ErrAmountPrecision, "922337203685.4775808": domain.ErrAmountRange, "99999999999999999999": domain.ErrAmountRange,
+		"":    domain.ErrAmountSyntax,
+		"-1":  domain.ErrAmountSyntax,
+		"1e3": domain.ErrAmountSyntax,
+		".5":  domain.ErrAmountSyntax, "5.": domain.ErrAmountSyntax, " 1": domain.ErrAmountSyntax,
+		"1.00000001":           domain.ErrAmountPrecision,
+		"922337203685.4775808": domain.ErrAmountRange, "99999999999999999999": domain.ErrAmountRange,
 		"922337203685.4775807": nil, "12.5": nil, "1.00000000": nil,
 	} {
 		if _, err := domain.ParseAmount(text); err != want {
@@ -38,7 +42,9 @@ func TestIDs(t *testing.T) {
 	if domain.DeriveID("x_", "ab", "c") == domain.DeriveID("x_", "a", "bc") {
 		t.Error("parts run into each other")
 	}
-	for _, bad := range []string{"", "evt_", id + "0", strings.ToUpper(id), "wat_" + id[4:], id[:29] + "u"} {
+	for _, bad := range []string{
+		"", "evt_", id + "0", strings.ToUpper(id), "wat_" + id[4:], id[:29] + "u",
+	} {
 		if domain.IsID(domain.EventPrefix, bad) {
 			t.Errorf("%q passes", bad)
 		}
@@ -47,7 +53,11 @@ func TestIDs(t *testing.T) {
 
 func TestRules(t *testing.T) {
 	usd := domain.Asset{Code: "USD", Issuer: "GISSUER"}
-	base := domain.Rules{Assets: []domain.Asset{domain.NativeAsset()}, Amount: domain.AmountRule{Kind: domain.AmountAny}, Memo: domain.MemoRule{Kind: domain.MemoAny}}
+	base := domain.Rules{
+		Assets: []domain.Asset{domain.NativeAsset()},
+		Amount: domain.AmountRule{Kind: domain.AmountAny},
+		Memo:   domain.MemoRule{Kind: domain.MemoAny},
+	}
 	with := func(change func(*domain.Rules)) domain.Rules {
 		r := base
 		change(&r)
@@ -61,7 +71,13 @@ func TestRules(t *testing.T) {
 	}
 	text := func(s string) domain.Memo { return domain.Memo{Type: domain.MemoText, Raw: []byte(s)} }
 	pay := func(stroops int64, m domain.Memo) domain.Payment {
-		return domain.Payment{From: "GA", To: "GB", Asset: domain.NativeAsset(), AmountStroops: stroops, Memo: m}
+		return domain.Payment{
+			From:          "GA",
+			To:            "GB",
+			Asset:         domain.NativeAsset(),
+			AmountStroops: stroops,
+			Memo:          m,
+		}
 	}
 	none := domain.Memo{}
 	for name, c := range map[string]struct {
@@ -69,49 +85,123 @@ func TestRules(t *testing.T) {
 		pay   domain.Payment
 		want  []domain.Reason
 	}{
-		"any":             {base, pay(1, none), nil},
-		"other asset":     {with(func(r *domain.Rules) { r.Assets = []domain.Asset{usd} }), pay(1, none), []domain.Reason{domain.ReasonAssetNotAccepted}},
-		"exact":           {amount(domain.AmountRule{Kind: domain.AmountExact, AmountStroops: 5}), pay(5, none), nil},
-		"not exact":       {amount(domain.AmountRule{Kind: domain.AmountExact, AmountStroops: 5}), pay(6, none), []domain.Reason{domain.ReasonAmountMismatch}},
-		"min edge":        {amount(domain.AmountRule{Kind: domain.AmountMin, AmountStroops: 5}), pay(5, none), nil},
-		"below min":       {amount(domain.AmountRule{Kind: domain.AmountMin, AmountStroops: 5}), pay(4, none), []domain.Reason{domain.ReasonAmountTooLow}},
-		"max edge":        {amount(domain.AmountRule{Kind: domain.AmountMax, AmountStroops: 5}), pay(5, none), nil},
-		"above max":       {amount(domain.AmountRule{Kind: domain.AmountMax, AmountStroops: 5}), pay(6, none), []domain.Reason{domain.ReasonAmountTooHigh}},
-		"range low edge":  {amount(domain.AmountRule{Kind: domain.AmountRange, MinStroops: 5, MaxStroops: 7}), pay(5, none), nil},
-		"range high edge": {amount(domain.AmountRule{Kind: domain.AmountRange, MinStroops: 5, MaxStroops: 7}), pay(7, none), nil},
-		"below range":     {amount(domain.AmountRule{Kind: domain.AmountRange, MinStroops: 5, MaxStroops: 7}), pay(4, none), []domain.Reason{domain.ReasonAmountTooLow}},
-		"above range":     {amount(domain.AmountRule{Kind: domain.AmountRange, MinStroops: 5, MaxStroops: 7}), pay(8, none), []domain.Reason{domain.ReasonAmountTooHigh}},
-		"present":         {memo(domain.MemoRule{Kind: domain.MemoPresent}), pay(1, text("")), nil},
-		"not present":     {memo(domain.MemoRule{Kind: domain.MemoPresent}), pay(1, none), []domain.Reason{domain.ReasonMemoRequired}},
-		"absent":          {memo(domain.MemoRule{Kind: domain.MemoAbsent}), pay(1, none), nil},
-		"not absent":      {memo(domain.MemoRule{Kind: domain.MemoAbsent}), pay(1, text("x")), []domain.Reason{domain.ReasonMemoNotAllowed}},
-		"equals":          {memo(domain.MemoRule{Kind: domain.MemoEquals, Value: text("x")}), pay(1, text("x")), nil},
-		"equals, none":    {memo(domain.MemoRule{Kind: domain.MemoEquals, Value: text("x")}), pay(1, none), []domain.Reason{domain.ReasonMemoRequired}},
-		"equals, other":   {memo(domain.MemoRule{Kind: domain.MemoEquals, Value: text("x")}), pay(1, text("y")), []domain.Reason{domain.ReasonMemoMismatch}},
-		"equals, a hash":  {memo(domain.MemoRule{Kind: domain.MemoEquals, Value: text("x")}), pay(1, domain.Memo{Type: domain.MemoHash, Raw: []byte("x")}), []domain.Reason{domain.ReasonMemoTypeMismatch}},
-		"sender":          {with(func(r *domain.Rules) { r.SenderAllowlist = []string{"GA"} }), pay(1, none), nil},
-		"other sender":    {with(func(r *domain.Rules) { r.SenderAllowlist = []string{"GC"} }), pay(1, none), []domain.Reason{domain.ReasonSenderNotAllowed}},
+		"any": {base, pay(1, none), nil},
+		"other asset": {
+			with(func(r *domain.Rules) { r.Assets = []domain.Asset{usd} }), pay(1, none),
+			[]domain.Reason{domain.ReasonAssetNotAccepted},
+		},
+		"exact": {
+			amount(domain.AmountRule{Kind: domain.AmountExact, AmountStroops: 5}),
+			pay(5, none), nil,
+		},
+		"not exact": {
+			amount(domain.AmountRule{Kind: domain.AmountExact, AmountStroops: 5}),
+			pay(6, none), []domain.Reason{domain.ReasonAmountMismatch},
+		},
+		"min edge": {
+			amount(domain.AmountRule{Kind: domain.AmountMin, AmountStroops: 5}), pay(5, none),
+			nil,
+		},
+		"below min": {
+			amount(domain.AmountRule{Kind: domain.AmountMin, AmountStroops: 5}), pay(4, none),
+			[]domain.Reason{domain.ReasonAmountTooLow},
+		},
+		"max edge": {
+			amount(domain.AmountRule{Kind: domain.AmountMax, AmountStroops: 5}), pay(5, none),
+			nil,
+		},
+		"above max": {
+			amount(domain.AmountRule{Kind: domain.AmountMax, AmountStroops: 5}), pay(6, none),
+			[]domain.Reason{domain.ReasonAmountTooHigh},
+		},
+		"range low edge": {
+			amount(domain.AmountRule{Kind: domain.AmountRange, MinStroops: 5, MaxStroops: 7}),
+			pay(5, none), nil,
+		},
+		"range high edge": {
+			amount(domain.AmountRule{Kind: domain.AmountRange, MinStroops: 5, MaxStroops: 7}),
+			pay(7, none), nil,
+		},
+		"below range": {
+			amount(domain.AmountRule{Kind: domain.AmountRange, MinStroops: 5, MaxStroops: 7}),
+			pay(4, none), []domain.Reason{domain.ReasonAmountTooLow},
+		},
+		"above range": {
+			amount(domain.AmountRule{Kind: domain.AmountRange, MinStroops: 5, MaxStroops: 7}),
+			pay(8, none), []domain.Reason{domain.ReasonAmountTooHigh},
+		},
+		"present": {memo(domain.MemoRule{Kind: domain.MemoPresent}), pay(1, text("")), nil},
+		"not present": {
+			memo(domain.MemoRule{Kind: domain.MemoPresent}), pay(1, none),
+			[]domain.Reason{domain.ReasonMemoRequired},
+		},
+		"absent": {memo(domain.MemoRule{Kind: domain.MemoAbsent}), pay(1, none), nil},
+		"not absent": {
+			memo(domain.MemoRule{Kind: domain.MemoAbsent}), pay(1, text("x")),
+			[]domain.Reason{domain.ReasonMemoNotAllowed},
+		},
+		"equals": {
+			memo(domain.MemoRule{Kind: domain.MemoEquals, Value: text("x")}),
+			pay(1, text("x")), nil,
+		},
+		"equals, none": {
+			memo(domain.MemoRule{Kind: domain.MemoEquals, Value: text("x")}), pay(1, none),
+			[]domain.Reason{domain.ReasonMemoRequired},
+		},
+		"equals, other": {
+			memo(domain.MemoRule{Kind: domain.MemoEquals, Value: text("x")}),
+			pay(1, text("y")), []domain.Reason{domain.ReasonMemoMismatch},
+		},
+		"equals, a hash": {
+			memo(domain.MemoRule{Kind: domain.MemoEquals, Value: text("x")}),
+			pay(1, domain.Memo{Type: domain.MemoHash, Raw: []byte("x")}),
+			[]domain.Reason{domain.ReasonMemoTypeMismatch},
+		},
+		"sender": {
+			with(func(r *domain.Rules) { r.SenderAllowlist = []string{"GA"} }), pay(1, none),
+			nil,
+		},
+		"other sender": {
+			with(func(r *domain.Rules) { r.SenderAllowlist = []string{"GC"} }), pay(1, none),
+			[]domain.Reason{domain.ReasonSenderNotAllowed},
+		},
 		"all at once": {domain.Rules{
-			Assets: []domain.Asset{usd}, Amount: domain.AmountRule{Kind: domain.AmountMin, AmountStroops: 9}, Memo: domain.MemoRule{Kind: domain.MemoPresent}, SenderAllowlist: []string{"GC"},
-		}, pay(1, none), []domain.Reason{domain.ReasonAssetNotAccepted, domain.ReasonAmountTooLow, domain.ReasonMemoRequired, domain.ReasonSenderNotAllowed}},
+			Assets:          []domain.Asset{usd},
+			Amount:          domain.AmountRule{Kind: domain.AmountMin, AmountStroops: 9},
+			Memo:            domain.MemoRule{Kind: domain.MemoPresent},
+			SenderAllowlist: []string{"GC"},
+		}, pay(1, none),
+			[]domain.Reason{
+				domain.ReasonAssetNotAccepted, domain.ReasonAmountTooLow,
+				domain.ReasonMemoRequired, domain.ReasonSenderNotAllowed,
+			}},
 	} {
 		v := c.rules.Verify(c.pay)
-		if !slices.Equal(v.Reasons, c.want) || (v.Outcome == domain.OutcomeVerified) != (len(c.want) == 0) {
+		if !slices.Equal(v.Reasons, c.want) ||
+			(v.Outcome == domain.OutcomeVerified) != (len(c.want) == 0) {
 			t.Errorf("%s: %+v, not %v", name, v, c.want)
 		}
 	}
 }
 
 func TestWhatAWatchMatches(t *testing.T) {
-	w := domain.Watch{ID: "wat_1", WalletAddress: "GB", EventTypes: []domain.EventType{domain.PaymentReceived},
-		Rules: domain.Rules{Assets: []domain.Asset{domain.NativeAsset()}}}
+	w := domain.Watch{
+		ID:            "wat_1",
+		WalletAddress: "GB",
+		EventTypes:    []domain.EventType{domain.PaymentReceived},
+		Rules:         domain.Rules{Assets: []domain.Asset{domain.NativeAsset()}},
+	}
 	p := domain.Payment{ID: "1", From: "GA", To: "GB", Asset: domain.NativeAsset(), AmountStroops: 1}
 	if m, ok := domain.MatchPayment(w, p); !ok || m.Type != domain.PaymentReceived {
 		t.Errorf("a payment that passes: %+v, %v", m, ok)
 	}
 	oneself, rejected, elsewhere := p, p, p
 	oneself.From, rejected.Asset.Code, elsewhere.To = "GB", "USD", "GC"
-	for name, q := range map[string]domain.Payment{"to oneself": oneself, "rejected": rejected, "elsewhere": elsewhere} {
+	for name, q := range map[string]domain.Payment{
+		"to oneself": oneself,
+		"rejected":   rejected,
+		"elsewhere":  elsewhere,
+	} {
 		if _, ok := domain.MatchPayment(w, q); ok {
 			t.Errorf("a payment %s is told", name)
 		}
@@ -125,12 +215,25 @@ func TestWhatAWatchMatches(t *testing.T) {
 func TestEnvelope(t *testing.T) {
 	issuer := "GISSUER"
 	m := domain.Match{
-		EventID: "evt_1", Type: domain.PaymentRejected, Watch: domain.Watch{ID: "wat_1", Label: "<shop>", WalletAddress: "GB"},
+		EventID: "evt_1",
+		Type:    domain.PaymentRejected,
+		Watch:   domain.Watch{ID: "wat_1", Label: "<shop>", WalletAddress: "GB"},
 		Payment: domain.Payment{
-			ID: "12", TxHash: "ab", Ledger: 7, ClosedAtMillis: 1_700_000_000_000, From: "GA", To: "GB", ToMuxedID: "9",
-			Memo: domain.Memo{Type: domain.MemoText, Raw: []byte{'a', 0xff}}, Asset: domain.Asset{Code: "USD", Issuer: issuer}, AmountStroops: 125_000_000,
+			ID:             "12",
+			TxHash:         "ab",
+			Ledger:         7,
+			ClosedAtMillis: 1_700_000_000_000,
+			From:           "GA",
+			To:             "GB",
+			ToMuxedID:      "9",
+			Memo:           domain.Memo{Type: domain.MemoText, Raw: []byte{'a', 0xff}},
+			Asset:          domain.Asset{Code: "USD", Issuer: issuer},
+			AmountStroops:  125_000_000,
 		},
-		Verification: domain.Verification{Outcome: domain.OutcomeRejected, Reasons: []domain.Reason{domain.ReasonAmountTooLow}},
+		Verification: domain.Verification{
+			Outcome: domain.OutcomeRejected,
+			Reasons: []domain.Reason{domain.ReasonAmountTooLow},
+		},
 	}
 	want := `{"id":"evt_1","type":"payment.rejected","apiVersion":"2026-11-01","createdAt":"2023-11-14T22:13:20.123Z","data":{` +
 		`"payment":{"id":"12","txHash":"ab","ledger":7,"ledgerClosedAt":"2023-11-14T22:13:20Z","from":"GA","to":"GB","toMuxedId":"9","memo":"a` + "\uFFFD" + `","memoType":"text","asset":{"code":"USD","issuer":"GISSUER"},"amount":"12.5000000","amountStroops":"125000000"},` +
@@ -138,9 +241,12 @@ func TestEnvelope(t *testing.T) {
 	if got := string(domain.NewPaymentEvent(m, 1_700_000_000_123).Body); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
-	m.Payment.Memo, m.Payment.ToMuxedID, m.Payment.Asset, m.Verification = domain.Memo{}, "", domain.NativeAsset(), domain.Verification{Outcome: domain.OutcomeVerified}
+	m.Payment.Memo, m.Payment.ToMuxedID, m.Payment.Asset, m.Verification = domain.Memo{}, "",
+		domain.NativeAsset(), domain.Verification{Outcome: domain.OutcomeVerified}
 	got := string(domain.NewPaymentEvent(m, 0).Body)
-	for _, part := range []string{`"toMuxedId":null`, `"memo":null,"memoType":null`, `"issuer":null`, `"reasons":[]`} {
+	for _, part := range []string{
+		`"toMuxedId":null`, `"memo":null,"memoType":null`, `"issuer":null`, `"reasons":[]`,
+	} {
 		if !strings.Contains(got, part) {
 			t.Errorf("%s is missing in %s", part, got)
 		}
@@ -158,9 +264,12 @@ func TestSignature(t *testing.T) {
 		err  error
 		want error
 	}{
-		"current":       {verify(header, "1700000000", body, secret, now), nil},
-		"previous":      {verify(header, "1700000000", body, "whsec_previous", now), nil},
-		"spaces":        {verify(" x=1 , "+strings.ReplaceAll(header, ",", " , "), "1700000000", body, secret, now), nil},
+		"current":  {verify(header, "1700000000", body, secret, now), nil},
+		"previous": {verify(header, "1700000000", body, "whsec_previous", now), nil},
+		"spaces": {
+			verify(" x=1 , "+strings.ReplaceAll(header, ",", " , "), "1700000000", body, secret, now),
+			nil,
+		},
 		"edge, late":    {verify(header, "1700000000", body, secret, now+300), nil},
 		"edge, early":   {verify(header, "1700000000", body, secret, now-300), nil},
 		"too late":      {verify(header, "1700000000", body, secret, now+301), domain.ErrTimestampTooFar},
@@ -168,10 +277,19 @@ func TestSignature(t *testing.T) {
 		"no digits":     {verify(header, "", body, secret, now), domain.ErrTimestampSyntax},
 		"13 digits":     {verify(header, "1700000000000", body, secret, now), domain.ErrTimestampSyntax},
 		"signed number": {verify(header, "+1700000000", body, secret, now), domain.ErrTimestampSyntax},
-		"other body":    {verify(header, "1700000000", []byte(`{"id": "evt_1"}`), secret, now), domain.ErrSignatureMismatch},
-		"other secret":  {verify(header, "1700000000", body, "whsec_other", now), domain.ErrSignatureMismatch},
-		"cut short":     {verify(header[:20], "1700000000", body, secret, now), domain.ErrSignatureMismatch},
-		"no prefix":     {verify(strings.ReplaceAll(header, "v1=", ""), "1700000000", body, secret, now), domain.ErrSignatureMismatch},
+		"other body": {
+			verify(header, "1700000000", []byte(`{"id": "evt_1"}`), secret, now),
+			domain.ErrSignatureMismatch,
+		},
+		"other secret": {
+			verify(header, "1700000000", body, "whsec_other", now),
+			domain.ErrSignatureMismatch,
+		},
+		"cut short": {verify(header[:20], "1700000000", body, secret, now), domain.ErrSignatureMismatch},
+		"no prefix": {
+			verify(strings.ReplaceAll(header, "v1=", ""), "1700000000", body, secret, now),
+			domain.ErrSignatureMismatch,
+		},
 	} {
 		if c.err != c.want {
 			t.Errorf("%s: %v, not %v", name, c.err, c.want)
@@ -188,7 +306,9 @@ func TestScheduleAndItsJitter(t *testing.T) {
 	for attempt, base := range s.WaitsMillis {
 		var histogram [buckets]int
 		for n := range deliveries {
-			wait, ok := s.WaitMillis(domain.EventID("wat_1", strings.Repeat("x", n%7)+string(rune('a'+n%26))+domain.FormatAmount(int64(n))), attempt+1, attempt+1)
+			wait, ok := s.WaitMillis(domain.EventID("wat_1",
+				strings.Repeat("x", n%7)+string(rune('a'+n%26))+domain.FormatAmount(int64(n))), attempt+1,
+				attempt+1)
 			if !ok || wait < base-base/5 || wait > base+base/5 {
 				t.Fatalf("attempt %d waits %d of %d, %v", attempt+1, wait, base, ok)
 			}
@@ -206,7 +326,12 @@ func TestScheduleAndItsJitter(t *testing.T) {
 }
 
 func TestALargeBodyDoesNotUndoSuccess(t *testing.T) {
-	for r, want := range map[domain.AttemptError]bool{"": true, domain.AttemptBodyTooLarge: true, domain.AttemptTimeout: false, domain.AttemptConnRefused: false} {
+	for r, want := range map[domain.AttemptError]bool{
+		"":                         true,
+		domain.AttemptBodyTooLarge: true,
+		domain.AttemptTimeout:      false,
+		domain.AttemptConnRefused:  false,
+	} {
 		if got := (domain.AttemptResult{StatusCode: 200, Error: r}).Succeeded(); got != want {
 			t.Errorf("200 with %q: %v", r, got)
 		}
@@ -254,7 +379,8 @@ func TestVerifyAsReceiversDo(t *testing.T) {
 		t.Errorf("without secrets: %v", err)
 	}
 	// The value below was made with: printf '1000.{}' | openssl dgst -sha256 -hmac whsec_test
-	if got, want := domain.Sign(secret, 1000, []byte("{}")), "291d03e2e8ca99ce6b2dd4a86974b888822bbc53e44c7c5718da223c4c86d444"; got != want {
+	if got, want := domain.Sign(secret, 1000, []byte("{}")),
+		"291d03e2e8ca99ce6b2dd4a86974b888822bbc53e44c7c5718da223c4c86d444"; got != want {
 		t.Errorf("Sign = %s, openssl says %s", got, want)
 	}
 }

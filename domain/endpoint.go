@@ -25,9 +25,10 @@ type DisabledReason string
 
 // Reasons for disabling.
 const (
-	DisabledGone                DisabledReason = "gone"                 // the receiver answered 410
-	DisabledConsecutiveFailures DisabledReason = "consecutive_failures" // so many runs in a row ended FAILED
-	DisabledManual              DisabledReason = "manual"               // the account asked for it
+	DisabledGone DisabledReason = "gone" // the receiver answered 410
+	// so many runs in a row ended FAILED
+	DisabledConsecutiveFailures DisabledReason = "consecutive_failures"
+	DisabledManual              DisabledReason = "manual" // the account asked for it
 )
 
 // Header is one field that an account adds to the deliveries of an endpoint. Its
@@ -49,24 +50,28 @@ func (h Header) equal(other Header) bool {
 // Endpoint is where an account's events go. Its deliveries belong to the same
 // aggregate: their facts count its version up.
 type Endpoint struct {
-	ID                  string
-	AccountID           string
-	Version             uint64
-	Revision            uint64 // version of the last fact that changed what a client configures: the ETag. Deliveries do not move it
-	URL                 string
-	Description         string
-	Headers             []Header
-	RateLimitPerSecond  int            // 0: none
-	Secrets             []SealedSecret // newest first
-	Status              EndpointStatus
-	DisabledReason      DisabledReason
-	DisabledAtMillis    int64  // 0: not disabled
-	ConsecutiveFailures int    // runs that ended FAILED in a row while active, since the last success or enabling
+	ID        string
+	AccountID string
+	Version   uint64
+	// version of the last fact that changed what a client configures: the ETag. Deliveries do not
+	// move it
+	Revision           uint64
+	URL                string
+	Description        string
+	Headers            []Header
+	RateLimitPerSecond int            // 0: none
+	Secrets            []SealedSecret // newest first
+	Status             EndpointStatus
+	DisabledReason     DisabledReason
+	DisabledAtMillis   int64 // 0: not disabled
+	// runs that ended FAILED in a row while active, since the last success or enabling
+	ConsecutiveFailures int
 	EnabledVersion      uint64 // version of the last EndpointEnabled; 0: none
-	Epoch               uint32 // counts enablings and the deletion. What waits under an earlier epoch is due at once
-	CreatedAtMillis     int64
-	UpdatedAtMillis     int64 // when the revision moved
-	DeletedAtMillis     int64 // 0: not deleted
+	// counts enablings and the deletion. What waits under an earlier epoch is due at once
+	Epoch           uint32
+	CreatedAtMillis int64
+	UpdatedAtMillis int64 // when the revision moved
+	DeletedAtMillis int64 // 0: not deleted
 }
 
 // Exists tells whether the endpoint was created. A deleted one was.
@@ -112,14 +117,23 @@ func DecideEndpoint(state Endpoint, c Command, nowMillis int64) ([]FactBody, *Re
 }
 
 // DecideCreateEndpoint answers a request to register an endpoint.
-func DecideCreateEndpoint(state Endpoint, c CreateEndpoint, nowMillis int64) ([]FactBody, *Rejection) {
+func DecideCreateEndpoint(
+	state Endpoint, c CreateEndpoint, nowMillis int64,
+) ([]FactBody, *Rejection) {
 	if state.Exists() {
-		return nil, &Rejection{Code: CodeAlreadyExists, Detail: "the endpoint exists; its creation was answered before and that answer is forgotten"}
+		return nil, &Rejection{
+			Code:   CodeAlreadyExists,
+			Detail: "the endpoint exists; its creation was answered before and that answer is forgotten",
+		}
 	}
 	return []FactBody{EndpointCreated{
-		EndpointID: c.EndpointID, AccountID: c.AccountID, URL: c.URL, Description: c.Description,
-		Headers: c.Headers, RateLimitPerSecond: c.RateLimitPerSecond,
-		Secret: SealedSecret{Sealed: c.SealedSecret, CreatedAtMillis: nowMillis},
+		EndpointID:         c.EndpointID,
+		AccountID:          c.AccountID,
+		URL:                c.URL,
+		Description:        c.Description,
+		Headers:            c.Headers,
+		RateLimitPerSecond: c.RateLimitPerSecond,
+		Secret:             SealedSecret{Sealed: c.SealedSecret, CreatedAtMillis: nowMillis},
 	}}, nil
 }
 
@@ -156,8 +170,10 @@ func (c EndpointChange) completed(e Endpoint) EndpointChange {
 // since is the change without what the endpoint has already.
 func (c EndpointChange) since(e Endpoint) EndpointChange {
 	return EndpointChange{
-		URL: differing(c.URL, e.URL), Description: differing(c.Description, e.Description),
-		Headers: differingHeaders(c.Headers, e.Headers), RateLimitPerSecond: differing(c.RateLimitPerSecond, e.RateLimitPerSecond),
+		URL:                differing(c.URL, e.URL),
+		Description:        differing(c.Description, e.Description),
+		Headers:            differingHeaders(c.Headers, e.Headers),
+		RateLimitPerSecond: differing(c.RateLimitPerSecond, e.RateLimitPerSecond),
 	}
 }
 
@@ -194,7 +210,11 @@ func decideEnable(state Endpoint, c EnableEndpoint) ([]FactBody, *Rejection) {
 // unlessRevised yields the facts unless the asker expected another revision.
 func unlessRevised(revision, ifRevision uint64, facts ...FactBody) ([]FactBody, *Rejection) {
 	if ifRevision != 0 && ifRevision != revision {
-		return nil, &Rejection{Code: CodePreconditionFailed, Detail: "the object was changed since it was read; read it again and repeat the change with its new ETag"}
+		return nil, &Rejection{
+			Code: CodePreconditionFailed,
+			Detail: "the object was changed since it was read; read it again and repeat the change with " +
+				"its new ETag",
+		}
 	}
 	return facts, nil
 }
@@ -212,7 +232,8 @@ func EvolveEndpoint(state Endpoint, f Fact) Endpoint {
 	}
 	switch body := f.Body.(type) {
 	case EndpointCreated:
-		state.ID, state.AccountID, state.URL, state.Description = body.EndpointID, body.AccountID, body.URL, body.Description
+		state.ID, state.AccountID, state.URL, state.Description = body.EndpointID, body.AccountID,
+			body.URL, body.Description
 		state.Headers, state.RateLimitPerSecond = body.Headers, body.RateLimitPerSecond
 		state.Secrets = []SealedSecret{body.Secret}
 		state.Status = StatusActive
@@ -225,7 +246,8 @@ func EvolveEndpoint(state Endpoint, f Fact) Endpoint {
 		state.Secrets, state.Headers = body.Secrets, body.Headers
 		return state // nothing that a client configures has changed
 	case EndpointDisabled:
-		state.Status, state.DisabledReason, state.DisabledAtMillis = StatusDisabled, body.Reason, f.AtMillis
+		state.Status, state.DisabledReason, state.DisabledAtMillis = StatusDisabled, body.Reason,
+			f.AtMillis
 	case EndpointEnabled:
 		state.Status, state.DisabledReason, state.DisabledAtMillis = StatusActive, "", 0
 		state.ConsecutiveFailures = 0

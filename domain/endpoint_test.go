@@ -12,7 +12,11 @@ import (
 func TestEndpointCommands(t *testing.T) {
 	const hour = 3_600_000
 	active := func() *story { return newStory() } // revision 1
-	disabled := func() *story { return newStory().given(domain.EndpointDisabled{Reason: domain.DisabledGone}) }
+	disabled := func() *story {
+		return newStory().given(
+			domain.EndpointDisabled{Reason: domain.DisabledGone},
+		)
+	}
 	deleted := func() *story { return newStory().given(domain.EndpointDeleted{}) }
 	secret := domain.SealedSecret{Sealed: []byte("new"), CreatedAtMillis: startedAt}
 	manual := domain.EndpointDisabled{Reason: domain.DisabledManual}
@@ -22,39 +26,133 @@ func TestEndpointCommands(t *testing.T) {
 		code  string
 		then  []domain.FactBody
 	}{
-		"create": {&story{nowMillis: startedAt}, domain.CreateEndpoint{EndpointID: "ep_1", AccountID: ownAccount, URL: "u", Description: "d", Headers: []domain.Header{{Name: "a", Sealed: []byte("b")}}, RateLimitPerSecond: 7, SealedSecret: []byte("new")}, "",
-			facts(domain.EndpointCreated{EndpointID: "ep_1", AccountID: ownAccount, URL: "u", Description: "d", Headers: []domain.Header{{Name: "a", Sealed: []byte("b")}}, RateLimitPerSecond: 7, Secret: secret})},
-		"create again":         {active(), domain.CreateEndpoint{EndpointID: "ep_1", AccountID: ownAccount}, domain.CodeAlreadyExists, nil},
-		"create, deleted":      {deleted(), domain.CreateEndpoint{EndpointID: "ep_1", AccountID: ownAccount}, domain.CodeAlreadyExists, nil},
-		"update":               {active(), domain.UpdateEndpoint{Change: domain.EndpointChange{URL: new("https://new"), Description: new("shop")}}, "", facts(domain.EndpointUpdated{Change: domain.EndpointChange{URL: new("https://new")}})},
-		"update, clearing":     {active(), domain.UpdateEndpoint{Change: domain.EndpointChange{Description: new("")}}, "", facts(domain.EndpointUpdated{Change: domain.EndpointChange{Description: new("")}})},
-		"update, the same":     {active(), domain.UpdateEndpoint{Change: domain.EndpointChange{Description: new("shop"), Headers: new([]domain.Header), RateLimitPerSecond: new(0)}}, "", nil},
-		"update, revision":     {active(), domain.UpdateEndpoint{IfRevision: 1, Change: domain.EndpointChange{URL: new("x")}}, "", facts(domain.EndpointUpdated{Change: domain.EndpointChange{URL: new("x")}})},
-		"update, stale":        {disabled(), domain.UpdateEndpoint{IfRevision: 1, Change: domain.EndpointChange{URL: new("x")}}, domain.CodePreconditionFailed, nil},
-		"update, same, stale":  {disabled(), domain.UpdateEndpoint{IfRevision: 1}, domain.CodePreconditionFailed, nil},
-		"update, deleted":      {deleted(), domain.UpdateEndpoint{}, domain.CodeNotFound, nil},
-		"disable":              {active(), domain.DisableEndpoint{IfRevision: 1}, "", facts(manual)},
-		"disable, stale":       {active(), domain.DisableEndpoint{IfRevision: 2}, domain.CodePreconditionFailed, nil},
-		"disable, disabled":    {disabled(), domain.DisableEndpoint{}, "", nil},
-		"disable, deleted":     {deleted(), domain.DisableEndpoint{}, domain.CodeNotFound, nil},
-		"enable":               {disabled(), domain.EnableEndpoint{IfRevision: 2}, "", facts(domain.EndpointEnabled{})},
-		"enable, stale":        {disabled(), domain.EnableEndpoint{IfRevision: 1}, domain.CodePreconditionFailed, nil},
-		"enable, active":       {active(), domain.EnableEndpoint{}, "", nil},
-		"enable, deleted":      {deleted(), domain.EnableEndpoint{}, domain.CodeNotFound, nil},
-		"delete":               {active(), domain.DeleteEndpoint{IfRevision: 1}, "", facts(domain.EndpointDeleted{})},
-		"delete, stale":        {active(), domain.DeleteEndpoint{IfRevision: 9}, domain.CodePreconditionFailed, nil},
-		"delete, disabled":     {disabled(), domain.DeleteEndpoint{}, "", facts(domain.EndpointDeleted{})},
-		"delete, deleted":      {deleted(), domain.DeleteEndpoint{}, domain.CodeNotFound, nil},
-		"rotate":               {active(), domain.RotateSecret{SealedSecret: []byte("new")}, "", facts(domain.SecretRotated{Secret: secret})},
-		"rotate, disabled":     {disabled(), domain.RotateSecret{SealedSecret: []byte("new")}, "", facts(domain.SecretRotated{Secret: secret})},
-		"rotate, deleted":      {deleted(), domain.RotateSecret{}, domain.CodeNotFound, nil},
-		"rotate, 99 times":     {rotatedOften(98), domain.RotateSecret{SealedSecret: []byte("new")}, "", facts(domain.SecretRotated{Secret: secret})},
-		"rotate, 100 times":    {rotatedOften(99), domain.RotateSecret{SealedSecret: []byte("new")}, domain.CodeTooManySecrets, nil},
-		"rotate, a day later":  {rotatedOften(99).at(startedAt + 24*hour), domain.RotateSecret{SealedSecret: []byte("new")}, "", facts(domain.SecretRotated{Secret: domain.SealedSecret{Sealed: []byte("new"), CreatedAtMillis: startedAt + 24*hour}})},
-		"rotate, almost a day": {rotatedOften(99).at(startedAt + 24*hour - 1), domain.RotateSecret{SealedSecret: []byte("new")}, domain.CodeTooManySecrets, nil},
+		"create": {
+			&story{nowMillis: startedAt},
+			domain.CreateEndpoint{
+				EndpointID:         "ep_1",
+				AccountID:          ownAccount,
+				URL:                "u",
+				Description:        "d",
+				Headers:            []domain.Header{{Name: "a", Sealed: []byte("b")}},
+				RateLimitPerSecond: 7,
+				SealedSecret:       []byte("new"),
+			},
+			"",
+			facts(domain.EndpointCreated{
+				EndpointID:         "ep_1",
+				AccountID:          ownAccount,
+				URL:                "u",
+				Description:        "d",
+				Headers:            []domain.Header{{Name: "a", Sealed: []byte("b")}},
+				RateLimitPerSecond: 7,
+				Secret:             secret,
+			}),
+		},
+		"create again": {
+			active(), domain.CreateEndpoint{EndpointID: "ep_1", AccountID: ownAccount},
+			domain.CodeAlreadyExists, nil,
+		},
+		"create, deleted": {
+			deleted(), domain.CreateEndpoint{EndpointID: "ep_1", AccountID: ownAccount},
+			domain.CodeAlreadyExists, nil,
+		},
+		"update": {
+			active(),
+			domain.UpdateEndpoint{Change: domain.EndpointChange{
+				URL:         new("https://new"),
+				Description: new("shop"),
+			}},
+			"",
+			facts(domain.EndpointUpdated{Change: domain.EndpointChange{URL: new("https://new")}}),
+		},
+		"update, clearing": {
+			active(),
+			domain.UpdateEndpoint{Change: domain.EndpointChange{Description: new("")}}, "",
+			facts(domain.EndpointUpdated{Change: domain.EndpointChange{Description: new("")}}),
+		},
+		"update, the same": {
+			active(),
+			domain.UpdateEndpoint{Change: domain.EndpointChange{
+				Description:        new("shop"),
+				Headers:            new([]domain.Header),
+				RateLimitPerSecond: new(0),
+			}},
+			"", nil,
+		},
+		"update, revision": {
+			active(),
+			domain.UpdateEndpoint{IfRevision: 1, Change: domain.EndpointChange{URL: new("x")}},
+			"", facts(domain.EndpointUpdated{Change: domain.EndpointChange{URL: new("x")}}),
+		},
+		"update, stale": {
+			disabled(),
+			domain.UpdateEndpoint{IfRevision: 1, Change: domain.EndpointChange{URL: new("x")}},
+			domain.CodePreconditionFailed, nil,
+		},
+		"update, same, stale": {
+			disabled(), domain.UpdateEndpoint{IfRevision: 1}, domain.CodePreconditionFailed,
+			nil,
+		},
+		"update, deleted": {deleted(), domain.UpdateEndpoint{}, domain.CodeNotFound, nil},
+		"disable":         {active(), domain.DisableEndpoint{IfRevision: 1}, "", facts(manual)},
+		"disable, stale": {
+			active(), domain.DisableEndpoint{IfRevision: 2}, domain.CodePreconditionFailed,
+			nil,
+		},
+		"disable, disabled": {disabled(), domain.DisableEndpoint{}, "", nil},
+		"disable, deleted":  {deleted(), domain.DisableEndpoint{}, domain.CodeNotFound, nil},
+		"enable": {
+			disabled(), domain.EnableEndpoint{IfRevision: 2}, "",
+			facts(domain.EndpointEnabled{}),
+		},
+		"enable, stale": {
+			disabled(), domain.EnableEndpoint{IfRevision: 1}, domain.CodePreconditionFailed,
+			nil,
+		},
+		"enable, active":  {active(), domain.EnableEndpoint{}, "", nil},
+		"enable, deleted": {deleted(), domain.EnableEndpoint{}, domain.CodeNotFound, nil},
+		"delete": {
+			active(), domain.DeleteEndpoint{IfRevision: 1}, "",
+			facts(domain.EndpointDeleted{}),
+		},
+		"delete, stale": {
+			active(), domain.DeleteEndpoint{IfRevision: 9}, domain.CodePreconditionFailed, nil,
+		},
+		"delete, disabled": {disabled(), domain.DeleteEndpoint{}, "", facts(domain.EndpointDeleted{})},
+		"delete, deleted":  {deleted(), domain.DeleteEndpoint{}, domain.CodeNotFound, nil},
+		"rotate": {
+			active(), domain.RotateSecret{SealedSecret: []byte("new")}, "",
+			facts(domain.SecretRotated{Secret: secret}),
+		},
+		"rotate, disabled": {
+			disabled(), domain.RotateSecret{SealedSecret: []byte("new")}, "",
+			facts(domain.SecretRotated{Secret: secret}),
+		},
+		"rotate, deleted": {deleted(), domain.RotateSecret{}, domain.CodeNotFound, nil},
+		"rotate, 99 times": {
+			rotatedOften(98), domain.RotateSecret{SealedSecret: []byte("new")}, "",
+			facts(domain.SecretRotated{Secret: secret}),
+		},
+		"rotate, 100 times": {
+			rotatedOften(99), domain.RotateSecret{SealedSecret: []byte("new")},
+			domain.CodeTooManySecrets, nil,
+		},
+		"rotate, a day later": {
+			rotatedOften(99).at(startedAt + 24*hour),
+			domain.RotateSecret{SealedSecret: []byte("new")}, "",
+			facts(domain.SecretRotated{Secret: domain.SealedSecret{
+				Sealed:          []byte("new"),
+				CreatedAtMillis: startedAt + 24*hour,
+			}}),
+		},
+		"rotate, almost a day": {
+			rotatedOften(99).at(startedAt + 24*hour - 1),
+			domain.RotateSecret{SealedSecret: []byte("new")}, domain.CodeTooManySecrets, nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, rejection := domain.DecideEndpoint(c.given.endpoint, c.given.command(c.when), c.given.nowMillis)
+			got, rejection := domain.DecideEndpoint(c.given.endpoint, c.given.command(c.when),
+				c.given.nowMillis)
 			expect(t, got, rejection, c.code, c.then...)
 		})
 	}
@@ -65,24 +163,35 @@ func facts(bodies ...domain.FactBody) []domain.FactBody { return bodies }
 func rotatedOften(times int) *story {
 	s := newStory()
 	for n := range times {
-		s.given(domain.SecretRotated{Secret: domain.SealedSecret{Sealed: fmt.Append(nil, "secret ", n+1), CreatedAtMillis: s.nowMillis}})
+		s.given(domain.SecretRotated{Secret: domain.SealedSecret{
+			Sealed:          fmt.Append(nil, "secret ", n+1),
+			CreatedAtMillis: s.nowMillis,
+		}})
 	}
 	return s
 }
 
 func TestAnotherAccountFindsNothing(t *testing.T) {
 	s := newStory().given(matched("evt_1")).failedRun("evt_1", 500)
-	for _, body := range []domain.CommandBody{domain.UpdateEndpoint{}, domain.DisableEndpoint{}, domain.EnableEndpoint{}, domain.DeleteEndpoint{}, domain.RotateSecret{}, domain.ResealSecrets{}} {
-		facts, rejection := domain.DecideEndpoint(s.endpoint, domain.Command{AccountID: "acc_other", Body: body}, s.nowMillis)
+	for _, body := range []domain.CommandBody{
+		domain.UpdateEndpoint{}, domain.DisableEndpoint{}, domain.EnableEndpoint{},
+		domain.DeleteEndpoint{}, domain.RotateSecret{}, domain.ResealSecrets{},
+	} {
+		facts, rejection := domain.DecideEndpoint(s.endpoint,
+			domain.Command{AccountID: "acc_other", Body: body}, s.nowMillis)
 		expect(t, facts, rejection, domain.CodeNotFound)
-		facts, rejection = domain.DecideEndpoint(domain.Endpoint{}, domain.Command{AccountID: "", Body: body}, s.nowMillis)
+		facts, rejection = domain.DecideEndpoint(domain.Endpoint{},
+			domain.Command{AccountID: "", Body: body}, s.nowMillis)
 		expect(t, facts, rejection, domain.CodeNotFound)
 	}
-	facts, rejection := domain.DecideTest(s.endpoint, domain.Delivery{}, domain.Command{AccountID: "acc_other"}, s.nowMillis)
+	facts, rejection := domain.DecideTest(s.endpoint, domain.Delivery{},
+		domain.Command{AccountID: "acc_other"}, s.nowMillis)
 	expect(t, facts, rejection, domain.CodeNotFound)
-	facts, _, rejection = domain.DecideReplay(s.endpoint, "acc_other", domain.ReplayEndpoint{}, []domain.Delivery{s.deliveries["evt_1"]}, 1, s.nowMillis)
+	facts, _, rejection = domain.DecideReplay(s.endpoint, "acc_other", domain.ReplayEndpoint{},
+		[]domain.Delivery{s.deliveries["evt_1"]}, 1, s.nowMillis)
 	expect(t, facts, rejection, domain.CodeNotFound)
-	facts, rejection = domain.DecideResend(s.endpoint, s.deliveries["evt_1"], "acc_other", domain.ResendEvent{EndpointID: endpointID, EventID: "evt_1"}, false, s.nowMillis)
+	facts, rejection = domain.DecideResend(s.endpoint, s.deliveries["evt_1"], "acc_other",
+		domain.ResendEvent{EndpointID: endpointID, EventID: "evt_1"}, false, s.nowMillis)
 	expect(t, facts, rejection, domain.CodeNotFound)
 }
 
@@ -91,23 +200,32 @@ func TestAnotherAccountFindsNothing(t *testing.T) {
 func TestEndpointFold(t *testing.T) {
 	s := newStory()
 	e := s.endpoint
-	if e.Status != domain.StatusActive || e.Revision != 1 || e.Version != 1 || e.CreatedAtMillis != startedAt || e.UpdatedAtMillis != startedAt || e.Epoch != 0 || !e.Sends() {
+	if e.Status != domain.StatusActive || e.Revision != 1 || e.Version != 1 ||
+		e.CreatedAtMillis != startedAt || e.UpdatedAtMillis != startedAt || e.Epoch != 0 || !e.Sends() {
 		t.Fatalf("created as %+v", e)
 	}
 	s.at(startedAt+10).given(matched("evt_1"), domain.CommandHandled{CommandID: "cmd_1"})
 	if e = s.endpoint; e.Revision != 1 || e.Version != 3 || e.UpdatedAtMillis != startedAt {
 		t.Fatalf("a delivery moved the revision: %+v", e)
 	}
-	s.given(domain.EndpointUpdated{Change: domain.EndpointChange{URL: new("https://new"), RateLimitPerSecond: new(5), Headers: &[]domain.Header{{Name: "n", Sealed: []byte("v")}}}})
-	if e = s.endpoint; e.URL != "https://new" || e.Description != "shop" || e.RateLimitPerSecond != 5 || len(e.Headers) != 1 || e.Revision != 4 || e.UpdatedAtMillis != startedAt+10 {
+	s.given(domain.EndpointUpdated{Change: domain.EndpointChange{
+		URL:                new("https://new"),
+		RateLimitPerSecond: new(5),
+		Headers:            &[]domain.Header{{Name: "n", Sealed: []byte("v")}},
+	}})
+	if e = s.endpoint; e.URL != "https://new" || e.Description != "shop" ||
+		e.RateLimitPerSecond != 5 || len(e.Headers) != 1 || e.Revision != 4 ||
+		e.UpdatedAtMillis != startedAt+10 {
 		t.Fatalf("updated to %+v", e)
 	}
 	s.given(domain.EndpointDisabled{Reason: domain.DisabledGone})
-	if e = s.endpoint; e.Status != domain.StatusDisabled || e.DisabledReason != domain.DisabledGone || e.DisabledAtMillis != startedAt+10 || e.Revision != 5 || e.Sends() {
+	if e = s.endpoint; e.Status != domain.StatusDisabled || e.DisabledReason != domain.DisabledGone ||
+		e.DisabledAtMillis != startedAt+10 || e.Revision != 5 || e.Sends() {
 		t.Fatalf("disabled as %+v", e)
 	}
 	s.at(startedAt + 20).given(domain.EndpointEnabled{})
-	if e = s.endpoint; e.Status != domain.StatusActive || e.DisabledReason != "" || e.DisabledAtMillis != 0 || e.Revision != 6 || e.EnabledVersion != 6 || e.Epoch != 1 {
+	if e = s.endpoint; e.Status != domain.StatusActive || e.DisabledReason != "" ||
+		e.DisabledAtMillis != 0 || e.Revision != 6 || e.EnabledVersion != 6 || e.Epoch != 1 {
 		t.Fatalf("enabled as %+v", e)
 	}
 	s.given(domain.SecretRotated{Secret: domain.SealedSecret{Sealed: []byte("b")}})
@@ -115,12 +233,15 @@ func TestEndpointFold(t *testing.T) {
 		t.Fatalf("rotated to %+v", e)
 	}
 	s.given(domain.EndpointDeleted{})
-	if e = s.endpoint; !e.Deleted() || !e.Exists() || e.DeletedAtMillis != startedAt+20 || e.Revision != 8 || e.Epoch != 2 || len(e.Secrets) != 0 || len(e.Headers) != 0 {
+	if e = s.endpoint; !e.Deleted() || !e.Exists() || e.DeletedAtMillis != startedAt+20 ||
+		e.Revision != 8 || e.Epoch != 2 || len(e.Secrets) != 0 || len(e.Headers) != 0 {
 		t.Fatalf("deleted as %+v", e)
 	}
 	// Deleted is final, whatever else a journal might hold.
-	s.given(domain.EndpointEnabled{}, domain.EndpointUpdated{Change: domain.EndpointChange{URL: new("x")}})
-	if got := s.endpoint; !got.Deleted() || got.Version != 10 || got.Revision != 8 || got.URL != e.URL {
+	s.given(domain.EndpointEnabled{},
+		domain.EndpointUpdated{Change: domain.EndpointChange{URL: new("x")}})
+	if got := s.endpoint; !got.Deleted() || got.Version != 10 || got.Revision != 8 ||
+		got.URL != e.URL {
 		t.Fatalf("risen as %+v", got)
 	}
 }
@@ -131,7 +252,10 @@ func TestRotations(t *testing.T) {
 	const hour = int64(3_600_000)
 	s := newStory()
 	rotate := func(name string, atMillis int64) {
-		s.at(atMillis).given(domain.SecretRotated{Secret: domain.SealedSecret{Sealed: []byte(name), CreatedAtMillis: atMillis}})
+		s.at(atMillis).given(domain.SecretRotated{Secret: domain.SealedSecret{
+			Sealed:          []byte(name),
+			CreatedAtMillis: atMillis,
+		}})
 	}
 	valid := func(atMillis int64) string {
 		var names []string
@@ -142,7 +266,14 @@ func TestRotations(t *testing.T) {
 	}
 	rotate("b", startedAt+1*hour)
 	rotate("c", startedAt+10*hour)
-	for at, want := range map[int64]string{10 * hour: "c,b,secret 0", 25*hour - 1: "c,b,secret 0", 25 * hour: "c,b", 34*hour - 1: "c,b", 34 * hour: "c", 1000 * hour: "c"} {
+	for at, want := range map[int64]string{
+		10 * hour:   "c,b,secret 0",
+		25*hour - 1: "c,b,secret 0",
+		25 * hour:   "c,b",
+		34*hour - 1: "c,b",
+		34 * hour:   "c",
+		1000 * hour: "c",
+	} {
 		if got := valid(startedAt + at); got != want {
 			t.Errorf("%d hours after: %s, not %s", at/hour, got, want)
 		}

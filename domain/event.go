@@ -37,10 +37,17 @@ func NewPaymentEvent(m Match, nowMillis int64) Event {
 		reasons = []Reason{}
 	}
 	body := encode(envelope{
-		ID: m.EventID, Type: m.Type, APIVersion: APIVersion, CreatedAt: FormatMillis(nowMillis),
+		ID:         m.EventID,
+		Type:       m.Type,
+		APIVersion: APIVersion,
+		CreatedAt:  FormatMillis(nowMillis),
 		Data: paymentData{
-			Payment:      ViewPayment(m.Payment),
-			Watch:        watchSummary{ID: m.Watch.ID, Label: m.Watch.Label, WalletAddress: m.Watch.WalletAddress},
+			Payment: ViewPayment(m.Payment),
+			Watch: watchSummary{
+				ID:            m.Watch.ID,
+				Label:         m.Watch.Label,
+				WalletAddress: m.Watch.WalletAddress,
+			},
 			Verification: verificationView{Outcome: m.Verification.Outcome, Reasons: reasons},
 		},
 	})
@@ -51,8 +58,11 @@ func NewPaymentEvent(m Match, nowMillis int64) Event {
 // then, so that a receiver's author sees which registration sends.
 func NewTestEvent(e Endpoint, eventID string, nowMillis int64) Event {
 	body := encode(envelope{
-		ID: eventID, Type: TestPing, APIVersion: APIVersion, CreatedAt: FormatMillis(nowMillis),
-		Data: testData{Endpoint: endpointSummary{ID: e.ID, URL: e.URL, Description: e.Description}},
+		ID:         eventID,
+		Type:       TestPing,
+		APIVersion: APIVersion,
+		CreatedAt:  FormatMillis(nowMillis),
+		Data:       testData{Endpoint: endpointSummary{ID: e.ID, URL: e.URL, Description: e.Description}},
 	})
 	return Event{ID: eventID, Type: TestPing, CreatedAtMillis: nowMillis, Body: body}
 }
@@ -123,9 +133,16 @@ func ViewAsset(a Asset) AssetView {
 // ViewPayment puts a payment into the form of the specification.
 func ViewPayment(p Payment) PaymentView {
 	v := PaymentView{
-		ID: p.ID, TxHash: p.TxHash, Ledger: p.Ledger, LedgerClosedAt: FormatSeconds(p.ClosedAtMillis / 1000),
-		From: p.From, To: p.To, ToMuxedID: nullable(p.ToMuxedID), Asset: ViewAsset(p.Asset),
-		Amount: FormatAmount(p.AmountStroops), AmountStroops: strconv.FormatInt(p.AmountStroops, 10),
+		ID:             p.ID,
+		TxHash:         p.TxHash,
+		Ledger:         p.Ledger,
+		LedgerClosedAt: FormatSeconds(p.ClosedAtMillis / 1000),
+		From:           p.From,
+		To:             p.To,
+		ToMuxedID:      nullable(p.ToMuxedID),
+		Asset:          ViewAsset(p.Asset),
+		Amount:         FormatAmount(p.AmountStroops),
+		AmountStroops:  strconv.FormatInt(p.AmountStroops, 10),
 	}
 	if p.Memo.Type != MemoNone {
 		text := p.Memo.String()

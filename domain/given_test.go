@@ -24,10 +24,17 @@ const (
 
 // newStory is an active endpoint.
 func newStory() *story {
-	s := &story{deliveries: make(map[string]domain.Delivery), nowMillis: startedAt, policy: domain.DefaultPolicy()}
+	s := &story{
+		deliveries: make(map[string]domain.Delivery),
+		nowMillis:  startedAt,
+		policy:     domain.DefaultPolicy(),
+	}
 	s.given(domain.EndpointCreated{
-		EndpointID: endpointID, AccountID: ownAccount, URL: "https://shop.example/hook", Description: "shop",
-		Secret: domain.SealedSecret{Sealed: []byte("secret 0"), CreatedAtMillis: startedAt},
+		EndpointID:  endpointID,
+		AccountID:   ownAccount,
+		URL:         "https://shop.example/hook",
+		Description: "shop",
+		Secret:      domain.SealedSecret{Sealed: []byte("secret 0"), CreatedAtMillis: startedAt},
 	})
 	return s
 }
@@ -37,7 +44,13 @@ func (s *story) given(bodies ...domain.FactBody) *story { return s.causedBy("", 
 
 func (s *story) causedBy(commandID string, bodies ...domain.FactBody) *story {
 	for _, body := range bodies {
-		f := domain.Fact{Aggregate: endpointID, Version: s.endpoint.Version + 1, AtMillis: s.nowMillis, Cause: commandID, Body: body}
+		f := domain.Fact{
+			Aggregate: endpointID,
+			Version:   s.endpoint.Version + 1,
+			AtMillis:  s.nowMillis,
+			Cause:     commandID,
+			Body:      body,
+		}
 		s.endpoint = domain.EvolveEndpoint(s.endpoint, f)
 		if id := eventOf(body); id != "" {
 			s.deliveries[id] = domain.EvolveDelivery(s.deliveries[id], s.endpoint.Epoch, f)
@@ -68,7 +81,12 @@ func (s *story) at(nowMillis int64) *story { s.nowMillis = nowMillis; return s }
 
 // matched is the creation of a payment's delivery.
 func matched(eventID string) domain.DeliveryCreated {
-	return domain.DeliveryCreated{AccountID: ownAccount, EndpointID: endpointID, WatchID: "wat_1", Event: domain.Event{ID: eventID, Type: domain.PaymentReceived}}
+	return domain.DeliveryCreated{
+		AccountID:  ownAccount,
+		EndpointID: endpointID,
+		WatchID:    "wat_1",
+		Event:      domain.Event{ID: eventID, Type: domain.PaymentReceived},
+	}
 }
 
 // attempt decides on and folds the next attempt of a delivery.
@@ -106,7 +124,10 @@ func (s *story) command(body domain.CommandBody) domain.Command {
 
 // expect holds what was decided against what should have been: facts, or the
 // code of a rejection.
-func expect(t *testing.T, facts []domain.FactBody, rejection *domain.Rejection, code string, want ...domain.FactBody) {
+func expect(
+	t *testing.T, facts []domain.FactBody, rejection *domain.Rejection, code string,
+	want ...domain.FactBody,
+) {
 	t.Helper()
 	switch {
 	case code == "" && rejection != nil:

@@ -50,7 +50,11 @@ func decideRollKey(state Account, c RollKey, nowMillis int64) ([]FactBody, *Reje
 	case !found:
 		return nil, noKey()
 	case former.RolledTo != "":
-		return nil, &Rejection{Code: CodeKeyRolled, Detail: fmt.Sprintf("the key was rolled before; roll its successor %s, or create another key", former.RolledTo)}
+		return nil, &Rejection{
+			Code: CodeKeyRolled,
+			Detail: fmt.Sprintf("the key was rolled before; roll its successor %s, or create another key",
+				former.RolledTo),
+		}
 	}
 	if rejection := roomForKey(state, c.Key, nowMillis); rejection != nil {
 		return nil, rejection
@@ -71,10 +75,17 @@ func decideRevokeKey(state Account, c RevokeKey) ([]FactBody, *Rejection) {
 
 func roomForKey(state Account, k Key, nowMillis int64) *Rejection {
 	if _, found := state.Key(k.ID); found {
-		return &Rejection{Code: CodeAlreadyExists, Detail: "the key exists; its creation was answered before and that answer is forgotten"}
+		return &Rejection{
+			Code:   CodeAlreadyExists,
+			Detail: "the key exists; its creation was answered before and that answer is forgotten",
+		}
 	}
 	if len(unexpired(state.Keys, nowMillis)) >= MaxKeys {
-		return &Rejection{Code: CodeTooManyKeys, Detail: fmt.Sprintf("the account has %d keys, which is the most; revoke one that is not needed", MaxKeys)}
+		return &Rejection{
+			Code: CodeTooManyKeys,
+			Detail: fmt.Sprintf("the account has %d keys, which is the most; revoke one that is not needed",
+				MaxKeys),
+		}
 	}
 	return nil
 }

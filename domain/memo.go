@@ -19,7 +19,8 @@ const memoHashBytes = 32
 var (
 	ErrMemoType = errors.New("must be text, id or hash")
 	ErrMemoText = errors.New("must be 1 to 28 bytes of UTF-8 for a text memo")
-	ErrMemoID   = errors.New("must be an integer from 0 to 18446744073709551615, in digits without leading zeros, for an id memo")
+	ErrMemoID   = errors.New("must be an integer from 0 to 18446744073709551615, in digits without " +
+		"leading zeros, for an id memo")
 	ErrMemoHash = errors.New("must be 32 bytes, as 64 hex digits or in base64, for a hash memo")
 )
 
@@ -58,7 +59,8 @@ func parseHash(value string) ([]byte, bool) {
 		return raw, err == nil
 	}
 	unpadded := strings.TrimSuffix(value, "=")
-	if len(unpadded) != base64.RawStdEncoding.EncodedLen(memoHashBytes) || len(value) > len(unpadded)+1 {
+	if len(unpadded) != base64.RawStdEncoding.EncodedLen(memoHashBytes) ||
+		len(value) > len(unpadded)+1 {
 		return nil, false
 	}
 	encoding := base64.RawStdEncoding

@@ -14,8 +14,10 @@ func TestParseMemoHashTakesHexAndBase64(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw := rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "raw")
 		for _, text := range []string{
-			hex.EncodeToString(raw), strings.ToUpper(hex.EncodeToString(raw)), base64.StdEncoding.EncodeToString(raw),
-			base64.RawStdEncoding.EncodeToString(raw), base64.URLEncoding.EncodeToString(raw), base64.RawURLEncoding.EncodeToString(raw),
+			hex.EncodeToString(raw), strings.ToUpper(hex.EncodeToString(raw)),
+			base64.StdEncoding.EncodeToString(raw),
+			base64.RawStdEncoding.EncodeToString(raw), base64.URLEncoding.EncodeToString(raw),
+			base64.RawURLEncoding.EncodeToString(raw),
 		} {
 			m, err := ParseMemo(MemoHash, text)
 			if err != nil || m.Type != MemoHash || m.String() != hex.EncodeToString(raw) {
@@ -27,7 +29,8 @@ func TestParseMemoHashTakesHexAndBase64(t *testing.T) {
 		if _, err := ParseMemo(MemoHash, hex.EncodeToString(other)); !errors.Is(err, ErrMemoHash) {
 			t.Fatalf("%d bytes in hex: %v", n, err)
 		}
-		if _, err := ParseMemo(MemoHash, base64.StdEncoding.EncodeToString(other)); !errors.Is(err, ErrMemoHash) && n != 48 {
+		if _, err := ParseMemo(MemoHash, base64.StdEncoding.EncodeToString(other)); !errors.Is(err,
+			ErrMemoHash) && n != 48 {
 			t.Fatalf("%d bytes in base64: %v", n, err)
 		}
 	})
@@ -62,7 +65,8 @@ func TestParseMemo(t *testing.T) {
 		{MemoNone, "", ErrMemoType},
 	} {
 		m, err := ParseMemo(c.typ, c.value)
-		if !errors.Is(err, c.want) || c.want == nil && (err != nil || m.String() != c.value || m.Type != c.typ) {
+		if !errors.Is(err, c.want) ||
+			c.want == nil && (err != nil || m.String() != c.value || m.Type != c.typ) {
 			t.Errorf("%s %q: %v %v", c.typ, c.value, m, err)
 		}
 	}

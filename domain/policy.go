@@ -20,7 +20,9 @@ func DefaultPolicy() Policy {
 
 // waitMillis is the wait after an attempt of a run that failed; false when that
 // was the run's last.
-func (p Policy) waitMillis(eventID string, attemptInRun, attemptNumber int, r AttemptResult) (int64, bool) {
+func (p Policy) waitMillis(
+	eventID string, attemptInRun, attemptNumber int, r AttemptResult,
+) (int64, bool) {
 	wait, again := p.Schedule.WaitMillis(eventID, attemptInRun, attemptNumber)
 	if again && p.HonourRetryAfter && attemptInRun < len(p.Schedule.WaitsMillis) {
 		wait = max(wait, min(r.RetryAfterMillis, p.Schedule.WaitsMillis[attemptInRun]))

@@ -28,7 +28,10 @@ func TestEverySequence(t *testing.T) {
 		w.checkRefold(t)
 		w.tally(reached)
 	})
-	for _, want := range []string{"QUEUED", "WAITING", "DELIVERED", "FAILED", "CANCELLED", "moved", "gone", "consecutive_failures", "manual", "deleted", "requeued", "tested", "three runs"} {
+	for _, want := range []string{
+		"QUEUED", "WAITING", "DELIVERED", "FAILED", "CANCELLED", "moved", "gone",
+		"consecutive_failures", "manual", "deleted", "requeued", "tested", "three runs",
+	} {
 		if reached[want] == 0 {
 			t.Errorf("no sequence came to %s: the test holds less than it says (%v)", want, reached)
 		}
@@ -41,11 +44,16 @@ func (w *world) steps() []func(*rapid.T) {
 	disable := func(t *rapid.T) { w.ask(t, domain.DisableEndpoint{}) }
 	rotate := func(t *rapid.T) { w.ask(t, domain.RotateSecret{SealedSecret: []byte("x")}) }
 	reseal := func(t *rapid.T) {
-		w.ask(t, domain.ResealSecrets{Values: []domain.Resealed{{Was: []byte("x"), Sealed: []byte("y")}, {Was: []byte("0"), Sealed: []byte("1")}}})
+		w.ask(t,
+			domain.ResealSecrets{Values: []domain.Resealed{
+				{Was: []byte("x"), Sealed: []byte("y")}, {Was: []byte("0"), Sealed: []byte("1")},
+			}})
 	}
 	return []func(*rapid.T){
-		w.start, w.start, w.start, w.start, w.outcome, w.outcome, w.outcome, w.outcome, w.outcome, w.outcome, w.pass, w.pass, w.pass,
-		w.match, w.match, w.match, w.test, w.outcomeAgain, w.outcomeOfNone, w.resend, w.resend, w.replay, w.replay,
+		w.start, w.start, w.start, w.start, w.outcome, w.outcome, w.outcome, w.outcome, w.outcome,
+		w.outcome, w.pass, w.pass, w.pass,
+		w.match, w.match, w.match, w.test, w.outcomeAgain, w.outcomeOfNone, w.resend, w.resend, w.replay,
+		w.replay,
 		enable, enable, enable, disable, w.update, rotate, reseal, w.delete, w.sweep,
 	}
 }
@@ -90,11 +98,28 @@ type world struct {
 
 func newWorld() *world {
 	w := &world{
-		story:    story{deliveries: make(map[string]domain.Delivery), nowMillis: startedAt, policy: domain.Policy{Schedule: domain.Schedule{WaitsMillis: []int64{1000, 5000}}, DisableAfter: 2}},
-		inFlight: make(map[string]int), made: make(map[string][]int), ended: make(map[string]int), answered: make(map[string]int), runs: make(map[string]int),
-		status: domain.StatusActive,
+		story: story{
+			deliveries: make(map[string]domain.Delivery),
+			nowMillis:  startedAt,
+			policy: domain.Policy{
+				Schedule:     domain.Schedule{WaitsMillis: []int64{1000, 5000}},
+				DisableAfter: 2,
+			},
+		},
+		inFlight: make(map[string]int),
+		made:     make(map[string][]int),
+		ended:    make(map[string]int),
+		answered: make(map[string]int),
+		runs:     make(map[string]int),
+		status:   domain.StatusActive,
 	}
-	w.record(nil, "", domain.EndpointCreated{EndpointID: endpointID, AccountID: ownAccount, URL: "https://shop.example/0", Secret: domain.SealedSecret{Sealed: []byte("0")}})
+	w.record(nil, "",
+		domain.EndpointCreated{
+			EndpointID: endpointID,
+			AccountID:  ownAccount,
+			URL:        "https://shop.example/0",
+			Secret:     domain.SealedSecret{Sealed: []byte("0")},
+		})
 	return w
 }
 
@@ -104,11 +129,20 @@ func (w *world) record(t *rapid.T, commandID string, bodies ...domain.FactBody) 
 		id := eventOf(body)
 		before := w.deliveries[id]
 		w.causedBy(commandID, body)
-		w.facts = append(w.facts, domain.Fact{Aggregate: endpointID, Version: w.endpoint.Version, AtMillis: w.nowMillis, Cause: commandID, Body: body})
-		if id != "" && !slices.Contains(transitions[before.State][body.FactType()], w.deliveries[id].State) {
+		w.facts = append(w.facts,
+			domain.Fact{
+				Aggregate: endpointID,
+				Version:   w.endpoint.Version,
+				AtMillis:  w.nowMillis,
+				Cause:     commandID,
+				Body:      body,
+			})
+		if id != "" &&
+			!slices.Contains(transitions[before.State][body.FactType()], w.deliveries[id].State) {
 			t.Fatalf("%s leads from %q to %s", body.FactType(), before.State, w.deliveries[id].State)
 		}
-		if made, ok := body.(domain.AttemptMade); ok && made.State == domain.StateWaiting && w.endpoint.Deleted() {
+		if made, ok := body.(domain.AttemptMade); ok && made.State == domain.StateWaiting &&
+			w.endpoint.Deleted() {
 			t.Fatal("G3: a delivery waits for a deleted endpoint")
 		}
 		w.keepCount(t, body)
@@ -120,17 +154,26 @@ func (w *world) record(t *rapid.T, commandID string, bodies ...domain.FactBody) 
 var transitions = map[domain.DeliveryState]map[string][]domain.DeliveryState{
 	"": {"DeliveryCreated": {domain.StateQueued}},
 	domain.StateQueued: {
-		"AttemptMade":       {domain.StateWaiting, domain.StateDelivered, domain.StateFailed, domain.StateCancelled},
+		"AttemptMade": {
+			domain.StateWaiting, domain.StateDelivered, domain.StateFailed,
+			domain.StateCancelled,
+		},
 		"DeliveryCancelled": {domain.StateCancelled},
 	},
 	domain.StateWaiting: {
-		"AttemptMade":       {domain.StateWaiting, domain.StateDelivered, domain.StateFailed, domain.StateCancelled},
+		"AttemptMade": {
+			domain.StateWaiting, domain.StateDelivered, domain.StateFailed,
+			domain.StateCancelled,
+		},
 		"DeliveryRequeued":  {domain.StateQueued},
 		"DeliveryCancelled": {domain.StateCancelled},
 	},
 	domain.StateDelivered: {"DeliveryRequeued": {domain.StateQueued}},
 	domain.StateFailed:    {"DeliveryRequeued": {domain.StateQueued}},
-	domain.StateCancelled: {"AttemptMade": {domain.StateCancelled}, "DeliveryMoved": {domain.StateCancelled}},
+	domain.StateCancelled: {
+		"AttemptMade":   {domain.StateCancelled},
+		"DeliveryMoved": {domain.StateCancelled},
+	},
 }
 
 // keepCount keeps by hand what the fold should come to.
@@ -171,7 +214,8 @@ func (w *world) check(t *rapid.T) {
 		t.Fatalf("version %d after %d facts", e.Version, len(w.facts))
 	case e.Status != w.status:
 		t.Fatalf("the endpoint is %s and should be %s", e.Status, w.status)
-	case w.status != domain.StatusDeleted && e.ConsecutiveFailures != w.streak, e.ConsecutiveFailures > w.policy.DisableAfter:
+	case w.status != domain.StatusDeleted &&
+		e.ConsecutiveFailures != w.streak, e.ConsecutiveFailures > w.policy.DisableAfter:
 		t.Fatalf("a streak of %d, counted by hand %d", e.ConsecutiveFailures, w.streak)
 	case e.Status == domain.StatusActive && e.ConsecutiveFailures >= w.policy.DisableAfter:
 		t.Fatalf("active after %d failed runs in a row", e.ConsecutiveFailures)
@@ -187,15 +231,18 @@ func (w *world) check(t *rapid.T) {
 
 func (w *world) checkDelivery(t *rapid.T, id string, d domain.Delivery) {
 	switch {
-	case d.State.Pending() != (d.NextAttemptAtMillis != 0): // G3: what is pending has an instant to wake at
+	case d.State.Pending() != (d.NextAttemptAtMillis != 0):
+		// G3: what is pending has an instant to wake at
 		t.Fatalf("G3: %s with a next attempt at %d", d.State, d.NextAttemptAtMillis)
 	case d.Attempts != len(w.made[id]), d.Attempts != w.ended[id]: // G7
-		t.Fatalf("G7: %d attempts, %d in the history, %d were made", d.Attempts, len(w.made[id]), w.ended[id])
+		t.Fatalf("G7: %d attempts, %d in the history, %d were made", d.Attempts, len(w.made[id]),
+			w.ended[id])
 	case d.RunAttempts > w.policy.Schedule.Attempts():
 		t.Fatalf("%d attempts in one run", d.RunAttempts)
 	case d.Run != w.runs[id]:
 		t.Fatalf("run %d of %d", d.Run, w.runs[id])
-	case d.State == domain.StateFailed && d.RunAttempts != w.policy.Schedule.Attempts(): // G3: not before its schedule ended
+	case d.State == domain.StateFailed && d.RunAttempts != w.policy.Schedule.Attempts():
+		// G3: not before its schedule ended
 		t.Fatalf("G3: FAILED after %d attempts", d.RunAttempts)
 	case d.State == domain.StateCancelled && w.status != domain.StatusDeleted:
 		t.Fatalf("G3: cancelled while the endpoint is %s", w.status)
@@ -225,7 +272,8 @@ func (w *world) checkRefold(t *rapid.T) {
 	for _, f := range w.facts {
 		again.at(f.AtMillis).causedBy(f.Cause, f.Body)
 	}
-	if !reflect.DeepEqual(again.endpoint, w.endpoint) || !reflect.DeepEqual(again.deliveries, w.deliveries) {
+	if !reflect.DeepEqual(again.endpoint, w.endpoint) ||
+		!reflect.DeepEqual(again.deliveries, w.deliveries) {
 		t.Fatal("G4: folded again, the states differ")
 	}
 }
@@ -233,9 +281,16 @@ func (w *world) checkRefold(t *rapid.T) {
 func (w *world) match(t *rapid.T) {
 	id := fmt.Sprint("evt_", rapid.IntRange(0, 4).Draw(t, "payment"))
 	before := w.deliveries[id]
-	facts := domain.DecideMatch(w.endpoint, before, domain.MatchInput{AccountID: ownAccount, EndpointID: endpointID, WatchID: "wat_1", Event: domain.Event{
-		ID: id, Type: domain.PaymentReceived, CreatedAtMillis: startedAt + rapid.Int64Range(0, 20_000).Draw(t, "created"),
-	}})
+	facts := domain.DecideMatch(w.endpoint, before, domain.MatchInput{
+		AccountID:  ownAccount,
+		EndpointID: endpointID,
+		WatchID:    "wat_1",
+		Event: domain.Event{
+			ID:              id,
+			Type:            domain.PaymentReceived,
+			CreatedAtMillis: startedAt + rapid.Int64Range(0, 20_000).Draw(t, "created"),
+		},
+	})
 	if before.Exists() == (len(facts) > 0) {
 		t.Fatalf("G2: %d facts for a match that was seen: %v", len(facts), before.Exists())
 	}
@@ -243,7 +298,11 @@ func (w *world) match(t *rapid.T) {
 }
 
 func (w *world) test(t *rapid.T) {
-	c := domain.Command{ID: fmt.Sprint("cmd_", rapid.IntRange(0, 2).Draw(t, "test")), AccountID: ownAccount, Body: domain.TestEndpoint{EndpointID: endpointID}}
+	c := domain.Command{
+		ID:        fmt.Sprint("cmd_", rapid.IntRange(0, 2).Draw(t, "test")),
+		AccountID: ownAccount,
+		Body:      domain.TestEndpoint{EndpointID: endpointID},
+	}
 	if w.answered[c.ID] > 0 {
 		return // the engine answers as before and decides nothing
 	}
@@ -277,8 +336,11 @@ func (w *world) pick(t *rapid.T, ids map[string]int) (string, bool) {
 
 func (w *world) end(t *rapid.T, id string, number int) []domain.FactBody {
 	r := domain.AttemptResult{
-		StatusCode:       rapid.SampledFrom([]int{0, 200, 204, 301, 410, 500, 500, 500, 500}).Draw(t, "status"),
-		Error:            rapid.SampledFrom([]domain.AttemptError{"", "", "", domain.AttemptBodyTooLarge, domain.AttemptTimeout}).Draw(t, "error"),
+		StatusCode: rapid.SampledFrom([]int{0, 200, 204, 301, 410, 500, 500, 500, 500}).Draw(t,
+			"status"),
+		Error: rapid.SampledFrom([]domain.AttemptError{
+			"", "", "", domain.AttemptBodyTooLarge, domain.AttemptTimeout,
+		}).Draw(t, "error"),
 		RetryAfterMillis: rapid.Int64Range(0, 9000).Draw(t, "retry after"),
 	}
 	before := w.deliveries[id]
@@ -310,7 +372,8 @@ func (w *world) outcome(t *rapid.T) {
 
 // outcomeAgain repeats the outcome of an attempt that was recorded.
 func (w *world) outcomeAgain(t *rapid.T) {
-	if id, ok := w.pick(t, w.ended); ok && len(w.end(t, id, rapid.IntRange(1, w.ended[id]).Draw(t, "number"))) > 0 {
+	if id, ok := w.pick(t, w.ended); ok &&
+		len(w.end(t, id, rapid.IntRange(1, w.ended[id]).Draw(t, "number"))) > 0 {
 		t.Fatal("G7: an attempt is recorded twice")
 	}
 }
@@ -346,8 +409,10 @@ func (w *world) replay(t *rapid.T) {
 		return
 	}
 	since := startedAt + rapid.Int64Range(0, 20_000).Draw(t, "since")
-	all := slices.SortedFunc(maps.Values(w.deliveries), func(a, b domain.Delivery) int { return int(a.CreatedAtMillis - b.CreatedAtMillis) })
-	facts, result, rejection := domain.DecideReplay(w.endpoint, ownAccount, domain.ReplayEndpoint{EndpointID: endpointID, SinceMillis: since}, all, 0, w.nowMillis)
+	all := slices.SortedFunc(maps.Values(w.deliveries),
+		func(a, b domain.Delivery) int { return int(a.CreatedAtMillis - b.CreatedAtMillis) })
+	facts, result, rejection := domain.DecideReplay(w.endpoint, ownAccount,
+		domain.ReplayEndpoint{EndpointID: endpointID, SinceMillis: since}, all, 0, w.nowMillis)
 	want := 0
 	for _, d := range all {
 		if d.State == domain.StateFailed && d.EventType != domain.TestPing && d.CreatedAtMillis >= since {
@@ -363,20 +428,25 @@ func (w *world) replay(t *rapid.T) {
 // ask is a command on the endpoint alone, with a revision that fits, is stale,
 // or is left out.
 func (w *world) ask(t *rapid.T, body domain.CommandBody) []domain.FactBody {
-	facts, rejection := domain.DecideEndpoint(w.endpoint, domain.Command{AccountID: ownAccount, Body: body}, w.nowMillis)
+	facts, rejection := domain.DecideEndpoint(w.endpoint,
+		domain.Command{AccountID: ownAccount, Body: body}, w.nowMillis)
 	if w.endpoint.Deleted() != (rejection != nil) {
 		t.Fatalf("%s: %+v", body.CommandType(), rejection)
 	}
 	before := w.endpoint
 	w.record(t, "", facts...)
 	if _, reseals := body.(domain.ResealSecrets); reseals {
-		if w.endpoint.Revision != before.Revision || w.endpoint.UpdatedAtMillis != before.UpdatedAtMillis || len(w.endpoint.Secrets) != len(before.Secrets) {
+		if w.endpoint.Revision != before.Revision ||
+			w.endpoint.UpdatedAtMillis != before.UpdatedAtMillis ||
+			len(w.endpoint.Secrets) != len(before.Secrets) {
 			t.Fatalf("another seal changed %+v to %+v", before, w.endpoint)
 		}
 		return facts
 	}
-	if (len(facts) > 0) != (w.endpoint.Revision == w.endpoint.Version && w.endpoint.Version > before.Version) {
-		t.Fatalf("%d facts moved the revision from %d to %d", len(facts), before.Revision, w.endpoint.Revision)
+	if (len(facts) > 0) != (w.endpoint.Revision == w.endpoint.Version &&
+		w.endpoint.Version > before.Version) {
+		t.Fatalf("%d facts moved the revision from %d to %d", len(facts), before.Revision,
+			w.endpoint.Revision)
 	}
 	return facts
 }
@@ -409,7 +479,10 @@ func (w *world) sweep(t *rapid.T) {
 
 // pass moves the clock, and now and then sets it back by hours.
 func (w *world) pass(t *rapid.T) {
-	w.nowMillis += rapid.OneOf(rapid.Int64Range(0, 10_000), rapid.Int64Range(-7_200_000, 7_200_000)).Draw(t, "millis")
+	w.nowMillis += rapid.OneOf(rapid.Int64Range(0,
+		10_000), rapid.Int64Range(-7_200_000, 7_200_000)).Draw(
+		t, "millis",
+	)
 }
 
 // TestValidSecrets: for any rotations at any times, a secret signs exactly until
@@ -419,9 +492,13 @@ func TestValidSecrets(t *testing.T) {
 		s := newStory()
 		names, replacedAt := []string{"secret 0"}, []int64{}
 		for range rapid.IntRange(0, 12).Draw(t, "rotations") {
-			s.at(s.nowMillis + rapid.OneOf(rapid.Int64Range(0, 1000), rapid.Int64Range(0, 40*3_600_000)).Draw(t, "later"))
+			s.at(s.nowMillis + rapid.OneOf(rapid.Int64Range(0,
+				1000), rapid.Int64Range(0, 40*3_600_000)).Draw(
+				t, "later",
+			))
 			name := fmt.Sprint("secret ", len(names))
-			facts, rejection := domain.DecideEndpoint(s.endpoint, s.command(domain.RotateSecret{SealedSecret: []byte(name)}), s.nowMillis)
+			facts, rejection := domain.DecideEndpoint(s.endpoint,
+				s.command(domain.RotateSecret{SealedSecret: []byte(name)}), s.nowMillis)
 			if rejection != nil {
 				t.Fatal(*rejection)
 			}
@@ -470,7 +547,8 @@ func TestTwoDays(t *testing.T) {
 		total += took
 	}
 	if mean := total / deliveries; mean < base*99/100 || mean > base*101/100 {
-		t.Errorf("deliveries took %d s on average, and the schedule's waits are %d s", mean/1000, base/1000)
+		t.Errorf("deliveries took %d s on average, and the schedule's waits are %d s", mean/1000,
+			base/1000)
 	}
 	if s.endpoint.ConsecutiveFailures != deliveries {
 		t.Errorf("a streak of %d", s.endpoint.ConsecutiveFailures)

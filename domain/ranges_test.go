@@ -17,16 +17,30 @@ func TestRangesAdd(t *testing.T) {
 		add  domain.Range
 		want domain.Ranges
 	}{
-		"to nothing":       {nil, domain.Range{From: 5, To: 7}, domain.Ranges{{5, 7}}},
-		"before":           {domain.Ranges{{5, 7}}, domain.Range{From: 1, To: 3}, domain.Ranges{{1, 3}, {5, 7}}},
-		"after":            {domain.Ranges{{5, 7}}, domain.Range{From: 9, To: 9}, domain.Ranges{{5, 7}, {9, 9}}},
-		"touching below":   {domain.Ranges{{5, 7}}, domain.Range{From: 1, To: 4}, domain.Ranges{{1, 7}}},
-		"touching above":   {domain.Ranges{{5, 7}}, domain.Range{From: 8, To: 9}, domain.Ranges{{5, 9}}},
-		"within":           {domain.Ranges{{5, 9}}, domain.Range{From: 6, To: 7}, domain.Ranges{{5, 9}}},
-		"around":           {domain.Ranges{{5, 7}, {9, 9}, {20, 30}}, domain.Range{From: 2, To: 10}, domain.Ranges{{2, 10}, {20, 30}}},
-		"closing a gap":    {domain.Ranges{{1, 3}, {7, 9}}, domain.Range{From: 4, To: 6}, domain.Ranges{{1, 9}}},
-		"to the end":       {domain.Ranges{{1, 3}, {top, top}}, domain.Range{From: 4, To: top}, domain.Ranges{{1, top}}},
-		"above the end":    {domain.Ranges{{1, top}}, domain.Range{From: top, To: top}, domain.Ranges{{1, top}}},
+		"to nothing": {nil, domain.Range{From: 5, To: 7}, domain.Ranges{{5, 7}}},
+		"before": {
+			domain.Ranges{{5, 7}}, domain.Range{From: 1, To: 3}, domain.Ranges{{1, 3}, {5, 7}},
+		},
+		"after": {
+			domain.Ranges{{5, 7}}, domain.Range{From: 9, To: 9}, domain.Ranges{{5, 7}, {9, 9}},
+		},
+		"touching below": {domain.Ranges{{5, 7}}, domain.Range{From: 1, To: 4}, domain.Ranges{{1, 7}}},
+		"touching above": {domain.Ranges{{5, 7}}, domain.Range{From: 8, To: 9}, domain.Ranges{{5, 9}}},
+		"within":         {domain.Ranges{{5, 9}}, domain.Range{From: 6, To: 7}, domain.Ranges{{5, 9}}},
+		"around": {
+			domain.Ranges{{5, 7}, {9, 9}, {20, 30}}, domain.Range{From: 2, To: 10},
+			domain.Ranges{{2, 10}, {20, 30}},
+		},
+		"closing a gap": {
+			domain.Ranges{{1, 3}, {7, 9}}, domain.Range{From: 4, To: 6}, domain.Ranges{{1, 9}},
+		},
+		"to the end": {
+			domain.Ranges{{1, 3}, {top, top}}, domain.Range{From: 4, To: top},
+			domain.Ranges{{1, top}},
+		},
+		"above the end": {
+			domain.Ranges{{1, top}}, domain.Range{From: top, To: top}, domain.Ranges{{1, top}},
+		},
 		"from zero":        {domain.Ranges{{1, 3}}, domain.Range{From: 0, To: 0}, domain.Ranges{{0, 3}}},
 		"one that is none": {domain.Ranges{{1, 3}}, domain.Range{From: 9, To: 8}, domain.Ranges{{1, 3}}},
 	} {

@@ -25,14 +25,17 @@ func TestASecretDoesNotPrint(t *testing.T) {
 			fmt.Fprintf(&out, verb+"\n", value)
 		}
 	}
-	for _, handler := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
+	for _, handler := range []slog.Handler{
+		slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil),
+	} {
 		slog.New(handler).Info("text", "secret", secret, "holder", h, "list", h.List)
 	}
 	if err := json.NewEncoder(&out).Encode(h); err != nil {
 		t.Fatal(err)
 	}
 	printed := out.String()
-	if strings.Contains(printed, plain) || strings.Contains(strings.ToLower(printed), fmt.Sprintf("%x", plain)) {
+	if strings.Contains(printed, plain) ||
+		strings.Contains(strings.ToLower(printed), fmt.Sprintf("%x", plain)) {
 		t.Errorf("it printed:\n%s", printed)
 	}
 	if !strings.Contains(printed, `"Secret":"[redacted]"`) || string(secret) != plain {

@@ -34,7 +34,10 @@ func (c ReplayEndpoint) takes(d Delivery) bool {
 // created in the span, oldest first, at least the first [MaxReplay] of them;
 // matched is how many there are in all. They queue on a disabled endpoint too,
 // and wait there. Their first attempts begin oldest first as well.
-func DecideReplay(endpoint Endpoint, accountID string, c ReplayEndpoint, candidates []Delivery, matched int, nowMillis int64) ([]FactBody, ReplayResult, *Rejection) {
+func DecideReplay(
+	endpoint Endpoint, accountID string, c ReplayEndpoint, candidates []Delivery,
+	matched int, nowMillis int64,
+) ([]FactBody, ReplayResult, *Rejection) {
 	if !endpoint.visibleTo(accountID) {
 		return nil, ReplayResult{}, noEndpoint()
 	}
@@ -61,7 +64,10 @@ const MaxMoves = 16
 // doubled: no fact. Neither is one whose event was handed over: whoever asks goes
 // on at the endpoint that it names. Only who runs the attempts knows what is in
 // flight.
-func DecideResend(endpoint Endpoint, delivery Delivery, accountID string, c ResendEvent, inFlight bool, nowMillis int64) ([]FactBody, *Rejection) {
+func DecideResend(
+	endpoint Endpoint, delivery Delivery, accountID string, c ResendEvent,
+	inFlight bool, nowMillis int64,
+) ([]FactBody, *Rejection) {
 	switch {
 	case delivery.movedFrom(c.EndpointID) && delivery.AccountID == accountID:
 		return nil, nil
@@ -72,7 +78,10 @@ func DecideResend(endpoint Endpoint, delivery Delivery, accountID string, c Rese
 	case delivery.State == StateCancelled, delivery.State.Pending() && endpoint.Deleted():
 		return decideMove(delivery, c, inFlight)
 	case endpoint.Deleted():
-		return nil, &Rejection{Code: CodeEndpointDeleted, Detail: "the endpoint that the event was sent to was deleted; the event cannot be sent again"}
+		return nil, &Rejection{
+			Code:   CodeEndpointDeleted,
+			Detail: "the endpoint that the event was sent to was deleted; the event cannot be sent again",
+		}
 	case delivery.State == StateQueued, inFlight:
 		return nil, nil
 	}
@@ -84,15 +93,35 @@ func DecideResend(endpoint Endpoint, delivery Delivery, accountID string, c Rese
 func decideMove(delivery Delivery, c ResendEvent, inFlight bool) ([]FactBody, *Rejection) {
 	switch {
 	case delivery.WatchID == "":
-		return nil, &Rejection{CodeDeliveryCancelled, "the test was cancelled with its endpoint; test another endpoint"}
+		return nil, &Rejection{
+			CodeDeliveryCancelled,
+			"the test was cancelled with its endpoint; test another endpoint",
+		}
 	case delivery.State != StateCancelled, inFlight:
-		return nil, &Rejection{CodeDeliveryEnding, "the endpoint was deleted, and the delivery is being cancelled; when the attempt that may be under way has ended, send the event again with a new Idempotency-Key"}
+		return nil, &Rejection{
+			CodeDeliveryEnding,
+			"the endpoint was deleted, and the delivery is being cancelled; when the attempt that may be " +
+				"under way has ended, send the event again with a new Idempotency-Key",
+		}
 	case c.ToEndpointID == "", delivery.wasAt(c.ToEndpointID):
-		return nil, &Rejection{CodeNoEndpoint, "the delivery was cancelled with its endpoint, and the event's watch was deleted, has no endpoint or names one that the event has left; give the watch another endpoint, then send the event again with a new Idempotency-Key"}
+		return nil, &Rejection{
+			CodeNoEndpoint,
+			"the delivery was cancelled with its endpoint, and the event's watch was deleted, has no " +
+				"endpoint or names one that the event has left; give the watch another endpoint, then send " +
+				"the event again with a new Idempotency-Key",
+		}
 	case delivery.Moves >= MaxMoves:
-		return nil, &Rejection{CodeTooManyMoves, fmt.Sprintf("the delivery was cancelled with its endpoint, and the event went on at another %d times, which is the most; read it in the history", MaxMoves)}
+		return nil, &Rejection{
+			CodeTooManyMoves,
+			fmt.Sprintf("the delivery was cancelled with its endpoint, and the event went on at another "+
+				"%d times, which is the most; read it in the history", MaxMoves),
+		}
 	}
-	return []FactBody{DeliveryMoved{EventID: delivery.EventID, ToEndpointID: c.ToEndpointID, Moves: delivery.Moves + 1}}, nil
+	return []FactBody{DeliveryMoved{
+		EventID:      delivery.EventID,
+		ToEndpointID: c.ToEndpointID,
+		Moves:        delivery.Moves + 1,
+	}}, nil
 }
 
 // wasAt reports whether the event is or was at an endpoint. It leaves only one that
@@ -103,7 +132,11 @@ func (d Delivery) wasAt(endpointID string) bool {
 
 // movedFrom reports whether the event may have been handed over by an endpoint of
 // the same partition before it came here.
-func (d Delivery) movedFrom(endpointID string) bool { return d.EndpointID != endpointID && d.Moves > 0 }
+func (d Delivery) movedFrom(
+	endpointID string,
+) bool {
+	return d.EndpointID != endpointID && d.Moves > 0
+}
 
 // SeenFrom is the delivery as the endpoint that was asked for it knows it: one that
 // the event has left knows where it went.
@@ -111,8 +144,16 @@ func (d Delivery) SeenFrom(endpointID string) Delivery {
 	if !d.movedFrom(endpointID) {
 		return d
 	}
-	return Delivery{EventID: d.EventID, EventType: d.EventType, AccountID: d.AccountID, EndpointID: endpointID,
-		WatchID: d.WatchID, State: StateCancelled, CreatedAtMillis: d.CreatedAtMillis, MovedTo: d.EndpointID}
+	return Delivery{
+		EventID:         d.EventID,
+		EventType:       d.EventType,
+		AccountID:       d.AccountID,
+		EndpointID:      endpointID,
+		WatchID:         d.WatchID,
+		State:           StateCancelled,
+		CreatedAtMillis: d.CreatedAtMillis,
+		MovedTo:         d.EndpointID,
+	}
 }
 
 // HandOver is what the endpoint that a delivery's event was handed over to gets
@@ -121,15 +162,30 @@ func (d Delivery) HandOver(body []byte) MatchInput {
 	var sent struct{ Data struct{ Watch watchSummary } }
 	_ = json.Unmarshal(body, &sent) // the body is ours; the history alone asks for the wallet
 	return MatchInput{
-		AccountID: d.AccountID, EndpointID: d.MovedTo, WatchID: d.WatchID, WalletAddress: sent.Data.Watch.WalletAddress,
-		Event: Event{ID: d.EventID, Type: d.EventType, CreatedAtMillis: d.CreatedAtMillis, Body: body},
+		AccountID:     d.AccountID,
+		EndpointID:    d.MovedTo,
+		WatchID:       d.WatchID,
+		WalletAddress: sent.Data.Watch.WalletAddress,
+		Event: Event{
+			ID:              d.EventID,
+			Type:            d.EventType,
+			CreatedAtMillis: d.CreatedAtMillis,
+			Body:            body,
+		},
 		Moved: Moved{
-			Moves: d.Moves + 1, Attempts: d.Attempts, Runs: d.Run,
+			Moves:             d.Moves + 1,
+			Attempts:          d.Attempts,
+			Runs:              d.Run,
 			FormerEndpointIDs: append(slices.Clone(d.FormerEndpointIDs), d.EndpointID),
 		},
 	}
 }
 
 func (d Delivery) requeued(reason RequeueReason, nowMillis int64) DeliveryRequeued {
-	return DeliveryRequeued{EventID: d.EventID, Run: d.Run + 1, NextAttemptAtMillis: nowMillis, Reason: reason}
+	return DeliveryRequeued{
+		EventID:             d.EventID,
+		Run:                 d.Run + 1,
+		NextAttemptAtMillis: nowMillis,
+		Reason:              reason,
+	}
 }

@@ -10,8 +10,13 @@ import (
 func sealedStory() *story {
 	s := newStory()
 	return s.given(
-		domain.SecretRotated{Secret: domain.SealedSecret{Sealed: []byte("second"), CreatedAtMillis: s.nowMillis}},
-		domain.EndpointUpdated{Change: domain.EndpointChange{Headers: &[]domain.Header{{Name: "A", Sealed: []byte("a")}, {Name: "B", Sealed: []byte("b")}}}},
+		domain.SecretRotated{Secret: domain.SealedSecret{
+			Sealed:          []byte("second"),
+			CreatedAtMillis: s.nowMillis,
+		}},
+		domain.EndpointUpdated{Change: domain.EndpointChange{Headers: &[]domain.Header{
+			{Name: "A", Sealed: []byte("a")}, {Name: "B", Sealed: []byte("b")},
+		}}},
 	)
 }
 
@@ -33,15 +38,45 @@ func TestReseal(t *testing.T) {
 		given          []domain.FactBody // meanwhile
 		secrets, heads []string          // none: no fact
 	}{
-		"all":                     {[]string{"second", "2", first, "1", "a", "x", "b", "y"}, nil, []string{"2", "1"}, []string{"x", "y"}},
-		"some":                    {[]string{first, "1", "b", "y"}, nil, []string{"second", "1"}, []string{"a", "y"}},
-		"none":                    {nil, nil, nil, nil},
-		"the same":                {[]string{"a", "a"}, nil, nil, nil},
-		"unknown":                 {[]string{"c", "z"}, nil, nil, nil},
-		"rotated meanwhile":       {[]string{"second", "2", first, "1"}, []domain.FactBody{domain.SecretRotated{Secret: domain.SealedSecret{Sealed: []byte("third")}}}, []string{"third", "2", "1"}, []string{"a", "b"}},
-		"changed meanwhile":       {[]string{"a", "x"}, []domain.FactBody{domain.EndpointUpdated{Change: domain.EndpointChange{Headers: &[]domain.Header{{Name: "A", Sealed: []byte("new")}}}}}, nil, nil},
-		"taken away meanwhile":    {[]string{"a", "x", "b", "y"}, []domain.FactBody{domain.EndpointUpdated{Change: domain.EndpointChange{Headers: &[]domain.Header{{Name: "B", Sealed: []byte("b")}}}}}, []string{"second", first}, []string{"y"}},
-		"resealed by another one": {[]string{"a", "x"}, []domain.FactBody{domain.SecretsResealed{Secrets: s.endpoint.Secrets, Headers: []domain.Header{{Name: "A", Sealed: []byte("other")}}}}, nil, nil},
+		"all": {
+			[]string{"second", "2", first, "1", "a", "x", "b", "y"}, nil, []string{"2", "1"},
+			[]string{"x", "y"},
+		},
+		"some": {
+			[]string{first, "1", "b", "y"}, nil, []string{"second", "1"}, []string{"a", "y"},
+		},
+		"none":     {nil, nil, nil, nil},
+		"the same": {[]string{"a", "a"}, nil, nil, nil},
+		"unknown":  {[]string{"c", "z"}, nil, nil, nil},
+		"rotated meanwhile": {
+			[]string{"second", "2", first, "1"},
+			[]domain.FactBody{domain.SecretRotated{Secret: domain.SealedSecret{Sealed: []byte("third")}}},
+			[]string{"third", "2", "1"}, []string{"a", "b"},
+		},
+		"changed meanwhile": {
+			[]string{"a", "x"},
+			[]domain.FactBody{domain.EndpointUpdated{Change: domain.EndpointChange{Headers: &[]domain.Header{{
+				Name:   "A",
+				Sealed: []byte("new"),
+			}}}}},
+			nil, nil,
+		},
+		"taken away meanwhile": {
+			[]string{"a", "x", "b", "y"},
+			[]domain.FactBody{domain.EndpointUpdated{Change: domain.EndpointChange{Headers: &[]domain.Header{{
+				Name:   "B",
+				Sealed: []byte("b"),
+			}}}}},
+			[]string{"second", first}, []string{"y"},
+		},
+		"resealed by another one": {
+			[]string{"a", "x"},
+			[]domain.FactBody{domain.SecretsResealed{
+				Secrets: s.endpoint.Secrets,
+				Headers: []domain.Header{{Name: "A", Sealed: []byte("other")}},
+			}},
+			nil, nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := sealedStory().given(c.given...)
@@ -67,14 +102,16 @@ func TestReseal(t *testing.T) {
 				want.Secrets = append(want.Secrets, kept)
 			}
 			for i, sealed := range c.heads {
-				want.Headers = append(want.Headers, domain.Header{Name: before.Headers[i].Name, Sealed: []byte(sealed)})
+				want.Headers = append(want.Headers,
+					domain.Header{Name: before.Headers[i].Name, Sealed: []byte(sealed)})
 			}
 			if !reflect.DeepEqual(after, want) {
 				t.Errorf("%+v\nnot\n%+v", after, want)
 			}
 		})
 	}
-	facts, rejection := domain.DecideEndpoint(s.given(domain.EndpointDeleted{}).endpoint, s.command(reseal("a", "x")), s.nowMillis)
+	facts, rejection := domain.DecideEndpoint(s.given(domain.EndpointDeleted{}).endpoint,
+		s.command(reseal("a", "x")), s.nowMillis)
 	expect(t, facts, rejection, domain.CodeNotFound)
 }
 
@@ -85,20 +122,29 @@ func TestHeadersAreKeptAsTheyAre(t *testing.T) {
 		wanted []domain.Header
 		then   []domain.Header // nil: no fact
 	}{
-		"all kept":      {[]domain.Header{{Name: "A"}, {Name: "B"}}, nil},
-		"one taken":     {[]domain.Header{{Name: "B"}}, []domain.Header{{Name: "B", Sealed: []byte("b")}}},
-		"one changed":   {[]domain.Header{{Name: "A", Sealed: []byte("x")}, {Name: "B"}}, []domain.Header{{Name: "A", Sealed: []byte("x")}, {Name: "B", Sealed: []byte("b")}}},
+		"all kept":  {[]domain.Header{{Name: "A"}, {Name: "B"}}, nil},
+		"one taken": {[]domain.Header{{Name: "B"}}, []domain.Header{{Name: "B", Sealed: []byte("b")}}},
+		"one changed": {
+			[]domain.Header{{Name: "A", Sealed: []byte("x")}, {Name: "B"}},
+			[]domain.Header{{Name: "A", Sealed: []byte("x")}, {Name: "B", Sealed: []byte("b")}},
+		},
 		"none kept":     {[]domain.Header{}, []domain.Header{}},
 		"one not there": {[]domain.Header{{Name: "A"}, {Name: "B"}, {Name: "C"}}, nil},
 	} {
 		s := sealedStory()
-		facts, rejection := domain.DecideEndpoint(s.endpoint, s.command(domain.UpdateEndpoint{EndpointID: endpointID, Change: domain.EndpointChange{Headers: &c.wanted}}), s.nowMillis)
+		facts, rejection := domain.DecideEndpoint(s.endpoint,
+			s.command(domain.UpdateEndpoint{
+				EndpointID: endpointID,
+				Change:     domain.EndpointChange{Headers: &c.wanted},
+			}),
+			s.nowMillis)
 		if c.then == nil {
 			expect(t, facts, rejection, "")
 			continue
 		}
 		t.Log(name)
-		expect(t, facts, rejection, "", domain.EndpointUpdated{Change: domain.EndpointChange{Headers: &c.then}})
+		expect(t, facts, rejection, "",
+			domain.EndpointUpdated{Change: domain.EndpointChange{Headers: &c.then}})
 	}
 }
 

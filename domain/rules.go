@@ -46,7 +46,8 @@ type MemoRule struct {
 
 // Equal tells whether two rules are the same.
 func (r MemoRule) Equal(other MemoRule) bool {
-	return r.Kind == other.Kind && r.Value.Type == other.Value.Type && bytes.Equal(r.Value.Raw, other.Value.Raw)
+	return r.Kind == other.Kind && r.Value.Type == other.Value.Type &&
+		bytes.Equal(r.Value.Raw, other.Value.Raw)
 }
 
 // Reason says which rule a payment failed.

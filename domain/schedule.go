@@ -20,7 +20,8 @@ type Schedule struct {
 func DefaultSchedule() Schedule {
 	const second, minute, hour = 1000, 60_000, 3_600_000
 	return Schedule{WaitsMillis: []int64{
-		30 * second, 2 * minute, 10 * minute, 30 * minute, 1 * hour, 3 * hour, 6 * hour, 12 * hour, 24 * hour,
+		30 * second, 2 * minute, 10 * minute, 30 * minute, 1 * hour, 3 * hour, 6 * hour, 12 * hour,
+		24 * hour,
 	}}
 }
 
@@ -37,7 +38,8 @@ func (s Schedule) WaitMillis(eventID string, attemptInRun, attemptNumber int) (i
 		return 0, false
 	}
 	base := s.WaitsMillis[attemptInRun-1]
-	return base + base/1_000_000*jitter(eventID, attemptNumber) + base%1_000_000*jitter(eventID, attemptNumber)/1_000_000, true
+	return base + base/1_000_000*jitter(eventID, attemptNumber) +
+		base%1_000_000*jitter(eventID, attemptNumber)/1_000_000, true
 }
 
 // jitter is a number of millionths, evenly spread over both sides of zero.

@@ -40,9 +40,14 @@ func (e Endpoint) ValidSecrets(nowMillis int64) []SealedSecret {
 
 func decideRotateSecret(state Endpoint, c RotateSecret, nowMillis int64) ([]FactBody, *Rejection) {
 	if len(state.ValidSecrets(nowMillis)) >= MaxSecrets {
-		return nil, &Rejection{Code: CodeTooManySecrets, Detail: fmt.Sprintf("the endpoint has %d valid secrets, which is the most; each earlier one ends 24 hours after it was rotated, so try again later", MaxSecrets)}
+		return nil, &Rejection{
+			Code: CodeTooManySecrets,
+			Detail: fmt.Sprintf("the endpoint has %d valid secrets, which is the most; each earlier one "+
+				"ends 24 hours after it was rotated, so try again later", MaxSecrets),
+		}
 	}
-	return unlessRevised(state.Revision, c.IfRevision, SecretRotated{Secret: SealedSecret{Sealed: c.SealedSecret, CreatedAtMillis: nowMillis}})
+	return unlessRevised(state.Revision, c.IfRevision,
+		SecretRotated{Secret: SealedSecret{Sealed: c.SealedSecret, CreatedAtMillis: nowMillis}})
 }
 
 // rotated puts a new secret first. The one that was current gets its end; those

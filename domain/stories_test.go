@@ -15,7 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-var record = flag.Bool("record", false, "write the transcripts of the stories anew, to be read before they are committed")
+var record = flag.Bool("record", false,
+	"write the transcripts of the stories anew, to be read before they are committed")
 
 // TestStories tells the stories of the specification's "States and transitions".
 // A line that begins with > is an input; what follows is what it led to. Times
@@ -76,7 +77,14 @@ func (n *narrator) tell(t *testing.T, words []string) {
 	case "match":
 		m := matched(words[1])
 		m.Event.CreatedAtMillis = n.nowMillis
-		n.happens(nil, domain.DecideMatch(n.endpoint, n.deliveries[words[1]], domain.MatchInput{AccountID: m.AccountID, EndpointID: m.EndpointID, WatchID: m.WatchID, Event: m.Event})...)
+		n.happens(nil,
+			domain.DecideMatch(n.endpoint, n.deliveries[words[1]],
+				domain.MatchInput{
+					AccountID:  m.AccountID,
+					EndpointID: m.EndpointID,
+					WatchID:    m.WatchID,
+					Event:      m.Event,
+				})...)
 	case "attempt":
 		if facts := n.due(idOf(words[1]), resultOf(t, words[2:])); len(facts) > 0 {
 			n.happens(nil, facts...)
@@ -96,7 +104,8 @@ func (n *narrator) tell(t *testing.T, words []string) {
 			n.happens(nil, n.run(id, resultOf(t, words[3:]))...)
 		}
 	case "test":
-		facts, rejection := domain.DecideTest(n.endpoint, domain.Delivery{}, n.command(domain.TestEndpoint{}), n.nowMillis)
+		facts, rejection := domain.DecideTest(n.endpoint, domain.Delivery{},
+			n.command(domain.TestEndpoint{}), n.nowMillis)
 		n.happens(rejection, facts...)
 	case "enable":
 		command(domain.EnableEndpoint{})
@@ -113,7 +122,8 @@ func (n *narrator) tell(t *testing.T, words []string) {
 		if len(words) > 2 {
 			body.ToEndpointID = words[2]
 		}
-		facts, rejection := domain.DecideResend(n.endpoint, n.deliveries[words[1]], ownAccount, body, false, n.nowMillis)
+		facts, rejection := domain.DecideResend(n.endpoint, n.deliveries[words[1]], ownAccount, body,
+			false, n.nowMillis)
 		n.happens(rejection, facts...)
 	case "sweep":
 		for _, id := range slices.Sorted(maps.Keys(n.deliveries)) {
@@ -139,8 +149,10 @@ func (n *narrator) replay(t *testing.T, words []string) {
 	if len(words) > 0 {
 		c.SinceMillis = startedAt + durationOf(t, words[0]).Milliseconds()
 	}
-	oldestFirst := slices.SortedFunc(maps.Values(n.deliveries), func(a, b domain.Delivery) int { return int(a.Version) - int(b.Version) })
-	facts, result, rejection := domain.DecideReplay(n.endpoint, ownAccount, c, oldestFirst, 0, n.nowMillis)
+	oldestFirst := slices.SortedFunc(maps.Values(n.deliveries),
+		func(a, b domain.Delivery) int { return int(a.Version) - int(b.Version) })
+	facts, result, rejection := domain.DecideReplay(n.endpoint, ownAccount, c, oldestFirst, 0,
+		n.nowMillis)
 	n.happens(rejection, facts...)
 	n.say("queued %d of %d", result.Queued, result.Matched)
 }
@@ -183,7 +195,8 @@ func (n *narrator) happens(rejection *domain.Rejection, bodies ...domain.FactBod
 		if id == "" {
 			e := n.endpoint
 			status := strings.TrimSpace(fmt.Sprint(e.Status, " ", e.DisabledReason))
-			n.say("%s: endpoint %s, secrets %d, streak %d", body.FactType(), status, len(e.Secrets), e.ConsecutiveFailures)
+			n.say("%s: endpoint %s, secrets %d, streak %d", body.FactType(), status, len(e.Secrets),
+				e.ConsecutiveFailures)
 			continue
 		}
 		d := n.deliveries[id]
@@ -191,7 +204,8 @@ func (n *narrator) happens(rejection *domain.Rejection, bodies ...domain.FactBod
 		if d.State.Pending() {
 			next = ", next at " + n.since(d.NextAttemptAtMillis)
 		}
-		n.say("%s: %s %s, attempts %d, in run %d: %d, streak %d%s", body.FactType(), n.nameOf(d), d.State, d.Attempts, d.Run, d.RunAttempts, n.endpoint.ConsecutiveFailures, next)
+		n.say("%s: %s %s, attempts %d, in run %d: %d, streak %d%s", body.FactType(), n.nameOf(d), d.State,
+			d.Attempts, d.Run, d.RunAttempts, n.endpoint.ConsecutiveFailures, next)
 	}
 }
 

@@ -10,20 +10,31 @@ func TestEventID(commandID string) string {
 // [TestEventID], if it exists: then the command was seen before, and waits for
 // the first attempt (no fact). The command itself is answered when that attempt
 // has ended: [TestAnswered].
-func DecideTest(endpoint Endpoint, delivery Delivery, c Command, nowMillis int64) ([]FactBody, *Rejection) {
+func DecideTest(
+	endpoint Endpoint, delivery Delivery, c Command, nowMillis int64,
+) ([]FactBody, *Rejection) {
 	switch {
-	case delivery.awaitsTest(): // even if the endpoint was deleted since: the first answer is on its way
+	case delivery.awaitsTest():
+		// even if the endpoint was deleted since: the first answer is on its way
 		return nil, nil
 	case !endpoint.visibleTo(c.AccountID):
 		return nil, noEndpoint()
 	case delivery.Exists():
-		return nil, &Rejection{Code: CodeAlreadyExists, Detail: "the test was sent and answered before, and that answer is forgotten"}
+		return nil, &Rejection{
+			Code:   CodeAlreadyExists,
+			Detail: "the test was sent and answered before, and that answer is forgotten",
+		}
 	case !endpoint.Sends():
-		return nil, &Rejection{Code: CodeEndpointDisabled, Detail: "the endpoint is disabled and nothing is sent to it; enable it first"}
+		return nil, &Rejection{
+			Code:   CodeEndpointDisabled,
+			Detail: "the endpoint is disabled and nothing is sent to it; enable it first",
+		}
 	}
 	return []FactBody{DeliveryCreated{
-		AccountID: endpoint.AccountID, EndpointID: endpoint.ID,
-		Event: NewTestEvent(endpoint, TestEventID(c.ID), nowMillis), TestBodyHash: c.BodyHash,
+		AccountID:    endpoint.AccountID,
+		EndpointID:   endpoint.ID,
+		Event:        NewTestEvent(endpoint, TestEventID(c.ID), nowMillis),
+		TestBodyHash: c.BodyHash,
 	}}, nil
 }
 
@@ -35,8 +46,9 @@ func TestAnswered(delivery Delivery, made AttemptMade) (CommandHandled, bool) {
 		return CommandHandled{}, false
 	}
 	return CommandHandled{
-		CommandID: delivery.TestCommandID, BodyHash: delivery.TestBodyHash,
-		Answer: Answer{Test: &TestResult{EventID: delivery.EventID, Result: made.Result}},
+		CommandID: delivery.TestCommandID,
+		BodyHash:  delivery.TestBodyHash,
+		Answer:    Answer{Test: &TestResult{EventID: delivery.EventID, Result: made.Result}},
 	}, true
 }
 

@@ -50,9 +50,13 @@ func (c WatchChange) since(w Watch) WatchChange {
 		c.Memo = nil
 	}
 	return WatchChange{
-		Label: differing(c.Label, w.Label), EndpointID: differing(c.EndpointID, w.EndpointID),
-		Assets: differingList(c.Assets, w.Rules.Assets), Amount: differing(c.Amount, w.Rules.Amount), Memo: c.Memo,
-		SenderAllowlist: differingList(c.SenderAllowlist, w.Rules.SenderAllowlist), EventTypes: differingList(c.EventTypes, w.EventTypes),
+		Label:           differing(c.Label, w.Label),
+		EndpointID:      differing(c.EndpointID, w.EndpointID),
+		Assets:          differingList(c.Assets, w.Rules.Assets),
+		Amount:          differing(c.Amount, w.Rules.Amount),
+		Memo:            c.Memo,
+		SenderAllowlist: differingList(c.SenderAllowlist, w.Rules.SenderAllowlist),
+		EventTypes:      differingList(c.EventTypes, w.EventTypes),
 	}
 }
 
@@ -97,7 +101,10 @@ func DecideWatch(state Watch, c Command, nowMillis int64) ([]FactBody, *Rejectio
 // DecideCreateWatch answers a request to create a watch.
 func DecideCreateWatch(state Watch, c CreateWatch, nowMillis int64) ([]FactBody, *Rejection) {
 	if state.Exists() {
-		return nil, &Rejection{Code: CodeAlreadyExists, Detail: "the watch exists; its creation was answered before and that answer is forgotten"}
+		return nil, &Rejection{
+			Code:   CodeAlreadyExists,
+			Detail: "the watch exists; its creation was answered before and that answer is forgotten",
+		}
 	}
 	w := c.Watch
 	w.CreatedAtMillis, w.UpdatedAtMillis = nowMillis, nowMillis
@@ -139,7 +146,13 @@ func MatchPayment(w Watch, p Payment) (Match, bool) {
 	if w.Deleted() || p.To != w.WalletAddress || p.PaysOneself() {
 		return Match{}, false
 	}
-	m := Match{EventID: EventID(w.ID, p.ID), Type: PaymentReceived, Watch: w, Payment: p, Verification: w.Rules.Verify(p)}
+	m := Match{
+		EventID:      EventID(w.ID, p.ID),
+		Type:         PaymentReceived,
+		Watch:        w,
+		Payment:      p,
+		Verification: w.Rules.Verify(p),
+	}
 	if m.Verification.Outcome == OutcomeRejected {
 		m.Type = PaymentRejected
 	}

@@ -10,26 +10,60 @@ import (
 func givenWatch(bodies ...domain.FactBody) domain.Watch {
 	var w domain.Watch
 	for i, body := range append(facts(domain.WatchCreated{Watch: domain.Watch{
-		ID: "wat_1", AccountID: ownAccount, WalletAddress: "GWALLET", Label: "shop", EndpointID: endpointID,
-		Rules:      domain.Rules{Assets: []domain.Asset{domain.NativeAsset()}, Memo: domain.MemoRule{Kind: domain.MemoEquals, Value: domain.Memo{Type: domain.MemoText, Raw: []byte("x")}}},
-		EventTypes: []domain.EventType{domain.PaymentReceived}, CreatedAtMillis: startedAt, UpdatedAtMillis: startedAt,
+		ID:            "wat_1",
+		AccountID:     ownAccount,
+		WalletAddress: "GWALLET",
+		Label:         "shop",
+		EndpointID:    endpointID,
+		Rules: domain.Rules{
+			Assets: []domain.Asset{domain.NativeAsset()},
+			Memo: domain.MemoRule{
+				Kind:  domain.MemoEquals,
+				Value: domain.Memo{Type: domain.MemoText, Raw: []byte("x")},
+			},
+		},
+		EventTypes:      []domain.EventType{domain.PaymentReceived},
+		CreatedAtMillis: startedAt,
+		UpdatedAtMillis: startedAt,
 	}}), bodies...) {
-		w = domain.EvolveWatch(w, domain.Fact{Aggregate: "wat_1", Version: uint64(i + 1), AtMillis: startedAt + int64(i), Body: body})
+		w = domain.EvolveWatch(w,
+			domain.Fact{
+				Aggregate: "wat_1",
+				Version:   uint64(i + 1),
+				AtMillis:  startedAt + int64(i),
+				Body:      body,
+			})
 	}
 	return w
 }
 
 // TestWatchCommands: given facts, when a command, then facts or a rejection.
 func TestWatchCommands(t *testing.T) {
-	sameMemo := domain.MemoRule{Kind: domain.MemoEquals, Value: domain.Memo{Type: domain.MemoText, Raw: []byte("x")}}
-	otherMemo := domain.MemoRule{Kind: domain.MemoEquals, Value: domain.Memo{Type: domain.MemoText, Raw: []byte("y")}}
+	sameMemo := domain.MemoRule{
+		Kind:  domain.MemoEquals,
+		Value: domain.Memo{Type: domain.MemoText, Raw: []byte("x")},
+	}
+	otherMemo := domain.MemoRule{
+		Kind:  domain.MemoEquals,
+		Value: domain.Memo{Type: domain.MemoText, Raw: []byte("y")},
+	}
 	whole := domain.WatchChange{
-		Label: new(""), EndpointID: new("ep_2"), Assets: &[]domain.Asset{{Code: "USD", Issuer: "GI"}}, Amount: &domain.AmountRule{Kind: domain.AmountMin, AmountStroops: 5},
-		Memo: &otherMemo, SenderAllowlist: &[]string{"GA"}, EventTypes: &[]domain.EventType{domain.PaymentRejected},
+		Label:           new(""),
+		EndpointID:      new("ep_2"),
+		Assets:          &[]domain.Asset{{Code: "USD", Issuer: "GI"}},
+		Amount:          &domain.AmountRule{Kind: domain.AmountMin, AmountStroops: 5},
+		Memo:            &otherMemo,
+		SenderAllowlist: &[]string{"GA"},
+		EventTypes:      &[]domain.EventType{domain.PaymentRejected},
 	}
 	same := domain.WatchChange{
-		Label: new("shop"), EndpointID: new(endpointID), Assets: &[]domain.Asset{domain.NativeAsset()}, Amount: new(domain.AmountRule),
-		Memo: &sameMemo, SenderAllowlist: &[]string{}, EventTypes: &[]domain.EventType{domain.PaymentReceived},
+		Label:           new("shop"),
+		EndpointID:      new(endpointID),
+		Assets:          &[]domain.Asset{domain.NativeAsset()},
+		Amount:          new(domain.AmountRule),
+		Memo:            &sameMemo,
+		SenderAllowlist: &[]string{},
+		EventTypes:      &[]domain.EventType{domain.PaymentReceived},
 	}
 	created := domain.Watch{ID: "wat_1", AccountID: ownAccount}
 	stamped := created
@@ -41,23 +75,58 @@ func TestWatchCommands(t *testing.T) {
 		code    string
 		then    []domain.FactBody
 	}{
-		"create":            {domain.Watch{}, ownAccount, domain.CreateWatch{Watch: created}, "", facts(domain.WatchCreated{Watch: stamped})},
-		"create again":      {givenWatch(), ownAccount, domain.CreateWatch{Watch: created}, domain.CodeAlreadyExists, nil},
-		"update all":        {givenWatch(), ownAccount, domain.UpdateWatch{Change: whole}, "", facts(domain.WatchUpdated{Change: whole})},
-		"update, the same":  {givenWatch(), ownAccount, domain.UpdateWatch{Change: same}, "", nil},
-		"update, nothing":   {givenWatch(), ownAccount, domain.UpdateWatch{IfRevision: 1}, "", nil},
-		"update, part":      {givenWatch(), ownAccount, domain.UpdateWatch{IfRevision: 1, Change: domain.WatchChange{Label: new("bar"), Memo: &sameMemo}}, "", facts(domain.WatchUpdated{Change: domain.WatchChange{Label: new("bar")}})},
-		"update, stale":     {givenWatch(domain.WatchUpdated{}), ownAccount, domain.UpdateWatch{IfRevision: 1, Change: whole}, domain.CodePreconditionFailed, nil},
-		"update, deleted":   {givenWatch(domain.WatchDeleted{}), ownAccount, domain.UpdateWatch{Change: whole}, domain.CodeNotFound, nil},
-		"update, another's": {givenWatch(), "acc_other", domain.UpdateWatch{Change: whole}, domain.CodeNotFound, nil},
-		"update, unknown":   {domain.Watch{}, "", domain.UpdateWatch{Change: whole}, domain.CodeNotFound, nil},
-		"delete":            {givenWatch(), ownAccount, domain.DeleteWatch{IfRevision: 1}, "", facts(domain.WatchDeleted{})},
-		"delete, stale":     {givenWatch(), ownAccount, domain.DeleteWatch{IfRevision: 2}, domain.CodePreconditionFailed, nil},
-		"delete, deleted":   {givenWatch(domain.WatchDeleted{}), ownAccount, domain.DeleteWatch{}, domain.CodeNotFound, nil},
+		"create": {
+			domain.Watch{}, ownAccount, domain.CreateWatch{Watch: created}, "",
+			facts(domain.WatchCreated{Watch: stamped}),
+		},
+		"create again": {
+			givenWatch(), ownAccount, domain.CreateWatch{Watch: created},
+			domain.CodeAlreadyExists, nil,
+		},
+		"update all": {
+			givenWatch(), ownAccount, domain.UpdateWatch{Change: whole}, "",
+			facts(domain.WatchUpdated{Change: whole}),
+		},
+		"update, the same": {givenWatch(), ownAccount, domain.UpdateWatch{Change: same}, "", nil},
+		"update, nothing":  {givenWatch(), ownAccount, domain.UpdateWatch{IfRevision: 1}, "", nil},
+		"update, part": {
+			givenWatch(), ownAccount,
+			domain.UpdateWatch{IfRevision: 1, Change: domain.WatchChange{Label: new("bar"), Memo: &sameMemo}},
+			"", facts(domain.WatchUpdated{Change: domain.WatchChange{Label: new("bar")}}),
+		},
+		"update, stale": {
+			givenWatch(domain.WatchUpdated{}), ownAccount,
+			domain.UpdateWatch{IfRevision: 1, Change: whole}, domain.CodePreconditionFailed,
+			nil,
+		},
+		"update, deleted": {
+			givenWatch(domain.WatchDeleted{}), ownAccount, domain.UpdateWatch{Change: whole},
+			domain.CodeNotFound, nil,
+		},
+		"update, another's": {
+			givenWatch(), "acc_other", domain.UpdateWatch{Change: whole}, domain.CodeNotFound,
+			nil,
+		},
+		"update, unknown": {
+			domain.Watch{}, "", domain.UpdateWatch{Change: whole}, domain.CodeNotFound, nil,
+		},
+		"delete": {
+			givenWatch(), ownAccount, domain.DeleteWatch{IfRevision: 1}, "",
+			facts(domain.WatchDeleted{}),
+		},
+		"delete, stale": {
+			givenWatch(), ownAccount, domain.DeleteWatch{IfRevision: 2},
+			domain.CodePreconditionFailed, nil,
+		},
+		"delete, deleted": {
+			givenWatch(domain.WatchDeleted{}), ownAccount, domain.DeleteWatch{},
+			domain.CodeNotFound, nil,
+		},
 		"delete, another's": {givenWatch(), "acc_other", domain.DeleteWatch{}, domain.CodeNotFound, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, rejection := domain.DecideWatch(c.given, domain.Command{AccountID: c.account, Body: c.when}, startedAt)
+			got, rejection := domain.DecideWatch(c.given, domain.Command{AccountID: c.account, Body: c.when},
+				startedAt)
 			expect(t, got, rejection, c.code, c.then...)
 		})
 	}
@@ -68,14 +137,26 @@ func TestWatchFold(t *testing.T) {
 	if w.Version != 1 || w.Revision != 1 || w.Deleted() {
 		t.Fatalf("created as %+v", w)
 	}
-	updated := givenWatch(domain.CommandHandled{}, domain.WatchUpdated{Change: domain.WatchChange{Label: new("bar"), SenderAllowlist: &[]string{"GA"}}}, domain.CommandHandled{})
+	updated := givenWatch(domain.CommandHandled{},
+		domain.WatchUpdated{Change: domain.WatchChange{
+			Label:           new("bar"),
+			SenderAllowlist: &[]string{"GA"},
+		}},
+		domain.CommandHandled{})
 	want := w
 	want.Label, want.Rules.SenderAllowlist = "bar", []string{"GA"}
 	want.Version, want.Revision, want.UpdatedAtMillis = 4, 3, startedAt+2
 	if !reflect.DeepEqual(updated, want) {
 		t.Errorf("updated to %+v", updated)
 	}
-	p := domain.Payment{ID: "1", From: "GA", To: "GWALLET", Asset: domain.NativeAsset(), AmountStroops: 1, Memo: domain.Memo{Type: domain.MemoText, Raw: []byte("x")}}
+	p := domain.Payment{
+		ID:            "1",
+		From:          "GA",
+		To:            "GWALLET",
+		Asset:         domain.NativeAsset(),
+		AmountStroops: 1,
+		Memo:          domain.Memo{Type: domain.MemoText, Raw: []byte("x")},
+	}
 	if _, ok := domain.MatchPayment(updated, p); !ok {
 		t.Error("a payment that passes is not told")
 	}

@@ -30,17 +30,20 @@ const (
 // WellFormed reports what of a command no Decide function may be given: it says
 // why, or nothing. What it lets pass is decided on, and perhaps refused.
 func (c Command) WellFormed() error {
-	if err := errors.Join(checkID("command id", CommandPrefix, c.ID), checkID("account", AccountPrefix, c.AccountID),
+	if err := errors.Join(checkID("command id", CommandPrefix, c.ID),
+		checkID("account", AccountPrefix, c.AccountID),
 		atMost("hash of the body", len(c.BodyHash), maxHashBytes)); err != nil {
 		return err
 	}
 	switch body := c.Body.(type) {
 	case CreateAccount, CreateKey, RollKey, RevokeKey:
-		return errors.Join(checkID("account", AccountPrefix, c.Body.Aggregate()), accountCommandFormed(body))
+		return errors.Join(checkID("account", AccountPrefix, c.Body.Aggregate()),
+			accountCommandFormed(body))
 	case CreateWatch, UpdateWatch, DeleteWatch, BackfillWatch, RecordCoverage:
 		return errors.Join(checkID("watch", WatchPrefix, c.Body.Aggregate()), watchCommandFormed(body))
 	}
-	return errors.Join(checkID("endpoint", EndpointPrefix, c.Body.Aggregate()), endpointCommandFormed(c.Body))
+	return errors.Join(checkID("endpoint", EndpointPrefix, c.Body.Aggregate()),
+		endpointCommandFormed(c.Body))
 }
 
 func accountCommandFormed(body CommandBody) error {
@@ -50,14 +53,16 @@ func accountCommandFormed(body CommandBody) error {
 	case CreateKey:
 		return b.Key.wellFormed()
 	case RollKey:
-		return errors.Join(checkID("key", KeyPrefix, b.KeyID), b.Key.wellFormed(), checkMillis("grace", b.GraceMillis))
+		return errors.Join(checkID("key", KeyPrefix, b.KeyID), b.Key.wellFormed(),
+			checkMillis("grace", b.GraceMillis))
 	}
 	return nil
 }
 
 func (k Key) wellFormed() error {
 	err := errors.Join(checkID("key", KeyPrefix, k.ID), atMost("name", len(k.Name), maxNameBytes),
-		within("hash", len(k.Hash), 1, maxHashBytes), atMost("permissions", len(k.Permissions), maxPermissions),
+		within("hash", len(k.Hash), 1, maxHashBytes),
+		atMost("permissions", len(k.Permissions), maxPermissions),
 		atMost("allowed CIDRs", len(k.AllowedCIDRs), maxCIDRs), checkMillis("expiry", k.ExpiresAtMillis))
 	for _, cidr := range k.AllowedCIDRs {
 		err = errors.Join(err, atMost("CIDR", len(cidr), maxHashBytes))
@@ -71,8 +76,10 @@ func (k Key) wellFormed() error {
 func endpointCommandFormed(body CommandBody) error {
 	switch b := body.(type) {
 	case CreateEndpoint:
-		return errors.Join(checkID("account", AccountPrefix, b.AccountID), within("url", len(b.URL), 1, maxTextBytes),
-			atMost("description", len(b.Description), maxTextBytes), within("sealed secret", len(b.SealedSecret), 1, maxSealedBytes),
+		return errors.Join(checkID("account", AccountPrefix, b.AccountID),
+			within("url", len(b.URL), 1, maxTextBytes),
+			atMost("description", len(b.Description), maxTextBytes),
+			within("sealed secret", len(b.SealedSecret), 1, maxSealedBytes),
 			headersFormed(b.Headers), within("rate limit", b.RateLimitPerSecond, 0, maxRate))
 	case UpdateEndpoint:
 		return b.Change.wellFormed()
@@ -118,7 +125,8 @@ func (c EndpointChange) wellFormed() error {
 func headersFormed(headers []Header) error {
 	err := atMost("headers", len(headers), maxHeaders)
 	for _, h := range headers {
-		err = errors.Join(err, within("header name", len(h.Name), 1, maxNameBytes), atMost("sealed header", len(h.Sealed), maxSealedBytes))
+		err = errors.Join(err, within("header name", len(h.Name), 1, maxNameBytes),
+			atMost("sealed header", len(h.Sealed), maxSealedBytes))
 		for i := range len(h.Name) {
 			if h.Name[i] <= ' ' || h.Name[i] > '~' || h.Name[i] == ':' {
 				err = errors.Join(err, fmt.Errorf("%q is not the name of a header", h.Name))
@@ -136,9 +144,12 @@ func watchCommandFormed(body CommandBody) error {
 		if w.DeletedAtMillis != 0 {
 			return errors.New("a watch is created as deleted")
 		}
-		return errors.Join(checkID("account", AccountPrefix, w.AccountID), checkID("endpoint", EndpointPrefix, w.EndpointID),
-			checkName("wallet", w.WalletAddress), atMost("label", len(w.Label), maxTextBytes), assetsFormed(w.Rules.Assets),
-			sendersFormed(w.Rules.SenderAllowlist), w.Rules.Amount.wellFormed(), w.Rules.Memo.wellFormed(), eventTypesFormed(w.EventTypes))
+		return errors.Join(checkID("account", AccountPrefix, w.AccountID),
+			checkID("endpoint", EndpointPrefix, w.EndpointID),
+			checkName("wallet", w.WalletAddress), atMost("label", len(w.Label), maxTextBytes),
+			assetsFormed(w.Rules.Assets),
+			sendersFormed(w.Rules.SenderAllowlist), w.Rules.Amount.wellFormed(), w.Rules.Memo.wellFormed(),
+			eventTypesFormed(w.EventTypes))
 	case UpdateWatch:
 		return b.Change.wellFormed()
 	case BackfillWatch:
@@ -193,13 +204,15 @@ func (r MemoRule) wellFormed() error {
 	if !slices.Contains([]MemoKind{MemoAny, MemoPresent, MemoAbsent, MemoEquals}, r.Kind) {
 		return fmt.Errorf("there is no memo rule %q", r.Kind)
 	}
-	return errors.Join(atMost("memo type", len(r.Value.Type), maxHashBytes), atMost("memo", len(r.Value.Raw), maxNameBytes))
+	return errors.Join(atMost("memo type", len(r.Value.Type), maxHashBytes),
+		atMost("memo", len(r.Value.Raw), maxNameBytes))
 }
 
 func assetsFormed(assets []Asset) error {
 	err := atMost("assets", len(assets), maxAssets)
 	for _, a := range assets {
-		err = errors.Join(err, atMost("asset code", len(a.Code), maxIDBytes), atMost("issuer", len(a.Issuer), maxIDBytes))
+		err = errors.Join(err, atMost("asset code", len(a.Code), maxIDBytes),
+			atMost("issuer", len(a.Issuer), maxIDBytes))
 	}
 	return err
 }
@@ -228,7 +241,8 @@ func (m MatchInput) WellFormed() error {
 		checkID("account", AccountPrefix, m.AccountID), checkID("endpoint", EndpointPrefix, m.EndpointID),
 		checkID("watch", WatchPrefix, m.WatchID), checkID("event", EventPrefix, m.Event.ID),
 		atMost("wallet", len(m.WalletAddress), maxIDBytes), eventTypesFormed([]EventType{m.Event.Type}),
-		checkMillis("event's time", m.Event.CreatedAtMillis), within("event's body", len(m.Event.Body), 1, maxEventBytes),
+		checkMillis("event's time", m.Event.CreatedAtMillis),
+		within("event's body", len(m.Event.Body), 1, maxEventBytes),
 		within("moves", m.Moved.Moves, 0, MaxMoves), within("attempts", m.Moved.Attempts, 0, maxCount),
 		within("runs", m.Moved.Runs, 0, maxCount),
 		within("former endpoints", len(m.Moved.FormerEndpointIDs), 0, m.Moved.Moves))
@@ -240,10 +254,12 @@ const maxClosedMillis = 4_291_747_199_999
 
 // WellFormed reports what of a payment no history may be given, or nothing.
 func (p Payment) WellFormed() error {
-	err := errors.Join(within("payment", len(p.ID), 1, maxIDBytes), within("wallet", len(p.To), 1, maxIDBytes),
+	err := errors.Join(within("payment", len(p.ID), 1, maxIDBytes),
+		within("wallet", len(p.To), 1, maxIDBytes),
 		atMost("memo", len(p.Memo.Raw), maxNameBytes))
 	if p.ClosedAtMillis < 0 || p.ClosedAtMillis > maxClosedMillis {
-		err = errors.Join(err, fmt.Errorf("its ledger's close %d is not a time in milliseconds", p.ClosedAtMillis))
+		err = errors.Join(err,
+			fmt.Errorf("its ledger's close %d is not a time in milliseconds", p.ClosedAtMillis))
 	}
 	return err
 }

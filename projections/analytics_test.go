@@ -18,21 +18,41 @@ import (
 // paid makes the event of a payment, with the envelope that receivers get.
 func (s *story) paid(n int, stroops int64, createdMillis int64) domain.Fact {
 	m := domain.Match{
-		EventID: s.eventID(n), Type: domain.PaymentReceived,
-		Watch: domain.Watch{ID: domain.DeriveID(domain.WatchPrefix, "1"), Label: `till "ledgerClosedAt":"x"`, WalletAddress: "GWALLET"},
+		EventID: s.eventID(n),
+		Type:    domain.PaymentReceived,
+		Watch: domain.Watch{
+			ID:            domain.DeriveID(domain.WatchPrefix, "1"),
+			Label:         `till "ledgerClosedAt":"x"`,
+			WalletAddress: "GWALLET",
+		},
 		Payment: domain.Payment{
-			ID: s.eventID(n)[4:12], TxHash: strings.Repeat("ab", 32), Ledger: 7, ClosedAtMillis: startMillis, From: "GSENDER", To: "GWALLET",
-			Asset: domain.Asset{Code: "USDC", Issuer: "GISSUER"}, AmountStroops: stroops,
+			ID:             s.eventID(n)[4:12],
+			TxHash:         strings.Repeat("ab", 32),
+			Ledger:         7,
+			ClosedAtMillis: startMillis,
+			From:           "GSENDER",
+			To:             "GWALLET",
+			Asset:          domain.Asset{Code: "USDC", Issuer: "GISSUER"},
+			AmountStroops:  stroops,
 		},
 		Verification: domain.Verification{Outcome: domain.OutcomeVerified},
 	}
 	return s.fact(domain.DeliveryCreated{
-		AccountID: testAccount, EndpointID: s.endpointID, WatchID: m.Watch.ID, WalletAddress: "GWALLET", Event: domain.NewPaymentEvent(m, createdMillis),
+		AccountID:     testAccount,
+		EndpointID:    s.endpointID,
+		WatchID:       m.Watch.ID,
+		WalletAddress: "GWALLET",
+		Event:         domain.NewPaymentEvent(m, createdMillis),
 	})
 }
 
 func failed(atMillis int64, status int) domain.AttemptResult {
-	return domain.AttemptResult{SentAtMillis: atMillis, DurationMillis: 40, StatusCode: status, ResponseBody: []byte("no")}
+	return domain.AttemptResult{
+		SentAtMillis:   atMillis,
+		DurationMillis: 40,
+		StatusCode:     status,
+		ResponseBody:   []byte("no"),
+	}
 }
 
 // analytics fills the tables with a known story, each fact of it twice.
@@ -42,15 +62,38 @@ func analytics(t *testing.T) *rig {
 	good, bad := newStory(1), newStory(2)
 	at := int64(startMillis + 2000)
 	for n := range 10 {
-		r.append(good.paid(n, 10_000_001, at), good.attempted(n, 1, domain.StateDelivered, domain.AttemptResult{SentAtMillis: at + 100, DurationMillis: int64(10 * (n + 1)), StatusCode: 200}))
+		r.append(good.paid(n, 10_000_001, at),
+			good.attempted(n, 1, domain.StateDelivered,
+				domain.AttemptResult{
+					SentAtMillis:   at + 100,
+					DurationMillis: int64(10 * (n + 1)),
+					StatusCode:     200,
+				}))
 	}
-	r.append(bad.fact(domain.EndpointCreated{EndpointID: bad.endpointID, AccountID: testAccount}), bad.paid(0, 5, at), bad.attempted(0, 1, domain.StateWaiting, failed(at, 500)), bad.attempted(0, 2, domain.StateDelivered, domain.AttemptResult{SentAtMillis: at + 60_000, DurationMillis: 500, StatusCode: 204}))
+	r.append(bad.fact(domain.EndpointCreated{EndpointID: bad.endpointID, AccountID: testAccount}),
+		bad.paid(0, 5, at), bad.attempted(0, 1, domain.StateWaiting, failed(at, 500)),
+		bad.attempted(0, 2, domain.StateDelivered,
+			domain.AttemptResult{SentAtMillis: at + 60_000, DurationMillis: 500, StatusCode: 204}))
 	for n := 1; n <= 3; n++ { // three runs that fail for good, of two attempts each
 		r.append(bad.paid(n, 5, at), bad.attempted(n, 1, domain.StateWaiting, failed(at+int64(n), 503)),
-			bad.attempted(n, 2, domain.StateFailed, domain.AttemptResult{SentAtMillis: at + 60_000 + int64(n), DurationMillis: 10_000, Error: domain.AttemptTimeout}))
+			bad.attempted(n, 2, domain.StateFailed,
+				domain.AttemptResult{
+					SentAtMillis:   at + 60_000 + int64(n),
+					DurationMillis: 10_000,
+					Error:          domain.AttemptTimeout,
+				}))
 	}
 	r.append(good.fact(domain.EndpointDisabled{Reason: domain.DisabledManual}))
-	r.appendRecord(schemas.TopicEndpoints, good.endpointID, schemas.EncodeEndpoint(domain.Endpoint{ID: good.endpointID, AccountID: testAccount, URL: "https://example.com/1", Status: domain.StatusDisabled, DisabledReason: domain.DisabledManual, DisabledAtMillis: at, CreatedAtMillis: startMillis}))
+	r.appendRecord(schemas.TopicEndpoints, good.endpointID,
+		schemas.EncodeEndpoint(domain.Endpoint{
+			ID:               good.endpointID,
+			AccountID:        testAccount,
+			URL:              "https://example.com/1",
+			Status:           domain.StatusDisabled,
+			DisabledReason:   domain.DisabledManual,
+			DisabledAtMillis: at,
+			CreatedAtMillis:  startMillis,
+		}))
 	must(t, projections.Migrate(t.Context(), r.db))
 	for _, table := range projections.Tables() {
 		r.exec("SYSTEM STOP MERGES " + table)
@@ -109,7 +152,8 @@ func TestViewsCountEachFactOnce(t *testing.T) {
 	// A success of another kind does not reset the count, a real one does.
 	story := newStory(2)
 	story.version = 1000
-	ping := story.attempted(50, 1, domain.StateDelivered, domain.AttemptResult{SentAtMillis: startMillis + 900_000, StatusCode: 200})
+	ping := story.attempted(50, 1, domain.StateDelivered,
+		domain.AttemptResult{SentAtMillis: startMillis + 900_000, StatusCode: 200})
 	body := ping.Body.(domain.AttemptMade)
 	body.EventType = domain.TestPing
 	ping.Body = body
@@ -136,7 +180,8 @@ func TestEveryQuestionHasAnAnswer(t *testing.T) {
 	if len(questions) != 20 {
 		t.Errorf("there are %d questions, not 20", len(questions))
 	}
-	console, err := projections.OpenConsole(t.Context(), projections.ConsoleConfig{DSN: r.engine.ReaderDSN(), RowsMax: 1000, TimeMax: 20 * time.Second})
+	console, err := projections.OpenConsole(t.Context(),
+		projections.ConsoleConfig{DSN: r.engine.ReaderDSN(), RowsMax: 1000, TimeMax: 20 * time.Second})
 	must(t, err)
 	defer console.Close()
 	for i, q := range questions {
@@ -169,8 +214,14 @@ var macros = []struct {
 	macro *regexp.Regexp
 	text  string
 }{
-	{regexp.MustCompile(`\$__timeFilter\((\w+)\)`), "$1 >= toDateTime(1789990000) AND $1 <= toDateTime(1790100000)"},
-	{regexp.MustCompile(`\$__timeInterval\((\w+)\)`), "toStartOfInterval(toDateTime($1), INTERVAL 60 second)"},
+	{
+		regexp.MustCompile(`\$__timeFilter\((\w+)\)`),
+		"$1 >= toDateTime(1789990000) AND $1 <= toDateTime(1790100000)",
+	},
+	{
+		regexp.MustCompile(`\$__timeInterval\((\w+)\)`),
+		"toStartOfInterval(toDateTime($1), INTERVAL 60 second)",
+	},
 	{regexp.MustCompile(`\$\{endpoint\}`), newStory(2).endpointID},
 }
 
@@ -179,7 +230,8 @@ var metricName = regexp.MustCompile(`lumenhook_\w+`)
 func TestEveryQueryOfTheDashboardsRuns(t *testing.T) {
 	t.Parallel()
 	r := analytics(t)
-	console, err := projections.OpenConsole(t.Context(), projections.ConsoleConfig{DSN: r.engine.ReaderDSN(), RowsMax: 1000, TimeMax: 20 * time.Second})
+	console, err := projections.OpenConsole(t.Context(),
+		projections.ConsoleConfig{DSN: r.engine.ReaderDSN(), RowsMax: 1000, TimeMax: 20 * time.Second})
 	must(t, err)
 	defer console.Close()
 	run := func(name, query string) {
@@ -237,7 +289,8 @@ func registeredMetrics(t *testing.T) map[string]bool {
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		must(t, err)
-		for _, name := range regexp.MustCompile(`"(lumenhook_\w+)"`).FindAllStringSubmatch(string(data), -1) {
+		for _, name := range regexp.MustCompile(`"(lumenhook_\w+)"`).FindAllStringSubmatch(string(data),
+			-1) {
 			names[name[1]] = true
 		}
 	}

@@ -28,7 +28,8 @@ var (
 	benchFacts    = flag.Int("facts", 600_000, "facts to rebuild from")
 	benchAttempts = flag.Int("attempts", 10_000_000, "attempts among which is read")
 	benchSeconds  = flag.Int("seconds", 10, "how long the live projector is watched")
-	benchReads    = flag.String("reads-dir", "", "a folder that keeps what BenchmarkReads stores, so that the next run need not store it again; it must be of the same -attempts")
+	benchReads    = flag.String("reads-dir", "",
+		"a folder that keeps what BenchmarkReads stores, so that the next run need not store it again; it must be of the same -attempts")
 )
 
 // BenchmarkRebuild builds all tables anew from a journal that was filled before:
@@ -60,7 +61,9 @@ func BenchmarkRebuild(b *testing.B) {
 	b.ReportMetric(median(engines), "clickhouse-cpu-µs/fact")
 	for _, table := range []string{"events", "attempts", "deliveries"} {
 		r.exec("OPTIMIZE TABLE " + table + " FINAL")
-		b.ReportMetric(float64(r.count("SELECT sum(data_compressed_bytes) FROM system.parts WHERE active AND database = currentDatabase() AND table = '"+table+"'"))/float64(*benchFacts/2), "B/"+table)
+		b.ReportMetric(float64(
+			r.count("SELECT sum(data_compressed_bytes) FROM system.parts WHERE active AND database = currentDatabase() AND table = '"+table+"'"),
+		)/float64(*benchFacts/2), "B/"+table)
 	}
 }
 
@@ -143,14 +146,16 @@ func BenchmarkReads(b *testing.B) {
 	if dir == "" {
 		dir = b.TempDir()
 	}
-	r := newRigOn(b, clickhousetest.StartWith(b, clickhouse.Config{Program: clickhousetest.Program(b), DataDir: dir}))
+	r := newRigOn(b,
+		clickhousetest.StartWith(b, clickhouse.Config{Program: clickhousetest.Program(b), DataDir: dir}))
 	must(b, projections.Migrate(b.Context(), r.db))
 	events := *benchAttempts / 2
 	began := time.Now()
 	if r.count("SELECT count() FROM deliveries") != events {
 		r.generate(events)
 	}
-	b.Logf("%d events and %d attempts are stored after %s", events, 2*events, time.Since(began).Round(time.Second))
+	b.Logf("%d events and %d attempts are stored after %s", events, 2*events,
+		time.Since(began).Round(time.Second))
 	history := r.history(0)
 	account := generatedAccount(7)
 	b.ResetTimer()
@@ -166,17 +171,24 @@ func BenchmarkReads(b *testing.B) {
 			_, err := history.Event(b.Context(), generatedAccount(n%10), generatedEvent(n))
 			return err
 		}, func(n int) int { return (n * 7919) % events })
-		b.ReportMetric(float64((processCPU(b, r.engine.PID())-cpu).Microseconds())/1000/reads, "event-clickhouse-cpu-ms")
+		b.ReportMetric(float64((processCPU(b, r.engine.PID())-cpu).Microseconds())/1000/reads,
+			"event-clickhouse-cpu-ms")
 		lists := map[string]projections.EventFilter{
-			"newest":    {AccountID: account},
-			"endpoint":  {AccountID: account, EndpointID: generatedEndpoint(7)},
-			"time":      {AccountID: account, EndpointID: generatedEndpoint(17), FromMillis: startMillis + int64(events)/2, ToMillis: startMillis + int64(events)/2 + 500_000},
+			"newest":   {AccountID: account},
+			"endpoint": {AccountID: account, EndpointID: generatedEndpoint(7)},
+			"time": {
+				AccountID:  account,
+				EndpointID: generatedEndpoint(17),
+				FromMillis: startMillis + int64(events)/2,
+				ToMillis:   startMillis + int64(events)/2 + 500_000,
+			},
 			"waiting":   {AccountID: account, State: domain.StateWaiting},
 			"delivered": {AccountID: account, State: domain.StateDelivered},
 		}
 		for name, filter := range lists {
 			measure(b, name, 40, func(n int) error {
-				page, err := history.Events(b.Context(), filter, 50, projections.EventPosition{CreatedAtMillis: startMillis + int64(n), EventID: "z"})
+				page, err := history.Events(b.Context(), filter, 50,
+					projections.EventPosition{CreatedAtMillis: startMillis + int64(n), EventID: "z"})
 				if err == nil && len(page.Events) == 0 && page.Next.EventID == "" {
 					err = fmt.Errorf("the list %s is empty", name)
 				}
@@ -185,7 +197,9 @@ func BenchmarkReads(b *testing.B) {
 		}
 	}
 	for _, table := range []string{"events", "attempts", "deliveries"} {
-		b.ReportMetric(float64(r.count("SELECT sum(data_compressed_bytes) FROM system.parts WHERE active AND database = currentDatabase() AND table = '"+table+"'"))/float64(events), "B/event-in-"+table)
+		b.ReportMetric(float64(
+			r.count("SELECT sum(data_compressed_bytes) FROM system.parts WHERE active AND database = currentDatabase() AND table = '"+table+"'"),
+		)/float64(events), "B/event-in-"+table)
 	}
 }
 
@@ -251,7 +265,8 @@ func (r *rig) slowly(statement string) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 10*time.Minute)
 	defer cancel()
-	if err := r.sql.Exec(driver.Context(ctx, driver.WithSettings(driver.Settings{"max_execution_time": 0})), statement); err != nil {
+	if err := r.sql.Exec(driver.Context(ctx,
+		driver.WithSettings(driver.Settings{"max_execution_time": 0})), statement); err != nil {
 		r.t.Fatalf("%s: %v", statement[:min(len(statement), 300)], err)
 	}
 }
@@ -262,16 +277,34 @@ func (s *story) paidLikeReal(n int) domain.Fact {
 	hash := sha256.Sum256(fmt.Appendf(nil, "%s/%d", s.endpointID, n))
 	wallet := "GD" + strings.ToUpper(s.endpointID[len(s.endpointID)-24:]) + strings.Repeat("W", 30)
 	m := domain.Match{
-		EventID: s.eventID(n), Type: domain.PaymentReceived,
-		Watch: domain.Watch{ID: domain.DeriveID(domain.WatchPrefix, s.endpointID), AccountID: testAccount, EndpointID: s.endpointID, WalletAddress: wallet, Label: strings.Repeat("the shop's till ", 8)},
+		EventID: s.eventID(n),
+		Type:    domain.PaymentReceived,
+		Watch: domain.Watch{
+			ID:            domain.DeriveID(domain.WatchPrefix, s.endpointID),
+			AccountID:     testAccount,
+			EndpointID:    s.endpointID,
+			WalletAddress: wallet,
+			Label:         strings.Repeat("the shop's till ", 8),
+		},
 		Payment: domain.Payment{
-			ID: strconv.Itoa(n << 12), TxHash: hex.EncodeToString(hash[:]), Ledger: uint32(n / 100), ClosedAtMillis: startMillis + int64(n/100*5000), Operation: "payment",
-			From: "GC" + strings.ToUpper(hex.EncodeToString(hash[:27])), To: wallet, Asset: domain.NativeAsset(), AmountStroops: int64(hash[0])*1e7 + int64(n),
+			ID:             strconv.Itoa(n << 12),
+			TxHash:         hex.EncodeToString(hash[:]),
+			Ledger:         uint32(n / 100),
+			ClosedAtMillis: startMillis + int64(n/100*5000),
+			Operation:      "payment",
+			From:           "GC" + strings.ToUpper(hex.EncodeToString(hash[:27])),
+			To:             wallet,
+			Asset:          domain.NativeAsset(),
+			AmountStroops:  int64(hash[0])*1e7 + int64(n),
 		},
 		Verification: domain.Verification{Outcome: domain.OutcomeVerified},
 	}
 	return s.fact(domain.DeliveryCreated{
-		AccountID: testAccount, EndpointID: s.endpointID, WatchID: m.Watch.ID, WalletAddress: wallet, Event: domain.NewPaymentEvent(m, startMillis+int64(n)),
+		AccountID:     testAccount,
+		EndpointID:    s.endpointID,
+		WatchID:       m.Watch.ID,
+		WalletAddress: wallet,
+		Event:         domain.NewPaymentEvent(m, startMillis+int64(n)),
 	})
 }
 

@@ -42,7 +42,11 @@ type block struct {
 const rowOverheadBytes = 512
 
 func newBlock() *block {
-	return &block{at: make(map[deliveryKey]int), from: make(map[place]int64), next: make(map[place]int64)}
+	return &block{
+		at:   make(map[deliveryKey]int),
+		from: make(map[place]int64),
+		next: make(map[place]int64),
+	}
 }
 
 // empty tells whether there is neither a row nor a position to write.
@@ -57,7 +61,8 @@ func (b *block) add(r streams.Record, nowMillis int64) error {
 		err = nil
 	}
 	if err != nil {
-		return fmt.Errorf("projections: the record at offset %d of %s/%d cannot be projected: %w", r.Offset, r.Topic, r.Partition, err)
+		return fmt.Errorf("projections: the record at offset %d of %s/%d cannot be projected: %w",
+			r.Offset, r.Topic, r.Partition, err)
 	}
 	b.facts++
 	b.sizeBytes += rowOverheadBytes + len(r.Value)

@@ -30,7 +30,8 @@ var clusterName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$`)
 // CheckClusterName tells whether a DSN may name a cluster so; empty is none.
 func CheckClusterName(name string) error {
 	if name != "" && !clusterName.MatchString(name) {
-		return fmt.Errorf("the cluster %q must be 1 to 63 letters, digits, underscores, hyphens or dots", name)
+		return fmt.Errorf("the cluster %q must be 1 to 63 letters, digits, underscores, hyphens or dots",
+			name)
 	}
 	return nil
 }
@@ -45,7 +46,8 @@ func (db *DB) local() *DB {
 // changeSettings have a statement wait for the servers that are up. Those that are away
 // find it in Keeper when they come back.
 var changeSettings = clickhouse.WithSettings(clickhouse.Settings{
-	"distributed_ddl_task_timeout": changeAnswerSecs, "distributed_ddl_output_mode": "throw_only_active",
+	"distributed_ddl_task_timeout": changeAnswerSecs,
+	"distributed_ddl_output_mode":  "throw_only_active",
 })
 
 // change carries out a statement that makes, changes or drops tables, on all servers of
@@ -55,7 +57,9 @@ func (db *DB) change(ctx context.Context, statement string, p parameters) error 
 }
 
 // changeWithin bounds the statement, which on a cluster has changeMax.
-func (db *DB) changeWithin(ctx context.Context, limit time.Duration, statement string, p parameters) error {
+func (db *DB) changeWithin(
+	ctx context.Context, limit time.Duration, statement string, p parameters,
+) error {
 	if db.cluster != "" {
 		limit = changeMax
 	}
@@ -103,8 +107,10 @@ func asElsewhere(statement string, elsewhere map[string][]string) (string, error
 	}
 	uuids := elsewhere[m[1]]
 	if len(uuids) > 1 {
-		return "", fmt.Errorf("projections: the servers of the cluster have different tables under the name %s (%s): "+
-			"wait until all have done what is in system.distributed_ddl_queue; if that is empty, DROP TABLE on those that have the wrong one, and repeat",
+		return "", fmt.Errorf("projections: the servers of the cluster have different tables under the "+
+			"name %s (%s): "+
+			"wait until all have done what is in system.distributed_ddl_queue; if that is empty, DROP "+
+			"TABLE on those that have the wrong one, and repeat",
 			m[1], strings.Join(uuids, ", "))
 	}
 	return m[0] + " UUID '" + uuids[0] + "'" + statement[len(m[0]):], nil
@@ -118,16 +124,20 @@ func (db *DB) elsewhere(ctx context.Context) (map[string][]string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
-	err := db.query(ctx, `SELECT name, arraySort(groupUniqArray(toString(uuid))) FROM clusterAllReplicas('`+db.cluster+`', system.tables)
-WHERE database = {database:String} GROUP BY name SETTINGS skip_unavailable_shards = 1`, nil, func(read func(...any) error) error {
-		var name string
-		var uuids []string
-		err := read(&name, &uuids)
-		by[name] = uuids
-		return err
-	})
+	err := db.query(ctx,
+		`SELECT name, arraySort(groupUniqArray(toString(uuid))) FROM clusterAllReplicas('`+db.cluster+
+			`', system.tables)
+WHERE database = {database:String} GROUP BY name SETTINGS skip_unavailable_shards = 1`, nil,
+		func(read func(...any) error) error {
+			var name string
+			var uuids []string
+			err := read(&name, &uuids)
+			by[name] = uuids
+			return err
+		})
 	if err != nil {
-		return nil, fmt.Errorf("projections: asking the servers of the cluster %s for their tables: %w", db.cluster, err)
+		return nil, fmt.Errorf("projections: asking the servers of the cluster %s for their tables: %w",
+			db.cluster, err)
 	}
 	return by, nil
 }
@@ -148,11 +158,15 @@ func (db *DB) checkCluster(ctx context.Context) error {
 	}
 	switch {
 	case shards == 0:
-		return fmt.Errorf("projections: ClickHouse knows no cluster %q (of remote_servers it has %s): --clickhouse-cluster must name one of them",
+		return fmt.Errorf("projections: ClickHouse knows no cluster %q (of remote_servers it has %s): "+
+			"--clickhouse-cluster must name one of them",
 			db.cluster, strings.Join(known, ", "))
 	case shards > 1:
-		return fmt.Errorf("projections: the cluster %s has %d shards, and the history is kept on one, with any number of replicas: "+
-			"have --clickhouse-cluster name a cluster of one shard (docs/operations.md, several ClickHouse servers)", db.cluster, shards)
+		return fmt.Errorf("projections: the cluster %s has %d shards, and the history is kept on one, "+
+			"with any number of replicas: "+
+			"have --clickhouse-cluster name a cluster of one shard (docs/operations.md, several "+
+			"ClickHouse servers)",
+			db.cluster, shards)
 	}
 	return nil
 }
@@ -175,15 +189,18 @@ func (db *DB) checkReplication(ctx context.Context) error {
 }
 
 func (db *DB) checkEngine(name, engine string) error {
-	ours := slices.Contains(Tables(), name) || name == "projection_progress" || name == "schema_versions"
+	ours := slices.Contains(Tables(), name) || name == "projection_progress" ||
+		name == "schema_versions"
 	replicated := strings.HasPrefix(engine, "Replicated")
 	switch {
 	case !ours || replicated == (db.cluster != ""):
 		return nil
 	case replicated:
-		return fmt.Errorf("projections: the table %s of the database %s is replicated: --clickhouse-cluster must name its cluster", name, db.name)
+		return fmt.Errorf("projections: the table %s of the database %s is replicated: "+
+			"--clickhouse-cluster must name its cluster", name, db.name)
 	}
-	return fmt.Errorf("projections: the table %s of the database %s is not replicated, as it was made without --clickhouse-cluster: "+
+	return fmt.Errorf("projections: the table %s of the database %s is not replicated, as it was "+
+		"made without --clickhouse-cluster: "+
 		"name another database, or drop this one; it is built anew from the topics", name, db.name)
 }
 
@@ -200,7 +217,8 @@ func (db *DB) settle(ctx context.Context, tables ...string) error {
 		fetching.Go(func() error {
 			err := db.server().conn.Exec(waiting, "SYSTEM SYNC REPLICA "+db.name+"."+table+" LIGHTWEIGHT")
 			if err != nil {
-				err = fmt.Errorf("projections: waiting until this replica of %s has what the others have: %w", table, err)
+				err = fmt.Errorf("projections: waiting until this replica of %s has what the others have: %w",
+					table, err)
 			}
 			return err
 		})
@@ -212,7 +230,10 @@ func (db *DB) settle(ctx context.Context, tables ...string) error {
 // every block took half of the time of writing it. A block has as many months as it
 // has: the ledgers since 2015, read by a backfill, are more than ClickHouse takes in
 // one insert unless it is told.
-var insertSettings = clickhouse.WithSettings(clickhouse.Settings{"optimize_on_insert": 0, "max_partitions_per_insert_block": 0})
+var insertSettings = clickhouse.WithSettings(clickhouse.Settings{
+	"optimize_on_insert":              0,
+	"max_partitions_per_insert_block": 0,
+})
 
 // quorumSettings are insertSettings for replicated tables. A majority has what is
 // acknowledged, so that it outlives any server. A block that was written before is
@@ -220,7 +241,8 @@ var insertSettings = clickhouse.WithSettings(clickhouse.Settings{"optimize_on_in
 // block outlives its rows.
 var quorumSettings = clickhouse.WithSettings(clickhouse.Settings{
 	"optimize_on_insert": 0, "max_partitions_per_insert_block": 0,
-	"insert_quorum": "auto", "insert_quorum_parallel": 1, "insert_quorum_timeout": quorumMillis, "insert_deduplicate": 0,
+	"insert_quorum":          "auto",
+	"insert_quorum_parallel": 1, "insert_quorum_timeout": quorumMillis, "insert_deduplicate": 0,
 })
 
 // inserting is the context of a write.
@@ -237,7 +259,8 @@ const codeTooFewReplicas = 285
 func explainQuorum(err error) error {
 	var refused *clickhouse.Exception
 	if errors.As(err, &refused) && refused.Code == codeTooFewReplicas {
-		return fmt.Errorf("fewer than a majority of the cluster's replicas are up; the history waits for them: %w", err)
+		return fmt.Errorf("fewer than a majority of the cluster's replicas are up; the history waits "+
+			"for them: %w", err)
 	}
 	return err
 }

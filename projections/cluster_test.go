@@ -20,9 +20,12 @@ import (
 func knowsClusters(t *testing.T) (dsn func(database, cluster string) string) {
 	t.Helper()
 	cfg := clickhouse.Config{
-		Program: clickhousetest.Program(t), DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
+		Program: clickhousetest.Program(t),
+		DataDir: t.TempDir(),
+		Logger:  slog.New(slog.DiscardHandler),
 		Service: clickhouse.Login{User: "lumenhook", Password: "of-the-cluster"},
-		Grants: append(clickhousetest.Grants(), "SELECT ON system.clusters", "CLUSTER, CREATE TEMPORARY TABLE ON *.*", "READ ON REMOTE",
+		Grants: append(clickhousetest.Grants(), "SELECT ON system.clusters",
+			"CLUSTER, CREATE TEMPORARY TABLE ON *.*", "READ ON REMOTE",
 			"SYSTEM SYNC REPLICA ON *.*"),
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -73,15 +76,18 @@ func TestClustersThatTheHistoryCannotBeKeptOn(t *testing.T) {
 	for _, c := range []struct{ database, cluster, want string }{
 		{"fresh", "three", `knows no cluster "three" (of remote_servers it has one, two)`},
 		{"fresh", "two", "the cluster two has 2 shards, and the history is kept on one"},
-		{"fresh", "one", "Replicated DDL queries are disabled"}, // ClickHouse's own word, without a Keeper
+		// ClickHouse's own word, without a Keeper
+		{"fresh", "one", "Replicated DDL queries are disabled"},
 		{"plain", "one", "made without --clickhouse-cluster"},
 	} {
-		if err := Migrate(t.Context(), openTest(t, dsn(c.database, c.cluster))); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := Migrate(t.Context(), openTest(t, dsn(c.database, c.cluster))); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("of %s on the cluster %s it says %v, want %q", c.database, c.cluster, err, c.want)
 		}
 	}
 	var made uint64
-	if err := openTest(t, dsn("fresh", "")).queryRow(t.Context(), countDatabases, nil, &made); err != nil || made != 0 {
+	if err := openTest(t, dsn("fresh", "")).queryRow(t.Context(), countDatabases, nil,
+		&made); err != nil || made != 0 {
 		t.Errorf("%d databases were made (%v)", made, err)
 	}
 }
@@ -108,7 +114,8 @@ func TestQuestionsToAClustersServers(t *testing.T) {
 			t.Errorf("%s has %v, not %s", name, elsewhere[name], f.generation)
 		}
 	}
-	if err := db.settle(t.Context(), "events"); err == nil || !strings.Contains(err.Error(), "is not replicated") {
+	if err := db.settle(t.Context(), "events"); err == nil ||
+		!strings.Contains(err.Error(), "is not replicated") {
 		t.Errorf("of a table that is not replicated it says %v", err)
 	}
 	at := place{"journal", 3}
@@ -120,7 +127,10 @@ func TestQuestionsToAClustersServers(t *testing.T) {
 		t.Errorf("the progress is %v (%v)", progress, err)
 	}
 	quorum := ""
-	err = db.server().conn.QueryRow(db.inserting(t.Context()), "SELECT concat(toString(getSetting('insert_quorum')), ' ', toString(getSetting('insert_deduplicate')))").Scan(&quorum)
+	err = db.server().conn.QueryRow(db.inserting(t.Context()),
+		"SELECT concat(toString(getSetting('insert_quorum')), ' ', toString(getSetting('insert_deduplicate')))").Scan(
+		&quorum,
+	)
 	if err != nil || quorum != "auto false" {
 		t.Errorf("writes are made with %q (%v)", quorum, err)
 	}

@@ -59,7 +59,8 @@ func OpenConsole(ctx context.Context, cfg ConsoleConfig) (*Console, error) {
 	opts.DialTimeout = dialMax
 	opts.ReadTimeout = cfg.TimeMax + statementMax
 	opts.Settings = clickhouse.Settings{
-		"readonly": 1, "max_execution_time": int(cfg.TimeMax.Seconds()), "max_memory_usage": consoleMemoryMaxBytes,
+		"readonly":           1,
+		"max_execution_time": int(cfg.TimeMax.Seconds()), "max_memory_usage": consoleMemoryMaxBytes,
 		"max_result_rows": cfg.RowsMax + 1, "result_overflow_mode": "break",
 	}
 	conn, err := clickhouse.Open(opts)
@@ -134,12 +135,17 @@ func consoleFault(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &refused) && refused.Code == codeTimeout:
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(
+		err, &refused,
+	) && refused.Code == codeTimeout:
 		return errors.New("the query took too long and was stopped: --timeout allows more")
-	case errors.As(err, &refused) && (refused.Code == codeReadonly || refused.Code == codeConstraintViolation):
-		return errors.New("the history is read-only here: only queries are answered, and their bounds cannot be changed")
+	case errors.As(err, &refused) &&
+		(refused.Code == codeReadonly || refused.Code == codeConstraintViolation):
+		return errors.New("the history is read-only here: only queries are answered, and their bounds " +
+			"cannot be changed")
 	case errors.As(err, &refused) && refused.Code == codeAccessDenied:
-		return fmt.Errorf("the history is read-only here, and nothing but its tables and views is open: ClickHouse: %s", refused.Message)
+		return fmt.Errorf("the history is read-only here, and nothing but its tables and views is "+
+			"open: ClickHouse: %s", refused.Message)
 	case errors.As(err, &refused):
 		return fmt.Errorf("ClickHouse: %s", refused.Message)
 	}

@@ -21,7 +21,8 @@ func TestAProjectorStopsWhenItsTopicIsCut(t *testing.T) {
 	must(t, err)
 	t.Cleanup(fake.Close)
 	cut := brokertest.NewCut(fake)
-	r := newRigAt(t, clickhousetest.Start(t), 2, streams.Cluster{Brokers: fake.ListenAddrs(), Prefix: "test."})
+	r := newRigAt(t, clickhousetest.Start(t), 2,
+		streams.Cluster{Brokers: fake.ListenAddrs(), Prefix: "test."})
 	run := r.project(nil)
 	r.world(1)
 	r.awaitProjected()

@@ -117,7 +117,8 @@ func TestALookUpThatIsCutOffIsMadeAgain(t *testing.T) {
 			return err
 		},
 		"a list": func(h *projections.History) error {
-			_, err := h.Events(t.Context(), projections.EventFilter{AccountID: testAccount}, 1, projections.EventPosition{})
+			_, err := h.Events(t.Context(), projections.EventFilter{AccountID: testAccount}, 1,
+				projections.EventPosition{})
 			return err
 		},
 	} {

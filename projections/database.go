@@ -38,7 +38,8 @@ func isMissing(err error) bool {
 		return true
 	}
 	var refused *clickhouse.Exception
-	return errors.As(err, &refused) && (refused.Code == codeUnknownTable || refused.Code == codeUnknownDatabase)
+	return errors.As(err, &refused) &&
+		(refused.Code == codeUnknownTable || refused.Code == codeUnknownDatabase)
 }
 
 // DB is a database in ClickHouse: on one server, with a bounded pool of connections, or
@@ -96,11 +97,13 @@ func readDSN(dsn string) (d source, err error) {
 		err = errors.Join(useFiles(d.opts), CheckClusterName(d.cluster))
 	}
 	if err != nil {
-		return d, fmt.Errorf("projections: the ClickHouse DSN must be like clickhouse://user:password@host:9000/lumenhook: %w", err)
+		return d, fmt.Errorf("projections: the ClickHouse DSN must be like "+
+			"clickhouse://user:password@host:9000/lumenhook: %w", err)
 	}
 	d.database = cmp.Or(d.opts.Auth.Database, defaultDatabase)
 	if !databaseName.MatchString(d.database) {
-		return d, fmt.Errorf("projections: the database %q in the ClickHouse DSN must be 1 to 63 letters, digits or underscores and not begin with a digit", d.database)
+		return d, fmt.Errorf("projections: the database %q in the ClickHouse DSN must be 1 to 63 "+
+			"letters, digits or underscores and not begin with a digit", d.database)
 	}
 	return d, nil
 }
@@ -141,7 +144,9 @@ func takeParameter(opts *clickhouse.Options, name string) string {
 // useFiles has TLS use the files that the DSN names.
 func useFiles(opts *clickhouse.Options) error {
 	files := streams.TLS{
-		CAFile: takeParameter(opts, DSNCAFile), CertFile: takeParameter(opts, DSNCertFile), KeyFile: takeParameter(opts, DSNKeyFile),
+		CAFile:   takeParameter(opts, DSNCAFile),
+		CertFile: takeParameter(opts, DSNCertFile),
+		KeyFile:  takeParameter(opts, DSNKeyFile),
 	}
 	if files == (streams.TLS{}) {
 		return nil
@@ -157,7 +162,8 @@ func useFiles(opts *clickhouse.Options) error {
 	if err != nil {
 		return err
 	}
-	opts.TLS.RootCAs, opts.TLS.Certificates, opts.TLS.MinVersion = c.RootCAs, c.Certificates, c.MinVersion
+	opts.TLS.RootCAs, opts.TLS.Certificates, opts.TLS.MinVersion = c.RootCAs, c.Certificates,
+		c.MinVersion
 	return nil
 }
 
@@ -199,7 +205,10 @@ func (db *DB) queryRow(ctx context.Context, query string, p parameters, dest ...
 }
 
 // query calls scan for each row, with a function that reads the row.
-func (db *DB) query(ctx context.Context, query string, p parameters, scan func(read func(dest ...any) error) error) error {
+func (db *DB) query(
+	ctx context.Context, query string, p parameters,
+	scan func(read func(dest ...any) error) error,
+) error {
 	rows, err := db.server().conn.Query(db.bind(ctx, p), query)
 	if err != nil {
 		return err

@@ -25,8 +25,12 @@ func (s *story) also(first domain.Fact, laterMillis int64) domain.Fact {
 // been the first to be told of.
 func (s *story) attempt(eventID string, state domain.DeliveryState, status int) domain.Fact {
 	return s.fact(domain.AttemptMade{
-		EventID: eventID, EventType: domain.PaymentReceived, Number: 1, Run: 1, State: state,
-		Result: domain.AttemptResult{SentAtMillis: startMillis + int64(s.version), StatusCode: status},
+		EventID:   eventID,
+		EventType: domain.PaymentReceived,
+		Number:    1,
+		Run:       1,
+		State:     state,
+		Result:    domain.AttemptResult{SentAtMillis: startMillis + int64(s.version), StatusCode: status},
 	})
 }
 
@@ -51,7 +55,8 @@ func TestEventOfTwoDeliveries(t *testing.T) {
 		present[id] = two.endpointID
 		switch n % 4 {
 		case 0: // handed over
-			r.append(created, one.attempt(id, domain.StateWaiting, 500), one.fact(domain.DeliveryCancelled{EventID: id}))
+			r.append(created, one.attempt(id, domain.StateWaiting, 500),
+				one.fact(domain.DeliveryCancelled{EventID: id}))
 			r.append(two.also(created, 0), two.attempt(id, domain.StateDelivered, 200))
 		case 1: // told to both
 			r.append(created, one.attempt(id, domain.StateDelivered, 200))
@@ -83,7 +88,8 @@ func TestEventOfTwoDeliveries(t *testing.T) {
 			}
 			named = append(named, d.EventID)
 		}
-		if len(found.Differences) > 0 || found.DoubledEvents != uint64(len(doubled)) || !slices.Equal(named, doubled[:5]) {
+		if len(found.Differences) > 0 || found.DoubledEvents != uint64(len(doubled)) ||
+			!slices.Equal(named, doubled[:5]) {
 			t.Errorf("%s: the verification found %+v", when, found)
 		}
 	}
@@ -103,7 +109,8 @@ func (r *rig) listsEachOnce(when string, ids []string, present map[string]string
 			got := r.list(f, limit)
 			slices.Sort(got)
 			if !slices.Equal(got, ids) {
-				r.t.Errorf("%s: a list of %q in pages of %d has %d events, not each of %d once", when, f.State, limit, len(got), len(ids))
+				r.t.Errorf("%s: a list of %q in pages of %d has %d events, not each of %d once", when, f.State,
+					limit, len(got), len(ids))
 			}
 		}
 		cancelled := projections.EventFilter{AccountID: testAccount, State: domain.StateCancelled}
@@ -133,14 +140,18 @@ func (r *rig) showsBothDeliveries(when string, ids []string, present map[string]
 		record, err := r.history(0).Event(r.t.Context(), testAccount, id)
 		must(r.t, err)
 		if record.EndpointID != present[id] || record.State != domain.StateDelivered {
-			r.t.Errorf("%s: %s is %s at %s, not at %s", when, id, record.State, record.EndpointID, present[id])
+			r.t.Errorf("%s: %s is %s at %s, not at %s", when, id, record.State, record.EndpointID,
+				present[id])
 		}
 		page, err := r.history(0).Events(r.t.Context(), projections.EventFilter{
-			AccountID: testAccount, FromMillis: record.CreatedAtMillis, ToMillis: record.CreatedAtMillis + 1,
+			AccountID:  testAccount,
+			FromMillis: record.CreatedAtMillis,
+			ToMillis:   record.CreatedAtMillis + 1,
 		}, 250, projections.EventPosition{})
 		must(r.t, err)
 		i := slices.IndexFunc(page.Events, func(e projections.EventRecord) bool { return e.ID == id })
-		if i < 0 || !bytes.Equal(page.Events[i].Body, record.Body) || page.Events[i].EndpointID != record.EndpointID {
+		if i < 0 || !bytes.Equal(page.Events[i].Body, record.Body) ||
+			page.Events[i].EndpointID != record.EndpointID {
 			r.t.Errorf("%s: %s is not listed as it is read", when, id)
 		}
 		attempts := r.count("SELECT count() FROM attempts FINAL WHERE event_id = ?", id)
@@ -177,7 +188,11 @@ func TestTheLatestHandOverIsPresent(t *testing.T) {
 	if at := read().EndpointID; at != two.endpointID {
 		t.Errorf("after a hand-over, the one at %s is present", at)
 	}
-	if ids := r.list(projections.EventFilter{AccountID: testAccount, EndpointID: two.endpointID, State: domain.StateCancelled}, 1); !slices.Equal(ids, []string{id}) {
+	if ids := r.list(projections.EventFilter{
+		AccountID:  testAccount,
+		EndpointID: two.endpointID,
+		State:      domain.StateCancelled,
+	}, 1); !slices.Equal(ids, []string{id}) {
 		t.Errorf("the endpoint has %v", ids)
 	}
 }

@@ -29,7 +29,8 @@ func readPaid(body []byte) (p paid) {
 		p.closedAtSeconds = at.Unix()
 	}
 	p.assetCode, rest = textAfter(rest, `"asset":{"code":"`)
-	p.assetIssuer, _ = textAfter(rest[:min(len(rest), 96)], `,"issuer":"`) // it follows at once, or is null
+	// it follows at once, or is null
+	p.assetIssuer, _ = textAfter(rest[:min(len(rest), 96)], `,"issuer":"`)
 	stroops, _ := textAfter(rest, `"amountStroops":"`)
 	p.amountStroops, _ = strconv.ParseInt(stroops, 10, 64)
 	return p

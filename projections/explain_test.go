@@ -20,7 +20,8 @@ func TestReadsTouchFewRows(t *testing.T) {
 	const events = 200_000
 	r.generate(events)
 	var rows atomic.Int64
-	ctx := clickhouse.Context(t.Context(), clickhouse.WithProgress(func(p *clickhouse.Progress) { rows.Add(int64(p.Rows)) }))
+	ctx := clickhouse.Context(t.Context(),
+		clickhouse.WithProgress(func(p *clickhouse.Progress) { rows.Add(int64(p.Rows)) }))
 	history := r.history(0)
 	account := generatedAccount(7)
 	middle := projections.EventPosition{CreatedAtMillis: startMillis + events/2, EventID: "evt_z"}
@@ -45,25 +46,35 @@ func TestReadsTouchFewRows(t *testing.T) {
 			}
 			return err
 		}, 5_000},
-		"the newest":         {list(projections.EventFilter{}), 40_000},
-		"a state":            {list(projections.EventFilter{State: domain.StateWaiting}), 60_000},
-		"an endpoint":        {list(projections.EventFilter{EndpointID: generatedEndpoint(17)}), 40_000},
-		"endpoint, and time": {list(projections.EventFilter{EndpointID: generatedEndpoint(17), FromMillis: startMillis + events/4}), 40_000},
+		"the newest":  {list(projections.EventFilter{}), 40_000},
+		"a state":     {list(projections.EventFilter{State: domain.StateWaiting}), 60_000},
+		"an endpoint": {list(projections.EventFilter{EndpointID: generatedEndpoint(17)}), 40_000},
+		"endpoint, and time": {
+			list(projections.EventFilter{
+				EndpointID: generatedEndpoint(17),
+				FromMillis: startMillis + events/4,
+			}),
+			40_000,
+		},
 	} {
 		rows.Store(0)
 		if err := c.read(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		t.Logf("%s: %d rows of %d events, %d attempts and %d deliveries", name, rows.Load(), events, 2*events, events)
+		t.Logf("%s: %d rows of %d events, %d attempts and %d deliveries", name, rows.Load(), events,
+			2*events, events)
 		if n := rows.Load(); n == 0 || n > c.most {
 			t.Errorf("%s reads %d rows, and should read at most %d", name, n, c.most)
 		}
 	}
 	// A list by state of what there is none looks at a stretch, not at everything.
 	rows.Store(0)
-	page, err := history.Events(ctx, projections.EventFilter{AccountID: account, State: domain.StateCancelled}, 50, projections.EventPosition{})
+	page, err := history.Events(ctx,
+		projections.EventFilter{AccountID: account, State: domain.StateCancelled}, 50,
+		projections.EventPosition{})
 	must(t, err)
 	if len(page.Events) != 0 || page.Next == (projections.EventPosition{}) {
-		t.Errorf("the list of a state that there is not gives %d events and goes on at %+v", len(page.Events), page.Next)
+		t.Errorf("the list of a state that there is not gives %d events and goes on at %+v",
+			len(page.Events), page.Next)
 	}
 }

@@ -71,17 +71,26 @@ func (b *block) addFact(r streams.Record) error {
 func (b *block) deliveryCreated(r streams.Record, f domain.Fact, body domain.DeliveryCreated) {
 	b.events.add(newRow(r, f, body))
 	b.addDelivery(newRow(r, f, delivery{
-		eventID: body.Event.ID, accountID: body.AccountID, createdAtMillis: body.Event.CreatedAtMillis,
-		moves: body.Moved.Moves, attempts: body.Moved.Attempts, run: body.Moved.Runs + 1,
-		state: domain.StateQueued, nextAttemptAtMillis: f.AtMillis,
+		eventID:             body.Event.ID,
+		accountID:           body.AccountID,
+		createdAtMillis:     body.Event.CreatedAtMillis,
+		moves:               body.Moved.Moves,
+		attempts:            body.Moved.Attempts,
+		run:                 body.Moved.Runs + 1,
+		state:               domain.StateQueued,
+		nextAttemptAtMillis: f.AtMillis,
 	}))
 }
 
 func (b *block) attemptMade(r streams.Record, f domain.Fact, body domain.AttemptMade) {
 	b.attempts.add(newRow(r, f, body))
 	b.addDelivery(newRow(r, f, delivery{
-		eventID: body.EventID, state: body.State, attempts: body.Number, run: body.Run,
-		sentAtMillis: body.Result.SentAtMillis, nextAttemptAtMillis: body.NextAttemptAtMillis,
+		eventID:             body.EventID,
+		state:               body.State,
+		attempts:            body.Number,
+		run:                 body.Run,
+		sentAtMillis:        body.Result.SentAtMillis,
+		nextAttemptAtMillis: body.NextAttemptAtMillis,
 	}))
 }
 
@@ -91,11 +100,16 @@ func (b *block) deliveryCancelled(r streams.Record, f domain.Fact, body domain.D
 
 func (b *block) deliveryRequeued(r streams.Record, f domain.Fact, body domain.DeliveryRequeued) {
 	b.addDelivery(newRow(r, f, delivery{
-		eventID: body.EventID, state: domain.StateQueued, run: body.Run, nextAttemptAtMillis: body.NextAttemptAtMillis,
+		eventID:             body.EventID,
+		state:               domain.StateQueued,
+		run:                 body.Run,
+		nextAttemptAtMillis: body.NextAttemptAtMillis,
 	}))
 }
 
-func (b *block) endpointChanged(r streams.Record, f domain.Fact, change string, reason domain.DisabledReason) {
+func (b *block) endpointChanged(
+	r streams.Record, f domain.Fact, change string, reason domain.DisabledReason,
+) {
 	b.changes.add(newRow(r, f, endpointChange{change: change, reason: reason}))
 }
 
@@ -117,7 +131,8 @@ func (b *block) addDelivery(r row[delivery]) {
 		latest, other = other, latest
 	}
 	latest.body.join(other.body)
-	latest.atMillis, latest.offset = max(latest.atMillis, other.atMillis), max(latest.offset, other.offset)
+	latest.atMillis, latest.offset = max(latest.atMillis, other.atMillis),
+		max(latest.offset, other.offset)
 	*b.deliveries.at(i) = latest
 }
 
@@ -134,5 +149,12 @@ func (d *delivery) join(earlier delivery) {
 // newRow takes the endpoint from the fact's aggregate: a delivery belongs to its
 // endpoint's.
 func newRow[B any](r streams.Record, f domain.Fact, body B) row[B] {
-	return row[B]{body: body, endpointID: f.Aggregate, atMillis: f.AtMillis, version: f.Version, partition: r.Partition, offset: r.Offset}
+	return row[B]{
+		body:       body,
+		endpointID: f.Aggregate,
+		atMillis:   f.AtMillis,
+		version:    f.Version,
+		partition:  r.Partition,
+		offset:     r.Offset,
+	}
 }

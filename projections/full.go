@@ -94,7 +94,9 @@ func (h *reading) awaitFull(ctx context.Context) (map[string]string, error) {
 		select {
 		case <-tick.C:
 		case <-waiting.Done():
-			return nil, callersFirst(ctx, fmt.Errorf("%w: its tables are being filled, and were not full within %s: %w", ErrBehind, h.cfg.WaitMax, err))
+			return nil, callersFirst(ctx,
+				fmt.Errorf("%w: its tables are being filled, and were not full within %s: %w", ErrBehind,
+					h.cfg.WaitMax, err))
 		}
 	}
 }
@@ -187,11 +189,12 @@ func (db *DB) journalTables(ctx context.Context) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
 	by := make(map[string]string)
-	err := db.query(ctx, selectTables, parameters{"tables": arrayOf(journalNames())}, func(read func(...any) error) error {
-		var name, generation string
-		err := read(&name, &generation)
-		by[name] = generation
-		return err
-	})
+	err := db.query(ctx, selectTables, parameters{"tables": arrayOf(journalNames())},
+		func(read func(...any) error) error {
+			var name, generation string
+			err := read(&name, &generation)
+			by[name] = generation
+			return err
+		})
 	return by, err
 }

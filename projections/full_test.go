@@ -54,7 +54,8 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 	}
 	// Nobody fills them, whether or not this process knew them.
 	for _, h := range []*projections.History{before, r.history(time.Millisecond)} {
-		if _, err := h.Events(t.Context(), delivered, 10, projections.EventPosition{}); !errors.Is(err, projections.ErrBehind) {
+		if _, err := h.Events(t.Context(), delivered, 10, projections.EventPosition{}); !errors.Is(err,
+			projections.ErrBehind) {
 			t.Errorf("without tables a list ends with %v", err)
 		}
 	}
@@ -78,8 +79,12 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 		t.Error(err)
 	}
 	// Who cannot know what there should be, says so too.
-	blind := projections.NewHistory(projections.HistoryConfig{DB: r.db, Ends: func(context.Context) (map[int32]int64, error) { return nil, errors.New("no broker") }})
-	if _, err := blind.Events(t.Context(), delivered, 10, projections.EventPosition{}); !errors.Is(err, projections.ErrBehind) {
+	blind := projections.NewHistory(projections.HistoryConfig{
+		DB:   r.db,
+		Ends: func(context.Context) (map[int32]int64, error) { return nil, errors.New("no broker") },
+	})
+	if _, err := blind.Events(t.Context(), delivered, 10, projections.EventPosition{}); !errors.Is(err,
+		projections.ErrBehind) {
 		t.Errorf("without a broker a list ends with %v", err)
 	}
 }
@@ -152,7 +157,8 @@ func TestWhereAnEventWentFirstIsNotGuessed(t *testing.T) {
 		record, err := history.Event(t.Context(), testAccount, first.eventID(1))
 		must(t, err)
 		if record.FirstEndpointID != c.want || record.EndpointID != second.endpointID {
-			t.Errorf("it went to %q first and is at %s; want %q", record.FirstEndpointID, record.EndpointID, c.want)
+			t.Errorf("it went to %q first and is at %s; want %q", record.FirstEndpointID, record.EndpointID,
+				c.want)
 		}
 	}
 }

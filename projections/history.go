@@ -135,7 +135,9 @@ func (h *History) ask(ctx context.Context, question func(*reading) error) (err e
 // tables, and looks again. It waits for tables that are being filled anew too;
 // one that stands in them before they are full says that it is Behind. Its faults
 // are ErrNotFound, ErrBehind, ErrUnavailable and the context's own.
-func (h *History) Event(ctx context.Context, accountID, eventID string) (record EventRecord, err error) {
+func (h *History) Event(
+	ctx context.Context, accountID, eventID string,
+) (record EventRecord, err error) {
 	err = h.ask(ctx, func(of *reading) error {
 		record, err = of.event(ctx, accountID, eventID)
 		return err
@@ -206,7 +208,8 @@ func (h *reading) catchUp(ctx context.Context) error {
 		select {
 		case <-tick.C:
 		case <-waiting.Done():
-			return callersFirst(ctx, fmt.Errorf("%w: it was not brought up to date within %s", ErrBehind, h.cfg.WaitMax))
+			return callersFirst(ctx,
+				fmt.Errorf("%w: it was not brought up to date within %s", ErrBehind, h.cfg.WaitMax))
 		}
 	}
 }
@@ -228,7 +231,8 @@ func (h *reading) settleOnce(ctx context.Context) error {
 	if h.cfg.DB.cluster == "" {
 		return nil
 	}
-	return h.once(ctx, "settle", func(ctx context.Context) error { return h.settle(ctx, journalNames()...) })
+	return h.once(ctx, "settle",
+		func(ctx context.Context) error { return h.settle(ctx, journalNames()...) })
 }
 
 // callersFirst prefers the caller's own end over what came of it.
@@ -259,7 +263,9 @@ func (h *reading) progress(ctx context.Context) (map[int32]int64, error) {
 }
 
 // find looks an event up, bounded in time.
-func (h *reading) find(ctx context.Context, accountID, eventID string) (record EventRecord, err error) {
+func (h *reading) find(
+	ctx context.Context, accountID, eventID string,
+) (record EventRecord, err error) {
 	err = h.look(ctx, func(ctx context.Context) error {
 		record, err = h.cfg.DB.event(ctx, accountID, eventID)
 		return err
@@ -287,7 +293,8 @@ func (h *reading) look(ctx context.Context, ask func(context.Context) error) err
 // isCutOff reports whether a question was begun and got no answer.
 func isCutOff(err error) bool {
 	for _, cut := range []error{
-		context.DeadlineExceeded, os.ErrDeadlineExceeded, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE,
+		context.DeadlineExceeded, os.ErrDeadlineExceeded, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET,
+		syscall.EPIPE,
 	} {
 		if errors.Is(err, cut) {
 			return true

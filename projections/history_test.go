@@ -54,7 +54,10 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 	if _, err := short.Event(t.Context(), testAccount, s.eventID(1)); err != nil {
 		t.Errorf("what is there is not read while the history is behind: %v", err)
 	}
-	blind := projections.NewHistory(projections.HistoryConfig{DB: r.db, Ends: func(context.Context) (map[int32]int64, error) { return nil, errors.New("no broker") }})
+	blind := projections.NewHistory(projections.HistoryConfig{
+		DB:   r.db,
+		Ends: func(context.Context) (map[int32]int64, error) { return nil, errors.New("no broker") },
+	})
 	_, err = blind.Event(t.Context(), testAccount, s.eventID(100))
 	isFault(t, err, projections.ErrBehind)
 	hurried, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -78,7 +81,9 @@ func TestStateAndAttemptsBelongTogether(t *testing.T) {
 	r.awaitProjected()
 	run.finish(t)
 	// A block that was cut short after its first table.
-	r.exec("INSERT INTO attempts (event_id, number, run, sent_at, status_code, state, version) VALUES ('" + s.eventID(1) + "', 2, 1, now64(3), 200, 'DELIVERED', 3)")
+	r.exec("INSERT INTO attempts (event_id, number, run, sent_at, status_code, state, version) VALUES ('" + s.eventID(
+		1,
+	) + "', 2, 1, now64(3), 200, 'DELIVERED', 3)")
 	record, err := r.history(0).Event(t.Context(), testAccount, s.eventID(1))
 	must(t, err)
 	if record.State != domain.StateWaiting || len(record.Attempts) != 1 {
@@ -89,13 +94,18 @@ func TestStateAndAttemptsBelongTogether(t *testing.T) {
 // transact puts facts into the journal in one transaction.
 func (r *rig) transact(end kgo.TransactionEndTry, facts ...domain.Fact) {
 	r.t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...), kgo.TransactionalID("test"), kgo.TransactionTimeout(10*time.Second))
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...), kgo.TransactionalID("test"),
+		kgo.TransactionTimeout(10*time.Second))
 	must(r.t, err)
 	defer client.Close()
 	must(r.t, client.BeginTransaction())
 	for _, f := range facts {
 		m := schemas.EncodeFact(f)
-		record := &kgo.Record{Topic: r.cluster.Prefix + schemas.TopicJournal, Key: []byte(f.Aggregate), Value: m.Value}
+		record := &kgo.Record{
+			Topic: r.cluster.Prefix + schemas.TopicJournal,
+			Key:   []byte(f.Aggregate),
+			Value: m.Value,
+		}
 		for name, value := range m.EachHeader {
 			record.Headers = append(record.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 		}

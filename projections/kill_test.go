@@ -38,7 +38,12 @@ func projectorChild() int {
 	if err == nil {
 		var p *projections.Projector
 		p, err = projections.NewProjector(projections.ProjectorConfig{
-			DB: db, Logger: logger, Now: time.Now, Group: settings[2], BlockWait: 20 * time.Millisecond, BlockRows: 2000,
+			DB:        db,
+			Logger:    logger,
+			Now:       time.Now,
+			Group:     settings[2],
+			BlockWait: 20 * time.Millisecond,
+			BlockRows: 2000,
 			Cluster: streams.Cluster{
 				Brokers:  strings.Split(settings[0], ","),
 				Prefix:   settings[3],
@@ -111,7 +116,12 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 	}
 	t.Logf("the kills are those of -kill-seed %d", seed)
 	chance := rand.New(rand.NewPCG(seed, 0))
-	cfg := clickhouse.Config{Program: clickhousetest.Program(t), DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Grants: clickhousetest.Grants()}
+	cfg := clickhouse.Config{
+		Program: clickhousetest.Program(t),
+		DataDir: t.TempDir(),
+		Logger:  slog.New(slog.DiscardHandler),
+		Grants:  clickhousetest.Grants(),
+	}
 	first, err := clickhouse.Start(t.Context(), cfg)
 	must(t, err)
 	cfg.NativeAddr, cfg.HTTPAddr = first.NativeAddr(), strings.TrimPrefix(first.HTTPURL(), "http://")
@@ -164,7 +174,8 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 			t.Fatalf("event %d is %+v", n, record)
 		}
 	}
-	if ids := k.list(projections.EventFilter{AccountID: testAccount, EndpointID: stories[2].endpointID}, 250); len(ids) != (events+2)/5 {
+	if ids := k.list(projections.EventFilter{AccountID: testAccount, EndpointID: stories[2].endpointID},
+		250); len(ids) != (events+2)/5 {
 		t.Errorf("a list of an endpoint has %d events, not %d", len(ids), (events+2)/5)
 	}
 	// As the views show it.
@@ -206,10 +217,12 @@ func (k *killed) readMeanwhile() (stop func() int64) {
 			}
 			switch {
 			case err == nil && len(record.Attempts) != record.AttemptsMade:
-				k.t.Errorf("event %d has %d attempts and says that %d were made", event, len(record.Attempts), record.AttemptsMade)
+				k.t.Errorf("event %d has %d attempts and says that %d were made", event, len(record.Attempts),
+					record.AttemptsMade)
 			case err == nil:
 				answers.Add(1)
-			case !errors.Is(err, projections.ErrUnavailable) && !errors.Is(err, projections.ErrBehind) && !errors.Is(err, projections.ErrNotFound):
+			case !errors.Is(err, projections.ErrUnavailable) && !errors.Is(err, projections.ErrBehind) &&
+				!errors.Is(err, projections.ErrNotFound):
 				k.t.Errorf("event %d: %v", event, err)
 			}
 		}

@@ -58,9 +58,12 @@ type EventPage struct {
 // them, from a position on. It does not wait for what was not projected yet, but
 // for tables that are being filled anew. Its faults are ErrBehind, ErrUnavailable
 // and the context's own.
-func (h *History) Events(ctx context.Context, f EventFilter, limit int, after EventPosition) (page EventPage, err error) {
+func (h *History) Events(
+	ctx context.Context, f EventFilter, limit int, after EventPosition,
+) (page EventPage, err error) {
 	if f.AccountID == "" || limit < 1 || limit > listMax {
-		return EventPage{}, fmt.Errorf("projections: a list is of one account and of 1 to %d events, not of %q and %d", listMax, f.AccountID, limit)
+		return EventPage{}, fmt.Errorf("projections: a list is of one account and of 1 to %d events, "+
+			"not of %q and %d", listMax, f.AccountID, limit)
 	}
 	err = h.ask(ctx, func(of *reading) error {
 		page, err = of.events(ctx, f, limit, after)
@@ -69,14 +72,22 @@ func (h *History) Events(ctx context.Context, f EventFilter, limit int, after Ev
 	return page, err
 }
 
-func (h *reading) events(ctx context.Context, f EventFilter, limit int, after EventPosition) (EventPage, error) {
+func (h *reading) events(
+	ctx context.Context, f EventFilter, limit int, after EventPosition,
+) (EventPage, error) {
 	var page EventPage
 	if err := h.settleOnce(ctx); err != nil {
 		return page, err
 	}
 	err := h.onFull(ctx, func() error {
 		return readFault(ctx, h.look(ctx, func(ctx context.Context) error {
-			list := lister{db: h.cfg.DB, filter: f, limit: limit, after: after, standings: make(map[string]standing)}
+			list := lister{
+				db:        h.cfg.DB,
+				filter:    f,
+				limit:     limit,
+				after:     after,
+				standings: make(map[string]standing),
+			}
 			err := list.run(ctx)
 			if page = list.page; err != nil {
 				page = EventPage{} // as when no projector has made the tables yet
@@ -250,18 +261,22 @@ func (l *lister) heads(after EventPosition, n int) (query string, which paramete
 	same("type", string(f.Type))
 	at := func(compare string, millis int64) {
 		if millis != 0 {
-			where = append(where, fmt.Sprintf("created_at %s fromUnixTimestamp64Milli(%d, 'UTC')", compare, millis))
+			where = append(where,
+				fmt.Sprintf("created_at %s fromUnixTimestamp64Milli(%d, 'UTC')", compare, millis))
 		}
 	}
 	at(">=", f.FromMillis)
 	at("<", f.ToMillis)
 	if after != (EventPosition{}) {
 		at("<=", after.CreatedAtMillis)
-		where = append(where, fmt.Sprintf("(created_at, event_id) < (fromUnixTimestamp64Milli(%d, 'UTC'), {after:String})", after.CreatedAtMillis))
+		where = append(where,
+			fmt.Sprintf("(created_at, event_id) < (fromUnixTimestamp64Milli(%d, 'UTC'), {after:String})",
+				after.CreatedAtMillis))
 		which["after"] = after.EventID
 	}
 	return `SELECT ` + l.columns() + ` FROM {database:Identifier}.events
-WHERE ` + strings.Join(where, " AND ") + ` ORDER BY account_id DESC, created_at DESC, event_id DESC LIMIT {limit:UInt32}`, which
+WHERE ` + strings.Join(where, " AND ") +
+		` ORDER BY account_id DESC, created_at DESC, event_id DESC LIMIT {limit:UInt32}`, which
 }
 
 // withBodies tells whether envelopes are read at once: of all events that are read

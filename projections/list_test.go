@@ -59,14 +59,24 @@ func TestListsNewestFirst(t *testing.T) {
 		r.exec("SYSTEM STOP MERGES " + table)
 	}
 	r.exec("TRUNCATE TABLE projection_progress")
-	r.append(domain.Fact{Aggregate: one.endpointID, Version: 1000, Body: domain.CommandHandled{CommandID: "cmd_x"}}, domain.Fact{Aggregate: two.endpointID, Version: 1000, Body: domain.CommandHandled{CommandID: "cmd_x"}})
+	r.append(domain.Fact{
+		Aggregate: one.endpointID,
+		Version:   1000,
+		Body:      domain.CommandHandled{CommandID: "cmd_x"},
+	},
+		domain.Fact{
+			Aggregate: two.endpointID,
+			Version:   1000,
+			Body:      domain.CommandHandled{CommandID: "cmd_x"},
+		})
 	r.awaitProjected()
 	if copies := r.count("SELECT count() FROM events"); copies < 600 {
 		t.Fatalf("there are only %d rows in events: no copies to be tested", copies)
 	}
 
 	for _, limit := range []int{39, 250} {
-		if ids := r.list(projections.EventFilter{AccountID: testAccount, EndpointID: one.endpointID}, limit); !slices.Equal(ids, newest) {
+		if ids := r.list(projections.EventFilter{AccountID: testAccount, EndpointID: one.endpointID},
+			limit); !slices.Equal(ids, newest) {
 			t.Errorf("with limit %d one's events are %d: %v…", limit, len(ids), ids[:min(len(ids), 3)])
 		}
 		if ids := r.list(projections.EventFilter{AccountID: testAccount}, limit); len(ids) != 306 {
@@ -78,16 +88,42 @@ func TestListsNewestFirst(t *testing.T) {
 		filter projections.EventFilter
 		want   int
 	}{
-		"another account":  {projections.EventFilter{AccountID: otherAccount}, 0},
-		"a state":          {projections.EventFilter{AccountID: testAccount, State: domain.StateWaiting}, 6},
-		"another state":    {projections.EventFilter{AccountID: testAccount, State: domain.StateDelivered}, 300},
-		"no such state":    {projections.EventFilter{AccountID: testAccount, State: domain.StateFailed}, 0},
-		"a time":           {projections.EventFilter{AccountID: testAccount, FromMillis: from, ToMillis: to}, 11},
-		"endpoint, time":   {projections.EventFilter{AccountID: testAccount, EndpointID: two.endpointID, FromMillis: from, ToMillis: to}, 1},
-		"wallet and watch": {projections.EventFilter{AccountID: testAccount, WalletAddress: "GWALLET", WatchID: "wat_00000000000000000000000001"}, 306},
-		"another wallet":   {projections.EventFilter{AccountID: testAccount, WalletAddress: "GOTHER"}, 0},
-		"a type":           {projections.EventFilter{AccountID: testAccount, Type: domain.TestPing}, 0},
-		"another type":     {projections.EventFilter{AccountID: testAccount, Type: domain.PaymentReceived}, 306},
+		"another account": {projections.EventFilter{AccountID: otherAccount}, 0},
+		"a state": {
+			projections.EventFilter{AccountID: testAccount, State: domain.StateWaiting}, 6,
+		},
+		"another state": {
+			projections.EventFilter{AccountID: testAccount, State: domain.StateDelivered}, 300,
+		},
+		"no such state": {
+			projections.EventFilter{AccountID: testAccount, State: domain.StateFailed}, 0,
+		},
+		"a time": {
+			projections.EventFilter{AccountID: testAccount, FromMillis: from, ToMillis: to},
+			11,
+		},
+		"endpoint, time": {
+			projections.EventFilter{
+				AccountID:  testAccount,
+				EndpointID: two.endpointID,
+				FromMillis: from,
+				ToMillis:   to,
+			},
+			1,
+		},
+		"wallet and watch": {
+			projections.EventFilter{
+				AccountID:     testAccount,
+				WalletAddress: "GWALLET",
+				WatchID:       "wat_00000000000000000000000001",
+			},
+			306,
+		},
+		"another wallet": {projections.EventFilter{AccountID: testAccount, WalletAddress: "GOTHER"}, 0},
+		"a type":         {projections.EventFilter{AccountID: testAccount, Type: domain.TestPing}, 0},
+		"another type": {
+			projections.EventFilter{AccountID: testAccount, Type: domain.PaymentReceived}, 306,
+		},
 	} {
 		ids := r.list(c.filter, 40)
 		unique := slices.Compact(slices.Sorted(slices.Values(ids)))
@@ -95,17 +131,22 @@ func TestListsNewestFirst(t *testing.T) {
 			t.Errorf("%s: %d events, %d of them different, not %d", name, len(ids), len(unique), c.want)
 		}
 	}
-	page, err := r.history(0).Events(t.Context(), projections.EventFilter{AccountID: testAccount, EndpointID: one.endpointID}, 1, projections.EventPosition{})
+	page, err := r.history(0).Events(t.Context(),
+		projections.EventFilter{AccountID: testAccount, EndpointID: one.endpointID}, 1,
+		projections.EventPosition{})
 	must(t, err)
 	if e := page.Events[0]; e.State != domain.StateDelivered || e.CreatedAtMillis != startMillis+299 ||
-		!bytes.HasPrefix(e.Body, []byte(`{"id":"`+e.ID)) || e.EndpointID != one.endpointID || page.Next != (projections.EventPosition{CreatedAtMillis: e.CreatedAtMillis, EventID: e.ID}) {
+		!bytes.HasPrefix(e.Body, []byte(`{"id":"`+e.ID)) || e.EndpointID != one.endpointID ||
+		page.Next != (projections.EventPosition{CreatedAtMillis: e.CreatedAtMillis, EventID: e.ID}) {
 		t.Errorf("the newest is %+v, and then comes %+v", e, page.Next)
 	}
-	if _, err := r.history(0).Events(t.Context(), projections.EventFilter{AccountID: testAccount}, 251, projections.EventPosition{}); err == nil {
+	if _, err := r.history(0).Events(t.Context(), projections.EventFilter{AccountID: testAccount}, 251,
+		projections.EventPosition{}); err == nil {
 		t.Error("a page of 251 is not refused")
 	}
 	must(t, r.engine.Stop())
-	_, err = r.history(0).Events(t.Context(), projections.EventFilter{AccountID: testAccount}, 1, projections.EventPosition{})
+	_, err = r.history(0).Events(t.Context(), projections.EventFilter{AccountID: testAccount}, 1,
+		projections.EventPosition{})
 	isFault(t, err, projections.ErrUnavailable)
 }
 
@@ -122,7 +163,14 @@ func TestEnablingIsCountedIn(t *testing.T) {
 		s.fact(domain.EndpointDisabled{Reason: domain.DisabledGone}),
 		s.created(3),
 	)
-	row := domain.Endpoint{ID: s.endpointID, AccountID: testAccount, Version: s.version, Status: domain.StatusDisabled, DisabledReason: domain.DisabledGone, DisabledAtMillis: startMillis}
+	row := domain.Endpoint{
+		ID:               s.endpointID,
+		AccountID:        testAccount,
+		Version:          s.version,
+		Status:           domain.StatusDisabled,
+		DisabledReason:   domain.DisabledGone,
+		DisabledAtMillis: startMillis,
+	}
 	r.appendRecord(schemas.TopicEndpoints, s.endpointID, schemas.EncodeEndpoint(row))
 	r.project(nil)
 	r.awaitProjected()
@@ -130,9 +178,16 @@ func TestEnablingIsCountedIn(t *testing.T) {
 		t.Helper()
 		record, err := r.history(0).Event(t.Context(), testAccount, s.eventID(n))
 		must(t, err)
-		page, err := r.history(0).Events(t.Context(), projections.EventFilter{AccountID: testAccount, FromMillis: startMillis + int64(n), ToMillis: startMillis + int64(n) + 1}, 1, projections.EventPosition{})
+		page, err := r.history(0).Events(t.Context(),
+			projections.EventFilter{
+				AccountID:  testAccount,
+				FromMillis: startMillis + int64(n),
+				ToMillis:   startMillis + int64(n) + 1,
+			},
+			1, projections.EventPosition{})
 		must(t, err)
-		if listed := page.Events[0]; listed.ID != record.ID || listed.NextAttemptAtMillis != record.NextAttemptAtMillis || listed.State != record.State {
+		if listed := page.Events[0]; listed.ID != record.ID ||
+			listed.NextAttemptAtMillis != record.NextAttemptAtMillis || listed.State != record.State {
 			t.Errorf("the list has %+v, and the event is %+v", listed, record)
 		}
 		view := int64(r.count("SELECT toUInt64(toUnixTimestamp64Milli(ifNull(next_attempt_at, toDateTime64(0, 3)))) FROM current_deliveries WHERE event_id = ?", record.ID))
@@ -154,7 +209,8 @@ func TestEnablingIsCountedIn(t *testing.T) {
 	r.appendRecord(schemas.TopicEndpoints, s.endpointID, schemas.EncodeEndpoint(row))
 	r.awaitProjected()
 	if at := due(1); at != enabled.AtMillis {
-		t.Errorf("the waiting delivery is due at %d, not when the endpoint was enabled, %d", at, enabled.AtMillis)
+		t.Errorf("the waiting delivery is due at %d, not when the endpoint was enabled, %d", at,
+			enabled.AtMillis)
 	}
 	if at := due(2); at != 0 {
 		t.Errorf("the delivered one is due at %d", at)
@@ -162,13 +218,18 @@ func TestEnablingIsCountedIn(t *testing.T) {
 	if held := r.count("SELECT countIf(held) FROM current_deliveries"); held != 0 {
 		t.Errorf("%d deliveries are held, not none", held)
 	}
-	r.append(s.attempted(1, 2, domain.StateWaiting, domain.AttemptResult{SentAtMillis: startMillis + 500, StatusCode: 500}))
+	r.append(s.attempted(1, 2, domain.StateWaiting,
+		domain.AttemptResult{SentAtMillis: startMillis + 500, StatusCode: 500}))
 	r.awaitProjected()
 	if at := due(1); at != startMillis+500+30_000 {
 		t.Errorf("after another attempt it is due at %d", at)
 	}
 	r.append(
-		s.fact(domain.DeliveryRequeued{EventID: s.eventID(2), Run: 2, NextAttemptAtMillis: startMillis + 99_000}),
+		s.fact(domain.DeliveryRequeued{
+			EventID:             s.eventID(2),
+			Run:                 2,
+			NextAttemptAtMillis: startMillis + 99_000,
+		}),
 		s.fact(domain.EndpointDeleted{}),
 		s.fact(domain.DeliveryCancelled{EventID: s.eventID(1)}),
 	)
@@ -177,14 +238,19 @@ func TestEnablingIsCountedIn(t *testing.T) {
 	r.awaitProjected()
 	record, err := r.history(time.Second).Event(t.Context(), testAccount, s.eventID(2))
 	must(t, err)
-	if record.State != domain.StateQueued || record.Run != 2 || record.AttemptsMade != 1 || record.NextAttemptAtMillis != startMillis+99_000 {
+	if record.State != domain.StateQueued || record.Run != 2 || record.AttemptsMade != 1 ||
+		record.NextAttemptAtMillis != startMillis+99_000 {
 		t.Errorf("the requeued record is %+v", record)
 	}
 	if n := r.count("SELECT count() FROM endpoints FINAL WHERE deleted AND status = 'deleted'"); n != 1 {
 		t.Errorf("%d endpoints are deleted, not 1", n)
 	}
 	var changes []string
-	must(t, r.sql.QueryRow(t.Context(), "SELECT groupArray(concat(change, reason)) FROM (SELECT * FROM endpoint_changes FINAL ORDER BY version)").Scan(&changes))
+	must(t,
+		r.sql.QueryRow(t.Context(),
+			"SELECT groupArray(concat(change, reason)) FROM (SELECT * FROM endpoint_changes FINAL ORDER BY version)").Scan(
+			&changes,
+		))
 	if got := fmt.Sprint(changes); got != "[created disabledgone enabled deleted]" {
 		t.Errorf("the endpoint's history is %s", got)
 	}

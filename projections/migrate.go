@@ -51,9 +51,14 @@ func Migrate(ctx context.Context, db *DB) error {
 	for version, name := range applied {
 		switch {
 		case int(version) > len(migrations):
-			return fmt.Errorf("projections: the database %s has migration %s, and this program knows %d: run a newer lumenhook", db.name, name, len(migrations))
+			return fmt.Errorf("projections: the database %s has migration %s, and this program knows %d: "+
+				"run a newer lumenhook", db.name, name, len(
+				migrations,
+			))
 		case migrations[version-1].Name != name:
-			return fmt.Errorf("projections: the database %s has migration %s where this program has %s: it was made by a trial version; drop it, and it is built anew from the topics", db.name, name, migrations[version-1].Name)
+			return fmt.Errorf("projections: the database %s has migration %s where this program has %s: "+
+				"it was made by a trial version; drop it, and it is built anew from the topics", db.name, name,
+				migrations[version-1].Name)
 		}
 	}
 	if err := db.dropFormer(ctx); err != nil {
@@ -202,7 +207,8 @@ func (db *DB) apply(ctx context.Context, m schemas.Migration, elsewhere map[stri
 	for _, statement := range m.Statements {
 		// Written out: a view with a query parameter in it would be a view that
 		// takes parameters.
-		statement, err := asElsewhere(strings.ReplaceAll(statement, "{database:Identifier}", db.name), elsewhere)
+		statement, err := asElsewhere(strings.ReplaceAll(statement, "{database:Identifier}", db.name),
+			elsewhere)
 		if err == nil {
 			err = db.change(ctx, statement, nil)
 		}
@@ -210,5 +216,6 @@ func (db *DB) apply(ctx context.Context, m schemas.Migration, elsewhere map[stri
 			return err
 		}
 	}
-	return db.exec(ctx, insertVersion, parameters{"version": strconv.Itoa(int(m.Version)), "name": m.Name})
+	return db.exec(ctx, insertVersion,
+		parameters{"version": strconv.Itoa(int(m.Version)), "name": m.Name})
 }

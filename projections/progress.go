@@ -25,17 +25,18 @@ func (db *DB) progress(ctx context.Context, l layout) (map[place]int64, error) {
 		generations = append(generations, f.generation)
 	}
 	next, known := make(map[place]int64), make(map[place]int)
-	err := db.query(ctx, selectProgress, parameters{"generations": arrayOf(generations)}, func(read func(...any) error) error {
-		var generation string
-		var p place
-		var offset int64
-		err := read(&generation, &p.topic, &p.partition, &offset)
-		if known[p]++; known[p] == 1 {
-			next[p] = offset
-		}
-		next[p] = min(next[p], offset)
-		return err
-	})
+	err := db.query(ctx, selectProgress, parameters{"generations": arrayOf(generations)},
+		func(read func(...any) error) error {
+			var generation string
+			var p place
+			var offset int64
+			err := read(&generation, &p.topic, &p.partition, &offset)
+			if known[p]++; known[p] == 1 {
+				next[p] = offset
+			}
+			next[p] = min(next[p], offset)
+			return err
+		})
 	if err != nil {
 		return nil, fmt.Errorf("projections: reading the progress: %w", err)
 	}
@@ -100,7 +101,8 @@ func (db *DB) checkContinuity(ctx context.Context, l layout, from map[place]int6
 	}
 	for p, next := range from {
 		if recorded[p] < next {
-			return fmt.Errorf("projections: the tables lost what was written of %s up to offset %d (they have it to %d)", p, next, recorded[p])
+			return fmt.Errorf("projections: the tables lost what was written of %s up to offset %d (they "+
+				"have it to %d)", p, next, recorded[p])
 		}
 	}
 	return nil

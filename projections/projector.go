@@ -88,7 +88,8 @@ func (l lasting) Unwrap() error { return l.error }
 // NewProjector makes a projector. Run starts it, Close frees what it holds.
 func NewProjector(cfg ProjectorConfig) (*Projector, error) {
 	if cfg.BlockRows < 0 || cfg.BlockBytes < 0 || cfg.BlockWait < 0 {
-		return nil, fmt.Errorf("projections: the limits of a block must not be negative (BlockRows %d, BlockBytes %d, BlockWait %s)", cfg.BlockRows, cfg.BlockBytes, cfg.BlockWait)
+		return nil, fmt.Errorf("projections: the limits of a block must not be negative (BlockRows %d, "+
+			"BlockBytes %d, BlockWait %s)", cfg.BlockRows, cfg.BlockBytes, cfg.BlockWait)
 	}
 	ends, err := cfg.Cluster.NewEnds()
 	if err != nil {
@@ -99,7 +100,13 @@ func NewProjector(cfg ProjectorConfig) (*Projector, error) {
 		ends.Close()
 		return nil, err
 	}
-	return &Projector{cfg: cfg, parts: newPartitions(), ends: ends, dead: dead, next: make(map[place]int64)}, nil
+	return &Projector{
+		cfg:   cfg,
+		parts: newPartitions(),
+		ends:  ends,
+		dead:  dead,
+		next:  make(map[place]int64),
+	}, nil
 }
 
 // Close frees what the projector holds, after Run has returned.
@@ -126,7 +133,8 @@ func (p *Projector) setAside(ctx context.Context, letters []schemas.DeadLetter) 
 // tellDead tells of what a block that was written has left out.
 func (p *Projector) tellDead(letters []schemas.DeadLetter) {
 	for _, d := range letters {
-		p.cfg.Logger.Error("a record was set aside and is in no table; the projector goes on (lumenhook topics cat dead-letters shows it)",
+		p.cfg.Logger.Error("a record was set aside and is in no table; the projector goes on "+
+			"(lumenhook topics cat dead-letters shows it)",
 			"topic", d.Topic, "partition", d.Partition, "offset", d.Offset, "error", d.Reason)
 		if p.cfg.OnDeadLetter != nil {
 			p.cfg.OnDeadLetter(d.Topic)
@@ -147,8 +155,12 @@ func (p *Projector) limits() limits {
 // when a fact cannot be decoded or is gone (P5): then a person is needed.
 func (p *Projector) Run(ctx context.Context) error {
 	membership, err := p.cfg.Cluster.Join(streams.MembershipConfig{
-		Group: cmp.Or(p.cfg.Group, Group), Topic: schemas.TopicJournal,
-		Assigned: p.parts.assigned, Revoked: p.parts.revoked, Lost: p.parts.lost, Now: p.cfg.Now,
+		Group:    cmp.Or(p.cfg.Group, Group),
+		Topic:    schemas.TopicJournal,
+		Assigned: p.parts.assigned,
+		Revoked:  p.parts.revoked,
+		Lost:     p.parts.lost,
+		Now:      p.cfg.Now,
 	})
 	if err != nil {
 		return err
@@ -157,7 +169,8 @@ func (p *Projector) Run(ctx context.Context) error {
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveMax)
 	defer cancel()
 	if left := membership.Leave(leaving); left != nil {
-		p.cfg.Logger.Warn("the projector could not leave its group; its partitions are given away after the session timeout", "error", left)
+		p.cfg.Logger.Warn("the projector could not leave its group; its partitions are given away "+
+			"after the session timeout", "error", left)
 	}
 	return err
 }
@@ -179,7 +192,8 @@ func (p *Projector) keepRunning(ctx context.Context) error {
 		}
 		p.failed(err)
 		if errors.As(err, new(lasting)) {
-			p.cfg.Logger.Error("the projector stops; history is not brought up to date any more", "error", err)
+			p.cfg.Logger.Error("the projector stops; history is not brought up to date any more", "error",
+				err)
 			return err
 		}
 		if p.Status().Blocks > blocks {
@@ -239,10 +253,18 @@ func (p *Projector) projectOn(ctx context.Context, db *DB, owned []int32) error 
 	defer reader.Close()
 	p.begun(from)
 	err = newSession(sessionConfig{
-		db: db, reader: reader, layout: l, limits: p.limits(), now: p.cfg.Now, wrote: p.wrote, setAside: p.setAside, position: maps.Clone(from),
+		db:       db,
+		reader:   reader,
+		layout:   l,
+		limits:   p.limits(),
+		now:      p.cfg.Now,
+		wrote:    p.wrote,
+		setAside: p.setAside,
+		position: maps.Clone(from),
 	}).run(ctx)
 	if errors.Is(err, streams.ErrCut) {
-		return lasting{fmt.Errorf("projections: %w; the history holds them still: `lumenhook rebuild --all` makes it what the topics say, then start again", err)}
+		return lasting{fmt.Errorf("projections: %w; the history holds them still: `lumenhook rebuild "+
+			"--all` makes it what the topics say, then start again", err)}
 	}
 	return err
 }
@@ -259,7 +281,9 @@ func offsetsOf(by map[place]int64) streams.Offsets {
 }
 
 // prepare makes sure that the tables are there and says where to begin.
-func (p *Projector) prepare(ctx context.Context, db *DB, owned []int32) (l layout, from map[place]int64, err error) {
+func (p *Projector) prepare(
+	ctx context.Context, db *DB, owned []int32,
+) (l layout, from map[place]int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareMax)
 	defer cancel()
 	if err := p.makeTables(ctx, db); err != nil {
@@ -321,13 +345,18 @@ func (p *Projector) begin(at place, recorded map[place]int64, e extent) (next in
 	start, end := e.starts[at.partition], e.ends[at.partition]
 	switch {
 	case !known && start > 0:
-		p.cfg.Logger.Warn("older facts are deleted from the topic; the history begins without them", "partition", at.String(), "offset", start)
+		p.cfg.Logger.Warn("older facts are deleted from the topic; the history begins without them",
+			"partition", at.String(), "offset", start)
 		return start, nil
 	case next < start:
-		return 0, lasting{fmt.Errorf("projections: %s begins at offset %d, and the history has it only to %d: the facts between were deleted before they were projected; restore the database %s from a backup, or the topic",
+		return 0, lasting{fmt.Errorf("projections: %s begins at offset %d, and the history has it only "+
+			"to %d: the facts between were deleted before they were projected; restore the database %s "+
+			"from a backup, or the topic",
 			at, start, next, p.cfg.DB.Name())}
 	case next > end:
-		return 0, lasting{fmt.Errorf("projections: %s ends at offset %d, and the history has it to %d: the topics were made anew or lost their end; drop the database %s to build the history from the topics that are there",
+		return 0, lasting{fmt.Errorf("projections: %s ends at offset %d, and the history has it to %d: "+
+			"the topics were made anew or lost their end; drop the database %s to build the history from "+
+			"the topics that are there",
 			at, end, next, p.cfg.DB.Name())}
 	}
 	return next, nil
@@ -369,7 +398,8 @@ func (p *Projector) failed(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.status.Err == nil && !errors.As(err, new(lasting)) {
-		p.cfg.Logger.Warn("the projector cannot write history and tries again; deliveries go on", "error", err)
+		p.cfg.Logger.Warn("the projector cannot write history and tries again; deliveries go on", "error",
+			err)
 	}
 	p.status.Err = err
 }

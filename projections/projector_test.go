@@ -28,11 +28,26 @@ func TestFactsBecomeRows(t *testing.T) {
 	answer := []byte("no\x00t UTF-8: \xff\xfe")
 	created := s.created(1)
 	r.append(
-		domain.Fact{Aggregate: testAccount, Version: 1, AtMillis: startMillis, Body: domain.AccountCreated{AccountID: testAccount, Email: "a@example.com"}},
-		s.fact(domain.EndpointCreated{EndpointID: s.endpointID, AccountID: testAccount, URL: "https://example.com/"}),
+		domain.Fact{
+			Aggregate: testAccount,
+			Version:   1,
+			AtMillis:  startMillis,
+			Body:      domain.AccountCreated{AccountID: testAccount, Email: "a@example.com"},
+		},
+		s.fact(domain.EndpointCreated{
+			EndpointID: s.endpointID,
+			AccountID:  testAccount,
+			URL:        "https://example.com/",
+		}),
 		created,
 		s.refused(1, 1),
-		s.attempted(1, 2, domain.StateFailed, domain.AttemptResult{SentAtMillis: startMillis + 900, DurationMillis: 3, StatusCode: 500, ResponseBody: answer}),
+		s.attempted(1, 2, domain.StateFailed,
+			domain.AttemptResult{
+				SentAtMillis:   startMillis + 900,
+				DurationMillis: 3,
+				StatusCode:     500,
+				ResponseBody:   answer,
+			}),
 		s.created(2),
 		s.fact(domain.DeliveryCancelled{EventID: s.eventID(2)}),
 		s.created(3),
@@ -46,24 +61,30 @@ func TestFactsBecomeRows(t *testing.T) {
 	if want := created.Body.(domain.DeliveryCreated).Event.Body; !bytes.Equal(record.Body, want) {
 		t.Errorf("the body is %q, not %q", record.Body, want)
 	}
-	if record.EndpointID != s.endpointID || record.State != domain.StateFailed || record.NextAttemptAtMillis != 0 || len(record.Attempts) != 2 {
+	if record.EndpointID != s.endpointID || record.State != domain.StateFailed ||
+		record.NextAttemptAtMillis != 0 || len(record.Attempts) != 2 {
 		t.Fatalf("the record is %+v", record)
 	}
 	first, second := record.Attempts[0], record.Attempts[1]
-	if first.Number != 1 || first.Run != 1 || first.Result.StatusCode != 0 || first.Result.Error != domain.AttemptTimeout || first.Result.DurationMillis != 10_000 || first.Result.SentAtMillis != startMillis+7 {
+	if first.Number != 1 || first.Run != 1 || first.Result.StatusCode != 0 ||
+		first.Result.Error != domain.AttemptTimeout || first.Result.DurationMillis != 10_000 ||
+		first.Result.SentAtMillis != startMillis+7 {
 		t.Errorf("the first attempt is %+v", first)
 	}
-	if second.Number != 2 || second.Result.StatusCode != 500 || second.Result.Error != "" || !bytes.Equal(second.Result.ResponseBody, answer) {
+	if second.Number != 2 || second.Result.StatusCode != 500 || second.Result.Error != "" ||
+		!bytes.Equal(second.Result.ResponseBody, answer) {
 		t.Errorf("the second attempt is %+v", second)
 	}
 	cancelled, err := r.history(0).Event(t.Context(), testAccount, s.eventID(2))
 	must(t, err)
-	if cancelled.State != domain.StateCancelled || len(cancelled.Attempts) != 0 || cancelled.NextAttemptAtMillis != 0 {
+	if cancelled.State != domain.StateCancelled || len(cancelled.Attempts) != 0 ||
+		cancelled.NextAttemptAtMillis != 0 {
 		t.Errorf("the cancelled record is %+v", cancelled)
 	}
 	waiting, err := r.history(0).Event(t.Context(), testAccount, s.eventID(3))
 	must(t, err)
-	if want := int64(startMillis + 3*7 + 30_000); waiting.State != domain.StateWaiting || waiting.NextAttemptAtMillis != want {
+	if want := int64(startMillis + 3*7 + 30_000); waiting.State != domain.StateWaiting ||
+		waiting.NextAttemptAtMillis != want {
 		t.Errorf("the waiting record is %+v, and should be due at %d", waiting, want)
 	}
 
@@ -109,7 +130,8 @@ func TestMigrateMayBeRepeated(t *testing.T) {
 		t.Errorf("%d tables have no comment", n)
 	}
 	r.exec("INSERT INTO made_anew.schema_versions (version, name) VALUES (9999, '9999_future.sql')")
-	if err := projections.Migrate(t.Context(), db); err == nil || !strings.Contains(err.Error(), "9999_future.sql") {
+	if err := projections.Migrate(t.Context(), db); err == nil ||
+		!strings.Contains(err.Error(), "9999_future.sql") {
 		t.Errorf("a database from the future is met with %v", err)
 	}
 }
@@ -270,7 +292,11 @@ func TestLostTablesAreBuiltAnew(t *testing.T) {
 
 	// Dropped behind the projector's back, and noticed at the next fact.
 	r.exec("DROP DATABASE " + r.engine.Database() + " SYNC")
-	r.append(domain.Fact{Aggregate: s.endpointID, Version: 1000, Body: domain.CommandHandled{CommandID: "cmd_x"}})
+	r.append(domain.Fact{
+		Aggregate: s.endpointID,
+		Version:   1000,
+		Body:      domain.CommandHandled{CommandID: "cmd_x"},
+	})
 	// Asked of the projector: a session that begins in a database that does not
 	// exist would end this engine.
 	eventually(t, "everything is written again", func() error {
@@ -289,7 +315,11 @@ func TestLostTablesAreBuiltAnew(t *testing.T) {
 	for _, table := range append(projections.Tables(), "projection_progress") {
 		r.exec("TRUNCATE TABLE " + table)
 	}
-	r.append(domain.Fact{Aggregate: s.endpointID, Version: 1001, Body: domain.CommandHandled{CommandID: "cmd_y"}})
+	r.append(domain.Fact{
+		Aggregate: s.endpointID,
+		Version:   1001,
+		Body:      domain.CommandHandled{CommandID: "cmd_y"},
+	})
 	r.awaitProjected()
 	if got := r.checksum(); got != want {
 		t.Errorf("the rows are %s, not %s", got, want)
@@ -303,7 +333,8 @@ func TestProjectorsShareThePartitions(t *testing.T) {
 	one, two := r.project(nil), r.project(nil)
 	eventually(t, "each has two partitions", func() error {
 		a, b := one.Status().Partitions, two.Status().Partitions
-		if len(a) != 2 || len(b) != 2 || slices.ContainsFunc(a, func(p int32) bool { return slices.Contains(b, p) }) {
+		if len(a) != 2 || len(b) != 2 ||
+			slices.ContainsFunc(a, func(p int32) bool { return slices.Contains(b, p) }) {
 			return fmt.Errorf("%v and %v", a, b)
 		}
 		return nil
@@ -343,14 +374,18 @@ func TestUndecodableFactStopsTheProjector(t *testing.T) {
 	r := newRig(t)
 	s := newStory(1)
 	r.append(s.created(1))
-	must(t, r.producer.Append(t.Context(), streams.NewRecord(schemas.TopicJournal, s.endpointID, []byte("?"), schemas.Message{Type: "FromTheFuture", Version: "1"}.EachHeader)))
+	must(t,
+		r.producer.Append(t.Context(),
+			streams.NewRecord(schemas.TopicJournal, s.endpointID, []byte("?"),
+				schemas.Message{Type: "FromTheFuture", Version: "1"}.EachHeader)))
 	run := r.project(nil)
 	select {
 	case <-run.ended:
 	case <-time.After(eventualMax):
 		t.Fatal("the projector did not stop")
 	}
-	if run.err == nil || !strings.Contains(run.err.Error(), "FromTheFuture") || !strings.Contains(run.err.Error(), "offset 1 of journal/") {
+	if run.err == nil || !strings.Contains(run.err.Error(), "FromTheFuture") ||
+		!strings.Contains(run.err.Error(), "offset 1 of journal/") {
 		t.Errorf("the projector stopped with %v", run.err)
 	}
 	if !errors.Is(run.Status().Err, run.err) {
@@ -372,7 +407,8 @@ func TestJournalThatIsNotTheHistorysStopsTheProjector(t *testing.T) {
 	case <-time.After(eventualMax):
 		t.Fatal("the projector did not stop")
 	}
-	if run.err == nil || !strings.Contains(run.err.Error(), "journal/2 ends at offset 0, and the history has it to 77") {
+	if run.err == nil ||
+		!strings.Contains(run.err.Error(), "journal/2 ends at offset 0, and the history has it to 77") {
 		t.Errorf("the projector stopped with %v", run.err)
 	}
 }

@@ -29,7 +29,9 @@ type standing struct {
 // above tells which of two standings of a delivery is the later; it is the order
 // of the packed number in the table.
 func (s standing) above(other standing) bool {
-	return cmp.Or(cmp.Compare(s.version, other.version), cmp.Compare(stateNumber(s.state), stateNumber(other.state)), cmp.Compare(s.nextAttemptAtMs, other.nextAttemptAtMs)) > 0
+	return cmp.Or(cmp.Compare(s.version, other.version),
+		cmp.Compare(stateNumber(s.state), stateNumber(other.state)),
+		cmp.Compare(s.nextAttemptAtMs, other.nextAttemptAtMs)) > 0
 }
 
 // succeeds reports whether a delivery is its event's present one rather than
@@ -67,7 +69,10 @@ type whole struct {
 }
 
 // states are in the order of the table's own list; 0 is none.
-var states = []domain.DeliveryState{"", domain.StateQueued, domain.StateWaiting, domain.StateDelivered, domain.StateFailed, domain.StateCancelled}
+var states = []domain.DeliveryState{
+	"", domain.StateQueued, domain.StateWaiting, domain.StateDelivered,
+	domain.StateFailed, domain.StateCancelled,
+}
 
 func stateOf(number int) domain.DeliveryState {
 	if number < len(states) {
@@ -103,19 +108,21 @@ FROM {database:Identifier}.deliveries PREWHERE event_id = {event:String}`
 // deliveries gives the deliveries of an account's event, the present one last. An
 // enabling of an endpoint is not counted in.
 func (db *DB) deliveries(ctx context.Context, accountID, eventID string) (list []whole, err error) {
-	err = db.query(ctx, selectDeliveries, parameters{"event": eventID}, func(read func(...any) error) error {
-		var row whole
-		var packed big.Int
-		err := read(&packed, &row.accountID, &row.endpointID, &row.moves, &row.createdAt, &row.updatedAt, &row.attempts, &row.run, &row.sentAt)
-		row.unpack(&packed)
-		i := slices.IndexFunc(list, func(w whole) bool { return w.endpointID == row.endpointID })
-		if i < 0 {
-			list = append(list, row)
-		} else {
-			list[i].join(row)
-		}
-		return err
-	})
+	err = db.query(ctx, selectDeliveries, parameters{"event": eventID},
+		func(read func(...any) error) error {
+			var row whole
+			var packed big.Int
+			err := read(&packed, &row.accountID, &row.endpointID, &row.moves, &row.createdAt, &row.updatedAt,
+				&row.attempts, &row.run, &row.sentAt)
+			row.unpack(&packed)
+			i := slices.IndexFunc(list, func(w whole) bool { return w.endpointID == row.endpointID })
+			if i < 0 {
+				list = append(list, row)
+			} else {
+				list[i].join(row)
+			}
+			return err
+		})
 	list = slices.DeleteFunc(list, func(w whole) bool { return w.accountID != accountID })
 	slices.SortFunc(list, func(a, b whole) int {
 		if a.succeeds(b.standing) {
@@ -173,24 +180,28 @@ func (db *DB) standings(ctx context.Context, events []EventRecord) (map[string]s
 // standingsMin is for how few deliveries a question of their own does not pay.
 const standingsMin = 64
 
-func (db *DB) standingsOf(ctx context.Context, events []EventRecord, give func(eventID string, s standing)) error {
+func (db *DB) standingsOf(
+	ctx context.Context, events []EventRecord, give func(eventID string, s standing),
+) error {
 	ids := make([]string, len(events))
 	for i, e := range events {
 		ids[i] = e.ID
 	}
-	return db.query(ctx, selectStandings, parameters{"events": arrayOf(ids)}, func(read func(...any) error) error {
-		var eventID string
-		var s standing
-		var packed big.Int
-		err := read(&eventID, &s.endpointID, &s.moves, &packed)
-		s.unpack(&packed)
-		give(eventID, s)
-		return err
-	})
+	return db.query(ctx, selectStandings, parameters{"events": arrayOf(ids)},
+		func(read func(...any) error) error {
+			var eventID string
+			var s standing
+			var packed big.Int
+			err := read(&eventID, &s.endpointID, &s.moves, &packed)
+			s.unpack(&packed)
+			give(eventID, s)
+			return err
+		})
 }
 
 const selectEnabled = `SELECT endpoint_id, max(version), argMax(changed_at, version) FROM {database:Identifier}.endpoint_changes
-WHERE endpoint_id IN {endpoints:Array(String)} AND change = '` + changeEnabled + `' GROUP BY endpoint_id`
+WHERE endpoint_id IN {endpoints:Array(String)} AND change = '` + changeEnabled +
+	`' GROUP BY endpoint_id`
 
 // countEnabling makes the deliveries that waited when their endpoint was enabled
 // due at once: there is no fact for each of them.
@@ -206,19 +217,20 @@ func (db *DB) countEnabling(ctx context.Context, by map[string]standing) error {
 	if len(endpoints) == 0 {
 		return nil
 	}
-	return db.query(ctx, selectEnabled, parameters{"endpoints": arrayOf(endpoints)}, func(read func(...any) error) error {
-		var endpointID string
-		var version uint64
-		var at time.Time
-		err := read(&endpointID, &version, &at)
-		for eventID, s := range by {
-			if s.endpointID == endpointID && s.state.Pending() && s.version < version {
-				s.nextAttemptAtMs = min(s.nextAttemptAtMs, at.UnixMilli())
-				by[eventID] = s
+	return db.query(ctx, selectEnabled, parameters{"endpoints": arrayOf(endpoints)},
+		func(read func(...any) error) error {
+			var endpointID string
+			var version uint64
+			var at time.Time
+			err := read(&endpointID, &version, &at)
+			for eventID, s := range by {
+				if s.endpointID == endpointID && s.state.Pending() && s.version < version {
+					s.nextAttemptAtMs = min(s.nextAttemptAtMs, at.UnixMilli())
+					by[eventID] = s
+				}
 			}
-		}
-		return err
-	})
+			return err
+		})
 }
 
 // event reads the tables in the opposite order of writing: first the deliveries,
@@ -240,8 +252,14 @@ func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord
 	}
 	w := deliveries[len(deliveries)-1]
 	r := EventRecord{
-		EventHead: EventHead{ID: eventID, EndpointID: w.endpointID, CreatedAtMillis: w.createdAt.UnixMilli()},
-		Run:       int(w.run), AttemptsMade: int(w.attempts), UpdatedAtMillis: w.updatedAt.UnixMilli(),
+		EventHead: EventHead{
+			ID:              eventID,
+			EndpointID:      w.endpointID,
+			CreatedAtMillis: w.createdAt.UnixMilli(),
+		},
+		Run:             int(w.run),
+		AttemptsMade:    int(w.attempts),
+		UpdatedAtMillis: w.updatedAt.UnixMilli(),
 	}
 	if deliveries[0].moves == 0 {
 		r.FirstEndpointID = deliveries[0].endpointID
@@ -269,7 +287,11 @@ func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord
 }
 
 // into fills in where the delivery of an event stands.
-func (s standing) into(r *EventRecord) { r.State, r.NextAttemptAtMillis = s.state, s.nextAttemptAtMs }
+func (s standing) into(
+	r *EventRecord,
+) {
+	r.State, r.NextAttemptAtMillis = s.state, s.nextAttemptAtMs
+}
 
 // A copy of an event's row is like any other, so the first will do.
 const selectEvent = `SELECT body FROM {database:Identifier}.events
@@ -278,7 +300,9 @@ AND endpoint_id = {endpoint:String} LIMIT 1`
 
 func (db *DB) readBody(ctx context.Context, w whole, r *EventRecord) error {
 	which := parameters{
-		"account": w.accountID, "created": strconv.FormatInt(w.createdAt.UnixMilli(), 10), "event": r.ID, "endpoint": w.endpointID,
+		"account": w.accountID,
+		"created": strconv.FormatInt(w.createdAt.UnixMilli(), 10),
+		"event":   r.ID, "endpoint": w.endpointID,
 	}
 	return db.queryRow(ctx, selectEvent, which, &r.Body)
 }
@@ -289,7 +313,9 @@ func (db *DB) readBody(ctx context.Context, w whole, r *EventRecord) error {
 const selectAttempts = `SELECT number, run, sent_at, duration_ms, status_code, error, response_body FROM {database:Identifier}.attempts
 PREWHERE endpoint_id = {endpoint:String} AND sent_at IN {times:Array(DateTime64(3, 'UTC'))} AND event_id = {event:String} AND version <= {version:UInt64}`
 
-func (db *DB) attempts(ctx context.Context, eventID string, s whole) (list []AttemptRecord, err error) {
+func (db *DB) attempts(
+	ctx context.Context, eventID string, s whole,
+) (list []AttemptRecord, err error) {
 	if len(s.sentAt) == 0 {
 		return nil, nil
 	}
@@ -297,7 +323,12 @@ func (db *DB) attempts(ctx context.Context, eventID string, s whole) (list []Att
 	for i, at := range s.sentAt {
 		times[i] = at.UnixMilli()
 	}
-	which := parameters{"endpoint": s.endpointID, "times": timesOf(times), "event": eventID, "version": strconv.FormatUint(s.version, 10)}
+	which := parameters{
+		"endpoint": s.endpointID,
+		"times":    timesOf(times),
+		"event":    eventID,
+		"version":  strconv.FormatUint(s.version, 10),
+	}
 	err = db.query(ctx, selectAttempts, which, func(read func(...any) error) error {
 		attempt, err := readAttempt(read)
 		attempt.EndpointID = s.endpointID
@@ -318,7 +349,10 @@ func readAttempt(read func(...any) error) (AttemptRecord, error) {
 	)
 	err := read(&number, &run, &sentAt, &durationMillis, &status, &fault, &response)
 	a := AttemptRecord{Number: int(number), Run: int(run), Result: domain.AttemptResult{
-		SentAtMillis: sentAt.UnixMilli(), DurationMillis: int64(durationMillis), Error: domain.AttemptError(fault), ResponseBody: response,
+		SentAtMillis:   sentAt.UnixMilli(),
+		DurationMillis: int64(durationMillis),
+		Error:          domain.AttemptError(fault),
+		ResponseBody:   response,
 	}}
 	if status != nil {
 		a.Result.StatusCode = int(*status)

@@ -44,7 +44,8 @@ func Rebuild(ctx context.Context, cfg RefoldConfig) error {
 	}
 	defer f.close()
 	if at, start, late := f.beginsLate(); late && !cfg.CopyOlder {
-		return fmt.Errorf("projections: %s begins at offset %d, so older rows cannot be folded again: repeat with --copy-older to take them from the live tables", at, start)
+		return fmt.Errorf("projections: %s begins at offset %d, so older rows cannot be folded again: "+
+			"repeat with --copy-older to take them from the live tables", at, start)
 	}
 	if err := f.clearUp(ctx); err != nil {
 		return err
@@ -122,9 +123,11 @@ func (f *refold) copyRows(ctx context.Context, name string, partition int32, bel
 	defer cancel()
 	list := strings.Join(columns, ", ")
 	return f.DB.server().conn.Exec(f.DB.bind(f.DB.inserting(copying), parameters{
-		"into": name + f.suffix, "from": name, "partition": strconv.Itoa(int(partition)), "below": strconv.FormatInt(below, 10),
+		"into": name + f.suffix,
+		"from": name, "partition": strconv.Itoa(int(partition)), "below": strconv.FormatInt(below, 10),
 	}), "INSERT INTO {database:Identifier}.{into:Identifier} ("+list+") SELECT "+list+
-		" FROM {database:Identifier}.{from:Identifier} FINAL WHERE partition = {partition:Int32} AND toInt64(offset) < {below:Int64}")
+		" FROM {database:Identifier}.{from:Identifier} FINAL WHERE partition = {partition:Int32} AND "+
+		"toInt64(offset) < {below:Int64}")
 }
 
 const selectColumns = `SELECT name FROM system.columns WHERE database = {database:String} AND table = {table:String} AND default_kind IN ('', 'DEFAULT') ORDER BY position`
@@ -161,7 +164,8 @@ func (f *refold) catchUp(ctx context.Context) error {
 			return f.fillToLive(ctx)
 		}
 	}
-	return fmt.Errorf("projections: facts come faster than they are folded again; repeat the rebuild when there are fewer")
+	return fmt.Errorf("projections: facts come faster than they are folded again; repeat the " +
+		"rebuild when there are fewer")
 }
 
 func (f *refold) fillToLive(ctx context.Context) error {

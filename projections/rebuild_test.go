@@ -38,21 +38,49 @@ func (r *rig) world(endpoints int) {
 	for n := range endpoints {
 		id := newStory(n).endpointID
 		r.appendRecord(schemas.TopicEndpoints, id, schemas.EncodeEndpoint(domain.Endpoint{
-			ID: id, AccountID: testAccount, Version: 1, URL: "https://example.com/" + fmt.Sprint(n), Status: domain.StatusActive,
-			CreatedAtMillis: startMillis, UpdatedAtMillis: startMillis,
+			ID:              id,
+			AccountID:       testAccount,
+			Version:         1,
+			URL:             "https://example.com/" + fmt.Sprint(n),
+			Status:          domain.StatusActive,
+			CreatedAtMillis: startMillis,
+			UpdatedAtMillis: startMillis,
 		}))
 		watch := domain.DeriveID(domain.WatchPrefix, fmt.Sprint(n))
 		r.appendRecord(schemas.TopicWatches, watch, schemas.EncodeWatch(domain.Watch{
-			ID: watch, AccountID: testAccount, Version: 1, WalletAddress: "GWALLET", Label: "till " + fmt.Sprint(n), EndpointID: id,
-			Rules:      domain.Rules{Assets: []domain.Asset{domain.NativeAsset(), {Code: "USDC", Issuer: "GISSUER"}}, Amount: domain.AmountRule{Kind: "any"}, Memo: domain.MemoRule{Kind: "any"}},
-			EventTypes: []domain.EventType{domain.PaymentReceived}, CreatedAtMillis: startMillis, UpdatedAtMillis: startMillis,
+			ID:            watch,
+			AccountID:     testAccount,
+			Version:       1,
+			WalletAddress: "GWALLET",
+			Label:         "till " + fmt.Sprint(n),
+			EndpointID:    id,
+			Rules: domain.Rules{
+				Assets: []domain.Asset{domain.NativeAsset(), {Code: "USDC", Issuer: "GISSUER"}},
+				Amount: domain.AmountRule{Kind: "any"},
+				Memo:   domain.MemoRule{Kind: "any"},
+			},
+			EventTypes:      []domain.EventType{domain.PaymentReceived},
+			CreatedAtMillis: startMillis,
+			UpdatedAtMillis: startMillis,
 		}))
 		p := domain.Payment{
-			ID: fmt.Sprint(4096 * (n + 1)), TxHash: strings.Repeat("ab", 32), Ledger: uint32(100 + n), ClosedAtMillis: startMillis, Operation: "payment",
-			From: "GSENDER", To: "GWALLET", Asset: domain.NativeAsset(), AmountStroops: 12_500_000 + int64(n), Memo: domain.Memo{Type: domain.MemoText, Raw: []byte("order")},
+			ID:             fmt.Sprint(4096 * (n + 1)),
+			TxHash:         strings.Repeat("ab", 32),
+			Ledger:         uint32(100 + n),
+			ClosedAtMillis: startMillis,
+			Operation:      "payment",
+			From:           "GSENDER",
+			To:             "GWALLET",
+			Asset:          domain.NativeAsset(),
+			AmountStroops:  12_500_000 + int64(n),
+			Memo:           domain.Memo{Type: domain.MemoText, Raw: []byte("order")},
 		}
 		for again := range 2 { // a ledger that was read again
-			r.appendRecord(schemas.TopicPayments, p.To, schemas.EncodePaymentObserved(schemas.PaymentObserved{Payment: p, ObservedAtMillis: startMillis + int64(again)}))
+			r.appendRecord(schemas.TopicPayments, p.To,
+				schemas.EncodePaymentObserved(schemas.PaymentObserved{
+					Payment:          p,
+					ObservedAtMillis: startMillis + int64(again),
+				}))
 		}
 	}
 }
@@ -64,7 +92,8 @@ func (r *rig) twinChecksum() string {
 	twin := r.open(strings.TrimSuffix(r.engine.DSN(), "/"+r.engine.Database()) + "/twin")
 	run := r.project(func(c *projections.ProjectorConfig) { c.DB = twin })
 	eventually(r.t, "the twin is made", func() error {
-		if lag, err := run.Lag(r.t.Context()); err != nil || lag > 0 || len(run.Status().Partitions) < testPartitions {
+		if lag, err := run.Lag(r.t.Context()); err != nil || lag > 0 ||
+			len(run.Status().Partitions) < testPartitions {
 			return fmt.Errorf("%d records are not there, %v", lag, err)
 		}
 		return nil
@@ -114,7 +143,9 @@ func TestRebuildWhileFactsCome(t *testing.T) {
 		r.exec("DROP TABLE " + table + " SYNC")
 	}
 	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
-	must(t, projections.Rebuild(t.Context(), r.refold(func(c *projections.RefoldConfig) { c.Tables = []string{"attempts"} })))
+	must(t,
+		projections.Rebuild(t.Context(),
+			r.refold(func(c *projections.RefoldConfig) { c.Tables = []string{"attempts"} })))
 	events := stop()
 	r.awaitProjected()
 	got := r.checksum()
@@ -125,7 +156,9 @@ func TestRebuildWhileFactsCome(t *testing.T) {
 	if n := r.count("SELECT count() FROM deliveries FINAL WHERE state = 'DELIVERED' AND attempts = 2 AND notEmpty(attempt_times)"); n != events {
 		t.Errorf("%d events are delivered, not %d", n, events)
 	}
-	if n := r.count("SELECT count() FROM payments FINAL WHERE amount > 1.25 AND observed_at = fromUnixTimestamp64Milli(" + fmt.Sprint(startMillis) + ")"); n != 4 {
+	if n := r.count("SELECT count() FROM payments FINAL WHERE amount > 1.25 AND observed_at = fromUnixTimestamp64Milli(" + fmt.Sprint(
+		startMillis,
+	) + ")"); n != 4 {
 		t.Errorf("%d of 5 payments are more than 1.25 and as they were observed first, not 4", n)
 	}
 	if n := r.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND (name LIKE '%rebuild' OR name LIKE '%exchange')"); n != 0 {
@@ -146,8 +179,16 @@ func TestDroppedTableIsFilledAnew(t *testing.T) {
 	want := r.checksum()
 	r.exec("DROP TABLE attempts SYNC")
 	r.exec("DROP TABLE watches SYNC")
-	r.append(domain.Fact{Aggregate: s.endpointID, Version: 1000, Body: domain.CommandHandled{CommandID: "cmd_x"}})
-	r.appendRecord(schemas.TopicPayments, "GWALLET", schemas.EncodePaymentObserved(schemas.PaymentObserved{Payment: domain.Payment{ID: "4096", To: "GWALLET", ClosedAtMillis: startMillis}, ObservedAtMillis: startMillis + 99}))
+	r.append(domain.Fact{
+		Aggregate: s.endpointID,
+		Version:   1000,
+		Body:      domain.CommandHandled{CommandID: "cmd_x"},
+	})
+	r.appendRecord(schemas.TopicPayments, "GWALLET",
+		schemas.EncodePaymentObserved(schemas.PaymentObserved{
+			Payment:          domain.Payment{ID: "4096", To: "GWALLET", ClosedAtMillis: startMillis},
+			ObservedAtMillis: startMillis + 99,
+		}))
 	r.awaitProjected()
 	if got := r.checksum(); got != want {
 		t.Errorf("the tables are\n%s\nand were\n%s", got, want)
@@ -205,7 +246,9 @@ func TestInterruptedRebuildGoesOn(t *testing.T) {
 	}
 	// What another rebuild left is dropped.
 	interrupt("payments", "deliveries")
-	must(t, projections.Rebuild(t.Context(), r.refold(func(c *projections.RefoldConfig) { c.Tables = []string{"deliveries"} })))
+	must(t,
+		projections.Rebuild(t.Context(),
+			r.refold(func(c *projections.RefoldConfig) { c.Tables = []string{"deliveries"} })))
 	r.awaitProjected()
 	if got := r.checksum(); got != want {
 		t.Errorf("the tables are\n%s\nand were\n%s", got, want)
@@ -226,7 +269,8 @@ func TestFailedRebuildLeavesTheLiveTables(t *testing.T) {
 	r.awaitProjected()
 	run.finish(t)
 	want := r.checksum()
-	r.appendRecord(schemas.TopicJournal, s.endpointID, schemas.Message{Type: "FromTheFuture", Version: "1", Value: []byte("?")})
+	r.appendRecord(schemas.TopicJournal, s.endpointID,
+		schemas.Message{Type: "FromTheFuture", Version: "1", Value: []byte("?")})
 	err := projections.Rebuild(t.Context(), r.refold(nil))
 	if err == nil || !strings.Contains(err.Error(), "FromTheFuture") {
 		t.Fatalf("the rebuild ended with %v", err)
@@ -238,7 +282,9 @@ func TestFailedRebuildLeavesTheLiveTables(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "FromTheFuture") {
 		t.Errorf("the verification ended with %v", err)
 	}
-	if err := projections.Rebuild(t.Context(), r.refold(func(c *projections.RefoldConfig) { c.Tables = []string{"atempts"} })); err == nil || !strings.Contains(err.Error(), `no table "atempts"`) {
+	if err := projections.Rebuild(t.Context(),
+		r.refold(func(c *projections.RefoldConfig) { c.Tables = []string{"atempts"} })); err == nil ||
+		!strings.Contains(err.Error(), `no table "atempts"`) {
 		t.Errorf("a table that there is not gives %v", err)
 	}
 }
@@ -272,10 +318,14 @@ func TestRebuildOfATopicThatLostItsBeginning(t *testing.T) {
 	r.awaitProjected()
 	want := r.checksum()
 	err = projections.Rebuild(t.Context(), r.refold(nil))
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("journal/%d begins at offset 15", partition)) || !strings.Contains(err.Error(), "--copy-older") {
+	if err == nil ||
+		!strings.Contains(err.Error(), fmt.Sprintf("journal/%d begins at offset 15", partition)) ||
+		!strings.Contains(err.Error(), "--copy-older") {
 		t.Fatalf("the rebuild ended with %v", err)
 	}
-	must(t, projections.Rebuild(t.Context(), r.refold(func(c *projections.RefoldConfig) { c.CopyOlder = true })))
+	must(t,
+		projections.Rebuild(t.Context(),
+			r.refold(func(c *projections.RefoldConfig) { c.CopyOlder = true })))
 	r.awaitProjected()
 	if got := r.checksum(); got != want {
 		t.Errorf("the tables are\n%s\nand were\n%s", got, want)
@@ -302,15 +352,19 @@ func TestVerifyNamesWhatDiffers(t *testing.T) {
 	r.awaitProjected()
 	r.exec("DELETE FROM attempts WHERE event_id = '" + s.eventID(7) + "' SETTINGS mutations_sync = 2")
 	r.exec("ALTER TABLE payments UPDATE amount_stroops = 1 WHERE payment_id = '8192' SETTINGS mutations_sync = 2")
-	r.exec("INSERT INTO deliveries (event_id, account_id, endpoint_id, created_at, version, fact_state, partition, offset) SELECT event_id, account_id, endpoint_id, created_at, 10000, 'FAILED', partition, 0 FROM deliveries FINAL WHERE event_id = '" + other.eventID(3) + "'")
+	r.exec("INSERT INTO deliveries (event_id, account_id, endpoint_id, created_at, version, fact_state, partition, offset) SELECT event_id, account_id, endpoint_id, created_at, 10000, 'FAILED', partition, 0 FROM deliveries FINAL WHERE event_id = '" + other.eventID(
+		3,
+	) + "'")
 	found, err = projections.Verify(t.Context(), r.refold(nil))
 	must(t, err)
 	named := make(map[string][]string)
 	for _, d := range found.Differences {
 		named[d.Table] = append(named[d.Table], d.Examples...)
 	}
-	if len(found.Differences) != 3 || !slices.Equal(named["attempts"], []string{s.eventID(7) + "/" + s.endpointID + "/1"}) ||
-		!slices.Equal(named["payments"], []string{"8192"}) || !slices.Equal(named["deliveries"], []string{other.eventID(3) + "/" + other.endpointID}) {
+	if len(found.Differences) != 3 ||
+		!slices.Equal(named["attempts"], []string{s.eventID(7) + "/" + s.endpointID + "/1"}) ||
+		!slices.Equal(named["payments"], []string{"8192"}) ||
+		!slices.Equal(named["deliveries"], []string{other.eventID(3) + "/" + other.endpointID}) {
 		t.Fatalf("it found %+v", found.Differences)
 	}
 	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
@@ -391,7 +445,8 @@ func TestRetentionBecomesATTL(t *testing.T) {
 	if n := ttls(); n != 0 {
 		t.Errorf("%d tables still have the TTL", n)
 	}
-	if err := projections.SetRetention(t.Context(), r.db, time.Hour); err == nil || !strings.Contains(err.Error(), "at least 168h") {
+	if err := projections.SetRetention(t.Context(), r.db, time.Hour); err == nil ||
+		!strings.Contains(err.Error(), "at least 168h") {
 		t.Errorf("a retention of an hour gives %v", err)
 	}
 }

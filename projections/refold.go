@@ -56,7 +56,8 @@ func (cfg RefoldConfig) complete() (RefoldConfig, error) {
 	}
 	for _, t := range cfg.Tables {
 		if topicOf(t) == "" {
-			return cfg, fmt.Errorf("projections: there is no table %q; there are %s", t, strings.Join(Tables(), ", "))
+			return cfg, fmt.Errorf("projections: there is no table %q; there are %s", t,
+				strings.Join(Tables(), ", "))
 		}
 	}
 	return cfg, nil
@@ -81,7 +82,13 @@ func newRefold(ctx context.Context, cfg RefoldConfig, suffix string) (*refold, e
 	if err != nil {
 		return nil, err
 	}
-	f := &refold{RefoldConfig: cfg, suffix: suffix, ends: ends, extents: make(map[string]extent), dead: make(map[string]int)}
+	f := &refold{
+		RefoldConfig: cfg,
+		suffix:       suffix,
+		ends:         ends,
+		extents:      make(map[string]extent),
+		dead:         make(map[string]int),
+	}
 	for _, topic := range topicsOf(cfg.Tables) {
 		e, err := extentOf(ctx, ends, topic)
 		if err != nil {
@@ -231,7 +238,8 @@ func (f *refold) fill(ctx context.Context, target map[place]int64) error {
 		if err == nil {
 			continue
 		}
-		if errors.As(err, new(lasting)) || errors.As(err, new(errTablesMissing)) || f.Now().Sub(wrote) > refoldGiveUp {
+		if errors.As(err, new(lasting)) || errors.As(err, new(errTablesMissing)) ||
+			f.Now().Sub(wrote) > refoldGiveUp {
 			return err
 		}
 		f.Logger.Warn("folding the topics again waits and goes on", "error", err)
@@ -277,7 +285,8 @@ func (f *refold) session(ctx context.Context, target map[place]int64) (blocks in
 		maps.Copy(f.next, b.next)
 		for _, d := range b.dead {
 			f.dead[d.Topic]++
-			f.Logger.Warn("a record does not count and is left out", "topic", d.Topic, "partition", d.Partition, "offset", d.Offset, "reason", d.Reason)
+			f.Logger.Warn("a record does not count and is left out", "topic", d.Topic, "partition",
+				d.Partition, "offset", d.Offset, "reason", d.Reason)
 		}
 		f.mu.Unlock()
 		left := f.remaining(target)
@@ -298,14 +307,23 @@ func (f *refold) session(ctx context.Context, target map[place]int64) (blocks in
 
 // fold projects some partitions until its context ends.
 func (f *refold) fold(ctx context.Context, from, target map[place]int64, wrote func(*block)) error {
-	reader, err := f.Cluster.NewReader(streams.ReaderConfig{From: offsetsOf(from), MaxBytes: refoldFetchBytes})
+	reader, err := f.Cluster.NewReader(streams.ReaderConfig{
+		From:     offsetsOf(from),
+		MaxBytes: refoldFetchBytes,
+	})
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
 	return newSession(sessionConfig{
-		db: f.DB, reader: reader, layout: f.layout, now: f.Now, position: from, target: target, wrote: wrote,
-		limits: limits{rows: refoldBlockRows, sizeBytes: refoldBlockBytes, wait: refoldBlockWait},
+		db:       f.DB,
+		reader:   reader,
+		layout:   f.layout,
+		now:      f.Now,
+		position: from,
+		target:   target,
+		wrote:    wrote,
+		limits:   limits{rows: refoldBlockRows, sizeBytes: refoldBlockBytes, wait: refoldBlockWait},
 	}).run(ctx)
 }
 
@@ -339,6 +357,7 @@ func (db *DB) drop(ctx context.Context, names ...string) error {
 func sortTables(names []string) []string {
 	order := Tables()
 	names = slices.Clone(names)
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(slices.Index(order, a), slices.Index(order, b)) })
+	slices.SortFunc(names,
+		func(a, b string) int { return cmp.Compare(slices.Index(order, a), slices.Index(order, b)) })
 	return slices.Compact(names)
 }

@@ -12,7 +12,9 @@ import (
 // ageColumns say by which column a table's rows grow old. Tables of what is now
 // do not.
 var ageColumns = map[string]string{
-	"payments": "ledger_closed_at", "attempts": "sent_at", "endpoint_changes": "changed_at", "events": "created_at", "deliveries": "updated_at",
+	"payments":         "ledger_closed_at",
+	"attempts":         "sent_at",
+	"endpoint_changes": "changed_at", "events": "created_at", "deliveries": "updated_at",
 }
 
 const leastRetention = 7 * 24 * time.Hour // beyond the longest schedule of one run
@@ -20,7 +22,8 @@ const leastRetention = 7 * 24 * time.Hour // beyond the longest schedule of one 
 // CheckRetention tells whether SetRetention would take a retention.
 func CheckRetention(retention time.Duration) error {
 	if retention != 0 && retention < leastRetention {
-		return fmt.Errorf("projections: a retention of %s is too short: it must be at least %s, or 0 to keep everything", retention, leastRetention)
+		return fmt.Errorf("projections: a retention of %s is too short: it must be at least %s, or 0 "+
+			"to keep everything", retention, leastRetention)
 	}
 	return nil
 }
@@ -60,7 +63,8 @@ func alterRetention(table string, retention time.Duration) string {
 		return alter + "REMOVE TTL"
 	}
 	age := ageColumns[strings.TrimSuffix(table, rebuildSuffix)]
-	return alter + "MODIFY TTL toDateTime(" + age + ") + toIntervalSecond(" + strconv.FormatInt(int64(retention/time.Second), 10) + ")"
+	return alter + "MODIFY TTL toDateTime(" + age + ") + toIntervalSecond(" +
+		strconv.FormatInt(int64(retention/time.Second), 10) + ")"
 }
 
 var ttl = regexp.MustCompile(`\bTTL .*?toIntervalSecond\((\d+)\)`)
@@ -70,7 +74,9 @@ func (db *DB) retention(ctx context.Context, table string) (time.Duration, error
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
 	var engine string
-	err := db.queryRow(ctx, `SELECT engine_full FROM system.tables WHERE database = {database:String} AND name = {table:String}`, parameters{"table": table}, &engine)
+	err := db.queryRow(ctx,
+		`SELECT engine_full FROM system.tables WHERE database = {database:String} AND name = {table:String}`,
+		parameters{"table": table}, &engine)
 	if err != nil {
 		return 0, fmt.Errorf("projections: asking for the retention of %s: %w", table, err)
 	}

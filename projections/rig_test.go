@@ -110,7 +110,13 @@ type running struct {
 // project starts a projector. Change may alter its settings.
 func (r *rig) project(change func(*projections.ProjectorConfig)) *running {
 	r.t.Helper()
-	cfg := projections.ProjectorConfig{DB: r.db, Cluster: r.cluster, Logger: r.logger, Now: time.Now, BlockWait: 20 * time.Millisecond}
+	cfg := projections.ProjectorConfig{
+		DB:        r.db,
+		Cluster:   r.cluster,
+		Logger:    r.logger,
+		Now:       time.Now,
+		BlockWait: 20 * time.Millisecond,
+	}
 	if change != nil {
 		change(&cfg)
 	}
@@ -144,7 +150,12 @@ func (r *rig) history(wait time.Duration) *projections.History {
 }
 
 func (r *rig) historyOf(db *projections.DB, wait, read time.Duration) *projections.History {
-	return projections.NewHistory(projections.HistoryConfig{DB: db, Ends: r.journalEnds, WaitMax: wait, ReadMax: read})
+	return projections.NewHistory(projections.HistoryConfig{
+		DB:      db,
+		Ends:    r.journalEnds,
+		WaitMax: wait,
+		ReadMax: read,
+	})
 }
 
 func (r *rig) journalEnds(ctx context.Context) (map[int32]int64, error) {
@@ -261,7 +272,12 @@ func newStory(n int) *story {
 
 func (s *story) fact(body domain.FactBody) domain.Fact {
 	s.version++
-	return domain.Fact{Aggregate: s.endpointID, Version: s.version, AtMillis: startMillis + int64(s.version)*10, Body: body}
+	return domain.Fact{
+		Aggregate: s.endpointID,
+		Version:   s.version,
+		AtMillis:  startMillis + int64(s.version)*10,
+		Body:      body,
+	}
 }
 
 // eventID is the id of the n-th event of the endpoint.
@@ -272,13 +288,30 @@ func (s *story) eventID(n int) string {
 func (s *story) created(n int) domain.Fact {
 	id := s.eventID(n)
 	return s.fact(domain.DeliveryCreated{
-		AccountID: testAccount, EndpointID: s.endpointID, WatchID: "wat_00000000000000000000000001", WalletAddress: "GWALLET",
-		Event: domain.Event{ID: id, Type: domain.PaymentReceived, CreatedAtMillis: startMillis + int64(n), Body: []byte(`{"id":"` + id + `","note":"` + strings.Repeat("x", 800) + `"}`)},
+		AccountID:     testAccount,
+		EndpointID:    s.endpointID,
+		WatchID:       "wat_00000000000000000000000001",
+		WalletAddress: "GWALLET",
+		Event: domain.Event{
+			ID:              id,
+			Type:            domain.PaymentReceived,
+			CreatedAtMillis: startMillis + int64(n),
+			Body:            []byte(`{"id":"` + id + `","note":"` + strings.Repeat("x", 800) + `"}`),
+		},
 	})
 }
 
-func (s *story) attempted(n, number int, state domain.DeliveryState, r domain.AttemptResult) domain.Fact {
-	made := domain.AttemptMade{EventID: s.eventID(n), EventType: domain.PaymentReceived, Number: number, Run: 1, Result: r, State: state}
+func (s *story) attempted(
+	n, number int, state domain.DeliveryState, r domain.AttemptResult,
+) domain.Fact {
+	made := domain.AttemptMade{
+		EventID:   s.eventID(n),
+		EventType: domain.PaymentReceived,
+		Number:    number,
+		Run:       1,
+		Result:    r,
+		State:     state,
+	}
 	if state == domain.StateWaiting {
 		made.NextAttemptAtMillis = r.SentAtMillis + 30_000
 	}
@@ -286,9 +319,20 @@ func (s *story) attempted(n, number int, state domain.DeliveryState, r domain.At
 }
 
 func (s *story) delivered(n, number int) domain.Fact {
-	return s.attempted(n, number, domain.StateDelivered, domain.AttemptResult{SentAtMillis: startMillis + int64(n)*7, DurationMillis: 12, StatusCode: 200, ResponseBody: []byte("ok")})
+	return s.attempted(n, number, domain.StateDelivered,
+		domain.AttemptResult{
+			SentAtMillis:   startMillis + int64(n)*7,
+			DurationMillis: 12,
+			StatusCode:     200,
+			ResponseBody:   []byte("ok"),
+		})
 }
 
 func (s *story) refused(n, number int) domain.Fact {
-	return s.attempted(n, number, domain.StateWaiting, domain.AttemptResult{SentAtMillis: startMillis + int64(n)*7, DurationMillis: 10_000, Error: domain.AttemptTimeout})
+	return s.attempted(n, number, domain.StateWaiting,
+		domain.AttemptResult{
+			SentAtMillis:   startMillis + int64(n)*7,
+			DurationMillis: 10_000,
+			Error:          domain.AttemptTimeout,
+		})
 }

@@ -21,7 +21,10 @@ import (
 func twoServers(t *testing.T) (first, second *clickhouse.Engine, dsn string) {
 	t.Helper()
 	cfg := clickhouse.Config{
-		Program: clickhousetest.Program(t), DataDir: t.TempDir(), Grants: clickhousetest.Grants(), Logger: slog.New(slog.DiscardHandler),
+		Program: clickhousetest.Program(t),
+		DataDir: t.TempDir(),
+		Grants:  clickhousetest.Grants(),
+		Logger:  slog.New(slog.DiscardHandler),
 		Service: clickhouse.Login{User: "lumenhook", Password: "of-both"},
 	}
 	first = clickhousetest.StartWith(t, cfg)
@@ -60,7 +63,11 @@ func (r *rig) sameTables(second driver.Conn) {
 	must(r.t, projections.Migrate(r.t.Context(), r.db))
 	for _, table := range append(projections.Tables(), "projection_progress", "schema_versions") {
 		var create string
-		must(r.t, r.sql.QueryRow(r.t.Context(), "SHOW CREATE TABLE "+table+" SETTINGS show_table_uuid_in_table_create_query_if_not_nil = 1").Scan(&create))
+		must(r.t,
+			r.sql.QueryRow(r.t.Context(),
+				"SHOW CREATE TABLE "+table+" SETTINGS show_table_uuid_in_table_create_query_if_not_nil = 1").Scan(
+				&create,
+			))
 		must(r.t, second.Exec(r.t.Context(), create))
 	}
 }
@@ -138,7 +145,8 @@ func TestTheHistoryIsReadFromTheServerThatIsThere(t *testing.T) {
 		if err == nil && (record.State != domain.StateDelivered || len(record.Attempts) != 1) {
 			err = fmt.Errorf("the event is %+v", record)
 		}
-		page, listed := history.Events(t.Context(), projections.EventFilter{AccountID: testAccount}, 250, projections.EventPosition{})
+		page, listed := history.Events(t.Context(), projections.EventFilter{AccountID: testAccount}, 250,
+			projections.EventPosition{})
 		if listed == nil && len(page.Events) != 40 {
 			listed = fmt.Errorf("a list has %d events", len(page.Events))
 		}
@@ -147,7 +155,8 @@ func TestTheHistoryIsReadFromTheServerThatIsThere(t *testing.T) {
 	must(t, read())
 	must(t, first.Stop())
 	must(t, read())
-	console, err := projections.OpenConsole(t.Context(), projections.ConsoleConfig{DSN: dsn, RowsMax: 10, TimeMax: readMax})
+	console, err := projections.OpenConsole(t.Context(),
+		projections.ConsoleConfig{DSN: dsn, RowsMax: 10, TimeMax: readMax})
 	must(t, err)
 	answer, err := console.Query(t.Context(), "SELECT count() FROM events FINAL")
 	must(t, err)

@@ -37,7 +37,8 @@ type sessionConfig struct {
 	wrote    func(*block)
 	setAside func(context.Context, []schemas.DeadLetter) error // before a block is written; may be nil
 	position map[place]int64                                   // what was handed on
-	target   map[place]int64                                   // a block that reaches it is written at once; it may be nil
+	// a block that reaches it is written at once; it may be nil
+	target map[place]int64
 }
 
 // limits are when a block is written.
@@ -48,7 +49,12 @@ type limits struct {
 }
 
 func newSession(cfg sessionConfig) *session {
-	s := &session{sessionConfig: cfg, toWrite: make(chan *block), spare: make(chan *block, 2), gone: make(chan struct{})}
+	s := &session{
+		sessionConfig: cfg,
+		toWrite:       make(chan *block),
+		spare:         make(chan *block, 2),
+		gone:          make(chan struct{}),
+	}
 	s.spare <- newBlock()
 	s.spare <- newBlock()
 	return s

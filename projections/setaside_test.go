@@ -15,7 +15,10 @@ import (
 
 func payment(id string, closedAtMillis int64) schemas.Message {
 	p := domain.Payment{ID: id, To: "GWALLET", ClosedAtMillis: closedAtMillis}
-	return schemas.EncodePaymentObserved(schemas.PaymentObserved{Payment: p, ObservedAtMillis: startMillis})
+	return schemas.EncodePaymentObserved(schemas.PaymentObserved{
+		Payment:          p,
+		ObservedAtMillis: startMillis,
+	})
 }
 
 // TestTheProjectorGoesOnBehindWhatIsNoRow: the row before stays, what comes behind is
@@ -24,8 +27,20 @@ func TestTheProjectorGoesOnBehindWhatIsNoRow(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	s := newStory(1)
-	endpoint := domain.Endpoint{ID: s.endpointID, AccountID: testAccount, URL: "https://a", Status: domain.StatusActive, CreatedAtMillis: startMillis}
-	watch := domain.Watch{ID: "wat_1", AccountID: testAccount, EndpointID: s.endpointID, WalletAddress: "GA", CreatedAtMillis: startMillis}
+	endpoint := domain.Endpoint{
+		ID:              s.endpointID,
+		AccountID:       testAccount,
+		URL:             "https://a",
+		Status:          domain.StatusActive,
+		CreatedAtMillis: startMillis,
+	}
+	watch := domain.Watch{
+		ID:              "wat_1",
+		AccountID:       testAccount,
+		EndpointID:      s.endpointID,
+		WalletAddress:   "GA",
+		CreatedAtMillis: startMillis,
+	}
 	other := watch
 	other.ID = "wat_2"
 	r.appendRecord(schemas.TopicEndpoints, s.endpointID, schemas.EncodeEndpoint(endpoint))
@@ -35,10 +50,12 @@ func TestTheProjectorGoesOnBehindWhatIsNoRow(t *testing.T) {
 	dead := []streams.Record{
 		streams.NewRecord(schemas.TopicEndpoints, s.endpointID, noise.Value, noise.EachHeader),
 		streams.NewRecord(schemas.TopicWatches, "wat_1", noise.Value, noise.EachHeader),
-		streams.NewRecord(schemas.TopicWatches, "wat_1", schemas.EncodeWatch(other).Value, schemas.EncodeWatch(other).EachHeader),
+		streams.NewRecord(schemas.TopicWatches, "wat_1", schemas.EncodeWatch(other).Value,
+			schemas.EncodeWatch(other).EachHeader),
 		streams.NewRecord(schemas.TopicPayments, "GWALLET", noise.Value, noise.EachHeader),
 		streams.NewRecord(schemas.TopicPayments, "GWALLET", nil, payment("2", 0).EachHeader),
-		streams.NewRecord(schemas.TopicPayments, "GWALLET", payment("3", -1).Value, payment("3", -1).EachHeader),
+		streams.NewRecord(schemas.TopicPayments, "GWALLET", payment("3", -1).Value,
+			payment("3", -1).EachHeader),
 	}
 	must(t, r.producer.Append(t.Context(), dead...))
 	r.appendRecord(schemas.TopicPayments, "GWALLET", payment("4", startMillis))
@@ -69,7 +86,8 @@ func TestTheProjectorGoesOnBehindWhatIsNoRow(t *testing.T) {
 	}
 	v, err := projections.Verify(t.Context(), r.refold(nil))
 	must(t, err)
-	if len(v.Differences) > 0 || v.LeftOut[schemas.TopicPayments] != 3 || v.LeftOut[schemas.TopicWatches] != 2 || v.LeftOut[schemas.TopicEndpoints] != 1 {
+	if len(v.Differences) > 0 || v.LeftOut[schemas.TopicPayments] != 3 ||
+		v.LeftOut[schemas.TopicWatches] != 2 || v.LeftOut[schemas.TopicEndpoints] != 1 {
 		t.Errorf("verified: %+v", v)
 	}
 	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
@@ -77,7 +95,8 @@ func TestTheProjectorGoesOnBehindWhatIsNoRow(t *testing.T) {
 	if n := r.deadLetters(); n != len(dead) {
 		t.Errorf("after a rebuild there are %d dead letters, not %d", n, len(dead))
 	}
-	r.appendRecord(schemas.TopicJournal, s.endpointID, schemas.Message{Type: "AttemptMade", Version: "1", Value: []byte("\xff")})
+	r.appendRecord(schemas.TopicJournal, s.endpointID,
+		schemas.Message{Type: "AttemptMade", Version: "1", Value: []byte("\xff")})
 	<-run.ended
 	if run.err == nil || !strings.Contains(run.err.Error(), schemas.TopicJournal+"/") {
 		t.Errorf("at a fact that cannot be read the projector ends with %v", run.err)

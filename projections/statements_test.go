@@ -27,7 +27,8 @@ func clusterStatements(t *testing.T, db *DB) (list []string) {
 		for _, statement := range m.Statements {
 			statement = strings.ReplaceAll(statement, "{database:Identifier}", db.name)
 			add(statement, nil)
-			known, err := asElsewhere(statement, map[string][]string{"deliveries": {"00000000-0000-4000-8000-000000000001"}})
+			known, err := asElsewhere(statement,
+				map[string][]string{"deliveries": {"00000000-0000-4000-8000-000000000001"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +71,8 @@ func TestStatementsForACluster(t *testing.T) {
 	defer server.Close()
 	var short strings.Builder
 	for _, statement := range statements {
-		short.WriteString(queryOf.ReplaceAllString(columnsOf.ReplaceAllString(statement, " (…)"), " AS …") + ";\n")
+		short.WriteString(queryOf.ReplaceAllString(columnsOf.ReplaceAllString(statement, " (…)"),
+			" AS …") + ";\n")
 		var read string
 		quoted := "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(statement) + "'"
 		if err := server.queryRow(t.Context(), "SELECT formatQuerySingleLine("+quoted+")", nil, &read); err != nil {
@@ -127,10 +129,12 @@ func TestATableIsMadeAsTheOtherServersHaveIt(t *testing.T) {
 		t.Errorf("%v\n%s", err, made)
 	}
 	made, err = asElsewhere(statement, map[string][]string{"events": {"1"}})
-	if err != nil || !strings.HasPrefix(made, "CREATE TABLE IF NOT EXISTS history.events UUID '1'\n(") {
+	if err != nil ||
+		!strings.HasPrefix(made, "CREATE TABLE IF NOT EXISTS history.events UUID '1'\n(") {
 		t.Errorf("%v\n%s", err, made)
 	}
-	if _, err = asElsewhere(statement, map[string][]string{"events": {"1", "2"}}); err == nil || !strings.Contains(err.Error(), "different tables under the name events (1, 2)") {
+	if _, err = asElsewhere(statement, map[string][]string{"events": {"1", "2"}}); err == nil ||
+		!strings.Contains(err.Error(), "different tables under the name events (1, 2)") {
 		t.Errorf("of two tables it says %v", err)
 	}
 }

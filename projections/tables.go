@@ -74,7 +74,8 @@ func (e errTablesMissing) Error() string {
 type errTablesChanged struct{ name string }
 
 func (e errTablesChanged) Error() string {
-	return "projections: the table " + e.name + " was made anew or exchanged by a rebuild; going on from its own progress"
+	return "projections: the table " + e.name +
+		" was made anew or exchanged by a rebuild; going on from its own progress"
 }
 
 const selectGenerations = `SELECT name, toString(uuid) FROM system.tables WHERE database = {database:String}`

@@ -49,8 +49,11 @@ type Verification struct {
 
 // verified says how the rows of a table are told apart and grouped.
 var verified = map[string]struct{ key, day, only string }{
-	"payments":         {key: "payment_id", day: "ledger_closed_at"},
-	"attempts":         {key: "concat(event_id, '/', endpoint_id, '/', toString(number))", day: "sent_at"},
+	"payments": {key: "payment_id", day: "ledger_closed_at"},
+	"attempts": {
+		key: "concat(event_id, '/', endpoint_id, '/', toString(number))",
+		day: "sent_at",
+	},
 	"endpoint_changes": {key: "concat(endpoint_id, '/', toString(version))", day: "changed_at"},
 	"events":           {key: "concat(event_id, '/', endpoint_id)", day: "created_at"},
 	"deliveries":       {key: "concat(event_id, '/', endpoint_id)", day: "created_at"},
@@ -78,7 +81,8 @@ func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 	}
 	defer f.close()
 	if at, start, late := f.beginsLate(); late {
-		return v, fmt.Errorf("projections: %s begins at offset %d, so what was before cannot be folded again and compared", at, start)
+		return v, fmt.Errorf("projections: %s begins at offset %d, so what was before cannot be folded "+
+			"again and compared", at, start)
 	}
 	var own []string
 	for _, name := range cfg.Tables {
@@ -119,7 +123,9 @@ func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 
 // awaitLive waits until the live tables hold all that was folded again.
 func (f *refold) awaitLive(ctx context.Context, cluster *DB) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, verifyWaitMax, fmt.Errorf("projections: the live tables are behind the topics by more than %s; is a projector running?", verifyWaitMax))
+	ctx, cancel := context.WithTimeoutCause(ctx, verifyWaitMax,
+		fmt.Errorf("projections: the live tables are behind the topics by more than %s; is a projector "+
+			"running?", verifyWaitMax))
 	defer cancel()
 	tick := time.NewTicker(progressPoll)
 	defer tick.Stop()
@@ -153,16 +159,19 @@ func (f *refold) rowsOf(name, suffix string, columns []string, since string) str
 		partitions = append(partitions, strconv.Itoa(int(p)))
 		ends = append(ends, strconv.FormatInt(f.next[place{topicOf(name), p}], 10))
 	}
-	bound := "transform(toInt64(partition), [" + strings.Join(partitions, ",") + "], [" + strings.Join(ends, ",") + "], toInt64(0))"
+	bound := "transform(toInt64(partition), [" + strings.Join(partitions, ",") + "], [" +
+		strings.Join(ends, ",") + "], toInt64(0))"
 	where := []string{"toInt64(offset) < " + bound,
-		how.key + " NOT IN (SELECT " + how.key + " FROM {database:Identifier}." + name + " FINAL WHERE toInt64(offset) >= " + bound + ")"}
+		how.key + " NOT IN (SELECT " + how.key + " FROM {database:Identifier}." + name +
+			" FINAL WHERE toInt64(offset) >= " + bound + ")"}
 	if how.only != "" {
 		where = append(where, how.only)
 	}
 	if since != "" {
 		where = append(where, since)
 	}
-	return "SELECT " + how.key + " AS key, toInt32(partition) AS part, toString(toDate(" + how.day + ")) AS day, sipHash64(toString(tuple(" + strings.Join(columns, ", ") + "))) AS hash" +
+	return "SELECT " + how.key + " AS key, toInt32(partition) AS part, toString(toDate(" + how.day +
+		")) AS day, sipHash64(toString(tuple(" + strings.Join(columns, ", ") + "))) AS hash" +
 		" FROM {database:Identifier}." + name + suffix + " FINAL WHERE " + strings.Join(where, " AND ")
 }
 
@@ -214,9 +223,12 @@ func (f *refold) compare(ctx context.Context, name string, v *Verification) erro
 
 // examples names rows that one side has and the other has not, or has otherwise.
 func (f *refold) examples(ctx context.Context, d *Difference, live, refolded string) error {
-	query := `SELECT key FROM (SELECT key, hash FROM (` + live + `) WHERE part = {part:Int32} AND day = {day:String}
-    UNION ALL SELECT key, hash FROM (` + refolded + `) WHERE part = {part:Int32} AND day = {day:String})
-GROUP BY key HAVING count() != 2 OR uniqExact(hash) != 1 ORDER BY key LIMIT ` + strconv.Itoa(examplesOfDiff)
+	query := `SELECT key FROM (SELECT key, hash FROM (` + live +
+		`) WHERE part = {part:Int32} AND day = {day:String}
+    UNION ALL SELECT key, hash FROM (` + refolded +
+		`) WHERE part = {part:Int32} AND day = {day:String})
+GROUP BY key HAVING count() != 2 OR uniqExact(hash) != 1 ORDER BY key LIMIT ` +
+		strconv.Itoa(examplesOfDiff)
 	which := parameters{"part": strconv.Itoa(int(d.Partition)), "day": d.Day}
 	return f.DB.query(ctx, query, which, func(read func(...any) error) error {
 		var key string

@@ -43,7 +43,8 @@ func (db *DB) insert(ctx context.Context, t table) (err error) {
 	var batch driver.Batch
 	for columns := range t.pieces {
 		if batch == nil {
-			batch, err = db.server().conn.PrepareBatch(db.inserting(ctx), "INSERT INTO "+db.name+"."+t.name+" ("+namesOf(columns)+")")
+			batch, err = db.server().conn.PrepareBatch(db.inserting(ctx),
+				"INSERT INTO "+db.name+"."+t.name+" ("+namesOf(columns)+")")
 		} else {
 			err = batch.Flush()
 		}

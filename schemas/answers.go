@@ -7,21 +7,35 @@ import (
 
 // EncodeResult writes the answer to a command.
 func EncodeResult(r domain.Result) Message {
-	return pack("CommandResult", r.CommandID, &kafka.CommandResult{CommandId: r.CommandID, BodyHash: r.BodyHash, Answer: answerOut(r.Answer), Replayed: r.Replayed})
+	return pack("CommandResult", r.CommandID,
+		&kafka.CommandResult{
+			CommandId: r.CommandID,
+			BodyHash:  r.BodyHash,
+			Answer:    answerOut(r.Answer),
+			Replayed:  r.Replayed,
+		})
 }
 
 // DecodeResult reads the answer to a command.
 func DecodeResult(m Message) (domain.Result, error) {
 	var b kafka.CommandResult
 	err := unpackAs(m, "CommandResult", &b)
-	return domain.Result{CommandID: b.GetCommandId(), BodyHash: b.GetBodyHash(), Answer: answerIn(b.GetAnswer()), Replayed: b.GetReplayed()}, err
+	return domain.Result{
+		CommandID: b.GetCommandId(),
+		BodyHash:  b.GetBodyHash(),
+		Answer:    answerIn(b.GetAnswer()),
+		Replayed:  b.GetReplayed(),
+	}, err
 }
 
 func answerOut(a domain.Answer) *kafka.Answer {
 	out := &kafka.Answer{Version: a.Version}
 	switch {
 	case a.Rejection != nil:
-		out.Outcome = &kafka.Answer_Rejection{Rejection: &kafka.Rejection{Code: a.Rejection.Code, Detail: a.Rejection.Detail}}
+		out.Outcome = &kafka.Answer_Rejection{Rejection: &kafka.Rejection{
+			Code:   a.Rejection.Code,
+			Detail: a.Rejection.Detail,
+		}}
 	case a.Account != nil:
 		out.Outcome = &kafka.Answer_Account{Account: accountOut(*a.Account)}
 	case a.Key != nil:
@@ -33,9 +47,16 @@ func answerOut(a domain.Answer) *kafka.Answer {
 	case a.Delivery != nil:
 		out.Outcome = &kafka.Answer_Delivery{Delivery: deliveryOut(*a.Delivery)}
 	case a.Replay != nil:
-		out.Outcome = &kafka.Answer_Replay{Replay: &kafka.ReplayResult{Queued: uint32(a.Replay.Queued), Matched: uint32(a.Replay.Matched), Truncated: a.Replay.Truncated}}
+		out.Outcome = &kafka.Answer_Replay{Replay: &kafka.ReplayResult{
+			Queued:    uint32(a.Replay.Queued),
+			Matched:   uint32(a.Replay.Matched),
+			Truncated: a.Replay.Truncated,
+		}}
 	case a.Test != nil:
-		out.Outcome = &kafka.Answer_Test{Test: &kafka.TestResult{EventId: a.Test.EventID, Result: attemptResultOut(a.Test.Result)}}
+		out.Outcome = &kafka.Answer_Test{Test: &kafka.TestResult{
+			EventId: a.Test.EventID,
+			Result:  attemptResultOut(a.Test.Result),
+		}}
 	}
 	return out
 }
@@ -56,36 +77,85 @@ func answerIn(a *kafka.Answer) domain.Answer {
 	case *kafka.Answer_Delivery:
 		in.Delivery = pointer(deliveryIn(o.Delivery))
 	case *kafka.Answer_Replay:
-		in.Replay = &domain.ReplayResult{Queued: int(o.Replay.GetQueued()), Matched: int(o.Replay.GetMatched()), Truncated: o.Replay.GetTruncated()}
+		in.Replay = &domain.ReplayResult{
+			Queued:    int(o.Replay.GetQueued()),
+			Matched:   int(o.Replay.GetMatched()),
+			Truncated: o.Replay.GetTruncated(),
+		}
 	case *kafka.Answer_Test:
-		in.Test = &domain.TestResult{EventID: o.Test.GetEventId(), Result: attemptResultIn(o.Test.GetResult())}
+		in.Test = &domain.TestResult{
+			EventID: o.Test.GetEventId(),
+			Result:  attemptResultIn(o.Test.GetResult()),
+		}
 	}
 	return in
 }
 
 func attemptResultOut(r domain.AttemptResult) *kafka.AttemptResult {
-	return &kafka.AttemptResult{SentAtMillis: r.SentAtMillis, DurationMillis: r.DurationMillis, StatusCode: uint32(r.StatusCode), Error: string(r.Error), ResponseBody: r.ResponseBody}
+	return &kafka.AttemptResult{
+		SentAtMillis:   r.SentAtMillis,
+		DurationMillis: r.DurationMillis,
+		StatusCode:     uint32(r.StatusCode),
+		Error:          string(r.Error),
+		ResponseBody:   r.ResponseBody,
+	}
 }
 
 func attemptResultIn(r *kafka.AttemptResult) domain.AttemptResult {
-	return domain.AttemptResult{SentAtMillis: r.GetSentAtMillis(), DurationMillis: r.GetDurationMillis(), StatusCode: int(r.GetStatusCode()), Error: domain.AttemptError(r.GetError()), ResponseBody: r.GetResponseBody()}
+	return domain.AttemptResult{
+		SentAtMillis:   r.GetSentAtMillis(),
+		DurationMillis: r.GetDurationMillis(),
+		StatusCode:     int(r.GetStatusCode()),
+		Error:          domain.AttemptError(r.GetError()),
+		ResponseBody:   r.GetResponseBody(),
+	}
 }
 
 func deliveryOut(d domain.Delivery) *kafka.Delivery {
 	return &kafka.Delivery{
-		EventId: d.EventID, EventType: string(d.EventType), AccountId: d.AccountID, EndpointId: d.EndpointID, EndpointEpoch: d.EndpointEpoch, WatchId: d.WatchID,
-		Version: d.Version, State: string(d.State), CreatedAtMillis: d.CreatedAtMillis, Attempts: uint32(d.Attempts), Run: uint32(d.Run), RunAttempts: uint32(d.RunAttempts),
-		NextAttemptAtMillis: d.NextAttemptAtMillis, TestCommandId: d.TestCommandID, TestBodyHash: d.TestBodyHash,
-		Moves: uint32(d.Moves), FormerEndpointIds: d.FormerEndpointIDs, MovedTo: d.MovedTo, MovedBy: d.MovedBy,
+		EventId:             d.EventID,
+		EventType:           string(d.EventType),
+		AccountId:           d.AccountID,
+		EndpointId:          d.EndpointID,
+		EndpointEpoch:       d.EndpointEpoch,
+		WatchId:             d.WatchID,
+		Version:             d.Version,
+		State:               string(d.State),
+		CreatedAtMillis:     d.CreatedAtMillis,
+		Attempts:            uint32(d.Attempts),
+		Run:                 uint32(d.Run),
+		RunAttempts:         uint32(d.RunAttempts),
+		NextAttemptAtMillis: d.NextAttemptAtMillis,
+		TestCommandId:       d.TestCommandID,
+		TestBodyHash:        d.TestBodyHash,
+		Moves:               uint32(d.Moves),
+		FormerEndpointIds:   d.FormerEndpointIDs,
+		MovedTo:             d.MovedTo,
+		MovedBy:             d.MovedBy,
 	}
 }
 
 func deliveryIn(d *kafka.Delivery) domain.Delivery {
 	return domain.Delivery{
-		EventID: d.GetEventId(), EventType: domain.EventType(d.GetEventType()), AccountID: d.GetAccountId(), EndpointID: d.GetEndpointId(), EndpointEpoch: d.GetEndpointEpoch(), WatchID: d.GetWatchId(),
-		Version: d.GetVersion(), State: domain.DeliveryState(d.GetState()), CreatedAtMillis: d.GetCreatedAtMillis(), Attempts: int(d.GetAttempts()), Run: int(d.GetRun()), RunAttempts: int(d.GetRunAttempts()),
-		NextAttemptAtMillis: d.GetNextAttemptAtMillis(), TestCommandID: d.GetTestCommandId(), TestBodyHash: d.GetTestBodyHash(),
-		Moves: int(d.GetMoves()), FormerEndpointIDs: d.GetFormerEndpointIds(), MovedTo: d.GetMovedTo(), MovedBy: d.GetMovedBy(),
+		EventID:             d.GetEventId(),
+		EventType:           domain.EventType(d.GetEventType()),
+		AccountID:           d.GetAccountId(),
+		EndpointID:          d.GetEndpointId(),
+		EndpointEpoch:       d.GetEndpointEpoch(),
+		WatchID:             d.GetWatchId(),
+		Version:             d.GetVersion(),
+		State:               domain.DeliveryState(d.GetState()),
+		CreatedAtMillis:     d.GetCreatedAtMillis(),
+		Attempts:            int(d.GetAttempts()),
+		Run:                 int(d.GetRun()),
+		RunAttempts:         int(d.GetRunAttempts()),
+		NextAttemptAtMillis: d.GetNextAttemptAtMillis(),
+		TestCommandID:       d.GetTestCommandId(),
+		TestBodyHash:        d.GetTestBodyHash(),
+		Moves:               int(d.GetMoves()),
+		FormerEndpointIDs:   d.GetFormerEndpointIds(),
+		MovedTo:             d.GetMovedTo(),
+		MovedBy:             d.GetMovedBy(),
 	}
 }
 

@@ -35,7 +35,11 @@ func ClickHouseMigrations() []Migration {
 		if version, err := strconv.Atoi(number); err != nil || version != i+1 {
 			panic(fmt.Sprintf("schemas: the migration %s must be numbered %04d", entry.Name(), i+1))
 		}
-		migrations[i] = Migration{Version: uint32(i + 1), Name: entry.Name(), Statements: statements(string(content))}
+		migrations[i] = Migration{
+			Version:    uint32(i + 1),
+			Name:       entry.Name(),
+			Statements: statements(string(content)),
+		}
 	}
 	return migrations
 }

@@ -33,12 +33,21 @@ type DeadLetter struct {
 // EncodeDeadLetter writes a record of the topic "dead-letters".
 func EncodeDeadLetter(d DeadLetter) Message {
 	m := &kafka.DeadLetter{
-		Topic: d.Topic, Partition: d.Partition, Offset: d.Offset, Reason: printed(d.Reason, deadReasonBytes),
-		SetAsideAtMillis: d.SetAsideAtMillis, Key: first(d.Key, deadKeyBytes), Value: first(d.Value, deadValueBytes),
-		ValueBytes: uint32(d.ValueBytes),
+		Topic:            d.Topic,
+		Partition:        d.Partition,
+		Offset:           d.Offset,
+		Reason:           printed(d.Reason, deadReasonBytes),
+		SetAsideAtMillis: d.SetAsideAtMillis,
+		Key:              first(d.Key, deadKeyBytes),
+		Value:            first(d.Value, deadValueBytes),
+		ValueBytes:       uint32(d.ValueBytes),
 	}
 	for _, h := range d.Headers[:min(len(d.Headers), deadHeaders)] {
-		m.Headers = append(m.Headers, &kafka.DeadHeader{Name: printed(h[0], deadHeaderBytes), Value: first([]byte(h[1]), deadHeaderBytes)})
+		m.Headers = append(m.Headers,
+			&kafka.DeadHeader{
+				Name:  printed(h[0], deadHeaderBytes),
+				Value: first([]byte(h[1]), deadHeaderBytes),
+			})
 	}
 	return pack("DeadLetter", "", m)
 }
@@ -48,8 +57,14 @@ func DecodeDeadLetter(m Message) (DeadLetter, error) {
 	var b kafka.DeadLetter
 	err := unpackAs(m, "DeadLetter", &b)
 	d := DeadLetter{
-		Topic: b.GetTopic(), Partition: b.GetPartition(), Offset: b.GetOffset(), Reason: b.GetReason(),
-		SetAsideAtMillis: b.GetSetAsideAtMillis(), Key: b.GetKey(), Value: b.GetValue(), ValueBytes: int(b.GetValueBytes()),
+		Topic:            b.GetTopic(),
+		Partition:        b.GetPartition(),
+		Offset:           b.GetOffset(),
+		Reason:           b.GetReason(),
+		SetAsideAtMillis: b.GetSetAsideAtMillis(),
+		Key:              b.GetKey(),
+		Value:            b.GetValue(),
+		ValueBytes:       int(b.GetValueBytes()),
 	}
 	for _, h := range b.GetHeaders() {
 		d.Headers = append(d.Headers, [2]string{h.GetName(), string(h.GetValue())})

@@ -88,19 +88,30 @@ func drawPayment(t *rapid.T) domain.Payment {
 	}
 	asset := domain.NativeAsset()
 	if rapid.Bool().Draw(t, "issued") {
-		asset = domain.Asset{Code: rapid.StringMatching("[A-Za-z0-9]{1,12}").Draw(t, "code"), Issuer: address("issuer", "G")}
+		asset = domain.Asset{
+			Code:   rapid.StringMatching("[A-Za-z0-9]{1,12}").Draw(t, "code"),
+			Issuer: address("issuer", "G"),
+		}
 	}
 	return domain.Payment{
-		ID: rapid.StringMatching("[1-9][0-9]{0,18}(-[0-9]{1,3})?").Draw(t, "id"), TxHash: rapid.StringMatching("[0-9a-f]{64}").Draw(t, "hash"),
-		Ledger: rapid.Uint32Min(1).Draw(t, "ledger"), ClosedAtMillis: 1000 * rapid.Int64Range(0, 253_402_300_799).Draw(t, "closed"),
-		From: address("from", rapid.SampledFrom([]string{"G", "C"}).Draw(t, "kind")), To: address("to", "G"),
-		ToMuxedID: rapid.StringMatching("([1-9][0-9]{0,19})?").Draw(t, "muxed"), Memo: drawMemo(t), Asset: asset,
-		AmountStroops: rapid.Int64Range(0, math.MaxInt64).Draw(t, "stroops"),
+		ID:             rapid.StringMatching("[1-9][0-9]{0,18}(-[0-9]{1,3})?").Draw(t, "id"),
+		TxHash:         rapid.StringMatching("[0-9a-f]{64}").Draw(t, "hash"),
+		Ledger:         rapid.Uint32Min(1).Draw(t, "ledger"),
+		ClosedAtMillis: 1000 * rapid.Int64Range(0, 253_402_300_799).Draw(t, "closed"),
+		From:           address("from", rapid.SampledFrom([]string{"G", "C"}).Draw(t, "kind")),
+		To:             address("to", "G"),
+		ToMuxedID:      rapid.StringMatching("([1-9][0-9]{0,19})?").Draw(t, "muxed"),
+		Memo:           drawMemo(t),
+		Asset:          asset,
+		AmountStroops:  rapid.Int64Range(0, math.MaxInt64).Draw(t, "stroops"),
 	}
 }
 
 func drawMemo(t *rapid.T) domain.Memo {
-	m := domain.Memo{Type: rapid.SampledFrom([]domain.MemoType{domain.MemoNone, domain.MemoText, domain.MemoID, domain.MemoHash, domain.MemoReturn}).Draw(t, "memo type")}
+	m := domain.Memo{Type: rapid.SampledFrom([]domain.MemoType{
+		domain.MemoNone, domain.MemoText, domain.MemoID, domain.MemoHash,
+		domain.MemoReturn,
+	}).Draw(t, "memo type")}
 	switch m.Type {
 	case domain.MemoText:
 		m.Raw = rapid.SliceOfN(rapid.Byte(), 0, 28).Draw(t, "text")
@@ -117,22 +128,39 @@ func drawMemo(t *rapid.T) domain.Memo {
 func TestEventsKeepTheirSchema(t *testing.T) {
 	strict := eventSchemas(t, true)
 	reasons := []domain.Reason{
-		domain.ReasonAssetNotAccepted, domain.ReasonAmountMismatch, domain.ReasonAmountTooLow, domain.ReasonAmountTooHigh, domain.ReasonMemoRequired,
-		domain.ReasonMemoNotAllowed, domain.ReasonMemoTypeMismatch, domain.ReasonMemoMismatch, domain.ReasonSenderNotAllowed,
+		domain.ReasonAssetNotAccepted, domain.ReasonAmountMismatch, domain.ReasonAmountTooLow,
+		domain.ReasonAmountTooHigh, domain.ReasonMemoRequired,
+		domain.ReasonMemoNotAllowed, domain.ReasonMemoTypeMismatch, domain.ReasonMemoMismatch,
+		domain.ReasonSenderNotAllowed,
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPayment(t)
 		label := rapid.String().Draw(t, "label")
 		match := domain.Match{
-			EventID: domain.EventID("wat_1", p.ID), Type: domain.PaymentReceived, Payment: p, Verification: domain.Verification{Outcome: domain.OutcomeVerified},
-			Watch: domain.Watch{ID: domain.DeriveID(domain.WatchPrefix, p.ID), Label: label, WalletAddress: p.To},
+			EventID:      domain.EventID("wat_1", p.ID),
+			Type:         domain.PaymentReceived,
+			Payment:      p,
+			Verification: domain.Verification{Outcome: domain.OutcomeVerified},
+			Watch: domain.Watch{
+				ID:            domain.DeriveID(domain.WatchPrefix, p.ID),
+				Label:         label,
+				WalletAddress: p.To,
+			},
 		}
 		if n := rapid.IntRange(0, len(reasons)).Draw(t, "reasons"); n > 0 {
-			match.Type, match.Verification = domain.PaymentRejected, domain.Verification{Outcome: domain.OutcomeRejected, Reasons: reasons[:n]}
+			match.Type, match.Verification = domain.PaymentRejected,
+				domain.Verification{Outcome: domain.OutcomeRejected, Reasons: reasons[:n]}
 		}
 		nowMillis := rapid.Int64Range(0, 253_402_300_799_000).Draw(t, "now")
-		endpoint := domain.Endpoint{ID: domain.DeriveID(domain.EndpointPrefix, p.ID), URL: "https://shop.example/", Description: label}
-		for _, event := range []domain.Event{domain.NewPaymentEvent(match, nowMillis), domain.NewTestEvent(endpoint, domain.TestEventID(p.ID), nowMillis)} {
+		endpoint := domain.Endpoint{
+			ID:          domain.DeriveID(domain.EndpointPrefix, p.ID),
+			URL:         "https://shop.example/",
+			Description: label,
+		}
+		for _, event := range []domain.Event{
+			domain.NewPaymentEvent(match, nowMillis),
+			domain.NewTestEvent(endpoint, domain.TestEventID(p.ID), nowMillis),
+		} {
 			for typ, schema := range strict {
 				if err := validate(schema, event.Body); (err == nil) != (typ == event.Type) {
 					t.Fatalf("%s against %s: %v\n%s", event.Type, typ, err, event.Body)

@@ -23,19 +23,43 @@ func factOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
 	case domain.KeyCreated:
 		return &kafka.KeyCreated{Meta: meta, Key: keyOut(b.Key)}
 	case domain.KeyRolled:
-		return &kafka.KeyRolled{Meta: meta, KeyId: b.KeyID, ExpiresAtMillis: b.ExpiresAtMillis, Key: keyOut(b.Key)}
+		return &kafka.KeyRolled{
+			Meta:            meta,
+			KeyId:           b.KeyID,
+			ExpiresAtMillis: b.ExpiresAtMillis,
+			Key:             keyOut(b.Key),
+		}
 	case domain.KeyRevoked:
 		return &kafka.KeyRevoked{Meta: meta, KeyId: b.KeyID}
 	case domain.EndpointCreated:
-		return &kafka.EndpointCreated{Meta: meta, EndpointId: b.EndpointID, AccountId: b.AccountID, Url: b.URL, Description: b.Description, Secret: secretOut(b.Secret), Headers: mapped(b.Headers, headerOut), RateLimitPerSecond: uint32(b.RateLimitPerSecond)}
+		return &kafka.EndpointCreated{
+			Meta:               meta,
+			EndpointId:         b.EndpointID,
+			AccountId:          b.AccountID,
+			Url:                b.URL,
+			Description:        b.Description,
+			Secret:             secretOut(b.Secret),
+			Headers:            mapped(b.Headers, headerOut),
+			RateLimitPerSecond: uint32(b.RateLimitPerSecond),
+		}
 	case domain.EndpointUpdated:
 		return &kafka.EndpointUpdated{Meta: meta, Change: endpointChangeOut(b.Change)}
 	case domain.SecretRotated:
 		return &kafka.SecretRotated{Meta: meta, Secret: secretOut(b.Secret)}
 	case domain.SecretsResealed:
-		return &kafka.SecretsResealed{Meta: meta, Secrets: mapped(b.Secrets, secretOut), Headers: mapped(b.Headers, headerOut)}
+		return &kafka.SecretsResealed{
+			Meta:    meta,
+			Secrets: mapped(b.Secrets, secretOut),
+			Headers: mapped(b.Headers, headerOut),
+		}
 	case domain.EndpointDisabled:
-		return &kafka.EndpointDisabled{Meta: meta, Reason: string(b.Reason), EventId: b.EventID, LastStatusCode: uint32(b.LastStatusCode), LastError: string(b.LastError)}
+		return &kafka.EndpointDisabled{
+			Meta:           meta,
+			Reason:         string(b.Reason),
+			EventId:        b.EventID,
+			LastStatusCode: uint32(b.LastStatusCode),
+			LastError:      string(b.LastError),
+		}
 	case domain.EndpointEnabled:
 		return &kafka.EndpointEnabled{Meta: meta}
 	case domain.EndpointDeleted:
@@ -49,7 +73,14 @@ func factOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
 	case domain.BackfillRequested:
 		return &kafka.BackfillRequested{Meta: meta, From: b.From, To: b.To}
 	case domain.RangeCovered:
-		return &kafka.RangeCovered{Meta: meta, Request: b.Request, From: b.From, To: b.To, Until: b.Until, LiveSince: b.LiveSince}
+		return &kafka.RangeCovered{
+			Meta:      meta,
+			Request:   b.Request,
+			From:      b.From,
+			To:        b.To,
+			Until:     b.Until,
+			LiveSince: b.LiveSince,
+		}
 	case domain.PartBegun:
 		return &kafka.PartBegun{Meta: meta, Request: b.Request, From: b.From, To: b.To}
 	case domain.BackfillStopped:
@@ -61,22 +92,59 @@ func factOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
 func deliveryFactOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
 	switch b := body.(type) {
 	case domain.DeliveryCreated:
-		return &kafka.DeliveryCreated{Meta: meta, AccountId: b.AccountID, EndpointId: b.EndpointID, WatchId: b.WatchID, WalletAddress: b.WalletAddress, Event: eventOut(b.Event), TestBodyHash: b.TestBodyHash, Moves: uint32(b.Moved.Moves), Attempts: uint32(b.Moved.Attempts), Runs: uint32(b.Moved.Runs), FormerEndpointIds: b.Moved.FormerEndpointIDs}
+		return &kafka.DeliveryCreated{
+			Meta:              meta,
+			AccountId:         b.AccountID,
+			EndpointId:        b.EndpointID,
+			WatchId:           b.WatchID,
+			WalletAddress:     b.WalletAddress,
+			Event:             eventOut(b.Event),
+			TestBodyHash:      b.TestBodyHash,
+			Moves:             uint32(b.Moved.Moves),
+			Attempts:          uint32(b.Moved.Attempts),
+			Runs:              uint32(b.Moved.Runs),
+			FormerEndpointIds: b.Moved.FormerEndpointIDs,
+		}
 	case domain.AttemptMade:
 		r := b.Result
 		return &kafka.AttemptMade{
-			Meta: meta, EventId: b.EventID, EventType: string(b.EventType), Number: uint32(b.Number), Run: uint32(b.Run),
-			SentAtMillis: r.SentAtMillis, DurationMillis: r.DurationMillis, StatusCode: uint32(r.StatusCode), Error: string(r.Error), ResponseBody: r.ResponseBody,
-			State: string(b.State), NextAttemptAtMillis: b.NextAttemptAtMillis,
+			Meta:                meta,
+			EventId:             b.EventID,
+			EventType:           string(b.EventType),
+			Number:              uint32(b.Number),
+			Run:                 uint32(b.Run),
+			SentAtMillis:        r.SentAtMillis,
+			DurationMillis:      r.DurationMillis,
+			StatusCode:          uint32(r.StatusCode),
+			Error:               string(r.Error),
+			ResponseBody:        r.ResponseBody,
+			State:               string(b.State),
+			NextAttemptAtMillis: b.NextAttemptAtMillis,
 		}
 	case domain.DeliveryRequeued:
-		return &kafka.DeliveryRequeued{Meta: meta, EventId: b.EventID, Run: uint32(b.Run), NextAttemptAtMillis: b.NextAttemptAtMillis, Reason: string(b.Reason)}
+		return &kafka.DeliveryRequeued{
+			Meta:                meta,
+			EventId:             b.EventID,
+			Run:                 uint32(b.Run),
+			NextAttemptAtMillis: b.NextAttemptAtMillis,
+			Reason:              string(b.Reason),
+		}
 	case domain.DeliveryCancelled:
 		return &kafka.DeliveryCancelled{Meta: meta, EventId: b.EventID}
 	case domain.DeliveryMoved:
-		return &kafka.DeliveryMoved{Meta: meta, EventId: b.EventID, ToEndpointId: b.ToEndpointID, Moves: uint32(b.Moves)}
+		return &kafka.DeliveryMoved{
+			Meta:         meta,
+			EventId:      b.EventID,
+			ToEndpointId: b.ToEndpointID,
+			Moves:        uint32(b.Moves),
+		}
 	case domain.CommandHandled:
-		return &kafka.CommandHandled{Meta: meta, CommandId: b.CommandID, BodyHash: b.BodyHash, Answer: answerOut(b.Answer)}
+		return &kafka.CommandHandled{
+			Meta:      meta,
+			CommandId: b.CommandID,
+			BodyHash:  b.BodyHash,
+			Answer:    answerOut(b.Answer),
+		}
 	}
 	panic(fmt.Sprintf("schemas: fact type %T has no Protobuf form", body))
 }
@@ -84,30 +152,42 @@ func deliveryFactOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
 // factForms gives, for each fact type, an empty message and how its body is
 // read out of it.
 var factForms = map[string]func() factForm{
-	"AccountCreated":    func() factForm { return form(&kafka.AccountCreated{}, accountCreatedIn) },
-	"KeyCreated":        func() factForm { return form(&kafka.KeyCreated{}, keyCreatedIn) },
-	"KeyRolled":         func() factForm { return form(&kafka.KeyRolled{}, keyRolledIn) },
-	"KeyRevoked":        func() factForm { return form(&kafka.KeyRevoked{}, keyRevokedIn) },
-	"EndpointCreated":   func() factForm { return form(&kafka.EndpointCreated{}, endpointCreatedIn) },
-	"EndpointUpdated":   func() factForm { return form(&kafka.EndpointUpdated{}, endpointUpdatedIn) },
-	"SecretRotated":     func() factForm { return form(&kafka.SecretRotated{}, secretRotatedIn) },
-	"SecretsResealed":   func() factForm { return form(&kafka.SecretsResealed{}, secretsResealedIn) },
-	"EndpointDisabled":  func() factForm { return form(&kafka.EndpointDisabled{}, endpointDisabledIn) },
-	"EndpointEnabled":   func() factForm { return form(&kafka.EndpointEnabled{}, endpointEnabledIn) },
-	"EndpointDeleted":   func() factForm { return form(&kafka.EndpointDeleted{}, endpointDeletedIn) },
-	"WatchCreated":      func() factForm { return form(&kafka.WatchCreated{}, watchCreatedIn) },
-	"WatchUpdated":      func() factForm { return form(&kafka.WatchUpdated{}, watchUpdatedIn) },
-	"WatchDeleted":      func() factForm { return form(&kafka.WatchDeleted{}, watchDeletedIn) },
-	"BackfillRequested": func() factForm { return form(&kafka.BackfillRequested{}, backfillRequestedIn) },
-	"RangeCovered":      func() factForm { return form(&kafka.RangeCovered{}, rangeCoveredIn) },
-	"PartBegun":         func() factForm { return form(&kafka.PartBegun{}, partBegunIn) },
-	"BackfillStopped":   func() factForm { return form(&kafka.BackfillStopped{}, backfillStoppedIn) },
-	"DeliveryCreated":   func() factForm { return form(&kafka.DeliveryCreated{}, deliveryCreatedIn) },
-	"AttemptMade":       func() factForm { return form(&kafka.AttemptMade{}, attemptMadeIn) },
-	"DeliveryRequeued":  func() factForm { return form(&kafka.DeliveryRequeued{}, deliveryRequeuedIn) },
-	"DeliveryCancelled": func() factForm { return form(&kafka.DeliveryCancelled{}, deliveryCancelledIn) },
-	"DeliveryMoved":     func() factForm { return form(&kafka.DeliveryMoved{}, deliveryMovedIn) },
-	"CommandHandled":    func() factForm { return form(&kafka.CommandHandled{}, commandHandledIn) },
+	"AccountCreated":  func() factForm { return form(&kafka.AccountCreated{}, accountCreatedIn) },
+	"KeyCreated":      func() factForm { return form(&kafka.KeyCreated{}, keyCreatedIn) },
+	"KeyRolled":       func() factForm { return form(&kafka.KeyRolled{}, keyRolledIn) },
+	"KeyRevoked":      func() factForm { return form(&kafka.KeyRevoked{}, keyRevokedIn) },
+	"EndpointCreated": func() factForm { return form(&kafka.EndpointCreated{}, endpointCreatedIn) },
+	"EndpointUpdated": func() factForm { return form(&kafka.EndpointUpdated{}, endpointUpdatedIn) },
+	"SecretRotated":   func() factForm { return form(&kafka.SecretRotated{}, secretRotatedIn) },
+	"SecretsResealed": func() factForm { return form(&kafka.SecretsResealed{}, secretsResealedIn) },
+	"EndpointDisabled": func() factForm {
+		return form(&kafka.EndpointDisabled{},
+			endpointDisabledIn)
+	},
+	"EndpointEnabled": func() factForm { return form(&kafka.EndpointEnabled{}, endpointEnabledIn) },
+	"EndpointDeleted": func() factForm { return form(&kafka.EndpointDeleted{}, endpointDeletedIn) },
+	"WatchCreated":    func() factForm { return form(&kafka.WatchCreated{}, watchCreatedIn) },
+	"WatchUpdated":    func() factForm { return form(&kafka.WatchUpdated{}, watchUpdatedIn) },
+	"WatchDeleted":    func() factForm { return form(&kafka.WatchDeleted{}, watchDeletedIn) },
+	"BackfillRequested": func() factForm {
+		return form(&kafka.BackfillRequested{},
+			backfillRequestedIn)
+	},
+	"RangeCovered":    func() factForm { return form(&kafka.RangeCovered{}, rangeCoveredIn) },
+	"PartBegun":       func() factForm { return form(&kafka.PartBegun{}, partBegunIn) },
+	"BackfillStopped": func() factForm { return form(&kafka.BackfillStopped{}, backfillStoppedIn) },
+	"DeliveryCreated": func() factForm { return form(&kafka.DeliveryCreated{}, deliveryCreatedIn) },
+	"AttemptMade":     func() factForm { return form(&kafka.AttemptMade{}, attemptMadeIn) },
+	"DeliveryRequeued": func() factForm {
+		return form(&kafka.DeliveryRequeued{},
+			deliveryRequeuedIn)
+	},
+	"DeliveryCancelled": func() factForm {
+		return form(&kafka.DeliveryCancelled{},
+			deliveryCancelledIn)
+	},
+	"DeliveryMoved":  func() factForm { return form(&kafka.DeliveryMoved{}, deliveryMovedIn) },
+	"CommandHandled": func() factForm { return form(&kafka.CommandHandled{}, commandHandledIn) },
 }
 
 type factForm struct {
@@ -150,14 +230,21 @@ func DecodeFactInPlace(m Message) (domain.Fact, error) {
 func decodeFact(m Message) (domain.Fact, error) {
 	newForm, known := factForms[m.Type]
 	if !known {
-		return domain.Fact{}, fmt.Errorf("schemas: the journal holds a fact of type %q, which this program does not know: run a newer lumenhook", m.Type)
+		return domain.Fact{}, fmt.Errorf("schemas: the journal holds a fact of type %q, which this "+
+			"program does not know: run a newer lumenhook", m.Type)
 	}
 	f := newForm()
 	if err := unpack(m, f.message); err != nil {
 		return domain.Fact{}, err
 	}
 	meta := f.meta()
-	return domain.Fact{Aggregate: meta.GetAggregate(), Version: meta.GetVersion(), AtMillis: meta.GetAtMillis(), Cause: m.Cause, Body: f.body()}, nil
+	return domain.Fact{
+		Aggregate: meta.GetAggregate(),
+		Version:   meta.GetVersion(),
+		AtMillis:  meta.GetAtMillis(),
+		Cause:     m.Cause,
+		Body:      f.body(),
+	}, nil
 }
 
 func accountCreatedIn(m *kafka.AccountCreated) domain.FactBody {
@@ -169,7 +256,11 @@ func keyCreatedIn(m *kafka.KeyCreated) domain.FactBody {
 }
 
 func keyRolledIn(m *kafka.KeyRolled) domain.FactBody {
-	return domain.KeyRolled{KeyID: m.GetKeyId(), ExpiresAtMillis: m.GetExpiresAtMillis(), Key: keyIn(m.GetKey())}
+	return domain.KeyRolled{
+		KeyID:           m.GetKeyId(),
+		ExpiresAtMillis: m.GetExpiresAtMillis(),
+		Key:             keyIn(m.GetKey()),
+	}
 }
 
 func keyRevokedIn(m *kafka.KeyRevoked) domain.FactBody {
@@ -177,7 +268,15 @@ func keyRevokedIn(m *kafka.KeyRevoked) domain.FactBody {
 }
 
 func endpointCreatedIn(m *kafka.EndpointCreated) domain.FactBody {
-	return domain.EndpointCreated{EndpointID: m.GetEndpointId(), AccountID: m.GetAccountId(), URL: m.GetUrl(), Description: m.GetDescription(), Secret: secretIn(m.GetSecret()), Headers: mapped(m.GetHeaders(), headerIn), RateLimitPerSecond: int(m.GetRateLimitPerSecond())}
+	return domain.EndpointCreated{
+		EndpointID:         m.GetEndpointId(),
+		AccountID:          m.GetAccountId(),
+		URL:                m.GetUrl(),
+		Description:        m.GetDescription(),
+		Secret:             secretIn(m.GetSecret()),
+		Headers:            mapped(m.GetHeaders(), headerIn),
+		RateLimitPerSecond: int(m.GetRateLimitPerSecond()),
+	}
 }
 
 func endpointUpdatedIn(m *kafka.EndpointUpdated) domain.FactBody {
@@ -189,11 +288,19 @@ func secretRotatedIn(m *kafka.SecretRotated) domain.FactBody {
 }
 
 func secretsResealedIn(m *kafka.SecretsResealed) domain.FactBody {
-	return domain.SecretsResealed{Secrets: mapped(m.GetSecrets(), secretIn), Headers: mapped(m.GetHeaders(), headerIn)}
+	return domain.SecretsResealed{
+		Secrets: mapped(m.GetSecrets(), secretIn),
+		Headers: mapped(m.GetHeaders(), headerIn),
+	}
 }
 
 func endpointDisabledIn(m *kafka.EndpointDisabled) domain.FactBody {
-	return domain.EndpointDisabled{Reason: domain.DisabledReason(m.GetReason()), EventID: m.GetEventId(), LastStatusCode: int(m.GetLastStatusCode()), LastError: domain.AttemptError(m.GetLastError())}
+	return domain.EndpointDisabled{
+		Reason:         domain.DisabledReason(m.GetReason()),
+		EventID:        m.GetEventId(),
+		LastStatusCode: int(m.GetLastStatusCode()),
+		LastError:      domain.AttemptError(m.GetLastError()),
+	}
 }
 
 func endpointEnabledIn(*kafka.EndpointEnabled) domain.FactBody { return domain.EndpointEnabled{} }
@@ -215,7 +322,13 @@ func backfillRequestedIn(m *kafka.BackfillRequested) domain.FactBody {
 }
 
 func rangeCoveredIn(m *kafka.RangeCovered) domain.FactBody {
-	return domain.RangeCovered{Request: m.GetRequest(), From: m.GetFrom(), To: m.GetTo(), Until: m.GetUntil(), LiveSince: m.GetLiveSince()}
+	return domain.RangeCovered{
+		Request:   m.GetRequest(),
+		From:      m.GetFrom(),
+		To:        m.GetTo(),
+		Until:     m.GetUntil(),
+		LiveSince: m.GetLiveSince(),
+	}
 }
 
 func partBegunIn(m *kafka.PartBegun) domain.FactBody {
@@ -227,22 +340,42 @@ func backfillStoppedIn(m *kafka.BackfillStopped) domain.FactBody {
 }
 
 func deliveryCreatedIn(m *kafka.DeliveryCreated) domain.FactBody {
-	return domain.DeliveryCreated{AccountID: m.GetAccountId(), EndpointID: m.GetEndpointId(), WatchID: m.GetWatchId(), WalletAddress: m.GetWalletAddress(), Event: eventIn(m.GetEvent()), TestBodyHash: m.GetTestBodyHash(), Moved: movedIn(m)}
+	return domain.DeliveryCreated{
+		AccountID:     m.GetAccountId(),
+		EndpointID:    m.GetEndpointId(),
+		WatchID:       m.GetWatchId(),
+		WalletAddress: m.GetWalletAddress(),
+		Event:         eventIn(m.GetEvent()),
+		TestBodyHash:  m.GetTestBodyHash(),
+		Moved:         movedIn(m),
+	}
 }
 
 func attemptMadeIn(m *kafka.AttemptMade) domain.FactBody {
 	return domain.AttemptMade{
-		EventID: m.GetEventId(), EventType: domain.EventType(m.GetEventType()), Number: int(m.GetNumber()), Run: int(m.GetRun()),
+		EventID:   m.GetEventId(),
+		EventType: domain.EventType(m.GetEventType()),
+		Number:    int(m.GetNumber()),
+		Run:       int(m.GetRun()),
 		Result: domain.AttemptResult{
-			SentAtMillis: m.GetSentAtMillis(), DurationMillis: m.GetDurationMillis(), StatusCode: int(m.GetStatusCode()),
-			Error: domain.AttemptError(m.GetError()), ResponseBody: m.GetResponseBody(),
+			SentAtMillis:   m.GetSentAtMillis(),
+			DurationMillis: m.GetDurationMillis(),
+			StatusCode:     int(m.GetStatusCode()),
+			Error:          domain.AttemptError(m.GetError()),
+			ResponseBody:   m.GetResponseBody(),
 		},
-		State: domain.DeliveryState(m.GetState()), NextAttemptAtMillis: m.GetNextAttemptAtMillis(),
+		State:               domain.DeliveryState(m.GetState()),
+		NextAttemptAtMillis: m.GetNextAttemptAtMillis(),
 	}
 }
 
 func deliveryRequeuedIn(m *kafka.DeliveryRequeued) domain.FactBody {
-	return domain.DeliveryRequeued{EventID: m.GetEventId(), Run: int(m.GetRun()), NextAttemptAtMillis: m.GetNextAttemptAtMillis(), Reason: domain.RequeueReason(m.GetReason())}
+	return domain.DeliveryRequeued{
+		EventID:             m.GetEventId(),
+		Run:                 int(m.GetRun()),
+		NextAttemptAtMillis: m.GetNextAttemptAtMillis(),
+		Reason:              domain.RequeueReason(m.GetReason()),
+	}
 }
 
 func deliveryCancelledIn(m *kafka.DeliveryCancelled) domain.FactBody {
@@ -250,7 +383,11 @@ func deliveryCancelledIn(m *kafka.DeliveryCancelled) domain.FactBody {
 }
 
 func deliveryMovedIn(m *kafka.DeliveryMoved) domain.FactBody {
-	return domain.DeliveryMoved{EventID: m.GetEventId(), ToEndpointID: m.GetToEndpointId(), Moves: int(m.GetMoves())}
+	return domain.DeliveryMoved{
+		EventID:      m.GetEventId(),
+		ToEndpointID: m.GetToEndpointId(),
+		Moves:        int(m.GetMoves()),
+	}
 }
 
 // movedIn reads what an event has behind it at other endpoints.
@@ -261,11 +398,17 @@ func movedIn(m interface {
 	GetFormerEndpointIds() []string
 }) domain.Moved {
 	return domain.Moved{
-		Moves: int(m.GetMoves()), Attempts: int(m.GetAttempts()), Runs: int(m.GetRuns()),
+		Moves:             int(m.GetMoves()),
+		Attempts:          int(m.GetAttempts()),
+		Runs:              int(m.GetRuns()),
 		FormerEndpointIDs: m.GetFormerEndpointIds(),
 	}
 }
 
 func commandHandledIn(m *kafka.CommandHandled) domain.FactBody {
-	return domain.CommandHandled{CommandID: m.GetCommandId(), BodyHash: m.GetBodyHash(), Answer: answerIn(m.GetAnswer())}
+	return domain.CommandHandled{
+		CommandID: m.GetCommandId(),
+		BodyHash:  m.GetBodyHash(),
+		Answer:    answerIn(m.GetAnswer()),
+	}
 }

@@ -34,13 +34,25 @@ func quickFact(m Message) (f domain.Fact, ok bool) {
 
 func quickDeliveryCreated(fields *quickFields, f *domain.Fact) domain.DeliveryCreated {
 	quickMeta(fields, f)
-	body := domain.DeliveryCreated{AccountID: fields.text(2), EndpointID: fields.text(3), WatchID: fields.text(4), WalletAddress: fields.text(5)}
+	body := domain.DeliveryCreated{
+		AccountID:     fields.text(2),
+		EndpointID:    fields.text(3),
+		WatchID:       fields.text(4),
+		WalletAddress: fields.text(5),
+	}
 	event := fields.message(6)
-	body.Event = domain.Event{ID: event.text(1), Type: domain.EventType(event.text(2)), CreatedAtMillis: int64(event.number(3)), Body: event.bytes(4)}
+	body.Event = domain.Event{
+		ID:              event.text(1),
+		Type:            domain.EventType(event.text(2)),
+		CreatedAtMillis: int64(event.number(3)),
+		Body:            event.bytes(4),
+	}
 	fields.bad = fields.bad || !event.read()
 	body.TestBodyHash = fields.bytes(7)
 	body.Moved = domain.Moved{
-		Moves: int(uint32(fields.number(8))), Attempts: int(uint32(fields.number(9))), Runs: int(uint32(fields.number(10))),
+		Moves:    int(uint32(fields.number(8))),
+		Attempts: int(uint32(fields.number(9))),
+		Runs:     int(uint32(fields.number(10))),
 	}
 	return body
 }
@@ -48,12 +60,19 @@ func quickDeliveryCreated(fields *quickFields, f *domain.Fact) domain.DeliveryCr
 func quickAttemptMade(fields *quickFields, f *domain.Fact) domain.AttemptMade {
 	quickMeta(fields, f)
 	return domain.AttemptMade{
-		EventID: fields.text(2), EventType: domain.EventType(fields.text(3)), Number: int(uint32(fields.number(4))), Run: int(uint32(fields.number(5))),
+		EventID:   fields.text(2),
+		EventType: domain.EventType(fields.text(3)),
+		Number:    int(uint32(fields.number(4))),
+		Run:       int(uint32(fields.number(5))),
 		Result: domain.AttemptResult{
-			SentAtMillis: int64(fields.number(6)), DurationMillis: int64(fields.number(7)), StatusCode: int(uint32(fields.number(8))),
-			Error: domain.AttemptError(fields.text(9)), ResponseBody: fields.bytes(10),
+			SentAtMillis:   int64(fields.number(6)),
+			DurationMillis: int64(fields.number(7)),
+			StatusCode:     int(uint32(fields.number(8))),
+			Error:          domain.AttemptError(fields.text(9)),
+			ResponseBody:   fields.bytes(10),
 		},
-		State: domain.DeliveryState(fields.text(11)), NextAttemptAtMillis: int64(fields.number(12)),
+		State:               domain.DeliveryState(fields.text(11)),
+		NextAttemptAtMillis: int64(fields.number(12)),
 	}
 }
 

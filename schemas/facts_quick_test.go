@@ -20,7 +20,8 @@ func sameAsGenerated(t interface{ Fatalf(string, ...any) }, m Message) (quick bo
 	}
 	want, err := decodeFact(m)
 	if err != nil || !reflect.DeepEqual(fact, want) {
-		t.Fatalf("%s %x is read as\n%#v\nand by the generated code as\n%#v, %v", m.Type, m.Value, fact, want, err)
+		t.Fatalf("%s %x is read as\n%#v\nand by the generated code as\n%#v, %v", m.Type, m.Value, fact,
+			want, err)
 	}
 	return true
 }
@@ -35,7 +36,10 @@ func TestQuickFactsAreTheGenerated(t *testing.T) {
 		if !sameAsGenerated(t, m) {
 			t.Fatalf("%s %x is not read quickly", m.Type, m.Value)
 		}
-		for name, decode := range map[string]func(Message) (domain.Fact, error){"DecodeFact": DecodeFact, "DecodeFactInPlace": DecodeFactInPlace} {
+		for name, decode := range map[string]func(Message) (domain.Fact, error){
+			"DecodeFact":        DecodeFact,
+			"DecodeFactInPlace": DecodeFactInPlace,
+		} {
 			if got, err := decode(m); err != nil || !reflect.DeepEqual(got, fact) {
 				t.Fatalf("%s gives %#v, %v, and not %#v", name, got, err, fact)
 			}
@@ -45,7 +49,8 @@ func TestQuickFactsAreTheGenerated(t *testing.T) {
 		quick, faulty := DecodeFactInPlace(m)
 		want, fault := decodeFact(m)
 		if !reflect.DeepEqual(quick, want) || (faulty == nil) != (fault == nil) {
-			t.Fatalf("%s %x is read as %#v, %v, and by the generated code as %#v, %v", m.Type, m.Value, quick, faulty, want, fault)
+			t.Fatalf("%s %x is read as %#v, %v, and by the generated code as %#v, %v", m.Type, m.Value, quick,
+				faulty, want, fault)
 		}
 	})
 }
@@ -66,8 +71,19 @@ func TestDecodedFactsAreTheirOwn(t *testing.T) {
 // FuzzQuickFacts does the same with any bytes.
 func FuzzQuickFacts(f *testing.F) {
 	for _, body := range []domain.FactBody{
-		domain.DeliveryCreated{AccountID: "acc_1", EndpointID: "ep_1", Event: domain.Event{ID: "evt_1", Body: []byte("{}")}, TestBodyHash: []byte{1}},
-		domain.AttemptMade{EventID: "evt_1", Number: 3, Run: 2, State: domain.StateWaiting, NextAttemptAtMillis: 5},
+		domain.DeliveryCreated{
+			AccountID:    "acc_1",
+			EndpointID:   "ep_1",
+			Event:        domain.Event{ID: "evt_1", Body: []byte("{}")},
+			TestBodyHash: []byte{1},
+		},
+		domain.AttemptMade{
+			EventID:             "evt_1",
+			Number:              3,
+			Run:                 2,
+			State:               domain.StateWaiting,
+			NextAttemptAtMillis: 5,
+		},
 	} {
 		f.Add(EncodeFact(domain.Fact{Aggregate: "ep_1", Version: 1, Body: body}).Value)
 	}
@@ -88,19 +104,44 @@ func drawHotFact(t *rapid.T) domain.Fact {
 	})
 	number := rapid.OneOf(rapid.Just(int64(0)), rapid.Int64())
 	small := rapid.OneOf(rapid.Just(0), rapid.IntRange(0, 1<<32-1))
-	fact := domain.Fact{Aggregate: text.Draw(t, "aggregate"), Version: rapid.Uint64().Draw(t, "version"), AtMillis: number.Draw(t, "at"), Cause: text.Draw(t, "cause")}
-	kind := domain.EventType(rapid.OneOf(rapid.Just(string(domain.PaymentReceived)), text).Draw(t, "type"))
+	fact := domain.Fact{
+		Aggregate: text.Draw(t, "aggregate"),
+		Version:   rapid.Uint64().Draw(t, "version"),
+		AtMillis:  number.Draw(t, "at"),
+		Cause:     text.Draw(t, "cause"),
+	}
+	kind := domain.EventType(rapid.OneOf(rapid.Just(string(domain.PaymentReceived)), text).Draw(t,
+		"type"))
 	if rapid.Bool().Draw(t, "attempt") {
 		fact.Body = domain.AttemptMade{
-			EventID: text.Draw(t, "event"), EventType: kind, Number: small.Draw(t, "number"), Run: small.Draw(t, "run"),
-			Result: domain.AttemptResult{SentAtMillis: number.Draw(t, "sent"), DurationMillis: number.Draw(t, "duration"), StatusCode: small.Draw(t, "status"), Error: domain.AttemptError(text.Draw(t, "error")), ResponseBody: some.Draw(t, "answer")},
-			State:  domain.DeliveryState(rapid.OneOf(rapid.Just(string(domain.StateDelivered)), rapid.Just(string(domain.StateWaiting)), text).Draw(t, "state")), NextAttemptAtMillis: number.Draw(t, "next"),
+			EventID:   text.Draw(t, "event"),
+			EventType: kind,
+			Number:    small.Draw(t, "number"),
+			Run:       small.Draw(t, "run"),
+			Result: domain.AttemptResult{
+				SentAtMillis:   number.Draw(t, "sent"),
+				DurationMillis: number.Draw(t, "duration"),
+				StatusCode:     small.Draw(t, "status"),
+				Error:          domain.AttemptError(text.Draw(t, "error")),
+				ResponseBody:   some.Draw(t, "answer"),
+			},
+			State: domain.DeliveryState(rapid.OneOf(rapid.Just(string(domain.StateDelivered)),
+				rapid.Just(string(domain.StateWaiting)), text).Draw(t, "state")),
+			NextAttemptAtMillis: number.Draw(t, "next"),
 		}
 		return fact
 	}
 	fact.Body = domain.DeliveryCreated{
-		AccountID: text.Draw(t, "account"), EndpointID: text.Draw(t, "endpoint"), WatchID: text.Draw(t, "watch"), WalletAddress: text.Draw(t, "wallet"),
-		Event:        domain.Event{ID: text.Draw(t, "event"), Type: kind, CreatedAtMillis: number.Draw(t, "created"), Body: some.Draw(t, "body")},
+		AccountID:     text.Draw(t, "account"),
+		EndpointID:    text.Draw(t, "endpoint"),
+		WatchID:       text.Draw(t, "watch"),
+		WalletAddress: text.Draw(t, "wallet"),
+		Event: domain.Event{
+			ID:              text.Draw(t, "event"),
+			Type:            kind,
+			CreatedAtMillis: number.Draw(t, "created"),
+			Body:            some.Draw(t, "body"),
+		},
 		TestBodyHash: some.Draw(t, "hash"),
 	}
 	return fact

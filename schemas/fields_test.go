@@ -18,17 +18,26 @@ func TestNoFieldIsForgotten(t *testing.T) {
 			continue // holds one of several answers: TestAnswersComeBack
 		}
 		f := domain.Fact{Aggregate: "ep_1", Version: 12, AtMillis: 1234, Body: filled(body)}
-		if got, err := schemas.DecodeFact(schemas.EncodeFact(f)); err != nil || !reflect.DeepEqual(got, f) {
+		if got, err := schemas.DecodeFact(schemas.EncodeFact(f)); err != nil ||
+			!reflect.DeepEqual(got, f) {
 			t.Errorf("%s\n got %+v, %v\nwant %+v", body.FactType(), got, err, f)
 		}
 	}
 	for _, body := range everyCommand {
-		c := domain.Command{ID: "cmd_1", AccountID: "acc_1", BodyHash: []byte{5}, IssuedAtMillis: 77, Body: filled(body)}
-		if got, err := schemas.DecodeCommand(schemas.EncodeCommand(c)); err != nil || !reflect.DeepEqual(got, c) {
+		c := domain.Command{
+			ID:             "cmd_1",
+			AccountID:      "acc_1",
+			BodyHash:       []byte{5},
+			IssuedAtMillis: 77,
+			Body:           filled(body),
+		}
+		if got, err := schemas.DecodeCommand(schemas.EncodeCommand(c)); err != nil ||
+			!reflect.DeepEqual(got, c) {
 			t.Errorf("%s\n got %+v, %v\nwant %+v", body.CommandType(), got, err, c)
 		}
 	}
-	comesBack(t, filled(domain.Watch{}), func(w domain.Watch) (domain.Watch, error) { return schemas.DecodeWatch(schemas.EncodeWatch(w)) })
+	comesBack(t, filled(domain.Watch{}),
+		func(w domain.Watch) (domain.Watch, error) { return schemas.DecodeWatch(schemas.EncodeWatch(w)) })
 	comesBack(t, filled(domain.Endpoint{}), func(e domain.Endpoint) (domain.Endpoint, error) {
 		return schemas.DecodeEndpoint(schemas.EncodeEndpoint(e))
 	})

@@ -15,46 +15,104 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-var record = flag.Bool("record", false, "write golden files that are missing; existing ones are never changed")
+var record = flag.Bool("record", false,
+	"write golden files that are missing; existing ones are never changed")
 
 var (
 	goldenWatch = domain.Watch{
-		ID: "wat_1", AccountID: "acc_1", WalletAddress: "GWALLET", Label: "shop", EndpointID: "ep_1",
+		ID:            "wat_1",
+		AccountID:     "acc_1",
+		WalletAddress: "GWALLET",
+		Label:         "shop",
+		EndpointID:    "ep_1",
 		Rules: domain.Rules{
-			Assets:          []domain.Asset{{Code: "XLM"}, {Code: "USD", Issuer: "GISSUER"}},
-			Amount:          domain.AmountRule{Kind: domain.AmountRange, MinStroops: 5, MaxStroops: 50},
-			Memo:            domain.MemoRule{Kind: domain.MemoEquals, Value: domain.Memo{Type: domain.MemoID, Raw: []byte("42")}},
+			Assets: []domain.Asset{{Code: "XLM"}, {Code: "USD", Issuer: "GISSUER"}},
+			Amount: domain.AmountRule{Kind: domain.AmountRange, MinStroops: 5, MaxStroops: 50},
+			Memo: domain.MemoRule{
+				Kind:  domain.MemoEquals,
+				Value: domain.Memo{Type: domain.MemoID, Raw: []byte("42")},
+			},
 			SenderAllowlist: []string{"GSENDER", "CSENDER"},
 		},
-		EventTypes: []domain.EventType{domain.PaymentReceived, domain.PaymentRejected}, CreatedAtMillis: 1000, UpdatedAtMillis: 2000,
+		EventTypes:      []domain.EventType{domain.PaymentReceived, domain.PaymentRejected},
+		CreatedAtMillis: 1000,
+		UpdatedAtMillis: 2000,
 	}
-	goldenKey = domain.Key{ID: "key_1", Name: "shop", Hash: []byte{1, 2, 3}, Permissions: domain.Permissions(), CreatedAtMillis: 1000}
+	goldenKey = domain.Key{
+		ID:              "key_1",
+		Name:            "shop",
+		Hash:            []byte{1, 2, 3},
+		Permissions:     domain.Permissions(),
+		CreatedAtMillis: 1000,
+	}
 )
 
 // goldenFacts has one fact of every type.
 var goldenFacts = []domain.FactBody{
 	domain.AccountCreated{AccountID: "acc_1", Email: "a@example.com"},
 	domain.KeyCreated{Key: goldenKey},
-	domain.EndpointCreated{EndpointID: "ep_1", AccountID: "acc_1", URL: "https://shop.example/hook", Description: "shop", Secret: domain.SealedSecret{Sealed: []byte{9}, CreatedAtMillis: 1000, ExpiresAtMillis: 3000}},
+	domain.EndpointCreated{
+		EndpointID:  "ep_1",
+		AccountID:   "acc_1",
+		URL:         "https://shop.example/hook",
+		Description: "shop",
+		Secret:      domain.SealedSecret{Sealed: []byte{9}, CreatedAtMillis: 1000, ExpiresAtMillis: 3000},
+	},
 	domain.WatchCreated{Watch: goldenWatch},
-	domain.DeliveryCreated{AccountID: "acc_1", EndpointID: "ep_1", WatchID: "wat_1", WalletAddress: "GWALLET", Event: domain.Event{ID: "evt_1", Type: domain.PaymentReceived, CreatedAtMillis: 900, Body: []byte(`{"id":"evt_1"}`)}},
+	domain.DeliveryCreated{
+		AccountID:     "acc_1",
+		EndpointID:    "ep_1",
+		WatchID:       "wat_1",
+		WalletAddress: "GWALLET",
+		Event: domain.Event{
+			ID:              "evt_1",
+			Type:            domain.PaymentReceived,
+			CreatedAtMillis: 900,
+			Body:            []byte(`{"id":"evt_1"}`),
+		},
+	},
 	domain.AttemptMade{
-		EventID: "evt_1", EventType: domain.PaymentReceived, Number: 3, Run: 2, State: domain.StateWaiting, NextAttemptAtMillis: 5000,
-		Result: domain.AttemptResult{SentAtMillis: 1100, DurationMillis: 7, StatusCode: 503, Error: domain.AttemptTimeout, ResponseBody: []byte{0xff, 'x'}},
+		EventID:             "evt_1",
+		EventType:           domain.PaymentReceived,
+		Number:              3,
+		Run:                 2,
+		State:               domain.StateWaiting,
+		NextAttemptAtMillis: 5000,
+		Result: domain.AttemptResult{
+			SentAtMillis:   1100,
+			DurationMillis: 7,
+			StatusCode:     503,
+			Error:          domain.AttemptTimeout,
+			ResponseBody:   []byte{0xff, 'x'},
+		},
 	},
 	domain.DeliveryCancelled{EventID: "evt_1"},
-	domain.CommandHandled{CommandID: "cmd_1", BodyHash: []byte{7}, Answer: domain.Answer{Watch: &goldenWatch}},
+	domain.CommandHandled{
+		CommandID: "cmd_1",
+		BodyHash:  []byte{7},
+		Answer:    domain.Answer{Watch: &goldenWatch},
+	},
 	domain.KeyRolled{KeyID: "key_1", ExpiresAtMillis: 9000, Key: laterKey},
 	domain.KeyRevoked{KeyID: "key_1"},
 	domain.EndpointUpdated{Change: endpointChange},
 	domain.SecretRotated{Secret: domain.SealedSecret{Sealed: []byte{8}, CreatedAtMillis: 2000}},
 	domain.SecretsResealed{Secrets: laterEndpoint.Secrets, Headers: headers},
-	domain.EndpointDisabled{Reason: domain.DisabledGone, EventID: "evt_1", LastStatusCode: 410, LastError: domain.AttemptBodyTooLarge},
+	domain.EndpointDisabled{
+		Reason:         domain.DisabledGone,
+		EventID:        "evt_1",
+		LastStatusCode: 410,
+		LastError:      domain.AttemptBodyTooLarge,
+	},
 	domain.EndpointEnabled{},
 	domain.EndpointDeleted{},
 	domain.WatchUpdated{Change: watchChange},
 	domain.WatchDeleted{},
-	domain.DeliveryRequeued{EventID: "evt_1", Run: 2, NextAttemptAtMillis: 5000, Reason: domain.RequeueReplay},
+	domain.DeliveryRequeued{
+		EventID:             "evt_1",
+		Run:                 2,
+		NextAttemptAtMillis: 5000,
+		Reason:              domain.RequeueReplay,
+	},
 	domain.BackfillRequested{From: 2, To: 900},
 	domain.RangeCovered{Request: 4, From: 2, To: 99, Until: 800, LiveSince: 801},
 	domain.PartBegun{Request: 4, From: 100, To: 199},
@@ -66,25 +124,75 @@ var goldenFacts = []domain.FactBody{
 // they are of the same schema version.
 var (
 	laterKey = domain.Key{
-		ID: "key_2", Name: "shop", Hash: []byte{4}, Permissions: []domain.Permission{domain.PermissionRead}, AllowedCIDRs: []string{"192.0.2.0/24", "2001:db8::/32"},
-		CreatedAtMillis: 2000, ExpiresAtMillis: 90_000, RolledTo: "key_3",
+		ID:              "key_2",
+		Name:            "shop",
+		Hash:            []byte{4},
+		Permissions:     []domain.Permission{domain.PermissionRead},
+		AllowedCIDRs:    []string{"192.0.2.0/24", "2001:db8::/32"},
+		CreatedAtMillis: 2000,
+		ExpiresAtMillis: 90_000,
+		RolledTo:        "key_3",
 	}
-	headers        = []domain.Header{{Name: "X-Shop", Sealed: []byte{7}}, {Name: "X-Other", Sealed: []byte{1, 2}}}
-	endpointChange = domain.EndpointChange{URL: new("https://shop.example/new"), Description: new(""), Headers: &headers, RateLimitPerSecond: new(0)}
-	watchChange    = domain.WatchChange{
-		Label: new(""), EndpointID: new("ep_2"), Assets: &[]domain.Asset{{Code: "XLM"}}, Amount: &domain.AmountRule{Kind: domain.AmountMin, AmountStroops: 5},
-		Memo: &domain.MemoRule{Kind: domain.MemoAny}, SenderAllowlist: new([]string), EventTypes: &[]domain.EventType{domain.PaymentRejected},
+	headers = []domain.Header{
+		{Name: "X-Shop", Sealed: []byte{7}}, {Name: "X-Other", Sealed: []byte{1, 2}},
+	}
+	endpointChange = domain.EndpointChange{
+		URL:                new("https://shop.example/new"),
+		Description:        new(""),
+		Headers:            &headers,
+		RateLimitPerSecond: new(0),
+	}
+	watchChange = domain.WatchChange{
+		Label:           new(""),
+		EndpointID:      new("ep_2"),
+		Assets:          &[]domain.Asset{{Code: "XLM"}},
+		Amount:          &domain.AmountRule{Kind: domain.AmountMin, AmountStroops: 5},
+		Memo:            &domain.MemoRule{Kind: domain.MemoAny},
+		SenderAllowlist: new([]string),
+		EventTypes:      &[]domain.EventType{domain.PaymentRejected},
 	}
 	laterEndpoint = domain.Endpoint{
-		ID: "ep_1", AccountID: "acc_1", Version: 9, Revision: 8, URL: "https://x", Description: "d", Headers: headers, RateLimitPerSecond: 30,
-		Secrets: []domain.SealedSecret{{Sealed: []byte{1}, CreatedAtMillis: 2}, {Sealed: []byte{3}, CreatedAtMillis: 1, ExpiresAtMillis: 5}},
-		Status:  domain.StatusDisabled, DisabledReason: domain.DisabledConsecutiveFailures, DisabledAtMillis: 77, ConsecutiveFailures: 20, EnabledVersion: 4, Epoch: 2,
-		CreatedAtMillis: 1, UpdatedAtMillis: 77, DeletedAtMillis: 88,
+		ID:                 "ep_1",
+		AccountID:          "acc_1",
+		Version:            9,
+		Revision:           8,
+		URL:                "https://x",
+		Description:        "d",
+		Headers:            headers,
+		RateLimitPerSecond: 30,
+		Secrets: []domain.SealedSecret{
+			{Sealed: []byte{1}, CreatedAtMillis: 2},
+			{Sealed: []byte{3}, CreatedAtMillis: 1, ExpiresAtMillis: 5},
+		},
+		Status:              domain.StatusDisabled,
+		DisabledReason:      domain.DisabledConsecutiveFailures,
+		DisabledAtMillis:    77,
+		ConsecutiveFailures: 20,
+		EnabledVersion:      4,
+		Epoch:               2,
+		CreatedAtMillis:     1,
+		UpdatedAtMillis:     77,
+		DeletedAtMillis:     88,
 	}
 	laterDelivery = domain.Delivery{
-		EventID: "evt_1", EventType: domain.TestPing, AccountID: "acc_1", EndpointID: "ep_1", EndpointEpoch: 2, WatchID: "wat_1", Version: 9, State: domain.StateWaiting,
-		CreatedAtMillis: 1, Attempts: 12, Run: 2, RunAttempts: 2, NextAttemptAtMillis: 99, TestCommandID: "cmd_1", TestBodyHash: []byte{6},
-		Moves: 2, MovedTo: "ep_2", MovedBy: "cmd_2",
+		EventID:             "evt_1",
+		EventType:           domain.TestPing,
+		AccountID:           "acc_1",
+		EndpointID:          "ep_1",
+		EndpointEpoch:       2,
+		WatchID:             "wat_1",
+		Version:             9,
+		State:               domain.StateWaiting,
+		CreatedAtMillis:     1,
+		Attempts:            12,
+		Run:                 2,
+		RunAttempts:         2,
+		NextAttemptAtMillis: 99,
+		TestCommandID:       "cmd_1",
+		TestBodyHash:        []byte{6},
+		Moves:               2,
+		MovedTo:             "ep_2",
+		MovedBy:             "cmd_2",
 	}
 )
 
@@ -98,20 +206,33 @@ func laterWatch() domain.Watch {
 var laterFacts = []domain.FactBody{
 	domain.KeyCreated{Key: laterKey},
 	domain.EndpointCreated{EndpointID: "ep_1", Headers: headers, RateLimitPerSecond: 30},
-	domain.DeliveryCreated{Event: domain.Event{ID: "evt_1", Type: domain.TestPing}, TestBodyHash: []byte{6}},
-	domain.DeliveryCreated{Event: domain.Event{ID: "evt_1", Type: domain.PaymentReceived}, Moved: domain.Moved{Moves: 1, Attempts: 12, Runs: 2}},
-	domain.DeliveryCreated{Event: domain.Event{ID: "evt_1", Type: domain.PaymentReceived}, Moved: domain.Moved{Moves: 1, Attempts: 12, Runs: 2, FormerEndpointIDs: []string{"ep_1"}}},
+	domain.DeliveryCreated{
+		Event:        domain.Event{ID: "evt_1", Type: domain.TestPing},
+		TestBodyHash: []byte{6},
+	},
+	domain.DeliveryCreated{
+		Event: domain.Event{ID: "evt_1", Type: domain.PaymentReceived},
+		Moved: domain.Moved{Moves: 1, Attempts: 12, Runs: 2},
+	},
+	domain.DeliveryCreated{
+		Event: domain.Event{ID: "evt_1", Type: domain.PaymentReceived},
+		Moved: domain.Moved{Moves: 1, Attempts: 12, Runs: 2, FormerEndpointIDs: []string{"ep_1"}},
+	},
 	domain.AttemptMade{EventID: "evt_1", State: domain.StateCancelled},
 	domain.EndpointUpdated{Change: domain.EndpointChange{Headers: new([]domain.Header)}},
 	domain.EndpointUpdated{},
-	domain.WatchUpdated{Change: domain.WatchChange{Assets: new([]domain.Asset), EventTypes: new([]domain.EventType)}},
+	domain.WatchUpdated{Change: domain.WatchChange{
+		Assets:     new([]domain.Asset),
+		EventTypes: new([]domain.EventType),
+	}},
 	domain.WatchUpdated{},
 }
 
 func TestLaterFactsComeBack(t *testing.T) {
 	for _, body := range laterFacts {
 		f := domain.Fact{Aggregate: "ep_1", Version: 12, AtMillis: 1234, Body: body}
-		if got, err := schemas.DecodeFact(schemas.EncodeFact(f)); err != nil || !reflect.DeepEqual(got, f) {
+		if got, err := schemas.DecodeFact(schemas.EncodeFact(f)); err != nil ||
+			!reflect.DeepEqual(got, f) {
 			t.Errorf("%s: %+v, %v", body.FactType(), got, err)
 		}
 	}
@@ -138,9 +259,15 @@ func TestGoldenFacts(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(golden, m.Value) {
-				t.Errorf("is written as %x, and the golden file has %x: give the new form a new schema version", m.Value, golden)
+				t.Errorf("is written as %x, and the golden file has %x: give the new form a new schema version",
+					m.Value, golden)
 			}
-			got, err := schemas.DecodeFact(schemas.Message{Type: m.Type, Version: m.Version, Cause: "cmd_1", Value: golden})
+			got, err := schemas.DecodeFact(schemas.Message{
+				Type:    m.Type,
+				Version: m.Version,
+				Cause:   "cmd_1",
+				Value:   golden,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -173,14 +300,25 @@ var everyCommand = []domain.CommandBody{
 	domain.CreateKey{AccountID: "acc_1", Key: laterKey},
 	domain.RollKey{AccountID: "acc_1", KeyID: "key_1", Key: laterKey, GraceMillis: 5},
 	domain.RevokeKey{AccountID: "acc_1", KeyID: "key_1"},
-	domain.CreateEndpoint{EndpointID: "ep_1", AccountID: "acc_1", URL: "https://x", Description: "d", Headers: headers, RateLimitPerSecond: 3, SealedSecret: []byte{1}},
+	domain.CreateEndpoint{
+		EndpointID:         "ep_1",
+		AccountID:          "acc_1",
+		URL:                "https://x",
+		Description:        "d",
+		Headers:            headers,
+		RateLimitPerSecond: 3,
+		SealedSecret:       []byte{1},
+	},
 	domain.UpdateEndpoint{EndpointID: "ep_1", IfRevision: 3, Change: endpointChange},
 	domain.UpdateEndpoint{EndpointID: "ep_1"},
 	domain.DisableEndpoint{EndpointID: "ep_1", IfRevision: 3},
 	domain.EnableEndpoint{EndpointID: "ep_1", IfRevision: 3},
 	domain.DeleteEndpoint{EndpointID: "ep_1", IfRevision: 3},
 	domain.RotateSecret{EndpointID: "ep_1", SealedSecret: []byte{1}},
-	domain.ResealSecrets{EndpointID: "ep_1", Values: []domain.Resealed{{Was: []byte{1}, Sealed: []byte{2}}}},
+	domain.ResealSecrets{
+		EndpointID: "ep_1",
+		Values:     []domain.Resealed{{Was: []byte{1}, Sealed: []byte{2}}},
+	},
 	domain.TestEndpoint{EndpointID: "ep_1"},
 	domain.ReplayEndpoint{EndpointID: "ep_1", SinceMillis: 3, UntilMillis: 4},
 	domain.ResendEvent{EndpointID: "ep_1", EventID: "evt_1"},
@@ -189,12 +327,27 @@ var everyCommand = []domain.CommandBody{
 	domain.UpdateWatch{WatchID: "wat_1"},
 	domain.DeleteWatch{WatchID: "wat_1", IfRevision: 3},
 	domain.BackfillWatch{WatchID: "wat_1", From: 2, To: 900},
-	domain.RecordCoverage{WatchID: "wat_1", Request: 4, From: 2, To: 99, Until: 800, LiveSince: 801, Problem: "x", Next: domain.Range{From: 100, To: 199}},
+	domain.RecordCoverage{
+		WatchID:   "wat_1",
+		Request:   4,
+		From:      2,
+		To:        99,
+		Until:     800,
+		LiveSince: 801,
+		Problem:   "x",
+		Next:      domain.Range{From: 100, To: 199},
+	},
 }
 
 func TestCommandsComeBack(t *testing.T) {
 	for _, body := range everyCommand {
-		c := domain.Command{ID: "cmd_1", AccountID: "acc_1", BodyHash: []byte{5}, IssuedAtMillis: 77, Body: body}
+		c := domain.Command{
+			ID:             "cmd_1",
+			AccountID:      "acc_1",
+			BodyHash:       []byte{5},
+			IssuedAtMillis: 77,
+			Body:           body,
+		}
 		got, err := schemas.DecodeCommand(schemas.EncodeCommand(c))
 		if err != nil || !reflect.DeepEqual(got, c) {
 			t.Errorf("%s: %+v, %v", body.CommandType(), got, err)
@@ -206,16 +359,29 @@ func TestCommandsComeBack(t *testing.T) {
 }
 
 func TestRowsAndStateComeBack(t *testing.T) {
-	account := domain.Account{ID: "acc_1", Version: 3, Email: "a@example.com", Keys: []domain.Key{goldenKey, laterKey}, CreatedAtMillis: 5}
-	comesBack(t, laterWatch(), func(w domain.Watch) (domain.Watch, error) { return schemas.DecodeWatch(schemas.EncodeWatch(w)) })
-	comesBack(t, laterWatch(), func(w domain.Watch) (domain.Watch, error) { return schemas.UnmarshalWatch(schemas.MarshalWatch(w)) })
+	account := domain.Account{
+		ID:              "acc_1",
+		Version:         3,
+		Email:           "a@example.com",
+		Keys:            []domain.Key{goldenKey, laterKey},
+		CreatedAtMillis: 5,
+	}
+	comesBack(t, laterWatch(),
+		func(w domain.Watch) (domain.Watch, error) { return schemas.DecodeWatch(schemas.EncodeWatch(w)) })
+	comesBack(t, laterWatch(),
+		func(w domain.Watch) (domain.Watch, error) { return schemas.UnmarshalWatch(schemas.MarshalWatch(w)) })
 	comesBack(t, laterEndpoint, func(e domain.Endpoint) (domain.Endpoint, error) {
 		return schemas.DecodeEndpoint(schemas.EncodeEndpoint(e))
 	})
 	comesBack(t, laterEndpoint, func(e domain.Endpoint) (domain.Endpoint, error) {
 		return schemas.UnmarshalEndpoint(schemas.MarshalEndpoint(e))
 	})
-	comesBack(t, account, func(a domain.Account) (domain.Account, error) { return schemas.DecodeAccount(schemas.EncodeAccount(a)) })
+	comesBack(t, account,
+		func(a domain.Account) (domain.Account, error) {
+			return schemas.DecodeAccount(
+				schemas.EncodeAccount(a),
+			)
+		})
 	comesBack(t, account, func(a domain.Account) (domain.Account, error) {
 		return schemas.UnmarshalAccount(schemas.MarshalAccount(a))
 	})
@@ -233,7 +399,13 @@ func comesBack[T any](t *testing.T, want T, round func(T) (T, error)) {
 
 func TestAnswersComeBack(t *testing.T) {
 	watch := laterWatch()
-	result := domain.AttemptResult{SentAtMillis: 1100, DurationMillis: 7, StatusCode: 503, Error: domain.AttemptTimeout, ResponseBody: []byte{0xff, 'x'}}
+	result := domain.AttemptResult{
+		SentAtMillis:   1100,
+		DurationMillis: 7,
+		StatusCode:     503,
+		Error:          domain.AttemptTimeout,
+		ResponseBody:   []byte{0xff, 'x'},
+	}
 	for name, answer := range map[string]domain.Answer{
 		"rejection": {Rejection: &domain.Rejection{Code: "X", Detail: "y"}},
 		"account":   {Account: &domain.Account{ID: "acc_1", Version: 3}},
@@ -241,16 +413,21 @@ func TestAnswersComeBack(t *testing.T) {
 		"endpoint":  {Endpoint: &laterEndpoint},
 		"watch":     {Watch: &watch},
 		"delivery":  {Delivery: &laterDelivery, Version: 10},
-		"replay":    {Replay: &domain.ReplayResult{Queued: 1000, Matched: 2000, Truncated: true}, Version: 11},
-		"test":      {Test: &domain.TestResult{EventID: "evt_1", Result: result}, Version: 12},
-		"none":      {},
+		"replay": {
+			Replay:  &domain.ReplayResult{Queued: 1000, Matched: 2000, Truncated: true},
+			Version: 11,
+		},
+		"test": {Test: &domain.TestResult{EventID: "evt_1", Result: result}, Version: 12},
+		"none": {},
 	} {
 		r := domain.Result{CommandID: "cmd_1", BodyHash: []byte{5}, Answer: answer, Replayed: true}
-		if got, err := schemas.DecodeResult(schemas.EncodeResult(r)); err != nil || !reflect.DeepEqual(got, r) {
+		if got, err := schemas.DecodeResult(schemas.EncodeResult(r)); err != nil ||
+			!reflect.DeepEqual(got, r) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		h := domain.CommandHandled{CommandID: "cmd_1", BodyHash: []byte{5}, Answer: answer}
-		if got, err := schemas.UnmarshalHandled(schemas.MarshalHandled(h)); err != nil || !reflect.DeepEqual(got, h) {
+		if got, err := schemas.UnmarshalHandled(schemas.MarshalHandled(h)); err != nil ||
+			!reflect.DeepEqual(got, h) {
 			t.Errorf("%s, as kept: %+v, %v", name, got, err)
 		}
 	}
@@ -277,15 +454,24 @@ func TestCommandsGoToTheirAggregate(t *testing.T) {
 // follower that reads matches back does not take it for its own.
 func TestAHandOverIsAMatchOfNoLedger(t *testing.T) {
 	want := domain.MatchInput{
-		AccountID: "acc_1", EndpointID: "ep_2", WatchID: "wat_1", WalletAddress: "GABC",
-		Event: domain.Event{ID: "evt_1", Type: domain.PaymentReceived, CreatedAtMillis: 7, Body: []byte(`{"data":{"payment":{"ledger":9}}}`)},
+		AccountID:     "acc_1",
+		EndpointID:    "ep_2",
+		WatchID:       "wat_1",
+		WalletAddress: "GABC",
+		Event: domain.Event{
+			ID:              "evt_1",
+			Type:            domain.PaymentReceived,
+			CreatedAtMillis: 7,
+			Body:            []byte(`{"data":{"payment":{"ledger":9}}}`),
+		},
 		Moved: domain.Moved{Moves: 2, Attempts: 12, Runs: 3, FormerEndpointIDs: []string{"ep_0", "ep_1"}},
 	}
 	m := schemas.EncodeHandOver(want)
 	if got, err := schemas.DecodePaymentMatched(m); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %+v, want %+v", err, got, want)
 	}
-	if made, err := schemas.DecodeMatchMade(m); err != nil || made.EventID != "evt_1" || made.Ledger != 0 {
+	if made, err := schemas.DecodeMatchMade(m); err != nil || made.EventID != "evt_1" ||
+		made.Ledger != 0 {
 		t.Errorf("%v, %+v", err, made)
 	}
 }

@@ -29,12 +29,18 @@ type Headers interface {
 
 // Read puts a record's value and headers together.
 func Read(value []byte, h Headers) Message {
-	return Message{Type: h.Header(HeaderType), Version: h.Header(HeaderVersion), Cause: h.Header(HeaderCause), Value: value}
+	return Message{
+		Type:    h.Header(HeaderType),
+		Version: h.Header(HeaderVersion),
+		Cause:   h.Header(HeaderCause),
+		Value:   value,
+	}
 }
 
 // EachHeader gives the headers that a record of this message carries.
 func (m Message) EachHeader(yield func(name, value string) bool) {
-	_ = yield(HeaderType, m.Type) && yield(HeaderVersion, m.Version) && (m.Cause == "" || yield(HeaderCause, m.Cause))
+	_ = yield(HeaderType, m.Type) && yield(HeaderVersion, m.Version) &&
+		(m.Cause == "" || yield(HeaderCause, m.Cause))
 }
 
 // firstVersion is the schema version of every message so far. A message that
@@ -60,7 +66,8 @@ func unpack(m Message, into proto.Message) error {
 		return fmt.Errorf("schemas: %.80q has no schema version: it was not written by lumenhook", m.Type)
 	}
 	if m.Version != firstVersion {
-		return fmt.Errorf("schemas: %s has schema version %q, and this program knows %s: %w", m.Type, m.Version, firstVersion, ErrNewer)
+		return fmt.Errorf("schemas: %s has schema version %q, and this program knows %s: %w", m.Type,
+			m.Version, firstVersion, ErrNewer)
 	}
 	if err := proto.Unmarshal(m.Value, into); err != nil {
 		return fmt.Errorf("schemas: decoding %s: %w", m.Type, err)

@@ -29,7 +29,8 @@ import (
 
 const releasedFile = "released/forms.json"
 
-var release = flag.Bool("release", false, "write released/forms.json: this program's forms are those of a release")
+var release = flag.Bool("release", false,
+	"write released/forms.json: this program's forms are those of a release")
 
 // forms are what a release reads.
 type forms struct {
@@ -54,17 +55,29 @@ func presentFiles() *descriptorpb.FileDescriptorSet {
 // written are the facts and commands that this program writes, as messages.
 func written() (all []schemas.Message) {
 	for _, body := range goldenFacts {
-		all = append(all, schemas.EncodeFact(domain.Fact{Aggregate: "ep_1", Version: 12, AtMillis: 1234, Body: body}))
+		all = append(all,
+			schemas.EncodeFact(domain.Fact{Aggregate: "ep_1", Version: 12, AtMillis: 1234, Body: body}))
 	}
 	for _, body := range laterFacts {
-		all = append(all, schemas.EncodeFact(domain.Fact{Aggregate: "ep_1", Version: 12, AtMillis: 1234, Body: body}))
+		all = append(all,
+			schemas.EncodeFact(domain.Fact{Aggregate: "ep_1", Version: 12, AtMillis: 1234, Body: body}))
 	}
 	for _, body := range everyCommand {
-		all = append(all, schemas.EncodeCommand(domain.Command{ID: "cmd_1", AccountID: "acc_1", IssuedAtMillis: 77, Body: body}))
+		all = append(all,
+			schemas.EncodeCommand(domain.Command{
+				ID:             "cmd_1",
+				AccountID:      "acc_1",
+				IssuedAtMillis: 77,
+				Body:           body,
+			}))
 	}
 	watch := laterWatch()
 	return append(all, schemas.EncodeWatch(watch), schemas.EncodeEndpoint(laterEndpoint),
-		schemas.EncodeAccount(domain.Account{ID: "acc_1", Version: 3, Keys: []domain.Key{goldenKey, laterKey}}))
+		schemas.EncodeAccount(domain.Account{
+			ID:      "acc_1",
+			Version: 3,
+			Keys:    []domain.Key{goldenKey, laterKey},
+		}))
 }
 
 func formOf(m schemas.Message) string { return m.Type + " v" + m.Version }
@@ -127,7 +140,9 @@ func TestTheReleaseBeforeReadsWhatThisProgramWrites(t *testing.T) {
 	files, reads := loadReleased(t)
 	for _, m := range written() {
 		if !slices.Contains(reads, formOf(m)) {
-			t.Errorf("%s is written, and the release before does not read it: read it in this release, and write it in the next", formOf(m))
+			t.Errorf("%s is written, and the release before does not read it: read it in this release, and write it in the next", formOf(
+				m,
+			))
 			continue
 		}
 		if err := readsAlike(files, m); err != nil {
@@ -201,9 +216,11 @@ func breaksOf(was, is protoreflect.MessageDescriptor) (faults []string) {
 		now := is.Fields().ByNumber(before.Number())
 		switch {
 		case now == nil && !is.ReservedRanges().Has(before.Number()):
-			faults = append(faults, fmt.Sprintf("%s is gone, and its number %d is not reserved", before.FullName(), before.Number()))
+			faults = append(faults,
+				fmt.Sprintf("%s is gone, and its number %d is not reserved", before.FullName(), before.Number()))
 		case now != nil && wire(now) != wire(before):
-			faults = append(faults, fmt.Sprintf("%s was %s and is %s", before.FullName(), wire(before), wire(now)))
+			faults = append(faults,
+				fmt.Sprintf("%s was %s and is %s", before.FullName(), wire(before), wire(now)))
 		}
 	}
 	return faults
@@ -259,7 +276,8 @@ func TestAFormThatTheReleaseBeforeCannotReadIsNamed(t *testing.T) {
 			gone := m.Field[2].GetNumber()
 			m.Field = m.Field[:2]
 			m.ReservedRange = append(m.ReservedRange, &descriptorpb.DescriptorProto_ReservedRange{
-				Start: proto.Int32(gone), End: proto.Int32(gone + 1),
+				Start: proto.Int32(gone),
+				End:   proto.Int32(gone + 1),
 			})
 		}
 	}

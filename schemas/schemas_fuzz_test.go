@@ -41,7 +41,12 @@ func FuzzDecodeFact(f *testing.F) {
 		f.Add(m.Type, m.Version, m.Cause, m.Value)
 	}
 	f.Fuzz(func(t *testing.T, name, version, cause string, value []byte) {
-		fact, err := schemas.DecodeFact(schemas.Message{Type: name, Version: version, Cause: cause, Value: value})
+		fact, err := schemas.DecodeFact(schemas.Message{
+			Type:    name,
+			Version: version,
+			Cause:   cause,
+			Value:   value,
+		})
 		if err != nil {
 			return
 		}
@@ -62,7 +67,10 @@ func FuzzDecodeRecords(f *testing.F) {
 	for _, m := range goldenMessages(f) {
 		f.Add(m.Type, m.Value)
 	}
-	for _, name := range []string{"CreateEndpoint", "CreateWatch", "CommandResult", "PaymentObserved", "PaymentMatched", "LedgerRead", "Account", "Endpoint", "Watch"} {
+	for _, name := range []string{
+		"CreateEndpoint", "CreateWatch", "CommandResult", "PaymentObserved",
+		"PaymentMatched", "LedgerRead", "Account", "Endpoint", "Watch",
+	} {
 		f.Add(name, []byte{10, 0})
 	}
 	f.Fuzz(func(t *testing.T, name string, value []byte) {

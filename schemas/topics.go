@@ -53,17 +53,59 @@ const (
 // commands, matches and facts of one endpoint share a partition number.
 func Topics() []Topic {
 	return []Topic{
-		{Name: TopicCommands, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: 7 * dayMillis, SegmentMillis: dayMillis},
-		{Name: TopicResults, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: hourMillis, SegmentMillis: 10 * minuteMillis},
+		{
+			Name:            TopicCommands,
+			Keyed:           true,
+			Cleanup:         CleanupDelete,
+			RetentionMillis: 7 * dayMillis,
+			SegmentMillis:   dayMillis,
+		},
+		{
+			Name:            TopicResults,
+			Keyed:           true,
+			Cleanup:         CleanupDelete,
+			RetentionMillis: hourMillis,
+			SegmentMillis:   10 * minuteMillis,
+		},
 		{Name: TopicPayments, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},
 		{Name: TopicMatches, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},
-		{Name: TopicLedgers, Keyed: false, Cleanup: CleanupCompact, RetentionMillis: -1, SegmentMillis: dayMillis},
+		{
+			Name:            TopicLedgers,
+			Keyed:           false,
+			Cleanup:         CleanupCompact,
+			RetentionMillis: -1,
+			SegmentMillis:   dayMillis,
+		},
 		{Name: TopicJournal, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},
-		{Name: TopicEndpoints, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1, SegmentMillis: dayMillis},
-		{Name: TopicWatches, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1, SegmentMillis: dayMillis},
-		{Name: TopicAccounts, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1, SegmentMillis: dayMillis},
+		{
+			Name:            TopicEndpoints,
+			Keyed:           true,
+			Cleanup:         CleanupCompact,
+			RetentionMillis: -1,
+			SegmentMillis:   dayMillis,
+		},
+		{
+			Name:            TopicWatches,
+			Keyed:           true,
+			Cleanup:         CleanupCompact,
+			RetentionMillis: -1,
+			SegmentMillis:   dayMillis,
+		},
+		{
+			Name:            TopicAccounts,
+			Keyed:           true,
+			Cleanup:         CleanupCompact,
+			RetentionMillis: -1,
+			SegmentMillis:   dayMillis,
+		},
 		{Name: TopicQuarantine, Keyed: false, Cleanup: CleanupDelete, RetentionMillis: -1},
 		{Name: TopicDeadLetters, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: 90 * dayMillis},
-		{Name: TopicKeyUses, Keyed: true, Cleanup: CleanupCompact, RetentionMillis: -1, SegmentMillis: dayMillis},
+		{
+			Name:            TopicKeyUses,
+			Keyed:           true,
+			Cleanup:         CleanupCompact,
+			RetentionMillis: -1,
+			SegmentMillis:   dayMillis,
+		},
 	}
 }

@@ -52,7 +52,8 @@ func readVectors(t *testing.T) signatureVectors {
 		rotation = rotation || len(each.Secrets) > 2
 	}
 	if !beyondASCII || !rotation || len(v.Checks) < 10 {
-		t.Fatalf("the vector lacks text beyond ASCII (%v), a rotation (%v) or checks (%d)", beyondASCII, rotation, len(v.Checks))
+		t.Fatalf("the vector lacks text beyond ASCII (%v), a rotation (%v) or checks (%d)", beyondASCII,
+			rotation, len(v.Checks))
 	}
 	return v
 }
@@ -77,11 +78,13 @@ func TestTheSignatureVectorInGo(t *testing.T) {
 }
 
 func TestTheSignatureVectorInNode(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), tool(t, "node"), "vectors/verify.mjs", vectorsFile).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), tool(t,
+		"node"), "vectors/verify.mjs", vectorsFile).CombinedOutput()
 	if err != nil {
 		t.Fatalf("node: %v\n%s", err, out)
 	}
-	if v := readVectors(t); !strings.HasPrefix(string(out), fmt.Sprintf("%d vectors, %d checks, 0 wrong", len(v.Vectors), len(v.Checks))) {
+	if v := readVectors(t); !strings.HasPrefix(string(out),
+		fmt.Sprintf("%d vectors, %d checks, 0 wrong", len(v.Vectors), len(v.Checks))) {
 		t.Errorf("node says %q", out)
 	}
 }
@@ -91,7 +94,8 @@ func TestTheSignatureVectorInOpenSSL(t *testing.T) {
 	for _, each := range readVectors(t).Vectors {
 		var values []string
 		for _, secret := range each.Secrets {
-			c := exec.CommandContext(t.Context(), openssl, "dgst", "-sha256", "-mac", "HMAC", "-macopt", "key:"+string(secret), "-r")
+			c := exec.CommandContext(t.Context(), openssl, "dgst", "-sha256", "-mac", "HMAC", "-macopt",
+				"key:"+string(secret), "-r")
 			c.Stdin = strings.NewReader(each.Timestamp + "." + each.Body)
 			out, err := c.Output()
 			if err != nil {

@@ -34,9 +34,12 @@ const (
 )
 
 var kafkaOperations = map[Operation]kmsg.ACLOperation{
-	OpRead: kadm.OpRead, OpWrite: kadm.OpWrite, OpDescribe: kadm.OpDescribe,
-	OpDescribeConfigs: kadm.OpDescribeConfigs, OpCreate: kadm.OpCreate,
-	OpAlterConfigs: kadm.OpAlterConfigs,
+	OpRead:            kadm.OpRead,
+	OpWrite:           kadm.OpWrite,
+	OpDescribe:        kadm.OpDescribe,
+	OpDescribeConfigs: kadm.OpDescribeConfigs,
+	OpCreate:          kadm.OpCreate,
+	OpAlterConfigs:    kadm.OpAlterConfigs,
 }
 
 // ACL lets one principal do one thing to resources of one kind, from any host.

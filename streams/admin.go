@@ -22,7 +22,9 @@ type TopicState struct {
 }
 
 // DescribeTopics gives those of the topics that exist, by name.
-func (c Cluster) DescribeTopics(ctx context.Context, names ...string) (map[string]TopicState, error) {
+func (c Cluster) DescribeTopics(
+	ctx context.Context, names ...string,
+) (map[string]TopicState, error) {
 	client, err := c.client()
 	if err != nil {
 		return nil, err
@@ -39,7 +41,9 @@ func (c Cluster) DescribeTopics(ctx context.Context, names ...string) (map[strin
 
 // topicsThatExist asks any broker, which may not have heard yet of a topic that
 // was just created.
-func (c Cluster) topicsThatExist(ctx context.Context, client *kgo.Client, names []string) (map[string]TopicState, error) {
+func (c Cluster) topicsThatExist(
+	ctx context.Context, client *kgo.Client, names []string,
+) (map[string]TopicState, error) {
 	resp, err := c.metadataRequest(names).RequestWith(ctx, client)
 	if err != nil {
 		return nil, fmt.Errorf("streams: describing the topics: %w", err)
@@ -75,7 +79,9 @@ func (c Cluster) metadataRequest(names []string) *kmsg.MetadataRequest {
 }
 
 // describeConfigs fills in the settings of topics.
-func (c Cluster) describeConfigs(ctx context.Context, admin *kadm.Client, states map[string]TopicState) error {
+func (c Cluster) describeConfigs(
+	ctx context.Context, admin *kadm.Client, states map[string]TopicState,
+) error {
 	var full []string
 	for name := range states {
 		full = append(full, c.fullName(name))
@@ -200,7 +206,8 @@ func supports(ctx context.Context, client *kgo.Client, key kmsg.Key, version int
 		return false, fmt.Errorf("streams: asking what the brokers support: %w", err)
 	}
 	for _, broker := range about {
-		if most, found := broker.KeyMaxVersion(int16(key)); broker.Err == nil && (!found || most < version) {
+		if most, found := broker.KeyMaxVersion(int16(key)); broker.Err == nil &&
+			(!found || most < version) {
 			return false, nil
 		}
 	}

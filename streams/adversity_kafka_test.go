@@ -18,10 +18,14 @@ import (
 )
 
 // newRigWith makes a rig on brokers of its own, which are set as a test wants.
-func newRigWith(t *testing.T, brokers int, properties map[string]string) (*rig, *kafkatest.Cluster) {
+func newRigWith(
+	t *testing.T, brokers int, properties map[string]string,
+) (*rig, *kafkatest.Cluster) {
 	t.Helper()
 	cluster, err := kafkatest.Start(t.Context(), kafkatest.Config{
-		Dir: t.TempDir(), Brokers: brokers, Properties: properties,
+		Dir:        t.TempDir(),
+		Brokers:    brokers,
+		Properties: properties,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +37,10 @@ func newRigWith(t *testing.T, brokers int, properties map[string]string) (*rig, 
 	})
 	r := &rig{t: t, dir: t.TempDir(), replicas: int16(min(3, brokers))}
 	r.cluster = streams.Cluster{
-		Brokers: cluster.Addrs(), Prefix: "test.", ClientID: "test", Logger: slog.New(slog.DiscardHandler),
+		Brokers:  cluster.Addrs(),
+		Prefix:   "test.",
+		ClientID: "test",
+		Logger:   slog.New(slog.DiscardHandler),
 	}
 	r.makeTopics()
 	return r, cluster
@@ -199,7 +206,8 @@ func (r *rig) wantEach(from, to int) {
 // force. The state that has folded them is built anew from what is left, and goes on.
 func TestAnUncleanElection(t *testing.T) {
 	r, cluster := newRigWith(t, 3, map[string]string{"min.insync.replicas": "1"})
-	r.set(sumsTopic, map[string]string{"unclean.leader.election.enable": "true", "min.insync.replicas": "1"})
+	r.set(sumsTopic,
+		map[string]string{"unclean.leader.election.enable": "true", "min.insync.replicas": "1"})
 	replicas := r.journalOn(cluster, 1, 2)
 	stop := r.run(r.task(r.dir, nil))
 	r.feed(1, 50)
@@ -304,7 +312,8 @@ func (r *rig) awaitReplicas(n int) {
 
 func (r *rig) awaitLeader(id int) {
 	r.t.Helper()
-	eventually(r.t, "the lead has moved", func() bool { return r.journalPartition().Leader == int32(id) })
+	eventually(r.t, "the lead has moved",
+		func() bool { return r.journalPartition().Leader == int32(id) })
 }
 
 // transactions is more than a producer's epoch can count (KIP-890: it is counted up
@@ -327,7 +336,8 @@ func TestAProducersEpochRunsOver(t *testing.T) {
 			t.Fatalf("transaction %d: %v", n+1, err)
 		}
 	}
-	t.Logf("%d transactions, %.0f a second", *transactions, float64(*transactions)/time.Since(began).Seconds())
+	t.Logf("%d transactions, %.0f a second", *transactions,
+		float64(*transactions)/time.Since(began).Seconds())
 	journal := r.journal()
 	for n := range *transactions {
 		if got := journal[strconv.Itoa(n)]; got != 1 {

@@ -25,9 +25,10 @@ type Cluster struct {
 	// none moves meanwhile, for SessionTimeout. Empty: what leaves gives them up.
 	InstanceID string
 	SASL       SASL
-	Hooks      []kgo.Hook // of every client, such as metrics and traces; shared, so they must allow that
-	TLS        TLS
-	Logger     *slog.Logger
+	// of every client, such as metrics and traces; shared, so they must allow that
+	Hooks  []kgo.Hook
+	TLS    TLS
+	Logger *slog.Logger
 	// Quiet has nothing logged that the Kafka client says of its own: a command of a
 	// person, who is told by its error, needs no lines before it.
 	Quiet bool

@@ -61,7 +61,8 @@ func (e *Ends) OfEpochs(ctx context.Context, topic string, epochs map[int32]int3
 		return nil
 	}
 	name := e.cluster.fullName(topic)
-	answers, err := kadm.NewClient(e.client).OffsetForLeaderEpoch(ctx, kadm.OffsetForLeaderEpochRequest{name: epochs})
+	answers, err := kadm.NewClient(e.client).OffsetForLeaderEpoch(ctx,
+		kadm.OffsetForLeaderEpochRequest{name: epochs})
 	if err != nil {
 		return nil
 	}
@@ -82,7 +83,9 @@ func (t *transactions) ends() *Ends { return &Ends{client: t.client, cluster: t.
 
 // offsets asks each partition's leader for the offset that belongs to a
 // timestamp; -1 where there is none.
-func (e *Ends) offsets(ctx context.Context, topic string, timestamp int64) (map[int32]int64, error) {
+func (e *Ends) offsets(
+	ctx context.Context, topic string, timestamp int64,
+) (map[int32]int64, error) {
 	name := e.cluster.fullName(topic)
 	by, err := whileTransient(ctx, func() (map[int32]int64, error) {
 		leaders, err := e.leadersOf(ctx, topic)
@@ -98,7 +101,9 @@ func (e *Ends) offsets(ctx context.Context, topic string, timestamp int64) (map[
 }
 
 // ask has each leader answer for its partitions, side by side.
-func (e *Ends) ask(ctx context.Context, name string, timestamp int64, leaders map[int32]leader) (map[int32]int64, error) {
+func (e *Ends) ask(
+	ctx context.Context, name string, timestamp int64, leaders map[int32]leader,
+) (map[int32]int64, error) {
 	requests := make(map[int32]*kmsg.ListOffsetsRequest) // by broker
 	for p, l := range leaders {
 		if requests[l.broker] == nil {

@@ -20,13 +20,15 @@ import (
 // takes whoever does not know better for a reader of its own log.
 func newStaleRig(t *testing.T) (r *rig, wake func()) {
 	t.Helper()
-	fake, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(2, "test."+numbersTopic, "test."+sumsTopic))
+	fake, err := kfake.NewCluster(kfake.NumBrokers(3),
+		kfake.SeedTopics(2, "test."+numbersTopic, "test."+sumsTopic))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(fake.Close)
 	before := describe(t, fake)
-	for fake.PartitionInfo("test."+numbersTopic, 0).Epoch == 0 || fake.PartitionInfo("test."+numbersTopic, 1).Epoch == 0 {
+	for fake.PartitionInfo("test."+numbersTopic, 0).Epoch == 0 ||
+		fake.PartitionInfo("test."+numbersTopic, 1).Epoch == 0 {
 		fake.ShufflePartitionLeaders()
 	}
 	var woken atomic.Bool
@@ -46,7 +48,10 @@ func newStaleRig(t *testing.T) (r *rig, wake func()) {
 		return resp, nil, resp != nil && woken.Load()
 	})
 	r = &rig{t: t, dir: t.TempDir(), cluster: streams.Cluster{
-		Brokers: fake.ListenAddrs(), Prefix: "test.", ClientID: "test", Logger: slog.New(slog.DiscardHandler),
+		Brokers:  fake.ListenAddrs(),
+		Prefix:   "test.",
+		ClientID: "test",
+		Logger:   slog.New(slog.DiscardHandler),
 	}}
 	return r, func() { woken.Store(true) }
 }
@@ -131,7 +136,12 @@ func TestABrokerThatIsGoneHoldsNobodyUp(t *testing.T) {
 		resp.SetVersion(req.GetVersion())
 		return &resp, nil, true
 	})
-	cluster := streams.Cluster{Brokers: fake.ListenAddrs(), Prefix: "test.", ClientID: "test", Logger: slog.New(slog.DiscardHandler)}
+	cluster := streams.Cluster{
+		Brokers:  fake.ListenAddrs(),
+		Prefix:   "test.",
+		ClientID: "test",
+		Logger:   slog.New(slog.DiscardHandler),
+	}
 	ends, err := cluster.NewEnds()
 	if err != nil {
 		t.Fatal(err)
@@ -169,9 +179,11 @@ func TestARestoreReadsUpToItsOwnRecord(t *testing.T) {
 		for i := range req.Topics[0].Partitions {
 			req.Topics[0].Partitions[i].CurrentLeaderEpoch = -1
 		}
-		return staleOffsets(req), nil, req.Topics[0].Topic == journal && req.Topics[0].Partitions[0].Timestamp == -1
+		return staleOffsets(req), nil, req.Topics[0].Topic == journal &&
+			req.Topics[0].Partitions[0].Timestamp == -1
 	})
-	for _, dir := range []string{r.dir, t.TempDir()} { // a state that is ahead of what it is told, and none
+	// a state that is ahead of what it is told, and none
+	for _, dir := range []string{r.dir, t.TempDir()} {
 		claimed := make(chan streams.Claimed, 10_000)
 		stop := r.run(r.task(dir, func(c streams.Claimed) { claimed <- c }))
 		eventually(t, "all claimed", func() bool { return len(claimed) == total })

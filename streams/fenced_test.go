@@ -33,7 +33,8 @@ func TestFencedProducer(t *testing.T) {
 	if err := former.Append(ctx); err != nil {
 		t.Errorf("appending nothing: %v", err)
 	}
-	if err := former.Append(ctx, number("a", "first a"), number("b", "first b"), number("c", "first c")); err != nil {
+	if err := former.Append(ctx, number("a", "first a"), number("b",
+		"first b"), number("c", "first c")); err != nil {
 		t.Fatal(err)
 	}
 	present, err := r.cluster.NewFencedProducer(ctx, "judge")
@@ -52,7 +53,8 @@ func TestFencedProducer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer plain.Close()
-	if err := plain.Append(ctx, number("a", "plain a"), number("b", "plain b"), number("c", "plain c")); err != nil {
+	if err := plain.Append(ctx, number("a", "plain a"), number("b",
+		"plain b"), number("c", "plain c")); err != nil {
 		t.Fatal(err)
 	}
 	got := r.committed(numbersTopic)

@@ -18,7 +18,12 @@ func TestATurnIsOfOneProducer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(fake.Close)
-	c := Cluster{Brokers: fake.ListenAddrs(), Prefix: "test.", ClientID: "test", Logger: slog.New(slog.DiscardHandler)}
+	c := Cluster{
+		Brokers:  fake.ListenAddrs(),
+		Prefix:   "test.",
+		ClientID: "test",
+		Logger:   slog.New(slog.DiscardHandler),
+	}
 	owner, err := c.takeOver(t.Context(), "test.owner", kgo.ManualPartitioner())
 	if err != nil {
 		t.Fatal(err)

@@ -29,12 +29,19 @@ const headerType = "type"
 // isNote reports whether a record holds nothing but what a task notes for itself.
 // Readers are not given it, as they are not given control records.
 func isNote(r Record) bool {
-	return len(r.Value) == 0 && r.Header(headerInputs)+r.Header(headerStart)+r.Header(headerFiller) != "" && r.Header(headerType) == ""
+	return len(r.Value) == 0 &&
+		r.Header(headerInputs)+r.Header(headerStart)+r.Header(headerFiller) != "" &&
+		r.Header(headerType) == ""
 }
 
 // StartRecord is what an owner writes before anything else.
 func StartRecord(journal string, partition int32) Record {
-	return Record{Topic: journal, Partition: partition, Key: []byte{}, Headers: []Header{{Key: headerStart, Value: []byte("1")}}}
+	return Record{
+		Topic:     journal,
+		Partition: partition,
+		Key:       []byte{},
+		Headers:   []Header{{Key: headerStart, Value: []byte("1")}},
+	}
 }
 
 // inputPositions are the offsets of the next records of a task's inputs, by topic.
@@ -99,8 +106,11 @@ func (c *Core) Resume(group, ends map[string]int64) (map[string]int64, error) {
 			at, known = max(at, theirs), true
 		}
 		if !known && c.next > 0 && ends[topic] > 0 {
-			return nil, fmt.Errorf("streams: nobody knows how far %s was taken in partition %d: its consumer group lost its positions and the journal, of an older version, has none. "+
-				"Stop the engine and set the position of that partition (kafka-consumer-groups.sh --reset-offsets --to-latest skips what is not taken yet; --to-datetime takes again what came since), then start it",
+			return nil, fmt.Errorf("streams: nobody knows how far %s was taken in partition %d: its "+
+				"consumer group lost its positions and the journal, of an older version, has none. "+
+				"Stop the engine and set the position of that partition (kafka-consumer-groups.sh "+
+				"--reset-offsets --to-latest skips what is not taken yet; --to-datetime takes again what "+
+				"came since), then start it",
 				topic, c.cfg.Partition)
 		}
 		from[topic] = min(at, ends[topic])

@@ -30,9 +30,22 @@ func (c *counter) Turn(t *streams.Turn) error {
 // counted makes a task of partition 0 whose inputs are counted.
 func (r *rig) counted(dir string, given *atomic.Int64, now func() time.Time) *streams.Task {
 	return streams.NewTask(streams.TaskConfig{
-		Cluster: r.cluster, Group: sumGroup, Partition: 0, Journal: sumsTopic, Inputs: []string{numbersTopic},
-		Store:         streams.StoreConfig{Dir: dir, Identity: "test", CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: r.cluster.Logger},
-		LocalCapacity: 16, DrainTimeout: time.Second, Now: now, Logger: r.cluster.Logger,
+		Cluster:   r.cluster,
+		Group:     sumGroup,
+		Partition: 0,
+		Journal:   sumsTopic,
+		Inputs:    []string{numbersTopic},
+		Store: streams.StoreConfig{
+			Dir:           dir,
+			Identity:      "test",
+			CacheBytes:    1 << 20,
+			MemTableBytes: 1 << 20,
+			Logger:        r.cluster.Logger,
+		},
+		LocalCapacity: 16,
+		DrainTimeout:  time.Second,
+		Now:           now,
+		Logger:        r.cluster.Logger,
 		NewHandler: func(c *streams.Core) streams.Handler {
 			return &counter{summer: summer{core: c, effects: func(streams.Claimed) {}}, given: given}
 		},
@@ -72,7 +85,8 @@ func (r *rig) end(topic string) int64 {
 // taken, so neither a deleted group nor a lost state nor both bring them back.
 func TestInputsAreTakenOnceWithoutGroupAndState(t *testing.T) {
 	for name, lose := range map[string]struct{ group, state bool }{
-		"nothing is lost": {}, "the group": {group: true}, "the state": {state: true}, "both": {true, true},
+		"nothing is lost": {},
+		"the group":       {group: true}, "the state": {state: true}, "both": {true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -130,7 +144,8 @@ func TestUnknownPositionsAreRefused(t *testing.T) {
 	}
 	defer p.Close()
 	for n := range 20 { // in both partitions
-		if err := p.Append(t.Context(), streams.Record{Topic: sumsTopic, Key: []byte(r.keyOf(n)), Value: []byte("1")}); err != nil {
+		if err := p.Append(t.Context(),
+			streams.Record{Topic: sumsTopic, Key: []byte(r.keyOf(n)), Value: []byte("1")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -139,7 +154,8 @@ func TestUnknownPositionsAreRefused(t *testing.T) {
 	bounded, cancel := context.WithTimeout(t.Context(), brokertest.Patience)
 	defer cancel()
 	err = r.counted(r.dir, &given, time.Now).Run(bounded, make(chan struct{}))
-	if err == nil || !strings.Contains(err.Error(), "kafka-consumer-groups.sh --reset-offsets") || given.Load() != 0 {
+	if err == nil || !strings.Contains(err.Error(), "kafka-consumer-groups.sh --reset-offsets") ||
+		given.Load() != 0 {
 		t.Errorf("%d inputs were taken: %v", given.Load(), err)
 	}
 }

@@ -33,7 +33,8 @@ func (e *Ends) leadersOf(ctx context.Context, topic string) (map[int32]leader, e
 		// Not ended with the first answers: to break a request off would close its
 		// connection.
 		go func() {
-			answers <- askBroker[*kmsg.MetadataResponse](ctx, e.client, id, e.cluster.metadataRequest([]string{topic}))
+			answers <- askBroker[*kmsg.MetadataResponse](ctx, e.client, id,
+				e.cluster.metadataRequest([]string{topic}))
 		}()
 	}
 	v := view{leaders: make(map[int32]leader), brokers: make(map[int32]bool)}
@@ -106,7 +107,8 @@ func (v *view) take(name string, a answer[*kmsg.MetadataResponse]) {
 // verdict is what counts of the view.
 func (v *view) verdict(quorum int, asked map[int32]bool) (map[int32]leader, error) {
 	if v.answers < quorum {
-		return nil, fmt.Errorf("%d of %d brokers answer, and %d must: %w", v.answers, len(asked), quorum, v.failed)
+		return nil, fmt.Errorf("%d of %d brokers answer, and %d must: %w", v.answers, len(asked), quorum,
+			v.failed)
 	}
 	for id := range v.brokers {
 		if !asked[id] {
@@ -134,7 +136,9 @@ type answer[R kmsg.Response] struct {
 }
 
 // askBroker asks one broker, once.
-func askBroker[R kmsg.Response](ctx context.Context, client *kgo.Client, broker int32, req kmsg.Request) (a answer[R]) {
+func askBroker[R kmsg.Response](
+	ctx context.Context, client *kgo.Client, broker int32, req kmsg.Request,
+) (a answer[R]) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	resp, err := client.Broker(int(broker)).Request(ctx, req)

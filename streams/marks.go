@@ -45,8 +45,10 @@ func (m *marks) pass(k *kgo.Record) error {
 	delete(m.given, by)
 	m.latest = author{}
 	if is && isAbortMarker(k) {
-		return fmt.Errorf("streams: %s/%d: the record at offset %d was handed out, and the marker at offset %d says that its transaction was aborted: %w "+
-			"(a fault of the broker: update it, then start again; verify-projection names what of the history differs and rebuild heals it)",
+		return fmt.Errorf("streams: %s/%d: the record at offset %d was handed out, and the marker at "+
+			"offset %d says that its transaction was aborted: %w "+
+			"(a fault of the broker: update it, then start again; verify-projection names what of the "+
+			"history differs and rebuild heals it)",
 			k.Topic, k.Partition, first, k.Offset, ErrAborted)
 	}
 	return nil

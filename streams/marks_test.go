@@ -31,7 +31,8 @@ func (r *rig) transact(how kgo.TransactionEndTry, sizeBytes int, sums ...int) {
 	prefix := r.cluster.Prefix
 	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...),
 		kgo.TransactionalID(prefix+"former owner"), kgo.TransactionTimeout(10*time.Second),
-		kgo.DefaultProduceTopic(prefix+sumsTopic), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()))
+		kgo.DefaultProduceTopic(prefix+sumsTopic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchCompression(kgo.NoCompression()))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -83,7 +84,11 @@ func (r *rig) restored() (sum int, err error) {
 		return 0, err
 	}
 	store, err := streams.OpenStore(streams.StoreConfig{
-		Dir: r.dir, Identity: "test", CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: r.cluster.Logger,
+		Dir:           r.dir,
+		Identity:      "test",
+		CacheBytes:    1 << 20,
+		MemTableBytes: 1 << 20,
+		Logger:        r.cluster.Logger,
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -97,12 +102,16 @@ func (r *rig) restored() (sum int, err error) {
 func newMisleadingRig(t *testing.T) (r *rig, mended func()) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "broker")
-	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(dir), kfake.SeedTopics(2, "test."+numbersTopic, "test."+sumsTopic))
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(dir),
+		kfake.SeedTopics(2, "test."+numbersTopic, "test."+sumsTopic))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r = &rig{t: t, dir: t.TempDir(), cluster: streams.Cluster{
-		Brokers: fake.ListenAddrs(), Prefix: "test.", ClientID: "test", Logger: slog.New(slog.DiscardHandler),
+		Brokers:  fake.ListenAddrs(),
+		Prefix:   "test.",
+		ClientID: "test",
+		Logger:   slog.New(slog.DiscardHandler),
 	}}
 	var once sync.Once
 	t.Cleanup(func() { once.Do(fake.Close) })
@@ -136,7 +145,8 @@ func TestARestoreNoticesAbortedRecords(t *testing.T) {
 func TestAStateOfBeforeIsBuiltAnew(t *testing.T) {
 	r := newRig(t)
 	r.misleading()
-	db, err := pebble.Open(r.dir, &pebble.Options{FormatMajorVersion: pebble.FormatNewest, Logger: quietPebble{}})
+	db, err := pebble.Open(r.dir,
+		&pebble.Options{FormatMajorVersion: pebble.FormatNewest, Logger: quietPebble{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,14 @@ const heartbeatEvery = SessionTimeout / 12
 // Join enters a group. The callbacks run until Leave.
 func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 	ctx, stop := context.WithCancel(context.Background())
-	m := &Membership{group: c.fullName(cfg.Group), topic: c.fullName(cfg.Topic), now: cfg.Now, prompt: make(chan struct{}, 1), stop: stop, stopped: make(chan struct{})}
+	m := &Membership{
+		group:   c.fullName(cfg.Group),
+		topic:   c.fullName(cfg.Topic),
+		now:     cfg.Now,
+		prompt:  make(chan struct{}, 1),
+		stop:    stop,
+		stopped: make(chan struct{}),
+	}
 	lost := func(partitions []int32) {
 		m.acknowledged.Store(nil) // whatever was acknowledged, it was before
 		cfg.Lost(partitions)
@@ -132,14 +139,19 @@ func (m *Membership) Check() error {
 	why := m.failure.latest.Load()
 	switch {
 	case why == nil:
-		return fmt.Errorf("streams: the brokers have not confirmed lately that this process is one of group %s", m.group)
+		return fmt.Errorf("streams: the brokers have not confirmed lately that this process is one of "+
+			"group %s", m.group)
 	case errors.Is(*why, kerr.InvalidSessionTimeout):
-		return fmt.Errorf("streams: group %s does not take this process in: the brokers refuse a session timeout of %s (set group.min.session.timeout.ms to %d or less, and group.max.session.timeout.ms above): %w",
+		return fmt.Errorf("streams: group %s does not take this process in: the brokers refuse a "+
+			"session timeout of %s (set group.min.session.timeout.ms to %d or less, and "+
+			"group.max.session.timeout.ms above): %w",
 			m.group, SessionTimeout, SessionTimeout.Milliseconds(), *why)
 	case errors.Is(*why, kerr.FencedInstanceID):
-		return fmt.Errorf("streams: another process is in group %s under this one's name: give each a name of its own (--node-name): %w", m.group, *why)
+		return fmt.Errorf("streams: another process is in group %s under this one's name: give each a "+
+			"name of its own (--node-name): %w", m.group, *why)
 	case errors.Is(*why, kerr.GroupAuthorizationFailed):
-		return fmt.Errorf("streams: group %s does not take this process in: its user needs READ on the group (`lumenhook topics acls` prints the ACLs of each role): %w", m.group, *why)
+		return fmt.Errorf("streams: group %s does not take this process in: its user needs READ on the "+
+			"group (`lumenhook topics acls` prints the ACLs of each role): %w", m.group, *why)
 	}
 	return fmt.Errorf("streams: this process is not one of group %s: %w", m.group, *why)
 }
@@ -181,8 +193,10 @@ func (m *Membership) heartbeat(ctx context.Context) {
 		// While the group divides its partitions anew, members stay what they are.
 		m.acknowledged.Store(&asked)
 		m.failure.latest.Store(nil)
-	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration), errors.Is(err, kerr.FencedInstanceID):
-		if member, generation := m.client.GroupMetadata(); member == req.MemberID && generation == req.Generation {
+	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration), errors.Is(err,
+		kerr.FencedInstanceID):
+		if member, generation := m.client.GroupMetadata(); member == req.MemberID &&
+			generation == req.Generation {
 			m.acknowledged.Store(nil) // the group has gone on without this member
 		}
 	}

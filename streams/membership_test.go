@@ -53,7 +53,9 @@ func TestRefusedHeartbeatIsNoAcknowledgement(t *testing.T) {
 	assigned, lost := make(chan struct{}, 8), make(chan bool, 8)
 	var membership atomic.Pointer[streams.Membership]
 	joined, err := r.cluster.Join(streams.MembershipConfig{
-		Group: sumGroup, Topic: numbersTopic, Now: paused.Now,
+		Group:    sumGroup,
+		Topic:    numbersTopic,
+		Now:      paused.Now,
 		Assigned: func([]int32) { assigned <- struct{}{} },
 		Revoked:  func([]int32) {},
 		Lost:     func([]int32) { lost <- membership.Load().Fresh() },
@@ -100,13 +102,18 @@ func TestAGroupThatRefusesIsNamed(t *testing.T) {
 			return resp, nil, refusing.Load()
 		})
 		m, err := r.cluster.Join(streams.MembershipConfig{
-			Group: sumGroup, Topic: numbersTopic, Now: time.Now,
-			Assigned: func([]int32) {}, Revoked: func([]int32) {}, Lost: func([]int32) {},
+			Group:    sumGroup,
+			Topic:    numbersTopic,
+			Now:      time.Now,
+			Assigned: func([]int32) {},
+			Revoked:  func([]int32) {},
+			Lost:     func([]int32) {},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, want, func() bool { err := m.Check(); return err != nil && strings.Contains(err.Error(), want) })
+		eventually(t, want,
+			func() bool { err := m.Check(); return err != nil && strings.Contains(err.Error(), want) })
 		refusing.Store(false)
 		eventually(t, "the member is taken in", func() bool { return m.Check() == nil })
 		if err := m.Leave(t.Context()); err != nil {
@@ -122,7 +129,9 @@ func (r *rig) named(name string) (m *streams.Membership, assigned, taken chan []
 	cluster.InstanceID = name
 	assigned, taken = make(chan []int32, 8), make(chan []int32, 8)
 	m, err := cluster.Join(streams.MembershipConfig{
-		Group: sumGroup, Topic: numbersTopic, Now: time.Now,
+		Group:    sumGroup,
+		Topic:    numbersTopic,
+		Now:      time.Now,
 		Assigned: func(p []int32) { assigned <- p },
 		Revoked:  func(p []int32) { taken <- p },
 		Lost:     func(p []int32) { taken <- p },

@@ -12,7 +12,12 @@ const headerFiller = "filler"
 
 // NewFiller is a record that readers skip, for a copy that keeps its source's offsets.
 func NewFiller(topic string, partition int32) Record {
-	return Record{Topic: topic, Partition: partition, Key: []byte{}, Headers: []Header{{Key: headerFiller, Value: []byte("1")}}}
+	return Record{
+		Topic:     topic,
+		Partition: partition,
+		Key:       []byte{},
+		Headers:   []Header{{Key: headerFiller, Value: []byte("1")}},
+	}
 }
 
 // IsFiller reports whether a record is one of NewFiller.
@@ -54,7 +59,8 @@ func (p *Placer) Place(ctx context.Context, records ...Record) error {
 	}
 	for i, r := range records {
 		if batch[i].Offset != r.Offset {
-			return fmt.Errorf("streams: a record got offset %d of %s/%d in place of %d: somebody else writes there",
+			return fmt.Errorf("streams: a record got offset %d of %s/%d in place of %d: somebody else "+
+				"writes there",
 				batch[i].Offset, r.Topic, r.Partition, r.Offset)
 		}
 	}

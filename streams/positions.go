@@ -49,7 +49,8 @@ var ErrNotMember = errors.New("the group has gone on without this member")
 // on to another generation without this member refuses it, with ErrNotMember.
 func (m *Membership) Commit(ctx context.Context, partition int32, at Position) error {
 	if len(at.Note) > MaxNoteBytes {
-		return fmt.Errorf("streams: a position's note has %d bytes and may have %d", len(at.Note), MaxNoteBytes)
+		return fmt.Errorf("streams: a position's note has %d bytes and may have %d", len(at.Note),
+			MaxNoteBytes)
 	}
 	noted := kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
 		for _, t := range req.Topics {
@@ -61,14 +62,19 @@ func (m *Membership) Commit(ctx context.Context, partition int32, at Position) e
 	})
 	var failed error
 	offsets := map[string]map[int32]kgo.EpochOffset{m.topic: {partition: {Epoch: -1, Offset: at.Next}}}
-	m.client.CommitOffsetsSync(noted, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
+	m.client.CommitOffsetsSync(noted, offsets, func(
+		_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse,
+		err error,
+	) {
 		failed = errors.Join(err, refusals(resp))
 	})
-	if errors.Is(failed, kerr.IllegalGeneration) || errors.Is(failed, kerr.UnknownMemberID) || errors.Is(failed, kerr.FencedInstanceID) {
+	if errors.Is(failed, kerr.IllegalGeneration) || errors.Is(failed, kerr.UnknownMemberID) ||
+		errors.Is(failed, kerr.FencedInstanceID) {
 		failed = fmt.Errorf("%w: %w", ErrNotMember, failed)
 	}
 	if failed != nil {
-		return fmt.Errorf("streams: committing the position of group %s in partition %d: %w", m.group, partition, failed)
+		return fmt.Errorf("streams: committing the position of group %s in partition %d: %w", m.group,
+			partition, failed)
 	}
 	return nil
 }

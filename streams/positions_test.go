@@ -15,8 +15,12 @@ func TestPositionsOutliveTheirMember(t *testing.T) {
 	join := func() *streams.Membership {
 		assigned := make(chan struct{}, 8)
 		m, err := r.cluster.Join(streams.MembershipConfig{
-			Group: sumGroup, Topic: numbersTopic, Now: time.Now,
-			Assigned: func([]int32) { assigned <- struct{}{} }, Revoked: func([]int32) {}, Lost: func([]int32) {},
+			Group:    sumGroup,
+			Topic:    numbersTopic,
+			Now:      time.Now,
+			Assigned: func([]int32) { assigned <- struct{}{} },
+			Revoked:  func([]int32) {},
+			Lost:     func([]int32) {},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -57,7 +61,8 @@ func TestOffsetsSinceATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer producer.Close()
-	if err := producer.Append(t.Context(), streams.NewRecord(numbersTopic, "a", []byte("1"), func(func(string, string) bool) {})); err != nil {
+	if err := producer.Append(t.Context(),
+		streams.NewRecord(numbersTopic, "a", []byte("1"), func(func(string, string) bool) {})); err != nil {
 		t.Fatal(err)
 	}
 	ends, err := r.cluster.NewEnds()

@@ -48,7 +48,10 @@ func (p *Producer) Append(ctx context.Context, records ...Record) error {
 // topic with so many.
 func PartitionOf(partitions int) func(key string) int32 {
 	partitioner := kgo.StickyKeyPartitioner(nil).ForTopic("")
-	return func(key string) int32 { return int32(partitioner.Partition(&kgo.Record{Key: []byte(key)}, partitions)) }
+	return func(key string) int32 {
+		return int32(partitioner.Partition(&kgo.Record{Key: []byte(key)},
+			partitions))
+	}
 }
 
 // Close ends the client.

@@ -19,7 +19,8 @@ const unknownEpoch = -1
 
 // ErrCut means that records which were read are in their topic no more: it was cut,
 // as an unclean election does. What was made of them cannot be trusted.
-var ErrCut = errors.New("records that were read before are gone from the topic: it was cut, as an unclean election does")
+var ErrCut = errors.New("records that were read before are gone from the topic: it was cut, as " +
+	"an unclean election does")
 
 // ReaderConfig says what a reader reads.
 type ReaderConfig struct {
@@ -60,8 +61,12 @@ const (
 // NewReader opens a reader.
 func (c Cluster) NewReader(cfg ReaderConfig) (*Reader, error) {
 	r := &Reader{
-		cluster: c, positions: make(Offsets), ends: make(Offsets), epochs: make(map[string]map[int32]int32),
-		stall: cmp.Or(cfg.StallTimeout, defaultStallTimeout), marks: newMarks(),
+		cluster:   c,
+		positions: make(Offsets),
+		ends:      make(Offsets),
+		epochs:    make(map[string]map[int32]int32),
+		stall:     cmp.Or(cfg.StallTimeout, defaultStallTimeout),
+		marks:     newMarks(),
 	}
 	from := make(map[string]map[int32]kgo.Offset)
 	for topic, partitions := range cfg.From {
@@ -142,7 +147,10 @@ func orCut(err error) error {
 
 // ReadTo polls until a topic's partitions are read to these ends. When nothing
 // comes any more before that, it says so instead of waiting for ever.
-func (r *Reader) ReadTo(ctx context.Context, topic string, ends map[int32]int64, max int, take func(Record) error) error {
+func (r *Reader) ReadTo(
+	ctx context.Context, topic string, ends map[int32]int64, max int,
+	take func(Record) error,
+) error {
 	for !r.Passed(topic, ends) {
 		patient, cancel := context.WithTimeout(ctx, r.stall)
 		err := r.Poll(patient, max, take)
@@ -160,7 +168,9 @@ func (r *Reader) ReadTo(ctx context.Context, topic string, ends map[int32]int64,
 func (r *Reader) stalled(topic string, ends map[int32]int64) error {
 	for p, end := range ends {
 		if at := r.positions[topic][p]; at < end {
-			return fmt.Errorf("streams: nothing came for %s while partition %d of %s is read to offset %d of %d: the brokers cannot be reached, or a transaction that nobody ends holds the last records back (kafka-transactions.sh find-hanging names it, abort ends it)",
+			return fmt.Errorf("streams: nothing came for %s while partition %d of %s is read to offset %d "+
+				"of %d: the brokers cannot be reached, or a transaction that nobody ends holds the last "+
+				"records back (kafka-transactions.sh find-hanging names it, abort ends it)",
 				r.stall, p, topic, at, end)
 		}
 	}

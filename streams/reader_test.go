@@ -16,7 +16,8 @@ func TestReadToNamesATransactionThatHoldsTheEndBack(t *testing.T) {
 	r := newRig(t)
 	writer, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...),
 		kgo.TransactionalID(r.cluster.Prefix+"stranger"), kgo.TransactionTimeout(15*time.Second),
-		kgo.DefaultProduceTopic(r.cluster.Prefix+sumsTopic), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		kgo.DefaultProduceTopic(r.cluster.Prefix+sumsTopic),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,10 @@ func TestReadToNamesATransactionThatHoldsTheEndBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader, err := r.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{sumsTopic: {0: 0, 1: 0}}, StallTimeout: 200 * time.Millisecond})
+	reader, err := r.cluster.NewReader(streams.ReaderConfig{
+		From:         streams.Offsets{sumsTopic: {0: 0, 1: 0}},
+		StallTimeout: 200 * time.Millisecond,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,13 +50,15 @@ func TestReadToNamesATransactionThatHoldsTheEndBack(t *testing.T) {
 		got = append(got, string(rec.Value))
 		return nil
 	}
-	if err := reader.ReadTo(t.Context(), sumsTopic, until, 10, take); err == nil || !strings.Contains(err.Error(), "partition 0 of sums is read to offset 0 of 1") {
+	if err := reader.ReadTo(t.Context(), sumsTopic, until, 10, take); err == nil ||
+		!strings.Contains(err.Error(), "partition 0 of sums is read to offset 0 of 1") {
 		t.Fatalf("while the transaction was open: %v", err)
 	}
 	if err := writer.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the end is read", func() bool { return reader.ReadTo(t.Context(), sumsTopic, until, 10, take) == nil })
+	eventually(t, "the end is read",
+		func() bool { return reader.ReadTo(t.Context(), sumsTopic, until, 10, take) == nil })
 	if len(got) != 1 || got[0] != "1" {
 		t.Errorf("read %q", got)
 	}

@@ -33,7 +33,10 @@ func (r Record) Header(name string) string {
 
 // NewRecord makes a record to append. Its headers are given by a function that
 // yields names and values.
-func NewRecord(topic, key string, value []byte, eachHeader func(yield func(name, value string) bool)) Record {
+func NewRecord(
+	topic, key string, value []byte,
+	eachHeader func(yield func(name, value string) bool),
+) Record {
 	r := Record{Topic: topic, Key: []byte(key), Value: value}
 	for name, text := range eachHeader {
 		r.Headers = append(r.Headers, Header{Key: name, Value: []byte(text)})
@@ -43,11 +46,22 @@ func NewRecord(topic, key string, value []byte, eachHeader func(yield func(name,
 
 func (c Cluster) fromKafka(k *kgo.Record) Record {
 	return Record{
-		Topic: c.shortName(k.Topic), Partition: k.Partition, Offset: k.Offset, Timestamp: k.Timestamp,
-		Key: k.Key, Value: k.Value, Headers: k.Headers,
+		Topic:     c.shortName(k.Topic),
+		Partition: k.Partition,
+		Offset:    k.Offset,
+		Timestamp: k.Timestamp,
+		Key:       k.Key,
+		Value:     k.Value,
+		Headers:   k.Headers,
 	}
 }
 
 func (c Cluster) toKafka(r Record) *kgo.Record {
-	return &kgo.Record{Topic: c.fullName(r.Topic), Partition: r.Partition, Key: r.Key, Value: r.Value, Headers: r.Headers}
+	return &kgo.Record{
+		Topic:     c.fullName(r.Topic),
+		Partition: r.Partition,
+		Key:       r.Key,
+		Value:     r.Value,
+		Headers:   r.Headers,
+	}
 }

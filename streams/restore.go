@@ -44,7 +44,8 @@ func (t *Task) restore(ctx context.Context) (latest []Record, err error) {
 	if err := fold.to(ctx, known[p]); err != nil {
 		return nil, err
 	}
-	end, err := t.tx.commit(ctx, []Record{StartRecord(t.cfg.Journal, t.cfg.Partition)}, nil, t.cfg.Journal)
+	end, err := t.tx.commit(ctx, []Record{StartRecord(t.cfg.Journal, t.cfg.Partition)}, nil,
+		t.cfg.Journal)
 	if err != nil {
 		return nil, fmt.Errorf("streams: beginning with partition %d of %s: %w", p, t.cfg.Journal, err)
 	}
@@ -61,7 +62,8 @@ func (t *Task) restore(ctx context.Context) (latest []Record, err error) {
 // cannot be completed.
 func (t *Task) reaches(start int64) error {
 	if at := t.core.Next(); at < start {
-		return fmt.Errorf("streams: partition %d of %s begins at %d, after the state's checkpoint %d: the journal must be kept whole (set retention.ms=-1) or be restored",
+		return fmt.Errorf("streams: partition %d of %s begins at %d, after the state's checkpoint %d: "+
+			"the journal must be kept whole (set retention.ms=-1) or be restored",
 			t.cfg.Partition, t.cfg.Journal, start, at)
 	}
 	return nil
@@ -87,7 +89,8 @@ func (f *folding) begin(from int64) (err error) {
 	}
 	f.task.stats.begin(from, from)
 	f.reader, err = f.task.cfg.Cluster.NewReader(ReaderConfig{
-		From: Offsets{f.task.cfg.Journal: {f.task.cfg.Partition: from}}, Notes: true,
+		From:  Offsets{f.task.cfg.Journal: {f.task.cfg.Partition: from}},
+		Notes: true,
 	})
 	return err
 }
@@ -95,7 +98,9 @@ func (f *folding) begin(from int64) (err error) {
 // anew empties a state that is not of this journal, and has reading start over.
 func (f *folding) anew(why string, checkpoint, end int64) error {
 	t := f.task
-	t.cfg.Logger.Error(why+": the journal was lost or cut since, and facts with it; the state is built anew from what is left",
+	t.cfg.Logger.Error(why+
+		": the journal was lost or cut since, and facts with it; the state is built anew from what is "+
+		"left",
 		"journal", t.cfg.Journal, "partition", t.cfg.Partition, "checkpoint", checkpoint, "end", end)
 	if err := errors.Join(t.core.Reset(), t.reaches(f.start)); err != nil {
 		return err

@@ -51,7 +51,8 @@ func (s SASL) Check() error {
 		return nil
 	case SASLOAuthBearer:
 		if s.TokenFile == "" || s.User != "" || s.Password != "" || s.PasswordFile != "" {
-			return fmt.Errorf("the SASL mechanism %s needs the file of a token, and neither user nor password", s.Mechanism)
+			return fmt.Errorf("the SASL mechanism %s needs the file of a token, and neither user nor "+
+				"password", s.Mechanism)
 		}
 		_, err := readSecret(s.TokenFile)
 		return err
@@ -65,7 +66,8 @@ func (s SASL) Check() error {
 func (s SASL) checkPassword() error {
 	switch {
 	case s.User == "" || (s.Password == "") == (s.PasswordFile == "") || s.TokenFile != "":
-		return fmt.Errorf("the SASL mechanism %s needs a user, and a password or the file of one", s.Mechanism)
+		return fmt.Errorf("the SASL mechanism %s needs a user, and a password or the file of one",
+			s.Mechanism)
 	case s.PasswordFile != "":
 		_, err := readSecret(s.PasswordFile)
 		return err

@@ -73,15 +73,19 @@ func (s *stats) count(now time.Time, x *TimerIndex) {
 // Stats says how the task does. It may be called from any goroutine.
 func (t *Task) Stats() TaskStats {
 	s := TaskStats{
-		Partition: t.cfg.Partition, From: t.stats.from.Load(), At: t.stats.at.Load(), End: t.stats.end.Load(),
-		Restored: t.stats.restored.Load(),
+		Partition: t.cfg.Partition,
+		From:      t.stats.from.Load(),
+		At:        t.stats.at.Load(),
+		End:       t.stats.end.Load(),
+		Restored:  t.stats.restored.Load(),
 	}
 	if timers := t.stats.timers.Load(); timers != nil {
 		s.Timers = *timers
 	}
 	if inputs := t.stats.inputs.Load(); inputs != nil {
 		for _, in := range *inputs {
-			s.Inputs = append(s.Inputs, InputStats{Topic: in.topic, Behind: in.behind.Load() + in.waiting.Load()})
+			s.Inputs = append(s.Inputs,
+				InputStats{Topic: in.topic, Behind: in.behind.Load() + in.waiting.Load()})
 		}
 	}
 	return s

@@ -35,7 +35,8 @@ func TestATaskSaysHowItDoes(t *testing.T) {
 	}
 	// A turn of repeats alone writes nothing and is not told of.
 	if all.Records != keys || all.Inputs < keys || all.Inputs > 2*keys || all.Commit <= 0 {
-		t.Errorf("turns that took %d of %d inputs wrote %d of %d records, and committed for %s", all.Inputs, 2*keys, all.Records, keys, all.Commit)
+		t.Errorf("turns that took %d of %d inputs wrote %d of %d records, and committed for %s",
+			all.Inputs, 2*keys, all.Records, keys, all.Commit)
 	}
 
 	again := r.task(t.TempDir(), nil)
@@ -49,7 +50,8 @@ func TestATaskSaysHowItDoes(t *testing.T) {
 	}
 	// Transactions end with a marker each, which takes an offset too.
 	s := again.Stats()
-	if s.From != 0 || s.At < int64(keys) || s.At > s.End || s.Timers != (streams.TimerStats{}) || len(s.Inputs) != 1 {
+	if s.From != 0 || s.At < int64(keys) || s.At > s.End || s.Timers != (streams.TimerStats{}) ||
+		len(s.Inputs) != 1 {
 		t.Errorf("%d records were restored, and the task says %+v", keys, s)
 	}
 }

@@ -73,7 +73,8 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 		return s, nil
 	}
 	if identity != nil {
-		cfg.Logger.Warn("state is of other topics, of another format or not to be trusted, and is built anew", "dir", cfg.Dir)
+		cfg.Logger.Warn("state is of other topics, of another format or not to be trusted, and is "+
+			"built anew", "dir", cfg.Dir)
 	}
 	if err := s.empty(cfg.Identity); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -88,7 +89,10 @@ func openPebble(cfg StoreConfig) (*pebble.DB, error) {
 		return nil, fmt.Errorf("streams: making the state folder %s: %w", cfg.Dir, err)
 	}
 	opts := &pebble.Options{
-		FS: cfg.FS, Cache: cache, MemTableSize: cfg.MemTableBytes, Logger: pebbleLog{cfg.Logger},
+		FS:                 cfg.FS,
+		Cache:              cache,
+		MemTableSize:       cfg.MemTableBytes,
+		Logger:             pebbleLog{cfg.Logger},
 		FormatMajorVersion: pebble.FormatNewest,
 	}
 	for i := range opts.Levels {
@@ -96,7 +100,8 @@ func openPebble(cfg StoreConfig) (*pebble.DB, error) {
 	}
 	db, err := pebble.Open(cfg.Dir, opts)
 	if err != nil {
-		return nil, fmt.Errorf("streams: opening the state in %s (it is a cache: delete the folder if it is damaged): %w", cfg.Dir, err)
+		return nil, fmt.Errorf("streams: opening the state in %s (it is a cache: delete the folder if "+
+			"it is damaged): %w", cfg.Dir, err)
 	}
 	return db, nil
 }
@@ -154,7 +159,9 @@ func (s *Store) forget(key []byte) { _ = s.db.Delete(key, pebble.NoSync) }
 // Scan calls take for committed keys from lower up to upper, in order, while it
 // says so. Key and value are valid during the call only. It may be called from
 // any goroutine.
-func (s *Store) Scan(lower, upper []byte, take func(key, value []byte) (more bool, err error)) error {
+func (s *Store) Scan(
+	lower, upper []byte, take func(key, value []byte) (more bool, err error),
+) error {
 	return scan(s.db, lower, upper, take)
 }
 

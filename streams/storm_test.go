@@ -49,8 +49,13 @@ func (r *rig) member() (leave func()) {
 		return streams.NewTask(cfg)
 	}, r.cluster.Logger)
 	m, err := r.cluster.Join(streams.MembershipConfig{
-		Group: sumGroup, Topic: numbersTopic, Now: time.Now, RevokeMax: time.Second,
-		Assigned: tasks.Assigned, Revoked: tasks.Revoked, Lost: tasks.Lost,
+		Group:     sumGroup,
+		Topic:     numbersTopic,
+		Now:       time.Now,
+		RevokeMax: time.Second,
+		Assigned:  tasks.Assigned,
+		Revoked:   tasks.Revoked,
+		Lost:      tasks.Lost,
 	})
 	if err != nil {
 		r.t.Fatal(err)

@@ -75,7 +75,10 @@ type input struct {
 // NewTask makes a task; Run works it.
 func NewTask(cfg TaskConfig) *Task {
 	return &Task{
-		cfg: cfg, locals: make(chan any, cfg.LocalCapacity), kick: make(chan struct{}, 1), done: make(chan struct{}),
+		cfg:    cfg,
+		locals: make(chan any, cfg.LocalCapacity),
+		kick:   make(chan struct{}, 1),
+		done:   make(chan struct{}),
 	}
 }
 
@@ -111,7 +114,12 @@ func (t *Task) Run(ctx context.Context, stop <-chan struct{}) (err error) {
 	defer t.tx.close()
 	fenced := t.cfg.Now()
 	t.core, err = OpenCore(CoreConfig{
-		Journal: t.cfg.Journal, Partition: t.cfg.Partition, Inputs: t.cfg.Inputs, Store: t.cfg.Store, NewHandler: t.cfg.NewHandler, Submit: t.Submit,
+		Journal:    t.cfg.Journal,
+		Partition:  t.cfg.Partition,
+		Inputs:     t.cfg.Inputs,
+		Store:      t.cfg.Store,
+		NewHandler: t.cfg.NewHandler,
+		Submit:     t.Submit,
 	})
 	if err != nil {
 		return err
@@ -131,7 +139,8 @@ func (t *Task) Run(ctx context.Context, stop <-chan struct{}) (err error) {
 	defer finished()
 	defer cancel(nil)
 	t.cfg.Logger.Info("a partition was taken over", "partition", t.cfg.Partition,
-		"secondsToFence", fenced.Sub(began).Seconds(), "secondsToRestore", t.cfg.Now().Sub(fenced).Seconds(),
+		"secondsToFence", fenced.Sub(began).Seconds(), "secondsToRestore",
+		t.cfg.Now().Sub(fenced).Seconds(),
 		"journalOffset", t.core.Next())
 	return t.work(ctx, readers, cancel, stop)
 }
@@ -176,14 +185,19 @@ func (t *Task) start(ctx context.Context) error {
 
 // startInputs opens a reader for each input topic. The returned function waits
 // for their end.
-func (t *Task) startInputs(ctx context.Context, fail context.CancelCauseFunc) (finished func(), err error) {
+func (t *Task) startInputs(
+	ctx context.Context, fail context.CancelCauseFunc,
+) (finished func(), err error) {
 	positions, err := t.resume(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ended := make(chan struct{}, len(t.cfg.Inputs))
 	for _, topic := range t.cfg.Inputs {
-		r, err := t.cfg.Cluster.NewReader(ReaderConfig{From: Offsets{topic: {t.cfg.Partition: positions[topic]}}, SkipExpired: true})
+		r, err := t.cfg.Cluster.NewReader(ReaderConfig{
+			From:        Offsets{topic: {t.cfg.Partition: positions[topic]}},
+			SkipExpired: true,
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -220,7 +234,8 @@ func (t *Task) resume(ctx context.Context) (map[string]int64, error) {
 	from, err := t.core.Resume(group, ends)
 	for topic, at := range from {
 		if end := ends[topic]; at == end && group[topic] > end {
-			t.cfg.Logger.Warn("an input ends before what was taken of it and goes on at its end: it has lost records", "topic", topic, "partition", t.cfg.Partition, "taken", group[topic], "end", end)
+			t.cfg.Logger.Warn("an input ends before what was taken of it and goes on at its end: it has "+
+				"lost records", "topic", topic, "partition", t.cfg.Partition, "taken", group[topic], "end", end)
 		}
 	}
 	return from, err
@@ -251,7 +266,10 @@ func (t *Task) read(ctx context.Context, r *Reader, in *input, fail context.Canc
 }
 
 // work takes turns until the task is to end.
-func (t *Task) work(ctx, readers context.Context, stopReaders context.CancelCauseFunc, stop <-chan struct{}) error {
+func (t *Task) work(
+	ctx, readers context.Context, stopReaders context.CancelCauseFunc,
+	stop <-chan struct{},
+) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var deadline <-chan time.Time
@@ -402,7 +420,8 @@ func (t *Task) commit(ctx context.Context, turn *Turn) (next int64, err error) {
 		}
 	}
 	if facts > TurnFacts {
-		return 0, fmt.Errorf("streams: a turn wrote %d records to the journal, more than the %d that a start reads again", facts, TurnFacts)
+		return 0, fmt.Errorf("streams: a turn wrote %d records to the journal, more than the %d that a "+
+			"start reads again", facts, TurnFacts)
 	}
 	positions := make(Offsets)
 	for topic, at := range turn.Positions() {

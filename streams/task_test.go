@@ -83,10 +83,11 @@ func (s *summer) Turn(t *streams.Turn) error {
 }
 
 func (s *summer) Settled(nowMillis int64) (int64, error) {
-	err := s.core.Timers().Claim(nowMillis, 1<<20, func(string) int { return 1 << 20 }, func(c streams.Claimed) error {
-		s.effects(c)
-		return nil
-	})
+	err := s.core.Timers().Claim(nowMillis, 1<<20, func(string) int { return 1 << 20 },
+		func(c streams.Claimed) error {
+			s.effects(c)
+			return nil
+		})
 	return s.core.Timers().NextMillis(), err
 }
 
@@ -151,10 +152,23 @@ func (r *rig) config(dir string, effects func(streams.Claimed)) streams.TaskConf
 		effects = func(streams.Claimed) {}
 	}
 	return streams.TaskConfig{
-		Cluster: r.cluster, Group: sumGroup, Partition: 0, Journal: sumsTopic, Inputs: []string{numbersTopic},
-		Store:         streams.StoreConfig{Dir: dir, Identity: "test", CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: r.cluster.Logger},
-		LocalCapacity: 16, DrainTimeout: time.Second, Now: time.Now, Logger: r.cluster.Logger,
-		NewHandler: func(c *streams.Core) streams.Handler { return &summer{core: c, effects: effects} },
+		Cluster:   r.cluster,
+		Group:     sumGroup,
+		Partition: 0,
+		Journal:   sumsTopic,
+		Inputs:    []string{numbersTopic},
+		Store: streams.StoreConfig{
+			Dir:           dir,
+			Identity:      "test",
+			CacheBytes:    1 << 20,
+			MemTableBytes: 1 << 20,
+			Logger:        r.cluster.Logger,
+		},
+		LocalCapacity: 16,
+		DrainTimeout:  time.Second,
+		Now:           time.Now,
+		Logger:        r.cluster.Logger,
+		NewHandler:    func(c *streams.Core) streams.Handler { return &summer{core: c, effects: effects} },
 	}
 }
 
@@ -179,7 +193,11 @@ func (r *rig) feed(from, to int) {
 	defer p.Close()
 	var records []streams.Record
 	for n := from; n <= to; n++ {
-		number := streams.Record{Topic: numbersTopic, Key: []byte(r.keyOf(n)), Value: []byte(strconv.Itoa(n))}
+		number := streams.Record{
+			Topic: numbersTopic,
+			Key:   []byte(r.keyOf(n)),
+			Value: []byte(strconv.Itoa(n)),
+		}
 		records = append(records, number, number) // the second is a repeat
 	}
 	if err := p.Append(r.t.Context(), records...); err != nil {

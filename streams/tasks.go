@@ -29,7 +29,8 @@ func (s *Tasks) Check() error {
 	defer s.mu.Unlock()
 	for p, r := range s.running {
 		if r.failed != nil && time.Since(r.began) < healedAfter {
-			return fmt.Errorf("streams: partition %d fails again and again, the last time with: %w", p, r.failed)
+			return fmt.Errorf("streams: partition %d fails again and again, the last time with: %w", p,
+				r.failed)
 		}
 	}
 	return nil
@@ -130,7 +131,8 @@ func (s *Tasks) keepRunning(ctx context.Context, p int32, r *runningTask) {
 		s.mu.Lock()
 		r.began, r.failed = time.Now(), err
 		s.mu.Unlock()
-		s.logger.Error("a task failed and is started again", "partition", p, "after", backoff, "error", err)
+		s.logger.Error("a task failed and is started again", "partition", p, "after", backoff, "error",
+			err)
 		for waited := false; !waited || !s.mayTakeOver(); waited = true {
 			select {
 			case <-ctx.Done():

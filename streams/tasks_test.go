@@ -40,7 +40,11 @@ func TestATaskThatFailsTakesNothingFromItsNewOwner(t *testing.T) {
 		var runs, ours atomic.Int64
 		s := NewTasks(func(int32) *Task {
 			runs.Add(1)
-			unreachable := Cluster{Brokers: []string{"no:address:at all"}, Logger: slog.New(slog.DiscardHandler)} // fails at once
+			// fails at once
+			unreachable := Cluster{
+				Brokers: []string{"no:address:at all"},
+				Logger:  slog.New(slog.DiscardHandler),
+			}
 			return NewTask(TaskConfig{Cluster: unreachable, LocalCapacity: 1, Now: time.Now})
 		}, slog.New(slog.DiscardHandler))
 		s.Ours = func() bool { return ours.Load() == 1 }

@@ -75,7 +75,8 @@ const (
 // SetTimer adds an entry.
 func (t *Txn) SetTimer(group string, dueMillis int64, id string) error {
 	key := timerKey(group, dueMillis, id)
-	t.timer = append(t.timer, timerChange{kind: timerSet, key: key, group: group, id: id, due: dueMillis})
+	t.timer = append(t.timer,
+		timerChange{kind: timerSet, key: key, group: group, id: id, due: dueMillis})
 	return t.Set(key, nil)
 }
 
@@ -124,13 +125,14 @@ func newTimerIndex(store *Store) (*TimerIndex, error) {
 // have no entries left.
 func (x *TimerIndex) readMadeDue() error {
 	tx := x.store.Begin()
-	err := x.store.Scan([]byte{keySpaceDue}, []byte{keySpaceDue + 1}, func(key, _ []byte) (bool, error) {
-		if g := x.groups[string(key[1:])]; g != nil {
-			x.makeDue(g)
-			return true, nil
-		}
-		return true, tx.Delete(key)
-	})
+	err := x.store.Scan([]byte{keySpaceDue}, []byte{keySpaceDue + 1},
+		func(key, _ []byte) (bool, error) {
+			if g := x.groups[string(key[1:])]; g != nil {
+				x.makeDue(g)
+				return true, nil
+			}
+			return true, tx.Delete(key)
+		})
 	if err != nil {
 		tx.Discard()
 		return err
@@ -140,7 +142,10 @@ func (x *TimerIndex) readMadeDue() error {
 
 func (x *TimerIndex) readGroups() error {
 	store := x.store
-	it, err := store.db.NewIter(&pebble.IterOptions{LowerBound: []byte{keySpaceTimers}, UpperBound: []byte{keySpaceTimers + 1}})
+	it, err := store.db.NewIter(&pebble.IterOptions{
+		LowerBound: []byte{keySpaceTimers},
+		UpperBound: []byte{keySpaceTimers + 1},
+	})
 	if err != nil {
 		return fmt.Errorf("streams: reading the timer index: %w", err)
 	}
@@ -340,7 +345,9 @@ const claimQuantum = 16
 // left alone until one of its claims ends or Unblock is called, and an answer
 // below zero ends the claiming: no group may get any now. take gets each before
 // allow is asked again.
-func (x *TimerIndex) Claim(nowMillis int64, total int, allow func(group string) int, take func(Claimed) error) error {
+func (x *TimerIndex) Claim(
+	nowMillis int64, total int, allow func(group string) int, take func(Claimed) error,
+) error {
 	for len(x.future) > 0 && x.future[0].nextMillis <= nowMillis {
 		x.pushReady(heap.Pop(&x.future).(*timerGroup))
 	}

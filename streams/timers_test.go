@@ -13,7 +13,14 @@ import (
 )
 
 func openTestStore(t interface{ Fatal(...any) }, fs vfs.FS) *Store {
-	s, err := OpenStore(StoreConfig{Dir: "state", Identity: "test", FS: fs, CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
+	s, err := OpenStore(StoreConfig{
+		Dir:           "state",
+		Identity:      "test",
+		FS:            fs,
+		CacheBytes:    1 << 20,
+		MemTableBytes: 1 << 20,
+		Logger:        slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +43,8 @@ type timerModel struct {
 
 // has tells whether a group has entries.
 func (m *timerModel) has(group string) bool {
-	return slices.ContainsFunc(slices.Collect(maps.Keys(m.due)), func(e entry) bool { return e.group == group })
+	return slices.ContainsFunc(slices.Collect(maps.Keys(m.due)),
+		func(e entry) bool { return e.group == group })
 }
 
 func (m *timerModel) claimable(nowMillis int64) []entry {
@@ -78,7 +86,12 @@ func TestTimerIndexAgainstAModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := &timerModel{due: make(map[entry]int64), madeDue: make(map[string]bool), claimed: make(map[entry]bool), closed: make(map[string]bool)}
+		m := &timerModel{
+			due:     make(map[entry]int64),
+			madeDue: make(map[string]bool),
+			claimed: make(map[entry]bool),
+			closed:  make(map[string]bool),
+		}
 		now := int64(1000)
 		groups := rapid.SampledFrom([]string{"a", "b", "ab", "c"})
 		ids := rapid.SampledFrom([]string{"1", "2", "3", "4", "5", "6"})
@@ -220,7 +233,8 @@ func TestAMillionWaitingCostNothing(t *testing.T) {
 	for from := 0; from < waiting; from += 10_000 {
 		tx := store.Begin()
 		for n := from; n < from+10_000; n++ {
-			if err := tx.SetTimer(fmt.Sprintf("group-%d", n%10), int64(1_000_000+n), fmt.Sprintf("id-%d", n)); err != nil {
+			if err := tx.SetTimer(fmt.Sprintf("group-%d", n%10), int64(1_000_000+n), fmt.Sprintf("id-%d",
+				n)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -236,7 +250,8 @@ func TestAMillionWaitingCostNothing(t *testing.T) {
 		t.Fatalf("%d groups in memory, the next at %d", len(index.groups), index.NextMillis())
 	}
 	var got []Claimed
-	err = index.Claim(1_000_004, 100, func(string) int { return 100 }, func(c Claimed) error { got = append(got, c); return nil })
+	err = index.Claim(1_000_004, 100, func(string) int { return 100 },
+		func(c Claimed) error { got = append(got, c); return nil })
 	if err != nil || len(got) != 5 {
 		t.Fatalf("claimed %v, %v", got, err)
 	}

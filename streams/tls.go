@@ -98,7 +98,8 @@ func (d *tlsDialer) config() (*tls.Config, error) {
 	case d.latest == nil:
 		return nil, err
 	default:
-		d.logger.Warn("the TLS files for Kafka cannot be used, and the former ones still are", "error", err)
+		d.logger.Warn("the TLS files for Kafka cannot be used, and the former ones still are", "error",
+			err)
 	}
 	return d.latest, nil
 }

@@ -18,7 +18,9 @@ import (
 
 // askWho listens for clients with certificates of an authority, and tells the name
 // of each.
-func askWho(t *testing.T, clients *kafkatest.ClientCA, caFile string) (address string, names <-chan string) {
+func askWho(
+	t *testing.T, clients *kafkatest.ClientCA, caFile string,
+) (address string, names <-chan string) {
 	t.Helper()
 	ca, err := pki.LoadOrCreateCA(t.TempDir(), caFile, time.Now)
 	if err != nil {
@@ -27,8 +29,10 @@ func askWho(t *testing.T, clients *kafkatest.ClientCA, caFile string) (address s
 	trusted := x509.NewCertPool()
 	trusted.AddCert(clients.Certificate())
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
-		GetCertificate: ca.GetCertificate("127.0.0.1"), MinVersion: tls.VersionTLS12,
-		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted,
+		GetCertificate: ca.GetCertificate("127.0.0.1"),
+		MinVersion:     tls.VersionTLS12,
+		ClientAuth:     tls.RequireAndVerifyClientCert,
+		ClientCAs:      trusted,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -56,8 +60,10 @@ func askWho(t *testing.T, clients *kafkatest.ClientCA, caFile string) (address s
 func TestARenewedCertificateIsUsedAndABrokenOneIsNot(t *testing.T) {
 	dir := t.TempDir()
 	files := TLS{
-		Enabled: true, CAFile: filepath.Join(dir, "ca.pem"),
-		CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem"),
+		Enabled:  true,
+		CAFile:   filepath.Join(dir, "ca.pem"),
+		CertFile: filepath.Join(dir, "cert.pem"),
+		KeyFile:  filepath.Join(dir, "key.pem"),
 	}
 	clients, err := kafkatest.NewClientCA(filepath.Join(dir, "clients.pem"))
 	if err != nil {
@@ -65,7 +71,8 @@ func TestARenewedCertificateIsUsedAndABrokenOneIsNot(t *testing.T) {
 	}
 	address, names := askWho(t, clients, files.CAFile)
 	d := &tlsDialer{files: files, logger: slog.New(slog.DiscardHandler)}
-	if _, err := d.dial(t.Context(), "tcp", address); err == nil || !strings.Contains(err.Error(), files.CertFile) {
+	if _, err := d.dial(t.Context(), "tcp", address); err == nil ||
+		!strings.Contains(err.Error(), files.CertFile) {
 		t.Errorf("without its files it said %v", err)
 	}
 	for _, name := range []string{"first", "second"} {
@@ -124,10 +131,12 @@ func TestTLSSaysWhatIsNotTrusted(t *testing.T) {
 		}
 	}()
 	for address, says := range map[string]string{
-		address: "--kafka-ca-file", plain.Addr().String(): "does not speak TLS",
+		address:               "--kafka-ca-file",
+		plain.Addr().String(): "does not speak TLS",
 	} {
 		d := &tlsDialer{files: TLS{Enabled: true}, logger: slog.New(slog.DiscardHandler)}
-		if _, err := d.dial(context.Background(), "tcp", address); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := d.dial(context.Background(), "tcp", address); err == nil ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("it does not say %q: %v", says, err)
 		}
 	}
@@ -142,7 +151,8 @@ func TestSecretsAndCertificatesThatDoNotFitAreFaults(t *testing.T) {
 		}
 		return path
 	}
-	secret, empty, large := write("secret", "s\n"), write("empty", "\n"), write("large", strings.Repeat("s", mostFileBytes+1))
+	secret, empty, large := write("secret", "s\n"), write("empty", "\n"),
+		write("large", strings.Repeat("s", mostFileBytes+1))
 	for _, s := range []SASL{
 		{Mechanism: "GSSAPI", User: "u", Password: "p"},
 		{User: "u"},

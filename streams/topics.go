@@ -21,7 +21,8 @@ type TopicSpec struct {
 
 // ErrPartitionCount means that a topic exists with another partition count. The
 // count is part of the data: records were placed by it.
-var ErrPartitionCount = errors.New("the partition count is part of the data and cannot be changed here")
+var ErrPartitionCount = errors.New("the partition count is part of the data and cannot be " +
+	"changed here")
 
 // EnsureTopics creates the topics that are missing, checks the partition counts
 // of those that exist, and returns when every broker that is up knows all of
@@ -152,7 +153,9 @@ func (c Cluster) checkTopics(resp *kmsg.MetadataResponse, specs []TopicSpec) err
 
 // TopicIdentity is the identity that the cluster gave a topic when it was
 // created. A topic that was deleted and made anew has another.
-func (c Cluster) TopicIdentity(ctx context.Context, topic string) (identity string, partitions int, err error) {
+func (c Cluster) TopicIdentity(
+	ctx context.Context, topic string,
+) (identity string, partitions int, err error) {
 	err = c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		name := c.fullName(topic)
 		detail, err := whileTransient(ctx, func() (kadm.TopicDetail, error) {

@@ -44,10 +44,13 @@ type identity struct {
 	epoch int16
 }
 
-func (c Cluster) newTransactor(ctx context.Context, group string, partition int32) (*transactor, error) {
+func (c Cluster) newTransactor(
+	ctx context.Context, group string, partition int32,
+) (*transactor, error) {
 	t := &transactor{group: c.fullName(group), partition: partition}
 	var err error
-	t.transactions, err = c.takeOver(ctx, t.group+"-"+strconv.Itoa(int(partition)), kgo.ManualPartitioner())
+	t.transactions, err = c.takeOver(ctx, t.group+"-"+strconv.Itoa(int(partition)),
+		kgo.ManualPartitioner())
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +60,9 @@ func (c Cluster) newTransactor(ctx context.Context, group string, partition int3
 // takeOver makes the caller the owner of a transactional id. What a former owner
 // had open is aborted, what it was committing is committed, and it writes nothing
 // any more.
-func (c Cluster) takeOver(ctx context.Context, txnID string, partitioner kgo.Partitioner) (transactions, error) {
+func (c Cluster) takeOver(
+	ctx context.Context, txnID string, partitioner kgo.Partitioner,
+) (transactions, error) {
 	t := transactions{cluster: c, txnID: txnID, implied: true}
 	if err := t.open(ctx, partitioner); err != nil {
 		return t, err
@@ -137,11 +142,14 @@ func positionVersions(implied bool) *kversion.Versions {
 // commit writes records, each to its partition, and the input positions to the
 // group, in one transaction. It returns the offset after the
 // last record written to journalTopic, or 0 when none was.
-func (t *transactor) commit(ctx context.Context, records []Record, positions Offsets, journalTopic string) (journalNext int64, err error) {
+func (t *transactor) commit(
+	ctx context.Context, records []Record, positions Offsets, journalTopic string,
+) (journalNext int64, err error) {
 	batch := make([]*kgo.Record, len(records))
 	for i, r := range records {
 		if r.Topic == journalTopic && r.Partition != t.partition {
-			return 0, fmt.Errorf("streams: the task of partition %d wrote to partition %d of its journal", t.partition, r.Partition)
+			return 0, fmt.Errorf("streams: the task of partition %d wrote to partition %d of its journal",
+				t.partition, r.Partition)
 		}
 		batch[i] = t.cluster.toKafka(r)
 	}
@@ -160,7 +168,10 @@ func (t *transactor) commit(ctx context.Context, records []Record, positions Off
 
 // inOne writes records in one transaction, with what else belongs to it. Written
 // is told of each record that was; one at a time.
-func (t *transactions) inOne(ctx context.Context, records []*kgo.Record, written func(*kgo.Record), also func(identity) error) error {
+func (t *transactions) inOne(
+	ctx context.Context, records []*kgo.Record, written func(*kgo.Record),
+	also func(identity) error,
+) error {
 	if err := t.client.BeginTransaction(); err != nil {
 		return fmt.Errorf("streams: beginning a transaction: %w", err)
 	}
@@ -175,7 +186,9 @@ func (t *transactions) inOne(ctx context.Context, records []*kgo.Record, written
 		return t.abort(err)
 	}
 	if now, err := t.identity(ctx); err != nil || now != as {
-		return t.abort(errors.Join(err, fmt.Errorf("streams: the producer was %v when the transaction began and is %v before its end: what was written before is no part of it", as, now)))
+		return t.abort(errors.Join(err,
+			fmt.Errorf("streams: the producer was %v when the transaction began and is %v before its end: "+
+				"what was written before is no part of it", as, now)))
 	}
 	if err := t.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		return fmt.Errorf("streams: committing a transaction: %w", err)
@@ -184,7 +197,9 @@ func (t *transactions) inOne(ctx context.Context, records []*kgo.Record, written
 }
 
 // produce returns when all records are acknowledged, or with the first error.
-func (t *transactions) produce(ctx context.Context, records []*kgo.Record, written func(*kgo.Record)) error {
+func (t *transactions) produce(
+	ctx context.Context, records []*kgo.Record, written func(*kgo.Record),
+) error {
 	var (
 		mu    sync.Mutex
 		first error
@@ -237,7 +252,8 @@ func (t *transactor) commitPositions(ctx context.Context, as identity, positions
 		}
 	}
 	req := kmsg.NewPtrTxnOffsetCommitRequest()
-	req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = t.txnID, t.group, as.id, as.epoch
+	req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = t.txnID, t.group, as.id,
+		as.epoch
 	for topic, partitions := range positions {
 		rt := kmsg.NewTxnOffsetCommitRequestTopic()
 		rt.Topic = t.cluster.fullName(topic)
@@ -256,7 +272,8 @@ func (t *transactor) commitPositions(ctx context.Context, as identity, positions
 		for _, rt := range resp.Topics {
 			for _, rp := range rt.Partitions {
 				if err := kerr.ErrorForCode(rp.ErrorCode); err != nil {
-					return struct{}{}, fmt.Errorf("streams: committing the input position of %s/%d: %w", rt.Topic, rp.Partition, err)
+					return struct{}{}, fmt.Errorf("streams: committing the input position of %s/%d: %w", rt.Topic,
+						rp.Partition, err)
 				}
 			}
 		}
@@ -269,7 +286,8 @@ func (t *transactor) commitPositions(ctx context.Context, as identity, positions
 // does not imply it. While the transaction before is being ended, it waits.
 func (t *transactor) addGroup(ctx context.Context, as identity) error {
 	req := kmsg.NewPtrAddOffsetsToTxnRequest()
-	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = t.txnID, as.id, as.epoch, t.group
+	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = t.txnID, as.id, as.epoch,
+		t.group
 	_, err := whileTransient(ctx, func() (struct{}, error) {
 		resp, err := req.RequestWith(ctx, t.client)
 		if err == nil {

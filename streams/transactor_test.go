@@ -21,13 +21,17 @@ import (
 // newFakeRig is a rig on a broker in memory, whose answers a test may replace.
 func newFakeRig(t *testing.T) (*rig, *kfake.Cluster) {
 	t.Helper()
-	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "test."+numbersTopic, "test."+sumsTopic))
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1),
+		kfake.SeedTopics(2, "test."+numbersTopic, "test."+sumsTopic))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(fake.Close)
 	return &rig{t: t, dir: t.TempDir(), cluster: streams.Cluster{
-		Brokers: fake.ListenAddrs(), Prefix: "test.", ClientID: "test", Logger: slog.New(slog.DiscardHandler),
+		Brokers:  fake.ListenAddrs(),
+		Prefix:   "test.",
+		ClientID: "test",
+		Logger:   slog.New(slog.DiscardHandler),
 	}}, fake
 }
 
@@ -103,7 +107,13 @@ func TestStateAheadOfAJournalThatWasCutIsAnError(t *testing.T) {
 // ahead leaves a state that has folded more than its journal holds.
 func ahead(t *testing.T, dir string) {
 	t.Helper()
-	store, err := streams.OpenStore(streams.StoreConfig{Dir: dir, Identity: "test", CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
+	store, err := streams.OpenStore(streams.StoreConfig{
+		Dir:           dir,
+		Identity:      "test",
+		CacheBytes:    1 << 20,
+		MemTableBytes: 1 << 20,
+		Logger:        slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

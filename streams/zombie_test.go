@@ -77,8 +77,12 @@ func own(how, name, brokers, prefix, dir string) error {
 	}
 	tasks := streams.NewTasks(o.task, o.cluster.Logger)
 	membership, err := o.cluster.Join(streams.MembershipConfig{
-		Group: sumGroup, Topic: numbersTopic, Now: time.Now,
-		Assigned: tasks.Assigned, Revoked: tasks.Revoked, Lost: tasks.Lost,
+		Group:    sumGroup,
+		Topic:    numbersTopic,
+		Now:      time.Now,
+		Assigned: tasks.Assigned,
+		Revoked:  tasks.Revoked,
+		Lost:     tasks.Lost,
 	})
 	if err != nil {
 		return err
@@ -99,11 +103,22 @@ type owner struct {
 func (o *owner) task(p int32) *streams.Task {
 	writer := fmt.Sprintf("%s/%d", o.name, o.tasks.Add(1))
 	return streams.NewTask(streams.TaskConfig{
-		Cluster: o.cluster, Group: sumGroup, Partition: p, Journal: sumsTopic, Inputs: []string{numbersTopic},
+		Cluster:   o.cluster,
+		Group:     sumGroup,
+		Partition: p,
+		Journal:   sumsTopic,
+		Inputs:    []string{numbersTopic},
 		Store: streams.StoreConfig{
-			Dir: filepath.Join(o.dir, strconv.Itoa(int(p))), Identity: "test", CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: o.cluster.Logger,
+			Dir:           filepath.Join(o.dir, strconv.Itoa(int(p))),
+			Identity:      "test",
+			CacheBytes:    1 << 20,
+			MemTableBytes: 1 << 20,
+			Logger:        o.cluster.Logger,
 		},
-		LocalCapacity: 16, DrainTimeout: time.Second, Now: time.Now, Logger: o.cluster.Logger,
+		LocalCapacity: 16,
+		DrainTimeout:  time.Second,
+		Now:           time.Now,
+		Logger:        o.cluster.Logger,
 		NewHandler: func(c *streams.Core) streams.Handler {
 			return &signer{summer: summer{core: c, effects: func(streams.Claimed) {}}, writer: writer}
 		},
@@ -138,7 +153,12 @@ func (s *signer) Turn(t *streams.Turn) error {
 }
 
 func (s *signer) write(t *streams.Turn, key, value string) error {
-	out := streams.Record{Topic: sumsTopic, Key: []byte(key), Value: []byte(value), Headers: []streams.Header{{Key: writerHeader, Value: []byte(s.writer)}}}
+	out := streams.Record{
+		Topic:   sumsTopic,
+		Key:     []byte(key),
+		Value:   []byte(value),
+		Headers: []streams.Header{{Key: writerHeader, Value: []byte(s.writer)}},
+	}
 	t.Append(out)
 	return s.Fold(t.Tx, out)
 }
@@ -157,7 +177,8 @@ type process struct {
 
 func (r *rig) start(how, name string) *process {
 	r.t.Helper()
-	cmd := exec.Command(os.Args[0], name, strings.Join(r.cluster.Brokers, ","), r.cluster.Prefix, r.t.TempDir())
+	cmd := exec.Command(os.Args[0], name, strings.Join(r.cluster.Brokers, ","), r.cluster.Prefix,
+		r.t.TempDir())
 	p := &process{
 		t:    r.t,
 		cmd:  cmd,
@@ -298,7 +319,8 @@ func TestPausedOwnerIsFenced(t *testing.T) {
 	case <-time.After(brokertest.Patience):
 		t.Fatal("the former owner was not fenced: it works on")
 	}
-	if out := former.output(); !strings.Contains(out, "INVALID_PRODUCER_EPOCH") && !strings.Contains(out, "PRODUCER_FENCED") {
+	if out := former.output(); !strings.Contains(out, "INVALID_PRODUCER_EPOCH") &&
+		!strings.Contains(out, "PRODUCER_FENCED") {
 		t.Errorf("the former owner ended of something else: %v: %s", former.err, out)
 	}
 	eventually(t, "the next owner writes on", wrote("next", r.history(0)))
@@ -340,7 +362,8 @@ func TestPausedMemberIsFenced(t *testing.T) {
 	// The group gives the former member a partition back, whose task then is a
 	// new one.
 	eventually(t, "the former member takes part again", func() bool {
-		return wroteSince(r.history(0), resumed[0], "former") > 2 || wroteSince(r.history(1), resumed[1], "former") > 2
+		return wroteSince(r.history(0), resumed[0], "former") > 2 ||
+			wroteSince(r.history(1), resumed[1], "former") > 2
 	})
 	for p := range int32(2) {
 		wantOneAtATime(t, r.history(p))

@@ -25,6 +25,8 @@ type BackfillCreate struct {
 
 // BackfillWatch asks for the payments to a watch in ledgers of the past. It
 // answers when the request is taken; GetWatch tells how far it has come.
-func (c *Client) BackfillWatch(ctx context.Context, watchID string, b BackfillCreate, o ...Option) (Watch, error) {
+func (c *Client) BackfillWatch(
+	ctx context.Context, watchID string, b BackfillCreate, o ...Option,
+) (Watch, error) {
 	return c.watch(ctx, call{method: post, path: id(watches, watchID, "backfill"), body: b}, o)
 }

@@ -72,13 +72,18 @@ func instant(t time.Time) string {
 }
 
 // CreateEndpoint registers an endpoint. Its secret is shown here only.
-func (c *Client) CreateEndpoint(ctx context.Context, e EndpointCreate, o ...Option) (Endpoint, error) {
+func (c *Client) CreateEndpoint(
+	ctx context.Context, e EndpointCreate, o ...Option,
+) (Endpoint, error) {
 	return c.endpoint(ctx, call{method: post, path: endpoints, body: e}, o)
 }
 
 // ListEndpoints lists endpoints, newest first.
-func (c *Client) ListEndpoints(ctx context.Context, f EndpointFilter, p Page) (List[Endpoint], error) {
-	return ask[List[Endpoint]](ctx, c, call{method: get, path: endpoints, query: query(p, "status", f.Status)})
+func (c *Client) ListEndpoints(
+	ctx context.Context, f EndpointFilter, p Page,
+) (List[Endpoint], error) {
+	return ask[List[Endpoint]](ctx, c,
+		call{method: get, path: endpoints, query: query(p, "status", f.Status)})
 }
 
 // GetEndpoint reads an endpoint.
@@ -87,7 +92,9 @@ func (c *Client) GetEndpoint(ctx context.Context, endpointID string) (Endpoint, 
 }
 
 // UpdateEndpoint changes an endpoint.
-func (c *Client) UpdateEndpoint(ctx context.Context, endpointID string, p Patch, o ...Option) (Endpoint, error) {
+func (c *Client) UpdateEndpoint(
+	ctx context.Context, endpointID string, p Patch, o ...Option,
+) (Endpoint, error) {
 	return c.endpoint(ctx, call{method: patch, path: id(endpoints, endpointID), body: p}, o)
 }
 
@@ -97,28 +104,39 @@ func (c *Client) DeleteEndpoint(ctx context.Context, endpointID string, o ...Opt
 }
 
 // EnableEndpoint lets the sending go on.
-func (c *Client) EnableEndpoint(ctx context.Context, endpointID string, o ...Option) (Endpoint, error) {
+func (c *Client) EnableEndpoint(
+	ctx context.Context, endpointID string, o ...Option,
+) (Endpoint, error) {
 	return c.endpoint(ctx, call{method: post, path: id(endpoints, endpointID, "enable")}, o)
 }
 
 // DisableEndpoint stops the sending.
-func (c *Client) DisableEndpoint(ctx context.Context, endpointID string, o ...Option) (Endpoint, error) {
+func (c *Client) DisableEndpoint(
+	ctx context.Context, endpointID string, o ...Option,
+) (Endpoint, error) {
 	return c.endpoint(ctx, call{method: post, path: id(endpoints, endpointID, "disable")}, o)
 }
 
 // RotateSecret gives an endpoint a new secret, which is shown here only.
-func (c *Client) RotateSecret(ctx context.Context, endpointID string, o ...Option) (Endpoint, error) {
+func (c *Client) RotateSecret(
+	ctx context.Context, endpointID string, o ...Option,
+) (Endpoint, error) {
 	return c.endpoint(ctx, call{method: post, path: id(endpoints, endpointID, "rotate-secret")}, o)
 }
 
 // TestEndpoint sends a test.ping and waits for its first attempt.
-func (c *Client) TestEndpoint(ctx context.Context, endpointID string, o ...Option) (TestResult, error) {
+func (c *Client) TestEndpoint(
+	ctx context.Context, endpointID string, o ...Option,
+) (TestResult, error) {
 	return ask[TestResult](ctx, c, call{method: post, path: id(endpoints, endpointID, "test")}, o...)
 }
 
 // ReplayEndpoint queues failed deliveries again.
-func (c *Client) ReplayEndpoint(ctx context.Context, endpointID string, r Replay, o ...Option) (ReplayResult, error) {
-	return ask[ReplayResult](ctx, c, call{method: post, path: id(endpoints, endpointID, "replay"), body: r}, o...)
+func (c *Client) ReplayEndpoint(
+	ctx context.Context, endpointID string, r Replay, o ...Option,
+) (ReplayResult, error) {
+	return ask[ReplayResult](ctx, c,
+		call{method: post, path: id(endpoints, endpointID, "replay"), body: r}, o...)
 }
 
 // CreateWatch watches a wallet.
@@ -128,7 +146,12 @@ func (c *Client) CreateWatch(ctx context.Context, w WatchCreate, o ...Option) (W
 
 // ListWatches lists watches, newest first.
 func (c *Client) ListWatches(ctx context.Context, f WatchFilter, p Page) (List[Watch], error) {
-	return ask[List[Watch]](ctx, c, call{method: get, path: watches, query: query(p, "endpointId", f.EndpointID, "walletAddress", f.WalletAddress)})
+	return ask[List[Watch]](ctx, c,
+		call{
+			method: get,
+			path:   watches,
+			query:  query(p, "endpointId", f.EndpointID, "walletAddress", f.WalletAddress),
+		})
 }
 
 // GetWatch reads a watch.
@@ -137,7 +160,9 @@ func (c *Client) GetWatch(ctx context.Context, watchID string) (Watch, error) {
 }
 
 // UpdateWatch changes a watch.
-func (c *Client) UpdateWatch(ctx context.Context, watchID string, p Patch, o ...Option) (Watch, error) {
+func (c *Client) UpdateWatch(
+	ctx context.Context, watchID string, p Patch, o ...Option,
+) (Watch, error) {
 	return c.watch(ctx, call{method: patch, path: id(watches, watchID), body: p}, o)
 }
 
@@ -149,7 +174,8 @@ func (c *Client) DeleteWatch(ctx context.Context, watchID string, o ...Option) e
 // ListEvents lists events, newest first and without their attempts.
 func (c *Client) ListEvents(ctx context.Context, f EventFilter, p Page) (List[Event], error) {
 	return ask[List[Event]](ctx, c, call{method: get, path: events, query: query(p,
-		"endpointId", f.EndpointID, "watchId", f.WatchID, "walletAddress", f.WalletAddress, "type", f.Type, "state", f.State,
+		"endpointId", f.EndpointID, "watchId", f.WatchID, "walletAddress", f.WalletAddress, "type", f.Type,
+		"state", f.State,
 		"since", instant(f.Since), "until", instant(f.Until),
 	)})
 }
@@ -221,5 +247,6 @@ func (c *Client) GetHealth(ctx context.Context) error {
 
 // GetReadiness tells whether requests should be sent to the node.
 func (c *Client) GetReadiness(ctx context.Context) (Readiness, error) {
-	return ask[Readiness](ctx, c, call{method: get, path: "/readyz", accept: http.StatusServiceUnavailable})
+	return ask[Readiness](ctx, c,
+		call{method: get, path: "/readyz", accept: http.StatusServiceUnavailable})
 }

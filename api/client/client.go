@@ -34,7 +34,8 @@ type Client struct {
 func New(baseURL, apiKey string, httpClient *http.Client) (*Client, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, errors.New("client: the address of the API must be a URL such as http://127.0.0.1:8080")
+		return nil, errors.New("client: the address of the API must be a URL such as " +
+			"http://127.0.0.1:8080")
 	}
 	if httpClient == nil {
 		httpClient = &http.Client{Timeout: defaultTimeout}
@@ -98,7 +99,9 @@ func (c *Client) do(ctx context.Context, one call, options ...Option) error {
 
 // exchange makes one request. A wait of 0 or more says that it may be repeated
 // after that time.
-func (c *Client) exchange(ctx context.Context, one call, body []byte) (wait time.Duration, err error) {
+func (c *Client) exchange(
+	ctx context.Context, one call, body []byte,
+) (wait time.Duration, err error) {
 	address := c.base + one.path
 	if len(one.query) > 0 {
 		address += "?" + one.query.Encode()
@@ -116,9 +119,11 @@ func (c *Client) exchange(ctx context.Context, one call, body []byte) (wait time
 	got, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes+1))
 	switch {
 	case err != nil:
-		return 100 * time.Millisecond, fmt.Errorf("client: reading the answer to %s %s: %w", one.method, one.path, err)
+		return 100 * time.Millisecond, fmt.Errorf("client: reading the answer to %s %s: %w", one.method,
+			one.path, err)
 	case len(got) > maxAnswerBytes:
-		return -1, fmt.Errorf("client: the answer to %s %s has more than %d bytes", one.method, one.path, maxAnswerBytes)
+		return -1, fmt.Errorf("client: the answer to %s %s has more than %d bytes", one.method, one.path,
+			maxAnswerBytes)
 	case response.StatusCode >= 300 && response.StatusCode != one.accept:
 		return retryAfter(response), problemOf(response, got)
 	}
@@ -172,7 +177,8 @@ func retryAfter(r *http.Response) time.Duration {
 func problemOf(r *http.Response, body []byte) error {
 	p := &Problem{}
 	if err := json.Unmarshal(body, p); err != nil || p.Code == "" {
-		return fmt.Errorf("client: the API answered %s, and not as the API of Lumenhook does: is the address right?", r.Status)
+		return fmt.Errorf("client: the API answered %s, and not as the API of Lumenhook does: is the "+
+			"address right?", r.Status)
 	}
 	return p
 }

@@ -33,7 +33,9 @@ func asking[T any](a *apiFlags, use, short string, arguments cobra.PositionalArg
 	ask func(context.Context, *client.Client, []string) (T, error), show func(io.Writer, T),
 ) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Args: arguments,
+		Use:   use,
+		Short: short,
+		Args:  arguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.API()
 			if err != nil {

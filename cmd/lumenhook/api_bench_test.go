@@ -29,7 +29,8 @@ import (
 //	make bench-api
 func BenchmarkAPI(b *testing.B) {
 	s := &testService{t: b, dir: b.TempDir()}
-	s.start("--no-demo", "--egress-ports", "1024-65535", "--api-rate-limit", "1000000", "--log-level", "error", "--least-free-mib", "64")
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--api-rate-limit", "1000000", "--log-level",
+		"error", "--least-free-mib", "64")
 	defer s.interrupt()
 	l := &load{b: b, s: s, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 512}}}
 	var wallet struct{ Address string }
@@ -111,7 +112,13 @@ func (l *load) measure(what string, at, n int, ask func()) {
 // loadWatches writes rows of watches, as the engine would have published them,
 // of accounts of a thousand watches each.
 func (l *load) loadWatches(n int) {
-	cluster := streams.Cluster{Brokers: l.s.file.KafkaBrokers, Prefix: "lumenhook.", ClientID: "bench", SASL: l.s.file.Kafka.SASL(), Logger: slog.New(slog.DiscardHandler)}
+	cluster := streams.Cluster{
+		Brokers:  l.s.file.KafkaBrokers,
+		Prefix:   "lumenhook.",
+		ClientID: "bench",
+		SASL:     l.s.file.Kafka.SASL(),
+		Logger:   slog.New(slog.DiscardHandler),
+	}
 	producer, err := cluster.NewProducer()
 	if err != nil {
 		l.b.Fatal(err)
@@ -122,10 +129,22 @@ func (l *load) loadWatches(n int) {
 	batch := make([]streams.Record, 0, 2000)
 	for i := range n {
 		w := domain.Watch{
-			ID: domain.DeriveID(domain.WatchPrefix, "bench", strconv.Itoa(i)), AccountID: domain.DeriveID(domain.AccountPrefix, "bench", strconv.Itoa(i/1000)), Version: 1, Revision: 1,
-			WalletAddress: "G" + strings.ToUpper(domain.DeriveID("", strconv.Itoa(i)) + domain.DeriveID("", "x", strconv.Itoa(i)))[:52] + "AAA", EndpointID: endpoint, Label: "Invoice " + strconv.Itoa(i),
-			Rules:      domain.Rules{Assets: []domain.Asset{domain.NativeAsset()}, Amount: domain.AmountRule{Kind: domain.AmountAny}, Memo: domain.MemoRule{Kind: domain.MemoAny}},
-			EventTypes: []domain.EventType{domain.PaymentReceived}, CreatedAtMillis: began.UnixMilli() - int64(n-i), UpdatedAtMillis: began.UnixMilli(),
+			ID:        domain.DeriveID(domain.WatchPrefix, "bench", strconv.Itoa(i)),
+			AccountID: domain.DeriveID(domain.AccountPrefix, "bench", strconv.Itoa(i/1000)),
+			Version:   1,
+			Revision:  1,
+			WalletAddress: "G" + strings.ToUpper(domain.DeriveID("", strconv.Itoa(i)) + domain.DeriveID("",
+				"x", strconv.Itoa(i)))[:52] + "AAA",
+			EndpointID: endpoint,
+			Label:      "Invoice " + strconv.Itoa(i),
+			Rules: domain.Rules{
+				Assets: []domain.Asset{domain.NativeAsset()},
+				Amount: domain.AmountRule{Kind: domain.AmountAny},
+				Memo:   domain.MemoRule{Kind: domain.MemoAny},
+			},
+			EventTypes:      []domain.EventType{domain.PaymentReceived},
+			CreatedAtMillis: began.UnixMilli() - int64(n-i),
+			UpdatedAtMillis: began.UnixMilli(),
 		}
 		m := schemas.EncodeWatch(w)
 		batch = append(batch, streams.NewRecord(schemas.TopicWatches, w.ID, m.Value, m.EachHeader))
@@ -139,7 +158,8 @@ func (l *load) loadWatches(n int) {
 	written := time.Since(began)
 	l.awaitDirectory()
 	l.b.Logf("written in %s", written.Round(time.Second))
-	l.b.Logf("%d watches loaded in %s; resident: %s", n, time.Since(began).Round(time.Second), residentMemory(l.s.cmd.Process.Pid))
+	l.b.Logf("%d watches loaded in %s; resident: %s", n, time.Since(began).Round(time.Second),
+		residentMemory(l.s.cmd.Process.Pid))
 }
 
 // awaitDirectory waits until the node lets somebody in: one that is not up to

@@ -65,14 +65,16 @@ func (s *testService) wantCode(err error, code string) {
 // receiver, history.
 func TestTheAPIFromEndToEnd(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
-	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms", "--retry-schedule", "50ms", "--attempt-timeout", "2s")
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms",
+		"--retry-schedule", "50ms", "--attempt-timeout", "2s")
 	h := startHooks(t, s.dir)
 	ctx := t.Context()
 
 	s.accountsAndKeys()
 
 	var e client.Endpoint
-	s.cli(&e, "endpoints", "create", "--url", h.url, "--description", "shop", "--header", "X-Tenant: one")
+	s.cli(&e, "endpoints", "create", "--url", h.url, "--description", "shop", "--header",
+		"X-Tenant: one")
 	h.mu.Lock()
 	h.secret = e.Secret
 	h.mu.Unlock()
@@ -89,7 +91,8 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 	if err != nil || event.Type != "test.ping" {
 		t.Errorf("%v %+v", err, event)
 	}
-	s.eventually("the attempt is in the history", func() bool { // a busy machine may show the event first
+	// a busy machine may show the event first
+	s.eventually("the attempt is in the history", func() bool {
 		event, err = c.GetEvent(ctx, test.EventID)
 		return err == nil && event.Delivery.State == "DELIVERED" && len(event.Attempts) == 1
 	})
@@ -97,7 +100,8 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 	var wallet struct{ Address string }
 	s.devnet(&wallet, "account", "--json")
 	var watch client.Watch
-	s.cli(&watch, "watches", "create", "--wallet", wallet.Address, "--endpoint", e.ID, "--label", "one", "--amount", "min:2", "--event-type", "payment.received,payment.rejected")
+	s.cli(&watch, "watches", "create", "--wallet", wallet.Address, "--endpoint", e.ID, "--label", "one",
+		"--amount", "min:2", "--event-type", "payment.received,payment.rejected")
 	if watch.AmountRule.Amount != "2.0000000" || len(watch.Warnings) != 0 {
 		t.Errorf("%+v", watch)
 	}
@@ -120,10 +124,12 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 	}
 	var events client.List[client.Event]
 	s.cli(&events, "events", "list", "--endpoint", e.ID, "--since", "1h")
-	if len(events.Data) != 2 || events.Data[0].ID != delivered || events.Data[1].ID != test.EventID || events.Data[0].Delivery.State != "DELIVERED" {
+	if len(events.Data) != 2 || events.Data[0].ID != delivered || events.Data[1].ID != test.EventID ||
+		events.Data[0].Delivery.State != "DELIVERED" {
 		t.Errorf("%+v", events)
 	}
-	s.cli(&events, "events", "list", "--wallet", wallet.Address, "--type", "payment.rejected", "--state", "DELIVERED", "--watch", watch.ID, "--limit", "1")
+	s.cli(&events, "events", "list", "--wallet", wallet.Address, "--type", "payment.rejected",
+		"--state", "DELIVERED", "--watch", watch.ID, "--limit", "1")
 	if len(events.Data) != 1 || events.Data[0].ID != delivered || events.NextCursor != nil {
 		t.Errorf("%+v", events)
 	}
@@ -144,7 +150,8 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 	_, err = c.TestEndpoint(ctx, e.ID)
 	s.wantCode(err, "ENDPOINT_DISABLED")
 	s.cli(&resent, "events", "resend", delivered)
-	if event, err = c.GetEvent(ctx, delivered); err != nil || !resent.Delivery.Held || event.Delivery.State != "QUEUED" || !event.Delivery.Held {
+	if event, err = c.GetEvent(ctx, delivered); err != nil || !resent.Delivery.Held ||
+		event.Delivery.State != "QUEUED" || !event.Delivery.Held {
 		t.Errorf("%v %+v %+v", err, event.Delivery, resent)
 	}
 	s.cli(&e, "endpoints", "enable", e.ID)
@@ -153,7 +160,8 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 	s.failing(c)
 	s.racing(c, h.url)
 
-	if out, err := s.tryCLI("endpoints", "list"); err != nil || !strings.Contains(out, e.ID) || !strings.Contains(out, "STATUS") {
+	if out, err := s.tryCLI("endpoints", "list"); err != nil || !strings.Contains(out, e.ID) ||
+		!strings.Contains(out, "STATUS") {
 		t.Errorf("%v %s", err, out)
 	}
 	// Without a data folder, by address and key; without either, a clear error.
@@ -162,7 +170,9 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 	if out, err := far.CombinedOutput(); err != nil || !strings.Contains(string(out), e.ID) {
 		t.Errorf("%v %s", err, out)
 	}
-	if out, err := program("endpoints", "list", "--data-dir", t.TempDir()).CombinedOutput(); err == nil || !strings.Contains(string(out), "--api-url") {
+	if out, err := program("endpoints", "list", "--data-dir", t.TempDir()).CombinedOutput(); err == nil || !strings.Contains(
+		string(out), "--api-url",
+	) {
 		t.Errorf("%v %s", err, out)
 	}
 	s.cli(nil, "endpoints", "delete", e.ID)
@@ -189,7 +199,8 @@ func (s *testService) accountsAndKeys() {
 	if list, err := b.ListKeys(ctx, client.Page{}); err != nil || len(list.Data) != 1 {
 		t.Fatalf("%v %+v", err, list)
 	}
-	s.cli(&narrow, "keys", "create", "--account", other.AccountID, "--permissions", "read", "--name", "reader", "--allow-cidr", "127.0.0.1", "--expires-in", "1h")
+	s.cli(&narrow, "keys", "create", "--account", other.AccountID, "--permissions", "read", "--name",
+		"reader", "--allow-cidr", "127.0.0.1", "--expires-in", "1h")
 	reader := s.client(narrow.Key)
 	if _, err := reader.ListWatches(ctx, client.WatchFilter{}, client.Page{}); err != nil {
 		t.Error(err)
@@ -201,13 +212,15 @@ func (s *testService) accountsAndKeys() {
 		return err == nil && k.LastUsedAt != nil
 	})
 	grace := 0
-	rolled, err := b.RollKey(ctx, narrow.KeyID, client.KeyRoll{GraceSeconds: &grace}, client.IdempotencyKey("roll"))
+	rolled, err := b.RollKey(ctx, narrow.KeyID, client.KeyRoll{GraceSeconds: &grace},
+		client.IdempotencyKey("roll"))
 	if err != nil || rolled.Key == nil {
 		t.Fatal(err)
 	}
 	_, err = reader.ListWatches(ctx, client.WatchFilter{}, client.Page{})
 	s.wantCode(err, "UNAUTHENTICATED")
-	if again, err := b.RollKey(ctx, narrow.KeyID, client.KeyRoll{GraceSeconds: &grace}, client.IdempotencyKey("roll")); err != nil || again.Key == nil || *again.Key != *rolled.Key {
+	if again, err := b.RollKey(ctx, narrow.KeyID, client.KeyRoll{GraceSeconds: &grace},
+		client.IdempotencyKey("roll")); err != nil || again.Key == nil || *again.Key != *rolled.Key {
 		t.Errorf("%v %+v", err, again)
 	}
 	if err := b.RevokeKey(ctx, rolled.ID); err != nil {
@@ -234,18 +247,21 @@ func (s *testService) failing(c *client.Client) {
 	}
 	since := time.Now().Add(-time.Minute)
 	test, err := c.TestEndpoint(ctx, e.ID)
-	if err != nil || test.Attempt.StatusCode != nil || test.Attempt.Error == nil || *test.Attempt.Error != "CONN_REFUSED" {
+	if err != nil || test.Attempt.StatusCode != nil || test.Attempt.Error == nil ||
+		*test.Attempt.Error != "CONN_REFUSED" {
 		t.Errorf("%v %+v", err, test)
 	}
 	s.eventually("both attempts have failed", func() bool {
 		event, err := c.GetEvent(ctx, test.EventID)
 		return err == nil && event.Delivery.State == "FAILED" && len(event.Attempts) == 2
 	})
-	replay, err := c.ReplayEndpoint(ctx, e.ID, client.Replay{Since: since}, client.IdempotencyKey("replay"))
+	replay, err := c.ReplayEndpoint(ctx, e.ID, client.Replay{Since: since},
+		client.IdempotencyKey("replay"))
 	if err != nil || replay != (client.ReplayResult{}) {
 		t.Errorf("%v %+v", err, replay)
 	}
-	if again, err := c.ReplayEndpoint(ctx, e.ID, client.Replay{Since: since}, client.IdempotencyKey("replay")); err != nil || again != replay {
+	if again, err := c.ReplayEndpoint(ctx, e.ID, client.Replay{Since: since},
+		client.IdempotencyKey("replay")); err != nil || again != replay {
 		t.Errorf("%v %+v", err, again)
 	}
 	if _, err := c.ResendEvent(ctx, test.EventID); err != nil {
@@ -253,7 +269,8 @@ func (s *testService) failing(c *client.Client) {
 	}
 	s.eventually("a second run", func() bool {
 		event, err := c.GetEvent(ctx, test.EventID)
-		return err == nil && event.Delivery.State == "FAILED" && len(event.Attempts) == 4 && event.Attempts[3].Run == 2
+		return err == nil && event.Delivery.State == "FAILED" && len(event.Attempts) == 4 &&
+			event.Attempts[3].Run == 2
 	})
 	if err := c.DeleteEndpoint(ctx, e.ID); err != nil {
 		t.Error(err)
@@ -288,10 +305,16 @@ type raced struct {
 }
 
 // race makes the requests of one client, one after another.
-func race(ctx context.Context, c *client.Client, e client.Endpoint, who int, deletes bool) (all []raced) {
-	note := func(what string, e client.Endpoint, err error) { all = append(all, raced{what, e.ETag, e, err}) }
+func race(
+	ctx context.Context, c *client.Client, e client.Endpoint, who int, deletes bool,
+) (all []raced) {
+	note := func(what string, e client.Endpoint, err error) {
+		all = append(all,
+			raced{what, e.ETag, e, err})
+	}
 	for n := range 4 {
-		changed, err := c.UpdateEndpoint(ctx, e.ID, client.Patch{"description": fmt.Sprintf("%d.%d", who, n)})
+		changed, err := c.UpdateEndpoint(ctx, e.ID,
+			client.Patch{"description": fmt.Sprintf("%d.%d", who, n)})
 		note("patch", changed, err)
 		if who == 0 {
 			changed, err = c.DisableEndpoint(ctx, e.ID)
@@ -338,7 +361,8 @@ func (s *testService) explain(c *client.Client, made client.Endpoint, answers []
 		}
 		changes := 0
 		for _, a := range at { // one changed it, the others found nothing to change
-			if a.endpoint.Description != at[0].endpoint.Description || a.endpoint.Status != at[0].endpoint.Status {
+			if a.endpoint.Description != at[0].endpoint.Description ||
+				a.endpoint.Status != at[0].endpoint.Status {
 				t.Errorf("revision %d has two faces: %+v and %+v", revision, at[0].endpoint, a.endpoint)
 			}
 			if a.what == "rotate" || a.what == "patch" {
@@ -350,7 +374,8 @@ func (s *testService) explain(c *client.Client, made client.Endpoint, answers []
 		}
 		a := at[0]
 		if a.what != "patch" && changes == 0 && a.endpoint.Description != previous.Description {
-			t.Errorf("revision %d: a %s changed the description from %q to %q", revision, a.what, previous.Description, a.endpoint.Description)
+			t.Errorf("revision %d: a %s changed the description from %q to %q", revision, a.what,
+				previous.Description, a.endpoint.Description)
 		}
 		previous = a.endpoint
 	}
@@ -358,7 +383,8 @@ func (s *testService) explain(c *client.Client, made client.Endpoint, answers []
 	switch {
 	case deleted:
 		s.wantCode(err, "NOT_FOUND")
-	case err != nil || now.ETag != last.ETag || now.Description != last.Description || now.Status != last.Status:
+	case err != nil || now.ETag != last.ETag || now.Description != last.Description ||
+		now.Status != last.Status:
 		t.Errorf("it ended as %v %+v, and the last answer was %+v", err, now, last)
 	}
 }

@@ -33,7 +33,8 @@ func TestABackfillDeliversThePastOnce(t *testing.T) {
 	h.mu.Unlock()
 	var watch client.Watch
 	if status := s.call("POST", "/v1/watches", map[string]any{
-		"walletAddress": wallet.Address, "endpointId": endpoint.ID, "assets": []map[string]any{{"code": "XLM", "issuer": nil}},
+		"walletAddress": wallet.Address,
+		"endpointId":    endpoint.ID, "assets": []map[string]any{{"code": "XLM", "issuer": nil}},
 	}, &watch); status != http.StatusCreated || watch.Backfill != nil {
 		t.Fatalf("the watch was answered %d: %+v", status, watch)
 	}
@@ -57,7 +58,9 @@ func TestABackfillDeliversThePastOnce(t *testing.T) {
 	const events = 1 + 3 + 1
 	s.eventually("five events, all delivered", func() bool {
 		var list client.List[client.Event]
-		return s.call("GET", "/v1/events?state=DELIVERED&watchId="+watch.ID, nil, &list) == http.StatusOK && len(list.Data) == events && len(h.events()) == events
+		return s.call("GET", "/v1/events?state=DELIVERED&watchId="+watch.ID, nil, &list) == http.StatusOK && len(
+			list.Data,
+		) == events && len(h.events()) == events
 	})
 	posts := h.count()
 	out := s.must("backfill", "--watch", watch.ID, "--from", "2")
@@ -66,14 +69,21 @@ func TestABackfillDeliversThePastOnce(t *testing.T) {
 	}
 	var again client.Watch
 	s.cli(&again, "backfill", "--watch", watch.ID, "--from", "3", "--to", "5", "--json")
-	if again.Backfill == nil || !again.Backfill.Done || *again.Backfill.To != 5 || again.Backfill.Next != 6 {
+	if again.Backfill == nil || !again.Backfill.Done || *again.Backfill.To != 5 ||
+		again.Backfill.Next != 6 {
 		t.Errorf("asked again: %+v", again.Backfill)
 	}
-	if _, err := s.tryCLI("backfill", "--watch", watch.ID, "--from", "1000000"); err == nil || !strings.Contains(err.Error(), "ledger 1000000 is yet to be read") {
+	if _, err := s.tryCLI("backfill", "--watch", watch.ID, "--from", "1000000"); err == nil ||
+		!strings.Contains(err.Error(), "ledger 1000000 is yet to be read") {
 		t.Errorf("from a ledger to come: %v", err)
 	}
-	for name, args := range map[string][]string{"backwards": {"--from", "9", "--to", "3"}, "from nowhere": {"--from", "0"}} {
-		if _, err := s.tryCLI(append([]string{"backfill", "--watch", watch.ID}, args...)...); err == nil || !strings.Contains(err.Error(), "--from") {
+	for name, args := range map[string][]string{
+		"backwards":    {"--from", "9", "--to", "3"},
+		"from nowhere": {"--from", "0"},
+	} {
+		if _, err := s.tryCLI(append([]string{"backfill", "--watch", watch.ID}, args...)...); err == nil || !strings.Contains(
+			err.Error(), "--from",
+		) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -81,7 +91,8 @@ func TestABackfillDeliversThePastOnce(t *testing.T) {
 	s.devnet(&after, "pay", "--to", wallet.Address, "--amount", "10", "--json")
 	s.eventually("a webhook of a payment after that", func() bool { return h.has(after.ID) })
 	if h.count() != posts+1 || len(h.events()) != events+1 {
-		t.Errorf("%d posts of %d events, want %d of %d: what was delivered is not delivered again", h.count(), len(h.events()), posts+1, events+1)
+		t.Errorf("%d posts of %d events, want %d of %d: what was delivered is not delivered again",
+			h.count(), len(h.events()), posts+1, events+1)
 	}
 	s.interrupt()
 }
@@ -108,10 +119,12 @@ func TestABackfillLeavesEventsOfAMovedWatch(t *testing.T) {
 		h.mu.Unlock()
 		if n == 0 {
 			s.call("POST", "/v1/watches", map[string]any{
-				"walletAddress": wallet.Address, "endpointId": endpoint.ID, "assets": []map[string]any{{"code": "XLM", "issuer": nil}},
+				"walletAddress": wallet.Address,
+				"endpointId":    endpoint.ID, "assets": []map[string]any{{"code": "XLM", "issuer": nil}},
 			}, &watch)
 		} else {
-			if status := s.call("PATCH", "/v1/watches/"+watch.ID, map[string]any{"endpointId": endpoint.ID}, &watch); status != http.StatusOK {
+			if status := s.call("PATCH", "/v1/watches/"+watch.ID, map[string]any{"endpointId": endpoint.ID},
+				&watch); status != http.StatusOK {
 				t.Fatalf("the move was answered %d", status)
 			}
 			s.cli(&watch, "backfill", "--watch", watch.ID, "--from", "1", "--json")
@@ -132,6 +145,8 @@ func TestABackfillLeavesEventsOfAMovedWatch(t *testing.T) {
 	// The account's creation was found by the first backfill.
 	s.eventually("each event once in the list", func() bool {
 		var list client.List[client.Event]
-		return s.call("GET", "/v1/events?state=DELIVERED&watchId="+watch.ID, nil, &list) == http.StatusOK && len(list.Data) == len(paid)+1
+		return s.call("GET", "/v1/events?state=DELIVERED&watchId="+watch.ID, nil, &list) == http.StatusOK && len(
+			list.Data,
+		) == len(paid)+1
 	})
 }

@@ -51,8 +51,10 @@ func browser(t *testing.T, done <-chan struct{}, args ...string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, path, append([]string{
-		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--user-data-dir=" + t.TempDir(),
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+		"--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+		"--user-data-dir=" + t.TempDir(),
 		"--host-resolver-rules=MAP evil.test 127.0.0.1", "--ignore-certificate-errors",
 	}, args...)...)
 	// A group of its own, so that all of its processes are ended.
@@ -85,7 +87,8 @@ func attackWith(t *testing.T, host string, targets []attacked) []report {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = w.Write(hostilePage)
 	})
-	mux.HandleFunc("GET /targets", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(targets) })
+	mux.HandleFunc("GET /targets",
+		func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(targets) })
 	mux.HandleFunc("POST /report", func(w http.ResponseWriter, r *http.Request) {
 		defer close(done)
 		if err := json.NewDecoder(r.Body).Decode(&reports); err != nil {
@@ -144,7 +147,8 @@ func TestBrowserPagesReachNoPort(t *testing.T) {
 			}
 		}
 		if n := arrived.Load() - before; n < 5 || !read["control"] {
-			t.Errorf("only %d attacks of a page at %s arrived at the control, read: %v", n, host, read["control"])
+			t.Errorf("only %d attacks of a page at %s arrived at the control, read: %v", n, host,
+				read["control"])
 		}
 	}
 	if _, err := os.Stat(outside); !os.IsNotExist(err) {
@@ -181,7 +185,8 @@ func TestBrowserReboundNamesReadNothing(t *testing.T) {
 			t.Errorf("%s: the browser was shown %s", name, fmt.Sprintf("%.400q", shown))
 		}
 	}
-	if shown := browser(t, nil, "--dump-dom", s.file.APIURL+"/healthz"); strings.Contains(shown, "NOT_ALLOWED") || !strings.Contains(shown, "ok") {
+	if shown := browser(t, nil, "--dump-dom", s.file.APIURL+"/healthz"); strings.Contains(shown,
+		"NOT_ALLOWED") || !strings.Contains(shown, "ok") {
 		t.Errorf("a person who types the address is shown %.400q", shown)
 	}
 }

@@ -34,17 +34,33 @@ func TestTheProgramSaysHowACommandLineIsWrong(t *testing.T) {
 		environment []string
 		args        []string
 	}{
-		{`"foo" is no command of lumenhook endpoints: there are create,`, cli.ExitUsage, nil, []string{"endpoints", "foo"}},
-		{`"foo" is no command of lumenhook topics: there are acls, cat,`, cli.ExitUsage, nil, []string{"topics", "foo"}},
+		{
+			`"foo" is no command of lumenhook endpoints: there are create,`, cli.ExitUsage,
+			nil, []string{"endpoints", "foo"},
+		},
+		{
+			`"foo" is no command of lumenhook topics: there are acls, cat,`, cli.ExitUsage,
+			nil, []string{"topics", "foo"},
+		},
 		{"LUMENHOOK_RETRY_SHEDULE sets nothing; did you mean LUMENHOOK_RETRY_SCHEDULE?", cli.ExitUsage,
-			[]string{"LUMENHOOK_RETRY_SHEDULE=1s", "LUMENHOOK_MASTER_KEY=x", "LUMENHOOK_CACHE_DIR=x"}, []string{"run", "--data-dir", t.TempDir()}},
-		{`LUMENHOOK_ATTEMPT_TIMEOUT="soon": must be a time such as`, cli.ExitUsage, []string{"LUMENHOOK_ATTEMPT_TIMEOUT=soon"}, []string{"run", "--data-dir", t.TempDir()}},
-		{"", 0, []string{"LUMENHOOK_API_KEY=of another command", "LUMENHOOK_PORT=tcp://10.0.0.1:80"}, []string{"version"}},
+			[]string{"LUMENHOOK_RETRY_SHEDULE=1s", "LUMENHOOK_MASTER_KEY=x", "LUMENHOOK_CACHE_DIR=x"},
+			[]string{"run", "--data-dir", t.TempDir()}},
+		{
+			`LUMENHOOK_ATTEMPT_TIMEOUT="soon": must be a time such as`, cli.ExitUsage,
+			[]string{"LUMENHOOK_ATTEMPT_TIMEOUT=soon"},
+			[]string{"run", "--data-dir", t.TempDir()},
+		},
+		{
+			"", 0,
+			[]string{"LUMENHOOK_API_KEY=of another command", "LUMENHOOK_PORT=tcp://10.0.0.1:80"},
+			[]string{"version"},
+		},
 		{`"go": "go1.`, 0, nil, []string{"version", "--json"}},
 	} {
 		code, out := exitCode(t, c.environment, c.args...)
 		if code != c.code || !strings.Contains(out, c.says) {
-			t.Errorf("%v ended with %d, and should end with %d and say %q:\n%s", c.args, code, c.code, c.says, out)
+			t.Errorf("%v ended with %d, and should end with %d and say %q:\n%s", c.args, code, c.code, c.says,
+				out)
 		}
 	}
 }
@@ -57,7 +73,8 @@ func TestTheMakefileNamesTheBuild(t *testing.T) {
 		t.Fatalf("git: %v", err)
 	}
 	out, err := exec.Command("make", "-n", "-C", "../..", "build").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "internal/cli.commit="+strings.TrimSpace(string(commit))) {
+	if err != nil ||
+		!strings.Contains(string(out), "internal/cli.commit="+strings.TrimSpace(string(commit))) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -69,31 +86,41 @@ func TestTheCommandLineBesideAService(t *testing.T) {
 	s.refused("no service has run in "+s.dir, "endpoints", "list")
 	flags := []string{"--no-demo", "--egress-ports", "1024-65535"}
 	s.start(flags...)
-	s.refused("--url: must begin with https://", "endpoints", "create", "--url", "http://127.0.0.1:8443/")
-	s.refused("--state: must be one of QUEUED, WAITING, DELIVERED, FAILED, CANCELLED", "events", "list", "--state", "LOST")
+	s.refused("--url: must begin with https://", "endpoints", "create", "--url",
+		"http://127.0.0.1:8443/")
+	s.refused("--state: must be one of QUEUED, WAITING, DELIVERED, FAILED, CANCELLED", "events", "list",
+		"--state", "LOST")
 	s.refused("--wallet: ", "watches", "create", "--wallet", "G123", "--endpoint", "ep_1")
-	if _, said, _ := s.command("watches", "create", "--wallet", "G123", "--endpoint", "ep_1", "--asset", "USD:X"); strings.Contains(said, "errors names") || !strings.Contains(said, `--asset "USD:X": `) {
+	if _, said, _ := s.command("watches", "create", "--wallet", "G123", "--endpoint", "ep_1", "--asset",
+		"USD:X"); strings.Contains(said, "errors names") || !strings.Contains(said, `--asset "USD:X": `) {
 		t.Errorf("the API's words: %s", said)
 	}
-	s.refused("--api-key must be given with --api-url http://127.0.0.1:1", "endpoints", "list", "--api-url", "http://127.0.0.1:1")
+	s.refused("--api-key must be given with --api-url http://127.0.0.1:1", "endpoints", "list",
+		"--api-url", "http://127.0.0.1:1")
 	s.must("endpoints", "list", "--api-url", s.file.APIURL)
 	for _, asked := range []string{"plan", "check", "create"} {
-		if said := s.must("topics", asked); !strings.Contains(said, "as `lumenhook run` promises: one copy") {
+		if said := s.must("topics", asked); !strings.Contains(said,
+			"as `lumenhook run` promises: one copy") {
 			t.Errorf("topics %s of its own broker: %s", asked, said)
 		}
 	}
 	if said := s.must("health", "--field", "status"); said != "ready\n" {
 		t.Errorf("it is %s", said)
 	}
-	s.refused("the service posts to the ports 1024-65535 only", "devnet", "receiver", "--secret-file", "x", "--listen", "127.0.0.1:443")
+	s.refused("the service posts to the ports 1024-65535 only", "devnet", "receiver", "--secret-file",
+		"x", "--listen", "127.0.0.1:443")
 
 	file := filepath.Join(t.TempDir(), "secret")
-	id := strings.TrimSpace(s.must("endpoints", "create", "--url", "https://127.0.0.1:1025/", "--secret-out", file, "--field", "id"))
-	if out := s.must("endpoints", "rotate-secret", id, "--secret-out", file, "--json"); strings.Contains(out, "whsec_") {
+	id := strings.TrimSpace(s.must("endpoints", "create", "--url", "https://127.0.0.1:1025/",
+		"--secret-out", file, "--field", "id"))
+	if out := s.must("endpoints", "rotate-secret", id, "--secret-out", file, "--json"); strings.Contains(
+		out, "whsec_",
+	) {
 		t.Errorf("the secret is shown: %s", out)
 	}
 	kept, err := os.ReadFile(file)
-	if info, statErr := os.Stat(file); err != nil || statErr != nil || info.Mode().Perm() != 0o600 || strings.Count(string(kept), "whsec_") != 2 {
+	if info, statErr := os.Stat(file); err != nil || statErr != nil || info.Mode().Perm() != 0o600 ||
+		strings.Count(string(kept), "whsec_") != 2 {
 		t.Errorf("the file of secrets: %v, %v, %s", err, statErr, kept)
 	}
 	s.verifies(strings.Fields(string(kept))[0], file)
@@ -101,13 +128,17 @@ func TestTheCommandLineBesideAService(t *testing.T) {
 	cert := filepath.Join(t.TempDir(), "cert")
 	s.must("devnet", "cert", "--out", cert)
 	s.interrupt()
-	s.refused("has been stopped: start it again with `lumenhook run --data-dir "+s.dir, "endpoints", "list")
+	s.refused("has been stopped: start it again with `lumenhook run --data-dir "+s.dir, "endpoints",
+		"list")
 	s.start(append(flags, "--api-tls-cert", cert+"/cert.pem", "--api-tls-key", cert+"/key.pem")...)
 	s.must("endpoints", "list") // run.json knows the authority
-	s.must("endpoints", "list", "--api-url", s.file.APIURL, "--api-key", s.file.APIKey, "--ca-file", s.file.CAFile)
-	s.refused("name the authority's file with --ca-file", "endpoints", "list", "--api-url", s.file.APIURL, "--api-key", s.file.APIKey)
+	s.must("endpoints", "list", "--api-url", s.file.APIURL, "--api-key", s.file.APIKey, "--ca-file",
+		s.file.CAFile)
+	s.refused("name the authority's file with --ca-file", "endpoints", "list", "--api-url",
+		s.file.APIURL, "--api-key", s.file.APIKey)
 	s.refused(`--ca-file "/nowhere"`, "endpoints", "list", "--ca-file", "/nowhere")
-	s.refused("it does not speak TLS", "endpoints", "list", "--api-url", "https"+strings.TrimPrefix(s.file.Stellar.RPCURL, "http"), "--api-key", s.file.APIKey)
+	s.refused("it does not speak TLS", "endpoints", "list", "--api-url",
+		"https"+strings.TrimPrefix(s.file.Stellar.RPCURL, "http"), "--api-key", s.file.APIKey)
 	s.kill()
 	s.refused("has ended without being stopped", "endpoints", "list")
 }
@@ -131,7 +162,10 @@ func (s *testService) verifies(secret, file string) {
 	}
 	v := published.Vectors[0]
 	body := filepath.Join(s.t.TempDir(), "body")
-	for name, content := range map[string]string{file: secret + "\n" + v.Secrets[0] + "\n", body: v.Body} {
+	for name, content := range map[string]string{
+		file: secret + "\n" + v.Secrets[0] + "\n",
+		body: v.Body,
+	} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			s.t.Fatal(err)
 		}
@@ -140,11 +174,17 @@ func (s *testService) verifies(secret, file string) {
 		args               []string
 		environment, stdin string
 	}{
-		"file":     {args: []string{"--secret-file", file, "--body", body}},
-		"stdin":    {args: []string{"--secret-file", "-", "--body", body}, stdin: v.Secrets[0]},
-		"variable": {args: []string{"--body", "-"}, environment: "LUMENHOOK_SECRET=" + v.Secrets[0], stdin: v.Body},
+		"file":  {args: []string{"--secret-file", file, "--body", body}},
+		"stdin": {args: []string{"--secret-file", "-", "--body", body}, stdin: v.Secrets[0]},
+		"variable": {
+			args:        []string{"--body", "-"},
+			environment: "LUMENHOOK_SECRET=" + v.Secrets[0],
+			stdin:       v.Body,
+		},
 	} {
-		c := program(append([]string{"verify", "--any-time", "--timestamp", v.Timestamp, "--signature", v.Signature}, more.args...)...)
+		c := program(append([]string{
+			"verify", "--any-time", "--timestamp", v.Timestamp, "--signature", v.Signature,
+		}, more.args...)...)
 		c.Stdin = strings.NewReader(more.stdin)
 		if more.environment != "" {
 			c.Env = append(c.Env, more.environment)
@@ -178,7 +218,8 @@ func TestAClosedTerminalDoesNotStopTheService(t *testing.T) {
 	})
 	s.eventually("deliveries without a terminal", func() bool {
 		var events struct{ Data []struct{ ID string } }
-		return s.call("GET", "/v1/events?state=DELIVERED", nil, &events) == http.StatusOK && len(events.Data) > 1
+		return s.call("GET", "/v1/events?state=DELIVERED", nil, &events) == http.StatusOK &&
+			len(events.Data) > 1
 	})
 	s.interrupt()
 }

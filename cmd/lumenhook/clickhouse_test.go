@@ -23,8 +23,10 @@ func endTLS(t *testing.T, ca *pki.CA, clients *kafkatest.ClientCA, server string
 	trusted := x509.NewCertPool()
 	trusted.AddCert(clients.Certificate())
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
-		GetCertificate: ca.GetCertificate("127.0.0.1"), MinVersion: tls.VersionTLS12,
-		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted,
+		GetCertificate: ca.GetCertificate("127.0.0.1"),
+		MinVersion:     tls.VersionTLS12,
+		ClientAuth:     tls.RequireAndVerifyClientCert,
+		ClientCAs:      trusted,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +68,8 @@ func TestClickHouseByTLSAndPassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, err := pki.LoadOrCreateCA(filepath.Join(dir, "authority"), filepath.Join(dir, "ca.pem"), time.Now)
+	ca, err := pki.LoadOrCreateCA(filepath.Join(dir, "authority"), filepath.Join(dir, "ca.pem"),
+		time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +77,8 @@ func TestClickHouseByTLSAndPassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := clients.Issue("lumenhook", filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")); err != nil {
+	if err := clients.Issue("lumenhook", filepath.Join(dir,
+		"cert.pem"), filepath.Join(dir, "key.pem")); err != nil {
 		t.Fatal(err)
 	}
 	password, _ := dsn.User.Password()
@@ -83,9 +87,11 @@ func TestClickHouseByTLSAndPassword(t *testing.T) {
 	}
 	all := []string{
 		"--clickhouse-dsn=clickhouse://" + endTLS(t, ca, clients, dsn.Host) + dsn.Path,
-		"--clickhouse-user=" + dsn.User.Username(), "--clickhouse-password-file=" + filepath.Join(dir, "password"),
+		"--clickhouse-user=" + dsn.User.Username(),
+		"--clickhouse-password-file=" + filepath.Join(dir, "password"),
 		"--clickhouse-ca-file=" + filepath.Join(dir, "ca.pem"),
-		"--clickhouse-cert-file=" + filepath.Join(dir, "cert.pem"), "--clickhouse-key-file=" + filepath.Join(dir, "key.pem"),
+		"--clickhouse-cert-file=" + filepath.Join(dir, "cert.pem"),
+		"--clickhouse-key-file=" + filepath.Join(dir, "key.pem"),
 	}
 	if out, err := program(append([]string{"migrate"}, all...)...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -119,14 +125,19 @@ func TestFaultsOfClickHouseFlags(t *testing.T) {
 		{[]string{dsn, "--clickhouse-cluster=shop'"}, "--clickhouse-cluster: the cluster"},
 		{[]string{dsn + "?cluster=shop", "--clickhouse-cluster=shop"}, "that another flag says too"},
 		{[]string{dsn, "--clickhouse-password-file=" + empty}, "holds no password"},
-		{[]string{dsn, "--clickhouse-password=hidden", "--clickhouse-password-file=" + empty}, "give one of them"},
+		{
+			[]string{dsn, "--clickhouse-password=hidden", "--clickhouse-password-file=" + empty},
+			"give one of them",
+		},
 		{[]string{dsn, "--clickhouse-ca-file=" + empty}, "holds no certificate"},
 		{[]string{dsn, "--clickhouse-cert-file=" + empty}, "go together"},
 		{[]string{dsn + "?secure=false", "--clickhouse-tls"}, "that another flag says too"},
 		{[]string{dsn + "?password=hidden", "--clickhouse-password=hidden"}, "that another flag says too"},
 		{[]string{dsn + "?ca_file=" + empty}, "--clickhouse-dsn"},
 	} {
-		out, err := program(append([]string{"config", "check", "--roles=projector", "--kafka-brokers=kafka:9092"}, c.args...)...).CombinedOutput()
+		out, err := program(append([]string{
+			"config", "check", "--roles=projector", "--kafka-brokers=kafka:9092",
+		}, c.args...)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), c.want) {
 			t.Errorf("%v: %v, want %q\n%s", c.args, err, c.want, out)
 		}

@@ -88,7 +88,9 @@ func (p *paying) work(ctx context.Context) {
 	for i := range p.tickets {
 		wallet := i % len(p.wallets)
 		made, err := p.client.Pay(ctx, devclient.PayRequest{
-			From: p.payers[i/len(p.wallets)%len(p.payers)], To: p.wallets[wallet], Amount: "0.1",
+			From:   p.payers[i/len(p.wallets)%len(p.payers)],
+			To:     p.wallets[wallet],
+			Amount: "0.1",
 		})
 		if err != nil {
 			if ctx.Err() == nil {

@@ -66,11 +66,15 @@ func startReceipts(t *testing.T, dir string) *receipts {
 		t.Fatal(err)
 	}
 	r := &receipts{
-		t: t, check: checkEvents(t), events: make(map[string]*told), of: make(map[string]string),
+		t:      t,
+		check:  checkEvents(t),
+		events: make(map[string]*told),
+		of:     make(map[string]string),
 	}
 	server := httptest.NewUnstartedServer(r)
 	server.TLS = &tls.Config{
-		Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12,
+		Certificates: []tls.Certificate{certificate},
+		MinVersion:   tls.VersionTLS12,
 	}
 	server.StartTLS()
 	t.Cleanup(server.Close)

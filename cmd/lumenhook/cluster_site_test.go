@@ -75,7 +75,8 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	a := &addresses{t: t, dir: t.TempDir(), stack: &startstop.Stack{
-		Failed: func(err error) { t.Error(err) }, Logger: slog.New(slog.DiscardHandler),
+		Failed: func(err error) { t.Error(err) },
+		Logger: slog.New(slog.DiscardHandler),
 	}}
 	t.Cleanup(a.stack.Stop)
 	if err := os.Mkdir(filepath.Join(a.dir, "secrets"), 0o700); err != nil {
@@ -98,7 +99,9 @@ func (s *site) startBrokers() {
 	s.t.Helper()
 	var err error
 	s.cluster, err = kafkatest.Start(s.t.Context(), kafkatest.Config{
-		Dir: filepath.Join(s.logs, "kafka"), Brokers: 3, Secure: true,
+		Dir:     filepath.Join(s.logs, "kafka"),
+		Brokers: 3,
+		Secure:  true,
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -117,7 +120,10 @@ func (s *site) startBrokers() {
 	for _, name := range append(topology.RoleNames(), kafkatest.Admin) {
 		user := userOf(name)
 		users = append(users, kadm.UpsertSCRAM{
-			User: user, Mechanism: kadm.ScramSha512, Iterations: 4096, Password: kafkatest.Password(user),
+			User:       user,
+			Mechanism:  kadm.ScramSha512,
+			Iterations: 4096,
+			Password:   kafkatest.Password(user),
 		})
 	}
 	made, err := admin.AlterUserSCRAMs(s.t.Context(), nil, users)
@@ -303,7 +309,9 @@ func (s *site) walletAt(url string) (wallet string) {
 	s.receipts.knows(endpoint.Secret)
 	s.asking("a watch", func() error {
 		_, err := c.CreateWatch(ctx, client.WatchCreate{
-			WalletAddress: wallet, EndpointID: endpoint.ID, Assets: []client.Asset{{Code: "XLM"}},
+			WalletAddress: wallet,
+			EndpointID:    endpoint.ID,
+			Assets:        []client.Asset{{Code: "XLM"}},
 		})
 		return err
 	})

@@ -39,9 +39,9 @@ type blow struct {
 	lost     int // attempts
 }
 
-// TestClusterDeliversEachPaymentOnce: processes of the real program, each with the least rights, deliver every payment
-// under one id, while each role, each broker is killed once, an engine stands still
-// and wakes, and all are restarted one after another.
+// TestClusterDeliversEachPaymentOnce: processes of the real program, each with the least
+// rights, deliver every payment under one id, while each role, each broker is killed once, an
+// engine stands still and wakes, and all are restarted one after another.
 func TestClusterDeliversEachPaymentOnce(t *testing.T) {
 	s := newSite(t)
 	wallets := s.open()
@@ -89,10 +89,14 @@ func (b *blow) mayLose(began time.Time) bool {
 // blows are all that happens, in order.
 func (s *site) blows(p *paying) (list []*blow) {
 	for _, n := range s.cluster.Nodes() {
-		list = append(list, &blow{name: "kill -9 of broker " + n.Addr(), regroups: true, strike: func() []time.Time {
-			s.killBroker(p, n)
-			return nil
-		}})
+		list = append(list, &blow{
+			name:     "kill -9 of broker " + n.Addr(),
+			regroups: true,
+			strike: func() []time.Time {
+				s.killBroker(p, n)
+				return nil
+			},
+		})
 	}
 	list = append(list,
 		&blow{name: "kill -9 of an engine", strike: func() []time.Time {

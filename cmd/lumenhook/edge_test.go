@@ -33,9 +33,13 @@ func TestTheAPISpeaksTLS(t *testing.T) {
 	}
 	roots := x509.NewCertPool()
 	ca.AddTo(roots)
-	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	client := &http.Client{
+		Timeout:   30 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}},
+	}
 	get := func(key string) *http.Response {
-		req, err := http.NewRequest(http.MethodGet, s.file.APIURL+"/v1/events/evt_00000000000000000000000000", nil)
+		req, err := http.NewRequest(http.MethodGet,
+			s.file.APIURL+"/v1/events/evt_00000000000000000000000000", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +57,8 @@ func TestTheAPISpeaksTLS(t *testing.T) {
 		return resp.StatusCode != http.StatusServiceUnavailable
 	})
 	for name, want := range map[string]string{
-		"Strict-Transport-Security": "max-age=31536000", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store",
+		"Strict-Transport-Security": "max-age=31536000",
+		"X-Content-Type-Options":    "nosniff", "Cache-Control": "no-store",
 		"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'", "Server": "",
 	} {
 		if resp.StatusCode != http.StatusNotFound || resp.Header.Get(name) != want {

@@ -49,10 +49,12 @@ func (s *testService) tests(endpoint string, code, status int, says string) {
 		s.t.Errorf("%v in %q", err, &stdout)
 	}
 	answered := result.Attempt.StatusCode != nil
-	if result.EventID == "" || answered != (status != 0) || answered && *result.Attempt.StatusCode != status {
+	if result.EventID == "" || answered != (status != 0) ||
+		answered && *result.Attempt.StatusCode != status {
 		s.t.Errorf("a test of %s gave %s", endpoint, &stdout)
 	}
-	if said := stderr.String(); says == "" && said != "" || !bytes.Contains([]byte(said), []byte(says)) {
+	if said := stderr.String(); says == "" && said != "" ||
+		!bytes.Contains([]byte(said), []byte(says)) {
 		s.t.Errorf("a test of %s said %q, not %q", endpoint, said, says)
 	}
 }

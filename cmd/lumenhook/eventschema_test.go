@@ -65,7 +65,9 @@ func TestADeliveryThatDepartsFromItsSchemaIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{
-		strings.Replace(good, "test.ping", "common", 1), strings.Replace(good, `"url"`, `"uri"`, 1), strings.Replace(good, ".123Z", "Z", 1), strings.Replace(good, "test.ping", "payment.received", 1), "[]",
+		strings.Replace(good, "test.ping", "common", 1), strings.Replace(good, `"url"`, `"uri"`, 1),
+		strings.Replace(good, ".123Z", "Z", 1), strings.Replace(good, "test.ping", "payment.received", 1),
+		"[]",
 	} {
 		if check([]byte(bad)) == nil {
 			t.Errorf("passes: %s", bad)

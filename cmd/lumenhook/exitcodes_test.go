@@ -22,8 +22,10 @@ func TestTheHelpSaysWhatACommandEndsWith(t *testing.T) {
 	leaves := make(map[string]*cobra.Command)
 	collect(newRoot(), leaves)
 	for name, c := range leaves {
-		if said := strings.Contains(strings.Join(strings.Fields(c.Long), " "), "with 3"); said != endsWith3[name] {
-			t.Errorf("the help of %s says that it may end with 3: %t, and the table says %t", name, said, endsWith3[name])
+		if said := strings.Contains(strings.Join(strings.Fields(c.Long),
+			" "), "with 3"); said != endsWith3[name] {
+			t.Errorf("the help of %s says that it may end with 3: %t, and the table says %t", name, said,
+				endsWith3[name])
 		}
 		delete(endsWith3, name)
 	}
@@ -54,8 +56,11 @@ func TestAProjectionThatDiffersEndsWith3(t *testing.T) {
 		code  int
 	}{
 		"the same": {projections.Verification{}, 0},
-		"rows":     {projections.Verification{Differences: []projections.Difference{{Table: "events"}}}, cli.ExitDiffers},
-		"doubled":  {projections.Verification{DoubledEvents: 1}, cli.ExitDiffers},
+		"rows": {
+			projections.Verification{Differences: []projections.Difference{{Table: "events"}}},
+			cli.ExitDiffers,
+		},
+		"doubled": {projections.Verification{DoubledEvents: 1}, cli.ExitDiffers},
 	} {
 		root := &cobra.Command{Use: "lumenhook", RunE: func(*cobra.Command, []string) error {
 			return reportVerification(io.Discard, c.found)

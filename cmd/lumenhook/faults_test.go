@@ -52,12 +52,18 @@ var (
 	badLimit = []string{"--limit 0: must be from 1 to 250", "--limit", "0"}
 	badTable = []string{`--table "x": must be one of payments,`, "--table", "x"}
 	badDSN   = []string{"--clickhouse-dsn: must be like", "--clickhouse-dsn", "x"}
-	badShop  = []string{`--clickhouse-cluster: the cluster "a b" must be`, "--clickhouse-dsn", "clickhouse://x:9000/x", "--clickhouse-cluster", "a b"}
-	badFrom  = []string{`--from "x": must be start, end,`, "--from", "x"}
-	badType  = []string{`--type "AtemptMade": no record is of this type; did you mean AttemptMade?`, "--type", "AtemptMade"}
-	noType   = []string{`--type "Nope": no record is of this type`, "--type", "Nope"}
-	tooFew   = []string{"--limit -1: must not be negative", "--limit", "-1"}
-	badKind  = []string{`--permissions "x": must be read, write or operate`, "--permissions", "x"}
+	badShop  = []string{
+		`--clickhouse-cluster: the cluster "a b" must be`, "--clickhouse-dsn",
+		"clickhouse://x:9000/x", "--clickhouse-cluster", "a b",
+	}
+	badFrom = []string{`--from "x": must be start, end,`, "--from", "x"}
+	badType = []string{
+		`--type "AtemptMade": no record is of this type; did you mean AttemptMade?`,
+		"--type", "AtemptMade",
+	}
+	noType  = []string{`--type "Nope": no record is of this type`, "--type", "Nope"}
+	tooFew  = []string{"--limit -1: must not be negative", "--limit", "-1"}
+	badKind = []string{`--permissions "x": must be read, write or operate`, "--permissions", "x"}
 )
 
 var commandFaults = map[string]faultsOf{
@@ -72,8 +78,12 @@ var commandFaults = map[string]faultsOf{
 	"endpoints create": {asks: theAPI, args: []string{"--url", "http://x"},
 		faults:  [][]string{{`--header "x": must be Name: value`, "--header", "x"}},
 		refused: "--url: must begin with https://"},
-	"endpoints list":    {asks: theAPI, faults: [][]string{badLimit}},
-	"endpoints get":     {asks: theAPI, args: []string{noEndpoint}, refused: "no endpoint with this id"},
+	"endpoints list": {asks: theAPI, faults: [][]string{badLimit}},
+	"endpoints get": {
+		asks:    theAPI,
+		args:    []string{noEndpoint},
+		refused: "no endpoint with this id",
+	},
 	"endpoints delete":  {asks: theAPI, args: []string{noEndpoint}, refused: "no such endpoint"},
 	"endpoints enable":  {asks: theAPI, args: []string{noEndpoint}, refused: "no such endpoint"},
 	"endpoints disable": {asks: theAPI, args: []string{noEndpoint}, refused: "no such endpoint"},
@@ -100,19 +110,37 @@ var commandFaults = map[string]faultsOf{
 		faults:  [][]string{{"--from 2 --to 1: must be the sequences", "--to", "1"}},
 		refused: "There is no such watch"},
 	"sql": {asks: theHistory, args: []string{"SELECT nothing"},
-		faults:  [][]string{badDSN, badShop, {`--format "x": must be table, json or csv`, "--format", "x"}},
+		faults: [][]string{
+			badDSN, badShop, {`--format "x": must be table, json or csv`, "--format", "x"},
+		},
 		refused: "ClickHouse: "},
 	"migrate": {asks: theHistory, faults: [][]string{badDSN, badShop,
 		{`--history-retention "x": must be days such as`, "--history-retention", "x"}}},
-	"rebuild":           {asks: theHistory, args: []string{"--table", "events"}, faults: [][]string{badTable, badDSN, badShop}},
-	"verify-projection": {asks: theHistory, args: []string{"--table", "events"}, faults: [][]string{badTable, badDSN, badShop}},
-	"topics cat":        {asks: theBrokers, args: []string{"journal"}, faults: [][]string{badFrom, tooFew, badType, noType}},
-	"topics tail":       {asks: theBrokers, args: []string{"journal"}, faults: [][]string{badFrom, tooFew, badType, noType}},
-	"topics describe":   {asks: theBrokers},
-	"topics plan":       {asks: theBrokers},
-	"topics create":     {asks: theBrokers, args: []string{"--partitions", "4"}},
-	"topics check":      {asks: theBrokers},
-	"topics copy":       {args: []string{"--kafka-brokers", "127.0.0.1:1"}},
+	"rebuild": {
+		asks:   theHistory,
+		args:   []string{"--table", "events"},
+		faults: [][]string{badTable, badDSN, badShop},
+	},
+	"verify-projection": {
+		asks:   theHistory,
+		args:   []string{"--table", "events"},
+		faults: [][]string{badTable, badDSN, badShop},
+	},
+	"topics cat": {
+		asks:   theBrokers,
+		args:   []string{"journal"},
+		faults: [][]string{badFrom, tooFew, badType, noType},
+	},
+	"topics tail": {
+		asks:   theBrokers,
+		args:   []string{"journal"},
+		faults: [][]string{badFrom, tooFew, badType, noType},
+	},
+	"topics describe": {asks: theBrokers},
+	"topics plan":     {asks: theBrokers},
+	"topics create":   {asks: theBrokers, args: []string{"--partitions", "4"}},
+	"topics check":    {asks: theBrokers},
+	"topics copy":     {args: []string{"--kafka-brokers", "127.0.0.1:1"}},
 	"topics acls": {asks: theBrokers, args: []string{"--apply"},
 		faults: [][]string{{`"x" is no role: there are engine,`, "--role", "x"}}},
 	"ledger check": {asks: theBrokers, args: []string{"--from", "5", "--to", "6",
@@ -128,7 +156,10 @@ var commandFaults = map[string]faultsOf{
 	"secrets drop":   {args: []string{"1"}},
 	"secrets rewrap": {faults: [][]string{
 		{"--stage, --key-only and --resume: give one of them", "--stage", "--resume"}}},
-	"devnet account": {asks: aFolder, faults: [][]string{{`--asset "x": must be CODE:ISSUER`, "--asset", "x"}}},
+	"devnet account": {
+		asks:   aFolder,
+		faults: [][]string{{`--asset "x": must be CODE:ISSUER`, "--asset", "x"}},
+	},
 	"devnet asset": {asks: aFolder, args: []string{"--code", "X"},
 		faults: [][]string{{`--code "-": must be 1 to 12 letters`, "--code", "-"}}},
 	"devnet pay": {asks: aFolder, args: []string{"--to", aWallet, "--amount", "1"}, faults: [][]string{
@@ -224,7 +255,8 @@ func (s *testService) missed(f faultsOf, line []string) {
 	if f.asks == nothing {
 		return
 	}
-	says(s.t, cli.ExitFailure, "no service has run in", line, "--data-dir", filepath.Join(s.dir, "nowhere"))
+	says(s.t, cli.ExitFailure, "no service has run in", line, "--data-dir",
+		filepath.Join(s.dir, "nowhere"))
 	const nobody, silent = "127.0.0.1:1", "nothing listens there: is the service running"
 	switch f.asks {
 	case theAPI:
@@ -247,6 +279,7 @@ func says(t testing.TB, code int, text string, line []string, more ...string) {
 	got := cli.Execute(ctx, cli.Line{Root: root, Args: args, Stderr: &stderr})
 	said := stderr.String()
 	if got != code || !strings.Contains(said, text) || dialect.MatchString(said) {
-		t.Errorf("%q ended with %d, and should end with %d and say %q in plain words:\n%s", args, got, code, text, said)
+		t.Errorf("%q ended with %d, and should end with %d and say %q in plain words:\n%s", args, got,
+			code, text, said)
 	}
 }

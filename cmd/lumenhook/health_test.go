@@ -26,9 +26,13 @@ func newStarting(t *testing.T) (address string) {
 	t.Cleanup(stack.Stop)
 	say := func(string, ...any) {}
 	n := node.New(node.Config{
-		StateDir: t.TempDir(), Metrics: node.NewMetrics(), Now: time.Now, Logger: logger, Say: say,
-		Disk:  node.NewDiskGuard(t.TempDir(), 1, say, logger),
-		Roles: []node.Role{node.RoleEngine, node.RoleMailer},
+		StateDir: t.TempDir(),
+		Metrics:  node.NewMetrics(),
+		Now:      time.Now,
+		Logger:   logger,
+		Say:      say,
+		Disk:     node.NewDiskGuard(t.TempDir(), 1, say, logger),
+		Roles:    []node.Role{node.RoleEngine, node.RoleMailer},
 	}, stack)
 	address, err := n.ServeOperations("127.0.0.1:0")
 	if err != nil {

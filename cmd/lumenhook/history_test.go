@@ -27,16 +27,19 @@ func TestAHangingNPMHoldsNothingUp(t *testing.T) {
 	s.start(flags...)
 	s.interrupt() // while npm hangs
 	s.start(flags...)
-	s.eventually("a delivery", func() bool { return strings.Contains(s.output.String(), "delivered  evt_") })
+	s.eventually("a delivery",
+		func() bool { return strings.Contains(s.output.String(), "delivered  evt_") })
 	if s.file.ClickHouse != nil || !strings.Contains(s.output.String(), "the history comes later") {
 		t.Errorf("run.json names %+v, and the terminal says:\n%s", s.file.ClickHouse, s.output)
 	}
-	if said := s.output.String(); s.saidReady() || !strings.Contains(said, "ready, but for the history\n") {
+	if said := s.output.String(); s.saidReady() ||
+		!strings.Contains(said, "ready, but for the history\n") {
 		t.Errorf("without a history it is not said to be ready but for that:\n%s", said)
 	}
 	_, err := s.client(s.file.APIKey).GetEvent(t.Context(), "evt_00000000000000000000000000")
 	var refused *client.Problem
-	if !errors.As(err, &refused) || refused.Code != "HISTORY_UNAVAILABLE" || !strings.Contains(refused.Detail, "still being fetched through npm") {
+	if !errors.As(err, &refused) || refused.Code != "HISTORY_UNAVAILABLE" ||
+		!strings.Contains(refused.Detail, "still being fetched through npm") {
 		t.Errorf("%v", err)
 	}
 	s.refused("still being fetched through npm", "events", "list")
@@ -49,7 +52,8 @@ func TestAHangingNPMHoldsNothingUp(t *testing.T) {
 	})
 	s.eventually("events in the history, from the beginning", func() bool {
 		var events struct{ Data []struct{ ID string } }
-		return s.call("GET", "/v1/events?state=DELIVERED", nil, &events) == http.StatusOK && len(events.Data) > 0
+		return s.call("GET", "/v1/events?state=DELIVERED", nil, &events) == http.StatusOK &&
+			len(events.Data) > 0
 	})
 	s.must("sql", "SELECT count() FROM attempts")
 	s.interrupt()
@@ -120,7 +124,8 @@ func TestAHistoryThatWasLostMarksEachAnswerUntilItIsBack(t *testing.T) {
 		case err != nil:
 			t.Fatal(err)
 		case !got.HistoryBehind && !reflect.DeepEqual(got, want):
-			t.Fatalf("%d attempts of %d, %s, and no mark", len(got.Attempts), len(want.Attempts), got.Delivery.State)
+			t.Fatalf("%d attempts of %d, %s, and no mark", len(got.Attempts), len(want.Attempts),
+				got.Delivery.State)
 		}
 		return err == nil && !got.HistoryBehind
 	})

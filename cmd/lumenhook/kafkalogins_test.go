@@ -31,7 +31,10 @@ func TestABrokerThatHangsUpIsExplained(t *testing.T) {
 		return b.ListenAddrs()[0]
 	}
 	plain := start()
-	secure := start(kfake.TLS(&tls.Config{GetCertificate: ca.GetCertificate("127.0.0.1"), MinVersion: tls.VersionTLS12}))
+	secure := start(kfake.TLS(&tls.Config{
+		GetCertificate: ca.GetCertificate("127.0.0.1"),
+		MinVersion:     tls.VersionTLS12,
+	}))
 	for name, c := range map[string]struct {
 		says string
 		args []string

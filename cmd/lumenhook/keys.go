@@ -79,7 +79,9 @@ func newKeysRoll(a *apiFlags) *cobra.Command {
 func newKeysRevoke(r *apiFlags) *cobra.Command {
 	var account string
 	c := &cobra.Command{
-		Use: "revoke KEY_ID", Short: "End an API key", Args: cli.OneArgument,
+		Use:   "revoke KEY_ID",
+		Short: "End an API key",
+		Args:  cli.OneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if account == "" {
 				c, err := r.API()

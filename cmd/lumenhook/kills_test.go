@@ -237,7 +237,8 @@ func (s *testService) watchedWalletOf(endpointID string) string {
 	var wallet struct{ Address string }
 	s.devnet(&wallet, "account", "--json")
 	if status := s.call("POST", "/v1/watches", map[string]any{
-		"walletAddress": wallet.Address, "endpointId": endpointID, "assets": []map[string]any{{"code": "XLM", "issuer": nil}},
+		"walletAddress": wallet.Address,
+		"endpointId":    endpointID, "assets": []map[string]any{{"code": "XLM", "issuer": nil}},
 	}, nil); status != http.StatusCreated {
 		s.t.Fatalf("the watch was answered %d", status)
 	}
@@ -276,14 +277,17 @@ func (s *testService) payAllTheTime(payers []string, wallet string) (stop func()
 // the receiver got.
 func (s *testService) account(h *hooks, last uint32) {
 	s.t.Helper()
-	check, err := program("ledger", "check", "--data-dir", s.dir, "--from", "2", "--to", strconv.FormatUint(uint64(last), 10)).CombinedOutput()
+	check, err := program("ledger", "check", "--data-dir", s.dir, "--from", "2", "--to",
+		strconv.FormatUint(uint64(last), 10)).CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("ledger check: %v\n%s", err, check)
 	}
 	observed := s.observedPayments()
 	s.eventually("every event of the history is delivered", func() bool {
 		states := s.eventStates()
-		return len(states) == len(observed) && !slices.ContainsFunc(slices.Collect(maps.Values(states)), func(state string) bool { return state != "DELIVERED" })
+		return len(states) == len(observed) &&
+			!slices.ContainsFunc(slices.Collect(maps.Values(states)),
+				func(state string) bool { return state != "DELIVERED" })
 	})
 	eventOf, states := make(map[string]string), s.eventStates()
 	for id, w := range h.events() {
@@ -299,7 +303,8 @@ func (s *testService) account(h *hooks, last uint32) {
 		}
 		eventOf[payment] = id
 		if !w.Verified || !observed[payment] || states[id] == "" {
-			s.t.Errorf("event %s of payment %s: verified %v (%s), observed %v, state in the history %q", id, payment, w.Verified, w.Reason, observed[payment], states[id])
+			s.t.Errorf("event %s of payment %s: verified %v (%s), observed %v, state in the history %q", id,
+				payment, w.Verified, w.Reason, observed[payment], states[id])
 		}
 	}
 	for payment := range observed {

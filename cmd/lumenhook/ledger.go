@@ -42,7 +42,10 @@ so is a transaction that cannot: the others are printed first.`,
 				return fmt.Errorf("--network-passphrase: %w", err)
 			}
 			return ledgerread.Payments{
-				Extractor: e, Stdin: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Notes: cmd.ErrOrStderr(),
+				Extractor: e,
+				Stdin:     cmd.InOrStdin(),
+				Out:       cmd.OutOrStdout(),
+				Notes:     cmd.ErrOrStderr(),
 			}.Print(cmd.Context(), files)
 		},
 	}

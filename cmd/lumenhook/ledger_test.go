@@ -15,7 +15,9 @@ import (
 const ledgerData = "../../streams/ledger/testdata"
 
 // ledgerCommand runs `lumenhook ledger …` in this process.
-func ledgerCommand(t *testing.T, stdin io.Reader, args ...string) (stdout, stderr string, err error) {
+func ledgerCommand(
+	t *testing.T, stdin io.Reader, args ...string,
+) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, problems bytes.Buffer
 	root := newRoot()
@@ -78,7 +80,8 @@ func TestLedgerPaymentsFromStandardInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, _, err := ledgerCommand(t, strings.NewReader(base64.StdEncoding.EncodeToString(raw)), "payments", "-")
+	out, _, err := ledgerCommand(t, strings.NewReader(base64.StdEncoding.EncodeToString(raw)),
+		"payments", "-")
 	if err != nil || strings.Count(out, "\n") != 127 {
 		t.Errorf("got %d payments (%v), want 127", strings.Count(out, "\n"), err)
 	}
@@ -102,7 +105,8 @@ func TestLedgerPaymentsRefusesWhatItCannotRead(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		if printed := strings.Count(out, "\n") > 0; printed != (name == "no file" || name == "no ledger") {
+		if printed := strings.Count(out, "\n") > 0; printed != (name == "no file" ||
+			name == "no ledger") {
 			t.Errorf("%s: %d payments printed", name, strings.Count(out, "\n"))
 		}
 	}

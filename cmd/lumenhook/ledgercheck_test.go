@@ -34,13 +34,24 @@ type checkRig struct {
 func newCheckRig(t *testing.T) *checkRig {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
-	b, err := broker.Start(broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Failed: func(err error) { t.Error(err) }, Logger: logger})
+	b, err := broker.Start(broker.Config{
+		Dir:    t.TempDir(),
+		Listen: "127.0.0.1:0",
+		Failed: func(err error) { t.Error(err) },
+		Logger: logger,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
-	cluster := streams.Cluster{Brokers: []string{b.Addr()}, Prefix: "lumenhook.", ClientID: "test", Logger: logger}
-	if err := cluster.EnsureTopics(t.Context(), topology.Wanted(topology.Shape{Partitions: 2, Replicas: 1})); err != nil {
+	cluster := streams.Cluster{
+		Brokers:  []string{b.Addr()},
+		Prefix:   "lumenhook.",
+		ClientID: "test",
+		Logger:   logger,
+	}
+	if err := cluster.EnsureTopics(t.Context(),
+		topology.Wanted(topology.Shape{Partitions: 2, Replicas: 1})); err != nil {
 		t.Fatal(err)
 	}
 	producer, err := cluster.NewProducer()
@@ -52,7 +63,12 @@ func newCheckRig(t *testing.T) *checkRig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := devnet.Open(devnet.Config{Dir: t.TempDir(), Identities: ids, Listen: "127.0.0.1:0", CloseInterval: time.Hour})
+	n, err := devnet.Open(devnet.Config{
+		Dir:           t.TempDir(),
+		Identities:    ids,
+		Listen:        "127.0.0.1:0",
+		CloseInterval: time.Hour,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,17 +106,22 @@ func (r *checkRig) payments(sequence uint32) []domain.Payment {
 
 func (r *checkRig) append(topic, key string, m schemas.Message) {
 	r.t.Helper()
-	if err := r.producer.Append(r.t.Context(), streams.NewRecord(topic, key, m.Value, m.EachHeader)); err != nil {
+	if err := r.producer.Append(r.t.Context(), streams.NewRecord(topic, key, m.Value,
+		m.EachHeader)); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
 func (r *checkRig) observed(p domain.Payment) {
-	r.append(schemas.TopicPayments, p.To, schemas.EncodePaymentObserved(schemas.PaymentObserved{Payment: p, ObservedAtMillis: 1}))
+	r.append(schemas.TopicPayments, p.To,
+		schemas.EncodePaymentObserved(schemas.PaymentObserved{Payment: p, ObservedAtMillis: 1}))
 }
 
 func (r *checkRig) check(extra ...string) (string, error) {
-	args := append([]string{"ledger", "check", "--kafka-brokers", r.brokers, "--stellar-rpc-url", r.network.RPCURL(), "--network", r.network.Passphrase()}, extra...)
+	args := append([]string{
+		"ledger", "check", "--kafka-brokers", r.brokers, "--stellar-rpc-url",
+		r.network.RPCURL(), "--network", r.network.Passphrase(),
+	}, extra...)
 	var out bytes.Buffer
 	root := newRoot()
 	root.SetArgs(args)
@@ -125,7 +146,8 @@ func TestLedgerCheckNamesEveryDifference(t *testing.T) {
 	at := []string{"--from", "2", "--to", "4"}
 	r.observed(found[0])
 	r.observed(found[0]) // seen twice, as after a crash
-	if out, err := r.check(at...); err != nil || !strings.Contains(out, "1 payments were observed in them, 0 differences") {
+	if out, err := r.check(at...); err != nil ||
+		!strings.Contains(out, "1 payments were observed in them, 0 differences") {
 		t.Errorf("nothing differs: %v\n%s", err, out)
 	}
 	other, gone := found[1], found[2]
@@ -134,7 +156,12 @@ func TestLedgerCheckNamesEveryDifference(t *testing.T) {
 	gone.ID = "999"
 	r.observed(other)
 	r.observed(gone)
-	r.append(schemas.TopicWatches, "wat_1", schemas.EncodeWatch(domain.Watch{ID: "wat_1", WalletAddress: r.traffic.Wallet(), CreatedAtMillis: 1}))
+	r.append(schemas.TopicWatches, "wat_1",
+		schemas.EncodeWatch(domain.Watch{
+			ID:              "wat_1",
+			WalletAddress:   r.traffic.Wallet(),
+			CreatedAtMillis: 1,
+		}))
 	out, err := r.check(at...)
 	if err == nil {
 		t.Error("differences are no error")
@@ -158,7 +185,8 @@ func TestLedgerCheckLeavesOutWhatDoesNotCount(t *testing.T) {
 	r.append(schemas.TopicPayments, "GA", noise)
 	r.append(schemas.TopicWatches, "wat_1", noise)
 	out, err := r.check("--from", "2", "--to", "2")
-	if err != nil || !strings.Contains(out, "2 records of the topics payments and watches do not count") {
+	if err != nil ||
+		!strings.Contains(out, "2 records of the topics payments and watches do not count") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -166,7 +194,9 @@ func TestLedgerCheckLeavesOutWhatDoesNotCount(t *testing.T) {
 func TestLedgerCheckRefusesWhatItCannotCheck(t *testing.T) {
 	r := newCheckRig(t)
 	for name, args := range map[string][]string{
-		"backwards": {"--from", "4", "--to", "2"}, "not there yet": {"--from", "2", "--to", "1000"}, "no such source": {"--from", "2", "--to", "3", "--ledger-source", "tape"},
+		"backwards":       {"--from", "4", "--to", "2"},
+		"not there yet":   {"--from", "2", "--to", "1000"},
+		"no such source":  {"--from", "2", "--to", "3", "--ledger-source", "tape"},
 		"another network": {"--from", "2", "--to", "3", "--network", "testnet"},
 	} {
 		if out, err := r.check(args...); err == nil {

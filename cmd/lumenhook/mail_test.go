@@ -24,7 +24,8 @@ import (
 // authority.
 func goneReceiver(t *testing.T, dir string) (url string) {
 	t.Helper()
-	ca, err := pki.LoadOrCreateCA(filepath.Join(dir, "secrets"), filepath.Join(dir, "ca.pem"), time.Now)
+	ca, err := pki.LoadOrCreateCA(filepath.Join(dir,
+		"secrets"), filepath.Join(dir, "ca.pem"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,11 @@ func goneReceiver(t *testing.T, dir string) (url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }))
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(
+			http.StatusGone,
+		)
+	}))
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
 	s.StartTLS()
 	t.Cleanup(s.Close)
@@ -72,13 +77,15 @@ func startMailServer(t *testing.T) (addr string, mails <-chan string) {
 func (s *testService) disablesEndpoint(url string) (id string) {
 	s.t.Helper()
 	var endpoint struct{ ID string }
-	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": url, "description": "the shop"}, &endpoint); status != http.StatusCreated {
+	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": url, "description": "the shop"},
+		&endpoint); status != http.StatusCreated {
 		s.t.Fatalf("the endpoint was answered %d", status)
 	}
 	var wallet struct{ Address string }
 	s.devnet(&wallet, "account", "--json")
 	if status := s.call("POST", "/v1/watches", map[string]any{
-		"walletAddress": wallet.Address, "endpointId": endpoint.ID, "assets": []map[string]any{{"code": "XLM", "issuer": nil}},
+		"walletAddress": wallet.Address,
+		"endpointId":    endpoint.ID, "assets": []map[string]any{{"code": "XLM", "issuer": nil}},
 	}, nil); status != http.StatusCreated {
 		s.t.Fatalf("the watch was answered %d", status)
 	}
@@ -115,14 +122,17 @@ func TestAReceiverThatIsGoneIsMailedAbout(t *testing.T) {
 			t.Errorf("%q is not in:\n%s", want, text)
 		}
 	}
-	if to, id := message.Header.Get("To"), message.Header.Get("Message-Id"); to != "<you@localhost>" || !strings.HasPrefix(id, "<endpoint-disabled."+disabled+".") {
+	if to, id := message.Header.Get("To"), message.Header.Get("Message-Id"); to != "<you@localhost>" ||
+		!strings.HasPrefix(id, "<endpoint-disabled."+disabled+".") {
 		t.Errorf("to %s, %s", to, id)
 	}
-	s.eventually("the mail on the terminal", func() bool { return strings.Contains(s.output.String(), "Last answer  HTTP 410") })
+	s.eventually("the mail on the terminal",
+		func() bool { return strings.Contains(s.output.String(), "Last answer  HTTP 410") })
 	s.interrupt()
 
 	addr, mails := startMailServer(t)
-	s.start(append(flags, "--smtp-addr", addr, "--smtp-from", "Lumenhook <hooks@example.com>", "--smtp-tls", "none")...)
+	s.start(append(flags, "--smtp-addr", addr, "--smtp-from", "Lumenhook <hooks@example.com>",
+		"--smtp-tls", "none")...)
 	disabled = s.disablesEndpoint(url)
 	select {
 	case got := <-mails:
@@ -155,7 +165,10 @@ func TestBadMailFlagsAreNamed(t *testing.T) {
 		{"--smtp-from", append(good, "--smtp-from", "nobody")},
 		{"--smtp-from", []string{"--smtp-addr", "smtp.example.com:587"}},
 		{"--smtp-tls", append(good, "--smtp-tls", "perhaps")},
-		{"--smtp-tls", append(good, "--smtp-tls", "none", "--smtp-user", "a", "--smtp-password-file", empty)},
+		{
+			"--smtp-tls",
+			append(good, "--smtp-tls", "none", "--smtp-user", "a", "--smtp-password-file", empty),
+		},
 		{"--smtp-password-file", append(good, "--smtp-user", "a")},
 		{"--smtp-password-file", append(good, "--smtp-user", "a", "--smtp-password-file", "/nowhere")},
 		{"--smtp-password-file", append(good, "--smtp-user", "a", "--smtp-password-file", empty)},

@@ -39,7 +39,9 @@ func stopSignals() []os.Signal {
 
 func commandLine(args []string) cli.Line {
 	return cli.Line{
-		Root: newRoot(), Args: args, Stderr: os.Stderr,
+		Root:      newRoot(),
+		Args:      args,
+		Stderr:    os.Stderr,
 		Elsewhere: []string{sealing.Variable, clickhouse.CacheDirVariable},
 	}
 }
@@ -66,7 +68,9 @@ Every flag can be set by a variable: --data-dir by LUMENHOOK_DATA_DIR. A flag
 wins over its variable, and a variable LUMENHOOK_… that sets nothing is an error.
 The program ends with 1 when what was asked for failed, with 2 when the command
 line was not understood, and with 3 when what was compared differs.`,
-		SilenceUsage: true, SilenceErrors: true, Version: cli.ThisBuild().String(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       cli.ThisBuild().String(),
 	}
 	root.AddCommand(
 		newRun(), newServe(), newConfig(), newDevnet(), newLedger(), newVerify(), newSecrets(),

@@ -16,7 +16,8 @@ import (
 // after it is built anew, and so does an engine that has lost its state.
 func TestACancelledEventIsSentToTheWatchsPresentEndpoint(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
-	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms", "--retry-schedule", "1h", "--attempt-timeout", "2s")
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms",
+		"--retry-schedule", "1h", "--attempt-timeout", "2s")
 	h := startHooks(t, s.dir)
 	c, ctx := s.client(s.file.APIKey), t.Context()
 	var gone, present client.Endpoint
@@ -46,7 +47,8 @@ func TestACancelledEventIsSentToTheWatchsPresentEndpoint(t *testing.T) {
 	h.mu.Unlock()
 	s.cli(&watch, "watches", "update", watch.ID, "--endpoint", present.ID)
 	first, err := c.ResendEvent(ctx, id, client.IdempotencyKey("move"))
-	if err != nil || first.ID != id || first.Delivery.EndpointID != present.ID || first.Delivery.State != "QUEUED" {
+	if err != nil || first.ID != id || first.Delivery.EndpointID != present.ID ||
+		first.Delivery.State != "QUEUED" {
 		t.Fatalf("%v %+v", err, first)
 	}
 	var event client.Event
@@ -61,7 +63,8 @@ func TestACancelledEventIsSentToTheWatchsPresentEndpoint(t *testing.T) {
 	if a := event.Attempts; len(a) != 2 || a[0].Number != 1 || a[1].Number != 2 || a[1].Run != 2 {
 		t.Errorf("attempts %+v", a)
 	}
-	if again, err := c.ResendEvent(ctx, id, client.IdempotencyKey("move")); err != nil || !reflect.DeepEqual(again, first) {
+	if again, err := c.ResendEvent(ctx, id, client.IdempotencyKey("move")); err != nil ||
+		!reflect.DeepEqual(again, first) {
 		t.Errorf("a repeat: %v %+v", err, again)
 	}
 	s.agrees(c, id, event)
@@ -87,10 +90,12 @@ func (s *testService) agrees(c *client.Client, id string, want client.Event) {
 			s.t.Errorf("%v %+v, want %+v", err, got, want)
 		}
 		var events client.List[client.Event]
-		if s.cli(&events, "events", "list"); len(events.Data) != 1 || events.Data[0].Delivery != want.Delivery {
+		if s.cli(&events, "events", "list"); len(events.Data) != 1 ||
+			events.Data[0].Delivery != want.Delivery {
 			s.t.Errorf("listed as %+v", events.Data)
 		}
-		if out := s.must("verify-projection", "--all"); !strings.Contains(out, "everything is as the topics say") {
+		if out := s.must("verify-projection", "--all"); !strings.Contains(out,
+			"everything is as the topics say") {
 			s.t.Errorf("verify-projection said %q", out)
 		}
 		s.must("rebuild", "--all")

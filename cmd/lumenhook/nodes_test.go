@@ -34,14 +34,23 @@ func (s *testService) secondNode() string {
 	t.Cleanup(stack.Stop)
 	n := node.New(node.Config{
 		Cluster: streams.Cluster{
-			Brokers: s.file.KafkaBrokers, Prefix: "lumenhook.", ClientID: "second",
-			SASL: s.file.Kafka.SASL(), Logger: logger,
+			Brokers:  s.file.KafkaBrokers,
+			Prefix:   "lumenhook.",
+			ClientID: "second",
+			SASL:     s.file.Kafka.SASL(),
+			Logger:   logger,
 		},
-		StateDir: t.TempDir(), Disk: node.NewDiskGuard(t.TempDir(), 1, say, logger),
-		Metrics: node.NewMetrics(), Now: time.Now, Logger: logger, Say: say,
-		AttemptTimeout: time.Second, Sealer: sealer, MasterKey: keyText,
-		Egress: egress.Config{Policy: egress.Policy{Allow: egress.LoopbackPrefixes()}},
-		API:    node.APIConfig{Edge: node.EdgeConfig{Listen: "127.0.0.1:0"}, Wallets: wallets},
+		StateDir:       t.TempDir(),
+		Disk:           node.NewDiskGuard(t.TempDir(), 1, say, logger),
+		Metrics:        node.NewMetrics(),
+		Now:            time.Now,
+		Logger:         logger,
+		Say:            say,
+		AttemptTimeout: time.Second,
+		Sealer:         sealer,
+		MasterKey:      keyText,
+		Egress:         egress.Config{Policy: egress.Policy{Allow: egress.LoopbackPrefixes()}},
+		API:            node.APIConfig{Edge: node.EdgeConfig{Listen: "127.0.0.1:0"}, Wallets: wallets},
 	}, stack)
 	if err := n.Start(t.Context(), node.RoleAPI); err != nil {
 		t.Fatal(err)
@@ -67,18 +76,25 @@ func TestTwoNodes(t *testing.T) {
 	var wallet struct{ Address string }
 	s.devnet(&wallet, "account", "--json")
 	for range 20 {
-		e, err := first.CreateEndpoint(t.Context(), client.EndpointCreate{URL: "https://127.0.0.1:8443/two"})
+		e, err := first.CreateEndpoint(t.Context(),
+			client.EndpointCreate{URL: "https://127.0.0.1:8443/two"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := second.CreateWatch(t.Context(), client.WatchCreate{WalletAddress: wallet.Address, EndpointID: e.ID, Assets: []client.Asset{{Code: "XLM"}}})
+		w, err := second.CreateWatch(t.Context(),
+			client.WatchCreate{
+				WalletAddress: wallet.Address,
+				EndpointID:    e.ID,
+				Assets:        []client.Asset{{Code: "XLM"}},
+			})
 		if err != nil {
 			t.Fatalf("a watch through one node on an endpoint through the other: %v", err)
 		}
 		if got, err := first.GetWatch(t.Context(), w.ID); err != nil || got.ETag != w.ETag {
 			t.Fatalf("a read through the other node: %v %+v", err, got)
 		}
-		if _, err := second.UpdateEndpoint(t.Context(), e.ID, client.Patch{"description": "x"}, client.IfMatch(e.ETag)); err != nil {
+		if _, err := second.UpdateEndpoint(t.Context(), e.ID, client.Patch{"description": "x"},
+			client.IfMatch(e.ETag)); err != nil {
 			t.Fatalf("a change through the other node: %v", err)
 		}
 	}
@@ -90,16 +106,20 @@ func TestTwoNodes(t *testing.T) {
 	if err := errors.Join(err, err2); err != nil || one.Secret != again.Secret || one.ID != again.ID {
 		t.Errorf("%v: %+v and %+v", err, one, again)
 	}
-	key, err := first.CreateKey(t.Context(), client.KeyCreate{Permissions: []string{"read"}}, client.IdempotencyKey("k"))
-	same, err2 := second.CreateKey(t.Context(), client.KeyCreate{Permissions: []string{"read"}}, client.IdempotencyKey("k"))
+	key, err := first.CreateKey(t.Context(), client.KeyCreate{Permissions: []string{"read"}},
+		client.IdempotencyKey("k"))
+	same, err2 := second.CreateKey(t.Context(), client.KeyCreate{Permissions: []string{"read"}},
+		client.IdempotencyKey("k"))
 	if err := errors.Join(err, err2); err != nil || *key.Key != *same.Key {
 		t.Fatalf("%v: %+v and %+v", err, key, same)
 	}
 
 	// A cursor of one node is good at the other.
 	page, err := first.ListEndpoints(t.Context(), client.EndpointFilter{}, client.Page{Limit: 2})
-	next, err2 := second.ListEndpoints(t.Context(), client.EndpointFilter{}, client.Page{Limit: 2, Cursor: *page.NextCursor})
-	if err := errors.Join(err, err2); err != nil || len(next.Data) != 2 || next.Data[0].ID == page.Data[1].ID {
+	next, err2 := second.ListEndpoints(t.Context(), client.EndpointFilter{},
+		client.Page{Limit: 2, Cursor: *page.NextCursor})
+	if err := errors.Join(err, err2); err != nil || len(next.Data) != 2 ||
+		next.Data[0].ID == page.Data[1].ID {
 		t.Errorf("%v %+v", err, next)
 	}
 

@@ -33,7 +33,12 @@ type attack struct {
 // attacks on one HTTP port: path is where a request would do something.
 func attacks(method, path, contentType, body string) []attack {
 	page := func(more map[string]string) map[string]string {
-		h := map[string]string{"Content-Type": contentType, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "empty"}
+		h := map[string]string{
+			"Content-Type":   contentType,
+			"Sec-Fetch-Site": "cross-site",
+			"Sec-Fetch-Mode": "no-cors",
+			"Sec-Fetch-Dest": "empty",
+		}
 		for name, value := range more {
 			h[name] = value
 		}
@@ -42,14 +47,58 @@ func attacks(method, path, contentType, body string) []attack {
 	form := "application/x-www-form-urlencoded"
 	return []attack{
 		{"a page's fetch", method, path, page(map[string]string{"Origin": "https://evil.test"}), "", body},
-		{"a neighbour port's fetch", method, path, page(map[string]string{"Origin": "http://127.0.0.1:3000", "Sec-Fetch-Site": "same-site"}), "", body},
+		{
+			"a neighbour port's fetch", method, path,
+			page(map[string]string{"Origin": "http://127.0.0.1:3000", "Sec-Fetch-Site": "same-site"}),
+			"", body,
+		},
 		{"a sandboxed frame's fetch", method, path, page(map[string]string{"Origin": "null"}), "", body},
-		{"a form", "POST", path, page(map[string]string{"Origin": "https://evil.test", "Content-Type": form, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}), "", body},
-		{"a preflight", "OPTIONS", path, map[string]string{"Origin": "https://evil.test", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization", "Sec-Fetch-Site": "cross-site"}, "", ""},
+		{
+			"a form", "POST", path,
+			page(map[string]string{
+				"Origin":         "https://evil.test",
+				"Content-Type":   form,
+				"Sec-Fetch-Mode": "navigate",
+				"Sec-Fetch-Dest": "document",
+			}),
+			"", body,
+		},
+		{
+			"a preflight", "OPTIONS", path,
+			map[string]string{
+				"Origin":                         "https://evil.test",
+				"Access-Control-Request-Method":  "POST",
+				"Access-Control-Request-Headers": "authorization",
+				"Sec-Fetch-Site":                 "cross-site",
+			},
+			"", "",
+		},
 		{"an image", "GET", path, page(map[string]string{"Sec-Fetch-Dest": "image"}), "", ""},
-		{"a WebSocket", "GET", path, map[string]string{"Origin": "https://evil.test", "Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}, "", ""},
-		{"a rebound name", method, path, map[string]string{"Content-Type": contentType, "Sec-Fetch-Site": "same-origin"}, "evil.test", body},
-		{"a rebound name with its origin", "POST", path, map[string]string{"Content-Type": contentType, "Origin": "http://evil.test", "Sec-Fetch-Site": "same-origin"}, "evil.test", body},
+		{
+			"a WebSocket", "GET", path,
+			map[string]string{
+				"Origin":                "https://evil.test",
+				"Upgrade":               "websocket",
+				"Connection":            "Upgrade",
+				"Sec-WebSocket-Version": "13",
+				"Sec-WebSocket-Key":     "AAAAAAAAAAAAAAAAAAAAAA==",
+			},
+			"", "",
+		},
+		{
+			"a rebound name", method, path,
+			map[string]string{"Content-Type": contentType, "Sec-Fetch-Site": "same-origin"},
+			"evil.test", body,
+		},
+		{
+			"a rebound name with its origin", "POST", path,
+			map[string]string{
+				"Content-Type":   contentType,
+				"Origin":         "http://evil.test",
+				"Sec-Fetch-Site": "same-origin",
+			},
+			"evil.test", body,
+		},
 	}
 }
 
@@ -57,7 +106,8 @@ func attacks(method, path, contentType, body string) []attack {
 // was broken off, and the answer.
 func (a attack) send(t testing.TB, base string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), a.method, base+a.path, strings.NewReader(a.body))
+	req, err := http.NewRequestWithContext(t.Context(), a.method, base+a.path,
+		strings.NewReader(a.body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,10 +157,16 @@ func TestNoWebPageReachesAPort(t *testing.T) {
 	}{
 		{"the API", s.file.APIURL, attacks("GET", "/v1/endpoints", "text/plain", "")},
 		{"the API's health", s.file.APIURL, attacks("GET", "/healthz", "text/plain", "")},
-		{"friendbot", s.file.Stellar.RPCURL, attacks("GET", friendbot.Path+"?addr="+strangerWallet, "text/plain", "")},
+		{
+			"friendbot", s.file.Stellar.RPCURL,
+			attacks("GET", friendbot.Path+"?addr="+strangerWallet, "text/plain", ""),
+		},
 		{"the RPC", s.file.Stellar.RPCURL, attacks("POST", "/", "text/plain", rpc)},
 		{"Horizon", s.file.Stellar.RPCURL, attacks("GET", "/ledgers", "text/plain", "")},
-		{"the metrics", strings.TrimSuffix(s.file.MetricsURL, "/metrics"), attacks("GET", "/metrics", "text/plain", "")},
+		{
+			"the metrics", strings.TrimSuffix(s.file.MetricsURL, "/metrics"),
+			attacks("GET", "/metrics", "text/plain", ""),
+		},
 		{"the receiver", receiver, attacks("POST", "/webhooks", "text/plain", "{}")},
 	} {
 		for _, a := range port.attacks {
@@ -127,7 +183,15 @@ func TestNoWebPageReachesAPort(t *testing.T) {
 	if status := s.call("GET", "/v1/endpoints", nil, nil); status != http.StatusOK {
 		t.Errorf("a program with the key is answered %d", status)
 	}
-	if status, _ := (attack{method: "GET", path: "/docs", header: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}}).send(t, s.file.APIURL); status != http.StatusOK {
+	if status, _ := (attack{
+		method: "GET",
+		path:   "/docs",
+		header: map[string]string{
+			"Sec-Fetch-Site": "cross-site",
+			"Sec-Fetch-Mode": "navigate",
+			"Sec-Fetch-Dest": "document",
+		},
+	}).send(t, s.file.APIURL); status != http.StatusOK {
 		t.Errorf("a link to the documentation is answered %d", status)
 	}
 	s.clickhouseIsClosed()
@@ -140,13 +204,17 @@ func (s *testService) clickhouseIsClosed() {
 	outside := filepath.Join(s.t.TempDir(), "written-by-a-page")
 	statements := []string{
 		"SELECT 1", "INSERT INTO FUNCTION file('" + outside + "', 'TSV', 'x String') SELECT 'x'",
-		"SELECT * FROM file('/etc/passwd', 'LineAsString')", "SELECT file('/etc/passwd')", "DROP TABLE lumenhook.events",
+		"SELECT * FROM file('/etc/passwd', 'LineAsString')", "SELECT file('/etc/passwd')",
+		"DROP TABLE lumenhook.events",
 	}
 	for _, statement := range statements {
 		query := "/?query=" + url.QueryEscape(statement)
-		for _, a := range slices.Concat(attacks("POST", "/", "text/plain", statement), attacks("GET", query, "text/plain", ""), attacks("POST", query+"&user=default&password=", "text/plain", "")) {
+		for _, a := range slices.Concat(attacks("POST", "/", "text/plain", statement),
+			attacks("GET", query, "text/plain", ""),
+			attacks("POST", query+"&user=default&password=", "text/plain", "")) {
 			status, answer := a.send(s.t, s.file.ClickHouse.HTTP)
-			greeting := a.method == http.MethodOptions || answer == "Ok.\n" // of ClickHouse to a GET without a query
+			// of ClickHouse to a GET without a query
+			greeting := a.method == http.MethodOptions || answer == "Ok.\n"
 			if status == http.StatusOK && !greeting || strings.Contains(answer, "root:") {
 				s.t.Errorf("ClickHouse: %s: %s is answered %d: %s", statement, a.name, status, answer)
 			}
@@ -155,12 +223,17 @@ func (s *testService) clickhouseIsClosed() {
 	if _, err := os.Stat(outside); !os.IsNotExist(err) {
 		s.t.Errorf("a page wrote a file (%v)", err)
 	}
-	for who, login := range map[string]runfile.Login{"the service": s.file.ClickHouse.Login, "the reader": s.file.ClickHouse.Reader} {
+	for who, login := range map[string]runfile.Login{
+		"the service": s.file.ClickHouse.Login,
+		"the reader":  s.file.ClickHouse.Reader,
+	} {
 		a := attack{
-			method: "GET", header: map[string]string{"X-ClickHouse-User": login.User, "X-ClickHouse-Key": login.Password},
-			path: "/?query=" + url.QueryEscape("SELECT count() > 0 FROM lumenhook.schema_versions"),
+			method: "GET",
+			header: map[string]string{"X-ClickHouse-User": login.User, "X-ClickHouse-Key": login.Password},
+			path:   "/?query=" + url.QueryEscape("SELECT count() > 0 FROM lumenhook.schema_versions"),
 		}
-		if status, answer := a.send(s.t, s.file.ClickHouse.HTTP); status != http.StatusOK || answer != "1\n" {
+		if status, answer := a.send(s.t, s.file.ClickHouse.HTTP); status != http.StatusOK ||
+			answer != "1\n" {
 			s.t.Errorf("%s with its password is answered %d: %s", who, status, answer)
 		}
 	}
@@ -170,7 +243,8 @@ func (s *testService) clickhouseIsClosed() {
 func (s *testService) topicsAs(login streams.SASL) ([]string, error) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
 	defer cancel()
-	client, err := kgo.NewClient(append(login.Option(), kgo.SeedBrokers(s.file.KafkaBrokers...), kgo.RequestRetries(1))...)
+	client, err := kgo.NewClient(append(login.Option(), kgo.SeedBrokers(s.file.KafkaBrokers...),
+		kgo.RequestRetries(1))...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -187,7 +261,10 @@ func TestARunHasPasswordsOfItsOwn(t *testing.T) {
 	var before runfile.File
 	for round := range 3 {
 		s.start("--no-demo")
-		for name, file := range map[string]string{"logins.json": path, "run.json": filepath.Join(s.dir, runfile.Name)} {
+		for name, file := range map[string]string{
+			"logins.json": path,
+			"run.json":    filepath.Join(s.dir, runfile.Name),
+		} {
 			if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 				t.Errorf("%s: %v, %v", name, info.Mode(), err)
 			}
@@ -204,13 +281,22 @@ func TestARunHasPasswordsOfItsOwn(t *testing.T) {
 		if got, err := s.topicsAs(now.Kafka.SASL()); err != nil || len(got) == 0 {
 			t.Errorf("round %d: with the password: %v, %v", round, got, err)
 		}
-		for name, login := range map[string]streams.SASL{"nobody": {}, "another": {Mechanism: now.Kafka.Mechanism, User: now.Kafka.User, Password: now.ClickHouse.Password}} {
+		for name, login := range map[string]streams.SASL{
+			"nobody": {},
+			"another": {
+				Mechanism: now.Kafka.Mechanism,
+				User:      now.Kafka.User,
+				Password:  now.ClickHouse.Password,
+			},
+		} {
 			if got, err := s.topicsAs(login); err == nil {
 				t.Errorf("round %d: %s is served: %v", round, name, got)
 			}
 		}
 		broker := []string{"topics", "describe", "--kafka-brokers", now.KafkaBrokers[0]}
-		if out, err := program(append(broker, "--kafka-user", now.Kafka.User, "--kafka-password", now.Kafka.Password)...).CombinedOutput(); err != nil || !strings.Contains(string(out), "journal") {
+		if out, err := program(append(broker, "--kafka-user", now.Kafka.User, "--kafka-password",
+			now.Kafka.Password)...).CombinedOutput(); err != nil ||
+			!strings.Contains(string(out), "journal") {
 			t.Errorf("round %d: topics describe: %v\n%s", round, err, out)
 		}
 		out, err := program("sql", "--data-dir", s.dir, "SELECT currentUser() AS who").CombinedOutput()
@@ -227,7 +313,8 @@ func TestARunHasPasswordsOfItsOwn(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"kafka":{}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := program(anyPorts(s.dir, "--no-demo")...).CombinedOutput(); err == nil || !strings.Contains(string(out), "logins.json") {
+	if out, err := program(anyPorts(s.dir, "--no-demo")...).CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "logins.json") {
 		t.Errorf("a broken file: %v\n%s", err, fmt.Sprint(string(out)))
 	}
 }

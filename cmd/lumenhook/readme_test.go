@@ -24,7 +24,8 @@ import (
 func TestTheREADMEsFirstWebhook(t *testing.T) {
 	blocks := scriptsOf(t, "A first webhook in five minutes")
 	script := strings.Join(blocks, "")
-	if len(blocks) != 2 || strings.Count(script, "lumenhook ") < 8 || strings.Count(script, "curl ") != 2 {
+	if len(blocks) != 2 || strings.Count(script, "lumenhook ") < 8 ||
+		strings.Count(script, "curl ") != 2 {
 		t.Fatalf("the README holds %d such scripts", len(blocks))
 	}
 	home := t.TempDir()
@@ -37,7 +38,10 @@ func TestTheREADMEsFirstWebhook(t *testing.T) {
 	if out, err = inHome(t, home, script); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{`"secret":"whsec_`, "status code  200", `"memo":"order-42"`, "DELIVERED", `"amount":"12.5000000"`, "its signature is right", `"nextCursor":`} {
+	for _, want := range []string{
+		`"secret":"whsec_`, "status code  200", `"memo":"order-42"`, "DELIVERED",
+		`"amount":"12.5000000"`, "its signature is right", `"nextCursor":`,
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %s:\n%s", want, out)
 		}
@@ -87,7 +91,8 @@ func TestTheREADMEsReceiver(t *testing.T) {
 	script := "export LUMENHOOK_LISTEN=127.0.0.1:" + port + "\n" + strings.Join(scripts, "")
 	out, err := inHome(t, home, strings.ReplaceAll(script, "8443", port))
 	if err != nil || !strings.Contains(out, `received {"id":"evt_`) ||
-		strings.Count(out, "status code  200") != 2 || !strings.HasSuffix(out, "the signature is right\n") {
+		strings.Count(out, "status code  200") != 2 ||
+		!strings.HasSuffix(out, "the signature is right\n") {
 		t.Errorf("it ended with %v:\n%s", err, out)
 	}
 	s.interrupt()
@@ -102,7 +107,8 @@ func scriptsOf(t *testing.T, title string) (scripts []string) {
 	}
 	_, section, _ := strings.Cut(string(text), "## "+title+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1) {
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section,
+		-1) {
 		scripts = append(scripts, block[1])
 	}
 	return scripts

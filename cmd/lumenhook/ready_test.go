@@ -21,8 +21,11 @@ func TestRunIsReadyWhenReadyzSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := devnet.Config{
-		Dir: filepath.Join(dir, "devnet"), Identities: ids, Listen: "127.0.0.1:0",
-		CloseInterval: 200 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		Dir:           filepath.Join(dir, "devnet"),
+		Identities:    ids,
+		Listen:        "127.0.0.1:0",
+		CloseInterval: 200 * time.Millisecond,
+		Logger:        slog.New(slog.DiscardHandler),
 	}
 	network, err := devnet.Open(cfg)
 	if err != nil {

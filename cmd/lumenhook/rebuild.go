@@ -57,9 +57,12 @@ func (r *refoldFlags) config(out io.Writer) (cfg projections.RefoldConfig, end f
 	}
 	bar := terminal.NewProgress(out)
 	return projections.RefoldConfig{
-		DB: db, Cluster: cluster, Now: time.Now, Tables: r.tables,
-		Report: func(p projections.RefoldProgress) { bar.Show(p.Done, p.Total) },
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		DB:      db,
+		Cluster: cluster,
+		Now:     time.Now,
+		Tables:  r.tables,
+		Report:  func(p projections.RefoldProgress) { bar.Show(p.Done, p.Total) },
+		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	}, func() { bar.End(); _ = db.Close() }, nil
 }
 

@@ -44,7 +44,8 @@ type received struct {
 
 func startListener(t *testing.T, dir string) *listener {
 	t.Helper()
-	ca, err := pki.LoadOrCreateCA(filepath.Join(dir, "secrets"), filepath.Join(dir, "ca.pem"), time.Now)
+	ca, err := pki.LoadOrCreateCA(filepath.Join(dir,
+		"secrets"), filepath.Join(dir, "ca.pem"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,10 @@ func startListener(t *testing.T, dir string) *listener {
 		defer l.mu.Unlock()
 		l.got = append(l.got, received{r.Header.Clone(), body, time.Now()})
 	}))
-	s.TLS = &tls.Config{GetCertificate: ca.GetCertificate(pki.DefaultHosts()...), MinVersion: tls.VersionTLS12}
+	s.TLS = &tls.Config{
+		GetCertificate: ca.GetCertificate(pki.DefaultHosts()...),
+		MinVersion:     tls.VersionTLS12,
+	}
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	l.url = strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
@@ -81,7 +85,8 @@ func (l *listener) of(text string) (found []received) {
 func (r received) verify(t *testing.T, secrets ...string) {
 	t.Helper()
 	for _, secret := range secrets {
-		if err := domain.Verify(r.header.Get("Webhook-Signature"), r.header.Get("Webhook-Timestamp"), r.body, []domain.Secret{domain.Secret(secret)}, r.at.Unix()); err != nil {
+		if err := domain.Verify(r.header.Get("Webhook-Signature"), r.header.Get("Webhook-Timestamp"),
+			r.body, []domain.Secret{domain.Secret(secret)}, r.at.Unix()); err != nil {
 			t.Errorf("a secret did not sign: %v", err)
 		}
 	}
@@ -119,7 +124,8 @@ func (s *testService) rewrapCutShort(steps int64) {
 	quiet := slog.New(slog.DiscardHandler)
 	var taken atomic.Int64
 	_, err := rewrap.Run(ctx, rewrap.Config{
-		Key: sealing.Place{DataDir: s.dir}, Logger: quiet,
+		Key:     sealing.Place{DataDir: s.dir},
+		Logger:  quiet,
 		Cluster: func() (streams.Cluster, error) { return service.Cluster(quiet) },
 		Progress: func(int64, int64) {
 			if taken.Add(1) == steps {
@@ -143,7 +149,12 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 	l := startListener(t, s.dir)
 	const token = "Bearer a-token-of-the-receiver"
 	create := func(n int) (endpoint struct{ ID, Secret string }) {
-		if status := s.call("POST", "/v1/endpoints", map[string]any{"url": fmt.Sprintf("%s/%d", l.url, n), "headers": map[string]string{"Authorization": token, "X-Shop": fmt.Sprint(n)}}, &endpoint); status != http.StatusCreated {
+		if status := s.call("POST", "/v1/endpoints",
+			map[string]any{
+				"url":     fmt.Sprintf("%s/%d", l.url, n),
+				"headers": map[string]string{"Authorization": token, "X-Shop": fmt.Sprint(n)},
+			},
+			&endpoint); status != http.StatusCreated {
 			t.Fatalf("the endpoint was answered %d", status)
 		}
 		return endpoint
@@ -164,7 +175,8 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 	rotate()
 	var wallet struct{ Address string }
 	s.devnet(&wallet, "account", "--json")
-	if status := s.call("POST", "/v1/watches", watchOf(wallet.Address, first.ID), nil); status != http.StatusCreated {
+	if status := s.call("POST", "/v1/watches", watchOf(wallet.Address,
+		first.ID), nil); status != http.StatusCreated {
 		t.Fatalf("the watch was answered %d", status)
 	}
 	s.call("POST", "/v1/endpoints/"+first.ID+"/disable", struct{}{}, nil)
@@ -172,14 +184,16 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 	s.devnet(&waits, "pay", "--to", wallet.Address, "--amount", "1", "--json")
 
 	old := s.ring()[0].ID
-	if out, err := s.tryCLI("secrets", "drop", rewrap.KeyName(old)); err == nil || !strings.Contains(err.Error(), "the one that seals") {
+	if out, err := s.tryCLI("secrets", "drop", rewrap.KeyName(old)); err == nil ||
+		!strings.Contains(err.Error(), "the one that seals") {
 		t.Fatalf("the key that seals was dropped: %s %v", out, err)
 	}
 	// The key is rotated alone: what it sealed before opens with the old one only.
 	if _, err := s.tryCLI("secrets", "rewrap", "--key-only"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.tryCLI("secrets", "drop", rewrap.KeyName(old)); err == nil || !strings.Contains(err.Error(), "is in use") || len(s.ring()) != 2 {
+	if _, err := s.tryCLI("secrets", "drop", rewrap.KeyName(old)); err == nil ||
+		!strings.Contains(err.Error(), "is in use") || len(s.ring()) != 2 {
 		t.Fatalf("a key in use was dropped: %v", err)
 	}
 	s.rewrapCutShort(40)
@@ -199,19 +213,24 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 	close(stop)
 	rotating.Wait()
 	t.Logf("%d header values were resealed before the rewrap was cut short", done.Headers.AlreadyNew)
-	if done.Endpoints != endpoints || done.Headers.Resealed+done.Headers.AlreadyNew != 2*endpoints || done.Headers.Resealed == 0 ||
+	if done.Endpoints != endpoints || done.Headers.Resealed+done.Headers.AlreadyNew != 2*endpoints ||
+		done.Headers.Resealed == 0 ||
 		done.Secrets.Resealed+done.Secrets.AlreadyNew < endpoints+1 || done.Secrets.Unopened != 0 {
 		t.Errorf("rewrapped %+v", done)
 	}
-	if i := slices.IndexFunc(done.Keys, func(k rewrap.KeyUse) bool { return k.ID == rewrap.KeyName(old) }); i < 0 || !done.Keys[i].Removable || done.Keys[i].Values != 0 {
+	if i := slices.IndexFunc(done.Keys,
+		func(k rewrap.KeyUse) bool { return k.ID == rewrap.KeyName(old) }); i < 0 ||
+		!done.Keys[i].Removable || done.Keys[i].Values != 0 {
 		t.Errorf("the old key cannot go: %+v", done.Keys)
 	}
 	again := s.rewrap("--resume")
-	if again.Secrets.Resealed != 0 || again.Headers.Resealed != 0 || again.Secrets.AlreadyNew != endpoints+len(secrets)-1 || again.Headers.AlreadyNew != 2*endpoints {
+	if again.Secrets.Resealed != 0 || again.Headers.Resealed != 0 ||
+		again.Secrets.AlreadyNew != endpoints+len(secrets)-1 || again.Headers.AlreadyNew != 2*endpoints {
 		t.Errorf("a second time: %+v, with %d secrets", again, len(secrets))
 	}
 	// Another whole rotation, while the old key is still there.
-	if whole := s.rewrap(); whole.Headers != (rewrap.Counts{Resealed: 2 * endpoints}) || whole.Secrets.Resealed != endpoints+len(secrets)-1 || len(whole.Keys) != 3 {
+	if whole := s.rewrap(); whole.Headers != (rewrap.Counts{Resealed: 2 * endpoints}) ||
+		whole.Secrets.Resealed != endpoints+len(secrets)-1 || len(whole.Keys) != 3 {
 		t.Errorf("another rotation: %+v", whole)
 	}
 	for _, k := range s.ring()[:2] {
@@ -237,7 +256,8 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 		t.Errorf("the headers are %v", got.header)
 	}
 	var shown struct{ Headers map[string]string }
-	if status := s.call("GET", "/v1/endpoints/"+first.ID, nil, &shown); status != http.StatusOK || shown.Headers["Authorization"] != token {
+	if status := s.call("GET", "/v1/endpoints/"+first.ID, nil, &shown); status != http.StatusOK ||
+		shown.Headers["Authorization"] != token {
 		t.Errorf("shown as %d %v", status, shown)
 	}
 	s.interrupt()
@@ -249,22 +269,29 @@ func TestRewrapIsToldWhatIsMissing(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--egress-ports", "1024-65535")
 	var endpoint struct{ ID string }
-	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": "https://127.0.0.1:1024/", "headers": map[string]string{"X-A": "1"}}, &endpoint); status != http.StatusCreated {
+	if status := s.call("POST", "/v1/endpoints",
+		map[string]any{"url": "https://127.0.0.1:1024/", "headers": map[string]string{"X-A": "1"}},
+		&endpoint); status != http.StatusCreated {
 		t.Fatalf("the endpoint was answered %d", status)
 	}
 	other := filepath.Join(t.TempDir(), "key")
 	newSealerAt(t, other)
 	_, err := s.tryCLI("secrets", "rewrap", "--resume", "--master-key-file", other)
-	for _, want := range []string{endpoint.ID, "a signing secret", "the header X-A", "2 values open with no key", strconv.FormatUint(uint64(s.ring()[0].ID), 10)} {
+	for _, want := range []string{
+		endpoint.ID, "a signing secret", "the header X-A", "2 values open with no key",
+		strconv.FormatUint(uint64(s.ring()[0].ID), 10),
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)
 		}
 	}
 	s.interrupt()
-	if _, err := s.tryCLI("secrets", "rewrap"); err == nil || !strings.Contains(err.Error(), "was not rotated") || len(s.ring()) != 1 {
+	if _, err := s.tryCLI("secrets", "rewrap"); err == nil ||
+		!strings.Contains(err.Error(), "was not rotated") || len(s.ring()) != 1 {
 		t.Errorf("without a service: %v, %d keys", err, len(s.ring()))
 	}
-	if _, err := s.tryCLI("secrets", "rewrap", "--kafka-brokers", "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "was not rotated") || len(s.ring()) != 1 {
+	if _, err := s.tryCLI("secrets", "rewrap", "--kafka-brokers", "127.0.0.1:1"); err == nil ||
+		!strings.Contains(err.Error(), "was not rotated") || len(s.ring()) != 1 {
 		t.Errorf("without brokers: %v, %d keys", err, len(s.ring()))
 	}
 }
@@ -286,7 +313,9 @@ func TestTheMasterKeyOfAVariable(t *testing.T) {
 		t.Errorf("the run made a key of its own (%v)", err)
 	}
 	var endpoint struct{ ID string }
-	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": "https://127.0.0.1:1024/", "headers": map[string]string{"X-A": "1"}}, &endpoint); status != http.StatusCreated {
+	if status := s.call("POST", "/v1/endpoints",
+		map[string]any{"url": "https://127.0.0.1:1024/", "headers": map[string]string{"X-A": "1"}},
+		&endpoint); status != http.StatusCreated {
 		t.Fatalf("the endpoint was answered %d", status)
 	}
 	rotated, err := s.tryCLI("secrets", "rewrap")
@@ -311,15 +340,18 @@ func TestTheMasterKeyOfAVariable(t *testing.T) {
 	t.Setenv(sealing.Variable, left)
 	s.start(flags...)
 	var shown struct{ Headers map[string]string }
-	if status := s.call("GET", "/v1/endpoints/"+endpoint.ID, nil, &shown); status != http.StatusOK || shown.Headers["X-A"] != "1" {
+	if status := s.call("GET", "/v1/endpoints/"+endpoint.ID, nil, &shown); status != http.StatusOK ||
+		shown.Headers["X-A"] != "1" {
 		t.Errorf("shown as %d %v", status, shown)
 	}
 	s.interrupt()
 	newSealerAt(t, sealing.PathIn(s.dir))
-	if out, err := program(anyPorts(s.dir, flags...)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "two master keys") {
+	if out, err := program(anyPorts(s.dir, flags...)...).CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "two master keys") {
 		t.Errorf("with two keys it ended with %v\n%s", err, out)
 	}
-	if _, err := s.tryCLI("secrets", "list"); err == nil || !strings.Contains(err.Error(), "two master keys") {
+	if _, err := s.tryCLI("secrets", "list"); err == nil ||
+		!strings.Contains(err.Error(), "two master keys") {
 		t.Errorf("the list of two keys: %v", err)
 	}
 }

@@ -83,7 +83,10 @@ func (s *syncBuffer) String() string {
 
 func anyPorts(dir string, more ...string) []string {
 	args := []string{"run", "--data-dir", dir}
-	for _, flag := range []string{"api", "kafka", "stellar", "receiver", "metrics", "clickhouse-native", "clickhouse-http"} {
+	for _, flag := range []string{
+		"api", "kafka", "stellar", "receiver", "metrics", "clickhouse-native",
+		"clickhouse-http",
+	} {
 		args = append(args, "--"+flag+"-listen", "127.0.0.1:0")
 	}
 	return append(args, more...)
@@ -227,14 +230,16 @@ func (h *hooks) count() int {
 
 func startHooks(t *testing.T, dir string) *hooks {
 	t.Helper()
-	ca, err := pki.LoadOrCreateCA(filepath.Join(dir, "secrets"), filepath.Join(dir, "ca.pem"), time.Now)
+	ca, err := pki.LoadOrCreateCA(filepath.Join(dir,
+		"secrets"), filepath.Join(dir, "ca.pem"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := &hooks{}
 	check := checkEvents(t)
 	r, err := receiver.New(receiver.Config{
-		Listen: "127.0.0.1:0", GetCertificate: ca.GetCertificate(pki.DefaultHosts()...),
+		Listen:         "127.0.0.1:0",
+		GetCertificate: ca.GetCertificate(pki.DefaultHosts()...),
 		Secrets: func() []domain.Secret {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -282,14 +287,16 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 	var wallet struct{ Address, Secret string }
 	s.devnet(&wallet, "account", "--json")
 	if status := s.call("POST", "/v1/watches", map[string]any{
-		"walletAddress": wallet.Address, "endpointId": endpoint.ID, "assets": []map[string]any{{"code": "XLM", "issuer": nil}},
+		"walletAddress": wallet.Address,
+		"endpointId":    endpoint.ID, "assets": []map[string]any{{"code": "XLM", "issuer": nil}},
 	}, nil); status != http.StatusCreated {
 		t.Fatalf("the watch was answered %d", status)
 	}
 	seen := make(map[string]bool)
 	for n := range 4 {
 		var paid struct{ ID string }
-		s.devnet(&paid, "pay", "--to", wallet.Address, "--amount", fmt.Sprint(n+1), "--memo-text", "order", "--json")
+		s.devnet(&paid, "pay", "--to", wallet.Address, "--amount", fmt.Sprint(n+1), "--memo-text", "order",
+			"--json")
 		if n > 0 {
 			s.kill() // somewhere between the ledger and the receiver
 			s.start(flags...)
@@ -308,7 +315,8 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 			Attempts []struct{ StatusCode int }
 		}
 		s.eventually("the history of "+id, func() bool {
-			return s.call("GET", "/v1/events/"+id, nil, &event) == http.StatusOK && event.Delivery.State == "DELIVERED"
+			return s.call("GET", "/v1/events/"+id, nil, &event) == http.StatusOK &&
+				event.Delivery.State == "DELIVERED"
 		})
 		if event.ID != id || len(event.Attempts) == 0 || event.Attempts[0].StatusCode != 200 {
 			t.Errorf("GET answered %+v", event)
@@ -317,7 +325,8 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 
 	// The folder is locked while it is in use, and goes on after a clean stop
 	// without sending anything again.
-	if out, err := program(anyPorts(s.dir)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "in use by another lumenhook") {
+	if out, err := program(anyPorts(s.dir)...).CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "in use by another lumenhook") {
 		t.Errorf("a second service on the folder: %v\n%s", err, out)
 	}
 	key, posts := s.file.APIKey, h.count()
@@ -327,16 +336,19 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 	s.devnet(&paid, "pay", "--to", wallet.Address, "--amount", "9", "--json")
 	s.eventually("a webhook after a clean restart", func() bool { return h.has(paid.ID) })
 	if s.file.APIKey != key || h.count() != posts+1 {
-		t.Errorf("after a clean restart: %d posts after %d, and the key is the same: %v", h.count(), posts, s.file.APIKey == key)
+		t.Errorf("after a clean restart: %d posts after %d, and the key is the same: %v", h.count(), posts,
+			s.file.APIKey == key)
 	}
 	var ready struct {
 		Status string
 		Checks []struct{ Name, Status, Detail string }
 	}
-	if status := s.call("GET", "/readyz", nil, &ready); status != http.StatusOK || len(ready.Checks) != 5 {
+	if status := s.call("GET", "/readyz", nil, &ready); status != http.StatusOK ||
+		len(ready.Checks) != 5 {
 		t.Errorf("/readyz answered %d: %+v", status, ready)
 	}
-	if history := ready.Checks[len(ready.Checks)-1]; history.Name != "history" || history.Detail != "up to date" && !strings.HasSuffix(history.Detail, "records behind") {
+	if history := ready.Checks[len(ready.Checks)-1]; history.Name != "history" ||
+		history.Detail != "up to date" && !strings.HasSuffix(history.Detail, "records behind") {
 		t.Errorf("/readyz says of the history: %+v", history)
 	}
 	var numbers string // the attempt is counted when it is committed, which is after it arrived
@@ -346,7 +358,8 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 	})
 	for _, line := range []string{
 		`lumenhook_attempts_total{error="",state="DELIVERED",status="2xx"} 1`, `lumenhook_matches_total 1`,
-		`lumenhook_facts_total{type="AttemptMade"} 1`, `lumenhook_api_requests_total{method="GET",route="/readyz",status="200"} 1`,
+		`lumenhook_facts_total{type="AttemptMade"} 1`,
+		`lumenhook_api_requests_total{method="GET",route="/readyz",status="200"} 1`,
 	} {
 		if !strings.Contains(numbers, line+"\n") {
 			t.Errorf("/metrics lacks %s:\n%s", line, numbers)
@@ -354,7 +367,8 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 	}
 	for _, line := range []string{
 		`lumenhook_projection_lag_records{topic="journal"} `, `lumenhook_ready{part="engine"} 1`,
-		`lumenhook_engine_partitions{state="working"} 4`, `lumenhook_restore_left_records 0`, `lumenhook_engine_lag_records{topic="matches"} 0`,
+		`lumenhook_engine_partitions{state="working"} 4`, `lumenhook_restore_left_records 0`,
+		`lumenhook_engine_lag_records{topic="matches"} 0`,
 	} {
 		if !strings.Contains(numbers, "\n"+line) {
 			t.Errorf("/metrics lacks %s:\n%s", line, numbers)
@@ -373,11 +387,15 @@ func checkMetricsPage(t *testing.T, scrape string) {
 		t.Fatal(err)
 	}
 	named := make(map[string]string)
-	for _, row := range regexp.MustCompile("(?m)^\\| `(lumenhook_\\w+)` \\| (\\w+) \\|").FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(lumenhook_\\w+)` \\| (\\w+) \\|").FindAllStringSubmatch(
+		string(page), -1,
+	) {
 		named[row[1]] = row[2]
 	}
 	there := make(map[string]string)
-	for _, line := range regexp.MustCompile(`(?m)^# TYPE (lumenhook_\w+) (\w+)$`).FindAllStringSubmatch(scrape, -1) {
+	for _, line := range regexp.MustCompile(`(?m)^# TYPE (lumenhook_\w+) (\w+)$`).FindAllStringSubmatch(
+		scrape, -1,
+	) {
 		there[line[1]] = line[2]
 	}
 	for name, kind := range named {
@@ -422,12 +440,14 @@ func TestAHistoryThatCannotGoOnStopsNothingElse(t *testing.T) {
 	}
 	s.start(flags...)
 	s.eventually("what is wrong, and what to do", func() bool {
-		return strings.Contains(s.output.String(), "history is not written any more") && strings.Contains(s.output.String(), "drop the database")
+		return strings.Contains(s.output.String(), "history is not written any more") &&
+			strings.Contains(s.output.String(), "drop the database")
 	})
 	if status := s.call("GET", "/v1/events/evt_00000000000000000000000000", nil, nil); status != http.StatusServiceUnavailable {
 		t.Errorf("the history answered %d", status)
 	}
-	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": "https://127.0.0.1:8443/hook"}, nil); status != http.StatusCreated {
+	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": "https://127.0.0.1:8443/hook"},
+		nil); status != http.StatusCreated {
 		t.Errorf("an endpoint was answered %d", status)
 	}
 	s.interrupt()
@@ -460,8 +480,14 @@ func (h *hooks) has(paymentID string) bool {
 func TestTheDemoShowsTheWholePath(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--ledger-interval", "200ms", "--demo-interval", "300ms")
-	for _, word := range []string{"observed ", "matched ", "queued ", "received ", "delivered ", "its signature is right"} {
-		s.eventually("a line with "+word, func() bool { return strings.Contains(s.output.String(), word) })
+	for _, word := range []string{
+		"observed ", "matched ", "queued ", "received ", "delivered ",
+		"its signature is right",
+	} {
+		s.eventually("a line with "+word, func() bool {
+			return strings.Contains(s.output.String(),
+				word)
+		})
 	}
 	if s.file.Receiver == nil || s.file.ClickHouse == nil {
 		t.Errorf("run.json: %+v", s.file)
@@ -474,9 +500,11 @@ func TestTheDemoShowsTheWholePath(t *testing.T) {
 	if s.file.Receiver.URL == receiver {
 		t.Fatal("the receiver has the same address again")
 	}
-	s.eventually("three deliveries", func() bool { return strings.Count(s.output.String(), "delivered ") >= 3 })
+	s.eventually("three deliveries",
+		func() bool { return strings.Count(s.output.String(), "delivered ") >= 3 })
 	s.interrupt()
-	if observed, matched := strings.Count(s.output.String(), "observed "), strings.Count(s.output.String(), "matched "); matched > observed {
+	if observed, matched := strings.Count(s.output.String(), "observed "),
+		strings.Count(s.output.String(), "matched "); matched > observed {
 		t.Errorf("%d payments were matched %d times:\n%s", observed, matched, s.output)
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, runfile.Name)); !os.IsNotExist(err) {
@@ -485,15 +513,23 @@ func TestTheDemoShowsTheWholePath(t *testing.T) {
 }
 
 func TestEveryBadFlagIsNamed(t *testing.T) {
-	out, err := program("run", "--data-dir", t.TempDir(), "--api-listen", "nowhere", "--retry-schedule", "30s,soon", "--egress-ports", "443,99999",
-		"--attempt-timeout", "1ns", "--ledger-interval", "1ms", "--log-level", "loud", "--attempts-in-flight", "0",
-		"--egress-allow", "10.0.0.1/8", "--egress-deny", "everything", "--dns-server", "dns.example", "--egress-proxy", "socks5://user:hidden@proxy:1",
-		"--api-tls-cert", "cert.pem", "--api-max-connections", "0", "--api-trusted-proxies", "nginx").CombinedOutput()
+	out, err := program("run", "--data-dir", t.TempDir(), "--api-listen", "nowhere", "--retry-schedule",
+		"30s,soon", "--egress-ports", "443,99999",
+		"--attempt-timeout", "1ns", "--ledger-interval", "1ms", "--log-level", "loud",
+		"--attempts-in-flight", "0",
+		"--egress-allow", "10.0.0.1/8", "--egress-deny", "everything", "--dns-server", "dns.example",
+		"--egress-proxy", "socks5://user:hidden@proxy:1",
+		"--api-tls-cert", "cert.pem", "--api-max-connections", "0", "--api-trusted-proxies",
+		"nginx").CombinedOutput()
 	if err == nil {
 		t.Fatal("it started")
 	}
-	for _, flag := range []string{"api-listen", "retry-schedule", "egress-ports", "attempt-timeout", "ledger-interval", "log-level", "attempts-in-flight",
-		"egress-allow", "egress-deny", "dns-server", "egress-proxy", "api-tls-key", "no-demo", "api-max-connections", "api-trusted-proxies"} {
+	for _, flag := range []string{
+		"api-listen", "retry-schedule", "egress-ports", "attempt-timeout",
+		"ledger-interval", "log-level", "attempts-in-flight", "egress-allow",
+		"egress-deny", "dns-server", "egress-proxy", "api-tls-key", "no-demo",
+		"api-max-connections", "api-trusted-proxies",
+	} {
 		if !strings.Contains(string(out), "--"+flag) {
 			t.Errorf("--%s is not named in:\n%s", flag, out)
 		}
@@ -510,7 +546,10 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 		return append([]string{"devnet", "pay", "--to", wallet, "--amount", "1"}, args...)
 	}
 	verify := func(args ...string) []string {
-		return append([]string{"verify", "--secret", "whsec_a", "--timestamp", "1", "--signature", "v1=00", "--body", file}, args...)
+		return append([]string{
+			"verify", "--secret", "whsec_a", "--timestamp", "1", "--signature", "v1=00",
+			"--body", file,
+		}, args...)
 	}
 	for _, c := range []struct {
 		flag string
@@ -519,7 +558,13 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 		{"--data-dir", []string{"run", "--data-dir", ""}},
 		{"--data-dir", []string{"run", "--data-dir", file}},
 		{"--clickhouse-dsn", []string{"run", "--data-dir", t.TempDir(), "--clickhouse-dsn", "garbage"}},
-		{"--clickhouse-dsn", []string{"run", "--data-dir", t.TempDir(), "--clickhouse-dsn", "clickhouse://127.0.0.1:9000/no-name"}},
+		{
+			"--clickhouse-dsn",
+			[]string{
+				"run", "--data-dir", t.TempDir(), "--clickhouse-dsn",
+				"clickhouse://127.0.0.1:9000/no-name",
+			},
+		},
 		{"--egress-ca", []string{"run", "--data-dir", t.TempDir(), "--egress-ca", "/nowhere"}},
 		{"--egress-ca", []string{"run", "--data-dir", t.TempDir(), "--egress-ca", file}},
 		{"--no-demo", []string{"run", "--no-demo=perhaps"}},
@@ -541,15 +586,42 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 		{"--memo-text", pay("--memo-text", "a", "--memo-id", "1")},
 		{"--muxed-id", pay("--muxed-id", "-1")},
 		{"--asset", []string{"devnet", "account", "--asset", "USD:" + seed}},
-		{"--secret-file or --secret must be given", []string{"verify", "--timestamp", "1", "--signature", "v1=00"}},
-		{"--secret-file \"/nowhere\"", []string{"verify", "--secret-file", "/nowhere", "--timestamp", "1", "--signature", "v1=00", "--body", file}},
-		{"holds no secret", []string{"verify", "--secret-file", file, "--timestamp", "1", "--signature", "v1=00", "--body", file}},
-		{"both want standard input", []string{"verify", "--secret-file", "-", "--timestamp", "1", "--signature", "v1=00"}},
+		{
+			"--secret-file or --secret must be given",
+			[]string{"verify", "--timestamp", "1", "--signature", "v1=00"},
+		},
+		{
+			"--secret-file \"/nowhere\"",
+			[]string{
+				"verify", "--secret-file", "/nowhere", "--timestamp", "1", "--signature", "v1=00",
+				"--body", file,
+			},
+		},
+		{
+			"holds no secret",
+			[]string{
+				"verify", "--secret-file", file, "--timestamp", "1", "--signature", "v1=00",
+				"--body", file,
+			},
+		},
+		{
+			"both want standard input",
+			[]string{"verify", "--secret-file", "-", "--timestamp", "1", "--signature", "v1=00"},
+		},
 		{"did you mean lumenhook endpoints list?", []string{"endpoints", "lst"}},
-		{"--api-key must be given", []string{"endpoints", "list", "--api-url", "http://127.0.0.1:1", "--data-dir", t.TempDir()}},
-		{"nothing listens there", []string{"endpoints", "list", "--api-url", "http://127.0.0.1:1", "--api-key", "x"}},
+		{
+			"--api-key must be given",
+			[]string{"endpoints", "list", "--api-url", "http://127.0.0.1:1", "--data-dir", t.TempDir()},
+		},
+		{
+			"nothing listens there",
+			[]string{"endpoints", "list", "--api-url", "http://127.0.0.1:1", "--api-key", "x"},
+		},
 		{"nothing listens there", []string{"topics", "cat", "journal", "--kafka-brokers", "127.0.0.1:1"}},
-		{"nothing listens there", []string{"sql", "--clickhouse-dsn", "clickhouse://127.0.0.1:1/x", "SELECT 1"}},
+		{
+			"nothing listens there",
+			[]string{"sql", "--clickhouse-dsn", "clickhouse://127.0.0.1:1/x", "SELECT 1"},
+		},
 		{"--data-dir", []string{"devnet", "account", "--data-dir", file}},
 		{"--out", []string{"devnet", "cert", "--out", ""}},
 		{"--out must be given", []string{"devnet", "cert"}},
@@ -615,7 +687,10 @@ func TestATakenAddressIsNamed(t *testing.T) {
 	}
 	defer taken.Close()
 	dir := t.TempDir()
-	for _, part := range []string{"api", "kafka", "stellar", "receiver", "metrics", "clickhouse-native", "clickhouse-http"} {
+	for _, part := range []string{
+		"api", "kafka", "stellar", "receiver", "metrics", "clickhouse-native",
+		"clickhouse-http",
+	} {
 		flag := "--" + part + "-listen"
 		out, err := program(anyPorts(dir, flag, taken.Addr().String())...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), flag) {

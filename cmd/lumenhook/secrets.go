@@ -37,9 +37,10 @@ func (p *masterKeyPlace) key() sealing.Place {
 func (p *masterKeyPlace) walk(out io.Writer) (rewrap.Config, *terminal.Progress) {
 	bar := terminal.NewProgress(out)
 	return rewrap.Config{
-		Key: p.key(), Progress: bar.Show,
-		Cluster: func() (streams.Cluster, error) { return p.Cluster(stderrLog()) },
-		Logger:  slog.New(slog.NewTextHandler(out, nil)),
+		Key:      p.key(),
+		Progress: bar.Show,
+		Cluster:  func() (streams.Cluster, error) { return p.Cluster(stderrLog()) },
+		Logger:   slog.New(slog.NewTextHandler(out, nil)),
 	}, bar
 }
 

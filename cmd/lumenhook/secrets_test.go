@@ -50,15 +50,18 @@ func TestSecretsRewrap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out := run("", "rewrap", "--key-only", "--data-dir", dir); strings.Count(out, "key ") != 2 || strings.Count(out, "seals and opens") != 1 {
+	if out := run("", "rewrap", "--key-only", "--data-dir", dir); strings.Count(out, "key ") != 2 ||
+		strings.Count(out, "seals and opens") != 1 {
 		t.Errorf("rewrap printed %q", out)
 	}
 	run("", "rewrap", "--stage", "--master-key-file", sealing.PathIn(dir))
 	run("staged already", "rewrap", "--stage", "--data-dir", dir)
-	if out := run("", "list", "--data-dir", dir); strings.Count(out, "key ") != 3 || !strings.Contains(out, "staged") {
+	if out := run("", "list", "--data-dir", dir); strings.Count(out, "key ") != 3 ||
+		!strings.Contains(out, "staged") {
 		t.Errorf("list printed %q", out)
 	}
-	if opened, err := newSealerAt(t, sealing.PathIn(dir)).Open(sealed, "ep_1"); err != nil || string(opened) != "whsec_x" {
+	if opened, err := newSealerAt(t, sealing.PathIn(dir)).Open(sealed, "ep_1"); err != nil ||
+		string(opened) != "whsec_x" {
 		t.Errorf("opened %q, %v", opened, err)
 	}
 	text, err := os.ReadFile(sealing.PathIn(dir))
@@ -81,11 +84,13 @@ func TestNoSecretIsLeftBehind(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
 	stderr := &syncBuffer{}
 	s.stderr = stderr
-	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms", "--log-level", "debug", "--retry-schedule", "50ms,1h")
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms", "--log-level",
+		"debug", "--retry-schedule", "50ms,1h")
 	h := startHooks(t, s.dir)
 	hunt := &hunt{secrets: map[string]string{
 		"the API key": s.file.APIKey, "the broker's password": s.file.Kafka.Password,
-		"ClickHouse's password": s.file.ClickHouse.Password, "the reader's password": s.file.ClickHouse.Reader.Password,
+		"ClickHouse's password": s.file.ClickHouse.Password,
+		"the reader's password": s.file.ClickHouse.Reader.Password,
 	}}
 
 	var wallet struct{ Address, Secret string }
@@ -94,11 +99,18 @@ func TestNoSecretIsLeftBehind(t *testing.T) {
 	var endpoints []string
 	for i, url := range []string{h.url, "https://127.0.0.1:1024/refuses"} {
 		var endpoint struct{ ID, Secret string }
-		tokens := []string{fmt.Sprint("bearer-token-of-receiver-", i), fmt.Sprint("later-token-of-receiver-", i)}
-		if status := s.call("POST", "/v1/endpoints", map[string]any{"url": url, "headers": map[string]string{"X-Token": tokens[0]}}, &endpoint); status != http.StatusCreated {
+		tokens := []string{
+			fmt.Sprint("bearer-token-of-receiver-", i),
+			fmt.Sprint("later-token-of-receiver-", i),
+		}
+		if status := s.call("POST", "/v1/endpoints",
+			map[string]any{"url": url, "headers": map[string]string{"X-Token": tokens[0]}},
+			&endpoint); status != http.StatusCreated {
 			t.Fatalf("the endpoint was answered %d", status)
 		}
-		if status := s.call("PATCH", "/v1/endpoints/"+endpoint.ID, map[string]any{"headers": map[string]string{"X-Token": tokens[1]}}, nil); status != http.StatusOK {
+		if status := s.call("PATCH", "/v1/endpoints/"+endpoint.ID,
+			map[string]any{"headers": map[string]string{"X-Token": tokens[1]}},
+			nil); status != http.StatusOK {
 			t.Fatalf("the change was answered %d", status)
 		}
 		for n, token := range tokens {
@@ -106,7 +118,8 @@ func TestNoSecretIsLeftBehind(t *testing.T) {
 		}
 		hunt.secrets[fmt.Sprintf("the signing secret of endpoint %d", i+1)] = endpoint.Secret
 		endpoints = append(endpoints, endpoint.ID)
-		if status := s.call("POST", "/v1/watches", watchOf(wallet.Address, endpoint.ID), nil); status != http.StatusCreated {
+		if status := s.call("POST", "/v1/watches", watchOf(wallet.Address,
+			endpoint.ID), nil); status != http.StatusCreated {
 			t.Fatalf("the watch was answered %d", status)
 		}
 		if i == 0 {
@@ -128,7 +141,8 @@ func TestNoSecretIsLeftBehind(t *testing.T) {
 		}
 		s.eventually("the history", func() bool {
 			var event struct{ Delivery struct{ State string } }
-			return s.call("GET", "/v1/events/"+id, nil, &event) == http.StatusOK && event.Delivery.State == "DELIVERED"
+			return s.call("GET", "/v1/events/"+id, nil, &event) == http.StatusOK &&
+				event.Delivery.State == "DELIVERED"
 		})
 	}
 	hunt.topics(t, s.file.KafkaBrokers, s.file.Kafka.SASL())
@@ -155,7 +169,11 @@ func newSealerAt(t *testing.T, path string) *sealing.Sealer {
 }
 
 func watchOf(wallet, endpoint string) map[string]any {
-	return map[string]any{"walletAddress": wallet, "endpointId": endpoint, "assets": []map[string]any{{"code": "XLM", "issuer": nil}}}
+	return map[string]any{
+		"walletAddress": wallet,
+		"endpointId":    endpoint,
+		"assets":        []map[string]any{{"code": "XLM", "issuer": nil}},
+	}
 }
 
 // misuse sends secrets where they do not belong: in fields, names, paths,
@@ -163,9 +181,16 @@ func watchOf(wallet, endpoint string) map[string]any {
 func (s *testService) misuse(secretKey, signingSecret, endpointID string) {
 	s.t.Helper()
 	for _, body := range []map[string]any{
-		watchOf(secretKey, endpointID), watchOf(strings.ToLower(secretKey), endpointID), watchOf(" "+secretKey, endpointID),
-		{"walletAddress": "G", "endpointId": endpointID, "assets": []any{}, "senderAllowlist": []string{secretKey}},
-		{"url": "https://" + secretKey + ":" + signingSecret + "@example.com/"}, {"url": secretKey}, {secretKey: true},
+		watchOf(secretKey, endpointID), watchOf(strings.ToLower(secretKey), endpointID),
+		watchOf(" "+secretKey, endpointID),
+		{
+			"walletAddress":   "G",
+			"endpointId":      endpointID,
+			"assets":          []any{},
+			"senderAllowlist": []string{secretKey},
+		},
+		{"url": "https://" + secretKey + ":" + signingSecret + "@example.com/"}, {"url": secretKey},
+		{secretKey: true},
 		{"walletAddress": map[string]any{secretKey: signingSecret}},
 	} {
 		for _, path := range []string{"/v1/watches", "/v1/endpoints"} {
@@ -176,7 +201,9 @@ func (s *testService) misuse(secretKey, signingSecret, endpointID string) {
 	}
 	client := &http.Client{Timeout: 10 * time.Second}
 	for path, body := range map[string]string{
-		"/v1/events/" + secretKey: "", "/" + secretKey + "/" + signingSecret: "", "/v1/endpoints?key=" + secretKey: "{}", "/v1/watches": secretKey,
+		"/v1/events/" + secretKey:             "",
+		"/" + secretKey + "/" + signingSecret: "",
+		"/v1/endpoints?key=" + secretKey:      "{}", "/v1/watches": secretKey,
 	} {
 		method := http.MethodPost
 		if body == "" {
@@ -198,7 +225,8 @@ func (s *testService) misuse(secretKey, signingSecret, endpointID string) {
 		}
 		answer, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if err != nil || bytes.Contains(answer, []byte(secretKey)) || bytes.Contains(answer, []byte(signingSecret)) {
+		if err != nil || bytes.Contains(answer, []byte(secretKey)) ||
+			bytes.Contains(answer, []byte(signingSecret)) {
 			s.t.Errorf("%s %s answered %s (%v)", method, path, answer, err)
 		}
 	}
@@ -244,7 +272,8 @@ func (h *hunt) topics(t *testing.T, brokers []string, sasl streams.SASL) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	client, err := kgo.NewClient(append(sasl.Option(), kgo.SeedBrokers(brokers...), kgo.ConsumeRegex(), kgo.ConsumeTopics("^.*$"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
+	client, err := kgo.NewClient(append(sasl.Option(), kgo.SeedBrokers(brokers...), kgo.ConsumeRegex(),
+		kgo.ConsumeTopics("^.*$"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +288,9 @@ func (h *hunt) topics(t *testing.T, brokers []string, sasl streams.SASL) {
 			left[fmt.Sprint(o.Topic, "/", o.Partition)] = o.Offset
 		}
 	})
-	if len(left) < len([]string{"commands", "results", "journal", "endpoints", "watches", "accounts", "matches"}) {
+	if len(left) < len([]string{
+		"commands", "results", "journal", "endpoints", "watches", "accounts", "matches",
+	}) {
 		t.Fatalf("the topics hold only %v", left)
 	}
 	for len(left) > 0 {
@@ -290,7 +321,8 @@ func (h *hunt) tables(t *testing.T, of *runfile.ClickHouse) {
 		t.Fatal("there is no ClickHouse in this run")
 	}
 	get := func(query string) string {
-		req, err := http.NewRequest(http.MethodPost, of.HTTP+"/?database="+of.Database, strings.NewReader(query))
+		req, err := http.NewRequest(http.MethodPost, of.HTTP+"/?database="+of.Database,
+			strings.NewReader(query))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -371,9 +403,14 @@ func (h *hunt) files(t *testing.T, dir string) {
 // TestTheHuntFindsWhatIsThere keeps the search above honest.
 func TestTheHuntFindsWhatIsThere(t *testing.T) {
 	secret := string(domain.NewSecret([32]byte{1, 2, 3}))
-	for _, text := range []string{secret, strings.ToUpper(secret), hex.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte("a" + secret + "b"))} {
+	for _, text := range []string{
+		secret, strings.ToUpper(secret), hex.EncodeToString([]byte(secret)),
+		base64.StdEncoding.EncodeToString([]byte(secret)),
+		base64.StdEncoding.EncodeToString([]byte("a" + secret + "b")),
+	} {
 		found := &testing.T{}
-		(&hunt{secrets: map[string]string{"it": secret}}).in(found, "a text", []byte("before "+text+" after"))
+		(&hunt{secrets: map[string]string{"it": secret}}).in(found, "a text",
+			[]byte("before "+text+" after"))
 		if !found.Failed() {
 			t.Errorf("%q was not found", text)
 		}

@@ -61,7 +61,8 @@ func newNetwork(t *testing.T) *addresses {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	a := &addresses{t: t, dir: t.TempDir(), stack: &startstop.Stack{
-		Failed: func(err error) { t.Error(err) }, Logger: logger,
+		Failed: func(err error) { t.Error(err) },
+		Logger: logger,
 	}}
 	t.Cleanup(a.stack.Stop)
 	if err := os.Mkdir(filepath.Join(a.dir, "secrets"), 0o700); err != nil {
@@ -75,8 +76,12 @@ func newNetwork(t *testing.T) *addresses {
 func (a *addresses) startBroker(logger *slog.Logger) {
 	a.t.Helper()
 	b, err := broker.Start(broker.Config{
-		Dir: filepath.Join(a.dir, "broker"), Listen: "127.0.0.1:0", Logger: logger,
-		User: "lumenhook", Password: "not told to anybody", Failed: func(err error) { a.t.Error(err) },
+		Dir:      filepath.Join(a.dir, "broker"),
+		Listen:   "127.0.0.1:0",
+		Logger:   logger,
+		User:     "lumenhook",
+		Password: "not told to anybody",
+		Failed:   func(err error) { a.t.Error(err) },
 	})
 	if err != nil {
 		a.t.Fatal(err)
@@ -84,10 +89,18 @@ func (a *addresses) startBroker(logger *slog.Logger) {
 	a.stack.OnStop(b.Close)
 	a.broker = b.Addr()
 	cluster := streams.Cluster{
-		Brokers: []string{a.broker}, Prefix: "shop.", ClientID: "test", Logger: logger,
-		SASL: streams.SASL{Mechanism: streams.SASLScramSHA256, User: "lumenhook", Password: "not told to anybody"},
+		Brokers:  []string{a.broker},
+		Prefix:   "shop.",
+		ClientID: "test",
+		Logger:   logger,
+		SASL: streams.SASL{
+			Mechanism: streams.SASLScramSHA256,
+			User:      "lumenhook",
+			Password:  "not told to anybody",
+		},
 	}
-	if err := cluster.EnsureTopics(a.t.Context(), topology.Wanted(topology.Shape{Partitions: 4, Replicas: 1})); err != nil {
+	if err := cluster.EnsureTopics(a.t.Context(),
+		topology.Wanted(topology.Shape{Partitions: 4, Replicas: 1})); err != nil {
 		a.t.Fatal(err)
 	}
 }
@@ -99,8 +112,11 @@ func (a *addresses) startDevnet(closeInterval time.Duration, logger *slog.Logger
 		a.t.Fatal(err)
 	}
 	a.devnet, err = devnet.Open(devnet.Config{
-		Dir: filepath.Join(a.dir, "devnet"), Identities: ids, Listen: "127.0.0.1:0",
-		CloseInterval: closeInterval, Logger: logger,
+		Dir:           filepath.Join(a.dir, "devnet"),
+		Identities:    ids,
+		Listen:        "127.0.0.1:0",
+		CloseInterval: closeInterval,
+		Logger:        logger,
 	})
 	if err != nil {
 		a.t.Fatal(err)
@@ -124,13 +140,17 @@ func (a *addresses) startDevnet(closeInterval time.Duration, logger *slog.Logger
 
 func (a *addresses) startClickHouse(logger *slog.Logger) {
 	a.t.Helper()
-	program, err := clickhouse.Find(a.t.Context(), clickhouse.Options{InstalledOnly: true, Logger: logger})
+	program, err := clickhouse.Find(a.t.Context(),
+		clickhouse.Options{InstalledOnly: true, Logger: logger})
 	if err != nil {
 		a.t.Fatal(err)
 	}
 	e, err := clickhouse.Start(a.t.Context(), clickhouse.Config{
-		Program: program, DataDir: filepath.Join(a.dir, "clickhouse"), Logger: logger,
-		NativeAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0",
+		Program:    program,
+		DataDir:    filepath.Join(a.dir, "clickhouse"),
+		Logger:     logger,
+		NativeAddr: "127.0.0.1:0",
+		HTTPAddr:   "127.0.0.1:0",
 	})
 	if err != nil {
 		a.t.Fatal(err)
@@ -161,7 +181,8 @@ egress:
 smtp:
   addr: 127.0.0.1:1
   from: webhooks@shop.example
-`, a.broker, strings.Join(topology.Names(), ", "), a.devnet.Passphrase(), a.devnet.RPCURL(), filepath.Join(a.dir, "ca.pem")),
+`, a.broker, strings.Join(topology.Names(), ", "), a.devnet.Passphrase(), a.devnet.RPCURL(),
+			filepath.Join(a.dir, "ca.pem")),
 		filepath.Join(secrets, "kafka-password"): "not told to anybody\n",
 		filepath.Join(secrets, "clickhouse-dsn"): a.history + "\n",
 	}
@@ -329,7 +350,8 @@ func TestServeInFiveProcesses(t *testing.T) {
 	for _, r := range by {
 		r.untilReady()
 	}
-	if _, checks := by[node.RoleFollower].ready(); checks["disk"] != "ok" || checks["directory"] != "ok" || checks["follower"] != "ok" || len(checks) != 4 {
+	if _, checks := by[node.RoleFollower].ready(); checks["disk"] != "ok" ||
+		checks["directory"] != "ok" || checks["follower"] != "ok" || len(checks) != 4 {
 		t.Errorf("the follower's /readyz: %q", checks)
 	}
 
@@ -340,7 +362,8 @@ func TestServeInFiveProcesses(t *testing.T) {
 			by[name].start()
 			by[name].untilReady()
 			told := a.hooks.count()
-			by[node.RoleEngine].until("payments are received again", func() bool { return a.hooks.count() > told+2 })
+			by[node.RoleEngine].until("payments are received again",
+				func() bool { return a.hooks.count() > told+2 })
 		}
 	})
 	a.account(by[node.RoleEngine].until, paid)
@@ -353,7 +376,8 @@ func TestServeInFiveProcesses(t *testing.T) {
 func (a *addresses) watch(api *role) {
 	a.t.Helper()
 	var made apicli.MadeKey
-	out := a.program("accounts", "create", "--email", "ops@shop.example", "--json", "--data-dir", filepath.Join(a.dir, "none"),
+	out := a.program("accounts", "create", "--email", "ops@shop.example", "--json", "--data-dir",
+		filepath.Join(a.dir, "none"),
 		"--kafka-brokers", a.broker, "--kafka-user", "lumenhook", "--topic-prefix", "shop.")
 	if err := json.Unmarshal(out, &made); err != nil {
 		a.t.Fatal(err)
@@ -382,7 +406,9 @@ func (a *addresses) watchBy(c *client.Client) {
 	a.hooks.secret = endpoint.Secret
 	a.hooks.mu.Unlock()
 	if _, err := c.CreateWatch(ctx, client.WatchCreate{
-		WalletAddress: a.wallet, EndpointID: endpoint.ID, Assets: []client.Asset{{Code: "XLM"}},
+		WalletAddress: a.wallet,
+		EndpointID:    endpoint.ID,
+		Assets:        []client.Asset{{Code: "XLM"}},
 	}); err != nil {
 		a.t.Fatal(err)
 	}
@@ -398,7 +424,8 @@ func (a *addresses) payThrough(happens func()) (paid []string) {
 	paying.Go(func() {
 		for last := false; !last; {
 			last = over.Err() != nil
-			p, err := a.pays.Pay(a.t.Context(), devclient.PayRequest{From: a.payer, To: a.wallet, Amount: "1"})
+			p, err := a.pays.Pay(a.t.Context(),
+				devclient.PayRequest{From: a.payer, To: a.wallet, Amount: "1"})
 			if err != nil {
 				a.t.Error(err)
 				return
@@ -418,8 +445,10 @@ func TestRunFollowsANetworkOfOthers(t *testing.T) {
 	a := newNetwork(t)
 	s := &testService{t: t, dir: t.TempDir()}
 	flags := []string{
-		"--no-demo", "--network", a.devnet.Passphrase(), "--stellar-rpc-url", a.devnet.RPCURL(), "--ledger-poll-interval", "50ms",
-		"--egress-allow", "127.0.0.1/32", "--egress-ports", "1024-65535", "--egress-ca", filepath.Join(a.dir, "ca.pem"),
+		"--no-demo", "--network", a.devnet.Passphrase(), "--stellar-rpc-url", a.devnet.RPCURL(),
+		"--ledger-poll-interval", "50ms",
+		"--egress-allow", "127.0.0.1/32", "--egress-ports", "1024-65535", "--egress-ca",
+		filepath.Join(a.dir, "ca.pem"),
 	}
 	s.start(flags...)
 	a.watchBy(s.client(s.file.APIKey))
@@ -430,7 +459,8 @@ func TestRunFollowsANetworkOfOthers(t *testing.T) {
 		s.eventually("payments are received again", func() bool { return a.hooks.count() > told+1 })
 	})
 	a.account(s.eventually, paid)
-	if at := s.file.Stellar; at.RPCURL != a.devnet.RPCURL() || at.NetworkPassphrase != a.devnet.Passphrase() || at.FriendbotURL != "" {
+	if at := s.file.Stellar; at.RPCURL != a.devnet.RPCURL() ||
+		at.NetworkPassphrase != a.devnet.Passphrase() || at.FriendbotURL != "" {
 		t.Errorf("run.json says of the network: %+v", at)
 	}
 	out, err := program("devnet", "account", "--data-dir", s.dir).CombinedOutput()
@@ -446,7 +476,10 @@ func TestFaultsOfTheNetworkAreNamed(t *testing.T) {
 		{"--stellar-rpc-url", "--network pubnet --no-demo"},
 		{"--ledger-source \"moon\"", "--network testnet --no-demo --ledger-source moon"},
 		{"--stellar-rpc-url needs --network", "--stellar-rpc-url http://127.0.0.1:1"},
-		{"--ledger-interval is of the development network", "--network testnet --no-demo --ledger-interval 1s"},
+		{
+			"--ledger-interval is of the development network",
+			"--network testnet --no-demo --ledger-interval 1s",
+		},
 	} {
 		args := append([]string{"run", "--data-dir", t.TempDir()}, strings.Fields(c.line)...)
 		out, err := program(args...).CombinedOutput()
@@ -478,11 +511,14 @@ func TestConfigCheck(t *testing.T) {
 	if out, err := program("secrets", "create", "--master-key-file", key).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if out, err := program("secrets", "create", "--master-key-file", key).CombinedOutput(); err == nil || !strings.Contains(string(out), "it exists") {
+	if out, err := program("secrets", "create", "--master-key-file", key).CombinedOutput(); err == nil || !strings.Contains(
+		string(out), "it exists",
+	) {
 		t.Errorf("a second master key in its place: %v\n%s", err, out)
 	}
 	check := func(args ...string) (string, error) {
-		c := program(append([]string{"config", "check", "--config", config, "--secrets-dir", secrets}, args...)...)
+		c := program(append([]string{"config", "check", "--config", config, "--secrets-dir", secrets},
+			args...)...)
 		c.Env = append(c.Env, "LUMENHOOK_API_RATE_LIMIT=7")
 		out, err := c.CombinedOutput()
 		if strings.Contains(string(out), "hidden") {
@@ -501,9 +537,13 @@ func TestConfigCheck(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"roles": "[api,projector] " + config + ":1", "kafka-brokers": "[kafka:9092] " + config + ":3",
-		"api-rate-limit": "7 LUMENHOOK_API_RATE_LIMIT", "log-level": "info default", "attempt-timeout": "5s " + config + ":6", "clickhouse-cluster": "shop " + config + ":8",
-		"clickhouse-dsn": "******** " + filepath.Join(secrets, "clickhouse-dsn"), "master-key-file": key + " " + key,
-		"kafka-password-file": filepath.Join(secrets, "kafka-password") + " " + filepath.Join(secrets, "kafka-password"),
+		"api-rate-limit":  "7 LUMENHOOK_API_RATE_LIMIT",
+		"log-level":       "info default",
+		"attempt-timeout": "5s " + config + ":6", "clickhouse-cluster": "shop " + config + ":8",
+		"clickhouse-dsn":  "******** " + filepath.Join(secrets, "clickhouse-dsn"),
+		"master-key-file": key + " " + key,
+		"kafka-password-file": filepath.Join(secrets, "kafka-password") + " " + filepath.Join(secrets,
+			"kafka-password"),
 	} {
 		if got[name] != want {
 			t.Errorf("%s: %q, want %q", name, got[name], want)
@@ -518,21 +558,28 @@ func TestConfigCheck(t *testing.T) {
 	if err := os.WriteFile(file, []byte("json: true\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := check("--config", file); err == nil || !strings.Contains(out, file+":1: json sets nothing") {
+	if out, err := check("--config", file); err == nil ||
+		!strings.Contains(out, file+":1: json sets nothing") {
 		t.Errorf("a file that serve refuses is taken: %v\n%s", err, out)
 	}
-	out, err = check("--roles", "mailer,chef", "--kafka-brokers", "kafka", "--accept-loss", "rain", "--node-name", "a b",
+	out, err = check("--roles", "mailer,chef", "--kafka-brokers", "kafka", "--accept-loss", "rain",
+		"--node-name", "a b",
 		"--network", "", "--log-level", "loud", "--partitions", "-1", "--kafka-key-file", key)
 	if err == nil {
 		t.Error("faults are no fault")
 	}
-	for _, flag := range []string{"--roles", "--kafka-brokers", "--accept-loss", "--node-name", "--log-level", "--partitions", "--kafka-key-file"} {
+	for _, flag := range []string{
+		"--roles", "--kafka-brokers", "--accept-loss", "--node-name", "--log-level",
+		"--partitions", "--kafka-key-file",
+	} {
 		if !strings.Contains(out, flag) {
 			t.Errorf("%s is not named in:\n%s", flag, out)
 		}
 	}
-	if out, _ = check("--roles", "api,engine,mailer,follower", "--secrets-dir", "", "--network", "pubnet"); !strings.Contains(out, "--master-key-file") ||
-		!strings.Contains(out, "--clickhouse-dsn") || !strings.Contains(out, "--smtp-addr") || !strings.Contains(out, "--stellar-rpc-url") {
+	if out, _ = check("--roles", "api,engine,mailer,follower", "--secrets-dir", "", "--network",
+		"pubnet"); !strings.Contains(out, "--master-key-file") ||
+		!strings.Contains(out, "--clickhouse-dsn") || !strings.Contains(out, "--smtp-addr") ||
+		!strings.Contains(out, "--stellar-rpc-url") {
 		t.Errorf("what the roles need is not named in:\n%s", out)
 	}
 }

@@ -19,8 +19,12 @@ import (
 func newGuardedBroker(t *testing.T, user, password string) (address string) {
 	t.Helper()
 	b, err := broker.Start(broker.Config{
-		Dir: t.TempDir(), Listen: "127.0.0.1:0", User: user, Password: password,
-		Failed: func(err error) { t.Error(err) }, Logger: slog.New(slog.DiscardHandler),
+		Dir:      t.TempDir(),
+		Listen:   "127.0.0.1:0",
+		User:     user,
+		Password: password,
+		Failed:   func(err error) { t.Error(err) },
+		Logger:   slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -55,8 +55,11 @@ Tables, views and twenty questions: docs/analytics.md.`,
 				return err
 			}
 			s := sqlshell.Session{
-				Console: console, Write: write, RowsMax: cfg.RowsMax,
-				Out: cmd.OutOrStdout(), Notes: cmd.ErrOrStderr(),
+				Console: console,
+				Write:   write,
+				RowsMax: cfg.RowsMax,
+				Out:     cmd.OutOrStdout(),
+				Notes:   cmd.ErrOrStderr(),
 			}
 			if len(args) == 1 {
 				return s.Ask(cmd.Context(), args[0])

@@ -45,7 +45,8 @@ func TestAskingARunningService(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--egress-ports", "1024-65535", "--ledger-interval", "200ms", "--demo-interval", "200ms")
 	s.eventually("three delivered events", func() bool {
-		out, _, err := s.command("sql", "--format", "csv", "SELECT count() FROM current_deliveries WHERE state = 'DELIVERED'")
+		out, _, err := s.command("sql", "--format", "csv",
+			"SELECT count() FROM current_deliveries WHERE state = 'DELIVERED'")
 		return err == nil && out >= "count()\n3"
 	})
 
@@ -65,7 +66,9 @@ func TestAskingARunningService(t *testing.T) {
 			t.Errorf("question %d: %v", i+1, err)
 		}
 		// Without failures some have nothing to tell.
-		if quiet := map[int]bool{3: true, 7: true, 11: true, 12: true, 15: true, 18: true, 19: true}; len(answer.Rows) == 0 && !quiet[i+1] {
+		if quiet := map[int]bool{3: true, 7: true, 11: true, 12: true, 15: true, 18: true, 19: true}; len(
+			answer.Rows,
+		) == 0 && !quiet[i+1] {
 			t.Errorf("question %d has no answer", i+1)
 		}
 	}
@@ -77,8 +80,10 @@ func TestAskingARunningService(t *testing.T) {
 		Nothing   *string `json:"nothing"`
 		N         int     `json:"n"`
 	}
-	out := s.must("sql", "--format", "json", "SELECT event_id, amount, created_at, NULL AS nothing, 7 AS n FROM events FINAL ORDER BY created_at LIMIT 1;")
-	if err := json.Unmarshal([]byte(out), &row); err != nil || !strings.HasPrefix(row.EventID, "evt_") || row.Nothing != nil || row.N != 7 {
+	out := s.must("sql", "--format", "json",
+		"SELECT event_id, amount, created_at, NULL AS nothing, 7 AS n FROM events FINAL ORDER BY created_at LIMIT 1;")
+	if err := json.Unmarshal([]byte(out), &row); err != nil ||
+		!strings.HasPrefix(row.EventID, "evt_") || row.Nothing != nil || row.N != 7 {
 		t.Errorf("%s: %+v, %v", out, row, err)
 	}
 	if _, err := time.Parse("2006-01-02T15:04:05.000Z", row.CreatedAt); err != nil {
@@ -93,8 +98,11 @@ func TestAskingARunningService(t *testing.T) {
 	s.refused("read-only", "sql", "SELECT 1 SETTINGS max_execution_time = 0")
 	s.refused("event_idd", "sql", "SELECT event_idd FROM events")
 	s.refused("--format", "sql", "--format", "xml", "SELECT 1")
-	s.refused("--timeout", "sql", "--timeout", "1s", "SELECT count() FROM numbers(100000000000) WHERE sipHash64(number) = 1")
-	if out, stderr, err := s.command("sql", "--max-rows", "5", "--format", "csv", "SELECT number FROM numbers(100000)"); err != nil || strings.Count(out, "\n") != 6 || !strings.Contains(stderr, "only the first 5 rows") {
+	s.refused("--timeout", "sql", "--timeout", "1s",
+		"SELECT count() FROM numbers(100000000000) WHERE sipHash64(number) = 1")
+	if out, stderr, err := s.command("sql", "--max-rows", "5", "--format", "csv",
+		"SELECT number FROM numbers(100000)"); err != nil || strings.Count(out, "\n") != 6 ||
+		!strings.Contains(stderr, "only the first 5 rows") {
 		t.Errorf("five rows are %q, %q, %v", out, stderr, err)
 	}
 
@@ -102,7 +110,8 @@ func TestAskingARunningService(t *testing.T) {
 	if out := s.must("rebuild", "--all"); out != "rebuilt all tables\n" {
 		t.Errorf("rebuild said %q", out)
 	}
-	if out := s.must("verify-projection", "--all"); !strings.Contains(out, "everything is as the topics say") {
+	if out := s.must("verify-projection", "--all"); !strings.Contains(out,
+		"everything is as the topics say") {
 		t.Errorf("verify-projection said %q", out)
 	}
 	s.refused("--all or --table", "rebuild")
@@ -110,7 +119,8 @@ func TestAskingARunningService(t *testing.T) {
 	s.must("migrate", "--history-retention", "90d")
 	s.refused("at least", "migrate", "--history-retention", "1d")
 	s.interrupt()
-	s.refused("has been stopped: start it again with `lumenhook run --data-dir "+s.dir, "sql", "SELECT 1")
+	s.refused("has been stopped: start it again with `lumenhook run --data-dir "+s.dir, "sql",
+		"SELECT 1")
 }
 
 func (s *testService) console() *projections.Console {
@@ -120,7 +130,8 @@ func (s *testService) console() *projections.Console {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	console, err := projections.OpenConsole(s.t.Context(), projections.ConsoleConfig{DSN: dsn, RowsMax: 1000, TimeMax: 20 * time.Second})
+	console, err := projections.OpenConsole(s.t.Context(),
+		projections.ConsoleConfig{DSN: dsn, RowsMax: 1000, TimeMax: 20 * time.Second})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -147,10 +158,13 @@ func (s *testService) topics(eventID string) {
 		return lines
 	}
 	made := read("cat", "journal", "--type", "AttemptMade")
-	if len(made) < 3 || made[0].Value["eventId"] == nil || made[0].Value["meta"].(map[string]any)["version"] == nil {
+	if len(made) < 3 || made[0].Value["eventId"] == nil ||
+		made[0].Value["meta"].(map[string]any)["version"] == nil {
 		s.t.Fatalf("the attempts are %+v", made)
 	}
-	if keyed := read("cat", "journal", "--type", "AttemptMade", "--key", made[0].Key, "--limit", "2"); len(keyed) != 2 || keyed[0].Key != made[0].Key {
+	if keyed := read("cat", "journal", "--type", "AttemptMade", "--key", made[0].Key, "--limit", "2"); len(
+		keyed,
+	) != 2 || keyed[0].Key != made[0].Key {
 		s.t.Errorf("by key there are %+v", keyed)
 	}
 	if old := read("cat", "journal", "--from", "1h"); len(old) == 0 {
@@ -163,10 +177,12 @@ func (s *testService) topics(eventID string) {
 	if body := created[0].Value["event"].(map[string]any)["body"].(map[string]any); body["apiVersion"] == nil {
 		s.t.Errorf("the envelope is %v", body)
 	}
-	if followed := read("tail", "payments", "--limit", "1"); len(followed) != 1 || followed[0].Type != "PaymentObserved" {
+	if followed := read("tail", "payments", "--limit", "1"); len(followed) != 1 ||
+		followed[0].Type != "PaymentObserved" {
 		s.t.Errorf("followed: %+v", followed)
 	}
-	if out := s.must("topics", "describe"); !strings.Contains(out, "journal") || !strings.Contains(out, "compact") {
+	if out := s.must("topics", "describe"); !strings.Contains(out, "journal") ||
+		!strings.Contains(out, "compact") {
 		s.t.Errorf("topics describe said\n%s", out)
 	}
 	if out := s.must("topics", "describe", "journal"); !strings.Contains(out, "cleanup.policy = delete") {

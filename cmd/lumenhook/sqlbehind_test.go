@@ -17,7 +17,8 @@ import (
 // stays the same.
 func TestSQLSaysThatTheHistoryIsBehind(t *testing.T) {
 	a := &addresses{t: t, dir: t.TempDir(), stack: &startstop.Stack{
-		Failed: func(err error) { t.Error(err) }, Logger: slog.New(slog.DiscardHandler),
+		Failed: func(err error) { t.Error(err) },
+		Logger: slog.New(slog.DiscardHandler),
 	}}
 	t.Cleanup(a.stack.Stop)
 	a.startBroker(a.stack.Logger)
@@ -43,7 +44,8 @@ func TestSQLSaysThatTheHistoryIsBehind(t *testing.T) {
 		t.Errorf("of a history that lacks nothing it is said %q", said)
 	}
 	a.append("shop.journal", 3)
-	if said := ask(topics...); !strings.HasPrefix(said, "the history is 3 records behind its topics: ") {
+	if said := ask(topics...); !strings.HasPrefix(said,
+		"the history is 3 records behind its topics: ") {
 		t.Errorf("of a history that lacks 3 records it is said %q", said)
 	}
 	for _, flags := range [][]string{nil, {"--kafka-user", "somebody"}} {

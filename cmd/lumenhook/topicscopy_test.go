@@ -40,13 +40,16 @@ func TestFromOneMachineToACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	var report mirror.Report
-	out := a.program("topics", "copy", "--json", "--data-dir", s.dir, "--config", config, "--secrets-dir", secrets)
-	if err := json.Unmarshal(out, &report); err != nil || len(report.Topics) == 0 || len(report.Groups) == 0 {
+	out := a.program("topics", "copy", "--json", "--data-dir", s.dir, "--config", config,
+		"--secrets-dir", secrets)
+	if err := json.Unmarshal(out, &report); err != nil || len(report.Topics) == 0 ||
+		len(report.Groups) == 0 {
 		t.Fatalf("the copy's report: %v\n%s", err, out)
 	}
 
 	all := &role{t: t, name: "serve", args: []string{
-		"serve", "--roles", "api,engine,follower,projector,mailer", "--config", config, "--secrets-dir", secrets,
+		"serve", "--roles", "api,engine,follower,projector,mailer", "--config", config, "--secrets-dir",
+		secrets,
 		"--data-dir", filepath.Join(a.dir, "of-all"),
 	}}
 	all.start()
@@ -69,7 +72,10 @@ func TestFromOneMachineToACluster(t *testing.T) {
 func TestWhatCannotBeCopied(t *testing.T) {
 	for _, c := range []struct{ says, line string }{
 		{"--kafka-brokers", "topics copy --data-dir " + t.TempDir()},
-		{"there are no topics to copy", "topics copy --kafka-brokers 127.0.0.1:1 --data-dir " + t.TempDir()},
+		{
+			"there are no topics to copy",
+			"topics copy --kafka-brokers 127.0.0.1:1 --data-dir " + t.TempDir(),
+		},
 	} {
 		out, err := program(strings.Fields(c.line)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), c.says) {

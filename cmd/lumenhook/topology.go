@@ -183,8 +183,10 @@ of this host is far from the cluster's. Nothing is changed. The broker of a data
 				return err
 			}
 			faults, err := topology.Check(cmd.Context(), cluster, topology.CheckOptions{
-				Partitions: t.shape.Partitions, Replicas: t.shape.Replicas,
-				Accept: t.accept, Now: time.Now,
+				Partitions: t.shape.Partitions,
+				Replicas:   t.shape.Replicas,
+				Accept:     t.accept,
+				Now:        time.Now,
 			})
 			if err != nil {
 				return err
@@ -242,7 +244,8 @@ A process of several roles needs a user with the rights of them all.`,
 		"what the names of the roles' users begin with")
 	f.StringSliceVar(&a.roles, "role", nil,
 		"only these roles; without it all: "+strings.Join(topology.RoleNames(), ", "))
-	f.BoolVar(&a.apply, "apply", false, "create the rights on --kafka-brokers, in place of printing commands")
+	f.BoolVar(&a.apply, "apply", false,
+		"create the rights on --kafka-brokers, in place of printing commands")
 	return c
 }
 

@@ -29,7 +29,9 @@ func topicsRun(t *testing.T, args ...string) (code int, out, said string) {
 func newEmptyBroker(t *testing.T) (address string) {
 	t.Helper()
 	b, err := broker.Start(broker.Config{
-		Dir: t.TempDir(), Listen: "127.0.0.1:0", Failed: func(err error) { t.Error(err) },
+		Dir:    t.TempDir(),
+		Listen: "127.0.0.1:0",
+		Failed: func(err error) { t.Error(err) },
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -44,7 +46,9 @@ func newEmptyBroker(t *testing.T) (address string) {
 func TestTopicsArePlannedCreatedAndChecked(t *testing.T) {
 	at := []string{"--kafka-brokers", newEmptyBroker(t)}
 	one := []string{"--replication", "1"}
-	lossy := []string{"--accept-loss", "replication,min.insync.replicas,unclean.leader.election.enable"}
+	lossy := []string{
+		"--accept-loss", "replication,min.insync.replicas,unclean.leader.election.enable",
+	}
 	for _, step := range []struct {
 		what string
 		args [][]string
@@ -52,18 +56,42 @@ func TestTopicsArePlannedCreatedAndChecked(t *testing.T) {
 		says []string // of both outputs
 	}{
 		{"a count must be named", [][]string{{"plan"}, one}, cli.ExitFailure, []string{"--partitions"}},
-		{"an empty cluster differs", [][]string{{"plan", "--partitions", "2"}, one}, cli.ExitDiffers, []string{"lumenhook.journal", "missing", "12 differences"}},
-		{"an empty cluster is refused", [][]string{{"check"}, lossy}, cli.ExitFailure, []string{"lumenhook topics create", "--accept-loss topic"}},
-		{"one copy is refused", [][]string{{"create", "--partitions", "2"}, one}, cli.ExitUsage, []string{"--accept-loss min.insync.replicas,replication"}},
-		{"a fault must have its name", [][]string{{"create", "--accept-loss", "replicas"}}, cli.ExitUsage, []string{`"replicas" is no fault`}},
-		{"create", [][]string{{"create", "--partitions", "2"}, one, lossy}, 0, []string{"12 differences were put right"}},
+		{
+			"an empty cluster differs", [][]string{{"plan", "--partitions", "2"}, one},
+			cli.ExitDiffers, []string{"lumenhook.journal", "missing", "12 differences"},
+		},
+		{
+			"an empty cluster is refused", [][]string{{"check"}, lossy}, cli.ExitFailure,
+			[]string{"lumenhook topics create", "--accept-loss topic"},
+		},
+		{
+			"one copy is refused", [][]string{{"create", "--partitions", "2"}, one},
+			cli.ExitUsage, []string{"--accept-loss min.insync.replicas,replication"},
+		},
+		{
+			"a fault must have its name", [][]string{{"create", "--accept-loss", "replicas"}},
+			cli.ExitUsage, []string{`"replicas" is no fault`},
+		},
+		{
+			"create", [][]string{{"create", "--partitions", "2"}, one, lossy}, 0,
+			[]string{"12 differences were put right"},
+		},
 		{"create again", [][]string{{"create"}, one, lossy}, 0, []string{"0 differences were put right"}},
 		{"nothing differs", [][]string{{"plan"}, one}, 0, []string{"the topics are as they must be"}},
 		{"three copies are wanted", [][]string{{"plan"}}, cli.ExitDiffers, []string{"at least 3"}},
-		{"check", [][]string{{"check"}}, cli.ExitFailure, []string{"replication of lumenhook.commands, lumenhook.results", "kafka-reassign-partitions.sh"}},
+		{
+			"check", [][]string{{"check"}}, cli.ExitFailure,
+			[]string{"replication of lumenhook.commands, lumenhook.results", "kafka-reassign-partitions.sh"},
+		},
 		{"check, accepted", [][]string{{"check"}, lossy}, 0, []string{"fit to be run on"}},
-		{"another count", [][]string{{"check", "--partitions", "3"}, lossy}, cli.ExitFailure, []string{"partitions of"}},
-		{"a role that is none", [][]string{{"acls", "--role", "engin"}}, cli.ExitUsage, []string{`"engin" is no role`}},
+		{
+			"another count", [][]string{{"check", "--partitions", "3"}, lossy},
+			cli.ExitFailure, []string{"partitions of"},
+		},
+		{
+			"a role that is none", [][]string{{"acls", "--role", "engin"}}, cli.ExitUsage,
+			[]string{`"engin" is no role`},
+		},
 	} {
 		t.Run(step.what, func(t *testing.T) {
 			code, out, said := topicsRun(t, append(slices.Concat(step.args...), at...)...)
@@ -83,7 +111,8 @@ func TestTopicsArePlannedCreatedAndChecked(t *testing.T) {
 }
 
 func TestAPlanAsJSONIsComplete(t *testing.T) {
-	code, out, _ := topicsRun(t, "plan", "--json", "--partitions", "2", "--kafka-brokers", newEmptyBroker(t))
+	code, out, _ := topicsRun(t, "plan", "--json", "--partitions", "2", "--kafka-brokers",
+		newEmptyBroker(t))
 	var plan struct{ Differences []topology.Difference }
 	if err := json.Unmarshal([]byte(out), &plan); err != nil {
 		t.Fatal(err)
@@ -108,7 +137,8 @@ func TestRightsThatWereGrantedAreToldByUser(t *testing.T) {
 }
 
 func TestACLsArePrintedForKafkasTool(t *testing.T) {
-	code, out, _ := topicsRun(t, "acls", "--role", "mailer", "--topic-prefix", "shop.", "--user-prefix", "CN=shop-")
+	code, out, _ := topicsRun(t, "acls", "--role", "mailer", "--topic-prefix", "shop.", "--user-prefix",
+		"CN=shop-")
 	want := `kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config admin.properties --add ` +
 		"--allow-principal User:CN=shop-mailer --operation Read --group shop.mailer\n"
 	if code != 0 || !strings.Contains(out, want) || strings.Contains(out, "engine") {

@@ -48,7 +48,8 @@ func TestAnEventIsTracedFromLedgerToAttempt(t *testing.T) {
 	defer spans.Close()
 
 	s := &testService{t: t, dir: t.TempDir()}
-	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms", "--traces-endpoint", spans.URL+"/v1/traces")
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms",
+		"--traces-endpoint", spans.URL+"/v1/traces")
 	h := startHooks(t, s.dir)
 	var e client.Endpoint
 	s.cli(&e, "endpoints", "create", "--url", h.url)
@@ -71,7 +72,8 @@ func TestAnEventIsTracedFromLedgerToAttempt(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		got := names[trace]
-		return got["payment matched"] && got["lumenhook.matches publish"] && got["lumenhook.matches receive"] &&
+		return got["payment matched"] && got["lumenhook.matches publish"] &&
+			got["lumenhook.matches receive"] &&
 			got["delivery created"] && got["delivery attempt"]
 	})
 	s.interrupt()

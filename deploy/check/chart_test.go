@@ -35,16 +35,24 @@ type rendered []metav1.Object
 
 // kinds are those that the chart may have; a manifest is decoded strictly into one.
 var kinds = map[string]func() metav1.Object{
-	"apps/v1 Deployment":                     func() metav1.Object { return new(appsv1.Deployment) },
-	"apps/v1 StatefulSet":                    func() metav1.Object { return new(appsv1.StatefulSet) },
-	"autoscaling/v2 HorizontalPodAutoscaler": func() metav1.Object { return new(autoscalingv2.HorizontalPodAutoscaler) },
-	"batch/v1 Job":                           func() metav1.Object { return new(batchv1.Job) },
-	"networking.k8s.io/v1 Ingress":           func() metav1.Object { return new(networkingv1.Ingress) },
-	"networking.k8s.io/v1 NetworkPolicy":     func() metav1.Object { return new(networkingv1.NetworkPolicy) },
-	"policy/v1 PodDisruptionBudget":          func() metav1.Object { return new(policyv1.PodDisruptionBudget) },
-	"v1 ConfigMap":                           func() metav1.Object { return new(corev1.ConfigMap) },
-	"v1 Service":                             func() metav1.Object { return new(corev1.Service) },
-	"v1 ServiceAccount":                      func() metav1.Object { return new(corev1.ServiceAccount) },
+	"apps/v1 Deployment":  func() metav1.Object { return new(appsv1.Deployment) },
+	"apps/v1 StatefulSet": func() metav1.Object { return new(appsv1.StatefulSet) },
+	"autoscaling/v2 HorizontalPodAutoscaler": func() metav1.Object {
+		return new(
+			autoscalingv2.HorizontalPodAutoscaler,
+		)
+	},
+	"batch/v1 Job":                       func() metav1.Object { return new(batchv1.Job) },
+	"networking.k8s.io/v1 Ingress":       func() metav1.Object { return new(networkingv1.Ingress) },
+	"networking.k8s.io/v1 NetworkPolicy": func() metav1.Object { return new(networkingv1.NetworkPolicy) },
+	"policy/v1 PodDisruptionBudget": func() metav1.Object {
+		return new(
+			policyv1.PodDisruptionBudget,
+		)
+	},
+	"v1 ConfigMap":      func() metav1.Object { return new(corev1.ConfigMap) },
+	"v1 Service":        func() metav1.Object { return new(corev1.Service) },
+	"v1 ServiceAccount": func() metav1.Object { return new(corev1.ServiceAccount) },
 }
 
 // render is a release with some values.
@@ -210,8 +218,12 @@ func TestTheChartRefuses(t *testing.T) {
 		"chef":               {"roles": values{"chef": values{}}},
 		"metrics-listen is":  {"config": values{"metrics-listen": "0.0.0.0:1"}},
 		"roles is the chart": {"roles": values{"api": values{"config": values{"roles": []any{"engine"}}}}},
-		"is not for it":      {"roles": values{"follower": values{"autoscaling": values{"enabled": true}}}},
-		"more engines than":  {"roles": values{"engine": values{"autoscaling": values{"enabled": true, "maxReplicas": 49}}}},
+		"is not for it": {
+			"roles": values{"follower": values{"autoscaling": values{"enabled": true}}},
+		},
+		"more engines than": {
+			"roles": values{"engine": values{"autoscaling": values{"enabled": true, "maxReplicas": 49}}},
+		},
 	} {
 		if _, err := render(given); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", given, err, want)
@@ -230,7 +242,8 @@ func checkPod(t *testing.T, objects rendered, w workload) {
 	p := place{name: w.name, env: make(map[string]string), paths: mounts(t, objects, w, c)}
 	for _, v := range c.Env {
 		p.env[v.Name] = v.Value
-		if v.ValueFrom != nil && v.ValueFrom.FieldRef != nil && v.ValueFrom.FieldRef.FieldPath == "metadata.name" {
+		if v.ValueFrom != nil && v.ValueFrom.FieldRef != nil &&
+			v.ValueFrom.FieldRef.FieldPath == "metadata.name" {
 			p.env[v.Name] = w.name + "-0"
 		}
 	}
@@ -249,15 +262,24 @@ func checkPod(t *testing.T, objects rendered, w workload) {
 	if c.Lifecycle != nil {
 		before = time.Duration(c.Lifecycle.PreStop.Sleep.Seconds) * time.Second
 	}
-	endsInTime(t, w.name, settings, time.Duration(*w.pod.TerminationGracePeriodSeconds)*time.Second, before)
-	listens := map[string]string{"operations": settings["metrics-listen"], "api": settings["api-listen"]}
+	endsInTime(t, w.name, settings, time.Duration(*w.pod.TerminationGracePeriodSeconds)*time.Second,
+		before)
+	listens := map[string]string{
+		"operations": settings["metrics-listen"],
+		"api":        settings["api-listen"],
+	}
 	for _, port := range c.Ports {
 		if listens[port.Name] != fmt.Sprintf("0.0.0.0:%d", port.ContainerPort) {
-			t.Errorf("%s: port %s is %d, and listened is at %s", w.name, port.Name, port.ContainerPort, listens[port.Name])
+			t.Errorf("%s: port %s is %d, and listened is at %s", w.name, port.Name, port.ContainerPort,
+				listens[port.Name])
 		}
 	}
-	for path, probe := range map[string]*corev1.Probe{"/healthz": c.LivenessProbe, "/readyz": c.ReadinessProbe} {
-		if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Path != path || probe.HTTPGet.Port.String() != "operations" {
+	for path, probe := range map[string]*corev1.Probe{
+		"/healthz": c.LivenessProbe,
+		"/readyz":  c.ReadinessProbe,
+	} {
+		if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Path != path ||
+			probe.HTTPGet.Port.String() != "operations" {
 			t.Errorf("%s: %s is not asked", w.name, path)
 		}
 	}
@@ -307,8 +329,10 @@ func mounts(t *testing.T, objects rendered, w workload, c corev1.Container) map[
 func confined(t *testing.T, w workload, c corev1.Container) {
 	t.Helper()
 	pod, own := w.pod.SecurityContext, c.SecurityContext
-	if pod == nil || own == nil || pod.RunAsNonRoot == nil || !*pod.RunAsNonRoot || *pod.RunAsUser == 0 ||
-		pod.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || *own.AllowPrivilegeEscalation ||
+	if pod == nil || own == nil || pod.RunAsNonRoot == nil || !*pod.RunAsNonRoot ||
+		*pod.RunAsUser == 0 ||
+		pod.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault ||
+		*own.AllowPrivilegeEscalation ||
 		!*own.ReadOnlyRootFilesystem || !slices.Equal(own.Capabilities.Drop, []corev1.Capability{"ALL"}) {
 		t.Errorf("%s is not confined: %+v, %+v", w.name, pod, own)
 	}

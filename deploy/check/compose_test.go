@@ -59,7 +59,8 @@ func TestComposeIsPinnedAndClosed(t *testing.T) {
 		}
 		if image, version, _ := strings.Cut(s.Image, ":"); image == "apache/kafka" {
 			brokers++
-			if version != pom.Version || !slices.Equal(slices.Collect(maps.Keys(s.Networks)), []string{"backend"}) {
+			if version != pom.Version ||
+				!slices.Equal(slices.Collect(maps.Keys(s.Networks)), []string{"backend"}) {
 				t.Errorf("%s: Kafka %s in %v; tests run on %s", name, version, s.Networks, pom.Version)
 			}
 		}
@@ -135,7 +136,8 @@ func TestComposeStartsEveryRole(t *testing.T) {
 			t.Errorf("%s: %s is no volume of its own", name, settings["data-dir"])
 		}
 		for _, port := range s.Ports {
-			if _, listens, _ := strings.Cut(settings["api-listen"], ":"); port.Target == 8080 && listens != "8080" {
+			if _, listens, _ := strings.Cut(settings["api-listen"], ":"); port.Target == 8080 &&
+				listens != "8080" {
 				t.Errorf("%s publishes 8080 and listens at %s", name, settings["api-listen"])
 			}
 		}
@@ -213,7 +215,8 @@ func TestComposeIsScraped(t *testing.T) {
 	}
 	var settings map[string]any
 	text, err = os.ReadFile("../compose/lumenhook.yaml")
-	if err != nil || yaml.Unmarshal(text, &settings) != nil || settings["metrics-listen"] != "0.0.0.0:9464" {
+	if err != nil || yaml.Unmarshal(text, &settings) != nil ||
+		settings["metrics-listen"] != "0.0.0.0:9464" {
 		t.Errorf("roles have metrics at %v (%v)", settings["metrics-listen"], err)
 	}
 	for _, c := range project.Services["prometheus"].Configs {
@@ -251,11 +254,15 @@ func TestComposeHasAReaderOfTheHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	services, reader := composed(t).Services, file.Users.Reader
-	given, asked := services["clickhouse"].Environment[reader.Password.FromEnv], services["grafana"].Environment["LUMENHOOK_CLICKHOUSE_PASSWORD"]
-	if given == nil || asked == nil || *given != *asked || *services["grafana"].Environment["LUMENHOOK_CLICKHOUSE_USER"] != "reader" {
-		t.Errorf("the reader's password is %q of ClickHouse, and Grafana has another", reader.Password.FromEnv)
+	given, asked := services["clickhouse"].Environment[reader.Password.FromEnv],
+		services["grafana"].Environment["LUMENHOOK_CLICKHOUSE_PASSWORD"]
+	if given == nil || asked == nil || *given != *asked ||
+		*services["grafana"].Environment["LUMENHOOK_CLICKHOUSE_USER"] != "reader" {
+		t.Errorf("the reader's password is %q of ClickHouse, and Grafana has another",
+			reader.Password.FromEnv)
 	}
-	if reader.Profile != "reader" || file.Profiles.Reader.Readonly == 0 || !slices.Equal(reader.Grants, []string{"GRANT SELECT ON lumenhook.*"}) {
+	if reader.Profile != "reader" || file.Profiles.Reader.Readonly == 0 ||
+		!slices.Equal(reader.Grants, []string{"GRANT SELECT ON lumenhook.*"}) {
 		t.Errorf("the reader may do too much or nothing: %+v", reader)
 	}
 }
@@ -276,7 +283,9 @@ func TestComposeProvisionsGrafana(t *testing.T) {
 			t.Errorf("%s is not set", m[1])
 		}
 	}
-	for _, m := range regexp.MustCompile(`(?m)^      path: (\S+)$`).FindAllStringSubmatch(provisioning.String(), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^      path: (\S+)$`).FindAllStringSubmatch(
+		provisioning.String(), -1,
+	) {
 		if !slices.ContainsFunc(grafana.Volumes, func(v types.ServiceVolumeConfig) bool {
 			return cmp.Or(v.Target, "/") == m[1] || strings.HasPrefix(v.Target, m[1]+"/")
 		}) {

@@ -38,8 +38,11 @@ func dockerfile() ([]instructions.Stage, error) {
 	for _, w := range file.Warnings {
 		said = append(said, errors.New(w.Short))
 	}
-	lint := linter.New(&linter.Config{Warn: func(rule, description, _, message string, at []parser.Range) {
-		said = append(said, fmt.Errorf("line %d: %s: %s (%s)", at[0].Start.Line, rule, message, description))
+	lint := linter.New(&linter.Config{Warn: func(
+		rule, description, _, message string, at []parser.Range,
+	) {
+		said = append(said,
+			fmt.Errorf("line %d: %s: %s (%s)", at[0].Start.Line, rule, message, description))
 	}})
 	stages, _, err := instructions.Parse(file.AST, lint)
 	return stages, errors.Join(append(said, err)...)
@@ -106,7 +109,8 @@ func TestTheImage(t *testing.T) {
 		t.Errorf("USER %s: must be a number, which Kubernetes can tell from root", users[0].User)
 	}
 	entry := all[*instructions.EntrypointCommand](last)
-	if len(entry) != 1 || entry[0].PrependShell || !slices.Equal(entry[0].CmdLine, []string{"/lumenhook"}) {
+	if len(entry) != 1 || entry[0].PrependShell ||
+		!slices.Equal(entry[0].CmdLine, []string{"/lumenhook"}) {
 		t.Errorf("the entry point is %v", entry)
 	}
 	text, err := os.ReadFile("../Dockerfile")
@@ -149,7 +153,8 @@ func TestTheImagesCompilerIsNewEnough(t *testing.T) {
 	}
 	tag := regexp.MustCompile(`^golang:1\.(\d+)\.(\d+)-`).FindStringSubmatch(stages[0].BaseName)
 	mod := regexp.MustCompile(`(?m)^go 1\.(\d+)\.(\d+)$`).FindStringSubmatch(string(asked))
-	if tag == nil || mod == nil || tag[1] != mod[1] || len(tag[2]) < len(mod[2]) || len(tag[2]) == len(mod[2]) && tag[2] < mod[2] {
+	if tag == nil || mod == nil || tag[1] != mod[1] || len(tag[2]) < len(mod[2]) ||
+		len(tag[2]) == len(mod[2]) && tag[2] < mod[2] {
 		t.Errorf("%s builds what needs %v", stages[0].BaseName, mod)
 	}
 }
@@ -164,7 +169,8 @@ func TestTheBuild(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(out), &is) != nil {
 		t.Fatalf("%v\n%s%s", err, out, stderr)
 	}
-	if is.Version != "v9.8.7" || is.Commit != "0123456789abcdef" || is.Date != "2026-11-22T09:00:00Z" || !is.Modified {
+	if is.Version != "v9.8.7" || is.Commit != "0123456789abcdef" ||
+		is.Date != "2026-11-22T09:00:00Z" || !is.Modified {
 		t.Errorf("the program was built as %+v from %v", is, buildArguments)
 	}
 	if runtime.GOOS != "linux" {
@@ -190,7 +196,10 @@ func TestTheContextIsComplete(t *testing.T) {
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	for _, name := range []string{".git", "deploy/check", "docs", "internal/sim/testdata", "cmd/lumenhook/run_test.go"} {
+	for _, name := range []string{
+		".git", "deploy/check", "docs", "internal/sim/testdata",
+		"cmd/lumenhook/run_test.go",
+	} {
 		if _, err := os.Stat(filepath.Join(clean, name)); err == nil {
 			t.Errorf("%s is in the context", name)
 		}

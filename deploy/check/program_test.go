@@ -43,7 +43,10 @@ func TestMain(m *testing.M) {
 }
 
 // What the image is told of the build.
-var buildArguments = []string{"VERSION=v9.8.7", "COMMIT=0123456789abcdef", "DATE=2026-11-22T09:00:00Z", "MODIFIED=true"}
+var buildArguments = []string{
+	"VERSION=v9.8.7", "COMMIT=0123456789abcdef", "DATE=2026-11-22T09:00:00Z",
+	"MODIFIED=true",
+}
 
 // build runs the Dockerfile's command for this machine. Paths are left as they are
 // (-trimpath), which would have everything compiled a second time.
@@ -55,7 +58,8 @@ func build(to string) error {
 	command = strings.NewReplacer("/out/lumenhook", to, "-trimpath ", "").Replace(command)
 	c := exec.Command("sh", "-ec", command)
 	c.Dir = root
-	c.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOFLAGS=") }), buildArguments...)
+	c.Env = append(slices.DeleteFunc(os.Environ(),
+		func(v string) bool { return strings.HasPrefix(v, "GOFLAGS=") }), buildArguments...)
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", command, err, out)
 	}
@@ -78,7 +82,8 @@ func (p place) here(text string) string {
 	}
 	slices.SortFunc(from, func(a, b string) int { return len(b) - len(a) })
 	for _, path := range from {
-		if before, after, found := strings.Cut(text, path); found && (after == "" || strings.HasPrefix(after, "/")) {
+		if before, after, found := strings.Cut(text, path); found &&
+			(after == "" || strings.HasPrefix(after, "/")) {
 			return before + p.paths[path] + after
 		}
 	}
@@ -118,7 +123,10 @@ func (p place) accepts(args []string) (settings map[string]string, err error) {
 		local = append(local, "--"+flag+"="+p.here(value))
 	}
 	words := local
-	if i := slices.IndexFunc(local, func(arg string) bool { return strings.HasPrefix(arg, "-") }); i >= 0 {
+	if i := slices.IndexFunc(local, func(arg string) bool {
+		return strings.HasPrefix(arg,
+			"-")
+	}); i >= 0 {
 		words = local[:i]
 	}
 	out, stderr, err := place{}.run(append(local, "--help")...)
@@ -149,7 +157,10 @@ func (p place) acceptsServe(args []string) (map[string]string, error) {
 
 // endsInTime holds the time that a process has for its end against what it may take:
 // an attempt and 2 s, requests under way, and what comes before.
-func endsInTime(t *testing.T, where string, settings map[string]string, given, before time.Duration) {
+func endsInTime(
+	t *testing.T, where string, settings map[string]string,
+	given, before time.Duration,
+) {
 	t.Helper()
 	attempt, err := time.ParseDuration(settings["attempt-timeout"])
 	if err != nil {
@@ -191,7 +202,12 @@ func authority(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{
+		SerialNumber:          big.NewInt(1),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		NotAfter:              time.Now().Add(time.Hour),
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +240,13 @@ func TestTheProgramRefuses(t *testing.T) {
 		{place{}, []string{"topics", "create", "--partitions=many"}},
 		{place{}, []string{"serve", "--roles=engine"}},
 		{misspelt, []string{"topics", "create"}},
-		{misspelt, []string{"serve", "--roles=projector", "--kafka-brokers=kafka:9092", "--clickhouse-dsn=clickhouse://c:9000"}},
+		{
+			misspelt,
+			[]string{
+				"serve", "--roles=projector", "--kafka-brokers=kafka:9092",
+				"--clickhouse-dsn=clickhouse://c:9000",
+			},
+		},
 	} {
 		if _, err := c.accepts(c.args); err == nil {
 			t.Errorf("%v with %v is accepted", c.args, c.env)

@@ -32,9 +32,11 @@ func workloads(objects rendered) (all []workload) {
 		var template corev1.PodTemplateSpec
 		switch o := o.(type) {
 		case *appsv1.Deployment:
-			w, template = workload{kind: "Deployment", selector: o.Spec.Selector, replicas: o.Spec.Replicas}, o.Spec.Template
+			w, template = workload{kind: "Deployment", selector: o.Spec.Selector, replicas: o.Spec.Replicas},
+				o.Spec.Template
 		case *appsv1.StatefulSet:
-			w, template = workload{kind: "StatefulSet", selector: o.Spec.Selector, replicas: o.Spec.Replicas}, o.Spec.Template
+			w, template = workload{kind: "StatefulSet", selector: o.Spec.Selector, replicas: o.Spec.Replicas},
+				o.Spec.Template
 			w.claims = o.Spec.VolumeClaimTemplates
 		case *batchv1.Job:
 			w, template = workload{kind: "Job"}, o.Spec.Template
@@ -55,7 +57,8 @@ func (w workload) volume(name string) *corev1.Volume {
 			return &w.pod.Volumes[i]
 		}
 	}
-	if slices.ContainsFunc(w.claims, func(c corev1.PersistentVolumeClaim) bool { return c.Name == name }) {
+	if slices.ContainsFunc(w.claims,
+		func(c corev1.PersistentVolumeClaim) bool { return c.Name == name }) {
 		return &corev1.Volume{Name: name}
 	}
 	return nil
@@ -87,7 +90,8 @@ func checkReferences(t *testing.T, objects rendered) {
 		case *autoscalingv2.HorizontalPodAutoscaler:
 			checkAutoscaler(t, all, o)
 		case *appsv1.StatefulSet:
-			if s := named[corev1.Service](objects, o.Spec.ServiceName); s == nil || s.Spec.ClusterIP != "None" {
+			if s := named[corev1.Service](objects, o.Spec.ServiceName); s == nil ||
+				s.Spec.ClusterIP != "None" {
 				t.Errorf("%s: there is no headless service %s", o.Name, o.Spec.ServiceName)
 			}
 		case *networkingv1.Ingress:
@@ -161,7 +165,8 @@ func hasPort(t *testing.T, who string, w workload, name string) {
 func checkAutoscaler(t *testing.T, all []workload, a *autoscalingv2.HorizontalPodAutoscaler) {
 	t.Helper()
 	target := a.Spec.ScaleTargetRef
-	i := slices.IndexFunc(all, func(w workload) bool { return w.kind == target.Kind && w.name == target.Name })
+	i := slices.IndexFunc(all,
+		func(w workload) bool { return w.kind == target.Kind && w.name == target.Name })
 	if i < 0 {
 		t.Errorf("%s scales %s %s, which there is not", a.Name, target.Kind, target.Name)
 		return

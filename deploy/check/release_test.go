@@ -36,7 +36,8 @@ func filled(t *testing.T, text string) string {
 	}
 	var b strings.Builder
 	if err := parsed.Execute(&b, map[string]any{
-		"Version": "9.8.7", "Tag": "v9.8.7", "FullCommit": "0123456789abcdef", "CommitDate": "2026-11-22T09:00:00Z",
+		"Version": "9.8.7",
+		"Tag":     "v9.8.7", "FullCommit": "0123456789abcdef", "CommitDate": "2026-11-22T09:00:00Z",
 		"IsSnapshot": false, "IsGitDirty": true, "CommitTimestamp": "1795338000",
 		"ProjectName": "lumenhook", "Os": "linux", "Arch": "amd64",
 	}); err != nil {
@@ -78,7 +79,8 @@ func TestTheRelease(t *testing.T) {
 				t.Errorf("%s links %s=%s, the image %q", b.ID, name, value, want[name])
 			}
 		}
-		if !slices.Contains(b.Env, "CGO_ENABLED=0") || !slices.Contains(b.Flags, "-trimpath") || b.ModTimestamp == "" {
+		if !slices.Contains(b.Env, "CGO_ENABLED=0") || !slices.Contains(b.Flags, "-trimpath") ||
+			b.ModTimestamp == "" {
 			t.Errorf("%s is not built alike everywhere", b.ID)
 		}
 		if _, err := os.Stat(filepath.Join(root, b.Main)); err != nil {
@@ -93,11 +95,13 @@ func TestTheRelease(t *testing.T) {
 			t.Errorf("%s: static %v", b.ID, static)
 		}
 	}
-	if !slices.Equal(platforms["static"], []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}) {
+	if !slices.Equal(platforms["static"],
+		[]string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}) {
 		t.Errorf("the static builds are for %v", platforms["static"])
 	}
 	archived(t, recipe, platforms)
-	if recipe.Checksum.Algorithm != "sha256" || len(recipe.SBOMs) != 1 || recipe.SBOMs[0].Artifacts != "archive" {
+	if recipe.Checksum.Algorithm != "sha256" || len(recipe.SBOMs) != 1 ||
+		recipe.SBOMs[0].Artifacts != "archive" {
 		t.Fatalf("checksums %+v, lists of contents %+v", recipe.Checksum, recipe.SBOMs)
 	}
 	listed(t, recipe.SBOMs[0])
@@ -117,7 +121,12 @@ func listed(t *testing.T, list config.SBOM) {
 	}
 	zipped := gzip.NewWriter(file)
 	w := tar.NewWriter(zipped)
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: "lumenhook", Size: int64(len(program)), Mode: 0o755}
+	header := &tar.Header{
+		Typeflag: tar.TypeReg,
+		Name:     "lumenhook",
+		Size:     int64(len(program)),
+		Mode:     0o755,
+	}
 	if err := w.WriteHeader(header); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +144,8 @@ func listed(t *testing.T, list config.SBOM) {
 	}
 	text, err := os.ReadFile(document)
 	for _, want := range []string{
-		`"bomFormat": "CycloneDX"`, `"version": "v9.8.7"`, "pkg:golang/github.com/twmb/franz-go@v", "pkg:golang/std@1.",
+		`"bomFormat": "CycloneDX"`, `"version": "v9.8.7"`, "pkg:golang/github.com/twmb/franz-go@v",
+		"pkg:golang/std@1.",
 	} {
 		if err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("the list of contents has no %s (%v)", want, err)

@@ -72,7 +72,11 @@ func TestUnitsStartEveryRole(t *testing.T) {
 	}
 	listens := make(map[string]string)
 	for _, role := range roles(t) {
-		at := func(text string) string { return strings.NewReplacer("%i", role, "%H", "host-1").Replace(text) }
+		at := func(text string) string {
+			return strings.NewReplacer("%i", role, "%H", "host-1").Replace(
+				text,
+			)
+		}
 		dir := t.TempDir()
 		for _, name := range secretsOfRoles[role] {
 			secret(t, dir, name)
@@ -82,8 +86,12 @@ func TestUnitsStartEveryRole(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := place{
-			name: "lumenhook@" + role, env: environmentFile(t, "../systemd/"+role+".env"),
-			paths: map[string]string{"/etc/lumenhook/lumenhook.yaml": config, "/etc/lumenhook/secrets/" + role: dir},
+			name: "lumenhook@" + role,
+			env:  environmentFile(t, "../systemd/"+role+".env"),
+			paths: map[string]string{
+				"/etc/lumenhook/lumenhook.yaml":  config,
+				"/etc/lumenhook/secrets/" + role: dir,
+			},
 		}
 		words := strings.Fields(at(service["Service.ExecStart"][0]))
 		settings, err := p.accepts(words[1:])
@@ -105,7 +113,8 @@ func TestUnitsStartEveryRole(t *testing.T) {
 func TestUnitsAreConfined(t *testing.T) {
 	service := unitFile(t, "../systemd/lumenhook@.service")
 	for name, want := range map[string]string{
-		"User": "lumenhook", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "CapabilityBoundingSet": "",
+		"User":            "lumenhook",
+		"NoNewPrivileges": "yes", "ProtectSystem": "strict", "CapabilityBoundingSet": "",
 		"KillSignal": "SIGTERM", "Restart": "always", "RestartPreventExitStatus": "2",
 	} {
 		if got := service["Service."+name]; !slices.Equal(got, []string{want}) {

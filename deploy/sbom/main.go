@@ -106,7 +106,9 @@ func contents(archive io.Reader, version string) (*cdx.BOM, error) {
 func file(name string, data []byte) cdx.Component {
 	sum := sha256.Sum256(data)
 	return cdx.Component{
-		BOMRef: "file:" + name, Type: cdx.ComponentTypeFile, Name: name,
+		BOMRef: "file:" + name,
+		Type:   cdx.ComponentTypeFile,
+		Name:   name,
 		Hashes: &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(sum[:])}},
 	}
 }
@@ -140,6 +142,10 @@ func modules(info *debug.BuildInfo) []cdx.Component {
 func module(path, version string) cdx.Component {
 	purl := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 	return cdx.Component{
-		BOMRef: purl, Type: cdx.ComponentTypeLibrary, Name: path, Version: version, PackageURL: purl,
+		BOMRef:     purl,
+		Type:       cdx.ComponentTypeLibrary,
+		Name:       path,
+		Version:    version,
+		PackageURL: purl,
 	}
 }

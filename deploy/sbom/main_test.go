@@ -57,7 +57,8 @@ func TestAListNamesFilesAndModules(t *testing.T) {
 		if err := run("v9.8.7+next", archive, document); err != nil {
 			t.Fatal(err)
 		}
-		if after, err := os.ReadFile(document); err != nil || before != nil && !bytes.Equal(before, after) {
+		if after, err := os.ReadFile(document); err != nil ||
+			before != nil && !bytes.Equal(before, after) {
 			t.Errorf("the second list is another (%v)", err)
 		}
 	}
@@ -71,7 +72,8 @@ func TestAListNamesFilesAndModules(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := bom.Metadata.Component
-	if of.Version != "v9.8.7+next" || of.PackageURL != "pkg:golang/github.com/lumenhook/lumenhook@v9.8.7%2Bnext" {
+	if of.Version != "v9.8.7+next" ||
+		of.PackageURL != "pkg:golang/github.com/lumenhook/lumenhook@v9.8.7%2Bnext" {
 		t.Errorf("the list is of %s, version %s", of.PackageURL, of.Version)
 	}
 	found := make(map[string]cdx.Component)

@@ -109,7 +109,10 @@ func (e *Endpoint) Create() (client.EndpointCreate, error) {
 		headers[name], _ = value.(string)
 	}
 	return client.EndpointCreate{
-		URL: e.url, Description: e.description, Headers: headers, RateLimitPerSecond: e.rateLimit,
+		URL:                e.url,
+		Description:        e.description,
+		Headers:            headers,
+		RateLimitPerSecond: e.rateLimit,
 	}, err
 }
 

@@ -80,9 +80,14 @@ func (f *Watch) Register(s *pflag.FlagSet) {
 func (f *Watch) Create(wallet string) (client.WatchCreate, error) {
 	assets, amount, memo, err := f.parse()
 	return client.WatchCreate{
-		WalletAddress: wallet, Label: f.label, EndpointID: f.endpoint,
-		Assets: assets, AmountRule: amount, MemoRule: memo,
-		SenderAllowlist: f.senders, EventTypes: f.eventTypes,
+		WalletAddress:   wallet,
+		Label:           f.label,
+		EndpointID:      f.endpoint,
+		Assets:          assets,
+		AmountRule:      amount,
+		MemoRule:        memo,
+		SenderAllowlist: f.senders,
+		EventTypes:      f.eventTypes,
 	}, err
 }
 

@@ -41,7 +41,10 @@ var guarded = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
 func newEdge(t *testing.T, change func(*apiserver.Config)) *apiserver.Server {
 	t.Helper()
-	cfg := apiserver.Config{Server: &http.Server{Handler: guarded, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}, Log: slog.New(slog.DiscardHandler)}
+	cfg := apiserver.Config{
+		Server: &http.Server{Handler: guarded, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)},
+		Log:    slog.New(slog.DiscardHandler),
+	}
 	if change != nil {
 		change(&cfg)
 	}
@@ -145,7 +148,10 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	addr := serve(t, newEdge(t, func(c *apiserver.Config) {
 		c.Server.ReadHeaderTimeout, c.Server.IdleTimeout = 200*time.Millisecond, 200*time.Millisecond
 	}))
-	for name, first := range map[string]string{"nothing": "", "half a header": "GET / HTTP/1.1\r\nHost: a\r\nX-Slow: "} {
+	for name, first := range map[string]string{
+		"nothing":       "",
+		"half a header": "GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ",
+	} {
 		conn := dial(t, addr)
 		_, _ = io.WriteString(conn, first)
 		_ = conn.SetDeadline(time.Now().Add(time.Minute))
@@ -166,13 +172,18 @@ func TestRefusalsOfTheServerAreProblems(t *testing.T) {
 		request, code string
 		status        int
 	}{
-		"no HTTP":          {"nonsense\r\n\r\n", "MALFORMED_REQUEST", 400},
-		"TLS":              {"\x16\x03\x01\x00\x05hello\r\n\r\n", "MALFORMED_REQUEST", 400},
-		"no host":          {"GET / HTTP/1.1\r\n\r\n", "MALFORMED_REQUEST", 400},
-		"bad header":       {"GET / HTTP/1.1\r\nHost: a\r\nX\x00: 1\r\n\r\n", "MALFORMED_REQUEST", 400},
-		"another version":  {"GET / HTTP/9.9\r\nHost: a\r\n\r\n", "UNSUPPORTED_VERSION", 505},
-		"a coding":         {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", "UNSUPPORTED_TRANSFER_CODING", 501},
-		"an expectation":   {"GET / HTTP/1.1\r\nHost: a\r\nExpect: miracles\r\n\r\n", "EXPECTATION_FAILED", 417},
+		"no HTTP":         {"nonsense\r\n\r\n", "MALFORMED_REQUEST", 400},
+		"TLS":             {"\x16\x03\x01\x00\x05hello\r\n\r\n", "MALFORMED_REQUEST", 400},
+		"no host":         {"GET / HTTP/1.1\r\n\r\n", "MALFORMED_REQUEST", 400},
+		"bad header":      {"GET / HTTP/1.1\r\nHost: a\r\nX\x00: 1\r\n\r\n", "MALFORMED_REQUEST", 400},
+		"another version": {"GET / HTTP/9.9\r\nHost: a\r\n\r\n", "UNSUPPORTED_VERSION", 505},
+		"a coding": {
+			"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n",
+			"UNSUPPORTED_TRANSFER_CODING", 501,
+		},
+		"an expectation": {
+			"GET / HTTP/1.1\r\nHost: a\r\nExpect: miracles\r\n\r\n", "EXPECTATION_FAILED", 417,
+		},
 		"headers too long": {long(5000), "HEADERS_TOO_LARGE", 431},
 		"far too long":     {long(200_000), "HEADERS_TOO_LARGE", 431},
 	} {
@@ -204,10 +215,12 @@ func checkProblem(t *testing.T, name string, conn net.Conn, status int, code str
 		return
 	}
 	h := resp.Header
-	if resp.StatusCode != status || p.Status != status || p.Code != code || p.Title == "" || p.Detail == "" || !strings.HasPrefix(p.RequestID, "req_") {
+	if resp.StatusCode != status || p.Status != status || p.Code != code || p.Title == "" ||
+		p.Detail == "" || !strings.HasPrefix(p.RequestID, "req_") {
 		t.Errorf("%s: %d, %s", name, resp.StatusCode, body)
 	}
-	if h.Get("Content-Type") != "application/problem+json" || h.Get("X-Request-Id") != p.RequestID || h.Get("Server") != "" {
+	if h.Get("Content-Type") != "application/problem+json" || h.Get("X-Request-Id") != p.RequestID ||
+		h.Get("Server") != "" {
 		t.Errorf("%s: %v", name, h)
 	}
 }
@@ -223,7 +236,10 @@ func TestRefusalsOnAPortWithTLS(t *testing.T) {
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	checkProblem(t, "no TLS", conn, 400, "TLS_REQUIRED")
 	for _, h2 := range []bool{false, true} {
-		c := http.Client{Transport: &http.Transport{ForceAttemptHTTP2: h2, TLSClientConfig: &tls.Config{RootCAs: roots}}}
+		c := http.Client{Transport: &http.Transport{
+			ForceAttemptHTTP2: h2,
+			TLSClientConfig:   &tls.Config{RootCAs: roots},
+		}}
 		defer c.CloseIdleConnections()
 		request, err := http.NewRequest(http.MethodGet, "https://"+addr, nil)
 		if err != nil {
@@ -236,7 +252,8 @@ func TestRefusalsOnAPortWithTLS(t *testing.T) {
 		}
 		body, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if resp.StatusCode != 431 || !strings.Contains(string(body), `"code":"HEADERS_TOO_LARGE"`) || (resp.ProtoMajor == 2) != h2 {
+		if resp.StatusCode != 431 || !strings.Contains(string(body), `"code":"HEADERS_TOO_LARGE"`) ||
+			(resp.ProtoMajor == 2) != h2 {
 			t.Errorf("HTTP/%d: %d %s", resp.ProtoMajor, resp.StatusCode, body)
 		}
 	}
@@ -244,12 +261,16 @@ func TestRefusalsOnAPortWithTLS(t *testing.T) {
 
 func TestAnswersNameNoVersion(t *testing.T) {
 	addr := serve(t, newEdge(t, nil))
-	for _, request := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "nonsense\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET / HTTP/1.1\r\n\r\n"} {
+	for _, request := range []string{
+		"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "nonsense\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
+		"GET / HTTP/1.1\r\n\r\n",
+	} {
 		conn := dial(t, addr)
 		_, _ = io.WriteString(conn, request)
 		_ = conn.(*net.TCPConn).CloseWrite()
 		answer, _ := io.ReadAll(conn)
-		if text := strings.ToLower(string(answer)); len(text) == 0 || strings.Contains(text, "server:") || strings.Contains(text, "go1") || strings.Contains(text, "lumenhook/") {
+		if text := strings.ToLower(string(answer)); len(text) == 0 || strings.Contains(text, "server:") ||
+			strings.Contains(text, "go1") || strings.Contains(text, "lumenhook/") {
 			t.Errorf("%q was answered %q", request, answer)
 		}
 	}
@@ -272,11 +293,15 @@ func TestRefusedKeysAreSlowed(t *testing.T) {
 		}
 		const guesser, neighbour = "192.0.2.1:1000", "192.0.2.2:1000"
 		for n := range 20 {
-			if out, took := request(guesser, "Bearer bad"); out.Code != 401 || took != 0 || out.Body.String() != "who?\n" {
+			if out, took := request(guesser, "Bearer bad"); out.Code != 401 || took != 0 ||
+				out.Body.String() != "who?\n" {
 				t.Fatalf("refusal %d: %d after %s", n, out.Code, took)
 			}
 		}
-		for n, want := range []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 4 * time.Second} {
+		for n, want := range []time.Duration{
+			250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second,
+			4 * time.Second, 4 * time.Second,
+		} {
 			out, took := request(guesser, "Bearer bad")
 			if out.Code != 401 || took != want {
 				t.Errorf("refusal %d: %d after %s, want %s", 20+n, out.Code, took, want)
@@ -328,11 +353,14 @@ func checkTooMany(t *testing.T, out *httptest.ResponseRecorder) {
 		Status                int
 		Type, Code, RequestID string
 	}
-	if err := json.Unmarshal(out.Body.Bytes(), &p); err != nil || p.Status != 429 || p.Code != "RATE_LIMITED" || p.RequestID != "req_1" || p.Type != "urn:lumenhook:problem:rate-limited" {
+	if err := json.Unmarshal(out.Body.Bytes(), &p); err != nil || p.Status != 429 ||
+		p.Code != "RATE_LIMITED" || p.RequestID != "req_1" ||
+		p.Type != "urn:lumenhook:problem:rate-limited" {
 		t.Errorf("%s (%v)", out.Body, err)
 	}
 	h := out.Header()
-	if h.Get("Retry-After") == "" || h.Get("WWW-Authenticate") != "" || h.Get("Content-Type") != "application/problem+json" {
+	if h.Get("Retry-After") == "" || h.Get("WWW-Authenticate") != "" ||
+		h.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("%v", h)
 	}
 }
@@ -386,7 +414,10 @@ func TestTLSReloads(t *testing.T) {
 	}
 	addr := serve(t, s)
 	get := func(roots *x509.CertPool, version uint16) (*http.Response, error) {
-		c := http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10, MaxVersion: version}}}
+		c := http.Client{Transport: &http.Transport{
+			ForceAttemptHTTP2: true,
+			TLSClientConfig:   &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10, MaxVersion: version},
+		}}
 		defer c.CloseIdleConnections()
 		resp, err := c.Get("https://" + addr)
 		if err == nil {
@@ -395,7 +426,8 @@ func TestTLSReloads(t *testing.T) {
 		return resp, err
 	}
 	resp, err := get(first, 0)
-	if err != nil || resp.ProtoMajor != 2 || resp.Header.Get("Strict-Transport-Security") != "max-age=31536000" {
+	if err != nil || resp.ProtoMajor != 2 ||
+		resp.Header.Get("Strict-Transport-Security") != "max-age=31536000" {
 		t.Fatalf("%+v, %v", resp, err)
 	}
 	if _, err := get(first, tls.VersionTLS11); err == nil {
@@ -417,7 +449,8 @@ func TestTLSReloads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the new certificate is in use", func() bool { _, err := get(second, 0); return err == nil })
+	eventually(t, "the new certificate is in use",
+		func() bool { _, err := get(second, 0); return err == nil })
 	if _, err := get(first, 0); err == nil {
 		t.Error("the old certificate is still in use")
 	}

@@ -46,7 +46,9 @@ func newGuesses() *guesses {
 
 // refused counts a refusal and says how long its answer must wait. The caller
 // calls done after the wait. Without ok nobody else may wait.
-func (g *guesses) refused(client netip.Prefix, now time.Time) (wait time.Duration, done func(), ok bool) {
+func (g *guesses) refused(
+	client netip.Prefix, now time.Time,
+) (wait time.Duration, done func(), ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	one, known := g.guessers.Get(client)

@@ -33,7 +33,8 @@ func loadKeyPair(certFile, keyFile string, log *slog.Logger) (*keyPair, error) {
 	p.stamp = p.stampNow()
 	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
-		return nil, fmt.Errorf("apiserver: the certificate %s and its key %s cannot be used: %w", certFile, keyFile, err)
+		return nil, fmt.Errorf("apiserver: the certificate %s and its key %s cannot be used: %w", certFile,
+			keyFile, err)
 	}
 	p.cert = &cert
 	return p, nil
@@ -60,7 +61,8 @@ func (p *keyPair) look() {
 	p.stamp = stamp
 	cert, err := tls.LoadX509KeyPair(p.certFile, p.keyFile)
 	if err != nil {
-		p.log.Warn("the API's certificate changed and cannot be used: the one before stays in use", "certificate", p.certFile, "error", err)
+		p.log.Warn("the API's certificate changed and cannot be used: the one before stays in use",
+			"certificate", p.certFile, "error", err)
 		return
 	}
 	p.cert = &cert

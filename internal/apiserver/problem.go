@@ -25,7 +25,10 @@ const (
 
 // Codes lists the codes of problems that no handler answers with.
 func Codes() []string {
-	return []string{codeExpectationFailed, codeHeadersTooLarge, codeMalformedRequest, codeTLSRequired, codeTransferCoding, codeVersion}
+	return []string{
+		codeExpectationFailed, codeHeadersTooLarge, codeMalformedRequest, codeTLSRequired,
+		codeTransferCoding, codeVersion,
+	}
 }
 
 // problem is a refusal of the edge, in the API's own form (RFC 9457).
@@ -42,8 +45,12 @@ func newProblem(code string, status int, title, detail string) problem {
 	var entropy [16]byte
 	rand.Read(entropy[:])
 	return problem{
-		Type:  "urn:lumenhook:problem:" + strings.ToLower(strings.ReplaceAll(code, "_", "-")),
-		Title: title, Status: status, Detail: detail, Code: code, RequestID: domain.NewID("req_", entropy),
+		Type:      "urn:lumenhook:problem:" + strings.ToLower(strings.ReplaceAll(code, "_", "-")),
+		Title:     title,
+		Status:    status,
+		Detail:    detail,
+		Code:      code,
+		RequestID: domain.NewID("req_", entropy),
 	}
 }
 
@@ -108,7 +115,8 @@ func headersTooLarge(most int) problem {
 	if most > 0 {
 		detail = fmt.Sprintf("The request line and the headers must have at most %d bytes.", most)
 	}
-	return newProblem(codeHeadersTooLarge, http.StatusRequestHeaderFieldsTooLarge, "The headers are too large", detail)
+	return newProblem(codeHeadersTooLarge, http.StatusRequestHeaderFieldsTooLarge,
+		"The headers are too large", detail)
 }
 
 // What net/http writes by itself, to the connection and in one piece: a status
@@ -127,10 +135,13 @@ func ownRefusal(b []byte) (p problem, own bool) {
 		return p, false
 	}
 	if string(b) == toTLS {
-		return newProblem(codeTLSRequired, http.StatusBadRequest, "TLS is spoken here", "Use https:// instead of http://."), true
+		return newProblem(codeTLSRequired, http.StatusBadRequest, "TLS is spoken here",
+			"Use https:// instead of http://."), true
 	}
 	if bytes.HasPrefix(b, []byte(unmet)) {
-		return newProblem(codeExpectationFailed, http.StatusExpectationFailed, "The expectation cannot be met", "Of Expect, 100-continue alone can be met: leave the header out."), true
+		return newProblem(codeExpectationFailed, http.StatusExpectationFailed,
+			"The expectation cannot be met",
+			"Of Expect, 100-continue alone can be met: leave the header out."), true
 	}
 	line, rest, _ := bytes.Cut(b, []byte("\r\n"))
 	if !bytes.HasPrefix(rest, []byte(plainText[2:])) || len(line) < len("HTTP/1.1 400") {
@@ -150,9 +161,11 @@ func refusalOf(status int, reason string) problem {
 	case http.StatusRequestHeaderFieldsTooLarge:
 		return headersTooLarge(0)
 	case http.StatusNotImplemented:
-		return newProblem(codeTransferCoding, status, "The transfer coding is not known", "Send the body with Content-Length, or with Transfer-Encoding: chunked.")
+		return newProblem(codeTransferCoding, status, "The transfer coding is not known",
+			"Send the body with Content-Length, or with Transfer-Encoding: chunked.")
 	case http.StatusHTTPVersionNotSupported:
-		return newProblem(codeVersion, status, "The version of HTTP is not spoken here", "Use HTTP/1.1 or HTTP/2.")
+		return newProblem(codeVersion, status, "The version of HTTP is not spoken here",
+			"Use HTTP/1.1 or HTTP/2.")
 	}
 	detail := "What came is not a request of HTTP."
 	if reason != "" {

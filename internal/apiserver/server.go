@@ -45,10 +45,16 @@ func New(cfg Config) (*Server, error) {
 	case cfg.MaxConns < 0 || cfg.MaxConnsPerClient < 0:
 		return nil, errors.New("apiserver: MaxConns and MaxConnsPerClient must not be negative")
 	case (cfg.CertFile == "") != (cfg.KeyFile == ""):
-		return nil, errors.New("apiserver: a certificate and a key are needed, and only one of them is set: set both or none")
+		return nil, errors.New("apiserver: a certificate and a key are needed, and only one of them is " +
+			"set: set both or none")
 	}
-	s := &Server{http: cfg.Server, conns: newConns(orDefault(cfg.MaxConns, defaultMaxConns), orDefault(cfg.MaxConnsPerClient, defaultMaxConnsPerClient))}
-	handler := boundHeaders(slowGuesses(cfg.Server.Handler, newGuesses()), orDefault(cfg.Server.MaxHeaderBytes, http.DefaultMaxHeaderBytes))
+	s := &Server{
+		http: cfg.Server,
+		conns: newConns(orDefault(cfg.MaxConns, defaultMaxConns),
+			orDefault(cfg.MaxConnsPerClient, defaultMaxConnsPerClient)),
+	}
+	handler := boundHeaders(slowGuesses(cfg.Server.Handler, newGuesses()),
+		orDefault(cfg.Server.MaxHeaderBytes, http.DefaultMaxHeaderBytes))
 	// What is a little too much reaches the handler, which says so in the API's form
 	// in TLS and HTTP/2 too.
 	s.http.MaxHeaderBytes = 2 * orDefault(cfg.Server.MaxHeaderBytes, http.DefaultMaxHeaderBytes)

@@ -20,36 +20,128 @@ type ban struct {
 }
 
 var bans = []ban{
-	{from: "domain", to: []string{"net", "net/", "os", "os/", "sync", "math/rand", "crypto/rand", "math/rand/v2", "github.com/", "golang.org/", "google.golang.org/"}, direct: true,
-		why: "the core has no I/O, no clock, no chance and no goroutines, so that a simulation repeats"},
-	{from: "schemas", to: []string{module + "streams", module + "streams/", module + "api", module + "projections", module + "internal/"}, direct: true,
-		why: "what is written down for ever depends on the core alone"},
-	{from: "streams", to: []string{module + "domain", module + "schemas", module + "schemas/"}, direct: true,
-		why: "the runtime knows nothing of webhooks"},
-	{from: "api", to: []string{"github.com/twmb/", "github.com/cockroachdb/", "github.com/ClickHouse/", module + "streams", module + "streams/", module + "projections"},
-		why: "the API declares the small interfaces it needs, and internal/node fits them"},
-	{from: "streams/engine", to: siblings("streams/engine"), direct: true, why: "siblings do not know each other; internal/node assembles them"},
-	{from: "streams/follower", to: siblings("streams/follower"), direct: true, why: "siblings do not know each other; internal/node assembles them"},
-	{from: "streams/directory", to: siblings("streams/directory"), direct: true, why: "siblings do not know each other; internal/node assembles them"},
-	{from: "streams/commands", to: siblings("streams/commands"), direct: true, why: "siblings do not know each other; internal/node assembles them"},
-	{from: "streams/dispatcher", to: siblings("streams/dispatcher"), direct: true, why: "siblings do not know each other; internal/node assembles them"},
-	{from: "streams/mailer", to: siblings("streams/mailer"), direct: true, why: "siblings do not know each other; internal/node assembles them"},
-	{from: "internal/node", to: []string{module + "internal/embedded/", module + "internal/cli", "github.com/spf13/"}, direct: true,
-		why: "a node is of roles; what is embedded, and how it is configured, is the command's"},
-	{from: "cmd/lumenhook", to: []string{module + "streams/engine", module + "streams/directory", module + "streams/dispatcher", module + "internal/embedded/broker"}, direct: true,
-		why: "commands assemble no role by hand: internal/node does; nor what is embedded: internal/standalone does"},
-	{from: "internal/standalone", to: []string{module + "streams/engine", module + "streams/directory", module + "streams/dispatcher", module + "streams/commands", "github.com/spf13/cobra"}, direct: true,
-		why: "run is a node and embedded parts: roles are internal/node's to assemble"},
-	{from: "internal/server", to: []string{module + "internal/embedded/", module + "internal/standalone"},
-		why: "serve is a node and addresses: nothing of a machine alone is in it"},
-	{from: "internal/runfile", to: []string{module + "internal/node", module + "internal/cli", module + "internal/embedded/", "github.com/spf13/"},
-		why: "a data folder is read by who knows nothing of flags and roles"},
+	{
+		from: "domain",
+		to: []string{
+			"net", "net/", "os", "os/", "sync", "math/rand", "crypto/rand", "math/rand/v2",
+			"github.com/", "golang.org/", "google.golang.org/",
+		},
+		direct: true,
+		why:    "the core has no I/O, no clock, no chance and no goroutines, so that a simulation repeats",
+	},
+	{
+		from: "schemas",
+		to: []string{
+			module + "streams", module + "streams/", module + "api", module + "projections",
+			module + "internal/",
+		},
+		direct: true,
+		why:    "what is written down for ever depends on the core alone",
+	},
+	{
+		from:   "streams",
+		to:     []string{module + "domain", module + "schemas", module + "schemas/"},
+		direct: true,
+		why:    "the runtime knows nothing of webhooks",
+	},
+	{
+		from: "api",
+		to: []string{
+			"github.com/twmb/", "github.com/cockroachdb/", "github.com/ClickHouse/",
+			module + "streams", module + "streams/", module + "projections",
+		},
+		why: "the API declares the small interfaces it needs, and internal/node fits them",
+	},
+	{
+		from:   "streams/engine",
+		to:     siblings("streams/engine"),
+		direct: true,
+		why:    "siblings do not know each other; internal/node assembles them",
+	},
+	{
+		from:   "streams/follower",
+		to:     siblings("streams/follower"),
+		direct: true,
+		why:    "siblings do not know each other; internal/node assembles them",
+	},
+	{
+		from:   "streams/directory",
+		to:     siblings("streams/directory"),
+		direct: true,
+		why:    "siblings do not know each other; internal/node assembles them",
+	},
+	{
+		from:   "streams/commands",
+		to:     siblings("streams/commands"),
+		direct: true,
+		why:    "siblings do not know each other; internal/node assembles them",
+	},
+	{
+		from:   "streams/dispatcher",
+		to:     siblings("streams/dispatcher"),
+		direct: true,
+		why:    "siblings do not know each other; internal/node assembles them",
+	},
+	{
+		from:   "streams/mailer",
+		to:     siblings("streams/mailer"),
+		direct: true,
+		why:    "siblings do not know each other; internal/node assembles them",
+	},
+	{
+		from:   "internal/node",
+		to:     []string{module + "internal/embedded/", module + "internal/cli", "github.com/spf13/"},
+		direct: true,
+		why:    "a node is of roles; what is embedded, and how it is configured, is the command's",
+	},
+	{
+		from: "cmd/lumenhook",
+		to: []string{
+			module + "streams/engine", module + "streams/directory",
+			module + "streams/dispatcher", module + "internal/embedded/broker",
+		},
+		direct: true,
+		why:    "commands assemble no role by hand: internal/node does; nor what is embedded: internal/standalone does",
+	},
+	{
+		from: "internal/standalone",
+		to: []string{
+			module + "streams/engine", module + "streams/directory",
+			module + "streams/dispatcher", module + "streams/commands",
+			"github.com/spf13/cobra",
+		},
+		direct: true,
+		why:    "run is a node and embedded parts: roles are internal/node's to assemble",
+	},
+	{
+		from: "internal/server",
+		to:   []string{module + "internal/embedded/", module + "internal/standalone"},
+		why:  "serve is a node and addresses: nothing of a machine alone is in it",
+	},
+	{
+		from: "internal/runfile",
+		to: []string{
+			module + "internal/node", module + "internal/cli", module + "internal/embedded/",
+			"github.com/spf13/",
+		},
+		why: "a data folder is read by who knows nothing of flags and roles",
+	},
 	{from: "internal/terminal", to: []string{module},
 		why: "how a line is shown does not depend on what it says"},
 	{from: "internal/sealing", to: []string{module},
 		why: "secrets are kept by what knows nothing of whose they are"},
-	{from: "internal/trial", to: []string{module}, but: module + "internal/orphans", why: "what the trial expects must not come from what it tries"},
-	{from: "projections", to: siblings("projections"), direct: true, why: "siblings do not know each other; internal/node assembles them"},
+	{
+		from: "internal/trial",
+		to:   []string{module},
+		but:  module + "internal/orphans",
+		why:  "what the trial expects must not come from what it tries",
+	},
+	{
+		from:   "projections",
+		to:     siblings("projections"),
+		direct: true,
+		why:    "siblings do not know each other; internal/node assembles them",
+	},
 }
 
 // Packages below cmd that take what a command says apart: their flags are registered on
@@ -64,8 +156,10 @@ var flagPackages = []string{
 func TestFlagsAreNoCommands(t *testing.T) {
 	for _, from := range flagPackages {
 		b := ban{
-			from: from, to: []string{"github.com/spf13/cobra", module + "cmd/"}, direct: true,
-			why: "commands are cmd's: one file each",
+			from:   from,
+			to:     []string{"github.com/spf13/cobra", module + "cmd/"},
+			direct: true,
+			why:    "commands are cmd's: one file each",
 		}
 		for _, path := range importsOf(t, b) {
 			if b.forbids(path) {
@@ -77,7 +171,10 @@ func TestFlagsAreNoCommands(t *testing.T) {
 
 func siblings(of string) []string {
 	var others []string
-	for _, p := range []string{"streams/engine", "streams/follower", "streams/directory", "streams/commands", "streams/dispatcher", "streams/mailer", "projections", "api"} {
+	for _, p := range []string{
+		"streams/engine", "streams/follower", "streams/directory", "streams/commands",
+		"streams/dispatcher", "streams/mailer", "projections", "api",
+	} {
 		if p != of {
 			others = append(others, module+p)
 		}
@@ -103,7 +200,13 @@ func TestImportsKeepTheRules(t *testing.T) {
 
 func TestABanForbids(t *testing.T) {
 	b := ban{to: []string{"net", "net/"}, but: "net/netip"}
-	for path, want := range map[string]bool{"net": true, "net/http": true, "net/netip": false, "netip": false, "strings": false} {
+	for path, want := range map[string]bool{
+		"net":       true,
+		"net/http":  true,
+		"net/netip": false,
+		"netip":     false,
+		"strings":   false,
+	} {
 		if b.forbids(path) != want {
 			t.Errorf("%s: %v", path, !want)
 		}

@@ -86,7 +86,8 @@ func (h house) missing(path string) (what []string, cited int) {
 	if strings.HasSuffix(path, ".md") {
 		each(citedTest, 1, func(name string) bool { return h.tests[name] }, asItIs)
 		each(citedFile, 1, exists, asItIs)
-		each(link, 1, func(to string) bool { return h.exists(filepath.Join(filepath.Dir(path), to)) }, asItIs)
+		each(link, 1, func(to string) bool { return h.exists(filepath.Join(filepath.Dir(path), to)) },
+			asItIs)
 	}
 	each(citedPage, 0, exists, asItIs)
 	each(citedSection, 1, func(name string) bool { return h.sections[name] },
@@ -105,9 +106,11 @@ func (h house) exists(path string) bool {
 func readHouse(t *testing.T) house {
 	t.Helper()
 	h := house{
-		root: filepath.Join("..", ".."), tests: make(map[string]bool),
-		sections: make(map[string]bool), guarantees: make(map[string]bool),
-		texts: make(map[string]string),
+		root:       filepath.Join("..", ".."),
+		tests:      make(map[string]bool),
+		sections:   make(map[string]bool),
+		guarantees: make(map[string]bool),
+		texts:      make(map[string]string),
 	}
 	err := filepath.WalkDir(h.root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

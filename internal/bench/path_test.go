@@ -100,13 +100,24 @@ func newRig(b *testing.B, sync bool) *rig {
 	b.Cleanup(r.server.Close)
 	r.roots.AddCert(r.server.Certificate())
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	k, err := broker.Start(broker.Config{Dir: b.TempDir(), Listen: "127.0.0.1:0", Sync: sync, Logger: logger})
+	k, err := broker.Start(broker.Config{
+		Dir:    b.TempDir(),
+		Listen: "127.0.0.1:0",
+		Sync:   sync,
+		Logger: logger,
+	})
 	must(b, err)
 	b.Cleanup(k.Close)
-	r.cluster = streams.Cluster{Brokers: []string{k.Addr()}, Prefix: "bench.", ClientID: "bench", Logger: logger}
+	r.cluster = streams.Cluster{
+		Brokers:  []string{k.Addr()},
+		Prefix:   "bench.",
+		ClientID: "bench",
+		Logger:   logger,
+	}
 	var specs []streams.TopicSpec
 	for _, t := range schemas.Topics() {
-		specs = append(specs, streams.TopicSpec{Name: t.Name, Partitions: partitions, ReplicationFactor: 1})
+		specs = append(specs,
+			streams.TopicSpec{Name: t.Name, Partitions: partitions, ReplicationFactor: 1})
 	}
 	must(b, r.cluster.EnsureTopics(b.Context(), specs))
 	r.producer, err = r.cluster.NewProducer()
@@ -131,20 +142,40 @@ func (r *rig) serveEndpoints(urls map[string]string) {
 	ports, err := egress.ParsePorts(address.Port())
 	must(r.b, err)
 	client, err := egress.New(egress.Config{
-		Policy: egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports}, RootCAs: r.roots, MaxIdlePerHost: 1024,
+		Policy: egress.Policy{
+			Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			Ports: ports,
+		},
+		RootCAs:        r.roots,
+		MaxIdlePerHost: 1024,
 	})
 	must(r.b, err)
 	r.b.Cleanup(client.Close)
 	e := engine.New(engine.Config{
-		Cluster: r.cluster, StateDir: r.b.TempDir(), Policy: domain.DefaultPolicy(),
-		Dispatcher:       dispatcher.New(context.Background(), client, time.Now),
-		Unseal:           func(sealed []byte, _ string) (domain.Secret, error) { return domain.Secret(sealed), nil },
-		AttemptsInFlight: 512, AttemptsPerEndpoint: 128, DrainTimeout: 12 * time.Second, Now: time.Now, Logger: r.cluster.Logger,
+		Cluster:    r.cluster,
+		StateDir:   r.b.TempDir(),
+		Policy:     domain.DefaultPolicy(),
+		Dispatcher: dispatcher.New(context.Background(), client, time.Now),
+		Unseal: func(sealed []byte, _ string) (domain.Secret, error) {
+			return domain.Secret(
+				sealed,
+			), nil
+		},
+		AttemptsInFlight:    512,
+		AttemptsPerEndpoint: 128,
+		DrainTimeout:        12 * time.Second,
+		Now:                 time.Now,
+		Logger:              r.cluster.Logger,
 	})
 	db, err := projections.Open(clickhousetest.Start(r.b).DSN())
 	must(r.b, err)
 	must(r.b, projections.Migrate(r.b.Context(), db))
-	p, err := projections.NewProjector(projections.ProjectorConfig{DB: db, Cluster: r.cluster, Now: time.Now, Logger: r.cluster.Logger})
+	p, err := projections.NewProjector(projections.ProjectorConfig{
+		DB:      db,
+		Cluster: r.cluster,
+		Now:     time.Now,
+		Logger:  r.cluster.Logger,
+	})
 	must(r.b, err)
 	r.b.Cleanup(func() { p.Close(); _ = db.Close() })
 	r.projector = p
@@ -152,9 +183,16 @@ func (r *rig) serveEndpoints(urls map[string]string) {
 	r.run(p.Run)
 	asker := r.ask()
 	for id, url := range urls {
-		_, err := asker.Submit(r.b.Context(), domain.Command{ID: "cmd_" + id, AccountID: "acc_1", Body: domain.CreateEndpoint{
-			EndpointID: id, AccountID: "acc_1", URL: url, SealedSecret: []byte(secret),
-		}})
+		_, err := asker.Submit(r.b.Context(), domain.Command{
+			ID:        "cmd_" + id,
+			AccountID: "acc_1",
+			Body: domain.CreateEndpoint{
+				EndpointID:   id,
+				AccountID:    "acc_1",
+				URL:          url,
+				SealedSecret: []byte(secret),
+			},
+		})
 		must(r.b, err)
 	}
 }
@@ -169,7 +207,8 @@ func (r *rig) run(part func(context.Context) error) {
 
 // ask opens a client of the engine's.
 func (r *rig) ask() *commands.Client {
-	asker, err := commands.Open(r.b.Context(), commands.Config{Cluster: r.cluster, Wait: 2 * time.Minute, Logger: r.cluster.Logger})
+	asker, err := commands.Open(r.b.Context(),
+		commands.Config{Cluster: r.cluster, Wait: 2 * time.Minute, Logger: r.cluster.Logger})
 	must(r.b, err)
 	r.b.Cleanup(asker.Close)
 	r.run(asker.Run)
@@ -187,13 +226,28 @@ func match(run string, n int) (id string, r streams.Record) {
 
 func matchFor(run string, n int, endpoint string) (id string, r streams.Record) {
 	m := domain.Match{
-		EventID: domain.EventID(run, strconv.Itoa(n)), Type: domain.PaymentReceived,
-		Watch:        domain.Watch{ID: "wat_1", AccountID: "acc_1", EndpointID: endpoint, WalletAddress: strings.Repeat("G", 56), Label: strings.Repeat("l", 140)},
-		Payment:      domain.Payment{ID: strconv.Itoa(n), TxHash: strings.Repeat("a", 64), From: strings.Repeat("F", 56), To: strings.Repeat("G", 56), Asset: domain.NativeAsset(), AmountStroops: 1},
+		EventID: domain.EventID(run, strconv.Itoa(n)),
+		Type:    domain.PaymentReceived,
+		Watch: domain.Watch{
+			ID:            "wat_1",
+			AccountID:     "acc_1",
+			EndpointID:    endpoint,
+			WalletAddress: strings.Repeat("G", 56),
+			Label:         strings.Repeat("l", 140),
+		},
+		Payment: domain.Payment{
+			ID:            strconv.Itoa(n),
+			TxHash:        strings.Repeat("a", 64),
+			From:          strings.Repeat("F", 56),
+			To:            strings.Repeat("G", 56),
+			Asset:         domain.NativeAsset(),
+			AmountStroops: 1,
+		},
 		Verification: domain.Verification{Outcome: domain.OutcomeVerified},
 	}
 	message := schemas.EncodePaymentMatched(m, domain.NewPaymentEvent(m, time.Now().UnixMilli()))
-	return m.EventID, streams.NewRecord(schemas.TopicMatches, endpoint, message.Value, message.EachHeader)
+	return m.EventID, streams.NewRecord(schemas.TopicMatches, endpoint, message.Value,
+		message.EachHeader)
 }
 
 func BenchmarkPath(b *testing.B) {
@@ -232,7 +286,10 @@ func measure(b *testing.B, sync bool) {
 // floor is a bare client that posts the same bodies over keep-alive TLS.
 func (r *rig) floor() float64 {
 	done := r.sink.expect(floorPosts)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: r.roots}, MaxIdleConnsPerHost: floorAtOnce}}
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig:     &tls.Config{RootCAs: r.roots},
+		MaxIdleConnsPerHost: floorAtOnce,
+	}}
 	_, record := match("floor", 1)
 	began := time.Now()
 	work := make(chan int, floorAtOnce)
@@ -381,7 +438,8 @@ func cpu() string {
 func TestBodySize(t *testing.T) {
 	_, record := match("x", 1)
 	in, err := schemas.DecodePaymentMatched(schemas.Read(record.Value, record))
-	if err != nil || !json.Valid(in.Event.Body) || len(in.Event.Body) < 800 || len(in.Event.Body) > 1000 {
+	if err != nil || !json.Valid(in.Event.Body) || len(in.Event.Body) < 800 ||
+		len(in.Event.Body) > 1000 {
 		t.Errorf("body of %d bytes, %v", len(in.Event.Body), err)
 	}
 }

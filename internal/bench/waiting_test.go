@@ -53,18 +53,49 @@ func (r *rig) writeWaiting(n int) {
 	version := make(map[string]uint64)
 	fact := func(aggregate string, body domain.FactBody) {
 		version[aggregate]++
-		m := schemas.EncodeFact(domain.Fact{Aggregate: aggregate, Version: version[aggregate], AtMillis: time.Now().UnixMilli(), Body: body})
-		records = append(records, streams.NewRecord(schemas.TopicJournal, aggregate, m.Value, m.EachHeader))
+		m := schemas.EncodeFact(domain.Fact{
+			Aggregate: aggregate,
+			Version:   version[aggregate],
+			AtMillis:  time.Now().UnixMilli(),
+			Body:      body,
+		})
+		records = append(records,
+			streams.NewRecord(schemas.TopicJournal, aggregate, m.Value, m.EachHeader))
 	}
 	for n := range endpoints {
 		id := endpointID(n)
-		fact(id, domain.EndpointCreated{EndpointID: id, AccountID: "acc_1", URL: r.server.URL, Secret: domain.SealedSecret{Sealed: []byte(secret)}})
+		fact(id,
+			domain.EndpointCreated{
+				EndpointID: id,
+				AccountID:  "acc_1",
+				URL:        r.server.URL,
+				Secret:     domain.SealedSecret{Sealed: []byte(secret)},
+			})
 	}
 	due := time.Now().Add(time.Hour).UnixMilli()
 	for i := range n {
 		id, event := endpointID(i%endpoints), domain.EventID("waiting", strconv.Itoa(i))
-		fact(id, domain.DeliveryCreated{AccountID: "acc_1", EndpointID: id, WatchID: "wat_1", Event: domain.Event{ID: event, Type: domain.PaymentReceived, Body: bytes.Repeat([]byte("x"), 200)}})
-		fact(id, domain.AttemptMade{EventID: event, EventType: domain.PaymentReceived, Number: 1, Run: 1, Result: domain.AttemptResult{StatusCode: 500}, State: domain.StateWaiting, NextAttemptAtMillis: due + int64(i%3_600_000)})
+		fact(id,
+			domain.DeliveryCreated{
+				AccountID:  "acc_1",
+				EndpointID: id,
+				WatchID:    "wat_1",
+				Event: domain.Event{
+					ID:   event,
+					Type: domain.PaymentReceived,
+					Body: bytes.Repeat([]byte("x"), 200),
+				},
+			})
+		fact(id,
+			domain.AttemptMade{
+				EventID:             event,
+				EventType:           domain.PaymentReceived,
+				Number:              1,
+				Run:                 1,
+				Result:              domain.AttemptResult{StatusCode: 500},
+				State:               domain.StateWaiting,
+				NextAttemptAtMillis: due + int64(i%3_600_000),
+			})
 		if len(records) >= 4000 {
 			must(r.b, r.producer.Append(r.b.Context(), records...))
 			records = records[:0]
@@ -80,19 +111,38 @@ func (r *rig) restore(dir string, idle time.Duration) time.Duration {
 	ended := make(chan error, 1)
 	began := time.Now()
 	e := engine.New(engine.Config{
-		Cluster: r.cluster, StateDir: dir, Policy: domain.DefaultPolicy(), Dispatcher: deaf{r.b},
-		Unseal:           func(sealed []byte, _ string) (domain.Secret, error) { return domain.Secret(sealed), nil },
-		AttemptsInFlight: 512, AttemptsPerEndpoint: 128, DrainTimeout: time.Second, Now: time.Now, Logger: r.cluster.Logger,
+		Cluster:    r.cluster,
+		StateDir:   dir,
+		Policy:     domain.DefaultPolicy(),
+		Dispatcher: deaf{r.b},
+		Unseal: func(sealed []byte, _ string) (domain.Secret, error) {
+			return domain.Secret(
+				sealed,
+			), nil
+		},
+		AttemptsInFlight:    512,
+		AttemptsPerEndpoint: 128,
+		DrainTimeout:        time.Second,
+		Now:                 time.Now,
+		Logger:              r.cluster.Logger,
 	})
 	go func() { ended <- e.Run(ctx) }()
 	asker := r.ask()
 	var asked sync.WaitGroup
 	for n := range 4 * partitions { // enough to meet every partition
 		asked.Go(func() {
-			id := domain.DeriveID(domain.EndpointPrefix, "restored", dir, strconv.Itoa(n), strconv.FormatInt(began.UnixNano(), 10))
-			_, err := asker.Submit(r.b.Context(), domain.Command{ID: "cmd_" + id, AccountID: "acc_1", Body: domain.CreateEndpoint{
-				EndpointID: id, AccountID: "acc_1", URL: r.server.URL, SealedSecret: []byte(secret),
-			}})
+			id := domain.DeriveID(domain.EndpointPrefix, "restored", dir, strconv.Itoa(n),
+				strconv.FormatInt(began.UnixNano(), 10))
+			_, err := asker.Submit(r.b.Context(), domain.Command{
+				ID:        "cmd_" + id,
+				AccountID: "acc_1",
+				Body: domain.CreateEndpoint{
+					EndpointID:   id,
+					AccountID:    "acc_1",
+					URL:          r.server.URL,
+					SealedSecret: []byte(secret),
+				},
+			})
 			must(r.b, err)
 		})
 	}
@@ -180,7 +230,8 @@ func fairness(b *testing.B, hanging bool) (p50, p99 time.Duration) {
 }
 
 func fairID(hangs bool, n int) string {
-	return domain.DeriveID(domain.EndpointPrefix, "fair", strconv.FormatBool(hangs), strconv.Itoa(n%fairEndpoints))
+	return domain.DeriveID(domain.EndpointPrefix, "fair", strconv.FormatBool(hangs),
+		strconv.Itoa(n%fairEndpoints))
 }
 
 func fairURLs(base string) map[string]string {

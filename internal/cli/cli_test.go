@@ -25,18 +25,30 @@ import (
 func tree(did *string) *cobra.Command {
 	root := &cobra.Command{Use: "prog", Version: "1"}
 	pets := &cobra.Command{Use: "pets", Short: "Pets"}
-	list := &cobra.Command{Use: "list", Args: NoArguments, RunE: func(c *cobra.Command, _ []string) error {
-		n, _ := c.Flags().GetInt("limit")
-		*did = strings.Repeat("x", n)
-		return nil
-	}}
+	list := &cobra.Command{
+		Use:  "list",
+		Args: NoArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			n, _ := c.Flags().GetInt("limit")
+			*did = strings.Repeat("x", n)
+			return nil
+		},
+	}
 	list.Flags().Int("limit", 3, "how many")
 	list.Flags().Duration("wait", 0, "how long")
-	get := &cobra.Command{Use: "get PET_ID", Args: OneArgument, RunE: func(_ *cobra.Command, args []string) error {
-		*did = args[0]
-		return errors.New("there is no such pet")
-	}}
-	adopt := &cobra.Command{Use: "adopt", Args: NoArguments, RunE: func(*cobra.Command, []string) error { return nil }}
+	get := &cobra.Command{
+		Use:  "get PET_ID",
+		Args: OneArgument,
+		RunE: func(_ *cobra.Command, args []string) error {
+			*did = args[0]
+			return errors.New("there is no such pet")
+		},
+	}
+	adopt := &cobra.Command{
+		Use:  "adopt",
+		Args: NoArguments,
+		RunE: func(*cobra.Command, []string) error { return nil },
+	}
 	adopt.Flags().String("name", "", "what it is called")
 	adopt.Flags().String("kind", "", "what it is")
 	adopt.Flags().String("food", "", "what it eats")
@@ -54,27 +66,57 @@ func TestACommandLineIsUnderstoodOrHasNoEffect(t *testing.T) {
 		code int
 		says []string
 	}{
-		"pets list --limit 2":                    {0, nil},
-		"pets":                                   {0, nil},
-		"":                                       {0, nil},
-		"help pets list":                         {0, nil},
-		"pets get rex":                           {ExitFailure, []string{"prog: there is no such pet\n"}},
-		"pets lst":                               {ExitUsage, []string{`"lst" is no command of prog pets; did you mean prog pets list?`, "See `prog pets --help`"}},
-		"pets zzzzzz":                            {ExitUsage, []string{`there are adopt, get, list`}},
-		"pet list":                               {ExitUsage, []string{`did you mean prog pets?`}},
-		"pet list --limit 3":                     {ExitUsage, []string{`"pet" is no command of prog; did you mean prog pets?`}},
-		"help pets lits":                         {ExitUsage, []string{`did you mean prog pets list?`}},
-		"pets list rex":                          {ExitUsage, []string{`prog pets list takes no arguments, and got "rex"`}},
-		"pets get":                               {ExitUsage, []string{"prog pets get wants one PET_ID, and got 0 arguments"}},
-		"pets get EMPTY":                         {ExitUsage, []string{"PET_ID is empty"}},
-		"pets list --limits 3":                   {ExitUsage, []string{"prog pets list has no flag --limits; did you mean --limit?", "See `prog pets list --help`"}},
-		"pets list -q":                           {ExitUsage, []string{"has no flag -q"}},
-		"pets list --limit":                      {ExitUsage, []string{"--limit"}},
-		"pets list --limit two":                  {ExitUsage, []string{`--limit "two": must be a whole number`}},
-		"pets list --wait 3":                     {ExitUsage, []string{`--wait "3": must be a time such as`}},
-		"pets adopt":                             {ExitUsage, []string{"--name must be given: what it is called", "--kind must be given: what it is", "--food or --drink must be given"}},
+		"pets list --limit 2": {0, nil},
+		"pets":                {0, nil},
+		"":                    {0, nil},
+		"help pets list":      {0, nil},
+		"pets get rex":        {ExitFailure, []string{"prog: there is no such pet\n"}},
+		"pets lst": {
+			ExitUsage,
+			[]string{
+				`"lst" is no command of prog pets; did you mean prog pets list?`,
+				"See `prog pets --help`",
+			},
+		},
+		"pets zzzzzz": {ExitUsage, []string{`there are adopt, get, list`}},
+		"pet list":    {ExitUsage, []string{`did you mean prog pets?`}},
+		"pet list --limit 3": {
+			ExitUsage, []string{`"pet" is no command of prog; did you mean prog pets?`},
+		},
+		"help pets lits": {ExitUsage, []string{`did you mean prog pets list?`}},
+		"pets list rex": {
+			ExitUsage, []string{`prog pets list takes no arguments, and got "rex"`},
+		},
+		"pets get": {
+			ExitUsage, []string{"prog pets get wants one PET_ID, and got 0 arguments"},
+		},
+		"pets get EMPTY": {ExitUsage, []string{"PET_ID is empty"}},
+		"pets list --limits 3": {
+			ExitUsage,
+			[]string{
+				"prog pets list has no flag --limits; did you mean --limit?",
+				"See `prog pets list --help`",
+			},
+		},
+		"pets list -q":      {ExitUsage, []string{"has no flag -q"}},
+		"pets list --limit": {ExitUsage, []string{"--limit"}},
+		"pets list --limit two": {
+			ExitUsage, []string{`--limit "two": must be a whole number`},
+		},
+		"pets list --wait 3": {
+			ExitUsage, []string{`--wait "3": must be a time such as`},
+		},
+		"pets adopt": {
+			ExitUsage,
+			[]string{
+				"--name must be given: what it is called", "--kind must be given: what it is",
+				"--food or --drink must be given",
+			},
+		},
 		"pets adopt --name x --kind y --drink z": {0, nil},
-		"completion foo":                         {ExitUsage, []string{`"foo" is no command of prog completion`}},
+		"completion foo": {
+			ExitUsage, []string{`"foo" is no command of prog completion`},
+		},
 	} {
 		did, stderr := "", bytes.Buffer{}
 		root := tree(&did)
@@ -103,15 +145,22 @@ func TestVariablesSetFlagsOrAreFaults(t *testing.T) {
 		stderr := bytes.Buffer{}
 		root := tree(&did)
 		root.SetOut(io.Discard)
-		code = Execute(context.Background(), Line{Root: root, Args: args, Elsewhere: []string{"LUMENHOOK_ELSEWHERE"}, Stderr: &stderr})
+		code = Execute(context.Background(),
+			Line{Root: root, Args: args, Elsewhere: []string{"LUMENHOOK_ELSEWHERE"}, Stderr: &stderr})
 		return code, did, stderr.String()
 	}
 	for name, value := range map[string]string{
-		"LUMENHOOK_LIMIT": "5", "LUMENHOOK_NAME": "of another command", "LUMENHOOK_ELSEWHERE": "x", "LUMENHOOK_TEST_X": "x",
+		"LUMENHOOK_LIMIT": "5",
+		"LUMENHOOK_NAME":  "of another command", "LUMENHOOK_ELSEWHERE": "x", "LUMENHOOK_TEST_X": "x",
 		// What Kubernetes sets for services that are called lumenhook and lumenhook-api.
-		"LUMENHOOK_SERVICE_HOST": "10.0.0.1", "LUMENHOOK_SERVICE_PORT": "80", "LUMENHOOK_SERVICE_PORT_HTTP": "80", "LUMENHOOK_PORT": "tcp://10.0.0.1:80",
-		"LUMENHOOK_PORT_80_TCP": "tcp://10.0.0.1:80", "LUMENHOOK_PORT_80_TCP_PROTO": "tcp", "LUMENHOOK_PORT_80_TCP_PORT": "80", "LUMENHOOK_PORT_80_TCP_ADDR": "10.0.0.1",
-		"LUMENHOOK_API_SERVICE_HOST": "10.0.0.1", "LUMENHOOK_API_PORT": "tcp://10.0.0.1:80", "LUMENHOOK_API_PORT_80_TCP_ADDR": "10.0.0.1",
+		"LUMENHOOK_SERVICE_HOST":      "10.0.0.1",
+		"LUMENHOOK_SERVICE_PORT":      "80",
+		"LUMENHOOK_SERVICE_PORT_HTTP": "80", "LUMENHOOK_PORT": "tcp://10.0.0.1:80",
+		"LUMENHOOK_PORT_80_TCP":       "tcp://10.0.0.1:80",
+		"LUMENHOOK_PORT_80_TCP_PROTO": "tcp",
+		"LUMENHOOK_PORT_80_TCP_PORT":  "80", "LUMENHOOK_PORT_80_TCP_ADDR": "10.0.0.1",
+		"LUMENHOOK_API_SERVICE_HOST": "10.0.0.1",
+		"LUMENHOOK_API_PORT":         "tcp://10.0.0.1:80", "LUMENHOOK_API_PORT_80_TCP_ADDR": "10.0.0.1",
 	} {
 		t.Setenv(name, value)
 	}
@@ -129,7 +178,8 @@ func TestVariablesSetFlagsOrAreFaults(t *testing.T) {
 		t.Errorf("%d, %q", code, did)
 	}
 	for _, want := range []string{
-		"LUMENHOOK_LIMTI sets nothing; did you mean LUMENHOOK_LIMIT?", "LUMENHOOK_API_PORTS sets nothing: unset it",
+		"LUMENHOOK_LIMTI sets nothing; did you mean LUMENHOOK_LIMIT?",
+		"LUMENHOOK_API_PORTS sets nothing: unset it",
 		`LUMENHOOK_WAIT="long": must be a time`,
 	} {
 		if !strings.Contains(said, want) {
@@ -143,7 +193,16 @@ func TestVariablesSetFlagsOrAreFaults(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	names := []string{"create", "list", "get", "delete", "disable", "enable", "rotate-secret"}
-	for word, want := range map[string]string{"lst": "list", "remove": "", "delet": "delete", "rotate": "rotate-secret", "x": "", "LIST": "list", "foo": "", "gte": ""} {
+	for word, want := range map[string]string{
+		"lst":    "list",
+		"remove": "",
+		"delet":  "delete",
+		"rotate": "rotate-secret",
+		"x":      "",
+		"LIST":   "list",
+		"foo":    "",
+		"gte":    "",
+	} {
 		if got := Nearest(word, names); got != want {
 			t.Errorf("%s: %q", word, got)
 		}
@@ -151,16 +210,32 @@ func TestNearest(t *testing.T) {
 }
 
 func TestOneMemberOfAnAnswer(t *testing.T) {
-	answer := map[string]any{"id": "ep_1", "data": []any{map[string]any{"id": "evt_1", "n": 12345678901234567}}, "none": nil}
-	for field, want := range map[string]string{"id": "ep_1\n", "data.0.id": "evt_1\n", "data.0.n": "12345678901234567\n", "none": "null\n", "data.0": `{"id":"evt_1","n":12345678901234567}` + "\n"} {
+	answer := map[string]any{
+		"id":   "ep_1",
+		"data": []any{map[string]any{"id": "evt_1", "n": 12345678901234567}},
+		"none": nil,
+	}
+	for field, want := range map[string]string{
+		"id":        "ep_1\n",
+		"data.0.id": "evt_1\n",
+		"data.0.n":  "12345678901234567\n",
+		"none":      "null\n",
+		"data.0":    `{"id":"evt_1","n":12345678901234567}` + "\n",
+	} {
 		var out bytes.Buffer
 		if err := (&Output{Field: field}).Print(&out, answer, nil); err != nil || out.String() != want {
 			t.Errorf("%s: %q, %v", field, out.String(), err)
 		}
 	}
-	for field, want := range map[string]string{"ids": "there are data, id, none", "data.1": "the list has 1 members", "id.x": "has no members", "data.-1": "the list"} {
+	for field, want := range map[string]string{
+		"ids":     "there are data, id, none",
+		"data.1":  "the list has 1 members",
+		"id.x":    "has no members",
+		"data.-1": "the list",
+	} {
 		var out bytes.Buffer
-		if err := (&Output{Field: field}).Print(&out, answer, nil); err == nil || !strings.Contains(err.Error(), want) || out.Len() > 0 {
+		if err := (&Output{Field: field}).Print(&out, answer, nil); err == nil ||
+			!strings.Contains(err.Error(), want) || out.Len() > 0 {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
@@ -172,18 +247,36 @@ func TestARefusalIsToldByItsFlags(t *testing.T) {
 	flags.StringSlice("asset", nil, "")
 	flags.String("wallet", "", "")
 	_ = flags.Parse([]string{"--asset", "XLM,USD:G"})
-	refused := &client.Problem{Status: 422, Code: "VALIDATION_FAILED", Detail: "The body has 4 faults; errors names each.", RequestID: "req_1", Errors: []client.Fault{
-		{Pointer: "/url", Code: "INVALID_VALUE", Detail: "url must use https"}, {Pointer: "/assets/1/issuer", Detail: "is no address"},
-		{Pointer: "/walletAddress", Detail: "must start with G"}, {Pointer: "/other/field", Detail: "is odd"}, {Parameter: "url", Detail: "is long"},
-	}}
+	refused := &client.Problem{
+		Status:    422,
+		Code:      "VALIDATION_FAILED",
+		Detail:    "The body has 4 faults; errors names each.",
+		RequestID: "req_1",
+		Errors: []client.Fault{
+			{Pointer: "/url", Code: "INVALID_VALUE", Detail: "url must use https"},
+			{Pointer: "/assets/1/issuer", Detail: "is no address"},
+			{Pointer: "/walletAddress", Detail: "must start with G"},
+			{Pointer: "/other/field", Detail: "is odd"}, {Parameter: "url", Detail: "is long"},
+		},
+	}
 	want := "making it: --url: must use https\n--asset \"USD:G\": is no address\n--wallet: must start with G\nother/field: is odd\n--url: is long"
 	if got := Explain(errors.Join(errorf("making it: ", refused)), flags); got != want {
 		t.Errorf("%s", got)
 	}
-	if got := Explain(&client.Problem{Status: 503, Code: "OVERLOADED", Detail: "Not now.", RequestID: "req_1"}, flags); got != "Not now. (OVERLOADED, request req_1)" {
+	if got := Explain(&client.Problem{
+		Status:    503,
+		Code:      "OVERLOADED",
+		Detail:    "Not now.",
+		RequestID: "req_1",
+	}, flags); got != "Not now. (OVERLOADED, request req_1)" {
 		t.Errorf("%s", got)
 	}
-	if got := Explain(&client.Problem{Status: 401, Code: "UNAUTHENTICATED", Detail: "No.", RequestID: "req_1"}, flags); !strings.Contains(got, "LUMENHOOK_API_KEY") {
+	if got := Explain(&client.Problem{
+		Status:    401,
+		Code:      "UNAUTHENTICATED",
+		Detail:    "No.",
+		RequestID: "req_1",
+	}, flags); !strings.Contains(got, "LUMENHOOK_API_KEY") {
 		t.Errorf("%s", got)
 	}
 }
@@ -231,12 +324,16 @@ func TestADeadConnectionIsToldByWhatToDo(t *testing.T) {
 		"http://" + silent.Addr().String(): "it did not answer in time",
 	} {
 		transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
-		c, err := client.New(address, "k", &http.Client{Transport: transport, Timeout: 500 * time.Millisecond})
+		c, err := client.New(address, "k",
+			&http.Client{Transport: transport, Timeout: 500 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = c.GetEndpoint(t.Context(), "ep_1")
-		if got := Explain(err, pflag.NewFlagSet("x", pflag.ContinueOnError)); !strings.Contains(got, want) || strings.Contains(got, "dial tcp") || strings.Contains(got, "client:") {
+		if got := Explain(err, pflag.NewFlagSet("x",
+			pflag.ContinueOnError)); !strings.Contains(got, want) || strings.Contains(
+			got, "dial tcp",
+		) || strings.Contains(got, "client:") {
 			t.Errorf("%s: %s", address, got)
 		}
 		transport.CloseIdleConnections()
@@ -247,7 +344,9 @@ func TestABuildNamesItself(t *testing.T) {
 	defer func(v, c, d string) { version, commit, date = v, c, d }(version, commit, date)
 	version, commit, date = "v1.2.3", "0123456789abcdef", "2026-11-22T01:00:00Z"
 	b := ThisBuild()
-	if got := b.String(); !strings.HasPrefix(got, "v1.2.3 (commit 0123456789ab of 2026-11-22T01:00:00Z") || !strings.Contains(got, b.Go) {
+	if got := b.String(); !strings.HasPrefix(got, "v1.2.3 (commit 0123456789ab of 2026-11-22T01:00:00Z") || !strings.Contains(
+		got, b.Go,
+	) {
 		t.Error(got)
 	}
 	version, commit, date = "", "", ""

@@ -91,7 +91,8 @@ func runZoo(t *testing.T, what string, args ...string) (code int, said string, s
 // over the default; and it is told which one won.
 func TestPrecedence(t *testing.T) {
 	dir, secrets := t.TempDir(), t.TempDir()
-	file := write(t, dir, "a.yaml", "gate:\n  names: [east, 'south, by the river']\n  password: from the file\nanimals: 5\nanimals-kind: cats\n")
+	file := write(t, dir, "a.yaml",
+		"gate:\n  names: [east, 'south, by the river']\n  password: from the file\nanimals: 5\nanimals-kind: cats\n")
 	password := write(t, secrets, "gate-password", "hush\n")
 	key := write(t, secrets, "keeper-key", "k")
 	write(t, secrets, "..data", "of Kubernetes")
@@ -102,7 +103,8 @@ func TestPrecedence(t *testing.T) {
 		t.Fatalf("%d: %s", code, said)
 	}
 	for _, want := range []string{
-		`gate-names=[east,"south, by the river"] ` + file + ":2", "gate-password=" + masked + " " + password,
+		`gate-names=[east,"south, by the river"] ` + file + ":2",
+		"gate-password=" + masked + " " + password,
 		"keeper-key-file=" + key + " " + key, "animals=7 --animals",
 		"animals-kind=dogs LUMENHOOK_ANIMALS_KIND", "config=" + file + " LUMENHOOK_CONFIG",
 	} {
@@ -110,7 +112,8 @@ func TestPrecedence(t *testing.T) {
 			t.Errorf("%q is not among %q", want, got)
 		}
 	}
-	if _, _, got = openZoo(t, "--config", write(t, dir, "empty.yaml", "")); !slices.Contains(got, "animals=3 default") {
+	if _, _, got = openZoo(t, "--config", write(t, dir, "empty.yaml", "")); !slices.Contains(got,
+		"animals=3 default") {
 		t.Errorf("an empty file changed %q", got)
 	}
 }
@@ -118,7 +121,8 @@ func TestPrecedence(t *testing.T) {
 // Every fault is told at once, with its place, and no secret is repeated.
 func TestFaultsOfFilesAreToldAtOnce(t *testing.T) {
 	dir, secrets := t.TempDir(), t.TempDir()
-	file := write(t, dir, "a.yaml", "gate:\n  nams: [east]\n  password: [whisper]\nanimals: 12\nanimals: 4\n\nanimals-kind:\nconfig: b.yaml\n")
+	file := write(t, dir, "a.yaml",
+		"gate:\n  nams: [east]\n  password: [whisper]\nanimals: 12\nanimals: 4\n\nanimals-kind:\nconfig: b.yaml\n")
 	empty := write(t, secrets, "gate-password", "\n")
 	unknown := write(t, secrets, "gatepasswrd", "loud")
 	code, said, _ := openZoo(t, "--config", file, "--secrets-dir", secrets)
@@ -126,9 +130,11 @@ func TestFaultsOfFilesAreToldAtOnce(t *testing.T) {
 		t.Errorf("ended with %d", code)
 	}
 	for _, want := range []string{
-		file + ":2: gate-nams sets nothing; did you mean gate-names?", file + ":3: gate-password: must be one value",
+		file + ":2: gate-nams sets nothing; did you mean gate-names?",
+		file + ":3: gate-password: must be one value",
 		file + ":5: animals was set in line 4 already", file + ":7: animals-kind: must be one value",
-		file + ":8: config sets nothing", empty + " holds nothing", unknown + " sets nothing; did you mean gate-password?",
+		file + ":8: config sets nothing", empty + " holds nothing",
+		unknown + " sets nothing; did you mean gate-password?",
 		"--animals: too many",
 	} {
 		if !strings.Contains(said, want) {
@@ -139,17 +145,21 @@ func TestFaultsOfFilesAreToldAtOnce(t *testing.T) {
 		t.Errorf("a secret is repeated in:\n%s", said)
 	}
 	for _, c := range []struct{ text, want string }{
-		{"- a\n", "must be settings"}, {"a: [\n", "a.yaml"}, {"animals: 1\n---\nanimals: 2\n", "must be one document"},
-		{"animals: {}\ngate: 3\n", ":2: gate sets nothing"}, {"animals: x\n", ":1: animals: must be a whole number"},
+		{"- a\n", "must be settings"}, {"a: [\n", "a.yaml"},
+		{"animals: 1\n---\nanimals: 2\n", "must be one document"},
+		{"animals: {}\ngate: 3\n", ":2: gate sets nothing"},
+		{"animals: x\n", ":1: animals: must be a whole number"},
 		{strings.Repeat("#", configMaxBytes+1), "is larger than"},
 	} {
 		file := write(t, dir, "a.yaml", c.text)
-		if code, said, _ := openZoo(t, "--config", file); code != ExitUsage || !strings.Contains(said, c.want) {
+		if code, said, _ := openZoo(t, "--config", file); code != ExitUsage ||
+			!strings.Contains(said, c.want) {
 			t.Errorf("%.20q: %d, %q is not said in:\n%s", c.text, code, c.want, said)
 		}
 	}
 	for _, flag := range []string{"--config", "--secrets-dir"} {
-		if code, said, _ := openZoo(t, flag, "/nowhere"); code != ExitUsage || !strings.Contains(said, flag) {
+		if code, said, _ := openZoo(t, flag, "/nowhere"); code != ExitUsage ||
+			!strings.Contains(said, flag) {
 			t.Errorf("%s: %d\n%s", flag, code, said)
 		}
 	}

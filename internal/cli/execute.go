@@ -131,7 +131,8 @@ func missing(c *cobra.Command) (faults []error) {
 				faults = append(faults, fmt.Errorf("--%s or --%s must be given: %s", f.Name, other, f.Usage))
 			}
 		}
-		if required := f.Annotations[cobra.BashCompOneRequiredFlag]; slices.Equal(required, []string{"true"}) && !f.Changed {
+		if required := f.Annotations[cobra.BashCompOneRequiredFlag]; slices.Equal(required,
+			[]string{"true"}) && !f.Changed {
 			faults = append(faults, fmt.Errorf("--%s must be given: %s", f.Name, f.Usage))
 		}
 	})
@@ -145,7 +146,8 @@ func (l Line) flagFault(c *cobra.Command, err error) error {
 	var bare *pflag.ValueRequiredError
 	switch {
 	case errors.As(err, &unknown):
-		if at, rest, findErr := l.Root.Find(l.Args); findErr == nil && at.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		if at, rest, findErr := l.Root.Find(l.Args); findErr == nil && at.HasSubCommands() &&
+			len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
 			return oneSubcommand(at, rest) // the flag is that of a command whose name is wrong
 		}
 		if unknown.GetSpecifiedShortnames() != "" {
@@ -153,7 +155,8 @@ func (l Line) flagFault(c *cobra.Command, err error) error {
 		}
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		return fmt.Errorf("%s has no flag --%s%s", c.CommandPath(), unknown.GetSpecifiedName(), DidYouMean(unknown.GetSpecifiedName(), names, "--"))
+		return fmt.Errorf("%s has no flag --%s%s", c.CommandPath(), unknown.GetSpecifiedName(),
+			DidYouMean(unknown.GetSpecifiedName(), names, "--"))
 	case errors.As(err, &value):
 		return fmt.Errorf("--%s %q: %s", value.GetFlag().Name, value.GetValue(), form(value.GetFlag()))
 	case errors.As(err, &bare):
@@ -186,7 +189,8 @@ func form(f *pflag.Flag) string {
 // helpCommand is cobra's, but an unknown topic is a fault.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "Show what a command does and its flags",
+		Use:   "help [COMMAND]",
+		Short: "Show what a command does and its flags",
 		RunE: func(c *cobra.Command, args []string) error {
 			at, rest, err := c.Root().Find(args)
 			if err == nil {

@@ -38,7 +38,8 @@ func Explain(err error, flags *pflag.FlagSet) string {
 	case flags.Lookup("kafka-brokers") != nil && isLoginFault(err):
 		return text + ": " + loginAdvice(flags)
 	case errors.As(err, &dialing) && dialing.Op == "dial" && dialing.Addr != nil:
-		said := "nothing can be asked at " + dialing.Addr.String() + ": " + cause(dialing, dialing.Addr.String())
+		said := "nothing can be asked at " + dialing.Addr.String() + ": " +
+			cause(dialing, dialing.Addr.String())
 		return strings.Replace(strings.Replace(text, "unable to dial: ", "", 1), dialing.Error(), said, 1)
 	case errors.As(err, &dialing) && errors.As(err, &name):
 		said := fmt.Sprintf("the name %s does not resolve: is it the right one?", name.Name)
@@ -83,7 +84,8 @@ func withoutPackages(err error) string {
 // isLoginFault reports whether brokers refused a login, or hung up: what they do when
 // they want one and get none, when they want TLS, and when they want none.
 func isLoginFault(err error) bool {
-	return errors.As(err, new(*kgo.ErrFirstReadEOF)) || errors.Is(err, kerr.SaslAuthenticationFailed) ||
+	return errors.As(err, new(*kgo.ErrFirstReadEOF)) ||
+		errors.Is(err, kerr.SaslAuthenticationFailed) ||
 		errors.Is(err, kerr.IllegalSaslState) || errors.Is(err, kerr.UnsupportedSaslMechanism)
 }
 
@@ -99,14 +101,16 @@ func loginAdvice(flags *pflag.FlagSet) string {
 	case given("kafka-cert-file"):
 		advice += "is the certificate of --kafka-cert-file one that they take"
 	default:
-		advice += "if they want one, give --kafka-user and --kafka-password-file (--kafka-sasl names the mechanism)"
+		advice += "if they want one, give --kafka-user and --kafka-password-file (--kafka-sasl names " +
+			"the mechanism)"
 	}
 	for _, name := range []string{"kafka-tls", "kafka-ca-file", "kafka-cert-file"} {
 		if given(name) {
 			return advice + "; is this their address for TLS?"
 		}
 	}
-	return advice + "; if they speak TLS, give --kafka-tls, or --kafka-ca-file with the file of their authority"
+	return advice +
+		"; if they speak TLS, give --kafka-tls, or --kafka-ca-file with the file of their authority"
 }
 
 // base is the part of an address that a person gave.
@@ -131,7 +135,8 @@ func cause(err error, address string) string {
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
 		return "it does not speak TLS: the address begins with http://"
 	case errors.As(err, &unknown):
-		return "its certificate is of an authority that is not trusted here: name the authority's file with --ca-file"
+		return "its certificate is of an authority that is not trusted here: name the authority's file " +
+			"with --ca-file"
 	case errors.As(err, &host), errors.As(err, &invalid):
 		return err.Error() + ": give the name that the certificate is for"
 	case errors.As(err, &name):
@@ -145,7 +150,8 @@ func cause(err error, address string) string {
 // flagsOf maps fields of the API's bodies and parameters of its lists to the flags
 // that they come from, where the two are not of one name.
 var flagsOf = map[string]string{
-	"walletAddress": "wallet", "endpointId": "endpoint", "watchId": "watch", "assets": "asset", "amountRule": "amount",
+	"walletAddress": "wallet",
+	"endpointId":    "endpoint", "watchId": "watch", "assets": "asset", "amountRule": "amount",
 	"memoRule": "memo", "senderAllowlist": "sender", "eventTypes": "event-type", "headers": "header",
 	"rateLimitPerSecond": "rate-limit", "graceSeconds": "grace", "allowedCidrs": "allow-cidr",
 }
@@ -155,7 +161,8 @@ func refusal(p *client.Problem, flags *pflag.FlagSet) string {
 	if len(p.Errors) == 0 {
 		text := p.Detail
 		if p.Status == http.StatusUnauthorized {
-			text += " The key is that of --api-key, of the variable " + Variable("api-key") + " or of the data folder."
+			text += " The key is that of --api-key, of the variable " + Variable("api-key") +
+				" or of the data folder."
 		}
 		if p.Status >= http.StatusInternalServerError {
 			text += " (" + p.Code + ", request " + p.RequestID + ")"
@@ -164,7 +171,8 @@ func refusal(p *client.Problem, flags *pflag.FlagSet) string {
 	}
 	var lines []string
 	for _, f := range p.Errors {
-		lines = append(lines, place(f, flags)+strings.TrimPrefix(f.Detail, strings.TrimPrefix(f.Pointer, "/")+" "))
+		lines = append(lines,
+			place(f, flags)+strings.TrimPrefix(f.Detail, strings.TrimPrefix(f.Pointer, "/")+" "))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -25,9 +25,15 @@ func TestNamesOfPackagesAreNotTold(t *testing.T) {
 		err  error
 		want string
 	}{
-		{fmt.Errorf("reaching it: %w", fmt.Errorf("streams: opening a client: %w", inner)), "reaching it: opening a client: it is behind"},
+		{
+			fmt.Errorf("reaching it: %w", fmt.Errorf("streams: opening a client: %w", inner)),
+			"reaching it: opening a client: it is behind",
+		},
 		{errors.Join(inner, errors.New("streams: closed")), "it is behind\nclosed"},
-		{errors.New("lumenhook.yaml: egress: must be a mapping"), "lumenhook.yaml: egress: must be a mapping"},
+		{
+			errors.New("lumenhook.yaml: egress: must be a mapping"),
+			"lumenhook.yaml: egress: must be a mapping",
+		},
 	} {
 		if got := withoutPackages(c.err); got != c.want {
 			t.Errorf("%q, not %q", got, c.want)

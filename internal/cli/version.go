@@ -25,7 +25,13 @@ type Build struct {
 
 // ThisBuild is that of the running program.
 func ThisBuild() Build {
-	b := Build{Version: "devel", Commit: "unknown", Date: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := Build{
+		Version:  "devel",
+		Commit:   "unknown",
+		Date:     "unknown",
+		Go:       runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}
 	set := func(to *string, values ...string) {
 		for _, value := range values {
 			if value != "" && value != "(devel)" {
@@ -54,14 +60,17 @@ func (b Build) String() string {
 	if b.Modified {
 		changed = ", modified"
 	}
-	return fmt.Sprintf("%s (commit %s of %s%s, %s, %s)", b.Version, b.Commit[:min(len(b.Commit), 12)], b.Date, changed, b.Go, b.Platform)
+	return fmt.Sprintf("%s (commit %s of %s%s, %s, %s)", b.Version, b.Commit[:min(len(b.Commit), 12)],
+		b.Date, changed, b.Go, b.Platform)
 }
 
 // NewVersion makes the command that shows the build.
 func NewVersion() *cobra.Command {
 	var o Output
 	c := &cobra.Command{
-		Use: "version", Short: "Show what this program was built from", Args: NoArguments,
+		Use:   "version",
+		Short: "Show what this program was built from",
+		Args:  NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			b := ThisBuild()
 			return o.Print(c.OutOrStdout(), b, func(w io.Writer) {

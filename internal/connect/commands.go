@@ -36,7 +36,8 @@ type Engine struct {
 // OpenEngine reaches the brokers, for as long as ctx lasts. The caller closes the Engine.
 func OpenEngine(ctx context.Context, cluster streams.Cluster) (*Engine, error) {
 	c, err := commands.Open(ctx, commands.Config{
-		Cluster: cluster, Logger: slog.New(slog.DiscardHandler),
+		Cluster: cluster,
+		Logger:  slog.New(slog.DiscardHandler),
 	})
 	if forbidden(err) {
 		return nil, errForbidden{err}
@@ -64,8 +65,10 @@ func (e *Engine) Submit(
 	ctx context.Context, body domain.CommandBody, accountID string,
 ) (domain.Answer, error) {
 	command := domain.Command{
-		ID: NewID(domain.CommandPrefix), AccountID: accountID,
-		IssuedAtMillis: time.Now().UnixMilli(), Body: body,
+		ID:             NewID(domain.CommandPrefix),
+		AccountID:      accountID,
+		IssuedAtMillis: time.Now().UnixMilli(),
+		Body:           body,
 	}
 	for {
 		result, err := e.commands.Submit(ctx, command)

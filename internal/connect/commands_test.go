@@ -20,8 +20,11 @@ const prefix = "lumenhook."
 // may is a right of the tests' user.
 func may(operation kmsg.ACLOperation, topic string) kfake.ACL {
 	return kfake.ACL{
-		Resource: kmsg.ACLResourceTypeTopic, Name: prefix + topic,
-		Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: operation, Allow: true,
+		Resource:  kmsg.ACLResourceTypeTopic,
+		Name:      prefix + topic,
+		Pattern:   kmsg.ACLResourcePatternTypeLiteral,
+		Operation: operation,
+		Allow:     true,
 	}
 }
 
@@ -46,10 +49,14 @@ func TestWhoMayNotGiveCommandsIsToldSo(t *testing.T) {
 			}
 			t.Cleanup(b.Close)
 			err = openAccount(t, streams.Cluster{
-				Brokers: b.ListenAddrs(), Prefix: prefix, Quiet: true,
-				Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+				Brokers: b.ListenAddrs(),
+				Prefix:  prefix,
+				Quiet:   true,
+				Logger:  slog.New(slog.NewTextHandler(io.Discard, nil)),
 				SASL: streams.SASL{
-					Mechanism: streams.SASLPlain, User: "clerk", Password: "secret",
+					Mechanism: streams.SASLPlain,
+					User:      "clerk",
+					Password:  "secret",
 				},
 			})
 			if err == nil || !strings.Contains(err.Error(), "`lumenhook topics acls`") ||

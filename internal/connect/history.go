@@ -93,8 +93,10 @@ func (s *Service) dsn(who func(*runfile.ClickHouse) runfile.Login) (string, erro
 	}
 	login := who(run.ClickHouse)
 	u := url.URL{
-		Scheme: "clickhouse", User: url.UserPassword(login.User, login.Password),
-		Host: run.ClickHouse.Native, Path: "/" + run.ClickHouse.Database,
+		Scheme: "clickhouse",
+		User:   url.UserPassword(login.User, login.Password),
+		Host:   run.ClickHouse.Native,
+		Path:   "/" + run.ClickHouse.Database,
 	}
 	return u.String(), nil
 }

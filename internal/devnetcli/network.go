@@ -51,7 +51,8 @@ func (n *Network) PayerSeed() (string, error) {
 // the funding.
 func (n *Network) NextLedger(ctx context.Context) error {
 	source, err := rpc.New(rpc.Config{
-		URL: n.run.Stellar.RPCURL, Passphrase: n.run.Stellar.NetworkPassphrase,
+		URL:          n.run.Stellar.RPCURL,
+		Passphrase:   n.run.Stellar.NetworkPassphrase,
 		PollInterval: 20 * time.Millisecond,
 	})
 	if err != nil {

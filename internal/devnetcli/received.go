@@ -29,8 +29,14 @@ type Received struct {
 // writeReceived writes the line.
 func writeReceived(out io.Writer, w receiver.Webhook) error {
 	r := Received{
-		ID: w.ID, Type: w.Type, Verified: w.Verified, Duplicate: w.Duplicate, Reason: w.Reason,
-		Timestamp: w.Timestamp, Signature: w.Signature, Body: string(w.Body),
+		ID:        w.ID,
+		Type:      w.Type,
+		Verified:  w.Verified,
+		Duplicate: w.Duplicate,
+		Reason:    w.Reason,
+		Timestamp: w.Timestamp,
+		Signature: w.Signature,
+		Body:      string(w.Body),
 	}
 	if !utf8.Valid(w.Body) {
 		r.Body, r.BodyBase64 = "", w.Body

@@ -17,12 +17,14 @@ func TestALineKeepsTheBody(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := ReadReceived(line.Bytes())
-		if err != nil || string(got.RawBody()) != body || got.Timestamp != "1" || got.Signature != "v1=00" {
+		if err != nil || string(got.RawBody()) != body || got.Timestamp != "1" ||
+			got.Signature != "v1=00" {
 			t.Errorf("%q came back as %q, %+v, %v", body, got.RawBody(), got, err)
 		}
 	}
 	for _, text := range []string{"", "listening at https://127.0.0.1:8443/webhooks\n", "{}\n{}\n"} {
-		if _, err := ReadReceived([]byte(text)); err == nil || !strings.Contains(err.Error(), "tail -n 1") {
+		if _, err := ReadReceived([]byte(text)); err == nil ||
+			!strings.Contains(err.Error(), "tail -n 1") {
 			t.Errorf("%q was taken for a webhook: %v", text, err)
 		}
 	}

@@ -50,8 +50,10 @@ func (r *Receiver) Run(ctx context.Context, out io.Writer) error {
 	}
 	printed := &webhookPrinter{out: out, asJSON: r.JSON}
 	server, err := receiver.New(receiver.Config{
-		Listen: r.Listen, GetCertificate: ca.GetCertificate(pki.DefaultHosts()...),
-		Secrets: r.secrets, OnWebhook: printed.print,
+		Listen:         r.Listen,
+		GetCertificate: ca.GetCertificate(pki.DefaultHosts()...),
+		Secrets:        r.secrets,
+		OnWebhook:      printed.print,
 	})
 	if err != nil {
 		return err

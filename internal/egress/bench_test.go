@@ -66,7 +66,8 @@ func benchPost(b *testing.B, http2 bool) {
 func BenchmarkFloor(b *testing.B) {
 	url := benchReceiver(b, false)
 	c := &http.Client{Transport: &http.Transport{
-		MaxIdleConnsPerHost: 128, TLSClientConfig: &tls.Config{RootCAs: ca().pool()},
+		MaxIdleConnsPerHost: 128,
+		TLSClientConfig:     &tls.Config{RootCAs: ca().pool()},
 	}}
 	defer c.CloseIdleConnections()
 	perSecond(b, func() error {

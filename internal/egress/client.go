@@ -124,7 +124,8 @@ func (cfg *Config) complete() error {
 	var faults []error
 	positive := func(name string, value int64) {
 		if value < 0 {
-			faults = append(faults, fmt.Errorf("egress: %s is negative: leave it 0 for the default or set it above 0", name))
+			faults = append(faults,
+				fmt.Errorf("egress: %s is negative: leave it 0 for the default or set it above 0", name))
 		}
 	}
 	positive("AttemptTimeout", int64(cfg.AttemptTimeout))
@@ -265,7 +266,8 @@ func isOwnField(name string) bool {
 func validFieldName(name string) bool {
 	for i := 0; i < len(name); i++ {
 		c := name[i]
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' ||
+			c == '_') {
 			return false
 		}
 	}

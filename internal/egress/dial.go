@@ -81,7 +81,9 @@ func (c *Client) dial(ctx context.Context, t *target, deadline time.Time) (link,
 	return newHTTP1(c, secured, along.raw)
 }
 
-func (c *Client) carry(ctx context.Context, t *target, addrs []netip.Addr, deadline time.Time) (carrier, error) {
+func (c *Client) carry(
+	ctx context.Context, t *target, addrs []netip.Addr, deadline time.Time,
+) (carrier, error) {
 	if c.cfg.Proxy != nil {
 		return c.proxied(ctx, t, deadline)
 	}
@@ -129,13 +131,18 @@ func (c *Client) lookup(ctx context.Context, host string) ([]netip.Addr, error) 
 }
 
 // connect dials a receiver, under the guard.
-func (c *Client) connect(ctx context.Context, addrs []netip.Addr, port string, deadline time.Time) (*net.TCPConn, error) {
+func (c *Client) connect(
+	ctx context.Context, addrs []netip.Addr, port string, deadline time.Time,
+) (*net.TCPConn, error) {
 	return connect(ctx, c.dialer, addrs, port, deadline)
 }
 
 // connect tries the addresses in the resolver's order, each with a fair share
 // of what is left of the budget.
-func connect(ctx context.Context, dialer net.Dialer, addrs []netip.Addr, port string, deadline time.Time) (*net.TCPConn, error) {
+func connect(
+	ctx context.Context, dialer net.Dialer, addrs []netip.Addr, port string,
+	deadline time.Time,
+) (*net.TCPConn, error) {
 	addrs = addrs[:min(len(addrs), maxAddrsTried)]
 	var firstErr error
 	for i, addr := range addrs {
@@ -166,7 +173,8 @@ func (c *Client) judgeDial(_ context.Context, _, address string, _ syscall.RawCo
 		return fmt.Errorf("dial %s: %w", address, errForbidden)
 	}
 	if !c.cfg.Policy.permitsPort(ap.Port()) {
-		return fmt.Errorf("dial %s: port %s is not permitted: %w", address, strconv.Itoa(int(ap.Port())), errForbidden)
+		return fmt.Errorf("dial %s: port %s is not permitted: %w", address, strconv.Itoa(int(ap.Port())),
+			errForbidden)
 	}
 	return nil
 }
@@ -199,5 +207,6 @@ func isConnectionLost(err error) bool {
 	if errors.As(err, &op) {
 		return op.Op == "read" || op.Op == "write"
 	}
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed)
 }

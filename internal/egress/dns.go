@@ -16,24 +16,27 @@ import (
 // question that is not answered within questionTime is asked again, of the next
 // server if there is one.
 func newDNS(server string, questionTime time.Duration) *net.Resolver {
-	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-		if server != "" {
-			address = server
-		}
-		var d net.Dialer
-		conn, err := d.DialContext(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		times, _ := ctx.Value(timesKey{}).(*times)
-		patience := patience{time.Now().Add(questionTime)}
-		switch conn := conn.(type) {
-		case *net.UDPConn:
-			return &overheardPacket{UDPConn: conn, times: times, patience: patience}, nil
-		default:
-			return &overheardStream{Conn: conn, times: times, patience: patience}, nil
-		}
-	}}
+	return &net.Resolver{
+		PreferGo: true,
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if server != "" {
+				address = server
+			}
+			var d net.Dialer
+			conn, err := d.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			times, _ := ctx.Value(timesKey{}).(*times)
+			patience := patience{time.Now().Add(questionTime)}
+			switch conn := conn.(type) {
+			case *net.UDPConn:
+				return &overheardPacket{UDPConn: conn, times: times, patience: patience}, nil
+			default:
+				return &overheardStream{Conn: conn, times: times, patience: patience}, nil
+			}
+		},
+	}
 }
 
 // patience is until when a connection, which is one question's, waits.
@@ -48,9 +51,12 @@ func (p patience) atMost(t time.Time) time.Time {
 
 // newHosts is a resolver that reaches no name server.
 func newHosts() *net.Resolver {
-	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("only the hosts file is asked")
-	}}
+	return &net.Resolver{
+		PreferGo: true,
+		Dial: func(context.Context, string, string) (net.Conn, error) {
+			return nil, errors.New("only the hosts file is asked")
+		},
+	}
 }
 
 // times gathers what the messages of one lookup say about how long they hold.

@@ -57,7 +57,10 @@ func nameServer(t *testing.T, answer func(name string, qtype uint16) ([]string, 
 	return serveDNS(t, func(w dns.ResponseWriter, q *dns.Msg) { replyWith(w, q, answer) })
 }
 
-func replyWith(w dns.ResponseWriter, q *dns.Msg, answer func(name string, qtype uint16) ([]string, bool)) {
+func replyWith(
+	w dns.ResponseWriter, q *dns.Msg,
+	answer func(name string, qtype uint16) ([]string, bool),
+) {
 	m := new(dns.Msg)
 	m.SetReply(q)
 	records, ok := answer(strings.ToLower(q.Question[0].Name), q.Question[0].Qtype)
@@ -106,21 +109,24 @@ func TestDNSAnswersAreJudged(t *testing.T) {
 	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
 	port := s.Listener.Addr().(*net.TCPAddr).Port
 	server := nameServer(t, zone(map[string][]string{
-		"good.test.":         {"A 127.0.0.1"},
-		"private.test.":      {"A 10.0.0.1"},
-		"metadata.test.":     {"A 169.254.169.254"},
-		"mixed.test.":        {"A 127.0.0.1", "A 192.168.1.1"},
-		"mixed6.test.":       {"A 127.0.0.1", "AAAA fd00::1"},
-		"mapped.test.":       {"AAAA ::ffff:10.0.0.1"},
-		"only6.test.":        {"AAAA fe80::1"},
-		"alias.test.":        {"CNAME private.test."},
-		"goodalias.test.":    {"CNAME good.test."},
-		"chain.test.":        {"CNAME chain2.test."},
-		"chain2.test.":       {"CNAME chain3.test."},
-		"chain3.test.":       {"CNAME mixed.test."},
-		"rebound.test.":      {"A 168.63.129.16"},
-		"nat64.test.":        {"AAAA 64:ff9b::a9fe:a9fe"},
-		"last.test.":         {"A 127.0.0.1", "A 127.0.0.2", "A 127.0.0.3", "A 127.0.0.4", "A 127.0.0.5", "A 127.0.0.6", "A 127.0.0.7", "A 127.0.0.8", "A 127.0.0.9", "A 10.0.0.1"},
+		"good.test.":      {"A 127.0.0.1"},
+		"private.test.":   {"A 10.0.0.1"},
+		"metadata.test.":  {"A 169.254.169.254"},
+		"mixed.test.":     {"A 127.0.0.1", "A 192.168.1.1"},
+		"mixed6.test.":    {"A 127.0.0.1", "AAAA fd00::1"},
+		"mapped.test.":    {"AAAA ::ffff:10.0.0.1"},
+		"only6.test.":     {"AAAA fe80::1"},
+		"alias.test.":     {"CNAME private.test."},
+		"goodalias.test.": {"CNAME good.test."},
+		"chain.test.":     {"CNAME chain2.test."},
+		"chain2.test.":    {"CNAME chain3.test."},
+		"chain3.test.":    {"CNAME mixed.test."},
+		"rebound.test.":   {"A 168.63.129.16"},
+		"nat64.test.":     {"AAAA 64:ff9b::a9fe:a9fe"},
+		"last.test.": {
+			"A 127.0.0.1", "A 127.0.0.2", "A 127.0.0.3", "A 127.0.0.4", "A 127.0.0.5",
+			"A 127.0.0.6", "A 127.0.0.7", "A 127.0.0.8", "A 127.0.0.9", "A 10.0.0.1",
+		},
 		"empty.test.":        {},
 		"unreachable6.test.": {"A 127.0.0.1", "AAAA ::1"},
 	}))
@@ -130,12 +136,17 @@ func TestDNSAnswersAreJudged(t *testing.T) {
 		code   Code
 		fault  FaultCode
 	}{
-		"good.test": {200, "", ""}, "GOOD.test.": {200, "", ""}, "goodalias.test": {200, "", ""}, "unreachable6.test": {200, "", ""},
-		"private.test": {0, SSRFBlocked, FaultForbidden}, "metadata.test": {0, SSRFBlocked, FaultForbidden},
-		"mixed.test": {0, SSRFBlocked, FaultForbidden}, "mixed6.test": {0, SSRFBlocked, FaultForbidden},
-		"mapped.test": {0, SSRFBlocked, FaultForbidden}, "only6.test": {0, SSRFBlocked, FaultForbidden}, "alias.test": {0, SSRFBlocked, FaultForbidden},
+		"good.test":  {200, "", ""},
+		"GOOD.test.": {200, "", ""}, "goodalias.test": {200, "", ""}, "unreachable6.test": {200, "", ""},
+		"private.test":  {0, SSRFBlocked, FaultForbidden},
+		"metadata.test": {0, SSRFBlocked, FaultForbidden},
+		"mixed.test":    {0, SSRFBlocked, FaultForbidden},
+		"mixed6.test":   {0, SSRFBlocked, FaultForbidden},
+		"mapped.test":   {0, SSRFBlocked, FaultForbidden},
+		"only6.test":    {0, SSRFBlocked, FaultForbidden}, "alias.test": {0, SSRFBlocked, FaultForbidden},
 		"chain.test": {0, SSRFBlocked, FaultForbidden}, "rebound.test": {0, SSRFBlocked, FaultForbidden},
-		"nat64.test": {0, SSRFBlocked, FaultForbidden}, "last.test": {0, SSRFBlocked, FaultForbidden}, // also beyond the addresses that are tried
+		// also beyond the addresses that are tried
+		"nat64.test": {0, SSRFBlocked, FaultForbidden}, "last.test": {0, SSRFBlocked, FaultForbidden},
 		"empty.test": {0, DNS, FaultDoesNotResolve}, "missing.test": {0, DNS, FaultDoesNotResolve},
 	} {
 		r := post(t, c, "https://"+net.JoinHostPort(host, itoa(port)))
@@ -147,7 +158,8 @@ func TestDNSAnswersAreJudged(t *testing.T) {
 		}
 	}
 	var f *Fault
-	if err := c.CheckHost(context.Background(), "10.0.0.1"); !errors.As(err, &f) || f.Code != FaultForbidden {
+	if err := c.CheckHost(context.Background(), "10.0.0.1"); !errors.As(err, &f) ||
+		f.Code != FaultForbidden {
 		t.Errorf("CheckHost of a private literal: %v", err)
 	}
 }
@@ -191,10 +203,13 @@ func TestDialGuard(t *testing.T) {
 		}
 	}
 	narrow := newClient(t, func(cfg *Config) { cfg.Policy.Ports = DefaultPorts() })
-	if _, err := narrow.connect(context.Background(), addrs("127.0.0.1"), port, time.Now().Add(time.Second)); classify(err) != SSRFBlocked {
+	if _, err := narrow.connect(context.Background(), addrs("127.0.0.1"), port,
+		time.Now().Add(time.Second)); classify(err) != SSRFBlocked {
 		t.Errorf("connect to a port that is not permitted: %v", err)
 	}
-	if err := c.judgeDial(context.Background(), "tcp", "not an address", syscall.RawConn(nil)); classify(err) != SSRFBlocked {
+	if err := c.judgeDial(context.Background(), "tcp", "not an address", syscall.RawConn(nil)); classify(
+		err,
+	) != SSRFBlocked {
 		t.Errorf("judgeDial of nonsense: %v", err)
 	}
 	select {
@@ -275,13 +290,17 @@ func TestDNSLostQuestionIsAskedAgain(t *testing.T) {
 		replyWith(w, q, answer)
 	})
 	c := newClient(t, func(cfg *Config) { cfg.DNSServer = server })
-	wantResult(t, post(t, c, "https://lossy.test:"+itoa(s.Listener.Addr().(*net.TCPAddr).Port)), 200, "")
+	wantResult(t, post(t, c, "https://lossy.test:"+itoa(s.Listener.Addr().(*net.TCPAddr).Port)), 200,
+		"")
 }
 
 func TestDNSServerDown(t *testing.T) {
-	resolver := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("no name server")
-	}}
+	resolver := &net.Resolver{
+		PreferGo: true,
+		Dial: func(context.Context, string, string) (net.Conn, error) {
+			return nil, errors.New("no name server")
+		},
+	}
 	c := newClient(t, func(cfg *Config) { cfg.Resolver = resolver })
 	wantResult(t, post(t, c, "https://any.test"), 0, DNS)
 }

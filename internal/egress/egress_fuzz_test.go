@@ -21,12 +21,18 @@ func forms(a netip.Addr) []string {
 	}
 	return []string{
 		a.String(), a.String() + ".", quad("%03d"), quad("0%o"), quad("%#o"), quad("0x%x"), quad("0X%02X"),
-		fmt.Sprint(n), fmt.Sprintf("0x%x", n), fmt.Sprintf("0%o", n), fmt.Sprintf("%d.%d", b[0], n&0xffffff),
-		fmt.Sprintf("%d.%d.%d", b[0], b[1], n&0xffff), fmt.Sprintf("0x%x.%d", b[0], n&0xffffff), fmt.Sprintf("%d.%d.%d.0x%x", b[0], b[1], b[2], b[3]),
-		"[" + mapped.String() + "]", fmt.Sprintf("[::ffff:%x:%x]", n>>16, n&0xffff), fmt.Sprintf("[0:0:0:0:0:ffff:%s]", a), fmt.Sprintf("[::%s]", a),
-		fmt.Sprintf("[64:ff9b::%s]", a), fmt.Sprintf("[2002:%x:%x::1]", n>>16, n&0xffff), "[" + mapped.String() + "%25eth0]", "[" + mapped.String() + "%25]",
-		strings.ReplaceAll(a.String(), ".", "%2e"), strings.ReplaceAll(a.String(), ".", "。"), " " + a.String(), a.String() + "\t", a.String() + "#", a.String() + "\\",
-		"user@" + a.String(), a.String() + "@" + a.String(), "%" + fmt.Sprintf("%02x", a.String()[0]) + a.String()[1:],
+		fmt.Sprint(n), fmt.Sprintf("0x%x", n), fmt.Sprintf("0%o", n),
+		fmt.Sprintf("%d.%d", b[0], n&0xffffff),
+		fmt.Sprintf("%d.%d.%d", b[0], b[1], n&0xffff), fmt.Sprintf("0x%x.%d", b[0], n&0xffffff),
+		fmt.Sprintf("%d.%d.%d.0x%x", b[0], b[1], b[2], b[3]),
+		"[" + mapped.String() + "]", fmt.Sprintf("[::ffff:%x:%x]", n>>16, n&0xffff),
+		fmt.Sprintf("[0:0:0:0:0:ffff:%s]", a), fmt.Sprintf("[::%s]", a),
+		fmt.Sprintf("[64:ff9b::%s]", a), fmt.Sprintf("[2002:%x:%x::1]", n>>16, n&0xffff),
+		"[" + mapped.String() + "%25eth0]", "[" + mapped.String() + "%25]",
+		strings.ReplaceAll(a.String(), ".", "%2e"), strings.ReplaceAll(a.String(), ".", "。"),
+		" " + a.String(), a.String() + "\t", a.String() + "#", a.String() + "\\",
+		"user@" + a.String(), a.String() + "@" + a.String(),
+		"%" + fmt.Sprintf("%02x", a.String()[0]) + a.String()[1:],
 	}
 }
 
@@ -43,14 +49,16 @@ func FuzzForbiddenForms(f *testing.F) {
 	c := newClient(f, func(cfg *Config) { cfg.Policy = p })
 	f.Fuzz(func(t *testing.T, four uint32, high, low uint64, port uint16) {
 		a4 := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, four)))
-		a6 := netip.AddrFrom16([16]byte(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, high), low)))
+		a6 := netip.AddrFrom16([16]byte(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil,
+			high), low)))
 		var hosts []string
 		var raw []netip.Addr
 		if !p.Allows(a4) {
 			hosts, raw = forms(a4), append(raw, a4, netip.AddrFrom16(a4.As16()))
 		}
 		if !p.Allows(a6) {
-			hosts = append(hosts, "["+a6.String()+"]", "["+a6.StringExpanded()+"]", "["+strings.ToUpper(a6.String())+"]", "["+a6.String()+"%25lo]")
+			hosts = append(hosts, "["+a6.String()+"]", "["+a6.StringExpanded()+"]",
+				"["+strings.ToUpper(a6.String())+"]", "["+a6.String()+"%25lo]")
 			raw = append(raw, a6)
 		}
 		for _, host := range hosts {
@@ -61,10 +69,15 @@ func FuzzForbiddenForms(f *testing.F) {
 			}
 		}
 		for _, a := range raw {
-			if err := c.judgeDial(context.Background(), "tcp", net.JoinHostPort(a.String(), "443"), nil); classify(err) != SSRFBlocked {
+			if err := c.judgeDial(context.Background(), "tcp", net.JoinHostPort(a.String(),
+				"443"), nil); classify(
+				err,
+			) != SSRFBlocked {
 				t.Fatalf("a dial of %s is allowed: %v", a, err)
 			}
-			if _, err := c.connect(context.Background(), []netip.Addr{a}, "443", time.Now().Add(time.Second)); classify(err) != SSRFBlocked {
+			if _, err := c.connect(context.Background(), []netip.Addr{a}, "443", time.Now().Add(time.Second)); classify(
+				err,
+			) != SSRFBlocked {
 				t.Fatalf("connecting to %s: %v", a, err)
 			}
 		}
@@ -74,7 +87,10 @@ func FuzzForbiddenForms(f *testing.F) {
 // FuzzParsers: what an operator writes is refused or read, and never panics;
 // what was read is written the same way again.
 func FuzzParsers(f *testing.F) {
-	for _, s := range []string{"443,8443", "1-65535", "10.0.0.0/8", "::1", "http://u:p@proxy:3128", "127.0.0.1:53"} {
+	for _, s := range []string{
+		"443,8443", "1-65535", "10.0.0.0/8", "::1", "http://u:p@proxy:3128",
+		"127.0.0.1:53",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -83,7 +99,8 @@ func FuzzParsers(f *testing.F) {
 				t.Fatalf("%q is %s, then %s (%v)", s, set, again, err)
 			}
 		}
-		if prefixes, err := ParsePrefixes([]string{s}); err == nil && (prefixes[0] != prefixes[0].Masked() || prefixes[0].Addr().Is4In6()) {
+		if prefixes, err := ParsePrefixes([]string{s}); err == nil &&
+			(prefixes[0] != prefixes[0].Masked() || prefixes[0].Addr().Is4In6()) {
 			t.Fatalf("%q is %s", s, prefixes[0])
 		}
 		_, _ = ParseProxy(s)

@@ -31,9 +31,13 @@ type testCA struct {
 var ca = sync.OnceValue(func() *testCA {
 	key := mustKey()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "egress tests"},
-		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(48 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber:          big.NewInt(1),
+		Subject:               pkix.Name{CommonName: "egress tests"},
+		NotBefore:             time.Now().Add(-48 * time.Hour),
+		NotAfter:              time.Now().Add(48 * time.Hour),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign,
 	}
 	return &testCA{cert: sign(template, template, key, key), key: key}
 })
@@ -68,8 +72,11 @@ func (c *testCA) pool() *x509.CertPool {
 func (c *testCA) issue(change func(*x509.Certificate)) tls.Certificate {
 	key := mustKey()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		DNSNames: []string{"localhost", "*.test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		SerialNumber: big.NewInt(2),
+		NotBefore:    time.Now().Add(-24 * time.Hour),
+		NotAfter:     time.Now().Add(24 * time.Hour),
+		DNSNames:     []string{"localhost", "*.test"},
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}
 	if change != nil {
 		change(template)
@@ -167,7 +174,8 @@ func newClient(t testing.TB, change func(*Config)) *Client {
 func post(t testing.TB, c *Client, url string) Result {
 	t.Helper()
 	r, err := c.Post(context.Background(), Request{
-		URL: url, Body: []byte(`{"id":"evt_1"}`),
+		URL:    url,
+		Body:   []byte(`{"id":"evt_1"}`),
 		Header: []Field{{"Content-Type", "application/json"}, {"Webhook-Id", "evt_1"}},
 	})
 	if err != nil {
@@ -179,7 +187,8 @@ func post(t testing.TB, c *Client, url string) Result {
 func wantResult(t testing.TB, r Result, status int, code Code) {
 	t.Helper()
 	if r.StatusCode != status || r.Error != code {
-		t.Errorf("got status %d, error %q (%s); want %d, %q", r.StatusCode, r.Error, r.Detail, status, code)
+		t.Errorf("got status %d, error %q (%s); want %d, %q", r.StatusCode, r.Error, r.Detail, status,
+			code)
 	}
 }
 

@@ -25,15 +25,27 @@ func TestHostileEndless(t *testing.T) {
 		status       int
 		code         Code
 	}{
-		"headers":          {"HTTP/1.1 200 OK\r\n", "X-Filler: " + strings.Repeat("a", 200) + "\r\n", 0, ConnRefused},
-		"one header":       {"HTTP/1.1 200 OK\r\nX-Filler: ", strings.Repeat("a", 200), 0, ConnRefused},
-		"status line":      {"HTTP/1.1 200 ", strings.Repeat("a", 200), 0, ConnRefused},
-		"interim answers":  {"", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", 0, ConnRefused},
-		"empty lines":      {"", "\r\n", 0, ConnRefused},
-		"body":             {"HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("a", 200), 200, BodyTooLarge},
-		"chunks of a byte": {"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\na\r\n", 500, BodyTooLarge},
-		"chunk extensions": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1", ";a=" + strings.Repeat("b", 200), 200, ConnRefused},
-		"trailers":         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "X-T: a\r\n", 200, ConnRefused},
+		"headers": {
+			"HTTP/1.1 200 OK\r\n", "X-Filler: " + strings.Repeat("a", 200) + "\r\n", 0,
+			ConnRefused,
+		},
+		"one header":      {"HTTP/1.1 200 OK\r\nX-Filler: ", strings.Repeat("a", 200), 0, ConnRefused},
+		"status line":     {"HTTP/1.1 200 ", strings.Repeat("a", 200), 0, ConnRefused},
+		"interim answers": {"", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", 0, ConnRefused},
+		"empty lines":     {"", "\r\n", 0, ConnRefused},
+		"body":            {"HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("a", 200), 200, BodyTooLarge},
+		"chunks of a byte": {
+			"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\na\r\n", 500,
+			BodyTooLarge,
+		},
+		"chunk extensions": {
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1",
+			";a=" + strings.Repeat("b", 200), 200, ConnRefused,
+		},
+		"trailers": {
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "X-T: a\r\n", 200,
+			ConnRefused,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var sent atomic.Int64
@@ -112,8 +124,13 @@ func TestHostileHandshakes(t *testing.T) {
 		t.Errorf("took %s", r.Duration)
 	}
 	for _, version := range []uint16{tls.VersionTLS10, tls.VersionTLS11} {
-		old := &tls.Config{Certificates: []tls.Certificate{ca().issue(nil)}, MinVersion: version, MaxVersion: version}
-		r := post(t, newClient(t, nil), "https://"+rawTLS(t, old, func(*tls.Conn) { t.Error("a handshake of an old TLS ended well") }))
+		old := &tls.Config{
+			Certificates: []tls.Certificate{ca().issue(nil)},
+			MinVersion:   version,
+			MaxVersion:   version,
+		}
+		r := post(t, newClient(t, nil),
+			"https://"+rawTLS(t, old, func(*tls.Conn) { t.Error("a handshake of an old TLS ended well") }))
 		wantResult(t, r, 0, TLS)
 	}
 	alerts := func(c net.Conn) { // warnings without end
@@ -151,8 +168,14 @@ var farmKinds = map[string]struct{ first, flood string }{
 	"/drip":    {"HTTP/1.1 200 OK\r\nX-Slow: ", ""},
 	"/stalled": {"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n" + strings.Repeat("a", 50_000), ""},
 	"/headers": {"HTTP/1.1 200 OK\r\n", strings.Repeat("X-A: "+strings.Repeat("a", 1000)+"\r\n", 80)},
-	"/interim": {"HTTP/1.1 100 Continue\r\n\r\n", strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", 2000)},
-	"/zipped":  {"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n", strings.Repeat("\x1f\x8b\x08\x00", 20<<10)},
+	"/interim": {
+		"HTTP/1.1 100 Continue\r\n\r\n",
+		strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", 2000),
+	},
+	"/zipped": {
+		"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n",
+		strings.Repeat("\x1f\x8b\x08\x00", 20<<10),
+	},
 }
 
 // start runs the farm: one address answers TLS, the other never says a word.
@@ -275,8 +298,10 @@ func TestFiveThousandHostileReceivers(t *testing.T) {
 	good := receiver(t, func(http.ResponseWriter, *http.Request) {}, false)
 	c := newClient(t, func(cfg *Config) { cfg.AttemptTimeout = 5 * time.Minute })
 	kinds := []struct{ url, want string }{
-		{mute, "0 CONN_REFUSED"}, {url + "/silent", "0 CONN_REFUSED"}, {url + "/drip", "0 CONN_REFUSED"}, {url + "/stalled", "200 CONN_REFUSED"},
-		{url + "/headers", "0 CONN_REFUSED"}, {url + "/interim", "0 CONN_REFUSED"}, {url + "/zipped", "200 BODY_TOO_LARGE"},
+		{mute, "0 CONN_REFUSED"}, {url + "/silent", "0 CONN_REFUSED"}, {url + "/drip", "0 CONN_REFUSED"},
+		{url + "/stalled", "200 CONN_REFUSED"},
+		{url + "/headers", "0 CONN_REFUSED"}, {url + "/interim", "0 CONN_REFUSED"},
+		{url + "/zipped", "200 BODY_TOO_LARGE"},
 	}
 	peak := watchMemory(t)
 	var wg sync.WaitGroup
@@ -290,7 +315,8 @@ func TestFiveThousandHostileReceivers(t *testing.T) {
 		}
 		wg.Go(func() {
 			r := post(t, c, kind.url)
-			if got := strconv.Itoa(r.StatusCode) + " " + string(r.Error); got != kind.want && wrong.Add(1) < 10 {
+			if got := strconv.Itoa(r.StatusCode) + " " + string(r.Error); got != kind.want &&
+				wrong.Add(1) < 10 {
 				t.Errorf("%s: %s (%s), want %s", kind.url, got, r.Detail, kind.want)
 			}
 			if floods {
@@ -340,7 +366,10 @@ func watchMemory(t *testing.T) func() uint64 {
 	t.Helper()
 	runtime.GC()
 	inUse := func() uint64 {
-		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+		s := []metrics.Sample{
+			{Name: "/memory/classes/heap/objects:bytes"},
+			{Name: "/memory/classes/heap/stacks:bytes"},
+		}
 		metrics.Read(s)
 		return s[0].Value.Uint64() + s[1].Value.Uint64()
 	}

@@ -66,7 +66,9 @@ func (l limitedIn) Read(p []byte) (int, error) {
 
 // exchange writes the request in one piece and reads the answer, in the
 // caller's goroutine and under the socket's own deadline.
-func (h *http1Conn) exchange(ctx context.Context, deadline time.Time, t *target, req Request) reply {
+func (h *http1Conn) exchange(
+	ctx context.Context, deadline time.Time, t *target, req Request,
+) reply {
 	h.addr = t.addr
 	h.raw.grant(h.client.cfg.answerBytes())
 	_ = h.conn.SetDeadline(deadline) // fails only on a closed socket, which the write reports

@@ -56,9 +56,12 @@ func newHTTP2Transport() *http.Transport {
 	return t
 }
 
-func (c *Client) newHTTP2(ctx context.Context, secured *tls.Conn, raw *meteredConn, t *target) (*http2Conn, error) {
+func (c *Client) newHTTP2(
+	ctx context.Context, secured *tls.Conn, raw *meteredConn, t *target,
+) (*http2Conn, error) {
 	raw.grant(handshakeBytes) // for the settings that begin a connection
-	conn, err := c.http2.NewClientConn(context.WithValue(ctx, dialedKey{}, net.Conn(secured)), "https", t.addr)
+	conn, err := c.http2.NewClientConn(context.WithValue(ctx, dialedKey{}, net.Conn(secured)), "https",
+		t.addr)
 	if err != nil {
 		_ = raw.Close()
 		return nil, inStage(ConnRefused, fmt.Errorf("begin HTTP/2: %w", err))
@@ -74,7 +77,9 @@ func (c *Client) newHTTP2(ctx context.Context, secured *tls.Conn, raw *meteredCo
 }
 
 // exchange uses the place that Reserve gave on the connection.
-func (h *http2Conn) exchange(ctx context.Context, deadline time.Time, t *target, req Request) reply {
+func (h *http2Conn) exchange(
+	ctx context.Context, deadline time.Time, t *target, req Request,
+) reply {
 	defer h.release()
 	h.raw.grant(h.client.cfg.answerBytes())
 	ctx, cancel := context.WithDeadline(ctx, deadline)
@@ -88,7 +93,10 @@ func (h *http2Conn) exchange(ctx context.Context, deadline time.Time, t *target,
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return reply{err: fmt.Errorf("HTTP/2: %w", err), neverWritten: !touched.Load() && ctx.Err() == nil}
+		return reply{
+			err:          fmt.Errorf("HTTP/2: %w", err),
+			neverWritten: !touched.Load() && ctx.Err() == nil,
+		}
 	}
 	defer resp.Body.Close()
 	rep := reply{status: resp.StatusCode, retryAfter: resp.Header.Get("Retry-After")}
@@ -111,9 +119,14 @@ func (h *http2Conn) request(ctx context.Context, t *target, req Request) *http.R
 	}
 	header.Set("User-Agent", h.client.cfg.UserAgent)
 	r := &http.Request{
-		Method: http.MethodPost, URL: t.url, Host: t.url.Host, Header: header,
-		Proto: "HTTP/2.0", ProtoMajor: 2,
-		ContentLength: int64(len(req.Body)), Body: io.NopCloser(bytes.NewReader(req.Body)),
+		Method:        http.MethodPost,
+		URL:           t.url,
+		Host:          t.url.Host,
+		Header:        header,
+		Proto:         "HTTP/2.0",
+		ProtoMajor:    2,
+		ContentLength: int64(len(req.Body)),
+		Body:          io.NopCloser(bytes.NewReader(req.Body)),
 	}
 	return r.WithContext(ctx)
 }

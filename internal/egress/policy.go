@@ -67,7 +67,8 @@ func parsePrefix(cidr string) (netip.Prefix, error) {
 	}
 	p, err := netip.ParsePrefix(cidr)
 	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("%q is not an address range: write one such as 10.1.0.0/16 or fd00:1::/64", cidr)
+		return netip.Prefix{}, fmt.Errorf("%q is not an address range: write one such as 10.1.0.0/16 "+
+			"or fd00:1::/64", cidr)
 	}
 	if p.Addr().Is4In6() {
 		return netip.Prefix{}, fmt.Errorf("%q is an IPv4 range in IPv6 form: write it as IPv4", cidr)

@@ -30,11 +30,26 @@ func TestPolicyEdges(t *testing.T) {
 		{"240.0.0.0/4", "", "240.0.0.0", "255.255.255.255", ""},
 		{"168.63.129.16/32", "168.63.129.15", "168.63.129.16", "168.63.129.16", "168.63.129.17"},
 		{"below 2000::/3", "", "::", "1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2000::"},
-		{"above 2000::/3", "3ffe:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "4000::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", ""},
-		{"2001::/23", "2000:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2001::", "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff", "2001:200::"},
-		{"2001:db8::/32", "2001:db7:ffff:ffff:ffff:ffff:ffff:ffff", "2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "2001:db9::"},
-		{"2002::/16", "2001:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2002::", "2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2003::"},
-		{"3fff::/20", "3ffe:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "3fff::", "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff", "3fff:1000::"},
+		{
+			"above 2000::/3", "3ffe:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "4000::",
+			"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "",
+		},
+		{
+			"2001::/23", "2000:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2001::",
+			"2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff", "2001:200::",
+		},
+		{
+			"2001:db8::/32", "2001:db7:ffff:ffff:ffff:ffff:ffff:ffff", "2001:db8::",
+			"2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "2001:db9::",
+		},
+		{
+			"2002::/16", "2001:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2002::",
+			"2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2003::",
+		},
+		{
+			"3fff::/20", "3ffe:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "3fff::",
+			"3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff", "3fff:1000::",
+		},
 	}
 	var p Policy
 	check := func(prefix, addr string, want bool) {
@@ -57,7 +72,10 @@ func TestPolicyEdges(t *testing.T) {
 		check(e.prefix, e.before, true)
 		check(e.prefix, e.after, true)
 	}
-	for _, a := range []string{"::1", "::", "fe80::1", "fc00::1", "fd12::1", "ff02::1", "64:ff9b::a00:1", "::a00:1", "2606:4700::1%eth0"} {
+	for _, a := range []string{
+		"::1", "::", "fe80::1", "fc00::1", "fd12::1", "ff02::1", "64:ff9b::a00:1",
+		"::a00:1", "2606:4700::1%eth0",
+	} {
 		check("special", a, false)
 	}
 	if p.Allows(netip.Addr{}) {
@@ -85,7 +103,11 @@ func TestPolicyAllowAndDeny(t *testing.T) {
 		{"loopback by name, v6", Policy{Allow: LoopbackPrefixes()}, "::1", true},
 		{"one metadata address", Policy{Allow: prefixes("169.254.169.254/32")}, "169.254.169.254", true},
 		{"deny a public range", Policy{Deny: prefixes("8.8.8.0/24")}, "8.8.8.8", false},
-		{"deny wins over allow", Policy{Allow: prefixes("10.0.0.0/8"), Deny: prefixes("10.0.0.0/24")}, "10.0.0.1", false},
+		{
+			"deny wins over allow",
+			Policy{Allow: prefixes("10.0.0.0/8"), Deny: prefixes("10.0.0.0/24")}, "10.0.0.1",
+			false,
+		},
 	}
 	for _, c := range cases {
 		if got := c.policy.Allows(netip.MustParseAddr(c.addr)); got != c.want {
@@ -99,13 +121,23 @@ func TestParsePorts(t *testing.T) {
 	if err != nil || set.String() != "443,8443,9000-9100" {
 		t.Fatalf("got %q, %v", set, err)
 	}
-	for port, want := range map[uint16]bool{442: false, 443: true, 444: false, 8999: false, 9000: true, 9100: true, 9101: false} {
+	for port, want := range map[uint16]bool{
+		442:  false,
+		443:  true,
+		444:  false,
+		8999: false,
+		9000: true,
+		9100: true,
+		9101: false,
+	} {
 		if set.Contains(port) != want {
 			t.Errorf("Contains(%d) = %v", port, !want)
 		}
 	}
 	for list, names := range map[string]string{
-		"": "no ports", "443,,80": `""`, "443,http": `"http"`, "0": `"0"`, "65536": `"65536"`, "443,9100-9000": "9000-9100",
+		"":         "no ports",
+		"443,,80":  `""`,
+		"443,http": `"http"`, "0": `"0"`, "65536": `"65536"`, "443,9100-9000": "9000-9100",
 		"1-": `"1-"`, "-1": `"-1"`, "+5": `"+5"`, strings.Repeat("1,", 64) + "1": "65 ports",
 	} {
 		if _, err := ParsePorts(list); err == nil || !strings.Contains(err.Error(), names) {
@@ -119,7 +151,13 @@ func TestParsePrefixes(t *testing.T) {
 	if err != nil || len(got) != 3 || got[1].String() != "127.0.0.1/32" {
 		t.Fatalf("got %v, %v", got, err)
 	}
-	for cidr, names := range map[string]string{"10.0.0.1/8": "10.0.0.0/8", "x": `"x"`, "10.0.0.0/33": "10.0.0.0/33", "::ffff:10.0.0.0/104": "IPv4", "fe80::1%eth0": "fe80"} {
+	for cidr, names := range map[string]string{
+		"10.0.0.1/8":          "10.0.0.0/8",
+		"x":                   `"x"`,
+		"10.0.0.0/33":         "10.0.0.0/33",
+		"::ffff:10.0.0.0/104": "IPv4",
+		"fe80::1%eth0":        "fe80",
+	} {
 		if _, err := ParsePrefixes([]string{cidr}); err == nil || !strings.Contains(err.Error(), names) {
 			t.Errorf("ParsePrefixes(%q): %v does not name %s", cidr, err, names)
 		}
@@ -172,19 +210,24 @@ func TestCheckURL(t *testing.T) {
 	}
 	// No textual form of a forbidden address passes.
 	for _, host := range []string{
-		"127.0.0.1", "10.0.0.1", "169.254.169.254", "168.63.129.16", "0.0.0.0", "[::1]", "[::]", "[::ffff:127.0.0.1]",
+		"127.0.0.1", "10.0.0.1", "169.254.169.254", "168.63.129.16", "0.0.0.0", "[::1]", "[::]",
+		"[::ffff:127.0.0.1]",
 		"[::ffff:7f00:1]", "[fe80::1%25eth0]", "[fd00::1]", "127.0.0.1.",
 	} {
 		bad["https://"+host+"/"] = FaultForbidden
 	}
 	// Nor one that old rules take for such an address, or that some do.
 	for _, host := range []string{
-		"127.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "127.0.0.0x1", "0x", "0", "10.1", "10.0.1", "0xA000001", "167772161",
+		"127.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "127.0.0.0x1", "0x", "0", "10.1",
+		"10.0.1", "0xA000001", "167772161",
 		"012.0.0.1", "010.8.8.8", "0300.0250.0.1", "169.0xfea9fe", "0251.0376.0251.0376",
 	} {
 		bad["https://"+host+"/"] = FaultForbidden
 	}
-	for _, host := range []string{"127.0.0.1.1", "8.8.8", "0x08080808", "4294967296", "256.1", "10.0.0.256", "1.2.3.09", "example.1", "a.0x1", "99999999999999999999"} {
+	for _, host := range []string{
+		"127.0.0.1.1", "8.8.8", "0x08080808", "4294967296", "256.1", "10.0.0.256",
+		"1.2.3.09", "example.1", "a.0x1", "99999999999999999999",
+	} {
 		bad["https://"+host+"/"] = FaultHost
 	}
 	for raw, want := range bad {
@@ -201,7 +244,9 @@ func TestCheckURL(t *testing.T) {
 func TestCheckURLTellsOfEveryPart(t *testing.T) {
 	var p Policy
 	for raw, want := range map[string][]FaultCode{
-		"http://u:p@10.0.0.1:80/#f":   {FaultNotHTTPS, FaultUserInfo, FaultFragment, FaultForbidden, FaultPort},
+		"http://u:p@10.0.0.1:80/#f": {
+			FaultNotHTTPS, FaultUserInfo, FaultFragment, FaultForbidden, FaultPort,
+		},
 		"https://u@a..b:81/":          {FaultUserInfo, FaultHost, FaultPort},
 		"ftp://0x7f.1/":               {FaultNotHTTPS, FaultForbidden},
 		"https://example.com:80/#top": {FaultFragment, FaultPort},
@@ -224,7 +269,10 @@ func TestCheckURLTellsOfEveryPart(t *testing.T) {
 
 // FuzzCheckURL: what passes names no forbidden literal, and passes again as itself.
 func FuzzCheckURL(f *testing.F) {
-	for _, s := range []string{"https://example.com/", "https://[::ffff:127.0.0.1]:8443/x", "https://0x7f.1/", "https://10.0.0.1:443/", "https://8.8.8.8./"} {
+	for _, s := range []string{
+		"https://example.com/", "https://[::ffff:127.0.0.1]:8443/x", "https://0x7f.1/",
+		"https://10.0.0.1:443/", "https://8.8.8.8./",
+	} {
 		f.Add(s)
 	}
 	var p Policy

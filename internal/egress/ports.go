@@ -30,7 +30,10 @@ func ParsePorts(list string) (PortSet, error) {
 	}
 	parts := strings.Split(list, ",")
 	if len(parts) > maxPortRanges {
-		return PortSet{}, fmt.Errorf("%d ports and ranges given, at most %d are accepted: join neighbours into ranges", len(parts), maxPortRanges)
+		return PortSet{}, fmt.Errorf("%d ports and ranges given, at most %d are accepted: join "+
+			"neighbours into ranges", len(
+			parts,
+		), maxPortRanges)
 	}
 	var set PortSet
 	for _, part := range parts {
@@ -57,14 +60,16 @@ func parsePortRange(part string) (portRange, error) {
 		return portRange{}, err
 	}
 	if first > last {
-		return portRange{}, fmt.Errorf("port range %q runs backwards: write it as %d-%d", part, last, first)
+		return portRange{}, fmt.Errorf("port range %q runs backwards: write it as %d-%d", part, last,
+			first)
 	}
 	return portRange{first, last}, nil
 }
 
 func parsePort(part, digits string) (uint16, error) {
 	if digits == "" {
-		return 0, fmt.Errorf("port list part %q is empty or unfinished: write a port (443) or a range (9000-9100)", part)
+		return 0, fmt.Errorf("port list part %q is empty or unfinished: write a port (443) or a range "+
+			"(9000-9100)", part)
 	}
 	n, err := strconv.ParseUint(digits, 10, 16)
 	if err != nil || n == 0 || digits[0] == '+' {

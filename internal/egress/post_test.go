@@ -39,15 +39,19 @@ func TestPostCarriesTheRequest(t *testing.T) {
 		c := newClient(t, func(cfg *Config) { cfg.Now = func() time.Time { return at } })
 		r := post(t, c, s.URL+"/hooks?a=b")
 		wantResult(t, r, 202, "")
-		if !r.Delivered() || string(r.Body) != "thanks" || !r.SentAt.Equal(at) || r.Duration <= 0 || r.RetryAfter != 7*time.Second {
+		if !r.Delivered() || string(r.Body) != "thanks" || !r.SentAt.Equal(at) || r.Duration <= 0 ||
+			r.RetryAfter != 7*time.Second {
 			t.Errorf("result %+v", r)
 		}
 		wantProto := map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"}[http2]
-		if got.Proto != wantProto || got.Method != "POST" || got.RequestURI != "/hooks?a=b" || string(body) != `{"id":"evt_1"}` {
+		if got.Proto != wantProto || got.Method != "POST" || got.RequestURI != "/hooks?a=b" ||
+			string(body) != `{"id":"evt_1"}` {
 			t.Errorf("request %s %s %s %q", got.Proto, got.Method, got.RequestURI, body)
 		}
 		for name, want := range map[string]string{
-			"Content-Type": "application/json", "Webhook-Id": "evt_1", "User-Agent": "Lumenhook", "Content-Length": "14", "Accept-Encoding": "",
+			"Content-Type": "application/json",
+			"Webhook-Id":   "evt_1",
+			"User-Agent":   "Lumenhook", "Content-Length": "14", "Accept-Encoding": "",
 		} {
 			if got.Header.Get(name) != want {
 				t.Errorf("%s: %q, want %q", name, got.Header.Get(name), want)
@@ -65,8 +69,10 @@ func TestPostStatuses(t *testing.T) {
 		code      Code
 		delivered bool
 	}{
-		{200, "", true}, {204, "", true}, {299, "", true}, {301, Redirect, false}, {302, Redirect, false}, {304, Redirect, false},
-		{307, Redirect, false}, {308, Redirect, false}, {400, "", false}, {404, "", false}, {410, "", false}, {500, "", false}, {503, "", false},
+		{200, "", true}, {204, "", true}, {299, "", true}, {301, Redirect, false}, {302, Redirect, false},
+		{304, Redirect, false},
+		{307, Redirect, false}, {308, Redirect, false}, {400, "", false}, {404, "", false},
+		{410, "", false}, {500, "", false}, {503, "", false},
 	}
 	bothProtocols(t, func(t *testing.T, http2 bool) {
 		var hits atomic.Int32
@@ -107,7 +113,8 @@ func TestPostBodySizes(t *testing.T) {
 			code      Code
 			delivered bool
 		}{
-			{"/200/0", 200, 0, "", true}, {"/200/1023", 200, 1023, "", true}, {"/200/1025", 200, 1024, "", true},
+			{"/200/0", 200, 0, "", true}, {"/200/1023", 200, 1023, "", true},
+			{"/200/1025", 200, 1024, "", true},
 			{"/200/65536", 200, 1024, "", true}, {"/200/65537", 200, 1024, BodyTooLarge, true},
 			{"/500/70000", 500, 1024, BodyTooLarge, false}, {"/302/70000", 302, 1024, Redirect, false},
 		} {
@@ -180,11 +187,16 @@ func TestPostTimesOut(t *testing.T) {
 		status int
 		body   string
 	}{
-		"accepts in silence":  {func(t testing.TB) string { return rawReceiver(t, hang) }, 0, ""},
-		"silent after TLS":    {answer("", hang), 0, ""},
-		"slow headers":        {answer("HTTP/1.1 200 OK\r\nX-Slow: ", drip), 0, ""},
-		"body never ends":     {answer("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart", hang), 200, "part"},
-		"error body hangs":    {answer("HTTP/1.1 503 No\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npart\r\n", hang), 503, "part"},
+		"accepts in silence": {func(t testing.TB) string { return rawReceiver(t, hang) }, 0, ""},
+		"silent after TLS":   {answer("", hang), 0, ""},
+		"slow headers":       {answer("HTTP/1.1 200 OK\r\nX-Slow: ", drip), 0, ""},
+		"body never ends": {
+			answer("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart", hang), 200, "part",
+		},
+		"error body hangs": {
+			answer("HTTP/1.1 503 No\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npart\r\n", hang),
+			503, "part",
+		},
 		"interim, then hangs": {answer("HTTP/1.1 100 Continue\r\n\r\n", hang), 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,17 +245,28 @@ func TestPostConnectionFaults(t *testing.T) {
 		serve  func(testing.TB) string
 		status int
 	}{
-		"refused":               {func(testing.TB) string { return closed.Addr().String() }, 0},
-		"closed at accept":      {func(t testing.TB) string { return rawReceiver(t, func(net.Conn) {}) }, 0},
-		"reset at accept":       {func(t testing.TB) string { return rawReceiver(t, reset) }, 0},
-		"closed before answer":  {answer(""), 0},
-		"closed in headers":     {answer("HTTP/1.1 200 OK\r\nX-A: b\r\n"), 0},
-		"closed in body":        {answer("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"), 200},
-		"closed in chunk":       {answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhalf"), 200},
-		"not HTTP":              {answer("SSH-2.0-OpenSSH_9.9\r\n\r\n"), 0},
-		"headers of 40 KiB":     {answer("HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", 40<<10) + "\r\n\r\n"), 0},
-		"flood of interim":      {answer(strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", 2000) + "HTTP/1.1 200 OK\r\n\r\n"), 0},
-		"two different lengths": {answer("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), 0},
+		"refused": {func(testing.TB) string { return closed.Addr().String() }, 0},
+		"closed at accept": {
+			func(t testing.TB) string { return rawReceiver(t, func(net.Conn) {}) }, 0,
+		},
+		"reset at accept":      {func(t testing.TB) string { return rawReceiver(t, reset) }, 0},
+		"closed before answer": {answer(""), 0},
+		"closed in headers":    {answer("HTTP/1.1 200 OK\r\nX-A: b\r\n"), 0},
+		"closed in body":       {answer("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"), 200},
+		"closed in chunk": {
+			answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhalf"), 200,
+		},
+		"not HTTP": {answer("SSH-2.0-OpenSSH_9.9\r\n\r\n"), 0},
+		"headers of 40 KiB": {
+			answer("HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", 40<<10) + "\r\n\r\n"), 0,
+		},
+		"flood of interim": {
+			answer(strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", 2000) + "HTTP/1.1 200 OK\r\n\r\n"),
+			0,
+		},
+		"two different lengths": {
+			answer("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), 0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := post(t, newClient(t, nil), "https://"+k.serve(t))
@@ -265,9 +288,10 @@ func TestPostConnectionFaults(t *testing.T) {
 
 func TestPostAcceptsUnusualAnswers(t *testing.T) {
 	for name, text := range map[string]string{
-		"HTTP/1.0 until the end":    "HTTP/1.0 200 OK\r\n\r\nbody",
-		"interim first":             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody",
-		"31 KiB of headers":         "HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", 31<<10) + "\r\nContent-Length: 4\r\n\r\nbody",
+		"HTTP/1.0 until the end": "HTTP/1.0 200 OK\r\n\r\nbody",
+		"interim first":          "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody",
+		"31 KiB of headers": "HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a",
+			31<<10) + "\r\nContent-Length: 4\r\n\r\nbody",
 		"chunks with trailer":       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nX-T: 1\r\n\r\n",
 		"bytes after the answer":    "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbodyHTTP/1.1 500 No\r\n\r\n",
 		"close after answer":        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody",
@@ -306,13 +330,24 @@ func TestPostTLSFaults(t *testing.T) {
 		"self-signed":   {Certificates: selfSigned.TLS.Certificates},
 		"expired":       with(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Hour) }),
 		"not yet valid": with(func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Hour) }),
-		"wrong name":    with(func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 2)} }),
-		"other usage": with(func(c *x509.Certificate) {
-			c.SerialNumber, c.ExtKeyUsage = big.NewInt(9), []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection}
+		"wrong name": with(func(c *x509.Certificate) {
+			c.IPAddresses = []net.IP{net.IPv4(127, 0, 0,
+				2)}
 		}),
-		"TLS 1.1": {Certificates: with(nil).Certificates, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11},
-		"wants a client certificate": {Certificates: with(nil).Certificates, ClientAuth: tls.RequireAnyClientCert,
-			MaxVersion: tls.VersionTLS12},
+		"other usage": with(func(c *x509.Certificate) {
+			c.SerialNumber, c.ExtKeyUsage = big.NewInt(9),
+				[]x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection}
+		}),
+		"TLS 1.1": {
+			Certificates: with(nil).Certificates,
+			MinVersion:   tls.VersionTLS10,
+			MaxVersion:   tls.VersionTLS11,
+		},
+		"wants a client certificate": {
+			Certificates: with(nil).Certificates,
+			ClientAuth:   tls.RequireAnyClientCert,
+			MaxVersion:   tls.VersionTLS12,
+		},
 		"other protocol": {Certificates: with(nil).Certificates, NextProtos: []string{"smtp"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -371,7 +406,10 @@ func TestPostCallersDeadline(t *testing.T) {
 
 func TestPostRefusesMalformedHeaders(t *testing.T) {
 	c := newClient(t, nil)
-	for _, f := range []Field{{"", "x"}, {"a b", "x"}, {"A:", "x"}, {"A", "x\r\nB: y"}, {"A", "\x00"}, {"Content-Length", "1"}, {"host", "x"}, {"Connection", "close"}} {
+	for _, f := range []Field{
+		{"", "x"}, {"a b", "x"}, {"A:", "x"}, {"A", "x\r\nB: y"}, {"A", "\x00"},
+		{"Content-Length", "1"}, {"host", "x"}, {"Connection", "close"},
+	} {
 		if _, err := c.Post(context.Background(), Request{URL: "https://127.0.0.1:1/", Header: []Field{f}}); err == nil {
 			t.Errorf("field %q: %q is accepted", f.Name, f.Value)
 		}
@@ -399,7 +437,12 @@ func TestNewRefusesNonsense(t *testing.T) {
 func TestParseRetryAfter(t *testing.T) {
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
-		"": 0, "0": 0, "120": 2 * time.Minute, "-5": 0, "soon": 0, "99999999999999": 0, "86401": 24 * time.Hour, "Sun, 01 Nov 2037 12:01:00 GMT": 24 * time.Hour,
+		"":               0,
+		"0":              0,
+		"120":            2 * time.Minute,
+		"-5":             0,
+		"soon":           0,
+		"99999999999999": 0, "86401": 24 * time.Hour, "Sun, 01 Nov 2037 12:01:00 GMT": 24 * time.Hour,
 		"Sun, 01 Nov 2026 12:01:00 GMT": time.Minute, "Sun, 01 Nov 2026 11:00:00 GMT": 0,
 	} {
 		if got := parseRetryAfter(value, now); got != want {

@@ -41,7 +41,8 @@ func (c *Client) proxied(ctx context.Context, t *target, deadline time.Time) (ca
 	if err != nil {
 		return carrier{}, viaProxy(err)
 	}
-	dialer := net.Dialer{KeepAlive: keepAlivePeriod} // not the guarded one: the operator named this address
+	// not the guarded one: the operator named this address
+	dialer := net.Dialer{KeepAlive: keepAlivePeriod}
 	raw, err := connect(ctx, dialer, addrs, proxy.Port(), deadline)
 	if err != nil {
 		return carrier{}, viaProxy(err)
@@ -49,7 +50,8 @@ func (c *Client) proxied(ctx context.Context, t *target, deadline time.Time) (ca
 	along := carrier{raw: newMetered(raw)}
 	along.conn = along.raw
 	if proxy.Scheme == "https" {
-		secured := tls.Client(along.raw, &tls.Config{RootCAs: c.cfg.RootCAs, MinVersion: tls.VersionTLS12, ServerName: proxy.Hostname()})
+		secured := tls.Client(along.raw,
+			&tls.Config{RootCAs: c.cfg.RootCAs, MinVersion: tls.VersionTLS12, ServerName: proxy.Hostname()})
 		err, along.conn = secured.HandshakeContext(ctx), secured
 		along.raw.grant(handshakeBytes)
 	}
@@ -77,14 +79,18 @@ func viaProxy(err error) error {
 }
 
 // openTunnel asks the proxy for a connection (RFC 9110, 9.3.6).
-func (c *Client) openTunnel(ctx context.Context, conn net.Conn, t *target, deadline time.Time) error {
+func (c *Client) openTunnel(
+	ctx context.Context, conn net.Conn, t *target, deadline time.Time,
+) error {
 	_ = conn.SetDeadline(deadline)
 	undo := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(longPast) })
 	defer undo()
-	ask := "CONNECT " + t.addr + " HTTP/1.1\r\nHost: " + t.addr + "\r\nUser-Agent: " + c.cfg.UserAgent + "\r\n"
+	ask := "CONNECT " + t.addr + " HTTP/1.1\r\nHost: " + t.addr + "\r\nUser-Agent: " +
+		c.cfg.UserAgent + "\r\n"
 	if user := c.cfg.Proxy.User; user != nil {
 		password, _ := user.Password()
-		ask += "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)) + "\r\n"
+		ask += "Proxy-Authorization: Basic " +
+			base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)) + "\r\n"
 	}
 	if _, err := io.WriteString(conn, ask+"\r\n"); err != nil {
 		return err

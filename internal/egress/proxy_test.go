@@ -62,10 +62,14 @@ func (p *tunnels) start(t *testing.T) *url.URL {
 // TestProxyTunnels: attempts go through the proxy, which is asked for the host by
 // its name; a pooled tunnel serves again.
 func TestProxyTunnels(t *testing.T) {
-	for name, secured := range map[string]*tls.Config{"http": nil, "https": {Certificates: []tls.Certificate{ca().issue(nil)}}} {
+	for name, secured := range map[string]*tls.Config{
+		"http":  nil,
+		"https": {Certificates: []tls.Certificate{ca().issue(nil)}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			bothProtocols(t, func(t *testing.T, http2 bool) {
-				s := receiver(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }, http2)
+				s := receiver(t,
+					func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }, http2)
 				p := &tunnels{to: s.Listener.Addr().String(), secured: secured}
 				proxy := p.start(t)
 				proxy.User = url.UserPassword("user", "pass")
@@ -78,8 +82,10 @@ func TestProxyTunnels(t *testing.T) {
 				}
 				p.mu.Lock()
 				defer p.mu.Unlock()
-				if p.asked.Load() != 1 || p.lastAsk.Host != "hook.test:8443" || p.lastAsk.Header.Get("Proxy-Authorization") != "Basic dXNlcjpwYXNz" {
-					t.Errorf("asked %d times, last %s for %s with %v", p.asked.Load(), p.lastAsk.Method, p.lastAsk.Host, p.lastAsk.Header)
+				if p.asked.Load() != 1 || p.lastAsk.Host != "hook.test:8443" ||
+					p.lastAsk.Header.Get("Proxy-Authorization") != "Basic dXNlcjpwYXNz" {
+					t.Errorf("asked %d times, last %s for %s with %v", p.asked.Load(), p.lastAsk.Method,
+						p.lastAsk.Host, p.lastAsk.Header)
 				}
 			})
 		})
@@ -110,15 +116,18 @@ func TestProxyFaults(t *testing.T) {
 		answerer func(net.Conn)
 		code     Code
 	}{
-		"refuses":           {write("HTTP/1.1 403 Forbidden\r\n\r\n"), ConnRefused},
-		"wants a password":  {write("HTTP/1.1 407 No\r\n\r\n"), ConnRefused},
-		"hangs up":          {func(net.Conn) {}, ConnRefused},
-		"no HTTP":           {write("SSH-2.0-x\r\n\r\n"), ConnRefused},
-		"endless header":    {write("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("a", 64<<10)), ConnRefused},
-		"speaks first":      {write("HTTP/1.1 200 OK\r\n\r\nhello"), ConnRefused},
-		"says nothing":      {func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, Timeout},
-		"tunnel is no TLS":  {write("HTTP/1.1 200 OK\r\n\r\n"), ConnRefused},
-		"tunnel to nowhere": {func(c net.Conn) { write("HTTP/1.1 200 OK\r\n\r\n")(c); _, _ = io.Copy(io.Discard, c) }, Timeout},
+		"refuses":          {write("HTTP/1.1 403 Forbidden\r\n\r\n"), ConnRefused},
+		"wants a password": {write("HTTP/1.1 407 No\r\n\r\n"), ConnRefused},
+		"hangs up":         {func(net.Conn) {}, ConnRefused},
+		"no HTTP":          {write("SSH-2.0-x\r\n\r\n"), ConnRefused},
+		"endless header":   {write("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("a", 64<<10)), ConnRefused},
+		"speaks first":     {write("HTTP/1.1 200 OK\r\n\r\nhello"), ConnRefused},
+		"says nothing":     {func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, Timeout},
+		"tunnel is no TLS": {write("HTTP/1.1 200 OK\r\n\r\n"), ConnRefused},
+		"tunnel to nowhere": {
+			func(c net.Conn) { write("HTTP/1.1 200 OK\r\n\r\n")(c); _, _ = io.Copy(io.Discard, c) },
+			Timeout,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -131,7 +140,8 @@ func TestProxyFaults(t *testing.T) {
 	}
 	closed := must(net.Listen("tcp", "127.0.0.1:0"))
 	_ = closed.Close()
-	c := newClient(t, func(cfg *Config) { cfg.Proxy = must(url.Parse("http://" + closed.Addr().String())) })
+	c := newClient(t,
+		func(cfg *Config) { cfg.Proxy = must(url.Parse("http://" + closed.Addr().String())) })
 	wantResult(t, post(t, c, "https://127.0.0.1:8443"), 0, ConnRefused)
 	untrusted := &tunnels{secured: &tls.Config{Certificates: []tls.Certificate{ca().issue(nil)}}}
 	proxy := untrusted.start(t)
@@ -140,17 +150,23 @@ func TestProxyFaults(t *testing.T) {
 }
 
 func TestParseProxy(t *testing.T) {
-	for _, raw := range []string{"http://proxy:3128", "https://u:p@proxy.example:443", "http://[::1]:3128/"} {
+	for _, raw := range []string{
+		"http://proxy:3128", "https://u:p@proxy.example:443", "http://[::1]:3128/",
+	} {
 		if _, err := ParseProxy(raw); err != nil {
 			t.Errorf("%s: %v", raw, err)
 		}
 	}
-	for _, raw := range []string{"", "proxy:3128", "socks5://proxy:1080", "http://secret@proxy", "http://:3128", "http://proxy:3128/secret", "http://proxy:3128?secret", "http://secret\n:1"} {
+	for _, raw := range []string{
+		"", "proxy:3128", "socks5://proxy:1080", "http://secret@proxy", "http://:3128",
+		"http://proxy:3128/secret", "http://proxy:3128?secret", "http://secret\n:1",
+	} {
 		if _, err := ParseProxy(raw); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", raw, err)
 		}
 	}
-	if _, err := New(Config{Proxy: &url.URL{Scheme: "ftp", Host: "x:1"}}); err == nil || !strings.Contains(err.Error(), "Proxy") {
+	if _, err := New(Config{Proxy: &url.URL{Scheme: "ftp", Host: "x:1"}}); err == nil ||
+		!strings.Contains(err.Error(), "Proxy") {
 		t.Errorf("New: %v", err)
 	}
 }

@@ -52,14 +52,20 @@ type lookup struct {
 func newCachingResolver(server string, timeout time.Duration) (*cachingResolver, error) {
 	if server != "" {
 		if _, err := netip.ParseAddrPort(server); err != nil {
-			return nil, fmt.Errorf("egress: DNSServer %q is not an address with a port: write it as 192.0.2.53:53 or [2001:db8::53]:53", server)
+			return nil, fmt.Errorf("egress: DNSServer %q is not an address with a port: write it as "+
+				"192.0.2.53:53 or [2001:db8::53]:53", server)
 		}
 	}
 	names, err := simplelru.NewLRU[string, *lookup](maxNames, nil)
 	if err != nil {
 		return nil, fmt.Errorf("egress: make the cache of names: %w", err)
 	}
-	return &cachingResolver{dns: newDNS(server, timeout*2/5), hosts: newHosts(), timeout: timeout, names: names}, nil
+	return &cachingResolver{
+		dns:     newDNS(server, timeout*2/5),
+		hosts:   newHosts(),
+		timeout: timeout,
+		names:   names,
+	}, nil
 }
 
 // LookupNetIP gives all addresses of a name. The network is ignored: it is "ip".

@@ -18,7 +18,9 @@ import (
 const soa = "test. %d IN SOA ns.test. root.test. 1 3600 600 86400 %d"
 
 // counted counts the questions for IPv4 addresses.
-func counted(n *atomic.Int32, answer func(string, uint16) ([]string, bool)) func(string, uint16) ([]string, bool) {
+func counted(
+	n *atomic.Int32, answer func(string, uint16) ([]string, bool),
+) func(string, uint16) ([]string, bool) {
 	return func(name string, qtype uint16) ([]string, bool) {
 		if qtype == dns.TypeA {
 			n.Add(1)
@@ -53,12 +55,15 @@ func TestResolverKeepsAnswersForTheirTime(t *testing.T) {
 	server := nameServer(t, counted(&asked, func(name string, qtype uint16) ([]string, bool) {
 		list := records[name]
 		if qtype != dns.TypeA && list != nil && !strings.Contains(list[0], "SOA") {
-			return []string{fmt.Sprintf(soa, 1, 1)}, true // a negative time beside a positive one does not count
+			// a negative time beside a positive one does not count
+			return []string{fmt.Sprintf(soa, 1, 1)}, true
 		}
 		return list, list != nil && !strings.Contains(list[0], "SOA")
 	}))
 	for host, want := range map[string]time.Duration{
-		"minute.test.": time.Minute, "week.test.": maxKept, "never.test.": 0, "mixed.test.": 20 * time.Second, "alias.test.": 10 * time.Second,
+		"minute.test.": time.Minute,
+		"week.test.":   maxKept,
+		"never.test.":  0, "mixed.test.": 20 * time.Second, "alias.test.": 10 * time.Second,
 		"nothing.test.": 7 * time.Second, "nothing2.test.": maxKeptNegative, "unknown.test.": keptFailure,
 	} {
 		t.Run(host, func(t *testing.T) {
@@ -169,7 +174,8 @@ func TestResolverIsBounded(t *testing.T) {
 		}
 	}
 	if r.names.Len() != maxNames || !r.names.Contains("new9.test.") || r.names.Contains("n0.test.") {
-		t.Errorf("%d names, the newest among them: %v, the oldest: %v", r.names.Len(), r.names.Contains("new9.test."), r.names.Contains("n0.test."))
+		t.Errorf("%d names, the newest among them: %v, the oldest: %v", r.names.Len(),
+			r.names.Contains("new9.test."), r.names.Contains("n0.test."))
 	}
 	// An answer of many addresses comes over TCP, and is not kept.
 	addrs, err := lookupAddrs(t, r, "wide.test.")
@@ -197,7 +203,8 @@ func TestResolverOverTCP(t *testing.T) {
 	if err != nil || len(addrs) != 1 {
 		t.Fatalf("got %v, %v", addrs, err)
 	}
-	if l, ok := r.names.Get("big.test."); !ok || l.until.Sub(began) < 40*time.Second || l.until.Sub(ended) > 40*time.Second {
+	if l, ok := r.names.Get("big.test."); !ok || l.until.Sub(began) < 40*time.Second ||
+		l.until.Sub(ended) > 40*time.Second {
 		t.Errorf("kept: %v", ok)
 	}
 }
@@ -212,7 +219,8 @@ func TestResolverKnowsTheHostsFile(t *testing.T) {
 
 func TestDNSServerMustBeAnAddress(t *testing.T) {
 	for _, server := range []string{"dns.example:53", "127.0.0.1", "127.0.0.1:99999", "x"} {
-		if _, err := New(Config{DNSServer: server}); err == nil || !strings.Contains(err.Error(), "DNSServer") {
+		if _, err := New(Config{DNSServer: server}); err == nil ||
+			!strings.Contains(err.Error(), "DNSServer") {
 			t.Errorf("DNSServer %q: %v", server, err)
 		}
 	}

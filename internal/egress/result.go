@@ -62,7 +62,8 @@ type reply struct {
 var errHeadersTooLarge = errors.New("response headers are over 32 KiB")
 
 // errForbidden is the policy's verdict on an address.
-var errForbidden = errors.New("the address is private or internal and not permitted by --egress-allow")
+var errForbidden = errors.New("the address is private or internal and not permitted by " +
+	"--egress-allow")
 
 // stageError says in which part of an attempt an error arose.
 type stageError struct {

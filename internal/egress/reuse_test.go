@@ -139,7 +139,8 @@ func TestReuseUnderRandomCloses(t *testing.T) {
 	}
 	wg.Wait()
 	if r.requests.Load() > attempts.Load() || r.requests.Load() < attempts.Load()-failed.Load() {
-		t.Errorf("%d requests for %d attempts, %d failed", r.requests.Load(), attempts.Load(), failed.Load())
+		t.Errorf("%d requests for %d attempts, %d failed", r.requests.Load(), attempts.Load(),
+			failed.Load())
 	}
 	t.Logf("%d attempts, %d failed in the race with the close", attempts.Load(), failed.Load())
 }
@@ -163,7 +164,8 @@ func TestUnwrittenRequestGoesToAnotherConnection(t *testing.T) {
 	}
 	wantResult(t, post(t, c, url), 200, "")
 	if !looked || r.requests.Load() != 2 || r.conns.Load() != 2 {
-		t.Errorf("%d requests on %d connections for 2 attempts, probed %v", r.requests.Load(), r.conns.Load(), looked)
+		t.Errorf("%d requests on %d connections for 2 attempts, probed %v", r.requests.Load(),
+			r.conns.Load(), looked)
 	}
 }
 
@@ -189,7 +191,8 @@ func TestHTTP2NeverRepeats(t *testing.T) {
 func TestHTTP2SharesAndRecovers(t *testing.T) {
 	var conns sync.Map
 	count := func() (n int) { conns.Range(func(any, any) bool { n++; return true }); return n }
-	s := receiver(t, func(w http.ResponseWriter, r *http.Request) { conns.Store(r.RemoteAddr, true) }, true)
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) { conns.Store(r.RemoteAddr, true) },
+		true)
 	c := newClient(t, nil)
 	for range 10 {
 		wantResult(t, post(t, c, s.URL), 200, "")
@@ -198,7 +201,8 @@ func TestHTTP2SharesAndRecovers(t *testing.T) {
 		t.Errorf("%d connections for 10 attempts in a row", count())
 	}
 	s.CloseClientConnections()
-	eventually(t, "the broken connection is noticed", func() bool { return post(t, c, s.URL).Delivered() })
+	eventually(t, "the broken connection is noticed",
+		func() bool { return post(t, c, s.URL).Delivered() })
 	if count() != 2 {
 		t.Errorf("%d connections after one was closed", count())
 	}
@@ -206,7 +210,10 @@ func TestHTTP2SharesAndRecovers(t *testing.T) {
 
 // http2Frames is a receiver that speaks HTTP/2 by frames: react answers the
 // n-th request of all connections, and returns false to close the connection.
-func http2Frames(t *testing.T, requests *atomic.Int32, react func(f *frames.Framer, n int32, stream uint32) bool) string {
+func http2Frames(
+	t *testing.T, requests *atomic.Int32,
+	react func(f *frames.Framer, n int32, stream uint32) bool,
+) string {
 	cfg := &tls.Config{Certificates: []tls.Certificate{ca().issue(nil)}, NextProtos: []string{"h2"}}
 	return "https://" + rawTLS(t, cfg, func(c *tls.Conn) {
 		if _, err := io.ReadFull(c, make([]byte, len(frames.ClientPreface))); err != nil {
@@ -237,17 +244,34 @@ func http2Frames(t *testing.T, requests *atomic.Int32, react func(f *frames.Fram
 var status200 = []byte{0x88}
 
 func answer200(f *frames.Framer, stream uint32) {
-	_ = f.WriteHeaders(frames.HeadersFrameParam{StreamID: stream, BlockFragment: status200, EndHeaders: true, EndStream: true})
+	_ = f.WriteHeaders(frames.HeadersFrameParam{
+		StreamID:      stream,
+		BlockFragment: status200,
+		EndHeaders:    true,
+		EndStream:     true,
+	})
 }
 
 // TestHTTP2FaultsMakeNoSecondRequest: what net/http's Transport would repeat,
 // had it the chance, reaches the receiver once.
 func TestHTTP2FaultsMakeNoSecondRequest(t *testing.T) {
 	for name, react := range map[string]func(f *frames.Framer, stream uint32) bool{
-		"refused stream": func(f *frames.Framer, s uint32) bool { return f.WriteRSTStream(s, frames.ErrCodeRefusedStream) == nil },
-		"reset":          func(f *frames.Framer, s uint32) bool { return f.WriteRSTStream(s, frames.ErrCodeCancel) == nil },
-		"protocol error": func(f *frames.Framer, s uint32) bool { return f.WriteRSTStream(s, frames.ErrCodeProtocol) == nil },
-		"going away":     func(f *frames.Framer, s uint32) bool { return f.WriteGoAway(0, frames.ErrCodeNo, nil) == nil },
+		"refused stream": func(f *frames.Framer, s uint32) bool {
+			return f.WriteRSTStream(s,
+				frames.ErrCodeRefusedStream) == nil
+		},
+		"reset": func(f *frames.Framer, s uint32) bool {
+			return f.WriteRSTStream(s,
+				frames.ErrCodeCancel) == nil
+		},
+		"protocol error": func(f *frames.Framer, s uint32) bool {
+			return f.WriteRSTStream(s,
+				frames.ErrCodeProtocol) == nil
+		},
+		"going away": func(f *frames.Framer, s uint32) bool {
+			return f.WriteGoAway(0, frames.ErrCodeNo,
+				nil) == nil
+		},
 		"enhance calm": func(f *frames.Framer, s uint32) bool {
 			return f.WriteGoAway(s, frames.ErrCodeEnhanceYourCalm, nil) == nil && false
 		},
@@ -310,7 +334,9 @@ func TestPoolBounds(t *testing.T) {
 	counts := func() (idle, first, second int) {
 		c.pool.mu.Lock()
 		defer c.pool.mu.Unlock()
-		return c.pool.idle, len(c.pool.host(s.Listener.Addr().String()).idle), len(c.pool.host(s2.Listener.Addr().String()).idle)
+		return c.pool.idle, len(c.pool.host(s.Listener.Addr().String()).idle), len(
+			c.pool.host(s2.Listener.Addr().String()).idle,
+		)
 	}
 	if idle, first, _ := counts(); idle != first || first > 3 || first < 1 {
 		t.Errorf("%d idle, %d to the first host, want 1 to 3", idle, first)
@@ -337,7 +363,8 @@ func TestPoolBounds(t *testing.T) {
 
 func TestPoolExpires(t *testing.T) {
 	bothProtocols(t, func(t *testing.T, http2 bool) {
-		s := receiver(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }, http2)
+		s := receiver(t,
+			func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }, http2)
 		c := newClient(t, func(cfg *Config) { cfg.IdleTimeout = 40 * time.Millisecond })
 		wantResult(t, post(t, c, s.URL), 200, "")
 		eventually(t, "the pool is empty", func() bool {
@@ -353,7 +380,8 @@ func TestPoolExpires(t *testing.T) {
 func TestPoolAge(t *testing.T) {
 	bothProtocols(t, func(t *testing.T, http2 bool) {
 		var conns sync.Map
-		s := receiver(t, func(w http.ResponseWriter, r *http.Request) { conns.Store(r.RemoteAddr, true) }, http2)
+		s := receiver(t, func(w http.ResponseWriter, r *http.Request) { conns.Store(r.RemoteAddr, true) },
+			http2)
 		c := newClient(t, func(cfg *Config) { cfg.MaxConnAge = time.Nanosecond })
 		for range 3 {
 			wantResult(t, post(t, c, s.URL), 200, "")
@@ -385,10 +413,12 @@ func TestManyHostileReceivers(t *testing.T) {
 func TestLargeRequestAnsweredEarly(t *testing.T) {
 	url := "https://" + rawTLS(t, nil, func(c *tls.Conn) {
 		_, _ = io.ReadFull(c, make([]byte, 1024))
-		_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		_, _ = io.WriteString(c,
+			"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 		_, _ = io.Copy(io.Discard, c)
 	})
-	r, err := newClient(t, nil).Post(context.Background(), Request{URL: url, Body: bytes.Repeat([]byte("a"), 256<<10)})
+	r, err := newClient(t, nil).Post(context.Background(),
+		Request{URL: url, Body: bytes.Repeat([]byte("a"), 256<<10)})
 	if err != nil {
 		t.Fatal(err)
 	}

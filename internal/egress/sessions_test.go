@@ -28,7 +28,10 @@ func resuming(t *testing.T, resumed *atomic.Int32, change func(*tls.Config)) str
 // TestReconnectsResume: eight receivers on the ports of one host each find their
 // own session again.
 func TestReconnectsResume(t *testing.T) {
-	for name, version := range map[string]uint16{"TLS 1.2": tls.VersionTLS12, "TLS 1.3": tls.VersionTLS13} {
+	for name, version := range map[string]uint16{
+		"TLS 1.2": tls.VersionTLS12,
+		"TLS 1.3": tls.VersionTLS13,
+	} {
 		t.Run(name, func(t *testing.T) {
 			var resumed atomic.Int32
 			var urls []string

@@ -92,7 +92,10 @@ func readURL(raw string) (*url.URL, error) {
 	}
 	for i := 0; i < len(raw); i++ {
 		if raw[i] <= ' ' || raw[i] >= 0x7f || raw[i] == '\\' {
-			return nil, fault(FaultInvalid, "url has a character at byte %d that urls cannot carry: percent-encode it, or write an international host in its xn-- form", i)
+			return nil, fault(FaultInvalid,
+				"url has a character at byte %d that urls cannot carry: percent-encode it, or write an "+
+					"international host in its xn-- form",
+				i)
 		}
 	}
 	u, err := url.Parse(raw)
@@ -113,7 +116,8 @@ func checkParts(u *url.URL, raw string) error {
 		found = append(found, fault(FaultUserInfo, "url must not hold a user name or password"))
 	}
 	if strings.Contains(raw, "#") {
-		found = append(found, fault(FaultFragment, "url must not hold a fragment (#…): it never reaches the server"))
+		found = append(found,
+			fault(FaultFragment, "url must not hold a fragment (#…): it never reaches the server"))
 	}
 	return errors.Join(found...)
 }
@@ -150,16 +154,19 @@ func (p *Policy) checkHostName(host string) (string, error) {
 	labels := strings.Split(host, ".")
 	for _, label := range labels {
 		if !isLabel(label) {
-			return "", fault(FaultHost, "%q is not a host name: labels are 1 to 63 letters, digits and hyphens", host)
+			return "", fault(FaultHost,
+				"%q is not a host name: labels are 1 to 63 letters, digits and hyphens", host)
 		}
 	}
 	if isNumeric(labels[len(labels)-1]) {
 		for _, addr := range oldReadings(labels) {
 			if !p.Allows(addr) {
-				return "", fault(FaultForbidden, "host %s is read by some as %s, a private or internal address", host, addr)
+				return "", fault(FaultForbidden, "host %s is read by some as %s, a private or internal address",
+					host, addr)
 			}
 		}
-		return "", fault(FaultHost, "%q is not a host name: write an IPv4 address as four decimal numbers", host)
+		return "", fault(FaultHost, "%q is not a host name: write an IPv4 address as four decimal numbers",
+			host)
 	}
 	return host, nil
 }

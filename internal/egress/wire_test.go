@@ -33,20 +33,36 @@ func TestHTTP2FloodsEnd(t *testing.T) {
 	early := []byte{0x08, 0x03, '1', '0', '3'} // HPACK of ":status: 103", not indexed
 	quietLog(t)
 	floods := map[string]func(f *frames.Framer, stream uint32) error{
-		"pings":          func(f *frames.Framer, _ uint32) error { return f.WritePing(false, [8]byte{1}) },
-		"ping answers":   func(f *frames.Framer, _ uint32) error { return f.WritePing(true, [8]byte{1}) },
-		"settings":       func(f *frames.Framer, _ uint32) error { return f.WriteSettings() },
-		"resets":         func(f *frames.Framer, s uint32) error { return f.WriteRSTStream(s, frames.ErrCodeCancel) },
-		"goodbyes":       func(f *frames.Framer, s uint32) error { return f.WriteGoAway(s, frames.ErrCodeNo, nil) },
+		"pings": func(f *frames.Framer, _ uint32) error {
+			return f.WritePing(false,
+				[8]byte{1})
+		},
+		"ping answers": func(f *frames.Framer, _ uint32) error { return f.WritePing(true, [8]byte{1}) },
+		"settings":     func(f *frames.Framer, _ uint32) error { return f.WriteSettings() },
+		"resets": func(f *frames.Framer, s uint32) error {
+			return f.WriteRSTStream(s,
+				frames.ErrCodeCancel)
+		},
+		"goodbyes": func(f *frames.Framer, s uint32) error {
+			return f.WriteGoAway(s,
+				frames.ErrCodeNo, nil)
+		},
 		"window updates": func(f *frames.Framer, s uint32) error { return f.WriteWindowUpdate(0, 1) },
 		"interim answers": func(f *frames.Framer, s uint32) error {
-			return f.WriteHeaders(frames.HeadersFrameParam{StreamID: s, BlockFragment: early, EndHeaders: true})
+			return f.WriteHeaders(frames.HeadersFrameParam{
+				StreamID:      s,
+				BlockFragment: early,
+				EndHeaders:    true,
+			})
 		},
 		"empty data": func(f *frames.Framer, s uint32) error { return f.WriteData(s, false, nil) },
 		"header continuations": func(f *frames.Framer, s uint32) error {
 			return f.WriteContinuation(s, false, []byte{0x00, 0x01, 'a', 0x01, 'b'})
 		},
-		"unknown frames": func(f *frames.Framer, s uint32) error { return f.WriteRawFrame(0xee, 0, s, make([]byte, 64)) },
+		"unknown frames": func(f *frames.Framer, s uint32) error {
+			return f.WriteRawFrame(0xee, 0, s,
+				make([]byte, 64))
+		},
 	}
 	for name, flood := range floods {
 		for when, answered := range map[string]bool{"before the answer": false, "after the answer": true} {

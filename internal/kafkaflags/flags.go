@@ -28,16 +28,27 @@ type Flags struct {
 
 // Register adds the flags.
 func (k *Flags) Register(f *pflag.FlagSet) {
-	f.StringSliceVar(&k.Brokers, "kafka-brokers", nil, "host:port of Kafka brokers, in place of the data folder's")
-	f.StringVar(&k.Prefix, "topic-prefix", "lumenhook.", "what the names of topics, groups and transactional ids begin with")
-	f.StringVar(&k.sasl.Mechanism, "kafka-sasl", "", "SASL mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; without it SCRAM-SHA-256 with --kafka-user, OAUTHBEARER with --kafka-token-file")
-	f.StringVar(&k.sasl.User, "kafka-user", "", "user at --kafka-brokers; without one there is no login by password")
-	f.StringVar(&k.sasl.Password, "kafka-password", "", "password at --kafka-brokers (better given as LUMENHOOK_KAFKA_PASSWORD or in a file)")
-	f.StringVar(&k.sasl.PasswordFile, "kafka-password-file", "", "file of the password at --kafka-brokers; read at each login")
-	f.StringVar(&k.sasl.TokenFile, "kafka-token-file", "", "file of the token for OAUTHBEARER; read at each login")
-	f.BoolVar(&k.tls.Enabled, "kafka-tls", false, "speak TLS with --kafka-brokers; implied by the files below")
-	f.StringVar(&k.tls.CAFile, "kafka-ca-file", "", "PEM file of the authorities that the brokers' certificates may be of; without it, the system's")
-	f.StringVar(&k.tls.CertFile, "kafka-cert-file", "", "PEM file of the client's certificate, for mutual TLS; read at each connection")
+	f.StringSliceVar(&k.Brokers, "kafka-brokers", nil,
+		"host:port of Kafka brokers, in place of the data folder's")
+	f.StringVar(&k.Prefix, "topic-prefix", "lumenhook.",
+		"what the names of topics, groups and transactional ids begin with")
+	f.StringVar(&k.sasl.Mechanism, "kafka-sasl", "",
+		"SASL mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; without it SCRAM-SHA-256 "+
+			"with --kafka-user, OAUTHBEARER with --kafka-token-file")
+	f.StringVar(&k.sasl.User, "kafka-user", "",
+		"user at --kafka-brokers; without one there is no login by password")
+	f.StringVar(&k.sasl.Password, "kafka-password", "",
+		"password at --kafka-brokers (better given as LUMENHOOK_KAFKA_PASSWORD or in a file)")
+	f.StringVar(&k.sasl.PasswordFile, "kafka-password-file", "",
+		"file of the password at --kafka-brokers; read at each login")
+	f.StringVar(&k.sasl.TokenFile, "kafka-token-file", "",
+		"file of the token for OAUTHBEARER; read at each login")
+	f.BoolVar(&k.tls.Enabled, "kafka-tls", false,
+		"speak TLS with --kafka-brokers; implied by the files below")
+	f.StringVar(&k.tls.CAFile, "kafka-ca-file", "",
+		"PEM file of the authorities that the brokers' certificates may be of; without it, the system's")
+	f.StringVar(&k.tls.CertFile, "kafka-cert-file", "",
+		"PEM file of the client's certificate, for mutual TLS; read at each connection")
 	f.StringVar(&k.tls.KeyFile, "kafka-key-file", "", "PEM file of the key of --kafka-cert-file")
 	cli.Secret(f, "kafka-password")
 }
@@ -45,7 +56,12 @@ func (k *Flags) Register(f *pflag.FlagSet) {
 // Cluster says how Kafka is reached, and names every fault at once.
 func (k *Flags) Cluster(clientID string, l *slog.Logger) (streams.Cluster, error) {
 	c := streams.Cluster{
-		Brokers: k.Brokers, Prefix: k.Prefix, ClientID: clientID, Logger: l, SASL: k.sasl, TLS: k.tls,
+		Brokers:  k.Brokers,
+		Prefix:   k.Prefix,
+		ClientID: clientID,
+		Logger:   l,
+		SASL:     k.sasl,
+		TLS:      k.tls,
 	}
 	switch {
 	case c.SASL.TokenFile != "":
@@ -58,10 +74,13 @@ func (k *Flags) Cluster(clientID string, l *slog.Logger) (streams.Cluster, error
 	c.TLS.Enabled = k.tls.Enabled || files != streams.TLS{}
 	var faults []error
 	if err := c.SASL.Check(); err != nil {
-		faults = append(faults, fmt.Errorf("--kafka-sasl, --kafka-user, --kafka-password, --kafka-password-file, --kafka-token-file: %w", err))
+		faults = append(faults,
+			fmt.Errorf("--kafka-sasl, --kafka-user, --kafka-password, --kafka-password-file, "+
+				"--kafka-token-file: %w", err))
 	}
 	if err := c.TLS.Check(); err != nil {
-		faults = append(faults, fmt.Errorf("--kafka-ca-file, --kafka-cert-file, --kafka-key-file: %w", err))
+		faults = append(faults,
+			fmt.Errorf("--kafka-ca-file, --kafka-cert-file, --kafka-key-file: %w", err))
 	}
 	return c, errors.Join(faults...)
 }

@@ -67,7 +67,10 @@ func newBroker(t *testing.T) (address, caFile string) {
 	}
 	b, err := kfake.NewCluster(
 		kfake.NumBrokers(1), kfake.SeedTopics(1, "lumenhook."+topic), kfake.EnableSASL(),
-		kfake.TLS(&tls.Config{GetCertificate: ca.GetCertificate("127.0.0.1"), MinVersion: tls.VersionTLS12}),
+		kfake.TLS(&tls.Config{
+			GetCertificate: ca.GetCertificate("127.0.0.1"),
+			MinVersion:     tls.VersionTLS12,
+		}),
 		kfake.Superuser("PLAIN", "plain", "p1"),
 		kfake.Superuser("SCRAM-SHA-256", "scram256", "p2"),
 		kfake.Superuser("SCRAM-SHA-512", "scram512", "p3"),
@@ -89,7 +92,13 @@ func TestFlagsReachABroker(t *testing.T) {
 	}{
 		{"PLAIN", []string{"--kafka-sasl", "PLAIN", "--kafka-user", "plain", "--kafka-password", "p1"}},
 		{"SCRAM-SHA-256 by default", []string{"--kafka-user", "scram256", "--kafka-password", "p2"}},
-		{"SCRAM-SHA-512 from a file", []string{"--kafka-sasl", "SCRAM-SHA-512", "--kafka-user", "scram512", "--kafka-password-file", write(t, "password", "p3\n")}},
+		{
+			"SCRAM-SHA-512 from a file",
+			[]string{
+				"--kafka-sasl", "SCRAM-SHA-512", "--kafka-user", "scram512",
+				"--kafka-password-file", write(t, "password", "p3\n"),
+			},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			args := append(c.args, "--kafka-brokers", address, "--kafka-ca-file", caFile)
@@ -105,7 +114,8 @@ func TestFlagsReachABroker(t *testing.T) {
 func TestAPasswordFileIsReadAtEachLogin(t *testing.T) {
 	address, caFile := newBroker(t)
 	file := write(t, "password", "not yet known")
-	c, err := parsed(t, "--kafka-brokers", address, "--kafka-ca-file", caFile, "--kafka-user", "scram256", "--kafka-password-file", file)
+	c, err := parsed(t, "--kafka-brokers", address, "--kafka-ca-file", caFile, "--kafka-user",
+		"scram256", "--kafka-password-file", file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +133,8 @@ func TestAPasswordFileIsReadAtEachLogin(t *testing.T) {
 }
 
 func TestFaultsOfFlagsAreToldAtOnce(t *testing.T) {
-	_, err := parsed(t, "--kafka-brokers", "127.0.0.1:1", "--kafka-user", "u", "--kafka-cert-file", "cert.pem")
+	_, err := parsed(t, "--kafka-brokers", "127.0.0.1:1", "--kafka-user", "u", "--kafka-cert-file",
+		"cert.pem")
 	for _, want := range []string{"--kafka-password-file", "--kafka-key-file"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is not named: %v", want, err)

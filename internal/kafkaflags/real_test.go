@@ -19,7 +19,10 @@ const user = "client"
 func newSecureCluster(t *testing.T) *kafkatest.Cluster {
 	t.Helper()
 	c, err := kafkatest.Start(t.Context(), kafkatest.Config{
-		Dir: t.TempDir(), Brokers: 1, Secure: true, Users: []string{user},
+		Dir:     t.TempDir(),
+		Brokers: 1,
+		Secure:  true,
+		Users:   []string{user},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -80,9 +83,19 @@ func TestEveryMechanismReachesARealBroker(t *testing.T) {
 		{"SCRAM-SHA-512", login, append(password, "--kafka-sasl", "SCRAM-SHA-512"), ""},
 		{"OAUTHBEARER", login, []string{"--kafka-token-file", write(t, "token", known)}, ""},
 		{"mutual TLS", mutual, []string{"--kafka-cert-file", cert, "--kafka-key-file", key}, ""},
-		{"a wrong password", login, []string{"--kafka-user", user, "--kafka-password", "guess"}, "SASL_AUTHENTICATION_FAILED"},
-		{"a token of the past", login, []string{"--kafka-token-file", write(t, "token", old)}, "refuses the token"},
-		{"a token of a user without rights", login, []string{"--kafka-token-file", write(t, "token", unknown)}, "AUTHORIZATION"},
+		{
+			"a wrong password", login,
+			[]string{"--kafka-user", user, "--kafka-password", "guess"},
+			"SASL_AUTHENTICATION_FAILED",
+		},
+		{
+			"a token of the past", login,
+			[]string{"--kafka-token-file", write(t, "token", old)}, "refuses the token",
+		},
+		{
+			"a token of a user without rights", login,
+			[]string{"--kafka-token-file", write(t, "token", unknown)}, "AUTHORIZATION",
+		},
 		{"no certificate", mutual, nil, "tls"},
 		{"no login", login, nil, "SASL"},
 	} {

@@ -124,7 +124,10 @@ func TestASecureClusterAsksWhoAndWhat(t *testing.T) {
 		t.Fatal(err)
 	}
 	set, err := admin.AlterUserSCRAMs(t.Context(), nil, []kadm.UpsertSCRAM{{
-		User: "writer", Mechanism: kadm.ScramSha512, Iterations: 4096, Password: kafkatest.Password("writer"),
+		User:       "writer",
+		Mechanism:  kadm.ScramSha512,
+		Iterations: 4096,
+		Password:   kafkatest.Password("writer"),
 	}})
 	if err != nil || set.Error() != nil {
 		t.Fatal(err, set.Error())
@@ -133,7 +136,8 @@ func TestASecureClusterAsksWhoAndWhat(t *testing.T) {
 		t.Helper()
 		auth := scram.Auth{User: "writer", Pass: password}
 		cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...), kgo.DefaultProduceTopic("numbers"),
-			kgo.DialTLSConfig(c.TLS()), kgo.SASL(auth.AsSha512Mechanism()), kgo.RecordDeliveryTimeout(10*time.Second))
+			kgo.DialTLSConfig(c.TLS()), kgo.SASL(auth.AsSha512Mechanism()),
+			kgo.RecordDeliveryTimeout(10*time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}

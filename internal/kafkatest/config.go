@@ -34,19 +34,21 @@ func (c *Cluster) properties(n *Node) map[string]string {
 	replicas := min(3, len(c.nodes))
 	minISR := max(1, replicas-1)
 	p := map[string]string{
-		"process.roles":                  "broker,controller",
-		"node.id":                        strconv.Itoa(n.id),
-		"controller.quorum.voters":       c.voters(),
-		"controller.listener.names":      controllerListener,
-		"inter.broker.listener.name":     clientListener,
-		"listeners":                      clientListener + "://" + n.clientAddr + "," + controllerListener + "://" + n.controllerAddr,
-		"advertised.listeners":           clientListener + "://" + n.clientAddr,
-		"listener.security.protocol.map": clientListener + ":" + c.protocol() + "," + controllerListener + ":PLAINTEXT",
-		"log.dirs":                       filepath.Join(n.dir, "data"),
-		"auto.create.topics.enable":      "false",
-		"num.partitions":                 "1",
-		"default.replication.factor":     strconv.Itoa(replicas),
-		"min.insync.replicas":            strconv.Itoa(minISR),
+		"process.roles":              "broker,controller",
+		"node.id":                    strconv.Itoa(n.id),
+		"controller.quorum.voters":   c.voters(),
+		"controller.listener.names":  controllerListener,
+		"inter.broker.listener.name": clientListener,
+		"listeners": clientListener + "://" + n.clientAddr + "," +
+			controllerListener + "://" + n.controllerAddr,
+		"advertised.listeners": clientListener + "://" + n.clientAddr,
+		"listener.security.protocol.map": clientListener + ":" + c.protocol() + "," + controllerListener +
+			":PLAINTEXT",
+		"log.dirs":                   filepath.Join(n.dir, "data"),
+		"auto.create.topics.enable":  "false",
+		"num.partitions":             "1",
+		"default.replication.factor": strconv.Itoa(replicas),
+		"min.insync.replicas":        strconv.Itoa(minISR),
 		// Internal topics: few partitions, since each costs files and elections.
 		"offsets.topic.num.partitions":             "4",
 		"offsets.topic.replication.factor":         strconv.Itoa(replicas),

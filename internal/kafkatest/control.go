@@ -80,7 +80,11 @@ func Attach(ctx context.Context, socket string) (*Cluster, error) {
 	c := new(Cluster)
 	for _, p := range places {
 		c.nodes = append(c.nodes, &Node{
-			id: p.ID, dir: p.Dir, clientAddr: p.ClientAddr, cluster: c, remote: r,
+			id:         p.ID,
+			dir:        p.Dir,
+			clientAddr: p.ClientAddr,
+			cluster:    c,
+			remote:     r,
 		})
 	}
 	return c, nil

@@ -27,7 +27,8 @@ type security struct {
 }
 
 func newSecurity(dir string, users []string) (*security, error) {
-	ca, err := pki.LoadOrCreateCA(filepath.Join(dir, "secrets"), filepath.Join(dir, "ca.pem"), time.Now)
+	ca, err := pki.LoadOrCreateCA(filepath.Join(dir,
+		"secrets"), filepath.Join(dir, "ca.pem"), time.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -81,17 +82,20 @@ func Token(user string, now time.Time) string {
 // it is bound to loopback and carries controllers only.
 func (s *security) properties() map[string]string {
 	var login strings.Builder
-	fmt.Fprintf(&login, "org.apache.kafka.common.security.plain.PlainLoginModule required username=%q password=%q",
+	fmt.Fprintf(&login,
+		"org.apache.kafka.common.security.plain.PlainLoginModule required username=%q password=%q",
 		Admin, Password(Admin))
 	for _, user := range s.users {
 		fmt.Fprintf(&login, " user_%s=%q", user, Password(user))
 	}
 	login.WriteString(";")
-	scram := fmt.Sprintf("org.apache.kafka.common.security.scram.ScramLoginModule required username=%q password=%q;",
+	scram := fmt.Sprintf("org.apache.kafka.common.security.scram.ScramLoginModule required "+
+		"username=%q password=%q;",
 		Admin, Password(Admin))
 	listener := "listener.name." + strings.ToLower(clientListener) + "."
 	mutual := "listener.name." + strings.ToLower(mutualListener) + "."
-	bearer := fmt.Sprintf("org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "+
+	bearer := fmt.Sprintf("org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule "+
+		"required "+
 		"unsecuredLoginStringClaim_sub=%q;", Admin)
 	return map[string]string{
 		listener + "sasl.enabled.mechanisms":        "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",

@@ -213,21 +213,30 @@ func (s *Flags) openLake(log *slog.Logger) (ledger.Source, error) {
 		return nil, fmt.Errorf("--ledger-lake: %w", err)
 	}
 	return lake.New(lake.Config{
-		Store: store, Passphrase: s.Passphrase, Logger: log, PollInterval: s.pollInterval,
-		Layout: lake.Layout{LedgersPerFile: s.lakeFile, FilesPerPartition: s.lakePartition},
+		Store:        store,
+		Passphrase:   s.Passphrase,
+		Logger:       log,
+		PollInterval: s.pollInterval,
+		Layout:       lake.Layout{LedgersPerFile: s.lakeFile, FilesPerPartition: s.lakePartition},
 	})
 }
 
 func (s *Flags) rpcConfig(log *slog.Logger) rpc.Config {
 	return rpc.Config{
-		URL: s.rpcURLs[0], FallbackURLs: s.rpcURLs[1:],
-		Passphrase: s.Passphrase, Logger: log, PollInterval: s.pollInterval,
+		URL:          s.rpcURLs[0],
+		FallbackURLs: s.rpcURLs[1:],
+		Passphrase:   s.Passphrase,
+		Logger:       log,
+		PollInterval: s.pollInterval,
 	}
 }
 
 func (s *Flags) horizonConfig(log *slog.Logger) horizon.Config {
 	return horizon.Config{
-		URL: s.horizonURL, Passphrase: s.Passphrase, Logger: log, PollInterval: s.pollInterval,
+		URL:          s.horizonURL,
+		Passphrase:   s.Passphrase,
+		Logger:       log,
+		PollInterval: s.pollInterval,
 	}
 }
 

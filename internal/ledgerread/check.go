@@ -135,7 +135,8 @@ func (c Check) readTopic(
 		return err
 	}
 	reader, err := c.Cluster.NewReader(streams.ReaderConfig{
-		From: streams.Offsets{topic: starts}, SkipExpired: true,
+		From:        streams.Offsets{topic: starts},
+		SkipExpired: true,
 	})
 	if err != nil {
 		return err

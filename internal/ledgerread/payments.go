@@ -41,10 +41,19 @@ type paymentLine struct {
 func lineOf(p domain.Payment) paymentLine {
 	v := domain.ViewPayment(p)
 	return paymentLine{
-		ID: v.ID, Operation: p.Operation, TxHash: v.TxHash,
-		Ledger: v.Ledger, LedgerClosedAt: v.LedgerClosedAt,
-		From: v.From, To: v.To, ToMuxedID: v.ToMuxedID, Memo: v.Memo, MemoType: v.MemoType,
-		Asset: v.Asset, Amount: v.Amount, AmountStroops: v.AmountStroops,
+		ID:             v.ID,
+		Operation:      p.Operation,
+		TxHash:         v.TxHash,
+		Ledger:         v.Ledger,
+		LedgerClosedAt: v.LedgerClosedAt,
+		From:           v.From,
+		To:             v.To,
+		ToMuxedID:      v.ToMuxedID,
+		Memo:           v.Memo,
+		MemoType:       v.MemoType,
+		Asset:          v.Asset,
+		Amount:         v.Amount,
+		AmountStroops:  v.AmountStroops,
 	}
 }
 

@@ -51,13 +51,19 @@ type reads struct{ *directory.Directory }
 
 func (r reads) CatchUp(ctx context.Context) error { return r.Confirm(ctx) }
 
-func (r reads) Endpoints(f api.EndpointFilter, after *api.Position, limit int) ([]domain.Endpoint, *api.Position, error) {
-	page, next, err := r.Directory.Endpoints(directory.EndpointFilter(f), (*directory.Position)(after), limit)
+func (r reads) Endpoints(
+	f api.EndpointFilter, after *api.Position, limit int,
+) ([]domain.Endpoint, *api.Position, error) {
+	page, next, err := r.Directory.Endpoints(directory.EndpointFilter(f), (*directory.Position)(after),
+		limit)
 	return page, (*api.Position)(next), err
 }
 
-func (r reads) Watches(f api.WatchFilter, after *api.Position, limit int) ([]domain.Watch, *api.Position, error) {
-	page, next, err := r.Directory.Watches(directory.WatchFilter(f), (*directory.Position)(after), limit)
+func (r reads) Watches(
+	f api.WatchFilter, after *api.Position, limit int,
+) ([]domain.Watch, *api.Position, error) {
+	page, next, err := r.Directory.Watches(directory.WatchFilter(f), (*directory.Position)(after),
+		limit)
 	return page, (*api.Position)(next), err
 }
 
@@ -143,7 +149,9 @@ func (w watches) ByWallet(wallet string) (all []domain.Watch, err error) {
 // urlPolicy judges URLs by the rules of the client that will post to them.
 type urlPolicy struct{ client *egress.Client }
 
-func (p urlPolicy) Check(ctx context.Context, raw string) (normalised string, warnings []string, faults []api.URLFault) {
+func (p urlPolicy) Check(
+	ctx context.Context, raw string,
+) (normalised string, warnings []string, faults []api.URLFault) {
 	u, err := p.client.CheckURL(asciiHost(raw))
 	if err == nil {
 		normalised = u.String()
@@ -159,7 +167,10 @@ func (p urlPolicy) Check(ctx context.Context, raw string) (normalised string, wa
 		faults = append(faults, api.URLFault{Code: string(fault.Code), Detail: fault.Detail})
 	}
 	if len(faults) == 0 {
-		faults = []api.URLFault{{Code: string(egress.FaultInvalid), Detail: "the URL could not be checked: try again"}}
+		faults = []api.URLFault{{
+			Code:   string(egress.FaultInvalid),
+			Detail: "the URL could not be checked: try again",
+		}}
 	}
 	return "", nil, faults
 }
@@ -180,7 +191,8 @@ func asciiHost(raw string) string {
 	if colon := strings.LastIndex(host, ":"); colon >= 0 {
 		host, port = host[:colon], host[colon:]
 	}
-	if strings.ContainsAny(host, "@[]:") || !strings.ContainsFunc(host, func(c rune) bool { return c > unicode.MaxASCII }) {
+	if strings.ContainsAny(host, "@[]:") ||
+		!strings.ContainsFunc(host, func(c rune) bool { return c > unicode.MaxASCII }) {
 		return raw
 	}
 	ascii, err := idna.Lookup.ToASCII(host)

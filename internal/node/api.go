@@ -60,9 +60,12 @@ func (r *apiRole) Start(context.Context) error {
 		return fmt.Errorf("--api-listen: %w", err)
 	}
 	server, err := apiserver.New(apiserver.Config{
-		Server:   api.NewServer(edge.Guard(edge.Listen).Wrap(handler), r.Logger),
-		CertFile: edge.CertFile, KeyFile: edge.KeyFile,
-		MaxConns: edge.MaxConns, MaxConnsPerClient: edge.MaxConnsPerClient, Log: r.Logger,
+		Server:            api.NewServer(edge.Guard(edge.Listen).Wrap(handler), r.Logger),
+		CertFile:          edge.CertFile,
+		KeyFile:           edge.KeyFile,
+		MaxConns:          edge.MaxConns,
+		MaxConnsPerClient: edge.MaxConnsPerClient,
+		Log:               r.Logger,
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("--api-tls-cert: %w", err), listener.Close())
@@ -114,23 +117,40 @@ func (r *apiRole) handler() (http.Handler, error) {
 	}
 	r.OnStop(uses.close)
 	return api.New(api.Config{
-		Commands: submitter{n.commands.Client, cfg.Disk}, Directory: reads{n.directory.Directory},
-		History: n.history, Sealer: cfg.Sealer, Wallets: cfg.API.Wallets,
-		URLs: urlPolicy{n.receivers.client}, Entropy: rand.Reader, Now: cfg.Now, Log: cfg.Logger,
-		Answered: cfg.Metrics.request, Checks: n.apiChecks(), Uses: uses,
-		DeriveKey: deriver(cfg.MasterKey), Live: cfg.Passphrase == network.PublicNetworkPassphrase,
-		RateLimit: cfg.API.RateLimit, TestWait: testWait(cfg.AttemptTimeout),
+		Commands:       submitter{n.commands.Client, cfg.Disk},
+		Directory:      reads{n.directory.Directory},
+		History:        n.history,
+		Sealer:         cfg.Sealer,
+		Wallets:        cfg.API.Wallets,
+		URLs:           urlPolicy{n.receivers.client},
+		Entropy:        rand.Reader,
+		Now:            cfg.Now,
+		Log:            cfg.Logger,
+		Answered:       cfg.Metrics.request,
+		Checks:         n.apiChecks(),
+		Uses:           uses,
+		DeriveKey:      deriver(cfg.MasterKey),
+		Live:           cfg.Passphrase == network.PublicNetworkPassphrase,
+		RateLimit:      cfg.API.RateLimit,
+		TestWait:       testWait(cfg.AttemptTimeout),
 		TrustedProxies: cfg.API.Edge.TrustedProxies,
 	})
 }
 
 // testWait is the time of an attempt and a little.
-func testWait(attempt time.Duration) time.Duration { return min(attempt+3*time.Second, maxTestWait) }
+func testWait(
+	attempt time.Duration,
+) time.Duration {
+	return min(attempt+3*time.Second, maxTestWait)
+}
 
 // apiChecks are the conditions of the API's own /readyz, beside the directory's:
 // those of roles that are started before it.
 func (n *Node) apiChecks() []api.Check {
-	checks := []api.Check{{Name: "disk", Run: func(context.Context) error { return n.cfg.Disk.Check() }}}
+	checks := []api.Check{{
+		Name: "disk",
+		Run:  func(context.Context) error { return n.cfg.Disk.Check() },
+	}}
 	for _, role := range n.stack.Started() {
 		if name := role.Name(); name == string(RoleEngine) || name == string(RoleFollower) {
 			checks = append(checks, api.Check{Name: name, Run: role.Ready})

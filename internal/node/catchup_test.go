@@ -29,8 +29,9 @@ func TestCatchingUpIsTold(t *testing.T) {
 	var told []string
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	source := &catchUp{
-		Source: &pages{latest: 40}, now: func() time.Time { return now },
-		say: func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) },
+		Source: &pages{latest: 40},
+		now:    func() time.Time { return now },
+		say:    func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) },
 	}
 	for sequence := uint32(1); sequence <= 41; sequence += 10 {
 		if _, err := source.Next(t.Context(), sequence); err != nil {

@@ -39,7 +39,12 @@ func TestEachPartOfANodeHasAClientIDOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
-	cluster := streams.Cluster{Brokers: []string{b.Addr()}, Prefix: "test.", ClientID: "lumenhook", Logger: logger}
+	cluster := streams.Cluster{
+		Brokers:  []string{b.Addr()},
+		Prefix:   "test.",
+		ClientID: "lumenhook",
+		Logger:   logger,
+	}
 	wanted := topology.Wanted(topology.Shape{Partitions: 1, Replicas: 1})
 	if err := cluster.EnsureTopics(t.Context(), wanted); err != nil {
 		t.Fatal(err)
@@ -49,9 +54,15 @@ func TestEachPartOfANodeHasAClientIDOfItsOwn(t *testing.T) {
 	stack := &startstop.Stack{Failed: func(err error) { t.Error(err) }, Logger: logger}
 	defer stack.Stop()
 	n := New(Config{
-		Cluster: cluster, StateDir: t.TempDir(), Metrics: NewMetrics(), Now: time.Now, Logger: logger,
-		Policy: domain.DefaultPolicy(), AttemptTimeout: time.Second, Egress: egress.Config{},
-		Engine: EngineConfig{AttemptsInFlight: 1, AttemptsPerEndpoint: 1},
+		Cluster:        cluster,
+		StateDir:       t.TempDir(),
+		Metrics:        NewMetrics(),
+		Now:            time.Now,
+		Logger:         logger,
+		Policy:         domain.DefaultPolicy(),
+		AttemptTimeout: time.Second,
+		Egress:         egress.Config{},
+		Engine:         EngineConfig{AttemptsInFlight: 1, AttemptsPerEndpoint: 1},
 	}, stack)
 	if err := n.Start(t.Context(), RoleEngine, RoleMailer); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,9 @@ func newProjectionLag(p *projections.Projector) projectionLag {
 	return projectionLag{
 		projector: p,
 		records: prometheus.NewDesc("lumenhook_projection_lag_records",
-			"Records, control records included, that are not in the history yet, of the partitions of this projector, by topic.", []string{"topic"}, nil),
+			"Records, control records included, that are not in the history yet, of the partitions of "+
+				"this projector, by topic.",
+			[]string{"topic"}, nil),
 		seconds: prometheus.NewDesc("lumenhook_projection_lag_seconds",
 			"How old the oldest fact of the block written last was when it could be read.", nil, nil),
 	}
@@ -38,7 +40,8 @@ func (l projectionLag) Describe(to chan<- *prometheus.Desc) {
 
 // Collect leaves out what is not known: the broker may be away.
 func (l projectionLag) Collect(to chan<- prometheus.Metric) {
-	to <- prometheus.MustNewConstMetric(l.seconds, prometheus.GaugeValue, l.projector.Status().Delay.Seconds())
+	to <- prometheus.MustNewConstMetric(l.seconds, prometheus.GaugeValue,
+		l.projector.Status().Delay.Seconds())
 	ctx, cancel := context.WithTimeout(context.Background(), lagWaitMax)
 	defer cancel()
 	by, err := l.projector.LagByTopic(ctx)
@@ -61,21 +64,30 @@ var (
 	partitionsDesc = prometheus.NewDesc("lumenhook_engine_partitions",
 		"Partitions of this engine, by whether they work or are being restored.", []string{"state"}, nil)
 	restoreLeftDesc = prometheus.NewDesc("lumenhook_restore_left_records",
-		"Offsets of the journal that are still to be folded before all partitions of this engine work.", nil, nil)
+		"Offsets of the journal that are still to be folded before all partitions of this engine work.",
+		nil, nil)
 	restoreDoneDesc = prometheus.NewDesc("lumenhook_restore_ratio",
-		"Which part of the journal is folded that the partitions of this engine need, from 0 to 1.", nil, nil)
+		"Which part of the journal is folded that the partitions of this engine need, from 0 to 1.", nil,
+		nil)
 	underWayDesc = prometheus.NewDesc("lumenhook_attempts_in_flight",
 		"Attempts of this engine that have not ended.", nil, nil)
 	waitingDesc = prometheus.NewDesc("lumenhook_endpoints_waiting",
-		"Endpoints of this engine that something waits for, by why: due (its turn comes), later (an attempt is planned), held_back (all its attempts are under way, its rate is reached, or it is disabled).", []string{"why"}, nil)
+		"Endpoints of this engine that something waits for, by why: due (its turn comes), later (an "+
+			"attempt is planned), held_back (all its attempts are under way, its rate is reached, or it "+
+			"is disabled).",
+		[]string{"why"}, nil)
 	oldestDueDesc = prometheus.NewDesc("lumenhook_oldest_due_seconds",
 		"How long the delivery has been due that waits longest for a place of this engine.", nil, nil)
 	inputLagDesc = prometheus.NewDesc("lumenhook_engine_lag_records",
-		"Records of input topics that no turn of this engine has taken, by topic.", []string{"topic"}, nil)
+		"Records of input topics that no turn of this engine has taken, by topic.", []string{"topic"},
+		nil)
 )
 
 func (s engineStats) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{partitionsDesc, restoreLeftDesc, restoreDoneDesc, underWayDesc, waitingDesc, oldestDueDesc, inputLagDesc} {
+	for _, d := range []*prometheus.Desc{
+		partitionsDesc, restoreLeftDesc, restoreDoneDesc, underWayDesc, waitingDesc,
+		oldestDueDesc, inputLagDesc,
+	} {
 		to <- d
 	}
 }
@@ -95,7 +107,8 @@ func (s engineStats) Collect(to chan<- prometheus.Metric) {
 		}
 		total += p.End - p.From
 		underWay += int64(p.UnderWay)
-		due, later, heldBack = due+int64(p.Timers.Due), later+int64(p.Timers.Later), heldBack+int64(p.Timers.HeldBack)
+		due, later, heldBack = due+int64(p.Timers.Due), later+int64(p.Timers.Later),
+			heldBack+int64(p.Timers.HeldBack)
 		if since := p.Timers.DueSinceMillis; since > 0 && (dueSince == 0 || since < dueSince) {
 			dueSince = since
 		}
@@ -140,7 +153,8 @@ type readyParts struct {
 }
 
 var readyDesc = prometheus.NewDesc("lumenhook_ready",
-	"Whether a part of this process works: 1, or 0 when /readyz says why it does not.", []string{"part"}, nil)
+	"Whether a part of this process works: 1, or 0 when /readyz says why it does not.",
+	[]string{"part"}, nil)
 
 func (r readyParts) Describe(to chan<- *prometheus.Desc) { to <- readyDesc }
 

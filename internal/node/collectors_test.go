@@ -16,16 +16,23 @@ import (
 // TestEngineStatsAreAddedUp: one partition works, another is half restored.
 func TestEngineStatsAreAddedUp(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(engineStats{now: func() time.Time { return time.UnixMilli(10_000) }, stats: func() []engine.PartitionStats {
-		return []engine.PartitionStats{
-			{UnderWay: 3, TaskStats: streams.TaskStats{
-				Partition: 0, From: 0, At: 100, End: 100, Restored: true,
-				Timers: streams.TimerStats{Due: 1, Later: 2, HeldBack: 3, DueSinceMillis: 7_500},
-				Inputs: []streams.InputStats{{Topic: schemas.TopicMatches, Behind: 5}},
-			}},
-			{TaskStats: streams.TaskStats{Partition: 1, From: 200, At: 250, End: 300}},
-		}
-	}})
+	registry.MustRegister(engineStats{
+		now: func() time.Time { return time.UnixMilli(10_000) },
+		stats: func() []engine.PartitionStats {
+			return []engine.PartitionStats{
+				{UnderWay: 3, TaskStats: streams.TaskStats{
+					Partition: 0,
+					From:      0,
+					At:        100,
+					End:       100,
+					Restored:  true,
+					Timers:    streams.TimerStats{Due: 1, Later: 2, HeldBack: 3, DueSinceMillis: 7_500},
+					Inputs:    []streams.InputStats{{Topic: schemas.TopicMatches, Behind: 5}},
+				}},
+				{TaskStats: streams.TaskStats{Partition: 1, From: 200, At: 250, End: 300}},
+			}
+		},
+	})
 	want := `
 # HELP lumenhook_engine_lag_records Records of input topics that no turn of this engine has taken, by topic.
 # TYPE lumenhook_engine_lag_records gauge
@@ -45,8 +52,10 @@ lumenhook_restore_left_records 50
 # TYPE lumenhook_restore_ratio gauge
 lumenhook_restore_ratio 0.75
 `
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "lumenhook_engine_lag_records",
-		"lumenhook_engine_partitions", "lumenhook_oldest_due_seconds", "lumenhook_restore_left_records", "lumenhook_restore_ratio"); err != nil {
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want),
+		"lumenhook_engine_lag_records",
+		"lumenhook_engine_partitions", "lumenhook_oldest_due_seconds", "lumenhook_restore_left_records",
+		"lumenhook_restore_ratio"); err != nil {
 		t.Error(err)
 	}
 }

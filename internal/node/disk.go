@@ -33,10 +33,14 @@ type DiskGuard struct {
 
 // NewDiskGuard makes a guard over the disk of a folder, and looks once. Run goes on
 // looking; say tells a person.
-func NewDiskGuard(dir string, leastBytes uint64, say func(string, ...any), l *slog.Logger) *DiskGuard {
+func NewDiskGuard(
+	dir string, leastBytes uint64, say func(string, ...any), l *slog.Logger,
+) *DiskGuard {
 	g := &DiskGuard{
-		leastBytes: leastBytes, say: say, logger: l,
-		free: func() (uint64, error) { return freeBytes(dir) },
+		leastBytes: leastBytes,
+		say:        say,
+		logger:     l,
+		free:       func() (uint64, error) { return freeBytes(dir) },
 	}
 	g.look()
 	return g
@@ -55,7 +59,8 @@ func freeBytes(dir string) (uint64, error) {
 func (g *DiskGuard) look() {
 	free, err := g.free()
 	if err == nil && free < g.leastBytes {
-		err = fmt.Errorf("the disk of the data folder has %d MiB free and %d are needed: make room", free>>20, g.leastBytes>>20)
+		err = fmt.Errorf("the disk of the data folder has %d MiB free and %d are needed: make room",
+			free>>20, g.leastBytes>>20)
 	}
 	g.mu.Lock()
 	before := g.err

@@ -25,8 +25,10 @@ func TestWithoutRoomNoNewWorkIsTaken(t *testing.T) {
 	var said strings.Builder
 	free := uint64(300 << 20)
 	r := &DiskGuard{
-		leastBytes: 256 << 20, free: func() (uint64, error) { return free, nil },
-		say: func(format string, args ...any) { fmt.Fprintf(&said, format, args...) }, logger: slog.New(slog.DiscardHandler),
+		leastBytes: 256 << 20,
+		free:       func() (uint64, error) { return free, nil },
+		say:        func(format string, args ...any) { fmt.Fprintf(&said, format, args...) },
+		logger:     slog.New(slog.DiscardHandler),
 	}
 	source := guardedSource{oneLedger{}, r}
 	if r.look(); r.Check() != nil {
@@ -39,7 +41,8 @@ func TestWithoutRoomNoNewWorkIsTaken(t *testing.T) {
 	free = 255 << 20
 	r.look()
 	r.look() // said once
-	if _, err := (submitter{disk: r}).Submit(t.Context(), domain.Command{}); !errors.Is(err, api.ErrWritesRefused) || !strings.Contains(err.Error(), "255 MiB") {
+	if _, err := (submitter{disk: r}).Submit(t.Context(), domain.Command{}); !errors.Is(err,
+		api.ErrWritesRefused) || !strings.Contains(err.Error(), "255 MiB") {
 		t.Errorf("a command was answered %v", err)
 	}
 	got := make(chan error, 1)
@@ -61,7 +64,8 @@ func TestWithoutRoomNoNewWorkIsTaken(t *testing.T) {
 	if err := <-got; err != nil || r.Check() != nil {
 		t.Errorf("with room again: %v, %v", err, r.Check())
 	}
-	if text := said.String(); strings.Count(text, "NO ROOM") != 1 || strings.Count(text, "room again") != 1 {
+	if text := said.String(); strings.Count(text, "NO ROOM") != 1 ||
+		strings.Count(text, "room again") != 1 {
 		t.Errorf("said %q", text)
 	}
 }

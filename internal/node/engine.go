@@ -25,15 +25,19 @@ func (r *engineRole) Start(context.Context) error {
 	attempts, breakOff := context.WithCancel(context.Background())
 	r.OnStop(breakOff)
 	r.engine = engine.New(engine.Config{
-		Cluster: r.clusterOf("engine"), StateDir: filepath.Join(cfg.StateDir, "engine"), Policy: cfg.Policy,
+		Cluster:             r.clusterOf("engine"),
+		StateDir:            filepath.Join(cfg.StateDir, "engine"),
+		Policy:              cfg.Policy,
 		Dispatcher:          dispatcher.New(attempts, r.node.receivers.client, cfg.Now),
 		Unseal:              r.unseal,
 		AttemptsInFlight:    cfg.Engine.AttemptsInFlight,
 		AttemptsPerEndpoint: cfg.Engine.AttemptsPerEndpoint,
 		DrainTimeout:        cfg.AttemptTimeout + drainSlack,
-		OnFact:              r.committed, OnTurn: cfg.Metrics.turn,
-		OnDeadLetter: cfg.Metrics.deadLetterOf(readerEngine),
-		Now:          cfg.Now, Logger: cfg.Logger,
+		OnFact:              r.committed,
+		OnTurn:              cfg.Metrics.turn,
+		OnDeadLetter:        cfg.Metrics.deadLetterOf(readerEngine),
+		Now:                 cfg.Now,
+		Logger:              cfg.Logger,
 	})
 	cfg.Metrics.registry.MustRegister(engineStats{stats: r.engine.Stats, now: cfg.Now})
 	r.Go("the engine", r.engine.Run)

@@ -17,12 +17,19 @@ func (r *followerRole) Start(context.Context) error {
 	n, cfg := r.node, r.node.cfg
 	live := &catchUp{Source: cfg.Follower.Live, say: cfg.Say, now: cfg.Now}
 	followed, err := follower.New(follower.Config{
-		Cluster: r.clusterOf("follower"), Source: guardedSource{live, cfg.Disk},
-		Watches: watches{n.directory.Directory}, Passphrase: cfg.Passphrase, Start: cfg.Follower.Start,
+		Cluster:    r.clusterOf("follower"),
+		Source:     guardedSource{live, cfg.Disk},
+		Watches:    watches{n.directory.Directory},
+		Passphrase: cfg.Passphrase,
+		Start:      cfg.Follower.Start,
 		Backfill: follower.BackfillConfig{
-			Source: guardedSource{cfg.Follower.Past, cfg.Disk}, Requests: n.directory, Commands: n.commands,
+			Source:   guardedSource{cfg.Follower.Past, cfg.Disk},
+			Requests: n.directory,
+			Commands: n.commands,
 		},
-		OnLedger: r.read, Now: cfg.Now, Logger: cfg.Logger,
+		OnLedger: r.read,
+		Now:      cfg.Now,
+		Logger:   cfg.Logger,
 	})
 	if err != nil {
 		return err

@@ -70,7 +70,8 @@ func (h *History) readFrom(db *projections.DB, cluster streams.Cluster) (closed 
 	defer h.mu.Unlock()
 	h.of = &written{
 		reads: projections.NewHistory(projections.HistoryConfig{DB: db, Ends: journal}),
-		stuck: func() error { return nil }, lag: lag.Records,
+		stuck: func() error { return nil },
+		lag:   lag.Records,
 	}
 	return func() { ends.Close(); lag.Close() }, nil
 }
@@ -102,7 +103,8 @@ func (h *History) describe(ctx context.Context) string {
 func (h *History) check(ctx context.Context) error {
 	records, err := h.lag(ctx)
 	if err == nil && records > h.lagMax {
-		err = fmt.Errorf("%w: by %d records, where --history-lag-max allows %d", api.ErrHistoryBehind, records, h.lagMax)
+		err = fmt.Errorf("%w: by %d records, where --history-lag-max allows %d", api.ErrHistoryBehind,
+			records, h.lagMax)
 	}
 	return err
 }
@@ -134,17 +136,25 @@ func (h *History) Event(ctx context.Context, accountID, eventID string) (api.Eve
 		return api.EventRecord{}, historyError(err)
 	}
 	record := api.EventRecord{
-		ID: found.ID, Body: found.Body, EndpointID: found.EndpointID, FirstEndpointID: found.FirstEndpointID,
-		State: found.State, NextAttemptAtMillis: found.NextAttemptAtMillis, Behind: found.Behind,
+		ID:                  found.ID,
+		Body:                found.Body,
+		EndpointID:          found.EndpointID,
+		FirstEndpointID:     found.FirstEndpointID,
+		State:               found.State,
+		NextAttemptAtMillis: found.NextAttemptAtMillis,
+		Behind:              found.Behind,
 	}
 	for _, a := range found.Attempts {
-		record.Attempts = append(record.Attempts, api.AttemptRecord{EndpointID: a.EndpointID, Number: a.Number, Run: a.Run, Result: a.Result})
+		record.Attempts = append(record.Attempts,
+			api.AttemptRecord{EndpointID: a.EndpointID, Number: a.Number, Run: a.Run, Result: a.Result})
 	}
 	return record, nil
 }
 
 // Events lists events for the API, unless there is no history.
-func (h *History) Events(ctx context.Context, f api.EventFilter, after *api.Position, limit int) ([]api.EventRecord, *api.Position, error) {
+func (h *History) Events(
+	ctx context.Context, f api.EventFilter, after *api.Position, limit int,
+) ([]api.EventRecord, *api.Position, error) {
 	of, err := h.now()
 	if err != nil {
 		return nil, nil, err
@@ -154,15 +164,27 @@ func (h *History) Events(ctx context.Context, f api.EventFilter, after *api.Posi
 		from = projections.EventPosition{CreatedAtMillis: after.CreatedAtMillis, EventID: after.ID}
 	}
 	page, err := of.reads.Events(ctx, projections.EventFilter{
-		AccountID: f.AccountID, EndpointID: f.EndpointID, WatchID: f.WatchID, WalletAddress: f.WalletAddress, Type: f.Type, State: f.State,
-		FromMillis: f.SinceMillis, ToMillis: f.UntilMillis,
+		AccountID:     f.AccountID,
+		EndpointID:    f.EndpointID,
+		WatchID:       f.WatchID,
+		WalletAddress: f.WalletAddress,
+		Type:          f.Type,
+		State:         f.State,
+		FromMillis:    f.SinceMillis,
+		ToMillis:      f.UntilMillis,
 	}, limit, from)
 	if err != nil {
 		return nil, nil, historyError(err)
 	}
 	records := make([]api.EventRecord, len(page.Events))
 	for i, e := range page.Events {
-		records[i] = api.EventRecord{ID: e.ID, Body: e.Body, EndpointID: e.EndpointID, State: e.State, NextAttemptAtMillis: e.NextAttemptAtMillis}
+		records[i] = api.EventRecord{
+			ID:                  e.ID,
+			Body:                e.Body,
+			EndpointID:          e.EndpointID,
+			State:               e.State,
+			NextAttemptAtMillis: e.NextAttemptAtMillis,
+		}
 	}
 	if page.Next == (projections.EventPosition{}) {
 		return records, nil, nil
@@ -184,7 +206,9 @@ func (h *History) AwaitWrites(ctx context.Context) error {
 
 func historyError(err error) error {
 	for ours, theirs := range map[error]error{
-		projections.ErrNotFound: api.ErrEventNotFound, projections.ErrBehind: api.ErrHistoryBehind, projections.ErrUnavailable: api.ErrHistoryUnavailable,
+		projections.ErrNotFound:    api.ErrEventNotFound,
+		projections.ErrBehind:      api.ErrHistoryBehind,
+		projections.ErrUnavailable: api.ErrHistoryUnavailable,
 	} {
 		if errors.Is(err, ours) {
 			return fmt.Errorf("%w: %w", theirs, err)

@@ -18,9 +18,14 @@ func (r *mailerRole) Name() string { return string(RoleMailer) }
 func (r *mailerRole) Start(context.Context) error {
 	cfg := r.node.cfg
 	r.mailer = mailer.New(mailer.Config{
-		Cluster: r.clusterOf("mailer"), Directory: r.node.directory, Sender: cfg.Sender,
-		DisableAfter: cfg.Policy.DisableAfter, RunTime: runTime(cfg.Policy.Schedule, cfg.AttemptTimeout),
-		OnOutcome: cfg.Metrics.mail, Now: cfg.Now, Logger: cfg.Logger,
+		Cluster:      r.clusterOf("mailer"),
+		Directory:    r.node.directory,
+		Sender:       cfg.Sender,
+		DisableAfter: cfg.Policy.DisableAfter,
+		RunTime:      runTime(cfg.Policy.Schedule, cfg.AttemptTimeout),
+		OnOutcome:    cfg.Metrics.mail,
+		Now:          cfg.Now,
+		Logger:       cfg.Logger,
 	})
 	r.Go("the mailer", r.mailer.Run)
 	return nil

@@ -47,49 +47,70 @@ func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		facts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "lumenhook_facts_total", Help: "Facts that this process committed to the journal, by type.",
+			Name: "lumenhook_facts_total",
+			Help: "Facts that this process committed to the journal, by type.",
 		}, []string{"type"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "lumenhook_attempts_total", Help: "Delivery attempts, by class of status (none: no status arrived), error code (empty: none) and the state that they led to.",
+			Name: "lumenhook_attempts_total",
+			Help: "Delivery attempts, by class of status (none: no status arrived), error code (empty: " +
+				"none) and the state that they led to.",
 		}, []string{"status", "error", "state"}),
 		attemptSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "lumenhook_attempt_duration_seconds", Help: "Time from the start of an attempt to its end.",
+			Name:    "lumenhook_attempt_duration_seconds",
+			Help:    "Time from the start of an attempt to its end.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12),
 		}),
 		ledger: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "lumenhook_ledger_sequence", Help: "The ledger that this follower read last.",
+			Name: "lumenhook_ledger_sequence",
+			Help: "The ledger that this follower read last.",
 		}),
 		ledgerAt: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "lumenhook_ledger_closed_timestamp_seconds", Help: "When the ledger that this follower read last was closed, Unix time.",
+			Name: "lumenhook_ledger_closed_timestamp_seconds",
+			Help: "When the ledger that this follower read last was closed, Unix time.",
 		}),
-		payments:    counter("lumenhook_payments_total", "Payments in the ledgers that this follower read, to any wallet."),
-		observed:    counter("lumenhook_payments_observed_total", "Payments to watched wallets in the ledgers that this follower read."),
-		matches:     counter("lumenhook_matches_total", "Payments that a watch reports, in the ledgers that this follower read."),
-		quarantined: counter("lumenhook_transactions_quarantined_total", "Transactions that could not be read: payments in them, if any, are not reported. Any is a reason to look."),
+		payments: counter("lumenhook_payments_total",
+			"Payments in the ledgers that this follower read, to any wallet."),
+		observed: counter("lumenhook_payments_observed_total",
+			"Payments to watched wallets in the ledgers that this follower read."),
+		matches: counter("lumenhook_matches_total",
+			"Payments that a watch reports, in the ledgers that this follower read."),
+		quarantined: counter("lumenhook_transactions_quarantined_total",
+			"Transactions that could not be read: payments in them, if any, are not reported. Any is a "+
+				"reason to look."),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "lumenhook_api_requests_total", Help: "Requests that the API answered, by route, method and status.",
+			Name: "lumenhook_api_requests_total",
+			Help: "Requests that the API answered, by route, method and status.",
 		}, []string{"route", "method", "status"}),
 		requestSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "lumenhook_api_request_duration_seconds", Help: "Time to answer a request, by route.",
+			Name:    "lumenhook_api_request_duration_seconds",
+			Help:    "Time to answer a request, by route.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2.5, 12),
 		}, []string{"route"}),
 		closeToMatch: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "lumenhook_ledger_close_to_match_seconds", Help: "Time from a ledger's close, which has whole seconds, until its matches were appended.",
+			Name:    "lumenhook_ledger_close_to_match_seconds",
+			Help:    "Time from a ledger's close, which has whole seconds, until its matches were appended.",
 			Buckets: prometheus.ExponentialBuckets(0.125, 2, 10),
 		}),
 	}
 	m.mails = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "lumenhook_mails_total", Help: "Mails about disabled endpoints, by outcome. A retried one has another outcome later; refused and given_up are reasons to look.",
+		Name: "lumenhook_mails_total",
+		Help: "Mails about disabled endpoints, by outcome. A retried one has another outcome later; " +
+			"refused and given_up are reasons to look.",
 	}, []string{"outcome"})
 	m.deadLetters = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "lumenhook_dead_letters_total", Help: "Records that could not be read and were set aside or passed over, by topic and reader. Any is a reason to look: lumenhook topics cat dead-letters.",
+		Name: "lumenhook_dead_letters_total",
+		Help: "Records that could not be read and were set aside or passed over, by topic and reader. " +
+			"Any is a reason to look: lumenhook topics cat dead-letters.",
 	}, []string{"topic", "reader"})
 	m.turnSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "lumenhook_turn_duration_seconds", Help: "Time of a turn of the engine that wrote something, by phase: decide, commit (the Kafka transaction), settle (the state).",
+		Name: "lumenhook_turn_duration_seconds",
+		Help: "Time of a turn of the engine that wrote something, by phase: decide, commit (the " +
+			"Kafka transaction), settle (the state).",
 		Buckets: prometheus.ExponentialBuckets(0.0002, 2.5, 12),
 	}, []string{"phase"})
 	m.turnRecords = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "lumenhook_turn_records", Help: "Records that a turn of the engine wrote in one transaction.",
+		Name:    "lumenhook_turn_records",
+		Help:    "Records that a turn of the engine wrote in one transaction.",
 		Buckets: prometheus.ExponentialBuckets(1, 4, 8),
 	})
 	m.kafka = telemetry.NewKafkaMetrics(m.registry)
@@ -101,8 +122,10 @@ func NewMetrics() *Metrics {
 	}
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.facts, m.attempts, m.attemptSeconds, m.ledger, m.ledgerAt, m.payments, m.observed, m.matches, m.quarantined,
-		m.requests, m.requestSeconds, m.closeToMatch, m.mails, m.deadLetters, m.turnSeconds, m.turnRecords,
+		m.facts, m.attempts, m.attemptSeconds, m.ledger, m.ledgerAt, m.payments, m.observed, m.matches,
+		m.quarantined,
+		m.requests, m.requestSeconds, m.closeToMatch, m.mails, m.deadLetters, m.turnSeconds,
+		m.turnRecords,
 	)
 	return m
 }
@@ -118,7 +141,8 @@ func (m *Metrics) gauge(name, help string, value func() float64) {
 
 // projector adds the numbers of a projector.
 func (m *Metrics) projector(p *projections.Projector) {
-	m.gauge("lumenhook_projector_facts", "Facts that this projector has written since its start, repeats included.",
+	m.gauge("lumenhook_projector_facts",
+		"Facts that this projector has written since its start, repeats included.",
 		func() float64 { return float64(p.Status().Facts) })
 	m.registry.MustRegister(newProjectionLag(p))
 }

@@ -107,7 +107,8 @@ type Node struct {
 // New makes a node whose roles are started on a stack, which stops them.
 func New(cfg Config, stack *startstop.Stack) *Node {
 	cfg.Cluster.Hooks = append(cfg.Cluster.Hooks, cfg.Metrics.kafka)
-	cfg.Cluster.Hooks = append(cfg.Cluster.Hooks, cfg.Tracing.KafkaHooks(cfg.Cluster.ClientID, cfg.Cluster.Prefix)...)
+	cfg.Cluster.Hooks = append(cfg.Cluster.Hooks,
+		cfg.Tracing.KafkaHooks(cfg.Cluster.ClientID, cfg.Cluster.Prefix)...)
 	n := &Node{cfg: cfg, stack: stack, history: &History{lagMax: cfg.History.LagMax}}
 	n.directory, n.commands = &directoryPart{part: n.part()}, &commandsPart{part: n.part()}
 	n.receivers, n.engine = &receiversPart{part: n.part()}, &engineRole{part: n.part()}

@@ -26,7 +26,9 @@ func (n *Node) ServeOperations(listen string) (address string, err error) {
 	}
 	guarded := n.cfg.API.Edge.Guard(listen).Wrap(n.operations())
 	server, err := apiserver.New(apiserver.Config{
-		Server: api.NewServer(guarded, n.cfg.Logger), MaxConns: maxScrapers, Log: n.cfg.Logger,
+		Server:   api.NewServer(guarded, n.cfg.Logger),
+		MaxConns: maxScrapers,
+		Log:      n.cfg.Logger,
 	})
 	if err != nil {
 		return "", errors.Join(err, listener.Close())

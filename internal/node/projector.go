@@ -22,8 +22,12 @@ func (r *projectorRole) Start(ctx context.Context) error {
 		return err
 	}
 	p, err := projections.NewProjector(projections.ProjectorConfig{
-		DB: db, Cluster: r.clusterOf("projector"), Now: cfg.Now, Logger: cfg.Logger,
-		BlockRows: cfg.History.BlockRows, BlockWait: cfg.History.BlockWait,
+		DB:           db,
+		Cluster:      r.clusterOf("projector"),
+		Now:          cfg.Now,
+		Logger:       cfg.Logger,
+		BlockRows:    cfg.History.BlockRows,
+		BlockWait:    cfg.History.BlockWait,
 		Retention:    cfg.History.Keep,
 		OnDeadLetter: cfg.Metrics.deadLetterOf(readerProjector),
 	})
@@ -60,7 +64,8 @@ func (r *projectorRole) prepare(ctx context.Context, db *projections.DB) error {
 func (r *projectorRole) project(ctx context.Context, p *projections.Projector) error {
 	err := p.Run(ctx)
 	if err != nil && ctx.Err() == nil {
-		r.node.cfg.Say("the history is not written any more (GET /v1/events answers 503 for what it lacks): %v", err)
+		r.node.cfg.Say("the history is not written any more (GET /v1/events answers 503 for what it "+
+			"lacks): %v", err)
 		<-ctx.Done()
 	}
 	return err

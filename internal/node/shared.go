@@ -24,8 +24,11 @@ func (p *directoryPart) Name() string { return "directory" }
 func (p *directoryPart) Start(ctx context.Context) (err error) {
 	cfg := p.node.cfg
 	p.Directory, err = directory.Open(ctx, directory.Config{
-		Cluster: p.clusterOf("directory"), Dir: filepath.Join(cfg.StateDir, "directory"),
-		OnUnreadable: cfg.Metrics.deadLetterOf(readerDirectory), Now: cfg.Now, Logger: cfg.Logger,
+		Cluster:      p.clusterOf("directory"),
+		Dir:          filepath.Join(cfg.StateDir, "directory"),
+		OnUnreadable: cfg.Metrics.deadLetterOf(readerDirectory),
+		Now:          cfg.Now,
+		Logger:       cfg.Logger,
 	})
 	if err != nil {
 		return err
@@ -52,7 +55,9 @@ func (p *commandsPart) Name() string { return "commands" }
 func (p *commandsPart) Start(ctx context.Context) (err error) {
 	cfg := p.node.cfg
 	p.Client, err = commands.Open(ctx, commands.Config{
-		Cluster: p.clusterOf("commands"), Wait: maxTestWait, Logger: cfg.Logger,
+		Cluster: p.clusterOf("commands"),
+		Wait:    maxTestWait,
+		Logger:  cfg.Logger,
 	})
 	if err != nil {
 		return err

@@ -89,8 +89,11 @@ func (s *Flags) egressConfig() egress.Config {
 	roots := systemRoots()
 	roots.AppendCertsFromPEM(s.egressPEM)
 	return egress.Config{
-		Policy:    egress.Policy{Ports: s.Ports, Allow: s.egress.allowed, Deny: s.egress.denied},
-		DNSServer: s.egress.dnsServerWithPort, Proxy: s.egress.proxyURL, RootCAs: roots,
-		AttemptTimeout: s.attemptTimeout, MaxIdlePerHost: maxIdlePerHost,
+		Policy:         egress.Policy{Ports: s.Ports, Allow: s.egress.allowed, Deny: s.egress.denied},
+		DNSServer:      s.egress.dnsServerWithPort,
+		Proxy:          s.egress.proxyURL,
+		RootCAs:        roots,
+		AttemptTimeout: s.attemptTimeout,
+		MaxIdlePerHost: maxIdlePerHost,
 	}
 }

@@ -210,15 +210,19 @@ func (s *Flags) StartTracing(
 func (s *Flags) Config() node.Config {
 	return node.Config{
 		Policy: domain.Policy{
-			Schedule: s.schedule, DisableAfter: s.disableAfter, HonourRetryAfter: s.honourRetryAfter,
+			Schedule:         s.schedule,
+			DisableAfter:     s.disableAfter,
+			HonourRetryAfter: s.honourRetryAfter,
 		},
 		AttemptTimeout: s.attemptTimeout,
 		Egress:         s.egressConfig(),
 		API: node.APIConfig{
-			Edge: s.Sockets(s.APIListen), RateLimit: api.RateLimit{PerSecond: s.apiRateLimit},
+			Edge:      s.Sockets(s.APIListen),
+			RateLimit: api.RateLimit{PerSecond: s.apiRateLimit},
 		},
 		Engine: node.EngineConfig{
-			AttemptsInFlight: s.attemptsInFlight, AttemptsPerEndpoint: s.attemptsPerEndpoint,
+			AttemptsInFlight:    s.attemptsInFlight,
+			AttemptsPerEndpoint: s.attemptsPerEndpoint,
 		},
 		History: s.history.config(s.ClickHouse.Address),
 		Metrics: node.NewMetrics(),

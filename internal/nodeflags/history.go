@@ -60,8 +60,11 @@ func (s *historyFlags) check() (faults []error) {
 // config is the history of a database; without one it is given later.
 func (s *historyFlags) config(dsn string) node.HistoryConfig {
 	c := node.HistoryConfig{
-		DSN: dsn, MayBeAway: dsn != "",
-		LagMax: s.lagMax, BlockRows: s.blockRows, BlockWait: s.blockWait,
+		DSN:       dsn,
+		MayBeAway: dsn != "",
+		LagMax:    s.lagMax,
+		BlockRows: s.blockRows,
+		BlockWait: s.blockWait,
 	}
 	if s.retention != "" {
 		c.Keep = &s.keep

@@ -108,6 +108,10 @@ func (m *mailFlags) readPassword() error {
 // sender hands mails to the configured server.
 func (m *mailFlags) sender() (mailer.Sender, error) {
 	return mailer.NewSMTP(mailer.SMTPConfig{
-		Addr: m.addr, From: m.from, User: m.user, Password: m.password, TLS: mailer.TLSMode(m.tls),
+		Addr:     m.addr,
+		From:     m.from,
+		User:     m.user,
+		Password: m.password,
+		TLS:      mailer.TLSMode(m.tls),
 	})
 }

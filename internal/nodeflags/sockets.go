@@ -67,8 +67,13 @@ func (s *socketFlags) check() (faults []error) {
 // config is the sockets at an address.
 func (s *socketFlags) config(listen string) node.EdgeConfig {
 	return node.EdgeConfig{
-		Listen: listen, CertFile: s.tlsCert, KeyFile: s.tlsKey,
-		MaxConns: s.maxConns, MaxConnsPerClient: s.maxConnsPerClient,
-		Hosts: s.hosts, Origins: s.origins, TrustedProxies: s.proxies,
+		Listen:            listen,
+		CertFile:          s.tlsCert,
+		KeyFile:           s.tlsKey,
+		MaxConns:          s.maxConns,
+		MaxConnsPerClient: s.maxConnsPerClient,
+		Hosts:             s.hosts,
+		Origins:           s.origins,
+		TrustedProxies:    s.proxies,
 	}
 }

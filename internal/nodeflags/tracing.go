@@ -45,8 +45,11 @@ func (s *tracingFlags) start(
 		return nil, nil
 	}
 	t, err := telemetry.NewTracing(ctx, telemetry.TracingConfig{
-		Endpoint: s.endpoint, SampleRatio: s.ratio, Version: cli.ThisBuild().Version,
-		Instance: instance, Logger: stack.Logger,
+		Endpoint:    s.endpoint,
+		SampleRatio: s.ratio,
+		Version:     cli.ThisBuild().Version,
+		Instance:    instance,
+		Logger:      stack.Logger,
 	})
 	if err != nil {
 		return nil, err

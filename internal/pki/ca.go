@@ -52,7 +52,8 @@ func LoadOrCreateCA(secretsDir, certFile string, now func() time.Time) (*CA, err
 	case errors.Is(err, fs.ErrNotExist):
 		err = ca.create(path)
 	case err != nil:
-		return nil, fmt.Errorf("read the certificate authority in %s: %w; mend it, or remove the file to make a new authority (clients must then trust the new one)", path, err)
+		return nil, fmt.Errorf("read the certificate authority in %s: %w; mend it, or remove the file "+
+			"to make a new authority (clients must then trust the new one)", path, err)
 	case nearEnd(ca.cert, now()):
 		err = ca.certify(path)
 	}
@@ -97,7 +98,10 @@ func (ca *CA) certify(path string) error {
 	template := &x509.Certificate{
 		SerialNumber: serial,
 		// The same name each time: what was issued before must find its issuer.
-		Subject:                     pkix.Name{Organization: []string{"Lumenhook"}, CommonName: "Lumenhook local receivers"},
+		Subject: pkix.Name{
+			Organization: []string{"Lumenhook"},
+			CommonName:   "Lumenhook local receivers",
+		},
 		NotBefore:                   now.Add(-backdate),
 		NotAfter:                    now.Add(caLife),
 		IsCA:                        true,

@@ -72,14 +72,18 @@ func (ca *CA) issueFor(key *ecdsa.PrivateKey, hosts []string) (*x509.Certificate
 func addHost(template *x509.Certificate, host string) error {
 	if ip := net.ParseIP(host); ip != nil {
 		if !ip.IsLoopback() {
-			return fmt.Errorf("host %s is not a loopback address: this authority issues for 127.0.0.0/8, ::1 and localhost only", host)
+			return fmt.Errorf("host %s is not a loopback address: this authority issues for 127.0.0.0/8, "+
+				"::1 and localhost only", host)
 		}
 		template.IPAddresses = append(template.IPAddresses, ip)
 		return nil
 	}
 	name := strings.ToLower(host)
-	if name != "localhost" && (!strings.HasSuffix(name, ".localhost") || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "") {
-		return fmt.Errorf("host %q is not a loopback name: this authority issues for localhost, names below it, 127.0.0.0/8 and ::1 only", host)
+	if name != "localhost" &&
+		(!strings.HasSuffix(name, ".localhost") ||
+			strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "") {
+		return fmt.Errorf("host %q is not a loopback name: this authority issues for localhost, names "+
+			"below it, 127.0.0.0/8 and ::1 only", host)
 	}
 	template.DNSNames = append(template.DNSNames, name)
 	return nil
@@ -159,7 +163,8 @@ func loadOrCreateKey(path string) (*ecdsa.PrivateKey, error) {
 	if err == nil {
 		key, err := decodeKey(raw)
 		if err != nil {
-			return nil, fmt.Errorf("%s is there but is no EC key of ours (%w): name another folder, or remove it", path, err)
+			return nil, fmt.Errorf("%s is there but is no EC key of ours (%w): name another folder, or "+
+				"remove it", path, err)
 		}
 		return key, nil
 	}

@@ -52,7 +52,11 @@ func TestAuthorityIsKept(t *testing.T) {
 	if !first.cert.Equal(again.cert) || !bytes.Equal(written, read(t, p.certFile)) {
 		t.Error("a second start made another authority")
 	}
-	for path, want := range map[string]fs.FileMode{p.secrets: 0o700, filepath.Join(p.secrets, KeyFile): 0o600, p.certFile: 0o644} {
+	for path, want := range map[string]fs.FileMode{
+		p.secrets:                         0o700,
+		filepath.Join(p.secrets, KeyFile): 0o600,
+		p.certFile:                        0o644,
+	} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: mode %v, %v; want %o", path, info.Mode().Perm(), err, want)
 		}
@@ -100,12 +104,14 @@ func TestBrokenAuthorityIsAnError(t *testing.T) {
 	cut := bytes.Index(whole, []byte("-----BEGIN CERT"))
 	for name, content := range map[string][]byte{
 		"empty": nil, "half": whole[:cut], "garbage": []byte("x"),
-		"another's certificate": append(bytes.Clone(whole[:cut]), foreign[bytes.Index(foreign, []byte("-----BEGIN CERT")):]...),
+		"another's certificate": append(bytes.Clone(whole[:cut]),
+			foreign[bytes.Index(foreign, []byte("-----BEGIN CERT")):]...),
 	} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := LoadOrCreateCA(p.secrets, p.certFile, time.Now); err == nil || !strings.Contains(err.Error(), path) {
+		if _, err := LoadOrCreateCA(p.secrets, p.certFile, time.Now); err == nil ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: error %v does not name %s", name, err, path)
 		}
 	}
@@ -129,7 +135,9 @@ func TestIssue(t *testing.T) {
 	if err := verify(named.Leaf, "shop.localhost", start, ca.cert); err != nil {
 		t.Error(err)
 	}
-	for _, host := range []string{"example.com", "10.0.0.1", "0.0.0.0", "", "notlocalhost", "a b.localhost"} {
+	for _, host := range []string{
+		"example.com", "10.0.0.1", "0.0.0.0", "", "notlocalhost", "a b.localhost",
+	} {
 		if _, err := ca.Issue(host); err == nil {
 			t.Errorf("issued for %q", host)
 		}
@@ -141,7 +149,11 @@ func TestConstraints(t *testing.T) {
 	ca := newPlace(t).open(t, start)
 	key := issue(t, ca).PrivateKey.(*ecdsa.PrivateKey)
 	forge := func(change func(*x509.Certificate)) *x509.Certificate {
-		template := &x509.Certificate{SerialNumber: big.NewInt(5), NotBefore: start, NotAfter: start.Add(time.Hour)}
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(5),
+			NotBefore:    start,
+			NotAfter:     start.Add(time.Hour),
+		}
 		change(template)
 		der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, &key.PublicKey, ca.key)
 		if err != nil {
@@ -153,13 +165,18 @@ func TestConstraints(t *testing.T) {
 		}
 		return cert
 	}
-	if err := verify(forge(func(c *x509.Certificate) { c.DNSNames = []string{"example.com"} }), "example.com", start, ca.cert); err == nil {
+	if err := verify(forge(func(c *x509.Certificate) { c.DNSNames = []string{"example.com"} }),
+		"example.com", start, ca.cert); err == nil {
 		t.Error("example.com verifies")
 	}
-	if err := verify(forge(func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(8, 8, 8, 8)} }), "8.8.8.8", start, ca.cert); err == nil {
+	if err := verify(forge(func(c *x509.Certificate) {
+		c.IPAddresses = []net.IP{net.IPv4(8, 8, 8,
+			8)}
+	}), "8.8.8.8", start, ca.cert); err == nil {
 		t.Error("8.8.8.8 verifies")
 	}
-	if err := verify(forge(func(c *x509.Certificate) { c.DNSNames = []string{"localhost"} }), "localhost", start, ca.cert); err != nil {
+	if err := verify(forge(func(c *x509.Certificate) { c.DNSNames = []string{"localhost"} }),
+		"localhost", start, ca.cert); err != nil {
 		t.Errorf("the forgery itself is at fault: %v", err)
 	}
 }
@@ -230,7 +247,8 @@ func TestWriteFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	cert, key := read(t, othersCert), read(t, othersKey)
-	if _, _, err := ca.WriteFiles(foreign.dir); err == nil || !strings.Contains(err.Error(), othersCert) {
+	if _, _, err := ca.WriteFiles(foreign.dir); err == nil ||
+		!strings.Contains(err.Error(), othersCert) {
 		t.Errorf("a cert.pem of another authority: %v", err)
 	}
 	if !bytes.Equal(read(t, othersCert), cert) || !bytes.Equal(read(t, othersKey), key) {
@@ -251,8 +269,12 @@ func TestOpenSSLAgrees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, host := range [][]string{{"-verify_hostname", "localhost"}, {"-verify_ip", "127.0.0.1"}, {"-verify_ip", "::1"}} {
-		args := append([]string{"verify", "-x509_strict", "-CAfile", p.certFile}, append(host, certFile)...)
+	for _, host := range [][]string{
+		{"-verify_hostname", "localhost"}, {"-verify_ip", "127.0.0.1"},
+		{"-verify_ip", "::1"},
+	} {
+		args := append([]string{"verify", "-x509_strict", "-CAfile", p.certFile}, append(host,
+			certFile)...)
 		if out, err := exec.Command(openssl, args...).CombinedOutput(); err != nil {
 			t.Errorf("openssl verify %v: %v\n%s", host, err, out)
 		}

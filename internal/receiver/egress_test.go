@@ -23,8 +23,10 @@ func pair(t testing.TB, onWebhook func(Webhook)) (*Receiver, *egress.Client) {
 		t.Fatal(err)
 	}
 	r, err := New(Config{
-		Listen: "127.0.0.1:0", GetCertificate: ca.GetCertificate(),
-		Secrets: func() []domain.Secret { return []domain.Secret{secret} }, OnWebhook: onWebhook,
+		Listen:         "127.0.0.1:0",
+		GetCertificate: ca.GetCertificate(),
+		Secrets:        func() []domain.Secret { return []domain.Secret{secret} },
+		OnWebhook:      onWebhook,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +40,10 @@ func pair(t testing.TB, onWebhook func(Webhook)) (*Receiver, *egress.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := egress.New(egress.Config{RootCAs: roots, Policy: egress.Policy{Allow: egress.LoopbackPrefixes(), Ports: ports}})
+	c, err := egress.New(egress.Config{
+		RootCAs: roots,
+		Policy:  egress.Policy{Allow: egress.LoopbackPrefixes(), Ports: ports},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +88,8 @@ func BenchmarkSignedPost(b *testing.B) {
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			result, err := c.Post(context.Background(), signedRequest(r.URL(), fmt.Sprintf("evt_%d", n.Add(1))))
+			result, err := c.Post(context.Background(),
+				signedRequest(r.URL(), fmt.Sprintf("evt_%d", n.Add(1))))
 			if err != nil || !result.Delivered() {
 				b.Errorf("%+v, %v", result, err)
 				return

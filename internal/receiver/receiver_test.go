@@ -39,10 +39,11 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 	}
 	got := make(chan Webhook, 100)
 	cfg := Config{
-		Listen: "127.0.0.1:0", GetCertificate: ca.GetCertificate(),
-		Secrets:   func() []domain.Secret { return []domain.Secret{"whsec_new", secret} },
-		OnWebhook: func(w Webhook) { got <- w },
-		Now:       func() time.Time { return now },
+		Listen:         "127.0.0.1:0",
+		GetCertificate: ca.GetCertificate(),
+		Secrets:        func() []domain.Secret { return []domain.Secret{"whsec_new", secret} },
+		OnWebhook:      func(w Webhook) { got <- w },
+		Now:            func() time.Time { return now },
 	}
 	if change != nil {
 		change(&cfg)
@@ -73,7 +74,11 @@ func (r *rig) send(t *testing.T, id, timestamp, signature, body string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{"Webhook-Id": id, "Webhook-Timestamp": timestamp, "Webhook-Signature": signature} {
+	for name, value := range map[string]string{
+		"Webhook-Id":        id,
+		"Webhook-Timestamp": timestamp,
+		"Webhook-Signature": signature,
+	} {
 		if value != "" {
 			req.Header.Set(name, value)
 		}
@@ -113,7 +118,8 @@ func TestReceivesAndDeduplicates(t *testing.T) {
 		if w.Timestamp != stamp(0) || w.Signature != signature {
 			t.Errorf("webhook %d was signed %q at %q", i, w.Signature, w.Timestamp)
 		}
-		if w.ID != "evt_1" || w.Type != "payment.received" || string(w.Body) != body || !w.Verified || w.Reason != "" || w.Duplicate != (i > 0) {
+		if w.ID != "evt_1" || w.Type != "payment.received" || string(w.Body) != body || !w.Verified ||
+			w.Reason != "" || w.Duplicate != (i > 0) {
 			t.Errorf("webhook %d: %+v", i, w)
 		}
 	}
@@ -131,21 +137,36 @@ func TestRefuses(t *testing.T) {
 		"long id":             {strings.Repeat("e", 129), stamp(0), good, body, 400},
 		"no timestamp":        {"evt_1", "", good, body, 400},
 		"timestamp not digit": {"evt_1", "1e9", good, body, 400},
-		"too early":           {"evt_1", stamp(301), "v1=" + domain.Sign(secret, now.Unix()+301, []byte(body)), body, 401},
-		"too late":            {"evt_1", stamp(-301), "v1=" + domain.Sign(secret, now.Unix()-301, []byte(body)), body, 401},
-		"no signature":        {"evt_1", stamp(0), "", body, 401},
-		"other body":          {"evt_1", stamp(0), good, body + " ", 401},
-		"reserialised body":   {"evt_1", stamp(0), good, strings.ReplaceAll(body, " ", ""), 401},
-		"other secret":        {"evt_1", stamp(0), "v1=" + domain.Sign("whsec_other", now.Unix(), []byte(body)), body, 401},
-		"other time":          {"evt_1", stamp(1), good, body, 401},
-		"id of another":       {"evt_1", stamp(0), "v1=" + domain.Sign(secret, now.Unix(), []byte(other)), other, 400},
-		"signed, not JSON":    {"evt_1", stamp(0), "v1=" + domain.Sign(secret, now.Unix(), []byte("x")), "x", 400},
+		"too early": {
+			"evt_1", stamp(301), "v1=" + domain.Sign(secret, now.Unix()+301, []byte(body)),
+			body, 401,
+		},
+		"too late": {
+			"evt_1", stamp(-301), "v1=" + domain.Sign(secret, now.Unix()-301, []byte(body)),
+			body, 401,
+		},
+		"no signature":      {"evt_1", stamp(0), "", body, 401},
+		"other body":        {"evt_1", stamp(0), good, body + " ", 401},
+		"reserialised body": {"evt_1", stamp(0), good, strings.ReplaceAll(body, " ", ""), 401},
+		"other secret": {
+			"evt_1", stamp(0), "v1=" + domain.Sign("whsec_other", now.Unix(), []byte(body)),
+			body, 401,
+		},
+		"other time": {"evt_1", stamp(1), good, body, 401},
+		"id of another": {
+			"evt_1", stamp(0), "v1=" + domain.Sign(secret, now.Unix(), []byte(other)), other,
+			400,
+		},
+		"signed, not JSON": {
+			"evt_1", stamp(0), "v1=" + domain.Sign(secret, now.Unix(), []byte("x")), "x", 400,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if status := r.send(t, k.id, k.timestamp, k.signature, k.body); status != k.status {
 				t.Errorf("status %d, want %d", status, k.status)
 			}
-			if w := r.next(t); w.Verified || w.Duplicate || w.Reason == "" || w.Type != "" || string(w.Body) != k.body || len(w.ID) > maxIDBytes {
+			if w := r.next(t); w.Verified || w.Duplicate || w.Reason == "" || w.Type != "" ||
+				string(w.Body) != k.body || len(w.ID) > maxIDBytes {
 				t.Errorf("webhook %+v", w)
 			}
 		})
@@ -189,7 +210,8 @@ func TestCloseDrains(t *testing.T) {
 	})
 	for i := range 5 {
 		b := fmt.Sprintf(`{"id":"evt_%d"}`, i)
-		if status := r.send(t, fmt.Sprintf("evt_%d", i), stamp(0), "v1="+domain.Sign(secret, now.Unix(), []byte(b)), b); status != 200 {
+		if status := r.send(t, fmt.Sprintf("evt_%d", i), stamp(0),
+			"v1="+domain.Sign(secret, now.Unix(), []byte(b)), b); status != 200 {
 			t.Fatalf("status %d while the callback is busy", status)
 		}
 	}
@@ -236,7 +258,8 @@ func TestNewAndStartNameTheirFaults(t *testing.T) {
 }
 
 func TestPrintable(t *testing.T) {
-	if got := printable("evt\x1b[31m\n\xff" + strings.Repeat("a", 200)); strings.ContainsAny(got, "\x1b\n") || len(got) != maxIDBytes {
+	if got := printable("evt\x1b[31m\n\xff" + strings.Repeat("a", 200)); strings.ContainsAny(got,
+		"\x1b\n") || len(got) != maxIDBytes {
 		t.Errorf("%q", got)
 	}
 }

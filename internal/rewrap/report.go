@@ -32,8 +32,10 @@ func KeyName(id uint32) string { return fmt.Sprintf("%010d", id) }
 
 func reportOf(found tally, newest uint32, keys []sealing.Key) Report {
 	report := Report{
-		NewestKey: KeyName(newest), Endpoints: found.endpoints,
-		Secrets: found.secrets, Headers: found.headers,
+		NewestKey: KeyName(newest),
+		Endpoints: found.endpoints,
+		Secrets:   found.secrets,
+		Headers:   found.headers,
 	}
 	left := maps.Clone(found.byKey)
 	for _, k := range keys {

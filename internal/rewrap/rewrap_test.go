@@ -123,8 +123,10 @@ func newCluster(t *testing.T) streams.Cluster {
 	}
 	t.Cleanup(fake.Close)
 	cluster := streams.Cluster{
-		Brokers: fake.ListenAddrs(), Prefix: "lumenhook.", ClientID: "test",
-		Logger: slog.New(slog.DiscardHandler),
+		Brokers:  fake.ListenAddrs(),
+		Prefix:   "lumenhook.",
+		ClientID: "test",
+		Logger:   slog.New(slog.DiscardHandler),
 	}
 	err = cluster.EnsureTopics(t.Context(), []streams.TopicSpec{
 		{Name: schemas.TopicCommands, Partitions: 2, ReplicationFactor: 1},

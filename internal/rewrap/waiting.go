@@ -39,7 +39,8 @@ func (w *walker) waiting(ctx context.Context) (map[uint32]int, error) {
 		return nil, err
 	}
 	reader, err := w.cluster.NewReader(streams.ReaderConfig{
-		From: streams.Offsets{schemas.TopicCommands: from}, SkipExpired: true,
+		From:        streams.Offsets{schemas.TopicCommands: from},
+		SkipExpired: true,
 	})
 	if err != nil {
 		return nil, err

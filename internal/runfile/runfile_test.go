@@ -24,7 +24,8 @@ func TestAFolderSaysWhyNobodyIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	says("is starting or stopping (process ")
-	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "in use by another lumenhook") {
+	if _, err := Open(dir); err == nil ||
+		!strings.Contains(err.Error(), "in use by another lumenhook") {
 		t.Errorf("a folder in use was opened: %v", err)
 	}
 	if err := folder.Publish(File{PID: os.Getpid(), AccountID: "acc_1"}); err != nil {

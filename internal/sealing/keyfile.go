@@ -46,7 +46,8 @@ func Parse(text []byte) (*Sealer, error) {
 }
 
 // errNoKeyset hides Tink's own error, which may quote the text, which is the key.
-var errNoKeyset = errors.New("is not a Tink keyset in JSON: restore it from a copy; what was sealed with it opens with no other")
+var errNoKeyset = errors.New("is not a Tink keyset in JSON: restore it from a copy; what was " +
+	"sealed with it opens with no other")
 
 func parseKeyset(text []byte) (*keyset.Handle, error) {
 	h, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(text)))
@@ -102,10 +103,12 @@ func readKeyFile(path string) ([]byte, fs.FileInfo, error) {
 		return nil, nil, fmt.Errorf("sealing: master key file: %w", err)
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxKeyFileBytes {
-		return nil, nil, fmt.Errorf("sealing: master key file %s: it is not a keyset in a regular file of at most %d bytes", path, maxKeyFileBytes)
+		return nil, nil, fmt.Errorf("sealing: master key file %s: it is not a keyset in a regular file "+
+			"of at most %d bytes", path, maxKeyFileBytes)
 	}
 	if mode := info.Mode().Perm(); tooOpen(mode, ownerOf(info), os.Geteuid()) {
-		return nil, nil, fmt.Errorf("sealing: master key file %s has mode %04o, so others may read or change it: run `chmod 600 %s`", path, mode, path)
+		return nil, nil, fmt.Errorf("sealing: master key file %s has mode %04o, so others may read or "+
+			"change it: run `chmod 600 %s`", path, mode, path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 const maxKeys = 100
 
 // ErrStaged means that a key is staged already.
-var ErrStaged = errors.New("a key is staged already: rewrap without --stage makes it the one that seals")
+var ErrStaged = errors.New("a key is staged already: rewrap without --stage makes it the one " +
+	"that seals")
 
 // Key tells of one key of a master key file what is not secret.
 type Key struct {
@@ -60,7 +61,10 @@ func Rotate(text []byte, stage bool) (rotated []byte, keys []Key, err error) {
 	case stage && newest.Staged:
 		return nil, nil, ErrStaged
 	case len(before) >= maxKeys && !newest.Staged:
-		return nil, nil, fmt.Errorf("sealing: the master key has %d keys, which is the most: begin a new file", len(before))
+		return nil, nil, fmt.Errorf("sealing: the master key has %d keys, which is the most: begin a "+
+			"new file", len(
+			before,
+		))
 	}
 	m := keyset.NewManagerFromHandle(h)
 	id := newest.ID
@@ -124,7 +128,8 @@ func rewriteFile(path string, change rewrite) ([]Key, error) {
 	temp := path + ".new"
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("sealing: %s exists: another change is under way; if none is, one was cut short: remove the file and repeat the command", temp)
+		return nil, fmt.Errorf("sealing: %s exists: another change is under way; if none is, one was "+
+			"cut short: remove the file and repeat the command", temp)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sealing: %w", err)

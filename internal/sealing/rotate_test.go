@@ -57,7 +57,8 @@ func TestWhatAnOlderKeySealedStillOpens(t *testing.T) {
 		t.Errorf("resealed: %v, %v", changed, err)
 	}
 	wantOpens(t, old, resealed, "secret")
-	if again, changed, err := old.Reseal(resealed, "ep_1"); err != nil || changed || !bytes.Equal(again, resealed) {
+	if again, changed, err := old.Reseal(resealed, "ep_1"); err != nil || changed ||
+		!bytes.Equal(again, resealed) {
 		t.Errorf("resealed twice: %v, %v", changed, err)
 	}
 	if _, _, err := old.Reseal(sealed[0], "ep_2"); !errors.Is(err, sealing.ErrAltered) {
@@ -104,7 +105,8 @@ func TestASealerFollowsItsFile(t *testing.T) {
 	wantOpens(t, running, seal(t, newSealer(t, path), "y"), "y")
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(10 * time.Second); bytes.Equal(seal(t, running, "x")[:5], before[:5]); <-tick.C {
+	for deadline := time.Now().Add(10 * time.Second); bytes.Equal(seal(t, running,
+		"x")[:5], before[:5]); <-tick.C {
 		if time.Now().After(deadline) {
 			t.Fatal("the running process never sealed with the new key")
 		}
@@ -161,14 +163,16 @@ func TestRotatingAtOnceLosesNoKey(t *testing.T) {
 
 func TestRotateRefuses(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := sealing.RotateFile(filepath.Join(dir, "none"), false); !errors.Is(err, os.ErrNotExist) {
+	if _, err := sealing.RotateFile(filepath.Join(dir,
+		"none"), false); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
 	broken := filepath.Join(dir, "broken")
 	if err := os.WriteFile(broken, []byte("topsecret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sealing.RotateFile(broken, false); err == nil || strings.Contains(err.Error(), "topsecret") {
+	if _, err := sealing.RotateFile(broken, false); err == nil ||
+		strings.Contains(err.Error(), "topsecret") {
 		t.Errorf("a broken file: %v", err)
 	}
 	if text, err := os.ReadFile(broken); err != nil || string(text) != "topsecret" {
@@ -179,7 +183,8 @@ func TestRotateRefuses(t *testing.T) {
 	if err := os.Chmod(open, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sealing.RotateFile(open, false); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+	if _, err := sealing.RotateFile(open, false); err == nil ||
+		!strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a file that others may read: %v", err)
 	}
 }
@@ -202,7 +207,8 @@ func TestAKeyFromAVariable(t *testing.T) {
 		}
 		wantOpens(t, s, sealed, "x")
 	}
-	if _, err := sealing.Parse([]byte("topsecret")); err == nil || strings.Contains(err.Error(), "topsecret") {
+	if _, err := sealing.Parse([]byte("topsecret")); err == nil ||
+		strings.Contains(err.Error(), "topsecret") {
 		t.Errorf("nonsense: %v", err)
 	}
 }
@@ -217,13 +223,15 @@ func TestDrop(t *testing.T) {
 	if !ok || old != running.Newest() {
 		t.Fatalf("key %d, newest %d", old, running.Newest())
 	}
-	if _, err := sealing.DropFile(path, old); err == nil || !strings.Contains(err.Error(), "the one that seals") {
+	if _, err := sealing.DropFile(path, old); err == nil ||
+		!strings.Contains(err.Error(), "the one that seals") {
 		t.Errorf("the key that seals: %v", err)
 	}
 	if _, err := sealing.RotateFile(path, false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sealing.DropFile(path, old+1); err == nil || !strings.Contains(err.Error(), "has no key") {
+	if _, err := sealing.DropFile(path, old+1); err == nil ||
+		!strings.Contains(err.Error(), "has no key") {
 		t.Errorf("a key that is not there: %v", err)
 	}
 	after := seal(t, newSealer(t, path), "x")
@@ -243,7 +251,8 @@ func TestDrop(t *testing.T) {
 		}
 	}
 	wantOpens(t, running, after, "x")
-	if _, _, err := sealing.Drop([]byte("topsecret"), 1); err == nil || strings.Contains(err.Error(), "topsecret") {
+	if _, _, err := sealing.Drop([]byte("topsecret"), 1); err == nil ||
+		strings.Contains(err.Error(), "topsecret") {
 		t.Errorf("nonsense: %v", err)
 	}
 	if _, ok := sealing.KeyOf([]byte("short")); ok {

@@ -14,7 +14,8 @@ import (
 
 // ErrUnknownKey means that a value was sealed with a key that the master key
 // file does not hold.
-var ErrUnknownKey = errors.New("it was sealed with a key that the master key file does not hold: use the file it was sealed with")
+var ErrUnknownKey = errors.New("it was sealed with a key that the master key file does not hold: " +
+	"use the file it was sealed with")
 
 // ErrAltered means that a value is not what was sealed, or was sealed for
 // something else.
@@ -92,7 +93,9 @@ func (s *Sealer) Open(sealed []byte, associatedData string) ([]byte, error) {
 
 // Reseal gives a sealed value under the newest key; changed is false when it is
 // under that key already. Its errors are those of Open.
-func (s *Sealer) Reseal(sealed []byte, associatedData string) (resealed []byte, changed bool, err error) {
+func (s *Sealer) Reseal(
+	sealed []byte, associatedData string,
+) (resealed []byte, changed bool, err error) {
 	plaintext, err := s.Open(sealed, associatedData)
 	if err != nil {
 		return nil, false, err

@@ -36,7 +36,8 @@ func FuzzOpen(f *testing.F) {
 			t.Fatalf("opening gives %v, resealing %v", err, resealErr)
 		}
 		if err != nil {
-			if plain != nil || resealed != nil || !errors.Is(err, sealing.ErrAltered) && !errors.Is(err, sealing.ErrUnknownKey) {
+			if plain != nil || resealed != nil ||
+				!errors.Is(err, sealing.ErrAltered) && !errors.Is(err, sealing.ErrUnknownKey) {
 				t.Fatalf("%q, %v", plain, err)
 			}
 			return

@@ -61,7 +61,8 @@ func TestEveryAlteredByteIsFound(t *testing.T) {
 	wrong := func(value []byte, what string) {
 		t.Helper()
 		opened, err := s.Open(value, "ep_1")
-		if opened != nil || !errors.Is(err, sealing.ErrAltered) && !errors.Is(err, sealing.ErrUnknownKey) {
+		if opened != nil ||
+			!errors.Is(err, sealing.ErrAltered) && !errors.Is(err, sealing.ErrUnknownKey) {
 			t.Errorf("%s: opened %q with %v", what, opened, err)
 		}
 		if strings.Contains(fmt.Sprint(err), plaintext) {
@@ -97,7 +98,10 @@ func TestTheKeyFileIsPrivate(t *testing.T) {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
-		for name, load := range map[string]func(string) (*sealing.Sealer, error){"Load": sealing.Load, "LoadOrCreate": sealing.LoadOrCreate} {
+		for name, load := range map[string]func(string) (*sealing.Sealer, error){
+			"Load":         sealing.Load,
+			"LoadOrCreate": sealing.LoadOrCreate,
+		} {
 			if _, err := load(path); err == nil || !strings.Contains(err.Error(), "chmod 600 "+path) {
 				t.Errorf("%s with mode %o gave %v", name, mode, err)
 			}
@@ -120,13 +124,17 @@ func TestAFileThatHoldsNoKeyIsKept(t *testing.T) {
 	if _, err := sealing.Load(dir); err == nil {
 		t.Error("a folder gave no error")
 	}
-	for _, text := range []string{"", "{}", "topsecretkey", `{"primaryKeyId":1,"key":[{"keyData":{"value":"topsecretkey"}}]}`} {
+	for _, text := range []string{
+		"", "{}", "topsecretkey",
+		`{"primaryKeyId":1,"key":[{"keyData":{"value":"topsecretkey"}}]}`,
+	} {
 		path := filepath.Join(dir, "key")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		_, err := sealing.LoadOrCreate(path)
-		if err == nil || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "topsecretkey") {
+		if err == nil || !strings.Contains(err.Error(), path) ||
+			strings.Contains(err.Error(), "topsecretkey") {
 			t.Errorf("a file of %q gave %v", text, err)
 		}
 		if have, err := os.ReadFile(path); err != nil || string(have) != text {

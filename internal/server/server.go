@@ -98,7 +98,9 @@ func (v *server) start(ctx context.Context) error {
 		v.say("metrics and readiness at http://%s", address)
 	}
 	faults, err := topology.Check(ctx, v.cluster, topology.CheckOptions{
-		Partitions: v.flags.partitions, Accept: v.flags.accept, Now: time.Now,
+		Partitions: v.flags.partitions,
+		Accept:     v.flags.accept,
+		Now:        time.Now,
 	})
 	if err != nil {
 		return err

@@ -53,13 +53,16 @@ func (b *book) refused(endpointID string, e *bookedEndpoint, cmd *issued, code s
 
 // staysCancelled reports whether an event cannot go on elsewhere, for the reason
 // that a code names.
-func (b *book) staysCancelled(e *bookedEndpoint, d *bookedDelivery, c domain.ResendEvent, code string) bool {
+func (b *book) staysCancelled(
+	e *bookedEndpoint, d *bookedDelivery, c domain.ResendEvent, code string,
+) bool {
 	cancelled := d.state == domain.StateCancelled
 	switch code {
 	case domain.CodeDeliveryCancelled:
 		return d.test && (cancelled || e.deleted)
 	case domain.CodeDeliveryEnding:
-		return e.deleted && d.pending() || cancelled && b.world.checks.underWay(deliveryID{c.EndpointID, c.EventID})
+		return e.deleted && d.pending() ||
+			cancelled && b.world.checks.underWay(deliveryID{c.EndpointID, c.EventID})
 	case domain.CodeNoEndpoint:
 		return cancelled && (c.ToEndpointID == "" || slices.Contains(d.former, c.ToEndpointID))
 	}
@@ -67,7 +70,10 @@ func (b *book) staysCancelled(e *bookedEndpoint, d *bookedDelivery, c domain.Res
 }
 
 // done holds that a command that was not refused has done what it is for.
-func (b *book) done(endpointID string, e *bookedEndpoint, cmd *issued, a domain.Answer, requeued []deliveryID) error {
+func (b *book) done(
+	endpointID string, e *bookedEndpoint, cmd *issued, a domain.Answer,
+	requeued []deliveryID,
+) error {
 	wrong := func(is bool, what string) error {
 		if is {
 			return errors.New(what)
@@ -84,10 +90,12 @@ func (b *book) done(endpointID string, e *bookedEndpoint, cmd *issued, a domain.
 	case domain.DeleteEndpoint:
 		return wrong(!e.deleted, "the endpoint is there")
 	case domain.RotateSecret:
-		return wrong(e.secrets[len(e.secrets)-1].sealed != string(body.SealedSecret), "the secret is another")
+		return wrong(e.secrets[len(e.secrets)-1].sealed != string(body.SealedSecret),
+			"the secret is another")
 	case domain.TestEndpoint:
 		d := b.deliveries[deliveryID{endpointID, a.Test.EventID}]
-		return wrong(d == nil || !d.test || d.attempts == 0 || !same(d.first, a.Test.Result), "it is not the first attempt")
+		return wrong(d == nil || !d.test || d.attempts == 0 || !same(d.first, a.Test.Result),
+			"it is not the first attempt")
 	case domain.ResendEvent:
 		id := deliveryID{endpointID, body.EventID}
 		d := b.deliveries[id]
@@ -104,7 +112,10 @@ func (b *book) done(endpointID string, e *bookedEndpoint, cmd *issued, a domain.
 
 // replayed holds that a replay has left out nothing. A run has fewer deliveries
 // than one replay queues at most.
-func (b *book) replayed(endpointID string, e *bookedEndpoint, c domain.ReplayEndpoint, r domain.ReplayResult, requeued []deliveryID) error {
+func (b *book) replayed(
+	endpointID string, e *bookedEndpoint, c domain.ReplayEndpoint,
+	r domain.ReplayResult, requeued []deliveryID,
+) error {
 	for _, event := range e.events {
 		if d := b.deliveries[deliveryID{endpointID, event}]; isFor(c, d) {
 			return fmt.Errorf("%s of %d is left out", event, d.createdAtMillis)

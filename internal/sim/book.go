@@ -57,7 +57,14 @@ type bookedDelivery struct {
 }
 
 func newBook(w *World) *book {
-	return &book{world: w, endpoints: make(map[string]*bookedEndpoint), deliveries: make(map[deliveryID]*bookedDelivery), requeued: make(map[string][]deliveryID), presents: make(map[string]deliveryID), replays: make(map[string][]deliveryID)}
+	return &book{
+		world:      w,
+		endpoints:  make(map[string]*bookedEndpoint),
+		deliveries: make(map[deliveryID]*bookedDelivery),
+		requeued:   make(map[string][]deliveryID),
+		presents:   make(map[string]deliveryID),
+		replays:    make(map[string][]deliveryID),
+	}
 }
 
 // left are the endpoints that an event was at before.
@@ -121,8 +128,11 @@ func (b *book) take(f domain.Fact) error {
 	e := b.endpoints[f.Aggregate]
 	if body, ok := f.Body.(domain.EndpointCreated); ok {
 		b.endpoints[f.Aggregate] = &bookedEndpoint{
-			account: body.AccountID, active: true, url: body.URL, ratePerSecond: body.RateLimitPerSecond,
-			secrets: []bookedSecret{{string(body.Secret.Sealed), math.MaxInt64}},
+			account:       body.AccountID,
+			active:        true,
+			url:           body.URL,
+			ratePerSecond: body.RateLimitPerSecond,
+			secrets:       []bookedSecret{{string(body.Secret.Sealed), math.MaxInt64}},
 		}
 		return nil
 	}
@@ -133,7 +143,8 @@ func (b *book) take(f domain.Fact) error {
 	if due := e.disabling; due != nil {
 		e.disabling = nil
 		if body, disabled := f.Body.(domain.EndpointDisabled); !disabled || body != *due {
-			return fmt.Errorf("the endpoint %s is to be disabled as %+v, and %s follows: %+v", f.Aggregate, *due, f.Body.FactType(), f.Body)
+			return fmt.Errorf("the endpoint %s is to be disabled as %+v, and %s follows: %+v", f.Aggregate,
+				*due, f.Body.FactType(), f.Body)
 		}
 		e.active = false
 		return nil
@@ -228,8 +239,13 @@ func (b *book) takeDelivery(f domain.Fact, e *bookedEndpoint, id deliveryID) err
 			return fmt.Errorf("a test of an endpoint that is active: %t", e.active)
 		}
 		b.deliveries[id] = &bookedDelivery{
-			state: domain.StateQueued, account: body.AccountID, createdAtMillis: body.Event.CreatedAtMillis, test: test, run: 1, dueAtMillis: f.AtMillis,
-			body: string(body.Event.Body),
+			state:           domain.StateQueued,
+			account:         body.AccountID,
+			createdAtMillis: body.Event.CreatedAtMillis,
+			test:            test,
+			run:             1,
+			dueAtMillis:     f.AtMillis,
+			body:            string(body.Event.Body),
 		}
 		e.events = append(e.events, id.event)
 		return b.present(id, body)
@@ -264,35 +280,45 @@ func (b *book) present(id deliveryID, body domain.DeliveryCreated) error {
 	}
 	was := b.deliveries[from]
 	want := domain.Moved{
-		Moves: was.moves + 1, Attempts: was.attempts, Runs: was.run,
+		Moves:             was.moves + 1,
+		Attempts:          was.attempts,
+		Runs:              was.run,
 		FormerEndpointIDs: append(slices.Clone(was.former), from.endpoint),
 	}
 	told := was.movedTo == id.endpoint || was.movedTo == "" && b.world.Stats["torn commits"] > 0
-	if !told || was.state != domain.StateCancelled || was.body != d.body || !reflect.DeepEqual(body.Moved, want) {
-		return fmt.Errorf("%s of %s, %s and handed over to %q with %+v, is created for %s with %+v and the body %q",
+	if !told || was.state != domain.StateCancelled || was.body != d.body ||
+		!reflect.DeepEqual(body.Moved, want) {
+		return fmt.Errorf("%s of %s, %s and handed over to %q with %+v, is created for %s with %+v and "+
+			"the body %q",
 			id.event, from.endpoint, was.state, was.movedTo, want, id.endpoint, body.Moved, d.body)
 	}
 	was.next = id.endpoint
-	d.moves, d.former, d.attempts, d.run = want.Moves, want.FormerEndpointIDs, want.Attempts, want.Runs+1
+	d.moves, d.former, d.attempts, d.run = want.Moves, want.FormerEndpointIDs, want.Attempts,
+		want.Runs+1
 	b.world.count("events moved")
 	return nil
 }
 
 // move holds that an event is handed over once, by who may, when its delivery is
 // cancelled and nothing of it is under way.
-func (b *book) move(body domain.DeliveryMoved, d *bookedDelivery, id deliveryID, cmd *issued) error {
+func (b *book) move(
+	body domain.DeliveryMoved, d *bookedDelivery, id deliveryID, cmd *issued,
+) error {
 	asked, resends := domain.ResendEvent{}, false
 	if cmd != nil {
 		asked, resends = cmd.Body.(domain.ResendEvent)
 	}
-	if !resends || cmd.AccountID != d.account || asked.EventID != id.event || asked.ToEndpointID != body.ToEndpointID {
+	if !resends || cmd.AccountID != d.account || asked.EventID != id.event ||
+		asked.ToEndpointID != body.ToEndpointID {
 		return fmt.Errorf("nobody asked for %s to go on at %s", id.event, body.ToEndpointID)
 	}
 	under := b.world.checks.underWay(id)
 	back := body.ToEndpointID == id.endpoint || slices.Contains(d.former, body.ToEndpointID)
 	elsewhere := d.next != "" && d.next != body.ToEndpointID || back
-	if d.state != domain.StateCancelled || d.movedTo != "" || under || body.Moves != d.moves+1 || elsewhere {
-		return fmt.Errorf("%s, %s after %d moves to %q, in flight: %t, next at %q, is moved: %+v", id.event, d.state, d.moves, d.movedTo, under, d.next, body)
+	if d.state != domain.StateCancelled || d.movedTo != "" || under || body.Moves != d.moves+1 ||
+		elsewhere {
+		return fmt.Errorf("%s, %s after %d moves to %q, in flight: %t, next at %q, is moved: %+v",
+			id.event, d.state, d.moves, d.movedTo, under, d.next, body)
 	}
 	d.movedTo = body.ToEndpointID
 	return nil
@@ -300,7 +326,9 @@ func (b *book) move(body domain.DeliveryMoved, d *bookedDelivery, id deliveryID,
 
 // attempt holds where an attempt leads (specification, "States and transitions"),
 // and notes when it must disable.
-func (b *book) attempt(f domain.Fact, made domain.AttemptMade, e *bookedEndpoint, d *bookedDelivery) error {
+func (b *book) attempt(
+	f domain.Fact, made domain.AttemptMade, e *bookedEndpoint, d *bookedDelivery,
+) error {
 	r, policy := made.Result, b.world.setup.policy
 	whole := r.StatusCode != 0 && (r.Error == "" || r.Error == domain.AttemptBodyTooLarge)
 	waits := policy.Schedule.WaitsMillis
@@ -316,18 +344,22 @@ func (b *book) attempt(f domain.Fact, made domain.AttemptMade, e *bookedEndpoint
 		want = domain.StateCancelled
 	}
 	if made.State != want || made.Run != d.run {
-		return fmt.Errorf("attempt %d of run %d of %s (%d %s) leaves it %s in run %d, not %s", d.inRun+1, d.run, made.EventID, r.StatusCode, r.Error, made.State, made.Run, want)
+		return fmt.Errorf("attempt %d of run %d of %s (%d %s) leaves it %s in run %d, not %s", d.inRun+1,
+			d.run, made.EventID, r.StatusCode, r.Error, made.State, made.Run, want)
 	}
 	if want == domain.StateWaiting {
 		least, most := b.wait(d.inRun, b.world.checks.askedFor(f.Aggregate, made))
 		if wait := made.NextAttemptAtMillis - f.AtMillis; wait < least || wait > most {
-			return fmt.Errorf("after attempt %d of its run, %s waits %d ms: it should be %d to %d", d.inRun+1, made.EventID, wait, least, most)
+			return fmt.Errorf("after attempt %d of its run, %s waits %d ms: it should be %d to %d", d.inRun+
+				1,
+				made.EventID, wait, least, most)
 		}
 	}
 	if d.attempts == 0 {
 		d.first = r
 	}
-	d.state, d.attempts, d.inRun, d.dueAtMillis = want, d.attempts+1, d.inRun+1, made.NextAttemptAtMillis
+	d.state, d.attempts, d.inRun, d.dueAtMillis = want, d.attempts+1, d.inRun+1,
+		made.NextAttemptAtMillis
 	switch {
 	case d.test:
 	case want == domain.StateDelivered:
@@ -338,7 +370,11 @@ func (b *book) attempt(f domain.Fact, made domain.AttemptMade, e *bookedEndpoint
 	if !e.active {
 		return nil
 	}
-	due := domain.EndpointDisabled{EventID: made.EventID, LastStatusCode: r.StatusCode, LastError: r.Error}
+	due := domain.EndpointDisabled{
+		EventID:        made.EventID,
+		LastStatusCode: r.StatusCode,
+		LastError:      r.Error,
+	}
 	switch {
 	case whole && r.StatusCode == 410:
 		due.Reason = domain.DisabledGone
@@ -365,7 +401,10 @@ func (b *book) wait(before int, asksMillis int64) (least, most int64) {
 	return least, most
 }
 
-func (b *book) requeue(f domain.Fact, body domain.DeliveryRequeued, d *bookedDelivery, id deliveryID, cmd *issued) error {
+func (b *book) requeue(
+	f domain.Fact, body domain.DeliveryRequeued, d *bookedDelivery, id deliveryID,
+	cmd *issued,
+) error {
 	if cmd == nil || cmd.AccountID != d.account {
 		return fmt.Errorf("%s is queued again for another account", id.event)
 	}
@@ -376,8 +415,10 @@ func (b *book) requeue(f domain.Fact, body domain.DeliveryRequeued, d *bookedDel
 		case !isFor(asked, d):
 			return fmt.Errorf("a replay from %d to %d queues %s, which is %s and of %d, a test: %t",
 				asked.SinceMillis, asked.UntilMillis, id.event, d.state, d.createdAtMillis, d.test)
-		case len(earlier) > 0 && !b.deliveries[earlier[len(earlier)-1]].before(d, body.NextAttemptAtMillis):
-			return fmt.Errorf("a replay queues %s, of %d and due at %d, behind a later one", id.event, d.createdAtMillis, body.NextAttemptAtMillis)
+		case len(earlier) > 0 &&
+			!b.deliveries[earlier[len(earlier)-1]].before(d, body.NextAttemptAtMillis):
+			return fmt.Errorf("a replay queues %s, of %d and due at %d, behind a later one", id.event,
+				d.createdAtMillis, body.NextAttemptAtMillis)
 		}
 		b.requeued[f.Cause] = append(earlier, id)
 		b.replays[f.Cause] = append(b.replays[f.Cause], id)
@@ -385,13 +426,17 @@ func (b *book) requeue(f domain.Fact, body domain.DeliveryRequeued, d *bookedDel
 	default:
 		return fmt.Errorf("%s queues %s again", cmd.Body.CommandType(), id.event)
 	case domain.ResendEvent:
-		if under := b.world.checks.underWay(id); asked.EventID != id.event || d.state == domain.StateQueued || d.state == domain.StateCancelled || under {
-			return fmt.Errorf("a resend of %s queues %s, which is %s, in flight: %t", asked.EventID, id.event, d.state, under)
+		if under := b.world.checks.underWay(id); asked.EventID != id.event ||
+			d.state == domain.StateQueued || d.state == domain.StateCancelled || under {
+			return fmt.Errorf("a resend of %s queues %s, which is %s, in flight: %t", asked.EventID, id.event,
+				d.state, under)
 		}
 		d.replay = ""
 	}
-	if wait := body.NextAttemptAtMillis - f.AtMillis; body.Run != d.run+1 || wait < 0 || wait > domain.MaxReplay {
-		return fmt.Errorf("%s is queued again as run %d after %d, in %d ms", id.event, body.Run, d.run, wait)
+	if wait := body.NextAttemptAtMillis - f.AtMillis; body.Run != d.run+1 || wait < 0 ||
+		wait > domain.MaxReplay {
+		return fmt.Errorf("%s is queued again as run %d after %d, in %d ms", id.event, body.Run, d.run,
+			wait)
 	}
 	d.state, d.run, d.inRun, d.dueAtMillis = domain.StateQueued, body.Run, 0, body.NextAttemptAtMillis
 	return nil

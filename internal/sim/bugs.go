@@ -34,10 +34,22 @@ const (
 // Bugs lists all of them with their names.
 func Bugs() map[Bug]string {
 	return map[Bug]string{
-		IgnoreDisabled: "IgnoreDisabled", LoseFact: "LoseFact", LoseMatch: "LoseMatch", SkipFold: "SkipFold", ForgetDedup: "ForgetDedup", SkipBarrier: "SkipBarrier",
-		NoFence: "NoFence", LoseOutcome: "LoseOutcome", ForgeOutcome: "ForgeOutcome", StartNothing: "StartNothing", AckUncommitted: "AckUncommitted", StaleRow: "StaleRow",
-		HurryRetries: "HurryRetries", GroupPositions: "GroupPositions", LeakAborted: "LeakAborted",
-		TrustEnd: "TrustEnd",
+		IgnoreDisabled: "IgnoreDisabled",
+		LoseFact:       "LoseFact",
+		LoseMatch:      "LoseMatch",
+		SkipFold:       "SkipFold",
+		ForgetDedup:    "ForgetDedup",
+		SkipBarrier:    "SkipBarrier",
+		NoFence:        "NoFence",
+		LoseOutcome:    "LoseOutcome",
+		ForgeOutcome:   "ForgeOutcome",
+		StartNothing:   "StartNothing",
+		AckUncommitted: "AckUncommitted",
+		StaleRow:       "StaleRow",
+		HurryRetries:   "HurryRetries",
+		GroupPositions: "GroupPositions",
+		LeakAborted:    "LeakAborted",
+		TrustEnd:       "TrustEnd",
 	}
 }
 
@@ -54,8 +66,15 @@ func (w *World) plant(t *task) {
 	m := w.checks.model
 	for _, id := range m.created {
 		d, e := m.deliveries[id], m.endpoints[id.endpoint]
-		if e.Status == domain.StatusDisabled && d.State.Pending() && w.log.partitionOf(schemas.TopicJournal, id.endpoint) == t.partition {
-			dispatcher{t}.Dispatch(domain.Attempt{EventID: id.event, EndpointID: id.endpoint, Number: d.Attempts + 1, URL: e.URL, Body: m.bodies[id]}, func(domain.AttemptResult) {})
+		if e.Status == domain.StatusDisabled && d.State.Pending() &&
+			w.log.partitionOf(schemas.TopicJournal, id.endpoint) == t.partition {
+			dispatcher{t}.Dispatch(domain.Attempt{
+				EventID:    id.event,
+				EndpointID: id.endpoint,
+				Number:     d.Attempts + 1,
+				URL:        e.URL,
+				Body:       m.bodies[id],
+			}, func(domain.AttemptResult) {})
 			return
 		}
 	}

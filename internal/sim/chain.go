@@ -18,7 +18,10 @@ type chain struct {
 var (
 	issuer = address("issuer")
 	assets = []domain.Asset{domain.NativeAsset(), {Code: "USDC", Issuer: issuer}}
-	memos  = []domain.Memo{{}, {}, {Type: domain.MemoText, Raw: []byte("invoice 7")}, {Type: domain.MemoID, Raw: []byte("42")}}
+	memos  = []domain.Memo{
+		{}, {}, {Type: domain.MemoText, Raw: []byte("invoice 7")},
+		{Type: domain.MemoID, Raw: []byte("42")},
+	}
 )
 
 func address(name string) string { return "G" + domain.DeriveID("", name) }
@@ -42,8 +45,14 @@ func newChain(w *World) *chain {
 func (c *chain) close(payments []domain.Payment) {
 	sequence := uint32(len(c.ledgers) + 1)
 	c.ledgers = append(c.ledgers, ledger.Ledger{
-		Header:   ledger.Header{Sequence: sequence, Hash: hashOf(sequence), PreviousHash: hashOf(sequence - 1), ClosedAtMillis: c.world.wall()},
-		Payments: payments, Transactions: len(payments),
+		Header: ledger.Header{
+			Sequence:       sequence,
+			Hash:           hashOf(sequence),
+			PreviousHash:   hashOf(sequence - 1),
+			ClosedAtMillis: c.world.wall(),
+		},
+		Payments:     payments,
+		Transactions: len(payments),
 	})
 }
 
@@ -57,9 +66,16 @@ func (w *World) closeLedger() bool {
 	var payments []domain.Payment
 	for i := range w.rnd.IntN(5) {
 		p := domain.Payment{
-			ID: fmt.Sprintf("%d-%d", sequence, i), TxHash: hashOf(sequence), Ledger: sequence, ClosedAtMillis: w.wall(), Operation: "payment",
-			From: address(fmt.Sprint("sender", w.rnd.IntN(3))), To: wallet(w.rnd.IntN(wallets)), Memo: memos[w.rnd.IntN(len(memos))],
-			Asset: assets[w.rnd.IntN(len(assets))], AmountStroops: w.rnd.Int64N(20) * domain.StroopsPerUnit,
+			ID:             fmt.Sprintf("%d-%d", sequence, i),
+			TxHash:         hashOf(sequence),
+			Ledger:         sequence,
+			ClosedAtMillis: w.wall(),
+			Operation:      "payment",
+			From:           address(fmt.Sprint("sender", w.rnd.IntN(3))),
+			To:             wallet(w.rnd.IntN(wallets)),
+			Memo:           memos[w.rnd.IntN(len(memos))],
+			Asset:          assets[w.rnd.IntN(len(assets))],
+			AmountStroops:  w.rnd.Int64N(20) * domain.StroopsPerUnit,
 		}
 		if w.chance(0.05) {
 			p.From = p.To
@@ -100,7 +116,8 @@ func (s source) Next(_ context.Context, sequence uint32) ([]ledger.Raw, error) {
 	var page []ledger.Raw
 	last := min(c.latest(), sequence+uint32(c.world.rnd.IntN(3)))
 	for ; sequence <= last; sequence++ {
-		page = append(page, ledger.Raw{Sequence: sequence, Hash: hashOf(sequence), Read: &c.ledgers[sequence-1]})
+		page = append(page,
+			ledger.Raw{Sequence: sequence, Hash: hashOf(sequence), Read: &c.ledgers[sequence-1]})
 	}
 	return page, nil
 }

@@ -45,9 +45,18 @@ type match struct {
 
 func newChecks(w *World) *checks {
 	return &checks{
-		world: w, model: newModel(), book: newBook(w), started: make(map[attemptID][]*sent), made: make(map[attemptID]domain.AttemptResult),
-		matched: make(map[string][]match), observed: make(map[string]bool), handed: make(map[deliveryID]match), judged: newJudged(),
-		stood: make(map[string]int), carried: make(map[string]int), starts: make(map[string][]int64),
+		world:    w,
+		model:    newModel(),
+		book:     newBook(w),
+		started:  make(map[attemptID][]*sent),
+		made:     make(map[attemptID]domain.AttemptResult),
+		matched:  make(map[string][]match),
+		observed: make(map[string]bool),
+		handed:   make(map[deliveryID]match),
+		judged:   newJudged(),
+		stood:    make(map[string]int),
+		carried:  make(map[string]int),
+		starts:   make(map[string][]int64),
 	}
 }
 
@@ -108,7 +117,8 @@ func (c *checks) fact(r streams.Record) {
 	case domain.CommandHandled:
 		c.strangersAreRefused(b)
 		if c.carried[b.CommandID]++; c.carried[b.CommandID] > c.stood[b.CommandID] {
-			w.violate("G1: command %s was carried out %d times, and asked %d times", b.CommandID, c.carried[b.CommandID], c.stood[b.CommandID])
+			w.violate("G1: command %s was carried out %d times, and asked %d times", b.CommandID,
+				c.carried[b.CommandID], c.stood[b.CommandID])
 		}
 	case domain.DeliveryCreated:
 		c.created(r.Partition, b)
@@ -123,18 +133,22 @@ func (c *checks) fact(r streams.Record) {
 			}
 		}
 	}
-	w.tracef("fact %d of %s: %s %s", f.Version, short(f.Aggregate), f.Body.FactType(), short(eventOf(f.Body)))
+	w.tracef("fact %d of %s: %s %s", f.Version, short(f.Aggregate), f.Body.FactType(),
+		short(eventOf(f.Body)))
 }
 
 // strangersAreRefused holds that what one account owns does not exist for another.
 func (c *checks) strangersAreRefused(h domain.CommandHandled) {
 	cmd := c.world.clients.byID[h.CommandID]
 	switch cmd.Body.(type) {
-	case domain.CreateAccount, domain.CreateEndpoint, domain.CreateWatch: // made for the account that they name
+	case domain.CreateAccount, domain.CreateEndpoint, domain.CreateWatch:
+		// made for the account that they name
 		return
 	}
-	if r := h.Answer.Rejection; cmd.AccountID == stranger && (r == nil || r.Code != domain.CodeNotFound) {
-		c.world.violate("%s of another account's is not refused as unknown: %+v", cmd.Body.CommandType(), r)
+	if r := h.Answer.Rejection; cmd.AccountID == stranger &&
+		(r == nil || r.Code != domain.CodeNotFound) {
+		c.world.violate("%s of another account's is not refused as unknown: %+v", cmd.Body.CommandType(),
+			r)
 	}
 }
 
@@ -163,7 +177,8 @@ func (c *checks) created(partition int32, b domain.DeliveryCreated) {
 // attemptMade holds that what is recorded happened (G7).
 func (c *checks) attemptMade(endpoint string, b domain.AttemptMade) {
 	id := attemptID{deliveryID{endpoint, b.EventID}, b.Number}
-	happened := slices.ContainsFunc(c.started[id], func(s *sent) bool { return same(s.result, b.Result) })
+	happened := slices.ContainsFunc(c.started[id],
+		func(s *sent) bool { return same(s.result, b.Result) })
 	if !happened {
 		c.world.violate("G7: attempt %d of %s is recorded and never ended so", b.Number, b.EventID)
 	}
@@ -192,7 +207,8 @@ func (c *checks) underWay(id deliveryID) bool {
 				continue
 			}
 			_, under := t.under[id.event]
-			return under || slices.ContainsFunc(t.taken, func(f *flight) bool { return f.attempt.EventID == id.event })
+			return under ||
+				slices.ContainsFunc(t.taken, func(f *flight) bool { return f.attempt.EventID == id.event })
 		}
 	}
 	return false
@@ -200,7 +216,8 @@ func (c *checks) underWay(id deliveryID) bool {
 
 // same compares what the history keeps of two results.
 func same(a, b domain.AttemptResult) bool {
-	return a.SentAtMillis == b.SentAtMillis && a.DurationMillis == b.DurationMillis && a.StatusCode == b.StatusCode && a.Error == b.Error && bytes.Equal(a.ResponseBody, b.ResponseBody)
+	return a.SentAtMillis == b.SentAtMillis && a.DurationMillis == b.DurationMillis &&
+		a.StatusCode == b.StatusCode && a.Error == b.Error && bytes.Equal(a.ResponseBody, b.ResponseBody)
 }
 
 // commanded counts how often a command was asked: however often its record is
@@ -231,7 +248,8 @@ func (c *checks) match(r streams.Record) {
 	}
 	for _, first := range c.matched[in.Event.ID] {
 		if first.endpoint != in.EndpointID || !bytes.Equal(first.event.Body, in.Event.Body) {
-			c.world.violate("G2: event %s is for %s with the body %s, and for %s with the body %s", in.Event.ID, first.endpoint, first.event.Body, in.EndpointID, in.Event.Body)
+			c.world.violate("G2: event %s is for %s with the body %s, and for %s with the body %s",
+				in.Event.ID, first.endpoint, first.event.Body, in.EndpointID, in.Event.Body)
 		}
 	}
 	c.matched[in.Event.ID] = append(c.matched[in.Event.ID], match{in.EndpointID, r.Partition, in.Event})
@@ -242,7 +260,8 @@ func (c *checks) match(r streams.Record) {
 func (c *checks) handedOver(r streams.Record, in domain.MatchInput) {
 	matches := c.matched[in.Event.ID]
 	if len(matches) == 0 || !bytes.Equal(matches[0].event.Body, in.Event.Body) {
-		c.world.violate("G2: event %s is handed over to %s with another body: %s", in.Event.ID, in.EndpointID, in.Event.Body)
+		c.world.violate("G2: event %s is handed over to %s with another body: %s", in.Event.ID,
+			in.EndpointID, in.Event.Body)
 	}
 	c.handed[deliveryID{in.EndpointID, in.Event.ID}] = match{in.EndpointID, r.Partition, in.Event}
 	c.world.count("hand-overs")
@@ -263,7 +282,8 @@ func (c *checks) ledgerRead(r streams.Record) {
 	if err != nil {
 		w.violate("the cursor cannot be read: %v", err)
 	}
-	if closed := w.chain.ledgers[read.Sequence-1]; read.Hash != closed.Hash || read.ClosedAtMillis != closed.ClosedAtMillis {
+	if closed := w.chain.ledgers[read.Sequence-1]; read.Hash != closed.Hash ||
+		read.ClosedAtMillis != closed.ClosedAtMillis {
 		w.violate("G2: ledger %d is read as %s of %d", read.Sequence, read.Hash, read.ClosedAtMillis)
 	}
 	if read.Sequence > c.cursor+1 {
@@ -287,11 +307,14 @@ func (c *checks) attemptStarts(t *task, a domain.Attempt) {
 	case !booked.pending():
 		w.violate("G3: attempt %d of %s starts while the delivery is %s", a.Number, a.EventID, d.State)
 	case a.Number != booked.attempts+1:
-		w.violate("G7: attempt %d of %s starts after %d were recorded", a.Number, a.EventID, booked.attempts)
+		w.violate("G7: attempt %d of %s starts after %d were recorded", a.Number, a.EventID,
+			booked.attempts)
 	case booked.dueAtMillis > t.nowMillis && !booked.firstTest():
-		w.violate("G3: attempt %d of %s starts %d ms early", a.Number, a.EventID, booked.dueAtMillis-t.nowMillis)
+		w.violate("G3: attempt %d of %s starts %d ms early", a.Number, a.EventID,
+			booked.dueAtMillis-t.nowMillis)
 	case a.URL != to.url:
-		w.violate("attempt %d of %s goes to %s, which was changed to %s", a.Number, a.EventID, a.URL, to.url)
+		w.violate("attempt %d of %s goes to %s, which was changed to %s", a.Number, a.EventID, a.URL,
+			to.url)
 	case !bytes.Equal(a.Body, c.model.bodies[id]):
 		w.violate("attempt %d of %s carries another body", a.Number, a.EventID)
 	case !slices.Equal(a.Secrets, to.signs(t.nowMillis)):
@@ -302,9 +325,14 @@ func (c *checks) attemptStarts(t *task, a domain.Attempt) {
 		w.violate("an attempt of %s starts while another is under way", a.EventID)
 	}
 	if earlier, is := c.book.overtaken(id, began); is {
-		w.violate("G3: attempt %d of %s starts before %s, which its replay queued first", a.Number, a.EventID, earlier.event)
+		w.violate("G3: attempt %d of %s starts before %s, which its replay queued first", a.Number,
+			a.EventID, earlier.event)
 	}
-	t.under[a.EventID] = underWay{endpoint: a.EndpointID, doubtful: !t.good[a.EndpointID], urgent: booked.firstTest()}
+	t.under[a.EventID] = underWay{
+		endpoint: a.EndpointID,
+		doubtful: !t.good[a.EndpointID],
+		urgent:   booked.firstTest(),
+	}
 	if len(t.under) > w.setup.inFlight {
 		w.violate("%d attempts are under way", len(t.under))
 	}
@@ -323,14 +351,17 @@ func (c *checks) bounds(t *task, endpoint string, perSecond int) {
 		}
 	}
 	if under > c.world.setup.perEndpoint {
-		c.world.violate("G6: %d attempts to %s are under way, of %d that it may have", under, endpoint, c.world.setup.perEndpoint)
+		c.world.violate("G6: %d attempts to %s are under way, of %d that it may have", under, endpoint,
+			c.world.setup.perEndpoint)
 	}
 	now := c.world.passed()
-	starts := slices.DeleteFunc(c.starts[endpoint], func(at int64) bool { return at <= now-secondMillis })
+	starts := slices.DeleteFunc(c.starts[endpoint],
+		func(at int64) bool { return at <= now-secondMillis })
 	c.starts[endpoint] = append(starts, now)
 	t.usedUp = t.usedUp || len(c.starts[endpoint]) == perSecond
 	if n := len(c.starts[endpoint]); perSecond > 0 && n > perSecond {
-		c.world.violate("G6: %d attempts to %s begin within a second, and its limit is %d", n, endpoint, perSecond)
+		c.world.violate("G6: %d attempts to %s begin within a second, and its limit is %d", n, endpoint,
+			perSecond)
 	}
 }
 
@@ -353,7 +384,8 @@ func (c *checks) inHistory() {
 				switch made, is := c.made[id]; {
 				case is && same(made, s.result):
 				case s.lives() && !s.others():
-					c.world.violate("G7: attempt %d of %s ended, and its process lived on, and it is in no history", n, delivery.event)
+					c.world.violate("G7: attempt %d of %s ended, and its process lived on, and it is in no history",
+						n, delivery.event)
 				default:
 					c.world.count("attempts in no history")
 				}
@@ -368,7 +400,8 @@ func (c *checks) outcomesTaken(t *task) {
 	for _, f := range t.taken {
 		id := attemptID{deliveryID{f.attempt.EndpointID, f.attempt.EventID}, f.attempt.Number}
 		if made, is := c.made[id]; !is || !same(made, f.result) {
-			c.world.violate("G7: the outcome of attempt %d of %s was taken and is not in the journal", f.attempt.Number, f.attempt.EventID)
+			c.world.violate("G7: the outcome of attempt %d of %s was taken and is not in the journal",
+				f.attempt.Number, f.attempt.EventID)
 		}
 	}
 	t.taken = nil
@@ -406,7 +439,8 @@ func (c *checks) settled(t *task, nowMillis int64) {
 	t.limited = make(map[string]int64)
 	for _, id := range c.model.created {
 		d, e := c.book.deliveries[id], c.book.endpoints[id.endpoint]
-		if w.log.partitionOf(schemas.TopicJournal, id.endpoint) != t.partition || !d.pending() || !e.active ||
+		if w.log.partitionOf(schemas.TopicJournal, id.endpoint) != t.partition || !d.pending() ||
+			!e.active ||
 			d.dueAtMillis > nowMillis || sending[id.endpoint] || crowded && !t.good[id.endpoint] {
 			continue
 		}
@@ -414,7 +448,10 @@ func (c *checks) settled(t *task, nowMillis int64) {
 			t.waits(id, waited)
 			continue
 		}
-		w.violate("G6: %s is due, its endpoint %s has no attempt under way, and only %d of %d places are taken", id.event, id.endpoint, len(t.under), w.setup.inFlight)
+		w.violate("G6: %s is due, its endpoint %s has no attempt under way, and only %d of %d places "+
+			"are taken", id.event, id.endpoint, len(
+			t.under,
+		), w.setup.inFlight)
 	}
 }
 
@@ -479,20 +516,35 @@ func (c *checks) acknowledged(cmd *issued, r domain.Result) {
 	}
 	h, is := c.model.handled[r.CommandID]
 	if !is {
-		w.violate("G1: %s %s was acknowledged and is not in the journal", cmd.Body.CommandType(), r.CommandID)
+		w.violate("G1: %s %s was acknowledged and is not in the journal", cmd.Body.CommandType(),
+			r.CommandID)
 	}
 	if h.again {
 		return // repeats are promised to be noticed for a day
 	}
-	told := schemas.EncodeResult(domain.Result{CommandID: r.CommandID, BodyHash: r.BodyHash, Answer: r.Answer})
-	kept := schemas.EncodeResult(domain.Result{CommandID: r.CommandID, BodyHash: h.BodyHash, Answer: h.Answer})
+	told := schemas.EncodeResult(domain.Result{
+		CommandID: r.CommandID,
+		BodyHash:  r.BodyHash,
+		Answer:    r.Answer,
+	})
+	kept := schemas.EncodeResult(domain.Result{
+		CommandID: r.CommandID,
+		BodyHash:  h.BodyHash,
+		Answer:    h.Answer,
+	})
 	if !bytes.Equal(told.Value, kept.Value) {
-		w.violate("G1: the answer to %s %s is another than the journal's", cmd.Body.CommandType(), r.CommandID)
+		w.violate("G1: the answer to %s %s is another than the journal's", cmd.Body.CommandType(),
+			r.CommandID)
 	}
 	if !bytes.Equal(r.BodyHash, cmd.BodyHash) {
 		w.violate("the answer to %s is of a later repeat with another body", r.CommandID)
 	}
-	if cmd.answer != nil && !bytes.Equal(schemas.EncodeResult(domain.Result{CommandID: r.CommandID, BodyHash: r.BodyHash, Answer: cmd.answer.Answer}).Value, told.Value) {
+	if cmd.answer != nil &&
+		!bytes.Equal(schemas.EncodeResult(domain.Result{
+			CommandID: r.CommandID,
+			BodyHash:  r.BodyHash,
+			Answer:    cmd.answer.Answer,
+		}).Value, told.Value) {
 		w.violate("G1: %s %s got two answers", cmd.Body.CommandType(), r.CommandID)
 	}
 	if r.Answer.Watch != nil {
@@ -518,7 +570,8 @@ func (c *checks) effect(body domain.CommandBody) bool {
 	case domain.DeleteWatch:
 		return m.watches[b.WatchID].Deleted()
 	case domain.TestEndpoint:
-		return slices.ContainsFunc(m.created, func(id deliveryID) bool { return id.endpoint == b.EndpointID })
+		return slices.ContainsFunc(m.created,
+			func(id deliveryID) bool { return id.endpoint == b.EndpointID })
 	}
 	return true
 }

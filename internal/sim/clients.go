@@ -69,7 +69,8 @@ func (c *clients) old(r streams.Record) bool {
 
 func (c *clients) tooOld(cmd *issued) bool {
 	w := c.world
-	return abs(w.wall()-cmd.atMillis) > repeatsForMillis || w.latestWall-cmd.atMillis > rememberMillis-repeatsForMillis
+	return abs(w.wall()-cmd.atMillis) > repeatsForMillis ||
+		w.latestWall-cmd.atMillis > rememberMillis-repeatsForMillis
 }
 
 // waits tells whether a client still waits for the answer.
@@ -98,7 +99,11 @@ func (c *clients) issue(body domain.CommandBody) *issued {
 	n := fmt.Sprint(len(c.commands))
 	hash := sha256.Sum256([]byte(n))
 	cmd := &issued{Command: domain.Command{
-		ID: domain.DeriveID(domain.CommandPrefix, n), AccountID: account, BodyHash: hash[:], IssuedAtMillis: w.wall(), Body: body,
+		ID:             domain.DeriveID(domain.CommandPrefix, n),
+		AccountID:      account,
+		BodyHash:       hash[:],
+		IssuedAtMillis: w.wall(),
+		Body:           body,
 	}, atMillis: w.wall()}
 	if w.rnd.IntN(20) == 0 && !w.calm {
 		cmd.AccountID = stranger
@@ -183,7 +188,12 @@ func (c *clients) newBody() (domain.CommandBody, bool) {
 		return domain.CreateKey{AccountID: account, Key: c.key()}, true
 	case draw < 2:
 		old := c.keys[w.rnd.IntN(len(c.keys))]
-		return domain.RollKey{AccountID: account, KeyID: old, Key: c.key(), GraceMillis: w.rnd.Int64N(hourMillis)}, true
+		return domain.RollKey{
+			AccountID:   account,
+			KeyID:       old,
+			Key:         c.key(),
+			GraceMillis: w.rnd.Int64N(hourMillis),
+		}, true
 	case draw < 3:
 		return domain.RevokeKey{AccountID: account, KeyID: c.keys[w.rnd.IntN(len(c.keys))]}, true
 	case draw < 6:
@@ -211,7 +221,13 @@ func (c *clients) newEndpoint() domain.CommandBody {
 	if c.world.chance(0.2) {
 		limit = 1 + c.world.rnd.IntN(4)
 	}
-	return domain.CreateEndpoint{EndpointID: id, AccountID: account, URL: "https://shop.example/" + n, SealedSecret: []byte("secret-" + n), RateLimitPerSecond: limit}
+	return domain.CreateEndpoint{
+		EndpointID:         id,
+		AccountID:          account,
+		URL:                "https://shop.example/" + n,
+		SealedSecret:       []byte("secret-" + n),
+		RateLimitPerSecond: limit,
+	}
 }
 
 // newWatch asks for a watch of an endpoint whose creation was acknowledged, as
@@ -229,20 +245,33 @@ func (c *clients) newWatch() (domain.CommandBody, bool) {
 		types = append(types, domain.PaymentRejected)
 	}
 	return domain.CreateWatch{Watch: domain.Watch{
-		ID: id, AccountID: account, WalletAddress: wallet(w.rnd.IntN(wallets)), Label: "till", EndpointID: endpoint, EventTypes: types, Rules: c.rules(),
+		ID:            id,
+		AccountID:     account,
+		WalletAddress: wallet(w.rnd.IntN(wallets)),
+		Label:         "till",
+		EndpointID:    endpoint,
+		EventTypes:    types,
+		Rules:         c.rules(),
 	}}, true
 }
 
 func (c *clients) rules() domain.Rules {
 	w := c.world
-	return domain.Rules{Assets: assets[:1+w.rnd.IntN(2)], Amount: c.amount(), Memo: domain.MemoRule{Kind: domain.MemoAny}}
+	return domain.Rules{
+		Assets: assets[:1+w.rnd.IntN(2)],
+		Amount: c.amount(),
+		Memo:   domain.MemoRule{Kind: domain.MemoAny},
+	}
 }
 
 func (c *clients) amount() domain.AmountRule {
 	if c.world.chance(0.7) {
 		return domain.AmountRule{Kind: domain.AmountAny}
 	}
-	return domain.AmountRule{Kind: domain.AmountMin, AmountStroops: c.world.rnd.Int64N(15) * domain.StroopsPerUnit}
+	return domain.AmountRule{
+		Kind:          domain.AmountMin,
+		AmountStroops: c.world.rnd.Int64N(15) * domain.StroopsPerUnit,
+	}
 }
 
 // knownEndpoints are those that exist; now and then one that was deleted
@@ -266,7 +295,11 @@ func (c *clients) watchChange() domain.CommandBody {
 	if endpoint, ok := pick(w, c.knownEndpoints()); ok && w.chance(0.5) {
 		change.EndpointID = &endpoint
 	}
-	return domain.UpdateWatch{WatchID: id, Change: change, IfRevision: c.revision(w.checks.model.watches[id].Revision)}
+	return domain.UpdateWatch{
+		WatchID:    id,
+		Change:     change,
+		IfRevision: c.revision(w.checks.model.watches[id].Revision),
+	}
 }
 
 // pastOf asks for a backfill: of any ledgers, of some that are yet to close too.
@@ -303,10 +336,18 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 	switch draw := w.rnd.IntN(126); {
 	case draw < 16 && w.chance(0.3):
 		rate := w.rnd.IntN(5)
-		return domain.UpdateEndpoint{EndpointID: id, IfRevision: revision, Change: domain.EndpointChange{RateLimitPerSecond: &rate}}, true
+		return domain.UpdateEndpoint{
+			EndpointID: id,
+			IfRevision: revision,
+			Change:     domain.EndpointChange{RateLimitPerSecond: &rate},
+		}, true
 	case draw < 16:
 		url := fmt.Sprintf("https://shop.example/%s/%d", id, w.rnd.IntN(4))
-		return domain.UpdateEndpoint{EndpointID: id, IfRevision: revision, Change: domain.EndpointChange{URL: &url}}, true
+		return domain.UpdateEndpoint{
+			EndpointID: id,
+			IfRevision: revision,
+			Change:     domain.EndpointChange{URL: &url},
+		}, true
 	case draw < 26:
 		if w.chance(0.5) { // what is tested may be disabled in the same turn
 			c.ask(c.issue(domain.TestEndpoint{EndpointID: id}))
@@ -317,7 +358,10 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 	case draw < 55:
 		return domain.DeleteEndpoint{EndpointID: id, IfRevision: revision}, true
 	case draw < 68:
-		return domain.RotateSecret{EndpointID: id, SealedSecret: fmt.Appendf(nil, "secret-%d", len(c.commands))}, true
+		return domain.RotateSecret{
+			EndpointID:   id,
+			SealedSecret: fmt.Appendf(nil, "secret-%d", len(c.commands)),
+		}, true
 	case draw < 80:
 		return domain.TestEndpoint{EndpointID: id}, true
 	case draw < 94:
@@ -389,7 +433,10 @@ func (c *clients) replay(endpoint string) domain.CommandBody {
 		}
 		return otherwise
 	}
-	body := domain.ReplayEndpoint{EndpointID: endpoint, SinceMillis: instant(w.wall() - w.rnd.Int64N(50*hourMillis))}
+	body := domain.ReplayEndpoint{
+		EndpointID:  endpoint,
+		SinceMillis: instant(w.wall() - w.rnd.Int64N(50*hourMillis)),
+	}
 	if w.chance(0.5) {
 		body.UntilMillis = max(body.SinceMillis+1, instant(body.SinceMillis+w.rnd.Int64N(20*hourMillis)))
 	}
@@ -399,9 +446,13 @@ func (c *clients) replay(endpoint string) domain.CommandBody {
 // reseal asks for what is kept sealed now, and for what was long ago, to be kept
 // otherwise.
 func (c *clients) reseal(id string) domain.CommandBody {
-	body := domain.ResealSecrets{EndpointID: id, Values: []domain.Resealed{{Was: []byte("secret-0"), Sealed: []byte("stale")}}}
+	body := domain.ResealSecrets{
+		EndpointID: id,
+		Values:     []domain.Resealed{{Was: []byte("secret-0"), Sealed: []byte("stale")}},
+	}
 	for n, s := range c.world.checks.model.endpoints[id].Secrets {
-		body.Values = append(body.Values, domain.Resealed{Was: s.Sealed, Sealed: fmt.Appendf(nil, "resealed-%d-%d", len(c.commands), n)})
+		body.Values = append(body.Values,
+			domain.Resealed{Was: s.Sealed, Sealed: fmt.Appendf(nil, "resealed-%d-%d", len(c.commands), n)})
 	}
 	return body
 }
@@ -428,7 +479,8 @@ func (c *clients) take(r streams.Record) {
 		w.violate("an answer cannot be read: %v", err)
 	}
 	cmd := c.byID[result.CommandID]
-	if rejection := result.Answer.Rejection; rejection != nil && rejection.Code == domain.CodeCommandUnreadable {
+	if rejection := result.Answer.Rejection; rejection != nil &&
+		rejection.Code == domain.CodeCommandUnreadable {
 		w.count("refusals of damaged commands") // 503: the client still waits, and asks again
 		return
 	}

@@ -108,8 +108,12 @@ func (f *followerProcess) boot() {
 	}
 	var err error
 	f.directory, err = directory.OpenOn(context.Background(), directory.Config{
-		Dir: stateDir, FS: f.disk, CacheBytes: 1 << 18, MemTableBytes: 1 << 20,
-		Now: func() time.Time { return time.UnixMilli(w.steady) }, Logger: slog.New(slog.DiscardHandler),
+		Dir:           stateDir,
+		FS:            f.disk,
+		CacheBytes:    1 << 18,
+		MemTableBytes: 1 << 20,
+		Now:           func() time.Time { return time.UnixMilli(w.steady) },
+		Logger:        slog.New(slog.DiscardHandler),
 	}, "sim", ends{w.log})
 	if err != nil {
 		w.violate("the directory of follower %d cannot be opened: %v", f.id, err)
@@ -319,8 +323,12 @@ func (f *followerProcess) follow() {
 	f.unsure = false
 	if f.reading == nil {
 		f.reading = follower.NewReading(follower.Config{
-			Source: source{f, &f.live}, Watches: knownWatches{f, &f.live}, Passphrase: networkName, Start: follower.Start{Sequence: 1},
-			Now: func() time.Time { return time.UnixMilli(w.wall()) }, Logger: slog.New(slog.DiscardHandler),
+			Source:     source{f, &f.live},
+			Watches:    knownWatches{f, &f.live},
+			Passphrase: networkName,
+			Start:      follower.Start{Sequence: 1},
+			Now:        func() time.Time { return time.UnixMilli(w.wall()) },
+			Logger:     slog.New(slog.DiscardHandler),
 		}, followerLog{f, &f.live}, w.chain.extractor, f.ours)
 	}
 	f.live.begin(func() error {
@@ -361,7 +369,8 @@ func (l followerLog) Commit(_ context.Context, records ...streams.Record) error 
 		return err
 	}
 	if w.bug == LoseMatch {
-		records = slices.DeleteFunc(records, func(r streams.Record) bool { return r.Topic == schemas.TopicMatches })
+		records = slices.DeleteFunc(records,
+			func(r streams.Record) bool { return r.Topic == schemas.TopicMatches })
 	}
 	if len(records) == 0 {
 		return nil
@@ -449,7 +458,10 @@ func (l followerLog) Ends(ctx context.Context, topic string) (map[int32]int64, e
 }
 
 // Read gives what is committed. What is undecided is waited for.
-func (l followerLog) Read(_ context.Context, topic string, from, ends map[int32]int64, take func(streams.Record) error) error {
+func (l followerLog) Read(
+	_ context.Context, topic string, from, ends map[int32]int64,
+	take func(streams.Record) error,
+) error {
 	log := l.f.world.log
 	for _, p := range streams.Partitions(ends) {
 		at := place{topic, p}

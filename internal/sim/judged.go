@@ -17,15 +17,20 @@ type judged struct {
 	settings map[string][]domain.Watch // of a watch, oldest first
 	known    map[string]int            // which of them the client knows of; absent: none
 	since    map[string]uint32         // the first live ledger of a watch, as was recorded first
-	least    map[uint32]map[string]int // by ledger and watch: the settings that its reader knows at least
-	read     map[uint32]bool           // ledgers
-	gone     map[string]bool           // endpoints that their table showed as deleted
+	// by ledger and watch: the settings that its reader knows at least
+	least map[uint32]map[string]int
+	read  map[uint32]bool // ledgers
+	gone  map[string]bool // endpoints that their table showed as deleted
 }
 
 func newJudged() *judged {
 	return &judged{
-		settings: make(map[string][]domain.Watch), known: make(map[string]int), since: make(map[string]uint32),
-		least: make(map[uint32]map[string]int), read: make(map[uint32]bool), gone: make(map[string]bool),
+		settings: make(map[string][]domain.Watch),
+		known:    make(map[string]int),
+		since:    make(map[string]uint32),
+		least:    make(map[uint32]map[string]int),
+		read:     make(map[uint32]bool),
+		gone:     make(map[string]bool),
 	}
 }
 
@@ -62,7 +67,8 @@ func (j *judged) shownEndpoint(row streams.Record) {
 
 // acknowledged takes note of what a client was told of a watch.
 func (j *judged) acknowledged(w domain.Watch) {
-	i := slices.IndexFunc(j.settings[w.ID], func(s domain.Watch) bool { return s.Revision == w.Revision })
+	i := slices.IndexFunc(j.settings[w.ID],
+		func(s domain.Watch) bool { return s.Revision == w.Revision })
 	if known, is := j.known[w.ID]; i >= 0 && (!is || i > known) {
 		j.known[w.ID] = i
 	}
@@ -83,7 +89,8 @@ func (c *checks) asked(r streams.Record) {
 		return
 	}
 	if body.LiveSince <= c.cursor {
-		c.world.violate("G2: watch %s is said to be live from ledger %d on, when %d was read", body.WatchID, body.LiveSince, c.cursor)
+		c.world.violate("G2: watch %s is said to be live from ledger %d on, when %d was read",
+			body.WatchID, body.LiveSince, c.cursor)
 	}
 	c.judged.since[body.WatchID] = body.LiveSince
 }
@@ -126,7 +133,8 @@ func (c *checks) readFor(watchID string, l ledger.Ledger) {
 	live := since != 0 && since <= l.Sequence
 	deleted := slices.ContainsFunc(settings, domain.Watch.Deleted)
 	if certain && !live && !deleted {
-		w.violate("G2: watch %s was acknowledged before ledger %d closed, and is live from %d on (0: never)", watchID, l.Sequence, since)
+		w.violate("G2: watch %s was acknowledged before ledger %d closed, and is live from %d on (0: "+
+			"never)", watchID, l.Sequence, since)
 	}
 	for _, p := range l.Payments {
 		if p.To != settings[0].WalletAddress {
@@ -137,7 +145,8 @@ func (c *checks) readFor(watchID string, l ledger.Ledger) {
 		case len(found) == 0 && live:
 			c.mayBeSilent(settings, p)
 		case len(found) > 0 && !live && !c.beganPart(watchID, l.Sequence):
-			w.violate("G2: payment %s was matched by watch %s, which is live from ledger %d on (0: never)", p.ID, watchID, since)
+			w.violate("G2: payment %s was matched by watch %s, which is live from ledger %d on (0: never)",
+				p.ID, watchID, since)
 		case len(found) > 0 && live:
 			c.mayTell(settings, p, found[0])
 			w.count("expected events")
@@ -160,7 +169,8 @@ func (c *checks) mayBeSilent(settings []domain.Watch, p domain.Payment) {
 			return
 		}
 	}
-	c.world.violate("G2: ledger %d is read, and payment %s was not matched by watch %s", p.Ledger, p.ID, settings[0].ID)
+	c.world.violate("G2: ledger %d is read, and payment %s was not matched by watch %s", p.Ledger, p.ID,
+		settings[0].ID)
 }
 
 // mayTell holds that a match is of settings that the watch had, and that its
@@ -172,11 +182,13 @@ func (c *checks) mayTell(settings []domain.Watch, p domain.Payment, found match)
 	}
 	for _, watch := range settings {
 		m, matches := tells(watch, p)
-		if matches && found.endpoint == watch.EndpointID && bytes.Equal(found.event.Body, domain.NewPaymentEvent(m, found.event.CreatedAtMillis).Body) {
+		if matches && found.endpoint == watch.EndpointID &&
+			bytes.Equal(found.event.Body, domain.NewPaymentEvent(m, found.event.CreatedAtMillis).Body) {
 			return
 		}
 	}
-	w.violate("G2: the match of payment %s by watch %s is another: for %s, %s", p.ID, settings[0].ID, found.endpoint, found.event.Body)
+	w.violate("G2: the match of payment %s by watch %s is another: for %s, %s", p.ID, settings[0].ID,
+		found.endpoint, found.event.Body)
 }
 
 // tells is what a watch makes of a payment.

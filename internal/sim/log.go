@@ -77,8 +77,12 @@ type transaction struct {
 
 func newLog(keyed int32) *Log {
 	l := &Log{
-		keyed: keyed, partitions: make(map[place]*partition), positions: make(map[place]int64), producers: make(map[string]*producer),
-		stands: func([]streams.Record) {}, loses: func(streams.Record) bool { return false },
+		keyed:      keyed,
+		partitions: make(map[place]*partition),
+		positions:  make(map[place]int64),
+		producers:  make(map[string]*producer),
+		stands:     func([]streams.Record) {},
+		loses:      func(streams.Record) bool { return false },
 	}
 	for _, t := range schemas.Topics() {
 		for p := range l.count(t.Name) {
@@ -141,7 +145,9 @@ func (l *Log) read(at place, from int64, most int) (records []streams.Record, ne
 	p, stable := l.partitions[at], l.stable(at)
 	for next = from; next < stable && len(records) < most; next++ {
 		e := p.entries[next]
-		if !e.control && (e.span == nil || e.span.fate == fateCommitted || l.leaks && next/responseEntries < (stable-1)/responseEntries) {
+		if !e.control &&
+			(e.span == nil || e.span.fate == fateCommitted ||
+				l.leaks && next/responseEntries < (stable-1)/responseEntries) {
 			records = append(records, e.record)
 		}
 	}
@@ -211,7 +217,10 @@ func (l *Log) byKey(records []streams.Record) []streams.Record {
 
 // produce writes the records of a transaction, undecided, each to its partition,
 // and gives the offset behind the last one of the journal.
-func (l *Log) produce(id string, epoch int, records []streams.Record, positions map[place]int64, nowMillis int64) (journalNext int64, err error) {
+func (l *Log) produce(
+	id string, epoch int, records []streams.Record, positions map[place]int64,
+	nowMillis int64,
+) (journalNext int64, err error) {
 	p := l.producers[id]
 	if p.epoch != epoch && !l.unfenced {
 		return 0, errFenced
@@ -314,7 +323,8 @@ func (l *Log) busy() bool {
 func (l *Log) expire(ids []string, nowMillis int64) {
 	for _, id := range ids {
 		p := l.producers[id]
-		if p != nil && p.txn != nil && !p.txn.decided && nowMillis-p.txn.began > transactionTimeoutMillis {
+		if p != nil && p.txn != nil && !p.txn.decided &&
+			nowMillis-p.txn.began > transactionTimeoutMillis {
 			l.abort(p)
 			p.epoch++
 		}

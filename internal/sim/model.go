@@ -35,12 +35,22 @@ type handled struct {
 
 func newModel() *model {
 	return &model{
-		accounts: make(map[string]domain.Account), endpoints: make(map[string]domain.Endpoint), watches: make(map[string]domain.Watch),
-		deliveries: make(map[deliveryID]domain.Delivery), endpointOf: make(map[string]string), bodies: make(map[deliveryID][]byte), handled: make(map[string]handled), changedBy: make(map[string]string),
+		accounts:   make(map[string]domain.Account),
+		endpoints:  make(map[string]domain.Endpoint),
+		watches:    make(map[string]domain.Watch),
+		deliveries: make(map[deliveryID]domain.Delivery),
+		endpointOf: make(map[string]string),
+		bodies:     make(map[deliveryID][]byte),
+		handled:    make(map[string]handled),
+		changedBy:  make(map[string]string),
 	}
 }
 
-func hasPrefix(id, prefix string) bool { return len(id) > len(prefix) && id[:len(prefix)] == prefix }
+func hasPrefix(
+	id, prefix string,
+) bool {
+	return len(id) > len(prefix) && id[:len(prefix)] == prefix
+}
 
 func (m *model) version(aggregate string) uint64 {
 	switch {
@@ -55,7 +65,8 @@ func (m *model) version(aggregate string) uint64 {
 // fold takes a fact in, and complains of what no journal may hold.
 func (m *model) fold(f domain.Fact) error {
 	if have := m.version(f.Aggregate); f.Version != have+1 {
-		return fmt.Errorf("versions count by one: %s of %s has version %d after %d", f.Body.FactType(), f.Aggregate, f.Version, have)
+		return fmt.Errorf("versions count by one: %s of %s has version %d after %d", f.Body.FactType(),
+			f.Aggregate, f.Version, have)
 	}
 	if err := m.foldDelivery(f); err != nil {
 		return err
@@ -95,11 +106,17 @@ func (m *model) foldAggregate(f domain.Fact) {
 var transitions = map[domain.DeliveryState]map[string][]domain.DeliveryState{
 	"": {"DeliveryCreated": {domain.StateQueued}},
 	domain.StateQueued: {
-		"AttemptMade":       {domain.StateWaiting, domain.StateDelivered, domain.StateFailed, domain.StateCancelled},
+		"AttemptMade": {
+			domain.StateWaiting, domain.StateDelivered, domain.StateFailed,
+			domain.StateCancelled,
+		},
 		"DeliveryCancelled": {domain.StateCancelled},
 	},
 	domain.StateWaiting: {
-		"AttemptMade":       {domain.StateWaiting, domain.StateDelivered, domain.StateFailed, domain.StateCancelled},
+		"AttemptMade": {
+			domain.StateWaiting, domain.StateDelivered, domain.StateFailed,
+			domain.StateCancelled,
+		},
 		"DeliveryRequeued":  {domain.StateQueued},
 		"DeliveryCancelled": {domain.StateCancelled},
 	},
@@ -138,19 +155,22 @@ func (m *model) foldDelivery(f domain.Fact) error {
 		if f.Body.FactType() == "DeliveryCreated" {
 			return fmt.Errorf("G2: event %s got a second delivery for %s", id.event, id.endpoint)
 		}
-		return fmt.Errorf("G3: %s leads %s from %q to %s", f.Body.FactType(), id.event, before.State, after.State)
+		return fmt.Errorf("G3: %s leads %s from %q to %s", f.Body.FactType(), id.event, before.State,
+			after.State)
 	}
 	switch b := f.Body.(type) {
 	case domain.DeliveryCreated:
 		if other, is := m.endpointOf[id.event]; is && b.Moved.Moves == 0 { // the book holds moves
-			return fmt.Errorf("G2: event %s has a delivery to %s and gets another, to %s", id.event, other, id.endpoint)
+			return fmt.Errorf("G2: event %s has a delivery to %s and gets another, to %s", id.event, other,
+				id.endpoint)
 		}
 		m.endpointOf[id.event] = id.endpoint
 		m.bodies[id] = b.Event.Body
 		m.created = append(m.created, id)
 	case domain.AttemptMade:
 		if b.Number != before.Attempts+1 {
-			return fmt.Errorf("G7: attempt %d of %s is recorded after %d", b.Number, id.event, before.Attempts)
+			return fmt.Errorf("G7: attempt %d of %s is recorded after %d", b.Number, id.event,
+				before.Attempts)
 		}
 	}
 	return nil
@@ -165,16 +185,24 @@ func (m *model) foldHandled(f domain.Fact) error {
 	}
 	earlier, again := m.handled[h.CommandID]
 	if again && f.AtMillis-earlier.atMillis < 24*hourMillis {
-		return fmt.Errorf("G1: command %s took effect twice, %d ms apart", h.CommandID, f.AtMillis-earlier.atMillis)
+		return fmt.Errorf("G1: command %s took effect twice, %d ms apart", h.CommandID,
+			f.AtMillis-earlier.atMillis)
 	}
 	m.handled[h.CommandID] = handled{h, f.AtMillis, again}
 	a := h.Answer
 	switch {
-	case a.Account != nil && !bytes.Equal(schemas.MarshalAccount(*a.Account), schemas.MarshalAccount(m.accounts[f.Aggregate])),
-		a.Endpoint != nil && !bytes.Equal(schemas.MarshalEndpoint(*a.Endpoint), schemas.MarshalEndpoint(m.endpoints[f.Aggregate])),
-		a.Watch != nil && !bytes.Equal(schemas.MarshalWatch(*a.Watch), schemas.MarshalWatch(m.watches[f.Aggregate])),
-		a.Delivery != nil && a.Delivery.Version != 0 && !bytes.Equal(schemas.MarshalDelivery(*a.Delivery), schemas.MarshalDelivery(m.deliveries[deliveryID{f.Aggregate, a.Delivery.EventID}])):
-		return fmt.Errorf("G4: the answer to %s is not the object as it stands in the journal", h.CommandID)
+	case a.Account != nil &&
+		!bytes.Equal(schemas.MarshalAccount(*a.Account), schemas.MarshalAccount(m.accounts[f.Aggregate])),
+		a.Endpoint != nil &&
+			!bytes.Equal(schemas.MarshalEndpoint(*a.Endpoint),
+				schemas.MarshalEndpoint(m.endpoints[f.Aggregate])),
+		a.Watch != nil &&
+			!bytes.Equal(schemas.MarshalWatch(*a.Watch), schemas.MarshalWatch(m.watches[f.Aggregate])),
+		a.Delivery != nil && a.Delivery.Version != 0 &&
+			!bytes.Equal(schemas.MarshalDelivery(*a.Delivery),
+				schemas.MarshalDelivery(m.deliveries[deliveryID{f.Aggregate, a.Delivery.EventID}])):
+		return fmt.Errorf("G4: the answer to %s is not the object as it stands in the journal",
+			h.CommandID)
 	}
 	return nil
 }

@@ -25,53 +25,260 @@ type mutant struct {
 }
 
 var mutants = []mutant{
-	{"enabling keeps the streak", "domain/endpoint.go", "\t\tstate.ConsecutiveFailures = 0\n", "if !MUTANT { state.ConsecutiveFailures = 0 }\n", "nobody asked for EndpointDisabled"},
-	{"tests count to the streak", "domain/endpoint.go", "case a.EventType == TestPing:\n", "case a.EventType == TestPing && !MUTANT:\n", "nobody asked for EndpointDisabled"},
-	{"enabling makes nothing due", "domain/endpoint.go", "state.EnabledVersion = f.Version\n\t\tstate.Epoch++", "state.EnabledVersion = f.Version\n if !MUTANT { state.Epoch++ }", "G6"},
-	{"a stranger may ask", "domain/endpoint.go", "!e.Deleted() && e.AccountID == accountID", "!e.Deleted() && (MUTANT || e.AccountID == accountID)", "another account|nothing is the matter"},
-	{"a stranger may change a watch", "domain/watch.go", "state.Deleted() || state.AccountID != c.AccountID", "state.Deleted() || !MUTANT && state.AccountID != c.AccountID", "another account"},
-	{"a stranger may revoke keys", "domain/account.go", "!state.Exists() || state.ID != c.AccountID", "!state.Exists() || !MUTANT && state.ID != c.AccountID", "another account"},
-	{"two secrets are kept", "domain/secret.go", "if s.ValidAt(atMillis) {", "if s.ValidAt(atMillis) && !(MUTANT && len(next) == 2) {", "is signed with"},
-	{"a resealing forgets the ends", "domain/secret.go", "fact.Secrets[i].Sealed, replaced = sealed, true", "fact.Secrets[i].Sealed, replaced = sealed, true\nif MUTANT { fact.Secrets[i].ExpiresAtMillis = 0 }", "is signed with"},
-	{"a match of a disabled endpoint is cancelled", "domain/delivery.go", "if !endpoint.visibleTo(m.AccountID) {", "if !endpoint.visibleTo(m.AccountID) || MUTANT && !endpoint.Sends() {", "is cancelled, and its endpoint was not deleted"},
-	{"what is in flight is doubled", "domain/requeue.go", "case delivery.State == StateQueued, inFlight:", "case delivery.State == StateQueued, inFlight && !MUTANT:", "in flight: true"},
-	{"a replay begins no run", "domain/requeue.go", "Run: d.Run + 1", "Run: d.Run + map[bool]int{false: 1}[MUTANT]", "is queued again as run"},
-	{"a replay sends in any order", "domain/requeue.go", "nowMillis+int64(len(facts))", "nowMillis+map[bool]int64{false: int64(len(facts))}[MUTANT]", "behind a later one"},
-	{"a replay leaves its first instant out", "streams/engine/state.go", "failedKey(endpointID, sinceMillis, \"\")", "failedKey(endpointID, sinceMillis+map[bool]int64{true: 1}[MUTANT], \"\")", "is left out"},
-	{"a replay counts its last instant", "streams/engine/state.go", "failedKey(endpointID, untilMillis, \"\")", "failedKey(endpointID, untilMillis, map[bool]string{true: \"z\"}[MUTANT])", "is told"},
-	{"a replay goes by the time of recording", "domain/delivery.go", "CreatedAtMillis: body.Event.CreatedAtMillis,", "CreatedAtMillis: map[bool]int64{false: body.Event.CreatedAtMillis, true: f.AtMillis}[MUTANT],", "eplay"},
-	{"tests are replayed", "domain/requeue.go", "d.State == StateFailed && d.EventType != TestPing", "d.State == StateFailed && (MUTANT || d.EventType != TestPing)", "a test: true"},
-	{"what is due later begins first", "streams/timers.go", "ID: id, DueMillis: entryDue})", "ID: id, DueMillis: entryDue})\nif last := len(claimed) - 1; MUTANT { claimed[0], claimed[last] = claimed[last], claimed[0] }", "which its replay queued first"},
-	{"a 404 delivers", "domain/attempt.go", "return r.answered() && r.StatusCode/100 == 2 }", "return r.answered() && (r.StatusCode/100 == 2 || MUTANT && r.StatusCode == 404) }", "leaves it DELIVERED"},
-	{"a disabling forgets its status", "domain/attempt.go", "LastStatusCode: r.StatusCode,", "LastStatusCode: map[bool]int{false: r.StatusCode}[MUTANT],", "is to be disabled as"},
-	{"Retry-After is not honoured", "domain/policy.go", "if again && p.HonourRetryAfter &&", "if again && !MUTANT && p.HonourRetryAfter &&", "waits"},
-	{"a test is answered with another attempt", "streams/engine/machine.go", "domain.TestAnswered(delivery, made)", "domain.TestAnswered(delivery, func() domain.AttemptMade { if MUTANT { made.Result.DurationMillis++ }; return made }())", "it is not the first attempt"},
-	{"windows are wide open", "streams/engine/window.go", "{ return int(w.size) - w.underWay }", "{ if MUTANT { return 1 << 20 }; return int(w.size) - w.underWay }", "that it may have"},
-	{"rates have no limit", "streams/engine/window.go", "if perSecond == 0 {", "if perSecond == 0 || MUTANT {", "and its limit is"},
-	{"a second lasts half a one", "streams/engine/starts.go", ".atMillis <= nowMillis-rateMillis {", ".atMillis <= nowMillis-rateMillis/map[bool]int64{true: 2, false: 1}[MUTANT] {", "and its limit is"},
-	{"attempts begin at the time of their turn", "streams/core.go", "return c.handler.Settled(nowMillis)", "return c.handler.Settled(map[bool]int64{true: t.NowMillis, false: nowMillis}[MUTANT])", "G6"},
-	{"places are not given back", "streams/engine/attempts.go", "for _, group := range w.blocked {\n", "for _, group := range w.blocked {\nif MUTANT { continue }\n", "G"},
-	{"only the latest enabling resumes", "streams/engine/attempts.go", "for epoch := range e.Epoch + 1 {\n", "for epoch := range e.Epoch + 1 {\nif MUTANT && epoch+1 < e.Epoch { continue }\n", "G|rest"},
-	{"a first owner is known by its offset", "streams/inputs.go", "c.next == 0 && isNote(r)", "(MUTANT && r.Offset == 0 || !MUTANT && c.next == 0) && isNote(r)", "nobody knows how far"},
-	{"torn rows stay torn", "streams/engine/machine.go", "if mayChangeRow(f.Body) {\n\t\t\tm.rows", "if mayChangeRow(f.Body) && !MUTANT {\n\t\t\tm.rows", "G"},
-	{"torn hand-overs stay torn", "streams/engine/machine.go", "f.Body.(domain.DeliveryMoved); ok {", "f.Body.(domain.DeliveryMoved); ok && !MUTANT {", "was handed over"},
-	{"an event goes back to where it was", "domain/requeue.go", "|| slices.Contains(d.FormerEndpointIDs, endpointID)", "|| slices.Contains(d.FormerEndpointIDs, endpointID) && !MUTANT", "is moved"},
-	{"a rate begins anew with its task", "streams/engine/window.go", "w.starts.quietSince(unknownUntilMillis)", "if !MUTANT { w.starts.quietSince(unknownUntilMillis) }", "and its limit is"},
-	{"a test that is disabled in its turn is dropped", "streams/engine/attempts.go", "case !endpoint.Sends():\n\t\ta.cancels", "case !endpoint.Sends():\n\t\tif MUTANT { a.core.Timers().Release(c); return nil }\n\t\ta.cancels", "G1: the test"},
-	{"a clock set back is no reason to wait", "streams/engine/starts.go", "s.entries, s.total = nil, 0 // the clock was set back: how long ago is not known\n\t\ts.quietSince(nowMillis)", "s.entries, s.total = nil, 0\n\t\tif !MUTANT { s.quietSince(nowMillis) }", "and its limit is"},
-	{"what is handed over is doubled", "domain/requeue.go", "case delivery.MovedTo != \"\":\n\t\treturn", "case delivery.MovedTo != \"\" && !MUTANT:\n\t\treturn", "is moved"},
-	{"answers are forgotten within hours", "streams/engine/state.go", "f.AtMillis+rememberCommands, body.CommandID", "f.AtMillis+rememberCommands/map[bool]int64{true: 20, false: 1}[MUTANT], body.CommandID", "G"},
-	{"a restart forgets what was made due", "streams/timers.go", "tx := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}", "if MUTANT { return nil }\n\ttx := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}", "G6"},
-	{"a task forgets what was under way", "streams/engine/flights.go", "f := s.of[event]\n", "f := s.of[event]\nif MUTANT { delete(s.of, event); continue }\n", "while another is under way"},
-	{"an outcome goes with its turn", "streams/engine/flights.go", "case f.result != nil:\n", "case f.result != nil && !MUTANT:\n", "rest"},
-	{"payments are not observed", "streams/follower/sift.go", "s.observed = append(s.observed, p)", "if !MUTANT { s.observed = append(s.observed, p) }", "and not observed"},
-	{"what stands is not read back", "streams/follower/judge.go", "\t\tf.standing.add(m)\n", "if !MUTANT { f.standing.add(m) }\n", "and for"},
-	{"a watch is live a ledger late", "streams/follower/judge.go", "yield(admission(w, ledger, nowMillis))", "yield(admission(w, ledger+map[bool]uint32{true: 1}[MUTANT], nowMillis))", "live from"},
-	{"a watch is live a ledger early", "streams/follower/judge.go", "LiveSince: ledger}", "LiveSince: ledger - map[bool]uint32{true: 1}[MUTANT && ledger > 1]}", "live from ledger"},
-	{"a part goes by the watch as it is", "streams/follower/backfill.go", "b.tell(ctx, raw, w.Pinned(part), part.BegunAtMillis)", "b.tell(ctx, raw, func() domain.Watch { if MUTANT { return w }; return w.Pinned(part) }(), part.BegunAtMillis)", "G2"},
-	{"a part is created when it is read", "streams/follower/backfill.go", "inParts(s.eachRecord(createdAtMillis)", "inParts(s.eachRecord(map[bool]int64{false: createdAtMillis, true: b.config.Now().UnixMilli()}[MUTANT])", "G2"},
-	{"what is live may be begun", "domain/backfill.go", "covered = covered.Add(Range{w.LiveSince, math.MaxUint32})", "if !MUTANT { covered = covered.Add(Range{w.LiveSince, math.MaxUint32}) }", "G2"},
-	{"watches are seen before they are live", "streams/follower/judge.go", "return !a.reading.pending[w.ID] &&", "return !MUTANT && !a.reading.pending[w.ID] &&", "was matched by watch"},
+	{
+		"enabling keeps the streak", "domain/endpoint.go",
+		"\t\tstate.ConsecutiveFailures = 0\n",
+		"if !MUTANT { state.ConsecutiveFailures = 0 }\n",
+		"nobody asked for EndpointDisabled",
+	},
+	{
+		"tests count to the streak", "domain/endpoint.go",
+		"case a.EventType == TestPing:\n", "case a.EventType == TestPing && !MUTANT:\n",
+		"nobody asked for EndpointDisabled",
+	},
+	{
+		"enabling makes nothing due", "domain/endpoint.go",
+		"state.EnabledVersion = f.Version\n\t\tstate.Epoch++",
+		"state.EnabledVersion = f.Version\n if !MUTANT { state.Epoch++ }", "G6",
+	},
+	{
+		"a stranger may ask", "domain/endpoint.go",
+		"!e.Deleted() && e.AccountID == accountID",
+		"!e.Deleted() && (MUTANT || e.AccountID == accountID)",
+		"another account|nothing is the matter",
+	},
+	{
+		"a stranger may change a watch", "domain/watch.go",
+		"state.Deleted() || state.AccountID != c.AccountID",
+		"state.Deleted() || !MUTANT && state.AccountID != c.AccountID", "another account",
+	},
+	{
+		"a stranger may revoke keys", "domain/account.go",
+		"!state.Exists() || state.ID != c.AccountID",
+		"!state.Exists() || !MUTANT && state.ID != c.AccountID", "another account",
+	},
+	{
+		"two secrets are kept", "domain/secret.go", "if s.ValidAt(atMillis) {",
+		"if s.ValidAt(atMillis) && !(MUTANT && len(next) == 2) {", "is signed with",
+	},
+	{
+		"a resealing forgets the ends", "domain/secret.go",
+		"fact.Secrets[i].Sealed, replaced = sealed, true",
+		"fact.Secrets[i].Sealed, replaced = sealed, true\nif MUTANT { fact.Secrets[i].ExpiresAtMillis = 0 }",
+		"is signed with",
+	},
+	{
+		"a match of a disabled endpoint is cancelled", "domain/delivery.go",
+		"if !endpoint.visibleTo(m.AccountID) {",
+		"if !endpoint.visibleTo(m.AccountID) || MUTANT && !endpoint.Sends() {",
+		"is cancelled, and its endpoint was not deleted",
+	},
+	{
+		"what is in flight is doubled", "domain/requeue.go",
+		"case delivery.State == StateQueued, inFlight:",
+		"case delivery.State == StateQueued, inFlight && !MUTANT:", "in flight: true",
+	},
+	{
+		"a replay begins no run", "domain/requeue.go", "Run: d.Run + 1",
+		"Run: d.Run + map[bool]int{false: 1}[MUTANT]", "is queued again as run",
+	},
+	{
+		"a replay sends in any order", "domain/requeue.go", "nowMillis+int64(len(facts))",
+		"nowMillis+map[bool]int64{false: int64(len(facts))}[MUTANT]", "behind a later one",
+	},
+	{
+		"a replay leaves its first instant out", "streams/engine/state.go",
+		"failedKey(endpointID, sinceMillis, \"\")",
+		"failedKey(endpointID, sinceMillis+map[bool]int64{true: 1}[MUTANT], \"\")",
+		"is left out",
+	},
+	{
+		"a replay counts its last instant", "streams/engine/state.go",
+		"failedKey(endpointID, untilMillis, \"\")",
+		"failedKey(endpointID, untilMillis, map[bool]string{true: \"z\"}[MUTANT])",
+		"is told",
+	},
+	{
+		"a replay goes by the time of recording", "domain/delivery.go",
+		"CreatedAtMillis: body.Event.CreatedAtMillis,",
+		"CreatedAtMillis: map[bool]int64{false: body.Event.CreatedAtMillis, true: f.AtMillis}[MUTANT],",
+		"eplay",
+	},
+	{
+		"tests are replayed", "domain/requeue.go",
+		"d.State == StateFailed && d.EventType != TestPing",
+		"d.State == StateFailed && (MUTANT || d.EventType != TestPing)", "a test: true",
+	},
+	{
+		"what is due later begins first", "streams/timers.go",
+		"ID: id, DueMillis: entryDue})",
+		"ID: id, DueMillis: entryDue})\nif last := len(claimed) - 1; MUTANT { claimed[0], claimed[last] = claimed[last], claimed[0] }",
+		"which its replay queued first",
+	},
+	{
+		"a 404 delivers", "domain/attempt.go",
+		"return r.answered() && r.StatusCode/100 == 2 }",
+		"return r.answered() && (r.StatusCode/100 == 2 || MUTANT && r.StatusCode == 404) }",
+		"leaves it DELIVERED",
+	},
+	{
+		"a disabling forgets its status", "domain/attempt.go",
+		"LastStatusCode: r.StatusCode,",
+		"LastStatusCode: map[bool]int{false: r.StatusCode}[MUTANT],",
+		"is to be disabled as",
+	},
+	{
+		"Retry-After is not honoured", "domain/policy.go",
+		"if again && p.HonourRetryAfter &&",
+		"if again && !MUTANT && p.HonourRetryAfter &&", "waits",
+	},
+	{
+		"a test is answered with another attempt", "streams/engine/machine.go",
+		"domain.TestAnswered(delivery, made)",
+		"domain.TestAnswered(delivery, func() domain.AttemptMade { if MUTANT { made.Result.DurationMillis++ }; return made }())",
+		"it is not the first attempt",
+	},
+	{
+		"windows are wide open", "streams/engine/window.go",
+		"{ return int(w.size) - w.underWay }",
+		"{ if MUTANT { return 1 << 20 }; return int(w.size) - w.underWay }",
+		"that it may have",
+	},
+	{
+		"rates have no limit", "streams/engine/window.go", "if perSecond == 0 {",
+		"if perSecond == 0 || MUTANT {", "and its limit is",
+	},
+	{
+		"a second lasts half a one", "streams/engine/starts.go",
+		".atMillis <= nowMillis-rateMillis {",
+		".atMillis <= nowMillis-rateMillis/map[bool]int64{true: 2, false: 1}[MUTANT] {",
+		"and its limit is",
+	},
+	{
+		"attempts begin at the time of their turn", "streams/core.go",
+		"return c.handler.Settled(nowMillis)",
+		"return c.handler.Settled(map[bool]int64{true: t.NowMillis, false: nowMillis}[MUTANT])",
+		"G6",
+	},
+	{
+		"places are not given back", "streams/engine/attempts.go",
+		"for _, group := range w.blocked {\n",
+		"for _, group := range w.blocked {\nif MUTANT { continue }\n", "G",
+	},
+	{
+		"only the latest enabling resumes", "streams/engine/attempts.go",
+		"for epoch := range e.Epoch + 1 {\n",
+		"for epoch := range e.Epoch + 1 {\nif MUTANT && epoch+1 < e.Epoch { continue }\n",
+		"G|rest",
+	},
+	{
+		"a first owner is known by its offset", "streams/inputs.go",
+		"c.next == 0 && isNote(r)",
+		"(MUTANT && r.Offset == 0 || !MUTANT && c.next == 0) && isNote(r)",
+		"nobody knows how far",
+	},
+	{
+		"torn rows stay torn", "streams/engine/machine.go",
+		"if mayChangeRow(f.Body) {\n\t\t\tm.rows",
+		"if mayChangeRow(f.Body) && !MUTANT {\n\t\t\tm.rows", "G",
+	},
+	{
+		"torn hand-overs stay torn", "streams/engine/machine.go",
+		"f.Body.(domain.DeliveryMoved); ok {",
+		"f.Body.(domain.DeliveryMoved); ok && !MUTANT {", "was handed over",
+	},
+	{
+		"an event goes back to where it was", "domain/requeue.go",
+		"|| slices.Contains(d.FormerEndpointIDs, endpointID)",
+		"|| slices.Contains(d.FormerEndpointIDs, endpointID) && !MUTANT", "is moved",
+	},
+	{
+		"a rate begins anew with its task", "streams/engine/window.go",
+		"w.starts.quietSince(unknownUntilMillis)",
+		"if !MUTANT { w.starts.quietSince(unknownUntilMillis) }", "and its limit is",
+	},
+	{
+		"a test that is disabled in its turn is dropped", "streams/engine/attempts.go",
+		"case !endpoint.Sends():\n\t\ta.cancels",
+		"case !endpoint.Sends():\n\t\tif MUTANT { a.core.Timers().Release(c); return nil }\n\t\ta.cancels",
+		"G1: the test",
+	},
+	{
+		"a clock set back is no reason to wait", "streams/engine/starts.go",
+		"s.entries, s.total = nil, 0 // the clock was set back: how long ago is not known\n\t\ts.quietSince(nowMillis)",
+		"s.entries, s.total = nil, 0\n\t\tif !MUTANT { s.quietSince(nowMillis) }",
+		"and its limit is",
+	},
+	{
+		"what is handed over is doubled", "domain/requeue.go",
+		"case delivery.MovedTo != \"\":\n\t\treturn",
+		"case delivery.MovedTo != \"\" && !MUTANT:\n\t\treturn", "is moved",
+	},
+	{
+		"answers are forgotten within hours", "streams/engine/state.go",
+		"f.AtMillis+rememberCommands, body.CommandID",
+		"f.AtMillis+rememberCommands/map[bool]int64{true: 20, false: 1}[MUTANT], body.CommandID",
+		"G",
+	},
+	{
+		"a restart forgets what was made due", "streams/timers.go",
+		"tx := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}",
+		"if MUTANT { return nil }\n\ttx := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}",
+		"G6",
+	},
+	{
+		"a task forgets what was under way", "streams/engine/flights.go",
+		"f := s.of[event]\n",
+		"f := s.of[event]\nif MUTANT { delete(s.of, event); continue }\n",
+		"while another is under way",
+	},
+	{
+		"an outcome goes with its turn", "streams/engine/flights.go",
+		"case f.result != nil:\n", "case f.result != nil && !MUTANT:\n", "rest",
+	},
+	{
+		"payments are not observed", "streams/follower/sift.go",
+		"s.observed = append(s.observed, p)",
+		"if !MUTANT { s.observed = append(s.observed, p) }", "and not observed",
+	},
+	{
+		"what stands is not read back", "streams/follower/judge.go",
+		"\t\tf.standing.add(m)\n", "if !MUTANT { f.standing.add(m) }\n", "and for",
+	},
+	{
+		"a watch is live a ledger late", "streams/follower/judge.go",
+		"yield(admission(w, ledger, nowMillis))",
+		"yield(admission(w, ledger+map[bool]uint32{true: 1}[MUTANT], nowMillis))",
+		"live from",
+	},
+	{
+		"a watch is live a ledger early", "streams/follower/judge.go",
+		"LiveSince: ledger}",
+		"LiveSince: ledger - map[bool]uint32{true: 1}[MUTANT && ledger > 1]}",
+		"live from ledger",
+	},
+	{
+		"a part goes by the watch as it is", "streams/follower/backfill.go",
+		"b.tell(ctx, raw, w.Pinned(part), part.BegunAtMillis)",
+		"b.tell(ctx, raw, func() domain.Watch { if MUTANT { return w }; return w.Pinned(part) }(), part.BegunAtMillis)",
+		"G2",
+	},
+	{
+		"a part is created when it is read", "streams/follower/backfill.go",
+		"inParts(s.eachRecord(createdAtMillis)",
+		"inParts(s.eachRecord(map[bool]int64{false: createdAtMillis, true: b.config.Now().UnixMilli()}[MUTANT])",
+		"G2",
+	},
+	{
+		"what is live may be begun", "domain/backfill.go",
+		"covered = covered.Add(Range{w.LiveSince, math.MaxUint32})",
+		"if !MUTANT { covered = covered.Add(Range{w.LiveSince, math.MaxUint32}) }", "G2",
+	},
+	{
+		"watches are seen before they are live", "streams/follower/judge.go",
+		"return !a.reading.pending[w.ID] &&",
+		"return !MUTANT && !a.reading.pending[w.ID] &&", "was matched by watch",
+	},
 }
 
 var packageClause = regexp.MustCompile(`(?m)^package \w+$`)
@@ -113,7 +320,8 @@ const mostMutantSeeds = "400"
 func findMutant(t *testing.T, program, name string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, program, "-test.run", "^TestFreshSeeds$", "-test.v", "-sim.first", "1", "-sim.seeds", mostMutantSeeds, "-sim.for", "3m", "-sim.failures", "1", "-sim.shrink", "1ms")
+	c := exec.CommandContext(ctx, program, "-test.run", "^TestFreshSeeds$", "-test.v", "-sim.first",
+		"1", "-sim.seeds", mostMutantSeeds, "-sim.for", "3m", "-sim.failures", "1", "-sim.shrink", "1ms")
 	c.Env = append(os.Environ(), mutantVariable+"="+name, "GOMAXPROCS=1")
 	out, err := c.CombinedOutput()
 	for line := range strings.Lines(string(out)) {
@@ -152,10 +360,12 @@ func buildMutants(t *testing.T) (program string) {
 		}
 		overlay.Replace[filepath.Join(root, file)] = copied
 	}
-	put("internal/sim/mutants/chosen.go", "package mutants\n\nimport \"os\"\n\nvar chosen = os.Getenv(\""+mutantVariable+"\")\n\nfunc Chosen(name string) bool { return chosen == name }\n")
+	put("internal/sim/mutants/chosen.go",
+		"package mutants\n\nimport \"os\"\n\nvar chosen = os.Getenv(\""+mutantVariable+"\")\n\nfunc Chosen(name string) bool { return chosen == name }\n")
 	for file, text := range changed {
 		clause := packageClause.FindStringIndex(text)
-		put(file, text[:clause[1]]+"\n\nimport mutantPackage \"github.com/lumenhook/lumenhook/internal/sim/mutants\"\n"+text[clause[1]:])
+		put(file,
+			text[:clause[1]]+"\n\nimport mutantPackage \"github.com/lumenhook/lumenhook/internal/sim/mutants\"\n"+text[clause[1]:])
 	}
 	list, err := json.Marshal(overlay)
 	if err != nil {
@@ -163,7 +373,8 @@ func buildMutants(t *testing.T) (program string) {
 	}
 	put("overlay.json", string(list))
 	program = filepath.Join(dir, "mutants.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, ".")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay",
+		filepath.Join(dir, "overlay.json"), "-o", program, ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the mutants: %v\n%s", err, out)
 	}

@@ -17,9 +17,16 @@ import (
 func (f *followerProcess) backfill() {
 	w := f.world
 	b := follower.NewBackfiller(f.reading.Beside(follower.Config{
-		Watches: knownWatches{f, &f.past}, Passphrase: networkName,
-		Backfill: follower.BackfillConfig{Source: source{f, &f.past}, Requests: f.directory, Commands: desk{f}, PartLedgers: uint32(1 + w.rnd.IntN(6))},
-		Now:      func() time.Time { return time.UnixMilli(w.wall()) }, Logger: slog.New(slog.DiscardHandler),
+		Watches:    knownWatches{f, &f.past},
+		Passphrase: networkName,
+		Backfill: follower.BackfillConfig{
+			Source:      source{f, &f.past},
+			Requests:    f.directory,
+			Commands:    desk{f},
+			PartLedgers: uint32(1 + w.rnd.IntN(6)),
+		},
+		Now:    func() time.Time { return time.UnixMilli(w.wall()) },
+		Logger: slog.New(slog.DiscardHandler),
 	}, followerLog{f, &f.past}))
 	ended, end := context.WithCancel(context.Background())
 	end()
@@ -52,7 +59,10 @@ func (d desk) Submit(_ context.Context, c domain.Command) (domain.Result, error)
 	}
 	w.tracef("follower %d reports %+v", f.id, c.Body)
 	until := w.steady + 5*secondMillis
-	if err := f.past.wait(func() bool { return w.clients.byID[c.ID].answer != nil || w.steady >= until }); err != nil {
+	if err := f.past.wait(func() bool {
+		return w.clients.byID[c.ID].answer != nil ||
+			w.steady >= until
+	}); err != nil {
 		return domain.Result{}, err
 	}
 	if answer := w.clients.byID[c.ID].answer; answer != nil {
@@ -73,7 +83,8 @@ func (c *checks) told(before domain.Watch, covered domain.RangeCovered) {
 		part, found := before.OpenPart(domain.Range{From: sequence, To: sequence})
 		if !found {
 			if len(before.Uncovered(domain.Range{From: sequence, To: sequence})) > 0 {
-				w.violate("G2: ledger %d of watch %s is covered, and no part of it was begun", sequence, before.ID)
+				w.violate("G2: ledger %d of watch %s is covered, and no part of it was begun", sequence,
+					before.ID)
 			}
 			continue
 		}
@@ -89,12 +100,16 @@ func (c *checks) toldOf(pinned domain.Watch, createdAtMillis int64, p domain.Pay
 	found := c.matched[domain.EventID(pinned.ID, p.ID)]
 	switch {
 	case !matches && len(found) > 0:
-		w.violate("G2: payment %s was matched by a backfill of watch %s, which does not match it", p.ID, pinned.ID)
+		w.violate("G2: payment %s was matched by a backfill of watch %s, which does not match it", p.ID,
+			pinned.ID)
 	case !matches:
 	case len(found) == 0:
-		w.violate("G2: ledger %d is covered, and payment %s was not matched by watch %s", p.Ledger, p.ID, pinned.ID)
-	case found[0].endpoint != pinned.EndpointID || !bytes.Equal(found[0].event.Body, domain.NewPaymentEvent(m, createdAtMillis).Body):
-		w.violate("G2: payment %s of a backfill of watch %s is for %s: %s", p.ID, pinned.ID, found[0].endpoint, found[0].event.Body)
+		w.violate("G2: ledger %d is covered, and payment %s was not matched by watch %s", p.Ledger, p.ID,
+			pinned.ID)
+	case found[0].endpoint != pinned.EndpointID ||
+		!bytes.Equal(found[0].event.Body, domain.NewPaymentEvent(m, createdAtMillis).Body):
+		w.violate("G2: payment %s of a backfill of watch %s is for %s: %s", p.ID, pinned.ID,
+			found[0].endpoint, found[0].event.Body)
 	default:
 		w.count("events of backfills")
 	}

@@ -78,7 +78,8 @@ func (e *engineProcess) damage(p int32) {
 		w.count("state: gone")
 	case draw < 7:
 		kept, of := tearLog(e.disks[p], stateDir, w.rnd.Float64())
-		w.tracef("the state of partition %d on engine %d keeps %d of %d bytes of its log", p, e.id, kept, of)
+		w.tracef("the state of partition %d on engine %d keeps %d of %d bytes of its log", p, e.id, kept,
+			of)
 		w.count("state: torn or stale")
 	}
 }
@@ -330,7 +331,12 @@ const stateDir = "state"
 // state, so that nothing is flushed behind our back.
 func storeConfig(fs vfs.FS) streams.StoreConfig {
 	return streams.StoreConfig{
-		Dir: stateDir, Identity: "sim", FS: fs, CacheBytes: 1 << 18, MemTableBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler),
+		Dir:           stateDir,
+		Identity:      "sim",
+		FS:            fs,
+		CacheBytes:    1 << 18,
+		MemTableBytes: 1 << 20,
+		Logger:        slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -341,7 +347,8 @@ func (e *engineProcess) carried(p int32) map[string]underWay {
 	e.kept[p] = slices.DeleteFunc(e.kept[p], func(f *flight) bool {
 		d := e.world.checks.book.deliveries[deliveryID{f.attempt.EndpointID, f.attempt.EventID}]
 		left := d.movedTo != "" || d.next != "" && e.world.partitionOf(d.next) == p
-		awaited := d.attempts+1 == f.attempt.Number && (d.pending() || d.state == domain.StateCancelled && !left)
+		awaited := d.attempts+1 == f.attempt.Number &&
+			(d.pending() || d.state == domain.StateCancelled && !left)
 		if awaited {
 			under[f.attempt.EventID] = underWay{endpoint: f.attempt.EndpointID, doubtful: true}
 			e.world.count("attempts taken up by another task")
@@ -367,9 +374,18 @@ func (t *task) open() (*streams.Core, error) {
 		e.disks[t.partition] = vfs.NewMem()
 	}
 	cfg := engine.Config{
-		Policy: w.setup.policy, Dispatcher: dispatcher{t}, AttemptsInFlight: w.setup.inFlight, AttemptsPerEndpoint: w.setup.perEndpoint,
-		Unseal:      func(sealed []byte, _ string) (domain.Secret, error) { return domain.Secret(sealed), nil },
-		PartitionOf: w.partitionOf, OnFact: w.checks.factTold, Logger: slog.New(slog.DiscardHandler),
+		Policy:              w.setup.policy,
+		Dispatcher:          dispatcher{t},
+		AttemptsInFlight:    w.setup.inFlight,
+		AttemptsPerEndpoint: w.setup.perEndpoint,
+		Unseal: func(sealed []byte, _ string) (domain.Secret, error) {
+			return domain.Secret(
+				sealed,
+			), nil
+		},
+		PartitionOf: w.partitionOf,
+		OnFact:      w.checks.factTold,
+		Logger:      slog.New(slog.DiscardHandler),
 	}
 	if w.bug == HurryRetries {
 		cfg.Policy = hurried(cfg.Policy)
@@ -378,7 +394,10 @@ func (t *task) open() (*streams.Core, error) {
 		e.flights[t.partition] = engine.NewFlights()
 	}
 	return streams.OpenCore(streams.CoreConfig{
-		Journal: schemas.TopicJournal, Partition: t.partition, Inputs: engine.Inputs(), Store: storeConfig(e.disks[t.partition]),
+		Journal:   schemas.TopicJournal,
+		Partition: t.partition,
+		Inputs:    engine.Inputs(),
+		Store:     storeConfig(e.disks[t.partition]),
 		NewHandler: func(c *streams.Core) streams.Handler {
 			t.handler = engine.NewHandler(cfg, e.ours, c, e.flights[t.partition])
 			if w.bug == StartNothing {
@@ -389,7 +408,8 @@ func (t *task) open() (*streams.Core, error) {
 		Submit: func(o any) {
 			if !t.ended {
 				came := o.(engine.Outcome)
-				t.locals, t.outcomes = append(t.locals, o), append(t.outcomes, &flight{attempt: came.Attempt, result: came.Result})
+				t.locals, t.outcomes = append(t.locals, o),
+					append(t.outcomes, &flight{attempt: came.Attempt, result: came.Result})
 			}
 		},
 	})

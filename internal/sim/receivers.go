@@ -28,7 +28,10 @@ var behaviours = []behaviour{
 	{"503", 20, domain.AttemptResult{StatusCode: 503, RetryAfterMillis: 300_000}},
 	{"redirect", 20, domain.AttemptResult{StatusCode: 301, Error: domain.AttemptRedirect}},
 	{"hang", 10_000, domain.AttemptResult{Error: domain.AttemptTimeout}},
-	{"hang after the status", 10_000, domain.AttemptResult{StatusCode: 200, Error: domain.AttemptTimeout}},
+	{
+		"hang after the status", 10_000,
+		domain.AttemptResult{StatusCode: 200, Error: domain.AttemptTimeout},
+	},
 	{"reset", 10, domain.AttemptResult{Error: domain.AttemptConnRefused}},
 	{"410 cut off", 10, domain.AttemptResult{StatusCode: 410, Error: domain.AttemptConnRefused}},
 }
@@ -48,9 +51,10 @@ func (f *flight) lives() bool { return f.task.process.alive && f.task.process.bo
 
 // others reports whether another process has owned the attempt's partition since.
 func (f *flight) others() bool {
-	return slices.ContainsFunc(f.task.process.world.owned[f.task.partition][f.task.since:], func(e *engineProcess) bool {
-		return e != f.task.process
-	})
+	return slices.ContainsFunc(f.task.process.world.owned[f.task.partition][f.task.since:],
+		func(e *engineProcess) bool {
+			return e != f.task.process
+		})
 }
 
 // dispatcher is the engine.Dispatcher of one task.
@@ -80,10 +84,18 @@ func (d dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) 
 	}
 	r := b.result
 	r.SentAtMillis, r.DurationMillis = w.wall(), b.millis
-	f := &flight{task: t, boot: t.process.boots, attempt: a, result: r, due: w.steady + b.millis, done: done}
+	f := &flight{
+		task:    t,
+		boot:    t.process.boots,
+		attempt: a,
+		result:  r,
+		due:     w.steady + b.millis,
+		done:    done,
+	}
 	w.flights = append(w.flights, f)
 	t.process.kept[t.partition] = append(t.process.kept[t.partition], f)
-	w.tracef("attempt %d of %s to %s starts: %s", a.Number, short(a.EventID), short(a.EndpointID), b.name)
+	w.tracef("attempt %d of %s to %s starts: %s", a.Number, short(a.EventID), short(a.EndpointID),
+		b.name)
 	w.count("attempts")
 	w.count("receiver: " + b.name)
 	if t.dieAfter > 0 && t.dispatched == t.dieAfter {
@@ -121,7 +133,8 @@ func (w *World) deliverOutcome() bool {
 	case ForgeOutcome:
 		f.result.StatusCode++
 	}
-	w.tracef("attempt %d of %s ends: %d %s", f.attempt.Number, short(f.attempt.EventID), f.result.StatusCode, f.result.Error)
+	w.tracef("attempt %d of %s ends: %d %s", f.attempt.Number, short(f.attempt.EventID),
+		f.result.StatusCode, f.result.Error)
 	f.done(f.result)
 	return true
 }

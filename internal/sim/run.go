@@ -94,7 +94,8 @@ func (w *World) calmStep() bool {
 	w.resume()
 	w.bootSomething()
 	for _, do := range []func(*World) bool{
-		(*World).writeMarker, (*World).coordinate, (*World).workEngine, (*World).deliverOutcome, (*World).fillDirectory, (*World).workFollower, (*World).clientReads, (*World).readRest,
+		(*World).writeMarker, (*World).coordinate, (*World).workEngine, (*World).deliverOutcome,
+		(*World).fillDirectory, (*World).workFollower, (*World).clientReads, (*World).readRest,
 	} {
 		if do(w) {
 			return true

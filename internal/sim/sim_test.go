@@ -17,13 +17,15 @@ import (
 )
 
 var (
-	seedFlag   = flag.Uint64("sim.seed", 0, "make this one run and show its transcript")
-	stepsFlag  = flag.Int("sim.steps", 1500, "steps of a run with faults")
-	forFlag    = flag.Duration("sim.for", 40*time.Second, "how long fresh seeds are tried")
-	seedsFlag  = flag.Int("sim.seeds", 0, "how many fresh seeds are tried, at most; 0: as many as the time allows")
+	seedFlag  = flag.Uint64("sim.seed", 0, "make this one run and show its transcript")
+	stepsFlag = flag.Int("sim.steps", 1500, "steps of a run with faults")
+	forFlag   = flag.Duration("sim.for", 40*time.Second, "how long fresh seeds are tried")
+	seedsFlag = flag.Int("sim.seeds", 0,
+		"how many fresh seeds are tried, at most; 0: as many as the time allows")
 	firstFlag  = flag.Uint64("sim.first", 0, "the first of the fresh seeds; 0: by the clock")
 	failFlag   = flag.Int("sim.failures", 3, "after how many failing seeds the search ends")
-	shrinkFlag = flag.Duration("sim.shrink", 20*time.Second, "how long a shorter transcript of a failing seed is looked for")
+	shrinkFlag = flag.Duration("sim.shrink", 20*time.Second,
+		"how long a shorter transcript of a failing seed is looked for")
 )
 
 // TestFreshSeeds tries seeds that nobody tried before.
@@ -37,7 +39,13 @@ func TestFreshSeeds(t *testing.T) {
 		first = uint64(time.Now().UnixNano())
 	}
 	began := time.Now()
-	c := &campaign{t: t, first: first, next: first, until: began.Add(*forFlag), totals: make(map[string]int)}
+	c := &campaign{
+		t:      t,
+		first:  first,
+		next:   first,
+		until:  began.Add(*forFlag),
+		totals: make(map[string]int),
+	}
 	if c.last = first + uint64(*seedsFlag); *seedsFlag == 0 {
 		c.last = first + 1<<40
 	}
@@ -46,7 +54,8 @@ func TestFreshSeeds(t *testing.T) {
 		workers.Go(c.work)
 	}
 	workers.Wait()
-	t.Logf("seeds from %d on, %d of them, %d steps each, in %s\n%s", first, c.next-first, *stepsFlag, time.Since(began).Round(time.Millisecond), table(c.totals))
+	t.Logf("seeds from %d on, %d of them, %d steps each, in %s\n%s", first, c.next-first, *stepsFlag,
+		time.Since(began).Round(time.Millisecond), table(c.totals))
 	for _, o := range c.failed {
 		explain(t, o)
 	}
@@ -107,7 +116,8 @@ func explain(t *testing.T, o Options) {
 			steps++
 		}
 	}
-	t.Errorf("seed %d: %s\nagain: make sim SEED=%d STEPS=%d\nthe same by %d of its steps:\n%s", o.Seed, failed.Violation, o.Seed, o.Steps, steps, strings.Join(r.Lines, "\n"))
+	t.Errorf("seed %d: %s\nagain: make sim SEED=%d STEPS=%d\nthe same by %d of its steps:\n%s", o.Seed,
+		failed.Violation, o.Seed, o.Steps, steps, strings.Join(r.Lines, "\n"))
 }
 
 // oneSeed makes the run that was asked for, twice.
@@ -118,7 +128,8 @@ func oneSeed(t *testing.T) {
 	if err := os.WriteFile(name, []byte(strings.Join(r.Lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("seed %d, %d steps: transcript %016x of %d lines in %s\n%s", o.Seed, o.Steps, r.Hash, len(r.Lines), name, table(r.Stats))
+	t.Logf("seed %d, %d steps: transcript %016x of %d lines in %s\n%s", o.Seed, o.Steps, r.Hash,
+		len(r.Lines), name, table(r.Stats))
 	if again := Run(o); again.Hash != r.Hash {
 		t.Errorf("the run does not repeat: %016x, then %016x", r.Hash, again.Hash)
 	}
@@ -195,20 +206,29 @@ func TestEveryFaultHappens(t *testing.T) {
 		}
 	}
 	want := []string{
-		"clock jumps", "commands appended twice", "commands lost before the log", "commits that failed", "commits whose answer was lost",
-		"crashes after a dispatch", "crashes before a dispatch", "crashes of a follower", "crashes of an engine", "directory: gone", "directory: torn or stale",
-		"fenced writes", "kills of everything", "outcomes lost with their process", "attempts taken up by another task",
-		"attempts in no history", "pauses", "rebalances", "repeated commands", "repeated inputs", "damaged inputs", "groups that have forgotten", "refusals of damaged commands",
-		"state: gone", "state: torn or stale", "states compared", "torn commits", "zombies", "expected events", "torn commits of a follower",
-		"covered ranges", "events of backfills", "reports lost before the log", "fenced followers", "follower's commits whose answer was lost", "acknowledged commands",
-		"deliveries DELIVERED", "deliveries WAITING", "deliveries FAILED", "deliveries CANCELLED", "hand-overs", "torn hand-overs", "events moved", "ends that were stale",
+		"clock jumps", "commands appended twice", "commands lost before the log", "commits that failed",
+		"commits whose answer was lost",
+		"crashes after a dispatch", "crashes before a dispatch", "crashes of a follower",
+		"crashes of an engine", "directory: gone", "directory: torn or stale",
+		"fenced writes", "kills of everything", "outcomes lost with their process",
+		"attempts taken up by another task",
+		"attempts in no history", "pauses", "rebalances", "repeated commands", "repeated inputs",
+		"damaged inputs", "groups that have forgotten", "refusals of damaged commands",
+		"state: gone", "state: torn or stale", "states compared", "torn commits", "zombies",
+		"expected events", "torn commits of a follower",
+		"covered ranges", "events of backfills", "reports lost before the log", "fenced followers",
+		"follower's commits whose answer was lost", "acknowledged commands",
+		"deliveries DELIVERED", "deliveries WAITING", "deliveries FAILED", "deliveries CANCELLED",
+		"hand-overs", "torn hand-overs", "events moved", "ends that were stale",
 	}
 	for _, b := range behaviours {
 		want = append(want, "receiver: "+b.name)
 	}
 	for _, body := range []string{
-		"CreateAccount", "CreateKey", "RollKey", "RevokeKey", "CreateEndpoint", "UpdateEndpoint", "DisableEndpoint", "EnableEndpoint", "DeleteEndpoint",
-		"RotateSecret", "ResealSecrets", "TestEndpoint", "ReplayEndpoint", "ResendEvent", "CreateWatch", "UpdateWatch", "DeleteWatch",
+		"CreateAccount", "CreateKey", "RollKey", "RevokeKey", "CreateEndpoint", "UpdateEndpoint",
+		"DisableEndpoint", "EnableEndpoint", "DeleteEndpoint",
+		"RotateSecret", "ResealSecrets", "TestEndpoint", "ReplayEndpoint", "ResendEvent", "CreateWatch",
+		"UpdateWatch", "DeleteWatch",
 	} {
 		want = append(want, "acknowledged: "+body)
 	}
@@ -223,9 +243,22 @@ func TestEveryFaultHappens(t *testing.T) {
 // seeds, and by the checker that it is a matter of.
 func TestPlantedBugsAreFound(t *testing.T) {
 	finds := map[Bug][]string{
-		IgnoreDisabled: {"G3"}, LoseFact: {"G4", "G1", "cannot"}, LoseMatch: {"G2"}, SkipFold: {"versions", "G", "cannot"}, ForgetDedup: {"G1"},
-		SkipBarrier: {"G2"}, NoFence: {"versions", "G"}, LoseOutcome: {"G3", "rest"}, ForgeOutcome: {"G7"}, StartNothing: {"G6"}, AckUncommitted: {"G1"}, StaleRow: {"G4"}, HurryRetries: {"G3"},
-		LeakAborted: {"G4", "versions", "G1"}, GroupPositions: {"G1", "set aside"}, TrustEnd: {"G", "versions"},
+		IgnoreDisabled: {"G3"},
+		LoseFact:       {"G4", "G1", "cannot"},
+		LoseMatch:      {"G2"},
+		SkipFold:       {"versions", "G", "cannot"},
+		ForgetDedup:    {"G1"},
+		SkipBarrier:    {"G2"},
+		NoFence:        {"versions", "G"},
+		LoseOutcome:    {"G3", "rest"},
+		ForgeOutcome:   {"G7"},
+		StartNothing:   {"G6"},
+		AckUncommitted: {"G1"},
+		StaleRow:       {"G4"},
+		HurryRetries:   {"G3"},
+		LeakAborted:    {"G4", "versions", "G1"},
+		GroupPositions: {"G1", "set aside"},
+		TrustEnd:       {"G", "versions"},
 	}
 	for bug, name := range Bugs() {
 		t.Run(name, func(t *testing.T) {
@@ -234,7 +267,8 @@ func TestPlantedBugsAreFound(t *testing.T) {
 				if r.Violation == "" {
 					continue
 				}
-				if !slices.ContainsFunc(finds[bug], func(what string) bool { return strings.Contains(r.Violation, what) }) {
+				if !slices.ContainsFunc(finds[bug],
+					func(what string) bool { return strings.Contains(r.Violation, what) }) {
 					t.Errorf("seed %d: found as %s", seed, r.Violation)
 				}
 				t.Logf("seed %d: %.200s", seed, r.Violation)

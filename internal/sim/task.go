@@ -34,15 +34,18 @@ type task struct {
 	draining   bool
 	drainUntil int64
 
-	under      map[string]underWay // attempts by event, from dispatch to the turn that takes the outcome
-	good       map[string]bool     // endpoints whose latest outcome was a success
-	enabled    bool                // the turn enables an endpoint
-	tests      map[deliveryID]int  // that the task made and did not send yet, and turns that they waited while not active
-	usedUp     bool                // the turn began all that a rate limit lets through
-	limited    map[string]int64    // since when what is due to an endpoint waits for its limit, by the steady clock
-	outcomes   []*flight           // delivered, not taken yet
-	taken      []*flight           // by the turn
-	nowMillis  int64               // of the turn that is settled
+	// attempts by event, from dispatch to the turn that takes the outcome
+	under   map[string]underWay
+	good    map[string]bool // endpoints whose latest outcome was a success
+	enabled bool            // the turn enables an endpoint
+	// that the task made and did not send yet, and turns that they waited while not active
+	tests  map[deliveryID]int
+	usedUp bool // the turn began all that a rate limit lets through
+	// since when what is due to an endpoint waits for its limit, by the steady clock
+	limited    map[string]int64
+	outcomes   []*flight // delivered, not taken yet
+	taken      []*flight // by the turn
+	nowMillis  int64     // of the turn that is settled
 	dispatched int
 	dieBefore  int
 	dieAfter   int
@@ -91,7 +94,8 @@ func (t *task) ready() bool {
 	case catchingUp:
 		return w.log.stable(place{schemas.TopicJournal, t.partition}) >= t.next
 	case idle:
-		return len(t.locals) > 0 || w.wall() >= t.wakeAt && !t.draining || t.draining && t.drained() || !t.draining && t.hasInput()
+		return len(t.locals) > 0 || w.wall() >= t.wakeAt && !t.draining || t.draining && t.drained() ||
+			!t.draining && t.hasInput()
 	}
 	return true
 }
@@ -162,7 +166,8 @@ func (t *task) restore() {
 	}
 	t.core, t.good, t.tests = core, make(map[string]bool), make(map[deliveryID]int)
 	if core.Next() > end {
-		w.violate("G4: the state of partition %d reaches %d and its journal %d", t.partition, core.Next(), end)
+		w.violate("G4: the state of partition %d reaches %d and its journal %d", t.partition, core.Next(),
+			end)
 	}
 	known := end
 	if w.fault(0.1) {
@@ -222,7 +227,8 @@ func (t *task) produce() {
 		return
 	}
 	if n := len(t.turn.Out()); n >= turnRecords {
-		w.violate("a turn of partition %d writes %d records, more than a start reads again", t.partition, n)
+		w.violate("a turn of partition %d writes %d records, more than a start reads again", t.partition,
+			n)
 	}
 	positions := make(map[place]int64)
 	for topic, offset := range t.turn.Positions() {
@@ -248,7 +254,9 @@ var errUnknown = errors.New("sim: the answer to the commit did not come")
 // over, which is rare, and of which both parts count.
 func (t *task) tears() bool {
 	w := t.process.world
-	handsOver := t.turn != nil && slices.ContainsFunc(t.turn.Out(), func(r streams.Record) bool { return r.Topic == schemas.TopicMatches })
+	handsOver := t.turn != nil &&
+		slices.ContainsFunc(t.turn.Out(),
+			func(r streams.Record) bool { return r.Topic == schemas.TopicMatches })
 	if hit := w.chance(0.5); hit && handsOver && w.setup.faults > 0 && !w.calm {
 		w.count("torn hand-overs")
 		return true
@@ -446,7 +454,8 @@ func (t *task) fail(err error) {
 	if t.draining {
 		return
 	}
-	t.process.tasks = append(t.process.tasks, &task{process: t.process, partition: t.partition, stage: backingOff, backoff: w.steady + 100})
+	t.process.tasks = append(t.process.tasks,
+		&task{process: t.process, partition: t.partition, stage: backingOff, backoff: w.steady + 100})
 }
 
 // revoke asks the task to end when what is under way has ended.

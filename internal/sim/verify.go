@@ -75,9 +75,11 @@ func (m *model) deliveryState(s map[string]string, id deliveryID, d domain.Deliv
 	s[stateKey(keyBody, id.event)] = string(m.bodies[id])
 	switch {
 	case d.State.Pending():
-		s[timerKey(id.endpoint+"/"+strconv.Itoa(int(d.EndpointEpoch)), d.NextAttemptAtMillis, id.event)] = ""
+		s[timerKey(id.endpoint+"/"+
+			strconv.Itoa(int(d.EndpointEpoch)), d.NextAttemptAtMillis, id.event)] = ""
 	case d.Replayable():
-		created := binary.BigEndian.AppendUint64(append([]byte(id.endpoint), 0), uint64(max(d.CreatedAtMillis, 0)))
+		created := binary.BigEndian.AppendUint64(append([]byte(id.endpoint), 0),
+			uint64(max(d.CreatedAtMillis, 0)))
 		s[stateKey(keyFailed, string(created)+id.event)] = ""
 	}
 }
@@ -86,13 +88,17 @@ func (m *model) deliveryState(s map[string]string, id deliveryID, d domain.Deliv
 // passed; empty when they agree.
 func (w *World) differs(store *streams.Store, partition int32) string {
 	m := w.checks.model
-	want := m.state(func(id string) bool { return w.log.partitionOf(schemas.TopicJournal, id) == partition })
+	want := m.state(func(id string) bool {
+		return w.log.partitionOf(schemas.TopicJournal,
+			id) == partition
+	})
 	commands := 0
 	differs := ""
 	err := store.Scan([]byte{keyTimer}, []byte{0xff}, func(key, value []byte) (bool, error) {
 		k := string(key)
 		switch {
-		case key[0] == keyMadeDue || key[0] == keyTabled || key[0] == keyTimer && hasPrefix(k[1:], "commands\x00"):
+		case key[0] == keyMadeDue || key[0] == keyTabled ||
+			key[0] == keyTimer && hasPrefix(k[1:], "commands\x00"):
 			return true, nil
 		case key[0] == keyCommand:
 			h, is := m.handled[k[1:]]
@@ -123,7 +129,8 @@ func (w *World) differs(store *streams.Store, partition int32) string {
 			return err.Error()
 		}
 		aggregate := w.clients.byID[id].Body.Aggregate()
-		if value == nil && !h.again && w.log.partitionOf(schemas.TopicJournal, aggregate) == partition && h.atMillis+rememberMillis > w.latestWall {
+		if value == nil && !h.again && w.log.partitionOf(schemas.TopicJournal, aggregate) == partition &&
+			h.atMillis+rememberMillis > w.latestWall {
 			return "the answer to " + id + " is missing"
 		}
 	}
@@ -156,9 +163,17 @@ func (w *World) verifyTask(t *task) {
 
 // verifyRefold folds a journal from zero into an empty store.
 func (w *World) verifyRefold(partition int32) {
-	cfg := engine.Config{Policy: w.setup.policy, AttemptsInFlight: 1, AttemptsPerEndpoint: 1, PartitionOf: w.partitionOf}
+	cfg := engine.Config{
+		Policy:              w.setup.policy,
+		AttemptsInFlight:    1,
+		AttemptsPerEndpoint: 1,
+		PartitionOf:         w.partitionOf,
+	}
 	core, err := streams.OpenCore(streams.CoreConfig{
-		Journal: schemas.TopicJournal, Partition: partition, Inputs: engine.Inputs(), Store: storeConfig(vfs.NewMem()),
+		Journal:   schemas.TopicJournal,
+		Partition: partition,
+		Inputs:    engine.Inputs(),
+		Store:     storeConfig(vfs.NewMem()),
 		NewHandler: func(c *streams.Core) streams.Handler {
 			return engine.NewHandler(cfg, func() bool { return false }, c, engine.NewFlights())
 		},
@@ -195,7 +210,8 @@ func (w *World) verifyEnd() {
 	for _, id := range m.created {
 		d := m.deliveries[id]
 		if d.State.Pending() {
-			w.violate("G3: %s is %s for ever, its endpoint is %s", id.event, d.State, m.endpoints[id.endpoint].Status)
+			w.violate("G3: %s is %s for ever, its endpoint is %s", id.event, d.State,
+				m.endpoints[id.endpoint].Status)
 		}
 		if d.State == domain.StateDelivered && !w.checks.delivered(id) {
 			w.violate("G3: %s is DELIVERED and no receiver took it", id.event)
@@ -277,7 +293,8 @@ func (w *World) verifyEvents() {
 	}
 	for id := range w.checks.judged.gone {
 		if !m.endpoints[id].Deleted() {
-			w.violate("G2: endpoint %s was shown as deleted, so its payments are not told of, and it is not", id)
+			w.violate("G2: endpoint %s was shown as deleted, so its payments are not told of, and it is not",
+				id)
 		}
 	}
 	for id, d := range w.checks.book.deliveries {
@@ -291,7 +308,8 @@ func (w *World) verifyEvents() {
 // the event arrived in the same partition before the command was taken again. Then
 // that finds the later delivery.
 func (w *World) overtook(endpoint string, d *bookedDelivery) bool {
-	return w.Stats["torn commits"] > 0 && d.movedTo == "" && w.partitionOf(endpoint) == w.partitionOf(d.next)
+	return w.Stats["torn commits"] > 0 && d.movedTo == "" &&
+		w.partitionOf(endpoint) == w.partitionOf(d.next)
 }
 
 // verifyRows holds that the tables' latest rows of a partition are what its
@@ -306,7 +324,8 @@ func (w *World) verifyRows(partition int32) {
 		}
 	}
 	differ := func(id string, exists bool, have, want []byte, err error) {
-		if exists && w.log.partitionOf(schemas.TopicJournal, id) == partition && (err != nil || string(have) != string(want)) {
+		if exists && w.log.partitionOf(schemas.TopicJournal, id) == partition &&
+			(err != nil || string(have) != string(want)) {
 			w.violate("G4: after a torn commit, the table has another row of %s: %v", id, err)
 		}
 	}
@@ -339,7 +358,8 @@ func (w *World) verifyDirectory(f *followerProcess) {
 	for id, want := range m.accounts {
 		if want.Exists() {
 			have, found, err := f.directory.Account(id)
-			differ("account", id, found, err, schemas.MarshalAccount(have), schemas.MarshalAccount(visibleAccount(want, have)))
+			differ("account", id, found, err, schemas.MarshalAccount(have),
+				schemas.MarshalAccount(visibleAccount(want, have)))
 		}
 	}
 	for id, want := range m.endpoints {

@@ -44,13 +44,21 @@ type setup struct {
 
 func newSetup(rnd *rand.Rand) setup {
 	s := setup{
-		partitions: 1 + rnd.Int32N(3), engines: 1 + rnd.IntN(3), followers: 1 + rnd.IntN(2), embedded: rnd.IntN(2) == 0,
-		inFlight: 4 + rnd.IntN(13), perEndpoint: 1 + rnd.IntN(8), jumps: rnd.IntN(3) == 0,
-		endpoints: 2 + rnd.IntN(5), watches: 2 + rnd.IntN(6), policy: domain.DefaultPolicy(),
+		partitions:  1 + rnd.Int32N(3),
+		engines:     1 + rnd.IntN(3),
+		followers:   1 + rnd.IntN(2),
+		embedded:    rnd.IntN(2) == 0,
+		inFlight:    4 + rnd.IntN(13),
+		perEndpoint: 1 + rnd.IntN(8),
+		jumps:       rnd.IntN(3) == 0,
+		endpoints:   2 + rnd.IntN(5),
+		watches:     2 + rnd.IntN(6),
+		policy:      domain.DefaultPolicy(),
 	}
 	s.faults = []float64{0, 0.1, 0.3, 1}[rnd.IntN(4)]
 	if rnd.IntN(3) > 0 {
-		s.policy.Schedule = domain.Schedule{WaitsMillis: []int64{30_000, 120_000, 600_000}[:1+rnd.IntN(3)]}
+		s.policy.Schedule = domain.Schedule{WaitsMillis: []int64{30_000, 120_000, 600_000}[:1+
+			rnd.IntN(3)]}
 		s.policy.DisableAfter = 1 + rnd.IntN(4)
 	}
 	s.policy.HonourRetryAfter = rnd.IntN(2) == 0
@@ -105,8 +113,19 @@ func (w *World) violate(format string, args ...any) {
 func newWorld(seed uint64, bug Bug, keepLines bool) *World {
 	rnd := rand.New(rand.NewPCG(seed, math.MaxUint64)) // #nosec G404 -- a run must repeat
 	w := &World{
-		seed: seed, setup: newSetup(rnd), bug: bug, rnd: rnd, wallOff: startMillis, hash: fnv.New64a(), keepLines: keepLines,
-		Stats: make(map[string]int), owners: make(map[int32]*engineProcess), owned: make(map[int32][]*engineProcess), receivers: make(map[string]behaviour), torn: make(map[int32]bool), verifyLeft: 3,
+		seed:       seed,
+		setup:      newSetup(rnd),
+		bug:        bug,
+		rnd:        rnd,
+		wallOff:    startMillis,
+		hash:       fnv.New64a(),
+		keepLines:  keepLines,
+		Stats:      make(map[string]int),
+		owners:     make(map[int32]*engineProcess),
+		owned:      make(map[int32][]*engineProcess),
+		receivers:  make(map[string]behaviour),
+		torn:       make(map[int32]bool),
+		verifyLeft: 3,
 	}
 	w.log = newLog(w.setup.partitions)
 	w.checks = newChecks(w)
@@ -146,7 +165,8 @@ func (w *World) passed() int64 { return w.steady + w.setForward }
 
 // tracef adds a line to the transcript.
 func (w *World) tracef(format string, args ...any) {
-	line := strconv.Itoa(w.step) + " " + strconv.FormatInt(w.steady, 10) + " " + fmt.Sprintf(format, args...)
+	line := strconv.Itoa(w.step) + " " + strconv.FormatInt(w.steady, 10) + " " +
+		fmt.Sprintf(format, args...)
 	w.hash.Write([]byte(line))
 	if w.keepLines {
 		w.lines = append(w.lines, line)
@@ -450,7 +470,10 @@ func (w *World) spoilInput() bool {
 	case 1:
 		r.Value = append([]byte{0xff}, r.Value...)
 	case 2:
-		r.Headers = []streams.Header{{Key: schemas.HeaderType, Value: []byte("SomethingNewer")}, {Key: schemas.HeaderVersion, Value: []byte("1")}}
+		r.Headers = []streams.Header{
+			{Key: schemas.HeaderType, Value: []byte("SomethingNewer")},
+			{Key: schemas.HeaderVersion, Value: []byte("1")},
+		}
 	case 3:
 		r.Value = nil
 	case 4:

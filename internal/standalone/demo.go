@@ -118,7 +118,8 @@ func (d *demo) startReceiver() (port string, err error) {
 			}
 			return nil
 		},
-		OnWebhook: d.v.out.webhook, Logger: d.v.Logger,
+		OnWebhook: d.v.out.webhook,
+		Logger:    d.v.Logger,
 	})
 	if err != nil {
 		return "", err
@@ -237,7 +238,8 @@ func (d *demo) pay(ctx context.Context) error {
 		d.state.Payments++
 		n := d.state.Payments
 		_, err := d.client.Pay(ctx, devclient.PayRequest{
-			From: d.v.ids.PayerSeed, To: wallet.Address(),
+			From:   d.v.ids.PayerSeed,
+			To:     wallet.Address(),
 			Amount: strconv.Itoa(n%90+10) + ".5",
 			Memo:   txnbuild.MemoText("order-" + strconv.Itoa(n)),
 		})

@@ -27,7 +27,8 @@ func TestThePortOfTheDemoIsNobodyElses(t *testing.T) {
 	}
 	defer dir.Close()
 	stack := &startstop.Stack{
-		Failed: func(err error) { t.Error(err) }, Logger: slog.New(slog.DiscardHandler),
+		Failed: func(err error) { t.Error(err) },
+		Logger: slog.New(slog.DiscardHandler),
 	}
 	defer stack.Stop()
 	flags, set := new(Flags), pflag.NewFlagSet("run", pflag.ContinueOnError)
@@ -37,7 +38,10 @@ func TestThePortOfTheDemoIsNobodyElses(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := &service{
-		Stack: stack, dir: dir, flags: flags, out: &narrator{terminal.NewLines(io.Discard)},
+		Stack: stack,
+		dir:   dir,
+		flags: flags,
+		out:   &narrator{terminal.NewLines(io.Discard)},
 	}
 	if v.ca, err = pki.LoadOrCreateCA(dir.Join("secrets"), dir.Join("ca.pem"), time.Now); err != nil {
 		t.Fatal(err)

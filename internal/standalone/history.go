@@ -62,8 +62,11 @@ func (v *service) tryHistory(ctx context.Context) error {
 		dsn = e.DSN()
 		v.mu.Lock()
 		v.file.ClickHouse = &runfile.ClickHouse{
-			Native: e.NativeAddr(), HTTP: e.HTTPURL(), Database: e.Database(),
-			Login: v.logins.ClickHouse, Reader: v.logins.Reader,
+			Native:   e.NativeAddr(),
+			HTTP:     e.HTTPURL(),
+			Database: e.Database(),
+			Login:    v.logins.ClickHouse,
+			Reader:   v.logins.Reader,
 		}
 		v.mu.Unlock()
 	}

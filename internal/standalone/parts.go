@@ -32,10 +32,14 @@ func (v *service) startBroker(ctx context.Context) error {
 			"file", v.flags.holdFile)
 	}
 	b, err := broker.Start(broker.Config{
-		Dir: v.dir.Join("broker"), Listen: v.address("kafka-listen", v.flags.kafkaListen),
-		Sync: v.flags.brokerSync,
-		User: v.logins.Kafka.User, Password: v.logins.Kafka.Password,
-		Failed: v.Failed, Logger: v.Logger, HoldFile: v.flags.holdFile,
+		Dir:      v.dir.Join("broker"),
+		Listen:   v.address("kafka-listen", v.flags.kafkaListen),
+		Sync:     v.flags.brokerSync,
+		User:     v.logins.Kafka.User,
+		Password: v.logins.Kafka.Password,
+		Failed:   v.Failed,
+		Logger:   v.Logger,
+		HoldFile: v.flags.holdFile,
 	})
 	if err != nil {
 		return fmt.Errorf("--kafka-listen: %w", err)
@@ -52,8 +56,11 @@ func brokerOf(
 	b *broker.Broker, logins runfile.Logins, clientID string, l *slog.Logger,
 ) streams.Cluster {
 	return streams.Cluster{
-		Brokers: []string{b.Addr()}, Prefix: topicPrefix, ClientID: clientID,
-		SASL: logins.Kafka.SASL(), Logger: l,
+		Brokers:  []string{b.Addr()},
+		Prefix:   topicPrefix,
+		ClientID: clientID,
+		SASL:     logins.Kafka.SASL(),
+		Logger:   l,
 	}
 }
 
@@ -73,13 +80,18 @@ func (v *service) startDevnet(context.Context) (err error) {
 	}
 	sockets := v.flags.node.Sockets("")
 	n, err := devnet.Open(devnet.Config{
-		Dir: v.dir.Join("devnet"), Identities: v.ids,
-		Listen: v.address("stellar-listen", v.flags.stellarListen),
-		Hosts:  sockets.Hosts, Origins: sockets.Origins,
-		CloseInterval: v.flags.ledgerInterval, Sync: v.flags.brokerSync,
-		Hold: v.disk.Check, Logger: v.Logger,
-		RetentionLedgers: v.flags.stellarRetention, Faults: v.flags.faults,
-		LakeDir: v.flags.stellarLake,
+		Dir:              v.dir.Join("devnet"),
+		Identities:       v.ids,
+		Listen:           v.address("stellar-listen", v.flags.stellarListen),
+		Hosts:            sockets.Hosts,
+		Origins:          sockets.Origins,
+		CloseInterval:    v.flags.ledgerInterval,
+		Sync:             v.flags.brokerSync,
+		Hold:             v.disk.Check,
+		Logger:           v.Logger,
+		RetentionLedgers: v.flags.stellarRetention,
+		Faults:           v.flags.faults,
+		LakeDir:          v.flags.stellarLake,
 	})
 	if err != nil {
 		return fmt.Errorf("--stellar-listen: %w", err)
@@ -91,7 +103,9 @@ func (v *service) startDevnet(context.Context) (err error) {
 	})
 	v.Go("the development network", n.Run)
 	v.file.Stellar = runfile.Stellar{
-		RPCURL: n.RPCURL(), NetworkPassphrase: n.Passphrase(), FriendbotURL: n.FriendbotURL(),
+		RPCURL:            n.RPCURL(),
+		NetworkPassphrase: n.Passphrase(),
+		FriendbotURL:      n.FriendbotURL(),
 	}
 	v.flags.source.Follow(n.RPCURL(), n.Passphrase(), v.flags.stellarLake,
 		min(v.flags.ledgerInterval/20, time.Second))
@@ -104,8 +118,11 @@ func (v *service) startClickHouse(ctx context.Context) (*clickhouse.Engine, erro
 		return nil, err
 	}
 	e, err := clickhouse.Start(ctx, clickhouse.Config{
-		Program: program, DataDir: v.dir.Join("clickhouse"),
-		Database: "lumenhook", Logger: v.Logger, NobodyHint: nobodyHint,
+		Program:    program,
+		DataDir:    v.dir.Join("clickhouse"),
+		Database:   "lumenhook",
+		Logger:     v.Logger,
+		NobodyHint: nobodyHint,
 		Service:    clickhouse.Login(v.logins.ClickHouse),
 		Reader:     clickhouse.Login(v.logins.Reader),
 		NativeAddr: v.address("clickhouse-native-listen", v.flags.clickhouseNative),

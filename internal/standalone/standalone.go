@@ -187,13 +187,16 @@ func (v *service) bootstrap(ctx context.Context) error {
 	id := v.file.AccountID
 	hash := domain.APIKeyHash(v.file.APIKey)
 	key := domain.Key{
-		ID:   domain.DeriveID(domain.KeyPrefix, "run", string(hash)),
-		Name: "run", Hash: hash, Permissions: domain.Permissions(),
+		ID:          domain.DeriveID(domain.KeyPrefix, "run", string(hash)),
+		Name:        "run",
+		Hash:        hash,
+		Permissions: domain.Permissions(),
 	}
 	return v.node.OpenAccount(ctx, domain.Command{
-		ID:        domain.DeriveID(domain.CommandPrefix, "run", id),
-		AccountID: id, IssuedAtMillis: time.Now().UnixMilli(),
-		Body: domain.CreateAccount{AccountID: id, Email: "you@localhost", Key: key},
+		ID:             domain.DeriveID(domain.CommandPrefix, "run", id),
+		AccountID:      id,
+		IssuedAtMillis: time.Now().UnixMilli(),
+		Body:           domain.CreateAccount{AccountID: id, Email: "you@localhost", Key: key},
 	})
 }
 

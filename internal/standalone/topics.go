@@ -27,8 +27,12 @@ func OpenTopics(dir string, logger *slog.Logger) (*Topics, error) {
 	run, notRunning := runfile.Read(dir)
 	if notRunning == nil {
 		c := streams.Cluster{
-			Brokers: run.KafkaBrokers, Prefix: topicPrefix, ClientID: "lumenhook-cli",
-			SASL: run.Kafka.SASL(), Logger: logger, Quiet: true,
+			Brokers:  run.KafkaBrokers,
+			Prefix:   topicPrefix,
+			ClientID: "lumenhook-cli",
+			SASL:     run.Kafka.SASL(),
+			Logger:   logger,
+			Quiet:    true,
 		}
 		return &Topics{Cluster: c, Running: true, close: func() {}}, nil
 	}
@@ -52,10 +56,12 @@ func startTopics(folder *runfile.Folder, logger *slog.Logger) (*Topics, error) {
 		return nil, err
 	}
 	b, err := broker.Start(broker.Config{
-		Dir: folder.Join("broker"), Listen: "127.0.0.1:0",
-		User: logins.Kafka.User, Password: logins.Kafka.Password,
-		Failed: func(err error) { logger.Error("the broker of the data folder failed", "err", err) },
-		Logger: logger,
+		Dir:      folder.Join("broker"),
+		Listen:   "127.0.0.1:0",
+		User:     logins.Kafka.User,
+		Password: logins.Kafka.Password,
+		Failed:   func(err error) { logger.Error("the broker of the data folder failed", "err", err) },
+		Logger:   logger,
 	})
 	if err != nil {
 		return nil, err

@@ -18,7 +18,8 @@ func TestReceiversDoNotFillTheLog(t *testing.T) {
 		var text strings.Builder
 		quietGlobalLog(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: level})))
 		log.Printf("Transport: unhandled response frame type %d", 7)
-		said, debug := strings.Contains(text.String(), "unhandled"), strings.Contains(text.String(), "level=DEBUG")
+		said, debug := strings.Contains(text.String(), "unhandled"),
+			strings.Contains(text.String(), "level=DEBUG")
 		if said != told || debug != told {
 			t.Errorf("at level %s the log holds %q", level, &text)
 		}

@@ -129,7 +129,8 @@ func (s *Stack) pop() (f func()) {
 func (s *Stack) Started() []Service {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.services), func(one Service) bool { return !s.started[one] })
+	return slices.DeleteFunc(slices.Clone(s.services),
+		func(one Service) bool { return !s.started[one] })
 }
 
 // Ready asks every service that has started. One that is starting is not ready.

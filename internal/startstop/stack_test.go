@@ -52,7 +52,8 @@ func newStack(t *testing.T, failed func(error)) *startstop.Stack {
 func TestPartsStopInTheReverseOrder(t *testing.T) {
 	var d diary
 	s := newStack(t, nil)
-	a, b, c := &part{name: "a", diary: &d}, &part{name: "b", diary: &d}, &part{name: "c", diary: &d, unwell: errors.New("ill")}
+	a, b, c := &part{name: "a", diary: &d}, &part{name: "b", diary: &d},
+		&part{name: "c", diary: &d, unwell: errors.New("ill")}
 	s.OnStopLast(func() { d.note("the last") })
 	if err := errors.Join(s.Start(t.Context(), a, b), s.Start(t.Context(), a, c)); err != nil {
 		t.Fatal(err)
@@ -65,10 +66,14 @@ func TestPartsStopInTheReverseOrder(t *testing.T) {
 	s.Stop()
 	s.Stop()
 	s.OnStop(func() { d.note("too late") })
-	if err := s.Start(t.Context(), &part{name: "d", diary: &d}); !errors.Is(err, startstop.ErrStopped) {
+	if err := s.Start(t.Context(), &part{name: "d", diary: &d}); !errors.Is(err,
+		startstop.ErrStopped) {
 		t.Errorf("a start after the stop: %v", err)
 	}
-	want := []string{"start a", "start b", "start c", "the first", "stop c", "stop b", "stop a", "the last", "too late"}
+	want := []string{
+		"start a", "start b", "start c", "the first", "stop c", "stop b", "stop a",
+		"the last", "too late",
+	}
 	if !slices.Equal(d.lines, want) {
 		t.Errorf("%q, want %q", d.lines, want)
 	}
@@ -78,11 +83,13 @@ func TestAStartThatFailsIsCleanedUp(t *testing.T) {
 	var d diary
 	s := newStack(t, nil)
 	broken := errors.New("broken")
-	err := s.Start(t.Context(), &part{name: "a", diary: &d}, &part{name: "b", diary: &d, fails: broken}, &part{name: "c", diary: &d})
+	err := s.Start(t.Context(), &part{name: "a", diary: &d}, &part{name: "b", diary: &d, fails: broken},
+		&part{name: "c", diary: &d})
 	if !errors.Is(err, broken) {
 		t.Fatalf("start: %v", err)
 	}
-	if r := s.Ready(t.Context()); len(r) != 2 || r[0].Err != nil || r[1].Err == nil || len(s.Started()) != 1 {
+	if r := s.Ready(t.Context()); len(r) != 2 || r[0].Err != nil || r[1].Err == nil ||
+		len(s.Started()) != 1 {
 		t.Errorf("ready: %v", r)
 	}
 	s.Stop()

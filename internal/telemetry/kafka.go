@@ -35,7 +35,8 @@ func NewKafkaMetrics(registry prometheus.Registerer) *KafkaMetrics {
 			kprom.FetchAndProduceDetail(kprom.ByTopic, kprom.Records, kprom.Batches, kprom.UncompressedBytes),
 			kprom.Histograms(kprom.RequestDurationE2E, kprom.RequestThrottled)),
 		open: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "lumenhook_kafka_clients", Help: "Kafka clients that are open.",
+			Name: "lumenhook_kafka_clients",
+			Help: "Kafka clients that are open.",
 		}),
 	}
 	registry.MustRegister(m.open)
@@ -53,7 +54,11 @@ func (m *KafkaMetrics) OnNewClient(c *kgo.Client) {
 			"buffered_produce_records_total", "buffered_fetch_records_total",
 			"buffered_produce_bytes", "buffered_fetch_bytes",
 		} {
-			m.first.Unregister(prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "lumenhook", Subsystem: "kafka", Name: name}))
+			m.first.Unregister(prometheus.NewGauge(prometheus.GaugeOpts{
+				Namespace: "lumenhook",
+				Subsystem: "kafka",
+				Name:      name,
+			}))
 		}
 	})
 }
@@ -62,7 +67,9 @@ func (m *KafkaMetrics) OnNewClient(c *kgo.Client) {
 func (m *KafkaMetrics) OnClientClosed(*kgo.Client) { m.open.Dec() }
 
 // OnBrokerConnect counts connections.
-func (m *KafkaMetrics) OnBrokerConnect(b kgo.BrokerMetadata, took time.Duration, c net.Conn, err error) {
+func (m *KafkaMetrics) OnBrokerConnect(
+	b kgo.BrokerMetadata, took time.Duration, c net.Conn, err error,
+) {
 	m.counts.OnBrokerConnect(b, took, c, err)
 }
 
@@ -77,22 +84,30 @@ func (m *KafkaMetrics) OnBrokerThrottle(b kgo.BrokerMetadata, wait time.Duration
 }
 
 // OnProduceBatchWritten counts what is written to topics.
-func (m *KafkaMetrics) OnProduceBatchWritten(b kgo.BrokerMetadata, topic string, p int32, w kgo.ProduceBatchMetrics) {
+func (m *KafkaMetrics) OnProduceBatchWritten(
+	b kgo.BrokerMetadata, topic string, p int32, w kgo.ProduceBatchMetrics,
+) {
 	m.counts.OnProduceBatchWritten(b, topic, p, w)
 }
 
 // OnFetchBatchRead counts what is read from topics.
-func (m *KafkaMetrics) OnFetchBatchRead(b kgo.BrokerMetadata, topic string, p int32, r kgo.FetchBatchMetrics) {
+func (m *KafkaMetrics) OnFetchBatchRead(
+	b kgo.BrokerMetadata, topic string, p int32, r kgo.FetchBatchMetrics,
+) {
 	m.counts.OnFetchBatchRead(b, topic, p, r)
 }
 
 // OnBrokerRead counts bytes and errors of reading.
-func (m *KafkaMetrics) OnBrokerRead(b kgo.BrokerMetadata, key int16, n int, wait, took time.Duration, err error) {
+func (m *KafkaMetrics) OnBrokerRead(
+	b kgo.BrokerMetadata, key int16, n int, wait, took time.Duration, err error,
+) {
 	m.counts.OnBrokerRead(b, key, n, wait, took, err)
 }
 
 // OnBrokerWrite counts bytes and errors of writing.
-func (m *KafkaMetrics) OnBrokerWrite(b kgo.BrokerMetadata, key int16, n int, wait, took time.Duration, err error) {
+func (m *KafkaMetrics) OnBrokerWrite(
+	b kgo.BrokerMetadata, key int16, n int, wait, took time.Duration, err error,
+) {
 	m.counts.OnBrokerWrite(b, key, n, wait, took, err)
 }
 
@@ -110,7 +125,8 @@ func (t *Tracing) KafkaHooks(clientID, prefix string) []kgo.Hook {
 	carried := propagation.TraceContext{}
 	return []kgo.Hook{
 		eventRecords{prefix}, // before kotel, which takes the context from the record
-		kotel.NewTracer(kotel.TracerProvider(t.provider), kotel.TracerPropagator(carried), kotel.ClientID(clientID)),
+		kotel.NewTracer(kotel.TracerProvider(t.provider), kotel.TracerPropagator(carried),
+			kotel.ClientID(clientID)),
 	}
 }
 

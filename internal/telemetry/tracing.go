@@ -52,20 +52,24 @@ const (
 // NewTracing makes a tracing that sends to a collector, which need not be there.
 func NewTracing(ctx context.Context, cfg TracingConfig) (*Tracing, error) {
 	if cfg.SampleRatio <= 0 || cfg.SampleRatio > 1 {
-		return nil, fmt.Errorf("telemetry: the ratio of traces to keep is %v: give one above 0 and up to 1", cfg.SampleRatio)
+		return nil, fmt.Errorf("telemetry: the ratio of traces to keep is %v: give one above 0 and up "+
+			"to 1", cfg.SampleRatio)
 	}
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(cfg.Endpoint), otlptracehttp.WithTimeout(exportTimeout))
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(cfg.Endpoint),
+		otlptracehttp.WithTimeout(exportTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: sending traces to %s: %w", cfg.Endpoint, err)
 	}
 	otel.SetErrorHandler(&complaints{logger: cfg.Logger, endpoint: cfg.Endpoint})
 	about := resource.NewWithAttributes(semconv.SchemaURL,
-		semconv.ServiceName("lumenhook"), semconv.ServiceVersion(cfg.Version), semconv.ServiceInstanceID(cfg.Instance))
+		semconv.ServiceName("lumenhook"), semconv.ServiceVersion(cfg.Version),
+		semconv.ServiceInstanceID(cfg.Instance))
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithResource(about),
 		sdktrace.WithIDGenerator(ids{}),
 		sdktrace.WithSampler(sdktrace.TraceIDRatioBased(cfg.SampleRatio)),
-		sdktrace.WithBatcher(exporter, sdktrace.WithMaxQueueSize(queuedSpans), sdktrace.WithExportTimeout(exportTimeout)),
+		sdktrace.WithBatcher(exporter, sdktrace.WithMaxQueueSize(queuedSpans),
+			sdktrace.WithExportTimeout(exportTimeout)),
 	)
 	return &Tracing{provider: provider, tracer: provider.Tracer(scope)}, nil
 }
@@ -88,7 +92,8 @@ func (c *complaints) Handle(err error) {
 		return
 	}
 	c.said = time.Now()
-	c.logger.Warn("traces are dropped: the collector does not take them", "endpoint", c.endpoint, "error", err)
+	c.logger.Warn("traces are dropped: the collector does not take them", "endpoint", c.endpoint,
+		"error", err)
 }
 
 // Close sends what is left, for a few seconds at most.
@@ -129,9 +134,11 @@ func (t *Tracing) Fact(f domain.Fact) {
 	at := time.UnixMilli(f.AtMillis)
 	switch b := f.Body.(type) {
 	case domain.DeliveryCreated:
-		t.moment("delivery created", b.Event.ID, at, attribute.String("lumenhook.endpoint.id", b.EndpointID))
+		t.moment("delivery created", b.Event.ID, at,
+			attribute.String("lumenhook.endpoint.id", b.EndpointID))
 	case domain.DeliveryRequeued:
-		t.moment("delivery requeued", b.EventID, at, attribute.String("lumenhook.reason", string(b.Reason)))
+		t.moment("delivery requeued", b.EventID, at,
+			attribute.String("lumenhook.reason", string(b.Reason)))
 	case domain.DeliveryCancelled:
 		t.moment("delivery cancelled", b.EventID, at)
 	case domain.AttemptMade:

@@ -77,7 +77,14 @@ func newTracing(t *testing.T, ratio float64) (*Tracing, *collected) {
 	c := &collected{}
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
-	tracing, err := NewTracing(t.Context(), TracingConfig{Endpoint: server.URL + "/v1/traces", SampleRatio: ratio, Version: "1", Instance: "test", Logger: slog.New(slog.DiscardHandler)})
+	tracing, err := NewTracing(t.Context(),
+		TracingConfig{
+			Endpoint:    server.URL + "/v1/traces",
+			SampleRatio: ratio,
+			Version:     "1",
+			Instance:    "test",
+			Logger:      slog.New(slog.DiscardHandler),
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,8 +100,10 @@ func matched(eventID string) follower.LedgerSummary {
 
 func attempted(eventID string) domain.Fact {
 	return domain.Fact{AtMillis: 5_000, Body: domain.AttemptMade{
-		EventID: eventID, Number: 3, State: domain.StateWaiting,
-		Result: domain.AttemptResult{SentAtMillis: 4_000, DurationMillis: 250, StatusCode: 503},
+		EventID: eventID,
+		Number:  3,
+		State:   domain.StateWaiting,
+		Result:  domain.AttemptResult{SentAtMillis: 4_000, DurationMillis: 250, StatusCode: 503},
 	}}
 }
 
@@ -179,7 +188,8 @@ func TestAllProcessesKeepTheSameTraces(t *testing.T) {
 // TestTracesCrossTopics: a record of an event carries the event's trace in its
 // headers, and both ends of its way are spans of it. Another record begins none.
 func TestTracesCrossTopics(t *testing.T) {
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t.journal", "t.payments"))
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t.journal",
+		"t.payments"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,8 +198,11 @@ func TestTracesCrossTopics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	metrics := NewKafkaMetrics(registry)
 	cluster := streams.Cluster{
-		Brokers: broker.ListenAddrs(), Prefix: "t.", ClientID: "test", Logger: slog.New(slog.DiscardHandler),
-		Hooks: append(tracing.KafkaHooks("test", "t."), kgo.Hook(metrics)),
+		Brokers:  broker.ListenAddrs(),
+		Prefix:   "t.",
+		ClientID: "test",
+		Logger:   slog.New(slog.DiscardHandler),
+		Hooks:    append(tracing.KafkaHooks("test", "t."), kgo.Hook(metrics)),
 	}
 	producer, err := cluster.NewProducer()
 	if err != nil {
@@ -203,15 +216,18 @@ func TestTracesCrossTopics(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{schemas.TopicJournal: {0: 0}}})
+	reader, err := cluster.NewReader(
+		streams.ReaderConfig{From: streams.Offsets{schemas.TopicJournal: {0: 0}}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var carried string
-	if err := reader.ReadTo(t.Context(), schemas.TopicJournal, map[int32]int64{0: 1}, 10, func(r streams.Record) error {
-		carried = r.Header("traceparent")
-		return nil
-	}); err != nil {
+	if err := reader.ReadTo(t.Context(), schemas.TopicJournal, map[int32]int64{0: 1}, 10,
+		func(r streams.Record) error {
+			carried = r.Header("traceparent")
+			return nil
+		}); err != nil {
 		t.Fatal(err)
 	}
 	reader.Close()
@@ -234,7 +250,8 @@ func TestTracesCrossTopics(t *testing.T) {
 	if n, err := testutil.GatherAndCount(registry, "lumenhook_kafka_produce_records_total"); err != nil || n != 2 {
 		t.Errorf("%d topics are counted, %v", n, err)
 	}
-	if n, err := testutil.GatherAndCount(registry, "lumenhook_kafka_buffered_produce_records_total", "lumenhook_kafka_buffered_fetch_records_total"); err != nil || n != 0 {
+	if n, err := testutil.GatherAndCount(registry, "lumenhook_kafka_buffered_produce_records_total",
+		"lumenhook_kafka_buffered_fetch_records_total"); err != nil || n != 0 {
 		t.Errorf("one client's buffers stand for all: %d, %v", n, err)
 	}
 }
@@ -244,7 +261,9 @@ func TestTracesCrossTopics(t *testing.T) {
 func TestACollectorThatIsAwayHoldsNothingUp(t *testing.T) {
 	var log bytes.Buffer
 	tracing, err := NewTracing(t.Context(), TracingConfig{
-		Endpoint: "http://127.0.0.1:1/v1/traces", SampleRatio: 1, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Endpoint:    "http://127.0.0.1:1/v1/traces",
+		SampleRatio: 1,
+		Logger:      slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)

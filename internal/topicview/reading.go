@@ -61,7 +61,8 @@ func (r *Reading) Print(
 		return err
 	}
 	reader, err := cluster.NewReader(streams.ReaderConfig{
-		From: streams.Offsets{topic.Name: from}, SkipExpired: true,
+		From:        streams.Offsets{topic.Name: from},
+		SkipExpired: true,
 	})
 	if err != nil {
 		return err

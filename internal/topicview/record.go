@@ -39,10 +39,14 @@ type recordLine struct {
 func writeRecord(w io.Writer, r streams.Record) error {
 	m := schemas.Read(r.Value, r)
 	line := recordLine{
-		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset,
-		Time: domain.FormatMillis(r.Timestamp.UnixMilli()),
-		Key:  strings.ToValidUTF8(string(r.Key), "\uFFFD"),
-		Type: m.Type, Version: m.Version, Cause: m.Cause,
+		Topic:     r.Topic,
+		Partition: r.Partition,
+		Offset:    r.Offset,
+		Time:      domain.FormatMillis(r.Timestamp.UnixMilli()),
+		Key:       strings.ToValidUTF8(string(r.Key), "\uFFFD"),
+		Type:      m.Type,
+		Version:   m.Version,
+		Cause:     m.Cause,
 	}
 	if len(r.Value) > 0 {
 		value, err := messageValue(m)

@@ -62,9 +62,13 @@ const attemptsQuery = `SELECT event_id, endpoint_id, number, run,
 // openBooks reads what there is to be seen.
 func (w *world) openBooks(ctx context.Context) (*books, error) {
 	b := &books{
-		world: w, events: map[string]eventView{}, owner: map[string]*account{},
-		posts: map[string][]*post{}, attempts: map[string][]attempt{},
-		watches: map[string]*watch{}, targets: map[string]*endpoint{},
+		world:    w,
+		events:   map[string]eventView{},
+		owner:    map[string]*account{},
+		posts:    map[string][]*post{},
+		attempts: map[string][]attempt{},
+		watches:  map[string]*watch{},
+		targets:  map[string]*endpoint{},
 	}
 	for _, k := range w.model.watches {
 		b.watches[k.id] = k

@@ -191,8 +191,10 @@ func (w *worker) replayAll(ctx context.Context, e *endpoint, once string) error 
 		func() (string, error) {
 			n++
 			a, err := w.change(ctx, Op{}, request{
-				method: "POST", path: "/v1/endpoints/" + e.id + "/replay", once: fmt.Sprint(once, "-", n),
-				body: map[string]any{"since": w.begun.Add(-time.Hour).UTC().Format(time.RFC3339)},
+				method: "POST",
+				path:   "/v1/endpoints/" + e.id + "/replay",
+				once:   fmt.Sprint(once, "-", n),
+				body:   map[string]any{"since": w.begun.Add(-time.Hour).UTC().Format(time.RFC3339)},
 			})
 			if err != nil {
 				return "", err

@@ -112,9 +112,12 @@ func (c chain) signed(
 			return err
 		}
 		tx, err := txnbuild.NewTransaction(txnbuild.TransactionParams{
-			SourceAccount: account, IncrementSequenceNum: true, Operations: ops, Memo: memo,
-			BaseFee:       txnbuild.MinBaseFee,
-			Preconditions: txnbuild.Preconditions{TimeBounds: txnbuild.NewInfiniteTimeout()},
+			SourceAccount:        account,
+			IncrementSequenceNum: true,
+			Operations:           ops,
+			Memo:                 memo,
+			BaseFee:              txnbuild.MinBaseFee,
+			Preconditions:        txnbuild.Preconditions{TimeBounds: txnbuild.NewInfiniteTimeout()},
 		})
 		if err != nil {
 			return err
@@ -137,7 +140,9 @@ func (c chain) signed(
 
 func (e *envelope) bump(inner *txnbuild.Transaction, by *keypair.Full, passphrase string) error {
 	tx, err := txnbuild.NewFeeBumpTransaction(txnbuild.FeeBumpTransactionParams{
-		Inner: inner, FeeAccount: by.Address(), BaseFee: 2 * txnbuild.MinBaseFee,
+		Inner:      inner,
+		FeeAccount: by.Address(),
+		BaseFee:    2 * txnbuild.MinBaseFee,
 	})
 	if err != nil {
 		return err
@@ -202,7 +207,8 @@ func asContract(
 			Type: xdr.HostFunctionTypeHostFunctionTypeInvokeContract,
 			InvokeContract: &xdr.InvokeContractArgs{
 				ContractAddress: xdr.ScAddress{
-					Type: xdr.ScAddressTypeScAddressTypeContract, ContractId: &contract,
+					Type:       xdr.ScAddressTypeScAddressTypeContract,
+					ContractId: &contract,
 				},
 				FunctionName: "transfer",
 				Args:         xdr.ScVec{scAddress(from.Address(), nil), scAddress(to, muxed), amount},

@@ -51,8 +51,13 @@ type endpointView struct {
 
 func (w *worker) createEndpoint(ctx context.Context, op Op, once string) error {
 	e := &endpoint{
-		slot: op.Endpoint, account: w.account.id, server: op.Mode, description: op.Text, limit: op.N,
-		headers: map[string]string{}, url: w.receivers.urls[op.Mode] + "/hook/" + op.Endpoint,
+		slot:        op.Endpoint,
+		account:     w.account.id,
+		server:      op.Mode,
+		description: op.Text,
+		limit:       op.N,
+		headers:     map[string]string{},
+		url:         w.receivers.urls[op.Mode] + "/hook/" + op.Endpoint,
 	}
 	body := map[string]any{"url": e.url, "description": e.description}
 	if op.N > 0 {
@@ -255,8 +260,12 @@ func (w *worker) writers(ctx context.Context, once string, e *endpoint) error {
 	for n := range clients {
 		go func() {
 			a, err := w.call(ctx, request{
-				method: "PATCH", path: "/v1/endpoints/" + e.id, key: w.account.key, match: etag,
-				once: fmt.Sprint(once, "-", n), body: map[string]any{"description": fmt.Sprint(once, " ", n)},
+				method: "PATCH",
+				path:   "/v1/endpoints/" + e.id,
+				key:    w.account.key,
+				match:  etag,
+				once:   fmt.Sprint(once, "-", n),
+				body:   map[string]any{"description": fmt.Sprint(once, " ", n)},
 			})
 			answers <- a
 			failed <- err

@@ -20,8 +20,10 @@ const (
 // fetch brings.
 func Generate(seed uint64, n int) []Op {
 	g := &generator{
-		Rand:  rand.New(rand.NewPCG(seed, 16)), // #nosec G404 -- to repeat
-		fresh: wallets, wallets: wallets, heavy: seed%5 == 0,
+		Rand:    rand.New(rand.NewPCG(seed, 16)), // #nosec G404 -- to repeat
+		fresh:   wallets,
+		wallets: wallets,
+		heavy:   seed%5 == 0,
 	}
 	if g.heavy {
 		g.wallets = 2
@@ -183,8 +185,10 @@ func (g *generator) onEndpoint(do string) func(int) Op {
 
 func (g *generator) receiver(account int) Op {
 	return Op{
-		Lane: lane(account), Do: "receiver", Endpoint: pick(g, g.endpoints[account]),
-		Mode: pick(g, modes),
+		Lane:     lane(account),
+		Do:       "receiver",
+		Endpoint: pick(g, g.endpoints[account]),
+		Mode:     pick(g, modes),
 	}
 }
 

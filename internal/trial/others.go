@@ -185,8 +185,10 @@ func (w *worker) onKey(ctx context.Context, op Op, once string) error {
 	}
 	old := *k
 	a, err := w.change(ctx, op, request{
-		method: "POST", path: "/v1/api-keys/" + k.id + "/roll", once: once,
-		body: map[string]any{"graceSeconds": 0},
+		method: "POST",
+		path:   "/v1/api-keys/" + k.id + "/roll",
+		once:   once,
+		body:   map[string]any{"graceSeconds": 0},
 	})
 	if err != nil || !w.expect(op, a, http.StatusCreated) {
 		return err

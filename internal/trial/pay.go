@@ -66,9 +66,16 @@ func (w *world) pay(ctx context.Context, op Op) error {
 			id += "-0" // an operation may hold several transfers
 		}
 		w.model.paid(Payment{
-			ID: id, TxHash: e.hash, Ledger: mined.Ledger, ClosedAt: mined.LedgerCloseTime,
-			From: from.Address(), To: to.Address(), Muxed: p.muxed(), Memo: p.Memo,
-			Asset: asset, Stroops: stroops,
+			ID:       id,
+			TxHash:   e.hash,
+			Ledger:   mined.Ledger,
+			ClosedAt: mined.LedgerCloseTime,
+			From:     from.Address(),
+			To:       to.Address(),
+			Muxed:    p.muxed(),
+			Memo:     p.Memo,
+			Asset:    asset,
+			Stroops:  stroops,
 		})
 	}
 	return nil
@@ -100,24 +107,33 @@ func (w *world) operations(op Op, from *keypair.Full, to string) ([]txnbuild.Ope
 	}
 	payment := func(stroops int64) txnbuild.Operation {
 		return &txnbuild.Payment{
-			Destination: destination, Amount: decimal(stroops), Asset: w.asset(p.Asset).build(),
+			Destination: destination,
+			Amount:      decimal(stroops),
+			Asset:       w.asset(p.Asset).build(),
 		}
 	}
 	demo, lumens := w.asset("DEMO").build(), txnbuild.NativeAsset{}
 	switch p.Kind {
 	case "strict-send":
 		return []txnbuild.Operation{&txnbuild.PathPaymentStrictSend{
-			SendAsset: lumens, SendAmount: decimal(p.Amount), Destination: destination,
-			DestAsset: demo, DestMin: "0.0000001",
+			SendAsset:   lumens,
+			SendAmount:  decimal(p.Amount),
+			Destination: destination,
+			DestAsset:   demo,
+			DestMin:     "0.0000001",
 		}}, nil
 	case "strict-receive":
 		return []txnbuild.Operation{&txnbuild.PathPaymentStrictReceive{
-			SendAsset: lumens, SendMax: "500", Destination: destination, DestAsset: demo,
-			DestAmount: decimal(p.Amount / 10),
+			SendAsset:   lumens,
+			SendMax:     "500",
+			Destination: destination,
+			DestAsset:   demo,
+			DestAmount:  decimal(p.Amount / 10),
 		}}, nil
 	case "create":
 		return []txnbuild.Operation{&txnbuild.CreateAccount{
-			Destination: to, Amount: decimal(p.Amount + 2*stroopsPerUnit),
+			Destination: to,
+			Amount:      decimal(p.Amount + 2*stroopsPerUnit),
 		}}, nil
 	case "merge":
 		return []txnbuild.Operation{&txnbuild.AccountMerge{Destination: destination}}, nil

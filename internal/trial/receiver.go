@@ -77,9 +77,13 @@ func (r *receivers) serve(name string, cert tls.Certificate) error {
 		return err
 	}
 	server := &http.Server{
-		Handler: http.HandlerFunc(r.handle), ReadHeaderTimeout: 30 * time.Second,
-		ErrorLog:  log.New(io.Discard, "", 0),
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
+		Handler:           http.HandlerFunc(r.handle),
+		ReadHeaderTimeout: 30 * time.Second,
+		ErrorLog:          log.New(io.Discard, "", 0),
+		TLSConfig: &tls.Config{
+			Certificates: []tls.Certificate{cert},
+			MinVersion:   tls.VersionTLS12,
+		},
 	}
 	if name == "h1" {
 		server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
@@ -131,9 +135,13 @@ func (r *receivers) handle(out http.ResponseWriter, in *http.Request) {
 	}
 	slot, _, _ := strings.Cut(strings.TrimPrefix(in.URL.Path, "/hook/"), "/")
 	p := r.record(&post{
-		endpoint: slot, at: at, body: body, id: in.Header.Get("Webhook-Id"),
-		timestamp: in.Header.Get("Webhook-Timestamp"), signature: in.Header.Get("Webhook-Signature"),
-		mime: in.Header.Get("Content-Type"),
+		endpoint:  slot,
+		at:        at,
+		body:      body,
+		id:        in.Header.Get("Webhook-Id"),
+		timestamp: in.Header.Get("Webhook-Timestamp"),
+		signature: in.Header.Get("Webhook-Signature"),
+		mime:      in.Header.Get("Content-Type"),
 	})
 	r.behave(p, out, in)
 }
@@ -196,8 +204,10 @@ func selfSigned() (tls.Certificate, error) {
 		return tls.Certificate{}, err
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(24 * time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(1),
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(24 * time.Hour),
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err

@@ -63,8 +63,11 @@ func Run(ctx context.Context, c Config) (Report, error) {
 
 func (w *world) report(began time.Time) Report {
 	return Report{
-		Violations: w.violations, Payments: len(w.model.payments), Posts: len(w.receivers.posts),
-		Kills: len(w.service.kills), Took: time.Since(began),
+		Violations: w.violations,
+		Payments:   len(w.model.payments),
+		Posts:      len(w.receivers.posts),
+		Kills:      len(w.service.kills),
+		Took:       time.Since(began),
 	}
 }
 

@@ -119,7 +119,12 @@ func shrink(t *testing.T, bin, at string, seed uint64, ops []trial.Op, v trial.V
 		runs++
 		dir := filepath.Join(at, fmt.Sprintf("shrink-%d", runs))
 		report, err := trial.Run(t.Context(), trial.Config{
-			Binary: bin, Dir: dir, Seed: seed, Ops: ops, Until: rule, Brief: !v.Late,
+			Binary: bin,
+			Dir:    dir,
+			Seed:   seed,
+			Ops:    ops,
+			Until:  rule,
+			Brief:  !v.Late,
 		})
 		if err != nil {
 			t.Logf("while shrinking: %v", err)

@@ -102,7 +102,9 @@ func (w *worker) createWatch(ctx context.Context, op Op, once string) error {
 	body["walletAddress"], body["endpointId"], body["label"] = wallet, e.id, op.Text
 	edge := w.edges(ctx)
 	k := &watch{
-		slot: op.Watch, account: w.account.id, wallet: wallet,
+		slot:     op.Watch,
+		account:  w.account.id,
+		wallet:   wallet,
 		versions: []version{{label: op.Text, endpoint: e, rules: *op.Rules, notUpTo: edge.notUpTo}},
 	}
 	w.model.mu.Lock()
@@ -148,7 +150,11 @@ func (w *worker) patchWatch(ctx context.Context, op Op, once string, k *watch) e
 		return err
 	}
 	return w.moveOn(ctx, op, k, next, request{
-		method: "PATCH", path: "/v1/watches/" + k.id, body: body, once: once, match: match,
+		method: "PATCH",
+		path:   "/v1/watches/" + k.id,
+		body:   body,
+		once:   once,
+		match:  match,
 	})
 }
 
@@ -193,7 +199,10 @@ func (w *worker) backfill(ctx context.Context, op Op, once string, k *watch) err
 	mine := &k.backfills[len(k.backfills)-1]
 	w.model.mu.Unlock()
 	a, err := w.change(ctx, op, request{
-		method: "POST", path: "/v1/watches/" + k.id + "/backfill", body: body, once: once,
+		method: "POST",
+		path:   "/v1/watches/" + k.id + "/backfill",
+		body:   body,
+		once:   once,
 	})
 	if err != nil || !w.expect(op, a, http.StatusOK) || op.Mode == "leave" {
 		return err

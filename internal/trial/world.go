@@ -103,8 +103,12 @@ func (w *world) log(format string, args ...any) {
 
 func newWorld(bin, dir string, seed uint64) (*world, error) {
 	w := &world{
-		dir: dir, seed: seed, receivers: newReceivers(), begun: time.Now(),
-		wallets: map[string]*keypair.Full{}, model: &model{tests: map[string]string{}},
+		dir:       dir,
+		seed:      seed,
+		receivers: newReceivers(),
+		begun:     time.Now(),
+		wallets:   map[string]*keypair.Full{},
+		model:     &model{tests: map[string]string{}},
 	}
 	w.chain = chain{w}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -166,8 +170,11 @@ func (w *world) openAccount(ctx context.Context, n int) (*account, error) {
 		return nil, fmt.Errorf("%s: %w", out, err)
 	}
 	return &account{
-		id: made.AccountID, key: made.Key, endpoints: map[string]*endpoint{},
-		watches: map[string]*watch{}, keys: map[string]*apiKey{},
+		id:        made.AccountID,
+		key:       made.Key,
+		endpoints: map[string]*endpoint{},
+		watches:   map[string]*watch{},
+		keys:      map[string]*apiKey{},
 	}, nil
 }
 
@@ -204,8 +211,9 @@ func (w *world) trust(ctx context.Context) error {
 	var signers []*keypair.Full
 	line := func(of *keypair.Full, asset Asset) {
 		ops = append(ops, &txnbuild.ChangeTrust{
-			SourceAccount: of.Address(), Limit: txnbuild.MaxTrustlineLimit,
-			Line: txnbuild.ChangeTrustAssetWrapper{Asset: asset.build()},
+			SourceAccount: of.Address(),
+			Limit:         txnbuild.MaxTrustlineLimit,
+			Line:          txnbuild.ChangeTrustAssetWrapper{Asset: asset.build()},
 		})
 	}
 	for n := range wallets {
@@ -218,7 +226,9 @@ func (w *world) trust(ctx context.Context) error {
 	for _, payer := range w.payers {
 		line(payer, w.asset("USD"))
 		ops = append(ops, &txnbuild.Payment{
-			Destination: payer.Address(), Amount: "1000000", Asset: w.asset("USD").build(),
+			Destination: payer.Address(),
+			Amount:      "1000000",
+			Asset:       w.asset("USD").build(),
 		})
 		signers = append(signers, payer)
 	}
@@ -236,9 +246,14 @@ func (w *world) trust(ctx context.Context) error {
 	for i, op := range ops {
 		if made, ok := op.(*txnbuild.CreateAccount); ok {
 			w.model.paid(Payment{
-				ID: paymentID(mined, i), TxHash: e.hash, Ledger: mined.Ledger, ClosedAt: mined.LedgerCloseTime,
-				From: w.issuer.Address(), To: made.Destination, Asset: Asset{Code: "XLM"},
-				Stroops: 100 * stroopsPerUnit,
+				ID:       paymentID(mined, i),
+				TxHash:   e.hash,
+				Ledger:   mined.Ledger,
+				ClosedAt: mined.LedgerCloseTime,
+				From:     w.issuer.Address(),
+				To:       made.Destination,
+				Asset:    Asset{Code: "XLM"},
+				Stroops:  100 * stroopsPerUnit,
 			})
 		}
 	}

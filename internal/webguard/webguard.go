@@ -57,12 +57,16 @@ func Check(hosts, origins []string) error {
 	var faults []error
 	for _, h := range hosts {
 		if u, err := url.Parse("http://" + h); err != nil || u.Host != h || u.Port() != "" || h == "" {
-			faults = append(faults, fmt.Errorf("%q must be the name of a host, such as hooks.example.com, without a scheme and a port", h))
+			faults = append(faults,
+				fmt.Errorf("%q must be the name of a host, such as hooks.example.com, without a scheme and a "+
+					"port", h))
 		}
 	}
 	for _, o := range origins {
-		if u, err := url.Parse(o); err != nil || u.Host == "" || u.Scheme+"://"+u.Host != o || u.Scheme != "http" && u.Scheme != "https" {
-			faults = append(faults, fmt.Errorf("%q must be an origin, such as https://shop.example or http://localhost:3000", o))
+		if u, err := url.Parse(o); err != nil || u.Host == "" || u.Scheme+"://"+u.Host != o ||
+			u.Scheme != "http" && u.Scheme != "https" {
+			faults = append(faults,
+				fmt.Errorf("%q must be an origin, such as https://shop.example or http://localhost:3000", o))
 		}
 	}
 	return errors.Join(faults...)
@@ -91,13 +95,16 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	origin := r.Header.Get("Origin")
 	switch {
 	case !g.named(r.Host):
-		refuse(w, http.StatusMisdirectedRequest, "HOST_NOT_ALLOWED", "urn:lumenhook:problem:host-not-allowed",
-			"This server does not answer for the Host of this request. If it is a name of the server, give it with --allowed-hosts.")
+		refuse(w, http.StatusMisdirectedRequest, "HOST_NOT_ALLOWED",
+			"urn:lumenhook:problem:host-not-allowed",
+			"This server does not answer for the Host of this request. If it is a name of the server, "+
+				"give it with --allowed-hosts.")
 	case origin != "" && slices.Contains(g.Origins, origin):
 		g.share(w, r, origin)
 	case g.foreign(r, origin):
 		refuse(w, http.StatusForbidden, "ORIGIN_NOT_ALLOWED", "urn:lumenhook:problem:origin-not-allowed",
-			"This server does not answer pages of other origins. If the page is yours, give its origin with --allowed-origins.")
+			"This server does not answer pages of other origins. If the page is yours, give its origin "+
+				"with --allowed-origins.")
 	default:
 		g.next.ServeHTTP(w, r)
 	}
@@ -125,13 +132,15 @@ func (g *guard) foreign(r *http.Request, origin string) bool {
 		}
 		// A proxy may end TLS, so schemes are not compared; nor the port of a name
 		// that was given without one.
-		return !strings.EqualFold(u.Host, r.Host) && !slices.Contains(lower(g.Hosts), strings.ToLower(u.Hostname()))
+		return !strings.EqualFold(u.Host, r.Host) &&
+			!slices.Contains(lower(g.Hosts), strings.ToLower(u.Hostname()))
 	}
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "none", "same-origin":
 		return false
 	}
-	opened := r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+	opened := r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
+		r.Header.Get("Sec-Fetch-Dest") == "document"
 	return !(g.Links && opened && (r.Method == http.MethodGet || r.Method == http.MethodHead))
 }
 
@@ -150,7 +159,9 @@ func (g *guard) share(w http.ResponseWriter, r *http.Request, origin string) {
 	h.Add("Vary", "Origin")
 	if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
 		h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE")
-		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-Match, X-Client-Name, X-Client-Version, X-App-Name, X-App-Version")
+		h.Set("Access-Control-Allow-Headers",
+			"Authorization, Content-Type, Idempotency-Key, If-Match, X-Client-Name, X-Client-Version, "+
+				"X-App-Name, X-App-Version")
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}

@@ -27,7 +27,11 @@ func answer(t *testing.T, c webguard.Config, in request) *httptest.ResponseRecor
 		}
 	}
 	out := httptest.NewRecorder()
-	c.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("let in")) })).ServeHTTP(out, r)
+	c.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write(
+			[]byte("let in"),
+		)
+	})).ServeHTTP(out, r)
 	if letIn := out.Body.String() == "let in"; letIn != (out.Code == http.StatusOK) {
 		t.Errorf("%v: %d %s", in, out.Code, out.Body)
 	}
@@ -47,41 +51,201 @@ func TestWhoIsLetIn(t *testing.T) {
 		in   request
 		want int
 	}{
-		{"a program by address", webguard.Config{Listen: loopback}, request{"Host": "127.0.0.1:8080"}, 200},
+		{
+			"a program by address", webguard.Config{Listen: loopback},
+			request{"Host": "127.0.0.1:8080"}, 200,
+		},
 		{"a program by IPv6", webguard.Config{Listen: "[::1]:8080"}, request{"Host": "[::1]:8080"}, 200},
-		{"a program by localhost", webguard.Config{Listen: loopback}, request{"Host": "LOCALHOST.:8080"}, 200},
-		{"a program by the name it listens on", webguard.Config{Listen: "box.lan:8080"}, request{"Host": "box.lan:8080"}, 200},
-		{"a name that was rebound", webguard.Config{Listen: loopback}, request{"Host": "evil.test:8080"}, 421},
-		{"a name that was rebound, same origin", webguard.Config{Listen: loopback}, request{"Host": "evil.test", "Origin": "http://evil.test", "Sec-Fetch-Site": "same-origin"}, 421},
-		{"a name that begins as an address", webguard.Config{Listen: loopback}, request{"Host": "127.0.0.1.evil.test:8080"}, 421},
-		{"a name that ends as ours", webguard.Config{Listen: loopback}, request{"Host": "notlocalhost:8080"}, 421},
-		{"a name below localhost", webguard.Config{Listen: loopback}, request{"Host": "evil.localhost:8080"}, 421},
+		{
+			"a program by localhost", webguard.Config{Listen: loopback},
+			request{"Host": "LOCALHOST.:8080"}, 200,
+		},
+		{
+			"a program by the name it listens on", webguard.Config{Listen: "box.lan:8080"},
+			request{"Host": "box.lan:8080"}, 200,
+		},
+		{
+			"a name that was rebound", webguard.Config{Listen: loopback},
+			request{"Host": "evil.test:8080"}, 421,
+		},
+		{
+			"a name that was rebound, same origin", webguard.Config{Listen: loopback},
+			request{"Host": "evil.test", "Origin": "http://evil.test", "Sec-Fetch-Site": "same-origin"},
+			421,
+		},
+		{
+			"a name that begins as an address", webguard.Config{Listen: loopback},
+			request{"Host": "127.0.0.1.evil.test:8080"}, 421,
+		},
+		{
+			"a name that ends as ours", webguard.Config{Listen: loopback},
+			request{"Host": "notlocalhost:8080"}, 421,
+		},
+		{
+			"a name below localhost", webguard.Config{Listen: loopback},
+			request{"Host": "evil.localhost:8080"}, 421,
+		},
 		{"no Host", webguard.Config{Listen: loopback}, request{}, 421},
-		{"a name of a public address", webguard.Config{Listen: public}, request{"Host": "hooks.lan:8080"}, 200},
-		{"another name than those given", webguard.Config{Listen: public, Hosts: hosts}, request{"Host": "evil.test"}, 421},
-		{"a name that was given", webguard.Config{Listen: loopback, Hosts: hosts}, request{"Host": "hooks.example.com"}, 200},
-		{"its page through a proxy that keeps Host", webguard.Config{Listen: loopback, Hosts: hosts}, request{"Host": "hooks.example.com", "Origin": "https://hooks.example.com"}, 200},
-		{"its page through a proxy that changes Host", webguard.Config{Listen: loopback, Hosts: hosts}, request{"Host": "127.0.0.1:8080", "Origin": "https://hooks.example.com"}, 200},
+		{
+			"a name of a public address", webguard.Config{Listen: public},
+			request{"Host": "hooks.lan:8080"}, 200,
+		},
+		{
+			"another name than those given", webguard.Config{Listen: public, Hosts: hosts},
+			request{"Host": "evil.test"}, 421,
+		},
+		{
+			"a name that was given", webguard.Config{Listen: loopback, Hosts: hosts},
+			request{"Host": "hooks.example.com"}, 200,
+		},
+		{
+			"its page through a proxy that keeps Host",
+			webguard.Config{Listen: loopback, Hosts: hosts},
+			request{"Host": "hooks.example.com", "Origin": "https://hooks.example.com"}, 200,
+		},
+		{
+			"its page through a proxy that changes Host",
+			webguard.Config{Listen: loopback, Hosts: hosts},
+			request{"Host": "127.0.0.1:8080", "Origin": "https://hooks.example.com"}, 200,
+		},
 
-		{"a page of its own", webguard.Config{Listen: loopback}, request{"Host": "127.0.0.1:8080", "Method": "POST", "Origin": "http://127.0.0.1:8080", "Sec-Fetch-Site": "same-origin"}, 200},
-		{"a page of another port", webguard.Config{Listen: loopback}, request{"Host": "127.0.0.1:8080", "Method": "POST", "Origin": "http://127.0.0.1:3000", "Sec-Fetch-Site": "same-site"}, 403},
-		{"a page of another name of this machine", webguard.Config{Listen: loopback}, request{"Host": "127.0.0.1:8080", "Origin": "http://localhost:8080"}, 403},
-		{"another site's page", webguard.Config{Listen: loopback}, request{"Host": "127.0.0.1:8080", "Method": "POST", "Origin": "https://evil.test"}, 403},
-		{"a page without an origin", webguard.Config{Listen: loopback}, request{"Host": "127.0.0.1:8080", "Origin": "null"}, 403},
-		{"an origin that cannot be read", webguard.Config{Listen: loopback}, request{"Host": "127.0.0.1:8080", "Origin": "http://%zz"}, 403},
-		{"a GET without an origin", webguard.Config{Listen: loopback}, request{"Host": "127.0.0.1:8080", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403},
-		{"a GET of another port", webguard.Config{Listen: loopback}, request{"Host": "127.0.0.1:8080", "Sec-Fetch-Site": "same-site"}, 403},
-		{"a preflight", webguard.Config{Listen: loopback}, request{"Host": "127.0.0.1:8080", "Method": "OPTIONS", "Origin": "https://evil.test", "Access-Control-Request-Method": "POST"}, 403},
-		{"a WebSocket", webguard.Config{Listen: loopback}, request{"Host": "127.0.0.1:8080", "Origin": "https://evil.test", "Upgrade": "websocket", "Connection": "Upgrade"}, 403},
-		{"an address that was typed", webguard.Config{Listen: loopback}, request{"Host": "127.0.0.1:8080", "Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}, 200},
-		{"a link", webguard.Config{Listen: loopback}, request{"Host": "127.0.0.1:8080", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 403},
-		{"a link where links are let in", webguard.Config{Listen: loopback, Links: true}, request{"Host": "127.0.0.1:8080", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 200},
-		{"a frame", webguard.Config{Listen: loopback, Links: true}, request{"Host": "127.0.0.1:8080", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, 403},
-		{"a form", webguard.Config{Listen: loopback, Links: true}, request{"Host": "127.0.0.1:8080", "Method": "POST", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 403},
+		{
+			"a page of its own", webguard.Config{Listen: loopback},
+			request{
+				"Host":           "127.0.0.1:8080",
+				"Method":         "POST",
+				"Origin":         "http://127.0.0.1:8080",
+				"Sec-Fetch-Site": "same-origin",
+			},
+			200,
+		},
+		{
+			"a page of another port", webguard.Config{Listen: loopback},
+			request{
+				"Host":           "127.0.0.1:8080",
+				"Method":         "POST",
+				"Origin":         "http://127.0.0.1:3000",
+				"Sec-Fetch-Site": "same-site",
+			},
+			403,
+		},
+		{
+			"a page of another name of this machine", webguard.Config{Listen: loopback},
+			request{"Host": "127.0.0.1:8080", "Origin": "http://localhost:8080"}, 403,
+		},
+		{
+			"another site's page", webguard.Config{Listen: loopback},
+			request{"Host": "127.0.0.1:8080", "Method": "POST", "Origin": "https://evil.test"},
+			403,
+		},
+		{
+			"a page without an origin", webguard.Config{Listen: loopback},
+			request{"Host": "127.0.0.1:8080", "Origin": "null"}, 403,
+		},
+		{
+			"an origin that cannot be read", webguard.Config{Listen: loopback},
+			request{"Host": "127.0.0.1:8080", "Origin": "http://%zz"}, 403,
+		},
+		{
+			"a GET without an origin", webguard.Config{Listen: loopback},
+			request{"Host": "127.0.0.1:8080", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+			403,
+		},
+		{
+			"a GET of another port", webguard.Config{Listen: loopback},
+			request{"Host": "127.0.0.1:8080", "Sec-Fetch-Site": "same-site"}, 403,
+		},
+		{
+			"a preflight", webguard.Config{Listen: loopback},
+			request{
+				"Host":                          "127.0.0.1:8080",
+				"Method":                        "OPTIONS",
+				"Origin":                        "https://evil.test",
+				"Access-Control-Request-Method": "POST",
+			},
+			403,
+		},
+		{
+			"a WebSocket", webguard.Config{Listen: loopback},
+			request{
+				"Host":       "127.0.0.1:8080",
+				"Origin":     "https://evil.test",
+				"Upgrade":    "websocket",
+				"Connection": "Upgrade",
+			},
+			403,
+		},
+		{
+			"an address that was typed", webguard.Config{Listen: loopback},
+			request{"Host": "127.0.0.1:8080", "Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"},
+			200,
+		},
+		{
+			"a link", webguard.Config{Listen: loopback},
+			request{
+				"Host":           "127.0.0.1:8080",
+				"Sec-Fetch-Site": "cross-site",
+				"Sec-Fetch-Mode": "navigate",
+				"Sec-Fetch-Dest": "document",
+			},
+			403,
+		},
+		{
+			"a link where links are let in", webguard.Config{Listen: loopback, Links: true},
+			request{
+				"Host":           "127.0.0.1:8080",
+				"Sec-Fetch-Site": "cross-site",
+				"Sec-Fetch-Mode": "navigate",
+				"Sec-Fetch-Dest": "document",
+			},
+			200,
+		},
+		{
+			"a frame", webguard.Config{Listen: loopback, Links: true},
+			request{
+				"Host":           "127.0.0.1:8080",
+				"Sec-Fetch-Site": "cross-site",
+				"Sec-Fetch-Mode": "navigate",
+				"Sec-Fetch-Dest": "iframe",
+			},
+			403,
+		},
+		{
+			"a form", webguard.Config{Listen: loopback, Links: true},
+			request{
+				"Host":           "127.0.0.1:8080",
+				"Method":         "POST",
+				"Sec-Fetch-Site": "cross-site",
+				"Sec-Fetch-Mode": "navigate",
+				"Sec-Fetch-Dest": "document",
+			},
+			403,
+		},
 
-		{"an origin that was given", webguard.Config{Listen: loopback, Origins: origins}, request{"Host": "127.0.0.1:8080", "Method": "POST", "Origin": "http://localhost:3000", "Sec-Fetch-Site": "cross-site"}, 200},
-		{"its preflight", webguard.Config{Listen: loopback, Origins: origins}, request{"Host": "127.0.0.1:8080", "Method": "OPTIONS", "Origin": "http://localhost:3000", "Access-Control-Request-Method": "POST"}, 204},
-		{"another port of it", webguard.Config{Listen: loopback, Origins: origins}, request{"Host": "127.0.0.1:8080", "Origin": "http://localhost:3001"}, 403},
+		{
+			"an origin that was given", webguard.Config{Listen: loopback, Origins: origins},
+			request{
+				"Host":           "127.0.0.1:8080",
+				"Method":         "POST",
+				"Origin":         "http://localhost:3000",
+				"Sec-Fetch-Site": "cross-site",
+			},
+			200,
+		},
+		{
+			"its preflight", webguard.Config{Listen: loopback, Origins: origins},
+			request{
+				"Host":                          "127.0.0.1:8080",
+				"Method":                        "OPTIONS",
+				"Origin":                        "http://localhost:3000",
+				"Access-Control-Request-Method": "POST",
+			},
+			204,
+		},
+		{
+			"another port of it", webguard.Config{Listen: loopback, Origins: origins},
+			request{"Host": "127.0.0.1:8080", "Origin": "http://localhost:3001"}, 403,
+		},
 	} {
 		out := answer(t, c.of, c.in)
 		if out.Code != c.want {
@@ -103,16 +267,19 @@ func checkProblem(t *testing.T, name string, out *httptest.ResponseRecorder) {
 		Type, Title, Code, Detail string
 		Status                    int
 	}
-	if err := json.Unmarshal(out.Body.Bytes(), &p); err != nil || p.Status != out.Code || p.Code == "" || !strings.Contains(p.Detail, "--allowed-") {
+	if err := json.Unmarshal(out.Body.Bytes(), &p); err != nil || p.Status != out.Code ||
+		p.Code == "" || !strings.Contains(p.Detail, "--allowed-") {
 		t.Errorf("%s: %s, %v", name, out.Body, err)
 	}
-	if strings.Contains(out.Body.String(), "evil") || out.Header().Get("Content-Type") != "application/problem+json" {
+	if strings.Contains(out.Body.String(), "evil") ||
+		out.Header().Get("Content-Type") != "application/problem+json" {
 		t.Errorf("%s: %v %s", name, out.Header(), out.Body)
 	}
 }
 
 func TestCheckNamesEveryFault(t *testing.T) {
-	if err := webguard.Check([]string{"hooks.example.com", "localhost"}, []string{"https://shop.example", "http://localhost:3000"}); err != nil {
+	if err := webguard.Check([]string{"hooks.example.com", "localhost"},
+		[]string{"https://shop.example", "http://localhost:3000"}); err != nil {
 		t.Error(err)
 	}
 	for _, bad := range []string{"https://hooks.example.com", "hooks.example.com:443", "", "a/b"} {
@@ -120,7 +287,9 @@ func TestCheckNamesEveryFault(t *testing.T) {
 			t.Errorf("the host %q is taken", bad)
 		}
 	}
-	for _, bad := range []string{"shop.example", "https://shop.example/", "ftp://shop.example", "*", "null", ""} {
+	for _, bad := range []string{
+		"shop.example", "https://shop.example/", "ftp://shop.example", "*", "null", "",
+	} {
 		if webguard.Check(nil, []string{bad}) == nil {
 			t.Errorf("the origin %q is taken", bad)
 		}

@@ -33,7 +33,8 @@ type ErrNotConfirmed struct {
 
 // Error names the command and says what to do.
 func (e ErrNotConfirmed) Error() string {
-	return fmt.Sprintf("command %s is not confirmed: it may still take effect, once; ask again with the same id to learn its answer: %v", e.CommandID, e.Cause)
+	return fmt.Sprintf("command %s is not confirmed: it may still take effect, once; ask again with "+
+		"the same id to learn its answer: %v", e.CommandID, e.Cause)
 }
 
 func (e ErrNotConfirmed) Unwrap() error { return e.Cause }
@@ -83,16 +84,21 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, err
 	}
 	return &Client{
-		cfg: cfg, producer: producer, from: streams.Offsets{schemas.TopicResults: from},
-		waiting: waiting{byCommand: make(map[string]map[chan domain.Result]struct{})}, places: make(chan struct{}, cfg.MaxUnderWay),
-		stopping: make(chan struct{}), ended: make(chan struct{}),
+		cfg:      cfg,
+		producer: producer,
+		from:     streams.Offsets{schemas.TopicResults: from},
+		waiting:  waiting{byCommand: make(map[string]map[chan domain.Result]struct{})},
+		places:   make(chan struct{}, cfg.MaxUnderWay),
+		stopping: make(chan struct{}),
+		ended:    make(chan struct{}),
 	}, nil
 }
 
 // Submit appends a command and waits for its answer. A refusal by the engine is
 // an answer. Its errors are ErrBusy, ErrClosed and ErrNotConfirmed.
 func (c *Client) Submit(ctx context.Context, cmd domain.Command) (domain.Result, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.Wait, fmt.Errorf("no answer within %s: %w", c.cfg.Wait, context.DeadlineExceeded))
+	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.Wait,
+		fmt.Errorf("no answer within %s: %w", c.cfg.Wait, context.DeadlineExceeded))
 	defer cancel()
 	if err := errors.Join(c.open(), ctx.Err()); err != nil {
 		return domain.Result{}, fmt.Errorf("commands: nothing was appended: %w", err)

@@ -78,11 +78,14 @@ type engine struct {
 func (r *rig) startEngine(e *engine) {
 	r.t.Helper()
 	from := map[int32]int64{0: 0, 1: 0, 2: 0}
-	reader, err := r.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{schemas.TopicCommands: from}})
+	reader, err := r.cluster.NewReader(
+		streams.ReaderConfig{From: streams.Offsets{schemas.TopicCommands: from}},
+	)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	writer, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...), kgo.TransactionalID(r.cluster.Prefix+"engine"),
+	writer, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...),
+		kgo.TransactionalID(r.cluster.Prefix+"engine"),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		r.t.Fatal(err)
@@ -107,7 +110,9 @@ func (r *rig) startEngine(e *engine) {
 }
 
 // turn answers what it reads.
-func (e *engine) turn(ctx context.Context, r *rig, reader *streams.Reader, writer *kgo.Client) error {
+func (e *engine) turn(
+	ctx context.Context, r *rig, reader *streams.Reader, writer *kgo.Client,
+) error {
 	var results []*kgo.Record
 	end := kgo.TryCommit
 	err := reader.Poll(ctx, 1000, func(rec streams.Record) error {
@@ -145,8 +150,10 @@ func (e *engine) answer(cmd domain.Command, rec streams.Record) (*kgo.Record, er
 	times, _ := e.seen.LoadOrStore(cmd.ID, new(atomic.Int64))
 	nth := times.(*atomic.Int64).Add(1)
 	m := schemas.EncodeResult(domain.Result{
-		CommandID: cmd.ID, BodyHash: cmd.BodyHash, Replayed: nth > 1,
-		Answer: domain.Answer{Account: &domain.Account{ID: cmd.Body.Aggregate(), Version: 2}},
+		CommandID: cmd.ID,
+		BodyHash:  cmd.BodyHash,
+		Replayed:  nth > 1,
+		Answer:    domain.Answer{Account: &domain.Account{ID: cmd.Body.Aggregate(), Version: 2}},
 	})
 	k := &kgo.Record{Partition: rec.Partition, Key: []byte(cmd.ID), Value: m.Value}
 	for name, value := range m.EachHeader {
@@ -157,8 +164,11 @@ func (e *engine) answer(cmd domain.Command, rec streams.Record) (*kgo.Record, er
 
 func command(n int) domain.Command {
 	return domain.Command{
-		ID: domain.DeriveID(domain.CommandPrefix, fmt.Sprint(n)), AccountID: "acc_1", BodyHash: []byte{byte(n)}, IssuedAtMillis: 1,
-		Body: domain.CreateAccount{AccountID: fmt.Sprintf("acc_%d", n), Email: "a@example.org"},
+		ID:             domain.DeriveID(domain.CommandPrefix, fmt.Sprint(n)),
+		AccountID:      "acc_1",
+		BodyHash:       []byte{byte(n)},
+		IssuedAtMillis: 1,
+		Body:           domain.CreateAccount{AccountID: fmt.Sprintf("acc_%d", n), Email: "a@example.org"},
 	}
 }
 
@@ -169,7 +179,8 @@ func wantAnswer(t testing.TB, c *commands.Client, cmd domain.Command) domain.Res
 		t.Error(err)
 		return r
 	}
-	if r.CommandID != cmd.ID || r.Answer.Account == nil || r.Answer.Account.ID != cmd.Body.Aggregate() {
+	if r.CommandID != cmd.ID || r.Answer.Account == nil ||
+		r.Answer.Account.ID != cmd.Body.Aggregate() {
 		t.Errorf("command %s of %s was answered with %+v", cmd.ID, cmd.Body.Aggregate(), r)
 	}
 	return r
@@ -179,7 +190,8 @@ func TestEachCommandGetsItsAnswer(t *testing.T) {
 	r := newRig(t)
 	r.startEngine(&engine{})
 	var all sync.WaitGroup
-	for _, c := range []*commands.Client{r.open(commands.Config{}), r.open(commands.Config{})} { // two nodes
+	// two nodes
+	for _, c := range []*commands.Client{r.open(commands.Config{}), r.open(commands.Config{})} {
 		for n := range 50 {
 			all.Go(func() { wantAnswer(t, c, command(n)) })
 		}
@@ -213,7 +225,8 @@ func TestACommandWithoutAnswerIsNotConfirmedAndStands(t *testing.T) {
 	eventually(t, "the command stands", func() bool { // it is appended within the time of one who asks
 		_, err := c.Submit(t.Context(), cmd)
 		var unconfirmed commands.ErrNotConfirmed
-		if !errors.As(err, &unconfirmed) || unconfirmed.CommandID != cmd.ID || !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.As(err, &unconfirmed) || unconfirmed.CommandID != cmd.ID ||
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("without an engine Submit gave %v", err)
 		}
 		return len(log.Read(schemas.TopicCommands)) > 0
@@ -221,7 +234,8 @@ func TestACommandWithoutAnswerIsNotConfirmedAndStands(t *testing.T) {
 	// The engine comes, takes it, and answers whoever asks again.
 	e := &engine{}
 	r.startEngine(e)
-	eventually(t, "the engine sees what was not confirmed", func() bool { _, seen := e.seen.Load(cmd.ID); return seen })
+	eventually(t, "the engine sees what was not confirmed",
+		func() bool { _, seen := e.seen.Load(cmd.ID); return seen })
 	wantAnswer(t, r.open(commands.Config{}), cmd)
 }
 
@@ -230,10 +244,12 @@ func TestTheCallersTimeCounts(t *testing.T) {
 	c := r.open(commands.Config{Wait: time.Minute})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := c.Submit(ctx, command(1)); !errors.As(err, new(commands.ErrNotConfirmed)) || !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := c.Submit(ctx, command(1)); !errors.As(err, new(commands.ErrNotConfirmed)) ||
+		!errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a caller without time got %v", err)
 	}
-	if _, err := c.Submit(ctx, command(2)); errors.As(err, new(commands.ErrNotConfirmed)) || !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := c.Submit(ctx, command(2)); errors.As(err, new(commands.ErrNotConfirmed)) ||
+		!errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a caller that was late already got %v", err)
 	}
 }
@@ -318,13 +334,15 @@ func TestAnswersComeAfterTheClusterWasAway(t *testing.T) {
 	r := newRig(t)
 	c := r.open(commands.Config{Wait: brokertest.Patience / 100})
 	r.startEngine(&engine{})
-	eventually(t, "an answer", func() bool { _, err := c.Submit(t.Context(), command(1)); return err == nil })
+	eventually(t, "an answer",
+		func() bool { _, err := c.Submit(t.Context(), command(1)); return err == nil })
 	r.broker.Outage(func() {
 		if _, err := c.Submit(t.Context(), command(2)); !errors.As(err, new(commands.ErrNotConfirmed)) {
 			t.Errorf("without a cluster Submit gave %v", err)
 		}
 	})
-	eventually(t, "an answer after the cluster came back", func() bool { _, err := c.Submit(t.Context(), command(3)); return err == nil })
+	eventually(t, "an answer after the cluster came back",
+		func() bool { _, err := c.Submit(t.Context(), command(3)); return err == nil })
 }
 
 func TestAClosedClientRefuses(t *testing.T) {

@@ -50,7 +50,8 @@ func (c *Client) Run(ctx context.Context) error {
 		if moved {
 			backoff = minBackoff
 		}
-		c.cfg.Logger.Warn("the answers to commands could not be read; trying again", "error", err, "wait", backoff)
+		c.cfg.Logger.Warn("the answers to commands could not be read; trying again", "error", err, "wait",
+			backoff)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -88,7 +89,8 @@ func (c *Client) take(rec streams.Record) error {
 	}
 	result, err := schemas.DecodeResult(schemas.Read(rec.Value, rec))
 	if err != nil {
-		c.cfg.Logger.Error("an answer cannot be read", "partition", rec.Partition, "offset", rec.Offset, "error", err)
+		c.cfg.Logger.Error("an answer cannot be read", "partition", rec.Partition, "offset", rec.Offset,
+			"error", err)
 		return nil
 	}
 	c.waiting.answer(result)

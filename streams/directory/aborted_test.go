@@ -40,8 +40,12 @@ func TestADirectoryNoticesAbortedRows(t *testing.T) {
 
 	open := func() *Directory {
 		d, err := Open(t.Context(), Config{
-			Cluster: r.cluster, Dir: r.dir, CacheBytes: 1 << 20, ConfirmEvery: 10 * time.Millisecond,
-			Now: r.clock.now, Logger: slog.New(slog.DiscardHandler),
+			Cluster:      r.cluster,
+			Dir:          r.dir,
+			CacheBytes:   1 << 20,
+			ConfirmEvery: 10 * time.Millisecond,
+			Now:          r.clock.now,
+			Logger:       slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +62,11 @@ func TestADirectoryNoticesAbortedRows(t *testing.T) {
 	}
 
 	once.Do(fake.Close)
-	b, err := broker.Start(broker.Config{Dir: dir, Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	b, err := broker.Start(broker.Config{
+		Dir:    dir,
+		Listen: "127.0.0.1:0",
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

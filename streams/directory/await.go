@@ -57,7 +57,9 @@ func (d *Directory) AwaitWatchGone(ctx context.Context, id string) error {
 }
 
 // awaitGone waits from change to change.
-func (d *Directory) awaitGone(ctx context.Context, t table, id string, there func() (bool, error)) error {
+func (d *Directory) awaitGone(
+	ctx context.Context, t table, id string, there func() (bool, error),
+) error {
 	for {
 		w, err := d.waiters.add(rowID{t, id}, 0)
 		if err != nil {
@@ -84,7 +86,10 @@ func (d *Directory) awaitGone(ctx context.Context, t table, id string, there fun
 }
 
 // await registers before it looks, so that no change falls between.
-func (d *Directory) await(ctx context.Context, t table, id string, version uint64, stored func() (uint64, error)) error {
+func (d *Directory) await(
+	ctx context.Context, t table, id string, version uint64,
+	stored func() (uint64, error),
+) error {
 	w, err := d.waiters.add(rowID{t, id}, version)
 	if err != nil {
 		return fmt.Errorf("directory: waiting for %s %s: %w", t.topic, id, err)

@@ -79,7 +79,8 @@ func (d *Directory) NextBackfill(afterWatchID string) (w domain.Watch, found boo
 	if len(ids) == 0 {
 		return w, false, nil
 	}
-	if w, found, err = d.Watch(ids[0]); err == nil && (!found || !w.Backfill.UnderWay() || w.Deleted()) {
+	if w, found, err = d.Watch(ids[0]); err == nil &&
+		(!found || !w.Backfill.UnderWay() || w.Deleted()) {
 		return domain.Watch{}, false, nil // it changed since the index was read
 	}
 	return w, found, err

@@ -15,9 +15,17 @@ func TestBackfillsUnderWayAreFound(t *testing.T) {
 	s := memoryStore(t)
 	defer s.Close()
 	d := &Directory{store: s}
-	underWay, ended := domain.Backfill{Request: 2, From: 5, Next: 5}, domain.Backfill{Request: 2, From: 5, Next: 9, EndedAtMillis: 7}
+	underWay, ended := domain.Backfill{Request: 2, From: 5, Next: 5},
+		domain.Backfill{Request: 2, From: 5, Next: 9, EndedAtMillis: 7}
 	put := func(id string, b domain.Backfill, deletedAtMillis int64) streams.Record {
-		return row(watches.topic, id, schemas.EncodeWatch(domain.Watch{ID: id, AccountID: "acc_1", WalletAddress: "GA", Backfill: b, DeletedAtMillis: deletedAtMillis}))
+		return row(watches.topic, id,
+			schemas.EncodeWatch(domain.Watch{
+				ID:              id,
+				AccountID:       "acc_1",
+				WalletAddress:   "GA",
+				Backfill:        b,
+				DeletedAtMillis: deletedAtMillis,
+			}))
 	}
 	expect := func(want ...string) {
 		t.Helper()
@@ -31,7 +39,8 @@ func TestBackfillsUnderWayAreFound(t *testing.T) {
 		}
 	}
 	expect()
-	applyAll(t, s, put("wat_1", underWay, 0), put("wat_2", domain.Backfill{}, 0), put("wat_3", underWay, 0), put("wat_4", ended, 0))
+	applyAll(t, s, put("wat_1", underWay, 0), put("wat_2", domain.Backfill{}, 0),
+		put("wat_3", underWay, 0), put("wat_4", ended, 0))
 	expect("wat_1", "wat_3")
 	applyAll(t, s, put("wat_1", ended, 0), put("wat_2", underWay, 0), put("wat_4", underWay, 0))
 	expect("wat_2", "wat_3", "wat_4")
@@ -45,7 +54,14 @@ func TestUnadmittedWatchesAreFound(t *testing.T) {
 	defer s.Close()
 	d := &Directory{store: s}
 	put := func(id string, liveSince uint32, deletedAtMillis int64) streams.Record {
-		return row(watches.topic, id, schemas.EncodeWatch(domain.Watch{ID: id, AccountID: "acc_1", WalletAddress: "GA", LiveSince: liveSince, DeletedAtMillis: deletedAtMillis}))
+		return row(watches.topic, id,
+			schemas.EncodeWatch(domain.Watch{
+				ID:              id,
+				AccountID:       "acc_1",
+				WalletAddress:   "GA",
+				LiveSince:       liveSince,
+				DeletedAtMillis: deletedAtMillis,
+			}))
 	}
 	expect := func(want ...string) {
 		t.Helper()

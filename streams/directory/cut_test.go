@@ -27,7 +27,11 @@ func TestADirectoryNoticesATableThatWasCut(t *testing.T) {
 
 	cut.Store(true)
 	d, err = Open(t.Context(), Config{
-		Cluster: r.cluster, Dir: r.dir, ConfirmEvery: 10 * time.Millisecond, Now: r.clock.now, Logger: r.cluster.Logger,
+		Cluster:      r.cluster,
+		Dir:          r.dir,
+		ConfirmEvery: 10 * time.Millisecond,
+		Now:          r.clock.now,
+		Logger:       r.cluster.Logger,
 	})
 	if err != nil {
 		t.Fatal(err)

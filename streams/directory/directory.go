@@ -110,10 +110,23 @@ func OpenOn(ctx context.Context, cfg Config, identity string, ends Ends) (*Direc
 	if cfg.ConfirmEvery == 0 {
 		cfg.ConfirmEvery = defaultConfirmEvery
 	}
-	d := &Directory{cfg: cfg, identity: identity, ends: ends, close: func() {}, waiters: newWaiters(), stopping: make(chan struct{}), ended: make(chan struct{})}
+	d := &Directory{
+		cfg:      cfg,
+		identity: identity,
+		ends:     ends,
+		close:    func() {},
+		waiters:  newWaiters(),
+		stopping: make(chan struct{}),
+		ended:    make(chan struct{}),
+	}
 	var err error
 	d.store, err = streams.OpenStore(streams.StoreConfig{
-		Dir: cfg.Dir, Identity: identity, FS: cfg.FS, CacheBytes: cfg.CacheBytes, MemTableBytes: cfg.MemTableBytes, Logger: cfg.Logger,
+		Dir:           cfg.Dir,
+		Identity:      identity,
+		FS:            cfg.FS,
+		CacheBytes:    cfg.CacheBytes,
+		MemTableBytes: cfg.MemTableBytes,
+		Logger:        cfg.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("directory: %w", err)
@@ -151,7 +164,8 @@ func (d *Directory) begin(ctx context.Context) error {
 		return err
 	}
 	if age := now.Sub(whole).Abs(); !whole.IsZero() && age > wholeFor {
-		d.cfg.Logger.Warn("the directory was away for too long to know every deletion and is filled anew", "away", age)
+		d.cfg.Logger.Warn("the directory was away for too long to know every deletion and is filled anew",
+			"away", age)
 		rebuild = true
 	}
 	if rebuild {
@@ -199,12 +213,16 @@ func (d *Directory) positions(ctx context.Context) (streams.Offsets, error) {
 				return nil, err
 			}
 			if ended, known := epochEnds[p]; known && ended < at {
-				d.cfg.Logger.Error("a table was cut, as an unclean election does, and the directory is filled anew", "table", t.topic, "partition", p, "checkpoint", at, "cut", ended)
-				return nil, fmt.Errorf("directory: partition %d of %s was cut at %d, before the checkpoint %d: %w", p, t.topic, ended, at, ErrRebuild)
+				d.cfg.Logger.Error("a table was cut, as an unclean election does, and the directory is "+
+					"filled anew", "table", t.topic, "partition", p, "checkpoint", at, "cut", ended)
+				return nil, fmt.Errorf("directory: partition %d of %s was cut at %d, before the checkpoint "+
+					"%d: %w", p, t.topic, ended, at, ErrRebuild)
 			}
 			if at > end {
-				d.cfg.Logger.Warn("the directory is ahead of its table", "table", t.topic, "partition", p, "checkpoint", at, "end", end)
-				return nil, fmt.Errorf("directory: partition %d of %s ends at %d, before the checkpoint %d: %w", p, t.topic, end, at, ErrRebuild)
+				d.cfg.Logger.Warn("the directory is ahead of its table", "table", t.topic, "partition", p,
+					"checkpoint", at, "end", end)
+				return nil, fmt.Errorf("directory: partition %d of %s ends at %d, before the checkpoint %d: %w",
+					p, t.topic, end, at, ErrRebuild)
 			}
 			from[t.topic][p] = max(at, starts[p])
 		}
@@ -214,7 +232,9 @@ func (d *Directory) positions(ctx context.Context) (streams.Offsets, error) {
 
 // epochEnds asks where the epochs of the leaders ended that wrote what the store
 // holds of a table.
-func (d *Directory) epochEnds(ctx context.Context, topic string, of map[int32]int64) (map[int32]int64, error) {
+func (d *Directory) epochEnds(
+	ctx context.Context, topic string, of map[int32]int64,
+) (map[int32]int64, error) {
 	epochs := make(map[int32]int32)
 	for p := range of {
 		epoch, err := d.store.Epoch(topic, p)
@@ -240,7 +260,8 @@ func (d *Directory) wholeAt() (time.Time, error) {
 
 func (d *Directory) noteWhole(at time.Time) error {
 	tx := d.store.Begin()
-	if err := tx.Set(wholeKey, binary.BigEndian.AppendUint64(nil, uint64(at.UnixMilli()))); err != nil {
+	if err := tx.Set(wholeKey, binary.BigEndian.AppendUint64(nil,
+		uint64(at.UnixMilli()))); err != nil {
 		tx.Discard()
 		return err
 	}

@@ -58,9 +58,14 @@ func newRigOn(t *testing.T, prefix string, replicas int16, addrs ...string) *rig
 	}
 	var specs []streams.TopicSpec
 	for _, table := range tables {
-		specs = append(specs, streams.TopicSpec{Name: table.topic, Partitions: 3, ReplicationFactor: replicas, Configs: map[string]string{
-			"cleanup.policy": "compact", "retention.ms": "-1", "delete.retention.ms": "0",
-		}})
+		specs = append(specs, streams.TopicSpec{
+			Name:              table.topic,
+			Partitions:        3,
+			ReplicationFactor: replicas,
+			Configs: map[string]string{
+				"cleanup.policy": "compact", "retention.ms": "-1", "delete.retention.ms": "0",
+			},
+		})
 	}
 	if err := r.cluster.EnsureTopics(t.Context(), specs); err != nil {
 		t.Fatal(err)
@@ -72,7 +77,15 @@ func newRigOn(t *testing.T, prefix string, replicas int16, addrs ...string) *rig
 // returned function is called.
 func (r *rig) open(dir string) (*Directory, func()) {
 	r.t.Helper()
-	d, err := Open(r.t.Context(), Config{Cluster: r.cluster, Dir: dir, CacheBytes: 1 << 20, ConfirmEvery: 10 * time.Millisecond, Now: r.clock.now, Logger: r.cluster.Logger})
+	d, err := Open(r.t.Context(),
+		Config{
+			Cluster:      r.cluster,
+			Dir:          dir,
+			CacheBytes:   1 << 20,
+			ConfirmEvery: 10 * time.Millisecond,
+			Now:          r.clock.now,
+			Logger:       r.cluster.Logger,
+		})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -99,7 +112,8 @@ type txn struct {
 
 func (r *rig) txn(id string) *txn {
 	r.t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...), kgo.TransactionalID(id), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...), kgo.TransactionalID(id),
+		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -113,7 +127,12 @@ func (x *txn) begin(records ...streams.Record) {
 		x.t.Fatal(err)
 	}
 	for _, rec := range records {
-		k := &kgo.Record{Topic: x.prefix + rec.Topic, Key: rec.Key, Value: rec.Value, Headers: rec.Headers}
+		k := &kgo.Record{
+			Topic:   x.prefix + rec.Topic,
+			Key:     rec.Key,
+			Value:   rec.Value,
+			Headers: rec.Headers,
+		}
 		if err := x.client.ProduceSync(x.t.Context(), k).FirstErr(); err != nil {
 			x.t.Fatal(err)
 		}
@@ -134,17 +153,25 @@ func (x *txn) write(records ...streams.Record) {
 }
 
 func watchRow(id, wallet string, version uint64) streams.Record {
-	return row(schemas.TopicWatches, id, schemas.EncodeWatch(domain.Watch{ID: id, Version: version, WalletAddress: wallet, EndpointID: "ep_1"}))
+	return row(schemas.TopicWatches, id,
+		schemas.EncodeWatch(domain.Watch{
+			ID:            id,
+			Version:       version,
+			WalletAddress: wallet,
+			EndpointID:    "ep_1",
+		}))
 }
 
 func endpointRow(id, url string, version uint64) streams.Record {
-	return row(schemas.TopicEndpoints, id, schemas.EncodeEndpoint(domain.Endpoint{ID: id, Version: version, URL: url}))
+	return row(schemas.TopicEndpoints, id,
+		schemas.EncodeEndpoint(domain.Endpoint{ID: id, Version: version, URL: url}))
 }
 
 func accountRow(id string, version uint64, hashes ...string) streams.Record {
 	a := domain.Account{ID: id, Version: version}
 	for _, h := range hashes {
-		a.Keys = append(a.Keys, domain.Key{ID: "key_" + h, Hash: []byte(h), Permissions: domain.Permissions()})
+		a.Keys = append(a.Keys,
+			domain.Key{ID: "key_" + h, Hash: []byte(h), Permissions: domain.Permissions()})
 	}
 	return row(schemas.TopicAccounts, id, schemas.EncodeAccount(a))
 }
@@ -199,12 +226,15 @@ func TestRowsAreReadAsTheyWereCommitted(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)
 	w := r.txn("engine")
-	w.write(accountRow("acc_1", 3, "one", "two"), endpointRow("ep_1", "https://a.example/", 1), watchRow("wat_2", "GA", 1), watchRow("wat_1", "GA", 1))
-	if err := errors.Join(d.AwaitAccount(soon(t), "acc_1", 3), d.AwaitEndpoint(soon(t), "ep_1", 1), d.AwaitWatch(soon(t), "wat_1", 1)); err != nil {
+	w.write(accountRow("acc_1", 3, "one", "two"), endpointRow("ep_1", "https://a.example/", 1),
+		watchRow("wat_2", "GA", 1), watchRow("wat_1", "GA", 1))
+	if err := errors.Join(d.AwaitAccount(soon(t), "acc_1", 3), d.AwaitEndpoint(soon(t), "ep_1", 1),
+		d.AwaitWatch(soon(t), "wat_1", 1)); err != nil {
 		t.Fatal(err)
 	}
 	key, account, found, err := d.KeyByHash([]byte("two"))
-	if err != nil || !found || account != "acc_1" || key.ID != "key_two" || !key.Allows(domain.PermissionOperate) {
+	if err != nil || !found || account != "acc_1" || key.ID != "key_two" ||
+		!key.Allows(domain.PermissionOperate) {
 		t.Errorf("KeyByHash gave %v %q %v %v", key, account, found, err)
 	}
 	if e, found, err := d.Endpoint("ep_1"); err != nil || !found || e.URL != "https://a.example/" {
@@ -217,7 +247,8 @@ func TestRowsAreReadAsTheyWereCommitted(t *testing.T) {
 	r.wantWatches(d, "GA", "wat_1", "wat_2")
 
 	// A revoked key, a moved watch, a deleted watch, an endpoint set back.
-	w.write(accountRow("acc_1", 4, "one"), watchRow("wat_1", "GB", 2), tombstone(schemas.TopicWatches, "wat_2"), endpointRow("ep_1", "https://b.example/", 0))
+	w.write(accountRow("acc_1", 4, "one"), watchRow("wat_1", "GB", 2),
+		tombstone(schemas.TopicWatches, "wat_2"), endpointRow("ep_1", "https://b.example/", 0))
 	r.caughtUp(d)
 	if err := d.AwaitAccount(soon(t), "acc_1", 4); err != nil {
 		t.Fatal(err)
@@ -245,7 +276,8 @@ func TestCatchUpWaitsForOpenTransactions(t *testing.T) {
 			holder := r.txn("holder-" + c.name)
 			holder.begin(watchRow("wat_open", "GOPEN", 1))
 			// A watch that another writer had acknowledged lies behind it.
-			r.txn("other-"+c.name).write(watchRow("wat_"+c.name, "GOTHER", 1), watchRow("wat_open2", "GBEHIND", 1))
+			r.txn("other-"+c.name).write(watchRow("wat_"+c.name, "GOTHER", 1),
+				watchRow("wat_open2", "GBEHIND", 1))
 			short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			if _, err := d.CatchUp(short); !errors.Is(err, context.DeadlineExceeded) {
@@ -300,7 +332,8 @@ func TestRestartGoesOnFromTheCheckpoints(t *testing.T) {
 	stop()
 
 	w.write(watchRow("wat_1", "GC", 2), tombstone(schemas.TopicWatches, "wat_2"))
-	again, err := Open(t.Context(), Config{Cluster: r.cluster, Dir: r.dir, Now: r.clock.now, Logger: r.cluster.Logger})
+	again, err := Open(t.Context(),
+		Config{Cluster: r.cluster, Dir: r.dir, Now: r.clock.now, Logger: r.cluster.Logger})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +364,8 @@ func TestRestartGoesOnFromTheCheckpoints(t *testing.T) {
 func TestAStoreAheadOfItsTableIsFilledAnew(t *testing.T) {
 	r := newRig(t)
 	r.txn("engine").write(watchRow("wat_1", "GA", 1))
-	d, err := Open(t.Context(), Config{Cluster: r.cluster, Dir: r.dir, Now: r.clock.now, Logger: r.cluster.Logger})
+	d, err := Open(t.Context(),
+		Config{Cluster: r.cluster, Dir: r.dir, Now: r.clock.now, Logger: r.cluster.Logger})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,13 +396,15 @@ func TestCompactionChangesNothing(t *testing.T) {
 	w := r.txn("engine")
 	d, stop := r.open(r.dir)
 	for i := range 20 {
-		w.write(watchRow("wat_1", fmt.Sprintf("G%d", i), uint64(i+1)), watchRow("wat_2", "GB", uint64(i+1)))
+		w.write(watchRow("wat_1", fmt.Sprintf("G%d", i), uint64(i+1)),
+			watchRow("wat_2", "GB", uint64(i+1)))
 	}
 	w.write(tombstone(schemas.TopicWatches, "wat_2"))
 	r.caughtUp(d)
 	stop()
 	for i := range 20 {
-		w.write(watchRow("wat_1", fmt.Sprintf("G%d", i), uint64(i+21)), watchRow("wat_3", "GC", uint64(i+1)))
+		w.write(watchRow("wat_1", fmt.Sprintf("G%d", i), uint64(i+21)),
+			watchRow("wat_3", "GC", uint64(i+1)))
 	}
 	c.Compact() // also of records that the stopped directory has not read
 	for _, dir := range []string{r.dir, t.TempDir()} {
@@ -404,7 +440,14 @@ func TestAStoreThatWasAwayTooLongIsFilledAnew(t *testing.T) {
 
 func TestRunEndsWhenItWasAwayFromTheTablesTooLong(t *testing.T) {
 	r := newRig(t)
-	d, err := Open(t.Context(), Config{Cluster: r.cluster, Dir: r.dir, ConfirmEvery: 10 * time.Millisecond, Now: r.clock.now, Logger: r.cluster.Logger})
+	d, err := Open(t.Context(),
+		Config{
+			Cluster:      r.cluster,
+			Dir:          r.dir,
+			ConfirmEvery: 10 * time.Millisecond,
+			Now:          r.clock.now,
+			Logger:       r.cluster.Logger,
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -543,14 +586,16 @@ func TestManyAtOnce(t *testing.T) {
 
 func TestARowOfANewerVersionEndsRun(t *testing.T) {
 	r := newRig(t)
-	d, err := Open(t.Context(), Config{Cluster: r.cluster, Dir: r.dir, Now: r.clock.now, Logger: r.cluster.Logger})
+	d, err := Open(t.Context(),
+		Config{Cluster: r.cluster, Dir: r.dir, Now: r.clock.now, Logger: r.cluster.Logger})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = d.Close() }()
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(t.Context()) }()
-	r.txn("engine").write(row(watches.topic, "wat_1", schemas.Message{Type: "Watch", Version: "2", Value: []byte("?")}))
+	r.txn("engine").write(row(watches.topic, "wat_1",
+		schemas.Message{Type: "Watch", Version: "2", Value: []byte("?")}))
 	if err := <-ended; err == nil {
 		t.Error("Run ended without an error")
 	}
@@ -560,18 +605,29 @@ func TestARowOfANewerVersionEndsRun(t *testing.T) {
 }
 
 func BenchmarkCatchUp(b *testing.B) {
-	broker, err := broker.Start(broker.Config{Dir: b.TempDir(), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	broker, err := broker.Start(broker.Config{
+		Dir:    b.TempDir(),
+		Listen: "127.0.0.1:0",
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer broker.Close()
-	cluster := streams.Cluster{Brokers: []string{broker.Addr()}, Prefix: "bench.", ClientID: "bench", Logger: slog.New(slog.DiscardHandler)}
+	cluster := streams.Cluster{
+		Brokers:  []string{broker.Addr()},
+		Prefix:   "bench.",
+		ClientID: "bench",
+		Logger:   slog.New(slog.DiscardHandler),
+	}
 	for _, t := range tables {
-		if err := cluster.EnsureTopics(b.Context(), []streams.TopicSpec{{Name: t.topic, Partitions: 4, ReplicationFactor: 1}}); err != nil {
+		if err := cluster.EnsureTopics(b.Context(),
+			[]streams.TopicSpec{{Name: t.topic, Partitions: 4, ReplicationFactor: 1}}); err != nil {
 			b.Fatal(err)
 		}
 	}
-	d, err := Open(b.Context(), Config{Cluster: cluster, Dir: b.TempDir(), Now: time.Now, Logger: cluster.Logger})
+	d, err := Open(b.Context(),
+		Config{Cluster: cluster, Dir: b.TempDir(), Now: time.Now, Logger: cluster.Logger})
 	if err != nil {
 		b.Fatal(err)
 	}

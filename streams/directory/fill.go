@@ -33,7 +33,8 @@ func (d *Directory) fill(ctx context.Context) error {
 		if moved {
 			backoff = minBackoff
 		}
-		d.cfg.Logger.Warn("the directory could not read its tables and tries again", "error", err, "wait", backoff)
+		d.cfg.Logger.Warn("the directory could not read its tables and tries again", "error", err, "wait",
+			backoff)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -101,14 +102,16 @@ func (d *Directory) distrusted(err error) error {
 	if !errors.Is(err, streams.ErrAborted) && !errors.Is(err, streams.ErrCut) {
 		return err
 	}
-	return lastingError{errors.Join(fmt.Errorf("directory: %w: %w", err, ErrRebuild), d.store.Distrust())}
+	return lastingError{errors.Join(fmt.Errorf("directory: %w: %w", err, ErrRebuild),
+		d.store.Distrust())}
 }
 
 // passOver tells of a record that is no row of its table. What the table had under
 // its key stays. A row of a newer version is not passed over: what it says, such
 // as which payments are watched for, is not to be missed.
 func (d *Directory) passOver(rec streams.Record, why error) {
-	d.cfg.Logger.Error("a record of a table cannot be read and is passed over; the row before it stays, and any change of the object writes it anew",
+	d.cfg.Logger.Error("a record of a table cannot be read and is passed over; the row before it "+
+		"stays, and any change of the object writes it anew",
 		"topic", rec.Topic, "partition", rec.Partition, "offset", rec.Offset, "error", why)
 	if d.cfg.OnUnreadable != nil {
 		d.cfg.OnUnreadable(rec.Topic)
@@ -149,7 +152,8 @@ func (d *Directory) Take(r Positions, records []streams.Record) (err error) {
 	}
 	for topic, partitions := range moved {
 		for p, at := range partitions {
-			if err := errors.Join(tx.SetCheckpoint(topic, p, at), tx.SetEpoch(topic, p, r.Epoch(topic, p))); err != nil {
+			if err := errors.Join(tx.SetCheckpoint(topic, p,
+				at), tx.SetEpoch(topic, p, r.Epoch(topic, p))); err != nil {
 				return err
 			}
 		}

@@ -100,7 +100,8 @@ func (d *Directory) confirm(ctx context.Context) error {
 	}
 	f.mu.Unlock()
 	if away > wholeFor {
-		return fmt.Errorf("directory: it was away from its tables for %s and may have missed deletions: %w", away, ErrRebuild)
+		return fmt.Errorf("directory: it was away from its tables for %s and may have missed "+
+			"deletions: %w", away, ErrRebuild)
 	}
 	if age(asked, f.noted) < wholeNoteEvery {
 		return nil

@@ -89,14 +89,18 @@ func relist(tx *streams.Txn, before, after [][]byte) error {
 // Endpoints gives endpoints of an account, newest first, from behind a position
 // on, at most limit of them. next is nil at the end of the list; a page may have
 // fewer than limit and not be the last.
-func (d *Directory) Endpoints(f EndpointFilter, after *Position, limit int) (page []domain.Endpoint, next *Position, err error) {
+func (d *Directory) Endpoints(
+	f EndpointFilter, after *Position, limit int,
+) (page []domain.Endpoint, next *Position, err error) {
 	return list(d, listEndpoints, f.AccountID, after, limit, d.Endpoint, func(e domain.Endpoint) bool {
 		return e.AccountID == f.AccountID && !e.Deleted() && (f.Status == "" || e.Status == f.Status)
 	})
 }
 
 // Watches gives watches of an account in the same manner.
-func (d *Directory) Watches(f WatchFilter, after *Position, limit int) (page []domain.Watch, next *Position, err error) {
+func (d *Directory) Watches(
+	f WatchFilter, after *Position, limit int,
+) (page []domain.Watch, next *Position, err error) {
 	kind, scope := byte(listWatches), f.AccountID
 	switch {
 	case f.WalletAddress != "":
@@ -106,13 +110,17 @@ func (d *Directory) Watches(f WatchFilter, after *Position, limit int) (page []d
 	}
 	return list(d, kind, scope, after, limit, d.Watch, func(w domain.Watch) bool {
 		return w.AccountID == f.AccountID && !w.Deleted() &&
-			(f.EndpointID == "" || w.EndpointID == f.EndpointID) && (f.WalletAddress == "" || w.WalletAddress == f.WalletAddress)
+			(f.EndpointID == "" || w.EndpointID == f.EndpointID) &&
+			(f.WalletAddress == "" || w.WalletAddress == f.WalletAddress)
 	})
 }
 
 // list reads a page. An object that changes meanwhile is given as it was or as
 // it is; one that left the list since is left out.
-func list[T any](d *Directory, kind byte, scope string, after *Position, limit int, row func(string) (T, bool, error), keep func(T) bool) (page []T, next *Position, err error) {
+func list[T any](
+	d *Directory, kind byte, scope string, after *Position, limit int,
+	row func(string) (T, bool, error), keep func(T) bool,
+) (page []T, next *Position, err error) {
 	lower := listKey(kind, scope, math.MaxInt64, "")
 	upper := listKey(kind, scope, -1, "")
 	upper = append(upper[:len(upper)-8], 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
@@ -128,7 +136,10 @@ func list[T any](d *Directory, kind byte, scope string, after *Position, limit i
 			return false, nil
 		}
 		looked++
-		last = Position{int64(math.MaxUint64 - binary.BigEndian.Uint64(key[prefix-8:prefix])), string(key[prefix:])}
+		last = Position{
+			int64(math.MaxUint64 - binary.BigEndian.Uint64(key[prefix-8:prefix])),
+			string(key[prefix:]),
+		}
 		object, found, err := row(last.ID)
 		if err != nil || !found {
 			return err == nil, err

@@ -17,12 +17,26 @@ import (
 
 func listedWatch(id, account, endpoint, wallet string, createdAtMillis int64) streams.Record {
 	return row(schemas.TopicWatches, id, schemas.EncodeWatch(domain.Watch{
-		ID: id, AccountID: account, EndpointID: endpoint, WalletAddress: wallet, CreatedAtMillis: createdAtMillis, Version: 1,
+		ID:              id,
+		AccountID:       account,
+		EndpointID:      endpoint,
+		WalletAddress:   wallet,
+		CreatedAtMillis: createdAtMillis,
+		Version:         1,
 	}))
 }
 
-func listedEndpoint(id, account string, status domain.EndpointStatus, createdAtMillis int64) streams.Record {
-	return row(schemas.TopicEndpoints, id, schemas.EncodeEndpoint(domain.Endpoint{ID: id, AccountID: account, Status: status, CreatedAtMillis: createdAtMillis, Version: 1}))
+func listedEndpoint(
+	id, account string, status domain.EndpointStatus, createdAtMillis int64,
+) streams.Record {
+	return row(schemas.TopicEndpoints, id,
+		schemas.EncodeEndpoint(domain.Endpoint{
+			ID:              id,
+			AccountID:       account,
+			Status:          status,
+			CreatedAtMillis: createdAtMillis,
+			Version:         1,
+		}))
 }
 
 // walkWatches reads a list to its end, in pages.
@@ -67,21 +81,29 @@ func TestListsAreTheTables(t *testing.T) {
 			created[id] = int64(1000 + random.IntN(10)) // many share a time
 		}
 		x := domain.Watch{
-			ID: id, AccountID: "acc_" + string(id[len(id)-1]%2+'0'), EndpointID: fmt.Sprintf("ep_%d", random.IntN(3)),
-			WalletAddress: fmt.Sprintf("G%d", int(id[4])%3), CreatedAtMillis: created[id], Version: 1,
+			ID:              id,
+			AccountID:       "acc_" + string(id[len(id)-1]%2+'0'),
+			EndpointID:      fmt.Sprintf("ep_%d", random.IntN(3)),
+			WalletAddress:   fmt.Sprintf("G%d", int(id[4])%3),
+			CreatedAtMillis: created[id],
+			Version:         1,
 		}
-		records = append(records, listedWatch(x.ID, x.AccountID, x.EndpointID, x.WalletAddress, x.CreatedAtMillis))
+		records = append(records,
+			listedWatch(x.ID, x.AccountID, x.EndpointID, x.WalletAddress, x.CreatedAtMillis))
 		model[id] = x
 	}
 	w.write(records...)
 	r.caughtUp(d)
 	for _, f := range []WatchFilter{
-		{AccountID: "acc_0"}, {AccountID: "acc_1"}, {AccountID: "acc_2"}, {AccountID: "acc_"}, {AccountID: "acc_0", EndpointID: "ep_1"}, {AccountID: "acc_0", WalletAddress: "G1"},
-		{AccountID: "acc_1", EndpointID: "ep_2", WalletAddress: "G0"}, {AccountID: "acc_1", EndpointID: "ep_"},
+		{AccountID: "acc_0"}, {AccountID: "acc_1"}, {AccountID: "acc_2"}, {AccountID: "acc_"},
+		{AccountID: "acc_0", EndpointID: "ep_1"}, {AccountID: "acc_0", WalletAddress: "G1"},
+		{AccountID: "acc_1", EndpointID: "ep_2", WalletAddress: "G0"},
+		{AccountID: "acc_1", EndpointID: "ep_"},
 	} {
 		var want []domain.Watch
 		for _, x := range model {
-			if x.AccountID == f.AccountID && (f.EndpointID == "" || x.EndpointID == f.EndpointID) && (f.WalletAddress == "" || x.WalletAddress == f.WalletAddress) {
+			if x.AccountID == f.AccountID && (f.EndpointID == "" || x.EndpointID == f.EndpointID) &&
+				(f.WalletAddress == "" || x.WalletAddress == f.WalletAddress) {
 				want = append(want, x)
 			}
 		}
@@ -107,12 +129,17 @@ func TestEndpointsAreListedByStatusUntilTheyAreDeleted(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)
 	r.txn("engine").write(
-		listedEndpoint("ep_1", "acc_1", domain.StatusActive, 1), listedEndpoint("ep_2", "acc_1", domain.StatusDisabled, 2),
-		listedEndpoint("ep_3", "acc_1", domain.StatusActive, 3), listedEndpoint("ep_3", "acc_1", domain.StatusDeleted, 3), listedEndpoint("ep_4", "acc_2", domain.StatusActive, 4),
+		listedEndpoint("ep_1", "acc_1", domain.StatusActive, 1),
+		listedEndpoint("ep_2", "acc_1", domain.StatusDisabled, 2),
+		listedEndpoint("ep_3", "acc_1", domain.StatusActive, 3),
+		listedEndpoint("ep_3", "acc_1", domain.StatusDeleted, 3),
+		listedEndpoint("ep_4", "acc_2", domain.StatusActive, 4),
 	)
 	r.caughtUp(d)
 	for f, want := range map[EndpointFilter]string{
-		{AccountID: "acc_1"}: "[ep_2 ep_1]", {AccountID: "acc_1", Status: domain.StatusActive}: "[ep_1]", {AccountID: "acc_1", Status: domain.StatusDisabled}: "[ep_2]", {AccountID: "acc"}: "[]",
+		{AccountID: "acc_1"}:                                "[ep_2 ep_1]",
+		{AccountID: "acc_1", Status: domain.StatusActive}:   "[ep_1]",
+		{AccountID: "acc_1", Status: domain.StatusDisabled}: "[ep_2]", {AccountID: "acc"}: "[]",
 	} {
 		page, next, err := d.Endpoints(f, nil, 10)
 		ids := []string{}
@@ -132,7 +159,8 @@ func TestAPageOfARareFilterIsBounded(t *testing.T) {
 	d, _ := r.open(r.dir)
 	records := []streams.Record{listedEndpoint("ep_rare", "acc_1", domain.StatusDisabled, 1)}
 	for i := range maxLooked + 10 {
-		records = append(records, listedEndpoint(fmt.Sprintf("ep_%d", i), "acc_1", domain.StatusActive, int64(10+i)))
+		records = append(records,
+			listedEndpoint(fmt.Sprintf("ep_%d", i), "acc_1", domain.StatusActive, int64(10+i)))
 	}
 	applyAll(t, d.store, records...)
 	f := EndpointFilter{AccountID: "acc_1", Status: domain.StatusDisabled}
@@ -150,7 +178,8 @@ func TestWaitingForWhatIsGone(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)
 	w := r.txn("engine")
-	w.write(listedWatch("wat_1", "acc_1", "ep_1", "G1", 1), listedEndpoint("ep_1", "acc_1", domain.StatusActive, 1))
+	w.write(listedWatch("wat_1", "acc_1", "ep_1", "G1", 1),
+		listedEndpoint("ep_1", "acc_1", domain.StatusActive, 1))
 	r.caughtUp(d)
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -161,14 +190,16 @@ func TestWaitingForWhatIsGone(t *testing.T) {
 	go func() { gone <- d.AwaitWatchGone(soon(t), "wat_1") }()
 	go func() { gone <- d.AwaitEndpointGone(soon(t), "ep_1") }()
 	w.write(listedWatch("wat_1", "acc_1", "ep_2", "G1", 1)) // a change that is no end
-	w.write(tombstone(schemas.TopicWatches, "wat_1"), listedEndpoint("ep_1", "acc_1", domain.StatusDeleted, 1))
+	w.write(tombstone(schemas.TopicWatches, "wat_1"),
+		listedEndpoint("ep_1", "acc_1", domain.StatusDeleted, 1))
 	for range 2 {
 		if err := <-gone; err != nil {
 			t.Error(err)
 		}
 	}
 	// What is gone already is not waited for.
-	if err := errors.Join(d.AwaitWatchGone(soon(t), "wat_1"), d.AwaitEndpointGone(soon(t), "ep_1"), d.AwaitEndpointGone(soon(t), "ep_never")); err != nil {
+	if err := errors.Join(d.AwaitWatchGone(soon(t), "wat_1"), d.AwaitEndpointGone(soon(t), "ep_1"),
+		d.AwaitEndpointGone(soon(t), "ep_never")); err != nil {
 		t.Error(err)
 	}
 }
@@ -180,9 +211,14 @@ func TestLastUsesOfKeys(t *testing.T) {
 	if at, err := d.KeyUsedAt("key_1"); err != nil || at != 0 {
 		t.Errorf("a key that was never used: %d %v", at, err)
 	}
-	use := func(at int64) streams.Record { return row(schemas.TopicKeyUses, "key_1", schemas.EncodeKeyUse(at)) }
+	use := func(at int64) streams.Record {
+		return row(schemas.TopicKeyUses, "key_1",
+			schemas.EncodeKeyUse(at))
+	}
 	w.write(use(60_001), use(120_001))
-	eventually(t, "the last use", func() bool { at, err := d.KeyUsedAt("key_1"); return err == nil && at == 120_001 })
+	eventually(t, "the last use",
+		func() bool { at, err := d.KeyUsedAt("key_1"); return err == nil && at == 120_001 })
 	w.write(tombstone(schemas.TopicKeyUses, "key_1"))
-	eventually(t, "no use", func() bool { at, err := d.KeyUsedAt("key_1"); return err == nil && at == 0 })
+	eventually(t, "no use",
+		func() bool { at, err := d.KeyUsedAt("key_1"); return err == nil && at == 0 })
 }

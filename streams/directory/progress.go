@@ -42,7 +42,8 @@ func (p *progress) ahead(r Positions) (streams.Offsets, error) {
 		for n, at := range partitions {
 			now := r.Position(topic, n)
 			if now < at {
-				return nil, fmt.Errorf("directory: reading partition %d of %s fell back from %d to %d: %w", n, topic, at, now, ErrRebuild)
+				return nil, fmt.Errorf("directory: reading partition %d of %s fell back from %d to %d: %w", n,
+					topic, at, now, ErrRebuild)
 			}
 			if now == at {
 				continue

@@ -20,7 +20,9 @@ var ErrTooManyWatches = errors.New("the wallet has more than 10,000 watches")
 
 // KeyByHash finds an API key by the SHA-256 of the whole key, and the account it
 // belongs to.
-func (d *Directory) KeyByHash(hash []byte) (key domain.Key, accountID string, found bool, err error) {
+func (d *Directory) KeyByHash(
+	hash []byte,
+) (key domain.Key, accountID string, found bool, err error) {
 	id, err := d.store.Get(hashKey(hash))
 	if err != nil || id == nil {
 		return domain.Key{}, "", false, err

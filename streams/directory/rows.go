@@ -62,7 +62,8 @@ func packRow(m schemas.Message) []byte {
 
 func unpackRow(typ string, row []byte) (schemas.Message, error) {
 	if len(row) == 0 || len(row) < 1+int(row[0]) {
-		return schemas.Message{}, fmt.Errorf("directory: a row of type %s is damaged: delete the directory's folder, it is filled again", typ)
+		return schemas.Message{}, fmt.Errorf("directory: a row of type %s is damaged: delete the "+
+			"directory's folder, it is filled again", typ)
 	}
 	end := 1 + int(row[0])
 	return schemas.Message{Type: typ, Version: string(row[1:end]), Value: row[end:]}, nil
@@ -74,7 +75,11 @@ func accountOf(row []byte) (domain.Account, error) {
 func endpointOf(row []byte) (domain.Endpoint, error) {
 	return decoded(row, "Endpoint", schemas.DecodeEndpoint)
 }
-func keyUseOf(row []byte) (int64, error)       { return decoded(row, "KeyUse", schemas.DecodeKeyUse) }
+func keyUseOf(
+	row []byte,
+) (int64, error) {
+	return decoded(row, "KeyUse", schemas.DecodeKeyUse)
+}
 func watchOf(row []byte) (domain.Watch, error) { return decoded(row, "Watch", schemas.DecodeWatch) }
 
 // decoded reads a kept row; no row is the zero value.
@@ -119,7 +124,8 @@ func apply(tx *streams.Txn, rec streams.Record) (change, error) {
 		err = fmt.Errorf("directory: no table is called %s", rec.Topic)
 	}
 	if err != nil {
-		return c, fmt.Errorf("directory: record %d of %s/%d: %w", rec.Offset, rec.Topic, rec.Partition, err)
+		return c, fmt.Errorf("directory: record %d of %s/%d: %w", rec.Offset, rec.Topic, rec.Partition,
+			err)
 	}
 	return c, nil
 }
@@ -129,7 +135,8 @@ func applyAccount(tx *streams.Txn, id string, rec streams.Record) (change, error
 	if err != nil {
 		return change{}, err
 	}
-	after, err := replace(tx, accounts, id, rec, schemas.DecodeAccount, func(a domain.Account) string { return a.ID })
+	after, err := replace(tx, accounts, id, rec, schemas.DecodeAccount,
+		func(a domain.Account) string { return a.ID })
 	if err != nil {
 		return change{}, err
 	}
@@ -147,7 +154,8 @@ func applyEndpoint(tx *streams.Txn, id string, rec streams.Record) (change, erro
 	if err != nil {
 		return change{}, err
 	}
-	after, err := replace(tx, endpoints, id, rec, schemas.DecodeEndpoint, func(e domain.Endpoint) string { return e.ID })
+	after, err := replace(tx, endpoints, id, rec, schemas.DecodeEndpoint,
+		func(e domain.Endpoint) string { return e.ID })
 	if err == nil {
 		err = relist(tx, placesOfEndpoint(before), placesOfEndpoint(after))
 	}
@@ -159,7 +167,8 @@ func applyWatch(tx *streams.Txn, id string, rec streams.Record) (change, error) 
 	if err != nil {
 		return change{}, err
 	}
-	after, err := replace(tx, watches, id, rec, schemas.DecodeWatch, func(w domain.Watch) string { return w.ID })
+	after, err := replace(tx, watches, id, rec, schemas.DecodeWatch,
+		func(w domain.Watch) string { return w.ID })
 	c := change{table: watches, id: id, version: after.Version, deleted: len(rec.Value) == 0}
 	if err == nil {
 		err = relist(tx, placesOfWatch(before), placesOfWatch(after))
@@ -174,10 +183,12 @@ func applyWatch(tx *streams.Txn, id string, rec streams.Record) (change, error) 
 		return c, err
 	}
 	if before.WalletAddress != "" {
-		err = errors.Join(tx.Delete(walletKey(before.WalletAddress, id)), count(tx, before.WalletAddress, -1))
+		err = errors.Join(tx.Delete(walletKey(before.WalletAddress, id)),
+			count(tx, before.WalletAddress, -1))
 	}
 	if err == nil && after.WalletAddress != "" {
-		err = errors.Join(tx.Set(walletKey(after.WalletAddress, id), nil), count(tx, after.WalletAddress, 1))
+		err = errors.Join(tx.Set(walletKey(after.WalletAddress, id), nil),
+			count(tx, after.WalletAddress, 1))
 	}
 	return c, err
 }
@@ -199,7 +210,8 @@ func (e unreadable) Unwrap() error { return e.error }
 // replace writes a record's row, or deletes it when the record is a tombstone;
 // then it gives the zero value.
 func replace[T any](
-	tx *streams.Txn, t table, id string, rec streams.Record, decode func(schemas.Message) (T, error), idOf func(T) string,
+	tx *streams.Txn, t table, id string, rec streams.Record, decode func(schemas.Message) (T, error),
+	idOf func(T) string,
 ) (T, error) {
 	after, gone, err := intake.Row(rec, decode, idOf)
 	switch {

@@ -25,7 +25,12 @@ type fatal interface {
 func memoryStore(t fatal) *streams.Store {
 	t.Helper()
 	s, err := streams.OpenStore(streams.StoreConfig{
-		Dir: "d", Identity: "test", FS: vfs.NewMem(), CacheBytes: 8 << 20, MemTableBytes: 4 << 20, Logger: slog.New(slog.DiscardHandler),
+		Dir:           "d",
+		Identity:      "test",
+		FS:            vfs.NewMem(),
+		CacheBytes:    8 << 20,
+		MemTableBytes: 4 << 20,
+		Logger:        slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -122,9 +127,15 @@ func TestIndexesFollowTheRows(t *testing.T) {
 			n := rapid.IntRange(0, 5).Draw(t, "id")
 			id := fmt.Sprintf("wat_%d", n)
 			version := uint64(rapid.IntRange(1, 9).Draw(t, "version"))
-			switch rapid.SampledFrom([]string{"watch", "watch", "account", "no watch", "no account", "commit"}).Draw(t, "step") {
+			switch rapid.SampledFrom([]string{
+				"watch", "watch", "account", "no watch", "no account", "commit",
+			}).Draw(t, "step") {
 			case "watch":
-				w := domain.Watch{ID: id, Version: version, WalletAddress: rapid.SampledFrom(wallets).Draw(t, "wallet")}
+				w := domain.Watch{
+					ID:            id,
+					Version:       version,
+					WalletAddress: rapid.SampledFrom(wallets).Draw(t, "wallet"),
+				}
 				m.watches[id] = w
 				batch = append(batch, row(schemas.TopicWatches, id, schemas.EncodeWatch(w)))
 			case "no watch":
@@ -133,7 +144,8 @@ func TestIndexesFollowTheRows(t *testing.T) {
 			case "account":
 				a := domain.Account{ID: fmt.Sprintf("acc_%d", n%3), Version: version}
 				for k := range rapid.IntRange(0, 4).Draw(t, "keys") {
-					a.Keys = append(a.Keys, domain.Key{ID: fmt.Sprint(k), Hash: fmt.Appendf(nil, "hash %d %d", n%3, k)})
+					a.Keys = append(a.Keys,
+						domain.Key{ID: fmt.Sprint(k), Hash: fmt.Appendf(nil, "hash %d %d", n%3, k)})
 				}
 				m.accounts[a.ID] = a
 				batch = append(batch, row(schemas.TopicAccounts, a.ID, schemas.EncodeAccount(a)))
@@ -166,7 +178,9 @@ func TestManyWatchesOfOneWallet(t *testing.T) {
 		}
 		applyAll(t, s, batch...)
 	}
-	for _, n := range []int{watchPage - 1, watchPage, watchPage + 1, 3*watchPage + 7, maxWatchesOfWallet} {
+	for _, n := range []int{
+		watchPage - 1, watchPage, watchPage + 1, 3*watchPage + 7, maxWatchesOfWallet,
+	} {
 		have, err := d.WatchesByWallet("GPOPULAR")
 		if err != nil {
 			t.Fatal(err)
@@ -175,7 +189,8 @@ func TestManyWatchesOfOneWallet(t *testing.T) {
 		if have, err = d.WatchesByWallet("GPOPULAR"); err != nil || len(have) != n {
 			t.Fatalf("%d watches, want %d (%v)", len(have), n, err)
 		}
-		if !slices.IsSortedFunc(have, func(a, b domain.Watch) int { return map[bool]int{true: -1, false: 1}[a.ID < b.ID] }) {
+		if !slices.IsSortedFunc(have,
+			func(a, b domain.Watch) int { return map[bool]int{true: -1, false: 1}[a.ID < b.ID] }) {
 			t.Fatal("the watches are not in order")
 		}
 	}
@@ -215,7 +230,13 @@ func wallet(i int) string { return fmt.Sprintf("G%055d", i) }
 // that was closed and opened again.
 func BenchmarkWatchesByWallet(b *testing.B) {
 	const total = 100_000
-	cfg := streams.StoreConfig{Dir: b.TempDir(), Identity: "bench", CacheBytes: defaultCacheBytes, MemTableBytes: defaultMemTableBytes, Logger: slog.New(slog.DiscardHandler)}
+	cfg := streams.StoreConfig{
+		Dir:           b.TempDir(),
+		Identity:      "bench",
+		CacheBytes:    defaultCacheBytes,
+		MemTableBytes: defaultMemTableBytes,
+		Logger:        slog.New(slog.DiscardHandler),
+	}
 	s, err := streams.OpenStore(cfg)
 	if err != nil {
 		b.Fatal(err)
@@ -223,9 +244,13 @@ func BenchmarkWatchesByWallet(b *testing.B) {
 	var batch []streams.Record
 	for i := range total {
 		w := domain.Watch{
-			ID: domain.DeriveID(domain.WatchPrefix, fmt.Sprint(i)), AccountID: "acc_00000000000000000000000000", EndpointID: "ep_00000000000000000000000000",
-			Version: 1, WalletAddress: wallet(i * 7919), EventTypes: []domain.EventType{domain.PaymentReceived},
-			Rules: domain.Rules{Assets: []domain.Asset{{Code: "XLM"}}},
+			ID:            domain.DeriveID(domain.WatchPrefix, fmt.Sprint(i)),
+			AccountID:     "acc_00000000000000000000000000",
+			EndpointID:    "ep_00000000000000000000000000",
+			Version:       1,
+			WalletAddress: wallet(i * 7919),
+			EventTypes:    []domain.EventType{domain.PaymentReceived},
+			Rules:         domain.Rules{Assets: []domain.Asset{{Code: "XLM"}}},
 		}
 		batch = append(batch, row(schemas.TopicWatches, w.ID, schemas.EncodeWatch(w)))
 		if len(batch) == fillBatch {
@@ -270,21 +295,32 @@ func TestWatchesThatMatchNothing(t *testing.T) {
 	defer func() { _ = s.Close() }()
 	d := &Directory{store: s}
 	endpoint := func(id string, status domain.EndpointStatus) streams.Record {
-		return row(schemas.TopicEndpoints, id, schemas.EncodeEndpoint(domain.Endpoint{ID: id, Version: 1, Status: status}))
+		return row(schemas.TopicEndpoints, id,
+			schemas.EncodeEndpoint(domain.Endpoint{ID: id, Version: 1, Status: status}))
 	}
 	watch := func(id, endpointID string, version uint64, deletedAtMillis int64) streams.Record {
-		return row(schemas.TopicWatches, id, schemas.EncodeWatch(domain.Watch{ID: id, Version: version, WalletAddress: "G", EndpointID: endpointID, DeletedAtMillis: deletedAtMillis}))
+		return row(schemas.TopicWatches, id,
+			schemas.EncodeWatch(domain.Watch{
+				ID:              id,
+				Version:         version,
+				WalletAddress:   "G",
+				EndpointID:      endpointID,
+				DeletedAtMillis: deletedAtMillis,
+			}))
 	}
 	matching := func() string {
 		var ids []string
-		if err := d.EachMatchingWatch("G", func(w domain.Watch) error { ids = append(ids, w.ID); return nil }); err != nil {
+		if err := d.EachMatchingWatch("G",
+			func(w domain.Watch) error { ids = append(ids, w.ID); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		return fmt.Sprint(ids)
 	}
 	applyAll(t, s,
-		endpoint("ep_active", domain.StatusActive), endpoint("ep_disabled", domain.StatusDisabled), endpoint("ep_gone", domain.StatusDeleted),
-		watch("wat_a", "ep_active", 1, 0), watch("wat_b", "ep_disabled", 1, 0), watch("wat_c", "ep_gone", 1, 0),
+		endpoint("ep_active", domain.StatusActive), endpoint("ep_disabled", domain.StatusDisabled),
+		endpoint("ep_gone", domain.StatusDeleted),
+		watch("wat_a", "ep_active", 1, 0), watch("wat_b", "ep_disabled", 1, 0),
+		watch("wat_c", "ep_gone", 1, 0),
 		watch("wat_d", "ep_unknown", 1, 0), watch("wat_e", "ep_active", 1, 5),
 	)
 	if got := matching(); got != "[wat_a wat_b wat_d]" {

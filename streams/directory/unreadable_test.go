@@ -14,7 +14,11 @@ func TestWhatIsNoRowIsPassedOver(t *testing.T) {
 	r := newRig(t)
 	dead := make(map[string]int)
 	d, err := Open(t.Context(), Config{
-		Cluster: r.cluster, Dir: r.dir, CacheBytes: 1 << 20, Now: r.clock.now, Logger: r.cluster.Logger,
+		Cluster:      r.cluster,
+		Dir:          r.dir,
+		CacheBytes:   1 << 20,
+		Now:          r.clock.now,
+		Logger:       r.cluster.Logger,
 		OnUnreadable: func(topic string) { dead[topic]++ },
 	})
 	if err != nil {
@@ -29,8 +33,10 @@ func TestWhatIsNoRowIsPassedOver(t *testing.T) {
 	w := r.txn("engine")
 	w.write(
 		watchRow("wat_1", "GA", 1), endpointRow("ep_1", "https://a", 1), account,
-		noise(watches.topic, "wat_1"), noise(endpoints.topic, "ep_1"), noise(accounts.topic, "acc_1"), noise(keyUses.topic, "key_1"),
-		row(watches.topic, "wat_other", schemas.EncodeWatch(domain.Watch{ID: "wat_1", Version: 7, WalletAddress: "GB"})),
+		noise(watches.topic, "wat_1"), noise(endpoints.topic, "ep_1"), noise(accounts.topic, "acc_1"),
+		noise(keyUses.topic, "key_1"),
+		row(watches.topic, "wat_other",
+			schemas.EncodeWatch(domain.Watch{ID: "wat_1", Version: 7, WalletAddress: "GB"})),
 		noise(watches.topic, ""),
 	)
 	w.write(watchRow("wat_1", "GA", 2))
@@ -49,7 +55,11 @@ func TestWhatIsNoRowIsPassedOver(t *testing.T) {
 			e, found, err := d.Endpoint(id)
 			return found && e.URL == "https://a", err
 		},
-		"acc_1": func(id string) (bool, error) { a, found, err := d.Account(id); return found && len(a.Keys) == 1, err },
+		"acc_1": func(id string) (bool, error) {
+			a, found, err := d.Account(id)
+			return found &&
+				len(a.Keys) == 1, err
+		},
 	} {
 		if kept, err := read(id); !kept || err != nil {
 			t.Errorf("the row of %s is gone: %v", id, err)
@@ -61,7 +71,8 @@ func TestWhatIsNoRowIsPassedOver(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("filling ended: %v", err)
 	}
-	if dead[watches.topic] != 3 || dead[endpoints.topic] != 1 || dead[accounts.topic] != 1 || dead[keyUses.topic] != 1 {
+	if dead[watches.topic] != 3 || dead[endpoints.topic] != 1 || dead[accounts.topic] != 1 ||
+		dead[keyUses.topic] != 1 {
 		t.Errorf("told of %v", dead)
 	}
 }

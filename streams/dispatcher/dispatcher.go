@@ -73,8 +73,11 @@ func (d *Dispatcher) request(a domain.Attempt) egress.Request {
 // may name addresses of the inside.
 func outcome(r egress.Result) domain.AttemptResult {
 	return domain.AttemptResult{
-		SentAtMillis: r.SentAt.UnixMilli(), DurationMillis: r.Duration.Milliseconds(),
-		StatusCode: r.StatusCode, Error: domain.AttemptError(r.Error), ResponseBody: r.Body,
+		SentAtMillis:     r.SentAt.UnixMilli(),
+		DurationMillis:   r.Duration.Milliseconds(),
+		StatusCode:       r.StatusCode,
+		Error:            domain.AttemptError(r.Error),
+		ResponseBody:     r.Body,
 		RetryAfterMillis: r.RetryAfter.Milliseconds(),
 	}
 }

@@ -35,8 +35,13 @@ func (h *heard) Post(ctx context.Context, r egress.Request) (egress.Result, erro
 func (h *heard) DropIdle(url string) { h.dropped = append(h.dropped, url) }
 
 var attempt = domain.Attempt{
-	EventID: "evt_1", EndpointID: "ep_1", Number: 3, URL: "https://shop.example/hooks", Body: []byte(`{"id":"evt_1","memo":"ü"}`),
-	Headers: []domain.SentHeader{{Name: "X-Till", Value: "7"}}, Secrets: []domain.Secret{"whsec_new", "whsec_old"},
+	EventID:    "evt_1",
+	EndpointID: "ep_1",
+	Number:     3,
+	URL:        "https://shop.example/hooks",
+	Body:       []byte(`{"id":"evt_1","memo":"ü"}`),
+	Headers:    []domain.SentHeader{{Name: "X-Till", Value: "7"}},
+	Secrets:    []domain.Secret{"whsec_new", "whsec_old"},
 }
 
 // TestTheRequest: what goes out is the body as it is, the identifier of the event,
@@ -53,7 +58,10 @@ func TestTheRequest(t *testing.T) {
 		{Name: "Content-Type", Value: "application/json"},
 		{Name: "Webhook-Id", Value: "evt_1"},
 		{Name: "Webhook-Timestamp", Value: "1793500000"},
-		{Name: "Webhook-Signature", Value: "v1=3b866770af6381131d067dec8835f71f04a7bc571c4d143e97bcbe765689bc0f,v1=0976afafb631664bb327c526614433a0104fa0e9bfb4bd73a909f27d97932f47"},
+		{
+			Name:  "Webhook-Signature",
+			Value: "v1=3b866770af6381131d067dec8835f71f04a7bc571c4d143e97bcbe765689bc0f,v1=0976afafb631664bb327c526614433a0104fa0e9bfb4bd73a909f27d97932f47",
+		},
 		{Name: "X-Till", Value: "7"},
 	}}
 	if got := <-h.requests; !reflect.DeepEqual(got, want) {
@@ -67,14 +75,23 @@ func TestTheOutcome(t *testing.T) {
 	h := newHeard()
 	d := New(t.Context(), h, time.Now)
 	h.answers <- egress.Result{
-		SentAt: time.UnixMilli(1_793_500_000_123), Duration: 1_234_567 * time.Microsecond, StatusCode: 503, Error: egress.BodyTooLarge,
-		Detail: "10.0.0.1", Body: []byte("later\xff"), RetryAfter: 90 * time.Second,
+		SentAt:     time.UnixMilli(1_793_500_000_123),
+		Duration:   1_234_567 * time.Microsecond,
+		StatusCode: 503,
+		Error:      egress.BodyTooLarge,
+		Detail:     "10.0.0.1",
+		Body:       []byte("later\xff"),
+		RetryAfter: 90 * time.Second,
 	}
 	told := make(chan domain.AttemptResult, 1)
 	d.Dispatch(attempt, func(r domain.AttemptResult) { told <- r })
 	want := domain.AttemptResult{
-		SentAtMillis: 1_793_500_000_123, DurationMillis: 1234, StatusCode: 503, Error: domain.AttemptBodyTooLarge,
-		ResponseBody: []byte("later\xff"), RetryAfterMillis: 90_000,
+		SentAtMillis:     1_793_500_000_123,
+		DurationMillis:   1234,
+		StatusCode:       503,
+		Error:            domain.AttemptBodyTooLarge,
+		ResponseBody:     []byte("later\xff"),
+		RetryAfterMillis: 90_000,
 	}
 	if got := <-told; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, not %+v", got, want)
@@ -85,8 +102,12 @@ func TestTheOutcome(t *testing.T) {
 // goes wrong alike.
 func TestEveryCodeIsTheSpecifications(t *testing.T) {
 	for code, want := range map[egress.Code]domain.AttemptError{
-		"": "", egress.Timeout: domain.AttemptTimeout, egress.DNS: domain.AttemptDNS, egress.ConnRefused: domain.AttemptConnRefused, egress.TLS: domain.AttemptTLS,
-		egress.Redirect: domain.AttemptRedirect, egress.SSRFBlocked: domain.AttemptSSRFBlocked, egress.BodyTooLarge: domain.AttemptBodyTooLarge,
+		"":                 "",
+		egress.Timeout:     domain.AttemptTimeout,
+		egress.DNS:         domain.AttemptDNS,
+		egress.ConnRefused: domain.AttemptConnRefused, egress.TLS: domain.AttemptTLS,
+		egress.Redirect:    domain.AttemptRedirect,
+		egress.SSRFBlocked: domain.AttemptSSRFBlocked, egress.BodyTooLarge: domain.AttemptBodyTooLarge,
 	} {
 		if got := outcome(egress.Result{Error: code}).Error; got != want {
 			t.Errorf("%q is told as %q, not %q", code, got, want)
@@ -99,7 +120,8 @@ func TestEveryCodeIsTheSpecifications(t *testing.T) {
 func TestWhatIsBrokenOffIsNoOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		New(ctx, newHeard(), time.Now).Dispatch(attempt, func(r domain.AttemptResult) { t.Errorf("it was told: %+v", r) })
+		New(ctx, newHeard(), time.Now).Dispatch(attempt,
+			func(r domain.AttemptResult) { t.Errorf("it was told: %+v", r) })
 		synctest.Wait()
 		stop()
 		synctest.Wait()

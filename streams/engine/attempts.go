@@ -32,9 +32,10 @@ type attempts struct {
 	urgent   []string                          // events to be attempted out of turn
 	resumed  []domain.Endpoint                 // enabled or deleted in the turn
 	relimit  []domain.Endpoint                 // whose rate limit was changed in the turn
-	left     []string                          // URLs that an endpoint no longer sends to, since the turn
-	cancels  []streams.Claimed                 // deliveries of deleted endpoints, tests of disabled ones
-	forgets  []streams.Claimed                 // answers to commands whose time has passed
+	// URLs that an endpoint no longer sends to, since the turn
+	left     []string
+	cancels  []streams.Claimed // deliveries of deleted endpoints, tests of disabled ones
+	forgets  []streams.Claimed // answers to commands whose time has passed
 	draining bool
 	now      int64 // of the start that is going on, or the latest
 	// uncounted is until when attempts may have begun that no window counts: when
@@ -62,11 +63,21 @@ const (
 	oursAgainMillis = 250
 )
 
-func newAttempts(cfg Config, ours func() bool, core *streams.Core, s *state, flights *Flights) *attempts {
+func newAttempts(
+	cfg Config, ours func() bool, core *streams.Core, s *state, flights *Flights,
+) *attempts {
 	return &attempts{
-		flights: flights, cfg: cfg, ours: ours, core: core, state: s, secrets: newCache[domain.Secret](cachedSecrets),
-		inFlight: make(map[string]underWay), windows: make(map[string]*window),
-		crowded: newQueue(), called: make(map[string]bool), throttle: newWakes(),
+		flights:  flights,
+		cfg:      cfg,
+		ours:     ours,
+		core:     core,
+		state:    s,
+		secrets:  newCache[domain.Secret](cachedSecrets),
+		inFlight: make(map[string]underWay),
+		windows:  make(map[string]*window),
+		crowded:  newQueue(),
+		called:   make(map[string]bool),
+		throttle: newWakes(),
 	}
 }
 
@@ -93,7 +104,8 @@ func (a *attempts) takeUpOne(attempt domain.Attempt) (bool, error) {
 	var claim streams.Claimed
 	if delivery.State.Pending() {
 		group := deliveryGroup(delivery.EndpointID, delivery.EndpointEpoch)
-		if claim, _, err = a.core.Timers().Take(group, delivery.NextAttemptAtMillis, delivery.EventID); err != nil {
+		if claim, _, err = a.core.Timers().Take(group, delivery.NextAttemptAtMillis,
+			delivery.EventID); err != nil {
 			return false, err
 		}
 	}
@@ -108,7 +120,11 @@ func (a *attempts) begin(claim streams.Claimed, attempt domain.Attempt, limited 
 	if w.doubtful {
 		a.doubtful++
 	}
-	a.inFlight[attempt.EventID] = underWay{claim: claim, endpoint: attempt.EndpointID, doubtful: w.doubtful}
+	a.inFlight[attempt.EventID] = underWay{
+		claim:    claim,
+		endpoint: attempt.EndpointID,
+		doubtful: w.doubtful,
+	}
 }
 
 // changed takes note of what a fact of the turn made of an endpoint.
@@ -379,7 +395,8 @@ func (a *attempts) dispatch(c streams.Claimed, endpoint domain.Endpoint) error {
 		return err
 	}
 	if !delivery.State.Pending() || body == nil {
-		return fmt.Errorf("engine: the timer index has delivery %s (%s), which is not pending (G3): delete the state folder to build it anew", c.ID, delivery.State)
+		return fmt.Errorf("engine: the timer index has delivery %s (%s), which is not pending (G3): "+
+			"delete the state folder to build it anew", c.ID, delivery.State)
 	}
 	secrets, err := a.unseal(endpoint, a.now)
 	headers, headersErr := a.unsealHeaders(endpoint)
@@ -388,8 +405,13 @@ func (a *attempts) dispatch(c streams.Claimed, endpoint domain.Endpoint) error {
 		return nil
 	}
 	attempt := domain.Attempt{
-		EventID: c.ID, EndpointID: endpoint.ID, Number: delivery.Attempts + 1,
-		URL: endpoint.URL, Headers: headers, Secrets: secrets, Body: body,
+		EventID:    c.ID,
+		EndpointID: endpoint.ID,
+		Number:     delivery.Attempts + 1,
+		URL:        endpoint.URL,
+		Headers:    headers,
+		Secrets:    secrets,
+		Body:       body,
 	}
 	a.begin(c, attempt, endpoint.RateLimitPerSecond > 0)
 	a.cfg.Dispatcher.Dispatch(attempt, a.flights.begin(attempt))
@@ -399,7 +421,8 @@ func (a *attempts) dispatch(c streams.Claimed, endpoint domain.Endpoint) error {
 // leaveSealed leaves an endpoint alone for a while of which something cannot be opened,
 // as after the master key was lost: what waits for it waits, and others go on.
 func (a *attempts) leaveSealed(c streams.Claimed, endpoint domain.Endpoint, err error) {
-	a.cfg.Logger.Error("nothing can be sent to an endpoint, because its secrets and headers cannot all be opened", "endpoint", endpoint.ID, "again", sealedAgainMillis/1000, "error", err)
+	a.cfg.Logger.Error("nothing can be sent to an endpoint, because its secrets and headers cannot "+
+		"all be opened", "endpoint", endpoint.ID, "again", sealedAgainMillis/1000, "error", err)
 	a.window(endpoint.ID).sealedUntilMillis = a.now + sealedAgainMillis
 	a.core.Timers().Release(c)
 }
@@ -411,7 +434,8 @@ func (a *attempts) unseal(e domain.Endpoint, nowMillis int64) ([]domain.Secret, 
 	for i, s := range valid {
 		var err error
 		if plain[i], err = a.open(s.Sealed, e.ID); err != nil {
-			return nil, fmt.Errorf("engine: opening the secret of endpoint %s (is this the master key it was sealed with?): %w", e.ID, err)
+			return nil, fmt.Errorf("engine: opening the secret of endpoint %s (is this the master key it "+
+				"was sealed with?): %w", e.ID, err)
 		}
 	}
 	return plain, nil
@@ -423,7 +447,8 @@ func (a *attempts) unsealHeaders(e domain.Endpoint) ([]domain.SentHeader, error)
 	for i, h := range e.Headers {
 		value, err := a.open(h.Sealed, h.SealedFor(e.ID))
 		if err != nil {
-			return nil, fmt.Errorf("engine: opening the header %s of endpoint %s (is this the master key it was sealed with?): %w", h.Name, e.ID, err)
+			return nil, fmt.Errorf("engine: opening the header %s of endpoint %s (is this the master key "+
+				"it was sealed with?): %w", h.Name, e.ID, err)
 		}
 		plain[i] = domain.SentHeader{Name: h.Name, Value: value}
 	}

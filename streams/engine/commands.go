@@ -46,12 +46,15 @@ func (m *machine) command(t *streams.Turn, r streams.Record) error {
 	if err != nil || !answered {
 		return err
 	}
-	return m.record(t, c.Body.Aggregate(), c.ID, domain.CommandHandled{CommandID: c.ID, BodyHash: c.BodyHash, Answer: answer})
+	return m.record(t, c.Body.Aggregate(), c.ID,
+		domain.CommandHandled{CommandID: c.ID, BodyHash: c.BodyHash, Answer: answer})
 }
 
 // decide records what a command changes and gives its answer. A test is answered
 // later, when its first attempt has ended.
-func (m *machine) decide(t *streams.Turn, c domain.Command) (answer domain.Answer, answered bool, err error) {
+func (m *machine) decide(
+	t *streams.Turn, c domain.Command,
+) (answer domain.Answer, answered bool, err error) {
 	var facts []domain.FactBody
 	var rejection *domain.Rejection
 	aggregate := c.Body.Aggregate()
@@ -110,7 +113,8 @@ func (m *machine) answer(t *streams.Turn, c domain.Command) (domain.Answer, erro
 	}
 	key, found := answer.Account.Key(id)
 	if !found {
-		return answer, fmt.Errorf("engine: account %s lacks the key %s that was just made", answer.Account.ID, id)
+		return answer, fmt.Errorf("engine: account %s lacks the key %s that was just made",
+			answer.Account.ID, id)
 	}
 	return domain.Answer{Key: &key, Version: answer.Account.Version}, nil
 }
@@ -132,7 +136,9 @@ func (m *machine) aggregate(t *streams.Turn, id string) (domain.Answer, error) {
 
 // decideTest queues a test.ping that is sent out of turn. Seen again before its
 // first attempt has ended, the command finds its delivery and goes on waiting.
-func (m *machine) decideTest(t *streams.Turn, c domain.Command, body domain.TestEndpoint) (domain.Answer, bool, error) {
+func (m *machine) decideTest(
+	t *streams.Turn, c domain.Command, body domain.TestEndpoint,
+) (domain.Answer, bool, error) {
 	endpoint, err := m.state.endpoint(t.Tx, body.EndpointID)
 	if err != nil {
 		return domain.Answer{}, false, err
@@ -151,16 +157,20 @@ func (m *machine) decideTest(t *streams.Turn, c domain.Command, body domain.Test
 }
 
 // decideReplay queues failed deliveries again.
-func (m *machine) decideReplay(t *streams.Turn, c domain.Command, body domain.ReplayEndpoint) (domain.Answer, bool, error) {
+func (m *machine) decideReplay(
+	t *streams.Turn, c domain.Command, body domain.ReplayEndpoint,
+) (domain.Answer, bool, error) {
 	endpoint, err := m.state.endpoint(t.Tx, body.EndpointID)
 	if err != nil {
 		return domain.Answer{}, false, err
 	}
-	candidates, matched, err := m.state.failedBetween(t.Tx, body.EndpointID, body.SinceMillis, body.UntilMillis)
+	candidates, matched, err := m.state.failedBetween(t.Tx, body.EndpointID, body.SinceMillis,
+		body.UntilMillis)
 	if err != nil {
 		return domain.Answer{}, false, err
 	}
-	facts, result, rejection := domain.DecideReplay(endpoint, c.AccountID, body, candidates, matched, t.NowMillis)
+	facts, result, rejection := domain.DecideReplay(endpoint, c.AccountID, body, candidates, matched,
+		t.NowMillis)
 	if rejection != nil {
 		return domain.Answer{Rejection: rejection}, true, nil
 	}
@@ -172,7 +182,9 @@ func (m *machine) decideReplay(t *streams.Turn, c domain.Command, body domain.Re
 }
 
 // decideResend queues one delivery again.
-func (m *machine) decideResend(t *streams.Turn, c domain.Command, body domain.ResendEvent) (domain.Answer, bool, error) {
+func (m *machine) decideResend(
+	t *streams.Turn, c domain.Command, body domain.ResendEvent,
+) (domain.Answer, bool, error) {
 	endpoint, err := m.state.endpoint(t.Tx, body.EndpointID)
 	if err != nil {
 		return domain.Answer{}, false, err
@@ -181,7 +193,8 @@ func (m *machine) decideResend(t *streams.Turn, c domain.Command, body domain.Re
 	if err != nil {
 		return domain.Answer{}, false, err
 	}
-	facts, rejection := domain.DecideResend(endpoint, delivery, c.AccountID, body, m.attempts.underWay(body.EventID), t.NowMillis)
+	facts, rejection := domain.DecideResend(endpoint, delivery, c.AccountID, body,
+		m.attempts.underWay(body.EventID), t.NowMillis)
 	if rejection != nil {
 		return domain.Answer{Rejection: rejection}, true, nil
 	}

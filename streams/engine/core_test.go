@@ -76,14 +76,29 @@ func (c *core) openWith(journal []streams.Record) {
 	c.t.Helper()
 	c.locals = nil
 	cfg := engine.Config{
-		Policy: policy(hour), Dispatcher: c, AttemptsInFlight: c.inFlight, AttemptsPerEndpoint: 8,
-		Unseal: func(sealed []byte, boundTo string) (domain.Secret, error) { return c.unseal(sealed, boundTo) }, Logger: slog.New(slog.DiscardHandler),
+		Policy:              policy(hour),
+		Dispatcher:          c,
+		AttemptsInFlight:    c.inFlight,
+		AttemptsPerEndpoint: 8,
+		Unseal: func(sealed []byte, boundTo string) (domain.Secret, error) {
+			return c.unseal(
+				sealed, boundTo,
+			)
+		},
+		Logger:      slog.New(slog.DiscardHandler),
 		PartitionOf: c.partitionOf,
 	}
 	var err error
 	c.Core, err = streams.OpenCore(streams.CoreConfig{
 		Journal: schemas.TopicJournal,
-		Store:   streams.StoreConfig{Dir: "state", Identity: "test", FS: c.disk, CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler)},
+		Store: streams.StoreConfig{
+			Dir:           "state",
+			Identity:      "test",
+			FS:            c.disk,
+			CacheBytes:    1 << 20,
+			MemTableBytes: 1 << 20,
+			Logger:        slog.New(slog.DiscardHandler),
+		},
 		NewHandler: func(core *streams.Core) streams.Handler {
 			return engine.NewHandler(cfg, func() bool { return c.ours }, core, c.flights)
 		},
@@ -108,11 +123,17 @@ func (c *core) openWith(journal []streams.Record) {
 func (c *core) pay(endpoint, event string) {
 	c.t.Helper()
 	m := schemas.EncodePaymentMatched(
-		domain.Match{EventID: event, Type: domain.PaymentReceived, Watch: domain.Watch{ID: watchID, AccountID: accountID, EndpointID: endpoint}},
+		domain.Match{
+			EventID: event,
+			Type:    domain.PaymentReceived,
+			Watch:   domain.Watch{ID: watchID, AccountID: accountID, EndpointID: endpoint},
+		},
 		domain.Event{ID: event, Type: domain.PaymentReceived, Body: []byte(event)})
 	turn := c.Begin(c.now)
 	turn.Locals, c.locals = c.locals, nil
-	turn.Inputs = [][]streams.Record{nil, {streams.NewRecord(schemas.TopicMatches, endpoint, m.Value, m.EachHeader)}}
+	turn.Inputs = [][]streams.Record{
+		nil, {streams.NewRecord(schemas.TopicMatches, endpoint, m.Value, m.EachHeader)},
+	}
 	if err := c.Decide(turn); err != nil {
 		c.t.Fatal(err)
 	}
@@ -121,7 +142,10 @@ func (c *core) pay(endpoint, event string) {
 
 func creation(endpoint string) domain.Command {
 	return domain.Command{ID: "cmd_" + endpoint, AccountID: accountID, Body: domain.CreateEndpoint{
-		EndpointID: endpoint, AccountID: accountID, URL: "https://shop.example", SealedSecret: []byte(secret),
+		EndpointID:   endpoint,
+		AccountID:    accountID,
+		URL:          "https://shop.example",
+		SealedSecret: []byte(secret),
 	}}
 }
 
@@ -236,7 +260,12 @@ func TestAVersionThatComesTwiceEndsTheFold(t *testing.T) {
 // make the second attempt ahead of the schedule (G3).
 func TestRepeatedTestBesideItsOutcome(t *testing.T) {
 	c := newCore(t)
-	test := domain.Command{ID: "cmd_test", AccountID: accountID, BodyHash: []byte("hash"), Body: domain.TestEndpoint{EndpointID: endpointID}}
+	test := domain.Command{
+		ID:        "cmd_test",
+		AccountID: accountID,
+		BodyHash:  []byte("hash"),
+		Body:      domain.TestEndpoint{EndpointID: endpointID},
+	}
 	c.turn(creation(endpointID), test)
 	if len(c.attempts) != 1 {
 		t.Fatalf("%d attempts of a test", len(c.attempts))
@@ -244,7 +273,8 @@ func TestRepeatedTestBesideItsOutcome(t *testing.T) {
 	c.done[0](domain.AttemptResult{StatusCode: 500})
 	c.turn(test)
 	if len(c.attempts) != 1 {
-		t.Errorf("%d attempts, the last %+v; the schedule has an hour's wait", len(c.attempts), c.attempts[len(c.attempts)-1])
+		t.Errorf("%d attempts, the last %+v; the schedule has an hour's wait", len(c.attempts),
+			c.attempts[len(c.attempts)-1])
 	}
 }
 
@@ -253,9 +283,18 @@ func TestRepeatedTestBesideItsOutcome(t *testing.T) {
 // also when it is asked again meanwhile.
 func TestRepeatedTestOfADeletedEndpoint(t *testing.T) {
 	c := newCore(t)
-	test := domain.Command{ID: "cmd_test", AccountID: accountID, BodyHash: []byte("hash"), Body: domain.TestEndpoint{EndpointID: endpointID}}
+	test := domain.Command{
+		ID:        "cmd_test",
+		AccountID: accountID,
+		BodyHash:  []byte("hash"),
+		Body:      domain.TestEndpoint{EndpointID: endpointID},
+	}
 	c.turn(creation(endpointID), test)
-	facts := c.turn(domain.Command{ID: "cmd_delete", AccountID: accountID, Body: domain.DeleteEndpoint{EndpointID: endpointID}}, test)
+	facts := c.turn(domain.Command{
+		ID:        "cmd_delete",
+		AccountID: accountID,
+		Body:      domain.DeleteEndpoint{EndpointID: endpointID},
+	}, test)
 	c.done[0](domain.AttemptResult{StatusCode: 200})
 	for range 3 {
 		facts = append(facts, c.turn(test)...)
@@ -275,9 +314,22 @@ func TestRepeatedTestOfADeletedEndpoint(t *testing.T) {
 // be sent or waited for the bound on all attempts; it is not sent later, and asked
 // again it is answered alike.
 func TestATestOfAnEndpointThatIsDisabledBeforehandIsAnswered(t *testing.T) {
-	test := domain.Command{ID: "cmd_test", AccountID: accountID, BodyHash: []byte("hash"), Body: domain.TestEndpoint{EndpointID: endpointID}}
-	disable := domain.Command{ID: "cmd_off", AccountID: accountID, Body: domain.DisableEndpoint{EndpointID: endpointID}}
-	enable := domain.Command{ID: "cmd_on", AccountID: accountID, Body: domain.EnableEndpoint{EndpointID: endpointID}}
+	test := domain.Command{
+		ID:        "cmd_test",
+		AccountID: accountID,
+		BodyHash:  []byte("hash"),
+		Body:      domain.TestEndpoint{EndpointID: endpointID},
+	}
+	disable := domain.Command{
+		ID:        "cmd_off",
+		AccountID: accountID,
+		Body:      domain.DisableEndpoint{EndpointID: endpointID},
+	}
+	enable := domain.Command{
+		ID:        "cmd_on",
+		AccountID: accountID,
+		Body:      domain.EnableEndpoint{EndpointID: endpointID},
+	}
 	for name, busy := range map[string]bool{"in its turn": false, "while all places are taken": true} {
 		t.Run(name, func(t *testing.T) {
 			c := newCore(t)
@@ -286,7 +338,11 @@ func TestATestOfAnEndpointThatIsDisabledBeforehandIsAnswered(t *testing.T) {
 			if busy {
 				c.turn(creation("ep_busy"))
 				for n := range c.inFlight {
-					c.turn(domain.Command{ID: fmt.Sprint("cmd_", n), AccountID: accountID, Body: domain.TestEndpoint{EndpointID: "ep_busy"}})
+					c.turn(domain.Command{
+						ID:        fmt.Sprint("cmd_", n),
+						AccountID: accountID,
+						Body:      domain.TestEndpoint{EndpointID: "ep_busy"},
+					})
 				}
 				turns = [][]domain.Command{{test}, {disable}, nil, nil, {enable}, {test}}
 			}
@@ -319,8 +375,16 @@ func TestAnAnswerCallsWhatWaitedInDoubt(t *testing.T) {
 		c.turn(creation(id))
 	}
 	c.pay(endpointID, "evt_before")
-	c.turn(domain.Command{ID: "cmd_disable", AccountID: accountID, Body: domain.DisableEndpoint{EndpointID: endpointID}},
-		domain.Command{ID: "cmd_enable", AccountID: accountID, Body: domain.EnableEndpoint{EndpointID: endpointID}})
+	c.turn(domain.Command{
+		ID:        "cmd_disable",
+		AccountID: accountID,
+		Body:      domain.DisableEndpoint{EndpointID: endpointID},
+	},
+		domain.Command{
+			ID:        "cmd_enable",
+			AccountID: accountID,
+			Body:      domain.EnableEndpoint{EndpointID: endpointID},
+		})
 	c.pay(other, "evt_doubtful")
 	c.now++
 	c.pay(endpointID, "evt_after")
@@ -356,7 +420,10 @@ func TestAPlaceIsGivenToWhoComesLast(t *testing.T) {
 	}
 	c.inFlight = 2 // one of them for those in doubt
 	c.open()
-	endpoints := []string{endpointID, "ep_00000000000000000000000002", "ep_00000000000000000000000003", "ep_00000000000000000000000004"}
+	endpoints := []string{
+		endpointID, "ep_00000000000000000000000002", "ep_00000000000000000000000003",
+		"ep_00000000000000000000000004",
+	}
 	for _, id := range endpoints {
 		c.turn(creation(id))
 	}
@@ -364,7 +431,11 @@ func TestAPlaceIsGivenToWhoComesLast(t *testing.T) {
 		c.pay(id, "evt_"+strconv.Itoa(i))
 	}
 	for _, id := range endpoints[1:3] {
-		c.turn(domain.Command{ID: "cmd_disable_" + id, AccountID: accountID, Body: domain.DisableEndpoint{EndpointID: id}})
+		c.turn(domain.Command{
+			ID:        "cmd_disable_" + id,
+			AccountID: accountID,
+			Body:      domain.DisableEndpoint{EndpointID: id},
+		})
 	}
 	c.done[0](domain.AttemptResult{StatusCode: 500})
 	c.pay(endpoints[3], "evt_last")
@@ -402,20 +473,29 @@ func TestEnablingBeginsWithOneAttempt(t *testing.T) {
 	if most < 4 {
 		t.Fatalf("at most %d attempts were under way: this test holds nothing", most)
 	}
-	c.turn(domain.Command{ID: "cmd_disable", AccountID: accountID, Body: domain.DisableEndpoint{EndpointID: endpointID}})
+	c.turn(domain.Command{
+		ID:        "cmd_disable",
+		AccountID: accountID,
+		Body:      domain.DisableEndpoint{EndpointID: endpointID},
+	})
 	for n := range 12 {
 		c.pay(endpointID, "evt_held_"+strconv.Itoa(n))
 	}
 	if len(c.done) != 0 {
 		t.Fatalf("%d attempts to a disabled endpoint", len(c.done))
 	}
-	c.turn(domain.Command{ID: "cmd_enable", AccountID: accountID, Body: domain.EnableEndpoint{EndpointID: endpointID}})
+	c.turn(domain.Command{
+		ID:        "cmd_enable",
+		AccountID: accountID,
+		Body:      domain.EnableEndpoint{EndpointID: endpointID},
+	})
 	if len(c.done) != 1 {
 		t.Errorf("%d attempts begin when the endpoint is enabled, not one", len(c.done))
 	}
 	sent := 0
 	for ended, begun := -1, 0; ended != 0; sent += ended {
-		if ended, begun = c.answerAll(domain.AttemptResult{StatusCode: 200}); begun > ended+1 && begun > 2*ended {
+		if ended, begun = c.answerAll(domain.AttemptResult{StatusCode: 200}); begun > ended+1 &&
+			begun > 2*ended {
 			t.Errorf("after %d answers %d attempts begin", ended, begun)
 		}
 	}
@@ -446,11 +526,14 @@ func TestASealOpensWhereItBelongs(t *testing.T) {
 		return cmd
 	}
 	token := domain.Header{Name: "Authorization", Sealed: []byte("ep_1 Authorization|token")}
-	c.turn(sealed("ep_1", "ep_1|first", token), sealed("ep_2", "ep_1|first"), sealed("ep_3", "ep_3|third", token), sealed("ep_4", "ep_4|fourth", domain.Header{Name: "X-Other", Sealed: token.Sealed}))
+	c.turn(sealed("ep_1", "ep_1|first", token), sealed("ep_2", "ep_1|first"),
+		sealed("ep_3", "ep_3|third", token),
+		sealed("ep_4", "ep_4|fourth", domain.Header{Name: "X-Other", Sealed: token.Sealed}))
 	for n, id := range []string{"ep_1", "ep_2", "ep_3", "ep_4"} {
 		c.pay(id, "evt_"+strconv.Itoa(n))
 	}
-	if len(c.attempts) != 1 || c.attempts[0].EndpointID != "ep_1" || !slices.Equal(c.attempts[0].Secrets, []domain.Secret{"first"}) ||
+	if len(c.attempts) != 1 || c.attempts[0].EndpointID != "ep_1" ||
+		!slices.Equal(c.attempts[0].Secrets, []domain.Secret{"first"}) ||
 		!slices.Equal(c.attempts[0].Headers, []domain.SentHeader{{Name: "Authorization", Value: "token"}}) {
 		t.Fatalf("attempts %+v", c.attempts)
 	}
@@ -459,10 +542,18 @@ func TestASealOpensWhereItBelongs(t *testing.T) {
 	if len(c.attempts) != 2 || asked != before {
 		t.Errorf("%d attempts, %d openings", len(c.attempts), asked-before)
 	}
-	c.turn(domain.Command{ID: "cmd_reseal", AccountID: accountID, Body: domain.ResealSecrets{EndpointID: "ep_2", Values: []domain.Resealed{{Was: []byte("ep_1|first"), Sealed: []byte("ep_2|second")}}}})
+	c.turn(domain.Command{
+		ID:        "cmd_reseal",
+		AccountID: accountID,
+		Body: domain.ResealSecrets{
+			EndpointID: "ep_2",
+			Values:     []domain.Resealed{{Was: []byte("ep_1|first"), Sealed: []byte("ep_2|second")}},
+		},
+	})
 	c.now += hour
 	c.turn()
-	if last := c.attempts[len(c.attempts)-1]; len(c.attempts) != 3 || last.EndpointID != "ep_2" || !slices.Equal(last.Secrets, []domain.Secret{"second"}) {
+	if last := c.attempts[len(c.attempts)-1]; len(c.attempts) != 3 || last.EndpointID != "ep_2" ||
+		!slices.Equal(last.Secrets, []domain.Secret{"second"}) {
 		t.Errorf("attempts %+v", c.attempts)
 	}
 }
@@ -477,8 +568,10 @@ func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
 		waitMillis int64
 		before     int // attempts, until the clock is set back
 	}{
-		"a rate limit":       {func(e *domain.CreateEndpoint) { e.RateLimitPerSecond = 1 }, 1000, 1},
-		"a secret":           {func(e *domain.CreateEndpoint) { e.SealedSecret = []byte("lost") }, 30_000, 0},
+		"a rate limit": {func(e *domain.CreateEndpoint) { e.RateLimitPerSecond = 1 }, 1000, 1},
+		"a secret": {
+			func(e *domain.CreateEndpoint) { e.SealedSecret = []byte("lost") }, 30_000, 0,
+		},
 		"nothing but a turn": {func(*domain.CreateEndpoint) {}, 0, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -530,7 +623,8 @@ func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
 func TestHowAReceiverDoesMovesItsWindow(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer domain.AttemptResult
-		begun  int // after one such answer, when four were under way; the next that begins is in its place
+		// after one such answer, when four were under way; the next that begins is in its place
+		begun int
 	}{
 		"quick":         {domain.AttemptResult{StatusCode: 200, DurationMillis: 1999}, 2},
 		"slow":          {domain.AttemptResult{StatusCode: 200, DurationMillis: 2000}, 1},

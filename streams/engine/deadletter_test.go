@@ -24,27 +24,49 @@ func commandRecord(c domain.Command) streams.Record {
 }
 
 func matchRecord(in domain.MatchInput) streams.Record {
-	w := domain.Watch{ID: in.WatchID, AccountID: in.AccountID, EndpointID: in.EndpointID, WalletAddress: in.WalletAddress}
+	w := domain.Watch{
+		ID:            in.WatchID,
+		AccountID:     in.AccountID,
+		EndpointID:    in.EndpointID,
+		WalletAddress: in.WalletAddress,
+	}
 	m := schemas.EncodePaymentMatched(domain.Match{Watch: w}, in.Event)
 	return streams.NewRecord(schemas.TopicMatches, in.EndpointID, m.Value, m.EachHeader)
 }
 
 // typed is a record with another type and version in its headers.
 func typed(r streams.Record, typ, version string) streams.Record {
-	return streams.NewRecord(r.Topic, string(r.Key), r.Value, schemas.Message{Type: typ, Version: version}.EachHeader)
+	return streams.NewRecord(r.Topic, string(r.Key), r.Value,
+		schemas.Message{Type: typ, Version: version}.EachHeader)
 }
 
 func goodMatch() domain.MatchInput {
 	return domain.MatchInput{
-		AccountID: accountID, EndpointID: endpointID, WatchID: watchID, WalletAddress: "GTO",
-		Event: domain.Event{ID: "evt_good", Type: domain.PaymentReceived, CreatedAtMillis: hour, Body: []byte("{}")},
+		AccountID:     accountID,
+		EndpointID:    endpointID,
+		WatchID:       watchID,
+		WalletAddress: "GTO",
+		Event: domain.Event{
+			ID:              "evt_good",
+			Type:            domain.PaymentReceived,
+			CreatedAtMillis: hour,
+			Body:            []byte("{}"),
+		},
 	}
 }
 
 func goodWatch() domain.Watch {
 	return domain.Watch{
-		ID: watchID, AccountID: accountID, EndpointID: endpointID, WalletAddress: "GTO", EventTypes: []domain.EventType{domain.PaymentReceived},
-		Rules: domain.Rules{Assets: []domain.Asset{{Code: "XLM"}}, Amount: domain.AmountRule{Kind: domain.AmountAny}, Memo: domain.MemoRule{Kind: domain.MemoAny}},
+		ID:            watchID,
+		AccountID:     accountID,
+		EndpointID:    endpointID,
+		WalletAddress: "GTO",
+		EventTypes:    []domain.EventType{domain.PaymentReceived},
+		Rules: domain.Rules{
+			Assets: []domain.Asset{{Code: "XLM"}},
+			Amount: domain.AmountRule{Kind: domain.AmountAny},
+			Memo:   domain.MemoRule{Kind: domain.MemoAny},
+		},
 	}
 }
 
@@ -84,43 +106,90 @@ func deadInputs() map[string]streams.Record {
 		return commandRecord(asked(domain.UpdateEndpoint{EndpointID: endpointID, Change: c}))
 	}
 	return map[string]streams.Record{
-		"a command of a newer type":            typed(enable, "PauseEndpoint", "1"),
-		"a command of a newer version":         typed(enable, "EnableEndpoint", "2"),
-		"a command without headers":            {Topic: schemas.TopicCommands, Key: []byte(endpointID), Value: enable.Value},
+		"a command of a newer type":    typed(enable, "PauseEndpoint", "1"),
+		"a command of a newer version": typed(enable, "EnableEndpoint", "2"),
+		"a command without headers": {
+			Topic: schemas.TopicCommands,
+			Key:   []byte(endpointID),
+			Value: enable.Value,
+		},
 		"a command of another aggregate's key": keyed(enable, "ep_other"),
 		"a command without a key":              keyed(enable, ""),
 		"a command without a value":            valued(enable, nil),
 		"a truncated command":                  valued(watch, watch.Value[:len(watch.Value)-3]),
 		"noise":                                valued(watch, []byte("\xff\xfe hello \x00\x01")),
-		"text that is not UTF-8":               valued(watch, bytes.Replace(watch.Value, []byte("GTO"), []byte("G\xff\xfe"), 1)),
-		"a huge command":                       wrongWatch(func(w *domain.Watch) { w.Label = strings.Repeat("x", 900_000) }),
+		"text that is not UTF-8": valued(watch,
+			bytes.Replace(watch.Value, []byte("GTO"), []byte("G\xff\xfe"), 1)),
+		"a huge command": wrongWatch(func(w *domain.Watch) { w.Label = strings.Repeat("x", 900_000) }),
 		"a huge hash": commandRecord(domain.Command{
-			ID: "cmd_1", AccountID: accountID, BodyHash: make([]byte, 200_000), Body: domain.DisableEndpoint{EndpointID: endpointID},
+			ID:        "cmd_1",
+			AccountID: accountID,
+			BodyHash:  make([]byte, 200_000),
+			Body:      domain.DisableEndpoint{EndpointID: endpointID},
 		}),
-		"a command without an id":           commandRecord(domain.Command{AccountID: accountID, Body: domain.EnableEndpoint{EndpointID: endpointID}}),
-		"a command without an account":      commandRecord(domain.Command{ID: "cmd_1", Body: domain.EnableEndpoint{EndpointID: endpointID}}),
-		"an endpoint that is none":          keyed(commandRecord(asked(domain.EnableEndpoint{EndpointID: "ep_\x00/1"})), "ep_\x00/1"),
-		"an account as an endpoint":         commandRecord(asked(domain.EnableEndpoint{EndpointID: accountID})),
+		"a command without an id": commandRecord(domain.Command{
+			AccountID: accountID,
+			Body:      domain.EnableEndpoint{EndpointID: endpointID},
+		}),
+		"a command without an account": commandRecord(domain.Command{
+			ID:   "cmd_1",
+			Body: domain.EnableEndpoint{EndpointID: endpointID},
+		}),
+		"an endpoint that is none": keyed(
+			commandRecord(asked(domain.EnableEndpoint{EndpointID: "ep_\x00/1"})), "ep_\x00/1",
+		),
+		"an account as an endpoint": commandRecord(
+			asked(domain.EnableEndpoint{EndpointID: accountID}),
+		),
 		"an amount rule of a newer version": wrongWatch(func(w *domain.Watch) { w.Rules.Amount.Kind = "median" }),
 		"a memo rule of a newer version":    wrongWatch(func(w *domain.Watch) { w.Rules.Memo.Kind = "rhymes" }),
-		"an event type of a newer version":  wrongWatch(func(w *domain.Watch) { w.EventTypes = []domain.EventType{"payment.late"} }),
-		"a watch that begins as deleted":    wrongWatch(func(w *domain.Watch) { w.DeletedAtMillis = 1 }),
-		"a wallet that is none":             wrongWatch(func(w *domain.Watch) { w.WalletAddress = "G\x00" }),
-		"too many senders":                  wrongWatch(func(w *domain.Watch) { w.Rules.SenderAllowlist = make([]string, 5000) }),
-		"a rate beyond all":                 update(domain.EndpointChange{RateLimitPerSecond: new(math.MaxInt32)}),
-		"a header that is two":              update(domain.EndpointChange{Headers: &[]domain.Header{{Name: "X\r\nY", Sealed: []byte{1}}}}),
-		"a grace beyond all time":           commandRecord(asked(domain.RollKey{AccountID: accountID, KeyID: "key_1", Key: domain.Key{ID: "key_2", Hash: []byte{1}}, GraceMillis: math.MaxInt64})),
-		"a span before all time":            commandRecord(asked(domain.ReplayEndpoint{EndpointID: endpointID, SinceMillis: math.MinInt64})),
-		"a range of no ledgers":             commandRecord(asked(domain.BackfillWatch{WatchID: watchID, From: 9, To: 8})),
+		"an event type of a newer version": wrongWatch(func(w *domain.Watch) {
+			w.EventTypes = []domain.EventType{
+				"payment.late",
+			}
+		}),
+		"a watch that begins as deleted": wrongWatch(func(w *domain.Watch) { w.DeletedAtMillis = 1 }),
+		"a wallet that is none":          wrongWatch(func(w *domain.Watch) { w.WalletAddress = "G\x00" }),
+		"too many senders": wrongWatch(func(w *domain.Watch) {
+			w.Rules.SenderAllowlist = make(
+				[]string, 5000,
+			)
+		}),
+		"a rate beyond all": update(
+			domain.EndpointChange{RateLimitPerSecond: new(math.MaxInt32)},
+		),
+		"a header that is two": update(domain.EndpointChange{Headers: &[]domain.Header{{
+			Name:   "X\r\nY",
+			Sealed: []byte{1},
+		}}}),
+		"a grace beyond all time": commandRecord(asked(domain.RollKey{
+			AccountID:   accountID,
+			KeyID:       "key_1",
+			Key:         domain.Key{ID: "key_2", Hash: []byte{1}},
+			GraceMillis: math.MaxInt64,
+		})),
+		"a span before all time": commandRecord(asked(domain.ReplayEndpoint{
+			EndpointID:  endpointID,
+			SinceMillis: math.MinInt64,
+		})),
+		"a range of no ledgers": commandRecord(asked(domain.BackfillWatch{
+			WatchID: watchID,
+			From:    9,
+			To:      8,
+		})),
 		"a match of another type":           typed(match, "PaymentForgotten", "1"),
 		"a match of another endpoint's key": keyed(match, "ep_other"),
 		"a match without a value":           valued(match, nil),
 		"a truncated match":                 valued(match, match.Value[:len(match.Value)/2]),
 		"a match without an event":          wrongMatch(func(in *domain.MatchInput) { in.Event = domain.Event{} }),
 		"a match without a body":            wrongMatch(func(in *domain.MatchInput) { in.Event.Body = nil }),
-		"a match of a huge body":            wrongMatch(func(in *domain.MatchInput) { in.Event.Body = bytes.Repeat([]byte("x"), 900_000) }),
-		"a match of a test":                 wrongMatch(func(in *domain.MatchInput) { in.Event.Type = domain.TestPing }),
-		"a match of no time":                wrongMatch(func(in *domain.MatchInput) { in.Event.CreatedAtMillis = -1 }),
+		"a match of a huge body": wrongMatch(func(in *domain.MatchInput) {
+			in.Event.Body = bytes.Repeat(
+				[]byte("x"), 900_000,
+			)
+		}),
+		"a match of a test":  wrongMatch(func(in *domain.MatchInput) { in.Event.Type = domain.TestPing }),
+		"a match of no time": wrongMatch(func(in *domain.MatchInput) { in.Event.CreatedAtMillis = -1 }),
 	}
 }
 
@@ -166,8 +235,10 @@ func TestNoInputStopsAPartition(t *testing.T) {
 			r.Offset = 41 // in its own partition: that is not why it is set aside
 			out := c.take(r)
 			letters := deadLetters(t, out)
-			if len(letters) != 1 || letters[0].Topic != r.Topic || letters[0].Partition != 0 || letters[0].Offset != 41 || letters[0].Reason == "" ||
-				letters[0].ValueBytes != len(r.Value) || !bytes.HasPrefix(r.Value, letters[0].Value) || len(letters[0].Value) > 4<<10 {
+			if len(letters) != 1 || letters[0].Topic != r.Topic || letters[0].Partition != 0 ||
+				letters[0].Offset != 41 || letters[0].Reason == "" ||
+				letters[0].ValueBytes != len(r.Value) || !bytes.HasPrefix(r.Value, letters[0].Value) ||
+				len(letters[0].Value) > 4<<10 {
 				t.Fatalf("dead letters %+v of %d records", letters, len(out))
 			}
 			for _, o := range out {
@@ -202,7 +273,8 @@ func TestWhoWaitsForADeadCommandIsAnswered(t *testing.T) {
 				results = append(results, result)
 			}
 		}
-		if len(results) != 1 || results[0].CommandID != good.ID || results[0].Answer.Rejection == nil || results[0].Answer.Rejection.Code != domain.CodeCommandUnreadable {
+		if len(results) != 1 || results[0].CommandID != good.ID || results[0].Answer.Rejection == nil ||
+			results[0].Answer.Rejection.Code != domain.CodeCommandUnreadable {
 			t.Errorf("%s: answered with %+v", name, results)
 		}
 		if name == "newer" && (len(results) != 1 || string(results[0].BodyHash) != "hash") {
@@ -218,7 +290,8 @@ func TestWhoWaitsForADeadCommandIsAnswered(t *testing.T) {
 // lacks a fact, and the error says what to do.
 func TestADamagedJournalStopsItsPartition(t *testing.T) {
 	c := newCore(t)
-	r := streams.NewRecord(schemas.TopicJournal, endpointID, []byte("\xff"), schemas.Message{Type: "EndpointCreated", Version: "1"}.EachHeader)
+	r := streams.NewRecord(schemas.TopicJournal, endpointID, []byte("\xff"),
+		schemas.Message{Type: "EndpointCreated", Version: "1"}.EachHeader)
 	err := c.Fold(r)
 	if err == nil || !strings.Contains(err.Error(), "restore the topic from a backup") {
 		t.Errorf("it is folded: %v", err)
@@ -230,14 +303,19 @@ func TestADamagedJournalStopsItsPartition(t *testing.T) {
 func FuzzInputs(f *testing.F) {
 	for _, r := range deadInputs() {
 		if len(r.Value) < 10_000 {
-			f.Add(r.Topic == schemas.TopicMatches, string(r.Key), r.Header(schemas.HeaderType), r.Header(schemas.HeaderVersion), r.Header(schemas.HeaderCause), r.Value)
+			f.Add(r.Topic == schemas.TopicMatches, string(r.Key), r.Header(schemas.HeaderType),
+				r.Header(schemas.HeaderVersion), r.Header(schemas.HeaderCause), r.Value)
 		}
 	}
 	for _, body := range []domain.CommandBody{
-		domain.CreateAccount{AccountID: accountID, Key: domain.Key{ID: "key_1", Hash: []byte{1}}}, domain.TestEndpoint{EndpointID: endpointID},
-		domain.RotateSecret{EndpointID: endpointID, SealedSecret: []byte("s")}, domain.DeleteEndpoint{EndpointID: endpointID},
-		domain.ReplayEndpoint{EndpointID: endpointID, SinceMillis: 5, UntilMillis: 3}, domain.ResendEvent{EndpointID: endpointID, EventID: "evt_good"},
-		domain.CreateWatch{Watch: goodWatch()}, domain.BackfillWatch{WatchID: watchID, From: 1, To: math.MaxUint32},
+		domain.CreateAccount{AccountID: accountID, Key: domain.Key{ID: "key_1", Hash: []byte{1}}},
+		domain.TestEndpoint{EndpointID: endpointID},
+		domain.RotateSecret{EndpointID: endpointID, SealedSecret: []byte("s")},
+		domain.DeleteEndpoint{EndpointID: endpointID},
+		domain.ReplayEndpoint{EndpointID: endpointID, SinceMillis: 5, UntilMillis: 3},
+		domain.ResendEvent{EndpointID: endpointID, EventID: "evt_good"},
+		domain.CreateWatch{Watch: goodWatch()},
+		domain.BackfillWatch{WatchID: watchID, From: 1, To: math.MaxUint32},
 		domain.RecordCoverage{WatchID: watchID, From: 1, To: math.MaxUint32, Until: math.MaxUint32},
 	} {
 		r := commandRecord(asked(body))
@@ -331,11 +409,13 @@ func TestAnEngineGoesOnBehindDeadLetters(t *testing.T) {
 	r.append(of...)
 	event, good := r.match(1, time.Now().UnixMilli())
 	r.append(good)
-	eventually(t, "the delivery behind the dead letters", func() bool { return r.receiver.attempts(event) == 1 })
+	eventually(t, "the delivery behind the dead letters",
+		func() bool { return r.receiver.attempts(event) == 1 })
 	eventually(t, "an answer to those who wait", func() bool { return len(r.results("cmd_asked")) > 0 })
 	stop()
 	letters := deadLetters(t, r.read(schemas.TopicDeadLetters))
-	if len(letters) < len(of)-6 || len(letters) > len(of) { // with the endpoint's key, some are refused or taken
+	// with the endpoint's key, some are refused or taken
+	if len(letters) < len(of)-6 || len(letters) > len(of) {
 		t.Errorf("%d dead letters of %d records", len(letters), len(of))
 	}
 	seen := make(map[string]bool)

@@ -91,15 +91,21 @@ func (e *Engine) Run(ctx context.Context) error {
 	tasks.Ours = e.ours
 	e.tasks.Store(tasks)
 	membership, err := e.cfg.Cluster.Join(streams.MembershipConfig{
-		Group: group, Topic: schemas.TopicCommands, Now: e.cfg.Now,
-		Assigned: tasks.Assigned, Revoked: tasks.Revoked, Lost: tasks.Lost, RevokeMax: e.cfg.DrainTimeout,
+		Group:     group,
+		Topic:     schemas.TopicCommands,
+		Now:       e.cfg.Now,
+		Assigned:  tasks.Assigned,
+		Revoked:   tasks.Revoked,
+		Lost:      tasks.Lost,
+		RevokeMax: e.cfg.DrainTimeout,
 	})
 	if err != nil {
 		return err
 	}
 	e.membership.Store(membership)
 	<-ctx.Done()
-	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.DrainTimeout+10*time.Second)
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx),
+		e.cfg.DrainTimeout+10*time.Second)
 	defer cancel()
 	return membership.Leave(leaving)
 }
@@ -160,16 +166,23 @@ func (e *Engine) flightsOf(partition int32) *Flights {
 func (e *Engine) newTask(partition int32) *streams.Task {
 	flights := e.flightsOf(partition)
 	return streams.NewTask(streams.TaskConfig{
-		Cluster: e.cfg.Cluster, Group: group, Partition: partition,
-		Journal: schemas.TopicJournal,
-		Inputs:  Inputs(),
+		Cluster:   e.cfg.Cluster,
+		Group:     group,
+		Partition: partition,
+		Journal:   schemas.TopicJournal,
+		Inputs:    Inputs(),
 		Store: streams.StoreConfig{
-			Dir: filepath.Join(e.cfg.StateDir, strconv.Itoa(int(partition))), Identity: e.identity,
-			CacheBytes: taskCacheBytes, MemTableBytes: taskMemTableBytes, Logger: e.cfg.Logger,
+			Dir:           filepath.Join(e.cfg.StateDir, strconv.Itoa(int(partition))),
+			Identity:      e.identity,
+			CacheBytes:    taskCacheBytes,
+			MemTableBytes: taskMemTableBytes,
+			Logger:        e.cfg.Logger,
 		},
-		LocalCapacity: e.cfg.AttemptsInFlight, DrainTimeout: e.cfg.DrainTimeout,
-		NewHandler: func(c *streams.Core) streams.Handler { return NewHandler(e.cfg, e.ours, c, flights) },
-		OnTurn:     e.cfg.OnTurn,
-		Now:        e.cfg.Now, Logger: e.cfg.Logger,
+		LocalCapacity: e.cfg.AttemptsInFlight,
+		DrainTimeout:  e.cfg.DrainTimeout,
+		NewHandler:    func(c *streams.Core) streams.Handler { return NewHandler(e.cfg, e.ours, c, flights) },
+		OnTurn:        e.cfg.OnTurn,
+		Now:           e.cfg.Now,
+		Logger:        e.cfg.Logger,
 	})
 }

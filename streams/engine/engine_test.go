@@ -75,7 +75,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	header := req.Header
 	r.mu.Lock()
-	err = domain.Verify(header.Get("Webhook-Signature"), header.Get("Webhook-Timestamp"), body, r.secrets, time.Now().Unix())
+	err = domain.Verify(header.Get("Webhook-Signature"), header.Get("Webhook-Timestamp"), body,
+		r.secrets, time.Now().Unix())
 	if err != nil {
 		r.mu.Unlock()
 		http.Error(w, err.Error(), http.StatusUnauthorized)
@@ -134,15 +135,20 @@ func newRig(t *testing.T) *rig {
 	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	b := brokertest.Start(t)
 	rec := &receiver{
-		got: make(map[string][]string), underWay: make(map[string]int), secrets: []domain.Secret{secret},
-		status: func(int) int { return http.StatusOK },
+		got:      make(map[string][]string),
+		underWay: make(map[string]int),
+		secrets:  []domain.Secret{secret},
+		status:   func(int) int { return http.StatusOK },
 	}
 	rec.server = httptest.NewUnstartedServer(rec)
-	rec.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // handshakes that time out are meant
+	// handshakes that time out are meant
+	rec.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	rec.server.StartTLS()
 	t.Cleanup(rec.server.Close)
 	r := &rig{
-		t: t, dir: t.TempDir(), receiver: rec,
+		t:        t,
+		dir:      t.TempDir(),
+		receiver: rec,
 		cluster: streams.Cluster{
 			Brokers:  b.Addrs(),
 			Prefix:   b.Prefix(),
@@ -187,7 +193,9 @@ func (r *rig) newClient() *egress.Client {
 }
 
 // egressTo is a client that may reach a receiver on this machine.
-func egressTo(receiver string, roots *x509.CertPool, timeout time.Duration) (*egress.Client, error) {
+func egressTo(
+	receiver string, roots *x509.CertPool, timeout time.Duration,
+) (*egress.Client, error) {
 	address, err := url.Parse(receiver)
 	if err != nil {
 		return nil, err
@@ -197,15 +205,23 @@ func egressTo(receiver string, roots *x509.CertPool, timeout time.Duration) (*eg
 		return nil, err
 	}
 	return egress.New(egress.Config{
-		Policy:  egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports},
-		RootCAs: roots, AttemptTimeout: timeout,
+		Policy: egress.Policy{
+			Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			Ports: ports,
+		},
+		RootCAs:        roots,
+		AttemptTimeout: timeout,
 	})
 }
 
 // start runs an engine; the returned function stops it in order.
 func (r *rig) start(stateDir string, waitsMillis ...int64) (stop func()) {
 	r.t.Helper()
-	return r.startWith(stateDir, domain.Policy{Schedule: domain.Schedule{WaitsMillis: waitsMillis}, DisableAfter: domain.DefaultDisableAfter})
+	return r.startWith(stateDir,
+		domain.Policy{
+			Schedule:     domain.Schedule{WaitsMillis: waitsMillis},
+			DisableAfter: domain.DefaultDisableAfter,
+		})
 }
 
 func (r *rig) startWith(stateDir string, policy domain.Policy) (stop func()) {
@@ -235,7 +251,9 @@ func (r *rig) startWith(stateDir string, policy domain.Policy) (stop func()) {
 
 func (r *rig) config(stateDir string, policy domain.Policy, d engine.Dispatcher) engine.Config {
 	return engine.Config{
-		Cluster: r.cluster, StateDir: stateDir, Policy: policy,
+		Cluster:    r.cluster,
+		StateDir:   stateDir,
+		Policy:     policy,
 		Dispatcher: d,
 		Unseal: func(sealed []byte, _ string) (domain.Secret, error) {
 			if string(sealed) == sealedForGood {
@@ -243,8 +261,11 @@ func (r *rig) config(stateDir string, policy domain.Policy, d engine.Dispatcher)
 			}
 			return domain.Secret(sealed), nil
 		},
-		AttemptsInFlight: 64, AttemptsPerEndpoint: cmp.Or(r.window, 16), DrainTimeout: 10 * time.Second,
-		Now: time.Now, Logger: r.cluster.Logger,
+		AttemptsInFlight:    64,
+		AttemptsPerEndpoint: cmp.Or(r.window, 16),
+		DrainTimeout:        10 * time.Second,
+		Now:                 time.Now,
+		Logger:              r.cluster.Logger,
 	}
 }
 
@@ -256,7 +277,12 @@ func (r *rig) append(records ...streams.Record) {
 }
 
 func (r *rig) command(id string, body domain.CommandBody) streams.Record {
-	m := schemas.EncodeCommand(domain.Command{ID: id, AccountID: accountID, BodyHash: []byte("hash"), Body: body})
+	m := schemas.EncodeCommand(domain.Command{
+		ID:        id,
+		AccountID: accountID,
+		BodyHash:  []byte("hash"),
+		Body:      body,
+	})
 	return streams.NewRecord(schemas.TopicCommands, body.Aggregate(), m.Value, m.EachHeader)
 }
 
@@ -272,20 +298,36 @@ func (r *rig) withEndpoint() {
 
 func (r *rig) createEndpoint() {
 	r.append(r.command("cmd_endpoint", domain.CreateEndpoint{
-		EndpointID: endpointID, AccountID: accountID, URL: r.receiver.server.URL + "/hook", SealedSecret: []byte(secret),
+		EndpointID:   endpointID,
+		AccountID:    accountID,
+		URL:          r.receiver.server.URL + "/hook",
+		SealedSecret: []byte(secret),
 	}))
 }
 
 // match is the n-th payment, matched at a given time.
 func (r *rig) match(n int, nowMillis int64) (eventID string, record streams.Record) {
 	m := domain.Match{
-		EventID: domain.EventID(watchID, strconv.Itoa(n)), Type: domain.PaymentReceived,
-		Watch:        domain.Watch{ID: watchID, AccountID: accountID, EndpointID: endpointID, WalletAddress: "GTO"},
-		Payment:      domain.Payment{ID: strconv.Itoa(n), To: "GTO", From: "GFROM", Asset: domain.NativeAsset(), AmountStroops: int64(n)},
+		EventID: domain.EventID(watchID, strconv.Itoa(n)),
+		Type:    domain.PaymentReceived,
+		Watch: domain.Watch{
+			ID:            watchID,
+			AccountID:     accountID,
+			EndpointID:    endpointID,
+			WalletAddress: "GTO",
+		},
+		Payment: domain.Payment{
+			ID:            strconv.Itoa(n),
+			To:            "GTO",
+			From:          "GFROM",
+			Asset:         domain.NativeAsset(),
+			AmountStroops: int64(n),
+		},
 		Verification: domain.Verification{Outcome: domain.OutcomeVerified},
 	}
 	message := schemas.EncodePaymentMatched(m, domain.NewPaymentEvent(m, nowMillis))
-	return m.EventID, streams.NewRecord(schemas.TopicMatches, endpointID, message.Value, message.EachHeader)
+	return m.EventID, streams.NewRecord(schemas.TopicMatches, endpointID, message.Value,
+		message.EachHeader)
 }
 
 // read gives all committed records of a topic up to now.
@@ -354,7 +396,10 @@ func TestMatchIsDeliveredOnceUnderOneID(t *testing.T) {
 	}
 	r.receiver.mu.Lock()
 	defer r.receiver.mu.Unlock()
-	if body := r.receiver.got[id][0]; !strings.Contains(body, `"createdAt":"1970-01-01T00:00:01.000Z"`) || !strings.Contains(body, id) {
+	if body := r.receiver.got[id][0]; !strings.Contains(body,
+		`"createdAt":"1970-01-01T00:00:01.000Z"`) || !strings.Contains(
+		body, id,
+	) {
 		t.Errorf("the body is not the first match's: %s", body)
 	}
 }
@@ -387,7 +432,8 @@ func TestFailuresAreRetriedOnTheScheduleUntilFailed(t *testing.T) {
 			t.Errorf("attempt %d: %+v", i+1, a)
 		}
 		if i > 0 && a.Result.SentAtMillis < made[i-1].NextAttemptAtMillis {
-			t.Errorf("attempt %d was sent %d ms before it was due", i+1, made[i-1].NextAttemptAtMillis-a.Result.SentAtMillis)
+			t.Errorf("attempt %d was sent %d ms before it was due", i+1,
+				made[i-1].NextAttemptAtMillis-a.Result.SentAtMillis)
 		}
 	}
 }
@@ -411,7 +457,8 @@ func TestRetriesSurviveARestart(t *testing.T) {
 				ids = append(ids, id)
 			}
 			stop := r.start(r.dir, 1500)
-			eventually(t, "first attempts", func() bool { return r.facts()["AttemptMade"] >= events }) // some may be on their second
+			// some may be on their second
+			eventually(t, "first attempts", func() bool { return r.facts()["AttemptMade"] >= events })
 			stop()
 			dir := r.dir
 			if fresh {
@@ -435,8 +482,15 @@ func TestCommandIsAnsweredOnceAndAlikeAfterwards(t *testing.T) {
 	eventually(t, "an answer", func() bool { return len(r.results("cmd_endpoint")) == 1 })
 	before := r.facts()
 	r.createEndpoint() // the same command
-	r.append(r.command("cmd_other", domain.CreateEndpoint{EndpointID: endpointID, AccountID: accountID, URL: "https://other.example", SealedSecret: []byte("x")}))
-	eventually(t, "both answers", func() bool { return len(r.results("cmd_endpoint")) == 2 && len(r.results("cmd_other")) == 1 })
+	r.append(r.command("cmd_other",
+		domain.CreateEndpoint{
+			EndpointID:   endpointID,
+			AccountID:    accountID,
+			URL:          "https://other.example",
+			SealedSecret: []byte("x"),
+		}))
+	eventually(t, "both answers",
+		func() bool { return len(r.results("cmd_endpoint")) == 2 && len(r.results("cmd_other")) == 1 })
 
 	results := r.results("cmd_endpoint")
 	if results[0].Replayed || !results[1].Replayed {
@@ -447,7 +501,8 @@ func TestCommandIsAnsweredOnceAndAlikeAfterwards(t *testing.T) {
 			t.Errorf("the answer has no endpoint: %+v", result.Answer)
 		}
 	}
-	if other := r.results("cmd_other")[0].Answer; other.Rejection == nil || other.Rejection.Code != domain.CodeAlreadyExists {
+	if other := r.results("cmd_other")[0].Answer; other.Rejection == nil ||
+		other.Rejection.Code != domain.CodeAlreadyExists {
 		t.Errorf("another command for the same endpoint was answered %+v", other)
 	}
 	after := r.facts()
@@ -482,6 +537,7 @@ func TestManyDeliveriesShareTheWindow(t *testing.T) {
 	}
 	r.append(records...)
 	defer r.start(r.dir)()
-	eventually(t, fmt.Sprintf("%d events", events), func() bool { return r.receiver.events() == events })
+	eventually(t, fmt.Sprintf("%d events", events),
+		func() bool { return r.receiver.events() == events })
 	eventually(t, "all recorded", func() bool { return r.facts()["AttemptMade"] == events })
 }

@@ -155,7 +155,8 @@ func (r *rig) expel(member string) {
 // fence takes a transactional id over, as another owner does.
 func (r *rig) fence(transactionalID string) {
 	r.t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...), kgo.TransactionalID(transactionalID))
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...),
+		kgo.TransactionalID(transactionalID))
 	if err != nil {
 		r.t.Fatal(err)
 	}

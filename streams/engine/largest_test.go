@@ -64,7 +64,10 @@ func (g *growing) takes(body domain.CommandBody) bool {
 	g.t.Helper()
 	g.commands++
 	out := g.take(commandRecord(domain.Command{
-		ID: fmt.Sprintf("cmd_%d", g.commands), AccountID: accountID, BodyHash: []byte(long(64, g.commands)), Body: body,
+		ID:        fmt.Sprintf("cmd_%d", g.commands),
+		AccountID: accountID,
+		BodyHash:  []byte(long(64, g.commands)),
+		Body:      body,
 	}))
 	for _, r := range out {
 		g.largest = max(g.largest, recordBytes(r))
@@ -74,13 +77,24 @@ func (g *growing) takes(body domain.CommandBody) bool {
 
 func growEndpoint(g *growing) {
 	text := long(16<<10, 0)
-	g.takes(domain.CreateEndpoint{EndpointID: endpointID, AccountID: accountID, URL: text, SealedSecret: []byte(secret)})
-	g.takes(domain.UpdateEndpoint{EndpointID: endpointID, Change: domain.EndpointChange{Description: &text}})
+	g.takes(domain.CreateEndpoint{
+		EndpointID:   endpointID,
+		AccountID:    accountID,
+		URL:          text,
+		SealedSecret: []byte(secret),
+	})
+	g.takes(domain.UpdateEndpoint{
+		EndpointID: endpointID,
+		Change:     domain.EndpointChange{Description: &text},
+	})
 	headers := g.most(200, 1, func(count int) domain.CommandBody {
 		headers := many(count, func(n int) domain.Header {
 			return domain.Header{Name: "h" + long(1000, n), Sealed: []byte(long(4, n))}
 		})
-		return domain.UpdateEndpoint{EndpointID: endpointID, Change: domain.EndpointChange{Headers: &headers}}
+		return domain.UpdateEndpoint{
+			EndpointID: endpointID,
+			Change:     domain.EndpointChange{Headers: &headers},
+		}
 	})
 	rotation := func(n int) func(size int) domain.CommandBody {
 		return func(size int) domain.CommandBody {
@@ -101,7 +115,9 @@ func growEndpoint(g *growing) {
 func growAccount(g *growing) {
 	key := func(n int) domain.Key {
 		return domain.Key{
-			ID: fmt.Sprintf("key_%d", n), Name: long(1<<10, n), Hash: []byte(long(64, n)),
+			ID:           fmt.Sprintf("key_%d", n),
+			Name:         long(1<<10, n),
+			Hash:         []byte(long(64, n)),
 			Permissions:  many(16, func(i int) domain.Permission { return domain.Permission(long(64, i)) }),
 			AllowedCIDRs: many(100, func(i int) string { return long(64, i) }),
 		}
@@ -116,8 +132,12 @@ func growWatch(g *growing) {
 	text := long(16<<10, 0)
 	g.takes(domain.CreateWatch{Watch: goodWatch()})
 	g.most(2000, 10, func(count int) domain.CommandBody {
-		assets := many(count, func(n int) domain.Asset { return domain.Asset{Code: long(128, n), Issuer: long(128, n)} })
-		return domain.UpdateWatch{WatchID: watchID, Change: domain.WatchChange{Label: &text, Assets: &assets}}
+		assets := many(count,
+			func(n int) domain.Asset { return domain.Asset{Code: long(128, n), Issuer: long(128, n)} })
+		return domain.UpdateWatch{
+			WatchID: watchID,
+			Change:  domain.WatchChange{Label: &text, Assets: &assets},
+		}
 	})
 	g.most(5000, 10, func(count int) domain.CommandBody {
 		senders := many(count, func(n int) string { return long(128, n) })

@@ -43,7 +43,10 @@ func (r *rig) endpoint(n int) string {
 	r.t.Helper()
 	id := domain.DeriveID(domain.EndpointPrefix, "lifecycle", strconv.Itoa(n))
 	answer := r.ask("cmd_endpoint_"+strconv.Itoa(n), domain.CreateEndpoint{
-		EndpointID: id, AccountID: accountID, URL: r.url(n), SealedSecret: []byte(secret),
+		EndpointID:   id,
+		AccountID:    accountID,
+		URL:          r.url(n),
+		SealedSecret: []byte(secret),
 	})
 	if answer.Endpoint == nil {
 		r.t.Fatalf("creating an endpoint was answered %+v", answer)
@@ -59,13 +62,26 @@ func (r *rig) pay(endpointID string, from, count int) (eventIDs []string) {
 	var records []streams.Record
 	for n := from; n < from+count; n++ {
 		m := domain.Match{
-			EventID: domain.EventID(endpointID, strconv.Itoa(n)), Type: domain.PaymentReceived,
-			Watch:        domain.Watch{ID: watchID, AccountID: accountID, EndpointID: endpointID, WalletAddress: "GTO"},
-			Payment:      domain.Payment{ID: strconv.Itoa(n), To: "GTO", From: "GFROM", Asset: domain.NativeAsset(), AmountStroops: int64(n)},
+			EventID: domain.EventID(endpointID, strconv.Itoa(n)),
+			Type:    domain.PaymentReceived,
+			Watch: domain.Watch{
+				ID:            watchID,
+				AccountID:     accountID,
+				EndpointID:    endpointID,
+				WalletAddress: "GTO",
+			},
+			Payment: domain.Payment{
+				ID:            strconv.Itoa(n),
+				To:            "GTO",
+				From:          "GFROM",
+				Asset:         domain.NativeAsset(),
+				AmountStroops: int64(n),
+			},
 			Verification: domain.Verification{Outcome: domain.OutcomeVerified},
 		}
 		message := schemas.EncodePaymentMatched(m, domain.NewPaymentEvent(m, int64(n)))
-		records = append(records, streams.NewRecord(schemas.TopicMatches, endpointID, message.Value, message.EachHeader))
+		records = append(records,
+			streams.NewRecord(schemas.TopicMatches, endpointID, message.Value, message.EachHeader))
 		eventIDs = append(eventIDs, m.EventID)
 	}
 	r.append(records...)
@@ -162,7 +178,8 @@ func TestGoneDisablesAndEnablingResumes(t *testing.T) {
 			r.pay(id, 200, 300)
 			r.eventuallyIn(id, domain.StateQueued, 300)
 			e, deliveries := r.fold(id)
-			if e.Status != domain.StatusDisabled || e.DisabledReason != domain.DisabledGone || deliveries[gone].State != domain.StateWaiting {
+			if e.Status != domain.StatusDisabled || e.DisabledReason != domain.DisabledGone ||
+				deliveries[gone].State != domain.StateWaiting {
 				t.Fatalf("after a 410: %+v, and its delivery %+v", e, deliveries[gone])
 			}
 			if restarted {
@@ -254,7 +271,11 @@ func TestReplayQueuesFailedDeliveriesAgain(t *testing.T) {
 	if answer := r.ask("cmd_before", domain.ReplayEndpoint{EndpointID: id, UntilMillis: 1}); *answer.Replay != (domain.ReplayResult{}) {
 		t.Errorf("a replay of what is older than all was answered %+v", answer.Replay)
 	}
-	if answer := r.ask("cmd_replay", domain.ReplayEndpoint{EndpointID: id, UntilMillis: newest + 1}); *answer.Replay != (domain.ReplayResult{Queued: domain.MaxReplay, Matched: events, Truncated: true}) {
+	if answer := r.ask("cmd_replay", domain.ReplayEndpoint{EndpointID: id, UntilMillis: newest + 1}); *answer.Replay != (domain.ReplayResult{
+		Queued:    domain.MaxReplay,
+		Matched:   events,
+		Truncated: true,
+	}) {
 		t.Errorf("a replay was answered %+v", answer.Replay)
 	}
 	r.eventuallyIn(id, domain.StateDelivered, opening+domain.MaxReplay)
@@ -271,7 +292,10 @@ func TestReplayQueuesFailedDeliveriesAgain(t *testing.T) {
 	if newestSent > oldestLeft {
 		t.Errorf("a delivery of %d was replayed before one of %d", newestSent, oldestLeft)
 	}
-	if answer := r.ask("cmd_rest", domain.ReplayEndpoint{EndpointID: id}); *answer.Replay != (domain.ReplayResult{Queued: 200, Matched: 200}) {
+	if answer := r.ask("cmd_rest", domain.ReplayEndpoint{EndpointID: id}); *answer.Replay != (domain.ReplayResult{
+		Queued:  200,
+		Matched: 200,
+	}) {
 		t.Errorf("a second replay was answered %+v", answer.Replay)
 	}
 	r.eventuallyIn(id, domain.StateDelivered, opening+events)
@@ -297,7 +321,8 @@ func TestResend(t *testing.T) {
 	eventID := r.pay(id, 1, 1)[0]
 	r.eventuallyIn(id, domain.StateDelivered, 1)
 	answer := r.ask("cmd_again", domain.ResendEvent{EndpointID: id, EventID: eventID})
-	if answer.Delivery == nil || answer.Delivery.State != domain.StateQueued || answer.Delivery.Run != 2 {
+	if answer.Delivery == nil || answer.Delivery.State != domain.StateQueued ||
+		answer.Delivery.Run != 2 {
 		t.Fatalf("a resend was answered %+v", answer)
 	}
 	eventually(t, "the second", func() bool { return r.receiver.attempts(eventID) == 2 })
@@ -328,7 +353,8 @@ func TestRotationSignsWithBoth(t *testing.T) {
 	defer r.start(r.dir)()
 	id := r.endpoint(1)
 	for n, name := range []string{"whsec_second", "whsec_third"} {
-		r.ask("cmd_rotate_"+strconv.Itoa(n), domain.RotateSecret{EndpointID: id, SealedSecret: []byte(name)})
+		r.ask("cmd_rotate_"+strconv.Itoa(n),
+			domain.RotateSecret{EndpointID: id, SealedSecret: []byte(name)})
 	}
 	var header string
 	r.receiver.answer(func(w http.ResponseWriter, req *http.Request, _ int) { header = req.Header.Get("Webhook-Signature") })
@@ -342,7 +368,9 @@ func TestRotationSignsWithBoth(t *testing.T) {
 		body := []byte(r.receiver.got[eventID][0])
 		r.receiver.mu.Unlock()
 		newest, _, _ := strings.Cut(header, ",")
-		if err := domain.Verify(newest, strconv.FormatInt(time.Now().Unix(), 10), body, []domain.Secret{"whsec_third"}, time.Now().Unix()); strings.Count(header, "v1=") != 3 || (err != nil && n > 1) {
+		if err := domain.Verify(newest, strconv.FormatInt(time.Now().Unix(), 10), body,
+			[]domain.Secret{"whsec_third"},
+			time.Now().Unix()); strings.Count(header, "v1=") != 3 || (err != nil && n > 1) {
 			t.Errorf("header %q: %v", header, err)
 		}
 	}
@@ -367,19 +395,22 @@ func TestTestIsAnsweredByItsFirstAttempt(t *testing.T) {
 	r.pay(id, 0, 100)
 	eventually(t, "a full window", func() bool { return r.receiver.events() >= 2 })
 	answer := r.ask("cmd_test", domain.TestEndpoint{EndpointID: id})
-	if answer.Test == nil || answer.Test.Result.StatusCode != http.StatusTeapot || answer.Test.EventID != domain.TestEventID("cmd_test") {
+	if answer.Test == nil || answer.Test.Result.StatusCode != http.StatusTeapot ||
+		answer.Test.EventID != domain.TestEventID("cmd_test") {
 		t.Fatalf("a test was answered %+v", answer)
 	}
 	r.append(r.command("cmd_test", domain.TestEndpoint{EndpointID: id}))
 	eventually(t, "the answer again", func() bool { return len(r.results("cmd_test")) == 2 })
-	if again := r.results("cmd_test")[1]; !again.Replayed || again.Answer.Test == nil || r.receiver.attempts(domain.TestEventID("cmd_test")) != 1 {
+	if again := r.results("cmd_test")[1]; !again.Replayed || again.Answer.Test == nil ||
+		r.receiver.attempts(domain.TestEventID("cmd_test")) != 1 {
 		t.Errorf("seen again it was answered %+v", again)
 	}
 	if _, deliveries := r.fold(id); deliveries[domain.TestEventID("cmd_test")].State != domain.StateWaiting {
 		t.Errorf("a failed test is %+v", deliveries[domain.TestEventID("cmd_test")])
 	}
 	r.ask("cmd_off", domain.DisableEndpoint{EndpointID: id})
-	if answer := r.ask("cmd_test_2", domain.TestEndpoint{EndpointID: id}); answer.Rejection == nil || answer.Rejection.Code != domain.CodeEndpointDisabled {
+	if answer := r.ask("cmd_test_2", domain.TestEndpoint{EndpointID: id}); answer.Rejection == nil ||
+		answer.Rejection.Code != domain.CodeEndpointDisabled {
 		t.Errorf("a test of a disabled endpoint was answered %+v", answer)
 	}
 }
@@ -431,7 +462,14 @@ func TestAnotherURL(t *testing.T) {
 		seen[req.URL.Path+" "+req.Header.Get("X-Shop")]++
 	})
 	url := r.url(2)
-	r.ask("cmd_move", domain.UpdateEndpoint{EndpointID: id, Change: domain.EndpointChange{URL: &url, Headers: &[]domain.Header{{Name: "X-Shop", Sealed: []byte("blue")}}}})
+	r.ask("cmd_move",
+		domain.UpdateEndpoint{
+			EndpointID: id,
+			Change: domain.EndpointChange{
+				URL:     &url,
+				Headers: &[]domain.Header{{Name: "X-Shop", Sealed: []byte("blue")}},
+			},
+		})
 	r.ask("cmd_on", domain.EnableEndpoint{EndpointID: id})
 	r.eventuallyIn(id, domain.StateDelivered, 3)
 	mu.Lock()
@@ -487,7 +525,10 @@ func TestReceiversThatHangHoldBackNoOther(t *testing.T) {
 			<-req.Context().Done()
 		}
 	})
-	name := func(n int) string { return domain.DeriveID(domain.EndpointPrefix, "many", strconv.Itoa(n)) }
+	name := func(n int) string {
+		return domain.DeriveID(domain.EndpointPrefix, "many",
+			strconv.Itoa(n))
+	}
 	var commands []streams.Record
 	for n := range hanging + healthy {
 		url := r.receiver.server.URL + "/hang/"
@@ -495,15 +536,20 @@ func TestReceiversThatHangHoldBackNoOther(t *testing.T) {
 			url = r.url(n)
 		}
 		commands = append(commands, r.command("cmd_"+strconv.Itoa(n), domain.CreateEndpoint{
-			EndpointID: name(n), AccountID: accountID, URL: url, SealedSecret: []byte(secret),
+			EndpointID:   name(n),
+			AccountID:    accountID,
+			URL:          url,
+			SealedSecret: []byte(secret),
 		}))
 	}
 	r.append(commands...)
-	eventually(t, "the endpoints", func() bool { return r.facts()["EndpointCreated"] == hanging+healthy })
+	eventually(t, "the endpoints",
+		func() bool { return r.facts()["EndpointCreated"] == hanging+healthy })
 	for n := range hanging {
 		r.pay(name(n), 0, 5)
 	}
-	eventually(t, "those that hang are known to", func() bool { return r.facts()["AttemptMade"] >= hanging })
+	eventually(t, "those that hang are known to",
+		func() bool { return r.facts()["AttemptMade"] >= hanging })
 	const events = 100
 	var ids []string
 	for n := hanging; n < hanging+healthy; n++ {
@@ -515,7 +561,8 @@ func TestReceiversThatHangHoldBackNoOther(t *testing.T) {
 	count.mu.Lock()
 	defer count.mu.Unlock()
 	if count.most > 2*32 || count.now == 0 {
-		t.Errorf("%d attempts at once went to receivers that hang, of 64 that may; %d do now", count.most, count.now)
+		t.Errorf("%d attempts at once went to receivers that hang, of 64 that may; %d do now", count.most,
+			count.now)
 	}
 }
 
@@ -543,7 +590,11 @@ func TestWindowsAndRatesBoundWhatAnEndpointGets(t *testing.T) {
 	limited := domain.DeriveID(domain.EndpointPrefix, "limited")
 	const perSecond, events = 20, 50
 	r.ask("cmd_limited", domain.CreateEndpoint{
-		EndpointID: limited, AccountID: accountID, URL: r.url(2), SealedSecret: []byte(secret), RateLimitPerSecond: perSecond,
+		EndpointID:         limited,
+		AccountID:          accountID,
+		URL:                r.url(2),
+		SealedSecret:       []byte(secret),
+		RateLimitPerSecond: perSecond,
 	})
 	began := time.Now()
 	r.pay(limited, 0, events)
@@ -601,7 +652,13 @@ func TestASecretThatCannotBeOpenedHoldsBackNoOther(t *testing.T) {
 	defer r.startWith(r.dir, policy(hour))()
 	// Of many endpoints some share the partition of the one that is sealed.
 	sealed := domain.DeriveID(domain.EndpointPrefix, "sealed")
-	r.ask("cmd_sealed", domain.CreateEndpoint{EndpointID: sealed, AccountID: accountID, URL: r.url(0), SealedSecret: []byte(sealedForGood)})
+	r.ask("cmd_sealed",
+		domain.CreateEndpoint{
+			EndpointID:   sealed,
+			AccountID:    accountID,
+			URL:          r.url(0),
+			SealedSecret: []byte(sealedForGood),
+		})
 	r.pay(sealed, 0, 3)
 	r.eventuallyIn(sealed, domain.StateQueued, 3)
 	for n := range 4 {
@@ -609,7 +666,8 @@ func TestASecretThatCannotBeOpenedHoldsBackNoOther(t *testing.T) {
 		r.pay(id, 0, 5)
 		r.eventuallyIn(id, domain.StateDelivered, 5)
 	}
-	if e, deliveries := r.fold(sealed); e.Status != domain.StatusActive || len(deliveries) != 3 || r.facts()["AttemptMade"] != 20 {
+	if e, deliveries := r.fold(sealed); e.Status != domain.StatusActive || len(deliveries) != 3 ||
+		r.facts()["AttemptMade"] != 20 {
 		t.Errorf("%+v, %d deliveries, %v", e, len(deliveries), r.facts())
 	}
 }

@@ -28,10 +28,16 @@ type machine struct {
 // NewHandler makes the handler of one partition. Ours tells whether the
 // partition is still ours; attempts are started only then. Flights are those of the
 // partition in this process, and outlive the handler.
-func NewHandler(cfg Config, ours func() bool, core *streams.Core, flights *Flights) streams.Handler {
+func NewHandler(
+	cfg Config, ours func() bool, core *streams.Core, flights *Flights,
+) streams.Handler {
 	s := newState()
 	return &machine{
-		cfg: cfg, core: core, state: s, attempts: newAttempts(cfg, ours, core, s, flights), rows: make(map[string]bool),
+		cfg:      cfg,
+		core:     core,
+		state:    s,
+		attempts: newAttempts(cfg, ours, core, s, flights),
+		rows:     make(map[string]bool),
 	}
 }
 
@@ -55,7 +61,8 @@ const (
 	forgetAtOnce       = 256
 )
 
-const _ = uint(streams.TurnFacts - (commandFactsAtOnce + domain.MaxReplay + 2) - 3*streams.TurnInputs - 2*streams.TurnInputs - 2*cancelAtOnce)
+const _ = uint(streams.TurnFacts - (commandFactsAtOnce + domain.MaxReplay +
+	2) - 3*streams.TurnInputs - 2*streams.TurnInputs - 2*cancelAtOnce)
 
 // Fold folds a record of the journal during a restore.
 func (m *machine) Fold(tx *streams.Txn, r streams.Record) error {
@@ -71,7 +78,10 @@ func (m *machine) Fold(tx *streams.Txn, r streams.Record) error {
 func readFact(r streams.Record) (domain.Fact, error) {
 	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
 	if err != nil {
-		return f, fmt.Errorf("engine: record %d of partition %d of the journal cannot be read, and its partition cannot go on without it: run the version of lumenhook that wrote it, or restore the topic from a backup if it is damaged: %w", r.Offset, r.Partition, err)
+		return f, fmt.Errorf("engine: record %d of partition %d of the journal cannot be read, and its "+
+			"partition cannot go on without it: run the version of lumenhook that wrote it, or restore "+
+			"the topic from a backup if it is damaged: %w",
+			r.Offset, r.Partition, err)
 	}
 	return f, nil
 }
@@ -182,7 +192,9 @@ func (m *machine) Turn(t *streams.Turn) error {
 }
 
 // record appends facts to the journal and folds them.
-func (m *machine) record(t *streams.Turn, aggregate, cause string, bodies ...domain.FactBody) error {
+func (m *machine) record(
+	t *streams.Turn, aggregate, cause string, bodies ...domain.FactBody,
+) error {
 	if len(bodies) == 0 {
 		return nil
 	}
@@ -192,7 +204,13 @@ func (m *machine) record(t *streams.Turn, aggregate, cause string, bodies ...dom
 	}
 	for _, body := range bodies {
 		version++
-		f := domain.Fact{Aggregate: aggregate, Version: version, AtMillis: t.NowMillis, Cause: cause, Body: body}
+		f := domain.Fact{
+			Aggregate: aggregate,
+			Version:   version,
+			AtMillis:  t.NowMillis,
+			Cause:     cause,
+			Body:      body,
+		}
 		message := schemas.EncodeFact(f)
 		t.Append(streams.NewRecord(schemas.TopicJournal, aggregate, message.Value, message.EachHeader))
 		if err := m.apply(t, f); err != nil {
@@ -209,7 +227,8 @@ func (m *machine) apply(t *streams.Turn, f domain.Fact) error {
 		return err
 	}
 	after := m.state.known(f.Aggregate)
-	if mayChangeRow(f.Body) && (!isAttempt(f.Body) || before.ConsecutiveFailures != after.ConsecutiveFailures) {
+	if mayChangeRow(f.Body) &&
+		(!isAttempt(f.Body) || before.ConsecutiveFailures != after.ConsecutiveFailures) {
 		m.rows[f.Aggregate] = true
 	}
 	switch body := f.Body.(type) {
@@ -248,14 +267,20 @@ func (m *machine) handOver(t *streams.Turn, endpointID, eventID string) error {
 }
 
 func (m *machine) publishResult(t *streams.Turn, handled domain.CommandHandled, replayed bool) {
-	result := schemas.EncodeResult(domain.Result{CommandID: handled.CommandID, BodyHash: handled.BodyHash, Answer: handled.Answer, Replayed: replayed})
+	result := schemas.EncodeResult(domain.Result{
+		CommandID: handled.CommandID,
+		BodyHash:  handled.BodyHash,
+		Answer:    handled.Answer,
+		Replayed:  replayed,
+	})
 	t.Append(streams.NewRecord(schemas.TopicResults, handled.CommandID, result.Value, result.EachHeader))
 }
 
 // publishRows writes the current rows of what the turn changed to their tables.
 // An aggregate that was never created has none.
 func (m *machine) publishRows(t *streams.Turn) error {
-	for _, aggregate := range slices.Sorted(maps.Keys(m.rows)) { // in an order that a simulation repeats
+	// in an order that a simulation repeats
+	for _, aggregate := range slices.Sorted(maps.Keys(m.rows)) {
 		current, err := m.aggregate(t, aggregate)
 		if err != nil {
 			return err
@@ -310,7 +335,8 @@ func (m *machine) outcome(t *streams.Turn, o Outcome) error {
 	if delivery.EndpointID != o.Attempt.EndpointID {
 		delivery = domain.Delivery{} // the event went on at another endpoint
 	}
-	facts := domain.DecideAttempt(endpoint, delivery, o.Attempt.Number, o.Result, m.cfg.Policy, t.NowMillis)
+	facts := domain.DecideAttempt(endpoint, delivery, o.Attempt.Number, o.Result, m.cfg.Policy,
+		t.NowMillis)
 	m.attempts.ended(o, len(facts) > 0)
 	for _, body := range facts {
 		if made, ok := body.(domain.AttemptMade); ok {

@@ -20,11 +20,19 @@ const (
 )
 
 func removal(endpoint string) domain.Command {
-	return domain.Command{ID: deleteCommand + endpoint, AccountID: accountID, Body: domain.DeleteEndpoint{EndpointID: endpoint}}
+	return domain.Command{
+		ID:        deleteCommand + endpoint,
+		AccountID: accountID,
+		Body:      domain.DeleteEndpoint{EndpointID: endpoint},
+	}
 }
 
 func resending(id, endpoint, to string) domain.Command {
-	return domain.Command{ID: id, AccountID: accountID, Body: domain.ResendEvent{EndpointID: endpoint, EventID: movedEvent, ToEndpointID: to}}
+	return domain.Command{
+		ID:        id,
+		AccountID: accountID,
+		Body:      domain.ResendEvent{EndpointID: endpoint, EventID: movedEvent, ToEndpointID: to},
+	}
 }
 
 // match takes a turn with a record of the topic "matches" as another partition, or
@@ -73,7 +81,8 @@ func movedOnce(t *testing.T, partitionOfNext int32) *core {
 // once, however often it is written.
 func TestAnEventIsHandedOver(t *testing.T) {
 	from := movedOnce(t, 3)
-	if len(from.matches) != 1 || from.matches[0].Partition != 3 || string(from.matches[0].Key) != nextEndpoint {
+	if len(from.matches) != 1 || from.matches[0].Partition != 3 ||
+		string(from.matches[0].Key) != nextEndpoint {
 		t.Fatalf("handed over by %+v", from.matches)
 	}
 	to := newCore(t)
@@ -82,11 +91,14 @@ func TestAnEventIsHandedOver(t *testing.T) {
 	if len(facts) != 1 {
 		t.Fatalf("a hand-over led to %+v", facts)
 	}
-	made, moved := facts[0].Body.(domain.DeliveryCreated), domain.Moved{Moves: 1, Attempts: 1, Runs: 1, FormerEndpointIDs: []string{leftEndpoint}}
-	if made.Event.ID != movedEvent || string(made.Event.Body) != movedEvent || made.WatchID != watchID || !reflect.DeepEqual(made.Moved, moved) {
+	made, moved := facts[0].Body.(domain.DeliveryCreated),
+		domain.Moved{Moves: 1, Attempts: 1, Runs: 1, FormerEndpointIDs: []string{leftEndpoint}}
+	if made.Event.ID != movedEvent || string(made.Event.Body) != movedEvent ||
+		made.WatchID != watchID || !reflect.DeepEqual(made.Moved, moved) {
 		t.Errorf("goes on as %+v", made)
 	}
-	if a := to.attempts; len(a) != 1 || a[0].Number != 2 || a[0].EventID != movedEvent || string(a[0].Body) != movedEvent {
+	if a := to.attempts; len(a) != 1 || a[0].Number != 2 || a[0].EventID != movedEvent ||
+		string(a[0].Body) != movedEvent {
 		t.Errorf("attempts %+v", a)
 	}
 	if again := to.match(from.matches[0]); len(again) != 0 {
@@ -94,7 +106,8 @@ func TestAnEventIsHandedOver(t *testing.T) {
 	}
 	for _, asked := range []string{nextEndpoint, "ep_00000000000000000000000005", ""} {
 		facts := from.turn(resending("cmd_again_"+asked, leftEndpoint, asked))
-		if d := facts[0].Body.(domain.CommandHandled).Answer.Delivery; len(facts) != 1 || d.MovedTo != nextEndpoint || d.MovedBy != "cmd_move" || len(from.matches) != 0 {
+		if d := facts[0].Body.(domain.CommandHandled).Answer.Delivery; len(facts) != 1 ||
+			d.MovedTo != nextEndpoint || d.MovedBy != "cmd_move" || len(from.matches) != 0 {
 			t.Errorf("asked again: %+v", facts)
 		}
 	}
@@ -110,7 +123,8 @@ func TestAHandOverThatWasTornOffIsWrittenAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.open()
-		if len(c.matches) != 1 || c.matches[0].Partition != 3 || string(c.matches[0].Value) != string(torn.Value) {
+		if len(c.matches) != 1 || c.matches[0].Partition != 3 ||
+			string(c.matches[0].Value) != string(torn.Value) {
 			t.Fatalf("a start hands over %+v", c.matches)
 		}
 	}
@@ -139,7 +153,8 @@ func TestAnEventMovesWithinItsPartition(t *testing.T) {
 				t.Errorf("%s, %s says %+v", when, endpoint, facts)
 			}
 		}
-		if a := c.attempts[len(c.attempts)-1]; a.EndpointID != "ep_last" || a.Number != 3 || string(a.Body) != movedEvent {
+		if a := c.attempts[len(c.attempts)-1]; a.EndpointID != "ep_last" || a.Number != 3 ||
+			string(a.Body) != movedEvent {
 			t.Errorf("%s, the last attempt is %+v", when, a)
 		}
 	}

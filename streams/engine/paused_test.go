@@ -47,7 +47,10 @@ func runEngine(settings string) error {
 		return err
 	}
 	r := &rig{cluster: streams.Cluster{
-		Brokers: s.Brokers, Prefix: s.Prefix, ClientID: "process", Logger: slog.New(slog.DiscardHandler),
+		Brokers:  s.Brokers,
+		Prefix:   s.Prefix,
+		ClientID: "process",
+		Logger:   slog.New(slog.DiscardHandler),
 	}}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -67,9 +70,15 @@ func retryingAfter(waitMillis int64) domain.Policy {
 func (r *rig) startProcess(waitMillis int64) *exec.Cmd {
 	r.t.Helper()
 	settings, err := json.Marshal(engineProcess{
-		Brokers: r.cluster.Brokers, Prefix: r.cluster.Prefix, StateDir: r.t.TempDir(),
-		ReceiverURL: r.receiver.server.URL, WaitMillis: waitMillis,
-		ReceiverCert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.receiver.server.Certificate().Raw}),
+		Brokers:     r.cluster.Brokers,
+		Prefix:      r.cluster.Prefix,
+		StateDir:    r.t.TempDir(),
+		ReceiverURL: r.receiver.server.URL,
+		WaitMillis:  waitMillis,
+		ReceiverCert: pem.EncodeToMemory(&pem.Block{
+			Type:  "CERTIFICATE",
+			Bytes: r.receiver.server.Certificate().Raw,
+		}),
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -106,7 +115,8 @@ func (r *rig) pause(cmd *exec.Cmd) {
 	r.t.Helper()
 	r.signal(cmd, syscall.SIGSTOP)
 	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+	if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil ||
+		!status.Stopped() {
 		r.t.Fatalf("the process does not stand still: %v, %v", status, err)
 	}
 }

@@ -51,7 +51,8 @@ func TestReplaySpanIsOfTheEvents(t *testing.T) {
 	ids := r.pay(id, 0, 40)
 	r.eventuallyIn(id, domain.StateFailed, 40)
 	r.receiver.answer(status(200))
-	answer := r.ask("cmd_replay", domain.ReplayEndpoint{EndpointID: id, SinceMillis: 10, UntilMillis: 15})
+	answer := r.ask("cmd_replay",
+		domain.ReplayEndpoint{EndpointID: id, SinceMillis: 10, UntilMillis: 15})
 	if answer.Replay == nil || *answer.Replay != (domain.ReplayResult{Queued: 5, Matched: 5}) {
 		t.Fatalf("a replay was answered %+v", answer)
 	}
@@ -84,7 +85,8 @@ func TestReplayLeavesTestsOut(t *testing.T) {
 	if ping := after[domain.TestEventID("cmd_test")]; ping.Run != 1 || after[paid].Run != 2 {
 		t.Errorf("the test is in run %d, the payment in run %d", ping.Run, after[paid].Run)
 	}
-	if resent := r.ask("cmd_resend", domain.ResendEvent{EndpointID: id, EventID: domain.TestEventID("cmd_test")}); resent.Delivery == nil {
+	if resent := r.ask("cmd_resend",
+		domain.ResendEvent{EndpointID: id, EventID: domain.TestEventID("cmd_test")}); resent.Delivery == nil {
 		t.Errorf("a test that FAILED can be sent again by itself; it was answered %+v", resent)
 	}
 }

@@ -27,19 +27,27 @@ func (m *machine) setAside(t *streams.Turn, r streams.Record, why error) {
 // effect.
 func (m *machine) refuseUnread(t *streams.Turn, r streams.Record) {
 	id, bodyHash := schemas.CommandHead(schemas.Read(r.Value, r))
-	if !strings.HasPrefix(id, domain.CommandPrefix) || len(id) > maxAnsweredID || !utf8.ValidString(id) {
+	if !strings.HasPrefix(id, domain.CommandPrefix) || len(id) > maxAnsweredID ||
+		!utf8.ValidString(id) {
 		return
 	}
-	m.publishResult(t, domain.CommandHandled{CommandID: id, BodyHash: bodyHash, Answer: domain.Answer{Rejection: &domain.Rejection{
-		Code:   domain.CodeCommandUnreadable,
-		Detail: "the engine could not read the command and has set it aside; it has no effect. Its operator finds it in the topic dead-letters",
-	}}}, false)
+	m.publishResult(t,
+		domain.CommandHandled{
+			CommandID: id,
+			BodyHash:  bodyHash,
+			Answer: domain.Answer{Rejection: &domain.Rejection{
+				Code: domain.CodeCommandUnreadable,
+				Detail: "the engine could not read the command and has set it aside; it has no effect. Its " +
+					"operator finds it in the topic dead-letters",
+			}},
+		}, false)
 }
 
 // tellDead tells of what the turn has set aside, once that is committed.
 func (m *machine) tellDead() {
 	for _, d := range m.dead {
-		m.cfg.Logger.Error("a record was set aside; the partition goes on (lumenhook topics cat dead-letters shows it)",
+		m.cfg.Logger.Error("a record was set aside; the partition goes on (lumenhook topics cat "+
+			"dead-letters shows it)",
 			"topic", d.Topic, "partition", d.Partition, "offset", d.Offset, "error", d.Reason)
 		if m.cfg.OnDeadLetter != nil {
 			m.cfg.OnDeadLetter(d.Topic)

@@ -70,7 +70,8 @@ func TestALimitIsUsedUp(t *testing.T) {
 			b.pass(1)
 		}
 		if want := (seconds - 2) * limit; len(b.began) != want {
-			t.Errorf("%d a second: %d attempts began in %d s, and %d could", limit, len(b.began), seconds, want)
+			t.Errorf("%d a second: %d attempts began in %d s, and %d could", limit, len(b.began), seconds,
+				want)
 		}
 	}
 }

@@ -93,8 +93,18 @@ type kept[T any] struct {
 	changed map[string]T
 }
 
-func newKept[T any](space byte, size int, encode func(T) []byte, decode func([]byte) (T, error), exists func(T) bool) kept[T] {
-	return kept[T]{space: space, encode: encode, decode: decode, exists: exists, clean: newCache[T](size), changed: make(map[string]T)}
+func newKept[T any](
+	space byte, size int, encode func(T) []byte, decode func([]byte) (T, error),
+	exists func(T) bool,
+) kept[T] {
+	return kept[T]{
+		space:   space,
+		encode:  encode,
+		decode:  decode,
+		exists:  exists,
+		clean:   newCache[T](size),
+		changed: make(map[string]T),
+	}
 }
 
 func newCache[T any](size int) *lru.Cache[string, T] {
@@ -132,9 +142,11 @@ func (k *kept[T]) flush(tx *streams.Txn) error {
 
 func newState() *state {
 	return &state{
-		endpoints:  newKept(spaceEndpoint, cachedEndpoints, schemas.MarshalEndpoint, schemas.UnmarshalEndpoint, domain.Endpoint.Exists),
-		deliveries: newKept(spaceDelivery, cachedDeliveries, schemas.MarshalDelivery, schemas.UnmarshalDelivery, domain.Delivery.Exists),
-		bodies:     newCache[[]byte](cachedBodies),
+		endpoints: newKept(spaceEndpoint, cachedEndpoints, schemas.MarshalEndpoint,
+			schemas.UnmarshalEndpoint, domain.Endpoint.Exists),
+		deliveries: newKept(spaceDelivery, cachedDeliveries, schemas.MarshalDelivery,
+			schemas.UnmarshalDelivery, domain.Delivery.Exists),
+		bodies: newCache[[]byte](cachedBodies),
 	}
 }
 
@@ -146,7 +158,8 @@ func load[T any](r reader, space byte, id string, decode func([]byte) (T, error)
 	}
 	v, err := decode(value)
 	if err != nil {
-		return none, fmt.Errorf("engine: decoding the state of %s (it is a cache: delete the state folder to build it anew): %w", id, err)
+		return none, fmt.Errorf("engine: decoding the state of %s (it is a cache: delete the state "+
+			"folder to build it anew): %w", id, err)
 	}
 	return v, nil
 }
@@ -187,7 +200,9 @@ func (s *state) body(r reader, eventID string) ([]byte, error) {
 // failedBetween gives the first deliveries of an endpoint that a replay may queue
 // and whose events were created in a span of time, as many as one replay queues,
 // and how many there are, counted up to maxCounted.
-func (s *state) failedBetween(tx *streams.Txn, endpointID string, sinceMillis, untilMillis int64) (first []domain.Delivery, matched int, err error) {
+func (s *state) failedBetween(
+	tx *streams.Txn, endpointID string, sinceMillis, untilMillis int64,
+) (first []domain.Delivery, matched int, err error) {
 	if untilMillis == 0 {
 		untilMillis = math.MaxInt64
 	}
@@ -249,10 +264,14 @@ func (s *state) fold(tx *streams.Txn, f domain.Fact) error {
 		return err
 	}
 	if f.Version <= version {
-		return fmt.Errorf("engine: the journal has fact %s of %s at version %d, and another at that version before it: one of the two was not committed (check that the broker hands out committed records only, then delete the state folder)", f.Body.FactType(), f.Aggregate, f.Version)
+		return fmt.Errorf("engine: the journal has fact %s of %s at version %d, and another at that "+
+			"version before it: one of the two was not committed (check that the broker hands out "+
+			"committed records only, then delete the state folder)",
+			f.Body.FactType(), f.Aggregate, f.Version)
 	}
 	if f.Version != version+1 {
-		return fmt.Errorf("engine: the journal has fact %s of %s at version %d after version %d: facts are missing", f.Body.FactType(), f.Aggregate, f.Version, version)
+		return fmt.Errorf("engine: the journal has fact %s of %s at version %d after version %d: facts "+
+			"are missing", f.Body.FactType(), f.Aggregate, f.Version, version)
 	}
 	if err := s.foldAggregate(tx, f); err != nil {
 		return err
@@ -288,7 +307,8 @@ func (s *state) foldAggregate(tx *streams.Txn, f domain.Fact) error {
 		if err != nil {
 			return err
 		}
-		return tx.Set(keyOf(spaceAccount, f.Aggregate), schemas.MarshalAccount(domain.EvolveAccount(a, f)))
+		return tx.Set(keyOf(spaceAccount, f.Aggregate), schemas.MarshalAccount(domain.EvolveAccount(a,
+			f)))
 	case domain.WatchPrefix:
 		w, err := s.watch(tx, f.Aggregate)
 		if err != nil {
@@ -322,7 +342,8 @@ func (s *state) foldDelivery(tx *streams.Txn, f domain.Fact, eventID string) err
 	}
 	after := domain.EvolveDelivery(before, endpoint.Epoch, f)
 	if before.State.Pending() {
-		if err := tx.ClearTimer(deliveryGroup(before.EndpointID, before.EndpointEpoch), before.NextAttemptAtMillis, eventID); err != nil {
+		if err := tx.ClearTimer(deliveryGroup(before.EndpointID, before.EndpointEpoch),
+			before.NextAttemptAtMillis, eventID); err != nil {
 			return err
 		}
 	}
@@ -334,7 +355,8 @@ func (s *state) foldDelivery(tx *streams.Txn, f domain.Fact, eventID string) err
 	s.deliveries.changed[eventID] = after
 	switch {
 	case after.State.Pending():
-		return tx.SetTimer(deliveryGroup(after.EndpointID, after.EndpointEpoch), after.NextAttemptAtMillis, eventID)
+		return tx.SetTimer(deliveryGroup(after.EndpointID, after.EndpointEpoch), after.NextAttemptAtMillis,
+			eventID)
 	case after.Replayable():
 		return tx.Set(failedKey(after.EndpointID, after.CreatedAtMillis, eventID), nil)
 	}

@@ -69,7 +69,8 @@ func (f *Reading) keepBackfilling(ctx context.Context) {
 		}
 		switch {
 		case err != nil && ctx.Err() == nil:
-			f.config.Logger.Warn("a backfill was interrupted; its last part is read again", "watch", w.ID, "after", wait, "err", err)
+			f.config.Logger.Warn("a backfill was interrupted; its last part is read again", "watch", w.ID,
+				"after", wait, "err", err)
 			pause(ctx, wait)
 			wait = min(2*wait, backoffLast)
 		case found:
@@ -125,7 +126,8 @@ func (b *Backfiller) Advance(ctx context.Context, watchID string) error {
 		}
 	}
 	if w.Backfill.From > c.Until {
-		c.Problem = fmt.Sprintf("ledger %d is yet to be read: the watch sees it live, and a backfill is for those up to %d", w.Backfill.From, live)
+		c.Problem = fmt.Sprintf("ledger %d is yet to be read: the watch sees it live, and a backfill "+
+			"is for those up to %d", w.Backfill.From, live)
 		return b.report(ctx, w, c)
 	}
 	asked := domain.Range{From: w.Backfill.From, To: c.Until}
@@ -178,7 +180,9 @@ func (b *Backfiller) goOn(w domain.Watch, asked domain.Range, c *domain.RecordCo
 // pins it, as many as
 // fit into a part's time, and gives the last of them. A problem is what waiting
 // does not mend.
-func (b *Backfiller) readPart(ctx context.Context, w domain.Watch, part domain.Part) (last uint32, problem string, err error) {
+func (b *Backfiller) readPart(
+	ctx context.Context, w domain.Watch, part domain.Part,
+) (last uint32, problem string, err error) {
 	last = part.From - 1
 	if b.next != part.From {
 		b.Source.Continue(0, "")
@@ -216,14 +220,18 @@ func (b *Backfiller) readPart(ctx context.Context, w domain.Watch, part domain.P
 
 // tellPage tells what ledgers have for a watch, from the one that is due up to
 // the end of a part, and gives the last of them.
-func (b *Backfiller) tellPage(ctx context.Context, page []ledger.Raw, w domain.Watch, part domain.Part, due uint32) (last uint32, problem string, err error) {
+func (b *Backfiller) tellPage(
+	ctx context.Context, page []ledger.Raw, w domain.Watch, part domain.Part,
+	due uint32,
+) (last uint32, problem string, err error) {
 	last = due - 1
 	for _, raw := range page {
 		if raw.Sequence > part.To {
 			break
 		}
 		if raw.Sequence != last+1 {
-			return last, "", fmt.Errorf("follower: the source gave ledger %d for a backfill where %d is due", raw.Sequence, last+1)
+			return last, "", fmt.Errorf("follower: the source gave ledger %d for a backfill where %d is due",
+				raw.Sequence, last+1)
 		}
 		if err := b.tell(ctx, raw, w.Pinned(part), part.BegunAtMillis); err != nil {
 			if _, unreadable := errors.AsType[fatal](err); unreadable {
@@ -252,7 +260,9 @@ func (b *Backfiller) page(ctx context.Context, sequence uint32) ([]ledger.Raw, e
 
 // tell appends what one ledger has for one watch. It is a function of the ledger,
 // the watch and the time, all of which a part pins.
-func (b *Backfiller) tell(ctx context.Context, raw ledger.Raw, w domain.Watch, createdAtMillis int64) error {
+func (b *Backfiller) tell(
+	ctx context.Context, raw ledger.Raw, w domain.Watch, createdAtMillis int64,
+) error {
 	if !b.ours() {
 		return errNotOurs
 	}
@@ -264,7 +274,8 @@ func (b *Backfiller) tell(ctx context.Context, raw ledger.Raw, w domain.Watch, c
 	if err != nil {
 		return err
 	}
-	return inParts(s.eachRecord(createdAtMillis), func(part []streams.Record) error { return b.log.Append(ctx, part...) })
+	return inParts(s.eachRecord(createdAtMillis),
+		func(part []streams.Record) error { return b.log.Append(ctx, part...) })
 }
 
 // only is one watch.
@@ -283,7 +294,8 @@ func (b *Backfiller) problem(w domain.Watch, sequence uint32, err error) string 
 	b.config.Logger.Warn("a backfill cannot go on", "watch", w.ID, "ledger", sequence, "err", err)
 	switch {
 	case errors.Is(err, ledger.ErrBehindRetention):
-		return fmt.Sprintf("ledger %d is older than what the source of ledgers keeps: begin at a later one, or have a source with a longer history followed", sequence)
+		return fmt.Sprintf("ledger %d is older than what the source of ledgers keeps: begin at a later "+
+			"one, or have a source with a longer history followed", sequence)
 	case errors.Is(err, ledger.ErrForked), errors.Is(err, ledger.ErrWrongNetwork):
 		return fmt.Sprintf("ledger %d of the source does not belong to the chain before it", sequence)
 	}
@@ -291,19 +303,24 @@ func (b *Backfiller) problem(w domain.Watch, sequence uint32, err error) string 
 }
 
 // report has the engine record how far a backfill has come. Its identifier is a
-// function of what it says, and of the watch that it speaks of, so it may be made again. A refusal means that the
-// watch was deleted: nothing is left to do.
+// function of what it says, and of the watch that it speaks of, so it may be made again. A
+// refusal means that the watch was deleted: nothing is left to do.
 func (b *Backfiller) report(ctx context.Context, w domain.Watch, c domain.RecordCoverage) error {
 	command := domain.Command{
-		ID: domain.DeriveID(domain.CommandPrefix, "coverage", c.WatchID, strconv.FormatUint(c.Request, 10),
-			decimal(c.From), decimal(c.To), decimal(c.Until), c.Problem, decimal(c.Next.From), decimal(c.Next.To), strconv.FormatUint(w.Version, 10)),
-		AccountID: w.AccountID, IssuedAtMillis: b.config.Now().UnixMilli(), Body: c,
+		ID: domain.DeriveID(domain.CommandPrefix, "coverage", c.WatchID, strconv.FormatUint(c.Request,
+			10),
+			decimal(c.From), decimal(c.To), decimal(c.Until), c.Problem, decimal(c.Next.From),
+			decimal(c.Next.To), strconv.FormatUint(w.Version, 10)),
+		AccountID:      w.AccountID,
+		IssuedAtMillis: b.config.Now().UnixMilli(),
+		Body:           c,
 	}
 	for try, wait := 1, backoffFirst; ; try, wait = try+1, 2*wait {
 		result, err := b.Commands.Submit(ctx, command)
 		if err == nil {
 			if after := result.Answer.Watch; after != nil && !after.Backfill.UnderWay() {
-				b.config.Logger.Info("a backfill has ended", "watch", w.ID, "from", after.Backfill.From, "until", after.Backfill.Until, "problem", after.Backfill.Problem)
+				b.config.Logger.Info("a backfill has ended", "watch", w.ID, "from", after.Backfill.From, "until",
+					after.Backfill.Until, "problem", after.Backfill.Problem)
 			}
 			return nil
 		}

@@ -102,8 +102,14 @@ func (d *desk) reports() []domain.RecordCoverage {
 // backfills in parts of ten ledgers.
 func (r *rig) pastConfig(c *busyChain, d *desk) follower.Config {
 	config := r.config()
-	config.Source, config.Passphrase = c.rpc(r.t.(*testing.T), c.network.RPCURL()), c.network.Passphrase()
-	config.Backfill = follower.BackfillConfig{Source: c.rpc(r.t.(*testing.T), c.network.RPCURL()), Requests: r.book, Commands: d, PartLedgers: 10}
+	config.Source, config.Passphrase = c.rpc(r.t.(*testing.T), c.network.RPCURL()),
+		c.network.Passphrase()
+	config.Backfill = follower.BackfillConfig{
+		Source:      c.rpc(r.t.(*testing.T), c.network.RPCURL()),
+		Requests:    r.book,
+		Commands:    d,
+		PartLedgers: 10,
+	}
 	return config
 }
 
@@ -177,7 +183,9 @@ func TestBackfillTellsEachPaymentOfThePastOnce(t *testing.T) {
 	x := r.startReady(r.pastConfig(c, d))
 	r.book.ask(domain.BackfillWatch{WatchID: "wat_1", From: 1})
 	w := r.ended(x, "wat_1")
-	if want := (domain.Ranges{{From: 2, To: busyLast}}); !w.Backfill.Done() || w.Backfill.Next != busyLast+1 || w.LiveSince != busyLast+1 || !reflect.DeepEqual(w.Covered, want) {
+	if want := (domain.Ranges{{From: 2, To: busyLast}}); !w.Backfill.Done() ||
+		w.Backfill.Next != busyLast+1 || w.LiveSince != busyLast+1 ||
+		!reflect.DeepEqual(w.Covered, want) {
 		t.Errorf("ended as %+v, live since %d, with %v", w.Backfill, w.LiveSince, w.Covered)
 	}
 	want := c.past(t, w, 2, busyLast)
@@ -200,7 +208,9 @@ func TestBackfillTellsEachPaymentOfThePastOnce(t *testing.T) {
 	}
 	x.until(sequence)
 	want = c.past(t, w, 2, sequence)
-	for _, again := range []domain.BackfillWatch{{From: 2}, {From: 40, To: 60}, {From: 90, To: 100_000}} {
+	for _, again := range []domain.BackfillWatch{
+		{From: 2}, {From: 40, To: 60}, {From: 90, To: 100_000},
+	} {
 		again.WatchID = "wat_1"
 		r.book.ask(again)
 		if w = r.ended(x, "wat_1"); !w.Backfill.Done() {
@@ -246,7 +256,9 @@ func TestBackfillGoesOnAfterACrash(t *testing.T) {
 	}
 	before := r.told("wat_1")
 	if want := c.past(t, w, 2, 41); !slices.Equal(before, want) {
-		t.Fatalf("%d events before the crash, want the %d of ledgers 2 to 41: matches come before their report", len(before), len(want))
+		t.Fatalf("%d events before the crash, want the %d of ledgers 2 to 41: matches come before their report", len(
+			before,
+		), len(want))
 	}
 	x = r.startReady(r.pastConfig(c, &desk{book: r.book}))
 	w = r.ended(x, "wat_1")
@@ -270,13 +282,16 @@ func TestABackfillReadAgainTellsTheSame(t *testing.T) {
 	c := r.busyChain()
 	crashed := make(chan struct{})
 	crash := sync.OnceFunc(func() { close(crashed) })
-	x := r.startReady(r.pastConfig(c, &desk{book: r.book, before: func(report domain.RecordCoverage) error {
-		if report.From >= 32 {
-			crash()
-			return errors.New("nobody heard it")
-		}
-		return nil
-	}}))
+	x := r.startReady(r.pastConfig(c, &desk{
+		book: r.book,
+		before: func(report domain.RecordCoverage) error {
+			if report.From >= 32 {
+				crash()
+				return errors.New("nobody heard it")
+			}
+			return nil
+		},
+	}))
 	r.book.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2, To: 80})
 	select {
 	case <-crashed:
@@ -286,7 +301,10 @@ func TestABackfillReadAgainTellsTheSame(t *testing.T) {
 	if err := x.stopped(); err != nil {
 		t.Fatal(err)
 	}
-	r.book.ask(domain.UpdateWatch{WatchID: "wat_1", Change: domain.WatchChange{EndpointID: new("ep_other"), Label: new("another label")}})
+	r.book.ask(domain.UpdateWatch{
+		WatchID: "wat_1",
+		Change:  domain.WatchChange{EndpointID: new("ep_other"), Label: new("another label")},
+	})
 	x = r.startReady(r.pastConfig(c, &desk{book: r.book}))
 	w := r.ended(x, "wat_1")
 	if err := x.stopped(); err != nil || !w.Backfill.Done() || len(w.Parts) != 0 {
@@ -297,7 +315,8 @@ func TestABackfillReadAgainTellsTheSame(t *testing.T) {
 		before, is := first[m.Event.ID]
 		switch {
 		case is && !reflect.DeepEqual(before, m):
-			t.Errorf("%s is for %s: %s\nand for %s: %s", m.Event.ID, before.EndpointID, before.Event.Body, m.EndpointID, m.Event.Body)
+			t.Errorf("%s is for %s: %s\nand for %s: %s", m.Event.ID, before.EndpointID, before.Event.Body,
+				m.EndpointID, m.Event.Body)
 		case is:
 			repeats++
 		case m.EndpointID == "ep_other":
@@ -306,7 +325,8 @@ func TestABackfillReadAgainTellsTheSame(t *testing.T) {
 		first[m.Event.ID] = m
 	}
 	if want := c.past(t, w, 2, 80); len(first) != len(want) || repeats == 0 || moved == 0 {
-		t.Errorf("%d events, %d of them for the later endpoint, %d repeats; want %d, some and some", len(first), moved, repeats, len(want))
+		t.Errorf("%d events, %d of them for the later endpoint, %d repeats; want %d, some and some",
+			len(first), moved, repeats, len(want))
 	}
 }
 
@@ -332,7 +352,8 @@ func TestBackfillsTakeTurns(t *testing.T) {
 	if got, want := r.told("wat_1"), c.past(t, one, 2, busyLast); !slices.Equal(got, want) {
 		t.Errorf("%d events of the first, want %d", len(got), len(want))
 	}
-	if got, want := r.told("wat_2"), c.past(t, two, 60, 75); len(want) == 0 || !slices.Equal(got, want) {
+	if got, want := r.told("wat_2"), c.past(t, two, 60, 75); len(want) == 0 ||
+		!slices.Equal(got, want) {
 		t.Errorf("%d events of the second, want %d", len(got), len(want))
 	}
 }
@@ -350,14 +371,18 @@ func TestBackfillSaysWhyItStops(t *testing.T) {
 		problem string
 		covered domain.Ranges
 	}{
-		{domain.BackfillWatch{From: 20, To: 60}, "ledger 20 is older than what the source of ledgers keeps", nil},
+		{
+			domain.BackfillWatch{From: 20, To: 60},
+			"ledger 20 is older than what the source of ledgers keeps", nil,
+		},
 		{domain.BackfillWatch{From: 1000}, "ledger 1000 is yet to be read", nil},
 		{domain.BackfillWatch{From: 88}, "ledger 90 cannot be read", domain.Ranges{{From: 88, To: 89}}},
 	} {
 		s.ask.WatchID = "wat_1"
 		r.book.ask(s.ask)
 		w := r.ended(x, "wat_1")
-		if w.Backfill.Done() || !strings.Contains(w.Backfill.Problem, s.problem) || !reflect.DeepEqual(w.Covered, s.covered) {
+		if w.Backfill.Done() || !strings.Contains(w.Backfill.Problem, s.problem) ||
+			!reflect.DeepEqual(w.Covered, s.covered) {
 			t.Errorf("from %d: ended as %+v with %v", s.ask.From, w.Backfill, w.Covered)
 		}
 	}
@@ -409,7 +434,8 @@ func TestBackfillHeedsWhatChangesMeanwhile(t *testing.T) {
 	}}
 	x := r.startReady(r.pastConfig(c, d))
 	two := r.ended(x, "wat_2")
-	if want := (domain.Ranges{{From: 2, To: 21}, {From: 70, To: busyLast}}); !two.Backfill.Done() || two.Backfill.From != 70 || !reflect.DeepEqual(two.Covered, want) {
+	if want := (domain.Ranges{{From: 2, To: 21}, {From: 70, To: busyLast}}); !two.Backfill.Done() ||
+		two.Backfill.From != 70 || !reflect.DeepEqual(two.Covered, want) {
 		t.Errorf("the replaced one ended as %+v with %v", two.Backfill, two.Covered)
 	}
 	if err := x.stopped(); err != nil {

@@ -20,7 +20,9 @@ const (
 var errOtherNetwork = errors.New("the topics belong to another network")
 
 // readCursor finds the newest LedgerRead.
-func (f *Reading) readCursor(ctx context.Context) (cursor schemas.LedgerRead, found bool, err error) {
+func (f *Reading) readCursor(
+	ctx context.Context,
+) (cursor schemas.LedgerRead, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cursorTimeout)
 	defer cancel()
 	ends, err := f.log.Ends(ctx, schemas.TopicLedgers)
@@ -32,7 +34,10 @@ func (f *Reading) readCursor(ctx context.Context) (cursor schemas.LedgerRead, fo
 		return cursor, false, err
 	}
 	if len(ends) != 1 {
-		return cursor, false, fatal{fmt.Errorf("the topic %q has %d partitions, and one is needed: the cursor is its order", schemas.TopicLedgers, len(ends))}
+		return cursor, false, fatal{fmt.Errorf("the topic %q has %d partitions, and one is needed: the "+
+			"cursor is its order", schemas.TopicLedgers, len(
+			ends,
+		))}
 	}
 	first, end := starts[partition], ends[partition]
 	for from := max(first, end-cursorWindow); end > first; from = first {
@@ -45,21 +50,26 @@ func (f *Reading) readCursor(ctx context.Context) (cursor schemas.LedgerRead, fo
 
 // newestCursor reads the topic from an offset to its end. The highest sequence
 // counts, wherever it stands.
-func (f *Reading) newestCursor(ctx context.Context, from, end int64) (newest schemas.LedgerRead, found bool, err error) {
-	err = f.log.Read(ctx, schemas.TopicLedgers, map[int32]int64{partition: from}, map[int32]int64{partition: end}, func(r streams.Record) error {
-		read, err := schemas.DecodeLedgerRead(schemas.Read(r.Value, r))
-		if err != nil {
-			return fatal{err}
-		}
-		if read.NetworkPassphrase != f.config.Passphrase {
-			return fatal{fmt.Errorf("%w: the cursor at ledger %d is of %q, but %q is to be followed: each network needs topics of its own: name another --data-dir, or with serve another --topic-prefix",
-				errOtherNetwork, read.Sequence, read.NetworkPassphrase, f.config.Passphrase)}
-		}
-		if !found || read.Sequence > newest.Sequence {
-			newest, found = read, true
-		}
-		return nil
-	})
+func (f *Reading) newestCursor(
+	ctx context.Context, from, end int64,
+) (newest schemas.LedgerRead, found bool, err error) {
+	err = f.log.Read(ctx, schemas.TopicLedgers, map[int32]int64{partition: from},
+		map[int32]int64{partition: end}, func(r streams.Record) error {
+			read, err := schemas.DecodeLedgerRead(schemas.Read(r.Value, r))
+			if err != nil {
+				return fatal{err}
+			}
+			if read.NetworkPassphrase != f.config.Passphrase {
+				return fatal{fmt.Errorf("%w: the cursor at ledger %d is of %q, but %q is to be followed: "+
+					"each network needs topics of its own: name another --data-dir, or with serve another "+
+					"--topic-prefix",
+					errOtherNetwork, read.Sequence, read.NetworkPassphrase, f.config.Passphrase)}
+			}
+			if !found || read.Sequence > newest.Sequence {
+				newest, found = read, true
+			}
+			return nil
+		})
 	if err != nil {
 		return newest, false, err
 	}

@@ -136,14 +136,16 @@ func (f *Reading) read(ctx context.Context, raw ledger.Raw, offsets map[int32]in
 func (f *Reading) extract(raw ledger.Raw) (ledger.Ledger, error) {
 	l, err := f.extractor.Read(raw)
 	if err != nil {
-		return l, fatal{fmt.Errorf("ledger %d cannot be read, and skipping it would miss its payments: a newer lumenhook may read it: %w", raw.Sequence, err)}
+		return l, fatal{fmt.Errorf("ledger %d cannot be read, and skipping it would miss its payments: "+
+			"a newer lumenhook may read it: %w", raw.Sequence, err)}
 	}
 	if l.Sequence != raw.Sequence {
 		return l, fatal{fmt.Errorf("the source gave ledger %d where %d is due", l.Sequence, raw.Sequence)}
 	}
 	for _, q := range l.Quarantined {
 		f.config.Logger.Error("a transaction cannot be read; payments in it, if any, are not reported: "+
-			"docs/operations.md (Protocol changes) says how to deliver them later", "ledger", l.Sequence, "txHash", q.TxHash, "reason", q.Reason)
+			"docs/operations.md (Protocol changes) says how to deliver them later", "ledger", l.Sequence,
+			"txHash", q.TxHash, "reason", q.Reason)
 	}
 	return l, nil
 }
@@ -158,8 +160,13 @@ func (f *Reading) eachRecord(l ledger.Ledger, s sifted, nowMillis int64) iter.Se
 		}
 		for _, q := range l.Quarantined {
 			m := schemas.EncodeTransactionQuarantined(schemas.TransactionQuarantined{
-				NetworkPassphrase: f.config.Passphrase, Ledger: l.Sequence, ClosedAtMillis: l.ClosedAtMillis,
-				TxHash: q.TxHash, Order: q.Order, Reason: q.Reason, ReadAtMillis: nowMillis,
+				NetworkPassphrase: f.config.Passphrase,
+				Ledger:            l.Sequence,
+				ClosedAtMillis:    l.ClosedAtMillis,
+				TxHash:            q.TxHash,
+				Order:             q.Order,
+				Reason:            q.Reason,
+				ReadAtMillis:      nowMillis,
 			})
 			if !yield(record(schemas.TopicQuarantine, q.TxHash, m)) {
 				return
@@ -190,10 +197,22 @@ func (f *Reading) commitParts(ctx context.Context, records iter.Seq[streams.Reco
 	return inParts(records, func(part []streams.Record) error { return f.log.Commit(ctx, part...) })
 }
 
-func (f *Reading) commitCursor(ctx context.Context, l ledger.Ledger, s sifted, offsets map[int32]int64, nowMillis int64) error {
-	return f.log.Commit(ctx, record(schemas.TopicLedgers, f.config.Passphrase, schemas.EncodeLedgerRead(schemas.LedgerRead{
-		NetworkPassphrase: f.config.Passphrase, Sequence: l.Sequence, Hash: l.Hash, ClosedAtMillis: l.ClosedAtMillis,
-		Transactions: l.Transactions, Payments: len(l.Payments), Observed: len(s.observed), Matches: len(s.matches) + s.stood,
-		WatchesOffsets: offsets, MatchesOffsets: f.ends, ReadAtMillis: nowMillis,
-	})))
+func (f *Reading) commitCursor(
+	ctx context.Context, l ledger.Ledger, s sifted, offsets map[int32]int64,
+	nowMillis int64,
+) error {
+	return f.log.Commit(ctx, record(schemas.TopicLedgers, f.config.Passphrase,
+		schemas.EncodeLedgerRead(schemas.LedgerRead{
+			NetworkPassphrase: f.config.Passphrase,
+			Sequence:          l.Sequence,
+			Hash:              l.Hash,
+			ClosedAtMillis:    l.ClosedAtMillis,
+			Transactions:      l.Transactions,
+			Payments:          len(l.Payments),
+			Observed:          len(s.observed),
+			Matches:           len(s.matches) + s.stood,
+			WatchesOffsets:    offsets,
+			MatchesOffsets:    f.ends,
+			ReadAtMillis:      nowMillis,
+		})))
 }

@@ -115,7 +115,9 @@ func (f *Follower) Run(ctx context.Context) error {
 	defer fail(nil)
 	f.fail = fail
 	membership, err := f.config.Cluster.Join(streams.MembershipConfig{
-		Group: group, Topic: schemas.TopicLedgers, Now: f.config.Now,
+		Group:    group,
+		Topic:    schemas.TopicLedgers,
+		Now:      f.config.Now,
 		Assigned: func([]int32) { f.begin(running) },
 		Revoked:  func([]int32) { f.end() },
 		Lost:     func([]int32) { f.end() },
@@ -204,7 +206,8 @@ func (f *Follower) keepFollowing(ctx context.Context) {
 			backoff = backoffFirst
 		}
 		if !errors.Is(err, errNotOurs) {
-			f.config.Logger.Warn("following the ledger was interrupted and begins again at the cursor", "after", backoff, "err", err)
+			f.config.Logger.Warn("following the ledger was interrupted and begins again at the cursor",
+				"after", backoff, "err", err)
 		}
 		pause(ctx, backoff)
 		backoff = min(2*backoff, backoffLast)

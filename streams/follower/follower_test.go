@@ -29,7 +29,9 @@ func TestPaymentIsObservedMatchedAndRead(t *testing.T) {
 	}
 
 	matches := r.matches()
-	if len(matches) != 1 || matches[0].WatchID != w.ID || matches[0].Event.ID != domain.EventID(w.ID, paid.ID) || matches[0].Event.Type != domain.PaymentReceived {
+	if len(matches) != 1 || matches[0].WatchID != w.ID ||
+		matches[0].Event.ID != domain.EventID(w.ID, paid.ID) ||
+		matches[0].Event.Type != domain.PaymentReceived {
 		t.Fatalf("matches %+v, want one of %s", matches, paid.ID)
 	}
 	var body struct {
@@ -39,7 +41,9 @@ func TestPaymentIsObservedMatchedAndRead(t *testing.T) {
 	if err := json.Unmarshal(matches[0].Event.Body, &body); err != nil {
 		t.Fatal(err)
 	}
-	if body.ID != matches[0].Event.ID || body.Data.Payment.ID != paid.ID || body.Data.Payment.TxHash != paid.TxHash || body.Data.Payment.Amount != "12.5000000" || body.Data.Payment.From != r.identities.PayerAddress() {
+	if body.ID != matches[0].Event.ID || body.Data.Payment.ID != paid.ID ||
+		body.Data.Payment.TxHash != paid.TxHash || body.Data.Payment.Amount != "12.5000000" ||
+		body.Data.Payment.From != r.identities.PayerAddress() {
 		t.Errorf("the body is %s", matches[0].Event.Body)
 	}
 	observed := r.observed()
@@ -48,11 +52,15 @@ func TestPaymentIsObservedMatchedAndRead(t *testing.T) {
 	}
 	last := summaries[len(summaries)-1]
 	if len(last.Observed) != 1 || len(last.Matches) != 1 || last.Matches[0].EventID != body.ID {
-		t.Errorf("the summary of ledger %d has %d observed, %d matches", paid.Ledger, len(last.Observed), len(last.Matches))
+		t.Errorf("the summary of ledger %d has %d observed, %d matches", paid.Ledger, len(last.Observed),
+			len(last.Matches))
 	}
 	checkCursors(t, r.cursors())
-	i := slices.IndexFunc(r.cursors(), func(l schemas.LedgerRead) bool { return l.Sequence == paid.Ledger })
-	if c := r.cursors()[i]; c.Observed != 1 || c.Matches != 1 || c.Payments != 1 || c.WatchesOffsets[0] != 1 || c.WatchesOffsets[1] != 7 || c.Hash != last.Ledger.Hash || c.ClosedAtMillis != last.Ledger.ClosedAtMillis {
+	i := slices.IndexFunc(r.cursors(),
+		func(l schemas.LedgerRead) bool { return l.Sequence == paid.Ledger })
+	if c := r.cursors()[i]; c.Observed != 1 || c.Matches != 1 || c.Payments != 1 ||
+		c.WatchesOffsets[0] != 1 || c.WatchesOffsets[1] != 7 || c.Hash != last.Ledger.Hash ||
+		c.ClosedAtMillis != last.Ledger.ClosedAtMillis {
 		t.Errorf("the cursor is %+v", c)
 	}
 }
@@ -85,7 +93,8 @@ func TestGoesOnAtTheCursor(t *testing.T) {
 	if err := x.stopped(); err != nil {
 		t.Fatal(err)
 	}
-	if got := eventIDs(r.matches()); !slices.Equal(got, []string{domain.EventID("wat_1", first.ID), domain.EventID("wat_1", away.ID)}) {
+	if got := eventIDs(r.matches()); !slices.Equal(got,
+		[]string{domain.EventID("wat_1", first.ID), domain.EventID("wat_1", away.ID)}) {
 		t.Errorf("matches %v, want each payment once", got)
 	}
 	checkCursors(t, r.cursors())
@@ -200,7 +209,11 @@ func TestUnreadableLedgerStops(t *testing.T) {
 
 func TestForkStops(t *testing.T) {
 	r := newRig(t)
-	r.appendCursor(schemas.LedgerRead{NetworkPassphrase: r.network.Passphrase(), Sequence: 3, Hash: strings.Repeat("ab", 32)})
+	r.appendCursor(schemas.LedgerRead{
+		NetworkPassphrase: r.network.Passphrase(),
+		Sequence:          3,
+		Hash:              strings.Repeat("ab", 32),
+	})
 	if err := r.start(r.config()).end(); !errors.Is(err, ledger.ErrForked) {
 		t.Errorf("got %v", err)
 	}
@@ -253,14 +266,16 @@ func TestOnlyIncomeIsObserved(t *testing.T) {
 	payer := r.identities.PayerAddress()
 	r.book.add("wat_1", payer)
 	x := r.startReady(r.config())
-	toOneself, err := r.client.Pay(t.Context(), devclient.PayRequest{From: r.identities.PayerSeed, To: payer, Amount: "5"})
+	toOneself, err := r.client.Pay(t.Context(),
+		devclient.PayRequest{From: r.identities.PayerSeed, To: payer, Amount: "5"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	summaries := x.until(toOneself.Ledger)
 	last := summaries[len(summaries)-1]
 	if len(last.Ledger.Payments) != 1 || len(last.Observed) != 0 || len(last.Matches) != 0 {
-		t.Errorf("a payment to oneself: %d extracted, %d observed, %d matched", len(last.Ledger.Payments), len(last.Observed), len(last.Matches))
+		t.Errorf("a payment to oneself: %d extracted, %d observed, %d matched", len(last.Ledger.Payments),
+			len(last.Observed), len(last.Matches))
 	}
 	if err := x.stopped(); err != nil {
 		t.Fatal(err)
@@ -306,7 +321,8 @@ func TestGoesOnWhenTheBrokerIsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := slices.Compact(eventIDs(r.matches())) // a repeat may stand twice, under one identifier
-	if !slices.Equal(got, []string{domain.EventID("wat_1", first.ID), domain.EventID("wat_1", away.ID)}) {
+	if !slices.Equal(got, []string{domain.EventID("wat_1",
+		first.ID), domain.EventID("wat_1", away.ID)}) {
 		t.Errorf("matches %v, want each payment", got)
 	}
 }
@@ -357,7 +373,11 @@ func TestWhatCannotBeReadIsKept(t *testing.T) {
 			return nil
 		}
 		l, err := extractor.Extract(raw.XDR)
-		l.Quarantined = []ledger.Quarantine{{TxHash: hash, Order: 2, Reason: "a form that this program does not know"}}
+		l.Quarantined = []ledger.Quarantine{{
+			TxHash: hash,
+			Order:  2,
+			Reason: "a form that this program does not know",
+		}}
 		raw.Read = &l
 		return err
 	}}
@@ -372,7 +392,8 @@ func TestWhatCannotBeReadIsKept(t *testing.T) {
 		t.Fatalf("%d records", len(records))
 	}
 	q, err := schemas.DecodeTransactionQuarantined(schemas.Read(records[0].Value, records[0]))
-	if err != nil || q.Ledger != paid.Ledger || q.TxHash != hash || q.Order != 2 || q.Reason == "" || q.NetworkPassphrase != r.network.Passphrase() || q.ClosedAtMillis == 0 || q.ReadAtMillis == 0 {
+	if err != nil || q.Ledger != paid.Ledger || q.TxHash != hash || q.Order != 2 || q.Reason == "" ||
+		q.NetworkPassphrase != r.network.Passphrase() || q.ClosedAtMillis == 0 || q.ReadAtMillis == 0 {
 		t.Errorf("%+v, %v", q, err)
 	}
 	if !slices.Contains(eventIDs(r.matches()), domain.EventID("wat_1", paid.ID)) {

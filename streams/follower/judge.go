@@ -60,14 +60,16 @@ func (f *Reading) readBack(ctx context.Context, cursor schemas.LedgerRead) error
 	err = f.log.Read(ctx, schemas.TopicMatches, from, f.ends, func(r streams.Record) error {
 		m, err := intake.Matched(r, partitionOf)
 		if err != nil { // the engine sets it aside: no delivery comes of it
-			f.config.Logger.Warn("a record among the matches does not count and is passed over", "partition", r.Partition, "offset", r.Offset, "err", err)
+			f.config.Logger.Warn("a record among the matches does not count and is passed over", "partition",
+				r.Partition, "offset", r.Offset, "err", err)
 			return nil
 		}
 		if m.Ledger != ofNoLedger && m.Ledger <= cursor.Sequence {
 			return nil
 		}
 		if n++; n > mostStanding {
-			return fatal{fmt.Errorf("the topic %q has more than %d matches of ledgers behind the cursor %d: the topic %q has lost its last records; restore it, or begin with topics of another prefix",
+			return fatal{fmt.Errorf("the topic %q has more than %d matches of ledgers behind the cursor "+
+				"%d: the topic %q has lost its last records; restore it, or begin with topics of another prefix",
 				schemas.TopicMatches, mostStanding, cursor.Sequence, schemas.TopicLedgers)}
 		}
 		f.standing.add(m)
@@ -123,8 +125,11 @@ var errStopped = errors.New("the listing was broken off")
 // is a function of both, and the first of a watch is the one that counts.
 func admission(w domain.Watch, ledger uint32, nowMillis int64) streams.Record {
 	c := domain.Command{
-		ID:        domain.DeriveID(domain.CommandPrefix, "live", w.ID, strconv.FormatUint(uint64(ledger), 10)),
-		AccountID: w.AccountID, IssuedAtMillis: nowMillis, Body: domain.RecordCoverage{WatchID: w.ID, LiveSince: ledger},
+		ID: domain.DeriveID(domain.CommandPrefix, "live", w.ID,
+			strconv.FormatUint(uint64(ledger), 10)),
+		AccountID:      w.AccountID,
+		IssuedAtMillis: nowMillis,
+		Body:           domain.RecordCoverage{WatchID: w.ID, LiveSince: ledger},
 	}
 	return record(schemas.TopicCommands, w.ID, schemas.EncodeCommand(c))
 }

@@ -49,7 +49,9 @@ func (r *rig) life(config follower.Config, at func(streams.Record) bool) error {
 	}
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
-	_, err = follower.NewReading(config, mortal{log, at}, extractor, func() bool { return true }).Follow(ctx)
+	_, err = follower.NewReading(config, mortal{log, at}, extractor, func() bool { return true }).Follow(
+		ctx,
+	)
 	return err
 }
 
@@ -105,7 +107,9 @@ func TestAWatchThatMovesLeavesItsEvents(t *testing.T) {
 	for _, m := range r.matches() {
 		endpoints[m.WatchID] = append(endpoints[m.WatchID], m.EndpointID)
 	}
-	if len(endpoints) != 3 || slices.ContainsFunc([]string{"wat_1", "wat_2", "wat_3"}, func(id string) bool { return len(endpoints[id]) != 1 }) {
+	if len(endpoints) != 3 ||
+		slices.ContainsFunc([]string{"wat_1", "wat_2", "wat_3"},
+			func(id string) bool { return len(endpoints[id]) != 1 }) {
 		t.Errorf("endpoints by watch: %v, want one of each", endpoints)
 	}
 	cursors := r.cursors()
@@ -163,7 +167,8 @@ func TestWhatIsNotDeliveredDoesNotStand(t *testing.T) {
 			}
 			delivered := 0
 			for _, record := range r.read(schemas.TopicMatches) {
-				if in, err := intake.Match(record, streams.PartitionOf(partitions)); err == nil && in.EndpointID == "ep_2" {
+				if in, err := intake.Match(record, streams.PartitionOf(partitions)); err == nil &&
+					in.EndpointID == "ep_2" {
 					delivered++
 				}
 			}
@@ -188,7 +193,8 @@ func TestAFormerFollowerWritesNothing(t *testing.T) {
 	err := r.life(config, func(record streams.Record) bool {
 		if at(record) && ended == nil { // the one that is about to commit stands still
 			r.book.move("wat_1", "ep_2")
-			ended = r.life(config, func(record streams.Record) bool { return isCursor(record, paid.Ledger+1) })
+			ended = r.life(config,
+				func(record streams.Record) bool { return isCursor(record, paid.Ledger+1) })
 		}
 		return false
 	})
@@ -231,7 +237,8 @@ func TestWatchesAreAdmittedOnce(t *testing.T) {
 		body := c.Body.(domain.RecordCoverage)
 		since[body.WatchID] = append(since[body.WatchID], body.LiveSince)
 	}
-	if !slices.Equal(since["wat_1"], []uint32{first.Ledger}) || len(since["wat_2"]) != 1 || since["wat_2"][0] <= first.Ledger {
+	if !slices.Equal(since["wat_1"], []uint32{first.Ledger}) || len(since["wat_2"]) != 1 ||
+		since["wat_2"][0] <= first.Ledger {
 		t.Errorf("admitted %v", since)
 	}
 	for _, m := range r.matches() {

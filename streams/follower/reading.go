@@ -27,7 +27,10 @@ type Log interface {
 	// PartitionOf gives the partition of a key, in a topic that has so many.
 	PartitionOf(topic string, partitions int) func(key string) int32
 	// Read gives the committed records of a topic from offsets up to ends.
-	Read(ctx context.Context, topic string, from, ends map[int32]int64, take func(streams.Record) error) error
+	Read(
+		ctx context.Context, topic string, from, ends map[int32]int64,
+		take func(streams.Record) error,
+	) error
 }
 
 // Reading is a follower without its election: the cursor, and the order of
@@ -125,8 +128,14 @@ func (l *kafkaLog) PartitionOf(_ string, partitions int) func(key string) int32 
 const readBatch = 100
 
 // Read reads with a client of its own.
-func (l *kafkaLog) Read(ctx context.Context, topic string, from, ends map[int32]int64, take func(streams.Record) error) error {
-	reader, err := l.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{topic: from}, SkipExpired: true})
+func (l *kafkaLog) Read(
+	ctx context.Context, topic string, from, ends map[int32]int64,
+	take func(streams.Record) error,
+) error {
+	reader, err := l.cluster.NewReader(streams.ReaderConfig{
+		From:        streams.Offsets{topic: from},
+		SkipExpired: true,
+	})
 	if err != nil {
 		return err
 	}

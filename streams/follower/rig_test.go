@@ -52,7 +52,12 @@ func newRig(t testing.TB) *rig {
 	if r.identities, err = devnet.NewIdentities(); err != nil {
 		t.Fatal(err)
 	}
-	if r.network, err = devnet.Open(devnet.Config{Dir: t.TempDir(), Identities: r.identities, Listen: "127.0.0.1:0", CloseInterval: 100 * time.Millisecond}); err != nil {
+	if r.network, err = devnet.Open(devnet.Config{
+		Dir:           t.TempDir(),
+		Identities:    r.identities,
+		Listen:        "127.0.0.1:0",
+		CloseInterval: 100 * time.Millisecond,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	go r.network.Run(context.Background())
@@ -97,7 +102,11 @@ func (r *rig) begin() {
 
 func (r *rig) source() *rpc.Source {
 	r.t.Helper()
-	s, err := rpc.New(rpc.Config{URL: r.network.RPCURL(), Passphrase: r.network.Passphrase(), PollInterval: 10 * time.Millisecond})
+	s, err := rpc.New(rpc.Config{
+		URL:          r.network.RPCURL(),
+		Passphrase:   r.network.Passphrase(),
+		PollInterval: 10 * time.Millisecond,
+	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -106,8 +115,12 @@ func (r *rig) source() *rpc.Source {
 
 func (r *rig) config() follower.Config {
 	return follower.Config{
-		Cluster: r.cluster, Source: r.source(), Watches: r.book, Passphrase: r.network.Passphrase(),
-		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Cluster:    r.cluster,
+		Source:     r.source(),
+		Watches:    r.book,
+		Passphrase: r.network.Passphrase(),
+		Now:        time.Now,
+		Logger:     slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -122,7 +135,11 @@ type running struct {
 
 func (r *rig) start(config follower.Config) *running {
 	r.t.Helper()
-	x := &running{t: r.t, ended: make(chan error, 1), ledgers: make(chan follower.LedgerSummary, 10_000)}
+	x := &running{
+		t:       r.t,
+		ended:   make(chan error, 1),
+		ledgers: make(chan follower.LedgerSummary, 10_000),
+	}
 	config.OnLedger = func(s follower.LedgerSummary) { x.ledgers <- s }
 	f, err := follower.New(config)
 	if err != nil {
@@ -198,7 +215,8 @@ func (r *rig) wallet() string {
 
 func (r *rig) pay(to, amount string) devclient.Payment {
 	r.t.Helper()
-	p, err := r.client.Pay(r.t.Context(), devclient.PayRequest{From: r.identities.PayerSeed, To: to, Amount: amount})
+	p, err := r.client.Pay(r.t.Context(),
+		devclient.PayRequest{From: r.identities.PayerSeed, To: to, Amount: amount})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -209,7 +227,8 @@ func (r *rig) pay(to, amount string) devclient.Payment {
 func (r *rig) read(topic string) []streams.Record {
 	r.t.Helper()
 	records := slices.Clone(r.log.Read(topic))
-	slices.SortStableFunc(records, func(a, b streams.Record) int { return int(a.Partition - b.Partition) })
+	slices.SortStableFunc(records,
+		func(a, b streams.Record) int { return int(a.Partition - b.Partition) })
 	return records
 }
 
@@ -263,7 +282,8 @@ func (r *rig) appendCursor(l schemas.LedgerRead) {
 	}
 	defer p.Close()
 	m := schemas.EncodeLedgerRead(l)
-	if err := p.Append(r.t.Context(), streams.NewRecord(schemas.TopicLedgers, l.NetworkPassphrase, m.Value, m.EachHeader)); err != nil {
+	if err := p.Append(r.t.Context(),
+		streams.NewRecord(schemas.TopicLedgers, l.NetworkPassphrase, m.Value, m.EachHeader)); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -282,8 +302,16 @@ func (b *book) add(id, wallet string) domain.Watch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := domain.Watch{
-		ID: id, AccountID: "acc_1", EndpointID: "ep_" + id, WalletAddress: wallet, EventTypes: []domain.EventType{domain.PaymentReceived},
-		Rules: domain.Rules{Assets: []domain.Asset{domain.NativeAsset()}, Amount: domain.AmountRule{Kind: domain.AmountAny}, Memo: domain.MemoRule{Kind: domain.MemoAny}},
+		ID:            id,
+		AccountID:     "acc_1",
+		EndpointID:    "ep_" + id,
+		WalletAddress: wallet,
+		EventTypes:    []domain.EventType{domain.PaymentReceived},
+		Rules: domain.Rules{
+			Assets: []domain.Asset{domain.NativeAsset()},
+			Amount: domain.AmountRule{Kind: domain.AmountAny},
+			Memo:   domain.MemoRule{Kind: domain.MemoAny},
+		},
 	}
 	b.acknowledged = append(b.acknowledged, w)
 	return w
@@ -331,7 +359,9 @@ func (b *book) EachUnadmitted(take func(domain.Watch) error) error {
 func (r *rig) admitting() {
 	r.t.Helper()
 	ends := map[int32]int64{0: 0, 1: 0}
-	reader, err := r.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{schemas.TopicCommands: ends}})
+	reader, err := r.cluster.NewReader(
+		streams.ReaderConfig{From: streams.Offsets{schemas.TopicCommands: ends}},
+	)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -50,7 +50,10 @@ func sift(payments []domain.Payment, watches interface {
 func (s sifted) eachRecord(nowMillis int64) func(yield func(streams.Record) bool) {
 	return func(yield func(streams.Record) bool) {
 		for _, p := range s.observed {
-			m := schemas.EncodePaymentObserved(schemas.PaymentObserved{Payment: p, ObservedAtMillis: nowMillis})
+			m := schemas.EncodePaymentObserved(schemas.PaymentObserved{
+				Payment:          p,
+				ObservedAtMillis: nowMillis,
+			})
 			if !yield(record(schemas.TopicPayments, p.To, m)) {
 				return
 			}

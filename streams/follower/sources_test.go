@@ -43,7 +43,14 @@ func (r *rig) busyChain() *busyChain {
 		r.t.Fatal(err)
 	}
 	c := &busyChain{lakeDir: r.t.TempDir(), last: busyLast}
-	c.network, err = devnet.Open(devnet.Config{Dir: r.t.TempDir(), Identities: ids, Listen: "127.0.0.1:0", CloseInterval: time.Hour, LakeDir: c.lakeDir, LakeLedgersPerFile: busyPerFile})
+	c.network, err = devnet.Open(devnet.Config{
+		Dir:                r.t.TempDir(),
+		Identities:         ids,
+		Listen:             "127.0.0.1:0",
+		CloseInterval:      time.Hour,
+		LakeDir:            c.lakeDir,
+		LakeLedgersPerFile: busyPerFile,
+	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -67,7 +74,8 @@ func (r *rig) busyChain() *busyChain {
 		}
 	}
 	w := r.book.add("wat_1", traffic.Wallet())
-	w.ID, w.EndpointID, w.EventTypes = "wat_2", "ep_2", []domain.EventType{domain.PaymentReceived, domain.PaymentRejected}
+	w.ID, w.EndpointID, w.EventTypes = "wat_2", "ep_2",
+		[]domain.EventType{domain.PaymentReceived, domain.PaymentRejected}
 	w.Rules.Memo = domain.MemoRule{Kind: domain.MemoPresent}
 	r.book.mu.Lock()
 	r.book.acknowledged = append(r.book.acknowledged, w)
@@ -78,7 +86,13 @@ func (r *rig) busyChain() *busyChain {
 
 func (c *busyChain) rpc(t *testing.T, address string) *rpc.Source {
 	t.Helper()
-	s, err := rpc.New(rpc.Config{URL: address, Passphrase: c.network.Passphrase(), PollInterval: 2 * time.Millisecond, BackoffMax: 8 * time.Millisecond, PageSize: 7})
+	s, err := rpc.New(rpc.Config{
+		URL:          address,
+		Passphrase:   c.network.Passphrase(),
+		PollInterval: 2 * time.Millisecond,
+		BackoffMax:   8 * time.Millisecond,
+		PageSize:     7,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +105,11 @@ func (c *busyChain) lake(t *testing.T) *lake.Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := lake.New(lake.Config{Store: store, Passphrase: c.network.Passphrase(), PollInterval: 2 * time.Millisecond})
+	s, err := lake.New(lake.Config{
+		Store:        store,
+		Passphrase:   c.network.Passphrase(),
+		PollInterval: 2 * time.Millisecond,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +118,11 @@ func (c *busyChain) lake(t *testing.T) *lake.Source {
 
 func (c *busyChain) horizon(t *testing.T) *horizon.Source {
 	t.Helper()
-	s, err := horizon.New(horizon.Config{URL: c.network.RPCURL(), Passphrase: c.network.Passphrase(), PollInterval: 2 * time.Millisecond})
+	s, err := horizon.New(horizon.Config{
+		URL:          c.network.RPCURL(),
+		Passphrase:   c.network.Passphrase(),
+		PollInterval: 2 * time.Millisecond,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +136,8 @@ func (r *rig) facts(c *busyChain, name string, source follower.Source) (all []st
 	r.t.Helper()
 	r.anew(name)
 	config := r.config()
-	config.Source, config.Passphrase, config.Start = source, c.network.Passphrase(), follower.Start{Sequence: 2}
+	config.Source, config.Passphrase, config.Start = source, c.network.Passphrase(),
+		follower.Start{Sequence: 2}
 	x := r.startReady(config)
 	x.until(c.last)
 	if err := x.stopped(); err != nil {
@@ -125,10 +148,13 @@ func (r *rig) facts(c *busyChain, name string, source follower.Source) (all []st
 	}
 	for _, m := range r.matches() {
 		body := createdAt.ReplaceAllString(string(m.Event.Body), `"createdAt":""`)
-		all = append(all, fmt.Sprintf("%s %s %s %s %s", m.AccountID, m.EndpointID, m.WatchID, m.WalletAddress, m.Event.ID)+body)
+		all = append(all,
+			fmt.Sprintf("%s %s %s %s %s", m.AccountID, m.EndpointID, m.WatchID, m.WalletAddress, m.Event.ID)+body)
 	}
 	for _, l := range r.cursors() {
-		all = append(all, fmt.Sprintf("ledger %d %s %d: %d %d %d %d", l.Sequence, l.Hash, l.ClosedAtMillis, l.Transactions, l.Payments, l.Observed, l.Matches))
+		all = append(all,
+			fmt.Sprintf("ledger %d %s %d: %d %d %d %d", l.Sequence, l.Hash, l.ClosedAtMillis, l.Transactions,
+				l.Payments, l.Observed, l.Matches))
 	}
 	return all
 }
@@ -152,7 +178,8 @@ func (c *busyChain) stumbling(t *testing.T) *httptest.Server {
 		case 5:
 			fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"ledgers":[{"sequence":1}]}}`)
 		case 7:
-			fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"status":"healthy","latestLedger":3,"oldestLedger":2}}`)
+			fmt.Fprint(w,
+				`{"jsonrpc":"2.0","id":1,"result":{"status":"healthy","latestLedger":3,"oldestLedger":2}}`)
 		default:
 			proxy.ServeHTTP(w, r)
 		}
@@ -171,14 +198,16 @@ func TestEverySourceLeadsToTheSameFacts(t *testing.T) {
 		t.Fatalf("only %d facts: too few to compare", len(want))
 	}
 	for name, source := range map[string]follower.Source{
-		"lake": c.lake(t), "horizon": c.horizon(t), "handover": handover.New(c.rpc(t, c.network.RPCURL()), c.lake(t), nil),
+		"lake":    c.lake(t),
+		"horizon": c.horizon(t), "handover": handover.New(c.rpc(t, c.network.RPCURL()), c.lake(t), nil),
 		"stumbling": c.rpc(t, c.stumbling(t).URL),
 	} {
 		got := r.facts(c, name, source)
 		if !slices.Equal(got, want) {
 			for i := range want {
 				if i >= len(got) || got[i] != want[i] {
-					t.Errorf("%s: fact %d of %d (%d):\n got %v\nwant %s", name, i, len(want), len(got), got[min(i, len(got)-1)], want[i])
+					t.Errorf("%s: fact %d of %d (%d):\n got %v\nwant %s", name, i, len(want), len(got),
+						got[min(i, len(got)-1)], want[i])
 					break
 				}
 			}

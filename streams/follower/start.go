@@ -21,7 +21,8 @@ func ParseStart(s string) (Start, error) {
 	}
 	n, err := strconv.ParseUint(s, 10, 32)
 	if err != nil || n == 0 || n > math.MaxInt32 {
-		return Start{}, fmt.Errorf("the start %q is neither %q nor the sequence of a ledger (1 to %d)", s, startLatest, math.MaxInt32)
+		return Start{}, fmt.Errorf("the start %q is neither %q nor the sequence of a ledger (1 to %d)", s,
+			startLatest, math.MaxInt32)
 	}
 	return Start{Sequence: uint32(n)}, nil
 }

@@ -65,7 +65,8 @@ func belongs(r streams.Record, aggregate string, partitionOf func(key string) in
 		return nil
 	}
 	if p := partitionOf(aggregate); p != r.Partition {
-		return fmt.Errorf("the record stands in partition %d, and %.80q belongs in %d", r.Partition, aggregate, p)
+		return fmt.Errorf("the record stands in partition %d, and %.80q belongs in %d", r.Partition,
+			aggregate, p)
 	}
 	return nil
 }

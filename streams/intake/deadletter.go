@@ -10,8 +10,14 @@ import (
 // DeadLetter is a record that does not count, with the reason.
 func DeadLetter(r streams.Record, why error, nowMillis int64) schemas.DeadLetter {
 	letter := schemas.DeadLetter{
-		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Reason: why.Error(), SetAsideAtMillis: nowMillis,
-		Key: r.Key, Value: r.Value, ValueBytes: len(r.Value),
+		Topic:            r.Topic,
+		Partition:        r.Partition,
+		Offset:           r.Offset,
+		Reason:           why.Error(),
+		SetAsideAtMillis: nowMillis,
+		Key:              r.Key,
+		Value:            r.Value,
+		ValueBytes:       len(r.Value),
 	}
 	for _, h := range r.Headers {
 		letter.Headers = append(letter.Headers, [2]string{h.Key, string(h.Value)})

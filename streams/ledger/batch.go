@@ -94,7 +94,8 @@ func unpack(raw []byte, wrappers int) ([][]byte, error) {
 	return splitSequence(raw)
 }
 
-var decompressor, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(fileSizeBytesMax))
+var decompressor, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0),
+	zstd.WithDecoderMaxMemory(fileSizeBytesMax))
 
 // Decompress undoes zstd, to at most 1 GiB.
 func Decompress(raw []byte) ([]byte, error) {
@@ -132,7 +133,8 @@ func unpackWords(words [][]byte, wrappers int) (ledgers [][]byte, err error) {
 	for i, word := range words {
 		raw, err := base64.StdEncoding.DecodeString(string(word))
 		if err != nil {
-			return nil, fmt.Errorf("word %d is no base64, and the file is no raw XDR, gzip or zstd: %w", i+1, err)
+			return nil, fmt.Errorf("word %d is no base64, and the file is no raw XDR, gzip or zstd: %w", i+1,
+				err)
 		}
 		some, err := unpack(raw, wrappers)
 		if err != nil {
@@ -171,10 +173,14 @@ func splitRecords(raw []byte) (ledgers [][]byte, err error) {
 		raw = raw[recordHeadSizeBytes:]
 		sizeBytes := int64(head &^ lastFragment)
 		if head&lastFragment == 0 {
-			return nil, fmt.Errorf("record %d of the stream comes in fragments: give it as stellar-core writes it, in one", i)
+			return nil, fmt.Errorf("record %d of the stream comes in fragments: give it as stellar-core "+
+				"writes it, in one", i)
 		}
 		if sizeBytes > int64(len(raw)) {
-			return nil, fmt.Errorf("it is no raw XDR, base64, gzip or zstd; as a stream of records it is cut short: record %d has %d bytes, and %d are there", i, sizeBytes, len(raw))
+			return nil, fmt.Errorf("it is no raw XDR, base64, gzip or zstd; as a stream of records it is "+
+				"cut short: record %d has %d bytes, and %d are there", i, sizeBytes, len(
+				raw,
+			))
 		}
 		some, err := splitSequence(raw[:sizeBytes])
 		if err != nil {
@@ -217,7 +223,8 @@ func SplitBatch(raw []byte) ([][]byte, error) {
 		return nil, err
 	}
 	if len(rest) > 0 {
-		return nil, fmt.Errorf("%d bytes are left over after the %d ledgers of the batch", len(rest), count)
+		return nil, fmt.Errorf("%d bytes are left over after the %d ledgers of the batch", len(rest),
+			count)
 	}
 	return ledgers, nil
 }
@@ -243,7 +250,8 @@ func batchCount(raw []byte) (count int, ok bool) {
 	if len(raw) < batchHeadSizeBytes {
 		return 0, false
 	}
-	first, last, n := binary.BigEndian.Uint32(raw), binary.BigEndian.Uint32(raw[4:]), binary.BigEndian.Uint32(raw[8:])
+	first, last, n := binary.BigEndian.Uint32(raw), binary.BigEndian.Uint32(raw[4:]),
+		binary.BigEndian.Uint32(raw[8:])
 	ok = first > 0 && last >= first && uint64(n) == uint64(last)-uint64(first)+1
 	return int(n), ok
 }
@@ -291,7 +299,9 @@ func followerOffset(raw []byte) (int, error) {
 		}
 		from += at
 		// Before it are the version, an extension, the next hash and the protocol.
-		for _, headSizeBytes := range []int{4 + 4 + hashSizeBytes + 4, 4 + 4 + 12 + hashSizeBytes + 4, 4 + hashSizeBytes + 4} {
+		for _, headSizeBytes := range []int{
+			4 + 4 + hashSizeBytes + 4, 4 + 4 + 12 + hashSizeBytes + 4, 4 + hashSizeBytes + 4,
+		} {
 			start := from - headSizeBytes
 			if start <= 0 {
 				continue

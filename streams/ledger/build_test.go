@@ -30,7 +30,10 @@ func account(n byte) string {
 
 func muxed(address string, id uint64) xdr.MuxedAccount {
 	key := xdr.MustAddress(address).Ed25519
-	return xdr.MuxedAccount{Type: xdr.CryptoKeyTypeKeyTypeMuxedEd25519, Med25519: &xdr.MuxedAccountMed25519{Id: xdr.Uint64(id), Ed25519: *key}}
+	return xdr.MuxedAccount{
+		Type:     xdr.CryptoKeyTypeKeyTypeMuxedEd25519,
+		Med25519: &xdr.MuxedAccountMed25519{Id: xdr.Uint64(id), Ed25519: *key},
+	}
 }
 
 // testTx is a transaction of one source. With feeBump, another pays for it.
@@ -50,28 +53,60 @@ func (x testTx) envelope() xdr.TransactionEnvelope {
 	if source.Ed25519 == nil && source.Med25519 == nil {
 		source = xdr.MustMuxedAddress(sender)
 	}
-	tx := xdr.Transaction{SourceAccount: source, Fee: 100, SeqNum: 7, Memo: x.memo, Operations: x.operations}
+	tx := xdr.Transaction{
+		SourceAccount: source,
+		Fee:           100,
+		SeqNum:        7,
+		Memo:          x.memo,
+		Operations:    x.operations,
+	}
 	switch {
 	case x.v0:
-		return xdr.TransactionEnvelope{Type: xdr.EnvelopeTypeEnvelopeTypeTxV0, V0: &xdr.TransactionV0Envelope{Tx: xdr.TransactionV0{
-			SourceAccountEd25519: *source.Ed25519, Fee: 100, SeqNum: 7, Memo: x.memo, Operations: x.operations}}}
+		return xdr.TransactionEnvelope{
+			Type: xdr.EnvelopeTypeEnvelopeTypeTxV0,
+			V0: &xdr.TransactionV0Envelope{Tx: xdr.TransactionV0{
+				SourceAccountEd25519: *source.Ed25519,
+				Fee:                  100,
+				SeqNum:               7,
+				Memo:                 x.memo,
+				Operations:           x.operations}},
+		}
 	case x.feeBump:
-		inner := xdr.FeeBumpTransactionInnerTx{Type: xdr.EnvelopeTypeEnvelopeTypeTx, V1: &xdr.TransactionV1Envelope{Tx: tx}}
-		return xdr.TransactionEnvelope{Type: xdr.EnvelopeTypeEnvelopeTypeTxFeeBump, FeeBump: &xdr.FeeBumpTransactionEnvelope{
-			Tx: xdr.FeeBumpTransaction{FeeSource: xdr.MustMuxedAddress(payer), Fee: 400, InnerTx: inner}}}
+		inner := xdr.FeeBumpTransactionInnerTx{
+			Type: xdr.EnvelopeTypeEnvelopeTypeTx,
+			V1:   &xdr.TransactionV1Envelope{Tx: tx},
+		}
+		return xdr.TransactionEnvelope{
+			Type: xdr.EnvelopeTypeEnvelopeTypeTxFeeBump,
+			FeeBump: &xdr.FeeBumpTransactionEnvelope{
+				Tx: xdr.FeeBumpTransaction{FeeSource: xdr.MustMuxedAddress(payer), Fee: 400, InnerTx: inner}},
+		}
 	}
-	return xdr.TransactionEnvelope{Type: xdr.EnvelopeTypeEnvelopeTypeTx, V1: &xdr.TransactionV1Envelope{Tx: tx}}
+	return xdr.TransactionEnvelope{
+		Type: xdr.EnvelopeTypeEnvelopeTypeTx,
+		V1:   &xdr.TransactionV1Envelope{Tx: tx},
+	}
 }
 
 func (x testTx) result(hash [32]byte) xdr.TransactionResultPair {
-	code, bumpCode := xdr.TransactionResultCodeTxSuccess, xdr.TransactionResultCodeTxFeeBumpInnerSuccess
+	code, bumpCode := xdr.TransactionResultCodeTxSuccess,
+		xdr.TransactionResultCodeTxFeeBumpInnerSuccess
 	if x.failed {
 		code, bumpCode = xdr.TransactionResultCodeTxFailed, xdr.TransactionResultCodeTxFeeBumpInnerFailed
 	}
-	pair := xdr.TransactionResultPair{TransactionHash: hash, Result: xdr.TransactionResult{FeeCharged: 100}}
+	pair := xdr.TransactionResultPair{
+		TransactionHash: hash,
+		Result:          xdr.TransactionResult{FeeCharged: 100},
+	}
 	pair.Result.Result = xdr.TransactionResultResult{Code: code, Results: &x.results}
 	if x.feeBump {
-		inner := xdr.InnerTransactionResultPair{TransactionHash: xdr.Hash{9}, Result: xdr.InnerTransactionResult{Result: xdr.InnerTransactionResultResult{Code: code, Results: &x.results}}}
+		inner := xdr.InnerTransactionResultPair{
+			TransactionHash: xdr.Hash{9},
+			Result: xdr.InnerTransactionResult{Result: xdr.InnerTransactionResultResult{
+				Code:    code,
+				Results: &x.results,
+			}},
+		}
 		pair.Result.Result = xdr.TransactionResultResult{Code: bumpCode, InnerResultPair: &inner}
 	}
 	return pair
@@ -82,8 +117,13 @@ func (x testTx) result(hash [32]byte) xdr.TransactionResultPair {
 func closeLedger(t testing.TB, version int32, txs ...testTx) []byte {
 	t.Helper()
 	header := xdr.LedgerHeaderHistoryEntry{Hash: xdr.Hash{0xaa}, Header: xdr.LedgerHeader{
-		LedgerVersion: 23, PreviousLedgerHash: xdr.Hash{0xbb}, LedgerSeq: 100,
-		ScpValue: xdr.StellarValue{CloseTime: xdr.TimePoint(closedAt().Unix()), Upgrades: []xdr.UpgradeType{{1, 2, 3}, {4, 5, 6, 7}}},
+		LedgerVersion:      23,
+		PreviousLedgerHash: xdr.Hash{0xbb},
+		LedgerSeq:          100,
+		ScpValue: xdr.StellarValue{
+			CloseTime: xdr.TimePoint(closedAt().Unix()),
+			Upgrades:  []xdr.UpgradeType{{1, 2, 3}, {4, 5, 6, 7}},
+		},
 	}}
 	var (
 		envelopes []xdr.TransactionEnvelope
@@ -98,18 +138,32 @@ func closeLedger(t testing.TB, version int32, txs ...testTx) []byte {
 		}
 		envelopes = append(envelopes, envelope)
 		metas = append(metas, xdr.TransactionResultMeta{Result: x.result(hash), TxApplyProcessing: x.meta})
-		metasV1 = append(metasV1, xdr.TransactionResultMetaV1{Result: x.result(hash), TxApplyProcessing: x.meta})
+		metasV1 = append(metasV1,
+			xdr.TransactionResultMetaV1{Result: x.result(hash), TxApplyProcessing: x.meta})
 	}
 	slices.Reverse(envelopes)
 	meta := xdr.LedgerCloseMeta{V: version}
 	switch version {
 	case 0:
-		meta.V0 = &xdr.LedgerCloseMetaV0{LedgerHeader: header, TxSet: xdr.TransactionSet{Txs: envelopes}, TxProcessing: metas}
+		meta.V0 = &xdr.LedgerCloseMetaV0{
+			LedgerHeader: header,
+			TxSet:        xdr.TransactionSet{Txs: envelopes},
+			TxProcessing: metas,
+		}
 	case 1:
 		ext := xdr.LedgerCloseMetaExt{V: 1, V1: &xdr.LedgerCloseMetaExtV1{SorobanFeeWrite1Kb: 5}}
-		meta.V1 = &xdr.LedgerCloseMetaV1{Ext: ext, LedgerHeader: header, TxSet: setOf(envelopes), TxProcessing: metas}
+		meta.V1 = &xdr.LedgerCloseMetaV1{
+			Ext:          ext,
+			LedgerHeader: header,
+			TxSet:        setOf(envelopes),
+			TxProcessing: metas,
+		}
 	case 2:
-		meta.V2 = &xdr.LedgerCloseMetaV2{LedgerHeader: header, TxSet: setOf(envelopes), TxProcessing: metasV1}
+		meta.V2 = &xdr.LedgerCloseMetaV2{
+			LedgerHeader: header,
+			TxSet:        setOf(envelopes),
+			TxProcessing: metasV1,
+		}
 	}
 	return marshal(t, meta)
 }
@@ -117,11 +171,17 @@ func closeLedger(t testing.TB, version int32, txs ...testTx) []byte {
 // setOf spreads envelopes over both kinds of phase.
 func setOf(envelopes []xdr.TransactionEnvelope) xdr.GeneralizedTransactionSet {
 	half := len(envelopes) / 2
-	components := []xdr.TxSetComponent{{TxsMaybeDiscountedFee: &xdr.TxSetComponentTxsMaybeDiscountedFee{Txs: envelopes[:half]}}}
+	components := []xdr.TxSetComponent{
+		{TxsMaybeDiscountedFee: &xdr.TxSetComponentTxsMaybeDiscountedFee{Txs: envelopes[:half]}},
+	}
 	stages := []xdr.ParallelTxExecutionStage{{xdr.DependentTxCluster(envelopes[half:])}}
-	return xdr.GeneralizedTransactionSet{V: 1, V1TxSet: &xdr.TransactionSetV1{Phases: []xdr.TransactionPhase{
-		{V: 0, V0Components: &components}, {V: 1, ParallelTxsComponent: &xdr.ParallelTxsComponent{ExecutionStages: stages}},
-	}}}
+	return xdr.GeneralizedTransactionSet{
+		V: 1,
+		V1TxSet: &xdr.TransactionSetV1{Phases: []xdr.TransactionPhase{
+			{V: 0, V0Components: &components},
+			{V: 1, ParallelTxsComponent: &xdr.ParallelTxsComponent{ExecutionStages: stages}},
+		}},
+	}
 }
 
 func marshal(t testing.TB, v interface{ MarshalBinary() ([]byte, error) }) []byte {
@@ -142,7 +202,13 @@ func metaV1() xdr.TransactionMeta { return xdr.TransactionMeta{V: 1, V1: &xdr.Tr
 func metaV2() xdr.TransactionMeta { return xdr.TransactionMeta{V: 2, V2: &xdr.TransactionMetaV2{}} }
 
 func metaV3(events ...xdr.ContractEvent) xdr.TransactionMeta {
-	return xdr.TransactionMeta{V: 3, V3: &xdr.TransactionMetaV3{SorobanMeta: &xdr.SorobanTransactionMeta{Events: events, ReturnValue: xdr.ScVal{Type: xdr.ScValTypeScvVoid}}}}
+	return xdr.TransactionMeta{
+		V: 3,
+		V3: &xdr.TransactionMetaV3{SorobanMeta: &xdr.SorobanTransactionMeta{
+			Events:      events,
+			ReturnValue: xdr.ScVal{Type: xdr.ScValTypeScvVoid},
+		}},
+	}
 }
 
 func metaV4(operations int, events ...xdr.ContractEvent) xdr.TransactionMeta {
@@ -169,11 +235,13 @@ func payTo(to string, asset xdr.Asset, stroops int64) xdr.Operation {
 }
 
 func payMuxed(to xdr.MuxedAccount, asset xdr.Asset, stroops int64) xdr.Operation {
-	return operation(xdr.OperationTypePayment, xdr.PaymentOp{Destination: to, Asset: asset, Amount: xdr.Int64(stroops)})
+	return operation(xdr.OperationTypePayment,
+		xdr.PaymentOp{Destination: to, Asset: asset, Amount: xdr.Int64(stroops)})
 }
 
 func createAccount(to string, stroops int64) xdr.Operation {
-	return operation(xdr.OperationTypeCreateAccount, xdr.CreateAccountOp{Destination: xdr.MustAddress(to), StartingBalance: xdr.Int64(stroops)})
+	return operation(xdr.OperationTypeCreateAccount,
+		xdr.CreateAccountOp{Destination: xdr.MustAddress(to), StartingBalance: xdr.Int64(stroops)})
 }
 
 func mergeInto(to string) xdr.Operation {
@@ -182,18 +250,29 @@ func mergeInto(to string) xdr.Operation {
 
 func strictReceive(to string, stroops int64) xdr.Operation {
 	return operation(xdr.OperationTypePathPaymentStrictReceive, xdr.PathPaymentStrictReceiveOp{
-		SendAsset: native, SendMax: 9999, Destination: xdr.MustMuxedAddress(to), DestAsset: usd, DestAmount: xdr.Int64(stroops)})
+		SendAsset:   native,
+		SendMax:     9999,
+		Destination: xdr.MustMuxedAddress(to),
+		DestAsset:   usd,
+		DestAmount:  xdr.Int64(stroops)})
 }
 
 func strictSend(to string, least int64) xdr.Operation {
 	return operation(xdr.OperationTypePathPaymentStrictSend, xdr.PathPaymentStrictSendOp{
-		SendAsset: native, SendAmount: 9999, Destination: xdr.MustMuxedAddress(to), DestAsset: longCode, DestMin: xdr.Int64(least)})
+		SendAsset:   native,
+		SendAmount:  9999,
+		Destination: xdr.MustMuxedAddress(to),
+		DestAsset:   longCode,
+		DestMin:     xdr.Int64(least)})
 }
 
 func invoke() xdr.Operation {
 	wasm := []byte{}
 	return operation(xdr.OperationTypeInvokeHostFunction, xdr.InvokeHostFunctionOp{
-		HostFunction: xdr.HostFunction{Type: xdr.HostFunctionTypeHostFunctionTypeUploadContractWasm, Wasm: &wasm}})
+		HostFunction: xdr.HostFunction{
+			Type: xdr.HostFunctionTypeHostFunctionTypeUploadContractWasm,
+			Wasm: &wasm,
+		}})
 }
 
 func resultOf(t xdr.OperationType, value any) xdr.OperationResult {
@@ -205,33 +284,48 @@ func resultOf(t xdr.OperationType, value any) xdr.OperationResult {
 }
 
 func paid() xdr.OperationResult {
-	return resultOf(xdr.OperationTypePayment, xdr.PaymentResult{Code: xdr.PaymentResultCodePaymentSuccess})
+	return resultOf(xdr.OperationTypePayment,
+		xdr.PaymentResult{Code: xdr.PaymentResultCodePaymentSuccess})
 }
 
 func created() xdr.OperationResult {
-	return resultOf(xdr.OperationTypeCreateAccount, xdr.CreateAccountResult{Code: xdr.CreateAccountResultCodeCreateAccountSuccess})
+	return resultOf(xdr.OperationTypeCreateAccount,
+		xdr.CreateAccountResult{Code: xdr.CreateAccountResultCodeCreateAccountSuccess})
 }
 
 func merged(stroops int64) xdr.OperationResult {
 	balance := xdr.Int64(stroops)
-	return resultOf(xdr.OperationTypeAccountMerge, xdr.AccountMergeResult{Code: xdr.AccountMergeResultCodeAccountMergeSuccess, SourceAccountBalance: &balance})
+	return resultOf(xdr.OperationTypeAccountMerge,
+		xdr.AccountMergeResult{
+			Code:                 xdr.AccountMergeResultCodeAccountMergeSuccess,
+			SourceAccountBalance: &balance,
+		})
 }
 
 func received(stroops int64) xdr.OperationResult {
 	return resultOf(xdr.OperationTypePathPaymentStrictReceive, xdr.PathPaymentStrictReceiveResult{
-		Code:    xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveSuccess,
-		Success: &xdr.PathPaymentStrictReceiveResultSuccess{Last: xdr.SimplePaymentResult{Destination: xdr.MustAddress(receiver), Asset: usd, Amount: xdr.Int64(stroops)}}})
+		Code: xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveSuccess,
+		Success: &xdr.PathPaymentStrictReceiveResultSuccess{Last: xdr.SimplePaymentResult{
+			Destination: xdr.MustAddress(receiver),
+			Asset:       usd,
+			Amount:      xdr.Int64(stroops),
+		}}})
 }
 
 func sent(stroops int64) xdr.OperationResult {
 	return resultOf(xdr.OperationTypePathPaymentStrictSend, xdr.PathPaymentStrictSendResult{
-		Code:    xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendSuccess,
-		Success: &xdr.PathPaymentStrictSendResultSuccess{Last: xdr.SimplePaymentResult{Destination: xdr.MustAddress(receiver), Asset: longCode, Amount: xdr.Int64(stroops)}}})
+		Code: xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendSuccess,
+		Success: &xdr.PathPaymentStrictSendResultSuccess{Last: xdr.SimplePaymentResult{
+			Destination: xdr.MustAddress(receiver),
+			Asset:       longCode,
+			Amount:      xdr.Int64(stroops),
+		}}})
 }
 
 func invoked() xdr.OperationResult {
 	return resultOf(xdr.OperationTypeInvokeHostFunction, xdr.InvokeHostFunctionResult{
-		Code: xdr.InvokeHostFunctionResultCodeInvokeHostFunctionSuccess, Success: &xdr.Hash{}})
+		Code:    xdr.InvokeHostFunctionResultCodeInvokeHostFunctionSuccess,
+		Success: &xdr.Hash{}})
 }
 
 func contractOf(asset xdr.Asset) xdr.ContractId {
@@ -252,7 +346,11 @@ func event(asset xdr.Asset, name string, data xdr.ScVal, parties ...string) xdr.
 	assetName := xdr.ScString(asset.StringCanonical())
 	topics = append(topics, xdr.ScVal{Type: xdr.ScValTypeScvString, Str: &assetName})
 	id := contractOf(asset)
-	return xdr.ContractEvent{ContractId: &id, Type: xdr.ContractEventTypeContract, Body: xdr.ContractEventBody{V: 0, V0: &xdr.ContractEventV0{Topics: topics, Data: data}}}
+	return xdr.ContractEvent{
+		ContractId: &id,
+		Type:       xdr.ContractEventTypeContract,
+		Body:       xdr.ContractEventBody{V: 0, V0: &xdr.ContractEventV0{Topics: topics, Data: data}},
+	}
 }
 
 func symbol(s string) xdr.ScVal {
@@ -273,11 +371,17 @@ func addressValue(s string) xdr.ScVal {
 }
 
 func amountValue(hi int64, lo uint64) xdr.ScVal {
-	return xdr.ScVal{Type: xdr.ScValTypeScvI128, I128: &xdr.Int128Parts{Hi: xdr.Int64(hi), Lo: xdr.Uint64(lo)}}
+	return xdr.ScVal{
+		Type: xdr.ScValTypeScvI128,
+		I128: &xdr.Int128Parts{Hi: xdr.Int64(hi), Lo: xdr.Uint64(lo)},
+	}
 }
 
 func amountWithID(lo, id uint64) xdr.ScVal {
 	u := xdr.Uint64(id)
-	m := &xdr.ScMap{{Key: symbol("amount"), Val: amountValue(0, lo)}, {Key: symbol("to_muxed_id"), Val: xdr.ScVal{Type: xdr.ScValTypeScvU64, U64: &u}}}
+	m := &xdr.ScMap{
+		{Key: symbol("amount"), Val: amountValue(0, lo)},
+		{Key: symbol("to_muxed_id"), Val: xdr.ScVal{Type: xdr.ScValTypeScvU64, U64: &u}},
+	}
 	return xdr.ScVal{Type: xdr.ScValTypeScvMap, Map: &m}
 }

@@ -24,10 +24,13 @@ func (c *Chain) Check(raw Raw, due uint32, from string) error {
 		return fmt.Errorf("%w: ledger %d from %s: %w", ErrUnreadable, due, from, err)
 	}
 	if header.Sequence != due || header.Hash != raw.Hash {
-		return fmt.Errorf("%s gave ledger %d with hash %s under the name of %d with hash %q", from, header.Sequence, header.Hash, raw.Sequence, clip(raw.Hash))
+		return fmt.Errorf("%s gave ledger %d with hash %s under the name of %d with hash %q", from,
+			header.Sequence, header.Hash, raw.Sequence, clip(raw.Hash))
 	}
 	if c.hash != "" && c.sequence+1 == due && c.hash != header.PreviousHash {
-		return fmt.Errorf("%w: ledger %d from %s follows %s, but ledger %d was read with hash %s: set the address of a source of the network that was followed, or begin anew with data and topics of their own",
+		return fmt.Errorf("%w: ledger %d from %s follows %s, but ledger %d was read with hash %s: set "+
+			"the address of a source of the network that was followed, or begin anew with data and topics "+
+			"of their own",
 			ErrForked, due, from, header.PreviousHash, c.sequence, c.hash)
 	}
 	return nil

@@ -71,7 +71,9 @@ func (r *reading) contractCall(i int) error {
 
 // eventsOf answers with the contract events of an operation, and the version of
 // the transaction meta, which fixes their layout.
-func eventsOf(meta xdr.TransactionMetaView, i, operations int) ([]xdr.ContractEventView, int32, error) {
+func eventsOf(
+	meta xdr.TransactionMetaView, i, operations int,
+) ([]xdr.ContractEventView, int32, error) {
 	version := meta.MustV()
 	switch version {
 	case 0, 1, 2: // from before there were contracts
@@ -85,7 +87,8 @@ func eventsOf(meta xdr.TransactionMetaView, i, operations int) ([]xdr.ContractEv
 	}
 	all := meta.MustV4().MustOperations()
 	if all.MustCount() != operations {
-		return nil, version, fmt.Errorf("its transaction has %d operations and the meta of %d", operations, all.MustCount())
+		return nil, version, fmt.Errorf("its transaction has %d operations and the meta of %d", operations,
+			all.MustCount())
 	}
 	return all.MustAt(i).MustEvents().MustAll(), version, nil
 }
@@ -124,7 +127,9 @@ func (r *reading) credit(i, n int, c balanceChange) error {
 
 // balanceChange reads an event, if it comes from the contract of the asset that
 // it names.
-func (e *Extractor) balanceChange(view xdr.ContractEventView, layout int32) (balanceChange, bool, error) {
+func (e *Extractor) balanceChange(
+	view xdr.ContractEventView, layout int32,
+) (balanceChange, bool, error) {
 	if !mayChangeBalance(view) {
 		return balanceChange{}, false, nil
 	}

@@ -21,7 +21,8 @@ func in100(order, operation int) string {
 
 // brief is a payment without what its ledger and transaction say.
 func brief(p domain.Payment) string {
-	s := fmt.Sprintf("%s %s %s>%s %d %s", p.ID, p.Operation, short(p.From), short(p.To), p.AmountStroops, p.Asset.Code)
+	s := fmt.Sprintf("%s %s %s>%s %d %s", p.ID, p.Operation, short(p.From), short(p.To),
+		p.AmountStroops, p.Asset.Code)
 	if p.Asset.Issuer != "" {
 		s += ":" + short(p.Asset.Issuer)
 	}
@@ -35,7 +36,13 @@ func brief(p domain.Payment) string {
 }
 
 func short(address string) string {
-	names := map[string]string{sender: "sender", receiver: "receiver", issuer: "issuer", payer: "payer", contract: "contract"}
+	names := map[string]string{
+		sender:   "sender",
+		receiver: "receiver",
+		issuer:   "issuer",
+		payer:    "payer",
+		contract: "contract",
+	}
 	if name := names[address]; name != "" {
 		return name
 	}
@@ -68,15 +75,20 @@ func checkQuarantined(t *testing.T, l ledger.Ledger, reasons ...string) {
 // everyOperation holds each classic operation that pays, and some that do not.
 func everyOperation(meta xdr.TransactionMeta) testTx {
 	bump := operation(xdr.OperationTypeBumpSequence, xdr.BumpSequenceOp{BumpTo: 9})
-	bumped := resultOf(xdr.OperationTypeBumpSequence, xdr.BumpSequenceResult{Code: xdr.BumpSequenceResultCodeBumpSequenceSuccess})
+	bumped := resultOf(xdr.OperationTypeBumpSequence,
+		xdr.BumpSequenceResult{Code: xdr.BumpSequenceResultCodeBumpSequenceSuccess})
 	return testTx{
 		memo: xdr.MemoText("Thank you"),
 		operations: []xdr.Operation{
-			createAccount(receiver, 10), bump, payTo(receiver, usd, 20), strictReceive(receiver, 30), strictSend(receiver, 1),
-			by(xdr.MustMuxedAddress(payer), mergeInto(receiver)), by(muxed(payer, 77), payMuxed(muxed(receiver, 1<<63), native, 60)),
+			createAccount(receiver, 10), bump, payTo(receiver, usd, 20), strictReceive(receiver, 30),
+			strictSend(receiver, 1),
+			by(xdr.MustMuxedAddress(payer), mergeInto(receiver)),
+			by(muxed(payer, 77), payMuxed(muxed(receiver, 1<<63), native, 60)),
 		},
-		results: []xdr.OperationResult{created(), bumped, paid(), received(30), sent(40), merged(50), paid()},
-		meta:    meta,
+		results: []xdr.OperationResult{
+			created(), bumped, paid(), received(30), sent(40), merged(50), paid(),
+		},
+		meta: meta,
 	}
 }
 
@@ -102,12 +114,14 @@ func TestEveryClassicOperation(t *testing.T) {
 		}
 		// Equal transactions have equal hashes; a sequence of their own tells them apart.
 		for i := range txs {
-			txs[i].operations[1] = operation(xdr.OperationTypeBumpSequence, xdr.BumpSequenceOp{BumpTo: xdr.SequenceNumber(i)})
+			txs[i].operations[1] = operation(xdr.OperationTypeBumpSequence,
+				xdr.BumpSequenceOp{BumpTo: xdr.SequenceNumber(i)})
 		}
 		l := extract(t, passphrase, closeLedger(t, version, txs...))
 		checkPayments(t, l, want...)
 		checkQuarantined(t, l)
-		if l.Sequence != 100 || l.Transactions != 4 || l.ClosedAtMillis != closedAt().UnixMilli() || l.Hash[:2] != "aa" || l.PreviousHash[:2] != "bb" {
+		if l.Sequence != 100 || l.Transactions != 4 || l.ClosedAtMillis != closedAt().UnixMilli() ||
+			l.Hash[:2] != "aa" || l.PreviousHash[:2] != "bb" {
 			t.Errorf("version %d: header read as %+v", version, l)
 		}
 	}
@@ -118,17 +132,28 @@ func TestFailedTransactionsPayNothing(t *testing.T) {
 	failed.failed = true
 	failedBump := everyOperation(metaV4(7))
 	failedBump.failed, failedBump.feeBump = true, true
-	failedCall := testTx{failed: true, operations: []xdr.Operation{invoke()}, results: []xdr.OperationResult{invoked()},
-		meta: metaV4(1, event(usd, "transfer", amountValue(0, 5), sender, receiver))}
+	failedCall := testTx{
+		failed:     true,
+		operations: []xdr.Operation{invoke()},
+		results:    []xdr.OperationResult{invoked()},
+		meta:       metaV4(1, event(usd, "transfer", amountValue(0, 5), sender, receiver)),
+	}
 	l := extract(t, passphrase, closeLedger(t, 2, failed, failedBump, failedCall))
 	checkPayments(t, l)
 	checkQuarantined(t, l)
 }
 
 func TestFeeBump(t *testing.T) {
-	x := testTx{feeBump: true, memo: xdr.MemoID(42), operations: []xdr.Operation{payTo(receiver, native, 5), mergeInto(receiver)}, results: []xdr.OperationResult{paid(), merged(6)}, meta: metaV4(2)}
+	x := testTx{
+		feeBump:    true,
+		memo:       xdr.MemoID(42),
+		operations: []xdr.Operation{payTo(receiver, native, 5), mergeInto(receiver)},
+		results:    []xdr.OperationResult{paid(), merged(6)},
+		meta:       metaV4(2),
+	}
 	l := extract(t, passphrase, closeLedger(t, 1, x))
-	checkPayments(t, l, in100(1, 1)+" payment sender>receiver 5 XLM id 42", in100(1, 2)+" account_merge sender>receiver 6 XLM id 42")
+	checkPayments(t, l, in100(1, 1)+" payment sender>receiver 5 XLM id 42",
+		in100(1, 2)+" account_merge sender>receiver 6 XLM id 42")
 	if len(l.Payments) == 2 && strings.HasPrefix(l.Payments[0].TxHash, "09") {
 		t.Error("the inner hash was given, want the outer one")
 	}
@@ -136,14 +161,25 @@ func TestFeeBump(t *testing.T) {
 
 func TestMemosAndOldEnvelopes(t *testing.T) {
 	pay := func(memo xdr.Memo, old bool) testTx {
-		return testTx{memo: memo, v0: old, source: xdr.MustMuxedAddress(sender), operations: []xdr.Operation{payTo(receiver, native, 1)}, results: []xdr.OperationResult{paid()}, meta: metaV1()}
+		return testTx{
+			memo:       memo,
+			v0:         old,
+			source:     xdr.MustMuxedAddress(sender),
+			operations: []xdr.Operation{payTo(receiver, native, 1)},
+			results:    []xdr.OperationResult{paid()},
+			meta:       metaV1(),
+		}
 	}
 	l := extract(t, passphrase, closeLedger(t, 0,
-		pay(xdr.Memo{}, false), pay(xdr.MemoText(""), true), pay(xdr.MemoText("a\xffb"), true), pay(xdr.MemoID(1<<64-1), true),
+		pay(xdr.Memo{}, false), pay(xdr.MemoText(""), true), pay(xdr.MemoText("a\xffb"), true),
+		pay(xdr.MemoID(1<<64-1), true),
 		pay(xdr.MemoHash(xdr.Hash{0xab}), true), pay(xdr.MemoRetHash(xdr.Hash{0xcd}), false)))
 	zeros := strings.Repeat("00", 31)
 	var want []string
-	for i, memo := range []string{"", " text ", " text a\uFFFDb", " id 18446744073709551615", " hash ab" + zeros, " return cd" + zeros} {
+	for i, memo := range []string{
+		"", " text ", " text a\uFFFDb", " id 18446744073709551615", " hash ab" + zeros,
+		" return cd" + zeros,
+	} {
 		want = append(want, in100(i+1, 1)+" payment sender>receiver 1 XLM"+memo)
 	}
 	checkPayments(t, l, want...)
@@ -155,7 +191,12 @@ func TestMemosAndOldEnvelopes(t *testing.T) {
 var contract = strkey.MustEncode(strkey.VersionByteContract, make([]byte, 32))
 
 func call(meta xdr.TransactionMeta, memo xdr.Memo) testTx {
-	return testTx{memo: memo, operations: []xdr.Operation{invoke()}, results: []xdr.OperationResult{invoked()}, meta: meta}
+	return testTx{
+		memo:       memo,
+		operations: []xdr.Operation{invoke()},
+		results:    []xdr.OperationResult{invoked()},
+		meta:       meta,
+	}
 }
 
 func TestContractTransfersInBothLayouts(t *testing.T) {
@@ -171,7 +212,8 @@ func TestContractTransfersInBothLayouts(t *testing.T) {
 		event(longCode, "mint", amountValue(0, 8), contract, receiver),
 	)
 	l := extract(t, passphrase, closeLedger(t, 1, call(old, xdr.Memo{})))
-	checkPayments(t, l, in100(1, 1)+"-0 invoke_host_function contract>receiver 1 USD:issuer", in100(1, 1)+"-4 invoke_host_function issuer>receiver 8 LUMENHOOK:issuer")
+	checkPayments(t, l, in100(1, 1)+"-0 invoke_host_function contract>receiver 1 USD:issuer",
+		in100(1, 1)+"-4 invoke_host_function issuer>receiver 8 LUMENHOOK:issuer")
 
 	recent := metaV4(1,
 		event(usd, "clawback", one, sender),
@@ -212,7 +254,10 @@ func TestForgedContractEvents(t *testing.T) {
 	noTopics := event(usd, "transfer", amountValue(0, 8))
 	noTopics.Body.V0.Topics = nil
 
-	events := []xdr.ContractEvent{otherContract, otherNetwork, noContract, diagnostic, strange, noAsset, noAmount, noTopics, genuine}
+	events := []xdr.ContractEvent{
+		otherContract, otherNetwork, noContract, diagnostic, strange, noAsset, noAmount,
+		noTopics, genuine,
+	}
 	l := extract(t, passphrase, closeLedger(t, 2, call(metaV4(1, events...), xdr.Memo{})))
 	checkPayments(t, l, in100(1, 1)+"-0 invoke_host_function sender>receiver 1 USD:issuer")
 	checkQuarantined(t, l)
@@ -220,26 +265,55 @@ func TestForgedContractEvents(t *testing.T) {
 
 // Events of classic operations repeat what the operation says (CAP-67).
 func TestEventsOfClassicOperationsAreNotCounted(t *testing.T) {
-	x := testTx{operations: []xdr.Operation{payTo(receiver, usd, 5)}, results: []xdr.OperationResult{paid()},
-		meta: metaV4(1, event(usd, "transfer", amountValue(0, 5), sender, receiver))}
-	checkPayments(t, extract(t, passphrase, closeLedger(t, 2, x)), in100(1, 1)+" payment sender>receiver 5 USD:issuer")
+	x := testTx{
+		operations: []xdr.Operation{payTo(receiver, usd, 5)},
+		results:    []xdr.OperationResult{paid()},
+		meta:       metaV4(1, event(usd, "transfer", amountValue(0, 5), sender, receiver)),
+	}
+	checkPayments(t, extract(t, passphrase, closeLedger(t, 2, x)),
+		in100(1, 1)+" payment sender>receiver 5 USD:issuer")
 }
 
 func TestOneUnreadableTransactionIsQuarantinedAlone(t *testing.T) {
 	good := func(stroops int64) testTx {
-		return testTx{operations: []xdr.Operation{payTo(receiver, native, stroops)}, results: []xdr.OperationResult{paid()}, meta: metaV4(1)}
+		return testTx{
+			operations: []xdr.Operation{payTo(receiver, native, stroops)},
+			results:    []xdr.OperationResult{paid()},
+			meta:       metaV4(1),
+		}
 	}
-	tooFew := testTx{operations: []xdr.Operation{payTo(receiver, native, 2), payTo(receiver, native, 3)}, results: []xdr.OperationResult{paid()}, meta: metaV4(2)}
-	wrongResult := testTx{operations: []xdr.Operation{payTo(receiver, native, 4), mergeInto(receiver)}, results: []xdr.OperationResult{paid(), paid()}, meta: metaV4(2)}
-	tooMuch := call(metaV4(1, event(usd, "transfer", amountValue(1, 0), contract, receiver)), xdr.Memo{})
-	burned := call(metaV4(1, event(usd, "transfer", amountValue(1, 0), contract, issuer), event(usd, "transfer", amountValue(0, 5), contract, issuer)), xdr.Memo{})
+	tooFew := testTx{
+		operations: []xdr.Operation{payTo(receiver, native, 2), payTo(receiver, native, 3)},
+		results:    []xdr.OperationResult{paid()},
+		meta:       metaV4(2),
+	}
+	wrongResult := testTx{
+		operations: []xdr.Operation{payTo(receiver, native, 4), mergeInto(receiver)},
+		results:    []xdr.OperationResult{paid(), paid()},
+		meta:       metaV4(2),
+	}
+	tooMuch := call(metaV4(1, event(usd, "transfer", amountValue(1, 0), contract, receiver)),
+		xdr.Memo{})
+	burned := call(metaV4(1, event(usd, "transfer", amountValue(1, 0), contract, issuer),
+		event(usd, "transfer", amountValue(0, 5), contract, issuer)), xdr.Memo{})
 	minted := call(metaV4(1, event(native, "mint", amountValue(0, 1), receiver)), xdr.Memo{})
 	noCode := usd
-	noCode.AlphaNum4 = &xdr.AlphaNum4{AssetCode: xdr.AssetCode4{'U', 0xff}, Issuer: xdr.MustAddress(issuer)}
-	badCode := testTx{operations: []xdr.Operation{payTo(receiver, noCode, 1)}, results: []xdr.OperationResult{paid()}, meta: metaV4(1)}
-	l := extract(t, passphrase, closeLedger(t, 2, good(1), tooFew, wrongResult, tooMuch, burned, minted, good(6), badCode))
-	checkPayments(t, l, in100(1, 1)+" payment sender>receiver 1 XLM", in100(5, 1)+"-1 invoke_host_function contract>issuer 5 USD:issuer", in100(7, 1)+" payment sender>receiver 6 XLM")
-	checkQuarantined(t, l, "2 operations and 1 results", "operation 2: its transaction succeeded, but", "does not fit", "has no issuer", "is none")
+	noCode.AlphaNum4 = &xdr.AlphaNum4{
+		AssetCode: xdr.AssetCode4{'U', 0xff},
+		Issuer:    xdr.MustAddress(issuer),
+	}
+	badCode := testTx{
+		operations: []xdr.Operation{payTo(receiver, noCode, 1)},
+		results:    []xdr.OperationResult{paid()},
+		meta:       metaV4(1),
+	}
+	l := extract(t, passphrase,
+		closeLedger(t, 2, good(1), tooFew, wrongResult, tooMuch, burned, minted, good(6), badCode))
+	checkPayments(t, l, in100(1, 1)+" payment sender>receiver 1 XLM",
+		in100(5, 1)+"-1 invoke_host_function contract>issuer 5 USD:issuer",
+		in100(7, 1)+" payment sender>receiver 6 XLM")
+	checkQuarantined(t, l, "2 operations and 1 results", "operation 2: its transaction succeeded, but",
+		"does not fit", "has no issuer", "is none")
 	if l.Quarantined[0].Order != 2 || len(l.Quarantined[0].TxHash) != 64 {
 		t.Errorf("the quarantined transaction is not named: %+v", l.Quarantined[0])
 	}
@@ -252,7 +326,10 @@ func forge(t *testing.T, version int32, x xdr.StellarValue, closeTimeMillis uint
 	return forgeOf(t, version, x, closeTimeMillis, everyOperation(metaV4(7)))
 }
 
-func forgeOf(t *testing.T, version int32, x xdr.StellarValue, closeTimeMillis uint64, txs ...testTx) []byte {
+func forgeOf(
+	t *testing.T, version int32, x xdr.StellarValue, closeTimeMillis uint64,
+	txs ...testTx,
+) []byte {
 	t.Helper()
 	raw := closeLedger(t, version, txs...)
 	var whole xdr.LedgerCloseMeta
@@ -278,10 +355,19 @@ func forgeOf(t *testing.T, version int32, x xdr.StellarValue, closeTimeMillis ui
 }
 
 func TestHeadersOfCAP88(t *testing.T) {
-	signature := xdr.LedgerCloseValueSignature{NodeId: xdr.NodeId(xdr.MustAddress(payer)), Signature: []byte("signature")}
+	signature := xdr.LedgerCloseValueSignature{
+		NodeId:    xdr.NodeId(xdr.MustAddress(payer)),
+		Signature: []byte("signature"),
+	}
 	forms := map[string]xdr.StellarValueExt{
-		"signed":    {V: xdr.StellarValueTypeStellarValueSigned, LcValueSignature: &signature},
-		"empty set": {V: xdr.StellarValueTypeStellarValueEmptyTxSet, ProposedValue: &xdr.StellarValueProposedValue{PreviousLedgerVersion: 30, LcValueSignature: signature}},
+		"signed": {V: xdr.StellarValueTypeStellarValueSigned, LcValueSignature: &signature},
+		"empty set": {
+			V: xdr.StellarValueTypeStellarValueEmptyTxSet,
+			ProposedValue: &xdr.StellarValueProposedValue{
+				PreviousLedgerVersion: 30,
+				LcValueSignature:      signature,
+			},
+		},
 	}
 	exact := uint64(closedAt().UnixMilli()) + 321
 	for name, form := range forms {
@@ -291,7 +377,8 @@ func TestHeadersOfCAP88(t *testing.T) {
 			l := extract(t, passphrase, raw)
 			checkPayments(t, l, wantEveryOperation(1)...)
 			if header, err := ledger.ReadHeader(raw); err != nil || header != l.Header {
-				t.Errorf("%s, version %d: the header alone is read as %+v (%v), want %+v", name, version, header, err, l.Header)
+				t.Errorf("%s, version %d: the header alone is read as %+v (%v), want %+v", name, version, header,
+					err, l.Header)
 			}
 			if l.ClosedAtMillis != int64(exact) {
 				t.Errorf("%s, version %d: closed at %d, want %d", name, version, l.ClosedAtMillis, exact)
@@ -302,7 +389,8 @@ func TestHeadersOfCAP88(t *testing.T) {
 		}
 		l := extract(t, passphrase, forge(t, 2, xdr.StellarValue{Ext: form}, 17))
 		if l.ClosedAtMillis != closedAt().UnixMilli() {
-			t.Errorf("%s: closed at %d although the milliseconds are of another second", name, l.ClosedAtMillis)
+			t.Errorf("%s: closed at %d although the milliseconds are of another second", name,
+				l.ClosedAtMillis)
 		}
 	}
 }
@@ -326,10 +414,12 @@ func TestRealLedgersInTheFormOfCAP88(t *testing.T) {
 		forged = append(forged, raw[at+4:]...)
 		l := extract(t, publicNetwork, forged)
 		if header, err := ledger.ReadHeader(forged); err != nil || header != l.Header {
-			t.Errorf("ledger %d: the header alone is read as %+v (%v), want %+v", sequence, header, err, l.Header)
+			t.Errorf("ledger %d: the header alone is read as %+v (%v), want %+v", sequence, header, err,
+				l.Header)
 		}
 		if len(l.Payments) != len(expected[sequence]) {
-			t.Fatalf("ledger %d: got %d payments, want %d", sequence, len(l.Payments), len(expected[sequence]))
+			t.Fatalf("ledger %d: got %d payments, want %d", sequence, len(l.Payments),
+				len(expected[sequence]))
 		}
 		for i, p := range l.Payments {
 			if got := show(t, p); got != expected[sequence][i] {

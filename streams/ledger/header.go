@@ -71,8 +71,9 @@ func valueFormOffset(raw []byte) (int, error) {
 		}
 		return 0, fmt.Errorf("LedgerCloseMeta version %d is not known", version)
 	}
-	c.skip(hashSizeBytes)                         // the ledger's hash
-	c.skip(4 + hashSizeBytes + hashSizeBytes + 8) // version, previous hash, transaction set hash, close time
+	c.skip(hashSizeBytes) // the ledger's hash
+	// version, previous hash, transaction set hash, close time
+	c.skip(4 + hashSizeBytes + hashSizeBytes + 8)
 	for n := c.count(upgradesMax); n > 0; n-- {
 		c.skip((c.count(upgradeSizeBytesMax) + 3) &^ 3)
 	}
@@ -135,13 +136,16 @@ func ReadHeader(raw []byte) (Header, error) {
 
 // readHeader reads a header of the forms that the SDK knows. closeTimeMillis is
 // what normalise took out.
-func readHeader(entry xdr.LedgerHeaderHistoryEntryView, closeTimeMillis uint64) (h Header, err error) {
+func readHeader(
+	entry xdr.LedgerHeaderHistoryEntryView, closeTimeMillis uint64,
+) (h Header, err error) {
 	var closeTimeSeconds uint64
 	err = xdr.TryVoid(func() {
 		header := entry.MustHeader()
 		hash, previous := entry.MustHash().MustValue(), header.MustPreviousLedgerHash().MustValue()
 		h.Hash, h.PreviousHash = hex.EncodeToString(hash[:]), hex.EncodeToString(previous[:])
-		h.Sequence, h.ProtocolVersion = header.MustLedgerSeq().MustValue(), header.MustLedgerVersion().MustValue()
+		h.Sequence, h.ProtocolVersion = header.MustLedgerSeq().MustValue(),
+			header.MustLedgerVersion().MustValue()
 		closeTimeSeconds = header.MustScpValue().MustCloseTime().MustValue()
 	})
 	if err != nil {
@@ -154,7 +158,8 @@ func readHeader(entry xdr.LedgerHeaderHistoryEntryView, closeTimeMillis uint64) 
 		return Header{}, fmt.Errorf("the header's close time %d is out of range", closeTimeSeconds)
 	}
 	h.ClosedAtMillis = int64(closeTimeSeconds) * 1000
-	if closeTimeMillis/1000 == closeTimeSeconds { // more exact, but only if it tells of the same second
+	// more exact, but only if it tells of the same second
+	if closeTimeMillis/1000 == closeTimeSeconds {
 		h.ClosedAtMillis = int64(closeTimeMillis)
 	}
 	return h, nil

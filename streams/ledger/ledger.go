@@ -79,7 +79,8 @@ type Extractor struct {
 // NewExtractor makes an extractor for the network with this passphrase.
 func NewExtractor(passphrase string) (*Extractor, error) {
 	if strings.TrimSpace(passphrase) == "" {
-		return nil, errors.New("ledger: the network passphrase is empty: set the passphrase of the network to follow")
+		return nil, errors.New("ledger: the network passphrase is empty: set the passphrase of the " +
+			"network to follow")
 	}
 	contracts, err := lru.New[string, assetContract](assetsCached)
 	if err != nil {
@@ -123,7 +124,8 @@ func (e *Extractor) extract(raw []byte) (Ledger, error) {
 	for i, tx := range parts.transactions {
 		payments, err := e.paymentsOf(header, i+1, tx)
 		if err != nil {
-			l.Quarantined = append(l.Quarantined, Quarantine{TxHash: tx.hexHash(), Order: i + 1, Reason: err.Error()})
+			l.Quarantined = append(l.Quarantined,
+				Quarantine{TxHash: tx.hexHash(), Order: i + 1, Reason: err.Error()})
 			continue
 		}
 		l.Payments = append(l.Payments, payments...)

@@ -104,7 +104,10 @@ func show(t *testing.T, p domain.Payment) string {
 		Asset          domain.AssetView `json:"asset"`
 		Amount         *string          `json:"amount"`
 		AmountStroops  *string          `json:"amountStroops"`
-	}{v.ID, p.Operation, v.TxHash, v.Ledger, v.LedgerClosedAt, v.From, v.To, v.ToMuxedID, v.Memo, v.MemoType, v.Asset, amount, stroops}); err != nil {
+	}{
+		v.ID, p.Operation, v.TxHash, v.Ledger, v.LedgerClosedAt, v.From, v.To, v.ToMuxedID,
+		v.Memo, v.MemoType, v.Asset, amount, stroops,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return string(bytes.TrimSpace(b.Bytes()))
@@ -118,7 +121,8 @@ func TestRealLedgersAgreeWithHorizon(t *testing.T) {
 			t.Errorf("ledger %d: got sequence %d and quarantined %v", sequence, l.Sequence, l.Quarantined)
 		}
 		if len(l.Payments) != len(expected[sequence]) {
-			t.Fatalf("ledger %d: got %d payments, want %d", sequence, len(l.Payments), len(expected[sequence]))
+			t.Fatalf("ledger %d: got %d payments, want %d", sequence, len(l.Payments),
+				len(expected[sequence]))
 		}
 		for i, p := range l.Payments {
 			if got := show(t, p); got != expected[sequence][i] {
@@ -180,7 +184,8 @@ func TestRealHeaders(t *testing.T) {
 			t.Errorf("ledger %d: closed at %d, want %d", sequence, l.ClosedAtMillis, want)
 		}
 		if l.ProtocolVersion != whole.ProtocolVersion() || l.Transactions != whole.CountTransactions() {
-			t.Errorf("ledger %d: protocol %d with %d transactions, want %d with %d", sequence, l.ProtocolVersion, l.Transactions, whole.ProtocolVersion(), whole.CountTransactions())
+			t.Errorf("ledger %d: protocol %d with %d transactions, want %d with %d", sequence,
+				l.ProtocolVersion, l.Transactions, whole.ProtocolVersion(), whole.CountTransactions())
 		}
 	}
 }
@@ -211,14 +216,20 @@ func TestDamagedLedgersAreErrors(t *testing.T) {
 
 func BenchmarkExtractReal(b *testing.B) {
 	for _, sequence := range realLedgers {
-		b.Run(strconv.Itoa(int(sequence)), func(b *testing.B) { benchmark(b, publicNetwork, readReal(b, sequence)) })
+		b.Run(strconv.Itoa(int(sequence)),
+			func(b *testing.B) { benchmark(b, publicNetwork, readReal(b, sequence)) })
 	}
 }
 
 func BenchmarkExtractThousandPayments(b *testing.B) {
 	var txs []testTx
 	for i := range 1000 {
-		txs = append(txs, testTx{operations: []xdr.Operation{payTo(receiver, native, int64(i+1))}, results: []xdr.OperationResult{paid()}, meta: metaV4(1)})
+		txs = append(txs,
+			testTx{
+				operations: []xdr.Operation{payTo(receiver, native, int64(i+1))},
+				results:    []xdr.OperationResult{paid()},
+				meta:       metaV4(1),
+			})
 	}
 	benchmark(b, passphrase, closeLedger(b, 2, txs...))
 }
@@ -268,7 +279,8 @@ func FuzzExtract(f *testing.F) {
 func checkPlausible(t *testing.T, l ledger.Ledger) {
 	t.Helper()
 	for _, p := range l.Payments {
-		if p.AmountStroops < 0 || len(p.To) != 56 || p.To[0] != 'G' || len(p.From) != 56 || p.Asset.Code == "" && p.Asset.IsNative() {
+		if p.AmountStroops < 0 || len(p.To) != 56 || p.To[0] != 'G' || len(p.From) != 56 ||
+			p.Asset.Code == "" && p.Asset.IsNative() {
 			t.Errorf("an impossible payment: %+v", p)
 		}
 	}

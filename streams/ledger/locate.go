@@ -47,7 +47,10 @@ func locate(raw []byte, passphrase string) (located, error) {
 		return located{}, err
 	}
 	if parts.header == nil {
-		return located{}, fmt.Errorf("%d bytes hold more or less than one LedgerCloseMeta of a known version", len(raw))
+		return located{}, fmt.Errorf("%d bytes hold more or less than one LedgerCloseMeta of a known "+
+			"version", len(
+			raw,
+		))
 	}
 	return parts, pair(parts.transactions, envelopes, passphrase)
 }
@@ -62,17 +65,26 @@ func takeApart(raw []byte) (parts located, envelopes []xdr.TransactionEnvelopeVi
 	case 0:
 		f := must(view.MustV0().Fields())
 		if len(f.View)+versionSizeBytes == len(raw) {
-			return located{header: f.LedgerHeader, transactions: processed(f.TxProcessing.MustCount(), f.TxProcessing[4:])}, f.TxSet.MustTxs().MustAll()
+			return located{
+				header:       f.LedgerHeader,
+				transactions: processed(f.TxProcessing.MustCount(), f.TxProcessing[4:]),
+			}, f.TxSet.MustTxs().MustAll()
 		}
 	case 1:
 		f := must(view.MustV1().Fields())
 		if len(f.View)+versionSizeBytes == len(raw) {
-			return located{header: f.LedgerHeader, transactions: processed(f.TxProcessing.MustCount(), f.TxProcessing[4:])}, envelopesOf(f.TxSet)
+			return located{
+				header:       f.LedgerHeader,
+				transactions: processed(f.TxProcessing.MustCount(), f.TxProcessing[4:]),
+			}, envelopesOf(f.TxSet)
 		}
 	case 2:
 		f := must(view.MustV2().Fields())
 		if len(f.View)+versionSizeBytes == len(raw) {
-			return located{header: f.LedgerHeader, transactions: processedV1(f.TxProcessing.MustCount(), f.TxProcessing[4:])}, envelopesOf(f.TxSet)
+			return located{
+				header:       f.LedgerHeader,
+				transactions: processedV1(f.TxProcessing.MustCount(), f.TxProcessing[4:]),
+			}, envelopesOf(f.TxSet)
 		}
 	}
 	return located{}, nil
@@ -85,7 +97,11 @@ func processed(count int, rest []byte) []transaction {
 	for i := range txs {
 		f := must(xdr.TransactionResultMetaView(rest).Fields())
 		rest = rest[len(f.View):]
-		txs[i] = transaction{hash: f.Result.MustTransactionHash().MustValue(), result: f.Result.MustResult(), meta: f.TxApplyProcessing}
+		txs[i] = transaction{
+			hash:   f.Result.MustTransactionHash().MustValue(),
+			result: f.Result.MustResult(),
+			meta:   f.TxApplyProcessing,
+		}
 	}
 	return txs
 }
@@ -97,7 +113,11 @@ func processedV1(count int, rest []byte) []transaction {
 	for i := range txs {
 		f := must(xdr.TransactionResultMetaV1View(rest).Fields())
 		rest = rest[len(f.View):]
-		txs[i] = transaction{hash: f.Result.MustTransactionHash().MustValue(), result: f.Result.MustResult(), meta: f.TxApplyProcessing}
+		txs[i] = transaction{
+			hash:   f.Result.MustTransactionHash().MustValue(),
+			result: f.Result.MustResult(),
+			meta:   f.TxApplyProcessing,
+		}
 	}
 	return txs
 }
@@ -140,7 +160,8 @@ func pair(txs []transaction, envelopes []xdr.TransactionEnvelopeView, passphrase
 	for i := range txs {
 		envelope, found := byHash[txs[i].hash]
 		if !found {
-			return fmt.Errorf("no envelope has the hash %s of transaction %d: the ledger is damaged, or of another network than %q", txs[i].hexHash(), i+1, passphrase)
+			return fmt.Errorf("no envelope has the hash %s of transaction %d: the ledger is damaged, or "+
+				"of another network than %q", txs[i].hexHash(), i+1, passphrase)
 		}
 		txs[i].envelope = envelope
 	}

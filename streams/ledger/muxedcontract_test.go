@@ -32,7 +32,9 @@ func callW(meta xdr.TransactionMeta, memo xdr.Memo) testTx {
 			HostFunction: xdr.HostFunction{
 				Type: xdr.HostFunctionTypeHostFunctionTypeInvokeContract,
 				InvokeContract: &xdr.InvokeContractArgs{
-					ContractAddress: *addressValue(contract).Address, FunctionName: "split", Args: xdr.ScVec{{Type: xdr.ScValTypeScvVec, Vec: &args}},
+					ContractAddress: *addressValue(contract).Address,
+					FunctionName:    "split",
+					Args:            xdr.ScVec{{Type: xdr.ScValTypeScvVec, Vec: &args}},
 				},
 			},
 		}),
@@ -123,7 +125,9 @@ func TestAMuxedContractInTheMeta(t *testing.T) {
 				Data: xdr.LedgerEntryData{
 					Type: xdr.LedgerEntryTypeContractData,
 					ContractData: &xdr.ContractDataEntry{
-						Contract: *addressValue(contract).Address, Key: symbol("to"), Val: addressValue(marker)},
+						Contract: *addressValue(contract).Address,
+						Key:      symbol("to"),
+						Val:      addressValue(marker)},
 				},
 			}},
 	}

@@ -98,7 +98,9 @@ func readBody(envelope xdr.TransactionEnvelopeView) (b body, err error) {
 	case xdr.EnvelopeTypeEnvelopeTypeTx:
 		b.operations, memo, err = readBodyV1(envelope.MustV1().MustTx(), &b.source)
 	case xdr.EnvelopeTypeEnvelopeTypeTxFeeBump:
-		b.operations, memo, err = readBodyV1(envelope.MustFeeBump().MustTx().MustInnerTx().MustV1().MustTx(), &b.source)
+		b.operations, memo, err = readBodyV1(
+			envelope.MustFeeBump().MustTx().MustInnerTx().MustV1().MustTx(), &b.source,
+		)
 	}
 	if err != nil {
 		return body{}, err
@@ -107,9 +109,12 @@ func readBody(envelope xdr.TransactionEnvelopeView) (b body, err error) {
 	return b, err
 }
 
-func readBodyV1(tx xdr.TransactionView, source *xdr.MuxedAccount) ([]xdr.OperationView, xdr.MemoView, error) {
+func readBodyV1(
+	tx xdr.TransactionView, source *xdr.MuxedAccount,
+) ([]xdr.OperationView, xdr.MemoView, error) {
 	f := must(tx.Fields())
-	return f.Operations.MustAll(), f.Memo, decode("the source account", source, f.SourceAccount.MustRaw())
+	return f.Operations.MustAll(), f.Memo, decode("the source account", source,
+		f.SourceAccount.MustRaw())
 }
 
 // readCall reads what comes before the operation's arguments in a transaction that is one contract
@@ -127,7 +132,8 @@ func readCall(envelope xdr.TransactionEnvelopeView) (call *body) {
 			return
 		}
 		operations := tx.MustOperations()
-		if operations.MustCount() != 1 || operations.MustAt(0).MustBody().MustType() != xdr.OperationTypeInvokeHostFunction {
+		if operations.MustCount() != 1 ||
+			operations.MustAt(0).MustBody().MustType() != xdr.OperationTypeInvokeHostFunction {
 			return
 		}
 		memo, err := readMemo(tx.MustMemo())
@@ -150,7 +156,8 @@ func readMemo(view xdr.MemoView) (domain.Memo, error) {
 	case xdr.MemoTypeMemoText:
 		return domain.Memo{Type: domain.MemoText, Raw: []byte(memo.MustText())}, nil
 	case xdr.MemoTypeMemoId:
-		return domain.Memo{Type: domain.MemoID, Raw: strconv.AppendUint(nil, uint64(memo.MustId()), 10)}, nil
+		return domain.Memo{Type: domain.MemoID, Raw: strconv.AppendUint(nil, uint64(memo.MustId()),
+			10)}, nil
 	case xdr.MemoTypeMemoHash:
 		hash := memo.MustHash()
 		return domain.Memo{Type: domain.MemoHash, Raw: hash[:]}, nil
@@ -208,8 +215,12 @@ func (r *reading) operation(i int, view xdr.OperationView, result xdr.OperationR
 func (r *reading) payment(i int, name string) domain.Payment {
 	id := uint64(r.ledger.Sequence)<<32 | uint64(r.order)<<12 | uint64(i+1)
 	return domain.Payment{
-		ID: strconv.FormatUint(id, 10), TxHash: r.tx.hexHash(), Ledger: r.ledger.Sequence, ClosedAtMillis: r.ledger.ClosedAtMillis,
-		Operation: name, Memo: r.body.memo,
+		ID:             strconv.FormatUint(id, 10),
+		TxHash:         r.tx.hexHash(),
+		Ledger:         r.ledger.Sequence,
+		ClosedAtMillis: r.ledger.ClosedAtMillis,
+		Operation:      name,
+		Memo:           r.body.memo,
 	}
 }
 
@@ -245,14 +256,16 @@ func movementOf(op xdr.OperationBody, result xdr.OperationResultView) (movement,
 	if op.Type == xdr.OperationTypeAccountMerge {
 		merge, _ := tr.GetAccountMergeResult()
 		if merge.SourceAccountBalance == nil {
-			return movement{}, errors.New("its transaction succeeded, but its result is not that of a merge that did")
+			return movement{}, errors.New("its transaction succeeded, but its result is not that of a " +
+				"merge that did")
 		}
 		return movement{"account_merge", op.MustDestination(), native, *merge.SourceAccountBalance}, nil
 	}
 	o := op.MustPathPaymentStrictSendOp()
 	send, _ := tr.GetPathPaymentStrictSendResult()
 	if send.Success == nil {
-		return movement{}, errors.New("its transaction succeeded, but its result is not that of a path payment that did")
+		return movement{}, errors.New("its transaction succeeded, but its result is not that of a path " +
+			"payment that did")
 	}
 	return movement{"path_payment_strict_send", o.Destination, o.DestAsset, send.Success.Last.Amount}, nil
 }

@@ -28,12 +28,15 @@ const (
 	hashPrefixSizeBytes   = 8
 )
 
-var errUnknownForm = errors.New("it holds a form that this program does not know: a newer lumenhook may")
+var errUnknownForm = errors.New("it holds a form that this program does not know: a newer " +
+	"lumenhook may")
 
 // isUnknownForm tells what a newer protocol looks like from what damage does.
 func isUnknownForm(err error) bool {
 	view, ok := errors.AsType[*xdr.ViewError](err)
-	return ok && (view.Kind == xdr.ViewErrUnknownDiscriminant || view.Kind == xdr.ViewErrArrayCountExceedsMax || view.Kind == xdr.ViewErrOpaqueExceedsMax)
+	return ok &&
+		(view.Kind == xdr.ViewErrUnknownDiscriminant || view.Kind == xdr.ViewErrArrayCountExceedsMax ||
+			view.Kind == xdr.ViewErrOpaqueExceedsMax)
 }
 
 // salvager takes a ledger apart around what cannot be read.
@@ -43,9 +46,11 @@ type salvager struct {
 	version   uint32
 	networkID [32]byte
 	hasher    *network.TransactionViewHasher
-	prefixes  map[uint64]struct{}                      // of every 32 bytes of the ledger that may be a hash; made when needed
+	// of every 32 bytes of the ledger that may be a hash; made when needed
+	prefixes  map[uint64]struct{}
 	envelopes map[xdr.Hash]xdr.TransactionEnvelopeView // nil: of an unknown form
-	calls     map[xdr.Hash]*body                       // of those, contract calls that are known up to it
+	// of those, contract calls that are known up to it
+	calls map[xdr.Hash]*body
 }
 
 // salvage is locate for ledgers with unknown forms in them.
@@ -54,8 +59,14 @@ func salvage(raw []byte, passphrase string) (parts located, err error) {
 	if err != nil {
 		return located{}, fmt.Errorf("hashing transactions: %w", err)
 	}
-	s := &salvager{cursor: cursor{rest: raw}, raw: raw, networkID: network.ID(passphrase), hasher: hasher,
-		envelopes: map[xdr.Hash]xdr.TransactionEnvelopeView{}, calls: map[xdr.Hash]*body{}}
+	s := &salvager{
+		cursor:    cursor{rest: raw},
+		raw:       raw,
+		networkID: network.ID(passphrase),
+		hasher:    hasher,
+		envelopes: map[xdr.Hash]xdr.TransactionEnvelopeView{},
+		calls:     map[xdr.Hash]*body{},
+	}
 	if parts.header, err = s.header(); err != nil {
 		return located{}, err
 	}
@@ -262,7 +273,10 @@ func (s *salvager) places() ([]place, error) {
 		distinct[p.hash] = true
 	}
 	if len(places) != len(s.envelopes) || len(distinct) != len(places) || places[0].at != 0 {
-		return nil, fmt.Errorf("it holds an unknown form, and of its %d transactions %d are found in %d places: the ledger is damaged, or of another network", len(s.envelopes), len(distinct), len(places))
+		return nil, fmt.Errorf("it holds an unknown form, and of its %d transactions %d are found in "+
+			"%d places: the ledger is damaged, or of another network", len(
+			s.envelopes,
+		), len(distinct), len(places))
 	}
 	return places, nil
 }
@@ -292,8 +306,9 @@ func (s *salvager) transaction(p place, raw []byte, last bool) (transaction, err
 	return transaction{hash: p.hash, fault: err}, nil
 }
 
-// begun finds the result and where the meta begins when its end is of an unknown form. What payments
-// need of the meta, the events of an operation, is read from its beginning, or not at all.
+// begun finds the result and where the meta begins when its end is of an unknown form. What
+// payments need of the meta, the events of an operation, is read from its beginning, or not at
+// all.
 func (s *salvager) begun(tx *transaction, raw []byte) (err error) {
 	var pair xdr.TransactionResultPairView
 	if s.version == 2 {
@@ -347,5 +362,6 @@ func failed(result []byte) bool {
 	c := cursor{rest: result}
 	c.skip(8) // the fee
 	code := xdr.TransactionResultCode(int32(c.uint32()))
-	return !c.short && code != xdr.TransactionResultCodeTxSuccess && code != xdr.TransactionResultCodeTxFeeBumpInnerSuccess
+	return !c.short && code != xdr.TransactionResultCodeTxSuccess &&
+		code != xdr.TransactionResultCodeTxFeeBumpInnerSuccess
 }

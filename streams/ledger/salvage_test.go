@@ -20,14 +20,26 @@ const unknownKind = 99
 
 func marked(n int64) testTx {
 	return testTx{
-		operations: []xdr.Operation{operation(xdr.OperationTypeBumpSequence, xdr.BumpSequenceOp{BumpTo: xdr.SequenceNumber(bumpTo + n)}), payTo(receiver, native, 1)},
-		results:    []xdr.OperationResult{resultOf(xdr.OperationTypeBumpSequence, xdr.BumpSequenceResult{Code: xdr.BumpSequenceResultCodeBumpSequenceSuccess}), paid()},
-		meta:       metaV4(2),
+		operations: []xdr.Operation{
+			operation(xdr.OperationTypeBumpSequence,
+				xdr.BumpSequenceOp{BumpTo: xdr.SequenceNumber(bumpTo + n)}),
+			payTo(receiver, native, 1),
+		},
+		results: []xdr.OperationResult{
+			resultOf(xdr.OperationTypeBumpSequence,
+				xdr.BumpSequenceResult{Code: xdr.BumpSequenceResultCodeBumpSequenceSuccess}),
+			paid(),
+		},
+		meta: metaV4(2),
 	}
 }
 
 func payOne(stroops int64) testTx {
-	return testTx{operations: []xdr.Operation{payTo(receiver, native, stroops)}, results: []xdr.OperationResult{paid()}, meta: metaV4(1)}
+	return testTx{
+		operations: []xdr.Operation{payTo(receiver, native, stroops)},
+		results:    []xdr.OperationResult{paid()},
+		meta:       metaV4(1),
+	}
 }
 
 // makeUnknown turns the marked operation of a transaction into one of an unknown
@@ -40,8 +52,10 @@ func makeUnknown(t testing.TB, raw []byte, x testTx, n int64) []byte {
 		t.Fatal(err)
 	}
 	before := marshal(t, envelope)
-	operation := binary.BigEndian.AppendUint64([]byte{0, 0, 0, byte(xdr.OperationTypeBumpSequence)}, uint64(bumpTo+n))
-	strange := append([]byte{0, 0, 0, unknownKind}, bytes.Repeat([]byte{0, 0, 0, 0, 0xab, 0xcd, 0xef, byte(n)}, 9)...)
+	operation := binary.BigEndian.AppendUint64([]byte{0, 0, 0, byte(xdr.OperationTypeBumpSequence)},
+		uint64(bumpTo+n))
+	strange := append([]byte{0, 0, 0, unknownKind},
+		bytes.Repeat([]byte{0, 0, 0, 0, 0xab, 0xcd, 0xef, byte(n)}, 9)...)
 	after := bytes.Replace(before, operation, strange, 1)
 	signaturesSizeBytes := 4 // none
 	id := network.ID(passphrase)
@@ -65,13 +79,17 @@ func TestAnUnknownOperationQuarantinesItsTransactionAlone(t *testing.T) {
 				var want []string
 				for i, x := range txs {
 					if i != place {
-						want = append(want, in100(i+1, 1)+" payment sender>receiver "+string('0'+byte(x.operations[0].Body.PaymentOp.Amount))+" XLM")
+						want = append(want,
+							in100(i+1, 1)+" payment sender>receiver "+string(
+								'0'+byte(x.operations[0].Body.PaymentOp.Amount),
+							)+" XLM")
 					}
 				}
 				checkPayments(t, l, want...)
 				checkQuarantined(t, l, "a form that this program does not know")
 				if l.Quarantined[0].Order != place+1 || l.Transactions != 5 {
-					t.Errorf("version %d: transaction %d of %d is quarantined, want %d of 5", version, l.Quarantined[0].Order, l.Transactions, place+1)
+					t.Errorf("version %d: transaction %d of %d is quarantined, want %d of 5", version,
+						l.Quarantined[0].Order, l.Transactions, place+1)
 				}
 			}
 		}
@@ -86,7 +104,8 @@ func TestSeveralUnknownTransactions(t *testing.T) {
 		raw = makeUnknown(t, raw, txs[i], n)
 	}
 	l := extract(t, passphrase, raw)
-	checkPayments(t, l, append([]string{in100(3, 1) + " payment sender>receiver 1 XLM"}, wantEveryOperation(4)...)...)
+	checkPayments(t, l,
+		append([]string{in100(3, 1) + " payment sender>receiver 1 XLM"}, wantEveryOperation(4)...)...)
 	checkQuarantined(t, l, "does not know", "does not know", "does not know")
 }
 
@@ -99,8 +118,11 @@ func TestUnknownResultsAndEvents(t *testing.T) {
 	if bytes.Count(raw, result) != 1 {
 		t.Fatal("the result is not there once")
 	}
-	l := extract(t, passphrase, bytes.Replace(raw, result, []byte{0, 0, 0, 0, 0, 0, 0, unknownKind, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0}, 1))
-	checkPayments(t, l, in100(1, 1)+" payment sender>receiver 1 XLM", in100(3, 1)+" payment sender>receiver 3 XLM")
+	l := extract(t, passphrase,
+		bytes.Replace(raw, result,
+			[]byte{0, 0, 0, 0, 0, 0, 0, unknownKind, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0}, 1))
+	checkPayments(t, l, in100(1, 1)+" payment sender>receiver 1 XLM",
+		in100(3, 1)+" payment sender>receiver 3 XLM")
 	checkQuarantined(t, l, "discriminant")
 
 	other := strkey.MustEncode(strkey.VersionByteContract, bytes.Repeat([]byte{0x5c}, 32))
@@ -111,7 +133,8 @@ func TestUnknownResultsAndEvents(t *testing.T) {
 		t.Fatal("the address is not there once")
 	}
 	l = extract(t, passphrase, bytes.Replace(raw, address, append([]byte{0, 0, 0, 77}, address...), 1))
-	checkPayments(t, l, in100(1, 1)+" payment sender>receiver 1 XLM", in100(3, 1)+" payment sender>receiver 3 XLM")
+	checkPayments(t, l, in100(1, 1)+" payment sender>receiver 1 XLM",
+		in100(3, 1)+" payment sender>receiver 3 XLM")
 	checkQuarantined(t, l, "discriminant")
 }
 
@@ -143,7 +166,8 @@ func TestUnknownFormsOnAnotherNetworkAndCutShort(t *testing.T) {
 	for size := range len(raw) / 4 {
 		l, err := e.Extract(raw[:size*4])
 		if err == nil {
-			checkPayments(t, l, in100(1, 1)+" payment sender>receiver 1 XLM", in100(3, 1)+" payment sender>receiver 3 XLM")
+			checkPayments(t, l, in100(1, 1)+" payment sender>receiver 1 XLM",
+				in100(3, 1)+" payment sender>receiver 3 XLM")
 		}
 	}
 }

@@ -71,7 +71,8 @@ func (f *Folder) tidy() error {
 	}
 	slices.SortFunc(mails, func(a, b os.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
 	for _, info := range mails[:len(mails)-folderMax] {
-		if err := os.Remove(filepath.Join(f.dir, info.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.Remove(filepath.Join(f.dir, info.Name())); err != nil &&
+			!errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("removing an old mail: %w", err)
 		}
 	}

@@ -78,8 +78,9 @@ type Config struct {
 	DisableAfter int
 	// RunTime is how long all attempts at an event may take: the mail proposes a
 	// replay from so long before the disabling.
-	RunTime    time.Duration
-	RetryFirst time.Duration // wait after the first try that failed, doubled by each further one; 0: 1 s
+	RunTime time.Duration
+	// wait after the first try that failed, doubled by each further one; 0: 1 s
+	RetryFirst time.Duration
 	RetryLast  time.Duration // longest wait between tries; 0: 5 min
 	OnOutcome  func(Outcome) // may be nil; must not block
 	Now        func() time.Time
@@ -128,7 +129,9 @@ func (m *Mailer) Run(ctx context.Context) error {
 	defer fail(nil)
 	m.fail = fail
 	membership, err := m.cfg.Cluster.Join(streams.MembershipConfig{
-		Group: Group, Topic: schemas.TopicJournal, Now: m.cfg.Now,
+		Group:    Group,
+		Topic:    schemas.TopicJournal,
+		Now:      m.cfg.Now,
 		Assigned: func(partitions []int32) { m.assigned(serving, partitions) },
 		Revoked:  func(partitions []int32) { m.give(partitions, func(r *running) { r.end() }) },
 		Lost:     func(partitions []int32) { m.give(partitions, func(r *running) { r.abandon() }) },
@@ -144,7 +147,8 @@ func (m *Mailer) Run(ctx context.Context) error {
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveMax)
 	defer cancel()
 	if err := membership.Leave(leaving); err != nil {
-		m.cfg.Logger.Warn("the mailer could not leave its group; its partitions are given away after the session timeout", "error", err)
+		m.cfg.Logger.Warn("the mailer could not leave its group; its partitions are given away after "+
+			"the session timeout", "error", err)
 	}
 	m.give(m.owned(), func(r *running) { r.abandon() })
 	if failure, ok := errors.AsType[lasting](context.Cause(serving)); ok {
@@ -216,19 +220,22 @@ func (m *Mailer) keepRunning(reading, working context.Context, partition int32) 
 		err := s.run(reading, working)
 		if reading.Err() != nil {
 			if err != nil {
-				m.cfg.Logger.Warn("the mailer could not commit its last position: a mail may be sent again", "partition", partition, "error", err)
+				m.cfg.Logger.Warn("the mailer could not commit its last position: a mail may be sent again",
+					"partition", partition, "error", err)
 			}
 			return
 		}
 		if failure, ok := errors.AsType[lasting](err); ok {
-			m.cfg.Logger.Error("the mailer stops: nobody is told of disabled endpoints any more", "error", failure.error)
+			m.cfg.Logger.Error("the mailer stops: nobody is told of disabled endpoints any more", "error",
+				failure.error)
 			m.fail(failure)
 			return
 		}
 		if s.moved {
 			wait = restartFirst
 		}
-		m.cfg.Logger.Warn("the mailer begins a partition again at its committed position", "partition", partition, "after", wait, "error", err)
+		m.cfg.Logger.Warn("the mailer begins a partition again at its committed position", "partition",
+			partition, "after", wait, "error", err)
 		pause(reading, wait)
 		wait = min(2*wait, restartLast)
 	}

@@ -49,7 +49,11 @@ func TestTheHolderIsToldOnce(t *testing.T) {
 	s.start(serving{})
 	stop := r.mail(plain(t, s))
 	gone, failed, manual := newHolder(1), newHolder(2), newHolder(3)
-	failed.disabled.Body = domain.EndpointDisabled{Reason: domain.DisabledConsecutiveFailures, EventID: "evt_2", LastError: domain.AttemptTimeout}
+	failed.disabled.Body = domain.EndpointDisabled{
+		Reason:    domain.DisabledConsecutiveFailures,
+		EventID:   "evt_2",
+		LastError: domain.AttemptTimeout,
+	}
 	manual.disabled.Body = domain.EndpointDisabled{Reason: domain.DisabledManual}
 	for _, h := range []holder{manual, gone, failed} {
 		r.append(h.records()...)
@@ -62,11 +66,16 @@ func TestTheHolderIsToldOnce(t *testing.T) {
 	}
 	wants := map[string][]string{
 		gone.account.Email: {
-			"Webhook endpoint ep_1 is disabled: 410 Gone", "ep_1", gone.endpoint.URL, "the shop", "410 Gone, which asks", "Last answer  HTTP 410",
-			"POST /v1/endpoints/ep_1/enable", "POST /v1/endpoints/ep_1/replay", "GET /v1/events/evt_1", domain.FormatMillis(gone.disabled.AtMillis),
+			"Webhook endpoint ep_1 is disabled: 410 Gone", "ep_1", gone.endpoint.URL, "the shop",
+			"410 Gone, which asks", "Last answer  HTTP 410",
+			"POST /v1/endpoints/ep_1/enable", "POST /v1/endpoints/ep_1/replay", "GET /v1/events/evt_1",
+			domain.FormatMillis(gone.disabled.AtMillis),
 			`{"since":"` + domain.FormatMillis(gone.disabled.AtMillis-56*3_600_000) + `"}`,
 		},
-		failed.account.Email: {"disabled: 20 events in a row failed", "no answer, TIMEOUT", "20 events in a row failed, each at every attempt"},
+		failed.account.Email: {
+			"disabled: 20 events in a row failed", "no answer, TIMEOUT",
+			"20 events in a row failed, each at every attempt",
+		},
 	}
 	for _, m := range s.mails() {
 		text := m.message.Header.Get("Subject") + "\n" + body(t, m)
@@ -75,7 +84,8 @@ func TestTheHolderIsToldOnce(t *testing.T) {
 				t.Errorf("%q is not in the mail:\n%s", want, text)
 			}
 		}
-		if m.to == gone.account.Email && m.message.Header.Get("Message-Id") != "<endpoint-disabled.ep_1.7@example.net>" {
+		if m.to == gone.account.Email &&
+			m.message.Header.Get("Message-Id") != "<endpoint-disabled.ep_1.7@example.net>" {
 			t.Error(m.message.Header.Get("Message-Id"))
 		}
 	}
@@ -96,7 +106,8 @@ func TestNoFreeTextLeavesItsLine(t *testing.T) {
 		t.Errorf("the description got out:\n%s", m.raw)
 	}
 	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "Bcc") || strings.Contains(line, "password") && !strings.HasPrefix(line, "  Description  x") {
+		if strings.HasPrefix(line, "Bcc") ||
+			strings.Contains(line, "password") && !strings.HasPrefix(line, "  Description  x") {
 			t.Errorf("the description began a line: %q", line)
 		}
 	}
@@ -136,7 +147,9 @@ func TestOneRecipientHoldsUpNobody(t *testing.T) {
 	r, s := newRig(t), newServer(t)
 	var full atomic.Bool
 	full.Store(true)
-	holders := []holder{newHolder(0), newHolder(1), newHolder(2), newHolder(3), newHolder(4), newHolder(5)}
+	holders := []holder{
+		newHolder(0), newHolder(1), newHolder(2), newHolder(3), newHolder(4), newHolder(5),
+	}
 	s.onRcpt = func(to string) error {
 		if to == holders[0].account.Email && full.Load() {
 			return answer(452)
@@ -171,7 +184,8 @@ func TestARecipientWhoIsRefusedForGoodIsSkipped(t *testing.T) {
 	s.start(serving{})
 	stop := r.mail(plain(t, s))
 	r.append(append(refused.records(), other.records()...)...)
-	eventually(t, "a refusal and a mail", func() bool { return r.had(mailer.Refused) == 1 && r.had(mailer.Sent) == 1 })
+	eventually(t, "a refusal and a mail",
+		func() bool { return r.had(mailer.Refused) == 1 && r.had(mailer.Sent) == 1 })
 	stop()
 	r.once(s, other)
 	if r.had(mailer.Refused) != 1 {
@@ -237,7 +251,8 @@ func TestTheDirectoryIsWaitedFor(t *testing.T) {
 	before := h.endpoint
 	before.Version, before.URL = 6, "https://before.example.com/"
 	r.append(accountRow(h.account), endpointRow(before))
-	eventually(t, "the directory", func() bool { _, found, err := r.directory.Endpoint(before.ID); return found && err == nil })
+	eventually(t, "the directory",
+		func() bool { _, found, err := r.directory.Endpoint(before.ID); return found && err == nil })
 	r.append(fact(h.disabled))
 	r.append(endpointRow(h.endpoint))
 	eventually(t, "the mail", func() bool { return len(s.mails()) == 1 })
@@ -271,8 +286,12 @@ func TestAnAccountThatIsLateIsWaitedFor(t *testing.T) {
 	r, s := newRig(t), newServer(t)
 	s.start(serving{})
 	late := mailer.New(mailer.Config{
-		Cluster: r.cluster, Directory: &behind{Directory: r.directory}, Sender: plain(t, s),
-		RetryFirst: 20 * time.Millisecond, Now: time.Now, Logger: r.cluster.Logger,
+		Cluster:    r.cluster,
+		Directory:  &behind{Directory: r.directory},
+		Sender:     plain(t, s),
+		RetryFirst: 20 * time.Millisecond,
+		Now:        time.Now,
+		Logger:     r.cluster.Logger,
 	})
 	r.work("the mailer", late.Run, func() {})
 	h := newHolder(1)
@@ -283,7 +302,8 @@ func TestAnAccountThatIsLateIsWaitedFor(t *testing.T) {
 func TestWhatWasChangedMeanwhile(t *testing.T) {
 	r, s := newRig(t), newServer(t)
 	s.start(serving{})
-	deleted, tombstone, silent, stranger, enabled := newHolder(1), newHolder(2), newHolder(3), newHolder(4), newHolder(5)
+	deleted, tombstone, silent, stranger, enabled := newHolder(1), newHolder(2), newHolder(3),
+		newHolder(4), newHolder(5)
 	deleted.endpoint.Status = domain.StatusDeleted
 	silent.account.Email = ""
 	stranger.endpoint.AccountID = "acc_nobody"
@@ -291,14 +311,16 @@ func TestWhatWasChangedMeanwhile(t *testing.T) {
 	for _, h := range []holder{deleted, tombstone, silent, stranger, enabled} {
 		r.append(h.records()...)
 	}
-	r.append(streams.NewRecord("endpoints", tombstone.endpoint.ID, nil, func(func(string, string) bool) {}))
+	r.append(streams.NewRecord("endpoints", tombstone.endpoint.ID, nil,
+		func(func(string, string) bool) {}))
 	eventually(t, "the directory", func() bool {
 		_, found, err := r.directory.Endpoint(tombstone.endpoint.ID)
 		_, last, _ := r.directory.Endpoint(enabled.endpoint.ID)
 		return !found && last && err == nil && r.directory.Fresh() == nil
 	})
 	r.mail(plain(t, s))
-	eventually(t, "one mail and four without anybody", func() bool { return r.had(mailer.Sent) == 1 && r.had(mailer.Nobody) == 4 })
+	eventually(t, "one mail and four without anybody",
+		func() bool { return r.had(mailer.Sent) == 1 && r.had(mailer.Nobody) == 4 })
 	if text := body(t, s.mails()[0]); !strings.Contains(text, "enabled again since") {
 		t.Errorf("the mail asks for what was done:\n%s", text)
 	}
@@ -501,8 +523,11 @@ func TestOldNewsIsNoNews(t *testing.T) {
 	old := newHolder(1)
 	r.append(old.records()...)
 	m := mailer.New(mailer.Config{
-		Cluster: r.cluster, Directory: r.directory, Sender: plain(t, s), Logger: r.cluster.Logger,
-		Now: func() time.Time { return time.Now().Add(8 * 24 * time.Hour) },
+		Cluster:   r.cluster,
+		Directory: r.directory,
+		Sender:    plain(t, s),
+		Logger:    r.cluster.Logger,
+		Now:       func() time.Time { return time.Now().Add(8 * 24 * time.Hour) },
 	})
 	r.work("the mailer", m.Run, func() {})
 	eventually(t, "the mailer's place", func() bool { return m.Check() == nil })
@@ -530,7 +555,8 @@ func TestAFactOfTheFutureStopsTheMailer(t *testing.T) {
 		}
 	}
 	r.append(record)
-	if err := r.mailer(plain(t, s)).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "newer lumenhook") {
+	if err := r.mailer(plain(t, s)).Run(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "newer lumenhook") {
 		t.Errorf("ended with %v", err)
 	}
 }
@@ -556,7 +582,8 @@ func TestFolderKeepsMails(t *testing.T) {
 		t.Errorf("%v:\n%s", err, raw)
 	}
 	for n := range 1010 {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("earlier.%d.eml", n)), raw, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("earlier.%d.eml",
+			n)), raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

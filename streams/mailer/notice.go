@@ -84,7 +84,8 @@ func (m *Mailer) composeSteps(line func(string, ...any), n *notice, e domain.End
 func (m *Mailer) reason(d domain.EndpointDisabled, e domain.Endpoint) (sentence, subject string) {
 	subject = "Webhook endpoint " + e.ID + " is disabled: "
 	if d.Reason == domain.DisabledGone {
-		return "its receiver answered 410 Gone, which asks never to be sent to again", subject + "410 Gone"
+		return "its receiver answered 410 Gone, which asks never to be sent to again", subject +
+			"410 Gone"
 	}
 	failed := "many events in a row failed"
 	if m.cfg.DisableAfter > 0 {

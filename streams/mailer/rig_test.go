@@ -52,7 +52,8 @@ func newRigOn(t *testing.T, replicas int16, cluster streams.Cluster) *rig {
 	}
 	var specs []streams.TopicSpec
 	for _, topic := range schemas.Topics() {
-		specs = append(specs, streams.TopicSpec{Name: topic.Name, Partitions: 1, ReplicationFactor: replicas})
+		specs = append(specs,
+			streams.TopicSpec{Name: topic.Name, Partitions: 1, ReplicationFactor: replicas})
 		if topic.Keyed {
 			specs[len(specs)-1].Partitions = 2
 		}
@@ -65,7 +66,14 @@ func newRigOn(t *testing.T, replicas int16, cluster streams.Cluster) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.producer.Close)
-	r.directory, err = directory.Open(t.Context(), directory.Config{Cluster: r.cluster, Dir: t.TempDir(), ConfirmEvery: 50 * time.Millisecond, Now: time.Now, Logger: logger})
+	r.directory, err = directory.Open(t.Context(),
+		directory.Config{
+			Cluster:      r.cluster,
+			Dir:          t.TempDir(),
+			ConfirmEvery: 50 * time.Millisecond,
+			Now:          time.Now,
+			Logger:       logger,
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +99,15 @@ func (r *rig) work(what string, run func(context.Context) error, after func()) (
 
 func (r *rig) mailer(sender mailer.Sender) *mailer.Mailer {
 	return mailer.New(mailer.Config{
-		Cluster: r.cluster, Directory: r.directory, Sender: sender, DisableAfter: 20, RunTime: 56 * time.Hour,
-		RetryFirst: 20 * time.Millisecond, RetryLast: 200 * time.Millisecond, Now: time.Now, Logger: r.cluster.Logger,
+		Cluster:      r.cluster,
+		Directory:    r.directory,
+		Sender:       sender,
+		DisableAfter: 20,
+		RunTime:      56 * time.Hour,
+		RetryFirst:   20 * time.Millisecond,
+		RetryLast:    200 * time.Millisecond,
+		Now:          time.Now,
+		Logger:       r.cluster.Logger,
 		OnOutcome: func(o mailer.Outcome) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -146,13 +161,29 @@ type holder struct {
 }
 
 func newHolder(n int) holder {
-	h := holder{account: domain.Account{ID: fmt.Sprintf("acc_%d", n), Version: 1, Email: fmt.Sprintf("holder%d@example.com", n)}}
-	h.disabled = domain.Fact{Aggregate: fmt.Sprintf("ep_%d", n), Version: 7, AtMillis: time.Now().UnixMilli(), Body: domain.EndpointDisabled{
-		Reason: domain.DisabledGone, EventID: fmt.Sprintf("evt_%d", n), LastStatusCode: 410,
+	h := holder{account: domain.Account{
+		ID:      fmt.Sprintf("acc_%d", n),
+		Version: 1,
+		Email:   fmt.Sprintf("holder%d@example.com", n),
 	}}
+	h.disabled = domain.Fact{
+		Aggregate: fmt.Sprintf("ep_%d", n),
+		Version:   7,
+		AtMillis:  time.Now().UnixMilli(),
+		Body: domain.EndpointDisabled{
+			Reason:         domain.DisabledGone,
+			EventID:        fmt.Sprintf("evt_%d", n),
+			LastStatusCode: 410,
+		},
+	}
 	h.endpoint = domain.Endpoint{
-		ID: h.disabled.Aggregate, AccountID: h.account.ID, Version: 7, URL: fmt.Sprintf("https://shop%d.example.com/hook", n),
-		Description: "the shop", Status: domain.StatusDisabled, DisabledReason: domain.DisabledGone,
+		ID:             h.disabled.Aggregate,
+		AccountID:      h.account.ID,
+		Version:        7,
+		URL:            fmt.Sprintf("https://shop%d.example.com/hook", n),
+		Description:    "the shop",
+		Status:         domain.StatusDisabled,
+		DisabledReason: domain.DisabledGone,
 	}
 	return h
 }

@@ -47,7 +47,8 @@ type taken struct {
 func newServer(t *testing.T) *server {
 	t.Helper()
 	dir := t.TempDir()
-	ca, err := pki.LoadOrCreateCA(filepath.Join(dir, "secrets"), filepath.Join(dir, "ca.pem"), time.Now)
+	ca, err := pki.LoadOrCreateCA(filepath.Join(dir,
+		"secrets"), filepath.Join(dir, "ca.pem"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +192,8 @@ func (c *conversation) Data(r io.Reader) error {
 	_, encrypted := c.conn.TLSConnectionState()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.took = append(c.took, taken{from: c.from, to: c.to, user: c.user, tls: encrypted, message: message, raw: string(raw)})
+	c.took = append(c.took,
+		taken{from: c.from, to: c.to, user: c.user, tls: encrypted, message: message, raw: string(raw)})
 	return nil
 }
 
@@ -200,7 +202,11 @@ func (c *conversation) Logout() error { return nil }
 
 // answer is a server's no.
 func answer(code int) error {
-	return &smtp.SMTPError{Code: code, EnhancedCode: smtp.NoEnhancedCode, Message: "said the test of <holder@example.com>"}
+	return &smtp.SMTPError{
+		Code:         code,
+		EnhancedCode: smtp.NoEnhancedCode,
+		Message:      "said the test of <holder@example.com>",
+	}
 }
 
 var errDropped = errors.New("the connection was dropped")

@@ -52,7 +52,9 @@ func (s *session) run(reading, working context.Context) error {
 		return err
 	}
 	s.reader, err = s.cfg.Cluster.NewReader(streams.ReaderConfig{
-		From: streams.Offsets{schemas.TopicJournal: {s.partition: from}}, SkipExpired: true, MaxBytes: readBytes,
+		From:        streams.Offsets{schemas.TopicJournal: {s.partition: from}},
+		SkipExpired: true,
+		MaxBytes:    readBytes,
 	})
 	if err != nil {
 		return err
@@ -101,7 +103,9 @@ func (s *session) prepare(ctx context.Context) (from int64, err error) {
 	}
 	at, known := positions[s.partition]
 	if known && at.Next > end[s.partition] {
-		s.cfg.Logger.Error("the journal ends before the mailer's position: it was made anew or lost its end; beginning with its last week", "partition", s.partition, "position", at.Next, "end", end[s.partition])
+		s.cfg.Logger.Error("the journal ends before the mailer's position: it was made anew or lost "+
+			"its end; beginning with its last week", "partition", s.partition, "position", at.Next, "end",
+			end[s.partition])
 		known = false
 	}
 	s.committed = at
@@ -114,7 +118,8 @@ func (s *session) prepare(ctx context.Context) (from int64, err error) {
 		at = streams.Position{Next: since[s.partition]}
 	}
 	if s.window, err = restoreWindow(at); err != nil {
-		s.cfg.Logger.Error("mails beyond the position may be sent again", "partition", s.partition, "error", err)
+		s.cfg.Logger.Error("mails beyond the position may be sent again", "partition", s.partition,
+			"error", err)
 	}
 	// Committed at once, so that a first start has a beginning that stays.
 	return at.Next, s.commit(ctx)
@@ -127,7 +132,8 @@ func (s *session) step(reading, working context.Context) error {
 		if err := s.commit(working); err != nil {
 			// Until it is remembered that a mail was sent, nothing else is done: to
 			// begin again at the committed position would double it.
-			s.cfg.Logger.Warn("the mailer cannot commit its position and tries again", "partition", s.partition, "error", err)
+			s.cfg.Logger.Warn("the mailer cannot commit its position and tries again", "partition",
+				s.partition, "error", err)
 			s.dirty = true
 			pause(reading, commitAgain)
 			return nil
@@ -171,7 +177,8 @@ func (s *session) take(r streams.Record) error {
 	}
 	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
 	if err != nil {
-		return lasting{fmt.Errorf("record %d of partition %d of the journal: %w", r.Offset, r.Partition, err)}
+		return lasting{fmt.Errorf("record %d of partition %d of the journal: %w", r.Offset, r.Partition,
+			err)}
 	}
 	disabled, ok := f.Body.(domain.EndpointDisabled)
 	if ok && disabled.Reason != domain.DisabledManual {
@@ -221,9 +228,12 @@ func (s *session) settle(n *notice) {
 
 // prepareMail gathers what a mail needs. An outcome means that there is none to
 // send; an error, that it is not known yet.
-func (s *session) prepareMail(ctx context.Context, n *notice) (mail Mail, outcome Outcome, err error) {
+func (s *session) prepareMail(
+	ctx context.Context, n *notice,
+) (mail Mail, outcome Outcome, err error) {
 	waiting, cancel := context.WithTimeout(ctx, directoryMax)
-	_ = s.cfg.Directory.AwaitEndpoint(waiting, n.fact.Aggregate, n.fact.Version) // what there is now is judged below
+	// what there is now is judged below
+	_ = s.cfg.Directory.AwaitEndpoint(waiting, n.fact.Aggregate, n.fact.Version)
 	cancel()
 	e, a, err := s.parties(n)
 	if errors.As(err, new(nobody)) {
@@ -317,7 +327,8 @@ func (s *session) report(n *notice, outcome Outcome, err error) {
 	case Retried:
 		log.Warn("a mail could not be sent; it is tried again", "at", n.due, "error", err)
 	case Refused, GivenUp:
-		log.Error("nobody was told that an endpoint is disabled: the mail was not taken", "outcome", outcome, "error", err)
+		log.Error("nobody was told that an endpoint is disabled: the mail was not taken", "outcome",
+			outcome, "error", err)
 	case Nobody:
 		log.Warn("there is nobody to tell that an endpoint is disabled", "error", err)
 	}

@@ -53,7 +53,8 @@ type SMTP struct {
 // authMechanisms, in the order of preference. PLAIN and LOGIN send the password
 // itself, which the library does only through TLS or within this machine.
 var authMechanisms = []mail.SMTPAuthType{
-	mail.SMTPAuthSCRAMSHA256PLUS, mail.SMTPAuthSCRAMSHA256, mail.SMTPAuthSCRAMSHA1PLUS, mail.SMTPAuthSCRAMSHA1, mail.SMTPAuthPlain, mail.SMTPAuthLogin,
+	mail.SMTPAuthSCRAMSHA256PLUS, mail.SMTPAuthSCRAMSHA256, mail.SMTPAuthSCRAMSHA1PLUS,
+	mail.SMTPAuthSCRAMSHA1, mail.SMTPAuthPlain, mail.SMTPAuthLogin,
 }
 
 // NewSMTP checks the settings; it does not connect.
@@ -68,7 +69,8 @@ func NewSMTP(cfg SMTPConfig) (*SMTP, error) {
 		return nil, fmt.Errorf("the mail server's port %q must be from 1 to 65535", portText)
 	}
 	if _, err := netmail.ParseAddress(cfg.From); err != nil {
-		return nil, fmt.Errorf("the sender %q must be an address such as webhooks@example.com: %w", cfg.From, err)
+		return nil, fmt.Errorf("the sender %q must be an address such as webhooks@example.com: %w",
+			cfg.From, err)
 	}
 	if (cfg.User == "") != (cfg.Password == "") {
 		return nil, errors.New("a user needs a password, and a password a user")
@@ -80,7 +82,8 @@ func NewSMTP(cfg SMTPConfig) (*SMTP, error) {
 		s.opts = append(s.opts, mail.WithHELO(cfg.Helo))
 	}
 	if cfg.User != "" {
-		s.opts = append(s.opts, mail.WithUsername(cfg.User), mail.WithPassword(cfg.Password), mail.WithOpportunisticSMTPAuth(authMechanisms...))
+		s.opts = append(s.opts, mail.WithUsername(cfg.User), mail.WithPassword(cfg.Password),
+			mail.WithOpportunisticSMTPAuth(authMechanisms...))
 	}
 	policy, err := tlsPolicy(cfg)
 	if err != nil {
@@ -120,13 +123,14 @@ func (s *SMTP) Send(ctx context.Context, m Mail) error {
 	defer cancel()
 	// The library leaves connections open on some errors, and reads without a
 	// context: the connection is closed when this call ends, or ctx does.
-	opts := append(s.opts[:len(s.opts):len(s.opts)], mail.WithDialContextFunc(func(dialing context.Context, network, addr string) (net.Conn, error) {
-		conn, err := s.dial(dialing, network, addr)
-		if err == nil {
-			context.AfterFunc(ctx, func() { _ = conn.Close() })
-		}
-		return conn, err
-	}))
+	opts := append(s.opts[:len(s.opts):len(s.opts)],
+		mail.WithDialContextFunc(func(dialing context.Context, network, addr string) (net.Conn, error) {
+			conn, err := s.dial(dialing, network, addr)
+			if err == nil {
+				context.AfterFunc(ctx, func() { _ = conn.Close() })
+			}
+			return conn, err
+		}))
 	client, err := mail.NewClient(s.host, opts...)
 	if err != nil {
 		return err

@@ -17,8 +17,11 @@ import (
 
 func aMail() mailer.Mail {
 	return mailer.Mail{
-		ID: "endpoint-disabled.ep_1.7", To: "holder@example.com", Subject: "Gone – 410",
-		Text: "Grüße\n.\nfrom a line with a dot\n" + strings.Repeat("long ", 300) + "\n", At: time.Unix(1_800_000_000, 0),
+		ID:      "endpoint-disabled.ep_1.7",
+		To:      "holder@example.com",
+		Subject: "Gone – 410",
+		Text:    "Grüße\n.\nfrom a line with a dot\n" + strings.Repeat("long ", 300) + "\n",
+		At:      time.Unix(1_800_000_000, 0),
 	}
 }
 
@@ -50,12 +53,26 @@ func TestSMTPHandsAMailOver(t *testing.T) {
 		cfg mailer.SMTPConfig
 		tls bool
 	}{
-		"starttls and a password": {serving{startTLS: true, auth: true}, mailer.SMTPConfig{TLS: mailer.TLSStartTLS, User: "hook", Password: "secret"}, true},
-		"implicit and a password": {serving{implicit: true, auth: true}, mailer.SMTPConfig{TLS: mailer.TLSImplicit, User: "hook", Password: "secret"}, true},
-		"opportunistic, offered":  {serving{startTLS: true}, mailer.SMTPConfig{TLS: mailer.TLSOpportunistic}, true},
-		"opportunistic, not":      {serving{}, mailer.SMTPConfig{TLS: mailer.TLSOpportunistic}, false},
-		"none":                    {serving{startTLS: true}, mailer.SMTPConfig{TLS: mailer.TLSNone, Helo: "hooks.example.net"}, false},
-		"a password within here":  {serving{auth: true}, mailer.SMTPConfig{TLS: mailer.TLSNone, User: "hook", Password: "secret"}, false},
+		"starttls and a password": {
+			serving{startTLS: true, auth: true},
+			mailer.SMTPConfig{TLS: mailer.TLSStartTLS, User: "hook", Password: "secret"}, true,
+		},
+		"implicit and a password": {
+			serving{implicit: true, auth: true},
+			mailer.SMTPConfig{TLS: mailer.TLSImplicit, User: "hook", Password: "secret"}, true,
+		},
+		"opportunistic, offered": {
+			serving{startTLS: true}, mailer.SMTPConfig{TLS: mailer.TLSOpportunistic}, true,
+		},
+		"opportunistic, not": {serving{}, mailer.SMTPConfig{TLS: mailer.TLSOpportunistic}, false},
+		"none": {
+			serving{startTLS: true},
+			mailer.SMTPConfig{TLS: mailer.TLSNone, Helo: "hooks.example.net"}, false,
+		},
+		"a password within here": {
+			serving{auth: true},
+			mailer.SMTPConfig{TLS: mailer.TLSNone, User: "hook", Password: "secret"}, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
@@ -76,7 +93,8 @@ func TestSMTPHandsAMailOver(t *testing.T) {
 				t.Errorf("the text became %q", text)
 			}
 			for header, value := range map[string]string{
-				"Message-Id": "<endpoint-disabled.ep_1.7@example.net>", "To": "<holder@example.com>", "Auto-Submitted": "auto-generated",
+				"Message-Id": "<endpoint-disabled.ep_1.7@example.net>",
+				"To":         "<holder@example.com>", "Auto-Submitted": "auto-generated",
 				"Content-Type": "text/plain; charset=UTF-8", "Date": "Fri, 15 Jan 2027 08:00:00 +0000",
 			} {
 				if got := m.message.Header.Get(header); got != value {
@@ -148,7 +166,8 @@ func TestSMTPTellsWhoseFaultItIs(t *testing.T) {
 func TestSMTPRefusesToSendInTheClear(t *testing.T) {
 	s := newServer(t)
 	s.start(serving{})
-	if err := smtpTo(t, s, mailer.SMTPConfig{TLS: mailer.TLSStartTLS}).Send(t.Context(), aMail()); err == nil || s.tries() > 0 {
+	if err := smtpTo(t, s, mailer.SMTPConfig{TLS: mailer.TLSStartTLS}).Send(t.Context(),
+		aMail()); err == nil || s.tries() > 0 {
 		t.Errorf("a mail went in the clear: %v", err)
 	}
 }
@@ -157,7 +176,8 @@ func TestSMTPTrustsNotAnybody(t *testing.T) {
 	s, other := newServer(t), newServer(t)
 	s.start(serving{startTLS: true})
 	s.roots = other.roots
-	if err := smtpTo(t, s, mailer.SMTPConfig{TLS: mailer.TLSStartTLS}).Send(t.Context(), aMail()); err == nil || s.tries() > 0 {
+	if err := smtpTo(t, s, mailer.SMTPConfig{TLS: mailer.TLSStartTLS}).Send(t.Context(),
+		aMail()); err == nil || s.tries() > 0 {
 		t.Errorf("a stranger's certificate was taken: %v", err)
 	}
 }
@@ -165,7 +185,9 @@ func TestSMTPTrustsNotAnybody(t *testing.T) {
 func TestSMTPWrongPasswordIsEverybodysFault(t *testing.T) {
 	s := newServer(t)
 	s.start(serving{startTLS: true, auth: true})
-	err := smtpTo(t, s, mailer.SMTPConfig{TLS: mailer.TLSStartTLS, User: "hook", Password: "guess"}).Send(t.Context(), aMail())
+	err := smtpTo(t, s, mailer.SMTPConfig{TLS: mailer.TLSStartTLS, User: "hook", Password: "guess"}).Send(
+		t.Context(), aMail(),
+	)
 	if err == nil || errors.As(err, new(*mailer.Refusal)) {
 		t.Errorf("a wrong password is %v", err)
 	}
@@ -201,7 +223,11 @@ func TestSMTPConnectionThatEndsAfterThe250(t *testing.T) {
 		}
 		_, _ = io.WriteString(conn, "250 mine now\r\n")
 	}()
-	sender, err := mailer.NewSMTP(mailer.SMTPConfig{Addr: l.Addr().String(), From: "hooks@example.net", TLS: mailer.TLSNone})
+	sender, err := mailer.NewSMTP(mailer.SMTPConfig{
+		Addr: l.Addr().String(),
+		From: "hooks@example.net",
+		TLS:  mailer.TLSNone,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +256,11 @@ func TestSMTPIsBoundedInTime(t *testing.T) {
 }
 
 func TestSMTPSettingsNameTheirFault(t *testing.T) {
-	good := mailer.SMTPConfig{Addr: "smtp.example.com:587", From: "a@example.com", TLS: mailer.TLSStartTLS}
+	good := mailer.SMTPConfig{
+		Addr: "smtp.example.com:587",
+		From: "a@example.com",
+		TLS:  mailer.TLSStartTLS,
+	}
 	for want, spoil := range map[string]func(*mailer.SMTPConfig){
 		"host:port":        func(c *mailer.SMTPConfig) { c.Addr = "smtp.example.com" },
 		"from 1 to 65535":  func(c *mailer.SMTPConfig) { c.Addr = "smtp.example.com:0" },
@@ -253,7 +283,10 @@ func TestSMTPSettingsNameTheirFault(t *testing.T) {
 func TestNoAddressInjectsAHeader(t *testing.T) {
 	s := newServer(t)
 	s.start(serving{})
-	for _, to := range []string{"a@example.com\r\nBcc: b@example.com", "a@example.com, b@example.com", "a@example.com>\r\nRCPT TO:<b@example.com", "nobody", ""} {
+	for _, to := range []string{
+		"a@example.com\r\nBcc: b@example.com", "a@example.com, b@example.com",
+		"a@example.com>\r\nRCPT TO:<b@example.com", "nobody", "",
+	} {
 		m := aMail()
 		m.To = to
 		err := smtpTo(t, s, mailer.SMTPConfig{TLS: mailer.TLSNone}).Send(t.Context(), m)

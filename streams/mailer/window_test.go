@@ -65,11 +65,13 @@ func TestNothingSettledIsRestored(t *testing.T) {
 				for _, n := range w.waiting {
 					waiting = append(waiting, n.offset)
 				}
-				want := slices.DeleteFunc(slices.Clone(journal), func(offset int64) bool { return settled[offset] })
+				want := slices.DeleteFunc(slices.Clone(journal),
+					func(offset int64) bool { return settled[offset] })
 				if !slices.Equal(waiting, want) {
 					t.Fatalf("%v wait, and should %v", waiting, want)
 				}
-				if at := w.position(); len(want) > 0 && at.Next != want[0] || len(want) == 0 && (at.Next != end || at.Note != "") {
+				if at := w.position(); len(want) > 0 && at.Next != want[0] ||
+					len(want) == 0 && (at.Next != end || at.Note != "") {
 					t.Fatalf("the position is %+v", at)
 				}
 			},
@@ -103,7 +105,8 @@ func TestADamagedNoteIsAnError(t *testing.T) {
 // M3: what is given up, and when.
 func TestGivingUp(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	temporary, outage := &Refusal{Temporary: true, Err: errors.New("452")}, errors.New("refused connection")
+	temporary, outage := &Refusal{Temporary: true, Err: errors.New("452")},
+		errors.New("refused connection")
 	full := func() *window {
 		w := &window{next: maxWindow}
 		for i := range maxWindow {
@@ -116,15 +119,30 @@ func TestGivingUp(t *testing.T) {
 		prepare func(w *window, n *notice)
 		want    Outcome
 	}{
-		"no for now":                           {temporary, func(*window, *notice) {}, Retried},
-		"no for three days":                    {temporary, func(_ *window, n *notice) { n.since = now.Add(-giveUpAfter) }, GivenUp},
-		"no for good":                          {&Refusal{Err: errors.New("550")}, func(*window, *notice) {}, Refused},
-		"an outage of three days":              {outage, func(_ *window, n *notice) { n.since = now.Add(-giveUpAfter) }, Retried},
-		"in the way of others":                 {outage, func(w *window, _ *notice) { w.settle(w.waiting[7]) }, GivenUp},
-		"in the way of others, not for long":   {outage, func(w *window, n *notice) { w.settle(w.waiting[7]); n.tries = giveUpTries - 1 }, Retried},
+		"no for now": {temporary, func(*window, *notice) {}, Retried},
+		"no for three days": {
+			temporary, func(_ *window, n *notice) { n.since = now.Add(-giveUpAfter) }, GivenUp,
+		},
+		"no for good": {
+			&Refusal{Err: errors.New("550")}, func(*window, *notice) {}, Refused,
+		},
+		"an outage of three days": {
+			outage, func(_ *window, n *notice) { n.since = now.Add(-giveUpAfter) }, Retried,
+		},
+		"in the way of others": {
+			outage, func(w *window, _ *notice) { w.settle(w.waiting[7]) }, GivenUp,
+		},
+		"in the way of others, not for long": {
+			outage,
+			func(w *window, n *notice) { w.settle(w.waiting[7]); n.tries = giveUpTries - 1 },
+			Retried,
+		},
 		"a full window that nobody got out of": {outage, func(*window, *notice) {}, Retried},
 	} {
-		s := &session{Mailer: New(Config{Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler)}), window: full()}
+		s := &session{
+			Mailer: New(Config{Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler)}),
+			window: full(),
+		}
 		n := s.window.waiting[0]
 		c.prepare(s.window, n)
 		if got := s.judge(n, c.err); got != c.want {
@@ -138,7 +156,14 @@ func TestGivingUp(t *testing.T) {
 
 func TestBackoff(t *testing.T) {
 	s := &session{Mailer: New(Config{})}
-	for tries, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 9: 256 * time.Second, 10: 5 * time.Minute, 1 << 40: 5 * time.Minute} {
+	for tries, want := range map[int]time.Duration{
+		1:       time.Second,
+		2:       2 * time.Second,
+		5:       16 * time.Second,
+		9:       256 * time.Second,
+		10:      5 * time.Minute,
+		1 << 40: 5 * time.Minute,
+	} {
 		if got := s.backoff(tries); got != want {
 			t.Errorf("after try %d: %s", tries, got)
 		}

@@ -124,17 +124,25 @@ func (c *copying) planTopic(ctx context.Context, t schemas.Topic) error {
 		return fmt.Errorf("mirror: the target: %w", err)
 	}
 	if len(have) != len(ends) {
-		return fmt.Errorf("mirror: %s has %d partitions in the target and %d in the source, and records are placed by that for ever: "+
-			"make the target's topics with `lumenhook topics create --partitions %d`", topic, len(have), len(ends), len(ends))
+		return fmt.Errorf("mirror: %s has %d partitions in the target and %d in the source, and "+
+			"records are placed by that for ever: "+
+			"make the target's topics with `lumenhook topics create --partitions %d`", topic, len(have),
+			len(ends), len(ends))
 	}
 	for _, p := range streams.Partitions(ends) {
 		if have[p] > ends[p] {
-			return fmt.Errorf("mirror: partition %d of %s ends at %d in the target and at %d in the source: it is no copy of it; "+
+			return fmt.Errorf("mirror: partition %d of %s ends at %d in the target and at %d in the "+
+				"source: it is no copy of it; "+
 				"copy into topics of their own (another --topic-prefix)", p, topic, have[p], ends[p])
 		}
 		c.plan = append(c.plan, partition{
-			topic: topic, number: p, compacted: t.Cleanup == schemas.CleanupCompact,
-			start: starts[p], end: ends[p], first: first[p], have: have[p],
+			topic:     topic,
+			number:    p,
+			compacted: t.Cleanup == schemas.CleanupCompact,
+			start:     starts[p],
+			end:       ends[p],
+			first:     first[p],
+			have:      have[p],
 		})
 		c.total += ends[p]
 		c.done += have[p]
@@ -148,19 +156,22 @@ func (c *copying) partition(ctx context.Context, p *partition) error {
 		return err
 	}
 	reader, err := c.From.NewReader(streams.ReaderConfig{
-		From: streams.Offsets{p.topic: {p.number: max(p.start, p.have)}}, SkipExpired: true, Notes: true,
+		From:        streams.Offsets{p.topic: {p.number: max(p.start, p.have)}},
+		SkipExpired: true,
+		Notes:       true,
 	})
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
 	b := batch{copying: c, partition: p, next: p.have}
-	err = reader.ReadTo(ctx, p.topic, map[int32]int64{p.number: p.end}, pollRecords, func(r streams.Record) error {
-		if r.Offset >= p.end {
-			return nil // of what came since
-		}
-		return b.add(ctx, r)
-	})
+	err = reader.ReadTo(ctx, p.topic, map[int32]int64{p.number: p.end}, pollRecords,
+		func(r streams.Record) error {
+			if r.Offset >= p.end {
+				return nil // of what came since
+			}
+			return b.add(ctx, r)
+		})
 	if err == nil {
 		err = b.fillTo(ctx, p.end)
 	}
@@ -196,26 +207,34 @@ func (c *copying) sameSoFar(ctx context.Context, p *partition) error {
 		if there && here && sameRecord(a, b) || there == here && !here || there != here && p.compacted {
 			continue
 		}
-		return fmt.Errorf("mirror: partition %d of %s has something else at offset %d in the target than in the source: it is no copy of it; "+
+		return fmt.Errorf("mirror: partition %d of %s has something else at offset %d in the target "+
+			"than in the source: it is no copy of it; "+
 			"copy into topics of their own (another --topic-prefix)", p.number, p.topic, offset)
 	}
 	return nil
 }
 
 // recordsOf reads what a cluster has from an offset up to the target's end.
-func recordsOf(ctx context.Context, cluster streams.Cluster, p *partition, from int64) (map[int64]streams.Record, error) {
-	reader, err := cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{p.topic: {p.number: from}}, SkipExpired: true, Notes: true})
+func recordsOf(
+	ctx context.Context, cluster streams.Cluster, p *partition, from int64,
+) (map[int64]streams.Record, error) {
+	reader, err := cluster.NewReader(streams.ReaderConfig{
+		From:        streams.Offsets{p.topic: {p.number: from}},
+		SkipExpired: true,
+		Notes:       true,
+	})
 	if err != nil {
 		return nil, err
 	}
 	defer reader.Close()
 	found := make(map[int64]streams.Record)
-	err = reader.ReadTo(ctx, p.topic, map[int32]int64{p.number: p.have}, pollRecords, func(r streams.Record) error {
-		if !streams.IsFiller(r) {
-			found[r.Offset] = r
-		}
-		return nil
-	})
+	err = reader.ReadTo(ctx, p.topic, map[int32]int64{p.number: p.have}, pollRecords,
+		func(r streams.Record) error {
+			if !streams.IsFiller(r) {
+				found[r.Offset] = r
+			}
+			return nil
+		})
 	return found, err
 }
 

@@ -30,9 +30,18 @@ type side struct {
 func newSide(t *testing.T, partitions int32) side {
 	t.Helper()
 	b := brokertest.Start(t)
-	s := side{t, streams.Cluster{Brokers: b.Addrs(), Prefix: b.Prefix(), ClientID: "test", Logger: slog.New(slog.DiscardHandler)}}
+	s := side{
+		t,
+		streams.Cluster{
+			Brokers:  b.Addrs(),
+			Prefix:   b.Prefix(),
+			ClientID: "test",
+			Logger:   slog.New(slog.DiscardHandler),
+		},
+	}
 	if partitions > 0 {
-		s.must(s.EnsureTopics(t.Context(), topology.Wanted(topology.Shape{Partitions: partitions, Replicas: b.Replicas()})))
+		s.must(s.EnsureTopics(t.Context(),
+			topology.Wanted(topology.Shape{Partitions: partitions, Replicas: b.Replicas()})))
 	}
 	return s
 }
@@ -54,7 +63,9 @@ func (s side) transact(how kgo.TransactionEndTry, topic string, keys ...string) 
 	s.must(client.BeginTransaction())
 	for _, key := range keys {
 		s.must(client.ProduceSync(s.t.Context(), &kgo.Record{
-			Topic: s.Prefix + topic, Key: []byte(key), Value: []byte("value of " + key),
+			Topic:   s.Prefix + topic,
+			Key:     []byte(key),
+			Value:   []byte("value of " + key),
 			Headers: []kgo.RecordHeader{{Key: "type", Value: []byte("test")}},
 		}).FirstErr())
 	}
@@ -119,7 +130,9 @@ func (s side) records() (list []string) {
 		reader, err := s.NewReader(streams.ReaderConfig{From: streams.Offsets{topic: from}})
 		s.must(err)
 		s.must(reader.ReadTo(s.t.Context(), topic, ends, 100, func(r streams.Record) error {
-			list = append(list, fmt.Sprintf("%s/%d@%d %s=%s %q %d", r.Topic, r.Partition, r.Offset, r.Key, r.Value, r.Headers, r.Timestamp.UnixMilli()))
+			list = append(list,
+				fmt.Sprintf("%s/%d@%d %s=%s %q %d", r.Topic, r.Partition, r.Offset, r.Key, r.Value, r.Headers,
+					r.Timestamp.UnixMilli()))
 			return nil
 		}))
 		reader.Close()
@@ -154,14 +167,20 @@ func TestACopyKeepsEveryOffset(t *testing.T) {
 	from.busy()
 	from.takes("mailer", schemas.TopicJournal, 7)
 	var told, total int64
-	report, err := mirror.Copy(t.Context(), mirror.Config{From: from.Cluster, To: to.Cluster, Progress: func(done, all int64) { told, total = done, all }})
+	report, err := mirror.Copy(t.Context(),
+		mirror.Config{
+			From:     from.Cluster,
+			To:       to.Cluster,
+			Progress: func(done, all int64) { told, total = done, all },
+		})
 	from.must(err)
 	to.isCopyOf(from)
 	records, fillers := copied(report)
 	if records != 13 || told != records+fillers || total != told {
 		t.Errorf("%d records and %d fillers were copied, %d of %d told", records, fillers, told, total)
 	}
-	if at := to.taken("mailer", schemas.TopicJournal); at != 7 || !slices.Equal(report.Groups, []string{"mailer"}) {
+	if at := to.taken("mailer", schemas.TopicJournal); at != 7 ||
+		!slices.Equal(report.Groups, []string{"mailer"}) {
 		t.Errorf("the group is at %d, of %v", at, report.Groups)
 	}
 
@@ -182,11 +201,15 @@ func TestACopyThatEndedEarlyGoesOn(t *testing.T) {
 	interruptions := 0
 	for {
 		ctx, interrupt := context.WithCancel(t.Context())
-		_, err := mirror.Copy(ctx, mirror.Config{From: from.Cluster, To: to.Cluster, Progress: func(done, total int64) {
-			if done < total {
-				interrupt()
-			}
-		}})
+		_, err := mirror.Copy(ctx, mirror.Config{
+			From: from.Cluster,
+			To:   to.Cluster,
+			Progress: func(done, total int64) {
+				if done < total {
+					interrupt()
+				}
+			},
+		})
 		interrupt()
 		if err == nil {
 			break
@@ -211,12 +234,16 @@ func TestWhatIsNoCopyIsRefused(t *testing.T) {
 		"no topics":            {0, func(side) {}, "lumenhook topics create"},
 		"other partitions":     {3, func(side) {}, "--partitions 2"},
 		"more than the source": {2, func(to side) { to.busy(); to.busy() }, "it is no copy of it"},
-		"another record":       {2, func(to side) { to.transact(kgo.TryCommit, schemas.TopicLedgers, "other") }, "it is no copy of it"},
+		"another record": {
+			2, func(to side) { to.transact(kgo.TryCommit, schemas.TopicLedgers, "other") },
+			"it is no copy of it",
+		},
 		"another record below": {2, func(to side) {
 			p, err := to.NewProducer()
 			to.must(err)
 			defer p.Close()
-			to.must(p.Append(t.Context(), streams.Record{Topic: schemas.TopicLedgers, Key: []byte("other"), Value: []byte("record")}))
+			to.must(p.Append(t.Context(),
+				streams.Record{Topic: schemas.TopicLedgers, Key: []byte("other"), Value: []byte("record")}))
 		}, "something else at offset 0"},
 	} {
 		t.Run(name, func(t *testing.T) {

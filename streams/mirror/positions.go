@@ -27,7 +27,8 @@ func copyPositions(ctx context.Context, from, to streams.Cluster) (groups []stri
 			if len(offsets) == 0 {
 				continue
 			}
-			if err := admin.CommitAllOffsets(ctx, to.Prefix+name, renamed(offsets, from.Prefix, to.Prefix)); err != nil {
+			if err := admin.CommitAllOffsets(ctx, to.Prefix+
+				name, renamed(offsets, from.Prefix, to.Prefix)); err != nil {
 				return fmt.Errorf("group %s (stop what runs on the target): %w", to.Prefix+name, err)
 			}
 			groups = append(groups, name)
@@ -42,7 +43,9 @@ func copyPositions(ctx context.Context, from, to streams.Cluster) (groups []stri
 }
 
 // positionsOf gives the positions of each group under a prefix, by its name without.
-func positionsOf(ctx context.Context, admin *kadm.Client, prefix string) (map[string]kadm.Offsets, error) {
+func positionsOf(
+	ctx context.Context, admin *kadm.Client, prefix string,
+) (map[string]kadm.Offsets, error) {
 	listed, err := admin.ListGroups(ctx)
 	if err != nil {
 		return nil, err

@@ -43,8 +43,10 @@ func group(name string) Right {
 
 func transactions(name string, prefixed bool) Right {
 	return Right{
-		Resource: streams.ResourceTransactionalID, Operation: streams.OpWrite,
-		Names: []string{name}, Prefixed: prefixed,
+		Resource:  streams.ResourceTransactionalID,
+		Operation: streams.OpWrite,
+		Names:     []string{name},
+		Prefixed:  prefixed,
 	}
 }
 
@@ -63,8 +65,10 @@ func look() []Right {
 func lookInside() (rights []Right) {
 	for _, op := range []streams.Operation{streams.OpDescribe, streams.OpDescribeConfigs} {
 		rights = append(rights, Right{
-			Resource: streams.ResourceTopic, Operation: op,
-			Names: []string{transactionState, groupPositions}, Internal: true,
+			Resource:  streams.ResourceTopic,
+			Operation: op,
+			Names:     []string{transactionState, groupPositions},
+			Internal:  true,
 		})
 	}
 	return rights
@@ -122,7 +126,11 @@ func Roles() []Role {
 		// secrets list, rewrap, drop
 		{"rewrap", with(commands,
 			read(schemas.TopicEndpoints, schemas.TopicCommands),
-			Right{Resource: streams.ResourceGroup, Operation: streams.OpDescribe, Names: []string{engineName}})},
+			Right{
+				Resource:  streams.ResourceGroup,
+				Operation: streams.OpDescribe,
+				Names:     []string{engineName},
+			})},
 		// accounts create, keys create without the API
 		{"operator", commands},
 		// topics cat, tail, describe, plan, check
@@ -165,7 +173,10 @@ func Access(c streams.Cluster, userPrefix string, names ...string) ([]streams.AC
 
 func (r Right) acl(prefix, principal string) streams.ACL {
 	a := streams.ACL{
-		Principal: principal, Resource: r.Resource, Operation: r.Operation, Prefixed: r.Prefixed,
+		Principal: principal,
+		Resource:  r.Resource,
+		Operation: r.Operation,
+		Prefixed:  r.Prefixed,
 	}
 	for _, name := range r.Names {
 		if r.Resource != streams.ResourceCluster && !r.Internal {

@@ -20,12 +20,16 @@ const hasInternalTopics = true
 func newGuarded(t *testing.T, users ...string) streams.Cluster {
 	t.Helper()
 	c, err := kafkatest.Start(t.Context(), kafkatest.Config{
-		Dir: t.TempDir(), Brokers: 1, Secure: true, Users: users,
+		Dir:     t.TempDir(),
+		Brokers: 1,
+		Secure:  true,
+		Users:   users,
 	})
 	must(t, err)
 	t.Cleanup(func() { must(t, c.Close()) })
 	return streams.Cluster{
-		Brokers: c.Addrs(), TLS: streams.TLS{Enabled: true, CAFile: c.CAFile()},
+		Brokers: c.Addrs(),
+		TLS:     streams.TLS{Enabled: true, CAFile: c.CAFile()},
 	}
 }
 

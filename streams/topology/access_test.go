@@ -106,7 +106,8 @@ func TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing(t *testing.T) {
 				if one.Resource == streams.ResourceCluster && !tellsTime {
 					continue
 				}
-				if strings.HasPrefix(one.Names[0], "__") && one.Operation == streams.OpDescribeConfigs && !hasInternalTopics {
+				if strings.HasPrefix(one.Names[0], "__") && one.Operation == streams.OpDescribeConfigs &&
+					!hasInternalTopics {
 					continue
 				}
 				must(t, g.admin.DeleteACLs(t.Context(), []streams.ACL{one}))
@@ -162,12 +163,14 @@ func newDeployment(t *testing.T, broker streams.Cluster, role string) *guarded {
 	g := &guarded{t: t, role: role, admin: broker}
 	g.admin.Prefix, g.admin.ClientID = role+".", "test"
 	g.admin = g.as(adminUser, slog.New(slog.DiscardHandler))
-	must(t, g.admin.EnsureTopics(t.Context(), topology.Wanted(topology.Shape{Partitions: 1, Replicas: 1})))
+	must(t,
+		g.admin.EnsureTopics(t.Context(), topology.Wanted(topology.Shape{Partitions: 1, Replicas: 1})))
 	producer, err := g.admin.NewProducer()
 	must(t, err)
 	defer producer.Close()
 	for _, topic := range works[role].seed {
-		must(t, producer.Append(t.Context(), streams.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")}))
+		must(t,
+			producer.Append(t.Context(), streams.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")}))
 	}
 	if role == "follower" {
 		g.startNetwork()
@@ -227,7 +230,9 @@ func check(ctx context.Context, c streams.Cluster) error {
 }
 
 // beside runs a part until the returned function ends it.
-func beside(ctx context.Context, run func(context.Context) error) (failed <-chan error, end func()) {
+func beside(
+	ctx context.Context, run func(context.Context) error,
+) (failed <-chan error, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	stopped := make(chan struct{})
@@ -257,11 +262,16 @@ func until(ctx context.Context, so func() error) error {
 
 func newEngine(c streams.Cluster, stateDir string) *engine.Engine {
 	return engine.New(engine.Config{
-		Cluster: c, StateDir: stateDir, Policy: domain.Policy{Schedule: domain.DefaultSchedule()},
-		Dispatcher:       nobody{},
-		Unseal:           func([]byte, string) (domain.Secret, error) { return "", errors.New("nothing is sent") },
-		AttemptsInFlight: 1, AttemptsPerEndpoint: 1, DrainTimeout: time.Second,
-		Now: time.Now, Logger: c.Logger,
+		Cluster:             c,
+		StateDir:            stateDir,
+		Policy:              domain.Policy{Schedule: domain.DefaultSchedule()},
+		Dispatcher:          nobody{},
+		Unseal:              func([]byte, string) (domain.Secret, error) { return "", errors.New("nothing is sent") },
+		AttemptsInFlight:    1,
+		AttemptsPerEndpoint: 1,
+		DrainTimeout:        time.Second,
+		Now:                 time.Now,
+		Logger:              c.Logger,
 	})
 }
 
@@ -326,18 +336,37 @@ func submitAll(ctx context.Context, g *guarded, c streams.Cluster) error {
 	defer client.Close()
 	account, endpoint := fmt.Sprintf("acc_%d", g.runs), fmt.Sprintf("ep_%d", g.runs)
 	for i, body := range []domain.CommandBody{
-		domain.CreateAccount{AccountID: account, Email: "a@b.example", Key: domain.Key{ID: fmt.Sprintf("key_%d", g.runs), Hash: []byte{1}}},
-		domain.CreateEndpoint{EndpointID: endpoint, AccountID: account, URL: "https://shop.example/hook", SealedSecret: []byte("s")},
+		domain.CreateAccount{
+			AccountID: account,
+			Email:     "a@b.example",
+			Key:       domain.Key{ID: fmt.Sprintf("key_%d", g.runs), Hash: []byte{1}},
+		},
+		domain.CreateEndpoint{
+			EndpointID:   endpoint,
+			AccountID:    account,
+			URL:          "https://shop.example/hook",
+			SealedSecret: []byte("s"),
+		},
 		domain.CreateWatch{Watch: domain.Watch{
-			ID: fmt.Sprintf("wat_%d", g.runs), AccountID: account, EndpointID: endpoint,
-			WalletAddress: "GTO", EventTypes: []domain.EventType{domain.PaymentReceived},
+			ID:            fmt.Sprintf("wat_%d", g.runs),
+			AccountID:     account,
+			EndpointID:    endpoint,
+			WalletAddress: "GTO",
+			EventTypes:    []domain.EventType{domain.PaymentReceived},
 			Rules: domain.Rules{
-				Assets: []domain.Asset{{Code: "XLM"}}, Amount: domain.AmountRule{Kind: domain.AmountAny},
-				Memo: domain.MemoRule{Kind: domain.MemoAny},
+				Assets: []domain.Asset{{Code: "XLM"}},
+				Amount: domain.AmountRule{Kind: domain.AmountAny},
+				Memo:   domain.MemoRule{Kind: domain.MemoAny},
 			},
 		}},
 	} {
-		result, err := client.Submit(ctx, domain.Command{ID: fmt.Sprintf("cmd_%d_%d", g.runs, i), AccountID: account, BodyHash: []byte("h"), Body: body})
+		result, err := client.Submit(ctx,
+			domain.Command{
+				ID:        fmt.Sprintf("cmd_%d_%d", g.runs, i),
+				AccountID: account,
+				BodyHash:  []byte("h"),
+				Body:      body,
+			})
 		if err == nil && result.Answer.Rejection != nil {
 			err = errors.New(result.Answer.Rejection.Detail)
 		}
@@ -356,8 +385,12 @@ func workCommands(ctx context.Context, g *guarded, c streams.Cluster) error {
 }
 
 // withDirectory works with a read model that was filled.
-func withDirectory(ctx context.Context, g *guarded, c streams.Cluster, then func(*directory.Directory) error) error {
-	d, err := directory.Open(ctx, directory.Config{Cluster: c, Dir: g.t.TempDir(), Now: time.Now, Logger: c.Logger})
+func withDirectory(
+	ctx context.Context, g *guarded, c streams.Cluster,
+	then func(*directory.Directory) error,
+) error {
+	d, err := directory.Open(ctx,
+		directory.Config{Cluster: c, Dir: g.t.TempDir(), Now: time.Now, Logger: c.Logger})
 	if err != nil {
 		return err
 	}
@@ -402,7 +435,8 @@ func useKey(ctx context.Context, c streams.Cluster) error {
 	}
 	defer producer.Close()
 	m := schemas.EncodeKeyUse(1)
-	return producer.Append(ctx, streams.NewRecord(schemas.TopicKeyUses, "key_1", m.Value, m.EachHeader))
+	return producer.Append(ctx, streams.NewRecord(schemas.TopicKeyUses, "key_1", m.Value,
+		m.EachHeader))
 }
 
 // workMailer has a mailer join its group and read the journal.
@@ -433,14 +467,21 @@ func workFollower(ctx context.Context, g *guarded, c streams.Cluster) error {
 		return err
 	}
 	source, err := rpc.New(rpc.Config{
-		URL: g.net.RPCURL(), Passphrase: g.net.Passphrase(), PollInterval: 10 * time.Millisecond,
+		URL:          g.net.RPCURL(),
+		Passphrase:   g.net.Passphrase(),
+		PollInterval: 10 * time.Millisecond,
 	})
 	if err != nil {
 		return err
 	}
 	return withDirectory(ctx, g, c, func(d *directory.Directory) error {
 		if err := follow(ctx, c, follower.Config{
-			Cluster: c, Source: source, Watches: watches{d}, Passphrase: g.net.Passphrase(), Now: time.Now, Logger: c.Logger,
+			Cluster:    c,
+			Source:     source,
+			Watches:    watches{d},
+			Passphrase: g.net.Passphrase(),
+			Now:        time.Now,
+			Logger:     c.Logger,
 		}); err != nil {
 			return err
 		}
@@ -449,26 +490,36 @@ func workFollower(ctx context.Context, g *guarded, c streams.Cluster) error {
 			return err
 		}
 		defer fenced.Close()
-		for _, topic := range []string{schemas.TopicPayments, schemas.TopicMatches, schemas.TopicQuarantine} {
+		for _, topic := range []string{
+			schemas.TopicPayments, schemas.TopicMatches, schemas.TopicQuarantine,
+		} {
 			if err := fenced.Append(ctx, streams.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")}); err != nil {
 				return err
 			}
 		}
-		return errors.Join(reads(schemas.TopicMatches, schemas.TopicLedgers)(ctx, g, c), workCommands(ctx, g, c))
+		return errors.Join(reads(schemas.TopicMatches, schemas.TopicLedgers)(ctx, g, c),
+			workCommands(ctx, g, c))
 	})
 }
 
 // watches gives the follower its read model.
 type watches struct{ *directory.Directory }
 
-func (w watches) ByWallet(wallet string) ([]domain.Watch, error) { return w.WatchesByWallet(wallet) }
+func (w watches) ByWallet(
+	wallet string,
+) ([]domain.Watch, error) {
+	return w.WatchesByWallet(wallet)
+}
 
 // startNetwork starts the deployment's development network, whose ledgers close often.
 func (g *guarded) startNetwork() {
 	ids, err := devnet.NewIdentities()
 	must(g.t, err)
 	g.net, err = devnet.Open(devnet.Config{
-		Dir: g.t.TempDir(), Identities: ids, Listen: "127.0.0.1:0", CloseInterval: 50 * time.Millisecond,
+		Dir:           g.t.TempDir(),
+		Identities:    ids,
+		Listen:        "127.0.0.1:0",
+		CloseInterval: 50 * time.Millisecond,
 	})
 	must(g.t, err)
 	_, stop := beside(context.Background(), g.net.Run)
@@ -508,8 +559,12 @@ func workProjector(ctx context.Context, g *guarded, c streams.Cluster) error {
 	}
 	ours := make(chan struct{}, 1)
 	m, err := c.Join(streams.MembershipConfig{
-		Group: "projector", Topic: schemas.TopicJournal, Now: time.Now,
-		Assigned: func([]int32) { ours <- struct{}{} }, Revoked: func([]int32) {}, Lost: func([]int32) {},
+		Group:    "projector",
+		Topic:    schemas.TopicJournal,
+		Now:      time.Now,
+		Assigned: func([]int32) { ours <- struct{}{} },
+		Revoked:  func([]int32) {},
+		Lost:     func([]int32) {},
 	})
 	if err != nil {
 		return err
@@ -529,7 +584,8 @@ func workRewrap(ctx context.Context, g *guarded, c streams.Cluster) error {
 		_, err := admin.FetchOffsets(ctx, c.Prefix+"engine")
 		return err
 	})
-	return errors.Join(err, reads(schemas.TopicEndpoints, schemas.TopicCommands)(ctx, g, c), workCommands(ctx, g, c))
+	return errors.Join(err, reads(schemas.TopicEndpoints, schemas.TopicCommands)(ctx, g, c),
+		workCommands(ctx, g, c))
 }
 
 func workInspect(ctx context.Context, g *guarded, c streams.Cluster) error {

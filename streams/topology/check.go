@@ -75,8 +75,8 @@ func CheckNames(accept []string) error {
 
 // Check names what of a cluster would lose acknowledged records, or stop the
 // service: topics that are missing or of wrong settings, Kafka's own among them,
-// transactions of an older kind, a clock of this host that is far from the cluster's. What cannot be asked
-// is an error.
+// transactions of an older kind, a clock of this host that is far from the cluster's. What
+// cannot be asked is an error.
 func Check(ctx context.Context, c streams.Cluster, o CheckOptions) ([]Fault, error) {
 	replicas := cmp.Or(o.Replicas, LeastReplicas)
 	faults, err := checkTopics(ctx, c, Shape{Partitions: o.Partitions, Replicas: replicas})
@@ -100,7 +100,10 @@ func Check(ctx context.Context, c streams.Cluster, o CheckOptions) ([]Fault, err
 			faults = append(faults, *fault)
 		}
 	}
-	return slices.DeleteFunc(faults, func(f Fault) bool { return slices.Contains(o.Accept, f.Name) }), nil
+	return slices.DeleteFunc(faults, func(f Fault) bool {
+		return slices.Contains(o.Accept,
+			f.Name)
+	}), nil
 }
 
 func checkTopics(ctx context.Context, c streams.Cluster, s Shape) ([]Fault, error) {
@@ -137,7 +140,8 @@ func faultsOf(differences []Difference) (faults []Fault) {
 	for _, d := range order {
 		of := strings.Join(topics[kind{d.Setting, d.Have, d.Want}], ", ")
 		faults = append(faults, Fault{
-			Name: d.Setting, Do: d.advice(),
+			Name: d.Setting,
+			Do:   d.advice(),
 			What: fmt.Sprintf("%s of %s is %s and must be %s: %s", d.Setting, of, d.Have, d.Want, d.Harm),
 		})
 	}

@@ -23,8 +23,9 @@ func TestOlderTransactionsAreRefused(t *testing.T) {
 		t.Helper()
 		must(t, c.WithAdmin(t.Context(), func(ctx context.Context, admin *kadm.Client) error {
 			updated, err := admin.UpdateFeatures(ctx, false, kadm.FeatureUpdate{
-				Feature: topology.TransactionVersion, MaxVersionLevel: n,
-				UpgradeType: unsafeDowngrade,
+				Feature:         topology.TransactionVersion,
+				MaxVersionLevel: n,
+				UpgradeType:     unsafeDowngrade,
 			})
 			for _, u := range updated {
 				must(t, u.Err)

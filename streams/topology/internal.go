@@ -26,16 +26,22 @@ func checkInternal(ctx context.Context, c streams.Cluster) ([]Fault, error) {
 	}
 	inSync := map[string]string{MinInSync: fmt.Sprint(LeastInSync)}
 	var differences []Difference
-	for name, settings := range map[string]map[string]string{transactionState: inSync, groupPositions: nil} {
+	for name, settings := range map[string]map[string]string{
+		transactionState: inSync,
+		groupPositions:   nil,
+	} {
 		state, found := have[name]
 		if !found {
 			continue
 		}
 		want := streams.TopicSpec{
-			Name: name, Partitions: int32(state.Partitions), // #nosec G115 -- a count of partitions
-			ReplicationFactor: LeastReplicas, Configs: settings,
+			Name:              name,
+			Partitions:        int32(state.Partitions), // #nosec G115 -- a count of partitions
+			ReplicationFactor: LeastReplicas,
+			Configs:           settings,
 		}
-		differences = append(differences, compare("", []streams.TopicSpec{want}, map[string]streams.TopicState{name: state})...)
+		differences = append(differences,
+			compare("", []streams.TopicSpec{want}, map[string]streams.TopicState{name: state})...)
 	}
 	for i := range differences {
 		differences[i].Remedy = RemedyByHand // they are not ours to change

@@ -81,7 +81,9 @@ func Plan(ctx context.Context, c streams.Cluster, want Shape) ([]Difference, err
 	return compare(c.Prefix, specs, have), nil
 }
 
-func compare(prefix string, want []streams.TopicSpec, have map[string]streams.TopicState) (all []Difference) {
+func compare(
+	prefix string, want []streams.TopicSpec, have map[string]streams.TopicState,
+) (all []Difference) {
 	for _, spec := range want {
 		state, found := have[spec.Name]
 		for _, d := range compareTopic(spec, state, found) {
@@ -96,15 +98,20 @@ func compareTopic(want streams.TopicSpec, have streams.TopicState, found bool) (
 	if !found {
 		shape := fmt.Sprintf("%d × %d", want.Partitions, want.ReplicationFactor)
 		return []Difference{{
-			Setting: topicItself, Have: "missing", Want: shape, Remedy: RemedyCreate,
-			Harm: "nothing can be written to it",
+			Setting: topicItself,
+			Have:    "missing",
+			Want:    shape,
+			Remedy:  RemedyCreate,
+			Harm:    "nothing can be written to it",
 		}}
 	}
 	if have.Partitions != int(want.Partitions) {
 		all = append(all, Difference{
-			Setting: partitions, Have: strconv.Itoa(have.Partitions),
-			Want: strconv.Itoa(int(want.Partitions)), Remedy: RemedyByHand,
-			Harm: "records were placed by the count: it is that of the deployment, for ever",
+			Setting: partitions,
+			Have:    strconv.Itoa(have.Partitions),
+			Want:    strconv.Itoa(int(want.Partitions)),
+			Remedy:  RemedyByHand,
+			Harm:    "records were placed by the count: it is that of the deployment, for ever",
 		})
 	}
 	replicas := strconv.Itoa(int(want.ReplicationFactor))

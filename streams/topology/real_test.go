@@ -39,7 +39,8 @@ func TestAHostWhoseClockIsOffIsRefused(t *testing.T) {
 	mustCreate(t, c, shape)
 	for _, off := range []time.Duration{-2 * time.Hour, 2 * time.Hour} {
 		now := func() time.Time { return time.Now().Add(off) }
-		if found := names(t, topology.CheckOptions{Now: now}, c); !slices.Equal(found, []string{"clock"}) {
+		if found := names(t, topology.CheckOptions{Now: now}, c); !slices.Equal(found,
+			[]string{"clock"}) {
 			t.Errorf("off by %s: refused for %v", off, found)
 		}
 	}
@@ -53,7 +54,8 @@ func TestWhatReplicasNeedIsRefusedAndPutRight(t *testing.T) {
 	} {
 		must(t, c.AlterTopic(t.Context(), schemas.TopicJournal, map[string]string{setting: value}))
 		awaitSetting(t, c, schemas.TopicJournal, setting, value)
-		if found := names(t, topology.CheckOptions{Now: time.Now}, c); !slices.Equal(found, []string{setting}) {
+		if found := names(t, topology.CheckOptions{Now: time.Now}, c); !slices.Equal(found,
+			[]string{setting}) {
 			t.Errorf("%s=%s: refused for %v", setting, value, found)
 		}
 		mustCreate(t, c, shape)
@@ -84,12 +86,19 @@ func TestACommitThatOneBrokerHasIsRefused(t *testing.T) {
 	cluster, err := kafkatest.Start(t.Context(), kafkatest.Config{Dir: t.TempDir(), Brokers: 1})
 	must(t, err)
 	t.Cleanup(func() { must(t, cluster.Close()) })
-	c := streams.Cluster{Brokers: cluster.Addrs(), Prefix: "test.", ClientID: "test", Logger: slog.New(slog.DiscardHandler)}
+	c := streams.Cluster{
+		Brokers:  cluster.Addrs(),
+		Prefix:   "test.",
+		ClientID: "test",
+		Logger:   slog.New(slog.DiscardHandler),
+	}
 	mustCreate(t, c, topology.Shape{Partitions: 1, Replicas: 1})
 	producer, err := c.NewFencedProducer(t.Context(), "engine")
 	must(t, err)
 	defer producer.Close()
-	must(t, producer.Append(t.Context(), streams.Record{Topic: schemas.TopicJournal, Key: []byte("k"), Value: []byte("v")}))
+	must(t,
+		producer.Append(t.Context(),
+			streams.Record{Topic: schemas.TopicJournal, Key: []byte("k"), Value: []byte("v")}))
 	faults, err := topology.Check(t.Context(), c, topology.CheckOptions{Now: time.Now})
 	must(t, err)
 	said := topology.Refusal(faults).Error()

@@ -19,7 +19,10 @@ func newCluster(t *testing.T) (streams.Cluster, topology.Shape) {
 	t.Helper()
 	b := brokertest.Start(t)
 	c := streams.Cluster{
-		Brokers: b.Addrs(), Prefix: b.Prefix(), ClientID: "test", Logger: slog.New(slog.DiscardHandler),
+		Brokers:  b.Addrs(),
+		Prefix:   b.Prefix(),
+		ClientID: "test",
+		Logger:   slog.New(slog.DiscardHandler),
 	}
 	return c, topology.Shape{Partitions: keyedPartitions, Replicas: b.Replicas()}
 }

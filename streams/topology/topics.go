@@ -27,7 +27,8 @@ func (s Shape) counted(ctx context.Context, c streams.Cluster) (Shape, error) {
 		return s, fmt.Errorf("topology: %w", err)
 	}
 	if s.Partitions = int32(have[schemas.TopicJournal].Partitions); s.Partitions == 0 {
-		return s, fmt.Errorf("topology: there is no topic %s%s yet: name how many partitions it is to have, "+
+		return s, fmt.Errorf("topology: there is no topic %s%s yet: name how many partitions it is to "+
+			"have, "+
 			"for ever (--partitions)", c.Prefix, schemas.TopicJournal)
 	}
 	return s, nil
@@ -38,7 +39,8 @@ func (s Shape) counted(ctx context.Context, c streams.Cluster) (Shape, error) {
 func CheckShape(s Shape, accept []string) error {
 	var names []string
 	for name, short := range map[string]bool{
-		Replication: s.Replicas < LeastReplicas, MinInSync: s.Replicas < LeastInSync,
+		Replication: s.Replicas < LeastReplicas,
+		MinInSync:   s.Replicas < LeastInSync,
 	} {
 		if short && !slices.Contains(accept, name) {
 			names = append(names, name)
@@ -48,7 +50,8 @@ func CheckShape(s Shape, accept []string) error {
 		return nil
 	}
 	slices.Sort(names)
-	return fmt.Errorf("with fewer than %d copies, of which %d are in step, acknowledged records can be lost "+
+	return fmt.Errorf("with fewer than %d copies, of which %d are in step, acknowledged records can "+
+		"be lost "+
 		"with a broker; if you answer for it, add --accept-loss %s",
 		LeastReplicas, LeastInSync, strings.Join(names, ","))
 }
@@ -93,7 +96,10 @@ func Wanted(s Shape) []streams.TopicSpec {
 	var specs []streams.TopicSpec
 	for _, t := range schemas.Topics() {
 		spec := streams.TopicSpec{
-			Name: t.Name, Partitions: 1, ReplicationFactor: s.Replicas, Configs: configs(t, s),
+			Name:              t.Name,
+			Partitions:        1,
+			ReplicationFactor: s.Replicas,
+			Configs:           configs(t, s),
 		}
 		if t.Keyed {
 			spec.Partitions = s.Partitions

@@ -78,7 +78,8 @@ func TestEachWrongSettingIsNamedRefusedAndPutRight(t *testing.T) {
 			must(t, c.AlterTopic(t.Context(), w.topic, map[string]string{w.setting: w.value}))
 			awaitSetting(t, c, w.topic, w.setting, w.value)
 			d := mustPlan(t, c, shape)
-			if len(d) != 1 || d[0].Topic != c.Prefix+w.topic || d[0].Setting != w.setting || d[0].Have != w.value {
+			if len(d) != 1 || d[0].Topic != c.Prefix+w.topic || d[0].Setting != w.setting ||
+				d[0].Have != w.value {
 				t.Fatalf("the plan is %+v", d)
 			}
 			names := refused(t, c)
@@ -113,7 +114,8 @@ func awaitSetting(t *testing.T, c streams.Cluster, topic, setting, value string)
 func refused(t *testing.T, c streams.Cluster, accept ...string) (names []string) {
 	t.Helper()
 	faults, err := topology.Check(t.Context(), c, topology.CheckOptions{
-		Accept: append(accept, ofOneReplica...), Now: time.Now,
+		Accept: append(accept, ofOneReplica...),
+		Now:    time.Now,
 	})
 	must(t, err)
 	for _, f := range faults {
@@ -128,7 +130,11 @@ var ofOneReplica = []string{"replication", "min.insync.replicas", "unclean.leade
 func TestMoreThanWantedIsNoDifference(t *testing.T) {
 	c, shape := newCluster(t)
 	mustCreate(t, c, shape)
-	more := map[string]string{"retention.ms": "-1", "max.message.bytes": "2000000", "segment.ms": "60000"}
+	more := map[string]string{
+		"retention.ms":      "-1",
+		"max.message.bytes": "2000000",
+		"segment.ms":        "60000",
+	}
 	must(t, c.AlterTopic(t.Context(), schemas.TopicCommands, more))
 	for setting, value := range more {
 		awaitSetting(t, c, schemas.TopicCommands, setting, value)
@@ -147,7 +153,9 @@ func TestAnotherPartitionCountIsRefused(t *testing.T) {
 		t.Errorf("%+v, %v", created, err)
 	}
 	faults, err := topology.Check(t.Context(), c, topology.CheckOptions{
-		Partitions: shape.Partitions, Accept: ofOneReplica, Now: time.Now,
+		Partitions: shape.Partitions,
+		Accept:     ofOneReplica,
+		Now:        time.Now,
 	})
 	if err != nil || len(faults) != 1 || faults[0].Name != "partitions" {
 		t.Errorf("%+v, %v", faults, err)
@@ -173,7 +181,9 @@ func TestARefusalSaysWhatToDo(t *testing.T) {
 	faults, err := topology.Check(t.Context(), c, topology.CheckOptions{Now: time.Now})
 	must(t, err)
 	said := topology.Refusal(faults).Error()
-	for _, want := range []string{c.Prefix + "journal", "lumenhook topics create", "--accept-loss topic"} {
+	for _, want := range []string{
+		c.Prefix + "journal", "lumenhook topics create", "--accept-loss topic",
+	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it does not say %q: %s", want, said)
 		}
@@ -196,7 +206,8 @@ func TestACheckOfOneCopyNamesAllElse(t *testing.T) {
 	if faults := check(); len(faults) > 0 {
 		t.Errorf("%+v", faults)
 	}
-	must(t, c.AlterTopic(t.Context(), schemas.TopicJournal, map[string]string{"retention.ms": "3600000"}))
+	must(t,
+		c.AlterTopic(t.Context(), schemas.TopicJournal, map[string]string{"retention.ms": "3600000"}))
 	awaitSetting(t, c, schemas.TopicJournal, "retention.ms", "3600000")
 	if faults := check(); len(faults) != 1 || faults[0].Name != "retention.ms" {
 		t.Errorf("%+v", faults)

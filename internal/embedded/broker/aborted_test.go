@@ -62,7 +62,8 @@ func (s *story) end(t *testing.T, w *teller, how kgo.TransactionEndTry) {
 func tell(t *testing.T) *story {
 	t.Helper()
 	s := &story{addr: start(t, filepath.Join(t.TempDir(), "broker"))}
-	if _, err := kadm.NewClient(newClient(t, s.addr)).CreateTopic(t.Context(), storyPartitions, 1, nil, topic); err != nil {
+	if _, err := kadm.NewClient(newClient(t, s.addr)).CreateTopic(t.Context(), storyPartitions, 1, nil,
+		topic); err != nil {
 		t.Fatal(err)
 	}
 	var tellers [3]*teller
@@ -84,7 +85,8 @@ func tell(t *testing.T) *story {
 				if round == 5 && turn == 2 && i == 1 {
 					size = 2 << 20
 				}
-				s.write(t, w, int32((turn+i+round)%storyPartitions), fmt.Sprintf("%d/%d/%d ", round, turn, i), size)
+				s.write(t, w, int32((turn+i+round)%storyPartitions), fmt.Sprintf("%d/%d/%d ", round, turn, i),
+					size)
 			}
 		}
 		for k := range tellers {
@@ -162,7 +164,8 @@ func TestNoBoundOfAFetchHandsOutAbortedRecords(t *testing.T) {
 	topicID := topicIDOf(t, client)
 	for _, whole := range s.bounds() {
 		for _, each := range []int32{1, whole, 8 << 20} {
-			s.check(t, fmt.Sprintf("MaxBytes %d, MaxPartitionBytes %d", whole, each), s.fetchAll(t, client, topicID, whole, each))
+			s.check(t, fmt.Sprintf("MaxBytes %d, MaxPartitionBytes %d", whole, each),
+				s.fetchAll(t, client, topicID, whole, each))
 		}
 	}
 }
@@ -177,7 +180,9 @@ func topicIDOf(t *testing.T, client *kgo.Client) [16]byte {
 }
 
 // fetchAll reads all partitions by requests of its own.
-func (s *story) fetchAll(t *testing.T, client *kgo.Client, topicID [16]byte, whole, each int32) (read [storyPartitions][]string) {
+func (s *story) fetchAll(
+	t *testing.T, client *kgo.Client, topicID [16]byte, whole, each int32,
+) (read [storyPartitions][]string) {
 	t.Helper()
 	var next [storyPartitions]int64
 	for first := int32(0); next != s.ends; first++ {
@@ -200,7 +205,12 @@ func (s *story) fetchAll(t *testing.T, client *kgo.Client, topicID [16]byte, who
 		for _, rt := range resp.Topics {
 			for i := range rt.Partitions {
 				rp := &rt.Partitions[i]
-				o := kgo.ProcessFetchPartitionOpts{Offset: next[rp.Partition], IsolationLevel: kgo.ReadCommitted(), Topic: topic, Partition: rp.Partition}
+				o := kgo.ProcessFetchPartitionOpts{
+					Offset:         next[rp.Partition],
+					IsolationLevel: kgo.ReadCommitted(),
+					Topic:          topic,
+					Partition:      rp.Partition,
+				}
 				got, after := kgo.ProcessFetchPartition(o, rp, kgo.DefaultDecompressor(), nil)
 				if got.Err != nil {
 					t.Fatal(got.Err)
@@ -212,7 +222,8 @@ func (s *story) fetchAll(t *testing.T, client *kgo.Client, topicID [16]byte, who
 			}
 		}
 		if next == before {
-			t.Fatalf("MaxBytes %d, MaxPartitionBytes %d: nothing comes at %v of %v", whole, each, next, s.ends)
+			t.Fatalf("MaxBytes %d, MaxPartitionBytes %d: nothing comes at %v of %v", whole, each, next,
+				s.ends)
 		}
 	}
 	return read
@@ -228,8 +239,10 @@ func TestNoClientIsHandedAbortedRecords(t *testing.T) {
 				"without sessions": {kgo.DisableFetchSessions()},
 				"by topic name":    {kgo.MaxVersions(oldVersions())},
 			} {
-				opts = append(opts, kgo.FetchMaxBytes(whole), kgo.FetchMaxPartitionBytes(each), kgo.MaxConcurrentFetches(1))
-				s.check(t, fmt.Sprintf("%s, MaxBytes %d, MaxPartitionBytes %d", how, whole, each), s.consumeAll(t, opts))
+				opts = append(opts, kgo.FetchMaxBytes(whole), kgo.FetchMaxPartitionBytes(each),
+					kgo.MaxConcurrentFetches(1))
+				s.check(t, fmt.Sprintf("%s, MaxBytes %d, MaxPartitionBytes %d", how, whole, each),
+					s.consumeAll(t, opts))
 			}
 		}
 	}
@@ -248,7 +261,8 @@ func (s *story) consumeAll(t *testing.T, opts []kgo.Opt) (read [storyPartitions]
 	for p := range int32(storyPartitions) {
 		from[p] = kgo.NewOffset().AtStart()
 	}
-	c := newClient(t, s.addr, append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+	c := newClient(t, s.addr, append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))...)
 	defer c.Close()
 	for next := [storyPartitions]int64{}; next != s.ends; {
@@ -291,7 +305,11 @@ func TestNoTopicTakesLargerBatches(t *testing.T) {
 	if _, err := admin.CreateTopic(t.Context(), 1, 1, large, topic); err != nil {
 		t.Fatal(err)
 	}
-	alter := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: kadm.StringPtr("50000000")}}
+	alter := []kadm.AlterConfig{{
+		Op:    kadm.SetConfig,
+		Name:  "max.message.bytes",
+		Value: kadm.StringPtr("50000000"),
+	}}
 	for how, change := range map[string]func() error{
 		"created": func() error { return nil },
 		"altered": func() error {

@@ -72,8 +72,12 @@ func Start(cfg Config) (*Broker, error) {
 		return nil, fmt.Errorf("broker: listening on %s: %w", cfg.Listen, err)
 	}
 	b := &Broker{
-		addr: listener.Addr().String(), dir: cfg.Dir, log: &logger{slog: cfg.Logger, failed: cfg.Failed},
-		compactEvery: cmp.Or(cfg.CompactEvery, compactEvery), compacted: time.Now(), topics: make(map[string]bool),
+		addr:         listener.Addr().String(),
+		dir:          cfg.Dir,
+		log:          &logger{slog: cfg.Logger, failed: cfg.Failed},
+		compactEvery: cmp.Or(cfg.CompactEvery, compactEvery),
+		compacted:    time.Now(),
+		topics:       make(map[string]bool),
 	}
 	if err := healIndexes(cfg.Dir); err != nil {
 		return nil, errors.Join(fmt.Errorf("broker: opening %s: %w", cfg.Dir, err), listener.Close())
@@ -185,7 +189,8 @@ type logger struct {
 // Logf is called by the broker for each line of its log.
 func (l *logger) Logf(level kfake.LogLevel, format string, args ...any) {
 	switch text := fmt.Sprintf(format, args...); {
-	case level == kfake.LogLevelError || level == kfake.LogLevelWarn && strings.HasPrefix(text, "persist "):
+	case level == kfake.LogLevelError ||
+		level == kfake.LogLevelWarn && strings.HasPrefix(text, "persist "):
 		l.lost.Store(true)
 		l.slog.Error("the embedded broker could not keep what it acknowledged", "error", text)
 		if l.failed != nil {

@@ -21,7 +21,11 @@ const topic = "facts"
 // killed broker never closed anything.
 func start(t *testing.T, dir string) string {
 	t.Helper()
-	b, err := broker.Start(broker.Config{Dir: dir, Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	b, err := broker.Start(broker.Config{
+		Dir:    dir,
+		Listen: "127.0.0.1:0",
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +56,8 @@ func newClient(t *testing.T, addr string, opts ...kgo.Opt) *kgo.Client {
 // write begins a transaction of one id with a record; it is not ended here.
 func write(t *testing.T, addr, value string) *kgo.Client {
 	t.Helper()
-	c := newClient(t, addr, kgo.TransactionalID("task"), kgo.TransactionTimeout(5*time.Second), kgo.DefaultProduceTopic(topic))
+	c := newClient(t, addr, kgo.TransactionalID("task"), kgo.TransactionTimeout(5*time.Second),
+		kgo.DefaultProduceTopic(topic))
 	if err := c.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +72,8 @@ func committed(t *testing.T, addr string, opts ...kgo.Opt) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	c := newClient(t, addr, append(opts, kgo.KeepControlRecords(), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+	c := newClient(t, addr, append(opts, kgo.KeepControlRecords(),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))...)
 	ends, err := kadm.NewClient(c).ListEndOffsets(ctx, topic)
 	if err != nil {
@@ -95,7 +101,8 @@ func committed(t *testing.T, addr string, opts ...kgo.Opt) []string {
 func TestATransactionThatAKillLeftOpenEndsAtTheNextStart(t *testing.T) {
 	first := filepath.Join(t.TempDir(), "broker")
 	addr := start(t, first)
-	if _, err := kadm.NewClient(newClient(t, addr)).CreateTopic(t.Context(), 1, 1, nil, topic); err != nil {
+	if _, err := kadm.NewClient(newClient(t, addr)).CreateTopic(t.Context(), 1, 1, nil,
+		topic); err != nil {
 		t.Fatal(err)
 	}
 	if err := write(t, addr, "kept").EndTransaction(t.Context(), kgo.TryCommit); err != nil {
@@ -124,11 +131,16 @@ func TestATransactionThatAKillLeftOpenEndsAtTheNextStart(t *testing.T) {
 // A transaction that is open when the broker closes in order is ended as well.
 func TestATransactionThatACloseLeftOpenEndsAtTheNextStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
-	b, err := broker.Start(broker.Config{Dir: dir, Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	b, err := broker.Start(broker.Config{
+		Dir:    dir,
+		Listen: "127.0.0.1:0",
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kadm.NewClient(newClient(t, b.Addr())).CreateTopic(t.Context(), 1, 1, nil, topic); err != nil {
+	if _, err := kadm.NewClient(newClient(t, b.Addr())).CreateTopic(t.Context(), 1, 1, nil,
+		topic); err != nil {
 		t.Fatal(err)
 	}
 	write(t, b.Addr(), "cut short")

@@ -16,7 +16,12 @@ import (
 func TestCompactionWaitsForOpenTransactions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	open := func() *broker.Broker {
-		b, err := broker.Start(broker.Config{Dir: dir, Listen: "127.0.0.1:0", CompactEvery: 1, Logger: slog.New(slog.DiscardHandler)})
+		b, err := broker.Start(broker.Config{
+			Dir:          dir,
+			Listen:       "127.0.0.1:0",
+			CompactEvery: 1,
+			Logger:       slog.New(slog.DiscardHandler),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,7 +30,8 @@ func TestCompactionWaitsForOpenTransactions(t *testing.T) {
 	b := open()
 	addr := b.Addr()
 	table := map[string]*string{"cleanup.policy": kadm.StringPtr("compact")}
-	if _, err := kadm.NewClient(newClient(t, addr)).CreateTopic(t.Context(), 1, 1, table, topic); err != nil {
+	if _, err := kadm.NewClient(newClient(t, addr)).CreateTopic(t.Context(), 1, 1, table,
+		topic); err != nil {
 		t.Fatal(err)
 	}
 	put := func(c *kgo.Client, key, value string) {
@@ -39,7 +45,10 @@ func TestCompactionWaitsForOpenTransactions(t *testing.T) {
 		c := newClient(t, addr, kgo.FetchIsolationLevel(isolation),
 			kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
 		defer c.Close()
-		c.PollFetches(t.Context()).EachRecord(func(r *kgo.Record) { values = append(values, string(r.Value)) })
+		c.PollFetches(t.Context()).EachRecord(func(r *kgo.Record) {
+			values = append(values,
+				string(r.Value))
+		})
 		return values
 	}
 	plain := newClient(t, addr, kgo.DefaultProduceTopic(topic))
@@ -69,7 +78,8 @@ func TestCompactionWaitsForOpenTransactions(t *testing.T) {
 	plain = newClient(t, addr, kgo.DefaultProduceTopic(topic))
 	put(plain, "endpoint", "as it becomes")
 	put(plain, "account", "as it becomes")
-	if got := read(kgo.ReadCommitted()); !slices.Equal(got, []string{"as it is", "as it becomes", "as it becomes"}) {
+	if got := read(kgo.ReadCommitted()); !slices.Equal(got,
+		[]string{"as it is", "as it becomes", "as it becomes"}) {
 		t.Errorf("after the next start: %q", got)
 	}
 }

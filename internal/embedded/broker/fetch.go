@@ -24,7 +24,8 @@ const (
 	wholeFetchBytes    = math.MaxInt32
 )
 
-const _ = uint(wholeFetchBytes - (maxFetchBytes + maxFetchPartitions + (maxFetchPartitions+1)*maxBatchBytes))
+const _ = uint(wholeFetchBytes - (maxFetchBytes + maxFetchPartitions +
+	(maxFetchPartitions+1)*maxBatchBytes))
 
 // hookRequests is after how many requests a hook is made anew: kfake remembers in
 // each of them every connection that it met.
@@ -69,7 +70,8 @@ func (b *Broker) boundFetch(r kmsg.Request) kmsg.Response {
 		named += len(t.Partitions)
 	}
 	if named > maxFetchPartitions {
-		b.log.Logf(kfake.LogLevelWarn, "a fetch named %d partitions; at most %d are answered at once", named, maxFetchPartitions)
+		b.log.Logf(kfake.LogLevelWarn, "a fetch named %d partitions; at most %d are answered at once",
+			named, maxFetchPartitions)
 		refused := req.ResponseKind().(*kmsg.FetchResponse)
 		refused.ErrorCode = kerr.InvalidRequest.Code
 		return refused

@@ -40,14 +40,17 @@ func holding(t *testing.T, log *lines) (addr, file string) {
 	dir := t.TempDir()
 	file = filepath.Join(dir, "hold")
 	b, err := broker.Start(broker.Config{
-		Dir: filepath.Join(dir, "broker"), Listen: "127.0.0.1:0", HoldFile: file,
-		Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Dir:      filepath.Join(dir, "broker"),
+		Listen:   "127.0.0.1:0",
+		HoldFile: file,
+		Logger:   slog.New(slog.NewTextHandler(log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
-	if _, err := kadm.NewClient(newClient(t, b.Addr())).CreateTopics(t.Context(), 1, 1, nil, topic, "free"); err != nil {
+	if _, err := kadm.NewClient(newClient(t, b.Addr())).CreateTopics(t.Context(), 1, 1, nil, topic,
+		"free"); err != nil {
 		t.Fatal(err)
 	}
 	return b.Addr(), file

@@ -20,7 +20,8 @@ func index(dir string) string { return filepath.Join(dir, "partitions", topic+"-
 func TestABatchWithoutItsIndexEntryIsOfItsTransaction(t *testing.T) {
 	first := filepath.Join(t.TempDir(), "broker")
 	addr := start(t, first)
-	if _, err := kadm.NewClient(newClient(t, addr)).CreateTopic(t.Context(), 1, 1, nil, topic); err != nil {
+	if _, err := kadm.NewClient(newClient(t, addr)).CreateTopic(t.Context(), 1, 1, nil,
+		topic); err != nil {
 		t.Fatal(err)
 	}
 	if err := write(t, addr, "kept").EndTransaction(t.Context(), kgo.TryCommit); err != nil {
@@ -59,7 +60,8 @@ func TestABatchWithoutItsIndexEntryIsOfItsTransaction(t *testing.T) {
 func TestAnIndexThatFitsIsLeftAlone(t *testing.T) {
 	first := filepath.Join(t.TempDir(), "broker")
 	addr := start(t, first)
-	if _, err := kadm.NewClient(newClient(t, addr)).CreateTopic(t.Context(), 1, 1, nil, topic); err != nil {
+	if _, err := kadm.NewClient(newClient(t, addr)).CreateTopic(t.Context(), 1, 1, nil,
+		topic); err != nil {
 		t.Fatal(err)
 	}
 	for _, value := range []string{"a", "b"} {

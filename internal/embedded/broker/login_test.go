@@ -29,7 +29,11 @@ import (
 func open(t *testing.T, dir, password string) *broker.Broker {
 	t.Helper()
 	b, err := broker.Start(broker.Config{
-		Dir: dir, Listen: "127.0.0.1:0", User: "lumenhook", Password: password, Logger: slog.New(slog.DiscardHandler),
+		Dir:      dir,
+		Listen:   "127.0.0.1:0",
+		User:     "lumenhook",
+		Password: password,
+		Logger:   slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -58,23 +62,32 @@ func topicsAs(t *testing.T, addr string, m sasl.Mechanism) ([]string, error) {
 // one once that is drawn anew; a restart keeps it.
 func TestOnlyWhoHasThePasswordIsServed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
-	b, err := broker.Start(broker.Config{Dir: dir, Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	b, err := broker.Start(broker.Config{
+		Dir:    dir,
+		Listen: "127.0.0.1:0",
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kadm.NewClient(newClient(t, b.Addr())).CreateTopic(t.Context(), 1, 1, nil, topic); err != nil {
+	if _, err := kadm.NewClient(newClient(t, b.Addr())).CreateTopic(t.Context(), 1, 1, nil,
+		topic); err != nil {
 		t.Fatal(err)
 	}
 	b.Close()
 	for _, password := range []string{"first", "first", "second"} {
 		b := open(t, dir, password)
-		if got, err := topicsAs(t, b.Addr(), login("lumenhook", password)); err != nil || !slices.Equal(got, []string{topic}) {
+		if got, err := topicsAs(t, b.Addr(), login("lumenhook", password)); err != nil ||
+			!slices.Equal(got, []string{topic}) {
 			t.Errorf("with the password: %v, %v", got, err)
 		}
 		for name, m := range map[string]sasl.Mechanism{
-			"nothing": nil, "another password": login("lumenhook", "x"), "another user": login("admin", "admin"),
-			"an empty PLAIN": plain.Auth{}.AsMechanism(), "PLAIN": plain.Auth{User: "lumenhook", Pass: password}.AsMechanism(),
-			"PLAIN of nobody": plain.Auth{User: "nobody"}.AsMechanism(), "SHA-512": scram.Auth{User: "lumenhook", Pass: password}.AsSha512Mechanism(),
+			"nothing":          nil,
+			"another password": login("lumenhook", "x"), "another user": login("admin", "admin"),
+			"an empty PLAIN":  plain.Auth{}.AsMechanism(),
+			"PLAIN":           plain.Auth{User: "lumenhook", Pass: password}.AsMechanism(),
+			"PLAIN of nobody": plain.Auth{User: "nobody"}.AsMechanism(),
+			"SHA-512":         scram.Auth{User: "lumenhook", Pass: password}.AsSha512Mechanism(),
 		} {
 			if got, err := topicsAs(t, b.Addr(), m); err == nil {
 				t.Errorf("with %s: %v", name, got)
@@ -93,7 +106,8 @@ func TestOnlyWhoHasThePasswordIsServed(t *testing.T) {
 func TestNothingIsAnsweredBeforeTheLogin(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "broker"), "secret")
 	t.Cleanup(b.Close)
-	apiVersions, handshake := kmsg.NewPtrApiVersionsRequest().Key(), kmsg.NewPtrSASLHandshakeRequest().Key()
+	apiVersions, handshake := kmsg.NewPtrApiVersionsRequest().Key(),
+		kmsg.NewPtrSASLHandshakeRequest().Key()
 	for key := int16(0); key <= kmsg.MaxKey; key++ {
 		req := kmsg.RequestForKey(key)
 		if req == nil {
@@ -143,10 +157,12 @@ func TestABrokerWithAPasswordEndsWhatAKillLeftOpen(t *testing.T) {
 	b := open(t, dir, "secret")
 	t.Cleanup(b.Close)
 	as := kgo.SASL(login("lumenhook", "secret"))
-	if _, err := kadm.NewClient(newClient(t, b.Addr(), as)).CreateTopic(t.Context(), 1, 1, nil, topic); err != nil {
+	if _, err := kadm.NewClient(newClient(t, b.Addr(), as)).CreateTopic(t.Context(), 1, 1, nil,
+		topic); err != nil {
 		t.Fatal(err)
 	}
-	c := newClient(t, b.Addr(), as, kgo.TransactionalID("task"), kgo.TransactionTimeout(5*time.Second), kgo.DefaultProduceTopic(topic))
+	c := newClient(t, b.Addr(), as, kgo.TransactionalID("task"), kgo.TransactionTimeout(5*time.Second),
+		kgo.DefaultProduceTopic(topic))
 	if err := c.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
@@ -173,14 +189,16 @@ func TestTheFirstHandshakeIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp := req.ResponseKind().(*kmsg.ApiVersionsResponse)
-		if err := resp.ReadFrom(answer[4:]); err != nil { // after the correlation id; this answer has no other header
+		// after the correlation id; this answer has no other header
+		if err := resp.ReadFrom(answer[4:]); err != nil {
 			t.Fatal(err)
 		}
 		known := map[int16][2]int16{}
 		for _, k := range resp.ApiKeys {
 			known[k.ApiKey] = [2]int16{k.MinVersion, k.MaxVersion}
 		}
-		if len(known) < 40 || known[kmsg.SASLHandshake.Int16()] != [2]int16{0, 1} || known[kmsg.Produce.Int16()][1] < 9 {
+		if len(known) < 40 || known[kmsg.SASLHandshake.Int16()] != [2]int16{0, 1} ||
+			known[kmsg.Produce.Int16()][1] < 9 {
 			t.Errorf("version %d: %v", version, known)
 		}
 	}

@@ -53,7 +53,8 @@ func (b *Broker) endHangingTransactions(ctx context.Context) error {
 	}
 	markers := make([]kadm.TxnMarkers, 0, len(open))
 	for h, partitions := range open {
-		markers = append(markers, kadm.TxnMarkers{ProducerID: h.producer, ProducerEpoch: h.epoch, Topics: partitions})
+		markers = append(markers,
+			kadm.TxnMarkers{ProducerID: h.producer, ProducerEpoch: h.epoch, Topics: partitions})
 	}
 	written, err := admin.WriteTxnMarkers(ctx, markers...)
 	if err != nil {
@@ -80,7 +81,9 @@ func listed(offsets kadm.ListedOffsets, err error) (kadm.ListedOffsets, error) {
 
 // recent is where to begin in each partition that has records: at the first
 // record that may belong to a transaction that was open at the end.
-func (b *Broker) recent(ctx context.Context, admin *kadm.Client, ends kadm.ListedOffsets) (map[string]map[int32]kgo.Offset, error) {
+func (b *Broker) recent(
+	ctx context.Context, admin *kadm.Client, ends kadm.ListedOffsets,
+) (map[string]map[int32]kgo.Offset, error) {
 	newest, err := listed(admin.ListMaxTimestampOffsets(ctx))
 	if err != nil {
 		return nil, err
@@ -94,14 +97,18 @@ func (b *Broker) recent(ctx context.Context, admin *kadm.Client, ends kadm.Liste
 		if from[end.Topic] == nil {
 			from[end.Topic] = make(map[int32]kgo.Offset)
 		}
-		from[end.Topic][end.Partition] = kgo.NewOffset().AfterMilli(at.Timestamp - longestTransaction.Milliseconds())
+		from[end.Topic][end.Partition] = kgo.NewOffset().AfterMilli(
+			at.Timestamp - longestTransaction.Milliseconds(),
+		)
 	})
 	return from, nil
 }
 
 // openTransactions reads to the ends and gives the transactions that have
 // records there and no end.
-func (b *Broker) openTransactions(ctx context.Context, from map[string]map[int32]kgo.Offset, ends kadm.ListedOffsets) (map[hanging]kadm.TopicsSet, error) {
+func (b *Broker) openTransactions(
+	ctx context.Context, from map[string]map[int32]kgo.Offset, ends kadm.ListedOffsets,
+) (map[hanging]kadm.TopicsSet, error) {
 	unread := make(map[string]map[int32]int64)
 	for topic, partitions := range from {
 		unread[topic] = make(map[int32]int64)

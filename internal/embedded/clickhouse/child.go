@@ -47,7 +47,8 @@ func MaybeChild() {
 // ends, the server closes its tables, and the process is gone within seconds.
 func ChildMain(args []string) int {
 	if len(args) < 1 {
-		fmt.Fprintf(os.Stderr, "usage: %s LIBRARY [ENGINE ARGUMENT]... (started by lumenhook run, not by people)\n", ChildArg)
+		fmt.Fprintf(os.Stderr,
+			"usage: %s LIBRARY [ENGINE ARGUMENT]... (started by lumenhook run, not by people)\n", ChildArg)
 		return 2
 	}
 	// A terminal's Ctrl-C or hang-up is the parent's business.

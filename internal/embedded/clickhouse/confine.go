@@ -27,9 +27,12 @@ func confined(p Program, f folder, l listen, program string, args []string) ([]s
 	c := confinement{
 		Write: []string{string(f), "/dev/null"},
 		Read: []string{
-			"/usr", "/lib", "/lib64", "/bin", "/nix/store", "/sys", "/dev/urandom", "/dev/random", "/dev/zero",
-			"/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/loadavg", "/proc/uptime", "/proc/sys", "/proc/version",
-			"/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/localtime", "/etc/timezone", "/etc/nsswitch.conf", "/etc/hosts",
+			"/usr", "/lib", "/lib64", "/bin", "/nix/store", "/sys", "/dev/urandom", "/dev/random",
+			"/dev/zero",
+			"/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/loadavg", "/proc/uptime",
+			"/proc/sys", "/proc/version",
+			"/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/localtime", "/etc/timezone", "/etc/nsswitch.conf",
+			"/etc/hosts",
 			selfExecutable,
 		},
 		Ports: []int{l.nativePort, l.httpPort},
@@ -56,7 +59,8 @@ func confined(p Program, f folder, l listen, program string, args []string) ([]s
 // returns only when that fails.
 func confinedMain(args []string) int {
 	var c confinement
-	err := fmt.Errorf("usage: %s CONFINEMENT PROGRAM [ARGUMENT]... (started by lumenhook run, not by people)", confineArg)
+	err := fmt.Errorf("usage: %s CONFINEMENT PROGRAM [ARGUMENT]... (started by lumenhook run, not "+
+		"by people)", confineArg)
 	if len(args) >= 2 {
 		err = json.Unmarshal([]byte(args[0]), &c)
 	}

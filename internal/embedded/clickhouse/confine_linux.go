@@ -32,7 +32,8 @@ const (
 
 // confinementVersion is how much this kernel can confine, 0 when it cannot.
 func confinementVersion() int {
-	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0,
+		unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
 		return 0
 	}
@@ -54,7 +55,8 @@ func renamed(version int) (rights uint64) {
 func handled(version int) (attr unix.LandlockRulesetAttr, size uintptr) {
 	attr.Handled_access_fs, size = readFolder|writeFolder|never|renamed(version), 8
 	if version >= landlockNet {
-		attr.Handled_access_net, size = unix.LANDLOCK_ACCESS_NET_BIND_TCP|unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, 16
+		attr.Handled_access_net, size = unix.LANDLOCK_ACCESS_NET_BIND_TCP|unix.LANDLOCK_ACCESS_NET_CONNECT_TCP,
+			16
 	}
 	if version >= landlockScope {
 		attr.Scoped, size = unix.LANDLOCK_SCOPE_SIGNAL|unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET, 24
@@ -72,7 +74,8 @@ func (c confinement) apply() error {
 	runtime.LockOSThread()
 	attr, size := handled(version)
 	// #nosec G103 -- a structure for the kernel.
-	ruleset, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
+	ruleset, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)),
+		size, 0)
 	if errno != 0 {
 		return fmt.Errorf("making a Landlock ruleset: %w", errno)
 	}
@@ -83,7 +86,8 @@ func (c confinement) apply() error {
 		}
 	}
 	for _, path := range c.Write {
-		if err := allowBeneath(ruleset, path, writeFile|renamed(version)&^unix.LANDLOCK_ACCESS_FS_REFER, writeFolder|renamed(version)); err != nil {
+		if err := allowBeneath(ruleset, path, writeFile|renamed(version)&^unix.LANDLOCK_ACCESS_FS_REFER,
+			writeFolder|renamed(version)); err != nil {
 			return err
 		}
 	}
@@ -119,7 +123,8 @@ func allowBeneath(ruleset uintptr, path string, ofFile, ofFolder uint64) error {
 		rule.Allowed_access = ofFolder
 	}
 	// #nosec G103 -- a structure for the kernel.
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
 	if errno != 0 {
 		return fmt.Errorf("a Landlock rule for %s: %w", path, errno)
 	}
@@ -129,7 +134,8 @@ func allowBeneath(ruleset uintptr, path string, ofFile, ofFolder uint64) error {
 func allowPort(ruleset uintptr, port int) error {
 	rule := struct{ access, port uint64 }{unix.LANDLOCK_ACCESS_NET_BIND_TCP, uint64(port)}
 	// #nosec G103 -- a structure for the kernel.
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset, netRulePort, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset, netRulePort,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
 	if errno != 0 {
 		return fmt.Errorf("a Landlock rule for port %d: %w", port, errno)
 	}

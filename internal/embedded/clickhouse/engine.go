@@ -56,14 +56,17 @@ type Engine struct {
 // and ErrDataDirInUse.
 func Start(ctx context.Context, cfg Config) (*Engine, error) {
 	if os.Getenv(childVariable) != "" {
-		return nil, errors.New("this process was started as a ClickHouse engine but does not act as one: main and TestMain must call clickhouse.MaybeChild first")
+		return nil, errors.New("this process was started as a ClickHouse engine but does not act as " +
+			"one: main and TestMain must call clickhouse.MaybeChild first")
 	}
 	cfg, err := cfg.complete()
 	if err != nil {
 		return nil, fmt.Errorf("starting the ClickHouse engine: %w", err)
 	}
 	e := &Engine{
-		cfg: cfg, folder: folder(cfg.DataDir), token: rand.Text(),
+		cfg:    cfg,
+		folder: folder(cfg.DataDir),
+		token:  rand.Text(),
 		// No proxy: it is loopback. No kept connection: it would hold up the child's end.
 		http:    &http.Client{Transport: &http.Transport{MaxConnsPerHost: 2, DisableKeepAlives: true}},
 		done:    make(chan struct{}),
@@ -82,7 +85,8 @@ func Start(ctx context.Context, cfg Config) (*Engine, error) {
 	e.setUp(c)
 	go e.supervise(running, c)
 	if confinementVersion() == 0 {
-		cfg.Logger.Warn("the ClickHouse engine is not confined, as this system has no Landlock: whoever has a password of it can read the files of whoever runs it")
+		cfg.Logger.Warn("the ClickHouse engine is not confined, as this system has no Landlock: " +
+			"whoever has a password of it can read the files of whoever runs it")
 	}
 	return e, nil
 }
@@ -97,7 +101,8 @@ func (e *Engine) lockFolder() error {
 		return fmt.Errorf("locking the ClickHouse data folder: %w", err)
 	}
 	if !locked {
-		return fmt.Errorf("%w: %s; stop that process or choose another folder", ErrDataDirInUse, e.cfg.DataDir)
+		return fmt.Errorf("%w: %s; stop that process or choose another folder", ErrDataDirInUse,
+			e.cfg.DataDir)
 	}
 	return nil
 }
@@ -120,7 +125,8 @@ func (e *Engine) first(ctx context.Context) (*child, error) {
 		if err == nil {
 			return c, nil
 		}
-		if !e.listen.picked || try == portTries || !strings.Contains(err.Error(), "Address already in use") {
+		if !e.listen.picked || try == portTries ||
+			!strings.Contains(err.Error(), "Address already in use") {
 			return nil, err
 		}
 	}
@@ -145,7 +151,8 @@ func (e *Engine) launch(ctx context.Context) (*child, error) {
 			return nil, c.lastWords(e.folder)
 		case <-ctx.Done():
 			c.kill()
-			return nil, fmt.Errorf("starting the ClickHouse engine: %w (%v); see %s", context.Cause(ctx), last, e.folder.log())
+			return nil, fmt.Errorf("starting the ClickHouse engine: %w (%v); see %s", context.Cause(ctx),
+				last, e.folder.log())
 		case <-tick.C:
 			if last = e.prepare(ctx); last == nil {
 				return c, nil
@@ -217,7 +224,9 @@ func (e *Engine) ping(ctx context.Context) error {
 	return err
 }
 
-func (e *Engine) request(ctx context.Context, method, path string, who Login, body string) (string, error) {
+func (e *Engine) request(
+	ctx context.Context, method, path string, who Login, body string,
+) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, e.HTTPURL()+path, strings.NewReader(body))
 	if err != nil {
 		return "", err
@@ -258,7 +267,8 @@ func (e *Engine) supervise(ctx context.Context, c *child) {
 			backoff = backoffMin
 		}
 		for {
-			e.cfg.Logger.Error("the ClickHouse engine is down; starting it again", "err", err, "wait", backoff, "restarts", e.restarts.Load())
+			e.cfg.Logger.Error("the ClickHouse engine is down; starting it again", "err", err, "wait",
+				backoff, "restarts", e.restarts.Load())
 			if !pause(ctx, backoff) {
 				return
 			}
@@ -273,7 +283,8 @@ func (e *Engine) supervise(ctx context.Context, c *child) {
 			e.setDown(err)
 		}
 		e.setUp(c)
-		e.cfg.Logger.Info("the ClickHouse engine serves again", "pid", c.cmd.Process.Pid, "restarts", e.restarts.Load())
+		e.cfg.Logger.Info("the ClickHouse engine serves again", "pid", c.cmd.Process.Pid, "restarts",
+			e.restarts.Load())
 	}
 }
 
@@ -305,7 +316,8 @@ func (e *Engine) watch(ctx context.Context, c *child) error {
 			if err == nil {
 				answered = time.Now()
 			} else if silent := time.Since(answered); silent > e.cfg.HangAfter && ctx.Err() == nil {
-				return fmt.Errorf("the ClickHouse engine (process %d) has not answered for %s: %w", c.cmd.Process.Pid, silent.Round(time.Millisecond), err)
+				return fmt.Errorf("the ClickHouse engine (process %d) has not answered for %s: %w",
+					c.cmd.Process.Pid, silent.Round(time.Millisecond), err)
 			}
 		}
 	}
@@ -379,7 +391,12 @@ func (e *Engine) DSN() string { return e.dsn(e.cfg.Service) }
 func (e *Engine) ReaderDSN() string { return e.dsn(e.cfg.Reader) }
 
 func (e *Engine) dsn(who Login) string {
-	u := url.URL{Scheme: "clickhouse", User: url.UserPassword(who.User, who.Password), Host: e.NativeAddr(), Path: "/" + e.cfg.Database}
+	u := url.URL{
+		Scheme: "clickhouse",
+		User:   url.UserPassword(who.User, who.Password),
+		Host:   e.NativeAddr(),
+		Path:   "/" + e.cfg.Database,
+	}
 	return u.String()
 }
 

@@ -34,7 +34,9 @@ func TestMain(m *testing.M) {
 
 func parentMain(lib, dataDir string) int {
 	e, err := clickhouse.Start(context.Background(), clickhouse.Config{
-		Program: clickhouse.Program{Library: lib}, DataDir: dataDir, Grants: clickhousetest.Grants(),
+		Program: clickhouse.Program{Library: lib},
+		DataDir: dataDir,
+		Grants:  clickhousetest.Grants(),
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -110,12 +112,18 @@ const rowsTable = "CREATE TABLE rows (n UInt64, at DateTime64(3)) ENGINE = Merge
 
 func sumOf(t *testing.T, conn driver.Conn) (count, sum uint64) {
 	t.Helper()
-	must(t, conn.QueryRow(deadline(t, 10*time.Second), "SELECT count(), sum(n) FROM rows").Scan(&count, &sum))
+	must(t,
+		conn.QueryRow(deadline(t, 10*time.Second), "SELECT count(), sum(n) FROM rows").Scan(&count, &sum))
 	return count, sum
 }
 
 func TestRestartOnTheSameFolderKeepsWhatWasWritten(t *testing.T) {
-	cfg := clickhouse.Config{Program: clickhousetest.Program(t), DataDir: t.TempDir(), Database: "history", Logger: clickhousetest.Logger(t)}
+	cfg := clickhouse.Config{
+		Program:  clickhousetest.Program(t),
+		DataDir:  t.TempDir(),
+		Database: "history",
+		Logger:   clickhousetest.Logger(t),
+	}
 	ctx := deadline(t, 30*time.Second)
 	e, err := clickhouse.Start(ctx, cfg)
 	must(t, err)
@@ -139,7 +147,10 @@ func TestRestartOnTheSameFolderKeepsWhatWasWritten(t *testing.T) {
 		t.Fatalf("got %d rows that add up to %d", count, sum)
 	}
 	var engine, zone string
-	must(t, conn.QueryRow(ctx, "SELECT engine, timezone() FROM system.databases WHERE name = currentDatabase()").Scan(&engine, &zone))
+	must(t,
+		conn.QueryRow(ctx,
+			"SELECT engine, timezone() FROM system.databases WHERE name = currentDatabase()").Scan(&engine,
+			&zone))
 	if engine != "Atomic" || zone != "UTC" {
 		t.Fatalf("the database has engine %s, the server is in %s", engine, zone)
 	}
@@ -184,8 +195,10 @@ func TestKilledDuringInsertsComesBackWithEveryAcknowledgedRow(t *testing.T) {
 
 func TestHungChildIsReplaced(t *testing.T) {
 	e := clickhousetest.StartWith(t, clickhouse.Config{
-		Program: clickhousetest.Program(t), DataDir: t.TempDir(),
-		HealthInterval: 50 * time.Millisecond, HangAfter: 500 * time.Millisecond,
+		Program:        clickhousetest.Program(t),
+		DataDir:        t.TempDir(),
+		HealthInterval: 50 * time.Millisecond,
+		HangAfter:      500 * time.Millisecond,
 	})
 	hung := e.PID()
 	must(t, syscall.Kill(hung, syscall.SIGSTOP))
@@ -226,12 +239,15 @@ func TestChildEndsWhenItsParentIsKilled(t *testing.T) {
 	// A query that would go on for long must not keep the child.
 	conn := connect(t, dsn)
 	go func() {
-		_ = conn.Exec(context.Background(), "SELECT sleepEachRow(1) FROM numbers(60) SETTINGS max_block_size = 1")
+		_ = conn.Exec(context.Background(),
+			"SELECT sleepEachRow(1) FROM numbers(60) SETTINGS max_block_size = 1")
 	}()
 	other := connect(t, dsn)
 	eventually(t, "the long query runs", 5*time.Second, func() bool {
 		var running uint64
-		must(t, other.QueryRow(t.Context(), "SELECT count() FROM system.processes WHERE query LIKE 'SELECT sleepEachRow%'").Scan(&running))
+		must(t,
+			other.QueryRow(t.Context(),
+				"SELECT count() FROM system.processes WHERE query LIKE 'SELECT sleepEachRow%'").Scan(&running))
 		return running == 1
 	})
 	must(t, parent.Process.Kill())
@@ -253,7 +269,8 @@ func TestChildLeftBehindIsEndedAtTheNextStart(t *testing.T) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
 		return err == nil && strings.Contains(string(stat), ") T ")
 	})
-	e := clickhousetest.StartWith(t, clickhouse.Config{Program: clickhousetest.Program(t), DataDir: dir})
+	e := clickhousetest.StartWith(t,
+		clickhouse.Config{Program: clickhousetest.Program(t), DataDir: dir})
 	if alive(child) {
 		t.Fatal("the child of the earlier run is still there")
 	}
@@ -346,7 +363,8 @@ func TestDataFolderInUseIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	cfg := clickhouse.Config{Program: clickhousetest.Program(t), DataDir: dir}
 	e := clickhousetest.StartWith(t, cfg)
-	if _, err := clickhouse.Start(deadline(t, 10*time.Second), cfg); !errors.Is(err, clickhouse.ErrDataDirInUse) || !strings.Contains(err.Error(), dir) {
+	if _, err := clickhouse.Start(deadline(t, 10*time.Second), cfg); !errors.Is(err,
+		clickhouse.ErrDataDirInUse) || !strings.Contains(err.Error(), dir) {
 		t.Fatalf("got %v", err)
 	}
 	must(t, connect(t, e.DSN()).Ping(deadline(t, 5*time.Second)))
@@ -357,7 +375,9 @@ func TestTakenPortIsATypedError(t *testing.T) {
 	must(t, err)
 	defer ln.Close()
 	_, err = clickhouse.Start(deadline(t, 10*time.Second), clickhouse.Config{
-		Program: clickhousetest.Program(t), DataDir: t.TempDir(), HTTPAddr: ln.Addr().String(),
+		Program:  clickhousetest.Program(t),
+		DataDir:  t.TempDir(),
+		HTTPAddr: ln.Addr().String(),
 	})
 	var taken *clickhouse.PortTakenError
 	if !errors.As(err, &taken) || taken.Setting != "HTTPAddr" || taken.Addr != ln.Addr().String() {
@@ -366,7 +386,10 @@ func TestTakenPortIsATypedError(t *testing.T) {
 }
 
 func TestSettingsAreCheckedByName(t *testing.T) {
-	good := clickhouse.Config{Program: clickhouse.Program{Binary: "/nonexistent/clickhouse"}, DataDir: t.TempDir()}
+	good := clickhouse.Config{
+		Program: clickhouse.Program{Binary: "/nonexistent/clickhouse"},
+		DataDir: t.TempDir(),
+	}
 	for want, change := range map[string]func(*clickhouse.Config){
 		"Program":        func(c *clickhouse.Config) { c.Program = clickhouse.Program{} },
 		"DataDir":        func(c *clickhouse.Config) { c.DataDir = "" },
@@ -380,7 +403,8 @@ func TestSettingsAreCheckedByName(t *testing.T) {
 	} {
 		cfg := good
 		change(&cfg)
-		if _, err := clickhouse.Start(deadline(t, 5*time.Second), cfg); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := clickhouse.Start(deadline(t, 5*time.Second), cfg); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("want an error that names %s, got %v", want, err)
 		}
 	}
@@ -390,7 +414,8 @@ func TestLibraryThatCannotBeLoadedSaysSo(t *testing.T) {
 	lib := filepath.Join(t.TempDir(), "libchdb.so")
 	must(t, os.WriteFile(lib, []byte("not a library"), 0o644))
 	_, err := clickhouse.Start(deadline(t, 20*time.Second), clickhouse.Config{
-		Program: clickhouse.Program{Library: lib}, DataDir: t.TempDir(),
+		Program: clickhouse.Program{Library: lib},
+		DataDir: t.TempDir(),
 	})
 	if err == nil || !strings.Contains(err.Error(), lib) {
 		t.Fatalf("got %v", err)
@@ -410,7 +435,8 @@ func TestStartInsideAChildIsRefused(t *testing.T) {
 func TestBinaryOnPathIsPreferred(t *testing.T) {
 	program := clickhousetest.Program(t)
 	bin := t.TempDir()
-	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = local ] || exit 9\nshift\nexec '%s' %s '%s' \"$@\"\n", os.Args[0], clickhouse.ChildArg, program.Library)
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = local ] || exit 9\nshift\nexec '%s' %s '%s' \"$@\"\n",
+		os.Args[0], clickhouse.ChildArg, program.Library)
 	if !filepath.IsAbs(os.Args[0]) {
 		t.Fatalf("the test binary's path %q must be absolute", os.Args[0])
 	}
@@ -418,7 +444,8 @@ func TestBinaryOnPathIsPreferred(t *testing.T) {
 	must(t, os.WriteFile(path, []byte(script), 0o755))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(program.Library)) // so that the script may open it
-	found, err := clickhouse.Find(deadline(t, 20*time.Second), clickhouse.Options{Logger: clickhousetest.Logger(t)})
+	found, err := clickhouse.Find(deadline(t, 20*time.Second),
+		clickhouse.Options{Logger: clickhousetest.Logger(t)})
 	must(t, err)
 	if found.Binary != path {
 		t.Fatalf("found %+v", found)
@@ -428,7 +455,8 @@ func TestBinaryOnPathIsPreferred(t *testing.T) {
 
 	// One that cannot serve is passed over.
 	must(t, os.WriteFile(path, []byte("#!/bin/sh\nexit 9\n"), 0o755))
-	found, err = clickhouse.Find(deadline(t, 20*time.Second), clickhouse.Options{Logger: clickhousetest.Logger(t)})
+	found, err = clickhouse.Find(deadline(t, 20*time.Second),
+		clickhouse.Options{Logger: clickhousetest.Logger(t)})
 	must(t, err)
 	if found.Library != program.Library {
 		t.Fatalf("found %+v", found)

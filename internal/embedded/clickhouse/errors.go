@@ -29,5 +29,6 @@ type PortTakenError struct {
 }
 
 func (e *PortTakenError) Error() string {
-	return fmt.Sprintf("%s %s is in use by another program; choose another port, or :0 for a free one", e.Setting, e.Addr)
+	return fmt.Sprintf("%s %s is in use by another program; choose another port, or :0 for a free one",
+		e.Setting, e.Addr)
 }

@@ -77,7 +77,8 @@ func probeBinary(ctx context.Context, binary string) (version string, err error)
 	}
 	b, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("trying `clickhouse local` with an open port: %w: %s", err, lastLines(out.String(), 1))
+		return "", fmt.Errorf("trying `clickhouse local` with an open port: %w: %s", err,
+			lastLines(out.String(), 1))
 	}
 	return strings.TrimSpace(string(b)), nil
 }

@@ -35,10 +35,11 @@ const (
 
 // Options says where the library lives and who is told about a download.
 type Options struct {
-	InstalledOnly bool         // Find downloads nothing: ErrNotInstalled
-	CacheDir      string       // "" means LUMENHOOK_CACHE_DIR, else the user's cache folder + "/lumenhook"
-	Progress      io.Writer    // nil for none; a terminal gets one moving line, anything else plain lines
-	Logger        *slog.Logger // nil discards
+	InstalledOnly bool // Find downloads nothing: ErrNotInstalled
+	// "" means LUMENHOOK_CACHE_DIR, else the user's cache folder + "/lumenhook"
+	CacheDir string
+	Progress io.Writer    // nil for none; a terminal gets one moving line, anything else plain lines
+	Logger   *slog.Logger // nil discards
 }
 
 // Locate returns the path of the installed, verified library. It never downloads:
@@ -101,7 +102,8 @@ func cacheRoot(dir string) (string, error) {
 	if dir == "" {
 		user, err := os.UserCacheDir()
 		if err != nil {
-			return "", fmt.Errorf("finding a cache folder for the ClickHouse engine: %w; set %s", err, CacheDirVariable)
+			return "", fmt.Errorf("finding a cache folder for the ClickHouse engine: %w; set %s", err,
+				CacheDirVariable)
 		}
 		dir = filepath.Join(user, "lumenhook")
 	}
@@ -115,12 +117,14 @@ func cacheRoot(dir string) (string, error) {
 // libraryPlatform names this platform as the npm packages do.
 func libraryPlatform() (string, error) {
 	if !libraryBuiltIn {
-		return "", fmt.Errorf("%w: this build leaves out the engine's loader (build tag noengine); %s", ErrUnsupportedPlatform, otherWays)
+		return "", fmt.Errorf("%w: this build leaves out the engine's loader (build tag noengine); %s",
+			ErrUnsupportedPlatform, otherWays)
 	}
 	if runtime.GOOS == "linux" {
 		maps, err := os.ReadFile("/proc/self/maps")
 		if err == nil && strings.Contains(string(maps), "/ld-musl-") {
-			return "", fmt.Errorf("%w: it needs glibc, and this system runs on musl; %s", ErrUnsupportedPlatform, otherWays)
+			return "", fmt.Errorf("%w: it needs glibc, and this system runs on musl; %s",
+				ErrUnsupportedPlatform, otherWays)
 		}
 	}
 	arch := map[string]string{"amd64": "x64"}[runtime.GOARCH]
@@ -150,11 +154,13 @@ func (in *installer) ensure(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, installMax)
 	defer cancel()
 	if err := os.MkdirAll(in.root, 0o750); err != nil {
-		return "", fmt.Errorf("making the cache folder for the ClickHouse engine: %w; set %s to a folder that can be written", err, CacheDirVariable)
+		return "", fmt.Errorf("making the cache folder for the ClickHouse engine: %w; set %s to a "+
+			"folder that can be written", err, CacheDirVariable)
 	}
 	lock := flock.New(in.dir() + ".lock")
 	if locked, err := lock.TryLockContext(ctx, lockPollInterval); err != nil || !locked {
-		return "", fmt.Errorf("waiting for another process that installs the ClickHouse engine (%s.lock): %w", in.dir(), err)
+		return "", fmt.Errorf("waiting for another process that installs the ClickHouse engine "+
+			"(%s.lock): %w", in.dir(), err)
 	}
 	defer lock.Unlock()
 	// Whoever held the lock before us may have installed it.
@@ -192,9 +198,11 @@ func (in *installer) install(ctx context.Context) error {
 	if err := os.Mkdir(ready, 0o750); err != nil {
 		return fmt.Errorf("installing the ClickHouse engine: %w", err)
 	}
-	fetched := filepath.Join(staging, "node_modules", filepath.FromSlash(in.pin.Package), in.pin.Library)
+	fetched := filepath.Join(staging, "node_modules", filepath.FromSlash(in.pin.Package),
+		in.pin.Library)
 	if err := os.Rename(fetched, filepath.Join(ready, in.pin.Library)); err != nil {
-		return fmt.Errorf("the package %s %s holds no %s: %w", in.pin.Package, in.pin.Version, in.pin.Library, err)
+		return fmt.Errorf("the package %s %s holds no %s: %w", in.pin.Package, in.pin.Version,
+			in.pin.Library, err)
 	}
 	if err := in.verify(ready); err != nil {
 		return err
@@ -247,7 +255,11 @@ func (in *installer) verify(dir string) error {
 	if err != nil {
 		return fmt.Errorf("looking at the ClickHouse engine: %w", err)
 	}
-	want := record{SHA256: in.pin.LibrarySHA256, SizeBytes: info.Size(), ModTimeNanos: info.ModTime().UnixNano()}
+	want := record{
+		SHA256:       in.pin.LibrarySHA256,
+		SizeBytes:    info.Size(),
+		ModTimeNanos: info.ModTime().UnixNano(),
+	}
 	recordPath := filepath.Join(dir, recordName)
 	if b, err := os.ReadFile(recordPath); err == nil {
 		var got record
@@ -269,7 +281,8 @@ func (in *installer) verify(dir string) error {
 	}
 	if err := writeFileAtomic(recordPath, b); err != nil {
 		// A cache that cannot be written costs a hash at every start, no more.
-		in.log.Warn("the check of the ClickHouse engine cannot be recorded; every start repeats it", "err", err)
+		in.log.Warn("the check of the ClickHouse engine cannot be recorded; every start repeats it", "err",
+			err)
 	}
 	return nil
 }
@@ -310,7 +323,8 @@ func (in *installer) requireSpace() error {
 		return fmt.Errorf("asking for the free space of %s: %w", in.root, err)
 	}
 	if free := uint64(st.Bavail) * uint64(st.Bsize); free < installNeedsBytes {
-		return diskFull(in.root, fmt.Sprintf("%d MB are free, %d MB are needed", free>>20, installNeedsBytes>>20))
+		return diskFull(in.root,
+			fmt.Sprintf("%d MB are free, %d MB are needed", free>>20, installNeedsBytes>>20))
 	}
 	return nil
 }

@@ -103,18 +103,30 @@ func testInstaller(t *testing.T, root, archiveIntegrity, library string) *instal
 	}
 	lock, err := json.Marshal(map[string]any{
 		"name": "engine", "lockfileVersion": 3, "requires": true, "packages": map[string]any{
-			"":                            map[string]any{"name": "engine", "dependencies": map[string]string{testPackage: testVersion}},
-			"node_modules/" + testPackage: map[string]string{"version": testVersion, "integrity": archiveIntegrity},
+			"": map[string]any{
+				"name":         "engine",
+				"dependencies": map[string]string{testPackage: testVersion},
+			},
+			"node_modules/" + testPackage: map[string]string{
+				"version":   testVersion,
+				"integrity": archiveIntegrity,
+			},
 		}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &installer{
 		pin: deploy.Engine{
-			Platform: "test", Package: testPackage, Version: testVersion, Library: testLibrary,
-			LibrarySHA256: hex.EncodeToString(sum[:]), PackageJSON: manifest, LockJSON: lock,
+			Platform:      "test",
+			Package:       testPackage,
+			Version:       testVersion,
+			Library:       testLibrary,
+			LibrarySHA256: hex.EncodeToString(sum[:]),
+			PackageJSON:   manifest,
+			LockJSON:      lock,
 		},
-		root: root, log: orDiscard(nil),
+		root: root,
+		log:  orDiscard(nil),
 	}
 }
 
@@ -177,7 +189,8 @@ func TestProgressIsPlainLinesOffATerminal(t *testing.T) {
 	if _, err := in.ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if text := shown.String(); !strings.Contains(text, "downloaded") || strings.Contains(text, "\r") || !strings.HasSuffix(text, "\n") {
+	if text := shown.String(); !strings.Contains(text, "downloaded") || strings.Contains(text, "\r") ||
+		!strings.HasSuffix(text, "\n") {
 		t.Fatalf("got %q", text)
 	}
 }

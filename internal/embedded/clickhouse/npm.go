@@ -18,16 +18,21 @@ const npmOutputMax = 64 << 10 // bytes of npm's words kept for an error
 func (in *installer) fetch(ctx context.Context, dir string) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		return fmt.Errorf("cannot install the ClickHouse engine: %w; install Node.js with npm, %s", ErrNoNPM, otherWays)
+		return fmt.Errorf("cannot install the ClickHouse engine: %w; install Node.js with npm, %s",
+			ErrNoNPM, otherWays)
 	}
-	for name, b := range map[string][]byte{"package.json": in.pin.PackageJSON, "package-lock.json": in.pin.LockJSON} {
+	for name, b := range map[string][]byte{
+		"package.json":      in.pin.PackageJSON,
+		"package-lock.json": in.pin.LockJSON,
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
 			return fmt.Errorf("writing the engine's %s: %w", name, err)
 		}
 	}
 	// The package's own scripts do not run: it is a file to load, and nothing else.
 	// #nosec G204 -- npm as PATH finds it, with arguments that are written here.
-	cmd := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
+	cmd := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund",
+		"--no-update-notifier", "--loglevel=error")
 	cmd.Dir = dir
 	out := &tail{max: npmOutputMax}
 	cmd.Stdout, cmd.Stderr = out, out
@@ -36,7 +41,8 @@ func (in *installer) fetch(ctx context.Context, dir string) error {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
 
-	in.log.Info("installing the ClickHouse engine", "package", in.pin.Package, "version", in.pin.Version)
+	in.log.Info("installing the ClickHouse engine", "package", in.pin.Package, "version",
+		in.pin.Version)
 	shown := showProgress(in.progress, "ClickHouse engine "+in.pin.Version, dir)
 	err = cmd.Run()
 	shown.stop(err)
@@ -62,16 +68,22 @@ func (in *installer) npmError(err error, output string) error {
 	}
 	switch {
 	case has("EINTEGRITY"):
-		return fmt.Errorf("%w: npm refused the archive of %s %s, its hash is not that of our lock (EINTEGRITY); check the registry npm uses, or %s",
+		return fmt.Errorf("%w: npm refused the archive of %s %s, its hash is not that of our lock "+
+			"(EINTEGRITY); check the registry npm uses, or %s",
 			ErrHashMismatch, in.pin.Package, in.pin.Version, otherWays)
 	case has("ENOSPC"):
 		return diskFull(in.root, "npm ran out of space (ENOSPC)")
 	case has("EBADPLATFORM"):
-		return fmt.Errorf("%w: npm says %s does not run here (EBADPLATFORM); %s", ErrUnsupportedPlatform, in.pin.Package, otherWays)
-	case has("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ERR_SOCKET_TIMEOUT", "ENETUNREACH", "EHOSTUNREACH"):
-		return fmt.Errorf("cannot install the ClickHouse engine: %w; connect once (or set npm's registry), %s", ErrNoNetwork, otherWays)
+		return fmt.Errorf("%w: npm says %s does not run here (EBADPLATFORM); %s", ErrUnsupportedPlatform,
+			in.pin.Package, otherWays)
+	case has("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ERR_SOCKET_TIMEOUT",
+		"ENETUNREACH", "EHOSTUNREACH"):
+		return fmt.Errorf("cannot install the ClickHouse engine: %w; connect once (or set npm's "+
+			"registry), %s", ErrNoNetwork, otherWays)
 	}
-	return fmt.Errorf("installing the ClickHouse engine: npm ci: %w: %s; %s", err, lastLines(output, 3), otherWays)
+	return fmt.Errorf("installing the ClickHouse engine: npm ci: %w: %s; %s", err, lastLines(output,
+		3),
+		otherWays)
 }
 
 // lastLines joins the last n lines that say something into one.
@@ -87,7 +99,8 @@ func lastLines(s string, n int) string {
 
 // noise is what npm and the engine say at every run.
 func noise(line string) bool {
-	return strings.Contains(line, "A complete log of this run") || strings.HasPrefix(line, "Logging warning to ")
+	return strings.Contains(line, "A complete log of this run") ||
+		strings.HasPrefix(line, "Logging warning to ")
 }
 
 // tail keeps the last max bytes written to it. It is one goroutine's.

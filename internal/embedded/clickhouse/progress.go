@@ -31,7 +31,14 @@ type progress struct {
 
 // showProgress begins to report the growth of dir; a nil writer reports nothing.
 func showProgress(w io.Writer, label, dir string) *progress {
-	p := &progress{w: w, label: label, dir: dir, begun: time.Now(), quit: make(chan struct{}), done: make(chan struct{})}
+	p := &progress{
+		w:     w,
+		label: label,
+		dir:   dir,
+		begun: time.Now(),
+		quit:  make(chan struct{}),
+		done:  make(chan struct{}),
+	}
 	if w == nil {
 		close(p.done)
 		return p
@@ -73,7 +80,8 @@ func (p *progress) line(state string) {
 	if p.terminal {
 		begin, end = "\r\x1b[K", ""
 	}
-	fmt.Fprintf(p.w, "%s%s: %s, %d MB on disk, %.0f s%s", begin, p.label, state, dirSizeBytes(p.dir)/1e6, time.Since(p.begun).Seconds(), end)
+	fmt.Fprintf(p.w, "%s%s: %s, %d MB on disk, %.0f s%s", begin, p.label, state,
+		dirSizeBytes(p.dir)/1e6, time.Since(p.begun).Seconds(), end)
 }
 
 func (p *progress) stop(err error) {

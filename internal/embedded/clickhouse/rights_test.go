@@ -60,7 +60,8 @@ func startStrict(t *testing.T) *strict {
 	server.Start()
 	t.Cleanup(server.Close)
 	s.url = server.URL
-	s.Engine = clickhousetest.StartWith(t, clickhouse.Config{Program: clickhousetest.Program(t), DataDir: t.TempDir()})
+	s.Engine = clickhousetest.StartWith(t,
+		clickhouse.Config{Program: clickhousetest.Program(t), DataDir: t.TempDir()})
 	s.must(s.Service(), "CREATE TABLE "+ours+" (n UInt64, text String) ENGINE = MergeTree ORDER BY n")
 	s.must(s.Service(), "INSERT INTO "+ours+" SELECT 1, 'one'")
 	return s
@@ -73,16 +74,22 @@ func (s *strict) ask(who clickhouse.Login, statement string) (code int, answer s
 	return s.send(who, http.MethodPost, "/?wait_end_of_query=1", statement)
 }
 
-func (s *strict) send(who clickhouse.Login, method, path, statement string) (code int, answer string) {
+func (s *strict) send(
+	who clickhouse.Login, method, path, statement string,
+) (code int, answer string) {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), method, s.HTTPURL()+path, strings.NewReader(statement))
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.HTTPURL()+path,
+		strings.NewReader(statement))
 	must(s.t, err)
 	if who.User != "" {
 		req.SetBasicAuth(who.User, who.Password)
 	}
 	// No connection is kept: the engine may have been started again meanwhile. The
 	// refusal of a login may get lost with its connection, or with the engine.
-	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{
+		Timeout:   30 * time.Second,
+		Transport: &http.Transport{DisableKeepAlives: true},
+	}
 	resp, err := client.Do(req)
 	if method == http.MethodGet && err != nil {
 		eventually(s.t, "the engine answers", 30*time.Second, func() bool {
@@ -150,7 +157,8 @@ func (s *strict) untouched() {
 // expand puts the guarded things into a text: $FILE, $DIR, $URL and $HOST.
 func (s *strict) expand(text string) string {
 	return strings.NewReplacer(
-		"$FILE", filepath.Join(s.outside, "secret"), "$DIR", s.outside, "$URL", s.url, "$HOST", strings.TrimPrefix(s.url, "http://"), "$TABLE", ours,
+		"$FILE", filepath.Join(s.outside, "secret"), "$DIR", s.outside, "$URL", s.url, "$HOST",
+		strings.TrimPrefix(s.url, "http://"), "$TABLE", ours,
 	).Replace(text)
 }
 
@@ -158,38 +166,61 @@ func (s *strict) expand(text string) string {
 // outside, or reads what another one reads. No arguments: it computes, and takes
 // neither a place nor a query.
 var tableFunctions = map[string]string{
-	"SQLStandardValues": "", "values": "", "fuzzJSON": "", "generateRandom": "", "generateSeries": "", "generate_series": "",
-	"input": "", "null": "", "numbers": "", "numbers_mt": "", "primes": "", "zeros": "", "zeros_mt": "", "format": "", "fuzzQuery": "",
+	"SQLStandardValues": "",
+	"values":            "",
+	"fuzzJSON":          "", "generateRandom": "", "generateSeries": "", "generate_series": "",
+	"input":      "",
+	"null":       "",
+	"numbers":    "",
+	"numbers_mt": "", "primes": "", "zeros": "", "zeros_mt": "", "format": "", "fuzzQuery": "",
 	// These read tables of ours by name, as SELECT does.
-	"merge": "", "mergeTreeIndex": "", "mergeTreeProjection": "", "mergeTreeTextIndex": "", "mergeTreeAnalyzeIndexes": "", "mergeTreeAnalyzeIndexesUUID": "",
-	"timeSeriesData": "", "timeSeriesMetrics": "", "timeSeriesSamples": "", "timeSeriesSelector": "", "timeSeriesTags": "",
+	"merge":               "",
+	"mergeTreeIndex":      "",
+	"mergeTreeProjection": "",
+	"mergeTreeTextIndex":  "", "mergeTreeAnalyzeIndexes": "", "mergeTreeAnalyzeIndexesUUID": "",
+	"timeSeriesData":    "",
+	"timeSeriesMetrics": "", "timeSeriesSamples": "", "timeSeriesSelector": "", "timeSeriesTags": "",
 	"prometheusQuery": "", "prometheusQueryRange": "", "dictionary": "",
 	// These carry out a query.
-	"view": "SELECT * FROM file('$FILE', 'LineAsString')", "viewIfPermitted": "SELECT * FROM file('$FILE', 'LineAsString') ELSE null('x String')",
-	"viewExplain": "'EXPLAIN', '', (SELECT * FROM file('$FILE', 'LineAsString'))", "eval": "'SELECT * FROM file(''$FILE'', ''LineAsString'')'",
-	"loop": "file('$FILE', 'LineAsString')", "cluster": "'default', system.one", "clusterAllReplicas": "'default', system.one",
+	"view":            "SELECT * FROM file('$FILE', 'LineAsString')",
+	"viewIfPermitted": "SELECT * FROM file('$FILE', 'LineAsString') ELSE null('x String')",
+	"viewExplain":     "'EXPLAIN', '', (SELECT * FROM file('$FILE', 'LineAsString'))",
+	"eval":            "'SELECT * FROM file(''$FILE'', ''LineAsString'')'",
+	"loop":            "file('$FILE', 'LineAsString')",
+	"cluster":         "'default', system.one", "clusterAllReplicas": "'default', system.one",
 
-	"file": "'$FILE', 'LineAsString', 'x String'", "fileCluster": "'default', '$FILE', 'LineAsString', 'x String'", "filesystem": "'$DIR'",
+	"file":        "'$FILE', 'LineAsString', 'x String'",
+	"fileCluster": "'default', '$FILE', 'LineAsString', 'x String'", "filesystem": "'$DIR'",
 	"executable": "'secret', 'LineAsString', 'x String'",
-	"url":        "'$URL', 'LineAsString', 'x String'", "urlCluster": "'default', '$URL', 'LineAsString', 'x String'",
-	"remote": "'$HOST', system.one", "remoteSecure": "'$HOST', system.one",
-	"mysql": "'$HOST', 'd', 't', 'u', 'p'", "postgresql": "'$HOST', 'd', 't', 'u', 'p'", "mongodb": "'$HOST', 'd', 'c', 'u', 'p', 'x String'",
-	"redis": "'$HOST', 'x', 'x String'", "sqlite": "'$FILE', 't'", "odbc": "'DSN=x', 't'", "jdbc": "'jdbc:x', 't'",
-	"hdfs": "'hdfs://$HOST/x', 'LineAsString', 'x String'", "hdfsCluster": "'default', 'hdfs://$HOST/x', 'LineAsString', 'x String'",
-	"ytsaurus": "'$URL', '//x', 'token', 'x String'",
+	"url":        "'$URL', 'LineAsString', 'x String'",
+	"urlCluster": "'default', '$URL', 'LineAsString', 'x String'",
+	"remote":     "'$HOST', system.one", "remoteSecure": "'$HOST', system.one",
+	"mysql":      "'$HOST', 'd', 't', 'u', 'p'",
+	"postgresql": "'$HOST', 'd', 't', 'u', 'p'", "mongodb": "'$HOST', 'd', 'c', 'u', 'p', 'x String'",
+	"redis":  "'$HOST', 'x', 'x String'",
+	"sqlite": "'$FILE', 't'", "odbc": "'DSN=x', 't'", "jdbc": "'jdbc:x', 't'",
+	"hdfs":        "'hdfs://$HOST/x', 'LineAsString', 'x String'",
+	"hdfsCluster": "'default', 'hdfs://$HOST/x', 'LineAsString', 'x String'",
+	"ytsaurus":    "'$URL', '//x', 'token', 'x String'",
 }
 
 // objectStores are the functions of object stores and of the table formats upon
 // them, by what their names contain; the first that fits.
 var objectStores = []struct{ in, arguments string }{
 	{"LocalCluster", "'default', '$DIR'"}, {"Local", "'$DIR'"},
-	{"AzureCluster", "'default', '$URL/', 'c', 'x', 'devstoreaccount1', 'a2V5'"}, {"Azure", "'$URL/', 'c', 'x', 'devstoreaccount1', 'a2V5'"},
-	{"azureBlobStorageCluster", "'default', '$URL/', 'c', 'x', 'devstoreaccount1', 'a2V5'"}, {"azureBlobStorage", "'$URL/', 'c', 'x', 'devstoreaccount1', 'a2V5'"},
+	{"AzureCluster", "'default', '$URL/', 'c', 'x', 'devstoreaccount1', 'a2V5'"},
+	{"Azure", "'$URL/', 'c', 'x', 'devstoreaccount1', 'a2V5'"},
+	{"azureBlobStorageCluster", "'default', '$URL/', 'c', 'x', 'devstoreaccount1', 'a2V5'"},
+	{"azureBlobStorage", "'$URL/', 'c', 'x', 'devstoreaccount1', 'a2V5'"},
 	{"HDFSCluster", "'default', 'hdfs://$HOST/x'"}, {"HDFS", "'hdfs://$HOST/x'"},
-	{"s3Cluster", "'default', '$URL/bucket/x', 'LineAsString', 'x String'"}, {"s3", "'$URL/bucket/x', 'LineAsString', 'x String'"},
-	{"gcs", "'$URL/bucket/x', 'LineAsString', 'x String'"}, {"oss", "'$URL/bucket/x', 'LineAsString', 'x String'"}, {"cosn", "'$URL/bucket/x', 'LineAsString', 'x String'"},
+	{"s3Cluster", "'default', '$URL/bucket/x', 'LineAsString', 'x String'"},
+	{"s3", "'$URL/bucket/x', 'LineAsString', 'x String'"},
+	{"gcs", "'$URL/bucket/x', 'LineAsString', 'x String'"},
+	{"oss", "'$URL/bucket/x', 'LineAsString', 'x String'"},
+	{"cosn", "'$URL/bucket/x', 'LineAsString', 'x String'"},
 	{"Cluster", "'default', '$URL/bucket/x/'"},
-	{"deltaLake", "'$URL/bucket/x/'"}, {"iceberg", "'$URL/bucket/x/'"}, {"hudi", "'$URL/bucket/x/'"}, {"paimon", "'$URL/bucket/x/'"},
+	{"deltaLake", "'$URL/bucket/x/'"}, {"iceberg", "'$URL/bucket/x/'"}, {"hudi", "'$URL/bucket/x/'"},
+	{"paimon", "'$URL/bucket/x/'"},
 }
 
 func argumentsOf(function string) (arguments string, known bool) {
@@ -247,7 +278,8 @@ func TestNoTableFunctionReachesOutside(t *testing.T) {
 			s.refused("INSERT INTO FUNCTION "+call+" SELECT 'x'", answered(function)...)
 		}
 	}
-	code, answer := s.ask(s.Service(), s.expand("SELECT * FROM eval('SELECT * FROM file(''$FILE'', ''LineAsString'')') SETTINGS allow_experimental_eval_table_function = 1"))
+	code, answer := s.ask(s.Service(),
+		s.expand("SELECT * FROM eval('SELECT * FROM file(''$FILE'', ''LineAsString'')') SETTINGS allow_experimental_eval_table_function = 1"))
 	if code != codeAccessDenied || strings.Contains(answer, guardedText) {
 		t.Errorf("eval is answered %d: %s", code, answer)
 	}
@@ -271,8 +303,12 @@ func TestNoTableEngineReachesOutside(t *testing.T) {
 		if slices.Contains(innerEngines, engine) {
 			continue
 		}
-		for _, arguments := range []string{"", "('$FILE')", "('$URL', 'LineAsString')", "('$HOST', 'd', 't', 'u', 'p')"} {
-			s.refused("CREATE TABLE `lumenhook`.t_" + engine + " (x String) ENGINE = " + engine + s.expand(arguments))
+		for _, arguments := range []string{
+			"", "('$FILE')", "('$URL', 'LineAsString')", "('$HOST', 'd', 't', 'u', 'p')",
+		} {
+			s.refused("CREATE TABLE `lumenhook`.t_" + engine + " (x String) ENGINE = " + engine + s.expand(
+				arguments,
+			))
 		}
 	}
 	for _, engine := range s.list("SELECT name FROM system.database_engines") {
@@ -307,38 +343,52 @@ func TestThereIsNoCluster(t *testing.T) {
 // statements that read or write outside, take over the server, or give rights away.
 var forbidden = []string{
 	"SELECT 1 INTO OUTFILE '$DIR/out'",
-	"BACKUP TABLE $TABLE TO File('$DIR/backup')", "BACKUP TABLE $TABLE TO Disk('default', 'backup')", "BACKUP TABLE $TABLE TO S3('$URL/bucket/x', 'a', 'b')",
+	"BACKUP TABLE $TABLE TO File('$DIR/backup')", "BACKUP TABLE $TABLE TO Disk('default', 'backup')",
+	"BACKUP TABLE $TABLE TO S3('$URL/bucket/x', 'a', 'b')",
 	"CREATE TABLE `lumenhook`.t1 (x UInt64) ENGINE = MergeTree ORDER BY x SETTINGS disk = disk(type = web, endpoint = '$URL/')",
 	"CREATE TABLE `lumenhook`.t2 (x UInt64) ENGINE = MergeTree ORDER BY x SETTINGS disk = disk(type = object_storage, object_storage_type = web, endpoint = '$URL/')",
-	"ALTER TABLE $TABLE MODIFY SETTING disk = disk(type = web, endpoint = '$URL/')", "ALTER TABLE $TABLE MODIFY SETTING storage_policy = 'other'",
-	"CREATE TABLE `lumenhook`.t3 AS file('$FILE', 'LineAsString')", "CREATE TABLE `lumenhook`.t4 AS url('$URL', 'LineAsString')",
-	"CREATE VIEW `lumenhook`.v1 AS SELECT * FROM file('$FILE', 'LineAsString')", "CREATE VIEW `lumenhook`.v2 AS SELECT * FROM url('$URL', 'LineAsString', 'x String')",
-	"CREATE VIEW `lumenhook`.v3 DEFINER = default SQL SECURITY DEFINER AS SELECT 1", "CREATE VIEW `lumenhook`.v4 SQL SECURITY NONE AS SELECT 1",
+	"ALTER TABLE $TABLE MODIFY SETTING disk = disk(type = web, endpoint = '$URL/')",
+	"ALTER TABLE $TABLE MODIFY SETTING storage_policy = 'other'",
+	"CREATE TABLE `lumenhook`.t3 AS file('$FILE', 'LineAsString')",
+	"CREATE TABLE `lumenhook`.t4 AS url('$URL', 'LineAsString')",
+	"CREATE VIEW `lumenhook`.v1 AS SELECT * FROM file('$FILE', 'LineAsString')",
+	"CREATE VIEW `lumenhook`.v2 AS SELECT * FROM url('$URL', 'LineAsString', 'x String')",
+	"CREATE VIEW `lumenhook`.v3 DEFINER = default SQL SECURITY DEFINER AS SELECT 1",
+	"CREATE VIEW `lumenhook`.v4 SQL SECURITY NONE AS SELECT 1",
 	"CREATE MATERIALIZED VIEW `lumenhook`.v5 REFRESH EVERY 1 SECOND ENGINE = Memory AS SELECT * FROM url('$URL', 'LineAsString', 'x String')",
-	"CREATE FUNCTION f AS x -> x", "CREATE NAMED COLLECTION c AS url = '$URL'", "CREATE TEMPORARY TABLE t5 (x String)",
-	"CREATE USER u", "CREATE ROLE r", "GRANT ALL ON *.* TO reader", "GRANT SELECT ON `lumenhook`.* TO reader WITH GRANT OPTION",
-	"ALTER USER reader SETTINGS readonly = 0", "CREATE ROW POLICY p ON $TABLE USING 1 TO ALL", "CREATE QUOTA q", "CREATE SETTINGS PROFILE p",
+	"CREATE FUNCTION f AS x -> x", "CREATE NAMED COLLECTION c AS url = '$URL'",
+	"CREATE TEMPORARY TABLE t5 (x String)",
+	"CREATE USER u", "CREATE ROLE r", "GRANT ALL ON *.* TO reader",
+	"GRANT SELECT ON `lumenhook`.* TO reader WITH GRANT OPTION",
+	"ALTER USER reader SETTINGS readonly = 0", "CREATE ROW POLICY p ON $TABLE USING 1 TO ALL",
+	"CREATE QUOTA q", "CREATE SETTINGS PROFILE p",
 	"CREATE WORKLOAD w", "CREATE RESOURCE r (WRITE DISK default)",
-	"KILL QUERY WHERE 1", "DROP DATABASE `lumenhook`", "DROP DATABASE system", "DETACH DATABASE `lumenhook`", "CREATE DATABASE other",
-	"SYSTEM SHUTDOWN", "SYSTEM KILL", "SYSTEM RELOAD USERS", "SYSTEM DROP DNS CACHE", "SYSTEM FLUSH LOGS", "SYSTEM STOP LISTEN TCP", "SYSTEM START LISTEN MYSQL",
-	"SYSTEM STOP MERGES $TABLE", "SYSTEM UNFREEZE WITH NAME 'x'", "SYSTEM SYNC FILE CACHE", "SYSTEM STOP LISTEN QUERIES ALL",
-	"SELECT * FROM system.users", "SELECT * FROM system.processes", "SELECT * FROM system.macros", "SHOW CREATE USER default", "SHOW GRANTS FOR default", "SHOW USERS",
+	"KILL QUERY WHERE 1", "DROP DATABASE `lumenhook`", "DROP DATABASE system",
+	"DETACH DATABASE `lumenhook`", "CREATE DATABASE other",
+	"SYSTEM SHUTDOWN", "SYSTEM KILL", "SYSTEM RELOAD USERS", "SYSTEM DROP DNS CACHE",
+	"SYSTEM FLUSH LOGS", "SYSTEM STOP LISTEN TCP", "SYSTEM START LISTEN MYSQL",
+	"SYSTEM STOP MERGES $TABLE", "SYSTEM UNFREEZE WITH NAME 'x'", "SYSTEM SYNC FILE CACHE",
+	"SYSTEM STOP LISTEN QUERIES ALL",
+	"SELECT * FROM system.users", "SELECT * FROM system.processes", "SELECT * FROM system.macros",
+	"SHOW CREATE USER default", "SHOW GRANTS FOR default", "SHOW USERS",
 	"SELECT demangle(addressToSymbol(1))", "SELECT addressToLine(1)",
 }
 
 // closed fail for both users for another reason than a right: what they need is not
 // there, and no statement of theirs makes it.
 var closed = map[string]int{
-	"RESTORE TABLE $TABLE AS `lumenhook`.restored FROM File('$DIR/backup')": 318,  // no backups.allowed_path
-	"EXECUTE AS default SELECT 1":                                           344,  // impersonation is off
-	"SYSTEM RELOAD CONFIG":                                                  1,    // a server's
-	"SELECT catboostEvaluate('$FILE', 1)":                                   1000, // no library for it
-	"SELECT file('$FILE')":                                                  76,   // the kernel refuses it: see confine.go
-	"SELECT file('/etc/passwd')":                                            76,
-	"SELECT file('/proc/self/../1/environ')":                                76,
-	"SELECT file('$DIR/../secret')":                                         107, // not there
-	"ALTER TABLE $TABLE FREEZE WITH NAME 'n'":                               0,   // a copy within the data folder
-	"ALTER TABLE $TABLE UNFREEZE WITH NAME 'n'":                             0,
+	// no backups.allowed_path
+	"RESTORE TABLE $TABLE AS `lumenhook`.restored FROM File('$DIR/backup')": 318,
+	// impersonation is off
+	"EXECUTE AS default SELECT 1":               344,
+	"SYSTEM RELOAD CONFIG":                      1,    // a server's
+	"SELECT catboostEvaluate('$FILE', 1)":       1000, // no library for it
+	"SELECT file('$FILE')":                      76,   // the kernel refuses it: see confine.go
+	"SELECT file('/etc/passwd')":                76,
+	"SELECT file('/proc/self/../1/environ')":    76,
+	"SELECT file('$DIR/../secret')":             107, // not there
+	"ALTER TABLE $TABLE FREEZE WITH NAME 'n'":   0,   // a copy within the data folder
+	"ALTER TABLE $TABLE UNFREEZE WITH NAME 'n'": 0,
 }
 
 func TestNoStatementReachesOutside(t *testing.T) {
@@ -359,13 +409,20 @@ func TestNoStatementReachesOutside(t *testing.T) {
 // openTables are the system tables that a reader may see into: what ClickHouse is,
 // and what of our own database the reader may see anyway.
 var openTables = []string{
-	"aggregate_function_combinators", "build_options", "codecs", "collations", "contributors", "data_type_families", "database_engines",
-	"documentation", "formats", "functions", "graphite_retentions", "keywords", "licenses", "merge_tree_settings", "one", "privileges",
-	"settings", "table_engines", "table_functions", "time_zones", "tokenizers", "unicode", "dictionary_layouts", "data_skipping_index_types",
-	"dimensional_metrics", "disk_types", "zeros", "zeros_mt", "numbers", "numbers_mt", "primes", "completions", "current_roles", "enabled_roles",
-	"columns", "databases", "tables", "parts", "parts_columns", "projection_parts", "projection_parts_columns", "projections", "constraints",
-	"data_skipping_indices", "dictionaries", "mutations", "merges", "moves", "detached_tables", "replicas", "replication_queue", "grants", "quota_usage",
-	"settings_profile_elements", "settings_changes", "hypothetical_indexes", "row_policies", "user_processes", "iceberg_history", "iceberg_files",
+	"aggregate_function_combinators", "build_options", "codecs", "collations", "contributors",
+	"data_type_families", "database_engines",
+	"documentation", "formats", "functions", "graphite_retentions", "keywords", "licenses",
+	"merge_tree_settings", "one", "privileges",
+	"settings", "table_engines", "table_functions", "time_zones", "tokenizers", "unicode",
+	"dictionary_layouts", "data_skipping_index_types",
+	"dimensional_metrics", "disk_types", "zeros", "zeros_mt", "numbers", "numbers_mt", "primes",
+	"completions", "current_roles", "enabled_roles",
+	"columns", "databases", "tables", "parts", "parts_columns", "projection_parts",
+	"projection_parts_columns", "projections", "constraints",
+	"data_skipping_indices", "dictionaries", "mutations", "merges", "moves", "detached_tables",
+	"replicas", "replication_queue", "grants", "quota_usage",
+	"settings_profile_elements", "settings_changes", "hypothetical_indexes", "row_policies",
+	"user_processes", "iceberg_history", "iceberg_files",
 }
 
 // endless tables are those of numbers without an end.
@@ -403,8 +460,11 @@ func TestAReaderSeesNoSecretInSystemTables(t *testing.T) {
 func TestWhoeverHasNoPasswordIsRefused(t *testing.T) {
 	s := startStrict(t)
 	logins := map[clickhouse.Login]int{
-		{}: codeAuthentication, {User: "default"}: codeSessionLimit, {User: "default", Password: "x"}: codeSessionLimit,
-		{User: "lumenhook"}: codeAuthentication, {User: "reader", Password: s.Service().Password}: codeAuthentication, {User: "nobody"}: codeAuthentication,
+		{}:                codeAuthentication,
+		{User: "default"}: codeSessionLimit, {User: "default", Password: "x"}: codeSessionLimit,
+		{User: "lumenhook"}: codeAuthentication,
+		{User: "reader", Password: s.Service().Password}: codeAuthentication,
+		{User: "nobody"}: codeAuthentication,
 	}
 	refused := func() {
 		for login, want := range logins {
@@ -466,8 +526,11 @@ func (s *strict) toldToNameAUser() {
 // caller keeps.
 func TestAFolderOfBeforePasswordsGoesOn(t *testing.T) {
 	cfg := clickhouse.Config{
-		Program: clickhousetest.Program(t), DataDir: t.TempDir(), Logger: clickhousetest.Logger(t),
-		Service: clickhouse.Login{Password: "kept-by-the-caller"}, Reader: clickhouse.Login{Password: "so is this"},
+		Program: clickhousetest.Program(t),
+		DataDir: t.TempDir(),
+		Logger:  clickhousetest.Logger(t),
+		Service: clickhouse.Login{Password: "kept-by-the-caller"},
+		Reader:  clickhouse.Login{Password: "so is this"},
 	}
 	ctx := deadline(t, time.Minute)
 	e, err := clickhouse.Start(ctx, cfg)
@@ -491,7 +554,8 @@ func TestAFolderOfBeforePasswordsGoesOn(t *testing.T) {
 		must(t, err)
 		info, err := os.Stat(filepath.Join(cfg.DataDir, name))
 		must(t, err)
-		if strings.Contains(string(text), cfg.Service.Password) || strings.Contains(string(text), cfg.Reader.Password) || info.Mode().Perm() != 0o600 {
+		if strings.Contains(string(text), cfg.Service.Password) ||
+			strings.Contains(string(text), cfg.Reader.Password) || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s has mode %s and holds\n%s", name, info.Mode(), text)
 		}
 	}
@@ -506,7 +570,8 @@ func TestAnEngineThatLetsEverybodyInIsNotUsed(t *testing.T) {
 	script := fmt.Sprintf("#!/bin/sh\nshift\nsed -i '/users_config/d' config.xml\nexec '%s' %s '%s' \"$@\"\n", os.Args[0], clickhouse.ChildArg, program.Library)
 	path := filepath.Join(bin, "clickhouse")
 	must(t, os.WriteFile(path, []byte(script), 0o755))
-	_, err := clickhouse.Start(deadline(t, time.Minute), clickhouse.Config{Program: clickhouse.Program{Binary: path}, DataDir: t.TempDir()})
+	_, err := clickhouse.Start(deadline(t, time.Minute),
+		clickhouse.Config{Program: clickhouse.Program{Binary: path}, DataDir: t.TempDir()})
 	if !errors.Is(err, clickhouse.ErrOpen) {
 		t.Fatalf("started: %v", err)
 	}

@@ -42,8 +42,9 @@ type Config struct {
 }
 
 const (
-	defaultDatabase       = "lumenhook"
-	defaultNobodyHint     = "Name a user and a password, by headers: this ClickHouse answers nobody else."
+	defaultDatabase   = "lumenhook"
+	defaultNobodyHint = "Name a user and a password, by headers: this ClickHouse answers nobody " +
+		"else."
 	defaultMaxMemoryBytes = 3 << 29
 	minMaxMemoryBytes     = 512 << 20
 
@@ -73,12 +74,14 @@ func (c Config) complete() (Config, error) {
 	c.Database = cmp.Or(c.Database, defaultDatabase)
 	c.NobodyHint = cmp.Or(c.NobodyHint, defaultNobodyHint)
 	if !databaseName.MatchString(c.Database) {
-		fault("Database %q must be 1 to 63 letters, digits or underscores and not begin with a digit", c.Database)
+		fault("Database %q must be 1 to 63 letters, digits or underscores and not begin with a digit",
+			c.Database)
 	}
 	c.Service, c.Reader = c.Service.complete("lumenhook"), c.Reader.complete("reader")
 	for name, l := range map[string]Login{"Service": c.Service, "Reader": c.Reader} {
 		if !userName.MatchString(l.User) || l.User == localUser {
-			fault("%s.User %q must be 1 to 63 letters, digits or underscores, and not %s", name, l.User, localUser)
+			fault("%s.User %q must be 1 to 63 letters, digits or underscores, and not %s", name, l.User,
+				localUser)
 		}
 	}
 	if c.Service.User == c.Reader.User {
@@ -127,7 +130,9 @@ func chooseListen(nativeAddr, httpAddr string) (listen, error) {
 	var l listen
 	var hosts [2]string
 	var ports [2]int
-	for i, in := range []struct{ setting, addr string }{{"NativeAddr", nativeAddr}, {"HTTPAddr", httpAddr}} {
+	for i, in := range []struct{ setting, addr string }{
+		{"NativeAddr", nativeAddr}, {"HTTPAddr", httpAddr},
+	} {
 		addr := in.addr
 		if addr == "" {
 			addr = "127.0.0.1:0"
@@ -148,7 +153,8 @@ func chooseListen(nativeAddr, httpAddr string) (listen, error) {
 		l.picked = l.picked || port == 0
 	}
 	if hosts[0] != hosts[1] {
-		return listen{}, fmt.Errorf("NativeAddr and HTTPAddr must be on the same host, they are on %s and %s", hosts[0], hosts[1])
+		return listen{}, fmt.Errorf("NativeAddr and HTTPAddr must be on the same host, they are on %s "+
+			"and %s", hosts[0], hosts[1])
 	}
 	l.host, l.nativePort, l.httpPort = hosts[0], ports[0], ports[1]
 	return l, nil
@@ -172,7 +178,10 @@ func splitLoopback(setting, addr string) (host string, port int, err error) {
 	}
 	ip := net.ParseIP(host)
 	if ip == nil || !ip.IsLoopback() {
-		return "", 0, fmt.Errorf("%s %q must be a loopback address such as 127.0.0.1: passwords would cross the network in the clear; to serve others run a ClickHouse of your own and pass --clickhouse-dsn", setting, addr)
+		return "", 0, fmt.Errorf("%s %q must be a loopback address such as 127.0.0.1: passwords would "+
+			"cross the network in the clear; to serve others run a ClickHouse of your own and pass "+
+			"--clickhouse-dsn",
+			setting, addr)
 	}
 	port, err = strconv.Atoi(portText)
 	if err != nil || port < 0 || port > 65535 {
@@ -254,7 +263,10 @@ func escapeXML(s string) (string, error) {
 // paths of one data folder.
 type folder string
 
-func (f folder) data() string   { return filepath.Join(string(f), "data") + string(filepath.Separator) }
+func (f folder) data() string {
+	return filepath.Join(string(f), "data") +
+		string(filepath.Separator)
+}
 func (f folder) config() string { return filepath.Join(string(f), "config.xml") }
 func (f folder) users() string  { return filepath.Join(string(f), "users.xml") }
 func (f folder) log() string    { return filepath.Join(string(f), "engine.log") }

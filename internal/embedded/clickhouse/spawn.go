@@ -27,7 +27,10 @@ type child struct {
 
 // spawn starts the program on a prepared data folder and records it there.
 func spawn(p Program, f folder, l listen, database string) (*child, error) {
-	args := []string{"--config-file=" + f.config(), "--log-level=warning", "--query", serveQuery(database)}
+	args := []string{
+		"--config-file=" + f.config(), "--log-level=warning", "--query",
+		serveQuery(database),
+	}
 	program := p.Binary
 	if p.Binary != "" {
 		args = append([]string{"local"}, args...)
@@ -71,7 +74,9 @@ func spawn(p Program, f folder, l listen, database string) (*child, error) {
 // childEnvironment passes on what a process needs and no secret of ours.
 func childEnvironment() []string {
 	env := []string{childVariable + "=1", "TZ=UTC"}
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"} {
+	for _, name := range []string{
+		"PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
+	} {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}
@@ -89,7 +94,8 @@ func (c *child) stop() error {
 		return nil
 	case <-timer.C:
 		c.kill()
-		return fmt.Errorf("the ClickHouse engine (process %d) did not end within %s and was killed", c.cmd.Process.Pid, stopMax)
+		return fmt.Errorf("the ClickHouse engine (process %d) did not end within %s and was killed",
+			c.cmd.Process.Pid, stopMax)
 	}
 }
 

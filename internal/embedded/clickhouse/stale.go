@@ -58,14 +58,17 @@ func endStaleChild(f folder, log *slog.Logger) error {
 		if processIdentity(r.PID) != r.Identity {
 			return os.Remove(f.record())
 		}
-		log.Warn("ending a ClickHouse engine that an earlier run left behind", "pid", r.PID, "signal", step.signal.String())
+		log.Warn("ending a ClickHouse engine that an earlier run left behind", "pid", r.PID, "signal",
+			step.signal.String())
 		if err := syscall.Kill(r.PID, step.signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("ending the ClickHouse engine that an earlier run left behind (process %d): %w", r.PID, err)
+			return fmt.Errorf("ending the ClickHouse engine that an earlier run left behind (process %d): %w",
+				r.PID, err)
 		}
 		awaitEnd(r, step.wait)
 	}
 	if processIdentity(r.PID) == r.Identity {
-		return fmt.Errorf("the ClickHouse engine that an earlier run left behind (process %d) does not end; end it by hand", r.PID)
+		return fmt.Errorf("the ClickHouse engine that an earlier run left behind (process %d) does not "+
+			"end; end it by hand", r.PID)
 	}
 	return os.Remove(f.record())
 }

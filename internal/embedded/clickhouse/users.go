@@ -123,11 +123,14 @@ type usersValues struct {
 func usersOf(cfg Config) usersValues {
 	database := "`" + cfg.Database + "`.*"
 	service := append([]string{
-		"SHOW, SELECT, INSERT, ALTER TABLE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE ON " + database,
-		"SELECT ON system.parts", "TABLE ENGINE ON MergeTree", "TABLE ENGINE ON ReplacingMergeTree", "TABLE ENGINE ON AggregatingMergeTree",
+		"SHOW, SELECT, INSERT, ALTER TABLE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, " +
+			"TRUNCATE, OPTIMIZE ON " + database,
+		"SELECT ON system.parts", "TABLE ENGINE ON MergeTree", "TABLE ENGINE ON ReplacingMergeTree",
+		"TABLE ENGINE ON AggregatingMergeTree",
 	}, cfg.Grants...)
 	return usersValues{
-		MemoryMax: readerMemoryMaxBytes, TimeMax: readerTimeMaxSeconds,
+		MemoryMax:    readerMemoryMaxBytes,
+		TimeMax:      readerTimeMaxSeconds,
 		LocalQueries: len(serveStatements(cfg.Database)),
 		Users: []userConfig{
 			{localUser, "", "local", "local", []string{
@@ -135,7 +138,10 @@ func usersOf(cfg Config) usersValues {
 				"READ ON FILE", "CREATE TEMPORARY TABLE ON *.*",
 			}},
 			{cfg.Service.User, cfg.Service.hash(), "default", "default", service},
-			{cfg.Reader.User, cfg.Reader.hash(), "reader", "default", []string{"SHOW, SELECT ON " + database, "SELECT ON system.parts"}},
+			{
+				cfg.Reader.User, cfg.Reader.hash(), "reader", "default",
+				[]string{"SHOW, SELECT ON " + database, "SELECT ON system.parts"},
+			},
 		},
 	}
 }

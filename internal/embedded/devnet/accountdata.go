@@ -50,7 +50,9 @@ func applyManageData(
 		key,
 		&xdr.LedgerEntry{
 			Data: xdr.LedgerEntryData{Type: xdr.LedgerEntryTypeData, Data: &xdr.DataEntry{
-				AccountId: source, DataName: op.DataName, DataValue: *op.DataValue,
+				AccountId: source,
+				DataName:  op.DataName,
+				DataValue: *op.DataValue,
 			}},
 		},
 	)
@@ -68,7 +70,8 @@ func manageDataResult(code xdr.ManageDataResultCode) (xdr.OperationResult, bool)
 // changesKeys refuses options that this network does not have.
 func changesKeys(body xdr.OperationBody) bool {
 	op := body.SetOptionsOp
-	return op.ClearFlags != nil || op.SetFlags != nil || op.MasterWeight != nil || op.LowThreshold != nil ||
+	return op.ClearFlags != nil || op.SetFlags != nil || op.MasterWeight != nil ||
+		op.LowThreshold != nil ||
 		op.MedThreshold != nil ||
 		op.HighThreshold != nil ||
 		op.Signer != nil

@@ -9,7 +9,9 @@ import (
 
 // Account merges, and claimable balances. A claimable balance locks up no reserve of its creator's.
 
-func applyAccountMerge(l *layer, source xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
+func applyAccountMerge(
+	l *layer, source xdr.AccountId, body xdr.OperationBody,
+) (xdr.OperationResult, bool) {
 	destination := body.Destination.ToAccountId()
 	from, to := account(l, source), account(l, destination)
 	switch {
@@ -37,7 +39,10 @@ func checkAccountMerge(source xdr.AccountId, body xdr.OperationBody) (xdr.Operat
 
 func mergeResult(code xdr.AccountMergeResultCode, balance *xdr.Int64) (xdr.OperationResult, bool) {
 	result := xdr.AccountMergeResult{Code: code, SourceAccountBalance: balance}
-	return inner(xdr.OperationResultTr{Type: xdr.OperationTypeAccountMerge, AccountMergeResult: &result}),
+	return inner(xdr.OperationResultTr{
+			Type:               xdr.OperationTypeAccountMerge,
+			AccountMergeResult: &result,
+		}),
 		code == xdr.AccountMergeResultCodeAccountMergeSuccess
 }
 
@@ -48,13 +53,18 @@ func checkCreateClaimable(_ xdr.AccountId, body xdr.OperationBody) (xdr.Operatio
 		seen[claimant.V0.Destination.Address()] = true
 		fine = fine && wellFormed(claimant.V0.Predicate, 1)
 	}
-	if !fine || op.Amount <= 0 || !validAsset(op.Asset) || len(op.Claimants) == 0 || len(seen) != len(op.Claimants) {
-		return createClaimableResult(xdr.CreateClaimableBalanceResultCodeCreateClaimableBalanceMalformed, nil)
+	if !fine || op.Amount <= 0 || !validAsset(op.Asset) || len(op.Claimants) == 0 ||
+		len(seen) != len(op.Claimants) {
+		return createClaimableResult(xdr.CreateClaimableBalanceResultCodeCreateClaimableBalanceMalformed,
+			nil)
 	}
-	return createClaimableResult(xdr.CreateClaimableBalanceResultCodeCreateClaimableBalanceSuccess, &xdr.ClaimableBalanceId{V0: &xdr.Hash{}})
+	return createClaimableResult(xdr.CreateClaimableBalanceResultCodeCreateClaimableBalanceSuccess,
+		&xdr.ClaimableBalanceId{V0: &xdr.Hash{}})
 }
 
-func applyCreateClaimable(l *layer, source xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
+func applyCreateClaimable(
+	l *layer, source xdr.AccountId, body xdr.OperationBody,
+) (xdr.OperationResult, bool) {
 	op := body.CreateClaimableBalanceOp
 	code := xdr.CreateClaimableBalanceResultCodeCreateClaimableBalanceSuccess
 	switch {
@@ -74,9 +84,15 @@ func applyCreateClaimable(l *layer, source xdr.AccountId, body xdr.OperationBody
 		return createClaimableResult(code, nil)
 	}
 	id := l.balanceID()
-	l.set(claimableKey(id), &xdr.LedgerEntry{Data: xdr.LedgerEntryData{Type: xdr.LedgerEntryTypeClaimableBalance, ClaimableBalance: &xdr.ClaimableBalanceEntry{
-		BalanceId: id, Claimants: claimantsFrom(op.Claimants, l.closeTime), Asset: op.Asset, Amount: op.Amount,
-	}}})
+	l.set(claimableKey(id), &xdr.LedgerEntry{Data: xdr.LedgerEntryData{
+		Type: xdr.LedgerEntryTypeClaimableBalance,
+		ClaimableBalance: &xdr.ClaimableBalanceEntry{
+			BalanceId: id,
+			Claimants: claimantsFrom(op.Claimants, l.closeTime),
+			Asset:     op.Asset,
+			Amount:    op.Amount,
+		},
+	}})
 	return createClaimableResult(code, &id)
 }
 
@@ -103,14 +119,19 @@ func (l *layer) balanceID() xdr.ClaimableBalanceId {
 }
 
 func claimableKey(id xdr.ClaimableBalanceId) entryKey {
-	return keyOf(xdr.LedgerKey{Type: xdr.LedgerEntryTypeClaimableBalance, ClaimableBalance: &xdr.LedgerKeyClaimableBalance{BalanceId: id}})
+	return keyOf(xdr.LedgerKey{
+		Type:             xdr.LedgerEntryTypeClaimableBalance,
+		ClaimableBalance: &xdr.LedgerKeyClaimableBalance{BalanceId: id},
+	})
 }
 
 func checkClaim(xdr.AccountId, xdr.OperationBody) (xdr.OperationResult, bool) {
 	return claimResult(xdr.ClaimClaimableBalanceResultCodeClaimClaimableBalanceSuccess)
 }
 
-func applyClaim(l *layer, source xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
+func applyClaim(
+	l *layer, source xdr.AccountId, body xdr.OperationBody,
+) (xdr.OperationResult, bool) {
 	key := claimableKey(body.ClaimClaimableBalanceOp.BalanceId)
 	row := l.load(key)
 	if row == nil {
@@ -129,7 +150,9 @@ func applyClaim(l *layer, source xdr.AccountId, body xdr.OperationBody) (xdr.Ope
 	return claimResult(code)
 }
 
-func creditClaim(l *layer, to xdr.AccountId, balance *xdr.ClaimableBalanceEntry) xdr.ClaimClaimableBalanceResultCode {
+func creditClaim(
+	l *layer, to xdr.AccountId, balance *xdr.ClaimableBalanceEntry,
+) xdr.ClaimClaimableBalanceResultCode {
 	switch {
 	case balance.Asset.IsNative() && room(account(l, to)) < int64(balance.Amount):
 		return xdr.ClaimClaimableBalanceResultCodeClaimClaimableBalanceLineFull
@@ -146,14 +169,22 @@ func creditClaim(l *layer, to xdr.AccountId, balance *xdr.ClaimableBalanceEntry)
 	return xdr.ClaimClaimableBalanceResultCodeClaimClaimableBalanceSuccess
 }
 
-func createClaimableResult(code xdr.CreateClaimableBalanceResultCode, id *xdr.ClaimableBalanceId) (xdr.OperationResult, bool) {
+func createClaimableResult(
+	code xdr.CreateClaimableBalanceResultCode, id *xdr.ClaimableBalanceId,
+) (xdr.OperationResult, bool) {
 	result := xdr.CreateClaimableBalanceResult{Code: code, BalanceId: id}
-	return inner(xdr.OperationResultTr{Type: xdr.OperationTypeCreateClaimableBalance, CreateClaimableBalanceResult: &result}),
+	return inner(xdr.OperationResultTr{
+			Type:                         xdr.OperationTypeCreateClaimableBalance,
+			CreateClaimableBalanceResult: &result,
+		}),
 		code == xdr.CreateClaimableBalanceResultCodeCreateClaimableBalanceSuccess
 }
 
 func claimResult(code xdr.ClaimClaimableBalanceResultCode) (xdr.OperationResult, bool) {
 	result := xdr.ClaimClaimableBalanceResult{Code: code}
-	return inner(xdr.OperationResultTr{Type: xdr.OperationTypeClaimClaimableBalance, ClaimClaimableBalanceResult: &result}),
+	return inner(xdr.OperationResultTr{
+			Type:                        xdr.OperationTypeClaimClaimableBalance,
+			ClaimClaimableBalanceResult: &result,
+		}),
 		code == xdr.ClaimClaimableBalanceResultCodeClaimClaimableBalanceSuccess
 }

@@ -148,8 +148,10 @@ func (l *layer) cross(
 		wheatSend: min(
 			int64(o.Amount),
 			l.canGive(o.SellerId, o.Selling),
-		), sheepReceive: l.canTake(o.SellerId, o.Buying),
-		wheatReceive: wheatReceive, sheepSend: sheepSend,
+		),
+		sheepReceive: l.canTake(o.SellerId, o.Buying),
+		wheatReceive: wheatReceive,
+		sheepSend:    sheepSend,
 	}
 	e := exchange(o.Price, b, round)
 	l.add(o.SellerId, o.Selling, -e.wheat)
@@ -168,8 +170,12 @@ func (l *layer) cross(
 	return xdr.ClaimAtom{
 		Type: xdr.ClaimAtomTypeClaimAtomTypeOrderBook,
 		OrderBook: &xdr.ClaimOfferAtom{
-			SellerId: o.SellerId, OfferId: o.OfferId,
-			AssetSold: o.Selling, AmountSold: xdr.Int64(e.wheat), AssetBought: o.Buying, AmountBought: xdr.Int64(e.sheep),
+			SellerId:     o.SellerId,
+			OfferId:      o.OfferId,
+			AssetSold:    o.Selling,
+			AmountSold:   xdr.Int64(e.wheat),
+			AssetBought:  o.Buying,
+			AmountBought: xdr.Int64(e.sheep),
 		},
 	}, e
 }

@@ -38,38 +38,152 @@ func TestRefusals(t *testing.T) {
 		spec txSpec
 		want string
 	}{
-		{"no operation", txSpec{from: r.payer, edit: func(e *xdr.TransactionEnvelope) { e.V1.Tx.Operations = nil }}, "TxMissingOperation"},
-		{"too early", from(txSpec{cond: &txnbuild.Preconditions{TimeBounds: txnbuild.NewTimebounds(now+3600, 0)}}), "TxTooEarly"},
-		{"too late", from(txSpec{cond: &txnbuild.Preconditions{TimeBounds: txnbuild.NewTimebounds(0, now-10)}}), "TxTooLate"},
-		{"ledger too early", from(txSpec{cond: &txnbuild.Preconditions{TimeBounds: txnbuild.NewInfiniteTimeout(), LedgerBounds: &txnbuild.LedgerBounds{MinLedger: 99}}}), "TxTooEarly"},
-		{"ledger too late", from(txSpec{cond: &txnbuild.Preconditions{TimeBounds: txnbuild.NewInfiniteTimeout(), LedgerBounds: &txnbuild.LedgerBounds{MaxLedger: 3}}}), "TxTooLate"},
-		{"sequence age", from(txSpec{cond: &txnbuild.Preconditions{TimeBounds: txnbuild.NewInfiniteTimeout(), MinSequenceNumberAge: 5}}), "TxNotSupported"},
-		{"fee", from(txSpec{edit: func(e *xdr.TransactionEnvelope) { e.V1.Tx.Fee = 99 }}), "TxInsufficientFee"},
-		{"fee of two operations", from(txSpec{ops: append(pay, pay...), edit: func(e *xdr.TransactionEnvelope) { e.V1.Tx.Fee = 199 }}), "TxInsufficientFee"},
+		{
+			"no operation",
+			txSpec{from: r.payer, edit: func(e *xdr.TransactionEnvelope) { e.V1.Tx.Operations = nil }},
+			"TxMissingOperation",
+		},
+		{
+			"too early",
+			from(txSpec{cond: &txnbuild.Preconditions{TimeBounds: txnbuild.NewTimebounds(now+3600, 0)}}),
+			"TxTooEarly",
+		},
+		{
+			"too late",
+			from(txSpec{cond: &txnbuild.Preconditions{TimeBounds: txnbuild.NewTimebounds(0, now-10)}}),
+			"TxTooLate",
+		},
+		{
+			"ledger too early",
+			from(txSpec{cond: &txnbuild.Preconditions{
+				TimeBounds:   txnbuild.NewInfiniteTimeout(),
+				LedgerBounds: &txnbuild.LedgerBounds{MinLedger: 99},
+			}}),
+			"TxTooEarly",
+		},
+		{
+			"ledger too late",
+			from(txSpec{cond: &txnbuild.Preconditions{
+				TimeBounds:   txnbuild.NewInfiniteTimeout(),
+				LedgerBounds: &txnbuild.LedgerBounds{MaxLedger: 3},
+			}}),
+			"TxTooLate",
+		},
+		{
+			"sequence age",
+			from(txSpec{cond: &txnbuild.Preconditions{
+				TimeBounds:           txnbuild.NewInfiniteTimeout(),
+				MinSequenceNumberAge: 5,
+			}}),
+			"TxNotSupported",
+		},
+		{
+			"fee", from(txSpec{edit: func(e *xdr.TransactionEnvelope) { e.V1.Tx.Fee = 99 }}),
+			"TxInsufficientFee",
+		},
+		{
+			"fee of two operations",
+			from(txSpec{
+				ops:  append(pay, pay...),
+				edit: func(e *xdr.TransactionEnvelope) { e.V1.Tx.Fee = 199 },
+			}),
+			"TxInsufficientFee",
+		},
 		{"no account", from(txSpec{from: stranger, seqNum: 1}), "TxNoAccount"},
 		{"sequence too low", from(txSpec{seqNum: 1}), "TxBadSeq"},
 		{"sequence too high", from(txSpec{after: 1}), "TxBadSeq"},
 		{"no signature", from(txSpec{signers: []*keypair.Full{}}), "TxBadAuth"},
 		{"somebody else's signature", from(txSpec{signers: []*keypair.Full{stranger}}), "TxBadAuth"},
-		{"another network's signature", from(txSpec{passphrase: network.TestNetworkPassphrase}), "TxBadAuth"},
-		{"one signature too many", from(txSpec{signers: []*keypair.Full{r.payer, stranger}}), "TxBadAuthExtra"},
+		{
+			"another network's signature",
+			from(txSpec{passphrase: network.TestNetworkPassphrase}), "TxBadAuth",
+		},
+		{
+			"one signature too many",
+			from(txSpec{signers: []*keypair.Full{r.payer, stranger}}), "TxBadAuthExtra",
+		},
 		{"a signature twice", from(txSpec{signers: []*keypair.Full{r.payer, r.payer}}), "TxBadAuthExtra"},
 		{"fee below the reserve", from(txSpec{from: poor}), "TxInsufficientBalance"},
-		{"operation source did not sign", from(txSpec{ops: ops(&txnbuild.Payment{SourceAccount: r.issuer.Address(), Destination: r.payer.Address(), Amount: "1", Asset: r.demo})}), "TxFailed OperationResultCodeOpBadAuth"},
-		{"operation source is unknown", from(txSpec{ops: ops(&txnbuild.Payment{SourceAccount: stranger.Address(), Destination: r.payer.Address(), Amount: "1", Asset: r.demo})}), "TxFailed OperationResultCodeOpNoAccount"},
-		{"unsupported operation", from(txSpec{ops: append(pay, &txnbuild.BumpSequence{BumpTo: 99})}), "TxFailed PaymentResultCodePaymentSuccess OperationResultCodeOpNotSupported"},
-		{"pool share", from(txSpec{ops: ops(&txnbuild.ChangeTrust{Line: poolShare(r), Limit: "1"})}), "TxFailed OperationResultCodeOpNotSupported"},
-		{"payment of nothing", from(txSpec{edit: func(e *xdr.TransactionEnvelope) { e.V1.Tx.Operations[0].Body.PaymentOp.Amount = 0 }}), "PaymentMalformed"},
-		{"payment of a bad asset", from(txSpec{edit: func(e *xdr.TransactionEnvelope) { e.V1.Tx.Operations[0].Body.PaymentOp.Asset = badAsset(r) }}), "PaymentMalformed"},
-		{"negative account", from(txSpec{ops: ops(&txnbuild.CreateAccount{Destination: stranger.Address(), Amount: "1"}), edit: func(e *xdr.TransactionEnvelope) {
-			e.V1.Tx.Operations[0].Body.CreateAccountOp.StartingBalance = -1
-		}}), "CreateAccountMalformed"},
-		{"account of itself", from(txSpec{ops: ops(&txnbuild.CreateAccount{Destination: r.payer.Address(), Amount: "1"})}), "CreateAccountMalformed"},
-		{"trust in oneself", from(txSpec{from: r.issuer, ops: ops(trustOp(r.demo, "1"))}), "ChangeTrustMalformed"},
-		{"trust in lumens", from(txSpec{ops: ops(trustOp(r.demo, "1")), edit: func(e *xdr.TransactionEnvelope) {
-			e.V1.Tx.Operations[0].Body.ChangeTrustOp.Line = xdr.ChangeTrustAsset{Type: xdr.AssetTypeAssetTypeNative}
-		}}), "ChangeTrustMalformed"},
-		{"negative limit", from(txSpec{ops: ops(trustOp(r.demo, "1")), edit: func(e *xdr.TransactionEnvelope) { e.V1.Tx.Operations[0].Body.ChangeTrustOp.Limit = -1 }}), "ChangeTrustMalformed"},
+		{
+			"operation source did not sign",
+			from(txSpec{ops: ops(&txnbuild.Payment{
+				SourceAccount: r.issuer.Address(),
+				Destination:   r.payer.Address(),
+				Amount:        "1",
+				Asset:         r.demo,
+			})}),
+			"TxFailed OperationResultCodeOpBadAuth",
+		},
+		{
+			"operation source is unknown",
+			from(txSpec{ops: ops(&txnbuild.Payment{
+				SourceAccount: stranger.Address(),
+				Destination:   r.payer.Address(),
+				Amount:        "1",
+				Asset:         r.demo,
+			})}),
+			"TxFailed OperationResultCodeOpNoAccount",
+		},
+		{
+			"unsupported operation",
+			from(txSpec{ops: append(pay, &txnbuild.BumpSequence{BumpTo: 99})}),
+			"TxFailed PaymentResultCodePaymentSuccess OperationResultCodeOpNotSupported",
+		},
+		{
+			"pool share",
+			from(txSpec{ops: ops(&txnbuild.ChangeTrust{Line: poolShare(r), Limit: "1"})}),
+			"TxFailed OperationResultCodeOpNotSupported",
+		},
+		{
+			"payment of nothing",
+			from(txSpec{edit: func(e *xdr.TransactionEnvelope) { e.V1.Tx.Operations[0].Body.PaymentOp.Amount = 0 }}),
+			"PaymentMalformed",
+		},
+		{
+			"payment of a bad asset",
+			from(txSpec{edit: func(e *xdr.TransactionEnvelope) {
+				e.V1.Tx.Operations[0].Body.PaymentOp.Asset = badAsset(
+					r,
+				)
+			}}),
+			"PaymentMalformed",
+		},
+		{
+			"negative account",
+			from(txSpec{
+				ops: ops(&txnbuild.CreateAccount{Destination: stranger.Address(), Amount: "1"}),
+				edit: func(e *xdr.TransactionEnvelope) {
+					e.V1.Tx.Operations[0].Body.CreateAccountOp.StartingBalance = -1
+				},
+			}),
+			"CreateAccountMalformed",
+		},
+		{
+			"account of itself",
+			from(txSpec{ops: ops(&txnbuild.CreateAccount{Destination: r.payer.Address(), Amount: "1"})}),
+			"CreateAccountMalformed",
+		},
+		{
+			"trust in oneself", from(txSpec{from: r.issuer, ops: ops(trustOp(r.demo, "1"))}),
+			"ChangeTrustMalformed",
+		},
+		{
+			"trust in lumens",
+			from(txSpec{ops: ops(trustOp(r.demo, "1")), edit: func(e *xdr.TransactionEnvelope) {
+				e.V1.Tx.Operations[0].Body.ChangeTrustOp.Line = xdr.ChangeTrustAsset{
+					Type: xdr.AssetTypeAssetTypeNative,
+				}
+			}}),
+			"ChangeTrustMalformed",
+		},
+		{
+			"negative limit",
+			from(txSpec{
+				ops:  ops(trustOp(r.demo, "1")),
+				edit: func(e *xdr.TransactionEnvelope) { e.V1.Tx.Operations[0].Body.ChangeTrustOp.Limit = -1 },
+			}),
+			"ChangeTrustMalformed",
+		},
 	}
 	before := r.lumens(r.payer.Address())
 	for _, c := range cases {
@@ -91,13 +205,16 @@ func TestRefusals(t *testing.T) {
 
 func poolShare(r *rig) txnbuild.ChangeTrustAsset {
 	return txnbuild.LiquidityPoolShareChangeTrustAsset{LiquidityPoolParameters: txnbuild.LiquidityPoolParameters{
-		AssetA: txnbuild.NativeAsset{}, AssetB: r.demo, Fee: txnbuild.LiquidityPoolFeeV18,
+		AssetA: txnbuild.NativeAsset{},
+		AssetB: r.demo,
+		Fee:    txnbuild.LiquidityPoolFeeV18,
 	}}
 }
 
 func badAsset(r *rig) xdr.Asset {
 	return xdr.Asset{Type: xdr.AssetTypeAssetTypeCreditAlphanum4, AlphaNum4: &xdr.AlphaNum4{
-		AssetCode: xdr.AssetCode4{'U', 0, 'D', 0}, Issuer: xdr.MustAddress(r.issuer.Address()),
+		AssetCode: xdr.AssetCode4{'U', 0, 'D', 0},
+		Issuer:    xdr.MustAddress(r.issuer.Address()),
 	}}
 }
 
@@ -117,9 +234,21 @@ func TestFailures(t *testing.T) {
 		op   txnbuild.Operation
 		want string
 	}{
-		{"account exists", rich, &txnbuild.CreateAccount{Destination: poor.Address(), Amount: "5"}, "CreateAccountAlreadyExist"},
-		{"account below the reserve", rich, &txnbuild.CreateAccount{Destination: stranger, Amount: "0.9999999"}, "CreateAccountLowReserve"},
-		{"account too dear", rich, &txnbuild.CreateAccount{Destination: stranger, Amount: "99.5"}, "CreateAccountUnderfunded"},
+		{
+			"account exists", rich,
+			&txnbuild.CreateAccount{Destination: poor.Address(), Amount: "5"},
+			"CreateAccountAlreadyExist",
+		},
+		{
+			"account below the reserve", rich,
+			&txnbuild.CreateAccount{Destination: stranger, Amount: "0.9999999"},
+			"CreateAccountLowReserve",
+		},
+		{
+			"account too dear", rich,
+			&txnbuild.CreateAccount{Destination: stranger, Amount: "99.5"},
+			"CreateAccountUnderfunded",
+		},
 		{"payment to nobody", rich, lumensOp(stranger, "1"), "PaymentNoDestination"},
 		{"asset to nobody", r.payer, demoOp(stranger, "1"), "PaymentNoDestination"},
 		{"payment into the reserve", rich, lumensOp(poor.Address(), "99"), "PaymentUnderfunded"},
@@ -136,7 +265,8 @@ func TestFailures(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			lumens, seqNum := r.lumens(c.from.Address()), r.sequence(c.from.Address())
 			done := r.apply(txSpec{from: c.from, ops: ops(c.op)})
-			if got := resultText(t, done.ResultXDR); done.Status != "FAILED" || !strings.HasSuffix(got, c.want) {
+			if got := resultText(t, done.ResultXDR); done.Status != "FAILED" ||
+				!strings.HasSuffix(got, c.want) {
 				t.Fatalf("got %s %s, want %s", done.Status, got, c.want)
 			}
 			if r.lumens(c.from.Address()) != lumens-100 || r.sequence(c.from.Address()) != seqNum+1 {
@@ -176,7 +306,8 @@ func TestTrustlineLife(t *testing.T) {
 	step(holder, demoOp(holder.Address(), "20"), "SUCCESS", "PaymentSuccess")
 	step(holder, demoOp(holder.Address(), "20.0000001"), "FAILED", "PaymentLineFull")
 	step(r.payer, demoOp(holder.Address(), "20"), "SUCCESS", "PaymentSuccess")
-	if line := r.trustline(holder.Address()); line.Balance != 60*stroopsPerUnit || line.Limit != 60*stroopsPerUnit {
+	if line := r.trustline(holder.Address()); line.Balance != 60*stroopsPerUnit ||
+		line.Limit != 60*stroopsPerUnit {
 		t.Fatalf("trustline %+v", line)
 	}
 	step(holder, demoOp(r.issuer.Address(), "60"), "SUCCESS", "PaymentSuccess") // burned
@@ -189,7 +320,8 @@ func TestTrustlineLife(t *testing.T) {
 	if n := r.entry(key).Account.NumSubEntries; n != 0 {
 		t.Fatal("subentries", n)
 	}
-	step(holder, lumensOp(holder.Address(), "999999"), "SUCCESS", "PaymentSuccess") // to oneself: nothing moves
+	// to oneself: nothing moves
+	step(holder, lumensOp(holder.Address(), "999999"), "SUCCESS", "PaymentSuccess")
 	r.verifyAll()
 }
 
@@ -213,7 +345,12 @@ func TestAllOrNothing(t *testing.T) {
 	// An account made by the transaction can act in it, when its key signed.
 	done = r.apply(txSpec{from: r.payer, signers: []*keypair.Full{r.payer, a}, ops: ops(
 		&txnbuild.CreateAccount{Destination: a.Address(), Amount: "10"},
-		&txnbuild.Payment{SourceAccount: a.Address(), Destination: r.payer.Address(), Amount: "4", Asset: txnbuild.NativeAsset{}},
+		&txnbuild.Payment{
+			SourceAccount: a.Address(),
+			Destination:   r.payer.Address(),
+			Amount:        "4",
+			Asset:         txnbuild.NativeAsset{},
+		},
 	)})
 	if done.Status != "SUCCESS" || r.lumens(a.Address()) != 6*stroopsPerUnit {
 		t.Fatal(done.Status, r.lumens(a.Address()))

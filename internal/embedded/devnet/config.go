@@ -13,38 +13,42 @@ import (
 )
 
 const (
-	// DefaultPassphrase names the network. Its hash is the network id that every signature covers, so a
-	// transaction signed for the development network is worthless elsewhere.
+	// DefaultPassphrase names the network. Its hash is the network id that every signature covers,
+	// so a transaction signed for the development network is worthless elsewhere.
 	DefaultPassphrase = "Lumenhook Devnet ; November 2026" // #nosec G101 -- a network's public name
 
-	// ProtocolVersion is the Stellar protocol the ledgers are written in: the first with LedgerCloseMetaV2.
+	// ProtocolVersion is the Stellar protocol the ledgers are written in: the first with
+	// LedgerCloseMetaV2.
 	ProtocolVersion = 23
 
-	// BaseFeeStroops is the fee of one operation; BaseReserveStroops the lumens one ledger entry locks up.
+	// BaseFeeStroops is the fee of one operation; BaseReserveStroops the lumens one ledger entry
+	// locks up.
 	BaseFeeStroops     = 100
 	BaseReserveStroops = 5_000_000
 
-	// DemoAssetCode is the code of the asset that the issuer issues and the payer holds from the first ledger.
+	// DemoAssetCode is the code of the asset that the issuer issues and the payer holds from the
+	// first ledger.
 	DemoAssetCode = "USD"
 
 	stroopsPerUnit = 10_000_000
 
-	defaultCloseInterval        = time.Second
-	minCloseInterval            = 50 * time.Millisecond
-	maxCloseInterval            = time.Hour
-	defaultListen               = "127.0.0.1:8000"
-	defaultRetentionLedgers     = 120_960 // seven days of five-second ledgers, what a Stellar RPC server keeps
+	defaultCloseInterval    = time.Second
+	minCloseInterval        = 50 * time.Millisecond
+	maxCloseInterval        = time.Hour
+	defaultListen           = "127.0.0.1:8000"
+	defaultRetentionLedgers = 120_960
+	// seven days of five-second ledgers, what a Stellar RPC server keeps
 	defaultMaxPendingOperations = 10_000
 )
 
-// Config says how a development network runs. Dir and Identities are required; a zero in any other field
-// means its default.
+// Config says how a development network runs. Dir and Identities are required; a zero in any
+// other field means its default.
 type Config struct {
 	// Dir is the folder of the ledger, created when missing. One process at a time may have it open.
 	Dir string
 
-	// Identities are the accounts that exist from the first ledger. A folder belongs to the identities and
-	// the passphrase it was created with.
+	// Identities are the accounts that exist from the first ledger. A folder belongs to the
+	// identities and the passphrase it was created with.
 	Identities Identities
 
 	// Passphrase names the network. Default DefaultPassphrase.
@@ -53,8 +57,9 @@ type Config struct {
 	// Listen is the TCP address of the HTTP server; port 0 picks a free one. Default 127.0.0.1:8000.
 	Listen string
 
-	// Hosts are further names by which the HTTP server is asked, Origins the web pages that may use it; see
-	// internal/webguard. Without them no page can do anything here but one of the server's own.
+	// Hosts are further names by which the HTTP server is asked, Origins the web pages that may
+	// use it; see internal/webguard. Without them no page can do anything here but one of the
+	// server's own.
 	Hosts, Origins []string
 
 	// CloseInterval is the time between two ledgers, from 50 ms to 1 h. Default 1 s.
@@ -63,12 +68,13 @@ type Config struct {
 	// RetentionLedgers is how many ledgers are kept; older ones are trimmed. Default 120960.
 	RetentionLedgers uint32
 
-	// MaxPendingOperations bounds the operations that wait for the next ledger, and so the size of a ledger;
-	// beyond it sendTransaction answers TRY_AGAIN_LATER. Default 10000.
+	// MaxPendingOperations bounds the operations that wait for the next ledger, and so the size of
+	// a ledger; beyond it sendTransaction answers TRY_AGAIN_LATER. Default 10000.
 	MaxPendingOperations int
 
-	// Sync adds an fsync to every ledger. Without it a ledger survives the death of the process, since it
-	// was written to the operating system before it is served, but not that of the machine.
+	// Sync adds an fsync to every ledger. Without it a ledger survives the death of the process,
+	// since it was written to the operating system before it is served, but not that of the
+	// machine.
 	Sync bool
 
 	// LakeDir is a folder to export the ledgers to, as Galexie would; none when empty. Each file holds
@@ -79,8 +85,8 @@ type Config struct {
 	// Faults are answers to spoil, for tests of what follows the network.
 	Faults []Fault
 
-	// Hold keeps ledgers from being closed while it returns an error, as on a disk that is full; transactions
-	// wait meanwhile. Default: never.
+	// Hold keeps ledgers from being closed while it returns an error, as on a disk that is full;
+	// transactions wait meanwhile. Default: never.
 	Hold func() error
 
 	// Logger takes what an operator should see. Default: nothing is logged.
@@ -116,16 +122,22 @@ func (c Config) faults() error {
 		faults = append(faults, errors.New("no Dir given: name the folder that holds the ledger"))
 	}
 	if strings.TrimSpace(c.Passphrase) == "" {
-		faults = append(faults, errors.New("blank Passphrase: name the network, or leave the field out for the default"))
+		faults = append(faults,
+			errors.New("blank Passphrase: name the network, or leave the field out for the default"))
 	}
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		faults = append(faults, fmt.Errorf("address %q of Listen is not host:port (%w): use for example 127.0.0.1:8000 or 127.0.0.1:0", c.Listen, err))
+		faults = append(faults,
+			fmt.Errorf("address %q of Listen is not host:port (%w): use for example 127.0.0.1:8000 or "+
+				"127.0.0.1:0", c.Listen, err))
 	}
 	if c.CloseInterval < minCloseInterval || c.CloseInterval > maxCloseInterval {
-		faults = append(faults, fmt.Errorf("CloseInterval %v is outside %v to %v", c.CloseInterval, minCloseInterval, maxCloseInterval))
+		faults = append(faults,
+			fmt.Errorf("CloseInterval %v is outside %v to %v", c.CloseInterval, minCloseInterval,
+				maxCloseInterval))
 	}
 	if c.MaxPendingOperations < 1 {
-		faults = append(faults, fmt.Errorf("MaxPendingOperations %d must be at least 1", c.MaxPendingOperations))
+		faults = append(faults,
+			fmt.Errorf("MaxPendingOperations %d must be at least 1", c.MaxPendingOperations))
 	}
 	if len(c.Faults) > faultsMax {
 		faults = append(faults, fmt.Errorf("%d Faults are more than %d", len(c.Faults), faultsMax))
@@ -137,7 +149,10 @@ func (c Config) faults() error {
 }
 
 func (c Config) rules() rules {
-	return rules{passphrase: c.Passphrase, demo: xdr.MustNewCreditAsset(DemoAssetCode, c.Identities.IssuerAddress())}
+	return rules{
+		passphrase: c.Passphrase,
+		demo:       xdr.MustNewCreditAsset(DemoAssetCode, c.Identities.IssuerAddress()),
+	}
 }
 
 func setDefault[T comparable](field *T, value T) {
@@ -147,6 +162,7 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// RootSeed is the secret key of the account that held all lumens of the network before the first ledger.
-// As on every Stellar network made for tests, it follows from the passphrase and is no secret.
+// RootSeed is the secret key of the account that held all lumens of the network before the
+// first ledger. As on every Stellar network made for tests, it follows from the passphrase and
+// is no secret.
 func RootSeed(passphrase string) string { return keypair.Root(passphrase).Seed() }

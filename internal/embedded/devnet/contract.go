@@ -8,9 +8,10 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// The network runs no contracts but one function of the asset contracts: transfer, from the account that
-// calls it to an account, plain or muxed. It moves what a payment would, and emits the event that the
-// network's own asset contracts emit: transfer, mint when it comes from the issuer, burn when it goes back.
+// The network runs no contracts but one function of the asset contracts: transfer, from the
+// account that calls it to an account, plain or muxed. It moves what a payment would, and emits
+// the event that the network's own asset contracts emit: transfer, mint when it comes from the
+// issuer, burn when it goes back.
 
 // transferCall is a call of an asset contract's transfer function.
 type transferCall struct {
@@ -28,16 +29,22 @@ func isNoTransfer(body xdr.OperationBody) bool {
 
 func parseTransfer(f xdr.HostFunction) (call transferCall, ok bool) {
 	invoke, isCall := f.GetInvokeContract()
-	if !isCall || invoke.FunctionName != "transfer" || len(invoke.Args) != 3 || invoke.ContractAddress.ContractId == nil {
+	if !isCall || invoke.FunctionName != "transfer" || len(invoke.Args) != 3 ||
+		invoke.ContractAddress.ContractId == nil {
 		return call, false
 	}
 	from, isFrom := invoke.Args[0].GetAddress()
 	to, isTo := invoke.Args[1].GetAddress()
 	amount, isAmount := invoke.Args[2].GetI128()
-	if !isFrom || !isTo || !isAmount || from.AccountId == nil || amount.Hi != 0 || amount.Lo > math.MaxInt64 {
+	if !isFrom || !isTo || !isAmount || from.AccountId == nil || amount.Hi != 0 ||
+		amount.Lo > math.MaxInt64 {
 		return call, false
 	}
-	call = transferCall{contract: *invoke.ContractAddress.ContractId, from: *from.AccountId, amount: int64(amount.Lo)}
+	call = transferCall{
+		contract: *invoke.ContractAddress.ContractId,
+		from:     *from.AccountId,
+		amount:   int64(amount.Lo),
+	}
 	switch {
 	case to.AccountId != nil:
 		call.to = *to.AccountId
@@ -59,7 +66,9 @@ func checkTransfer(source xdr.AccountId, body xdr.OperationBody) (xdr.OperationR
 	return invokeResult(xdr.InvokeHostFunctionResultCodeInvokeHostFunctionSuccess, &xdr.Hash{})
 }
 
-func applyTransfer(l *layer, source xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
+func applyTransfer(
+	l *layer, source xdr.AccountId, body xdr.OperationBody,
+) (xdr.OperationResult, bool) {
 	call, _ := parseTransfer(body.InvokeHostFunctionOp.HostFunction)
 	asset, known := l.assetOf(call.contract)
 	if !known || l.pay(source, call.to, asset, call.amount) != xdr.PaymentResultCodePaymentSuccess {
@@ -96,15 +105,23 @@ func (c transferCall) event(asset xdr.Asset) xdr.ContractEvent {
 		name, topics = "burn", topics[:1]
 	}
 	text := xdr.ScString(asset.StringCanonical())
-	topics = append(append([]xdr.ScVal{symbol(name)}, topics...), xdr.ScVal{Type: xdr.ScValTypeScvString, Str: &text})
+	topics = append(append([]xdr.ScVal{symbol(name)}, topics...),
+		xdr.ScVal{Type: xdr.ScValTypeScvString, Str: &text})
 	data := xdr.ScVal{Type: xdr.ScValTypeScvI128, I128: &xdr.Int128Parts{Lo: xdr.Uint64(c.amount)}}
 	if c.muxedID != nil && name != "burn" {
-		entries := &xdr.ScMap{{Key: symbol("amount"), Val: data}, {Key: symbol("to_muxed_id"), Val: xdr.ScVal{Type: xdr.ScValTypeScvU64, U64: c.muxedID}}}
+		entries := &xdr.ScMap{
+			{Key: symbol("amount"), Val: data},
+			{Key: symbol("to_muxed_id"), Val: xdr.ScVal{Type: xdr.ScValTypeScvU64, U64: c.muxedID}},
+		}
 		data = xdr.ScVal{Type: xdr.ScValTypeScvMap, Map: &entries}
 	}
-	return xdr.ContractEvent{ContractId: &c.contract, Type: xdr.ContractEventTypeContract, Body: xdr.ContractEventBody{
-		V0: &xdr.ContractEventV0{Topics: topics, Data: data},
-	}}
+	return xdr.ContractEvent{
+		ContractId: &c.contract,
+		Type:       xdr.ContractEventTypeContract,
+		Body: xdr.ContractEventBody{
+			V0: &xdr.ContractEventV0{Topics: topics, Data: data},
+		},
+	}
 }
 
 func symbol(text string) xdr.ScVal {
@@ -113,11 +130,19 @@ func symbol(text string) xdr.ScVal {
 }
 
 func addressValue(id xdr.AccountId) xdr.ScVal {
-	return xdr.ScVal{Type: xdr.ScValTypeScvAddress, Address: &xdr.ScAddress{Type: xdr.ScAddressTypeScAddressTypeAccount, AccountId: &id}}
+	return xdr.ScVal{
+		Type:    xdr.ScValTypeScvAddress,
+		Address: &xdr.ScAddress{Type: xdr.ScAddressTypeScAddressTypeAccount, AccountId: &id},
+	}
 }
 
-func invokeResult(code xdr.InvokeHostFunctionResultCode, success *xdr.Hash) (xdr.OperationResult, bool) {
+func invokeResult(
+	code xdr.InvokeHostFunctionResultCode, success *xdr.Hash,
+) (xdr.OperationResult, bool) {
 	result := xdr.InvokeHostFunctionResult{Code: code, Success: success}
-	return inner(xdr.OperationResultTr{Type: xdr.OperationTypeInvokeHostFunction, InvokeHostFunctionResult: &result}),
+	return inner(xdr.OperationResultTr{
+			Type:                     xdr.OperationTypeInvokeHostFunction,
+			InvokeHostFunctionResult: &result,
+		}),
 		code == xdr.InvokeHostFunctionResultCodeInvokeHostFunctionSuccess
 }

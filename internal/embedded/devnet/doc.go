@@ -1,6 +1,7 @@
-// Package devnet is a Stellar network in one process, for development: it closes a ledger every second and
-// answers the methods of Stellar RPC, friendbot and a small part of Horizon over HTTP, so that the rest of Lumenhook, the Stellar
-// SDKs and people with curl meet it as they meet the real one.
+// Package devnet is a Stellar network in one process, for development: it closes a ledger every
+// second and answers the methods of Stellar RPC, friendbot and a small part of Horizon over
+// HTTP, so that the rest of Lumenhook, the Stellar SDKs and people with curl meet it as they
+// meet the real one.
 //
 // It hides the ledger: accounts, trustlines, offers and balances, the admission and application of
 // transactions, the building of real XDR (envelopes, results, meta, LedgerCloseMeta, the chain of
@@ -10,9 +11,9 @@
 // lumens and the demo asset, all memo kinds, muxed accounts, operation sources and fee bumps;
 // another operation is refused as the network refuses one it does not support.
 //
-// Of Stellar RPC it has all methods. simulateTransaction knows the transfer only, and charges a fixed
-// fee; getLedgerEntries answers for a trustline of lumens, which the network has not, since Stellar's
-// JavaScript SDK asks for one.
+// Of Stellar RPC it has all methods. simulateTransaction knows the transfer only, and charges a
+// fixed fee; getLedgerEntries answers for a trustline of lumens, which the network has not,
+// since Stellar's JavaScript SDK asks for one.
 //
 // Invariants:
 //
@@ -29,8 +30,8 @@
 //     is told to try again.
 //   - D7: what a result claims is in the changes of its operation, and what an offer promises is reserved.
 //
-// The queue lives in memory: a transaction that was PENDING when the process died is NOT_FOUND after it, and
-// can be sent again, as on the network.
+// The queue lives in memory: a transaction that was PENDING when the process died is NOT_FOUND
+// after it, and can be sent again, as on the network.
 //
 // File map:
 //

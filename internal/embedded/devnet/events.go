@@ -40,12 +40,15 @@ func (n *Network) getTransactions(
 			return &rpcError{codeInvalidParams, err.Error()}
 		}
 		answer = protocol.GetTransactionsResponse{
-			Transactions: []protocol.TransactionInfo{},
-			LatestLedger: t.latest, LatestLedgerCloseTime: t.latestClose,
-			OldestLedger: t.oldest, OldestLedgerCloseTime: t.oldestClose,
+			Transactions:          []protocol.TransactionInfo{},
+			LatestLedger:          t.latest,
+			LatestLedgerCloseTime: t.latestClose,
+			OldestLedger:          t.oldest,
+			OldestLedgerCloseTime: t.oldestClose,
 		}
 		sizeBytes := 0
-		for s := max(start, t.oldest); s <= t.latest && len(answer.Transactions) < limit && sizeBytes < maxPageBytes; s++ {
+		for s := max(start, t.oldest); s <= t.latest && len(answer.Transactions) < limit &&
+			sizeBytes < maxPageBytes; s++ {
 			err := eachTransaction(r, s, func(tx *txRecord) error {
 				id := toid.New(int32(tx.ledger), int32(tx.order), 1).ToInt64()
 				if id <= after || len(answer.Transactions) == limit {
@@ -99,11 +102,14 @@ func transactionPage(
 // details is a transaction as the lists tell it.
 func (t *txRecord) details() (d protocol.TransactionDetails, err error) {
 	d = protocol.TransactionDetails{
-		Status: protocol.TransactionStatusFailed, TransactionHash: t.hash.HexString(),
-		ApplicationOrder: int32(t.order), FeeBump: t.feeBump, Ledger: t.ledger,
-		EnvelopeXDR:   base64.StdEncoding.EncodeToString(t.envelope),
-		ResultXDR:     base64.StdEncoding.EncodeToString(t.result),
-		ResultMetaXDR: base64.StdEncoding.EncodeToString(t.meta),
+		Status:           protocol.TransactionStatusFailed,
+		TransactionHash:  t.hash.HexString(),
+		ApplicationOrder: int32(t.order),
+		FeeBump:          t.feeBump,
+		Ledger:           t.ledger,
+		EnvelopeXDR:      base64.StdEncoding.EncodeToString(t.envelope),
+		ResultXDR:        base64.StdEncoding.EncodeToString(t.result),
+		ResultMetaXDR:    base64.StdEncoding.EncodeToString(t.meta),
 	}
 	if !t.success {
 		return d, nil
@@ -147,9 +153,11 @@ func (n *Network) getEvents(
 	}
 	err = n.read(func(t tip, r pebble.Reader) error {
 		answer = protocol.GetEventsResponse{
-			Events:       []protocol.EventInfo{},
-			LatestLedger: t.latest, LatestLedgerCloseTime: t.latestClose,
-			OldestLedger: t.oldest, OldestLedgerCloseTime: t.oldestClose,
+			Events:                []protocol.EventInfo{},
+			LatestLedger:          t.latest,
+			LatestLedgerCloseTime: t.latestClose,
+			OldestLedger:          t.oldest,
+			OldestLedgerCloseTime: t.oldestClose,
 		}
 		after, limit := protocol.Cursor{Ledger: req.StartLedger}, defaultEventsPerPage
 		if p := req.Pagination; p != nil && p.Limit > 0 {
@@ -247,14 +255,18 @@ func eventInfo(
 	event xdr.ContractEvent,
 ) (info protocol.EventInfo, err error) {
 	info = protocol.EventInfo{
-		EventType: protocol.EventTypeContract, Ledger: int32(tx.ledger), LedgerClosedAt: horizonTime(tx.closeTime),
+		EventType:      protocol.EventTypeContract,
+		Ledger:         int32(tx.ledger),
+		LedgerClosedAt: horizonTime(tx.closeTime),
 		ID: protocol.Cursor{
 			Ledger: tx.ledger,
 			Tx:     tx.order,
 			Op:     uint32(op),
 			Event:  uint32(i),
 		}.String(),
-		TxIndex: tx.order, OpIndex: uint32(op), TransactionHash: tx.hash.HexString(),
+		TxIndex:         tx.order,
+		OpIndex:         uint32(op),
+		TransactionHash: tx.hash.HexString(),
 	}
 	if info.ContractID, err = strkey.Encode(strkey.VersionByteContract, event.ContractId[:]); err != nil {
 		return info, fmt.Errorf("name a contract: %w", err)
@@ -313,7 +325,21 @@ func (n *Network) getFeeStats() (answer protocol.GetFeeStatsResponse, err error)
 func atBaseFee(transactions, ledgers uint32) protocol.FeeDistribution {
 	const fee = BaseFeeStroops
 	return protocol.FeeDistribution{
-		Max: fee, Min: fee, Mode: fee, P10: fee, P20: fee, P30: fee, P40: fee, P50: fee, P60: fee, P70: fee, P80: fee, P90: fee,
-		P95: fee, P99: fee, TransactionCount: transactions, LedgerCount: ledgers,
+		Max:              fee,
+		Min:              fee,
+		Mode:             fee,
+		P10:              fee,
+		P20:              fee,
+		P30:              fee,
+		P40:              fee,
+		P50:              fee,
+		P60:              fee,
+		P70:              fee,
+		P80:              fee,
+		P90:              fee,
+		P95:              fee,
+		P99:              fee,
+		TransactionCount: transactions,
+		LedgerCount:      ledgers,
 	}
 }

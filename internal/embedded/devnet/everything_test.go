@@ -26,7 +26,12 @@ func open(t *testing.T, change func(*devnet.Config)) (*devnet.Network, devnet.Id
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := devnet.Config{Dir: t.TempDir(), Identities: ids, Listen: "127.0.0.1:0", CloseInterval: time.Hour}
+	config := devnet.Config{
+		Dir:           t.TempDir(),
+		Identities:    ids,
+		Listen:        "127.0.0.1:0",
+		CloseInterval: time.Hour,
+	}
 	if change != nil {
 		change(&config)
 	}
@@ -103,7 +108,8 @@ func TestHorizonListsEveryPayment(t *testing.T) {
 	memos := map[string]bool{}
 	for {
 		var p page
-		if status := getJSON(t, n.RPCURL()+"/payments?join=transactions&limit=7&order=asc&cursor="+cursor, &p); status != http.StatusOK {
+		if status := getJSON(t, n.RPCURL()+"/payments?join=transactions&limit=7&order=asc&cursor="+cursor,
+			&p); status != http.StatusOK {
 			t.Fatal(status)
 		}
 		for _, r := range p.Embedded.Records {
@@ -123,7 +129,10 @@ func TestHorizonListsEveryPayment(t *testing.T) {
 			break
 		}
 	}
-	for _, kind := range []string{"create_account", "payment", "path_payment_strict_receive", "path_payment_strict_send", "account_merge", "invoke_host_function"} {
+	for _, kind := range []string{
+		"create_account", "payment", "path_payment_strict_receive",
+		"path_payment_strict_send", "account_merge", "invoke_host_function",
+	} {
 		if seen[kind] == 0 {
 			t.Errorf("no %s is listed: %v", kind, seen)
 		}
@@ -135,10 +144,18 @@ func TestHorizonListsEveryPayment(t *testing.T) {
 		Sequence string
 		Balances []map[string]any
 	}
-	if status := getJSON(t, n.RPCURL()+"/accounts/"+traffic.Wallet(), &account); status != http.StatusOK || len(account.Balances) != 3 || account.Sequence == "" {
+	if status := getJSON(t, n.RPCURL()+"/accounts/"+traffic.Wallet(), &account); status != http.StatusOK || len(
+		account.Balances,
+	) != 3 || account.Sequence == "" {
 		t.Errorf("status %d, %+v", status, account)
 	}
-	for path, want := range map[string]int{"/accounts/" + keypair.MustRandom().Address(): 404, "/accounts/x": 400, "/payments?cursor=now": 400, "/payments?order=desc": 400, "/ledgers?limit=0": 400} {
+	for path, want := range map[string]int{
+		"/accounts/" + keypair.MustRandom().Address(): 404,
+		"/accounts/x":          400,
+		"/payments?cursor=now": 400,
+		"/payments?order=desc": 400,
+		"/ledgers?limit=0":     400,
+	} {
 		var problem map[string]any
 		if status := getJSON(t, n.RPCURL()+path, &problem); status != want || problem["detail"] == nil {
 			t.Errorf("%s: %d %v, want %d", path, status, problem, want)
@@ -148,7 +165,12 @@ func TestHorizonListsEveryPayment(t *testing.T) {
 
 func TestParseFaults(t *testing.T) {
 	got, err := devnet.ParseFaults("errors@30x10, gap@50")
-	if err != nil || !slices.Equal(got, []devnet.Fault{{Kind: devnet.FaultErrors, Ledger: 30, Answers: 10}, {Kind: devnet.FaultGap, Ledger: 50, Answers: 1}}) {
+	if err != nil ||
+		!slices.Equal(got,
+			[]devnet.Fault{
+				{Kind: devnet.FaultErrors, Ledger: 30, Answers: 10},
+				{Kind: devnet.FaultGap, Ledger: 50, Answers: 1},
+			}) {
 		t.Errorf("got %v (%v)", got, err)
 	}
 	for _, text := range []string{"errors", "gap@", "gap@0", "gap@5x0", "flood@5", "gap@x"} {
@@ -169,7 +191,10 @@ func TestPagesOfEvents(t *testing.T) {
 		t.Fatalf("%d events (%v)", len(whole.Events), err)
 	}
 	var parts []protocol.EventInfo
-	request := protocol.GetEventsRequest{StartLedger: 2, Pagination: &protocol.PaginationOptions{Limit: 2}}
+	request := protocol.GetEventsRequest{
+		StartLedger: 2,
+		Pagination:  &protocol.PaginationOptions{Limit: 2},
+	}
 	for {
 		page, err := client.GetEvents(t.Context(), request)
 		if err != nil {
@@ -182,7 +207,10 @@ func TestPagesOfEvents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		request = protocol.GetEventsRequest{Pagination: &protocol.PaginationOptions{Cursor: &cursor, Limit: 2}}
+		request = protocol.GetEventsRequest{Pagination: &protocol.PaginationOptions{
+			Cursor: &cursor,
+			Limit:  2,
+		}}
 	}
 	if !reflect.DeepEqual(parts, whole.Events) {
 		t.Errorf("%d events in pages, %d at once", len(parts), len(whole.Events))

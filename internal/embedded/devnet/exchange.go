@@ -99,14 +99,20 @@ func fairly(price xdr.Price, e exchanged) bool {
 // promised is what an offer may still give and take at most: its liabilities.
 func promised(price xdr.Price, wheatSend, sheepReceive int64) exchanged {
 	return exchangeAnyway(price, bounds{
-		wheatSend: wheatSend, sheepReceive: sheepReceive, wheatReceive: math.MaxInt64, sheepSend: math.MaxInt64,
+		wheatSend:    wheatSend,
+		sheepReceive: sheepReceive,
+		wheatReceive: math.MaxInt64,
+		sheepSend:    math.MaxInt64,
 	}, roundNormal)
 }
 
 // adjusted is the amount that an offer can stand in the book with.
 func adjusted(price xdr.Price, wheatSend, sheepReceive int64) int64 {
 	return exchange(price, bounds{
-		wheatSend: wheatSend, sheepReceive: sheepReceive, wheatReceive: math.MaxInt64, sheepSend: math.MaxInt64,
+		wheatSend:    wheatSend,
+		sheepReceive: sheepReceive,
+		wheatReceive: math.MaxInt64,
+		sheepSend:    math.MaxInt64,
 	}, roundNormal).wheat
 }
 

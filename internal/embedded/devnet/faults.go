@@ -16,14 +16,15 @@ import (
 // FaultKind is a way in which the network's RPC misbehaves on demand.
 type FaultKind string
 
-// Kinds of faults. They touch what getHealth and getLedgers answer and nothing else: the ledgers on disk and
-// all other methods are as they should be.
+// Kinds of faults. They touch what getHealth and getLedgers answer and nothing else: the
+// ledgers on disk and all other methods are as they should be.
 const (
 	FaultErrors  FaultKind = "errors"  // HTTP 503
 	FaultGarbage FaultKind = "garbage" // what is no JSON
 	FaultGap     FaultKind = "gap"     // the ledger is left out of pages
-	FaultBehind  FaultKind = "behind"  // the network seems to be as it was at half of the ledger's sequence
-	FaultReset   FaultKind = "reset"   // the ledger and those after it are of another chain
+	// the network seems to be as it was at half of the ledger's sequence
+	FaultBehind FaultKind = "behind"
+	FaultReset  FaultKind = "reset" // the ledger and those after it are of another chain
 )
 
 // faultsMax bounds the faults of a network, and answersMax those of one.
@@ -42,8 +43,8 @@ type Fault struct {
 // String is the form that ParseFaults reads.
 func (f Fault) String() string { return fmt.Sprintf("%s@%dx%d", f.Kind, f.Ledger, f.Answers) }
 
-// ParseFaults reads faults as people write them: KIND@LEDGER, and xN for N answers instead of one, with
-// commas between them: errors@30x10,gap@50x5.
+// ParseFaults reads faults as people write them: KIND@LEDGER, and xN for N answers instead of
+// one, with commas between them: errors@30x10,gap@50x5.
 func ParseFaults(text string) (faults []Fault, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		if part = strings.TrimSpace(part); part == "" {
@@ -56,7 +57,8 @@ func ParseFaults(text string) (faults []Fault, err error) {
 		faults = append(faults, f)
 	}
 	if len(faults) > faultsMax {
-		return nil, fmt.Errorf("%d faults are more than the %d that a network takes", len(faults), faultsMax)
+		return nil, fmt.Errorf("%d faults are more than the %d that a network takes", len(faults),
+			faultsMax)
 	}
 	return faults, nil
 }
@@ -156,7 +158,8 @@ func (n *Network) distort(f Fault, answer *rpcResponse) {
 	}
 }
 
-// ofAnotherChain is the ledger as another history would have it: other hashes, and all else the same.
+// ofAnotherChain is the ledger as another history would have it: other hashes, and all else the
+// same.
 func ofAnotherChain(info protocol.LedgerInfo) protocol.LedgerInfo {
 	raw, err := base64.StdEncoding.DecodeString(info.LedgerMetadata)
 	if err != nil {
@@ -171,6 +174,7 @@ func ofAnotherChain(info protocol.LedgerInfo) protocol.LedgerInfo {
 	if raw, err = meta.MarshalBinary(); err != nil {
 		return info
 	}
-	info.Hash, info.LedgerMetadata = meta.LedgerHash().HexString(), base64.StdEncoding.EncodeToString(raw)
+	info.Hash, info.LedgerMetadata = meta.LedgerHash().HexString(),
+		base64.StdEncoding.EncodeToString(raw)
 	return info
 }

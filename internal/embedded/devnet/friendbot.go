@@ -48,8 +48,8 @@ func friendbotFault(w http.ResponseWriter, status int, detail string) {
 	})
 }
 
-// serveFriendbot funds ?addr=G… (or the form field of that name) and answers when the ledger that holds the
-// new account is closed.
+// serveFriendbot funds ?addr=G… (or the form field of that name) and answers when the ledger
+// that holds the new account is closed.
 func (n *Network) serveFriendbot(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodPost {
 		w.Header().Set("Allow", "GET, POST")
@@ -58,7 +58,8 @@ func (n *Network) serveFriendbot(w http.ResponseWriter, r *http.Request) {
 	}
 	address := r.FormValue("addr")
 	if !strkey.IsValidEd25519PublicKey(address) {
-		friendbotFault(w, http.StatusBadRequest, "addr must be the public address of an account: G and 55 more characters")
+		friendbotFault(w, http.StatusBadRequest,
+			"addr must be the public address of an account: G and 55 more characters")
 		return
 	}
 	sent, closed, tx, err := n.grant(address)
@@ -72,7 +73,8 @@ func (n *Network) serveFriendbot(w http.ResponseWriter, r *http.Request) {
 		friendbotFault(w, http.StatusServiceUnavailable, "the next ledger is full: try again")
 		return
 	case sent.status == statusError:
-		friendbotFault(w, http.StatusInternalServerError, fmt.Sprintf("friendbot's transaction was refused with %s", sent.result.Result.Code))
+		friendbotFault(w, http.StatusInternalServerError,
+			fmt.Sprintf("friendbot's transaction was refused with %s", sent.result.Result.Code))
 		return
 	case sent.status == statusDuplicate: // it exists already
 		friendbotFault(w, http.StatusBadRequest, alreadyFunded)
@@ -82,14 +84,15 @@ func (n *Network) serveFriendbot(w http.ResponseWriter, r *http.Request) {
 	case <-closed:
 		n.answerGrant(w, tx.hash)
 	case <-r.Context().Done():
-		friendbotFault(w, http.StatusServiceUnavailable, "the development network stopped, or the request was given up, before the ledger closed")
+		friendbotFault(w, http.StatusServiceUnavailable,
+			"the development network stopped, or the request was given up, before the ledger closed")
 	}
 }
 
 const alreadyFunded = "account already funded to starting balance (createAccountAlreadyExist)"
 
-// grant submits the transaction, and returns the channel that is closed with its ledger. An account that
-// exists is answered statusDuplicate without spending a transaction on it.
+// grant submits the transaction, and returns the channel that is closed with its ledger. An
+// account that exists is answered statusDuplicate without spending a transaction on it.
 func (n *Network) grant(address string) (submission, <-chan struct{}, *transaction, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -127,12 +130,16 @@ func (n *Network) answerGrant(w http.ResponseWriter, hash xdr.Hash) {
 	case err != nil:
 		friendbotFault(w, http.StatusInternalServerError, err.Error())
 	case tx == nil:
-		friendbotFault(w, http.StatusServiceUnavailable, "friendbot's transaction did not get into the ledger: try again")
+		friendbotFault(w, http.StatusServiceUnavailable,
+			"friendbot's transaction did not get into the ledger: try again")
 	case !tx.success: // somebody else made the account in the same ledger
 		friendbotFault(w, http.StatusBadRequest, alreadyFunded)
 	default:
 		writeJSON(w, http.StatusOK, friendbotAnswer{
-			ID: hash.HexString(), Hash: hash.HexString(), Successful: true, Ledger: tx.ledger,
+			ID:            hash.HexString(),
+			Hash:          hash.HexString(),
+			Successful:    true,
+			Ledger:        tx.ledger,
 			SourceAccount: n.bot.Address(),
 			EnvelopeXDR:   base64.StdEncoding.EncodeToString(tx.envelope),
 			ResultXDR:     base64.StdEncoding.EncodeToString(tx.result),

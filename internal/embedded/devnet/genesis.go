@@ -9,9 +9,10 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Ledger 1 is the network's beginning: the root account with all lumens, and no transaction that tells of
-// it; as on every Stellar network it is not served. Ledger 2, the first that is, sets up the accounts by
-// real transactions, so that a reader that starts there knows every account but the root from changes.
+// Ledger 1 is the network's beginning: the root account with all lumens, and no transaction
+// that tells of it; as on every Stellar network it is not served. Ledger 2, the first that is,
+// sets up the accounts by real transactions, so that a reader that starts there knows every
+// account but the root from changes.
 const (
 	totalStroops = 100_000_000_000 * stroopsPerUnit
 
@@ -66,7 +67,8 @@ func genesis(cfg Config) (*closedLedger, error) {
 		return nil, err
 	}
 	if len(l.transactions) != len(setup) {
-		return nil, fmt.Errorf("set up the development network: %d of %d transactions were valid", len(l.transactions), len(setup))
+		return nil, fmt.Errorf("set up the development network: %d of %d transactions were valid",
+			len(l.transactions), len(setup))
 	}
 	for _, tx := range l.transactions {
 		if !tx.success {
@@ -76,8 +78,8 @@ func genesis(cfg Config) (*closedLedger, error) {
 	return l, nil
 }
 
-// setupTransactions makes the accounts, and has the payer trust the issuer and receive the demo asset: one
-// transaction of the root, with operations in the other accounts' names.
+// setupTransactions makes the accounts, and has the payer trust the issuer and receive the demo
+// asset: one transaction of the root, with operations in the other accounts' names.
 func setupTransactions(cfg Config) ([]*transaction, error) {
 	root, payer, issuer, err := parseSetupKeys(cfg)
 	if err != nil {
@@ -88,8 +90,17 @@ func setupTransactions(cfg Config) ([]*transaction, error) {
 		&txnbuild.CreateAccount{Destination: payer.Address(), Amount: payerLumens},
 		&txnbuild.CreateAccount{Destination: issuer.Address(), Amount: issuerLumens},
 		&txnbuild.CreateAccount{Destination: cfg.Identities.FriendbotAddress(), Amount: friendbotLumens},
-		&txnbuild.ChangeTrust{SourceAccount: payer.Address(), Line: txnbuild.ChangeTrustAssetWrapper{Asset: demo}, Limit: maxAmount},
-		&txnbuild.Payment{SourceAccount: issuer.Address(), Destination: payer.Address(), Asset: demo, Amount: payerDemoAsset},
+		&txnbuild.ChangeTrust{
+			SourceAccount: payer.Address(),
+			Line:          txnbuild.ChangeTrustAssetWrapper{Asset: demo},
+			Limit:         maxAmount,
+		},
+		&txnbuild.Payment{
+			SourceAccount: issuer.Address(),
+			Destination:   payer.Address(),
+			Asset:         demo,
+			Amount:        payerDemoAsset,
+		},
 	}, marketOperations(issuer.Address())...), payer, issuer)
 	if err != nil {
 		return nil, fmt.Errorf("set up the development network: %w", err)
@@ -97,19 +108,30 @@ func setupTransactions(cfg Config) ([]*transaction, error) {
 	return []*transaction{tx}, nil
 }
 
-// marketOperations make the market of the demo asset. Its offers are passive, so that they do not take each
-// other at the one rate.
+// marketOperations make the market of the demo asset. Its offers are passive, so that they do
+// not take each other at the one rate.
 func marketOperations(issuer string) []txnbuild.Operation {
 	demo, lumens := txnbuild.CreditAsset{Code: DemoAssetCode, Issuer: issuer}, txnbuild.NativeAsset{}
 	return []txnbuild.Operation{
-		&txnbuild.CreatePassiveSellOffer{SourceAccount: issuer, Selling: demo, Buying: lumens, Amount: marketDemo,
-			Price: xdr.Price{N: MarketLumensPerDemo, D: 1}},
-		&txnbuild.CreatePassiveSellOffer{SourceAccount: issuer, Selling: lumens, Buying: demo, Amount: marketLumens,
-			Price: xdr.Price{N: 1, D: MarketLumensPerDemo}},
+		&txnbuild.CreatePassiveSellOffer{
+			SourceAccount: issuer,
+			Selling:       demo,
+			Buying:        lumens,
+			Amount:        marketDemo,
+			Price:         xdr.Price{N: MarketLumensPerDemo, D: 1},
+		},
+		&txnbuild.CreatePassiveSellOffer{
+			SourceAccount: issuer,
+			Selling:       lumens,
+			Buying:        demo,
+			Amount:        marketLumens,
+			Price:         xdr.Price{N: 1, D: MarketLumensPerDemo},
+		},
 	}
 }
 
-var maxAmount = fmt.Sprintf("%d.%07d", int64(math.MaxInt64)/stroopsPerUnit, int64(math.MaxInt64)%stroopsPerUnit)
+var maxAmount = fmt.Sprintf("%d.%07d", int64(math.MaxInt64)/stroopsPerUnit,
+	int64(math.MaxInt64)%stroopsPerUnit)
 
 func parseSetupKeys(cfg Config) (root, payer, issuer *keypair.Full, err error) {
 	if payer, err = keypair.ParseFull(cfg.Identities.PayerSeed); err != nil {
@@ -122,7 +144,10 @@ func parseSetupKeys(cfg Config) (root, payer, issuer *keypair.Full, err error) {
 }
 
 // signedTransaction builds one of the network's own transactions.
-func signedTransaction(passphrase string, source *keypair.Full, seqNum int64, ops []txnbuild.Operation, others ...*keypair.Full) (*transaction, error) {
+func signedTransaction(
+	passphrase string, source *keypair.Full, seqNum int64, ops []txnbuild.Operation,
+	others ...*keypair.Full,
+) (*transaction, error) {
 	tx, err := txnbuild.NewTransaction(txnbuild.TransactionParams{
 		SourceAccount: &txnbuild.SimpleAccount{AccountID: source.Address(), Sequence: seqNum},
 		Operations:    ops,

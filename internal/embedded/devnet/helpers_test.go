@@ -43,14 +43,18 @@ func start(t testing.TB, cfg Config) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{
-		Network: n, t: t,
+		Network:  n,
+		t:        t,
 		payer:    keypair.MustParseFull(cfg.Identities.PayerSeed),
 		issuer:   keypair.MustParseFull(cfg.Identities.IssuerSeed),
 		runEnded: make(chan error, 1),
 	}
 	r.demo = txnbuild.CreditAsset{Code: DemoAssetCode, Issuer: r.issuer.Address()}
 	go func() { r.runEnded <- n.Run(context.Background()) }()
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: 30 * time.Second}
+	client := &http.Client{
+		Transport: &http.Transport{MaxIdleConnsPerHost: 16},
+		Timeout:   30 * time.Second,
+	}
 	r.rpc = rpcclient.NewClient(n.RPCURL(), client)
 	t.Cleanup(func() {
 		r.rpc.Close()
@@ -116,7 +120,10 @@ func (r *rig) build(s txSpec) xdr.TransactionEnvelope {
 	}
 	tx, err := txnbuild.NewTransaction(txnbuild.TransactionParams{
 		SourceAccount: &txnbuild.SimpleAccount{AccountID: s.sourceAddr, Sequence: s.seqNum},
-		Operations:    ops, BaseFee: 100, Memo: s.memo, Preconditions: *s.cond,
+		Operations:    ops,
+		BaseFee:       100,
+		Memo:          s.memo,
+		Preconditions: *s.cond,
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -155,7 +162,8 @@ func (r *rig) send(env xdr.TransactionEnvelope) protocol.SendTransactionResponse
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	answer, err := r.rpc.SendTransaction(context.Background(), protocol.SendTransactionRequest{Transaction: text})
+	answer, err := r.rpc.SendTransaction(context.Background(),
+		protocol.SendTransactionRequest{Transaction: text})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -182,7 +190,8 @@ func (r *rig) apply(s txSpec) protocol.GetTransactionResponse {
 
 func (r *rig) transaction(hash string) protocol.GetTransactionResponse {
 	r.t.Helper()
-	answer, err := r.rpc.GetTransaction(context.Background(), protocol.GetTransactionRequest{Hash: hash})
+	answer, err := r.rpc.GetTransaction(context.Background(),
+		protocol.GetTransactionRequest{Hash: hash})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -193,7 +202,10 @@ func (r *rig) transaction(hash string) protocol.GetTransactionResponse {
 func (r *rig) account(lumens string) *keypair.Full {
 	r.t.Helper()
 	pair := keypair.MustRandom()
-	done := r.apply(txSpec{from: r.payer, ops: []txnbuild.Operation{&txnbuild.CreateAccount{Destination: pair.Address(), Amount: lumens}}})
+	done := r.apply(txSpec{
+		from: r.payer,
+		ops:  []txnbuild.Operation{&txnbuild.CreateAccount{Destination: pair.Address(), Amount: lumens}},
+	})
 	if done.Status != "SUCCESS" {
 		r.t.Fatal(done.Status, resultText(r.t, done.ResultXDR))
 	}
@@ -250,7 +262,10 @@ func (r *rig) ledgers() []xdr.LedgerCloseMeta {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	req := protocol.GetLedgersRequest{StartLedger: health.OldestLedger, Pagination: &protocol.LedgerPaginationOptions{Limit: 7}}
+	req := protocol.GetLedgersRequest{
+		StartLedger: health.OldestLedger,
+		Pagination:  &protocol.LedgerPaginationOptions{Limit: 7},
+	}
 	var out []xdr.LedgerCloseMeta
 	for {
 		page, err := r.rpc.GetLedgers(context.Background(), req)
@@ -275,7 +290,10 @@ func (r *rig) ledgers() []xdr.LedgerCloseMeta {
 		if len(page.Ledgers) == 0 || out[len(out)-1].LedgerSequence() >= health.LatestLedger {
 			return out
 		}
-		req = protocol.GetLedgersRequest{Pagination: &protocol.LedgerPaginationOptions{Cursor: page.Cursor, Limit: 7}}
+		req = protocol.GetLedgersRequest{Pagination: &protocol.LedgerPaginationOptions{
+			Cursor: page.Cursor,
+			Limit:  7,
+		}}
 	}
 }
 
@@ -319,12 +337,14 @@ func (s replay) take(t testing.TB, ledger uint32, changes xdr.LedgerEntryChanges
 func (s replay) put(t testing.TB, key string, entry xdr.LedgerEntry, ledger uint32) {
 	t.Helper()
 	if uint32(entry.LastModifiedLedgerSeq) != ledger {
-		t.Fatalf("an entry changed by ledger %d says it was ledger %d", ledger, entry.LastModifiedLedgerSeq)
+		t.Fatalf("an entry changed by ledger %d says it was ledger %d", ledger,
+			entry.LastModifiedLedgerSeq)
 	}
 	s[key] = entry
 }
 
-// verifyChain checks hashes and order of the ledgers (D2), replays them (D5) and counts the lumens (D3).
+// verifyChain checks hashes and order of the ledgers (D2), replays them (D5) and counts the
+// lumens (D3).
 func verifyChain(t testing.TB, passphrase string, ledgers []xdr.LedgerCloseMeta) replay {
 	t.Helper()
 	state := replay{}
@@ -338,8 +358,10 @@ func verifyChain(t testing.TB, passphrase string, ledgers []xdr.LedgerCloseMeta)
 		}
 		if i > 0 {
 			before := ledgers[i-1].LedgerHeaderHistoryEntry()
-			if header.Header.PreviousLedgerHash != before.Hash || header.Header.LedgerSeq != before.Header.LedgerSeq+1 ||
-				meta.V2.TxSet.V1TxSet.PreviousLedgerHash != before.Hash || header.Header.ScpValue.CloseTime < before.Header.ScpValue.CloseTime {
+			if header.Header.PreviousLedgerHash != before.Hash ||
+				header.Header.LedgerSeq != before.Header.LedgerSeq+1 ||
+				meta.V2.TxSet.V1TxSet.PreviousLedgerHash != before.Hash ||
+				header.Header.ScpValue.CloseTime < before.Header.ScpValue.CloseTime {
 				t.Fatalf("ledger %d does not follow ledger %d", header.Header.LedgerSeq, before.Header.LedgerSeq)
 			}
 		}
@@ -374,7 +396,8 @@ func verifyChain(t testing.TB, passphrase string, ledgers []xdr.LedgerCloseMeta)
 			results.Results = append(results.Results, tx.Result)
 			state.take(t, meta.LedgerSequence(), tx.FeeProcessing)
 		}
-		if len(envelopes) != len(results.Results) || hashXDR(t, results) != header.Header.TxSetResultHash {
+		if len(envelopes) != len(results.Results) ||
+			hashXDR(t, results) != header.Header.TxSetResultHash {
 			t.Fatalf("ledger %d: results", meta.LedgerSequence())
 		}
 		for _, tx := range meta.V2.TxProcessing {
@@ -397,7 +420,8 @@ func verifyChain(t testing.TB, passphrase string, ledgers []xdr.LedgerCloseMeta)
 				}
 			}
 			if total+int64(header.Header.FeePool) != int64(header.Header.TotalCoins) {
-				t.Fatalf("ledger %d: %d stroops and a fee pool of %d are not %d", meta.LedgerSequence(), total, header.Header.FeePool, header.Header.TotalCoins)
+				t.Fatalf("ledger %d: %d stroops and a fee pool of %d are not %d", meta.LedgerSequence(), total,
+					header.Header.FeePool, header.Header.TotalCoins)
 			}
 		}
 	}
@@ -448,7 +472,10 @@ func (s replay) holds(t testing.TB) {
 	promise := func(id xdr.AccountId, asset xdr.Asset, selling, buying int64) {
 		name := id.Address() + asset.StringCanonical()
 		kept := promises[name]
-		promises[name] = xdr.Liabilities{Selling: kept.Selling + xdr.Int64(selling), Buying: kept.Buying + xdr.Int64(buying)}
+		promises[name] = xdr.Liabilities{
+			Selling: kept.Selling + xdr.Int64(selling),
+			Buying:  kept.Buying + xdr.Int64(buying),
+		}
 	}
 	for _, entry := range s {
 		switch data := entry.Data; data.Type {
@@ -471,14 +498,17 @@ func (s replay) holds(t testing.TB) {
 			if count := owned[a.AccountId.Address()] + xdr.Uint32(len(a.Signers)); a.NumSubEntries != count {
 				t.Fatalf("%s has %d entries and counts %d", a.AccountId.Address(), count, a.NumSubEntries)
 			}
-			if want := promises[a.AccountId.Address()+"native"]; a.Liabilities() != want || room(a) < 0 || a.Balance < want.Selling {
-				t.Fatalf("%s has the liabilities %+v, its offers %+v", a.AccountId.Address(), a.Liabilities(), want)
+			if want := promises[a.AccountId.Address()+"native"]; a.Liabilities() != want || room(a) < 0 ||
+				a.Balance < want.Selling {
+				t.Fatalf("%s has the liabilities %+v, its offers %+v", a.AccountId.Address(), a.Liabilities(),
+					want)
 			}
 		case xdr.LedgerEntryTypeTrustline:
 			line := data.TrustLine
 			if want := promises[line.AccountId.Address()+line.Asset.ToAsset().StringCanonical()]; line.Liabilities() != want ||
 				lineRoom(line) < 0 || lineAvailable(line) < 0 {
-				t.Fatalf("a trustline of %d has the liabilities %+v, its offers %+v", line.Balance, line.Liabilities(), want)
+				t.Fatalf("a trustline of %d has the liabilities %+v, its offers %+v", line.Balance,
+					line.Liabilities(), want)
 			}
 		}
 	}
@@ -507,7 +537,8 @@ func (r *rig) entry(key xdr.LedgerKey) *xdr.LedgerEntryData {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	answer, err := r.rpc.GetLedgerEntries(context.Background(), protocol.GetLedgerEntriesRequest{Keys: []string{text}})
+	answer, err := r.rpc.GetLedgerEntries(context.Background(),
+		protocol.GetLedgerEntriesRequest{Keys: []string{text}})
 	if err != nil {
 		r.t.Fatal(err)
 	}

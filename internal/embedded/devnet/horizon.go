@@ -14,8 +14,8 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// A small part of Horizon's REST API, for what follows payments there: the root, /ledgers, /payments and
-// /accounts/{id}. Lists go forward only.
+// A small part of Horizon's REST API, for what follows payments there: the root, /ledgers,
+// /payments and /accounts/{id}. Lists go forward only.
 
 const (
 	horizonPageDefault = 10
@@ -24,7 +24,8 @@ const (
 
 func horizonFault(w http.ResponseWriter, status int, kind, detail string) {
 	writeJSON(w, status, map[string]any{
-		"type": "https://stellar.org/horizon-errors/" + kind, "title": http.StatusText(status), "status": status, "detail": detail,
+		"type":  "https://stellar.org/horizon-errors/" + kind,
+		"title": http.StatusText(status), "status": status, "detail": detail,
 	})
 }
 
@@ -39,8 +40,10 @@ func (n *Network) serveRoot(w http.ResponseWriter, _ *http.Request) {
 		"horizon_version": "lumenhook-devnet", "network_passphrase": n.cfg.Passphrase,
 		"history_elder_ledger": health.OldestLedger, "history_latest_ledger": health.LatestLedger,
 		"history_latest_ledger_closed_at": horizonTime(health.LatestLedgerCloseTime),
-		"core_latest_ledger":              health.LatestLedger, "ingest_latest_ledger": health.LatestLedger,
-		"current_protocol_version": ProtocolVersion, "core_supported_protocol_version": ProtocolVersion,
+		"core_latest_ledger":              health.LatestLedger,
+		"ingest_latest_ledger":            health.LatestLedger,
+		"current_protocol_version":        ProtocolVersion,
+		"core_supported_protocol_version": ProtocolVersion,
 	})
 }
 
@@ -72,7 +75,9 @@ func parsePage(r *http.Request) (p horizonPage, err error) {
 }
 
 // servePage answers with what list finds.
-func (n *Network) servePage(list func(t tip, r pebble.Reader, p horizonPage) ([]map[string]any, error)) http.HandlerFunc {
+func (n *Network) servePage(
+	list func(t tip, r pebble.Reader, p horizonPage) ([]map[string]any, error),
+) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		p, err := parsePage(r)
 		if err != nil {
@@ -99,8 +104,11 @@ func (n *Network) servePage(list func(t tip, r pebble.Reader, p horizonPage) ([]
 	}
 }
 
-// listLedgers gives the ledgers after the cursor, which is that of a ledger: its sequence times 2^32.
-func (n *Network) listLedgers(t tip, r pebble.Reader, p horizonPage) (records []map[string]any, err error) {
+// listLedgers gives the ledgers after the cursor, which is that of a ledger: its sequence times
+// 2^32.
+func (n *Network) listLedgers(
+	t tip, r pebble.Reader, p horizonPage,
+) (records []map[string]any, err error) {
 	first := max(uint32(p.cursor>>32)+1, t.oldest)
 	for s := first; s <= t.latest && len(records) < p.limit; s++ {
 		header, err := readHeader(r, s)
@@ -120,22 +128,27 @@ func (n *Network) listLedgers(t tip, r pebble.Reader, p horizonPage) (records []
 			return nil, err
 		}
 		records = append(records, map[string]any{
-			"id": header.Hash.HexString(), "paging_token": strconv.FormatInt(int64(s)<<32, 10), "hash": header.Hash.HexString(),
+			"id":           header.Hash.HexString(),
+			"paging_token": strconv.FormatInt(int64(s)<<32, 10), "hash": header.Hash.HexString(),
 			"prev_hash": header.Header.PreviousLedgerHash.HexString(), "sequence": s,
 			"successful_transaction_count": succeeded, "failed_transaction_count": failed,
-			"closed_at": horizonTime(int64(header.Header.ScpValue.CloseTime)), "protocol_version": header.Header.LedgerVersion,
+			"closed_at":        horizonTime(int64(header.Header.ScpValue.CloseTime)),
+			"protocol_version": header.Header.LedgerVersion,
 		})
 	}
 	return records, nil
 }
 
 // listPayments gives the payments after the cursor, an operation's identifier (SEP-35).
-func (n *Network) listPayments(t tip, r pebble.Reader, p horizonPage) (records []map[string]any, err error) {
+func (n *Network) listPayments(
+	t tip, r pebble.Reader, p horizonPage,
+) (records []map[string]any, err error) {
 	for s := max(uint32(p.cursor>>32), t.oldest); s <= t.latest && len(records) < p.limit; s++ {
 		err := eachTransaction(r, s, func(tx *txRecord) error {
 			some, err := horizonPayments(tx, p.joined)
 			for _, record := range some {
-				if id, _ := strconv.ParseInt(record["id"].(string), 10, 64); id > p.cursor && len(records) < p.limit {
+				if id, _ := strconv.ParseInt(record["id"].(string), 10, 64); id > p.cursor &&
+					len(records) < p.limit {
 					records = append(records, record)
 				}
 			}
@@ -148,7 +161,8 @@ func (n *Network) listPayments(t tip, r pebble.Reader, p horizonPage) (records [
 	return records, nil
 }
 
-// eachTransaction calls f with the transactions of a ledger in the order in which they were applied.
+// eachTransaction calls f with the transactions of a ledger in the order in which they were
+// applied.
 func eachTransaction(r pebble.Reader, sequence uint32, f func(*txRecord) error) error {
 	index, ok, err := get(r, sequenceKey(keyTxIndex, sequence))
 	if err != nil || !ok {
@@ -179,7 +193,11 @@ func horizonPayments(tx *txRecord, joined bool) (records []map[string]any, err e
 		result   xdr.TransactionResult
 		meta     xdr.TransactionMeta
 	)
-	for raw, into := range map[*[]byte]any{&tx.envelope: &envelope, &tx.result: &result, &tx.meta: &meta} {
+	for raw, into := range map[*[]byte]any{
+		&tx.envelope: &envelope,
+		&tx.result:   &result,
+		&tx.meta:     &meta,
+	} {
 		if err := xdr.SafeUnmarshal(*raw, into); err != nil {
 			return nil, fmt.Errorf("decode a transaction of ledger %d: %w", tx.ledger, err)
 		}
@@ -207,12 +225,16 @@ func horizonPayments(tx *txRecord, joined bool) (records []map[string]any, err e
 }
 
 // paymentRecord is what depends on the operation; nil when it is no payment.
-func paymentRecord(source xdr.MuxedAccount, body xdr.OperationBody, result xdr.OperationResult, events []xdr.ContractEvent) map[string]any {
+func paymentRecord(
+	source xdr.MuxedAccount, body xdr.OperationBody, result xdr.OperationResult,
+	events []xdr.ContractEvent,
+) map[string]any {
 	record := map[string]any{}
 	switch body.Type {
 	case xdr.OperationTypeCreateAccount:
 		record["type"], record["funder"] = "create_account", source.ToAccountId().Address()
-		record["account"], record["starting_balance"] = body.CreateAccountOp.Destination.Address(), amount.String(body.CreateAccountOp.StartingBalance)
+		record["account"], record["starting_balance"] = body.CreateAccountOp.Destination.Address(),
+			amount.String(body.CreateAccountOp.StartingBalance)
 	case xdr.OperationTypePayment:
 		op := body.PaymentOp
 		record["type"] = "payment"
@@ -224,7 +246,8 @@ func paymentRecord(source xdr.MuxedAccount, body xdr.OperationBody, result xdr.O
 	case xdr.OperationTypePathPaymentStrictSend:
 		op := body.PathPaymentStrictSendOp
 		record["type"] = "path_payment_strict_send"
-		putMovement(record, source, op.Destination, op.DestAsset, result.Tr.PathPaymentStrictSendResult.Success.Last.Amount)
+		putMovement(record, source, op.Destination, op.DestAsset,
+			result.Tr.PathPaymentStrictSendResult.Success.Last.Amount)
 	case xdr.OperationTypeAccountMerge:
 		record["type"] = "account_merge"
 		putParty(record, "account", source)
@@ -237,7 +260,10 @@ func paymentRecord(source xdr.MuxedAccount, body xdr.OperationBody, result xdr.O
 	return record
 }
 
-func putMovement(record map[string]any, from, to xdr.MuxedAccount, asset xdr.Asset, stroops xdr.Int64) {
+func putMovement(
+	record map[string]any, from, to xdr.MuxedAccount, asset xdr.Asset,
+	stroops xdr.Int64,
+) {
 	putParty(record, "from", from)
 	putParty(record, "to", to)
 	putAsset(record, asset)
@@ -268,7 +294,8 @@ func putAsset(record map[string]any, asset xdr.Asset) {
 }
 
 func putLiabilities(record map[string]any, l xdr.Liabilities) {
-	record["buying_liabilities"], record["selling_liabilities"] = amount.String(l.Buying), amount.String(l.Selling)
+	record["buying_liabilities"], record["selling_liabilities"] = amount.String(l.Buying),
+		amount.String(l.Selling)
 }
 
 // balanceChanges tells the events of the asset contracts, all of which are this network's own.
@@ -306,16 +333,21 @@ func balanceChanges(events []xdr.ContractEvent) []map[string]any {
 
 func transactionRecord(tx *txRecord, envelope xdr.TransactionEnvelope) map[string]any {
 	record := map[string]any{
-		"id": tx.hash.HexString(), "hash": tx.hash.HexString(), "successful": tx.success, "ledger": tx.ledger, "created_at": horizonTime(tx.closeTime),
-		"paging_token":   strconv.FormatUint(uint64(tx.ledger)<<32|uint64(tx.order)<<12, 10),
-		"source_account": envelope.SourceAccount().ToAccountId().Address(), "operation_count": len(envelope.Operations()),
-		"envelope_xdr": base64.StdEncoding.EncodeToString(tx.envelope), "result_xdr": base64.StdEncoding.EncodeToString(tx.result),
+		"id":         tx.hash.HexString(),
+		"hash":       tx.hash.HexString(),
+		"successful": tx.success, "ledger": tx.ledger, "created_at": horizonTime(tx.closeTime),
+		"paging_token":    strconv.FormatUint(uint64(tx.ledger)<<32|uint64(tx.order)<<12, 10),
+		"source_account":  envelope.SourceAccount().ToAccountId().Address(),
+		"operation_count": len(envelope.Operations()),
+		"envelope_xdr":    base64.StdEncoding.EncodeToString(tx.envelope),
+		"result_xdr":      base64.StdEncoding.EncodeToString(tx.result),
 		"result_meta_xdr": base64.StdEncoding.EncodeToString(tx.meta),
 	}
 	switch memo := envelope.Memo(); memo.Type {
 	case xdr.MemoTypeMemoText:
 		text := *memo.Text
-		record["memo_type"], record["memo"], record["memo_bytes"] = "text", text, base64.StdEncoding.EncodeToString([]byte(text))
+		record["memo_type"], record["memo"], record["memo_bytes"] = "text", text,
+			base64.StdEncoding.EncodeToString([]byte(text))
 	case xdr.MemoTypeMemoId:
 		record["memo_type"], record["memo"] = "id", strconv.FormatUint(uint64(*memo.Id), 10)
 	case xdr.MemoTypeMemoHash:
@@ -332,7 +364,8 @@ func transactionRecord(tx *txRecord, envelope xdr.TransactionEnvelope) map[strin
 func (n *Network) serveAccount(w http.ResponseWriter, r *http.Request) {
 	address := r.PathValue("id")
 	if !strkey.IsValidEd25519PublicKey(address) {
-		horizonFault(w, http.StatusBadRequest, "bad_request", "the account must be given by its public address: G and 55 more characters")
+		horizonFault(w, http.StatusBadRequest, "bad_request",
+			"the account must be given by its public address: G and 55 more characters")
 		return
 	}
 	var record map[string]any
@@ -364,17 +397,25 @@ func accountRecord(r pebble.Reader, id xdr.AccountId) (map[string]any, error) {
 	putLiabilities(lumens, a.Liabilities())
 	balances = append(balances, lumens)
 	return map[string]any{
-		"id": address, "account_id": address, "paging_token": address, "sequence": strconv.FormatInt(int64(a.SeqNum), 10),
-		"subentry_count": a.NumSubEntries, "last_modified_ledger": row.LastModifiedLedgerSeq, "num_sponsoring": 0, "num_sponsored": 0,
+		"id":           address,
+		"account_id":   address,
+		"paging_token": address, "sequence": strconv.FormatInt(int64(a.SeqNum), 10),
+		"subentry_count":       a.NumSubEntries,
+		"last_modified_ledger": row.LastModifiedLedgerSeq, "num_sponsoring": 0, "num_sponsored": 0,
 		"thresholds": map[string]any{"low_threshold": 0, "med_threshold": 0, "high_threshold": 0},
-		"flags":      map[string]any{"auth_required": false, "auth_revocable": false, "auth_immutable": false, "auth_clawback_enabled": false},
-		"signers":    []map[string]any{{"key": address, "weight": 1, "type": "ed25519_public_key"}},
-		"data":       map[string]any{}, "balances": balances, "_links": map[string]any{},
+		"flags": map[string]any{
+			"auth_required":         false,
+			"auth_revocable":        false,
+			"auth_immutable":        false,
+			"auth_clawback_enabled": false,
+		},
+		"signers": []map[string]any{{"key": address, "weight": 1, "type": "ed25519_public_key"}},
+		"data":    map[string]any{}, "balances": balances, "_links": map[string]any{},
 	}, nil
 }
 
-// trustlineRecords reads the rows that begin with the account's trustlines: a LedgerKey is its type, the
-// account, and then the asset.
+// trustlineRecords reads the rows that begin with the account's trustlines: a LedgerKey is its
+// type, the account, and then the asset.
 func trustlineRecords(r pebble.Reader, id xdr.AccountId) (records []map[string]any, err error) {
 	prefix := binary.BigEndian.AppendUint32([]byte{keyEntry}, uint32(xdr.LedgerEntryTypeTrustline))
 	raw, err := id.MarshalBinary()
@@ -399,7 +440,12 @@ func trustlineRecords(r pebble.Reader, id xdr.AccountId) (records []map[string]a
 			return nil, fmt.Errorf("decode a trustline: %w", err)
 		}
 		line := entry.Data.TrustLine
-		record := map[string]any{"balance": amount.String(line.Balance), "limit": amount.String(line.Limit), "is_authorized": true, "is_authorized_to_maintain_liabilities": true}
+		record := map[string]any{
+			"balance":                               amount.String(line.Balance),
+			"limit":                                 amount.String(line.Limit),
+			"is_authorized":                         true,
+			"is_authorized_to_maintain_liabilities": true,
+		}
 		putAsset(record, line.Asset.ToAsset())
 		putLiabilities(record, line.Liabilities())
 		records = append(records, record)

@@ -13,8 +13,8 @@ import (
 	"github.com/stellar/go-stellar-sdk/keypair"
 )
 
-// Identities are the secret keys of the accounts that exist from the first ledger on. The root account is
-// not among them: it follows from the passphrase (RootSeed).
+// Identities are the secret keys of the accounts that exist from the first ledger on. The root
+// account is not among them: it follows from the passphrase (RootSeed).
 type Identities struct {
 	PayerSeed     string `json:"payerSeed"`     // holds lumens and the demo asset, to pay with
 	IssuerSeed    string `json:"issuerSeed"`    // issues the demo asset
@@ -37,8 +37,9 @@ func NewIdentities() (Identities, error) {
 	return id, nil
 }
 
-// LoadOrCreateIdentities reads the identities from a JSON file, or makes new ones and writes them to it:
-// mode 0600, complete or not at all, and of several processes that create it at once one wins.
+// LoadOrCreateIdentities reads the identities from a JSON file, or makes new ones and writes
+// them to it: mode 0600, complete or not at all, and of several processes that create it at
+// once one wins.
 func LoadOrCreateIdentities(path string) (Identities, error) {
 	id, err := loadIdentities(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -59,10 +60,12 @@ func loadIdentities(path string) (Identities, error) {
 		return Identities{}, fmt.Errorf("read the development network's identities: %w", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return Identities{}, fmt.Errorf("identities file %s has mode %04o and holds secret keys: run chmod 600 on it", path, mode)
+		return Identities{}, fmt.Errorf("identities file %s has mode %04o and holds secret keys: run "+
+			"chmod 600 on it", path, mode)
 	}
 	if info.Size() > maxIdentitiesBytes {
-		return Identities{}, fmt.Errorf("identities file %s has %d bytes, more than the %d such a file can have", path, info.Size(), maxIdentitiesBytes)
+		return Identities{}, fmt.Errorf("identities file %s has %d bytes, more than the %d such a file "+
+			"can have", path, info.Size(), maxIdentitiesBytes)
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -72,7 +75,8 @@ func loadIdentities(path string) (Identities, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&id); err != nil {
-		return Identities{}, fmt.Errorf("identities file %s is not the JSON object it should be (%w): restore it, or delete it together with the ledger folder", path, err)
+		return Identities{}, fmt.Errorf("identities file %s is not the JSON object it should be (%w): "+
+			"restore it, or delete it together with the ledger folder", path, err)
 	}
 	if err := id.validate(); err != nil {
 		return Identities{}, fmt.Errorf("identities file %s: %w", path, err)
@@ -80,8 +84,8 @@ func loadIdentities(path string) (Identities, error) {
 	return id, nil
 }
 
-// createIdentities links a complete file into place: a link, unlike a rename, never replaces the file of
-// another process that was faster.
+// createIdentities links a complete file into place: a link, unlike a rename, never replaces
+// the file of another process that was faster.
 func createIdentities(path string, id Identities) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("make the folder of the development network's identities: %w", err)
@@ -105,8 +109,8 @@ func createIdentities(path string, id Identities) error {
 	return nil
 }
 
-// PayerAddress, IssuerAddress and FriendbotAddress are the public addresses of valid identities, and ""
-// for others.
+// PayerAddress, IssuerAddress and FriendbotAddress are the public addresses of valid
+// identities, and "" for others.
 func (id Identities) PayerAddress() string     { return addressOf(id.PayerSeed) }
 func (id Identities) IssuerAddress() string    { return addressOf(id.IssuerSeed) }
 func (id Identities) FriendbotAddress() string { return addressOf(id.FriendbotSeed) }
@@ -116,7 +120,8 @@ func (id Identities) DemoAsset() string { return DemoAssetCode + ":" + id.Issuer
 
 // String names the accounts and never their seeds, so that printing a configuration leaks nothing.
 func (id Identities) String() string {
-	return fmt.Sprintf("{payer %s, issuer %s, friendbot %s}", id.PayerAddress(), id.IssuerAddress(), id.FriendbotAddress())
+	return fmt.Sprintf("{payer %s, issuer %s, friendbot %s}", id.PayerAddress(), id.IssuerAddress(),
+		id.FriendbotAddress())
 }
 
 // GoString keeps the seeds out of %#v too.
@@ -135,9 +140,11 @@ func (id Identities) validate() error {
 		address := addressOf(f.seed)
 		switch other := seen[address]; {
 		case address == "":
-			faults = append(faults, fmt.Errorf("identity %s is not a Stellar secret key (S and 55 more characters)", f.field))
+			faults = append(faults,
+				fmt.Errorf("identity %s is not a Stellar secret key (S and 55 more characters)", f.field))
 		case other != "":
-			faults = append(faults, fmt.Errorf("identity %s is the same key as %s: each needs its own", f.field, other))
+			faults = append(faults,
+				fmt.Errorf("identity %s is the same key as %s: each needs its own", f.field, other))
 		default:
 			seen[address] = f.field
 		}

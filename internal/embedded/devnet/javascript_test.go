@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
 )
 
-// installSDK has npm install Stellar's JavaScript SDK as its lock file pins it, into the user's cache, once for
-// each lock.
+// installSDK has npm install Stellar's JavaScript SDK as its lock file pins it, into the user's
+// cache, once for each lock.
 func installSDK(t *testing.T, ctx context.Context) (dir string) {
 	t.Helper()
 	lock, err := os.ReadFile("javascript/package-lock.json")
@@ -36,7 +36,8 @@ func installSDK(t *testing.T, ctx context.Context) (dir string) {
 		t.Fatal(err)
 	}
 	copyInto(t, dir, "package.json", "package-lock.json")
-	npm := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+	npm := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund",
+		"--loglevel=error")
 	npm.Dir = dir
 	if out, err := npm.CombinedOutput(); err != nil {
 		t.Fatalf("npm cannot install Stellar's JavaScript SDK (Node.js 20 or newer with npm, and a registry, are needed): %v\n%s", err, out)
@@ -82,16 +83,18 @@ func TestJavaScriptSDK(t *testing.T) {
 	if err := json.Unmarshal(out, &got); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if got.Destination[0] != 'M' || got.Paid.Status != "SUCCESS" || got.Failed.Status != "FAILED" || got.Balance != "10012.5000000" {
+	if got.Destination[0] != 'M' || got.Paid.Status != "SUCCESS" || got.Failed.Status != "FAILED" ||
+		got.Balance != "10012.5000000" {
 		t.Errorf("got %s", out)
 	}
-	if len(got.Listed) != 1 || got.Listed[0].To != got.Wallet || got.Listed[0].Amount != "12.5000000" || got.Listed[0].Muxed != "18446744073709551615" {
+	if len(got.Listed) != 1 || got.Listed[0].To != got.Wallet ||
+		got.Listed[0].Amount != "12.5000000" || got.Listed[0].Muxed != "18446744073709551615" {
 		t.Errorf("Horizon lists %+v", got.Listed)
 	}
 }
 
-// What programs ask of an RPC server besides: lists, fees, simulation, balances, and the operations of
-// a market, of account data and of conditional claimants.
+// What programs ask of an RPC server besides: lists, fees, simulation, balances, and the
+// operations of a market, of account data and of conditional claimants.
 func TestJavaScriptSDKAsksForEverything(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -120,13 +123,16 @@ func TestJavaScriptSDKAsksForEverything(t *testing.T) {
 			t.Errorf("%s: %s, want %s", step, status, want)
 		}
 	}
-	if got.Version != devnet.ProtocolVersion || got.Fee != "100" || got.Auth != 1 || !got.Refused || !got.ContractHolds {
+	if got.Version != devnet.ProtocolVersion || got.Fee != "100" || got.Auth != 1 || !got.Refused ||
+		!got.ContractHolds {
 		t.Errorf("got %s", out)
 	}
 	if !got.Distinct || got.Listed != 11 || got.Later != 0 { // two of friendbot's, nine here
-		t.Errorf("listed %d transactions, distinct %v, %d events after the last", got.Listed, got.Distinct, got.Later)
+		t.Errorf("listed %d transactions, distinct %v, %d events after the last", got.Listed, got.Distinct,
+			got.Later)
 	}
-	if len(got.Events) != 1 || got.Events[0].From != got.Alice || got.Events[0].Amount != "125000000" || got.Events[0].Hash != got.Transfer {
+	if len(got.Events) != 1 || got.Events[0].From != got.Alice ||
+		got.Events[0].Amount != "125000000" || got.Events[0].Hash != got.Transfer {
 		t.Errorf("events %+v", got.Events)
 	}
 	// 10,000 and what was paid, less four euros at two lumens, plus the claim, less three fees.

@@ -40,7 +40,12 @@ func runChild(text string) error {
 	if err := json.Unmarshal([]byte(text), &child); err != nil {
 		return err
 	}
-	n, err := Open(Config{Dir: child.Dir, Identities: child.Identities, Listen: "127.0.0.1:0", CloseInterval: minCloseInterval})
+	n, err := Open(Config{
+		Dir:           child.Dir,
+		Identities:    child.Identities,
+		Listen:        "127.0.0.1:0",
+		CloseInterval: minCloseInterval,
+	})
 	if err != nil {
 		return err
 	}
@@ -50,15 +55,17 @@ func runChild(text string) error {
 	return n.Run(ctx)
 }
 
-// Killed at any moment, the folder continues from the last ledger anybody saw: every payment that was told
-// to be in a ledger is in that ledger after it (D1), the chain holds, no lumen is lost.
+// Killed at any moment, the folder continues from the last ledger anybody saw: every payment
+// that was told to be in a ledger is in that ledger after it (D1), the chain holds, no lumen is
+// lost.
 func TestKill(t *testing.T) {
 	cfg := testConfig(t)
 	to := keypair.MustRandom().Address()
 	payments := map[string]uint32{}
 	var latest uint32
 	for round := range 6 {
-		latest = max(latest, killedRound(t, cfg, to, payments, time.Duration(120+37*round)*time.Millisecond))
+		latest = max(latest,
+			killedRound(t, cfg, to, payments, time.Duration(120+37*round)*time.Millisecond))
 	}
 	if len(payments) == 0 {
 		t.Fatal("no payment was made before the kills")
@@ -80,8 +87,12 @@ func TestKill(t *testing.T) {
 	t.Logf("%d payments, %d ledgers", len(payments), r.published.latest)
 }
 
-// killedRound runs a network, pays through it for a while and kills it; it returns the last ledger seen.
-func killedRound(t *testing.T, cfg Config, to string, payments map[string]uint32, life time.Duration) uint32 {
+// killedRound runs a network, pays through it for a while and kills it; it returns the last
+// ledger seen.
+func killedRound(
+	t *testing.T, cfg Config, to string, payments map[string]uint32,
+	life time.Duration,
+) uint32 {
 	t.Helper()
 	text, err := json.Marshal(childConfig{Dir: cfg.Dir, Identities: cfg.Identities})
 	if err != nil {
@@ -115,7 +126,10 @@ func killedRound(t *testing.T, cfg Config, to string, payments map[string]uint32
 	return payUntilGone(ctx, t, url, cfg.Identities.PayerSeed, to, payments)
 }
 
-func payUntilGone(ctx context.Context, t *testing.T, url, payer, to string, payments map[string]uint32) (latest uint32) {
+func payUntilGone(
+	ctx context.Context, t *testing.T, url, payer, to string,
+	payments map[string]uint32,
+) (latest uint32) {
 	t.Helper()
 	client, err := devclient.New(url, url+"/friendbot")
 	if err != nil {
@@ -148,8 +162,8 @@ func payUntilGone(ctx context.Context, t *testing.T, url, payer, to string, paym
 	return latest
 }
 
-// A copy of the folder of a running network opens as that network at its last ledger: nothing that was
-// served is in the process's memory only.
+// A copy of the folder of a running network opens as that network at its last ledger: nothing
+// that was served is in the process's memory only.
 func TestCopyOfAnOpenFolder(t *testing.T) {
 	cfg := testConfig(t)
 	r := start(t, cfg)
@@ -164,7 +178,8 @@ func TestCopyOfAnOpenFolder(t *testing.T) {
 	if again.published.header.Hash != r.published.header.Hash {
 		t.Fatal("the copy is behind")
 	}
-	if again.lumens(holder.Address()) != 30*stroopsPerUnit || again.transaction(done.TransactionHash).Status != "SUCCESS" {
+	if again.lumens(holder.Address()) != 30*stroopsPerUnit ||
+		again.transaction(done.TransactionHash).Status != "SUCCESS" {
 		t.Fatal("the copy lacks a payment")
 	}
 	again.closeLedger()

@@ -17,30 +17,82 @@ func TestMarket(t *testing.T) {
 	to := r.account("20")
 	r.trust(to, "100")
 	lumens := txnbuild.NativeAsset{}
-	send := func(from *keypair.Full, sell txnbuild.Asset, amount string, buy txnbuild.Asset, least string) string {
+	send := func(
+		from *keypair.Full, sell txnbuild.Asset, amount string, buy txnbuild.Asset,
+		least string,
+	) string {
 		t.Helper()
-		done := r.apply(txSpec{from: from, ops: ops(&txnbuild.PathPaymentStrictSend{SendAsset: sell, SendAmount: amount, Destination: to.Address(), DestAsset: buy, DestMin: least})})
+		done := r.apply(txSpec{
+			from: from,
+			ops: ops(&txnbuild.PathPaymentStrictSend{
+				SendAsset:   sell,
+				SendAmount:  amount,
+				Destination: to.Address(),
+				DestAsset:   buy,
+				DestMin:     least,
+			}),
+		})
 		return opCode(t, done.ResultXDR)
 	}
 	receive := func(sell txnbuild.Asset, most string, buy txnbuild.Asset, amount string) string {
 		t.Helper()
-		done := r.apply(txSpec{from: r.payer, ops: ops(&txnbuild.PathPaymentStrictReceive{SendAsset: sell, SendMax: most, Destination: to.Address(), DestAsset: buy, DestAmount: amount})})
+		done := r.apply(txSpec{
+			from: r.payer,
+			ops: ops(&txnbuild.PathPaymentStrictReceive{
+				SendAsset:   sell,
+				SendMax:     most,
+				Destination: to.Address(),
+				DestAsset:   buy,
+				DestAmount:  amount,
+			}),
+		})
 		return opCode(t, done.ResultXDR)
 	}
 	other := txnbuild.CreditAsset{Code: "EUR", Issuer: r.issuer.Address()}
 	for _, c := range []struct{ name, got, want string }{
-		{"10 lumens are 1 USD", send(r.payer, lumens, "10.0000005", r.demo, "1"), "PathPaymentStrictSendSuccess"},
+		{
+			"10 lumens are 1 USD", send(r.payer, lumens, "10.0000005", r.demo, "1"),
+			"PathPaymentStrictSendSuccess",
+		},
 		{"1 USD is 10 lumens", send(r.payer, r.demo, "1", lumens, "10"), "PathPaymentStrictSendSuccess"},
-		{"the same asset on both sides", send(r.payer, lumens, "1", lumens, "1"), "PathPaymentStrictSendSuccess"},
-		{"less than was asked for", send(r.payer, lumens, "10", r.demo, "1.0000001"), "PathPaymentStrictSendUnderDestmin"},
-		{"too little to trade", send(r.payer, lumens, "0.0000009", r.demo, "0.0000001"), "PathPaymentStrictSendUnderDestmin"},
-		{"an asset without a market", send(r.payer, lumens, "1", other, "1"), "PathPaymentStrictSendTooFewOffers"},
-		{"more lumens than the market has", send(r.payer, r.demo, "200000000", lumens, "1"), "PathPaymentStrictSendTooFewOffers"},
-		{"the issuer's own offer", send(r.issuer, lumens, "1", r.demo, "0.1"), "PathPaymentStrictSendOfferCrossSelf"},
-		{"a full trustline", send(r.payer, lumens, "1000", r.demo, "100"), "PathPaymentStrictSendLineFull"},
-		{"a stroop of lumens costs one of the asset", receive(r.demo, "0.0000001", lumens, "0.0000001"), "PathPaymentStrictReceiveSuccess"},
+		{
+			"the same asset on both sides", send(r.payer, lumens, "1", lumens, "1"),
+			"PathPaymentStrictSendSuccess",
+		},
+		{
+			"less than was asked for", send(r.payer, lumens, "10", r.demo, "1.0000001"),
+			"PathPaymentStrictSendUnderDestmin",
+		},
+		{
+			"too little to trade", send(r.payer, lumens, "0.0000009", r.demo, "0.0000001"),
+			"PathPaymentStrictSendUnderDestmin",
+		},
+		{
+			"an asset without a market", send(r.payer, lumens, "1", other, "1"),
+			"PathPaymentStrictSendTooFewOffers",
+		},
+		{
+			"more lumens than the market has", send(r.payer, r.demo, "200000000", lumens, "1"),
+			"PathPaymentStrictSendTooFewOffers",
+		},
+		{
+			"the issuer's own offer", send(r.issuer, lumens, "1", r.demo, "0.1"),
+			"PathPaymentStrictSendOfferCrossSelf",
+		},
+		{
+			"a full trustline", send(r.payer, lumens, "1000", r.demo, "100"),
+			"PathPaymentStrictSendLineFull",
+		},
+		{
+			"a stroop of lumens costs one of the asset",
+			receive(r.demo, "0.0000001", lumens, "0.0000001"),
+			"PathPaymentStrictReceiveSuccess",
+		},
 		{"2 USD cost 20 lumens", receive(lumens, "20", r.demo, "2"), "PathPaymentStrictReceiveSuccess"},
-		{"more than was allowed", receive(lumens, "19.9999999", r.demo, "2"), "PathPaymentStrictReceiveOverSendmax"},
+		{
+			"more than was allowed", receive(lumens, "19.9999999", r.demo, "2"),
+			"PathPaymentStrictReceiveOverSendmax",
+		},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, c.got, c.want)
@@ -52,7 +104,8 @@ func TestMarket(t *testing.T) {
 	r.verifyAll()
 }
 
-// Offers trade with each other at the price of the one that stood first, and what is left over stands.
+// Offers trade with each other at the price of the one that stood first, and what is left over
+// stands.
 func TestOffers(t *testing.T) {
 	r := start(t, testConfig(t))
 	seller, buyer := r.account("100"), r.account("100")
@@ -60,16 +113,37 @@ func TestOffers(t *testing.T) {
 	for _, holder := range []*keypair.Full{seller, buyer} {
 		r.apply(txSpec{from: holder, ops: ops(trustOp(euro, "1000"))})
 	}
-	r.apply(txSpec{from: r.payer, ops: ops(&txnbuild.Payment{Destination: seller.Address(), Amount: "50", Asset: euro})})
+	r.apply(txSpec{
+		from: r.payer,
+		ops:  ops(&txnbuild.Payment{Destination: seller.Address(), Amount: "50", Asset: euro}),
+	})
 	lumens := txnbuild.NativeAsset{}
 	sell := func(from *keypair.Full, amount string, n, d xdr.Int32, id int64) xdr.ManageSellOfferResult {
 		t.Helper()
-		done := r.apply(txSpec{from: from, ops: ops(&txnbuild.ManageSellOffer{Selling: euro, Buying: lumens, Amount: amount, Price: xdr.Price{N: n, D: d}, OfferID: id})})
+		done := r.apply(txSpec{
+			from: from,
+			ops: ops(&txnbuild.ManageSellOffer{
+				Selling: euro,
+				Buying:  lumens,
+				Amount:  amount,
+				Price:   xdr.Price{N: n, D: d},
+				OfferID: id,
+			}),
+		})
 		return *opResult(t, done.ResultXDR).ManageSellOfferResult
 	}
 	buy := func(from *keypair.Full, amount string, n, d xdr.Int32, id int64) xdr.ManageBuyOfferResult {
 		t.Helper()
-		done := r.apply(txSpec{from: from, ops: ops(&txnbuild.ManageBuyOffer{Selling: lumens, Buying: euro, Amount: amount, Price: xdr.Price{N: n, D: d}, OfferID: id})})
+		done := r.apply(txSpec{
+			from: from,
+			ops: ops(&txnbuild.ManageBuyOffer{
+				Selling: lumens,
+				Buying:  euro,
+				Amount:  amount,
+				Price:   xdr.Price{N: n, D: d},
+				OfferID: id,
+			}),
+		})
 		return *opResult(t, done.ResultXDR).ManageBuyOfferResult
 	}
 	dear := sell(seller, "20", 3, 1, 0).Success.Offer.MustOffer()
@@ -82,16 +156,19 @@ func TestOffers(t *testing.T) {
 	}
 	// 12 euros, for 2.5 lumens each at most: the cheap ten, and the rest stands.
 	bought := buy(buyer, "12", 5, 2, 0).Success
-	if len(bought.OffersClaimed) != 1 || bought.OffersClaimed[0].AmountBought() != 20*stroopsPerUnit || bought.Offer.Offer == nil ||
+	if len(bought.OffersClaimed) != 1 || bought.OffersClaimed[0].AmountBought() != 20*stroopsPerUnit ||
+		bought.Offer.Offer == nil ||
 		bought.Offer.Offer.Amount != 5*stroopsPerUnit {
 		t.Fatalf("bought %+v", bought)
 	}
 	// Its owner raises the price to what the dear one costs.
 	raised := buy(buyer, "4", 3, 1, int64(bought.Offer.Offer.OfferId)).Success
-	if len(raised.OffersClaimed) != 1 || raised.OffersClaimed[0].AmountSold() != 4*stroopsPerUnit || raised.Offer.Effect != xdr.ManageOfferEffectManageOfferDeleted {
+	if len(raised.OffersClaimed) != 1 || raised.OffersClaimed[0].AmountSold() != 4*stroopsPerUnit ||
+		raised.Offer.Effect != xdr.ManageOfferEffectManageOfferDeleted {
 		t.Fatalf("raised %+v", raised)
 	}
-	if got := sell(seller, "0", 3, 1, int64(dear.OfferId)); got.Success == nil || got.Success.Offer.Effect != xdr.ManageOfferEffectManageOfferDeleted {
+	if got := sell(seller, "0", 3, 1, int64(dear.OfferId)); got.Success == nil ||
+		got.Success.Offer.Effect != xdr.ManageOfferEffectManageOfferDeleted {
 		t.Fatalf("taken back: %+v", got)
 	}
 	if got := sell(seller, "0", 3, 1, int64(dear.OfferId)).Code; got != xdr.ManageSellOfferResultCodeManageSellOfferNotFound {
@@ -140,7 +217,9 @@ func TestDataAndOptions(t *testing.T) {
 	if answer := set(&txnbuild.SetOptions{HomeDomain: txnbuild.NewHomeDomain("shop.example")}); answer.Status != "PENDING" {
 		t.Fatal(answer.Status)
 	}
-	if answer := set(&txnbuild.SetOptions{MasterWeight: txnbuild.NewThreshold(2)}); !strings.HasSuffix(resultText(t, answer.ErrorResultXDR), "OpNotSupported") {
+	if answer := set(&txnbuild.SetOptions{MasterWeight: txnbuild.NewThreshold(2)}); !strings.HasSuffix(resultText(
+		t, answer.ErrorResultXDR,
+	), "OpNotSupported") {
 		t.Errorf("keys are as they were made: %+v", answer)
 	}
 	key, _ := id.LedgerKey()
@@ -159,9 +238,13 @@ func TestConditionalClaimants(t *testing.T) {
 	early, late := r.account("10"), r.account("10")
 	hour := txnbuild.BeforeRelativeTimePredicate(3600)
 	day := txnbuild.BeforeAbsoluteTimePredicate(now.Unix() + 86400)
-	both := txnbuild.AndPredicate(txnbuild.NotPredicate(hour), txnbuild.OrPredicate(day, txnbuild.NotPredicate(txnbuild.UnconditionalPredicate)))
+	both := txnbuild.AndPredicate(txnbuild.NotPredicate(hour),
+		txnbuild.OrPredicate(day, txnbuild.NotPredicate(txnbuild.UnconditionalPredicate)))
 	create := &txnbuild.CreateClaimableBalance{Amount: "3", Asset: txnbuild.NativeAsset{},
-		Destinations: []txnbuild.Claimant{txnbuild.NewClaimant(early.Address(), &hour), txnbuild.NewClaimant(late.Address(), &both)}}
+		Destinations: []txnbuild.Claimant{
+			txnbuild.NewClaimant(early.Address(), &hour),
+			txnbuild.NewClaimant(late.Address(), &both),
+		}}
 	balance := func() string {
 		t.Helper()
 		done := r.apply(txSpec{from: r.payer, ops: ops(create)})
@@ -177,11 +260,13 @@ func TestConditionalClaimants(t *testing.T) {
 		return opCode(t, done.ResultXDR)
 	}
 	first, second := balance(), balance()
-	if a, b := claim(late, first), claim(early, first); a != "ClaimClaimableBalanceCannotClaim" || b != "ClaimClaimableBalanceSuccess" {
+	if a, b := claim(late, first), claim(early, first); a != "ClaimClaimableBalanceCannotClaim" ||
+		b != "ClaimClaimableBalanceSuccess" {
 		t.Errorf("at once: %s, %s", a, b)
 	}
 	now = now.Add(time.Hour)
-	if a, b := claim(early, second), claim(late, second); a != "ClaimClaimableBalanceCannotClaim" || b != "ClaimClaimableBalanceSuccess" {
+	if a, b := claim(early, second), claim(late, second); a != "ClaimClaimableBalanceCannotClaim" ||
+		b != "ClaimClaimableBalanceSuccess" {
 		t.Errorf("after an hour: %s, %s", a, b)
 	}
 	create.Destinations[0].Predicate = txnbuild.BeforeRelativeTimePredicate(-1)
@@ -224,18 +309,23 @@ func opCode(t *testing.T, resultXDR string) string {
 	return tr.Type.String()
 }
 
-// What is left of an account's transactions in the ledger that merges it away pays its fee and fails.
+// What is left of an account's transactions in the ledger that merges it away pays its fee and
+// fails.
 func TestMerge(t *testing.T) {
 	r := start(t, testConfig(t))
 	gone := r.account("5")
 	before := r.lumens(r.payer.Address())
-	merge := r.accept(txSpec{from: gone, ops: ops(&txnbuild.AccountMerge{Destination: r.payer.Address()})})
+	merge := r.accept(txSpec{
+		from: gone,
+		ops:  ops(&txnbuild.AccountMerge{Destination: r.payer.Address()}),
+	})
 	late := r.accept(txSpec{from: gone, after: 1, ops: ops(lumensOp(r.payer.Address(), "1"))})
 	r.closeLedger()
 	if done := r.transaction(merge); done.Status != "SUCCESS" {
 		t.Fatal(done.Status, resultText(t, done.ResultXDR))
 	}
-	if done := r.transaction(late); done.Status != "FAILED" || resultText(t, done.ResultXDR) != "TransactionResultCodeTxNoAccount" {
+	if done := r.transaction(late); done.Status != "FAILED" ||
+		resultText(t, done.ResultXDR) != "TransactionResultCodeTxNoAccount" {
 		t.Fatal(done.Status, resultText(t, done.ResultXDR))
 	}
 	if got := r.lumens(gone.Address()); got != -1 {
@@ -246,10 +336,12 @@ func TestMerge(t *testing.T) {
 	}
 	trusting := r.account("5")
 	r.trust(trusting, "1")
-	if code := opCode(t, r.apply(txSpec{from: trusting, ops: ops(&txnbuild.AccountMerge{Destination: r.payer.Address()})}).ResultXDR); code != "AccountMergeHasSubEntries" {
+	if code := opCode(t,
+		r.apply(txSpec{from: trusting, ops: ops(&txnbuild.AccountMerge{Destination: r.payer.Address()})}).ResultXDR); code != "AccountMergeHasSubEntries" {
 		t.Error(code)
 	}
-	if code := opCode(t, r.apply(txSpec{from: r.payer, ops: ops(&txnbuild.AccountMerge{Destination: gone.Address()})}).ResultXDR); code != "AccountMergeNoAccount" {
+	if code := opCode(t,
+		r.apply(txSpec{from: r.payer, ops: ops(&txnbuild.AccountMerge{Destination: gone.Address()})}).ResultXDR); code != "AccountMergeNoAccount" {
 		t.Error(code)
 	}
 	r.verifyAll()
@@ -258,7 +350,14 @@ func TestMerge(t *testing.T) {
 func TestClaimableBalances(t *testing.T) {
 	r := start(t, testConfig(t))
 	claimant := r.account("5")
-	env := r.build(txSpec{from: r.payer, ops: ops(&txnbuild.CreateClaimableBalance{Amount: "2", Asset: r.demo, Destinations: []txnbuild.Claimant{txnbuild.NewClaimant(claimant.Address(), nil)}})})
+	env := r.build(txSpec{
+		from: r.payer,
+		ops: ops(&txnbuild.CreateClaimableBalance{
+			Amount:       "2",
+			Asset:        r.demo,
+			Destinations: []txnbuild.Claimant{txnbuild.NewClaimant(claimant.Address(), nil)},
+		}),
+	})
 	parsed, err := txnbuild.TransactionFromXDR(mustBase64(t, env))
 	if err != nil {
 		t.Fatal(err)
@@ -302,7 +401,9 @@ func mustBase64(t *testing.T, env xdr.TransactionEnvelope) string {
 }
 
 // transferOp calls an asset's contract. Edits change the call before it is sent.
-func transferOp(r *rig, asset txnbuild.Asset, from, to *keypair.Full, muxedID, stroops uint64) *txnbuild.InvokeHostFunction {
+func transferOp(
+	r *rig, asset txnbuild.Asset, from, to *keypair.Full, muxedID, stroops uint64,
+) *txnbuild.InvokeHostFunction {
 	r.t.Helper()
 	known, err := asset.ToXDR()
 	if err != nil {
@@ -316,18 +417,32 @@ func transferOp(r *rig, asset txnbuild.Asset, from, to *keypair.Full, muxedID, s
 	receiver := addressValue(xdr.MustAddress(to.Address()))
 	if muxedID != 0 {
 		key := *xdr.MustAddress(to.Address()).Ed25519
-		receiver.Address = &xdr.ScAddress{Type: xdr.ScAddressTypeScAddressTypeMuxedAccount, MuxedAccount: &xdr.MuxedEd25519Account{Id: xdr.Uint64(muxedID), Ed25519: key}}
+		receiver.Address = &xdr.ScAddress{
+			Type:         xdr.ScAddressTypeScAddressTypeMuxedAccount,
+			MuxedAccount: &xdr.MuxedEd25519Account{Id: xdr.Uint64(muxedID), Ed25519: key},
+		}
 	}
 	return &txnbuild.InvokeHostFunction{
-		HostFunction: xdr.HostFunction{Type: xdr.HostFunctionTypeHostFunctionTypeInvokeContract, InvokeContract: &xdr.InvokeContractArgs{
-			ContractAddress: xdr.ScAddress{Type: xdr.ScAddressTypeScAddressTypeContract, ContractId: &contract}, FunctionName: "transfer",
-			Args: xdr.ScVec{addressValue(xdr.MustAddress(from.Address())), receiver, {Type: xdr.ScValTypeScvI128, I128: &xdr.Int128Parts{Lo: xdr.Uint64(stroops)}}},
-		}},
+		HostFunction: xdr.HostFunction{
+			Type: xdr.HostFunctionTypeHostFunctionTypeInvokeContract,
+			InvokeContract: &xdr.InvokeContractArgs{
+				ContractAddress: xdr.ScAddress{
+					Type:       xdr.ScAddressTypeScAddressTypeContract,
+					ContractId: &contract,
+				},
+				FunctionName: "transfer",
+				Args: xdr.ScVec{
+					addressValue(xdr.MustAddress(from.Address())), receiver,
+					{Type: xdr.ScValTypeScvI128, I128: &xdr.Int128Parts{Lo: xdr.Uint64(stroops)}},
+				},
+			},
+		},
 		Ext: xdr.TransactionExt{V: 1, SorobanData: &xdr.SorobanTransactionData{ResourceFee: 700}},
 	}
 }
 
-// Contract transfers move what payments would, emit what asset contracts emit, and pay for resources.
+// Contract transfers move what payments would, emit what asset contracts emit, and pay for
+// resources.
 func TestContractTransfers(t *testing.T) {
 	r := start(t, testConfig(t))
 	to := r.account("20")
@@ -353,10 +468,12 @@ func TestContractTransfers(t *testing.T) {
 			t.Fatal(err)
 		}
 		events := meta.V4.Operations[0].Events
-		if len(events) != 1 || string(*events[0].Body.V0.Topics[0].Sym) != c.event || meta.V4.SorobanMeta == nil {
+		if len(events) != 1 || string(*events[0].Body.V0.Topics[0].Sym) != c.event ||
+			meta.V4.SorobanMeta == nil {
 			t.Errorf("%s: events %+v", c.name, events)
 		}
-		if spent := before - r.lumens(c.from.Address()); spent < BaseFeeStroops+700 || spent > BaseFeeStroops+700+5 {
+		if spent := before - r.lumens(c.from.Address()); spent < BaseFeeStroops+700 ||
+			spent > BaseFeeStroops+700+5 {
 			t.Errorf("%s: cost %d stroops", c.name, spent)
 		}
 	}
@@ -385,13 +502,28 @@ func (r *rig) refusesCalls(to *keypair.Full) {
 	for name, spec := range map[string]txSpec{
 		"another's money":  {from: to, ops: ops(transferOp(r, lumens, r.payer, to, 0, 1))},
 		"another function": {from: r.payer, ops: ops(other)},
-		"not alone": {from: r.payer, ops: ops(lumensOp(to.Address(), "1")), edit: func(e *xdr.TransactionEnvelope) {
-			e.V1.Tx.Operations = append(e.V1.Tx.Operations, xdr.Operation{Body: xdr.OperationBody{Type: xdr.OperationTypeInvokeHostFunction, InvokeHostFunctionOp: &xdr.InvokeHostFunctionOp{
-				HostFunction: other.HostFunction}}})
-			e.V1.Tx.Fee = 10_000
-		}},
-		"without resources": {from: r.payer, ops: ops(transferOp(r, lumens, r.payer, to, 0, 1)), edit: func(e *xdr.TransactionEnvelope) { e.V1.Tx.Ext = xdr.TransactionExt{} }},
-		"too small a fee":   {from: r.payer, ops: ops(transferOp(r, lumens, r.payer, to, 0, 1)), edit: func(e *xdr.TransactionEnvelope) { e.V1.Tx.Fee = 799 }},
+		"not alone": {
+			from: r.payer,
+			ops:  ops(lumensOp(to.Address(), "1")),
+			edit: func(e *xdr.TransactionEnvelope) {
+				e.V1.Tx.Operations = append(e.V1.Tx.Operations, xdr.Operation{Body: xdr.OperationBody{
+					Type: xdr.OperationTypeInvokeHostFunction,
+					InvokeHostFunctionOp: &xdr.InvokeHostFunctionOp{
+						HostFunction: other.HostFunction},
+				}})
+				e.V1.Tx.Fee = 10_000
+			},
+		},
+		"without resources": {
+			from: r.payer,
+			ops:  ops(transferOp(r, lumens, r.payer, to, 0, 1)),
+			edit: func(e *xdr.TransactionEnvelope) { e.V1.Tx.Ext = xdr.TransactionExt{} },
+		},
+		"too small a fee": {
+			from: r.payer,
+			ops:  ops(transferOp(r, lumens, r.payer, to, 0, 1)),
+			edit: func(e *xdr.TransactionEnvelope) { e.V1.Tx.Fee = 799 },
+		},
 	} {
 		if answer := r.send(r.build(spec)); answer.Status != "ERROR" {
 			r.t.Errorf("%s: %s", name, answer.Status)

@@ -18,7 +18,8 @@ func openExporter(cfg Config) (*exporter, error) {
 	if cfg.LakeDir == "" {
 		return nil, nil
 	}
-	w, err := lake.NewWriter(cfg.LakeDir, lake.Layout{LedgersPerFile: cfg.LakeLedgersPerFile, FilesPerPartition: 1000}, cfg.Passphrase)
+	w, err := lake.NewWriter(cfg.LakeDir,
+		lake.Layout{LedgersPerFile: cfg.LakeLedgersPerFile, FilesPerPartition: 1000}, cfg.Passphrase)
 	if err != nil {
 		return nil, err
 	}
@@ -26,8 +27,8 @@ func openExporter(cfg Config) (*exporter, error) {
 	return &exporter{writer: w, next: next}, err
 }
 
-// export writes what the lake lacks. Ledgers that were trimmed before they were exported leave a hole, which
-// is told and not hidden.
+// export writes what the lake lacks. Ledgers that were trimmed before they were exported leave
+// a hole, which is told and not hidden.
 func (n *Network) export() error {
 	if n.exporter == nil {
 		return nil
@@ -35,7 +36,8 @@ func (n *Network) export() error {
 	return n.read(func(t tip, r pebble.Reader) error {
 		if n.exporter.next < t.oldest {
 			if n.exporter.next != 0 {
-				n.cfg.Logger.Error("ledgers were trimmed before they were exported; the lake has a hole", "from", n.exporter.next, "to", t.oldest-1)
+				n.cfg.Logger.Error("ledgers were trimmed before they were exported; the lake has a hole", "from",
+					n.exporter.next, "to", t.oldest-1)
 			}
 			n.exporter.next = t.oldest
 		}

@@ -31,8 +31,9 @@ type applied struct {
 	meta       xdr.TransactionMetaV4
 }
 
-// buildLedger makes the ledger after prev from the transactions in the order given. Those that ceased to be
-// valid since they were admitted are left out, as on the network: they are in no ledger and cost nothing.
+// buildLedger makes the ledger after prev from the transactions in the order given. Those that
+// ceased to be valid since they were admitted are left out, as on the network: they are in no
+// ledger and cost nothing.
 func buildLedger(
 	base ground, known rules, prev xdr.LedgerHeaderHistoryEntry, queue []*transaction, closeTime int64,
 ) (*closedLedger, error) {
@@ -53,7 +54,12 @@ func buildLedger(
 	if err != nil {
 		return nil, err
 	}
-	l := &closedLedger{sequence: sequence, closeTime: closeTime, header: meta.V2.LedgerHeader, entries: entries}
+	l := &closedLedger{
+		sequence:  sequence,
+		closeTime: closeTime,
+		header:    meta.V2.LedgerHeader,
+		entries:   entries,
+	}
 	if l.meta, err = meta.MarshalBinary(); err != nil {
 		return nil, fmt.Errorf("encode ledger %d: %w", sequence, err)
 	}
@@ -73,7 +79,8 @@ func stillValid(s state, queue []*transaction, p *pending) []*applied {
 	return out
 }
 
-// chargeFees takes every transaction's fee before any of them is applied, as readers of the meta expect.
+// chargeFees takes every transaction's fee before any of them is applied, as readers of the
+// meta expect.
 func chargeFees(top *layer, txs []*applied) (total int64) {
 	for _, tx := range txs {
 		l := newLayer(top, top.sequence)
@@ -129,12 +136,16 @@ func (tx *applied) applyOperation(l *layer, i int) (xdr.OperationResult, bool) {
 	if account(l, source) == nil {
 		return xdr.OperationResult{Code: xdr.OperationResultCodeOpNoAccount}, false
 	}
-	l.operation = xdr.HashIdPreimageOperationId{SourceAccount: tx.source, SeqNum: tx.tx.SeqNum, OpNum: xdr.Uint32(i)}
+	l.operation = xdr.HashIdPreimageOperationId{
+		SourceAccount: tx.source,
+		SeqNum:        tx.tx.SeqNum,
+		OpNum:         xdr.Uint32(i),
+	}
 	return operations[body.Type].apply(l, source, body)
 }
 
-// overtaken asks whether a transaction before this one, in the same ledger, merged its account away or made
-// it anew. It has paid its fee, and fails.
+// overtaken asks whether a transaction before this one, in the same ledger, merged its account
+// away or made it anew. It has paid its fee, and fails.
 func (tx *applied) overtaken(top *layer) xdr.TransactionResultCode {
 	source := account(top, tx.source)
 	switch {
@@ -162,9 +173,11 @@ func encodeRows(l *layer) (map[entryKey][]byte, error) {
 	return out, nil
 }
 
-// closeMeta puts the ledger together: transaction set, results and the header whose hash covers them all.
+// closeMeta puts the ledger together: transaction set, results and the header whose hash covers
+// them all.
 func closeMeta(
-	prev xdr.LedgerHeaderHistoryEntry, txs []*applied, closeTime, fees int64, entries map[entryKey][]byte, lastOffer uint64,
+	prev xdr.LedgerHeaderHistoryEntry, txs []*applied, closeTime, fees int64,
+	entries map[entryKey][]byte, lastOffer uint64,
 ) (xdr.LedgerCloseMeta, error) {
 	set := transactionSet(prev.Hash, txs)
 	rawSet, err := set.MarshalBinary()
@@ -191,18 +204,24 @@ func closeMeta(
 	header.PreviousLedgerHash = prev.Hash
 	header.FeePool += xdr.Int64(fees)
 	header.IdPool = xdr.Uint64(lastOffer)
-	header.ScpValue = xdr.StellarValue{TxSetHash: sha256.Sum256(rawSet), CloseTime: xdr.TimePoint(closeTime)}
+	header.ScpValue = xdr.StellarValue{
+		TxSetHash: sha256.Sum256(rawSet),
+		CloseTime: xdr.TimePoint(closeTime),
+	}
 	header.TxSetResultHash = sha256.Sum256(rawResults)
 	header.BucketListHash = chainState(prev.Header.BucketListHash, entries)
 	entry, err := hashHeader(header)
 	if err != nil {
 		return xdr.LedgerCloseMeta{}, err
 	}
-	return xdr.LedgerCloseMeta{V: 2, V2: &xdr.LedgerCloseMetaV2{LedgerHeader: entry, TxSet: set, TxProcessing: processing}}, nil
+	return xdr.LedgerCloseMeta{
+		V:  2,
+		V2: &xdr.LedgerCloseMetaV2{LedgerHeader: entry, TxSet: set, TxProcessing: processing},
+	}, nil
 }
 
-// transactionSet is the generalized form: a classic phase of one component at the base fee, and a smart
-// contract phase of one stage whose clusters have one transaction each.
+// transactionSet is the generalized form: a classic phase of one component at the base fee, and
+// a smart contract phase of one stage whose clusters have one transaction each.
 func transactionSet(prev xdr.Hash, all []*applied) xdr.GeneralizedTransactionSet {
 	baseFee := xdr.Int64(BaseFeeStroops)
 	var txs, calls []*applied
@@ -234,13 +253,16 @@ func transactionSet(prev xdr.Hash, all []*applied) xdr.GeneralizedTransactionSet
 		PreviousLedgerHash: prev,
 		Phases: []xdr.TransactionPhase{
 			{V: 0, V0Components: &classic},
-			{V: 1, ParallelTxsComponent: &xdr.ParallelTxsComponent{BaseFee: &baseFee, ExecutionStages: stages}},
+			{
+				V:                    1,
+				ParallelTxsComponent: &xdr.ParallelTxsComponent{BaseFee: &baseFee, ExecutionStages: stages},
+			},
 		},
 	}}
 }
 
-// inSetOrder sorts by the hash of the whole envelope, as a transaction set must be; the order in which they
-// were applied is that of the results.
+// inSetOrder sorts by the hash of the whole envelope, as a transaction set must be; the order
+// in which they were applied is that of the results.
 func inSetOrder(txs []*applied) []xdr.TransactionEnvelope {
 	type hashed struct {
 		hash [32]byte
@@ -258,8 +280,8 @@ func inSetOrder(txs []*applied) []xdr.TransactionEnvelope {
 	return out
 }
 
-// chainState stands in the header where the network has the hash of its bucket list: it chains the changes
-// of the state, so that two folders with the same header hash hold the same state.
+// chainState stands in the header where the network has the hash of its bucket list: it chains
+// the changes of the state, so that two folders with the same header hash hold the same state.
 func chainState(prev xdr.Hash, entries map[entryKey][]byte) xdr.Hash {
 	keys := make([]string, 0, len(entries))
 	for key := range entries {
@@ -281,7 +303,8 @@ func chainState(prev xdr.Hash, entries map[entryKey][]byte) xdr.Hash {
 func hashHeader(header xdr.LedgerHeader) (xdr.LedgerHeaderHistoryEntry, error) {
 	raw, err := header.MarshalBinary()
 	if err != nil {
-		return xdr.LedgerHeaderHistoryEntry{}, fmt.Errorf("encode the header of ledger %d: %w", header.LedgerSeq, err)
+		return xdr.LedgerHeaderHistoryEntry{}, fmt.Errorf("encode the header of ledger %d: %w",
+			header.LedgerSeq, err)
 	}
 	return xdr.LedgerHeaderHistoryEntry{Hash: sha256.Sum256(raw), Header: header}, nil
 }
@@ -298,9 +321,15 @@ func records(l *closedLedger, txs []*applied) ([]*txRecord, error) {
 			return nil, fmt.Errorf("encode the meta of transaction %x: %w", tx.hash, err)
 		}
 		out[i] = &txRecord{
-			hash: tx.hash, ledger: l.sequence, order: uint32(i) + 1, closeTime: l.closeTime,
-			success: tx.success, feeBump: tx.isFeeBump(),
-			envelope: tx.raw, result: result, meta: meta,
+			hash:      tx.hash,
+			ledger:    l.sequence,
+			order:     uint32(i) + 1,
+			closeTime: l.closeTime,
+			success:   tx.success,
+			feeBump:   tx.isFeeBump(),
+			envelope:  tx.raw,
+			result:    result,
+			meta:      meta,
 		}
 	}
 	return out, nil

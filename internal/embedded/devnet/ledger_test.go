@@ -11,17 +11,19 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The accounts that exist from the first ledger, and ledgers that follow each other with and without
-// transactions.
+// The accounts that exist from the first ledger, and ledgers that follow each other with and
+// without transactions.
 func TestGenesisAndChain(t *testing.T) {
 	r := start(t, testConfig(t))
 	if got := r.lumens(r.payer.Address()); got != 1_000_000_000*stroopsPerUnit {
 		t.Fatal("payer's lumens", got)
 	}
-	if line := r.trustline(r.payer.Address()); line == nil || line.Balance != 10_000_000_000*stroopsPerUnit {
+	if line := r.trustline(r.payer.Address()); line == nil ||
+		line.Balance != 10_000_000_000*stroopsPerUnit {
 		t.Fatalf("payer's trustline %+v", line)
 	}
-	if RootSeed(r.Passphrase()) != keypair.Root(DefaultPassphrase).Seed() || r.lumens(keypair.Root(DefaultPassphrase).Address()) <= 0 {
+	if RootSeed(r.Passphrase()) != keypair.Root(DefaultPassphrase).Seed() ||
+		r.lumens(keypair.Root(DefaultPassphrase).Address()) <= 0 {
 		t.Fatal("the root account is not that of the passphrase")
 	}
 	for range 9 { // a page and a bit, empty ones too
@@ -45,11 +47,16 @@ func TestMemosAndMuxedAccounts(t *testing.T) {
 		}
 		return account.Address()
 	}
-	memos := []txnbuild.Memo{nil, txnbuild.MemoText("invoice 7"), txnbuild.MemoText("\xff\xfe"), txnbuild.MemoID(1<<64 - 1), txnbuild.MemoHash{1, 2}, txnbuild.MemoReturn{3}}
+	memos := []txnbuild.Memo{
+		nil, txnbuild.MemoText("invoice 7"), txnbuild.MemoText("\xff\xfe"),
+		txnbuild.MemoID(1<<64 - 1), txnbuild.MemoHash{1, 2}, txnbuild.MemoReturn{3},
+	}
 	for i, memo := range memos {
 		env := r.build(txSpec{
-			from: r.payer, sourceAddr: muxed(r.payer.Address(), 5), memo: memo,
-			ops: ops(lumensOp(muxed(to.Address(), uint64(i)<<60), "1")),
+			from:       r.payer,
+			sourceAddr: muxed(r.payer.Address(), 5),
+			memo:       memo,
+			ops:        ops(lumensOp(muxed(to.Address(), uint64(i)<<60), "1")),
 		})
 		answer := r.send(env)
 		r.closeLedger()
@@ -67,13 +74,20 @@ func TestMemosAndMuxedAccounts(t *testing.T) {
 	}
 
 	v1 := r.build(txSpec{from: r.payer, ops: ops(lumensOp(to.Address(), "1"))})
-	v0 := xdr.TransactionEnvelope{Type: xdr.EnvelopeTypeEnvelopeTypeTxV0, V0: &xdr.TransactionV0Envelope{
-		Tx: xdr.TransactionV0{
-			SourceAccountEd25519: *v1.V1.Tx.SourceAccount.Ed25519, Fee: v1.V1.Tx.Fee, SeqNum: v1.V1.Tx.SeqNum,
-			TimeBounds: v1.TimeBounds(), Memo: v1.V1.Tx.Memo, Operations: v1.V1.Tx.Operations,
+	v0 := xdr.TransactionEnvelope{
+		Type: xdr.EnvelopeTypeEnvelopeTypeTxV0,
+		V0: &xdr.TransactionV0Envelope{
+			Tx: xdr.TransactionV0{
+				SourceAccountEd25519: *v1.V1.Tx.SourceAccount.Ed25519,
+				Fee:                  v1.V1.Tx.Fee,
+				SeqNum:               v1.V1.Tx.SeqNum,
+				TimeBounds:           v1.TimeBounds(),
+				Memo:                 v1.V1.Tx.Memo,
+				Operations:           v1.V1.Tx.Operations,
+			},
+			Signatures: v1.V1.Signatures,
 		},
-		Signatures: v1.V1.Signatures,
-	}}
+	}
 	answer := r.send(v0)
 	if again := r.send(v1); answer.Status != "PENDING" || again.Status != "DUPLICATE" {
 		t.Fatal("an old envelope is the new one in another form:", answer.Status, again.Status)
@@ -85,7 +99,10 @@ func TestMemosAndMuxedAccounts(t *testing.T) {
 	r.verifyAll()
 }
 
-func feeBump(t *testing.T, r *rig, inner xdr.TransactionEnvelope, payer *keypair.Full, baseFee int64) xdr.TransactionEnvelope {
+func feeBump(
+	t *testing.T, r *rig, inner xdr.TransactionEnvelope, payer *keypair.Full,
+	baseFee int64,
+) xdr.TransactionEnvelope {
 	t.Helper()
 	text, err := xdr.MarshalBase64(inner)
 	if err != nil {
@@ -99,7 +116,11 @@ func feeBump(t *testing.T, r *rig, inner xdr.TransactionEnvelope, payer *keypair
 	if !ok {
 		t.Fatal("not a transaction")
 	}
-	bump, err := txnbuild.NewFeeBumpTransaction(txnbuild.FeeBumpTransactionParams{Inner: tx, FeeAccount: payer.Address(), BaseFee: baseFee})
+	bump, err := txnbuild.NewFeeBumpTransaction(txnbuild.FeeBumpTransactionParams{
+		Inner:      tx,
+		FeeAccount: payer.Address(),
+		BaseFee:    baseFee,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +130,8 @@ func feeBump(t *testing.T, r *rig, inner xdr.TransactionEnvelope, payer *keypair
 	return bump.ToXDR()
 }
 
-// A fee bump pays for an account that cannot, and is refused for its own faults and for the inner one's.
+// A fee bump pays for an account that cannot, and is refused for its own faults and for the
+// inner one's.
 func TestFeeBump(t *testing.T) {
 	r := start(t, testConfig(t))
 	poor := r.account("1")
@@ -118,15 +140,18 @@ func TestFeeBump(t *testing.T) {
 	answer := r.send(feeBump(t, r, r.build(txSpec{from: poor, ops: poorCan}), r.payer, 100))
 	r.closeLedger()
 	done := r.transaction(answer.Hash)
-	if done.Status != "SUCCESS" || !done.FeeBump || !strings.HasPrefix(resultText(t, done.ResultXDR), "TransactionResultCodeTxFeeBumpInnerSuccess") {
+	if done.Status != "SUCCESS" || !done.FeeBump ||
+		!strings.HasPrefix(resultText(t, done.ResultXDR), "TransactionResultCodeTxFeeBumpInnerSuccess") {
 		t.Fatalf("%s %+v", answer.Status, done)
 	}
 	if r.lumens(r.payer.Address()) != before-200 || r.lumens(poor.Address()) != stroopsPerUnit {
 		t.Fatal("the fee was not the payer's")
 	}
-	failing := r.send(feeBump(t, r, r.build(txSpec{from: poor, ops: ops(lumensOp(r.payer.Address(), "1"))}), r.payer, 100))
+	failing := r.send(feeBump(t, r,
+		r.build(txSpec{from: poor, ops: ops(lumensOp(r.payer.Address(), "1"))}), r.payer, 100))
 	r.closeLedger()
-	if done := r.transaction(failing.Hash); done.Status != "FAILED" || !strings.HasSuffix(resultText(t, done.ResultXDR), "PaymentUnderfunded") {
+	if done := r.transaction(failing.Hash); done.Status != "FAILED" ||
+		!strings.HasSuffix(resultText(t, done.ResultXDR), "PaymentUnderfunded") {
 		t.Fatalf("%+v", done)
 	}
 	refused := func(want string, env xdr.TransactionEnvelope) {
@@ -137,7 +162,8 @@ func TestFeeBump(t *testing.T) {
 		}
 	}
 	good := r.build(txSpec{from: poor, ops: poorCan})
-	refused("TxFeeBumpInnerFailed TransactionResultCodeTxBadSeq", feeBump(t, r, r.build(txSpec{from: poor, ops: poorCan, seqNum: 7}), r.payer, 100))
+	refused("TxFeeBumpInnerFailed TransactionResultCodeTxBadSeq",
+		feeBump(t, r, r.build(txSpec{from: poor, ops: poorCan, seqNum: 7}), r.payer, 100))
 	refused("TxInsufficientBalance", feeBump(t, r, good, poor, 100))
 	refused("TxNoAccount", feeBump(t, r, good, keypair.MustRandom(), 100))
 	cheap := feeBump(t, r, good, r.payer, 100)
@@ -162,13 +188,18 @@ func TestQueue(t *testing.T) {
 	to := r.account("10")
 	pay := ops(lumensOp(to.Address(), "1"))
 	first := r.build(txSpec{from: r.payer, ops: pay})
-	if a, b := r.send(first), r.send(first); a.Status != "PENDING" || b.Status != "DUPLICATE" || a.Hash != b.Hash {
+	if a, b := r.send(first), r.send(first); a.Status != "PENDING" || b.Status != "DUPLICATE" ||
+		a.Hash != b.Hash {
 		t.Fatal(a, b)
 	}
 	short := &txnbuild.Preconditions{TimeBounds: txnbuild.NewTimebounds(0, now.Unix()+5)}
 	expires := r.accept(txSpec{from: r.payer, ops: pay, after: 1, cond: short})
 	behind := r.accept(txSpec{from: r.payer, ops: pay, after: 2})
-	if answer := r.send(r.build(txSpec{from: r.payer, ops: append(append(pay, pay...), pay...), after: 3})); answer.Status != "TRY_AGAIN_LATER" {
+	if answer := r.send(r.build(txSpec{
+		from:  r.payer,
+		ops:   append(append(pay, pay...), pay...),
+		after: 3,
+	})); answer.Status != "TRY_AGAIN_LATER" {
 		t.Fatal("the queue has room for 5 operations:", answer.Status)
 	}
 	now = now.Add(6 * time.Second)
@@ -176,11 +207,13 @@ func TestQueue(t *testing.T) {
 	if r.send(first).Status != "DUPLICATE" {
 		t.Fatal("a transaction in a ledger is a duplicate too")
 	}
-	if a, b := r.transaction(expires).Status, r.transaction(behind).Status; a != "NOT_FOUND" || b != "NOT_FOUND" {
+	if a, b := r.transaction(expires).Status, r.transaction(behind).Status; a != "NOT_FOUND" ||
+		b != "NOT_FOUND" {
 		t.Fatal(a, b)
 	}
 	now = now.Add(-time.Hour) // a clock that is set back does not turn back the ledger
-	if done := r.apply(txSpec{from: r.payer, ops: pay}); done.Status != "SUCCESS" || done.LedgerCloseTime != 1_800_000_006 {
+	if done := r.apply(txSpec{from: r.payer, ops: pay}); done.Status != "SUCCESS" ||
+		done.LedgerCloseTime != 1_800_000_006 {
 		t.Fatal(done.Status, done.LedgerCloseTime)
 	}
 	if got := r.lumens(to.Address()); got != 12*stroopsPerUnit {
@@ -196,14 +229,16 @@ func TestQueuedFeesCount(t *testing.T) {
 	pay := ops(lumensOp(tight.Address(), "1"))
 	r.accept(txSpec{from: tight, ops: pay})
 	answer := r.send(r.build(txSpec{from: tight, ops: pay, after: 1}))
-	if answer.Status != "ERROR" || resultText(t, answer.ErrorResultXDR) != "TransactionResultCodeTxInsufficientBalance" {
+	if answer.Status != "ERROR" ||
+		resultText(t, answer.ErrorResultXDR) != "TransactionResultCodeTxInsufficientBalance" {
 		t.Fatal(answer.Status)
 	}
 	r.closeLedger()
 	r.verifyAll()
 }
 
-// Whatever is sent, lumens are conserved, the chain holds, and its replay is the state (D2, D3, D5).
+// Whatever is sent, lumens are conserved, the chain holds, and its replay is the state (D2, D3,
+// D5).
 func TestConservation(t *testing.T) {
 	r := start(t, testConfig(t))
 	people := []*keypair.Full{r.payer, r.issuer, r.account("20"), r.account("3"), r.account("50")}
@@ -254,12 +289,25 @@ func (r *rig) claims() (n int) {
 func drawOperation(t *rapid.T, r *rig, people []*keypair.Full) (txnbuild.Operation, *keypair.Full) {
 	as := rapid.SampledFrom(people).Draw(t, "as")
 	to := rapid.SampledFrom(people).Draw(t, "to").Address()
-	amount := rapid.SampledFrom([]string{"0.0000001", "0.5", "3", "19.9999", "900000000"}).Draw(t, "amount")
-	switch rapid.SampledFrom([]string{"lumens", "asset", "trust", "remove", "create", "sell", "buy", "send", "receive"}).Draw(t, "operation") {
+	amount := rapid.SampledFrom([]string{"0.0000001", "0.5", "3", "19.9999", "900000000"}).Draw(t,
+		"amount")
+	switch rapid.SampledFrom([]string{
+		"lumens", "asset", "trust", "remove", "create", "sell", "buy", "send", "receive",
+	}).Draw(t, "operation") {
 	case "lumens":
-		return &txnbuild.Payment{SourceAccount: as.Address(), Destination: to, Amount: amount, Asset: txnbuild.NativeAsset{}}, as
+		return &txnbuild.Payment{
+			SourceAccount: as.Address(),
+			Destination:   to,
+			Amount:        amount,
+			Asset:         txnbuild.NativeAsset{},
+		}, as
 	case "asset":
-		return &txnbuild.Payment{SourceAccount: as.Address(), Destination: to, Amount: amount, Asset: r.demo}, as
+		return &txnbuild.Payment{
+			SourceAccount: as.Address(),
+			Destination:   to,
+			Amount:        amount,
+			Asset:         r.demo,
+		}, as
 	case "trust":
 		op := trustOp(r.demo, amount)
 		op.SourceAccount = as.Address()
@@ -276,36 +324,80 @@ func drawOperation(t *rapid.T, r *rig, people []*keypair.Full) (txnbuild.Operati
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &txnbuild.CreateAccount{SourceAccount: as.Address(), Destination: made.Address(), Amount: amount}, as
+		return &txnbuild.CreateAccount{
+			SourceAccount: as.Address(),
+			Destination:   made.Address(),
+			Amount:        amount,
+		}, as
 	}
 }
 
 // drawTrade draws an offer or a path payment, in either direction, at prices around the market's.
 func drawTrade(t *rapid.T, r *rig, as, to, amount string) txnbuild.Operation {
 	var sold, bought txnbuild.Asset = txnbuild.NativeAsset{}, r.demo
-	price := xdr.Price{N: xdr.Int32(rapid.Int32Range(1, 3).Draw(t, "n")), D: xdr.Int32(rapid.Int32Range(9, 31).Draw(t, "d"))}
+	price := xdr.Price{
+		N: xdr.Int32(rapid.Int32Range(1, 3).Draw(t, "n")),
+		D: xdr.Int32(rapid.Int32Range(9, 31).Draw(t, "d")),
+	}
 	if rapid.Bool().Draw(t, "other direction") {
 		sold, bought, price = bought, sold, xdr.Price{N: price.D, D: price.N}
 	}
 	id := rapid.SampledFrom([]int64{0, 0, 0, 3, 4, 5}).Draw(t, "offer")
 	switch rapid.SampledFrom([]string{"sell", "buy", "passive", "send", "receive"}).Draw(t, "trade") {
 	case "sell":
-		return &txnbuild.ManageSellOffer{SourceAccount: as, Selling: sold, Buying: bought, Amount: amount, Price: price, OfferID: id}
+		return &txnbuild.ManageSellOffer{
+			SourceAccount: as,
+			Selling:       sold,
+			Buying:        bought,
+			Amount:        amount,
+			Price:         price,
+			OfferID:       id,
+		}
 	case "buy":
-		return &txnbuild.ManageBuyOffer{SourceAccount: as, Selling: sold, Buying: bought, Amount: amount, Price: xdr.Price{N: price.D, D: price.N}, OfferID: id}
+		return &txnbuild.ManageBuyOffer{
+			SourceAccount: as,
+			Selling:       sold,
+			Buying:        bought,
+			Amount:        amount,
+			Price:         xdr.Price{N: price.D, D: price.N},
+			OfferID:       id,
+		}
 	case "passive":
-		return &txnbuild.CreatePassiveSellOffer{SourceAccount: as, Selling: sold, Buying: bought, Amount: amount, Price: price}
+		return &txnbuild.CreatePassiveSellOffer{
+			SourceAccount: as,
+			Selling:       sold,
+			Buying:        bought,
+			Amount:        amount,
+			Price:         price,
+		}
 	case "send":
-		return &txnbuild.PathPaymentStrictSend{SourceAccount: as, SendAsset: sold, SendAmount: amount, Destination: to, DestAsset: bought, DestMin: "0.0000001"}
+		return &txnbuild.PathPaymentStrictSend{
+			SourceAccount: as,
+			SendAsset:     sold,
+			SendAmount:    amount,
+			Destination:   to,
+			DestAsset:     bought,
+			DestMin:       "0.0000001",
+		}
 	}
-	return &txnbuild.PathPaymentStrictReceive{SourceAccount: as, SendAsset: sold, SendMax: "900000000000", Destination: to, DestAsset: bought, DestAmount: amount}
+	return &txnbuild.PathPaymentStrictReceive{
+		SourceAccount: as,
+		SendAsset:     sold,
+		SendMax:       "900000000000",
+		Destination:   to,
+		DestAsset:     bought,
+		DestAmount:    amount,
+	}
 }
 
 // BenchmarkClose closes ledgers of 1,000 payments.
 func BenchmarkClose(b *testing.B) {
 	r := start(b, testConfig(b))
 	to := keypair.MustRandom()
-	hash := r.accept(txSpec{from: r.payer, ops: ops(&txnbuild.CreateAccount{Destination: to.Address(), Amount: "10"})})
+	hash := r.accept(txSpec{
+		from: r.payer,
+		ops:  ops(&txnbuild.CreateAccount{Destination: to.Address(), Amount: "10"}),
+	})
 	r.closeLedger()
 	if r.transaction(hash).Status != "SUCCESS" {
 		b.Fatal("no account")
@@ -314,7 +406,8 @@ func BenchmarkClose(b *testing.B) {
 		b.StopTimer()
 		next := r.sequence(r.payer.Address()) + 1
 		for i := range int64(1000) {
-			tx, err := signedTransaction(r.Passphrase(), r.payer, next+i, ops(lumensOp(to.Address(), "0.0000001")))
+			tx, err := signedTransaction(r.Passphrase(), r.payer, next+i,
+				ops(lumensOp(to.Address(), "0.0000001")))
 			if err != nil {
 				b.Fatal(err)
 			}

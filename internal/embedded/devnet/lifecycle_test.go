@@ -38,8 +38,16 @@ func TestConfigFaults(t *testing.T) {
 		{"interval too long", func(c *Config) { c.CloseInterval = 2 * time.Hour }, "CloseInterval"},
 		{"queue", func(c *Config) { c.MaxPendingOperations = -1 }, "MaxPendingOperations"},
 		{"no identities", func(c *Config) { c.Identities = Identities{} }, "payerSeed"},
-		{"address for a seed", func(c *Config) { c.Identities.IssuerSeed = c.Identities.IssuerAddress() }, "issuerSeed"},
-		{"one key twice", func(c *Config) { c.Identities.FriendbotSeed = c.Identities.PayerSeed }, "friendbotSeed"},
+		{
+			"address for a seed",
+			func(c *Config) { c.Identities.IssuerSeed = c.Identities.IssuerAddress() },
+			"issuerSeed",
+		},
+		{
+			"one key twice",
+			func(c *Config) { c.Identities.FriendbotSeed = c.Identities.PayerSeed },
+			"friendbotSeed",
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -50,13 +58,15 @@ func TestConfigFaults(t *testing.T) {
 				n.Close()
 				t.Fatal("opened")
 			}
-			if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), good.Identities.PayerSeed) {
+			if !strings.Contains(err.Error(), c.want) ||
+				strings.Contains(err.Error(), good.Identities.PayerSeed) {
 				t.Fatal(err)
 			}
 		})
 	}
 	_, err := Open(Config{Listen: "x"})
-	if err == nil || !strings.Contains(err.Error(), "Dir") || !strings.Contains(err.Error(), "Listen") || !strings.Contains(err.Error(), "payerSeed") {
+	if err == nil || !strings.Contains(err.Error(), "Dir") ||
+		!strings.Contains(err.Error(), "Listen") || !strings.Contains(err.Error(), "payerSeed") {
 		t.Fatal("not every fault is told at once:", err)
 	}
 }
@@ -80,7 +90,10 @@ func TestOpenRefusesAnotherNetworksFolder(t *testing.T) {
 	renamed.Passphrase = "Another ; 2026"
 	strangers := cfg
 	strangers.Identities = testConfig(t).Identities
-	for want, wrong := range map[string]Config{"holds network": renamed, "was made with payer": strangers} {
+	for want, wrong := range map[string]Config{
+		"holds network":       renamed,
+		"was made with payer": strangers,
+	} {
 		if other, err := Open(wrong); err == nil {
 			other.Close()
 			t.Fatal("opened another network's folder")
@@ -109,8 +122,8 @@ func TestOpenRefusesAnotherNetworksFolder(t *testing.T) {
 	}
 }
 
-// The ticker closes ledgers; a context ends the run without an error; a second run and a late call are
-// refused; what was closed is there after a restart.
+// The ticker closes ledgers; a context ends the run without an error; a second run and a late
+// call are refused; what was closed is there after a restart.
 func TestRunAndReopen(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.CloseInterval = minCloseInterval
@@ -246,13 +259,16 @@ func TestRetention(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if health.LatestLedger != last || health.OldestLedger != last-3 || health.LedgerRetentionWindow != 4 {
+	if health.LatestLedger != last || health.OldestLedger != last-3 ||
+		health.LedgerRetentionWindow != 4 {
 		t.Fatalf("%+v after ledger %d", health, last)
 	}
-	if ledgers := again.ledgers(); len(ledgers) != 4 || ledgers[0].LedgerCloseTime() != health.OldestLedgerCloseTime {
+	if ledgers := again.ledgers(); len(ledgers) != 4 ||
+		ledgers[0].LedgerCloseTime() != health.OldestLedgerCloseTime {
 		t.Fatal("ledgers", len(ledgers))
 	}
-	if tx := again.transaction(done.TransactionHash); tx.Status != "NOT_FOUND" || tx.OldestLedger != last-3 {
+	if tx := again.transaction(done.TransactionHash); tx.Status != "NOT_FOUND" ||
+		tx.OldestLedger != last-3 {
 		t.Fatal("a trimmed ledger's transaction is still there:", tx.Status)
 	}
 	for sequence := uint32(1); sequence < last-3; sequence++ {
@@ -262,7 +278,8 @@ func TestRetention(t *testing.T) {
 			}
 		}
 	}
-	_, err = again.rpc.GetLedgers(context.Background(), protocol.GetLedgersRequest{StartLedger: last - 4})
+	_, err = again.rpc.GetLedgers(context.Background(),
+		protocol.GetLedgersRequest{StartLedger: last - 4})
 	if err == nil || !strings.Contains(err.Error(), "must be between the oldest ledger") {
 		t.Fatal(err)
 	}
@@ -294,14 +311,18 @@ func TestIdentitiesFile(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".identities-*")); len(left) != 0 {
 		t.Fatal("left behind:", left)
 	}
-	for _, text := range []string{fmt.Sprint(made[0]), fmt.Sprintf("%+v", made[0]), fmt.Sprintf("%#v", made[0]), fmt.Sprintf("%v", Config{Identities: made[0]})} {
+	for _, text := range []string{
+		fmt.Sprint(made[0]), fmt.Sprintf("%+v", made[0]), fmt.Sprintf("%#v", made[0]),
+		fmt.Sprintf("%v", Config{Identities: made[0]}),
+	} {
 		if strings.Contains(text, made[0].PayerSeed) {
 			t.Fatal("a seed was printed")
 		}
 	}
 	var logged bytes.Buffer
 	slog.New(slog.NewJSONHandler(&logged, nil)).Info("made", "identities", made[0])
-	if strings.Contains(logged.String(), made[0].PayerSeed) || !strings.Contains(logged.String(), made[0].PayerAddress()) {
+	if strings.Contains(logged.String(), made[0].PayerSeed) ||
+		!strings.Contains(logged.String(), made[0].PayerAddress()) {
 		t.Fatal("logged:", logged.String())
 	}
 	write := func(text string, mode os.FileMode) error {
@@ -312,7 +333,12 @@ func TestIdentitiesFile(t *testing.T) {
 		_, err := LoadOrCreateIdentities(path)
 		return err
 	}
-	for text, want := range map[string]string{`{`: "not the JSON object", `{"payer":""}`: "unknown field", `{}`: "payerSeed", strings.Repeat(" ", 5000): "5000 bytes"} {
+	for text, want := range map[string]string{
+		`{`:                       "not the JSON object",
+		`{"payer":""}`:            "unknown field",
+		`{}`:                      "payerSeed",
+		strings.Repeat(" ", 5000): "5000 bytes",
+	} {
 		if err := write(text, 0o600); err == nil || !strings.Contains(err.Error(), want) {
 			t.Fatal(text, err)
 		}
@@ -324,7 +350,10 @@ func TestIdentitiesFile(t *testing.T) {
 
 // A transaction for the real network is worthless here, and the other way round.
 func TestPassphraseIsOurs(t *testing.T) {
-	for _, real := range []string{network.PublicNetworkPassphrase, network.TestNetworkPassphrase, network.FutureNetworkPassphrase} {
+	for _, real := range []string{
+		network.PublicNetworkPassphrase, network.TestNetworkPassphrase,
+		network.FutureNetworkPassphrase,
+	} {
 		if DefaultPassphrase == real {
 			t.Fatal("the development network has a real network's name")
 		}
@@ -339,7 +368,12 @@ func TestAFolderWithoutAMarketGetsOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Dir: filepath.Join(dir, "ledger"), Identities: ids, Listen: "127.0.0.1:0", CloseInterval: time.Hour}
+	cfg := Config{
+		Dir:           filepath.Join(dir, "ledger"),
+		Identities:    ids,
+		Listen:        "127.0.0.1:0",
+		CloseInterval: time.Hour,
+	}
 	for range 2 { // the second time there is nothing to do
 		n, err := Open(cfg)
 		if err != nil {
@@ -351,8 +385,11 @@ func TestAFolderWithoutAMarketGetsOne(t *testing.T) {
 		}
 	}
 	r := start(t, cfg)
-	done := r.apply(txSpec{from: r.payer, ops: ops(&txnbuild.PathPaymentStrictSend{SendAsset: txnbuild.NativeAsset{}, SendAmount: "10",
-		Destination: r.payer.Address(), DestAsset: r.demo, DestMin: "1"})})
+	done := r.apply(txSpec{
+		from: r.payer,
+		ops: ops(&txnbuild.PathPaymentStrictSend{SendAsset: txnbuild.NativeAsset{}, SendAmount: "10",
+			Destination: r.payer.Address(), DestAsset: r.demo, DestMin: "1"}),
+	})
 	if code := opCode(t, done.ResultXDR); code != "PathPaymentStrictSendSuccess" {
 		t.Error(code)
 	}

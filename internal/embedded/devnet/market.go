@@ -6,9 +6,9 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Path payments trade through the order book, hop by hop. From the first ledger on there is a market in it
-// for the demo asset: two offers of its issuer at one rate, one in each direction, as large as everything
-// that there is.
+// Path payments trade through the order book, hop by hop. From the first ledger on there is a
+// market in it for the demo asset: two offers of its issuer at one rate, one in each direction,
+// as large as everything that there is.
 const (
 	// MarketLumensPerDemo is what one unit of the demo asset costs, and brings.
 	MarketLumensPerDemo = 10
@@ -62,9 +62,16 @@ func (l *layer) receiveAlong(source xdr.AccountId, pairs [][2]xdr.Asset, amount 
 	return t
 }
 
-func (l *layer) pay(source, destination xdr.AccountId, asset xdr.Asset, amount int64) xdr.PaymentResultCode {
-	op := xdr.PaymentOp{Destination: destination.ToMuxedAccount(), Asset: asset, Amount: xdr.Int64(amount)}
-	result, _ := applyPayment(l, source, xdr.OperationBody{Type: xdr.OperationTypePayment, PaymentOp: &op})
+func (l *layer) pay(
+	source, destination xdr.AccountId, asset xdr.Asset, amount int64,
+) xdr.PaymentResultCode {
+	op := xdr.PaymentOp{
+		Destination: destination.ToMuxedAccount(),
+		Asset:       asset,
+		Amount:      xdr.Int64(amount),
+	}
+	result, _ := applyPayment(l, source,
+		xdr.OperationBody{Type: xdr.OperationTypePayment, PaymentOp: &op})
 	return result.Tr.PaymentResult.Code
 }
 
@@ -119,9 +126,11 @@ func checkStrictSend(_ xdr.AccountId, body xdr.OperationBody) (xdr.OperationResu
 	return strictSendResult(xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendSuccess, nil)
 }
 
-// applyStrictSend debits the source, trades, and credits the destination, in the network's order. Without a
-// hop it is a payment.
-func applyStrictSend(l *layer, source xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
+// applyStrictSend debits the source, trades, and credits the destination, in the network's
+// order. Without a hop it is a payment.
+func applyStrictSend(
+	l *layer, source xdr.AccountId, body xdr.OperationBody,
+) (xdr.OperationResult, bool) {
 	op := body.PathPaymentStrictSendOp
 	destination := op.Destination.ToAccountId()
 	pairs := hops(op.SendAsset, op.Path, op.DestAsset)
@@ -143,7 +152,8 @@ func applyStrictSend(l *layer, source xdr.AccountId, body xdr.OperationBody) (xd
 	case t.outcome == dealTooLong:
 		return xdr.OperationResult{Code: xdr.OperationResultCodeOpExceededWorkLimit}, false
 	case t.outcome == dealOwnOffer:
-		return strictSendResult(xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendOfferCrossSelf, nil)
+		return strictSendResult(xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendOfferCrossSelf,
+			nil)
 	case t.outcome != dealDone:
 		return strictSendResult(xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendTooFewOffers, nil)
 	case t.received < int64(op.DestMin):
@@ -152,9 +162,16 @@ func applyStrictSend(l *layer, source xdr.AccountId, body xdr.OperationBody) (xd
 	return strictSent(op, l.credit(destination, op.DestAsset, t.received), t)
 }
 
-func strictSent(op *xdr.PathPaymentStrictSendOp, code xdr.PaymentResultCode, t trip) (xdr.OperationResult, bool) {
-	last := xdr.SimplePaymentResult{Destination: op.Destination.ToAccountId(), Asset: op.DestAsset, Amount: xdr.Int64(t.received)}
-	return strictSendResult(strictSendCodes[code], &xdr.PathPaymentStrictSendResultSuccess{Offers: t.offers, Last: last})
+func strictSent(
+	op *xdr.PathPaymentStrictSendOp, code xdr.PaymentResultCode, t trip,
+) (xdr.OperationResult, bool) {
+	last := xdr.SimplePaymentResult{
+		Destination: op.Destination.ToAccountId(),
+		Asset:       op.DestAsset,
+		Amount:      xdr.Int64(t.received),
+	}
+	return strictSendResult(strictSendCodes[code],
+		&xdr.PathPaymentStrictSendResultSuccess{Offers: t.offers, Last: last})
 }
 
 // The payments that a path payment is made of fail for the reasons of a payment.
@@ -170,25 +187,33 @@ var strictSendCodes = map[xdr.PaymentResultCode]xdr.PathPaymentStrictSendResultC
 func checkStrictReceive(_ xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
 	op := body.PathPaymentStrictReceiveOp
 	if !validPath(op.SendAsset, op.DestAsset, op.Path, op.SendMax, op.DestAmount) {
-		return strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveMalformed, nil)
+		return strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveMalformed,
+			nil)
 	}
-	return strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveSuccess, nil)
+	return strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveSuccess,
+		nil)
 }
 
 // applyStrictReceive credits the destination, trades backwards, and debits the source.
-func applyStrictReceive(l *layer, source xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
+func applyStrictReceive(
+	l *layer, source xdr.AccountId, body xdr.OperationBody,
+) (xdr.OperationResult, bool) {
 	op := body.PathPaymentStrictReceiveOp
 	destination := op.Destination.ToAccountId()
 	pairs := hops(op.SendAsset, op.Path, op.DestAsset)
 	if len(pairs) == 0 {
 		code := l.pay(source, destination, op.SendAsset, int64(op.DestAmount))
 		if code == xdr.PaymentResultCodePaymentSuccess && op.DestAmount > op.SendMax {
-			return strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveOverSendmax, nil)
+			return strictReceiveResult(
+				xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveOverSendmax, nil,
+			)
 		}
 		return strictReceived(op, code, trip{})
 	}
 	if account(l, destination) == nil {
-		return strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveNoDestination, nil)
+		return strictReceiveResult(
+			xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveNoDestination, nil,
+		)
 	}
 	if code := l.credit(destination, op.DestAsset, int64(op.DestAmount)); code != xdr.PaymentResultCodePaymentSuccess {
 		return strictReceived(op, code, trip{})
@@ -198,18 +223,31 @@ func applyStrictReceive(l *layer, source xdr.AccountId, body xdr.OperationBody) 
 	case t.outcome == dealTooLong:
 		return xdr.OperationResult{Code: xdr.OperationResultCodeOpExceededWorkLimit}, false
 	case t.outcome == dealOwnOffer:
-		return strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveOfferCrossSelf, nil)
+		return strictReceiveResult(
+			xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveOfferCrossSelf, nil,
+		)
 	case t.outcome != dealDone:
-		return strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveTooFewOffers, nil)
+		return strictReceiveResult(
+			xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveTooFewOffers, nil,
+		)
 	case t.sent > int64(op.SendMax):
-		return strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveOverSendmax, nil)
+		return strictReceiveResult(
+			xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveOverSendmax, nil,
+		)
 	}
 	return strictReceived(op, l.debit(source, op.SendAsset, t.sent), t)
 }
 
-func strictReceived(op *xdr.PathPaymentStrictReceiveOp, code xdr.PaymentResultCode, t trip) (xdr.OperationResult, bool) {
-	last := xdr.SimplePaymentResult{Destination: op.Destination.ToAccountId(), Asset: op.DestAsset, Amount: op.DestAmount}
-	return strictReceiveResult(strictReceiveCodes[code], &xdr.PathPaymentStrictReceiveResultSuccess{Offers: t.offers, Last: last})
+func strictReceived(
+	op *xdr.PathPaymentStrictReceiveOp, code xdr.PaymentResultCode, t trip,
+) (xdr.OperationResult, bool) {
+	last := xdr.SimplePaymentResult{
+		Destination: op.Destination.ToAccountId(),
+		Asset:       op.DestAsset,
+		Amount:      op.DestAmount,
+	}
+	return strictReceiveResult(strictReceiveCodes[code],
+		&xdr.PathPaymentStrictReceiveResultSuccess{Offers: t.offers, Last: last})
 }
 
 var strictReceiveCodes = map[xdr.PaymentResultCode]xdr.PathPaymentStrictReceiveResultCode{
@@ -221,20 +259,32 @@ var strictReceiveCodes = map[xdr.PaymentResultCode]xdr.PathPaymentStrictReceiveR
 	xdr.PaymentResultCodePaymentLineFull:      xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveLineFull,
 }
 
-func strictSendResult(code xdr.PathPaymentStrictSendResultCode, success *xdr.PathPaymentStrictSendResultSuccess) (xdr.OperationResult, bool) {
+func strictSendResult(
+	code xdr.PathPaymentStrictSendResultCode,
+	success *xdr.PathPaymentStrictSendResultSuccess,
+) (xdr.OperationResult, bool) {
 	result := xdr.PathPaymentStrictSendResult{Code: code}
 	ok := code == xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendSuccess
 	if ok {
 		result.Success = success
 	}
-	return inner(xdr.OperationResultTr{Type: xdr.OperationTypePathPaymentStrictSend, PathPaymentStrictSendResult: &result}), ok
+	return inner(xdr.OperationResultTr{
+		Type:                        xdr.OperationTypePathPaymentStrictSend,
+		PathPaymentStrictSendResult: &result,
+	}), ok
 }
 
-func strictReceiveResult(code xdr.PathPaymentStrictReceiveResultCode, success *xdr.PathPaymentStrictReceiveResultSuccess) (xdr.OperationResult, bool) {
+func strictReceiveResult(
+	code xdr.PathPaymentStrictReceiveResultCode,
+	success *xdr.PathPaymentStrictReceiveResultSuccess,
+) (xdr.OperationResult, bool) {
 	result := xdr.PathPaymentStrictReceiveResult{Code: code}
 	ok := code == xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveSuccess
 	if ok {
 		result.Success = success
 	}
-	return inner(xdr.OperationResultTr{Type: xdr.OperationTypePathPaymentStrictReceive, PathPaymentStrictReceiveResult: &result}), ok
+	return inner(xdr.OperationResultTr{
+		Type:                           xdr.OperationTypePathPaymentStrictReceive,
+		PathPaymentStrictReceiveResult: &result,
+	}), ok
 }

@@ -17,8 +17,8 @@ const (
 	defaultLedgersPerPage = 50
 	maxEntryKeys          = 200
 
-	// maxPageBytes ends a page of getLedgers early, after at least one ledger: two hundred full ledgers
-	// would be gigabytes.
+	// maxPageBytes ends a page of getLedgers early, after at least one ledger: two hundred full
+	// ledgers would be gigabytes.
 	maxPageBytes = 4 << 20
 )
 
@@ -46,13 +46,20 @@ func (n *Network) call(method string, raw []byte) (any, error) {
 	case protocol.GetFeeStatsMethodName:
 		return n.getFeeStats()
 	case protocol.GetVersionInfoMethodName:
-		return protocol.GetVersionInfoResponse{Version: "lumenhook-devnet", ProtocolVersion: ProtocolVersion}, nil
+		return protocol.GetVersionInfoResponse{
+			Version:         "lumenhook-devnet",
+			ProtocolVersion: ProtocolVersion,
+		}, nil
 	case protocol.SimulateTransactionMethodName:
 		return withParams(raw, n.simulateTransaction)
 	default:
-		return nil, &rpcError{codeMethodNotFound, "method not found: the development network has getHealth, getNetwork, " +
-			"getVersionInfo, getFeeStats, getLatestLedger, getLedgers, getLedgerEntries, getTransaction, getTransactions, " +
-			"getEvents, simulateTransaction and sendTransaction"}
+		return nil, &rpcError{
+			codeMethodNotFound,
+			"method not found: the development network has getHealth, getNetwork, " +
+				"getVersionInfo, getFeeStats, getLatestLedger, getLedgers, getLedgerEntries, getTransaction, " +
+				"getTransactions, " +
+				"getEvents, simulateTransaction and sendTransaction",
+		}
 	}
 }
 
@@ -121,7 +128,9 @@ func readLedger(r pebble.Reader, sequence uint32) ([]byte, error) {
 	return meta, nil
 }
 
-func (n *Network) getLedgers(req protocol.GetLedgersRequest) (answer protocol.GetLedgersResponse, err error) {
+func (n *Network) getLedgers(
+	req protocol.GetLedgersRequest,
+) (answer protocol.GetLedgersResponse, err error) {
 	err = n.read(func(t tip, r pebble.Reader) error {
 		available := protocol.LedgerSeqRange{FirstLedger: t.oldest, LastLedger: t.latest}
 		if err := errors.Join(req.Validate(maxLedgersPerPage, available), onlyBase64(req.Format)); err != nil {
@@ -154,7 +163,9 @@ func (n *Network) getLedgers(req protocol.GetLedgersRequest) (answer protocol.Ge
 }
 
 // pageOf finds the first ledger of a page: the one asked for, or the one after the cursor.
-func pageOf(req protocol.GetLedgersRequest, available protocol.LedgerSeqRange) (start uint32, limit int, err error) {
+func pageOf(
+	req protocol.GetLedgersRequest, available protocol.LedgerSeqRange,
+) (start uint32, limit int, err error) {
 	start, limit = req.StartLedger, defaultLedgersPerPage
 	if req.Pagination == nil {
 		return start, limit, nil
@@ -171,7 +182,8 @@ func pageOf(req protocol.GetLedgersRequest, available protocol.LedgerSeqRange) (
 	}
 	start = uint32(cursor) + 1
 	if !protocol.IsLedgerWithinRange(start, available) {
-		return 0, 0, fmt.Errorf("cursor ('%s') must be between the oldest ledger: %d and the latest ledger: %d for this rpc instance",
+		return 0, 0, fmt.Errorf("cursor ('%s') must be between the oldest ledger: %d and the latest "+
+			"ledger: %d for this rpc instance",
 			req.Pagination.Cursor, available.FirstLedger, available.LastLedger)
 	}
 	return start, limit, nil
@@ -199,19 +211,30 @@ func ledgerInfo(r pebble.Reader, sequence uint32) (protocol.LedgerInfo, error) {
 	}, nil
 }
 
-func (n *Network) getLedgerEntries(req protocol.GetLedgerEntriesRequest) (answer protocol.GetLedgerEntriesResponse, err error) {
+func (n *Network) getLedgerEntries(
+	req protocol.GetLedgerEntriesRequest,
+) (answer protocol.GetLedgerEntriesResponse, err error) {
 	if err := checkFormat(req.Format); err != nil {
 		return answer, err
 	}
 	if len(req.Keys) > maxEntryKeys {
-		return answer, &rpcError{codeInvalidParams, fmt.Sprintf("key count (%d) exceeds maximum supported (%d)", len(req.Keys), maxEntryKeys)}
+		return answer, &rpcError{
+			codeInvalidParams,
+			fmt.Sprintf("key count (%d) exceeds maximum supported (%d)", len(req.Keys), maxEntryKeys),
+		}
 	}
 	err = n.read(func(t tip, r pebble.Reader) error {
-		answer = protocol.GetLedgerEntriesResponse{Entries: []protocol.LedgerEntryResult{}, LatestLedger: t.latest}
+		answer = protocol.GetLedgerEntriesResponse{
+			Entries:      []protocol.LedgerEntryResult{},
+			LatestLedger: t.latest,
+		}
 		for i, text := range req.Keys {
 			var key xdr.LedgerKey
 			if err := xdr.SafeUnmarshalBase64(text, &key); err != nil {
-				return &rpcError{codeInvalidParams, fmt.Sprintf("cannot unmarshal key value %s at index %d", text, i)}
+				return &rpcError{
+					codeInvalidParams,
+					fmt.Sprintf("cannot unmarshal key value %s at index %d", text, i),
+				}
 			}
 			if key.Type == xdr.LedgerEntryTypeTtl {
 				return &rpcError{codeInvalidParams, "ledger ttl entries cannot be queried directly"}
@@ -235,8 +258,8 @@ func (n *Network) getLedgerEntries(req protocol.GetLedgerEntriesRequest) (answer
 }
 
 // servedEntry reads an entry. Asked for an account's trustline for lumens, which is no entry of the
-// ledger, it answers with one that says what the account holds: Stellar's JavaScript SDK asks for it
-// to tell a balance of lumens.
+// ledger, it answers with one that says what the account holds: Stellar's JavaScript SDK asks
+// for it to tell a balance of lumens.
 func servedEntry(r pebble.Reader, key xdr.LedgerKey) (*xdr.LedgerEntry, error) {
 	line := key.TrustLine
 	if line == nil || line.Asset.Type != xdr.AssetTypeAssetTypeNative {
@@ -246,11 +269,18 @@ func servedEntry(r pebble.Reader, key xdr.LedgerKey) (*xdr.LedgerEntry, error) {
 	if err != nil || row == nil {
 		return nil, err
 	}
-	return &xdr.LedgerEntry{LastModifiedLedgerSeq: row.LastModifiedLedgerSeq, Data: xdr.LedgerEntryData{
-		Type: xdr.LedgerEntryTypeTrustline, TrustLine: &xdr.TrustLineEntry{
-			AccountId: line.AccountId, Asset: line.Asset, Balance: row.Data.Account.Balance, Limit: unlimited,
-			Flags: xdr.Uint32(xdr.TrustLineFlagsAuthorizedFlag),
-		}}}, nil
+	return &xdr.LedgerEntry{
+		LastModifiedLedgerSeq: row.LastModifiedLedgerSeq,
+		Data: xdr.LedgerEntryData{
+			Type: xdr.LedgerEntryTypeTrustline,
+			TrustLine: &xdr.TrustLineEntry{
+				AccountId: line.AccountId,
+				Asset:     line.Asset,
+				Balance:   row.Data.Account.Balance,
+				Limit:     unlimited,
+				Flags:     xdr.Uint32(xdr.TrustLineFlagsAuthorizedFlag),
+			}},
+	}, nil
 }
 
 func entryResult(key string, row *xdr.LedgerEntry) (protocol.LedgerEntryResult, error) {
@@ -267,13 +297,17 @@ func entryResult(key string, row *xdr.LedgerEntry) (protocol.LedgerEntryResult, 
 	}, nil
 }
 
-func (n *Network) getTransaction(req protocol.GetTransactionRequest) (answer protocol.GetTransactionResponse, err error) {
+func (n *Network) getTransaction(
+	req protocol.GetTransactionRequest,
+) (answer protocol.GetTransactionResponse, err error) {
 	if err := checkFormat(req.Format); err != nil {
 		return answer, err
 	}
 	var hash xdr.Hash
 	if hex.DecodedLen(len(req.Hash)) != len(hash) {
-		return answer, &rpcError{codeInvalidParams, fmt.Sprintf("unexpected hash length (%d)", len(req.Hash))}
+		return answer, &rpcError{
+			codeInvalidParams, fmt.Sprintf("unexpected hash length (%d)", len(req.Hash)),
+		}
 	}
 	if _, err := hex.Decode(hash[:], []byte(req.Hash)); err != nil {
 		return answer, &rpcError{codeInvalidParams, fmt.Sprintf("incorrect hash: %v", err)}
@@ -284,7 +318,10 @@ func (n *Network) getTransaction(req protocol.GetTransactionRequest) (answer pro
 			LatestLedgerCloseTime: t.latestClose,
 			OldestLedger:          t.oldest,
 			OldestLedgerCloseTime: t.oldestClose,
-			TransactionDetails:    protocol.TransactionDetails{Status: protocol.TransactionStatusNotFound, TransactionHash: req.Hash},
+			TransactionDetails: protocol.TransactionDetails{
+				Status:          protocol.TransactionStatusNotFound,
+				TransactionHash: req.Hash,
+			},
 		}
 		tx, err := readTx(r, hash)
 		if err != nil || tx == nil {
@@ -297,7 +334,9 @@ func (n *Network) getTransaction(req protocol.GetTransactionRequest) (answer pro
 	return answer, err
 }
 
-func (n *Network) sendTransaction(req protocol.SendTransactionRequest) (answer protocol.SendTransactionResponse, err error) {
+func (n *Network) sendTransaction(
+	req protocol.SendTransactionRequest,
+) (answer protocol.SendTransactionResponse, err error) {
 	if err := checkFormat(req.Format); err != nil {
 		return answer, err
 	}
@@ -334,7 +373,8 @@ func checkFormat(format string) error {
 
 func onlyBase64(format string) error {
 	if format == protocol.FormatJSON {
-		return errors.New("xdrFormat 'json' is not supported by the development network: use 'base64', or leave it out")
+		return errors.New("xdrFormat 'json' is not supported by the development network: use 'base64', " +
+			"or leave it out")
 	}
 	return nil
 }

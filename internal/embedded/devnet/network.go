@@ -18,10 +18,10 @@ import (
 
 // Network is a running development network.
 //
-// Lifecycle: Open has the folder and the address bound when it returns, so Addr and the URLs are known;
-// Run, called at most once, answers requests and closes ledgers until its context ends; Close ends a Run
-// that still goes on, waits for it, and gives folder and address back. CloseNow works from Open to Close,
-// with or without Run.
+// Lifecycle: Open has the folder and the address bound when it returns, so Addr and the URLs
+// are known; Run, called at most once, answers requests and closes ledgers until its context
+// ends; Close ends a Run that still goes on, waits for it, and gives folder and address back.
+// CloseNow works from Open to Close, with or without Run.
 type Network struct {
 	cfg      Config
 	store    *store
@@ -31,8 +31,8 @@ type Network struct {
 	stage    stage         // of ordered faults
 	exporter *exporter     // nil: there is no lake
 
-	// mu is held by whoever admits a transaction or makes a ledger: while a ledger is made its transactions
-	// count neither as waiting nor as done.
+	// mu is held by whoever admits a transaction or makes a ledger: while a ledger is made its
+	// transactions count neither as waiting nor as done.
 	mu      sync.Mutex
 	queue   []*transaction
 	queued  map[xdr.Hash]bool
@@ -40,8 +40,8 @@ type Network struct {
 	ops     int   // operations in the queue
 	broken  error // a ledger could not be written; nothing goes on after that
 
-	// published is what answers are made from. It moves after the ledger is on disk, while view holds out
-	// readers, so that no answer mixes two ledgers.
+	// published is what answers are made from. It moves after the ledger is on disk, while view
+	// holds out readers, so that no answer mixes two ledgers.
 	view      sync.RWMutex
 	published tip
 	closed    chan struct{} // closed and renewed with every ledger
@@ -79,7 +79,15 @@ func Open(cfg Config) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Network{cfg: cfg, store: st, bot: bot, closed: make(chan struct{}), runEnded: make(chan struct{}), pages: make(chan struct{}, maxPages), stage: stage{faults: slices.Clone(cfg.Faults)}}
+	n := &Network{
+		cfg:      cfg,
+		store:    st,
+		bot:      bot,
+		closed:   make(chan struct{}),
+		runEnded: make(chan struct{}),
+		pages:    make(chan struct{}, maxPages),
+		stage:    stage{faults: slices.Clone(cfg.Faults)},
+	}
 	if n.published, err = n.load(); err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
@@ -91,7 +99,8 @@ func Open(cfg Config) (*Network, error) {
 		return nil, errors.Join(err, st.Close())
 	}
 	if n.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
-		return nil, errors.Join(fmt.Errorf("listen for the development network: %w (choose another address, or port 0 for a free one)", err), st.Close())
+		return nil, errors.Join(fmt.Errorf("listen for the development network: %w (choose another "+
+			"address, or port 0 for a free one)", err), st.Close())
 	}
 	return n, nil
 }
@@ -135,7 +144,11 @@ func (n *Network) openMarket(last tip, identity *folderIdentity) (t tip, err err
 	if err != nil {
 		return tip{}, fmt.Errorf("identity issuerSeed: %w", err)
 	}
-	funds := &txnbuild.Payment{Destination: issuer.Address(), Amount: issuerLumens, Asset: txnbuild.NativeAsset{}}
+	funds := &txnbuild.Payment{
+		Destination: issuer.Address(),
+		Amount:      issuerLumens,
+		Asset:       txnbuild.NativeAsset{},
+	}
 	tx, err := signedTransaction(n.cfg.Passphrase, n.bot, int64(bot.SeqNum)+1,
 		append([]txnbuild.Operation{funds}, marketOperations(issuer.Address())...), issuer)
 	if err != nil {
@@ -147,7 +160,8 @@ func (n *Network) openMarket(last tip, identity *folderIdentity) (t tip, err err
 		return tip{}, err
 	}
 	if len(l.transactions) != 1 || !l.transactions[0].success {
-		n.cfg.Logger.Warn("this ledger was begun without a market of the demo asset, and none could be opened: " +
+		n.cfg.Logger.Warn("this ledger was begun without a market of the demo asset, and none could be " +
+			"opened: " +
 			"path payments will find no offers, unless somebody makes some")
 	}
 	return n.store.write(last, l, n.cfg.RetentionLedgers, identity)
@@ -165,8 +179,8 @@ func (n *Network) FriendbotURL() string { return n.RPCURL() + "/friendbot" }
 // Passphrase is the network's name, which signatures cover.
 func (n *Network) Passphrase() string { return n.cfg.Passphrase }
 
-// Run answers requests and closes a ledger every CloseInterval until the context ends, which is no error.
-// It returns an error when a ledger cannot be written or the server fails.
+// Run answers requests and closes a ledger every CloseInterval until the context ends, which is
+// no error. It returns an error when a ledger cannot be written or the server fails.
 func (n *Network) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -220,8 +234,8 @@ func (n *Network) closeLedgers(ctx context.Context, served <-chan error) error {
 	}
 }
 
-// Close stops a Run in progress and waits for it, then flushes and gives back folder and address. Calling
-// it again does nothing.
+// Close stops a Run in progress and waits for it, then flushes and gives back folder and
+// address. Calling it again does nothing.
 func (n *Network) Close() error {
 	n.life.Lock()
 	running := n.state == lifeRunning
@@ -270,9 +284,11 @@ func (n *Network) CloseNow() (sequence uint32, err error) {
 		return 0, n.breakDown(err)
 	}
 	if dropped := len(n.queue) - len(l.transactions); dropped > 0 {
-		n.cfg.Logger.Warn("transactions expired before their ledger closed", "ledger", l.sequence, "count", dropped)
+		n.cfg.Logger.Warn("transactions expired before their ledger closed", "ledger", l.sequence, "count",
+			dropped)
 	}
-	n.cfg.Logger.Debug("ledger closed", "ledger", l.sequence, "transactions", len(l.transactions), "took", time.Since(began))
+	n.cfg.Logger.Debug("ledger closed", "ledger", l.sequence, "transactions", len(l.transactions),
+		"took", time.Since(began))
 	n.resetQueue()
 	return l.sequence, nil
 }
@@ -296,8 +312,8 @@ func (n *Network) breakDown(err error) error {
 	return n.broken
 }
 
-// closeTime is that of the next ledger. Times never run backwards; with ledgers less than a second apart
-// several share one, unlike on the network, rather than run ahead of the clock.
+// closeTime is that of the next ledger. Times never run backwards; with ledgers less than a
+// second apart several share one, unlike on the network, rather than run ahead of the clock.
 func (n *Network) closeTime() int64 {
 	return max(n.cfg.Clock().Unix(), n.published.latestClose)
 }
@@ -359,8 +375,8 @@ func (n *Network) submitLocked(tx *transaction) (answer submission, err error) {
 	return answer, nil
 }
 
-// nextSeqNum is the sequence number an account's next transaction needs, the queue counted. The caller
-// holds mu.
+// nextSeqNum is the sequence number an account's next transaction needs, the queue counted. The
+// caller holds mu.
 func (n *Network) nextSeqNum(id xdr.AccountId) (int64, error) {
 	if last, ok := n.pending.seqNums[accountKey(id)]; ok {
 		return last + 1, nil

@@ -26,7 +26,8 @@ type granted struct {
 func (g granted) ok() bool { return g == granted{} }
 
 func (w wish) malformed() bool {
-	return !validAsset(w.selling) || !validAsset(w.buying) || w.selling.Equals(w.buying) || w.price.N <= 0 || w.price.D <= 0 ||
+	return !validAsset(w.selling) || !validAsset(w.buying) || w.selling.Equals(w.buying) ||
+		w.price.N <= 0 || w.price.D <= 0 ||
 		w.sell < 0 || w.buy < 0 ||
 		w.id < 0 ||
 		w.remove && w.id == 0

@@ -8,7 +8,8 @@ import (
 type operationKind struct {
 	// unsupported refuses a form of the operation that the network here does not know.
 	unsupported func(xdr.OperationBody) bool
-	// check asks what depends on the operation alone; its refusals keep a transaction out of the ledger.
+	// check asks what depends on the operation alone; its refusals keep a transaction out of the
+	// ledger.
 	check func(source xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool)
 	// apply changes the layer. When it answers false the layer is thrown away.
 	apply func(l *layer, source xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool)
@@ -17,7 +18,11 @@ type operationKind struct {
 var operations = map[xdr.OperationType]operationKind{
 	xdr.OperationTypeCreateAccount: {check: checkCreateAccount, apply: applyCreateAccount},
 	xdr.OperationTypePayment:       {check: checkPayment, apply: applyPayment},
-	xdr.OperationTypeChangeTrust:   {unsupported: isPoolShare, check: checkChangeTrust, apply: applyChangeTrust},
+	xdr.OperationTypeChangeTrust: {
+		unsupported: isPoolShare,
+		check:       checkChangeTrust,
+		apply:       applyChangeTrust,
+	},
 
 	xdr.OperationTypePathPaymentStrictSend:    {check: checkStrictSend, apply: applyStrictSend},
 	xdr.OperationTypePathPaymentStrictReceive: {check: checkStrictReceive, apply: applyStrictReceive},
@@ -25,11 +30,22 @@ var operations = map[xdr.OperationType]operationKind{
 	xdr.OperationTypeManageBuyOffer:           {check: checkBuyOffer, apply: applyBuyOffer},
 	xdr.OperationTypeCreatePassiveSellOffer:   {check: checkPassiveOffer, apply: applyPassiveOffer},
 	xdr.OperationTypeAccountMerge:             {check: checkAccountMerge, apply: applyAccountMerge},
-	xdr.OperationTypeCreateClaimableBalance:   {check: checkCreateClaimable, apply: applyCreateClaimable},
-	xdr.OperationTypeClaimClaimableBalance:    {check: checkClaim, apply: applyClaim},
-	xdr.OperationTypeManageData:               {check: checkManageData, apply: applyManageData},
-	xdr.OperationTypeSetOptions:               {unsupported: changesKeys, check: checkSetOptions, apply: applySetOptions},
-	xdr.OperationTypeInvokeHostFunction:       {unsupported: isNoTransfer, check: checkTransfer, apply: applyTransfer},
+	xdr.OperationTypeCreateClaimableBalance: {
+		check: checkCreateClaimable,
+		apply: applyCreateClaimable,
+	},
+	xdr.OperationTypeClaimClaimableBalance: {check: checkClaim, apply: applyClaim},
+	xdr.OperationTypeManageData:            {check: checkManageData, apply: applyManageData},
+	xdr.OperationTypeSetOptions: {
+		unsupported: changesKeys,
+		check:       checkSetOptions,
+		apply:       applySetOptions,
+	},
+	xdr.OperationTypeInvokeHostFunction: {
+		unsupported: isNoTransfer,
+		check:       checkTransfer,
+		apply:       applyTransfer,
+	},
 }
 
 // maxSubEntries is the network's bound on the trustlines of one account.
@@ -43,7 +59,9 @@ func checkCreateAccount(source xdr.AccountId, body xdr.OperationBody) (xdr.Opera
 	return createAccountResult(xdr.CreateAccountResultCodeCreateAccountSuccess)
 }
 
-func applyCreateAccount(l *layer, source xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
+func applyCreateAccount(
+	l *layer, source xdr.AccountId, body xdr.OperationBody,
+) (xdr.OperationResult, bool) {
 	op := body.CreateAccountOp
 	switch {
 	case account(l, op.Destination) != nil:
@@ -65,9 +83,11 @@ func checkPayment(_ xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult,
 	return paymentResult(xdr.PaymentResultCodePaymentSuccess)
 }
 
-// applyPayment credits the destination before it debits the source, as the network does: with both at
-// fault, the destination's is the one that is told.
-func applyPayment(l *layer, source xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
+// applyPayment credits the destination before it debits the source, as the network does: with
+// both at fault, the destination's is the one that is told.
+func applyPayment(
+	l *layer, source xdr.AccountId, body xdr.OperationBody,
+) (xdr.OperationResult, bool) {
 	op := body.PaymentOp
 	destination := op.Destination.ToAccountId()
 	if op.Asset.IsNative() {
@@ -133,8 +153,8 @@ func isPoolShare(body xdr.OperationBody) bool {
 	return body.ChangeTrustOp.Line.Type == xdr.AssetTypeAssetTypePoolShare
 }
 
-// checkChangeTrust refuses a trustline to oneself as malformed: since protocol 16 the network never gets as
-// far as CHANGE_TRUST_SELF_NOT_ALLOWED.
+// checkChangeTrust refuses a trustline to oneself as malformed: since protocol 16 the network
+// never gets as far as CHANGE_TRUST_SELF_NOT_ALLOWED.
 func checkChangeTrust(source xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
 	op := body.ChangeTrustOp
 	asset := op.Line.ToAsset()
@@ -144,7 +164,9 @@ func checkChangeTrust(source xdr.AccountId, body xdr.OperationBody) (xdr.Operati
 	return changeTrustResult(xdr.ChangeTrustResultCodeChangeTrustSuccess)
 }
 
-func applyChangeTrust(l *layer, source xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
+func applyChangeTrust(
+	l *layer, source xdr.AccountId, body xdr.OperationBody,
+) (xdr.OperationResult, bool) {
 	op := body.ChangeTrustOp
 	asset := op.Line.ToAsset()
 	line := trustline(l, source, asset)
@@ -164,7 +186,9 @@ func applyChangeTrust(l *layer, source xdr.AccountId, body xdr.OperationBody) (x
 	return changeTrustResult(xdr.ChangeTrustResultCodeChangeTrustSuccess)
 }
 
-func addTrustline(l *layer, source xdr.AccountId, asset xdr.Asset, limit xdr.Int64) (xdr.OperationResult, bool) {
+func addTrustline(
+	l *layer, source xdr.AccountId, asset xdr.Asset, limit xdr.Int64,
+) (xdr.OperationResult, bool) {
 	holder := account(l, source)
 	switch {
 	case limit == 0:
@@ -191,8 +215,8 @@ func isIssuer(id xdr.AccountId, asset xdr.Asset) bool {
 	return err == nil && issuer.Equals(id)
 }
 
-// validAsset checks the code of a credit asset: letters and digits, then only padding; one to four of them
-// in the short form, five to twelve in the long one.
+// validAsset checks the code of a credit asset: letters and digits, then only padding; one to
+// four of them in the short form, five to twelve in the long one.
 func validAsset(asset xdr.Asset) bool {
 	switch asset.Type {
 	case xdr.AssetTypeAssetTypeNative:
@@ -224,17 +248,26 @@ func validCode(code []byte, minLength int) bool {
 }
 
 func createAccountResult(code xdr.CreateAccountResultCode) (xdr.OperationResult, bool) {
-	return inner(xdr.OperationResultTr{Type: xdr.OperationTypeCreateAccount, CreateAccountResult: &xdr.CreateAccountResult{Code: code}}),
+	return inner(xdr.OperationResultTr{
+			Type:                xdr.OperationTypeCreateAccount,
+			CreateAccountResult: &xdr.CreateAccountResult{Code: code},
+		}),
 		code == xdr.CreateAccountResultCodeCreateAccountSuccess
 }
 
 func paymentResult(code xdr.PaymentResultCode) (xdr.OperationResult, bool) {
-	return inner(xdr.OperationResultTr{Type: xdr.OperationTypePayment, PaymentResult: &xdr.PaymentResult{Code: code}}),
+	return inner(xdr.OperationResultTr{
+			Type:          xdr.OperationTypePayment,
+			PaymentResult: &xdr.PaymentResult{Code: code},
+		}),
 		code == xdr.PaymentResultCodePaymentSuccess
 }
 
 func changeTrustResult(code xdr.ChangeTrustResultCode) (xdr.OperationResult, bool) {
-	return inner(xdr.OperationResultTr{Type: xdr.OperationTypeChangeTrust, ChangeTrustResult: &xdr.ChangeTrustResult{Code: code}}),
+	return inner(xdr.OperationResultTr{
+			Type:              xdr.OperationTypeChangeTrust,
+			ChangeTrustResult: &xdr.ChangeTrustResult{Code: code},
+		}),
 		code == xdr.ChangeTrustResultCodeChangeTrustSuccess
 }
 
@@ -243,12 +276,16 @@ func inner(tr xdr.OperationResultTr) xdr.OperationResult {
 }
 
 // noPayment stands in the results of path payments that were not asked.
-var noPayment = xdr.SimplePaymentResult{Destination: xdr.AccountId{Ed25519: &xdr.Uint256{}}, Asset: xdr.MustNewNativeAsset()}
+var noPayment = xdr.SimplePaymentResult{
+	Destination: xdr.AccountId{Ed25519: &xdr.Uint256{}},
+	Asset:       xdr.MustNewNativeAsset(),
+}
 
 // noOffer stands in the results of offers that were not asked.
 var noOffer = xdr.ManageOfferSuccessResultOffer{Effect: xdr.ManageOfferEffectManageOfferDeleted}
 
-// successOf stands in the results for an operation that was not asked because another one was refused.
+// successOf stands in the results for an operation that was not asked because another one was
+// refused.
 func successOf(kind xdr.OperationType) xdr.OperationResult {
 	var result xdr.OperationResult
 	switch kind {
@@ -259,9 +296,13 @@ func successOf(kind xdr.OperationType) xdr.OperationResult {
 	case xdr.OperationTypeChangeTrust:
 		result, _ = changeTrustResult(xdr.ChangeTrustResultCodeChangeTrustSuccess)
 	case xdr.OperationTypePathPaymentStrictSend:
-		result, _ = strictSendResult(xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendSuccess, &xdr.PathPaymentStrictSendResultSuccess{Last: noPayment})
+		result, _ = strictSendResult(xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendSuccess,
+			&xdr.PathPaymentStrictSendResultSuccess{Last: noPayment})
 	case xdr.OperationTypePathPaymentStrictReceive:
-		result, _ = strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveSuccess, &xdr.PathPaymentStrictReceiveResultSuccess{Last: noPayment})
+		result, _ = strictReceiveResult(
+			xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveSuccess,
+			&xdr.PathPaymentStrictReceiveResultSuccess{Last: noPayment},
+		)
 	case xdr.OperationTypeManageSellOffer, xdr.OperationTypeCreatePassiveSellOffer:
 		result, _ = sellOfferResult(granted{}, xdr.ManageOfferSuccessResult{Offer: noOffer})
 	case xdr.OperationTypeManageBuyOffer:
@@ -269,7 +310,10 @@ func successOf(kind xdr.OperationType) xdr.OperationResult {
 	case xdr.OperationTypeAccountMerge:
 		result, _ = mergeResult(xdr.AccountMergeResultCodeAccountMergeSuccess, new(xdr.Int64))
 	case xdr.OperationTypeCreateClaimableBalance:
-		result, _ = createClaimableResult(xdr.CreateClaimableBalanceResultCodeCreateClaimableBalanceSuccess, &xdr.ClaimableBalanceId{V0: &xdr.Hash{}})
+		result, _ = createClaimableResult(
+			xdr.CreateClaimableBalanceResultCodeCreateClaimableBalanceSuccess,
+			&xdr.ClaimableBalanceId{V0: &xdr.Hash{}},
+		)
 	case xdr.OperationTypeClaimClaimableBalance:
 		result, _ = claimResult(xdr.ClaimClaimableBalanceResultCodeClaimClaimableBalanceSuccess)
 	case xdr.OperationTypeManageData:

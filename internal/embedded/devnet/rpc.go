@@ -75,8 +75,9 @@ func (n *Network) newServer(run context.Context) *http.Server {
 	}
 }
 
-// guard keeps pages of other origins out. A public server lets them in; but this one's friendbot and queue are
-// its user's own, and a page that fills them, or pays to a watched wallet, would mislead what is tested here.
+// guard keeps pages of other origins out. A public server lets them in; but this one's
+// friendbot and queue are its user's own, and a page that fills them, or pays to a watched
+// wallet, would mislead what is tested here.
 func (n *Network) guard() webguard.Config {
 	return webguard.Config{Listen: n.cfg.Listen, Hosts: n.cfg.Hosts, Origins: n.cfg.Origins}
 }
@@ -90,7 +91,8 @@ func bounded(next http.Handler) http.Handler {
 			defer func() { <-slots }()
 		default:
 			w.Header().Set("Retry-After", "1")
-			http.Error(w, fmt.Sprintf("more than %d requests at once", maxRequests), http.StatusServiceUnavailable)
+			http.Error(w, fmt.Sprintf("more than %d requests at once", maxRequests),
+				http.StatusServiceUnavailable)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
@@ -106,7 +108,8 @@ func (n *Network) serveRPC(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(r.Body)
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		http.Error(w, fmt.Sprintf("request body is larger than %d bytes", tooLarge.Limit), http.StatusRequestEntityTooLarge)
+		http.Error(w, fmt.Sprintf("request body is larger than %d bytes", tooLarge.Limit),
+			http.StatusRequestEntityTooLarge)
 		return
 	} else if err != nil {
 		return // the client is gone
@@ -143,8 +146,8 @@ func (n *Network) serveRPC(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// parseBody reads one request or a batch. A request in a batch that is not well-formed JSON makes the whole
-// body so; one that is not JSON-RPC is answered by itself.
+// parseBody reads one request or a batch. A request in a batch that is not well-formed JSON
+// makes the whole body so; one that is not JSON-RPC is answered by itself.
 func parseBody(body []byte) (requests []rpcRequest, batch bool, fault *rpcError) {
 	if !json.Valid(body) {
 		return nil, false, &rpcError{codeParseError, "the request is not well-formed JSON"}
@@ -154,7 +157,10 @@ func parseBody(body []byte) (requests []rpcRequest, batch bool, fault *rpcError)
 		batch = true
 		_ = json.Unmarshal(body, &parts) // an array, and well-formed
 		if len(parts) == 0 || len(parts) > maxBatch {
-			return nil, true, &rpcError{codeInvalidRequest, fmt.Sprintf("a batch holds 1 to %d requests, not %d", maxBatch, len(parts))}
+			return nil, true, &rpcError{
+				codeInvalidRequest,
+				fmt.Sprintf("a batch holds 1 to %d requests, not %d", maxBatch, len(parts)),
+			}
 		}
 	}
 	pages := 0
@@ -169,7 +175,11 @@ func parseBody(body []byte) (requests []rpcRequest, batch bool, fault *rpcError)
 		requests = append(requests, req)
 	}
 	if pages > 1 {
-		return nil, batch, &rpcError{codeInvalidRequest, "a batch holds at most one getLedgers, getLatestLedger, getTransactions, getEvents or getFeeStats"}
+		return nil, batch, &rpcError{
+			codeInvalidRequest,
+			"a batch holds at most one getLedgers, getLatestLedger, getTransactions, getEvents or " +
+				"getFeeStats",
+		}
 	}
 	return requests, batch, nil
 }
@@ -187,7 +197,11 @@ func (r rpcRequest) isPage() bool {
 // answer answers one request; nil for a notification.
 func (n *Network) answer(req rpcRequest) *rpcResponse {
 	if req.Version != "2.0" || req.Method == "" {
-		return failed(req.ID, &rpcError{codeInvalidRequest, `the request is not JSON-RPC 2.0: it needs "jsonrpc": "2.0" and "method"`})
+		return failed(req.ID,
+			&rpcError{
+				codeInvalidRequest,
+				`the request is not JSON-RPC 2.0: it needs "jsonrpc": "2.0" and "method"`,
+			})
 	}
 	result, err := n.call(req.Method, req.Params)
 	switch told := new(rpcError); {

@@ -51,32 +51,81 @@ func TestRequestErrors(t *testing.T) {
 		{"not JSON-RPC", `{"id":1,"method":"getHealth"}`, -32600, `"jsonrpc": "2.0"`},
 		{"not an object", `"getHealth"`, -32600, "not JSON-RPC"},
 		{"empty batch", `[]`, -32600, "1 to 100"},
-		{"two pages in a batch", `[` + call("getLedgers", "{}") + `,` + call("getLatestLedger", "{}") + `]`, -32600, "at most one"},
+		{
+			"two pages in a batch",
+			`[` + call("getLedgers", "{}") + `,` + call("getLatestLedger", "{}") + `]`, -32600,
+			"at most one",
+		},
 		{"unknown method", call("getWeather", "{}"), -32601, "method not found"},
 		{"positional parameters", call("getLedgers", "[1]"), -32602, "must be an object"},
 		{"parameter of a wrong type", call("getLedgers", `{"startLedger":"2"}`), -32602, "startLedger"},
-		{"no start", call("getLedgers", "{}"), -32600, "start ledger (0) must be between the oldest ledger: 2 and the latest ledger: 10 for this rpc instance"},
-		{"start before", call("getLedgers", `{"startLedger":1}`), -32600, "start ledger (1) must be between"},
-		{"start beyond", call("getLedgers", `{"startLedger":11}`), -32600, "start ledger (11) must be between"},
-		{"limit", call("getLedgers", `{"startLedger":2,"pagination":{"limit":201}}`), -32600, "limit must not exceed 200"},
-		{"start and cursor", call("getLedgers", `{"startLedger":2,"pagination":{"cursor":"2"}}`), -32600, "cannot both be set"},
-		{"cursor at the end", call("getLedgers", `{"pagination":{"cursor":"10"}}`), -32602, "cursor ('10') must be between the oldest ledger: 2 and the latest ledger: 10 for this rpc instance"},
-		{"cursor not a number", call("getLedgers", `{"pagination":{"cursor":"x"}}`), -32602, "invalid syntax"},
-		{"ledgers as JSON", call("getLedgers", `{"startLedger":2,"xdrFormat":"json"}`), -32600, "use 'base64'"},
-		{"transaction as JSON", call("getTransaction", `{"hash":"00","xdrFormat":"json"}`), -32602, "use 'base64'"},
-		{"unknown format", call("getTransaction", `{"hash":"00","xdrFormat":"yaml"}`), -32602, "got 'yaml'"},
+		{
+			"no start", call("getLedgers", "{}"), -32600,
+			"start ledger (0) must be between the oldest ledger: 2 and the latest ledger: 10 for this rpc instance",
+		},
+		{
+			"start before", call("getLedgers", `{"startLedger":1}`), -32600,
+			"start ledger (1) must be between",
+		},
+		{
+			"start beyond", call("getLedgers", `{"startLedger":11}`), -32600,
+			"start ledger (11) must be between",
+		},
+		{
+			"limit", call("getLedgers", `{"startLedger":2,"pagination":{"limit":201}}`),
+			-32600, "limit must not exceed 200",
+		},
+		{
+			"start and cursor",
+			call("getLedgers", `{"startLedger":2,"pagination":{"cursor":"2"}}`), -32600,
+			"cannot both be set",
+		},
+		{
+			"cursor at the end", call("getLedgers", `{"pagination":{"cursor":"10"}}`), -32602,
+			"cursor ('10') must be between the oldest ledger: 2 and the latest ledger: 10 for this rpc instance",
+		},
+		{
+			"cursor not a number", call("getLedgers", `{"pagination":{"cursor":"x"}}`), -32602,
+			"invalid syntax",
+		},
+		{
+			"ledgers as JSON", call("getLedgers", `{"startLedger":2,"xdrFormat":"json"}`),
+			-32600, "use 'base64'",
+		},
+		{
+			"transaction as JSON", call("getTransaction", `{"hash":"00","xdrFormat":"json"}`),
+			-32602, "use 'base64'",
+		},
+		{
+			"unknown format", call("getTransaction", `{"hash":"00","xdrFormat":"yaml"}`),
+			-32602, "got 'yaml'",
+		},
 		{"hash too short", call("getTransaction", `{"hash":"00"}`), -32602, "unexpected hash length (2)"},
-		{"hash not hex", call("getTransaction", `{"hash":"`+strings.Repeat("zz", 32)+`"}`), -32602, "incorrect hash"},
+		{
+			"hash not hex", call("getTransaction", `{"hash":"`+strings.Repeat("zz", 32)+`"}`),
+			-32602, "incorrect hash",
+		},
 		{"transaction not XDR", call("sendTransaction", `{"transaction":"AAAA"}`), -32602, "invalid_xdr"},
-		{"entries as JSON", call("getLedgerEntries", `{"keys":[],"xdrFormat":"json"}`), -32602, "use 'base64'"},
-		{"entry key not XDR", call("getLedgerEntries", `{"keys":["AAAA"]}`), -32602, "cannot unmarshal key value AAAA at index 0"},
-		{"too many entry keys", call("getLedgerEntries", `{"keys":["`+strings.Repeat(`","`, 200)+`"]}`), -32602, "key count (201) exceeds maximum supported (200)"},
+		{
+			"entries as JSON", call("getLedgerEntries", `{"keys":[],"xdrFormat":"json"}`),
+			-32602, "use 'base64'",
+		},
+		{
+			"entry key not XDR", call("getLedgerEntries", `{"keys":["AAAA"]}`), -32602,
+			"cannot unmarshal key value AAAA at index 0",
+		},
+		{
+			"too many entry keys",
+			call("getLedgerEntries", `{"keys":["`+strings.Repeat(`","`, 200)+`"]}`), -32602,
+			"key count (201) exceeds maximum supported (200)",
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			status, body := post(t, r.RPCURL(), c.body)
 			var answer rpcResponse
-			if err := json.Unmarshal([]byte(body), &answer); err != nil || status != 200 || answer.Error == nil {
+			if err := json.Unmarshal([]byte(body), &answer); err != nil || status != 200 ||
+				answer.Error == nil {
 				t.Fatal(status, body, err)
 			}
 			if answer.Error.Code != c.code || !strings.Contains(answer.Error.Message, c.message) {
@@ -88,12 +137,15 @@ func TestRequestErrors(t *testing.T) {
 
 func TestTransport(t *testing.T) {
 	r := start(t, testConfig(t))
-	if status, body := post(t, r.RPCURL(), `{"jsonrpc":"2.0","method":"getHealth"}`); status != 204 || body != "" {
+	if status, body := post(t, r.RPCURL(), `{"jsonrpc":"2.0","method":"getHealth"}`); status != 204 ||
+		body != "" {
 		t.Fatal("notification:", status, body)
 	}
-	status, body := post(t, r.RPCURL(), `[`+call("getHealth", "null")+`,`+call("nothing", "{}")+`,{"jsonrpc":"2.0","method":"getHealth"}]`)
+	status, body := post(t, r.RPCURL(),
+		`[`+call("getHealth", "null")+`,`+call("nothing", "{}")+`,{"jsonrpc":"2.0","method":"getHealth"}]`)
 	var batch []rpcResponse
-	if err := json.Unmarshal([]byte(body), &batch); err != nil || status != 200 || len(batch) != 2 || batch[0].Error != nil || batch[1].Error == nil {
+	if err := json.Unmarshal([]byte(body), &batch); err != nil || status != 200 || len(batch) != 2 ||
+		batch[0].Error != nil || batch[1].Error == nil {
 		t.Fatal("batch:", status, body)
 	}
 	if status, _ := post(t, r.RPCURL(), `"`+strings.Repeat("x", maxBodyBytes)+`"`); status != 413 {
@@ -160,7 +212,8 @@ func TestJSONShapes(t *testing.T) {
 		t.Fatal(header.LedgerSeq, err)
 	}
 	network := result("getNetwork", "{}")
-	if string(network["passphrase"]) != `"`+DefaultPassphrase+`"` || string(network["friendbotUrl"]) != `"`+r.FriendbotURL()+`"` {
+	if string(network["passphrase"]) != `"`+DefaultPassphrase+`"` ||
+		string(network["friendbotUrl"]) != `"`+r.FriendbotURL()+`"` {
 		t.Fatal(network)
 	}
 }
@@ -182,10 +235,12 @@ func TestFriendbot(t *testing.T) {
 	pair := keypair.MustRandom()
 	status, body := get("?addr=" + pair.Address())
 	var answer friendbotAnswer
-	if err := json.Unmarshal([]byte(body), &answer); err != nil || status != 200 || !answer.Successful {
+	if err := json.Unmarshal([]byte(body), &answer); err != nil || status != 200 ||
+		!answer.Successful {
 		t.Fatal(status, body)
 	}
-	if done := r.transaction(answer.Hash); done.Status != "SUCCESS" || done.Ledger != answer.Ledger || done.ResultMetaXDR != answer.ResultMetaXDR {
+	if done := r.transaction(answer.Hash); done.Status != "SUCCESS" || done.Ledger != answer.Ledger ||
+		done.ResultMetaXDR != answer.ResultMetaXDR {
 		t.Fatalf("%+v", done)
 	}
 	if got := r.lumens(pair.Address()); got != 10_000*stroopsPerUnit {
@@ -194,10 +249,12 @@ func TestFriendbot(t *testing.T) {
 	if got := r.sequence(pair.Address()); got != int64(answer.Ledger)<<32 {
 		t.Fatal("a new account's sequence number is that of its ledger:", got)
 	}
-	if status, body := get("?addr=" + pair.Address()); status != 400 || !strings.Contains(body, "already funded") {
+	if status, body := get("?addr=" + pair.Address()); status != 400 ||
+		!strings.Contains(body, "already funded") {
 		t.Fatal(status, body)
 	}
-	if status, body := get("?addr=" + pair.Seed()); status != 400 || strings.Contains(body, pair.Seed()) {
+	if status, body := get("?addr=" + pair.Seed()); status != 400 ||
+		strings.Contains(body, pair.Seed()) {
 		t.Fatal(status, body)
 	}
 	form := url.Values{"addr": {keypair.MustRandom().Address()}}
@@ -213,7 +270,10 @@ func TestFriendbot(t *testing.T) {
 	// Asked for several accounts and for one twice, all in the same ledger or the next.
 	twice := keypair.MustRandom().Address()
 	answers := make(chan int, 6)
-	for _, address := range []string{twice, keypair.MustRandom().Address(), twice, keypair.MustRandom().Address(), twice, keypair.MustRandom().Address()} {
+	for _, address := range []string{
+		twice, keypair.MustRandom().Address(), twice, keypair.MustRandom().Address(),
+		twice, keypair.MustRandom().Address(),
+	} {
 		go func() {
 			resp, err := http.Get(r.FriendbotURL() + "?addr=" + address)
 			if err != nil {
@@ -267,7 +327,8 @@ func TestLedgerPagesAreBounded(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &answer); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(answer.Result.Ledgers); len(body) < maxPageBytes || answer.Result.Ledgers[n-1].Sequence != large || answer.Result.Cursor != fmt.Sprint(large) {
+	if n := len(answer.Result.Ledgers); len(body) < maxPageBytes ||
+		answer.Result.Ledgers[n-1].Sequence != large || answer.Result.Cursor != fmt.Sprint(large) {
 		t.Fatal("bytes", len(body), "ledgers", n, "cursor", answer.Result.Cursor)
 	}
 	r.verifyAll() // reads on by cursors, and gets every ledger
@@ -279,12 +340,16 @@ func TestPagesOfTransactionsAndEvents(t *testing.T) {
 	var sent []string
 	for range 3 {
 		for after := range int64(4) {
-			sent = append(sent, r.accept(txSpec{from: r.payer, after: after, ops: ops(lumensOp(r.issuer.Address(), "1"))}))
+			sent = append(sent,
+				r.accept(txSpec{from: r.payer, after: after, ops: ops(lumensOp(r.issuer.Address(), "1"))}))
 		}
 		r.closeLedger()
 	}
 	var listed []string
-	request := protocol.GetTransactionsRequest{StartLedger: 3, Pagination: &protocol.LedgerPaginationOptions{Limit: 5}}
+	request := protocol.GetTransactionsRequest{
+		StartLedger: 3,
+		Pagination:  &protocol.LedgerPaginationOptions{Limit: 5},
+	}
 	for {
 		page, err := r.rpc.GetTransactions(t.Context(), request)
 		if err != nil {
@@ -296,13 +361,17 @@ func TestPagesOfTransactionsAndEvents(t *testing.T) {
 		for _, tx := range page.Transactions {
 			listed = append(listed, tx.TransactionHash)
 		}
-		request = protocol.GetTransactionsRequest{Pagination: &protocol.LedgerPaginationOptions{Cursor: page.Cursor, Limit: 5}}
+		request = protocol.GetTransactionsRequest{Pagination: &protocol.LedgerPaginationOptions{
+			Cursor: page.Cursor,
+			Limit:  5,
+		}}
 	}
 	if !slices.Equal(listed, sent) {
 		t.Errorf("listed %d transactions, and %d were sent", len(listed), len(sent))
 	}
 	stats, err := r.rpc.GetFeeStats(t.Context())
-	if err != nil || stats.InclusionFee.TransactionCount != 13 || stats.InclusionFee.P99 != BaseFeeStroops || stats.SorobanInclusionFee.TransactionCount != 0 {
+	if err != nil || stats.InclusionFee.TransactionCount != 13 ||
+		stats.InclusionFee.P99 != BaseFeeStroops || stats.SorobanInclusionFee.TransactionCount != 0 {
 		t.Errorf("got %+v (%v)", stats, err)
 	}
 	for name, c := range map[string]protocol.GetEventsRequest{

@@ -42,7 +42,8 @@ func (n *Network) simulate(
 	defer catchReadFault(&err)
 	answer.LatestLedger = t.latest
 	if !tx.isContractCall() || isNoTransfer(tx.tx.Operations[0].Body) {
-		answer.Error = "the development network simulates one operation: a call of an asset contract's transfer function"
+		answer.Error = "the development network simulates one operation: a call of an asset contract's " +
+			"transfer function"
 		return answer, nil
 	}
 	body, source := tx.tx.Operations[0].Body, tx.opSource(0)
@@ -53,11 +54,13 @@ func (n *Network) simulate(
 		return answer, nil
 	}
 	if _, ok := checkTransfer(source, body); !ok {
-		answer.Error = "the transfer must be from the account that calls it: others' leave is not taken here"
+		answer.Error = "the transfer must be from the account that calls it: others' leave is not " +
+			"taken here"
 		return answer, nil
 	}
 	if _, ok := applyTransfer(l, source, body); !ok {
-		answer.Error = "HostError: Error(Contract, #10): the transfer fails: a balance, a trustline or an account is missing"
+		answer.Error = "HostError: Error(Contract, #10): the transfer fails: a balance, a trustline or " +
+			"an account is missing"
 		return answer, nil
 	}
 	return n.simulated(answer, l, *body.InvokeHostFunctionOp)
@@ -71,7 +74,9 @@ func (n *Network) simulated(
 	data := xdr.SorobanTransactionData{
 		ResourceFee: simulatedResourceFee,
 		Resources: xdr.SorobanResources{
-			Instructions: simulatedInstructions, DiskReadBytes: simulatedBytes, WriteBytes: simulatedBytes,
+			Instructions:  simulatedInstructions,
+			DiskReadBytes: simulatedBytes,
+			WriteBytes:    simulatedBytes,
 			Footprint: xdr.LedgerFootprint{
 				ReadOnly: []xdr.LedgerKey{instanceKey(call.ContractAddress)},
 			},
@@ -89,7 +94,8 @@ func (n *Network) simulated(
 			Type: xdr.SorobanCredentialsTypeSorobanCredentialsSourceAccount,
 		},
 		RootInvocation: xdr.SorobanAuthorizedInvocation{Function: xdr.SorobanAuthorizedFunction{
-			Type: xdr.SorobanAuthorizedFunctionTypeSorobanAuthorizedFunctionTypeContractFn, ContractFn: &call,
+			Type:       xdr.SorobanAuthorizedFunctionTypeSorobanAuthorizedFunctionTypeContractFn,
+			ContractFn: &call,
 		}},
 	}
 	parts := make([]string, 3)
@@ -120,7 +126,8 @@ func instanceKey(contract xdr.ScAddress) xdr.LedgerKey {
 	return xdr.LedgerKey{
 		Type: xdr.LedgerEntryTypeContractData,
 		ContractData: &xdr.LedgerKeyContractData{
-			Contract: contract, Key: xdr.ScVal{Type: xdr.ScValTypeScvLedgerKeyContractInstance},
+			Contract:   contract,
+			Key:        xdr.ScVal{Type: xdr.ScValTypeScvLedgerKeyContractInstance},
 			Durability: xdr.ContractDataDurabilityPersistent,
 		},
 	}

@@ -15,22 +15,29 @@ type entryKey string
 func keyOf(k xdr.LedgerKey) entryKey {
 	raw, err := k.MarshalBinary()
 	if err != nil {
-		panic(fmt.Sprintf("devnet: a ledger key does not encode: %v", err)) // accounts and credit assets always do
+		// accounts and credit assets always do
+		panic(fmt.Sprintf("devnet: a ledger key does not encode: %v", err))
 	}
 	return entryKey(raw)
 }
 
 func accountKey(id xdr.AccountId) entryKey {
-	return keyOf(xdr.LedgerKey{Type: xdr.LedgerEntryTypeAccount, Account: &xdr.LedgerKeyAccount{AccountId: id}})
+	return keyOf(xdr.LedgerKey{
+		Type:    xdr.LedgerEntryTypeAccount,
+		Account: &xdr.LedgerKeyAccount{AccountId: id},
+	})
 }
 
 func trustlineKey(id xdr.AccountId, asset xdr.Asset) entryKey {
-	return keyOf(xdr.LedgerKey{Type: xdr.LedgerEntryTypeTrustline, TrustLine: &xdr.LedgerKeyTrustLine{AccountId: id, Asset: asset.ToTrustLineAsset()}})
+	return keyOf(xdr.LedgerKey{
+		Type:      xdr.LedgerEntryTypeTrustline,
+		TrustLine: &xdr.LedgerKeyTrustLine{AccountId: id, Asset: asset.ToTrustLineAsset()},
+	})
 }
 
-// state is something that rows can be read from. The row belongs to the state and must not be changed.
-// A row that is not there is nil. A failed read of the disk panics with a readFault, which closeLedger and
-// submit turn into an error: it cannot be handled anywhere between.
+// state is something that rows can be read from. The row belongs to the state and must not be
+// changed. A row that is not there is nil. A failed read of the disk panics with a readFault,
+// which closeLedger and submit turn into an error: it cannot be handled anywhere between.
 type state interface {
 	load(key entryKey) *xdr.LedgerEntry
 }
@@ -43,7 +50,8 @@ type ground interface {
 
 type readFault struct{ err error }
 
-// catchReadFault turns the panic of a failed disk read into the error of the function that defers it.
+// catchReadFault turns the panic of a failed disk read into the error of the function that
+// defers it.
 func catchReadFault(err *error) {
 	switch r := recover().(type) {
 	case nil:
@@ -73,8 +81,9 @@ func (d diskState) offers() []entryKey {
 	return keys
 }
 
-// layer holds changes over a state that is not changed itself: a ledger's over the disk, a transaction's
-// over the ledger's, an operation's over the transaction's. A layer that is thrown away never happened.
+// layer holds changes over a state that is not changed itself: a ledger's over the disk, a
+// transaction's over the ledger's, an operation's over the transaction's. A layer that is
+// thrown away never happened.
 type layer struct {
 	below    state
 	sequence uint32                        // of the ledger being made, stamped on what is changed
@@ -196,44 +205,55 @@ func (l *layer) editTrustline(id xdr.AccountId, asset xdr.Asset) *xdr.TrustLineE
 }
 
 func (l *layer) createAccount(id xdr.AccountId, balance, seqNum int64) {
-	l.set(accountKey(id), &xdr.LedgerEntry{Data: xdr.LedgerEntryData{Type: xdr.LedgerEntryTypeAccount, Account: &xdr.AccountEntry{
-		AccountId:  id,
-		Balance:    xdr.Int64(balance),
-		SeqNum:     xdr.SequenceNumber(seqNum),
-		Thresholds: xdr.Thresholds{1, 0, 0, 0},
-	}}})
+	l.set(accountKey(id), &xdr.LedgerEntry{Data: xdr.LedgerEntryData{
+		Type: xdr.LedgerEntryTypeAccount,
+		Account: &xdr.AccountEntry{
+			AccountId:  id,
+			Balance:    xdr.Int64(balance),
+			SeqNum:     xdr.SequenceNumber(seqNum),
+			Thresholds: xdr.Thresholds{1, 0, 0, 0},
+		},
+	}})
 }
 
-// createTrustline makes an authorized trustline: no issuer here can demand authorization, since that takes
-// SetOptions.
+// createTrustline makes an authorized trustline: no issuer here can demand authorization, since
+// that takes SetOptions.
 func (l *layer) createTrustline(id xdr.AccountId, asset xdr.Asset, limit int64) {
-	l.set(trustlineKey(id, asset), &xdr.LedgerEntry{Data: xdr.LedgerEntryData{Type: xdr.LedgerEntryTypeTrustline, TrustLine: &xdr.TrustLineEntry{
-		AccountId: id,
-		Asset:     asset.ToTrustLineAsset(),
-		Limit:     xdr.Int64(limit),
-		Flags:     xdr.Uint32(xdr.TrustLineFlagsAuthorizedFlag),
-	}}})
+	l.set(trustlineKey(id, asset), &xdr.LedgerEntry{Data: xdr.LedgerEntryData{
+		Type: xdr.LedgerEntryTypeTrustline,
+		TrustLine: &xdr.TrustLineEntry{
+			AccountId: id,
+			Asset:     asset.ToTrustLineAsset(),
+			Limit:     xdr.Int64(limit),
+			Flags:     xdr.Uint32(xdr.TrustLineFlagsAuthorizedFlag),
+		},
+	}})
 }
 
-// changes tells the layer as ledger entry changes: STATE and UPDATED, STATE and REMOVED, or CREATED.
+// changes tells the layer as ledger entry changes: STATE and UPDATED, STATE and REMOVED, or
+// CREATED.
 func (l *layer) changes() xdr.LedgerEntryChanges {
 	out := make(xdr.LedgerEntryChanges, 0, 2*len(l.order))
 	for _, key := range l.order {
 		before, after := l.below.load(key), l.rows[key]
 		if before != nil {
-			out = append(out, xdr.LedgerEntryChange{Type: xdr.LedgerEntryChangeTypeLedgerEntryState, State: before})
+			out = append(out,
+				xdr.LedgerEntryChange{Type: xdr.LedgerEntryChangeTypeLedgerEntryState, State: before})
 		}
 		switch {
 		case before == nil && after != nil:
-			out = append(out, xdr.LedgerEntryChange{Type: xdr.LedgerEntryChangeTypeLedgerEntryCreated, Created: after})
+			out = append(out,
+				xdr.LedgerEntryChange{Type: xdr.LedgerEntryChangeTypeLedgerEntryCreated, Created: after})
 		case after != nil:
-			out = append(out, xdr.LedgerEntryChange{Type: xdr.LedgerEntryChangeTypeLedgerEntryUpdated, Updated: after})
+			out = append(out,
+				xdr.LedgerEntryChange{Type: xdr.LedgerEntryChangeTypeLedgerEntryUpdated, Updated: after})
 		case before != nil:
 			removed, err := before.LedgerKey()
 			if err != nil {
 				panic(fmt.Sprintf("devnet: a stored ledger entry has no key: %v", err))
 			}
-			out = append(out, xdr.LedgerEntryChange{Type: xdr.LedgerEntryChangeTypeLedgerEntryRemoved, Removed: &removed})
+			out = append(out,
+				xdr.LedgerEntryChange{Type: xdr.LedgerEntryChangeTypeLedgerEntryRemoved, Removed: &removed})
 		}
 	}
 	return out
@@ -252,8 +272,8 @@ func minBalance(a *xdr.AccountEntry) int64 {
 	return (2 + int64(a.NumSubEntries)) * BaseReserveStroops
 }
 
-// available is what an account can spend, beyond what its offers promise; negative when it is below its
-// reserve.
+// available is what an account can spend, beyond what its offers promise; negative when it is
+// below its reserve.
 func available(a *xdr.AccountEntry) int64 {
 	return int64(a.Balance) - minBalance(a) - int64(a.Liabilities().Selling)
 }

@@ -83,7 +83,8 @@ func openStore(dir string, fsync bool, log *slog.Logger) (*store, error) {
 		Logger:             pebbleLog{log},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open the devnet folder %s (one process at a time may have it open): %w", dir, err)
+		return nil, fmt.Errorf("open the devnet folder %s (one process at a time may have it open): %w",
+			dir, err)
 	}
 	return &store{db: db}, nil
 }
@@ -95,8 +96,8 @@ func (s *store) Close() error {
 	return nil
 }
 
-// checkIdentity answers with the format of the network that the folder holds, 0 for none, and refuses one that
-// is another.
+// checkIdentity answers with the format of the network that the folder holds, 0 for none, and
+// refuses one that is another.
 func (s *store) checkIdentity(want folderIdentity) (format int, err error) {
 	raw, ok, err := get(s.db, []byte{keyIdentity})
 	if err != nil || !ok {
@@ -112,11 +113,15 @@ func (s *store) checkIdentity(want folderIdentity) (format int, err error) {
 	}
 	switch {
 	case have.Format != want.Format:
-		return 0, fmt.Errorf("the devnet folder has format %d and this program writes %d: use the program that made it, or another folder", have.Format, want.Format)
+		return 0, fmt.Errorf("the devnet folder has format %d and this program writes %d: use the "+
+			"program that made it, or another folder", have.Format, want.Format)
 	case have.Passphrase != want.Passphrase:
-		return 0, fmt.Errorf("the devnet folder holds network %q, not %q: use its passphrase, or another folder", have.Passphrase, want.Passphrase)
+		return 0, fmt.Errorf("the devnet folder holds network %q, not %q: use its passphrase, or "+
+			"another folder", have.Passphrase, want.Passphrase)
 	case have != want:
-		return 0, fmt.Errorf("the devnet folder was made with payer %s, issuer %s and friendbot %s, not with these identities: restore its identities file, or use another folder", have.Payer, have.Issuer, have.Friendbot)
+		return 0, fmt.Errorf("the devnet folder was made with payer %s, issuer %s and friendbot %s, "+
+			"not with these identities: restore its identities file, or use another folder", have.Payer,
+			have.Issuer, have.Friendbot)
 	}
 	return format, nil
 }
@@ -189,9 +194,11 @@ func readKeys(r pebble.Reader, kind xdr.LedgerEntryType) (keys []entryKey, err e
 	return keys, nil
 }
 
-// write puts a closed ledger, the state after it and its transactions on disk, all or nothing, and returns
-// the new tip. When it returns, the operating system has everything.
-func (s *store) write(prev tip, l *closedLedger, retention uint32, identity *folderIdentity) (tip, error) {
+// write puts a closed ledger, the state after it and its transactions on disk, all or nothing,
+// and returns the new tip. When it returns, the operating system has everything.
+func (s *store) write(
+	prev tip, l *closedLedger, retention uint32, identity *folderIdentity,
+) (tip, error) {
 	batch := s.db.NewBatch()
 	defer batch.Close()
 	if err := putLedger(batch, l); err != nil {
@@ -204,14 +211,21 @@ func (s *store) write(prev tip, l *closedLedger, retention uint32, identity *fol
 		}
 		_ = batch.Set([]byte{keyIdentity}, raw, nil)
 	}
-	next := tip{oldest: prev.oldest, oldestClose: prev.oldestClose, latest: l.sequence, latestClose: l.closeTime, header: l.header}
+	next := tip{
+		oldest:      prev.oldest,
+		oldestClose: prev.oldestClose,
+		latest:      l.sequence,
+		latestClose: l.closeTime,
+		header:      l.header,
+	}
 	if next.oldest == 0 {
 		next.oldest, next.oldestClose = l.sequence, l.closeTime
 	}
 	if err := s.trim(batch, &next, retention); err != nil {
 		return tip{}, err
 	}
-	_ = batch.Set([]byte{keyTip}, binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, next.oldest), next.latest), nil)
+	_ = batch.Set([]byte{keyTip},
+		binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, next.oldest), next.latest), nil)
 	if err := batch.Commit(pebble.Sync); err != nil {
 		return tip{}, fmt.Errorf("write ledger %d: %w", l.sequence, err)
 	}
@@ -292,8 +306,8 @@ func get(r pebble.Reader, key []byte) ([]byte, bool, error) {
 	return append([]byte(nil), value...), true, nil
 }
 
-// txRecord is a transaction as getTransaction answers it, kept apart from its ledger so that the answer
-// needs no decoding of a thousand others.
+// txRecord is a transaction as getTransaction answers it, kept apart from its ledger so that
+// the answer needs no decoding of a thousand others.
 type txRecord struct {
 	hash                   xdr.Hash // the key, not in the encoding
 	ledger                 uint32
@@ -351,8 +365,8 @@ func readTx(r pebble.Reader, hash xdr.Hash) (*txRecord, error) {
 	return t, nil
 }
 
-// pebbleLog passes Pebble's complaints on. Pebble calls Fatalf when it cannot go on (a failed write of its
-// log) and must not be returned to.
+// pebbleLog passes Pebble's complaints on. Pebble calls Fatalf when it cannot go on (a failed
+// write of its log) and must not be returned to.
 type pebbleLog struct{ log *slog.Logger }
 
 func (pebbleLog) Infof(string, ...any) {}

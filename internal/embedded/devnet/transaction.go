@@ -10,7 +10,8 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// maxEnvelopeBytes bounds one transaction: a hundred of the largest operations known here stay well below.
+// maxEnvelopeBytes bounds one transaction: a hundred of the largest operations known here stay
+// well below.
 const maxEnvelopeBytes = 64 << 10
 
 var (
@@ -18,8 +19,9 @@ var (
 	errInvalidHash = errors.New("invalid_hash")
 )
 
-// transaction is a submitted envelope with everything about it that needs no ledger: hashes, accounts and
-// which keys signed it. A TransactionV0 is turned into the V1 it is equal to, as the network does.
+// transaction is a submitted envelope with everything about it that needs no ledger: hashes,
+// accounts and which keys signed it. A TransactionV0 is turned into the V1 it is equal to, as
+// the network does.
 type transaction struct {
 	envelope xdr.TransactionEnvelope
 	raw      []byte
@@ -49,7 +51,8 @@ func (t *transaction) operationCount() int64 {
 	return n
 }
 
-// resourceFee is what a contract call pays beside the fee of its operation. Nothing of it is given back here.
+// resourceFee is what a contract call pays beside the fee of its operation. Nothing of it is
+// given back here.
 func (t *transaction) resourceFee() int64 {
 	if data := t.tx.Ext.SorobanData; data != nil {
 		return int64(data.ResourceFee)
@@ -57,9 +60,11 @@ func (t *transaction) resourceFee() int64 {
 	return 0
 }
 
-// isContractCall tells the transactions of the smart contract phase: such an operation is always alone.
+// isContractCall tells the transactions of the smart contract phase: such an operation is
+// always alone.
 func (t *transaction) isContractCall() bool {
-	return len(t.tx.Operations) == 1 && t.tx.Operations[0].Body.Type == xdr.OperationTypeInvokeHostFunction
+	return len(t.tx.Operations) == 1 &&
+		t.tx.Operations[0].Body.Type == xdr.OperationTypeInvokeHostFunction
 }
 
 func (t *transaction) minFee() int64 { return BaseFeeStroops * t.operationCount() }
@@ -72,7 +77,8 @@ func (t *transaction) opSource(i int) xdr.AccountId {
 	return t.source
 }
 
-// decodeTransaction reads a base64 envelope and checks its signatures. Its errors are those of the RPC.
+// decodeTransaction reads a base64 envelope and checks its signatures. Its errors are those of
+// the RPC.
 func decodeTransaction(base64XDR, passphrase string) (*transaction, error) {
 	if len(base64XDR) > maxEnvelopeBytes*4/3+4 {
 		return nil, errInvalidXDR
@@ -130,21 +136,24 @@ func (t *transaction) computeHashes(passphrase string) error {
 
 func upgradeV0(v0 *xdr.TransactionV0Envelope) xdr.TransactionEnvelope {
 	source := v0.Tx.SourceAccountEd25519
-	return xdr.TransactionEnvelope{Type: xdr.EnvelopeTypeEnvelopeTypeTx, V1: &xdr.TransactionV1Envelope{
-		Tx: xdr.Transaction{
-			SourceAccount: xdr.MuxedAccount{Type: xdr.CryptoKeyTypeKeyTypeEd25519, Ed25519: &source},
-			Fee:           v0.Tx.Fee,
-			SeqNum:        v0.Tx.SeqNum,
-			Cond:          xdr.NewPreconditionsWithTimeBounds(v0.Tx.TimeBounds),
-			Memo:          v0.Tx.Memo,
-			Operations:    v0.Tx.Operations,
+	return xdr.TransactionEnvelope{
+		Type: xdr.EnvelopeTypeEnvelopeTypeTx,
+		V1: &xdr.TransactionV1Envelope{
+			Tx: xdr.Transaction{
+				SourceAccount: xdr.MuxedAccount{Type: xdr.CryptoKeyTypeKeyTypeEd25519, Ed25519: &source},
+				Fee:           v0.Tx.Fee,
+				SeqNum:        v0.Tx.SeqNum,
+				Cond:          xdr.NewPreconditionsWithTimeBounds(v0.Tx.TimeBounds),
+				Memo:          v0.Tx.Memo,
+				Operations:    v0.Tx.Operations,
+			},
+			Signatures: v0.Signatures,
 		},
-		Signatures: v0.Signatures,
-	}}
+	}
 }
 
-// checkSignatures finds out which accounts signed and whether a signature is left over. Accounts here have
-// their master key and no other signer, so the ledger has no say in it.
+// checkSignatures finds out which accounts signed and whether a signature is left over.
+// Accounts here have their master key and no other signer, so the ledger has no say in it.
 func (t *transaction) checkSignatures() {
 	inner := signatureSet{hash: t.txHash, signatures: t.envelope.Signatures()}
 	t.sourceSigned = inner.signedBy(t.source)
@@ -179,7 +188,8 @@ func (s *signatureSet) signedBy(id xdr.AccountId) bool {
 	}
 	s.known[key] = false
 	for i, signature := range s.signatures {
-		if signature.Hint != xdr.SignatureHint(key[28:]) || len(signature.Signature) != ed25519.SignatureSize {
+		if signature.Hint != xdr.SignatureHint(key[28:]) ||
+			len(signature.Signature) != ed25519.SignatureSize {
 			continue
 		}
 		if ed25519.Verify(key[:], s.hash[:], signature.Signature) {
@@ -199,8 +209,8 @@ func (s *signatureSet) spare() bool {
 	return false
 }
 
-// pending is what the check of a transaction needs to know beside the state: the ledger it may get into and
-// what waits before it.
+// pending is what the check of a transaction needs to know beside the state: the ledger it may
+// get into and what waits before it.
 type pending struct {
 	sequence  uint32             // of the next ledger
 	closeTime int64              // of the next ledger, as well as can be known
@@ -209,7 +219,12 @@ type pending struct {
 }
 
 func newPending(sequence uint32, closeTime int64) *pending {
-	return &pending{sequence: sequence, closeTime: closeTime, seqNums: map[entryKey]int64{}, feeBids: map[entryKey]int64{}}
+	return &pending{
+		sequence:  sequence,
+		closeTime: closeTime,
+		seqNums:   map[entryKey]int64{},
+		feeBids:   map[entryKey]int64{},
+	}
 }
 
 // admit counts a transaction that passed its check.
@@ -218,8 +233,9 @@ func (p *pending) admit(t *transaction) {
 	p.feeBids[accountKey(t.feeSource)] += t.feeBid
 }
 
-// check decides whether a transaction may enter the queue; nil says yes. The order of its questions is that
-// of the network, so that a transaction with several faults is refused with the same code.
+// check decides whether a transaction may enter the queue; nil says yes. The order of its
+// questions is that of the network, so that a transaction with several faults is refused with
+// the same code.
 func (t *transaction) check(s state, p *pending) *xdr.TransactionResult {
 	if t.isFeeBump() {
 		return t.checkFeeBump(s, p)
@@ -382,26 +398,38 @@ func (t *transaction) checkOperation(s state, i int) *xdr.OperationResult {
 }
 
 // refuse is the result of a transaction that never got into a ledger.
-func (t *transaction) refuse(code xdr.TransactionResultCode, results []xdr.OperationResult) *xdr.TransactionResult {
+func (t *transaction) refuse(
+	code xdr.TransactionResultCode, results []xdr.OperationResult,
+) *xdr.TransactionResult {
 	r := t.result(code, results, t.minFee())
 	return &r
 }
 
-// refuseInner blames the inner transaction of a fee bump, or the transaction itself when there is none.
-func (t *transaction) refuseInner(code xdr.TransactionResultCode, results []xdr.OperationResult) *xdr.TransactionResult {
+// refuseInner blames the inner transaction of a fee bump, or the transaction itself when there
+// is none.
+func (t *transaction) refuseInner(
+	code xdr.TransactionResultCode, results []xdr.OperationResult,
+) *xdr.TransactionResult {
 	r := t.innerResult(code, results, t.minFee())
 	return &r
 }
 
-func (t *transaction) result(code xdr.TransactionResultCode, results []xdr.OperationResult, fee int64) xdr.TransactionResult {
-	r := xdr.TransactionResult{FeeCharged: xdr.Int64(fee), Result: xdr.TransactionResultResult{Code: code}}
+func (t *transaction) result(
+	code xdr.TransactionResultCode, results []xdr.OperationResult, fee int64,
+) xdr.TransactionResult {
+	r := xdr.TransactionResult{
+		FeeCharged: xdr.Int64(fee),
+		Result:     xdr.TransactionResultResult{Code: code},
+	}
 	if hasResults(code) {
 		r.Result.Results = &results
 	}
 	return r
 }
 
-func (t *transaction) innerResult(code xdr.TransactionResultCode, results []xdr.OperationResult, fee int64) xdr.TransactionResult {
+func (t *transaction) innerResult(
+	code xdr.TransactionResultCode, results []xdr.OperationResult, fee int64,
+) xdr.TransactionResult {
 	if !t.isFeeBump() {
 		return t.result(code, results, fee)
 	}
@@ -414,7 +442,10 @@ func (t *transaction) innerResult(code xdr.TransactionResultCode, results []xdr.
 		outer = xdr.TransactionResultCodeTxFeeBumpInnerSuccess
 	}
 	r := t.result(outer, nil, fee)
-	r.Result.InnerResultPair = &xdr.InnerTransactionResultPair{TransactionHash: t.txHash, Result: inner}
+	r.Result.InnerResultPair = &xdr.InnerTransactionResultPair{
+		TransactionHash: t.txHash,
+		Result:          inner,
+	}
 	return r
 }
 

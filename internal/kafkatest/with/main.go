@@ -34,7 +34,8 @@ func main() {
 
 func run(ctx context.Context, args []string) (err error) {
 	if len(args) == 0 {
-		return errors.New("with: say which command is to run beside a cluster, such as: with go test -tags kafka ./streams")
+		return errors.New("with: say which command is to run beside a cluster, such as: with go test " +
+			"-tags kafka ./streams")
 	}
 	dir, err := os.MkdirTemp("", "lumenhook-kafka-")
 	if err != nil {
@@ -42,7 +43,8 @@ func run(ctx context.Context, args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	began := time.Now()
-	cluster, err := kafkatest.Start(ctx, kafkatest.Config{Dir: filepath.Join(dir, "cluster"), Brokers: brokers})
+	cluster, err := kafkatest.Start(ctx,
+		kafkatest.Config{Dir: filepath.Join(dir, "cluster"), Brokers: brokers})
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,9 @@ func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 // reach asks how far the far source goes, until it answers. If it will only have
 // some day what the near one no longer has, waiting for it would be waiting for
 // something that nobody promised.
-func (s *Source) reach(ctx context.Context, sequence uint32, behind error) (latest uint32, err error) {
+func (s *Source) reach(
+	ctx context.Context, sequence uint32, behind error,
+) (latest uint32, err error) {
 	for wait := waitFirst; ; wait = min(2*wait, waitLast) {
 		latest, err = s.far.Latest(ctx)
 		switch {
@@ -96,7 +98,8 @@ func (s *Source) reach(ctx context.Context, sequence uint32, behind error) (late
 		case err == nil:
 			return latest, nil
 		case wait == waitFirst:
-			s.log.Warn("the far source of ledgers cannot be used, and is needed; trying again until it can", "ledger", sequence, "err", err)
+			s.log.Warn("the far source of ledgers cannot be used, and is needed; trying again until it can",
+				"ledger", sequence, "err", err)
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -109,7 +112,9 @@ func (s *Source) reach(ctx context.Context, sequence uint32, behind error) (late
 }
 
 // given tells the other source how far reading has come.
-func (s *Source) given(name string, other ledger.Source, page []ledger.Raw, err error) ([]ledger.Raw, error) {
+func (s *Source) given(
+	name string, other ledger.Source, page []ledger.Raw, err error,
+) ([]ledger.Raw, error) {
 	if err != nil || len(page) == 0 {
 		return page, err
 	}

@@ -97,7 +97,8 @@ func refusal(resp *http.Response, raw []byte) error {
 	}
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		if wait := retryAfter(resp.Header.Get("Retry-After")); wait > 0 || resp.StatusCode == http.StatusTooManyRequests {
+		if wait := retryAfter(resp.Header.Get("Retry-After")); wait > 0 ||
+			resp.StatusCode == http.StatusTooManyRequests {
 			return busy{wait}
 		}
 	case http.StatusNotFound:

@@ -88,12 +88,25 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	records := []any{}
 	switch path := strings.TrimPrefix(r.URL.Path, "/base"); {
 	case path == "/":
-		answer(w, map[string]any{"network_passphrase": s.passphrase, "history_elder_ledger": s.oldest, "history_latest_ledger": s.latest})
+		answer(w,
+			map[string]any{
+				"network_passphrase":    s.passphrase,
+				"history_elder_ledger":  s.oldest,
+				"history_latest_ledger": s.latest,
+			})
 		return
 	case path == "/ledgers":
-		for sequence := max(uint32(cursor>>32)+1, s.oldest); sequence <= s.latest && len(records) < limit; sequence++ {
-			records = append(records, map[string]any{"sequence": sequence, "hash": hashOf(sequence), "prev_hash": hashOf(sequence - 1), "closed_at": "2024-03-29T09:31:27Z",
-				"protocol_version": 20, "successful_transaction_count": 3, "failed_transaction_count": 2})
+		for sequence := max(uint32(cursor>>32)+1, s.oldest); sequence <= s.latest &&
+			len(records) < limit; sequence++ {
+			records = append(records, map[string]any{
+				"sequence":                     sequence,
+				"hash":                         hashOf(sequence),
+				"prev_hash":                    hashOf(sequence - 1),
+				"closed_at":                    "2024-03-29T09:31:27Z",
+				"protocol_version":             20,
+				"successful_transaction_count": 3,
+				"failed_transaction_count":     2,
+			})
 		}
 	case path == "/payments" && r.URL.Query().Get("join") == "transactions":
 		for _, p := range s.payments {
@@ -121,8 +134,13 @@ func answer(w http.ResponseWriter, value any) {
 func newSource(t *testing.T, s *server) (*horizon.Source, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
-	source, err := horizon.New(horizon.Config{URL: s.URL + "/base?key=hidden", Passphrase: network.PublicNetworkPassphrase, PollInterval: time.Millisecond, BackoffMax: 4 * time.Millisecond,
-		Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	source, err := horizon.New(horizon.Config{
+		URL:          s.URL + "/base?key=hidden",
+		Passphrase:   network.PublicNetworkPassphrase,
+		PollInterval: time.Millisecond,
+		BackoffMax:   4 * time.Millisecond,
+		Logger:       slog.New(slog.NewTextHandler(&log, nil)),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +181,8 @@ func TestRecordedPageAgreesWithTheLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := got[0].Read
-	if len(l.Quarantined) > 0 || len(l.Payments) < 30 || l.Transactions != 5 || l.ClosedAtMillis != want.ClosedAtMillis {
+	if len(l.Quarantined) > 0 || len(l.Payments) < 30 || l.Transactions != 5 ||
+		l.ClosedAtMillis != want.ClosedAtMillis {
 		t.Fatalf("got %d payments, quarantined %v, header %+v", len(l.Payments), l.Quarantined, l.Header)
 	}
 	for i, p := range l.Payments {
@@ -177,7 +196,8 @@ func TestBelowTheHistory(t *testing.T) {
 	s := serve(t)
 	s.oldest, s.latest = 100, 120
 	source, _ := newSource(t, s)
-	if _, err := source.Next(within(t), 99); !errors.Is(err, ledger.ErrBehindRetention) || !strings.Contains(err.Error(), "begins at 100") {
+	if _, err := source.Next(within(t), 99); !errors.Is(err, ledger.ErrBehindRetention) ||
+		!strings.Contains(err.Error(), "begins at 100") {
 		t.Errorf("got %v", err)
 	}
 	s.refuse = []func(http.ResponseWriter){func(w http.ResponseWriter) {
@@ -187,7 +207,8 @@ func TestBelowTheHistory(t *testing.T) {
 	if _, err := source.Next(within(t), 50); !errors.Is(err, ledger.ErrBehindRetention) {
 		t.Errorf("got %v", err)
 	}
-	if page, err := source.Next(within(t), 100); err != nil || page[0].Sequence != 100 || len(page) != 20 {
+	if page, err := source.Next(within(t), 100); err != nil || page[0].Sequence != 100 ||
+		len(page) != 20 {
 		t.Errorf("got %d ledgers (%v)", len(page), err)
 	}
 	source.Continue(119, hashOf(7))
@@ -230,19 +251,33 @@ func TestPatienceAndFaults(t *testing.T) {
 func TestStrangeRecords(t *testing.T) {
 	const account = "GA3SFN43SGZ652GGFRIWUFTVJWWYQUCZ2HKTEEM6FO35B6KK5QM72GHR"
 	pay := func(operation int, tx, amount, memoType string) map[string]any {
-		return map[string]any{"id": strconv.Itoa(7<<32 | operation), "type": "payment", "transaction_hash": strings.Repeat(tx, 64), "transaction_successful": true,
-			"asset_type": "native", "from": account, "to": account, "amount": amount, "transaction": map[string]any{"memo_type": memoType}}
+		return map[string]any{
+			"id":                     strconv.Itoa(7<<32 | operation),
+			"type":                   "payment",
+			"transaction_hash":       strings.Repeat(tx, 64),
+			"transaction_successful": true,
+			"asset_type":             "native",
+			"from":                   account,
+			"to":                     account,
+			"amount":                 amount,
+			"transaction":            map[string]any{"memo_type": memoType},
+		}
 	}
 	s := serve(t)
 	s.oldest, s.latest = 1, 7
-	s.payments = []map[string]any{pay(1<<12|1, "a", "1.0", "none"), pay(2<<12|1, "b", "1.0", "none"), pay(2<<12|2, "b", "much", "none"), pay(2<<12|3, "b", "1.0", "none"), pay(3<<12|1, "c", "2", "none"), pay(4<<12|1, "d", "2", "")}
+	s.payments = []map[string]any{
+		pay(1<<12|1, "a", "1.0", "none"), pay(2<<12|1, "b", "1.0", "none"),
+		pay(2<<12|2, "b", "much", "none"), pay(2<<12|3, "b", "1.0", "none"),
+		pay(3<<12|1, "c", "2", "none"), pay(4<<12|1, "d", "2", ""),
+	}
 	source, _ := newSource(t, s)
 	page, err := source.Next(within(t), 7)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := page[0].Read
-	if len(l.Payments) != 2 || l.Payments[1].TxHash[0] != 'c' || len(l.Quarantined) != 2 || l.Quarantined[0].Order != 2 || l.Quarantined[1].TxHash[0] != 'd' {
+	if len(l.Payments) != 2 || l.Payments[1].TxHash[0] != 'c' || len(l.Quarantined) != 2 ||
+		l.Quarantined[0].Order != 2 || l.Quarantined[1].TxHash[0] != 'd' {
 		t.Errorf("got %+v", l)
 	}
 }
@@ -265,9 +300,14 @@ func TestTheMuxedIDZero(t *testing.T) {
 	s.oldest, s.latest = 1, 7
 	list := func(kind string, fields map[string]any) {
 		order := len(s.payments) + 1
-		record := map[string]any{"id": strconv.Itoa(7<<32 | order<<12 | 1), "type": kind, "transaction_successful": true,
-			"transaction_hash": strings.Repeat(strconv.Itoa(order), 64), "asset_type": "native",
-			"transaction": map[string]any{"memo_type": "none", "result_xdr": mergeResult(t)}}
+		record := map[string]any{
+			"id":                     strconv.Itoa(7<<32 | order<<12 | 1),
+			"type":                   kind,
+			"transaction_successful": true,
+			"transaction_hash":       strings.Repeat(strconv.Itoa(order), 64),
+			"asset_type":             "native",
+			"transaction":            map[string]any{"memo_type": "none", "result_xdr": mergeResult(t)},
+		}
 		maps.Copy(record, fields)
 		s.payments = append(s.payments, record)
 	}
@@ -278,7 +318,8 @@ func TestTheMuxedIDZero(t *testing.T) {
 	pay(map[string]any{})
 	pay(map[string]any{"to_muxed": muxed(account, 0)})
 	pay(map[string]any{"to_muxed": muxed(account, 1<<63), "to_muxed_id": "9223372036854775808"})
-	list("account_merge", map[string]any{"account": other, "into": account, "into_muxed": muxed(account, 0)})
+	list("account_merge",
+		map[string]any{"account": other, "into": account, "into_muxed": muxed(account, 0)})
 	pay(map[string]any{"to_muxed": muxed(other, 0)})
 	pay(map[string]any{"to_muxed": "M0"})
 	pay(map[string]any{"to_muxed": muxed(account, 0), "to_muxed_id": "1"})
@@ -324,27 +365,36 @@ func TestLookup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	assets := []domain.Asset{domain.NativeAsset(), {Code: "USD", Issuer: issuer}, {Code: "EUR", Issuer: issuer}, {Code: "GBP", Issuer: issuer}, {Code: "OWN", Issuer: wallet}}
+	assets := []domain.Asset{
+		domain.NativeAsset(), {Code: "USD", Issuer: issuer}, {Code: "EUR", Issuer: issuer},
+		{Code: "GBP", Issuer: issuer}, {Code: "OWN", Issuer: wallet},
+	}
 	for range 3 {
-		if got := l.Warnings(within(t), wallet, assets); !slices.Equal(got, []string{"NO_TRUSTLINE:EUR", "NO_TRUSTLINE:GBP"}) {
+		if got := l.Warnings(within(t), wallet, assets); !slices.Equal(got,
+			[]string{"NO_TRUSTLINE:EUR", "NO_TRUSTLINE:GBP"}) {
 			t.Errorf("got %v", got)
 		}
 	}
 	if s.asked != 1 {
 		t.Errorf("asked %d times, want once: answers are kept for seconds", s.asked)
 	}
-	if got := l.Warnings(within(t), issuer, assets[:1]); !slices.Equal(got, []string{"ACCOUNT_NOT_FOUND"}) {
+	if got := l.Warnings(within(t), issuer, assets[:1]); !slices.Equal(got,
+		[]string{"ACCOUNT_NOT_FOUND"}) {
 		t.Errorf("got %v", got)
 	}
 	s.Close()
-	if got := l.Warnings(within(t), "GBPXJQQOQKXPCGKVAL3VO4VVHK3K5T7FHBXJ6OVFY744R7TTDQI4ULI2", assets[:1]); !slices.Equal(got, []string{"LOOKUP_FAILED"}) {
+	if got := l.Warnings(within(t), "GBPXJQQOQKXPCGKVAL3VO4VVHK3K5T7FHBXJ6OVFY744R7TTDQI4ULI2",
+		assets[:1]); !slices.Equal(got, []string{"LOOKUP_FAILED"}) {
 		t.Errorf("got %v", got)
 	}
 }
 
 func TestBadConfiguration(t *testing.T) {
 	for name, config := range map[string]horizon.Config{
-		"no URL": {}, "no scheme": {URL: "localhost:8000"}, "page": {URL: "http://localhost", PageSize: 201}, "interval": {URL: "http://localhost", PollInterval: -1},
+		"no URL":    {},
+		"no scheme": {URL: "localhost:8000"},
+		"page":      {URL: "http://localhost", PageSize: 201},
+		"interval":  {URL: "http://localhost", PollInterval: -1},
 	} {
 		if _, err := horizon.New(config); err == nil {
 			t.Errorf("%s: no error", name)

@@ -106,7 +106,11 @@ func (l *Lookup) account(ctx context.Context, wallet string) (account, error) {
 	defer cancel()
 	var got struct{ Balances []balance }
 	err := l.client.get(ctx, pathOfAccounts+wallet, nil, &got)
-	found := account{balances: got.Balances, missing: errors.Is(err, errNotFound), until: l.now().Add(lookupKept)}
+	found := account{
+		balances: got.Balances,
+		missing:  errors.Is(err, errNotFound),
+		until:    l.now().Add(lookupKept),
+	}
 	if err != nil && !found.missing {
 		return account{}, err
 	}

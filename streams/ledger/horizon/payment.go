@@ -82,7 +82,14 @@ func (r record) payments(h ledger.Header) ([]domain.Payment, error) {
 	if err != nil {
 		return nil, fmt.Errorf("payment %s: the memo: %w", r.ID, err)
 	}
-	p := domain.Payment{ID: r.ID, TxHash: r.TxHash, Ledger: h.Sequence, ClosedAtMillis: h.ClosedAtMillis, Operation: r.Type, Memo: memo}
+	p := domain.Payment{
+		ID:             r.ID,
+		TxHash:         r.TxHash,
+		Ledger:         h.Sequence,
+		ClosedAtMillis: h.ClosedAtMillis,
+		Operation:      r.Type,
+		Memo:           memo,
+	}
 	var muxedErr error
 	switch r.Type {
 	case "create_account":

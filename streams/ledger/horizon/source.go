@@ -50,7 +50,8 @@ func New(config Config) (*Source, error) {
 		return nil, err
 	}
 	if config.PageSize < 0 || config.PageSize > listSizeMax {
-		return nil, fmt.Errorf("horizon: the page size is %d: set 1 to %d ledgers", config.PageSize, listSizeMax)
+		return nil, fmt.Errorf("horizon: the page size is %d: set 1 to %d ledgers", config.PageSize,
+			listSizeMax)
 	}
 	if config.PollInterval < 0 || config.BackoffMax < 0 {
 		return nil, errors.New("horizon: the poll interval and the longest backoff cannot be negative")
@@ -93,7 +94,8 @@ func (s *Source) Check(ctx context.Context) error {
 		return err
 	}
 	if r.Passphrase != s.config.Passphrase {
-		return fmt.Errorf("%w: the Horizon at %s serves %q, but %q is to be followed: set the URL of a server of that network, or the other passphrase (with data and topics of its own)",
+		return fmt.Errorf("%w: the Horizon at %s serves %q, but %q is to be followed: set the URL of a "+
+			"server of that network, or the other passphrase (with data and topics of its own)",
 			ledger.ErrWrongNetwork, s.client.base.Host, r.Passphrase, s.config.Passphrase)
 	}
 	return nil
@@ -125,7 +127,8 @@ func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 		case ledger.IsFinal(err):
 			return nil, err
 		case err != nil:
-			s.report("down", slog.LevelWarn, "Horizon cannot be used; trying again until it can", "ledger", sequence, "err", err)
+			s.report("down", slog.LevelWarn, "Horizon cannot be used; trying again until it can", "ledger",
+				sequence, "err", err)
 			wait = backoff
 			if asked, ok := errors.AsType[busy](err); ok {
 				wait = max(wait, asked.wait)
@@ -172,7 +175,13 @@ func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 	var page []ledger.Raw
 	for _, r := range records {
 		page = append(page, ledger.Raw{Sequence: r.Sequence, Hash: r.Hash, Read: &ledger.Ledger{
-			Header:       ledger.Header{Sequence: r.Sequence, Hash: r.Hash, PreviousHash: r.Previous, ClosedAtMillis: r.ClosedAt.UnixMilli(), ProtocolVersion: r.Protocol},
+			Header: ledger.Header{
+				Sequence:        r.Sequence,
+				Hash:            r.Hash,
+				PreviousHash:    r.Previous,
+				ClosedAtMillis:  r.ClosedAt.UnixMilli(),
+				ProtocolVersion: r.Protocol,
+			},
 			Transactions: r.Successful + r.Failed,
 		}})
 	}
@@ -195,10 +204,12 @@ func (s *Source) gap(ctx context.Context, sequence, first uint32) error {
 		return err
 	}
 	if sequence < r.Oldest {
-		return fmt.Errorf("%w: ledger %d is wanted, but the history of the Horizon at %s begins at %d: follow a server that keeps more, or start there and miss the payments in between",
+		return fmt.Errorf("%w: ledger %d is wanted, but the history of the Horizon at %s begins at %d: "+
+			"follow a server that keeps more, or start there and miss the payments in between",
 			ledger.ErrBehindRetention, sequence, s.client.base.Host, r.Oldest)
 	}
-	return fmt.Errorf("the Horizon at %s gave ledger %d where %d is due", s.client.base.Host, first, sequence)
+	return fmt.Errorf("the Horizon at %s gave ledger %d where %d is due", s.client.base.Host, first,
+		sequence)
 }
 
 // fill puts the payments into the ledgers they are in.
@@ -215,7 +226,8 @@ func (s *Source) fill(ctx context.Context, page []ledger.Raw) error {
 		for _, r := range got.Embedded.Records {
 			id, err := strconv.ParseUint(r.ID, 10, 63)
 			if err != nil || id <= cursor {
-				return fmt.Errorf("the Horizon at %s listed payment %.40q after %d", s.client.base.Host, r.ID, cursor)
+				return fmt.Errorf("the Horizon at %s listed payment %.40q after %d", s.client.base.Host, r.ID,
+					cursor)
 			}
 			cursor = id
 			sequence := uint32(id >> 32)
@@ -228,7 +240,8 @@ func (s *Source) fill(ctx context.Context, page []ledger.Raw) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the Horizon at %s lists more than %d pages of payments for %d ledgers", s.client.base.Host, pagesMax, len(page))
+	return fmt.Errorf("the Horizon at %s lists more than %d pages of payments for %d ledgers",
+		s.client.base.Host, pagesMax, len(page))
 }
 
 // add reads a record into its ledger. One that cannot be read is quarantined.
@@ -236,7 +249,8 @@ func add(l *ledger.Ledger, r record) {
 	found, err := r.payments(l.Header)
 	if err != nil {
 		id, _ := strconv.ParseUint(r.ID, 10, 63)
-		l.Quarantined = append(l.Quarantined, ledger.Quarantine{TxHash: r.TxHash, Order: int(id >> 12 & (1<<20 - 1)), Reason: err.Error()})
+		l.Quarantined = append(l.Quarantined,
+			ledger.Quarantine{TxHash: r.TxHash, Order: int(id >> 12 & (1<<20 - 1)), Reason: err.Error()})
 		l.Payments = without(l.Payments, r.TxHash)
 		return
 	}
@@ -258,7 +272,11 @@ func without(payments []domain.Payment, txHash string) (kept []domain.Payment) {
 }
 
 func list(cursor uint64, limit int) url.Values {
-	return url.Values{"order": {"asc"}, "cursor": {strconv.FormatUint(cursor, 10)}, "limit": {strconv.Itoa(limit)}}
+	return url.Values{
+		"order":  {"asc"},
+		"cursor": {strconv.FormatUint(cursor, 10)},
+		"limit":  {strconv.Itoa(limit)},
+	}
 }
 
 // report logs a state of the server when it is not the one logged last.

@@ -43,8 +43,14 @@ func add(t *testing.T, dir string, layout lake.Layout, first, last uint32) {
 	}
 	for sequence := first; sequence <= last; sequence++ {
 		meta := xdr.LedgerCloseMeta{V: 2, V2: &xdr.LedgerCloseMetaV2{
-			LedgerHeader: xdr.LedgerHeaderHistoryEntry{Hash: hashOf(sequence), Header: xdr.LedgerHeader{LedgerSeq: xdr.Uint32(sequence), PreviousLedgerHash: hashOf(sequence - 1)}},
-			TxSet:        xdr.GeneralizedTransactionSet{V: 1, V1TxSet: &xdr.TransactionSetV1{}},
+			LedgerHeader: xdr.LedgerHeaderHistoryEntry{
+				Hash: hashOf(sequence),
+				Header: xdr.LedgerHeader{
+					LedgerSeq:          xdr.Uint32(sequence),
+					PreviousLedgerHash: hashOf(sequence - 1),
+				},
+			},
+			TxSet: xdr.GeneralizedTransactionSet{V: 1, V1TxSet: &xdr.TransactionSetV1{}},
 		}}
 		raw, err := meta.MarshalBinary()
 		if err != nil {
@@ -60,7 +66,11 @@ func hashOf(sequence uint32) xdr.Hash { return xdr.Hash{byte(sequence >> 8), byt
 
 func newSource(t *testing.T, store lake.Store) *lake.Source {
 	t.Helper()
-	s, err := lake.New(lake.Config{Store: store, Passphrase: passphrase, PollInterval: time.Millisecond})
+	s, err := lake.New(lake.Config{
+		Store:        store,
+		Passphrase:   passphrase,
+		PollInterval: time.Millisecond,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +116,14 @@ func TestNames(t *testing.T) {
 		ledger uint32
 		want   string
 	}{
-		{lake.Layout{LedgersPerFile: 1, FilesPerPartition: 64000}, 63092988, "FC3E15FF--63040000-63103999/FC3D4703--63092988.xdr.zst"},
-		{lake.Layout{LedgersPerFile: 64, FilesPerPartition: 10}, 1000, "FFFFFD7F--640-1279/FFFFFC3F--960-1023.xdr.zst"},
+		{
+			lake.Layout{LedgersPerFile: 1, FilesPerPartition: 64000}, 63092988,
+			"FC3E15FF--63040000-63103999/FC3D4703--63092988.xdr.zst",
+		},
+		{
+			lake.Layout{LedgersPerFile: 64, FilesPerPartition: 10}, 1000,
+			"FFFFFD7F--640-1279/FFFFFC3F--960-1023.xdr.zst",
+		},
 		{lake.Layout{LedgersPerFile: 1, FilesPerPartition: 1}, 5, "FFFFFFFA--5.xdr.zst"},
 	} {
 		if got := c.layout.Key(c.ledger); got != c.want {
@@ -117,7 +133,12 @@ func TestNames(t *testing.T) {
 }
 
 func TestFolders(t *testing.T) {
-	for _, layout := range []lake.Layout{{LedgersPerFile: 1, FilesPerPartition: 1}, {LedgersPerFile: 1, FilesPerPartition: 10}, {LedgersPerFile: 8, FilesPerPartition: 4}, {LedgersPerFile: 100, FilesPerPartition: 1}} {
+	for _, layout := range []lake.Layout{
+		{LedgersPerFile: 1, FilesPerPartition: 1},
+		{LedgersPerFile: 1, FilesPerPartition: 10},
+		{LedgersPerFile: 8, FilesPerPartition: 4},
+		{LedgersPerFile: 100, FilesPerPartition: 1},
+	} {
 		dir := fill(t, layout, 2, 399)
 		s := newSource(t, folder(t, dir))
 		if err := s.Check(within(t)); err != nil {
@@ -155,7 +176,8 @@ func TestWhatALakeDoesNotHave(t *testing.T) {
 	layout := lake.Layout{LedgersPerFile: 4, FilesPerPartition: 1}
 	dir := fill(t, layout, 102, 119)
 	for _, missing := range []uint32{2, 99, 101} {
-		if _, err := newSource(t, folder(t, dir)).Next(within(t), missing); !errors.Is(err, ledger.ErrBehindRetention) {
+		if _, err := newSource(t, folder(t, dir)).Next(within(t), missing); !errors.Is(err,
+			ledger.ErrBehindRetention) {
 			t.Errorf("ledger %d: got %v", missing, err)
 		}
 	}
@@ -176,7 +198,8 @@ func TestWhatALakeDoesNotHave(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := newSource(t, folder(t, dir)).Next(ctx, 112); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := newSource(t, folder(t, dir)).Next(ctx,
+		112); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a damaged file is waited for: got %v", err)
 	}
 }
@@ -191,7 +214,9 @@ func TestOtherNetworksAndManifests(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	manifest := filepath.Join(dir, ".config.json")
-	for _, text := range []string{"{", `{"compression":"lz4","ledgersPerBatch":4}`, `{"ledgersPerBatch":0}`} {
+	for _, text := range []string{
+		"{", `{"compression":"lz4","ledgersPerBatch":4}`, `{"ledgersPerBatch":0}`,
+	} {
 		if err := os.WriteFile(manifest, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -205,12 +230,19 @@ func TestOtherNetworksAndManifests(t *testing.T) {
 	if err := newSource(t, folder(t, dir)).Check(within(t)); err == nil {
 		t.Error("a lake without a manifest passed")
 	}
-	told, err := lake.New(lake.Config{Store: folder(t, dir), Passphrase: passphrase, Layout: lake.Layout{LedgersPerFile: 4, FilesPerPartition: 1}})
+	told, err := lake.New(lake.Config{
+		Store:      folder(t, dir),
+		Passphrase: passphrase,
+		Layout:     lake.Layout{LedgersPerFile: 4, FilesPerPartition: 1},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	readAll(t, told, 4, 7)
-	for _, address := range []string{"/does/not/exist", "s3://", "ftp://x/y", "s3://b/p?colour=red", "s3://b?endpoint=x"} {
+	for _, address := range []string{
+		"/does/not/exist", "s3://", "ftp://x/y", "s3://b/p?colour=red",
+		"s3://b?endpoint=x",
+	} {
 		if _, err := lake.Open(address); err == nil {
 			t.Errorf("%s passed", address)
 		}
@@ -290,7 +322,8 @@ func (b *bucket) list(w http.ResponseWriter, q url.Values) {
 	slices.Sort(keys)
 	for _, key := range keys {
 		if strings.HasPrefix(key, q.Get("prefix")) && len(result.Contents) < 1000 {
-			result.Contents = append(result.Contents, content{Key: key, LastModified: "2026-11-01T00:00:00.000Z", ETag: "e", Size: 1})
+			result.Contents = append(result.Contents,
+				content{Key: key, LastModified: "2026-11-01T00:00:00.000Z", ETag: "e", Size: 1})
 		}
 	}
 	result.KeyCount = len(result.Contents)
@@ -301,7 +334,11 @@ func (b *bucket) list(w http.ResponseWriter, q url.Values) {
 
 func TestBuckets(t *testing.T) {
 	dir := fill(t, lake.Layout{LedgersPerFile: 4, FilesPerPartition: 4}, 2, 63)
-	for scheme, query := range map[string]string{"s3": "", "gs": "", "s3 anonymously": "&anonymous=true"} {
+	for scheme, query := range map[string]string{
+		"s3":             "",
+		"gs":             "",
+		"s3 anonymously": "&anonymous=true",
+	} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Setenv("AWS_ACCESS_KEY_ID", "key")
 			t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -309,7 +346,9 @@ func TestBuckets(t *testing.T) {
 			server := httptest.NewServer(b)
 			t.Cleanup(server.Close)
 			name, _, _ := strings.Cut(scheme, " ")
-			store, err := lake.Open(name + "://lake/ledgers?region=us-east-2&endpoint=" + url.QueryEscape(server.URL) + query)
+			store, err := lake.Open(
+				name + "://lake/ledgers?region=us-east-2&endpoint=" + url.QueryEscape(server.URL) + query,
+			)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -29,7 +29,8 @@ func (l Layout) check() error {
 		return fmt.Errorf("files of %d ledgers: must be 1 to %d", l.LedgersPerFile, ledgersPerFileMax)
 	}
 	if l.FilesPerPartition > filesPerPartitionMax {
-		return fmt.Errorf("folders of %d files: must be at most %d", l.FilesPerPartition, filesPerPartitionMax)
+		return fmt.Errorf("folders of %d files: must be at most %d", l.FilesPerPartition,
+			filesPerPartitionMax)
 	}
 	return nil
 }
@@ -94,14 +95,16 @@ const (
 	compressionZstd = "zstd"
 )
 
-var errNoManifest = errors.New("the lake has no " + manifestName + ": say how it is laid out (ledgers per file, files per partition)")
+var errNoManifest = errors.New("the lake has no " + manifestName +
+	": say how it is laid out (ledgers per file, files per partition)")
 
 func parseManifest(raw []byte) (m manifest, err error) {
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return m, fmt.Errorf("%s is not what it should be: %w", manifestName, err)
 	}
 	if m.Compression != "" && m.Compression != compressionZstd {
-		return m, fmt.Errorf("%s says that files are compressed by %q: only zstd is known", manifestName, m.Compression)
+		return m, fmt.Errorf("%s says that files are compressed by %q: only zstd is known", manifestName,
+			m.Compression)
 	}
 	if err := m.layout().check(); err != nil {
 		return m, fmt.Errorf("%s says %w", manifestName, err)

@@ -47,7 +47,8 @@ func Open(address string) (Store, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || scheme != "s3" && scheme != "gs" {
-		return nil, errors.New("lake: the address must be a folder, s3://bucket/prefix or gs://bucket/prefix")
+		return nil, errors.New("lake: the address must be a folder, s3://bucket/prefix or " +
+			"gs://bucket/prefix")
 	}
 	return openBucket(u)
 }
@@ -56,7 +57,8 @@ func openBucket(u *url.URL) (Store, error) {
 	q := u.Query()
 	for name := range q {
 		if name != "region" && name != "endpoint" && name != "anonymous" {
-			return nil, fmt.Errorf("lake: the address of a bucket takes region, endpoint and anonymous, not %q", name)
+			return nil, fmt.Errorf("lake: the address of a bucket takes region, endpoint and anonymous, "+
+				"not %q", name)
 		}
 	}
 	host, secure := hostS3, true
@@ -70,7 +72,13 @@ func openBucket(u *url.URL) (Store, error) {
 		}
 		host, secure = e.Host, e.Scheme == "https"
 	}
-	client, err := minio.New(host, &minio.Options{Creds: credentialsFor(q.Get("anonymous") == "true"), Secure: secure, Region: q.Get("region"), MaxRetries: 3})
+	client, err := minio.New(host,
+		&minio.Options{
+			Creds:      credentialsFor(q.Get("anonymous") == "true"),
+			Secure:     secure,
+			Region:     q.Get("region"),
+			MaxRetries: 3,
+		})
 	if err != nil {
 		return nil, fmt.Errorf("lake: %w", err)
 	}
@@ -85,7 +93,10 @@ func credentialsFor(anonymous bool) *credentials.Credentials {
 	if anonymous {
 		return credentials.NewStatic("", "", "", credentials.SignatureAnonymous)
 	}
-	return credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: &http.Client{}}})
+	return credentials.NewChainCredentials([]credentials.Provider{
+		&credentials.EnvAWS{}, &credentials.FileAWSCredentials{},
+		&credentials.IAM{Client: &http.Client{}},
+	})
 }
 
 func (b *bucket) String() string { return b.scheme + "://" + b.name + "/" + b.prefix }
@@ -109,7 +120,8 @@ func (b *bucket) Get(ctx context.Context, key string, sizeBytesMax int64) ([]byt
 func (b *bucket) First(ctx context.Context, limit int) (keys []string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the list where we do
-	for object := range b.client.ListObjects(ctx, b.name, minio.ListObjectsOptions{Prefix: b.prefix, Recursive: true, MaxKeys: min(limit+1, listedMax)}) {
+	for object := range b.client.ListObjects(ctx, b.name,
+		minio.ListObjectsOptions{Prefix: b.prefix, Recursive: true, MaxKeys: min(limit+1, listedMax)}) {
 		if object.Err != nil {
 			return nil, fmt.Errorf("listing %s: %w", b, object.Err)
 		}

@@ -75,7 +75,11 @@ func New(config Config) (*Source, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Source{config: config, log: log.With("lake", config.Store.String()), ahead: map[uint32]chan fetched{}}, nil
+	return &Source{
+		config: config,
+		log:    log.With("lake", config.Store.String()),
+		ahead:  map[uint32]chan fetched{},
+	}, nil
 }
 
 // Check asks whether the lake is of our network.
@@ -101,7 +105,8 @@ func (s *Source) open(ctx context.Context) error {
 		return fmt.Errorf("lake %s: %w", s.config.Store, err)
 	}
 	if m.NetworkPassphrase != "" && m.NetworkPassphrase != s.config.Passphrase {
-		return fmt.Errorf("%w: the lake %s is of %q, but %q is to be followed", ledger.ErrWrongNetwork, s.config.Store, m.NetworkPassphrase, s.config.Passphrase)
+		return fmt.Errorf("%w: the lake %s is of %q, but %q is to be followed", ledger.ErrWrongNetwork,
+			s.config.Store, m.NetworkPassphrase, s.config.Passphrase)
 	}
 	s.layout, s.opened = m.layout(), true
 	return nil
@@ -144,7 +149,8 @@ func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 		case ledger.IsFinal(err):
 			return nil, err
 		case err != nil:
-			s.report("down", slog.LevelWarn, "the lake cannot be used; trying again until it can", "ledger", sequence, "err", err)
+			s.report("down", slog.LevelWarn, "the lake cannot be used; trying again until it can", "ledger",
+				sequence, "err", err)
 			wait = min(2*wait, backoffMax)
 		default:
 			wait = s.config.PollInterval
@@ -182,7 +188,8 @@ func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 		s.kept = nil
 		return nil, s.missing(ctx, sequence)
 	}
-	page, err := s.chain.Fitting(s.kept[:min(len(s.kept), pageSizeMax)], sequence, "the lake "+s.config.Store.String())
+	page, err := s.chain.Fitting(s.kept[:min(len(s.kept), pageSizeMax)], sequence,
+		"the lake "+s.config.Store.String())
 	if err != nil {
 		s.kept = nil
 		return nil, err
@@ -205,7 +212,9 @@ func (s *Source) missing(ctx context.Context, sequence uint32) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return fmt.Errorf("%w: the lake %s reaches to ledger %d, but holds no ledger %d: export it to the lake, or start later and miss the payments in between", ledger.ErrBehindRetention, s.config.Store, latest, sequence)
+	return fmt.Errorf("%w: the lake %s reaches to ledger %d, but holds no ledger %d: export it to "+
+		"the lake, or start later and miss the payments in between", ledger.ErrBehindRetention,
+		s.config.Store, latest, sequence)
 }
 
 // file gives the ledgers of the file that holds this one, and has those after it
@@ -213,7 +222,8 @@ func (s *Source) missing(ctx context.Context, sequence uint32) error {
 func (s *Source) file(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	first, last := s.layout.rangeOf(sequence)
 	for have := range s.ahead {
-		if have < first || uint64(have) > uint64(first)+uint64(s.config.FilesAhead)*uint64(s.layout.LedgersPerFile) {
+		if have < first ||
+			uint64(have) > uint64(first)+uint64(s.config.FilesAhead)*uint64(s.layout.LedgersPerFile) {
 			delete(s.ahead, have) // its result goes nowhere
 		}
 	}

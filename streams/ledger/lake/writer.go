@@ -31,7 +31,13 @@ func NewWriter(dir string, layout Layout, passphrase string) (*Writer, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("lake: making its folder: %w", err)
 	}
-	want := manifest{NetworkPassphrase: passphrase, Version: manifestVersion, Compression: compressionZstd, LedgersPerFile: layout.LedgersPerFile, FilesPerPartition: layout.FilesPerPartition}
+	want := manifest{
+		NetworkPassphrase: passphrase,
+		Version:           manifestVersion,
+		Compression:       compressionZstd,
+		LedgersPerFile:    layout.LedgersPerFile,
+		FilesPerPartition: layout.FilesPerPartition,
+	}
 	path := filepath.Join(dir, manifestName)
 	raw, err := os.ReadFile(path)
 	switch {
@@ -42,7 +48,8 @@ func NewWriter(dir string, layout Layout, passphrase string) (*Writer, error) {
 	case err == nil:
 		have, parseErr := parseManifest(raw)
 		if err = parseErr; err == nil && have != want {
-			err = fmt.Errorf("the folder holds a lake of another network or layout (%+v): use another folder", have)
+			err = fmt.Errorf("the folder holds a lake of another network or layout (%+v): use another folder",
+				have)
 		}
 	}
 	if err != nil {

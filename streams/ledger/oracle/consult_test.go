@@ -72,7 +72,9 @@ func account(events []*token_transfer.TokenTransferEvent, all []told) (fees int,
 	return fees, nil
 }
 
-func consultTransaction(processor *token_transfer.EventsProcessor, tx ingest.LedgerTransaction) (all []told, err error) {
+func consultTransaction(
+	processor *token_transfer.EventsProcessor, tx ingest.LedgerTransaction,
+) (all []told, err error) {
 	if !tx.Result.Successful() {
 		return nil, nil
 	}
@@ -91,7 +93,9 @@ func consultTransaction(processor *token_transfer.EventsProcessor, tx ingest.Led
 	return all, nil
 }
 
-func consultOperation(processor *token_transfer.EventsProcessor, of told, result xdr.OperationResult) (all []told, err error) {
+func consultOperation(
+	processor *token_transfer.EventsProcessor, of told, result xdr.OperationResult,
+) (all []told, err error) {
 	events, err := processor.EventsFromOperation(of.tx, uint32(of.index), of.op, result)
 	for i, event := range events {
 		of.TokenTransferEvent, of.last = event, i == len(events)-1
@@ -103,7 +107,9 @@ func consultOperation(processor *token_transfer.EventsProcessor, of told, result
 // consultContract asks about each event of a contract on its own, so that it is
 // known what the processor made of which. It is silent on what it takes for no
 // token's, and gives an asset to what comes from an asset's contract.
-func consultContract(processor *token_transfer.EventsProcessor, of told, result xdr.OperationResult) (all []told, err error) {
+func consultContract(
+	processor *token_transfer.EventsProcessor, of told, result xdr.OperationResult,
+) (all []told, err error) {
 	raws, err := of.tx.GetContractEventsForOperation(uint32(of.index))
 	if err != nil {
 		return nil, err
@@ -128,7 +134,9 @@ func consultContract(processor *token_transfer.EventsProcessor, of told, result 
 }
 
 // withEvent is a transaction's meta with one event of an operation alone.
-func withEvent(meta xdr.TransactionMeta, operation int, event xdr.ContractEvent) xdr.TransactionMeta {
+func withEvent(
+	meta xdr.TransactionMeta, operation int, event xdr.ContractEvent,
+) xdr.TransactionMeta {
 	if meta.V == 3 {
 		v3, soroban := *meta.V3, *meta.V3.SorobanMeta
 		soroban.Events, v3.SorobanMeta = []xdr.ContractEvent{event}, &soroban

@@ -93,7 +93,9 @@ func paysItsFee(tx ingest.LedgerTransaction) error {
 // transaction was overtaken and has no meta.
 func usesItsSequenceNumber(tx ingest.LedgerTransaction) error {
 	source, used := tx.Envelope.SourceAccount().ToAccountId(), int64(0)
-	for _, change := range ingest.GetChangesFromLedgerEntryChanges(tx.UnsafeMeta.MustV4().TxChangesBefore) {
+	for _, change := range ingest.GetChangesFromLedgerEntryChanges(
+		tx.UnsafeMeta.MustV4().TxChangesBefore,
+	) {
 		if change.Pre == nil || change.Post == nil || change.Type != xdr.LedgerEntryTypeAccount {
 			return errors.New("before the operations something else than an account changes")
 		}
@@ -378,8 +380,10 @@ func TestAnIndexerTakesTheDevelopmentNetwork(t *testing.T) {
 	if refused > 0 {
 		t.Errorf("%d of %d ledgers are refused", refused, len(ledgers))
 	}
-	for _, kind := range []xdr.OperationType{xdr.OperationTypePathPaymentStrictSend, xdr.OperationTypePathPaymentStrictReceive,
-		xdr.OperationTypeManageBuyOffer} {
+	for _, kind := range []xdr.OperationType{
+		xdr.OperationTypePathPaymentStrictSend, xdr.OperationTypePathPaymentStrictReceive,
+		xdr.OperationTypeManageBuyOffer,
+	} {
 		if c.trades[kind] < 10 {
 			t.Errorf("%d offers were taken by %s: too few to check", c.trades[kind], kind)
 		}

@@ -33,7 +33,9 @@ const (
 )
 
 // payments asks the processor for the payments of a ledger, by the rules.
-func payments(raw []byte, passphrase string, used map[string]int) (all []domain.Payment, fees int, err error) {
+func payments(
+	raw []byte, passphrase string, used map[string]int,
+) (all []domain.Payment, fees int, err error) {
 	var lcm xdr.LedgerCloseMeta
 	if err := lcm.UnmarshalBinary(raw); err != nil {
 		return nil, 0, err
@@ -45,7 +47,8 @@ func payments(raw []byte, passphrase string, used map[string]int) (all []domain.
 	for _, e := range events {
 		p, ok, err := paymentOf(e, used)
 		if err != nil {
-			return nil, 0, fmt.Errorf("transaction %s, operation %d: %w", e.GetMeta().GetTxHash(), e.index+1, err)
+			return nil, 0, fmt.Errorf("transaction %s, operation %d: %w", e.GetMeta().GetTxHash(), e.index+1,
+				err)
 		}
 		if ok {
 			all = append(all, p)
@@ -88,7 +91,8 @@ func check(t *testing.T, raw []byte, passphrase string, used map[string]int) led
 		t.Errorf("ledger %d: %s", got.Sequence, d)
 	}
 	if len(got.Quarantined) > 0 || fees < got.Transactions {
-		t.Errorf("ledger %d: %v quarantined; %d fees of %d transactions", got.Sequence, got.Quarantined, fees, got.Transactions)
+		t.Errorf("ledger %d: %v quarantined; %d fees of %d transactions", got.Sequence, got.Quarantined,
+			fees, got.Transactions)
 	}
 	return got
 }
@@ -118,7 +122,8 @@ func realLedgers(t *testing.T) map[string][]byte {
 	if err != nil {
 		t.Fatalf("where the SDK is: %v", err)
 	}
-	if all[sdkLedger], err = os.ReadFile(filepath.Join(strings.TrimSpace(string(sdk)), sdkLedger)); err != nil {
+	if all[sdkLedger], err = os.ReadFile(filepath.Join(strings.TrimSpace(string(sdk)),
+		sdkLedger)); err != nil {
 		t.Fatal(err)
 	}
 	return all
@@ -131,7 +136,8 @@ func TestRealLedgers(t *testing.T) {
 		if len(l.Payments) < 10 {
 			t.Errorf("%s holds %d payments: too few to compare", name, len(l.Payments))
 		}
-		t.Logf("%s: protocol %d, %d transactions, %d payments", name, l.ProtocolVersion, l.Transactions, len(l.Payments))
+		t.Logf("%s: protocol %d, %d transactions, %d payments", name, l.ProtocolVersion, l.Transactions,
+			len(l.Payments))
 	}
 	logRules(t, used)
 }
@@ -142,7 +148,12 @@ func TestDevelopmentNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := devnet.Open(devnet.Config{Dir: t.TempDir(), Identities: ids, Listen: "127.0.0.1:0", CloseInterval: time.Hour})
+	n, err := devnet.Open(devnet.Config{
+		Dir:           t.TempDir(),
+		Identities:    ids,
+		Listen:        "127.0.0.1:0",
+		CloseInterval: time.Hour,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +195,11 @@ func TestDevelopmentNetwork(t *testing.T) {
 // follow reads the network's ledgers from the first to the last.
 func follow(t *testing.T, n *devnet.Network, last uint32) (all []ledger.Raw) {
 	t.Helper()
-	source, err := rpc.New(rpc.Config{URL: n.RPCURL(), Passphrase: n.Passphrase(), PollInterval: time.Millisecond})
+	source, err := rpc.New(rpc.Config{
+		URL:          n.RPCURL(),
+		Passphrase:   n.Passphrase(),
+		PollInterval: time.Millisecond,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +245,8 @@ func TestTheComparisonIsNotBlind(t *testing.T) {
 	if d := differences(slices.Clone(want), want); len(d) > 0 {
 		t.Fatalf("a copy differs: %v", d)
 	}
-	if len(differences(want[1:], want)) == 0 || len(differences(append(slices.Clone(want), want[0]), want)) == 0 {
+	if len(differences(want[1:], want)) == 0 ||
+		len(differences(append(slices.Clone(want), want[0]), want)) == 0 {
 		t.Error("a payment too few or too many passes")
 	}
 	fields := reflect.TypeFor[domain.Payment]()

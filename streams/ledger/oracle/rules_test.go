@@ -21,17 +21,42 @@ type noPayment struct {
 
 // noPayments are all that may be left out. The first that covers an event counts.
 var noPayments = []noPayment{
-	{"a trade: an offer was taken", of(xdr.OperationTypeManageSellOffer, xdr.OperationTypeManageBuyOffer, xdr.OperationTypeCreatePassiveSellOffer)},
-	{"a hop: what a path payment trades before it pays", func(e told) bool { return isPathPayment(e) && !e.last }},
-	{"a claimable balance is created: nobody has been paid yet", of(xdr.OperationTypeCreateClaimableBalance)},
+	{
+		"a trade: an offer was taken",
+		of(xdr.OperationTypeManageSellOffer, xdr.OperationTypeManageBuyOffer,
+			xdr.OperationTypeCreatePassiveSellOffer),
+	},
+	{
+		"a hop: what a path payment trades before it pays",
+		func(e told) bool { return isPathPayment(e) && !e.last },
+	},
+	{
+		"a claimable balance is created: nobody has been paid yet",
+		of(xdr.OperationTypeCreateClaimableBalance),
+	},
 	{"a claim: the receiver helps himself", of(xdr.OperationTypeClaimClaimableBalance)},
 	{"a clawback", of(xdr.OperationTypeClawback, xdr.OperationTypeClawbackClaimableBalance)},
-	{"a pool: deposit and withdrawal", of(xdr.OperationTypeLiquidityPoolDeposit, xdr.OperationTypeLiquidityPoolWithdraw)},
-	{"a trustline is revoked, which draws on pools", of(xdr.OperationTypeAllowTrust, xdr.OperationTypeSetTrustLineFlags)},
+	{
+		"a pool: deposit and withdrawal",
+		of(xdr.OperationTypeLiquidityPoolDeposit, xdr.OperationTypeLiquidityPoolWithdraw),
+	},
+	{
+		"a trustline is revoked, which draws on pools",
+		of(xdr.OperationTypeAllowTrust, xdr.OperationTypeSetTrustLineFlags),
+	},
 	{"inflation", of(xdr.OperationTypeInflation)},
-	{"another token: not from the contract of an asset of this network", func(e told) bool { return e.raw != nil && e.GetAsset() == nil }},
-	{"a contract call burns or claws back", func(e told) bool { return rawName(e) == "burn" || rawName(e) == "clawback" }},
-	{"a contract call pays a contract", func(e told) bool { return e.raw != nil && toldReceiver(e) != "" && toldReceiver(e)[0] != 'G' }},
+	{
+		"another token: not from the contract of an asset of this network",
+		func(e told) bool { return e.raw != nil && e.GetAsset() == nil },
+	},
+	{
+		"a contract call burns or claws back",
+		func(e told) bool { return rawName(e) == "burn" || rawName(e) == "clawback" },
+	},
+	{
+		"a contract call pays a contract",
+		func(e told) bool { return e.raw != nil && toldReceiver(e) != "" && toldReceiver(e)[0] != 'G' },
+	},
 }
 
 // retelling is a way in which the processor tells a payment otherwise. It puts
@@ -43,23 +68,32 @@ type retelling struct {
 }
 
 var retellings = []retelling{
-	{"what the issuer pays is a mint, without a sender", func(e told) bool { return e.GetMint() != nil },
-		func(e told, p *domain.Payment) error { p.From = p.Asset.Issuer; return nil }},
-	{"what the issuer is paid is a burn, without a receiver or a muxed id", func(e told) bool { return e.GetBurn() != nil },
+	{
+		"what the issuer pays is a mint, without a sender",
+		func(e told) bool { return e.GetMint() != nil },
+		func(e told, p *domain.Payment) error { p.From = p.Asset.Issuer; return nil },
+	},
+	{
+		"what the issuer is paid is a burn, without a receiver or a muxed id",
+		func(e told) bool { return e.GetBurn() != nil },
 		func(e told, p *domain.Payment) error {
 			p.To = p.Asset.Issuer
 			if to := destination(e.op); to != nil {
 				p.ToMuxedID = muxedID(*to)
 			}
 			return nil
-		}},
+		},
+	},
 	{"without a muxed id, the memo stands in for it", func(e told) bool {
-		return e.raw == nil && e.GetBurn() == nil && muxedID(*destination(e.op)) == "" && e.GetMeta().GetToMuxedInfo() != nil
+		return e.raw == nil && e.GetBurn() == nil && muxedID(*destination(e.op)) == "" &&
+			e.GetMeta().GetToMuxedInfo() != nil
 	},
 		func(e told, p *domain.Payment) error {
 			p.ToMuxedID = ""
-			if memo := token_transfer.NewMuxedInfoFromMemo(e.tx.Envelope.Memo()); !proto.Equal(memo, e.GetMeta().GetToMuxedInfo()) {
-				return fmt.Errorf("the muxed id %v is neither that of the destination nor the memo %v", e.GetMeta().GetToMuxedInfo(), memo)
+			if memo := token_transfer.NewMuxedInfoFromMemo(e.tx.Envelope.Memo()); !proto.Equal(memo,
+				e.GetMeta().GetToMuxedInfo()) {
+				return fmt.Errorf("the muxed id %v is neither that of the destination nor the memo %v",
+					e.GetMeta().GetToMuxedInfo(), memo)
 			}
 			return nil
 		}},
@@ -67,9 +101,11 @@ var retellings = []retelling{
 
 // operations are those that pay, as the payments name them.
 var operations = map[xdr.OperationType]string{
-	xdr.OperationTypePayment: "payment", xdr.OperationTypeCreateAccount: "create_account", xdr.OperationTypeAccountMerge: "account_merge",
-	xdr.OperationTypePathPaymentStrictReceive: "path_payment_strict_receive", xdr.OperationTypePathPaymentStrictSend: "path_payment_strict_send",
-	xdr.OperationTypeInvokeHostFunction: "invoke_host_function",
+	xdr.OperationTypePayment:       "payment",
+	xdr.OperationTypeCreateAccount: "create_account", xdr.OperationTypeAccountMerge: "account_merge",
+	xdr.OperationTypePathPaymentStrictReceive: "path_payment_strict_receive",
+	xdr.OperationTypePathPaymentStrictSend:    "path_payment_strict_send",
+	xdr.OperationTypeInvokeHostFunction:       "invoke_host_function",
 }
 
 // paymentOf is the payment that an event tells of; ok is false if it is none. It
@@ -102,10 +138,17 @@ func literal(e told) (p domain.Payment, err error) {
 	if !pays {
 		return p, fmt.Errorf("no rule covers %v", e.TokenTransferEvent)
 	}
-	id := toid.New(int32(meta.GetLedgerSequence()), int32(meta.GetTransactionIndex()), int32(meta.GetOperationIndex()))
+	id := toid.New(int32(meta.GetLedgerSequence()), int32(meta.GetTransactionIndex()),
+		int32(meta.GetOperationIndex()))
 	p = domain.Payment{
-		ID: strconv.FormatInt(id.ToInt64(), 10), TxHash: meta.GetTxHash(), Ledger: meta.GetLedgerSequence(),
-		ClosedAtMillis: meta.GetClosedAt().AsTime().UnixMilli(), Operation: name, From: toldSender(e), To: toldReceiver(e), Memo: memoOf(e.tx.Envelope.Memo()),
+		ID:             strconv.FormatInt(id.ToInt64(), 10),
+		TxHash:         meta.GetTxHash(),
+		Ledger:         meta.GetLedgerSequence(),
+		ClosedAtMillis: meta.GetClosedAt().AsTime().UnixMilli(),
+		Operation:      name,
+		From:           toldSender(e),
+		To:             toldReceiver(e),
+		Memo:           memoOf(e.tx.Envelope.Memo()),
 	}
 	if e.raw != nil {
 		p.ID += "-" + strconv.Itoa(e.n)

@@ -24,11 +24,15 @@ var (
 )
 
 func key(n byte) xdr.AccountId {
-	return xdr.MustAddress(strkey.MustEncode(strkey.VersionByteAccountID, slices.Repeat([]byte{n}, 32)))
+	return xdr.MustAddress(strkey.MustEncode(strkey.VersionByteAccountID,
+		slices.Repeat([]byte{n}, 32)))
 }
 
 func muxed(a xdr.AccountId, id uint64) xdr.MuxedAccount {
-	return xdr.MuxedAccount{Type: xdr.CryptoKeyTypeKeyTypeMuxedEd25519, Med25519: &xdr.MuxedAccountMed25519{Id: xdr.Uint64(id), Ed25519: *a.Ed25519}}
+	return xdr.MuxedAccount{
+		Type:     xdr.CryptoKeyTypeKeyTypeMuxedEd25519,
+		Med25519: &xdr.MuxedAccountMed25519{Id: xdr.Uint64(id), Ed25519: *a.Ed25519},
+	}
 }
 
 // step is an operation with what came of it.
@@ -49,7 +53,10 @@ func did(kind xdr.OperationType, body, result any) step {
 	if err != nil {
 		panic(err)
 	}
-	return step{op: xdr.Operation{Body: b}, result: xdr.OperationResult{Code: xdr.OperationResultCodeOpInner, Tr: &tr}}
+	return step{
+		op:     xdr.Operation{Body: b},
+		result: xdr.OperationResult{Code: xdr.OperationResultCodeOpInner, Tr: &tr},
+	}
 }
 
 func (s step) by(a xdr.MuxedAccount) step { s.op.SourceAccount = &a; return s }
@@ -57,38 +64,77 @@ func (s step) by(a xdr.MuxedAccount) step { s.op.SourceAccount = &a; return s }
 func (s step) with(changes ...xdr.LedgerEntryChange) step { s.changes = changes; return s }
 
 func pay(to xdr.MuxedAccount, asset xdr.Asset, stroops xdr.Int64) step {
-	return did(xdr.OperationTypePayment, xdr.PaymentOp{Destination: to, Asset: asset, Amount: stroops}, xdr.PaymentResult{})
+	return did(xdr.OperationTypePayment, xdr.PaymentOp{Destination: to, Asset: asset, Amount: stroops},
+		xdr.PaymentResult{})
 }
 
 func create(stroops xdr.Int64) step {
-	return did(xdr.OperationTypeCreateAccount, xdr.CreateAccountOp{Destination: receiver, StartingBalance: stroops}, xdr.CreateAccountResult{})
+	return did(xdr.OperationTypeCreateAccount,
+		xdr.CreateAccountOp{Destination: receiver, StartingBalance: stroops}, xdr.CreateAccountResult{})
 }
 
 func merge(to xdr.MuxedAccount, stroops xdr.Int64) step {
-	return did(xdr.OperationTypeAccountMerge, to, xdr.AccountMergeResult{SourceAccountBalance: &stroops})
+	return did(xdr.OperationTypeAccountMerge, to,
+		xdr.AccountMergeResult{SourceAccountBalance: &stroops})
 }
 
-func strictReceive(to xdr.MuxedAccount, asset xdr.Asset, stroops xdr.Int64, hops ...xdr.ClaimAtom) step {
+func strictReceive(
+	to xdr.MuxedAccount, asset xdr.Asset, stroops xdr.Int64, hops ...xdr.ClaimAtom,
+) step {
 	return did(xdr.OperationTypePathPaymentStrictReceive,
-		xdr.PathPaymentStrictReceiveOp{SendAsset: native, SendMax: 99, Destination: to, DestAsset: asset, DestAmount: stroops},
-		xdr.PathPaymentStrictReceiveResult{Success: &xdr.PathPaymentStrictReceiveResultSuccess{Offers: hops,
-			Last: xdr.SimplePaymentResult{Destination: to.ToAccountId(), Asset: asset, Amount: stroops}}})
+		xdr.PathPaymentStrictReceiveOp{
+			SendAsset:   native,
+			SendMax:     99,
+			Destination: to,
+			DestAsset:   asset,
+			DestAmount:  stroops,
+		},
+		xdr.PathPaymentStrictReceiveResult{Success: &xdr.PathPaymentStrictReceiveResultSuccess{
+			Offers: hops,
+			Last:   xdr.SimplePaymentResult{Destination: to.ToAccountId(), Asset: asset, Amount: stroops},
+		}})
 }
 
-func strictSend(to xdr.MuxedAccount, asset xdr.Asset, stroops xdr.Int64, hops ...xdr.ClaimAtom) step {
+func strictSend(
+	to xdr.MuxedAccount, asset xdr.Asset, stroops xdr.Int64, hops ...xdr.ClaimAtom,
+) step {
 	return did(xdr.OperationTypePathPaymentStrictSend,
-		xdr.PathPaymentStrictSendOp{SendAsset: native, SendAmount: 99, Destination: to, DestAsset: asset, DestMin: 1},
+		xdr.PathPaymentStrictSendOp{
+			SendAsset:   native,
+			SendAmount:  99,
+			Destination: to,
+			DestAsset:   asset,
+			DestMin:     1,
+		},
 		xdr.PathPaymentStrictSendResult{Success: &xdr.PathPaymentStrictSendResultSuccess{Offers: hops,
 			Last: xdr.SimplePaymentResult{Destination: to.ToAccountId(), Asset: asset, Amount: stroops}}})
 }
 
 // took is an offer that was taken, and tookPool a trade with a pool.
 func took(from xdr.AccountId, sold, bought xdr.Asset) xdr.ClaimAtom {
-	return xdr.ClaimAtom{Type: xdr.ClaimAtomTypeClaimAtomTypeOrderBook, OrderBook: &xdr.ClaimOfferAtom{SellerId: from, AssetSold: sold, AmountSold: 7, AssetBought: bought, AmountBought: 8}}
+	return xdr.ClaimAtom{
+		Type: xdr.ClaimAtomTypeClaimAtomTypeOrderBook,
+		OrderBook: &xdr.ClaimOfferAtom{
+			SellerId:     from,
+			AssetSold:    sold,
+			AmountSold:   7,
+			AssetBought:  bought,
+			AmountBought: 8,
+		},
+	}
 }
 
 func tookPool(sold, bought xdr.Asset) xdr.ClaimAtom {
-	return xdr.ClaimAtom{Type: xdr.ClaimAtomTypeClaimAtomTypeLiquidityPool, LiquidityPool: &xdr.ClaimLiquidityAtom{LiquidityPoolId: xdr.PoolId{5}, AssetSold: sold, AmountSold: 9, AssetBought: bought, AmountBought: 10}}
+	return xdr.ClaimAtom{
+		Type: xdr.ClaimAtomTypeClaimAtomTypeLiquidityPool,
+		LiquidityPool: &xdr.ClaimLiquidityAtom{
+			LiquidityPoolId: xdr.PoolId{5},
+			AssetSold:       sold,
+			AmountSold:      9,
+			AssetBought:     bought,
+			AmountBought:    10,
+		},
+	}
 }
 
 func balanceID(n byte) xdr.ClaimableBalanceId {
@@ -96,13 +142,21 @@ func balanceID(n byte) xdr.ClaimableBalanceId {
 }
 
 func balance(id xdr.ClaimableBalanceId, asset xdr.Asset) *xdr.LedgerEntry {
-	return &xdr.LedgerEntry{Data: xdr.LedgerEntryData{Type: xdr.LedgerEntryTypeClaimableBalance, ClaimableBalance: &xdr.ClaimableBalanceEntry{BalanceId: id, Asset: asset, Amount: 33}}}
+	return &xdr.LedgerEntry{Data: xdr.LedgerEntryData{
+		Type:             xdr.LedgerEntryTypeClaimableBalance,
+		ClaimableBalance: &xdr.ClaimableBalanceEntry{BalanceId: id, Asset: asset, Amount: 33},
+	}}
 }
 
 func pool(reserve xdr.Int64) *xdr.LedgerEntry {
-	return &xdr.LedgerEntry{Data: xdr.LedgerEntryData{Type: xdr.LedgerEntryTypeLiquidityPool, LiquidityPool: &xdr.LiquidityPoolEntry{LiquidityPoolId: xdr.PoolId{5},
-		Body: xdr.LiquidityPoolEntryBody{ConstantProduct: &xdr.LiquidityPoolEntryConstantProduct{
-			Params: xdr.LiquidityPoolConstantProductParameters{AssetA: native, AssetB: usd, Fee: 30}, ReserveA: reserve, ReserveB: 2 * reserve}}}}}
+	return &xdr.LedgerEntry{Data: xdr.LedgerEntryData{
+		Type: xdr.LedgerEntryTypeLiquidityPool,
+		LiquidityPool: &xdr.LiquidityPoolEntry{LiquidityPoolId: xdr.PoolId{5},
+			Body: xdr.LiquidityPoolEntryBody{ConstantProduct: &xdr.LiquidityPoolEntryConstantProduct{
+				Params:   xdr.LiquidityPoolConstantProductParameters{AssetA: native, AssetB: usd, Fee: 30},
+				ReserveA: reserve,
+				ReserveB: 2 * reserve}}},
+	}}
 }
 
 func was(e *xdr.LedgerEntry) xdr.LedgerEntryChange {
@@ -118,7 +172,10 @@ func isNew(e *xdr.LedgerEntry) xdr.LedgerEntryChange {
 }
 
 func gone(id xdr.ClaimableBalanceId) xdr.LedgerEntryChange {
-	k := xdr.LedgerKey{Type: xdr.LedgerEntryTypeClaimableBalance, ClaimableBalance: &xdr.LedgerKeyClaimableBalance{BalanceId: id}}
+	k := xdr.LedgerKey{
+		Type:             xdr.LedgerEntryTypeClaimableBalance,
+		ClaimableBalance: &xdr.LedgerKeyClaimableBalance{BalanceId: id},
+	}
 	return xdr.LedgerEntryChange{Type: xdr.LedgerEntryChangeTypeLedgerEntryRemoved, Removed: &k}
 }
 
@@ -126,42 +183,85 @@ func gone(id xdr.ClaimableBalanceId) xdr.LedgerEntryChange {
 // token_transfer and Lumenhook might disagree.
 func classic() []step {
 	r, m := receiver.ToMuxedAccount(), muxed(receiver, 1<<63)
-	sell, trades := xdr.ManageSellOfferOp{Selling: native, Buying: usd, Amount: 5}, xdr.ManageOfferSuccessResult{OffersClaimed: []xdr.ClaimAtom{took(receiver, usd, native), tookPool(usd, native)},
-		Offer: xdr.ManageOfferSuccessResultOffer{Effect: xdr.ManageOfferEffectManageOfferDeleted}}
-	passive := did(xdr.OperationTypeCreatePassiveSellOffer, xdr.CreatePassiveSellOfferOp{Selling: native, Buying: usd}, xdr.ManageSellOfferResult{})
+	sell, trades := xdr.ManageSellOfferOp{Selling: native, Buying: usd, Amount: 5},
+		xdr.ManageOfferSuccessResult{
+			OffersClaimed: []xdr.ClaimAtom{took(receiver, usd, native), tookPool(usd, native)},
+			Offer:         xdr.ManageOfferSuccessResultOffer{Effect: xdr.ManageOfferEffectManageOfferDeleted},
+		}
+	passive := did(xdr.OperationTypeCreatePassiveSellOffer,
+		xdr.CreatePassiveSellOfferOp{Selling: native, Buying: usd}, xdr.ManageSellOfferResult{})
 	// The network answers a passive offer in the form of one that is not.
-	passive.result = did(xdr.OperationTypeManageSellOffer, sell, xdr.ManageSellOfferResult{Success: &trades}).result
+	passive.result = did(xdr.OperationTypeManageSellOffer, sell,
+		xdr.ManageSellOfferResult{Success: &trades}).result
 	cb := balanceID(1)
-	code := xdr.AssetCode{Type: xdr.AssetTypeAssetTypeCreditAlphanum4, AssetCode4: &xdr.AssetCode4{'U', 'S', 'D'}}
+	code := xdr.AssetCode{
+		Type:       xdr.AssetTypeAssetTypeCreditAlphanum4,
+		AssetCode4: &xdr.AssetCode4{'U', 'S', 'D'},
+	}
 	steps := []step{
-		create(10), create(0), pay(r, native, 11), pay(r, euro, 12), pay(m, usd, 13), pay(sender.ToMuxedAccount(), native, 14),
-		pay(r, usd, 15).by(issuer.ToMuxedAccount()), pay(issuer.ToMuxedAccount(), usd, 16), pay(muxed(issuer, 17), usd, 17),
-		pay(issuer.ToMuxedAccount(), usd, 18).by(muxed(issuer, 9)), pay(m, native, 19).by(muxed(maker, 5)),
-		strictReceive(r, usd, 20), strictReceive(m, usd, 21, took(maker, euro, native), took(receiver, usd, euro)),
-		strictReceive(sender.ToMuxedAccount(), native, 22, tookPool(usd, native), tookPool(native, usd)), strictReceive(issuer.ToMuxedAccount(), usd, 23, took(issuer, usd, native)),
-		strictSend(r, euro, 24, took(receiver, euro, native)), strictSend(m, usd, 25, tookPool(usd, native)).by(issuer.ToMuxedAccount()), strictSend(r, native, 26),
+		create(10), create(0), pay(r, native, 11), pay(r, euro, 12), pay(m, usd, 13),
+		pay(sender.ToMuxedAccount(), native, 14),
+		pay(r, usd, 15).by(issuer.ToMuxedAccount()), pay(issuer.ToMuxedAccount(), usd, 16),
+		pay(muxed(issuer, 17), usd, 17),
+		pay(issuer.ToMuxedAccount(), usd, 18).by(muxed(issuer,
+			9)), pay(m, native, 19).by(muxed(maker, 5)),
+		strictReceive(r, usd, 20),
+		strictReceive(m, usd, 21, took(maker, euro, native), took(receiver, usd, euro)),
+		strictReceive(sender.ToMuxedAccount(), native, 22, tookPool(usd, native), tookPool(native, usd)),
+		strictReceive(issuer.ToMuxedAccount(), usd, 23, took(issuer, usd, native)),
+		strictSend(r, euro, 24, took(receiver, euro, native)),
+		strictSend(m, usd, 25, tookPool(usd, native)).by(issuer.ToMuxedAccount()),
+		strictSend(r, native, 26),
 		merge(r, 27).by(maker.ToMuxedAccount()), merge(m, 0).by(muxed(maker, 1)),
 
 		did(xdr.OperationTypeManageSellOffer, sell, xdr.ManageSellOfferResult{Success: &trades}),
-		did(xdr.OperationTypeManageBuyOffer, xdr.ManageBuyOfferOp{Selling: native, Buying: usd, BuyAmount: 5}, xdr.ManageBuyOfferResult{Success: &trades}),
+		did(xdr.OperationTypeManageBuyOffer,
+			xdr.ManageBuyOfferOp{Selling: native, Buying: usd, BuyAmount: 5},
+			xdr.ManageBuyOfferResult{Success: &trades}),
 		passive,
 		did(xdr.OperationTypeSetOptions, xdr.SetOptionsOp{}, xdr.SetOptionsResult{}),
-		did(xdr.OperationTypeChangeTrust, xdr.ChangeTrustOp{Line: usd.ToChangeTrustAsset()}, xdr.ChangeTrustResult{}),
-		did(xdr.OperationTypeAllowTrust, xdr.AllowTrustOp{Trustor: receiver, Asset: code}, xdr.AllowTrustResult{}),
-		did(xdr.OperationTypeInflation, nil, xdr.InflationResult{Payouts: &[]xdr.InflationPayout{{Destination: receiver, Amount: 30}}}),
+		did(xdr.OperationTypeChangeTrust, xdr.ChangeTrustOp{Line: usd.ToChangeTrustAsset()},
+			xdr.ChangeTrustResult{}),
+		did(xdr.OperationTypeAllowTrust, xdr.AllowTrustOp{Trustor: receiver, Asset: code},
+			xdr.AllowTrustResult{}),
+		did(xdr.OperationTypeInflation, nil,
+			xdr.InflationResult{Payouts: &[]xdr.InflationPayout{{Destination: receiver, Amount: 30}}}),
 		did(xdr.OperationTypeManageData, xdr.ManageDataOp{DataName: "name"}, xdr.ManageDataResult{}),
 		did(xdr.OperationTypeBumpSequence, xdr.BumpSequenceOp{BumpTo: 1}, xdr.BumpSequenceResult{}),
-		did(xdr.OperationTypeCreateClaimableBalance, xdr.CreateClaimableBalanceOp{Asset: usd, Amount: 33, Claimants: []xdr.Claimant{{V0: &xdr.ClaimantV0{Destination: receiver}}}}, xdr.CreateClaimableBalanceResult{BalanceId: &cb}),
-		did(xdr.OperationTypeClaimClaimableBalance, xdr.ClaimClaimableBalanceOp{BalanceId: cb}, xdr.ClaimClaimableBalanceResult{}).by(m).with(was(balance(cb, usd)), gone(cb)),
-		did(xdr.OperationTypeBeginSponsoringFutureReserves, xdr.BeginSponsoringFutureReservesOp{SponsoredId: receiver}, xdr.BeginSponsoringFutureReservesResult{}),
+		did(xdr.OperationTypeCreateClaimableBalance,
+			xdr.CreateClaimableBalanceOp{
+				Asset:     usd,
+				Amount:    33,
+				Claimants: []xdr.Claimant{{V0: &xdr.ClaimantV0{Destination: receiver}}},
+			},
+			xdr.CreateClaimableBalanceResult{BalanceId: &cb}),
+		did(xdr.OperationTypeClaimClaimableBalance, xdr.ClaimClaimableBalanceOp{BalanceId: cb},
+			xdr.ClaimClaimableBalanceResult{}).by(m).with(was(balance(cb, usd)), gone(cb)),
+		did(xdr.OperationTypeBeginSponsoringFutureReserves,
+			xdr.BeginSponsoringFutureReservesOp{SponsoredId: receiver},
+			xdr.BeginSponsoringFutureReservesResult{}),
 		did(xdr.OperationTypeEndSponsoringFutureReserves, nil, xdr.EndSponsoringFutureReservesResult{}),
-		did(xdr.OperationTypeRevokeSponsorship, xdr.RevokeSponsorshipOp{Type: xdr.RevokeSponsorshipTypeRevokeSponsorshipSigner, Signer: &xdr.RevokeSponsorshipOpSigner{AccountId: receiver, SignerKey: xdr.SignerKey{Ed25519: receiver.Ed25519}}}, xdr.RevokeSponsorshipResult{}),
-		did(xdr.OperationTypeClawback, xdr.ClawbackOp{Asset: usd, From: r, Amount: 35}, xdr.ClawbackResult{}),
-		did(xdr.OperationTypeClawbackClaimableBalance, xdr.ClawbackClaimableBalanceOp{BalanceId: cb}, xdr.ClawbackClaimableBalanceResult{}).with(was(balance(cb, usd)), gone(cb)),
+		did(xdr.OperationTypeRevokeSponsorship,
+			xdr.RevokeSponsorshipOp{
+				Type: xdr.RevokeSponsorshipTypeRevokeSponsorshipSigner,
+				Signer: &xdr.RevokeSponsorshipOpSigner{
+					AccountId: receiver,
+					SignerKey: xdr.SignerKey{Ed25519: receiver.Ed25519},
+				},
+			},
+			xdr.RevokeSponsorshipResult{}),
+		did(xdr.OperationTypeClawback, xdr.ClawbackOp{Asset: usd, From: r, Amount: 35},
+			xdr.ClawbackResult{}),
+		did(xdr.OperationTypeClawbackClaimableBalance, xdr.ClawbackClaimableBalanceOp{BalanceId: cb},
+			xdr.ClawbackClaimableBalanceResult{}).with(was(balance(cb, usd)), gone(cb)),
 	}
 	return append(steps, revoke(uint32(len(steps))),
-		did(xdr.OperationTypeLiquidityPoolDeposit, xdr.LiquidityPoolDepositOp{LiquidityPoolId: xdr.PoolId{5}}, xdr.LiquidityPoolDepositResult{}).with(was(pool(10)), is(pool(20))),
-		did(xdr.OperationTypeLiquidityPoolWithdraw, xdr.LiquidityPoolWithdrawOp{LiquidityPoolId: xdr.PoolId{5}}, xdr.LiquidityPoolWithdrawResult{}).by(r).with(was(pool(20)), is(pool(10))),
+		did(xdr.OperationTypeLiquidityPoolDeposit,
+			xdr.LiquidityPoolDepositOp{LiquidityPoolId: xdr.PoolId{5}},
+			xdr.LiquidityPoolDepositResult{}).with(was(pool(10)), is(pool(20))),
+		did(xdr.OperationTypeLiquidityPoolWithdraw,
+			xdr.LiquidityPoolWithdrawOp{LiquidityPoolId: xdr.PoolId{5}},
+			xdr.LiquidityPoolWithdrawResult{}).by(r).with(was(pool(20)), is(pool(10))),
 	)
 }
 
@@ -173,20 +273,28 @@ const sequence = 7
 // operation is at this index.
 func revoke(index uint32) step {
 	id := func(asset xdr.Asset) xdr.ClaimableBalanceId {
-		id, err := token_transfer.ClaimableBalanceIdFromRevocation(xdr.PoolId{5}, asset, sequence, sender, index)
+		id, err := token_transfer.ClaimableBalanceIdFromRevocation(xdr.PoolId{5}, asset, sequence, sender,
+			index)
 		if err != nil {
 			panic(err)
 		}
 		return id
 	}
-	return did(xdr.OperationTypeSetTrustLineFlags, xdr.SetTrustLineFlagsOp{Trustor: receiver, Asset: usd, ClearFlags: 1}, xdr.SetTrustLineFlagsResult{}).
-		with(was(pool(20)), is(pool(10)), isNew(balance(id(native), native)), isNew(balance(id(usd), usd)))
+	return did(xdr.OperationTypeSetTrustLineFlags,
+		xdr.SetTrustLineFlagsOp{Trustor: receiver, Asset: usd, ClearFlags: 1},
+		xdr.SetTrustLineFlagsResult{}).
+		with(was(pool(20)), is(pool(10)), isNew(balance(id(native),
+			native)), isNew(balance(id(usd), usd)))
 }
 
 // call is an operation on contracts that emits these events.
 func call(events ...xdr.ContractEvent) step {
 	invoked := xdr.InvokeContractArgs{ContractAddress: scAddress(contract), FunctionName: "f"}
-	s := did(xdr.OperationTypeInvokeHostFunction, xdr.InvokeHostFunctionOp{HostFunction: xdr.HostFunction{Type: xdr.HostFunctionTypeHostFunctionTypeInvokeContract, InvokeContract: &invoked}},
+	s := did(xdr.OperationTypeInvokeHostFunction,
+		xdr.InvokeHostFunctionOp{HostFunction: xdr.HostFunction{
+			Type:           xdr.HostFunctionTypeHostFunctionTypeInvokeContract,
+			InvokeContract: &invoked,
+		}},
 		xdr.InvokeHostFunctionResult{Success: &xdr.Hash{}})
 	s.events = events
 	return s
@@ -196,18 +304,27 @@ func call(events ...xdr.ContractEvent) step {
 func onContracts(layout int) []step {
 	g, i := receiver.Address(), issuer.Address()
 	others := []step{
-		did(xdr.OperationTypeExtendFootprintTtl, xdr.ExtendFootprintTtlOp{ExtendTo: 9}, xdr.ExtendFootprintTtlResult{}),
+		did(xdr.OperationTypeExtendFootprintTtl, xdr.ExtendFootprintTtlOp{ExtendTo: 9},
+			xdr.ExtendFootprintTtlResult{}),
 		did(xdr.OperationTypeRestoreFootprint, xdr.RestoreFootprintOp{}, xdr.RestoreFootprintResult{}),
-		call(event(usd, "transfer", i128(40), i, g), event(usd, "transfer", i128(41), contract, g), event(native, "transfer", i128(42), g, contract),
+		call(event(usd, "transfer", i128(40), i, g), event(usd, "transfer", i128(41), contract, g),
+			event(native, "transfer", i128(42), g, contract),
 			event(native, "transfer", i128(43), sender.Address(), g)),
-		call(unlike(event(usd, "transfer", i128(44), contract, g), xdr.ContractId{9}), unnamed(event(usd, "transfer", i128(45), contract, g)), event(euro, "transfer", i128(46), contract, g)),
+		call(unlike(event(usd, "transfer", i128(44), contract, g), xdr.ContractId{9}),
+			unnamed(event(usd, "transfer", i128(45), contract, g)),
+			event(euro, "transfer", i128(46), contract, g)),
 	}
-	if layout == 3 { // whoever administers it comes first, and what goes back to the issuer is a transfer
-		return append(others, call(event(usd, "mint", i128(47), contract, g), event(usd, "clawback", i128(48), i, g), event(usd, "burn", i128(49), g), event(usd, "transfer", i128(50), contract, i),
+	// whoever administers it comes first, and what goes back to the issuer is a transfer
+	if layout == 3 {
+		return append(others, call(event(usd, "mint", i128(47), contract, g),
+			event(usd, "clawback", i128(48), i, g), event(usd, "burn", i128(49), g),
+			event(usd, "transfer", i128(50), contract, i),
 			event(usd, "mint", i128(51), i, contract), event(usd, "transfer", i128(52), g, i)))
 	}
-	return append(others, call(event(usd, "mint", i128(47), g), event(usd, "clawback", i128(48), g), event(usd, "burn", i128(49), g), event(usd, "mint", withID(50, 77), g),
-		event(usd, "mint", i128(51), contract), event(native, "transfer", withID(52, 1<<63), contract, g), event(usd, "burn", i128(53), contract)))
+	return append(others, call(event(usd, "mint", i128(47), g), event(usd, "clawback", i128(48), g),
+		event(usd, "burn", i128(49), g), event(usd, "mint", withID(50, 77), g),
+		event(usd, "mint", i128(51), contract), event(native, "transfer", withID(52, 1<<63), contract, g),
+		event(usd, "burn", i128(53), contract)))
 }
 
 func event(asset xdr.Asset, name string, data xdr.ScVal, parties ...string) xdr.ContractEvent {
@@ -222,7 +339,11 @@ func event(asset xdr.Asset, name string, data xdr.ScVal, parties ...string) xdr.
 	}
 	text := xdr.ScString(asset.StringCanonical())
 	topics = append(topics, xdr.ScVal{Type: xdr.ScValTypeScvString, Str: &text})
-	return xdr.ContractEvent{ContractId: (*xdr.ContractId)(&id), Type: xdr.ContractEventTypeContract, Body: xdr.ContractEventBody{V0: &xdr.ContractEventV0{Topics: topics, Data: data}}}
+	return xdr.ContractEvent{
+		ContractId: (*xdr.ContractId)(&id),
+		Type:       xdr.ContractEventTypeContract,
+		Body:       xdr.ContractEventBody{V0: &xdr.ContractEventV0{Topics: topics, Data: data}},
+	}
 }
 
 // unlike is the event as another contract would forge it.
@@ -257,7 +378,10 @@ func i128(n uint64) xdr.ScVal {
 
 func withID(n, id uint64) xdr.ScVal {
 	u := xdr.Uint64(id)
-	m := &xdr.ScMap{{Key: symbol("amount"), Val: i128(n)}, {Key: symbol("to_muxed_id"), Val: xdr.ScVal{Type: xdr.ScValTypeScvU64, U64: &u}}}
+	m := &xdr.ScMap{
+		{Key: symbol("amount"), Val: i128(n)},
+		{Key: symbol("to_muxed_id"), Val: xdr.ScVal{Type: xdr.ScValTypeScvU64, U64: &u}},
+	}
 	return xdr.ScVal{Type: xdr.ScValTypeScvMap, Map: &m}
 }
 
@@ -269,7 +393,10 @@ func synthetic(t *testing.T) [][]byte {
 	var ledgers [][]byte
 	for _, layout := range []int{2, 3, 4} {
 		var txs []applied
-		for i, memo := range []xdr.Memo{{}, xdr.MemoText("a\xffb"), xdr.MemoID(1<<64 - 1), xdr.MemoHash(xdr.Hash{1}), xdr.MemoRetHash(xdr.Hash{2})} {
+		for i, memo := range []xdr.Memo{
+			{}, xdr.MemoText("a\xffb"), xdr.MemoID(1<<64 - 1), xdr.MemoHash(xdr.Hash{1}),
+			xdr.MemoRetHash(xdr.Hash{2}),
+		} {
 			txs = append(txs, applied{steps: classic(), memo: memo, bumped: i%2 == 1})
 			for n, s := range onContracts(layout) {
 				if layout > 2 {
@@ -305,7 +432,12 @@ func (a applied) onContracts() bool {
 }
 
 func (a applied) envelope() xdr.TransactionEnvelope {
-	tx := xdr.Transaction{SourceAccount: sender.ToMuxedAccount(), SeqNum: sequence, Fee: a.fee, Memo: a.memo}
+	tx := xdr.Transaction{
+		SourceAccount: sender.ToMuxedAccount(),
+		SeqNum:        sequence,
+		Fee:           a.fee,
+		Memo:          a.memo,
+	}
 	for _, s := range a.steps {
 		tx.Operations = append(tx.Operations, s.op)
 	}
@@ -317,7 +449,13 @@ func (a applied) envelope() xdr.TransactionEnvelope {
 		return xdr.TransactionEnvelope{Type: xdr.EnvelopeTypeEnvelopeTypeTx, V1: plain}
 	}
 	inner := xdr.FeeBumpTransactionInnerTx{Type: xdr.EnvelopeTypeEnvelopeTypeTx, V1: plain}
-	return xdr.TransactionEnvelope{Type: xdr.EnvelopeTypeEnvelopeTypeTxFeeBump, FeeBump: &xdr.FeeBumpTransactionEnvelope{Tx: xdr.FeeBumpTransaction{FeeSource: muxed(maker, 3), InnerTx: inner}}}
+	return xdr.TransactionEnvelope{
+		Type: xdr.EnvelopeTypeEnvelopeTypeTxFeeBump,
+		FeeBump: &xdr.FeeBumpTransactionEnvelope{Tx: xdr.FeeBumpTransaction{
+			FeeSource: muxed(maker, 3),
+			InnerTx:   inner,
+		}},
+	}
 }
 
 func (a applied) result(hash xdr.Hash) xdr.TransactionResultPair {
@@ -331,9 +469,18 @@ func (a applied) result(hash xdr.Hash) xdr.TransactionResultPair {
 	}
 	body := xdr.TransactionResultResult{Code: code, Results: &results}
 	if a.bumped {
-		body = xdr.TransactionResultResult{Code: outer, InnerResultPair: &xdr.InnerTransactionResultPair{Result: xdr.InnerTransactionResult{Result: xdr.InnerTransactionResultResult{Code: code, Results: &results}}}}
+		body = xdr.TransactionResultResult{
+			Code: outer,
+			InnerResultPair: &xdr.InnerTransactionResultPair{Result: xdr.InnerTransactionResult{Result: xdr.InnerTransactionResultResult{
+				Code:    code,
+				Results: &results,
+			}}},
+		}
 	}
-	return xdr.TransactionResultPair{TransactionHash: hash, Result: xdr.TransactionResult{Result: body}}
+	return xdr.TransactionResultPair{
+		TransactionHash: hash,
+		Result:          xdr.TransactionResult{Result: body},
+	}
 }
 
 func (a applied) meta(layout int) xdr.TransactionMeta {
@@ -349,7 +496,10 @@ func (a applied) meta(layout int) xdr.TransactionMeta {
 	case 3:
 		v3 := &xdr.TransactionMetaV3{Operations: old}
 		if a.onContracts() {
-			v3.SorobanMeta = &xdr.SorobanTransactionMeta{Events: a.steps[0].events, ReturnValue: xdr.ScVal{Type: xdr.ScValTypeScvVoid}}
+			v3.SorobanMeta = &xdr.SorobanTransactionMeta{
+				Events:      a.steps[0].events,
+				ReturnValue: xdr.ScVal{Type: xdr.ScValTypeScvVoid},
+			}
 		}
 		return xdr.TransactionMeta{V: 3, V3: v3}
 	}
@@ -358,7 +508,14 @@ func (a applied) meta(layout int) xdr.TransactionMeta {
 
 func closeLedger(t *testing.T, layout int, txs []applied) []byte {
 	t.Helper()
-	header := xdr.LedgerHeaderHistoryEntry{Hash: xdr.Hash{1}, Header: xdr.LedgerHeader{LedgerVersion: xdr.Uint32(17 + layout), LedgerSeq: 100, ScpValue: xdr.StellarValue{CloseTime: 1_700_000_000}}}
+	header := xdr.LedgerHeaderHistoryEntry{
+		Hash: xdr.Hash{1},
+		Header: xdr.LedgerHeader{
+			LedgerVersion: xdr.Uint32(17 + layout),
+			LedgerSeq:     100,
+			ScpValue:      xdr.StellarValue{CloseTime: 1_700_000_000},
+		},
+	}
 	var envelopes []xdr.TransactionEnvelope
 	var metas []xdr.TransactionResultMetaV1
 	for _, tx := range txs {
@@ -368,12 +525,21 @@ func closeLedger(t *testing.T, layout int, txs []applied) []byte {
 			t.Fatal(err)
 		}
 		envelopes = append(envelopes, envelope)
-		metas = append(metas, xdr.TransactionResultMetaV1{Result: tx.result(hash), TxApplyProcessing: tx.meta(layout)})
+		metas = append(metas,
+			xdr.TransactionResultMetaV1{Result: tx.result(hash), TxApplyProcessing: tx.meta(layout)})
 	}
 	slices.Reverse(envelopes)
-	components := []xdr.TxSetComponent{{TxsMaybeDiscountedFee: &xdr.TxSetComponentTxsMaybeDiscountedFee{Txs: envelopes}}}
-	set := xdr.GeneralizedTransactionSet{V: 1, V1TxSet: &xdr.TransactionSetV1{Phases: []xdr.TransactionPhase{{V0Components: &components}}}}
-	raw, err := xdr.LedgerCloseMeta{V: 2, V2: &xdr.LedgerCloseMetaV2{LedgerHeader: header, TxSet: set, TxProcessing: metas}}.MarshalBinary()
+	components := []xdr.TxSetComponent{
+		{TxsMaybeDiscountedFee: &xdr.TxSetComponentTxsMaybeDiscountedFee{Txs: envelopes}},
+	}
+	set := xdr.GeneralizedTransactionSet{
+		V:       1,
+		V1TxSet: &xdr.TransactionSetV1{Phases: []xdr.TransactionPhase{{V0Components: &components}}},
+	}
+	raw, err := xdr.LedgerCloseMeta{
+		V:  2,
+		V2: &xdr.LedgerCloseMetaV2{LedgerHeader: header, TxSet: set, TxProcessing: metas},
+	}.MarshalBinary()
 	if err != nil {
 		t.Fatal(err)
 	}

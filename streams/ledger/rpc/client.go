@@ -61,14 +61,18 @@ func (e *serverError) Error() string {
 }
 
 // call asks for one thing. The answer may weigh sizeBytesMax.
-func (c *client) call(ctx context.Context, method string, params, result any, sizeBytesMax int64) error {
+func (c *client) call(
+	ctx context.Context, method string, params, result any, sizeBytesMax int64,
+) error {
 	if err := c.exchange(ctx, method, params, result, sizeBytesMax); err != nil {
 		return fmt.Errorf("asking the Stellar RPC at %s for %s: %w", c.host, method, err)
 	}
 	return nil
 }
 
-func (c *client) exchange(ctx context.Context, method string, params, result any, sizeBytesMax int64) error {
+func (c *client) exchange(
+	ctx context.Context, method string, params, result any, sizeBytesMax int64,
+) error {
 	body, err := json.Marshal(request{Version: "2.0", ID: 1, Method: method, Params: params})
 	if err != nil {
 		return err

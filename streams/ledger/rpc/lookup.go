@@ -84,7 +84,9 @@ func (l *Lookup) Warnings(ctx context.Context, wallet string, assets []domain.As
 	return warnings
 }
 
-func (l *Lookup) lookUp(ctx context.Context, wallet string, assets []domain.Asset) ([]string, error) {
+func (l *Lookup) lookUp(
+	ctx context.Context, wallet string, assets []domain.Asset,
+) ([]string, error) {
 	keys, err := keysOf(wallet, assets)
 	if err != nil {
 		return nil, err
@@ -120,7 +122,10 @@ func keysOf(wallet string, assets []domain.Asset) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the wallet address %s: %w", clip(wallet), err)
 	}
-	key, err := xdr.MarshalBase64(xdr.LedgerKey{Type: xdr.LedgerEntryTypeAccount, Account: &xdr.LedgerKeyAccount{AccountId: account}})
+	key, err := xdr.MarshalBase64(xdr.LedgerKey{
+		Type:    xdr.LedgerEntryTypeAccount,
+		Account: &xdr.LedgerKeyAccount{AccountId: account},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("the key of account %s: %w", wallet, err)
 	}
@@ -134,7 +139,10 @@ func keysOf(wallet string, assets []domain.Asset) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the asset %s: %w", asset, err)
 		}
-		key, err := xdr.MarshalBase64(xdr.LedgerKey{Type: xdr.LedgerEntryTypeTrustline, TrustLine: &xdr.LedgerKeyTrustLine{AccountId: account, Asset: line.ToTrustLineAsset()}})
+		key, err := xdr.MarshalBase64(xdr.LedgerKey{
+			Type:      xdr.LedgerEntryTypeTrustline,
+			TrustLine: &xdr.LedgerKeyTrustLine{AccountId: account, Asset: line.ToTrustLineAsset()},
+		})
 		if err != nil {
 			return nil, fmt.Errorf("the key of the trustline for %s: %w", asset, err)
 		}
@@ -149,7 +157,8 @@ func (l *Lookup) entries(ctx context.Context, keys []string) (map[string]string,
 	entries := map[string]string{}
 	for chunk := range slices.Chunk(asked, entriesPerCall) {
 		var got protocol.GetLedgerEntriesResponse
-		if err := l.client.call(ctx, protocol.GetLedgerEntriesMethodName, protocol.GetLedgerEntriesRequest{Keys: chunk}, &got, answerSizeBytesMax); err != nil {
+		if err := l.client.call(ctx, protocol.GetLedgerEntriesMethodName,
+			protocol.GetLedgerEntriesRequest{Keys: chunk}, &got, answerSizeBytesMax); err != nil {
 			return nil, err
 		}
 		for _, entry := range got.Entries {

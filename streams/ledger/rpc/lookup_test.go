@@ -46,15 +46,23 @@ func (n *node) put(t *testing.T, key xdr.LedgerKey, data xdr.LedgerEntryData) {
 func (n *node) openAccount(t *testing.T, a string) {
 	t.Helper()
 	id := xdr.MustAddress(a)
-	n.put(t, xdr.LedgerKey{Type: xdr.LedgerEntryTypeAccount, Account: &xdr.LedgerKeyAccount{AccountId: id}},
+	n.put(t,
+		xdr.LedgerKey{Type: xdr.LedgerEntryTypeAccount, Account: &xdr.LedgerKeyAccount{AccountId: id}},
 		xdr.LedgerEntryData{Type: xdr.LedgerEntryTypeAccount, Account: &xdr.AccountEntry{AccountId: id}})
 }
 
 func (n *node) trust(t *testing.T, a string, asset domain.Asset, flags xdr.TrustLineFlags) {
 	t.Helper()
 	id, line := xdr.MustAddress(a), xdr.MustNewCreditAsset(asset.Code, asset.Issuer).ToTrustLineAsset()
-	n.put(t, xdr.LedgerKey{Type: xdr.LedgerEntryTypeTrustline, TrustLine: &xdr.LedgerKeyTrustLine{AccountId: id, Asset: line}},
-		xdr.LedgerEntryData{Type: xdr.LedgerEntryTypeTrustline, TrustLine: &xdr.TrustLineEntry{AccountId: id, Asset: line, Flags: xdr.Uint32(flags)}})
+	n.put(t,
+		xdr.LedgerKey{
+			Type:      xdr.LedgerEntryTypeTrustline,
+			TrustLine: &xdr.LedgerKeyTrustLine{AccountId: id, Asset: line},
+		},
+		xdr.LedgerEntryData{
+			Type:      xdr.LedgerEntryTypeTrustline,
+			TrustLine: &xdr.TrustLineEntry{AccountId: id, Asset: line, Flags: xdr.Uint32(flags)},
+		})
 }
 
 func newLookup(t *testing.T, n *node) *rpc.Lookup {
@@ -83,9 +91,16 @@ func TestWarnings(t *testing.T) {
 		{"a trustline is missing", wallet, []domain.Asset{usd, euro}, []string{"NO_TRUSTLINE:EURODOLLAR"}},
 		{"a trustline is not authorised", wallet, []domain.Asset{yen}, []string{"NO_TRUSTLINE:YEN"}},
 		{"an issuer needs none for its own", wallet, []domain.Asset{own}, []string{}},
-		{"the same code twice", wallet, []domain.Asset{euro, {Code: "EURODOLLAR", Issuer: address(3)}}, []string{"NO_TRUSTLINE:EURODOLLAR"}},
+		{
+			"the same code twice", wallet,
+			[]domain.Asset{euro, {Code: "EURODOLLAR", Issuer: address(3)}},
+			[]string{"NO_TRUSTLINE:EURODOLLAR"},
+		},
 		{"no account", address(9), []domain.Asset{xlm}, []string{"ACCOUNT_NOT_FOUND"}},
-		{"no account, so no trustline", address(9), []domain.Asset{usd}, []string{"ACCOUNT_NOT_FOUND", "NO_TRUSTLINE:USD"}},
+		{
+			"no account, so no trustline", address(9), []domain.Asset{usd},
+			[]string{"ACCOUNT_NOT_FOUND", "NO_TRUSTLINE:USD"},
+		},
 		{"no address", "GARBAGE", []domain.Asset{xlm}, []string{"LOOKUP_FAILED"}},
 	} {
 		if got := l.Warnings(t.Context(), c.wallet, c.assets); !slices.Equal(got, c.want) {
@@ -122,7 +137,8 @@ func TestFailedLookupsAreAWarningAndNotKept(t *testing.T) {
 	n.faults = []fault{unavailable, garbage, unhealthy}
 	l := newLookup(t, n)
 	for range 3 {
-		if got := l.Warnings(t.Context(), wallet, []domain.Asset{xlm}); !slices.Equal(got, []string{"LOOKUP_FAILED"}) {
+		if got := l.Warnings(t.Context(), wallet, []domain.Asset{xlm}); !slices.Equal(got,
+			[]string{"LOOKUP_FAILED"}) {
 			t.Errorf("got %v", got)
 		}
 	}
@@ -136,7 +152,8 @@ func TestLookupIsBoundedInTime(t *testing.T) {
 	release := make(chan struct{})
 	n.faults = []fault{func(http.ResponseWriter, string) bool { <-release; return true }}
 	l := newLookup(t, n)
-	if got := l.Warnings(t.Context(), wallet, []domain.Asset{xlm}); !slices.Equal(got, []string{"LOOKUP_FAILED"}) {
+	if got := l.Warnings(t.Context(), wallet, []domain.Asset{xlm}); !slices.Equal(got,
+		[]string{"LOOKUP_FAILED"}) {
 		t.Errorf("got %v", got)
 	}
 	close(release)

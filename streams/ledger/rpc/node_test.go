@@ -43,7 +43,12 @@ type fault func(w http.ResponseWriter, method string) bool
 
 func newNode(t *testing.T) *node {
 	t.Helper()
-	n := &node{passphrase: passphrase, ledgers: map[uint32]ledger.Raw{}, entries: map[string]string{}, requests: map[string]int{}}
+	n := &node{
+		passphrase: passphrase,
+		ledgers:    map[uint32]ledger.Raw{},
+		entries:    map[string]string{},
+		requests:   map[string]int{},
+	}
 	n.server = httptest.NewServer(n)
 	t.Cleanup(n.server.Close)
 	return n
@@ -81,7 +86,12 @@ type closed struct {
 
 func closeLedger(t *testing.T, sequence uint32, before xdr.Hash, seed byte) closed {
 	t.Helper()
-	header := xdr.LedgerHeader{LedgerVersion: 23, PreviousLedgerHash: before, LedgerSeq: xdr.Uint32(sequence), BucketListHash: xdr.Hash{seed}}
+	header := xdr.LedgerHeader{
+		LedgerVersion:      23,
+		PreviousLedgerHash: before,
+		LedgerSeq:          xdr.Uint32(sequence),
+		BucketListHash:     xdr.Hash{seed},
+	}
 	encoded, err := header.MarshalBinary()
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +164,11 @@ func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	result, err := n.answer(call.Method, call.Params)
 	reply := map[string]any{"jsonrpc": "2.0", "id": call.ID, "result": result}
 	if err != nil {
-		reply = map[string]any{"jsonrpc": "2.0", "id": call.ID, "error": map[string]any{"code": -32602, "message": err.Error()}}
+		reply = map[string]any{
+			"jsonrpc": "2.0",
+			"id":      call.ID,
+			"error":   map[string]any{"code": -32602, "message": err.Error()},
+		}
 	}
 	if err := json.NewEncoder(w).Encode(reply); err != nil {
 		panic(http.ErrAbortHandler) // the client has gone
@@ -164,7 +178,12 @@ func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (n *node) answer(method string, params json.RawMessage) (any, error) {
 	switch method {
 	case protocol.GetHealthMethodName:
-		return protocol.GetHealthResponse{Status: "healthy", LatestLedger: n.latest, OldestLedger: n.oldest, LedgerRetentionWindow: n.latest - n.oldest + 1}, nil
+		return protocol.GetHealthResponse{
+			Status:                "healthy",
+			LatestLedger:          n.latest,
+			OldestLedger:          n.oldest,
+			LedgerRetentionWindow: n.latest - n.oldest + 1,
+		}, nil
 	case protocol.GetNetworkMethodName:
 		return protocol.GetNetworkResponse{Passphrase: n.passphrase, ProtocolVersion: 23}, nil
 	case protocol.GetLedgersMethodName:
@@ -194,12 +213,18 @@ func (n *node) getLedgers(ask protocol.GetLedgersRequest) (any, error) {
 		return nil, err
 	}
 	got := protocol.GetLedgersResponse{LatestLedger: n.latest, OldestLedger: n.oldest}
-	for sequence := ask.StartLedger; sequence <= n.latest && len(got.Ledgers) < int(ask.Pagination.Limit); sequence++ {
+	for sequence := ask.StartLedger; sequence <= n.latest &&
+		len(got.Ledgers) < int(ask.Pagination.Limit); sequence++ {
 		l, ok := n.ledgers[sequence]
 		if !ok {
 			continue
 		}
-		got.Ledgers = append(got.Ledgers, protocol.LedgerInfo{Hash: l.Hash, Sequence: sequence, LedgerMetadata: base64.StdEncoding.EncodeToString(l.XDR)})
+		got.Ledgers = append(got.Ledgers,
+			protocol.LedgerInfo{
+				Hash:           l.Hash,
+				Sequence:       sequence,
+				LedgerMetadata: base64.StdEncoding.EncodeToString(l.XDR),
+			})
 	}
 	return got, nil
 }
@@ -220,7 +245,8 @@ func noResult(w http.ResponseWriter, _ string) bool {
 }
 
 func unhealthy(w http.ResponseWriter, _ string) bool {
-	io.WriteString(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"latency is too high"}}`)
+	io.WriteString(w,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"latency is too high"}}`)
 	return true
 }
 

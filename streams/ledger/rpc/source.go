@@ -53,7 +53,8 @@ type Source struct {
 // New makes a source. It asks the server nothing yet.
 func New(config Config) (*Source, error) {
 	if len(config.FallbackURLs) > fallbacksMax {
-		return nil, fmt.Errorf("rpc: %d further URLs are more than %d", len(config.FallbackURLs), fallbacksMax)
+		return nil, fmt.Errorf("rpc: %d further URLs are more than %d", len(config.FallbackURLs),
+			fallbacksMax)
 	}
 	var clients []*client
 	for _, address := range append([]string{config.URL}, config.FallbackURLs...) {
@@ -64,7 +65,8 @@ func New(config Config) (*Source, error) {
 		clients = append(clients, c)
 	}
 	if config.PageSize < 0 || config.PageSize > pageSizeMax {
-		return nil, fmt.Errorf("rpc: the page size is %d: set 1 to %d ledgers", config.PageSize, pageSizeMax)
+		return nil, fmt.Errorf("rpc: the page size is %d: set 1 to %d ledgers", config.PageSize,
+			pageSizeMax)
 	}
 	if config.PollInterval < 0 || config.BackoffMax < 0 {
 		return nil, errors.New("rpc: the poll interval and the longest backoff cannot be negative")
@@ -76,7 +78,14 @@ func New(config Config) (*Source, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Source{config: config, clients: clients, client: clients[0], log: log, pageSize: config.PageSize, sizeMax: pageSizeBytesMax}, nil
+	return &Source{
+		config:   config,
+		clients:  clients,
+		client:   clients[0],
+		log:      log,
+		pageSize: config.PageSize,
+		sizeMax:  pageSizeBytesMax,
+	}, nil
 }
 
 func orDefault[T comparable](v, fallback T) T {
@@ -115,7 +124,8 @@ func (s *Source) checkOne(ctx context.Context) error {
 		return err
 	}
 	if network.Passphrase != s.config.Passphrase {
-		return fmt.Errorf("%w: the Stellar RPC at %s serves %q, but %q is to be followed: set the URL of a server of that network, or the other passphrase (with data and topics of its own)",
+		return fmt.Errorf("%w: the Stellar RPC at %s serves %q, but %q is to be followed: set the URL "+
+			"of a server of that network, or the other passphrase (with data and topics of its own)",
 			ledger.ErrWrongNetwork, s.client.host, network.Passphrase, s.config.Passphrase)
 	}
 	return nil
@@ -158,7 +168,8 @@ func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case len(page) > 0:
-			s.report("up "+s.client.host, slog.LevelInfo, "ledgers are being read from the Stellar RPC", "ledger", sequence)
+			s.report("up "+s.client.host, slog.LevelInfo, "ledgers are being read from the Stellar RPC",
+				"ledger", sequence)
 			return page, nil
 		case ledger.IsFinal(err):
 			return nil, err
@@ -166,7 +177,8 @@ func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 			s.pageSize /= 2
 			continue
 		case err != nil:
-			s.report("down", slog.LevelWarn, "the Stellar RPC cannot be used; trying again until it can", "ledger", sequence, "err", err)
+			s.report("down", slog.LevelWarn, "the Stellar RPC cannot be used; trying again until it can",
+				"ledger", sequence, "err", err)
 			if err := pause(ctx, wait); err != nil {
 				return nil, err
 			}
@@ -230,12 +242,16 @@ func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 		return nil, err
 	}
 	if sequence < health.OldestLedger {
-		return nil, fmt.Errorf("%w: ledger %d is wanted, but the Stellar RPC at %s keeps %d to %d: follow a server that keeps more, or start at ledger %d and miss the payments in between",
-			ledger.ErrBehindRetention, sequence, s.client.host, health.OldestLedger, health.LatestLedger, health.OldestLedger)
+		return nil, fmt.Errorf("%w: ledger %d is wanted, but the Stellar RPC at %s keeps %d to %d: "+
+			"follow a server that keeps more, or start at ledger %d and miss the payments in between",
+			ledger.ErrBehindRetention, sequence, s.client.host, health.OldestLedger, health.LatestLedger,
+			health.OldestLedger)
 	}
 	if sequence > health.LatestLedger {
 		if health.LatestLedger+1 < sequence {
-			s.report("lagging", slog.LevelWarn, "the Stellar RPC is behind what was read already; waiting for it", "ledger", sequence, "latest", health.LatestLedger)
+			s.report("lagging", slog.LevelWarn,
+				"the Stellar RPC is behind what was read already; waiting for it", "ledger", sequence, "latest",
+				health.LatestLedger)
 		}
 		return nil, nil
 	}
@@ -282,7 +298,10 @@ func (l *ledgers) parse(raw []byte) error {
 // with those up to the first that does not fit, unless that is the first.
 func (s *Source) page(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	var got ledgers
-	ask := protocol.GetLedgersRequest{StartLedger: sequence, Pagination: &protocol.LedgerPaginationOptions{Limit: uint(s.pageSize)}}
+	ask := protocol.GetLedgersRequest{
+		StartLedger: sequence,
+		Pagination:  &protocol.LedgerPaginationOptions{Limit: uint(s.pageSize)},
+	}
 	if err := s.call(ctx, protocol.GetLedgersMethodName, ask, &got, s.sizeMax); err != nil {
 		return nil, err
 	}
@@ -291,12 +310,15 @@ func (s *Source) page(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 		page = append(page, ledger.Raw{Sequence: l.Sequence, Hash: l.Hash, XDR: l.XDR})
 	}
 	if len(page) == 0 {
-		return nil, fmt.Errorf("the Stellar RPC at %s says that it has ledger %d, but gives none", s.client.host, sequence)
+		return nil, fmt.Errorf("the Stellar RPC at %s says that it has ledger %d, but gives none",
+			s.client.host, sequence)
 	}
 	return s.chain.Fitting(page, sequence, "the Stellar RPC at "+s.client.host)
 }
 
-func (s *Source) call(ctx context.Context, method string, params, result any, sizeBytesMax int64) error {
+func (s *Source) call(
+	ctx context.Context, method string, params, result any, sizeBytesMax int64,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	return s.client.call(ctx, method, params, result, sizeBytesMax)

@@ -134,7 +134,9 @@ func TestWrongNetwork(t *testing.T) {
 	n.passphrase = network.TestNetworkPassphrase
 	s, _ := newSource(t, rpc.Config{URL: n.server.URL})
 	err := s.Check(within(t))
-	if !errors.Is(err, ledger.ErrWrongNetwork) || !strings.Contains(err.Error(), network.TestNetworkPassphrase) || !strings.Contains(err.Error(), passphrase) {
+	if !errors.Is(err, ledger.ErrWrongNetwork) ||
+		!strings.Contains(err.Error(), network.TestNetworkPassphrase) ||
+		!strings.Contains(err.Error(), passphrase) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -142,7 +144,10 @@ func TestWrongNetwork(t *testing.T) {
 func TestFaultsThatPass(t *testing.T) {
 	n := newNode(t)
 	n.grow(t, 1, 3, 0)
-	n.faults = []fault{unavailable, garbage, noResult, unhealthy, hangUp, none, unavailable, none, garbage, none, hangUp}
+	n.faults = []fault{
+		unavailable, garbage, noResult, unhealthy, hangUp, none, unavailable, none,
+		garbage, none, hangUp,
+	}
 	s, l := newSource(t, rpc.Config{URL: n.server.URL})
 	if got := next(t, s, 1); !slices.Equal(got, []uint32{1, 2, 3}) {
 		t.Errorf("got %v", got)
@@ -220,7 +225,8 @@ func TestResetAndFork(t *testing.T) {
 	}
 	restarted, _ := newSource(t, rpc.Config{URL: n.server.URL})
 	restarted.Continue(3, hash)
-	if _, err := restarted.Next(within(t), 4); !errors.Is(err, ledger.ErrForked) || !strings.Contains(err.Error(), hash) {
+	if _, err := restarted.Next(within(t), 4); !errors.Is(err, ledger.ErrForked) ||
+		!strings.Contains(err.Error(), hash) {
 		t.Errorf("another chain after a restart: got %v", err)
 	}
 }
@@ -269,7 +275,8 @@ func TestBehindRetention(t *testing.T) {
 	n.grow(t, 100, 120, 0)
 	s, _ := newSource(t, rpc.Config{URL: n.server.URL})
 	_, err := s.Next(within(t), 99)
-	if !errors.Is(err, ledger.ErrBehindRetention) || !strings.Contains(err.Error(), "keeps 100 to 120") {
+	if !errors.Is(err, ledger.ErrBehindRetention) ||
+		!strings.Contains(err.Error(), "keeps 100 to 120") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -293,7 +300,8 @@ func TestMisnamedAndUnreadableLedgers(t *testing.T) {
 	n.mu.Lock()
 	n.ledgers[2] = ledger.Raw{Sequence: 2, Hash: n.ledgers[2].Hash, XDR: []byte{0, 0, 0, 9}}
 	n.mu.Unlock()
-	if _, err := s.Next(within(t), 2); err == nil || !strings.Contains(err.Error(), "version 9 is not known") {
+	if _, err := s.Next(within(t), 2); err == nil ||
+		!strings.Contains(err.Error(), "version 9 is not known") {
 		t.Errorf("a ledger of an unknown version: got %v", err)
 	}
 }
@@ -327,7 +335,8 @@ func TestStopsWhenTold(t *testing.T) {
 func TestBadConfiguration(t *testing.T) {
 	for name, config := range map[string]rpc.Config{
 		"no URL": {}, "no scheme": {URL: "localhost:8000"}, "file": {URL: "file:///x"},
-		"page": {URL: "http://localhost", PageSize: 201}, "interval": {URL: "http://localhost", PollInterval: -1},
+		"page":     {URL: "http://localhost", PageSize: 201},
+		"interval": {URL: "http://localhost", PollInterval: -1},
 	} {
 		if _, err := rpc.New(config); err == nil {
 			t.Errorf("%s: no error", name)
@@ -341,7 +350,8 @@ func TestSeveralServers(t *testing.T) {
 	a, b := newNode(t), newNode(t)
 	a.grow(t, 1, 40, 0)
 	b.grow(t, 1, 40, 0)
-	s, l := newSource(t, rpc.Config{URL: a.server.URL, FallbackURLs: []string{b.server.URL}, PageSize: 5})
+	s, l := newSource(t,
+		rpc.Config{URL: a.server.URL, FallbackURLs: []string{b.server.URL}, PageSize: 5})
 	if err := s.Check(within(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -375,7 +385,8 @@ func TestAServerThatLagsOrForksIsLeft(t *testing.T) {
 	lagging.grow(t, 1, 5, 0)
 	forked.grow(t, 1, 9, 1)
 	right.grow(t, 1, 9, 0)
-	s, _ := newSource(t, rpc.Config{URL: lagging.server.URL, FallbackURLs: []string{forked.server.URL, right.server.URL}})
+	s, _ := newSource(t,
+		rpc.Config{URL: lagging.server.URL, FallbackURLs: []string{forked.server.URL, right.server.URL}})
 	if got := next(t, s, 1); len(got) != 5 {
 		t.Fatalf("got %v", got)
 	}

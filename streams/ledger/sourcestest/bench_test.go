@@ -31,7 +31,12 @@ func bigLedger(b *testing.B) (raw ledger.Raw, passphrase string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	n, err := devnet.Open(devnet.Config{Dir: b.TempDir(), Identities: ids, Listen: "127.0.0.1:0", CloseInterval: time.Hour})
+	n, err := devnet.Open(devnet.Config{
+		Dir:           b.TempDir(),
+		Identities:    ids,
+		Listen:        "127.0.0.1:0",
+		CloseInterval: time.Hour,
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -75,18 +80,36 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	if bytes.Contains(asked, []byte("getLedgers")) {
 		body = c.page
 	}
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: r}, nil
+	return &http.Response{
+		StatusCode:    http.StatusOK,
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)),
+		Request:       r,
+	}, nil
 }
 
 func cannedRPC(b *testing.B, raw ledger.Raw) http.RoundTripper {
 	b.Helper()
-	page, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "result": map[string]any{"latestLedger": raw.Sequence, "ledgers": []any{
-		map[string]any{"hash": raw.Hash, "sequence": raw.Sequence, "metadataXdr": base64.StdEncoding.EncodeToString(raw.XDR)},
-	}}})
+	page, err := json.Marshal(map[string]any{
+		"jsonrpc": "2.0",
+		"id":      1,
+		"result": map[string]any{"latestLedger": raw.Sequence, "ledgers": []any{
+			map[string]any{
+				"hash":        raw.Hash,
+				"sequence":    raw.Sequence,
+				"metadataXdr": base64.StdEncoding.EncodeToString(raw.XDR),
+			},
+		}},
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
-	return canned{page: page, health: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"result":{"status":"healthy","latestLedger":%d,"oldestLedger":1}}`, raw.Sequence)}
+	return canned{
+		page: page,
+		health: fmt.Appendf(nil,
+			`{"jsonrpc":"2.0","id":1,"result":{"status":"healthy","latestLedger":%d,"oldestLedger":1}}`,
+			raw.Sequence),
+	}
 }
 
 // cpu is the processor time that this process has used.
@@ -125,7 +148,11 @@ func newExtractor(b *testing.B, passphrase string) *ledger.Extractor {
 
 func BenchmarkFromRPC(b *testing.B) {
 	raw, passphrase := bigLedger(b)
-	s, err := rpc.New(rpc.Config{URL: "http://canned", Passphrase: passphrase, HTTPClient: &http.Client{Transport: cannedRPC(b, raw)}})
+	s, err := rpc.New(rpc.Config{
+		URL:        "http://canned",
+		Passphrase: passphrase,
+		HTTPClient: &http.Client{Transport: cannedRPC(b, raw)},
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

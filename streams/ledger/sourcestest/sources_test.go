@@ -40,7 +40,14 @@ func open(t *testing.T, change func(*devnet.Config)) *chain {
 		t.Fatal(err)
 	}
 	c := &chain{lakeDir: t.TempDir()}
-	config := devnet.Config{Dir: t.TempDir(), Identities: ids, Listen: "127.0.0.1:0", CloseInterval: time.Hour, LakeDir: c.lakeDir, LakeLedgersPerFile: 8}
+	config := devnet.Config{
+		Dir:                t.TempDir(),
+		Identities:         ids,
+		Listen:             "127.0.0.1:0",
+		CloseInterval:      time.Hour,
+		LakeDir:            c.lakeDir,
+		LakeLedgersPerFile: 8,
+	}
 	if change != nil {
 		change(&config)
 	}
@@ -77,7 +84,12 @@ const poll = time.Millisecond
 
 func (c *chain) rpc(t *testing.T) ledger.Source {
 	t.Helper()
-	s, err := rpc.New(rpc.Config{URL: c.network.RPCURL(), Passphrase: c.network.Passphrase(), PollInterval: poll, BackoffMax: 4 * poll})
+	s, err := rpc.New(rpc.Config{
+		URL:          c.network.RPCURL(),
+		Passphrase:   c.network.Passphrase(),
+		PollInterval: poll,
+		BackoffMax:   4 * poll,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +98,11 @@ func (c *chain) rpc(t *testing.T) ledger.Source {
 
 func (c *chain) horizon(t *testing.T) ledger.Source {
 	t.Helper()
-	s, err := horizon.New(horizon.Config{URL: c.network.RPCURL(), Passphrase: c.network.Passphrase(), PollInterval: poll})
+	s, err := horizon.New(horizon.Config{
+		URL:          c.network.RPCURL(),
+		Passphrase:   c.network.Passphrase(),
+		PollInterval: poll,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +115,11 @@ func (c *chain) lake(t *testing.T) ledger.Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := lake.New(lake.Config{Store: store, Passphrase: c.network.Passphrase(), PollInterval: poll})
+	s, err := lake.New(lake.Config{
+		Store:        store,
+		Passphrase:   c.network.Passphrase(),
+		PollInterval: poll,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +127,9 @@ func (c *chain) lake(t *testing.T) ledger.Source {
 }
 
 // read follows a source from the first ledger to the last, as a follower does.
-func read(t *testing.T, s ledger.Source, passphrase string, first, last uint32) (all []ledger.Ledger) {
+func read(
+	t *testing.T, s ledger.Source, passphrase string, first, last uint32,
+) (all []ledger.Ledger) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -162,7 +184,8 @@ func TestAllSourcesAgree(t *testing.T) {
 	compare(t, "the lake", read(t, c.lake(t), passphrase, firstLedger, last), want)
 	compare(t, "Horizon", read(t, c.horizon(t), passphrase, firstLedger, last), want)
 
-	kinds, memos, muxed, senders, count := map[string]int{}, map[domain.MemoType]int{}, 0, map[string]bool{}, 0
+	kinds, memos, muxed, senders, count := map[string]int{}, map[domain.MemoType]int{}, 0,
+		map[string]bool{}, 0
 	zero := map[string]bool{} // kinds of payment to the muxed id 0
 	for _, l := range want {
 		for _, p := range l.Payments {
@@ -178,7 +201,10 @@ func TestAllSourcesAgree(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []string{"payment", "create_account", "account_merge", "path_payment_strict_send", "path_payment_strict_receive", "invoke_host_function"} {
+	for _, kind := range []string{
+		"payment", "create_account", "account_merge", "path_payment_strict_send",
+		"path_payment_strict_receive", "invoke_host_function",
+	} {
 		if kinds[kind] < 10 {
 			t.Errorf("the chain holds %d payments by %s: too few to compare", kinds[kind], kind)
 		}
@@ -203,7 +229,8 @@ func TestHandoverFromLakeToRPC(t *testing.T) {
 	}
 	s := handover.New(c.rpc(t), c.lake(t), nil)
 	got := read(t, s, passphrase, firstLedger, 100)
-	compare(t, "the lake to its end", got[:96-firstLedger], read(t, c.lake(t), passphrase, firstLedger, 95))
+	compare(t, "the lake to its end", got[:96-firstLedger],
+		read(t, c.lake(t), passphrase, firstLedger, 95))
 	compare(t, "the RPC server", got[80-firstLedger:], read(t, c.rpc(t), passphrase, 80, 100))
 	c.grow(t, 110)
 	for i, l := range read(t, s, passphrase, 101, 110) {
@@ -223,7 +250,9 @@ func TestFaultsLeadToTheSameLedgers(t *testing.T) {
 	calm := open(t, nil)
 	calm.grow(t, 60)
 	want := read(t, calm.rpc(t), calm.network.Passphrase(), firstLedger, 60)
-	for _, kind := range []devnet.FaultKind{devnet.FaultErrors, devnet.FaultGarbage, devnet.FaultGap, devnet.FaultBehind} {
+	for _, kind := range []devnet.FaultKind{
+		devnet.FaultErrors, devnet.FaultGarbage, devnet.FaultGap, devnet.FaultBehind,
+	} {
 		t.Run(string(kind), func(t *testing.T) {
 			var faults []devnet.Fault
 			for _, at := range []uint32{20, 21, 33, 50} {
@@ -274,7 +303,12 @@ func TestAKilledNodeIsWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := devnet.Config{Dir: t.TempDir(), Identities: ids, Listen: "127.0.0.1:0", CloseInterval: 50 * time.Millisecond}
+	config := devnet.Config{
+		Dir:           t.TempDir(),
+		Identities:    ids,
+		Listen:        "127.0.0.1:0",
+		CloseInterval: 50 * time.Millisecond,
+	}
 	start := func() (*devnet.Network, func()) {
 		n, err := devnet.Open(config)
 		if err != nil {
@@ -290,7 +324,12 @@ func TestAKilledNodeIsWaitedFor(t *testing.T) {
 	}
 	n, stop := start()
 	config.Listen = n.Addr().String()
-	s, err := rpc.New(rpc.Config{URL: n.RPCURL(), Passphrase: n.Passphrase(), PollInterval: poll, BackoffMax: 8 * poll})
+	s, err := rpc.New(rpc.Config{
+		URL:          n.RPCURL(),
+		Passphrase:   n.Passphrase(),
+		PollInterval: poll,
+		BackoffMax:   8 * poll,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

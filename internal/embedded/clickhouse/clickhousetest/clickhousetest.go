@@ -49,7 +49,8 @@ func Program(t testing.TB) clickhouse.Program {
 // their own, take tables away and look at what ClickHouse does within.
 func Grants() []string {
 	return []string{
-		"SHOW, SELECT, INSERT, ALTER TABLE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE ON *.*",
+		"SHOW, SELECT, INSERT, ALTER TABLE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, " +
+			"TRUNCATE, OPTIMIZE ON *.*",
 		"CREATE DATABASE, DROP DATABASE, SYSTEM MERGES ON *.*", "TABLE ENGINE ON Atomic",
 	}
 }

@@ -20,9 +20,11 @@ const (
 	maxFriendbotBytes = 256 << 10
 )
 
-// CreateAccount makes a key pair, funds it by friendbot and has it trust the assets (CODE:ISSUER). It
-// returns after all that is in closed ledgers.
-func (c *Client) CreateAccount(ctx context.Context, assets ...string) (address, secret string, err error) {
+// CreateAccount makes a key pair, funds it by friendbot and has it trust the assets
+// (CODE:ISSUER). It returns after all that is in closed ledgers.
+func (c *Client) CreateAccount(
+	ctx context.Context, assets ...string,
+) (address, secret string, err error) {
 	lines, err := parseLines(assets)
 	if err != nil {
 		return "", "", err
@@ -49,9 +51,11 @@ type IssuedAsset struct {
 	IssuerSecret string `json:"issuerSecret"`
 }
 
-// IssueAsset makes an issuer of an asset with this code, and has the account of a secret key trust it
-// and receive the amount. It returns after all that is in closed ledgers.
-func (c *Client) IssueAsset(ctx context.Context, holderSeed, code, amount string) (IssuedAsset, error) {
+// IssueAsset makes an issuer of an asset with this code, and has the account of a secret key
+// trust it and receive the amount. It returns after all that is in closed ledgers.
+func (c *Client) IssueAsset(
+	ctx context.Context, holderSeed, code, amount string,
+) (IssuedAsset, error) {
 	holder, holderErr := parseSeed("holder", holderSeed)
 	if err := errors.Join(holderErr, checkCode(code), checkAmount(amount)); err != nil {
 		return IssuedAsset{}, err
@@ -64,12 +68,13 @@ func (c *Client) IssueAsset(ctx context.Context, holderSeed, code, amount string
 	if err := c.EnsureTrustline(ctx, holderSeed, issued.Asset); err != nil {
 		return IssuedAsset{}, err
 	}
-	_, err = c.Pay(ctx, PayRequest{From: secret, To: holder.Address(), Amount: amount, Asset: issued.Asset})
+	_, err = c.Pay(ctx,
+		PayRequest{From: secret, To: holder.Address(), Amount: amount, Asset: issued.Asset})
 	return issued, err
 }
 
-// EnsureTrustline has the account of a secret key trust an asset (CODE:ISSUER) without limit, unless it
-// does so already.
+// EnsureTrustline has the account of a secret key trust an asset (CODE:ISSUER) without limit,
+// unless it does so already.
 func (c *Client) EnsureTrustline(ctx context.Context, seed, asset string) error {
 	pair, seedErr := parseSeed("seed", seed)
 	lines, linesErr := parseLines([]string{asset})
@@ -88,7 +93,8 @@ func (c *Client) EnsureTrustline(ctx context.Context, seed, asset string) error 
 
 func parseLines(assets []string) ([]txnbuild.Operation, error) {
 	if len(assets) > maxAssets {
-		return nil, fmt.Errorf("%d assets are more than the %d one transaction can trust", len(assets), maxAssets)
+		return nil, fmt.Errorf("%d assets are more than the %d one transaction can trust", len(assets),
+			maxAssets)
 	}
 	var faults []error
 	var ops []txnbuild.Operation
@@ -101,7 +107,11 @@ func parseLines(assets []string) ([]txnbuild.Operation, error) {
 			faults = append(faults, err)
 			continue
 		}
-		ops = append(ops, &txnbuild.ChangeTrust{Line: txnbuild.ChangeTrustAssetWrapper{Asset: asset}, Limit: txnbuild.MaxTrustlineLimit})
+		ops = append(ops,
+			&txnbuild.ChangeTrust{
+				Line:  txnbuild.ChangeTrustAssetWrapper{Asset: asset},
+				Limit: txnbuild.MaxTrustlineLimit,
+			})
 	}
 	return ops, errors.Join(faults...)
 }
@@ -142,7 +152,8 @@ func (c *Client) Fund(ctx context.Context, address string) error {
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask friendbot to fund %s (is the development network running?): %w", address, err)
+		return fmt.Errorf("ask friendbot to fund %s (is the development network running?): %w", address,
+			err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxFriendbotBytes))

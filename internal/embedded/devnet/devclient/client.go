@@ -23,8 +23,8 @@ const (
 	firstPoll = 20 * time.Millisecond
 	maxPoll   = 250 * time.Millisecond
 
-	// guessWindow is how many sequence numbers after the ledger's are tried before the ledger is asked again;
-	// maxConflicts bounds the tries of one submission altogether.
+	// guessWindow is how many sequence numbers after the ledger's are tried before the ledger is
+	// asked again; maxConflicts bounds the tries of one submission altogether.
 	guessWindow  = 256
 	maxConflicts = 4096
 
@@ -51,19 +51,23 @@ type source struct {
 
 // New makes a client. friendbotURL may be "" when no account is to be funded.
 func New(rpcURL, friendbotURL string) (*Client, error) {
-	for _, field := range []struct{ name, value string }{{"RPC URL", rpcURL}, {"friendbot URL", friendbotURL}} {
+	for _, field := range []struct{ name, value string }{
+		{"RPC URL", rpcURL}, {"friendbot URL", friendbotURL},
+	} {
 		if field.name == "friendbot URL" && field.value == "" {
 			continue
 		}
 		u, err := url.Parse(field.value)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, fmt.Errorf("%s %q is not a URL such as http://127.0.0.1:8000", field.name, field.value)
+			return nil, fmt.Errorf("%s %q is not a URL such as http://127.0.0.1:8000", field.name,
+				field.value)
 		}
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = nil // the development network is never beyond a proxy
 	transport.MaxIdleConnsPerHost = maxConns
-	transport.MaxConnsPerHost = maxConns // thousands of payments at once share them and wait their turn
+	// thousands of payments at once share them and wait their turn
+	transport.MaxConnsPerHost = maxConns
 	client := &http.Client{Transport: transport, Timeout: requestTimeout}
 	return &Client{
 		rpc:          rpcclient.NewClient(rpcURL, client),
@@ -110,9 +114,12 @@ func (c *Client) source(address string) *source {
 	return s
 }
 
-// execute submits operations as one transaction and waits for the ledger that holds it. A transaction that
-// failed there is an error.
-func (c *Client) execute(ctx context.Context, from *keypair.Full, memo txnbuild.Memo, ops ...txnbuild.Operation) (protocol.GetTransactionResponse, error) {
+// execute submits operations as one transaction and waits for the ledger that holds it. A
+// transaction that failed there is an error.
+func (c *Client) execute(
+	ctx context.Context, from *keypair.Full, memo txnbuild.Memo,
+	ops ...txnbuild.Operation,
+) (protocol.GetTransactionResponse, error) {
 	hash, validUntil, err := c.submit(ctx, from, memo, ops)
 	if err != nil {
 		return protocol.GetTransactionResponse{}, err
@@ -122,13 +129,17 @@ func (c *Client) execute(ctx context.Context, from *keypair.Full, memo txnbuild.
 		return answer, err
 	}
 	if answer.Status == protocol.TransactionStatusFailed {
-		return answer, fmt.Errorf("transaction %s failed in ledger %d: %s", hash, answer.Ledger, inWords(answer.ResultXDR))
+		return answer, fmt.Errorf("transaction %s failed in ledger %d: %s", hash, answer.Ledger,
+			inWords(answer.ResultXDR))
 	}
 	return answer, nil
 }
 
 // submit finds the sequence number that the network takes and returns the hash of what it took.
-func (c *Client) submit(ctx context.Context, from *keypair.Full, memo txnbuild.Memo, ops []txnbuild.Operation) (hash string, validUntil int64, err error) {
+func (c *Client) submit(
+	ctx context.Context, from *keypair.Full, memo txnbuild.Memo,
+	ops []txnbuild.Operation,
+) (hash string, validUntil int64, err error) {
 	passphrase, err := c.networkPassphrase(ctx)
 	if err != nil {
 		return "", 0, err
@@ -169,20 +180,24 @@ func (c *Client) submit(ctx context.Context, from *keypair.Full, memo txnbuild.M
 		case answer.Status == "DUPLICATE":
 			s.next++ // another sender made the very same payment; this one is a second
 		case !isBadSequence(answer.ErrorResultXDR):
-			return "", 0, fmt.Errorf("the network refused the transaction: %s", inWords(answer.ErrorResultXDR))
+			return "", 0, fmt.Errorf("the network refused the transaction: %s",
+				inWords(answer.ErrorResultXDR))
 		default:
 			if guesses, err = c.nextGuess(ctx, s, from.Address(), guesses); err != nil {
 				return "", 0, err
 			}
 		}
 	}
-	return "", 0, fmt.Errorf("submit the transaction: account %s is so busy that %d sequence numbers were taken by others: try again", from.Address(), maxConflicts)
+	return "", 0, fmt.Errorf("submit the transaction: account %s is so busy that %d sequence "+
+		"numbers were taken by others: try again", from.Address(), maxConflicts)
 }
 
-// nextGuess moves on after a sequence number was refused. The first refusal means that the remembered
-// number is stale: ask the ledger. After that others wait in the queue before us: try one number after the
-// other, and when a whole window is taken, let a ledger close.
-func (c *Client) nextGuess(ctx context.Context, s *source, address string, guesses int) (int, error) {
+// nextGuess moves on after a sequence number was refused. The first refusal means that the
+// remembered number is stale: ask the ledger. After that others wait in the queue before us:
+// try one number after the other, and when a whole window is taken, let a ledger close.
+func (c *Client) nextGuess(
+	ctx context.Context, s *source, address string, guesses int,
+) (int, error) {
 	switch {
 	case guesses == 0:
 		next, err := c.ledgerSequence(ctx, address)
@@ -205,13 +220,17 @@ func (c *Client) nextGuess(ctx context.Context, s *source, address string, guess
 func (c *Client) ledgerSequence(ctx context.Context, address string) (int64, error) {
 	account, err := c.rpc.LoadAccount(ctx, address)
 	if err != nil {
-		return 0, fmt.Errorf("find account %s on the development network (fund it by friendbot first): %w", address, err)
+		return 0, fmt.Errorf("find account %s on the development network (fund it by friendbot first): %w",
+			address, err)
 	}
 	seqNum, err := account.GetSequenceNumber()
 	return seqNum + 1, err
 }
 
-func build(passphrase string, from *keypair.Full, seqNum, validUntil int64, memo txnbuild.Memo, ops []txnbuild.Operation) (string, error) {
+func build(
+	passphrase string, from *keypair.Full, seqNum, validUntil int64,
+	memo txnbuild.Memo, ops []txnbuild.Operation,
+) (string, error) {
 	tx, err := txnbuild.NewTransaction(txnbuild.TransactionParams{
 		SourceAccount: &txnbuild.SimpleAccount{AccountID: from.Address(), Sequence: seqNum},
 		Operations:    ops,
@@ -229,19 +248,24 @@ func build(passphrase string, from *keypair.Full, seqNum, validUntil int64, memo
 }
 
 // await polls until the transaction is in a closed ledger.
-func (c *Client) await(ctx context.Context, hash string, validUntil int64) (protocol.GetTransactionResponse, error) {
+func (c *Client) await(
+	ctx context.Context, hash string, validUntil int64,
+) (protocol.GetTransactionResponse, error) {
 	for wait := firstPoll; ; wait = min(2*wait, maxPoll) {
 		answer, err := c.rpc.GetTransaction(ctx, protocol.GetTransactionRequest{Hash: hash})
 		switch {
 		case err != nil:
-			return answer, fmt.Errorf("wait for transaction %s (it may still get into a ledger): %w", hash, err)
+			return answer, fmt.Errorf("wait for transaction %s (it may still get into a ledger): %w", hash,
+				err)
 		case answer.Status != protocol.TransactionStatusNotFound:
 			return answer, nil
 		case answer.LatestLedgerCloseTime > validUntil:
-			return answer, fmt.Errorf("transaction %s expired before a ledger took it: nothing happened, try again", hash)
+			return answer, fmt.Errorf("transaction %s expired before a ledger took it: nothing happened, "+
+				"try again", hash)
 		}
 		if err := pause(ctx, wait); err != nil {
-			return answer, fmt.Errorf("wait for transaction %s (it may still get into a ledger): %w", hash, err)
+			return answer, fmt.Errorf("wait for transaction %s (it may still get into a ledger): %w", hash,
+				err)
 		}
 	}
 }
@@ -259,7 +283,8 @@ func pause(ctx context.Context, d time.Duration) error {
 
 func isBadSequence(resultXDR string) bool {
 	var result xdr.TransactionResult
-	return xdr.SafeUnmarshalBase64(resultXDR, &result) == nil && result.Result.Code == xdr.TransactionResultCodeTxBadSeq
+	return xdr.SafeUnmarshalBase64(resultXDR, &result) == nil &&
+		result.Result.Code == xdr.TransactionResultCodeTxBadSeq
 }
 
 // parseSeed names the field and never the value: it is a secret, or somebody's mistake for one.

@@ -35,7 +35,12 @@ func start(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := devnet.Open(devnet.Config{Dir: t.TempDir(), Identities: id, Listen: "127.0.0.1:0", CloseInterval: 50 * time.Millisecond})
+	n, err := devnet.Open(devnet.Config{
+		Dir:           t.TempDir(),
+		Identities:    id,
+		Listen:        "127.0.0.1:0",
+		CloseInterval: 50 * time.Millisecond,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +81,8 @@ func (r *rig) onLedger(p devclient.Payment) (xdr.TransactionEnvelope, xdr.Paymen
 	if err != nil || done.Status != "SUCCESS" || done.Ledger != p.Ledger {
 		r.t.Fatal(done.Status, done.Ledger, err)
 	}
-	if uint32(id.LedgerSequence) != p.Ledger || id.TransactionOrder != done.ApplicationOrder || id.OperationOrder != 1 {
+	if uint32(id.LedgerSequence) != p.Ledger || id.TransactionOrder != done.ApplicationOrder ||
+		id.OperationOrder != 1 {
 		r.t.Fatalf("id %+v of %+v", id, p)
 	}
 	var env xdr.TransactionEnvelope
@@ -105,10 +111,26 @@ func TestPay(t *testing.T) {
 		memo  xdr.MemoType
 	}{
 		{"lumens", devclient.PayRequest{To: to}, to, "native", xdr.MemoTypeMemoNone},
-		{"lumens by name", devclient.PayRequest{To: to, Asset: "XLM", Memo: txnbuild.MemoText("hi")}, to, "native", xdr.MemoTypeMemoText},
-		{"asset", devclient.PayRequest{To: to, Asset: r.id.DemoAsset(), Memo: txnbuild.MemoID(7)}, to, r.id.DemoAsset(), xdr.MemoTypeMemoId},
-		{"muxed by id", devclient.PayRequest{To: to, MuxedID: &muxedID, Memo: txnbuild.MemoHash{1}}, muxed.Address(), "native", xdr.MemoTypeMemoHash},
-		{"muxed address", devclient.PayRequest{To: muxed.Address(), Memo: txnbuild.MemoReturn{1}}, muxed.Address(), "native", xdr.MemoTypeMemoReturn},
+		{
+			"lumens by name",
+			devclient.PayRequest{To: to, Asset: "XLM", Memo: txnbuild.MemoText("hi")}, to,
+			"native", xdr.MemoTypeMemoText,
+		},
+		{
+			"asset",
+			devclient.PayRequest{To: to, Asset: r.id.DemoAsset(), Memo: txnbuild.MemoID(7)},
+			to, r.id.DemoAsset(), xdr.MemoTypeMemoId,
+		},
+		{
+			"muxed by id",
+			devclient.PayRequest{To: to, MuxedID: &muxedID, Memo: txnbuild.MemoHash{1}},
+			muxed.Address(), "native", xdr.MemoTypeMemoHash,
+		},
+		{
+			"muxed address",
+			devclient.PayRequest{To: muxed.Address(), Memo: txnbuild.MemoReturn{1}},
+			muxed.Address(), "native", xdr.MemoTypeMemoReturn,
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -118,7 +140,8 @@ func TestPay(t *testing.T) {
 				t.Fatal(err)
 			}
 			env, op := r.onLedger(paid)
-			if op.Destination.Address() != c.dest || op.Amount != 125_000_000 || op.Asset.StringCanonical() != c.asset || env.Memo().Type != c.memo {
+			if op.Destination.Address() != c.dest || op.Amount != 125_000_000 ||
+				op.Asset.StringCanonical() != c.asset || env.Memo().Type != c.memo {
 				t.Fatalf("%+v %+v", op, env.Memo())
 			}
 		})
@@ -139,21 +162,25 @@ func TestPayRequestFaults(t *testing.T) {
 		"from is not a Stellar secret key": func(r *devclient.PayRequest) { r.From = pair.Address() },
 		"to \"x\" is not":                  func(r *devclient.PayRequest) { r.To = "x" },
 		"to is a secret key":               func(r *devclient.PayRequest) { r.To = pair.Seed() },
-		"to is a muxed address":            func(r *devclient.PayRequest) { r.To, r.MuxedID = muxed.Address(), &id },
-		"amount \"0\"":                     func(r *devclient.PayRequest) { r.Amount = "0" },
-		"amount \"-1\"":                    func(r *devclient.PayRequest) { r.Amount = "-1" },
-		"amount \"1.00000001\"":            func(r *devclient.PayRequest) { r.Amount = "1.00000001" },
-		"amount \"\"":                      func(r *devclient.PayRequest) { r.Amount = "" },
-		"asset \"USD\"":                    func(r *devclient.PayRequest) { r.Asset = "USD" },
-		"asset code \"U-D\"":               func(r *devclient.PayRequest) { r.Asset = "U-D:" + pair.Address() },
-		"memo text has 29 bytes":           func(r *devclient.PayRequest) { r.Memo = txnbuild.MemoText(strings.Repeat("x", 29)) },
-		"is it running?":                   func(*devclient.PayRequest) {}, // nothing at fault but the network
+		"to is a muxed address": func(r *devclient.PayRequest) {
+			r.To, r.MuxedID = muxed.Address(),
+				&id
+		},
+		"amount \"0\"":           func(r *devclient.PayRequest) { r.Amount = "0" },
+		"amount \"-1\"":          func(r *devclient.PayRequest) { r.Amount = "-1" },
+		"amount \"1.00000001\"":  func(r *devclient.PayRequest) { r.Amount = "1.00000001" },
+		"amount \"\"":            func(r *devclient.PayRequest) { r.Amount = "" },
+		"asset \"USD\"":          func(r *devclient.PayRequest) { r.Asset = "USD" },
+		"asset code \"U-D\"":     func(r *devclient.PayRequest) { r.Asset = "U-D:" + pair.Address() },
+		"memo text has 29 bytes": func(r *devclient.PayRequest) { r.Memo = txnbuild.MemoText(strings.Repeat("x", 29)) },
+		"is it running?":         func(*devclient.PayRequest) {}, // nothing at fault but the network
 	}
 	for want, edit := range cases {
 		req := good
 		edit(&req)
 		_, err := c.Pay(context.Background(), req)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), pair.Seed()) {
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), pair.Seed()) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
@@ -182,14 +209,27 @@ func TestPayFailures(t *testing.T) {
 		want string
 		req  devclient.PayRequest
 	}{
-		{"PAYMENT_NO_TRUST: the destination has no trustline", devclient.PayRequest{From: r.id.PayerSeed, To: to, Amount: "1", Asset: r.id.DemoAsset()}},
-		{"PAYMENT_NO_DESTINATION", devclient.PayRequest{From: r.id.PayerSeed, To: stranger.Address(), Amount: "1"}},
-		{"PAYMENT_UNDERFUNDED", devclient.PayRequest{From: seed, To: r.id.PayerAddress(), Amount: "10000"}},
-		{"PAYMENT_SRC_NO_TRUST", devclient.PayRequest{From: seed, To: r.id.PayerAddress(), Amount: "1", Asset: r.id.DemoAsset()}},
+		{
+			"PAYMENT_NO_TRUST: the destination has no trustline",
+			devclient.PayRequest{From: r.id.PayerSeed, To: to, Amount: "1", Asset: r.id.DemoAsset()},
+		},
+		{
+			"PAYMENT_NO_DESTINATION",
+			devclient.PayRequest{From: r.id.PayerSeed, To: stranger.Address(), Amount: "1"},
+		},
+		{
+			"PAYMENT_UNDERFUNDED",
+			devclient.PayRequest{From: seed, To: r.id.PayerAddress(), Amount: "10000"},
+		},
+		{
+			"PAYMENT_SRC_NO_TRUST",
+			devclient.PayRequest{From: seed, To: r.id.PayerAddress(), Amount: "1", Asset: r.id.DemoAsset()},
+		},
 		{"fund it by friendbot first", devclient.PayRequest{From: stranger.Seed(), To: to, Amount: "1"}},
 	}
 	for _, c := range cases {
-		if _, err := r.Pay(r.ctx, c.req); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.req.From) {
+		if _, err := r.Pay(r.ctx, c.req); err == nil || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), c.req.From) {
 			t.Errorf("want %q, got %v", c.want, err)
 		}
 	}
@@ -197,10 +237,12 @@ func TestPayFailures(t *testing.T) {
 		t.Error(err)
 	}
 	// Lumens down to the reserve: the next fee cannot be paid, and that is refused, not failed.
-	if _, err := r.Pay(r.ctx, devclient.PayRequest{From: seed, To: r.id.PayerAddress(), Amount: "9998.99997"}); err != nil {
+	if _, err := r.Pay(r.ctx,
+		devclient.PayRequest{From: seed, To: r.id.PayerAddress(), Amount: "9998.99997"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Pay(r.ctx, devclient.PayRequest{From: seed, To: to, Amount: "1"}); err == nil || !strings.Contains(err.Error(), "txINSUFFICIENT_BALANCE") {
+	if _, err := r.Pay(r.ctx, devclient.PayRequest{From: seed, To: to, Amount: "1"}); err == nil ||
+		!strings.Contains(err.Error(), "txINSUFFICIENT_BALANCE") {
 		t.Error(err)
 	}
 }
@@ -218,7 +260,8 @@ func TestTrustlines(t *testing.T) {
 		}
 	}
 	for _, asset := range []string{r.id.DemoAsset(), other, "EUR:" + r.id.IssuerAddress()} {
-		if _, err := r.Pay(r.ctx, devclient.PayRequest{From: r.id.IssuerSeed, To: address, Amount: "3", Asset: asset}); err != nil {
+		if _, err := r.Pay(r.ctx,
+			devclient.PayRequest{From: r.id.IssuerSeed, To: address, Amount: "3", Asset: asset}); err != nil {
 			t.Fatal(asset, err)
 		}
 	}
@@ -229,10 +272,12 @@ func TestTrustlines(t *testing.T) {
 	if n, _ := account.GetSequenceNumber(); n&0xffffffff != 2 {
 		t.Fatal("two transactions should have done, not", n&0xffffffff)
 	}
-	if _, _, err := r.CreateAccount(r.ctx, "XLM"); err == nil || !strings.Contains(err.Error(), "needs no trustline") {
+	if _, _, err := r.CreateAccount(r.ctx, "XLM"); err == nil ||
+		!strings.Contains(err.Error(), "needs no trustline") {
 		t.Fatal(err)
 	}
-	if err := r.EnsureTrustline(r.ctx, seed, "EUR:"+keypair.MustRandom().Address()); err == nil || !strings.Contains(err.Error(), "CHANGE_TRUST_NO_ISSUER") {
+	if err := r.EnsureTrustline(r.ctx, seed, "EUR:"+keypair.MustRandom().Address()); err == nil ||
+		!strings.Contains(err.Error(), "CHANGE_TRUST_NO_ISSUER") {
 		t.Fatal(err)
 	}
 	noBot, err := devclient.New(r.net.RPCURL(), "")
@@ -240,13 +285,14 @@ func TestTrustlines(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer noBot.Close()
-	if err := noBot.Fund(r.ctx, address); err == nil || !strings.Contains(err.Error(), "friendbot URL") {
+	if err := noBot.Fund(r.ctx, address); err == nil ||
+		!strings.Contains(err.Error(), "friendbot URL") {
 		t.Fatal(err)
 	}
 }
 
-// Several clients, as several processes would, pay from one account at once, some of them the very same
-// payment: each gets a payment of its own.
+// Several clients, as several processes would, pay from one account at once, some of them the
+// very same payment: each gets a payment of its own.
 func TestConcurrentSenders(t *testing.T) {
 	r := start(t)
 	to, _, err := r.CreateAccount(r.ctx)
@@ -299,7 +345,8 @@ func TestContextEnds(t *testing.T) {
 	r := start(t)
 	ctx, cancel := context.WithCancel(r.ctx)
 	cancel()
-	if _, err := r.Pay(ctx, devclient.PayRequest{From: r.id.PayerSeed, To: r.id.IssuerAddress(), Amount: "1"}); err == nil {
+	if _, err := r.Pay(ctx,
+		devclient.PayRequest{From: r.id.PayerSeed, To: r.id.IssuerAddress(), Amount: "1"}); err == nil {
 		t.Fatal("paid under a context that had ended")
 	}
 }
@@ -320,10 +367,12 @@ func TestIssueAsset(t *testing.T) {
 		t.Error(err)
 	}
 	pay.Amount = "1000"
-	if _, err := r.Pay(r.ctx, pay); err == nil || !strings.Contains(err.Error(), "PAYMENT_UNDERFUNDED") {
+	if _, err := r.Pay(r.ctx, pay); err == nil ||
+		!strings.Contains(err.Error(), "PAYMENT_UNDERFUNDED") {
 		t.Errorf("more than was issued: %v", err)
 	}
-	if _, err := r.IssueAsset(r.ctx, r.id.PayerSeed, "NO-CODE", "0"); err == nil || !strings.Contains(err.Error(), "NO-CODE") ||
+	if _, err := r.IssueAsset(r.ctx, r.id.PayerSeed, "NO-CODE", "0"); err == nil ||
+		!strings.Contains(err.Error(), "NO-CODE") ||
 		!strings.Contains(err.Error(), "amount") {
 		t.Errorf("two faults: %v", err)
 	}

@@ -33,8 +33,8 @@ type Payment struct {
 	ID     string `json:"id"` // of the payment operation, decimal
 }
 
-// Pay makes one payment and returns after its ledger is closed. Faults of the request are all reported at
-// once, by the names of its fields in lower case, which are those of the flags.
+// Pay makes one payment and returns after its ledger is closed. Faults of the request are all
+// reported at once, by the names of its fields in lower case, which are those of the flags.
 func (c *Client) Pay(ctx context.Context, req PayRequest) (Payment, error) {
 	from, op, err := req.operation()
 	if err != nil {
@@ -45,7 +45,11 @@ func (c *Client) Pay(ctx context.Context, req PayRequest) (Payment, error) {
 		return Payment{}, fmt.Errorf("pay %s to %s: %w", req.Amount, req.To, err)
 	}
 	id := toid.New(int32(answer.Ledger), answer.ApplicationOrder, 1).ToInt64()
-	return Payment{TxHash: answer.TransactionHash, Ledger: answer.Ledger, ID: strconv.FormatInt(id, 10)}, nil
+	return Payment{
+		TxHash: answer.TransactionHash,
+		Ledger: answer.Ledger,
+		ID:     strconv.FormatInt(id, 10),
+	}, nil
 }
 
 func (r PayRequest) operation() (*keypair.Full, txnbuild.Operation, error) {
@@ -75,7 +79,8 @@ func destination(to string, muxedID *uint64) (string, error) {
 		}
 		return "", fmt.Errorf("to %q is not a Stellar address: G or M and more characters", to)
 	case muxedID != nil:
-		return "", errors.New("to is a muxed address (M…) and has its id: leave the muxed id out, or give the G… address")
+		return "", errors.New("to is a muxed address (M…) and has its id: leave the muxed id out, or " +
+			"give the G… address")
 	default:
 		return to, nil
 	}
@@ -84,14 +89,16 @@ func destination(to string, muxedID *uint64) (string, error) {
 func checkAmount(text string) error {
 	stroops, err := amount.Parse(text)
 	if err != nil || stroops <= 0 {
-		return fmt.Errorf("amount %q is not a decimal above zero with at most seven fractional digits, such as 12.5", text)
+		return fmt.Errorf("amount %q is not a decimal above zero with at most seven fractional digits, "+
+			"such as 12.5", text)
 	}
 	return nil
 }
 
 func checkMemo(memo txnbuild.Memo) error {
 	if text, ok := memo.(txnbuild.MemoText); ok && len(text) > txnbuild.MemoTextMaxLength {
-		return fmt.Errorf("memo text has %d bytes, more than the %d a memo holds", len(text), txnbuild.MemoTextMaxLength)
+		return fmt.Errorf("memo text has %d bytes, more than the %d a memo holds", len(text),
+			txnbuild.MemoTextMaxLength)
 	}
 	return nil
 }
@@ -104,7 +111,8 @@ func parseAsset(text string) (txnbuild.Asset, error) {
 	}
 	code, issuer, ok := strings.Cut(text, ":")
 	if !ok || !strkey.IsValidEd25519PublicKey(issuer) {
-		return nil, fmt.Errorf("asset %q is not CODE:ISSUER with the issuer's G… address, and not XLM", text)
+		return nil, fmt.Errorf("asset %q is not CODE:ISSUER with the issuer's G… address, and not XLM",
+			text)
 	}
 	if err := checkCode(code); err != nil {
 		return nil, err

@@ -14,7 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
 )
 
-// Traffic sends transactions to one network. It is for one goroutine, which also closes the ledgers.
+// Traffic sends transactions to one network. It is for one goroutine, which also closes the
+// ledgers.
 type Traffic struct {
 	network *devnet.Network
 	rpc     *rpcclient.Client
@@ -31,9 +32,12 @@ type Traffic struct {
 
 // kinds are what steps do in turns.
 var kinds = []func(*Traffic, context.Context, int) error{
-	(*Traffic).payLumens, (*Traffic).payDemoMuxed, (*Traffic).strictReceive, (*Traffic).strictSend, (*Traffic).createAccount,
-	(*Traffic).mergeAccount, (*Traffic).feeBump, (*Traffic).fail, (*Traffic).createClaimable, (*Traffic).claim,
-	(*Traffic).contractTransfer, (*Traffic).contractMint, (*Traffic).contractBurn, (*Traffic).manyOperations,
+	(*Traffic).payLumens, (*Traffic).payDemoMuxed, (*Traffic).strictReceive, (*Traffic).strictSend,
+	(*Traffic).createAccount,
+	(*Traffic).mergeAccount, (*Traffic).feeBump, (*Traffic).fail, (*Traffic).createClaimable,
+	(*Traffic).claim,
+	(*Traffic).contractTransfer, (*Traffic).contractMint, (*Traffic).contractBurn,
+	(*Traffic).manyOperations,
 	(*Traffic).sellOffer, (*Traffic).buyOffer, (*Traffic).twoHops,
 	(*Traffic).manageData, (*Traffic).conditions,
 }
@@ -43,7 +47,11 @@ var Kinds = len(kinds)
 
 // New makes the wallet that is paid, closing ledgers as needed.
 func New(ctx context.Context, network *devnet.Network, ids devnet.Identities) (*Traffic, error) {
-	t := &Traffic{network: network, rpc: rpcclient.NewClient(network.RPCURL(), nil), next: map[string]int64{}}
+	t := &Traffic{
+		network: network,
+		rpc:     rpcclient.NewClient(network.RPCURL(), nil),
+		next:    map[string]int64{},
+	}
 	var err error
 	if t.payer, err = keypair.ParseFull(ids.PayerSeed); err != nil {
 		return nil, fmt.Errorf("the payer's key: %w", err)
@@ -57,7 +65,8 @@ func New(ctx context.Context, network *devnet.Network, ids devnet.Identities) (*
 		return nil, err
 	}
 	err = t.send(ctx, t.payer, nil, []*keypair.Full{t.wallet},
-		&txnbuild.CreateAccount{Destination: t.wallet.Address(), Amount: "1000"}, t.trust(t.demo), t.trust(t.euro))
+		&txnbuild.CreateAccount{Destination: t.wallet.Address(), Amount: "1000"}, t.trust(t.demo),
+		t.trust(t.euro))
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +76,11 @@ func New(ctx context.Context, network *devnet.Network, ids devnet.Identities) (*
 
 // trust has the wallet trust an asset.
 func (t *Traffic) trust(asset txnbuild.CreditAsset) *txnbuild.ChangeTrust {
-	return &txnbuild.ChangeTrust{SourceAccount: t.wallet.Address(), Line: txnbuild.ChangeTrustAssetWrapper{Asset: asset},
-		Limit: txnbuild.MaxTrustlineLimit}
+	return &txnbuild.ChangeTrust{
+		SourceAccount: t.wallet.Address(),
+		Line:          txnbuild.ChangeTrustAssetWrapper{Asset: asset},
+		Limit:         txnbuild.MaxTrustlineLimit,
+	}
 }
 
 // Wallet is the address that is paid, and signs some of the transactions.
@@ -100,7 +112,8 @@ func (t *Traffic) Burst(ctx context.Context, payments int) (ledger uint32, err e
 }
 
 func (t *Traffic) payLumens(ctx context.Context, n int) error {
-	return t.send(ctx, t.payer, txnbuild.MemoText(fmt.Sprintf("order %d", n)), nil, payment(t.wallet.Address(), "1.5", txnbuild.NativeAsset{}))
+	return t.send(ctx, t.payer, txnbuild.MemoText(fmt.Sprintf("order %d", n)), nil,
+		payment(t.wallet.Address(), "1.5", txnbuild.NativeAsset{}))
 }
 
 func (t *Traffic) payDemoMuxed(ctx context.Context, n int) error {
@@ -113,7 +126,11 @@ func (t *Traffic) payDemoMuxed(ctx context.Context, n int) error {
 
 func (t *Traffic) strictReceive(ctx context.Context, n int) error {
 	return t.send(ctx, t.payer, txnbuild.MemoHash{byte(n)}, nil, &txnbuild.PathPaymentStrictReceive{
-		SendAsset: txnbuild.NativeAsset{}, SendMax: "100", Destination: t.wallet.Address(), DestAsset: t.demo, DestAmount: "0.25"})
+		SendAsset:   txnbuild.NativeAsset{},
+		SendMax:     "100",
+		Destination: t.wallet.Address(),
+		DestAsset:   t.demo,
+		DestAmount:  "0.25"})
 }
 
 func (t *Traffic) strictSend(ctx context.Context, n int) error {
@@ -122,7 +139,11 @@ func (t *Traffic) strictSend(ctx context.Context, n int) error {
 		return err
 	}
 	return t.send(ctx, t.payer, txnbuild.MemoReturn{byte(n)}, nil, &txnbuild.PathPaymentStrictSend{
-		SendAsset: t.demo, SendAmount: "0.01", Destination: to, DestAsset: txnbuild.NativeAsset{}, DestMin: "0.1"})
+		SendAsset:   t.demo,
+		SendAmount:  "0.01",
+		Destination: to,
+		DestAsset:   txnbuild.NativeAsset{},
+		DestMin:     "0.1"})
 }
 
 func (t *Traffic) createAccount(ctx context.Context, _ int) (err error) {
@@ -132,7 +153,8 @@ func (t *Traffic) createAccount(ctx context.Context, _ int) (err error) {
 	if t.spare, err = keypair.Random(); err != nil {
 		return err
 	}
-	return t.send(ctx, t.payer, nil, nil, &txnbuild.CreateAccount{Destination: t.spare.Address(), Amount: "2"})
+	return t.send(ctx, t.payer, nil, nil,
+		&txnbuild.CreateAccount{Destination: t.spare.Address(), Amount: "2"})
 }
 
 func (t *Traffic) mergeAccount(ctx context.Context, n int) error {
@@ -154,7 +176,8 @@ func (t *Traffic) exists(ctx context.Context, address string) bool {
 }
 
 func (t *Traffic) feeBump(ctx context.Context, n int) error {
-	return t.bumped(ctx, txnbuild.MemoID(1<<63+uint64(n)), payment(t.wallet.Address(), "3", txnbuild.NativeAsset{}))
+	return t.bumped(ctx, txnbuild.MemoID(1<<63+uint64(n)),
+		payment(t.wallet.Address(), "3", txnbuild.NativeAsset{}))
 }
 
 // fail sends two transactions that pay their fee and nothing else, one of them in a fee bump.
@@ -168,7 +191,11 @@ func (t *Traffic) createClaimable(ctx context.Context, _ int) error {
 	if t.balance != "" {
 		return nil
 	}
-	op := &txnbuild.CreateClaimableBalance{Amount: "0.5", Asset: txnbuild.NativeAsset{}, Destinations: []txnbuild.Claimant{txnbuild.NewClaimant(t.wallet.Address(), nil)}}
+	op := &txnbuild.CreateClaimableBalance{
+		Amount:       "0.5",
+		Asset:        txnbuild.NativeAsset{},
+		Destinations: []txnbuild.Claimant{txnbuild.NewClaimant(t.wallet.Address(), nil)},
+	}
 	tx, err := t.build(ctx, t.payer, nil, nil, op)
 	if err != nil {
 		return err
@@ -207,26 +234,45 @@ func (t *Traffic) manyOperations(ctx context.Context, _ int) error {
 	back.SourceAccount = t.wallet.Address()
 	issued := payment(t.wallet.Address(), "7", t.demo)
 	issued.SourceAccount = t.issuer.Address()
-	swap := &txnbuild.PathPaymentStrictSend{SendAsset: txnbuild.NativeAsset{}, SendAmount: "1", Destination: t.payer.Address(), DestAsset: t.demo, DestMin: "0.1"}
-	return t.send(ctx, t.payer, txnbuild.MemoText("na\xefve"), []*keypair.Full{t.wallet, t.issuer}, back, issued, swap, payment(t.wallet.Address(), "0.2", t.demo))
+	swap := &txnbuild.PathPaymentStrictSend{
+		SendAsset:   txnbuild.NativeAsset{},
+		SendAmount:  "1",
+		Destination: t.payer.Address(),
+		DestAsset:   t.demo,
+		DestMin:     "0.1",
+	}
+	return t.send(ctx, t.payer, txnbuild.MemoText("na\xefve"), []*keypair.Full{t.wallet, t.issuer},
+		back, issued, swap, payment(t.wallet.Address(), "0.2", t.demo))
 }
 
 // sellOffer puts euros into the book, which buyOffer and twoHops take in part and whole.
 func (t *Traffic) sellOffer(ctx context.Context, _ int) error {
 	return t.send(ctx, t.payer, nil, nil,
-		&txnbuild.ManageSellOffer{Selling: t.euro, Buying: txnbuild.NativeAsset{}, Amount: "0.7", Price: xdr.Price{N: 2, D: 1}})
+		&txnbuild.ManageSellOffer{
+			Selling: t.euro,
+			Buying:  txnbuild.NativeAsset{},
+			Amount:  "0.7",
+			Price:   xdr.Price{N: 2, D: 1},
+		})
 }
 
 // buyOffer leaves what it does not get in the book, where the next sellOffer takes it.
 func (t *Traffic) buyOffer(ctx context.Context, _ int) error {
 	return t.send(ctx, t.wallet, nil, nil,
-		&txnbuild.ManageBuyOffer{Selling: txnbuild.NativeAsset{}, Buying: t.euro, Amount: "0.3", Price: xdr.Price{N: 5, D: 2}})
+		&txnbuild.ManageBuyOffer{
+			Selling: txnbuild.NativeAsset{},
+			Buying:  t.euro,
+			Amount:  "0.3",
+			Price:   xdr.Price{N: 5, D: 2},
+		})
 }
 
 // twoHops goes from the demo asset through lumens to euros; without euros in the book it fails.
 func (t *Traffic) twoHops(ctx context.Context, _ int) error {
-	return t.send(ctx, t.wallet, nil, nil, &txnbuild.PathPaymentStrictReceive{SendAsset: t.demo, SendMax: "1",
-		Destination: t.wallet.Address(), DestAsset: t.euro, DestAmount: "0.1", Path: []txnbuild.Asset{txnbuild.NativeAsset{}}})
+	return t.send(ctx, t.wallet, nil, nil,
+		&txnbuild.PathPaymentStrictReceive{SendAsset: t.demo, SendMax: "1",
+			Destination: t.wallet.Address(),
+			DestAsset:   t.euro, DestAmount: "0.1", Path: []txnbuild.Asset{txnbuild.NativeAsset{}}})
 }
 
 // manageData writes an entry and takes it away in turns, and says where the payer is at home.
@@ -235,7 +281,8 @@ func (t *Traffic) manageData(ctx context.Context, n int) error {
 	if t.round%3 == 2 {
 		entry.Value = nil
 	}
-	return t.send(ctx, t.payer, nil, nil, entry, &txnbuild.SetOptions{HomeDomain: txnbuild.NewHomeDomain("shop.example")})
+	return t.send(ctx, t.payer, nil, nil, entry,
+		&txnbuild.SetOptions{HomeDomain: txnbuild.NewHomeDomain("shop.example")})
 }
 
 // conditions makes a claimable balance that the wallet can claim only in an hour, and tries to.
@@ -251,7 +298,8 @@ func (t *Traffic) conditions(ctx context.Context, _ int) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(t.submit(ctx, tx), t.send(ctx, t.wallet, nil, nil, &txnbuild.ClaimClaimableBalance{BalanceID: id}))
+	return errors.Join(t.submit(ctx, tx),
+		t.send(ctx, t.wallet, nil, nil, &txnbuild.ClaimClaimableBalance{BalanceID: id}))
 }
 
 func payment(to, amount string, asset txnbuild.Asset) *txnbuild.Payment {
@@ -264,14 +312,20 @@ func muxed(address string, id uint64) (string, error) {
 }
 
 // build makes the next transaction of an account.
-func (t *Traffic) build(ctx context.Context, from *keypair.Full, memo txnbuild.Memo, others []*keypair.Full, ops ...txnbuild.Operation) (*txnbuild.Transaction, error) {
+func (t *Traffic) build(
+	ctx context.Context, from *keypair.Full, memo txnbuild.Memo,
+	others []*keypair.Full, ops ...txnbuild.Operation,
+) (*txnbuild.Transaction, error) {
 	next, err := t.sequence(ctx, from.Address())
 	if err != nil {
 		return nil, err
 	}
 	tx, err := txnbuild.NewTransaction(txnbuild.TransactionParams{
-		SourceAccount: &txnbuild.SimpleAccount{AccountID: from.Address(), Sequence: next}, Operations: ops, BaseFee: txnbuild.MinBaseFee,
-		Memo: memo, Preconditions: txnbuild.Preconditions{TimeBounds: txnbuild.NewInfiniteTimeout()},
+		SourceAccount: &txnbuild.SimpleAccount{AccountID: from.Address(), Sequence: next},
+		Operations:    ops,
+		BaseFee:       txnbuild.MinBaseFee,
+		Memo:          memo,
+		Preconditions: txnbuild.Preconditions{TimeBounds: txnbuild.NewInfiniteTimeout()},
 	})
 	if err != nil {
 		return nil, err
@@ -293,7 +347,10 @@ func (t *Traffic) sequence(ctx context.Context, address string) (int64, error) {
 	return last + 1, err
 }
 
-func (t *Traffic) send(ctx context.Context, from *keypair.Full, memo txnbuild.Memo, others []*keypair.Full, ops ...txnbuild.Operation) error {
+func (t *Traffic) send(
+	ctx context.Context, from *keypair.Full, memo txnbuild.Memo,
+	others []*keypair.Full, ops ...txnbuild.Operation,
+) error {
 	tx, err := t.build(ctx, from, memo, others, ops...)
 	if err != nil {
 		return err
@@ -308,7 +365,11 @@ func (t *Traffic) bumped(ctx context.Context, memo txnbuild.Memo, op *txnbuild.P
 	if err != nil {
 		return err
 	}
-	tx, err := txnbuild.NewFeeBumpTransaction(txnbuild.FeeBumpTransactionParams{Inner: inner, FeeAccount: t.payer.Address(), BaseFee: 2 * txnbuild.MinBaseFee})
+	tx, err := txnbuild.NewFeeBumpTransaction(txnbuild.FeeBumpTransactionParams{
+		Inner:      inner,
+		FeeAccount: t.payer.Address(),
+		BaseFee:    2 * txnbuild.MinBaseFee,
+	})
 	if err != nil {
 		return err
 	}
@@ -328,14 +389,16 @@ func (t *Traffic) submit(ctx context.Context, tx interface{ Base64() (string, er
 		return err
 	}
 	if answer.Status != "PENDING" {
-		return fmt.Errorf("the network answered %s to a transaction: %s", answer.Status, answer.ErrorResultXDR)
+		return fmt.Errorf("the network answered %s to a transaction: %s", answer.Status,
+			answer.ErrorResultXDR)
 	}
 	return nil
 }
 
 // transfer calls the asset's contract. muxedID is nil for none.
 func (t *Traffic) transfer(
-	ctx context.Context, from *keypair.Full, asset txnbuild.Asset, to *keypair.Full, muxedID *uint64, stroops uint64,
+	ctx context.Context, from *keypair.Full, asset txnbuild.Asset, to *keypair.Full, muxedID *uint64,
+	stroops uint64,
 ) error {
 	known, err := asset.ToXDR()
 	if err != nil {
@@ -347,10 +410,20 @@ func (t *Traffic) transfer(
 	}
 	contract := xdr.ContractId(id)
 	call := &txnbuild.InvokeHostFunction{
-		HostFunction: xdr.HostFunction{Type: xdr.HostFunctionTypeHostFunctionTypeInvokeContract, InvokeContract: &xdr.InvokeContractArgs{
-			ContractAddress: xdr.ScAddress{Type: xdr.ScAddressTypeScAddressTypeContract, ContractId: &contract}, FunctionName: "transfer",
-			Args: xdr.ScVec{address(from.Address(), nil), address(to.Address(), muxedID), {Type: xdr.ScValTypeScvI128, I128: &xdr.Int128Parts{Lo: xdr.Uint64(stroops)}}},
-		}},
+		HostFunction: xdr.HostFunction{
+			Type: xdr.HostFunctionTypeHostFunctionTypeInvokeContract,
+			InvokeContract: &xdr.InvokeContractArgs{
+				ContractAddress: xdr.ScAddress{
+					Type:       xdr.ScAddressTypeScAddressTypeContract,
+					ContractId: &contract,
+				},
+				FunctionName: "transfer",
+				Args: xdr.ScVec{
+					address(from.Address(), nil), address(to.Address(), muxedID),
+					{Type: xdr.ScValTypeScvI128, I128: &xdr.Int128Parts{Lo: xdr.Uint64(stroops)}},
+				},
+			},
+		},
 		Ext: xdr.TransactionExt{V: 1, SorobanData: &xdr.SorobanTransactionData{ResourceFee: 1000}},
 	}
 	return t.send(ctx, from, nil, nil, call)
@@ -360,7 +433,10 @@ func address(account string, muxedID *uint64) xdr.ScVal {
 	id := xdr.MustAddress(account)
 	a := xdr.ScAddress{Type: xdr.ScAddressTypeScAddressTypeAccount, AccountId: &id}
 	if muxedID != nil {
-		a = xdr.ScAddress{Type: xdr.ScAddressTypeScAddressTypeMuxedAccount, MuxedAccount: &xdr.MuxedEd25519Account{Id: xdr.Uint64(*muxedID), Ed25519: *id.Ed25519}}
+		a = xdr.ScAddress{
+			Type:         xdr.ScAddressTypeScAddressTypeMuxedAccount,
+			MuxedAccount: &xdr.MuxedEd25519Account{Id: xdr.Uint64(*muxedID), Ed25519: *id.Ed25519},
+		}
 	}
 	return xdr.ScVal{Type: xdr.ScValTypeScvAddress, Address: &a}
 }
