@@ -14,7 +14,7 @@ VULNDB ?=
 GOVULNCHECK = $(GO) tool govulncheck $(if $(VULNDB),-db $(VULNDB)) ./...
 FUZZTIME ?= 30s
 # Modules of their own: what they need is heavy, and of use to their tests only.
-TEST_MODULES := streams/ledger/oracle deploy/monitoring/check deploy/check
+TEST_MODULES := internal/stellar/oracle deploy/monitoring/check deploy/check
 
 # What `lumenhook version` says, where the Go command does not say it by itself.
 VERSION ?= $(shell git describe --tags 2>/dev/null)
@@ -136,8 +136,8 @@ bench-projections: ## rebuild, live projector, and reads among 10,000,000 attemp
 	$(GO) test -run XXX -bench 'Rebuild|LiveProjector|Reads' -benchtime 1x -timeout 40m ./projections $(ARGS)
 
 bench-ledger: ## from ledgers to payments: real ones, and one of 1,000 payments as RPC JSON, zstd and XDR, on one core
-	$(GO) test -run XXX -bench 'From' -cpu 1 -benchtime 5s -timeout 10m ./streams/ledger/sourcestest $(ARGS)
-	$(GO) test -run XXX -bench 'ExtractReal' -cpu 1 -benchtime 3s -timeout 10m ./streams/ledger $(ARGS)
+	$(GO) test -run XXX -bench 'From' -cpu 1 -benchtime 5s -timeout 10m ./internal/stellar/source/sourcestest $(ARGS)
+	$(GO) test -run XXX -bench 'ExtractReal' -cpu 1 -benchtime 3s -timeout 10m ./internal/stellar/ledger $(ARGS)
 
 release-forms: ## what this program reads, as schemas/released/forms.json: when a release is made, and never otherwise
 	$(GO) test ./schemas -run ReleaseBefore -count 1 -args -release

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/ledgerread"
-	"github.com/lumenhook/lumenhook/streams/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
 func newLedger() *cobra.Command {

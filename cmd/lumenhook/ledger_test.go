@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-const ledgerData = "../../streams/ledger/testdata"
+const ledgerData = "../../internal/stellar/ledger/testdata"
 
 // ledgerCommand runs `lumenhook ledger …` in this process.
 func ledgerCommand(

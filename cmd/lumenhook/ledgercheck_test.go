@@ -12,12 +12,12 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
-	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
-	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devtraffic"
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devtraffic"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
-	"github.com/lumenhook/lumenhook/streams/ledger"
-	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 

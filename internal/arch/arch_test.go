@@ -89,8 +89,11 @@ var bans = []ban{
 		why:    "siblings do not know each other; internal/node assembles them",
 	},
 	{
-		from:   "internal/node",
-		to:     []string{module + "internal/embedded/", module + "internal/cli", "github.com/spf13/"},
+		from: "internal/node",
+		to: []string{
+			module + "internal/embedded/", module + devnet, module + devnet + "/",
+			module + "internal/cli", "github.com/spf13/",
+		},
 		direct: true,
 		why:    "a node is of roles; what is embedded, and how it is configured, is the command's",
 	},
@@ -115,14 +118,17 @@ var bans = []ban{
 	},
 	{
 		from: "internal/server",
-		to:   []string{module + "internal/embedded/", module + "internal/standalone"},
-		why:  "serve is a node and addresses: nothing of a machine alone is in it",
+		to: []string{
+			module + "internal/embedded/", module + devnet, module + devnet + "/",
+			module + "internal/standalone",
+		},
+		why: "serve is a node and addresses: nothing of a machine alone is in it",
 	},
 	{
 		from: "internal/runfile",
 		to: []string{
 			module + "internal/node", module + "internal/cli", module + "internal/embedded/",
-			"github.com/spf13/",
+			module + devnet, module + devnet + "/", "github.com/spf13/",
 		},
 		why: "a data folder is read by who knows nothing of flags and roles",
 	},
@@ -164,6 +170,33 @@ func TestFlagsAreNoCommands(t *testing.T) {
 		for _, path := range importsOf(t, b) {
 			if b.forbids(path) {
 				t.Errorf("%s imports %s: %s", b.from, path, b.why)
+			}
+		}
+	}
+}
+
+const (
+	stellar = "internal/stellar/"
+	devnet  = stellar + "devnet"
+)
+
+// core is what works on payments, wherever they come from.
+var core = []string{
+	"domain", "schemas", "schemas/kafka", "streams", "streams/engine", "streams/directory",
+	"streams/commands", "streams/dispatcher", "streams/intake", "streams/mailer",
+	"streams/topology", "projections", "api",
+}
+
+func TestTheCoreSeesNothingOfStellar(t *testing.T) {
+	for _, from := range core {
+		b := ban{
+			from: from,
+			to:   []string{module + stellar, "github.com/stellar/go-stellar-sdk/xdr"},
+			why:  "the forms of ledgers are one wing's: the core knows payments of the domain",
+		}
+		for _, path := range importsOf(t, b) {
+			if b.forbids(path) {
+				t.Errorf("%s reaches %s: %s", b.from, path, b.why)
 			}
 		}
 	}

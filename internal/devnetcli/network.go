@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
-	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/standalone"
-	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 )
 
 // nextLedgerMax bounds the wait for one more ledger.

@@ -19,12 +19,12 @@ import (
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/handover"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/horizon"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 	"github.com/lumenhook/lumenhook/streams/follower"
-	"github.com/lumenhook/lumenhook/streams/ledger"
-	"github.com/lumenhook/lumenhook/streams/ledger/handover"
-	"github.com/lumenhook/lumenhook/streams/ledger/horizon"
-	"github.com/lumenhook/lumenhook/streams/ledger/lake"
-	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
 )
 
 // Sources of ledgers, as --ledger-source names them.

@@ -10,7 +10,7 @@ import (
 	"os"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/streams/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
 // Payments prints the payments in files of ledgers. All fields are required.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/terminal"
-	"github.com/lumenhook/lumenhook/streams/ledger"
 )
 
 // Catching up is told when more than this many ledgers are to be read, each

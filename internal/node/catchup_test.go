@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/streams/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
 // pages gives pages of ten ledgers up to the latest.

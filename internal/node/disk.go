@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/streams/follower"
-	"github.com/lumenhook/lumenhook/streams/ledger"
 )
 
 // lookEvery is how often the free space is asked for.

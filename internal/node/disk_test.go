@@ -10,8 +10,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/streams/follower"
-	"github.com/lumenhook/lumenhook/streams/ledger"
 )
 
 // oneLedger is a source that always has a ledger.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/streams/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
 // chain is the ledger network: closed ledgers, 1 is the first.

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
-	"github.com/lumenhook/lumenhook/streams/ledger"
 )
 
 // judged is what may and must become of each payment (G2), by the history of the

@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
 	"github.com/lumenhook/lumenhook/internal/ledgerflags"
 	"github.com/lumenhook/lumenhook/internal/nodeflags"
 	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 )
 
 // Flags are the flags of `lumenhook run`, checked.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/streams/follower"
-	"github.com/lumenhook/lumenhook/streams/ledger"
 )
 
 // ask does to a watch of the book what the engine does on a command.

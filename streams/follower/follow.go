@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
-	"github.com/lumenhook/lumenhook/streams/ledger"
 )
 
 // appendedAtOnce bounds the records that are handed to the log in one call.

@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
 	"github.com/lumenhook/lumenhook/streams/intake"
-	"github.com/lumenhook/lumenhook/streams/ledger"
 )
 
 var errKilled = errors.New("killed")

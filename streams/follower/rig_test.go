@@ -11,13 +11,13 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/brokertest"
-	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
-	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
-	"github.com/lumenhook/lumenhook/streams/ledger"
-	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
 )
 
 const patience = brokertest.Patience

@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/embedded/devnet"
-	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devtraffic"
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devtraffic"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/handover"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/horizon"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 	"github.com/lumenhook/lumenhook/streams/follower"
-	"github.com/lumenhook/lumenhook/streams/ledger/handover"
-	"github.com/lumenhook/lumenhook/streams/ledger/horizon"
-	"github.com/lumenhook/lumenhook/streams/ledger/lake"
-	"github.com/lumenhook/lumenhook/streams/ledger/rpc"
 )
 
 // busyChain is a network whose wallet is watched and paid in every way.

@@ -1,0 +1,523 @@
+package oracle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stellar/go-stellar-sdk/ingest"
+	"github.com/stellar/go-stellar-sdk/processors/token_transfer"
+	"github.com/stellar/go-stellar-sdk/xdr"
+
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devtraffic"
+)
+
+// consumer reads ledgers in order as an indexer of the network does, by the SDK's own readers, and
+// keeps the state that the changes lead to.
+type consumer struct {
+	passphrase string
+	state      map[string]*xdr.LedgerEntry
+	first      bool
+	trades     map[xdr.OperationType]int // offers that were taken
+}
+
+func newConsumer(passphrase string) *consumer {
+	return &consumer{
+		passphrase: passphrase,
+		state:      map[string]*xdr.LedgerEntry{},
+		first:      true,
+		trades:     map[xdr.OperationType]int{},
+	}
+}
+
+// take reads one ledger, and fails with all that an indexer would not take.
+func (c *consumer) take(lcm xdr.LedgerCloseMeta) error {
+	err := errors.Join(
+		token_transfer.VerifyEvents(lcm, c.passphrase, false),
+		c.transactions(lcm),
+		c.changes(lcm),
+	)
+	c.first = false
+	if err != nil {
+		return fmt.Errorf("ledger %d: %w", lcm.LedgerSequence(), err)
+	}
+	return nil
+}
+
+// transactions looks for what each transaction's result claims in its changes, and holds its fee
+// and sequence number against them.
+func (c *consumer) transactions(lcm xdr.LedgerCloseMeta) error {
+	reader, err := ingest.NewLedgerTransactionReaderFromLedgerCloseMeta(c.passphrase, lcm)
+	if err != nil {
+		return err
+	}
+	for {
+		tx, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = errors.Join(paysItsFee(tx), usesItsSequenceNumber(tx), c.tradesWhatItClaims(tx))
+		}
+		if err != nil {
+			return fmt.Errorf("transaction %s: %w", tx.Hash.HexString(), err)
+		}
+	}
+}
+
+func paysItsFee(tx ingest.LedgerTransaction) error {
+	payer, paid := tx.FeeAccount().ToAccountId(), xdr.Int64(0)
+	for _, change := range append(tx.GetFeeChanges(), tx.GetPostApplyFeeChanges()...) {
+		if change.Pre == nil || change.Post == nil || change.Type != xdr.LedgerEntryTypeAccount {
+			return errors.New("a fee changes something else than the balance of an account")
+		}
+		before, after := change.Pre.Data.MustAccount(), change.Post.Data.MustAccount()
+		if !before.AccountId.Equals(payer) {
+			return fmt.Errorf("%s pays the fee of %s", before.AccountId.Address(), payer.Address())
+		}
+		paid += before.Balance - after.Balance
+	}
+	if paid != tx.Result.Result.FeeCharged {
+		return fmt.Errorf("a fee of %d is charged, and %d taken", tx.Result.Result.FeeCharged, paid)
+	}
+	return nil
+}
+
+// usesItsSequenceNumber wants the number to be used before anything is applied, unless the
+// transaction was overtaken and has no meta.
+func usesItsSequenceNumber(tx ingest.LedgerTransaction) error {
+	source, used := tx.Envelope.SourceAccount().ToAccountId(), int64(0)
+	for _, change := range ingest.GetChangesFromLedgerEntryChanges(
+		tx.UnsafeMeta.MustV4().TxChangesBefore,
+	) {
+		if change.Pre == nil || change.Post == nil || change.Type != xdr.LedgerEntryTypeAccount {
+			return errors.New("before the operations something else than an account changes")
+		}
+		before, after := change.Pre.Data.MustAccount(), change.Post.Data.MustAccount()
+		if before.AccountId.Equals(source) && after.SeqNum == before.SeqNum+1 {
+			used = int64(after.SeqNum)
+		}
+	}
+	if used != tx.Envelope.SeqNum() && tx.Result.Successful() {
+		return fmt.Errorf(
+			"the sequence number %d is its own, and it uses %d",
+			tx.Envelope.SeqNum(),
+			used,
+		)
+	}
+	return nil
+}
+
+// tradesWhatItClaims finds the change of each offer that a result claims, as Horizon's list of
+// trades does, and refuses what it cannot find.
+func (c *consumer) tradesWhatItClaims(tx ingest.LedgerTransaction) error {
+	if !tx.Result.Successful() {
+		return nil
+	}
+	results, _ := tx.Result.OperationResults()
+	for i, result := range results {
+		changes, err := tx.GetOperationChanges(uint32(i))
+		if err != nil {
+			return err
+		}
+		for _, atom := range claimed(*result.Tr) {
+			if err := traded(changes, atom.MustOrderBook()); err != nil {
+				return fmt.Errorf("operation %d: %w", i+1, err)
+			}
+			c.trades[result.Tr.Type]++
+		}
+	}
+	return nil
+}
+
+func claimed(tr xdr.OperationResultTr) []xdr.ClaimAtom {
+	switch tr.Type {
+	case xdr.OperationTypePathPaymentStrictSend:
+		return tr.PathPaymentStrictSendResult.Success.Offers
+	case xdr.OperationTypePathPaymentStrictReceive:
+		return tr.PathPaymentStrictReceiveResult.Success.Offers
+	case xdr.OperationTypeManageSellOffer:
+		return tr.ManageSellOfferResult.Success.OffersClaimed
+	case xdr.OperationTypeManageBuyOffer:
+		return tr.ManageBuyOfferResult.Success.OffersClaimed
+	}
+	return nil
+}
+
+// traded holds a claim against the change of its offer.
+func traded(changes []ingest.Change, claim xdr.ClaimOfferAtom) error {
+	if claim.AmountBought == 0 && claim.AmountSold == 0 {
+		return nil // an offer that fell away
+	}
+	for _, change := range changes {
+		if change.Type != xdr.LedgerEntryTypeOffer || change.Pre == nil {
+			continue
+		}
+		before, after := change.Pre.Data.MustOffer(), xdr.Int64(0)
+		if before.OfferId != claim.OfferId || !before.SellerId.Equals(claim.SellerId) {
+			continue
+		}
+		if change.Post != nil {
+			after = change.Post.Data.Offer.Amount
+		}
+		if !before.Selling.Equals(claim.AssetSold) || !before.Buying.Equals(claim.AssetBought) ||
+			before.Amount-after < claim.AmountSold {
+			return fmt.Errorf(
+				"offer %d of %d, then %d, cannot have sold %d",
+				claim.OfferId,
+				before.Amount,
+				after,
+				claim.AmountSold,
+			)
+		}
+		return nil
+	}
+	return fmt.Errorf("could not find the change of offer %d", claim.OfferId)
+}
+
+// changes follows the entries: what a change begins with is what the last one left.
+func (c *consumer) changes(lcm xdr.LedgerCloseMeta) error {
+	reader, err := ingest.NewLedgerChangeReaderFromLedgerCloseMeta(c.passphrase, lcm)
+	if err != nil {
+		return err
+	}
+	compactor := ingest.NewChangeCompactor(ingest.ChangeCompactorConfig{})
+	var faults []error
+	for {
+		change, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = compactor.AddChange(change)
+		}
+		if err != nil {
+			return err
+		}
+		faults = append(faults, c.change(lcm.LedgerSequence(), change))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return err
+	}
+	return c.holds()
+}
+
+func (c *consumer) change(sequence uint32, change ingest.Change) error {
+	key, err := change.LedgerKey()
+	if err != nil {
+		return err
+	}
+	raw, err := key.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	name := string(raw)
+	before, known := c.state[name], change.Pre != nil || !c.first
+	if known && !same(change.Pre, before) && !(c.first && before == nil) {
+		return fmt.Errorf("a %s changes from %+v, and was %+v", change.Type, change.Pre, before)
+	}
+	if change.Post == nil {
+		delete(c.state, name)
+		return nil
+	}
+	c.state[name] = change.Post
+	if uint32(change.Post.LastModifiedLedgerSeq) != sequence {
+		return fmt.Errorf(
+			"a %s says that ledger %d changed it",
+			change.Type,
+			change.Post.LastModifiedLedgerSeq,
+		)
+	}
+	return nil
+}
+
+func same(a, b *xdr.LedgerEntry) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	rawA, errA := a.MarshalBinary()
+	rawB, errB := b.MarshalBinary()
+	return errors.Join(errA, errB) == nil && string(rawA) == string(rawB)
+}
+
+// holds checks what must be true of the entries between two ledgers.
+func (c *consumer) holds() error {
+	owned, promised := map[string]xdr.Uint32{}, map[string]xdr.Int64{}
+	for _, entry := range c.state {
+		switch data := entry.Data; data.Type {
+		case xdr.LedgerEntryTypeTrustline:
+			owned[data.TrustLine.AccountId.Address()]++
+		case xdr.LedgerEntryTypeOffer:
+			owned[data.Offer.SellerId.Address()]++
+			promised[data.Offer.SellerId.Address()+data.Offer.Selling.StringCanonical()] += data.Offer.Amount
+		case xdr.LedgerEntryTypeData:
+			owned[data.Data.AccountId.Address()]++
+		}
+	}
+	var faults []error
+	for _, entry := range c.state {
+		switch data := entry.Data; data.Type {
+		case xdr.LedgerEntryTypeAccount:
+			faults = append(faults, accountHolds(*data.Account, owned, promised))
+		case xdr.LedgerEntryTypeTrustline:
+			line := *data.TrustLine
+			liabilities := line.Liabilities()
+			name := line.AccountId.Address() + line.Asset.ToAsset().StringCanonical()
+			if liabilities.Selling != promised[name] || line.Balance < liabilities.Selling ||
+				line.Balance > line.Limit-liabilities.Buying {
+				faults = append(
+					faults,
+					fmt.Errorf(
+						"a trustline promises %+v of %d, its offers %d",
+						liabilities,
+						line.Balance,
+						promised[name],
+					),
+				)
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func accountHolds(
+	a xdr.AccountEntry,
+	owned map[string]xdr.Uint32,
+	promised map[string]xdr.Int64,
+) error {
+	address := a.AccountId.Address()
+	if count := owned[address] + xdr.Uint32(len(a.Signers)); a.NumSubEntries != count {
+		return fmt.Errorf("%s has %d entries and counts %d", address, count, a.NumSubEntries)
+	}
+	liabilities := a.Liabilities()
+	if liabilities.Selling != promised[address+"native"] || a.Balance < liabilities.Selling {
+		return fmt.Errorf(
+			"%s promises %+v of %d, its offers %d",
+			address,
+			liabilities,
+			a.Balance,
+			promised[address+"native"],
+		)
+	}
+	if sponsors := a.SignerSponsoringIDs(); a.Ext.V == 1 && a.Ext.V1.Ext.V == 2 &&
+		len(sponsors) != len(a.Signers) {
+		return fmt.Errorf(
+			"%s has %d signers and the sponsors of %d",
+			address,
+			len(a.Signers),
+			len(sponsors),
+		)
+	}
+	return nil
+}
+
+// consumed are the ledgers of a development network with this much traffic of every kind.
+func consumed(t *testing.T, steps int) (passphrase string, all []xdr.LedgerCloseMeta) {
+	t.Helper()
+	ids, err := devnet.NewIdentities()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := devnet.Open(
+		devnet.Config{
+			Dir:           t.TempDir(),
+			Identities:    ids,
+			Listen:        "127.0.0.1:0",
+			CloseInterval: time.Hour,
+		},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(context.Background()) }()
+	defer func() {
+		if err := errors.Join(n.Close(), <-ended); err != nil {
+			t.Error(err)
+		}
+	}()
+	traffic, err := devtraffic.New(t.Context(), n, ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer traffic.Close()
+	for step := range steps {
+		if err := traffic.Step(t.Context(), step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last, err := n.CloseNow()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, raw := range follow(t, n, last) {
+		var lcm xdr.LedgerCloseMeta
+		if err := lcm.UnmarshalBinary(raw.XDR); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, lcm)
+	}
+	return n.Passphrase(), all
+}
+
+// Every ledger of the development network is one that an indexer of the real one takes.
+func TestAnIndexerTakesTheDevelopmentNetwork(t *testing.T) {
+	passphrase, ledgers := consumed(t, 12*devtraffic.Kinds)
+	c, refused := newConsumer(passphrase), 0
+	for _, lcm := range ledgers {
+		if err := c.take(lcm); err != nil {
+			if refused++; refused <= 3 {
+				t.Error(err)
+			}
+		}
+	}
+	if refused > 0 {
+		t.Errorf("%d of %d ledgers are refused", refused, len(ledgers))
+	}
+	for _, kind := range []xdr.OperationType{
+		xdr.OperationTypePathPaymentStrictSend, xdr.OperationTypePathPaymentStrictReceive,
+		xdr.OperationTypeManageBuyOffer,
+	} {
+		if c.trades[kind] < 10 {
+			t.Errorf("%d offers were taken by %s: too few to check", c.trades[kind], kind)
+		}
+	}
+	t.Logf(
+		"%d ledgers, %d entries in the end, offers taken: %v",
+		len(ledgers),
+		len(c.state),
+		c.trades,
+	)
+}
+
+// The indexer is not blind: it takes real ledgers, and no ledger with a change, a balance, a fee
+// or a sequence number that is wrong.
+func TestTheIndexerIsNotBlind(t *testing.T) {
+	passphrase, ledgers := consumed(t, devtraffic.Kinds)
+	for name, spoil := range spoilers {
+		t.Run(name, func(t *testing.T) {
+			c, met := newConsumer(passphrase), false
+			for _, lcm := range ledgers {
+				changed := copyOf(t, lcm)
+				if !met && spoil(changed.V2) {
+					met = true
+					if err := c.take(changed); err == nil {
+						t.Fatal("the indexer takes it")
+					}
+					break
+				}
+				if err := c.take(lcm); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !met {
+				t.Fatal("no ledger can be spoiled that way")
+			}
+		})
+	}
+}
+
+func copyOf(t *testing.T, lcm xdr.LedgerCloseMeta) (copied xdr.LedgerCloseMeta) {
+	t.Helper()
+	raw, err := lcm.MarshalBinary()
+	if err = errors.Join(err, copied.UnmarshalBinary(raw)); err != nil {
+		t.Fatal(err)
+	}
+	return copied
+}
+
+// spoilers change one thing of a ledger, and report whether it had that thing.
+var spoilers = map[string]func(*xdr.LedgerCloseMetaV2) bool{
+	"the change of an offer is missing": func(v2 *xdr.LedgerCloseMetaV2) bool {
+		return spoilOperations(v2, func(changes xdr.LedgerEntryChanges) xdr.LedgerEntryChanges {
+			return slices.DeleteFunc(changes, func(c xdr.LedgerEntryChange) bool {
+				key, err := c.LedgerKey()
+				return err == nil && key.Type == xdr.LedgerEntryTypeOffer
+			})
+		})
+	},
+	"a balance is another": func(v2 *xdr.LedgerCloseMetaV2) bool {
+		return spoilOperations(v2, func(changes xdr.LedgerEntryChanges) xdr.LedgerEntryChanges {
+			return spoilFirst(changes, func(a *xdr.LedgerEntryChange) bool {
+				if a.Updated == nil || a.Updated.Data.Account == nil {
+					return false
+				}
+				a.Updated.Data.Account.Balance++
+				return true
+			})
+		})
+	},
+	"a state is none that was": func(v2 *xdr.LedgerCloseMetaV2) bool {
+		return spoilOperations(v2, func(changes xdr.LedgerEntryChanges) xdr.LedgerEntryChanges {
+			return spoilFirst(changes, func(a *xdr.LedgerEntryChange) bool {
+				if a.State == nil || a.State.LastModifiedLedgerSeq < 3 {
+					return false
+				}
+				a.State.LastModifiedLedgerSeq--
+				return true
+			})
+		})
+	},
+	"another ledger changed it": func(v2 *xdr.LedgerCloseMetaV2) bool {
+		return spoilOperations(v2, func(changes xdr.LedgerEntryChanges) xdr.LedgerEntryChanges {
+			return spoilFirst(changes, func(a *xdr.LedgerEntryChange) bool {
+				if a.Updated != nil {
+					a.Updated.LastModifiedLedgerSeq--
+				}
+				return a.Updated != nil
+			})
+		})
+	},
+	"the fee is another": func(v2 *xdr.LedgerCloseMetaV2) bool {
+		if len(v2.TxProcessing) > 0 {
+			v2.TxProcessing[0].Result.Result.FeeCharged++
+		}
+		return len(v2.TxProcessing) > 0
+	},
+	"no sequence number is used": func(v2 *xdr.LedgerCloseMetaV2) bool {
+		if len(v2.TxProcessing) > 0 {
+			v2.TxProcessing[0].TxApplyProcessing.V4.TxChangesBefore = nil
+		}
+		return len(v2.TxProcessing) > 0
+	},
+}
+
+// spoilOperations changes the first operation that the function changes.
+func spoilOperations(
+	v2 *xdr.LedgerCloseMetaV2,
+	spoil func(xdr.LedgerEntryChanges) xdr.LedgerEntryChanges,
+) bool {
+	for _, tx := range v2.TxProcessing {
+		for i := range tx.TxApplyProcessing.V4.Operations {
+			operation := &tx.TxApplyProcessing.V4.Operations[i]
+			before := text(operation.Changes)
+			if operation.Changes = spoil(operation.Changes); text(operation.Changes) != before {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func text(changes xdr.LedgerEntryChanges) string {
+	raw, err := changes.MarshalBinary()
+	return strings.TrimSpace(string(raw)) + fmt.Sprint(err)
+}
+
+func spoilFirst(
+	changes xdr.LedgerEntryChanges,
+	spoil func(*xdr.LedgerEntryChange) bool,
+) xdr.LedgerEntryChanges {
+	for i := range changes {
+		if spoil(&changes[i]) {
+			break
+		}
+	}
+	return changes
+}

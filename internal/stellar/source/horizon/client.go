@@ -1,0 +1,128 @@
+package horizon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+)
+
+const (
+	answerSizeBytesMax = 64 << 20
+	patienceMax        = 10 * time.Minute // longest wait that a server may ask for
+	requestTimeout     = 30 * time.Second
+)
+
+// client makes requests to one server.
+type client struct {
+	base *url.URL
+	http *http.Client
+}
+
+func newClient(address string, httpClient *http.Client) (*client, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errors.New("horizon: the Horizon URL must be like https://host:port/path")
+	}
+	if httpClient == nil {
+		httpClient = &http.Client{}
+	}
+	return &client{base: u, http: httpClient}, nil
+}
+
+// busy means that the server asked us to wait.
+type busy struct{ wait time.Duration }
+
+func (b busy) Error() string { return fmt.Sprintf("it asks for patience (%v)", b.wait) }
+
+var errNotFound = errors.New("it is not there")
+
+// get asks for one thing. A status of 410 says that history begins later.
+func (c *client) get(ctx context.Context, path string, query url.Values, into any) error {
+	if err := c.exchange(ctx, path, query, into); err != nil {
+		return fmt.Errorf("asking the Horizon at %s for %s: %w", c.base.Host, path, err)
+	}
+	return nil
+}
+
+func (c *client) exchange(ctx context.Context, path string, query url.Values, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	u := *c.base
+	u.Path = strings.TrimSuffix(u.Path, "/") + path
+	all := u.Query() // a provider's key may be there
+	for name, values := range query {
+		all[name] = values
+	}
+	u.RawQuery = all.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return withoutAddress(err)
+	}
+	req.Header.Set("Accept", "application/hal+json, application/json")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return withoutAddress(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, answerSizeBytesMax+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading the answer: %w", err)
+	case len(raw) > answerSizeBytesMax:
+		return fmt.Errorf("the answer is larger than %d bytes", answerSizeBytesMax)
+	case resp.StatusCode != http.StatusOK:
+		return refusal(resp, raw)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("its answer has an unexpected form: %w", err)
+	}
+	return nil
+}
+
+// refusal reads what a status other than 200 means.
+func refusal(resp *http.Response, raw []byte) error {
+	var problem struct{ Detail string }
+	_ = json.Unmarshal(raw, &problem) // other servers' words have no detail
+	if len(problem.Detail) > 200 {
+		problem.Detail = problem.Detail[:200]
+	}
+	switch resp.StatusCode {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		if wait := retryAfter(resp.Header.Get("Retry-After")); wait > 0 ||
+			resp.StatusCode == http.StatusTooManyRequests {
+			return busy{wait}
+		}
+	case http.StatusNotFound:
+		return errNotFound
+	case http.StatusGone:
+		return fmt.Errorf("%w: %s", ledger.ErrBehindRetention, problem.Detail)
+	}
+	return fmt.Errorf("it answered with HTTP status %d: %q", resp.StatusCode, problem.Detail)
+}
+
+// retryAfter reads the header's seconds; Horizon gives no dates.
+func retryAfter(text string) time.Duration {
+	seconds, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return min(time.Duration(seconds)*time.Second, patienceMax)
+}
+
+// withoutAddress drops the URL that net/http puts into its errors: it may hold
+// a provider's key.
+func withoutAddress(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}

@@ -1,0 +1,300 @@
+package horizon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+)
+
+// Bounds and defaults of a source.
+const (
+	pageSizeDefault     = 20  // ledgers
+	listSizeMax         = 200 // records, the most that Horizon gives
+	pagesMax            = 2000
+	pollIntervalDefault = time.Second
+	backoffMaxDefault   = 15 * time.Second
+)
+
+// Config says which server to ask, and how.
+type Config struct {
+	URL          string
+	Passphrase   string        // of the network that the server must serve
+	HTTPClient   *http.Client  // one of our own when nil
+	Logger       *slog.Logger  // silent when nil
+	PollInterval time.Duration // between looks at the tip; 1 s when 0
+	BackoffMax   time.Duration // longest wait after repeated failures; 15 s when 0
+	PageSize     int           // ledgers read at once; 20 when 0, 200 at most
+}
+
+// Source reads ledgers in order. It is for one goroutine.
+type Source struct {
+	config Config
+	client *client
+	log    *slog.Logger
+	chain  ledger.Chain
+	state  string // of the server, as last logged
+}
+
+// New makes a source. It asks the server nothing yet.
+func New(config Config) (*Source, error) {
+	c, err := newClient(config.URL, config.HTTPClient)
+	if err != nil {
+		return nil, err
+	}
+	if config.PageSize < 0 || config.PageSize > listSizeMax {
+		return nil, fmt.Errorf("horizon: the page size is %d: set 1 to %d ledgers", config.PageSize,
+			listSizeMax)
+	}
+	if config.PollInterval < 0 || config.BackoffMax < 0 {
+		return nil, errors.New("horizon: the poll interval and the longest backoff cannot be negative")
+	}
+	if config.PageSize == 0 {
+		config.PageSize = pageSizeDefault
+	}
+	if config.PollInterval == 0 {
+		config.PollInterval = pollIntervalDefault
+	}
+	if config.BackoffMax == 0 {
+		config.BackoffMax = backoffMaxDefault
+	}
+	log := config.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Source{config: config, client: c, log: log.With("horizon", c.base.Host)}, nil
+}
+
+// root is what the server says about itself.
+type root struct {
+	Passphrase string `json:"network_passphrase"`
+	Oldest     uint32 `json:"history_elder_ledger"`
+	Latest     uint32 `json:"history_latest_ledger"`
+}
+
+func (s *Source) root(ctx context.Context) (r root, err error) {
+	err = s.client.get(ctx, "/", nil, &r)
+	if err == nil && r.Latest == 0 {
+		err = fmt.Errorf("the Horizon at %s has no ledger yet", s.client.base.Host)
+	}
+	return r, err
+}
+
+// Check asks once whether the server is there and serves our network.
+func (s *Source) Check(ctx context.Context) error {
+	r, err := s.root(ctx)
+	if err != nil {
+		return err
+	}
+	if r.Passphrase != s.config.Passphrase {
+		return fmt.Errorf("%w: the Horizon at %s serves %q, but %q is to be followed: set the URL of a "+
+			"server of that network, or the other passphrase (with data and topics of its own)",
+			ledger.ErrWrongNetwork, s.client.base.Host, r.Passphrase, s.config.Passphrase)
+	}
+	return nil
+}
+
+// Latest asks once for the sequence of the newest ledger.
+func (s *Source) Latest(ctx context.Context) (uint32, error) {
+	r, err := s.root(ctx)
+	return r.Latest, err
+}
+
+// Continue tells the source which ledger was read last: the next must follow it.
+func (s *Source) Continue(sequence uint32, hash string) { s.chain.Continue(sequence, hash) }
+
+// Next waits until the ledger with this sequence is there and answers with it
+// and those after it that are there too, at most a page. It fails only for what
+// waiting does not mend.
+func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	backoff := s.config.PollInterval
+	for {
+		page, err := s.try(ctx, sequence)
+		wait := s.config.PollInterval
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case len(page) > 0:
+			s.report("up", slog.LevelInfo, "ledgers are being read from Horizon", "ledger", sequence)
+			return page, nil
+		case ledger.IsFinal(err):
+			return nil, err
+		case err != nil:
+			s.report("down", slog.LevelWarn, "Horizon cannot be used; trying again until it can", "ledger",
+				sequence, "err", err)
+			wait = backoff
+			if asked, ok := errors.AsType[busy](err); ok {
+				wait = max(wait, asked.wait)
+			}
+			backoff = min(2*backoff, s.config.BackoffMax)
+		default:
+			backoff = s.config.PollInterval
+		}
+		if err := pause(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// ledgers is a page of the list of ledgers.
+type ledgers struct {
+	Embedded struct {
+		Records []struct {
+			Sequence   uint32    `json:"sequence"`
+			Hash       string    `json:"hash"`
+			Previous   string    `json:"prev_hash"`
+			ClosedAt   time.Time `json:"closed_at"`
+			Protocol   uint32    `json:"protocol_version"`
+			Successful int       `json:"successful_transaction_count"`
+			Failed     int       `json:"failed_transaction_count"`
+		} `json:"records"`
+	} `json:"_embedded"`
+}
+
+// try looks once. No page and no error: the ledger is not there yet.
+func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	var got ledgers
+	query := list(uint64(sequence-1)<<32, s.config.PageSize)
+	if err := s.client.get(ctx, "/ledgers", query, &got); err != nil {
+		return nil, err
+	}
+	records := got.Embedded.Records
+	if len(records) == 0 {
+		return nil, nil
+	}
+	if first := records[0].Sequence; first > sequence {
+		return nil, s.gap(ctx, sequence, first)
+	}
+	var page []ledger.Raw
+	for _, r := range records {
+		page = append(page, ledger.Raw{Sequence: r.Sequence, Hash: r.Hash, Read: &ledger.Ledger{
+			Header: ledger.Header{
+				Sequence:        r.Sequence,
+				Hash:            r.Hash,
+				PreviousHash:    r.Previous,
+				ClosedAtMillis:  r.ClosedAt.UnixMilli(),
+				ProtocolVersion: r.Protocol,
+			},
+			Transactions: r.Successful + r.Failed,
+		}})
+	}
+	before := s.chain
+	page, err := s.chain.Fitting(page, sequence, "the Horizon at "+s.client.base.Host)
+	if err == nil {
+		err = s.fill(ctx, page)
+	}
+	if err != nil {
+		s.chain = before
+		return nil, err
+	}
+	return page, nil
+}
+
+// gap tells a history that begins later from a hole in it.
+func (s *Source) gap(ctx context.Context, sequence, first uint32) error {
+	r, err := s.root(ctx)
+	if err != nil {
+		return err
+	}
+	if sequence < r.Oldest {
+		return fmt.Errorf("%w: ledger %d is wanted, but the history of the Horizon at %s begins at %d: "+
+			"follow a server that keeps more, or start there and miss the payments in between",
+			ledger.ErrBehindRetention, sequence, s.client.base.Host, r.Oldest)
+	}
+	return fmt.Errorf("the Horizon at %s gave ledger %d where %d is due", s.client.base.Host, first,
+		sequence)
+}
+
+// fill puts the payments into the ledgers they are in.
+func (s *Source) fill(ctx context.Context, page []ledger.Raw) error {
+	first, last := page[0].Sequence, page[len(page)-1].Sequence
+	cursor := uint64(first) << 32
+	for range pagesMax {
+		var got payments
+		query := list(cursor, listSizeMax)
+		query.Set("join", "transactions")
+		if err := s.client.get(ctx, "/payments", query, &got); err != nil {
+			return err
+		}
+		for _, r := range got.Embedded.Records {
+			id, err := strconv.ParseUint(r.ID, 10, 63)
+			if err != nil || id <= cursor {
+				return fmt.Errorf("the Horizon at %s listed payment %.40q after %d", s.client.base.Host, r.ID,
+					cursor)
+			}
+			cursor = id
+			sequence := uint32(id >> 32)
+			if sequence > last {
+				return nil
+			}
+			add(page[sequence-first].Read, r)
+		}
+		if len(got.Embedded.Records) < listSizeMax {
+			return nil
+		}
+	}
+	return fmt.Errorf("the Horizon at %s lists more than %d pages of payments for %d ledgers",
+		s.client.base.Host, pagesMax, len(page))
+}
+
+// add reads a record into its ledger. One that cannot be read is quarantined.
+func add(l *ledger.Ledger, r record) {
+	found, err := r.payments(l.Header)
+	if err != nil {
+		id, _ := strconv.ParseUint(r.ID, 10, 63)
+		l.Quarantined = append(l.Quarantined,
+			ledger.Quarantine{TxHash: r.TxHash, Order: int(id >> 12 & (1<<20 - 1)), Reason: err.Error()})
+		l.Payments = without(l.Payments, r.TxHash)
+		return
+	}
+	for _, q := range l.Quarantined {
+		if q.TxHash == r.TxHash {
+			return // none of a transaction's payments is reported, or all
+		}
+	}
+	l.Payments = append(l.Payments, found...)
+}
+
+func without(payments []domain.Payment, txHash string) (kept []domain.Payment) {
+	for _, p := range payments {
+		if p.TxHash != txHash {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+func list(cursor uint64, limit int) url.Values {
+	return url.Values{
+		"order":  {"asc"},
+		"cursor": {strconv.FormatUint(cursor, 10)},
+		"limit":  {strconv.Itoa(limit)},
+	}
+}
+
+// report logs a state of the server when it is not the one logged last.
+func (s *Source) report(state string, level slog.Level, message string, args ...any) {
+	if s.state == state {
+		return
+	}
+	s.state = state
+	s.log.Log(context.Background(), level, message, args...)
+}
+
+func pause(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

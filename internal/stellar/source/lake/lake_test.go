@@ -1,0 +1,376 @@
+package lake_test
+
+import (
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stellar/go-stellar-sdk/xdr"
+
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
+)
+
+const passphrase = "Lumenhook test network"
+
+// fill makes a lake of empty ledgers that follow each other.
+func fill(t *testing.T, layout lake.Layout, first, last uint32) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	add(t, dir, layout, first, last)
+	return dir
+}
+
+func add(t *testing.T, dir string, layout lake.Layout, first, last uint32) {
+	t.Helper()
+	w, err := lake.NewWriter(dir, layout, passphrase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sequence := first; sequence <= last; sequence++ {
+		meta := xdr.LedgerCloseMeta{V: 2, V2: &xdr.LedgerCloseMetaV2{
+			LedgerHeader: xdr.LedgerHeaderHistoryEntry{
+				Hash: hashOf(sequence),
+				Header: xdr.LedgerHeader{
+					LedgerSeq:          xdr.Uint32(sequence),
+					PreviousLedgerHash: hashOf(sequence - 1),
+				},
+			},
+			TxSet: xdr.GeneralizedTransactionSet{V: 1, V1TxSet: &xdr.TransactionSetV1{}},
+		}}
+		raw, err := meta.MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Add(sequence, raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func hashOf(sequence uint32) xdr.Hash { return xdr.Hash{byte(sequence >> 8), byte(sequence), 7} }
+
+func newSource(t *testing.T, store lake.Store) *lake.Source {
+	t.Helper()
+	s, err := lake.New(lake.Config{
+		Store:        store,
+		Passphrase:   passphrase,
+		PollInterval: time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func folder(t *testing.T, dir string) lake.Store {
+	t.Helper()
+	store, err := lake.OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func readAll(t *testing.T, s *lake.Source, first, last uint32) {
+	t.Helper()
+	for due := first; due <= last; {
+		page, err := s.Next(within(t), due)
+		if err != nil {
+			t.Fatalf("ledger %d: %v", due, err)
+		}
+		for _, raw := range page {
+			if raw.Sequence != due {
+				t.Fatalf("ledger %d where %d is due", raw.Sequence, due)
+			}
+			due++
+		}
+	}
+}
+
+// Names as Galexie gives them (SEP-54).
+func TestNames(t *testing.T) {
+	for _, c := range []struct {
+		layout lake.Layout
+		ledger uint32
+		want   string
+	}{
+		{
+			lake.Layout{LedgersPerFile: 1, FilesPerPartition: 64000}, 63092988,
+			"FC3E15FF--63040000-63103999/FC3D4703--63092988.xdr.zst",
+		},
+		{
+			lake.Layout{LedgersPerFile: 64, FilesPerPartition: 10}, 1000,
+			"FFFFFD7F--640-1279/FFFFFC3F--960-1023.xdr.zst",
+		},
+		{lake.Layout{LedgersPerFile: 1, FilesPerPartition: 1}, 5, "FFFFFFFA--5.xdr.zst"},
+	} {
+		if got := c.layout.Key(c.ledger); got != c.want {
+			t.Errorf("ledger %d of %+v is in %s, want %s", c.ledger, c.layout, got, c.want)
+		}
+	}
+}
+
+func TestFolders(t *testing.T) {
+	for _, layout := range []lake.Layout{
+		{LedgersPerFile: 1, FilesPerPartition: 1},
+		{LedgersPerFile: 1, FilesPerPartition: 10},
+		{LedgersPerFile: 8, FilesPerPartition: 4},
+		{LedgersPerFile: 100, FilesPerPartition: 1},
+	} {
+		dir := fill(t, layout, 2, 399)
+		s := newSource(t, folder(t, dir))
+		if err := s.Check(within(t)); err != nil {
+			t.Fatal(err)
+		}
+		if latest, err := s.Latest(within(t)); err != nil || latest != 399 {
+			t.Errorf("%+v: the latest is %d (%v), want 399", layout, latest, err)
+		}
+		readAll(t, s, 2, 399)
+		readAll(t, newSource(t, folder(t, dir)), 213, 399)
+	}
+}
+
+func TestTheNextFileIsWaitedFor(t *testing.T) {
+	layout := lake.Layout{LedgersPerFile: 4, FilesPerPartition: 2}
+	dir := fill(t, layout, 4, 7)
+	s := newSource(t, folder(t, dir))
+	readAll(t, s, 4, 7)
+	type answer struct {
+		page []ledger.Raw
+		err  error
+	}
+	got, ctx := make(chan answer, 1), within(t)
+	go func() {
+		page, err := s.Next(ctx, 8)
+		got <- answer{page, err}
+	}()
+	add(t, dir, layout, 8, 15)
+	if a := <-got; a.err != nil || a.page[0].Sequence != 8 {
+		t.Errorf("got %+v", a)
+	}
+}
+
+func TestWhatALakeDoesNotHave(t *testing.T) {
+	layout := lake.Layout{LedgersPerFile: 4, FilesPerPartition: 1}
+	dir := fill(t, layout, 102, 119)
+	for _, missing := range []uint32{2, 99, 101} {
+		if _, err := newSource(t, folder(t, dir)).Next(within(t), missing); !errors.Is(err,
+			ledger.ErrBehindRetention) {
+			t.Errorf("ledger %d: got %v", missing, err)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, layout.Key(108))); err != nil {
+		t.Fatal(err)
+	}
+	s := newSource(t, folder(t, dir))
+	readAll(t, s, 102, 107)
+	if _, err := s.Next(within(t), 108); !errors.Is(err, ledger.ErrBehindRetention) {
+		t.Errorf("a hole: got %v", err)
+	}
+	s.Continue(111, strings.Repeat("ab", 32))
+	if _, err := s.Next(within(t), 112); !errors.Is(err, ledger.ErrForked) {
+		t.Errorf("another chain: got %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, layout.Key(112)), []byte("no zstd"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := newSource(t, folder(t, dir)).Next(ctx,
+		112); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a damaged file is waited for: got %v", err)
+	}
+}
+
+func TestOtherNetworksAndManifests(t *testing.T) {
+	dir := fill(t, lake.Layout{LedgersPerFile: 4, FilesPerPartition: 1}, 4, 7)
+	s, err := lake.New(lake.Config{Store: folder(t, dir), Passphrase: "another network"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Check(within(t)); !errors.Is(err, ledger.ErrWrongNetwork) {
+		t.Errorf("got %v", err)
+	}
+	manifest := filepath.Join(dir, ".config.json")
+	for _, text := range []string{
+		"{", `{"compression":"lz4","ledgersPerBatch":4}`, `{"ledgersPerBatch":0}`,
+	} {
+		if err := os.WriteFile(manifest, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := newSource(t, folder(t, dir)).Check(within(t)); err == nil {
+			t.Errorf("the manifest %s passed", text)
+		}
+	}
+	if err := os.Remove(manifest); err != nil {
+		t.Fatal(err)
+	}
+	if err := newSource(t, folder(t, dir)).Check(within(t)); err == nil {
+		t.Error("a lake without a manifest passed")
+	}
+	told, err := lake.New(lake.Config{
+		Store:      folder(t, dir),
+		Passphrase: passphrase,
+		Layout:     lake.Layout{LedgersPerFile: 4, FilesPerPartition: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	readAll(t, told, 4, 7)
+	for _, address := range []string{
+		"/does/not/exist", "s3://", "ftp://x/y", "s3://b/p?colour=red",
+		"s3://b?endpoint=x",
+	} {
+		if _, err := lake.Open(address); err == nil {
+			t.Errorf("%s passed", address)
+		}
+	}
+}
+
+// bucket serves a folder by the protocol of S3, which is that of Google Cloud
+// Storage's XML interface too.
+type bucket struct {
+	t    *testing.T
+	dir  string
+	name string
+
+	mu     sync.Mutex
+	signed int
+	failed bool // one request was told to come again
+}
+
+func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
+	if strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=key/") {
+		b.signed++
+	}
+	stumble := !b.failed
+	b.failed = true
+	b.mu.Unlock()
+	if stumble {
+		http.Error(w, "<Error><Code>SlowDown</Code></Error>", http.StatusServiceUnavailable)
+		return
+	}
+	key, ok := strings.CutPrefix(r.URL.Path, "/"+b.name+"/")
+	switch {
+	case !ok:
+		http.Error(w, "no such bucket", http.StatusNotFound)
+	case r.URL.Query().Get("list-type") == "2":
+		b.list(w, r.URL.Query())
+	default:
+		raw, err := os.ReadFile(filepath.Join(b.dir, strings.TrimPrefix(key, "ledgers/")))
+		if errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(key, "ledgers/") {
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprintf(w, "<Error><Code>NoSuchKey</Code><Key>%s</Key></Error>", key)
+			return
+		}
+		sum := md5.Sum(raw)
+		w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:])+`"`)
+		w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
+		w.Header().Set("Content-Length", fmt.Sprint(len(raw)))
+		if _, err := w.Write(raw); err != nil {
+			b.t.Log(err)
+		}
+	}
+}
+
+func (b *bucket) list(w http.ResponseWriter, q url.Values) {
+	type content struct {
+		Key, LastModified, ETag string
+		Size                    int
+	}
+	var result struct {
+		XMLName     xml.Name `xml:"ListBucketResult"`
+		Name        string
+		KeyCount    int
+		IsTruncated bool
+		Contents    []content
+	}
+	result.Name = b.name
+	var keys []string
+	err := filepath.WalkDir(b.dir, func(path string, entry fs.DirEntry, err error) error {
+		if rel, _ := filepath.Rel(b.dir, path); err == nil && !entry.IsDir() {
+			keys = append(keys, "ledgers/"+rel)
+		}
+		return err
+	})
+	if err != nil {
+		b.t.Error(err)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		if strings.HasPrefix(key, q.Get("prefix")) && len(result.Contents) < 1000 {
+			result.Contents = append(result.Contents,
+				content{Key: key, LastModified: "2026-11-01T00:00:00.000Z", ETag: "e", Size: 1})
+		}
+	}
+	result.KeyCount = len(result.Contents)
+	if err := xml.NewEncoder(w).Encode(result); err != nil {
+		b.t.Error(err)
+	}
+}
+
+func TestBuckets(t *testing.T) {
+	dir := fill(t, lake.Layout{LedgersPerFile: 4, FilesPerPartition: 4}, 2, 63)
+	for scheme, query := range map[string]string{
+		"s3":             "",
+		"gs":             "",
+		"s3 anonymously": "&anonymous=true",
+	} {
+		t.Run(scheme, func(t *testing.T) {
+			t.Setenv("AWS_ACCESS_KEY_ID", "key")
+			t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+			b := &bucket{t: t, dir: dir, name: "lake"}
+			server := httptest.NewServer(b)
+			t.Cleanup(server.Close)
+			name, _, _ := strings.Cut(scheme, " ")
+			store, err := lake.Open(
+				name + "://lake/ledgers?region=us-east-2&endpoint=" + url.QueryEscape(server.URL) + query,
+			)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newSource(t, store)
+			if err := s.Check(within(t)); err != nil {
+				t.Fatal(err)
+			}
+			if latest, err := s.Latest(within(t)); err != nil || latest != 63 {
+				t.Errorf("the latest is %d (%v), want 63", latest, err)
+			}
+			readAll(t, s, 2, 63)
+			if _, err := store.Get(within(t), "nothing", 10); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("a file that is not there: %v", err)
+			}
+			if _, err := store.Get(within(t), ".config.json", 3); err == nil {
+				t.Error("a file larger than its bound passed")
+			}
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if (b.signed > 0) != (query == "") {
+				t.Errorf("%d requests were signed", b.signed)
+			}
+		})
+	}
+}

@@ -1,0 +1,312 @@
+package lake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+)
+
+// Bounds and defaults of a source.
+const (
+	pollIntervalDefault  = time.Second
+	backoffMax           = 15 * time.Second
+	fileSizeBytesMax     = 512 << 20
+	manifestSizeBytesMax = 64 << 10
+	aheadDefault         = 4
+	aheadMax             = 64
+	pageSizeMax          = 64 // ledgers in one answer
+	requestTimeout       = 2 * time.Minute
+)
+
+// Config says which lake to read, and how.
+type Config struct {
+	Store        Store
+	Passphrase   string        // of the network that the lake must be of
+	Layout       Layout        // of a lake without a manifest
+	Logger       *slog.Logger  // silent when nil
+	PollInterval time.Duration // between looks for the next file; 1 s when 0
+	FilesAhead   int           // fetched before they are asked for; 4 when 0, 64 at most
+}
+
+// Source reads ledgers in order. It is for one goroutine, and fetches in others.
+type Source struct {
+	config Config
+	log    *slog.Logger
+	layout Layout
+	opened bool // the manifest was read
+	chain  ledger.Chain
+	state  string // as last logged
+	ahead  map[uint32]chan fetched
+	newest uint32       // ledger, when it was last looked for
+	kept   []ledger.Raw // of the file read last, those not yet given
+}
+
+// fetched is a file's ledgers, by the first sequence that its name gives.
+type fetched struct {
+	ledgers []ledger.Raw
+	err     error
+}
+
+// New makes a source. It reads nothing yet.
+func New(config Config) (*Source, error) {
+	if config.Store == nil {
+		return nil, errors.New("lake: no store was given")
+	}
+	if config.FilesAhead < 0 || config.FilesAhead > aheadMax {
+		return nil, fmt.Errorf("lake: %d files ahead: must be 1 to %d", config.FilesAhead, aheadMax)
+	}
+	if config.FilesAhead == 0 {
+		config.FilesAhead = aheadDefault
+	}
+	if config.PollInterval == 0 {
+		config.PollInterval = pollIntervalDefault
+	}
+	if config.Layout != (Layout{}) {
+		if err := config.Layout.check(); err != nil {
+			return nil, fmt.Errorf("lake: %w", err)
+		}
+	}
+	log := config.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Source{
+		config: config,
+		log:    log.With("lake", config.Store.String()),
+		ahead:  map[uint32]chan fetched{},
+	}, nil
+}
+
+// Check asks whether the lake is of our network.
+func (s *Source) Check(ctx context.Context) error { return s.open(ctx) }
+
+// open reads the manifest once.
+func (s *Source) open(ctx context.Context) error {
+	if s.opened {
+		return nil
+	}
+	raw, err := s.config.Store.Get(ctx, manifestName, manifestSizeBytesMax)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && s.config.Layout == (Layout{}):
+		return fmt.Errorf("lake %s: %w", s.config.Store, errNoManifest)
+	case errors.Is(err, fs.ErrNotExist):
+		s.layout, s.opened = s.config.Layout, true
+		return nil
+	case err != nil:
+		return fmt.Errorf("lake %s: reading its manifest: %w", s.config.Store, err)
+	}
+	m, err := parseManifest(raw)
+	if err != nil {
+		return fmt.Errorf("lake %s: %w", s.config.Store, err)
+	}
+	if m.NetworkPassphrase != "" && m.NetworkPassphrase != s.config.Passphrase {
+		return fmt.Errorf("%w: the lake %s is of %q, but %q is to be followed", ledger.ErrWrongNetwork,
+			s.config.Store, m.NetworkPassphrase, s.config.Passphrase)
+	}
+	s.layout, s.opened = m.layout(), true
+	return nil
+}
+
+// Latest is the sequence of the newest ledger.
+func (s *Source) Latest(ctx context.Context) (uint32, error) {
+	if err := s.open(ctx); err != nil {
+		return 0, err
+	}
+	keys, err := s.config.Store.First(ctx, 16)
+	if err != nil {
+		return 0, fmt.Errorf("lake %s: looking for its newest file: %w", s.config.Store, err)
+	}
+	for _, key := range keys {
+		if _, last, ok := parseKey(key); ok {
+			s.newest = last
+			return last, nil
+		}
+	}
+	return 0, fmt.Errorf("the lake %s has no ledger yet", s.config.Store)
+}
+
+// Continue tells the source which ledger was read last: the next must follow it.
+func (s *Source) Continue(sequence uint32, hash string) { s.chain.Continue(sequence, hash) }
+
+// Next waits until the ledger with this sequence is there and answers with it
+// and those after it in its file, at most 64. It fails only for what waiting does
+// not mend.
+func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	wait := s.config.PollInterval
+	for {
+		page, err := s.try(ctx, sequence)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case len(page) > 0:
+			s.report("up", slog.LevelInfo, "ledgers are being read from the lake", "ledger", sequence)
+			return page, nil
+		case ledger.IsFinal(err):
+			return nil, err
+		case err != nil:
+			s.report("down", slog.LevelWarn, "the lake cannot be used; trying again until it can", "ledger",
+				sequence, "err", err)
+			wait = min(2*wait, backoffMax)
+		default:
+			wait = s.config.PollInterval
+		}
+		if err := pause(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// try looks once. No page and no error: the ledger is not there yet.
+func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	if s.newest == 0 { // so that what is there is fetched ahead
+		if _, err := s.Latest(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if len(s.kept) == 0 || s.kept[0].Sequence != sequence {
+		ledgers, err := s.file(ctx, sequence)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, s.missing(ctx, sequence)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for len(ledgers) > 0 && ledgers[0].Sequence < sequence {
+			ledgers = ledgers[1:]
+		}
+		s.kept = ledgers
+	}
+	if len(s.kept) == 0 || s.kept[0].Sequence > sequence {
+		s.kept = nil
+		return nil, s.missing(ctx, sequence)
+	}
+	page, err := s.chain.Fitting(s.kept[:min(len(s.kept), pageSizeMax)], sequence,
+		"the lake "+s.config.Store.String())
+	if err != nil {
+		s.kept = nil
+		return nil, err
+	}
+	s.kept = s.kept[len(page):]
+	return page, nil
+}
+
+// missing says whether a ledger that is not there may still come: files are
+// exported in order.
+func (s *Source) missing(ctx context.Context, sequence uint32) error {
+	latest, err := s.Latest(ctx)
+	if err != nil || latest < sequence {
+		return err
+	}
+	ledgers, err := s.read(ctx, s.layout.Key(sequence))
+	if err == nil && len(ledgers) > 0 && ledgers[0].Sequence <= sequence {
+		return nil // its file has come in the meantime
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fmt.Errorf("%w: the lake %s reaches to ledger %d, but holds no ledger %d: export it to "+
+		"the lake, or start later and miss the payments in between", ledger.ErrBehindRetention,
+		s.config.Store, latest, sequence)
+}
+
+// file gives the ledgers of the file that holds this one, and has those after it
+// fetched meanwhile.
+func (s *Source) file(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	first, last := s.layout.rangeOf(sequence)
+	for have := range s.ahead {
+		if have < first ||
+			uint64(have) > uint64(first)+uint64(s.config.FilesAhead)*uint64(s.layout.LedgersPerFile) {
+			delete(s.ahead, have) // its result goes nowhere
+		}
+	}
+	this, ok := s.ahead[first]
+	if !ok {
+		this = s.fetch(ctx, first)
+	}
+	delete(s.ahead, first)
+	var got fetched
+	select {
+	case got = <-this:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if errors.Is(got.err, context.Canceled) && ctx.Err() == nil { // it was begun for another call
+		got = <-s.fetch(ctx, first)
+	}
+	if got.err == nil {
+		for i := range s.config.FilesAhead {
+			next := uint64(last) + 1 + uint64(i)*uint64(s.layout.LedgersPerFile)
+			if _, ok := s.ahead[uint32(next)]; !ok && next <= uint64(s.newest) {
+				s.ahead[uint32(next)] = s.fetch(ctx, uint32(next))
+			}
+		}
+		return got.ledgers, nil
+	}
+	clear(s.ahead) // what was fetched before its time may be there by now
+	return nil, got.err
+}
+
+// fetch begins to fetch a file. The channel takes the result without anybody
+// waiting for it.
+func (s *Source) fetch(ctx context.Context, first uint32) chan fetched {
+	result := make(chan fetched, 1)
+	key := s.layout.Key(first)
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		ledgers, err := s.read(ctx, key)
+		result <- fetched{ledgers, err}
+	}()
+	return result
+}
+
+func (s *Source) read(ctx context.Context, key string) ([]ledger.Raw, error) {
+	raw, err := s.config.Store.Get(ctx, key, fileSizeBytesMax)
+	if err != nil {
+		return nil, err
+	}
+	if raw, err = ledger.Decompress(raw); err != nil {
+		return nil, fmt.Errorf("lake %s: file %s: %w", s.config.Store, key, err)
+	}
+	parts, err := ledger.SplitBatch(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%w: lake %s: file %s: %w", ledger.ErrUnreadable, s.config.Store, key, err)
+	}
+	var ledgers []ledger.Raw
+	for _, part := range parts {
+		header, err := ledger.ReadHeader(part)
+		if err != nil {
+			return nil, fmt.Errorf("%w: lake %s: file %s: %w", ledger.ErrUnreadable, s.config.Store, key, err)
+		}
+		ledgers = append(ledgers, ledger.Raw{Sequence: header.Sequence, Hash: header.Hash, XDR: part})
+	}
+	return ledgers, nil
+}
+
+// report logs a state of the lake when it is not the one logged last.
+func (s *Source) report(state string, level slog.Level, message string, args ...any) {
+	if s.state == state {
+		return
+	}
+	s.state = state
+	s.log.Log(context.Background(), level, message, args...)
+}
+
+func pause(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,345 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
+
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+)
+
+// Bounds and defaults of a source.
+const (
+	pageSizeDefault     = 20
+	pageSizeMax         = 200 // the most that a Stellar RPC server gives
+	pollIntervalDefault = time.Second
+	backoffMaxDefault   = 15 * time.Second
+	idleLooksMax        = 10 // at one server, before the others are asked
+	fallbacksMax        = 16
+	requestTimeout      = 30 * time.Second
+)
+
+// Config says which server to ask, and how.
+type Config struct {
+	URL          string
+	FallbackURLs []string      // further servers of the same network, for when the first is not well
+	Passphrase   string        // of the network that the server must serve
+	HTTPClient   *http.Client  // one of our own when nil
+	Logger       *slog.Logger  // silent when nil
+	PollInterval time.Duration // between looks at the tip; 1 s when 0
+	BackoffMax   time.Duration // longest wait after repeated failures; 15 s when 0
+	PageSize     int           // ledgers in one answer; 20 when 0, 200 at most
+}
+
+// Source reads ledgers in order. It is for one goroutine.
+type Source struct {
+	config   Config
+	clients  []*client
+	client   *client // the one that is asked now
+	idle     int     // looks in a row that found nothing new
+	log      *slog.Logger
+	state    string // of the server, as last logged
+	pageSize int    // shrinks when pages are too large
+	sizeMax  int64  // of a page's answer, in bytes
+	chain    ledger.Chain
+}
+
+// New makes a source. It asks the server nothing yet.
+func New(config Config) (*Source, error) {
+	if len(config.FallbackURLs) > fallbacksMax {
+		return nil, fmt.Errorf("rpc: %d further URLs are more than %d", len(config.FallbackURLs),
+			fallbacksMax)
+	}
+	var clients []*client
+	for _, address := range append([]string{config.URL}, config.FallbackURLs...) {
+		c, err := newClient(address, config.HTTPClient)
+		if err != nil {
+			return nil, err
+		}
+		clients = append(clients, c)
+	}
+	if config.PageSize < 0 || config.PageSize > pageSizeMax {
+		return nil, fmt.Errorf("rpc: the page size is %d: set 1 to %d ledgers", config.PageSize,
+			pageSizeMax)
+	}
+	if config.PollInterval < 0 || config.BackoffMax < 0 {
+		return nil, errors.New("rpc: the poll interval and the longest backoff cannot be negative")
+	}
+	config.PageSize = orDefault(config.PageSize, pageSizeDefault)
+	config.PollInterval = orDefault(config.PollInterval, pollIntervalDefault)
+	config.BackoffMax = orDefault(config.BackoffMax, backoffMaxDefault)
+	log := config.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Source{
+		config:   config,
+		clients:  clients,
+		client:   clients[0],
+		log:      log,
+		pageSize: config.PageSize,
+		sizeMax:  pageSizeBytesMax,
+	}, nil
+}
+
+func orDefault[T comparable](v, fallback T) T {
+	var zero T
+	if v == zero {
+		return fallback
+	}
+	return v
+}
+
+// Check asks once whether the servers serve our network. One that does not
+// answer is forgiven if another does; one of another network never is.
+func (s *Source) Check(ctx context.Context) error {
+	var last error
+	answered := 0
+	for range s.clients {
+		switch err := s.checkOne(ctx); {
+		case errors.Is(err, ledger.ErrWrongNetwork):
+			return err
+		case err != nil:
+			last = err
+		default:
+			answered++
+		}
+		s.turn()
+	}
+	if answered == 0 {
+		return last
+	}
+	return nil
+}
+
+func (s *Source) checkOne(ctx context.Context) error {
+	var network protocol.GetNetworkResponse
+	if err := s.call(ctx, protocol.GetNetworkMethodName, nil, &network, answerSizeBytesMax); err != nil {
+		return err
+	}
+	if network.Passphrase != s.config.Passphrase {
+		return fmt.Errorf("%w: the Stellar RPC at %s serves %q, but %q is to be followed: set the URL "+
+			"of a server of that network, or the other passphrase (with data and topics of its own)",
+			ledger.ErrWrongNetwork, s.client.host, network.Passphrase, s.config.Passphrase)
+	}
+	return nil
+}
+
+// turn goes on to the next server, and after the last to the first.
+func (s *Source) turn() {
+	for i, c := range s.clients {
+		if c == s.client {
+			s.client = s.clients[(i+1)%len(s.clients)]
+			return
+		}
+	}
+}
+
+// Latest asks each server once, at most, for the sequence of the newest ledger.
+func (s *Source) Latest(ctx context.Context) (latest uint32, err error) {
+	for range s.clients {
+		var health protocol.GetHealthResponse
+		if health, err = s.health(ctx); err == nil {
+			return health.LatestLedger, nil
+		}
+		s.turn()
+	}
+	return 0, err
+}
+
+// Continue tells the source which ledger was read last, before a restart: the
+// next one must follow it.
+func (s *Source) Continue(sequence uint32, hash string) { s.chain.Continue(sequence, hash) }
+
+// Next waits until the ledger with this sequence is there and answers with it
+// and those after it that are there too, at most a page. It fails only for what
+// waiting does not mend: see the errors of package ledger.
+func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	wait := s.config.PollInterval
+	for {
+		page, err := s.tryEach(ctx, sequence)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case len(page) > 0:
+			s.report("up "+s.client.host, slog.LevelInfo, "ledgers are being read from the Stellar RPC",
+				"ledger", sequence)
+			return page, nil
+		case ledger.IsFinal(err):
+			return nil, err
+		case errors.Is(err, errTooLarge) && s.pageSize > 1:
+			s.pageSize /= 2
+			continue
+		case err != nil:
+			s.report("down", slog.LevelWarn, "the Stellar RPC cannot be used; trying again until it can",
+				"ledger", sequence, "err", err)
+			if err := pause(ctx, wait); err != nil {
+				return nil, err
+			}
+			wait = min(2*wait, s.config.BackoffMax)
+			continue
+		}
+		if err := pause(ctx, s.config.PollInterval); err != nil {
+			return nil, err
+		}
+		wait = s.config.PollInterval
+	}
+}
+
+// tryEach looks at one server after the other until one has the ledger. A
+// server that has nothing new is kept for a while, since ledgers take seconds;
+// then the others are asked whether they are further. What waiting does not mend
+// counts when all servers say so: one that is away may know better.
+func (s *Source) tryEach(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	var problem, final error
+	finals, waiting := 0, false
+	for range s.clients {
+		page, err := s.try(ctx, sequence)
+		switch {
+		case len(page) > 0:
+			s.idle = 0
+			return page, nil
+		case ctx.Err() != nil || errors.Is(err, errTooLarge):
+			return nil, err
+		case err == nil:
+			if s.idle++; s.idle < idleLooksMax {
+				return nil, nil
+			}
+			waiting = true
+		case ledger.IsFinal(err):
+			final = err
+			finals++
+		default:
+			problem = err
+		}
+		if len(s.clients) > 1 {
+			s.log.Debug("another Stellar RPC is asked", "rpc", s.client.host, "ledger", sequence, "err", err)
+			s.turn()
+		}
+	}
+	s.idle = 0
+	switch {
+	case finals == len(s.clients):
+		return nil, final
+	case waiting:
+		return nil, nil
+	case final != nil:
+		return nil, fmt.Errorf("%w; and another server says: %v", problem, final)
+	}
+	return nil, problem
+}
+
+// try looks once. No page and no error: the ledger is not there yet.
+func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	health, err := s.health(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if sequence < health.OldestLedger {
+		return nil, fmt.Errorf("%w: ledger %d is wanted, but the Stellar RPC at %s keeps %d to %d: "+
+			"follow a server that keeps more, or start at ledger %d and miss the payments in between",
+			ledger.ErrBehindRetention, sequence, s.client.host, health.OldestLedger, health.LatestLedger,
+			health.OldestLedger)
+	}
+	if sequence > health.LatestLedger {
+		if health.LatestLedger+1 < sequence {
+			s.report("lagging", slog.LevelWarn,
+				"the Stellar RPC is behind what was read already; waiting for it", "ledger", sequence, "latest",
+				health.LatestLedger)
+		}
+		return nil, nil
+	}
+	return s.page(ctx, sequence)
+}
+
+func (s *Source) health(ctx context.Context) (protocol.GetHealthResponse, error) {
+	var health protocol.GetHealthResponse
+	err := s.call(ctx, protocol.GetHealthMethodName, nil, &health, answerSizeBytesMax)
+	if err == nil && health.LatestLedger == 0 {
+		err = fmt.Errorf("the Stellar RPC at %s has no ledger yet", s.client.host)
+	}
+	return health, err
+}
+
+// ledgers is an answer to getLedgers. JSON gives bytes as base64.
+type ledgers struct {
+	Ledgers []struct {
+		Sequence uint32 `json:"sequence"`
+		Hash     string `json:"hash"`
+		XDR      []byte `json:"metadataXdr"`
+	} `json:"ledgers"`
+}
+
+// parse reads the whole answer in one pass.
+func (l *ledgers) parse(raw []byte) error {
+	var a struct {
+		Result *ledgers     `json:"result"`
+		Error  *serverError `json:"error"`
+	}
+	switch err := jsonv2.Unmarshal(raw, &a); {
+	case err != nil:
+		return fmt.Errorf("its answer has an unexpected form: %w", err)
+	case a.Error != nil:
+		return a.Error
+	case a.Result == nil:
+		return errors.New("its answer has no result")
+	}
+	*l = *a.Result
+	return nil
+}
+
+// page asks for ledgers and holds each against the one before it. It answers
+// with those up to the first that does not fit, unless that is the first.
+func (s *Source) page(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	var got ledgers
+	ask := protocol.GetLedgersRequest{
+		StartLedger: sequence,
+		Pagination:  &protocol.LedgerPaginationOptions{Limit: uint(s.pageSize)},
+	}
+	if err := s.call(ctx, protocol.GetLedgersMethodName, ask, &got, s.sizeMax); err != nil {
+		return nil, err
+	}
+	var page []ledger.Raw
+	for _, l := range got.Ledgers[:min(len(got.Ledgers), s.pageSize)] {
+		page = append(page, ledger.Raw{Sequence: l.Sequence, Hash: l.Hash, XDR: l.XDR})
+	}
+	if len(page) == 0 {
+		return nil, fmt.Errorf("the Stellar RPC at %s says that it has ledger %d, but gives none",
+			s.client.host, sequence)
+	}
+	return s.chain.Fitting(page, sequence, "the Stellar RPC at "+s.client.host)
+}
+
+func (s *Source) call(
+	ctx context.Context, method string, params, result any, sizeBytesMax int64,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return s.client.call(ctx, method, params, result, sizeBytesMax)
+}
+
+// report logs a state of the server when it is not the one logged last.
+func (s *Source) report(state string, level slog.Level, message string, args ...any) {
+	if s.state == state {
+		return
+	}
+	s.state = state
+	s.log.Log(context.Background(), level, message, append(args, "rpc", s.client.host)...)
+}
+
+func pause(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

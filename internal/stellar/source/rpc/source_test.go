@@ -1,0 +1,422 @@
+package rpc_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stellar/go-stellar-sdk/network"
+
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
+)
+
+// logs keeps what was logged.
+type logs struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logs) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.b.String(), text)
+}
+
+func newSource(t *testing.T, config rpc.Config) (*rpc.Source, *logs) {
+	t.Helper()
+	l := &logs{}
+	config.Logger = slog.New(slog.NewTextHandler(l, nil))
+	config.PollInterval, config.BackoffMax = time.Millisecond, 4*time.Millisecond
+	if config.Passphrase == "" {
+		config.Passphrase = passphrase
+	}
+	s, err := rpc.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, l
+}
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func next(t *testing.T, s *rpc.Source, sequence uint32) []uint32 {
+	t.Helper()
+	page, err := s.Next(within(t), sequence)
+	if err != nil {
+		t.Fatalf("ledger %d: %v", sequence, err)
+	}
+	var got []uint32
+	for _, raw := range page {
+		header, err := ledger.ReadHeader(raw.XDR)
+		if err != nil || header.Sequence != raw.Sequence || header.Hash != raw.Hash {
+			t.Fatalf("ledger %d has the header %+v (%v)", raw.Sequence, header, err)
+		}
+		got = append(got, raw.Sequence)
+	}
+	return got
+}
+
+func TestPagesAndTheTip(t *testing.T) {
+	n := newNode(t)
+	n.grow(t, 10, 17, 0)
+	s, l := newSource(t, rpc.Config{URL: n.server.URL, PageSize: 5})
+	if err := s.Check(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if latest, err := s.Latest(within(t)); err != nil || latest != 17 {
+		t.Errorf("the latest ledger is %d (%v), want 17", latest, err)
+	}
+	if got := next(t, s, 10); !slices.Equal(got, []uint32{10, 11, 12, 13, 14}) {
+		t.Errorf("first page %v", got)
+	}
+	if got := next(t, s, 15); !slices.Equal(got, []uint32{15, 16, 17}) {
+		t.Errorf("second page %v", got)
+	}
+	looks := 0
+	n.mu.Lock()
+	n.onRequest = func(string) {
+		if looks++; looks == 3 { // the ledger closes while it is waited for
+			n.mu.Unlock()
+			n.grow(t, 18, 18, 0)
+			n.mu.Lock()
+		}
+	}
+	n.mu.Unlock()
+	if got := next(t, s, 18); !slices.Equal(got, []uint32{18}) {
+		t.Errorf("at the tip %v", got)
+	}
+	if l.count("WARN") != 0 {
+		t.Errorf("waiting at the tip was logged: %s", &l.b)
+	}
+}
+
+func TestRealLedger(t *testing.T) {
+	n := newNode(t)
+	n.passphrase = network.PublicNetworkPassphrase
+	n.addReal(t, 63092988)
+	s, _ := newSource(t, rpc.Config{URL: n.server.URL, Passphrase: network.PublicNetworkPassphrase})
+	page, err := s.Next(within(t), 63092988)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := ledger.NewExtractor(network.PublicNetworkPassphrase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := e.Extract(page[0].XDR)
+	if err != nil || len(read.Payments) != 127 || read.Hash != page[0].Hash {
+		t.Errorf("read %d payments (%v), want 127", len(read.Payments), err)
+	}
+}
+
+func TestWrongNetwork(t *testing.T) {
+	n := newNode(t)
+	n.passphrase = network.TestNetworkPassphrase
+	s, _ := newSource(t, rpc.Config{URL: n.server.URL})
+	err := s.Check(within(t))
+	if !errors.Is(err, ledger.ErrWrongNetwork) ||
+		!strings.Contains(err.Error(), network.TestNetworkPassphrase) ||
+		!strings.Contains(err.Error(), passphrase) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestFaultsThatPass(t *testing.T) {
+	n := newNode(t)
+	n.grow(t, 1, 3, 0)
+	n.faults = []fault{
+		unavailable, garbage, noResult, unhealthy, hangUp, none, unavailable, none,
+		garbage, none, hangUp,
+	}
+	s, l := newSource(t, rpc.Config{URL: n.server.URL})
+	if got := next(t, s, 1); !slices.Equal(got, []uint32{1, 2, 3}) {
+		t.Errorf("got %v", got)
+	}
+	if l.count("WARN") != 1 || l.count("INFO") != 1 {
+		t.Errorf("want one line for down and one for up, got\n%s", &l.b)
+	}
+	n.mu.Lock()
+	n.faults = []fault{unavailable, unavailable}
+	n.mu.Unlock()
+	next(t, s, 2)
+	if l.count("WARN") != 2 || l.count("INFO") != 2 {
+		t.Errorf("want one line more for each change, got\n%s", &l.b)
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, l := newSource(t, rpc.Config{URL: "http://" + address + "/key-of-a-provider"})
+	if err := s.Check(within(t)); err == nil || strings.Contains(err.Error(), "key-of-a-provider") {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithTimeout(within(t), 50*time.Millisecond)
+	defer cancel()
+	if _, err := s.Next(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want to wait until we give up", err)
+	}
+	if l.count("WARN") != 1 || l.count("key-of-a-provider") != 0 {
+		t.Errorf("got\n%s", &l.b)
+	}
+}
+
+func TestSkippedLedgerIsWaitedFor(t *testing.T) {
+	n := newNode(t)
+	n.grow(t, 1, 6, 0)
+	missing := n.ledgers[4]
+	delete(n.ledgers, 4)
+	s, l := newSource(t, rpc.Config{URL: n.server.URL})
+	if got := next(t, s, 1); !slices.Equal(got, []uint32{1, 2, 3}) {
+		t.Errorf("before the gap: %v", got)
+	}
+	looks := 0
+	n.mu.Lock()
+	n.onRequest = func(string) {
+		if looks++; looks == 8 {
+			n.ledgers[4] = missing
+		}
+	}
+	n.mu.Unlock()
+	if got := next(t, s, 4); !slices.Equal(got, []uint32{4, 5, 6}) {
+		t.Errorf("after the gap: %v", got)
+	}
+	if l.count("gave ledger 5 where 4 is due") != 1 {
+		t.Errorf("the gap was not logged once:\n%s", &l.b)
+	}
+}
+
+func TestResetAndFork(t *testing.T) {
+	n := newNode(t)
+	n.grow(t, 1, 6, 0)
+	s, _ := newSource(t, rpc.Config{URL: n.server.URL, PageSize: 3})
+	next(t, s, 1)
+	hash := n.ledgers[3].Hash
+	n.ledgers = map[uint32]ledger.Raw{}
+	n.grow(t, 1, 6, 1)
+	if _, err := s.Next(within(t), 4); !errors.Is(err, ledger.ErrForked) {
+		t.Errorf("another chain: got %v", err)
+	}
+	restarted, _ := newSource(t, rpc.Config{URL: n.server.URL})
+	restarted.Continue(3, hash)
+	if _, err := restarted.Next(within(t), 4); !errors.Is(err, ledger.ErrForked) ||
+		!strings.Contains(err.Error(), hash) {
+		t.Errorf("another chain after a restart: got %v", err)
+	}
+}
+
+func TestForkInsideAPage(t *testing.T) {
+	n := newNode(t)
+	n.grow(t, 1, 6, 0)
+	other := newNode(t)
+	other.grow(t, 1, 6, 1)
+	n.ledgers[5] = other.ledgers[5]
+	s, _ := newSource(t, rpc.Config{URL: n.server.URL})
+	if got := next(t, s, 1); !slices.Equal(got, []uint32{1, 2, 3, 4}) {
+		t.Errorf("before the fork: %v", got)
+	}
+	if _, err := s.Next(within(t), 5); !errors.Is(err, ledger.ErrForked) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNodeThatWentBackInTimeIsWaitedFor(t *testing.T) {
+	n := newNode(t)
+	n.grow(t, 1, 6, 0)
+	s, l := newSource(t, rpc.Config{URL: n.server.URL})
+	next(t, s, 1)
+	n.mu.Lock()
+	n.latest = 2
+	looks := 0
+	n.onRequest = func(string) {
+		if looks++; looks == 5 {
+			n.mu.Unlock()
+			n.grow(t, 7, 7, 0)
+			n.mu.Lock()
+		}
+	}
+	n.mu.Unlock()
+	if got := next(t, s, 7); !slices.Equal(got, []uint32{7}) {
+		t.Errorf("got %v", got)
+	}
+	if l.count("behind what was read") != 1 {
+		t.Errorf("got\n%s", &l.b)
+	}
+}
+
+func TestBehindRetention(t *testing.T) {
+	n := newNode(t)
+	n.grow(t, 100, 120, 0)
+	s, _ := newSource(t, rpc.Config{URL: n.server.URL})
+	_, err := s.Next(within(t), 99)
+	if !errors.Is(err, ledger.ErrBehindRetention) ||
+		!strings.Contains(err.Error(), "keeps 100 to 120") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestMisnamedAndUnreadableLedgers(t *testing.T) {
+	n := newNode(t)
+	n.grow(t, 1, 2, 0)
+	right := n.ledgers[1]
+	n.ledgers[1] = ledger.Raw{Sequence: 1, Hash: strings.Repeat("0", 64), XDR: right.XDR}
+	looks := 0
+	n.onRequest = func(string) {
+		if looks++; looks == 4 {
+			n.ledgers[1] = right
+		}
+	}
+	s, l := newSource(t, rpc.Config{URL: n.server.URL})
+	next(t, s, 1)
+	if l.count("under the name of") != 1 {
+		t.Errorf("got\n%s", &l.b)
+	}
+	n.mu.Lock()
+	n.ledgers[2] = ledger.Raw{Sequence: 2, Hash: n.ledgers[2].Hash, XDR: []byte{0, 0, 0, 9}}
+	n.mu.Unlock()
+	if _, err := s.Next(within(t), 2); err == nil ||
+		!strings.Contains(err.Error(), "version 9 is not known") {
+		t.Errorf("a ledger of an unknown version: got %v", err)
+	}
+}
+
+func TestPagesThatAreTooLargeAreHalved(t *testing.T) {
+	n := newNode(t)
+	n.grow(t, 1, 8, 0)
+	tooLarge := func(w http.ResponseWriter, _ string) bool {
+		w.Write(bytes.Repeat([]byte{' '}, 1<<20+1))
+		return true
+	}
+	n.faults = []fault{none, tooLarge, none, none}
+	s, _ := newSource(t, rpc.Config{URL: n.server.URL, PageSize: 8})
+	s.SetPageSizeBytesMax(1 << 20)
+	if got := next(t, s, 1); !slices.Equal(got, []uint32{1, 2, 3, 4}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestStopsWhenTold(t *testing.T) {
+	n := newNode(t)
+	n.grow(t, 1, 1, 0)
+	s, _ := newSource(t, rpc.Config{URL: n.server.URL})
+	ctx, cancel := context.WithCancel(within(t))
+	n.onRequest = func(string) { cancel() }
+	if _, err := s.Next(ctx, 2); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestBadConfiguration(t *testing.T) {
+	for name, config := range map[string]rpc.Config{
+		"no URL": {}, "no scheme": {URL: "localhost:8000"}, "file": {URL: "file:///x"},
+		"page":     {URL: "http://localhost", PageSize: 201},
+		"interval": {URL: "http://localhost", PollInterval: -1},
+	} {
+		if _, err := rpc.New(config); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// With several servers, one that is down, lags, or is of another chain costs
+// nothing: no ledger is skipped or given twice.
+func TestSeveralServers(t *testing.T) {
+	a, b := newNode(t), newNode(t)
+	a.grow(t, 1, 40, 0)
+	b.grow(t, 1, 40, 0)
+	s, l := newSource(t,
+		rpc.Config{URL: a.server.URL, FallbackURLs: []string{b.server.URL}, PageSize: 5})
+	if err := s.Check(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	var got []uint32
+	read := func() {
+		t.Helper()
+		got = append(got, next(t, s, uint32(len(got)+1))...)
+	}
+	read() // from a
+	a.server.Close()
+	read() // a is down
+	b.mu.Lock()
+	b.faults = []fault{none, garbage, unavailable}
+	b.mu.Unlock()
+	read() // b stumbles, and there is nobody else
+	if _, err := s.Latest(within(t)); err != nil {
+		t.Error(err)
+	}
+	for want := range got {
+		if got[want] != uint32(want)+1 {
+			t.Fatalf("got %v", got)
+		}
+	}
+	if len(got) != 15 || l.count("forked") != 0 {
+		t.Errorf("got %v\n%s", got, &l.b)
+	}
+}
+
+func TestAServerThatLagsOrForksIsLeft(t *testing.T) {
+	lagging, forked, right := newNode(t), newNode(t), newNode(t)
+	lagging.grow(t, 1, 5, 0)
+	forked.grow(t, 1, 9, 1)
+	right.grow(t, 1, 9, 0)
+	s, _ := newSource(t,
+		rpc.Config{URL: lagging.server.URL, FallbackURLs: []string{forked.server.URL, right.server.URL}})
+	if got := next(t, s, 1); len(got) != 5 {
+		t.Fatalf("got %v", got)
+	}
+	if got := next(t, s, 6); !slices.Equal(got, []uint32{6, 7, 8, 9}) {
+		t.Errorf("got %v", got)
+	}
+	if hash := right.ledgers[9].Hash; hash == forked.ledgers[9].Hash {
+		t.Fatal("the chains are the same")
+	}
+	lagging.grow(t, 6, 12, 0)
+	if got := next(t, s, 10); !slices.Equal(got, []uint32{10, 11, 12}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestFinalErrorsNeedEveryServer(t *testing.T) {
+	a, b := newNode(t), newNode(t)
+	a.grow(t, 100, 120, 0)
+	b.grow(t, 50, 120, 0)
+	s, _ := newSource(t, rpc.Config{URL: a.server.URL, FallbackURLs: []string{b.server.URL}})
+	if got := next(t, s, 60); got[0] != 60 {
+		t.Errorf("got %v", got)
+	}
+	if _, err := s.Next(within(t), 40); !errors.Is(err, ledger.ErrBehindRetention) {
+		t.Errorf("got %v", err)
+	}
+	other := newNode(t)
+	other.passphrase = network.TestNetworkPassphrase
+	mixed, _ := newSource(t, rpc.Config{URL: a.server.URL, FallbackURLs: []string{other.server.URL}})
+	if err := mixed.Check(within(t)); !errors.Is(err, ledger.ErrWrongNetwork) {
+		t.Errorf("a server of another network passed: %v", err)
+	}
+}

@@ -1,0 +1,203 @@
+package sourcestest
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devtraffic"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
+)
+
+// benchPayments is how many payments the synthetic ledger holds.
+const benchPayments = 1000
+
+// bigLedger is a ledger of the development network with that many payments, as
+// a network would make it: with signatures, fee changes and entry changes.
+func bigLedger(b *testing.B) (raw ledger.Raw, passphrase string) {
+	b.Helper()
+	ids, err := devnet.NewIdentities()
+	if err != nil {
+		b.Fatal(err)
+	}
+	n, err := devnet.Open(devnet.Config{
+		Dir:           b.TempDir(),
+		Identities:    ids,
+		Listen:        "127.0.0.1:0",
+		CloseInterval: time.Hour,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(context.Background()) }()
+	defer func() {
+		if err := n.Close(); err != nil {
+			b.Error(err)
+		}
+		<-ended
+	}()
+	traffic, err := devtraffic.New(b.Context(), n, ids)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer traffic.Close()
+	sequence, err := traffic.Burst(b.Context(), benchPayments)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := rpc.New(rpc.Config{URL: n.RPCURL(), Passphrase: n.Passphrase()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	page, err := s.Next(b.Context(), sequence)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return page[0], n.Passphrase()
+}
+
+// canned answers every request with the same ledger, without a network.
+type canned struct{ health, page []byte }
+
+func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
+	asked, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	body := c.health
+	if bytes.Contains(asked, []byte("getLedgers")) {
+		body = c.page
+	}
+	return &http.Response{
+		StatusCode:    http.StatusOK,
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)),
+		Request:       r,
+	}, nil
+}
+
+func cannedRPC(b *testing.B, raw ledger.Raw) http.RoundTripper {
+	b.Helper()
+	page, err := json.Marshal(map[string]any{
+		"jsonrpc": "2.0",
+		"id":      1,
+		"result": map[string]any{"latestLedger": raw.Sequence, "ledgers": []any{
+			map[string]any{
+				"hash":        raw.Hash,
+				"sequence":    raw.Sequence,
+				"metadataXdr": base64.StdEncoding.EncodeToString(raw.XDR),
+			},
+		}},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return canned{
+		page: page,
+		health: fmt.Appendf(nil,
+			`{"jsonrpc":"2.0","id":1,"result":{"status":"healthy","latestLedger":%d,"oldestLedger":1}}`,
+			raw.Sequence),
+	}
+}
+
+// cpu is the processor time that this process has used.
+func cpu(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// measure runs one ledger after the other. The figure is per second of one
+// core's time, garbage collection included, so that a busy machine does not
+// spoil it.
+func measure(b *testing.B, one func() (payments int, err error)) {
+	b.Helper()
+	b.ReportAllocs()
+	began := cpu(b)
+	for b.Loop() {
+		if got, err := one(); err != nil || got != benchPayments {
+			b.Fatalf("%d payments (%v)", got, err)
+		}
+	}
+	b.ReportMetric(float64(b.N)/(cpu(b)-began).Seconds(), "ledgers/core-s")
+}
+
+func newExtractor(b *testing.B, passphrase string) *ledger.Extractor {
+	b.Helper()
+	e, err := ledger.NewExtractor(passphrase)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return e
+}
+
+func BenchmarkFromRPC(b *testing.B) {
+	raw, passphrase := bigLedger(b)
+	s, err := rpc.New(rpc.Config{
+		URL:        "http://canned",
+		Passphrase: passphrase,
+		HTTPClient: &http.Client{Transport: cannedRPC(b, raw)},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := newExtractor(b, passphrase)
+	b.SetBytes(int64(len(raw.XDR)))
+	measure(b, func() (int, error) {
+		s.Continue(0, "")
+		page, err := s.Next(b.Context(), raw.Sequence)
+		if err != nil {
+			return 0, err
+		}
+		l, err := e.Read(page[0])
+		return len(l.Payments), err
+	})
+}
+
+func BenchmarkFromZstd(b *testing.B) {
+	raw, passphrase := bigLedger(b)
+	encoder, err := zstd.NewWriter(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	file := encoder.EncodeAll(raw.XDR, nil)
+	e := newExtractor(b, passphrase)
+	b.SetBytes(int64(len(raw.XDR)))
+	measure(b, func() (int, error) {
+		plain, err := ledger.Decompress(file)
+		if err != nil {
+			return 0, err
+		}
+		parts, err := ledger.SplitBatch(plain)
+		if err != nil {
+			return 0, err
+		}
+		l, err := e.Extract(parts[0])
+		return len(l.Payments), err
+	})
+}
+
+func BenchmarkFromXDR(b *testing.B) {
+	raw, passphrase := bigLedger(b)
+	e := newExtractor(b, passphrase)
+	b.SetBytes(int64(len(raw.XDR)))
+	measure(b, func() (int, error) {
+		l, err := e.Extract(raw.XDR)
+		return len(l.Payments), err
+	})
+}
