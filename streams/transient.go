@@ -5,8 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
 // Bounds of asking again.
@@ -26,13 +27,12 @@ var errAskAgain = errors.New("streams: no answer that counts")
 // same for many requests, but not where an error concerns one partition or topic
 // of several, and not where a coordinator is yet to be elected.
 func whileTransient[T any](ctx context.Context, ask func() (T, error)) (T, error) {
-	wait := backoff.NewExponentialBackOff()
-	wait.InitialInterval, wait.MaxInterval = transientFirst, transientLast
-	return backoff.Retry(ctx, func() (T, error) {
-		answer, err := ask()
-		if err != nil && !kerr.IsRetriable(err) && !errors.Is(err, errAskAgain) {
-			return answer, backoff.Permanent(err)
-		}
-		return answer, err
-	}, backoff.WithBackOff(wait), backoff.WithMaxElapsedTime(transientFor))
+	return retry.Value(ctx, retry.Policy{
+		First:  transientFirst,
+		Last:   transientLast,
+		Within: transientFor,
+		If: func(err error) bool {
+			return kerr.IsRetriable(err) || errors.Is(err, errAskAgain)
+		},
+	}, ask)
 }

@@ -134,6 +134,8 @@ var bans = []ban{
 	},
 	{from: "internal/terminal", to: []string{module},
 		why: "how a line is shown does not depend on what it says"},
+	{from: "internal/retry", to: []string{module},
+		why: "how to try again does not depend on what is tried"},
 	{from: "internal/sealing", to: []string{module},
 		why: "secrets are kept by what knows nothing of whose they are"},
 	{

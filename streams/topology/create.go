@@ -7,8 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -75,17 +74,22 @@ func alter(ctx context.Context, c streams.Cluster, planned []Difference) error {
 	return nil
 }
 
-// settledWithin bounds how long brokers may take to hear of settings.
-const settledWithin = 30 * time.Second
-
 var errNotYet = errors.New("topology: the brokers have not heard of the new settings yet")
+
+// settling bounds how long brokers may take to hear of settings.
+var settling = retry.Policy{
+	First:  500 * time.Millisecond,
+	Last:   5 * time.Second,
+	Within: 30 * time.Second,
+	If:     func(err error) bool { return errors.Is(err, errNotYet) },
+}
 
 // awaitSettings waits until nothing is left but what needs a person.
 func awaitSettings(ctx context.Context, c streams.Cluster, want Shape) ([]Difference, error) {
-	return backoff.Retry(ctx, func() ([]Difference, error) {
+	return retry.Value(ctx, settling, func() ([]Difference, error) {
 		left, err := Plan(ctx, c, want)
 		if err != nil {
-			return nil, backoff.Permanent(err)
+			return nil, err
 		}
 		for _, d := range left {
 			if d.Remedy != RemedyByHand {
@@ -93,5 +97,5 @@ func awaitSettings(ctx context.Context, c streams.Cluster, want Shape) ([]Differ
 			}
 		}
 		return left, nil
-	}, backoff.WithMaxElapsedTime(settledWithin))
+	})
 }

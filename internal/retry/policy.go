@@ -1,0 +1,97 @@
+package retry
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// Policy says how long to wait before each further try, and when to give up. Zero bounds
+// are none.
+type Policy struct {
+	First time.Duration // after the first failure; each further wait is twice the last one
+	Last  time.Duration // the longest wait
+
+	Tries  int           // of Do and Value: the most there are
+	Within time.Duration // of Do and Value: after it, none is begun
+
+	// If reports whether an error may pass; nil: each that is not permanent.
+	If func(error) bool
+	// Jitter is where in its second half a wait ends, in [0, 1); nil: random. A policy
+	// with one that is not safe for concurrent use is one loop's.
+	Jitter func() float64
+	// OnFailure is called before each wait.
+	OnFailure func(Failure)
+}
+
+// Failure is a try that failed and is followed by another.
+type Failure struct {
+	Err  error
+	Try  int           // 1 is the first since the start or the last progress
+	Wait time.Duration // until the next
+}
+
+// Seeded is a jitter that repeats.
+func Seeded(seed uint64) func() float64 {
+	return rand.New(rand.NewPCG(seed, 0)).Float64 // #nosec G404 -- waits are no secrets
+}
+
+// Warn logs the first failure of a row as a warning, and the others for debugging only.
+func Warn(log *slog.Logger, message string, args ...any) func(Failure) {
+	return func(f Failure) {
+		level := slog.LevelDebug
+		if f.Try == 1 {
+			level = slog.LevelWarn
+		}
+		log.With(args...).Log(context.Background(), level, message, "error", f.Err,
+			"wait", f.Wait)
+	}
+}
+
+// Backoff is the waits of one loop. It is for one goroutine.
+type Backoff struct {
+	policy   Policy
+	interval *backoff.ExponentialBackOff
+	failures int
+}
+
+// Backoff returns the waits of a policy, from the first one on.
+func (p Policy) Backoff() *Backoff {
+	b := &Backoff{
+		policy: p,
+		interval: &backoff.ExponentialBackOff{
+			InitialInterval: p.First,
+			Multiplier:      2,
+			MaxInterval:     max(p.First, p.Last),
+		},
+	}
+	if b.policy.Jitter == nil {
+		b.policy.Jitter = rand.Float64
+	}
+	return b
+}
+
+// Next returns the next wait, for whoever waits otherwise.
+func (b *Backoff) Next() time.Duration {
+	half := b.interval.NextBackOff() / 2
+	return half + time.Duration(b.policy.Jitter()*float64(half))
+}
+
+// Reset begins with the first wait again, after progress.
+func (b *Backoff) Reset() {
+	b.failures = 0
+	b.interval.Reset()
+}
+
+// Wait waits after a failure, and fails when the context ends first.
+func (b *Backoff) Wait(ctx context.Context, failed error) error {
+	b.failures++
+	wait := max(b.Next(), askedWait(failed))
+	if b.policy.OnFailure != nil {
+		b.policy.OnFailure(Failure{Err: failed, Try: b.failures, Wait: wait})
+	}
+	return Sleep(ctx, wait)
+}
