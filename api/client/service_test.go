@@ -1,0 +1,158 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stellar/go-stellar-sdk/txnbuild"
+
+	"github.com/lumenhook/lumenhook/internal/devnetcli"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/internal/standalone"
+)
+
+// What the examples talk to: a service, with its broker, its history and a development
+// network, that TestMain runs in this process as `lumenhook run` does.
+var (
+	baseURL string
+	apiKey  string
+	dataDir string
+)
+
+func TestMain(m *testing.M) {
+	clickhouse.MaybeChild()
+	code, err := withService(m.Run)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(code)
+}
+
+// withService runs the tests while a service runs.
+func withService(run func() int) (code int, err error) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	if _, err := clickhouse.Ensure(ctx, clickhouse.Options{Progress: os.Stderr}); err != nil {
+		return 0, err
+	}
+	if dataDir, err = os.MkdirTemp("", "lumenhook"); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dataDir)) }()
+	flags, err := serviceFlags()
+	if err != nil {
+		return 0, err
+	}
+	said, ended := &said{ready: make(chan struct{})}, make(chan error, 1)
+	go func() { ended <- standalone.Run(ctx, flags, said) }()
+	select {
+	case err := <-ended:
+		return 0, err
+	case <-said.ready:
+	}
+	file, err := runfile.Read(dataDir)
+	if err != nil {
+		return 0, err
+	}
+	baseURL, apiKey = file.APIURL, file.APIKey
+	log.SetOutput(os.Stderr) // where the service has put it aside, an example's end has no reason
+	code = run()
+	stop()
+	return code, <-ended
+}
+
+// serviceFlags are those of `lumenhook run`, on free ports.
+func serviceFlags() (*standalone.Flags, error) {
+	args := []string{
+		"--data-dir", dataDir, "--no-demo",
+		"--ledger-interval", "100ms", "--egress-ports", "1024-65535",
+	}
+	parts := []string{"api", "kafka", "stellar", "metrics", "clickhouse-native", "clickhouse-http"}
+	for _, part := range parts {
+		args = append(args, "--"+part+"-listen", "127.0.0.1:0")
+	}
+	flags, set := &standalone.Flags{}, pflag.NewFlagSet("run", pflag.ContinueOnError)
+	flags.Register(set)
+	if err := set.Parse(args); err != nil {
+		return nil, err
+	}
+	return flags, errors.Join(flags.Check()...)
+}
+
+// said waits for what the service says when all of it is ready.
+type said struct {
+	text  bytes.Buffer
+	once  sync.Once
+	ready chan struct{}
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.text.Write(p)
+	if bytes.Contains(s.text.Bytes(), []byte("ready\n")) {
+		s.once.Do(func() { close(s.ready) })
+	}
+	return len(p), nil
+}
+
+// listen serves a receiver over HTTPS, by a certificate that the service trusts.
+func listen(hook http.HandlerFunc) (server *httptest.Server, err error) {
+	secrets, certificate := filepath.Join(dataDir, "secrets"), filepath.Join(dataDir, "ca.pem")
+	ca, err := pki.LoadOrCreateCA(secrets, certificate, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	own, err := ca.Issue(pki.DefaultHosts()...)
+	if err != nil {
+		return nil, err
+	}
+	server = httptest.NewUnstartedServer(hook)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	return server, nil
+}
+
+// newWallet makes a wallet on the development network.
+func newWallet(ctx context.Context) (address string, err error) {
+	network, err := devnetcli.Open(dataDir)
+	if err != nil {
+		return "", err
+	}
+	defer network.Close()
+	if address, _, err = network.CreateAccount(ctx); err != nil {
+		return "", err
+	}
+	return address, network.NextLedger(ctx)
+}
+
+// pay pays a wallet.
+func pay(ctx context.Context, to, amount, memo string) error {
+	network, err := devnetcli.Open(dataDir)
+	if err != nil {
+		return err
+	}
+	defer network.Close()
+	seed, err := network.PayerSeed()
+	if err != nil {
+		return err
+	}
+	_, err = network.Pay(ctx, devclient.PayRequest{
+		From: seed, To: to, Amount: amount, Memo: txnbuild.MemoText(memo),
+	})
+	return err
+}

@@ -1,0 +1,152 @@
+package domain_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// What the service writes into Webhook-Signature: one signature for each secret that is
+// valid. The first is that of a published vector (schemas/vectors/signature.json).
+func ExampleSignatureHeader() {
+	newest := domain.Secret("whsec_0q8x2v5c7n1m9k3j6h4g0f2d5s7a1z3x6c9v2b4n8m0q5w7e")
+	before := domain.Secret("whsec_before")
+	body := []byte(`{"id":"evt_pmhre52gsh9mg6mm4mppr2r80c","type":"test.ping",` +
+		`"apiVersion":"2026-11-01","createdAt":"2026-11-02T12:00:00.123Z",` +
+		`"data":{"endpoint":{"id":"ep_bjmqh07gqszfmw2m747570fy7w",` +
+		`"url":"https://shop.example/hooks/lumenhook","description":"vector"}}}`)
+	header := domain.SignatureHeader([]domain.Secret{newest, before}, 1793620801, body)
+	for signature := range strings.SplitSeq(header, ",") {
+		fmt.Println(signature)
+	}
+	// Output:
+	// v1=c80045e0917a3056849421f191111e1770decfb3874af2f3a44d56bf6054afcf
+	// v1=fd7c3f049f9f182500d657853e8ddf3ffd74f06d93f8daa1c038227b3c25071d
+}
+
+// What a receiver does with each webhook: the raw body first, then the signature, then
+// whether the event was there before, then 200, and only then the work.
+func ExampleVerify() {
+	secrets := []domain.Secret{"whsec_0q8x2v5c7n1m9k3j6h4g0f2d5s7a1z3x6c9v2b4n8m0q5w7e"}
+	kept := make(map[string][]byte) // a table of yours, with the id as its key
+
+	hook := func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
+		if err != nil {
+			http.Error(w, "the body could not be read", http.StatusBadRequest)
+			return
+		}
+		signature := strings.Join(r.Header.Values("Webhook-Signature"), ",")
+		timestamp := r.Header.Get("Webhook-Timestamp")
+		err = domain.Verify(signature, timestamp, body, secrets, time.Now().Unix())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+			return
+		}
+		id := r.Header.Get("Webhook-Id")
+		if _, before := kept[id]; !before { // events come at least once
+			kept[id] = body
+		}
+		w.WriteHeader(http.StatusOK)
+	}
+
+	server := httptest.NewServer(http.HandlerFunc(hook))
+	defer server.Close()
+	post := func(body string) {
+		fmt.Println(postSigned(server.URL, secrets, `{"id":"evt_1"}`, body), len(kept))
+	}
+	post(`{"id":"evt_1"}`)
+	post(`{"id":"evt_1"}`)  // once more, because an answer was lost
+	post(`{"id":"evt_1" }`) // changed on its way
+	// Output:
+	// 200 OK 1
+	// 200 OK 1
+	// 401 Unauthorized 1
+}
+
+// postSigned signs one body as the service does, and sends another.
+func postSigned(url string, secrets []domain.Secret, signed, sent string) string {
+	request, err := http.NewRequest(http.MethodPost, url, strings.NewReader(sent))
+	if err != nil {
+		return err.Error()
+	}
+	now := time.Now().Unix()
+	request.Header.Set("Webhook-Id", "evt_1")
+	request.Header.Set("Webhook-Timestamp", strconv.FormatInt(now, 10))
+	request.Header.Set("Webhook-Signature", domain.SignatureHeader(secrets, now, []byte(signed)))
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err.Error()
+	}
+	defer response.Body.Close()
+	return response.Status
+}
+
+// A receiver tells a clock that is wrong from a secret that is wrong by the error.
+func ExampleVerify_errors() {
+	secrets := []domain.Secret{"whsec_a"}
+	body := []byte(`{"id":"evt_1"}`)
+	header := domain.SignatureHeader(secrets, 1793620801, body)
+
+	tooLate := domain.Verify(header, "1793620801", body, secrets, 1793620801+301)
+	other := domain.Verify(header, "1793620801", body, []domain.Secret{"whsec_b"}, 1793620801)
+	fmt.Println(errors.Is(tooLate, domain.ErrTimestampTooFar), tooLate)
+	fmt.Println(errors.Is(other, domain.ErrSignatureMismatch), other)
+	// Output:
+	// true the timestamp is more than 300 seconds from the clock
+	// true no signature matches
+}
+
+// For 24 hours after a rotation both secrets sign, so that a receiver may change from one to
+// the other at any moment in between. The secrets of a running service are sealed; these are
+// not.
+func ExampleEndpoint_ValidSecrets() {
+	const dayMillis = 24 * 3_600_000
+	created := domain.EndpointCreated{
+		EndpointID: "ep_1",
+		AccountID:  "acct_1",
+		Secret:     domain.SealedSecret{Sealed: []byte("whsec_first")},
+	}
+	endpoint := domain.EvolveEndpoint(domain.Endpoint{}, domain.Fact{Version: 1, Body: created})
+
+	rotate := domain.Command{
+		ID:        "cmd_1",
+		AccountID: "acct_1",
+		Body:      domain.RotateSecret{EndpointID: "ep_1", SealedSecret: []byte("whsec_second")},
+	}
+	facts, rejection := domain.DecideEndpoint(endpoint, rotate, dayMillis)
+	if rejection != nil {
+		fmt.Println(rejection)
+		return
+	}
+	rotated := domain.Fact{Version: 2, AtMillis: dayMillis, Body: facts[0]}
+	endpoint = domain.EvolveEndpoint(endpoint, rotated)
+
+	body := []byte(`{"id":"evt_1"}`)
+	for _, atMillis := range []int64{2*dayMillis - 1000, 2 * dayMillis} {
+		var secrets []domain.Secret
+		for _, s := range endpoint.ValidSecrets(atMillis) {
+			secrets = append(secrets, domain.Secret(s.Sealed))
+		}
+		atSeconds := atMillis / 1000
+		header := domain.SignatureHeader(secrets, atSeconds, body)
+		for _, held := range []domain.Secret{"whsec_first", "whsec_second"} {
+			timestamp := strconv.FormatInt(atSeconds, 10)
+			err := domain.Verify(header, timestamp, body, []domain.Secret{held}, atSeconds)
+			fmt.Printf("%d signatures, a receiver that holds %s: %v\n",
+				len(secrets), string(held), err)
+		}
+	}
+	// Output:
+	// 2 signatures, a receiver that holds whsec_first: <nil>
+	// 2 signatures, a receiver that holds whsec_second: <nil>
+	// 1 signatures, a receiver that holds whsec_first: no signature matches
+	// 1 signatures, a receiver that holds whsec_second: <nil>
+}
