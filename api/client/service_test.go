@@ -20,10 +20,10 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/devnetcli"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
-	"github.com/lumenhook/lumenhook/internal/embedded/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/standalone"
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
 )
 
 // What the examples talk to: a service, with its broker, its history and a development
