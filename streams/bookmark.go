@@ -32,12 +32,12 @@ func checksum(r Record) uint32 {
 	return sum
 }
 
-func (b bookmark) set(tx *Txn) error {
+func (b bookmark) set(batch *Batch) error {
 	if !b.known {
 		return nil
 	}
 	value := binary.BigEndian.AppendUint64(nil, uint64(b.offset))
-	return tx.Set(bookmarkKey, binary.BigEndian.AppendUint32(value, b.sum))
+	return batch.Set(bookmarkKey, binary.BigEndian.AppendUint32(value, b.sum))
 }
 
 func loadBookmark(s *Store) (b bookmark, err error) {

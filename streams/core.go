@@ -11,7 +11,7 @@ import (
 type Handler interface {
 	// Fold changes the state as a committed record of the journal says. It must
 	// give the same state for the same records, whoever folds them and when.
-	Fold(tx *Txn, r Record) error
+	Fold(batch *Batch, r Record) error
 	// Start is the first turn after a restore. It is given the journal's latest
 	// records, which hold at least the last transaction, so that what else that
 	// transaction wrote can be written again if a crash tore it.
@@ -21,7 +21,7 @@ type Handler interface {
 	Turn(t *Turn) error
 	// Flush writes what Fold, Start and Turn have kept back in memory. It is the
 	// last that happens before a batch of state is committed.
-	Flush(tx *Txn) error
+	Flush(batch *Batch) error
 	// Settled starts effects: what the turn wrote is committed. It is also called
 	// when time has passed without inputs. It answers when to call again at the
 	// latest if no input comes, in Unix milliseconds. It is given the time at which
@@ -36,7 +36,7 @@ type Handler interface {
 // Turn is one batch of inputs and what was decided on it.
 type Turn struct {
 	NowMillis int64
-	Tx        *Txn
+	Batch     *Batch
 	// Inputs are records by topic, in the order of TaskConfig.Inputs. A handler
 	// that leaves some for the next turn cuts them off here.
 	Inputs [][]Record
@@ -95,7 +95,7 @@ type Core struct {
 	mark    bookmark
 	taken   inputPositions
 	noted   string // the positions that the journal has
-	restore *Txn
+	restore *Batch
 	folded  int
 }
 
@@ -198,27 +198,28 @@ func (c *Core) Fold(r Record) error {
 }
 
 func (c *Core) commitRestored() error {
-	tx := c.restore
-	if tx == nil {
+	batch := c.restore
+	if batch == nil {
 		return nil
 	}
 	c.restore, c.folded = nil, 0
-	return c.commitState(tx)
+	return c.commitState(batch)
 }
 
 // commitState writes a batch of state that reaches up to the next offset.
-func (c *Core) commitState(tx *Txn) error {
-	if err := c.handler.Flush(tx); err != nil {
-		tx.Discard()
+func (c *Core) commitState(batch *Batch) error {
+	if err := c.handler.Flush(batch); err != nil {
+		batch.Discard()
 		return err
 	}
 	if err := errors.Join(
-		tx.SetCheckpoint(c.cfg.Journal, c.cfg.Partition, c.next), c.mark.set(tx), c.keepPositions(tx),
+		batch.SetCheckpoint(c.cfg.Journal, c.cfg.Partition, c.next), c.mark.set(batch),
+		c.keepPositions(batch),
 	); err != nil {
-		tx.Discard()
+		batch.Discard()
 		return err
 	}
-	return tx.Commit()
+	return batch.Commit()
 }
 
 // Ready ends the restore and gives the first turn, which the handler has
@@ -233,7 +234,7 @@ func (c *Core) Ready(nowMillis int64, latest []Record) (*Turn, error) {
 	}
 	t := c.Begin(nowMillis)
 	if err := c.handler.Start(t, slices.DeleteFunc(slices.Clone(latest), isNote)); err != nil {
-		t.Tx.Discard()
+		t.Batch.Discard()
 		return nil, err
 	}
 	return t, nil
@@ -241,13 +242,13 @@ func (c *Core) Ready(nowMillis int64, latest []Record) (*Turn, error) {
 
 // Begin opens a turn.
 func (c *Core) Begin(nowMillis int64) *Turn {
-	return &Turn{NowMillis: nowMillis, Tx: c.store.Begin(), partition: c.cfg.Partition}
+	return &Turn{NowMillis: nowMillis, Batch: c.store.Begin(), partition: c.cfg.Partition}
 }
 
 // Decide lets the handler decide on a turn's inputs.
 func (c *Core) Decide(t *Turn) error {
 	if err := c.handler.Turn(t); err != nil {
-		t.Tx.Discard()
+		t.Batch.Discard()
 		return err
 	}
 	c.take(t)
@@ -264,7 +265,7 @@ func (c *Core) Settle(t *Turn, next, nowMillis int64) (wakeMillis int64, err err
 	if err := c.commitTurn(t, next); err != nil {
 		return 0, err
 	}
-	c.timers.apply(t.Tx)
+	c.timers.apply(t.Batch)
 	return c.handler.Settled(nowMillis)
 }
 
@@ -284,11 +285,11 @@ func (c *Core) markTurn(t *Turn, next int64) {
 
 func (c *Core) commitTurn(t *Turn, next int64) error {
 	if next > 0 {
-		return c.commitState(t.Tx)
+		return c.commitState(t.Batch)
 	}
-	if err := errors.Join(c.handler.Flush(t.Tx), c.keepPositions(t.Tx)); err != nil {
-		t.Tx.Discard()
+	if err := errors.Join(c.handler.Flush(t.Batch), c.keepPositions(t.Batch)); err != nil {
+		t.Batch.Discard()
 		return err
 	}
-	return t.Tx.Commit()
+	return t.Batch.Commit()
 }

@@ -3,7 +3,7 @@
 // does not import package domain.
 //
 // It hides the Kafka client and Pebble: the parts above see [Record], [Reader],
-// [Producer], [Task], [Txn] and [TimerIndex].
+// [Producer], [Task], [Batch] and [TimerIndex].
 //
 // # One turn of a task
 //

@@ -152,11 +152,11 @@ func (t *Turn) note(journal, text string) {
 var inputsKey = []byte{keySpaceOwn, 'p'}
 
 // keepPositions writes the positions into a batch of state.
-func (c *Core) keepPositions(tx *Txn) error {
+func (c *Core) keepPositions(batch *Batch) error {
 	if len(c.taken) == 0 || len(c.cfg.Inputs) == 0 {
 		return nil
 	}
-	return tx.Set(inputsKey, []byte(c.taken.String()))
+	return batch.Set(inputsKey, []byte(c.taken.String()))
 }
 
 // loadPositions reads them back.

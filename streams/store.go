@@ -165,43 +165,45 @@ func (s *Store) Scan(
 	return scan(s.db, lower, upper, take)
 }
 
-// Begin opens a transaction: a batch that reads its own writes.
-func (s *Store) Begin() *Txn { return &Txn{batch: s.db.NewIndexedBatch()} }
+// Begin opens a batch.
+func (s *Store) Begin() *Batch { return &Batch{changes: s.db.NewIndexedBatch()} }
 
-// Txn is a batch of changes to a store. It is used by one goroutine and ends
-// with Commit or Discard.
-type Txn struct {
-	batch *pebble.Batch
-	timer []timerChange
+// Batch is a batch of changes to a store, which reads its own writes. It is used by
+// one goroutine and ends with Commit or Discard.
+type Batch struct {
+	changes *pebble.Batch
+	timer   []timerChange
 }
 
 // Get gives a value, or nil when there is none.
-func (t *Txn) Get(key []byte) ([]byte, error) { return read(t.batch, key) }
+func (b *Batch) Get(key []byte) ([]byte, error) { return read(b.changes, key) }
 
 // Set writes a value.
-func (t *Txn) Set(key, value []byte) error {
-	if err := t.batch.Set(key, value, nil); err != nil {
+func (b *Batch) Set(key, value []byte) error {
+	if err := b.changes.Set(key, value, nil); err != nil {
 		return fmt.Errorf("streams: writing state: %w", err)
 	}
 	return nil
 }
 
 // Delete removes a value.
-func (t *Txn) Delete(key []byte) error {
-	if err := t.batch.Delete(key, nil); err != nil {
+func (b *Batch) Delete(key []byte) error {
+	if err := b.changes.Delete(key, nil); err != nil {
 		return fmt.Errorf("streams: deleting state: %w", err)
 	}
 	return nil
 }
 
 // Scan calls take for keys from lower up to upper, in order, while it says so.
-func (t *Txn) Scan(lower, upper []byte, take func(key, value []byte) (more bool, err error)) error {
-	return scan(t.batch, lower, upper, take)
+func (b *Batch) Scan(
+	lower, upper []byte, take func(key, value []byte) (more bool, err error),
+) error {
+	return scan(b.changes, lower, upper, take)
 }
 
 // SetCheckpoint notes up to where a partition is folded into this state.
-func (t *Txn) SetCheckpoint(topic string, partition int32, next int64) error {
-	return t.Set(checkpointKey(topic, partition), binary.BigEndian.AppendUint64(nil, uint64(next)))
+func (b *Batch) SetCheckpoint(topic string, partition int32, next int64) error {
+	return b.Set(checkpointKey(topic, partition), binary.BigEndian.AppendUint64(nil, uint64(next)))
 }
 
 // Checkpoint is up to where a partition is folded into the state.
@@ -215,11 +217,11 @@ func (s *Store) Checkpoint(topic string, partition int32) (next int64, err error
 
 // SetEpoch notes which leader wrote the record before the checkpoint. One that is
 // not known changes nothing.
-func (t *Txn) SetEpoch(topic string, partition, epoch int32) error {
+func (b *Batch) SetEpoch(topic string, partition, epoch int32) error {
 	if epoch < 0 {
 		return nil
 	}
-	return t.Set(epochKey(topic, partition), binary.BigEndian.AppendUint32(nil, uint32(epoch)))
+	return b.Set(epochKey(topic, partition), binary.BigEndian.AppendUint32(nil, uint32(epoch)))
 }
 
 // Epoch is of the leader that wrote the record before the checkpoint; below 0 where
@@ -242,18 +244,18 @@ func ownKey(kind byte, topic string, partition int32) []byte {
 }
 
 // Commit writes the batch, all or nothing, without waiting for the disk.
-func (t *Txn) Commit() error {
-	if t.batch.Empty() {
-		return t.batch.Close()
+func (b *Batch) Commit() error {
+	if b.changes.Empty() {
+		return b.changes.Close()
 	}
-	if err := t.batch.Commit(pebble.NoSync); err != nil {
+	if err := b.changes.Commit(pebble.NoSync); err != nil {
 		return fmt.Errorf("streams: committing state: %w", err)
 	}
-	return t.batch.Close()
+	return b.changes.Close()
 }
 
 // Discard drops the batch.
-func (t *Txn) Discard() { _ = t.batch.Close() }
+func (b *Batch) Discard() { _ = b.changes.Close() }
 
 func read(r pebble.Reader, key []byte) ([]byte, error) {
 	value, closer, err := r.Get(key)

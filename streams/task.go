@@ -393,7 +393,7 @@ func (t *Task) settle(ctx context.Context, turn *Turn) error {
 		defer cancel()
 		var err error
 		if next, err = t.commit(ctx, turn); err != nil {
-			turn.Tx.Discard()
+			turn.Batch.Discard()
 			return err
 		}
 		t.wrote = t.cfg.Now()

@@ -31,8 +31,8 @@ type summer struct {
 	draining bool
 }
 
-func (s *summer) Fold(tx *streams.Txn, r streams.Record) error {
-	sum, err := readSum(tx.Get)
+func (s *summer) Fold(batch *streams.Batch, r streams.Record) error {
+	sum, err := readSum(batch.Get)
 	if err != nil {
 		return err
 	}
@@ -40,13 +40,13 @@ func (s *summer) Fold(tx *streams.Txn, r streams.Record) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.Set(append([]byte{streams.FirstKey, 'k'}, r.Key...), nil); err != nil {
+	if err := batch.Set(append([]byte{streams.FirstKey, 'k'}, r.Key...), nil); err != nil {
 		return err
 	}
-	if err := tx.SetTimer("numbers", int64(n), string(r.Key)); err != nil {
+	if err := batch.SetTimer("numbers", int64(n), string(r.Key)); err != nil {
 		return err
 	}
-	return tx.Set(sumKey, binary.BigEndian.AppendUint64(nil, uint64(sum+n)))
+	return batch.Set(sumKey, binary.BigEndian.AppendUint64(nil, uint64(sum+n)))
 }
 
 func readSum(get func([]byte) ([]byte, error)) (int, error) {
@@ -65,7 +65,7 @@ func (s *summer) Start(_ *streams.Turn, latest []streams.Record) error {
 func (s *summer) Turn(t *streams.Turn) error {
 	for _, r := range t.Inputs {
 		for _, r := range r {
-			seen, err := t.Tx.Get(append([]byte{streams.FirstKey, 'k'}, r.Key...))
+			seen, err := t.Batch.Get(append([]byte{streams.FirstKey, 'k'}, r.Key...))
 			if err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ func (s *summer) Turn(t *streams.Turn) error {
 			}
 			out := streams.Record{Topic: sumsTopic, Key: r.Key, Value: r.Value}
 			t.Append(out)
-			if err := s.Fold(t.Tx, out); err != nil {
+			if err := s.Fold(t.Batch, out); err != nil {
 				return err
 			}
 		}
@@ -91,7 +91,7 @@ func (s *summer) Settled(nowMillis int64) (int64, error) {
 	return s.core.Timers().NextMillis(), err
 }
 
-func (s *summer) Flush(*streams.Txn) error { return nil }
+func (s *summer) Flush(*streams.Batch) error { return nil }
 
 func (s *summer) Drain()     { s.draining = true }
 func (s *summer) Busy() bool { return false }

@@ -21,7 +21,7 @@ import (
 // holds for entries that come later too, until the group has none.
 //
 // What is due is claimed, in turn among groups, and stays in the store until a
-// transaction clears it. Claims are memory only: after a restart everything due
+// batch clears it. Claims are memory only: after a restart everything due
 // is claimed again. An index is used by its task's goroutine alone.
 type TimerIndex struct {
 	store  *Store
@@ -73,24 +73,24 @@ const (
 )
 
 // SetTimer adds an entry.
-func (t *Txn) SetTimer(group string, dueMillis int64, id string) error {
+func (b *Batch) SetTimer(group string, dueMillis int64, id string) error {
 	key := timerKey(group, dueMillis, id)
-	t.timer = append(t.timer,
+	b.timer = append(b.timer,
 		timerChange{kind: timerSet, key: key, group: group, id: id, due: dueMillis})
-	return t.Set(key, nil)
+	return b.Set(key, nil)
 }
 
 // ClearTimer removes an entry, and with it its claim.
-func (t *Txn) ClearTimer(group string, dueMillis int64, id string) error {
+func (b *Batch) ClearTimer(group string, dueMillis int64, id string) error {
 	key := timerKey(group, dueMillis, id)
-	t.timer = append(t.timer, timerChange{kind: timerCleared, key: key, group: group, id: id})
-	return t.Delete(key)
+	b.timer = append(b.timer, timerChange{kind: timerCleared, key: key, group: group, id: id})
+	return b.Delete(key)
 }
 
 // MakeDue makes all entries of a group due now, and those that will be added.
-func (t *Txn) MakeDue(group string) error {
-	t.timer = append(t.timer, timerChange{kind: groupMadeDue, group: group})
-	return t.Set(dueKey(group), nil)
+func (b *Batch) MakeDue(group string) error {
+	b.timer = append(b.timer, timerChange{kind: groupMadeDue, group: group})
+	return b.Set(dueKey(group), nil)
 }
 
 func dueKey(group string) []byte { return append([]byte{keySpaceDue}, group...) }
@@ -124,20 +124,20 @@ func newTimerIndex(store *Store) (*TimerIndex, error) {
 // readMadeDue notes which groups were made due, and forgets it of those that
 // have no entries left.
 func (x *TimerIndex) readMadeDue() error {
-	tx := x.store.Begin()
+	batch := x.store.Begin()
 	err := x.store.Scan([]byte{keySpaceDue}, []byte{keySpaceDue + 1},
 		func(key, _ []byte) (bool, error) {
 			if g := x.groups[string(key[1:])]; g != nil {
 				x.makeDue(g)
 				return true, nil
 			}
-			return true, tx.Delete(key)
+			return true, batch.Delete(key)
 		})
 	if err != nil {
-		tx.Discard()
+		batch.Discard()
 		return err
 	}
-	return tx.Commit()
+	return batch.Commit()
 }
 
 func (x *TimerIndex) readGroups() error {
@@ -173,9 +173,9 @@ func (x *TimerIndex) group(name string) *timerGroup {
 	return g
 }
 
-// apply notes the changes of a transaction that was committed.
-func (x *TimerIndex) apply(t *Txn) {
-	for _, c := range t.timer {
+// apply notes the changes of a batch that was committed.
+func (x *TimerIndex) apply(b *Batch) {
+	for _, c := range b.timer {
 		g := x.groups[c.group]
 		switch {
 		case c.kind == timerSet:
@@ -188,7 +188,7 @@ func (x *TimerIndex) apply(t *Txn) {
 			x.unblock(g)
 		}
 	}
-	for _, c := range t.timer {
+	for _, c := range b.timer {
 		x.dropIfEmpty(x.groups[c.group])
 	}
 }

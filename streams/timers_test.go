@@ -95,28 +95,28 @@ func TestTimerIndexAgainstAModel(t *testing.T) {
 		now := int64(1000)
 		groups := rapid.SampledFrom([]string{"a", "b", "ab", "c"})
 		ids := rapid.SampledFrom([]string{"1", "2", "3", "4", "5", "6"})
-		commit := func(change func(*Txn) error) {
-			tx := store.Begin()
-			if err := change(tx); err != nil {
+		commit := func(change func(*Batch) error) {
+			batch := store.Begin()
+			if err := change(batch); err != nil {
 				t.Fatal(err)
 			}
-			if err := tx.Commit(); err != nil {
+			if err := batch.Commit(); err != nil {
 				t.Fatal(err)
 			}
-			index.apply(tx)
+			index.apply(batch)
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"set": func(t *rapid.T) {
 				e := entry{groups.Draw(t, "group"), ids.Draw(t, "id")}
 				due := now + rapid.Int64Range(-50, 200).Draw(t, "due")
 				before, exists := m.due[e]
-				commit(func(tx *Txn) error {
+				commit(func(batch *Batch) error {
 					if exists {
-						if err := tx.ClearTimer(e.group, before, e.id); err != nil {
+						if err := batch.ClearTimer(e.group, before, e.id); err != nil {
 							return err
 						}
 					}
-					return tx.SetTimer(e.group, due, e.id)
+					return batch.SetTimer(e.group, due, e.id)
 				})
 				m.due[e] = due
 				delete(m.claimed, e)
@@ -127,7 +127,7 @@ func TestTimerIndexAgainstAModel(t *testing.T) {
 				if !exists {
 					return
 				}
-				commit(func(tx *Txn) error { return tx.ClearTimer(e.group, due, e.id) })
+				commit(func(batch *Batch) error { return batch.ClearTimer(e.group, due, e.id) })
 				delete(m.due, e)
 				delete(m.claimed, e)
 				if !m.has(e.group) {
@@ -139,7 +139,7 @@ func TestTimerIndexAgainstAModel(t *testing.T) {
 				if !m.has(g) {
 					return // there is nothing to make due
 				}
-				commit(func(tx *Txn) error { return tx.MakeDue(g) })
+				commit(func(batch *Batch) error { return batch.MakeDue(g) })
 				m.madeDue[g] = true
 			},
 			"time passes": func(t *rapid.T) { now += rapid.Int64Range(-100, 100).Draw(t, "by") },
@@ -231,14 +231,14 @@ func TestAMillionWaitingCostNothing(t *testing.T) {
 	store := openTestStore(t, fs)
 	defer func() { _ = store.Close() }()
 	for from := 0; from < waiting; from += 10_000 {
-		tx := store.Begin()
+		batch := store.Begin()
 		for n := from; n < from+10_000; n++ {
-			if err := tx.SetTimer(fmt.Sprintf("group-%d", n%10), int64(1_000_000+n), fmt.Sprintf("id-%d",
+			if err := batch.SetTimer(fmt.Sprintf("group-%d", n%10), int64(1_000_000+n), fmt.Sprintf("id-%d",
 				n)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := tx.Commit(); err != nil {
+		if err := batch.Commit(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -117,8 +117,9 @@ func ahead(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tx := store.Begin()
-	if err := errors.Join(tx.SetCheckpoint(sumsTopic, 0, 1<<40), tx.Commit(), store.Close()); err != nil {
+	batch := store.Begin()
+	if err := errors.Join(batch.SetCheckpoint(sumsTopic, 0,
+		1<<40), batch.Commit(), store.Close()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -134,7 +134,7 @@ type signer struct {
 
 func (s *signer) Turn(t *streams.Turn) error {
 	for _, r := range t.Inputs[0] {
-		seen, err := t.Tx.Get(append([]byte{streams.FirstKey, 'k'}, r.Key...))
+		seen, err := t.Batch.Get(append([]byte{streams.FirstKey, 'k'}, r.Key...))
 		if err != nil {
 			return err
 		}
@@ -160,7 +160,7 @@ func (s *signer) write(t *streams.Turn, key, value string) error {
 		Headers: []streams.Header{{Key: writerHeader, Value: []byte(s.writer)}},
 	}
 	t.Append(out)
-	return s.Fold(t.Tx, out)
+	return s.Fold(t.Batch, out)
 }
 
 func (s *signer) Settled(int64) (int64, error) { return s.nextAt, nil }

@@ -222,8 +222,8 @@ var mutants = []mutant{
 	},
 	{
 		"a restart forgets what was made due", "streams/timers.go",
-		"tx := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}",
-		"if MUTANT { return nil }\n\ttx := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}",
+		"batch := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}",
+		"if MUTANT { return nil }\n\tbatch := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}",
 		"G6",
 	},
 	{

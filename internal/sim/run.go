@@ -217,7 +217,7 @@ func (w *World) forgetDedup(t *task, turn *streams.Turn) {
 		}
 		c, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
 		if err == nil {
-			err = turn.Tx.Delete([]byte(stateKey(keyCommand, c.ID)))
+			err = turn.Batch.Delete([]byte(stateKey(keyCommand, c.ID)))
 		}
 		if err != nil {
 			w.violate("forgetting in partition %d: %v", t.partition, err)

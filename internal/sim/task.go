@@ -479,7 +479,7 @@ func (t *task) end() {
 		return
 	}
 	if t.turn != nil {
-		t.turn.Tx.Discard()
+		t.turn.Batch.Discard()
 		t.turn = nil
 	}
 	if err := t.core.Close(); err != nil {

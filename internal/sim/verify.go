@@ -193,7 +193,7 @@ func (w *World) verifyRefold(partition int32) {
 	if err != nil {
 		w.violate("G4: %v", err)
 	}
-	turn.Tx.Discard()
+	turn.Batch.Discard()
 	if d := w.differs(core.Store(), partition); d != "" {
 		w.violate("G4: partition %d folded from zero: %s", partition, d)
 	}

@@ -259,13 +259,13 @@ func (d *Directory) wholeAt() (time.Time, error) {
 }
 
 func (d *Directory) noteWhole(at time.Time) error {
-	tx := d.store.Begin()
-	if err := tx.Set(wholeKey, binary.BigEndian.AppendUint64(nil,
+	batch := d.store.Begin()
+	if err := batch.Set(wholeKey, binary.BigEndian.AppendUint64(nil,
 		uint64(at.UnixMilli()))); err != nil {
-		tx.Discard()
+		batch.Discard()
 		return err
 	}
-	return tx.Commit()
+	return batch.Commit()
 }
 
 // Run fills the directory until ctx ends or Close is called; then it returns

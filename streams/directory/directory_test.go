@@ -370,8 +370,9 @@ func TestAStoreAheadOfItsTableIsFilledAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	applyAll(t, d.store, watchRow("wat_lost", "GA", 1))
-	tx := d.store.Begin()
-	if err := errors.Join(tx.SetCheckpoint(watches.topic, 0, 1000), tx.Commit(), d.Close()); err != nil {
+	batch := d.store.Begin()
+	if err := errors.Join(batch.SetCheckpoint(watches.topic, 0,
+		1000), batch.Commit(), d.Close()); err != nil {
 		t.Fatal(err)
 	}
 	d, _ = r.open(r.dir)

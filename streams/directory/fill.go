@@ -128,15 +128,15 @@ type Positions interface {
 // Take writes what was read, with the positions behind it, and then tells of
 // both. Run does so; without it, whoever reads the tables.
 func (d *Directory) Take(r Positions, records []streams.Record) (err error) {
-	tx := d.store.Begin()
+	batch := d.store.Begin()
 	defer func() {
 		if err != nil {
-			tx.Discard()
+			batch.Discard()
 		}
 	}()
 	changes := make([]change, 0, len(records))
 	for _, rec := range records {
-		c, err := apply(tx, rec)
+		c, err := apply(batch, rec)
 		if _, dead := errors.AsType[unreadable](err); dead {
 			d.passOver(rec, err)
 			continue
@@ -152,13 +152,13 @@ func (d *Directory) Take(r Positions, records []streams.Record) (err error) {
 	}
 	for topic, partitions := range moved {
 		for p, at := range partitions {
-			if err := errors.Join(tx.SetCheckpoint(topic, p,
-				at), tx.SetEpoch(topic, p, r.Epoch(topic, p))); err != nil {
+			if err := errors.Join(batch.SetCheckpoint(topic, p,
+				at), batch.SetEpoch(topic, p, r.Epoch(topic, p))); err != nil {
 				return err
 			}
 		}
 	}
-	if err := tx.Commit(); err != nil {
+	if err := batch.Commit(); err != nil {
 		return err
 	}
 	d.progress.move(moved)

@@ -72,14 +72,14 @@ func placesOfWatch(w domain.Watch) [][]byte {
 }
 
 // relist moves an object from its former places to its present ones.
-func relist(tx *streams.Txn, before, after [][]byte) error {
+func relist(batch *streams.Batch, before, after [][]byte) error {
 	for _, key := range before {
-		if err := tx.Delete(key); err != nil {
+		if err := batch.Delete(key); err != nil {
 			return err
 		}
 	}
 	for _, key := range after {
-		if err := tx.Set(key, nil); err != nil {
+		if err := batch.Set(key, nil); err != nil {
 			return err
 		}
 	}

@@ -104,7 +104,7 @@ type change struct {
 }
 
 // apply writes one record of a table, and what the indexes hold of it.
-func apply(tx *streams.Txn, rec streams.Record) (change, error) {
+func apply(batch *streams.Batch, rec streams.Record) (change, error) {
 	id := string(rec.Key)
 	var (
 		c   change
@@ -112,14 +112,14 @@ func apply(tx *streams.Txn, rec streams.Record) (change, error) {
 	)
 	switch rec.Topic {
 	case accounts.topic:
-		c, err = applyAccount(tx, id, rec)
+		c, err = applyAccount(batch, id, rec)
 	case endpoints.topic:
-		c, err = applyEndpoint(tx, id, rec)
+		c, err = applyEndpoint(batch, id, rec)
 	case watches.topic:
-		c, err = applyWatch(tx, id, rec)
+		c, err = applyWatch(batch, id, rec)
 	case keyUses.topic:
 		c = change{table: keyUses, id: id, deleted: len(rec.Value) == 0}
-		_, err = replace(tx, keyUses, id, rec, schemas.DecodeKeyUse, func(int64) string { return id })
+		_, err = replace(batch, keyUses, id, rec, schemas.DecodeKeyUse, func(int64) string { return id })
 	default:
 		err = fmt.Errorf("directory: no table is called %s", rec.Topic)
 	}
@@ -130,71 +130,73 @@ func apply(tx *streams.Txn, rec streams.Record) (change, error) {
 	return c, nil
 }
 
-func applyAccount(tx *streams.Txn, id string, rec streams.Record) (change, error) {
-	before, err := kept(tx, accounts, id, accountOf)
+func applyAccount(batch *streams.Batch, id string, rec streams.Record) (change, error) {
+	before, err := kept(batch, accounts, id, accountOf)
 	if err != nil {
 		return change{}, err
 	}
-	after, err := replace(tx, accounts, id, rec, schemas.DecodeAccount,
+	after, err := replace(batch, accounts, id, rec, schemas.DecodeAccount,
 		func(a domain.Account) string { return a.ID })
 	if err != nil {
 		return change{}, err
 	}
 	for _, k := range before.Keys {
-		err = errors.Join(err, tx.Delete(hashKey(k.Hash)))
+		err = errors.Join(err, batch.Delete(hashKey(k.Hash)))
 	}
 	for _, k := range after.Keys {
-		err = errors.Join(err, tx.Set(hashKey(k.Hash), []byte(id)))
+		err = errors.Join(err, batch.Set(hashKey(k.Hash), []byte(id)))
 	}
 	return change{table: accounts, id: id, version: after.Version, deleted: len(rec.Value) == 0}, err
 }
 
-func applyEndpoint(tx *streams.Txn, id string, rec streams.Record) (change, error) {
-	before, err := kept(tx, endpoints, id, endpointOf)
+func applyEndpoint(batch *streams.Batch, id string, rec streams.Record) (change, error) {
+	before, err := kept(batch, endpoints, id, endpointOf)
 	if err != nil {
 		return change{}, err
 	}
-	after, err := replace(tx, endpoints, id, rec, schemas.DecodeEndpoint,
+	after, err := replace(batch, endpoints, id, rec, schemas.DecodeEndpoint,
 		func(e domain.Endpoint) string { return e.ID })
 	if err == nil {
-		err = relist(tx, placesOfEndpoint(before), placesOfEndpoint(after))
+		err = relist(batch, placesOfEndpoint(before), placesOfEndpoint(after))
 	}
 	return change{table: endpoints, id: id, version: after.Version, deleted: len(rec.Value) == 0}, err
 }
 
-func applyWatch(tx *streams.Txn, id string, rec streams.Record) (change, error) {
-	before, err := kept(tx, watches, id, watchOf)
+func applyWatch(batch *streams.Batch, id string, rec streams.Record) (change, error) {
+	before, err := kept(batch, watches, id, watchOf)
 	if err != nil {
 		return change{}, err
 	}
-	after, err := replace(tx, watches, id, rec, schemas.DecodeWatch,
+	after, err := replace(batch, watches, id, rec, schemas.DecodeWatch,
 		func(w domain.Watch) string { return w.ID })
 	c := change{table: watches, id: id, version: after.Version, deleted: len(rec.Value) == 0}
 	if err == nil {
-		err = relist(tx, placesOfWatch(before), placesOfWatch(after))
+		err = relist(batch, placesOfWatch(before), placesOfWatch(after))
 	}
 	if err == nil {
-		err = relist(tx, backfillsOf(before), backfillsOf(after))
+		err = relist(batch, backfillsOf(before), backfillsOf(after))
 	}
 	if err == nil {
-		err = relist(tx, unadmittedOf(before), unadmittedOf(after))
+		err = relist(batch, unadmittedOf(before), unadmittedOf(after))
 	}
 	if err != nil || before.WalletAddress == after.WalletAddress {
 		return c, err
 	}
 	if before.WalletAddress != "" {
-		err = errors.Join(tx.Delete(walletKey(before.WalletAddress, id)),
-			count(tx, before.WalletAddress, -1))
+		err = errors.Join(batch.Delete(walletKey(before.WalletAddress, id)),
+			count(batch, before.WalletAddress, -1))
 	}
 	if err == nil && after.WalletAddress != "" {
-		err = errors.Join(tx.Set(walletKey(after.WalletAddress, id), nil),
-			count(tx, after.WalletAddress, 1))
+		err = errors.Join(batch.Set(walletKey(after.WalletAddress, id), nil),
+			count(batch, after.WalletAddress, 1))
 	}
 	return c, err
 }
 
-func kept[T any](tx *streams.Txn, t table, id string, decode func([]byte) (T, error)) (T, error) {
-	row, err := tx.Get(t.rowKey(id))
+func kept[T any](
+	batch *streams.Batch, t table, id string, decode func([]byte) (T, error),
+) (T, error) {
+	row, err := batch.Get(t.rowKey(id))
 	if err != nil {
 		var none T
 		return none, err
@@ -210,7 +212,8 @@ func (e unreadable) Unwrap() error { return e.error }
 // replace writes a record's row, or deletes it when the record is a tombstone;
 // then it gives the zero value.
 func replace[T any](
-	tx *streams.Txn, t table, id string, rec streams.Record, decode func(schemas.Message) (T, error),
+	batch *streams.Batch, t table, id string, rec streams.Record,
+	decode func(schemas.Message) (T, error),
 	idOf func(T) string,
 ) (T, error) {
 	after, gone, err := intake.Row(rec, decode, idOf)
@@ -220,15 +223,15 @@ func replace[T any](
 	case err != nil:
 		return after, unreadable{err}
 	case gone:
-		return after, tx.Delete(t.rowKey(id))
+		return after, batch.Delete(t.rowKey(id))
 	}
-	return after, tx.Set(t.rowKey(id), packRow(schemas.Read(rec.Value, rec)))
+	return after, batch.Set(t.rowKey(id), packRow(schemas.Read(rec.Value, rec)))
 }
 
 // count keeps the number of watches whose wallets share a hash.
-func count(tx *streams.Txn, wallet string, by int64) error {
+func count(batch *streams.Batch, wallet string, by int64) error {
 	key := walletCountKey(wallet)
-	value, err := tx.Get(key)
+	value, err := batch.Get(key)
 	if err != nil {
 		return err
 	}
@@ -237,7 +240,7 @@ func count(tx *streams.Txn, wallet string, by int64) error {
 		n += int64(binary.BigEndian.Uint64(value))
 	}
 	if n <= 0 {
-		return tx.Delete(key)
+		return batch.Delete(key)
 	}
-	return tx.Set(key, binary.BigEndian.AppendUint64(nil, uint64(n)))
+	return batch.Set(key, binary.BigEndian.AppendUint64(nil, uint64(n)))
 }

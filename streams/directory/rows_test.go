@@ -48,13 +48,13 @@ func tombstone(topic, id string) streams.Record {
 
 func applyAll(t fatal, s *streams.Store, records ...streams.Record) {
 	t.Helper()
-	tx := s.Begin()
+	batch := s.Begin()
 	for _, r := range records {
-		if _, err := apply(tx, r); err != nil {
+		if _, err := apply(batch, r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := tx.Commit(); err != nil {
+	if err := batch.Commit(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -216,11 +216,11 @@ func TestRowsThatCannotBeKept(t *testing.T) {
 		"a newer schema":      row(schemas.TopicWatches, "wat_1", newer),
 		"an unknown table":    row("payments", "wat_1", watch),
 	} {
-		tx := s.Begin()
-		if _, err := apply(tx, rec); err == nil {
+		batch := s.Begin()
+		if _, err := apply(batch, rec); err == nil {
 			t.Errorf("%s was taken", name)
 		}
-		tx.Discard()
+		batch.Discard()
 	}
 }
 

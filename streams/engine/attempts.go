@@ -16,22 +16,22 @@ import (
 // All of it is memory: after a restart of the process, what was under way is due
 // again. After a restart of the task alone, it is still under way ([Flights]).
 type attempts struct {
-	cfg      Config
-	ours     func() bool
-	core     *streams.Core
-	state    *state
-	flights  *Flights
-	taken    []Outcome                         // of the turn
-	inFlight map[string]underWay               // by event
-	windows  map[string]*window                // by endpoint
-	doubtful int                               // attempts under way to endpoints that are in doubt
-	crowded  *queue                            // groups that wait for a place among the doubtful
-	called   map[string]bool                   // groups whose turn has come
-	throttle *wakes                            // groups that wait by their rate limit
-	secrets  *lru.Cache[string, domain.Secret] // by what they are bound to, and sealed value
-	urgent   []string                          // events to be attempted out of turn
-	resumed  []domain.Endpoint                 // enabled or deleted in the turn
-	relimit  []domain.Endpoint                 // whose rate limit was changed in the turn
+	cfg        Config
+	ours       func() bool
+	core       *streams.Core
+	state      *state
+	flights    *Flights
+	taken      []Outcome                         // of the turn
+	inFlight   map[string]underWay               // by event
+	windows    map[string]*window                // by endpoint
+	probing    int                               // attempts under way to endpoints that are in doubt
+	waitlisted *queue                            // groups that wait for a place among the probing
+	granted    map[string]bool                   // groups whose turn has come
+	throttle   *wakes                            // groups that wait by their rate limit
+	secrets    *lru.Cache[string, domain.Secret] // by what they are bound to, and sealed value
+	urgent     []string                          // events to be attempted out of turn
+	resumed    []domain.Endpoint                 // enabled or deleted in the turn
+	relimit    []domain.Endpoint                 // whose rate limit was changed in the turn
 	// URLs that an endpoint no longer sends to, since the turn
 	left     []string
 	cancels  []streams.Claimed // deliveries of deleted endpoints, tests of disabled ones
@@ -47,7 +47,7 @@ type attempts struct {
 type underWay struct {
 	claim    streams.Claimed
 	endpoint string
-	doubtful bool
+	probing  bool
 }
 
 const (
@@ -67,17 +67,17 @@ func newAttempts(
 	cfg Config, ours func() bool, core *streams.Core, s *state, flights *Flights,
 ) *attempts {
 	return &attempts{
-		flights:  flights,
-		cfg:      cfg,
-		ours:     ours,
-		core:     core,
-		state:    s,
-		secrets:  newCache[domain.Secret](cachedSecrets),
-		inFlight: make(map[string]underWay),
-		windows:  make(map[string]*window),
-		crowded:  newQueue(),
-		called:   make(map[string]bool),
-		throttle: newWakes(),
+		flights:    flights,
+		cfg:        cfg,
+		ours:       ours,
+		core:       core,
+		state:      s,
+		secrets:    newCache[domain.Secret](cachedSecrets),
+		inFlight:   make(map[string]underWay),
+		windows:    make(map[string]*window),
+		waitlisted: newQueue(),
+		granted:    make(map[string]bool),
+		throttle:   newWakes(),
 	}
 }
 
@@ -117,13 +117,13 @@ func (a *attempts) takeUpOne(attempt domain.Attempt) (bool, error) {
 func (a *attempts) begin(claim streams.Claimed, attempt domain.Attempt, limited bool) {
 	w := a.window(attempt.EndpointID)
 	w.begin(a.now, limited)
-	if w.doubtful {
-		a.doubtful++
+	if w.probing {
+		a.probing++
 	}
 	a.inFlight[attempt.EventID] = underWay{
 		claim:    claim,
 		endpoint: attempt.EndpointID,
-		doubtful: w.doubtful,
+		probing:  w.probing,
 	}
 }
 
@@ -201,16 +201,16 @@ func (a *attempts) setBack(nowMillis int64) {
 }
 
 // claim claims until nothing more is due or allowed. Groups that wait for a
-// place among the doubtful are called first, in the order of their waiting, to
+// place among the probing are called first, in the order of their waiting, to
 // one place each, as long as there are places: a group that is called takes its
 // place or waits no more.
 func (a *attempts) claim(nowMillis int64) error {
-	defer clear(a.called)
+	defer clear(a.granted)
 	for {
 		asked := 0
-		for asked < a.doubtfulPlaces() && a.crowded.len() > 0 {
-			group, _ := a.crowded.take()
-			a.called[group] = true
+		for asked < a.probingPlaces() && a.waitlisted.len() > 0 {
+			group, _ := a.waitlisted.take()
+			a.granted[group] = true
 			a.core.Timers().Unblock(group)
 			asked++
 		}
@@ -227,9 +227,9 @@ func (a *attempts) claim(nowMillis int64) error {
 	}
 }
 
-// doubtfulPlaces is how many more attempts the endpoints in doubt may have.
-func (a *attempts) doubtfulPlaces() int {
-	return max(1, a.cfg.AttemptsInFlight/2) - a.doubtful
+// probingPlaces is how many more attempts the endpoints in doubt may have.
+func (a *attempts) probingPlaces() int {
+	return max(1, a.cfg.AttemptsInFlight/2) - a.probing
 }
 
 // take does with a claim what its group is for.
@@ -359,18 +359,18 @@ func (a *attempts) allowAttempts(group string, endpoint domain.Endpoint) int {
 		return 0
 	}
 	allowed = min(allowed, w.room(), free)
-	if !w.doubtful {
+	if !w.probing {
 		return allowed
 	}
-	switch places := a.doubtfulPlaces(); {
-	case places > 0 && a.called[group]:
-		delete(a.called, group)
+	switch places := a.probingPlaces(); {
+	case places > 0 && a.granted[group]:
+		delete(a.granted, group)
 		return 1
-	case places > 0 && a.crowded.len() == 0:
+	case places > 0 && a.waitlisted.len() == 0:
 		return min(allowed, places)
 	}
-	a.crowded.add(group) // behind those that wait already
-	w.block(group)       // unless the endpoint answers meanwhile, and is not in doubt any more
+	a.waitlisted.add(group) // behind those that wait already
+	w.block(group)          // unless the endpoint answers meanwhile, and is not in doubt any more
 	return 0
 }
 
@@ -478,8 +478,8 @@ func (a *attempts) ended(o Outcome, recorded bool) {
 		return
 	}
 	delete(a.inFlight, o.Attempt.EventID)
-	if u.doubtful {
-		a.doubtful--
+	if u.probing {
+		a.probing--
 	}
 	w := a.window(u.endpoint)
 	w.end(o.Result)

@@ -33,7 +33,7 @@ func (m *machine) command(t *streams.Turn, r streams.Record) error {
 		m.refuseUnread(t, r)
 		return nil
 	}
-	handled, err := load(t.Tx, spaceCommand, c.ID, schemas.UnmarshalHandled)
+	handled, err := load(t.Batch, spaceCommand, c.ID, schemas.UnmarshalHandled)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func decideOn[S any](
 	t *streams.Turn, c domain.Command, load func(reader, string) (S, error),
 	decide func(S, domain.Command, int64) ([]domain.FactBody, *domain.Rejection),
 ) ([]domain.FactBody, *domain.Rejection, error) {
-	s, err := load(t.Tx, c.Body.Aggregate())
+	s, err := load(t.Batch, c.Body.Aggregate())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -123,13 +123,13 @@ func (m *machine) answer(t *streams.Turn, c domain.Command) (domain.Answer, erro
 func (m *machine) aggregate(t *streams.Turn, id string) (domain.Answer, error) {
 	switch prefixOf(id) {
 	case domain.AccountPrefix:
-		a, err := m.state.account(t.Tx, id)
+		a, err := m.state.account(t.Batch, id)
 		return domain.Answer{Account: &a}, err
 	case domain.WatchPrefix:
-		w, err := m.state.watch(t.Tx, id)
+		w, err := m.state.watch(t.Batch, id)
 		return domain.Answer{Watch: &w}, err
 	default:
-		e, err := m.state.endpoint(t.Tx, id)
+		e, err := m.state.endpoint(t.Batch, id)
 		return domain.Answer{Endpoint: &e}, err
 	}
 }
@@ -139,12 +139,12 @@ func (m *machine) aggregate(t *streams.Turn, id string) (domain.Answer, error) {
 func (m *machine) decideTest(
 	t *streams.Turn, c domain.Command, body domain.TestEndpoint,
 ) (domain.Answer, bool, error) {
-	endpoint, err := m.state.endpoint(t.Tx, body.EndpointID)
+	endpoint, err := m.state.endpoint(t.Batch, body.EndpointID)
 	if err != nil {
 		return domain.Answer{}, false, err
 	}
 	eventID := domain.TestEventID(c.ID)
-	delivery, err := m.state.delivery(t.Tx, eventID)
+	delivery, err := m.state.delivery(t.Batch, eventID)
 	if err != nil {
 		return domain.Answer{}, false, err
 	}
@@ -160,11 +160,11 @@ func (m *machine) decideTest(
 func (m *machine) decideReplay(
 	t *streams.Turn, c domain.Command, body domain.ReplayEndpoint,
 ) (domain.Answer, bool, error) {
-	endpoint, err := m.state.endpoint(t.Tx, body.EndpointID)
+	endpoint, err := m.state.endpoint(t.Batch, body.EndpointID)
 	if err != nil {
 		return domain.Answer{}, false, err
 	}
-	candidates, matched, err := m.state.failedBetween(t.Tx, body.EndpointID, body.SinceMillis,
+	candidates, matched, err := m.state.failedBetween(t.Batch, body.EndpointID, body.SinceMillis,
 		body.UntilMillis)
 	if err != nil {
 		return domain.Answer{}, false, err
@@ -177,7 +177,7 @@ func (m *machine) decideReplay(
 	if err := m.record(t, body.EndpointID, c.ID, facts...); err != nil {
 		return domain.Answer{}, false, err
 	}
-	version, err := m.state.version(t.Tx, body.EndpointID)
+	version, err := m.state.version(t.Batch, body.EndpointID)
 	return domain.Answer{Replay: &result, Version: version}, true, err
 }
 
@@ -185,11 +185,11 @@ func (m *machine) decideReplay(
 func (m *machine) decideResend(
 	t *streams.Turn, c domain.Command, body domain.ResendEvent,
 ) (domain.Answer, bool, error) {
-	endpoint, err := m.state.endpoint(t.Tx, body.EndpointID)
+	endpoint, err := m.state.endpoint(t.Batch, body.EndpointID)
 	if err != nil {
 		return domain.Answer{}, false, err
 	}
-	delivery, err := m.state.delivery(t.Tx, body.EventID)
+	delivery, err := m.state.delivery(t.Batch, body.EventID)
 	if err != nil {
 		return domain.Answer{}, false, err
 	}
@@ -201,10 +201,10 @@ func (m *machine) decideResend(
 	if err := m.record(t, body.EndpointID, c.ID, facts...); err != nil {
 		return domain.Answer{}, false, err
 	}
-	if delivery, err = m.state.delivery(t.Tx, body.EventID); err != nil {
+	if delivery, err = m.state.delivery(t.Batch, body.EventID); err != nil {
 		return domain.Answer{}, false, err
 	}
 	delivery = delivery.SeenFrom(body.EndpointID)
-	version, err := m.state.version(t.Tx, body.EndpointID)
+	version, err := m.state.version(t.Batch, body.EndpointID)
 	return domain.Answer{Delivery: &delivery, Version: version}, true, err
 }

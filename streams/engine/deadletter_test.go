@@ -349,7 +349,7 @@ func FuzzInputs(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		turn.Tx.Discard()
+		turn.Batch.Discard()
 		if has := c.contents(); !maps.Equal(has, had) {
 			t.Fatalf("folded again, the state is another: %d keys, %d before", len(has), len(had))
 		}

@@ -39,7 +39,7 @@ func TestFlightsOutliveTheirTask(t *testing.T) {
 			if err := c.Decide(turn); err != nil {
 				c.t.Fatal(err)
 			}
-			turn.Tx.Discard()
+			turn.Batch.Discard()
 			c.openTask()
 		},
 		"two tasks later": func(c *core, done func(domain.AttemptResult)) {

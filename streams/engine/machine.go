@@ -65,7 +65,7 @@ const _ = uint(streams.TurnFacts - (commandFactsAtOnce + domain.MaxReplay +
 	2) - 3*streams.TurnInputs - 2*streams.TurnInputs - 2*cancelAtOnce)
 
 // Fold folds a record of the journal during a restore.
-func (m *machine) Fold(tx *streams.Txn, r streams.Record) error {
+func (m *machine) Fold(tx *streams.Batch, r streams.Record) error {
 	f, err := readFact(r)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func readFact(r streams.Record) (domain.Fact, error) {
 }
 
 // Flush writes what the state kept back.
-func (m *machine) Flush(tx *streams.Txn) error { return m.state.flush(tx) }
+func (m *machine) Flush(tx *streams.Batch) error { return m.state.flush(tx) }
 
 // Start publishes again the rows of what the latest facts changed, and the
 // hand-overs that they tell of: a crash may have kept the facts and torn the rest
@@ -123,7 +123,7 @@ func (m *machine) tableRows(t *streams.Turn) error {
 		return nil
 	}
 	mark := []byte{spaceTabled}
-	from, err := t.Tx.Get(mark)
+	from, err := t.Batch.Get(mark)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (m *machine) tableRows(t *streams.Turn) error {
 		from = []byte{spaceAccount}
 	}
 	behind, found := []byte{spaceDelivery}, 0 // accounts, endpoints and watches lie before
-	err = t.Tx.Scan(from, behind, func(key, _ []byte) (bool, error) {
+	err = t.Batch.Scan(from, behind, func(key, _ []byte) (bool, error) {
 		if found++; found > rowsAtOnce {
 			behind = bytes.Clone(key)
 			return false, nil
@@ -143,7 +143,7 @@ func (m *machine) tableRows(t *streams.Turn) error {
 	if err != nil || bytes.Equal(from, behind) {
 		return err
 	}
-	return t.Tx.Set(mark, behind)
+	return t.Batch.Set(mark, behind)
 }
 
 // mayChangeRow tells whether a fact may change what the tables show. A settled
@@ -198,7 +198,7 @@ func (m *machine) record(
 	if len(bodies) == 0 {
 		return nil
 	}
-	version, err := m.state.version(t.Tx, aggregate)
+	version, err := m.state.version(t.Batch, aggregate)
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (m *machine) record(
 // apply folds a fact and does what goes with it in the same transaction.
 func (m *machine) apply(t *streams.Turn, f domain.Fact) error {
 	before := m.state.known(f.Aggregate)
-	if err := m.state.fold(t.Tx, f); err != nil {
+	if err := m.state.fold(t.Batch, f); err != nil {
 		return err
 	}
 	after := m.state.known(f.Aggregate)
@@ -252,11 +252,11 @@ func isAttempt(body domain.FactBody) bool {
 // handOver gives an event to the endpoint that it was moved to, as a match in the
 // partition of that. There it is once, however often it arrives.
 func (m *machine) handOver(t *streams.Turn, endpointID, eventID string) error {
-	delivery, err := m.state.delivery(t.Tx, eventID)
+	delivery, err := m.state.delivery(t.Batch, eventID)
 	if err != nil || delivery.EndpointID != endpointID { // it went on in this partition
 		return err
 	}
-	body, err := m.state.body(t.Tx, eventID)
+	body, err := m.state.body(t.Batch, eventID)
 	if err != nil {
 		return err
 	}
@@ -310,11 +310,11 @@ func (m *machine) match(t *streams.Turn, r streams.Record) error {
 		m.setAside(t, r, err)
 		return nil
 	}
-	endpoint, err := m.state.endpoint(t.Tx, in.EndpointID)
+	endpoint, err := m.state.endpoint(t.Batch, in.EndpointID)
 	if err != nil {
 		return err
 	}
-	delivery, err := m.state.delivery(t.Tx, in.Event.ID)
+	delivery, err := m.state.delivery(t.Batch, in.Event.ID)
 	if err != nil {
 		return err
 	}
@@ -324,11 +324,11 @@ func (m *machine) match(t *streams.Turn, r streams.Record) error {
 // outcome records what an attempt brought back, and answers the command that
 // waits for it if the attempt was a test's first.
 func (m *machine) outcome(t *streams.Turn, o Outcome) error {
-	delivery, err := m.state.delivery(t.Tx, o.Attempt.EventID)
+	delivery, err := m.state.delivery(t.Batch, o.Attempt.EventID)
 	if err != nil {
 		return err
 	}
-	endpoint, err := m.state.endpoint(t.Tx, o.Attempt.EndpointID)
+	endpoint, err := m.state.endpoint(t.Batch, o.Attempt.EndpointID)
 	if err != nil {
 		return err
 	}
@@ -353,11 +353,11 @@ func (m *machine) outcome(t *streams.Turn, o Outcome) error {
 // again meanwhile is sent.
 func (m *machine) cancelDeliveries(t *streams.Turn) error {
 	for _, c := range m.attempts.takeCancels() {
-		delivery, err := m.state.delivery(t.Tx, c.ID)
+		delivery, err := m.state.delivery(t.Batch, c.ID)
 		if err != nil {
 			return err
 		}
-		endpoint, err := m.state.endpoint(t.Tx, delivery.EndpointID)
+		endpoint, err := m.state.endpoint(t.Batch, delivery.EndpointID)
 		if err != nil {
 			return err
 		}
@@ -377,10 +377,10 @@ func (m *machine) cancelDeliveries(t *streams.Turn) error {
 // forgetCommands drops answers whose time has passed.
 func (m *machine) forgetCommands(t *streams.Turn) error {
 	for _, c := range m.attempts.takeForgets() {
-		if err := t.Tx.Delete(keyOf(spaceCommand, c.ID)); err != nil {
+		if err := t.Batch.Delete(keyOf(spaceCommand, c.ID)); err != nil {
 			return err
 		}
-		if err := t.Tx.ClearTimer(c.Group, c.DueMillis, c.ID); err != nil {
+		if err := t.Batch.ClearTimer(c.Group, c.DueMillis, c.ID); err != nil {
 			return err
 		}
 	}

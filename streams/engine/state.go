@@ -47,7 +47,7 @@ func keyOf(space byte, id string) []byte { return append([]byte{space}, id...) }
 
 // deliveryGroup is the timer group of an endpoint's pending deliveries. Each
 // enabling begins another, so that what waited before is due by one write
-// (streams.Txn.MakeDue), and what fails afterwards waits on the schedule.
+// (streams.Batch.MakeDue), and what fails afterwards waits on the schedule.
 func deliveryGroup(endpointID string, epoch uint32) string {
 	return endpointID + "/" + strconv.FormatUint(uint64(epoch), 10)
 }
@@ -129,7 +129,7 @@ func (k *kept[T]) get(r reader, id string) (T, error) {
 	return v, err
 }
 
-func (k *kept[T]) flush(tx *streams.Txn) error {
+func (k *kept[T]) flush(tx *streams.Batch) error {
 	for id, v := range k.changed {
 		if err := tx.Set(keyOf(k.space, id), k.encode(v)); err != nil {
 			return err
@@ -201,7 +201,7 @@ func (s *state) body(r reader, eventID string) ([]byte, error) {
 // and whose events were created in a span of time, as many as one replay queues,
 // and how many there are, counted up to maxCounted.
 func (s *state) failedBetween(
-	tx *streams.Txn, endpointID string, sinceMillis, untilMillis int64,
+	tx *streams.Batch, endpointID string, sinceMillis, untilMillis int64,
 ) (first []domain.Delivery, matched int, err error) {
 	if untilMillis == 0 {
 		untilMillis = math.MaxInt64
@@ -228,7 +228,7 @@ func (s *state) failedBetween(
 }
 
 // flush writes what changed.
-func (s *state) flush(tx *streams.Txn) error {
+func (s *state) flush(tx *streams.Batch) error {
 	if err := s.endpoints.flush(tx); err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func prefixOf(id string) string {
 // fold changes the state as a fact says. Each fact of an aggregate has its next
 // version: one that does not is of a turn that the journal does not hold, or
 // stands beside one.
-func (s *state) fold(tx *streams.Txn, f domain.Fact) error {
+func (s *state) fold(tx *streams.Batch, f domain.Fact) error {
 	version, err := s.version(tx, f.Aggregate)
 	if err != nil {
 		return err
@@ -300,7 +300,7 @@ func (s *state) fold(tx *streams.Txn, f domain.Fact) error {
 	return nil
 }
 
-func (s *state) foldAggregate(tx *streams.Txn, f domain.Fact) error {
+func (s *state) foldAggregate(tx *streams.Batch, f domain.Fact) error {
 	switch prefixOf(f.Aggregate) {
 	case domain.AccountPrefix:
 		a, err := s.account(tx, f.Aggregate)
@@ -331,7 +331,7 @@ func (s *state) foldAggregate(tx *streams.Txn, f domain.Fact) error {
 
 // foldDelivery folds a fact into a delivery, and moves its entries in the timer
 // index (G3) and among the failed.
-func (s *state) foldDelivery(tx *streams.Txn, f domain.Fact, eventID string) error {
+func (s *state) foldDelivery(tx *streams.Batch, f domain.Fact, eventID string) error {
 	before, err := s.delivery(tx, eventID)
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ type window struct {
 	size     float64
 	limit    int
 	underWay int
-	doubtful bool     // the last attempt failed, or there was none yet
+	probing  bool     // the last attempt failed, or there was none yet
 	blocked  []string // groups that wait for an attempt to end, one for each epoch at most
 
 	sealedUntilMillis int64 // nothing can be signed for it until it is tried again
@@ -29,7 +29,7 @@ const quickMillis = 2000
 
 // newWindow makes the window of a receiver. What began until a time is not known.
 func newWindow(limit int, unknownUntilMillis int64) *window {
-	w := &window{size: float64(min(firstWindow, limit)), limit: limit, doubtful: true}
+	w := &window{size: float64(min(firstWindow, limit)), limit: limit, probing: true}
 	w.starts.quietSince(unknownUntilMillis)
 	return w
 }
@@ -46,7 +46,7 @@ func (w *window) begin(nowMillis int64, limited bool) {
 // halves.
 func (w *window) end(r domain.AttemptResult) {
 	w.underWay--
-	w.doubtful = !r.Succeeded()
+	w.probing = !r.Succeeded()
 	switch {
 	case r.StatusCode == 0 || r.StatusCode >= 500:
 		w.size = max(1, w.size/2)
@@ -64,7 +64,7 @@ func (w *window) block(group string) {
 
 // restart begins again with one attempt at a time: the receiver was away, and
 // much may have waited for it.
-func (w *window) restart() { w.size, w.doubtful = 1, true }
+func (w *window) restart() { w.size, w.probing = 1, true }
 
 // allowance is how many attempts may start now at a rate; 0 is no limit. When it is
 // nothing, wakeMillis is when to ask again.
