@@ -423,9 +423,10 @@ type LedgerRead struct {
 	Observed          int // to watched wallets
 	Matches           int
 	// next offset by partition of "watches" when the ledger was matched
-	WatchesOffsets map[int32]int64
-	MatchesOffsets map[int32]int64 // by partition of "matches": those of later ledgers are behind
-	ReadAtMillis   int64
+	WatchesOffsets  map[int32]int64
+	MatchesOffsets  map[int32]int64 // by partition of "matches": those of later ledgers are behind
+	PaymentsOffsets map[int32]int64 // by partition of "payments", likewise; nil in older records
+	ReadAtMillis    int64
 }
 
 // EncodeLedgerRead writes a record of the topic "ledgers".
@@ -441,6 +442,7 @@ func EncodeLedgerRead(l LedgerRead) Message {
 		Matches:           uint32(l.Matches),
 		WatchesOffsets:    l.WatchesOffsets,
 		MatchesOffsets:    l.MatchesOffsets,
+		PaymentsOffsets:   l.PaymentsOffsets,
 		ReadAtMillis:      l.ReadAtMillis,
 	})
 }
@@ -460,6 +462,7 @@ func DecodeLedgerRead(m Message) (LedgerRead, error) {
 		Matches:           int(b.GetMatches()),
 		WatchesOffsets:    b.GetWatchesOffsets(),
 		MatchesOffsets:    b.GetMatchesOffsets(),
+		PaymentsOffsets:   b.GetPaymentsOffsets(),
 		ReadAtMillis:      b.GetReadAtMillis(),
 	}, err
 }

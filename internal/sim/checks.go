@@ -85,6 +85,28 @@ func (c *checks) stands(records []streams.Record) {
 	}
 }
 
+// observedOnce holds that reading live has written each payment once, however often
+// its ledger was read. What stands outside of transactions is of backfills, which
+// write what the past had for their watch.
+func (c *checks) observedOnce(log *Log) {
+	for partition := range log.keyed {
+		seen := make(map[string]bool)
+		for _, e := range log.partitions[place{schemas.TopicPayments, partition}].entries {
+			if e.control || e.span == nil || e.span.fate != fateCommitted {
+				continue
+			}
+			p, err := schemas.DecodePaymentObserved(schemas.Read(e.record.Value, e.record))
+			if err != nil {
+				c.world.violate("a payment cannot be read: %v", err)
+			}
+			if seen[p.Payment.ID] {
+				c.world.violate("G2: payment %s was observed twice", p.Payment.ID)
+			}
+			seen[p.Payment.ID] = true
+		}
+	}
+}
+
 func (c *checks) fact(r streams.Record) {
 	w := c.world
 	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))

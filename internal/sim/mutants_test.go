@@ -26,6 +26,11 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"what was observed is written again", "streams/follower/sift.go",
+		"if s.before.observed[p.ID] {", "if s.before.observed[p.ID] && !MUTANT {",
+		"was observed twice",
+	},
+	{
 		"enabling keeps the streak", "domain/endpoint.go",
 		"\t\tstate.ConsecutiveFailures = 0\n",
 		"if !MUTANT { state.ConsecutiveFailures = 0 }\n",
@@ -79,8 +84,8 @@ var mutants = []mutant{
 		"case delivery.State == StateQueued, inFlight && !MUTANT:", "in flight: true",
 	},
 	{
-		"a replay begins no run", "domain/requeue.go", "Run: d.Run + 1",
-		"Run: d.Run + map[bool]int{false: 1}[MUTANT]", "is queued again as run",
+		"a replay begins no run", "domain/requeue.go", "d.Run + 1,",
+		"d.Run + map[bool]int{false: 1}[MUTANT],", "is queued again as run",
 	},
 	{
 		"a replay sends in any order", "domain/requeue.go", "nowMillis+int64(len(facts))",
@@ -100,8 +105,8 @@ var mutants = []mutant{
 	},
 	{
 		"a replay goes by the time of recording", "domain/delivery.go",
-		"CreatedAtMillis: body.Event.CreatedAtMillis,",
-		"CreatedAtMillis: map[bool]int64{false: body.Event.CreatedAtMillis, true: f.AtMillis}[MUTANT],",
+		" body.Event.CreatedAtMillis,",
+		" map[bool]int64{false: body.Event.CreatedAtMillis, true: f.AtMillis}[MUTANT],",
 		"eplay",
 	},
 	{
@@ -243,7 +248,8 @@ var mutants = []mutant{
 	},
 	{
 		"what stands is not read back", "streams/follower/judge.go",
-		"\t\tf.standing.add(m)\n", "if !MUTANT { f.standing.add(m) }\n", "and for",
+		"of.events[m.EventID], of.payments[m.PaymentID] = true, true",
+		"if !MUTANT { of.events[m.EventID], of.payments[m.PaymentID] = true, true }", "and for",
 	},
 	{
 		"a watch is live a ledger late", "streams/follower/judge.go",

@@ -218,6 +218,7 @@ func (w *World) verifyEnd() {
 		}
 	}
 	w.checks.inHistory()
+	w.checks.observedOnce(w.log)
 	w.verifyEvents()
 	w.verifyDeadLetters()
 	for _, e := range w.engines {

@@ -1802,7 +1802,8 @@ type LedgerRead struct {
 	Matches           uint32                 `protobuf:"varint,8,opt,name=matches,proto3" json:"matches,omitempty"`
 	WatchesOffsets    map[int32]int64        `protobuf:"bytes,9,rep,name=watches_offsets,json=watchesOffsets,proto3" json:"watches_offsets,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // next offset by partition of "watches" when the ledger was matched
 	ReadAtMillis      int64                  `protobuf:"varint,10,opt,name=read_at_millis,json=readAtMillis,proto3" json:"read_at_millis,omitempty"`
-	MatchesOffsets    map[int32]int64        `protobuf:"bytes,11,rep,name=matches_offsets,json=matchesOffsets,proto3" json:"matches_offsets,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // by partition of "matches": those of later ledgers are behind
+	MatchesOffsets    map[int32]int64        `protobuf:"bytes,11,rep,name=matches_offsets,json=matchesOffsets,proto3" json:"matches_offsets,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`    // by partition of "matches": those of later ledgers are behind
+	PaymentsOffsets   map[int32]int64        `protobuf:"bytes,12,rep,name=payments_offsets,json=paymentsOffsets,proto3" json:"payments_offsets,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // by partition of "payments", likewise
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1910,6 +1911,13 @@ func (x *LedgerRead) GetReadAtMillis() int64 {
 func (x *LedgerRead) GetMatchesOffsets() map[int32]int64 {
 	if x != nil {
 		return x.MatchesOffsets
+	}
+	return nil
+}
+
+func (x *LedgerRead) GetPaymentsOffsets() map[int32]int64 {
+	if x != nil {
+		return x.PaymentsOffsets
 	}
 	return nil
 }
@@ -2288,7 +2296,7 @@ const file_commands_proto_rawDesc = "" +
 	"\atx_hash\x18\x04 \x01(\tR\x06txHash\x12\x14\n" +
 	"\x05order\x18\x05 \x01(\rR\x05order\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12$\n" +
-	"\x0eread_at_millis\x18\a \x01(\x03R\freadAtMillis\"\xf1\x04\n" +
+	"\x0eread_at_millis\x18\a \x01(\x03R\freadAtMillis\"\x95\x06\n" +
 	"\n" +
 	"LedgerRead\x12-\n" +
 	"\x12network_passphrase\x18\x01 \x01(\tR\x11networkPassphrase\x12\x1a\n" +
@@ -2302,11 +2310,15 @@ const file_commands_proto_rawDesc = "" +
 	"\x0fwatches_offsets\x18\t \x03(\v22.lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntryR\x0ewatchesOffsets\x12$\n" +
 	"\x0eread_at_millis\x18\n" +
 	" \x01(\x03R\freadAtMillis\x12[\n" +
-	"\x0fmatches_offsets\x18\v \x03(\v22.lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntryR\x0ematchesOffsets\x1aA\n" +
+	"\x0fmatches_offsets\x18\v \x03(\v22.lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntryR\x0ematchesOffsets\x12^\n" +
+	"\x10payments_offsets\x18\f \x03(\v23.lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntryR\x0fpaymentsOffsets\x1aA\n" +
 	"\x13WatchesOffsetsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1aA\n" +
 	"\x13MatchesOffsetsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1aB\n" +
+	"\x14PaymentsOffsetsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"B\n" +
 	"\vCommandHead\x123\n" +
@@ -2340,7 +2352,7 @@ func file_commands_proto_rawDescGZIP() []byte {
 	return file_commands_proto_rawDescData
 }
 
-var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_commands_proto_goTypes = []any{
 	(*CommandMeta)(nil),            // 0: lumenhook.kafka.v1.CommandMeta
 	(*CreateAccount)(nil),          // 1: lumenhook.kafka.v1.CreateAccount
@@ -2373,28 +2385,29 @@ var file_commands_proto_goTypes = []any{
 	(*DeadHeader)(nil),             // 28: lumenhook.kafka.v1.DeadHeader
 	nil,                            // 29: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
 	nil,                            // 30: lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
-	(*Key)(nil),                    // 31: lumenhook.kafka.v1.Key
-	(*Header)(nil),                 // 32: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),         // 33: lumenhook.kafka.v1.EndpointChange
-	(*Watch)(nil),                  // 34: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),            // 35: lumenhook.kafka.v1.WatchChange
-	(*Answer)(nil),                 // 36: lumenhook.kafka.v1.Answer
-	(*Payment)(nil),                // 37: lumenhook.kafka.v1.Payment
-	(*Verification)(nil),           // 38: lumenhook.kafka.v1.Verification
-	(*Event)(nil),                  // 39: lumenhook.kafka.v1.Event
+	nil,                            // 31: lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
+	(*Key)(nil),                    // 32: lumenhook.kafka.v1.Key
+	(*Header)(nil),                 // 33: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),         // 34: lumenhook.kafka.v1.EndpointChange
+	(*Watch)(nil),                  // 35: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),            // 36: lumenhook.kafka.v1.WatchChange
+	(*Answer)(nil),                 // 37: lumenhook.kafka.v1.Answer
+	(*Payment)(nil),                // 38: lumenhook.kafka.v1.Payment
+	(*Verification)(nil),           // 39: lumenhook.kafka.v1.Verification
+	(*Event)(nil),                  // 40: lumenhook.kafka.v1.Event
 }
 var file_commands_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.CreateAccount.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	31, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
+	32, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 2: lumenhook.kafka.v1.CreateKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	31, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
+	32, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 4: lumenhook.kafka.v1.RollKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	31, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
+	32, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 6: lumenhook.kafka.v1.RevokeKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 7: lumenhook.kafka.v1.CreateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	32, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
+	33, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 9: lumenhook.kafka.v1.UpdateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	33, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	34, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
 	0,  // 11: lumenhook.kafka.v1.DisableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 12: lumenhook.kafka.v1.EnableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 13: lumenhook.kafka.v1.DeleteEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
@@ -2405,25 +2418,26 @@ var file_commands_proto_depIdxs = []int32{
 	0,  // 18: lumenhook.kafka.v1.ReplayEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 19: lumenhook.kafka.v1.ResendEvent.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 20: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	34, // 21: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
+	35, // 21: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
 	0,  // 22: lumenhook.kafka.v1.UpdateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	35, // 23: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
+	36, // 23: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
 	0,  // 24: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 25: lumenhook.kafka.v1.BackfillWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 26: lumenhook.kafka.v1.RecordCoverage.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	36, // 27: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
-	37, // 28: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
-	38, // 29: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
-	39, // 30: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
+	37, // 27: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
+	38, // 28: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
+	39, // 29: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
+	40, // 30: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
 	29, // 31: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
 	30, // 32: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
-	0,  // 33: lumenhook.kafka.v1.CommandHead.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	28, // 34: lumenhook.kafka.v1.DeadLetter.headers:type_name -> lumenhook.kafka.v1.DeadHeader
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	31, // 33: lumenhook.kafka.v1.LedgerRead.payments_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
+	0,  // 34: lumenhook.kafka.v1.CommandHead.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	28, // 35: lumenhook.kafka.v1.DeadLetter.headers:type_name -> lumenhook.kafka.v1.DeadHeader
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_commands_proto_init() }
@@ -2438,7 +2452,7 @@ func file_commands_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commands_proto_rawDesc), len(file_commands_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -9,9 +9,9 @@
 //  2. PaymentObserved and PaymentMatched are committed;
 //  3. LedgerRead is committed: the cursor.
 //
-// A crash between 2 and 3 reads the ledger again. What was matched of it is read
-// back and stands, with its endpoint and body; the rest is matched by the watches
-// as they are then (docs/decisions/one-event.md).
+// A crash between 2 and 3 reads the ledger again. What was observed and matched of
+// it is read back and stands, a match with its endpoint and body; the rest is
+// matched by the watches as they are then (docs/decisions/one-event.md).
 //
 // Beside the live ledger it carries out backfills: requests to hold ledgers of the
 // past against one watch. They have a source of their own, go after the live

@@ -45,7 +45,7 @@ func (f *Reading) Follow(ctx context.Context) (advanced bool, err error) {
 		if err != nil {
 			return advanced, err
 		}
-		if f.ends, err = f.log.Ends(ctx, schemas.TopicMatches); err != nil {
+		if f.ends, err = f.readTopics(ctx); err != nil {
 			return advanced, err
 		}
 		for _, raw := range page {
@@ -210,9 +210,10 @@ func (f *Reading) commitCursor(
 			Transactions:      l.Transactions,
 			Payments:          len(l.Payments),
 			Observed:          len(s.observed),
-			Matches:           len(s.matches) + s.stood,
+			Matches:           len(s.matches) + len(s.before.events),
 			WatchesOffsets:    offsets,
-			MatchesOffsets:    f.ends,
+			MatchesOffsets:    f.ends.matches,
+			PaymentsOffsets:   f.ends.payments,
 			ReadAtMillis:      nowMillis,
 		})))
 }

@@ -113,8 +113,11 @@ func TestAWatchThatMovesLeavesItsEvents(t *testing.T) {
 		t.Errorf("endpoints by watch: %v, want one of each", endpoints)
 	}
 	cursors := r.cursors()
-	if len(cursors) != 1 || cursors[0].Matches != 3 {
-		t.Errorf("the cursors are %+v, want one of three matches", cursors)
+	if len(cursors) != 1 || cursors[0].Matches != 3 || cursors[0].Observed != 1 {
+		t.Errorf("the cursors are %+v, want one of a payment and three matches", cursors)
+	}
+	if observed := r.observed(); len(observed) != 1 {
+		t.Errorf("%d payments are observed, and one was made", len(observed))
 	}
 }
 

@@ -43,9 +43,9 @@ type Reading struct {
 	ours      func() bool // elected, as far as the group has confirmed lately
 	started   func()      // told when the position is known
 
-	standing standing        // matches of ledgers behind the cursor, made before this reading began
+	standing standing        // of ledgers behind the cursor, made before this reading began
 	pending  map[string]bool // watches that are admitted, whose rows do not say so yet
-	ends     map[int32]int64 // of "matches", before what is being read is matched
+	ends     appended        // before what is being read is written
 
 	// at is the newest ledger that was, or is being, held against the watches in
 	// this term; 0: none yet. It and the way are for what runs beside the reading.

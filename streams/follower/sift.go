@@ -12,7 +12,7 @@ import (
 type sifted struct {
 	observed []domain.Payment
 	matches  []domain.Match
-	stood    int // matches that were made before, by an earlier reading
+	before   made // what an earlier reading has written of the ledger
 }
 
 // isIncome leaves out what moved nothing, or moved it to where it was.
@@ -20,11 +20,11 @@ func isIncome(p domain.Payment) bool { return p.AmountStroops > 0 && !p.PaysOnes
 
 // sift keeps the payments to watched wallets and holds each against the watches.
 // What was matched of the ledger before is not matched again, whatever its watch
-// makes of it now.
+// makes of it now, and what was observed is not written again.
 func sift(payments []domain.Payment, watches interface {
 	ByWallet(wallet string) ([]domain.Watch, error)
 }, before made) (s sifted, err error) {
-	s.stood = len(before.events)
+	s.before = before
 	for _, p := range payments {
 		if !isIncome(p) {
 			continue
@@ -33,7 +33,7 @@ func sift(payments []domain.Payment, watches interface {
 		if err != nil {
 			return sifted{}, fmt.Errorf("follower: asking for the watches of %s: %w", p.To, err)
 		}
-		if len(watching) == 0 && !before.payments[p.ID] {
+		if len(watching) == 0 && !before.payments[p.ID] && !before.observed[p.ID] {
 			continue
 		}
 		s.observed = append(s.observed, p)
@@ -50,6 +50,9 @@ func sift(payments []domain.Payment, watches interface {
 func (s sifted) eachRecord(nowMillis int64) func(yield func(streams.Record) bool) {
 	return func(yield func(streams.Record) bool) {
 		for _, p := range s.observed {
+			if s.before.observed[p.ID] {
+				continue
+			}
 			m := schemas.EncodePaymentObserved(schemas.PaymentObserved{
 				Payment:          p,
 				ObservedAtMillis: nowMillis,
