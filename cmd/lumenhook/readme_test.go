@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,64 +22,212 @@ import (
 	"github.com/lumenhook/lumenhook/internal/freeport"
 )
 
-// The README's first webhook is run as it stands there, beside the demo, and with a
-// PORT in the environment that belongs to something else.
+// The README's first webhook is followed as it stands there, block by block, beside the demo,
+// with a PORT in the environment that belongs to something else, and by a shell that has no
+// more than these tools.
 func TestTheREADMEsFirstWebhook(t *testing.T) {
-	blocks := scriptsOf(t, "A first webhook in five minutes")
-	script := strings.Join(blocks, "")
-	if len(blocks) != 2 || strings.Count(script, "lumenhook ") < 8 ||
-		strings.Count(script, "curl ") != 2 {
-		t.Fatalf("the README holds %d such scripts", len(blocks))
-	}
+	blocks := firstWebhook(t)
 	home := t.TempDir()
 	s := &testService{t: t, dir: filepath.Join(home, ".lumenhook")}
-	out, err := inHome(t, home, script)
-	if err == nil || !strings.Contains(out, "no service has run in") || strings.Contains(out, "ep_") {
-		t.Errorf("without a service it said %v:\n%s", err, out)
+	tools := toolsOnly(t, "mktemp", "sed", "curl")
+	alone := openShell(t, home, tools)
+	alone.follow(blocks[0], "no service has run in")
+	alone.follow(blocks[1], "")
+	if err := alone.end(); err == nil || strings.Contains(alone.output.String(), "ep_") {
+		t.Errorf("without a service it ended with %v:\n%s", err, alone.output)
 	}
+
 	s.start("--egress-ports", "1024-65535", "--ledger-interval", "500ms")
-	if out, err = inHome(t, home, script); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	sh := openShell(t, home, tools)
+	sh.follow(blocks[0], "listening at")
+	sh.follow(blocks[1], "status code  200")
+	sh.follow(blocks[2], ": payment.received, ")
+	s.eventually("the history has the payment", func() bool {
+		var list struct {
+			Data []struct {
+				Data struct{ Payment struct{ Memo string } }
+			}
+		}
+		path := "/v1/events?state=DELIVERED&type=payment.received"
+		return s.call("GET", path, nil, &list) == 200 && slices.ContainsFunc(list.Data,
+			func(e struct {
+				Data struct{ Payment struct{ Memo string } }
+			}) bool {
+				return e.Data.Payment.Memo == "order-42"
+			})
+	})
+	sh.follow(blocks[3], "ATTEMPT  RUN")
+	sh.follow(blocks[4], `"nextCursor":`)
+	if err := sh.end(); err != nil {
+		t.Fatalf("it ended with %v:\n%s", err, sh.output)
 	}
 	for _, want := range []string{
-		`"secret":"whsec_`, "status code  200", `"memo":"order-42"`, "DELIVERED",
-		`"amount":"12.5000000"`, "its signature is right", `"nextCursor":`,
+		`"secret":"whsec_`, `"memo":"order-42"`, "DELIVERED", `"amount":"12.5000000"`,
+		"its signature is right",
 	} {
-		if !strings.Contains(out, want) {
-			t.Errorf("the output lacks %s:\n%s", want, out)
+		if !strings.Contains(sh.output.String(), want) {
+			t.Errorf("the output lacks %s:\n%s", want, sh.output)
 		}
 	}
 	s.interrupt()
 }
 
-// Where there is no history yet, the README's first webhook ends and says so. By its clock
-// half a minute passes between two looks.
+// Where there is no history yet, the README's first webhook arrives all the same, and who asks
+// for the history is told why there is none.
 func TestTheREADMEsFirstWebhookWithoutAHistory(t *testing.T) {
+	blocks := firstWebhook(t)
 	home := t.TempDir()
 	hangingNPM(t, home)
-	if err := os.Mkdir(filepath.Join(home, "bin"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	clock := "#!/bin/sh\necho >> $0.looks\necho $((30 * $(wc -l < $0.looks)))\n"
-	if err := os.WriteFile(filepath.Join(home, "bin", "date"), []byte(clock), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	s := &testService{t: t, dir: filepath.Join(home, ".lumenhook")}
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "500ms")
-	out, err := inHome(t, home, scriptsOf(t, "A first webhook in five minutes")[0])
-	if err == nil || !strings.Contains(out, "still being fetched through npm") ||
-		!strings.Contains(out, "its signature is right") {
-		t.Errorf("without a history it ended with %v:\n%s", err, out)
+	sh := openShell(t, home, os.Getenv("PATH"))
+	sh.follow(blocks[0], "listening at")
+	sh.follow(blocks[1], "status code  200")
+	sh.follow(blocks[2], ": payment.received, ")
+	sh.follow(blocks[3], "still being fetched through npm")
+	if err := sh.end(); err == nil ||
+		!strings.Contains(sh.output.String(), "its signature is right") {
+		t.Errorf("without a history it ended with %v:\n%s", err, sh.output)
 	}
 	s.interrupt()
 }
 
-// The README's receiver is written, started and asked as it stands there, but for its port.
-func TestTheREADMEsReceiver(t *testing.T) {
-	scripts := scriptsOf(t, "A receiver of your own")
-	if len(scripts) != 2 || strings.Count(strings.Join(scripts, ""), "lumenhook ") < 6 {
-		t.Fatalf("the README holds %d such scripts", len(scripts))
+// firstWebhook are the blocks of the README's first webhook.
+func firstWebhook(t *testing.T) []string {
+	t.Helper()
+	blocks := scriptsOf(t, "README.md", "A first webhook in five minutes")
+	script := strings.Join(blocks, "")
+	if len(blocks) != 5 || strings.Count(script, "lumenhook ") < 8 ||
+		strings.Count(script, "curl ") != 2 || strings.Contains(script, "node ") {
+		t.Fatalf("the README holds %d such blocks", len(blocks))
 	}
+	return blocks
+}
+
+// The receiver of docs/receiving.md is written, started and asked as it stands there, but for
+// its port.
+func TestTheDocumentedReceiver(t *testing.T) {
+	scripts := scriptsOf(t, "docs/receiving.md", "A receiver of your own")
+	if len(scripts) != 2 || strings.Count(strings.Join(scripts, ""), "lumenhook ") < 6 {
+		t.Fatalf("the page holds %d such scripts", len(scripts))
+	}
+	home := t.TempDir()
+	s := &testService{t: t, dir: filepath.Join(home, ".lumenhook")}
+	s.start("--no-demo", "--egress-ports", "1024-65535")
+	sh := openShell(t, home, os.Getenv("PATH"))
+	sh.follow(strings.Join(scripts, ""), "")
+	out := sh.output
+	if err := sh.end(); err != nil || !strings.Contains(out.String(), `received {"id":"evt_`) ||
+		strings.Count(out.String(), "status code  200") != 2 ||
+		!strings.HasSuffix(out.String(), "the signature is right\n") {
+		t.Errorf("it ended with %v:\n%s", err, out)
+	}
+	s.interrupt()
+}
+
+// The commands of docs/inspecting.md that need no tools of Kafka and ClickHouse are run as they
+// stand there.
+func TestTheDocumentedLooksInside(t *testing.T) {
+	text, err := os.ReadFile("../../docs/inspecting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(text), "```sh\n")
+	block, _, _ = strings.Cut(block, "```")
+	query, rest, isQuery := strings.Cut(block, "\n")
+	tail, _, _ := strings.Cut(rest, "\n")
+	home := t.TempDir()
+	s := &testService{t: t, dir: filepath.Join(home, ".lumenhook")}
+	s.start("--no-demo")
+	sh := openShell(t, home, os.Getenv("PATH"))
+	sh.follow("PATH=$PWD/bin:$PATH\n"+query+"\n", "success_rate")
+	sh.follow(tail+"\n", `"type":"AccountCreated"`)
+	if !isQuery || !strings.HasPrefix(tail, "lumenhook topics tail") {
+		t.Errorf("the page begins with %q and %q", query, tail)
+	}
+	s.interrupt()
+}
+
+// scriptsOf are the shell scripts of a section of a page.
+func scriptsOf(t *testing.T, page, title string) (scripts []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "## "+title+"\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	fenced := regexp.MustCompile("(?s)```sh\n(.*?)```")
+	for _, block := range fenced.FindAllStringSubmatch(section, -1) {
+		scripts = append(scripts, block[1])
+	}
+	return scripts
+}
+
+// toolsOnly makes a PATH of no more than some tools.
+func toolsOnly(t *testing.T, tools ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, tool := range tools {
+		path, err := exec.LookPath(tool)
+		if err == nil {
+			err = os.Symlink(path, filepath.Join(dir, tool))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// shell is a terminal in which a page is followed: bin/lumenhook is the program, and a step
+// that fails ends it.
+type shell struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	input  io.WriteCloser
+	output *syncBuffer
+	port   string // in place of 8443, which may be somebody's here
+}
+
+func openShell(t *testing.T, home, path string) *shell {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(home, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	wrapper := fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", asProgram, os.Args[0])
+	program := filepath.Join(home, "bin", "lumenhook")
+	if err := os.WriteFile(program, []byte(wrapper), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	sh := &shell{
+		t:      t,
+		cmd:    exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-s"),
+		output: &syncBuffer{},
+		port:   freePort(t),
+	}
+	sh.cmd.Dir, sh.cmd.WaitDelay = home, time.Second
+	sh.cmd.Env = append(os.Environ(), "PATH="+path, "PORT=3000",
+		"LUMENHOOK_LISTEN=127.0.0.1:"+sh.port, "TMPDIR="+home)
+	sh.cmd.Stdout, sh.cmd.Stderr = sh.output, sh.output
+	sh.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var err error
+	if sh.input, err = sh.cmd.StdinPipe(); err == nil {
+		err = sh.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // nor does what it left in the background outlive the test
+		_ = syscall.Kill(-sh.cmd.Process.Pid, syscall.SIGKILL)
+		cancel()
+	})
+	return sh
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
 	free, err := freeport.Listen("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
@@ -85,54 +236,37 @@ func TestTheREADMEsReceiver(t *testing.T) {
 	if err := errors.Join(err, free.Close()); err != nil {
 		t.Fatal(err)
 	}
-	home := t.TempDir()
-	s := &testService{t: t, dir: filepath.Join(home, ".lumenhook")}
-	s.start("--no-demo", "--egress-ports", "1024-65535")
-	script := "export LUMENHOOK_LISTEN=127.0.0.1:" + port + "\n" + strings.Join(scripts, "")
-	out, err := inHome(t, home, strings.ReplaceAll(script, "8443", port))
-	if err != nil || !strings.Contains(out, `received {"id":"evt_`) ||
-		strings.Count(out, "status code  200") != 2 ||
-		!strings.HasSuffix(out, "the signature is right\n") {
-		t.Errorf("it ended with %v:\n%s", err, out)
-	}
-	s.interrupt()
+	return port
 }
 
-// scriptsOf are the shell scripts of a section of the README.
-func scriptsOf(t *testing.T, title string) (scripts []string) {
-	t.Helper()
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
+// follow types a block, and waits until something is shown.
+func (sh *shell) follow(block, shown string) {
+	sh.t.Helper()
+	block = strings.ReplaceAll(block, "8443", sh.port)
+	if _, err := io.WriteString(sh.input, block); err != nil && !errors.Is(err, syscall.EPIPE) {
+		sh.t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(text), "## "+title+"\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section,
-		-1) {
-		scripts = append(scripts, block[1])
+	deadline := time.NewTimer(60 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !strings.Contains(sh.output.String(), shown) {
+		select {
+		case <-deadline.C:
+			sh.t.Fatalf("%s\nnever showed %q:\n%s", block, shown, sh.output)
+		case <-tick.C:
+		}
 	}
-	return scripts
 }
 
-// inHome runs a script where bin/lumenhook is the program.
-func inHome(t *testing.T, home, script string) (string, error) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Join(home, "bin"), 0o755); err != nil {
-		t.Fatal(err)
+// end closes the terminal, and says how what was typed ended.
+func (sh *shell) end() error {
+	_ = sh.input.Close()
+	err := sh.cmd.Wait()
+	if errors.Is(err, exec.ErrWaitDelay) { // what is in the background holds the output
+		return nil
 	}
-	wrapper := fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", asProgram, os.Args[0])
-	if err := os.WriteFile(filepath.Join(home, "bin", "lumenhook"), []byte(wrapper), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
-	defer cancel()
-	c := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script)
-	c.Dir = home
-	c.WaitDelay = time.Second
-	// A free port instead of 8443, which may be somebody's here.
-	c.Env = append(os.Environ(), "PORT=3000", "LUMENHOOK_LISTEN=127.0.0.1:0", "TMPDIR="+home)
-	out, err := c.CombinedOutput()
-	return string(out), err
+	return err
 }
 
 // ofOtherPrograms are lines of a block that run another program.

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"html"
+	"os"
+	"strings"
+	"testing"
+)
+
+// The picture shows the README's blocks of now: who changes them makes it anew.
+func TestThePictureIsOfTheREADME(t *testing.T) {
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	picture, err := os.ReadFile("first-webhook.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := blocksOf(string(page))
+	if len(blocks) < len(awaited) {
+		t.Fatalf("the README has %d blocks, and %d are recorded", len(blocks), len(awaited))
+	}
+	for _, block := range blocks[:len(awaited)] {
+		for typed := range strings.SplitSeq(strings.TrimSpace(block), "\n") {
+			if !strings.Contains(string(picture), html.EscapeString(cut(typed, columns-2))) {
+				t.Errorf("the picture lacks %q: make recording makes it anew", typed)
+			}
+		}
+	}
+}
