@@ -77,8 +77,8 @@ var bans = []ban{
 		why:    "siblings do not know each other; internal/node assembles them",
 	},
 	{
-		from:   "streams/dispatcher",
-		to:     siblings("streams/dispatcher"),
+		from:   "internal/egress",
+		to:     siblings("internal/egress"),
 		direct: true,
 		why:    "siblings do not know each other; internal/node assembles them",
 	},
@@ -101,7 +101,7 @@ var bans = []ban{
 		from: "cmd/lumenhook",
 		to: []string{
 			module + "streams/engine", module + "streams/directory",
-			module + "streams/dispatcher", module + "internal/embedded/broker",
+			module + "internal/embedded/broker",
 		},
 		direct: true,
 		why:    "commands assemble no role by hand: internal/node does; nor what is embedded: internal/standalone does",
@@ -110,7 +110,7 @@ var bans = []ban{
 		from: "internal/standalone",
 		to: []string{
 			module + "streams/engine", module + "streams/directory",
-			module + "streams/dispatcher", module + "streams/commands",
+			module + "streams/commands",
 			"github.com/spf13/cobra",
 		},
 		direct: true,
@@ -185,7 +185,7 @@ const (
 // core is what works on payments, wherever they come from.
 var core = []string{
 	"domain", "schemas", "schemas/kafka", "streams", "streams/engine", "streams/directory",
-	"streams/commands", "streams/dispatcher", "streams/intake", "streams/mailer",
+	"streams/commands", "internal/egress", "streams/intake", "streams/mailer",
 	"streams/topology", "projections", "api",
 }
 
@@ -208,7 +208,7 @@ func siblings(of string) []string {
 	var others []string
 	for _, p := range []string{
 		"streams/engine", "streams/follower", "streams/directory", "streams/commands",
-		"streams/dispatcher", "streams/mailer", "projections", "api",
+		"streams/mailer", "projections", "api",
 	} {
 		if p != of {
 			others = append(others, module+p)

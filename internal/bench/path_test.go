@@ -33,7 +33,6 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
-	"github.com/lumenhook/lumenhook/streams/dispatcher"
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
@@ -155,7 +154,7 @@ func (r *rig) serveEndpoints(urls map[string]string) {
 		Cluster:    r.cluster,
 		StateDir:   r.b.TempDir(),
 		Policy:     domain.DefaultPolicy(),
-		Dispatcher: dispatcher.New(context.Background(), client, time.Now),
+		Dispatcher: egress.NewDispatcher(context.Background(), client, time.Now),
 		Unseal: func(sealed []byte, _ string) (domain.Secret, error) {
 			return domain.Secret(
 				sealed,

@@ -42,7 +42,7 @@ type Config struct {
 	RootCAs *x509.CertPool // the system's roots
 
 	// Resolver asks for every dial. Left out, it is one with a bounded cache that
-	// keeps answers for their time to live: the hosts file first, then DNSServer
+	// keeps answers for seconds: the hosts file first, then DNSServer
 	// (an address and port), or those of /etc/resolv.conf when that is empty. It
 	// gives up after half of AttemptTimeout at most: a name that no server answers
 	// for did not resolve.

@@ -2,19 +2,15 @@ package egress
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"net"
-	"sync"
 	"time"
-
-	"golang.org/x/net/dns/dnsmessage"
 )
 
-// newDNS is the standard library's resolver, made to tell times to live, which
-// its interface leaves out: the messages are read once more as they pass by. A
-// question that is not answered within questionTime is asked again, of the next
-// server if there is one.
+// newDNS returns the standard library's resolver for a server (an address and port), or
+// for those of /etc/resolv.conf when it is empty. A question that is not answered within
+// questionTime is asked again, of the next server if there is one: the library would wait
+// for as long as /etc/resolv.conf says, which is a whole lookup's time by default.
 func newDNS(server string, questionTime time.Duration) *net.Resolver {
 	return &net.Resolver{
 		PreferGo: true,
@@ -27,29 +23,17 @@ func newDNS(server string, questionTime time.Duration) *net.Resolver {
 			if err != nil {
 				return nil, err
 			}
-			times, _ := ctx.Value(timesKey{}).(*times)
-			patience := patience{time.Now().Add(questionTime)}
-			switch conn := conn.(type) {
-			case *net.UDPConn:
-				return &overheardPacket{UDPConn: conn, times: times, patience: patience}, nil
-			default:
-				return &overheardStream{Conn: conn, times: times, patience: patience}, nil
+			limit := time.Now().Add(questionTime)
+			// The library tells datagrams from streams by the connection's methods.
+			if packets, ok := conn.(*net.UDPConn); ok {
+				return &limitedPackets{UDPConn: packets, limit: limit}, nil
 			}
+			return &limitedStream{Conn: conn, limit: limit}, nil
 		},
 	}
 }
 
-// patience is until when a connection, which is one question's, waits.
-type patience struct{ until time.Time }
-
-func (p patience) atMost(t time.Time) time.Time {
-	if p.until.Before(t) {
-		return p.until
-	}
-	return t
-}
-
-// newHosts is a resolver that reaches no name server.
+// newHosts returns a resolver that reads the hosts file and reaches no name server.
 func newHosts() *net.Resolver {
 	return &net.Resolver{
 		PreferGo: true,
@@ -59,113 +43,29 @@ func newHosts() *net.Resolver {
 	}
 }
 
-// times gathers what the messages of one lookup say about how long they hold.
-type times struct {
-	mu                 sync.Mutex
-	positive, negative leastTime
-}
-
-type leastTime struct {
-	seen  bool
-	least time.Duration
-}
-
-func (l *leastTime) see(seconds uint32) {
-	if d := time.Duration(seconds) * time.Second; !l.seen || d < l.least {
-		l.seen, l.least = true, d
-	}
-}
-
-type timesKey struct{}
-
-func withTimes(ctx context.Context) (context.Context, *times) {
-	t := &times{}
-	return context.WithValue(ctx, timesKey{}, t), t
-}
-
-// message notes the times of one message. What is malformed, the resolver will
-// refuse; what is forged can only shorten the time.
-func (t *times) message(text []byte) {
-	if t == nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var p dnsmessage.Parser
-	if _, err := p.Start(text); err != nil || p.SkipAllQuestions() != nil {
-		return
-	}
-	for {
-		h, err := p.AnswerHeader()
-		if err != nil {
-			break
-		}
-		t.positive.see(h.TTL)
-		if p.SkipAnswer() != nil {
-			return
-		}
-	}
-	for {
-		h, err := p.AuthorityHeader()
-		if err != nil {
-			return
-		}
-		if h.Type != dnsmessage.TypeSOA {
-			if p.SkipAuthority() != nil {
-				return
-			}
-			continue
-		}
-		soa, err := p.SOAResource()
-		if err != nil {
-			return
-		}
-		t.negative.see(min(h.TTL, soa.MinTTL))
-	}
-}
-
-// overheardPacket is a UDP socket to a name server: a read is a message.
-type overheardPacket struct {
+// limitedPackets is a UDP socket for one question, whose deadlines are not after limit.
+type limitedPackets struct {
 	*net.UDPConn
-	times    *times
-	patience patience
+	limit time.Time
 }
 
-func (c *overheardPacket) SetDeadline(t time.Time) error {
-	return c.UDPConn.SetDeadline(c.patience.atMost(t))
+func (c *limitedPackets) SetDeadline(t time.Time) error {
+	return c.UDPConn.SetDeadline(earlier(t, c.limit))
 }
 
-func (c *overheardPacket) Read(p []byte) (int, error) {
-	n, err := c.UDPConn.Read(p)
-	if err == nil {
-		c.times.message(p[:n])
-	}
-	return n, err
-}
-
-// overheardStream is a TCP connection to a name server: a message follows its
-// length in two bytes, and there is one.
-type overheardStream struct {
+// limitedStream is a TCP connection for one question, whose deadlines are not after limit.
+type limitedStream struct {
 	net.Conn
-	times    *times
-	patience patience
-	text     []byte // at most 64 KiB and two bytes
+	limit time.Time
 }
 
-func (c *overheardStream) SetDeadline(t time.Time) error {
-	return c.Conn.SetDeadline(c.patience.atMost(t))
+func (c *limitedStream) SetDeadline(t time.Time) error {
+	return c.Conn.SetDeadline(earlier(t, c.limit))
 }
 
-func (c *overheardStream) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	const lengthBytes = 2
-	if room := lengthBytes + 1<<16 - len(c.text); room > 0 {
-		c.text = append(c.text, p[:min(n, room)]...)
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
 	}
-	if len(c.text) >= lengthBytes {
-		if end := lengthBytes + int(binary.BigEndian.Uint16(c.text)); len(c.text) == end {
-			c.times.message(c.text[lengthBytes:end])
-		}
-	}
-	return n, err
+	return b
 }

@@ -178,7 +178,7 @@ func TestDNSRebinding(t *testing.T) {
 		}
 		return []string{name + " 0 IN A 127.0.0.1"}, true
 	})
-	c := newClient(t, func(cfg *Config) { cfg.DNSServer = server })
+	c := newClient(t, func(cfg *Config) { cfg.Resolver = newDNS(server, time.Second) }) // uncached
 	url := "https://rebind.test:" + itoa(s.Listener.Addr().(*net.TCPAddr).Port)
 	if err := c.CheckHost(context.Background(), "rebind.test"); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
 // Package egress is the only way Lumenhook speaks to addresses that strangers
-// chose: one guarded HTTPS client for webhook attempts, and the same judgement
-// of URLs and hosts for the API.
+// chose: one guarded HTTPS client for webhook attempts, the dispatcher that signs
+// and posts them (G5), and the same judgement of URLs and hosts for the API.
 //
 // It hides name resolution, the address policy, connection pools, TLS, HTTP/1.1
 // and HTTP/2, and turns whatever a receiver does into one Result with a code of
@@ -41,8 +41,8 @@
 //
 // Files: client.go configuration and one attempt's course; result.go results
 // and the classing of errors; policy.go, ports.go and url.go what may be
-// reached; dial.go connect and handshake; resolver.go and dns.go names and how
-// long they hold; proxy.go tunnels; sessions.go TLS sessions; wire.go metered
+// reached; dial.go connect and handshake; resolver.go and dns.go names and their
+// cache; dispatcher.go attempts of the engine as requests; proxy.go tunnels; sessions.go TLS sessions; wire.go metered
 // reading; pool.go idle connections; http1.go and http2.go the exchanges; body.go
 // bounded reading.
 package egress

@@ -107,16 +107,3 @@ func FuzzParsers(f *testing.F) {
 		parseRetryAfter(s, time.Unix(0, 0))
 	})
 }
-
-// FuzzNameMessages: no message of a name server breaks the reading of times.
-func FuzzNameMessages(f *testing.F) {
-	f.Add([]byte{})
-	f.Add([]byte{0, 12, 0, 1, 0x81, 0x80, 0, 0, 0, 1, 0, 0, 0, 0})
-	f.Fuzz(func(t *testing.T, text []byte) {
-		seen := &times{}
-		seen.message(text)
-		if keep := seen.keep(nil); keep < 0 || keep > maxKept {
-			t.Fatalf("kept for %s", keep)
-		}
-	})
-}

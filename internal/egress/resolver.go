@@ -14,21 +14,20 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// How long answers are kept. A name server's own times hold below these.
 const (
-	maxNames        = 8192
-	maxKept         = 5 * time.Minute
-	maxKeptNegative = 30 * time.Second
-	keptWithoutTTL  = 5 * time.Second // of the hosts file
-	keptFailure     = time.Second     // of a name server that failed
-	// maxKeptAddrs bounds what a name of the receiver's choosing can take up: an
+	maxNames = 8192
+	// answerTTL is how long an answer is kept, that there is no such name being one. It is
+	// below most times to live, so that a receiver that moves is found at once.
+	answerTTL  = 5 * time.Second
+	failureTTL = time.Second // of a name server that failed
+	// maxCachedAddrs bounds the memory that a name of the receiver's choosing takes: an
 	// answer with more addresses is used and not kept.
-	maxKeptAddrs = 64
+	maxCachedAddrs = 64
 )
 
-// cachingResolver asks the hosts file and the name servers, and keeps what they
-// say for as long as they say it, within bounds. A name is asked for once,
-// however many want it at the same time.
+// cachingResolver asks the hosts file and the name servers, and keeps their answers for
+// a fixed short time, in a bounded cache. A name that many want at the same time is asked
+// for once.
 type cachingResolver struct {
 	dns     *net.Resolver
 	hosts   *net.Resolver // the hosts file alone
@@ -46,9 +45,8 @@ type lookup struct {
 	until time.Time
 }
 
-// newCachingResolver asks server (an address and port), or those of
-// /etc/resolv.conf when it is empty.
-// A lookup may take the timeout in all.
+// newCachingResolver returns a resolver that asks server (an address and port), or those
+// of /etc/resolv.conf when it is empty. A lookup takes at most the timeout.
 func newCachingResolver(server string, timeout time.Duration) (*cachingResolver, error) {
 	if server != "" {
 		if _, err := netip.ParseAddrPort(server); err != nil {
@@ -68,7 +66,7 @@ func newCachingResolver(server string, timeout time.Duration) (*cachingResolver,
 	}, nil
 }
 
-// LookupNetIP gives all addresses of a name. The network is ignored: it is "ip".
+// LookupNetIP returns all addresses of a name. The network is ignored: it is "ip".
 func (r *cachingResolver) LookupNetIP(ctx context.Context, _, host string) ([]netip.Addr, error) {
 	l := r.lookup(ctx, host)
 	select {
@@ -92,7 +90,7 @@ func (r *cachingResolver) lookup(ctx context.Context, host string) *lookup {
 	return l
 }
 
-// fresh tells that a lookup is under way or its answer still holds.
+// fresh reports whether a lookup is under way or its answer still holds.
 func (l *lookup) fresh() bool {
 	select {
 	case <-l.done:
@@ -105,17 +103,15 @@ func (l *lookup) fresh() bool {
 func (r *cachingResolver) resolve(ctx context.Context, host string, l *lookup) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	ctx, times := withTimes(ctx)
 	l.addrs, l.err = r.ask(ctx, host)
-	keep := times.keep(l.err)
-	l.until = time.Now().Add(keep)
-	if keep <= 0 || len(l.addrs) > maxKeptAddrs {
+	l.until = time.Now().Add(ttl(l.err))
+	if len(l.addrs) > maxCachedAddrs {
 		r.forget(host, l)
 	}
 	close(l.done)
 }
 
-// ask gives the addresses of an absolute name. The standard library's resolver
+// ask returns the addresses of an absolute name. The standard library's resolver
 // finds names of one label in the hosts file only without their final dot, which
 // in turn would let it try search domains.
 func (r *cachingResolver) ask(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -135,20 +131,11 @@ func (r *cachingResolver) forget(host string, l *lookup) {
 	}
 }
 
-// keep is how long an answer holds: the least time to live among the records of
-// a positive one, the zone's negative time of a negative one (RFC 2308).
-func (t *times) keep(err error) time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// ttl returns how long the answer of a lookup is kept.
+func ttl(err error) time.Duration {
 	var dnsErr *net.DNSError
-	switch {
-	case err == nil && t.positive.seen:
-		return min(t.positive.least, maxKept)
-	case err == nil:
-		return keptWithoutTTL
-	case errors.As(err, &dnsErr) && dnsErr.IsNotFound && t.negative.seen:
-		return min(t.negative.least, maxKeptNegative)
-	default:
-		return keptFailure
+	if err == nil || errors.As(err, &dnsErr) && dnsErr.IsNotFound {
+		return answerTTL
 	}
+	return failureTTL
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/streams/dispatcher"
+	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
@@ -28,7 +28,7 @@ func (r *engineRole) Start(context.Context) error {
 		Cluster:             r.clusterOf("engine"),
 		StateDir:            filepath.Join(cfg.StateDir, "engine"),
 		Policy:              cfg.Policy,
-		Dispatcher:          dispatcher.New(attempts, r.node.receivers.client, cfg.Now),
+		Dispatcher:          egress.NewDispatcher(attempts, r.node.receivers.client, cfg.Now),
 		Unseal:              r.unseal,
 		AttemptsInFlight:    cfg.Engine.AttemptsInFlight,
 		AttemptsPerEndpoint: cfg.Engine.AttemptsPerEndpoint,

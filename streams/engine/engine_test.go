@@ -25,7 +25,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
-	"github.com/lumenhook/lumenhook/streams/dispatcher"
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
@@ -228,7 +227,7 @@ func (r *rig) startWith(stateDir string, policy domain.Policy) (stop func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	attempts, endAttempts := context.WithCancel(context.Background())
-	var d engine.Dispatcher = dispatcher.New(attempts, r.client, time.Now)
+	var d engine.Dispatcher = egress.NewDispatcher(attempts, r.client, time.Now)
 	if r.around != nil {
 		d = r.around(d)
 	}

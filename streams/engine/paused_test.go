@@ -16,8 +16,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/brokertest"
+	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/streams"
-	"github.com/lumenhook/lumenhook/streams/dispatcher"
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
@@ -57,7 +57,7 @@ func runEngine(settings string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
-	d := dispatcher.New(context.Background(), client, time.Now)
+	d := egress.NewDispatcher(context.Background(), client, time.Now)
 	return engine.New(r.config(s.StateDir, retryingAfter(s.WaitMillis), d)).Run(ctx)
 }
 

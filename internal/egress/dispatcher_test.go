@@ -1,4 +1,4 @@
-package dispatcher
+package egress
 
 import (
 	"context"
@@ -8,31 +8,30 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/egress"
 )
 
-// heard is a client that keeps what it was given.
-type heard struct {
-	requests chan egress.Request
-	answers  chan egress.Result // none: the request hangs
+// recorder is a client that keeps what it was given.
+type recorder struct {
+	requests chan Request
+	answers  chan Result // none: the request hangs
 	dropped  []string
 }
 
-func newHeard() *heard {
-	return &heard{requests: make(chan egress.Request, 1), answers: make(chan egress.Result, 1)}
+func newRecorder() *recorder {
+	return &recorder{requests: make(chan Request, 1), answers: make(chan Result, 1)}
 }
 
-func (h *heard) Post(ctx context.Context, r egress.Request) (egress.Result, error) {
+func (h *recorder) Post(ctx context.Context, r Request) (Result, error) {
 	h.requests <- r
 	select {
 	case result := <-h.answers:
 		return result, nil
 	case <-ctx.Done():
-		return egress.Result{}, ctx.Err()
+		return Result{}, ctx.Err()
 	}
 }
 
-func (h *heard) DropIdle(url string) { h.dropped = append(h.dropped, url) }
+func (h *recorder) DropIdle(url string) { h.dropped = append(h.dropped, url) }
 
 var attempt = domain.Attempt{
 	EventID:    "evt_1",
@@ -50,17 +49,18 @@ var attempt = domain.Attempt{
 //
 //	printf '1793500000.{"id":"evt_1","memo":"ü"}' | openssl dgst -sha256 -hmac whsec_new
 func TestTheRequest(t *testing.T) {
-	h := newHeard()
-	d := New(t.Context(), h, func() time.Time { return time.UnixMilli(1_793_500_000_999) })
-	h.answers <- egress.Result{}
+	h := newRecorder()
+	d := NewDispatcher(t.Context(), h, func() time.Time { return time.UnixMilli(1_793_500_000_999) })
+	h.answers <- Result{}
 	d.Dispatch(attempt, func(domain.AttemptResult) {})
-	want := egress.Request{URL: attempt.URL, Body: attempt.Body, Header: []egress.Field{
+	want := Request{URL: attempt.URL, Body: attempt.Body, Header: []Field{
 		{Name: "Content-Type", Value: "application/json"},
 		{Name: "Webhook-Id", Value: "evt_1"},
 		{Name: "Webhook-Timestamp", Value: "1793500000"},
 		{
-			Name:  "Webhook-Signature",
-			Value: "v1=3b866770af6381131d067dec8835f71f04a7bc571c4d143e97bcbe765689bc0f,v1=0976afafb631664bb327c526614433a0104fa0e9bfb4bd73a909f27d97932f47",
+			Name: "Webhook-Signature",
+			Value: "v1=3b866770af6381131d067dec8835f71f04a7bc571c4d143e97bcbe765689bc0f," +
+				"v1=0976afafb631664bb327c526614433a0104fa0e9bfb4bd73a909f27d97932f47",
 		},
 		{Name: "X-Till", Value: "7"},
 	}}
@@ -69,16 +69,16 @@ func TestTheRequest(t *testing.T) {
 	}
 }
 
-// TestTheOutcome: what the client found out is told as the domain calls it, but
+// TestTheOutcome: what the client found out is named as the domain names it, but
 // for its detail, which may name addresses of the inside (G8).
 func TestTheOutcome(t *testing.T) {
-	h := newHeard()
-	d := New(t.Context(), h, time.Now)
-	h.answers <- egress.Result{
+	h := newRecorder()
+	d := NewDispatcher(t.Context(), h, time.Now)
+	h.answers <- Result{
 		SentAt:     time.UnixMilli(1_793_500_000_123),
 		Duration:   1_234_567 * time.Microsecond,
 		StatusCode: 503,
-		Error:      egress.BodyTooLarge,
+		Error:      BodyTooLarge,
 		Detail:     "10.0.0.1",
 		Body:       []byte("later\xff"),
 		RetryAfter: 90 * time.Second,
@@ -101,16 +101,16 @@ func TestTheOutcome(t *testing.T) {
 // TestEveryCodeIsTheSpecifications holds that the client and the domain call what
 // goes wrong alike.
 func TestEveryCodeIsTheSpecifications(t *testing.T) {
-	for code, want := range map[egress.Code]domain.AttemptError{
-		"":                 "",
-		egress.Timeout:     domain.AttemptTimeout,
-		egress.DNS:         domain.AttemptDNS,
-		egress.ConnRefused: domain.AttemptConnRefused, egress.TLS: domain.AttemptTLS,
-		egress.Redirect:    domain.AttemptRedirect,
-		egress.SSRFBlocked: domain.AttemptSSRFBlocked, egress.BodyTooLarge: domain.AttemptBodyTooLarge,
+	for code, want := range map[Code]domain.AttemptError{
+		"":          "",
+		Timeout:     domain.AttemptTimeout,
+		DNS:         domain.AttemptDNS,
+		ConnRefused: domain.AttemptConnRefused, TLS: domain.AttemptTLS,
+		Redirect:    domain.AttemptRedirect,
+		SSRFBlocked: domain.AttemptSSRFBlocked, BodyTooLarge: domain.AttemptBodyTooLarge,
 	} {
-		if got := outcome(egress.Result{Error: code}).Error; got != want {
-			t.Errorf("%q is told as %q, not %q", code, got, want)
+		if got := outcome(Result{Error: code}).Error; got != want {
+			t.Errorf("%q is named %q, not %q", code, got, want)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func TestEveryCodeIsTheSpecifications(t *testing.T) {
 func TestWhatIsBrokenOffIsNoOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		New(ctx, newHeard(), time.Now).Dispatch(attempt,
+		NewDispatcher(ctx, newRecorder(), time.Now).Dispatch(attempt,
 			func(r domain.AttemptResult) { t.Errorf("it was told: %+v", r) })
 		synctest.Wait()
 		stop()

@@ -1,0 +1,79 @@
+package egress
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// poster posts one request, once, within its own time limit: a Client.
+type poster interface {
+	Post(ctx context.Context, r Request) (Result, error)
+	// DropIdle closes connections to a URL's host that nothing uses.
+	DropIdle(url string)
+}
+
+// Dispatcher makes attempts until its context ends: it signs a request at the moment of
+// sending and posts it. It hides the form of a delivery request (specification, "Delivery
+// request made by the service to the endpoint URL"). It bounds nothing itself: whoever
+// dispatches limits how many attempts are in flight.
+type Dispatcher struct {
+	ctx    context.Context
+	client poster
+	now    func() time.Time
+}
+
+// NewDispatcher returns a dispatcher. When ctx ends, attempts in flight are cancelled; wait
+// for them first where their outcome matters.
+func NewDispatcher(ctx context.Context, client poster, now func() time.Time) *Dispatcher {
+	return &Dispatcher{ctx: ctx, client: client, now: now}
+}
+
+// Dispatch makes one attempt and calls done with its result, unless the dispatcher's
+// context ended first: a cancelled attempt has no outcome.
+func (d *Dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
+	go func() {
+		result, err := d.client.Post(d.ctx, d.request(a))
+		switch {
+		case err == nil:
+			done(outcome(result))
+		case d.ctx.Err() == nil:
+			// Only a header that cannot be written leads here, and ours can.
+			panic(fmt.Sprintf("dispatcher: attempt %d of %s could not be made: %v",
+				a.Number, a.EventID, err))
+		}
+	}()
+}
+
+// Forget closes the idle connections to a URL's host.
+func (d *Dispatcher) Forget(url string) { d.client.DropIdle(url) }
+
+func (d *Dispatcher) request(a domain.Attempt) Request {
+	timestamp := d.now().Unix()
+	header := []Field{
+		{Name: "Content-Type", Value: "application/json"},
+		{Name: "Webhook-Id", Value: a.EventID},
+		{Name: "Webhook-Timestamp", Value: strconv.FormatInt(timestamp, 10)},
+		{Name: "Webhook-Signature", Value: domain.SignatureHeader(a.Secrets, timestamp, a.Body)},
+	}
+	for _, own := range a.Headers {
+		header = append(header, Field{Name: own.Name, Value: string(own.Value)})
+	}
+	return Request{URL: a.URL, Body: a.Body, Header: header}
+}
+
+// outcome returns a result in the domain's words. The client's detail is left out: it may
+// name internal addresses.
+func outcome(r Result) domain.AttemptResult {
+	return domain.AttemptResult{
+		SentAtMillis:     r.SentAt.UnixMilli(),
+		DurationMillis:   r.Duration.Milliseconds(),
+		StatusCode:       r.StatusCode,
+		Error:            domain.AttemptError(r.Error),
+		ResponseBody:     r.Body,
+		RetryAfterMillis: r.RetryAfter.Milliseconds(),
+	}
+}
