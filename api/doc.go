@@ -38,6 +38,7 @@
 //	endpoints.go  endpoints: their life, tests and replays
 //	headers.go    an endpoint's own headers
 //	watches.go    watches
+//	backfill.go   backfills of a watch
 //	events.go     events: reading, listing
 //	resend.go     events: sending them again, where they go now
 //	keys.go       API keys

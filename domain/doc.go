@@ -31,6 +31,7 @@
 //	apikey.go     how API keys and signing secrets are made and told from noise
 //	endpoint.go   endpoints
 //	secret.go     their signing secrets and how these overlap
+//	redacted.go   text that is not printed
 //	delivery.go   one event on its way to one endpoint
 //	attempt.go    what an attempt brought back, and what follows from it
 //	requeue.go    replay and resend

@@ -74,6 +74,7 @@
 //	tables.go            which topic fills which table, and which UUID each has
 //	block.go             records gathered; facts.go (journal), current.go (others), envelope.go
 //	columns.go           rows into columns
+//	rows.go              the rows of a table, gathered
 //	write.go             columns into ClickHouse
 //	progress.go, lag.go  how far the tables are
 //	partitions.go        which partitions are ours

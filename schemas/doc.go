@@ -10,16 +10,19 @@
 //
 // File map:
 //
-//	topics.go    names, partitions and cleanup of the topics
-//	message.go   a record's value and the headers that say what it is
-//	facts.go     facts of the journal; facts_quick.go reads the two that are nearly all of it
-//	commands.go  commands, and what the follower tells
-//	answers.go   answers to commands
-//	changes.go   what updates change, absent fields told from empty ones
-//	rows.go      rows of the tables, and the objects inside other messages
-//	state.go     what tasks keep in Pebble
-//	released/    what the release before reads
-//	events.go    JSON Schemas of the events, events/
-//	openapi.go   the description of the API, openapi.yaml
-//	vectors/     the test vector of the signature, and a checker in JavaScript
+//	topics.go      names, partitions and cleanup of the topics
+//	clickhouse.go  the tables of the history, clickhouse/
+//	message.go     a record's value and the headers that say what it is
+//	facts.go       facts of the journal; facts_quick.go reads the two that are nearly all of it
+//	commands.go    commands, and what the follower tells
+//	answers.go     answers to commands
+//	changes.go     what updates change, absent fields told from empty ones
+//	rows.go        rows of the tables, and the objects inside other messages
+//	keyuse.go      when a key was last used
+//	deadletter.go  records that do not count
+//	state.go       what tasks keep in Pebble
+//	released/      what the release before reads
+//	events.go      JSON Schemas of the events, events/
+//	openapi.go     the description of the API, openapi.yaml
+//	vectors/       the test vector of the signature, and a checker in JavaScript
 package schemas

@@ -48,14 +48,17 @@
 //	marks.go       what was read, held against the markers of transactions
 //	producer.go    appending, acknowledged by all replicas
 //	transactor.go  one task's transactions
+//	placer.go      a copy of a topic, at the same offsets
 //	fenced.go      appending in transactions, by one owner at a time
 //	membership.go  which partitions are ours
 //	positions.go   how far a group came, for a part that has no other state
 //	store.go       state on Pebble and its transactions
+//	bookmark.go    the last fact that a state has folded
 //	timers.go      what is due, by group and time
 //	inputs.go      how far a task came in its inputs, in its state and journal
 //	core.go        state, timers and handler, without log, clock and goroutine
 //	task.go        the turn, on a log
 //	restore.go     folding the journal from the checkpoint
 //	tasks.go       the tasks of one process, started and stopped as partitions move
+//	stats.go       what turns and tasks say of themselves
 package streams

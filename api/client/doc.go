@@ -13,7 +13,8 @@
 //
 // File map:
 //
-//	client.go  one exchange, with its repeats
-//	calls.go   the operations
-//	types.go   the objects
+//	client.go    one exchange, with its repeats
+//	calls.go     the operations
+//	backfill.go  the operation of the past, and how far it has come
+//	types.go     the objects
 package client

@@ -42,7 +42,7 @@
 // Files: client.go configuration and one attempt's course; result.go results
 // and the classing of errors; policy.go, ports.go and url.go what may be
 // reached; dial.go connect and handshake; resolver.go and dns.go names and their
-// cache; dispatcher.go attempts of the engine as requests; proxy.go tunnels; sessions.go TLS sessions; wire.go metered
-// reading; pool.go idle connections; http1.go and http2.go the exchanges; body.go
-// bounded reading.
+// cache; dispatcher.go attempts of the engine as requests; proxy.go tunnels; sessions.go
+// TLS sessions; wire.go metered reading; pool.go idle connections; probe.go whether one of
+// them is still good; http1.go and http2.go the exchanges; body.go bounded reading.
 package egress

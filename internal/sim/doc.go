@@ -40,6 +40,7 @@
 //	process.go    engine processes, their group, crashes, pauses
 //	task.go       streams.Task, taken apart into stages
 //	follower.go   follower processes, their election and directories
+//	past.go       backfills, and what they must have covered
 //	chain.go      the ledger network
 //	receivers.go  receivers and the dispatcher
 //	clients.go    commands and their answers
@@ -47,6 +48,7 @@
 //	book.go       what the specification says of endpoints and deliveries, kept without package domain
 //	answers.go    what it says of answers, by the book
 //	checks.go     what is held while a run goes on
+//	judged.go     what may and must become of each payment
 //	rules.go      who asked for what
 //	verify.go     state against the fold, and what is held at rest
 //	shrink.go     fewer steps that fail alike

@@ -8,4 +8,7 @@
 // a partition that moves go on with the same trace, and whoever knows an event
 // can name its trace. Whether a trace is kept is decided by its id too, so all
 // processes decide alike.
+//
+// Files: event.go an event's trace; kafka.go the clients' metrics; tracing.go spans and where
+// they are sent.
 package telemetry
