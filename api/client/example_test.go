@@ -24,19 +24,11 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// The receiver checks the raw body, answers, and only then works on the event.
 	var secret string
 	events := make(chan []byte, 10)
 	server, err := listen(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
+		body, err := verified(w, r, domain.Secret(secret))
 		if err != nil {
-			http.Error(w, "the body could not be read", http.StatusBadRequest)
-			return
-		}
-		signature := strings.Join(r.Header.Values("Webhook-Signature"), ",")
-		timestamp := r.Header.Get("Webhook-Timestamp")
-		secrets := []domain.Secret{domain.Secret(secret)}
-		if err := domain.Verify(signature, timestamp, body, secrets, time.Now().Unix()); err != nil {
 			http.Error(w, err.Error(), http.StatusUnauthorized)
 			return
 		}
@@ -82,6 +74,19 @@ func Example() {
 	fmt.Println(event.Type, event.Data.Payment.Amount, event.Data.Payment.Memo)
 	// Output:
 	// payment.received 12.5000000 order-42
+}
+
+// verified reads a webhook and checks the raw body, before anything parses it. The example of
+// domain.Verify is a whole receiver.
+func verified(w http.ResponseWriter, r *http.Request, secret domain.Secret) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
+	if err != nil {
+		return nil, err
+	}
+	signature := strings.Join(r.Header.Values("Webhook-Signature"), ",")
+	timestamp := r.Header.Get("Webhook-Timestamp")
+	secrets := []domain.Secret{secret}
+	return body, domain.Verify(signature, timestamp, body, secrets, time.Now().Unix())
 }
 
 // A test.ping is sent at once, and the answer says what the receiver made of it.
