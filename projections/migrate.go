@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -162,28 +163,18 @@ func (db *DB) ensureDatabase(ctx context.Context) error {
 	return nil
 }
 
-const (
-	firstTries = 5
-	firstPause = 200 * time.Millisecond
-)
-
 // firstAnswer is the first that is asked of ClickHouse. It is asked again where the
 // connection was reset: a server that opens its ports anew, as it may soon after its
 // start, resets those that it had not accepted yet.
 func (db *DB) firstAnswer(ctx context.Context, query string, dest ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
-	for try := 1; ; try++ {
-		err := db.queryRow(ctx, query, nil, dest...)
-		if try == firstTries || !errors.Is(err, syscall.ECONNRESET) {
-			return err
-		}
-		select {
-		case <-time.After(firstPause):
-		case <-ctx.Done():
-			return err
-		}
+	wasReset := retry.Policy{
+		First: 400 * time.Millisecond,
+		Tries: 5,
+		If:    func(err error) bool { return errors.Is(err, syscall.ECONNRESET) },
 	}
+	return retry.Do(ctx, wasReset, func() error { return db.queryRow(ctx, query, nil, dest...) })
 }
 
 func (db *DB) appliedVersions(ctx context.Context) (map[uint32]string, error) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/intake"
@@ -25,10 +26,10 @@ const (
 	defaultBlockBytes = 32 << 20
 	defaultBlockWait  = 200 * time.Millisecond
 
-	firstBackoff = 100 * time.Millisecond
-	lastBackoff  = 5 * time.Second
-	prepareMax   = 15 * time.Second // for asking where a session begins
-	leaveMax     = 5 * time.Second
+	firstWait  = 100 * time.Millisecond // before a session that follows one that failed
+	lastWait   = 5 * time.Second
+	prepareMax = 15 * time.Second // for asking where a session begins
+	leaveMax   = 5 * time.Second
 )
 
 // ProjectorConfig says what a projector projects. Zero limits mean the defaults.
@@ -79,11 +80,6 @@ type Status struct {
 	// Err is why nothing is written at present; nil while all is well.
 	Err error
 }
-
-// lasting marks an error that trying again cannot mend.
-type lasting struct{ error }
-
-func (l lasting) Unwrap() error { return l.error }
 
 // NewProjector makes a projector. Run starts it, Close frees what it holds.
 func NewProjector(cfg ProjectorConfig) (*Projector, error) {
@@ -177,35 +173,26 @@ func (p *Projector) Run(ctx context.Context) error {
 
 // keepRunning runs one session after another.
 func (p *Projector) keepRunning(ctx context.Context) error {
-	backoff := firstBackoff
-	for ctx.Err() == nil {
+	policy := retry.Policy{First: firstWait, Last: lastWait}
+	err := retry.Forever(ctx, policy, func() (wrote bool, err error) {
 		blocks := p.Status().Blocks
 		owned, changed, ended := p.parts.begin()
-		err := p.runSession(ctx, owned, changed)
+		err = p.runSession(ctx, owned, changed)
 		ended()
-		if err == nil {
-			continue
-		}
 		if errors.As(err, new(errTablesChanged)) {
 			p.cfg.Logger.Info("the projector goes on with other tables", "because", err)
-			continue
+			return false, nil
 		}
-		p.failed(err)
-		if errors.As(err, new(lasting)) {
-			p.cfg.Logger.Error("the projector stops; history is not brought up to date any more", "error",
-				err)
-			return err
+		if err != nil {
+			p.failed(err)
 		}
-		if p.Status().Blocks > blocks {
-			backoff = firstBackoff
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(backoff):
-		}
-		backoff = min(2*backoff, lastBackoff)
+		return p.Status().Blocks > blocks, err
+	})
+	if err != nil {
+		p.cfg.Logger.Error("the projector stops; history is not brought up to date any more", "error",
+			err)
 	}
-	return nil
+	return err
 }
 
 // runSession projects some partitions until they change, the context ends, or
@@ -263,8 +250,8 @@ func (p *Projector) projectOn(ctx context.Context, db *DB, owned []int32) error 
 		position: maps.Clone(from),
 	}).run(ctx)
 	if errors.Is(err, streams.ErrCut) {
-		return lasting{fmt.Errorf("projections: %w; the history holds them still: `lumenhook rebuild "+
-			"--all` makes it what the topics say, then start again", err)}
+		return retry.Permanent(fmt.Errorf("projections: %w; the history holds them still: `lumenhook "+
+			"rebuild --all` makes it what the topics say, then start again", err))
 	}
 	return err
 }
@@ -349,15 +336,15 @@ func (p *Projector) begin(at place, recorded map[place]int64, e extent) (next in
 			"partition", at.String(), "offset", start)
 		return start, nil
 	case next < start:
-		return 0, lasting{fmt.Errorf("projections: %s begins at offset %d, and the history has it only "+
-			"to %d: the facts between were deleted before they were projected; restore the database %s "+
-			"from a backup, or the topic",
-			at, start, next, p.cfg.DB.Name())}
+		return 0, retry.Permanent(fmt.Errorf("projections: %s begins at offset %d, and the history has "+
+			"it only to %d: the facts between were deleted before they were projected; restore the "+
+			"database %s from a backup, or the topic",
+			at, start, next, p.cfg.DB.Name()))
 	case next > end:
-		return 0, lasting{fmt.Errorf("projections: %s ends at offset %d, and the history has it to %d: "+
-			"the topics were made anew or lost their end; drop the database %s to build the history from "+
-			"the topics that are there",
-			at, end, next, p.cfg.DB.Name())}
+		return 0, retry.Permanent(fmt.Errorf("projections: %s ends at offset %d, and the history has "+
+			"it to %d: the topics were made anew or lost their end; drop the database %s to build the "+
+			"history from the topics that are there",
+			at, end, next, p.cfg.DB.Name()))
 	}
 	return next, nil
 }
@@ -397,7 +384,7 @@ func (p *Projector) mended() {
 func (p *Projector) failed(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.status.Err == nil && !errors.As(err, new(lasting)) {
+	if p.status.Err == nil && !retry.IsPermanent(err) {
 		p.cfg.Logger.Warn("the projector cannot write history and tries again; deliveries go on", "error",
 			err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -227,6 +228,7 @@ func (f *refold) remaining(target map[place]int64) (records int64) {
 func (f *refold) fill(ctx context.Context, target map[place]int64) error {
 	f.report(target, f.remaining(target))
 	wrote := f.Now()
+	waits := f.waits()
 	for f.remaining(target) > 0 {
 		blocks, err := f.session(ctx, target)
 		if ctx.Err() != nil {
@@ -234,25 +236,31 @@ func (f *refold) fill(ctx context.Context, target map[place]int64) error {
 		}
 		if blocks > 0 {
 			wrote = f.Now()
+			waits.Reset()
 		}
 		if err == nil {
 			continue
 		}
-		if errors.As(err, new(lasting)) || errors.As(err, new(errTablesMissing)) ||
+		if retry.IsPermanent(err) || errors.As(err, new(errTablesMissing)) ||
 			f.Now().Sub(wrote) > refoldGiveUp {
 			return err
 		}
-		f.Logger.Warn("folding the topics again waits and goes on", "error", err)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(lastBackoff / 5):
+		if err := waits.Wait(ctx, err); err != nil {
+			return err
 		}
 		if err := f.recorded(ctx); err != nil {
 			f.Logger.Warn("asking how far the tables are", "error", err)
 		}
 	}
 	return nil
+}
+
+func (f *refold) waits() *retry.Backoff {
+	return retry.Policy{
+		First:     firstWait,
+		Last:      lastWait,
+		OnFailure: retry.Warn(f.Logger, "folding the topics again waits and goes on"),
+	}.Backoff()
 }
 
 // Sessions of a refold work side by side, each on its share of the partitions:

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -124,7 +125,7 @@ func (s *session) poll(ctx context.Context, b *block, due time.Time) error {
 	}
 	err := s.reader.Poll(polling, min(pollMax, s.limits.rows-b.facts), func(r streams.Record) error {
 		if err := b.add(r, s.now().UnixMilli()); err != nil {
-			return lasting{err}
+			return retry.Permanent(err)
 		}
 		return nil
 	})

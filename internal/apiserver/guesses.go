@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
 // Bounds of the slowing. A key has 256 random bits, so that guessing is hopeless
@@ -102,23 +104,11 @@ func (w *slowWriter) WriteHeader(status int) {
 			w.tooMany()
 			return
 		}
-		w.wait(wait)
+		_ = retry.Sleep(w.request.Context(), wait)
 		done()
 	}
 	if !w.replaced {
 		w.ResponseWriter.WriteHeader(status)
-	}
-}
-
-func (w *slowWriter) wait(d time.Duration) {
-	if d == 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-w.request.Context().Done():
 	}
 }
 

@@ -46,7 +46,7 @@ func Value[T any](ctx context.Context, p Policy, try func() (T, error)) (T, erro
 		if waits.Wait(within, err) == nil {
 			continue
 		}
-		if ended := context.Cause(ctx); ended != nil && !errors.Is(err, ended) {
+		if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 			err = fmt.Errorf("%w; the last try: %w", ended, err)
 		}
 		return value, err

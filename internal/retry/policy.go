@@ -30,8 +30,10 @@ type Policy struct {
 // Failure is a try that failed and is followed by another.
 type Failure struct {
 	Err  error
-	Try  int           // 1 is the first since the start or the last progress
-	Wait time.Duration // until the next
+	Wait time.Duration // until the next try
+	// New reports whether it is the first since the start or the last progress, or says
+	// another thing than the one before it.
+	New bool
 }
 
 // Seeded is a jitter that repeats.
@@ -39,11 +41,11 @@ func Seeded(seed uint64) func() float64 {
 	return rand.New(rand.NewPCG(seed, 0)).Float64 // #nosec G404 -- waits are no secrets
 }
 
-// Warn logs the first failure of a row as a warning, and the others for debugging only.
+// Warn logs each new failure as a warning, and those that repeat it for debugging only.
 func Warn(log *slog.Logger, message string, args ...any) func(Failure) {
 	return func(f Failure) {
 		level := slog.LevelDebug
-		if f.Try == 1 {
+		if f.New {
 			level = slog.LevelWarn
 		}
 		log.With(args...).Log(context.Background(), level, message, "error", f.Err,
@@ -55,7 +57,7 @@ func Warn(log *slog.Logger, message string, args ...any) func(Failure) {
 type Backoff struct {
 	policy   Policy
 	interval *backoff.ExponentialBackOff
-	failures int
+	told     string // the last failure, in words
 }
 
 // Backoff returns the waits of a policy, from the first one on.
@@ -82,16 +84,17 @@ func (b *Backoff) Next() time.Duration {
 
 // Reset begins with the first wait again, after progress.
 func (b *Backoff) Reset() {
-	b.failures = 0
+	b.told = ""
 	b.interval.Reset()
 }
 
 // Wait waits after a failure, and fails when the context ends first.
 func (b *Backoff) Wait(ctx context.Context, failed error) error {
-	b.failures++
 	wait := max(b.Next(), askedWait(failed))
 	if b.policy.OnFailure != nil {
-		b.policy.OnFailure(Failure{Err: failed, Try: b.failures, Wait: wait})
+		text := failed.Error()
+		b.policy.OnFailure(Failure{Err: failed, Wait: wait, New: text != b.told})
+		b.told = text
 	}
 	return Sleep(ctx, wait)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -87,12 +88,7 @@ func (cfg Config) awaitFollowed(ctx context.Context) error {
 	if _, isVariable := cfg.Key.FromVariable(); isVariable || err != nil {
 		return nil
 	}
-	select {
-	case <-time.After(followTime - time.Since(info.ModTime())):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return retry.Sleep(ctx, followTime-time.Since(info.ModTime()))
 }
 
 // open makes what walks. The caller closes it.

@@ -20,6 +20,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/receiver"
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
 )
@@ -191,21 +192,22 @@ func (d *demo) create(ctx context.Context, path, key string, body, answer any) e
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	for {
+	err = retry.Do(ctx, retry.Policy{First: 200 * time.Millisecond}, func() error {
 		status, got, err := d.post(ctx, path, key, data)
 		switch {
 		case err == nil && status == http.StatusCreated:
-			return json.Unmarshal(got, answer)
+			return retry.Permanent(json.Unmarshal(got, answer))
 		case err == nil && status != http.StatusServiceUnavailable:
-			return fmt.Errorf("POST %s answered %d: %s", path, status, got)
-		case ctx.Err() != nil:
-			return fmt.Errorf("POST %s was not answered in time: %w", path, ctx.Err())
+			return retry.Permanent(fmt.Errorf("POST %s answered %d: %s", path, status, got))
+		case err == nil:
+			return fmt.Errorf("it answered %d: %s", status, got)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(200 * time.Millisecond):
-		}
+		return err
+	})
+	if ctx.Err() != nil {
+		return fmt.Errorf("POST %s was not answered in time: %w", path, err)
 	}
+	return err
 }
 
 func (d *demo) post(ctx context.Context, path, key string, body []byte) (int, []byte, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/node"
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
@@ -77,21 +78,21 @@ func (v *service) tryHistory(ctx context.Context) error {
 // historyLater fetches the ClickHouse engine, however long that takes, and starts
 // the history then.
 func (v *service) historyLater(ctx context.Context) error {
-	told := ""
-	for wait := fetchWaitMin; ; wait = min(2*wait, fetchWaitMax) {
+	policy := retry.Policy{
+		First: fetchWaitMin,
+		Last:  fetchWaitMax,
+		OnFailure: func(f retry.Failure) {
+			if f.New {
+				v.out.Say("no history yet, and it is tried again: %v", f.Err)
+			}
+		},
+	}
+	err := retry.Do(ctx, policy, func() error {
 		_, err := clickhouse.Ensure(ctx, clickhouse.Options{Progress: v.terminal, Logger: v.Logger})
-		if err == nil {
-			break
-		}
-		if ctx.Err() == nil && err.Error() != told {
-			told = err.Error()
-			v.out.Say("no history yet, and it is tried again: %v", err)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(wait):
-		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	if err := v.tryHistory(ctx); err != nil && ctx.Err() == nil {
 		v.noHistory(err)

@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
 const (
 	resultBatch = 1024
-	minBackoff  = 100 * time.Millisecond
-	maxBackoff  = 5 * time.Second
+	firstWait   = 100 * time.Millisecond // before the results are read again
+	lastWait    = 5 * time.Second
 )
 
 // Run reads results until ctx ends or Close is called. A cluster that is away is
@@ -41,24 +42,13 @@ func (c *Client) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	backoff := minBackoff
-	for {
-		moved, err := c.read(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if moved {
-			backoff = minBackoff
-		}
-		c.cfg.Logger.Warn("the answers to commands could not be read; trying again", "error", err, "wait",
-			backoff)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(backoff):
-		}
-		backoff = min(2*backoff, maxBackoff)
+	policy := retry.Policy{
+		First: firstWait,
+		Last:  lastWait,
+		OnFailure: retry.Warn(c.cfg.Logger,
+			"the answers to commands could not be read; trying again"),
 	}
+	return retry.Forever(ctx, policy, func() (moved bool, err error) { return c.read(ctx) })
 }
 
 // read hands out results until an error, and keeps where it got to.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -13,46 +14,32 @@ const (
 	// fillBatch bounds the records of one batch of the store.
 	fillBatch = 4096
 
-	minBackoff = 100 * time.Millisecond
-	maxBackoff = 5 * time.Second
+	firstWait = 100 * time.Millisecond // before the tables are read again
+	lastWait  = 5 * time.Second
 )
 
 // fill reads the tables until ctx ends or something stands in the way that
 // trying again does not help.
 func (d *Directory) fill(ctx context.Context) error {
-	backoff := minBackoff
-	for {
-		moved, err := d.fillFromCheckpoints(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		var lasting lastingError
-		if errors.As(err, &lasting) {
-			return lasting.error
-		}
-		if moved {
-			backoff = minBackoff
-		}
-		d.cfg.Logger.Warn("the directory could not read its tables and tries again", "error", err, "wait",
-			backoff)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(backoff):
-		}
-		backoff = min(2*backoff, maxBackoff)
-		if err := d.sameTables(ctx); err != nil {
-			return err
-		}
+	policy := retry.Policy{
+		First: firstWait,
+		Last:  lastWait,
+		OnFailure: retry.Warn(d.cfg.Logger,
+			"the directory could not read its tables and tries again"),
 	}
+	again := false
+	return retry.Forever(ctx, policy, func() (moved bool, err error) {
+		if again {
+			if err := d.sameTables(ctx); err != nil {
+				return false, retry.Permanent(err)
+			}
+		}
+		again = true
+		return d.fillFromCheckpoints(ctx)
+	})
 }
 
-// lastingError is one that trying again does not help.
-type lastingError struct{ error }
-
-func (e lastingError) Unwrap() error { return e.error }
-
-// sameTables tells that the tables were made anew or have lost their ends while
+// sameTables fails when the tables were made anew or have lost their ends while
 // the directory runs. What it holds may then be more than what they hold, and is
 // not emptied under its readers. A cluster that does not answer is not a fault
 // of the tables.
@@ -89,7 +76,7 @@ func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err er
 			return moved, d.distrusted(err)
 		}
 		if err := d.Take(r, records); err != nil {
-			return moved, lastingError{err}
+			return moved, retry.Permanent(err)
 		}
 		moved = true
 		clear(records)
@@ -102,8 +89,8 @@ func (d *Directory) distrusted(err error) error {
 	if !errors.Is(err, streams.ErrAborted) && !errors.Is(err, streams.ErrCut) {
 		return err
 	}
-	return lastingError{errors.Join(fmt.Errorf("directory: %w: %w", err, ErrRebuild),
-		d.store.Distrust())}
+	return retry.Permanent(errors.Join(fmt.Errorf("directory: %w: %w", err, ErrRebuild),
+		d.store.Distrust()))
 }
 
 // passOver tells of a record that is no row of its table. What the table had under

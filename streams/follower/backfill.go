@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -60,7 +61,8 @@ func (f *Reading) keepBackfilling(ctx context.Context) {
 		return
 	}
 	b := NewBackfiller(f)
-	after, wait := "", backoffFirst
+	after := ""
+	waits := f.config.again("a backfill was interrupted; its last part is read again").Backoff()
 	for ctx.Err() == nil {
 		w, found, err := b.Requests.NextBackfill(after)
 		if err == nil && found {
@@ -69,16 +71,13 @@ func (f *Reading) keepBackfilling(ctx context.Context) {
 		}
 		switch {
 		case err != nil && ctx.Err() == nil:
-			f.config.Logger.Warn("a backfill was interrupted; its last part is read again", "watch", w.ID,
-				"after", wait, "err", err)
-			pause(ctx, wait)
-			wait = min(2*wait, backoffLast)
+			_ = waits.Wait(ctx, fmt.Errorf("watch %q: %w", w.ID, err))
 		case found:
-			wait = backoffFirst
+			waits.Reset()
 		case after != "":
 			after = ""
 		default:
-			pause(ctx, lookForBackfills)
+			_ = retry.Sleep(ctx, lookForBackfills)
 		}
 	}
 }
@@ -115,7 +114,7 @@ func (b *Backfiller) Advance(ctx context.Context, watchID string) error {
 	}
 	live := b.at.Load()
 	if live == 0 || w.LiveSince == 0 {
-		pause(ctx, lookForBackfills) // where the watch is seen live is not known yet
+		_ = retry.Sleep(ctx, lookForBackfills) // where the watch is seen live is not known yet
 		return nil
 	}
 	c := domain.RecordCoverage{WatchID: w.ID, Request: w.Backfill.Request, Until: w.Backfill.Until}
@@ -234,7 +233,7 @@ func (b *Backfiller) tellPage(
 				raw.Sequence, last+1)
 		}
 		if err := b.tell(ctx, raw, w.Pinned(part), part.BegunAtMillis); err != nil {
-			if _, unreadable := errors.AsType[fatal](err); unreadable {
+			if retry.IsPermanent(err) {
 				return last, b.problem(w, raw.Sequence, err), nil
 			}
 			return last, "", err
@@ -315,20 +314,19 @@ func (b *Backfiller) report(ctx context.Context, w domain.Watch, c domain.Record
 		IssuedAtMillis: b.config.Now().UnixMilli(),
 		Body:           c,
 	}
-	for try, wait := 1, backoffFirst; ; try, wait = try+1, 2*wait {
-		result, err := b.Commands.Submit(ctx, command)
-		if err == nil {
-			if after := result.Answer.Watch; after != nil && !after.Backfill.UnderWay() {
-				b.config.Logger.Info("a backfill has ended", "watch", w.ID, "from", after.Backfill.From, "until",
-					after.Backfill.Until, "problem", after.Backfill.Problem)
-			}
-			return nil
-		}
-		if try == reportTries || ctx.Err() != nil {
-			return fmt.Errorf("follower: reporting a backfill: %w", err)
-		}
-		pause(ctx, wait)
+	policy := b.config.again("a backfill could not be reported and is reported again")
+	policy.Tries = reportTries
+	result, err := retry.Value(ctx, policy, func() (domain.Result, error) {
+		return b.Commands.Submit(ctx, command)
+	})
+	if err != nil {
+		return fmt.Errorf("follower: reporting a backfill: %w", err)
 	}
+	if after := result.Answer.Watch; after != nil && !after.Backfill.UnderWay() {
+		b.config.Logger.Info("a backfill has ended", "watch", w.ID, "from", after.Backfill.From, "until",
+			after.Backfill.Until, "problem", after.Backfill.Problem)
+	}
+	return nil
 }
 
 func decimal(sequence uint32) string { return strconv.FormatUint(uint64(sequence), 10) }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -34,10 +35,8 @@ func (f *Reading) readCursor(
 		return cursor, false, err
 	}
 	if len(ends) != 1 {
-		return cursor, false, fatal{fmt.Errorf("the topic %q has %d partitions, and one is needed: the "+
-			"cursor is its order", schemas.TopicLedgers, len(
-			ends,
-		))}
+		return cursor, false, retry.Permanent(fmt.Errorf("the topic %q has %d partitions, and one is "+
+			"needed: the cursor is its order", schemas.TopicLedgers, len(ends)))
 	}
 	first, end := starts[partition], ends[partition]
 	for from := max(first, end-cursorWindow); end > first; from = first {
@@ -57,13 +56,13 @@ func (f *Reading) newestCursor(
 		map[int32]int64{partition: end}, func(r streams.Record) error {
 			read, err := schemas.DecodeLedgerRead(schemas.Read(r.Value, r))
 			if err != nil {
-				return fatal{err}
+				return retry.Permanent(err)
 			}
 			if read.NetworkPassphrase != f.config.Passphrase {
-				return fatal{fmt.Errorf("%w: the cursor at ledger %d is of %q, but %q is to be followed: "+
-					"each network needs topics of its own: name another --data-dir, or with serve another "+
-					"--topic-prefix",
-					errOtherNetwork, read.Sequence, read.NetworkPassphrase, f.config.Passphrase)}
+				return retry.Permanent(fmt.Errorf("%w: the cursor at ledger %d is of %q, but %q is to be "+
+					"followed: each network needs topics of its own: name another --data-dir, or with serve "+
+					"another --topic-prefix",
+					errOtherNetwork, read.Sequence, read.NetworkPassphrase, f.config.Passphrase))
 			}
 			if !found || read.Sequence > newest.Sequence {
 				newest, found = read, true

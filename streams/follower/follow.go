@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -38,7 +39,7 @@ func (f *Reading) Follow(ctx context.Context) (advanced bool, err error) {
 		page, err := f.config.Source.Next(ctx, next)
 		f.way.take()
 		if err != nil {
-			return advanced, fatal{err}
+			return advanced, retry.Permanent(err)
 		}
 		// One barrier serves the page: all its ledgers closed before it.
 		offsets, err := f.admit(ctx, next)
@@ -92,7 +93,7 @@ func (f *Reading) anchor(ctx context.Context) (next uint32, err error) {
 	}
 	page, err := f.config.Source.Next(ctx, latest)
 	if err != nil {
-		return 0, fatal{err}
+		return 0, retry.Permanent(err)
 	}
 	l, err := f.extract(page[0])
 	if err != nil {
@@ -136,11 +137,12 @@ func (f *Reading) read(ctx context.Context, raw ledger.Raw, offsets map[int32]in
 func (f *Reading) extract(raw ledger.Raw) (ledger.Ledger, error) {
 	l, err := f.extractor.Read(raw)
 	if err != nil {
-		return l, fatal{fmt.Errorf("ledger %d cannot be read, and skipping it would miss its payments: "+
-			"a newer lumenhook may read it: %w", raw.Sequence, err)}
+		return l, retry.Permanent(fmt.Errorf("ledger %d cannot be read, and skipping it would miss its "+
+			"payments: a newer lumenhook may read it: %w", raw.Sequence, err))
 	}
 	if l.Sequence != raw.Sequence {
-		return l, fatal{fmt.Errorf("the source gave ledger %d where %d is due", l.Sequence, raw.Sequence)}
+		return l, retry.Permanent(fmt.Errorf("the source gave ledger %d where %d is due", l.Sequence,
+			raw.Sequence))
 	}
 	for _, q := range l.Quarantined {
 		f.config.Logger.Error("a transaction cannot be read; payments in it, if any, are not reported: "+

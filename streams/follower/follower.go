@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -21,11 +22,7 @@ const group = "follower"
 // partition is the only one of the topic "ledgers".
 const partition = 0
 
-const (
-	backoffFirst = 100 * time.Millisecond
-	backoffLast  = 10 * time.Second
-	leaveTimeout = 10 * time.Second
-)
+const leaveTimeout = 10 * time.Second
 
 // Source is where ledgers come from.
 type Source = ledger.Source
@@ -131,8 +128,8 @@ func (f *Follower) Run(ctx context.Context) error {
 	defer cancel()
 	err = membership.Leave(leaving)
 	f.end()
-	if failure, ok := errors.AsType[fatal](context.Cause(running)); ok {
-		return fmt.Errorf("follower: %w", failure.error)
+	if failure := context.Cause(running); !errors.Is(context.Cause(ctx), failure) {
+		return fmt.Errorf("follower: %w", failure)
 	}
 	return err
 }
@@ -141,20 +138,21 @@ func (f *Follower) Run(ctx context.Context) error {
 // network. Until then the follower stands for no election: another may reach
 // the source.
 func (f *Follower) awaitNetwork(ctx context.Context) error {
-	backoff := backoffFirst
-	for {
-		err := f.config.Source.Check(ctx)
-		if err == nil || ctx.Err() != nil {
-			return nil
-		}
-		if errors.Is(err, ledger.ErrWrongNetwork) {
-			return fmt.Errorf("follower: %w", err)
-		}
-		if backoff == backoffFirst {
-			f.config.Logger.Warn("the source of ledgers does not answer; waiting for it", "err", err)
-		}
-		pause(ctx, backoff)
-		backoff = min(2*backoff, backoffLast)
+	policy := f.config.again("the source of ledgers does not answer; waiting for it")
+	policy.If = func(err error) bool { return !errors.Is(err, ledger.ErrWrongNetwork) }
+	err := retry.Do(ctx, policy, func() error { return f.config.Source.Check(ctx) })
+	if err == nil || ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("follower: %w", err)
+}
+
+// again is how the follower waits for what is away.
+func (c Config) again(message string) retry.Policy {
+	return retry.Policy{
+		First:     100 * time.Millisecond,
+		Last:      10 * time.Second,
+		OnFailure: retry.Warn(c.Logger, message),
 	}
 }
 
@@ -191,33 +189,21 @@ func (f *Follower) end() {
 // Each failure of the log begins anew from the cursor: only the log knows how
 // much of what was under way stands.
 func (f *Follower) keepFollowing(ctx context.Context) {
-	backoff := backoffFirst
-	for {
-		advanced, err := f.reading.Follow(ctx)
-		if ctx.Err() != nil {
-			return
+	policy := f.config.again("following the ledger was interrupted and begins again at the cursor")
+	warn := policy.OnFailure
+	policy.OnFailure = func(failure retry.Failure) {
+		if !errors.Is(failure.Err, errNotOurs) {
+			warn(failure)
 		}
-		if _, ok := errors.AsType[fatal](err); ok {
-			f.config.Logger.Error("following the ledger has stopped", "err", err)
-			f.fail(err)
-			return
-		}
-		if advanced {
-			backoff = backoffFirst
-		}
-		if !errors.Is(err, errNotOurs) {
-			f.config.Logger.Warn("following the ledger was interrupted and begins again at the cursor",
-				"after", backoff, "err", err)
-		}
-		pause(ctx, backoff)
-		backoff = min(2*backoff, backoffLast)
+	}
+	err := retry.Forever(ctx, policy, func() (advanced bool, err error) {
+		return f.reading.Follow(ctx)
+	})
+	if err != nil {
+		f.config.Logger.Error("following the ledger has stopped", "err", err)
+		f.fail(err)
 	}
 }
-
-// fatal is an error that waiting does not mend.
-type fatal struct{ error }
-
-func (e fatal) Unwrap() error { return e.error }
 
 // errNotOurs means that the group has not confirmed lately that we are elected.
 var errNotOurs = errors.New("the group has not confirmed that this follower is the one")
@@ -237,13 +223,4 @@ func (f *Follower) Check() error {
 func (f *Follower) ours() bool {
 	m := f.membership.Load()
 	return m != nil && m.Fresh()
-}
-
-func pause(ctx context.Context, wait time.Duration) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

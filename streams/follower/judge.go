@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/intake"
@@ -131,16 +132,15 @@ func (f *Reading) readBackTopic(
 			return nil
 		}
 		if n++; n > mostStanding {
-			return fatal{fmt.Errorf("the topic %q has more than %d records of ledgers behind the cursor "+
-				"%d: the topic %q has lost its last records; restore it, or begin with topics of "+
-				"another prefix", topic, mostStanding, cursor.Sequence, schemas.TopicLedgers)}
+			return retry.Permanent(fmt.Errorf("the topic %q has more than %d records of ledgers behind "+
+				"the cursor %d: the topic %q has lost its last records; restore it, or begin with topics of "+
+				"another prefix", topic, mostStanding, cursor.Sequence, schemas.TopicLedgers))
 		}
 		add(f.standing.at(ledger))
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("follower: reading back what the topic %q has behind the cursor: %w",
-			topic, err)
+		return fmt.Errorf("reading back what the topic %q has behind the cursor: %w", topic, err)
 	}
 	return nil
 }

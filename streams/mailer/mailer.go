@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -17,10 +18,8 @@ import (
 const Group = "mailer"
 
 const (
-	restartFirst = 100 * time.Millisecond
-	restartLast  = 10 * time.Second
-	leaveMax     = 15 * time.Second
-	drainMax     = 10 * time.Second // for a mail that is being sent when its partition is given up
+	leaveMax = 15 * time.Second
+	drainMax = 10 * time.Second // for a mail that is being sent when its partition is given up
 )
 
 // Directory is what the mailer asks about endpoints and accounts.
@@ -151,16 +150,11 @@ func (m *Mailer) Run(ctx context.Context) error {
 			"the session timeout", "error", err)
 	}
 	m.give(m.owned(), func(r *running) { r.abandon() })
-	if failure, ok := errors.AsType[lasting](context.Cause(serving)); ok {
-		return fmt.Errorf("mailer: %w", failure.error)
+	if failure := context.Cause(serving); !errors.Is(context.Cause(ctx), failure) {
+		return fmt.Errorf("mailer: %w", failure)
 	}
 	return nil
 }
-
-// lasting is an error that waiting does not mend.
-type lasting struct{ error }
-
-func (e lasting) Unwrap() error { return e.error }
 
 func (m *Mailer) assigned(ctx context.Context, partitions []int32) {
 	m.mu.Lock()
@@ -214,30 +208,25 @@ func (m *Mailer) keepRunning(reading, working context.Context, partition int32) 
 	case <-reading.Done():
 		return
 	}
-	wait := restartFirst
-	for {
+	policy := retry.Policy{
+		First: 100 * time.Millisecond,
+		Last:  10 * time.Second,
+		OnFailure: retry.Warn(m.cfg.Logger,
+			"the mailer begins a partition again at its committed position", "partition", partition),
+	}
+	err := retry.Forever(reading, policy, func() (moved bool, err error) {
 		s := &session{Mailer: m, partition: partition}
-		err := s.run(reading, working)
-		if reading.Err() != nil {
-			if err != nil {
-				m.cfg.Logger.Warn("the mailer could not commit its last position: a mail may be sent again",
-					"partition", partition, "error", err)
-			}
-			return
+		err = s.run(reading, working)
+		if err != nil && reading.Err() != nil {
+			m.cfg.Logger.Warn("the mailer could not commit its last position: a mail may be sent again",
+				"partition", partition, "error", err)
 		}
-		if failure, ok := errors.AsType[lasting](err); ok {
-			m.cfg.Logger.Error("the mailer stops: nobody is told of disabled endpoints any more", "error",
-				failure.error)
-			m.fail(failure)
-			return
-		}
-		if s.moved {
-			wait = restartFirst
-		}
-		m.cfg.Logger.Warn("the mailer begins a partition again at its committed position", "partition",
-			partition, "after", wait, "error", err)
-		pause(reading, wait)
-		wait = min(2*wait, restartLast)
+		return s.moved, err
+	})
+	if err != nil {
+		m.cfg.Logger.Error("the mailer stops: nobody is told of disabled endpoints any more", "error",
+			err)
+		m.fail(err)
 	}
 }
 
@@ -267,13 +256,4 @@ func (m *Mailer) Check() error {
 	default:
 	}
 	return errNotJoined
-}
-
-func pause(ctx context.Context, wait time.Duration) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

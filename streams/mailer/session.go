@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -34,11 +35,11 @@ type session struct {
 	reader    *streams.Reader
 	window    *window
 	committed streams.Position
-	looked    time.Time // when it was last asked whether there is something to commit
-	outage    int       // tries in a row that failed for a reason that concerns every mail
-	resume    time.Time // while there is an outage: when to try again
-	moved     bool      // something was read or settled
-	dirty     bool      // something was settled and is not committed
+	looked    time.Time      // when it was last asked whether there is something to commit
+	outage    *retry.Backoff // while tries fail for a reason that concerns every mail, or nil
+	resume    time.Time      // while there is an outage: when to try again
+	moved     bool           // something was read or settled
+	dirty     bool           // something was settled and is not committed
 }
 
 // run returns when reading ends, after it has committed; what is being sent
@@ -79,7 +80,7 @@ func (s *session) commitLast(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil || errors.Is(err, streams.ErrNotMember) {
 			return err
 		}
-		pause(ctx, commitAgain)
+		_ = retry.Sleep(ctx, commitAgain)
 	}
 }
 
@@ -135,7 +136,7 @@ func (s *session) step(reading, working context.Context) error {
 			s.cfg.Logger.Warn("the mailer cannot commit its position and tries again", "partition",
 				s.partition, "error", err)
 			s.dirty = true
-			pause(reading, commitAgain)
+			_ = retry.Sleep(reading, commitAgain)
 			return nil
 		}
 	}
@@ -150,7 +151,7 @@ func (s *session) step(reading, working context.Context) error {
 		due = earlier(due, when)
 	}
 	if s.window.room() <= 0 {
-		pause(reading, due.Sub(now))
+		_ = retry.Sleep(reading, due.Sub(now))
 		return nil
 	}
 	return s.read(reading, max(due.Sub(now), time.Millisecond))
@@ -177,8 +178,8 @@ func (s *session) take(r streams.Record) error {
 	}
 	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
 	if err != nil {
-		return lasting{fmt.Errorf("record %d of partition %d of the journal: %w", r.Offset, r.Partition,
-			err)}
+		return retry.Permanent(fmt.Errorf("record %d of partition %d of the journal: %w", r.Offset,
+			r.Partition, err))
 	}
 	disabled, ok := f.Body.(domain.EndpointDisabled)
 	if ok && disabled.Reason != domain.DisabledManual {
@@ -190,7 +191,7 @@ func (s *session) take(r streams.Record) error {
 // try sends a notice's mail and judges what became of it; the next step commits.
 func (s *session) try(reading, working context.Context, n *notice) {
 	if !s.membership.Fresh() {
-		pause(reading, notOursPause)
+		_ = retry.Sleep(reading, notOursPause)
 		return
 	}
 	if s.hasTakenOver(s.partition, mailID(n.fact)) {
@@ -290,32 +291,31 @@ func (s *session) judge(n *notice, err error) Outcome {
 	refusal, own := errors.AsType[*Refusal](err)
 	switch {
 	case err == nil:
-		s.outage, s.resume = 0, time.Time{}
+		s.outage, s.resume = nil, time.Time{}
 		return Sent
 	case own && !refusal.Temporary:
-		s.outage, s.resume = 0, time.Time{}
+		s.outage, s.resume = nil, time.Time{}
 		return Refused
 	case own && now.Sub(n.since) >= giveUpAfter:
 		return GivenUp
 	case n.tries >= giveUpTries && s.window.stuck() == n:
 		return GivenUp
 	}
-	n.due = now.Add(s.backoff(n.tries))
+	n.due = now.Add(s.next(&n.waits))
 	if !own {
 		// The next to be tried is another, if there is one: this mail may be what
 		// the server stumbles over.
-		s.outage++
-		s.resume = now.Add(s.backoff(s.outage))
+		s.resume = now.Add(s.next(&s.outage))
 	}
 	return Retried
 }
 
-func (s *session) backoff(tries int) time.Duration {
-	wait := s.cfg.RetryFirst
-	for ; tries > 1 && wait < s.cfg.RetryLast; tries-- {
-		wait *= 2
+// next is how long to wait after one more failure.
+func (s *session) next(waits **retry.Backoff) time.Duration {
+	if *waits == nil {
+		*waits = retry.Policy{First: s.cfg.RetryFirst, Last: s.cfg.RetryLast}.Backoff()
 	}
-	return min(wait, s.cfg.RetryLast)
+	return (*waits).Next()
 }
 
 // report tells of an outcome. Addresses stay out of the log.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -24,6 +25,7 @@ type notice struct {
 	tries    int
 	since    time.Time // the first try
 	due      time.Time // the next try
+	waits    *retry.Backoff
 }
 
 // window is what is known of a partition: below its position all is settled,

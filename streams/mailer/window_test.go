@@ -154,18 +154,21 @@ func TestGivingUp(t *testing.T) {
 	}
 }
 
-func TestBackoff(t *testing.T) {
-	s := &session{Mailer: New(Config{})}
-	for tries, want := range map[int]time.Duration{
-		1:       time.Second,
-		2:       2 * time.Second,
-		5:       16 * time.Second,
-		9:       256 * time.Second,
-		10:      5 * time.Minute,
-		1 << 40: 5 * time.Minute,
-	} {
-		if got := s.backoff(tries); got != want {
-			t.Errorf("after try %d: %s", tries, got)
+// TestTriesWaitEverLonger: of a mail that is refused for now, up to five minutes.
+func TestTriesWaitEverLonger(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	s := &session{
+		Mailer: New(Config{Now: func() time.Time { return now }}),
+		window: &window{},
+	}
+	n := &notice{since: now}
+	for try := 1; try <= 12; try++ {
+		longest := min(time.Second<<(try-1), 5*time.Minute)
+		if s.judge(n, &Refusal{Temporary: true}) != Retried {
+			t.Fatalf("try %d was the last", try)
+		}
+		if wait := n.due.Sub(now); wait < longest/2 || wait > longest {
+			t.Errorf("after try %d: %s, want at most %s", try, wait, longest)
 		}
 	}
 }

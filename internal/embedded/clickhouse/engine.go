@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
 const (
@@ -22,9 +24,7 @@ const (
 	readyPoll      = 20 * time.Millisecond
 	pingMax        = 2 * time.Second
 	statementMax   = 10 * time.Second
-	backoffMin     = 100 * time.Millisecond
-	backoffMax     = 10 * time.Second
-	provenAfter    = time.Minute // a child that lived this long starts the backoff anew
+	provenAfter    = time.Minute // a child that lived this long starts the waits anew
 	answerMaxBytes = 4 << 10
 )
 
@@ -253,7 +253,7 @@ func (e *Engine) request(
 // supervise owns the child: it alone starts, ends and replaces it.
 func (e *Engine) supervise(ctx context.Context, c *child) {
 	defer close(e.done)
-	backoff := backoffMin
+	waits := e.restarting().Backoff()
 	for {
 		begun := time.Now()
 		err := e.watch(ctx, c)
@@ -264,15 +264,12 @@ func (e *Engine) supervise(ctx context.Context, c *child) {
 		}
 		c.kill()
 		if time.Since(begun) > provenAfter {
-			backoff = backoffMin
+			waits.Reset()
 		}
 		for {
-			e.cfg.Logger.Error("the ClickHouse engine is down; starting it again", "err", err, "wait",
-				backoff, "restarts", e.restarts.Load())
-			if !pause(ctx, backoff) {
+			if waits.Wait(ctx, err) != nil {
 				return
 			}
-			backoff = min(2*backoff, backoffMax)
 			e.restarts.Add(1)
 			if c, err = e.launch(ctx); err == nil {
 				break
@@ -288,15 +285,15 @@ func (e *Engine) supervise(ctx context.Context, c *child) {
 	}
 }
 
-// pause waits and says whether to go on.
-func pause(ctx context.Context, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
+// restarting is how long to wait for a new child. Each time it is logged.
+func (e *Engine) restarting() retry.Policy {
+	return retry.Policy{
+		First: 100 * time.Millisecond,
+		Last:  10 * time.Second,
+		OnFailure: func(f retry.Failure) {
+			e.cfg.Logger.Error("the ClickHouse engine is down; starting it again", "err", f.Err, "wait",
+				f.Wait, "restarts", e.restarts.Load())
+		},
 	}
 }
 
