@@ -51,6 +51,7 @@
 //	placer.go      a copy of a topic, at the same offsets
 //	fenced.go      appending in transactions, by one owner at a time
 //	membership.go  which partitions are ours
+//	removal.go     members of processes that died
 //	positions.go   how far a group came, for a part that has no other state
 //	store.go       state on Pebble and its transactions
 //	bookmark.go    the last fact that a state has folded

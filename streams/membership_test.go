@@ -1,7 +1,9 @@
 package streams_test
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lumenhook/lumenhook/streams"
@@ -197,6 +200,65 @@ func TestOfTwoWithOneNameTheLaterCounts(t *testing.T) {
 		t.Error(err)
 	}
 	if err := second.Leave(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A member whose process died is removed by its name: the others have its partitions,
+// though its session has minutes to go.
+func TestTheMemberOfADeadProcessIsRemovedBeforeItsSessionEnds(t *testing.T) {
+	r := newRig(t)
+	const session = 5 * time.Minute // the longest that the embedded broker takes
+	joined := make(chan struct{}, 8)
+	dead, err := kgo.NewClient(
+		kgo.SeedBrokers(r.cluster.Brokers...), kgo.InstanceID("one"),
+		kgo.ConsumerGroup(r.cluster.Prefix+sumGroup), kgo.SessionTimeout(session),
+		kgo.RebalanceTimeout(session),
+		kgo.ConsumeTopics(r.cluster.Prefix+numbersTopic),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) {
+			joined <- struct{}{}
+		}),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-joined
+	dead.CloseAllowingRebalance() // a member that has a name leaves no group by this
+
+	heir, assigned, _ := r.named("two")
+	named := r.cluster
+	named.InstanceID = "one"
+	from, err := named.RemoveMember(t.Context(), "nobody's", sumGroup)
+	if err != nil || !slices.Equal(from, []string{sumGroup}) {
+		t.Fatalf("removed from %v (%v)", from, err)
+	}
+	for have := 0; have < 2; {
+		have += len(<-assigned)
+	}
+	if from, err := named.RemoveMember(t.Context(), sumGroup); err != nil || len(from) > 0 {
+		t.Errorf("removed again, from %v (%v)", from, err)
+	}
+	if err := heir.Leave(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A process that has taken a dead one's name already is removed in its place, hears of it,
+// and joins again.
+func TestAMemberThatIsRemovedWhileItLivesJoinsAgain(t *testing.T) {
+	r := newRig(t)
+	member, assigned, taken := r.named("one")
+	<-assigned
+	named := r.cluster
+	named.InstanceID = "one"
+	if from, err := named.RemoveMember(t.Context(), sumGroup); err != nil || len(from) != 1 {
+		t.Fatalf("removed from %v (%v)", from, err)
+	}
+	<-taken
+	<-assigned
+	eventually(t, "it is fresh", member.Fresh)
+	if err := member.Leave(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

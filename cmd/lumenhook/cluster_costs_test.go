@@ -71,7 +71,7 @@ func (s *site) eachSocket(table string, take func(remote, state, inode string)) 
 // holds counts the files of a process that are among some.
 func (s *site) holds(r *role, among map[string]bool) (n int) {
 	s.t.Helper()
-	dir := fmt.Sprintf("/proc/%d/fd", r.cmd.Process.Pid)
+	dir := fmt.Sprintf("/proc/%d/fd", r.serving())
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		s.t.Fatal(err)
@@ -87,7 +87,7 @@ func (s *site) holds(r *role, among map[string]bool) (n int) {
 // mostMemory is the most that a process had in memory since its start, in MiB.
 func (s *site) mostMemory(r *role) int {
 	s.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.cmd.Process.Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.serving()))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -225,7 +225,7 @@ func (s *site) startProcesses() {
 		args := []string{
 			"--config", s.config, "--secrets-dir", s.secretsOf(p.role), "--roles", string(p.role),
 			"--node-name", p.name, "--data-dir", filepath.Join(s.dir, p.name),
-			"--kafka-user", userOf(string(p.role)),
+			"--kafka-user", userOf(string(p.role)), "--supervised",
 		}
 		s.program(append([]string{"config", "check"}, args...)...)
 		r := &role{t: s.t, name: p.name, args: append([]string{"serve"}, args...)}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -26,16 +28,33 @@ func newServe() *cobra.Command {
 Settings come from flags, from variables, from a folder of secrets (--secrets-dir) and
 from a YAML file (--config), in this order of precedence. ` + "`lumenhook config check`" + ` prints
 what counts, and where it came from. /healthz and /readyz are served beside /metrics,
-with a reason for each part. SIGTERM ends it: attempts under way are finished first.`,
+with a reason for each part. SIGTERM ends it: attempts under way are finished first.
+
+With --supervised a small process starts the one that serves, passes SIGTERM on, and ends
+as that does, with 137 where kill -9 ended it. A process that dies is removed from its
+groups at once: others take its partitions over without waiting for the 6 s after which
+the groups give it up by themselves.`,
 		Example: `  lumenhook serve --config /etc/lumenhook.yaml
   lumenhook serve --roles engine --kafka-brokers kafka:9092 --master-key-file key.json`,
 		Args:    cli.NoArguments,
 		PreRunE: func(*cobra.Command, []string) error { return s.Check() },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			signal.Ignore(syscall.SIGPIPE) // a pager that was left does not stop a service
+			if s.Supervised() {
+				return server.Supervise(cmd.Context(), &s, unsupervised(cmd, os.Args[1:]))
+			}
 			return server.Run(cmd.Context(), &s)
 		},
 	}
 	s.Register(c.Flags())
 	return c
+}
+
+// unsupervised is this command line, for the child that serves.
+func unsupervised(c *cobra.Command, args []string) []string {
+	args = slices.Clone(args)
+	if c.ArgsLenAtDash() == 0 { // it ends with "--", after which there are no flags
+		args = args[:len(args)-1]
+	}
+	return append(args, server.Unsupervised)
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -243,10 +244,29 @@ func (r *role) start() {
 
 func (r *role) kill() {
 	r.t.Helper()
-	if err := r.cmd.Process.Kill(); err != nil {
+	r.signal(syscall.SIGKILL)
+	<-r.exited
+}
+
+// signal gives a signal to the process that serves.
+func (r *role) signal(signal syscall.Signal) {
+	r.t.Helper()
+	if err := syscall.Kill(r.serving(), signal); err != nil {
 		r.t.Fatal(err)
 	}
-	<-r.exited
+}
+
+// serving is the process that serves: a child, where it is supervised.
+func (r *role) serving() (pid int) {
+	r.t.Helper()
+	if !slices.Contains(r.args, "--supervised") {
+		return r.cmd.Process.Pid
+	}
+	pid, err := strconv.Atoi(r.said(saidChild))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return pid
 }
 
 // until waits until something holds, for as long as the process lives.
@@ -269,10 +289,11 @@ func (r *role) until(what string, holds func() bool) {
 
 var (
 	saidAPI        = regexp.MustCompile(`the API at (http://[0-9.:]+)`)
+	saidChild      = regexp.MustCompile(`is supervised","pid":([0-9]+)`)
 	saidOperations = regexp.MustCompile(`readiness at (http://[0-9.:]+)`)
 )
 
-// said is an address that the process has told.
+// said is an address, or a number, that the process has told.
 func (r *role) said(form *regexp.Regexp) (address string) {
 	r.t.Helper()
 	r.until("an address", func() bool {

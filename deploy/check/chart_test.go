@@ -286,6 +286,9 @@ func checkPod(t *testing.T, objects rendered, w workload) {
 	if (settings["node-name"] != "") != (w.role == "engine") {
 		t.Errorf("%s is named %q: a name is for pods that keep theirs", w.name, settings["node-name"])
 	}
+	if (settings["supervised"] == "true") != (settings["node-name"] != "") {
+		t.Errorf("%s is supervised: %s; it is for processes that have a name", w.name, settings["supervised"])
+	}
 	if _, mounted := p.paths[settings["data-dir"]]; !mounted {
 		t.Errorf("%s: nothing is mounted at %s", w.name, settings["data-dir"])
 	}

@@ -103,6 +103,9 @@ func TestUnitsStartEveryRole(t *testing.T) {
 		if want := at("/var/lib/" + service["Service.StateDirectory"][0]); settings["data-dir"] != want {
 			t.Errorf("%s keeps its state in %s, and may write %s", role, settings["data-dir"], want)
 		}
+		if settings["supervised"] != "true" {
+			t.Errorf("%s is not supervised", role)
+		}
 		if other := listens[settings["metrics-listen"]]; other != "" {
 			t.Errorf("%s and %s have one port of metrics", role, other)
 		}
@@ -116,6 +119,8 @@ func TestUnitsAreConfined(t *testing.T) {
 		"User":            "lumenhook",
 		"NoNewPrivileges": "yes", "ProtectSystem": "strict", "CapabilityBoundingSet": "",
 		"KillSignal": "SIGTERM", "Restart": "always", "RestartPreventExitStatus": "2",
+		"KillMode": "mixed", // a supervisor and its child would have two orders to end otherwise
+		"OOMPolicy": "continue",
 	} {
 		if got := service["Service."+name]; !slices.Equal(got, []string{want}) {
 			t.Errorf("%s is %q, not %q", name, got, want)

@@ -49,6 +49,13 @@ type differsError struct{ error }
 
 func (e differsError) Unwrap() error { return e.error }
 
+// EndsWith marks that a command ends with a code of its own, and has said why.
+func EndsWith(code int) error { return endsWith(code) }
+
+type endsWith int
+
+func (e endsWith) Error() string { return fmt.Sprintf("ended with %d", int(e)) }
+
 // Execute does what a command line says, tells its error, and returns the exit
 // code.
 func Execute(ctx context.Context, line Line) int {
@@ -57,6 +64,9 @@ func Execute(ctx context.Context, line Line) int {
 	command, err := line.Root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
+	}
+	if code, said := errors.AsType[endsWith](err); said {
+		return int(code)
 	}
 	text := Explain(err, command.Flags())
 	if !strings.HasPrefix(text, line.Root.Name()+" ") {

@@ -1,5 +1,5 @@
-// Package orphans keeps tests from leaving processes behind: a test binary that is
-// killed ends nothing, and a program it started would go on.
+// Package orphans keeps a process that is killed from leaving others behind: it ends
+// nothing, and a program that it started would go on.
 //
 //	cmd.SysProcAttr = orphans.Killed()
 package orphans

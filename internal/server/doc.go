@@ -7,6 +7,7 @@
 //
 // File map:
 //
-//	flags.go   the flags of `lumenhook serve`
-//	server.go  the process
+//	flags.go       the flags of `lumenhook serve`
+//	server.go      the process
+//	supervised.go  a small process over it, which outlives it
 package server

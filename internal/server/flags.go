@@ -27,6 +27,7 @@ import (
 type Flags struct {
 	roleNames     []string
 	nodeName      string
+	supervised    bool
 	dataDir       string
 	masterKeyFile string
 	kafka         kafkaflags.Flags
@@ -45,6 +46,9 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 		"what this process does, of "+node.RoleNames())
 	f.StringVar(&s.nodeName, "node-name", "", "name of this process in its groups, which it keeps "+
 		"when it is restarted: its partitions wait for it, for 6 s; empty: they move at once")
+	f.BoolVar(&s.supervised, supervisedFlag, false, "serve in a child process and, when that dies, "+
+		"remove it from its groups at once, so that others take over before its 6 s are over; "+
+		"needs --node-name")
 	f.StringVar(&s.dataDir, "data-dir", ".lumenhook", "folder of this process' state, which may "+
 		"be lost: the topics bring it back")
 	f.StringVar(&s.masterKeyFile, "master-key-file", "", "the master key, of which all processes "+
@@ -71,6 +75,9 @@ func (s *Flags) Check() error {
 	}
 	if s.nodeName != "" && !nodeNameForm.MatchString(s.nodeName) {
 		fault("--node-name %q: must be 1 to 128 letters, digits, dots, dashes or underscores", s.nodeName)
+	}
+	if s.supervised && s.nodeName == "" {
+		fault("--%s: needs --node-name, by which a group knows the process that died", supervisedFlag)
 	}
 	if s.dataDir == "" {
 		fault("--data-dir %q: %w", s.dataDir, runfile.ErrNoFolder)

@@ -27,8 +27,7 @@ type server struct {
 // Run starts the roles, and serves until ctx ends or a part fails. The flags must have
 // been checked.
 func Run(ctx context.Context, flags *Flags) error {
-	logger := slog.New(slog.NewJSONHandler(os.Stderr,
-		&slog.HandlerOptions{Level: flags.node.LogLevel()}))
+	logger := flags.logger()
 	say := func(format string, args ...any) { logger.Info(fmt.Sprintf(format, args...)) }
 	return startstop.Run(ctx, logger, say, func(ctx context.Context, stack *startstop.Stack) error {
 		v := &server{Stack: stack, flags: flags, say: say}
@@ -37,6 +36,11 @@ func Run(ctx context.Context, flags *Flags) error {
 		}
 		return v.start(ctx)
 	})
+}
+
+func (s *Flags) logger() *slog.Logger {
+	options := slog.HandlerOptions{Level: s.node.LogLevel()}
+	return slog.New(slog.NewJSONHandler(os.Stderr, &options))
 }
 
 // assemble makes the node. It asks nobody anything yet.

@@ -151,6 +151,19 @@ func RoleNames() (names []string) {
 	return names
 }
 
+// Groups are the groups that roles join, by names and without the prefix.
+func Groups(roles ...string) (groups []string) {
+	for _, role := range Roles() {
+		for _, right := range role.Rights {
+			if slices.Contains(roles, role.Name) && right.Resource == streams.ResourceGroup &&
+				right.Operation == streams.OpRead {
+				groups = append(groups, right.Names...)
+			}
+		}
+	}
+	return groups
+}
+
 // Access gives the ACLs of roles, by names; all of them for none. The user of a role
 // is userPrefix and its name.
 func Access(c streams.Cluster, userPrefix string, names ...string) ([]streams.ACL, error) {

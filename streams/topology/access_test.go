@@ -102,6 +102,7 @@ func TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing(t *testing.T) {
 			for range 2 { // the second time there is something to restore
 				must(t, g.try())
 			}
+			must(t, g.removeDead())
 			for _, one := range rights {
 				if one.Resource == streams.ResourceCluster && !tellsTime {
 					continue
@@ -199,6 +200,14 @@ func (g *guarded) try() error {
 		<-done
 		return errors.New(said)
 	}
+}
+
+// removeDead does what is done in the name of a process of the role that died.
+func (g *guarded) removeDead() error {
+	c := g.as(userPrefix+g.role, slog.New(slog.DiscardHandler))
+	c.InstanceID = "dead"
+	_, err := c.RemoveMember(g.t.Context(), topology.Groups(g.role)...)
+	return err
 }
 
 // refusals is a log of which only that is kept that a broker does not allow.

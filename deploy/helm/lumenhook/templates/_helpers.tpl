@@ -40,7 +40,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{/* The configuration file of a role. */}}
 {{- define "lumenhook.config" -}}
 {{- $settings := mergeOverwrite (deepCopy .root.Values.config) (deepCopy .values.config) -}}
-{{- range $own := list "roles" "data-dir" "secrets-dir" "api-listen" "metrics-listen" "node-name" -}}
+{{- range $own := list "roles" "data-dir" "secrets-dir" "api-listen" "metrics-listen" "node-name" "supervised" -}}
 {{- if hasKey $settings $own -}}
 {{- fail (printf "%s is the chart's own setting: take it out of config" $own) -}}
 {{- end -}}
@@ -111,6 +111,9 @@ spec:
         - --config=/etc/lumenhook/lumenhook.yaml
         {{- if .values.secret.keys }}
         - --secrets-dir=/etc/lumenhook/secrets
+        {{- end }}
+        {{- if eq .role "engine" }}
+        - --supervised
         {{- end }}
       {{- if or .values.env (eq .role "engine") }}
       env:

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// saidRemoved is what a supervisor says when the brokers have removed the process that
+// died: they would know no such member had its session ended.
+const saidRemoved = `it was removed from its group, before its session ended","group":"engine"`
+
+// supervised is an engine that is supervised.
+func (a *addresses) supervised(name, config, secrets string, more ...string) *role {
+	return &role{t: a.t, name: name, args: append([]string{
+		"serve", "--config", config, "--secrets-dir", secrets, "--roles", "engine",
+		"--node-name", name, "--data-dir", filepath.Join(a.dir, name), "--supervised",
+	}, more...)}
+}
+
+// exitCode is what a process ended with.
+func (r *role) exitCode() int {
+	r.t.Helper()
+	var err error
+	select {
+	case err = <-r.exited:
+	case <-time.After(40 * time.Second):
+		r.t.Fatalf("%s did not end:\n%s", r.name, r.output)
+	}
+	if exit, is := errors.AsType[*exec.ExitError](err); is {
+		return exit.ExitCode()
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return 0
+}
+
+func (r *role) says(what string) bool { return strings.Contains(r.output.String(), what) }
+
+// TestAnEngineThatIsKilledIsRemovedByItsSupervisor: others take its partitions over because
+// the brokers were told, and not because its session has ended. One that ends in order
+// keeps its place.
+func TestAnEngineThatIsKilledIsRemovedByItsSupervisor(t *testing.T) {
+	a := newAddresses(t)
+	config, secrets := a.configure()
+	first := a.supervised("first", config, secrets)
+	first.start()
+	first.untilReady()
+	second := a.supervised("second", config, secrets, "--") // after which there are no flags
+	second.start()
+	second.untilReady()
+	first.until("both have partitions", func() bool {
+		return first.says("a partition was taken over") && second.says("a partition was taken over")
+	})
+
+	first.signal(syscall.SIGKILL)
+	if code := first.exitCode(); code != 128+int(syscall.SIGKILL) {
+		t.Errorf("it ended with %d:\n%s", code, first.output)
+	}
+	if !first.says(saidRemoved) {
+		t.Errorf("nothing was removed:\n%s", first.output)
+	}
+	second.until("it has all of the partitions", func() bool {
+		return strings.Count(second.output.String(), "a partition was taken over") == 4
+	})
+	second.terminate() // the supervisor, who passes it on
+	if !second.says(`"msg":"stopped"`) || second.says("was removed") {
+		t.Errorf("it did not end in order:\n%s", second.output)
+	}
+}
+
+// TestASupervisedProcessEndsAsItsChild: also where the child could not even begin.
+func TestASupervisedProcessEndsAsItsChild(t *testing.T) {
+	a := newAddresses(t)
+	config, secrets := a.configure()
+	r := a.supervised("first", config, secrets, "--data-dir", config) // which is no folder
+	r.start()
+	if code := r.exitCode(); code != 1 || !r.says(config) {
+		t.Errorf("it ended with %d:\n%s", code, r.output)
+	}
+	if r.says("was removed") || r.says("wait for the end") {
+		t.Errorf("it never was in a group:\n%s", r.output)
+	}
+}
+
+// TestASupervisedProcessMustHaveAName: a group knows who died by its name alone.
+func TestASupervisedProcessMustHaveAName(t *testing.T) {
+	out, err := program("serve", "--roles", "follower", "--kafka-brokers", "127.0.0.1:1",
+		"--network", "testnet", "--supervised").CombinedOutput()
+	exit, is := errors.AsType[*exec.ExitError](err)
+	if !is || exit.ExitCode() != 2 || !strings.Contains(string(out), "--supervised: needs --node-name") {
+		t.Errorf("it ended with %v:\n%s", err, out)
+	}
+}

@@ -1,0 +1,82 @@
+package supervise
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+
+	"github.com/lumenhook/lumenhook/internal/orphans"
+)
+
+// End is how a child ended.
+type End struct {
+	state   *os.ProcessState
+	ordered bool // it was told to end before it had
+}
+
+// Run starts this program with some arguments, its environment and its standard streams,
+// and returns when the child has ended. When ctx ends the child is told to, by SIGTERM.
+// started is called once it runs.
+func Run(ctx context.Context, args []string, started func(pid int)) (End, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return End{}, fmt.Errorf("finding this program to start it again: %w", err)
+	}
+	// The kernel kills the child when the thread ends that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	// #nosec G204 -- this very program, with the arguments that it was given itself.
+	child := exec.CommandContext(ctx, program, args...)
+	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
+	child.Cancel = func() error { return child.Process.Signal(syscall.SIGTERM) }
+	child.SysProcAttr = attributes()
+	if err := child.Start(); err != nil {
+		return End{}, fmt.Errorf("starting this program again: %w", err)
+	}
+	started(child.Process.Pid)
+	err = child.Wait()
+	if child.ProcessState == nil {
+		return End{}, fmt.Errorf("waiting for the child: %w", err)
+	}
+	return End{state: child.ProcessState, ordered: ctx.Err() != nil}, nil
+}
+
+// attributes are those of a process that hears signals from its parent alone.
+func attributes() *syscall.SysProcAttr {
+	attr := orphans.Killed()
+	if attr == nil {
+		attr = new(syscall.SysProcAttr)
+	}
+	attr.Setpgid = true
+	return attr
+}
+
+// Clean reports whether the child ended in order, or by the order to end before it could
+// take that itself. Whatever else ended it, it died.
+func (e End) Clean() bool {
+	return e.state.Success() || e.ordered && e.signal() == syscall.SIGTERM
+}
+
+// signal is what killed the child; 0: it ended by itself.
+func (e End) signal() syscall.Signal {
+	status, ok := e.state.Sys().(syscall.WaitStatus)
+	if !ok || !status.Signaled() {
+		return 0
+	}
+	return status.Signal()
+}
+
+// Code is the child's exit code, and for one that a signal killed 128 and the signal's
+// number, as shells have it: 137 for SIGKILL.
+func (e End) Code() int {
+	if signal := e.signal(); signal != 0 {
+		return 128 + int(signal)
+	}
+	return e.state.ExitCode()
+}
+
+// String is how it ended, in words.
+func (e End) String() string { return e.state.String() }
