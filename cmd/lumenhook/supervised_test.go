@@ -12,7 +12,7 @@ import (
 
 // saidRemoved is what a supervisor says when the brokers have removed the process that
 // died: they would know no such member had its session ended.
-const saidRemoved = `it was removed from its group, before its session ended","group":"engine"`
+const saidRemoved = `it was removed from its group, before its session ended"`
 
 // supervised is an engine that is supervised.
 func (a *addresses) supervised(name, config, secrets string, more ...string) *role {
