@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -411,16 +412,58 @@ func (s *site) states() (text string) {
 // complaints counts what a process had to warn of, by what it says.
 func (s *site) complaints(r *role) map[string]int {
 	s.t.Helper()
-	text, err := os.ReadFile(filepath.Join(s.logs, r.name+".log"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.t.Error(err)
-	}
 	counts := make(map[string]int)
-	for line := range strings.Lines(string(text) + r.output.String()) {
+	for line := range strings.Lines(s.said(r)) {
 		var said struct{ Level, Msg string }
 		if json.Unmarshal([]byte(line), &said) == nil && (said.Level == "WARN" || said.Level == "ERROR") {
 			counts[said.Level+" "+said.Msg]++
 		}
 	}
 	return counts
+}
+
+// said is what a process has said in all its lives.
+func (s *site) said(r *role) string {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.logs, r.name+".log"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.t.Error(err)
+	}
+	return string(text) + r.output.String()
+}
+
+// takeOvers says how partitions were taken over since a blow: how many until when, one
+// wave after another, and the most that fencing the former owner and restoring took.
+func (s *site) takeOvers(b *blow) string {
+	s.t.Helper()
+	var after []float64
+	var fence, restore float64
+	for _, r := range s.order {
+		for line := range strings.Lines(s.said(r)) {
+			var said struct {
+				Time                             time.Time
+				Msg                              string
+				SecondsToFence, SecondsToRestore float64
+			}
+			if json.Unmarshal([]byte(line), &said) != nil || said.Time.Before(b.from) ||
+				said.Msg != "a partition was taken over" {
+				continue
+			}
+			after = append(after, said.Time.Sub(b.from).Seconds())
+			fence, restore = max(fence, said.SecondsToFence), max(restore, said.SecondsToRestore)
+		}
+	}
+	slices.Sort(after)
+	const wave = 3 // seconds in which nothing is taken over end one
+	text := "no partition was taken over"
+	for i, at := range after {
+		if i == 0 {
+			text = fmt.Sprintf("partitions taken over (fencing %.1f s, restoring %.1f s at most):",
+				fence, restore)
+		}
+		if i == len(after)-1 || after[i+1]-at > wave {
+			text += fmt.Sprintf(" %d by %.1f s", i+1, at)
+		}
+	}
+	return text
 }
