@@ -73,12 +73,11 @@ func (k *ledgerCheck) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	differences, err := ledgerread.Check{
-		From:       k.from,
-		To:         k.to,
-		Cluster:    cluster,
-		Source:     source,
-		Passphrase: k.source.Passphrase,
-		Out:        out,
+		From:    k.from,
+		To:      k.to,
+		Cluster: cluster,
+		Source:  source,
+		Out:     out,
 	}.Run(ctx)
 	if err == nil && differences > 0 {
 		err = cli.Differs(fmt.Errorf("%d differences", differences))

@@ -19,7 +19,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/handover"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/horizon"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
@@ -180,8 +180,16 @@ func (s *Flags) RPCURL() string {
 	return s.rpcURLs[0]
 }
 
-// Open makes the source. It asks nothing yet.
-func (s *Flags) Open(log *slog.Logger) (ledger.Source, error) {
+// Open makes a reader of the source. It asks nothing yet.
+func (s *Flags) Open(log *slog.Logger) (*source.Reader, error) {
+	from, err := s.open(log)
+	if err != nil {
+		return nil, err
+	}
+	return source.NewReader(from, s.Passphrase)
+}
+
+func (s *Flags) open(log *slog.Logger) (source.Source, error) {
 	switch s.kind {
 	case sourceHorizon:
 		return horizon.New(s.horizonConfig(log))
@@ -199,15 +207,15 @@ func (s *Flags) Open(log *slog.Logger) (ledger.Source, error) {
 	return handover.New(near, far, log), nil
 }
 
-// OpenBoth makes the source of the live ledger, and one of the past.
-func (s *Flags) OpenBoth(log *slog.Logger) (live, past ledger.Source, err error) {
+// OpenBoth makes a reader of the live ledger, and one of the past.
+func (s *Flags) OpenBoth(log *slog.Logger) (live, past follower.Source, err error) {
 	if live, err = s.Open(log); err == nil {
 		past, err = s.Open(log)
 	}
 	return live, past, err
 }
 
-func (s *Flags) openLake(log *slog.Logger) (ledger.Source, error) {
+func (s *Flags) openLake(log *slog.Logger) (source.Source, error) {
 	store, err := lake.Open(s.lakeAddress)
 	if err != nil {
 		return nil, fmt.Errorf("--ledger-lake: %w", err)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/intake"
@@ -29,11 +29,10 @@ const (
 
 // Check says which ledgers are read again. All fields are required.
 type Check struct {
-	From, To   uint32 // sequences of ledgers, the last one included
-	Cluster    streams.Cluster
-	Source     ledger.Source
-	Passphrase string // of the network
-	Out        io.Writer
+	From, To uint32 // sequences of ledgers, the last one included
+	Cluster  streams.Cluster
+	Source   *source.Reader
+	Out      io.Writer
 }
 
 // Run prints each difference and a summary, and counts the differences.
@@ -151,20 +150,12 @@ func (c Check) readTopic(
 
 // reread prints the differences of each ledger, and counts them.
 func (c Check) reread(ctx context.Context, all known) (differences int, err error) {
-	e, err := ledger.NewExtractor(c.Passphrase)
-	if err != nil {
-		return 0, err
-	}
 	for next := c.From; next <= c.To; {
 		page, err := c.Source.Next(ctx, next)
 		if err != nil {
 			return differences, err
 		}
-		for _, raw := range page[:min(len(page), int(c.To-next)+1)] {
-			l, err := e.Read(raw)
-			if err != nil {
-				return differences, fmt.Errorf("ledger %d: %w", raw.Sequence, err)
-			}
+		for _, l := range page[:min(len(page), int(c.To-next)+1)] {
 			for _, line := range all.differences(l) {
 				differences++
 				if _, err := fmt.Fprintln(c.Out, line); err != nil {
@@ -187,7 +178,7 @@ func (c Check) reread(ctx context.Context, all known) (differences int, err erro
 }
 
 // differences takes the ledger's payments out of what is known.
-func (k known) differences(l ledger.Ledger) (lines []string) {
+func (k known) differences(l domain.Ledger) (lines []string) {
 	for _, q := range l.Quarantined {
 		lines = append(lines, fmt.Sprintf("ledger %d: transaction %s cannot be read: %s",
 			l.Sequence, q.TxHash, q.Reason))

@@ -4,8 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/terminal"
+	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
 // Catching up is told when more than this many ledgers are to be read, each
@@ -17,7 +18,7 @@ const (
 
 // catchUp is a source that says how far reading is, while it is behind.
 type catchUp struct {
-	ledger.Source
+	follower.Source
 	say func(format string, args ...any)
 	now func() time.Time
 
@@ -29,7 +30,7 @@ type catchUp struct {
 }
 
 // Next is called when all ledgers before this one are done with.
-func (c *catchUp) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+func (c *catchUp) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
 	now := c.now()
 	if now.Sub(c.lookedAt) >= catchUpInterval {
 		if latest, err := c.Source.Latest(ctx); err == nil {

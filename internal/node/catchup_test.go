@@ -7,20 +7,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
 // pages gives pages of ten ledgers up to the latest.
 type pages struct {
-	ledger.Source
+	follower.Source
 	latest uint32
 }
 
 func (p *pages) Latest(context.Context) (uint32, error) { return p.latest, nil }
 
-func (p *pages) Next(_ context.Context, sequence uint32) (page []ledger.Raw, err error) {
+func (p *pages) Next(_ context.Context, sequence uint32) (page []domain.Ledger, err error) {
 	for s := sequence; s <= p.latest && len(page) < 10; s++ {
-		page = append(page, ledger.Raw{Sequence: s})
+		page = append(page, domain.Ledger{Sequence: s})
 	}
 	return page, nil
 }

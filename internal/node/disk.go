@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
@@ -122,7 +122,7 @@ type guardedSource struct {
 	disk *DiskGuard
 }
 
-func (s guardedSource) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+func (s guardedSource) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
 	s.disk.await(ctx)
 	return s.Source.Next(ctx, sequence)
 }

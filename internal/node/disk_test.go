@@ -10,15 +10,14 @@ import (
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
 // oneLedger is a source that always has a ledger.
 type oneLedger struct{ follower.Source }
 
-func (oneLedger) Next(_ context.Context, sequence uint32) ([]ledger.Raw, error) {
-	return []ledger.Raw{{Sequence: sequence}}, nil
+func (oneLedger) Next(_ context.Context, sequence uint32) ([]domain.Ledger, error) {
+	return []domain.Ledger{{Sequence: sequence}}, nil
 }
 
 func TestWithoutRoomNoNewWorkIsTaken(t *testing.T) {

@@ -16,7 +16,7 @@ func (r *followerRole) Name() string { return string(RoleFollower) }
 func (r *followerRole) Start(context.Context) error {
 	n, cfg := r.node, r.node.cfg
 	live := &catchUp{Source: cfg.Follower.Live, say: cfg.Say, now: cfg.Now}
-	followed, err := follower.New(follower.Config{
+	r.follower = follower.New(follower.Config{
 		Cluster:    r.clusterOf("follower"),
 		Source:     guardedSource{live, cfg.Disk},
 		Watches:    watches{n.directory.Directory},
@@ -31,10 +31,6 @@ func (r *followerRole) Start(context.Context) error {
 		Now:      cfg.Now,
 		Logger:   cfg.Logger,
 	})
-	if err != nil {
-		return err
-	}
-	r.follower = followed
 	r.Go("the follower", r.follower.Run)
 	return nil
 }

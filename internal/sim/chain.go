@@ -5,14 +5,12 @@ import (
 	"fmt"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
 // chain is the ledger network: closed ledgers, 1 is the first.
 type chain struct {
-	world     *World
-	extractor *ledger.Extractor // has nothing to do: ledgers are read already
-	ledgers   []ledger.Ledger
+	world   *World
+	ledgers []domain.Ledger
 }
 
 var (
@@ -33,26 +31,19 @@ const wallets = 4
 const networkName = "the network of the simulation"
 
 func newChain(w *World) *chain {
-	extractor, err := ledger.NewExtractor(networkName)
-	if err != nil {
-		panic(err)
-	}
-	c := &chain{world: w, extractor: extractor}
+	c := &chain{world: w}
 	c.close(nil) // the first ledger has none
 	return c
 }
 
 func (c *chain) close(payments []domain.Payment) {
 	sequence := uint32(len(c.ledgers) + 1)
-	c.ledgers = append(c.ledgers, ledger.Ledger{
-		Header: ledger.Header{
-			Sequence:       sequence,
-			Hash:           hashOf(sequence),
-			PreviousHash:   hashOf(sequence - 1),
-			ClosedAtMillis: c.world.wall(),
-		},
-		Payments:     payments,
-		Transactions: len(payments),
+	c.ledgers = append(c.ledgers, domain.Ledger{
+		Sequence:       sequence,
+		Hash:           hashOf(sequence),
+		ClosedAtMillis: c.world.wall(),
+		Payments:       payments,
+		Transactions:   len(payments),
 	})
 }
 
@@ -108,16 +99,11 @@ func (s source) Continue(sequence uint32, hash string) {
 }
 
 // Next waits for a ledger, and gives some of those after it too.
-func (s source) Next(_ context.Context, sequence uint32) ([]ledger.Raw, error) {
+func (s source) Next(_ context.Context, sequence uint32) ([]domain.Ledger, error) {
 	c := s.follower.world.chain
 	if err := s.r.wait(func() bool { return c.latest() >= sequence }); err != nil {
 		return nil, err
 	}
-	var page []ledger.Raw
 	last := min(c.latest(), sequence+uint32(c.world.rnd.IntN(3)))
-	for ; sequence <= last; sequence++ {
-		page = append(page,
-			ledger.Raw{Sequence: sequence, Hash: hashOf(sequence), Read: &c.ledgers[sequence-1]})
-	}
-	return page, nil
+	return c.ledgers[sequence-1 : last], nil
 }

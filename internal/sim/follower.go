@@ -329,7 +329,7 @@ func (f *followerProcess) follow() {
 			Start:      follower.Start{Sequence: 1},
 			Now:        func() time.Time { return time.UnixMilli(w.wall()) },
 			Logger:     slog.New(slog.DiscardHandler),
-		}, followerLog{f, &f.live}, w.chain.extractor, f.ours)
+		}, followerLog{f, &f.live}, f.ours)
 	}
 	f.live.begin(func() error {
 		_, err := f.reading.Follow(context.Background())

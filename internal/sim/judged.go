@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -112,7 +111,7 @@ func (j *judged) may(watchID string, sequence uint32) (settings []domain.Watch, 
 }
 
 // readOnce holds what a ledger has told, when its cursor stands.
-func (c *checks) readOnce(l ledger.Ledger) {
+func (c *checks) readOnce(l domain.Ledger) {
 	j := c.judged
 	if j.read[l.Sequence] {
 		return
@@ -126,7 +125,7 @@ func (c *checks) readOnce(l ledger.Ledger) {
 	delete(j.least, l.Sequence)
 }
 
-func (c *checks) readFor(watchID string, l ledger.Ledger) {
+func (c *checks) readFor(watchID string, l domain.Ledger) {
 	w, j := c.world, c.judged
 	settings, certain := j.may(watchID, l.Sequence)
 	since := j.since[watchID]

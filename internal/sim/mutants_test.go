@@ -265,8 +265,8 @@ var mutants = []mutant{
 	},
 	{
 		"a part goes by the watch as it is", "streams/follower/backfill.go",
-		"b.tell(ctx, raw, w.Pinned(part), part.BegunAtMillis)",
-		"b.tell(ctx, raw, func() domain.Watch { if MUTANT { return w }; return w.Pinned(part) }(), part.BegunAtMillis)",
+		"b.tell(ctx, l, last+1, w.Pinned(part), part.BegunAtMillis)",
+		"b.tell(ctx, l, last+1, func() domain.Watch { if MUTANT { return w }; return w.Pinned(part) }(), part.BegunAtMillis)",
 		"G2",
 	},
 	{

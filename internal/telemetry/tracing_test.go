@@ -21,7 +21,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
@@ -93,7 +92,7 @@ func newTracing(t *testing.T, ratio float64) (*Tracing, *collected) {
 
 func matched(eventID string) follower.LedgerSummary {
 	return follower.LedgerSummary{
-		Ledger:  ledger.Ledger{Header: ledger.Header{Sequence: 7, ClosedAtMillis: 1_000}},
+		Ledger:  domain.Ledger{Sequence: 7, ClosedAtMillis: 1_000},
 		Matches: []domain.Match{{EventID: eventID, Watch: domain.Watch{ID: "wat_1", EndpointID: "ep_1"}}},
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/retry"
-	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -191,7 +190,7 @@ func (b *Backfiller) readPart(
 	for last < part.To && b.config.Now().Sub(begun) < partTime {
 		b.way.await(ctx, wayWait)
 		page, err := b.page(ctx, last+1)
-		if ledger.IsFinal(err) {
+		if _, permanent := errors.AsType[domain.LedgerError](err); permanent {
 			return last, b.problem(w, last+1, err), nil
 		}
 		if err != nil && last >= part.From && ctx.Err() == nil {
@@ -207,8 +206,8 @@ func (b *Backfiller) readPart(
 		if !found || current.Deleted() || current.Backfill.Request != w.Backfill.Request {
 			return last, "", nil
 		}
-		if last, problem, err = b.tellPage(ctx, page, w, part, last+1); problem != "" || err != nil {
-			return last, problem, err
+		if last, err = b.tellPage(ctx, page, w, part, last+1); err != nil {
+			return last, "", err
 		}
 		if last == page[len(page)-1].Sequence {
 			b.next = last + 1
@@ -217,34 +216,27 @@ func (b *Backfiller) readPart(
 	return last, "", nil
 }
 
-// tellPage tells what ledgers have for a watch, from the one that is due up to
-// the end of a part, and gives the last of them.
+// tellPage tells the log what ledgers have for a watch, from the one that is due up to
+// the end of a part, and returns the last of them.
 func (b *Backfiller) tellPage(
-	ctx context.Context, page []ledger.Raw, w domain.Watch, part domain.Part,
+	ctx context.Context, page []domain.Ledger, w domain.Watch, part domain.Part,
 	due uint32,
-) (last uint32, problem string, err error) {
+) (last uint32, err error) {
 	last = due - 1
-	for _, raw := range page {
-		if raw.Sequence > part.To {
+	for _, l := range page {
+		if l.Sequence > part.To {
 			break
 		}
-		if raw.Sequence != last+1 {
-			return last, "", fmt.Errorf("follower: the source gave ledger %d for a backfill where %d is due",
-				raw.Sequence, last+1)
+		if err := b.tell(ctx, l, last+1, w.Pinned(part), part.BegunAtMillis); err != nil {
+			return last, err
 		}
-		if err := b.tell(ctx, raw, w.Pinned(part), part.BegunAtMillis); err != nil {
-			if retry.IsPermanent(err) {
-				return last, b.problem(w, raw.Sequence, err), nil
-			}
-			return last, "", err
-		}
-		last = raw.Sequence
+		last = l.Sequence
 	}
-	return last, "", nil
+	return last, nil
 }
 
 // page reads ledgers from the source.
-func (b *Backfiller) page(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+func (b *Backfiller) page(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
 	waiting, cancel := context.WithTimeout(ctx, pageWait)
 	defer cancel()
 	page, err := b.Source.Next(waiting, sequence)
@@ -260,13 +252,12 @@ func (b *Backfiller) page(ctx context.Context, sequence uint32) ([]ledger.Raw, e
 // tell appends what one ledger has for one watch. It is a function of the ledger,
 // the watch and the time, all of which a part pins.
 func (b *Backfiller) tell(
-	ctx context.Context, raw ledger.Raw, w domain.Watch, createdAtMillis int64,
+	ctx context.Context, l domain.Ledger, due uint32, w domain.Watch, createdAtMillis int64,
 ) error {
 	if !b.ours() {
 		return errNotOurs
 	}
-	l, err := b.extract(raw)
-	if err != nil {
+	if err := b.check(l, due); err != nil {
 		return err
 	}
 	s, err := sift(l.Payments, only{w}, made{})
@@ -292,10 +283,10 @@ func (o only) ByWallet(wallet string) ([]domain.Watch, error) {
 func (b *Backfiller) problem(w domain.Watch, sequence uint32, err error) string {
 	b.config.Logger.Warn("a backfill cannot go on", "watch", w.ID, "ledger", sequence, "err", err)
 	switch {
-	case errors.Is(err, ledger.ErrBehindRetention):
+	case errors.Is(err, domain.ErrBehindRetention):
 		return fmt.Sprintf("ledger %d is older than what the source of ledgers keeps: begin at a later "+
 			"one, or have a source with a longer history followed", sequence)
-	case errors.Is(err, ledger.ErrForked), errors.Is(err, ledger.ErrWrongNetwork):
+	case errors.Is(err, domain.ErrForked), errors.Is(err, domain.ErrWrongNetwork):
 		return fmt.Sprintf("ledger %d of the source does not belong to the chain before it", sequence)
 	}
 	return fmt.Sprintf("ledger %d cannot be read by this version of Lumenhook", sequence)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
@@ -102,10 +103,9 @@ func (d *desk) reports() []domain.RecordCoverage {
 // backfills in parts of ten ledgers.
 func (r *rig) pastConfig(c *busyChain, d *desk) follower.Config {
 	config := r.config()
-	config.Source, config.Passphrase = c.rpc(r.t.(*testing.T), c.network.RPCURL()),
-		c.network.Passphrase()
+	config.Source, config.Passphrase = c.source(r.t), c.network.Passphrase()
 	config.Backfill = follower.BackfillConfig{
-		Source:      c.rpc(r.t.(*testing.T), c.network.RPCURL()),
+		Source:      c.source(r.t),
 		Requests:    r.book,
 		Commands:    d,
 		PartLedgers: 10,
@@ -116,21 +116,13 @@ func (r *rig) pastConfig(c *busyChain, d *desk) follower.Config {
 // past are the ids of the events that a watch has for a range of the chain.
 func (c *busyChain) past(t *testing.T, w domain.Watch, from, to uint32) (ids []string) {
 	t.Helper()
-	source := c.rpc(t, c.network.RPCURL())
-	extractor, err := ledger.NewExtractor(c.network.Passphrase())
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := c.source(t)
 	for from <= to {
 		page, err := source.Next(t.Context(), from)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, raw := range page {
-			l, err := extractor.Read(raw)
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, l := range page {
 			for _, p := range l.Payments {
 				if m, ok := domain.MatchPayment(w, p); ok && p.AmountStroops > 0 && l.Sequence <= to {
 					ids = append(ids, m.EventID)
@@ -364,7 +356,8 @@ func TestBackfillSaysWhyItStops(t *testing.T) {
 	r := newRig(t)
 	c := r.busyChain()
 	config := r.pastConfig(c, &desk{book: r.book})
-	config.Backfill.Source = forgetful{config.Backfill.Source, 50}
+	config.Backfill.Source = reader(t, forgetful{c.rpc(t, c.network.RPCURL()), 50},
+		c.network.Passphrase())
 	x := r.startReady(config)
 	for _, s := range []struct {
 		ask     domain.BackfillWatch
@@ -398,13 +391,13 @@ func TestBackfillSaysWhyItStops(t *testing.T) {
 
 // forgetful no longer keeps ledgers before one, and has ledger 90 damaged.
 type forgetful struct {
-	follower.Source
+	source.Source
 	oldest uint32
 }
 
 func (f forgetful) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	if sequence < f.oldest {
-		return nil, ledger.ErrBehindRetention
+		return nil, domain.ErrBehindRetention
 	}
 	page, err := f.Source.Next(ctx, sequence)
 	for i := range page {
@@ -509,7 +502,7 @@ type stalling struct {
 	times int
 }
 
-func (s *stalling) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+func (s *stalling) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
 	if sequence >= s.from && s.times > 0 {
 		s.times--
 		return nil, errors.New("away")

@@ -1,7 +1,8 @@
 // Package follower reads closed ledgers in order and tells the log which
 // payments reached watched wallets, and what each watch makes of them.
 //
-// It hides the cursor, the election, and the order of writing. For each ledger:
+// It hides the cursor, the election, and the order of writing. Of the network it knows
+// only a [Source]: ledgers of the domain, in order. For each ledger:
 //
 //  1. the watches are caught up to the end of their topic, so that a watch that
 //     was acknowledged before the ledger closed sees it; those seen for the first

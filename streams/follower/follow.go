@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/retry"
-	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -49,11 +49,11 @@ func (f *Reading) Follow(ctx context.Context) (advanced bool, err error) {
 		if f.ends, err = f.readTopics(ctx); err != nil {
 			return advanced, err
 		}
-		for _, raw := range page {
-			if err := f.read(ctx, raw, offsets); err != nil {
+		for _, l := range page {
+			if err := f.read(ctx, l, next, offsets); err != nil {
 				return advanced, err
 			}
-			next, advanced = raw.Sequence+1, true
+			next, advanced = next+1, true
 		}
 	}
 }
@@ -95,8 +95,8 @@ func (f *Reading) anchor(ctx context.Context) (next uint32, err error) {
 	if err != nil {
 		return 0, retry.Permanent(err)
 	}
-	l, err := f.extract(page[0])
-	if err != nil {
+	l := page[0]
+	if err := f.check(l, latest); err != nil {
 		return 0, err
 	}
 	f.config.Source.Continue(l.Sequence, l.Hash) // the page may have held more
@@ -109,12 +109,13 @@ func (f *Reading) anchor(ctx context.Context) (next uint32, err error) {
 
 // read tells the log of one ledger: what it has for watched wallets, and then
 // that it was read. What was matched of it before stands.
-func (f *Reading) read(ctx context.Context, raw ledger.Raw, offsets map[int32]int64) error {
+func (f *Reading) read(
+	ctx context.Context, l domain.Ledger, due uint32, offsets map[int32]int64,
+) error {
 	if !f.ours() {
 		return errNotOurs
 	}
-	l, err := f.extract(raw)
-	if err != nil {
+	if err := f.check(l, due); err != nil {
 		return err
 	}
 	f.at.Store(l.Sequence)
@@ -134,26 +135,21 @@ func (f *Reading) read(ctx context.Context, raw ledger.Raw, offsets map[int32]in
 	return nil
 }
 
-func (f *Reading) extract(raw ledger.Raw) (ledger.Ledger, error) {
-	l, err := f.extractor.Read(raw)
-	if err != nil {
-		return l, retry.Permanent(fmt.Errorf("ledger %d cannot be read, and skipping it would miss its "+
-			"payments: a newer lumenhook may read it: %w", raw.Sequence, err))
-	}
-	if l.Sequence != raw.Sequence {
-		return l, retry.Permanent(fmt.Errorf("the source gave ledger %d where %d is due", l.Sequence,
-			raw.Sequence))
+// check holds a ledger against the one that is due, and logs what of it cannot be read.
+func (f *Reading) check(l domain.Ledger, due uint32) error {
+	if l.Sequence != due {
+		return retry.Permanent(fmt.Errorf("the source gave ledger %d where %d is due", l.Sequence, due))
 	}
 	for _, q := range l.Quarantined {
 		f.config.Logger.Error("a transaction cannot be read; payments in it, if any, are not reported: "+
 			"docs/operations.md (Protocol changes) says how to deliver them later", "ledger", l.Sequence,
 			"txHash", q.TxHash, "reason", q.Reason)
 	}
-	return l, nil
+	return nil
 }
 
 // eachRecord gives what is to be appended of a ledger before its cursor.
-func (f *Reading) eachRecord(l ledger.Ledger, s sifted, nowMillis int64) iter.Seq[streams.Record] {
+func (f *Reading) eachRecord(l domain.Ledger, s sifted, nowMillis int64) iter.Seq[streams.Record] {
 	return func(yield func(streams.Record) bool) {
 		for r := range s.eachRecord(nowMillis) {
 			if !yield(r) {
@@ -200,7 +196,7 @@ func (f *Reading) commitParts(ctx context.Context, records iter.Seq[streams.Reco
 }
 
 func (f *Reading) commitCursor(
-	ctx context.Context, l ledger.Ledger, s sifted, offsets map[int32]int64,
+	ctx context.Context, l domain.Ledger, s sifted, offsets map[int32]int64,
 	nowMillis int64,
 ) error {
 	return f.log.Commit(ctx, record(schemas.TopicLedgers, f.config.Passphrase,

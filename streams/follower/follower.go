@@ -11,7 +11,6 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/retry"
-	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -24,8 +23,20 @@ const partition = 0
 
 const leaveTimeout = 10 * time.Second
 
-// Source is where ledgers come from.
-type Source = ledger.Source
+// Source is where closed ledgers come from. It is used by one goroutine at a time.
+type Source interface {
+	// Check asks once whether the source serves the network; if it serves another,
+	// the error is a domain.ErrWrongNetwork.
+	Check(ctx context.Context) error
+	// Latest asks once for the sequence of the newest ledger.
+	Latest(ctx context.Context) (uint32, error)
+	// Continue says which ledger was read last: the next must name its hash as
+	// the one before it. An empty hash takes any.
+	Continue(sequence uint32, hash string)
+	// Next waits for a ledger and returns it and those after it that are there
+	// too. It fails only where waiting does not help, with a domain.LedgerError.
+	Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error)
+}
 
 // Watches is what the follower knows of watches.
 type Watches interface {
@@ -42,7 +53,7 @@ type Watches interface {
 // LedgerSummary tells of a ledger after its cursor is acknowledged. Observed and
 // Matches are in ledger order.
 type LedgerSummary struct {
-	Ledger   ledger.Ledger
+	Ledger   domain.Ledger
 	Observed []domain.Payment
 	Matches  []domain.Match
 }
@@ -64,7 +75,6 @@ type Config struct {
 // Follower is one follower process. It is active while it is elected.
 type Follower struct {
 	config      Config
-	extractor   *ledger.Extractor
 	reading     *Reading
 	membership  atomic.Pointer[streams.Membership]
 	ready       chan struct{}
@@ -82,12 +92,8 @@ type term struct {
 }
 
 // New makes a follower; Run works it.
-func New(config Config) (*Follower, error) {
-	extractor, err := ledger.NewExtractor(config.Passphrase)
-	if err != nil {
-		return nil, err
-	}
-	return &Follower{config: config, extractor: extractor, ready: make(chan struct{})}, nil
+func New(config Config) *Follower {
+	return &Follower{config: config, ready: make(chan struct{})}
 }
 
 // Ready is closed once this follower was elected and knows where it reads on:
@@ -106,7 +112,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		return err
 	}
 	defer log.close()
-	f.reading = NewReading(f.config, log, f.extractor, f.ours)
+	f.reading = NewReading(f.config, log, f.ours)
 	f.reading.started = func() { f.becomeReady.Do(func() { close(f.ready) }) }
 	running, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -139,7 +145,7 @@ func (f *Follower) Run(ctx context.Context) error {
 // the source.
 func (f *Follower) awaitNetwork(ctx context.Context) error {
 	policy := f.config.again("the source of ledgers does not answer; waiting for it")
-	policy.If = func(err error) bool { return !errors.Is(err, ledger.ErrWrongNetwork) }
+	policy.If = func(err error) bool { return !errors.Is(err, domain.ErrWrongNetwork) }
 	err := retry.Do(ctx, policy, func() error { return f.config.Source.Check(ctx) })
 	if err == nil || ctx.Err() != nil {
 		return nil

@@ -185,15 +185,14 @@ func TestUnreadableLedgerStops(t *testing.T) {
 	r := newRig(t)
 	var bad uint32
 	config := r.config()
-	config.Source = faulty{config.Source, func(raw *ledger.Raw) error {
+	config.Source = r.source(func(raw *ledger.Raw) {
 		if bad == 0 && raw.Sequence > 5 {
 			bad = raw.Sequence
 		}
 		if raw.Sequence == bad {
 			raw.XDR = raw.XDR[:len(raw.XDR)-4]
 		}
-		return nil
-	}}
+	})
 	config.Start = follower.Start{Sequence: 2}
 	x := r.start(config)
 	err := x.end()
@@ -214,7 +213,7 @@ func TestForkStops(t *testing.T) {
 		Sequence:          3,
 		Hash:              strings.Repeat("ab", 32),
 	})
-	if err := r.start(r.config()).end(); !errors.Is(err, ledger.ErrForked) {
+	if err := r.start(r.config()).end(); !errors.Is(err, domain.ErrForked) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -235,8 +234,8 @@ func TestSourceOfAnotherNetworkStops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Source, config.Passphrase = source, "Another network"
-	if err := r.start(config).end(); !errors.Is(err, ledger.ErrWrongNetwork) {
+	config.Source, config.Passphrase = reader(t, source, "Another network"), "Another network"
+	if err := r.start(config).end(); !errors.Is(err, domain.ErrWrongNetwork) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -368,19 +367,21 @@ func TestWhatCannotBeReadIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := r.config()
-	config.Source = faulty{config.Source, func(raw *ledger.Raw) error {
+	config.Source = r.source(func(raw *ledger.Raw) {
 		if raw.Sequence != paid.Ledger {
-			return nil
+			return
 		}
 		l, err := extractor.Extract(raw.XDR)
-		l.Quarantined = []ledger.Quarantine{{
+		if err != nil {
+			t.Error(err)
+		}
+		l.Quarantined = []domain.QuarantinedTransaction{{
 			TxHash: hash,
 			Order:  2,
 			Reason: "a form that this program does not know",
 		}}
 		raw.Read = &l
-		return err
-	}}
+	})
 	config.Start = follower.Start{Sequence: 2}
 	x := r.start(config)
 	x.until(paid.Ledger)

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
@@ -43,15 +42,9 @@ func (r *rig) life(config follower.Config, at func(streams.Record) bool) error {
 		r.t.Fatal(err)
 	}
 	defer log.Close()
-	extractor, err := ledger.NewExtractor(config.Passphrase)
-	if err != nil {
-		r.t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
-	_, err = follower.NewReading(config, mortal{log, at}, extractor, func() bool { return true }).Follow(
-		ctx,
-	)
+	_, err = follower.NewReading(config, mortal{log, at}, func() bool { return true }).Follow(ctx)
 	return err
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -37,11 +36,10 @@ type Log interface {
 // reading, matching and writing. It has no goroutine, and what it waits for is
 // given to it, so that a simulation can work it.
 type Reading struct {
-	config    Config
-	log       Log
-	extractor *ledger.Extractor
-	ours      func() bool // elected, as far as the group has confirmed lately
-	started   func()      // told when the position is known
+	config  Config
+	log     Log
+	ours    func() bool // elected, as far as the group has confirmed lately
+	started func()      // told when the position is known
 
 	standing standing        // of ledgers behind the cursor, made before this reading began
 	pending  map[string]bool // watches that are admitted, whose rows do not say so yet
@@ -54,17 +52,17 @@ type Reading struct {
 }
 
 // NewReading makes a reading; of config it leaves Cluster unused.
-func NewReading(config Config, log Log, extractor *ledger.Extractor, ours func() bool) *Reading {
+func NewReading(config Config, log Log, ours func() bool) *Reading {
 	if config.OnLedger == nil {
 		config.OnLedger = func(LedgerSummary) {}
 	}
-	return &Reading{config: config, log: log, extractor: extractor, ours: ours, started: func() {}}
+	return &Reading{config: config, log: log, ours: ours, started: func() {}}
 }
 
 // Beside is a reading of another configuration and log that shares this one's
 // place in the ledgers: a backfill of it goes as far.
 func (f *Reading) Beside(config Config, log Log) *Reading {
-	beside := NewReading(config, log, f.extractor, f.ours)
+	beside := NewReading(config, log, f.ours)
 	beside.at.Store(f.at.Load())
 	return beside
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -100,7 +101,8 @@ func (r *rig) begin() {
 	}
 }
 
-func (r *rig) source() *rpc.Source {
+// source reads the network, and lets its ledgers be tampered with.
+func (r *rig) source(tamper ...func(*ledger.Raw)) follower.Source {
 	r.t.Helper()
 	s, err := rpc.New(rpc.Config{
 		URL:          r.network.RPCURL(),
@@ -110,7 +112,16 @@ func (r *rig) source() *rpc.Source {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return s
+	return reader(r.t, faulty{s, tamper}, r.network.Passphrase())
+}
+
+func reader(t testing.TB, s source.Source, passphrase string) *source.Reader {
+	t.Helper()
+	r, err := source.NewReader(s, passphrase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 func (r *rig) config() follower.Config {
@@ -141,14 +152,10 @@ func (r *rig) start(config follower.Config) *running {
 		ledgers: make(chan follower.LedgerSummary, 10_000),
 	}
 	config.OnLedger = func(s follower.LedgerSummary) { x.ledgers <- s }
-	f, err := follower.New(config)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	x.Follower = f
+	x.Follower = follower.New(config)
 	ctx, cancel := context.WithCancel(context.Background())
 	x.stop = cancel
-	go func() { x.ended <- f.Run(ctx) }()
+	go func() { x.ended <- x.Run(ctx) }()
 	r.t.Cleanup(cancel)
 	return x
 }
@@ -388,21 +395,18 @@ func (r *rig) admitting() {
 
 // faulty is a source whose ledgers are tampered with.
 type faulty struct {
-	follower.Source
-	tamper func(*ledger.Raw) error
+	source.Source
+	tamper []func(*ledger.Raw)
 }
 
 func (f faulty) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	page, err := f.Source.Next(ctx, sequence)
-	if err != nil {
-		return nil, err
-	}
 	for i := range page {
-		if err := f.tamper(&page[i]); err != nil {
-			return nil, err
+		for _, tamper := range f.tamper {
+			tamper(&page[i])
 		}
 	}
-	return page, nil
+	return page, err
 }
 
 // patient refuses its first checks.

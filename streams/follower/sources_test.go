@@ -16,6 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devtraffic"
+	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/handover"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/horizon"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
@@ -84,7 +85,11 @@ func (r *rig) busyChain() *busyChain {
 	return c
 }
 
-func (c *busyChain) rpc(t *testing.T, address string) *rpc.Source {
+func (c *busyChain) source(t testing.TB) follower.Source {
+	return reader(t, c.rpc(t, c.network.RPCURL()), c.network.Passphrase())
+}
+
+func (c *busyChain) rpc(t testing.TB, address string) *rpc.Source {
 	t.Helper()
 	s, err := rpc.New(rpc.Config{
 		URL:          address,
@@ -99,7 +104,7 @@ func (c *busyChain) rpc(t *testing.T, address string) *rpc.Source {
 	return s
 }
 
-func (c *busyChain) lake(t *testing.T) *lake.Source {
+func (c *busyChain) lake(t testing.TB) *lake.Source {
 	t.Helper()
 	store, err := lake.OpenFolder(c.lakeDir)
 	if err != nil {
@@ -116,7 +121,7 @@ func (c *busyChain) lake(t *testing.T) *lake.Source {
 	return s
 }
 
-func (c *busyChain) horizon(t *testing.T) *horizon.Source {
+func (c *busyChain) horizon(t testing.TB) *horizon.Source {
 	t.Helper()
 	s, err := horizon.New(horizon.Config{
 		URL:          c.network.RPCURL(),
@@ -132,12 +137,12 @@ func (c *busyChain) horizon(t *testing.T) *horizon.Source {
 var createdAt = regexp.MustCompile(`"createdAt":"[^"]*"`)
 
 // facts are all that a follower of this source tells, but for when it did.
-func (r *rig) facts(c *busyChain, name string, source follower.Source) (all []string) {
+func (r *rig) facts(c *busyChain, name string, from source.Source) (all []string) {
 	r.t.Helper()
 	r.anew(name)
 	config := r.config()
-	config.Source, config.Passphrase, config.Start = source, c.network.Passphrase(),
-		follower.Start{Sequence: 2}
+	config.Passphrase, config.Start = c.network.Passphrase(), follower.Start{Sequence: 2}
+	config.Source = reader(r.t, from, config.Passphrase)
 	x := r.startReady(config)
 	x.until(c.last)
 	if err := x.stopped(); err != nil {
@@ -197,12 +202,13 @@ func TestEverySourceLeadsToTheSameFacts(t *testing.T) {
 	if len(want) < 200 {
 		t.Fatalf("only %d facts: too few to compare", len(want))
 	}
-	for name, source := range map[string]follower.Source{
-		"lake":    c.lake(t),
-		"horizon": c.horizon(t), "handover": handover.New(c.rpc(t, c.network.RPCURL()), c.lake(t), nil),
+	for name, from := range map[string]source.Source{
+		"lake":      c.lake(t),
+		"horizon":   c.horizon(t),
+		"handover":  handover.New(c.rpc(t, c.network.RPCURL()), c.lake(t), nil),
 		"stumbling": c.rpc(t, c.stumbling(t).URL),
 	} {
-		got := r.facts(c, name, source)
+		got := r.facts(c, name, from)
 		if !slices.Equal(got, want) {
 			for i := range want {
 				if i >= len(got) || got[i] != want[i] {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
+	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -475,7 +476,7 @@ func workFollower(ctx context.Context, g *guarded, c streams.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
 	}
-	source, err := rpc.New(rpc.Config{
+	server, err := rpc.New(rpc.Config{
 		URL:          g.net.RPCURL(),
 		Passphrase:   g.net.Passphrase(),
 		PollInterval: 10 * time.Millisecond,
@@ -483,10 +484,14 @@ func workFollower(ctx context.Context, g *guarded, c streams.Cluster) error {
 	if err != nil {
 		return err
 	}
+	reader, err := source.NewReader(server, g.net.Passphrase())
+	if err != nil {
+		return err
+	}
 	return withDirectory(ctx, g, c, func(d *directory.Directory) error {
 		if err := follow(ctx, c, follower.Config{
 			Cluster:    c,
-			Source:     source,
+			Source:     reader,
 			Watches:    watches{d},
 			Passphrase: g.net.Passphrase(),
 			Now:        time.Now,
@@ -547,11 +552,7 @@ func follow(ctx context.Context, c streams.Cluster, cfg follower.Config) error {
 		default:
 		}
 	}
-	f, err := follower.New(cfg)
-	if err != nil {
-		return err
-	}
-	failed, end := beside(ctx, f.Run)
+	failed, end := beside(ctx, follower.New(cfg).Run)
 	defer end()
 	select {
 	case <-read:

@@ -1,9 +1,8 @@
 // Package ledger turns one closed Stellar ledger into the payments in it.
 //
-// It hides the ledger's binary form (XDR) and the Stellar SDK that knows it: no
-// other package outside internal/stellar/ledger sees either. Sources of ledgers are
-// packages below this one; they hand over [Raw] ledgers, an [Extractor] reads
-// them.
+// It hides the ledger's binary form (XDR) and the Stellar SDK that knows it: nothing
+// outside internal/stellar sees either. Sources of ledgers (package source) give [Raw]
+// ledgers, an [Extractor] makes ledgers of the domain of them.
 //
 // What counts as a payment is what a Horizon server lists under /payments, as
 // far as it reaches a G address and belongs to a successful transaction:
@@ -31,7 +30,7 @@
 //   - A transaction that failed yields nothing.
 //   - Either the whole ledger could be taken apart, or Extract answers with an
 //     error. A transaction whose place in the ledger is known but which does
-//     not make sense is quarantined: named in [Ledger.Quarantined], and none of
+//     not make sense is quarantined: named in [domain.Ledger.Quarantined], and none of
 //     its payments is reported.
 //
 // A ledger is taken apart in two steps, which are the seam for a newer SDK:
@@ -47,9 +46,7 @@
 //
 // File map:
 //
-//	ledger.go     Raw, Ledger, Extractor
-//	source.go     Source, which the packages below implement
-//	chain.go      each ledger follows the one before it
+//	ledger.go     Raw, Header, Extractor
 //	header.go     the ledger header, and its newer forms (CAP-88)
 //	batch.go      ledgers in files: batches, streams, compression, base64
 //	locate.go     where each transaction's parts are

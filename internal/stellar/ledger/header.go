@@ -144,8 +144,7 @@ func readHeader(
 		header := entry.MustHeader()
 		hash, previous := entry.MustHash().MustValue(), header.MustPreviousLedgerHash().MustValue()
 		h.Hash, h.PreviousHash = hex.EncodeToString(hash[:]), hex.EncodeToString(previous[:])
-		h.Sequence, h.ProtocolVersion = header.MustLedgerSeq().MustValue(),
-			header.MustLedgerVersion().MustValue()
+		h.Sequence = header.MustLedgerSeq().MustValue()
 		closeTimeSeconds = header.MustScpValue().MustCloseTime().MustValue()
 	})
 	if err != nil {

@@ -11,59 +11,37 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// What a source of ledgers may answer with, besides ledgers. None of them passes
-// by waiting.
-var (
-	ErrForked          = errors.New("the network was reset or forked")
-	ErrBehindRetention = errors.New("the source no longer keeps this ledger")
-	ErrWrongNetwork    = errors.New("the source serves another network")
-	ErrUnreadable      = errors.New("the ledger cannot be read by this program")
-)
-
-// IsFinal tells whether a source's error is one that waiting does not mend.
-func IsFinal(err error) bool {
-	for _, final := range []error{ErrForked, ErrBehindRetention, ErrWrongNetwork, ErrUnreadable} {
-		if errors.Is(err, final) {
-			return true
-		}
-	}
-	return false
+// Raw is a closed ledger as a source gives it. Hash is what the source says, 64
+// lowercase hex characters; XDR is one LedgerCloseMeta. A source that knows the
+// payments but not the XDR, such as Horizon, gives PreviousHash and Read in its place.
+type Raw struct {
+	Sequence     uint32
+	Hash         string
+	XDR          []byte
+	PreviousHash string
+	Read         *domain.Ledger
 }
 
-// Raw is a closed ledger as a source hands it over. Hash is what the source
-// says, 64 lowercase hex characters; XDR is one LedgerCloseMeta. A source that
-// knows the payments but not the XDR, such as Horizon, gives Read in its place.
-type Raw struct {
-	Sequence uint32
-	Hash     string
-	XDR      []byte
-	Read     *Ledger
+// Header gives the ledger's header, as far as the source knows it.
+func (r Raw) Header() (Header, error) {
+	if r.Read == nil {
+		return ReadHeader(r.XDR)
+	}
+	return Header{
+		Sequence:       r.Read.Sequence,
+		Hash:           r.Read.Hash,
+		PreviousHash:   r.PreviousHash,
+		ClosedAtMillis: r.Read.ClosedAtMillis,
+	}, nil
 }
 
 // Header is what a ledger says about itself. Hashes are 64 lowercase hex
 // characters.
 type Header struct {
-	Sequence        uint32
-	Hash            string
-	PreviousHash    string
-	ClosedAtMillis  int64
-	ProtocolVersion uint32
-}
-
-// Ledger is what the follower needs of a closed ledger.
-type Ledger struct {
-	Header
-	Transactions int              // failed ones too
-	Payments     []domain.Payment // in ledger order
-	Quarantined  []Quarantine
-}
-
-// Quarantine names a successful transaction that could not be read: it may hold
-// payments, and none of them is reported.
-type Quarantine struct {
-	TxHash string
-	Order  int // 1 is the first transaction that was applied
-	Reason string
+	Sequence       uint32
+	Hash           string
+	PreviousHash   string
+	ClosedAtMillis int64
 }
 
 // assetsCached bounds the memory of contract identifiers; a name takes at most
@@ -91,41 +69,49 @@ func NewExtractor(passphrase string) (*Extractor, error) {
 
 // Extract reads one LedgerCloseMeta. It fails when the ledger as a whole cannot
 // be read; a caller must then stop, never skip it.
-func (e *Extractor) Extract(raw []byte) (Ledger, error) {
+func (e *Extractor) Extract(raw []byte) (domain.Ledger, error) {
 	l, err := e.extract(raw)
 	if err != nil {
-		return Ledger{}, fmt.Errorf("ledger: reading a LedgerCloseMeta of %d bytes: %w", len(raw), err)
+		return domain.Ledger{}, fmt.Errorf("ledger: reading a LedgerCloseMeta of %d bytes: %w", len(raw), err)
 	}
 	return l, nil
 }
 
 // Read gives what is in a ledger, whatever form its source has it in.
-func (e *Extractor) Read(raw Raw) (Ledger, error) {
+func (e *Extractor) Read(raw Raw) (domain.Ledger, error) {
 	if raw.Read != nil {
 		return *raw.Read, nil
 	}
 	return e.Extract(raw.XDR)
 }
 
-func (e *Extractor) extract(raw []byte) (Ledger, error) {
+func (e *Extractor) extract(raw []byte) (domain.Ledger, error) {
 	normal, closeTimeMillis, err := normalise(raw)
 	if err != nil {
-		return Ledger{}, err
+		return domain.Ledger{}, err
 	}
 	parts, err := locate(normal, e.passphrase)
 	if err != nil {
-		return Ledger{}, err
+		return domain.Ledger{}, err
 	}
 	header, err := readHeader(parts.header, closeTimeMillis)
 	if err != nil {
-		return Ledger{}, err
+		return domain.Ledger{}, err
 	}
-	l := Ledger{Header: header, Transactions: len(parts.transactions)}
+	l := domain.Ledger{
+		Sequence:       header.Sequence,
+		Hash:           header.Hash,
+		ClosedAtMillis: header.ClosedAtMillis,
+		Transactions:   len(parts.transactions),
+	}
 	for i, tx := range parts.transactions {
 		payments, err := e.paymentsOf(header, i+1, tx)
 		if err != nil {
-			l.Quarantined = append(l.Quarantined,
-				Quarantine{TxHash: tx.hexHash(), Order: i + 1, Reason: err.Error()})
+			l.Quarantined = append(l.Quarantined, domain.QuarantinedTransaction{
+				TxHash: tx.hexHash(),
+				Order:  i + 1,
+				Reason: err.Error(),
+			})
 			continue
 		}
 		l.Payments = append(l.Payments, payments...)

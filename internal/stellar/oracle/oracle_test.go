@@ -73,7 +73,7 @@ func differences(got, want []domain.Payment) (all []string) {
 }
 
 // check compares one ledger.
-func check(t *testing.T, raw []byte, passphrase string, used map[string]int) ledger.Ledger {
+func check(t *testing.T, raw []byte, passphrase string, used map[string]int) domain.Ledger {
 	t.Helper()
 	e, err := ledger.NewExtractor(passphrase)
 	if err != nil {
@@ -136,8 +136,7 @@ func TestRealLedgers(t *testing.T) {
 		if len(l.Payments) < 10 {
 			t.Errorf("%s holds %d payments: too few to compare", name, len(l.Payments))
 		}
-		t.Logf("%s: protocol %d, %d transactions, %d payments", name, l.ProtocolVersion, l.Transactions,
-			len(l.Payments))
+		t.Logf("%s: %d transactions, %d payments", name, l.Transactions, len(l.Payments))
 	}
 	logRules(t, used)
 }

@@ -14,7 +14,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
 // lookAgainLedgers is how many ledgers are read from the far source before the
@@ -26,16 +28,16 @@ const (
 	waitLast  = 15 * time.Second
 )
 
-// Source is a ledger.Source over two. It is for one goroutine.
+// Source is a source.Source over two. It is for one goroutine.
 type Source struct {
-	near, far ledger.Source
+	near, far source.Source
 	log       *slog.Logger
 	fromFar   uint32 // until this sequence the far source is read without asking the near one
 	reading   string // as last logged
 }
 
 // New joins two sources. log may be nil.
-func New(near, far ledger.Source, log *slog.Logger) *Source {
+func New(near, far source.Source, log *slog.Logger) *Source {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -47,7 +49,7 @@ func (s *Source) Check(ctx context.Context) error {
 	if err := s.near.Check(ctx); err != nil {
 		return err
 	}
-	if err := s.far.Check(ctx); errors.Is(err, ledger.ErrWrongNetwork) {
+	if err := s.far.Check(ctx); errors.Is(err, domain.ErrWrongNetwork) {
 		return err
 	} else if err != nil {
 		s.log.Warn("the far source of ledgers cannot be used now", "err", err)
@@ -69,7 +71,7 @@ func (s *Source) Continue(sequence uint32, hash string) {
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	if sequence >= s.fromFar {
 		page, err := s.near.Next(ctx, sequence)
-		if !errors.Is(err, ledger.ErrBehindRetention) {
+		if !errors.Is(err, domain.ErrBehindRetention) {
 			return s.given("near", s.far, page, err)
 		}
 		latest, err := s.reach(ctx, sequence, err)
@@ -91,7 +93,7 @@ func (s *Source) reach(
 	for wait := waitFirst; ; wait = min(2*wait, waitLast) {
 		latest, err = s.far.Latest(ctx)
 		switch {
-		case ledger.IsFinal(err):
+		case source.IsPermanent(err):
 			return 0, fmt.Errorf("%w; and then: %w", behind, err)
 		case err == nil && latest < sequence:
 			return 0, fmt.Errorf("%w; and the other source reaches to ledger %d only", behind, latest)
@@ -113,7 +115,7 @@ func (s *Source) reach(
 
 // given tells the other source how far reading has come.
 func (s *Source) given(
-	name string, other ledger.Source, page []ledger.Raw, err error,
+	name string, other source.Source, page []ledger.Raw, err error,
 ) ([]ledger.Raw, error) {
 	if err != nil || len(page) == 0 {
 		return page, err

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/domain"
 )
 
 const (
@@ -104,7 +104,7 @@ func refusal(resp *http.Response, raw []byte) error {
 	case http.StatusNotFound:
 		return errNotFound
 	case http.StatusGone:
-		return fmt.Errorf("%w: %s", ledger.ErrBehindRetention, problem.Detail)
+		return fmt.Errorf("%w: %s", domain.ErrBehindRetention, problem.Detail)
 	}
 	return fmt.Errorf("it answered with HTTP status %d: %q", resp.StatusCode, problem.Detail)
 }

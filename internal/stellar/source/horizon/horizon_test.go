@@ -176,14 +176,16 @@ func TestRecordedPageAgreesWithTheLedger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := e.Extract(unzip(t, filepath.Join("..", "..", "ledger", "testdata", "pubnet-51000294.xdr.gz")))
+	want, err := e.Extract(unzip(t,
+		filepath.Join("..", "..", "ledger", "testdata", "pubnet-51000294.xdr.gz")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := got[0].Read
 	if len(l.Quarantined) > 0 || len(l.Payments) < 30 || l.Transactions != 5 ||
 		l.ClosedAtMillis != want.ClosedAtMillis {
-		t.Fatalf("got %d payments, quarantined %v, header %+v", len(l.Payments), l.Quarantined, l.Header)
+		t.Fatalf("got %d payments, quarantined %v, closed at %d", len(l.Payments),
+			l.Quarantined, l.ClosedAtMillis)
 	}
 	for i, p := range l.Payments {
 		if !reflect.DeepEqual(p, want.Payments[i]) {
@@ -196,7 +198,7 @@ func TestBelowTheHistory(t *testing.T) {
 	s := serve(t)
 	s.oldest, s.latest = 100, 120
 	source, _ := newSource(t, s)
-	if _, err := source.Next(within(t), 99); !errors.Is(err, ledger.ErrBehindRetention) ||
+	if _, err := source.Next(within(t), 99); !errors.Is(err, domain.ErrBehindRetention) ||
 		!strings.Contains(err.Error(), "begins at 100") {
 		t.Errorf("got %v", err)
 	}
@@ -204,7 +206,7 @@ func TestBelowTheHistory(t *testing.T) {
 		w.WriteHeader(http.StatusGone)
 		io.WriteString(w, `{"detail":"This horizon instance is configured to only track a portion"}`)
 	}}
-	if _, err := source.Next(within(t), 50); !errors.Is(err, ledger.ErrBehindRetention) {
+	if _, err := source.Next(within(t), 50); !errors.Is(err, domain.ErrBehindRetention) {
 		t.Errorf("got %v", err)
 	}
 	if page, err := source.Next(within(t), 100); err != nil || page[0].Sequence != 100 ||
@@ -212,7 +214,7 @@ func TestBelowTheHistory(t *testing.T) {
 		t.Errorf("got %d ledgers (%v)", len(page), err)
 	}
 	source.Continue(119, hashOf(7))
-	if _, err := source.Next(within(t), 120); !errors.Is(err, ledger.ErrForked) {
+	if _, err := source.Next(within(t), 120); !errors.Is(err, domain.ErrForked) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -242,7 +244,7 @@ func TestPatienceAndFaults(t *testing.T) {
 		t.Errorf("got %s", log)
 	}
 	s.passphrase = network.TestNetworkPassphrase
-	if err := source.Check(within(t)); !errors.Is(err, ledger.ErrWrongNetwork) {
+	if err := source.Check(within(t)); !errors.Is(err, domain.ErrWrongNetwork) {
 		t.Errorf("got %v", err)
 	}
 }

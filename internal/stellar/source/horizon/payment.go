@@ -10,7 +10,6 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
 // payments is a page of the list of payments.
@@ -71,7 +70,7 @@ type transaction struct {
 }
 
 // payments reads what a record pays to G addresses.
-func (r record) payments(h ledger.Header) ([]domain.Payment, error) {
+func (r record) payments(of domain.Ledger) ([]domain.Payment, error) {
 	if !r.Successful {
 		return nil, nil
 	}
@@ -85,8 +84,8 @@ func (r record) payments(h ledger.Header) ([]domain.Payment, error) {
 	p := domain.Payment{
 		ID:             r.ID,
 		TxHash:         r.TxHash,
-		Ledger:         h.Sequence,
-		ClosedAtMillis: h.ClosedAtMillis,
+		Ledger:         of.Sequence,
+		ClosedAtMillis: of.ClosedAtMillis,
 		Operation:      r.Type,
 		Memo:           memo,
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
 // Bounds and defaults of a source.
@@ -39,7 +40,7 @@ type Source struct {
 	config Config
 	client *client
 	log    *slog.Logger
-	chain  ledger.Chain
+	chain  source.Chain
 	state  string // of the server, as last logged
 }
 
@@ -96,7 +97,7 @@ func (s *Source) Check(ctx context.Context) error {
 	if r.Passphrase != s.config.Passphrase {
 		return fmt.Errorf("%w: the Horizon at %s serves %q, but %q is to be followed: set the URL of a "+
 			"server of that network, or the other passphrase (with data and topics of its own)",
-			ledger.ErrWrongNetwork, s.client.base.Host, r.Passphrase, s.config.Passphrase)
+			domain.ErrWrongNetwork, s.client.base.Host, r.Passphrase, s.config.Passphrase)
 	}
 	return nil
 }
@@ -124,7 +125,7 @@ func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 		case len(page) > 0:
 			s.report("up", slog.LevelInfo, "ledgers are being read from Horizon", "ledger", sequence)
 			return page, nil
-		case ledger.IsFinal(err):
+		case source.IsPermanent(err):
 			return nil, err
 		case err != nil:
 			s.report("down", slog.LevelWarn, "Horizon cannot be used; trying again until it can", "ledger",
@@ -151,7 +152,6 @@ type ledgers struct {
 			Hash       string    `json:"hash"`
 			Previous   string    `json:"prev_hash"`
 			ClosedAt   time.Time `json:"closed_at"`
-			Protocol   uint32    `json:"protocol_version"`
 			Successful int       `json:"successful_transaction_count"`
 			Failed     int       `json:"failed_transaction_count"`
 		} `json:"records"`
@@ -174,16 +174,17 @@ func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 	}
 	var page []ledger.Raw
 	for _, r := range records {
-		page = append(page, ledger.Raw{Sequence: r.Sequence, Hash: r.Hash, Read: &ledger.Ledger{
-			Header: ledger.Header{
-				Sequence:        r.Sequence,
-				Hash:            r.Hash,
-				PreviousHash:    r.Previous,
-				ClosedAtMillis:  r.ClosedAt.UnixMilli(),
-				ProtocolVersion: r.Protocol,
+		page = append(page, ledger.Raw{
+			Sequence:     r.Sequence,
+			Hash:         r.Hash,
+			PreviousHash: r.Previous,
+			Read: &domain.Ledger{
+				Sequence:       r.Sequence,
+				Hash:           r.Hash,
+				ClosedAtMillis: r.ClosedAt.UnixMilli(),
+				Transactions:   r.Successful + r.Failed,
 			},
-			Transactions: r.Successful + r.Failed,
-		}})
+		})
 	}
 	before := s.chain
 	page, err := s.chain.Fitting(page, sequence, "the Horizon at "+s.client.base.Host)
@@ -206,7 +207,7 @@ func (s *Source) gap(ctx context.Context, sequence, first uint32) error {
 	if sequence < r.Oldest {
 		return fmt.Errorf("%w: ledger %d is wanted, but the history of the Horizon at %s begins at %d: "+
 			"follow a server that keeps more, or start there and miss the payments in between",
-			ledger.ErrBehindRetention, sequence, s.client.base.Host, r.Oldest)
+			domain.ErrBehindRetention, sequence, s.client.base.Host, r.Oldest)
 	}
 	return fmt.Errorf("the Horizon at %s gave ledger %d where %d is due", s.client.base.Host, first,
 		sequence)
@@ -245,12 +246,12 @@ func (s *Source) fill(ctx context.Context, page []ledger.Raw) error {
 }
 
 // add reads a record into its ledger. One that cannot be read is quarantined.
-func add(l *ledger.Ledger, r record) {
-	found, err := r.payments(l.Header)
+func add(l *domain.Ledger, r record) {
+	found, err := r.payments(*l)
 	if err != nil {
 		id, _ := strconv.ParseUint(r.ID, 10, 63)
 		l.Quarantined = append(l.Quarantined,
-			ledger.Quarantine{TxHash: r.TxHash, Order: int(id >> 12 & (1<<20 - 1)), Reason: err.Error()})
+			domain.QuarantinedTransaction{TxHash: r.TxHash, Order: int(id >> 12 & (1<<20 - 1)), Reason: err.Error()})
 		l.Payments = without(l.Payments, r.TxHash)
 		return
 	}

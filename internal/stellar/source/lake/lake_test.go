@@ -21,6 +21,7 @@ import (
 
 	"github.com/stellar/go-stellar-sdk/xdr"
 
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
 )
@@ -177,7 +178,7 @@ func TestWhatALakeDoesNotHave(t *testing.T) {
 	dir := fill(t, layout, 102, 119)
 	for _, missing := range []uint32{2, 99, 101} {
 		if _, err := newSource(t, folder(t, dir)).Next(within(t), missing); !errors.Is(err,
-			ledger.ErrBehindRetention) {
+			domain.ErrBehindRetention) {
 			t.Errorf("ledger %d: got %v", missing, err)
 		}
 	}
@@ -186,11 +187,11 @@ func TestWhatALakeDoesNotHave(t *testing.T) {
 	}
 	s := newSource(t, folder(t, dir))
 	readAll(t, s, 102, 107)
-	if _, err := s.Next(within(t), 108); !errors.Is(err, ledger.ErrBehindRetention) {
+	if _, err := s.Next(within(t), 108); !errors.Is(err, domain.ErrBehindRetention) {
 		t.Errorf("a hole: got %v", err)
 	}
 	s.Continue(111, strings.Repeat("ab", 32))
-	if _, err := s.Next(within(t), 112); !errors.Is(err, ledger.ErrForked) {
+	if _, err := s.Next(within(t), 112); !errors.Is(err, domain.ErrForked) {
 		t.Errorf("another chain: got %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, layout.Key(112)), []byte("no zstd"), 0o644); err != nil {
@@ -210,7 +211,7 @@ func TestOtherNetworksAndManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Check(within(t)); !errors.Is(err, ledger.ErrWrongNetwork) {
+	if err := s.Check(within(t)); !errors.Is(err, domain.ErrWrongNetwork) {
 		t.Errorf("got %v", err)
 	}
 	manifest := filepath.Join(dir, ".config.json")

@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
 // Bounds and defaults of a source.
@@ -39,7 +41,7 @@ type Source struct {
 	log    *slog.Logger
 	layout Layout
 	opened bool // the manifest was read
-	chain  ledger.Chain
+	chain  source.Chain
 	state  string // as last logged
 	ahead  map[uint32]chan fetched
 	newest uint32       // ledger, when it was last looked for
@@ -105,7 +107,7 @@ func (s *Source) open(ctx context.Context) error {
 		return fmt.Errorf("lake %s: %w", s.config.Store, err)
 	}
 	if m.NetworkPassphrase != "" && m.NetworkPassphrase != s.config.Passphrase {
-		return fmt.Errorf("%w: the lake %s is of %q, but %q is to be followed", ledger.ErrWrongNetwork,
+		return fmt.Errorf("%w: the lake %s is of %q, but %q is to be followed", domain.ErrWrongNetwork,
 			s.config.Store, m.NetworkPassphrase, s.config.Passphrase)
 	}
 	s.layout, s.opened = m.layout(), true
@@ -146,7 +148,7 @@ func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 		case len(page) > 0:
 			s.report("up", slog.LevelInfo, "ledgers are being read from the lake", "ledger", sequence)
 			return page, nil
-		case ledger.IsFinal(err):
+		case source.IsPermanent(err):
 			return nil, err
 		case err != nil:
 			s.report("down", slog.LevelWarn, "the lake cannot be used; trying again until it can", "ledger",
@@ -213,7 +215,7 @@ func (s *Source) missing(ctx context.Context, sequence uint32) error {
 		return err
 	}
 	return fmt.Errorf("%w: the lake %s reaches to ledger %d, but holds no ledger %d: export it to "+
-		"the lake, or start later and miss the payments in between", ledger.ErrBehindRetention,
+		"the lake, or start later and miss the payments in between", domain.ErrBehindRetention,
 		s.config.Store, latest, sequence)
 }
 
@@ -278,13 +280,13 @@ func (s *Source) read(ctx context.Context, key string) ([]ledger.Raw, error) {
 	}
 	parts, err := ledger.SplitBatch(raw)
 	if err != nil {
-		return nil, fmt.Errorf("%w: lake %s: file %s: %w", ledger.ErrUnreadable, s.config.Store, key, err)
+		return nil, fmt.Errorf("%w: lake %s: file %s: %w", domain.ErrUnreadable, s.config.Store, key, err)
 	}
 	var ledgers []ledger.Raw
 	for _, part := range parts {
 		header, err := ledger.ReadHeader(part)
 		if err != nil {
-			return nil, fmt.Errorf("%w: lake %s: file %s: %w", ledger.ErrUnreadable, s.config.Store, key, err)
+			return nil, fmt.Errorf("%w: lake %s: file %s: %w", domain.ErrUnreadable, s.config.Store, key, err)
 		}
 		ledgers = append(ledgers, ledger.Raw{Sequence: header.Sequence, Hash: header.Hash, XDR: part})
 	}

@@ -11,7 +11,9 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
 
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
 // Bounds and defaults of a source.
@@ -47,7 +49,7 @@ type Source struct {
 	state    string // of the server, as last logged
 	pageSize int    // shrinks when pages are too large
 	sizeMax  int64  // of a page's answer, in bytes
-	chain    ledger.Chain
+	chain    source.Chain
 }
 
 // New makes a source. It asks the server nothing yet.
@@ -103,7 +105,7 @@ func (s *Source) Check(ctx context.Context) error {
 	answered := 0
 	for range s.clients {
 		switch err := s.checkOne(ctx); {
-		case errors.Is(err, ledger.ErrWrongNetwork):
+		case errors.Is(err, domain.ErrWrongNetwork):
 			return err
 		case err != nil:
 			last = err
@@ -126,7 +128,7 @@ func (s *Source) checkOne(ctx context.Context) error {
 	if network.Passphrase != s.config.Passphrase {
 		return fmt.Errorf("%w: the Stellar RPC at %s serves %q, but %q is to be followed: set the URL "+
 			"of a server of that network, or the other passphrase (with data and topics of its own)",
-			ledger.ErrWrongNetwork, s.client.host, network.Passphrase, s.config.Passphrase)
+			domain.ErrWrongNetwork, s.client.host, network.Passphrase, s.config.Passphrase)
 	}
 	return nil
 }
@@ -171,7 +173,7 @@ func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 			s.report("up "+s.client.host, slog.LevelInfo, "ledgers are being read from the Stellar RPC",
 				"ledger", sequence)
 			return page, nil
-		case ledger.IsFinal(err):
+		case source.IsPermanent(err):
 			return nil, err
 		case errors.Is(err, errTooLarge) && s.pageSize > 1:
 			s.pageSize /= 2
@@ -212,7 +214,7 @@ func (s *Source) tryEach(ctx context.Context, sequence uint32) ([]ledger.Raw, er
 				return nil, nil
 			}
 			waiting = true
-		case ledger.IsFinal(err):
+		case source.IsPermanent(err):
 			final = err
 			finals++
 		default:
@@ -244,7 +246,7 @@ func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 	if sequence < health.OldestLedger {
 		return nil, fmt.Errorf("%w: ledger %d is wanted, but the Stellar RPC at %s keeps %d to %d: "+
 			"follow a server that keeps more, or start at ledger %d and miss the payments in between",
-			ledger.ErrBehindRetention, sequence, s.client.host, health.OldestLedger, health.LatestLedger,
+			domain.ErrBehindRetention, sequence, s.client.host, health.OldestLedger, health.LatestLedger,
 			health.OldestLedger)
 	}
 	if sequence > health.LatestLedger {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stellar/go-stellar-sdk/network"
 
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 )
@@ -134,7 +135,7 @@ func TestWrongNetwork(t *testing.T) {
 	n.passphrase = network.TestNetworkPassphrase
 	s, _ := newSource(t, rpc.Config{URL: n.server.URL})
 	err := s.Check(within(t))
-	if !errors.Is(err, ledger.ErrWrongNetwork) ||
+	if !errors.Is(err, domain.ErrWrongNetwork) ||
 		!strings.Contains(err.Error(), network.TestNetworkPassphrase) ||
 		!strings.Contains(err.Error(), passphrase) {
 		t.Errorf("got %v", err)
@@ -220,12 +221,12 @@ func TestResetAndFork(t *testing.T) {
 	hash := n.ledgers[3].Hash
 	n.ledgers = map[uint32]ledger.Raw{}
 	n.grow(t, 1, 6, 1)
-	if _, err := s.Next(within(t), 4); !errors.Is(err, ledger.ErrForked) {
+	if _, err := s.Next(within(t), 4); !errors.Is(err, domain.ErrForked) {
 		t.Errorf("another chain: got %v", err)
 	}
 	restarted, _ := newSource(t, rpc.Config{URL: n.server.URL})
 	restarted.Continue(3, hash)
-	if _, err := restarted.Next(within(t), 4); !errors.Is(err, ledger.ErrForked) ||
+	if _, err := restarted.Next(within(t), 4); !errors.Is(err, domain.ErrForked) ||
 		!strings.Contains(err.Error(), hash) {
 		t.Errorf("another chain after a restart: got %v", err)
 	}
@@ -241,7 +242,7 @@ func TestForkInsideAPage(t *testing.T) {
 	if got := next(t, s, 1); !slices.Equal(got, []uint32{1, 2, 3, 4}) {
 		t.Errorf("before the fork: %v", got)
 	}
-	if _, err := s.Next(within(t), 5); !errors.Is(err, ledger.ErrForked) {
+	if _, err := s.Next(within(t), 5); !errors.Is(err, domain.ErrForked) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -275,7 +276,7 @@ func TestBehindRetention(t *testing.T) {
 	n.grow(t, 100, 120, 0)
 	s, _ := newSource(t, rpc.Config{URL: n.server.URL})
 	_, err := s.Next(within(t), 99)
-	if !errors.Is(err, ledger.ErrBehindRetention) ||
+	if !errors.Is(err, domain.ErrBehindRetention) ||
 		!strings.Contains(err.Error(), "keeps 100 to 120") {
 		t.Errorf("got %v", err)
 	}
@@ -410,13 +411,13 @@ func TestFinalErrorsNeedEveryServer(t *testing.T) {
 	if got := next(t, s, 60); got[0] != 60 {
 		t.Errorf("got %v", got)
 	}
-	if _, err := s.Next(within(t), 40); !errors.Is(err, ledger.ErrBehindRetention) {
+	if _, err := s.Next(within(t), 40); !errors.Is(err, domain.ErrBehindRetention) {
 		t.Errorf("got %v", err)
 	}
 	other := newNode(t)
 	other.passphrase = network.TestNetworkPassphrase
 	mixed, _ := newSource(t, rpc.Config{URL: a.server.URL, FallbackURLs: []string{other.server.URL}})
-	if err := mixed.Check(within(t)); !errors.Is(err, ledger.ErrWrongNetwork) {
+	if err := mixed.Check(within(t)); !errors.Is(err, domain.ErrWrongNetwork) {
 		t.Errorf("a server of another network passed: %v", err)
 	}
 }

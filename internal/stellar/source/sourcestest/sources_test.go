@@ -13,6 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devtraffic"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/handover"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/horizon"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
@@ -82,7 +83,7 @@ func (c *chain) grow(t *testing.T, last uint32) {
 
 const poll = time.Millisecond
 
-func (c *chain) rpc(t *testing.T) ledger.Source {
+func (c *chain) rpc(t *testing.T) source.Source {
 	t.Helper()
 	s, err := rpc.New(rpc.Config{
 		URL:          c.network.RPCURL(),
@@ -96,7 +97,7 @@ func (c *chain) rpc(t *testing.T) ledger.Source {
 	return s
 }
 
-func (c *chain) horizon(t *testing.T) ledger.Source {
+func (c *chain) horizon(t *testing.T) source.Source {
 	t.Helper()
 	s, err := horizon.New(horizon.Config{
 		URL:          c.network.RPCURL(),
@@ -109,7 +110,7 @@ func (c *chain) horizon(t *testing.T) ledger.Source {
 	return s
 }
 
-func (c *chain) lake(t *testing.T) ledger.Source {
+func (c *chain) lake(t *testing.T) source.Source {
 	t.Helper()
 	store, err := lake.OpenFolder(c.lakeDir)
 	if err != nil {
@@ -128,8 +129,8 @@ func (c *chain) lake(t *testing.T) ledger.Source {
 
 // read follows a source from the first ledger to the last, as a follower does.
 func read(
-	t *testing.T, s ledger.Source, passphrase string, first, last uint32,
-) (all []ledger.Ledger) {
+	t *testing.T, s source.Source, passphrase string, first, last uint32,
+) (all []domain.Ledger) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -160,7 +161,7 @@ func read(
 	return all[:last-first+1]
 }
 
-func compare(t *testing.T, name string, got, want []ledger.Ledger) {
+func compare(t *testing.T, name string, got, want []domain.Ledger) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%s gave %d ledgers, want %d", name, len(got), len(want))
@@ -224,7 +225,7 @@ func TestHandoverFromLakeToRPC(t *testing.T) {
 	c := open(t, func(config *devnet.Config) { config.RetentionLedgers = 30 })
 	c.grow(t, 100)
 	passphrase := c.network.Passphrase()
-	if _, err := c.rpc(t).Next(t.Context(), firstLedger); !errors.Is(err, ledger.ErrBehindRetention) {
+	if _, err := c.rpc(t).Next(t.Context(), firstLedger); !errors.Is(err, domain.ErrBehindRetention) {
 		t.Fatalf("the RPC server still has the first ledger: %v", err)
 	}
 	s := handover.New(c.rpc(t), c.lake(t), nil)
@@ -239,7 +240,7 @@ func TestHandoverFromLakeToRPC(t *testing.T) {
 		}
 	}
 	behind := handover.New(c.rpc(t), c.rpc(t), nil)
-	if _, err := behind.Next(t.Context(), firstLedger); !errors.Is(err, ledger.ErrBehindRetention) {
+	if _, err := behind.Next(t.Context(), firstLedger); !errors.Is(err, domain.ErrBehindRetention) {
 		t.Errorf("neither has the first ledger: %v", err)
 	}
 }
@@ -260,7 +261,7 @@ func TestFaultsLeadToTheSameLedgers(t *testing.T) {
 			}
 			c := open(t, func(config *devnet.Config) { config.Faults = faults })
 			s := c.rpc(t)
-			var got []ledger.Ledger
+			var got []domain.Ledger
 			for last := uint32(10); last <= 60; last += 5 {
 				c.grow(t, last)
 				got = append(got, read(t, s, c.network.Passphrase(), firstLedger+uint32(len(got)), last)...)
@@ -275,7 +276,7 @@ func TestFaultsLeadToTheSameLedgers(t *testing.T) {
 }
 
 // shape is what two networks with the same traffic have in common.
-func shape(all []ledger.Ledger) (s string) {
+func shape(all []domain.Ledger) (s string) {
 	for _, l := range all {
 		for _, p := range l.Payments {
 			s += fmt.Sprintf("%s %s %d %s;", p.ID, p.Operation, p.AmountStroops, p.Asset.Code)
@@ -292,7 +293,7 @@ func TestAnotherChainStopsTheSource(t *testing.T) {
 	c.grow(t, 29)
 	read(t, s, c.network.Passphrase(), firstLedger, 29)
 	c.grow(t, 35)
-	if _, err := s.Next(t.Context(), 30); !errors.Is(err, ledger.ErrForked) {
+	if _, err := s.Next(t.Context(), 30); !errors.Is(err, domain.ErrForked) {
 		t.Errorf("got %v", err)
 	}
 }

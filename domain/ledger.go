@@ -1,0 +1,32 @@
+package domain
+
+// Ledger is a closed ledger of the network, as whoever reads it is given it.
+type Ledger struct {
+	Sequence       uint32
+	Hash           string // 64 lowercase hex characters
+	ClosedAtMillis int64
+	Transactions   int       // failed ones too
+	Payments       []Payment // in ledger order
+	Quarantined    []QuarantinedTransaction
+}
+
+// QuarantinedTransaction is a successful transaction that could not be read: it may
+// hold payments, and none of them is in the ledger's.
+type QuarantinedTransaction struct {
+	TxHash string
+	Order  int // 1 is the first transaction that was applied
+	Reason string
+}
+
+// LedgerError is why a ledger cannot be had, however long one waits.
+type LedgerError string
+
+// The reasons why a ledger cannot be had.
+const (
+	ErrForked          LedgerError = "the network was reset or forked"
+	ErrBehindRetention LedgerError = "the source no longer keeps this ledger"
+	ErrWrongNetwork    LedgerError = "the source serves another network"
+	ErrUnreadable      LedgerError = "the ledger cannot be read by this program"
+)
+
+func (e LedgerError) Error() string { return string(e) }

@@ -1,0 +1,19 @@
+// Package source is where closed ledgers come from.
+//
+// It hides what the kinds of sources share, and which of them a [Reader] reads from:
+// the packages below this one are such kinds. They give ledgers as [ledger.Raw]; a
+// Reader gives them as the domain knows them, with the payments in them.
+//
+// Invariants:
+//
+//   - Next of every source answers with consecutive ledgers from the one that was
+//     asked for, each of which names the hash of the one before it. Nothing is skipped.
+//   - It fails with a domain.LedgerError, where waiting does not help, and otherwise
+//     waits.
+//
+// File map:
+//
+//	source.go  Source
+//	chain.go   each ledger follows the one before it
+//	reader.go  Reader: from a source's ledgers to the domain's
+package source

@@ -1,0 +1,66 @@
+package source
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+)
+
+// paymentsAtOnce bounds the payments of one answer, but for those of its last ledger.
+const paymentsAtOnce = 10_000
+
+// Reader gives the ledgers of a source with the payments in them. It is for one
+// goroutine, as its source is.
+type Reader struct {
+	Source
+	extractor *ledger.Extractor
+	page      []ledger.Raw // what of the source's last page is still to be read
+}
+
+// NewReader makes a reader of ledgers of the network with this passphrase.
+func NewReader(s Source, passphrase string) (*Reader, error) {
+	extractor, err := ledger.NewExtractor(passphrase)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{Source: s, extractor: extractor}, nil
+}
+
+// Continue says which ledger was read last: the next must follow it.
+func (r *Reader) Continue(sequence uint32, hash string) {
+	r.page = nil
+	r.Source.Continue(sequence, hash)
+}
+
+// Next waits for a ledger and returns it and those after it that are there too. It
+// fails only where waiting does not help, with a domain.LedgerError.
+func (r *Reader) Next(ctx context.Context, sequence uint32) (read []domain.Ledger, err error) {
+	if len(r.page) == 0 || r.page[0].Sequence != sequence {
+		if r.page, err = r.Source.Next(ctx, sequence); err != nil {
+			return nil, err
+		}
+	}
+	for payments := 0; len(r.page) > 0 && payments < paymentsAtOnce; {
+		l, err := r.read(r.page[0])
+		if err != nil && len(read) > 0 {
+			break // it is the first of the next answer
+		}
+		if err != nil {
+			return nil, err
+		}
+		read, r.page = append(read, l), r.page[1:]
+		payments += len(l.Payments)
+	}
+	return read, nil
+}
+
+func (r *Reader) read(raw ledger.Raw) (domain.Ledger, error) {
+	l, err := r.extractor.Read(raw)
+	if err != nil {
+		return l, fmt.Errorf("%w: ledger %d cannot be read, and skipping it would miss its "+
+			"payments: a newer lumenhook may read it: %w", domain.ErrUnreadable, raw.Sequence, err)
+	}
+	return l, nil
+}

@@ -1,0 +1,32 @@
+package source
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+)
+
+// Source is where ledgers come from; the packages below this one are such. It is
+// used by one goroutine at a time.
+type Source interface {
+	// Check asks once whether the source serves the network; if it serves another,
+	// the error is a domain.ErrWrongNetwork.
+	Check(ctx context.Context) error
+	// Latest asks once for the sequence of the newest ledger.
+	Latest(ctx context.Context) (uint32, error)
+	// Continue says which ledger was read last: the next must name its hash as
+	// the one before it. An empty hash takes any.
+	Continue(sequence uint32, hash string)
+	// Next waits for a ledger and returns it and those after it that are there
+	// too. It fails only where waiting does not help (see IsPermanent).
+	Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
+}
+
+// IsPermanent reports whether a source's error is one that waiting does not help
+// against.
+func IsPermanent(err error) bool {
+	_, permanent := errors.AsType[domain.LedgerError](err)
+	return permanent
+}
