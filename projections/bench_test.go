@@ -32,7 +32,7 @@ var (
 		"a folder that keeps what BenchmarkReads stores, so that the next run need not store it again; it must be of the same -attempts")
 )
 
-// BenchmarkRebuild builds all tables anew from a journal that was filled before:
+// BenchmarkRebuild builds all tables again from a journal that was filled before:
 // half of its facts create deliveries, half are attempts.
 func BenchmarkRebuild(b *testing.B) {
 	r := newRig(b)

@@ -10,13 +10,13 @@ import (
 	"github.com/lumenhook/lumenhook/streams/intake"
 )
 
-// place is a partition of a topic.
-type place struct {
+// topicPartition is a partition of a topic.
+type topicPartition struct {
 	topic     string
 	partition int32
 }
 
-func (p place) String() string { return fmt.Sprintf("%s/%d", p.topic, p.partition) }
+func (p topicPartition) String() string { return fmt.Sprintf("%s/%d", p.topic, p.partition) }
 
 // block gathers the rows of records, and how far it brings each partition.
 type block struct {
@@ -33,9 +33,9 @@ type block struct {
 
 	facts        int // records of any topic
 	sizeBytes    int
-	oldestMillis int64           // when the oldest fact of the journal was made; 0: there is none
-	from         map[place]int64 // where the block begins
-	next         map[place]int64 // what comes after it; only partitions that moved
+	oldestMillis int64                    // when the journal's oldest fact was made; 0: there is none
+	from         map[topicPartition]int64 // where the block begins
+	next         map[topicPartition]int64 // what comes after it; only partitions that moved
 }
 
 // rowOverheadBytes is about what the rows of one record take beside their bodies.
@@ -44,12 +44,12 @@ const rowOverheadBytes = 512
 func newBlock() *block {
 	return &block{
 		at:   make(map[deliveryKey]int),
-		from: make(map[place]int64),
-		next: make(map[place]int64),
+		from: make(map[topicPartition]int64),
+		next: make(map[topicPartition]int64),
 	}
 }
 
-// empty tells whether there is neither a row nor a position to write.
+// empty reports whether there is neither a row nor a position to write.
 func (b *block) empty() bool { return len(b.next) == 0 }
 
 // add decodes a record and gathers the rows that it makes. One of the journal must be
@@ -84,7 +84,7 @@ func (b *block) addRows(r streams.Record) (err error) {
 }
 
 // cover notes how far a partition is brought.
-func (b *block) cover(p place, from, next int64) {
+func (b *block) cover(p topicPartition, from, next int64) {
 	if _, known := b.from[p]; !known {
 		b.from[p] = from
 	}

@@ -27,7 +27,7 @@ const (
 
 var clusterName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$`)
 
-// CheckClusterName tells whether a DSN may name a cluster so; empty is none.
+// CheckClusterName reports whether a DSN may name a cluster so; empty is none.
 func CheckClusterName(name string) error {
 	if name != "" && !clusterName.MatchString(name) {
 		return fmt.Errorf("the cluster %q must be 1 to 63 letters, digits, underscores, hyphens or dots",
@@ -76,8 +76,12 @@ var (
 	engineName = regexp.MustCompile(`\bENGINE = (\w*MergeTree)\b`)
 	// changeHead is a statement up to where it says on which cluster.
 	changeHead = regexp.MustCompile(`^(CREATE DATABASE IF NOT EXISTS \w+|` +
-		`CREATE TABLE IF NOT EXISTS \w+\.\w+( UUID '[^']*')?|CREATE OR REPLACE VIEW \w+\.\w+|ALTER TABLE \w+\.\w+|` +
-		`DROP TABLE IF EXISTS \w+\.\w+|RENAME TABLE \w+\.\w+ TO \w+\.\w+|EXCHANGE TABLES \w+\.\w+ AND \w+\.\w+)`)
+		`CREATE TABLE IF NOT EXISTS \w+\.\w+( UUID '[^']*')?|` +
+		`CREATE OR REPLACE VIEW \w+\.\w+|` +
+		`ALTER TABLE \w+\.\w+|` +
+		`DROP TABLE IF EXISTS \w+\.\w+|` +
+		`RENAME TABLE \w+\.\w+ TO \w+\.\w+|` +
+		`EXCHANGE TABLES \w+\.\w+ AND \w+\.\w+)`)
 )
 
 // onCluster is the form of a statement for all servers. Names are written out: the
@@ -116,7 +120,7 @@ func asElsewhere(statement string, elsewhere map[string][]string) (string, error
 	return m[0] + " UUID '" + uuids[0] + "'" + statement[len(m[0]):], nil
 }
 
-// elsewhere gives the UUIDs of tables on all servers of the cluster that answer, by name.
+// elsewhere returns the UUIDs of tables on all servers of the cluster that answer, by name.
 func (db *DB) elsewhere(ctx context.Context) (map[string][]string, error) {
 	by := make(map[string][]string)
 	if db.cluster == "" {
@@ -124,17 +128,19 @@ func (db *DB) elsewhere(ctx context.Context) (map[string][]string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
-	err := db.query(ctx,
-		`SELECT name, arraySort(groupUniqArray(toString(uuid))) FROM clusterAllReplicas('`+db.cluster+
-			`', system.tables)
-WHERE database = {database:String} GROUP BY name SETTINGS skip_unavailable_shards = 1`, nil,
-		func(read func(...any) error) error {
-			var name string
-			var uuids []string
-			err := read(&name, &uuids)
-			by[name] = uuids
-			return err
-		})
+	query := `
+SELECT name, arraySort(groupUniqArray(toString(uuid)))
+FROM clusterAllReplicas('` + db.cluster + `', system.tables)
+WHERE database = {database:String}
+GROUP BY name
+SETTINGS skip_unavailable_shards = 1`
+	err := db.query(ctx, query, nil, func(read func(...any) error) error {
+		var name string
+		var uuids []string
+		err := read(&name, &uuids)
+		by[name] = uuids
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("projections: asking the servers of the cluster %s for their tables: %w",
 			db.cluster, err)
@@ -142,7 +148,9 @@ WHERE database = {database:String} GROUP BY name SETTINGS skip_unavailable_shard
 	return by, nil
 }
 
-const selectShards = `SELECT uniqExactIf(shard_num, cluster = {cluster:String}), arraySort(groupUniqArray(cluster)) FROM system.clusters`
+const selectShards = `
+SELECT uniqExactIf(shard_num, cluster = {cluster:String}), arraySort(groupUniqArray(cluster))
+FROM system.clusters`
 
 // checkCluster makes sure that the cluster is one that the history can be kept on.
 func (db *DB) checkCluster(ctx context.Context) error {
@@ -153,7 +161,8 @@ func (db *DB) checkCluster(ctx context.Context) error {
 	defer cancel()
 	var shards uint64
 	var known []string
-	if err := db.queryRow(ctx, selectShards, parameters{"cluster": db.cluster}, &shards, &known); err != nil {
+	err := db.queryRow(ctx, selectShards, parameters{"cluster": db.cluster}, &shards, &known)
+	if err != nil {
 		return fmt.Errorf("projections: asking for the clusters that ClickHouse knows: %w", err)
 	}
 	switch {
@@ -171,7 +180,8 @@ func (db *DB) checkCluster(ctx context.Context) error {
 	return nil
 }
 
-const selectEngines = `SELECT name, engine FROM system.tables WHERE database = {database:String} ORDER BY name`
+const selectEngines = `
+SELECT name, engine FROM system.tables WHERE database = {database:String} ORDER BY name`
 
 // checkReplication makes sure that the tables are replicated where a cluster is named,
 // and only there: a write to a replica that is not told to wait for a majority may be

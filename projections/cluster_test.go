@@ -41,7 +41,8 @@ func knowsClusters(t *testing.T) (dsn func(database, cluster string) string) {
 		t.Fatal(err)
 	}
 	clusters := "<clickhouse><remote_servers><one>" + shard + "</one><two>" + shard + shard + "</two></remote_servers></clickhouse>"
-	if err := os.WriteFile(filepath.Join(further, "clusters.xml"), []byte(clusters), 0o600); err != nil {
+	err = os.WriteFile(filepath.Join(further, "clusters.xml"), []byte(clusters), 0o600)
+	if err != nil {
 		t.Fatal(err)
 	}
 	engine := clickhousetest.StartWith(t, cfg)
@@ -118,8 +119,8 @@ func TestQuestionsToAClustersServers(t *testing.T) {
 		!strings.Contains(err.Error(), "is not replicated") {
 		t.Errorf("of a table that is not replicated it says %v", err)
 	}
-	at := place{"journal", 3}
-	if err := db.recordProgress(t.Context(), l, map[place]int64{at: 7}); err != nil {
+	at := topicPartition{"journal", 3}
+	if err := db.recordProgress(t.Context(), l, map[topicPartition]int64{at: 7}); err != nil {
 		t.Fatal(err)
 	}
 	progress, err := db.progress(t.Context(), l)

@@ -7,7 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// table gives what the block puts into a table. The names of the columns are
+// table returns what the block puts into a table. The names of the columns are
 // those of schemas/clickhouse; a topic is the column's default.
 func (b *block) table(name string) table {
 	switch name {
@@ -91,7 +91,9 @@ func attemptColumns(rows []row[domain.AttemptMade]) []column {
 			optional(rows, func(r *r) uint16 { return uint16(r.body.Result.StatusCode) }),
 		},
 		column{"error", each(rows, func(r *r) string { return string(r.body.Result.Error) })},
-		column{"response_body", each(rows, func(r *r) string { return text(r.body.Result.ResponseBody) })},
+		column{"response_body", each(rows, func(r *r) string {
+			return text(r.body.Result.ResponseBody)
+		})},
 		column{"state", each(rows, func(r *r) string { return string(r.body.State) })},
 		column{"next_attempt_at", optional(rows, func(r *r) int64 { return r.body.NextAttemptAtMillis })},
 	)
@@ -227,6 +229,6 @@ func eventTypes(types []domain.EventType) []string {
 	return names
 }
 
-// text gives bytes as a string without a copy: the client would make one of each
+// text returns bytes as a string without a copy: the client would make one of each
 // value. Nobody modifies what was read from a topic.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

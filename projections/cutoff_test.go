@@ -88,7 +88,7 @@ func (a answers) Write(b []byte) (int, error) {
 	return a.client.Write(b)
 }
 
-// deaden gives how many connections it found.
+// deaden returns how many connections it found.
 func (p *path) deaden() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +134,7 @@ func TestALookUpThatIsCutOffIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestAServerThatResetsItsFirstConnections: ClickHouse may open its ports anew soon
+// TestAServerThatResetsItsFirstConnections: ClickHouse may open its ports again soon
 // after its start. What waited there is reset, and asked again.
 func TestAServerThatResetsItsFirstConnections(t *testing.T) {
 	r := newRig(t)

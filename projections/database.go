@@ -31,7 +31,7 @@ const (
 	codeUnknownDatabase = 81
 )
 
-// isMissing tells whether ClickHouse answered that the table or the database does
+// isMissing reports whether ClickHouse answered that the table or the database does
 // not exist: no projector has made it yet.
 func isMissing(err error) bool {
 	if errors.As(err, new(errTablesMissing)) {
@@ -65,7 +65,7 @@ func Open(dsn string) (*DB, error) {
 	}
 	opts := d.opts
 	// The session's own database is one that is always there, and every query
-	// names ours: ours may be dropped and made anew under open connections, and a
+	// names ours: ours may be dropped and made again under open connections, and a
 	// libchdb server dies of a session that begins in one that does not exist.
 	opts.Auth.Database = "system"
 	opts.DialTimeout = cmp.Or(opts.DialTimeout, dialMax)
@@ -75,7 +75,7 @@ func Open(dsn string) (*DB, error) {
 	return openServers(d)
 }
 
-// CheckDSN tells whether Open would take a DSN.
+// CheckDSN reports whether Open would take a DSN.
 func CheckDSN(dsn string) error {
 	_, err := readDSN(dsn)
 	return err
@@ -170,7 +170,7 @@ func useFiles(opts *clickhouse.Options) error {
 // Name is the database's name.
 func (db *DB) Name() string { return db.name }
 
-// Ping tells whether ClickHouse answers.
+// Ping reports whether ClickHouse answers.
 func (db *DB) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dialMax)
 	defer cancel()

@@ -16,13 +16,13 @@
 // more is read. Any fault ends the session: what was gathered is dropped, and
 // after a wait a new session begins at the recorded progress. There is one way
 // to recover, and every start, every change of partitions, every exchanged table
-// and every return of a lost ClickHouse takes it, with tables that are made anew
+// and every return of a lost ClickHouse takes it, with tables that are made again
 // when they were dropped.
 //
 // # Generations
 //
 // Progress is about a table's UUID, which is its generation: it goes with the
-// table when a rebuild exchanges it, and a table that was dropped and made anew
+// table when a rebuild exchanges it, and a table that was dropped and made again
 // has none. A topic is as far as the least of the tables that it fills. So each
 // table is exchanged by itself, and at every moment what the progress says is
 // true of what is there.
@@ -32,8 +32,8 @@
 // # Several servers
 //
 // A DSN may name several servers. Each has its own tables and its own progress, so what
-// takes several steps is done on one of them, and begun anew on another when that one
-// fails: a session of the projector, a rebuild, a look-up of the API.
+// takes several steps is done on one of them, and started again on another when that one
+// fails: a session of the projector, a rebuild, a lookup of the API.
 //
 // Where the DSN names a cluster, the servers are replicas of one another. Its tables are
 // made, exchanged and dropped on all of them, and have the same UUID on each, so that
@@ -69,7 +69,9 @@
 //
 // File map:
 //
-//	database.go          how ClickHouse is reached; servers.go, which of several; cluster.go, as replicas
+//	database.go          how ClickHouse is reached
+//	servers.go           which of several servers
+//	cluster.go           servers that are replicas of one another
 //	migrate.go           making the tables; retention.go, how long rows are kept
 //	tables.go            which topic fills which table, and which UUID each has
 //	block.go             records gathered; facts.go (journal), current.go (others), envelope.go
@@ -78,7 +80,7 @@
 //	write.go             columns into ClickHouse
 //	progress.go, lag.go  how far the tables are
 //	partitions.go        which partitions are ours
-//	projector.go         sessions, started anew after every fault; health
+//	projector.go         sessions, started again after every fault; health
 //	session.go           gathering one block while another is written
 //	refold.go            filling tables beside the live ones
 //	rebuild.go           putting them into the place of the live ones

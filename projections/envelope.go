@@ -36,7 +36,7 @@ func readPaid(body []byte) (p paid) {
 	return p
 }
 
-// textAfter gives the text that begins after a mark and ends at a quote, and what
+// textAfter returns the text that begins after a mark and ends at a quote, and what
 // follows it; nothing, and all, when the mark is not there.
 func textAfter(body []byte, mark string) (text string, rest []byte) {
 	_, after, found := bytes.Cut(body, []byte(mark))

@@ -13,7 +13,7 @@ import (
 )
 
 // readsMin is how often a list is read at least because its tables were exchanged or
-// made anew meanwhile; then it is read again until WaitMax is over.
+// made again meanwhile; then it is read again until WaitMax is over.
 const readsMin = 3
 
 // fullTables knows which tables are no longer being filled. A table that holds all that
@@ -74,7 +74,7 @@ func (h *reading) onFull(ctx context.Context, read func() error) error {
 	return fmt.Errorf("%w: its tables are being made anew", ErrBehind)
 }
 
-// awaitFull gives the tables once they are full. It waits for WaitMax at most.
+// awaitFull returns the tables once they are full. It waits for WaitMax at most.
 func (h *reading) awaitFull(ctx context.Context) (map[string]string, error) {
 	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
 	defer cancel()
@@ -182,9 +182,11 @@ func journalLayout(tables map[string]string) layout {
 // journalNames are the tables that are filled from the journal.
 func journalNames() []string { return slices.Sorted(maps.Keys(journalLayout(nil))) }
 
-const selectTables = `SELECT name, toString(uuid) FROM system.tables WHERE database = {database:String} AND name IN {tables:Array(String)}`
+const selectTables = `
+SELECT name, toString(uuid) FROM system.tables
+WHERE database = {database:String} AND name IN {tables:Array(String)}`
 
-// journalTables gives the UUIDs of the tables that are filled from the journal.
+// journalTables returns the UUIDs of the tables that are filled from the journal.
 func (db *DB) journalTables(ctx context.Context) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections"
 )
 
-// TestListsOfTablesThatAreBeingFilled: a history that was lost and is filled anew
+// TestListsOfTablesThatAreBeingFilled: a history that was lost and is filled again
 // is behind, and says so. No list is a part of what was there before.
 func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,7 @@ var (
 )
 
 const (
-	defaultRead  = 2 * time.Second // for one look-up
+	defaultRead  = 2 * time.Second // for one lookup
 	patience     = 4               // times as long for one that is made again
 	defaultWait  = 2 * time.Second // for the projection to catch up
 	progressPoll = 25 * time.Millisecond
@@ -40,11 +40,11 @@ const (
 // HistoryConfig says what is read.
 type HistoryConfig struct {
 	DB *DB
-	// Ends gives the high watermark of each partition of the journal.
+	// Ends returns the high watermark of each partition of the journal.
 	Ends func(context.Context) (map[int32]int64, error)
 	// WaitMax bounds the wait for a history that is behind; 2 s when zero.
 	WaitMax time.Duration
-	// ReadMax bounds one look-up; 2 s when zero. One that was cut off is made once
+	// ReadMax bounds one lookup; 2 s when zero. One that was cut off is made once
 	// more, and may take four times as long.
 	ReadMax time.Duration
 }
@@ -102,7 +102,7 @@ type AttemptRecord struct {
 // takes longer than to read them.
 var readSettings = clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1})
 
-// NewHistory makes a reader of the history.
+// NewHistory returns a reader of the history.
 func NewHistory(cfg HistoryConfig) *History {
 	cfg.WaitMax = cmp.Or(cfg.WaitMax, defaultWait)
 	cfg.ReadMax = cmp.Or(cfg.ReadMax, defaultRead)
@@ -132,7 +132,7 @@ func (h *History) ask(ctx context.Context, question func(*reading) error) (err e
 
 // Event finds an event of an account. If it is not there it waits, bounded, until
 // everything that was in the journal at the time of the question is in the
-// tables, and looks again. It waits for tables that are being filled anew too;
+// tables, and looks again. It waits for tables that are being filled again too;
 // one that stands in them before they are full says that it is Behind. Its faults
 // are ErrNotFound, ErrBehind, ErrUnavailable and the context's own.
 func (h *History) Event(

@@ -174,8 +174,8 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 			t.Fatalf("event %d is %+v", n, record)
 		}
 	}
-	if ids := k.list(projections.EventFilter{AccountID: testAccount, EndpointID: stories[2].endpointID},
-		250); len(ids) != (events+2)/5 {
+	ids := k.list(projections.EventFilter{AccountID: testAccount, EndpointID: stories[2].endpointID}, 250)
+	if len(ids) != (events+2)/5 {
 		t.Errorf("a list of an endpoint has %d events, not %d", len(ids), (events+2)/5)
 	}
 	// As the views show it.

@@ -7,13 +7,13 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// Lag tells how far the live tables are behind the topics, whoever fills them.
+// Lag returns how far the live tables are behind the topics, whoever fills them.
 type Lag struct {
 	db   *DB
 	ends *streams.Ends
 }
 
-// NewLag makes a Lag. Close frees what it holds.
+// NewLag returns a Lag. Close frees what it holds.
 func NewLag(db *DB, cluster streams.Cluster) (*Lag, error) {
 	ends, err := cluster.NewEnds()
 	if err != nil {
@@ -62,7 +62,9 @@ func (l *Lag) CatchUp(ctx context.Context) (missing int64, err error) {
 }
 
 // missing is how many records before ends are not in every table that is filled from them.
-func (l *Lag) missing(ctx context.Context, ends map[place]int64) (records int64, err error) {
+func (l *Lag) missing(
+	ctx context.Context, ends map[topicPartition]int64,
+) (records int64, err error) {
 	db, err := l.db.pin(ctx)
 	if err != nil {
 		return 0, err
@@ -81,15 +83,15 @@ func (l *Lag) missing(ctx context.Context, ends map[place]int64) (records int64,
 	return records, nil
 }
 
-func (l *Lag) topicEnds(ctx context.Context) (map[place]int64, error) {
-	all := make(map[place]int64)
+func (l *Lag) topicEnds(ctx context.Context) (map[topicPartition]int64, error) {
+	all := make(map[topicPartition]int64)
 	for _, topic := range Topics() {
 		ends, err := l.ends.Of(ctx, topic)
 		if err != nil {
 			return nil, err
 		}
 		for partition, end := range ends {
-			all[place{topic, partition}] = end
+			all[topicPartition{topic, partition}] = end
 		}
 	}
 	return all, nil

@@ -56,7 +56,7 @@ type EventPage struct {
 
 // Events lists events of an account, newest first, at most limit (1 to 250) of
 // them, from a position on. It does not wait for what was not projected yet, but
-// for tables that are being filled anew. Its faults are ErrBehind, ErrUnavailable
+// for tables that are being filled again. Its faults are ErrBehind, ErrUnavailable
 // and the context's own.
 func (h *History) Events(
 	ctx context.Context, f EventFilter, limit int, after EventPosition,
@@ -279,7 +279,7 @@ WHERE ` + strings.Join(where, " AND ") +
 		` ORDER BY account_id DESC, created_at DESC, event_id DESC LIMIT {limit:UInt32}`, which
 }
 
-// withBodies tells whether envelopes are read at once: of all events that are read
+// withBodies reports whether envelopes are read at once: of all events that are read
 // then, but one, the page needs them.
 func (l *lister) withBodies() bool { return l.filter.State == "" }
 
@@ -319,8 +319,11 @@ func (l *lister) complete(ctx context.Context) error {
 	return err
 }
 
-const selectBodies = `SELECT event_id, endpoint_id, body FROM {database:Identifier}.events
-PREWHERE account_id = {account:String} AND created_at IN {times:Array(DateTime64(3, 'UTC'))} AND event_id IN {events:Array(String)}`
+const selectBodies = `
+SELECT event_id, endpoint_id, body FROM {database:Identifier}.events
+PREWHERE account_id = {account:String}
+    AND created_at IN {times:Array(DateTime64(3, 'UTC'))}
+    AND event_id IN {events:Array(String)}`
 
 // readBodies fills in the envelopes of the page.
 func (l *lister) readBodies(ctx context.Context) error {

@@ -242,7 +242,8 @@ func TestEnablingIsCountedIn(t *testing.T) {
 		record.NextAttemptAtMillis != startMillis+99_000 {
 		t.Errorf("the requeued record is %+v", record)
 	}
-	if n := r.count("SELECT count() FROM endpoints FINAL WHERE deleted AND status = 'deleted'"); n != 1 {
+	n := r.count("SELECT count() FROM endpoints FINAL WHERE deleted AND status = 'deleted'")
+	if n != 1 {
 		t.Errorf("%d endpoints are deleted, not 1", n)
 	}
 	var changes []string

@@ -27,7 +27,9 @@ ENGINE = ReplacingMergeTree
 ORDER BY version
 COMMENT 'Migrations that were applied to this database'`
 	selectVersions = `SELECT version, name FROM {database:Identifier}.schema_versions`
-	insertVersion  = `INSERT INTO {database:Identifier}.schema_versions (version, name) SELECT {version:UInt32}, {name:String}`
+	insertVersion  = `
+INSERT INTO {database:Identifier}.schema_versions (version, name)
+SELECT {version:UInt32}, {name:String}`
 )
 
 // Migrate creates the database and brings its tables to the form that this
@@ -65,7 +67,7 @@ func Migrate(ctx context.Context, db *DB) error {
 	if err := db.dropFormer(ctx); err != nil {
 		return err
 	}
-	// A table that was dropped is made anew; it has no progress, and so it is
+	// A table that was dropped is made again; it has no progress, and so it is
 	// filled from the beginning.
 	_, err = db.live(ctx)
 	dropped := errors.As(err, new(errTablesMissing))
@@ -94,7 +96,7 @@ func (db *DB) applyAll(ctx context.Context, migrations []schemas.Migration) erro
 	return nil
 }
 
-// ensureVersions gives the migrations that were applied, once the table of them is there.
+// ensureVersions returns the migrations that were applied, once the table of them is there.
 func (db *DB) ensureVersions(ctx context.Context) (applied map[uint32]string, err error) {
 	tables, err := db.generations(ctx)
 	if err != nil {
@@ -121,10 +123,11 @@ var formerKeys = map[string]string{
 	"events": "account_id, created_at, event_id", "deliveries": "event_id",
 }
 
-const selectSortingKeys = `SELECT name, sorting_key FROM system.tables WHERE database = {database:String}`
+const selectSortingKeys = `
+SELECT name, sorting_key FROM system.tables WHERE database = {database:String}`
 
 // dropFormer drops tables of a former form, which cannot be brought to another
-// order: they are made anew and filled from their topics.
+// order: they are made again and filled from their topics.
 func (db *DB) dropFormer(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
@@ -164,7 +167,7 @@ func (db *DB) ensureDatabase(ctx context.Context) error {
 }
 
 // firstAnswer is the first that is asked of ClickHouse. It is asked again where the
-// connection was reset: a server that opens its ports anew, as it may soon after its
+// connection was reset: a server that opens its ports again, as it may soon after its
 // start, resets those that it had not accepted yet.
 func (db *DB) firstAnswer(ctx context.Context, query string, dest ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)

@@ -10,7 +10,7 @@ import (
 type partitions struct {
 	mu      sync.Mutex
 	owned   []int32
-	changed chan struct{} // closed when owned changes, and made anew
+	changed chan struct{} // closed when owned changes, and made again
 	session chan struct{} // closed when the session that was begun last has ended
 }
 

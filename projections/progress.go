@@ -9,13 +9,16 @@ import (
 	"time"
 )
 
-const selectProgress = `SELECT toString(generation), topic, partition, max(next_offset) FROM {database:Identifier}.projection_progress
-WHERE generation IN (SELECT toUUID(arrayJoin({generations:Array(String)}))) GROUP BY generation, topic, partition`
+const selectProgress = `
+SELECT toString(generation), topic, partition, max(next_offset)
+FROM {database:Identifier}.projection_progress
+WHERE generation IN (SELECT toUUID(arrayJoin({generations:Array(String)})))
+GROUP BY generation, topic, partition`
 
-// progress gives the offsets below which everything is in every table of the
+// progress returns the offsets below which everything is in every table of the
 // layout that is filled from there. A partition of which that is nothing, is
 // left out.
-func (db *DB) progress(ctx context.Context, l layout) (map[place]int64, error) {
+func (db *DB) progress(ctx context.Context, l layout) (map[topicPartition]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
 	tables := make(map[string]int) // how many are filled from a topic
@@ -24,11 +27,11 @@ func (db *DB) progress(ctx context.Context, l layout) (map[place]int64, error) {
 		tables[topicOf(name)]++
 		generations = append(generations, f.generation)
 	}
-	next, known := make(map[place]int64), make(map[place]int)
+	next, known := make(map[topicPartition]int64), make(map[topicPartition]int)
 	err := db.query(ctx, selectProgress, parameters{"generations": arrayOf(generations)},
 		func(read func(...any) error) error {
 			var generation string
-			var p place
+			var p topicPartition
 			var offset int64
 			err := read(&generation, &p.topic, &p.partition, &offset)
 			if known[p]++; known[p] == 1 {
@@ -67,13 +70,13 @@ func timesOf(millis []int64) string {
 }
 
 // recordProgress says of every table of the layout how far it is.
-func (db *DB) recordProgress(ctx context.Context, l layout, next map[place]int64) error {
+func (db *DB) recordProgress(ctx context.Context, l layout, next map[topicPartition]int64) error {
 	type row struct {
-		place
+		topicPartition
 		name, generation string
 	}
 	var rows []row
-	for _, p := range places(next) {
+	for _, p := range partitionsOf(next) {
 		for _, name := range l.tables() {
 			if topicOf(name) == p.topic {
 				rows = append(rows, row{p, name, l[name].generation})
@@ -86,15 +89,15 @@ func (db *DB) recordProgress(ctx context.Context, l layout, next map[place]int64
 			{"table_name", each(rows, func(r *row) string { return r.name })},
 			{"topic", each(rows, func(r *row) string { return r.topic })},
 			{"partition", each(rows, func(r *row) int32 { return r.partition })},
-			{"next_offset", each(rows, func(r *row) int64 { return next[r.place] })},
+			{"next_offset", each(rows, func(r *row) int64 { return next[r.topicPartition] })},
 		})
 	}})
 }
 
 // checkContinuity makes sure that what lies before a block is still in the
-// tables. It is not when somebody emptied them and another projector began anew;
+// tables. It is not when somebody emptied them and another projector started again;
 // going on would then say of older facts that they are there.
-func (db *DB) checkContinuity(ctx context.Context, l layout, from map[place]int64) error {
+func (db *DB) checkContinuity(ctx context.Context, l layout, from map[topicPartition]int64) error {
 	recorded, err := db.progress(ctx, l)
 	if err != nil {
 		return err
@@ -124,7 +127,7 @@ func (db *DB) journalProgress(ctx context.Context, topic string) (map[int32]int6
 	return by, err
 }
 
-// passed tells whether the progress has reached the ends.
+// passed reports whether the progress has reached the ends.
 func passed(progress, ends map[int32]int64) bool {
 	for partition, end := range ends {
 		if progress[partition] < end {
@@ -134,12 +137,12 @@ func passed(progress, ends map[int32]int64) bool {
 	return true
 }
 
-func places(by map[place]int64) []place {
-	list := make([]place, 0, len(by))
+func partitionsOf(by map[topicPartition]int64) []topicPartition {
+	list := make([]topicPartition, 0, len(by))
 	for p := range by {
 		list = append(list, p)
 	}
-	slices.SortFunc(list, func(a, b place) int {
+	slices.SortFunc(list, func(a, b topicPartition) int {
 		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
 	})
 	return list

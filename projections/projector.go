@@ -44,7 +44,7 @@ type ProjectorConfig struct {
 	// Retention is after how long rows of the live tables are deleted, 0 for never; nil:
 	// it stays as it is.
 	Retention *time.Duration
-	// OnDeadLetter is told of each record that was set aside, by its topic, if it is
+	// OnDeadLetter is called for each record that was set aside, by its topic, if it is
 	// set.
 	OnDeadLetter func(topic string)
 
@@ -66,7 +66,7 @@ type Projector struct {
 
 	mu     sync.Mutex
 	status Status
-	next   map[place]int64 // what is in the tables, of our partitions
+	next   map[topicPartition]int64 // what is in the tables, of our partitions
 }
 
 // Status is how a projector does.
@@ -81,7 +81,7 @@ type Status struct {
 	Err error
 }
 
-// NewProjector makes a projector. Run starts it, Close frees what it holds.
+// NewProjector returns a projector. Run starts it, Close frees what it holds.
 func NewProjector(cfg ProjectorConfig) (*Projector, error) {
 	if cfg.BlockRows < 0 || cfg.BlockBytes < 0 || cfg.BlockWait < 0 {
 		return nil, fmt.Errorf("projections: the limits of a block must not be negative (BlockRows %d, "+
@@ -101,7 +101,7 @@ func NewProjector(cfg ProjectorConfig) (*Projector, error) {
 		parts: newPartitions(),
 		ends:  ends,
 		dead:  dead,
-		next:  make(map[place]int64),
+		next:  make(map[topicPartition]int64),
 	}, nil
 }
 
@@ -126,8 +126,8 @@ func (p *Projector) setAside(ctx context.Context, letters []schemas.DeadLetter) 
 	return nil
 }
 
-// tellDead tells of what a block that was written has left out.
-func (p *Projector) tellDead(letters []schemas.DeadLetter) {
+// reportDead logs and counts what a block that was written has left out.
+func (p *Projector) reportDead(letters []schemas.DeadLetter) {
 	for _, d := range letters {
 		p.cfg.Logger.Error("a record was set aside and is in no table; the projector goes on "+
 			"(lumenhook topics cat dead-letters shows it)",
@@ -184,7 +184,7 @@ func (p *Projector) keepRunning(ctx context.Context) error {
 			return false, nil
 		}
 		if err != nil {
-			p.failed(err)
+			p.noteFailure(err)
 		}
 		return p.Status().Blocks > blocks, err
 	})
@@ -208,7 +208,7 @@ func (p *Projector) runSession(ctx context.Context, owned []int32, changed <-cha
 		}
 	}()
 	if len(owned) == 0 {
-		p.begun(nil)
+		p.noteBegin(nil)
 		<-ctx.Done()
 		return nil
 	}
@@ -238,16 +238,16 @@ func (p *Projector) projectOn(ctx context.Context, db *DB, owned []int32) error 
 		return err
 	}
 	defer reader.Close()
-	p.begun(from)
+	p.noteBegin(from)
 	err = newSession(sessionConfig{
-		db:       db,
-		reader:   reader,
-		layout:   l,
-		limits:   p.limits(),
-		now:      p.cfg.Now,
-		wrote:    p.wrote,
-		setAside: p.setAside,
-		position: maps.Clone(from),
+		db:        db,
+		reader:    reader,
+		layout:    l,
+		limits:    p.limits(),
+		now:       p.cfg.Now,
+		onWritten: p.noteWritten,
+		setAside:  p.setAside,
+		position:  maps.Clone(from),
 	}).run(ctx)
 	if errors.Is(err, streams.ErrCut) {
 		return retry.Permanent(fmt.Errorf("projections: %w; the history holds them still: `lumenhook "+
@@ -256,7 +256,7 @@ func (p *Projector) projectOn(ctx context.Context, db *DB, owned []int32) error 
 	return err
 }
 
-func offsetsOf(by map[place]int64) streams.Offsets {
+func offsetsOf(by map[topicPartition]int64) streams.Offsets {
 	offsets := make(streams.Offsets)
 	for p, next := range by {
 		if offsets[p.topic] == nil {
@@ -270,7 +270,7 @@ func offsetsOf(by map[place]int64) streams.Offsets {
 // prepare makes sure that the tables are there and says where to begin.
 func (p *Projector) prepare(
 	ctx context.Context, db *DB, owned []int32,
-) (l layout, from map[place]int64, err error) {
+) (l layout, from map[topicPartition]int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareMax)
 	defer cancel()
 	if err := p.makeTables(ctx, db); err != nil {
@@ -286,15 +286,15 @@ func (p *Projector) prepare(
 	if err != nil {
 		return nil, nil, err
 	}
-	from = make(map[place]int64)
-	late := make(map[place]int64) // begun above 0, because older facts are deleted
+	from = make(map[topicPartition]int64)
+	late := make(map[topicPartition]int64) // begun above 0, because older facts are deleted
 	for _, topic := range Topics() {
 		e, err := extentOf(ctx, p.ends, topic)
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, partition := range owned {
-			at := place{topic, partition}
+			at := topicPartition{topic, partition}
 			if from[at], err = p.begin(at, recorded, e); err != nil {
 				return nil, nil, err
 			}
@@ -325,9 +325,11 @@ func extentOf(ctx context.Context, asking *streams.Ends, topic string) (e extent
 	return e, err
 }
 
-// begin says where to go on with a partition: where its tables are, if that is
+// begin says where to continue with a partition: where its tables are, if that is
 // still in the topic.
-func (p *Projector) begin(at place, recorded map[place]int64, e extent) (next int64, err error) {
+func (p *Projector) begin(
+	at topicPartition, recorded map[topicPartition]int64, e extent,
+) (next int64, err error) {
 	next, known := recorded[at]
 	start, end := e.starts[at.partition], e.ends[at.partition]
 	switch {
@@ -349,17 +351,17 @@ func (p *Projector) begin(at place, recorded map[place]int64, e extent) (next in
 	return next, nil
 }
 
-// begun notes that a session has begun.
-func (p *Projector) begun(from map[place]int64) {
+// noteBegin notes where a session begins.
+func (p *Projector) noteBegin(from map[topicPartition]int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.next = maps.Clone(from)
-	p.mended()
+	p.clearFailure()
 }
 
-// wrote notes a block.
-func (p *Projector) wrote(b *block) {
-	p.tellDead(b.dead)
+// noteWritten notes that a block was written.
+func (p *Projector) noteWritten(b *block) {
+	p.reportDead(b.dead)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.status.Facts += int64(b.facts)
@@ -369,19 +371,19 @@ func (p *Projector) wrote(b *block) {
 		p.status.Delay = max(0, p.status.WrittenAt.Sub(time.UnixMilli(b.oldestMillis)))
 	}
 	maps.Copy(p.next, b.next)
-	p.mended()
+	p.clearFailure()
 }
 
-// mended takes back what failed said. It is called with the lock held.
-func (p *Projector) mended() {
+// clearFailure takes back what noteFailure noted. It is called with the lock held.
+func (p *Projector) clearFailure() {
 	if p.status.Err != nil {
 		p.cfg.Logger.Info("the projector goes on")
 		p.status.Err = nil
 	}
 }
 
-// failed notes why nothing is written, and logs it once until that has passed.
-func (p *Projector) failed(err error) {
+// noteFailure notes why nothing is written, and logs it once until that has passed.
+func (p *Projector) noteFailure(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.status.Err == nil && !retry.IsPermanent(err) {
@@ -391,7 +393,7 @@ func (p *Projector) failed(err error) {
 	p.status.Err = err
 }
 
-// Status tells how the projector does.
+// Status returns how the projector does.
 func (p *Projector) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -420,7 +422,7 @@ func (p *Projector) LagByTopic(ctx context.Context) (records map[string]int64, e
 		}
 		p.mu.Lock()
 		for _, partition := range p.parts.list() {
-			records[topic] += max(0, ends[partition]-p.next[place{topic, partition}])
+			records[topic] += max(0, ends[partition]-p.next[topicPartition{topic, partition}])
 		}
 		p.mu.Unlock()
 	}

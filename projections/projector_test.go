@@ -126,7 +126,8 @@ func TestMigrateMayBeRepeated(t *testing.T) {
 	if n := r.count("SELECT count()" + in + " AND comment = ''"); n != 0 {
 		t.Errorf("%d columns have no comment", n)
 	}
-	if n := r.count("SELECT count() FROM system.tables WHERE database = 'made_anew' AND comment = ''"); n != 0 {
+	n := r.count("SELECT count() FROM system.tables WHERE database = 'made_anew' AND comment = ''")
+	if n != 0 {
 		t.Errorf("%d tables have no comment", n)
 	}
 	r.exec("INSERT INTO made_anew.schema_versions (version, name) VALUES (9999, '9999_future.sql')")
@@ -207,7 +208,7 @@ func TestClickHouseHangs(t *testing.T) {
 	}
 }
 
-// allStopped tells when a signal to stop has reached every thread of a process.
+// allStopped returns when a signal to stop has reached every thread of a process.
 func allStopped(pid int) error {
 	if runtime.GOOS != "linux" {
 		return nil // it cannot be asked
@@ -310,7 +311,7 @@ func TestLostTablesAreBuiltAnew(t *testing.T) {
 		t.Errorf("the rows are %s, not %s", got, want)
 	}
 
-	// Emptied, as if another projector had made them anew: going on where this
+	// Emptied, as if another projector had made them again: going on where this
 	// one is would leave out what was before.
 	for _, table := range append(projections.Tables(), "projection_progress") {
 		r.exec("TRUNCATE TABLE " + table)

@@ -26,7 +26,7 @@ type standing struct {
 	nextAttemptAtMs int64
 }
 
-// above tells which of two standings of a delivery is the later; it is the order
+// above returns which of two standings of a delivery is the later; it is the order
 // of the packed number in the table.
 func (s standing) above(other standing) bool {
 	return cmp.Or(cmp.Compare(s.version, other.version),
@@ -98,14 +98,19 @@ func (s *standing) unpack(packed *big.Int) {
 // few rows that takes less than to have it done. PREWHERE is what the server
 // would make of WHERE, after some thought.
 const (
-	selectDeliveries = `SELECT standing, account_id, endpoint_id, moves, created_at, updated_at, attempts, run, attempt_times
-FROM {database:Identifier}.deliveries PREWHERE event_id = {event:String}`
+	selectDeliveries = `
+SELECT standing, account_id, endpoint_id, moves, created_at, updated_at, attempts, run,
+    attempt_times
+FROM {database:Identifier}.deliveries
+PREWHERE event_id = {event:String}`
 
 	// For a page, few columns of many deliveries.
-	selectStandings = `SELECT event_id, endpoint_id, moves, standing FROM {database:Identifier}.deliveries PREWHERE event_id IN {events:Array(String)}`
+	selectStandings = `
+SELECT event_id, endpoint_id, moves, standing FROM {database:Identifier}.deliveries
+PREWHERE event_id IN {events:Array(String)}`
 )
 
-// deliveries gives the deliveries of an account's event, the present one last. An
+// deliveries returns the deliveries of an account's event, the present one last. An
 // enabling of an endpoint is not counted in.
 func (db *DB) deliveries(ctx context.Context, accountID, eventID string) (list []whole, err error) {
 	err = db.query(ctx, selectDeliveries, parameters{"event": eventID},
@@ -147,7 +152,7 @@ func (w *whole) join(row whole) {
 	w.sentAt = append(w.sentAt, row.sentAt...) // the same twice asks for the same attempt
 }
 
-// standings gives where the present deliveries of events stand, by event. The
+// standings returns where the present deliveries of events stand, by event. The
 // enabling of an endpoint is not counted in. Many are asked for in two questions at
 // once.
 func (db *DB) standings(ctx context.Context, events []EventRecord) (map[string]standing, error) {
@@ -199,9 +204,11 @@ func (db *DB) standingsOf(
 		})
 }
 
-const selectEnabled = `SELECT endpoint_id, max(version), argMax(changed_at, version) FROM {database:Identifier}.endpoint_changes
-WHERE endpoint_id IN {endpoints:Array(String)} AND change = '` + changeEnabled +
-	`' GROUP BY endpoint_id`
+const selectEnabled = `
+SELECT endpoint_id, max(version), argMax(changed_at, version)
+FROM {database:Identifier}.endpoint_changes
+WHERE endpoint_id IN {endpoints:Array(String)} AND change = '` + changeEnabled + `'
+GROUP BY endpoint_id`
 
 // countEnabling makes the deliveries that waited when their endpoint was enabled
 // due at once: there is no fact for each of them.
@@ -287,16 +294,18 @@ func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord
 }
 
 // into fills in where the delivery of an event stands.
-func (s standing) into(
-	r *EventRecord,
-) {
+func (s standing) into(r *EventRecord) {
 	r.State, r.NextAttemptAtMillis = s.state, s.nextAttemptAtMs
 }
 
 // A copy of an event's row is like any other, so the first will do.
-const selectEvent = `SELECT body FROM {database:Identifier}.events
-PREWHERE account_id = {account:String} AND created_at = fromUnixTimestamp64Milli({created:Int64}, 'UTC') AND event_id = {event:String}
-AND endpoint_id = {endpoint:String} LIMIT 1`
+const selectEvent = `
+SELECT body FROM {database:Identifier}.events
+PREWHERE account_id = {account:String}
+    AND created_at = fromUnixTimestamp64Milli({created:Int64}, 'UTC')
+    AND event_id = {event:String}
+    AND endpoint_id = {endpoint:String}
+LIMIT 1`
 
 func (db *DB) readBody(ctx context.Context, w whole, r *EventRecord) error {
 	which := parameters{
@@ -310,8 +319,13 @@ func (db *DB) readBody(ctx context.Context, w whole, r *EventRecord) error {
 // Attempts above the delivery's version are left for the next question, so that
 // state and attempts belong together (P3). Copies are sorted out here, which takes
 // less than to have it done.
-const selectAttempts = `SELECT number, run, sent_at, duration_ms, status_code, error, response_body FROM {database:Identifier}.attempts
-PREWHERE endpoint_id = {endpoint:String} AND sent_at IN {times:Array(DateTime64(3, 'UTC'))} AND event_id = {event:String} AND version <= {version:UInt64}`
+const selectAttempts = `
+SELECT number, run, sent_at, duration_ms, status_code, error, response_body
+FROM {database:Identifier}.attempts
+PREWHERE endpoint_id = {endpoint:String}
+    AND sent_at IN {times:Array(DateTime64(3, 'UTC'))}
+    AND event_id = {event:String}
+    AND version <= {version:UInt64}`
 
 func (db *DB) attempts(
 	ctx context.Context, eventID string, s whole,

@@ -130,13 +130,18 @@ func (f *refold) copyRows(ctx context.Context, name string, partition int32, bel
 		"toInt64(offset) < {below:Int64}")
 }
 
-const selectColumns = `SELECT name FROM system.columns WHERE database = {database:String} AND table = {table:String} AND default_kind IN ('', 'DEFAULT') ORDER BY position`
+const selectColumns = `
+SELECT name FROM system.columns
+WHERE database = {database:String} AND table = {table:String}
+    AND default_kind IN ('', 'DEFAULT')
+ORDER BY position`
 
 // storedColumns are the columns of a table that hold data of their own.
 func (db *DB) storedColumns(ctx context.Context, table string) (names []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
-	err = db.query(ctx, selectColumns, parameters{"table": table}, func(read func(...any) error) error {
+	which := parameters{"table": table}
+	err = db.query(ctx, selectColumns, which, func(read func(...any) error) error {
 		var name string
 		err := read(&name)
 		names = append(names, name)
@@ -186,8 +191,10 @@ func (f *refold) fillToLive(ctx context.Context) error {
 }
 
 const (
-	renameFilled = `RENAME TABLE {database:Identifier}.{filled:Identifier} TO {database:Identifier}.{full:Identifier}`
-	exchangeFull = `EXCHANGE TABLES {database:Identifier}.{table:Identifier} AND {database:Identifier}.{full:Identifier}`
+	renameFilled = "RENAME TABLE {database:Identifier}.{filled:Identifier} " +
+		"TO {database:Identifier}.{full:Identifier}"
+	exchangeFull = "EXCHANGE TABLES {database:Identifier}.{table:Identifier} " +
+		"AND {database:Identifier}.{full:Identifier}"
 )
 
 // exchange puts the new tables into the place of the live ones, in the opposite

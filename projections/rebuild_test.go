@@ -153,7 +153,8 @@ func TestRebuildWhileFactsCome(t *testing.T) {
 	if want := r.twinChecksum(); got != want {
 		t.Errorf("the rebuilt tables are\n%s\nand those of the twin\n%s", got, want)
 	}
-	if n := r.count("SELECT count() FROM deliveries FINAL WHERE state = 'DELIVERED' AND attempts = 2 AND notEmpty(attempt_times)"); n != events {
+	n := r.count("SELECT count() FROM deliveries FINAL WHERE state = 'DELIVERED' AND attempts = 2 AND notEmpty(attempt_times)")
+	if n != events {
 		t.Errorf("%d events are delivered, not %d", n, events)
 	}
 	if n := r.count("SELECT count() FROM payments FINAL WHERE amount > 1.25 AND observed_at = fromUnixTimestamp64Milli(" + fmt.Sprint(
@@ -253,7 +254,8 @@ func TestInterruptedRebuildGoesOn(t *testing.T) {
 	if got := r.checksum(); got != want {
 		t.Errorf("the tables are\n%s\nand were\n%s", got, want)
 	}
-	if n := r.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name LIKE '%\\\\_rebuild'"); n != 0 {
+	n := r.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name LIKE '%\\\\_rebuild'")
+	if n != 0 {
 		t.Errorf("%d tables of the rebuilds are left", n)
 	}
 }
@@ -384,7 +386,7 @@ func TestAHistoryWithAbortedFactsIsNamedAndHealed(t *testing.T) {
 	r := newRig(t)
 	s := newStory(1)
 	r.append(s.created(0))
-	cut := *s // the next owner of the partition decides anew, from the same version on
+	cut := *s // the next owner of the partition decides again, from the same version on
 	r.transact(kgo.TryAbort, cut.created(7_000), cut.created(7_001))
 	for n := range 3_000 {
 		r.append(s.created(n + 1))

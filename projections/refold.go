@@ -31,7 +31,7 @@ const refoldFetchBytes = 1 << 20
 // dropMax bounds the dropping of tables: of large ones it takes a while.
 const dropMax = 2 * time.Minute
 
-// RefoldConfig says what is folded anew from the topics' beginning.
+// RefoldConfig says what is folded again from the topics' beginning.
 type RefoldConfig struct {
 	DB      *DB
 	Cluster streams.Cluster
@@ -73,7 +73,7 @@ type refold struct {
 	layout  layout
 
 	mu   sync.Mutex
-	next map[place]int64
+	next map[topicPartition]int64
 	dead map[string]int // records that are left out, by topic
 }
 
@@ -104,16 +104,16 @@ func newRefold(ctx context.Context, cfg RefoldConfig, suffix string) (*refold, e
 func (f *refold) close() { f.ends.Close() }
 
 // beginsLate names the first partition that no longer begins at offset 0.
-func (f *refold) beginsLate() (at place, start int64, late bool) {
+func (f *refold) beginsLate() (at topicPartition, start int64, late bool) {
 	for _, topic := range topicsOf(f.Tables) {
 		starts := f.extents[topic].starts
 		for _, p := range streams.Partitions(starts) {
 			if starts[p] > 0 {
-				return place{topic, p}, starts[p], true
+				return topicPartition{topic, p}, starts[p], true
 			}
 		}
 	}
-	return place{}, 0, false
+	return topicPartition{}, 0, false
 }
 
 // makeTables makes the tables that are to be filled, or finds those of a refold
@@ -145,8 +145,10 @@ func (f *refold) makeTables(ctx context.Context) error {
 }
 
 const (
-	holdMerges    = `ALTER TABLE {database:Identifier}.{table:Identifier} MODIFY SETTING min_parts_to_merge_at_once = 50`
-	releaseMerges = `ALTER TABLE {database:Identifier}.{table:Identifier} RESET SETTING min_parts_to_merge_at_once`
+	holdMerges = "ALTER TABLE {database:Identifier}.{table:Identifier} " +
+		"MODIFY SETTING min_parts_to_merge_at_once = 50"
+	releaseMerges = "ALTER TABLE {database:Identifier}.{table:Identifier} " +
+		"RESET SETTING min_parts_to_merge_at_once"
 )
 
 // holdMerges lets only many parts be merged at a time while tables are filled:
@@ -169,7 +171,8 @@ func (db *DB) releaseMerges(ctx context.Context, table string) error {
 	return nil
 }
 
-var tableStatement = regexp.MustCompile(`^((?:CREATE TABLE IF NOT EXISTS|ALTER TABLE) \{database:Identifier\}\.)(\w+)\b`)
+var tableStatement = regexp.MustCompile(
+	`^((?:CREATE TABLE IF NOT EXISTS|ALTER TABLE) \{database:Identifier\}\.)(\w+)\b`)
 
 // forTable turns a statement that makes or changes a table into one for a table
 // of another name.
@@ -189,10 +192,10 @@ func (f *refold) recorded(ctx context.Context) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.next = make(map[place]int64)
+	f.next = make(map[topicPartition]int64)
 	for topic, e := range f.extents {
 		for partition, start := range e.starts {
-			at := place{topic, partition}
+			at := topicPartition{topic, partition}
 			f.next[at] = max(start, recorded[at])
 		}
 	}
@@ -200,22 +203,22 @@ func (f *refold) recorded(ctx context.Context) error {
 }
 
 // endsNow asks for the ends of all topics.
-func (f *refold) endsNow(ctx context.Context) (map[place]int64, error) {
-	all := make(map[place]int64)
+func (f *refold) endsNow(ctx context.Context) (map[topicPartition]int64, error) {
+	all := make(map[topicPartition]int64)
 	for topic := range f.extents {
 		ends, err := f.ends.Of(ctx, topic)
 		if err != nil {
 			return nil, err
 		}
 		for partition, end := range ends {
-			all[place{topic, partition}] = end
+			all[topicPartition{topic, partition}] = end
 		}
 	}
 	return all, nil
 }
 
 // remaining is how many records lie before the target.
-func (f *refold) remaining(target map[place]int64) (records int64) {
+func (f *refold) remaining(target map[topicPartition]int64) (records int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for at, end := range target {
@@ -225,7 +228,7 @@ func (f *refold) remaining(target map[place]int64) (records int64) {
 }
 
 // fill folds until the target is reached, waiting out faults that may pass.
-func (f *refold) fill(ctx context.Context, target map[place]int64) error {
+func (f *refold) fill(ctx context.Context, target map[topicPartition]int64) error {
 	f.report(target, f.remaining(target))
 	wrote := f.Now()
 	waits := f.waits()
@@ -274,20 +277,22 @@ const (
 )
 
 // session folds until the target is reached or something fails.
-func (f *refold) session(ctx context.Context, target map[place]int64) (blocks int, err error) {
+func (f *refold) session(
+	ctx context.Context, target map[topicPartition]int64,
+) (blocks int, err error) {
 	ctx, enough := context.WithCancel(ctx)
 	defer enough()
-	shares := make([]map[place]int64, refoldSessions)
+	shares := make([]map[topicPartition]int64, refoldSessions)
 	f.mu.Lock()
 	for at, next := range f.next {
 		n := int(at.partition) % refoldSessions
 		if shares[n] == nil {
-			shares[n] = make(map[place]int64)
+			shares[n] = make(map[topicPartition]int64)
 		}
 		shares[n][at] = next
 	}
 	f.mu.Unlock()
-	wrote := func(b *block) {
+	onWritten := func(b *block) {
 		f.mu.Lock()
 		blocks++
 		maps.Copy(f.next, b.next)
@@ -306,7 +311,7 @@ func (f *refold) session(ctx context.Context, target map[place]int64) (blocks in
 	group, ctx := errgroup.WithContext(ctx)
 	for _, share := range shares {
 		if share != nil {
-			group.Go(func() error { return f.fold(ctx, share, target, wrote) })
+			group.Go(func() error { return f.fold(ctx, share, target, onWritten) })
 		}
 	}
 	err = group.Wait()
@@ -314,7 +319,9 @@ func (f *refold) session(ctx context.Context, target map[place]int64) (blocks in
 }
 
 // fold projects some partitions until its context ends.
-func (f *refold) fold(ctx context.Context, from, target map[place]int64, wrote func(*block)) error {
+func (f *refold) fold(
+	ctx context.Context, from, target map[topicPartition]int64, onWritten func(*block),
+) error {
 	reader, err := f.Cluster.NewReader(streams.ReaderConfig{
 		From:     offsetsOf(from),
 		MaxBytes: refoldFetchBytes,
@@ -324,18 +331,18 @@ func (f *refold) fold(ctx context.Context, from, target map[place]int64, wrote f
 	}
 	defer reader.Close()
 	return newSession(sessionConfig{
-		db:       f.DB,
-		reader:   reader,
-		layout:   f.layout,
-		now:      f.Now,
-		position: from,
-		target:   target,
-		wrote:    wrote,
-		limits:   limits{rows: refoldBlockRows, sizeBytes: refoldBlockBytes, wait: refoldBlockWait},
+		db:        f.DB,
+		reader:    reader,
+		layout:    f.layout,
+		now:       f.Now,
+		position:  from,
+		target:    target,
+		onWritten: onWritten,
+		limits:    limits{rows: refoldBlockRows, sizeBytes: refoldBlockBytes, wait: refoldBlockWait},
 	}).run(ctx)
 }
 
-func (f *refold) report(target map[place]int64, left int64) {
+func (f *refold) report(target map[topicPartition]int64, left int64) {
 	if f.Report == nil {
 		return
 	}
@@ -346,7 +353,8 @@ func (f *refold) report(target map[place]int64, left int64) {
 	f.Report(RefoldProgress{Done: total - left, Total: total})
 }
 
-const dropTable = `DROP TABLE IF EXISTS {database:Identifier}.{table:Identifier} SYNC SETTINGS max_table_size_to_drop = 0`
+const dropTable = "DROP TABLE IF EXISTS {database:Identifier}.{table:Identifier} " +
+	"SYNC SETTINGS max_table_size_to_drop = 0"
 
 // drop drops tables by their names, up to the first that cannot be; one that is not
 // there is dropped already.

@@ -19,7 +19,7 @@ var ageColumns = map[string]string{
 
 const leastRetention = 7 * 24 * time.Hour // beyond the longest schedule of one run
 
-// CheckRetention tells whether SetRetention would take a retention.
+// CheckRetention reports whether SetRetention would take a retention.
 func CheckRetention(retention time.Duration) error {
 	if retention != 0 && retention < leastRetention {
 		return fmt.Errorf("projections: a retention of %s is too short: it must be at least %s, or 0 "+
@@ -51,7 +51,8 @@ func (db *DB) setRetention(ctx context.Context, table string, retention time.Dur
 	if err != nil || at == retention {
 		return err
 	}
-	if err := db.change(ctx, alterRetention(table, retention), parameters{"table": table}); err != nil {
+	err = db.change(ctx, alterRetention(table, retention), parameters{"table": table})
+	if err != nil {
 		return fmt.Errorf("projections: setting the retention of %s: %w", table, err)
 	}
 	return nil
@@ -69,14 +70,16 @@ func alterRetention(table string, retention time.Duration) string {
 
 var ttl = regexp.MustCompile(`\bTTL .*?toIntervalSecond\((\d+)\)`)
 
-// retention reads what is set; 0 is none.
+const selectEngine = `
+SELECT engine_full FROM system.tables
+WHERE database = {database:String} AND name = {table:String}`
+
+// retention returns the retention that is set; 0 is none.
 func (db *DB) retention(ctx context.Context, table string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
 	var engine string
-	err := db.queryRow(ctx,
-		`SELECT engine_full FROM system.tables WHERE database = {database:String} AND name = {table:String}`,
-		parameters{"table": table}, &engine)
+	err := db.queryRow(ctx, selectEngine, parameters{"table": table}, &engine)
 	if err != nil {
 		return 0, fmt.Errorf("projections: asking for the retention of %s: %w", table, err)
 	}
@@ -88,7 +91,7 @@ func (db *DB) retention(ctx context.Context, table string) (time.Duration, error
 	return time.Duration(seconds) * time.Second, err
 }
 
-// copyRetention gives the new tables the retention of the live ones.
+// copyRetention returns the new tables the retention of the live ones.
 func (f *refold) copyRetention(ctx context.Context) error {
 	for _, name := range f.Tables {
 		if ageColumns[name] == "" {

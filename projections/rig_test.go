@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 const (
 	testPartitions = 4
 	eventualMax    = 2 * brokertest.Patience // other packages' tests may run beside
-	readMax        = 15 * time.Second        // of a look-up, for the same reason
+	readMax        = 15 * time.Second        // of a lookup, for the same reason
 	testAccount    = "acc_00000000000000000000000001"
 	otherAccount   = "acc_00000000000000000000000002"
 	startMillis    = 1_790_000_000_000

@@ -12,7 +12,7 @@ import (
 // A DSN may name several servers. What one of them says is not true of another: its
 // tables may have other UUIDs, be behind or be ahead. So whoever does something in
 // several steps, such as writing a block and then its progress, takes one server for
-// all of them, and begins anew on another when that one fails.
+// all of them, and starts again on another when that one fails.
 
 // openServers prepares the connections of each server.
 func openServers(d source) (*DB, error) {
@@ -40,7 +40,7 @@ func (db *DB) Close() (err error) {
 	return err
 }
 
-// servers gives each server alone.
+// servers returns each server alone.
 func (db *DB) servers() []*DB {
 	if db.conn != nil {
 		return []*DB{db}
@@ -56,7 +56,7 @@ func (db *DB) server() *DB {
 	return db.each[db.used.Load()]
 }
 
-// pin gives one server for all steps of something: the one that is used, or the next
+// pin returns one server for all steps of something: the one that is used, or the next
 // that answers. Of one server it is not asked whether it does.
 func (db *DB) pin(ctx context.Context) (one *DB, err error) {
 	if db.conn != nil {

@@ -56,7 +56,7 @@ func connect(t *testing.T, e *clickhouse.Engine) driver.Conn {
 	return conn
 }
 
-// sameTables gives the second server the tables of the first, with their UUIDs, as
+// sameTables returns the second server the tables of the first, with their UUIDs, as
 // replicas have them. So nothing but the projector's own care tells them apart.
 func (r *rig) sameTables(second driver.Conn) {
 	r.t.Helper()

@@ -30,16 +30,17 @@ type session struct {
 
 // sessionConfig says what a session reads and where it writes.
 type sessionConfig struct {
-	db       *DB
-	reader   *streams.Reader
-	layout   layout
-	limits   limits
-	now      func() time.Time
-	wrote    func(*block)
-	setAside func(context.Context, []schemas.DeadLetter) error // before a block is written; may be nil
-	position map[place]int64                                   // what was handed on
+	db        *DB
+	reader    *streams.Reader
+	layout    layout
+	limits    limits
+	now       func() time.Time
+	onWritten func(*block)
+	// setAside is called before a block is written; it may be nil
+	setAside func(context.Context, []schemas.DeadLetter) error
+	position map[topicPartition]int64 // what was handed on
 	// a block that reaches it is written at once; it may be nil
-	target map[place]int64
+	target map[topicPartition]int64
 }
 
 // limits are when a block is written.
@@ -145,7 +146,7 @@ func (s *session) full(b *block) bool {
 	return b.facts >= s.limits.rows || b.sizeBytes >= s.limits.sizeBytes
 }
 
-// arrived tells whether the block brings the last partition to the target.
+// arrived reports whether the block brings the last partition to the target.
 func (s *session) arrived(b *block) bool {
 	moved := false
 	for p, end := range s.target {
@@ -202,7 +203,7 @@ func (s *session) write(ctx context.Context) error {
 		if err := s.db.write(ctx, b, s.layout); err != nil {
 			return err
 		}
-		s.wrote(b)
+		s.onWritten(b)
 		b.reset()
 		s.spare <- b
 	}

@@ -75,7 +75,8 @@ func TestStatementsForACluster(t *testing.T) {
 			" AS …") + ";\n")
 		var read string
 		quoted := "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(statement) + "'"
-		if err := server.queryRow(t.Context(), "SELECT formatQuerySingleLine("+quoted+")", nil, &read); err != nil {
+		err := server.queryRow(t.Context(), "SELECT formatQuerySingleLine("+quoted+")", nil, &read)
+		if err != nil {
 			t.Errorf("%v\n%s", err, statement)
 		}
 		if strings.Count(read, "ON CLUSTER `shop-1`") != 1 || strings.Contains(read, ":Identifier") {

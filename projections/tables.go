@@ -70,7 +70,7 @@ func (e errTablesMissing) Error() string {
 	return fmt.Sprintf("projections: there are no tables %v", e.names)
 }
 
-// errTablesChanged says that a table was made anew or exchanged meanwhile.
+// errTablesChanged says that a table was made again or exchanged meanwhile.
 type errTablesChanged struct{ name string }
 
 func (e errTablesChanged) Error() string {
@@ -78,9 +78,10 @@ func (e errTablesChanged) Error() string {
 		" was made anew or exchanged by a rebuild; going on from its own progress"
 }
 
-const selectGenerations = `SELECT name, toString(uuid) FROM system.tables WHERE database = {database:String}`
+const selectGenerations = `
+SELECT name, toString(uuid) FROM system.tables WHERE database = {database:String}`
 
-// generations gives the UUID of every table in the database, by its name.
+// generations returns the UUID of every table in the database, by its name.
 func (db *DB) generations(ctx context.Context) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()

@@ -138,7 +138,9 @@ func (f *refold) awaitLive(ctx context.Context, cluster *DB) error {
 		if err != nil {
 			return err
 		}
-		behind := slices.ContainsFunc(places(f.next), func(p place) bool { return at[p] < f.next[p] })
+		behind := slices.ContainsFunc(partitionsOf(f.next), func(p topicPartition) bool {
+			return at[p] < f.next[p]
+		})
 		if !behind {
 			return cluster.settle(ctx, f.Tables...)
 		}
@@ -157,7 +159,7 @@ func (f *refold) rowsOf(name, suffix string, columns []string, since string) str
 	var partitions, ends []string
 	for _, p := range streams.Partitions(bounds) {
 		partitions = append(partitions, strconv.Itoa(int(p)))
-		ends = append(ends, strconv.FormatInt(f.next[place{topicOf(name), p}], 10))
+		ends = append(ends, strconv.FormatInt(f.next[topicPartition{topicOf(name), p}], 10))
 	}
 	bound := "transform(toInt64(partition), [" + strings.Join(partitions, ",") + "], [" +
 		strings.Join(ends, ",") + "], toInt64(0))"
@@ -195,7 +197,9 @@ func (f *refold) compare(ctx context.Context, name string, v *Verification) erro
 	live, refolded := f.rowsOf(name, "", columns, since), f.rowsOf(name, f.suffix, columns, since)
 	// One side's rows count positively and the other's negatively nowhere: both
 	// are kept, so that the report can show them.
-	query := `SELECT part, day, sumIf(n, side = 0), sumIf(s, side = 0), sumIf(n, side = 1), sumIf(s, side = 1) FROM (
+	query := `
+SELECT part, day, sumIf(n, side = 0), sumIf(s, side = 0), sumIf(n, side = 1), sumIf(s, side = 1)
+FROM (
     SELECT 0 AS side, part, day, count() AS n, sum(hash) AS s FROM (` + live + `) GROUP BY part, day
     UNION ALL SELECT 1, part, day, count(), sum(hash) FROM (` + refolded + `) GROUP BY part, day
 ) GROUP BY part, day ORDER BY part, day`
@@ -238,9 +242,15 @@ GROUP BY key HAVING count() != 2 OR uniqExact(hash) != 1 ORDER BY key LIMIT ` +
 	})
 }
 
-const selectDoubled = `SELECT event_id, arraySort(groupArray(endpoint_id)), count() OVER ()
-FROM (SELECT event_id, endpoint_id FROM {database:Identifier}.{table:Identifier} FINAL WHERE state != 'CANCELLED')
-GROUP BY event_id HAVING count() > 1 ORDER BY event_id LIMIT {limit:UInt32} SETTINGS optimize_aggregation_in_order = 1`
+const selectDoubled = `
+SELECT event_id, arraySort(groupArray(endpoint_id)), count() OVER ()
+FROM (
+    SELECT event_id, endpoint_id FROM {database:Identifier}.{table:Identifier} FINAL
+    WHERE state != 'CANCELLED'
+)
+GROUP BY event_id HAVING count() > 1
+ORDER BY event_id LIMIT {limit:UInt32}
+SETTINGS optimize_aggregation_in_order = 1`
 
 // findDoubled looks in what the topics say for events with two live deliveries.
 // Comparing does not see them: the live tables have the same.

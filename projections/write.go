@@ -134,7 +134,7 @@ func each[R, V any](rows []R, value func(*R) V) []V {
 	return values
 }
 
-// optional gives NULL where the value is zero.
+// optional returns NULL where the value is zero.
 func optional[R any, V comparable](rows []R, value func(*R) V) []*V {
 	values := each(rows, value)
 	pointers := make([]*V, len(values))

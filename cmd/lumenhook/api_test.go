@@ -170,9 +170,8 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 	if out, err := far.CombinedOutput(); err != nil || !strings.Contains(string(out), e.ID) {
 		t.Errorf("%v %s", err, out)
 	}
-	if out, err := program("endpoints", "list", "--data-dir", t.TempDir()).CombinedOutput(); err == nil || !strings.Contains(
-		string(out), "--api-url",
-	) {
+	out, err := program("endpoints", "list", "--data-dir", t.TempDir()).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "--api-url") {
 		t.Errorf("%v %s", err, out)
 	}
 	s.cli(nil, "endpoints", "delete", e.ID)
@@ -233,7 +232,8 @@ func (s *testService) accountsAndKeys() {
 		_, err := b.ListKeys(ctx, client.Page{})
 		return err != nil
 	})
-	if out, err := s.tryCLI("accounts", "create", "--email", "nobody", "--permissions", "all"); err == nil {
+	out, err := s.tryCLI("accounts", "create", "--email", "nobody", "--permissions", "all")
+	if err == nil {
 		t.Errorf("%s", out)
 	}
 }

@@ -25,7 +25,8 @@ func TestABackfillDeliversThePastOnce(t *testing.T) {
 		past = append(past, paid.ID)
 	}
 	var endpoint struct{ ID, Secret string }
-	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": h.url}, &endpoint); status != http.StatusCreated {
+	status := s.call("POST", "/v1/endpoints", map[string]any{"url": h.url}, &endpoint)
+	if status != http.StatusCreated {
 		t.Fatalf("the endpoint was answered %d", status)
 	}
 	h.mu.Lock()
@@ -39,7 +40,8 @@ func TestABackfillDeliversThePastOnce(t *testing.T) {
 		t.Fatalf("the watch was answered %d: %+v", status, watch)
 	}
 
-	if status := s.call("POST", "/v1/watches/"+watch.ID+"/backfill", map[string]any{"from": 1}, &watch); status != http.StatusOK || watch.Backfill == nil {
+	status = s.call("POST", "/v1/watches/"+watch.ID+"/backfill", map[string]any{"from": 1}, &watch)
+	if status != http.StatusOK || watch.Backfill == nil {
 		t.Fatalf("the backfill was answered %d: %+v", status, watch)
 	}
 	s.kill() // before, while or after it is carried out
@@ -81,9 +83,8 @@ func TestABackfillDeliversThePastOnce(t *testing.T) {
 		"backwards":    {"--from", "9", "--to", "3"},
 		"from nowhere": {"--from", "0"},
 	} {
-		if _, err := s.tryCLI(append([]string{"backfill", "--watch", watch.ID}, args...)...); err == nil || !strings.Contains(
-			err.Error(), "--from",
-		) {
+		_, err := s.tryCLI(append([]string{"backfill", "--watch", watch.ID}, args...)...)
+		if err == nil || !strings.Contains(err.Error(), "--from") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -111,7 +112,8 @@ func TestABackfillLeavesEventsOfAMovedWatch(t *testing.T) {
 		h := startHooks(t, s.dir)
 		all = append(all, h)
 		var endpoint struct{ ID, Secret string }
-		if status := s.call("POST", "/v1/endpoints", map[string]any{"url": h.url}, &endpoint); status != http.StatusCreated {
+		status := s.call("POST", "/v1/endpoints", map[string]any{"url": h.url}, &endpoint)
+		if status != http.StatusCreated {
 			t.Fatalf("the endpoint was answered %d", status)
 		}
 		h.mu.Lock()

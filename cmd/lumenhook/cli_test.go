@@ -66,7 +66,7 @@ func TestTheProgramSaysHowACommandLineIsWrong(t *testing.T) {
 }
 
 // TestTheMakefileNamesTheBuild: a program that `make build` makes says its commit,
-// whatever the Go command is told of version control.
+// whatever the Go command knows of version control.
 func TestTheMakefileNamesTheBuild(t *testing.T) {
 	commit, err := exec.Command("git", "rev-parse", "HEAD").Output()
 	if err != nil {
@@ -91,8 +91,8 @@ func TestTheCommandLineBesideAService(t *testing.T) {
 	s.refused("--state: must be one of QUEUED, WAITING, DELIVERED, FAILED, CANCELLED", "events", "list",
 		"--state", "LOST")
 	s.refused("--wallet: ", "watches", "create", "--wallet", "G123", "--endpoint", "ep_1")
-	if _, said, _ := s.command("watches", "create", "--wallet", "G123", "--endpoint", "ep_1", "--asset",
-		"USD:X"); strings.Contains(said, "errors names") || !strings.Contains(said, `--asset "USD:X": `) {
+	_, said, _ := s.command("watches", "create", "--wallet", "G123", "--endpoint", "ep_1", "--asset", "USD:X")
+	if strings.Contains(said, "errors names") || !strings.Contains(said, `--asset "USD:X": `) {
 		t.Errorf("the API's words: %s", said)
 	}
 	s.refused("--api-key must be given with --api-url http://127.0.0.1:1", "endpoints", "list",
@@ -113,9 +113,8 @@ func TestTheCommandLineBesideAService(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")
 	id := strings.TrimSpace(s.must("endpoints", "create", "--url", "https://127.0.0.1:1025/",
 		"--secret-out", file, "--field", "id"))
-	if out := s.must("endpoints", "rotate-secret", id, "--secret-out", file, "--json"); strings.Contains(
-		out, "whsec_",
-	) {
+	out := s.must("endpoints", "rotate-secret", id, "--secret-out", file, "--json")
+	if strings.Contains(out, "whsec_") {
 		t.Errorf("the secret is shown: %s", out)
 	}
 	kept, err := os.ReadFile(file)

@@ -20,7 +20,7 @@ import (
 // transaction.
 const turnMax = 10 * time.Second
 
-// payGone pays a wallet whose endpoint is gone. The payment is told of once, and to
+// payGone pays a wallet whose endpoint is gone. The payment is reported once, and to
 // nobody who takes it.
 func (s *site) payGone(wallet string) {
 	s.t.Helper()

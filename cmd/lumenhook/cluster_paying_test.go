@@ -65,7 +65,7 @@ func (p *paying) start() {
 	}
 }
 
-// hand gives out tickets, each for a payment.
+// hand hands out tickets, each for a payment.
 func (p *paying) hand() {
 	defer close(p.tickets)
 	for i := 0; i < p.n || !p.calm.Load(); i++ {

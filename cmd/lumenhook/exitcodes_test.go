@@ -65,7 +65,8 @@ func TestAProjectionThatDiffersEndsWith3(t *testing.T) {
 		root := &cobra.Command{Use: "lumenhook", RunE: func(*cobra.Command, []string) error {
 			return reportVerification(io.Discard, c.found)
 		}}
-		if code := cli.Execute(t.Context(), cli.Line{Root: root, Args: []string{}, Stderr: io.Discard}); code != c.code {
+		code := cli.Execute(t.Context(), cli.Line{Root: root, Args: []string{}, Stderr: io.Discard})
+		if code != c.code {
 			t.Errorf("%s: ended with %d, not %d", name, code, c.code)
 		}
 	}

@@ -214,7 +214,7 @@ func TestEveryCommandSaysWhatToDo(t *testing.T) {
 	s.interrupt()
 }
 
-// collect gives the commands that do something, by their names after the program's.
+// collect returns the commands that do something, by their names after the program's.
 func collect(c *cobra.Command, leaves map[string]*cobra.Command) {
 	for _, sub := range c.Commands() {
 		collect(sub, leaves)

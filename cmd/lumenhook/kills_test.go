@@ -216,7 +216,8 @@ func (h *hooks) posts() []receiver.Webhook {
 func (s *testService) endpointAt(h *hooks) (id string) {
 	s.t.Helper()
 	var endpoint struct{ ID, Secret string }
-	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": h.url}, &endpoint); status != http.StatusCreated {
+	status := s.call("POST", "/v1/endpoints", map[string]any{"url": h.url}, &endpoint)
+	if status != http.StatusCreated {
 		s.t.Fatalf("the endpoint was answered %d", status)
 	}
 	h.mu.Lock()
@@ -225,13 +226,13 @@ func (s *testService) endpointAt(h *hooks) (id string) {
 	return endpoint.ID
 }
 
-// watchedWallet makes an endpoint at the receiver and a wallet that it is told of.
+// watchedWallet makes an endpoint at the receiver and a wallet whose payments it receives.
 func (s *testService) watchedWallet(h *hooks) string {
 	s.t.Helper()
 	return s.watchedWalletOf(s.endpointAt(h))
 }
 
-// watchedWalletOf makes a wallet that an endpoint is told of.
+// watchedWalletOf makes a wallet whose payments an endpoint receives.
 func (s *testService) watchedWalletOf(endpointID string) string {
 	s.t.Helper()
 	var wallet struct{ Address string }
@@ -258,7 +259,8 @@ func (s *testService) payAllTheTime(payers []string, wallet string) (stop func()
 	for _, payer := range payers {
 		paying.Go(func() {
 			for ctx.Err() == nil {
-				if _, err := client.Pay(ctx, devclient.PayRequest{From: payer, To: wallet, Amount: "1"}); err != nil {
+				_, err := client.Pay(ctx, devclient.PayRequest{From: payer, To: wallet, Amount: "1"})
+				if err != nil {
 					return
 				}
 			}

@@ -73,7 +73,7 @@ func startMailServer(t *testing.T) (addr string, mails <-chan string) {
 }
 
 // disablesEndpoint makes an endpoint at a receiver that is gone, and a payment
-// that it is told of.
+// whose payments it receives.
 func (s *testService) disablesEndpoint(url string) (id string) {
 	s.t.Helper()
 	var endpoint struct{ ID string }

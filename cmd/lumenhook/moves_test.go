@@ -13,7 +13,7 @@ import (
 
 // TestACancelledEventIsSentToTheWatchsPresentEndpoint: through the real program, to
 // an endpoint of another partition or of the same; the history says so before and
-// after it is built anew, and so does an engine that has lost its state.
+// after it is rebuilt, and so does an engine that has lost its state.
 func TestACancelledEventIsSentToTheWatchsPresentEndpoint(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms",
@@ -81,7 +81,7 @@ func TestACancelledEventIsSentToTheWatchsPresentEndpoint(t *testing.T) {
 }
 
 // agrees holds that the history has one event as it was read, before and after it
-// is built anew.
+// is rebuilt.
 func (s *testService) agrees(c *client.Client, id string, want client.Event) {
 	s.t.Helper()
 	for range 2 {

@@ -103,7 +103,7 @@ func attacks(method, path, contentType, body string) []attack {
 }
 
 // send makes the request of an attack and gives the status, 0 for a connection that
-// was broken off, and the answer.
+// was cancelled, and the answer.
 func (a attack) send(t testing.TB, base string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), a.method, base+a.path,
@@ -253,7 +253,7 @@ func (s *testService) topicsAs(login streams.SASL) ([]string, error) {
 	return topics.Names(), err
 }
 
-// The passwords are drawn for the run, kept by a restart, drawn anew when their file
+// The passwords are drawn for the run, kept by a restart, drawn again when their file
 // is taken away, and belong to their owner alone.
 func TestARunHasPasswordsOfItsOwn(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}

@@ -69,7 +69,7 @@ func startListener(t *testing.T, dir string) *listener {
 	return l
 }
 
-// of gives the requests of an event that holds a text.
+// of returns the requests of an event that holds a text.
 func (l *listener) of(text string) (found []received) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,7 +167,8 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 	secrets := []string{first.Secret}
 	rotate := func() {
 		var rotated struct{ Secret string }
-		if status := s.call("POST", "/v1/endpoints/"+first.ID+"/rotate-secret", struct{}{}, &rotated); status != http.StatusOK {
+		status := s.call("POST", "/v1/endpoints/"+first.ID+"/rotate-secret", struct{}{}, &rotated)
+		if status != http.StatusOK {
 			t.Errorf("the rotation was answered %d", status)
 		}
 		secrets = append(secrets, rotated.Secret)
@@ -246,7 +247,8 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start(flags...)
-	if status := s.call("POST", "/v1/endpoints/"+first.ID+"/enable", struct{}{}, nil); status != http.StatusOK {
+	status := s.call("POST", "/v1/endpoints/"+first.ID+"/enable", struct{}{}, nil)
+	if status != http.StatusOK {
 		t.Fatalf("enabling was answered %d", status)
 	}
 	s.eventually("the webhook that waited", func() bool { return len(l.of(waits.ID)) > 0 })

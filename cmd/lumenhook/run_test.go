@@ -39,7 +39,8 @@ func TestMain(m *testing.M) {
 		return
 	}
 	// The program fetches the engine beside its start, and these tests want a history.
-	if _, err := clickhouse.Ensure(context.Background(), clickhouse.Options{Progress: os.Stderr}); err != nil {
+	_, err := clickhouse.Ensure(context.Background(), clickhouse.Options{Progress: os.Stderr})
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -278,7 +279,8 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 	h := startHooks(t, s.dir)
 
 	var endpoint struct{ ID, Secret string }
-	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": h.url}, &endpoint); status != http.StatusCreated {
+	status := s.call("POST", "/v1/endpoints", map[string]any{"url": h.url}, &endpoint)
+	if status != http.StatusCreated {
 		t.Fatalf("the endpoint was answered %d", status)
 	}
 	h.mu.Lock()
@@ -443,7 +445,8 @@ func TestAHistoryThatCannotGoOnStopsNothingElse(t *testing.T) {
 		return strings.Contains(s.output.String(), "history is not written any more") &&
 			strings.Contains(s.output.String(), "drop the database")
 	})
-	if status := s.call("GET", "/v1/events/evt_00000000000000000000000000", nil, nil); status != http.StatusServiceUnavailable {
+	status := s.call("GET", "/v1/events/evt_00000000000000000000000000", nil, nil)
+	if status != http.StatusServiceUnavailable {
 		t.Errorf("the history answered %d", status)
 	}
 	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": "https://127.0.0.1:8443/hook"},
@@ -464,7 +467,7 @@ func (h *hooks) events() map[string]receiver.Webhook {
 	return by
 }
 
-// has tells whether a webhook told of a payment.
+// has reports whether a webhook told of a payment.
 func (h *hooks) has(paymentID string) bool {
 	for _, w := range h.events() {
 		var event struct {
@@ -492,7 +495,7 @@ func TestTheDemoShowsTheWholePath(t *testing.T) {
 	if s.file.Receiver == nil || s.file.ClickHouse == nil {
 		t.Errorf("run.json: %+v", s.file)
 	}
-	// At another address the demo begins anew: what it watched before reports
+	// At another address the demo starts again: what it watched before reports
 	// nothing twice.
 	receiver := s.file.Receiver.URL
 	s.interrupt()

@@ -128,7 +128,7 @@ func TestNoSecretIsLeftBehind(t *testing.T) {
 	}
 	s.misuse(wallet.Secret, h.secret, endpoints[0])
 
-	// The key is rotated under the running service, which goes on with both.
+	// The key is rotated under the running service, which continues with both.
 	if out, err := program("secrets", "rewrap", "--data-dir", s.dir).CombinedOutput(); err != nil {
 		t.Fatalf("rewrap: %v\n%s", err, out)
 	}

@@ -248,7 +248,7 @@ func (r *role) kill() {
 	<-r.exited
 }
 
-// signal gives a signal to the process that serves.
+// signal returns a signal to the process that serves.
 func (r *role) signal(signal syscall.Signal) {
 	r.t.Helper()
 	if err := syscall.Kill(r.serving(), signal); err != nil {
@@ -529,13 +529,13 @@ func TestConfigCheck(t *testing.T) {
 		}
 	}
 	key := filepath.Join(secrets, "master-key")
-	if out, err := program("secrets", "create", "--master-key-file", key).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	said, err := program("secrets", "create", "--master-key-file", key).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
 	}
-	if out, err := program("secrets", "create", "--master-key-file", key).CombinedOutput(); err == nil || !strings.Contains(
-		string(out), "it exists",
-	) {
-		t.Errorf("a second master key in its place: %v\n%s", err, out)
+	said, err = program("secrets", "create", "--master-key-file", key).CombinedOutput()
+	if err == nil || !strings.Contains(string(said), "it exists") {
+		t.Errorf("a second master key in its place: %v\n%s", err, said)
 	}
 	check := func(args ...string) (string, error) {
 		c := program(append([]string{"config", "check", "--config", config, "--secrets-dir", secrets},

@@ -66,9 +66,8 @@ func TestAskingARunningService(t *testing.T) {
 			t.Errorf("question %d: %v", i+1, err)
 		}
 		// Without failures some have nothing to tell.
-		if quiet := map[int]bool{3: true, 7: true, 11: true, 12: true, 15: true, 18: true, 19: true}; len(
-			answer.Rows,
-		) == 0 && !quiet[i+1] {
+		quiet := map[int]bool{3: true, 7: true, 11: true, 12: true, 15: true, 18: true, 19: true}
+		if len(answer.Rows) == 0 && !quiet[i+1] {
 			t.Errorf("question %d has no answer", i+1)
 		}
 	}
@@ -89,7 +88,8 @@ func TestAskingARunningService(t *testing.T) {
 	if _, err := time.Parse("2006-01-02T15:04:05.000Z", row.CreatedAt); err != nil {
 		t.Errorf("created_at: %v", err)
 	}
-	if out := s.must("sql", "SELECT number, 'a\tb' AS text FROM numbers(2)"); out != "number  text\n────────────\n     0  a·b\n     1  a·b\n(2 rows)\n" {
+	out = s.must("sql", "SELECT number, 'a\tb' AS text FROM numbers(2)")
+	if out != "number  text\n────────────\n     0  a·b\n     1  a·b\n(2 rows)\n" {
 		t.Errorf("a table is\n%s", out)
 	}
 	s.refused("read-only", "sql", "DROP TABLE events")
@@ -162,9 +162,8 @@ func (s *testService) topics(eventID string) {
 		made[0].Value["meta"].(map[string]any)["version"] == nil {
 		s.t.Fatalf("the attempts are %+v", made)
 	}
-	if keyed := read("cat", "journal", "--type", "AttemptMade", "--key", made[0].Key, "--limit", "2"); len(
-		keyed,
-	) != 2 || keyed[0].Key != made[0].Key {
+	keyed := read("cat", "journal", "--type", "AttemptMade", "--key", made[0].Key, "--limit", "2")
+	if len(keyed) != 2 || keyed[0].Key != made[0].Key {
 		s.t.Errorf("by key there are %+v", keyed)
 	}
 	if old := read("cat", "journal", "--from", "1h"); len(old) == 0 {
@@ -174,7 +173,8 @@ func (s *testService) topics(eventID string) {
 		s.t.Errorf("of the future there is %+v", none)
 	}
 	created := read("cat", "journal", "--type", "DeliveryCreated", "--limit", "1")
-	if body := created[0].Value["event"].(map[string]any)["body"].(map[string]any); body["apiVersion"] == nil {
+	body := created[0].Value["event"].(map[string]any)["body"].(map[string]any)
+	if body["apiVersion"] == nil {
 		s.t.Errorf("the envelope is %v", body)
 	}
 	if followed := read("tail", "payments", "--limit", "1"); len(followed) != 1 ||
@@ -185,7 +185,8 @@ func (s *testService) topics(eventID string) {
 		!strings.Contains(out, "compact") {
 		s.t.Errorf("topics describe said\n%s", out)
 	}
-	if out := s.must("topics", "describe", "journal"); !strings.Contains(out, "cleanup.policy = delete") {
+	out := s.must("topics", "describe", "journal")
+	if !strings.Contains(out, "cleanup.policy = delete") {
 		s.t.Errorf("topics describe journal said\n%s", out)
 	}
 	s.refused("the topics are", "topics", "cat", "jurnal")

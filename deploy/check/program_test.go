@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// What the image is told of the build.
+// What the image knows of the build.
 var buildArguments = []string{
 	"VERSION=v9.8.7", "COMMIT=0123456789abcdef", "DATE=2026-11-22T09:00:00Z",
 	"MODIFIED=true",

@@ -71,7 +71,7 @@ func TestAWrongCitationIsNamed(t *testing.T) {
 	}
 }
 
-// missing gives what a file names and there is not, and how much it names.
+// missing returns what a file names and there is not, and how much it names.
 func (h house) missing(path string) (what []string, cited int) {
 	text := h.texts[path]
 	each := func(re *regexp.Regexp, group int, exists func(name string) bool, as func(string) string) {

@@ -11,13 +11,14 @@ import (
 // that is still there, as after an unclean election that cut a topic to nothing.
 type Cut struct{ atomic.Bool }
 
-// NewCut lets a broker be told so.
+// NewCut returns the switch of a broker.
 func NewCut(fake *kfake.Cluster) *Cut {
 	c := new(Cut)
-	fake.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(request kmsg.Request) (kmsg.Response, error, bool) {
+	answer := func(request kmsg.Request) (kmsg.Response, error, bool) {
 		fake.KeepControl()
 		return endedAtOnce(request.(*kmsg.OffsetForLeaderEpochRequest)), nil, c.Load()
-	})
+	}
+	fake.ControlKey(int16(kmsg.OffsetForLeaderEpoch), answer)
 	return c
 }
 

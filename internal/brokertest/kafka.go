@@ -53,7 +53,7 @@ type Broker struct {
 	prefix string
 }
 
-// Start gives a test a share of the cluster.
+// Start lends a test a share of the cluster.
 func Start(t testing.TB) *Broker {
 	t.Helper()
 	shared.once.Do(func() {

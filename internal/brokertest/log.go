@@ -33,7 +33,7 @@ func NewLog(t testing.TB, cluster streams.Cluster) *Log {
 	return l
 }
 
-// Read gives all committed records of a topic up to now. The caller does not
+// Read returns all committed records of a topic up to now. The caller does not
 // change them.
 func (l *Log) Read(topic string) []streams.Record {
 	l.t.Helper()

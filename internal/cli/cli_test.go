@@ -283,7 +283,8 @@ func TestARefusalIsToldByItsFlags(t *testing.T) {
 
 func TestANameThatDoesNotResolveIsToldPlainly(t *testing.T) {
 	_, err := net.Dial("tcp", "no-such-host.invalid:9092")
-	if got := Explain(err, pflag.NewFlagSet("x", pflag.ContinueOnError)); got != "the name no-such-host.invalid does not resolve: is it the right one?" {
+	got := Explain(err, pflag.NewFlagSet("x", pflag.ContinueOnError))
+	if got != "the name no-such-host.invalid does not resolve: is it the right one?" {
 		t.Error(got)
 	}
 }
@@ -344,9 +345,9 @@ func TestABuildNamesItself(t *testing.T) {
 	defer func(v, c, d string) { version, commit, date = v, c, d }(version, commit, date)
 	version, commit, date = "v1.2.3", "0123456789abcdef", "2026-11-22T01:00:00Z"
 	b := ThisBuild()
-	if got := b.String(); !strings.HasPrefix(got, "v1.2.3 (commit 0123456789ab of 2026-11-22T01:00:00Z") || !strings.Contains(
-		got, b.Go,
-	) {
+	got := b.String()
+	if !strings.HasPrefix(got, "v1.2.3 (commit 0123456789ab of 2026-11-22T01:00:00Z") ||
+		!strings.Contains(got, b.Go) {
 		t.Error(got)
 	}
 	version, commit, date = "", "", ""

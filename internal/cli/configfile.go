@@ -180,7 +180,7 @@ func (c *configFile) meant(name string) string {
 	return DidYouMean(name, names, "")
 }
 
-// set gives a flag its value, unless it has one that wins.
+// set sets a flag's value, unless it has one that wins.
 func (c *configFile) set(f *pflag.Flag, value *yaml.Node) {
 	if f.Changed {
 		return

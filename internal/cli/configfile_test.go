@@ -61,7 +61,7 @@ func write(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// openZoo gives what is in force, as "name=value from".
+// openZoo reports what is in force, as "name=value from".
 func openZoo(t *testing.T, args ...string) (code int, said string, settings []string) {
 	t.Helper()
 	return runZoo(t, "open", args...)

@@ -66,11 +66,12 @@ func orUnset(said string) string {
 	return said
 }
 
-// Kubernetes gives every container variables for each service of its namespace. A
+// Kubernetes returns every container variables for each service of its namespace. A
 // service that is named lumenhook, or lumenhook-api, has the program's prefix.
 var (
-	serviceVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
-	serviceAddress  = regexp.MustCompile(`^(tcp|udp|sctp)://`)
+	serviceVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|` +
+		`PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+	serviceAddress = regexp.MustCompile(`^(tcp|udp|sctp)://`)
 )
 
 func ofKubernetes(name, value string) bool {

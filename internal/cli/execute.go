@@ -83,7 +83,7 @@ func Execute(ctx context.Context, line Line) int {
 	return ExitUsage
 }
 
-// prepare gives every command of the tree the same rules.
+// prepare returns every command of the tree the same rules.
 func (l Line) prepare(began *bool) {
 	root := l.Root
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -114,7 +114,8 @@ func (l Line) settle(c *cobra.Command, args []string) error {
 	if c.HasSubCommands() {
 		return nil // it only prints its help
 	}
-	faults := append(unknownVariables(l.Root, l.Elsewhere, os.Environ()), fromEnvironment(c.Flags())...)
+	faults := unknownVariables(l.Root, l.Elsewhere, os.Environ())
+	faults = append(faults, fromEnvironment(c.Flags())...)
 	faults = append(faults, fromFiles(settingsOf(c, l.Root))...)
 	faults = append(faults, missing(c)...)
 	if check := c.PreRunE; check != nil {

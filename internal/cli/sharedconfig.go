@@ -35,7 +35,7 @@ type settings struct {
 	owners []*pflag.FlagSet
 }
 
-// settingsOf gives those of a command; root has the commands whose files it may share.
+// settingsOf returns those of a command; root has the commands whose files it may share.
 func settingsOf(c, root *cobra.Command) settings {
 	s := settings{FlagSet: c.Flags()}
 	s.shared = isShared(s.Lookup(configFlag))
@@ -49,7 +49,7 @@ func settingsOf(c, root *cobra.Command) settings {
 
 func isShared(f *pflag.Flag) bool { return f != nil && len(f.Annotations[sharedKey]) > 0 }
 
-// find gives the flag that a setting is of, nil if it is not the command's, and reports
+// find returns the flag that a setting is of, nil if it is not the command's, and reports
 // whether there is such a setting at all.
 func (s settings) find(name string) (f *pflag.Flag, known bool) {
 	f = s.Lookup(name)

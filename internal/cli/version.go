@@ -64,7 +64,7 @@ func (b Build) String() string {
 		b.Date, changed, b.Go, b.Platform)
 }
 
-// NewVersion makes the command that shows the build.
+// NewVersion returns the command that shows the build.
 func NewVersion() *cobra.Command {
 	var o Output
 	c := &cobra.Command{

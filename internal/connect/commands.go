@@ -26,7 +26,7 @@ func NewID(prefix string) string {
 	return domain.NewID(prefix, entropy)
 }
 
-// Engine gives commands to the engine of a service, without the API. Its Submit may be
+// Engine submits commands to the engine of a service, without the API. Its Submit may be
 // called from any goroutine.
 type Engine struct {
 	commands *commands.Client
@@ -59,7 +59,7 @@ func (e *Engine) Close() {
 	<-e.ended
 }
 
-// Submit gives a command and returns what it is answered with. Whether a command
+// Submit submits a command and returns its answer. Whether a command
 // arrived may not be known; asked again, it is the same one.
 func (e *Engine) Submit(
 	ctx context.Context, body domain.CommandBody, accountID string,
@@ -104,7 +104,7 @@ func forbidden(err error) bool {
 		errors.Is(err, kerr.ClusterAuthorizationFailed)
 }
 
-// Submit gives the engine of the service one command.
+// Submit submits one command to the engine of the service.
 func (s *Service) Submit(
 	ctx context.Context, body domain.CommandBody, accountID string,
 ) (domain.Answer, error) {

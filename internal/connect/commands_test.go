@@ -68,7 +68,7 @@ func TestWhoMayNotGiveCommandsIsToldSo(t *testing.T) {
 	}
 }
 
-// openAccount gives one command.
+// openAccount submits one command.
 func openAccount(t *testing.T, cluster streams.Cluster) error {
 	t.Helper()
 	e, err := connect.OpenEngine(t.Context(), cluster)

@@ -78,7 +78,7 @@ func (s *Service) IsLive() bool {
 	return err == nil && run.Stellar.NetworkPassphrase == network.PublicNetworkPassphrase
 }
 
-// Account gives the account that --account names, or the data folder's.
+// Account returns the account that --account names, or the data folder's.
 func (s *Service) Account(id string) (string, error) {
 	if id == "" {
 		run, err := runfile.Read(s.DataDir)

@@ -62,7 +62,7 @@ type Config struct {
 	MaxIdlePerHost int           // 128 idle connections to one host and port
 	MaxIdle        int           // 2048 idle connections in all; the longest idle goes first
 	IdleTimeout    time.Duration // 90 s unused
-	MaxConnAge     time.Duration // 10 min, after which a name is resolved and judged anew
+	MaxConnAge     time.Duration // 10 min, after which a name is resolved and judged again
 	DisableHTTP2   bool          // offer HTTP/1.1 alone
 
 	UserAgent string           // "Lumenhook"

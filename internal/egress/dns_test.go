@@ -207,9 +207,8 @@ func TestDialGuard(t *testing.T) {
 		time.Now().Add(time.Second)); classify(err) != SSRFBlocked {
 		t.Errorf("connect to a port that is not permitted: %v", err)
 	}
-	if err := c.judgeDial(context.Background(), "tcp", "not an address", syscall.RawConn(nil)); classify(
-		err,
-	) != SSRFBlocked {
+	err := c.judgeDial(context.Background(), "tcp", "not an address", syscall.RawConn(nil))
+	if classify(err) != SSRFBlocked {
 		t.Errorf("judgeDial of nonsense: %v", err)
 	}
 	select {

@@ -75,9 +75,8 @@ func FuzzForbiddenForms(f *testing.F) {
 			) != SSRFBlocked {
 				t.Fatalf("a dial of %s is allowed: %v", a, err)
 			}
-			if _, err := c.connect(context.Background(), []netip.Addr{a}, "443", time.Now().Add(time.Second)); classify(
-				err,
-			) != SSRFBlocked {
+			_, err := c.connect(context.Background(), []netip.Addr{a}, "443", time.Now().Add(time.Second))
+			if classify(err) != SSRFBlocked {
 				t.Fatalf("connecting to %s: %v", a, err)
 			}
 		}

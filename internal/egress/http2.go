@@ -131,7 +131,7 @@ func (h *http2Conn) request(ctx context.Context, t *target, req Request) *http.R
 	return r.WithContext(ctx)
 }
 
-// release gives the place back and closes a connection that has no future.
+// release frees the slot and closes a connection that has no future.
 func (h *http2Conn) release() {
 	h.lastUsed.Store(time.Now().UnixNano())
 	switch {

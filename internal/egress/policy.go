@@ -98,7 +98,7 @@ func forbidden(addr netip.Addr) bool {
 	return !public6.Contains(addr) || containsAddr(forbidden6, addr)
 }
 
-// excepted tells whether Allow covers a forbidden address.
+// excepted reports whether Allow covers a forbidden address.
 func (p *Policy) excepted(addr netip.Addr) bool {
 	for _, allow := range p.Allow {
 		if allow.Contains(addr) && localOnlyByLocal(allow, addr) {

@@ -78,7 +78,7 @@ func parsePort(part, digits string) (uint16, error) {
 	return uint16(n), nil
 }
 
-// Contains tells whether the set permits the port.
+// Contains reports whether the set permits the port.
 func (s PortSet) Contains(port uint16) bool {
 	for _, r := range s.ranges {
 		if r.first <= port && port <= r.last {
@@ -88,7 +88,7 @@ func (s PortSet) Contains(port uint16) bool {
 	return false
 }
 
-// Empty tells whether the set permits no port at all.
+// Empty reports whether the set permits no port at all.
 func (s PortSet) Empty() bool { return len(s.ranges) == 0 }
 
 // String writes the set as ParsePorts reads it.

@@ -410,7 +410,8 @@ func TestPostRefusesMalformedHeaders(t *testing.T) {
 		{"", "x"}, {"a b", "x"}, {"A:", "x"}, {"A", "x\r\nB: y"}, {"A", "\x00"},
 		{"Content-Length", "1"}, {"host", "x"}, {"Connection", "close"},
 	} {
-		if _, err := c.Post(context.Background(), Request{URL: "https://127.0.0.1:1/", Header: []Field{f}}); err == nil {
+		_, err := c.Post(context.Background(), Request{URL: "https://127.0.0.1:1/", Header: []Field{f}})
+		if err == nil {
 			t.Errorf("field %q: %q is accepted", f.Name, f.Value)
 		}
 	}

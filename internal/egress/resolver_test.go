@@ -46,7 +46,7 @@ func lookupAddrs(t *testing.T, r *cachingResolver, host string) ([]netip.Addr, e
 }
 
 // TestResolverKeepsAnswers: each kind of answer is kept for its time, is not asked for
-// meanwhile, and is asked for anew when the time is over.
+// meanwhile, and is asked for again when the time is over.
 func TestResolverKeepsAnswers(t *testing.T) {
 	var asked atomic.Int32
 	server := serveDNS(t, func(w dns.ResponseWriter, q *dns.Msg) {

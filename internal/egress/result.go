@@ -41,7 +41,7 @@ type Result struct {
 	RetryAfter time.Duration
 }
 
-// Delivered tells whether the attempt succeeded: a 2xx whose body arrived in
+// Delivered reports whether the attempt succeeded: a 2xx whose body arrived in
 // time, or was too large to be read whole.
 func (r Result) Delivered() bool {
 	return r.StatusCode >= 200 && r.StatusCode <= 299 && (r.Error == "" || r.Error == BodyTooLarge)

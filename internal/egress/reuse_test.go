@@ -376,7 +376,7 @@ func TestPoolExpires(t *testing.T) {
 	})
 }
 
-// TestPoolAge: an old connection is left, so that its name is judged anew.
+// TestPoolAge: an old connection is left, so that its name is judged again.
 func TestPoolAge(t *testing.T) {
 	bothProtocols(t, func(t *testing.T, http2 bool) {
 		var conns sync.Map

@@ -88,7 +88,8 @@ func Faults(err error) (all []*Fault) {
 
 func readURL(raw string) (*url.URL, error) {
 	if len(raw) > maxURLBytes {
-		return nil, fault(FaultTooLong, "url has %d bytes, at most %d are accepted", len(raw), maxURLBytes)
+		return nil, fault(FaultTooLong, "url has %d bytes, at most %d are accepted",
+			len(raw), maxURLBytes)
 	}
 	for i := 0; i < len(raw); i++ {
 		if raw[i] <= ' ' || raw[i] >= 0x7f || raw[i] == '\\' {
@@ -165,8 +166,8 @@ func (p *Policy) checkHostName(host string) (string, error) {
 					host, addr)
 			}
 		}
-		return "", fault(FaultHost, "%q is not a host name: write an IPv4 address as four decimal numbers",
-			host)
+		return "", fault(FaultHost,
+			"%q is not a host name: write an IPv4 address as four decimal numbers", host)
 	}
 	return host, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// parsed gives what a command line says of the cluster.
+// parsed returns what a command line says of the cluster.
 func parsed(t *testing.T, args ...string) (streams.Cluster, error) {
 	t.Helper()
 	var k Flags

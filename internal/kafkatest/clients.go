@@ -19,7 +19,7 @@ type ClientCA struct {
 	key      *ecdsa.PrivateKey
 }
 
-// NewClientCA makes an authority and writes its certificate.
+// NewClientCA returns an authority and writes its certificate.
 func NewClientCA(certFile string) (*ClientCA, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

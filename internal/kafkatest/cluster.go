@@ -122,10 +122,10 @@ func freeAddrs(n int) (addrs []string, err error) {
 
 func (c *Cluster) loggingFile() string { return filepath.Join(c.cfg.Dir, "log4j2.properties") }
 
-// Node gives a broker by its id, from 1 on.
+// Node returns the broker with an id, from 1 on.
 func (c *Cluster) Node(id int) *Node { return c.nodes[id-1] }
 
-// Nodes gives all brokers.
+// Nodes returns all brokers.
 func (c *Cluster) Nodes() []*Node { return c.nodes }
 
 // Addrs are the brokers' addresses.

@@ -105,8 +105,8 @@ func verify(dir string, pin kafka.Pin) error {
 			return err
 		}
 		if want := pin.SHA256[e.Name()]; sum != want {
-			return fmt.Errorf("%s in %s has SHA-256 %s, pinned is %q: remove the folder, it is fetched again",
-				e.Name(), dir, sum, want)
+			return fmt.Errorf("%s in %s has SHA-256 %s, pinned is %q: remove the folder, "+
+				"it is fetched again", e.Name(), dir, sum, want)
 		}
 	}
 	return nil

@@ -111,8 +111,9 @@ func (s *security) properties() map[string]string {
 		"ssl.keystore.location":                     s.keyStore,
 		"ssl.truststore.type":                       "PEM",
 		"ssl.truststore.location":                   s.ca.CertFile(),
-		"authorizer.class.name":                     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-		"allow.everyone.if.no.acl.found":            "false",
-		"super.users":                               "User:" + Admin + ";User:ANONYMOUS",
+		"authorizer.class.name": "org.apache.kafka.metadata.authorizer." +
+			"StandardAuthorizer",
+		"allow.everyone.if.no.acl.found": "false",
+		"super.users":                    "User:" + Admin + ";User:ANONYMOUS",
 	}
 }

@@ -25,7 +25,7 @@ import (
 // The parts do not know each other: what one asks for and another gives is
 // fitted together here.
 
-// submitter gives the API its command client, while there is space on the disk.
+// submitter is the API's command client, while there is space on the disk.
 type submitter struct {
 	client *commands.Client
 	disk   *DiskGuard
@@ -46,7 +46,7 @@ func (s submitter) Submit(ctx context.Context, c domain.Command) (domain.Result,
 	return result, err
 }
 
-// reads gives the API its reads of the directory.
+// reads is the API's view of the directory.
 type reads struct{ *directory.Directory }
 
 func (r reads) CatchUp(ctx context.Context) error { return r.Confirm(ctx) }
@@ -135,7 +135,7 @@ func deriver(key []byte) func(label string) [32]byte {
 	}
 }
 
-// watches gives the follower its watches out of the directory.
+// watches is the follower's view of the directory.
 type watches struct{ *directory.Directory }
 
 func (w watches) ByWallet(wallet string) (all []domain.Watch, err error) {

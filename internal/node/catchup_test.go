@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// pages gives pages of ten ledgers up to the latest.
+// pages reads pages of ten ledgers up to the latest.
 type pages struct {
 	follower.Source
 	latest uint32

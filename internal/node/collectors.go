@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
-// projectionLag gives the lag as metrics, asked for at each scrape.
+// projectionLag exports the lag as metrics, asked for at each scrape.
 type projectionLag struct {
 	projector *projections.Projector
 	records   *prometheus.Desc
@@ -53,7 +53,7 @@ func (l projectionLag) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// engineStats gives what an engine says of its partitions, asked for at each
+// engineStats exports what an engine reports of its partitions, asked for at each
 // scrape. Partitions are added up: a series for each would be thousands.
 type engineStats struct {
 	stats func() []engine.PartitionStats
@@ -147,7 +147,7 @@ func age(sinceMillis int64, now time.Time) float64 {
 	return max(0, now.Sub(time.UnixMilli(sinceMillis)).Seconds())
 }
 
-// readyParts gives whether each part of a node works, asked for at each scrape.
+// readyParts exports whether each part of a node works, asked for at each scrape.
 type readyParts struct {
 	ready func(context.Context) []startstop.Report
 }

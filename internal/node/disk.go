@@ -31,7 +31,7 @@ type DiskGuard struct {
 	again chan struct{} // closed when there is space again
 }
 
-// NewDiskGuard makes a guard over the disk of a folder, and looks once. Run goes on
+// NewDiskGuard returns a guard over the disk of a folder, and looks once. Run goes on
 // looking; say tells a person.
 func NewDiskGuard(
 	dir string, leastBytes uint64, say func(string, ...any), l *slog.Logger,
@@ -116,7 +116,7 @@ func (g *DiskGuard) await(ctx context.Context) {
 	}
 }
 
-// guardedSource gives the follower no ledger while there is no space to tell of it.
+// guardedSource hands the follower no ledger while there is no space to tell of it.
 type guardedSource struct {
 	follower.Source
 	disk *DiskGuard

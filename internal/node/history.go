@@ -189,7 +189,8 @@ func (h *History) Events(
 	if page.Next == (projections.EventPosition{}) {
 		return records, nil, nil
 	}
-	return records, &api.Position{CreatedAtMillis: page.Next.CreatedAtMillis, ID: page.Next.EventID}, nil
+	next := &api.Position{CreatedAtMillis: page.Next.CreatedAtMillis, ID: page.Next.EventID}
+	return records, next, nil
 }
 
 // AwaitWrites waits for the history to show what was acknowledged.

@@ -42,7 +42,7 @@ type Metrics struct {
 	kafka          *telemetry.KafkaMetrics
 }
 
-// NewMetrics makes the metrics of a process.
+// NewMetrics returns the metrics of a process.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -136,7 +136,8 @@ func counter(name, help string) prometheus.Counter {
 
 // gauge adds a number that is asked for at each scrape.
 func (m *Metrics) gauge(name, help string, value func() float64) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	opts := prometheus.GaugeOpts{Name: name, Help: help}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(opts, value))
 }
 
 // projector adds the numbers of a projector.

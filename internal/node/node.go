@@ -104,7 +104,7 @@ type Node struct {
 	mu sync.Mutex // holds cfg.History.DSN
 }
 
-// New makes a node whose roles are started on a stack, which stops them.
+// New returns a node whose roles are started on a stack, which stops them.
 func New(cfg Config, stack *startstop.Stack) *Node {
 	cfg.Cluster.Hooks = append(cfg.Cluster.Hooks, cfg.Metrics.kafka)
 	cfg.Cluster.Hooks = append(cfg.Cluster.Hooks,
@@ -171,7 +171,8 @@ var errNotStarted = errors.New("it is not started yet")
 // Ready says of the disk, of every part that was started and of every role that is
 // still to be, whether it works.
 func (n *Node) Ready(ctx context.Context) []startstop.Report {
-	reports := append([]startstop.Report{{Name: "disk", Err: n.cfg.Disk.Check()}}, n.stack.Ready(ctx)...)
+	disk := startstop.Report{Name: "disk", Err: n.cfg.Disk.Check()}
+	reports := append([]startstop.Report{disk}, n.stack.Ready(ctx)...)
 	for _, role := range n.cfg.Roles {
 		there := func(r startstop.Report) bool { return r.Name == string(role) }
 		if !slices.ContainsFunc(reports, there) {

@@ -90,7 +90,7 @@ func addHost(template *x509.Certificate, host string) error {
 }
 
 // GetCertificate returns a function for tls.Config.GetCertificate which issues
-// for the hosts at first use and anew when the certificate nears its end, for
+// for the hosts at first use and again when the certificate nears its end, for
 // servers that outlive one certificate.
 func (ca *CA) GetCertificate(hosts ...string) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	name := strings.Join(hosts, ",")

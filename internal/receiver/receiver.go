@@ -54,7 +54,7 @@ func (w Webhook) Text() string {
 // Config sets up a Receiver. All fields but Now and Logger are required.
 type Config struct {
 	Listen string // host:port; port 0 picks a free one
-	// GetCertificate gives the server's certificate, as tls.Config's.
+	// GetCertificate returns the server's certificate, as tls.Config's.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Secrets returns the endpoint secrets that may have signed, at the time
 	// of each request.
@@ -113,8 +113,11 @@ func (r *Receiver) newServer() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+Path, r.handle)
 	s := &http.Server{
-		Handler:           webguard.Config{Listen: r.cfg.Listen}.Wrap(mux),
-		TLSConfig:         &tls.Config{GetCertificate: r.cfg.GetCertificate, MinVersion: tls.VersionTLS12},
+		Handler: webguard.Config{Listen: r.cfg.Listen}.Wrap(mux),
+		TLSConfig: &tls.Config{
+			GetCertificate: r.cfg.GetCertificate,
+			MinVersion:     tls.VersionTLS12,
+		},
 		MaxHeaderBytes:    maxHeaderBytes,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,

@@ -18,5 +18,5 @@
 //	rewrap.go   what the commands ask for: a rewrap, a drop
 //	walk.go     walks over the table of endpoints
 //	waiting.go  commands that no engine has decided on yet
-//	report.go   what is told of a rewrap
+//	report.go   what is reported of a rewrap
 package rewrap

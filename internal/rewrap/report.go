@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/sealing"
 )
 
-// Report is what is told of a rewrap, for people and as JSON.
+// Report is what is reported of a rewrap, for people and as JSON.
 type Report struct {
 	NewestKey string   `json:"newestKey"`
 	Endpoints int      `json:"endpoints"`
@@ -90,9 +90,9 @@ func (r Report) Err() error {
 }
 
 // WhatDroppingMeans is told with every key that can go.
-const WhatDroppingMeans = `Facts in the journal stay as they were sealed, and nothing opens them: state is
-folded from them unopened, and the resealed values come later. So a key that can go
-is not needed to restore or rebuild from the topics. Keep a copy of it, offline, for
-backups of the topics from before, and drop it two days from now if repeats of
-requests (Idempotency-Key) from before are to get their answer until then.
-`
+const WhatDroppingMeans = "" +
+	"Facts in the journal stay as they were sealed, and nothing opens them: state is\n" +
+	"folded from them unopened, and the resealed values come later. So a key that can go\n" +
+	"is not needed to restore or rebuild from the topics. Keep a copy of it, offline, for\n" +
+	"backups of the topics from before, and drop it two days from now if repeats of\n" +
+	"requests (Idempotency-Key) from before are to get their answer until then.\n"

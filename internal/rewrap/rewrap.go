@@ -25,7 +25,7 @@ const (
 type Config struct {
 	Key     sealing.Place
 	Cluster func() (streams.Cluster, error) // asked once the master key is read
-	// Progress is told of records and endpoints, done and in all.
+	// Progress is called with records and endpoints, done and in all.
 	Progress func(done, total int64)
 	Logger   *slog.Logger // hears of values that do not open
 }

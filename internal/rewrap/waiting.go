@@ -74,7 +74,7 @@ func (w *walker) inUse(ctx context.Context, id uint32) (int, error) {
 // engineGroup is the consumer group of the engines, behind the topics' prefix.
 const engineGroup = "engine"
 
-// sealedIn gives the sealed values that a command would put into the state.
+// sealedIn returns the sealed values that a command would put into the state.
 func sealedIn(body domain.CommandBody) (sealed [][]byte) {
 	headers := func(list []domain.Header) {
 		for _, h := range list {

@@ -287,7 +287,7 @@ func replaced[T any](c domain.ResealSecrets, have []T, sealed func(T) []byte) in
 	return n
 }
 
-// look opens what an older key sealed, seals it anew, and counts by key what is
+// look opens what an older key sealed, seals it again, and counts by key what is
 // there now.
 func (w *walker) look(e domain.Endpoint) (domain.ResealSecrets, tally) {
 	body, found := domain.ResealSecrets{EndpointID: e.ID}, tally{byKey: make(map[uint32]int)}

@@ -48,7 +48,7 @@ func (d *Folder) Join(parts ...string) string {
 	return filepath.Join(append([]string{d.path}, parts...)...)
 }
 
-// Close gives the folder free.
+// Close releases the folder.
 func (d *Folder) Close() error {
 	return errors.Join(os.Truncate(d.lock.Path(), 0), d.lock.Unlock())
 }

@@ -60,7 +60,7 @@ func (d *Folder) APIKey(live bool) (string, error) {
 }
 
 // Logins are what the embedded broker and the embedded ClickHouse ask of their
-// clients. They are drawn once and kept in secrets/, and may be drawn anew: take the
+// clients. They are drawn once and kept in secrets/, and may be drawn again: take the
 // file away while nothing runs.
 type Logins struct {
 	Kafka      Kafka `json:"kafka"`

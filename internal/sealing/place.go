@@ -54,7 +54,7 @@ func (p Place) Text() ([]byte, error) {
 	return os.ReadFile(p.Path())
 }
 
-// Open gives the master key of a service that is alone with it, and its text. A file
+// Open returns the master key of a service that is alone with it, and its text. A file
 // that is not there yet is made.
 func (p Place) Open() (*Sealer, []byte, error) {
 	if _, set := p.FromVariable(); !set {
@@ -73,7 +73,7 @@ func (p Place) Open() (*Sealer, []byte, error) {
 	return s, text, err
 }
 
-// OpenExisting gives the master key of a service whose processes share it, and its
+// OpenExisting returns the master key of a service whose processes share it, and its
 // text: none of them makes one of its own.
 func (p Place) OpenExisting() (*Sealer, []byte, error) {
 	text, err := p.Text()

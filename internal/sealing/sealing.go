@@ -91,7 +91,7 @@ func (s *Sealer) Open(sealed []byte, associatedData string) ([]byte, error) {
 	return plaintext, nil
 }
 
-// Reseal gives a sealed value under the newest key; changed is false when it is
+// Reseal returns a sealed value under the newest key; changed is false when it is
 // under that key already. Its errors are those of Open.
 func (s *Sealer) Reseal(
 	sealed []byte, associatedData string,
@@ -110,7 +110,7 @@ func (s *Sealer) Reseal(
 // Newest is the id of the key that seals.
 func (s *Sealer) Newest() uint32 { return s.current().primary }
 
-// KeyOf tells which key sealed a value, without opening it.
+// KeyOf returns which key sealed a value, without opening it.
 func KeyOf(sealed []byte) (id uint32, ok bool) {
 	if len(sealed) < prefixSizeBytes+overheadGCMBytes || sealed[0] != tinkPrefix {
 		return 0, false

@@ -30,7 +30,7 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 		"file of the endpoint's signing secrets, one a line; - for standard input")
 }
 
-// Read gives the secrets. Its errors name the flag and never its value: it is a secret,
+// Read returns the secrets. Its errors name the flag and never its value: it is a secret,
 // or somebody's mistake for one.
 func (s *Flags) Read(stdin io.Reader) ([]domain.Secret, error) {
 	if s.File != "" {

@@ -133,7 +133,7 @@ func (v *service) publish() error {
 	return v.dir.Publish(v.file)
 }
 
-// republish writes run.json anew if it is there.
+// republish writes run.json again if it is there.
 func (v *service) republish() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -147,7 +147,7 @@ func (v *service) assemble(ctx context.Context) error {
 	return nil
 }
 
-// equip gives a node what takes mails over and what knows the network.
+// equip returns a node what takes mails over and what knows the network.
 func (v *service) equip(cfg *node.Config) (err error) {
 	if cfg.Sender, err = v.sender(); err != nil {
 		return err

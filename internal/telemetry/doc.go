@@ -4,8 +4,8 @@
 // An event has one trace, from the ledger that it was found in to its last
 // attempt, days later and by whichever process. Nothing is kept for that: the
 // trace's id, and that of its first span, are a function of the event's id
-// ([EventTrace]). So a ledger that is read again, a state that is built anew and
-// a partition that moves go on with the same trace, and whoever knows an event
+// ([EventTrace]). So a ledger that is read again, a state that is rebuilt and
+// a partition that moves continue with the same trace, and whoever knows an event
 // can name its trace. Whether a trace is kept is decided by its id too, so all
 // processes decide alike.
 //

@@ -32,7 +32,7 @@ func ofEvent(ctx context.Context, eventID string) context.Context {
 	return trace.ContextWithRemoteSpanContext(ctx, EventTrace(eventID))
 }
 
-// ids gives spans their ids: those of an event's first span are the event's, all
+// ids returns spans their ids: those of an event's first span are the event's, all
 // others are random.
 type ids struct{}
 

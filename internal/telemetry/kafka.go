@@ -27,12 +27,13 @@ type KafkaMetrics struct {
 	open   prometheus.Gauge
 }
 
-// NewKafkaMetrics makes the metrics lumenhook_kafka_….
+// NewKafkaMetrics returns the metrics lumenhook_kafka_….
 func NewKafkaMetrics(registry prometheus.Registerer) *KafkaMetrics {
 	m := &KafkaMetrics{
 		first: registry,
 		counts: kprom.NewMetrics("lumenhook", kprom.Subsystem("kafka"), kprom.Registerer(registry),
-			kprom.FetchAndProduceDetail(kprom.ByTopic, kprom.Records, kprom.Batches, kprom.UncompressedBytes),
+			kprom.FetchAndProduceDetail(
+				kprom.ByTopic, kprom.Records, kprom.Batches, kprom.UncompressedBytes),
 			kprom.Histograms(kprom.RequestDurationE2E, kprom.RequestThrottled)),
 		open: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "lumenhook_kafka_clients",
@@ -130,7 +131,7 @@ func (t *Tracing) KafkaHooks(clientID, prefix string) []kgo.Hook {
 	}
 }
 
-// eventRecords gives a record that tells of an event the context of its trace.
+// eventRecords returns a record of an event the context of its trace.
 type eventRecords struct{ prefix string }
 
 // OnProduceRecordBuffered sets the context of a record of an event.

@@ -49,7 +49,7 @@ const (
 	saidAgain = time.Minute
 )
 
-// NewTracing makes a tracing that sends to a collector, which need not be there.
+// NewTracing returns a tracing that sends to a collector, which need not be there.
 func NewTracing(ctx context.Context, cfg TracingConfig) (*Tracing, error) {
 	if cfg.SampleRatio <= 0 || cfg.SampleRatio > 1 {
 		return nil, fmt.Errorf("telemetry: the ratio of traces to keep is %v: give one above 0 and up "+

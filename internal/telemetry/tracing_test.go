@@ -145,7 +145,8 @@ func TestAnEventHasOneTrace(t *testing.T) {
 	if [8]byte(attempt.ParentSpanId) != first.SpanID() {
 		t.Errorf("the attempt is below %x", attempt.ParentSpanId)
 	}
-	if took := time.Duration(attempt.EndTimeUnixNano - attempt.StartTimeUnixNano); took != 250*time.Millisecond {
+	took := time.Duration(attempt.EndTimeUnixNano - attempt.StartTimeUnixNano)
+	if took != 250*time.Millisecond {
 		t.Errorf("the attempt's span lasts %s", took)
 	}
 	if attempt.Status.GetCode() != trace.Status_STATUS_CODE_ERROR {
@@ -246,7 +247,8 @@ func TestTracesCrossTopics(t *testing.T) {
 	if got := testutil.ToFloat64(metrics.open); got != 1 {
 		t.Errorf("%v clients are open, one is", got)
 	}
-	if n, err := testutil.GatherAndCount(registry, "lumenhook_kafka_produce_records_total"); err != nil || n != 2 {
+	n, err := testutil.GatherAndCount(registry, "lumenhook_kafka_produce_records_total")
+	if err != nil || n != 2 {
 		t.Errorf("%d topics are counted, %v", n, err)
 	}
 	if n, err := testutil.GatherAndCount(registry, "lumenhook_kafka_buffered_produce_records_total",

@@ -74,7 +74,8 @@ func Describe(
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s%s\n%9s  %12s  %12s\n", cluster.Prefix, topic.Name, "partition", "first", "end")
+	fmt.Fprintf(out, "%s%s\n%9s  %12s  %12s\n",
+		cluster.Prefix, topic.Name, "partition", "first", "end")
 	for _, p := range streams.Partitions(ends) {
 		fmt.Fprintf(out, "%9d  %12d  %12d\n", p, starts[p], ends[p])
 	}

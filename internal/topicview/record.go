@@ -94,7 +94,7 @@ func messageValue(m schemas.Message) (any, error) {
 	return messageFields(message.ProtoReflect()), nil
 }
 
-// messageFields gives the fields that are set, by their JSON names.
+// messageFields returns the fields that are set, by their JSON names.
 func messageFields(m protoreflect.Message) map[string]any {
 	fields := make(map[string]any)
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {

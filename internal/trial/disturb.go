@@ -47,7 +47,7 @@ func (w *worker) disturb(ctx context.Context, op Op) error {
 	return fmt.Errorf("there is no operation %q", op.Do)
 }
 
-// rebuild makes the history anew beside everything else. One that is killed, as its
+// rebuild makes the history again beside everything else. One that is killed, as its
 // operation says or with the program, is the next one's to finish.
 func (w *worker) rebuild(ctx context.Context, op Op) error {
 	from := time.Now()
@@ -68,7 +68,7 @@ func (w *worker) rebuild(ctx context.Context, op Op) error {
 // machine when a client of it is killed, and is started again.
 const foldTries = 5
 
-// fold runs a command that folds the topics again, anew where ClickHouse was lost.
+// fold runs a command that folds the topics again, and repeats it where ClickHouse was lost.
 func (w *world) fold(ctx context.Context, name string) (out []byte, err error) {
 	for try := 1; ; try++ {
 		out, err = w.service.command(ctx, name, "--all")

@@ -140,7 +140,7 @@ func (m *model) allPayments() []Payment {
 // now is the version that was asked for last.
 func (k *watch) now() *version { return &k.versions[len(k.versions)-1] }
 
-// live gives the versions by which the live ledger may have judged a payment in
+// live returns the versions by which the live ledger may have judged a payment in
 // it. Before its creation a watch is the version with index -1, given as none.
 func (k *watch) live(ledger uint32) (may []version, none bool) {
 	none = len(k.versions) == 0 || ledger <= k.versions[0].surely || k.versions[0].surely == 0
@@ -154,7 +154,7 @@ func (k *watch) live(ledger uint32) (may []version, none bool) {
 	return may, none
 }
 
-// past gives the versions by which backfills may have judged a payment, and
+// past returns the versions by which backfills may have judged a payment, and
 // whether one of them must have.
 func (k *watch) past(ledger uint32) (may []version, must bool) {
 	earlier := false

@@ -134,7 +134,7 @@ func withoutRequest(body []byte) string {
 	return string(text)
 }
 
-// ifMatch gives the If-Match of an operation, and whether it is out of date.
+// ifMatch returns the If-Match of an operation, and whether it is out of date.
 func ifMatch(op Op, etag string) (match string, stale bool) {
 	switch op.Match {
 	case "current":

@@ -175,7 +175,7 @@ func (b *books) checkAttempts() {
 // lie in the socket, and a busy machine comes to them late.
 const readLate = time.Second
 
-// matchPosts gives each post its attempt: by the mark of its answer, or else by
+// matchPosts assigns each post to its attempt: by the mark of its answer, or else by
 // time.
 func (b *books) matchPosts(id string, posts []*post, open []attempt) {
 	var unmatched []*post

@@ -172,7 +172,7 @@ func (s *service) watch(cmd *exec.Cmd, exited chan error) {
 	}
 }
 
-// await gives the addresses of the running program, once it runs.
+// await returns the addresses of the running program, once it runs.
 func (s *service) await(ctx context.Context) (runInfo, error) {
 	s.mu.Lock()
 	up := s.up
@@ -292,7 +292,7 @@ func (s *service) command(ctx context.Context, args ...string) ([]byte, error) {
 	return out, err
 }
 
-// lose removes a part of the data folder that can be made anew.
+// lose removes a part of the data folder that can be made again.
 func (s *service) lose(part string) error { return os.RemoveAll(filepath.Join(s.dir, part)) }
 
 func (s *service) close() {

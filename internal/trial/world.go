@@ -75,7 +75,7 @@ type Violation struct {
 
 func (v Violation) String() string { return v.Rule + ": " + v.Text }
 
-// maxViolations bounds what is told of one run.
+// maxViolations bounds what is reported of one run.
 const maxViolations = 40
 
 func (w *world) violate(rule, format string, args ...any) {

@@ -120,7 +120,7 @@ func (w *waiting) someFor(commandID string) bool {
 	return len(w.byCommand[commandID]) > 0
 }
 
-// answer gives a result to all who wait for it, once each.
+// answer hands a result to all who wait for it, once each.
 func (w *waiting) answer(r domain.Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// A directory whose broker handed out aborted rows ends, and is filled anew when
+// A directory whose broker handed out aborted rows ends, and is filled again when
 // it is opened again.
 func TestADirectoryNoticesAbortedRows(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")

@@ -61,7 +61,7 @@ func (d *Directory) EachUnadmitted(take func(domain.Watch) error) error {
 	}
 }
 
-// NextBackfill gives the first watch after an id, in the order of ids, whose
+// NextBackfill returns the first watch after an id, in the order of ids, whose
 // backfill is under way. An empty id is before all.
 func (d *Directory) NextBackfill(afterWatchID string) (w domain.Watch, found bool, err error) {
 	lower, upper := append(backfillKey(afterWatchID), 0), []byte{spaceBackfills + 1}

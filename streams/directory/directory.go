@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// format is the version of how the store is written. Another one fills it anew.
+	// format is the version of how the store is written. Another one fills it again.
 	format = 3
 
 	defaultCacheBytes    = 64 << 20
@@ -33,7 +33,7 @@ const (
 )
 
 // ErrRebuild means that the tables are no longer what the store was filled
-// from. Opening the directory again fills it anew.
+// from. Opening the directory again refills it.
 var ErrRebuild = errors.New("the directory must be filled anew: restart this process")
 
 // ErrEnded means that the directory is not being filled any more.
@@ -47,7 +47,7 @@ type Config struct {
 	CacheBytes    int64              // bounds the store's block cache; 0: 64 MiB
 	MemTableBytes uint64             // bounds each write buffer of the store; 0: 16 MiB
 	ConfirmEvery  time.Duration      // how often the tables' ends are taken; 0: 500 ms
-	OnUnreadable  func(topic string) // is told of each record that is no row, if it is set
+	OnUnreadable  func(topic string) // called for each record that is no row; may be nil
 	Now           func() time.Time
 	Logger        *slog.Logger
 }
@@ -78,7 +78,7 @@ type Ends interface {
 	OfEpochs(ctx context.Context, topic string, epochs map[int32]int32) map[int32]int64
 }
 
-// Open opens the store, empties it if it cannot be gone on with, and takes the
+// Open opens the store, empties it if it cannot be continued with, and takes the
 // positions to go on from. It asks the cluster, so the tables must exist.
 func Open(ctx context.Context, cfg Config) (*Directory, error) {
 	identity, err := identityOf(ctx, cfg.Cluster)
@@ -151,7 +151,7 @@ func identityOf(ctx context.Context, c streams.Cluster) (string, error) {
 	return b.String(), nil
 }
 
-// begin decides whether the store can be gone on with, and from where.
+// begin decides whether the store can be continued with, and from where.
 func (d *Directory) begin(ctx context.Context) error {
 	now := d.cfg.Now()
 	whole, err := d.wholeAt()
@@ -188,7 +188,7 @@ func (d *Directory) begin(ctx context.Context) error {
 	return nil
 }
 
-// positions gives where each partition is read on from: its checkpoint, or its
+// positions returns where each partition is read on from: its checkpoint, or its
 // first record when compaction has moved that up. A checkpoint behind the end
 // belongs to a table that was lost.
 func (d *Directory) positions(ctx context.Context) (streams.Offsets, error) {

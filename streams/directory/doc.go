@@ -15,7 +15,7 @@
 //     is none. Versions are not compared. The engine's task is the only writer
 //     and is fenced, and after a torn commit (docs/architecture.md) the row that
 //     it publishes again may have a lower version than the torn one. A reader
-//     that kept the higher one would differ for ever from one that fills anew
+//     that kept the higher one would differ for ever from one that refills
 //     from the compacted table (G4).
 //   - Compaction may drop a tombstone 24 hours after it was written
 //     (delete.retention.ms). A store that has not passed the tables' ends for 12
@@ -42,9 +42,9 @@
 //	0x1a watch id              nothing: watches without a first live ledger
 //
 // Most payments go to wallets that nobody watches. 0x15 answers those with one
-// look-up of a short key: a million of them fit the block cache.
+// lookup of a short key: a million of them fit the block cache.
 //
-// A record that is no row of its table is told of and passed over; the row before
+// A record that is no row of its table is logged and skipped; the row before
 // it stays. A row of a newer schema version ends the filling: what it says is not
 // to be missed.
 //

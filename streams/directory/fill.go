@@ -39,7 +39,7 @@ func (d *Directory) fill(ctx context.Context) error {
 	})
 }
 
-// sameTables fails when the tables were made anew or have lost their ends while
+// sameTables fails when the tables were made again or have lost their ends while
 // the directory runs. What it holds may then be more than what they hold, and is
 // not emptied under its readers. A cluster that does not answer is not a fault
 // of the tables.
@@ -83,7 +83,7 @@ func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err er
 	}
 }
 
-// distrusted has the store filled anew at its next opening when its reader was
+// distrusted has the store filled again at its next opening when its reader was
 // handed what the tables do not hold, or they no longer hold what it was handed.
 func (d *Directory) distrusted(err error) error {
 	if !errors.Is(err, streams.ErrAborted) && !errors.Is(err, streams.ErrCut) {

@@ -146,7 +146,7 @@ func (d *Directory) Barrier(ctx context.Context) (streams.Offsets, error) {
 	return d.endsOf(ctx, watches, endpoints)
 }
 
-// Reached tells whether the directory holds all that lies before the ends.
+// Reached reports whether the directory holds all that lies before the ends.
 func (d *Directory) Reached(ends streams.Offsets) bool {
 	d.progress.mu.Lock()
 	defer d.progress.mu.Unlock()

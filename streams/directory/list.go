@@ -86,7 +86,7 @@ func relist(batch *streams.Batch, before, after [][]byte) error {
 	return nil
 }
 
-// Endpoints gives endpoints of an account, newest first, from behind a position
+// Endpoints returns endpoints of an account, newest first, from behind a position
 // on, at most limit of them. next is nil at the end of the list; a page may have
 // fewer than limit and not be the last.
 func (d *Directory) Endpoints(
@@ -97,7 +97,7 @@ func (d *Directory) Endpoints(
 	})
 }
 
-// Watches gives watches of an account in the same manner.
+// Watches returns watches of an account in the same manner.
 func (d *Directory) Watches(
 	f WatchFilter, after *Position, limit int,
 ) (page []domain.Watch, next *Position, err error) {

@@ -21,7 +21,7 @@ func newProgress(from streams.Offsets) *progress {
 	return &progress{at: from, moved: make(chan struct{})}
 }
 
-// all gives a copy of the positions.
+// all returns a copy of the positions.
 func (p *progress) all() streams.Offsets {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -32,7 +32,7 @@ func (p *progress) all() streams.Offsets {
 	return c
 }
 
-// ahead gives the positions in which a reader is ahead. A reader that is behind
+// ahead returns the positions in which a reader is ahead. A reader that is behind
 // was thrown back by a table that has lost its end.
 func (p *progress) ahead(r Positions) (streams.Offsets, error) {
 	p.mu.Lock()

@@ -39,17 +39,17 @@ func (d *Directory) KeyByHash(
 	return domain.Key{}, "", false, nil
 }
 
-// Account gives an account's row.
+// Account returns an account's row.
 func (d *Directory) Account(id string) (domain.Account, bool, error) {
 	return get(d, accounts, id, accountOf)
 }
 
-// Endpoint gives an endpoint's row.
+// Endpoint returns an endpoint's row.
 func (d *Directory) Endpoint(id string) (domain.Endpoint, bool, error) {
 	return get(d, endpoints, id, endpointOf)
 }
 
-// Watch gives a watch's row.
+// Watch returns a watch's row.
 func (d *Directory) Watch(id string) (domain.Watch, bool, error) {
 	return get(d, watches, id, watchOf)
 }
@@ -73,7 +73,7 @@ func get[T any](d *Directory, t table, id string, decode func([]byte) (T, error)
 	return value, row != nil, nil
 }
 
-// WatchesByWallet gives the watches of a wallet in the order of their ids, at
+// WatchesByWallet returns the watches of a wallet in the order of their ids, at
 // most 10,000 of them: more are ErrTooManyWatches, never a part of them.
 func (d *Directory) WatchesByWallet(wallet string) ([]domain.Watch, error) {
 	var all []domain.Watch
@@ -138,7 +138,7 @@ func (d *Directory) EachMatchingWatch(wallet string, take func(domain.Watch) err
 	})
 }
 
-// watchIDs gives a page of watch ids out of the wallet index.
+// watchIDs returns a page of watch ids out of the wallet index.
 func (d *Directory) watchIDs(lower, upper []byte, prefixLength int) ([]string, error) {
 	var ids []string
 	err := d.store.Scan(lower, upper, func(key, _ []byte) (bool, error) {

@@ -44,8 +44,8 @@ func walletKey(wallet, watchID string) []byte {
 	return append(append(key, 0), watchID...)
 }
 
-// walletCountKey is shared by wallets of one hash: the count only tells whether
-// a look-up is worth it.
+// walletCountKey is shared by wallets of one hash: the count only says whether
+// a lookup is worth it.
 func walletCountKey(wallet string) []byte {
 	h := fnv.New64a()
 	h.Write([]byte(wallet))

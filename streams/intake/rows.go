@@ -52,8 +52,8 @@ func Payment(r streams.Record) (schemas.PaymentObserved, error) {
 		return schemas.PaymentObserved{}, err
 	}
 	if p.Payment.To != string(r.Key) {
-		return schemas.PaymentObserved{}, fmt.Errorf("the key is %.80q and the payment is to %.80q", r.Key,
-			p.Payment.To)
+		return schemas.PaymentObserved{}, fmt.Errorf("the key is %.80q and the payment is to %.80q",
+			r.Key, p.Payment.To)
 	}
 	return p, p.Payment.WellFormed()
 }

@@ -13,7 +13,7 @@ import (
 // Config says what is copied where. Both clusters may have prefixes of their own.
 type Config struct {
 	From, To streams.Cluster
-	// Progress is told of offsets, done and in all, now and then. It may be nil.
+	// Progress is called with offsets, done and in all, now and then. It may be nil.
 	Progress func(done, total int64)
 }
 

@@ -72,7 +72,7 @@ func (s side) transact(how kgo.TransactionEndTry, topic string, keys ...string) 
 	s.must(client.EndTransaction(s.t.Context(), how))
 }
 
-// busy gives the topics records, aborted ones among them.
+// busy writes records to the topics, aborted ones among them.
 func (s side) busy() {
 	s.t.Helper()
 	for round := range 3 {
@@ -84,7 +84,7 @@ func (s side) busy() {
 	s.transact(kgo.TryCommit, schemas.TopicLedgers, "network")
 }
 
-// takes gives a group a position.
+// takes commits a position of a group.
 func (s side) takes(group, topic string, offset int64) {
 	s.t.Helper()
 	s.must(s.WithAdmin(s.t.Context(), func(ctx context.Context, admin *kadm.Client) error {
@@ -105,7 +105,7 @@ func (s side) taken(group, topic string) (offset int64) {
 	return offset
 }
 
-// ends gives the ends of all topics.
+// ends returns the ends of all topics.
 func (s side) ends() map[string]map[int32]int64 {
 	s.t.Helper()
 	asking, err := s.NewEnds()
@@ -119,7 +119,7 @@ func (s side) ends() map[string]map[int32]int64 {
 	return all
 }
 
-// records gives what readers see, as text, with offset and time.
+// records returns what readers see, as text, with offset and time.
 func (s side) records() (list []string) {
 	s.t.Helper()
 	for topic, ends := range s.ends() {

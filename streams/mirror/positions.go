@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// copyPositions gives the target's groups the positions that the source's have, and
+// copyPositions returns the target's groups the positions that the source's have, and
 // the names of the groups. Offsets are the same on both sides.
 func copyPositions(ctx context.Context, from, to streams.Cluster) (groups []string, err error) {
 	taken := make(map[string]kadm.Offsets)
@@ -42,7 +42,7 @@ func copyPositions(ctx context.Context, from, to streams.Cluster) (groups []stri
 	return groups, nil
 }
 
-// positionsOf gives the positions of each group under a prefix, by its name without.
+// positionsOf returns the positions of each group under a prefix, by its name without.
 func positionsOf(
 	ctx context.Context, admin *kadm.Client, prefix string,
 ) (map[string]kadm.Offsets, error) {

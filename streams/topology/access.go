@@ -164,7 +164,7 @@ func Groups(roles ...string) (groups []string) {
 	return groups
 }
 
-// Access gives the ACLs of roles, by names; all of them for none. The user of a role
+// Access returns the ACLs of roles, by names; all of them for none. The user of a role
 // is userPrefix and its name.
 func Access(c streams.Cluster, userPrefix string, names ...string) ([]streams.ACL, error) {
 	for _, name := range names {

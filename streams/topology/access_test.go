@@ -309,7 +309,8 @@ func workEngine(ctx context.Context, g *guarded, c streams.Cluster) error {
 	}
 	defer producer.Close()
 	for _, topic := range []string{schemas.TopicCommands, schemas.TopicMatches} {
-		if err := producer.Append(ctx, streams.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")}); err != nil {
+		err := producer.Append(ctx, streams.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")})
+		if err != nil {
 			return err
 		}
 	}
@@ -335,7 +336,7 @@ func (g *guarded) end(ctx context.Context, topic string) (int64, error) {
 	return of[0], err
 }
 
-// submitAll gives the commands of which each writes one of the tables.
+// submitAll returns the commands of which each writes one of the tables.
 func submitAll(ctx context.Context, g *guarded, c streams.Cluster) error {
 	client, err := commands.Open(ctx, commands.Config{Cluster: c, Wait: patience, Logger: c.Logger})
 	if err != nil {
@@ -387,7 +388,7 @@ func submitAll(ctx context.Context, g *guarded, c streams.Cluster) error {
 	return nil
 }
 
-// workCommands gives commands to an engine of another user.
+// workCommands submits commands to an engine of another user.
 func workCommands(ctx context.Context, g *guarded, c streams.Cluster) error {
 	_, end := beside(ctx, newEngine(g.admin, g.t.TempDir()).Run)
 	defer end()
@@ -507,7 +508,8 @@ func workFollower(ctx context.Context, g *guarded, c streams.Cluster) error {
 		for _, topic := range []string{
 			schemas.TopicPayments, schemas.TopicMatches, schemas.TopicQuarantine,
 		} {
-			if err := fenced.Append(ctx, streams.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")}); err != nil {
+			err := fenced.Append(ctx, streams.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")})
+			if err != nil {
 				return err
 			}
 		}
@@ -516,7 +518,7 @@ func workFollower(ctx context.Context, g *guarded, c streams.Cluster) error {
 	})
 }
 
-// watches gives the follower its read model.
+// watches is the follower's read model.
 type watches struct{ *directory.Directory }
 
 func (w watches) ByWallet(

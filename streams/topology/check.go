@@ -115,7 +115,7 @@ func checkTopics(ctx context.Context, c streams.Cluster, s Shape) ([]Fault, erro
 	if err != nil {
 		return nil, fmt.Errorf("topology: %w", err)
 	}
-	if s.Partitions == 0 { // the journal cannot be placed anew
+	if s.Partitions == 0 { // the journal cannot be placed again
 		s.Partitions = int32(have[schemas.TopicJournal].Partitions)
 	}
 	return faultsOf(compare(c.Prefix, Wanted(s), have)), nil

@@ -51,13 +51,15 @@ var rules = map[string]struct {
 	Replication:      {atLeast, "the loss of that many brokers loses acknowledged records"},
 	MinInSync:        {atLeast, "a record is acknowledged before a second broker has it"},
 	uncleanElections: {exactly, "a broker that lags may lead, and what it lacks is lost"},
-	cleanupPolicy:    {exactly, "records are deleted that are still needed, or a table grows for ever"},
-	retentionMillis:  {atLeast, "records are deleted before they are done with"},
-	retentionBytes:   {exactly, "records are deleted before they are done with"},
-	deleteRetention:  {atLeast, "who was away misses that a row was deleted"},
-	maxMessageBytes:  {atLeast, "a large record is refused, and its task stands still"},
-	timestampType:    {exactly, "times of records are those of their arrival"},
-	segmentMillis:    {atMost, ""}, // the topic only takes more room
+	cleanupPolicy: {
+		exactly, "records are deleted that are still needed, or a table grows for ever",
+	},
+	retentionMillis: {atLeast, "records are deleted before they are done with"},
+	retentionBytes:  {exactly, "records are deleted before they are done with"},
+	deleteRetention: {atLeast, "who was away misses that a row was deleted"},
+	maxMessageBytes: {atLeast, "a large record is refused, and its task stands still"},
+	timestampType:   {exactly, "times of records are those of their arrival"},
+	segmentMillis:   {atMost, ""}, // the topic only takes more room
 }
 
 // Plan holds the topics of a cluster against what is wanted, and names every

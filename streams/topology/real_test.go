@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// names gives the names of the faults that are found, with nothing accepted.
+// names returns the names of the faults that are found, with nothing accepted.
 func names(t *testing.T, o topology.CheckOptions, c streams.Cluster) (names []string) {
 	t.Helper()
 	faults, err := topology.Check(t.Context(), c, o)

@@ -13,7 +13,7 @@ func TestMain(m *testing.M) { brokertest.Main(m) }
 
 const keyedPartitions = 3
 
-// newCluster gives a test a share of a broker, or of a real cluster, and what its
+// newCluster lends a test a share of a broker, or of a real cluster, and what its
 // topics are to be like.
 func newCluster(t *testing.T) (streams.Cluster, topology.Shape) {
 	t.Helper()

@@ -110,7 +110,7 @@ func awaitSetting(t *testing.T, c streams.Cluster, topic, setting, value string)
 	}
 }
 
-// refused gives the names of faults but those of the embedded broker's one replica.
+// refused returns the names of faults but those of the embedded broker's one replica.
 func refused(t *testing.T, c streams.Cluster, accept ...string) (names []string) {
 	t.Helper()
 	faults, err := topology.Check(t.Context(), c, topology.CheckOptions{

@@ -163,7 +163,7 @@ func (d *door) Accept() (net.Conn, error) {
 	return d.Listener.Accept()
 }
 
-// oneListener gives the cluster of one broker the listener that we opened, so
+// oneListener returns the cluster of one broker the listener that we opened, so
 // that a taken port is our error and not its panic.
 func oneListener(l net.Listener) func(string, string) (net.Listener, error) {
 	var once sync.Once

@@ -27,7 +27,7 @@ const (
 const _ = uint(wholeFetchBytes - (maxFetchBytes + maxFetchPartitions +
 	(maxFetchPartitions+1)*maxBatchBytes))
 
-// hookRequests is after how many requests a hook is made anew: kfake remembers in
+// hookRequests is after how many requests a hook is made again: kfake remembers in
 // each of them every connection that it met.
 const hookRequests = 4096
 

@@ -35,7 +35,7 @@ const (
 	control           = 1 << 5
 )
 
-// healIndexes writes the indexes anew that do not fit their segments.
+// healIndexes writes the indexes again that do not fit their segments.
 func healIndexes(dir string) error {
 	segments, err := filepath.Glob(filepath.Join(dir, "partitions", "*", "*.dat"))
 	if err != nil {
@@ -116,8 +116,8 @@ func entryOf(header []byte) []byte {
 	entry[0] = entryVersion
 	epoch := binary.BigEndian.Uint32(header[batchEpochAt:])
 	binary.LittleEndian.PutUint32(entry[2:], epoch)
-	if attributes := binary.BigEndian.Uint16(header[batchAttributesAt:]); attributes&transactional != 0 &&
-		attributes&control == 0 {
+	attributes := binary.BigEndian.Uint16(header[batchAttributesAt:])
+	if attributes&transactional != 0 && attributes&control == 0 {
 		entry[flagAt] = inTxn
 	}
 	entry[1] = byte(crc32.Checksum(entry[2:], crc32.MakeTable(crc32.Castagnoli)))

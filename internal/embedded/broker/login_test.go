@@ -58,8 +58,8 @@ func topicsAs(t *testing.T, addr string, m sasl.Mechanism) ([]string, error) {
 	return topics.Names(), err
 }
 
-// A folder of a broker that asked nobody goes on with a password, and with another
-// one once that is drawn anew; a restart keeps it.
+// A folder of a broker that asked nobody continues with a password, and with another
+// one once that is drawn again; a restart keeps it.
 func TestOnlyWhoHasThePasswordIsServed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	b, err := broker.Start(broker.Config{

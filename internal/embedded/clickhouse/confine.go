@@ -27,12 +27,12 @@ func confined(p Program, f folder, l listen, program string, args []string) ([]s
 	c := confinement{
 		Write: []string{string(f), "/dev/null"},
 		Read: []string{
-			"/usr", "/lib", "/lib64", "/bin", "/nix/store", "/sys", "/dev/urandom", "/dev/random",
-			"/dev/zero",
-			"/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/loadavg", "/proc/uptime",
-			"/proc/sys", "/proc/version",
-			"/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/localtime", "/etc/timezone", "/etc/nsswitch.conf",
-			"/etc/hosts",
+			"/usr", "/lib", "/lib64", "/bin", "/nix/store", "/sys",
+			"/dev/urandom", "/dev/random", "/dev/zero",
+			"/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/loadavg",
+			"/proc/uptime", "/proc/sys", "/proc/version",
+			"/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/localtime", "/etc/timezone",
+			"/etc/nsswitch.conf", "/etc/hosts",
 			selfExecutable,
 		},
 		Ports: []int{l.nativePort, l.httpPort},

@@ -24,7 +24,7 @@ const (
 	readyPoll      = 20 * time.Millisecond
 	pingMax        = 2 * time.Second
 	statementMax   = 10 * time.Second
-	provenAfter    = time.Minute // a child that lived this long starts the waits anew
+	provenAfter    = time.Minute // a child that lived this long starts the waits again
 	answerMaxBytes = 4 << 10
 )
 

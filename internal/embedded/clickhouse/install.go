@@ -281,8 +281,8 @@ func (in *installer) verify(dir string) error {
 	}
 	if err := writeFileAtomic(recordPath, b); err != nil {
 		// A cache that cannot be written costs a hash at every start, no more.
-		in.log.Warn("the check of the ClickHouse engine cannot be recorded; every start repeats it", "err",
-			err)
+		in.log.Warn("the check of the ClickHouse engine cannot be recorded; every start repeats it",
+			"err", err)
 	}
 	return nil
 }

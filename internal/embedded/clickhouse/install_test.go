@@ -79,7 +79,8 @@ func testArchive(t *testing.T, library string) []byte {
 		"package/package.json":   fmt.Sprintf(`{"name":%q,"version":%q}`, testPackage, testVersion),
 		"package/" + testLibrary: library,
 	} {
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))}); err != nil {
+		err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))})
+		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.Write([]byte(content)); err != nil {

@@ -54,7 +54,8 @@ func runLibrary(path string, args []string) error {
 	}
 	argv = append(argv, nil)
 	pinned.Pin(&argv[0])
-	if text := resultError(queryCommandLine(int32(len(argv)-1), unsafe.Pointer(&argv[0]))); text != "" {
+	answer := queryCommandLine(int32(len(argv)-1), unsafe.Pointer(&argv[0]))
+	if text := resultError(answer); text != "" {
 		return errors.New(text)
 	}
 	return nil

@@ -190,7 +190,7 @@ func splitLoopback(setting, addr string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// serverConfig is written anew at every start. Its sizes suit a small machine:
+// serverConfig is written again at every start. Its sizes suit a small machine:
 //   - caches are capped far below the defaults, which assume a machine of its own;
 //   - with two merge threads, the defaults that hold merges back until eight are
 //     free would keep large parts from ever merging, so they are lowered;
@@ -202,7 +202,7 @@ func splitLoopback(setting, addr string) (host string, port int, err error) {
 //     parameters, and a password in an address would end up in logs. The challenge is of no
 //     scheme that browsers know: one that had learnt a password would send it for the pages
 //     of others too.
-var serverConfig = template.Must(template.New("config").Funcs(template.FuncMap{"x": escapeXML}).Parse(`<clickhouse>
+var serverConfig = parseXML("config", `<clickhouse>
   <path>{{x .Path}}</path>
   <tmp_path>{{x .Path}}tmp/</tmp_path>
   <listen_host>{{x .Listen.Host}}</listen_host>
@@ -252,7 +252,12 @@ var serverConfig = template.Must(template.New("config").Funcs(template.FuncMap{"
     <number_of_free_entries_in_pool_to_execute_optimize_entire_partition>1</number_of_free_entries_in_pool_to_execute_optimize_entire_partition>
   </merge_tree>
 </clickhouse>
-`))
+`)
+
+// parseXML parses a template of a configuration file, in which x escapes a text.
+func parseXML(name, text string) *template.Template {
+	return template.Must(template.New(name).Funcs(template.FuncMap{"x": escapeXML}).Parse(text))
+}
 
 func escapeXML(s string) (string, error) {
 	var b bytes.Buffer

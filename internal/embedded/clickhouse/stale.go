@@ -61,7 +61,8 @@ func endStaleChild(f folder, log *slog.Logger) error {
 		log.Warn("ending a ClickHouse engine that an earlier run left behind", "pid", r.PID, "signal",
 			step.signal.String())
 		if err := syscall.Kill(r.PID, step.signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("ending the ClickHouse engine that an earlier run left behind (process %d): %w",
+			return fmt.Errorf(
+				"ending the ClickHouse engine that an earlier run left behind (process %d): %w",
 				r.PID, err)
 		}
 		awaitEnd(r, step.wait)

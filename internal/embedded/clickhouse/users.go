@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
-	"text/template"
 )
 
 // Login is a user of the engine and what proves it.
@@ -51,7 +50,7 @@ func serveStatements(database string) []string {
 	}
 }
 
-// usersConfig is written anew at every start.
+// usersConfig is written again at every start.
 //
 // The local user is bound three times, because nobody is asked for its password.
 // It may have one session, which the serving query opens before any port and holds
@@ -66,7 +65,7 @@ func serveStatements(database string) []string {
 // those by which clients bound their own queries.
 //
 // The profiler's signals stay off: the process is a Go program too.
-var usersConfig = template.Must(template.New("users").Funcs(template.FuncMap{"x": escapeXML}).Parse(`<clickhouse>
+var usersConfig = parseXML("users", `<clickhouse>
   <profiles>
     <default>
       <query_profiler_real_time_period_ns>0</query_profiler_real_time_period_ns>
@@ -87,8 +86,12 @@ var usersConfig = template.Must(template.New("users").Funcs(template.FuncMap{"x"
       <max_memory_usage>{{.MemoryMax}}</max_memory_usage>
       <max_execution_time>{{.TimeMax}}</max_execution_time>
       <constraints>
-        <max_memory_usage><min>1</min><max>{{.MemoryMax}}</max><changeable_in_readonly/></max_memory_usage>
-        <max_execution_time><min>1</min><max>{{.TimeMax}}</max><changeable_in_readonly/></max_execution_time>
+        <max_memory_usage>
+          <min>1</min><max>{{.MemoryMax}}</max><changeable_in_readonly/>
+        </max_memory_usage>
+        <max_execution_time>
+          <min>1</min><max>{{.TimeMax}}</max><changeable_in_readonly/>
+        </max_execution_time>
         <max_result_rows><changeable_in_readonly/></max_result_rows>
         <result_overflow_mode><changeable_in_readonly/></result_overflow_mode>
       </constraints>
@@ -96,7 +99,9 @@ var usersConfig = template.Must(template.New("users").Funcs(template.FuncMap{"x"
   </profiles>
   <quotas>
     <default/>
-    <local><interval><duration>2000000000</duration><queries>{{.LocalQueries}}</queries></interval></local>
+    <local>
+      <interval><duration>2000000000</duration><queries>{{.LocalQueries}}</queries></interval>
+    </local>
   </quotas>
   <users>{{range .Users}}
     <{{.Name}}>
@@ -108,7 +113,7 @@ var usersConfig = template.Must(template.New("users").Funcs(template.FuncMap{"x"
     </{{.Name}}>{{end}}
   </users>
 </clickhouse>
-`))
+`)
 
 type userConfig struct {
 	Name, Hash, Profile, Quota string
