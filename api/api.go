@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
@@ -92,12 +93,12 @@ type API struct {
 	router   *mux.Router
 	slots    chan struct{} // one for each request that is being answered
 	limits   *limits
-	answered *memory
+	warnings *warnings
+	usage    *keyUsage
+	unread   *unreadWrites
 	// cursorKey is shared by the nodes that derive it, so that a cursor of one
 	// is good at another.
 	cursorKey [32]byte
-	uses      *lastUses
-	unread    *unread
 }
 
 // New makes the API.
@@ -116,9 +117,9 @@ func New(c Config) (*API, error) {
 		router:   mux.NewRouter().SkipClean(true),
 		slots:    make(chan struct{}, c.MaxRequests),
 		limits:   newLimits(c.RateLimit, c.Now),
-		answered: newMemory(),
-		uses:     newLastUses(),
-		unread:   newUnread(),
+		warnings: newWarnings(),
+		usage:    newKeyUsage(),
+		unread:   newUnreadWrites(),
 	}
 	if c.DeriveKey != nil {
 		a.cursorKey = c.DeriveKey("cursors of lists")
@@ -127,36 +128,30 @@ func New(c Config) (*API, error) {
 		a.router.Handle(rt.path, a.answering(rt)).Methods(rt.methods...)
 	}
 	for _, from := range []string{"/", "/docs/"} {
-		a.router.Handle(from, a.answering(route{path: from, handle: toDocs})).Methods(http.MethodGet,
-			http.MethodHead)
+		a.router.Handle(from, a.answering(route{path: from, handle: toDocs})).
+			Methods(http.MethodGet, http.MethodHead)
 	}
 	a.router.NotFoundHandler = a.refusing(a.notFound)
 	a.router.MethodNotAllowedHandler = a.refusing(a.methodNotAllowed)
 	return a, nil
 }
 
-// bodyKind is what a route expects of a request's body.
-type bodyKind int
-
-const (
-	bodyIgnored  bodyKind = iota // never read
-	bodyEmpty                    // none, or an object without fields
-	bodyOptional                 // none, or a JSON object
-	bodyJSON                     // a JSON object
-	bodyPatch                    // a JSON merge patch (RFC 7396)
-)
-
 // route is one operation. Without a permission it is open to everyone.
 type route struct {
 	path       string
 	methods    []string
 	permission domain.Permission
-	body       bodyKind
+	body       decode.BodyKind
 	// subject finds the object that the path names, before the body is read; nil:
 	// the path names none, or the handler finds it.
-	subject func(context.Context, *exchange) *Problem
+	subject func(context.Context, *request) error
 	handle  handler
 	takes   takes
+}
+
+// writes reports whether the route changes anything.
+func (rt route) writes() bool {
+	return rt.permission == domain.PermissionWrite || rt.permission == domain.PermissionOperate
 }
 
 // takes is what else a route reads of a request. What it does not read, and what
@@ -172,45 +167,47 @@ const (
 func (a *API) routes() []route {
 	get, post := []string{http.MethodGet, http.MethodHead}, []string{http.MethodPost}
 	patch, del := []string{http.MethodPatch}, []string{http.MethodDelete}
-	const read, write, operate = domain.PermissionRead, domain.PermissionWrite, domain.PermissionOperate
-	endpoint, watch, key := a.findEndpoint, a.findWatch, a.findKey
+	const read, write = domain.PermissionRead, domain.PermissionWrite
+	const operate = domain.PermissionOperate
+	endpoint, watch, key, event := a.findEndpoint, a.findWatch, a.findKey, a.findEvent
+	const noBody, emptyBody, jsonBody = decode.BodyIgnored, decode.BodyEmpty, decode.BodyJSON
 	return []route{
-		{"/v1/endpoints", post, write, bodyJSON, nil, a.createEndpoint, 0},
-		{"/v1/endpoints", get, read, bodyIgnored, nil, a.listEndpoints, takesQuery},
-		{"/v1/endpoints/{id}", get, read, bodyIgnored, endpoint, a.getEndpoint, 0},
-		{"/v1/endpoints/{id}", patch, write, bodyPatch, endpoint, a.updateEndpoint, takesIfMatch},
-		{"/v1/endpoints/{id}", del, write, bodyIgnored, endpoint, a.deleteEndpoint, takesIfMatch},
-		{"/v1/endpoints/{id}/enable", post, operate, bodyEmpty, endpoint, a.enableEndpoint, takesIfMatch},
+		{"/v1/endpoints", post, write, jsonBody, nil, a.createEndpoint, 0},
+		{"/v1/endpoints", get, read, noBody, nil, a.listEndpoints, takesQuery},
+		{"/v1/endpoints/{id}", get, read, noBody, endpoint, a.getEndpoint, 0},
+		{"/v1/endpoints/{id}", patch, write, decode.BodyPatch, endpoint, a.updateEndpoint, takesIfMatch},
+		{"/v1/endpoints/{id}", del, write, noBody, endpoint, a.deleteEndpoint, takesIfMatch},
+		{"/v1/endpoints/{id}/enable", post, operate, emptyBody, endpoint, a.enableEndpoint, takesIfMatch},
 		{
-			"/v1/endpoints/{id}/disable", post, operate, bodyEmpty, endpoint,
+			"/v1/endpoints/{id}/disable", post, operate, emptyBody, endpoint,
 			a.disableEndpoint, takesIfMatch,
 		},
 		{
-			"/v1/endpoints/{id}/rotate-secret", post, write, bodyEmpty, endpoint,
+			"/v1/endpoints/{id}/rotate-secret", post, write, emptyBody, endpoint,
 			a.rotateSecret, takesIfMatch,
 		},
-		{"/v1/endpoints/{id}/test", post, operate, bodyEmpty, endpoint, a.testEndpoint, 0},
-		{"/v1/endpoints/{id}/replay", post, operate, bodyJSON, endpoint, a.replayEndpoint, 0},
-		{"/v1/watches", post, write, bodyJSON, nil, a.createWatch, 0},
-		{"/v1/watches", get, read, bodyIgnored, nil, a.listWatches, takesQuery},
-		{"/v1/watches/{id}", get, read, bodyIgnored, watch, a.getWatch, 0},
-		{"/v1/watches/{id}", patch, write, bodyPatch, watch, a.updateWatch, takesIfMatch},
-		{"/v1/watches/{id}", del, write, bodyIgnored, watch, a.deleteWatch, takesIfMatch},
-		{"/v1/watches/{id}/backfill", post, operate, bodyJSON, watch, a.backfillWatch, 0},
-		{"/v1/events", get, read, bodyIgnored, nil, a.listEvents, takesQuery},
-		{"/v1/events/{id}", get, read, bodyIgnored, nil, a.getEvent, 0},
-		{"/v1/events/{id}/resend", post, operate, bodyEmpty, a.findEvent, a.resendEvent, 0},
-		{"/v1/api-keys", post, write, bodyJSON, nil, a.createKey, 0},
-		{"/v1/api-keys", get, read, bodyIgnored, nil, a.listKeys, takesQuery},
-		{"/v1/api-keys/{id}", get, read, bodyIgnored, key, a.getKey, 0},
-		{"/v1/api-keys/{id}", del, write, bodyIgnored, key, a.revokeKey, 0},
-		{"/v1/api-keys/{id}/roll", post, write, bodyOptional, key, a.rollKey, 0},
-		{"/v1/openapi.yaml", get, "", bodyIgnored, nil, a.getOpenAPI, 0},
-		{"/v1/openapi.json", get, "", bodyIgnored, nil, a.getOpenAPIJSON, 0},
-		{"/docs", get, "", bodyIgnored, nil, a.getDocs, 0},
-		{"/docs/signature-vectors.json", get, "", bodyIgnored, nil, a.getVectors, 0},
-		{"/healthz", get, "", bodyIgnored, nil, a.getHealth, 0},
-		{"/readyz", get, "", bodyIgnored, nil, a.getReadiness, 0},
+		{"/v1/endpoints/{id}/test", post, operate, emptyBody, endpoint, a.testEndpoint, 0},
+		{"/v1/endpoints/{id}/replay", post, operate, jsonBody, endpoint, a.replayEndpoint, 0},
+		{"/v1/watches", post, write, jsonBody, nil, a.createWatch, 0},
+		{"/v1/watches", get, read, noBody, nil, a.listWatches, takesQuery},
+		{"/v1/watches/{id}", get, read, noBody, watch, a.getWatch, 0},
+		{"/v1/watches/{id}", patch, write, decode.BodyPatch, watch, a.updateWatch, takesIfMatch},
+		{"/v1/watches/{id}", del, write, noBody, watch, a.deleteWatch, takesIfMatch},
+		{"/v1/watches/{id}/backfill", post, operate, jsonBody, watch, a.backfillWatch, 0},
+		{"/v1/events", get, read, noBody, nil, a.listEvents, takesQuery},
+		{"/v1/events/{id}", get, read, noBody, nil, a.getEvent, 0},
+		{"/v1/events/{id}/resend", post, operate, emptyBody, event, a.resendEvent, 0},
+		{"/v1/api-keys", post, write, jsonBody, nil, a.createKey, 0},
+		{"/v1/api-keys", get, read, noBody, nil, a.listKeys, takesQuery},
+		{"/v1/api-keys/{id}", get, read, noBody, key, a.getKey, 0},
+		{"/v1/api-keys/{id}", del, write, noBody, key, a.revokeKey, 0},
+		{"/v1/api-keys/{id}/roll", post, write, decode.BodyOptional, key, a.rollKey, 0},
+		{"/v1/openapi.yaml", get, "", noBody, nil, a.getOpenAPI, 0},
+		{"/v1/openapi.json", get, "", noBody, nil, a.getOpenAPIJSON, 0},
+		{"/docs", get, "", noBody, nil, a.getDocs, 0},
+		{"/docs/signature-vectors.json", get, "", noBody, nil, a.getVectors, 0},
+		{"/healthz", get, "", noBody, nil, a.getHealth, 0},
+		{"/readyz", get, "", noBody, nil, a.getReadiness, 0},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 )
@@ -28,9 +29,9 @@ func decode[T any](t testing.TB, body []byte) T {
 
 // wantProblem checks an answer's status and code, and that every problem has
 // its parts.
-func wantProblem(t testing.TB, got answer, status int, code string) api.Problem {
+func wantProblem(t testing.TB, got answer, status int, code string) problem.Problem {
 	t.Helper()
-	p := decode[api.Problem](t, got.body)
+	p := decode[problem.Problem](t, got.body)
 	if got.StatusCode != status || p.Status != status || p.Code != code {
 		t.Fatalf("got %d %s, want %d %s\n%s", got.StatusCode, p.Code, status, code, got.body)
 	}
@@ -345,7 +346,7 @@ func TestTheServerLimitsWhatAClientCanDragOut(t *testing.T) {
 }
 
 // pointers lists the faults as "pointer CODE", sorted.
-func pointers(p api.Problem) []string {
+func pointers(p problem.Problem) []string {
 	var list []string
 	for _, f := range p.Errors {
 		list = append(list, f.Pointer+" "+f.Code)

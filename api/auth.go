@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
@@ -25,42 +26,40 @@ const directoryRetrySeconds = 1
 // authenticate lets a request in whose key carries the permission, as often as
 // the key may ask. A key that is mistyped, unknown, revoked, expired, or used
 // from where it may not be gets one and the same answer.
-func (a *API) authenticate(h http.Header, x *exchange, needed domain.Permission) *Problem {
-	text, ok := bearerKey(x.request.Header.Values("Authorization"))
+func (a *API) authenticate(h http.Header, r *request, needed domain.Permission) error {
+	text, ok := bearerKey(r.http.Header.Values("Authorization"))
 	if !ok || !domain.WellFormedAPIKey(text) {
 		return unauthenticated()
 	}
 	if err := a.Directory.Fresh(); err != nil {
-		return newProblem(codeDirectoryBehind,
+		return problem.New(problem.CodeDirectoryBehind,
 			"This node has not confirmed the newest keys and endpoints. Repeat the request after the time "+
-				"in Retry-After.").retryAfter(
-			directoryRetrySeconds,
-		).because(err)
+				"in Retry-After.").RetryAfter(directoryRetrySeconds).Because(err)
 	}
 	hash := domain.APIKeyHash(text)
 	key, accountID, known, err := a.Directory.KeyByHash(hash)
 	if err != nil {
-		return internal(fmt.Errorf("looking up an API key: %w", err))
+		return fmt.Errorf("looking up an API key: %w", err)
 	}
 	now := a.Now()
 	if !known || subtle.ConstantTimeCompare(key.Hash, hash) != 1 || key.Expired(now.UnixMilli()) ||
-		!a.usableFrom(key, x.request) {
+		!a.usableFrom(key, r.http) {
 		return unauthenticated()
 	}
-	x.caller = caller{accountID: accountID, keyID: key.ID, permissions: key.Permissions}
+	r.caller = caller{accountID: accountID, keyID: key.ID, permissions: key.Permissions}
 	a.noteUse(key.ID, now)
-	if problem := a.limits.take(h, key.ID); problem != nil {
-		return problem
+	if err := a.limits.take(h, key.ID); err != nil {
+		return err
 	}
 	if !key.Allows(needed) {
-		return newProblem(codeMissingPermission,
+		return problem.New(problem.CodeMissingPermission,
 			fmt.Sprintf("The API key lacks the permission %q. Use a key that has it.", needed))
 	}
 	return nil
 }
 
-func unauthenticated() *Problem {
-	return newProblem(codeUnauthenticated,
+func unauthenticated() error {
+	return problem.New(problem.CodeUnauthenticated,
 		"Send a valid API key in the header Authorization: Bearer <API_KEY>.")
 }
 
@@ -72,7 +71,7 @@ func bearerKey(headers []string) (string, bool) {
 	return strings.TrimSpace(key), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// usableFrom tells whether a key may be used from where a request comes from.
+// usableFrom reports whether a key may be used from where a request comes from.
 func (a *API) usableFrom(key domain.Key, r *http.Request) bool {
 	if len(key.AllowedCIDRs) == 0 {
 		return true

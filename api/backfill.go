@@ -2,9 +2,8 @@ package api
 
 import (
 	"context"
-	"math"
-	"net/http"
 
+	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
@@ -28,6 +27,7 @@ func viewBackfill(b domain.Backfill) *backfillView {
 		From:        b.From,
 		Next:        b.Next,
 		Done:        b.Done(),
+		Problem:     unlessZero(b.Problem),
 		RequestedAt: domain.FormatMillis(b.RequestedAtMillis),
 	}
 	switch {
@@ -36,56 +36,21 @@ func viewBackfill(b domain.Backfill) *backfillView {
 	case b.To != 0:
 		v.To = &b.To
 	}
-	if b.Problem != "" {
-		v.Problem = &b.Problem
-	}
 	return v
 }
 
-func (a *API) backfillWatch(ctx context.Context, x *exchange) (reply, *Problem) {
-	body, problem := readBackfill(x)
-	if problem != nil {
-		return reply{}, problem
+func (a *API) backfillWatch(ctx context.Context, r *request) (reply, error) {
+	body, faults := decodeBackfill(r.body)
+	if err := faults.Err(); err != nil {
+		return reply{}, err
 	}
-	command, problem := a.newCommand(x)
-	if problem != nil {
-		return reply{}, problem
-	}
-	command.Body = body
-	result, problem := a.submit(ctx, x, command)
-	watch, problem := answerOf(result, problem, command, result.Answer.Watch)
-	if problem != nil {
-		return reply{}, problem
-	}
-	a.awaitAnswer(ctx, x, result, watch.ID, watch.Version, a.Directory.AwaitWatch)
-	status, err := a.statusOf(*watch)
+	body.WatchID = r.subjectID
+	result, err := a.submit(ctx, r, body)
+	watch, err := partOf(result, err, result.Answer.Watch)
 	if err != nil {
-		return reply{}, internal(err)
+		return reply{}, err
 	}
-	answer, problem := jsonReply(http.StatusOK, viewWatch(*watch, status))
-	answer.etag, answer.replayed = etag(watch.Revision), result.Replayed
-	return answer, problem
-}
-
-func readBackfill(x *exchange) (domain.BackfillWatch, *Problem) {
-	body := domain.BackfillWatch{WatchID: x.watch.ID}
-	root, problem := parseJSON(x.body)
-	if problem != nil {
-		return body, problem
-	}
-	var f faults
-	if o, ok := asObject(root, "", &f); ok {
-		o.only("from", "to")
-		if _, given := o.get("from"); !given {
-			o.fault("from", faultRequired,
-				"is required: the sequence of the first ledger to look for payments in")
-		}
-		from, _ := o.integer("from", 1, math.MaxInt32)
-		to, toGiven := o.integer("to", 1, math.MaxInt32)
-		if toGiven && len(f.list) == 0 && to < from {
-			o.fault("to", faultRangeIsEmpty, "must not be before from")
-		}
-		body.From, body.To = uint32(from), uint32(to)
-	}
-	return body, f.problem()
+	a.awaitAnswer(ctx, r, result, watch.ID, watch.Version, a.Directory.AwaitWatch)
+	view, err := a.viewPresent(*watch)
+	return reply{view: view, etag: decode.ETag(watch.Revision), replayed: result.Replayed}, err
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
@@ -67,7 +67,7 @@ func TestBackfill(t *testing.T) {
 		`[]`:                             {" INVALID_TYPE"},
 	} {
 		got := w.call("POST", path+"/backfill", k, body)
-		if p := decode[api.Problem](t, got.body); got.StatusCode != 422 ||
+		if p := decode[problem.Problem](t, got.body); got.StatusCode != 422 ||
 			!slices.Equal(pointers(p), want) {
 			t.Errorf("%s: %d %v", body, got.StatusCode, pointers(p))
 		}

@@ -6,147 +6,139 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net/http"
 	"strings"
-	"time"
 
+	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-const (
-	maxIdempotencyKeyBytes = 255
-	// awaitTimeout bounds how long an acknowledged write is held back until this
-	// node has read it.
-	awaitTimeout = 2 * time.Second
-	// writeRetrySeconds is after how long a write that was not answered, or not
-	// taken, may be repeated.
-	writeRetrySeconds = 2
-)
+// writeRetrySeconds is after how long a write that was not answered, or not
+// taken, may be repeated.
+const writeRetrySeconds = 2
 
-// idempotencyKey reads the header of the same name; empty when there is none.
-func idempotencyKey(r *http.Request) (string, *Problem) {
-	values := r.Header.Values(headerIdempotent)
-	if len(values) == 0 {
-		return "", nil
-	}
-	key := values[0]
-	valid := len(values) == 1 && len(key) >= 1 && len(key) <= maxIdempotencyKeyBytes
-	for i := range len(key) {
-		valid = valid && key[i] >= ' ' && key[i] <= '~'
-	}
-	if !valid {
-		return "", newProblem(codeInvalidHeader,
-			fmt.Sprintf("Idempotency-Key must be given once, as 1 to %d printable ASCII characters.",
-				maxIdempotencyKeyBytes))
-	}
-	return key, nil
-}
-
-// newCommand makes the command of a request, without its body. Its id is a
-// function of the request if that names itself by an Idempotency-Key, so that a
-// repeat is the same command wherever it arrives.
-func (a *API) newCommand(x *exchange) (domain.Command, *Problem) {
-	c := domain.Command{
-		AccountID:      x.caller.accountID,
-		BodyHash:       x.bodyHash,
-		IssuedAtMillis: a.Now().UnixMilli(),
-	}
-	if x.idempotencyKey != "" {
-		c.ID = domain.DeriveID(domain.CommandPrefix, c.AccountID, x.request.Method, x.request.URL.Path,
-			x.idempotencyKey)
-		return c, nil
+// newCommandID makes the id of a request's command. It is a function of the request if
+// that names itself by an Idempotency-Key, so that a repeat is the same command wherever
+// it arrives.
+func (a *API) newCommandID(r *request) (string, error) {
+	if r.idempotencyKey != "" {
+		return domain.DeriveID(domain.CommandPrefix, r.caller.accountID, r.http.Method,
+			r.http.URL.Path, r.idempotencyKey), nil
 	}
 	var entropy [16]byte
 	if _, err := io.ReadFull(a.Entropy, entropy[:]); err != nil {
-		return c, internal(fmt.Errorf("drawing a command id: %w", err))
+		return "", fmt.Errorf("drawing a command id: %w", err)
 	}
-	c.ID = domain.NewID(domain.CommandPrefix, entropy)
-	return c, nil
+	return domain.NewID(domain.CommandPrefix, entropy), nil
 }
 
-// submit hands a command on and returns its answer if it is no rejection.
-func (a *API) submit(ctx context.Context, x *exchange, c domain.Command) (domain.Result, *Problem) {
+// submit hands the command of a request on and returns its answer if it is no rejection.
+func (a *API) submit(
+	ctx context.Context, r *request, body domain.CommandBody,
+) (domain.Result, error) {
+	return a.submitAs(ctx, r, r.commandID, body)
+}
+
+// submitAs submits a command of another id than the request's.
+func (a *API) submitAs(
+	ctx context.Context, r *request, id string, body domain.CommandBody,
+) (domain.Result, error) {
 	if ctx.Err() != nil { // the checks took all the time: what is not handed on has no effect
 		return domain.Result{}, writesRefused(ctx.Err())
 	}
 	wait := commandWait
-	if _, test := c.Body.(domain.TestEndpoint); test {
+	if _, test := body.(domain.TestEndpoint); test {
 		wait = a.TestWait
 	}
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	result, err := a.Commands.Submit(waiting, c)
-	switch {
-	case errors.Is(err, ErrWritesRefused):
-		return result, writesRefused(err)
-	case errors.Is(err, ErrCommandUnanswered), errors.Is(err, context.DeadlineExceeded), errors.Is(err,
-		context.Canceled):
-		return result, unanswered(x, c.ID).because(err)
-	case err != nil:
-		p := internal(fmt.Errorf("submitting %s: %w", c.Body.CommandType(), err))
-		p.CommandID = c.ID
-		return result, p
-	case unreadable(result):
-		return result, newProblem(domain.CodeCommandUnreadable, sentence(result.Answer.Rejection.Detail)).retryAfter(
-			writeRetrySeconds,
-		)
-	case !bytes.Equal(result.BodyHash, c.BodyHash):
-		// of two that come at once, neither need be a repeat
-		return result, newProblem(codeIdempotencyReused,
-			"The Idempotency-Key was used for a request with another body. Use a new key for a new "+
-				"request, or the same body for a repeat.")
-	case result.Answer.Rejection != nil:
-		p := newProblem(result.Answer.Rejection.Code, sentence(result.Answer.Rejection.Detail))
-		p.replayed = result.Replayed
+	result, err := a.Commands.Submit(waiting, domain.Command{
+		ID:             id,
+		AccountID:      r.caller.accountID,
+		BodyHash:       r.bodyHash,
+		IssuedAtMillis: a.Now().UnixMilli(),
+		Body:           body,
+	})
+	if err != nil {
+		return result, notAnswered(r, id, body, err)
+	}
+	if p := refusalIn(result, r.bodyHash); p != nil {
 		return result, p
 	}
-	if concernsDeliveries(c.Body) {
-		a.unread.note(c.AccountID, a.Now())
+	if concernsDeliveries(body) {
+		a.unread.note(r.caller.accountID, a.Now())
 	}
 	return result, nil
 }
 
-// unreadable reports whether the engine set the command aside. Then its result may
-// lack the hash of the body.
-func unreadable(r domain.Result) bool {
-	return r.Answer.Rejection != nil && r.Answer.Rejection.Code == domain.CodeCommandUnreadable
+// notAnswered is the problem of a command that has no result.
+func notAnswered(r *request, id string, body domain.CommandBody, err error) *problem.Problem {
+	switch {
+	case errors.Is(err, ErrWritesRefused):
+		return writesRefused(err)
+	case errors.Is(err, ErrCommandUnanswered), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, context.Canceled):
+		return unanswered(r, id).Because(err)
+	}
+	p := problem.Internal(fmt.Errorf("submitting %s: %w", body.CommandType(), err))
+	p.CommandID = id
+	return p
 }
 
-func writesRefused(err error) *Problem {
-	return newProblem(codeWritesRefused,
-		"The request was not taken and has no effect. Repeat it after the time in Retry-After.").retryAfter(
-		writeRetrySeconds,
-	).because(err)
+// refusalIn is the problem that a result is, nil if it is none.
+func refusalIn(result domain.Result, bodyHash []byte) *problem.Problem {
+	rejection := result.Answer.Rejection
+	switch {
+	case rejection != nil && rejection.Code == domain.CodeCommandUnreadable:
+		// The engine set the command aside, and may not know the hash of its body.
+		return problem.New(rejection.Code, sentence(rejection.Detail)).RetryAfter(writeRetrySeconds)
+	case !bytes.Equal(result.BodyHash, bodyHash):
+		// of two that come at once, neither need be a repeat
+		return problem.New(problem.CodeIdempotencyReused,
+			"The Idempotency-Key was used for a request with another body. Use a new key for a new "+
+				"request, or the same body for a repeat.")
+	case rejection != nil:
+		p := problem.New(rejection.Code, sentence(rejection.Detail))
+		p.Replayed = result.Replayed
+		return p
+	}
+	return nil
+}
+
+func writesRefused(err error) *problem.Problem {
+	return problem.New(problem.CodeWritesRefused,
+		"The request was not taken and has no effect. Repeat it after the time in Retry-After.").
+		RetryAfter(writeRetrySeconds).Because(err)
 }
 
 // unanswered answers for a command whose result did not come in time. It still
 // takes effect exactly once, so the client must learn how to repeat safely.
-func unanswered(x *exchange, commandID string) *Problem {
+func unanswered(r *request, commandID string) *problem.Problem {
 	detail := "The command still takes effect, exactly once. Repeat the request with the same " +
 		"Idempotency-Key and body after the time in Retry-After: it then gets the answer to this one."
-	if x.idempotencyKey == "" {
+	if r.idempotencyKey == "" {
 		detail = "The command still takes effect, exactly once. A repeat would take effect besides, " +
 			"because the request carried no Idempotency-Key: look first whether the object is there, and " +
 			"send the header with every POST."
 	}
-	p := newProblem(codeCommandUnanswered, detail).retryAfter(writeRetrySeconds)
+	p := problem.New(problem.CodeCommandUnanswered, detail).RetryAfter(writeRetrySeconds)
 	p.CommandID = commandID
 	return p
 }
 
-// answerOf takes what a command of its kind is answered with out of the answer.
-func answerOf[T any](
-	result domain.Result, problem *Problem, c domain.Command, part *T,
-) (*T, *Problem) {
-	if problem != nil {
-		return nil, problem
+// partOf takes what a command of its kind is answered with out of its result, unless
+// that is an error.
+func partOf[T any](result domain.Result, err error, part *T) (*T, error) {
+	if err == nil && part == nil {
+		err = fmt.Errorf("the answer to %s lacks the part that its command asks for",
+			result.CommandID)
 	}
-	if part == nil {
-		return nil, internal(fmt.Errorf("the answer to %s, %s, holds none of what it asks for",
-			c.Body.CommandType(), result.CommandID))
-	}
-	return part, nil
+	return part, err
+}
+
+// isProblem reports whether an error is the problem of a code.
+func isProblem(err error, code string) bool {
+	var p *problem.Problem
+	return errors.As(err, &p) && p.Code == code
 }
 
 // sentence makes a sentence of a detail.
@@ -155,40 +147,4 @@ func sentence(s string) string {
 		return ""
 	}
 	return strings.ToUpper(s[:1]) + s[1:] + "."
-}
-
-// await holds an acknowledged write back until this node has read it, so that
-// the next request through the node sees it. The write stands if that takes too
-// long.
-func (a *API) await(
-	ctx context.Context, x *exchange, id string, version uint64,
-	read func(context.Context, string, uint64) error,
-) {
-	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
-	defer cancel()
-	if err := read(ctx, id, version); err != nil {
-		a.Log.LogAttrs(ctx, slog.LevelWarn, "the directory does not show a write yet",
-			slog.String("id", id), slog.String("requestId", x.requestID),
-			slog.String("error", redact(err.Error())))
-	}
-}
-
-// awaitAnswer holds an answer back until this node has read what it tells of.
-// What a repeat's answer tells of may be gone by now, and is not waited for by
-// its version.
-func (a *API) awaitAnswer(
-	ctx context.Context, x *exchange, r domain.Result, id string, version uint64,
-	read func(context.Context, string, uint64) error,
-) {
-	if r.Replayed {
-		read = func(ctx context.Context, _ string, _ uint64) error { return a.Directory.CatchUp(ctx) }
-	}
-	a.await(ctx, x, id, version, read)
-}
-
-// created makes the answer to a creation.
-func created(location string, replayed bool, v any) (reply, *Problem) {
-	answer, problem := jsonReply(http.StatusCreated, v)
-	answer.location, answer.replayed = location, replayed
-	return answer, problem
 }

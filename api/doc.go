@@ -8,9 +8,11 @@
 //
 //   - What does not need the body is decided before a byte of it is read: 401,
 //     403, 404, 405, 413, 415, and faults of headers.
-//   - A body's faults are told all at once, each with a JSON pointer. 400 says
+//   - A body's faults are answered all at once, each with a JSON pointer. 400 says
 //     that the body is no JSON, 422 that a field is wrong.
-//   - A code stands in one table (problem.go), which gives it its status.
+//   - A handler decodes its request first, with all its faults, and acts then. What
+//     the world says against it (a URL, an endpoint) is added to those faults.
+//   - An error that a handler returns is a *problem.Problem, or an internal one.
 //   - A secret that a client sends by mistake leaves through no answer and no
 //     log line: no answer echoes a value, and whatever looks like a secret is
 //     struck out where answers and log lines are written (redact.go).
@@ -19,29 +21,35 @@
 //   - The number of requests, the size, depth and count of what a body holds,
 //     and the time of each request are bounded.
 //
+// Requests are taken apart by package decode, and refused in the form of package problem.
+//
 // File map:
 //
-//	api.go        configuration, routes, the server's limits
-//	ports.go      what the API needs of other parts
-//	exchange.go   one request from its first header to its log line
-//	auth.go       bearer keys and permissions
-//	problem.go    problem+json: codes, titles, statuses, faults
-//	redact.go     striking out what looks like a secret
-//	body.go       strict JSON, and reading fields while collecting faults
-//	query.go      parameters of lists, cursors, pages
-//	conditions.go ETag and If-Match
-//	limits.go     how often a key may ask
-//	memory.go     what a node remembers: its answers, keys' uses, writes to be read
-//	address.go    addresses of the ledger network
-//	subjects.go   finding what a path names
-//	commands.go   idempotency keys, command ids, submitting
-//	endpoints.go  endpoints: their life, tests and replays
-//	headers.go    an endpoint's own headers
-//	watches.go    watches
-//	backfill.go   backfills of a watch
-//	events.go     events: reading, listing
-//	resend.go     events: sending them again, where they go now
-//	keys.go       API keys
-//	operations.go /healthz, /readyz, /v1/openapi.yaml
-//	docs.go       /docs
+//	api.go             configuration, routes, the server's limits
+//	ports.go           what the API needs of other parts
+//	middleware.go      around every request: its id, headers, refusals, log line
+//	request.go         one request: its headers, its body, its route's work
+//	reply.go           answers that are no problem
+//	auth.go            bearer keys and permissions
+//	limits.go          how often a key may ask
+//	redact.go          striking out what looks like a secret
+//	lookup.go          finding what a path names
+//	lists.go           parameters of lists, cursors, pages
+//	fields.go          reading texts, words and addresses
+//	commands.go        command ids, submitting
+//	readyourwrites.go  a request sees what the one before it wrote
+//	warnings.go        what this node warned of, for repeats
+//	keyusage.go        when keys were used
+//	endpoints.go       endpoints: their life, tests and replays
+//	endpoint_body.go   what a client sends for them
+//	headers.go         sealing and opening an endpoint's own headers
+//	watches.go         watches
+//	watch_body.go      what a client sends for them
+//	backfill.go        how far a watch's backfill has come
+//	events.go          events: reading, listing
+//	resend.go          events: sending them again, where they go now
+//	keys.go            API keys
+//	key_body.go        what a client sends for them
+//	operations.go      /healthz, /readyz, /v1/openapi.yaml
+//	docs.go            /docs
 package api

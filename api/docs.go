@@ -20,19 +20,18 @@ func styleSum() string {
 }
 
 // toDocs leads those who came to the door to the page.
-func toDocs(context.Context, *exchange) (reply, *Problem) {
+func toDocs(context.Context, *request) (reply, error) {
 	return reply{status: http.StatusTemporaryRedirect, location: "/docs"}, nil
 }
 
 // getVectors gives what an implementation of the signature is held against.
-func (a *API) getVectors(context.Context, *exchange) (reply, *Problem) {
-	return reply{status: http.StatusOK, body: schemas.SignatureVectors}, nil
+func (a *API) getVectors(context.Context, *request) (reply, error) {
+	return reply{body: schemas.SignatureVectors}, nil
 }
 
 // getDocs shows openapi.yaml to people.
-func (a *API) getDocs(context.Context, *exchange) (reply, *Problem) {
+func (a *API) getDocs(context.Context, *request) (reply, error) {
 	return reply{
-		status:      http.StatusOK,
 		contentType: "text/html; charset=utf-8",
 		policy:      docsPolicy,
 		body:        schemas.Docs,

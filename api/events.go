@@ -5,14 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/gorilla/mux"
 
+	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
@@ -44,29 +44,28 @@ type attemptView struct {
 	ResponseBody string               `json:"responseBody"`
 }
 
-func (a *API) getEvent(ctx context.Context, x *exchange) (reply, *Problem) {
-	a.awaitOwnWrites(ctx, x.caller.accountID)
-	record, problem := a.readEvent(ctx, x)
-	if problem != nil {
-		return reply{}, problem
+func (a *API) getEvent(ctx context.Context, r *request) (reply, error) {
+	a.awaitOwnWrites(ctx, r.caller.accountID)
+	if err := a.findEvent(ctx, r); err != nil {
+		return reply{}, err
 	}
-	held, err := a.held(record)
+	held, err := a.held(r.event)
 	if err != nil {
-		return reply{}, internal(err)
+		return reply{}, err
 	}
 	part := deliveryPart{
-		Delivery:      viewDelivery(record.State, held, record.EndpointID, record.NextAttemptAtMillis),
-		Attempts:      make([]attemptView, len(record.Attempts)),
-		HistoryBehind: record.Behind,
+		Delivery:      viewDelivery(r.event, held),
+		Attempts:      make([]attemptView, len(r.event.Attempts)),
+		HistoryBehind: r.event.Behind,
 	}
-	for i, attempt := range record.Attempts {
+	for i, attempt := range r.event.Attempts {
 		part.Attempts[i] = viewAttempt(attempt)
 	}
-	body, err := viewEvent(record.Body, part)
+	body, err := viewEvent(r.event.Body, part)
 	if err != nil {
-		return reply{}, internal(fmt.Errorf("showing the event %s: %w", mux.Vars(x.request)["id"], err))
+		return reply{}, fmt.Errorf("showing the event %s: %w", r.subjectID, err)
 	}
-	return reply{status: http.StatusOK, body: body}, nil
+	return reply{body: body}, nil
 }
 
 // listedPart is what a list adds to the envelope.
@@ -74,56 +73,71 @@ type listedPart struct {
 	Delivery deliveryView `json:"delivery"`
 }
 
-func (a *API) listEvents(ctx context.Context, x *exchange) (reply, *Problem) {
-	q := newQuery(x, "endpointId", "watchId", "walletAddress", "type", "state", "since", "until")
+func (a *API) listEvents(ctx context.Context, r *request) (reply, error) {
+	q, f := readEventFilter(r)
+	after, limit, err := a.page(r, q)
+	if err != nil {
+		return reply{}, err
+	}
+	a.awaitOwnWrites(ctx, r.caller.accountID)
+	page, next, err := a.History.Events(ctx, f, after, limit)
+	if err := historyError(err); err != nil {
+		return reply{}, err
+	}
+	views, err := a.viewEvents(r, page)
+	if err != nil {
+		return reply{}, err
+	}
+	return list(a, r, q, views, next, func(v jsontext.Value) (jsontext.Value, error) { return v, nil })
+}
+
+func readEventFilter(r *request) (*decode.Query, EventFilter) {
+	q := newListQuery(r,
+		"endpointId", "watchId", "walletAddress", "type", "state", "since", "until")
 	f := EventFilter{
-		AccountID:     x.caller.accountID,
-		EndpointID:    q.id("endpointId", domain.EndpointPrefix),
-		WatchID:       q.id("watchId", domain.WatchPrefix),
-		WalletAddress: q.wallet("walletAddress"),
-		Type:          oneOf(q, "type", domain.PaymentReceived, domain.PaymentRejected, domain.TestPing),
-		State: oneOf(q, "state", domain.StateQueued, domain.StateWaiting, domain.StateDelivered,
-			domain.StateFailed, domain.StateCancelled),
-		SinceMillis: q.time("since"),
-		UntilMillis: q.time("until"),
+		AccountID:     r.caller.accountID,
+		EndpointID:    idParameter(q, "endpointId", domain.EndpointPrefix),
+		WatchID:       idParameter(q, "watchId", domain.WatchPrefix),
+		WalletAddress: walletParameter(q, "walletAddress"),
+		Type: decode.OneOf(q, "type",
+			domain.PaymentReceived, domain.PaymentRejected, domain.TestPing),
+		State: decode.OneOf(q, "state", domain.StateQueued, domain.StateWaiting,
+			domain.StateDelivered, domain.StateFailed, domain.StateCancelled),
+		SinceMillis: q.Time("since"),
+		UntilMillis: q.Time("until"),
 	}
 	if f.SinceMillis != 0 && f.UntilMillis != 0 && f.UntilMillis <= f.SinceMillis {
-		q.fault("until", faultRangeIsEmpty, "must be later than since")
+		q.Fault("until", problem.FaultRangeIsEmpty, "must be later than since")
 	}
-	after, limit, problem := a.page(x, q)
-	if problem != nil {
-		return reply{}, problem
-	}
-	a.awaitOwnWrites(ctx, x.caller.accountID)
-	page, next, err := a.History.Events(ctx, f, after, limit)
-	if problem := historyProblem(err); problem != nil {
-		return reply{}, problem
-	}
+	return q, f
+}
+
+// viewEvents puts a page of events into the form of a list.
+func (a *API) viewEvents(r *request, page []EventRecord) ([]jsontext.Value, error) {
 	views := make([]jsontext.Value, 0, len(page))
-	known := make(map[string]bool)
+	known := make(map[string]bool) // whether deliveries are held, by endpoint
 	for _, record := range page {
 		held, looked := known[record.EndpointID]
 		if !looked && record.State.Pending() {
+			var err error
 			if held, err = a.held(record); err != nil {
-				return reply{}, internal(err)
+				return nil, err
 			}
 			known[record.EndpointID] = held
 		}
-		held = held && record.State.Pending()
-		view, err := viewEvent(record.Body,
-			listedPart{viewDelivery(record.State, held, record.EndpointID, record.NextAttemptAtMillis)})
+		view, err := viewEvent(record.Body, listedPart{viewDelivery(record, held)})
 		if err != nil { // the others can be shown all the same
 			a.Log.Error("an event cannot be shown and is left out of a list: `lumenhook rebuild --table "+
 				"events` reads its body anew",
-				"event", record.ID, "account", x.caller.accountID, "error", err)
+				"event", record.ID, "account", r.caller.accountID, "error", err)
 			continue
 		}
 		views = append(views, view)
 	}
-	return listReply(a, x, q, views, next)
+	return views, nil
 }
 
-// held tells whether a delivery that is still to be made waits for its endpoint
+// held reports whether a delivery that is still to be made waits for its endpoint
 // to be enabled.
 func (a *API) held(r EventRecord) (bool, error) {
 	if !r.State.Pending() {
@@ -136,14 +150,12 @@ func (a *API) held(r EventRecord) (bool, error) {
 	return found && endpoint.Status == domain.StatusDisabled, nil
 }
 
-func viewDelivery(
-	state domain.DeliveryState, held bool, endpointID string,
-	nextAttemptAtMillis int64,
-) deliveryView {
-	v := deliveryView{State: state, Held: held, EndpointID: endpointID}
-	if state.Pending() && !held && nextAttemptAtMillis != 0 {
-		at := domain.FormatMillis(nextAttemptAtMillis)
-		v.NextAttemptAt = &at
+// viewDelivery shows the present delivery of an event. One that has ended is not held.
+func viewDelivery(r EventRecord, held bool) deliveryView {
+	held = held && r.State.Pending()
+	v := deliveryView{State: r.State, Held: held, EndpointID: r.EndpointID}
+	if r.State.Pending() && !held {
+		v.NextAttemptAt = instant(r.NextAttemptAtMillis)
 	}
 	return v
 }
@@ -166,21 +178,16 @@ func viewEvent(body []byte, part any) (jsontext.Value, error) {
 }
 
 func viewAttempt(a AttemptRecord) attemptView {
-	v := attemptView{
+	return attemptView{
 		Number:       a.Number,
 		Run:          a.Run,
 		EndpointID:   a.EndpointID,
 		SentAt:       domain.FormatMillis(a.Result.SentAtMillis),
 		DurationMs:   a.Result.DurationMillis,
+		StatusCode:   unlessZero(a.Result.StatusCode),
+		Error:        unlessZero(a.Result.Error),
 		ResponseBody: strings.ToValidUTF8(string(withoutCutRune(a.Result.ResponseBody)), "\uFFFD"),
 	}
-	if a.Result.StatusCode != 0 {
-		v.StatusCode = &a.Result.StatusCode
-	}
-	if a.Result.Error != "" {
-		v.Error = &a.Result.Error
-	}
-	return v
 }
 
 // storedBodyBytes is how much of a response is kept.

@@ -1,12 +1,6 @@
 package api
 
-import (
-	"maps"
-	"slices"
-	"strings"
-
-	"github.com/gorilla/mux"
-)
+import "github.com/gorilla/mux"
 
 // Routes lists what the router answers, as "METHOD path", without HEAD.
 func (a *API) Routes() []string {
@@ -25,21 +19,4 @@ func (a *API) Routes() []string {
 		return err
 	})
 	return routes
-}
-
-// ProblemCodes lists the codes of problems.
-func ProblemCodes() []string { return slices.Sorted(maps.Keys(problemKinds)) }
-
-// FaultCodes lists the codes of faults that this package gives.
-func FaultCodes() []string {
-	return strings.Fields(strings.Join([]string{
-		faultSyntax, faultDuplicateName, faultInvalidUTF8, faultTrailingData, faultTooDeep,
-		faultTooManyValues, faultUnknownField, faultRequired,
-		faultInvalidType, faultInvalidValue, faultNotAllowed, faultEmpty, faultTooLong, faultTooMany,
-		faultDuplicate, faultInvalidAddress,
-		faultMuxedAddress, faultContractAddress, faultInvalidAmount, faultInvalidMemo,
-		faultEndpointNotFound, faultRangeIsEmpty, faultSecretTextRefused,
-		codeSecretKeyRefused, codeSSRFBlocked, faultUnknownParameter, faultOutOfRange, faultInvalidTime,
-		faultHeaderRefused, faultInvalidCIDR, faultCannotChange,
-	}, " "))
 }

@@ -9,6 +9,8 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
+
+	"github.com/lumenhook/lumenhook/api/problem"
 )
 
 // RateLimit is how often one key may ask. It is counted by each node for
@@ -50,16 +52,12 @@ func newLimits(l RateLimit, now func() time.Time) *limits {
 	if l.Burst == 0 {
 		l.Burst = 2 * l.PerSecond
 	}
-	byKey, err := lru.New[string, *rate.Limiter](maxLimited)
-	if err != nil {
-		panic(err) // the size is a constant
-	}
 	window := max(1, l.Burst/l.PerSecond)
 	return &limits{
 		perSecond: l.PerSecond,
 		burst:     l.Burst,
 		now:       now,
-		byKey:     byKey,
+		byKey:     newCache[*rate.Limiter](maxLimited),
 		policy:    fmt.Sprintf("%s;q=%d;w=%d", limitName, l.Burst, window),
 	}
 }
@@ -67,7 +65,7 @@ func newLimits(l RateLimit, now func() time.Time) *limits {
 // take counts one request and says in the headers of its answer how many more
 // there may be (draft-ietf-httpapi-ratelimit-headers): r is how many at once, t
 // the seconds until all of the burst is there again.
-func (l *limits) take(h http.Header, keyID string) *Problem {
+func (l *limits) take(h http.Header, keyID string) error {
 	limiter, known := l.byKey.Get(keyID)
 	if !known {
 		limiter = rate.NewLimiter(rate.Limit(l.perSecond), l.burst)
@@ -86,9 +84,16 @@ func (l *limits) take(h http.Header, keyID string) *Problem {
 		return nil
 	}
 	wait := int(math.Ceil((1 - left) / float64(l.perSecond)))
-	return newProblem(codeRateLimited,
+	return problem.New(problem.CodeRateLimited,
 		fmt.Sprintf("The API key may ask %d times a second, and %d times at once. Repeat the request "+
-			"after the time in Retry-After.", l.perSecond, l.burst)).retryAfter(max(
-		1, wait,
-	))
+			"after the time in Retry-After.", l.perSecond, l.burst)).RetryAfter(max(1, wait))
+}
+
+// newCache makes a cache that forgets what was used longest ago.
+func newCache[V any](size int) *lru.Cache[string, V] {
+	cache, err := lru.New[string, V](size)
+	if err != nil {
+		panic(err) // sizes are constants
+	}
+	return cache
 }

@@ -20,9 +20,8 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 
-	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/apiserver"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -214,13 +213,28 @@ func TestEveryRouteIsDescribedAndNoOther(t *testing.T) {
 	}
 }
 
+// faultCodes are those of faults that the API gives.
+var faultCodes = []string{
+	problem.FaultSyntax, problem.FaultDuplicateName, problem.FaultInvalidUTF8,
+	problem.FaultTrailingData, problem.FaultTooDeep, problem.FaultTooManyValues,
+	problem.FaultUnknownField, problem.FaultRequired, problem.FaultInvalidType,
+	problem.FaultInvalidValue, problem.FaultNotAllowed, problem.FaultEmpty,
+	problem.FaultTooLong, problem.FaultTooMany, problem.FaultDuplicate,
+	problem.FaultInvalidAddress, problem.FaultMuxedAddress, problem.FaultContractAddress,
+	problem.FaultInvalidAmount, problem.FaultInvalidMemo, problem.FaultEndpointNotFound,
+	problem.FaultRangeIsEmpty, problem.FaultSecretTextRefused, problem.CodeSecretKeyRefused,
+	problem.CodeSSRFBlocked, problem.FaultUnknownParameter, problem.FaultOutOfRange,
+	problem.FaultInvalidTime, problem.FaultHeaderRefused, problem.FaultInvalidCIDR,
+	problem.FaultCannotChange,
+}
+
 func TestEveryProblemCodeIsDescribed(t *testing.T) {
 	document, err := loadOpenAPI()
 	if err != nil {
 		t.Fatal(err)
 	}
 	enum := document.Components.Schemas["Problem"].Value.Properties["code"].Value.Enum
-	codes := append(api.ProblemCodes(), apiserver.Codes()...)
+	codes := problem.Codes()
 	for _, code := range codes {
 		if !slices.Contains(enum, any(code)) {
 			t.Errorf("openapi.yaml does not name the code %s", code)
@@ -230,7 +244,7 @@ func TestEveryProblemCodeIsDescribed(t *testing.T) {
 		t.Errorf("openapi.yaml names %d codes, the API has %d", len(enum), len(codes))
 	}
 	text := string(schemas.OpenAPI)
-	for _, code := range api.FaultCodes() {
+	for _, code := range faultCodes {
 		if !regexp.MustCompile("`" + code + "`").MatchString(text) {
 			t.Errorf("openapi.yaml does not name the fault %s", code)
 		}

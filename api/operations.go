@@ -11,23 +11,23 @@ import (
 // checkTimeout bounds each condition of readiness.
 const checkTimeout = 2 * time.Second
 
-func (a *API) getOpenAPI(context.Context, *exchange) (reply, *Problem) {
-	return reply{status: http.StatusOK, contentType: "application/yaml", body: schemas.OpenAPI}, nil
+func (a *API) getOpenAPI(context.Context, *request) (reply, error) {
+	return reply{contentType: "application/yaml", body: schemas.OpenAPI}, nil
 }
 
 // getOpenAPIJSON gives the same to programs that read JSON alone.
-func (a *API) getOpenAPIJSON(context.Context, *exchange) (reply, *Problem) {
-	return reply{status: http.StatusOK, body: schemas.OpenAPIJSON}, nil
+func (a *API) getOpenAPIJSON(context.Context, *request) (reply, error) {
+	return reply{body: schemas.OpenAPIJSON}, nil
 }
 
 type healthView struct {
 	Status string `json:"status"`
 }
 
-// getHealth tells that the process answers, and nothing more: it must not be
+// getHealth says that the process answers, and nothing more: it must not be
 // restarted because another part is down.
-func (a *API) getHealth(context.Context, *exchange) (reply, *Problem) {
-	return jsonReply(http.StatusOK, healthView{"ok"})
+func (a *API) getHealth(context.Context, *request) (reply, error) {
+	return reply{view: healthView{"ok"}}, nil
 }
 
 type readinessView struct {
@@ -41,8 +41,8 @@ type checkView struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// getReadiness tells whether requests should be sent here.
-func (a *API) getReadiness(ctx context.Context, _ *exchange) (reply, *Problem) {
+// getReadiness reports whether requests should be sent here.
+func (a *API) getReadiness(ctx context.Context, _ *request) (reply, error) {
 	status, view := http.StatusOK, readinessView{Status: "ready"}
 	directory := Check{
 		Name: "directory",
@@ -58,7 +58,7 @@ func (a *API) getReadiness(ctx context.Context, _ *exchange) (reply, *Problem) {
 		}
 		view.Checks = append(view.Checks, shown)
 	}
-	return jsonReply(status, view)
+	return reply{status: status, view: view}, nil
 }
 
 func describeCheck(ctx context.Context, c Check) string {

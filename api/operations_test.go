@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
@@ -158,7 +159,7 @@ func TestEndpointPatchFaults(t *testing.T) {
 		`{"description":"` + w.secretSeed() + `"}`: {"/description SECRET_REFUSED"},
 	} {
 		got := w.call("PATCH", path, k, body)
-		p := decode[api.Problem](t, got.body)
+		p := decode[problem.Problem](t, got.body)
 		if got.StatusCode != 422 || !slices.Equal(pointers(p), want) {
 			t.Errorf("%.60s: %d %v, want %v", body, got.StatusCode, pointers(p), want)
 		}
@@ -318,7 +319,7 @@ func TestAWatchsLife(t *testing.T) {
 		`{"eventTypes":[]}`:          {"/eventTypes EMPTY"},
 	} {
 		got := w.call("PATCH", path, k, body)
-		if p := decode[api.Problem](t, got.body); got.StatusCode != 422 ||
+		if p := decode[problem.Problem](t, got.body); got.StatusCode != 422 ||
 			!slices.Equal(pointers(p), want) {
 			t.Errorf("%s: %d %v", body, got.StatusCode, pointers(p))
 		}

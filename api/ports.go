@@ -59,7 +59,9 @@ type Directory interface {
 	// Endpoints gives endpoints of an account, newest first, from behind a
 	// position on, at most limit of them. next is nil at the end; a page may be
 	// shorter than the limit and not be the last.
-	Endpoints(f EndpointFilter, after *Position, limit int) (page []domain.Endpoint, next *Position, err error)
+	Endpoints(
+		f EndpointFilter, after *Position, limit int,
+	) (page []domain.Endpoint, next *Position, err error)
 	// Watches gives watches of an account in the same manner.
 	Watches(f WatchFilter, after *Position, limit int) (page []domain.Watch, next *Position, err error)
 
@@ -134,7 +136,9 @@ type History interface {
 	// from behind a position on, at most limit of them. next is nil at the end; a
 	// page may be shorter than the limit and not be the last. Its faults are
 	// ErrHistoryBehind, while the history is built anew, and ErrHistoryUnavailable.
-	Events(ctx context.Context, f EventFilter, after *Position, limit int) (page []EventRecord, next *Position, err error)
+	Events(
+		ctx context.Context, f EventFilter, after *Position, limit int,
+	) (page []EventRecord, next *Position, err error)
 	// AwaitWrites returns when the history holds all that was acknowledged before
 	// the call, or with ErrHistoryBehind or ErrHistoryUnavailable after a bounded
 	// time.

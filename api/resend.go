@@ -3,11 +3,10 @@ package api
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	"github.com/go-json-experiment/json"
-	"github.com/gorilla/mux"
 
+	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
@@ -21,56 +20,52 @@ type resentView struct {
 // event from there: each endpoint knows where it has handed it over to. So a
 // repeat of the request goes the same way and gets the same answers. A history
 // that is built anew may not know the first endpoint yet.
-func (a *API) resendEvent(ctx context.Context, x *exchange) (reply, *Problem) {
-	command, problem := a.newCommand(x)
-	if problem != nil {
-		return reply{}, problem
-	}
-	if x.event.FirstEndpointID == "" {
-		return reply{}, historyProblem(fmt.Errorf("%w: it has the event's hand-over and not its first "+
+func (a *API) resendEvent(ctx context.Context, r *request) (reply, error) {
+	if r.event.FirstEndpointID == "" {
+		return reply{}, historyError(fmt.Errorf("%w: it has the event's hand-over and not its first "+
 			"delivery", ErrHistoryBehind))
 	}
-	to, problem := a.presentEndpoint(ctx, x)
-	if problem != nil {
-		return reply{}, problem
+	to, err := a.presentEndpoint(ctx, r)
+	if err != nil {
+		return reply{}, err
 	}
 	body := domain.ResendEvent{
-		EndpointID:   x.event.FirstEndpointID,
-		EventID:      mux.Vars(x.request)["id"],
+		EndpointID:   r.event.FirstEndpointID,
+		EventID:      r.subjectID,
 		ToEndpointID: to,
 	}
+	commandID := r.commandID
 	for range domain.MaxMoves + 1 {
-		command.Body = body
-		result, problem := a.submit(ctx, x, command)
-		if problem != nil && problem.Code == domain.CodeNotFound {
-			return a.unknownAt(x, body, problem)
+		result, err := a.submitAs(ctx, r, commandID, body)
+		if isProblem(err, domain.CodeNotFound) {
+			return a.unknownAt(r, body, problem.Of(err).Replayed)
 		}
-		delivery, problem := answerOf(result, problem, command, result.Answer.Delivery)
+		delivery, err := partOf(result, err, result.Answer.Delivery)
 		switch {
-		case problem != nil:
-			return reply{}, problem
+		case err != nil:
+			return reply{}, err
 		case delivery.MovedTo == "":
-			return a.resent(body.EventID, *delivery, result.Replayed)
-		case delivery.MovedBy == command.ID:
-			return a.resent(body.EventID, onItsWay(delivery.MovedTo), result.Replayed)
+			return a.resent(r, *delivery, result.Replayed)
+		case delivery.MovedBy == commandID:
+			return a.resent(r, onItsWay(delivery.MovedTo), result.Replayed)
 		}
 		body.EndpointID = delivery.MovedTo
-		command.ID = domain.DeriveID(domain.CommandPrefix, command.ID, body.EndpointID)
+		commandID = domain.DeriveID(domain.CommandPrefix, commandID, body.EndpointID)
 	}
-	return reply{}, internal(fmt.Errorf("the event %s went on at more than %d endpoints", body.EventID,
-		domain.MaxMoves+1))
+	return reply{}, fmt.Errorf("the event %s went on at more than %d endpoints", body.EventID,
+		domain.MaxMoves+1)
 }
 
 // unknownAt answers for an endpoint that does not have the event. The first one
 // had it once, and the history still has: it is kept for reading only. A later one
 // is about to have it.
-func (a *API) unknownAt(x *exchange, asked domain.ResendEvent, problem *Problem) (reply, *Problem) {
-	if asked.EndpointID != x.event.FirstEndpointID {
-		return a.resent(asked.EventID, onItsWay(asked.EndpointID), problem.replayed)
+func (a *API) unknownAt(r *request, asked domain.ResendEvent, replayed bool) (reply, error) {
+	if asked.EndpointID != r.event.FirstEndpointID {
+		return a.resent(r, onItsWay(asked.EndpointID), replayed)
 	}
-	expired := newProblem(codeEventExpired,
+	expired := problem.New(problem.CodeEventExpired,
 		"The event is too old to be sent again: it is kept in the history only.")
-	expired.replayed = problem.replayed
+	expired.Replayed = replayed
 	return reply{}, expired
 }
 
@@ -79,20 +74,20 @@ func onItsWay(endpointID string) domain.Delivery {
 	return domain.Delivery{EndpointID: endpointID, State: domain.StateQueued}
 }
 
-func (a *API) resent(eventID string, d domain.Delivery, replayed bool) (reply, *Problem) {
-	held, err := a.held(EventRecord{State: d.State, EndpointID: d.EndpointID})
-	if err != nil {
-		return reply{}, internal(err)
+func (a *API) resent(r *request, d domain.Delivery, replayed bool) (reply, error) {
+	record := EventRecord{
+		State:               d.State,
+		EndpointID:          d.EndpointID,
+		NextAttemptAtMillis: d.NextAttemptAtMillis,
 	}
-	view := viewDelivery(d.State, held, d.EndpointID, d.NextAttemptAtMillis)
-	answer, problem := jsonReply(http.StatusOK, resentView{eventID, view})
-	answer.replayed = replayed
-	return answer, problem
+	held, err := a.held(record)
+	view := resentView{r.subjectID, viewDelivery(record, held)}
+	return reply{view: view, replayed: replayed}, err
 }
 
 // presentEndpoint is the endpoint that the event's watch names, empty when there
 // is none to send to.
-func (a *API) presentEndpoint(ctx context.Context, x *exchange) (string, *Problem) {
+func (a *API) presentEndpoint(ctx context.Context, r *request) (string, error) {
 	var sent struct {
 		Data struct {
 			Watch struct {
@@ -100,21 +95,19 @@ func (a *API) presentEndpoint(ctx context.Context, x *exchange) (string, *Proble
 			} `json:"watch"`
 		} `json:"data"`
 	}
-	if err := json.Unmarshal(x.event.Body, &sent); err != nil || sent.Data.Watch.ID == "" {
+	if err := json.Unmarshal(r.event.Body, &sent); err != nil || sent.Data.Watch.ID == "" {
 		return "", nil // a test.ping is of no watch
 	}
-	account := x.caller.accountID
-	endpoint, _, problem := lookUp(ctx, a, "the endpoint of an event's watch",
-		func() (string, bool, error) {
-			watch, found, err := a.Directory.Watch(sent.Data.Watch.ID)
-			if err != nil || !found || watch.Deleted() || watch.AccountID != account {
-				return "", false, err
+	endpoint, found, err := lookUp(ctx, a, "endpoint of an event's watch",
+		func() (domain.Endpoint, bool, error) {
+			watch, found, err := a.ownWatch(r, sent.Data.Watch.ID)
+			if err != nil || !found {
+				return domain.Endpoint{}, false, err
 			}
-			endpoint, found, err := a.Directory.Endpoint(watch.EndpointID)
-			if err != nil || !found || endpoint.Deleted() || endpoint.AccountID != account {
-				return "", false, err
-			}
-			return endpoint.ID, true, nil
+			return a.ownEndpoint(r, watch.EndpointID)
 		})
-	return endpoint, problem
+	if err != nil || !found {
+		return "", err
+	}
+	return endpoint.ID, nil
 }

@@ -2,27 +2,12 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
+	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
-)
-
-// Bounds of a watch's fields. Texts of a fixed form are bounded only to keep
-// noise short.
-const (
-	maxLabelCharacters = 256
-	maxAssets          = 100
-	maxSenders         = 1000
-	maxEventTypes      = 10
-	maxFormCharacters  = 128
-	maxAssetCodeLength = 12
 )
 
 // watchView is a watch as the API shows it.
@@ -48,7 +33,7 @@ type watchMade struct {
 	Warnings []string `json:"warnings"`
 }
 
-// watchStatus tells whether what a watch reports can be delivered.
+// watchStatus reports whether what a watch reports can be delivered.
 type watchStatus string
 
 // A watch outlives its endpoint, and matches nothing until it is given another.
@@ -102,81 +87,68 @@ func viewWatch(w domain.Watch, status watchStatus) watchView {
 	return v
 }
 
-func (a *API) createWatch(ctx context.Context, x *exchange) (reply, *Problem) {
-	command, problem := a.newCommand(x)
-	if problem != nil {
-		return reply{}, problem
-	}
-	id := domain.DeriveID(domain.WatchPrefix, command.ID)
-	repeated := a.repeats(x, command.ID, func() (bool, error) {
+func (a *API) createWatch(ctx context.Context, r *request) (reply, error) {
+	id := domain.DeriveID(domain.WatchPrefix, r.commandID)
+	watch, faults := decodeNewWatch(r.body)
+	repeated := a.repeatsCreation(r, func() (bool, error) {
 		_, made, err := a.Directory.Watch(id)
 		return made, err
 	})
-	watch, problem := a.readNewWatch(ctx, x, repeated)
-	if problem != nil {
-		return reply{}, problem
+	if !repeated {
+		if err := a.checkEndpoint(ctx, r, watch.EndpointID, faults); err != nil {
+			return reply{}, err
+		}
 	}
-	watch.ID, watch.AccountID = id, x.caller.accountID
-	command.Body = domain.CreateWatch{Watch: watch}
-	made, warnings, replayed, problem := a.askWatch(ctx, x, command, func() []string {
-		return a.Wallets.Warnings(ctx, watch.WalletAddress, watch.Rules.Assets)
-	})
-	if problem != nil {
-		return reply{}, problem
+	if err := faults.Err(); err != nil {
+		return reply{}, err
 	}
-	answer, problem := created("/v1/watches/"+made.ID, replayed,
-		watchMade{viewWatch(*made, watchActive), warnings})
-	answer.etag = etag(made.Revision)
-	return answer, problem
+	watch.ID, watch.AccountID = id, r.caller.accountID
+	answer, made, warnings, err := a.askWatch(ctx, r, domain.CreateWatch{Watch: watch},
+		func() []string { return a.Wallets.Warnings(ctx, watch.WalletAddress, watch.Rules.Assets) })
+	if err != nil {
+		return reply{}, err
+	}
+	answer.status, answer.location = http.StatusCreated, "/v1/watches/"+made.ID
+	answer.view = watchMade{viewWatch(*made, watchActive), warnings}
+	return answer, nil
 }
 
 // askWatch submits a command that is answered with a watch, looks the wallet up
-// meanwhile, and waits until this node has read the change.
+// meanwhile, and waits until this node has read the change. The answer lacks its view.
 func (a *API) askWatch(
-	ctx context.Context, x *exchange, c domain.Command, warn func() []string,
-) (*domain.Watch, []string, bool, *Problem) {
+	ctx context.Context, r *request, body domain.CommandBody, warn func() []string,
+) (reply, *domain.Watch, []string, error) {
 	found := make(chan []string, 1)
 	go func() { found <- warn() }()
-	result, problem := a.submit(ctx, x, c)
-	watch, problem := answerOf(result, problem, c, result.Answer.Watch)
-	if problem != nil {
-		return nil, nil, false, problem
+	result, err := a.submit(ctx, r, body)
+	watch, err := partOf(result, err, result.Answer.Watch)
+	if err != nil {
+		return reply{}, nil, nil, err
 	}
-	a.awaitAnswer(ctx, x, result, watch.ID, watch.Revision, a.Directory.AwaitWatch)
-	return watch, a.answered.settle(x, c.ID, result.Replayed, <-found), result.Replayed, nil
-}
-
-// readNewWatch reads all fields of a watch and looks its endpoint up, unless the
-// watch was made before.
-func (a *API) readNewWatch(
-	ctx context.Context, x *exchange, repeated bool,
-) (domain.Watch, *Problem) {
-	root, problem := parseJSON(x.body)
-	if problem != nil {
-		return domain.Watch{}, problem
-	}
-	var f faults
-	watch := readWatch(root, &f)
-	if watch.EndpointID != "" && !repeated {
-		if problem := a.checkEndpoint(ctx, x, watch.EndpointID, &f); problem != nil {
-			return watch, problem
-		}
-	}
-	return watch, f.problem()
+	a.awaitAnswer(ctx, r, result, watch.ID, watch.Revision, a.Directory.AwaitWatch)
+	answer := reply{etag: decode.ETag(watch.Revision), replayed: result.Replayed}
+	return answer, watch, a.warnings.settle(r, result.Replayed, <-found), nil
 }
 
 // checkEndpoint adds a fault if a watch names an endpoint that the caller does
-// not have.
-func (a *API) checkEndpoint(ctx context.Context, x *exchange, id string, f *faults) *Problem {
-	_, found, problem := a.ownEndpoint(ctx, x.caller.accountID, id)
-	if problem == nil && !found {
-		f.add("/endpointId", faultEndpointNotFound,
+// not have. An empty id is a fault already.
+func (a *API) checkEndpoint(
+	ctx context.Context, r *request, id string, faults *problem.Faults,
+) error {
+	if id == "" {
+		return nil
+	}
+	_, found, err := lookUp(ctx, a, "endpoint", func() (domain.Endpoint, bool, error) {
+		return a.ownEndpoint(r, id)
+	})
+	if err == nil && !found {
+		faults.Add("/endpointId", problem.FaultEndpointNotFound,
 			"names no endpoint of your account: create one with POST /v1/endpoints and use its id")
 	}
-	return problem
+	return err
 }
 
-// statusOf tells whether a watch's endpoint is still there.
+// statusOf reports whether a watch's endpoint is still there.
 func (a *API) statusOf(w domain.Watch) (watchStatus, error) {
 	e, found, err := a.Directory.Endpoint(w.EndpointID)
 	if err != nil {
@@ -188,517 +160,106 @@ func (a *API) statusOf(w domain.Watch) (watchStatus, error) {
 	return watchActive, nil
 }
 
-func (a *API) getWatch(_ context.Context, x *exchange) (reply, *Problem) {
-	status, err := a.statusOf(x.watch)
-	if err != nil {
-		return reply{}, internal(err)
-	}
-	answer, problem := jsonReply(http.StatusOK, viewWatch(x.watch, status))
-	answer.etag = etag(x.watch.Revision)
-	return answer, problem
+// viewPresent is a watch with its status of now.
+func (a *API) viewPresent(w domain.Watch) (watchView, error) {
+	status, err := a.statusOf(w)
+	return viewWatch(w, status), err
 }
 
-func (a *API) listWatches(_ context.Context, x *exchange) (reply, *Problem) {
-	q := newQuery(x, "endpointId", "walletAddress")
+func (a *API) getWatch(_ context.Context, r *request) (reply, error) {
+	view, err := a.viewPresent(r.watch)
+	return reply{view: view, etag: decode.ETag(r.watch.Revision)}, err
+}
+
+func (a *API) listWatches(_ context.Context, r *request) (reply, error) {
+	q := newListQuery(r, "endpointId", "walletAddress")
 	f := WatchFilter{
-		AccountID:     x.caller.accountID,
-		EndpointID:    q.id("endpointId", domain.EndpointPrefix),
-		WalletAddress: q.wallet("walletAddress"),
+		AccountID:     r.caller.accountID,
+		EndpointID:    idParameter(q, "endpointId", domain.EndpointPrefix),
+		WalletAddress: walletParameter(q, "walletAddress"),
 	}
-	after, limit, problem := a.page(x, q)
-	if problem != nil {
-		return reply{}, problem
+	after, limit, err := a.page(r, q)
+	if err != nil {
+		return reply{}, err
 	}
 	page, next, err := a.Directory.Watches(f, after, limit)
 	if err != nil {
-		return reply{}, internal(fmt.Errorf("listing watches: %w", err))
+		return reply{}, fmt.Errorf("listing watches: %w", err)
 	}
-	views := make([]watchView, len(page))
-	known := make(map[string]watchStatus)
-	for i, w := range page {
+	known := make(map[string]watchStatus) // by endpoint
+	return list(a, r, q, page, next, func(w domain.Watch) (watchView, error) {
 		status, looked := known[w.EndpointID]
 		if !looked {
+			var err error
 			if status, err = a.statusOf(w); err != nil {
-				return reply{}, internal(err)
+				return watchView{}, err
 			}
 			known[w.EndpointID] = status
 		}
-		views[i] = viewWatch(w, status)
-	}
-	return listReply(a, x, q, views, next)
+		return viewWatch(w, status), nil
+	})
 }
 
-func (a *API) updateWatch(ctx context.Context, x *exchange) (reply, *Problem) {
-	command, problem := a.newCommand(x)
-	if problem != nil {
-		return reply{}, problem
+func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
+	patch, faults := decodeWatchPatch(r.body, r.watch)
+	unjudged, err := a.judgeNewEndpoint(ctx, r, patch.EndpointID, faults)
+	if err != nil {
+		return reply{}, err
 	}
-	body, problem := a.readWatchChange(ctx, x, a.maybeRepeats(x, command.ID))
-	if problem != nil {
-		return reply{}, problem
+	if err := faults.Err(); err != nil {
+		return reply{}, err
 	}
-	command.Body = body
-	assets := x.watch.Rules.Assets
-	if body.Change.Assets != nil {
-		assets = *body.Change.Assets
+	update := domain.UpdateWatch{
+		WatchID:    r.subjectID,
+		IfRevision: r.ifMatch.Revision(r.watch.Revision),
+		Change:     patch.WatchChange,
 	}
-	watch, warnings, replayed, problem := a.askWatch(ctx, x, command, func() []string {
-		if x.missing != "" {
+	if patch.completed && update.IfRevision == 0 {
+		update.IfRevision = r.watch.Revision // merged into what was read: it must still be that
+	}
+	if r.missing != "" || unjudged {
+		update.IfRevision = decode.NoRevision // it must be a repeat, or come to nothing
+	}
+	assets := r.watch.Rules.Assets
+	if patch.Assets != nil {
+		assets = *patch.Assets
+	}
+	answer, watch, warnings, err := a.askWatch(ctx, r, update, func() []string {
+		if r.missing != "" {
 			return []string{} // there is no wallet to look up
 		}
-		return a.Wallets.Warnings(ctx, x.watch.WalletAddress, assets)
+		return a.Wallets.Warnings(ctx, r.watch.WalletAddress, assets)
 	})
-	if problem != nil {
-		return reply{}, problem
-	}
-	status, err := a.statusOf(*watch)
 	if err != nil {
-		return reply{}, internal(err)
+		return reply{}, err
 	}
-	answer, problem := jsonReply(http.StatusOK, watchMade{viewWatch(*watch, status), warnings})
-	answer.etag, answer.replayed = etag(watch.Revision), replayed
-	return answer, problem
+	view, err := a.viewPresent(*watch)
+	answer.view = watchMade{view, warnings}
+	return answer, err
 }
 
-// readWatchChange reads a merge patch: what it names changes, null makes it what
-// it is by default. A rule that names no kind, or the one that it has, is merged
-// into the rule; one of another kind takes its place.
-func (a *API) readWatchChange(
-	ctx context.Context, x *exchange, repeated bool,
-) (domain.UpdateWatch, *Problem) {
-	u := domain.UpdateWatch{WatchID: x.watch.ID, IfRevision: x.ifMatch.revision(x.watch.Revision)}
-	root, problem := parseJSON(x.body)
-	if problem != nil {
-		return u, problem
+// judgeNewEndpoint decides whether a watch may be given another endpoint. That of a
+// repeat is taken for what it was judged to be then: unjudged reports that it would be
+// refused now.
+func (a *API) judgeNewEndpoint(
+	ctx context.Context, r *request, id *string, faults *problem.Faults,
+) (unjudged bool, err error) {
+	if id == nil || *id == r.watch.EndpointID {
+		return false, nil
 	}
-	var f faults
-	o, ok := asObject(root, "", &f)
-	if !ok {
-		return u, f.problem()
+	if !a.mayRepeatChange(r) {
+		return false, a.checkEndpoint(ctx, r, *id, faults)
 	}
-	o.only(watchFieldNames...)
-	merged, err := mergeRules(o.node, x.watch)
-	if err != nil {
-		return u, internal(err)
-	}
-	if merged.partly && u.IfRevision == 0 {
-		u.IfRevision = x.watch.Revision // merged into what was read: it must still be that
-	}
-	o.node = merged.node
-	u.Change = readWatchFields(o, x.watch)
-	if id := u.Change.EndpointID; id != nil && *id != "" && *id != x.watch.EndpointID {
-		judged := &f
-		if repeated {
-			judged = &faults{}
-		}
-		if problem := a.checkEndpoint(ctx, x, *id, judged); problem != nil {
-			return u, problem
-		}
-		if repeated && judged.count > 0 {
-			u.IfRevision = noRevision // it must be a repeat, or come to nothing
-		}
-	}
-	if x.missing != "" {
-		u.IfRevision = noRevision
-	}
-	return u, f.problem()
+	var now problem.Faults
+	err = a.checkEndpoint(ctx, r, *id, &now)
+	return now.Any(), err
 }
 
-// readWatchFields reads the fields that a patch names.
-func readWatchFields(o object, w domain.Watch) domain.WatchChange {
-	var c domain.WatchChange
-	if n, given := o.get("walletAddress"); o.names("walletAddress") &&
-		(!given || n.kind != '"' || n.text != w.WalletAddress) {
-		if given && n.kind == '"' && looksLikeSecretKey(n.text) {
-			refuseSecretKey(o.pointer("walletAddress"), o.faults)
-		} else {
-			o.fault("walletAddress", faultCannotChange,
-				"cannot be changed: delete the watch and create one for the other wallet")
-		}
-	}
-	if o.names("label") {
-		c.Label = pointer(readFreeText(o, "label", maxLabelCharacters))
-	}
-	if o.names("endpointId") {
-		c.EndpointID = pointer(readEndpointID(o))
-	}
-	if o.names("assets") {
-		c.Assets = pointer(readAssets(o))
-	}
-	if o.names("amountRule") {
-		c.Amount = pointer(readAmountRule(o))
-	}
-	if o.names("memoRule") {
-		c.Memo = pointer(readMemoRule(o))
-	}
-	if o.names("senderAllowlist") {
-		c.SenderAllowlist = pointer(readSenders(o))
-	}
-	if o.names("eventTypes") {
-		c.EventTypes = pointer(readEventTypes(o))
-	}
-	return c
-}
-
-func pointer[T any](v T) *T { return &v }
-
-// mergedPatch is a patch whose rules are whole.
-type mergedPatch struct {
-	node   node
-	partly bool // a rule was completed out of the watch
-}
-
-// mergeRules completes the rules of a patch out of the watch's.
-func mergeRules(patch node, w domain.Watch) (mergedPatch, error) {
-	view := viewWatch(w, watchActive)
-	have := map[string]any{"amountRule": view.AmountRule, "memoRule": view.MemoRule}
-	m := mergedPatch{node: patch}
-	m.node.members = slices.Clone(patch.members)
-	for i, given := range m.node.members {
-		if have[given.name] == nil || given.value.kind != '{' {
-			continue
-		}
-		body, err := json.Marshal(have[given.name])
-		if err != nil {
-			return m, fmt.Errorf("writing a rule: %w", err)
-		}
-		rule, problem := parseJSON(body)
-		if problem != nil {
-			return m, fmt.Errorf("reading a rule of ours: %s", problem.Detail)
-		}
-		kind, named := given.value.member("kind")
-		if present, _ := rule.member("kind"); named && (kind.kind != '"' || kind.text != present.text) {
-			continue
-		}
-		m.partly = true
-		m.node.members[i].value = mergePatch(rule, given.value)
-	}
-	return m, nil
-}
-
-// mergePatch applies one object to another (RFC 7396).
-func mergePatch(target, patch node) node {
-	merged := node{kind: '{'}
-	for _, m := range target.members {
-		if _, changed := patch.member(m.name); !changed {
-			merged.members = append(merged.members, m)
-		}
-	}
-	for _, m := range patch.members {
-		if m.value.kind != 'n' {
-			merged.members = append(merged.members, m)
-		}
-	}
-	return merged
-}
-
-func (n node) member(name string) (node, bool) {
-	for _, m := range n.members {
-		if m.name == name {
-			return m.value, true
-		}
-	}
-	return node{}, false
-}
-
-func (a *API) deleteWatch(ctx context.Context, x *exchange) (reply, *Problem) {
-	id := x.watch.ID
-	return a.delete(ctx, x,
-		domain.DeleteWatch{WatchID: id, IfRevision: x.ifMatch.revision(x.watch.Revision)},
-		func(ctx context.Context) error {
-			return a.Directory.AwaitWatchGone(ctx, id)
-		})
-}
-
-var watchFieldNames = []string{
-	"walletAddress", "label", "endpointId", "assets", "amountRule", "memoRule",
-	"senderAllowlist", "eventTypes",
-}
-
-// readWatch reads a watch out of a body and collects everything wrong with it.
-// The endpoint's id is left empty if it cannot be one.
-func readWatch(root node, f *faults) domain.Watch {
-	o, ok := asObject(root, "", f)
-	if !ok {
-		return domain.Watch{}
-	}
-	o.only(watchFieldNames...)
-	return domain.Watch{
-		WalletAddress: readWallet(o),
-		Label:         readFreeText(o, "label", maxLabelCharacters),
-		EndpointID:    readEndpointID(o),
-		Rules: domain.Rules{
-			Assets:          readAssets(o),
-			Amount:          readAmountRule(o),
-			Memo:            readMemoRule(o),
-			SenderAllowlist: readSenders(o),
+func (a *API) deleteWatch(ctx context.Context, r *request) (reply, error) {
+	return a.delete(ctx, r,
+		domain.DeleteWatch{
+			WatchID:    r.subjectID,
+			IfRevision: r.ifMatch.Revision(r.watch.Revision),
 		},
-		EventTypes: readEventTypes(o),
-	}
-}
-
-func readWallet(o object) string {
-	if n, _ := o.get("walletAddress"); n.kind == '"' && looksLikeSecretKey(n.text) { // however long
-		refuseSecretKey(o.pointer("walletAddress"), o.faults)
-		return ""
-	}
-	wallet, ok := o.requiredText("walletAddress", maxFormCharacters)
-	if !ok || !readAccount(wallet, o.pointer("walletAddress"), o.faults) {
-		return ""
-	}
-	return wallet
-}
-
-func readEndpointID(o object) string {
-	id, ok := o.requiredText("endpointId", maxFormCharacters)
-	if ok && !domain.IsID(domain.EndpointPrefix, id) {
-		o.fault("endpointId", faultInvalidValue,
-			"must be an endpoint's id: ep_ and 26 characters, as POST /v1/endpoints returned it")
-		return ""
-	}
-	return id
-}
-
-func readAssets(o object) []domain.Asset {
-	if _, present := o.get("assets"); !present {
-		o.fault("assets", faultRequired,
-			`is required: name the assets to accept, such as [{"code":"XLM","issuer":null}]`)
-		return nil
-	}
-	elements, ok := o.array("assets", maxAssets)
-	if ok && len(elements) == 0 {
-		o.fault("assets", faultEmpty, "must name at least one asset")
-	}
-	seen := make(map[domain.Asset]int, len(elements))
-	var assets []domain.Asset
-	for i, element := range elements {
-		at := o.element("assets", i)
-		asset, ok := readAsset(element, at, o.faults)
-		if !ok {
-			continue
-		}
-		if first, twice := seen[asset]; twice {
-			o.faults.add(at, faultDuplicate, fmt.Sprintf("is the same asset as element %d", first))
-			continue
-		}
-		seen[asset] = i
-		assets = append(assets, asset)
-	}
-	return assets
-}
-
-func readAsset(n node, at jsontext.Pointer, f *faults) (domain.Asset, bool) {
-	o, ok := asObject(n, at, f)
-	if !ok {
-		return domain.Asset{}, false
-	}
-	o.only("code", "issuer")
-	code, codeOK := o.requiredText("code", maxFormCharacters)
-	if codeOK && !isAssetCode(code) {
-		o.fault("code", faultInvalidValue, "must be 1 to 12 letters and digits")
-		codeOK = false
-	}
-	_, hasIssuer := o.get("issuer")
-	issuer, issuerOK := o.text("issuer", maxFormCharacters)
-	if issuerOK {
-		issuerOK = readAccount(issuer, o.pointer("issuer"), f)
-	}
-	switch {
-	case codeOK && code == domain.NativeCode && hasIssuer:
-		o.fault("issuer", faultNotAllowed, "must be null: XLM is the native asset, which nobody issues")
-		return domain.Asset{}, false
-	case codeOK && code == domain.NativeCode:
-		return domain.NativeAsset(), true
-	case codeOK && !hasIssuer:
-		o.fault("issuer", faultRequired,
-			"is required for every asset but the native one, whose code is XLM")
-	}
-	return domain.Asset{Code: code, Issuer: issuer}, codeOK && hasIssuer && issuerOK
-}
-
-func isAssetCode(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= maxAssetCodeLength
-}
-
-// kindFields says which fields belong to a kind of rule, beside kind itself.
-type kindFields struct {
-	kind   string
-	fields []string
-}
-
-var amountKinds = []kindFields{
-	{string(domain.AmountAny), nil},
-	{string(domain.AmountExact), []string{"amount"}},
-	{string(domain.AmountMin), []string{"amount"}},
-	{string(domain.AmountMax), []string{"amount"}},
-	{string(domain.AmountRange), []string{"min", "max"}},
-}
-
-var memoKinds = []kindFields{
-	{string(domain.MemoAny), nil},
-	{string(domain.MemoPresent), nil},
-	{string(domain.MemoAbsent), nil},
-	{string(domain.MemoEquals), []string{"value", "type"}},
-}
-
-// readKind reads an optional rule: its kind, and that its fields are those of
-// the kind. A rule that is not given is "any", the first of the kinds.
-func readKind(parent object, name string, kinds []kindFields) (rule object, kind string, ok bool) {
-	n, present := parent.get(name)
-	if !present {
-		return object{}, kinds[0].kind, false
-	}
-	rule, ok = asObject(n, parent.pointer(name), parent.faults)
-	if !ok {
-		return object{}, "", false
-	}
-	names, all := make([]string, len(kinds)), []string{"kind"}
-	for i, k := range kinds {
-		names[i] = k.kind
-		for _, field := range k.fields {
-			if !slices.Contains(all, field) {
-				all = append(all, field)
-			}
-		}
-	}
-	rule.only(all...)
-	kind, ok = rule.requiredText("kind", maxFormCharacters)
-	i := slices.Index(names, kind)
-	if !ok || i < 0 {
-		if ok {
-			rule.fault("kind", faultInvalidValue, "must be one of "+strings.Join(names, ", "))
-		}
-		return object{}, "", false
-	}
-	for _, field := range all[1:] {
-		if _, given := rule.get(field); given && !slices.Contains(kinds[i].fields, field) {
-			rule.fault(field, faultNotAllowed,
-				fmt.Sprintf("does not belong to a rule of the kind %s: leave it out", kind))
-		}
-	}
-	return rule, kind, true
-}
-
-func readAmountRule(o object) domain.AmountRule {
-	rule, kind, ok := readKind(o, "amountRule", amountKinds)
-	r := domain.AmountRule{Kind: domain.AmountKind(kind)}
-	if !ok {
-		return r
-	}
-	switch r.Kind {
-	case domain.AmountExact, domain.AmountMin, domain.AmountMax:
-		r.AmountStroops, _ = readAmount(rule, "amount")
-	case domain.AmountRange:
-		var minOK, maxOK bool
-		r.MinStroops, minOK = readAmount(rule, "min")
-		r.MaxStroops, maxOK = readAmount(rule, "max")
-		if minOK && maxOK && r.MinStroops > r.MaxStroops {
-			rule.fault("min", faultRangeIsEmpty, "must not be greater than max")
-		}
-	}
-	return r
-}
-
-func readAmount(o object, name string) (int64, bool) {
-	s, ok := o.requiredText(name, maxFormCharacters)
-	if !ok {
-		return 0, false
-	}
-	stroops, err := domain.ParseAmount(s)
-	if _, fraction, _ := strings.Cut(s, "."); err == nil && len(fraction) > 7 {
-		err = domain.ErrAmountPrecision // zeros too: what cannot be paid should not be written
-	}
-	if err == nil && stroops == 0 {
-		err = errAmountZero
-	}
-	if err != nil {
-		o.fault(name, faultInvalidAmount, err.Error())
-		return 0, false
-	}
-	return stroops, true
-}
-
-var errAmountZero = errors.New("must be greater than 0")
-
-func readMemoRule(o object) domain.MemoRule {
-	rule, kind, ok := readKind(o, "memoRule", memoKinds)
-	r := domain.MemoRule{Kind: domain.MemoKind(kind)}
-	if !ok || r.Kind != domain.MemoEquals {
-		return r
-	}
-	value, valueOK := rule.requiredText("value", maxFormCharacters)
-	memoType, typeOK := rule.requiredText("type", maxFormCharacters)
-	if !typeOK {
-		return r
-	}
-	t := domain.MemoType(memoType)
-	if t != domain.MemoText && t != domain.MemoID && t != domain.MemoHash {
-		rule.fault("type", faultInvalidValue, domain.ErrMemoType.Error())
-		return r
-	}
-	if !valueOK {
-		return r
-	}
-	memo, err := domain.ParseMemo(t, value)
-	switch {
-	case holdsSecret(value):
-		refuseSecretKey(rule.pointer("value"), rule.faults)
-	case err != nil:
-		rule.fault("value", faultInvalidMemo, err.Error())
-	}
-	r.Value = memo
-	return r
-}
-
-func readSenders(o object) []string {
-	elements, _ := o.array("senderAllowlist", maxSenders)
-	seen := make(map[string]int, len(elements))
-	var senders []string
-	for i, element := range elements {
-		at := o.element("senderAllowlist", i)
-		s, ok := asText(element, at, o.faults)
-		if !ok || !readSender(s, at, o.faults) {
-			continue
-		}
-		if first, twice := seen[s]; twice {
-			o.faults.add(at, faultDuplicate, fmt.Sprintf("is the same address as element %d", first))
-			continue
-		}
-		seen[s] = i
-		senders = append(senders, s)
-	}
-	return senders
-}
-
-func readEventTypes(o object) []domain.EventType {
-	elements, ok := o.array("eventTypes", maxEventTypes)
-	if !ok {
-		return []domain.EventType{domain.PaymentReceived}
-	}
-	if len(elements) == 0 {
-		o.fault("eventTypes", faultEmpty,
-			"must name at least one type; leave the field out for payment.received")
-	}
-	var types []domain.EventType
-	for i, element := range elements {
-		at := o.element("eventTypes", i)
-		s, ok := asText(element, at, o.faults)
-		t := domain.EventType(s)
-		switch {
-		case !ok:
-		case t != domain.PaymentReceived && t != domain.PaymentRejected:
-			o.faults.add(at, faultInvalidValue, "must be payment.received or payment.rejected")
-		case slices.Contains(types, t):
-			o.faults.add(at, faultDuplicate, "is named twice")
-		default:
-			types = append(types, t)
-		}
-	}
-	return types
+		a.Directory.AwaitWatchGone)
 }

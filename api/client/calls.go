@@ -174,9 +174,8 @@ func (c *Client) DeleteWatch(ctx context.Context, watchID string, o ...Option) e
 // ListEvents lists events, newest first and without their attempts.
 func (c *Client) ListEvents(ctx context.Context, f EventFilter, p Page) (List[Event], error) {
 	return ask[List[Event]](ctx, c, call{method: get, path: events, query: query(p,
-		"endpointId", f.EndpointID, "watchId", f.WatchID, "walletAddress", f.WalletAddress, "type", f.Type,
-		"state", f.State,
-		"since", instant(f.Since), "until", instant(f.Until),
+		"endpointId", f.EndpointID, "watchId", f.WatchID, "walletAddress", f.WalletAddress,
+		"type", f.Type, "state", f.State, "since", instant(f.Since), "until", instant(f.Until),
 	)})
 }
 

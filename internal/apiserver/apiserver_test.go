@@ -55,7 +55,7 @@ func newEdge(t *testing.T, change func(*apiserver.Config)) *apiserver.Server {
 	return s
 }
 
-// serve runs an edge on loopback until the test ends.
+// serve runs a server on loopback until the test ends.
 func serve(t *testing.T, s *apiserver.Server) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

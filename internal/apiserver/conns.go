@@ -82,11 +82,11 @@ type boundConn struct {
 
 // Write puts a problem in the place of what net/http answers by itself.
 func (c *boundConn) Write(b []byte) (int, error) {
-	p, own := ownRefusal(b)
-	if !own {
+	p := refusalIn(b)
+	if p == nil {
 		return c.Conn.Write(b)
 	}
-	if _, err := c.Conn.Write(p.message()); err != nil {
+	if _, err := c.Conn.Write(message(p)); err != nil {
 		return 0, err
 	}
 	return len(b), nil

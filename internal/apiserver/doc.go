@@ -1,4 +1,4 @@
-// Package apiserver is the edge of the API: the sockets between strangers and
+// Package apiserver is the server of the API: the sockets between strangers and
 // the handlers. It takes a server with its handler and time limits, and adds
 // what belongs to connections and not to requests.
 //
@@ -22,9 +22,9 @@
 //
 // File map:
 //
-//	server.go    configuration, serving, stopping
-//	conns.go     connection bounds
-//	keypair.go   the certificate and its reload
-//	guesses.go   slowing refused keys
-//	problem.go   refusals of the edge
+//	server.go       configuration, serving, stopping
+//	conns.go        connection bounds
+//	keypair.go      the certificate and its reload
+//	authlimiter.go  slowing refused keys
+//	problem.go      refusals of what no handler sees
 package apiserver

@@ -33,8 +33,8 @@ func loadKeyPair(certFile, keyFile string, log *slog.Logger) (*keyPair, error) {
 	p.stamp = p.stampNow()
 	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
-		return nil, fmt.Errorf("apiserver: the certificate %s and its key %s cannot be used: %w", certFile,
-			keyFile, err)
+		return nil, fmt.Errorf("apiserver: the certificate %s and its key %s cannot be used: %w",
+			certFile, keyFile, err)
 	}
 	p.cert = &cert
 	return p, nil

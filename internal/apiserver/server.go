@@ -16,10 +16,10 @@ const (
 	defaultMaxConnsPerClient = 1_000
 )
 
-// Config sets up the edge. The zero value of a field takes the value named.
+// Config sets up the server. The zero value of a field takes the value named.
 type Config struct {
-	// Server has the handler and the time and header limits. It is the edge's
-	// from now on.
+	// Server has the handler and the time and header limits. Nobody else uses it from
+	// now on.
 	Server *http.Server
 	// CertFile and KeyFile turn TLS on; both or none.
 	CertFile, KeyFile string
@@ -30,14 +30,14 @@ type Config struct {
 	Log *slog.Logger // required
 }
 
-// Server serves the API at its edge.
+// Server serves the API on a listener.
 type Server struct {
 	http  *http.Server
 	pair  *keyPair // nil: no TLS
 	conns *conns
 }
 
-// New makes the edge around a server. Its errors name the field at fault.
+// New wraps a server of net/http. Its errors name the field at fault.
 func New(cfg Config) (*Server, error) {
 	switch {
 	case cfg.Server == nil || cfg.Server.Handler == nil || cfg.Log == nil:
@@ -53,7 +53,7 @@ func New(cfg Config) (*Server, error) {
 		conns: newConns(orDefault(cfg.MaxConns, defaultMaxConns),
 			orDefault(cfg.MaxConnsPerClient, defaultMaxConnsPerClient)),
 	}
-	handler := boundHeaders(slowGuesses(cfg.Server.Handler, newGuesses()),
+	handler := boundHeaders(newAuthLimiter().wrap(cfg.Server.Handler),
 		orDefault(cfg.Server.MaxHeaderBytes, http.DefaultMaxHeaderBytes))
 	// What is a little too much reaches the handler, which says so in the API's form
 	// in TLS and HTTP/2 too.

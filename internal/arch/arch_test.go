@@ -53,6 +53,12 @@ var bans = []ban{
 		why: "the API declares the small interfaces it needs, and internal/node fits them",
 	},
 	{
+		from:   "api/decode",
+		to:     []string{module + "domain", module + "schemas", module + "api"},
+		direct: true,
+		why:    "what fields there are is each resource's to say: api calls it, and never the reverse",
+	},
+	{
 		from:   "streams/engine",
 		to:     siblings("streams/engine"),
 		direct: true,

@@ -25,8 +25,8 @@ const (
 	endRequestsMax = 5 * time.Second
 )
 
-// EdgeConfig is where the API listens, and who may connect there.
-type EdgeConfig struct {
+// ServerConfig is where the API listens, and who may connect there.
+type ServerConfig struct {
 	Listen                      string // host:port; port 0 picks a free one
 	CertFile, KeyFile           string // turn TLS on; both or none
 	MaxConns, MaxConnsPerClient int
@@ -35,7 +35,7 @@ type EdgeConfig struct {
 }
 
 // Guard keeps web pages of others out of a server that listens on an address.
-func (c EdgeConfig) Guard(listen string) webguard.Config {
+func (c ServerConfig) Guard(listen string) webguard.Config {
 	return webguard.Config{Listen: listen, Hosts: c.Hosts, Origins: c.Origins, Links: true}
 }
 
@@ -54,17 +54,17 @@ func (r *apiRole) Start(context.Context) error {
 	if err != nil {
 		return err
 	}
-	edge := r.node.cfg.API.Edge
-	listener, err := net.Listen("tcp", edge.Listen)
+	cfg := r.node.cfg.API.Server
+	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("--api-listen: %w", err)
 	}
 	server, err := apiserver.New(apiserver.Config{
-		Server:            api.NewServer(edge.Guard(edge.Listen).Wrap(handler), r.Logger),
-		CertFile:          edge.CertFile,
-		KeyFile:           edge.KeyFile,
-		MaxConns:          edge.MaxConns,
-		MaxConnsPerClient: edge.MaxConnsPerClient,
+		Server:            api.NewServer(cfg.Guard(cfg.Listen).Wrap(handler), r.Logger),
+		CertFile:          cfg.CertFile,
+		KeyFile:           cfg.KeyFile,
+		MaxConns:          cfg.MaxConns,
+		MaxConnsPerClient: cfg.MaxConnsPerClient,
 		Log:               r.Logger,
 	})
 	if err != nil {
@@ -133,7 +133,7 @@ func (r *apiRole) handler() (http.Handler, error) {
 		Live:           cfg.Passphrase == network.PublicNetworkPassphrase,
 		RateLimit:      cfg.API.RateLimit,
 		TestWait:       testWait(cfg.AttemptTimeout),
-		TrustedProxies: cfg.API.Edge.TrustedProxies,
+		TrustedProxies: cfg.API.Server.TrustedProxies,
 	})
 }
 

@@ -53,7 +53,7 @@ type Config struct {
 
 // APIConfig is what the API is made of.
 type APIConfig struct {
-	Edge      EdgeConfig
+	Server    ServerConfig
 	Wallets   api.Wallets
 	RateLimit api.RateLimit
 }

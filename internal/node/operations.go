@@ -24,7 +24,7 @@ func (n *Node) ServeOperations(listen string) (address string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("--metrics-listen: %w", err)
 	}
-	guarded := n.cfg.API.Edge.Guard(listen).Wrap(n.operations())
+	guarded := n.cfg.API.Server.Guard(listen).Wrap(n.operations())
 	server, err := apiserver.New(apiserver.Config{
 		Server:   api.NewServer(guarded, n.cfg.Logger),
 		MaxConns: maxScrapers,

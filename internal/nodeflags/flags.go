@@ -187,7 +187,7 @@ func (s *Flags) PermitPort(port string) (err error) {
 }
 
 // Sockets are those of the API at an address.
-func (s *Flags) Sockets(listen string) node.EdgeConfig { return s.sockets.config(listen) }
+func (s *Flags) Sockets(listen string) node.ServerConfig { return s.sockets.config(listen) }
 
 // HasTLS reports whether the API is served by TLS.
 func (s *Flags) HasTLS() bool { return s.sockets.tlsCert != "" }
@@ -217,7 +217,7 @@ func (s *Flags) Config() node.Config {
 		AttemptTimeout: s.attemptTimeout,
 		Egress:         s.egressConfig(),
 		API: node.APIConfig{
-			Edge:      s.Sockets(s.APIListen),
+			Server:    s.Sockets(s.APIListen),
 			RateLimit: api.RateLimit{PerSecond: s.apiRateLimit},
 		},
 		Engine: node.EngineConfig{

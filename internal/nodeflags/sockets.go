@@ -65,8 +65,8 @@ func (s *socketFlags) check() (faults []error) {
 }
 
 // config is the sockets at an address.
-func (s *socketFlags) config(listen string) node.EdgeConfig {
-	return node.EdgeConfig{
+func (s *socketFlags) config(listen string) node.ServerConfig {
+	return node.ServerConfig{
 		Listen:            listen,
 		CertFile:          s.tlsCert,
 		KeyFile:           s.tlsKey,

@@ -1,58 +1,63 @@
-package api
+package decode
 
 import (
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lumenhook/lumenhook/api/problem"
 )
 
 const maxIfMatchTags = 16
 
-// precondition is what If-Match asks for: the object has one of these revisions.
-type precondition struct {
+// Precondition is what If-Match asks for: the object has one of these revisions.
+type Precondition struct {
 	revisions []uint64 // none: no check
 }
 
-// etag names a revision. It moves with what a client configures, and not with
+// ETag names a revision. It moves with what a client configures, and not with
 // what is counted beside it.
-func etag(revision uint64) string { return `"` + strconv.FormatUint(revision, 10) + `"` }
+func ETag(revision uint64) string { return `"` + strconv.FormatUint(revision, 10) + `"` }
 
-// readIfMatch reads If-Match (RFC 9110, section 13.1.1). "*" is no check: the
+// IfMatch reads If-Match (RFC 9110, section 13.1.1). "*" is no check: the
 // object exists or is not found anyway.
-func readIfMatch(r *http.Request) (precondition, *Problem) {
-	var p precondition
-	values := r.Header.Values("If-Match")
+func IfMatch(h http.Header) (Precondition, error) {
+	var p Precondition
+	values := h.Values("If-Match")
 	text := strings.Join(values, ",")
 	if len(values) == 0 || strings.TrimSpace(text) == "*" {
 		return p, nil
 	}
 	for tag := range strings.SplitSeq(text, ",") {
 		tag = strings.TrimSpace(tag)
-		revision := noRevision
+		revision := NoRevision
 		if number, ok := strings.CutPrefix(tag, `"`); ok && strings.HasSuffix(number, `"`) &&
 			strings.Count(tag, `"`) == 2 {
 			if n, err := strconv.ParseUint(strings.TrimSuffix(number, `"`), 10, 64); err == nil && n != 0 {
 				revision = n
 			}
 		} else if !strings.HasPrefix(tag, `W/"`) || !strings.HasSuffix(tag, `"`) {
-			return p, newProblem(codeInvalidHeader,
+			return p, problem.New(problem.CodeInvalidHeader,
 				`If-Match must be an ETag as it was answered, such as "7", quotes included.`)
 		}
 		if p.revisions = append(p.revisions, revision); len(p.revisions) > maxIfMatchTags {
-			return p, newProblem(codeInvalidHeader,
+			return p, problem.New(problem.CodeInvalidHeader,
 				"If-Match names too many ETags: give the one of the object as it was read.")
 		}
 	}
 	return p, nil
 }
 
-// noRevision is one that no object has: a tag that is none of ours matches
+// NoRevision is one that no object has: a tag that is none of ours matches
 // nothing.
-const noRevision = ^uint64(0)
+const NoRevision = ^uint64(0)
 
-// revision is what a command is to find, given what this node has read; 0: any.
-func (p precondition) revision(current uint64) uint64 {
+// Given reports whether there is a condition.
+func (p Precondition) Given() bool { return len(p.revisions) > 0 }
+
+// Revision is the one that an object must have, given its current one; 0: any.
+func (p Precondition) Revision(current uint64) uint64 {
 	switch {
 	case len(p.revisions) == 0:
 		return 0

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"math"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -8,7 +9,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/time/rate"
 
+	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
@@ -25,67 +28,63 @@ const (
 	tooManyWaitSecs = 10
 )
 
-// guesses counts refused keys by client.
-type guesses struct {
+// authLimiter slows refused keys down, by client.
+type authLimiter struct {
 	mu       sync.Mutex
 	guessers *simplelru.LRU[netip.Prefix, *guesser]
 	waiting  int
 }
 
 type guesser struct {
-	refusals int       // not yet given back
-	since    time.Time // when the last was given back
+	refusals *rate.Limiter // is in debt for what is beyond the free ones
 	waiting  int
 }
 
-func newGuesses() *guesses {
+func newAuthLimiter() *authLimiter {
 	guessers, err := simplelru.NewLRU[netip.Prefix, *guesser](maxGuessers, nil)
 	if err != nil {
 		panic("apiserver: " + err.Error()) // of a size that is not positive
 	}
-	return &guesses{guessers: guessers}
+	return &authLimiter{guessers: guessers}
 }
 
-// refused counts a refusal and says how long its answer must wait. The caller
+// refused counts a refusal and returns how long its answer must wait. The caller
 // calls done after the wait. Without ok nobody else may wait.
-func (g *guesses) refused(
+func (l *authLimiter) refused(
 	client netip.Prefix, now time.Time,
 ) (wait time.Duration, done func(), ok bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	one, known := g.guessers.Get(client)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one, known := l.guessers.Get(client)
 	if !known {
-		one = &guesser{since: now}
-		g.guessers.Add(client, one)
+		one = &guesser{refusals: rate.NewLimiter(rate.Every(refusalEvery), freeRefusals)}
+		l.guessers.Add(client, one)
 	}
-	back := min(int(now.Sub(one.since)/refusalEvery), one.refusals)
-	one.refusals += 1 - back
-	if one.since = one.since.Add(time.Duration(back) * refusalEvery); one.refusals == 1 {
-		one.since = now
+	if one.refusals.TokensAt(now) > -freeRefusals { // no debt grows for ever
+		one.refusals.ReserveN(now, 1)
 	}
-	beyond := one.refusals - freeRefusals
+	beyond := int(math.Ceil(-one.refusals.TokensAt(now)))
 	if beyond <= 0 {
 		return 0, func() {}, true
 	}
-	one.refusals = min(one.refusals, 2*freeRefusals)
-	if g.waiting >= maxWaiting || one.waiting >= maxWaitingEach {
+	if l.waiting >= maxWaiting || one.waiting >= maxWaitingEach {
 		return 0, nil, false
 	}
-	g.waiting++
+	l.waiting++
 	one.waiting++
 	done = func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.waiting--
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.waiting--
 		one.waiting--
 	}
 	return min(firstWait<<min(beyond-1, 10), longestWait), done, true
 }
 
-// slowGuesses holds up answers of 401 to clients that got too many.
-func slowGuesses(next http.Handler, g *guesses) http.Handler {
+// wrap holds up answers of 401 to clients that got too many.
+func (l *authLimiter) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(&slowWriter{ResponseWriter: w, request: r, guesses: g}, r)
+		next.ServeHTTP(&slowWriter{ResponseWriter: w, request: r, limiter: l}, r)
 	})
 }
 
@@ -93,13 +92,13 @@ func slowGuesses(next http.Handler, g *guesses) http.Handler {
 type slowWriter struct {
 	http.ResponseWriter
 	request  *http.Request
-	guesses  *guesses
+	limiter  *authLimiter
 	replaced bool // by 429: the handler's body is not sent
 }
 
 func (w *slowWriter) WriteHeader(status int) {
 	if status == http.StatusUnauthorized && !w.replaced {
-		wait, done, ok := w.guesses.refused(clientOf(w.request.RemoteAddr), time.Now())
+		wait, done, ok := w.limiter.refused(clientOf(w.request.RemoteAddr), time.Now())
 		if !ok {
 			w.tooMany()
 			return
@@ -116,12 +115,13 @@ func (w *slowWriter) tooMany() {
 	w.replaced = true
 	w.Header().Del("WWW-Authenticate")
 	w.Header().Set("Retry-After", strconv.Itoa(tooManyWaitSecs))
-	p := newProblem(codeRateLimited, http.StatusTooManyRequests, "Too many requests",
+	p := newProblem(problem.CodeRateLimited,
 		"Too many keys from this address were refused. Repeat the request after the time in Retry-After.")
+	p.Title = "Too many requests" // and not of one API key
 	if id := w.Header().Get("X-Request-Id"); id != "" {
 		p.RequestID = id
 	}
-	p.write(w.ResponseWriter, w.request)
+	write(w.ResponseWriter, w.request, p)
 }
 
 func (w *slowWriter) Write(p []byte) (int, error) {

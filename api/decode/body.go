@@ -1,0 +1,108 @@
+package decode
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/lumenhook/lumenhook/api/problem"
+)
+
+// BodyKind is what an operation expects of a request's body.
+type BodyKind int
+
+// The kinds of body.
+const (
+	BodyIgnored  BodyKind = iota // never read
+	BodyEmpty                    // none, or an object without fields
+	BodyOptional                 // none, or a JSON object
+	BodyJSON                     // a JSON object
+	BodyPatch                    // a JSON merge patch (RFC 7396)
+)
+
+// Body reads a body as its operation expects it. What is missing is found once
+// the body has turned out to be none that could be a repeat's.
+func Body(w http.ResponseWriter, r *http.Request, kind BodyKind) ([]byte, error) {
+	if kind == BodyIgnored {
+		return nil, nil
+	}
+	if err := checkBodyHeaders(r, kind); err != nil {
+		return nil, err
+	}
+	body, err := readBody(w, r)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(body) > 0 && r.Header.Get("Content-Type") == "":
+		return nil, notJSON()
+	case len(body) > 0 && kind == BodyEmpty:
+		return body, NoFields(body).Err()
+	}
+	return body, nil
+}
+
+// checkBodyHeaders decides what can be decided without the body.
+func checkBodyHeaders(r *http.Request, kind BodyKind) error {
+	if r.ContentLength > maxBodyBytes {
+		return tooLarge()
+	}
+	if (kind == BodyEmpty || kind == BodyOptional) &&
+		(r.ContentLength == 0 || r.ContentLength < 0 && r.Header.Get("Content-Type") == "") {
+		return nil // of a body without a length, whether there is one shows only on reading
+	}
+	types := r.Header.Values("Content-Type")
+	if len(types) != 1 || !isMediaType(types[0], "application/json") &&
+		(kind != BodyPatch || !isMediaType(types[0], "application/merge-patch+json")) {
+		return notJSON()
+	}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" &&
+		!strings.EqualFold(coding, "identity") {
+		return problem.New(problem.CodeUnsupportedMediaType,
+			"Send the body without a Content-Encoding.")
+	}
+	return nil
+}
+
+func notJSON() error {
+	return problem.New(problem.CodeUnsupportedMediaType,
+		"Send the body as JSON in UTF-8, with the header Content-Type: application/json.")
+}
+
+// isMediaType compares a media type, which may name the charset UTF-8.
+func isMediaType(contentType, want string) bool {
+	mediaType, parameters, err := mime.ParseMediaType(contentType)
+	if err != nil || mediaType != want {
+		return false
+	}
+	for name, value := range parameters {
+		if name != "charset" || !strings.EqualFold(value, "utf-8") {
+			return false
+		}
+	}
+	return true
+}
+
+func tooLarge() error {
+	return problem.New(problem.CodeRequestTooLarge,
+		fmt.Sprintf("The body must have at most %d bytes.", maxBodyBytes))
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	var tooMany *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooMany):
+		return nil, tooLarge()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, problem.New(problem.CodeRequestTimeout,
+			"The body did not arrive in time. Repeat the request.").Because(err)
+	case err != nil:
+		return nil, problem.New(problem.CodeBodyUnreadable,
+			"The body did not arrive as its headers say. Repeat the request.").Because(err)
+	}
+	return body, nil
+}

@@ -1,0 +1,127 @@
+package decode
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/problem"
+)
+
+const maxQueryBytes = 4096
+
+// Query reads the parameters of a query and collects what is wrong with them.
+type Query struct {
+	values url.Values
+	faults problem.Faults
+}
+
+// NewQuery takes a query apart. Every parameter is one of those named, and is
+// given once.
+func NewQuery(u *url.URL, names ...string) *Query {
+	q := &Query{}
+	values, err := url.ParseQuery(u.RawQuery)
+	if err != nil || len(u.RawQuery) > maxQueryBytes {
+		q.Fault("", problem.FaultSyntax,
+			fmt.Sprintf("the query is not well-formed, or has more than %d bytes", maxQueryBytes))
+		return q
+	}
+	q.values = values
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		switch {
+		case !slices.Contains(names, name):
+			known := "there are none"
+			if len(names) > 0 {
+				known = "the parameters are " + strings.Join(names, ", ")
+			}
+			q.Fault(name, problem.FaultUnknownParameter, "is not a parameter here; "+known)
+		case len(values[name]) > 1:
+			q.Fault(name, problem.FaultDuplicate, "is given more than once")
+		}
+	}
+	return q
+}
+
+// Fault adds a fault of a parameter.
+func (q *Query) Fault(name, code, detail string) { q.faults.AddParameter(name, code, detail) }
+
+// Err is nil when nothing is wrong, else a *problem.Problem.
+func (q *Query) Err() error { return q.faults.QueryErr() }
+
+// Names are those of the parameters that say something, in order.
+func (q *Query) Names() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(q.values)), func(name string) bool {
+		return q.values.Get(name) == ""
+	})
+}
+
+// Get returns a parameter as it was given.
+func (q *Query) Get(name string) string { return q.values.Get(name) }
+
+// Text reads an optional parameter. One that is given says something.
+func (q *Query) Text(name string) string {
+	s := q.values.Get(name)
+	if s == "" && q.values.Has(name) {
+		q.Fault(name, problem.FaultEmpty, "is empty: leave it out or give a value")
+	}
+	return s
+}
+
+// OneOf reads an optional word.
+func OneOf[T ~string](q *Query, name string, words ...T) T {
+	s := T(q.Text(name))
+	if s != "" && !slices.Contains(words, s) {
+		names := make([]string, len(words))
+		for i, word := range words {
+			names[i] = string(word)
+		}
+		q.Fault(name, problem.FaultInvalidValue, "must be one of "+strings.Join(names, ", "))
+	}
+	return s
+}
+
+// Time reads an optional time as Unix milliseconds; 0: none.
+func (q *Query) Time(name string) int64 {
+	s := q.Text(name)
+	if s == "" {
+		return 0
+	}
+	millis, err := parseTime(s)
+	if err != nil {
+		q.Fault(name, problem.FaultInvalidTime, err.Error())
+	}
+	return millis
+}
+
+// Count reads an optional number from 1 on.
+func (q *Query) Count(name string, byDefault, most int) int {
+	if !q.values.Has(name) {
+		return byDefault
+	}
+	n, err := strconv.ParseUint(q.values.Get(name), 10, 16)
+	if err != nil || n < 1 || n > uint64(most) {
+		q.Fault(name, problem.FaultOutOfRange, fmt.Sprintf("must be a number from 1 to %d", most))
+	}
+	return int(n)
+}
+
+var errTime = errors.New("must be a time in ISO 8601 UTC, such as 2026-11-21T10:15:30.123Z, from " +
+	"the year 1970 to 9999")
+
+// timeForm is stricter than time.Parse, which takes an hour of one digit.
+var timeForm = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}([.,]\d+)?(Z|[+-]00:00)$`)
+
+// parseTime reads a time in UTC as Unix milliseconds; what is finer is cut off.
+func parseTime(s string) (int64, error) {
+	at, err := time.Parse(time.RFC3339Nano, s)
+	if !timeForm.MatchString(s) || err != nil || at.Year() > 9999 || at.UnixMilli() < 0 {
+		return 0, errTime
+	}
+	return at.UnixMilli(), nil
+}

@@ -1,0 +1,230 @@
+package decode
+
+import (
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/lumenhook/lumenhook/api/problem"
+)
+
+// maxTimeCharacters bounds a time, only to keep noise short.
+const maxTimeCharacters = 128
+
+// Value is one value of a body, and where it stands. What is wrong with it is added to
+// the faults of the body.
+type Value struct {
+	node   node
+	at     jsontext.Pointer
+	faults *problem.Faults
+	inList bool // an element of an array, or the body: null is not absence there
+}
+
+// Given reports whether the value is there. A member that is null is not.
+func (v Value) Given() bool { return v.node.kind != 0 && (v.node.kind != 'n' || v.inList) }
+
+// Null reports whether the value is null.
+func (v Value) Null() bool { return v.node.kind == 'n' }
+
+// Fault adds a fault of the value.
+func (v Value) Fault(code, detail string) { v.faults.Add(v.at, code, detail) }
+
+// Faulty reports whether anything was found wrong with the body so far.
+func (v Value) Faulty() bool { return v.faults.Any() }
+
+// Require reports whether the value is given, and adds a fault if it is not.
+func (v Value) Require(detail string) bool {
+	if !v.Given() {
+		v.Fault(problem.FaultRequired, detail)
+	}
+	return v.Given()
+}
+
+// is reports whether a value that is given is of a kind, and adds a fault if it is of
+// another.
+func (v Value) is(kind jsontext.Kind) bool {
+	if !v.Given() {
+		return false
+	}
+	if v.node.kind != kind {
+		v.Fault(problem.FaultInvalidType,
+			"must be "+kindName(kind)+", and is "+kindName(v.node.kind))
+	}
+	return v.node.kind == kind
+}
+
+// Peek returns the text of a string. Anything else is no fault.
+func (v Value) Peek() (text string, isText bool) { return v.node.text, v.node.kind == '"' }
+
+// AnyText reads an optional string.
+func (v Value) AnyText() (string, bool) {
+	if !v.is('"') {
+		return "", false
+	}
+	return v.node.text, true
+}
+
+// Text reads an optional string of at most maxCharacters.
+func (v Value) Text(maxCharacters int) (string, bool) {
+	s, ok := v.AnyText()
+	if ok && utf8.RuneCountInString(s) > maxCharacters {
+		v.Fault(problem.FaultTooLong, fmt.Sprintf("must have at most %d characters", maxCharacters))
+		return "", false
+	}
+	return s, ok
+}
+
+// RequiredText reads a string that must be there.
+func (v Value) RequiredText(maxCharacters int) (string, bool) {
+	if !v.Require("is required") {
+		return "", false
+	}
+	return v.Text(maxCharacters)
+}
+
+// Integer reads an optional whole number.
+func (v Value) Integer(least, most int) (int, bool) {
+	if !v.is('0') {
+		return 0, false
+	}
+	// JSON knows one kind of number: 5, 5.0 and 5e0 are the same. A float64 holds
+	// every whole number of the API's ranges.
+	f, err := strconv.ParseFloat(v.node.text, 64)
+	if err != nil || f != math.Trunc(f) || f < float64(least) || f > float64(most) {
+		v.Fault(problem.FaultOutOfRange,
+			fmt.Sprintf("must be a whole number from %d to %d", least, most))
+		return 0, false
+	}
+	return int(f), true
+}
+
+// Time reads an optional time as Unix milliseconds.
+func (v Value) Time() (int64, bool) {
+	s, ok := v.Text(maxTimeCharacters)
+	if !ok {
+		return 0, false
+	}
+	millis, err := parseTime(s)
+	if err != nil {
+		v.Fault(problem.FaultInvalidTime, err.Error())
+	}
+	return millis, err == nil
+}
+
+// Elements reads an optional array of at most maxElements.
+func (v Value) Elements(maxElements int) ([]Value, bool) {
+	if !v.is('[') {
+		return nil, false
+	}
+	if n := len(v.node.elements); n > maxElements {
+		v.Fault(problem.FaultTooMany,
+			fmt.Sprintf("must have at most %d elements, and has %d", maxElements, n))
+		return nil, false
+	}
+	elements := make([]Value, len(v.node.elements))
+	for i, n := range v.node.elements {
+		elements[i] = Value{n, v.at.AppendToken(strconv.Itoa(i)), v.faults, true}
+	}
+	return elements, true
+}
+
+// Only reports whether the value is an object. Every member that has none of the names
+// is a fault.
+func (v Value) Only(names ...string) bool {
+	if !v.is('{') {
+		return false
+	}
+	for name, member := range v.Members() {
+		if !slices.Contains(names, name) {
+			member.Fault(problem.FaultUnknownField,
+				"is not a field here; the fields are "+strings.Join(names, ", "))
+		}
+	}
+	return true
+}
+
+// IsObject reports whether the value is an object; another one that is given is a fault.
+func (v Value) IsObject() bool { return v.is('{') }
+
+// Members are those of an object, in the order of the body.
+func (v Value) Members() iter.Seq2[string, Value] {
+	return func(yield func(string, Value) bool) {
+		for _, m := range v.node.members {
+			if !yield(m.name, v.member(m.name, m.value)) {
+				return
+			}
+		}
+	}
+}
+
+func (v Value) member(name string, n node) Value {
+	return Value{node: n, at: v.at.AppendToken(name), faults: v.faults}
+}
+
+// Member is the one of a name, which may be absent.
+func (v Value) Member(name string) Value {
+	n, _ := v.node.member(name)
+	return v.member(name, n)
+}
+
+// names reports whether the member is there, null or not.
+func (v Value) names(name string) bool {
+	_, there := v.node.member(name)
+	return there
+}
+
+// Onto applies an object of the body, as a merge patch (RFC 7396), to members that are
+// all texts. One whose kind, the member of that name, is another one stays as it is.
+func (v Value) Onto(target map[string]string, kind string) (merged Value, applied bool) {
+	if v.node.kind != '{' || len(target) == 0 {
+		return v, false
+	}
+	if given, named := v.node.member(kind); named &&
+		(given.kind != '"' || given.text != target[kind]) {
+		return v, false
+	}
+	result := node{kind: '{'}
+	for name, text := range target {
+		if !v.names(name) {
+			result.members = append(result.members, member{name, node{kind: '"', text: text}})
+		}
+	}
+	for _, m := range v.node.members {
+		if m.value.kind != 'n' {
+			result.members = append(result.members, m)
+		}
+	}
+	v.node = result
+	return v, true
+}
+
+func (n node) member(name string) (node, bool) {
+	for _, m := range n.members {
+		if m.name == name {
+			return m.value, true
+		}
+	}
+	return node{}, false
+}
+
+func kindName(k jsontext.Kind) string {
+	switch k {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case 'n':
+		return "null"
+	}
+	return "a boolean"
+}

@@ -1,0 +1,162 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// Bounds of an endpoint's fields.
+const (
+	maxURLCharacters         = 2048
+	maxDescriptionCharacters = 1024
+	maxRatePerSecond         = 10_000
+	maxHeaders               = 20
+	maxHeaderNameCharacters  = 128
+	maxHeaderValueCharacters = 1024
+)
+
+// endpointBody is what a client sends to make or change an endpoint. What a change does
+// not name is nil. Whether the URL may be sent to is not decided yet, and headers are
+// those of the change only once they are sealed.
+type endpointBody struct {
+	domain.EndpointChange
+	headers *wantedHeaders
+}
+
+// fields lists the fields of an endpoint; its headers are read on top of those it has.
+func (b *endpointBody) fields(have []domain.Header) []decode.Field {
+	return []decode.Field{
+		{Name: "url", Read: b.readURL},
+		decode.IntoNew("description", &b.Description, freeText(maxDescriptionCharacters)),
+		decode.IntoNew("headers", &b.headers, func(v decode.Value) wantedHeaders {
+			return readHeaders(v, have)
+		}),
+		decode.IntoNew("rateLimitPerSecond", &b.RateLimitPerSecond, func(v decode.Value) int {
+			limit, _ := v.Integer(1, maxRatePerSecond)
+			return limit
+		}),
+	}
+}
+
+// decodeNewEndpoint reads the body of a creation.
+func decodeNewEndpoint(body []byte) (b endpointBody, faults *problem.Faults) {
+	faults = decode.Object(body, b.fields(nil)...)
+	return b, faults
+}
+
+// decodeEndpointPatch reads a merge patch: what it names changes, null makes it
+// what it is by default.
+func decodeEndpointPatch(
+	body []byte, have domain.Endpoint,
+) (b endpointBody, faults *problem.Faults) {
+	faults = decode.Patch(body, b.fields(have.Headers)...)
+	return b, faults
+}
+
+// readURL reads a URL. One that cannot be judged stays nil.
+func (b *endpointBody) readURL(v decode.Value) {
+	if raw, ok := v.RequiredText(maxURLCharacters); ok && !refuseSecret(v, raw) {
+		b.URL = &raw
+	}
+}
+
+// refusedHeaders belong to the connection (RFC 9110, section 7.6.1), to the
+// message, or to the signature, and not to an account.
+var refusedHeaders = []string{
+	"Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect",
+	"Host", "Http2-Settings", "Keep-Alive",
+	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent", "Traceparent", "Tracestate",
+}
+
+func refusedHeader(name string) bool {
+	return slices.Contains(refusedHeaders, name) || strings.HasPrefix(name, "Webhook-") ||
+		strings.HasPrefix(name, "Proxy-")
+}
+
+// wantedHeaders are the headers that an endpoint is to have, by name; nil: none, whatever
+// it has.
+type wantedHeaders map[string]wantedHeader
+
+// wantedHeader is one with a value that was given, or as it is.
+type wantedHeader struct {
+	value string
+	kept  bool
+}
+
+// readHeaders reads an endpoint's own headers, an object from name to value, on
+// top of those it has: a value of null takes one away.
+func readHeaders(v decode.Value, have []domain.Header) wantedHeaders {
+	if !v.IsObject() {
+		return nil
+	}
+	wanted := make(wantedHeaders, len(have))
+	for _, h := range have {
+		wanted[h.Name] = wantedHeader{kept: true}
+	}
+	seen := make(map[string]bool)
+	for given, value := range v.Members() {
+		name := http.CanonicalHeaderKey(given)
+		switch {
+		case len(given) > maxHeaderNameCharacters || !httpguts.ValidHeaderFieldName(given):
+			value.Fault(problem.FaultInvalidValue,
+				fmt.Sprintf("is not the name of a header: use at most %d letters, digits and hyphens",
+					maxHeaderNameCharacters))
+		case refusedHeader(name):
+			value.Fault(problem.FaultHeaderRefused,
+				"is set by the service, or belongs to the connection: leave it out")
+		case seen[name]:
+			value.Fault(problem.FaultDuplicate, "is named twice, in another case")
+		case value.Null():
+			delete(wanted, name)
+		default:
+			wanted[name] = wantedHeader{value: readHeaderValue(value)}
+		}
+		seen[name] = true
+	}
+	if len(wanted) > maxHeaders {
+		v.Fault(problem.FaultTooMany,
+			fmt.Sprintf("must be at most %d, and would be %d", maxHeaders, len(wanted)))
+	}
+	return wanted
+}
+
+func readHeaderValue(v decode.Value) string {
+	value, ok := v.Text(maxHeaderValueCharacters)
+	switch {
+	case !ok:
+	case !decode.Printable(value) || value != strings.TrimSpace(value):
+		v.Fault(problem.FaultInvalidValue, "must be printable ASCII without spaces at its ends")
+	case holdsSecret(value):
+		v.Fault(problem.FaultSecretTextRefused,
+			"holds what looks like a secret of the ledger network or of this service: leave it out, and "+
+				"treat the secret as exposed")
+	}
+	return value
+}
+
+// decodeReplay reads from when and until when failed deliveries are queued again.
+func decodeReplay(body []byte) (replay domain.ReplayEndpoint, faults *problem.Faults) {
+	faults = decode.Object(body,
+		decode.Into("since", &replay.SinceMillis, func(v decode.Value) int64 {
+			v.Require("is required: failed deliveries that were created at that time or later are " +
+				"queued again")
+			since, _ := v.Time()
+			return since
+		}),
+		decode.Into("until", &replay.UntilMillis, func(v decode.Value) int64 {
+			until, given := v.Time()
+			if given && !v.Faulty() && until <= replay.SinceMillis {
+				v.Fault(problem.FaultRangeIsEmpty, "must be later than since")
+			}
+			return until
+		}))
+	return replay, faults
+}

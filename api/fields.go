@@ -1,0 +1,116 @@
+package api
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/stellar/go-stellar-sdk/strkey"
+
+	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/api/problem"
+)
+
+// maxFormCharacters bounds texts of a fixed form, only to keep noise short.
+const maxFormCharacters = 128
+
+// freeText reads texts that people write for themselves.
+func freeText(maxCharacters int) func(decode.Value) string {
+	return func(v decode.Value) string {
+		s, ok := v.Text(maxCharacters)
+		if ok {
+			refuseSecret(v, s)
+		}
+		return s
+	}
+}
+
+// refuseSecret adds a fault if a secret slipped into a text, which is shown again
+// and kept in the clear.
+func refuseSecret(v decode.Value, text string) bool {
+	if !holdsSecret(text) {
+		return false
+	}
+	v.Fault(problem.FaultSecretTextRefused,
+		"holds what looks like a secret: leave it out, and treat the secret as exposed")
+	return true
+}
+
+// refuseSecretKey adds the fault of a secret key in the place of an address.
+func refuseSecretKey(v decode.Value) { v.Fault(secretKeyFault()) }
+
+func secretKeyFault() (code, detail string) {
+	return problem.CodeSecretKeyRefused,
+		"holds a secret key, which was not kept. Use the public address, which starts with G, and " +
+			"treat the secret key as exposed: move what it controls to a new account"
+}
+
+// looksLikeSecretKey takes the first letter for the whole, as the specification
+// does, so that a mistyped secret key is a secret too; and any spelling of one
+// that leads a careless program to it.
+func looksLikeSecretKey(s string) bool {
+	return strings.HasPrefix(strings.TrimSpace(s), "S") || holdsSecret(s)
+}
+
+// accountFault is what is wrong with a G address; without a code, nothing. It never
+// repeats the value but for a muxed address, whose account is named.
+func accountFault(s string) (code, detail string) {
+	switch {
+	case strkey.IsValidEd25519PublicKey(s):
+		return "", ""
+	case looksLikeSecretKey(s):
+		return secretKeyFault()
+	case strkey.IsValidMuxedAccountEd25519PublicKey(s):
+		return problem.FaultMuxedAddress, "is a muxed address: use its account " + accountOfMuxed(s)
+	case strkey.IsValidContractAddress(s):
+		return problem.FaultContractAddress,
+			"is the address of a contract: use an account's address, which starts with G"
+	}
+	return problem.FaultInvalidAddress,
+		"must be an account's address: 56 characters that start with G, with a valid checksum"
+}
+
+// senderFault is what is wrong with a G or C address: whoever can pay.
+func senderFault(s string) (code, detail string) {
+	switch {
+	case strkey.IsValidEd25519PublicKey(s), strkey.IsValidContractAddress(s):
+		return "", ""
+	case looksLikeSecretKey(s):
+		return secretKeyFault()
+	case strkey.IsValidMuxedAccountEd25519PublicKey(s):
+		return problem.FaultMuxedAddress,
+			"is a muxed address: allow its account " + accountOfMuxed(s)
+	}
+	return problem.FaultInvalidAddress,
+		"must be the address of an account or a contract: 56 characters that start with G or C, with " +
+			"a valid checksum"
+}
+
+func accountOfMuxed(s string) string {
+	muxed, err := strkey.DecodeMuxedAccount(s)
+	if err != nil {
+		return "(its G address)"
+	}
+	account, err := muxed.AccountID()
+	if err != nil {
+		return "(its G address)"
+	}
+	return account
+}
+
+// words reads elements that are words of a list, each at most once.
+func words[T ~string](elements []decode.Value, invalid string, known ...T) (all []T) {
+	for _, element := range elements {
+		s, ok := element.AnyText()
+		word := T(s)
+		switch {
+		case !ok:
+		case !slices.Contains(known, word):
+			element.Fault(problem.FaultInvalidValue, invalid)
+		case slices.Contains(all, word):
+			element.Fault(problem.FaultDuplicate, "is named twice")
+		default:
+			all = append(all, word)
+		}
+	}
+	return all
+}

@@ -1,0 +1,125 @@
+package api
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// Bounds of a key's fields.
+const (
+	maxKeyName      = 128
+	maxPermissions  = 10
+	maxCIDRs        = 50
+	defaultGraceSec = 24 * 3600
+	maxGraceSec     = 30 * 24 * 3600
+)
+
+// decodeNewKey reads all fields of a key, which must end after a time, unless it never
+// ends.
+func decodeNewKey(body []byte, afterMillis int64) (key domain.Key, faults *problem.Faults) {
+	faults = decode.Object(body,
+		decode.Into("name", &key.Name, freeText(maxKeyName)),
+		decode.Into("permissions", &key.Permissions, readPermissions),
+		decode.Into("expiresAt", &key.ExpiresAtMillis, readExpiry(afterMillis)),
+		decode.Into("allowedCidrs", &key.AllowedCIDRs, readCIDRs))
+	return key, faults
+}
+
+func readPermissions(v decode.Value) []domain.Permission {
+	if !v.Require("is required: name one or more of read, write and operate") {
+		return nil
+	}
+	elements, ok := v.Elements(maxPermissions)
+	if ok && len(elements) == 0 {
+		v.Fault(problem.FaultEmpty, "must name at least one of read, write and operate")
+	}
+	return words(elements, "must be read, write or operate", domain.Permissions()...)
+}
+
+// readExpiry reads when a key ends, which is after a time; 0: never.
+func readExpiry(afterMillis int64) func(decode.Value) int64 {
+	return func(v decode.Value) int64 {
+		millis, given := v.Time()
+		if given && millis <= afterMillis {
+			v.Fault(problem.FaultOutOfRange, "must be in the future")
+		}
+		return millis
+	}
+}
+
+func readCIDRs(v decode.Value) (cidrs []string) {
+	elements, _ := v.Elements(maxCIDRs)
+	for _, element := range elements {
+		s, ok := element.AnyText()
+		if !ok {
+			continue
+		}
+		prefix, ok := parseCIDR(s)
+		switch {
+		case !ok:
+			element.Fault(problem.FaultInvalidCIDR,
+				"must be a network such as 192.0.2.0/24 or 2001:db8::/32, or one address")
+		case slices.Contains(cidrs, prefix):
+			element.Fault(problem.FaultDuplicate, "is the same network as an earlier element")
+		default:
+			cidrs = append(cidrs, prefix)
+		}
+	}
+	return cidrs
+}
+
+// parseCIDR puts a network, or one address, into its one form.
+func parseCIDR(s string) (string, bool) {
+	if !strings.Contains(s, "/") {
+		address, err := netip.ParseAddr(s)
+		if err != nil || address.Zone() != "" {
+			return "", false
+		}
+		address = address.Unmap()
+		return netip.PrefixFrom(address, address.BitLen()).String(), true
+	}
+	prefix, err := netip.ParsePrefix(s)
+	if err != nil || prefix.Addr().Is4In6() {
+		return "", false
+	}
+	return prefix.Masked().String(), true
+}
+
+// keyRoll is how long a key that is rolled goes on working, and when the new one ends;
+// 0: never.
+type keyRoll struct {
+	graceMillis, expiresAtMillis int64
+}
+
+// decodeRoll reads how a key is rolled. The new one ends when the former would have,
+// unless another time is given, which must be after a time.
+func decodeRoll(
+	body []byte, former domain.Key, afterMillis int64,
+) (roll keyRoll, faults *problem.Faults) {
+	roll = keyRoll{defaultGraceSec * 1000, former.ExpiresAtMillis}
+	if former.RolledTo != "" {
+		roll.expiresAtMillis = 0 // its end is that of the grace; the engine refuses it anyway
+	}
+	if len(body) == 0 {
+		return roll, &problem.Faults{}
+	}
+	faults = decode.Object(body,
+		decode.Into("graceSeconds", &roll.graceMillis, func(v decode.Value) int64 {
+			if seconds, given := v.Integer(0, maxGraceSec); given {
+				return int64(seconds) * 1000
+			}
+			return defaultGraceSec * 1000
+		}),
+		decode.Into("expiresAt", &roll.expiresAtMillis, func(v decode.Value) int64 {
+			if !v.Given() {
+				return roll.expiresAtMillis
+			}
+			return readExpiry(afterMillis)(v)
+		}))
+	return roll, faults
+}

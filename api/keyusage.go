@@ -1,0 +1,43 @@
+package api
+
+import (
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// useEvery is how often the use of a key is noted at most.
+const useEvery = time.Minute
+
+// keyUsage remembers when this node last noted the use of a key.
+type keyUsage struct {
+	mu   sync.Mutex
+	byID *lru.Cache[string, time.Time]
+}
+
+func newKeyUsage() *keyUsage { return &keyUsage{byID: newCache[time.Time](maxLimited)} }
+
+// due reports, once a minute for each key, that its use should be noted.
+func (u *keyUsage) due(keyID string, now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if last, known := u.byID.Get(keyID); known && now.Sub(last) < useEvery {
+		return false
+	}
+	u.byID.Add(keyID, now)
+	return true
+}
+
+// noteUse keeps that a key was used, unless some node has kept it within the
+// last minute.
+func (a *API) noteUse(keyID string, now time.Time) {
+	if a.Uses == nil || !a.usage.due(keyID, now) {
+		return
+	}
+	kept, err := a.Directory.KeyUsedAt(keyID)
+	if err == nil && now.UnixMilli()-kept < useEvery.Milliseconds() {
+		return
+	}
+	a.Uses.Used(keyID, now.UnixMilli())
+}

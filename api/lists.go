@@ -1,0 +1,127 @@
+package api
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+
+	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// Bounds of a list.
+const (
+	defaultPage    = 50
+	maxPage        = 250
+	cursorSumBytes = 16
+)
+
+// newListQuery takes the query of a list apart, which has parameters for the page.
+func newListQuery(r *request, names ...string) *decode.Query {
+	return decode.NewQuery(r.http.URL, append(names, "limit", "cursor")...)
+}
+
+// idParameter reads an optional identifier.
+func idParameter(q *decode.Query, name, prefix string) string {
+	s := q.Text(name)
+	if s != "" && !domain.IsID(prefix, s) {
+		q.Fault(name, problem.FaultInvalidValue, "must be an id: "+prefix+" and 26 characters")
+	}
+	return s
+}
+
+// walletParameter reads an optional address.
+func walletParameter(q *decode.Query, name string) string {
+	s := q.Text(name)
+	if s == "" {
+		return ""
+	}
+	if code, detail := accountFault(s); code != "" {
+		q.Fault(name, code, detail)
+	}
+	return s
+}
+
+// A cursor is a position and a sum over it, the account, the list and its
+// filters, in base64: 8 bytes of milliseconds, the sum, the id. A list gives
+// nothing of another account whatever its cursor says; the sum keeps a cursor
+// from being used with other filters than its own, where it would silently
+// leave things out.
+
+// cursorSum binds a position to its list.
+func (a *API) cursorSum(r *request, q *decode.Query, at Position) []byte {
+	mac := hmac.New(sha256.New, a.cursorKey[:])
+	part := func(s string) { fmt.Fprintf(mac, "%d:%s", len(s), s) }
+	part(r.route)
+	part(r.caller.accountID)
+	for _, name := range q.Names() {
+		if name != "limit" && name != "cursor" {
+			part(name)
+			part(q.Get(name))
+		}
+	}
+	part(strconv.FormatInt(at.CreatedAtMillis, 10))
+	part(at.ID)
+	return mac.Sum(nil)[:cursorSumBytes]
+}
+
+// page reads where a list goes on and how much of it is asked for, after all
+// other parameters.
+func (a *API) page(r *request, q *decode.Query) (after *Position, limit int, err error) {
+	limit = q.Count("limit", defaultPage, maxPage)
+	if err := q.Err(); err != nil {
+		return nil, 0, err
+	}
+	text := q.Get("cursor")
+	if text == "" {
+		return nil, limit, nil
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err == nil && len(raw) > 8+cursorSumBytes {
+		at := Position{
+			CreatedAtMillis: int64(binary.BigEndian.Uint64(raw)),
+			ID:              string(raw[8+cursorSumBytes:]),
+		}
+		if hmac.Equal(raw[8:8+cursorSumBytes], a.cursorSum(r, q, at)) {
+			return &at, limit, nil
+		}
+	}
+	p := problem.New(problem.CodeInvalidCursor,
+		"The cursor was not given by this list with these filters. Begin without a cursor, and repeat "+
+			"the same filters with the cursor that is answered.")
+	p.Errors = []problem.Fault{{
+		Parameter: "cursor",
+		Code:      problem.FaultInvalidValue,
+		Detail:    "was not given by this list with these filters",
+	}}
+	return nil, 0, p
+}
+
+// listView is a page of a list.
+type listView[T any] struct {
+	Data       []T     `json:"data"`
+	NextCursor *string `json:"nextCursor"`
+}
+
+// list answers with a page, each object in the form of the API.
+func list[T, V any](
+	a *API, r *request, q *decode.Query, page []T, next *Position, view func(T) (V, error),
+) (reply, error) {
+	shown := listView[V]{Data: make([]V, len(page))}
+	for i, object := range page {
+		var err error
+		if shown.Data[i], err = view(object); err != nil {
+			return reply{}, err
+		}
+	}
+	if next != nil {
+		raw := binary.BigEndian.AppendUint64(nil, uint64(next.CreatedAtMillis))
+		raw = append(append(raw, a.cursorSum(r, q, *next)...), next.ID...)
+		shown.NextCursor = pointer(base64.RawURLEncoding.EncodeToString(raw))
+	}
+	return reply{view: shown}, nil
+}

@@ -1,0 +1,138 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// catchUpTimeout bounds the wait for what another node may have written just
+// before.
+const catchUpTimeout = 2 * time.Second
+
+// lookUp asks for an object and, when it is not there, asks again once this node
+// has read all that was acknowledged before: another node may have made it.
+// What another account owns takes as long to be denied as what does not exist.
+func lookUp[T any](
+	ctx context.Context, a *API, what string, look func() (T, bool, error),
+) (T, bool, error) {
+	found, ok, err := look()
+	if err == nil && !ok {
+		waiting, cancel := context.WithTimeout(ctx, catchUpTimeout)
+		defer cancel()
+		if behind := a.Directory.CatchUp(waiting); behind != nil {
+			return found, false, problem.New(problem.CodeDirectoryBehind,
+				"This node cannot tell whether the object exists: it has not read the newest writes. Repeat "+
+					"the request after the time in Retry-After.").
+				RetryAfter(directoryRetrySeconds).Because(behind)
+		}
+		found, ok, err = look()
+	}
+	if err != nil {
+		return found, false, fmt.Errorf("looking up the %s: %w", what, err)
+	}
+	return found, ok, nil
+}
+
+// find returns the object that the path of a request names, if it is the caller's. If
+// it is not there, the request is refused unless it may be a repeat: then the engine is
+// asked, which knows what it answered when it was there.
+func find[T any](
+	ctx context.Context, a *API, r *request, what, prefix string,
+	look func() (T, bool, error),
+) (none T, err error) {
+	if !domain.IsID(prefix, r.subjectID) {
+		return none, noSuch(what)
+	}
+	found, ok, err := lookUp(ctx, a, what, look)
+	switch {
+	case err != nil:
+		return none, err
+	case ok:
+		return found, nil
+	case r.idempotencyKey == "":
+		return none, noSuch(what)
+	}
+	r.missing = what
+	return none, nil
+}
+
+func noSuch(what string) *problem.Problem {
+	return problem.New(problem.CodeNotFound, "Your account has no "+what+" with this id.")
+}
+
+func (a *API) findEndpoint(ctx context.Context, r *request) (err error) {
+	r.endpoint, err = find(ctx, a, r, "endpoint", domain.EndpointPrefix,
+		func() (domain.Endpoint, bool, error) { return a.ownEndpoint(r, r.subjectID) })
+	return err
+}
+
+// ownEndpoint finds an endpoint of the caller's.
+func (a *API) ownEndpoint(r *request, id string) (domain.Endpoint, bool, error) {
+	e, found, err := a.Directory.Endpoint(id)
+	return e, found && e.AccountID == r.caller.accountID && !e.Deleted(), err
+}
+
+func (a *API) findWatch(ctx context.Context, r *request) (err error) {
+	r.watch, err = find(ctx, a, r, "watch", domain.WatchPrefix,
+		func() (domain.Watch, bool, error) { return a.ownWatch(r, r.subjectID) })
+	return err
+}
+
+// ownWatch finds a watch of the caller's.
+func (a *API) ownWatch(r *request, id string) (domain.Watch, bool, error) {
+	w, found, err := a.Directory.Watch(id)
+	return w, found && w.AccountID == r.caller.accountID && !w.Deleted(), err
+}
+
+func (a *API) findKey(ctx context.Context, r *request) (err error) {
+	r.key, err = find(ctx, a, r, "API key", domain.KeyPrefix,
+		func() (domain.Key, bool, error) {
+			account, _, err := a.Directory.Account(r.caller.accountID)
+			key, found := account.Key(r.subjectID)
+			return key, found && !key.Expired(a.Now().UnixMilli()), err
+		})
+	return err
+}
+
+// findEvent finds an event of the caller's in the history, which knows the endpoints it
+// went to, or returns why that is not known.
+func (a *API) findEvent(ctx context.Context, r *request) (err error) {
+	if !domain.IsID(domain.EventPrefix, r.subjectID) {
+		return noSuch("event")
+	}
+	r.event, err = a.History.Event(ctx, r.caller.accountID, r.subjectID)
+	if errors.Is(err, ErrEventNotFound) {
+		return noSuch("event")
+	}
+	return historyError(err)
+}
+
+// historyError is the problem of a history that cannot be read now.
+func historyError(err error) error {
+	unavailable := func(code, detail string) error {
+		return problem.New(code, detail+" Repeat the request after the time in Retry-After.").
+			RetryAfter(historyRetrySeconds).Because(err)
+	}
+	var missing HistoryMissing
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &missing) && missing.Why != "":
+		return unavailable(problem.CodeHistoryUnavailable, "There is no history now: "+missing.Why+
+			". Payments are observed and delivered all the same.")
+	case errors.Is(err, ErrHistoryBehind):
+		return unavailable(problem.CodeHistoryBehind,
+			"The history has not caught up: it cannot tell yet whether the event exists, or all that a "+
+				"list holds.")
+	case errors.Is(err, ErrHistoryUnavailable), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, context.Canceled):
+		return unavailable(problem.CodeHistoryUnavailable,
+			"The history cannot be read now; payments are observed and delivered all the same.")
+	}
+	return fmt.Errorf("reading the history: %w", err)
+}

@@ -1,0 +1,224 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// Headers of ours.
+const (
+	headerRequestID = "X-Request-Id"
+	headerReplayed  = "Idempotent-Replayed"
+)
+
+// ServeHTTP answers a request and writes one line about it to the log.
+func (a *API) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
+	began := a.Now()
+	r := &request{id: a.requestID(hr), traceID: traceID(hr.Header), route: "none"}
+	r.http = hr.WithContext(context.WithValue(hr.Context(), requestKey{}, r))
+	out := &recorder{ResponseWriter: w}
+	setCommonHeaders(out.Header(), r.id)
+	defer func() {
+		if cause := recover(); cause != nil {
+			a.recovered(out, r, cause)
+		}
+		took := a.Now().Sub(began)
+		a.logLine(out, r, took)
+		if a.Answered != nil {
+			a.Answered(r.route, knownMethod(hr.Method), out.status, took)
+		}
+	}()
+	a.router.ServeHTTP(out, r.http)
+}
+
+func setCommonHeaders(h http.Header, requestID string) {
+	h.Set(headerRequestID, requestID)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+}
+
+// saneRequestID keeps what a client may choose harmless in headers, logs and
+// JSON.
+var saneRequestID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
+
+// requestID takes the client's, so that its logs and ours can be held together.
+func (a *API) requestID(r *http.Request) string {
+	if id := r.Header.Get(headerRequestID); saneRequestID.MatchString(id) && !holdsSecret(id) {
+		return id
+	}
+	var entropy [16]byte
+	if _, err := io.ReadFull(a.Entropy, entropy[:]); err != nil {
+		return "req_none"
+	}
+	return domain.NewID("req_", entropy)
+}
+
+// traceParent is the header of W3C Trace Context: version, trace, parent, flags.
+var traceParent = regexp.MustCompile(
+	`^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(-.{0,64})?$`)
+
+// traceID is the trace that a request belongs to, for the log; empty: none.
+func traceID(h http.Header) string {
+	if found := traceParent.FindStringSubmatch(h.Get("traceparent")); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+// refuse writes a problem.
+func (a *API) refuse(w http.ResponseWriter, r *request, p *problem.Problem) {
+	r.problem = p
+	p.RequestID = r.id
+	p.Detail = redact(p.Detail)
+	for i := range p.Errors {
+		f := &p.Errors[i]
+		f.Pointer, f.Parameter, f.Detail = redact(f.Pointer), redact(f.Parameter), redact(f.Detail)
+	}
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="lumenhook"`)
+	}
+	if p.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(p.RetryAfterSeconds))
+	}
+	reply{
+		status:      p.Status,
+		contentType: problem.ContentType,
+		replayed:    p.Replayed,
+		body:        p.JSON(),
+	}.write(w)
+}
+
+// refusing makes a handler that always refuses.
+func (a *API) refusing(why func(http.ResponseWriter, *http.Request) *problem.Problem) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.refuse(w, requestOf(r), why(w, r))
+	})
+}
+
+func (a *API) notFound(http.ResponseWriter, *http.Request) *problem.Problem {
+	return problem.New(problem.CodeNotFound,
+		"There is nothing at this path. GET /docs describes what there is, for programs "+
+			"/v1/openapi.json.")
+}
+
+func (a *API) methodNotAllowed(w http.ResponseWriter, r *http.Request) *problem.Problem {
+	var allowed []string
+	for _, method := range []string{
+		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete,
+	} {
+		asked := r.Clone(r.Context())
+		asked.Method = method
+		var match mux.RouteMatch
+		if a.router.Match(asked, &match) && match.MatchErr == nil {
+			allowed = append(allowed, method)
+		}
+	}
+	slices.Sort(allowed)
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	return problem.New(problem.CodeMethodNotAllowed, "Use one of: "+strings.Join(allowed, ", ")+".")
+}
+
+// recovered answers for a handler that panicked. A panic that http.Server wants
+// to see goes on.
+func (a *API) recovered(w *recorder, r *request, cause any) {
+	if cause == http.ErrAbortHandler {
+		panic(cause)
+	}
+	err := fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
+	if w.status != 0 {
+		r.problem = problem.Internal(err)
+		return
+	}
+	a.refuse(w, r, problem.Internal(err))
+}
+
+// logLine tells of a request by its route's template, never by its path, its
+// query, its headers or its body.
+func (a *API) logLine(w *recorder, r *request, took time.Duration) {
+	attributes := []slog.Attr{
+		slog.String("method", knownMethod(r.http.Method)),
+		slog.String("route", r.route),
+		slog.Int("status", w.status),
+		slog.Float64("durationMillis", float64(took.Microseconds())/1000),
+		slog.Int64("sentBytes", w.sentBytes),
+		slog.String("requestId", r.id),
+		slog.String("remote", r.http.RemoteAddr),
+	}
+	if r.caller.keyID != "" {
+		attributes = append(attributes, slog.String("account", r.caller.accountID),
+			slog.String("key", r.caller.keyID))
+	}
+	if r.traceID != "" {
+		attributes = append(attributes, slog.String("trace", r.traceID))
+	}
+	level := slog.LevelInfo
+	if r.caller.keyID == "" && w.status < http.StatusBadRequest {
+		level = slog.LevelDebug // health checks and scrapes come every few seconds
+	}
+	if p := r.problem; p != nil {
+		attributes = append(attributes, slog.String("code", p.Code))
+		if p.CommandID != "" {
+			attributes = append(attributes, slog.String("command", p.CommandID))
+		}
+		if p.Cause != nil {
+			attributes = append(attributes, slog.String("error", redact(p.Cause.Error())))
+		}
+		if p.Status >= http.StatusInternalServerError {
+			level = slog.LevelError
+		}
+	}
+	a.Log.LogAttrs(context.WithoutCancel(r.http.Context()), level, "request", attributes...)
+}
+
+// knownMethod keeps a client's own words out of the log.
+func knownMethod(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete, http.MethodOptions:
+		return method
+	}
+	return "other"
+}
+
+// recorder remembers what was answered.
+type recorder struct {
+	http.ResponseWriter
+	status    int
+	sentBytes int64
+}
+
+func (w *recorder) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *recorder) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	n, err := w.ResponseWriter.Write(p)
+	w.sentBytes += int64(n)
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the server's own writer.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

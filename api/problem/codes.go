@@ -1,0 +1,158 @@
+package problem
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// Codes of problems. Rejections of the engine (domain.Code…) stand in the same
+// table.
+const (
+	CodeMalformedJSON        = "MALFORMED_JSON"
+	CodeInvalidHeader        = "INVALID_HEADER"
+	CodeInvalidParameter     = "INVALID_PARAMETER"
+	CodeInvalidCursor        = "INVALID_CURSOR"
+	CodeBodyUnreadable       = "BODY_UNREADABLE"
+	CodeUnauthenticated      = "UNAUTHENTICATED"
+	CodeMissingPermission    = "MISSING_PERMISSION"
+	CodeRateLimited          = "RATE_LIMITED"
+	CodeNotFound             = "NOT_FOUND"
+	CodeMethodNotAllowed     = "METHOD_NOT_ALLOWED"
+	CodeRequestTimeout       = "REQUEST_TIMEOUT"
+	CodeRequestTooLarge      = "REQUEST_TOO_LARGE"
+	CodeUnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE"
+	CodeValidationFailed     = "VALIDATION_FAILED"
+	CodeSecretKeyRefused     = "SECRET_KEY_REFUSED" // #nosec G101 -- the code of a problem
+	CodeSSRFBlocked          = "SSRF_BLOCKED"
+	CodeIdempotencyReused    = "IDEMPOTENCY_KEY_REUSED"
+	CodeInternal             = "INTERNAL"
+	CodeCommandUnanswered    = "COMMAND_UNANSWERED"
+	CodeWritesRefused        = "WRITES_REFUSED"
+	CodeDirectoryBehind      = "DIRECTORY_BEHIND"
+	CodeHistoryBehind        = "HISTORY_BEHIND"
+	CodeHistoryUnavailable   = "HISTORY_UNAVAILABLE"
+	CodeEventExpired         = "EVENT_EXPIRED"
+	CodeOverloaded           = "OVERLOADED"
+)
+
+// Codes of problems that the server answers with before any handler sees a request.
+const (
+	CodeExpectationFailed = "EXPECTATION_FAILED"
+	CodeHeadersTooLarge   = "HEADERS_TOO_LARGE"
+	CodeMalformedRequest  = "MALFORMED_REQUEST"
+	CodeTLSRequired       = "TLS_REQUIRED"
+	CodeTransferCoding    = "UNSUPPORTED_TRANSFER_CODING"
+	CodeVersion           = "UNSUPPORTED_VERSION"
+)
+
+// Codes of faults of a field, beside CodeSecretKeyRefused and CodeSSRFBlocked.
+const (
+	FaultSyntax            = "SYNTAX"
+	FaultDuplicateName     = "DUPLICATE_NAME"
+	FaultInvalidUTF8       = "INVALID_UTF8"
+	FaultTrailingData      = "TRAILING_DATA"
+	FaultTooDeep           = "TOO_DEEP"
+	FaultTooManyValues     = "TOO_MANY_VALUES"
+	FaultUnknownField      = "UNKNOWN_FIELD"
+	FaultRequired          = "REQUIRED"
+	FaultInvalidType       = "INVALID_TYPE"
+	FaultInvalidValue      = "INVALID_VALUE"
+	FaultNotAllowed        = "NOT_ALLOWED"
+	FaultEmpty             = "EMPTY"
+	FaultTooLong           = "TOO_LONG"
+	FaultTooMany           = "TOO_MANY"
+	FaultDuplicate         = "DUPLICATE"
+	FaultInvalidAddress    = "INVALID_ADDRESS"
+	FaultMuxedAddress      = "MUXED_ADDRESS_REFUSED"
+	FaultContractAddress   = "CONTRACT_ADDRESS_REFUSED"
+	FaultInvalidAmount     = "INVALID_AMOUNT"
+	FaultInvalidMemo       = "INVALID_MEMO"
+	FaultEndpointNotFound  = "ENDPOINT_NOT_FOUND"
+	FaultRangeIsEmpty      = "RANGE_IS_EMPTY"
+	FaultSecretTextRefused = "SECRET_REFUSED"
+	FaultUnknownParameter  = "UNKNOWN_PARAMETER"
+	FaultOutOfRange        = "OUT_OF_RANGE"
+	FaultInvalidTime       = "INVALID_TIME"
+	FaultHeaderRefused     = "HEADER_REFUSED"
+	FaultInvalidCIDR       = "INVALID_CIDR"
+	FaultCannotChange      = "CANNOT_CHANGE"
+)
+
+type kind struct {
+	status int
+	title  string
+}
+
+// kinds is the one table from code to status.
+var kinds = map[string]kind{
+	CodeMalformedJSON:     {http.StatusBadRequest, "The body is not well-formed JSON"},
+	CodeInvalidHeader:     {http.StatusBadRequest, "A header is not valid"},
+	CodeInvalidParameter:  {http.StatusBadRequest, "Parameters of the query are not valid"},
+	CodeInvalidCursor:     {http.StatusBadRequest, "The cursor does not belong to this list"},
+	CodeBodyUnreadable:    {http.StatusBadRequest, "The body could not be read"},
+	CodeUnauthenticated:   {http.StatusUnauthorized, "No valid API key"},
+	CodeMissingPermission: {http.StatusForbidden, "The API key lacks a permission"},
+	CodeNotFound:          {http.StatusNotFound, "Not found"},
+	CodeMethodNotAllowed:  {http.StatusMethodNotAllowed, "The method is not allowed here"},
+	domain.CodePreconditionFailed: {
+		http.StatusPreconditionFailed, "The object was changed since it was read",
+	},
+	domain.CodeEndpointDisabled:  {http.StatusConflict, "The endpoint is disabled"},
+	domain.CodeEndpointDeleted:   {http.StatusConflict, "The endpoint was deleted"},
+	domain.CodeDeliveryCancelled: {http.StatusConflict, "The delivery was cancelled"},
+	domain.CodeDeliveryEnding:    {http.StatusConflict, "The delivery is being cancelled"},
+	domain.CodeNoEndpoint:        {http.StatusConflict, "The event's watch has no endpoint"},
+	domain.CodeTooManyMoves: {
+		http.StatusConflict, "The event went on at another endpoint too often",
+	},
+	domain.CodeTooManySecrets: {http.StatusConflict, "The endpoint has too many valid secrets"},
+	domain.CodeTooManyKeys:    {http.StatusConflict, "The account has too many API keys"},
+	domain.CodeKeyRolled:      {http.StatusConflict, "The API key was rolled before"},
+	domain.CodeTooManyRanges: {
+		http.StatusConflict, "The watch has covered too many ranges of ledgers",
+	},
+	CodeEventExpired:         {http.StatusGone, "The event is no longer kept"},
+	CodeRateLimited:          {http.StatusTooManyRequests, "Too many requests with this API key"},
+	CodeRequestTimeout:       {http.StatusRequestTimeout, "The body did not arrive in time"},
+	domain.CodeAlreadyExists: {http.StatusConflict, "It exists already"},
+	CodeRequestTooLarge:      {http.StatusRequestEntityTooLarge, "The body is too large"},
+	CodeUnsupportedMediaType: {http.StatusUnsupportedMediaType, "The body must be JSON"},
+	CodeValidationFailed:     {http.StatusUnprocessableEntity, "Fields of the body are not valid"},
+	CodeSecretKeyRefused:     {http.StatusUnprocessableEntity, "A secret key was refused"},
+	CodeSSRFBlocked: {
+		http.StatusUnprocessableEntity,
+		"The URL leads to an address that may not be sent to",
+	},
+	CodeIdempotencyReused: {
+		http.StatusUnprocessableEntity, "The Idempotency-Key belongs to another request",
+	},
+	CodeInternal: {http.StatusInternalServerError, "The server failed"},
+	CodeCommandUnanswered: {
+		http.StatusServiceUnavailable, "The request was taken and is not answered yet",
+	},
+	domain.CodeCommandUnreadable: {
+		http.StatusServiceUnavailable, "The request could not be carried out",
+	},
+	CodeWritesRefused:      {http.StatusServiceUnavailable, "Nothing can be written now"},
+	CodeDirectoryBehind:    {http.StatusServiceUnavailable, "This node is not up to date"},
+	CodeHistoryBehind:      {http.StatusServiceUnavailable, "The history is not up to date"},
+	CodeHistoryUnavailable: {http.StatusServiceUnavailable, "The history cannot be read"},
+	CodeOverloaded:         {http.StatusServiceUnavailable, "Too many requests at once"},
+
+	CodeExpectationFailed: {http.StatusExpectationFailed, "The expectation cannot be met"},
+	CodeHeadersTooLarge: {
+		http.StatusRequestHeaderFieldsTooLarge, "The headers are too large",
+	},
+	CodeMalformedRequest: {http.StatusBadRequest, "The request is not well-formed HTTP"},
+	CodeTLSRequired:      {http.StatusBadRequest, "TLS is spoken here"},
+	CodeTransferCoding:   {http.StatusNotImplemented, "The transfer coding is not known"},
+	CodeVersion: {
+		http.StatusHTTPVersionNotSupported, "The version of HTTP is not spoken here",
+	},
+}
+
+// Codes lists the codes of all problems.
+func Codes() []string { return slices.Sorted(maps.Keys(kinds)) }

@@ -1,0 +1,106 @@
+package problem
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxFaults bounds how many faults one answer lists, and maxNameBytes how long
+// the pointer or parameter of each may be: the names in it are the client's.
+const (
+	maxFaults    = 100
+	maxNameBytes = 256
+)
+
+// Fault is one thing wrong with a body or a query.
+type Fault struct {
+	Pointer   string `json:"pointer"`             // JSON pointer (RFC 6901) into the body
+	Parameter string `json:"parameter,omitempty"` // of the query, which a pointer does not reach
+	Code      string `json:"code"`
+	Detail    string `json:"detail"`
+}
+
+// Faults collects what is wrong with a body or a query. The zero value has none.
+type Faults struct {
+	list    []Fault
+	count   int
+	refused *Problem
+}
+
+// Add adds a fault of the body.
+func (f *Faults) Add(at jsontext.Pointer, code, detail string) {
+	f.add(Fault{Pointer: shorten(string(at)), Code: code, Detail: detail})
+}
+
+// AddParameter adds a fault of the query.
+func (f *Faults) AddParameter(name, code, detail string) {
+	f.add(Fault{Parameter: shorten(name), Code: code, Detail: detail})
+}
+
+func (f *Faults) add(fault Fault) {
+	if f.count++; f.count <= maxFaults {
+		f.list = append(f.list, fault)
+	}
+}
+
+// Refuse refuses the body as a whole: it could not be read, so that it has no faults.
+func (f *Faults) Refuse(code, detail string, why Fault) {
+	why.Pointer = shorten(why.Pointer)
+	f.refused = New(code, detail)
+	f.refused.Errors = []Fault{why}
+}
+
+// Any reports whether something is wrong.
+func (f *Faults) Any() bool { return f.count > 0 || f.refused != nil }
+
+// List returns the first of the faults.
+func (f *Faults) List() []Fault { return f.list }
+
+// Err is nil when nothing is wrong with a body, else a *Problem. A refusal for
+// safety's sake names itself in the problem's own code; everything else is
+// VALIDATION_FAILED.
+func (f *Faults) Err() error {
+	if f.refused != nil {
+		return f.refused
+	}
+	if f.count == 0 {
+		return nil
+	}
+	detail := "The body has 1 fault; errors names it."
+	if f.count > 1 {
+		detail = fmt.Sprintf("The body has %d faults; errors names each.", f.count)
+	}
+	if f.count > len(f.list) {
+		detail = fmt.Sprintf("The body has %d faults; errors names the first %d.", f.count, len(f.list))
+	}
+	return f.problem(CodeValidationFailed, detail)
+}
+
+// QueryErr is Err for the faults of a query.
+func (f *Faults) QueryErr() error {
+	if f.count == 0 {
+		return nil
+	}
+	return f.problem(CodeInvalidParameter, "Parameters of the query are not valid; errors names each.")
+}
+
+func (f *Faults) problem(code, detail string) *Problem {
+	for _, fault := range f.list {
+		if fault.Code == CodeSecretKeyRefused ||
+			fault.Code == CodeSSRFBlocked && code != CodeSecretKeyRefused {
+			code = fault.Code
+		}
+	}
+	p := New(code, detail)
+	p.Errors = f.list
+	return p
+}
+
+func shorten(name string) string {
+	if len(name) <= maxNameBytes {
+		return name
+	}
+	return strings.ToValidUTF8(name[:maxNameBytes], "") + "…"
+}

@@ -1,0 +1,89 @@
+package problem
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ContentType is the media type of an encoded problem.
+const ContentType = "application/problem+json"
+
+// Problem is a refusal (RFC 9457).
+type Problem struct {
+	Type      string  `json:"type"`
+	Title     string  `json:"title"`
+	Status    int     `json:"status"`
+	Detail    string  `json:"detail"`
+	Code      string  `json:"code"`
+	RequestID string  `json:"requestId"`
+	CommandID string  `json:"commandId,omitempty"` // of a write that is not answered yet
+	Errors    []Fault `json:"errors,omitempty"`
+
+	RetryAfterSeconds int   `json:"-"` // 0: a repeat is of no use
+	Replayed          bool  `json:"-"` // the answer to an earlier request with the same key
+	Cause             error `json:"-"` // what the log says and the client does not
+}
+
+// New makes a problem of a code.
+func New(code, detail string) *Problem {
+	of, known := kinds[code]
+	if !known {
+		// The engine may be newer than this node and refuse for a reason of which
+		// this one has not heard: every rejection is a conflict with a state.
+		of = kind{http.StatusConflict, "The state of the object does not allow it"}
+	}
+	return &Problem{
+		Type:   "urn:lumenhook:problem:" + strings.ToLower(strings.ReplaceAll(code, "_", "-")),
+		Title:  of.title,
+		Status: of.status,
+		Detail: detail,
+		Code:   code,
+	}
+}
+
+// Internal makes the problem of an error that is no refusal.
+func Internal(err error) *Problem {
+	return New(CodeInternal,
+		"The request failed through no fault of its own. Repeat it; if it keeps failing, report the "+
+			"requestId.").Because(err)
+}
+
+// Of returns the problem that an error is, or holds. Any other error is internal.
+func Of(err error) *Problem {
+	var p *Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	return Internal(err)
+}
+
+// Because sets the cause.
+func (p *Problem) Because(err error) *Problem {
+	p.Cause = err
+	return p
+}
+
+// RetryAfter sets after how long the request may be repeated.
+func (p *Problem) RetryAfter(seconds int) *Problem {
+	p.RetryAfterSeconds = seconds
+	return p
+}
+
+// Error is for the log: clients get JSON.
+func (p *Problem) Error() string { return p.Code + ": " + p.Detail }
+
+// Unwrap returns the cause.
+func (p *Problem) Unwrap() error { return p.Cause }
+
+// JSON encodes the problem; what is not UTF-8 is replaced.
+func (p *Problem) JSON() []byte {
+	body, err := json.Marshal(p, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		panic("problem: " + err.Error()) // of a struct of texts and numbers
+	}
+	return body
+}

@@ -1,0 +1,107 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+const (
+	// awaitTimeout bounds how long an acknowledged write is held back until this
+	// node has read it.
+	awaitTimeout = 2 * time.Second
+	// unreadFor bounds how long a write that concerns deliveries is waited for by
+	// reads: a history that is behind by more must not slow every read down.
+	unreadFor = 10 * time.Second
+)
+
+// await holds an acknowledged write back until this node has read it, so that
+// the next request through the node sees it. The write stands if that takes too
+// long.
+func (a *API) await(ctx context.Context, r *request, id string, read func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
+	defer cancel()
+	if err := read(ctx); err != nil {
+		a.Log.LogAttrs(ctx, slog.LevelWarn, "the directory does not show a write yet",
+			slog.String("id", id), slog.String("requestId", r.id),
+			slog.String("error", redact(err.Error())))
+	}
+}
+
+// awaitAnswer holds an answer back until this node has read the version that it shows.
+// What a repeat's answer shows may be gone by now, and is not waited for by
+// its version.
+func (a *API) awaitAnswer(
+	ctx context.Context, r *request, result domain.Result, id string, version uint64,
+	read func(context.Context, string, uint64) error,
+) {
+	a.await(ctx, r, id, func(ctx context.Context) error {
+		if result.Replayed {
+			return a.Directory.CatchUp(ctx)
+		}
+		return read(ctx, id, version)
+	})
+}
+
+// unreadWrites holds when the accounts last changed something that the history has yet
+// to show, so that a read that follows a write through this node sees it.
+type unreadWrites struct {
+	mu    sync.Mutex
+	since *lru.Cache[string, time.Time] // by account
+}
+
+func newUnreadWrites() *unreadWrites {
+	return &unreadWrites{since: newCache[time.Time](maxLimited)}
+}
+
+func (u *unreadWrites) note(accountID string, now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.since.Add(accountID, now)
+}
+
+func (u *unreadWrites) of(accountID string) (since time.Time, any bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.since.Get(accountID)
+}
+
+// read forgets a change, unless another has come meanwhile.
+func (u *unreadWrites) read(accountID string, since time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if last, any := u.since.Peek(accountID); any && last.Equal(since) {
+		u.since.Remove(accountID)
+	}
+}
+
+// concernsDeliveries reports whether a command changes what the history shows.
+func concernsDeliveries(c domain.CommandBody) bool {
+	switch c.(type) {
+	case domain.TestEndpoint, domain.ReplayEndpoint, domain.ResendEvent, domain.EnableEndpoint,
+		domain.DeleteEndpoint:
+		return true
+	}
+	return false
+}
+
+// awaitOwnWrites holds a read of the history back until it shows what the
+// account changed through this node before. If that takes too long, the read
+// shows what there is.
+func (a *API) awaitOwnWrites(ctx context.Context, accountID string) {
+	since, any := a.unread.of(accountID)
+	if !any {
+		return
+	}
+	if a.Now().Sub(since) < unreadFor {
+		if err := a.History.AwaitWrites(ctx); err != nil {
+			return
+		}
+	}
+	a.unread.read(accountID, since)
+}

@@ -1,0 +1,88 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// reply is an answer that is no problem.
+type reply struct {
+	status      int    // 0: 200
+	contentType string // empty: application/json
+	location    string
+	etag        string
+	policy      string // Content-Security-Policy; empty: nothing is allowed
+	replayed    bool
+	view        any    // is encoded as the body
+	body        []byte // where there is no view
+}
+
+// encode writes the view into the body.
+func (answer *reply) encode() (err error) {
+	if answer.view == nil {
+		return nil
+	}
+	answer.body, err = json.Marshal(answer.view, json.Deterministic(true),
+		jsontext.PreserveRawStrings(true))
+	if err != nil {
+		return fmt.Errorf("encoding an answer: %w", err)
+	}
+	return nil
+}
+
+func (answer reply) write(w http.ResponseWriter) {
+	h := w.Header()
+	if answer.contentType == "" {
+		answer.contentType = "application/json"
+	}
+	if answer.status == 0 {
+		answer.status = http.StatusOK
+	}
+	h.Set("Content-Type", answer.contentType)
+	h.Set("Content-Length", strconv.Itoa(len(answer.body)))
+	if answer.location != "" {
+		h.Set("Location", answer.location)
+	}
+	if answer.etag != "" {
+		h.Set("ETag", answer.etag)
+	}
+	if answer.policy != "" {
+		h.Set("Content-Security-Policy", answer.policy)
+	}
+	if answer.replayed {
+		h.Set(headerReplayed, "true")
+	}
+	if len(answer.body) == 0 {
+		h.Del("Content-Type")
+	}
+	if answer.status == http.StatusNoContent {
+		h.Del("Content-Length")
+	}
+	w.WriteHeader(answer.status)
+	_, _ = w.Write(answer.body) // the client may be gone: nobody is left to tell
+}
+
+// unlessZero is nil for the zero value, which the API shows as null.
+func unlessZero[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+// instant shows a time; 0: null.
+func instant(millis int64) *string {
+	if millis == 0 {
+		return nil
+	}
+	return pointer(domain.FormatMillis(millis))
+}
+
+func pointer[T any](v T) *T { return &v }

@@ -1,0 +1,139 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// overloadRetrySeconds is after how long a node that was full may be asked again.
+const overloadRetrySeconds = 1
+
+// request is one request on its way to an answer.
+type request struct {
+	http           *http.Request
+	id             string
+	traceID        string // of traceparent; empty: none
+	route          string // template of the path: the path itself may hold anything
+	subjectID      string // the id in the path; empty: it has none
+	caller         caller
+	idempotencyKey string
+	ifMatch        decode.Precondition
+	body           []byte
+	bodyHash       []byte // SHA-256
+	commandID      string // of a write
+	problem        *problem.Problem
+
+	// What the path names, as this node last read it. It is missing when a
+	// request that may be a repeat names what is gone: only the engine knows its
+	// answer of then.
+	missing  string // what it is, for people; empty: it is there
+	endpoint domain.Endpoint
+	watch    domain.Watch
+	key      domain.Key
+	event    EventRecord
+}
+
+// handler makes the answer to a request. Its error is a *problem.Problem, or internal.
+type handler func(context.Context, *request) (reply, error)
+
+type requestKey struct{}
+
+func requestOf(r *http.Request) *request { return r.Context().Value(requestKey{}).(*request) }
+
+// answering makes the handler of a route: what the headers decide, then the
+// body, then the route's own work.
+func (a *API) answering(rt route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
+		r := requestOf(hr)
+		r.http, r.route, r.subjectID = hr, rt.path, mux.Vars(hr)["id"]
+		answer, err := a.answer(w, r, rt)
+		if err == nil {
+			err = answer.encode()
+		}
+		if err != nil {
+			a.refuse(w, r, problem.Of(err))
+			return
+		}
+		answer.write(w)
+	})
+}
+
+func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error) {
+	// what is open to everyone is for those who watch the node, in need above all
+	if rt.permission != "" {
+		select {
+		case a.slots <- struct{}{}:
+			defer func() { <-a.slots }()
+		default:
+			return reply{}, problem.New(problem.CodeOverloaded,
+				"This node answers as many requests as it can. Repeat the request after the time in "+
+					"Retry-After.").RetryAfter(overloadRetrySeconds)
+		}
+		if err := a.authenticate(w.Header(), r, rt.permission); err != nil {
+			return reply{}, err
+		}
+	}
+	// The time of the work begins here, and again behind the body: one that came
+	// slowly takes none of it.
+	if err := a.beforeBody(r, rt); err != nil {
+		return reply{}, err
+	}
+	if err := a.readBody(w, r, rt); err != nil {
+		return reply{}, err
+	}
+	ctx, cancel := context.WithTimeout(r.http.Context(), max(workTimeout, a.TestWait+2*time.Second))
+	defer cancel()
+	answer, err := rt.handle(ctx, r)
+	if r.missing != "" && isProblem(err, problem.CodeValidationFailed) {
+		err = noSuch(r.missing) // held against nothing, a change that was good may look wrong
+	}
+	return answer, err
+}
+
+// beforeBody reads the headers of a write and finds what its path names.
+func (a *API) beforeBody(r *request, rt route) (err error) {
+	if rt.writes() {
+		if r.idempotencyKey, err = decode.IdempotencyKey(r.http.Header); err != nil {
+			return err
+		}
+		if r.ifMatch, err = decode.IfMatch(r.http.Header); err != nil {
+			return err
+		}
+		if r.ifMatch.Given() && rt.takes&takesIfMatch == 0 {
+			return problem.New(problem.CodeInvalidHeader,
+				"This operation takes no If-Match: leave the header out.")
+		}
+	}
+	if rt.permission != "" && rt.takes&takesQuery == 0 {
+		if err := decode.NewQuery(r.http.URL).Err(); err != nil {
+			return err
+		}
+	}
+	if rt.subject == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(r.http.Context(), workTimeout)
+	defer cancel()
+	return rt.subject(ctx, r)
+}
+
+// readBody reads the body and, of a write, derives the id of its command.
+func (a *API) readBody(w http.ResponseWriter, r *request, rt route) (err error) {
+	if r.body, err = decode.Body(w, r.http, rt.body); err != nil {
+		return err
+	}
+	sum := sha256.Sum256(r.body)
+	r.bodyHash = sum[:]
+	if rt.writes() {
+		r.commandID, err = a.newCommandID(r)
+	}
+	return err
+}
