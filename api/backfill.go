@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"math"
 
 	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
@@ -37,6 +39,24 @@ func viewBackfill(b domain.Backfill) *backfillView {
 		v.To = &b.To
 	}
 	return v
+}
+
+// decodeBackfill reads the ledgers that a backfill looks for payments in.
+func decodeBackfill(body []byte) (b domain.BackfillWatch, faults *problem.Faults) {
+	faults = decode.Object(body,
+		decode.Into("from", &b.From, func(v decode.Value) uint32 {
+			v.Require("is required: the sequence of the first ledger to look for payments in")
+			from, _ := v.Integer(1, math.MaxInt32)
+			return uint32(from)
+		}),
+		decode.Into("to", &b.To, func(v decode.Value) uint32 {
+			to, given := v.Integer(1, math.MaxInt32)
+			if given && !v.Faulty() && uint32(to) < b.From {
+				v.Fault(problem.FaultRangeIsEmpty, "must not be before from")
+			}
+			return uint32(to)
+		}))
+	return b, faults
 }
 
 func (a *API) backfillWatch(ctx context.Context, r *request) (reply, error) {

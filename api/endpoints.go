@@ -11,81 +11,25 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// endpointView is an endpoint as the API shows it. Its secrets are not part of
-// it.
-type endpointView struct {
-	ID                  string                 `json:"id"`
-	URL                 string                 `json:"url"`
-	Description         string                 `json:"description"`
-	Headers             map[string]string      `json:"headers"`
-	LostHeaders         []string               `json:"lostHeaders,omitempty"`
-	RateLimitPerSecond  *int                   `json:"rateLimitPerSecond"`
-	Status              domain.EndpointStatus  `json:"status"`
-	DisabledReason      *domain.DisabledReason `json:"disabledReason"`
-	DisabledAt          *string                `json:"disabledAt"`
-	ConsecutiveFailures int                    `json:"consecutiveFailures"`
-	CreatedAt           string                 `json:"createdAt"`
-	UpdatedAt           string                 `json:"updatedAt"`
-}
-
-// endpointMade is an endpoint as its creation answers with it.
-type endpointMade struct {
-	endpointView
-	Secret   string   `json:"secret"`
-	Warnings []string `json:"warnings"`
-}
-
-// endpointChanged is an endpoint as its update answers with it.
-type endpointChanged struct {
-	endpointView
-	Warnings []string `json:"warnings"`
-}
-
-// endpointRotated is an endpoint with its new secret.
-type endpointRotated struct {
-	endpointView
-	Secret string `json:"secret"`
-}
-
-// viewEndpoint puts an endpoint into the form of the API, with the names of the
-// headers whose value does not open.
-func (a *API) viewEndpoint(e domain.Endpoint) (endpointView, error) {
-	return a.viewAnswer(e, false)
-}
-
-// viewAnswer is viewEndpoint for the answer to a command. Of an answer of then, the
-// master key's part that sealed it may be gone: a repeat shows all of it or nothing.
-func (a *API) viewAnswer(e domain.Endpoint, replayed bool) (endpointView, error) {
+// showEndpoint puts an endpoint into the form of the API. Of an answer of then, the master
+// key's part that sealed a header may be gone: a repeat shows all of it or nothing.
+func (a *API) showEndpoint(e domain.Endpoint, replayed bool) (endpointView, error) {
 	headers, lost, err := a.openHeaders(e)
 	switch {
 	case err != nil && replayed:
-		return endpointView{}, sealedFor(err, replayed)
+		return endpointView{}, err
 	case err != nil:
-		a.Log.Warn("a header's value does not open with the master keys that there are", "endpoint", e.ID,
-			"headers", lost, "error", err)
+		a.Log.Warn("a header's value does not open with the master keys that there are",
+			"endpoint", e.ID, "headers", lost, "error", err)
 	}
-	return endpointView{
-		ID:                  e.ID,
-		URL:                 e.URL,
-		Description:         e.Description,
-		Headers:             headers,
-		LostHeaders:         lost,
-		RateLimitPerSecond:  unlessZero(e.RateLimitPerSecond),
-		Status:              e.Status,
-		DisabledReason:      unlessZero(e.DisabledReason),
-		DisabledAt:          instant(e.DisabledAtMillis),
-		ConsecutiveFailures: e.ConsecutiveFailures,
-		CreatedAt:           domain.FormatMillis(e.CreatedAtMillis),
-		UpdatedAt:           domain.FormatMillis(e.UpdatedAtMillis),
-	}, nil
+	return viewEndpoint(e, headers, lost), nil
 }
 
-// sealedFor answers when something cannot be opened. A repeat learns that the
-// answer it asks for is forgotten: the key that sealed it may have been dropped.
-func sealedFor(err error, replayed bool) error {
-	if !replayed {
-		return err
-	}
+func (a *API) showPresent(e domain.Endpoint) (endpointView, error) { return a.showEndpoint(e, false) }
+
+// forgotten answers a repeat when something cannot be opened: the key that sealed it may
+// have been dropped.
+func forgotten(err error) error {
 	p := problem.New(domain.CodeAlreadyExists,
 		"The request was answered before, and that answer is forgotten: the master key was rotated "+
 			"since. Read the object instead.").Because(err)
@@ -104,60 +48,59 @@ func (a *API) createEndpoint(ctx context.Context, r *request) (reply, error) {
 	if err := faults.Err(); err != nil {
 		return reply{}, err
 	}
-	sealed, err := a.newSealedSecret(id)
+	create := body.create(id, r.caller.accountID)
+	var err error
+	if create.SealedSecret, err = a.newSealedSecret(id); err != nil {
+		return reply{}, err
+	}
+	if create.Headers, err = a.sealHeaders(id, *body.headers, nil); err != nil {
+		return reply{}, err
+	}
+	answer, shown, err := a.askEndpoint(ctx, r, create)
 	if err != nil {
 		return reply{}, err
 	}
-	headers, err := a.sealHeaders(id, *body.headers, nil)
-	if err != nil {
-		return reply{}, err
-	}
-	answer, endpoint, err := a.askEndpoint(ctx, r, domain.CreateEndpoint{
-		EndpointID:         id,
-		AccountID:          r.caller.accountID,
-		URL:                *body.URL,
-		Description:        *body.Description,
-		Headers:            headers,
-		RateLimitPerSecond: *body.RateLimitPerSecond,
-		SealedSecret:       sealed,
-	})
-	if err != nil {
-		return reply{}, err
-	}
-	secret, err := a.currentSecret(*endpoint, answer.replayed)
-	if err != nil {
-		return reply{}, err
-	}
-	shown, err := a.viewAnswer(*endpoint, answer.replayed)
-	answer.view = endpointMade{shown, secret, a.warnings.settle(r, answer.replayed, warnings)}
-	answer.status, answer.location = http.StatusCreated, "/v1/endpoints/"+endpoint.ID
-	return answer, err
+	shown.Warnings = a.warnings.settle(r, answer.replayed, warnings)
+	answer.view = shown
+	answer.status, answer.location = http.StatusCreated, "/v1/endpoints/"+id
+	return answer, nil
 }
 
 // askEndpoint submits a command that is answered with an endpoint, and waits
 // until this node has read the change. The answer lacks its view.
 func (a *API) askEndpoint(
 	ctx context.Context, r *request, body domain.CommandBody,
-) (reply, *domain.Endpoint, error) {
+) (reply, endpointAnswer, error) {
 	result, err := a.submit(ctx, r, body)
-	endpoint, err := partOf(result, err, result.Answer.Endpoint)
+	e, err := partOf(result, err, result.Answer.Endpoint)
 	if err != nil {
-		return reply{}, nil, err
+		return reply{}, endpointAnswer{}, err
 	}
 	// The revision, for attempts move the version of an endpoint and not its row.
-	a.awaitAnswer(ctx, r, result, endpoint.ID, endpoint.Revision, a.Directory.AwaitEndpoint)
-	return reply{etag: decode.ETag(endpoint.Revision), replayed: result.Replayed}, endpoint, nil
+	a.awaitAnswer(ctx, r, result, e.ID, e.Revision, a.Directory.AwaitEndpoint)
+	var shown endpointAnswer
+	switch body.(type) {
+	case domain.CreateEndpoint, domain.RotateSecret:
+		shown.Secret, err = a.currentSecret(*e)
+	}
+	if err == nil {
+		shown.endpointView, err = a.showEndpoint(*e, result.Replayed)
+	}
+	if err != nil && result.Replayed {
+		err = forgotten(err)
+	}
+	return reply{etag: decode.ETag(e.Revision), replayed: result.Replayed}, shown, err
 }
 
 // currentSecret opens the secret of an answer, and not the one that this request
 // made: a repeated request made another, which nobody keeps.
-func (a *API) currentSecret(e domain.Endpoint, replayed bool) (string, error) {
+func (a *API) currentSecret(e domain.Endpoint) (string, error) {
 	if len(e.Secrets) == 0 {
 		return "", fmt.Errorf("the answer holds no secret of %s", e.ID)
 	}
 	secret, err := a.Sealer.Open(e.Secrets[0].Sealed, e.ID)
 	if err != nil {
-		return "", sealedFor(fmt.Errorf("opening the secret of %s: %w", e.ID, err), replayed)
+		return "", fmt.Errorf("opening the secret of %s: %w", e.ID, err)
 	}
 	return string(secret), nil
 }
@@ -195,7 +138,7 @@ func (a *API) judgeURL(
 }
 
 func (a *API) getEndpoint(_ context.Context, r *request) (reply, error) {
-	view, err := a.viewEndpoint(r.endpoint)
+	view, err := a.showPresent(r.endpoint)
 	return reply{view: view, etag: decode.ETag(r.endpoint.Revision)}, err
 }
 
@@ -213,7 +156,7 @@ func (a *API) listEndpoints(_ context.Context, r *request) (reply, error) {
 	if err != nil {
 		return reply{}, fmt.Errorf("listing endpoints: %w", err)
 	}
-	return list(a, r, q, page, next, a.viewEndpoint)
+	return list(a, r, q, page, next, a.showPresent)
 }
 
 func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
@@ -240,13 +183,13 @@ func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
 	if r.missing != "" || unjudged {
 		update.IfRevision = decode.NoRevision // it must be a repeat, or come to nothing
 	}
-	answer, endpoint, err := a.askEndpoint(ctx, r, update)
+	answer, shown, err := a.askEndpoint(ctx, r, update)
 	if err != nil {
 		return reply{}, err
 	}
-	shown, err := a.viewAnswer(*endpoint, answer.replayed)
-	answer.view = endpointChanged{shown, a.warnings.settle(r, answer.replayed, warnings)}
-	return answer, err
+	shown.Warnings = a.warnings.settle(r, answer.replayed, warnings)
+	answer.view = shown
+	return answer, nil
 }
 
 func (a *API) deleteEndpoint(ctx context.Context, r *request) (reply, error) {
@@ -285,37 +228,24 @@ func (a *API) disableEndpoint(ctx context.Context, r *request) (reply, error) {
 	})
 }
 
-// changeEndpoint submits a command and answers with the endpoint as it left it.
-func (a *API) changeEndpoint(
-	ctx context.Context, r *request, body domain.CommandBody,
-) (reply, error) {
-	answer, endpoint, err := a.askEndpoint(ctx, r, body)
-	if err != nil {
-		return reply{}, err
-	}
-	answer.view, err = a.viewAnswer(*endpoint, answer.replayed)
-	return answer, err
-}
-
 func (a *API) rotateSecret(ctx context.Context, r *request) (reply, error) {
 	sealed, err := a.newSealedSecret(r.subjectID)
 	if err != nil {
 		return reply{}, err
 	}
-	answer, endpoint, err := a.askEndpoint(ctx, r, domain.RotateSecret{
+	return a.changeEndpoint(ctx, r, domain.RotateSecret{
 		EndpointID:   r.subjectID,
 		IfRevision:   r.ifMatch.Revision(r.endpoint.Revision),
 		SealedSecret: sealed,
 	})
-	if err != nil {
-		return reply{}, err
-	}
-	secret, err := a.currentSecret(*endpoint, answer.replayed)
-	if err != nil {
-		return reply{}, err
-	}
-	shown, err := a.viewAnswer(*endpoint, answer.replayed)
-	answer.view = endpointRotated{shown, secret}
+}
+
+// changeEndpoint submits a command and answers with the endpoint as it left it.
+func (a *API) changeEndpoint(
+	ctx context.Context, r *request, body domain.CommandBody,
+) (reply, error) {
+	answer, shown, err := a.askEndpoint(ctx, r, body)
+	answer.view = shown
 	return answer, err
 }
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -13,45 +14,12 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// keyView is an API key as the API shows it.
-type keyView struct {
-	ID           string              `json:"id"`
-	Name         string              `json:"name"`
-	Permissions  []domain.Permission `json:"permissions"`
-	AllowedCIDRs []string            `json:"allowedCidrs"`
-	ExpiresAt    *string             `json:"expiresAt"`
-	LastUsedAt   *string             `json:"lastUsedAt"`
-	RolledTo     *string             `json:"rolledTo"`
-	CreatedAt    string              `json:"createdAt"`
-}
-
-// keyMade is a key as its creation answers with it. The key is null in the
-// repeat of an answer that cannot be made again.
-type keyMade struct {
-	keyView
-	Key *string `json:"key"`
-}
-
 func (a *API) viewKey(k domain.Key) (keyView, error) {
 	used, err := a.Directory.KeyUsedAt(k.ID)
 	if err != nil {
 		return keyView{}, fmt.Errorf("looking up the last use of a key: %w", err)
 	}
 	return viewUsedKey(k, used), nil
-}
-
-// viewUsedKey puts a key into the form of the API; 0: it was never used.
-func viewUsedKey(k domain.Key, usedAtMillis int64) keyView {
-	return keyView{
-		ID:           k.ID,
-		Name:         k.Name,
-		Permissions:  k.Permissions,
-		AllowedCIDRs: k.AllowedCIDRs,
-		ExpiresAt:    instant(k.ExpiresAtMillis),
-		LastUsedAt:   instant(usedAtMillis),
-		RolledTo:     unlessZero(k.RolledTo),
-		CreatedAt:    domain.FormatMillis(k.CreatedAtMillis),
-	}
 }
 
 func (a *API) getKey(_ context.Context, r *request) (reply, error) {
@@ -73,28 +41,26 @@ func (a *API) listKeys(_ context.Context, r *request) (reply, error) {
 	}
 	keys := slices.DeleteFunc(slices.Clone(account.Keys), func(k domain.Key) bool {
 		return k.Expired(a.Now().UnixMilli()) ||
-			after != nil && !newerKey(domain.Key{ID: after.ID, CreatedAtMillis: after.CreatedAtMillis}, k)
+			after != nil && newestFirst(*after, positionOf(k)) >= 0
 	})
 	slices.SortFunc(keys, func(a, b domain.Key) int {
-		if newerKey(a, b) {
-			return -1
-		}
-		return 1
+		return newestFirst(positionOf(a), positionOf(b))
 	})
 	var next *Position
 	if len(keys) > limit {
 		keys = keys[:limit]
-		next = &Position{CreatedAtMillis: keys[limit-1].CreatedAtMillis, ID: keys[limit-1].ID}
+		next = pointer(positionOf(keys[limit-1]))
 	}
 	return list(a, r, q, keys, next, a.viewKey)
 }
 
-// newerKey is the order of the list: newest first.
-func newerKey(a, b domain.Key) bool {
-	if a.CreatedAtMillis != b.CreatedAtMillis {
-		return a.CreatedAtMillis > b.CreatedAtMillis
-	}
-	return a.ID > b.ID
+func positionOf(k domain.Key) Position {
+	return Position{CreatedAtMillis: k.CreatedAtMillis, ID: k.ID}
+}
+
+// newestFirst is the order of the list.
+func newestFirst(a, b Position) int {
+	return cmp.Or(cmp.Compare(b.CreatedAtMillis, a.CreatedAtMillis), cmp.Compare(b.ID, a.ID))
 }
 
 func (a *API) createKey(ctx context.Context, r *request) (reply, error) {

@@ -17,6 +17,9 @@ func newWarnings() *warnings { return &warnings{newCache[[]string](maxRemembered
 // settle returns the warnings to answer with: those of the first answer, as far as
 // this node gave it.
 func (w *warnings) settle(r *request, replayed bool, found []string) []string {
+	if found == nil {
+		found = []string{} // a list, where the API has one
+	}
 	if r.idempotencyKey == "" {
 		return found
 	}

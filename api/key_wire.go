@@ -19,6 +19,39 @@ const (
 	maxGraceSec     = 30 * 24 * 3600
 )
 
+// keyView is an API key as the API shows it.
+type keyView struct {
+	ID           string              `json:"id"`
+	Name         string              `json:"name"`
+	Permissions  []domain.Permission `json:"permissions"`
+	AllowedCIDRs []string            `json:"allowedCidrs"`
+	ExpiresAt    *string             `json:"expiresAt"`
+	LastUsedAt   *string             `json:"lastUsedAt"`
+	RolledTo     *string             `json:"rolledTo"`
+	CreatedAt    string              `json:"createdAt"`
+}
+
+// keyMade is a key as its creation answers with it. The key is null in the
+// repeat of an answer that cannot be made again.
+type keyMade struct {
+	keyView
+	Key *string `json:"key"`
+}
+
+// viewUsedKey puts a key into the form of the API; 0: it was never used.
+func viewUsedKey(k domain.Key, usedAtMillis int64) keyView {
+	return keyView{
+		ID:           k.ID,
+		Name:         k.Name,
+		Permissions:  k.Permissions,
+		AllowedCIDRs: k.AllowedCIDRs,
+		ExpiresAt:    instant(k.ExpiresAtMillis),
+		LastUsedAt:   instant(usedAtMillis),
+		RolledTo:     unlessZero(k.RolledTo),
+		CreatedAt:    domain.FormatMillis(k.CreatedAtMillis),
+	}
+}
+
 // decodeNewKey reads all fields of a key, which must end after a time, unless it never
 // ends.
 func decodeNewKey(body []byte, afterMillis int64) (key domain.Key, faults *problem.Faults) {

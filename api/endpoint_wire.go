@@ -23,6 +23,50 @@ const (
 	maxHeaderValueCharacters = 1024
 )
 
+// endpointView is an endpoint as the API shows it. Its secrets are not part of
+// it.
+type endpointView struct {
+	ID                  string                 `json:"id"`
+	URL                 string                 `json:"url"`
+	Description         string                 `json:"description"`
+	Headers             map[string]string      `json:"headers"`
+	LostHeaders         []string               `json:"lostHeaders,omitempty"`
+	RateLimitPerSecond  *int                   `json:"rateLimitPerSecond"`
+	Status              domain.EndpointStatus  `json:"status"`
+	DisabledReason      *domain.DisabledReason `json:"disabledReason"`
+	DisabledAt          *string                `json:"disabledAt"`
+	ConsecutiveFailures int                    `json:"consecutiveFailures"`
+	CreatedAt           string                 `json:"createdAt"`
+	UpdatedAt           string                 `json:"updatedAt"`
+}
+
+// endpointAnswer is an endpoint as a write answers with it: with its secret if that was
+// made, and with warnings if its URL was judged.
+type endpointAnswer struct {
+	endpointView
+	Secret   string   `json:"secret,omitzero"`
+	Warnings []string `json:"warnings,omitzero"`
+}
+
+// viewEndpoint puts an endpoint into the form of the API, with the names of the
+// headers whose value does not open.
+func viewEndpoint(e domain.Endpoint, headers map[string]string, lost []string) endpointView {
+	return endpointView{
+		ID:                  e.ID,
+		URL:                 e.URL,
+		Description:         e.Description,
+		Headers:             headers,
+		LostHeaders:         lost,
+		RateLimitPerSecond:  unlessZero(e.RateLimitPerSecond),
+		Status:              e.Status,
+		DisabledReason:      unlessZero(e.DisabledReason),
+		DisabledAt:          instant(e.DisabledAtMillis),
+		ConsecutiveFailures: e.ConsecutiveFailures,
+		CreatedAt:           domain.FormatMillis(e.CreatedAtMillis),
+		UpdatedAt:           domain.FormatMillis(e.UpdatedAtMillis),
+	}
+}
+
 // endpointBody is what a client sends to make or change an endpoint. What a change does
 // not name is nil. Whether the URL may be sent to is not decided yet, and headers are
 // those of the change only once they are sealed.
@@ -59,6 +103,17 @@ func decodeEndpointPatch(
 ) (b endpointBody, faults *problem.Faults) {
 	faults = decode.Patch(body, b.fields(have.Headers)...)
 	return b, faults
+}
+
+// create is the command that makes an endpoint of a body without faults.
+func (b *endpointBody) create(id, accountID string) domain.CreateEndpoint {
+	return domain.CreateEndpoint{
+		EndpointID:         id,
+		AccountID:          accountID,
+		URL:                *b.URL,
+		Description:        *b.Description,
+		RateLimitPerSecond: *b.RateLimitPerSecond,
+	}
 }
 
 // readURL reads a URL. One that cannot be judged stays nil.

@@ -1,12 +1,7 @@
 package api
 
 import (
-	"errors"
 	"fmt"
-	"maps"
-	"math"
-	"slices"
-	"strings"
 
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
@@ -22,6 +17,60 @@ const (
 	maxAssetCodeLength = 12
 )
 
+// watchView is a watch as the API shows it.
+type watchView struct {
+	ID              string             `json:"id"`
+	WalletAddress   string             `json:"walletAddress"`
+	Label           string             `json:"label"`
+	EndpointID      string             `json:"endpointId"`
+	Status          watchStatus        `json:"status"`
+	Assets          []domain.AssetView `json:"assets"`
+	AmountRule      amountRuleView     `json:"amountRule"`
+	MemoRule        memoRuleView       `json:"memoRule"`
+	SenderAllowlist []string           `json:"senderAllowlist"`
+	EventTypes      []domain.EventType `json:"eventTypes"`
+	Backfill        *backfillView      `json:"backfill"`
+	CreatedAt       string             `json:"createdAt"`
+	UpdatedAt       string             `json:"updatedAt"`
+}
+
+// watchMade is a watch as its creation and its update answer with it.
+type watchMade struct {
+	watchView
+	Warnings []string `json:"warnings"`
+}
+
+// watchStatus reports whether what a watch reports can be delivered.
+type watchStatus string
+
+// A watch outlives its endpoint, and matches nothing until it is given another.
+const (
+	watchActive          watchStatus = "active"
+	watchEndpointDeleted watchStatus = "endpoint_deleted"
+)
+
+// viewWatch puts a watch into the form of the specification's "Watch".
+func viewWatch(w domain.Watch, status watchStatus) watchView {
+	v := watchView{
+		ID:              w.ID,
+		WalletAddress:   w.WalletAddress,
+		Label:           w.Label,
+		EndpointID:      w.EndpointID,
+		Status:          status,
+		AmountRule:      viewAmountRule(w.Rules.Amount),
+		MemoRule:        viewMemoRule(w.Rules.Memo),
+		SenderAllowlist: w.Rules.SenderAllowlist,
+		EventTypes:      w.EventTypes,
+		Backfill:        viewBackfill(w.Backfill),
+		CreatedAt:       domain.FormatMillis(w.CreatedAtMillis),
+		UpdatedAt:       domain.FormatMillis(w.UpdatedAtMillis),
+	}
+	for _, asset := range w.Rules.Assets {
+		v.Assets = append(v.Assets, domain.ViewAsset(asset))
+	}
+	return v
+}
+
 // watchBody is what a client sends to make or change a watch, beside its wallet. What a
 // change does not name is nil.
 type watchBody struct {
@@ -32,25 +81,16 @@ type watchBody struct {
 // fields lists the fields of a watch, beside its wallet. What a rule does not name is
 // that of the watch.
 func (b *watchBody) fields(have domain.Watch) []decode.Field {
-	view := viewWatch(have, "")
+	amount, memo := viewAmountRule(have.Rules.Amount), viewMemoRule(have.Rules.Memo)
 	return []decode.Field{
 		decode.IntoNew("label", &b.Label, freeText(maxLabelCharacters)),
 		decode.IntoNew("endpointId", &b.EndpointID, readEndpointID),
 		decode.IntoNew("assets", &b.Assets, readAssets),
 		decode.IntoNew("amountRule", &b.Amount, func(v decode.Value) domain.AmountRule {
-			return readAmountRule(b.complete(v, map[string]string{
-				"kind":   string(view.AmountRule.Kind),
-				"amount": view.AmountRule.Amount,
-				"min":    view.AmountRule.Min,
-				"max":    view.AmountRule.Max,
-			}))
+			return readAmountRule(b.complete(v, amount.texts()))
 		}),
 		decode.IntoNew("memoRule", &b.Memo, func(v decode.Value) domain.MemoRule {
-			return readMemoRule(b.complete(v, map[string]string{
-				"kind":  string(view.MemoRule.Kind),
-				"value": view.MemoRule.Value,
-				"type":  string(view.MemoRule.Type),
-			}))
+			return readMemoRule(b.complete(v, memo.texts()))
 		}),
 		decode.IntoNew("senderAllowlist", &b.SenderAllowlist, readSenders),
 		decode.IntoNew("eventTypes", &b.EventTypes, readEventTypes),
@@ -59,7 +99,6 @@ func (b *watchBody) fields(have domain.Watch) []decode.Field {
 
 // complete merges a rule of a patch into the one that the watch has.
 func (b *watchBody) complete(v decode.Value, have map[string]string) decode.Value {
-	maps.DeleteFunc(have, func(_, text string) bool { return text == "" })
 	merged, applied := v.Onto(have, "kind")
 	b.completed = b.completed || applied
 	return merged
@@ -217,134 +256,6 @@ func isAssetCode(s string) bool {
 	return s != "" && len(s) <= maxAssetCodeLength
 }
 
-// kindFields says which fields belong to a kind of rule, beside kind itself.
-type kindFields struct {
-	kind   string
-	fields []string
-}
-
-var amountKinds = []kindFields{
-	{string(domain.AmountAny), nil},
-	{string(domain.AmountExact), []string{"amount"}},
-	{string(domain.AmountMin), []string{"amount"}},
-	{string(domain.AmountMax), []string{"amount"}},
-	{string(domain.AmountRange), []string{"min", "max"}},
-}
-
-var memoKinds = []kindFields{
-	{string(domain.MemoAny), nil},
-	{string(domain.MemoPresent), nil},
-	{string(domain.MemoAbsent), nil},
-	{string(domain.MemoEquals), []string{"value", "type"}},
-}
-
-// readKind reads the kind of an optional rule, and that its fields are those of
-// the kind. A rule that is not given is "any", the first of the kinds.
-func readKind(rule decode.Value, kinds []kindFields) (kind string, ok bool) {
-	if !rule.Given() {
-		return kinds[0].kind, false
-	}
-	names, all := make([]string, len(kinds)), []string{"kind"}
-	for i, k := range kinds {
-		names[i] = k.kind
-		for _, field := range k.fields {
-			if !slices.Contains(all, field) {
-				all = append(all, field)
-			}
-		}
-	}
-	if !rule.Only(all...) {
-		return "", false
-	}
-	kind, ok = rule.Member("kind").RequiredText(maxFormCharacters)
-	i := slices.Index(names, kind)
-	if !ok || i < 0 {
-		if ok {
-			rule.Member("kind").Fault(problem.FaultInvalidValue,
-				"must be one of "+strings.Join(names, ", "))
-		}
-		return "", false
-	}
-	for _, field := range all[1:] {
-		if given := rule.Member(field); given.Given() && !slices.Contains(kinds[i].fields, field) {
-			given.Fault(problem.FaultNotAllowed,
-				fmt.Sprintf("does not belong to a rule of the kind %s: leave it out", kind))
-		}
-	}
-	return kind, true
-}
-
-func readAmountRule(rule decode.Value) domain.AmountRule {
-	kind, ok := readKind(rule, amountKinds)
-	r := domain.AmountRule{Kind: domain.AmountKind(kind)}
-	if !ok {
-		return r
-	}
-	switch r.Kind {
-	case domain.AmountExact, domain.AmountMin, domain.AmountMax:
-		r.AmountStroops, _ = readAmount(rule.Member("amount"))
-	case domain.AmountRange:
-		var minOK, maxOK bool
-		r.MinStroops, minOK = readAmount(rule.Member("min"))
-		r.MaxStroops, maxOK = readAmount(rule.Member("max"))
-		if minOK && maxOK && r.MinStroops > r.MaxStroops {
-			rule.Member("min").Fault(problem.FaultRangeIsEmpty, "must not be greater than max")
-		}
-	}
-	return r
-}
-
-func readAmount(v decode.Value) (int64, bool) {
-	s, ok := v.RequiredText(maxFormCharacters)
-	if !ok {
-		return 0, false
-	}
-	stroops, err := domain.ParseAmount(s)
-	if _, fraction, _ := strings.Cut(s, "."); err == nil && len(fraction) > 7 {
-		err = domain.ErrAmountPrecision // zeros too: what cannot be paid should not be written
-	}
-	if err == nil && stroops == 0 {
-		err = errAmountZero
-	}
-	if err != nil {
-		v.Fault(problem.FaultInvalidAmount, err.Error())
-		return 0, false
-	}
-	return stroops, true
-}
-
-var errAmountZero = errors.New("must be greater than 0")
-
-func readMemoRule(rule decode.Value) domain.MemoRule {
-	kind, ok := readKind(rule, memoKinds)
-	r := domain.MemoRule{Kind: domain.MemoKind(kind)}
-	if !ok || r.Kind != domain.MemoEquals {
-		return r
-	}
-	value, valueOK := rule.Member("value").RequiredText(maxFormCharacters)
-	memoType, typeOK := rule.Member("type").RequiredText(maxFormCharacters)
-	if !typeOK {
-		return r
-	}
-	t := domain.MemoType(memoType)
-	if t != domain.MemoText && t != domain.MemoID && t != domain.MemoHash {
-		rule.Member("type").Fault(problem.FaultInvalidValue, domain.ErrMemoType.Error())
-		return r
-	}
-	if !valueOK {
-		return r
-	}
-	memo, err := domain.ParseMemo(t, value)
-	switch {
-	case holdsSecret(value):
-		refuseSecretKey(rule.Member("value"))
-	case err != nil:
-		rule.Member("value").Fault(problem.FaultInvalidMemo, err.Error())
-	}
-	r.Value = memo
-	return r
-}
-
 func readSenders(v decode.Value) []string {
 	elements, _ := v.Elements(maxSenders)
 	return distinct(elements, func(element decode.Value) (string, bool) {
@@ -364,22 +275,4 @@ func readEventTypes(v decode.Value) []domain.EventType {
 	}
 	return words(elements, "must be payment.received or payment.rejected",
 		domain.PaymentReceived, domain.PaymentRejected)
-}
-
-// decodeBackfill reads the ledgers that a backfill looks for payments in.
-func decodeBackfill(body []byte) (b domain.BackfillWatch, faults *problem.Faults) {
-	faults = decode.Object(body,
-		decode.Into("from", &b.From, func(v decode.Value) uint32 {
-			v.Require("is required: the sequence of the first ledger to look for payments in")
-			from, _ := v.Integer(1, math.MaxInt32)
-			return uint32(from)
-		}),
-		decode.Into("to", &b.To, func(v decode.Value) uint32 {
-			to, given := v.Integer(1, math.MaxInt32)
-			if given && !v.Faulty() && uint32(to) < b.From {
-				v.Fault(problem.FaultRangeIsEmpty, "must not be before from")
-			}
-			return uint32(to)
-		}))
-	return b, faults
 }

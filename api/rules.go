@@ -1,0 +1,190 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+type amountRuleView struct {
+	Kind   domain.AmountKind `json:"kind"`
+	Amount string            `json:"amount,omitempty"`
+	Min    string            `json:"min,omitempty"`
+	Max    string            `json:"max,omitempty"`
+}
+
+type memoRuleView struct {
+	Kind  domain.MemoKind `json:"kind"`
+	Value string          `json:"value,omitempty"`
+	Type  domain.MemoType `json:"type,omitempty"`
+}
+
+func viewAmountRule(r domain.AmountRule) amountRuleView {
+	v := amountRuleView{Kind: r.Kind}
+	switch r.Kind {
+	case domain.AmountExact, domain.AmountMin, domain.AmountMax:
+		v.Amount = domain.FormatAmount(r.AmountStroops)
+	case domain.AmountRange:
+		v.Min, v.Max = domain.FormatAmount(r.MinStroops), domain.FormatAmount(r.MaxStroops)
+	}
+	return v
+}
+
+func viewMemoRule(r domain.MemoRule) memoRuleView {
+	if r.Kind != domain.MemoEquals {
+		return memoRuleView{Kind: r.Kind}
+	}
+	return memoRuleView{Kind: r.Kind, Value: r.Value.String(), Type: r.Value.Type}
+}
+
+// texts are the fields that the rule has, to merge a patch into.
+func (v amountRuleView) texts() map[string]string {
+	return notEmpty(map[string]string{
+		"kind": string(v.Kind), "amount": v.Amount, "min": v.Min, "max": v.Max,
+	})
+}
+
+func (v memoRuleView) texts() map[string]string {
+	return notEmpty(map[string]string{
+		"kind": string(v.Kind), "value": v.Value, "type": string(v.Type),
+	})
+}
+
+func notEmpty(texts map[string]string) map[string]string {
+	maps.DeleteFunc(texts, func(_, text string) bool { return text == "" })
+	return texts
+}
+
+// kindFields says which fields belong to a kind of rule, beside kind itself.
+type kindFields struct {
+	kind   string
+	fields []string
+}
+
+var amountKinds = []kindFields{
+	{string(domain.AmountAny), nil},
+	{string(domain.AmountExact), []string{"amount"}},
+	{string(domain.AmountMin), []string{"amount"}},
+	{string(domain.AmountMax), []string{"amount"}},
+	{string(domain.AmountRange), []string{"min", "max"}},
+}
+
+var memoKinds = []kindFields{
+	{string(domain.MemoAny), nil},
+	{string(domain.MemoPresent), nil},
+	{string(domain.MemoAbsent), nil},
+	{string(domain.MemoEquals), []string{"value", "type"}},
+}
+
+// readKind reads the kind of an optional rule, and that its fields are those of
+// the kind. A rule that is not given is "any", the first of the kinds.
+func readKind(rule decode.Value, kinds []kindFields) (kind string, ok bool) {
+	if !rule.Given() {
+		return kinds[0].kind, false
+	}
+	names, all := make([]string, len(kinds)), []string{"kind"}
+	for i, k := range kinds {
+		names[i] = k.kind
+		for _, field := range k.fields {
+			if !slices.Contains(all, field) {
+				all = append(all, field)
+			}
+		}
+	}
+	if !rule.Only(all...) {
+		return "", false
+	}
+	kind, ok = rule.Member("kind").RequiredText(maxFormCharacters)
+	i := slices.Index(names, kind)
+	if !ok || i < 0 {
+		if ok {
+			rule.Member("kind").Fault(problem.FaultInvalidValue,
+				"must be one of "+strings.Join(names, ", "))
+		}
+		return "", false
+	}
+	for _, field := range all[1:] {
+		if given := rule.Member(field); given.Given() && !slices.Contains(kinds[i].fields, field) {
+			given.Fault(problem.FaultNotAllowed,
+				fmt.Sprintf("does not belong to a rule of the kind %s: leave it out", kind))
+		}
+	}
+	return kind, true
+}
+
+func readAmountRule(rule decode.Value) domain.AmountRule {
+	kind, ok := readKind(rule, amountKinds)
+	r := domain.AmountRule{Kind: domain.AmountKind(kind)}
+	if !ok {
+		return r
+	}
+	switch r.Kind {
+	case domain.AmountExact, domain.AmountMin, domain.AmountMax:
+		r.AmountStroops, _ = readAmount(rule.Member("amount"))
+	case domain.AmountRange:
+		var minOK, maxOK bool
+		r.MinStroops, minOK = readAmount(rule.Member("min"))
+		r.MaxStroops, maxOK = readAmount(rule.Member("max"))
+		if minOK && maxOK && r.MinStroops > r.MaxStroops {
+			rule.Member("min").Fault(problem.FaultRangeIsEmpty, "must not be greater than max")
+		}
+	}
+	return r
+}
+
+func readAmount(v decode.Value) (int64, bool) {
+	s, ok := v.RequiredText(maxFormCharacters)
+	if !ok {
+		return 0, false
+	}
+	stroops, err := domain.ParseAmount(s)
+	if _, fraction, _ := strings.Cut(s, "."); err == nil && len(fraction) > 7 {
+		err = domain.ErrAmountPrecision // zeros too: what cannot be paid should not be written
+	}
+	if err == nil && stroops == 0 {
+		err = errAmountZero
+	}
+	if err != nil {
+		v.Fault(problem.FaultInvalidAmount, err.Error())
+		return 0, false
+	}
+	return stroops, true
+}
+
+var errAmountZero = errors.New("must be greater than 0")
+
+func readMemoRule(rule decode.Value) domain.MemoRule {
+	kind, ok := readKind(rule, memoKinds)
+	r := domain.MemoRule{Kind: domain.MemoKind(kind)}
+	if !ok || r.Kind != domain.MemoEquals {
+		return r
+	}
+	value, valueOK := rule.Member("value").RequiredText(maxFormCharacters)
+	memoType, typeOK := rule.Member("type").RequiredText(maxFormCharacters)
+	if !typeOK {
+		return r
+	}
+	t := domain.MemoType(memoType)
+	if t != domain.MemoText && t != domain.MemoID && t != domain.MemoHash {
+		rule.Member("type").Fault(problem.FaultInvalidValue, domain.ErrMemoType.Error())
+		return r
+	}
+	if !valueOK {
+		return r
+	}
+	memo, err := domain.ParseMemo(t, value)
+	switch {
+	case holdsSecret(value):
+		refuseSecretKey(rule.Member("value"))
+	case err != nil:
+		rule.Member("value").Fault(problem.FaultInvalidMemo, err.Error())
+	}
+	r.Value = memo
+	return r
+}
