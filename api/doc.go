@@ -41,15 +41,16 @@
 //	warnings.go        what this node warned of, for repeats
 //	keyusage.go        when keys were used
 //	endpoints.go       endpoints: their life, tests and replays
-//	endpoint_body.go   what a client sends for them
+//	endpoint_wire.go   their fields, as a client sends and gets them
 //	headers.go         sealing and opening an endpoint's own headers
 //	watches.go         watches
-//	watch_body.go      what a client sends for them
-//	backfill.go        how far a watch's backfill has come
+//	watch_wire.go      their fields, as a client sends and gets them
+//	rules.go           the rules of a watch, likewise
+//	backfill.go        backfills of a watch
 //	events.go          events: reading, listing
 //	resend.go          events: sending them again, where they go now
 //	keys.go            API keys
-//	key_body.go        what a client sends for them
+//	key_wire.go        their fields, as a client sends and gets them
 //	operations.go      /healthz, /readyz, /v1/openapi.yaml
 //	docs.go            /docs
 package api
