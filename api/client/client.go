@@ -16,10 +16,15 @@ import (
 )
 
 const (
+	get    = http.MethodGet
+	post   = http.MethodPost
+	patch  = http.MethodPatch
+	remove = http.MethodDelete
+
 	maxAnswerBytes = 32 << 20 // a page of 250 watches with long lists of senders is the largest
 	maxRepeats     = 3
 	maxWait        = 10 * time.Second
-	defaultTimeout = 45 * time.Second // of one exchange: a test waits for its attempt
+	defaultTimeout = 45 * time.Second // of one request: a test waits for its attempt
 )
 
 // Client asks one service with one key. It is safe for concurrent use.
@@ -63,11 +68,37 @@ type call struct {
 
 	into   any  // where a JSON answer goes; nil: nowhere
 	raw    bool // the answer is no JSON, and into is a *[]byte
-	etag   *string
-	accept int // a status to take as an answer beside 2xx
+	accept int  // a status to take as an answer beside 2xx
 }
 
-// do makes an exchange, and repeats it when it may and should be.
+// tagged is an object whose answer has an ETag.
+type tagged interface{ tag(etag string) }
+
+func (e *Endpoint) tag(etag string) { e.ETag = etag }
+func (w *Watch) tag(etag string)    { w.ETag = etag }
+
+// ask makes a call whose answer is JSON.
+func ask[T any](
+	ctx context.Context, c *Client, method, path string, body any, o []Option,
+) (answer T, err error) {
+	err = c.do(ctx, call{method: method, path: path, body: body, into: &answer}, o...)
+	return answer, err
+}
+
+// id is the path of an object, or of an operation on it.
+func id(prefix, id string, rest ...string) string {
+	path := prefix + "/" + url.PathEscape(id)
+	for _, r := range rest {
+		path += "/" + r
+	}
+	return path
+}
+
+// Patch is a JSON merge patch: fields by name, nil for what a field is by
+// default.
+type Patch map[string]any
+
+// do makes a call, and repeats it when it may and should be.
 func (c *Client) do(ctx context.Context, one call, options ...Option) error {
 	for _, o := range options {
 		o(&one)
@@ -146,9 +177,6 @@ func (c *Client) setHeaders(h http.Header, one call, body []byte) {
 }
 
 func (one call) take(response *http.Response, got []byte) error {
-	if one.etag != nil {
-		*one.etag = response.Header.Get("ETag")
-	}
 	if one.raw {
 		*one.into.(*[]byte) = got
 		return nil
@@ -158,6 +186,9 @@ func (one call) take(response *http.Response, got []byte) error {
 	}
 	if err := json.Unmarshal(got, one.into); err != nil {
 		return fmt.Errorf("client: decoding the answer to %s %s: %w", one.method, one.path, err)
+	}
+	if object, has := one.into.(tagged); has {
+		object.tag(response.Header.Get("ETag"))
 	}
 	return nil
 }

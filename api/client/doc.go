@@ -13,8 +13,12 @@
 //
 // File map:
 //
-//	client.go    one exchange, with its repeats
-//	calls.go     the operations
-//	backfill.go  the operation of the past, and how far it has come
-//	types.go     the objects
+//	client.go     one call, with its repeats
+//	lists.go      pages of lists
+//	problem.go    refusals
+//	endpoints.go  endpoints, and what is done with them
+//	watches.go    watches, likewise
+//	events.go     events, likewise
+//	keys.go       API keys, likewise
+//	service.go    health, readiness, and what the service says of itself
 package client

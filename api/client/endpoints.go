@@ -1,0 +1,134 @@
+package client
+
+import (
+	"context"
+	"time"
+)
+
+const endpoints = "/v1/endpoints"
+
+// Endpoint is where events go. Secret is there after creation and rotation only,
+// Warnings after creation and update.
+type Endpoint struct {
+	ID                  string            `json:"id"`
+	URL                 string            `json:"url"`
+	Description         string            `json:"description"`
+	Headers             map[string]string `json:"headers"`
+	LostHeaders         []string          `json:"lostHeaders,omitempty"`
+	RateLimitPerSecond  *int              `json:"rateLimitPerSecond"`
+	Status              string            `json:"status"`
+	DisabledReason      *string           `json:"disabledReason"`
+	DisabledAt          *time.Time        `json:"disabledAt"`
+	ConsecutiveFailures int               `json:"consecutiveFailures"`
+	CreatedAt           time.Time         `json:"createdAt"`
+	UpdatedAt           time.Time         `json:"updatedAt"`
+	Secret              string            `json:"secret,omitempty"`
+	Warnings            []string          `json:"warnings,omitempty"`
+
+	ETag string `json:"-"` // of the answer, where it has one
+}
+
+// EndpointCreate is what an endpoint is made of; URL must be set.
+type EndpointCreate struct {
+	URL                string            `json:"url"`
+	Description        string            `json:"description,omitempty"`
+	Headers            map[string]string `json:"headers,omitempty"`
+	RateLimitPerSecond int               `json:"rateLimitPerSecond,omitempty"`
+}
+
+// EndpointFilter says which endpoints a list holds; empty fields do not filter.
+type EndpointFilter struct{ Status string }
+
+// Replay says which failed deliveries to queue again: those created at Since or
+// later, and before Until if that is set.
+type Replay struct {
+	Since time.Time  `json:"since"`
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// ReplayResult says what was queued.
+type ReplayResult struct {
+	Queued    int  `json:"queued"`
+	Matched   int  `json:"matched"`
+	Truncated bool `json:"truncated"`
+}
+
+// TestResult is the first attempt of a test.ping.
+type TestResult struct {
+	EventID string      `json:"eventId"`
+	Attempt TestAttempt `json:"attempt"`
+}
+
+// TestAttempt is what a receiver made of a test.ping; StatusCode is nil when no
+// status arrived.
+type TestAttempt struct {
+	StatusCode *int    `json:"statusCode"`
+	DurationMs int64   `json:"durationMs"`
+	Error      *string `json:"error"`
+}
+
+// CreateEndpoint registers an endpoint. Its secret is shown here only.
+func (c *Client) CreateEndpoint(
+	ctx context.Context, e EndpointCreate, o ...Option,
+) (Endpoint, error) {
+	return ask[Endpoint](ctx, c, post, endpoints, e, o)
+}
+
+// ListEndpoints lists endpoints, newest first.
+func (c *Client) ListEndpoints(
+	ctx context.Context, f EndpointFilter, p Page,
+) (List[Endpoint], error) {
+	return list[Endpoint](ctx, c, endpoints, p, "status", f.Status)
+}
+
+// GetEndpoint reads an endpoint.
+func (c *Client) GetEndpoint(ctx context.Context, endpointID string) (Endpoint, error) {
+	return ask[Endpoint](ctx, c, get, id(endpoints, endpointID), nil, nil)
+}
+
+// UpdateEndpoint changes an endpoint.
+func (c *Client) UpdateEndpoint(
+	ctx context.Context, endpointID string, p Patch, o ...Option,
+) (Endpoint, error) {
+	return ask[Endpoint](ctx, c, patch, id(endpoints, endpointID), p, o)
+}
+
+// DeleteEndpoint deletes an endpoint; what waits for it is cancelled.
+func (c *Client) DeleteEndpoint(ctx context.Context, endpointID string, o ...Option) error {
+	return c.do(ctx, call{method: remove, path: id(endpoints, endpointID)}, o...)
+}
+
+// EnableEndpoint lets the sending go on.
+func (c *Client) EnableEndpoint(
+	ctx context.Context, endpointID string, o ...Option,
+) (Endpoint, error) {
+	return ask[Endpoint](ctx, c, post, id(endpoints, endpointID, "enable"), nil, o)
+}
+
+// DisableEndpoint stops the sending.
+func (c *Client) DisableEndpoint(
+	ctx context.Context, endpointID string, o ...Option,
+) (Endpoint, error) {
+	return ask[Endpoint](ctx, c, post, id(endpoints, endpointID, "disable"), nil, o)
+}
+
+// RotateSecret gives an endpoint a new secret, which is shown here only.
+func (c *Client) RotateSecret(
+	ctx context.Context, endpointID string, o ...Option,
+) (Endpoint, error) {
+	return ask[Endpoint](ctx, c, post, id(endpoints, endpointID, "rotate-secret"), nil, o)
+}
+
+// TestEndpoint sends a test.ping and waits for its first attempt.
+func (c *Client) TestEndpoint(
+	ctx context.Context, endpointID string, o ...Option,
+) (TestResult, error) {
+	return ask[TestResult](ctx, c, post, id(endpoints, endpointID, "test"), nil, o)
+}
+
+// ReplayEndpoint queues failed deliveries again.
+func (c *Client) ReplayEndpoint(
+	ctx context.Context, endpointID string, r Replay, o ...Option,
+) (ReplayResult, error) {
+	return ask[ReplayResult](ctx, c, post, id(endpoints, endpointID, "replay"), r, o)
+}

@@ -1,0 +1,57 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+)
+
+// Readiness reports whether requests should be sent to a node.
+type Readiness struct {
+	Status string  `json:"status"`
+	Checks []Check `json:"checks"`
+}
+
+// Check is one condition of readiness.
+type Check struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// GetHealth fails unless the node answers.
+func (c *Client) GetHealth(ctx context.Context) error {
+	_, err := ask[json.RawMessage](ctx, c, get, "/healthz", nil, nil)
+	return err
+}
+
+// GetReadiness reports whether requests should be sent to the node.
+func (c *Client) GetReadiness(ctx context.Context) (ready Readiness, err error) {
+	const notReady = http.StatusServiceUnavailable // is an answer too
+	err = c.do(ctx, call{method: get, path: "/readyz", into: &ready, accept: notReady})
+	return ready, err
+}
+
+// GetOpenAPI reads the description of the API, in YAML.
+func (c *Client) GetOpenAPI(ctx context.Context) ([]byte, error) {
+	return c.text(ctx, "/v1/openapi.yaml")
+}
+
+// GetOpenAPIJSON reads the description of the API, as JSON.
+func (c *Client) GetOpenAPIJSON(ctx context.Context) ([]byte, error) {
+	return c.text(ctx, "/v1/openapi.json")
+}
+
+// GetSignatureVectors reads what an implementation of the signature is held
+// against, as JSON.
+func (c *Client) GetSignatureVectors(ctx context.Context) ([]byte, error) {
+	return c.text(ctx, "/docs/signature-vectors.json")
+}
+
+// GetDocs reads the page of the API, in HTML.
+func (c *Client) GetDocs(ctx context.Context) ([]byte, error) { return c.text(ctx, "/docs") }
+
+func (c *Client) text(ctx context.Context, path string) (text []byte, err error) {
+	err = c.do(ctx, call{method: get, path: path, into: &text, raw: true})
+	return text, err
+}

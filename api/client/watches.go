@@ -1,0 +1,120 @@
+package client
+
+import (
+	"context"
+	"time"
+)
+
+const watches = "/v1/watches"
+
+// Watch is a standing order to report payments. Warnings are there after
+// creation and update only.
+type Watch struct {
+	ID              string     `json:"id"`
+	WalletAddress   string     `json:"walletAddress"`
+	Label           string     `json:"label"`
+	EndpointID      string     `json:"endpointId"`
+	Status          string     `json:"status"`
+	Assets          []Asset    `json:"assets"`
+	AmountRule      AmountRule `json:"amountRule"`
+	MemoRule        MemoRule   `json:"memoRule"`
+	SenderAllowlist []string   `json:"senderAllowlist"`
+	EventTypes      []string   `json:"eventTypes"`
+	Backfill        *Backfill  `json:"backfill"`
+	CreatedAt       time.Time  `json:"createdAt"`
+	UpdatedAt       time.Time  `json:"updatedAt"`
+	Warnings        []string   `json:"warnings,omitempty"`
+
+	ETag string `json:"-"` // of the answer, where it has one
+}
+
+// WatchCreate is what a watch is made of; WalletAddress, EndpointID and Assets
+// must be set.
+type WatchCreate struct {
+	WalletAddress   string      `json:"walletAddress"`
+	Label           string      `json:"label,omitempty"`
+	EndpointID      string      `json:"endpointId"`
+	Assets          []Asset     `json:"assets"`
+	AmountRule      *AmountRule `json:"amountRule,omitempty"`
+	MemoRule        *MemoRule   `json:"memoRule,omitempty"`
+	SenderAllowlist []string    `json:"senderAllowlist,omitempty"`
+	EventTypes      []string    `json:"eventTypes,omitempty"`
+}
+
+// Asset is an asset of the network; Issuer is nil for the native one.
+type Asset struct {
+	Code   string  `json:"code"`
+	Issuer *string `json:"issuer"`
+}
+
+// AmountRule says which amounts to accept.
+type AmountRule struct {
+	Kind   string `json:"kind"`
+	Amount string `json:"amount,omitempty"`
+	Min    string `json:"min,omitempty"`
+	Max    string `json:"max,omitempty"`
+}
+
+// MemoRule says which memos to accept.
+type MemoRule struct {
+	Kind  string `json:"kind"`
+	Value string `json:"value,omitempty"`
+	Type  string `json:"type,omitempty"`
+}
+
+// WatchFilter says which watches a list holds; empty fields do not filter.
+type WatchFilter struct{ EndpointID, WalletAddress string }
+
+// Backfill is how far the latest backfill of a watch has come. To is nil until
+// it is known, Problem unless it ended before that ledger.
+type Backfill struct {
+	From        uint32    `json:"from"`
+	To          *uint32   `json:"to"`
+	Next        uint32    `json:"next"`
+	Done        bool      `json:"done"`
+	Problem     *string   `json:"problem"`
+	RequestedAt time.Time `json:"requestedAt"`
+}
+
+// BackfillCreate says which ledgers to look for payments in; To nil is as far as
+// the live ledger was read.
+type BackfillCreate struct {
+	From uint32  `json:"from"`
+	To   *uint32 `json:"to,omitempty"`
+}
+
+// CreateWatch watches a wallet.
+func (c *Client) CreateWatch(ctx context.Context, w WatchCreate, o ...Option) (Watch, error) {
+	return ask[Watch](ctx, c, post, watches, w, o)
+}
+
+// ListWatches lists watches, newest first.
+func (c *Client) ListWatches(ctx context.Context, f WatchFilter, p Page) (List[Watch], error) {
+	return list[Watch](ctx, c, watches, p,
+		"endpointId", f.EndpointID, "walletAddress", f.WalletAddress)
+}
+
+// GetWatch reads a watch.
+func (c *Client) GetWatch(ctx context.Context, watchID string) (Watch, error) {
+	return ask[Watch](ctx, c, get, id(watches, watchID), nil, nil)
+}
+
+// UpdateWatch changes a watch.
+func (c *Client) UpdateWatch(
+	ctx context.Context, watchID string, p Patch, o ...Option,
+) (Watch, error) {
+	return ask[Watch](ctx, c, patch, id(watches, watchID), p, o)
+}
+
+// DeleteWatch deletes a watch.
+func (c *Client) DeleteWatch(ctx context.Context, watchID string, o ...Option) error {
+	return c.do(ctx, call{method: remove, path: id(watches, watchID)}, o...)
+}
+
+// BackfillWatch asks for the payments to a watch in ledgers of the past. It
+// answers when the request is taken; GetWatch shows how far it has come.
+func (c *Client) BackfillWatch(
+	ctx context.Context, watchID string, b BackfillCreate, o ...Option,
+) (Watch, error) {
+	return ask[Watch](ctx, c, post, id(watches, watchID, "backfill"), b, o)
+}
