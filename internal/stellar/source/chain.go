@@ -10,20 +10,17 @@ import (
 // hashSizeMax bounds what of a source's words is repeated.
 const hashSizeMax = 64
 
-// Chain remembers the last ledger that was handed out, so that the next can be
-// held against it. Its zero value takes any.
-type Chain struct {
+// chain is the last ledger that was given, so that the next can be held against it. Its
+// zero value takes any, as does one with an empty hash.
+type chain struct {
 	sequence uint32
 	hash     string
 }
 
-// Continue says which ledger was read last. An empty hash takes any.
-func (c *Chain) Continue(sequence uint32, hash string) { *c = Chain{sequence, hash} }
-
-// Check holds a ledger from a source against the one that is due. Its errors
+// check holds a ledger from a source against the one that is due. Its errors
 // are ErrForked, ErrUnreadable, or say that the source gave another one than was
 // asked for, which may pass. from names the source.
-func (c *Chain) Check(raw ledger.Raw, due uint32, from string) error {
+func (c chain) check(raw ledger.Raw, due uint32, from string) error {
 	if raw.Sequence != due {
 		return fmt.Errorf("%s gave ledger %d where %d is due", from, raw.Sequence, due)
 	}
@@ -44,21 +41,16 @@ func (c *Chain) Check(raw ledger.Raw, due uint32, from string) error {
 	return nil
 }
 
-// Fitting cuts a page to the ledgers that follow each other from due on, and
-// moves the chain to the last of them. It fails when the first does not fit: what
-// does not fit later is the first of the next page.
-func (c *Chain) Fitting(page []ledger.Raw, due uint32, from string) ([]ledger.Raw, error) {
-	next := *c
+// fitting is Poll.Fitting.
+func (c chain) fitting(page []ledger.Raw, due uint32, from string) ([]ledger.Raw, error) {
 	for i, raw := range page {
-		if err := next.Check(raw, due+uint32(i), from); err != nil {
+		if err := c.check(raw, due+uint32(i), from); err != nil {
 			if i == 0 {
 				return nil, err
 			}
-			page = page[:i]
-			break
+			return page[:i], nil
 		}
-		next.Continue(raw.Sequence, raw.Hash)
+		c = chain{raw.Sequence, raw.Hash}
 	}
-	*c = next
 	return page, nil
 }

@@ -13,7 +13,9 @@
 //
 // File map:
 //
-//	source.go  Source
-//	chain.go   each ledger follows the one before it
-//	reader.go  Reader: from a source's ledgers to the domain's
+//	source.go   Source
+//	poll.go     Poll: waiting for ledgers and servers
+//	chain.go    each ledger follows the one before it
+//	address.go  addresses of servers, and errors without them
+//	reader.go   Reader: from a source's ledgers to the domain's
 package source

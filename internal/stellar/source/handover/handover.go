@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
@@ -90,27 +91,23 @@ func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 func (s *Source) reach(
 	ctx context.Context, sequence uint32, behind error,
 ) (latest uint32, err error) {
-	for wait := waitFirst; ; wait = min(2*wait, waitLast) {
-		latest, err = s.far.Latest(ctx)
-		switch {
-		case source.IsPermanent(err):
-			return 0, fmt.Errorf("%w; and then: %w", behind, err)
-		case err == nil && latest < sequence:
-			return 0, fmt.Errorf("%w; and the other source reaches to ledger %d only", behind, latest)
-		case err == nil:
-			return latest, nil
-		case wait == waitFirst:
-			s.log.Warn("the far source of ledgers cannot be used, and is needed; trying again until it can",
-				"ledger", sequence, "err", err)
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return 0, ctx.Err()
-		}
+	latest, err = retry.Value(ctx, retry.Policy{
+		First: waitFirst,
+		Last:  waitLast,
+		If:    func(err error) bool { return !source.IsPermanent(err) },
+		OnFailure: retry.Warn(s.log,
+			"the far source of ledgers cannot be used, and is needed; trying again until it can",
+			"ledger", sequence),
+	}, func() (uint32, error) { return s.far.Latest(ctx) })
+	switch {
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case err != nil:
+		return 0, fmt.Errorf("%w; and then: %w", behind, err)
+	case latest < sequence:
+		return 0, fmt.Errorf("%w; and the other source reaches to ledger %d only", behind, latest)
 	}
+	return latest, nil
 }
 
 // given tells the other source how far reading has come.

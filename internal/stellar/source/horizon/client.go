@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/retry"
+	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
 const (
@@ -28,20 +30,15 @@ type client struct {
 }
 
 func newClient(address string, httpClient *http.Client) (*client, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("horizon: the Horizon URL must be like https://host:port/path")
+	u, err := source.ParseAddress(address, "horizon", "Horizon")
+	if err != nil {
+		return nil, err
 	}
 	if httpClient == nil {
 		httpClient = &http.Client{}
 	}
 	return &client{base: u, http: httpClient}, nil
 }
-
-// busy means that the server asked us to wait.
-type busy struct{ wait time.Duration }
-
-func (b busy) Error() string { return fmt.Sprintf("it asks for patience (%v)", b.wait) }
 
 var errNotFound = errors.New("it is not there")
 
@@ -65,12 +62,12 @@ func (c *client) exchange(ctx context.Context, path string, query url.Values, in
 	u.RawQuery = all.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return withoutAddress(err)
+		return source.WithoutAddress(err)
 	}
 	req.Header.Set("Accept", "application/hal+json, application/json")
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return withoutAddress(err)
+		return source.WithoutAddress(err)
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, answerSizeBytesMax+1))
@@ -99,7 +96,7 @@ func refusal(resp *http.Response, raw []byte) error {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		if wait := retryAfter(resp.Header.Get("Retry-After")); wait > 0 ||
 			resp.StatusCode == http.StatusTooManyRequests {
-			return busy{wait}
+			return retry.After(fmt.Errorf("it asks for patience (%v)", wait), wait)
 		}
 	case http.StatusNotFound:
 		return errNotFound
@@ -116,13 +113,4 @@ func retryAfter(text string) time.Duration {
 		return 0
 	}
 	return min(time.Duration(seconds)*time.Second, patienceMax)
-}
-
-// withoutAddress drops the URL that net/http puts into its errors: it may hold
-// a provider's key.
-func withoutAddress(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		return e.Err
-	}
-	return err
 }

@@ -1,8 +1,8 @@
 package horizon
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -17,11 +17,9 @@ import (
 
 // Bounds and defaults of a source.
 const (
-	pageSizeDefault     = 20  // ledgers
-	listSizeMax         = 200 // records, the most that Horizon gives
-	pagesMax            = 2000
-	pollIntervalDefault = time.Second
-	backoffMaxDefault   = 15 * time.Second
+	pageSizeDefault = 20  // ledgers
+	listSizeMax     = 200 // records, the most that Horizon gives
+	pagesMax        = 2000
 )
 
 // Config says which server to ask, and how.
@@ -39,9 +37,7 @@ type Config struct {
 type Source struct {
 	config Config
 	client *client
-	log    *slog.Logger
-	chain  source.Chain
-	state  string // of the server, as last logged
+	poll   *source.Poll
 }
 
 // New makes a source. It asks the server nothing yet.
@@ -54,23 +50,19 @@ func New(config Config) (*Source, error) {
 		return nil, fmt.Errorf("horizon: the page size is %d: set 1 to %d ledgers", config.PageSize,
 			listSizeMax)
 	}
-	if config.PollInterval < 0 || config.BackoffMax < 0 {
-		return nil, errors.New("horizon: the poll interval and the longest backoff cannot be negative")
+	config.PageSize = cmp.Or(config.PageSize, pageSizeDefault)
+	poll, err := source.NewPoll(source.Poll{
+		Kind:       "horizon",
+		Name:       "Horizon",
+		Server:     c.base.Host,
+		Interval:   config.PollInterval,
+		BackoffMax: config.BackoffMax,
+		Log:        config.Logger,
+	})
+	if err != nil {
+		return nil, err
 	}
-	if config.PageSize == 0 {
-		config.PageSize = pageSizeDefault
-	}
-	if config.PollInterval == 0 {
-		config.PollInterval = pollIntervalDefault
-	}
-	if config.BackoffMax == 0 {
-		config.BackoffMax = backoffMaxDefault
-	}
-	log := config.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	return &Source{config: config, client: c, log: log.With("horizon", c.base.Host)}, nil
+	return &Source{config: config, client: c, poll: poll}, nil
 }
 
 // root is what the server says about itself.
@@ -109,39 +101,13 @@ func (s *Source) Latest(ctx context.Context) (uint32, error) {
 }
 
 // Continue tells the source which ledger was read last: the next must follow it.
-func (s *Source) Continue(sequence uint32, hash string) { s.chain.Continue(sequence, hash) }
+func (s *Source) Continue(sequence uint32, hash string) { s.poll.Continue(sequence, hash) }
 
 // Next waits until the ledger with this sequence is there and answers with it
 // and those after it that are there too, at most a page. It fails only for what
 // waiting does not mend.
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
-	backoff := s.config.PollInterval
-	for {
-		page, err := s.try(ctx, sequence)
-		wait := s.config.PollInterval
-		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case len(page) > 0:
-			s.report("up", slog.LevelInfo, "ledgers are being read from Horizon", "ledger", sequence)
-			return page, nil
-		case source.IsPermanent(err):
-			return nil, err
-		case err != nil:
-			s.report("down", slog.LevelWarn, "Horizon cannot be used; trying again until it can", "ledger",
-				sequence, "err", err)
-			wait = backoff
-			if asked, ok := errors.AsType[busy](err); ok {
-				wait = max(wait, asked.wait)
-			}
-			backoff = min(2*backoff, s.config.BackoffMax)
-		default:
-			backoff = s.config.PollInterval
-		}
-		if err := pause(ctx, wait); err != nil {
-			return nil, err
-		}
-	}
+	return s.poll.Next(ctx, sequence, func() ([]ledger.Raw, error) { return s.try(ctx, sequence) })
 }
 
 // ledgers is a page of the list of ledgers.
@@ -186,16 +152,11 @@ func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 			},
 		})
 	}
-	before := s.chain
-	page, err := s.chain.Fitting(page, sequence, "the Horizon at "+s.client.base.Host)
-	if err == nil {
-		err = s.fill(ctx, page)
-	}
+	page, err := s.poll.Fitting(page, sequence, "the Horizon at "+s.client.base.Host)
 	if err != nil {
-		s.chain = before
 		return nil, err
 	}
-	return page, nil
+	return page, s.fill(ctx, page)
 }
 
 // gap tells a history that begins later from a hole in it.
@@ -277,25 +238,5 @@ func list(cursor uint64, limit int) url.Values {
 		"order":  {"asc"},
 		"cursor": {strconv.FormatUint(cursor, 10)},
 		"limit":  {strconv.Itoa(limit)},
-	}
-}
-
-// report logs a state of the server when it is not the one logged last.
-func (s *Source) report(state string, level slog.Level, message string, args ...any) {
-	if s.state == state {
-		return
-	}
-	s.state = state
-	s.log.Log(context.Background(), level, message, args...)
-}
-
-func pause(ctx context.Context, wait time.Duration) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }

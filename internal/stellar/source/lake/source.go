@@ -15,8 +15,6 @@ import (
 
 // Bounds and defaults of a source.
 const (
-	pollIntervalDefault  = time.Second
-	backoffMax           = 15 * time.Second
 	fileSizeBytesMax     = 512 << 20
 	manifestSizeBytesMax = 64 << 10
 	aheadDefault         = 4
@@ -38,11 +36,9 @@ type Config struct {
 // Source reads ledgers in order. It is for one goroutine, and fetches in others.
 type Source struct {
 	config Config
-	log    *slog.Logger
+	poll   *source.Poll
 	layout Layout
 	opened bool // the manifest was read
-	chain  source.Chain
-	state  string // as last logged
 	ahead  map[uint32]chan fetched
 	newest uint32       // ledger, when it was last looked for
 	kept   []ledger.Raw // of the file read last, those not yet given
@@ -65,23 +61,22 @@ func New(config Config) (*Source, error) {
 	if config.FilesAhead == 0 {
 		config.FilesAhead = aheadDefault
 	}
-	if config.PollInterval == 0 {
-		config.PollInterval = pollIntervalDefault
-	}
 	if config.Layout != (Layout{}) {
 		if err := config.Layout.check(); err != nil {
 			return nil, fmt.Errorf("lake: %w", err)
 		}
 	}
-	log := config.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+	poll, err := source.NewPoll(source.Poll{
+		Kind:     "lake",
+		Name:     "the lake",
+		Server:   config.Store.String(),
+		Interval: config.PollInterval,
+		Log:      config.Logger,
+	})
+	if err != nil {
+		return nil, err
 	}
-	return &Source{
-		config: config,
-		log:    log.With("lake", config.Store.String()),
-		ahead:  map[uint32]chan fetched{},
-	}, nil
+	return &Source{config: config, poll: poll, ahead: map[uint32]chan fetched{}}, nil
 }
 
 // Check asks whether the lake is of our network.
@@ -133,34 +128,13 @@ func (s *Source) Latest(ctx context.Context) (uint32, error) {
 }
 
 // Continue tells the source which ledger was read last: the next must follow it.
-func (s *Source) Continue(sequence uint32, hash string) { s.chain.Continue(sequence, hash) }
+func (s *Source) Continue(sequence uint32, hash string) { s.poll.Continue(sequence, hash) }
 
 // Next waits until the ledger with this sequence is there and answers with it
 // and those after it in its file, at most 64. It fails only for what waiting does
 // not mend.
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
-	wait := s.config.PollInterval
-	for {
-		page, err := s.try(ctx, sequence)
-		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case len(page) > 0:
-			s.report("up", slog.LevelInfo, "ledgers are being read from the lake", "ledger", sequence)
-			return page, nil
-		case source.IsPermanent(err):
-			return nil, err
-		case err != nil:
-			s.report("down", slog.LevelWarn, "the lake cannot be used; trying again until it can", "ledger",
-				sequence, "err", err)
-			wait = min(2*wait, backoffMax)
-		default:
-			wait = s.config.PollInterval
-		}
-		if err := pause(ctx, wait); err != nil {
-			return nil, err
-		}
-	}
+	return s.poll.Next(ctx, sequence, func() ([]ledger.Raw, error) { return s.try(ctx, sequence) })
 }
 
 // try looks once. No page and no error: the ledger is not there yet.
@@ -190,7 +164,7 @@ func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 		s.kept = nil
 		return nil, s.missing(ctx, sequence)
 	}
-	page, err := s.chain.Fitting(s.kept[:min(len(s.kept), pageSizeMax)], sequence,
+	page, err := s.poll.Fitting(s.kept[:min(len(s.kept), pageSizeMax)], sequence,
 		"the lake "+s.config.Store.String())
 	if err != nil {
 		s.kept = nil
@@ -291,24 +265,4 @@ func (s *Source) read(ctx context.Context, key string) ([]ledger.Raw, error) {
 		ledgers = append(ledgers, ledger.Raw{Sequence: header.Sequence, Hash: header.Hash, XDR: part})
 	}
 	return ledgers, nil
-}
-
-// report logs a state of the lake when it is not the one logged last.
-func (s *Source) report(state string, level slog.Level, message string, args ...any) {
-	if s.state == state {
-		return
-	}
-	s.state = state
-	s.log.Log(context.Background(), level, message, args...)
-}
-
-func pause(ctx context.Context, wait time.Duration) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

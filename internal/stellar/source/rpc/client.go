@@ -8,7 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
+
+	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
 // Bounds of what one answer may weigh. A busy ledger takes some 3 MB as base64.
@@ -28,9 +29,9 @@ type client struct {
 }
 
 func newClient(address string, httpClient *http.Client) (*client, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("rpc: the Stellar RPC URL must be like https://host:port/path")
+	u, err := source.ParseAddress(address, "rpc", "Stellar RPC")
+	if err != nil {
+		return nil, err
 	}
 	if httpClient == nil {
 		httpClient = &http.Client{}
@@ -79,12 +80,12 @@ func (c *client) exchange(
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.address, bytes.NewReader(body))
 	if err != nil {
-		return withoutAddress(err)
+		return source.WithoutAddress(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return withoutAddress(err)
+		return source.WithoutAddress(err)
 	}
 	defer resp.Body.Close()
 	raw, err := readBody(resp, sizeBytesMax)
@@ -134,15 +135,6 @@ func parse(raw []byte, result any) error {
 		return fmt.Errorf("its answer has an unexpected form: %w", err)
 	}
 	return nil
-}
-
-// withoutAddress drops the URL that net/http puts into its errors: it may hold
-// a provider's key.
-func withoutAddress(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		return e.Err
-	}
-	return err
 }
 
 func clip(s string) string {

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,13 +19,11 @@ import (
 
 // Bounds and defaults of a source.
 const (
-	pageSizeDefault     = 20
-	pageSizeMax         = 200 // the most that a Stellar RPC server gives
-	pollIntervalDefault = time.Second
-	backoffMaxDefault   = 15 * time.Second
-	idleLooksMax        = 10 // at one server, before the others are asked
-	fallbacksMax        = 16
-	requestTimeout      = 30 * time.Second
+	pageSizeDefault = 20
+	pageSizeMax     = 200 // the most that a Stellar RPC server gives
+	idleLooksMax    = 10  // at one server, before the others are asked
+	fallbacksMax    = 16
+	requestTimeout  = 30 * time.Second
 )
 
 // Config says which server to ask, and how.
@@ -45,11 +44,9 @@ type Source struct {
 	clients  []*client
 	client   *client // the one that is asked now
 	idle     int     // looks in a row that found nothing new
-	log      *slog.Logger
-	state    string // of the server, as last logged
-	pageSize int    // shrinks when pages are too large
-	sizeMax  int64  // of a page's answer, in bytes
-	chain    source.Chain
+	poll     *source.Poll
+	pageSize int   // shrinks when pages are too large
+	sizeMax  int64 // of a page's answer, in bytes
 }
 
 // New makes a source. It asks the server nothing yet.
@@ -70,32 +67,25 @@ func New(config Config) (*Source, error) {
 		return nil, fmt.Errorf("rpc: the page size is %d: set 1 to %d ledgers", config.PageSize,
 			pageSizeMax)
 	}
-	if config.PollInterval < 0 || config.BackoffMax < 0 {
-		return nil, errors.New("rpc: the poll interval and the longest backoff cannot be negative")
-	}
-	config.PageSize = orDefault(config.PageSize, pageSizeDefault)
-	config.PollInterval = orDefault(config.PollInterval, pollIntervalDefault)
-	config.BackoffMax = orDefault(config.BackoffMax, backoffMaxDefault)
-	log := config.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+	poll, err := source.NewPoll(source.Poll{
+		Kind:       "rpc",
+		Name:       "the Stellar RPC",
+		Server:     clients[0].host,
+		Interval:   config.PollInterval,
+		BackoffMax: config.BackoffMax,
+		Log:        config.Logger,
+	})
+	if err != nil {
+		return nil, err
 	}
 	return &Source{
 		config:   config,
 		clients:  clients,
 		client:   clients[0],
-		log:      log,
-		pageSize: config.PageSize,
+		poll:     poll,
+		pageSize: cmp.Or(config.PageSize, pageSizeDefault),
 		sizeMax:  pageSizeBytesMax,
 	}, nil
-}
-
-func orDefault[T comparable](v, fallback T) T {
-	var zero T
-	if v == zero {
-		return fallback
-	}
-	return v
 }
 
 // Check asks once whether the servers serve our network. One that does not
@@ -138,6 +128,7 @@ func (s *Source) turn() {
 	for i, c := range s.clients {
 		if c == s.client {
 			s.client = s.clients[(i+1)%len(s.clients)]
+			s.poll.Server = s.client.host
 			return
 		}
 	}
@@ -157,41 +148,21 @@ func (s *Source) Latest(ctx context.Context) (latest uint32, err error) {
 
 // Continue tells the source which ledger was read last, before a restart: the
 // next one must follow it.
-func (s *Source) Continue(sequence uint32, hash string) { s.chain.Continue(sequence, hash) }
+func (s *Source) Continue(sequence uint32, hash string) { s.poll.Continue(sequence, hash) }
 
 // Next waits until the ledger with this sequence is there and answers with it
 // and those after it that are there too, at most a page. It fails only for what
 // waiting does not mend: see the errors of package ledger.
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
-	wait := s.config.PollInterval
-	for {
-		page, err := s.tryEach(ctx, sequence)
-		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case len(page) > 0:
-			s.report("up "+s.client.host, slog.LevelInfo, "ledgers are being read from the Stellar RPC",
-				"ledger", sequence)
-			return page, nil
-		case source.IsPermanent(err):
-			return nil, err
-		case errors.Is(err, errTooLarge) && s.pageSize > 1:
-			s.pageSize /= 2
-			continue
-		case err != nil:
-			s.report("down", slog.LevelWarn, "the Stellar RPC cannot be used; trying again until it can",
-				"ledger", sequence, "err", err)
-			if err := pause(ctx, wait); err != nil {
-				return nil, err
+	return s.poll.Next(ctx, sequence, func() ([]ledger.Raw, error) {
+		for {
+			page, err := s.tryEach(ctx, sequence)
+			if !errors.Is(err, errTooLarge) || s.pageSize == 1 {
+				return page, err
 			}
-			wait = min(2*wait, s.config.BackoffMax)
-			continue
+			s.pageSize /= 2
 		}
-		if err := pause(ctx, s.config.PollInterval); err != nil {
-			return nil, err
-		}
-		wait = s.config.PollInterval
-	}
+	})
 }
 
 // tryEach looks at one server after the other until one has the ledger. A
@@ -221,7 +192,7 @@ func (s *Source) tryEach(ctx context.Context, sequence uint32) ([]ledger.Raw, er
 			problem = err
 		}
 		if len(s.clients) > 1 {
-			s.log.Debug("another Stellar RPC is asked", "rpc", s.client.host, "ledger", sequence, "err", err)
+			s.poll.Log.Debug("another Stellar RPC is asked", "rpc", s.client.host, "ledger", sequence, "err", err)
 			s.turn()
 		}
 	}
@@ -251,7 +222,7 @@ func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 	}
 	if sequence > health.LatestLedger {
 		if health.LatestLedger+1 < sequence {
-			s.report("lagging", slog.LevelWarn,
+			s.poll.Report("lagging", slog.LevelWarn,
 				"the Stellar RPC is behind what was read already; waiting for it", "ledger", sequence, "latest",
 				health.LatestLedger)
 		}
@@ -315,7 +286,7 @@ func (s *Source) page(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 		return nil, fmt.Errorf("the Stellar RPC at %s says that it has ledger %d, but gives none",
 			s.client.host, sequence)
 	}
-	return s.chain.Fitting(page, sequence, "the Stellar RPC at "+s.client.host)
+	return s.poll.Fitting(page, sequence, "the Stellar RPC at "+s.client.host)
 }
 
 func (s *Source) call(
@@ -324,24 +295,4 @@ func (s *Source) call(
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	return s.client.call(ctx, method, params, result, sizeBytesMax)
-}
-
-// report logs a state of the server when it is not the one logged last.
-func (s *Source) report(state string, level slog.Level, message string, args ...any) {
-	if s.state == state {
-		return
-	}
-	s.state = state
-	s.log.Log(context.Background(), level, message, append(args, "rpc", s.client.host)...)
-}
-
-func pause(ctx context.Context, wait time.Duration) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -1,0 +1,95 @@
+package source
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/retry"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+)
+
+const (
+	pollIntervalDefault = time.Second
+	backoffMaxDefault   = 15 * time.Second
+)
+
+// Poll is how a source waits: for a ledger that is not there yet, and for a server
+// that is away. It logs each state of the server once. It is for one goroutine.
+type Poll struct {
+	Kind   string // of the source, as a log names it: rpc
+	Name   string // as people do: the Stellar RPC
+	Server string // the one that is asked now; without secrets
+
+	Interval   time.Duration // between looks for the next ledger; 1 s when 0
+	BackoffMax time.Duration // longest wait after repeated failures; 15 s when 0
+	Log        *slog.Logger  // silent when nil
+
+	chain chain
+	state string // as last logged
+}
+
+// NewPoll fills in what is not set.
+func NewPoll(p Poll) (*Poll, error) {
+	if p.Interval < 0 || p.BackoffMax < 0 {
+		return nil, errors.New(p.Kind + ": the poll interval and the longest backoff cannot be negative")
+	}
+	p.Interval = cmp.Or(p.Interval, pollIntervalDefault)
+	p.BackoffMax = cmp.Or(p.BackoffMax, backoffMaxDefault)
+	p.Log = cmp.Or(p.Log, slog.New(slog.DiscardHandler))
+	return &p, nil
+}
+
+// Continue says which ledger was read last: the next must follow it.
+func (p *Poll) Continue(sequence uint32, hash string) { p.chain = chain{sequence, hash} }
+
+// Fitting cuts a page to the ledgers that follow each other, and the one that was read
+// last, from due on. It fails when the first does not fit: what does not fit later is
+// the first of the next page. from names the source.
+func (p *Poll) Fitting(page []ledger.Raw, due uint32, from string) ([]ledger.Raw, error) {
+	return p.chain.fitting(page, due, from)
+}
+
+// Next looks until there is a page of fitting ledgers, or an error that waiting does not
+// help against. A look that returns neither means that the ledger is not there yet.
+func (p *Poll) Next(
+	ctx context.Context, sequence uint32, look func() ([]ledger.Raw, error),
+) ([]ledger.Raw, error) {
+	waits := retry.Policy{First: p.Interval, Last: p.BackoffMax}.Backoff()
+	for {
+		page, err := look()
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err == nil && len(page) > 0:
+			p.Report("up "+p.Server, slog.LevelInfo, "ledgers are being read from "+p.Name,
+				"ledger", sequence)
+			last := page[len(page)-1]
+			p.Continue(last.Sequence, last.Hash)
+			return page, nil
+		case IsPermanent(err):
+			return nil, err
+		case err != nil:
+			p.Report("down", slog.LevelWarn, p.Name+" cannot be used; trying again until it can",
+				"ledger", sequence, "err", err)
+			err = waits.Wait(ctx, err)
+		default:
+			waits.Reset()
+			err = retry.Sleep(ctx, p.Interval)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Report logs a state of the server when it is not the one logged last.
+func (p *Poll) Report(state string, level slog.Level, message string, args ...any) {
+	if p.state == state {
+		return
+	}
+	p.state = state
+	p.Log.Log(context.Background(), level, message, append(args, p.Kind, p.Server)...)
+}
