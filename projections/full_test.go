@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
@@ -114,7 +115,7 @@ func TestAnEventOfTablesThatAreBeingFilledSaysSo(t *testing.T) {
 	isFault(t, err, projections.ErrBehind)
 	run = r.project(nil)
 	r.awaitProjected()
-	eventually(t, "the mark is taken away", func() error {
+	testkit.EventuallyNil(t, "the mark is taken away", func() error {
 		if read(hasty).Behind {
 			return projections.ErrBehind
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -93,7 +94,7 @@ func (k *killed) killProjector() {
 func (k *killed) killClickHouse() {
 	k.t.Helper()
 	pid := 0
-	eventually(k.t, "ClickHouse is there to be killed", func() error {
+	testkit.EventuallyNil(k.t, "ClickHouse is there to be killed", func() error {
 		if pid = k.engine.PID(); pid == 0 { // which would be our own process group
 			return errors.New("it is being started")
 		}
@@ -162,7 +163,7 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 		var record projections.EventRecord
 		var found error
 		// libchdb may die once more of the readers that have ended.
-		eventually(t, "ClickHouse answers", func() error {
+		testkit.EventuallyNil(t, "ClickHouse answers", func() error {
 			record, found = history.Event(t.Context(), testAccount, stories[n%5].eventID(n))
 			if errors.Is(found, projections.ErrUnavailable) {
 				return found

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -149,7 +150,7 @@ func TestClickHouseIsKilledUnderLoad(t *testing.T) {
 			s := stories[n%len(stories)]
 			r.append(s.created(n), s.refused(n, 1), s.delivered(n, 2))
 			if i == events/2 {
-				eventually(t, "something is written before the kill", func() error {
+				testkit.EventuallyNil(t, "something is written before the kill", func() error {
 					if run.Status().Facts == 0 || run.Status().Err != nil {
 						return fmt.Errorf("%+v", run.Status())
 					}
@@ -158,7 +159,7 @@ func TestClickHouseIsKilledUnderLoad(t *testing.T) {
 				must(t, syscall.Kill(r.engine.PID(), syscall.SIGKILL))
 			}
 		}
-		eventually(t, "the projector noticed", func() error {
+		testkit.EventuallyNil(t, "the projector noticed", func() error {
 			if restarts := r.engine.Restarts(); restarts <= int64(round) {
 				return fmt.Errorf("the engine was started again %d times", restarts)
 			}
@@ -167,7 +168,7 @@ func TestClickHouseIsKilledUnderLoad(t *testing.T) {
 	}
 	must(t, r.engine.Ready(t.Context()))
 	r.awaitProjected()
-	eventually(t, "the projector is well", func() error { return run.Status().Err })
+	testkit.EventuallyNil(t, "the projector is well", func() error { return run.Status().Err })
 	for query, want := range map[string]int{
 		"SELECT count() FROM events FINAL":                                                rounds * events,
 		"SELECT count() FROM attempts FINAL":                                              2 * rounds * events,
@@ -192,7 +193,8 @@ func TestClickHouseHangs(t *testing.T) {
 	r.awaitProjected()
 	pid := r.engine.PID()
 	must(t, syscall.Kill(pid, syscall.SIGSTOP))
-	eventually(t, "every thread of ClickHouse is stopped", func() error { return allStopped(pid) })
+	testkit.EventuallyNil(t, "every thread of ClickHouse is stopped",
+		func() error { return allStopped(pid) })
 	r.append(s.created(2))
 	hasty := r.historyOf(r.db, time.Second, 200*time.Millisecond)
 	_, err := hasty.Event(t.Context(), testAccount, s.eventID(2))
@@ -259,7 +261,7 @@ func TestRepeatedFactsChangeNoAnswer(t *testing.T) {
 	}
 	r.exec("TRUNCATE TABLE projection_progress")
 	again := r.project(func(c *projections.ProjectorConfig) { c.BlockRows = 37 })
-	eventually(t, "the facts are written again", func() error {
+	testkit.EventuallyNil(t, "the facts are written again", func() error {
 		if facts := again.Status().Facts; facts < 300 {
 			return fmt.Errorf("%d facts", facts)
 		}
@@ -300,7 +302,7 @@ func TestLostTablesAreBuiltAnew(t *testing.T) {
 	})
 	// Asked of the projector: a session that begins in a database that does not
 	// exist would end this engine.
-	eventually(t, "everything is written again", func() error {
+	testkit.EventuallyNil(t, "everything is written again", func() error {
 		if facts := run.Status().Facts; facts < 201 {
 			return fmt.Errorf("%d facts", facts)
 		}
@@ -325,14 +327,14 @@ func TestLostTablesAreBuiltAnew(t *testing.T) {
 	if got := r.checksum(); got != want {
 		t.Errorf("the rows are %s, not %s", got, want)
 	}
-	eventually(t, "the projector is well", func() error { return run.Status().Err })
+	testkit.EventuallyNil(t, "the projector is well", func() error { return run.Status().Err })
 }
 
 func TestProjectorsShareThePartitions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	one, two := r.project(nil), r.project(nil)
-	eventually(t, "each has two partitions", func() error {
+	testkit.EventuallyNil(t, "each has two partitions", func() error {
 		a, b := one.Status().Partitions, two.Status().Partitions
 		if len(a) != 2 || len(b) != 2 ||
 			slices.ContainsFunc(a, func(p int32) bool { return slices.Contains(b, p) }) {
@@ -352,7 +354,7 @@ func TestProjectorsShareThePartitions(t *testing.T) {
 	load()
 	r.awaitProjected()
 	// A block is in the tables before it is counted.
-	eventually(t, "both projectors wrote", func() error {
+	testkit.EventuallyNil(t, "both projectors wrote", func() error {
 		if a, b := one.Status().Facts, two.Status().Facts; a == 0 || b == 0 {
 			return fmt.Errorf("%d and %d facts", a, b)
 		}
@@ -422,7 +424,7 @@ func TestClickHouseIsAwayFromTheStart(t *testing.T) {
 	run := r.project(func(c *projections.ProjectorConfig) { c.DB = away })
 	s := newStory(1)
 	r.append(s.created(1), s.delivered(1, 1))
-	eventually(t, "the projector says what is wrong", func() error {
+	testkit.EventuallyNil(t, "the projector says what is wrong", func() error {
 		if err := run.Status().Err; err == nil || !strings.Contains(err.Error(), "refused") {
 			return fmt.Errorf("it says %v", err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -91,7 +92,7 @@ func (r *rig) twinChecksum() string {
 	r.t.Helper()
 	twin := r.open(strings.TrimSuffix(r.engine.DSN(), "/"+r.engine.Database()) + "/twin")
 	run := r.project(func(c *projections.ProjectorConfig) { c.DB = twin })
-	eventually(r.t, "the twin is made", func() error {
+	testkit.EventuallyNil(r.t, "the twin is made", func() error {
 		if lag, err := run.Lag(r.t.Context()); err != nil || lag > 0 ||
 			len(run.Status().Partitions) < testPartitions {
 			return fmt.Errorf("%d records are not there, %v", lag, err)
@@ -131,7 +132,7 @@ func TestRebuildWhileFactsCome(t *testing.T) {
 	r.world(5)
 	run := r.project(nil)
 	stop := r.load()
-	eventually(t, "some facts are projected", func() error {
+	testkit.EventuallyNil(t, "some facts are projected", func() error {
 		if run.Status().Facts < 500 {
 			return errors.New("too few")
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -59,7 +60,7 @@ func newRig(t testing.TB) *rig {
 func newRigOn(t testing.TB, engine *clickhouse.Engine) *rig {
 	t.Helper()
 	b := brokertest.Start(t)
-	return newRigAt(t, engine, b.Replicas(), streams.Cluster{Brokers: b.Addrs(), Prefix: b.Prefix()})
+	return newRigAt(t, engine, b.Replicas(), b.Cluster(nil))
 }
 
 func newRigAt(t testing.TB, engine *clickhouse.Engine, replicas int16, at streams.Cluster) *rig {
@@ -179,7 +180,7 @@ func (r *rig) awaitProjected() {
 	lag, err := projections.NewLag(r.db, r.cluster)
 	must(r.t, err)
 	defer lag.Close()
-	eventually(r.t, "the topics are projected", func() error {
+	testkit.EventuallyNil(r.t, "the topics are projected", func() error {
 		ctx, cancel := context.WithTimeout(r.t.Context(), time.Second)
 		defer cancel()
 		records, err := lag.CatchUp(ctx)
@@ -224,26 +225,6 @@ func (r *rig) checksumOf(database string) string {
 		sums = append(sums, fmt.Sprintf("%s %d %x", table, n, sum))
 	}
 	return strings.Join(sums, ", ")
-}
-
-// eventually polls until the condition holds.
-func eventually(t testing.TB, what string, holds func() error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), eventualMax)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := holds()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("not within %s: %s: %v", eventualMax, what, err)
-		case <-tick.C:
-		}
-	}
 }
 
 func must(t testing.TB, err error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
@@ -86,7 +87,7 @@ func TestEachServerIsExactWhileTheProjectorMovesBetweenThem(t *testing.T) {
 	stop := r.load()
 	for n := range 8 {
 		facts := run.Status().Facts
-		eventually(t, "the projector writes on", func() error {
+		testkit.EventuallyNil(t, "the projector writes on", func() error {
 			if now := run.Status(); now.Facts < facts+300 {
 				return fmt.Errorf("it wrote %d facts: %w", now.Facts-facts, now.Err)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/internal/kafkatest"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -87,7 +88,7 @@ func TestABrokerThatForgets(t *testing.T) {
 	stop := r.keepRunning(r.dir)
 	r.feed(1, 50)
 	r.wantJournal(r.onPartition(0))
-	eventually(t, "the group has forgotten its positions", func() bool {
+	testkit.Eventually(t, "the group has forgotten its positions", func() bool {
 		forgotten := false
 		r.admin(func(ctx context.Context, admin *kadm.Client) error {
 			at, err := admin.FetchOffsets(ctx, r.cluster.Prefix+sumGroup)
@@ -191,7 +192,7 @@ func (r *rig) deleteAll(topic string) {
 func (r *rig) wantEach(from, to int) {
 	r.t.Helper()
 	place := streams.PartitionOf(2)
-	eventually(r.t, "the numbers are in the journal", func() bool {
+	testkit.Eventually(r.t, "the numbers are in the journal", func() bool {
 		journal := r.journal()
 		for n := from; n <= to; n++ {
 			if place(r.keyOf(n)) == 0 && journal[r.keyOf(n)] != 1 {
@@ -250,7 +251,7 @@ func TestAnUncleanElection(t *testing.T) {
 	claimed := make(chan streams.Claimed, 10_000)
 	stop = r.run(r.task(r.dir, func(c streams.Claimed) { claimed <- c }))
 	journal := r.journal()
-	eventually(t, "the state is claimed", func() bool { return len(claimed) >= len(journal) })
+	testkit.Eventually(t, "the state is claimed", func() bool { return len(claimed) >= len(journal) })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +305,7 @@ func (r *rig) journalPartition() (p kadm.PartitionDetail) {
 
 func (r *rig) awaitReplicas(n int) {
 	r.t.Helper()
-	eventually(r.t, "the replicas are in sync", func() bool {
+	testkit.Eventually(r.t, "the replicas are in sync", func() bool {
 		p := r.journalPartition()
 		return len(p.Replicas) == n && len(p.ISR) == n
 	})
@@ -312,7 +313,7 @@ func (r *rig) awaitReplicas(n int) {
 
 func (r *rig) awaitLeader(id int) {
 	r.t.Helper()
-	eventually(r.t, "the lead has moved",
+	testkit.Eventually(r.t, "the lead has moved",
 		func() bool { return r.journalPartition().Leader == int32(id) })
 }
 

@@ -3,6 +3,7 @@ package streams_test
 import (
 	"testing"
 
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -31,7 +32,7 @@ func TestAStateOfAnotherJournalIsBuiltAnew(t *testing.T) {
 	for _, round := range []string{"the state of another journal", "the state that was built anew"} {
 		claimed := make(chan streams.Claimed, 10_000)
 		stop = other.run(other.task(r.dir, func(c streams.Claimed) { claimed <- c }))
-		eventually(t, "all is claimed from "+round, func() bool { return len(claimed) >= total })
+		testkit.Eventually(t, "all is claimed from "+round, func() bool { return len(claimed) >= total })
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -186,7 +187,7 @@ func TestARestoreReadsUpToItsOwnRecord(t *testing.T) {
 	for _, dir := range []string{r.dir, t.TempDir()} {
 		claimed := make(chan streams.Claimed, 10_000)
 		stop := r.run(r.task(dir, func(c streams.Claimed) { claimed <- c }))
-		eventually(t, "all claimed", func() bool { return len(claimed) == total })
+		testkit.Eventually(t, "all claimed", func() bool { return len(claimed) == total })
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lumenhook/lumenhook/internal/brokertest"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -94,7 +95,7 @@ func TestInputsAreTakenOnceWithoutGroupAndState(t *testing.T) {
 			stop := r.run(r.counted(r.dir, &given, time.Now))
 			r.feed(1, 40)
 			all := r.end(numbersTopic)
-			eventually(t, "all are taken", func() bool { return given.Load() == all })
+			testkit.Eventually(t, "all are taken", func() bool { return given.Load() == all })
 			if err := stop(); err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +110,7 @@ func TestInputsAreTakenOnceWithoutGroupAndState(t *testing.T) {
 			r.feed(41, 60)
 			now := r.end(numbersTopic)
 			r.wantJournal(r.onPartition(0))
-			eventually(t, "what came since is taken", func() bool { return given.Load() >= now })
+			testkit.Eventually(t, "what came since is taken", func() bool { return given.Load() >= now })
 			if err := stop(); err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +173,7 @@ func TestIdleTasksKeepTheirPositions(t *testing.T) {
 	facts := r.journal()
 	for range 2 {
 		before := r.end(sumsTopic)
-		eventually(t, "a note in the journal", func() bool {
+		testkit.Eventually(t, "a note in the journal", func() bool {
 			days.Add(2)
 			return r.end(sumsTopic) > before
 		})

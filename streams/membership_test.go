@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -68,20 +69,20 @@ func TestRefusedHeartbeatIsNoAcknowledgement(t *testing.T) {
 	}
 	membership.Store(joined)
 	<-assigned
-	eventually(t, "the member is fresh", joined.Fresh)
+	testkit.Eventually(t, "the member is fresh", joined.Fresh)
 
 	paused.jump(streams.SessionTimeout)
 	if joined.Fresh() {
 		t.Error("a member is fresh that was not heard of for a whole session")
 	}
-	eventually(t, "the member is fresh again", joined.Fresh)
+	testkit.Eventually(t, "the member is fresh again", joined.Fresh)
 	refusing.Store(true) // what was acknowledged a moment ago does not count any more
 	if fresh := <-lost; fresh {
 		t.Error("the refusal of a heartbeat made the member fresh")
 	}
 	refusing.Store(false)
 	<-assigned
-	eventually(t, "the member is fresh again", joined.Fresh)
+	testkit.Eventually(t, "the member is fresh again", joined.Fresh)
 	if err := joined.Leave(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -115,10 +116,10 @@ func TestAGroupThatRefusesIsNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, want,
+		testkit.Eventually(t, want,
 			func() bool { err := m.Check(); return err != nil && strings.Contains(err.Error(), want) })
 		refusing.Store(false)
-		eventually(t, "the member is taken in", func() bool { return m.Check() == nil })
+		testkit.Eventually(t, "the member is taken in", func() bool { return m.Check() == nil })
 		if err := m.Leave(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -154,7 +155,7 @@ func TestAMemberThatComesBackUnderItsNameHasItsPartition(t *testing.T) {
 	other, othersAssigned, othersTaken := r.named("two")
 	<-taken
 	theirs := <-othersAssigned
-	eventually(t, "both are fresh", func() bool { return first.Fresh() && other.Fresh() })
+	testkit.Eventually(t, "both are fresh", func() bool { return first.Fresh() && other.Fresh() })
 
 	if err := first.Leave(t.Context()); err != nil {
 		t.Fatal(err)
@@ -164,7 +165,7 @@ func TestAMemberThatComesBackUnderItsNameHasItsPartition(t *testing.T) {
 	if got := <-assigned; len(got) != 1 || got[0] != ours[0] || got[0] == theirs[0] {
 		t.Errorf("it had %v, and has %v back; the other has %v", ours, got, theirs)
 	}
-	eventually(t, "it is fresh", again.Fresh)
+	testkit.Eventually(t, "it is fresh", again.Fresh)
 	select {
 	case p := <-othersTaken:
 		t.Errorf("%v was taken from the other", p)
@@ -188,11 +189,11 @@ func TestOfTwoWithOneNameTheLaterCounts(t *testing.T) {
 	r := newRig(t)
 	first, assigned, taken := r.named("one")
 	<-assigned
-	eventually(t, "the first is fresh", first.Fresh)
+	testkit.Eventually(t, "the first is fresh", first.Fresh)
 	second, assigned, _ := r.named("one")
 	<-assigned
 	<-taken
-	eventually(t, "it is said", func() bool {
+	testkit.Eventually(t, "it is said", func() bool {
 		err := errors.Join(first.Check(), second.Check())
 		return err != nil && strings.Contains(err.Error(), "a name of its own")
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -57,7 +58,7 @@ func TestReadToNamesATransactionThatHoldsTheEndBack(t *testing.T) {
 	if err := writer.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the end is read",
+	testkit.Eventually(t, "the end is read",
 		func() bool { return reader.ReadTo(t.Context(), sumsTopic, until, 10, take) == nil })
 	if len(got) != 1 || got[0] != "1" {
 		t.Errorf("read %q", got)

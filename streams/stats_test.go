@@ -3,6 +3,7 @@ package streams_test
 import (
 	"testing"
 
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -44,7 +45,7 @@ func TestATaskSaysHowItDoes(t *testing.T) {
 		t.Error("a task that was not started is restored")
 	}
 	stop = r.run(again)
-	eventually(t, "the state is restored", func() bool { return again.Stats().Restored })
+	testkit.Eventually(t, "the state is restored", func() bool { return again.Stats().Restored })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}

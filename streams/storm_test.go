@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -70,7 +71,8 @@ func (r *rig) member() (leave func()) {
 // wantJournalOf waits until the journal has all numbers up to one, each once.
 func (r *rig) wantJournalOf(last int) {
 	r.t.Helper()
-	eventually(r.t, "all numbers are in the journal", func() bool { return len(r.journal()) >= last })
+	testkit.Eventually(r.t, "all numbers are in the journal",
+		func() bool { return len(r.journal()) >= last })
 	for key, n := range r.journal() {
 		if n != 1 {
 			r.t.Errorf("%s is in the journal %d times", key, n)

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/brokertest"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -108,16 +108,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	b := brokertest.Start(t)
-	r := &rig{
-		t:   t,
-		dir: t.TempDir(),
-		cluster: streams.Cluster{
-			Brokers:  b.Addrs(),
-			Prefix:   b.Prefix(),
-			ClientID: "test",
-			Logger:   slog.New(slog.DiscardHandler),
-		},
-	}
+	r := &rig{t: t, dir: t.TempDir(), cluster: b.Cluster(nil)}
 	r.replicas = b.Replicas()
 	r.makeTopics()
 	return r
@@ -226,27 +217,11 @@ func (r *rig) journal() map[string]int {
 	return count
 }
 
-// eventually polls a condition until it holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(brokertest.Patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-deadline.C:
-			t.Fatal("never came true: " + what)
-		case <-tick.C:
-		}
-	}
-}
-
 // wantJournal waits until the journal holds that many numbers, each once.
 func (r *rig) wantJournal(total int) {
 	r.t.Helper()
 	var have map[string]int
-	eventually(r.t, fmt.Sprintf("%d records in the journal", total), func() bool {
+	testkit.Eventually(r.t, fmt.Sprintf("%d records in the journal", total), func() bool {
 		have = r.journal()
 		return len(have) >= total
 	})
@@ -267,7 +242,7 @@ func TestTaskTakesEachInputOnceOverRestarts(t *testing.T) {
 		total = r.onPartition(0)
 		r.wantJournal(total)
 		// Everything is due, so every start claims all there is, once.
-		eventually(t, "all claimed", func() bool { return len(claimed) == total })
+		testkit.Eventually(t, "all claimed", func() bool { return len(claimed) == total })
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +250,8 @@ func TestTaskTakesEachInputOnceOverRestarts(t *testing.T) {
 	// A lost state is folded again from the journal.
 	claimed := make(chan streams.Claimed, 10_000)
 	stop := r.run(r.task(t.TempDir(), func(c streams.Claimed) { claimed <- c }))
-	eventually(t, "all claimed from a fresh folder", func() bool { return len(claimed) == total })
+	testkit.Eventually(t, "all claimed from a fresh folder",
+		func() bool { return len(claimed) == total })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}

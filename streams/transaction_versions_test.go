@@ -8,6 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // What is asked for with a new level of a feature.
@@ -35,7 +37,7 @@ func (r *rig) transactionsAt(level int16, how int8) {
 	if err != nil {
 		r.t.Fatalf("setting transaction.version to %d: %v", level, err)
 	}
-	eventually(r.t, "the level is known", func() bool {
+	testkit.Eventually(r.t, "the level is known", func() bool {
 		levels, err := r.cluster.Features(r.t.Context())
 		return err == nil && levels["transaction.version"] == level
 	})
@@ -69,7 +71,7 @@ func TestTurnsUnderEachVersionOfTransactions(t *testing.T) {
 		fed += 20
 		r.wantJournal(r.onPartition(0))
 		end := r.end(numbersTopic)
-		eventually(t, "the group has the positions", func() bool { return r.groupAt() == end })
+		testkit.Eventually(t, "the group has the positions", func() bool { return r.groupAt() == end })
 	}
 	stop := r.run(r.task(r.dir, nil))
 	turns()

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/brokertest"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -226,7 +227,7 @@ func (p *process) signal(s syscall.Signal) {
 func (p *process) pause() {
 	p.t.Helper()
 	p.signal(syscall.SIGSTOP)
-	eventually(p.t, "the process stands still", func() bool {
+	testkit.Eventually(p.t, "the process stands still", func() bool {
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 		if err != nil {
 			p.t.Fatal(err)
@@ -306,12 +307,12 @@ func TestPausedOwnerIsFenced(t *testing.T) {
 	wrote := func(name string, earlier []written) func() bool {
 		return func() bool { return wroteSince(r.history(0), earlier, name) > 2 }
 	}
-	eventually(t, "the first owner writes", wrote("former", nil))
+	testkit.Eventually(t, "the first owner writes", wrote("former", nil))
 	former.pause()
 
 	r.start(ownerAlone, "next")
 	r.feed(51, 100)
-	eventually(t, "the next owner writes", wrote("next", r.history(0)))
+	testkit.Eventually(t, "the next owner writes", wrote("next", r.history(0)))
 
 	former.signal(syscall.SIGCONT)
 	select {
@@ -323,7 +324,7 @@ func TestPausedOwnerIsFenced(t *testing.T) {
 		!strings.Contains(out, "PRODUCER_FENCED") {
 		t.Errorf("the former owner ended of something else: %v: %s", former.err, out)
 	}
-	eventually(t, "the next owner writes on", wrote("next", r.history(0)))
+	testkit.Eventually(t, "the next owner writes on", wrote("next", r.history(0)))
 	history := r.history(0)
 	wantOneAtATime(t, history)
 	if got := writers(history); !slices.Equal(got, []string{"former/1", "next/1"}) {
@@ -349,19 +350,19 @@ func TestPausedMemberIsFenced(t *testing.T) {
 		}
 	}
 	now := func() [2][]written { return [2][]written{r.history(0), r.history(1)} }
-	eventually(t, "the first member writes to both partitions", both("former", now()))
+	testkit.Eventually(t, "the first member writes to both partitions", both("former", now()))
 	former.pause()
 
 	r.start(ownerMember, "next")
 	r.feed(51, 100)
-	eventually(t, "the next member writes to both partitions", both("next", now()))
+	testkit.Eventually(t, "the next member writes to both partitions", both("next", now()))
 
 	former.signal(syscall.SIGCONT)
 	resumed := now()
 	r.feed(101, 150)
 	// The group gives the former member a partition back, whose task then is a
 	// new one.
-	eventually(t, "the former member takes part again", func() bool {
+	testkit.Eventually(t, "the former member takes part again", func() bool {
 		return wroteSince(r.history(0), resumed[0], "former") > 2 ||
 			wroteSince(r.history(1), resumed[1], "former") > 2
 	})
@@ -374,7 +375,7 @@ func TestPausedMemberIsFenced(t *testing.T) {
 // wantNumbers waits until every number fed is in the journal.
 func (r *rig) wantNumbers(total int) {
 	r.t.Helper()
-	eventually(r.t, fmt.Sprintf("%d numbers in the journal", total), func() bool {
+	testkit.Eventually(r.t, fmt.Sprintf("%d numbers in the journal", total), func() bool {
 		numbers := 0
 		for p := range int32(2) {
 			for _, w := range r.history(p) {

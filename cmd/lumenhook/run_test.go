@@ -26,6 +26,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/receiver"
 	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // asProgram makes the test binary be the program: these tests run the real
@@ -154,19 +155,17 @@ func (s *testService) interrupt() {
 
 func (s *testService) eventually(what string, holds func() bool) {
 	s.t.Helper()
-	deadline := time.NewTimer(120 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
+	testkit.EventuallyNil(s.t, what, func() error {
+		if holds() {
+			return nil
+		}
 		select {
 		case err := <-s.exited:
 			s.t.Fatalf("the program ended (%v) before %s:\n%s", err, what, s.output)
-		case <-deadline.C:
-			s.t.Fatalf("never came true: %s\n%s", what, s.output)
-		case <-tick.C:
+		default:
 		}
-	}
+		return fmt.Errorf("not by what the program says:\n%s", s.output)
+	})
 }
 
 func (s *testService) call(method, path string, body any, into any) int {

@@ -28,6 +28,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
@@ -272,19 +273,17 @@ func (r *role) serving() (pid int) {
 // until waits until something holds, for as long as the process lives.
 func (r *role) until(what string, holds func() bool) {
 	r.t.Helper()
-	deadline := time.NewTimer(90 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
+	testkit.EventuallyNil(r.t, what, func() error {
+		if holds() {
+			return nil
+		}
 		select {
 		case err := <-r.exited:
 			r.t.Fatalf("%s ended (%v) before %s:\n%s", r.name, err, what, r.output)
-		case <-deadline.C:
-			r.t.Fatalf("%s: never came true: %s\n%s", r.name, what, r.output)
-		case <-tick.C:
+		default:
 		}
-	}
+		return fmt.Errorf("not by what %s says:\n%s", r.name, r.output)
+	})
 }
 
 var (

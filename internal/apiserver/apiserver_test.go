@@ -24,6 +24,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/apiserver"
 	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 const goodKey = "Bearer good"
@@ -75,19 +76,6 @@ func serve(t *testing.T, s *apiserver.Server) string {
 	return l.Addr().String()
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.After(10 * time.Second); !holds(); {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("not within 10 s: %s", what)
-		}
-	}
-}
-
 // ask sends a request on a connection that is open, and tells the status; 0 when
 // the connection is closed.
 func ask(conn net.Conn) int {
@@ -137,7 +125,10 @@ func TestConnectionsAreBounded(t *testing.T) {
 				t.Errorf("a connection within the bound was answered %d", status)
 			}
 			_ = open[1].Close()
-			eventually(t, "the place is free again", func() bool { return ask(dial(t, addr)) == 200 })
+			testkit.Eventually(t, "the place is free again", func() bool {
+				return ask(dial(t,
+					addr)) == 200
+			})
 		})
 	}
 }
@@ -436,7 +427,7 @@ func TestTLSReloads(t *testing.T) {
 	if err := os.WriteFile(certFile, []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the broken certificate is noticed", func() bool {
+	testkit.Eventually(t, "the broken certificate is noticed", func() bool {
 		if _, err := get(first, 0); err != nil {
 			t.Fatalf("a broken file took the certificate away: %v", err)
 		}
@@ -449,7 +440,7 @@ func TestTLSReloads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the new certificate is in use",
+	testkit.Eventually(t, "the new certificate is in use",
 		func() bool { _, err := get(second, 0); return err == nil })
 	if _, err := get(first, 0); err == nil {
 		t.Error("the old certificate is still in use")

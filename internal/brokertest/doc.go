@@ -16,6 +16,7 @@
 //
 //	embedded.go  the embedded broker
 //	kafka.go     the real cluster
+//	cluster.go   how a test reaches it, and its topics
 //	cut.go       a topic that was cut
 //	log.go       what stands in topics
 package brokertest

@@ -192,21 +192,6 @@ func wantResult(t testing.TB, r Result, status int, code Code) {
 	}
 }
 
-// eventually polls a condition until it holds or thirty seconds have passed.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("not within 30 s: %s", what)
-		}
-	}
-}
-
 // readRequest takes one whole request off a raw connection and returns its text.
 func readRequest(conn net.Conn) (string, error) {
 	var text strings.Builder

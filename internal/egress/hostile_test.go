@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // TestHostileEndless: what never ends is cut off at its bound, and not at the
@@ -324,13 +326,15 @@ func TestFiveThousandHostileReceivers(t *testing.T) {
 			}
 		})
 		// A handshake takes a goroutine more, and the race detector has a limit.
-		eventually(t, "the last hundred are held", func() bool { return int(f.held.Load()) > i-100 })
+		testkit.Eventually(t, "the last hundred are held",
+			func() bool { return int(f.held.Load()) > i-100 })
 	}
-	eventually(t, "all are held", func() bool { return int(f.held.Load()) == hostile })
+	testkit.Eventually(t, "all are held", func() bool { return int(f.held.Load()) == hostile })
 	wantResult(t, post(t, c, good.URL), 200, "")
 	f.open()
 	wantResult(t, post(t, c, good.URL), 200, "")
-	eventually(t, "all floods are cut off", func() bool { return int(flooded.Load()) == flooding })
+	testkit.Eventually(t, "all floods are cut off",
+		func() bool { return int(flooded.Load()) == flooding })
 	f.hangUp()
 	wg.Wait()
 	used := peak()

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // counted counts the questions for IPv4 addresses.
@@ -107,7 +109,7 @@ func TestResolverAsksOnceForMany(t *testing.T) {
 			t.Error("the impatient one was answered")
 		}
 	})
-	eventually(t, "the name server is asked", func() bool { return asked.Load() == 1 })
+	testkit.Eventually(t, "the name server is asked", func() bool { return asked.Load() == 1 })
 	for range 200 {
 		wg.Go(func() {
 			addrs, err := lookupAddrs(t, r, "one.test.")

@@ -15,6 +15,8 @@ import (
 
 	frames "golang.org/x/net/http2"
 	"golang.org/x/sys/unix"
+
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -201,7 +203,7 @@ func TestHTTP2SharesAndRecovers(t *testing.T) {
 		t.Errorf("%d connections for 10 attempts in a row", count())
 	}
 	s.CloseClientConnections()
-	eventually(t, "the broken connection is noticed",
+	testkit.Eventually(t, "the broken connection is noticed",
 		func() bool { return post(t, c, s.URL).Delivered() })
 	if count() != 2 {
 		t.Errorf("%d connections after one was closed", count())
@@ -367,7 +369,7 @@ func TestPoolExpires(t *testing.T) {
 			func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }, http2)
 		c := newClient(t, func(cfg *Config) { cfg.IdleTimeout = 40 * time.Millisecond })
 		wantResult(t, post(t, c, s.URL), 200, "")
-		eventually(t, "the pool is empty", func() bool {
+		testkit.Eventually(t, "the pool is empty", func() bool {
 			c.pool.mu.Lock()
 			defer c.pool.mu.Unlock()
 			return len(c.pool.hosts) == 0 && c.pool.idle == 0 && c.pool.shared == 0 && c.pool.sweep == nil

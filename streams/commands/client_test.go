@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/brokertest"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
@@ -31,12 +31,7 @@ func TestMain(m *testing.M) { brokertest.Main(m) }
 func newRig(t testing.TB) *rig {
 	t.Helper()
 	r := &rig{t: t, broker: brokertest.Start(t)}
-	r.cluster = streams.Cluster{
-		Brokers:  r.broker.Addrs(),
-		Prefix:   r.broker.Prefix(),
-		ClientID: "test",
-		Logger:   slog.New(slog.DiscardHandler),
-	}
+	r.cluster = r.broker.Cluster(nil)
 	specs := []streams.TopicSpec{
 		{Name: schemas.TopicCommands, Partitions: 3, ReplicationFactor: r.broker.Replicas()},
 		{Name: schemas.TopicResults, Partitions: 3, ReplicationFactor: r.broker.Replicas()},
@@ -222,7 +217,8 @@ func TestACommandWithoutAnswerIsNotConfirmedAndStands(t *testing.T) {
 	c := r.open(commands.Config{Wait: 100 * time.Millisecond})
 	cmd := command(1)
 	log := brokertest.NewLog(t, r.cluster)
-	eventually(t, "the command stands", func() bool { // it is appended within the time of one who asks
+	// it is appended within the time of one who asks
+	testkit.Eventually(t, "the command stands", func() bool {
 		_, err := c.Submit(t.Context(), cmd)
 		var unconfirmed commands.ErrNotConfirmed
 		if !errors.As(err, &unconfirmed) || unconfirmed.CommandID != cmd.ID ||
@@ -234,7 +230,7 @@ func TestACommandWithoutAnswerIsNotConfirmedAndStands(t *testing.T) {
 	// The engine comes, takes it, and answers whoever asks again.
 	e := &engine{}
 	r.startEngine(e)
-	eventually(t, "the engine sees what was not confirmed",
+	testkit.Eventually(t, "the engine sees what was not confirmed",
 		func() bool { _, seen := e.seen.Load(cmd.ID); return seen })
 	wantAnswer(t, r.open(commands.Config{}), cmd)
 }
@@ -292,7 +288,7 @@ func TestAbortedResultsAreNotAnswers(t *testing.T) {
 		_, err := c.Submit(ctx, command(1))
 		gave <- err
 	}()
-	eventually(t, "the engine has aborted", func() bool { return aborted.Load() > 0 })
+	testkit.Eventually(t, "the engine has aborted", func() bool { return aborted.Load() > 0 })
 	later := command(1)
 	later.ID = domain.DeriveID(domain.CommandPrefix, "later")
 	wantAnswer(t, c, later)
@@ -324,7 +320,7 @@ func TestCommandsUnderWayAreBounded(t *testing.T) {
 		}
 	}
 	r.startEngine(&engine{})
-	eventually(t, "a free place", func() bool {
+	testkit.Eventually(t, "a free place", func() bool {
 		_, err := c.Submit(t.Context(), command(3))
 		return err == nil
 	})
@@ -334,14 +330,14 @@ func TestAnswersComeAfterTheClusterWasAway(t *testing.T) {
 	r := newRig(t)
 	c := r.open(commands.Config{Wait: brokertest.Patience / 100})
 	r.startEngine(&engine{})
-	eventually(t, "an answer",
+	testkit.Eventually(t, "an answer",
 		func() bool { _, err := c.Submit(t.Context(), command(1)); return err == nil })
 	r.broker.Outage(func() {
 		if _, err := c.Submit(t.Context(), command(2)); !errors.As(err, new(commands.ErrNotConfirmed)) {
 			t.Errorf("without a cluster Submit gave %v", err)
 		}
 	})
-	eventually(t, "an answer after the cluster came back",
+	testkit.Eventually(t, "an answer after the cluster came back",
 		func() bool { _, err := c.Submit(t.Context(), command(3)); return err == nil })
 }
 
@@ -364,21 +360,6 @@ func TestAClosedClientRefuses(t *testing.T) {
 		t.Errorf("after Close Submit gave %v", err)
 	}
 	c.Close()
-}
-
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(brokertest.Patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-deadline.C:
-			t.Fatal("never came true: " + what)
-		case <-tick.C:
-		}
-	}
 }
 
 func BenchmarkSubmit(b *testing.B) {

@@ -27,7 +27,7 @@ func TestADirectoryNoticesAbortedRows(t *testing.T) {
 	}
 	var once sync.Once
 	t.Cleanup(func() { once.Do(fake.Close) })
-	r := newRigOn(t, "test.", 1, fake.ListenAddrs()...)
+	r := newRigOn(t, fake.ListenAddrs()...)
 	r.txn("task").write(endpointRow("ep_1", "https://kept.example", 1))
 	aborted := r.txn("task")
 	aborted.begin(endpointRow("ep_1", "https://aborted.example", 2))

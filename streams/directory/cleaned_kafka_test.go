@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/lumenhook/lumenhook/internal/brokertest"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -22,7 +23,7 @@ func TestTablesThatAreCleanedWhileTheyAreRead(t *testing.T) {
 	w := r.txn("engine")
 	d, _ := r.open(r.dir)
 	written := 0
-	eventually(t, "the brokers have cleaned", func() bool {
+	testkit.Eventually(t, "the brokers have cleaned", func() bool {
 		for range 10 {
 			written++
 			w.write(

@@ -19,7 +19,7 @@ func TestADirectoryNoticesATableThatWasCut(t *testing.T) {
 	}
 	t.Cleanup(fake.Close)
 	cut := brokertest.NewCut(fake)
-	r := newRigOn(t, "test.", 1, fake.ListenAddrs()...)
+	r := newRigOn(t, fake.ListenAddrs()...)
 	r.txn("engine").write(watchRow("wat_1", "GA", 1))
 	d, stop := r.open(r.dir)
 	r.caughtUp(d)

@@ -16,6 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -39,23 +40,25 @@ func TestMain(m *testing.M) { brokertest.Main(m) }
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	b := brokertest.Start(t)
-	r := newRigOn(t, b.Prefix(), b.Replicas(), b.Addrs()...)
+	r := newRigAt(t, b.Replicas(), b.Cluster(nil))
 	r.broker = b
 	return r
 }
 
-func newRigOn(t *testing.T, prefix string, replicas int16, addrs ...string) *rig {
+// newRigOn is of a broker that the test has a hand in.
+func newRigOn(t *testing.T, addrs ...string) *rig {
 	t.Helper()
-	r := &rig{
-		t:   t,
-		dir: t.TempDir(),
-		cluster: streams.Cluster{
-			Brokers:  addrs,
-			Prefix:   prefix,
-			ClientID: "test",
-			Logger:   slog.New(slog.DiscardHandler),
-		},
-	}
+	return newRigAt(t, 1, streams.Cluster{
+		Brokers:  addrs,
+		Prefix:   "test.",
+		ClientID: "test",
+		Logger:   slog.New(slog.DiscardHandler),
+	})
+}
+
+func newRigAt(t *testing.T, replicas int16, cluster streams.Cluster) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: t.TempDir(), cluster: cluster}
 	var specs []streams.TopicSpec
 	for _, table := range tables {
 		specs = append(specs, streams.TopicSpec{
@@ -207,21 +210,6 @@ func (r *rig) wantWatches(d *Directory, wallet string, want ...string) {
 	}
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(brokertest.Patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-deadline.C:
-			t.Fatal("never came true: " + what)
-		case <-tick.C:
-		}
-	}
-}
-
 func TestRowsAreReadAsTheyWereCommitted(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)
@@ -328,7 +316,7 @@ func TestRestartGoesOnFromTheCheckpoints(t *testing.T) {
 	d, stop := r.open(r.dir)
 	w.write(watchRow("wat_1", "GA", 1), watchRow("wat_2", "GB", 1), accountRow("acc_1", 1, "one"))
 	before := r.caughtUp(d)
-	eventually(t, "fresh", func() bool { return d.Fresh() == nil })
+	testkit.Eventually(t, "fresh", func() bool { return d.Fresh() == nil })
 	stop()
 
 	w.write(watchRow("wat_1", "GC", 2), tombstone(schemas.TopicWatches, "wat_2"))
@@ -393,7 +381,7 @@ func compacting(t *testing.T) *kfake.Cluster {
 
 func TestCompactionChangesNothing(t *testing.T) {
 	c := compacting(t)
-	r := newRigOn(t, "test.", 1, c.ListenAddrs()...)
+	r := newRigOn(t, c.ListenAddrs()...)
 	w := r.txn("engine")
 	d, stop := r.open(r.dir)
 	for i := range 20 {
@@ -411,7 +399,7 @@ func TestCompactionChangesNothing(t *testing.T) {
 	for _, dir := range []string{r.dir, t.TempDir()} {
 		d, stop := r.open(dir)
 		r.caughtUp(d)
-		eventually(t, "fresh", func() bool { return d.Fresh() == nil })
+		testkit.Eventually(t, "fresh", func() bool { return d.Fresh() == nil })
 		r.wantWatches(d, "G18")
 		r.wantWatches(d, "G19", "wat_1")
 		r.wantWatches(d, "GB")
@@ -422,7 +410,7 @@ func TestCompactionChangesNothing(t *testing.T) {
 
 func TestAStoreThatWasAwayTooLongIsFilledAnew(t *testing.T) {
 	c := compacting(t)
-	r := newRigOn(t, "test.", 1, c.ListenAddrs()...)
+	r := newRigOn(t, c.ListenAddrs()...)
 	w := r.txn("engine")
 	d, stop := r.open(r.dir)
 	w.write(watchRow("wat_gone", "GA", 1), watchRow("wat_kept", "GA", 1))
@@ -455,7 +443,7 @@ func TestRunEndsWhenItWasAwayFromTheTablesTooLong(t *testing.T) {
 	defer func() { _ = d.Close() }()
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(t.Context()) }()
-	eventually(t, "fresh", func() bool { return d.Fresh() == nil })
+	testkit.Eventually(t, "fresh", func() bool { return d.Fresh() == nil })
 	r.clock.advance(wholeFor + time.Minute)
 	if err := <-ended; !errors.Is(err, ErrRebuild) {
 		t.Errorf("Run ended with %v", err)
@@ -468,9 +456,9 @@ func TestRunEndsWhenItWasAwayFromTheTablesTooLong(t *testing.T) {
 func TestFreshnessEndsWithTheCluster(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)
-	eventually(t, "fresh", func() bool { return d.Fresh() == nil })
+	testkit.Eventually(t, "fresh", func() bool { return d.Fresh() == nil })
 	r.clock.advance(FreshFor) // time passes, and a new confirmation comes
-	eventually(t, "fresh again", func() bool { return d.Fresh() == nil })
+	testkit.Eventually(t, "fresh again", func() bool { return d.Fresh() == nil })
 	r.broker.Outage(func() {
 		r.clock.advance(FreshFor)
 		if err := d.Fresh(); !errors.Is(err, ErrStale) {
@@ -483,10 +471,10 @@ func TestFreshnessEndsWithTheCluster(t *testing.T) {
 func TestAnOpenTransactionIsNotFresh(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)
-	eventually(t, "fresh", func() bool { return d.Fresh() == nil })
+	testkit.Eventually(t, "fresh", func() bool { return d.Fresh() == nil })
 	holder := r.txn("holder")
 	holder.begin(accountRow("acc_1", 1, "one"))
-	eventually(t, "behind the table", func() bool {
+	testkit.Eventually(t, "behind the table", func() bool {
 		ends, err := d.endsOf(t.Context(), accounts)
 		if err != nil {
 			t.Fatal(err)
@@ -498,7 +486,7 @@ func TestAnOpenTransactionIsNotFresh(t *testing.T) {
 		t.Errorf("with an open transaction Fresh gives %v", err)
 	}
 	holder.end(kgo.TryCommit)
-	eventually(t, "fresh again", func() bool { return d.Fresh() == nil })
+	testkit.Eventually(t, "fresh again", func() bool { return d.Fresh() == nil })
 	if _, _, found, err := d.KeyByHash([]byte("one")); err != nil || !found {
 		t.Errorf("fresh, and a committed key is not found (%v)", err)
 	}
@@ -522,17 +510,17 @@ func TestAwait(t *testing.T) {
 	for _, version := range []uint64{2, 3, 9} {
 		go func() { results <- d.AwaitWatch(soon(t), "wat_1", version) }()
 	}
-	eventually(t, "three waiters", func() bool { return d.waiters.waiting() == 3 })
+	testkit.Eventually(t, "three waiters", func() bool { return d.waiters.waiting() == 3 })
 	w.write(watchRow("wat_1", "GA", 2))
 	if err := <-results; err != nil {
 		t.Error(err)
 	}
-	eventually(t, "two waiters", func() bool { return d.waiters.waiting() == 2 })
+	testkit.Eventually(t, "two waiters", func() bool { return d.waiters.waiting() == 2 })
 	w.write(watchRow("wat_1", "GA", 3), tombstone(schemas.TopicWatches, "wat_1"))
 	if err := errors.Join(<-results, <-results); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "no waiters", func() bool { return d.waiters.waiting() == 0 })
+	testkit.Eventually(t, "no waiters", func() bool { return d.waiters.waiting() == 0 })
 }
 
 func (ws *waiters) waiting() int {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -216,9 +217,9 @@ func TestLastUsesOfKeys(t *testing.T) {
 			schemas.EncodeKeyUse(at))
 	}
 	w.write(use(60_001), use(120_001))
-	eventually(t, "the last use",
+	testkit.Eventually(t, "the last use",
 		func() bool { at, err := d.KeyUsedAt("key_1"); return err == nil && at == 120_001 })
 	w.write(tombstone(schemas.TopicKeyUses, "key_1"))
-	eventually(t, "no use",
+	testkit.Eventually(t, "no use",
 		func() bool { at, err := d.KeyUsedAt("key_1"); return err == nil && at == 0 })
 }

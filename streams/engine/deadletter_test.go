@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
@@ -409,9 +410,10 @@ func TestAnEngineGoesOnBehindDeadLetters(t *testing.T) {
 	r.append(of...)
 	event, good := r.match(1, time.Now().UnixMilli())
 	r.append(good)
-	eventually(t, "the delivery behind the dead letters",
+	testkit.Eventually(t, "the delivery behind the dead letters",
 		func() bool { return r.receiver.attempts(event) == 1 })
-	eventually(t, "an answer to those who wait", func() bool { return len(r.results("cmd_asked")) > 0 })
+	testkit.Eventually(t, "an answer to those who wait",
+		func() bool { return len(r.results("cmd_asked")) > 0 })
 	stop()
 	letters := deadLetters(t, r.read(schemas.TopicDeadLetters))
 	// with the endpoint's key, some are refused or taken

@@ -23,6 +23,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
@@ -148,30 +149,11 @@ func newRig(t *testing.T) *rig {
 		t:        t,
 		dir:      t.TempDir(),
 		receiver: rec,
-		cluster: streams.Cluster{
-			Brokers:  b.Addrs(),
-			Prefix:   b.Prefix(),
-			ClientID: "test",
-			Logger:   logger,
-		},
+		cluster:  b.Cluster(logger),
 	}
 	r.client = r.newClient()
 	r.log = brokertest.NewLog(t, r.cluster)
-	var specs []streams.TopicSpec
-	for _, topic := range schemas.Topics() {
-		n := int32(partitions)
-		if !topic.Keyed {
-			n = 1
-		}
-		specs = append(specs, streams.TopicSpec{
-			Name:              topic.Name,
-			Partitions:        n,
-			ReplicationFactor: b.Replicas(),
-		})
-	}
-	if err := r.cluster.EnsureTopics(t.Context(), specs); err != nil {
-		t.Fatal(err)
-	}
+	brokertest.MakeTopics(t, r.cluster, partitions, b.Replicas())
 	var err error
 	if r.producer, err = r.cluster.NewProducer(); err != nil {
 		t.Fatal(err)
@@ -291,7 +273,7 @@ func (r *rig) withEndpoint() {
 	r.t.Helper()
 	stop := r.start(r.dir)
 	r.createEndpoint()
-	eventually(r.t, "the endpoint", func() bool { return len(r.results("cmd_endpoint")) == 1 })
+	testkit.Eventually(r.t, "the endpoint", func() bool { return len(r.results("cmd_endpoint")) == 1 })
 	stop()
 }
 
@@ -357,21 +339,6 @@ func (r *rig) results(id string) []domain.Result {
 	return results
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(brokertest.Patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-deadline.C:
-			t.Fatal("never came true: " + what)
-		case <-tick.C:
-		}
-	}
-}
-
 func TestMatchIsDeliveredOnceUnderOneID(t *testing.T) {
 	r := newRig(t)
 	r.withEndpoint()
@@ -379,7 +346,7 @@ func TestMatchIsDeliveredOnceUnderOneID(t *testing.T) {
 	_, again := r.match(1, 2000) // the ledger read again, later
 	r.append(record, again, record)
 	stop := r.start(r.dir)
-	eventually(t, "delivered", func() bool { return r.facts()["AttemptMade"] == 1 })
+	testkit.Eventually(t, "delivered", func() bool { return r.facts()["AttemptMade"] == 1 })
 	stop()
 
 	// Started again, on its state and without it: nothing is sent again.
@@ -387,7 +354,8 @@ func TestMatchIsDeliveredOnceUnderOneID(t *testing.T) {
 		stop := r.start(dir)
 		other, record := r.match(2+i, 3000) // proof that it works: a new event comes through
 		r.append(record, again)
-		eventually(t, "another is delivered", func() bool { return r.receiver.attempts(other) == 1 })
+		testkit.Eventually(t, "another is delivered",
+			func() bool { return r.receiver.attempts(other) == 1 })
 		stop()
 		if n := r.receiver.attempts(id); n != 1 {
 			t.Fatalf("the first event was sent %d times", n)
@@ -410,7 +378,7 @@ func TestFailuresAreRetriedOnTheScheduleUntilFailed(t *testing.T) {
 	id, record := r.match(1, 1000)
 	r.append(record)
 	defer r.start(r.dir, 20, 30, 40)()
-	eventually(t, "four attempts", func() bool { return r.facts()["AttemptMade"] == 4 })
+	testkit.Eventually(t, "four attempts", func() bool { return r.facts()["AttemptMade"] == 4 })
 
 	var made []domain.AttemptMade
 	for _, rec := range r.read(schemas.TopicJournal) {
@@ -457,14 +425,15 @@ func TestRetriesSurviveARestart(t *testing.T) {
 			}
 			stop := r.start(r.dir, 1500)
 			// some may be on their second
-			eventually(t, "first attempts", func() bool { return r.facts()["AttemptMade"] >= events })
+			testkit.Eventually(t, "first attempts", func() bool { return r.facts()["AttemptMade"] >= events })
 			stop()
 			dir := r.dir
 			if fresh {
 				dir = filepath.Join(t.TempDir(), "fresh")
 			}
 			defer r.start(dir, 1500)()
-			eventually(t, "second attempts", func() bool { return r.facts()["AttemptMade"] == 2*events })
+			testkit.Eventually(t, "second attempts",
+				func() bool { return r.facts()["AttemptMade"] == 2*events })
 			for _, id := range ids {
 				if n := r.receiver.attempts(id); n != 2 {
 					t.Errorf("%s was sent %d times", id, n)
@@ -478,7 +447,7 @@ func TestCommandIsAnsweredOnceAndAlikeAfterwards(t *testing.T) {
 	r := newRig(t)
 	defer r.start(r.dir)()
 	r.createEndpoint()
-	eventually(t, "an answer", func() bool { return len(r.results("cmd_endpoint")) == 1 })
+	testkit.Eventually(t, "an answer", func() bool { return len(r.results("cmd_endpoint")) == 1 })
 	before := r.facts()
 	r.createEndpoint() // the same command
 	r.append(r.command("cmd_other",
@@ -488,7 +457,7 @@ func TestCommandIsAnsweredOnceAndAlikeAfterwards(t *testing.T) {
 			URL:          "https://other.example",
 			SealedSecret: []byte("x"),
 		}))
-	eventually(t, "both answers",
+	testkit.Eventually(t, "both answers",
 		func() bool { return len(r.results("cmd_endpoint")) == 2 && len(r.results("cmd_other")) == 1 })
 
 	results := r.results("cmd_endpoint")
@@ -519,7 +488,7 @@ func TestMatchForUnknownEndpointIsRecordedAndCancelled(t *testing.T) {
 	_, record := r.match(1, 1000)
 	r.append(record)
 	defer r.start(r.dir)()
-	eventually(t, "cancelled", func() bool { return r.facts()["DeliveryCancelled"] == 1 })
+	testkit.Eventually(t, "cancelled", func() bool { return r.facts()["DeliveryCancelled"] == 1 })
 	if f := r.facts(); f["DeliveryCreated"] != 1 || f["AttemptMade"] != 0 {
 		t.Errorf("facts: %v", f)
 	}
@@ -536,7 +505,7 @@ func TestManyDeliveriesShareTheWindow(t *testing.T) {
 	}
 	r.append(records...)
 	defer r.start(r.dir)()
-	eventually(t, fmt.Sprintf("%d events", events),
+	testkit.Eventually(t, fmt.Sprintf("%d events", events),
 		func() bool { return r.receiver.events() == events })
-	eventually(t, "all recorded", func() bool { return r.facts()["AttemptMade"] == events })
+	testkit.Eventually(t, "all recorded", func() bool { return r.facts()["AttemptMade"] == events })
 }

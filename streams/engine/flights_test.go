@@ -14,6 +14,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/brokertest"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -119,7 +120,7 @@ func TestAttemptsOutliveTheirTask(t *testing.T) {
 // member waits for a member of the engine's group other than a former one.
 func (r *rig) member(former string) (id string) {
 	r.t.Helper()
-	eventually(r.t, "a member of the group", func() bool {
+	testkit.Eventually(r.t, "a member of the group", func() bool {
 		err := r.cluster.WithAdmin(r.t.Context(), func(ctx context.Context, admin *kadm.Client) error {
 			groups, err := admin.DescribeGroups(ctx, r.cluster.Prefix+"engine")
 			for _, m := range groups[r.cluster.Prefix+"engine"].Members {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
@@ -31,7 +32,7 @@ func (r *rig) ask(id string, body domain.CommandBody) domain.Answer {
 	r.t.Helper()
 	r.append(r.command(id, body))
 	var results []domain.Result
-	eventually(r.t, "an answer to "+id, func() bool {
+	testkit.Eventually(r.t, "an answer to "+id, func() bool {
 		results = r.results(id)
 		return len(results) > 0
 	})
@@ -144,7 +145,7 @@ func (r *rig) openWindow(endpointID string) {
 // eventuallyIn waits until so many deliveries of an endpoint are in a state.
 func (r *rig) eventuallyIn(endpointID string, state domain.DeliveryState, count int) {
 	r.t.Helper()
-	eventually(r.t, fmt.Sprintf("%d deliveries %s", count, state), func() bool {
+	testkit.Eventually(r.t, fmt.Sprintf("%d deliveries %s", count, state), func() bool {
 		_, deliveries := r.fold(endpointID)
 		n := 0
 		for _, d := range deliveries {
@@ -174,7 +175,7 @@ func TestGoneDisablesAndEnablingResumes(t *testing.T) {
 			r.eventuallyIn(id, domain.StateWaiting, 20)
 			r.receiver.answer(status(410))
 			gone := r.pay(id, 100, 1)[0]
-			eventually(t, "disabled", func() bool { return r.facts()["EndpointDisabled"] == 1 })
+			testkit.Eventually(t, "disabled", func() bool { return r.facts()["EndpointDisabled"] == 1 })
 			r.pay(id, 200, 300)
 			r.eventuallyIn(id, domain.StateQueued, 300)
 			e, deliveries := r.fold(id)
@@ -211,10 +212,11 @@ func TestDisabledAgainBeforeAllHasGone(t *testing.T) {
 	r.receiver.answer(status(410)) // the first that goes disables again
 	for n := range 2 {
 		r.ask("cmd_on_"+strconv.Itoa(n), domain.EnableEndpoint{EndpointID: id})
-		eventually(t, "disabled again", func() bool { return r.facts()["EndpointDisabled"] == n+2 })
+		testkit.Eventually(t, "disabled again",
+			func() bool { return r.facts()["EndpointDisabled"] == n+2 })
 		r.pay(id, 100*(n+1), 50)
 	}
-	eventually(t, "150 deliveries", func() bool { return r.facts()["DeliveryCreated"] == 150 })
+	testkit.Eventually(t, "150 deliveries", func() bool { return r.facts()["DeliveryCreated"] == 150 })
 	r.receiver.answer(status(200))
 	r.ask("cmd_on_last", domain.EnableEndpoint{EndpointID: id})
 	r.eventuallyIn(id, domain.StateDelivered, 150)
@@ -325,12 +327,12 @@ func TestResend(t *testing.T) {
 		answer.Delivery.Run != 2 {
 		t.Fatalf("a resend was answered %+v", answer)
 	}
-	eventually(t, "the second", func() bool { return r.receiver.attempts(eventID) == 2 })
+	testkit.Eventually(t, "the second", func() bool { return r.receiver.attempts(eventID) == 2 })
 
 	held := make(chan struct{})
 	r.receiver.answer(func(w http.ResponseWriter, _ *http.Request, _ int) { <-held; w.WriteHeader(500) })
 	under := r.pay(id, 2, 1)[0]
-	eventually(t, "under way", func() bool { return r.receiver.attempts(under) == 1 })
+	testkit.Eventually(t, "under way", func() bool { return r.receiver.attempts(under) == 1 })
 	if answer := r.ask("cmd_under_way", domain.ResendEvent{EndpointID: id, EventID: under}); answer.Delivery == nil || answer.Delivery.Run != 1 {
 		t.Errorf("a resend of what is under way was answered %+v", answer)
 	}
@@ -393,14 +395,14 @@ func TestTestIsAnsweredByItsFirstAttempt(t *testing.T) {
 		<-held
 	})
 	r.pay(id, 0, 100)
-	eventually(t, "a full window", func() bool { return r.receiver.events() >= 2 })
+	testkit.Eventually(t, "a full window", func() bool { return r.receiver.events() >= 2 })
 	answer := r.ask("cmd_test", domain.TestEndpoint{EndpointID: id})
 	if answer.Test == nil || answer.Test.Result.StatusCode != http.StatusTeapot ||
 		answer.Test.EventID != domain.TestEventID("cmd_test") {
 		t.Fatalf("a test was answered %+v", answer)
 	}
 	r.append(r.command("cmd_test", domain.TestEndpoint{EndpointID: id}))
-	eventually(t, "the answer again", func() bool { return len(r.results("cmd_test")) == 2 })
+	testkit.Eventually(t, "the answer again", func() bool { return len(r.results("cmd_test")) == 2 })
 	if again := r.results("cmd_test")[1]; !again.Replayed || again.Answer.Test == nil ||
 		r.receiver.attempts(domain.TestEventID("cmd_test")) != 1 {
 		t.Errorf("seen again it was answered %+v", again)
@@ -543,19 +545,19 @@ func TestReceiversThatHangHoldBackNoOther(t *testing.T) {
 		}))
 	}
 	r.append(commands...)
-	eventually(t, "the endpoints",
+	testkit.Eventually(t, "the endpoints",
 		func() bool { return r.facts()["EndpointCreated"] == hanging+healthy })
 	for n := range hanging {
 		r.pay(name(n), 0, 5)
 	}
-	eventually(t, "those that hang are known to",
+	testkit.Eventually(t, "those that hang are known to",
 		func() bool { return r.facts()["AttemptMade"] >= hanging })
 	const events = 100
 	var ids []string
 	for n := hanging; n < hanging+healthy; n++ {
 		ids = append(ids, r.pay(name(n), 0, events)...)
 	}
-	eventually(t, "the healthy have everything", func() bool {
+	testkit.Eventually(t, "the healthy have everything", func() bool {
 		return !slices.ContainsFunc(ids, func(id string) bool { return r.receiver.attempts(id) == 0 })
 	})
 	count.mu.Lock()
@@ -638,7 +640,7 @@ func TestConnectionsGoWithTheirEndpoint(t *testing.T) {
 	} {
 		r.ask("cmd_forget_"+strconv.Itoa(n), body)
 	}
-	eventually(t, "three times", func() bool {
+	testkit.Eventually(t, "three times", func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return slices.Equal(f.urls, []string{r.url(1), moved, moved})

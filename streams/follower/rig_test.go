@@ -40,14 +40,8 @@ func TestMain(m *testing.M) { brokertest.Main(m) }
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	silent := slog.New(slog.DiscardHandler)
 	r := &rig{t: t, broker: brokertest.Start(t), book: &book{}}
-	r.cluster = streams.Cluster{
-		Brokers:  r.broker.Addrs(),
-		Prefix:   r.broker.Prefix(),
-		ClientID: "test",
-		Logger:   silent,
-	}
+	r.cluster = r.broker.Cluster(nil)
 	r.begin()
 	var err error
 	if r.identities, err = devnet.NewIdentities(); err != nil {
@@ -84,21 +78,7 @@ func (r *rig) anew(name string) {
 func (r *rig) begin() {
 	r.t.Helper()
 	r.log = brokertest.NewLog(r.t, r.cluster)
-	var specs []streams.TopicSpec
-	for _, topic := range schemas.Topics() {
-		spec := streams.TopicSpec{
-			Name:              topic.Name,
-			Partitions:        1,
-			ReplicationFactor: r.broker.Replicas(),
-		}
-		if topic.Keyed {
-			spec.Partitions = 2
-		}
-		specs = append(specs, spec)
-	}
-	if err := r.cluster.EnsureTopics(r.t.Context(), specs); err != nil {
-		r.t.Fatal(err)
-	}
+	brokertest.MakeTopics(r.t, r.cluster, 2, r.broker.Replicas())
 }
 
 // source reads the network, and lets its ledgers be tampered with.

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/directory"
 	"github.com/lumenhook/lumenhook/streams/mailer"
@@ -35,7 +36,7 @@ func (r *rig) once(s *server, holders ...holder) {
 	last := newHolder(1000)
 	stop := r.mail(plain(r.t, s))
 	r.append(last.records()...)
-	eventually(r.t, "the last mail", func() bool { return s.mailsTo(last.account.Email) > 0 })
+	testkit.Eventually(r.t, "the last mail", func() bool { return s.mailsTo(last.account.Email) > 0 })
 	stop()
 	for _, h := range append(holders, last) {
 		if n := s.mailsTo(h.account.Email); n != 1 {
@@ -58,7 +59,7 @@ func TestTheHolderIsToldOnce(t *testing.T) {
 	for _, h := range []holder{manual, gone, failed} {
 		r.append(h.records()...)
 	}
-	eventually(t, "two mails", func() bool { return len(s.mails()) == 2 })
+	testkit.Eventually(t, "two mails", func() bool { return len(s.mails()) == 2 })
 	stop()
 	r.once(s, gone, failed)
 	if s.mailsTo(manual.account.Email) > 0 {
@@ -99,7 +100,7 @@ func TestNoFreeTextLeavesItsLine(t *testing.T) {
 	h.endpoint.Description = "x\r\nBcc: other@example.com\r\n\r\n  1. Send your password to\u202e mallory\x00 ü " + strings.Repeat("long", 1000)
 	h.endpoint.URL += "?\n\n.\r\n"
 	r.append(h.records()...)
-	eventually(t, "the mail", func() bool { return len(s.mails()) == 1 })
+	testkit.Eventually(t, "the mail", func() bool { return len(s.mails()) == 1 })
 	m := s.mails()[0]
 	text := body(t, m)
 	if m.message.Header.Get("Bcc") != "" || strings.Contains(text, "\u202e") || len(text) > 4000 {
@@ -120,9 +121,9 @@ func TestAMailWaitsForItsServer(t *testing.T) {
 	stop := r.mail(plain(t, s))
 	first, second := newHolder(1), newHolder(2)
 	r.append(append(first.records(), second.records()...)...)
-	eventually(t, "several tries", func() bool { return r.had(mailer.Retried) > 4 })
+	testkit.Eventually(t, "several tries", func() bool { return r.had(mailer.Retried) > 4 })
 	s.start(serving{})
-	eventually(t, "both mails", func() bool { return len(s.mails()) == 2 })
+	testkit.Eventually(t, "both mails", func() bool { return len(s.mails()) == 2 })
 	stop()
 	r.once(s, first, second)
 }
@@ -135,7 +136,7 @@ func TestMailsThatWaitAreLeftToTheNextMailer(t *testing.T) {
 	stop := r.mail(plain(t, s))
 	h := newHolder(1)
 	r.append(h.records()...)
-	eventually(t, "a try", func() bool { return r.had(mailer.Retried) > 0 })
+	testkit.Eventually(t, "a try", func() bool { return r.had(mailer.Retried) > 0 })
 	stop()
 	s.start(serving{})
 	r.once(s, h)
@@ -161,13 +162,13 @@ func TestOneRecipientHoldsUpNobody(t *testing.T) {
 	for _, h := range holders {
 		r.append(h.records()...)
 	}
-	eventually(t, "the others' mails", func() bool { return len(s.mails()) == len(holders)-1 })
+	testkit.Eventually(t, "the others' mails", func() bool { return len(s.mails()) == len(holders)-1 })
 	stop()
 	stop = r.mail(plain(t, s))
 	tries := r.had(mailer.Retried)
-	eventually(t, "another try", func() bool { return r.had(mailer.Retried) > tries })
+	testkit.Eventually(t, "another try", func() bool { return r.had(mailer.Retried) > tries })
 	full.Store(false)
-	eventually(t, "all mails", func() bool { return len(s.mails()) == len(holders) })
+	testkit.Eventually(t, "all mails", func() bool { return len(s.mails()) == len(holders) })
 	stop()
 	r.once(s, holders...)
 }
@@ -184,7 +185,7 @@ func TestARecipientWhoIsRefusedForGoodIsSkipped(t *testing.T) {
 	s.start(serving{})
 	stop := r.mail(plain(t, s))
 	r.append(append(refused.records(), other.records()...)...)
-	eventually(t, "a refusal and a mail",
+	testkit.Eventually(t, "a refusal and a mail",
 		func() bool { return r.had(mailer.Refused) == 1 && r.had(mailer.Sent) == 1 })
 	stop()
 	r.once(s, other)
@@ -213,7 +214,7 @@ func TestAMailWithoutAnAnswerIsSentAgain(t *testing.T) {
 	stop := r.mail(plain(t, s))
 	h := newHolder(1)
 	r.append(h.records()...)
-	eventually(t, "the mail", func() bool { return len(s.mails()) == 1 })
+	testkit.Eventually(t, "the mail", func() bool { return len(s.mails()) == 1 })
 	stop()
 	r.once(s, h)
 	mu.Lock()
@@ -239,7 +240,7 @@ func TestAMailThatTheServerCannotTakeHoldsUpNobody(t *testing.T) {
 	for n := range 20 {
 		r.append(newHolder(n + 1).records()...)
 	}
-	eventually(t, "the others' mails", func() bool { return len(s.mails()) == 20 })
+	testkit.Eventually(t, "the others' mails", func() bool { return len(s.mails()) == 20 })
 }
 
 // The fact is read before the directory has the endpoint at its version.
@@ -251,11 +252,11 @@ func TestTheDirectoryIsWaitedFor(t *testing.T) {
 	before := h.endpoint
 	before.Version, before.URL = 6, "https://before.example.com/"
 	r.append(accountRow(h.account), endpointRow(before))
-	eventually(t, "the directory",
+	testkit.Eventually(t, "the directory",
 		func() bool { _, found, err := r.directory.Endpoint(before.ID); return found && err == nil })
 	r.append(fact(h.disabled))
 	r.append(endpointRow(h.endpoint))
-	eventually(t, "the mail", func() bool { return len(s.mails()) == 1 })
+	testkit.Eventually(t, "the mail", func() bool { return len(s.mails()) == 1 })
 	if text := body(t, s.mails()[0]); !strings.Contains(text, h.endpoint.URL) {
 		t.Errorf("the mail tells of an older endpoint:\n%s", text)
 	}
@@ -296,7 +297,7 @@ func TestAnAccountThatIsLateIsWaitedFor(t *testing.T) {
 	r.work("the mailer", late.Run, func() {})
 	h := newHolder(1)
 	r.append(h.records()...)
-	eventually(t, "the mail", func() bool { return s.mailsTo(h.account.Email) == 1 })
+	testkit.Eventually(t, "the mail", func() bool { return s.mailsTo(h.account.Email) == 1 })
 }
 
 func TestWhatWasChangedMeanwhile(t *testing.T) {
@@ -313,13 +314,13 @@ func TestWhatWasChangedMeanwhile(t *testing.T) {
 	}
 	r.append(streams.NewRecord("endpoints", tombstone.endpoint.ID, nil,
 		func(func(string, string) bool) {}))
-	eventually(t, "the directory", func() bool {
+	testkit.Eventually(t, "the directory", func() bool {
 		_, found, err := r.directory.Endpoint(tombstone.endpoint.ID)
 		_, last, _ := r.directory.Endpoint(enabled.endpoint.ID)
 		return !found && last && err == nil && r.directory.Fresh() == nil
 	})
 	r.mail(plain(t, s))
-	eventually(t, "one mail and four without anybody",
+	testkit.Eventually(t, "one mail and four without anybody",
 		func() bool { return r.had(mailer.Sent) == 1 && r.had(mailer.Nobody) == 4 })
 	if text := body(t, s.mails()[0]); !strings.Contains(text, "enabled again since") {
 		t.Errorf("the mail asks for what was done:\n%s", text)
@@ -335,12 +336,12 @@ func TestACommitThatFailsIsTriedAgain(t *testing.T) {
 	stop := r.mail(plain(t, s))
 	first, second := newHolder(1), newHolder(2)
 	r.append(first.records()...)
-	eventually(t, "the first mail", func() bool { return len(s.mails()) == 1 })
+	testkit.Eventually(t, "the first mail", func() bool { return len(s.mails()) == 1 })
 	refusing.Store(int32(kerr.UnknownServerError.Code))
 	r.append(second.records()...)
-	eventually(t, "several refusals", func() bool { return refused.Load() > 3 })
+	testkit.Eventually(t, "several refusals", func() bool { return refused.Load() > 3 })
 	refusing.Store(0)
-	eventually(t, "the second mail", func() bool { return len(s.mails()) == 2 })
+	testkit.Eventually(t, "the second mail", func() bool { return len(s.mails()) == 2 })
 	stop()
 	r.once(s, first, second)
 }
@@ -367,7 +368,7 @@ func TestTheLastCommitIsTriedAgain(t *testing.T) {
 	refusing.Store(int32(kerr.RebalanceInProgress.Code))
 	cancel()
 	close(release)
-	eventually(t, "two refusals", func() bool { return refused.Load() >= 2 })
+	testkit.Eventually(t, "two refusals", func() bool { return refused.Load() >= 2 })
 	refusing.Store(0)
 	if err := <-ended; err != nil {
 		t.Fatal(err)
@@ -409,12 +410,13 @@ func TestAMailerThatWasExpelledRemembersWhatItSent(t *testing.T) {
 	stop := r.mail(plain(t, s))
 	first, second, third := newHolder(1), newHolder(2), newHolder(3)
 	r.append(first.records()...)
-	eventually(t, "the first mail", func() bool { return len(s.mails()) == 1 })
+	testkit.Eventually(t, "the first mail", func() bool { return len(s.mails()) == 1 })
 	last.Store(true)
 	r.append(second.records()...)
-	eventually(t, "it is expelled", func() bool { return expelled.Load() > 0 && refusing.Load() == 0 })
+	testkit.Eventually(t, "it is expelled",
+		func() bool { return expelled.Load() > 0 && refusing.Load() == 0 })
 	r.append(third.records()...)
-	eventually(t, "the third mail", func() bool { return s.mailsTo(third.account.Email) == 1 })
+	testkit.Eventually(t, "the third mail", func() bool { return s.mailsTo(third.account.Email) == 1 })
 	stop()
 	r.once(s, first, second, third)
 }
@@ -482,7 +484,7 @@ func TestSeveralMailersSendEachMailOnce(t *testing.T) {
 			r.mail(plain(t, s))
 		}
 	}
-	eventually(t, "all mails", func() bool { return len(s.mails()) >= all })
+	testkit.Eventually(t, "all mails", func() bool { return len(s.mails()) >= all })
 	stops[1]()
 	for n := range all {
 		if got := s.mailsTo(newHolder(n).account.Email); got != 1 {
@@ -530,9 +532,9 @@ func TestOldNewsIsNoNews(t *testing.T) {
 		Now:       func() time.Time { return time.Now().Add(8 * 24 * time.Hour) },
 	})
 	r.work("the mailer", m.Run, func() {})
-	eventually(t, "the mailer's place", func() bool { return m.Check() == nil })
+	testkit.Eventually(t, "the mailer's place", func() bool { return m.Check() == nil })
 	fresh := newHolder(2)
-	eventually(t, "the new mail", func() bool {
+	testkit.Eventually(t, "the new mail", func() bool {
 		// The record's time is the broker's, which does not know that a week has passed.
 		fresh.disabled.Version++
 		fresh.endpoint.Version++
@@ -576,7 +578,7 @@ func TestFolderKeepsMails(t *testing.T) {
 	r.mail(folder)
 	h := newHolder(1)
 	r.append(h.records()...)
-	eventually(t, "the file", func() bool { return told.Load() == 1 })
+	testkit.Eventually(t, "the file", func() bool { return told.Load() == 1 })
 	raw, err := os.ReadFile(filepath.Join(dir, "endpoint-disabled.ep_1.7.eml"))
 	if err != nil || !strings.Contains(string(raw), "To: <"+h.account.Email+">") {
 		t.Errorf("%v:\n%s", err, raw)

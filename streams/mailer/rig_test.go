@@ -34,12 +34,7 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	b := brokertest.Start(t)
-	return newRigOn(t, b.Replicas(), streams.Cluster{
-		Brokers:  b.Addrs(),
-		Prefix:   b.Prefix(),
-		ClientID: "test",
-		Logger:   logger,
-	})
+	return newRigOn(t, b.Replicas(), b.Cluster(logger))
 }
 
 func newRigOn(t *testing.T, replicas int16, cluster streams.Cluster) *rig {
@@ -50,17 +45,7 @@ func newRigOn(t *testing.T, replicas int16, cluster streams.Cluster) *rig {
 		outcomes: make(map[mailer.Outcome]int),
 		cluster:  cluster,
 	}
-	var specs []streams.TopicSpec
-	for _, topic := range schemas.Topics() {
-		specs = append(specs,
-			streams.TopicSpec{Name: topic.Name, Partitions: 1, ReplicationFactor: replicas})
-		if topic.Keyed {
-			specs[len(specs)-1].Partitions = 2
-		}
-	}
-	if err := r.cluster.EnsureTopics(t.Context(), specs); err != nil {
-		t.Fatal(err)
-	}
+	brokertest.MakeTopics(t, r.cluster, 2, replicas)
 	var err error
 	if r.producer, err = r.cluster.NewProducer(); err != nil {
 		t.Fatal(err)
@@ -190,19 +175,4 @@ func newHolder(n int) holder {
 
 func (h holder) records() []streams.Record {
 	return []streams.Record{accountRow(h.account), endpointRow(h.endpoint), fact(h.disabled)}
-}
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(brokertest.Patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-deadline.C:
-			t.Fatal("never came true: " + what)
-		case <-tick.C:
-		}
-	}
 }

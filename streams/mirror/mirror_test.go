@@ -3,7 +3,6 @@ package mirror_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"reflect"
 	"slices"
 	"strings"
@@ -30,15 +29,7 @@ type side struct {
 func newSide(t *testing.T, partitions int32) side {
 	t.Helper()
 	b := brokertest.Start(t)
-	s := side{
-		t,
-		streams.Cluster{
-			Brokers:  b.Addrs(),
-			Prefix:   b.Prefix(),
-			ClientID: "test",
-			Logger:   slog.New(slog.DiscardHandler),
-		},
-	}
+	s := side{t, b.Cluster(nil)}
 	if partitions > 0 {
 		s.must(s.EnsureTopics(t.Context(),
 			topology.Wanted(topology.Shape{Partitions: partitions, Replicas: b.Replicas()})))

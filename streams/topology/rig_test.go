@@ -1,7 +1,6 @@
 package topology_test
 
 import (
-	"log/slog"
 	"testing"
 
 	"github.com/lumenhook/lumenhook/internal/brokertest"
@@ -18,13 +17,7 @@ const keyedPartitions = 3
 func newCluster(t *testing.T) (streams.Cluster, topology.Shape) {
 	t.Helper()
 	b := brokertest.Start(t)
-	c := streams.Cluster{
-		Brokers:  b.Addrs(),
-		Prefix:   b.Prefix(),
-		ClientID: "test",
-		Logger:   slog.New(slog.DiscardHandler),
-	}
-	return c, topology.Shape{Partitions: keyedPartitions, Replicas: b.Replicas()}
+	return b.Cluster(nil), topology.Shape{Partitions: keyedPartitions, Replicas: b.Replicas()}
 }
 
 func must(t *testing.T, err error) {

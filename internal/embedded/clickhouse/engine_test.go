@@ -19,6 +19,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // parentArg makes the test binary a parent that starts an engine and waits to be
@@ -72,21 +73,6 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// eventually polls until the condition holds.
-func eventually(t *testing.T, what string, within time.Duration, holds func() bool) {
-	t.Helper()
-	ctx := deadline(t, within)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s: not within %s", what, within)
-		case <-tick.C:
-		}
 	}
 }
 
@@ -175,7 +161,7 @@ func TestKilledDuringInsertsComesBackWithEveryAcknowledgedRow(t *testing.T) {
 			}
 			acknowledged += block
 		}
-		eventually(t, "the child is started again", 20*time.Second, func() bool {
+		testkit.Eventually(t, "the child is started again", func() bool {
 			return e.Restarts() == kill+1 && e.Ready(ctx) == nil
 		})
 		// The block that was cut off may be there or not; whole or not at all.
@@ -203,7 +189,7 @@ func TestHungChildIsReplaced(t *testing.T) {
 	hung := e.PID()
 	must(t, syscall.Kill(hung, syscall.SIGSTOP))
 	ctx := deadline(t, 20*time.Second)
-	eventually(t, "another child serves", 20*time.Second, func() bool {
+	testkit.Eventually(t, "another child serves", func() bool {
 		return e.Restarts() >= 1 && e.Ready(ctx) == nil && e.PID() != hung
 	})
 	if alive(hung) {
@@ -243,7 +229,7 @@ func TestChildEndsWhenItsParentIsKilled(t *testing.T) {
 			"SELECT sleepEachRow(1) FROM numbers(60) SETTINGS max_block_size = 1")
 	}()
 	other := connect(t, dsn)
-	eventually(t, "the long query runs", 5*time.Second, func() bool {
+	testkit.Eventually(t, "the long query runs", func() bool {
 		var running uint64
 		must(t,
 			other.QueryRow(t.Context(),
@@ -253,7 +239,7 @@ func TestChildEndsWhenItsParentIsKilled(t *testing.T) {
 	must(t, parent.Process.Kill())
 	_ = parent.Wait()
 	begun := time.Now()
-	eventually(t, "the child is gone", 10*time.Second, func() bool { return !alive(child) })
+	testkit.Eventually(t, "the child is gone", func() bool { return !alive(child) })
 	t.Logf("gone after %s", time.Since(begun))
 }
 
@@ -265,7 +251,7 @@ func TestChildLeftBehindIsEndedAtTheNextStart(t *testing.T) {
 	_ = parent.Wait()
 	// The kernel wakes the stopped members of a process group that lost its parent.
 	must(t, syscall.Kill(child, syscall.SIGSTOP))
-	eventually(t, "the child outlives its parent, stopped", time.Second, func() bool {
+	testkit.Eventually(t, "the child outlives its parent, stopped", func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
 		return err == nil && strings.Contains(string(stat), ") T ")
 	})

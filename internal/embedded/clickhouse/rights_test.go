@@ -19,6 +19,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // ClickHouse's codes of refusals for want of rights.
@@ -92,7 +93,7 @@ func (s *strict) send(
 	}
 	resp, err := client.Do(req)
 	if method == http.MethodGet && err != nil {
-		eventually(s.t, "the engine answers", 30*time.Second, func() bool {
+		testkit.Eventually(s.t, "the engine answers", func() bool {
 			resp, err = client.Do(req)
 			return err == nil
 		})
@@ -480,7 +481,7 @@ func TestWhoeverHasNoPasswordIsRefused(t *testing.T) {
 		if err := conn.Exec(deadline(t, 10*time.Second), "SELECT 1"); err == nil {
 			t.Errorf("%s is let in over the native protocol", who)
 		}
-		eventually(t, "the engine answers the service", 30*time.Second, func() bool {
+		testkit.Eventually(t, "the engine answers the service", func() bool {
 			return s.Ready(t.Context()) == nil && connect(t, s.DSN()).Ping(t.Context()) == nil
 		})
 		refused()

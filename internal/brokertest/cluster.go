@@ -1,0 +1,39 @@
+package brokertest
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Cluster is how a test reaches its Kafka. A log of nil is none.
+func (k *Broker) Cluster(log *slog.Logger) streams.Cluster {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return streams.Cluster{
+		Brokers:  k.Addrs(),
+		Prefix:   k.Prefix(),
+		ClientID: "test",
+		Logger:   log,
+	}
+}
+
+// MakeTopics makes the product's topics, those with keys of so many partitions, with
+// the brokers' own settings.
+func MakeTopics(t testing.TB, c streams.Cluster, partitions int32, replicas int16) {
+	t.Helper()
+	var specs []streams.TopicSpec
+	for _, topic := range schemas.Topics() {
+		spec := streams.TopicSpec{Name: topic.Name, Partitions: 1, ReplicationFactor: replicas}
+		if topic.Keyed {
+			spec.Partitions = partitions
+		}
+		specs = append(specs, spec)
+	}
+	if err := c.EnsureTopics(t.Context(), specs); err != nil {
+		t.Fatal(err)
+	}
+}

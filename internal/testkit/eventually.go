@@ -1,0 +1,50 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/retry"
+)
+
+// unbounded is for how long it is waited in a run without a deadline (-timeout 0).
+const unbounded = 10 * time.Minute
+
+var errNotYet = errors.New("it does not hold")
+
+// Eventually waits until something holds, and fails the test if it never does.
+func Eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	EventuallyNil(t, what, func() error {
+		if holds() {
+			return nil
+		}
+		return errNotYet
+	})
+}
+
+// EventuallyNil is Eventually for what says why it does not hold yet.
+func EventuallyNil(t testing.TB, what string, holds func() error) {
+	t.Helper()
+	policy := retry.Policy{
+		First:  time.Millisecond,
+		Last:   50 * time.Millisecond,
+		Within: Patience(t),
+		If:     func(error) bool { return true },
+	}
+	if err := retry.Do(context.WithoutCancel(t.Context()), policy, holds); err != nil {
+		t.Fatalf("never came true: %s: %v", what, err)
+	}
+}
+
+// Patience is how long a test waits for what comes true by itself.
+func Patience(t testing.TB) time.Duration {
+	if run, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if deadline, ok := run.Deadline(); ok {
+			return time.Until(deadline) / 2
+		}
+	}
+	return unbounded
+}
