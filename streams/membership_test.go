@@ -258,7 +258,7 @@ func TestAMemberThatIsRemovedWhileItLivesJoinsAgain(t *testing.T) {
 	}
 	<-taken
 	<-assigned
-	eventually(t, "it is fresh", member.Fresh)
+	testkit.Eventually(t, "it is fresh", member.Fresh)
 	if err := member.Leave(t.Context()); err != nil {
 		t.Error(err)
 	}
