@@ -12,7 +12,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/connect"
 	"github.com/lumenhook/lumenhook/internal/ledgerflags"
 	"github.com/lumenhook/lumenhook/internal/ledgerread"
-	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
 // ledgerCheck is `lumenhook ledger check`.
@@ -88,7 +87,7 @@ func (k *ledgerCheck) run(ctx context.Context, out io.Writer) error {
 // settle fills in the network of a running service where the flags name none.
 func (k *ledgerCheck) settle() error {
 	if len(k.service.Kafka.Brokers) == 0 && !k.source.NamesServer() {
-		run, err := runfile.Read(k.service.DataDir)
+		run, err := k.service.Run("name both, with --kafka-brokers and --stellar-rpc-url")
 		if err != nil {
 			return err
 		}

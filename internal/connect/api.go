@@ -14,7 +14,6 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/pki"
-	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
 const (
@@ -30,14 +29,14 @@ const (
 func (s *Service) API() (*client.Client, error) {
 	url, key, caFile := s.apiURL, s.apiKey, s.caFile
 	if url == "" || key == "" {
-		run, err := runfile.Read(s.DataDir)
+		run, err := s.Run("give --api-url and --api-key")
 		switch {
 		case url != "" && (err != nil || run.APIURL != strings.TrimSuffix(url, "/")):
 			// The folder's key is for the folder's service: no other is shown it.
 			return nil, cli.Usage(fmt.Errorf("--api-key must be given with --api-url %s, "+
 				"best as the variable %s", url, cli.Variable("api-key")))
 		case err != nil:
-			return nil, fmt.Errorf("%w; or give --api-url and --api-key", err)
+			return nil, err
 		}
 		url, key = cmp.Or(url, run.APIURL), cmp.Or(key, run.APIKey)
 		caFile = cmp.Or(caFile, run.CAFile)

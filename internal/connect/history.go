@@ -83,9 +83,9 @@ func (s *Service) dsn(who func(*runfile.ClickHouse) runfile.Login) (string, erro
 	if err != nil || s.ClickHouse.DSN != "" {
 		return s.ClickHouse.Address, cli.Usage(err)
 	}
-	run, err := runfile.Read(s.DataDir)
+	run, err := s.Run("name ClickHouse with --clickhouse-dsn")
 	if err != nil {
-		return "", fmt.Errorf("%w; or name ClickHouse with --clickhouse-dsn", err)
+		return "", err
 	}
 	if run.ClickHouse == nil {
 		return "", errors.New("the running service has no ClickHouse of its own, or not yet " +

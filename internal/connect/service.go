@@ -63,12 +63,22 @@ func (s *Service) Cluster(logger *slog.Logger) (streams.Cluster, error) {
 	if err != nil || len(c.Brokers) > 0 {
 		return c, err
 	}
-	run, err := runfile.Read(s.DataDir)
+	run, err := s.Run("name the brokers with --kafka-brokers")
 	if err != nil {
-		return c, fmt.Errorf("%w; or name the brokers with --kafka-brokers", err)
+		return c, err
 	}
 	c.Brokers, c.SASL, c.TLS = run.KafkaBrokers, run.Kafka.SASL(), streams.TLS{}
 	return c, nil
+}
+
+// Run is what the data folder says of its running service, for whom no flag names one. An
+// error says which flag would: that is, or.
+func (s *Service) Run(or string) (runfile.File, error) {
+	run, err := runfile.Read(s.DataDir)
+	if err != nil {
+		return runfile.File{}, fmt.Errorf("%w; or %s", err, or)
+	}
+	return run, nil
 }
 
 // IsLive reports whether the service is on the public network, as far as its data folder
@@ -81,11 +91,8 @@ func (s *Service) IsLive() bool {
 // Account returns the account that --account names, or the data folder's.
 func (s *Service) Account(id string) (string, error) {
 	if id == "" {
-		run, err := runfile.Read(s.DataDir)
-		if err != nil {
-			return "", fmt.Errorf("%w; or give --account", err)
-		}
-		return run.AccountID, nil
+		run, err := s.Run("give --account")
+		return run.AccountID, err
 	}
 	if !domain.IsID(domain.AccountPrefix, id) {
 		return "", cli.Usage(fmt.Errorf("--account %q: must be acc_ and 26 characters", id))

@@ -1,0 +1,34 @@
+package connect_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/internal/connect"
+)
+
+// TestWhereNoServiceRunsEachErrorNamesTheFlagThatWouldDo: whatever of the service is
+// looked for, it is looked for in the same way.
+func TestWhereNoServiceRunsEachErrorNamesTheFlagThatWouldDo(t *testing.T) {
+	s := connect.Service{DataDir: t.TempDir()}
+	f := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	s.RegisterKafka(f)
+	_, api := s.API()
+	_, kafka := s.Cluster(slog.New(slog.DiscardHandler))
+	_, account := s.Account("")
+	_, any := s.Run("name it")
+	for flag, err := range map[string]error{
+		"; or give --api-url and --api-key":          api,
+		"; or name the brokers with --kafka-brokers": kafka,
+		"; or give --account":                        account,
+		"; or name it":                               any,
+	} {
+		if err == nil || !strings.HasPrefix(err.Error(), "no service has run in "+s.DataDir) ||
+			!strings.HasSuffix(err.Error(), flag) {
+			t.Errorf("%v, want that no service has run in the folder%s", err, flag)
+		}
+	}
+}
