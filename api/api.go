@@ -57,7 +57,7 @@ type Config struct {
 	Live      bool      // the public network: keys begin with whk_live_
 	RateLimit RateLimit // of each key
 	// TrustedProxies are those whose X-Forwarded-For is believed where a key may
-	// be used from some networks only. Without any, the connection tells.
+	// be used from some networks only. Without any, only the connection's address counts.
 	TrustedProxies []netip.Prefix
 	TestWait       time.Duration // for the first attempt of a test; 0: 13 s
 

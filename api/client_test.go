@@ -2,15 +2,18 @@ package api_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/api/client"
@@ -78,21 +81,106 @@ func TestTheClientsStructsAreTheDocuments(t *testing.T) {
 		{reflect.TypeFor[client.Readiness](), []string{"Readiness"}},
 		{reflect.TypeFor[client.Problem](), []string{"Problem"}},
 	} {
-		want := map[string]bool{}
-		for _, name := range c.names {
-			for field := range document.Components.Schemas[name].Value.Properties {
-				want[field] = true
-			}
+		for _, departure := range departures(document, c.of, c.names) {
+			t.Errorf("%s: %s", c.of, departure)
 		}
-		have := map[string]bool{}
-		for i := range c.of.NumField() {
-			if name, _, _ := strings.Cut(c.of.Field(i).Tag.Get("json"), ","); name != "-" {
-				have[name] = true
-			}
+	}
+}
+
+// departures are where a struct of the client is not what the document says of objects.
+func departures(document *openapi3.T, of reflect.Type, names []string) (found []string) {
+	fields := map[string]reflect.StructField{}
+	for i := range of.NumField() {
+		if name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ","); name != "-" {
+			fields[name] = of.Field(i)
 		}
-		if !maps.Equal(want, have) {
-			t.Errorf("%s has %v, and the document %v", c.of, have, want)
+	}
+	described := map[string][]string{} // JSON types, by name
+	required := map[string]bool{}      // in all of the objects
+	for n, name := range names {
+		object := document.Components.Schemas[name].Value
+		for property, schema := range object.Properties {
+			described[property] = append(described[property], typesOf(schema)...)
+			required[property] = slices.Contains(object.Required, property) &&
+				(n == 0 || required[property])
 		}
+	}
+	for name := range described {
+		if _, has := fields[name]; !has {
+			found = append(found, "lacks "+name)
+		}
+	}
+	for name, field := range fields {
+		types, is := described[name]
+		optional := field.Type.Kind() == reflect.Pointer ||
+			strings.Contains(field.Tag.Get("json"), ",omitempty")
+		switch {
+		case !is:
+			found = append(found, name+" is not described")
+		case !slices.Contains(types, jsonType(field.Type)):
+			found = append(found, fmt.Sprintf("%s is a %s, and of %v in the document", name, field.Type,
+				types))
+		case (!required[name] || slices.Contains(types, "null")) && !optional:
+			found = append(found, name+" may be absent or null, and the client cannot say so")
+		}
+	}
+	return found
+}
+
+// typesOf are the JSON types that a schema allows.
+func typesOf(s *openapi3.SchemaRef) []string {
+	types := s.Value.Type.Slice()
+	for _, one := range slices.Concat(s.Value.AnyOf, s.Value.OneOf) {
+		types = append(types, typesOf(one)...)
+	}
+	return types
+}
+
+// jsonType is the JSON type that a Go type is encoded as.
+func jsonType(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[json.RawMessage]():
+		return "object"
+	case t == reflect.TypeFor[time.Time]():
+		return "string"
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return jsonType(t.Elem())
+	case reflect.String:
+		return "string"
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Int, reflect.Int64, reflect.Uint32:
+		return "integer"
+	case reflect.Slice:
+		return "array"
+	}
+	return "object"
+}
+
+// TestAStructThatDepartsFromTheDocumentIsFound: the comparison can fail.
+func TestAStructThatDepartsFromTheDocumentIsFound(t *testing.T) {
+	document, err := loadOpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type wrong struct {
+		Kind   int    `json:"kind"`
+		Amount string `json:"amount"`
+		Min    string `json:"min,omitempty"`
+		Most   string `json:"most,omitempty"`
+	}
+	found := departures(document, reflect.TypeFor[wrong](), []string{"AmountRuleInput"})
+	slices.Sort(found)
+	want := []string{
+		"amount may be absent or null, and the client cannot say so",
+		"kind is a int, and of [string] in the document",
+		"lacks max",
+		"most is not described",
+	}
+	if !slices.Equal(found, want) {
+		t.Errorf("found %q", found)
 	}
 }
 

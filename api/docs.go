@@ -24,7 +24,7 @@ func toDocs(context.Context, *request) (reply, error) {
 	return reply{status: http.StatusTemporaryRedirect, location: "/docs"}, nil
 }
 
-// getVectors gives what an implementation of the signature is held against.
+// getVectors answers with what an implementation of the signature is held against.
 func (a *API) getVectors(context.Context, *request) (reply, error) {
 	return reply{body: schemas.SignatureVectors}, nil
 }

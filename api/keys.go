@@ -119,7 +119,7 @@ func (a *API) makeKey(
 	}
 	if err := mayGive(r, made.Permissions); err != nil {
 		// the repeat of a roll, by another key: the one that was rolled is gone, and only the answer
-		// tells its powers
+		// says what it was permitted
 		return reply{}, err
 	}
 	a.awaitAnswer(ctx, r, result, r.caller.accountID, result.Answer.Version, a.Directory.AwaitAccount)

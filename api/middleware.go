@@ -149,7 +149,7 @@ func (a *API) recovered(w *recorder, r *request, cause any) {
 	a.refuse(w, r, problem.Internal(err))
 }
 
-// logLine tells of a request by its route's template, never by its path, its
+// logLine names a request by its route's template, never by its path, its
 // query, its headers or its body.
 func (a *API) logLine(w *recorder, r *request, took time.Duration) {
 	attributes := []slog.Attr{

@@ -15,7 +15,7 @@ func (a *API) getOpenAPI(context.Context, *request) (reply, error) {
 	return reply{contentType: "application/yaml", body: schemas.OpenAPI}, nil
 }
 
-// getOpenAPIJSON gives the same to programs that read JSON alone.
+// getOpenAPIJSON answers with the same for programs that read JSON alone.
 func (a *API) getOpenAPIJSON(context.Context, *request) (reply, error) {
 	return reply{body: schemas.OpenAPIJSON}, nil
 }

@@ -56,13 +56,13 @@ type Directory interface {
 	Endpoint(id string) (domain.Endpoint, bool, error)
 	// Watch finds a watch of any account. A deleted one is not found, or says so.
 	Watch(id string) (domain.Watch, bool, error)
-	// Endpoints gives endpoints of an account, newest first, from behind a
+	// Endpoints lists endpoints of an account, newest first, from behind a
 	// position on, at most limit of them. next is nil at the end; a page may be
 	// shorter than the limit and not be the last.
 	Endpoints(
 		f EndpointFilter, after *Position, limit int,
 	) (page []domain.Endpoint, next *Position, err error)
-	// Watches gives watches of an account in the same manner.
+	// Watches lists watches of an account in the same manner.
 	Watches(f WatchFilter, after *Position, limit int) (page []domain.Watch, next *Position, err error)
 
 	// The following return when this node has read that version of an object, or
@@ -132,7 +132,7 @@ type History interface {
 	// says that it is Behind. Its faults are ErrEventNotFound, ErrHistoryBehind and
 	// ErrHistoryUnavailable.
 	Event(ctx context.Context, accountID, eventID string) (EventRecord, error)
-	// Events gives events of an account, newest first and without their attempts,
+	// Events lists events of an account, newest first and without their attempts,
 	// from behind a position on, at most limit of them. next is nil at the end; a
 	// page may be shorter than the limit and not be the last. Its faults are
 	// ErrHistoryBehind, while the history is built anew, and ErrHistoryUnavailable.

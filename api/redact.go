@@ -28,7 +28,7 @@ var secretWord = regexp.MustCompile(`(?i)\b(s[a-z2-7]{55}|wh(sec|k_test|k_live)_
 
 const secretKeyLength = 56
 
-// holdsSecret tells whether a text holds a word that looks like a secret, or a
+// holdsSecret reports whether a text holds a word that looks like a secret, or a
 // secret key with a valid checksum inside a word.
 func holdsSecret(s string) bool {
 	if secretWord.MatchString(s) {

@@ -25,7 +25,7 @@ type Fault struct {
 	Detail    string `json:"detail"`
 }
 
-// Error tells of every fault.
+// Error names every fault.
 func (p *Problem) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s, request %s)", p.Detail, p.Code, p.RequestID)

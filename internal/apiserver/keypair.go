@@ -40,7 +40,7 @@ func loadKeyPair(certFile, keyFile string, log *slog.Logger) (*keyPair, error) {
 	return p, nil
 }
 
-// get gives the certificate for a handshake.
+// get returns the certificate for a handshake.
 func (p *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
