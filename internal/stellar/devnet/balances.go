@@ -21,7 +21,7 @@ func applyAccountMerge(
 		return mergeResult(xdr.AccountMergeResultCodeAccountMergeHasSubEntries, nil)
 	case int64(from.SeqNum) >= int64(l.sequence)<<32:
 		return mergeResult(xdr.AccountMergeResultCodeAccountMergeSeqnumTooFar, nil)
-	case room(to) < int64(from.Balance):
+	case roomFor(to) < int64(from.Balance):
 		return mergeResult(xdr.AccountMergeResultCodeAccountMergeDestFull, nil)
 	}
 	balance := from.Balance
@@ -154,7 +154,7 @@ func creditClaim(
 	l *layer, to xdr.AccountId, balance *xdr.ClaimableBalanceEntry,
 ) xdr.ClaimClaimableBalanceResultCode {
 	switch {
-	case balance.Asset.IsNative() && room(account(l, to)) < int64(balance.Amount):
+	case balance.Asset.IsNative() && roomFor(account(l, to)) < int64(balance.Amount):
 		return xdr.ClaimClaimableBalanceResultCodeClaimClaimableBalanceLineFull
 	case balance.Asset.IsNative():
 		l.editAccount(to).Balance += balance.Amount

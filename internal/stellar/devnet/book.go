@@ -74,7 +74,7 @@ func (l *layer) canGive(id xdr.AccountId, asset xdr.Asset) int64 {
 }
 
 func (l *layer) canTake(id xdr.AccountId, asset xdr.Asset) int64 {
-	return l.capacity(id, asset, room, lineRoom)
+	return l.capacity(id, asset, roomFor, lineRoom)
 }
 
 func (l *layer) capacity(

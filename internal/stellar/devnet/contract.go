@@ -75,7 +75,8 @@ func applyTransfer(
 		return invokeResult(xdr.InvokeHostFunctionResultCodeInvokeHostFunctionTrapped, nil)
 	}
 	l.events = append(l.events, call.event(asset))
-	raw, err := (xdr.InvokeHostFunctionSuccessPreImage{ReturnValue: nothing, Events: l.events}).MarshalBinary()
+	image := xdr.InvokeHostFunctionSuccessPreImage{ReturnValue: nothing, Events: l.events}
+	raw, err := image.MarshalBinary()
 	if err != nil {
 		panic(fmt.Sprintf("devnet: an event does not encode: %v", err))
 	}
@@ -95,7 +96,7 @@ func (l *layer) assetOf(contract xdr.ContractId) (xdr.Asset, bool) {
 	return xdr.Asset{}, false
 }
 
-// event is what the asset's contract tells of the transfer (CAP-67, SEP-41).
+// event is what the asset's contract emits for the transfer (CAP-67, SEP-41).
 func (c transferCall) event(asset xdr.Asset) xdr.ContractEvent {
 	name, topics := "transfer", []xdr.ScVal{addressValue(c.from), addressValue(c.to)}
 	switch {

@@ -17,18 +17,22 @@
 //
 // Invariants:
 //
-//   - D1: a ledger, its transactions and the state after it are written in one batch before any answer
-//     tells of them. A kill at any moment leaves a folder that continues from the last ledger anybody saw.
-//   - D2: every header holds the hash of the header before it, of its transaction set and of its results.
-//   - D3: the balances of all accounts, claimable balances and the fee pool add up to the lumens of the
-//     genesis.
-//   - D4: a transaction that fails in a ledger pays its fee, uses its sequence number, and changes nothing
-//     else. One that is refused, or expires in the queue, costs nothing and is in no ledger.
-//   - D5: replaying the changes of all ledgers (fees of a ledger first, then transactions in order) gives
-//     the state.
-//   - D6: the queue, a ledger, a request, an answer and the requests at once are bounded; what does not fit
-//     is told to try again.
-//   - D7: what a result claims is in the changes of its operation, and what an offer promises is reserved.
+//   - D1: a ledger, its transactions and the state after it are written in one batch before
+//     any answer shows them. A kill at any moment leaves a folder that continues from the
+//     last ledger anybody saw.
+//   - D2: every header holds the hash of the header before it, of its transaction set and of
+//     its results.
+//   - D3: the balances of all accounts, claimable balances and the fee pool add up to the
+//     lumens of the genesis.
+//   - D4: a transaction that fails in a ledger pays its fee, uses its sequence number, and
+//     changes nothing else. One that is refused, or expires in the queue, costs nothing and
+//     is in no ledger.
+//   - D5: replaying the changes of all ledgers (fees of a ledger first, then transactions in
+//     order) gives the state.
+//   - D6: the queue, a ledger, a request, an answer and the requests at once are bounded; a
+//     client of what does not fit is asked to try again.
+//   - D7: what a result claims is in the changes of its operation, and what an offer promises
+//     is reserved.
 //
 // The queue lives in memory: a transaction that was PENDING when the process died is NOT_FOUND
 // after it, and can be sent again, as on the network.
@@ -39,9 +43,10 @@
 //   - network.go: the life of a network, its queue, the closing of a ledger
 //   - genesis.go: the first ledger
 //   - transaction.go: what may enter the queue
-//   - operations.go, offers.go, market.go, balances.go, predicate.go, accountdata.go, contract.go: what
-//     operations do; book.go, exchange.go: the order book and the arithmetic of a trade; state.go: what
-//     they do it to
+//   - operations.go, offers.go, market.go, balances.go, predicate.go, accountdata.go,
+//     contract.go: what operations do
+//   - book.go, exchange.go: the order book and the arithmetic of a trade
+//   - state.go: what operations change
 //   - ledger.go: a closed ledger in XDR
 //   - store.go, pagecache.go: the folder
 //   - rpc.go, methods.go, events.go, simulate.go, friendbot.go, horizon.go: what is served

@@ -268,7 +268,8 @@ func eventInfo(
 		OpIndex:         uint32(op),
 		TransactionHash: tx.hash.HexString(),
 	}
-	if info.ContractID, err = strkey.Encode(strkey.VersionByteContract, event.ContractId[:]); err != nil {
+	info.ContractID, err = strkey.Encode(strkey.VersionByteContract, event.ContractId[:])
+	if err != nil {
 		return info, fmt.Errorf("name a contract: %w", err)
 	}
 	for _, topic := range event.Body.V0.Topics {
@@ -284,7 +285,7 @@ func eventInfo(
 	return info, nil
 }
 
-// getFeeStats tells of the last ledgers. Every operation costs the base fee here.
+// getFeeStats describes the last ledgers. Every operation costs the base fee here.
 func (n *Network) getFeeStats() (answer protocol.GetFeeStatsResponse, err error) {
 	err = n.read(func(t tip, r pebble.Reader) error {
 		answer = protocol.GetFeeStatsResponse{LatestLedger: t.latest}

@@ -498,7 +498,7 @@ func (s replay) holds(t testing.TB) {
 			if count := owned[a.AccountId.Address()] + xdr.Uint32(len(a.Signers)); a.NumSubEntries != count {
 				t.Fatalf("%s has %d entries and counts %d", a.AccountId.Address(), count, a.NumSubEntries)
 			}
-			if want := promises[a.AccountId.Address()+"native"]; a.Liabilities() != want || room(a) < 0 ||
+			if want := promises[a.AccountId.Address()+"native"]; a.Liabilities() != want || roomFor(a) < 0 ||
 				a.Balance < want.Selling {
 				t.Fatalf("%s has the liabilities %+v, its offers %+v", a.AccountId.Address(), a.Liabilities(),
 					want)

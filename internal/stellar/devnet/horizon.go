@@ -74,7 +74,7 @@ func parsePage(r *http.Request) (p horizonPage, err error) {
 	return p, nil
 }
 
-// servePage answers with what list finds.
+// servePage serves what list finds.
 func (n *Network) servePage(
 	list func(t tip, r pebble.Reader, p horizonPage) ([]map[string]any, error),
 ) http.HandlerFunc {
@@ -360,7 +360,7 @@ func transactionRecord(tx *txRecord, envelope xdr.TransactionEnvelope) map[strin
 	return record
 }
 
-// serveAccount tells of an account and its trustlines.
+// serveAccount serves an account and its trustlines.
 func (n *Network) serveAccount(w http.ResponseWriter, r *http.Request) {
 	address := r.PathValue("id")
 	if !strkey.IsValidEd25519PublicKey(address) {

@@ -28,7 +28,7 @@ func openExporter(cfg Config) (*exporter, error) {
 }
 
 // export writes what the lake lacks. Ledgers that were trimmed before they were exported leave
-// a hole, which is told and not hidden.
+// a hole, which is logged and not hidden.
 func (n *Network) export() error {
 	if n.exporter == nil {
 		return nil
@@ -36,7 +36,8 @@ func (n *Network) export() error {
 	return n.read(func(t tip, r pebble.Reader) error {
 		if n.exporter.next < t.oldest {
 			if n.exporter.next != 0 {
-				n.cfg.Logger.Error("ledgers were trimmed before they were exported; the lake has a hole", "from",
+				n.cfg.Logger.Error("ledgers were trimmed before they were exported; the lake has a hole",
+					"from",
 					n.exporter.next, "to", t.oldest-1)
 			}
 			n.exporter.next = t.oldest

@@ -84,7 +84,7 @@ func (l *layer) credit(id xdr.AccountId, asset xdr.Asset, amount int64) xdr.Paym
 		return creditAsset(l, id, &xdr.PaymentOp{Asset: asset, Amount: xdr.Int64(amount)})
 	case account(l, id) == nil:
 		return xdr.PaymentResultCodePaymentNoDestination
-	case room(account(l, id)) < amount:
+	case roomFor(account(l, id)) < amount:
 		return xdr.PaymentResultCodePaymentLineFull
 	}
 	l.add(id, asset, amount)

@@ -133,7 +133,8 @@ func (n *Network) getLedgers(
 ) (answer protocol.GetLedgersResponse, err error) {
 	err = n.read(func(t tip, r pebble.Reader) error {
 		available := protocol.LedgerSeqRange{FirstLedger: t.oldest, LastLedger: t.latest}
-		if err := errors.Join(req.Validate(maxLedgersPerPage, available), onlyBase64(req.Format)); err != nil {
+		err := errors.Join(req.Validate(maxLedgersPerPage, available), onlyBase64(req.Format))
+		if err != nil {
 			return &rpcError{codeInvalidRequest, err.Error()}
 		}
 		start, limit, err := pageOf(req, available)
@@ -258,7 +259,7 @@ func (n *Network) getLedgerEntries(
 }
 
 // servedEntry reads an entry. Asked for an account's trustline for lumens, which is no entry of the
-// ledger, it answers with one that says what the account holds: Stellar's JavaScript SDK asks
+// ledger, it returns one that says what the account holds: Stellar's JavaScript SDK asks
 // for it to tell a balance of lumens.
 func servedEntry(r pebble.Reader, key xdr.LedgerKey) (*xdr.LedgerEntry, error) {
 	line := key.TrustLine

@@ -284,7 +284,8 @@ func (n *Network) CloseNow() (sequence uint32, err error) {
 		return 0, n.breakDown(err)
 	}
 	if dropped := len(n.queue) - len(l.transactions); dropped > 0 {
-		n.cfg.Logger.Warn("transactions expired before their ledger closed", "ledger", l.sequence, "count",
+		n.cfg.Logger.Warn("transactions expired before their ledger closed", "ledger", l.sequence,
+			"count",
 			dropped)
 	}
 	n.cfg.Logger.Debug("ledger closed", "ledger", l.sequence, "transactions", len(l.transactions),

@@ -84,7 +84,7 @@ func checkPayment(_ xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult,
 }
 
 // applyPayment credits the destination before it debits the source, as the network does: with
-// both at fault, the destination's is the one that is told.
+// both at fault, the destination's is the one that is reported.
 func applyPayment(
 	l *layer, source xdr.AccountId, body xdr.OperationBody,
 ) (xdr.OperationResult, bool) {
@@ -112,7 +112,7 @@ func payLumens(l *layer, source, destination xdr.AccountId, amount int64) xdr.Pa
 		return xdr.PaymentResultCodePaymentNoDestination
 	case source.Equals(destination):
 		return xdr.PaymentResultCodePaymentSuccess // whatever the balance, and nothing changes
-	case room(to) < amount:
+	case roomFor(to) < amount:
 		return xdr.PaymentResultCodePaymentLineFull
 	case available(account(l, source)) < amount:
 		return xdr.PaymentResultCodePaymentUnderfunded

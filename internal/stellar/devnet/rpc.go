@@ -21,7 +21,7 @@ const (
 	maxBodyBytes = 512 << 10 // what a Stellar RPC server takes
 	maxBatch     = 100
 	maxRequests  = 1024 // at once, those that wait for friendbot included
-	maxPages     = 8    // of these, the ones that answer with ledgers
+	maxPages     = 8    // of these, the ones that return ledgers
 )
 
 // JSON-RPC 2.0 error codes.
@@ -33,7 +33,7 @@ const (
 	codeInternalError  = -32603
 )
 
-// rpcError is an error that a client is told, with the code a Stellar RPC server gives it.
+// rpcError is an error that a client is given, with the code a Stellar RPC server gives it.
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -187,7 +187,8 @@ func parseBody(body []byte) (requests []rpcRequest, batch bool, fault *rpcError)
 // isPage tells the methods whose answers are large.
 func (r rpcRequest) isPage() bool {
 	switch r.Method {
-	case protocol.GetLedgersMethodName, protocol.GetLatestLedgerMethodName, protocol.GetTransactionsMethodName,
+	case protocol.GetLedgersMethodName, protocol.GetLatestLedgerMethodName,
+		protocol.GetTransactionsMethodName,
 		protocol.GetEventsMethodName, protocol.GetFeeStatsMethodName:
 		return true
 	}
@@ -204,11 +205,11 @@ func (n *Network) answer(req rpcRequest) *rpcResponse {
 			})
 	}
 	result, err := n.call(req.Method, req.Params)
-	switch told := new(rpcError); {
+	switch refused := new(rpcError); {
 	case len(req.ID) == 0:
 		return nil
-	case errors.As(err, &told):
-		return failed(req.ID, told)
+	case errors.As(err, &refused):
+		return failed(req.ID, refused)
 	case err != nil:
 		n.cfg.Logger.Error("devnet request failed", "method", req.Method, "err", err)
 		return failed(req.ID, &rpcError{codeInternalError, err.Error()})

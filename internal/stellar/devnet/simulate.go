@@ -16,7 +16,7 @@ const (
 )
 
 // simulateTransaction carries out a transfer of an asset contract on a layer that is thrown away,
-// and answers with what its transaction must say.
+// and returns what its transaction must say.
 func (n *Network) simulateTransaction(
 	req protocol.SimulateTransactionRequest,
 ) (answer protocol.SimulateTransactionResponse, err error) {

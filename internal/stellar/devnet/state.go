@@ -42,7 +42,7 @@ type state interface {
 	load(key entryKey) *xdr.LedgerEntry
 }
 
-// ground is a state between two ledgers, which can tell of all its offers.
+// ground is a state between two ledgers, which can list all its offers.
 type ground interface {
 	state
 	offers() []entryKey
@@ -278,8 +278,8 @@ func available(a *xdr.AccountEntry) int64 {
 	return int64(a.Balance) - minBalance(a) - int64(a.Liabilities().Selling)
 }
 
-// room is how many lumens an account can take: what its offers buy is kept free.
-func room(a *xdr.AccountEntry) int64 {
+// roomFor is how many lumens an account can take: what its offers buy is kept free.
+func roomFor(a *xdr.AccountEntry) int64 {
 	return math.MaxInt64 - int64(a.Balance) - int64(a.Liabilities().Buying)
 }
 

@@ -21,7 +21,7 @@ import (
 //	'h' sequence               LedgerHeaderHistoryEntry
 //	'l' sequence               LedgerCloseMeta
 //	't' transaction hash       txRecord
-//	'x' sequence               hashes of the ledger's transactions, for trimming; absent when it has none
+//	'x' sequence               hashes of the ledger's transactions, for trimming; absent for none
 //
 // Each ledger is one batch. Ledgers, headers and transactions never change once written.
 const (
@@ -96,7 +96,7 @@ func (s *store) Close() error {
 	return nil
 }
 
-// checkIdentity answers with the format of the network that the folder holds, 0 for none, and
+// checkIdentity returns the format of the network that the folder holds, 0 for none, and
 // refuses one that is another.
 func (s *store) checkIdentity(want folderIdentity) (format int, err error) {
 	raw, ok, err := get(s.db, []byte{keyIdentity})

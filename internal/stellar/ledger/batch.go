@@ -43,7 +43,7 @@ const millisWindowSizeBytes = 8 << 20
 // ReadFile reads ledgers as people keep them: LedgerCloseMeta and
 // LedgerCloseMetaBatch one after another, with record marks as in stellar-core's
 // stream or without, in raw XDR or base64 (with lines of any width), compressed
-// by gzip or zstd or not. It answers with one LedgerCloseMeta for each ledger, or
+// by gzip or zstd or not. It returns one LedgerCloseMeta for each ledger, or
 // fails: what is left over or cut short is an error.
 func ReadFile(r io.Reader) ([][]byte, error) {
 	raw, err := readAll(r)

@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Names of the events that tell of a change of balance. The two layouts are
+// Names of the events of a change of balance. The two layouts are
 // those before and after CAP-67: transaction meta of version 3, where a mint
 // and a clawback name their admin first, and version 4, where the amount may
 // come in a map with a muxed identifier.
@@ -69,7 +69,7 @@ func (r *reading) contractCall(i int) error {
 	return nil
 }
 
-// eventsOf answers with the contract events of an operation, and the version of
+// eventsOf returns the contract events of an operation, and the version of
 // the transaction meta, which fixes their layout.
 func eventsOf(
 	meta xdr.TransactionMetaView, i, operations int,
@@ -87,7 +87,8 @@ func eventsOf(
 	}
 	all := meta.MustV4().MustOperations()
 	if all.MustCount() != operations {
-		return nil, version, fmt.Errorf("its transaction has %d operations and the meta of %d", operations,
+		return nil, version, fmt.Errorf("its transaction has %d operations and the meta of %d",
+			operations,
 			all.MustCount())
 	}
 	return all.MustAt(i).MustEvents().MustAll(), version, nil

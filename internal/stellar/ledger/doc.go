@@ -28,10 +28,9 @@
 //     counting the balance changes of the operation from 0 as Horizon lists
 //     them (transfer, mint, clawback and burn, to whomever).
 //   - A transaction that failed yields nothing.
-//   - Either the whole ledger could be taken apart, or Extract answers with an
-//     error. A transaction whose place in the ledger is known but which does
-//     not make sense is quarantined: named in [domain.Ledger.Quarantined], and none of
-//     its payments is reported.
+//   - Either the whole ledger could be taken apart, or Extract fails. A transaction
+//     whose place in the ledger is known but which does not make sense is quarantined:
+//     named in the ledger's Quarantined, and none of its payments is reported.
 //
 // A ledger is taken apart in two steps, which are the seam for a newer SDK:
 // locate finds the bytes of every transaction (envelope, result, meta) without

@@ -33,7 +33,7 @@ const (
 var errShort = errors.New("the ledger ends inside its header")
 
 // normalise rewrites a header of the forms that CAP-88 adds into the form of
-// protocol 29 and earlier, which is all that the SDK decodes. It answers with
+// protocol 29 and earlier, which is all that the SDK decodes. It returns
 // the ledger to decode and the close time in milliseconds that it took out, 0
 // if there was none. raw is not changed.
 func normalise(raw []byte) (ledger []byte, closeTimeMillis uint64, err error) {
@@ -157,7 +157,7 @@ func readHeader(
 		return Header{}, fmt.Errorf("the header's close time %d is out of range", closeTimeSeconds)
 	}
 	h.ClosedAtMillis = int64(closeTimeSeconds) * 1000
-	// more exact, but only if it tells of the same second
+	// more exact, but only if it is of the same second
 	if closeTimeMillis/1000 == closeTimeSeconds {
 		h.ClosedAtMillis = int64(closeTimeMillis)
 	}

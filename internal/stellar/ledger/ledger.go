@@ -72,7 +72,7 @@ func NewExtractor(passphrase string) (*Extractor, error) {
 func (e *Extractor) Extract(raw []byte) (domain.Ledger, error) {
 	l, err := e.extract(raw)
 	if err != nil {
-		return domain.Ledger{}, fmt.Errorf("ledger: reading a LedgerCloseMeta of %d bytes: %w", len(raw), err)
+		return l, fmt.Errorf("ledger: reading a LedgerCloseMeta of %d bytes: %w", len(raw), err)
 	}
 	return l, nil
 }
@@ -127,7 +127,8 @@ func succeeded(result xdr.TransactionResultView) (bool, error) {
 		case xdr.TransactionResultCodeTxSuccess:
 			return true
 		case xdr.TransactionResultCodeTxFeeBumpInnerSuccess:
-			return body.MustInnerResultPair().MustResult().MustResult().MustCode() == xdr.TransactionResultCodeTxSuccess
+			inner := body.MustInnerResultPair().MustResult().MustResult()
+			return inner.MustCode() == xdr.TransactionResultCodeTxSuccess
 		}
 		return false
 	})

@@ -56,7 +56,7 @@ func locate(raw []byte, passphrase string) (located, error) {
 }
 
 // takeApart panics with a *xdr.ViewError on malformed bytes, as the SDK's Must
-// functions do; its caller recovers it. It answers with nothing when the version
+// functions do; its caller recovers it. It returns nothing when the version
 // is not known or bytes are left over.
 func takeApart(raw []byte) (parts located, envelopes []xdr.TransactionEnvelopeView) {
 	view := xdr.LedgerCloseMetaView(raw)

@@ -174,7 +174,8 @@ func (r *reading) operation(i int, view xdr.OperationView, result xdr.OperationR
 	switch kind {
 	case xdr.OperationTypeInvokeHostFunction:
 		return r.contractCall(i)
-	case xdr.OperationTypeCreateAccount, xdr.OperationTypePayment, xdr.OperationTypePathPaymentStrictReceive,
+	case xdr.OperationTypeCreateAccount, xdr.OperationTypePayment,
+		xdr.OperationTypePathPaymentStrictReceive,
 		xdr.OperationTypePathPaymentStrictSend, xdr.OperationTypeAccountMerge:
 	default:
 		return nil
@@ -267,7 +268,8 @@ func movementOf(op xdr.OperationBody, result xdr.OperationResultView) (movement,
 		return movement{}, errors.New("its transaction succeeded, but its result is not that of a path " +
 			"payment that did")
 	}
-	return movement{"path_payment_strict_send", o.Destination, o.DestAsset, send.Success.Last.Amount}, nil
+	sent := send.Success.Last.Amount
+	return movement{"path_payment_strict_send", o.Destination, o.DestAsset, sent}, nil
 }
 
 // address writes an account as a G address, and the identifier that an M address

@@ -207,7 +207,7 @@ func signaturesSize(raw []byte) (sizeBytes int, ok bool) {
 	return len(raw) - len(c.rest), !c.short
 }
 
-// listed tells whether the ledger holds this hash after the envelope.
+// listed reports whether the ledger holds this hash after the envelope.
 func (s *salvager) listed(hash xdr.Hash, from int) bool {
 	if s.prefixes == nil {
 		s.prefixes = map[uint64]struct{}{}
@@ -288,7 +288,7 @@ func (s *salvager) transaction(p place, raw []byte, last bool) (transaction, err
 	sizeBytes, err := s.applied(&tx, raw)
 	switch {
 	case isUnknownForm(err):
-		err = s.begun(&tx, raw)
+		err = s.findBeginning(&tx, raw)
 	case err == nil && !last && sizeBytes != len(raw):
 		return tx, fmt.Errorf("%d bytes of %d do not belong to it", len(raw)-sizeBytes, len(raw))
 	}
@@ -306,10 +306,10 @@ func (s *salvager) transaction(p place, raw []byte, last bool) (transaction, err
 	return transaction{hash: p.hash, fault: err}, nil
 }
 
-// begun finds the result and where the meta begins when its end is of an unknown form. What
+// findBeginning finds the result and where the meta begins when its end is of an unknown form. What
 // payments need of the meta, the events of an operation, is read from its beginning, or not at
 // all.
-func (s *salvager) begun(tx *transaction, raw []byte) (err error) {
+func (s *salvager) findBeginning(tx *transaction, raw []byte) (err error) {
 	var pair xdr.TransactionResultPairView
 	if s.version == 2 {
 		view := xdr.TransactionResultMetaV1View(raw)

@@ -1,5 +1,5 @@
 // Package oracle holds tests that set the payments which package ledger finds
-// beside what the Stellar SDK's own processors/token_transfer tells of the same
+// beside what the Stellar SDK's own processors/token_transfer finds in the same
 // ledgers. There is nothing in it to use.
 //
 // It is a module of its own, because that processor drags in 59 modules (the SDKs
@@ -7,7 +7,7 @@
 // for. `make test` runs it. Where the SDK's version in the main go.mod moves on,
 // run `go mod tidy` in this folder.
 //
-// The processor tells of every movement of a token, and of payments in its own
+// The processor reports every movement of a token, and of payments in its own
 // way. Each kind of difference is a value in rules_test.go; what none of them
 // covers fails the test, and so does a rule that no ledger needs.
 //

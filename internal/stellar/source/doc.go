@@ -6,7 +6,7 @@
 //
 // Invariants:
 //
-//   - Next of every source answers with consecutive ledgers from the one that was
+//   - Next of every source returns consecutive ledgers from the one that was
 //     asked for, each of which names the hash of the one before it. Nothing is skipped.
 //   - It fails with a domain.LedgerError, where waiting does not help, and otherwise
 //     waits.

@@ -220,7 +220,8 @@ func (c *Client) nextGuess(
 func (c *Client) ledgerSequence(ctx context.Context, address string) (int64, error) {
 	account, err := c.rpc.LoadAccount(ctx, address)
 	if err != nil {
-		return 0, fmt.Errorf("find account %s on the development network (fund it by friendbot first): %w",
+		return 0, fmt.Errorf("find account %s on the development network "+
+			"(fund it by friendbot first): %w",
 			address, err)
 	}
 	seqNum, err := account.GetSequenceNumber()

@@ -167,7 +167,8 @@ func (t *Traffic) mergeAccount(ctx context.Context, n int) error {
 	}
 	gone := t.spare
 	t.spare = nil
-	return t.send(ctx, gone, txnbuild.MemoText("closing"), nil, &txnbuild.AccountMerge{Destination: to})
+	return t.send(ctx, gone, txnbuild.MemoText("closing"), nil,
+		&txnbuild.AccountMerge{Destination: to})
 }
 
 func (t *Traffic) exists(ctx context.Context, address string) bool {

@@ -66,7 +66,7 @@ func NewLookup(config Config) (*Lookup, error) {
 }
 
 // Warnings says what keeps a wallet from receiving these assets; nothing, if all
-// is well. It answers within two seconds.
+// is well. It returns within two seconds.
 func (l *Lookup) Warnings(ctx context.Context, wallet string, assets []domain.Asset) []string {
 	found, err := l.account(ctx, wallet)
 	if err != nil {
@@ -88,7 +88,7 @@ func (l *Lookup) Warnings(ctx context.Context, wallet string, assets []domain.As
 	return warnings
 }
 
-// holds tells whether there is a trustline that may be used.
+// holds reports whether there is a trustline that may be used.
 func (a account) holds(wanted domain.Asset) bool {
 	for _, b := range a.balances {
 		if b.named() == wanted {

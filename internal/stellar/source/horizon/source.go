@@ -103,9 +103,9 @@ func (s *Source) Latest(ctx context.Context) (uint32, error) {
 // Continue tells the source which ledger was read last: the next must follow it.
 func (s *Source) Continue(sequence uint32, hash string) { s.poll.Continue(sequence, hash) }
 
-// Next waits until the ledger with this sequence is there and answers with it
+// Next waits until the ledger with this sequence is there and returns it
 // and those after it that are there too, at most a page. It fails only for what
-// waiting does not mend.
+// waiting does not help.
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	return s.poll.Next(ctx, sequence, func() ([]ledger.Raw, error) { return s.try(ctx, sequence) })
 }
@@ -211,8 +211,11 @@ func add(l *domain.Ledger, r record) {
 	found, err := r.payments(*l)
 	if err != nil {
 		id, _ := strconv.ParseUint(r.ID, 10, 63)
-		l.Quarantined = append(l.Quarantined,
-			domain.QuarantinedTransaction{TxHash: r.TxHash, Order: int(id >> 12 & (1<<20 - 1)), Reason: err.Error()})
+		l.Quarantined = append(l.Quarantined, domain.QuarantinedTransaction{
+			TxHash: r.TxHash,
+			Order:  int(id >> 12 & (1<<20 - 1)),
+			Reason: err.Error(),
+		})
 		l.Payments = without(l.Payments, r.TxHash)
 		return
 	}

@@ -8,7 +8,7 @@
 //
 // Invariants:
 //
-//   - Next answers with consecutive ledgers from the one that was asked for, each
+//   - Next returns consecutive ledgers from the one that was asked for, each
 //     of which names the hash of the one before it. Nothing is skipped.
 //   - A file of several ledgers is fetched and decompressed once while reading
 //     goes forward; at most as many files as the configuration says are fetched

@@ -130,9 +130,9 @@ func (s *Source) Latest(ctx context.Context) (uint32, error) {
 // Continue tells the source which ledger was read last: the next must follow it.
 func (s *Source) Continue(sequence uint32, hash string) { s.poll.Continue(sequence, hash) }
 
-// Next waits until the ledger with this sequence is there and answers with it
+// Next waits until the ledger with this sequence is there and returns it
 // and those after it in its file, at most 64. It fails only for what waiting does
-// not mend.
+// not help.
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	return s.poll.Next(ctx, sequence, func() ([]ledger.Raw, error) { return s.try(ctx, sequence) })
 }
@@ -214,7 +214,7 @@ func (s *Source) file(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if errors.Is(got.err, context.Canceled) && ctx.Err() == nil { // it was begun for another call
+	if errors.Is(got.err, context.Canceled) && ctx.Err() == nil { // another call began it
 		got = <-s.fetch(ctx, first)
 	}
 	if got.err == nil {
@@ -260,7 +260,8 @@ func (s *Source) read(ctx context.Context, key string) ([]ledger.Raw, error) {
 	for _, part := range parts {
 		header, err := ledger.ReadHeader(part)
 		if err != nil {
-			return nil, fmt.Errorf("%w: lake %s: file %s: %w", domain.ErrUnreadable, s.config.Store, key, err)
+			return nil, fmt.Errorf("%w: lake %s: file %s: %w", domain.ErrUnreadable, s.config.Store, key,
+				err)
 		}
 		ledgers = append(ledgers, ledger.Raw{Sequence: header.Sequence, Hash: header.Hash, XDR: part})
 	}

@@ -48,7 +48,8 @@ func NewWriter(dir string, layout Layout, passphrase string) (*Writer, error) {
 	case err == nil:
 		have, parseErr := parseManifest(raw)
 		if err = parseErr; err == nil && have != want {
-			err = fmt.Errorf("the folder holds a lake of another network or layout (%+v): use another folder",
+			err = fmt.Errorf("the folder holds a lake of another network or layout (%+v): "+
+				"use another folder",
 				have)
 		}
 	}

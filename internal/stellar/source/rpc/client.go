@@ -102,7 +102,7 @@ func (c *client) exchange(
 }
 
 // readBody reads one byte more than is allowed, at most. Pages weigh megabytes:
-// the room for them is made once, if the server says how large they are.
+// the buffer is allocated once, if the server says how large they are.
 func readBody(resp *http.Response, sizeBytesMax int64) ([]byte, error) {
 	var body bytes.Buffer
 	if resp.ContentLength > 0 {

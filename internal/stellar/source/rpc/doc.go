@@ -3,15 +3,15 @@
 //
 // It hides the JSON-RPC protocol, and everything that a server may do wrong: be
 // down, lag, answer with garbage, skip ledgers. A [Source] waits while that may
-// pass and says so once; what does not pass is one of the errors of package
-// ledger (another network, a fork, a ledger that is no longer kept).
+// pass and says so once; what does not pass is a
+// domain.LedgerError (another network, a fork, a ledger that is no longer kept).
 //
 // Invariants:
 //
-//   - Next answers with consecutive ledgers from the one that was asked for,
+//   - Next returns consecutive ledgers from the one that was asked for,
 //     each of which names the hash of the one before it. Nothing is skipped.
 //   - With several servers, one after the other is asked when one is not well;
-//     what waiting does not mend counts when all of them say so.
+//     what waiting does not help counts when all of them say so.
 //   - The body of an answer is bounded; a page that is too large is asked for
 //     again in halves.
 //   - A server's address is logged as its host only: providers put keys into

@@ -64,7 +64,7 @@ func NewLookup(config Config) (*Lookup, error) {
 }
 
 // Warnings says what keeps a wallet from receiving these assets; nothing, if all
-// is well. It answers within two seconds.
+// is well. It returns within two seconds.
 func (l *Lookup) Warnings(ctx context.Context, wallet string, assets []domain.Asset) []string {
 	question := wallet
 	for _, asset := range assets {

@@ -112,7 +112,8 @@ func (s *Source) Check(ctx context.Context) error {
 
 func (s *Source) checkOne(ctx context.Context) error {
 	var network protocol.GetNetworkResponse
-	if err := s.call(ctx, protocol.GetNetworkMethodName, nil, &network, answerSizeBytesMax); err != nil {
+	err := s.call(ctx, protocol.GetNetworkMethodName, nil, &network, answerSizeBytesMax)
+	if err != nil {
 		return err
 	}
 	if network.Passphrase != s.config.Passphrase {
@@ -150,9 +151,9 @@ func (s *Source) Latest(ctx context.Context) (latest uint32, err error) {
 // next one must follow it.
 func (s *Source) Continue(sequence uint32, hash string) { s.poll.Continue(sequence, hash) }
 
-// Next waits until the ledger with this sequence is there and answers with it
+// Next waits until the ledger with this sequence is there and returns it
 // and those after it that are there too, at most a page. It fails only for what
-// waiting does not mend: see the errors of package ledger.
+// waiting does not help: see domain.LedgerError.
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	return s.poll.Next(ctx, sequence, func() ([]ledger.Raw, error) {
 		for {
@@ -167,7 +168,7 @@ func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 
 // tryEach looks at one server after the other until one has the ledger. A
 // server that has nothing new is kept for a while, since ledgers take seconds;
-// then the others are asked whether they are further. What waiting does not mend
+// then the others are asked whether they are further. What waiting does not help
 // counts when all servers say so: one that is away may know better.
 func (s *Source) tryEach(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	var problem, final error
@@ -192,7 +193,8 @@ func (s *Source) tryEach(ctx context.Context, sequence uint32) ([]ledger.Raw, er
 			problem = err
 		}
 		if len(s.clients) > 1 {
-			s.poll.Log.Debug("another Stellar RPC is asked", "rpc", s.client.host, "ledger", sequence, "err", err)
+			s.poll.Log.Debug("another Stellar RPC is asked", "rpc", s.client.host, "ledger", sequence,
+				"err", err)
 			s.turn()
 		}
 	}
