@@ -86,8 +86,9 @@ func concernsDeliveries(c domain.CommandBody) bool {
 	case domain.TestEndpoint, domain.ReplayEndpoint, domain.ResendEvent, domain.EnableEndpoint,
 		domain.DeleteEndpoint:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // awaitOwnWrites holds a read of the history back until it shows what the

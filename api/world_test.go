@@ -181,8 +181,13 @@ func (w *world) decide(c domain.Command) domain.Answer {
 		return w.decideReplay(c, body)
 	case domain.ResendEvent:
 		return w.decideResend(c, body)
+	default: // the endpoint alone answers it
 	}
-	state, rejection := decideOn(w, c, w.endpoints, domain.DecideEndpoint, domain.EvolveEndpoint,
+	state, rejection := decideOn(w, c, w.endpoints, domain.DecideEndpoint,
+		func(s domain.Endpoint, f domain.Fact) domain.Endpoint {
+			s, _ = domain.EvolveEndpoint(s, domain.Delivery{}, f)
+			return s
+		},
 		func(s domain.Endpoint) uint64 { return s.Version })
 	if rejection != nil {
 		return domain.Answer{Rejection: rejection}
@@ -326,7 +331,7 @@ func (w *world) decideResend(c domain.Command, body domain.ResendEvent) domain.A
 		return domain.Answer{Rejection: rejection}
 	}
 	for _, f := range facts {
-		delivery = domain.EvolveDelivery(delivery, 0,
+		_, delivery = domain.EvolveEndpoint(w.endpoints[body.EndpointID], delivery,
 			domain.Fact{Version: 2, AtMillis: w.now.UnixMilli(), Cause: c.ID, Body: f})
 		if _, moves := f.(domain.DeliveryMoved); moves {
 			w.move(delivery)

@@ -26,7 +26,7 @@ type Account struct {
 	CreatedAtMillis int64
 }
 
-// Exists tells whether the account was created.
+// Exists reports whether the account was created.
 func (a Account) Exists() bool { return a.ID != "" }
 
 // Key finds a key by its identifier.
@@ -47,13 +47,15 @@ func DecideAccount(state Account, c Command, nowMillis int64) ([]FactBody, *Reje
 	if !state.Exists() || state.ID != c.AccountID {
 		return nil, &Rejection{Code: CodeNotFound, Detail: "there is no such account"}
 	}
-	switch body := c.Body.(type) {
+	asked, _ := c.Body.(AccountCommand)
+	switch body := asked.(type) {
 	case CreateKey:
 		return decideCreateKey(state, body, nowMillis)
 	case RollKey:
 		return decideRollKey(state, body, nowMillis)
 	case RevokeKey:
 		return decideRevokeKey(state, body)
+	case CreateAccount: // above
 	}
 	panic("domain: an account cannot answer " + c.Body.CommandType())
 }
@@ -74,7 +76,8 @@ func DecideCreateAccount(state Account, c CreateAccount, nowMillis int64) ([]Fac
 
 // EvolveAccount folds one fact into the state of an account.
 func EvolveAccount(state Account, f Fact) Account {
-	switch body := f.Body.(type) {
+	changed, _ := f.Body.(AccountFact)
+	switch body := changed.(type) {
 	case AccountCreated:
 		state.ID, state.Email, state.CreatedAtMillis = body.AccountID, body.Email, f.AtMillis
 	case KeyCreated:

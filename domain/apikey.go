@@ -28,7 +28,7 @@ func NewAPIKey(live bool, entropy [32]byte) string {
 	return key + keyChecksum(key)
 }
 
-// WellFormedAPIKey tells whether a key has the form and the checksum of one that
+// WellFormedAPIKey reports whether a key has the form and the checksum of one that
 // NewAPIKey made. It needs no look-up, so that noise never reaches a table.
 func WellFormedAPIKey(key string) bool {
 	random, test := strings.CutPrefix(key, TestKeyPrefix)

@@ -56,17 +56,17 @@ type AttemptResult struct {
 	RetryAfterMillis int64
 }
 
-// answered tells whether a whole answer arrived. One whose body was too large
+// answered reports whether a whole answer arrived. One whose body was too large
 // counts: its status still does (specification, "Delivery attempt errors").
 func (r AttemptResult) answered() bool {
 	return r.StatusCode != 0 && (r.Error == "" || r.Error == AttemptBodyTooLarge)
 }
 
-// Succeeded tells whether the receiver took the event: any 2xx, answered
+// Succeeded reports whether the receiver took the event: any 2xx, answered
 // completely in time.
 func (r AttemptResult) Succeeded() bool { return r.answered() && r.StatusCode/100 == 2 }
 
-// Gone tells whether the receiver asks never to be sent to again: 410, answered
+// Gone reports whether the receiver asks never to be sent to again: 410, answered
 // completely in time.
 func (r AttemptResult) Gone() bool { return r.answered() && r.StatusCode == 410 }
 

@@ -3,7 +3,6 @@ package domain
 import (
 	"fmt"
 	"math"
-	"slices"
 )
 
 // FirstLedger is the first ledger that can hold a payment: a network begins with
@@ -110,10 +109,13 @@ type Backfill struct {
 	Problem           string // why it ended before its last ledger
 }
 
-// UnderWay tells whether there is something left to do.
+// UnderWay reports whether there is something left to do.
 func (b Backfill) UnderWay() bool { return b.Request != 0 && b.EndedAtMillis == 0 }
 
-// Done tells whether every ledger of it was read.
+// isUnderWay reports whether the backfill of a request is under way.
+func (b Backfill) isUnderWay(request uint64) bool { return b.UnderWay() && b.Request == request }
+
+// Done reports whether every ledger of it was read.
 func (b Backfill) Done() bool { return b.EndedAtMillis != 0 && b.Problem == "" }
 
 // Uncovered gives the ledgers of a range whose payments this watch was not held
@@ -159,7 +161,7 @@ func decideBackfill(state Watch, c BackfillWatch) ([]FactBody, *Rejection) {
 // decideCoverage takes the follower's word for what it has read and told. What
 // comes late, of a request that another has replaced, is covered all the same.
 func decideCoverage(state Watch, c RecordCoverage) (facts []FactBody) {
-	current := state.Backfill.UnderWay() && state.Backfill.Request == c.Request
+	current := state.Backfill.isUnderWay(c.Request)
 	first := c.LiveSince != 0 && state.LiveSince == 0
 	if c.From != 0 || first || current && c.Problem == "" {
 		facts = append(facts,
@@ -177,43 +179,48 @@ func decideCoverage(state Watch, c RecordCoverage) (facts []FactBody) {
 	return facts
 }
 
-// evolveBackfill folds the facts of backfills. They leave the revision alone:
-// no client has configured anything.
-func evolveBackfill(state Watch, f Fact) Watch {
-	switch body := f.Body.(type) {
-	case BackfillRequested:
-		state.Backfill = Backfill{
-			Request:           f.Version,
-			From:              body.From,
-			To:                body.To,
-			Next:              body.From,
-			RequestedAtMillis: f.AtMillis,
-		}
-	case RangeCovered:
-		if body.From != 0 {
-			state = state.Covering(Range{body.From, body.To})
-		}
-		if state.LiveSince == 0 {
-			state.LiveSince = body.LiveSince
-		}
-		if state.Backfill.UnderWay() && state.Backfill.Request == body.Request {
-			state.Backfill = state.advanced(body.Until, f.AtMillis)
-		}
-	case PartBegun:
-		state.Parts = append(slices.Clone(state.Parts), Part{
-			Range:         Range{body.From, body.To},
-			BegunAtMillis: f.AtMillis,
-			Label:         state.Label,
-			EndpointID:    state.EndpointID,
-			Rules:         state.Rules,
-			EventTypes:    state.EventTypes,
-		})
-	case BackfillStopped:
-		if state.Backfill.UnderWay() && state.Backfill.Request == body.Request {
-			state.Backfill.EndedAtMillis, state.Backfill.Problem = f.AtMillis, body.Problem
-		}
+// begun is the backfill that a fact begins.
+func (b BackfillRequested) begun(f Fact) Backfill {
+	return Backfill{
+		Request:           f.Version,
+		From:              b.From,
+		To:                b.To,
+		Next:              b.From,
+		RequestedAtMillis: f.AtMillis,
 	}
-	return state
+}
+
+// covered is the watch after a range of ledgers was held against it.
+func (w Watch) covered(body RangeCovered, nowMillis int64) Watch {
+	if body.From != 0 {
+		w = w.Covering(Range{body.From, body.To})
+	}
+	if w.LiveSince == 0 {
+		w.LiveSince = body.LiveSince
+	}
+	if w.Backfill.isUnderWay(body.Request) {
+		w.Backfill = w.advanced(body.Until, nowMillis)
+	}
+	return w
+}
+
+// part pins the watch as it is for a range of ledgers.
+func (w Watch) part(body PartBegun, nowMillis int64) Part {
+	return Part{
+		Range:         Range{body.From, body.To},
+		BegunAtMillis: nowMillis,
+		Label:         w.Label,
+		EndpointID:    w.EndpointID,
+		Rules:         w.Rules,
+		EventTypes:    w.EventTypes,
+	}
+}
+
+func (b Backfill) stopped(body BackfillStopped, nowMillis int64) Backfill {
+	if b.isUnderWay(body.Request) {
+		b.EndedAtMillis, b.Problem = nowMillis, body.Problem
+	}
+	return b
 }
 
 // advanced is the backfill as far as the watch's coverage has brought it.

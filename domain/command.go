@@ -10,13 +10,56 @@ type Command struct {
 	Body           CommandBody
 }
 
+// Kind returns the kind of the aggregate asked about.
+func (c Command) Kind() Kind {
+	switch c.Body.(type) {
+	case AccountCommand:
+		return KindAccount
+	case EndpointCommand:
+		return KindEndpoint
+	case WatchCommand:
+		return KindWatch
+	default:
+		return KindNone
+	}
+}
+
 // CommandBody is one kind of command.
+//
+//sumtype:decl
 type CommandBody interface {
 	// CommandType is the name under which the command is kept in a topic.
 	CommandType() string
 	// Aggregate is the identifier of the account, endpoint or watch asked about.
 	// What concerns a delivery is asked of its endpoint.
 	Aggregate() string
+	// wellFormed is [Command.WellFormed] of the body, but for the aggregate.
+	wellFormed() error
+}
+
+// AccountCommand is a command that an account answers.
+//
+//sumtype:decl
+type AccountCommand interface {
+	CommandBody
+	ofAccount()
+}
+
+// EndpointCommand is a command that an endpoint answers, alone or with its
+// deliveries.
+//
+//sumtype:decl
+type EndpointCommand interface {
+	CommandBody
+	ofEndpoint()
+}
+
+// WatchCommand is a command that a watch answers.
+//
+//sumtype:decl
+type WatchCommand interface {
+	CommandBody
+	ofWatch()
 }
 
 // Fields named IfRevision hold the revision that the asker has seen, and the
@@ -207,3 +250,23 @@ func (c UpdateWatch) Aggregate() string     { return c.WatchID }
 func (c DeleteWatch) Aggregate() string     { return c.WatchID }
 func (c BackfillWatch) Aggregate() string   { return c.WatchID }
 func (c RecordCoverage) Aggregate() string  { return c.WatchID }
+
+func (CreateAccount) ofAccount()    {}
+func (CreateKey) ofAccount()        {}
+func (RollKey) ofAccount()          {}
+func (RevokeKey) ofAccount()        {}
+func (CreateEndpoint) ofEndpoint()  {}
+func (UpdateEndpoint) ofEndpoint()  {}
+func (DisableEndpoint) ofEndpoint() {}
+func (EnableEndpoint) ofEndpoint()  {}
+func (DeleteEndpoint) ofEndpoint()  {}
+func (RotateSecret) ofEndpoint()    {}
+func (ResealSecrets) ofEndpoint()   {}
+func (TestEndpoint) ofEndpoint()    {}
+func (ReplayEndpoint) ofEndpoint()  {}
+func (ResendEvent) ofEndpoint()     {}
+func (CreateWatch) ofWatch()        {}
+func (UpdateWatch) ofWatch()        {}
+func (DeleteWatch) ofWatch()        {}
+func (BackfillWatch) ofWatch()      {}
+func (RecordCoverage) ofWatch()     {}

@@ -1,5 +1,7 @@
 package domain
 
+import "slices"
+
 // DeliveryState is where a delivery stands.
 type DeliveryState string
 
@@ -21,7 +23,34 @@ const (
 	StateCancelled DeliveryState = "CANCELLED"
 )
 
-// Pending tells whether attempts are still to be made.
+// transitions lists where each fact may lead a delivery from each state, as
+// docs/state-machines.md does. What was not created is in the state "".
+var transitions = map[DeliveryState]map[string][]DeliveryState{
+	"": {"DeliveryCreated": {StateQueued}},
+	StateQueued: {
+		"AttemptMade":       {StateWaiting, StateDelivered, StateFailed, StateCancelled},
+		"DeliveryCancelled": {StateCancelled},
+	},
+	StateWaiting: {
+		"AttemptMade":       {StateWaiting, StateDelivered, StateFailed, StateCancelled},
+		"DeliveryRequeued":  {StateQueued},
+		"DeliveryCancelled": {StateCancelled},
+	},
+	StateDelivered: {"DeliveryRequeued": {StateQueued}},
+	StateFailed:    {"DeliveryRequeued": {StateQueued}},
+	StateCancelled: {
+		"AttemptMade":   {StateCancelled},
+		"DeliveryMoved": {StateCancelled},
+	},
+}
+
+// Allows reports whether a fact may lead a delivery from this state to another.
+// What is decided keeps to it; the fold takes whatever has happened.
+func (s DeliveryState) Allows(body FactBody, to DeliveryState) bool {
+	return slices.Contains(transitions[s][body.FactType()], to)
+}
+
+// Pending reports whether attempts are still to be made.
 func (s DeliveryState) Pending() bool { return s == StateQueued || s == StateWaiting }
 
 // Delivery is one event on its way to one endpoint.
@@ -48,7 +77,7 @@ type Delivery struct {
 	TestBodyHash        []byte   // its body hash
 }
 
-// Exists tells whether the delivery was created.
+// Exists reports whether the delivery was created.
 func (d Delivery) Exists() bool { return d.EventID != "" }
 
 // MatchInput is a match as it reaches the endpoint's aggregate.
@@ -129,10 +158,13 @@ func DecideCancel(endpoint Endpoint, delivery Delivery) []FactBody {
 	})
 }
 
-// EvolveDelivery folds one fact into the state of the delivery it speaks of. The
-// epoch is the endpoint's, which deliveries do not move.
-func EvolveDelivery(state Delivery, endpointEpoch uint32, f Fact) Delivery {
-	switch body := f.Body.(type) {
+// evolveDelivery folds one fact of the delivery; any other changes nothing.
+func evolveDelivery(state Delivery, endpointEpoch uint32, f Fact) Delivery {
+	changed, ok := f.Body.(DeliveryFact)
+	if !ok {
+		return state
+	}
+	switch body := changed.(type) {
 	case DeliveryCreated:
 		state = Delivery{
 			EventID:             body.Event.ID,
@@ -162,8 +194,6 @@ func EvolveDelivery(state Delivery, endpointEpoch uint32, f Fact) Delivery {
 		state.State, state.NextAttemptAtMillis = StateCancelled, 0
 	case DeliveryMoved:
 		state.MovedTo, state.MovedBy = body.ToEndpointID, f.Cause
-	default:
-		return state
 	}
 	state.Version, state.EndpointEpoch = f.Version, endpointEpoch
 	return state

@@ -10,7 +10,11 @@
 //     with facts or with a [Rejection]. They change nothing.
 //   - Evolve functions take a state and a fact and answer with the next state.
 //     They are total: every fact is accepted in every state, because a fact
-//     has already happened.
+//     has already happened. [EvolveEndpoint] folds an endpoint together with the
+//     delivery that the fact is about, which are one aggregate.
+//   - Commands and facts are closed sums, by aggregate: what a kind of command must
+//     hold and which delivery a fact is about are methods of each, and a fold names
+//     every fact of its aggregate, so that none is forgotten.
 //
 // Times are Unix milliseconds in int64 fields named …Millis, amounts are
 // stroops in int64 fields named …Stroops.
@@ -27,6 +31,7 @@
 //	signature.go  the signature of a delivery and its verification
 //	schedule.go   when to try again
 //	policy.go     what a deployment decides about retries and disabling
+//	aggregate.go  what aggregates there are, and the fold of an endpoint with its deliveries
 //	account.go    accounts
 //	key.go        API keys of an account
 //	apikey.go     how API keys and signing secrets are made and told from noise

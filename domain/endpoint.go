@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// EndpointStatus tells whether an endpoint is sent to.
+// EndpointStatus reports whether an endpoint is sent to.
 type EndpointStatus string
 
 // States of an endpoint (specification, "States and transitions", Endpoint).
@@ -74,16 +74,16 @@ type Endpoint struct {
 	DeletedAtMillis int64 // 0: not deleted
 }
 
-// Exists tells whether the endpoint was created. A deleted one was.
+// Exists reports whether the endpoint was created. A deleted one was.
 func (e Endpoint) Exists() bool { return e.ID != "" }
 
-// Deleted tells whether the endpoint was deleted.
+// Deleted reports whether the endpoint was deleted.
 func (e Endpoint) Deleted() bool { return e.Status == StatusDeleted }
 
-// Sends tells whether attempts may start (G3).
+// Sends reports whether attempts may start (G3).
 func (e Endpoint) Sends() bool { return e.Status == StatusActive }
 
-// visibleTo tells whether an account may know of the endpoint.
+// visibleTo reports whether an account may know of the endpoint.
 func (e Endpoint) visibleTo(accountID string) bool {
 	return e.Exists() && !e.Deleted() && e.AccountID == accountID
 }
@@ -99,7 +99,8 @@ func DecideEndpoint(state Endpoint, c Command, nowMillis int64) ([]FactBody, *Re
 	if !state.visibleTo(c.AccountID) {
 		return nil, noEndpoint()
 	}
-	switch body := c.Body.(type) {
+	asked, _ := c.Body.(EndpointCommand)
+	switch body := asked.(type) {
 	case UpdateEndpoint:
 		return decideUpdateEndpoint(state, body)
 	case DisableEndpoint:
@@ -112,6 +113,7 @@ func DecideEndpoint(state Endpoint, c Command, nowMillis int64) ([]FactBody, *Re
 		return decideRotateSecret(state, body, nowMillis)
 	case ResealSecrets:
 		return decideReseal(state, body), nil
+	case CreateEndpoint, TestEndpoint, ReplayEndpoint, ResendEvent: // above, or with deliveries
 	}
 	panic("domain: an endpoint alone cannot answer " + c.Body.CommandType())
 }
@@ -223,14 +225,20 @@ func noEndpoint() *Rejection {
 	return &Rejection{Code: CodeNotFound, Detail: "there is no such endpoint"}
 }
 
-// EvolveEndpoint folds one fact into the state of an endpoint. Facts of its
-// deliveries are facts of the endpoint too.
-func EvolveEndpoint(state Endpoint, f Fact) Endpoint {
+// evolveEndpoint folds one fact of the endpoint or of its deliveries.
+func evolveEndpoint(state Endpoint, f Fact) Endpoint {
 	state.Version = f.Version
 	if state.Deleted() {
 		return state
 	}
-	switch body := f.Body.(type) {
+	if made, ok := f.Body.(AttemptMade); ok {
+		state.ConsecutiveFailures = streak(state, made)
+	}
+	changed, ok := f.Body.(EndpointFact)
+	if !ok {
+		return state
+	}
+	switch body := changed.(type) {
 	case EndpointCreated:
 		state.ID, state.AccountID, state.URL, state.Description = body.EndpointID, body.AccountID,
 			body.URL, body.Description
@@ -258,11 +266,6 @@ func EvolveEndpoint(state Endpoint, f Fact) Endpoint {
 		state.DisabledReason, state.DisabledAtMillis = "", 0
 		state.Secrets, state.Headers = nil, nil // nothing is sent any more
 		state.Epoch++
-	case AttemptMade:
-		state.ConsecutiveFailures = streak(state, body)
-		return state
-	default:
-		return state
 	}
 	state.Revision, state.UpdatedAtMillis = f.Version, f.AtMillis
 	return state

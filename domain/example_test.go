@@ -114,7 +114,8 @@ func ExampleEndpoint_ValidSecrets() {
 		AccountID:  "acct_1",
 		Secret:     domain.SealedSecret{Sealed: []byte("whsec_first")},
 	}
-	endpoint := domain.EvolveEndpoint(domain.Endpoint{}, domain.Fact{Version: 1, Body: created})
+	endpoint, _ := domain.EvolveEndpoint(domain.Endpoint{}, domain.Delivery{},
+		domain.Fact{Version: 1, Body: created})
 
 	rotate := domain.Command{
 		ID:        "cmd_1",
@@ -127,7 +128,7 @@ func ExampleEndpoint_ValidSecrets() {
 		return
 	}
 	rotated := domain.Fact{Version: 2, AtMillis: dayMillis, Body: facts[0]}
-	endpoint = domain.EvolveEndpoint(endpoint, rotated)
+	endpoint, _ = domain.EvolveEndpoint(endpoint, domain.Delivery{}, rotated)
 
 	body := []byte(`{"id":"evt_1"}`)
 	for _, atMillis := range []int64{2*dayMillis - 1000, 2 * dayMillis} {

@@ -10,10 +10,49 @@ type Fact struct {
 	Body      FactBody
 }
 
+// EventID returns the event whose delivery the fact is about; empty: it is about
+// none.
+func (f Fact) EventID() string { return f.Body.eventID() }
+
 // FactBody is one kind of fact.
+//
+//sumtype:decl
 type FactBody interface {
 	// FactType is the name under which the fact is kept in the journal.
 	FactType() string
+	eventID() string
+}
+
+// AccountFact is a fact that changes an account.
+//
+//sumtype:decl
+type AccountFact interface {
+	FactBody
+	ofAccount()
+}
+
+// EndpointFact is a fact that changes what an endpoint is.
+//
+//sumtype:decl
+type EndpointFact interface {
+	FactBody
+	ofEndpoint()
+}
+
+// DeliveryFact is a fact about one delivery, in the aggregate of its endpoint.
+//
+//sumtype:decl
+type DeliveryFact interface {
+	FactBody
+	ofDelivery()
+}
+
+// WatchFact is a fact that changes a watch.
+//
+//sumtype:decl
+type WatchFact interface {
+	FactBody
+	ofWatch()
 }
 
 // AccountCreated opens an account.
@@ -175,7 +214,8 @@ type DeliveryMoved struct {
 }
 
 // CommandHandled records the answer to a command, so that a repeat of it is
-// answered alike.
+// answered alike. It is of the aggregate that was asked, and changes nothing but
+// its version.
 type CommandHandled struct {
 	CommandID string
 	BodyHash  []byte
@@ -206,3 +246,52 @@ func (DeliveryRequeued) FactType() string  { return "DeliveryRequeued" }
 func (DeliveryCancelled) FactType() string { return "DeliveryCancelled" }
 func (DeliveryMoved) FactType() string     { return "DeliveryMoved" }
 func (CommandHandled) FactType() string    { return "CommandHandled" }
+
+func (AccountCreated) eventID() string      { return "" }
+func (KeyCreated) eventID() string          { return "" }
+func (KeyRolled) eventID() string           { return "" }
+func (KeyRevoked) eventID() string          { return "" }
+func (EndpointCreated) eventID() string     { return "" }
+func (EndpointUpdated) eventID() string     { return "" }
+func (SecretRotated) eventID() string       { return "" }
+func (SecretsResealed) eventID() string     { return "" }
+func (EndpointDisabled) eventID() string    { return "" }
+func (EndpointEnabled) eventID() string     { return "" }
+func (EndpointDeleted) eventID() string     { return "" }
+func (WatchCreated) eventID() string        { return "" }
+func (WatchUpdated) eventID() string        { return "" }
+func (WatchDeleted) eventID() string        { return "" }
+func (BackfillRequested) eventID() string   { return "" }
+func (RangeCovered) eventID() string        { return "" }
+func (PartBegun) eventID() string           { return "" }
+func (BackfillStopped) eventID() string     { return "" }
+func (b DeliveryCreated) eventID() string   { return b.Event.ID }
+func (b AttemptMade) eventID() string       { return b.EventID }
+func (b DeliveryRequeued) eventID() string  { return b.EventID }
+func (b DeliveryCancelled) eventID() string { return b.EventID }
+func (b DeliveryMoved) eventID() string     { return b.EventID }
+func (CommandHandled) eventID() string      { return "" }
+
+func (AccountCreated) ofAccount()     {}
+func (KeyCreated) ofAccount()         {}
+func (KeyRolled) ofAccount()          {}
+func (KeyRevoked) ofAccount()         {}
+func (EndpointCreated) ofEndpoint()   {}
+func (EndpointUpdated) ofEndpoint()   {}
+func (SecretRotated) ofEndpoint()     {}
+func (SecretsResealed) ofEndpoint()   {}
+func (EndpointDisabled) ofEndpoint()  {}
+func (EndpointEnabled) ofEndpoint()   {}
+func (EndpointDeleted) ofEndpoint()   {}
+func (WatchCreated) ofWatch()         {}
+func (WatchUpdated) ofWatch()         {}
+func (WatchDeleted) ofWatch()         {}
+func (BackfillRequested) ofWatch()    {}
+func (RangeCovered) ofWatch()         {}
+func (PartBegun) ofWatch()            {}
+func (BackfillStopped) ofWatch()      {}
+func (DeliveryCreated) ofDelivery()   {}
+func (AttemptMade) ofDelivery()       {}
+func (DeliveryRequeued) ofDelivery()  {}
+func (DeliveryCancelled) ofDelivery() {}
+func (DeliveryMoved) ofDelivery()     {}

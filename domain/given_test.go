@@ -51,30 +51,18 @@ func (s *story) causedBy(commandID string, bodies ...domain.FactBody) *story {
 			Cause:     commandID,
 			Body:      body,
 		}
-		s.endpoint = domain.EvolveEndpoint(s.endpoint, f)
-		if id := eventOf(body); id != "" {
-			s.deliveries[id] = domain.EvolveDelivery(s.deliveries[id], s.endpoint.Epoch, f)
+		var delivery domain.Delivery
+		id := f.EventID()
+		s.endpoint, delivery = domain.EvolveEndpoint(s.endpoint, s.deliveries[id], f)
+		if id != "" {
+			s.deliveries[id] = delivery
 		}
 	}
 	return s
 }
 
 // eventOf is the event of whose delivery a fact speaks.
-func eventOf(body domain.FactBody) string {
-	switch b := body.(type) {
-	case domain.DeliveryCreated:
-		return b.Event.ID
-	case domain.AttemptMade:
-		return b.EventID
-	case domain.DeliveryRequeued:
-		return b.EventID
-	case domain.DeliveryCancelled:
-		return b.EventID
-	case domain.DeliveryMoved:
-		return b.EventID
-	}
-	return ""
-}
+func eventOf(body domain.FactBody) string { return domain.Fact{Body: body}.EventID() }
 
 // at moves the clock.
 func (s *story) at(nowMillis int64) *story { s.nowMillis = nowMillis; return s }

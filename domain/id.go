@@ -46,7 +46,7 @@ func EventID(watchID, paymentID string) string {
 	return DeriveID(EventPrefix, "payment", watchID, paymentID)
 }
 
-// IsID tells whether s has the form of an identifier with that prefix.
+// IsID reports whether s has the form of an identifier with that prefix.
 func IsID(prefix, s string) bool {
 	if len(s) != len(prefix)+idLength || !strings.HasPrefix(s, prefix) {
 		return false

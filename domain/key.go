@@ -21,10 +21,10 @@ type Key struct {
 	RolledTo        string // identifier of the key that took its place; empty: none
 }
 
-// Allows tells whether the key carries a permission.
+// Allows reports whether the key carries a permission.
 func (k Key) Allows(p Permission) bool { return slices.Contains(k.Permissions, p) }
 
-// Expired tells whether the key's time has ended. One that has is refused,
+// Expired reports whether the key's time has ended. One that has is refused,
 // whether or not it is still in the account's row.
 func (k Key) Expired(nowMillis int64) bool {
 	return k.ExpiresAtMillis != 0 && nowMillis >= k.ExpiresAtMillis

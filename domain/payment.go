@@ -17,7 +17,7 @@ type Asset struct {
 // NativeAsset is the network's own asset.
 func NativeAsset() Asset { return Asset{Code: NativeCode} }
 
-// IsNative tells whether the asset is the network's own.
+// IsNative reports whether the asset is the network's own.
 func (a Asset) IsNative() bool { return a.Issuer == "" }
 
 // String is the asset as people write it: XLM, or CODE:ISSUER.
@@ -75,6 +75,6 @@ type Payment struct {
 	AmountStroops  int64
 }
 
-// PaysOneself tells whether sender and receiver are the same. Such a payment is
+// PaysOneself reports whether sender and receiver are the same. Such a payment is
 // a trade over a path, or nothing at all: it is no income and matches no watch.
 func (p Payment) PaysOneself() bool { return p.From == p.To }

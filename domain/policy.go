@@ -30,7 +30,7 @@ func (p Policy) waitMillis(
 	return wait, again
 }
 
-// disables tells whether what an attempt made of its delivery disables the
+// disables reports whether what an attempt made of its delivery disables the
 // endpoint, and why. A 410 does so whatever the event was; a failed run only
 // counts if it was no test (specification, "States and transitions", Endpoint).
 func (p Policy) disables(e Endpoint, made AttemptMade) (DisabledReason, bool) {

@@ -44,7 +44,7 @@ type MemoRule struct {
 	Value Memo
 }
 
-// Equal tells whether two rules are the same.
+// Equal reports whether two rules are the same.
 func (r MemoRule) Equal(other MemoRule) bool {
 	return r.Kind == other.Kind && r.Value.Type == other.Value.Type &&
 		bytes.Equal(r.Value.Raw, other.Value.Raw)

@@ -22,7 +22,7 @@ type SealedSecret struct {
 	ExpiresAtMillis int64 // 0: no end
 }
 
-// ValidAt tells whether the secret signs at that time.
+// ValidAt reports whether the secret signs at that time.
 func (s SealedSecret) ValidAt(nowMillis int64) bool {
 	return s.ExpiresAtMillis == 0 || nowMillis < s.ExpiresAtMillis
 }

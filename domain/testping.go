@@ -52,7 +52,7 @@ func TestAnswered(delivery Delivery, made AttemptMade) (CommandHandled, bool) {
 	}, true
 }
 
-// awaitsTest tells whether a command waits for the delivery's first attempt. A
+// awaitsTest reports whether a command waits for the delivery's first attempt. A
 // cancelled one was answered when it was cancelled.
 func (d Delivery) awaitsTest() bool {
 	return d.TestCommandID != "" && d.Attempts == 0 && d.State.Pending()

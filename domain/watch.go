@@ -25,10 +25,10 @@ type Watch struct {
 	Parts     []Part // of backfills: begun and not covered; no two overlap
 }
 
-// Exists tells whether the watch was created. A deleted one was.
+// Exists reports whether the watch was created. A deleted one was.
 func (w Watch) Exists() bool { return w.ID != "" }
 
-// Deleted tells whether the watch was deleted. Such a watch matches nothing.
+// Deleted reports whether the watch was deleted. Such a watch matches nothing.
 func (w Watch) Deleted() bool { return w.DeletedAtMillis != 0 }
 
 // WatchChange holds the fields of a watch that change; nil leaves one as it is.
@@ -81,7 +81,8 @@ func DecideWatch(state Watch, c Command, nowMillis int64) ([]FactBody, *Rejectio
 	if !state.Exists() || state.Deleted() || state.AccountID != c.AccountID {
 		return nil, &Rejection{Code: CodeNotFound, Detail: "there is no such watch"}
 	}
-	switch body := c.Body.(type) {
+	asked, _ := c.Body.(WatchCommand)
+	switch body := asked.(type) {
 	case UpdateWatch:
 		change := body.Change.since(state)
 		if change == (WatchChange{}) {
@@ -94,6 +95,7 @@ func DecideWatch(state Watch, c Command, nowMillis int64) ([]FactBody, *Rejectio
 		return decideBackfill(state, body)
 	case RecordCoverage:
 		return decideCoverage(state, body), nil
+	case CreateWatch: // above
 	}
 	panic("domain: a watch cannot answer " + c.Body.CommandType())
 }
@@ -111,22 +113,30 @@ func DecideCreateWatch(state Watch, c CreateWatch, nowMillis int64) ([]FactBody,
 	return []FactBody{WatchCreated{Watch: w}}, nil
 }
 
-// EvolveWatch folds one fact into the state of a watch.
+// EvolveWatch folds one fact into the state of a watch. What backfills do leaves
+// the revision alone: no client has configured anything.
 func EvolveWatch(state Watch, f Fact) Watch {
-	switch body := f.Body.(type) {
+	changed, _ := f.Body.(WatchFact)
+	switch body := changed.(type) {
 	case WatchCreated:
 		state = body.Watch
+		state.Revision = f.Version
 	case WatchUpdated:
 		state = body.Change.to(state)
-		state.UpdatedAtMillis = f.AtMillis
+		state.UpdatedAtMillis, state.Revision = f.AtMillis, f.Version
 	case WatchDeleted:
 		state.UpdatedAtMillis, state.DeletedAtMillis = f.AtMillis, f.AtMillis
-	default:
-		state = evolveBackfill(state, f)
-		state.Version = f.Version
-		return state
+		state.Revision = f.Version
+	case BackfillRequested:
+		state.Backfill = body.begun(f)
+	case RangeCovered:
+		state = state.covered(body, f.AtMillis)
+	case PartBegun:
+		state.Parts = append(slices.Clone(state.Parts), state.part(body, f.AtMillis))
+	case BackfillStopped:
+		state.Backfill = state.Backfill.stopped(body, f.AtMillis)
 	}
-	state.Version, state.Revision = f.Version, f.Version
+	state.Version = f.Version
 	return state
 }
 

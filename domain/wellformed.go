@@ -35,29 +35,24 @@ func (c Command) WellFormed() error {
 		atMost("hash of the body", len(c.BodyHash), maxHashBytes)); err != nil {
 		return err
 	}
-	switch body := c.Body.(type) {
-	case CreateAccount, CreateKey, RollKey, RevokeKey:
-		return errors.Join(checkID("account", AccountPrefix, c.Body.Aggregate()),
-			accountCommandFormed(body))
-	case CreateWatch, UpdateWatch, DeleteWatch, BackfillWatch, RecordCoverage:
-		return errors.Join(checkID("watch", WatchPrefix, c.Body.Aggregate()), watchCommandFormed(body))
-	}
-	return errors.Join(checkID("endpoint", EndpointPrefix, c.Body.Aggregate()),
-		endpointCommandFormed(c.Body))
+	return errors.Join(checkID(string(c.Kind()), c.Kind().prefix(), c.Body.Aggregate()),
+		c.Body.wellFormed())
 }
 
-func accountCommandFormed(body CommandBody) error {
-	switch b := body.(type) {
-	case CreateAccount:
-		return errors.Join(atMost("email", len(b.Email), maxNameBytes), b.Key.wellFormed())
-	case CreateKey:
-		return b.Key.wellFormed()
-	case RollKey:
-		return errors.Join(checkID("key", KeyPrefix, b.KeyID), b.Key.wellFormed(),
-			checkMillis("grace", b.GraceMillis))
-	}
-	return nil
+func (c CreateAccount) wellFormed() error {
+	return errors.Join(atMost("email", len(c.Email), maxNameBytes), c.Key.wellFormed())
 }
+
+func (c CreateKey) wellFormed() error { return c.Key.wellFormed() }
+
+func (c RollKey) wellFormed() error {
+	return errors.Join(checkID("key", KeyPrefix, c.KeyID), c.Key.wellFormed(),
+		checkMillis("grace", c.GraceMillis))
+}
+
+// RevokeKey, and those below that return nil, hold nothing but the aggregate and a
+// revision, or what is looked up in it.
+func (RevokeKey) wellFormed() error { return nil }
 
 func (k Key) wellFormed() error {
 	err := errors.Join(checkID("key", KeyPrefix, k.ID), atMost("name", len(k.Name), maxNameBytes),
@@ -73,34 +68,46 @@ func (k Key) wellFormed() error {
 	return err
 }
 
-func endpointCommandFormed(body CommandBody) error {
-	switch b := body.(type) {
-	case CreateEndpoint:
-		return errors.Join(checkID("account", AccountPrefix, b.AccountID),
-			within("url", len(b.URL), 1, maxTextBytes),
-			atMost("description", len(b.Description), maxTextBytes),
-			within("sealed secret", len(b.SealedSecret), 1, maxSealedBytes),
-			headersFormed(b.Headers), within("rate limit", b.RateLimitPerSecond, 0, maxRate))
-	case UpdateEndpoint:
-		return b.Change.wellFormed()
-	case RotateSecret:
-		return within("sealed secret", len(b.SealedSecret), 1, maxSealedBytes)
-	case ResealSecrets:
-		var err error
-		for _, v := range b.Values {
-			err = errors.Join(err, within("sealed value", len(v.Sealed), 1, maxSealedBytes))
-		}
-		return err
-	case ReplayEndpoint:
-		return errors.Join(checkMillis("since", b.SinceMillis), checkMillis("until", b.UntilMillis))
-	case ResendEvent:
-		err := checkID("event", EventPrefix, b.EventID)
-		if b.ToEndpointID != "" {
-			err = errors.Join(err, checkID("endpoint to go on at", EndpointPrefix, b.ToEndpointID))
-		}
-		return err
+func (c CreateEndpoint) wellFormed() error {
+	return errors.Join(checkID("account", AccountPrefix, c.AccountID),
+		within("url", len(c.URL), 1, maxTextBytes),
+		atMost("description", len(c.Description), maxTextBytes),
+		within("sealed secret", len(c.SealedSecret), 1, maxSealedBytes),
+		headersFormed(c.Headers), within("rate limit", c.RateLimitPerSecond, 0, maxRate))
+}
+
+func (c UpdateEndpoint) wellFormed() error { return c.Change.wellFormed() }
+
+func (DisableEndpoint) wellFormed() error { return nil }
+
+func (EnableEndpoint) wellFormed() error { return nil }
+
+func (DeleteEndpoint) wellFormed() error { return nil }
+
+func (c RotateSecret) wellFormed() error {
+	return within("sealed secret", len(c.SealedSecret), 1, maxSealedBytes)
+}
+
+func (c ResealSecrets) wellFormed() error {
+	var err error
+	for _, v := range c.Values {
+		err = errors.Join(err, within("sealed value", len(v.Sealed), 1, maxSealedBytes))
 	}
-	return nil
+	return err
+}
+
+func (TestEndpoint) wellFormed() error { return nil }
+
+func (c ReplayEndpoint) wellFormed() error {
+	return errors.Join(checkMillis("since", c.SinceMillis), checkMillis("until", c.UntilMillis))
+}
+
+func (c ResendEvent) wellFormed() error {
+	err := checkID("event", EventPrefix, c.EventID)
+	if c.ToEndpointID != "" {
+		err = errors.Join(err, checkID("endpoint to go on at", EndpointPrefix, c.ToEndpointID))
+	}
+	return err
 }
 
 func (c EndpointChange) wellFormed() error {
@@ -137,32 +144,34 @@ func headersFormed(headers []Header) error {
 	return err
 }
 
-func watchCommandFormed(body CommandBody) error {
-	switch b := body.(type) {
-	case CreateWatch:
-		w := b.Watch
-		if w.DeletedAtMillis != 0 {
-			return errors.New("a watch is created as deleted")
-		}
-		return errors.Join(checkID("account", AccountPrefix, w.AccountID),
-			checkID("endpoint", EndpointPrefix, w.EndpointID),
-			checkName("wallet", w.WalletAddress), atMost("label", len(w.Label), maxTextBytes),
-			assetsFormed(w.Rules.Assets),
-			sendersFormed(w.Rules.SenderAllowlist), w.Rules.Amount.wellFormed(), w.Rules.Memo.wellFormed(),
-			eventTypesFormed(w.EventTypes))
-	case UpdateWatch:
-		return b.Change.wellFormed()
-	case BackfillWatch:
-		if b.To != 0 && b.From > b.To {
-			return fmt.Errorf("the ledgers %d to %d are none", b.From, b.To)
-		}
-	case RecordCoverage:
-		if b.From > b.To {
-			return fmt.Errorf("the ledgers %d to %d are none", b.From, b.To)
-		}
-		return atMost("problem", len(b.Problem), maxTextBytes)
+func (c CreateWatch) wellFormed() error {
+	w := c.Watch
+	if w.DeletedAtMillis != 0 {
+		return errors.New("a watch is created as deleted")
+	}
+	return errors.Join(checkID("account", AccountPrefix, w.AccountID),
+		checkID("endpoint", EndpointPrefix, w.EndpointID),
+		checkName("wallet", w.WalletAddress), atMost("label", len(w.Label), maxTextBytes),
+		assetsFormed(w.Rules.Assets), sendersFormed(w.Rules.SenderAllowlist),
+		w.Rules.Amount.wellFormed(), w.Rules.Memo.wellFormed(), eventTypesFormed(w.EventTypes))
+}
+
+func (c UpdateWatch) wellFormed() error { return c.Change.wellFormed() }
+
+func (DeleteWatch) wellFormed() error { return nil }
+
+func (c BackfillWatch) wellFormed() error {
+	if c.To != 0 && c.From > c.To {
+		return fmt.Errorf("the ledgers %d to %d are none", c.From, c.To)
 	}
 	return nil
+}
+
+func (c RecordCoverage) wellFormed() error {
+	if c.From > c.To {
+		return fmt.Errorf("the ledgers %d to %d are none", c.From, c.To)
+	}
+	return atMost("problem", len(c.Problem), maxTextBytes)
 }
 
 func (c WatchChange) wellFormed() error {

@@ -33,8 +33,7 @@ type endpointChange struct {
 // delivery.
 const changeEnabled = "enabled"
 
-// addFact gathers the rows of a fact of the journal. A type that is not here
-// makes none.
+// addFact gathers the rows of a fact of the journal. The last ones make none.
 func (b *block) addFact(r streams.Record) error {
 	f, err := schemas.DecodeFactInPlace(schemas.Read(r.Value, r))
 	if err != nil {
@@ -64,6 +63,10 @@ func (b *block) addFact(r streams.Record) error {
 		b.endpointChanged(r, f, changeEnabled, "")
 	case domain.EndpointDeleted:
 		b.endpointChanged(r, f, "deleted", "")
+	case domain.DeliveryMoved, domain.SecretsResealed, domain.CommandHandled:
+	case domain.AccountCreated, domain.KeyCreated, domain.KeyRolled, domain.KeyRevoked,
+		domain.WatchCreated, domain.WatchUpdated, domain.WatchDeleted, domain.BackfillRequested,
+		domain.RangeCovered, domain.PartBegun, domain.BackfillStopped:
 	}
 	return nil
 }

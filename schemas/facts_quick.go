@@ -88,7 +88,7 @@ type quickFields struct {
 	bad  bool // the bytes are not what EncodeFact writes
 }
 
-// next tells whether the field comes next, and moves past its tag.
+// next reports whether the field comes next, and moves past its tag.
 func (q *quickFields) next(field protowire.Number, as protowire.Type) bool {
 	tag := byte(field)<<3 | byte(as) // of one byte: no field has a number above 15
 	if q.bad || len(q.rest) == 0 || q.rest[0] != tag {
@@ -137,7 +137,7 @@ func (q *quickFields) message(field protowire.Number) quickFields {
 	return quickFields{rest: q.bytes(field)}
 }
 
-// read tells whether all was read, and as EncodeFact writes it.
+// read reports whether all was read, and as EncodeFact writes it.
 func (q *quickFields) read() bool { return !q.bad && len(q.rest) == 0 }
 
 // quickName makes a string; the words that are in most facts are not made anew.

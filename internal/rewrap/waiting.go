@@ -97,6 +97,11 @@ func sealedIn(body domain.CommandBody) (sealed [][]byte) {
 		for _, v := range b.Values {
 			sealed = append(sealed, v.Sealed)
 		}
+	case domain.DisableEndpoint, domain.EnableEndpoint, domain.DeleteEndpoint, domain.TestEndpoint,
+		domain.ReplayEndpoint, domain.ResendEvent:
+	case domain.CreateAccount, domain.CreateKey, domain.RollKey, domain.RevokeKey:
+	case domain.CreateWatch, domain.UpdateWatch, domain.DeleteWatch, domain.BackfillWatch,
+		domain.RecordCoverage:
 	}
 	return sealed
 }

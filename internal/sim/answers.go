@@ -9,16 +9,16 @@ import (
 )
 
 // answered holds that the answer to a command about an endpoint is what the
-// specification says of it, by the book.
-func (b *book) answered(endpointID string, e *bookedEndpoint, h domain.CommandHandled) error {
-	requeued := b.requeued[h.CommandID]
-	delete(b.requeued, h.CommandID)
-	cmd := b.world.clients.byID[h.CommandID]
+// specification says of it, by the reference model.
+func (m *referenceModel) answered(endpointID string, e *referenceEndpoint, h domain.CommandHandled) error {
+	requeued := m.requeued[h.CommandID]
+	delete(m.requeued, h.CommandID)
+	cmd := m.world.clients.byID[h.CommandID]
 	if cmd == nil {
 		return fmt.Errorf("an answer to %s, which nobody asked", h.CommandID)
 	}
 	if r := h.Answer.Rejection; r != nil {
-		if err := b.refused(endpointID, e, cmd, r.Code); err != nil {
+		if err := m.refused(endpointID, e, cmd, r.Code); err != nil {
 			return fmt.Errorf("%s is refused with %s: %w", cmd.Body.CommandType(), r.Code, err)
 		}
 		return nil
@@ -26,17 +26,17 @@ func (b *book) answered(endpointID string, e *bookedEndpoint, h domain.CommandHa
 	if _, creates := cmd.Body.(domain.CreateEndpoint); !creates && cmd.AccountID != e.account {
 		return fmt.Errorf("%s of another account's endpoint is not refused", cmd.Body.CommandType())
 	}
-	if err := b.done(endpointID, e, cmd, h.Answer, requeued); err != nil {
+	if err := m.done(endpointID, e, cmd, h.Answer, requeued); err != nil {
 		return fmt.Errorf("%s is answered, and %w", cmd.Body.CommandType(), err)
 	}
 	return nil
 }
 
 // refused holds that a refusal has its reason.
-func (b *book) refused(endpointID string, e *bookedEndpoint, cmd *issued, code string) error {
+func (m *referenceModel) refused(endpointID string, e *referenceEndpoint, cmd *issued, code string) error {
 	known := !e.deleted && cmd.AccountID == e.account
 	resend, resends := cmd.Body.(domain.ResendEvent)
-	d := b.deliveries[deliveryID{endpointID, resend.EventID}]
+	d := m.deliveries[deliveryID{endpointID, resend.EventID}]
 	switch {
 	case code == domain.CodeNotFound && !known:
 	case code == domain.CodeNotFound && resends && d == nil:
@@ -44,7 +44,7 @@ func (b *book) refused(endpointID string, e *bookedEndpoint, cmd *issued, code s
 	case code == domain.CodePreconditionFailed && known:
 	case code == domain.CodeEndpointDisabled && known && !e.active:
 	case code == domain.CodeEndpointDeleted && e.deleted:
-	case resends && d != nil && d.movedTo == "" && b.staysCancelled(e, d, resend, code):
+	case resends && d != nil && d.movedTo == "" && m.staysCancelled(e, d, resend, code):
 	default:
 		return errors.New("nothing is the matter")
 	}
@@ -53,8 +53,8 @@ func (b *book) refused(endpointID string, e *bookedEndpoint, cmd *issued, code s
 
 // staysCancelled reports whether an event cannot go on elsewhere, for the reason
 // that a code names.
-func (b *book) staysCancelled(
-	e *bookedEndpoint, d *bookedDelivery, c domain.ResendEvent, code string,
+func (m *referenceModel) staysCancelled(
+	e *referenceEndpoint, d *referenceDelivery, c domain.ResendEvent, code string,
 ) bool {
 	cancelled := d.state == domain.StateCancelled
 	switch code {
@@ -62,7 +62,7 @@ func (b *book) staysCancelled(
 		return d.test && (cancelled || e.deleted)
 	case domain.CodeDeliveryEnding:
 		return e.deleted && d.pending() ||
-			cancelled && b.world.checks.underWay(deliveryID{c.EndpointID, c.EventID})
+			cancelled && m.world.checks.underWay(deliveryID{c.EndpointID, c.EventID})
 	case domain.CodeNoEndpoint:
 		return cancelled && (c.ToEndpointID == "" || slices.Contains(d.former, c.ToEndpointID))
 	}
@@ -70,8 +70,8 @@ func (b *book) staysCancelled(
 }
 
 // done holds that a command that was not refused has done what it is for.
-func (b *book) done(
-	endpointID string, e *bookedEndpoint, cmd *issued, a domain.Answer,
+func (m *referenceModel) done(
+	endpointID string, e *referenceEndpoint, cmd *issued, a domain.Answer,
 	requeued []deliveryID,
 ) error {
 	wrong := func(is bool, what string) error {
@@ -93,31 +93,32 @@ func (b *book) done(
 		return wrong(e.secrets[len(e.secrets)-1].sealed != string(body.SealedSecret),
 			"the secret is another")
 	case domain.TestEndpoint:
-		d := b.deliveries[deliveryID{endpointID, a.Test.EventID}]
+		d := m.deliveries[deliveryID{endpointID, a.Test.EventID}]
 		return wrong(d == nil || !d.test || d.attempts == 0 || !same(d.first, a.Test.Result),
 			"it is not the first attempt")
 	case domain.ResendEvent:
 		id := deliveryID{endpointID, body.EventID}
-		d := b.deliveries[id]
-		onItsWay := d.state == domain.StateQueued || b.world.checks.underWay(id)
+		d := m.deliveries[id]
+		onItsWay := d.state == domain.StateQueued || m.world.checks.underWay(id)
 		if a.Delivery.MovedTo != "" { // its attempt may be under way in the same partition
 			onItsWay = d.movedTo != "" || d.next != ""
 		}
 		return wrong(a.Delivery.EventID != body.EventID || !onItsWay, "the event is not on its way")
 	case domain.ReplayEndpoint:
-		return b.replayed(endpointID, e, body, *a.Replay, requeued)
+		return m.replayed(endpointID, e, body, *a.Replay, requeued)
+	default:
+		return nil
 	}
-	return nil
 }
 
 // replayed holds that a replay has left out nothing. A run has fewer deliveries
 // than one replay queues at most.
-func (b *book) replayed(
-	endpointID string, e *bookedEndpoint, c domain.ReplayEndpoint,
+func (m *referenceModel) replayed(
+	endpointID string, e *referenceEndpoint, c domain.ReplayEndpoint,
 	r domain.ReplayResult, requeued []deliveryID,
 ) error {
 	for _, event := range e.events {
-		if d := b.deliveries[deliveryID{endpointID, event}]; isFor(c, d) {
+		if d := m.deliveries[deliveryID{endpointID, event}]; isFor(c, d) {
 			return fmt.Errorf("%s of %d is left out", event, d.createdAtMillis)
 		}
 	}

@@ -12,19 +12,19 @@ import (
 // checks hold the guarantees of docs/architecture.md while a run goes on. A violation
 // panics.
 type checks struct {
-	world    *World
-	model    *model
-	book     *book
-	started  map[attemptID][]*sent // attempts that reached a receiver
-	made     map[attemptID]domain.AttemptResult
-	matched  map[string][]match   // by event, in the order of the topic
-	handed   map[deliveryID]match // events that were handed over
-	observed map[string]bool      // payments, by their id
-	judged   *judged
-	stood    map[string]int     // records of a command that stand, by its id
-	carried  map[string]int     // times that it was answered
-	starts   map[string][]int64 // of attempts in the last second, by endpoint: [World.passed]
-	cursor   uint32
+	world     *World
+	model     *model
+	reference *referenceModel
+	started   map[attemptID][]*sent // attempts that reached a receiver
+	made      map[attemptID]domain.AttemptResult
+	matched   map[string][]match   // by event, in the order of the topic
+	handed    map[deliveryID]match // events that were handed over
+	observed  map[string]bool      // payments, by their id
+	judged    *judged
+	stood     map[string]int     // records of a command that stand, by its id
+	carried   map[string]int     // times that it was answered
+	starts    map[string][]int64 // of attempts in the last second, by endpoint: [World.passed]
+	cursor    uint32
 }
 
 type attemptID struct {
@@ -45,18 +45,18 @@ type match struct {
 
 func newChecks(w *World) *checks {
 	return &checks{
-		world:    w,
-		model:    newModel(),
-		book:     newBook(w),
-		started:  make(map[attemptID][]*sent),
-		made:     make(map[attemptID]domain.AttemptResult),
-		matched:  make(map[string][]match),
-		observed: make(map[string]bool),
-		handed:   make(map[deliveryID]match),
-		judged:   newJudged(),
-		stood:    make(map[string]int),
-		carried:  make(map[string]int),
-		starts:   make(map[string][]int64),
+		world:     w,
+		model:     newModel(),
+		reference: newReferenceModel(w),
+		started:   make(map[attemptID][]*sent),
+		made:      make(map[attemptID]domain.AttemptResult),
+		matched:   make(map[string][]match),
+		observed:  make(map[string]bool),
+		handed:    make(map[deliveryID]match),
+		judged:    newJudged(),
+		stood:     make(map[string]int),
+		carried:   make(map[string]int),
+		starts:    make(map[string][]int64),
 	}
 }
 
@@ -122,18 +122,18 @@ func (c *checks) fact(r streams.Record) {
 	if err := c.model.fold(f); err != nil {
 		w.violate("%v", err)
 	}
-	if hasPrefix(f.Aggregate, domain.WatchPrefix) {
+	if domain.KindOf(f.Aggregate) == domain.KindWatch {
 		c.judged.changed(c.model.watches[f.Aggregate])
 	}
 	if err := c.causes(f); err != nil {
 		w.violate("G3: %v", err)
 	}
-	if err := c.book.take(f); err != nil {
+	if err := c.reference.apply(f); err != nil {
 		guarantee := "G3"
 		if f.Body.FactType() == "CommandHandled" {
 			guarantee = "G1"
 		}
-		w.violate("%s, by the book: %v", guarantee, err)
+		w.violate("%s, by the reference model: %v", guarantee, err)
 	}
 	switch b := f.Body.(type) {
 	case domain.CommandHandled:
@@ -154,9 +154,10 @@ func (c *checks) fact(r streams.Record) {
 				t.enabled = t.enabled || t.partition == r.Partition && c.owns(t)
 			}
 		}
+	default: // the models hold enough
 	}
 	w.tracef("fact %d of %s: %s %s", f.Version, short(f.Aggregate), f.Body.FactType(),
-		short(eventOf(f.Body)))
+		short(f.EventID()))
 }
 
 // strangersAreRefused holds that what one account owns does not exist for another.
@@ -164,8 +165,8 @@ func (c *checks) strangersAreRefused(h domain.CommandHandled) {
 	cmd := c.world.clients.byID[h.CommandID]
 	switch cmd.Body.(type) {
 	case domain.CreateAccount, domain.CreateEndpoint, domain.CreateWatch:
-		// made for the account that they name
-		return
+		return // made for the account that they name
+	default:
 	}
 	if r := h.Answer.Rejection; cmd.AccountID == stranger &&
 		(r == nil || r.Code != domain.CodeNotFound) {
@@ -219,7 +220,7 @@ func (c *checks) askedFor(endpoint string, b domain.AttemptMade) int64 {
 	return 0
 }
 
-// underWay tells whether the owner of a delivery's partition has an attempt of it
+// underWay reports whether the owner of a delivery's partition has an attempt of it
 // under way, or took its outcome in this very turn.
 func (c *checks) underWay(id deliveryID) bool {
 	partition := c.world.log.partitionOf(schemas.TopicJournal, id.endpoint)
@@ -320,20 +321,20 @@ func (c *checks) attemptStarts(t *task, a domain.Attempt) {
 	w := c.world
 	id := deliveryID{a.EndpointID, a.EventID}
 	d, e := c.model.deliveries[id], c.model.endpoints[a.EndpointID]
-	booked, to := c.book.deliveries[id], c.book.endpoints[a.EndpointID]
+	want, to := c.reference.deliveries[id], c.reference.endpoints[a.EndpointID]
 	switch {
 	case !t.process.works():
 		w.violate("a process that is down starts an attempt")
 	case !to.active:
 		w.violate("G3: attempt %d of %s starts while its endpoint is %s", a.Number, a.EventID, e.Status)
-	case !booked.pending():
+	case !want.pending():
 		w.violate("G3: attempt %d of %s starts while the delivery is %s", a.Number, a.EventID, d.State)
-	case a.Number != booked.attempts+1:
+	case a.Number != want.attempts+1:
 		w.violate("G7: attempt %d of %s starts after %d were recorded", a.Number, a.EventID,
-			booked.attempts)
-	case booked.dueAtMillis > t.nowMillis && !booked.firstTest():
+			want.attempts)
+	case want.dueAtMillis > t.nowMillis && !want.firstTest():
 		w.violate("G3: attempt %d of %s starts %d ms early", a.Number, a.EventID,
-			booked.dueAtMillis-t.nowMillis)
+			want.dueAtMillis-t.nowMillis)
 	case a.URL != to.url:
 		w.violate("attempt %d of %s goes to %s, which was changed to %s", a.Number, a.EventID, a.URL,
 			to.url)
@@ -346,19 +347,19 @@ func (c *checks) attemptStarts(t *task, a domain.Attempt) {
 	if began(a.EventID) {
 		w.violate("an attempt of %s starts while another is under way", a.EventID)
 	}
-	if earlier, is := c.book.overtaken(id, began); is {
+	if earlier, is := c.reference.overtaken(id, began); is {
 		w.violate("G3: attempt %d of %s starts before %s, which its replay queued first", a.Number,
 			a.EventID, earlier.event)
 	}
 	t.under[a.EventID] = underWay{
 		endpoint: a.EndpointID,
 		doubtful: !t.good[a.EndpointID],
-		urgent:   booked.firstTest(),
+		urgent:   want.firstTest(),
 	}
 	if len(t.under) > w.setup.inFlight {
 		w.violate("%d attempts are under way", len(t.under))
 	}
-	if !booked.firstTest() {
+	if !want.firstTest() {
 		c.bounds(t, a.EndpointID, to.ratePerSecond)
 	}
 }
@@ -436,7 +437,7 @@ func (c *checks) factTold(f domain.Fact) {
 	}
 }
 
-// owns tells whether a task is the one that may write.
+// owns reports whether a task is the one that may write.
 func (c *checks) owns(t *task) bool {
 	return !t.ended && c.world.log.producers[txnID(t.partition)].epoch == t.epoch
 }
@@ -460,7 +461,7 @@ func (c *checks) settled(t *task, nowMillis int64) {
 	crowded, waited := doubtful >= max(1, w.setup.inFlight/2), t.limited
 	t.limited = make(map[string]int64)
 	for _, id := range c.model.created {
-		d, e := c.book.deliveries[id], c.book.endpoints[id.endpoint]
+		d, e := c.reference.deliveries[id], c.reference.endpoints[id.endpoint]
 		if w.log.partitionOf(schemas.TopicJournal, id.endpoint) != t.partition || !d.pending() ||
 			!e.active ||
 			d.dueAtMillis > nowMillis || sending[id.endpoint] || crowded && !t.good[id.endpoint] {
@@ -495,7 +496,7 @@ func (t *task) waits(id deliveryID, waited map[string]int64) {
 // testCreated notes a test at the task that made it, which answers for it. The next
 // task of the partition knows of it when its command is repeated.
 func (c *checks) testCreated(partition int32, id deliveryID) {
-	if !c.book.deliveries[id].test {
+	if !c.reference.deliveries[id].test {
 		return
 	}
 	for _, e := range c.world.engines {
@@ -516,7 +517,7 @@ const mostTestTurns = 2
 // turns: after each one.
 func (c *checks) testsAnswered(t *task) {
 	for id := range t.tests {
-		d, e := c.book.deliveries[id], c.book.endpoints[id.endpoint]
+		d, e := c.reference.deliveries[id], c.reference.endpoints[id.endpoint]
 		if _, under := t.under[id.event]; under || !d.firstTest() || !d.pending() {
 			delete(t.tests, id)
 			continue
@@ -577,7 +578,7 @@ func (c *checks) acknowledged(cmd *issued, r domain.Result) {
 	}
 }
 
-// effect tells whether what was created is there.
+// effect reports whether what was created is there.
 func (c *checks) effect(body domain.CommandBody) bool {
 	m := c.model
 	switch b := body.(type) {
@@ -594,6 +595,7 @@ func (c *checks) effect(body domain.CommandBody) bool {
 	case domain.TestEndpoint:
 		return slices.ContainsFunc(m.created,
 			func(id deliveryID) bool { return id.endpoint == b.EndpointID })
+	default:
+		return true
 	}
-	return true
 }

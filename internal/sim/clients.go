@@ -57,7 +57,7 @@ func (c *clients) restart() {
 // 24 hours that they are promised.
 const repeatsForMillis = 20 * hourMillis
 
-// old tells whether a command is too old to be repeated, by a wall clock that
+// old reports whether a command is too old to be repeated, by a wall clock that
 // may have jumped.
 func (c *clients) old(r streams.Record) bool {
 	cmd, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
@@ -73,7 +73,7 @@ func (c *clients) tooOld(cmd *issued) bool {
 		w.latestWall-cmd.atMillis > rememberMillis-repeatsForMillis
 }
 
-// waits tells whether a client still waits for the answer.
+// waits reports whether a client still waits for the answer.
 func (c *clients) waits(cmd *issued) bool { return cmd.asks > 0 && !c.tooOld(cmd) }
 
 func abs(n int64) int64 { return max(n, -n) }
@@ -390,7 +390,7 @@ func (c *clients) resend() (domain.CommandBody, bool) {
 	if e.ID != d.endpoint && (!e.Deleted() || w.chance(0.1)) {
 		body.ToEndpointID = e.ID
 	}
-	if left, is := pick(w, w.checks.book.left(d)); is && w.chance(0.7) { // of a table that is behind
+	if left, is := pick(w, w.checks.reference.left(d)); is && w.chance(0.7) { // of a table that is behind
 		body.ToEndpointID = left
 	}
 	return body, ok

@@ -19,8 +19,8 @@
 //     commit, within an append, and between two attempts of a turn.
 //   - The model is the fold of what was decided to stand, in its order, by
 //     package domain alone. Checkers compare with it at once: they do not wait
-//     for calm. The book is another fold of the same, without package domain,
-//     and so finds what is wrong in engine and model alike.
+//     for calm. The reference model is another fold of the same, without the rules
+//     of package domain, and so finds what is wrong in engine and model alike.
 //   - After the steps with faults all is calm: processes run, receivers answer
 //     200, clients ask again. Then everything must come to rest.
 //
@@ -45,8 +45,8 @@
 //	receivers.go  receivers and the dispatcher
 //	clients.go    commands and their answers
 //	model.go      the fold of the journal, by package domain
-//	book.go       what the specification says of endpoints and deliveries, kept without package domain
-//	answers.go    what it says of answers, by the book
+//	reference.go  the reference model: what the specification says of endpoints and deliveries
+//	answers.go    what it says of answers, by the reference model
 //	checks.go     what is held while a run goes on
 //	judged.go     what may and must become of each payment
 //	rules.go      who asked for what

@@ -265,12 +265,12 @@ func (w *World) workFollower() bool {
 	return true
 }
 
-// ready tells whether a follower that works can go on.
+// ready reports whether a follower that works can go on.
 func (f *followerProcess) ready() bool {
 	return f.elected && (f.live.ready(f.world.steady) || f.pastReady())
 }
 
-// pastReady tells whether backfills can go on.
+// pastReady reports whether backfills can go on.
 func (f *followerProcess) pastReady() bool {
 	if f.reading == nil || !f.past.ready(f.world.steady) {
 		return false

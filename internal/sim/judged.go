@@ -104,7 +104,7 @@ func (j *judged) closed(sequence uint32) {
 }
 
 // may gives the settings with which a ledger may have been judged for a watch.
-// Certain tells whether its client knew of the watch before the ledger closed.
+// Certain reports whether its client knew of the watch before the ledger closed.
 func (j *judged) may(watchID string, sequence uint32) (settings []domain.Watch, certain bool) {
 	from, certain := j.least[sequence][watchID]
 	return j.settings[watchID][from:], certain
@@ -153,7 +153,7 @@ func (c *checks) readFor(watchID string, l domain.Ledger) {
 	}
 }
 
-// beganPart tells whether a backfill reads a ledger, or has.
+// beganPart reports whether a backfill reads a ledger, or has.
 func (c *checks) beganPart(watchID string, sequence uint32) bool {
 	watch := c.model.watches[watchID]
 	one := domain.Range{From: sequence, To: sequence}

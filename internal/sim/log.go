@@ -309,7 +309,7 @@ func (l *Log) unmarked(ids []string) (some []string) {
 	return some
 }
 
-// busy tells whether a transaction is open.
+// busy reports whether a transaction is open.
 func (l *Log) busy() bool {
 	for _, p := range l.producers {
 		if p.txn != nil {

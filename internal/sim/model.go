@@ -3,7 +3,6 @@ package sim
 import (
 	"bytes"
 	"fmt"
-	"slices"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
@@ -46,20 +45,17 @@ func newModel() *model {
 	}
 }
 
-func hasPrefix(
-	id, prefix string,
-) bool {
-	return len(id) > len(prefix) && id[:len(prefix)] == prefix
-}
-
 func (m *model) version(aggregate string) uint64 {
-	switch {
-	case hasPrefix(aggregate, domain.AccountPrefix):
+	switch domain.KindOf(aggregate) {
+	case domain.KindAccount:
 		return m.accounts[aggregate].Version
-	case hasPrefix(aggregate, domain.WatchPrefix):
+	case domain.KindEndpoint:
+		return m.endpoints[aggregate].Version
+	case domain.KindWatch:
 		return m.watches[aggregate].Version
+	case domain.KindNone:
 	}
-	return m.endpoints[aggregate].Version
+	return 0
 }
 
 // fold takes a fact in, and complains of what no journal may hold.
@@ -68,99 +64,61 @@ func (m *model) fold(f domain.Fact) error {
 		return fmt.Errorf("versions count by one: %s of %s has version %d after %d", f.Body.FactType(),
 			f.Aggregate, f.Version, have)
 	}
-	if err := m.foldDelivery(f); err != nil {
-		return err
-	}
 	if err := m.foldHandled(f); err != nil {
 		return err
 	}
-	m.foldAggregate(f)
-	if id := (deliveryID{f.Aggregate, eventOf(f.Body)}); id.event != "" {
-		m.deliveries[id] = domain.EvolveDelivery(m.deliveries[id], m.endpoints[f.Aggregate].Epoch, f)
+	var before, after uint64 // revisions
+	switch domain.KindOf(f.Aggregate) {
+	case domain.KindAccount:
+		m.accounts[f.Aggregate] = domain.EvolveAccount(m.accounts[f.Aggregate], f)
+	case domain.KindWatch:
+		before = m.watches[f.Aggregate].Revision
+		m.watches[f.Aggregate] = domain.EvolveWatch(m.watches[f.Aggregate], f)
+		after = m.watches[f.Aggregate].Revision
+	case domain.KindEndpoint:
+		before = m.endpoints[f.Aggregate].Revision
+		if err := m.foldEndpoint(f); err != nil {
+			return err
+		}
+		after = m.endpoints[f.Aggregate].Revision
+	case domain.KindNone:
+		return fmt.Errorf("%s is of %q, which is no aggregate", f.Body.FactType(), f.Aggregate)
+	}
+	if before != after {
+		m.changedBy[f.Aggregate] = f.Cause
 	}
 	m.facts++
 	return nil
 }
 
-func (m *model) foldAggregate(f domain.Fact) {
-	var before, after uint64
-	switch {
-	case hasPrefix(f.Aggregate, domain.AccountPrefix):
-		m.accounts[f.Aggregate] = domain.EvolveAccount(m.accounts[f.Aggregate], f)
-	case hasPrefix(f.Aggregate, domain.WatchPrefix):
-		before = m.watches[f.Aggregate].Revision
-		m.watches[f.Aggregate] = domain.EvolveWatch(m.watches[f.Aggregate], f)
-		after = m.watches[f.Aggregate].Revision
-	default:
-		before = m.endpoints[f.Aggregate].Revision
-		m.endpoints[f.Aggregate] = domain.EvolveEndpoint(m.endpoints[f.Aggregate], f)
-		after = m.endpoints[f.Aggregate].Revision
-	}
-	if before != after {
-		m.changedBy[f.Aggregate] = f.Cause
-	}
-}
-
-// transitions lists where each fact may lead a delivery from each state:
-// docs/state-machines.md.
-var transitions = map[domain.DeliveryState]map[string][]domain.DeliveryState{
-	"": {"DeliveryCreated": {domain.StateQueued}},
-	domain.StateQueued: {
-		"AttemptMade": {
-			domain.StateWaiting, domain.StateDelivered, domain.StateFailed,
-			domain.StateCancelled,
-		},
-		"DeliveryCancelled": {domain.StateCancelled},
-	},
-	domain.StateWaiting: {
-		"AttemptMade": {
-			domain.StateWaiting, domain.StateDelivered, domain.StateFailed,
-			domain.StateCancelled,
-		},
-		"DeliveryRequeued":  {domain.StateQueued},
-		"DeliveryCancelled": {domain.StateCancelled},
-	},
-	domain.StateDelivered: {"DeliveryRequeued": {domain.StateQueued}},
-	domain.StateFailed:    {"DeliveryRequeued": {domain.StateQueued}},
-	domain.StateCancelled: {
-		"AttemptMade":   {domain.StateCancelled},
-		"DeliveryMoved": {domain.StateCancelled},
-	},
-}
-
-func eventOf(body domain.FactBody) string {
-	switch b := body.(type) {
-	case domain.DeliveryCreated:
-		return b.Event.ID
-	case domain.AttemptMade:
-		return b.EventID
-	case domain.DeliveryRequeued:
-		return b.EventID
-	case domain.DeliveryCancelled:
-		return b.EventID
-	case domain.DeliveryMoved:
-		return b.EventID
-	}
-	return ""
-}
-
-func (m *model) foldDelivery(f domain.Fact) error {
-	id := deliveryID{f.Aggregate, eventOf(f.Body)}
-	if id.event == "" {
-		return nil
-	}
+func (m *model) foldEndpoint(f domain.Fact) error {
+	id := deliveryID{f.Aggregate, f.EventID()}
 	before := m.deliveries[id]
-	after := domain.EvolveDelivery(before, m.endpoints[f.Aggregate].Epoch, f)
-	if !slices.Contains(transitions[before.State][f.Body.FactType()], after.State) {
-		if f.Body.FactType() == "DeliveryCreated" {
-			return fmt.Errorf("G2: event %s got a second delivery for %s", id.event, id.endpoint)
+	endpoint, after := domain.EvolveEndpoint(m.endpoints[f.Aggregate], before, f)
+	if id.event != "" {
+		if err := m.happens(f, id, before, after); err != nil {
+			return err
 		}
+		m.deliveries[id] = after
+	}
+	m.endpoints[f.Aggregate] = endpoint
+	return nil
+}
+
+// happens holds that a fact may happen to a delivery.
+func (m *model) happens(f domain.Fact, id deliveryID, before, after domain.Delivery) error {
+	_, creates := f.Body.(domain.DeliveryCreated)
+	switch allowed := before.State.Allows(f.Body, after.State); {
+	case !allowed && creates:
+		return fmt.Errorf("G2: event %s got a second delivery for %s", id.event, id.endpoint)
+	case !allowed:
 		return fmt.Errorf("G3: %s leads %s from %q to %s", f.Body.FactType(), id.event, before.State,
 			after.State)
 	}
 	switch b := f.Body.(type) {
 	case domain.DeliveryCreated:
-		if other, is := m.endpointOf[id.event]; is && b.Moved.Moves == 0 { // the book holds moves
+		other, is := m.endpointOf[id.event]
+		if is && b.Moved.Moves == 0 { // the reference model holds moves
 			return fmt.Errorf("G2: event %s has a delivery to %s and gets another, to %s", id.event, other,
 				id.endpoint)
 		}
@@ -172,6 +130,7 @@ func (m *model) foldDelivery(f domain.Fact) error {
 			return fmt.Errorf("G7: attempt %d of %s is recorded after %d", b.Number, id.event,
 				before.Attempts)
 		}
+	default: // the diagram says enough
 	}
 	return nil
 }

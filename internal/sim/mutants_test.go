@@ -63,6 +63,12 @@ var mutants = []mutant{
 		"!state.Exists() || !MUTANT && state.ID != c.AccountID", "another account",
 	},
 	{
+		"a hand-over is about no delivery", "domain/fact.go",
+		"func (b DeliveryMoved) eventID() string     { return b.EventID }",
+		"func (b DeliveryMoved) eventID() string { if MUTANT { return \"\" }; return b.EventID }",
+		"is not on its way",
+	},
+	{
 		"two secrets are kept", "domain/secret.go", "if s.ValidAt(atMillis) {",
 		"if s.ValidAt(atMillis) && !(MUTANT && len(next) == 2) {", "is signed with",
 	},

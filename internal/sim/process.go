@@ -345,7 +345,7 @@ func storeConfig(fs vfs.FS) streams.StoreConfig {
 func (e *engineProcess) carried(p int32) map[string]underWay {
 	under := make(map[string]underWay)
 	e.kept[p] = slices.DeleteFunc(e.kept[p], func(f *flight) bool {
-		d := e.world.checks.book.deliveries[deliveryID{f.attempt.EndpointID, f.attempt.EventID}]
+		d := e.world.checks.reference.deliveries[deliveryID{f.attempt.EndpointID, f.attempt.EventID}]
 		left := d.movedTo != "" || d.next != "" && e.world.partitionOf(d.next) == p
 		awaited := d.attempts+1 == f.attempt.Number &&
 			(d.pending() || d.state == domain.StateCancelled && !left)

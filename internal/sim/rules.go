@@ -21,6 +21,7 @@ func (c *checks) causes(f domain.Fact) error {
 		return c.causedBy(f, "ReplayEndpoint", "ResendEvent")
 	case domain.DeliveryMoved:
 		return c.causedBy(f, "ResendEvent")
+	default: // others follow from matches and attempts, or the reference model holds them
 	}
 	return nil
 }

@@ -162,7 +162,7 @@ func (w *World) askRest() bool {
 	return asked || len(disabled) > 0
 }
 
-// rested tells whether nothing more is to happen.
+// rested reports whether nothing more is to happen.
 func (w *World) rested() bool {
 	for _, cmd := range w.clients.commands {
 		if w.clients.waits(cmd) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -98,7 +99,7 @@ func (w *World) differs(store *streams.Store, partition int32) string {
 		k := string(key)
 		switch {
 		case key[0] == keyMadeDue || key[0] == keyTabled ||
-			key[0] == keyTimer && hasPrefix(k[1:], "commands\x00"):
+			key[0] == keyTimer && strings.HasPrefix(k[1:], "commands\x00"):
 			return true, nil
 		case key[0] == keyCommand:
 			h, is := m.handled[k[1:]]
@@ -298,7 +299,7 @@ func (w *World) verifyEvents() {
 				id)
 		}
 	}
-	for id, d := range w.checks.book.deliveries {
+	for id, d := range w.checks.reference.deliveries {
 		if d.movedTo != d.next && !w.overtook(id.endpoint, d) {
 			w.violate("G2: event %s was handed over to %q and went on at %q", id.event, d.movedTo, d.next)
 		}
@@ -308,7 +309,7 @@ func (w *World) verifyEvents() {
 // overtook reports whether a torn commit kept the hand-over and lost its fact, and
 // the event arrived in the same partition before the command was taken again. Then
 // that finds the later delivery.
-func (w *World) overtook(endpoint string, d *bookedDelivery) bool {
+func (w *World) overtook(endpoint string, d *referenceDelivery) bool {
 	return w.Stats["torn commits"] > 0 && d.movedTo == "" &&
 		w.partitionOf(endpoint) == w.partitionOf(d.next)
 }

@@ -346,7 +346,7 @@ func (m *member) fresh(w *World) bool {
 	return max(w.steady-m.ackSteady, w.wall()-m.ackWall) < sessionMillis
 }
 
-// expelled tells whether the group has given up on it.
+// expelled reports whether the group has given up on it.
 func (m *member) expelled(w *World) bool { return m.in && w.steady-m.ackSteady >= sessionMillis }
 
 func (w *World) jumpClock() bool {

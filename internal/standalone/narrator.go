@@ -46,6 +46,7 @@ func (p *narrator) fact(f domain.Fact) {
 		p.Say("deleted    %s", f.Aggregate)
 	case domain.AttemptMade:
 		p.attempt(b)
+	default: // of no interest to who watches
 	}
 }
 

@@ -143,6 +143,7 @@ func (t *Tracing) Fact(f domain.Fact) {
 		t.moment("delivery cancelled", b.EventID, at)
 	case domain.AttemptMade:
 		t.attempt(b)
+	default: // in no event's trace
 	}
 }
 

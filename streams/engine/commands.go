@@ -55,31 +55,41 @@ func (m *machine) command(t *streams.Turn, r streams.Record) error {
 func (m *machine) decide(
 	t *streams.Turn, c domain.Command,
 ) (answer domain.Answer, answered bool, err error) {
-	var facts []domain.FactBody
-	var rejection *domain.Rejection
-	aggregate := c.Body.Aggregate()
 	switch body := c.Body.(type) {
-	case domain.CreateAccount, domain.CreateKey, domain.RollKey, domain.RevokeKey:
-		facts, rejection, err = decideOn(t, c, m.state.account, domain.DecideAccount)
-	case domain.CreateWatch, domain.UpdateWatch, domain.DeleteWatch, domain.BackfillWatch, domain.RecordCoverage:
-		facts, rejection, err = decideOn(t, c, m.state.watch, domain.DecideWatch)
 	case domain.TestEndpoint:
 		return m.decideTest(t, c, body)
 	case domain.ReplayEndpoint:
 		return m.decideReplay(t, c, body)
 	case domain.ResendEvent:
 		return m.decideResend(t, c, body)
-	default:
+	default: // its aggregate answers it, without the deliveries
+		answer, err = m.decideAlone(t, c)
+		return answer, err == nil, err
+	}
+}
+
+// decideAlone decides on a command that concerns its aggregate alone.
+func (m *machine) decideAlone(t *streams.Turn, c domain.Command) (domain.Answer, error) {
+	var facts []domain.FactBody
+	var rejection *domain.Rejection
+	var err error
+	switch c.Kind() {
+	case domain.KindAccount:
+		facts, rejection, err = decideOn(t, c, m.state.account, domain.DecideAccount)
+	case domain.KindEndpoint:
 		facts, rejection, err = decideOn(t, c, m.state.endpoint, domain.DecideEndpoint)
+	case domain.KindWatch:
+		facts, rejection, err = decideOn(t, c, m.state.watch, domain.DecideWatch)
+	case domain.KindNone:
+		err = noAggregate(c.Body.Aggregate())
 	}
 	if err != nil || rejection != nil {
-		return domain.Answer{Rejection: rejection}, true, err
+		return domain.Answer{Rejection: rejection}, err
 	}
-	if err := m.record(t, aggregate, c.ID, facts...); err != nil {
-		return answer, false, err
+	if err := m.record(t, c.Body.Aggregate(), c.ID, facts...); err != nil {
+		return domain.Answer{}, err
 	}
-	answer, err = m.answer(t, c)
-	return answer, true, err
+	return m.answer(t, c)
 }
 
 // decideOn gives a command to the aggregate that it concerns.
@@ -98,40 +108,41 @@ func decideOn[S any](
 // answer is the object as a command left it: the key for those that make one,
 // else the aggregate.
 func (m *machine) answer(t *streams.Turn, c domain.Command) (domain.Answer, error) {
-	answer, err := m.aggregate(t, c.Body.Aggregate())
-	if err != nil {
-		return answer, err
+	id := c.Body.Aggregate()
+	switch c.Kind() {
+	case domain.KindAccount:
+		a, err := m.state.account(t.Batch, id)
+		if err != nil {
+			return domain.Answer{}, err
+		}
+		return answerOfAccount(a, c.Body)
+	case domain.KindEndpoint:
+		e, err := m.state.endpoint(t.Batch, id)
+		return domain.Answer{Endpoint: &e}, err
+	case domain.KindWatch:
+		w, err := m.state.watch(t.Batch, id)
+		return domain.Answer{Watch: &w}, err
+	case domain.KindNone:
 	}
+	return domain.Answer{}, noAggregate(id)
+}
+
+func answerOfAccount(a domain.Account, body domain.CommandBody) (domain.Answer, error) {
 	var id string
-	switch body := c.Body.(type) {
+	switch body := body.(type) {
 	case domain.CreateKey:
 		id = body.Key.ID
 	case domain.RollKey:
 		id = body.Key.ID
 	default:
-		return answer, nil
+		return domain.Answer{Account: &a}, nil
 	}
-	key, found := answer.Account.Key(id)
+	key, found := a.Key(id)
 	if !found {
-		return answer, fmt.Errorf("engine: account %s lacks the key %s that was just made",
-			answer.Account.ID, id)
+		return domain.Answer{}, fmt.Errorf("engine: account %s lacks the key %s that was just made",
+			a.ID, id)
 	}
-	return domain.Answer{Key: &key, Version: answer.Account.Version}, nil
-}
-
-// aggregate is an aggregate as it stands now.
-func (m *machine) aggregate(t *streams.Turn, id string) (domain.Answer, error) {
-	switch prefixOf(id) {
-	case domain.AccountPrefix:
-		a, err := m.state.account(t.Batch, id)
-		return domain.Answer{Account: &a}, err
-	case domain.WatchPrefix:
-		w, err := m.state.watch(t.Batch, id)
-		return domain.Answer{Watch: &w}, err
-	default:
-		e, err := m.state.endpoint(t.Batch, id)
-		return domain.Answer{Endpoint: &e}, err
-	}
+	return domain.Answer{Key: &key, Version: a.Version}, nil
 }
 
 // decideTest queues a test.ping that is sent out of turn. Seen again before its

@@ -123,7 +123,7 @@ func (e *Engine) Check() error {
 	return e.tasks.Load().Check()
 }
 
-// ours tells whether the group acknowledged lately that the partitions are ours.
+// ours reports whether the group acknowledged lately that the partitions are ours.
 func (e *Engine) ours() bool {
 	m := e.membership.Load()
 	return m != nil && m.Fresh()

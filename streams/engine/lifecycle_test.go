@@ -111,21 +111,11 @@ func (r *rig) fold(endpointID string) (e domain.Endpoint, deliveries map[string]
 		if f.Aggregate != endpointID {
 			continue
 		}
-		e = domain.EvolveEndpoint(e, f)
-		var id string
-		switch body := f.Body.(type) {
-		case domain.DeliveryCreated:
-			id = body.Event.ID
-		case domain.AttemptMade:
-			id = body.EventID
-		case domain.DeliveryRequeued:
-			id = body.EventID
-		case domain.DeliveryCancelled:
-			id = body.EventID
-		default:
-			continue
+		var d domain.Delivery
+		id := f.EventID()
+		if e, d = domain.EvolveEndpoint(e, deliveries[id], f); id != "" {
+			deliveries[id] = d
 		}
-		deliveries[id] = domain.EvolveDelivery(deliveries[id], e.Epoch, f)
 	}
 	return e, deliveries
 }

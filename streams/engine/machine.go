@@ -25,7 +25,7 @@ type machine struct {
 	tabled   bool                 // the tables hold every row of this state
 }
 
-// NewHandler makes the handler of one partition. Ours tells whether the
+// NewHandler makes the handler of one partition. Ours reports whether the
 // partition is still ours; attempts are started only then. Flights are those of the
 // partition in this process, and outlive the handler.
 func NewHandler(
@@ -65,12 +65,13 @@ const _ = uint(streams.TurnFacts - (commandFactsAtOnce + domain.MaxReplay +
 	2) - 3*streams.TurnInputs - 2*streams.TurnInputs - 2*cancelAtOnce)
 
 // Fold folds a record of the journal during a restore.
-func (m *machine) Fold(tx *streams.Batch, r streams.Record) error {
+func (m *machine) Fold(batch *streams.Batch, r streams.Record) error {
 	f, err := readFact(r)
 	if err != nil {
 		return err
 	}
-	return m.state.fold(tx, f)
+	_, err = m.state.fold(batch, f)
+	return err
 }
 
 // readFact reads a record of the journal. One that cannot be read stops its
@@ -87,7 +88,7 @@ func readFact(r streams.Record) (domain.Fact, error) {
 }
 
 // Flush writes what the state kept back.
-func (m *machine) Flush(tx *streams.Batch) error { return m.state.flush(tx) }
+func (m *machine) Flush(batch *streams.Batch) error { return m.state.flush(batch) }
 
 // Start publishes again the rows of what the latest facts changed, and the
 // hand-overs that they tell of: a crash may have kept the facts and torn the rest
@@ -146,16 +147,18 @@ func (m *machine) tableRows(t *streams.Turn) error {
 	return t.Batch.Set(mark, behind)
 }
 
-// mayChangeRow tells whether a fact may change what the tables show. A settled
+// mayChangeRow reports whether a fact may change what the tables show. A settled
 // attempt may: endpoints show how many runs failed in a row.
 func mayChangeRow(body domain.FactBody) bool {
 	switch b := body.(type) {
-	case domain.DeliveryCreated, domain.DeliveryRequeued, domain.DeliveryCancelled, domain.DeliveryMoved, domain.CommandHandled:
+	case domain.DeliveryCreated, domain.DeliveryRequeued, domain.DeliveryCancelled,
+		domain.DeliveryMoved, domain.CommandHandled:
 		return false
 	case domain.AttemptMade:
 		return b.State == domain.StateFailed || b.State == domain.StateDelivered
+	default: // a row too many is the same row again
+		return true
 	}
-	return true
 }
 
 // Turn decides on commands, outcomes, due timers and matches, in this order: a
@@ -222,13 +225,12 @@ func (m *machine) record(
 
 // apply folds a fact and does what goes with it in the same transaction.
 func (m *machine) apply(t *streams.Turn, f domain.Fact) error {
-	before := m.state.known(f.Aggregate)
-	if err := m.state.fold(t.Batch, f); err != nil {
+	c, err := m.state.fold(t.Batch, f)
+	if err != nil {
 		return err
 	}
-	after := m.state.known(f.Aggregate)
 	if mayChangeRow(f.Body) &&
-		(!isAttempt(f.Body) || before.ConsecutiveFailures != after.ConsecutiveFailures) {
+		(!isAttempt(f.Body) || c.before.ConsecutiveFailures != c.after.ConsecutiveFailures) {
 		m.rows[f.Aggregate] = true
 	}
 	switch body := f.Body.(type) {
@@ -238,8 +240,9 @@ func (m *machine) apply(t *streams.Turn, f domain.Fact) error {
 		if err := m.handOver(t, f.Aggregate, body.EventID); err != nil {
 			return err
 		}
+	default: // nothing goes with it
 	}
-	m.attempts.changed(before, after)
+	m.attempts.changed(c.before, c.after)
 	m.facts = append(m.facts, f)
 	return nil
 }
@@ -281,26 +284,35 @@ func (m *machine) publishResult(t *streams.Turn, handled domain.CommandHandled, 
 func (m *machine) publishRows(t *streams.Turn) error {
 	// in an order that a simulation repeats
 	for _, aggregate := range slices.Sorted(maps.Keys(m.rows)) {
-		current, err := m.aggregate(t, aggregate)
+		topic, row, exists, err := m.row(t, aggregate)
 		if err != nil {
 			return err
 		}
-		var topic string
-		var row schemas.Message
-		switch {
-		case current.Account != nil && current.Account.Exists():
-			topic, row = schemas.TopicAccounts, schemas.EncodeAccount(*current.Account)
-		case current.Endpoint != nil && current.Endpoint.Exists():
-			topic, row = schemas.TopicEndpoints, schemas.EncodeEndpoint(*current.Endpoint)
-		case current.Watch != nil && current.Watch.Exists():
-			topic, row = schemas.TopicWatches, schemas.EncodeWatch(*current.Watch)
-		default:
-			continue
+		if exists {
+			t.Append(streams.NewRecord(topic, aggregate, row.Value, row.EachHeader))
 		}
-		t.Append(streams.NewRecord(topic, aggregate, row.Value, row.EachHeader))
 	}
 	clear(m.rows)
 	return nil
+}
+
+// row is the row of an aggregate in its table.
+func (m *machine) row(
+	t *streams.Turn, id string,
+) (topic string, row schemas.Message, exists bool, err error) {
+	switch domain.KindOf(id) {
+	case domain.KindAccount:
+		a, err := m.state.account(t.Batch, id)
+		return schemas.TopicAccounts, schemas.EncodeAccount(a), a.Exists(), err
+	case domain.KindEndpoint:
+		e, err := m.state.endpoint(t.Batch, id)
+		return schemas.TopicEndpoints, schemas.EncodeEndpoint(e), e.Exists(), err
+	case domain.KindWatch:
+		w, err := m.state.watch(t.Batch, id)
+		return schemas.TopicWatches, schemas.EncodeWatch(w), w.Exists(), err
+	case domain.KindNone:
+	}
+	return "", schemas.Message{}, false, noAggregate(id)
 }
 
 // match queues the event of a match.
@@ -410,5 +422,5 @@ func (m *machine) Settled(nowMillis int64) (int64, error) {
 // Drain starts no further attempts.
 func (m *machine) Drain() { m.attempts.draining = true }
 
-// Busy tells whether attempts are under way.
+// Busy reports whether attempts are under way.
 func (m *machine) Busy() bool { return len(m.attempts.inFlight) > 0 }

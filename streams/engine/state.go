@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -35,6 +36,8 @@ const rememberCommands = 48 * 3_600_000 // milliseconds
 
 // Bounds of what is kept decoded, for each partition.
 const (
+	cachedAccounts   = 64
+	cachedWatches    = 64
 	cachedEndpoints  = 4096
 	cachedDeliveries = 8192
 	cachedBodies     = 2048
@@ -72,19 +75,35 @@ type reader interface {
 	Get(key []byte) ([]byte, error)
 }
 
-// state reads and folds aggregates. Endpoints and deliveries are kept decoded:
-// every fact of a delivery counts its endpoint's version up, and a delivery is
-// mostly attempted right after it was created. What a batch changed is written
-// once, when it ends.
+// state reads aggregates and stores what package domain folds them into. They are
+// kept decoded: every fact of a delivery counts its endpoint's version up, and a
+// delivery is mostly attempted right after it was created.
 type state struct {
-	endpoints  kept[domain.Endpoint]
-	deliveries kept[domain.Delivery]
+	accounts   writeBackCache[domain.Account]
+	watches    writeBackCache[domain.Watch]
+	endpoints  writeBackCache[domain.Endpoint]
+	deliveries writeBackCache[domain.Delivery]
 	bodies     *lru.Cache[string, []byte]
 }
 
-// kept holds aggregates of one kind: those that the batch changed, and some of
-// those that are as they are in the store.
-type kept[T any] struct {
+func newState() *state {
+	return &state{
+		accounts: newWriteBackCache(spaceAccount, cachedAccounts, schemas.MarshalAccount,
+			schemas.UnmarshalAccount, domain.Account.Exists),
+		watches: newWriteBackCache(spaceWatch, cachedWatches, schemas.MarshalWatch,
+			schemas.UnmarshalWatch, domain.Watch.Exists),
+		endpoints: newWriteBackCache(spaceEndpoint, cachedEndpoints, schemas.MarshalEndpoint,
+			schemas.UnmarshalEndpoint, domain.Endpoint.Exists),
+		deliveries: newWriteBackCache(spaceDelivery, cachedDeliveries, schemas.MarshalDelivery,
+			schemas.UnmarshalDelivery, domain.Delivery.Exists),
+		bodies: newCache[[]byte](cachedBodies),
+	}
+}
+
+// writeBackCache holds aggregates of one kind, decoded: those that the batch
+// changed, which are written once, when it ends, and some of those that are as
+// they are in the store.
+type writeBackCache[T any] struct {
 	space   byte
 	encode  func(T) []byte
 	decode  func([]byte) (T, error)
@@ -93,11 +112,11 @@ type kept[T any] struct {
 	changed map[string]T
 }
 
-func newKept[T any](
+func newWriteBackCache[T any](
 	space byte, size int, encode func(T) []byte, decode func([]byte) (T, error),
 	exists func(T) bool,
-) kept[T] {
-	return kept[T]{
+) writeBackCache[T] {
+	return writeBackCache[T]{
 		space:   space,
 		encode:  encode,
 		decode:  decode,
@@ -115,39 +134,29 @@ func newCache[T any](size int) *lru.Cache[string, T] {
 	return c
 }
 
-func (k *kept[T]) get(r reader, id string) (T, error) {
-	if v, ok := k.changed[id]; ok {
+func (c *writeBackCache[T]) get(r reader, id string) (T, error) {
+	if v, ok := c.changed[id]; ok {
 		return v, nil
 	}
-	if v, ok := k.clean.Get(id); ok {
+	if v, ok := c.clean.Get(id); ok {
 		return v, nil
 	}
-	v, err := load(r, k.space, id, k.decode)
-	if err == nil && k.exists(v) {
-		k.clean.Add(id, v)
+	v, err := load(r, c.space, id, c.decode)
+	if err == nil && c.exists(v) {
+		c.clean.Add(id, v)
 	}
 	return v, err
 }
 
-func (k *kept[T]) flush(tx *streams.Batch) error {
-	for id, v := range k.changed {
-		if err := tx.Set(keyOf(k.space, id), k.encode(v)); err != nil {
+func (c *writeBackCache[T]) flush(batch *streams.Batch) error {
+	for id, v := range c.changed {
+		if err := batch.Set(keyOf(c.space, id), c.encode(v)); err != nil {
 			return err
 		}
-		k.clean.Add(id, v)
+		c.clean.Add(id, v)
 	}
-	clear(k.changed)
+	clear(c.changed)
 	return nil
-}
-
-func newState() *state {
-	return &state{
-		endpoints: newKept(spaceEndpoint, cachedEndpoints, schemas.MarshalEndpoint,
-			schemas.UnmarshalEndpoint, domain.Endpoint.Exists),
-		deliveries: newKept(spaceDelivery, cachedDeliveries, schemas.MarshalDelivery,
-			schemas.UnmarshalDelivery, domain.Delivery.Exists),
-		bodies: newCache[[]byte](cachedBodies),
-	}
 }
 
 func load[T any](r reader, space byte, id string, decode func([]byte) (T, error)) (T, error) {
@@ -165,11 +174,11 @@ func load[T any](r reader, space byte, id string, decode func([]byte) (T, error)
 }
 
 func (s *state) account(r reader, id string) (domain.Account, error) {
-	return load(r, spaceAccount, id, schemas.UnmarshalAccount)
+	return s.accounts.get(r, id)
 }
 
 func (s *state) watch(r reader, id string) (domain.Watch, error) {
-	return load(r, spaceWatch, id, schemas.UnmarshalWatch)
+	return s.watches.get(r, id)
 }
 
 func (s *state) delivery(r reader, eventID string) (domain.Delivery, error) {
@@ -178,15 +187,6 @@ func (s *state) delivery(r reader, eventID string) (domain.Delivery, error) {
 
 func (s *state) endpoint(r reader, id string) (domain.Endpoint, error) {
 	return s.endpoints.get(r, id)
-}
-
-// known is an endpoint that was just read; nothing for what is none.
-func (s *state) known(aggregate string) domain.Endpoint {
-	if e, ok := s.endpoints.changed[aggregate]; ok {
-		return e
-	}
-	e, _ := s.endpoints.clean.Peek(aggregate)
-	return e
 }
 
 // body is what is sent of an event; nil when there is none.
@@ -201,14 +201,14 @@ func (s *state) body(r reader, eventID string) ([]byte, error) {
 // and whose events were created in a span of time, as many as one replay queues,
 // and how many there are, counted up to maxCounted.
 func (s *state) failedBetween(
-	tx *streams.Batch, endpointID string, sinceMillis, untilMillis int64,
+	batch *streams.Batch, endpointID string, sinceMillis, untilMillis int64,
 ) (first []domain.Delivery, matched int, err error) {
 	if untilMillis == 0 {
 		untilMillis = math.MaxInt64
 	}
 	lower, upper := failedKey(endpointID, sinceMillis, ""), failedKey(endpointID, untilMillis, "")
 	var ids []string
-	err = tx.Scan(lower, upper, func(key, _ []byte) (bool, error) {
+	err = batch.Scan(lower, upper, func(key, _ []byte) (bool, error) {
 		if matched++; len(ids) < domain.MaxReplay {
 			ids = append(ids, string(key[len(lower):]))
 		}
@@ -218,7 +218,7 @@ func (s *state) failedBetween(
 		return nil, 0, err
 	}
 	for _, id := range ids {
-		d, err := s.delivery(tx, id)
+		d, err := s.delivery(batch, id)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -228,137 +228,144 @@ func (s *state) failedBetween(
 }
 
 // flush writes what changed.
-func (s *state) flush(tx *streams.Batch) error {
-	if err := s.endpoints.flush(tx); err != nil {
-		return err
-	}
-	return s.deliveries.flush(tx)
+func (s *state) flush(batch *streams.Batch) error {
+	return errors.Join(s.accounts.flush(batch), s.watches.flush(batch), s.endpoints.flush(batch),
+		s.deliveries.flush(batch))
 }
 
 // version is the version of an aggregate.
-func (s *state) version(tx reader, aggregate string) (uint64, error) {
-	switch prefixOf(aggregate) {
-	case domain.AccountPrefix:
-		a, err := s.account(tx, aggregate)
+func (s *state) version(r reader, aggregate string) (uint64, error) {
+	switch domain.KindOf(aggregate) {
+	case domain.KindAccount:
+		a, err := s.account(r, aggregate)
 		return a.Version, err
-	case domain.WatchPrefix:
-		w, err := s.watch(tx, aggregate)
+	case domain.KindWatch:
+		w, err := s.watch(r, aggregate)
 		return w.Version, err
-	default:
-		e, err := s.endpoint(tx, aggregate)
+	case domain.KindEndpoint:
+		e, err := s.endpoint(r, aggregate)
 		return e.Version, err
+	case domain.KindNone:
 	}
+	return 0, noAggregate(aggregate)
 }
 
-func prefixOf(id string) string {
-	prefix, _, _ := strings.Cut(id, "_")
-	return prefix + "_"
+func noAggregate(id string) error {
+	return fmt.Errorf("engine: %.80q is the identifier of no account, endpoint or watch", id)
 }
 
-// fold changes the state as a fact says. Each fact of an aggregate has its next
-// version: one that does not is of a turn that the journal does not hold, or
-// stands beside one.
-func (s *state) fold(tx *streams.Batch, f domain.Fact) error {
-	version, err := s.version(tx, f.Aggregate)
+// change is an endpoint before and after a fact; zero for facts of accounts and
+// watches.
+type change struct{ before, after domain.Endpoint }
+
+// fold stores what package domain makes of a fact. Each fact of an aggregate has
+// its next version: one that does not is of a turn that the journal does not hold,
+// or stands beside one.
+func (s *state) fold(batch *streams.Batch, f domain.Fact) (change, error) {
+	version, err := s.version(batch, f.Aggregate)
 	if err != nil {
-		return err
+		return change{}, err
 	}
 	if f.Version <= version {
-		return fmt.Errorf("engine: the journal has fact %s of %s at version %d, and another at that "+
-			"version before it: one of the two was not committed (check that the broker hands out "+
-			"committed records only, then delete the state folder)",
+		return change{}, fmt.Errorf("engine: the journal has fact %s of %s at version %d, and another "+
+			"at that version before it: one of the two was not committed (check that the broker hands "+
+			"out committed records only, then delete the state folder)",
 			f.Body.FactType(), f.Aggregate, f.Version)
 	}
 	if f.Version != version+1 {
-		return fmt.Errorf("engine: the journal has fact %s of %s at version %d after version %d: facts "+
-			"are missing", f.Body.FactType(), f.Aggregate, f.Version, version)
+		return change{}, fmt.Errorf("engine: the journal has fact %s of %s at version %d after version "+
+			"%d: facts are missing", f.Body.FactType(), f.Aggregate, f.Version, version)
 	}
-	if err := s.foldAggregate(tx, f); err != nil {
+	if handled, ok := f.Body.(domain.CommandHandled); ok {
+		if err := s.remember(batch, f, handled); err != nil {
+			return change{}, err
+		}
+	}
+	switch domain.KindOf(f.Aggregate) {
+	case domain.KindAccount:
+		return change{}, evolve(&s.accounts, batch, f, domain.EvolveAccount)
+	case domain.KindWatch:
+		return change{}, evolve(&s.watches, batch, f, domain.EvolveWatch)
+	case domain.KindEndpoint:
+		return s.foldEndpoint(batch, f)
+	case domain.KindNone:
+	}
+	return change{}, noAggregate(f.Aggregate)
+}
+
+// evolve folds a fact into an aggregate that is one record of the store.
+func evolve[T any](
+	c *writeBackCache[T], r reader, f domain.Fact, fold func(T, domain.Fact) T,
+) error {
+	before, err := c.get(r, f.Aggregate)
+	if err == nil {
+		c.changed[f.Aggregate] = fold(before, f)
+	}
+	return err
+}
+
+// remember keeps the answer to a command, and when it is forgotten.
+func (s *state) remember(batch *streams.Batch, f domain.Fact, body domain.CommandHandled) error {
+	err := batch.SetTimer(groupCommands, f.AtMillis+rememberCommands, body.CommandID)
+	if err != nil {
 		return err
 	}
-	switch body := f.Body.(type) {
-	case domain.DeliveryCreated:
-		if err := tx.Set(keyOf(spaceBody, body.Event.ID), body.Event.Body); err != nil {
-			return err
-		}
-		s.bodies.Add(body.Event.ID, body.Event.Body)
-		return s.foldDelivery(tx, f, body.Event.ID)
-	case domain.AttemptMade:
-		return s.foldDelivery(tx, f, body.EventID)
-	case domain.DeliveryRequeued:
-		return s.foldDelivery(tx, f, body.EventID)
-	case domain.DeliveryCancelled:
-		return s.foldDelivery(tx, f, body.EventID)
-	case domain.DeliveryMoved:
-		return s.foldDelivery(tx, f, body.EventID)
-	case domain.CommandHandled:
-		if err := tx.SetTimer(groupCommands, f.AtMillis+rememberCommands, body.CommandID); err != nil {
-			return err
-		}
-		return tx.Set(keyOf(spaceCommand, body.CommandID), schemas.MarshalHandled(body))
-	}
-	return nil
+	return batch.Set(keyOf(spaceCommand, body.CommandID), schemas.MarshalHandled(body))
 }
 
-func (s *state) foldAggregate(tx *streams.Batch, f domain.Fact) error {
-	switch prefixOf(f.Aggregate) {
-	case domain.AccountPrefix:
-		a, err := s.account(tx, f.Aggregate)
-		if err != nil {
-			return err
-		}
-		return tx.Set(keyOf(spaceAccount, f.Aggregate), schemas.MarshalAccount(domain.EvolveAccount(a,
-			f)))
-	case domain.WatchPrefix:
-		w, err := s.watch(tx, f.Aggregate)
-		if err != nil {
-			return err
-		}
-		return tx.Set(keyOf(spaceWatch, f.Aggregate), schemas.MarshalWatch(domain.EvolveWatch(w, f)))
-	default:
-		e, err := s.endpoint(tx, f.Aggregate)
-		if err != nil {
-			return err
-		}
-		after := domain.EvolveEndpoint(e, f)
-		s.endpoints.changed[f.Aggregate] = after
-		if after.Epoch != e.Epoch { // what waits goes on, or is cancelled: at once
-			return tx.MakeDue(deliveryGroup(e.ID, e.Epoch))
-		}
-		return nil
+// foldEndpoint folds a fact into an endpoint and the delivery that the fact is about.
+func (s *state) foldEndpoint(batch *streams.Batch, f domain.Fact) (change, error) {
+	endpoint, err := s.endpoint(batch, f.Aggregate)
+	if err != nil {
+		return change{}, err
 	}
+	var delivery domain.Delivery
+	eventID := f.EventID()
+	if eventID != "" {
+		if delivery, err = s.delivery(batch, eventID); err != nil {
+			return change{}, err
+		}
+	}
+	after, delivered := domain.EvolveEndpoint(endpoint, delivery, f)
+	s.endpoints.changed[f.Aggregate] = after
+	if after.Epoch != endpoint.Epoch { // what waits goes on, or is cancelled: at once
+		err = batch.MakeDue(deliveryGroup(endpoint.ID, endpoint.Epoch))
+	}
+	if err == nil && eventID != "" {
+		err = s.storeDelivery(batch, f, delivery, delivered)
+	}
+	return change{endpoint, after}, err
 }
 
-// foldDelivery folds a fact into a delivery, and moves its entries in the timer
+// storeDelivery keeps what became of a delivery, and moves its entries in the timer
 // index (G3) and among the failed.
-func (s *state) foldDelivery(tx *streams.Batch, f domain.Fact, eventID string) error {
-	before, err := s.delivery(tx, eventID)
-	if err != nil {
-		return err
+func (s *state) storeDelivery(batch *streams.Batch, f domain.Fact, before, after domain.Delivery) error {
+	eventID := f.EventID()
+	if created, ok := f.Body.(domain.DeliveryCreated); ok {
+		if err := batch.Set(keyOf(spaceBody, eventID), created.Event.Body); err != nil {
+			return err
+		}
+		s.bodies.Add(eventID, created.Event.Body)
 	}
-	endpoint, err := s.endpoint(tx, f.Aggregate)
-	if err != nil {
-		return err
-	}
-	after := domain.EvolveDelivery(before, endpoint.Epoch, f)
 	if before.State.Pending() {
-		if err := tx.ClearTimer(deliveryGroup(before.EndpointID, before.EndpointEpoch),
+		if err := batch.ClearTimer(deliveryGroup(before.EndpointID, before.EndpointEpoch),
 			before.NextAttemptAtMillis, eventID); err != nil {
 			return err
 		}
 	}
 	if before.Replayable() {
-		if err := tx.Delete(failedKey(before.EndpointID, before.CreatedAtMillis, eventID)); err != nil {
+		key := failedKey(before.EndpointID, before.CreatedAtMillis, eventID)
+		if err := batch.Delete(key); err != nil {
 			return err
 		}
 	}
 	s.deliveries.changed[eventID] = after
 	switch {
 	case after.State.Pending():
-		return tx.SetTimer(deliveryGroup(after.EndpointID, after.EndpointEpoch), after.NextAttemptAtMillis,
-			eventID)
+		return batch.SetTimer(deliveryGroup(after.EndpointID, after.EndpointEpoch),
+			after.NextAttemptAtMillis, eventID)
 	case after.Replayable():
-		return tx.Set(failedKey(after.EndpointID, after.CreatedAtMillis, eventID), nil)
+		return batch.Set(failedKey(after.EndpointID, after.CreatedAtMillis, eventID), nil)
 	}
 	return nil
 }

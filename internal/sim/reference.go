@@ -6,40 +6,42 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// book keeps what the journal says of endpoints and their deliveries, in a plain
-// way of its own. Package domain folds the same facts for the engine and for the
-// model, and a mistake in it is in both; what is held against the book asks it
-// nothing.
-type book struct {
+// referenceModel keeps what the journal says of endpoints and their deliveries, in
+// a plain way of its own. Package domain folds the same facts for the engine and
+// for the model, and a mistake in it is in both: the reference model takes words
+// and values of that package, and calls none of its functions
+// (TestReferenceModelIsIndependent).
+type referenceModel struct {
 	world      *World
-	endpoints  map[string]*bookedEndpoint
-	deliveries map[deliveryID]*bookedDelivery
+	endpoints  map[string]*referenceEndpoint
+	deliveries map[deliveryID]*referenceDelivery
 	requeued   map[string][]deliveryID // by the command that is not answered yet
-	presents   map[string]deliveryID   // the latest delivery of each event
+	latest     map[string]deliveryID   // the latest delivery of each event
 	replays    map[string][]deliveryID // by the replay that queued them, in its order
 }
 
-type bookedEndpoint struct {
+type referenceEndpoint struct {
 	account         string
 	active, deleted bool
 	url             string
 	ratePerSecond   int
-	secrets         []bookedSecret // oldest first
+	secrets         []referenceSecret // oldest first
 	streak          int
 	events          []string                 // oldest first
 	disabling       *domain.EndpointDisabled // what its next fact must be
 }
 
-type bookedSecret struct {
+type referenceSecret struct {
 	sealed       string
 	endsAtMillis int64
 }
 
-type bookedDelivery struct {
+type referenceDelivery struct {
 	state           domain.DeliveryState
 	account         string
 	createdAtMillis int64 // of the envelope
@@ -56,44 +58,44 @@ type bookedDelivery struct {
 	next            string   // endpoint of the event's next delivery
 }
 
-func newBook(w *World) *book {
-	return &book{
+func newReferenceModel(w *World) *referenceModel {
+	return &referenceModel{
 		world:      w,
-		endpoints:  make(map[string]*bookedEndpoint),
-		deliveries: make(map[deliveryID]*bookedDelivery),
+		endpoints:  make(map[string]*referenceEndpoint),
+		deliveries: make(map[deliveryID]*referenceDelivery),
 		requeued:   make(map[string][]deliveryID),
-		presents:   make(map[string]deliveryID),
+		latest:     make(map[string]deliveryID),
 		replays:    make(map[string][]deliveryID),
 	}
 }
 
 // left are the endpoints that an event was at before.
-func (b *book) left(id deliveryID) []string {
-	if d := b.deliveries[id]; d != nil {
+func (m *referenceModel) left(id deliveryID) []string {
+	if d := m.deliveries[id]; d != nil {
 		return d.former
 	}
 	return nil
 }
 
-func (d *bookedDelivery) pending() bool {
+func (d *referenceDelivery) pending() bool {
 	return d.state == domain.StateQueued || d.state == domain.StateWaiting
 }
 
-// before tells whether a delivery is older than another, or as old, and is sent
+// before reports whether a delivery is older than another, or as old, and is sent
 // before it when that is due at some time.
-func (d *bookedDelivery) before(other *bookedDelivery, dueAtMillis int64) bool {
+func (d *referenceDelivery) before(other *referenceDelivery, dueAtMillis int64) bool {
 	return d.createdAtMillis <= other.createdAtMillis && d.dueAtMillis < dueAtMillis
 }
 
 // overtaken is a delivery that the same replay queued before this one, and whose
 // run has not begun: the first attempts of a replay begin in its order.
-func (b *book) overtaken(id deliveryID, began func(event string) bool) (deliveryID, bool) {
-	d := b.deliveries[id]
+func (m *referenceModel) overtaken(id deliveryID, began func(event string) bool) (deliveryID, bool) {
+	d := m.deliveries[id]
 	if d.replay == "" || d.inRun > 0 {
 		return deliveryID{}, false
 	}
-	for _, earlier := range b.replays[d.replay] {
-		e := b.deliveries[earlier]
+	for _, earlier := range m.replays[d.replay] {
+		e := m.deliveries[earlier]
 		switch {
 		case earlier == id:
 			return deliveryID{}, false
@@ -104,12 +106,12 @@ func (b *book) overtaken(id deliveryID, began func(event string) bool) (delivery
 	return deliveryID{}, false
 }
 
-// firstTest tells whether somebody waits for the next attempt, which therefore
+// firstTest reports whether somebody waits for the next attempt, which therefore
 // does not wait for its turn.
-func (d *bookedDelivery) firstTest() bool { return d.test && d.attempts == 0 }
+func (d *referenceDelivery) firstTest() bool { return d.test && d.attempts == 0 }
 
 // signs gives the secrets that sign at a time, newest first.
-func (e *bookedEndpoint) signs(nowMillis int64) []domain.Secret {
+func (e *referenceEndpoint) signs(nowMillis int64) []domain.Secret {
 	valid := []domain.Secret{}
 	for _, s := range slices.Backward(e.secrets) {
 		if nowMillis < s.endsAtMillis {
@@ -119,26 +121,26 @@ func (e *bookedEndpoint) signs(nowMillis int64) []domain.Secret {
 	return valid
 }
 
-// take takes a fact of an endpoint in, and complains of one that the
-// specification does not allow.
-func (b *book) take(f domain.Fact) error {
-	if !hasPrefix(f.Aggregate, domain.EndpointPrefix) {
+// apply folds a fact of an endpoint or of its deliveries, and complains of one that
+// the specification does not allow.
+func (m *referenceModel) apply(f domain.Fact) error {
+	if !strings.HasPrefix(f.Aggregate, domain.EndpointPrefix) {
 		return nil
 	}
-	e := b.endpoints[f.Aggregate]
+	e := m.endpoints[f.Aggregate]
 	if body, ok := f.Body.(domain.EndpointCreated); ok {
-		b.endpoints[f.Aggregate] = &bookedEndpoint{
+		m.endpoints[f.Aggregate] = &referenceEndpoint{
 			account:       body.AccountID,
 			active:        true,
 			url:           body.URL,
 			ratePerSecond: body.RateLimitPerSecond,
-			secrets:       []bookedSecret{{string(body.Secret.Sealed), math.MaxInt64}},
+			secrets:       []referenceSecret{{string(body.Secret.Sealed), math.MaxInt64}},
 		}
 		return nil
 	}
 	if e == nil {
-		e = &bookedEndpoint{deleted: true} // a match of what was never there
-		b.endpoints[f.Aggregate] = e
+		e = &referenceEndpoint{deleted: true} // a match of what was never there
+		m.endpoints[f.Aggregate] = e
 	}
 	if due := e.disabling; due != nil {
 		e.disabling = nil
@@ -149,18 +151,30 @@ func (b *book) take(f domain.Fact) error {
 		e.active = false
 		return nil
 	}
-	if id := eventOf(f.Body); id != "" {
-		return b.takeDelivery(f, e, deliveryID{f.Aggregate, id})
+	cmd := m.world.clients.byID[f.Cause]
+	switch body := f.Body.(type) {
+	case domain.CommandHandled:
+		return m.answered(f.Aggregate, e, body)
+	case domain.DeliveryCreated:
+		return m.create(f, body, e, cmd)
+	case domain.AttemptMade:
+		return m.attempt(f, body, e, m.deliveries[deliveryID{f.Aggregate, body.EventID}])
+	case domain.DeliveryRequeued:
+		return m.requeue(f, body, deliveryID{f.Aggregate, body.EventID}, cmd)
+	case domain.DeliveryCancelled:
+		return m.cancel(e, deliveryID{f.Aggregate, body.EventID})
+	case domain.DeliveryMoved:
+		return m.move(body, deliveryID{f.Aggregate, body.EventID}, cmd)
+	default:
+		return m.applyEndpoint(f, e, cmd)
 	}
-	return b.takeEndpoint(f, e)
 }
 
-func (b *book) takeEndpoint(f domain.Fact, e *bookedEndpoint) error {
-	cmd := b.world.clients.byID[f.Cause]
-	body, handled := f.Body.(domain.CommandHandled)
+// applyEndpoint folds a fact of the endpoint alone, which nothing but a command brings.
+func (m *referenceModel) applyEndpoint(
+	f domain.Fact, e *referenceEndpoint, cmd *issued,
+) error {
 	switch {
-	case handled:
-		return b.answered(f.Aggregate, e, body)
 	case e.deleted:
 		return fmt.Errorf("%s of an endpoint that was deleted", f.Body.FactType())
 	case cmd == nil:
@@ -178,7 +192,7 @@ func (b *book) takeEndpoint(f domain.Fact, e *bookedEndpoint) error {
 		}
 	case domain.SecretRotated:
 		e.secrets[len(e.secrets)-1].endsAtMillis = f.AtMillis + 24*hourMillis
-		e.secrets = append(e.secrets, bookedSecret{string(body.Secret.Sealed), math.MaxInt64})
+		e.secrets = append(e.secrets, referenceSecret{string(body.Secret.Sealed), math.MaxInt64})
 	case domain.SecretsResealed:
 		return e.resealed(cmd, body)
 	case domain.EndpointDisabled:
@@ -192,19 +206,21 @@ func (b *book) takeEndpoint(f domain.Fact, e *bookedEndpoint) error {
 		}
 		e.active, e.streak = true, 0
 		for _, event := range e.events {
-			if d := b.deliveries[deliveryID{f.Aggregate, event}]; d.pending() {
+			if d := m.deliveries[deliveryID{f.Aggregate, event}]; d.pending() {
 				d.dueAtMillis = 0
 			}
 		}
 	case domain.EndpointDeleted:
 		e.active, e.deleted = false, true
+	default:
+		return fmt.Errorf("%s is no fact of an endpoint", f.Body.FactType())
 	}
 	return nil
 }
 
 // resealed holds that a resealing exchanges what it was asked to, and nothing
 // else: no secret comes, goes or signs for longer.
-func (e *bookedEndpoint) resealed(cmd *issued, body domain.SecretsResealed) error {
+func (e *referenceEndpoint) resealed(cmd *issued, body domain.SecretsResealed) error {
 	asked, is := cmd.Body.(domain.ResealSecrets)
 	if !is {
 		return fmt.Errorf("%s reseals secrets", cmd.Body.CommandType())
@@ -230,62 +246,61 @@ func (e *bookedEndpoint) resealed(cmd *issued, body domain.SecretsResealed) erro
 	return nil
 }
 
-func (b *book) takeDelivery(f domain.Fact, e *bookedEndpoint, id deliveryID) error {
-	d, cmd := b.deliveries[id], b.world.clients.byID[f.Cause]
-	switch body := f.Body.(type) {
-	case domain.DeliveryCreated:
-		test := body.Event.Type == domain.TestPing
-		if test && (!e.active || cmd == nil || cmd.AccountID != e.account) {
-			return fmt.Errorf("a test of an endpoint that is active: %t", e.active)
-		}
-		b.deliveries[id] = &bookedDelivery{
-			state:           domain.StateQueued,
-			account:         body.AccountID,
-			createdAtMillis: body.Event.CreatedAtMillis,
-			test:            test,
-			run:             1,
-			dueAtMillis:     f.AtMillis,
-			body:            string(body.Event.Body),
-		}
-		e.events = append(e.events, id.event)
-		return b.present(id, body)
-	case domain.DeliveryMoved:
-		return b.move(body, d, id, cmd)
-	case domain.AttemptMade:
-		return b.attempt(f, body, e, d)
-	case domain.DeliveryRequeued:
-		return b.requeue(f, body, d, id, cmd)
-	case domain.DeliveryCancelled:
-		unsent := d.firstTest() && !e.active // its command is answered
-		if !e.deleted && e.account == d.account && !unsent {
-			return fmt.Errorf("%s is cancelled, and its endpoint was not deleted", id.event)
-		}
-		d.state = domain.StateCancelled
+// create holds that a test goes to an endpoint that is active, and is asked for.
+func (m *referenceModel) create(
+	f domain.Fact, body domain.DeliveryCreated, e *referenceEndpoint, cmd *issued,
+) error {
+	test := body.Event.Type == domain.TestPing
+	if test && (!e.active || cmd == nil || cmd.AccountID != e.account) {
+		return fmt.Errorf("a test of an endpoint that is active: %t", e.active)
 	}
+	id := deliveryID{f.Aggregate, body.Event.ID}
+	m.deliveries[id] = &referenceDelivery{
+		state:           domain.StateQueued,
+		account:         body.AccountID,
+		createdAtMillis: body.Event.CreatedAtMillis,
+		test:            test,
+		run:             1,
+		dueAtMillis:     f.AtMillis,
+		body:            string(body.Event.Body),
+	}
+	e.events = append(e.events, id.event)
+	return m.goesOn(id, body)
+}
+
+// cancel holds that a delivery is cancelled with its endpoint, or for want of one, or
+// as a test that was not sent.
+func (m *referenceModel) cancel(e *referenceEndpoint, id deliveryID) error {
+	d := m.deliveries[id]
+	unsent := d.firstTest() && !e.active // its command is answered
+	if !e.deleted && e.account == d.account && !unsent {
+		return fmt.Errorf("%s is cancelled, and its endpoint was not deleted", id.event)
+	}
+	d.state = domain.StateCancelled
 	return nil
 }
 
-// present holds that an event has one delivery that goes on, and that what it was
+// goesOn holds that an event has one delivery that goes on, and that what it was
 // handed over with is what it has behind it. A torn commit may keep the match and
 // lose the fact, which comes again with its command.
-func (b *book) present(id deliveryID, body domain.DeliveryCreated) error {
-	d := b.deliveries[id]
-	from, is := b.presents[id.event]
-	b.presents[id.event] = id
+func (m *referenceModel) goesOn(id deliveryID, body domain.DeliveryCreated) error {
+	d := m.deliveries[id]
+	from, is := m.latest[id.event]
+	m.latest[id.event] = id
 	if !is {
 		if !reflect.DeepEqual(body.Moved, domain.Moved{}) {
 			return fmt.Errorf("%s is new and created as moved: %+v", id.event, body.Moved)
 		}
 		return nil
 	}
-	was := b.deliveries[from]
+	was := m.deliveries[from]
 	want := domain.Moved{
 		Moves:             was.moves + 1,
 		Attempts:          was.attempts,
 		Runs:              was.run,
 		FormerEndpointIDs: append(slices.Clone(was.former), from.endpoint),
 	}
-	told := was.movedTo == id.endpoint || was.movedTo == "" && b.world.Stats["torn commits"] > 0
+	told := was.movedTo == id.endpoint || was.movedTo == "" && m.world.Stats["torn commits"] > 0
 	if !told || was.state != domain.StateCancelled || was.body != d.body ||
 		!reflect.DeepEqual(body.Moved, want) {
 		return fmt.Errorf("%s of %s, %s and handed over to %q with %+v, is created for %s with %+v and "+
@@ -295,15 +310,16 @@ func (b *book) present(id deliveryID, body domain.DeliveryCreated) error {
 	was.next = id.endpoint
 	d.moves, d.former, d.attempts, d.run = want.Moves, want.FormerEndpointIDs, want.Attempts,
 		want.Runs+1
-	b.world.count("events moved")
+	m.world.count("events moved")
 	return nil
 }
 
 // move holds that an event is handed over once, by who may, when its delivery is
 // cancelled and nothing of it is under way.
-func (b *book) move(
-	body domain.DeliveryMoved, d *bookedDelivery, id deliveryID, cmd *issued,
+func (m *referenceModel) move(
+	body domain.DeliveryMoved, id deliveryID, cmd *issued,
 ) error {
+	d := m.deliveries[id]
 	asked, resends := domain.ResendEvent{}, false
 	if cmd != nil {
 		asked, resends = cmd.Body.(domain.ResendEvent)
@@ -312,7 +328,7 @@ func (b *book) move(
 		asked.ToEndpointID != body.ToEndpointID {
 		return fmt.Errorf("nobody asked for %s to go on at %s", id.event, body.ToEndpointID)
 	}
-	under := b.world.checks.underWay(id)
+	under := m.world.checks.underWay(id)
 	back := body.ToEndpointID == id.endpoint || slices.Contains(d.former, body.ToEndpointID)
 	elsewhere := d.next != "" && d.next != body.ToEndpointID || back
 	if d.state != domain.StateCancelled || d.movedTo != "" || under || body.Moves != d.moves+1 ||
@@ -326,10 +342,10 @@ func (b *book) move(
 
 // attempt holds where an attempt leads (specification, "States and transitions"),
 // and notes when it must disable.
-func (b *book) attempt(
-	f domain.Fact, made domain.AttemptMade, e *bookedEndpoint, d *bookedDelivery,
+func (m *referenceModel) attempt(
+	f domain.Fact, made domain.AttemptMade, e *referenceEndpoint, d *referenceDelivery,
 ) error {
-	r, policy := made.Result, b.world.setup.policy
+	r, policy := made.Result, m.world.setup.policy
 	whole := r.StatusCode != 0 && (r.Error == "" || r.Error == domain.AttemptBodyTooLarge)
 	waits := policy.Schedule.WaitsMillis
 	want := domain.StateWaiting
@@ -348,7 +364,7 @@ func (b *book) attempt(
 			d.run, made.EventID, r.StatusCode, r.Error, made.State, made.Run, want)
 	}
 	if want == domain.StateWaiting {
-		least, most := b.wait(d.inRun, b.world.checks.askedFor(f.Aggregate, made))
+		least, most := m.wait(d.inRun, m.world.checks.askedFor(f.Aggregate, made))
 		if wait := made.NextAttemptAtMillis - f.AtMillis; wait < least || wait > most {
 			return fmt.Errorf("after attempt %d of its run, %s waits %d ms: it should be %d to %d", d.inRun+
 				1,
@@ -390,8 +406,8 @@ func (b *book) attempt(
 // wait is how long may be waited after the attempt behind so many of its run:
 // 20% either way of the schedule's, or what the receiver asked for, at most the
 // next of the schedule, if that is honoured.
-func (b *book) wait(before int, asksMillis int64) (least, most int64) {
-	policy := b.world.setup.policy
+func (m *referenceModel) wait(before int, asksMillis int64) (least, most int64) {
+	policy := m.world.setup.policy
 	waits := policy.Schedule.WaitsMillis
 	least, most = waits[before]-waits[before]/5, waits[before]+waits[before]/5
 	if policy.HonourRetryAfter && before+1 < len(waits) {
@@ -401,32 +417,32 @@ func (b *book) wait(before int, asksMillis int64) (least, most int64) {
 	return least, most
 }
 
-func (b *book) requeue(
-	f domain.Fact, body domain.DeliveryRequeued, d *bookedDelivery, id deliveryID,
-	cmd *issued,
+func (m *referenceModel) requeue(
+	f domain.Fact, body domain.DeliveryRequeued, id deliveryID, cmd *issued,
 ) error {
+	d := m.deliveries[id]
 	if cmd == nil || cmd.AccountID != d.account {
 		return fmt.Errorf("%s is queued again for another account", id.event)
 	}
 	switch asked := cmd.Body.(type) {
 	case domain.ReplayEndpoint:
-		earlier := b.requeued[f.Cause]
+		earlier := m.requeued[f.Cause]
 		switch {
 		case !isFor(asked, d):
 			return fmt.Errorf("a replay from %d to %d queues %s, which is %s and of %d, a test: %t",
 				asked.SinceMillis, asked.UntilMillis, id.event, d.state, d.createdAtMillis, d.test)
 		case len(earlier) > 0 &&
-			!b.deliveries[earlier[len(earlier)-1]].before(d, body.NextAttemptAtMillis):
+			!m.deliveries[earlier[len(earlier)-1]].before(d, body.NextAttemptAtMillis):
 			return fmt.Errorf("a replay queues %s, of %d and due at %d, behind a later one", id.event,
 				d.createdAtMillis, body.NextAttemptAtMillis)
 		}
-		b.requeued[f.Cause] = append(earlier, id)
-		b.replays[f.Cause] = append(b.replays[f.Cause], id)
+		m.requeued[f.Cause] = append(earlier, id)
+		m.replays[f.Cause] = append(m.replays[f.Cause], id)
 		d.replay = f.Cause
 	default:
 		return fmt.Errorf("%s queues %s again", cmd.Body.CommandType(), id.event)
 	case domain.ResendEvent:
-		if under := b.world.checks.underWay(id); asked.EventID != id.event ||
+		if under := m.world.checks.underWay(id); asked.EventID != id.event ||
 			d.state == domain.StateQueued || d.state == domain.StateCancelled || under {
 			return fmt.Errorf("a resend of %s queues %s, which is %s, in flight: %t", asked.EventID, id.event,
 				d.state, under)
@@ -444,7 +460,7 @@ func (b *book) requeue(
 
 // isFor reports whether a replay is for a delivery: it FAILED, its envelope's
 // createdAt lies in the span, and it is no test.
-func isFor(c domain.ReplayEndpoint, d *bookedDelivery) bool {
+func isFor(c domain.ReplayEndpoint, d *referenceDelivery) bool {
 	ended := c.UntilMillis != 0 && d.createdAtMillis >= c.UntilMillis
 	return d.state == domain.StateFailed && !d.test && d.createdAtMillis >= c.SinceMillis && !ended
 }

@@ -1,0 +1,61 @@
+package sim
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// TestReferenceModelIsIndependent: the reference model calls no rule of package
+// domain, which would make a mistake there its own. The model, which is to fold as
+// the engine does, shows that calls are seen.
+func TestReferenceModelIsIndependent(t *testing.T) {
+	for _, file := range []string{"reference.go", "answers.go"} {
+		if called := rulesCalled(t, file); len(called) > 0 {
+			t.Errorf("%s calls %v of package domain", file, called)
+		}
+	}
+	if called := rulesCalled(t, "model.go"); !slices.Contains(called, "EvolveEndpoint") ||
+		!slices.Contains(called, "Allows") {
+		t.Errorf("of package domain, model.go calls only %v", called)
+	}
+}
+
+// noRules are what may be called all the same: names for messages, and a conversion.
+var noRules = []string{"FactType", "CommandType", "Secret"}
+
+// rulesCalled lists the exported functions and methods that a file calls, but for
+// those of the packages, other than domain, that it imports.
+func rulesCalled(t *testing.T, file string) (called []string) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var others []string
+	for _, i := range parsed.Imports {
+		path, err := strconv.Unquote(i.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		others = append(others, path)
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		call, is := n.(*ast.CallExpr)
+		if !is {
+			return true
+		}
+		f, is := call.Fun.(*ast.SelectorExpr)
+		if !is || !f.Sel.IsExported() || slices.Contains(noRules, f.Sel.Name) {
+			return true
+		}
+		if of, is := f.X.(*ast.Ident); !is || !slices.Contains(others, of.Name) {
+			called = append(called, f.Sel.Name)
+		}
+		return true
+	})
+	return called
+}
