@@ -137,14 +137,17 @@ func applyStrictSend(
 	if len(pairs) == 0 {
 		code := l.pay(source, destination, op.SendAsset, int64(op.SendAmount))
 		if code == xdr.PaymentResultCodePaymentSuccess && op.SendAmount < op.DestMin {
-			return strictSendResult(xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendUnderDestmin, nil)
+			return strictSendResult(
+				xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendUnderDestmin, nil)
 		}
 		return strictSent(op, code, trip{received: int64(op.SendAmount)})
 	}
 	if account(l, destination) == nil {
-		return strictSendResult(xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendNoDestination, nil)
+		return strictSendResult(
+			xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendNoDestination, nil)
 	}
-	if code := l.debit(source, op.SendAsset, int64(op.SendAmount)); code != xdr.PaymentResultCodePaymentSuccess {
+	code := l.debit(source, op.SendAsset, int64(op.SendAmount))
+	if code != xdr.PaymentResultCodePaymentSuccess {
 		return strictSent(op, code, trip{})
 	}
 	t := l.sendAlong(source, pairs, int64(op.SendAmount))
@@ -187,8 +190,8 @@ var strictSendCodes = map[xdr.PaymentResultCode]xdr.PathPaymentStrictSendResultC
 func checkStrictReceive(_ xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
 	op := body.PathPaymentStrictReceiveOp
 	if !validPath(op.SendAsset, op.DestAsset, op.Path, op.SendMax, op.DestAmount) {
-		return strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveMalformed,
-			nil)
+		return strictReceiveResult(
+			xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveMalformed, nil)
 	}
 	return strictReceiveResult(xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveSuccess,
 		nil)
@@ -215,7 +218,8 @@ func applyStrictReceive(
 			xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveNoDestination, nil,
 		)
 	}
-	if code := l.credit(destination, op.DestAsset, int64(op.DestAmount)); code != xdr.PaymentResultCodePaymentSuccess {
+	code := l.credit(destination, op.DestAsset, int64(op.DestAmount))
+	if code != xdr.PaymentResultCodePaymentSuccess {
 		return strictReceived(op, code, trip{})
 	}
 	t := l.receiveAlong(source, pairs, int64(op.DestAmount))
