@@ -77,7 +77,7 @@ func TestNothingIsLostOrDoubledWithoutABroker(t *testing.T) {
 // keepRunning works the task of partition 0 and starts it again when it fails, as
 // an engine does.
 func (r *rig) keepRunning(dir string) (stop func()) {
-	tasks := streams.NewTasks(func(int32) *streams.Task { return r.task(dir, nil) }, r.cluster.Logger)
+	tasks := streams.NewTasks(func(int32) streams.Runner { return r.task(dir, nil) }, r.cluster.Logger)
 	tasks.Assigned([]int32{0})
 	return func() { tasks.Revoked([]int32{0}) }
 }

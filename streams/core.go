@@ -1,35 +1,39 @@
 package streams
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math"
 	"slices"
+	"time"
 )
 
-// Handler is what a task runs: the fold and the decisions of the part above.
-// Its methods are called by one goroutine only.
-type Handler interface {
+// Handler is what a task runs: the fold and the decisions of the part above. E is what
+// it has done outside of the log and the state, C what comes back of that. Its methods
+// are called by one goroutine only, and it keeps nothing of what they are given.
+type Handler[E, C any] interface {
 	// Fold changes the state as a committed record of the journal says. It must
 	// give the same state for the same records, whoever folds them and when.
-	Fold(batch *Batch, r Record) error
+	Fold(b *Batch, r Record) error
 	// Start is the first turn after a restore. It is given the journal's latest
 	// records, which hold at least the last transaction, so that what else that
 	// transaction wrote can be written again if a crash tore it.
 	Start(t *Turn, latest []Record) error
-	// Turn decides on inputs. It folds what it appends to the journal itself, so
-	// that later inputs of the turn see it.
-	Turn(t *Turn) error
+	// Turn decides on inputs and completions. It folds what it appends to the journal
+	// itself, so that later inputs of the turn see it.
+	Turn(t *Turn, completions []C) error
 	// Flush writes what Fold, Start and Turn have kept back in memory. It is the
 	// last that happens before a batch of state is committed.
-	Flush(batch *Batch) error
-	// Settled starts effects: what the turn wrote is committed. It is also called
-	// when time has passed without inputs. It answers when to call again at the
-	// latest if no input comes, in Unix milliseconds. It is given the time at which
-	// effects start.
-	Settled(nowMillis int64) (wakeMillis int64, err error)
+	Flush(b *Batch) error
+	// AfterCommit returns what is to be done now that the turn is committed, in its
+	// order. It is also called when time has passed without inputs. It returns when to
+	// call again at the latest if nothing comes, in Unix milliseconds.
+	AfterCommit(a After) (effects []E, wakeMillis int64, err error)
 	// Drain asks that no further effects are started.
 	Drain()
-	// Busy tells whether effects are under way whose outcome is to come.
+	// Busy reports whether effects are under way whose completion is to come.
 	Busy() bool
 }
 
@@ -37,25 +41,15 @@ type Handler interface {
 type Turn struct {
 	NowMillis int64
 	Batch     *Batch
-	// Inputs are records by topic, in the order of TaskConfig.Inputs. A handler
+	Timers    *TimerIndex
+	// Inputs are records by topic, in the order of CoreConfig.Inputs. A handler
 	// that leaves some for the next turn cuts them off here.
 	Inputs [][]Record
-	Locals []any // what Task.Submit gave
 
 	partition int32
 	out       []Record
 	positions map[string]int64
-	keep      bool
-	stats     TurnStats
 }
-
-// KeepPositions has the turn write its input positions even if it writes nothing
-// else.
-func (t *Turn) KeepPositions() { t.keep = true }
-
-// Positions are where the inputs go on behind the turn, by topic; nil before they
-// are known.
-func (t *Turn) Positions() map[string]int64 { return t.positions }
 
 // Append adds a record to the turn's transaction. It goes to the task's
 // partition of its topic.
@@ -68,228 +62,346 @@ func (t *Turn) AppendTo(partition int32, r Record) {
 	t.out = append(t.out, r)
 }
 
-// Out are the records of the turn's transaction.
-func (t *Turn) Out() []Record { return t.out }
+// After is what follows from a turn is decided on.
+type After struct {
+	NowMillis int64
+	Ours      bool // the group acknowledged lately that the partition is ours
+	Timers    *TimerIndex
+	State     *Store // as the turn left it
+}
 
 // CoreConfig says what a core keeps.
-type CoreConfig struct {
-	Journal    string // the topic that the state is folded from
-	Partition  int32
-	Inputs     []string // topics, in the order in which turns take them
-	Store      StoreConfig
-	NewHandler func(*Core) Handler
-	// Submit gives the core's owner an outcome of an effect, from any goroutine.
-	Submit func(outcome any)
+type CoreConfig[E, C any] struct {
+	Partition int32
+	Journal   string   // the topic that the state is folded from
+	Inputs    []string // topics, in the order in which turns take them
+	Store     StoreConfig
+	// NewHandler makes the handler, once the partition is taken over.
+	NewHandler func() Handler[E, C]
+	// DrainTimeout bounds how long a stopping task waits for completions.
+	DrainTimeout time.Duration
+	// PositionsEvery is after how long without a transaction a task writes its
+	// input positions nevertheless, so that neither they nor its transactional id
+	// expire; 0: a day.
+	PositionsEvery time.Duration
+	// LatestRecords is how many offsets of the journal a start reads again; 0: those
+	// of the longest turn, and of owners since that came no further than their start.
+	LatestRecords int64
+	Logger        *slog.Logger
 }
 
-// Core is a task without its log: state, timers and handler. It has no
-// goroutine, no clock and no network, so that a simulation can work it. Its
-// owner reads the journal, gives it inputs, commits what it decides, and tells
-// it so.
-type Core struct {
-	cfg     CoreConfig
-	store   *Store
-	timers  *TimerIndex
-	handler Handler
-	next    int64 // offset of the journal that is not folded yet
-	mark    bookmark
-	taken   inputPositions
-	noted   string // the positions that the journal has
-	restore *Batch
-	folded  int
+const (
+	// TurnInputs bounds how many records of one topic, and how many completions, a
+	// turn takes.
+	TurnInputs = 1024
+	// TurnFacts bounds how many records of the journal a turn may write: a start
+	// reads that many again.
+	TurnFacts             = 8 * TurnInputs
+	defaultPositionsEvery = 24 * time.Hour
+)
+
+// Core is a task as a state machine: its state, timers and handler, and every rule of
+// how a partition is taken over, worked and given up. It has no goroutine, no clock and
+// no network. Its owner asks it for the Next action, does that, and tells it what came
+// of it; so the owner may be a client of Kafka as well as a simulation.
+type Core[E, C any] struct {
+	cfg      CoreConfig[E, C]
+	stage    stage
+	store    *Store // nil before the partition is taken over
+	timers   *TimerIndex
+	handler  Handler[E, C]
+	progress progress
+	restore  restore
+
+	pending     [][]Record // of each input
+	completions []C
+
+	turn         *Turn
+	turnNext     int64 // behind the turn's records in the journal; 0: it has none there
+	resumed      bool  // the inputs are read
+	draining     bool
+	drainUntil   int64 // by the steady clock
+	committed    int64 // when the last transaction was, or work began, by the steady clock
+	wakeAtMillis int64 // when the handler wants to be called again, by the wall clock
 }
 
-// OpenCore opens the state. What the journal has beyond it is folded next, with
-// Fold, and then Ready is called.
-func OpenCore(cfg CoreConfig) (*Core, error) {
-	store, err := OpenStore(cfg.Store)
+type stage int
+
+const (
+	fencing    stage = iota
+	locating         // where the journal begins and ends
+	folding          // what is known of the journal
+	catchingUp       // up to the owner's own record
+	committing
+	applying
+	positioning // where the inputs go on
+	working
+)
+
+// NewCore makes a core that has nothing open yet.
+func NewCore[E, C any](cfg CoreConfig[E, C]) *Core[E, C] {
+	return &Core[E, C]{
+		cfg: cfg,
+		progress: progress{
+			journal:   cfg.Journal,
+			partition: cfg.Partition,
+			inputs:    cfg.Inputs,
+			logger:    cfg.Logger,
+		},
+		pending: make([][]Record, len(cfg.Inputs)),
+	}
+}
+
+// Next is what the owner does next.
+func (c *Core[E, C]) Next(now Moment) Action {
+	if c.draining && c.drained(now) {
+		return Done{}
+	}
+	switch c.stage {
+	case fencing:
+		return TakeOver{}
+	case locating:
+		return LocateJournal{}
+	case folding, catchingUp:
+		return c.nextOfRestore()
+	case committing:
+		return Commit{Records: c.turn.out, Positions: c.turn.positions}
+	case applying:
+		return Apply{}
+	case positioning:
+		return LocateInputs{}
+	default:
+		return c.await()
+	}
+}
+
+// drained reports whether a core that is to end may. What is being restored has nothing
+// to drain; a turn that is decided on is brought to its end.
+func (c *Core[E, C]) drained(now Moment) bool {
+	switch c.stage {
+	case committing, applying:
+		return false
+	case working:
+		return len(c.completions) == 0 &&
+			(!c.handler.Busy() || now.SteadyMillis >= c.drainUntil)
+	default:
+		return true
+	}
+}
+
+func (c *Core[E, C]) await() Await {
+	a := Await{Inputs: !c.draining, WallMillis: c.wakeAtMillis, SteadyMillis: math.MaxInt64}
+	if c.draining {
+		a.SteadyMillis = c.drainUntil
+	}
+	some := func(records []Record) bool { return len(records) > 0 }
+	if len(c.completions) > 0 || a.Inputs && slices.ContainsFunc(c.pending, some) {
+		a.WallMillis = 0
+	}
+	return a
+}
+
+// TookOver opens the state: the partition is ours.
+func (c *Core[E, C]) TookOver() (err error) {
+	if c.store, err = OpenStore(c.cfg.Store); err != nil {
+		return err
+	}
+	c.handler = c.cfg.NewHandler()
+	c.stage = locating
+	return c.progress.load(c.store)
+}
+
+// Committed takes note of a commit. Next is the offset behind the last record that it
+// wrote to the journal; 0 when it wrote none there.
+func (c *Core[E, C]) Committed(next int64, now Moment) error {
+	if c.stage == folding {
+		return c.begun(next)
+	}
+	c.turnNext, c.committed, c.stage = next, now.SteadyMillis, applying
+	return nil
+}
+
+// LocatedInputs says how far the group knows the inputs as taken, and where they end,
+// by topic. It returns where they go on.
+func (c *Core[E, C]) LocatedInputs(
+	group, ends map[string]int64,
+) (from map[string]int64, err error) {
+	c.stage, c.resumed, c.wakeAtMillis = working, true, 0
+	return c.progress.resume(group, ends)
+}
+
+// Arrived gives records of an input, by its place in CoreConfig.Inputs.
+func (c *Core[E, C]) Arrived(input int, records []Record) {
+	c.pending[input] = append(c.pending[input], records...)
+}
+
+// Waiting is how many records of an input no turn has taken. An owner gives no more
+// while there are TurnInputs of them.
+func (c *Core[E, C]) Waiting(input int) int { return len(c.pending[input]) }
+
+// Completed gives what came back of an effect.
+func (c *Core[E, C]) Completed(completions ...C) {
+	c.completions = append(c.completions, completions...)
+}
+
+// Taken counts what a turn took.
+type Taken struct{ Inputs, Completions int }
+
+// Decide takes a turn: the first one, or one of those with inputs and completions. What
+// the handler leaves of the inputs stays for the next.
+func (c *Core[E, C]) Decide(now Moment) (taken Taken, err error) {
+	if c.stage == catchingUp {
+		err = c.startTurn(now)
+	} else {
+		taken, err = c.takeTurn(now)
+	}
 	if err != nil {
+		return taken, err
+	}
+	facts := 0
+	for _, r := range c.turn.out {
+		if r.Topic == c.cfg.Journal {
+			facts++
+		}
+	}
+	if facts > TurnFacts {
+		return taken, fmt.Errorf("streams: a turn wrote %d records to the journal, more than the %d "+
+			"that a start reads again", facts, TurnFacts)
+	}
+	c.turnNext, c.stage = 0, applying
+	if len(c.turn.out) > 0 {
+		c.stage = committing
+	}
+	return taken, nil
+}
+
+func (c *Core[E, C]) startTurn(now Moment) (err error) {
+	if err := c.commitRestored(); err != nil {
+		return err
+	}
+	if c.timers, err = newTimerIndex(c.store); err != nil {
+		return err
+	}
+	latest := slices.DeleteFunc(c.restore.latest, isNote)
+	c.restore.latest = nil
+	c.begin(now)
+	return c.handler.Start(c.turn, latest)
+}
+
+func (c *Core[E, C]) takeTurn(now Moment) (taken Taken, err error) {
+	c.begin(now)
+	c.turn.Inputs = make([][]Record, len(c.pending))
+	for i, pending := range c.pending {
+		if n := min(len(pending), TurnInputs); !c.draining {
+			c.turn.Inputs[i] = pending[:n:n]
+		}
+	}
+	taken.Completions = min(len(c.completions), TurnInputs)
+	if err := c.handler.Turn(c.turn, c.completions[:taken.Completions]); err != nil {
+		return taken, err
+	}
+	c.completions = slices.Delete(c.completions, 0, taken.Completions)
+	for i, records := range c.turn.Inputs {
+		taken.Inputs += len(records)
+		c.pending[i] = c.pending[i][len(records):]
+	}
+	every := cmp.Or(c.cfg.PositionsEvery, defaultPositionsEvery).Milliseconds()
+	c.progress.take(c.turn, now.SteadyMillis-c.committed >= every)
+	return taken, nil
+}
+
+func (c *Core[E, C]) begin(now Moment) {
+	c.turn = &Turn{
+		NowMillis: now.WallMillis,
+		Batch:     c.store.Begin(),
+		Timers:    c.timers,
+		partition: c.cfg.Partition,
+	}
+}
+
+// Apply folds the turn into the state and returns the effects that follow. Now is read
+// anew: a commit lies between the turn's own time and its effects. Ours says whether
+// the group acknowledged lately that the partition is ours.
+func (c *Core[E, C]) Apply(now Moment, ours bool) (effects []E, err error) {
+	turn := c.turn
+	c.turn = nil
+	c.progress.turned(turn, c.turnNext)
+	if err := c.commitState(turn.Batch, c.turnNext > 0); err != nil {
 		return nil, err
 	}
-	c := &Core{cfg: cfg, store: store}
-	c.handler = cfg.NewHandler(c)
-	if err := c.load(); err != nil {
-		_ = store.Close()
-		return nil, err
+	c.timers.apply(turn.Batch)
+	if c.stage = working; !c.resumed {
+		c.stage, c.committed = positioning, now.SteadyMillis
 	}
-	return c, nil
+	effects, c.wakeAtMillis, err = c.handler.AfterCommit(After{
+		NowMillis: now.WallMillis,
+		Ours:      ours,
+		Timers:    c.timers,
+		State:     c.store,
+	})
+	return effects, err
 }
 
-// load takes up what the state says of itself.
-func (c *Core) load() (err error) {
-	if c.next, err = c.store.Checkpoint(c.cfg.Journal, c.cfg.Partition); err != nil {
-		return err
+// commitState writes a batch of state, with how far it came in the journal if it came
+// further.
+func (c *Core[E, C]) commitState(batch *Batch, further bool) error {
+	err := c.handler.Flush(batch)
+	if further {
+		err = errors.Join(err, c.progress.saveJournal(batch))
 	}
-	if c.mark, err = loadBookmark(c.store); err != nil {
-		return err
-	}
-	return c.loadPositions()
-}
-
-// Close closes the state.
-func (c *Core) Close() error {
-	if c.restore != nil {
-		c.restore.Discard()
-	}
-	return c.store.Close()
-}
-
-// Timers is the timer index. It may be used in Handler's methods only.
-func (c *Core) Timers() *TimerIndex { return c.timers }
-
-// Store is the state, for reads of what is committed.
-func (c *Core) Store() *Store { return c.store }
-
-// Submit gives the core's owner an outcome, from any goroutine.
-func (c *Core) Submit(outcome any) { c.cfg.Submit(outcome) }
-
-// Next is the offset of the journal up to which the state is folded.
-func (c *Core) Next() int64 { return c.next }
-
-// readFrom is where the journal is read from, so that the state's last fact is among
-// what is read.
-func (c *Core) readFrom() int64 {
-	if c.mark.known {
-		return min(c.next, c.mark.offset)
-	}
-	return c.next
-}
-
-// Reset empties the state: the journal is to be folded from its beginning.
-func (c *Core) Reset() error {
-	c.next, c.mark, c.taken, c.noted = 0, bookmark{}, nil, ""
-	if c.restore != nil {
-		c.restore.Discard()
-		c.restore, c.folded = nil, 0
-	}
-	return c.store.Reset()
-}
-
-// Distrust says that the state was folded from what is not in the journal: it is
-// empty when it is opened the next time.
-func (c *Core) Distrust() error { return c.store.Distrust() }
-
-// restoreBatch is how many records are folded into one batch of state.
-const restoreBatch = 4096
-
-// Fold folds a record of the journal, unless it is folded already.
-func (c *Core) Fold(r Record) error {
-	if r.Offset < c.next {
-		return nil
-	}
-	if c.restore == nil {
-		c.restore = c.store.Begin()
-	}
-	err := c.foldPositions(r)
-	if err == nil && !isNote(r) {
-		err = c.handler.Fold(c.restore, r)
-	}
-	if err != nil {
-		return fmt.Errorf("streams: folding record %d of %s: %w", r.Offset, c.cfg.Journal, err)
-	}
-	if !isNote(r) {
-		c.mark = bookmarkOf(r.Offset, r)
-	}
-	c.next = r.Offset + 1
-	if c.folded++; c.folded < restoreBatch {
-		return nil
-	}
-	return c.commitRestored()
-}
-
-func (c *Core) commitRestored() error {
-	batch := c.restore
-	if batch == nil {
-		return nil
-	}
-	c.restore, c.folded = nil, 0
-	return c.commitState(batch)
-}
-
-// commitState writes a batch of state that reaches up to the next offset.
-func (c *Core) commitState(batch *Batch) error {
-	if err := c.handler.Flush(batch); err != nil {
-		batch.Discard()
-		return err
-	}
-	if err := errors.Join(
-		batch.SetCheckpoint(c.cfg.Journal, c.cfg.Partition, c.next), c.mark.set(batch),
-		c.keepPositions(batch),
-	); err != nil {
+	if err := errors.Join(err, c.progress.saveInputs(batch)); err != nil {
 		batch.Discard()
 		return err
 	}
 	return batch.Commit()
 }
 
-// Ready ends the restore and gives the first turn, which the handler has
-// decided on. Latest are the last records of the journal.
-func (c *Core) Ready(nowMillis int64, latest []Record) (*Turn, error) {
-	if err := c.commitRestored(); err != nil {
-		return nil, err
+// Drain asks the core to end: when effects under way have completed, for a bounded time.
+func (c *Core[E, C]) Drain(now Moment) {
+	c.draining, c.drainUntil = true, now.SteadyMillis+c.cfg.DrainTimeout.Milliseconds()
+	if c.handler != nil {
+		c.handler.Drain()
 	}
-	var err error
-	if c.timers, err = newTimerIndex(c.store); err != nil {
-		return nil, err
-	}
-	t := c.Begin(nowMillis)
-	if err := c.handler.Start(t, slices.DeleteFunc(slices.Clone(latest), isNote)); err != nil {
-		t.Batch.Discard()
-		return nil, err
-	}
-	return t, nil
 }
 
-// Begin opens a turn.
-func (c *Core) Begin(nowMillis int64) *Turn {
-	return &Turn{NowMillis: nowMillis, Batch: c.store.Begin(), partition: c.cfg.Partition}
-}
-
-// Decide lets the handler decide on a turn's inputs.
-func (c *Core) Decide(t *Turn) error {
-	if err := c.handler.Turn(t); err != nil {
-		t.Batch.Discard()
-		return err
+// Failed takes note of why an action failed, and returns that.
+func (c *Core[E, C]) Failed(err error) error {
+	if errors.Is(err, ErrAborted) && !c.Working() && c.store != nil {
+		return errors.Join(err, c.store.Distrust())
 	}
-	c.take(t)
-	return nil
+	return err
 }
 
-// Settle takes note that a turn's records are committed, folds them into the
-// state, and starts effects. Next is the offset behind the journal's records of
-// the turn; 0 when it had none. NowMillis is read anew: a commit lies between the
-// turn's own time and its effects.
-func (c *Core) Settle(t *Turn, next, nowMillis int64) (wakeMillis int64, err error) {
-	c.next = max(c.next, next)
-	c.markTurn(t, next)
-	if err := c.commitTurn(t, next); err != nil {
-		return 0, err
+// Working reports whether the core has restored its state and reads its inputs.
+func (c *Core[E, C]) Working() bool { return c.resumed }
+
+// Store is the state, for reads of what is committed; nil before it is open.
+func (c *Core[E, C]) Store() *Store { return c.store }
+
+// Timers is the timer index; nil before the first turn.
+func (c *Core[E, C]) Timers() *TimerIndex { return c.timers }
+
+// Folded is the offset of the journal that is folded next.
+func (c *Core[E, C]) Folded() int64 { return c.progress.next }
+
+// Close drops what is not committed and closes the state.
+func (c *Core[E, C]) Close() error {
+	if c.store == nil {
+		return nil
 	}
-	c.timers.apply(t.Batch)
-	return c.handler.Settled(nowMillis)
-}
-
-// markTurn moves the bookmark to the last record that a turn wrote to the journal,
-// which is a fact if the turn wrote any.
-func (c *Core) markTurn(t *Turn, next int64) {
-	for _, r := range slices.Backward(t.out) {
-		if r.Topic != c.cfg.Journal {
-			continue
+	for _, batch := range []*Batch{c.restore.batch, c.turnBatch()} {
+		if batch != nil {
+			batch.Discard()
 		}
-		if !isNote(r) {
-			c.mark = bookmarkOf(next-1, r)
-		}
-		return
 	}
+	store := c.store
+	c.store = nil
+	return store.Close()
 }
 
-func (c *Core) commitTurn(t *Turn, next int64) error {
-	if next > 0 {
-		return c.commitState(t.Batch)
+func (c *Core[E, C]) turnBatch() *Batch {
+	if c.turn == nil {
+		return nil
 	}
-	if err := errors.Join(c.handler.Flush(t.Batch), c.keepPositions(t.Batch)); err != nil {
-		t.Batch.Discard()
-		return err
-	}
-	return t.Batch.Commit()
+	return c.turn.Batch
 }

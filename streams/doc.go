@@ -3,7 +3,7 @@
 // does not import package domain.
 //
 // It hides the Kafka client and Pebble: the parts above see [Record], [Reader],
-// [Producer], [Task], [Batch] and [TimerIndex].
+// [Producer], [Task] with its [Core], [Batch] and [TimerIndex].
 //
 // # One turn of a task
 //
@@ -12,7 +12,7 @@
 //
 //  1. writes facts, rows, results and input positions in ONE Kafka transaction;
 //  2. writes the folded state and the journal checkpoint in ONE Pebble batch;
-//  3. lets the handler start effects.
+//  3. starts the effects that the handler returns.
 //
 // A crash before 1 ends repeats the inputs: they are deduplicated by identifier.
 // A crash between 1 and 2 refolds the journal from the checkpoint. A crash
@@ -51,15 +51,18 @@
 //	placer.go      a copy of a topic, at the same offsets
 //	fenced.go      appending in transactions, by one owner at a time
 //	membership.go  which partitions are ours
+//	moment.go      two clocks, and how long a membership counts by them
 //	removal.go     members of processes that died
 //	positions.go   how far a group came, for a part that has no other state
 //	store.go       state on Pebble and its transactions
 //	bookmark.go    the last fact that a state has folded
 //	timers.go      what is due, by group and time
 //	inputs.go      how far a task came in its inputs, in its state and journal
-//	core.go        state, timers and handler, without log, clock and goroutine
-//	task.go        the turn, on a log
-//	restore.go     folding the journal from the checkpoint
+//	core.go        a task as a state machine, without log, clock and goroutine
+//	action.go      what it asks its owner to do
+//	restore.go     its way through the journal, from the checkpoint
+//	task.go        its owner on Kafka
 //	tasks.go       the tasks of one process, started and stopped as partitions move
+//	restarts.go    when one that failed runs again
 //	stats.go       what turns and tasks say of themselves
 package streams

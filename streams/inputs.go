@@ -1,7 +1,9 @@
 package streams
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -71,68 +73,129 @@ func parsePositions(text string) (inputPositions, error) {
 	return p, nil
 }
 
-// foldPositions takes in what a record of the journal says of the inputs.
-func (c *Core) foldPositions(r Record) error {
-	text := r.Header(headerInputs)
-	if text == "" && c.next == 0 && isNote(r) {
-		// The first owner: nothing was taken before. Its record need not be at offset
-		// 0: that of an owner who was fenced while it began is aborted.
-		c.taken = make(inputPositions)
-		for _, topic := range c.cfg.Inputs {
-			c.taken[topic] = 0
-		}
-	}
-	if text == "" {
-		return nil
-	}
-	p, err := parsePositions(text)
-	if err != nil {
+// progress is how far a state came: in its journal, and in its inputs.
+type progress struct {
+	journal   string
+	partition int32
+	inputs    []string
+	logger    *slog.Logger
+
+	next  int64 // offset of the journal that is not folded yet
+	mark  bookmark
+	taken inputPositions
+	noted string // the positions that the journal has
+}
+
+// load takes up what the state says of itself.
+func (p *progress) load(s *Store) (err error) {
+	if p.next, err = s.Checkpoint(p.journal, p.partition); err != nil {
 		return err
 	}
-	c.taken, c.noted = p, text
+	if p.mark, err = loadBookmark(s); err != nil {
+		return err
+	}
+	text, err := s.Get(inputsKey)
+	if err != nil || len(text) == 0 {
+		return err
+	}
+	p.taken, err = parsePositions(string(text))
+	p.noted = string(text)
+	return err
+}
+
+// reset is the progress of an empty state.
+func (p *progress) reset() { p.next, p.mark, p.taken, p.noted = 0, bookmark{}, nil, "" }
+
+// readFrom is where the journal is read from, so that the state's last fact is among
+// what is read.
+func (p *progress) readFrom() int64 {
+	if p.mark.known {
+		return min(p.next, p.mark.offset)
+	}
+	return p.next
+}
+
+// fold takes in a record of the journal, and what it says of the inputs.
+func (p *progress) fold(r Record) (err error) {
+	text := r.Header(headerInputs)
+	switch {
+	case text != "":
+		if p.taken, err = parsePositions(text); err != nil {
+			return err
+		}
+		p.noted = text
+	case p.next == 0 && isNote(r):
+		// The first owner: nothing was taken before. Its record need not be at offset
+		// 0: that of an owner who was fenced while it began is aborted.
+		p.taken = make(inputPositions)
+		for _, topic := range p.inputs {
+			p.taken[topic] = 0
+		}
+	}
+	p.next = r.Offset + 1
+	if !isNote(r) {
+		p.mark = bookmarkOf(r.Offset, r)
+	}
 	return nil
 }
 
-// Resume says where the inputs go on: at the larger of what the state and the
+// resume returns where the inputs go on: at the larger of what the state and the
 // group know. The group may be ahead of journals that an older program wrote. An
 // input that has become shorter goes on at its end. Where nothing is known and
 // the journal is not empty, it refuses: from the beginning, commands would be
 // carried out again.
-func (c *Core) Resume(group, ends map[string]int64) (map[string]int64, error) {
+func (p *progress) resume(group, ends map[string]int64) (map[string]int64, error) {
 	from := make(inputPositions)
-	for _, topic := range c.cfg.Inputs {
-		at, known := c.taken[topic]
+	for _, topic := range p.inputs {
+		at, known := p.taken[topic]
 		if theirs, is := group[topic]; is {
 			at, known = max(at, theirs), true
 		}
-		if !known && c.next > 0 && ends[topic] > 0 {
+		if !known && p.next > 0 && ends[topic] > 0 {
 			return nil, fmt.Errorf("streams: nobody knows how far %s was taken in partition %d: its "+
 				"consumer group lost its positions and the journal, of an older version, has none. "+
 				"Stop the engine and set the position of that partition (kafka-consumer-groups.sh "+
 				"--reset-offsets --to-latest skips what is not taken yet; --to-datetime takes again what "+
 				"came since), then start it",
-				topic, c.cfg.Partition)
+				topic, p.partition)
+		}
+		if at > ends[topic] {
+			p.logger.Warn("an input ends before what was taken of it and goes on at its end: it has "+
+				"lost records", "topic", topic, "partition", p.partition, "taken", at, "end", ends[topic])
 		}
 		from[topic] = min(at, ends[topic])
 	}
-	c.taken = from
+	p.taken = from
 	return maps.Clone(from), nil
 }
 
-// take moves the positions behind what a turn takes, and writes them with it.
-func (c *Core) take(t *Turn) {
-	if c.taken == nil {
-		return // not resumed: a turn without inputs
-	}
+// take moves the positions behind what a turn takes, and writes them with it; always,
+// if it is asked to.
+func (p *progress) take(t *Turn, always bool) {
 	for i, records := range t.Inputs {
 		if n := len(records); n > 0 {
-			c.taken[c.cfg.Inputs[i]] = records[n-1].Offset + 1
+			p.taken[p.inputs[i]] = records[n-1].Offset + 1
 		}
 	}
-	t.positions = maps.Clone(c.taken)
-	if text := c.taken.String(); t.keep || len(t.out) > 0 && text != c.noted {
-		t.note(c.cfg.Journal, text)
-		c.noted = text
+	t.positions = maps.Clone(p.taken)
+	if text := p.taken.String(); always || len(t.out) > 0 && text != p.noted {
+		t.note(p.journal, text)
+		p.noted = text
+	}
+}
+
+// turned moves to behind what a turn wrote to the journal: next is the offset there. The
+// bookmark moves to the last of it, which is a fact if the turn wrote any.
+func (p *progress) turned(t *Turn, next int64) {
+	p.next = max(p.next, next)
+	for _, r := range slices.Backward(t.out) {
+		if r.Topic != p.journal {
+			continue
+		}
+		if !isNote(r) {
+			p.mark = bookmarkOf(next-1, r)
+		}
+		return
 	}
 }
 
@@ -151,21 +214,15 @@ func (t *Turn) note(journal, text string) {
 
 var inputsKey = []byte{keySpaceOwn, 'p'}
 
-// keepPositions writes the positions into a batch of state.
-func (c *Core) keepPositions(batch *Batch) error {
-	if len(c.taken) == 0 || len(c.cfg.Inputs) == 0 {
-		return nil
-	}
-	return batch.Set(inputsKey, []byte(c.taken.String()))
+// saveJournal writes how far the journal is folded into a batch of state.
+func (p *progress) saveJournal(b *Batch) error {
+	return errors.Join(b.SetCheckpoint(p.journal, p.partition, p.next), p.mark.set(b))
 }
 
-// loadPositions reads them back.
-func (c *Core) loadPositions() error {
-	text, err := c.store.Get(inputsKey)
-	if err != nil || len(text) == 0 {
-		return err
+// saveInputs writes how far the inputs are taken into a batch of state.
+func (p *progress) saveInputs(b *Batch) error {
+	if len(p.taken) == 0 || len(p.inputs) == 0 {
+		return nil
 	}
-	c.taken, err = parsePositions(string(text))
-	c.noted = string(text)
-	return err
+	return b.Set(inputsKey, []byte(p.taken.String()))
 }

@@ -21,36 +21,20 @@ type counter struct {
 	given *atomic.Int64
 }
 
-func (c *counter) Turn(t *streams.Turn) error {
+func (c *counter) Turn(t *streams.Turn, completions []none) error {
 	for _, records := range t.Inputs {
 		c.given.Add(int64(len(records)))
 	}
-	return c.summer.Turn(t)
+	return c.summer.Turn(t, completions)
 }
 
 // counted makes a task of partition 0 whose inputs are counted.
-func (r *rig) counted(dir string, given *atomic.Int64, now func() time.Time) *streams.Task {
-	return streams.NewTask(streams.TaskConfig{
-		Cluster:   r.cluster,
-		Group:     sumGroup,
-		Partition: 0,
-		Journal:   sumsTopic,
-		Inputs:    []string{numbersTopic},
-		Store: streams.StoreConfig{
-			Dir:           dir,
-			Identity:      "test",
-			CacheBytes:    1 << 20,
-			MemTableBytes: 1 << 20,
-			Logger:        r.cluster.Logger,
-		},
-		LocalCapacity: 16,
-		DrainTimeout:  time.Second,
-		Now:           now,
-		Logger:        r.cluster.Logger,
-		NewHandler: func(c *streams.Core) streams.Handler {
-			return &counter{summer: summer{core: c, effects: func(streams.Claimed) {}}, given: given}
-		},
+func (r *rig) counted(dir string, given *atomic.Int64, now func() time.Time) *summerTask {
+	cfg := summing(r.cluster, dir, 0, func() streams.Handler[streams.Claimed, none] {
+		return &counter{given: given}
 	})
+	cfg.Now = now
+	return streams.NewTask(cfg)
 }
 
 // deleteGroup is what an operator, or seven idle days, do to the group.

@@ -41,9 +41,9 @@ type Membership struct {
 	group        string
 	instance     *string // nil: the group knows us by no name of ours
 	topic        string
-	now          func() time.Time
-	acknowledged atomic.Pointer[time.Time] // when the latest heartbeat that the group took was sent
-	prompt       chan struct{}             // asks for a heartbeat at once
+	now          func() Moment
+	acknowledged atomic.Pointer[Moment] // when the latest heartbeat that the group took was sent
+	prompt       chan struct{}          // asks for a heartbeat at once
 	failure      groupFailure
 	stop         context.CancelFunc
 	stopped      chan struct{}
@@ -62,10 +62,11 @@ const heartbeatEvery = SessionTimeout / 12
 // Join enters a group. The callbacks run until Leave.
 func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 	ctx, stop := context.WithCancel(context.Background())
+	joined := cfg.Now()
 	m := &Membership{
 		group:   c.fullName(cfg.Group),
 		topic:   c.fullName(cfg.Topic),
-		now:     cfg.Now,
+		now:     func() Moment { return momentOf(cfg.Now(), joined) },
 		prompt:  make(chan struct{}, 1),
 		stop:    stop,
 		stopped: make(chan struct{}),
@@ -117,18 +118,12 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 	return m, nil
 }
 
-// Fresh tells whether the group acknowledged a heartbeat within the session
+// Fresh reports whether the group acknowledged a heartbeat within the session
 // timeout. If not, others may own our partitions already, whatever the
 // callbacks have said so far: a process that was paused finds out here.
 func (m *Membership) Fresh() bool {
-	at := m.acknowledged.Load()
-	if at == nil {
-		return false
-	}
-	// The monotonic clock stands still while a machine sleeps, the wall clock can
-	// be set back: the larger age counts.
-	now := m.now()
-	return max(now.Sub(*at), now.Round(0).Sub(at.Round(0))) < SessionTimeout
+	sent := m.acknowledged.Load()
+	return sent != nil && sent.Fresh(m.now())
 }
 
 // Check fails while the member is not fresh, and says why as far as it is known.

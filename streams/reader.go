@@ -152,17 +152,25 @@ func (r *Reader) ReadTo(
 	take func(Record) error,
 ) error {
 	for !r.Passed(topic, ends) {
-		patient, cancel := context.WithTimeout(ctx, r.stall)
-		err := r.Poll(patient, max, take)
-		cancel()
-		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-			return r.stalled(topic, ends)
-		}
-		if err != nil {
+		if err := r.pollTowards(ctx, topic, ends, max, take); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pollTowards is one Poll of those that lead to these ends.
+func (r *Reader) pollTowards(
+	ctx context.Context, topic string, ends map[int32]int64, max int,
+	take func(Record) error,
+) error {
+	patient, cancel := context.WithTimeout(ctx, r.stall)
+	defer cancel()
+	err := r.Poll(patient, max, take)
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return r.stalled(topic, ends)
+	}
+	return err
 }
 
 func (r *Reader) stalled(topic string, ends map[int32]int64) error {

@@ -1,7 +1,7 @@
 package streams
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -12,10 +12,12 @@ const (
 	// further than their start records.
 	latestRecords = TurnFacts + 1 + 2*idleStarts
 	idleStarts    = 1024
+	// restoreBatch is how many records are folded into one batch of state.
+	restoreBatch = 4096
 )
 
-// restore folds the journal from the store's checkpoint to its end, and gives
-// the latest records (G4).
+// restore is the way of a start through its journal, from the state's checkpoint to the
+// journal's end (G4).
 //
 // Where the journal ends, an answer of a broker cannot prove: one that lost the
 // lead unawares knows of an earlier end. The owner's own record can. It is
@@ -23,143 +25,135 @@ const (
 // owners are fenced, so nothing of theirs comes after it. It is written when what
 // is known of the journal has been folded: a journal that cannot be folded does
 // not grow with each try.
-func (t *Task) restore(ctx context.Context) (latest []Record, err error) {
-	p := t.cfg.Partition
-	starts, err := t.tx.ends().Starts(ctx, t.cfg.Journal)
-	if err != nil {
-		return nil, err
+type restore struct {
+	start      int64    // of the journal
+	from       int64    // where reading began
+	at, to     int64    // what is read next, and up to where
+	latestFrom int64    // offset of the first of the latest records
+	latest     []Record // those that were read
+	mark       bookmark // of the state, until the journal has confirmed it
+	batch      *Batch
+	folded     int // records in the batch
+}
+
+func (c *Core[E, C]) nextOfRestore() Action {
+	switch r := c.restore; {
+	case r.at < r.to:
+		return ReadJournal{From: r.at, To: r.to}
+	case c.stage == folding:
+		return Commit{Records: []Record{StartRecord(c.cfg.Journal, c.cfg.Partition)}}
+	default:
+		return Await{} // nothing: the first turn is due
 	}
-	known, err := t.tx.ends().Of(ctx, t.cfg.Journal)
-	if err != nil {
-		return nil, err
-	}
-	if err := t.reaches(starts[p]); err != nil {
-		return nil, err
-	}
-	fold := folding{task: t, start: starts[p], latestFrom: known[p] - latestRecords}
-	defer fold.close()
-	if err := fold.begin(max(starts[p], min(t.core.readFrom(), fold.latestFrom))); err != nil {
-		return nil, err
-	}
-	if err := fold.to(ctx, known[p]); err != nil {
-		return nil, err
-	}
-	end, err := t.tx.commit(ctx, []Record{StartRecord(t.cfg.Journal, t.cfg.Partition)}, nil,
-		t.cfg.Journal)
-	if err != nil {
-		return nil, fmt.Errorf("streams: beginning with partition %d of %s: %w", p, t.cfg.Journal, err)
-	}
-	if at := t.core.Next(); at > end {
-		if err := fold.anew("the state reaches beyond its journal", at, end); err != nil {
-			return nil, err
-		}
-	}
-	err = fold.to(ctx, end)
-	return fold.latest, err
+}
+
+// LocatedJournal says where the journal begins, and where it ends as far as is known.
+func (c *Core[E, C]) LocatedJournal(start, known int64) error {
+	c.stage = folding
+	latestFrom := known - cmp.Or(c.cfg.LatestRecords, latestRecords)
+	c.restore = restore{start: start, to: known, latestFrom: latestFrom}
+	c.readFrom(max(0, start, min(c.progress.readFrom(), latestFrom)))
+	return c.reaches()
 }
 
 // reaches fails when the state is behind what retention left of its journal: it
 // cannot be completed.
-func (t *Task) reaches(start int64) error {
-	if at := t.core.Next(); at < start {
+func (c *Core[E, C]) reaches() error {
+	if at := c.progress.next; at < c.restore.start {
 		return fmt.Errorf("streams: partition %d of %s begins at %d, after the state's checkpoint %d: "+
 			"the journal must be kept whole (set retention.ms=-1) or be restored",
-			t.cfg.Partition, t.cfg.Journal, start, at)
+			c.cfg.Partition, c.cfg.Journal, c.restore.start, at)
 	}
 	return nil
 }
 
-// folding reads the journal into the state.
-type folding struct {
-	task       *Task
-	reader     *Reader
-	start      int64    // of the journal
-	latestFrom int64    // offset of the first of the latest records
-	latest     []Record // those that were read
-	mark       bookmark // of the state, until the journal has confirmed it
-}
-
-// begin has reading start at an offset, anew if it had begun.
-func (f *folding) begin(from int64) (err error) {
-	f.close()
-	f.latest, f.mark = nil, f.task.core.mark
-	from = max(0, from)
-	if from > f.mark.offset {
-		f.mark.known = false // retention took the fact: nothing can be said
+// readFrom has reading start at an offset, anew if it had begun.
+func (c *Core[E, C]) readFrom(from int64) {
+	r := &c.restore
+	r.from, r.at, r.latest, r.mark = from, from, nil, c.progress.mark
+	if from > r.mark.offset {
+		r.mark.known = false // retention took the fact: nothing can be said
 	}
-	f.task.stats.begin(from, from)
-	f.reader, err = f.task.cfg.Cluster.NewReader(ReaderConfig{
-		From:  Offsets{f.task.cfg.Journal: {f.task.cfg.Partition: from}},
-		Notes: true,
-	})
-	return err
 }
 
-// anew empties a state that is not of this journal, and has reading start over.
-func (f *folding) anew(why string, checkpoint, end int64) error {
-	t := f.task
-	t.cfg.Logger.Error(why+
-		": the journal was lost or cut since, and facts with it; the state is built anew from what is "+
-		"left",
-		"journal", t.cfg.Journal, "partition", t.cfg.Partition, "checkpoint", checkpoint, "end", end)
-	if err := errors.Join(t.core.Reset(), t.reaches(f.start)); err != nil {
-		return err
+// begun takes note of where the owner's own record ends, up to which is folded next.
+func (c *Core[E, C]) begun(end int64) error {
+	c.stage, c.restore.to = catchingUp, end
+	if c.progress.next > end {
+		return c.foldAnew("the state reaches beyond its journal")
 	}
-	return f.begin(f.start)
+	return nil
 }
 
-// errOtherJournal ends a fold into a state that was folded from another journal, or
-// from one that was cut since.
-var errOtherJournal = errors.New("the state is of another journal")
-
-// to folds what lies before an offset.
-func (f *folding) to(ctx context.Context, end int64) error {
-	checkpoint := f.task.core.Next()
-	err := f.read(ctx, end)
-	if errors.Is(err, errOtherJournal) {
-		if err = f.anew("the state's last fact is not in its journal", checkpoint, end); err == nil {
-			err = f.read(ctx, end)
+// ReadJournal folds committed records of the journal, in their order. Next is the offset
+// that is read next, which control records and aborted ones move too.
+func (c *Core[E, C]) ReadJournal(records []Record, next int64) error {
+	for _, r := range records {
+		if !c.restore.confirms(r) {
+			return c.foldAnew("the state's last fact is not in its journal")
 		}
-	}
-	if errors.Is(err, ErrAborted) {
-		err = errors.Join(err, f.task.core.Distrust())
-	}
-	if err != nil {
-		return fmt.Errorf("streams: restoring partition %d: %w", f.task.cfg.Partition, err)
-	}
-	return nil
-}
-
-func (f *folding) read(ctx context.Context, end int64) error {
-	cfg := &f.task.cfg
-	f.task.stats.end.Store(end)
-	until := map[int32]int64{cfg.Partition: end}
-	return f.reader.ReadTo(ctx, cfg.Journal, until, restoreBatch, func(r Record) error {
-		if err := f.confirm(r); err != nil {
+		if r.Offset >= c.restore.latestFrom {
+			c.restore.latest = append(c.restore.latest, r)
+		}
+		if err := c.fold(r); err != nil {
 			return err
 		}
-		if r.Offset >= f.latestFrom {
-			f.latest = append(f.latest, r)
-		}
-		f.task.stats.at.Store(r.Offset + 1)
-		return f.task.core.Fold(r)
-	})
-}
-
-// confirm holds the journal against the state's bookmark.
-func (f *folding) confirm(r Record) error {
-	if !f.mark.known || r.Offset < f.mark.offset {
-		return nil
 	}
-	if bookmarkOf(r.Offset, r) != f.mark {
-		return errOtherJournal
-	}
-	f.mark.known = false
+	c.restore.at = next
 	return nil
 }
 
-func (f *folding) close() {
-	if f.reader != nil {
-		f.reader.Close()
+// confirms holds the journal against the state's bookmark.
+func (r *restore) confirms(record Record) bool {
+	if !r.mark.known || record.Offset < r.mark.offset {
+		return true
 	}
+	r.mark.known = false
+	return bookmarkOf(record.Offset, record) == bookmark{r.mark.offset, r.mark.sum, true}
+}
+
+// foldAnew empties a state that is not of this journal, and has reading start over.
+func (c *Core[E, C]) foldAnew(why string) error {
+	c.cfg.Logger.Error(why+
+		": the journal was lost or cut since, and facts with it; the state is built anew from what is "+
+		"left",
+		"journal", c.cfg.Journal, "partition", c.cfg.Partition, "checkpoint", c.progress.next, "end",
+		c.restore.to)
+	c.progress.reset()
+	if c.restore.batch != nil {
+		c.restore.batch.Discard()
+		c.restore.batch, c.restore.folded = nil, 0
+	}
+	c.readFrom(c.restore.start)
+	return errors.Join(c.store.Reset(), c.reaches())
+}
+
+// fold folds a record, unless it is folded already.
+func (c *Core[E, C]) fold(r Record) error {
+	if r.Offset < c.progress.next {
+		return nil
+	}
+	if c.restore.batch == nil {
+		c.restore.batch = c.store.Begin()
+	}
+	err := c.progress.fold(r)
+	if err == nil && !isNote(r) {
+		err = c.handler.Fold(c.restore.batch, r)
+	}
+	if err != nil {
+		return fmt.Errorf("streams: folding record %d of %s: %w", r.Offset, c.cfg.Journal, err)
+	}
+	if c.restore.folded++; c.restore.folded < restoreBatch {
+		return nil
+	}
+	return c.commitRestored()
+}
+
+func (c *Core[E, C]) commitRestored() error {
+	batch := c.restore.batch
+	if batch == nil {
+		return nil
+	}
+	c.restore.batch, c.restore.folded = nil, 0
+	return c.commitState(batch, true)
 }

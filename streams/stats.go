@@ -8,12 +8,12 @@ import (
 // TurnStats says how large a turn was that wrote something, and where its time
 // went.
 type TurnStats struct {
-	Inputs  int // records of input topics
-	Locals  int // outcomes
-	Records int // that it wrote
-	Decide  time.Duration
-	Commit  time.Duration // of the Kafka transaction
-	Settle  time.Duration // of the state's batch, and of starting effects
+	Inputs      int // records of input topics
+	Completions int
+	Records     int // that it wrote
+	Decide      time.Duration
+	Commit      time.Duration // of the Kafka transaction
+	Settle      time.Duration // of the state's batch, and of starting effects
 }
 
 // TaskStats says how far a task has folded its journal, and what its timers wait
@@ -54,10 +54,11 @@ type stats struct {
 	counted       time.Time // when the timers were; the task's own
 }
 
-func (s *stats) begin(from, end int64) {
-	s.from.Store(from)
-	s.at.Store(from)
-	s.end.Store(end)
+func (s *stats) noteRestore(r restore, restored bool) {
+	s.from.Store(r.from)
+	s.at.Store(min(r.at, r.to))
+	s.end.Store(r.to)
+	s.restored.Store(restored)
 }
 
 // count takes note of the timers, unless that was done just now.
@@ -71,7 +72,7 @@ func (s *stats) count(now time.Time, x *TimerIndex) {
 }
 
 // Stats says how the task does. It may be called from any goroutine.
-func (t *Task) Stats() TaskStats {
+func (t *Task[E, C]) Stats() TaskStats {
 	s := TaskStats{
 		Partition: t.cfg.Partition,
 		From:      t.stats.from.Load(),

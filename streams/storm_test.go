@@ -44,7 +44,7 @@ func TestAStormOfMembers(t *testing.T) {
 func (r *rig) member() (leave func()) {
 	r.t.Helper()
 	dir := r.t.TempDir()
-	tasks := streams.NewTasks(func(p int32) *streams.Task {
+	tasks := streams.NewTasks(func(p int32) streams.Runner {
 		cfg := r.config(dir+"/"+string('0'+p), nil)
 		cfg.Partition = p
 		return streams.NewTask(cfg)

@@ -25,11 +25,14 @@ const (
 var sumKey = []byte{streams.FirstKey, 's'}
 
 type summer struct {
-	core     *streams.Core
-	effects  func(streams.Claimed)
 	latest   int
 	draining bool
 }
+
+// summerTask is a task whose effects are what is due, of which nothing comes back.
+type summerTask = streams.Task[streams.Claimed, none]
+
+type none struct{}
 
 func (s *summer) Fold(batch *streams.Batch, r streams.Record) error {
 	sum, err := readSum(batch.Get)
@@ -62,7 +65,7 @@ func (s *summer) Start(_ *streams.Turn, latest []streams.Record) error {
 	return nil
 }
 
-func (s *summer) Turn(t *streams.Turn) error {
+func (s *summer) Turn(t *streams.Turn, _ []none) error {
 	for _, r := range t.Inputs {
 		for _, r := range r {
 			seen, err := t.Batch.Get(append([]byte{streams.FirstKey, 'k'}, r.Key...))
@@ -82,13 +85,13 @@ func (s *summer) Turn(t *streams.Turn) error {
 	return nil
 }
 
-func (s *summer) Settled(nowMillis int64) (int64, error) {
-	err := s.core.Timers().Claim(nowMillis, 1<<20, func(string) int { return 1 << 20 },
+func (s *summer) AfterCommit(a streams.After) (due []streams.Claimed, wake int64, err error) {
+	err = a.Timers.Claim(a.NowMillis, 1<<20, func(string) int { return 1 << 20 },
 		func(c streams.Claimed) error {
-			s.effects(c)
+			due = append(due, c)
 			return nil
 		})
-	return s.core.Timers().NextMillis(), err
+	return due, a.Timers.NextMillis(), err
 }
 
 func (s *summer) Flush(*streams.Batch) error { return nil }
@@ -134,37 +137,54 @@ func (r *rig) elsewhere(prefix string) *rig {
 	return other
 }
 
-func (r *rig) task(dir string, effects func(streams.Claimed)) *streams.Task {
+func (r *rig) task(dir string, effects func(streams.Claimed)) *summerTask {
 	return streams.NewTask(r.config(dir, effects))
 }
 
-func (r *rig) config(dir string, effects func(streams.Claimed)) streams.TaskConfig {
+func (r *rig) config(
+	dir string, effects func(streams.Claimed),
+) streams.TaskConfig[streams.Claimed, none] {
 	if effects == nil {
 		effects = func(streams.Claimed) {}
 	}
-	return streams.TaskConfig{
-		Cluster:   r.cluster,
-		Group:     sumGroup,
-		Partition: 0,
-		Journal:   sumsTopic,
-		Inputs:    []string{numbersTopic},
-		Store: streams.StoreConfig{
-			Dir:           dir,
-			Identity:      "test",
-			CacheBytes:    1 << 20,
-			MemTableBytes: 1 << 20,
-			Logger:        r.cluster.Logger,
+	cfg := summing(r.cluster, dir, 0, func() streams.Handler[streams.Claimed, none] {
+		return &summer{}
+	})
+	cfg.Perform = effects
+	return cfg
+}
+
+// summing configures a task whose handler is a summer, or has one in it.
+func summing(
+	cluster streams.Cluster, dir string, partition int32,
+	newHandler func() streams.Handler[streams.Claimed, none],
+) streams.TaskConfig[streams.Claimed, none] {
+	return streams.TaskConfig[streams.Claimed, none]{
+		CoreConfig: streams.CoreConfig[streams.Claimed, none]{
+			Partition: partition,
+			Journal:   sumsTopic,
+			Inputs:    []string{numbersTopic},
+			Store: streams.StoreConfig{
+				Dir:           dir,
+				Identity:      "test",
+				CacheBytes:    1 << 20,
+				MemTableBytes: 1 << 20,
+				Logger:        cluster.Logger,
+			},
+			NewHandler:   newHandler,
+			DrainTimeout: time.Second,
+			Logger:       cluster.Logger,
 		},
-		LocalCapacity: 16,
-		DrainTimeout:  time.Second,
-		Now:           time.Now,
-		Logger:        r.cluster.Logger,
-		NewHandler:    func(c *streams.Core) streams.Handler { return &summer{core: c, effects: effects} },
+		Cluster:     cluster,
+		Group:       sumGroup,
+		Perform:     func(streams.Claimed) {},
+		Completions: 16,
+		Now:         time.Now,
 	}
 }
 
 // run works a task and returns a function that stops it.
-func (r *rig) run(task *streams.Task) (stop func() error) {
+func (r *rig) run(task *summerTask) (stop func() error) {
 	ended := make(chan error, 1)
 	stopping := make(chan struct{})
 	go func() { ended <- task.Run(context.Background(), stopping) }()

@@ -13,13 +13,19 @@ import (
 // Tasks runs one task for each partition that is ours, and starts a task anew
 // when it has failed. Its methods are the callbacks of a [Membership].
 type Tasks struct {
-	// Ours tells whether the group acknowledged lately that the partitions are
+	// Ours reports whether the group acknowledged lately that the partitions are
 	// ours; nil: always. A task that failed is not started again before.
 	Ours    func() bool
-	newTask func(partition int32) *Task
+	newTask func(partition int32) Runner
 	logger  *slog.Logger
 	mu      sync.Mutex
 	running map[int32]*runningTask
+}
+
+// Runner is a [Task], of whatever effects.
+type Runner interface {
+	Run(ctx context.Context, stop <-chan struct{}) error
+	Stats() TaskStats
 }
 
 // Check fails while a task cannot be kept running: it has failed, and its next
@@ -57,13 +63,13 @@ type runningTask struct {
 	once    sync.Once
 
 	// Of the latest run, under Tasks.mu.
-	task   *Task
+	task   Runner
 	began  time.Time
 	failed error // how the run before it ended
 }
 
 // NewTasks makes an empty set; newTask makes the task of a partition.
-func NewTasks(newTask func(partition int32) *Task, logger *slog.Logger) *Tasks {
+func NewTasks(newTask func(partition int32) Runner, logger *slog.Logger) *Tasks {
 	return &Tasks{newTask: newTask, logger: logger, running: make(map[int32]*runningTask)}
 }
 
@@ -106,47 +112,41 @@ func (s *Tasks) end(partitions []int32, how func(*runningTask)) {
 	}
 }
 
-const (
-	firstBackoff = 100 * time.Millisecond
-	lastBackoff  = 10 * time.Second
-	steadyAfter  = time.Minute      // a task that ran this long is tried at once again
-	healedAfter  = 15 * time.Second // a task that ran this long after a failure is well
-)
+// healedAfter is how long a task runs after a failure before it is well.
+const healedAfter = 15 * time.Second
 
+// keepRunning runs the task of a partition, and again when it has failed.
 func (s *Tasks) keepRunning(ctx context.Context, p int32, r *runningTask) {
 	defer close(r.ended)
-	backoff := firstBackoff
+	assigned, restarts := time.Now(), NewRestarts(nil)
+	steady := func() int64 { return time.Since(assigned).Milliseconds() }
 	for {
-		began, task := time.Now(), s.newTask(p)
-		s.mu.Lock()
-		r.began, r.task = began, task
-		s.mu.Unlock()
+		task := s.newTask(p)
+		s.note(func() { r.began, r.task = time.Now(), task })
+		restarts.Began(steady())
 		err := task.Run(ctx, r.stop)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		if time.Since(began) > steadyAfter {
-			backoff = firstBackoff
-		}
-		s.mu.Lock()
-		r.began, r.failed = time.Now(), err
-		s.mu.Unlock()
-		s.logger.Error("a task failed and is started again", "partition", p, "after", backoff, "error",
-			err)
-		for waited := false; !waited || !s.mayTakeOver(); waited = true {
+		restarts.Failed(steady())
+		s.note(func() { r.began, r.failed = time.Now(), err })
+		wait := restarts.Wait(steady(), true)
+		s.logger.Error("a task failed and is started again", "partition", p,
+			"after", time.Duration(wait)*time.Millisecond, "error", err)
+		for ; wait > 0; wait = restarts.Wait(steady(), s.Ours == nil || s.Ours()) {
 			select {
 			case <-ctx.Done():
 				return
 			case <-r.stop:
 				return
-			case <-time.After(backoff):
+			case <-time.After(time.Duration(wait) * time.Millisecond):
 			}
 		}
-		backoff = min(2*backoff, lastBackoff)
 	}
 }
 
-// mayTakeOver tells whether a task that failed may be started again. One whose
-// partition has gone to another would take it over from that one, who may be just
-// about to act on a state that is then behind.
-func (s *Tasks) mayTakeOver() bool { return s.Ours == nil || s.Ours() }
+func (s *Tasks) note(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}

@@ -38,14 +38,14 @@ func TestTasksTellWhatFails(t *testing.T) {
 func TestATaskThatFailsTakesNothingFromItsNewOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs, ours atomic.Int64
-		s := NewTasks(func(int32) *Task {
+		s := NewTasks(func(int32) Runner {
 			runs.Add(1)
 			// fails at once
 			unreachable := Cluster{
 				Brokers: []string{"no:address:at all"},
 				Logger:  slog.New(slog.DiscardHandler),
 			}
-			return NewTask(TaskConfig{Cluster: unreachable, LocalCapacity: 1, Now: time.Now})
+			return NewTask(TaskConfig[int, int]{Cluster: unreachable, Now: time.Now})
 		}, slog.New(slog.DiscardHandler))
 		s.Ours = func() bool { return ours.Load() == 1 }
 		s.Assigned([]int32{0})

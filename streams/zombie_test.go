@@ -101,29 +101,11 @@ type owner struct {
 
 // task makes a summer that signs what it writes with the owner's name and the
 // number of the task, and writes a tick now and then.
-func (o *owner) task(p int32) *streams.Task {
+func (o *owner) task(p int32) streams.Runner {
 	writer := fmt.Sprintf("%s/%d", o.name, o.tasks.Add(1))
-	return streams.NewTask(streams.TaskConfig{
-		Cluster:   o.cluster,
-		Group:     sumGroup,
-		Partition: p,
-		Journal:   sumsTopic,
-		Inputs:    []string{numbersTopic},
-		Store: streams.StoreConfig{
-			Dir:           filepath.Join(o.dir, strconv.Itoa(int(p))),
-			Identity:      "test",
-			CacheBytes:    1 << 20,
-			MemTableBytes: 1 << 20,
-			Logger:        o.cluster.Logger,
-		},
-		LocalCapacity: 16,
-		DrainTimeout:  time.Second,
-		Now:           time.Now,
-		Logger:        o.cluster.Logger,
-		NewHandler: func(c *streams.Core) streams.Handler {
-			return &signer{summer: summer{core: c, effects: func(streams.Claimed) {}}, writer: writer}
-		},
-	})
+	dir := filepath.Join(o.dir, strconv.Itoa(int(p)))
+	newHandler := func() streams.Handler[streams.Claimed, none] { return &signer{writer: writer} }
+	return streams.NewTask(summing(o.cluster, dir, p, newHandler))
 }
 
 type signer struct {
@@ -133,7 +115,7 @@ type signer struct {
 	nextAt int64
 }
 
-func (s *signer) Turn(t *streams.Turn) error {
+func (s *signer) Turn(t *streams.Turn, _ []none) error {
 	for _, r := range t.Inputs[0] {
 		seen, err := t.Batch.Get(append([]byte{streams.FirstKey, 'k'}, r.Key...))
 		if err != nil {
@@ -164,7 +146,9 @@ func (s *signer) write(t *streams.Turn, key, value string) error {
 	return s.Fold(t.Batch, out)
 }
 
-func (s *signer) Settled(int64) (int64, error) { return s.nextAt, nil }
+func (s *signer) AfterCommit(streams.After) ([]streams.Claimed, int64, error) {
+	return nil, s.nextAt, nil
+}
 
 // process is an owner in a process of its own.
 type process struct {

@@ -37,9 +37,9 @@ func TestThePlacesOfTheGuideAreThere(t *testing.T) {
 			t.Errorf("no function is named of %s", row[1])
 		}
 		for _, name := range names {
-			receiver := `(?:\(\w+ \*?\w+\) )?`
+			receiver := `(?:\(\w+ \*?\w+(?:\[[^]]+\])?\) )?`
 			if name[1] != "" {
-				receiver = `\(\w+ \*?` + name[1] + `\) `
+				receiver = `\(\w+ \*?` + name[1] + `(?:\[[^]]+\])?\) `
 			}
 			f := regexp.MustCompile(`(?m)^func ` + receiver + name[2] + `[(\[]`)
 			if !f.Match(code) {

@@ -4,6 +4,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
 // Bug is a fault that does not belong into the system. It is planted to see that
@@ -68,7 +69,7 @@ func (w *World) plant(t *task) {
 		d, e := m.deliveries[id], m.endpoints[id.endpoint]
 		if e.Status == domain.StatusDisabled && d.State.Pending() &&
 			w.log.partitionOf(schemas.TopicJournal, id.endpoint) == t.partition {
-			dispatcher{t}.Dispatch(domain.Attempt{
+			dispatcher{t.process, t.partition}.Dispatch(domain.Attempt{
 				EventID:    id.event,
 				EndpointID: id.endpoint,
 				Number:     d.Attempts + 1,
@@ -90,17 +91,51 @@ func hurried(p domain.Policy) domain.Policy {
 	return p
 }
 
-// lazy is a handler that does not start what is due.
-type lazy struct{ streams.Handler }
+type handler = streams.Handler[engine.Effect, engine.Outcome]
 
-func (l lazy) Settled(nowMillis int64) (int64, error) { return nowMillis + 60_000, nil }
+// spoilHandler gives a handler the bugs that are its own.
+func (w *World) spoilHandler(h handler) handler {
+	switch w.bug {
+	case StartNothing:
+		return lazy{h}
+	case ForgetDedup:
+		return forgetful{h}
+	}
+	return h
+}
+
+// lazy is a handler that does not start what is due.
+type lazy struct{ handler }
+
+func (lazy) AfterCommit(a streams.After) ([]engine.Effect, int64, error) {
+	return nil, a.NowMillis + 60_000, nil
+}
+
+// forgetful is a handler that does not know what was answered before.
+type forgetful struct{ handler }
+
+func (f forgetful) Turn(t *streams.Turn, outcomes []engine.Outcome) error {
+	for _, r := range t.Inputs[0] {
+		if isDamaged(r) {
+			continue
+		}
+		c, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
+		if err == nil {
+			err = t.Batch.Delete([]byte(stateKey(keyCommand, c.ID)))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return f.handler.Turn(t, outcomes)
+}
 
 // tellEarly is a bug: clients are answered before the commit.
-func (w *World) tellEarly(t *task) {
+func (w *World) tellEarly(records []streams.Record) {
 	if w.bug != AckUncommitted {
 		return
 	}
-	for _, r := range t.turn.Out() {
+	for _, r := range records {
 		if r.Topic == schemas.TopicResults {
 			w.clients.take(r)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
 // checks hold the guarantees of docs/architecture.md while a run goes on. A violation
@@ -231,7 +232,8 @@ func (c *checks) underWay(id deliveryID) bool {
 			}
 			_, under := t.under[id.event]
 			return under ||
-				slices.ContainsFunc(t.taken, func(f *flight) bool { return f.attempt.EventID == id.event })
+				slices.ContainsFunc(t.taken,
+					func(o engine.Outcome) bool { return o.Attempt.EventID == id.event })
 		}
 	}
 	return false
@@ -353,6 +355,7 @@ func (c *checks) attemptStarts(t *task, a domain.Attempt) {
 	}
 	t.under[a.EventID] = underWay{
 		endpoint: a.EndpointID,
+		number:   a.Number,
 		doubtful: !t.good[a.EndpointID],
 		urgent:   want.firstTest(),
 	}
@@ -420,11 +423,11 @@ func (c *checks) inHistory() {
 // outcomesTaken holds that the outcomes of a turn that was committed are in the
 // journal (G7).
 func (c *checks) outcomesTaken(t *task) {
-	for _, f := range t.taken {
-		id := attemptID{deliveryID{f.attempt.EndpointID, f.attempt.EventID}, f.attempt.Number}
-		if made, is := c.made[id]; !is || !same(made, f.result) {
+	for _, o := range t.taken {
+		id := attemptID{deliveryID{o.Attempt.EndpointID, o.Attempt.EventID}, o.Attempt.Number}
+		if made, is := c.made[id]; !is || !same(made, o.Result) {
 			c.world.violate("G7: the outcome of attempt %d of %s was taken and is not in the journal",
-				f.attempt.Number, f.attempt.EventID)
+				o.Attempt.Number, o.Attempt.EventID)
 		}
 	}
 	t.taken = nil

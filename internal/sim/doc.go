@@ -4,18 +4,18 @@
 //
 // It hides the log, the clocks, the receivers, the clients and the ledger
 // network, all of which are in memory, and the order in which things happen. The
-// code under it is the one that runs: streams.Core with the engine's handler on
-// Pebble, follower.Reading, directory.Directory. What it stands in for is the
-// driving of a task (streams.Task), the group (streams.Membership) and Kafka's
-// client.
+// code under it is the one that runs: streams.Core with the engine's handler and
+// engine.Flights on Pebble, follower.Reading, directory.Directory. What it stands in for
+// is Kafka: its clients, which perform what a core asks for (streams.Task), and its group
+// (streams.Membership).
 //
 // Invariants:
 //
 //   - A run is a function of its seed and the steps that are left out. Each step
 //     draws from a generator of its own, so that leaving one out does not change
 //     what others draw, and a failing run can be made shorter.
-//   - A stage of a task is a step: fence, restore, catch up, produce, commit, settle,
-//     decide. Anything may happen between two steps; a crash also within a
+//   - An action of a streams.Core is a step, a commit is two, and a journal is read in
+//     several. Anything may happen between two steps; a crash also within a
 //     commit, within an append, and between two attempts of a turn.
 //   - The model is the fold of what was decided to stand, in its order, by
 //     package domain alone. Checkers compare with it at once: they do not wait
@@ -38,7 +38,7 @@
 //	world.go      what there is, time, and what a step can be
 //	log.go        the log and its transactions
 //	process.go    engine processes, their group, crashes, pauses
-//	task.go       streams.Task, taken apart into stages
+//	task.go       a task: performs the actions of its streams.Core, a step each
 //	follower.go   follower processes, their election and directories
 //	past.go       backfills, and what they must have covered
 //	chain.go      the ledger network

@@ -167,25 +167,25 @@ var mutants = []mutant{
 	},
 	{
 		"attempts begin at the time of their turn", "streams/core.go",
-		"return c.handler.Settled(nowMillis)",
-		"return c.handler.Settled(map[bool]int64{true: t.NowMillis, false: nowMillis}[MUTANT])",
+		"NowMillis: now.WallMillis,\n\t\tOurs",
+		"NowMillis: map[bool]int64{true: turn.NowMillis, false: now.WallMillis}[MUTANT],\n\t\tOurs",
 		"G6",
 	},
 	{
-		"places are not given back", "streams/engine/attempts.go",
-		"for _, group := range w.blocked {\n",
-		"for _, group := range w.blocked {\nif MUTANT { continue }\n", "G",
+		"places are not given back", "streams/engine/scheduler.go",
+		"for _, group := range unblocked {\n",
+		"for _, group := range unblocked {\nif MUTANT { continue }\n", "G",
 	},
 	{
-		"only the latest enabling resumes", "streams/engine/attempts.go",
+		"only the latest enabling resumes", "streams/engine/scheduler.go",
 		"for epoch := range e.Epoch + 1 {\n",
 		"for epoch := range e.Epoch + 1 {\nif MUTANT && epoch+1 < e.Epoch { continue }\n",
 		"G|rest",
 	},
 	{
 		"a first owner is known by its offset", "streams/inputs.go",
-		"c.next == 0 && isNote(r)",
-		"(MUTANT && r.Offset == 0 || !MUTANT && c.next == 0) && isNote(r)",
+		"p.next == 0 && isNote(r)",
+		"(MUTANT && r.Offset == 0 || !MUTANT && p.next == 0) && isNote(r)",
 		"nobody knows how far",
 	},
 	{
@@ -209,9 +209,9 @@ var mutants = []mutant{
 		"if !MUTANT { w.starts.quietSince(unknownUntilMillis) }", "and its limit is",
 	},
 	{
-		"a test that is disabled in its turn is dropped", "streams/engine/attempts.go",
-		"case !endpoint.Sends():\n\t\ta.cancels",
-		"case !endpoint.Sends():\n\t\tif MUTANT { a.core.Timers().Release(c); return nil }\n\t\ta.cancels",
+		"a test that is disabled in its turn is dropped", "streams/engine/scheduler.go",
+		"case !endpoint.Sends():\n\t\tr.cancels",
+		"case !endpoint.Sends():\n\t\tif MUTANT { r.timers.Release(c); return nil }\n\t\tr.cancels",
 		"G1: the test",
 	},
 	{
@@ -244,8 +244,23 @@ var mutants = []mutant{
 		"while another is under way",
 	},
 	{
+		"a task that failed asks nobody", "streams/restarts.go",
+		"if !ours {", "if !ours && !MUTANT {", "G|state",
+	},
+	{
+		"membership goes by one clock", "streams/moment.go",
+		"return age < SessionTimeout",
+		"if MUTANT { age = now.WallMillis-sent.WallMillis }\n\treturn age < SessionTimeout",
+		"G|starts",
+	},
+	{
+		"a start reads no further than what is known", "streams/restore.go",
+		"c.stage, c.restore.to = catchingUp, end",
+		"c.stage = catchingUp\nif !MUTANT { c.restore.to = end }", "G|versions",
+	},
+	{
 		"an outcome goes with its turn", "streams/engine/flights.go",
-		"case f.result != nil:\n", "case f.result != nil && !MUTANT:\n", "rest",
+		"if f.result != nil {\n", "if f.result != nil && !MUTANT {\n", "rest",
 	},
 	{
 		"payments are not observed", "streams/follower/sift.go",

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"math"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -24,7 +26,6 @@ type engineProcess struct {
 	id    int
 	disks map[int32]*vfs.MemFS // of each partition's state
 	tasks []*task              // at most one for each partition
-	dying bool                 // killed in the middle of a step
 	boots int
 
 	// By partition: what the engine keeps of attempts under way, and our own list.
@@ -32,8 +33,8 @@ type engineProcess struct {
 	kept    map[int32][]*flight
 }
 
-// drainMillis bounds how long a task that is revoked waits for outcomes.
-const drainMillis = 15_000
+// drainTimeout bounds how long a task that is revoked waits for outcomes.
+const drainTimeout = 15 * time.Second
 
 func txnID(partition int32) string { return "engine-" + strconv.Itoa(int(partition)) }
 
@@ -41,7 +42,7 @@ func (e *engineProcess) boot() {
 	if e.disks == nil {
 		e.disks = make(map[int32]*vfs.MemFS)
 	}
-	e.alive, e.paused, e.dying, e.in = true, false, false, true
+	e.alive, e.paused, e.in = true, false, true
 	e.boots++
 	e.flights, e.kept = make(map[int32]*engine.Flights), make(map[int32][]*flight)
 	e.beat(e.world)
@@ -56,7 +57,7 @@ func (e *engineProcess) crash() {
 		t.end()
 	}
 	e.tasks = nil
-	e.alive, e.dying, e.in = false, false, false
+	e.alive, e.in = false, false
 	for p := range w.setup.partitions {
 		if e.disks[p] != nil {
 			e.damage(p)
@@ -128,7 +129,7 @@ func (e *engineProcess) close() {
 	}
 }
 
-func (e *engineProcess) ours() bool { return e.in && e.fresh(e.world) }
+func (e *engineProcess) ours() bool { return e.fresh(e.world) }
 
 func (e *engineProcess) nextDue() int64 {
 	next := int64(math.MaxInt64)
@@ -137,12 +138,10 @@ func (e *engineProcess) nextDue() int64 {
 	}
 	for _, t := range e.tasks {
 		switch {
-		case t.stage == backingOff:
-			next = min(next, t.backoff-e.world.steady)
-		case t.stage == idle && t.draining:
-			next = min(next, t.drainUntil-e.world.steady)
-		case t.stage == idle:
-			next = min(next, t.wakeAt-e.world.wall())
+		case t.core == nil:
+			next = min(next, t.until-e.world.steady)
+		case t.idle():
+			next = min(next, t.wakeAt-e.world.wall(), t.drained-e.world.steady)
 		}
 	}
 	return max(next, 0)
@@ -152,7 +151,11 @@ func (e *engineProcess) nextDue() int64 {
 func (e *engineProcess) assign(p int32) {
 	w := e.world
 	w.owners[p] = e
-	e.tasks = append(e.tasks, &task{process: e, partition: p})
+	e.tasks = append(e.tasks, &task{
+		process:   e,
+		partition: p,
+		restarts:  streams.NewRestarts(func() float64 { return w.rnd.Float64() }),
+	})
 	w.tracef("engine %d gets partition %d", e.id, p)
 }
 
@@ -190,7 +193,7 @@ func (w *World) workEngine() bool {
 // happens. Most steps then get somewhere, and none is safe.
 const goesOn = 0.7
 
-// works tells whether the task still is its process'.
+// works reports whether the task still is its process'.
 func (t *task) works() bool {
 	return t.process.works() && !t.ended && slices.Contains(t.process.tasks, t)
 }
@@ -241,7 +244,7 @@ func (w *World) coordinate() bool {
 	return did
 }
 
-// drains tells whether a member is still giving a partition up.
+// drains reports whether a member is still giving a partition up.
 func (w *World) drains(p int32) bool {
 	for _, e := range w.engines {
 		for _, t := range e.tasks {
@@ -350,7 +353,11 @@ func (e *engineProcess) carried(p int32) map[string]underWay {
 		awaited := d.attempts+1 == f.attempt.Number &&
 			(d.pending() || d.state == domain.StateCancelled && !left)
 		if awaited {
-			under[f.attempt.EventID] = underWay{endpoint: f.attempt.EndpointID, doubtful: true}
+			under[f.attempt.EventID] = underWay{
+				endpoint: f.attempt.EndpointID,
+				number:   f.attempt.Number,
+				doubtful: true,
+			}
 			e.world.count("attempts taken up by another task")
 		}
 		return !awaited
@@ -359,29 +366,47 @@ func (e *engineProcess) carried(p int32) map[string]underWay {
 }
 
 // recorded strikes out what a committed turn took.
-func (e *engineProcess) recorded(p int32, taken []*flight) {
+func (e *engineProcess) recorded(p int32, taken []engine.Outcome) {
 	for _, o := range taken {
 		e.kept[p] = slices.DeleteFunc(e.kept[p], func(f *flight) bool {
-			return f.attempt.EventID == o.attempt.EventID && f.attempt.Number == o.attempt.Number
+			return f.attempt.EventID == o.Attempt.EventID && f.attempt.Number == o.Attempt.Number
 		})
 	}
 }
 
-func (t *task) open() (*streams.Core, error) {
+// open makes the task's core, on the state of its process.
+func (t *task) open() *core {
 	e := t.process
 	w := e.world
 	if e.disks[t.partition] == nil {
 		e.disks[t.partition] = vfs.NewMem()
 	}
+	if e.flights[t.partition] == nil {
+		e.flights[t.partition] = engine.NewFlights(dispatcher{e, t.partition})
+	}
+	submit := func(o engine.Outcome) {
+		if !t.ended {
+			t.arrived = append(t.arrived, o)
+		}
+	}
+	return w.newCore(t.partition, e.disks[t.partition],
+		func(cfg engine.Config) streams.Handler[engine.Effect, engine.Outcome] {
+			kept := e.flights[t.partition].TakeUp(submit)
+			return w.spoilHandler(engine.NewHandler(cfg, kept))
+		})
+}
+
+// newCore makes a core of a partition with the engine's handler.
+func (w *World) newCore(
+	partition int32, disk vfs.FS,
+	newHandler func(engine.Config) streams.Handler[engine.Effect, engine.Outcome],
+) *core {
 	cfg := engine.Config{
 		Policy:              w.setup.policy,
-		Dispatcher:          dispatcher{t},
 		AttemptsInFlight:    w.setup.inFlight,
 		AttemptsPerEndpoint: w.setup.perEndpoint,
 		Unseal: func(sealed []byte, _ string) (domain.Secret, error) {
-			return domain.Secret(
-				sealed,
-			), nil
+			return domain.Secret(sealed), nil
 		},
 		PartitionOf: w.partitionOf,
 		OnFact:      w.checks.factTold,
@@ -390,27 +415,28 @@ func (t *task) open() (*streams.Core, error) {
 	if w.bug == HurryRetries {
 		cfg.Policy = hurried(cfg.Policy)
 	}
-	if e.flights[t.partition] == nil {
-		e.flights[t.partition] = engine.NewFlights()
-	}
-	return streams.OpenCore(streams.CoreConfig{
-		Journal:   schemas.TopicJournal,
-		Partition: t.partition,
-		Inputs:    engine.Inputs(),
-		Store:     storeConfig(e.disks[t.partition]),
-		NewHandler: func(c *streams.Core) streams.Handler {
-			t.handler = engine.NewHandler(cfg, e.ours, c, e.flights[t.partition])
-			if w.bug == StartNothing {
-				t.handler = lazy{t.handler}
-			}
-			return t.handler
-		},
-		Submit: func(o any) {
-			if !t.ended {
-				came := o.(engine.Outcome)
-				t.locals, t.outcomes = append(t.locals, o),
-					append(t.outcomes, &flight{attempt: came.Attempt, result: came.Result})
-			}
-		},
+	return streams.NewCore(streams.CoreConfig[engine.Effect, engine.Outcome]{
+		Partition:     partition,
+		Journal:       schemas.TopicJournal,
+		Inputs:        engine.Inputs(),
+		Store:         storeConfig(disk),
+		NewHandler:    func() streams.Handler[engine.Effect, engine.Outcome] { return newHandler(cfg) },
+		DrainTimeout:  drainTimeout,
+		LatestRecords: latestOffsets,
+		Logger:        slog.New(alarm{slog.DiscardHandler, w}),
 	})
+}
+
+// alarm is the log of cores, in which nothing may stand: it tells of records that were
+// lost.
+type alarm struct {
+	slog.Handler
+	world *World
+}
+
+func (alarm) Enabled(context.Context, slog.Level) bool { return true }
+
+func (a alarm) Handle(_ context.Context, r slog.Record) error {
+	a.world.violate("G4: %s", r.Message)
+	return nil
 }

@@ -57,23 +57,19 @@ func (f *flight) others() bool {
 		})
 }
 
-// dispatcher is the engine.Dispatcher of one task.
-type dispatcher struct{ task *task }
+// dispatcher is the engine.Dispatcher of one partition in one process.
+type dispatcher struct {
+	process   *engineProcess
+	partition int32
+}
 
 func (d dispatcher) Forget(string) {}
 
-// Dispatch starts an attempt. The process may die right before or right after.
+// Dispatch starts an attempt.
 func (d dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
-	t, w := d.task, d.task.process.world
-	if t.process.dying {
-		return
-	}
-	t.dispatched++
-	if t.dieBefore > 0 && t.dispatched == t.dieBefore {
-		t.process.dying = true
-		w.count("crashes before a dispatch")
-		return
-	}
+	w := d.process.world
+	i := slices.IndexFunc(d.process.tasks, func(t *task) bool { return t.partition == d.partition })
+	t := d.process.tasks[i]
 	w.checks.attemptStarts(t, a)
 	b, ok := w.receivers[a.EndpointID]
 	if !ok {
@@ -98,10 +94,6 @@ func (d dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) 
 		b.name)
 	w.count("attempts")
 	w.count("receiver: " + b.name)
-	if t.dieAfter > 0 && t.dispatched == t.dieAfter {
-		t.process.dying = true
-		w.count("crashes after a dispatch")
-	}
 }
 
 // deliverOutcome brings one outcome that is due back to its process.

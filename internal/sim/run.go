@@ -6,7 +6,6 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 )
 
 // Options say which run is made.
@@ -201,26 +200,10 @@ func (w *World) allIsRead() bool {
 	}
 	for _, e := range w.engines {
 		for _, t := range e.tasks {
-			if t.stage != idle || t.hasInput() || len(t.locals) > 0 {
+			if !t.idle() || t.hasInput() || len(t.arrived) > 0 {
 				return false
 			}
 		}
 	}
 	return true
-}
-
-// forgetDedup is a bug: the turn does not know what was answered before.
-func (w *World) forgetDedup(t *task, turn *streams.Turn) {
-	for _, r := range turn.Inputs[0] {
-		if isDamaged(r) {
-			continue
-		}
-		c, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
-		if err == nil {
-			err = turn.Batch.Delete([]byte(stateKey(keyCommand, c.ID)))
-		}
-		if err != nil {
-			w.violate("forgetting in partition %d: %v", t.partition, err)
-		}
-	}
 }

@@ -10,31 +10,31 @@ import (
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
-// task is streams.Task, taken apart: each stage is a step of its own, so that
-// anything may happen between two of them.
+// task is one partition on one process: a streams.Core whose owner is the simulation.
+// Each of its actions is a step of its own, a commit is two, so that anything may happen
+// between them. One that failed is followed by another, which waits at first.
 type task struct {
 	process   *engineProcess
 	partition int32
-	stage     stage
+	restarts  *streams.Restarts
+	again     bool  // it is not the first
+	until     int64 // before it begins, by the steady clock
+	core      *core // nil before it begins
+	action    streams.Action
+	written   bool  // what the action commits, but not decided
+	next      int64 // behind what was last written to the journal
+	begun     bool  // the owner's own record stands
 	ended     bool
+	draining  bool
 	epoch     int
 	since     int // how often the partition had been taken over, this time included
-	core      *streams.Core
-	handler   streams.Handler
-	turn      *streams.Turn
-	next      int64 // behind what was last written to the journal
-	from      int64 // of the journal, to be folded next
-	latest    []streams.Record
-	started   bool
-	locals    []any
 	consumed  map[place]int64
-	wakeAt    int64 // by the wall clock
-	backoff   int64 // by the steady clock
+	arrived   []engine.Outcome // not given to the core yet
+	wakeAt    int64            // by the wall clock
+	drained   int64            // by the steady clock
 
-	draining   bool
-	drainUntil int64
-
-	// attempts by event, from dispatch to the turn that takes the outcome
+	// What checkers go by. Attempts by event, from dispatch to the turn that takes the
+	// outcome:
 	under   map[string]underWay
 	good    map[string]bool // endpoints whose latest outcome was a success
 	enabled bool            // the turn enables an endpoint
@@ -42,34 +42,19 @@ type task struct {
 	tests  map[deliveryID]int
 	usedUp bool // the turn began all that a rate limit lets through
 	// since when what is due to an endpoint waits for its limit, by the steady clock
-	limited    map[string]int64
-	outcomes   []*flight // delivered, not taken yet
-	taken      []*flight // by the turn
-	nowMillis  int64     // of the turn that is settled
-	dispatched int
-	dieBefore  int
-	dieAfter   int
+	limited   map[string]int64
+	taken     []engine.Outcome // by the turn
+	nowMillis int64            // of the turn that is applied
 }
+
+type core = streams.Core[engine.Effect, engine.Outcome]
 
 type underWay struct {
 	endpoint string
+	number   int
 	doubtful bool
 	urgent   bool // somebody waits for it
 }
-
-type stage int
-
-const (
-	fencing stage = iota
-	restoring
-	catchingUp
-	producing
-	ending
-	settling
-	positioning
-	idle
-	backingOff
-)
 
 const (
 	// turnRecords is more than a turn of a simulation writes (streams.TurnFacts is
@@ -80,28 +65,42 @@ const (
 	latestOffsets = turnRecords + 2*64
 )
 
-// ready tells whether there is something to do.
+// journal is where the task's journal lies.
+func (t *task) journal() place { return place{schemas.TopicJournal, t.partition} }
+
+// idle reports whether the task waits for something to do.
+func (t *task) idle() bool {
+	_, waits := t.action.(streams.Await)
+	return waits && t.core.Working()
+}
+
+// ready reports whether there is something to do.
 func (t *task) ready() bool {
 	w := t.process.world
-	switch t.stage {
-	case fencing:
-		return t.process.ours()
-	case backingOff:
-		return t.backoff <= w.steady && t.process.ours() // streams.Tasks.Ours
-	case restoring:
-		at := place{schemas.TopicJournal, t.partition}
-		return w.checks.owns(t) || w.log.stable(at) == w.log.end(at)
-	case catchingUp:
-		return w.log.stable(place{schemas.TopicJournal, t.partition}) >= t.next
-	case idle:
-		return len(t.locals) > 0 || w.wall() >= t.wakeAt && !t.draining || t.draining && t.drained() ||
-			!t.draining && t.hasInput()
+	if t.core == nil {
+		return t.draining || t.mayBegin()
+	}
+	switch a := t.action.(type) {
+	case streams.ReadJournal:
+		return w.log.stable(t.journal()) > a.From
+	case streams.Await:
+		return len(t.arrived) > 0 || w.wall() >= t.wakeAt || w.steady >= t.drained ||
+			a.Inputs && t.hasInput()
 	}
 	return true
 }
 
-func (t *task) drained() bool {
-	return !t.handler.Busy() || t.process.world.steady >= t.drainUntil
+// mayBegin reports whether the task may begin: by the rule of streams.Tasks, and the
+// first one of a partition while its process is a member that works (docs/simulation.md).
+func (t *task) mayBegin() bool {
+	w := t.process.world
+	if w.steady < t.until {
+		return false
+	}
+	ours := t.process.ours()
+	wait := t.restarts.Wait(w.steady, ours)
+	t.until = w.steady + wait
+	return wait == 0 && (ours || t.again)
 }
 
 func (t *task) hasInput() bool {
@@ -115,148 +114,146 @@ func (t *task) hasInput() bool {
 	return false
 }
 
-// work does one stage.
+// work does what the core asks for.
 func (t *task) work() {
-	w := t.process.world
-	switch t.stage {
-	case fencing, backingOff:
-		if t.draining {
-			t.leave()
-			return
-		}
-		t.epoch = w.log.takeOver(txnID(t.partition))
-		w.owned[t.partition] = append(w.owned[t.partition], t.process)
-		t.since = len(w.owned[t.partition])
-		w.tracef("engine %d takes partition %d over, epoch %d", t.process.id, t.partition, t.epoch)
-		t.stage = restoring
-	case restoring:
-		t.restore()
-	case catchingUp:
-		t.catchUp()
-	case producing:
-		t.produce()
-	case ending:
-		t.commit()
-	case settling:
-		t.settle()
-	case positioning:
-		t.position()
-	case idle:
-		t.decide()
+	switch {
+	case t.core == nil && t.draining:
+		t.leave()
+		return
+	case t.core == nil:
+		t.restarts.Began(t.process.world.steady)
+		t.core, t.good, t.tests = t.open(), make(map[string]bool), make(map[deliveryID]int)
+		t.proceed()
+	case t.idle():
+		t.proceed() // time has passed: it may be done
+	}
+	if err := t.perform(); err != nil {
+		t.fail(err)
+	} else if !t.ended && !t.written {
+		t.proceed()
 	}
 }
 
-// restore opens the state, folds what is known of the journal, and writes the
-// record with which an owner begins: streams.Task.restore. What is known may end too
-// early: it is what a broker says that may have lost the lead unawares.
-func (t *task) restore() {
-	w := t.process.world
-	at := place{schemas.TopicJournal, t.partition}
-	end := w.log.end(at)
-	if w.log.stable(at) < end {
-		if w.checks.owns(t) {
-			w.violate("the journal of partition %d has undecided records after taking over", t.partition)
+// proceed asks the core for the next action.
+func (t *task) proceed() {
+	t.action = t.core.Next(t.process.world.moment())
+	if a, waits := t.action.(streams.Await); waits {
+		t.wakeAt, t.drained = a.WallMillis, a.SteadyMillis
+	}
+}
+
+func (t *task) perform() error {
+	switch a := t.action.(type) {
+	case streams.TakeOver:
+		t.takeOver()
+	case streams.LocateJournal:
+		t.locateJournal()
+	case streams.ReadJournal:
+		t.readJournal(a)
+	case streams.Commit:
+		if !t.written {
+			return t.produce(a)
 		}
-		return // a former owner reads until what the next one has open is decided
+		return t.commit(a)
+	case streams.Apply:
+		return t.apply()
+	case streams.LocateInputs:
+		t.locateInputs()
+	case streams.Await:
+		t.decide(a)
+	case streams.Done:
+		t.leave()
+	}
+	return nil
+}
+
+// must holds that the core accepts what it was told.
+func (t *task) must(err error) {
+	if err != nil {
+		t.process.world.violate("G4: the core of partition %d: %v", t.partition, err)
+	}
+}
+
+func (t *task) takeOver() {
+	w := t.process.world
+	t.epoch = w.log.takeOver(txnID(t.partition))
+	w.owned[t.partition] = append(w.owned[t.partition], t.process)
+	t.since = len(w.owned[t.partition])
+	w.tracef("engine %d takes partition %d over, epoch %d", t.process.id, t.partition, t.epoch)
+	t.must(t.core.TookOver())
+}
+
+// locateJournal says where the journal ends, now and then too early: as a broker does that
+// lost the lead unawares.
+func (t *task) locateJournal() {
+	w := t.process.world
+	known := w.log.end(t.journal())
+	if w.log.stable(t.journal()) < known && w.checks.owns(t) {
+		w.violate("the journal of partition %d has undecided records after taking over", t.partition)
+	}
+	if at := t.core.Folded(); at > known {
+		w.violate("G4: the state of partition %d reaches %d and its journal %d", t.partition, at, known)
 	}
 	w.count("restores")
-	core, err := t.open()
-	if err != nil {
-		w.violate("the state of partition %d cannot be opened: %v", t.partition, err)
-	}
-	t.core, t.good, t.tests = core, make(map[string]bool), make(map[deliveryID]int)
-	if core.Next() > end {
-		w.violate("G4: the state of partition %d reaches %d and its journal %d", t.partition, core.Next(),
-			end)
-	}
-	known := end
 	if w.fault(0.1) {
 		w.count("ends that were stale")
-		known = w.rnd.Int64N(end + 1)
+		known = w.rnd.Int64N(known + 1)
 	}
-	t.from = max(0, min(core.Next(), known-latestOffsets))
-	if w.bug == SkipFold {
-		t.from = end
-	}
-	t.foldTo(known)
-	begin := []streams.Record{streams.StartRecord(at.topic, at.partition)}
-	t.next, err = w.log.produce(txnID(t.partition), t.epoch, begin, nil, w.steady)
-	if err != nil {
-		t.fail(err)
+	t.must(t.core.LocatedJournal(0, known))
+}
+
+// readJournal reads on, to where it is asked or not as far.
+func (t *task) readJournal(a streams.ReadJournal) {
+	w := t.process.world
+	if w.bug == SkipFold && !t.begun || w.bug == TrustEnd && t.begun {
+		t.must(t.core.ReadJournal(nil, a.To))
 		return
 	}
-	w.tracef("partition %d is folded to %d and begun at %d", t.partition, known, t.next-1)
-	t.stage = ending
+	most := math.MaxInt
+	if w.chance(0.3) {
+		most = 1 + w.rnd.IntN(64)
+	}
+	records, next := w.log.read(t.journal(), a.From, most)
+	beyond := slices.IndexFunc(records, func(r streams.Record) bool { return r.Offset >= a.To })
+	if beyond >= 0 {
+		records = records[:beyond]
+	}
+	t.must(t.core.ReadJournal(records, min(next, a.To)))
 }
 
-// catchUp folds what lies before the owner's own record, and takes the first turn.
-func (t *task) catchUp() {
+// produce writes the records of a commit, undecided.
+func (t *task) produce(a streams.Commit) (err error) {
 	w := t.process.world
-	if w.bug != TrustEnd {
-		t.foldTo(t.next)
-	}
-	t.under = t.process.carried(t.partition)
-	var err error
-	if t.turn, err = t.core.Ready(w.wall(), t.latest); err != nil {
-		w.violate("starting partition %d: %v", t.partition, err)
-	}
-	t.latest, t.stage = nil, producing
-}
-
-// foldTo folds the journal up to an offset.
-func (t *task) foldTo(end int64) {
-	w := t.process.world
-	records, _ := w.log.read(place{schemas.TopicJournal, t.partition}, t.from, math.MaxInt)
-	for _, r := range records {
-		if r.Offset >= end {
-			break
-		}
-		t.latest = append(t.latest, r)
-		if err := t.core.Fold(r); err != nil {
-			w.violate("G4: %v", err)
-		}
-	}
-	t.from = max(t.from, end)
-}
-
-// produce writes the turn's records, undecided.
-func (t *task) produce() {
-	w := t.process.world
-	if len(t.turn.Out()) == 0 {
-		t.next, t.stage = 0, settling
-		return
-	}
-	if n := len(t.turn.Out()); n >= turnRecords {
+	if n := len(a.Records); n >= turnRecords {
 		w.violate("a turn of partition %d writes %d records, more than a start reads again", t.partition,
 			n)
 	}
 	positions := make(map[place]int64)
-	for topic, offset := range t.turn.Positions() {
+	for topic, offset := range a.Positions {
 		positions[place{topic, t.partition}] = offset
 	}
-	out := t.turn.Out()
+	records := a.Records
 	if w.bug == StaleRow {
-		out = spoil(out)
+		records = spoil(records)
 	}
-	next, err := w.log.produce(txnID(t.partition), t.epoch, out, positions, w.steady)
+	t.next, err = w.log.produce(txnID(t.partition), t.epoch, records, positions, w.steady)
 	if err != nil {
-		t.fail(err)
-		return
+		return err
 	}
-	w.tellEarly(t)
-	w.tracef("partition %d writes %d records", t.partition, len(t.turn.Out()))
-	t.next, t.stage = next, ending
+	w.tellEarly(records)
+	w.tracef("partition %d writes %d records", t.partition, len(records))
+	t.written = true
+	return nil
 }
 
 var errUnknown = errors.New("sim: the answer to the commit did not come")
 
 // tears reports whether the commit is torn: far more often when it hands events
 // over, which is rare, and of which both parts count.
-func (t *task) tears() bool {
+func (t *task) tears(a streams.Commit) bool {
 	w := t.process.world
-	handsOver := t.turn != nil &&
-		slices.ContainsFunc(t.turn.Out(),
-			func(r streams.Record) bool { return r.Topic == schemas.TopicMatches })
+	handsOver := slices.ContainsFunc(a.Records,
+		func(r streams.Record) bool { return r.Topic == schemas.TopicMatches })
 	if hit := w.chance(0.5); hit && handsOver && w.setup.faults > 0 && !w.calm {
 		w.count("torn hand-overs")
 		return true
@@ -264,42 +261,20 @@ func (t *task) tears() bool {
 	return w.fault(0.04)
 }
 
-// commit decides the transaction of a turn or of the beginning, unless something
-// comes between.
-func (t *task) commit() {
+// commit decides a transaction, unless something comes between.
+func (t *task) commit(a streams.Commit) error {
 	w := t.process.world
 	id := txnID(t.partition)
+	t.written = false
 	switch {
-	case w.setup.embedded && t.tears():
-		stands := make(map[place]bool)
-		tornErr := w.log.tear(id, t.epoch, func(at place) bool {
-			stands[at] = w.chance(0.5)
-			return stands[at]
-		})
-		if tornErr != nil {
-			t.fail(tornErr)
-			return
-		}
-		for _, topic := range schemas.Topics() {
-			for p := range w.setup.partitions {
-				if at := (place{topic.Name, p}); stands[at] {
-					w.tracef("torn off: %s/%d stands", at.topic, at.partition)
-				}
-			}
-		}
-		w.tracef("everything is killed during the commit of partition %d", t.partition)
-		w.count("torn commits")
-		w.torn[t.partition] = true
-		w.killEverything()
-		return
+	case w.setup.embedded && t.tears(a):
+		return t.tear()
 	case w.fault(0.02):
 		w.count("commits that failed")
-		t.fail(errUnknown)
-		return
+		return errUnknown
 	}
 	if err := w.log.decide(id, t.epoch); err != nil {
-		t.fail(err)
-		return
+		return err
 	}
 	if w.setup.embedded || w.chance(0.5) {
 		for w.log.markNext(w.log.producers[id]) {
@@ -308,39 +283,76 @@ func (t *task) commit() {
 	w.tracef("partition %d commits", t.partition)
 	if w.fault(0.02) {
 		w.count("commits whose answer was lost")
-		t.fail(errUnknown)
-		return
+		return errUnknown
 	}
-	if t.stage = settling; t.turn == nil {
-		t.stage = catchingUp
-	}
+	t.begun = true
+	t.must(t.core.Committed(t.next, w.moment()))
+	return nil
 }
 
-// settle writes the state and starts effects.
-func (t *task) settle() {
+// tear is a kill of everything in the middle of a commit.
+func (t *task) tear() error {
+	w := t.process.world
+	stands := make(map[place]bool)
+	err := w.log.tear(txnID(t.partition), t.epoch, func(at place) bool {
+		stands[at] = w.chance(0.5)
+		return stands[at]
+	})
+	if err != nil {
+		return err
+	}
+	for _, topic := range schemas.Topics() {
+		for p := range w.setup.partitions {
+			if at := (place{topic.Name, p}); stands[at] {
+				w.tracef("torn off: %s/%d stands", at.topic, at.partition)
+			}
+		}
+	}
+	w.tracef("everything is killed during the commit of partition %d", t.partition)
+	w.count("torn commits")
+	w.torn[t.partition] = true
+	w.killEverything()
+	return nil
+}
+
+// apply has the state written and starts effects. The process may die before or after
+// one of the attempts that begin.
+func (t *task) apply() error {
 	w := t.process.world
 	if t.taken != nil {
 		t.process.recorded(t.partition, t.taken)
 		w.checks.outcomesTaken(t)
 	}
-	t.dispatched, t.dieBefore, t.dieAfter = 0, 0, 0
+	t.nowMillis = w.wall()
+	effects, err := t.core.Apply(w.moment(), t.process.ours())
+	t.must(err)
+	w.count("turns")
+	dies, before := -1, false
 	if w.fault(0.03) {
-		if t.dieBefore = 1 + w.rnd.IntN(2); w.chance(0.5) {
-			t.dieBefore, t.dieAfter = 0, t.dieBefore
+		dies, before = 1+w.rnd.IntN(2), w.chance(0.5)
+	}
+	for _, e := range effects {
+		if _, begins := e.(engine.Begin); begins {
+			dies--
+		}
+		if dies == 0 && before {
+			w.count("crashes before a dispatch")
+			t.process.crash()
+			return nil
+		}
+		t.process.flights[t.partition].Perform(e)
+		if dies == 0 {
+			w.count("crashes after a dispatch")
+			t.process.crash()
+			return nil
 		}
 	}
-	turn := t.turn
-	t.turn, t.nowMillis = nil, w.wall()
-	wakeAt, err := t.core.Settle(turn, t.next, t.nowMillis)
-	if err != nil {
-		w.violate("settling a turn of partition %d: %v", t.partition, err)
-	}
-	w.count("turns")
-	if t.process.dying {
-		w.tracef("engine %d dies between two attempts", t.process.id)
-		t.process.crash()
-		return
-	}
+	return t.applied()
+}
+
+// applied holds what must be true after a turn, and breaks it where that hurts most.
+func (t *task) applied() error {
+	w := t.process.world
 	w.plant(t)
 	w.checks.settled(t, t.nowMillis)
 	w.checks.testsAnswered(t)
@@ -348,27 +360,19 @@ func (t *task) settle() {
 		w.tracef("engine %d dies with much to do", t.process.id)
 		w.count("crashes after an enabling")
 		t.process.crash()
-		return
+		return nil
 	}
 	if hit := w.chance(0.6); hit && t.usedUp && w.setup.faults > 0 && !w.calm {
 		w.count("failed tasks behind a limit")
-		t.fail(errors.New("it fails when a rate limit is used up"))
-		return
+		return errors.New("it fails when a rate limit is used up")
 	}
 	t.enabled, t.usedUp = false, false
-	t.wakeAt = wakeAt
-	if t.stage = idle; !t.started {
-		t.stage = positioning
-	}
-	if t.draining && (!t.started || t.drained()) {
-		t.leave() // what is being restored has nothing to drain
-	}
+	return nil
 }
 
-// position reads where the inputs go on.
-func (t *task) position() {
+// locateInputs says how far the inputs were taken.
+func (t *task) locateInputs() {
 	w := t.process.world
-	t.consumed = make(map[place]int64)
 	if p := w.log.producers[txnID(t.partition)]; p.epoch == t.epoch && p.txn != nil && p.txn.decided {
 		w.log.resolve(p) // positions are asked for until they are stable
 	}
@@ -380,64 +384,55 @@ func (t *task) position() {
 			group[topic] = offset
 		}
 	}
-	from, err := t.core.Resume(group, ends)
-	if err != nil {
-		w.violate("partition %d: %v", t.partition, err)
-	}
+	from, err := t.core.LocatedInputs(group, ends)
+	t.must(err)
 	if w.bug == GroupPositions {
 		from = group
 	}
+	t.consumed = make(map[place]int64)
 	for _, topic := range engine.Inputs() {
 		t.consumed[place{topic, t.partition}] = from[topic]
 	}
-	t.started, t.stage, t.wakeAt = true, idle, 0
 	if w.torn[t.partition] {
 		delete(w.torn, t.partition)
 		w.verifyRows(t.partition)
 	}
-	if t.draining {
-		t.handler.Drain()
-	}
 }
 
-// decide takes a turn.
-func (t *task) decide() {
+// decide gives the core some of what has come, and has it take a turn.
+func (t *task) decide(a streams.Await) {
 	w := t.process.world
-	if t.draining && t.drained() && len(t.locals) == 0 {
-		t.leave()
-		return
+	if !t.core.Working() {
+		t.under = t.process.carried(t.partition)
 	}
-	turn := t.core.Begin(w.wall())
-	turn.Inputs = make([][]streams.Record, len(engine.Inputs()))
 	for i, topic := range engine.Inputs() {
-		if !t.draining {
+		if a.Inputs {
 			at := place{topic, t.partition}
-			turn.Inputs[i], _ = w.log.read(at, t.consumed[at], 1+w.rnd.IntN(8))
+			records, _ := w.log.read(at, t.consumed[at], 1+w.rnd.IntN(8))
+			t.core.Arrived(i, records)
+			if n := len(records); n > 0 {
+				t.consumed[at] = records[n-1].Offset + 1
+			}
 		}
 	}
-	n := min(len(t.locals), 1+w.rnd.IntN(8))
-	turn.Locals, t.locals = t.locals[:n:n], t.locals[n:]
-	t.take(n)
-	if w.bug == ForgetDedup {
-		w.forgetDedup(t, turn)
+	n := min(len(t.arrived), 1+w.rnd.IntN(8))
+	if t.core.Working() {
+		t.core.Completed(t.arrived[:n]...)
+		t.take(t.arrived[:n])
+		t.arrived = t.arrived[n:]
 	}
-	if err := t.core.Decide(turn); err != nil {
-		w.violate("partition %d cannot decide: %v", t.partition, err)
-	}
-	for i, topic := range engine.Inputs() {
-		if n := len(turn.Inputs[i]); n > 0 {
-			t.consumed[place{topic, t.partition}] = turn.Inputs[i][n-1].Offset + 1
-		}
-	}
-	t.turn, t.stage = turn, producing
+	_, err := t.core.Decide(w.moment())
+	t.must(err)
 }
 
-// take notes which outcomes the turn has.
-func (t *task) take(n int) {
-	t.taken, t.outcomes = t.outcomes[:n:n], t.outcomes[n:]
-	for _, f := range t.taken {
-		delete(t.under, f.attempt.EventID)
-		t.good[f.attempt.EndpointID] = f.result.Succeeded()
+// take notes which outcomes the turn has, of those that are to be recorded.
+func (t *task) take(outcomes []engine.Outcome) {
+	for _, o := range outcomes {
+		if u, is := t.under[o.Attempt.EventID]; is && u.number == o.Attempt.Number {
+			t.taken = append(t.taken, o)
+			delete(t.under, o.Attempt.EventID)
+			t.good[o.Attempt.EndpointID] = o.Result.Succeeded()
+		}
 	}
 }
 
@@ -454,15 +449,22 @@ func (t *task) fail(err error) {
 	if t.draining {
 		return
 	}
-	t.process.tasks = append(t.process.tasks,
-		&task{process: t.process, partition: t.partition, stage: backingOff, backoff: w.steady + 100})
+	t.restarts.Failed(w.steady)
+	t.process.tasks = append(t.process.tasks, &task{
+		process:   t.process,
+		partition: t.partition,
+		restarts:  t.restarts,
+		again:     true,
+		until:     w.steady + t.restarts.Wait(w.steady, true),
+	})
 }
 
 // revoke asks the task to end when what is under way has ended.
 func (t *task) revoke() {
-	t.draining, t.drainUntil = true, t.process.world.steady+drainMillis
-	if t.started {
-		t.handler.Drain()
+	t.draining = true
+	if t.core != nil {
+		t.core.Drain(t.process.world.moment())
+		t.proceed()
 	}
 }
 
@@ -478,12 +480,7 @@ func (t *task) end() {
 	if t.core == nil {
 		return
 	}
-	if t.turn != nil {
-		t.turn.Batch.Discard()
-		t.turn = nil
-	}
 	if err := t.core.Close(); err != nil {
 		t.process.world.violate("closing the state of partition %d: %v", t.partition, err)
 	}
-	t.core = nil
 }

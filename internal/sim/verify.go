@@ -145,7 +145,7 @@ func (w *World) verify() bool {
 	}
 	for _, e := range workers(w.engines) {
 		for _, t := range e.tasks {
-			if t.stage == idle && w.checks.owns(t) {
+			if t.idle() && w.checks.owns(t) {
 				w.verifyLeft--
 				w.verifyTask(t)
 				return true
@@ -164,37 +164,23 @@ func (w *World) verifyTask(t *task) {
 
 // verifyRefold folds a journal from zero into an empty store.
 func (w *World) verifyRefold(partition int32) {
-	cfg := engine.Config{
-		Policy:              w.setup.policy,
-		AttemptsInFlight:    1,
-		AttemptsPerEndpoint: 1,
-		PartitionOf:         w.partitionOf,
-	}
-	core, err := streams.OpenCore(streams.CoreConfig{
-		Journal:   schemas.TopicJournal,
-		Partition: partition,
-		Inputs:    engine.Inputs(),
-		Store:     storeConfig(vfs.NewMem()),
-		NewHandler: func(c *streams.Core) streams.Handler {
-			return engine.NewHandler(cfg, func() bool { return false }, c, engine.NewFlights())
-		},
-		Submit: func(any) {},
+	core := w.newCore(partition, vfs.NewMem(), func(cfg engine.Config) handler {
+		return engine.NewHandler(cfg, nil)
 	})
-	if err != nil {
-		w.violate("opening an empty state: %v", err)
-	}
 	defer func() { _ = core.Close() }()
-	records, _ := w.log.read(place{schemas.TopicJournal, partition}, 0, math.MaxInt)
-	for _, r := range records {
-		if err := core.Fold(r); err != nil {
-			w.violate("G4: %v", err)
+	at := place{schemas.TopicJournal, partition}
+	records, next := w.log.read(at, 0, math.MaxInt)
+	for _, step := range []func() error{
+		core.TookOver,
+		func() error { return core.LocatedJournal(0, next) },
+		func() error { return core.ReadJournal(records, next) },
+		func() error { return core.Committed(next, w.moment()) },
+		func() error { _, err := core.Decide(w.moment()); return err },
+	} {
+		if err := step(); err != nil {
+			w.violate("G4: partition %d folded from zero: %v", partition, err)
 		}
 	}
-	turn, err := core.Ready(w.wall(), nil)
-	if err != nil {
-		w.violate("G4: %v", err)
-	}
-	turn.Batch.Discard()
 	if d := w.differs(core.Store(), partition); d != "" {
 		w.violate("G4: partition %d folded from zero: %s", partition, d)
 	}
@@ -224,7 +210,7 @@ func (w *World) verifyEnd() {
 	w.verifyDeadLetters()
 	for _, e := range w.engines {
 		for _, t := range e.tasks {
-			if w.checks.owns(t) && t.stage == idle {
+			if w.checks.owns(t) && t.idle() {
 				w.verifyTask(t)
 			}
 		}

@@ -20,9 +20,6 @@ const (
 	secondMillis = 1000
 	hourMillis   = 3_600_000
 	startMillis  = 1_793_500_000_000 // the wall clock when a run begins
-	// sessionMillis is after how long without a heartbeat a process loses its
-	// partitions.
-	sessionMillis = 6000
 )
 
 // setup is what a seed says of a run as a whole.
@@ -159,6 +156,10 @@ func (w *World) close() {
 }
 
 func (w *World) wall() int64 { return w.steady + w.wallOff }
+
+func (w *World) moment() streams.Moment {
+	return streams.Moment{WallMillis: w.wall(), SteadyMillis: w.steady}
+}
 
 // passed is what has passed by the wall clock, but for its being set back.
 func (w *World) passed() int64 { return w.steady + w.setForward }
@@ -328,26 +329,25 @@ func (w *World) advance(millis int64) {
 // member is a place in a consumer group.
 type member struct {
 	alive, paused bool
-	in            bool  // the group has it
-	ackSteady     int64 // when the group last acknowledged a heartbeat
-	ackWall       int64
+	in            bool           // the group has it
+	acknowledged  streams.Moment // when the group last took a heartbeat
 }
 
 func (m *member) works() bool { return m.alive && !m.paused }
 
 func (m *member) beat(w *World) {
 	if m.works() && m.in {
-		m.ackSteady, m.ackWall = w.steady, w.wall()
+		m.acknowledged = w.moment()
 	}
 }
 
-// fresh is streams.Membership.Fresh.
-func (m *member) fresh(w *World) bool {
-	return max(w.steady-m.ackSteady, w.wall()-m.ackWall) < sessionMillis
-}
+func (m *member) fresh(w *World) bool { return m.acknowledged.Fresh(w.moment()) }
 
 // expelled reports whether the group has given up on it.
-func (m *member) expelled(w *World) bool { return m.in && w.steady-m.ackSteady >= sessionMillis }
+func (m *member) expelled(w *World) bool {
+	silent := w.steady - m.acknowledged.SteadyMillis
+	return m.in && silent >= streams.SessionTimeout.Milliseconds()
+}
 
 func (w *World) jumpClock() bool {
 	if !w.setup.jumps {

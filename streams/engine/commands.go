@@ -163,7 +163,7 @@ func (m *machine) decideTest(
 	if rejection != nil {
 		return domain.Answer{Rejection: rejection}, true, nil
 	}
-	m.attempts.urgent = append(m.attempts.urgent, eventID)
+	m.scheduler.urgent = append(m.scheduler.urgent, eventID)
 	return domain.Answer{}, false, m.record(t, body.EndpointID, c.ID, facts...)
 }
 
@@ -205,7 +205,7 @@ func (m *machine) decideResend(
 		return domain.Answer{}, false, err
 	}
 	facts, rejection := domain.DecideResend(endpoint, delivery, c.AccountID, body,
-		m.attempts.underWay(body.EventID), t.NowMillis)
+		m.scheduler.inFlight.has(body.EventID), t.NowMillis)
 	if rejection != nil {
 		return domain.Answer{Rejection: rejection}, true, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,9 +18,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
-// core is a task without a log: what it decides counts as committed at once.
+// core is a task on a log in memory, on which every commit stands at once.
 type core struct {
-	*streams.Core
+	*streams.Core[engine.Effect, engine.Outcome]
 	t           *testing.T
 	disk        *vfs.MemFS
 	now         int64
@@ -27,11 +28,8 @@ type core struct {
 	inFlight    int
 	partitionOf func(string) int32
 	unseal      func(sealed []byte, boundTo string) (domain.Secret, error)
-	next        int64
-	journal     []streams.Record
-	latest      []streams.Record // of the journal: a start reads them again
-	matches     []streams.Record // that the latest turn wrote
-	locals      []any
+	journal     []streams.Record // offsets are places
+	written     []streams.Record // by the latest turn
 	attempts    []domain.Attempt
 	done        []func(domain.AttemptResult)
 	flights     *engine.Flights
@@ -60,37 +58,33 @@ func newCore(t *testing.T) *core {
 // open starts the task in a new process, on the state that is there.
 func (c *core) open() {
 	c.t.Helper()
-	c.flights = engine.NewFlights()
+	c.flights = engine.NewFlights(c)
 	c.openTask()
 }
 
-// openTask starts another task in the same process.
+// openTask starts another task in the same process, on the state that is there and what
+// the journal has beyond it.
 func (c *core) openTask() {
 	c.t.Helper()
-	c.openWith(nil)
+	if err := c.tryToOpen(); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
-// openWith starts a task on the state that is there and what the journal has
-// beyond it.
-func (c *core) openWith(journal []streams.Record) {
-	c.t.Helper()
-	c.locals = nil
+func (c *core) tryToOpen() error {
 	cfg := engine.Config{
 		Policy:              policy(hour),
-		Dispatcher:          c,
 		AttemptsInFlight:    c.inFlight,
 		AttemptsPerEndpoint: 8,
 		Unseal: func(sealed []byte, boundTo string) (domain.Secret, error) {
-			return c.unseal(
-				sealed, boundTo,
-			)
+			return c.unseal(sealed, boundTo)
 		},
 		Logger:      slog.New(slog.DiscardHandler),
 		PartitionOf: c.partitionOf,
 	}
-	var err error
-	c.Core, err = streams.OpenCore(streams.CoreConfig{
+	c.Core = streams.NewCore(streams.CoreConfig[engine.Effect, engine.Outcome]{
 		Journal: schemas.TopicJournal,
+		Inputs:  engine.Inputs(),
 		Store: streams.StoreConfig{
 			Dir:           "state",
 			Identity:      "test",
@@ -99,24 +93,119 @@ func (c *core) openWith(journal []streams.Record) {
 			MemTableBytes: 1 << 20,
 			Logger:        slog.New(slog.DiscardHandler),
 		},
-		NewHandler: func(core *streams.Core) streams.Handler {
-			return engine.NewHandler(cfg, func() bool { return c.ours }, core, c.flights)
+		NewHandler: func() streams.Handler[engine.Effect, engine.Outcome] {
+			return engine.NewHandler(cfg, c.flights.TakeUp(func(o engine.Outcome) { c.Completed(o) }))
 		},
-		Submit: func(outcome any) { c.locals = append(c.locals, outcome) },
+		Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
+	return c.advance()
+}
+
+// reopen starts the task in a new process; on no state, if that is lost.
+func (c *core) reopen(lost bool) {
+	c.t.Helper()
+	if err := c.Close(); err != nil {
 		c.t.Fatal(err)
 	}
-	for _, r := range journal {
-		if err := c.Fold(r); err != nil {
-			c.t.Fatal(err)
+	if lost {
+		c.disk = vfs.NewMem()
+	}
+	c.open()
+}
+
+// advance does what the core asks for, until it works and asks to be waited for.
+func (c *core) advance() error {
+	now, end := streams.Moment{WallMillis: c.now}, int64(len(c.journal))
+	for {
+		var err error
+		switch a := c.Next(now).(type) {
+		case streams.TakeOver:
+			err = c.TookOver()
+		case streams.LocateJournal:
+			err = c.LocatedJournal(0, end)
+		case streams.ReadJournal:
+			err = c.ReadJournal(c.journal[a.From:a.To], a.To)
+		case streams.Commit:
+			err = c.Committed(c.write(a.Records), now)
+		case streams.Apply:
+			var effects []engine.Effect
+			effects, err = c.Apply(now, c.ours)
+			for _, e := range effects {
+				c.flights.Perform(e)
+			}
+		case streams.LocateInputs:
+			_, err = c.LocatedInputs(nil, map[string]int64{
+				schemas.TopicCommands: math.MaxInt64,
+				schemas.TopicMatches:  math.MaxInt64,
+			})
+		case streams.Await:
+			if c.Working() {
+				return nil
+			}
+			_, err = c.Decide(now)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	turn, err := c.Ready(c.now, c.latest)
-	if err != nil {
-		c.t.Fatal(err)
+}
+
+// write appends what belongs to the journal, and gives its end, if there is any.
+func (c *core) write(records []streams.Record) (next int64) {
+	c.written = records
+	for _, r := range records {
+		if r.Topic == schemas.TopicJournal {
+			r.Offset = int64(len(c.journal))
+			c.journal = append(c.journal, r)
+			next = r.Offset + 1
+		}
 	}
-	c.settle(turn)
+	return next
+}
+
+// take takes a turn with records of the inputs, and gives the facts that it led to.
+func (c *core) take(records ...streams.Record) (facts []domain.Fact) {
+	c.t.Helper()
+	c.written = nil
+	for _, r := range records {
+		c.Arrived(slices.Index(engine.Inputs(), r.Topic), []streams.Record{r})
+	}
+	_, err := c.Decide(streams.Moment{WallMillis: c.now})
+	if err := errors.Join(err, c.advance()); err != nil {
+		c.t.Fatalf("the partition stops: %v", err)
+	}
+	c.written = slices.DeleteFunc(c.written, isNote)
+	for _, r := range c.writtenTo(schemas.TopicJournal) {
+		f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		facts = append(facts, f)
+	}
+	return facts
+}
+
+// isNote reports whether a record is a note of the task's own.
+func isNote(r streams.Record) bool { return r.Header(schemas.HeaderType) == "" }
+
+// writtenTo is what the latest turn wrote to a topic.
+func (c *core) writtenTo(topic string) []streams.Record {
+	return slices.DeleteFunc(slices.Clone(c.written),
+		func(r streams.Record) bool { return r.Topic != topic })
+}
+
+// turn decides on commands and on the outcomes that have come, and gives what
+// was recorded.
+func (c *core) turn(commands ...domain.Command) []domain.Fact {
+	c.t.Helper()
+	var records []streams.Record
+	for i, cmd := range commands {
+		m := schemas.EncodeCommand(cmd)
+		r := streams.NewRecord(schemas.TopicCommands, cmd.Body.Aggregate(), m.Value, m.EachHeader)
+		r.Offset = int64(i)
+		records = append(records, r)
+	}
+	return c.take(records...)
 }
 
 // pay takes a turn with a match for an endpoint.
@@ -129,15 +218,7 @@ func (c *core) pay(endpoint, event string) {
 			Watch:   domain.Watch{ID: watchID, AccountID: accountID, EndpointID: endpoint},
 		},
 		domain.Event{ID: event, Type: domain.PaymentReceived, Body: []byte(event)})
-	turn := c.Begin(c.now)
-	turn.Locals, c.locals = c.locals, nil
-	turn.Inputs = [][]streams.Record{
-		nil, {streams.NewRecord(schemas.TopicMatches, endpoint, m.Value, m.EachHeader)},
-	}
-	if err := c.Decide(turn); err != nil {
-		c.t.Fatal(err)
-	}
-	c.settle(turn)
+	c.take(streams.NewRecord(schemas.TopicMatches, endpoint, m.Value, m.EachHeader))
 }
 
 func creation(endpoint string) domain.Command {
@@ -149,92 +230,32 @@ func creation(endpoint string) domain.Command {
 	}}
 }
 
-// turn decides on commands and on the outcomes that have come, and gives what
-// was recorded.
-func (c *core) turn(commands ...domain.Command) []domain.Fact {
-	c.t.Helper()
-	turn := c.Begin(c.now)
-	turn.Inputs = make([][]streams.Record, len(engine.Inputs()))
-	for i, cmd := range commands {
-		m := schemas.EncodeCommand(cmd)
-		r := streams.NewRecord(schemas.TopicCommands, cmd.Body.Aggregate(), m.Value, m.EachHeader)
-		r.Offset = int64(i)
-		turn.Inputs[0] = append(turn.Inputs[0], r)
-	}
-	turn.Locals, c.locals = c.locals, nil
-	if err := c.Decide(turn); err != nil {
-		c.t.Fatal(err)
-	}
-	return c.settle(turn)
-}
-
-func (c *core) settle(turn *streams.Turn) (facts []domain.Fact) {
-	c.t.Helper()
-	c.matches = nil
-	for _, r := range turn.Out() {
-		if r.Topic == schemas.TopicMatches {
-			c.matches = append(c.matches, r)
-		}
-		if r.Topic != schemas.TopicJournal {
-			continue
-		}
-		f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		facts = append(facts, f)
-		r.Offset = c.next
-		c.journal = append(c.journal, r)
-		c.next++
-	}
-	if _, err := c.Settle(turn, c.next, c.now); err != nil {
-		c.t.Fatal(err)
-	}
-	return facts
-}
-
 // A state that is built anew is published anew, once: the rows in the tables may
 // be those of a state that was not the journal's.
 func TestAStateThatIsBuiltAnewPublishesItsRows(t *testing.T) {
 	c := newCore(t)
 	endpoints := make(map[string]bool)
-	var journal []streams.Record
 	for n := range 600 {
 		id := fmt.Sprintf("ep_%03d", n)
 		endpoints[id] = true
-		for _, f := range c.turn(creation(id)) {
-			m := schemas.EncodeFact(f)
-			r := streams.NewRecord(schemas.TopicJournal, f.Aggregate, m.Value, m.EachHeader)
-			r.Offset = int64(len(journal))
-			journal = append(journal, r)
-		}
+		c.turn(creation(id))
 	}
 	published := func() (rows int) {
 		for range 5 {
-			turn := c.Begin(c.now)
-			if err := c.Decide(turn); err != nil {
-				t.Fatal(err)
-			}
-			for _, r := range turn.Out() {
+			c.turn()
+			for _, r := range c.written {
 				if r.Topic != schemas.TopicEndpoints || !endpoints[string(r.Key)] {
 					t.Errorf("%s of %s", r.Key, r.Topic)
 				}
 				rows++
 			}
-			c.settle(turn)
 		}
 		return rows
 	}
 	if rows := published(); rows != 0 {
 		t.Errorf("%d rows were published again", rows)
 	}
-	if err := c.Core.Reset(); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	c.openWith(journal)
+	c.reopen(true)
 	if rows := published(); rows != len(endpoints) {
 		t.Errorf("%d of %d rows were published", rows, len(endpoints))
 	}
@@ -248,9 +269,11 @@ func TestAVersionThatComesTwiceEndsTheFold(t *testing.T) {
 	other := created
 	other.AtMillis++
 	m := schemas.EncodeFact(other)
-	r := streams.NewRecord(schemas.TopicJournal, other.Aggregate, m.Value, m.EachHeader)
-	r.Offset = c.next
-	if err := c.Fold(r); err == nil || !strings.Contains(err.Error(), "not committed") {
+	c.write([]streams.Record{
+		streams.NewRecord(schemas.TopicJournal, other.Aggregate, m.Value, m.EachHeader),
+	})
+	if err := errors.Join(c.Close(), c.tryToOpen()); err == nil ||
+		!strings.Contains(err.Error(), "not committed") {
 		t.Errorf("it was folded: %v", err)
 	}
 }

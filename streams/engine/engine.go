@@ -158,31 +158,39 @@ func (e *Engine) flightsOf(partition int32) *Flights {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.flights[partition] == nil {
-		e.flights[partition] = NewFlights()
+		e.flights[partition] = NewFlights(e.cfg.Dispatcher)
 	}
 	return e.flights[partition]
 }
 
-func (e *Engine) newTask(partition int32) *streams.Task {
+func (e *Engine) newTask(partition int32) streams.Runner {
 	flights := e.flightsOf(partition)
-	return streams.NewTask(streams.TaskConfig{
-		Cluster:   e.cfg.Cluster,
-		Group:     group,
-		Partition: partition,
-		Journal:   schemas.TopicJournal,
-		Inputs:    Inputs(),
-		Store: streams.StoreConfig{
-			Dir:           filepath.Join(e.cfg.StateDir, strconv.Itoa(int(partition))),
-			Identity:      e.identity,
-			CacheBytes:    taskCacheBytes,
-			MemTableBytes: taskMemTableBytes,
-			Logger:        e.cfg.Logger,
+	var task *streams.Task[Effect, Outcome]
+	task = streams.NewTask(streams.TaskConfig[Effect, Outcome]{
+		CoreConfig: streams.CoreConfig[Effect, Outcome]{
+			Partition: partition,
+			Journal:   schemas.TopicJournal,
+			Inputs:    Inputs(),
+			Store: streams.StoreConfig{
+				Dir:           filepath.Join(e.cfg.StateDir, strconv.Itoa(int(partition))),
+				Identity:      e.identity,
+				CacheBytes:    taskCacheBytes,
+				MemTableBytes: taskMemTableBytes,
+				Logger:        e.cfg.Logger,
+			},
+			NewHandler: func() streams.Handler[Effect, Outcome] {
+				return NewHandler(e.cfg, flights.TakeUp(task.Complete))
+			},
+			DrainTimeout: e.cfg.DrainTimeout,
+			Logger:       e.cfg.Logger,
 		},
-		LocalCapacity: e.cfg.AttemptsInFlight,
-		DrainTimeout:  e.cfg.DrainTimeout,
-		NewHandler:    func(c *streams.Core) streams.Handler { return NewHandler(e.cfg, e.ours, c, flights) },
-		OnTurn:        e.cfg.OnTurn,
-		Now:           e.cfg.Now,
-		Logger:        e.cfg.Logger,
+		Cluster:     e.cfg.Cluster,
+		Group:       group,
+		Perform:     flights.Perform,
+		Completions: e.cfg.AttemptsInFlight,
+		Ours:        e.ours,
+		OnTurn:      e.cfg.OnTurn,
+		Now:         e.cfg.Now,
 	})
+	return task
 }

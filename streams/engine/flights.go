@@ -8,9 +8,9 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Flights are the attempts of one partition that this process has under way,
-// whichever of its tasks began them. A task may end before they do: its process
-// stood still and the group took its partitions, or its commit failed. The next
+// Flights carry out the effects of one partition in this process, and are its attempts
+// under way, whichever of its tasks began them. A task may end before they do: its
+// process stood still and the group took its partitions, or its commit failed. The next
 // task of the partition in this process takes them up: what they bring back is
 // recorded, and none is made a second time meanwhile (G7). Only with the process,
 // or when another has made the same attempt, is one lost.
@@ -18,9 +18,11 @@ import (
 // There are at most as many as a task may have under way: it counts those that it
 // takes up, and what it cannot record any more is forgotten.
 type Flights struct {
+	dispatcher Dispatcher
+
 	mu     sync.Mutex
 	of     map[string]*flight // by event
-	submit func(outcome any)  // to the task that works, or worked last
+	submit func(Outcome)      // to the task that works, or worked last
 }
 
 type flight struct {
@@ -28,23 +30,49 @@ type flight struct {
 	result  *domain.AttemptResult // nil: under way
 }
 
-// Outcome is what an attempt brought back.
-type Outcome struct {
-	Attempt domain.Attempt
-	Result  domain.AttemptResult
+// NewFlights makes an empty set.
+func NewFlights(d Dispatcher) *Flights {
+	return &Flights{dispatcher: d, of: make(map[string]*flight)}
 }
 
-// NewFlights makes an empty set.
-func NewFlights() *Flights { return &Flights{of: make(map[string]*flight)} }
+// TakeUp gives a task what is kept: the attempts, in an order that a simulation repeats,
+// and, to submit, what they brought back already and will bring back.
+func (s *Flights) TakeUp(submit func(Outcome)) (kept []domain.Attempt) {
+	s.mu.Lock()
+	s.submit = submit
+	var came []Outcome
+	for _, event := range slices.Sorted(maps.Keys(s.of)) {
+		f := s.of[event]
+		kept = append(kept, f.attempt)
+		if f.result != nil {
+			came = append(came, Outcome{f.attempt, *f.result})
+		}
+	}
+	s.mu.Unlock()
+	for _, o := range came {
+		submit(o)
+	}
+	return kept
+}
 
-// begin notes an attempt that is about to be dispatched, and gives what is to be
-// called with its result.
-func (s *Flights) begin(a domain.Attempt) (ended func(domain.AttemptResult)) {
+// Perform carries an effect out.
+func (s *Flights) Perform(e Effect) {
+	switch e := e.(type) {
+	case Begin:
+		s.begin(e.Attempt)
+	case Forget:
+		s.forget(e)
+	case Disconnect:
+		s.dispatcher.Forget(e.URL)
+	}
+}
+
+func (s *Flights) begin(a domain.Attempt) {
 	f := &flight{attempt: a}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.of[a.EventID] = f
-	return func(r domain.AttemptResult) { s.ended(f, r) }
+	s.mu.Unlock()
+	s.dispatcher.Dispatch(a, func(r domain.AttemptResult) { s.ended(f, r) })
 }
 
 func (s *Flights) ended(f *flight, r domain.AttemptResult) {
@@ -59,41 +87,11 @@ func (s *Flights) ended(f *flight, r domain.AttemptResult) {
 	submit(Outcome{f.attempt, r}) // dropped when the task has ended; the next one asks
 }
 
-// takeUp gives a task what is under way, as far as it is the task's to record, and
-// the results that came while there was no task.
-func (s *Flights) takeUp(submit func(outcome any), take func(domain.Attempt) (bool, error)) error {
-	s.mu.Lock()
-	s.submit = submit
-	var came []Outcome
-	for _, event := range slices.Sorted(maps.Keys(s.of)) { // in an order that a simulation repeats
-		f := s.of[event]
-		taken, err := take(f.attempt)
-		if err != nil {
-			s.mu.Unlock()
-			return err
-		}
-		switch {
-		case !taken:
-			delete(s.of, event)
-		case f.result != nil:
-			came = append(came, Outcome{f.attempt, *f.result})
-		}
-	}
-	s.mu.Unlock()
-	for _, o := range came {
-		submit(o)
-	}
-	return nil
-}
-
-// settled forgets attempts whose outcome a committed turn took.
-func (s *Flights) settled(outcomes []Outcome) {
+func (s *Flights) forget(e Forget) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, o := range outcomes {
-		if f := s.of[o.Attempt.EventID]; f != nil && f.attempt.Number == o.Attempt.Number {
-			delete(s.of, o.Attempt.EventID)
-		}
+	if f := s.of[e.EventID]; f != nil && f.attempt.Number == e.Number {
+		delete(s.of, e.EventID)
 	}
 }
 

@@ -63,7 +63,7 @@ func (g *growing) most(size, step int, of func(size int) domain.CommandBody) int
 func (g *growing) takes(body domain.CommandBody) bool {
 	g.t.Helper()
 	g.commands++
-	out := g.take(commandRecord(domain.Command{
+	out := g.wrote(commandRecord(domain.Command{
 		ID:        fmt.Sprintf("cmd_%d", g.commands),
 		AccountID: accountID,
 		BodyHash:  []byte(long(64, g.commands)),

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -15,29 +14,26 @@ import (
 
 // machine is the handler of one task: it decides, folds, and starts attempts.
 type machine struct {
-	cfg      Config
-	core     *streams.Core
-	state    *state
-	attempts *attempts
-	facts    []domain.Fact        // of the turn, for OnFact
-	dead     []schemas.DeadLetter // of the turn
-	rows     map[string]bool      // aggregates whose row the turn publishes
-	tabled   bool                 // the tables hold every row of this state
+	cfg       Config
+	state     *state
+	scheduler *scheduler
+	kept      []domain.Attempt     // of former tasks, until they are taken up
+	facts     []domain.Fact        // of the turn, for OnFact
+	dead      []schemas.DeadLetter // of the turn
+	rows      map[string]bool      // aggregates whose row the turn publishes
+	tabled    bool                 // the tables hold every row of this state
 }
 
-// NewHandler makes the handler of one partition. Ours reports whether the
-// partition is still ours; attempts are started only then. Flights are those of the
-// partition in this process, and outlive the handler.
-func NewHandler(
-	cfg Config, ours func() bool, core *streams.Core, flights *Flights,
-) streams.Handler {
+// NewHandler makes the handler of one partition. Kept is what its former tasks in this
+// process have under way ([Flights.TakeUp]).
+func NewHandler(cfg Config, kept []domain.Attempt) streams.Handler[Effect, Outcome] {
 	s := newState()
 	return &machine{
-		cfg:      cfg,
-		core:     core,
-		state:    s,
-		attempts: newAttempts(cfg, ours, core, s, flights),
-		rows:     make(map[string]bool),
+		cfg:       cfg,
+		state:     s,
+		scheduler: newScheduler(cfg, s),
+		kept:      kept,
+		rows:      make(map[string]bool),
 	}
 }
 
@@ -108,9 +104,10 @@ func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
 			}
 		}
 	}
-	if err := m.attempts.takeUp(t.NowMillis); err != nil {
+	if err := m.scheduler.takeUp(t, m.kept); err != nil {
 		return err
 	}
+	m.kept = nil
 	return m.publishRows(t)
 }
 
@@ -163,15 +160,15 @@ func mayChangeRow(body domain.FactBody) bool {
 
 // Turn decides on commands, outcomes, due timers and matches, in this order: a
 // flood of payments never delays a person.
-func (m *machine) Turn(t *streams.Turn) error {
+func (m *machine) Turn(t *streams.Turn, outcomes []Outcome) error {
 	m.facts, m.dead = m.facts[:0], m.dead[:0]
 	if len(t.Inputs) > 0 {
 		if err := m.commands(t); err != nil {
 			return err
 		}
 	}
-	for _, local := range t.Locals {
-		if err := m.outcome(t, local.(Outcome)); err != nil {
+	for _, o := range outcomes {
+		if err := m.outcome(t, o); err != nil {
 			return err
 		}
 	}
@@ -242,7 +239,7 @@ func (m *machine) apply(t *streams.Turn, f domain.Fact) error {
 		}
 	default: // nothing goes with it
 	}
-	m.attempts.changed(c.before, c.after)
+	m.scheduler.changed(c.before, c.after)
 	m.facts = append(m.facts, f)
 	return nil
 }
@@ -349,7 +346,7 @@ func (m *machine) outcome(t *streams.Turn, o Outcome) error {
 	}
 	facts := domain.DecideAttempt(endpoint, delivery, o.Attempt.Number, o.Result, m.cfg.Policy,
 		t.NowMillis)
-	m.attempts.ended(o, len(facts) > 0)
+	m.scheduler.ended(t.Timers, o, len(facts) > 0)
 	for _, body := range facts {
 		if made, ok := body.(domain.AttemptMade); ok {
 			if handled, answers := domain.TestAnswered(delivery, made); answers {
@@ -364,7 +361,7 @@ func (m *machine) outcome(t *streams.Turn, o Outcome) error {
 // endpoint was disabled before they were sent. One whose endpoint was enabled
 // again meanwhile is sent.
 func (m *machine) cancelDeliveries(t *streams.Turn) error {
-	for _, c := range m.attempts.takeCancels() {
+	for _, c := range m.scheduler.takeCancels() {
 		delivery, err := m.state.delivery(t.Batch, c.ID)
 		if err != nil {
 			return err
@@ -374,8 +371,8 @@ func (m *machine) cancelDeliveries(t *streams.Turn) error {
 			return err
 		}
 		if endpoint.Sends() {
-			m.core.Timers().Release(c)
-			m.attempts.urgent = append(m.attempts.urgent, c.ID)
+			t.Timers.Release(c)
+			m.scheduler.urgent = append(m.scheduler.urgent, c.ID)
 			continue
 		}
 		facts := domain.DecideCancel(endpoint, delivery)
@@ -388,7 +385,7 @@ func (m *machine) cancelDeliveries(t *streams.Turn) error {
 
 // forgetCommands drops answers whose time has passed.
 func (m *machine) forgetCommands(t *streams.Turn) error {
-	for _, c := range m.attempts.takeForgets() {
+	for _, c := range m.scheduler.takeForgets() {
 		if err := t.Batch.Delete(keyOf(spaceCommand, c.ID)); err != nil {
 			return err
 		}
@@ -399,8 +396,8 @@ func (m *machine) forgetCommands(t *streams.Turn) error {
 	return nil
 }
 
-// Settled tells of the turn's facts and starts the attempts that are due.
-func (m *machine) Settled(nowMillis int64) (int64, error) {
+// AfterCommit tells of the turn's facts and returns the attempts that are due.
+func (m *machine) AfterCommit(a streams.After) ([]Effect, int64, error) {
 	if m.cfg.OnFact != nil {
 		for _, f := range m.facts {
 			m.cfg.OnFact(f)
@@ -408,19 +405,15 @@ func (m *machine) Settled(nowMillis int64) (int64, error) {
 	}
 	m.facts = m.facts[:0]
 	m.tellDead()
-	m.attempts.settled()
-	if m.attempts.draining {
-		return math.MaxInt64, nil
+	effects, wakeMillis, err := m.scheduler.start(a)
+	if !m.tabled && !m.scheduler.draining {
+		wakeMillis = min(wakeMillis, a.NowMillis)
 	}
-	wakeMillis, err := m.attempts.start(nowMillis)
-	if !m.tabled {
-		wakeMillis = min(wakeMillis, nowMillis)
-	}
-	return wakeMillis, err
+	return effects, wakeMillis, err
 }
 
 // Drain starts no further attempts.
-func (m *machine) Drain() { m.attempts.draining = true }
+func (m *machine) Drain() { m.scheduler.draining = true }
 
 // Busy reports whether attempts are under way.
-func (m *machine) Busy() bool { return len(m.attempts.inFlight) > 0 }
+func (m *machine) Busy() bool { return m.scheduler.inFlight.len() > 0 }

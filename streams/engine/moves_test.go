@@ -3,13 +3,11 @@ package engine_test
 import (
 	"fmt"
 	"reflect"
-	"slices"
 	"testing"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
-	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
 const (
@@ -39,13 +37,8 @@ func resending(id, endpoint, to string) domain.Command {
 // this one, wrote it.
 func (c *core) match(r streams.Record) []domain.Fact {
 	c.t.Helper()
-	turn := c.Begin(c.now)
 	r.Partition = 0 // each core is the first partition of its own world
-	turn.Inputs = [][]streams.Record{nil, {r}}
-	if err := c.Decide(turn); err != nil {
-		c.t.Fatal(err)
-	}
-	return c.settle(turn)
+	return c.take(r)
 }
 
 // movedOnce is a partition where an event's delivery was attempted once, cancelled
@@ -58,10 +51,7 @@ func movedOnce(t *testing.T, partitionOfNext int32) *core {
 		}
 		return 0
 	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	c.open()
+	c.reopen(false)
 	c.turn(creation(leftEndpoint))
 	c.pay(leftEndpoint, movedEvent)
 	c.done[0](domain.AttemptResult{StatusCode: 500})
@@ -81,13 +71,13 @@ func movedOnce(t *testing.T, partitionOfNext int32) *core {
 // once, however often it is written.
 func TestAnEventIsHandedOver(t *testing.T) {
 	from := movedOnce(t, 3)
-	if len(from.matches) != 1 || from.matches[0].Partition != 3 ||
-		string(from.matches[0].Key) != nextEndpoint {
-		t.Fatalf("handed over by %+v", from.matches)
+	if len(from.handedOver()) != 1 || from.handedOver()[0].Partition != 3 ||
+		string(from.handedOver()[0].Key) != nextEndpoint {
+		t.Fatalf("handed over by %+v", from.handedOver())
 	}
 	to := newCore(t)
 	to.turn(creation(nextEndpoint))
-	facts := to.match(from.matches[0])
+	facts := to.match(from.handedOver()[0])
 	if len(facts) != 1 {
 		t.Fatalf("a hand-over led to %+v", facts)
 	}
@@ -101,13 +91,13 @@ func TestAnEventIsHandedOver(t *testing.T) {
 		string(a[0].Body) != movedEvent {
 		t.Errorf("attempts %+v", a)
 	}
-	if again := to.match(from.matches[0]); len(again) != 0 {
+	if again := to.match(from.handedOver()[0]); len(again) != 0 {
 		t.Errorf("arrives twice: %+v", again)
 	}
 	for _, asked := range []string{nextEndpoint, "ep_00000000000000000000000005", ""} {
 		facts := from.turn(resending("cmd_again_"+asked, leftEndpoint, asked))
 		if d := facts[0].Body.(domain.CommandHandled).Answer.Delivery; len(facts) != 1 ||
-			d.MovedTo != nextEndpoint || d.MovedBy != "cmd_move" || len(from.matches) != 0 {
+			d.MovedTo != nextEndpoint || d.MovedBy != "cmd_move" || len(from.handedOver()) != 0 {
 			t.Errorf("asked again: %+v", facts)
 		}
 	}
@@ -116,16 +106,12 @@ func TestAnEventIsHandedOver(t *testing.T) {
 // TestAHandOverThatWasTornOffIsWrittenAgain: the fact stands, the match does not.
 func TestAHandOverThatWasTornOffIsWrittenAgain(t *testing.T) {
 	c := movedOnce(t, 3)
-	torn := c.matches[0]
+	torn := c.handedOver()[0]
 	for range 2 { // the start may be torn as well
-		c.latest = c.journal
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
-		c.open()
-		if len(c.matches) != 1 || c.matches[0].Partition != 3 ||
-			string(c.matches[0].Value) != string(torn.Value) {
-			t.Fatalf("a start hands over %+v", c.matches)
+		c.reopen(false)
+		if len(c.handedOver()) != 1 || c.handedOver()[0].Partition != 3 ||
+			string(c.handedOver()[0].Value) != string(torn.Value) {
+			t.Fatalf("a start hands over %+v", c.handedOver())
 		}
 	}
 }
@@ -159,26 +145,22 @@ func TestAnEventMovesWithinItsPartition(t *testing.T) {
 		}
 	}
 	check("live")
-	journal := slices.Clone(c.journal)
-	if err := c.Core.Reset(); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	c.flights, c.latest = engine.NewFlights(), journal
-	c.openWith(journal)
-	if len(c.matches) != 0 {
-		t.Errorf("what arrived in this partition is handed over again: %+v", c.matches)
+	c.reopen(true)
+	if len(c.handedOver()) != 0 {
+		t.Errorf("what arrived in this partition is handed over again: %+v", c.handedOver())
 	}
 	check("folded")
 }
 
+// handedOver are the hand-overs of the latest turn.
+func (c *core) handedOver() []streams.Record { return c.writtenTo(schemas.TopicMatches) }
+
 // handed is the hand-over of the latest turn.
 func (c *core) handed() streams.Record {
 	c.t.Helper()
-	if len(c.matches) != 1 || c.matches[0].Topic != schemas.TopicMatches {
-		c.t.Fatalf("hand-overs %+v", c.matches)
+	handed := c.handedOver()
+	if len(handed) != 1 {
+		c.t.Fatalf("hand-overs %+v", handed)
 	}
-	return c.matches[0]
+	return handed[0]
 }

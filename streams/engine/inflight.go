@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// inFlight counts the attempts under way, all of them and those of each endpoint.
+type inFlight struct {
+	perEndpoint int
+	byEvent     map[string]underWay
+	windows     map[string]*window // by endpoint
+	probing     int                // attempts under way to endpoints that are in doubt
+	// uncounted is until when attempts may have begun that no window counts: when
+	// the task began, or when a window was given up.
+	uncounted int64
+}
+
+// underWay is an attempt that was begun.
+type underWay struct {
+	claim    streams.Claimed
+	number   int
+	endpoint string
+	probing  bool
+}
+
+// keptWindows bounds the endpoints of which is remembered how they did while nothing is
+// under way to them.
+const keptWindows = 16_384
+
+func newInFlight(perEndpoint int) *inFlight {
+	return &inFlight{
+		perEndpoint: perEndpoint,
+		byEvent:     make(map[string]underWay),
+		windows:     make(map[string]*window),
+	}
+}
+
+func (f *inFlight) len() int { return len(f.byEvent) }
+
+// has reports whether an attempt for an event is under way.
+func (f *inFlight) has(eventID string) bool {
+	_, is := f.byEvent[eventID]
+	return is
+}
+
+func (f *inFlight) window(endpointID string) *window {
+	w := f.windows[endpointID]
+	if w == nil {
+		w = newWindow(f.perEndpoint, f.uncounted)
+		f.windows[endpointID] = w
+	}
+	return w
+}
+
+// begin counts an attempt in.
+func (f *inFlight) begin(
+	claim streams.Claimed, a domain.Attempt, nowMillis int64, limited bool,
+) {
+	w := f.window(a.EndpointID)
+	w.begin(nowMillis, limited)
+	if w.probing {
+		f.probing++
+	}
+	f.byEvent[a.EventID] = underWay{
+		claim:    claim,
+		number:   a.Number,
+		endpoint: a.EndpointID,
+		probing:  w.probing,
+	}
+}
+
+// end counts an attempt out, if it is under way. It returns its claim, and the groups of
+// its endpoint that waited for it to end.
+func (f *inFlight) end(
+	o Outcome, nowMillis int64,
+) (claim streams.Claimed, unblocked []string, was bool) {
+	u, ok := f.byEvent[o.Attempt.EventID]
+	if !ok || u.number != o.Attempt.Number {
+		return claim, nil, false
+	}
+	delete(f.byEvent, o.Attempt.EventID)
+	if u.probing {
+		f.probing--
+	}
+	w := f.window(u.endpoint)
+	w.end(o.Result)
+	unblocked, w.blocked = w.blocked, nil
+	if w.underWay == 0 && len(f.windows) > keptWindows {
+		delete(f.windows, u.endpoint)
+		f.uncounted = nowMillis
+	}
+	return u.claim, unblocked, true
+}

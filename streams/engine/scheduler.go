@@ -1,0 +1,397 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// scheduler turns what is due into attempts. All that it keeps is memory: after a restart
+// of the process, what was under way is due again. After a restart of the task alone, it
+// is still under way ([Flights]).
+type scheduler struct {
+	cfg        Config
+	state      *state
+	secrets    *secrets
+	inFlight   *inFlight
+	waitlisted *queue            // groups that wait for a place among the probing
+	throttle   *wakes            // groups that wait by their rate limit
+	urgent     []string          // events to be attempted out of turn
+	resumed    []domain.Endpoint // enabled or deleted in the turn
+	relimit    []domain.Endpoint // whose rate limit was changed in the turn
+	// effects of the turn that do not wait for what is due
+	effects  []Effect
+	cancels  []streams.Claimed // deliveries of deleted endpoints, tests of disabled ones
+	forgets  []streams.Claimed // answers to commands whose time has passed
+	draining bool
+	now      int64 // of the start that is going on, or the latest
+}
+
+const (
+	// keptUrgent bounds what waits out of turn for the bound on all attempts.
+	keptUrgent = 1024
+	// sealedAgainMillis is when to try again to open a secret.
+	sealedAgainMillis = 30_000
+	// oursAgainMillis is when to look again whether the partition is ours.
+	oursAgainMillis = 250
+)
+
+func newScheduler(cfg Config, s *state) *scheduler {
+	return &scheduler{
+		cfg:        cfg,
+		state:      s,
+		secrets:    newSecrets(cfg.Unseal),
+		inFlight:   newInFlight(cfg.AttemptsPerEndpoint),
+		waitlisted: newQueue(),
+		throttle:   newWakes(),
+	}
+}
+
+// takeUp counts in what former tasks of the partition have under way, and claims their
+// deliveries, so that none is made again. Those that are not to be recorded any more are
+// forgotten: a turn that was committed has them, or another process made them since.
+func (s *scheduler) takeUp(t *streams.Turn, kept []domain.Attempt) error {
+	s.now, s.inFlight.uncounted = t.NowMillis, t.NowMillis
+	for _, attempt := range kept {
+		delivery, err := s.state.delivery(t.Batch, attempt.EventID)
+		if err != nil {
+			return err
+		}
+		if !delivery.Awaits(attempt) {
+			s.forget(attempt)
+			continue
+		}
+		var claim streams.Claimed
+		if delivery.State.Pending() {
+			claim, _, err = t.Timers.Take(deliveryGroup(delivery.EndpointID, delivery.EndpointEpoch),
+				delivery.NextAttemptAtMillis, delivery.EventID)
+			if err != nil {
+				return err
+			}
+		}
+		s.inFlight.begin(claim, attempt, s.now, false)
+	}
+	return nil
+}
+
+func (s *scheduler) forget(a domain.Attempt) {
+	s.effects = append(s.effects, Forget{EventID: a.EventID, Number: a.Number})
+}
+
+// ended takes an attempt off the list. One whose outcome was not recorded is due
+// still, and is given back.
+func (s *scheduler) ended(timers *streams.TimerIndex, o Outcome, recorded bool) {
+	s.forget(o.Attempt)
+	claim, unblocked, was := s.inFlight.end(o, s.now)
+	for _, group := range unblocked {
+		timers.Unblock(group)
+	}
+	if was && !recorded {
+		timers.Release(claim)
+	}
+}
+
+// changed takes note of what a fact of the turn made of an endpoint. Connections to
+// where nothing is sent any more are dropped.
+func (s *scheduler) changed(before, after domain.Endpoint) {
+	if before.Epoch != after.Epoch {
+		s.resumed = append(s.resumed, after)
+	}
+	if before.RateLimitPerSecond != after.RateLimitPerSecond {
+		s.relimit = append(s.relimit, after)
+	}
+	if before.Sends() && (!after.Sends() || before.URL != after.URL) {
+		s.effects = append(s.effects, Disconnect{URL: before.URL})
+	}
+}
+
+func (s *scheduler) takeCancels() []streams.Claimed {
+	taken := s.cancels
+	s.cancels = nil
+	return taken
+}
+
+func (s *scheduler) takeForgets() []streams.Claimed {
+	taken := s.forgets
+	s.forgets = nil
+	return taken
+}
+
+// round is one start of what is due: the scheduler with what it is given for it.
+type round struct {
+	*scheduler
+	timers    *streams.TimerIndex
+	committed *streams.Store
+	granted   map[string]bool // waitlisted groups whose turn has come
+	begun     []Effect
+}
+
+// start claims what is due and may be attempted, and returns what is to be done. It
+// returns when to look again, too.
+func (s *scheduler) start(a streams.After) (effects []Effect, wakeMillis int64, err error) {
+	effects, s.effects = s.effects, nil
+	if s.draining {
+		return effects, math.MaxInt64, nil
+	}
+	r := &round{scheduler: s, timers: a.Timers, committed: a.State}
+	wakeMillis, err = r.start(a)
+	return append(effects, r.begun...), wakeMillis, err
+}
+
+func (r *round) start(a streams.After) (wakeMillis int64, err error) {
+	if a.NowMillis < r.now {
+		r.setBack(a.NowMillis)
+	}
+	r.now = a.NowMillis
+	r.resume()
+	for group := range r.throttle.due(r.now) {
+		r.timers.Unblock(group)
+	}
+	if !a.Ours {
+		return r.now + oursAgainMillis, nil
+	}
+	if err := r.startUrgent(); err != nil {
+		return 0, err
+	}
+	if err := r.claim(); err != nil {
+		return 0, err
+	}
+	if len(r.forgets) > 0 || len(r.cancels) > 0 {
+		return r.now, nil
+	}
+	if r.free() <= 0 {
+		return math.MaxInt64, nil // the next outcome wakes us
+	}
+	return min(r.timers.NextMillis(), r.throttle.nextMillis()), nil
+}
+
+// free is how many more attempts may be under way.
+func (s *scheduler) free() int { return s.cfg.AttemptsInFlight - s.inFlight.len() }
+
+// probingPlaces is how many more attempts the endpoints in doubt may have.
+func (s *scheduler) probingPlaces() int {
+	return max(1, s.cfg.AttemptsInFlight/2) - s.inFlight.probing
+}
+
+// setBack ends what waits by a clock that was set back since: it would wait until the
+// clock has come there again, and what comes anew to its groups with it. Whoever must
+// wait still is told so anew, and for no longer than if it were told so now.
+func (r *round) setBack(nowMillis int64) {
+	for group := range r.throttle.due(math.MaxInt64) {
+		r.timers.Unblock(group)
+	}
+	for _, w := range r.inFlight.windows {
+		w.sealedUntilMillis = min(w.sealedUntilMillis, nowMillis+sealedAgainMillis)
+	}
+	r.inFlight.uncounted = min(r.inFlight.uncounted, nowMillis)
+}
+
+// resume lets the groups of endpoints that were enabled or deleted, or got another
+// rate limit, be claimed of again: those of former epochs too, for an endpoint may
+// be disabled again before all of one has gone.
+func (r *round) resume() {
+	for _, e := range slices.Concat(r.resumed, r.relimit) {
+		for epoch := range e.Epoch + 1 {
+			r.timers.Unblock(deliveryGroup(e.ID, epoch))
+		}
+	}
+	r.relimit = r.relimit[:0]
+	for _, e := range r.resumed {
+		if e.Sends() && len(r.inFlight.windows) < keptWindows {
+			r.inFlight.window(e.ID).restart()
+		}
+	}
+	r.resumed = r.resumed[:0]
+}
+
+// claim claims until nothing more is due or allowed. Groups that wait for a
+// place among the probing are granted one each first, in the order of their waiting, as
+// long as there are places: a group takes its place or waits no more.
+func (r *round) claim() error {
+	for {
+		asked := 0
+		for asked < r.probingPlaces() && r.waitlisted.len() > 0 {
+			group, _ := r.waitlisted.take()
+			if r.granted == nil {
+				r.granted = make(map[string]bool)
+			}
+			r.granted[group] = true
+			r.timers.Unblock(group)
+			asked++
+		}
+		if r.free() <= 0 {
+			return nil
+		}
+		total := r.free() + cancelAtOnce + forgetAtOnce
+		if err := r.timers.Claim(r.now, total, r.allow, r.take); err != nil {
+			return err
+		}
+		if asked == 0 {
+			return nil
+		}
+	}
+}
+
+// take does with a claim what its group is for.
+func (r *round) take(c streams.Claimed) error {
+	if c.Group == groupCommands {
+		r.forgets = append(r.forgets, c)
+		return nil
+	}
+	endpoint, err := r.state.endpoint(r.committed, endpointOf(c.Group))
+	switch {
+	case err != nil:
+		return err
+	case endpoint.Deleted():
+		r.cancels = append(r.cancels, c)
+		return nil
+	}
+	return r.begin(c, endpoint)
+}
+
+// startUrgent attempts what must not wait for its turn, whatever the window
+// says: a person waits for it. Only the bound on all attempts holds; what is
+// beyond it is asked for again, unless its turn comes before.
+func (r *round) startUrgent() error {
+	urgent := r.urgent
+	r.urgent = nil
+	for _, eventID := range urgent {
+		delivery, err := r.state.delivery(r.committed, eventID)
+		if err != nil {
+			return err
+		}
+		endpoint, err := r.state.endpoint(r.committed, delivery.EndpointID)
+		switch {
+		case err != nil:
+			return err
+		case !delivery.State.Pending() || delivery.Attempts > 0:
+			continue // a first attempt that has ended by now was what was waited for
+		case endpoint.Sends() && r.free() <= 0:
+			if len(r.urgent) < keptUrgent {
+				r.urgent = append(r.urgent, eventID)
+			}
+			continue
+		}
+		if err := r.startUrgentOne(delivery, endpoint); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startUrgentOne attempts one that is not under way. One that its endpoint is not
+// sent is cancelled, for its command would wait until the endpoint is enabled.
+func (r *round) startUrgentOne(delivery domain.Delivery, endpoint domain.Endpoint) error {
+	group := deliveryGroup(delivery.EndpointID, delivery.EndpointEpoch)
+	c, free, err := r.timers.Take(group, delivery.NextAttemptAtMillis, delivery.EventID)
+	switch {
+	case err != nil || !free:
+		return err
+	case !endpoint.Sends():
+		r.cancels = append(r.cancels, c)
+		return nil
+	}
+	return r.begin(c, endpoint)
+}
+
+// allow is how many more entries of a group may be claimed now; below zero, no
+// group may have any.
+func (r *round) allow(group string) int {
+	if group == groupCommands {
+		return forgetAtOnce - len(r.forgets)
+	}
+	endpoint, err := r.state.endpoint(r.committed, endpointOf(group))
+	switch {
+	case err != nil:
+		return 1 // the claim meets the same error and reports it
+	case endpoint.Deleted():
+		return cancelAtOnce - len(r.cancels)
+	case !endpoint.Sends():
+		return 0 // until it is enabled (G3)
+	}
+	return r.allowAttempts(group, endpoint)
+}
+
+// allowAttempts is how many more attempts an endpoint may get: by its window, by
+// its rate limit, and, when it is in doubt, by what all that are in doubt may
+// have together. Half of all places are kept for receivers that answer, however
+// many do not (G6).
+func (r *round) allowAttempts(group string, endpoint domain.Endpoint) int {
+	free := r.free()
+	if free <= 0 {
+		return -1
+	}
+	w := r.inFlight.window(endpoint.ID)
+	if w.sealedUntilMillis > r.now {
+		r.throttle.add(w.sealedUntilMillis, group)
+		return 0
+	}
+	allowed, wakeMillis := w.allowance(endpoint.RateLimitPerSecond, r.now)
+	if allowed == 0 {
+		r.throttle.add(wakeMillis, group)
+		return 0
+	}
+	if w.room() <= 0 {
+		w.block(group)
+		return 0
+	}
+	allowed = min(allowed, w.room(), free)
+	if !w.probing {
+		return allowed
+	}
+	switch places := r.probingPlaces(); {
+	case places > 0 && r.granted[group]:
+		delete(r.granted, group)
+		return 1
+	case places > 0 && r.waitlisted.len() == 0:
+		return min(allowed, places)
+	}
+	r.waitlisted.add(group) // behind those that wait already
+	w.block(group)          // unless the endpoint answers meanwhile, and is not in doubt any more
+	return 0
+}
+
+// begin has one delivery attempted, with the endpoint's current url and secrets.
+func (r *round) begin(c streams.Claimed, endpoint domain.Endpoint) error {
+	delivery, err := r.state.delivery(r.committed, c.ID)
+	if err != nil {
+		return err
+	}
+	body, err := r.state.body(r.committed, c.ID)
+	if err != nil {
+		return err
+	}
+	if !delivery.State.Pending() || body == nil {
+		return fmt.Errorf("engine: the timer index has delivery %s (%s), which is not pending (G3): "+
+			"delete the state folder to build it anew", c.ID, delivery.State)
+	}
+	sign, headers, err := r.secrets.of(endpoint, r.now)
+	if err != nil {
+		r.leaveSealed(c, endpoint, err)
+		return nil
+	}
+	attempt := domain.Attempt{
+		EventID:    c.ID,
+		EndpointID: endpoint.ID,
+		Number:     delivery.Attempts + 1,
+		URL:        endpoint.URL,
+		Headers:    headers,
+		Secrets:    sign,
+		Body:       body,
+	}
+	r.inFlight.begin(c, attempt, r.now, endpoint.RateLimitPerSecond > 0)
+	r.begun = append(r.begun, Begin{Attempt: attempt})
+	return nil
+}
+
+// leaveSealed leaves an endpoint alone for a while of which something cannot be opened,
+// as after the master key was lost: what waits for it waits, and others go on.
+func (r *round) leaveSealed(c streams.Claimed, endpoint domain.Endpoint, err error) {
+	r.cfg.Logger.Error("nothing can be sent to an endpoint, because its secrets and headers cannot "+
+		"all be opened", "endpoint", endpoint.ID, "again", sealedAgainMillis/1000, "error", err)
+	r.inFlight.window(endpoint.ID).sealedUntilMillis = r.now + sealedAgainMillis
+	r.timers.Release(c)
+}

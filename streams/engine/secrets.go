@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// secrets opens what is sealed of endpoints, and keeps what was opened lately.
+type secrets struct {
+	unseal func(sealed []byte, boundTo string) (domain.Secret, error)
+	opened *lru.Cache[string, domain.Secret] // by what they are bound to, and sealed value
+}
+
+const cachedSecrets = 4096
+
+func newSecrets(unseal func(sealed []byte, boundTo string) (domain.Secret, error)) *secrets {
+	return &secrets{unseal: unseal, opened: newCache[domain.Secret](cachedSecrets)}
+}
+
+// of opens the secrets that sign for an endpoint now, newest first, and the values of its
+// own headers.
+func (s *secrets) of(
+	e domain.Endpoint, nowMillis int64,
+) (sign []domain.Secret, headers []domain.SentHeader, err error) {
+	for _, valid := range e.ValidSecrets(nowMillis) {
+		plain, openErr := s.open(valid.Sealed, e.ID)
+		if openErr != nil {
+			err = errors.Join(err, fmt.Errorf("engine: opening the secret of endpoint %s (is this the "+
+				"master key it was sealed with?): %w", e.ID, openErr))
+		}
+		sign = append(sign, plain)
+	}
+	for _, h := range e.Headers {
+		value, openErr := s.open(h.Sealed, h.SealedFor(e.ID))
+		if openErr != nil {
+			err = errors.Join(err, fmt.Errorf("engine: opening the header %s of endpoint %s (is this the "+
+				"master key it was sealed with?): %w", h.Name, e.ID, openErr))
+		}
+		headers = append(headers, domain.SentHeader{Name: h.Name, Value: value})
+	}
+	return sign, headers, err
+}
+
+// open opens what was opened lately without the master key. A seal that was moved
+// does not open elsewhere because it was opened where it belongs.
+func (s *secrets) open(sealed []byte, boundTo string) (domain.Secret, error) {
+	value := boundTo + "\x00" + string(sealed)
+	if plain, ok := s.opened.Get(value); ok {
+		return plain, nil
+	}
+	plain, err := s.unseal(sealed, boundTo)
+	if err == nil {
+		s.opened.Add(value, plain)
+	}
+	return plain, err
+}
