@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,12 +107,8 @@ func New(c Config) (*API, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	if c.MaxRequests == 0 {
-		c.MaxRequests = defaultMaxRequests
-	}
-	if c.TestWait == 0 {
-		c.TestWait = defaultTestWait
-	}
+	c.MaxRequests = cmp.Or(c.MaxRequests, defaultMaxRequests)
+	c.TestWait = cmp.Or(c.TestWait, defaultTestWait)
 	a := &API{
 		Config:   c,
 		router:   mux.NewRouter().SkipClean(true),

@@ -25,7 +25,9 @@ func (a *API) showEndpoint(e domain.Endpoint, replayed bool) (endpointView, erro
 	return viewEndpoint(e, headers, lost), nil
 }
 
-func (a *API) showPresent(e domain.Endpoint) (endpointView, error) { return a.showEndpoint(e, false) }
+func (a *API) showPresent(e domain.Endpoint) (endpointView, error) {
+	return a.showEndpoint(e, false)
+}
 
 // forgotten answers a repeat when something cannot be opened: the key that sealed it may
 // have been dropped.

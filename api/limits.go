@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
@@ -46,12 +47,8 @@ type limits struct {
 }
 
 func newLimits(l RateLimit, now func() time.Time) *limits {
-	if l.PerSecond == 0 {
-		l.PerSecond = defaultPerSecond
-	}
-	if l.Burst == 0 {
-		l.Burst = 2 * l.PerSecond
-	}
+	l.PerSecond = cmp.Or(l.PerSecond, defaultPerSecond)
+	l.Burst = cmp.Or(l.Burst, 2*l.PerSecond)
 	window := max(1, l.Burst/l.PerSecond)
 	return &limits{
 		perSecond: l.PerSecond,

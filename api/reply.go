@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -38,13 +39,8 @@ func (answer *reply) encode() (err error) {
 
 func (answer reply) write(w http.ResponseWriter) {
 	h := w.Header()
-	if answer.contentType == "" {
-		answer.contentType = "application/json"
-	}
-	if answer.status == 0 {
-		answer.status = http.StatusOK
-	}
-	h.Set("Content-Type", answer.contentType)
+	answer.status = cmp.Or(answer.status, http.StatusOK)
+	h.Set("Content-Type", cmp.Or(answer.contentType, "application/json"))
 	h.Set("Content-Length", strconv.Itoa(len(answer.body)))
 	if answer.location != "" {
 		h.Set("Location", answer.location)

@@ -83,14 +83,14 @@ func (a *API) statusOf(w domain.Watch) (watchStatus, error) {
 	return watchActive, nil
 }
 
-// viewPresent is a watch with its status of now.
-func (a *API) viewPresent(w domain.Watch) (watchView, error) {
+// showWatch is a watch with its status of now.
+func (a *API) showWatch(w domain.Watch) (watchView, error) {
 	status, err := a.statusOf(w)
 	return viewWatch(w, status), err
 }
 
 func (a *API) getWatch(_ context.Context, r *request) (reply, error) {
-	view, err := a.viewPresent(r.watch)
+	view, err := a.showWatch(r.watch)
 	return reply{view: view, etag: decode.ETag(r.watch.Revision)}, err
 }
 
@@ -156,7 +156,7 @@ func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	view, err := a.viewPresent(*watch)
+	view, err := a.showWatch(*watch)
 	answer.view = watchMade{view, warnings}
 	return answer, err
 }

@@ -66,6 +66,5 @@ func NoFields(body []byte) *problem.Faults {
 // readRoot reads the body as a value. One that cannot be read is absent.
 func readRoot(body []byte) (Value, *problem.Faults) {
 	faults := &problem.Faults{}
-	root, _ := parse(body, faults)
-	return Value{node: root, faults: faults, inList: true}, faults
+	return Value{node: parse(body, faults), faults: faults, inList: true}, faults
 }

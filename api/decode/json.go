@@ -40,24 +40,24 @@ var (
 )
 
 // parse reads a body as strictly as RFC 7493 asks: UTF-8, unique names, one
-// value and nothing behind it. What it cannot read it refuses.
-func parse(body []byte, f *problem.Faults) (root node, ok bool) {
+// value and nothing behind it. What it cannot read it refuses, and is absent.
+func parse(body []byte, f *problem.Faults) node {
 	if len(bytes.TrimSpace(body)) == 0 {
 		const detail = "The body is empty: send a JSON object."
 		f.Refuse(problem.CodeMalformedJSON, detail,
 			problem.Fault{Code: problem.FaultSyntax, Detail: detail})
-		return node{}, false
+		return node{}
 	}
 	p := parser{decoder: jsontext.NewDecoder(bytes.NewReader(body))}
 	root, err := p.value(0)
 	if err == nil {
 		if _, err = p.decoder.ReadToken(); err == io.EOF {
-			return root, true
+			return root
 		}
 		err = errTrailingData
 	}
 	p.refuse(err, f)
-	return node{}, false
+	return node{}
 }
 
 type parser struct {

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -50,14 +51,14 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		http: cfg.Server,
-		conns: newConns(orDefault(cfg.MaxConns, defaultMaxConns),
-			orDefault(cfg.MaxConnsPerClient, defaultMaxConnsPerClient)),
+		conns: newConns(cmp.Or(cfg.MaxConns, defaultMaxConns),
+			cmp.Or(cfg.MaxConnsPerClient, defaultMaxConnsPerClient)),
 	}
 	handler := boundHeaders(newAuthLimiter().wrap(cfg.Server.Handler),
-		orDefault(cfg.Server.MaxHeaderBytes, http.DefaultMaxHeaderBytes))
+		cmp.Or(cfg.Server.MaxHeaderBytes, http.DefaultMaxHeaderBytes))
 	// What is a little too much reaches the handler, which says so in the API's form
 	// in TLS and HTTP/2 too.
-	s.http.MaxHeaderBytes = 2 * orDefault(cfg.Server.MaxHeaderBytes, http.DefaultMaxHeaderBytes)
+	s.http.MaxHeaderBytes = 2 * cmp.Or(cfg.Server.MaxHeaderBytes, http.DefaultMaxHeaderBytes)
 	if cfg.CertFile != "" {
 		pair, err := loadKeyPair(cfg.CertFile, cfg.KeyFile, cfg.Log)
 		if err != nil {
@@ -68,13 +69,6 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.http.Handler = handler
 	return s, nil
-}
-
-func orDefault(n, value int) int {
-	if n == 0 {
-		return value
-	}
-	return n
 }
 
 // Scheme is http or https.
