@@ -1,6 +1,8 @@
 package schemas
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
@@ -91,72 +93,31 @@ func answerIn(a *kafka.Answer) domain.Answer {
 	return in
 }
 
-func attemptResultOut(r domain.AttemptResult) *kafka.AttemptResult {
-	return &kafka.AttemptResult{
-		SentAtMillis:   r.SentAtMillis,
-		DurationMillis: r.DurationMillis,
-		StatusCode:     uint32(r.StatusCode),
-		Error:          string(r.Error),
-		ResponseBody:   r.ResponseBody,
+func commandHandledOut(meta *kafka.FactMeta, h domain.CommandHandled) proto.Message {
+	return &kafka.CommandHandled{
+		Meta:      meta,
+		CommandId: h.CommandID,
+		BodyHash:  h.BodyHash,
+		Answer:    answerOut(h.Answer),
 	}
 }
 
-func attemptResultIn(r *kafka.AttemptResult) domain.AttemptResult {
-	return domain.AttemptResult{
-		SentAtMillis:   r.GetSentAtMillis(),
-		DurationMillis: r.GetDurationMillis(),
-		StatusCode:     int(r.GetStatusCode()),
-		Error:          domain.AttemptError(r.GetError()),
-		ResponseBody:   r.GetResponseBody(),
+func commandHandledIn(m *kafka.CommandHandled) domain.FactBody {
+	return domain.CommandHandled{
+		CommandID: m.GetCommandId(),
+		BodyHash:  m.GetBodyHash(),
+		Answer:    answerIn(m.GetAnswer()),
 	}
 }
 
-func deliveryOut(d domain.Delivery) *kafka.Delivery {
-	return &kafka.Delivery{
-		EventId:             d.EventID,
-		EventType:           string(d.EventType),
-		AccountId:           d.AccountID,
-		EndpointId:          d.EndpointID,
-		EndpointEpoch:       d.EndpointEpoch,
-		WatchId:             d.WatchID,
-		Version:             d.Version,
-		State:               string(d.State),
-		CreatedAtMillis:     d.CreatedAtMillis,
-		Attempts:            uint32(d.Attempts),
-		Run:                 uint32(d.Run),
-		RunAttempts:         uint32(d.RunAttempts),
-		NextAttemptAtMillis: d.NextAttemptAtMillis,
-		TestCommandId:       d.TestCommandID,
-		TestBodyHash:        d.TestBodyHash,
-		Moves:               uint32(d.Moves),
-		FormerEndpointIds:   d.FormerEndpointIDs,
-		MovedTo:             d.MovedTo,
-		MovedBy:             d.MovedBy,
-	}
+// MarshalHandled writes what a task remembers of a command.
+func MarshalHandled(h domain.CommandHandled) []byte {
+	return pack("CommandHandled", "", factOut(nil, h)).Value
 }
 
-func deliveryIn(d *kafka.Delivery) domain.Delivery {
-	return domain.Delivery{
-		EventID:             d.GetEventId(),
-		EventType:           domain.EventType(d.GetEventType()),
-		AccountID:           d.GetAccountId(),
-		EndpointID:          d.GetEndpointId(),
-		EndpointEpoch:       d.GetEndpointEpoch(),
-		WatchID:             d.GetWatchId(),
-		Version:             d.GetVersion(),
-		State:               domain.DeliveryState(d.GetState()),
-		CreatedAtMillis:     d.GetCreatedAtMillis(),
-		Attempts:            int(d.GetAttempts()),
-		Run:                 int(d.GetRun()),
-		RunAttempts:         int(d.GetRunAttempts()),
-		NextAttemptAtMillis: d.GetNextAttemptAtMillis(),
-		TestCommandID:       d.GetTestCommandId(),
-		TestBodyHash:        d.GetTestBodyHash(),
-		Moves:               int(d.GetMoves()),
-		FormerEndpointIDs:   d.GetFormerEndpointIds(),
-		MovedTo:             d.GetMovedTo(),
-		MovedBy:             d.GetMovedBy(),
-	}
+// UnmarshalHandled reads what a task remembers of a command.
+func UnmarshalHandled(value []byte) (domain.CommandHandled, error) {
+	var r kafka.CommandHandled
+	err := proto.Unmarshal(value, &r)
+	return commandHandledIn(&r).(domain.CommandHandled), err
 }
-
-func pointer[T any](v T) *T { return &v }

@@ -14,13 +14,18 @@
 //	clickhouse.go  the tables of the history, clickhouse/
 //	message.go     a record's value and the headers that say what it is
 //	facts.go       facts of the journal; facts_quick.go reads the two that are nearly all of it
-//	commands.go    commands, and what the follower tells
-//	answers.go     answers to commands
-//	changes.go     what updates change, absent fields told from empty ones
-//	rows.go        rows of the tables, and the objects inside other messages
+//	commands.go    commands
+//	answers.go     answers to commands, and what tasks remember of them
+//	accounts.go    accounts and their keys: rows, what tasks keep, commands, facts
+//	endpoints.go   endpoints, their secrets and headers: likewise
+//	watches.go     watches and their rules: likewise
+//	backfills.go   what a watch keeps of backfills, and their facts
+//	deliveries.go  deliveries, events and attempts: what tasks keep, facts
+//	matches.go     matches, as followers and endpoints read them
+//	payments.go    payments
+//	ledgers.go     ledgers that were read, and transactions that could not be
 //	keyuse.go      when a key was last used
 //	deadletter.go  records that do not count
-//	state.go       what tasks keep in Pebble
 //	released/      what the release before reads
 //	events.go      JSON Schemas of the events, events/
 //	openapi.go     the description of the API, openapi.yaml

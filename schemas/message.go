@@ -74,3 +74,54 @@ func unpack(m Message, into proto.Message) error {
 	}
 	return nil
 }
+
+func unpackAs(m Message, typ string, into proto.Message) error {
+	if m.Type != typ {
+		return fmt.Errorf("schemas: found %q where %s belongs", m.Type, typ)
+	}
+	return unpack(m, into)
+}
+
+// decodeAs reads a message of a type.
+func decodeAs[T any, R any, M interface {
+	*R
+	proto.Message
+}](m Message, typ string, in func(M) T) (T, error) {
+	b := M(new(R))
+	err := unpackAs(m, typ, b)
+	return in(b), err
+}
+
+// unmarshalAs reads a value that a task keeps.
+func unmarshalAs[T any, R any, M interface {
+	*R
+	proto.Message
+}](value []byte, in func(M) T) (T, error) {
+	b := M(new(R))
+	err := proto.Unmarshal(value, b)
+	return in(b), err
+}
+
+func mapped[Out, In any](in []In, f func(In) Out) []Out {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]Out, len(in))
+	for i, v := range in {
+		out[i] = f(v)
+	}
+	return out
+}
+
+func strings[Out, In ~string](in []In) []Out {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]Out, len(in))
+	for i, s := range in {
+		out[i] = Out(s)
+	}
+	return out
+}
+
+func pointer[T any](v T) *T { return &v }

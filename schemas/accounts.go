@@ -1,0 +1,165 @@
+package schemas
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas/kafka"
+)
+
+// EncodeAccount writes a row of the table "accounts".
+func EncodeAccount(a domain.Account) Message { return pack("Account", "", accountOut(a)) }
+
+// DecodeAccount reads a row of the table "accounts".
+func DecodeAccount(m Message) (domain.Account, error) {
+	return decodeAs(m, "Account", accountIn)
+}
+
+// MarshalAccount writes an account as a task keeps it.
+func MarshalAccount(a domain.Account) []byte { return EncodeAccount(a).Value }
+
+// UnmarshalAccount reads an account as a task keeps it.
+func UnmarshalAccount(value []byte) (domain.Account, error) {
+	return unmarshalAs(value, accountIn)
+}
+
+func accountOut(a domain.Account) *kafka.Account {
+	return &kafka.Account{
+		Id:              a.ID,
+		Version:         a.Version,
+		Email:           a.Email,
+		Keys:            mapped(a.Keys, keyOut),
+		CreatedAtMillis: a.CreatedAtMillis,
+	}
+}
+
+func accountIn(a *kafka.Account) domain.Account {
+	return domain.Account{
+		ID:              a.GetId(),
+		Version:         a.GetVersion(),
+		Email:           a.GetEmail(),
+		Keys:            mapped(a.GetKeys(), keyIn),
+		CreatedAtMillis: a.GetCreatedAtMillis(),
+	}
+}
+
+func keyOut(k domain.Key) *kafka.Key {
+	return &kafka.Key{
+		Id:              k.ID,
+		Name:            k.Name,
+		Hash:            k.Hash,
+		Permissions:     strings[string](k.Permissions),
+		AllowedCidrs:    k.AllowedCIDRs,
+		CreatedAtMillis: k.CreatedAtMillis,
+		ExpiresAtMillis: k.ExpiresAtMillis,
+		RolledTo:        k.RolledTo,
+	}
+}
+
+func keyIn(k *kafka.Key) domain.Key {
+	return domain.Key{
+		ID:              k.GetId(),
+		Name:            k.GetName(),
+		Hash:            k.GetHash(),
+		Permissions:     strings[domain.Permission](k.GetPermissions()),
+		AllowedCIDRs:    k.GetAllowedCidrs(),
+		CreatedAtMillis: k.GetCreatedAtMillis(),
+		ExpiresAtMillis: k.GetExpiresAtMillis(),
+		RolledTo:        k.GetRolledTo(),
+	}
+}
+
+func accountCommandOut(meta *kafka.CommandMeta, body domain.AccountCommand) proto.Message {
+	switch b := body.(type) {
+	case domain.CreateAccount:
+		return &kafka.CreateAccount{
+			Meta:      meta,
+			AccountId: b.AccountID,
+			Email:     b.Email,
+			Key:       keyOut(b.Key),
+		}
+	case domain.CreateKey:
+		return &kafka.CreateKey{Meta: meta, AccountId: b.AccountID, Key: keyOut(b.Key)}
+	case domain.RollKey:
+		return &kafka.RollKey{
+			Meta:        meta,
+			AccountId:   b.AccountID,
+			KeyId:       b.KeyID,
+			Key:         keyOut(b.Key),
+			GraceMillis: b.GraceMillis,
+		}
+	case domain.RevokeKey:
+		return &kafka.RevokeKey{Meta: meta, AccountId: b.AccountID, KeyId: b.KeyID}
+	}
+	panic(noForm(body))
+}
+
+var accountCommandForms = map[string]commandForm{
+	"CreateAccount": command(func(m *kafka.CreateAccount) domain.CommandBody {
+		return domain.CreateAccount{
+			AccountID: m.GetAccountId(),
+			Email:     m.GetEmail(),
+			Key:       keyIn(m.GetKey()),
+		}
+	}),
+	"CreateKey": command(func(m *kafka.CreateKey) domain.CommandBody {
+		return domain.CreateKey{AccountID: m.GetAccountId(), Key: keyIn(m.GetKey())}
+	}),
+	"RollKey": command(func(m *kafka.RollKey) domain.CommandBody {
+		return domain.RollKey{
+			AccountID:   m.GetAccountId(),
+			KeyID:       m.GetKeyId(),
+			Key:         keyIn(m.GetKey()),
+			GraceMillis: m.GetGraceMillis(),
+		}
+	}),
+	"RevokeKey": command(func(m *kafka.RevokeKey) domain.CommandBody {
+		return domain.RevokeKey{AccountID: m.GetAccountId(), KeyID: m.GetKeyId()}
+	}),
+}
+
+func accountFactOut(meta *kafka.FactMeta, body domain.AccountFact) proto.Message {
+	switch b := body.(type) {
+	case domain.AccountCreated:
+		return &kafka.AccountCreated{Meta: meta, AccountId: b.AccountID, Email: b.Email}
+	case domain.KeyCreated:
+		return &kafka.KeyCreated{Meta: meta, Key: keyOut(b.Key)}
+	case domain.KeyRolled:
+		return &kafka.KeyRolled{
+			Meta:            meta,
+			KeyId:           b.KeyID,
+			ExpiresAtMillis: b.ExpiresAtMillis,
+			Key:             keyOut(b.Key),
+		}
+	case domain.KeyRevoked:
+		return &kafka.KeyRevoked{Meta: meta, KeyId: b.KeyID}
+	}
+	panic(noForm(body))
+}
+
+var accountFactForms = map[string]factForm{
+	"AccountCreated": fact(accountCreatedIn),
+	"KeyCreated":     fact(keyCreatedIn),
+	"KeyRolled":      fact(keyRolledIn),
+	"KeyRevoked":     fact(keyRevokedIn),
+}
+
+func accountCreatedIn(m *kafka.AccountCreated) domain.FactBody {
+	return domain.AccountCreated{AccountID: m.GetAccountId(), Email: m.GetEmail()}
+}
+
+func keyCreatedIn(m *kafka.KeyCreated) domain.FactBody {
+	return domain.KeyCreated{Key: keyIn(m.GetKey())}
+}
+
+func keyRolledIn(m *kafka.KeyRolled) domain.FactBody {
+	return domain.KeyRolled{
+		KeyID:           m.GetKeyId(),
+		ExpiresAtMillis: m.GetExpiresAtMillis(),
+		Key:             keyIn(m.GetKey()),
+	}
+}
+
+func keyRevokedIn(m *kafka.KeyRevoked) domain.FactBody {
+	return domain.KeyRevoked{KeyID: m.GetKeyId()}
+}

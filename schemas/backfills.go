@@ -1,0 +1,93 @@
+package schemas
+
+import (
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas/kafka"
+)
+
+// backfillOut is nothing for a watch that nobody asked a backfill of.
+func backfillOut(b domain.Backfill) *kafka.Backfill {
+	if b == (domain.Backfill{}) {
+		return nil
+	}
+	return &kafka.Backfill{
+		Request:           b.Request,
+		From:              b.From,
+		To:                b.To,
+		Until:             b.Until,
+		Next:              b.Next,
+		RequestedAtMillis: b.RequestedAtMillis,
+		EndedAtMillis:     b.EndedAtMillis,
+		Problem:           b.Problem,
+	}
+}
+
+func backfillIn(b *kafka.Backfill) domain.Backfill {
+	return domain.Backfill{
+		Request:           b.GetRequest(),
+		From:              b.GetFrom(),
+		To:                b.GetTo(),
+		Until:             b.GetUntil(),
+		Next:              b.GetNext(),
+		RequestedAtMillis: b.GetRequestedAtMillis(),
+		EndedAtMillis:     b.GetEndedAtMillis(),
+		Problem:           b.GetProblem(),
+	}
+}
+
+func rangeOut(
+	r domain.Range,
+) *kafka.LedgerRange {
+	return &kafka.LedgerRange{From: r.From, To: r.To}
+}
+
+func rangeIn(r *kafka.LedgerRange) domain.Range {
+	return domain.Range{From: r.GetFrom(), To: r.GetTo()}
+}
+
+func partOut(p domain.Part) *kafka.BackfillPart {
+	return &kafka.BackfillPart{
+		Range:           rangeOut(p.Range),
+		BegunAtMillis:   p.BegunAtMillis,
+		Label:           p.Label,
+		EndpointId:      p.EndpointID,
+		Assets:          mapped(p.Rules.Assets, assetOut),
+		AmountRule:      amountRuleOut(p.Rules.Amount),
+		MemoRule:        memoRuleOut(p.Rules.Memo),
+		SenderAllowlist: p.Rules.SenderAllowlist,
+		EventTypes:      strings[string](p.EventTypes),
+	}
+}
+
+func partIn(p *kafka.BackfillPart) domain.Part {
+	return domain.Part{
+		Range:         rangeIn(p.GetRange()),
+		BegunAtMillis: p.GetBegunAtMillis(),
+		Label:         p.GetLabel(),
+		EndpointID:    p.GetEndpointId(),
+		Rules:         rulesIn(p),
+		EventTypes:    strings[domain.EventType](p.GetEventTypes()),
+	}
+}
+
+func backfillRequestedIn(m *kafka.BackfillRequested) domain.FactBody {
+	return domain.BackfillRequested{From: m.GetFrom(), To: m.GetTo()}
+}
+
+func rangeCoveredIn(m *kafka.RangeCovered) domain.FactBody {
+	return domain.RangeCovered{
+		Request:   m.GetRequest(),
+		From:      m.GetFrom(),
+		To:        m.GetTo(),
+		Until:     m.GetUntil(),
+		LiveSince: m.GetLiveSince(),
+	}
+}
+
+func partBegunIn(m *kafka.PartBegun) domain.FactBody {
+	return domain.PartBegun{Request: m.GetRequest(), From: m.GetFrom(), To: m.GetTo()}
+}
+
+func backfillStoppedIn(m *kafka.BackfillStopped) domain.FactBody {
+	return domain.BackfillStopped{Request: m.GetRequest(), Problem: m.GetProblem()}
+}

@@ -1,0 +1,229 @@
+package schemas
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas/kafka"
+)
+
+// MarshalDelivery writes a delivery as a task keeps it.
+func MarshalDelivery(d domain.Delivery) []byte { return pack("Delivery", "", deliveryOut(d)).Value }
+
+// UnmarshalDelivery reads a delivery as a task keeps it.
+func UnmarshalDelivery(value []byte) (domain.Delivery, error) {
+	return unmarshalAs(value, deliveryIn)
+}
+
+func deliveryOut(d domain.Delivery) *kafka.Delivery {
+	return &kafka.Delivery{
+		EventId:             d.EventID,
+		EventType:           string(d.EventType),
+		AccountId:           d.AccountID,
+		EndpointId:          d.EndpointID,
+		EndpointEpoch:       d.EndpointEpoch,
+		WatchId:             d.WatchID,
+		Version:             d.Version,
+		State:               string(d.State),
+		CreatedAtMillis:     d.CreatedAtMillis,
+		Attempts:            uint32(d.Attempts),
+		Run:                 uint32(d.Run),
+		RunAttempts:         uint32(d.RunAttempts),
+		NextAttemptAtMillis: d.NextAttemptAtMillis,
+		TestCommandId:       d.TestCommandID,
+		TestBodyHash:        d.TestBodyHash,
+		Moves:               uint32(d.Moves),
+		FormerEndpointIds:   d.FormerEndpointIDs,
+		MovedTo:             d.MovedTo,
+		MovedBy:             d.MovedBy,
+	}
+}
+
+func deliveryIn(d *kafka.Delivery) domain.Delivery {
+	return domain.Delivery{
+		EventID:             d.GetEventId(),
+		EventType:           domain.EventType(d.GetEventType()),
+		AccountID:           d.GetAccountId(),
+		EndpointID:          d.GetEndpointId(),
+		EndpointEpoch:       d.GetEndpointEpoch(),
+		WatchID:             d.GetWatchId(),
+		Version:             d.GetVersion(),
+		State:               domain.DeliveryState(d.GetState()),
+		CreatedAtMillis:     d.GetCreatedAtMillis(),
+		Attempts:            int(d.GetAttempts()),
+		Run:                 int(d.GetRun()),
+		RunAttempts:         int(d.GetRunAttempts()),
+		NextAttemptAtMillis: d.GetNextAttemptAtMillis(),
+		TestCommandID:       d.GetTestCommandId(),
+		TestBodyHash:        d.GetTestBodyHash(),
+		Moves:               int(d.GetMoves()),
+		FormerEndpointIDs:   d.GetFormerEndpointIds(),
+		MovedTo:             d.GetMovedTo(),
+		MovedBy:             d.GetMovedBy(),
+	}
+}
+
+func eventOut(e domain.Event) *kafka.Event {
+	return &kafka.Event{
+		Id:              e.ID,
+		Type:            string(e.Type),
+		CreatedAtMillis: e.CreatedAtMillis,
+		Body:            e.Body,
+	}
+}
+
+func eventIn(e *kafka.Event) domain.Event {
+	return domain.Event{
+		ID:              e.GetId(),
+		Type:            domain.EventType(e.GetType()),
+		CreatedAtMillis: e.GetCreatedAtMillis(),
+		Body:            e.GetBody(),
+	}
+}
+
+func attemptResultOut(r domain.AttemptResult) *kafka.AttemptResult {
+	return &kafka.AttemptResult{
+		SentAtMillis:   r.SentAtMillis,
+		DurationMillis: r.DurationMillis,
+		StatusCode:     uint32(r.StatusCode),
+		Error:          string(r.Error),
+		ResponseBody:   r.ResponseBody,
+	}
+}
+
+func attemptResultIn(r interface {
+	GetSentAtMillis() int64
+	GetDurationMillis() int64
+	GetStatusCode() uint32
+	GetError() string
+	GetResponseBody() []byte
+}) domain.AttemptResult {
+	return domain.AttemptResult{
+		SentAtMillis:   r.GetSentAtMillis(),
+		DurationMillis: r.GetDurationMillis(),
+		StatusCode:     int(r.GetStatusCode()),
+		Error:          domain.AttemptError(r.GetError()),
+		ResponseBody:   r.GetResponseBody(),
+	}
+}
+
+// movedIn reads what an event has behind it at other endpoints.
+func movedIn(m interface {
+	GetMoves() uint32
+	GetAttempts() uint32
+	GetRuns() uint32
+	GetFormerEndpointIds() []string
+}) domain.Moved {
+	return domain.Moved{
+		Moves:             int(m.GetMoves()),
+		Attempts:          int(m.GetAttempts()),
+		Runs:              int(m.GetRuns()),
+		FormerEndpointIDs: m.GetFormerEndpointIds(),
+	}
+}
+
+func deliveryFactOut(meta *kafka.FactMeta, body domain.DeliveryFact) proto.Message {
+	switch b := body.(type) {
+	case domain.DeliveryCreated:
+		return &kafka.DeliveryCreated{
+			Meta:              meta,
+			AccountId:         b.AccountID,
+			EndpointId:        b.EndpointID,
+			WatchId:           b.WatchID,
+			WalletAddress:     b.WalletAddress,
+			Event:             eventOut(b.Event),
+			TestBodyHash:      b.TestBodyHash,
+			Moves:             uint32(b.Moved.Moves),
+			Attempts:          uint32(b.Moved.Attempts),
+			Runs:              uint32(b.Moved.Runs),
+			FormerEndpointIds: b.Moved.FormerEndpointIDs,
+		}
+	case domain.AttemptMade:
+		r := b.Result
+		return &kafka.AttemptMade{
+			Meta:                meta,
+			EventId:             b.EventID,
+			EventType:           string(b.EventType),
+			Number:              uint32(b.Number),
+			Run:                 uint32(b.Run),
+			SentAtMillis:        r.SentAtMillis,
+			DurationMillis:      r.DurationMillis,
+			StatusCode:          uint32(r.StatusCode),
+			Error:               string(r.Error),
+			ResponseBody:        r.ResponseBody,
+			State:               string(b.State),
+			NextAttemptAtMillis: b.NextAttemptAtMillis,
+		}
+	case domain.DeliveryRequeued:
+		return &kafka.DeliveryRequeued{
+			Meta:                meta,
+			EventId:             b.EventID,
+			Run:                 uint32(b.Run),
+			NextAttemptAtMillis: b.NextAttemptAtMillis,
+			Reason:              string(b.Reason),
+		}
+	case domain.DeliveryCancelled:
+		return &kafka.DeliveryCancelled{Meta: meta, EventId: b.EventID}
+	case domain.DeliveryMoved:
+		return &kafka.DeliveryMoved{
+			Meta:         meta,
+			EventId:      b.EventID,
+			ToEndpointId: b.ToEndpointID,
+			Moves:        uint32(b.Moves),
+		}
+	}
+	panic(noForm(body))
+}
+
+var deliveryFactForms = map[string]factForm{
+	"DeliveryCreated":   fact(deliveryCreatedIn),
+	"AttemptMade":       fact(attemptMadeIn),
+	"DeliveryRequeued":  fact(deliveryRequeuedIn),
+	"DeliveryCancelled": fact(deliveryCancelledIn),
+	"DeliveryMoved":     fact(deliveryMovedIn),
+}
+
+func deliveryCreatedIn(m *kafka.DeliveryCreated) domain.FactBody {
+	return domain.DeliveryCreated{
+		AccountID:     m.GetAccountId(),
+		EndpointID:    m.GetEndpointId(),
+		WatchID:       m.GetWatchId(),
+		WalletAddress: m.GetWalletAddress(),
+		Event:         eventIn(m.GetEvent()),
+		TestBodyHash:  m.GetTestBodyHash(),
+		Moved:         movedIn(m),
+	}
+}
+
+func attemptMadeIn(m *kafka.AttemptMade) domain.FactBody {
+	return domain.AttemptMade{
+		EventID:             m.GetEventId(),
+		EventType:           domain.EventType(m.GetEventType()),
+		Number:              int(m.GetNumber()),
+		Run:                 int(m.GetRun()),
+		Result:              attemptResultIn(m),
+		State:               domain.DeliveryState(m.GetState()),
+		NextAttemptAtMillis: m.GetNextAttemptAtMillis(),
+	}
+}
+
+func deliveryRequeuedIn(m *kafka.DeliveryRequeued) domain.FactBody {
+	return domain.DeliveryRequeued{
+		EventID:             m.GetEventId(),
+		Run:                 int(m.GetRun()),
+		NextAttemptAtMillis: m.GetNextAttemptAtMillis(),
+		Reason:              domain.RequeueReason(m.GetReason()),
+	}
+}
+
+func deliveryCancelledIn(m *kafka.DeliveryCancelled) domain.FactBody {
+	return domain.DeliveryCancelled{EventID: m.GetEventId()}
+}
+
+func deliveryMovedIn(m *kafka.DeliveryMoved) domain.FactBody {
+	return domain.DeliveryMoved{
+		EventID:      m.GetEventId(),
+		ToEndpointID: m.GetToEndpointId(),
+		Moves:        int(m.GetMoves()),
+	}
+}

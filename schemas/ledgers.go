@@ -1,0 +1,99 @@
+package schemas
+
+import (
+	"github.com/lumenhook/lumenhook/schemas/kafka"
+)
+
+// LedgerRead says that a ledger was read: the follower's cursor.
+type LedgerRead struct {
+	NetworkPassphrase string
+	Sequence          uint32
+	Hash              string
+	ClosedAtMillis    int64
+	Transactions      int
+	Payments          int // to any wallet
+	Observed          int // to watched wallets
+	Matches           int
+	// next offset by partition of "watches" when the ledger was matched
+	WatchesOffsets  map[int32]int64
+	MatchesOffsets  map[int32]int64 // by partition of "matches": those of later ledgers are behind
+	PaymentsOffsets map[int32]int64 // by partition of "payments", likewise; nil in older records
+	ReadAtMillis    int64
+}
+
+// EncodeLedgerRead writes a record of the topic "ledgers".
+func EncodeLedgerRead(l LedgerRead) Message {
+	return pack("LedgerRead", "", &kafka.LedgerRead{
+		NetworkPassphrase: l.NetworkPassphrase,
+		Sequence:          l.Sequence,
+		Hash:              l.Hash,
+		ClosedAtMillis:    l.ClosedAtMillis,
+		Transactions:      uint32(l.Transactions),
+		Payments:          uint32(l.Payments),
+		Observed:          uint32(l.Observed),
+		Matches:           uint32(l.Matches),
+		WatchesOffsets:    l.WatchesOffsets,
+		MatchesOffsets:    l.MatchesOffsets,
+		PaymentsOffsets:   l.PaymentsOffsets,
+		ReadAtMillis:      l.ReadAtMillis,
+	})
+}
+
+// DecodeLedgerRead reads a record of the topic "ledgers".
+func DecodeLedgerRead(m Message) (LedgerRead, error) {
+	var b kafka.LedgerRead
+	err := unpackAs(m, "LedgerRead", &b)
+	return LedgerRead{
+		NetworkPassphrase: b.GetNetworkPassphrase(),
+		Sequence:          b.GetSequence(),
+		Hash:              b.GetHash(),
+		ClosedAtMillis:    b.GetClosedAtMillis(),
+		Transactions:      int(b.GetTransactions()),
+		Payments:          int(b.GetPayments()),
+		Observed:          int(b.GetObserved()),
+		Matches:           int(b.GetMatches()),
+		WatchesOffsets:    b.GetWatchesOffsets(),
+		MatchesOffsets:    b.GetMatchesOffsets(),
+		PaymentsOffsets:   b.GetPaymentsOffsets(),
+		ReadAtMillis:      b.GetReadAtMillis(),
+	}, err
+}
+
+// TransactionQuarantined says that a transaction could not be read.
+type TransactionQuarantined struct {
+	NetworkPassphrase string
+	Ledger            uint32
+	ClosedAtMillis    int64
+	TxHash            string
+	Order             int // 1 is the first transaction that was applied
+	Reason            string
+	ReadAtMillis      int64
+}
+
+// EncodeTransactionQuarantined writes a record of the topic "quarantine".
+func EncodeTransactionQuarantined(q TransactionQuarantined) Message {
+	return pack("TransactionQuarantined", "", &kafka.TransactionQuarantined{
+		NetworkPassphrase: q.NetworkPassphrase,
+		Ledger:            q.Ledger,
+		ClosedAtMillis:    q.ClosedAtMillis,
+		TxHash:            q.TxHash,
+		Order:             uint32(q.Order),
+		Reason:            printed(q.Reason, deadReasonBytes),
+		ReadAtMillis:      q.ReadAtMillis,
+	})
+}
+
+// DecodeTransactionQuarantined reads a record of the topic "quarantine".
+func DecodeTransactionQuarantined(m Message) (TransactionQuarantined, error) {
+	var b kafka.TransactionQuarantined
+	err := unpackAs(m, "TransactionQuarantined", &b)
+	return TransactionQuarantined{
+		NetworkPassphrase: b.GetNetworkPassphrase(),
+		Ledger:            b.GetLedger(),
+		ClosedAtMillis:    b.GetClosedAtMillis(),
+		TxHash:            b.GetTxHash(),
+		Order:             int(b.GetOrder()),
+		Reason:            b.GetReason(),
+		ReadAtMillis:      b.GetReadAtMillis(),
+	}, err
+}

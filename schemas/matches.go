@@ -1,0 +1,86 @@
+package schemas
+
+import (
+	"encoding/json"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas/kafka"
+)
+
+// EncodePaymentMatched writes a record of the topic "matches".
+func EncodePaymentMatched(m domain.Match, e domain.Event) Message {
+	return pack("PaymentMatched", "", &kafka.PaymentMatched{
+		AccountId:     m.Watch.AccountID,
+		EndpointId:    m.Watch.EndpointID,
+		WatchId:       m.Watch.ID,
+		WalletAddress: m.Watch.WalletAddress,
+		PaymentId:     m.Payment.ID,
+		Verification: &kafka.Verification{
+			Outcome: string(m.Verification.Outcome),
+			Reasons: strings[string](m.Verification.Reasons),
+		},
+		Event:  eventOut(e),
+		Ledger: m.Payment.Ledger,
+	})
+}
+
+// DecodePaymentMatched reads a record of the topic "matches" as far as the
+// endpoint needs it.
+func DecodePaymentMatched(m Message) (domain.MatchInput, error) {
+	var b kafka.PaymentMatched
+	err := unpackAs(m, "PaymentMatched", &b)
+	return domain.MatchInput{
+		AccountID:     b.GetAccountId(),
+		EndpointID:    b.GetEndpointId(),
+		WatchID:       b.GetWatchId(),
+		WalletAddress: b.GetWalletAddress(),
+		Event:         eventIn(b.GetEvent()),
+		Moved:         movedIn(&b),
+	}, err
+}
+
+// EncodeHandOver writes a record of the topic "matches" that hands an event over
+// to another endpoint.
+func EncodeHandOver(m domain.MatchInput) Message {
+	return pack("PaymentMatched", "", &kafka.PaymentMatched{
+		AccountId:         m.AccountID,
+		EndpointId:        m.EndpointID,
+		WatchId:           m.WatchID,
+		WalletAddress:     m.WalletAddress,
+		Event:             eventOut(m.Event),
+		Moves:             uint32(m.Moved.Moves),
+		Attempts:          uint32(m.Moved.Attempts),
+		Runs:              uint32(m.Moved.Runs),
+		FormerEndpointIds: m.Moved.FormerEndpointIDs,
+	})
+}
+
+// MatchMade says that a payment was matched: what a follower asks of a match that
+// was made before.
+type MatchMade struct {
+	EventID   string
+	PaymentID string
+	Ledger    uint32 // of the payment; 0: it does not say, or the event is handed over
+}
+
+// DecodeMatchMade reads a record of the topic "matches" as far as a follower
+// needs it.
+func DecodeMatchMade(m Message) (MatchMade, error) {
+	var b kafka.PaymentMatched
+	err := unpackAs(m, "PaymentMatched", &b)
+	made := MatchMade{
+		EventID:   b.GetEvent().GetId(),
+		PaymentID: b.GetPaymentId(),
+		Ledger:    b.GetLedger(),
+	}
+	if err != nil || made.Ledger != 0 || b.GetMoves() > 0 {
+		return made, err
+	}
+	var body struct {
+		Data struct{ Payment struct{ Ledger uint32 } }
+	}
+	if json.Unmarshal(b.GetEvent().GetBody(), &body) == nil {
+		made.Ledger = body.Data.Payment.Ledger
+	}
+	return made, nil
+}
