@@ -229,7 +229,8 @@ func TestEveryAnswerCarriesTheCommonHeaders(t *testing.T) {
 		"", "a b", "<script>", strings.Repeat("x", 129), "whk_test_0123456789",
 		"SAV76USXIJOBMEQXPANUOQM6F5LIOTLPDIDVRJBFFE2MDJXG24TAPUU7",
 	} {
-		if got := w.call("GET", "/healthz", "", "", "X-Request-Id", odd).Header.Get("X-Request-Id"); !domain.IsID("req_", got) {
+		got := w.call("GET", "/healthz", "", "", "X-Request-Id", odd).Header.Get("X-Request-Id")
+		if !domain.IsID("req_", got) {
 			t.Errorf("%q became %q", odd, got)
 		}
 	}
@@ -244,7 +245,8 @@ func TestAPanicIsAProblemAndTheServerGoesOn(t *testing.T) {
 		t.Error("the log does not tell of the panic")
 	}
 	w.panicking = false
-	if got := w.call("POST", "/v1/endpoints", k, `{"url":"https://a.example"}`); got.StatusCode != 201 {
+	got := w.call("POST", "/v1/endpoints", k, `{"url":"https://a.example"}`)
+	if got.StatusCode != 201 {
 		t.Fatalf("%d %s", got.StatusCode, got.body)
 	}
 }

@@ -40,9 +40,9 @@ func TestBackfill(t *testing.T) {
 		t.Errorf("the revision is %s: a backfill configures nothing", asked.Header.Get("ETag"))
 	}
 	facts := w.facts
-	if again := w.call("POST", path+"/backfill", k, `{"from":1}`, "Idempotency-Key", "one"); again.Header.Get("Idempotent-Replayed") != "true" || string(
-		again.body,
-	) != string(asked.body) || w.facts != facts {
+	again := w.call("POST", path+"/backfill", k, `{"from":1}`, "Idempotency-Key", "one")
+	if again.Header.Get("Idempotent-Replayed") != "true" || string(again.body) != string(asked.body) ||
+		w.facts != facts {
 		t.Errorf("repeated: %s", again.body)
 	}
 	w.fold(id, domain.RangeCovered{Request: 2, From: 2, To: 40, Until: 99, LiveSince: 100})

@@ -139,9 +139,8 @@ func TestTheDoorLeadsToTheDocs(t *testing.T) {
 		schemas.OpenAPIJSON) || got.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("%v", got.Header)
 	}
-	if got := wantStatus(t, w.call("GET", "/docs/signature-vectors.json", "", ""), 200); !bytes.Equal(
-		got.body, schemas.SignatureVectors,
-	) {
+	got := wantStatus(t, w.call("GET", "/docs/signature-vectors.json", "", ""), 200)
+	if !bytes.Equal(got.body, schemas.SignatureVectors) {
 		t.Errorf("%s", got.body)
 	}
 	page := string(wantStatus(t, w.call("GET", "/docs", "", ""), 200).body)

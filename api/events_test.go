@@ -272,7 +272,8 @@ func TestAHistoryThatIsBuiltAnewSaysSo(t *testing.T) {
 	node.now = w.now
 	path := "/v1/events/" + event.ID
 	for of, want := range map[*world]bool{w: false, node: true} {
-		if got := in(t, wantStatus(t, of.call("GET", path, k, ""), 200).body, "historyBehind"); got != want {
+		got := in(t, wantStatus(t, of.call("GET", path, k, ""), 200).body, "historyBehind")
+		if got != want {
 			t.Errorf("historyBehind is %v, not %v", got, want)
 		}
 	}

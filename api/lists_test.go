@@ -253,7 +253,8 @@ func TestAccountsAreIsolatedOnEveryRoute(t *testing.T) {
 		"/v1/events?endpointId=" + e, "/v1/events?watchId=" + watch,
 		"/v1/events?walletAddress=" + wallet,
 	} {
-		if got := w.call("GET", query, stranger, ""); string(got.body) != `{"data":[],"nextCursor":null}` {
+		got := w.call("GET", query, stranger, "")
+		if string(got.body) != `{"data":[],"nextCursor":null}` {
 			t.Errorf("%s: %s", query, got.body)
 		}
 	}

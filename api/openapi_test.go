@@ -177,7 +177,8 @@ func TestOpenAPIDocumentIsValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := document.Validate(context.Background(), openapi3.EnableExamplesValidation()); err != nil {
+	err = document.Validate(context.Background(), openapi3.EnableExamplesValidation())
+	if err != nil {
 		t.Fatal(err)
 	}
 	if document.OpenAPI != "3.1.0" {
@@ -309,7 +310,8 @@ func TestDeliveriesAreDescribed(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, body)
 		}
 	}
-	if err := described.VisitJSON(map[string]any{"id": "x"}, openapi3.EnableJSONSchema2020()); err == nil {
+	err = described.VisitJSON(map[string]any{"id": "x"}, openapi3.EnableJSONSchema2020())
+	if err == nil {
 		t.Error("anything passes")
 	}
 }

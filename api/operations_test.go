@@ -192,9 +192,8 @@ func TestTestReplayAndResend(t *testing.T) {
 		event); string(test.body) != want {
 		t.Errorf("%s", test.body)
 	}
-	if again := w.call("POST", path+"/test", k, "", "Idempotency-Key", "t"); string(again.body) != string(
-		test.body,
-	) {
+	again := w.call("POST", path+"/test", k, "", "Idempotency-Key", "t")
+	if string(again.body) != string(test.body) {
 		t.Errorf("%s", again.body)
 	}
 	read := wantStatus(t, w.call("GET", "/v1/events/"+event, k, ""), 200)
@@ -221,7 +220,8 @@ func TestTestReplayAndResend(t *testing.T) {
 		w.history[failed.ID].record.State != domain.StateQueued {
 		t.Errorf("%s", replayed.body)
 	}
-	if none := w.call("POST", path+"/replay", k, since); string(none.body) != `{"queued":0,"matched":0,"truncated":false}` {
+	none := w.call("POST", path+"/replay", k, since)
+	if string(none.body) != `{"queued":0,"matched":0,"truncated":false}` {
 		t.Errorf("%s", none.body)
 	}
 	for body, want := range map[string][]string{
@@ -234,9 +234,8 @@ func TestTestReplayAndResend(t *testing.T) {
 		`{"since":"2026-11-21T10:15:30Z","until":"2026-11-21T10:15:30Z"}`:  {"/until RANGE_IS_EMPTY"},
 		`{"since":"2026-11-21T10:15:30Z","before":"2026-11-21T10:15:30Z"}`: {"/before UNKNOWN_FIELD"},
 	} {
-		if p := wantProblem(t, w.call("POST", path+"/replay", k, body), 422, "VALIDATION_FAILED"); !slices.Equal(
-			pointers(p), want,
-		) {
+		p := wantProblem(t, w.call("POST", path+"/replay", k, body), 422, "VALIDATION_FAILED")
+		if !slices.Equal(pointers(p), want) {
 			t.Errorf("%s: %v", body, pointers(p))
 		}
 	}
@@ -277,9 +276,8 @@ func TestAWatchsLife(t *testing.T) {
 		201)
 	path := "/v1/watches/" + in(t, made.body, "id").(string)
 	read := wantStatus(t, w.call("GET", path, k, ""), 200)
-	if want := strings.Replace(string(made.body), `,"warnings":["ACCOUNT_NOT_FOUND"]`, "", 1); string(
-		read.body,
-	) != want || read.Header.Get("ETag") != `"1"` {
+	want := strings.Replace(string(made.body), `,"warnings":["ACCOUNT_NOT_FOUND"]`, "", 1)
+	if string(read.body) != want || read.Header.Get("ETag") != `"1"` {
 		t.Errorf("%s\n%s", read.body, want)
 	}
 	changed := wantStatus(t,
@@ -483,9 +481,8 @@ func TestKeys(t *testing.T) {
 		},
 		`{"permissions":["read"],"account":"x"}`: {"/account UNKNOWN_FIELD"},
 	} {
-		if p := wantProblem(t, w.call("POST", "/v1/api-keys", k, body), 422, "VALIDATION_FAILED"); !slices.Equal(
-			pointers(p), want,
-		) {
+		p := wantProblem(t, w.call("POST", "/v1/api-keys", k, body), 422, "VALIDATION_FAILED")
+		if !slices.Equal(pointers(p), want) {
 			t.Errorf("%s: %v", body, pointers(p))
 		}
 	}
@@ -541,9 +538,8 @@ func TestARepeatShowsTheSameKey(t *testing.T) {
 		t.Errorf("%s", again.body)
 	}
 	w.now = w.now.Add(72 * time.Hour)
-	if late := wantStatus(t, w.call("POST", "/v1/api-keys", k, body, "Idempotency-Key", "1"), 201); in(
-		t, late.body, "key",
-	) != nil {
+	late := wantStatus(t, w.call("POST", "/v1/api-keys", k, body, "Idempotency-Key", "1"), 201)
+	if in(t, late.body, "key") != nil {
 		t.Errorf("%s", late.body)
 	}
 }
@@ -607,10 +603,12 @@ func TestWhereAKeyIsUsedFromBehindProxies(t *testing.T) {
 		"203.0.113.7, unknown":                401,
 		"203.0.113.7,":                        401, "10.1.2.3": 401, "for=203.0.113.7": 401,
 	} {
-		if got := w.call("GET", "/v1/endpoints", text, "", "X-Forwarded-For", forwarded); got.StatusCode != status {
+		got := w.call("GET", "/v1/endpoints", text, "", "X-Forwarded-For", forwarded)
+		if got.StatusCode != status {
 			t.Errorf("%q: %d, want %d", forwarded, got.StatusCode, status)
 		}
-		if got := open.call("GET", "/v1/endpoints", text, "", "X-Forwarded-For", forwarded); got.StatusCode != 401 {
+		got = open.call("GET", "/v1/endpoints", text, "", "X-Forwarded-For", forwarded)
+		if got.StatusCode != 401 {
 			t.Errorf("%q was believed: %d", forwarded, got.StatusCode)
 		}
 	}
@@ -855,9 +853,9 @@ func TestWhatAnOperationDoesNotTakeIsRefused(t *testing.T) {
 		if got := w.call("POST", at, k, body, "If-Match", `*`); got.StatusCode > 201 {
 			t.Errorf("%s: %s", at, got.body)
 		}
-		if p := wantProblem(t, w.call("POST", at+"?dry=1", k, body), 400, "INVALID_PARAMETER"); len(
-			p.Errors,
-		) != 1 || p.Errors[0].Parameter != "dry" || p.Errors[0].Code != "UNKNOWN_PARAMETER" {
+		p := wantProblem(t, w.call("POST", at+"?dry=1", k, body), 400, "INVALID_PARAMETER")
+		if len(p.Errors) != 1 || p.Errors[0].Parameter != "dry" ||
+			p.Errors[0].Code != "UNKNOWN_PARAMETER" {
 			t.Errorf("%+v", p)
 		}
 	}

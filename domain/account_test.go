@@ -164,9 +164,8 @@ func TestAccountFold(t *testing.T) {
 	if revoked := givenAccount(domain.KeyRevoked{KeyID: "key_1"}); len(revoked.Keys) != 0 {
 		t.Errorf("a revoked key stays: %+v", revoked)
 	}
-	if handled := domain.EvolveAccount(a, domain.Fact{Version: 9, Body: domain.CommandHandled{}}); handled.Version != 9 || !reflect.DeepEqual(
-		handled.Keys, a.Keys,
-	) {
+	handled := domain.EvolveAccount(a, domain.Fact{Version: 9, Body: domain.CommandHandled{}})
+	if handled.Version != 9 || !reflect.DeepEqual(handled.Keys, a.Keys) {
 		t.Errorf("%+v", handled)
 	}
 }

@@ -219,7 +219,8 @@ func TestBackfillFold(t *testing.T) {
 		return givenWatch(given...)
 	}
 	w := givenWatch(given...)
-	if want := (domain.Backfill{Request: 2, From: 5, To: 90, Next: 5, RequestedAtMillis: startedAt + 1}); w.Backfill != want || !w.Backfill.UnderWay() || w.Backfill.Done() {
+	want := (domain.Backfill{Request: 2, From: 5, To: 90, Next: 5, RequestedAtMillis: startedAt + 1})
+	if w.Backfill != want || !w.Backfill.UnderWay() || w.Backfill.Done() {
 		t.Fatalf("requested as %+v", w.Backfill)
 	}
 	w = step(domain.RangeCovered{Request: 1, From: 30, To: 40}) // of a request before

@@ -371,7 +371,8 @@ func TestVerifyAsReceiversDo(t *testing.T) {
 		"other digits":       {fit, "١٠٠", 1000, domain.ErrTimestampSyntax},
 		"leading zero":       {fit, "01000", 1000, domain.ErrSignatureMismatch},
 	} {
-		if err := domain.Verify(k.header, k.timestamp, raw, []domain.Secret{"whsec_x", secret}, k.now); err != k.want {
+		err := domain.Verify(k.header, k.timestamp, raw, []domain.Secret{"whsec_x", secret}, k.now)
+		if err != k.want {
 			t.Errorf("%s: %v, want %v", name, err, k.want)
 		}
 	}

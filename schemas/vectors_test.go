@@ -65,7 +65,8 @@ func TestTheSignatureVectorInGo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := domain.SignatureHeader(each.Secrets, seconds, []byte(each.Body)); got != each.Signature {
+		got := domain.SignatureHeader(each.Secrets, seconds, []byte(each.Body))
+		if got != each.Signature {
 			t.Errorf("%s: %s", each.Name, got)
 		}
 	}

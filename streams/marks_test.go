@@ -43,7 +43,8 @@ func (r *rig) transact(how kgo.TransactionEndTry, sizeBytes int, sums ...int) {
 	for _, n := range sums {
 		text := strconv.Itoa(n)
 		value := strings.Repeat("0", max(0, sizeBytes-len(text))) + text
-		if err := client.ProduceSync(r.t.Context(), &kgo.Record{Key: []byte(text), Value: []byte(value)}).FirstErr(); err != nil {
+		err := client.ProduceSync(r.t.Context(), &kgo.Record{Key: []byte(text), Value: []byte(value)}).FirstErr()
+		if err != nil {
 			r.t.Fatal(err)
 		}
 	}

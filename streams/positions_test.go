@@ -36,7 +36,8 @@ func TestPositionsOutliveTheirMember(t *testing.T) {
 	if err := first.Commit(t.Context(), 1, want); err != nil {
 		t.Fatal(err)
 	}
-	if err := first.Commit(t.Context(), 1, streams.Position{Next: 8, Note: want.Note + "x"}); err == nil {
+	err := first.Commit(t.Context(), 1, streams.Position{Next: 8, Note: want.Note + "x"})
+	if err == nil {
 		t.Error("a note was taken that a broker refuses")
 	}
 	if err := first.Leave(t.Context()); err != nil {

@@ -24,7 +24,7 @@ func TestTasksTellWhatFails(t *testing.T) {
 		if err := s.Check(); !errors.Is(err, failure) {
 			t.Errorf("after a failure: %v", err)
 		}
-		time.Sleep(healedAfter)
+		time.Sleep(healedAfter) //nolint:forbidigo // virtual
 		if err := s.Check(); err != nil {
 			t.Errorf("after a run that lasts: %v", err)
 		}
@@ -49,12 +49,12 @@ func TestATaskThatFailsTakesNothingFromItsNewOwner(t *testing.T) {
 		}, slog.New(slog.DiscardHandler))
 		s.Ours = func() bool { return ours.Load() == 1 }
 		s.Assigned([]int32{0})
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual
 		if n := runs.Load(); n != 1 {
 			t.Errorf("%d runs while the partition may be another's", n)
 		}
 		ours.Store(1)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual
 		if n := runs.Load(); n < 2 {
 			t.Error("it is not started again when the partition is ours")
 		}

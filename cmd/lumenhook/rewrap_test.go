@@ -201,7 +201,7 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 	stop := make(chan struct{})
 	var rotating sync.WaitGroup
 	rotating.Go(func() {
-		for n := 0; n < 40; n++ {
+		for range 40 {
 			select {
 			case <-stop:
 				return

@@ -46,25 +46,7 @@ Tables, views and twenty questions: docs/analytics.md.`,
 			if cfg.DSN, err = t.ReaderDSN(); err != nil {
 				return err
 			}
-			console, err := projections.OpenConsole(cmd.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			defer console.Close()
-			if err := noteLag(cmd, &t, cfg.DSN); err != nil {
-				return err
-			}
-			s := sqlshell.Session{
-				Console: console,
-				Write:   write,
-				RowsMax: cfg.RowsMax,
-				Out:     cmd.OutOrStdout(),
-				Notes:   cmd.ErrOrStderr(),
-			}
-			if len(args) == 1 {
-				return s.Ask(cmd.Context(), args[0])
-			}
-			return s.Read(cmd.Context(), cmd.InOrStdin())
+			return query(cmd, args, &t, cfg, write)
 		},
 	}
 	t.Register(c.Flags())
@@ -74,6 +56,32 @@ Tables, views and twenty questions: docs/analytics.md.`,
 	c.Flags().IntVar(&cfg.RowsMax, "max-rows", 10_000, "rows to print at most")
 	c.Flags().DurationVar(&cfg.TimeMax, "timeout", time.Minute, "how long a query may take")
 	return c
+}
+
+// query runs the query that args name, or those on standard input.
+func query(
+	cmd *cobra.Command, args []string, t *connect.Service, cfg projections.ConsoleConfig,
+	write sqlshell.Format,
+) error {
+	console, err := projections.OpenConsole(cmd.Context(), cfg)
+	if err != nil {
+		return err
+	}
+	defer console.Close()
+	if err := noteLag(cmd, t, cfg.DSN); err != nil {
+		return err
+	}
+	s := sqlshell.Session{
+		Console: console,
+		Write:   write,
+		RowsMax: cfg.RowsMax,
+		Out:     cmd.OutOrStdout(),
+		Notes:   cmd.ErrOrStderr(),
+	}
+	if len(args) == 1 {
+		return s.Ask(cmd.Context(), args[0])
+	}
+	return s.Read(cmd.Context(), cmd.InOrStdin())
 }
 
 func checkBounds(cfg projections.ConsoleConfig) error {

@@ -119,7 +119,7 @@ func TestUnitsAreConfined(t *testing.T) {
 		"User":            "lumenhook",
 		"NoNewPrivileges": "yes", "ProtectSystem": "strict", "CapabilityBoundingSet": "",
 		"KillSignal": "SIGTERM", "Restart": "always", "RestartPreventExitStatus": "2",
-		"KillMode": "mixed", // a supervisor and its child would have two orders to end otherwise
+		"KillMode":  "mixed", // a supervisor and its child would have two orders to end otherwise
 		"OOMPolicy": "continue",
 	} {
 		if got := service["Service."+name]; !slices.Equal(got, []string{want}) {

@@ -331,7 +331,7 @@ func TestRefusedKeysAreSlowed(t *testing.T) {
 			}
 		}
 		// Time forgives.
-		time.Sleep(time.Hour) // virtual
+		time.Sleep(time.Hour) //nolint:forbidigo // virtual
 		if _, took := request(guesser, "Bearer bad"); took != 0 {
 			t.Errorf("an hour later: %s", took)
 		}

@@ -150,7 +150,7 @@ func (r *rig) restore(dir string, idle time.Duration) time.Duration {
 	took := time.Since(began)
 	if idle > 0 {
 		before := cpuTime(r.b)
-		time.Sleep(idle)
+		time.Sleep(idle) //nolint:forbidigo // what rest costs is measured
 		r.b.ReportMetric(100*(cpuTime(r.b)-before).Seconds()/idle.Seconds(), "%core-idle")
 		r.b.ReportMetric(residentMiB(r.b), "MiB")
 	}

@@ -66,7 +66,7 @@ func withoutPackages(err error) string {
 		if name, rest, is := strings.Cut(said, ": "); is && slices.Contains(packages, name) {
 			text = strings.Replace(text, said, rest, 1)
 		}
-		switch e := err.(type) {
+		switch e := err.(type) { //nolint:errorlint // the levels are walked one by one
 		case interface{ Unwrap() error }:
 			if next := e.Unwrap(); next != nil {
 				strip(next)

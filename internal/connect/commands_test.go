@@ -1,7 +1,6 @@
 package connect_test
 
 import (
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -52,7 +51,7 @@ func TestWhoMayNotGiveCommandsIsToldSo(t *testing.T) {
 				Brokers: b.ListenAddrs(),
 				Prefix:  prefix,
 				Quiet:   true,
-				Logger:  slog.New(slog.NewTextHandler(io.Discard, nil)),
+				Logger:  slog.New(slog.DiscardHandler),
 				SASL: streams.SASL{
 					Mechanism: streams.SASLPlain,
 					User:      "clerk",

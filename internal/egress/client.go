@@ -264,7 +264,7 @@ func isOwnField(name string) bool {
 }
 
 func validFieldName(name string) bool {
-	for i := 0; i < len(name); i++ {
+	for i := range len(name) {
 		c := name[i]
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' ||
 			c == '_') {
@@ -275,7 +275,7 @@ func validFieldName(name string) bool {
 }
 
 func validFieldValue(value string) bool {
-	for i := 0; i < len(value); i++ {
+	for i := range len(value) {
 		if value[i] < ' ' && value[i] != '\t' || value[i] == 0x7f {
 			return false
 		}

@@ -3,6 +3,7 @@
 package egress
 
 import (
+	"errors"
 	"net"
 	"syscall"
 
@@ -35,11 +36,11 @@ func newProber(conn *net.TCPConn) (prober, error) {
 	return prober{raw: raw, look: l}, nil
 }
 
-// quiet tells that the connection is open and has nothing to read: neither the
+// quiet reports whether the connection is open and has nothing to read: neither the
 // end of the stream, nor a reset, nor bytes (a closing alert, most likely).
 func (p prober) quiet() bool {
 	if err := p.raw.Read(p.look.peek); err != nil {
 		return false
 	}
-	return p.look.err == unix.EAGAIN || p.look.err == unix.EINTR
+	return errors.Is(p.look.err, unix.EAGAIN) || errors.Is(p.look.err, unix.EINTR)
 }

@@ -13,6 +13,7 @@ import (
 // error occurred (a status that is not 2xx is no error in this sense).
 type Code string
 
+// What can go wrong with an attempt (specification, "Delivery attempt errors").
 const (
 	Timeout      Code = "TIMEOUT"
 	DNS          Code = "DNS"

@@ -18,6 +18,7 @@ const maxURLBytes = 2048
 // FaultCode names what is wrong with a URL or host, for API answers.
 type FaultCode string
 
+// What can be wrong with a URL or host.
 const (
 	FaultInvalid        FaultCode = "URL_INVALID"
 	FaultTooLong        FaultCode = "URL_TOO_LONG"
@@ -73,7 +74,7 @@ func (p *Policy) CheckURL(raw string) (*url.URL, error) {
 
 // Faults takes an error of CheckURL or CheckHost apart.
 func Faults(err error) (all []*Fault) {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // the levels are walked one by one
 	case *Fault:
 		return []*Fault{e}
 	case interface{ Unwrap() []error }:
@@ -91,7 +92,7 @@ func readURL(raw string) (*url.URL, error) {
 		return nil, fault(FaultTooLong, "url has %d bytes, at most %d are accepted",
 			len(raw), maxURLBytes)
 	}
-	for i := 0; i < len(raw); i++ {
+	for i := range len(raw) {
 		if raw[i] <= ' ' || raw[i] >= 0x7f || raw[i] == '\\' {
 			return nil, fault(FaultInvalid,
 				"url has a character at byte %d that urls cannot carry: percent-encode it, or write an "+
@@ -176,7 +177,7 @@ func isLabel(label string) bool {
 	if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
 		return false
 	}
-	for i := 0; i < len(label); i++ {
+	for i := range len(label) {
 		c := label[i]
 		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
 			return false

@@ -20,7 +20,8 @@ const (
 // Listen binds a free port of a host. Whoever closes the listener lets it go.
 func Listen(host string) (net.Listener, error) {
 	for range tries {
-		at := strconv.Itoa(first + rand.IntN(count)) // #nosec G404 -- any port will do
+		// #nosec G404 -- any port will do
+		at := strconv.Itoa(first + rand.IntN(count)) //nolint:forbidigo // as above
 		if l, err := net.Listen("tcp", net.JoinHostPort(host, at)); err == nil {
 			return l, nil
 		}

@@ -64,7 +64,7 @@ func cacheDir() (string, error) {
 		root = filepath.Join(user, "lumenhook")
 	}
 	root = filepath.Join(root, "kafka")
-	return root, os.MkdirAll(root, 0o750)
+	return root, os.MkdirAll(root, 0o750) // #nosec G703 -- the developer's own folder
 }
 
 // fetch has Maven resolve the pinned artifacts into dir, all of them or none.

@@ -92,6 +92,21 @@ func NewMetrics() *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.125, 2, 10),
 		}),
 	}
+	m.addTurns()
+	m.addSetAside()
+	m.kafka = telemetry.NewKafkaMetrics(m.registry)
+	m.registry.MustRegister(
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		m.facts, m.attempts, m.attemptSeconds, m.ledger, m.ledgerAt, m.payments, m.observed, m.matches,
+		m.quarantined,
+		m.requests, m.requestSeconds, m.closeToMatch, m.mails, m.deadLetters, m.turnSeconds,
+		m.turnRecords,
+	)
+	return m
+}
+
+// addSetAside adds the counters of mails and of records that could not be read.
+func (m *Metrics) addSetAside() {
 	m.mails = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lumenhook_mails_total",
 		Help: "Mails about disabled endpoints, by outcome. A retried one has another outcome later; " +
@@ -102,6 +117,16 @@ func NewMetrics() *Metrics {
 		Help: "Records that could not be read and were set aside or passed over, by topic and reader. " +
 			"Any is a reason to look: lumenhook topics cat dead-letters.",
 	}, []string{"topic", "reader"})
+	for _, topic := range engine.Inputs() {
+		m.deadLetters.WithLabelValues(topic, readerEngine)
+	}
+	for _, outcome := range mailer.Outcomes() {
+		m.mails.WithLabelValues(string(outcome))
+	}
+}
+
+// addTurns adds the histograms of the engine's turns.
+func (m *Metrics) addTurns() {
 	m.turnSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "lumenhook_turn_duration_seconds",
 		Help: "Time of a turn of the engine that wrote something, by phase: decide, commit (the " +
@@ -113,21 +138,6 @@ func NewMetrics() *Metrics {
 		Help:    "Records that a turn of the engine wrote in one transaction.",
 		Buckets: prometheus.ExponentialBuckets(1, 4, 8),
 	})
-	m.kafka = telemetry.NewKafkaMetrics(m.registry)
-	for _, topic := range engine.Inputs() {
-		m.deadLetters.WithLabelValues(topic, readerEngine)
-	}
-	for _, outcome := range mailer.Outcomes() {
-		m.mails.WithLabelValues(string(outcome))
-	}
-	m.registry.MustRegister(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.facts, m.attempts, m.attemptSeconds, m.ledger, m.ledgerAt, m.payments, m.observed, m.matches,
-		m.quarantined,
-		m.requests, m.requestSeconds, m.closeToMatch, m.mails, m.deadLetters, m.turnSeconds,
-		m.turnRecords,
-	)
-	return m
 }
 
 func counter(name, help string) prometheus.Counter {

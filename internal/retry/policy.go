@@ -71,7 +71,7 @@ func (p Policy) Backoff() *Backoff {
 		},
 	}
 	if b.policy.Jitter == nil {
-		b.policy.Jitter = rand.Float64
+		b.policy.Jitter = rand.Float64 //nolint:forbidigo // unless a policy brings another
 	}
 	return b
 }

@@ -87,6 +87,7 @@ func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 		cfg.Follower.Live, cfg.Follower.Past, err = v.flags.source.OpenBoth(v.Logger)
 	case node.RoleMailer:
 		cfg.Sender, err = v.flags.node.MailSender()
+	case node.RoleProjector: // what it needs stands in the configuration of any node
 	}
 	return err
 }

@@ -79,7 +79,7 @@ func TestFreshSeeds(t *testing.T) {
 		return
 	}
 	for began := time.Now(); time.Since(began) < *forFlag; {
-		seed := rand.Uint64() >> 20
+		seed := rand.Uint64() >> 20 //nolint:forbidigo // it is the seed
 		try(t, bin, dir, seed, trial.Generate(seed, *opsFlag))
 	}
 }

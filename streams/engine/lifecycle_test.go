@@ -181,7 +181,8 @@ func TestGoneDisablesAndEnablingResumes(t *testing.T) {
 				t.Fatalf("%d attempts, some of them while disabled", n)
 			}
 			r.receiver.answer(status(200))
-			if answer := r.ask("cmd_enable", domain.EnableEndpoint{EndpointID: id}); answer.Endpoint == nil || answer.Endpoint.Status != domain.StatusActive {
+			answer := r.ask("cmd_enable", domain.EnableEndpoint{EndpointID: id})
+			if answer.Endpoint == nil || answer.Endpoint.Status != domain.StatusActive {
 				t.Fatalf("enabling was answered %+v", answer)
 			}
 			r.eventuallyIn(id, domain.StateDelivered, 321)
@@ -257,13 +258,16 @@ func TestReplayQueuesFailedDeliveriesAgain(t *testing.T) {
 		}
 	}
 	r.receiver.answer(status(200))
-	if answer := r.ask("cmd_none", domain.ReplayEndpoint{EndpointID: id, SinceMillis: newest + 1}); *answer.Replay != (domain.ReplayResult{}) {
+	answer := r.ask("cmd_none", domain.ReplayEndpoint{EndpointID: id, SinceMillis: newest + 1})
+	if *answer.Replay != (domain.ReplayResult{}) {
 		t.Errorf("a replay of nothing was answered %+v", answer.Replay)
 	}
-	if answer := r.ask("cmd_before", domain.ReplayEndpoint{EndpointID: id, UntilMillis: 1}); *answer.Replay != (domain.ReplayResult{}) {
+	answer = r.ask("cmd_before", domain.ReplayEndpoint{EndpointID: id, UntilMillis: 1})
+	if *answer.Replay != (domain.ReplayResult{}) {
 		t.Errorf("a replay of what is older than all was answered %+v", answer.Replay)
 	}
-	if answer := r.ask("cmd_replay", domain.ReplayEndpoint{EndpointID: id, UntilMillis: newest + 1}); *answer.Replay != (domain.ReplayResult{
+	answer = r.ask("cmd_replay", domain.ReplayEndpoint{EndpointID: id, UntilMillis: newest + 1})
+	if *answer.Replay != (domain.ReplayResult{
 		Queued:    domain.MaxReplay,
 		Matched:   events,
 		Truncated: true,
@@ -284,10 +288,8 @@ func TestReplayQueuesFailedDeliveriesAgain(t *testing.T) {
 	if newestSent > oldestLeft {
 		t.Errorf("a delivery of %d was replayed before one of %d", newestSent, oldestLeft)
 	}
-	if answer := r.ask("cmd_rest", domain.ReplayEndpoint{EndpointID: id}); *answer.Replay != (domain.ReplayResult{
-		Queued:  200,
-		Matched: 200,
-	}) {
+	answer = r.ask("cmd_rest", domain.ReplayEndpoint{EndpointID: id})
+	if *answer.Replay != (domain.ReplayResult{Queued: 200, Matched: 200}) {
 		t.Errorf("a second replay was answered %+v", answer.Replay)
 	}
 	r.eventuallyIn(id, domain.StateDelivered, opening+events)
@@ -323,7 +325,8 @@ func TestResend(t *testing.T) {
 	r.receiver.answer(func(w http.ResponseWriter, _ *http.Request, _ int) { <-held; w.WriteHeader(500) })
 	under := r.pay(id, 2, 1)[0]
 	testkit.Eventually(t, "under way", func() bool { return r.receiver.attempts(under) == 1 })
-	if answer := r.ask("cmd_under_way", domain.ResendEvent{EndpointID: id, EventID: under}); answer.Delivery == nil || answer.Delivery.Run != 1 {
+	answer = r.ask("cmd_under_way", domain.ResendEvent{EndpointID: id, EventID: under})
+	if answer.Delivery == nil || answer.Delivery.Run != 1 {
 		t.Errorf("a resend of what is under way was answered %+v", answer)
 	}
 	r.receiver.answer(status(200))
@@ -334,7 +337,8 @@ func TestResend(t *testing.T) {
 	if n := r.receiver.attempts(under); n != 2 {
 		t.Errorf("sent %d times", n)
 	}
-	if answer := r.ask("cmd_unknown", domain.ResendEvent{EndpointID: id, EventID: "evt_none"}); answer.Rejection == nil || answer.Rejection.Code != domain.CodeNotFound {
+	answer = r.ask("cmd_unknown", domain.ResendEvent{EndpointID: id, EventID: "evt_none"})
+	if answer.Rejection == nil || answer.Rejection.Code != domain.CodeNotFound {
 		t.Errorf("a resend of nothing was answered %+v", answer)
 	}
 }
@@ -397,7 +401,8 @@ func TestTestIsAnsweredByItsFirstAttempt(t *testing.T) {
 		r.receiver.attempts(domain.TestEventID("cmd_test")) != 1 {
 		t.Errorf("seen again it was answered %+v", again)
 	}
-	if _, deliveries := r.fold(id); deliveries[domain.TestEventID("cmd_test")].State != domain.StateWaiting {
+	_, deliveries := r.fold(id)
+	if deliveries[domain.TestEventID("cmd_test")].State != domain.StateWaiting {
 		t.Errorf("a failed test is %+v", deliveries[domain.TestEventID("cmd_test")])
 	}
 	r.ask("cmd_off", domain.DisableEndpoint{EndpointID: id})
@@ -423,7 +428,8 @@ func TestDeletingCancelsWhatWaits(t *testing.T) {
 			if disabled {
 				r.ask("cmd_off", domain.DisableEndpoint{EndpointID: id})
 			}
-			if answer := r.ask("cmd_delete", domain.DeleteEndpoint{EndpointID: id}); answer.Endpoint == nil || !answer.Endpoint.Deleted() {
+			answer := r.ask("cmd_delete", domain.DeleteEndpoint{EndpointID: id})
+			if answer.Endpoint == nil || !answer.Endpoint.Deleted() {
 				t.Fatalf("deleting was answered %+v", answer)
 			}
 			r.pay(id, 10_000, 1)
@@ -431,7 +437,8 @@ func TestDeletingCancelsWhatWaits(t *testing.T) {
 			if n := r.facts()["AttemptMade"]; n != opening+events {
 				t.Errorf("%d attempts", n)
 			}
-			if answer := r.ask("cmd_enable", domain.EnableEndpoint{EndpointID: id}); answer.Rejection == nil || answer.Rejection.Code != domain.CodeNotFound {
+			answer = r.ask("cmd_enable", domain.EnableEndpoint{EndpointID: id})
+			if answer.Rejection == nil || answer.Rejection.Code != domain.CodeNotFound {
 				t.Errorf("enabling a deleted endpoint was answered %+v", answer)
 			}
 		})

@@ -82,7 +82,31 @@ func Start(cfg Config) (*Broker, error) {
 	if err := healIndexes(cfg.Dir); err != nil {
 		return nil, errors.Join(fmt.Errorf("broker: opening %s: %w", cfg.Dir, err), listener.Close())
 	}
+	if cfg.User != "" {
+		if err := b.askWho(cfg.User, cfg.Password); err != nil {
+			return nil, errors.Join(err, listener.Close())
+		}
+	}
 	door := &door{Listener: listener, open: make(chan struct{})}
+	b.cluster, err = kfake.NewCluster(b.options(cfg, door)...)
+	if err == nil {
+		b.hooks()
+	}
+	close(door.open)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("broker: opening %s: %w", cfg.Dir, err), listener.Close())
+	}
+	if cfg.HoldFile != "" {
+		b.holdRequests(cfg.HoldFile)
+	}
+	if err := b.makeReady(context.Background(), cfg); err != nil {
+		b.cluster.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *Broker) options(cfg Config, door *door) []kfake.Opt {
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
 		kfake.ListenFn(oneListener(door)),
@@ -96,43 +120,31 @@ func Start(cfg Config) (*Broker, error) {
 		}),
 	}
 	if cfg.User != "" {
-		if err := b.askWho(cfg.User, cfg.Password); err != nil {
-			return nil, errors.Join(err, listener.Close())
-		}
 		opts = append(opts, kfake.EnableSASL(), kfake.Superuser(mechanism, cfg.User, cfg.Password))
 	}
 	if cfg.Sync {
 		opts = append(opts, kfake.SyncWrites())
 	}
-	b.cluster, err = kfake.NewCluster(opts...)
-	if err == nil {
-		b.hooks()
-	}
-	close(door.open)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("broker: opening %s: %w", cfg.Dir, err), listener.Close())
-	}
-	if cfg.HoldFile != "" {
-		b.holdRequests(cfg.HoldFile)
-	}
-	if err := b.knowTopics(context.Background()); err != nil {
-		b.cluster.Close()
-		return nil, fmt.Errorf("broker: opening %s: %w", cfg.Dir, err)
+	return opts
+}
+
+// makeReady brings an open data folder to where clients may use it.
+func (b *Broker) makeReady(ctx context.Context, cfg Config) error {
+	if err := b.knowTopics(ctx); err != nil {
+		return fmt.Errorf("broker: opening %s: %w", cfg.Dir, err)
 	}
 	if cfg.User != "" {
-		if err := b.nameFirstHandshake(context.Background()); err != nil {
-			b.cluster.Close()
-			return nil, err
+		if err := b.nameFirstHandshake(ctx); err != nil {
+			return err
 		}
 	}
 	if os.Remove(b.closedFile()) == nil {
-		return b, nil // it was closed in order, and then the broker keeps what is open
+		return nil // it was closed in order, and then the broker keeps what is open
 	}
-	if err := b.endHangingTransactions(context.Background()); err != nil {
-		b.cluster.Close()
-		return nil, fmt.Errorf("broker: ending the transactions that were open in %s: %w", cfg.Dir, err)
+	if err := b.endHangingTransactions(ctx); err != nil {
+		return fmt.Errorf("broker: ending the transactions that were open in %s: %w", cfg.Dir, err)
 	}
-	return b, nil
+	return nil
 }
 
 // closedFile is there between a close in order and the next start.

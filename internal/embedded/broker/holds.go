@@ -57,7 +57,9 @@ func (b *Broker) holdRequests(file string) {
 			if h, ok := b.takeHold(file, req); ok {
 				b.log.slog.Warn("FAULT: a request is held", "kind", h.kind.Name(), "name", h.name,
 					"for", h.length)
-				b.cluster.SleepControl(func() { time.Sleep(h.length) })
+				b.cluster.SleepControl(func() {
+					time.Sleep(h.length) //nolint:forbidigo // the fault is a wait
+				})
 			}
 			return nil, nil, false
 		})

@@ -180,7 +180,7 @@ func TestABrokerWithAPasswordEndsWhatAKillLeftOpen(t *testing.T) {
 func TestTheFirstHandshakeIsNamed(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "broker"), "secret")
 	t.Cleanup(b.Close)
-	for version := int16(0); version <= 4; version++ {
+	for version := range int16(5) {
 		req := kmsg.NewPtrApiVersionsRequest()
 		req.SetVersion(version)
 		req.ClientSoftwareName, req.ClientSoftwareVersion = "librdkafka", "2.0.2"

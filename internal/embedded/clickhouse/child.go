@@ -94,7 +94,7 @@ func watchParent() error {
 		case <-terminated:
 		}
 		w.Close()
-		time.Sleep(childStopMax)
+		time.Sleep(childStopMax) //nolint:forbidigo // the process ends before, or by this
 		fmt.Fprintln(os.Stderr, "the engine did not end in time and is cut off")
 		os.Exit(3)
 	}()

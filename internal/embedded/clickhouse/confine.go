@@ -68,7 +68,7 @@ func confinedMain(args []string) int {
 		err = c.apply()
 	}
 	if err == nil {
-		// #nosec G204 -- the engine that our own parent named.
+		// #nosec G204 G702 -- the engine that our own parent named.
 		err = fmt.Errorf("%s: %w", args[1], syscall.Exec(args[1], args[1:], os.Environ()))
 	}
 	fmt.Fprintln(os.Stderr, "starting the ClickHouse engine confined:", err)

@@ -322,7 +322,8 @@ func (in *installer) requireSpace() error {
 	if err := unix.Statfs(in.root, &st); err != nil {
 		return fmt.Errorf("asking for the free space of %s: %w", in.root, err)
 	}
-	if free := uint64(st.Bavail) * uint64(st.Bsize); free < installNeedsBytes {
+	free := uint64(st.Bavail) * uint64(st.Bsize) //nolint:unconvert // signed on other systems
+	if free < installNeedsBytes {
 		return diskFull(in.root,
 			fmt.Sprintf("%d MB are free, %d MB are needed", free>>20, installNeedsBytes>>20))
 	}
