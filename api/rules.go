@@ -28,6 +28,7 @@ type memoRuleView struct {
 func viewAmountRule(r domain.AmountRule) amountRuleView {
 	v := amountRuleView{Kind: r.Kind}
 	switch r.Kind {
+	case domain.AmountAny:
 	case domain.AmountExact, domain.AmountMin, domain.AmountMax:
 		v.Amount = domain.FormatAmount(r.AmountStroops)
 	case domain.AmountRange:
@@ -125,6 +126,7 @@ func readAmountRule(rule decode.Value) domain.AmountRule {
 		return r
 	}
 	switch r.Kind {
+	case domain.AmountAny:
 	case domain.AmountExact, domain.AmountMin, domain.AmountMax:
 		r.AmountStroops, _ = readAmount(rule.Member("amount"))
 	case domain.AmountRange:

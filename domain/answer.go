@@ -45,8 +45,9 @@ const (
 // RejectionCodes lists all of them.
 func RejectionCodes() []string {
 	return []string{
-		CodeAlreadyExists, CodeNotFound, CodePreconditionFailed, CodeEndpointDisabled, CodeEndpointDeleted,
-		CodeDeliveryCancelled, CodeDeliveryEnding, CodeNoEndpoint, CodeTooManyMoves, CodeTooManySecrets,
+		CodeAlreadyExists, CodeNotFound, CodePreconditionFailed,
+		CodeEndpointDisabled, CodeEndpointDeleted, CodeDeliveryCancelled,
+		CodeDeliveryEnding, CodeNoEndpoint, CodeTooManyMoves, CodeTooManySecrets,
 		CodeTooManyKeys, CodeKeyRolled, CodeTooManyRanges,
 		CodeCommandUnreadable,
 	}

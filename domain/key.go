@@ -63,7 +63,8 @@ func decideRollKey(state Account, c RollKey, nowMillis int64) ([]FactBody, *Reje
 	if former.ExpiresAtMillis != 0 {
 		ends = min(ends, former.ExpiresAtMillis)
 	}
-	return []FactBody{KeyRolled{KeyID: c.KeyID, ExpiresAtMillis: ends, Key: c.Key.bornAt(nowMillis)}}, nil
+	rolled := KeyRolled{KeyID: c.KeyID, ExpiresAtMillis: ends, Key: c.Key.bornAt(nowMillis)}
+	return []FactBody{rolled}, nil
 }
 
 func decideRevokeKey(state Account, c RevokeKey) ([]FactBody, *Rejection) {

@@ -49,8 +49,9 @@ func ParseMemo(t MemoType, value string) (Memo, error) {
 			return Memo{}, ErrMemoHash
 		}
 		return Memo{Type: t, Raw: raw}, nil
+	default: // none, and what only payments carry
+		return Memo{}, ErrMemoType
 	}
-	return Memo{}, ErrMemoType
 }
 
 func parseHash(value string) ([]byte, bool) {

@@ -113,6 +113,7 @@ func (r Rules) Verify(p Payment) Verification {
 
 func (r AmountRule) judge(stroops int64) Reason {
 	switch r.Kind {
+	case AmountAny:
 	case AmountExact:
 		if stroops != r.AmountStroops {
 			return ReasonAmountMismatch

@@ -203,7 +203,8 @@ func (c WatchChange) wellFormed() error {
 // wellFormed holds that the rule is one that this program can judge by: one of a
 // newer version would let every payment pass as verified.
 func (r AmountRule) wellFormed() error {
-	if !slices.Contains([]AmountKind{AmountAny, AmountExact, AmountMin, AmountMax, AmountRange}, r.Kind) {
+	kinds := []AmountKind{AmountAny, AmountExact, AmountMin, AmountMax, AmountRange}
+	if !slices.Contains(kinds, r.Kind) {
 		return fmt.Errorf("there is no amount rule %q", r.Kind)
 	}
 	return nil

@@ -232,6 +232,7 @@ func (x *TimerIndex) makeDue(g *timerGroup) {
 		x.pushReady(g)
 	case placeBlocked:
 		x.pushReady(g)
+	case placeNowhere, placeReady:
 	}
 }
 

@@ -10,7 +10,9 @@ import (
 
 // answered holds that the answer to a command about an endpoint is what the
 // specification says of it, by the reference model.
-func (m *referenceModel) answered(endpointID string, e *referenceEndpoint, h domain.CommandHandled) error {
+func (m *referenceModel) answered(
+	endpointID string, e *referenceEndpoint, h domain.CommandHandled,
+) error {
 	requeued := m.requeued[h.CommandID]
 	delete(m.requeued, h.CommandID)
 	cmd := m.world.clients.byID[h.CommandID]
@@ -33,7 +35,9 @@ func (m *referenceModel) answered(endpointID string, e *referenceEndpoint, h dom
 }
 
 // refused holds that a refusal has its reason.
-func (m *referenceModel) refused(endpointID string, e *referenceEndpoint, cmd *issued, code string) error {
+func (m *referenceModel) refused(
+	endpointID string, e *referenceEndpoint, cmd *issued, code string,
+) error {
 	known := !e.deleted && cmd.AccountID == e.account
 	resend, resends := cmd.Body.(domain.ResendEvent)
 	d := m.deliveries[deliveryID{endpointID, resend.EventID}]

@@ -277,7 +277,8 @@ func (c *checks) match(r streams.Record) {
 				in.Event.ID, first.endpoint, first.event.Body, in.EndpointID, in.Event.Body)
 		}
 	}
-	c.matched[in.Event.ID] = append(c.matched[in.Event.ID], match{in.EndpointID, r.Partition, in.Event})
+	found := match{in.EndpointID, r.Partition, in.Event}
+	c.matched[in.Event.ID] = append(c.matched[in.Event.ID], found)
 }
 
 // handedOver holds that an event is handed over as its journal says, with the body
@@ -410,8 +411,8 @@ func (c *checks) inHistory() {
 				switch made, is := c.made[id]; {
 				case is && same(made, s.result):
 				case s.lives() && !s.others():
-					c.world.violate("G7: attempt %d of %s ended, and its process lived on, and it is in no history",
-						n, delivery.event)
+					c.world.violate("G7: attempt %d of %s ended, and its process lived on, "+
+						"and it is in no history", n, delivery.event)
 				default:
 					c.world.count("attempts in no history")
 				}
@@ -529,7 +530,8 @@ func (c *checks) testsAnswered(t *task) {
 			continue
 		}
 		if t.tests[id]++; t.tests[id] > mostTestTurns {
-			c.world.violate("G1: the test %s waits, and its endpoint %s is not active", id.event, id.endpoint)
+			c.world.violate("G1: the test %s waits, and its endpoint %s is not active",
+				id.event, id.endpoint)
 		}
 	}
 }

@@ -384,13 +384,15 @@ func (c *clients) resend() (domain.CommandBody, bool) {
 	watch, e := c.named(m.deliveries[d].WatchID)
 	living, is := pick(w, c.knownEndpoints())
 	if is && watch.Exists() && e.Deleted() && w.chance(0.5) {
-		return domain.UpdateWatch{WatchID: watch.ID, Change: domain.WatchChange{EndpointID: &living}}, true
+		moved := domain.WatchChange{EndpointID: &living}
+		return domain.UpdateWatch{WatchID: watch.ID, Change: moved}, true
 	}
 	body := domain.ResendEvent{EndpointID: d.endpoint, EventID: d.event}
 	if e.ID != d.endpoint && (!e.Deleted() || w.chance(0.1)) {
 		body.ToEndpointID = e.ID
 	}
-	if left, is := pick(w, w.checks.reference.left(d)); is && w.chance(0.7) { // of a table that is behind
+	left, is := pick(w, w.checks.reference.left(d))
+	if is && w.chance(0.7) { // of a table that is behind
 		body.ToEndpointID = left
 	}
 	return body, ok

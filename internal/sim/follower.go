@@ -398,7 +398,8 @@ func (l followerLog) end() error {
 		w.count("crashes of a follower")
 		return errKilled
 	case w.setup.embedded && w.fault(0.08):
-		if err := w.log.tear(followerTxn, f.epoch, func(place) bool { return w.chance(0.5) }); err != nil {
+		some := func(place) bool { return w.chance(0.5) }
+		if err := w.log.tear(followerTxn, f.epoch, some); err != nil {
 			return err
 		}
 		w.tracef("everything is killed during the commit of follower %d", f.id)

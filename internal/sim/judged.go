@@ -168,8 +168,8 @@ func (c *checks) mayBeSilent(settings []domain.Watch, p domain.Payment) {
 			return
 		}
 	}
-	c.world.violate("G2: ledger %d is read, and payment %s was not matched by watch %s", p.Ledger, p.ID,
-		settings[0].ID)
+	c.world.violate("G2: ledger %d is read, and payment %s was not matched by watch %s",
+		p.Ledger, p.ID, settings[0].ID)
 }
 
 // mayTell holds that a match is of settings that the watch had, and that its

@@ -124,6 +124,7 @@ func (w *World) deliverOutcome() bool {
 		return true
 	case ForgeOutcome:
 		f.result.StatusCode++
+	default: // planted elsewhere
 	}
 	w.tracef("attempt %d of %s ends: %d %s", f.attempt.Number, short(f.attempt.EventID),
 		f.result.StatusCode, f.result.Error)

@@ -89,7 +89,9 @@ func (d *referenceDelivery) before(other *referenceDelivery, dueAtMillis int64) 
 
 // overtaken is a delivery that the same replay queued before this one, and whose
 // run has not begun: the first attempts of a replay begin in its order.
-func (m *referenceModel) overtaken(id deliveryID, began func(event string) bool) (deliveryID, bool) {
+func (m *referenceModel) overtaken(
+	id deliveryID, began func(event string) bool,
+) (deliveryID, bool) {
 	d := m.deliveries[id]
 	if d.replay == "" || d.inRun > 0 {
 		return deliveryID{}, false
@@ -444,8 +446,8 @@ func (m *referenceModel) requeue(
 	case domain.ResendEvent:
 		if under := m.world.checks.underWay(id); asked.EventID != id.event ||
 			d.state == domain.StateQueued || d.state == domain.StateCancelled || under {
-			return fmt.Errorf("a resend of %s queues %s, which is %s, in flight: %t", asked.EventID, id.event,
-				d.state, under)
+			return fmt.Errorf("a resend of %s queues %s, which is %s, in flight: %t",
+				asked.EventID, id.event, d.state, under)
 		}
 		d.replay = ""
 	}

@@ -86,7 +86,8 @@ func (e *Engine) Run(ctx context.Context) error {
 		return err
 	}
 	e.cfg.PartitionOf = streams.PartitionOf(partitions)
-	e.identity = fmt.Sprintf("engine state %d of %s over %d partitions", stateFormat, topic, partitions)
+	e.identity = fmt.Sprintf("engine state %d of %s over %d partitions",
+		stateFormat, topic, partitions)
 	tasks := streams.NewTasks(e.newTask, e.cfg.Logger)
 	tasks.Ours = e.ours
 	e.tasks.Store(tasks)

@@ -273,7 +273,8 @@ func (m *machine) publishResult(t *streams.Turn, handled domain.CommandHandled, 
 		Answer:    handled.Answer,
 		Replayed:  replayed,
 	})
-	t.Append(streams.NewRecord(schemas.TopicResults, handled.CommandID, result.Value, result.EachHeader))
+	t.Append(streams.NewRecord(
+		schemas.TopicResults, handled.CommandID, result.Value, result.EachHeader))
 }
 
 // publishRows writes the current rows of what the turn changed to their tables.

@@ -339,7 +339,9 @@ func (s *state) foldEndpoint(batch *streams.Batch, f domain.Fact) (change, error
 
 // storeDelivery keeps what became of a delivery, and moves its entries in the timer
 // index (G3) and among the failed.
-func (s *state) storeDelivery(batch *streams.Batch, f domain.Fact, before, after domain.Delivery) error {
+func (s *state) storeDelivery(
+	batch *streams.Batch, f domain.Fact, before, after domain.Delivery,
+) error {
 	eventID := f.EventID()
 	if created, ok := f.Body.(domain.DeliveryCreated); ok {
 		if err := batch.Set(keyOf(spaceBody, eventID), created.Event.Body); err != nil {

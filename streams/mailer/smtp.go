@@ -105,7 +105,8 @@ func tlsPolicy(cfg SMTPConfig) (mail.Option, error) {
 	case TLSNone:
 		return mail.WithTLSPolicy(mail.NoTLS), nil
 	}
-	return nil, fmt.Errorf("the TLS mode %q must be starttls, opportunistic, implicit or none", cfg.TLS)
+	return nil, fmt.Errorf("the TLS mode %q must be starttls, opportunistic, implicit or none",
+		cfg.TLS)
 }
 
 func (s *SMTP) tlsConfig() *tls.Config {

@@ -138,6 +138,7 @@ func (l *layer) match(source xdr.AccountId, w wish) (deal, granted) {
 		return d, granted{code: xdr.ManageSellOfferResultCodeManageSellOfferCrossSelf}
 	case dealTooLong:
 		return d, granted{operation: xdr.OperationResultCodeOpExceededWorkLimit}
+	case dealDone, dealPartly:
 	}
 	l.add(source, w.selling, -d.sheep)
 	l.add(source, w.buying, d.wheat)
