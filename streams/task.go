@@ -124,7 +124,7 @@ func (t *Task[E, C]) start(ctx context.Context, stop <-chan struct{}) error {
 	}()
 	for !t.core.Working() {
 		err := t.perform(starting, t.core.Next(t.now()))
-		t.stats.noteRestore(t.core.restore, t.core.timers != nil)
+		t.stats.noteRestore(t.core.restore, t.core.Working())
 		if err == nil {
 			continue
 		}

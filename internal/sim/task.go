@@ -362,6 +362,9 @@ func (t *task) applied() error {
 		t.process.crash()
 		return nil
 	}
+	if hit := w.chance(0.4); hit && t.usedUp && w.setup.faults > 0 && !w.calm {
+		w.jumpClock()
+	}
 	if hit := w.chance(0.6); hit && t.usedUp && w.setup.faults > 0 && !w.calm {
 		w.count("failed tasks behind a limit")
 		return errors.New("it fails when a rate limit is used up")
