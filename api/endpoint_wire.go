@@ -108,11 +108,13 @@ func decodeEndpointPatch(
 // create is the command that makes an endpoint of a body without faults.
 func (b *endpointBody) create(id, accountID string) domain.CreateEndpoint {
 	return domain.CreateEndpoint{
-		EndpointID:         id,
-		AccountID:          accountID,
-		URL:                *b.URL,
-		Description:        *b.Description,
-		RateLimitPerSecond: *b.RateLimitPerSecond,
+		EndpointID: id,
+		AccountID:  accountID,
+		EndpointSettings: domain.EndpointSettings{
+			URL:                *b.URL,
+			Description:        *b.Description,
+			RateLimitPerSecond: *b.RateLimitPerSecond,
+		},
 	}
 }
 

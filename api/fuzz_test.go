@@ -82,10 +82,10 @@ func (w *world) furnish(endpointID, apiKey string) {
 		ID:        "1",
 		AccountID: accountID,
 		Body: domain.CreateEndpoint{
-			EndpointID:   endpointID,
-			AccountID:    accountID,
-			URL:          "https://a.example/",
-			SealedSecret: w.sealed(endpointID),
+			EndpointID:       endpointID,
+			AccountID:        accountID,
+			EndpointSettings: domain.EndpointSettings{URL: "https://a.example/"},
+			SealedSecret:     w.sealed(endpointID),
 		},
 	})
 	w.decide(domain.Command{

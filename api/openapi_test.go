@@ -295,8 +295,8 @@ func TestDeliveriesAreDescribed(t *testing.T) {
 		w.newKey(account("a"), domain.Permissions()...))
 	bodies := map[string][]byte{
 		"test": domain.NewTestEvent(domain.Endpoint{
-			ID:  domain.DeriveID(domain.EndpointPrefix, "1"),
-			URL: "https://a.example/",
+			ID:               domain.DeriveID(domain.EndpointPrefix, "1"),
+			EndpointSettings: domain.EndpointSettings{URL: "https://a.example/"},
 		}, domain.EventID("wat_1", "1"), 1).Body,
 	}
 	for id, r := range w.history {

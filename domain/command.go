@@ -95,13 +95,10 @@ type RevokeKey struct {
 
 // CreateEndpoint asks for a new endpoint. The secret was sealed by the asker.
 type CreateEndpoint struct {
-	EndpointID         string
-	AccountID          string
-	URL                string
-	Description        string
-	Headers            []Header
-	RateLimitPerSecond int // 0: none
-	SealedSecret       []byte
+	EndpointSettings
+	EndpointID   string
+	AccountID    string
+	SealedSecret []byte
 }
 
 // UpdateEndpoint asks for other settings of an endpoint.

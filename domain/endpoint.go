@@ -2,6 +2,7 @@ package domain
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 )
 
@@ -47,6 +48,15 @@ func (h Header) equal(other Header) bool {
 	return h.Name == other.Name && bytes.Equal(h.Sealed, other.Sealed)
 }
 
+// EndpointSettings is what a client configures of an endpoint: asked for by a
+// [CreateEndpoint], recorded by [EndpointCreated], changed by an [EndpointChange].
+type EndpointSettings struct {
+	URL                string
+	Description        string
+	Headers            []Header
+	RateLimitPerSecond int // 0: none
+}
+
 // Endpoint is where an account's events go. Its deliveries belong to the same
 // aggregate: their facts count its version up.
 type Endpoint struct {
@@ -55,15 +65,12 @@ type Endpoint struct {
 	Version   uint64
 	// version of the last fact that changed what a client configures: the ETag. Deliveries do not
 	// move it
-	Revision           uint64
-	URL                string
-	Description        string
-	Headers            []Header
-	RateLimitPerSecond int            // 0: none
-	Secrets            []SealedSecret // newest first
-	Status             EndpointStatus
-	DisabledReason     DisabledReason
-	DisabledAtMillis   int64 // 0: not disabled
+	Revision uint64
+	EndpointSettings
+	Secrets          []SealedSecret // newest first
+	Status           EndpointStatus
+	DisabledReason   DisabledReason
+	DisabledAtMillis int64 // 0: not disabled
 	// runs that ended FAILED in a row while active, since the last success or enabling
 	ConsecutiveFailures int
 	EnabledVersion      uint64 // version of the last EndpointEnabled; 0: none
@@ -129,13 +136,10 @@ func DecideCreateEndpoint(
 		}
 	}
 	return []FactBody{EndpointCreated{
-		EndpointID:         c.EndpointID,
-		AccountID:          c.AccountID,
-		URL:                c.URL,
-		Description:        c.Description,
-		Headers:            c.Headers,
-		RateLimitPerSecond: c.RateLimitPerSecond,
-		Secret:             SealedSecret{Sealed: c.SealedSecret, CreatedAtMillis: nowMillis},
+		EndpointSettings: c.EndpointSettings,
+		EndpointID:       c.EndpointID,
+		AccountID:        c.AccountID,
+		Secret:           SealedSecret{Sealed: c.SealedSecret, CreatedAtMillis: nowMillis},
 	}}, nil
 }
 
@@ -146,6 +150,33 @@ type EndpointChange struct {
 	Description        *string
 	Headers            *[]Header
 	RateLimitPerSecond *int
+}
+
+// wellFormed bounds the settings: [Command.WellFormed].
+func (s EndpointSettings) wellFormed() error {
+	return EndpointChange{
+		URL:                &s.URL,
+		Description:        &s.Description,
+		Headers:            &s.Headers,
+		RateLimitPerSecond: &s.RateLimitPerSecond,
+	}.wellFormed()
+}
+
+func (c EndpointChange) wellFormed() error {
+	var err error
+	if c.URL != nil {
+		err = within("url", len(*c.URL), 1, maxTextBytes)
+	}
+	if c.Description != nil {
+		err = errors.Join(err, atMost("description", len(*c.Description), maxTextBytes))
+	}
+	if c.Headers != nil {
+		err = errors.Join(err, headersFormed(*c.Headers))
+	}
+	if c.RateLimitPerSecond != nil {
+		err = errors.Join(err, within("rate limit", *c.RateLimitPerSecond, 0, maxRate))
+	}
+	return err
 }
 
 // completed is the change with the values of headers that are kept. Whoever asks
@@ -240,9 +271,8 @@ func evolveEndpoint(state Endpoint, f Fact) Endpoint {
 	}
 	switch body := changed.(type) {
 	case EndpointCreated:
-		state.ID, state.AccountID, state.URL, state.Description = body.EndpointID, body.AccountID,
-			body.URL, body.Description
-		state.Headers, state.RateLimitPerSecond = body.Headers, body.RateLimitPerSecond
+		state.ID, state.AccountID = body.EndpointID, body.AccountID
+		state.EndpointSettings = body.EndpointSettings
 		state.Secrets = []SealedSecret{body.Secret}
 		state.Status = StatusActive
 		state.CreatedAtMillis = f.AtMillis

@@ -80,13 +80,10 @@ type KeyRevoked struct {
 
 // EndpointCreated registers an endpoint.
 type EndpointCreated struct {
-	EndpointID         string
-	AccountID          string
-	URL                string
-	Description        string
-	Headers            []Header
-	RateLimitPerSecond int
-	Secret             SealedSecret
+	EndpointSettings
+	EndpointID string
+	AccountID  string
+	Secret     SealedSecret
 }
 
 // EndpointUpdated changes settings of an endpoint. Pending deliveries go by the

@@ -30,11 +30,13 @@ func newStory() *story {
 		policy:     domain.DefaultPolicy(),
 	}
 	s.given(domain.EndpointCreated{
-		EndpointID:  endpointID,
-		AccountID:   ownAccount,
-		URL:         "https://shop.example/hook",
-		Description: "shop",
-		Secret:      domain.SealedSecret{Sealed: []byte("secret 0"), CreatedAtMillis: startedAt},
+		EndpointID: endpointID,
+		AccountID:  ownAccount,
+		EndpointSettings: domain.EndpointSettings{
+			URL:         "https://shop.example/hook",
+			Description: "shop",
+		},
+		Secret: domain.SealedSecret{Sealed: []byte("secret 0"), CreatedAtMillis: startedAt},
 	})
 	return s
 }

@@ -115,10 +115,10 @@ func newWorld() *world {
 	}
 	w.record(nil, "",
 		domain.EndpointCreated{
-			EndpointID: endpointID,
-			AccountID:  ownAccount,
-			URL:        "https://shop.example/0",
-			Secret:     domain.SealedSecret{Sealed: []byte("0")},
+			EndpointID:       endpointID,
+			AccountID:        ownAccount,
+			EndpointSettings: domain.EndpointSettings{URL: "https://shop.example/0"},
+			Secret:           domain.SealedSecret{Sealed: []byte("0")},
 		})
 	return w
 }

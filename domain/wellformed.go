@@ -70,10 +70,8 @@ func (k Key) wellFormed() error {
 
 func (c CreateEndpoint) wellFormed() error {
 	return errors.Join(checkID("account", AccountPrefix, c.AccountID),
-		within("url", len(c.URL), 1, maxTextBytes),
-		atMost("description", len(c.Description), maxTextBytes),
-		within("sealed secret", len(c.SealedSecret), 1, maxSealedBytes),
-		headersFormed(c.Headers), within("rate limit", c.RateLimitPerSecond, 0, maxRate))
+		c.EndpointSettings.wellFormed(),
+		within("sealed secret", len(c.SealedSecret), 1, maxSealedBytes))
 }
 
 func (c UpdateEndpoint) wellFormed() error { return c.Change.wellFormed() }
@@ -106,23 +104,6 @@ func (c ResendEvent) wellFormed() error {
 	err := checkID("event", EventPrefix, c.EventID)
 	if c.ToEndpointID != "" {
 		err = errors.Join(err, checkID("endpoint to go on at", EndpointPrefix, c.ToEndpointID))
-	}
-	return err
-}
-
-func (c EndpointChange) wellFormed() error {
-	var err error
-	if c.URL != nil {
-		err = within("url", len(*c.URL), 1, maxTextBytes)
-	}
-	if c.Description != nil {
-		err = errors.Join(err, atMost("description", len(*c.Description), maxTextBytes))
-	}
-	if c.Headers != nil {
-		err = errors.Join(err, headersFormed(*c.Headers))
-	}
-	if c.RateLimitPerSecond != nil {
-		err = errors.Join(err, within("rate limit", *c.RateLimitPerSecond, 0, maxRate))
 	}
 	return err
 }

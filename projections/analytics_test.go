@@ -88,7 +88,7 @@ func analytics(t *testing.T) *rig {
 		schemas.EncodeEndpoint(domain.Endpoint{
 			ID:               good.endpointID,
 			AccountID:        testAccount,
-			URL:              "https://example.com/1",
+			EndpointSettings: domain.EndpointSettings{URL: "https://example.com/1"},
 			Status:           domain.StatusDisabled,
 			DisabledReason:   domain.DisabledManual,
 			DisabledAtMillis: at,

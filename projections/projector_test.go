@@ -36,9 +36,9 @@ func TestFactsBecomeRows(t *testing.T) {
 			Body:      domain.AccountCreated{AccountID: testAccount, Email: "a@example.com"},
 		},
 		s.fact(domain.EndpointCreated{
-			EndpointID: s.endpointID,
-			AccountID:  testAccount,
-			URL:        "https://example.com/",
+			EndpointID:       s.endpointID,
+			AccountID:        testAccount,
+			EndpointSettings: domain.EndpointSettings{URL: "https://example.com/"},
 		}),
 		created,
 		s.refused(1, 1),

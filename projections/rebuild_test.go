@@ -39,13 +39,13 @@ func (r *rig) world(endpoints int) {
 	for n := range endpoints {
 		id := newStory(n).endpointID
 		r.appendRecord(schemas.TopicEndpoints, id, schemas.EncodeEndpoint(domain.Endpoint{
-			ID:              id,
-			AccountID:       testAccount,
-			Version:         1,
-			URL:             "https://example.com/" + fmt.Sprint(n),
-			Status:          domain.StatusActive,
-			CreatedAtMillis: startMillis,
-			UpdatedAtMillis: startMillis,
+			ID:               id,
+			AccountID:        testAccount,
+			Version:          1,
+			EndpointSettings: domain.EndpointSettings{URL: "https://example.com/" + fmt.Sprint(n)},
+			Status:           domain.StatusActive,
+			CreatedAtMillis:  startMillis,
+			UpdatedAtMillis:  startMillis,
 		}))
 		watch := domain.DeriveID(domain.WatchPrefix, fmt.Sprint(n))
 		r.appendRecord(schemas.TopicWatches, watch, schemas.EncodeWatch(domain.Watch{

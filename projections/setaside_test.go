@@ -28,11 +28,11 @@ func TestTheProjectorGoesOnBehindWhatIsNoRow(t *testing.T) {
 	r := newRig(t)
 	s := newStory(1)
 	endpoint := domain.Endpoint{
-		ID:              s.endpointID,
-		AccountID:       testAccount,
-		URL:             "https://a",
-		Status:          domain.StatusActive,
-		CreatedAtMillis: startMillis,
+		ID:               s.endpointID,
+		AccountID:        testAccount,
+		EndpointSettings: domain.EndpointSettings{URL: "https://a"},
+		Status:           domain.StatusActive,
+		CreatedAtMillis:  startMillis,
 	}
 	watch := domain.Watch{
 		ID:              "wat_1",

@@ -51,8 +51,7 @@ func endpointIn(e *kafka.Endpoint) domain.Endpoint {
 		ID:                  e.GetId(),
 		AccountID:           e.GetAccountId(),
 		Version:             e.GetVersion(),
-		URL:                 e.GetUrl(),
-		Description:         e.GetDescription(),
+		EndpointSettings:    endpointSettingsIn(e),
 		Secrets:             mapped(e.GetSecrets(), secretIn),
 		Status:              domain.EndpointStatus(e.GetStatus()),
 		ConsecutiveFailures: int(e.GetConsecutiveFailures()),
@@ -63,9 +62,22 @@ func endpointIn(e *kafka.Endpoint) domain.Endpoint {
 		Revision:            e.GetRevision(),
 		EnabledVersion:      e.GetEnabledVersion(),
 		Epoch:               e.GetEpoch(),
-		Headers:             mapped(e.GetHeaders(), headerIn),
-		RateLimitPerSecond:  int(e.GetRateLimitPerSecond()),
 		DeletedAtMillis:     e.GetDeletedAtMillis(),
+	}
+}
+
+// endpointSettingsIn reads the settings of an endpoint, asked for, recorded or kept.
+func endpointSettingsIn(m interface {
+	GetUrl() string
+	GetDescription() string
+	GetHeaders() []*kafka.Header
+	GetRateLimitPerSecond() uint32
+}) domain.EndpointSettings {
+	return domain.EndpointSettings{
+		URL:                m.GetUrl(),
+		Description:        m.GetDescription(),
+		Headers:            mapped(m.GetHeaders(), headerIn),
+		RateLimitPerSecond: int(m.GetRateLimitPerSecond()),
 	}
 }
 
@@ -191,13 +203,10 @@ func endpointCommandOut(meta *kafka.CommandMeta, body domain.EndpointCommand) pr
 var endpointCommandForms = map[string]commandForm{
 	"CreateEndpoint": command(func(m *kafka.CreateEndpoint) domain.CommandBody {
 		return domain.CreateEndpoint{
-			EndpointID:         m.GetEndpointId(),
-			AccountID:          m.GetAccountId(),
-			URL:                m.GetUrl(),
-			Description:        m.GetDescription(),
-			SealedSecret:       m.GetSealedSecret(),
-			Headers:            mapped(m.GetHeaders(), headerIn),
-			RateLimitPerSecond: int(m.GetRateLimitPerSecond()),
+			EndpointID:       m.GetEndpointId(),
+			AccountID:        m.GetAccountId(),
+			EndpointSettings: endpointSettingsIn(m),
+			SealedSecret:     m.GetSealedSecret(),
 		}
 	}),
 	"UpdateEndpoint": command(func(m *kafka.UpdateEndpoint) domain.CommandBody {
@@ -299,13 +308,10 @@ var endpointFactForms = map[string]factForm{
 
 func endpointCreatedIn(m *kafka.EndpointCreated) domain.FactBody {
 	return domain.EndpointCreated{
-		EndpointID:         m.GetEndpointId(),
-		AccountID:          m.GetAccountId(),
-		URL:                m.GetUrl(),
-		Description:        m.GetDescription(),
-		Secret:             secretIn(m.GetSecret()),
-		Headers:            mapped(m.GetHeaders(), headerIn),
-		RateLimitPerSecond: int(m.GetRateLimitPerSecond()),
+		EndpointID:       m.GetEndpointId(),
+		AccountID:        m.GetAccountId(),
+		EndpointSettings: endpointSettingsIn(m),
+		Secret:           secretIn(m.GetSecret()),
 	}
 }
 

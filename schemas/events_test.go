@@ -153,9 +153,11 @@ func TestEventsKeepTheirSchema(t *testing.T) {
 		}
 		nowMillis := rapid.Int64Range(0, 253_402_300_799_000).Draw(t, "now")
 		endpoint := domain.Endpoint{
-			ID:          domain.DeriveID(domain.EndpointPrefix, p.ID),
-			URL:         "https://shop.example/",
-			Description: label,
+			ID: domain.DeriveID(domain.EndpointPrefix, p.ID),
+			EndpointSettings: domain.EndpointSettings{
+				URL:         "https://shop.example/",
+				Description: label,
+			},
 		}
 		for _, event := range []domain.Event{
 			domain.NewPaymentEvent(match, nowMillis),

@@ -52,11 +52,13 @@ var goldenFacts = []domain.FactBody{
 	domain.AccountCreated{AccountID: "acc_1", Email: "a@example.com"},
 	domain.KeyCreated{Key: goldenKey},
 	domain.EndpointCreated{
-		EndpointID:  "ep_1",
-		AccountID:   "acc_1",
-		URL:         "https://shop.example/hook",
-		Description: "shop",
-		Secret:      domain.SealedSecret{Sealed: []byte{9}, CreatedAtMillis: 1000, ExpiresAtMillis: 3000},
+		EndpointID: "ep_1",
+		AccountID:  "acc_1",
+		EndpointSettings: domain.EndpointSettings{
+			URL:         "https://shop.example/hook",
+			Description: "shop",
+		},
+		Secret: domain.SealedSecret{Sealed: []byte{9}, CreatedAtMillis: 1000, ExpiresAtMillis: 3000},
 	},
 	domain.WatchCreated{Watch: goldenWatch},
 	domain.DeliveryCreated{
@@ -152,14 +154,16 @@ var (
 		EventTypes:      &[]domain.EventType{domain.PaymentRejected},
 	}
 	laterEndpoint = domain.Endpoint{
-		ID:                 "ep_1",
-		AccountID:          "acc_1",
-		Version:            9,
-		Revision:           8,
-		URL:                "https://x",
-		Description:        "d",
-		Headers:            headers,
-		RateLimitPerSecond: 30,
+		ID:        "ep_1",
+		AccountID: "acc_1",
+		Version:   9,
+		Revision:  8,
+		EndpointSettings: domain.EndpointSettings{
+			URL:                "https://x",
+			Description:        "d",
+			Headers:            headers,
+			RateLimitPerSecond: 30,
+		},
 		Secrets: []domain.SealedSecret{
 			{Sealed: []byte{1}, CreatedAtMillis: 2},
 			{Sealed: []byte{3}, CreatedAtMillis: 1, ExpiresAtMillis: 5},
@@ -205,7 +209,10 @@ func laterWatch() domain.Watch {
 // laterFacts have fields that the golden file of their type was written without.
 var laterFacts = []domain.FactBody{
 	domain.KeyCreated{Key: laterKey},
-	domain.EndpointCreated{EndpointID: "ep_1", Headers: headers, RateLimitPerSecond: 30},
+	domain.EndpointCreated{EndpointID: "ep_1", EndpointSettings: domain.EndpointSettings{
+		Headers:            headers,
+		RateLimitPerSecond: 30,
+	}},
 	domain.DeliveryCreated{
 		Event:        domain.Event{ID: "evt_1", Type: domain.TestPing},
 		TestBodyHash: []byte{6},
@@ -301,13 +308,15 @@ var everyCommand = []domain.CommandBody{
 	domain.RollKey{AccountID: "acc_1", KeyID: "key_1", Key: laterKey, GraceMillis: 5},
 	domain.RevokeKey{AccountID: "acc_1", KeyID: "key_1"},
 	domain.CreateEndpoint{
-		EndpointID:         "ep_1",
-		AccountID:          "acc_1",
-		URL:                "https://x",
-		Description:        "d",
-		Headers:            headers,
-		RateLimitPerSecond: 3,
-		SealedSecret:       []byte{1},
+		EndpointID: "ep_1",
+		AccountID:  "acc_1",
+		EndpointSettings: domain.EndpointSettings{
+			URL:                "https://x",
+			Description:        "d",
+			Headers:            headers,
+			RateLimitPerSecond: 3,
+		},
+		SealedSecret: []byte{1},
 	},
 	domain.UpdateEndpoint{EndpointID: "ep_1", IfRevision: 3, Change: endpointChange},
 	domain.UpdateEndpoint{EndpointID: "ep_1"},

@@ -186,10 +186,10 @@ func (r *rig) serveEndpoints(urls map[string]string) {
 			ID:        "cmd_" + id,
 			AccountID: "acc_1",
 			Body: domain.CreateEndpoint{
-				EndpointID:   id,
-				AccountID:    "acc_1",
-				URL:          url,
-				SealedSecret: []byte(secret),
+				EndpointID:       id,
+				AccountID:        "acc_1",
+				EndpointSettings: domain.EndpointSettings{URL: url},
+				SealedSecret:     []byte(secret),
 			},
 		})
 		must(r.b, err)

@@ -66,10 +66,10 @@ func (r *rig) writeWaiting(n int) {
 		id := endpointID(n)
 		fact(id,
 			domain.EndpointCreated{
-				EndpointID: id,
-				AccountID:  "acc_1",
-				URL:        r.server.URL,
-				Secret:     domain.SealedSecret{Sealed: []byte(secret)},
+				EndpointID:       id,
+				AccountID:        "acc_1",
+				EndpointSettings: domain.EndpointSettings{URL: r.server.URL},
+				Secret:           domain.SealedSecret{Sealed: []byte(secret)},
 			})
 	}
 	due := time.Now().Add(time.Hour).UnixMilli()
@@ -137,10 +137,10 @@ func (r *rig) restore(dir string, idle time.Duration) time.Duration {
 				ID:        "cmd_" + id,
 				AccountID: "acc_1",
 				Body: domain.CreateEndpoint{
-					EndpointID:   id,
-					AccountID:    "acc_1",
-					URL:          r.server.URL,
-					SealedSecret: []byte(secret),
+					EndpointID:       id,
+					AccountID:        "acc_1",
+					EndpointSettings: domain.EndpointSettings{URL: r.server.URL},
+					SealedSecret:     []byte(secret),
 				},
 			})
 			must(r.b, err)

@@ -172,10 +172,10 @@ func (w *walker) fold(rows map[string]domain.Endpoint, r streams.Record) error {
 		delete(rows, string(r.Key))
 	default:
 		rows[e.ID] = domain.Endpoint{
-			ID:        e.ID,
-			AccountID: e.AccountID,
-			Secrets:   e.Secrets,
-			Headers:   e.Headers,
+			ID:               e.ID,
+			AccountID:        e.AccountID,
+			Secrets:          e.Secrets,
+			EndpointSettings: domain.EndpointSettings{Headers: e.Headers},
 		}
 	}
 	return nil

@@ -222,11 +222,13 @@ func (c *clients) newEndpoint() domain.CommandBody {
 		limit = 1 + c.world.rnd.IntN(4)
 	}
 	return domain.CreateEndpoint{
-		EndpointID:         id,
-		AccountID:          account,
-		URL:                "https://shop.example/" + n,
-		SealedSecret:       []byte("secret-" + n),
-		RateLimitPerSecond: limit,
+		EndpointID: id,
+		AccountID:  account,
+		EndpointSettings: domain.EndpointSettings{
+			URL:                "https://shop.example/" + n,
+			RateLimitPerSecond: limit,
+		},
+		SealedSecret: []byte("secret-" + n),
 	}
 }
 

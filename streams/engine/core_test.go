@@ -223,10 +223,10 @@ func (c *core) pay(endpoint, event string) {
 
 func creation(endpoint string) domain.Command {
 	return domain.Command{ID: "cmd_" + endpoint, AccountID: accountID, Body: domain.CreateEndpoint{
-		EndpointID:   endpoint,
-		AccountID:    accountID,
-		URL:          "https://shop.example",
-		SealedSecret: []byte(secret),
+		EndpointID:       endpoint,
+		AccountID:        accountID,
+		EndpointSettings: domain.EndpointSettings{URL: "https://shop.example"},
+		SealedSecret:     []byte(secret),
 	}}
 }
 

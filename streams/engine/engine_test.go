@@ -279,10 +279,10 @@ func (r *rig) withEndpoint() {
 
 func (r *rig) createEndpoint() {
 	r.append(r.command("cmd_endpoint", domain.CreateEndpoint{
-		EndpointID:   endpointID,
-		AccountID:    accountID,
-		URL:          r.receiver.server.URL + "/hook",
-		SealedSecret: []byte(secret),
+		EndpointID:       endpointID,
+		AccountID:        accountID,
+		EndpointSettings: domain.EndpointSettings{URL: r.receiver.server.URL + "/hook"},
+		SealedSecret:     []byte(secret),
 	}))
 }
 
@@ -452,10 +452,10 @@ func TestCommandIsAnsweredOnceAndAlikeAfterwards(t *testing.T) {
 	r.createEndpoint() // the same command
 	r.append(r.command("cmd_other",
 		domain.CreateEndpoint{
-			EndpointID:   endpointID,
-			AccountID:    accountID,
-			URL:          "https://other.example",
-			SealedSecret: []byte("x"),
+			EndpointID:       endpointID,
+			AccountID:        accountID,
+			EndpointSettings: domain.EndpointSettings{URL: "https://other.example"},
+			SealedSecret:     []byte("x"),
 		}))
 	testkit.Eventually(t, "both answers",
 		func() bool { return len(r.results("cmd_endpoint")) == 2 && len(r.results("cmd_other")) == 1 })

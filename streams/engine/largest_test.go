@@ -78,10 +78,10 @@ func (g *growing) takes(body domain.CommandBody) bool {
 func growEndpoint(g *growing) {
 	text := long(16<<10, 0)
 	g.takes(domain.CreateEndpoint{
-		EndpointID:   endpointID,
-		AccountID:    accountID,
-		URL:          text,
-		SealedSecret: []byte(secret),
+		EndpointID:       endpointID,
+		AccountID:        accountID,
+		EndpointSettings: domain.EndpointSettings{URL: text},
+		SealedSecret:     []byte(secret),
 	})
 	g.takes(domain.UpdateEndpoint{
 		EndpointID: endpointID,

@@ -44,10 +44,10 @@ func (r *rig) endpoint(n int) string {
 	r.t.Helper()
 	id := domain.DeriveID(domain.EndpointPrefix, "lifecycle", strconv.Itoa(n))
 	answer := r.ask("cmd_endpoint_"+strconv.Itoa(n), domain.CreateEndpoint{
-		EndpointID:   id,
-		AccountID:    accountID,
-		URL:          r.url(n),
-		SealedSecret: []byte(secret),
+		EndpointID:       id,
+		AccountID:        accountID,
+		EndpointSettings: domain.EndpointSettings{URL: r.url(n)},
+		SealedSecret:     []byte(secret),
 	})
 	if answer.Endpoint == nil {
 		r.t.Fatalf("creating an endpoint was answered %+v", answer)
@@ -535,10 +535,10 @@ func TestReceiversThatHangHoldBackNoOther(t *testing.T) {
 			url = r.url(n)
 		}
 		commands = append(commands, r.command("cmd_"+strconv.Itoa(n), domain.CreateEndpoint{
-			EndpointID:   name(n),
-			AccountID:    accountID,
-			URL:          url,
-			SealedSecret: []byte(secret),
+			EndpointID:       name(n),
+			AccountID:        accountID,
+			EndpointSettings: domain.EndpointSettings{URL: url},
+			SealedSecret:     []byte(secret),
 		}))
 	}
 	r.append(commands...)
@@ -589,11 +589,13 @@ func TestWindowsAndRatesBoundWhatAnEndpointGets(t *testing.T) {
 	limited := domain.DeriveID(domain.EndpointPrefix, "limited")
 	const perSecond, events = 20, 50
 	r.ask("cmd_limited", domain.CreateEndpoint{
-		EndpointID:         limited,
-		AccountID:          accountID,
-		URL:                r.url(2),
-		SealedSecret:       []byte(secret),
-		RateLimitPerSecond: perSecond,
+		EndpointID: limited,
+		AccountID:  accountID,
+		EndpointSettings: domain.EndpointSettings{
+			URL:                r.url(2),
+			RateLimitPerSecond: perSecond,
+		},
+		SealedSecret: []byte(secret),
 	})
 	began := time.Now()
 	r.pay(limited, 0, events)
@@ -653,10 +655,10 @@ func TestASecretThatCannotBeOpenedHoldsBackNoOther(t *testing.T) {
 	sealed := domain.DeriveID(domain.EndpointPrefix, "sealed")
 	r.ask("cmd_sealed",
 		domain.CreateEndpoint{
-			EndpointID:   sealed,
-			AccountID:    accountID,
-			URL:          r.url(0),
-			SealedSecret: []byte(sealedForGood),
+			EndpointID:       sealed,
+			AccountID:        accountID,
+			EndpointSettings: domain.EndpointSettings{URL: r.url(0)},
+			SealedSecret:     []byte(sealedForGood),
 		})
 	r.pay(sealed, 0, 3)
 	r.eventuallyIn(sealed, domain.StateQueued, 3)

@@ -162,11 +162,13 @@ func newHolder(n int) holder {
 		},
 	}
 	h.endpoint = domain.Endpoint{
-		ID:             h.disabled.Aggregate,
-		AccountID:      h.account.ID,
-		Version:        7,
-		URL:            fmt.Sprintf("https://shop%d.example.com/hook", n),
-		Description:    "the shop",
+		ID:        h.disabled.Aggregate,
+		AccountID: h.account.ID,
+		Version:   7,
+		EndpointSettings: domain.EndpointSettings{
+			URL:         fmt.Sprintf("https://shop%d.example.com/hook", n),
+			Description: "the shop",
+		},
 		Status:         domain.StatusDisabled,
 		DisabledReason: domain.DisabledGone,
 	}

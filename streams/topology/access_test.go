@@ -353,10 +353,10 @@ func submitAll(ctx context.Context, g *guarded, c streams.Cluster) error {
 			Key:       domain.Key{ID: fmt.Sprintf("key_%d", g.runs), Hash: []byte{1}},
 		},
 		domain.CreateEndpoint{
-			EndpointID:   endpoint,
-			AccountID:    account,
-			URL:          "https://shop.example/hook",
-			SealedSecret: []byte("s"),
+			EndpointID:       endpoint,
+			AccountID:        account,
+			EndpointSettings: domain.EndpointSettings{URL: "https://shop.example/hook"},
+			SealedSecret:     []byte("s"),
 		},
 		domain.CreateWatch{Watch: domain.Watch{
 			ID:            fmt.Sprintf("wat_%d", g.runs),
