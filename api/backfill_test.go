@@ -16,7 +16,12 @@ func (w *world) fold(watchID string, bodies ...domain.FactBody) {
 	state := w.watches[watchID]
 	for _, b := range bodies {
 		state = domain.EvolveWatch(state,
-			domain.Fact{Aggregate: watchID, Version: state.Version + 1, AtMillis: w.now.UnixMilli(), Body: b})
+			domain.Fact{
+				Aggregate: watchID,
+				Version:   state.Version + 1,
+				AtMillis:  w.now.UnixMilli(),
+				Body:      b,
+			})
 	}
 	w.watches[watchID] = state
 }

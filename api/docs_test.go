@@ -127,7 +127,9 @@ console.log(checks.length + " checks");
 // too many, finds the page.
 func TestTheDoorLeadsToTheDocs(t *testing.T) {
 	w := newWorld(t)
-	w.server.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	w.server.Client().CheckRedirect = func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}
 	for _, path := range []string{"/", "/docs/"} {
 		got := wantStatus(t, w.call("GET", path, "", ""), http.StatusTemporaryRedirect)
 		if got.Header.Get("Location") != "/docs" || len(got.body) > 0 ||

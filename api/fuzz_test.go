@@ -59,7 +59,8 @@ func FuzzAPI(f *testing.F) {
 		}
 		request.Header.Set("Authorization", "Bearer "+k)
 		request.Header.Set("Content-Type", "application/json")
-		for name, value := range map[string]string{"If-Match": ifMatch, "Idempotency-Key": idempotencyKey} {
+		conditions := map[string]string{"If-Match": ifMatch, "Idempotency-Key": idempotencyKey}
+		for name, value := range conditions {
 			if value != "" && validHeader(value) {
 				request.Header.Set(name, value)
 			}

@@ -30,7 +30,9 @@ var loadOpenAPI = sync.OnceValues(func() (*openapi3.T, error) {
 })
 
 var loadRouter = sync.OnceValues(func() (routers.Router, error) {
-	asText := func(body io.Reader, _ http.Header, _ *openapi3.SchemaRef, _ openapi3filter.EncodingFn) (any, error) {
+	asText := func(
+		body io.Reader, _ http.Header, _ *openapi3.SchemaRef, _ openapi3filter.EncodingFn,
+	) (any, error) {
 		text, err := io.ReadAll(body)
 		return string(text), err
 	}

@@ -214,7 +214,8 @@ func liveInRepeats(o *openapi3.Operation) (pointers []string) {
 func differences(t *testing.T, first, again []byte) map[string]string {
 	one, other := fieldsOf(t, first), fieldsOf(t, again)
 	found := make(map[string]string)
-	for _, at := range slices.Concat(slices.Collect(maps.Keys(one)), slices.Collect(maps.Keys(other))) {
+	all := slices.Concat(slices.Collect(maps.Keys(one)), slices.Collect(maps.Keys(other)))
+	for _, at := range all {
 		a, isOne := one[at]
 		b, isOther := other[at]
 		if isOne != isOther || !reflect.DeepEqual(a, b) {

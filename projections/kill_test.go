@@ -175,7 +175,8 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 			t.Fatalf("event %d is %+v", n, record)
 		}
 	}
-	ids := k.list(projections.EventFilter{AccountID: testAccount, EndpointID: stories[2].endpointID}, 250)
+	filter := projections.EventFilter{AccountID: testAccount, EndpointID: stories[2].endpointID}
+	ids := k.list(filter, 250)
 	if len(ids) != (events+2)/5 {
 		t.Errorf("a list of an endpoint has %d events, not %d", len(ids), (events+2)/5)
 	}

@@ -61,7 +61,9 @@ func TestTheProjectorGoesOnBehindWhatIsNoRow(t *testing.T) {
 	r.appendRecord(schemas.TopicPayments, "GWALLET", payment("4", startMillis))
 	r.append(s.created(1))
 	var told atomic.Int64
-	run := r.project(func(c *projections.ProjectorConfig) { c.OnDeadLetter = func(string) { told.Add(1) } })
+	run := r.project(func(c *projections.ProjectorConfig) {
+		c.OnDeadLetter = func(string) { told.Add(1) }
+	})
 	r.awaitProjected()
 	as := func(when string) {
 		t.Helper()

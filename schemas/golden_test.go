@@ -377,8 +377,9 @@ func TestRowsAndStateComeBack(t *testing.T) {
 	}
 	comesBack(t, laterWatch(),
 		func(w domain.Watch) (domain.Watch, error) { return schemas.DecodeWatch(schemas.EncodeWatch(w)) })
-	comesBack(t, laterWatch(),
-		func(w domain.Watch) (domain.Watch, error) { return schemas.UnmarshalWatch(schemas.MarshalWatch(w)) })
+	comesBack(t, laterWatch(), func(w domain.Watch) (domain.Watch, error) {
+		return schemas.UnmarshalWatch(schemas.MarshalWatch(w))
+	})
 	comesBack(t, laterEndpoint, func(e domain.Endpoint) (domain.Endpoint, error) {
 		return schemas.DecodeEndpoint(schemas.EncodeEndpoint(e))
 	})

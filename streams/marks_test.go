@@ -43,8 +43,8 @@ func (r *rig) transact(how kgo.TransactionEndTry, sizeBytes int, sums ...int) {
 	for _, n := range sums {
 		text := strconv.Itoa(n)
 		value := strings.Repeat("0", max(0, sizeBytes-len(text))) + text
-		err := client.ProduceSync(r.t.Context(), &kgo.Record{Key: []byte(text), Value: []byte(value)}).FirstErr()
-		if err != nil {
+		record := &kgo.Record{Key: []byte(text), Value: []byte(value)}
+		if err := client.ProduceSync(r.t.Context(), record).FirstErr(); err != nil {
 			r.t.Fatal(err)
 		}
 	}

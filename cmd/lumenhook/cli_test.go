@@ -91,7 +91,8 @@ func TestTheCommandLineBesideAService(t *testing.T) {
 	s.refused("--state: must be one of QUEUED, WAITING, DELIVERED, FAILED, CANCELLED", "events", "list",
 		"--state", "LOST")
 	s.refused("--wallet: ", "watches", "create", "--wallet", "G123", "--endpoint", "ep_1")
-	_, said, _ := s.command("watches", "create", "--wallet", "G123", "--endpoint", "ep_1", "--asset", "USD:X")
+	_, said, _ := s.command("watches", "create", "--wallet", "G123", "--endpoint", "ep_1", "--asset",
+		"USD:X")
 	if strings.Contains(said, "errors names") || !strings.Contains(said, `--asset "USD:X": `) {
 		t.Errorf("the API's words: %s", said)
 	}

@@ -262,7 +262,8 @@ func (s *testService) missed(f faultsOf, line []string) {
 	case theAPI:
 		says(s.t, cli.ExitFailure, silent, line, "--api-url", "http://"+nobody, "--api-key", "x")
 		says(s.t, cli.ExitUsage, "--api-url", line, "--api-url", nobody, "--api-key", "x")
-		says(s.t, cli.ExitFailure, "LUMENHOOK_API_KEY", line, "--api-url", s.file.APIURL, "--api-key", "x")
+		says(s.t, cli.ExitFailure, "LUMENHOOK_API_KEY", line,
+			"--api-url", s.file.APIURL, "--api-key", "x")
 	}
 }
 

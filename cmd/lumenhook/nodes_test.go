@@ -50,7 +50,10 @@ func (s *testService) secondNode() string {
 		Sealer:         sealer,
 		MasterKey:      keyText,
 		Egress:         egress.Config{Policy: egress.Policy{Allow: egress.LoopbackPrefixes()}},
-		API:            node.APIConfig{Server: node.ServerConfig{Listen: "127.0.0.1:0"}, Wallets: wallets},
+		API: node.APIConfig{
+			Server:  node.ServerConfig{Listen: "127.0.0.1:0"},
+			Wallets: wallets,
+		},
 	}, stack)
 	if err := n.Start(t.Context(), node.RoleAPI); err != nil {
 		t.Fatal(err)

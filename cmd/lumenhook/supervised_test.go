@@ -93,7 +93,8 @@ func TestASupervisedProcessMustHaveAName(t *testing.T) {
 	out, err := program("serve", "--roles", "follower", "--kafka-brokers", "127.0.0.1:1",
 		"--network", "testnet", "--supervised").CombinedOutput()
 	exit, is := errors.AsType[*exec.ExitError](err)
-	if !is || exit.ExitCode() != 2 || !strings.Contains(string(out), "--supervised: needs --node-name") {
+	if !is || exit.ExitCode() != 2 ||
+		!strings.Contains(string(out), "--supervised: needs --node-name") {
 		t.Errorf("it ended with %v:\n%s", err, out)
 	}
 }

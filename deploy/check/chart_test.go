@@ -214,10 +214,12 @@ func (w workload) fingerprint(t *testing.T, objects rendered) string {
 // What would be passed over in silence, or do nothing, is refused.
 func TestTheChartRefuses(t *testing.T) {
 	for want, given := range map[string]values{
-		"replica":            {"roles": values{"api": values{"replica": 3}}},
-		"chef":               {"roles": values{"chef": values{}}},
-		"metrics-listen is":  {"config": values{"metrics-listen": "0.0.0.0:1"}},
-		"roles is the chart": {"roles": values{"api": values{"config": values{"roles": []any{"engine"}}}}},
+		"replica":           {"roles": values{"api": values{"replica": 3}}},
+		"chef":              {"roles": values{"chef": values{}}},
+		"metrics-listen is": {"config": values{"metrics-listen": "0.0.0.0:1"}},
+		"roles is the chart": {
+			"roles": values{"api": values{"config": values{"roles": []any{"engine"}}}},
+		},
 		"is not for it": {
 			"roles": values{"follower": values{"autoscaling": values{"enabled": true}}},
 		},
@@ -287,7 +289,8 @@ func checkPod(t *testing.T, objects rendered, w workload) {
 		t.Errorf("%s is named %q: a name is for pods that keep theirs", w.name, settings["node-name"])
 	}
 	if (settings["supervised"] == "true") != (settings["node-name"] != "") {
-		t.Errorf("%s is supervised: %s; it is for processes that have a name", w.name, settings["supervised"])
+		t.Errorf("%s is supervised: %s; it is for processes that have a name", w.name,
+			settings["supervised"])
 	}
 	if _, mounted := p.paths[settings["data-dir"]]; !mounted {
 		t.Errorf("%s: nothing is mounted at %s", w.name, settings["data-dir"])

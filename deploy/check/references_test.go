@@ -35,8 +35,8 @@ func workloads(objects rendered) (all []workload) {
 			w, template = workload{kind: "Deployment", selector: o.Spec.Selector, replicas: o.Spec.Replicas},
 				o.Spec.Template
 		case *appsv1.StatefulSet:
-			w, template = workload{kind: "StatefulSet", selector: o.Spec.Selector, replicas: o.Spec.Replicas},
-				o.Spec.Template
+			w = workload{kind: "StatefulSet", selector: o.Spec.Selector, replicas: o.Spec.Replicas}
+			template = o.Spec.Template
 			w.claims = o.Spec.VolumeClaimTemplates
 		case *batchv1.Job:
 			w, template = workload{kind: "Job"}, o.Spec.Template
@@ -124,7 +124,8 @@ func checkName(t *testing.T, o metav1.Object, seen map[string]bool) {
 		t.Errorf("%s: %s", o.GetName(), fault)
 	}
 	for key, value := range o.GetLabels() {
-		for _, fault := range append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...) {
+		faults := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...)
+		for _, fault := range faults {
 			t.Errorf("%s: label %s: %s", o.GetName(), key, fault)
 		}
 	}

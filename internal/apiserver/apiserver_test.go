@@ -407,7 +407,11 @@ func TestTLSReloads(t *testing.T) {
 	get := func(roots *x509.CertPool, version uint16) (*http.Response, error) {
 		c := http.Client{Transport: &http.Transport{
 			ForceAttemptHTTP2: true,
-			TLSClientConfig:   &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10, MaxVersion: version},
+			TLSClientConfig: &tls.Config{
+				RootCAs:    roots,
+				MinVersion: tls.VersionTLS10,
+				MaxVersion: version,
+			},
 		}}
 		defer c.CloseIdleConnections()
 		resp, err := c.Get("https://" + addr)

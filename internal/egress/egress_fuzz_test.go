@@ -20,7 +20,8 @@ func forms(a netip.Addr) []string {
 		return fmt.Sprintf(strings.TrimSuffix(strings.Repeat(format+".", 4), "."), b[0], b[1], b[2], b[3])
 	}
 	return []string{
-		a.String(), a.String() + ".", quad("%03d"), quad("0%o"), quad("%#o"), quad("0x%x"), quad("0X%02X"),
+		a.String(), a.String() + ".",
+		quad("%03d"), quad("0%o"), quad("%#o"), quad("0x%x"), quad("0X%02X"),
 		fmt.Sprint(n), fmt.Sprintf("0x%x", n), fmt.Sprintf("0%o", n),
 		fmt.Sprintf("%d.%d", b[0], n&0xffffff),
 		fmt.Sprintf("%d.%d.%d", b[0], b[1], n&0xffff), fmt.Sprintf("0x%x.%d", b[0], n&0xffffff),

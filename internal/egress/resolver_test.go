@@ -98,10 +98,11 @@ func TestResolverKeepsAnswers(t *testing.T) {
 func TestResolverAsksOnceForMany(t *testing.T) {
 	var asked atomic.Int32
 	release := make(chan struct{})
-	r := newResolver(t, nameServer(t, counted(&asked, func(name string, qtype uint16) ([]string, bool) {
+	answer := func(name string, qtype uint16) ([]string, bool) {
 		<-release
 		return zone(map[string][]string{"one.test.": {"A 127.0.0.1"}})(name, qtype)
-	})))
+	}
+	r := newResolver(t, nameServer(t, counted(&asked, answer)))
 	impatient, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -65,7 +65,8 @@ func TestHTTP2FloodsEnd(t *testing.T) {
 		},
 	}
 	for name, flood := range floods {
-		for when, answered := range map[string]bool{"before the answer": false, "after the answer": true} {
+		times := map[string]bool{"before the answer": false, "after the answer": true}
+		for when, answered := range times {
 			t.Run(name+" "+when, func(t *testing.T) {
 				var requests atomic.Int32
 				ended := make(chan struct{}, 8)

@@ -100,8 +100,8 @@ func TestEveryMechanismReachesARealBroker(t *testing.T) {
 		{"no login", login, nil, "SASL"},
 	} {
 		t.Run(of.name, func(t *testing.T) {
-			args := append([]string{"--kafka-brokers", of.address, "--kafka-ca-file", c.CAFile()}, of.args...)
-			err := reached(t, args...)
+			args := []string{"--kafka-brokers", of.address, "--kafka-ca-file", c.CAFile()}
+			err := reached(t, append(args, of.args...)...)
 			if (err == nil) != (of.fails == "") || err != nil && !strings.Contains(err.Error(), of.fails) {
 				t.Error(err)
 			}

@@ -156,7 +156,11 @@ func appendCommands(t *testing.T, cluster streams.Cluster, sealer *sealing.Seale
 	defer producer.Close()
 	headers := []domain.Header{{Name: "A", Sealed: seal()}, {Name: "kept"}}
 	for _, body := range []domain.CommandBody{
-		domain.CreateEndpoint{EndpointID: "ep_1", SealedSecret: seal(), EndpointSettings: domain.EndpointSettings{Headers: headers}},
+		domain.CreateEndpoint{
+			EndpointID:       "ep_1",
+			SealedSecret:     seal(),
+			EndpointSettings: domain.EndpointSettings{Headers: headers},
+		},
 		domain.UpdateEndpoint{EndpointID: "ep_2", Change: domain.EndpointChange{Headers: &headers}},
 		domain.RotateSecret{EndpointID: "ep_3", SealedSecret: seal()},
 		domain.ResealSecrets{EndpointID: "ep_4", Values: []domain.Resealed{{Sealed: seal()}}},

@@ -167,7 +167,11 @@ func watchRow(id, wallet string, version uint64) streams.Record {
 
 func endpointRow(id, url string, version uint64) streams.Record {
 	return row(schemas.TopicEndpoints, id,
-		schemas.EncodeEndpoint(domain.Endpoint{ID: id, Version: version, EndpointSettings: domain.EndpointSettings{URL: url}}))
+		schemas.EncodeEndpoint(domain.Endpoint{
+			ID:               id,
+			Version:          version,
+			EndpointSettings: domain.EndpointSettings{URL: url},
+		}))
 }
 
 func accountRow(id string, version uint64, hashes ...string) streams.Record {

@@ -199,7 +199,8 @@ func TestManyWatchesOfOneWallet(t *testing.T) {
 		t.Errorf("one watch too many gave %d watches and the error %v", len(have), err)
 	}
 	n := 0
-	if err := d.EachWatchOfWallet("GPOPULAR", func(domain.Watch) error { n++; return nil }); err != nil || n != maxWatchesOfWallet+1 {
+	err := d.EachWatchOfWallet("GPOPULAR", func(domain.Watch) error { n++; return nil })
+	if err != nil || n != maxWatchesOfWallet+1 {
 		t.Errorf("EachWatchOfWallet gave %d (%v)", n, err)
 	}
 }

@@ -20,7 +20,9 @@ import (
 func (b *book) ask(body domain.CommandBody) (domain.Watch, *domain.Rejection) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := slices.IndexFunc(b.acknowledged, func(w domain.Watch) bool { return w.ID == body.Aggregate() })
+	i := slices.IndexFunc(b.acknowledged, func(w domain.Watch) bool {
+		return w.ID == body.Aggregate()
+	})
 	w := b.acknowledged[i]
 	facts, rejection := domain.DecideWatch(w, domain.Command{AccountID: w.AccountID, Body: body}, 1000)
 	for _, f := range facts {

@@ -272,11 +272,13 @@ func until(ctx context.Context, so func() error) error {
 
 func newEngine(c streams.Cluster, stateDir string) *engine.Engine {
 	return engine.New(engine.Config{
-		Cluster:             c,
-		StateDir:            stateDir,
-		Policy:              domain.Policy{Schedule: domain.DefaultSchedule()},
-		Dispatcher:          nobody{},
-		Unseal:              func([]byte, string) (domain.Secret, error) { return "", errors.New("nothing is sent") },
+		Cluster:    c,
+		StateDir:   stateDir,
+		Policy:     domain.Policy{Schedule: domain.DefaultSchedule()},
+		Dispatcher: nobody{},
+		Unseal: func([]byte, string) (domain.Secret, error) {
+			return "", errors.New("nothing is sent")
+		},
 		AttemptsInFlight:    1,
 		AttemptsPerEndpoint: 1,
 		DrainTimeout:        time.Second,
@@ -636,7 +638,7 @@ func workTopics(ctx context.Context, g *guarded, c streams.Cluster) error {
 	return check(ctx, c)
 }
 
-// reads reads what topics hold.
+// reads returns the work of reading what topics hold.
 func reads(topics ...string) work {
 	return func(ctx context.Context, _ *guarded, c streams.Cluster) error {
 		ends, err := c.NewEnds()
@@ -653,7 +655,10 @@ func reads(topics ...string) work {
 			if err != nil {
 				return err
 			}
-			r, err := c.NewReader(streams.ReaderConfig{From: streams.Offsets{topic: from}, SkipExpired: true})
+			r, err := c.NewReader(streams.ReaderConfig{
+				From:        streams.Offsets{topic: from},
+				SkipExpired: true,
+			})
 			if err != nil {
 				return err
 			}

@@ -50,9 +50,8 @@ func startStrict(t *testing.T) *strict {
 	t.Helper()
 	s := &strict{t: t, outside: t.TempDir(), came: new(atomic.Int64)}
 	must(t, os.WriteFile(filepath.Join(s.outside, "secret"), []byte(guardedText+"\n"), 0o600))
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, guardedText)
-	}))
+	handler := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, guardedText) }
+	server := httptest.NewUnstartedServer(http.HandlerFunc(handler))
 	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			s.came.Add(1)

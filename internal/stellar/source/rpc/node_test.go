@@ -111,7 +111,8 @@ func closeLedger(t *testing.T, sequence uint32, before xdr.Hash, seed byte) clos
 // addReal gives the node a real ledger.
 func (n *node) addReal(t *testing.T, sequence uint32) {
 	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "ledger", "testdata", fmt.Sprintf("pubnet-%d.xdr.gz", sequence)))
+	f, err := os.Open(filepath.Join("..", "..", "ledger", "testdata",
+		fmt.Sprintf("pubnet-%d.xdr.gz", sequence)))
 	if err != nil {
 		t.Fatal(err)
 	}
