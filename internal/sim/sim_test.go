@@ -256,7 +256,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		AckUncommitted: {"G1"},
 		StaleRow:       {"G4"},
 		HurryRetries:   {"G3"},
-		LeakAborted:    {"G4", "versions", "G1"},
+		LeakAborted:    {"G4", "versions", "G1", "G2"},
 		GroupPositions: {"G1", "set aside"},
 		TrustEnd:       {"G", "versions"},
 	}
