@@ -432,8 +432,18 @@ func TestAHistoryThatCannotGoOnStopsNothingElse(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
 	flags := []string{"--no-demo", "--ledger-interval", "200ms"}
 	s.start(flags...)
-	s.eventually("the history holds something", func() bool {
-		return s.call("GET", "/v1/events/evt_00000000000000000000000000", nil, nil) == http.StatusNotFound
+	url := map[string]any{"url": "https://127.0.0.1:8443/hook"}
+	var endpoint struct{ ID string }
+	if status := s.call("POST", "/v1/endpoints", url, &endpoint); status != http.StatusCreated {
+		t.Fatalf("an endpoint was answered %d", status)
+	}
+	var tested struct{ EventID string }
+	testing := "/v1/endpoints/" + endpoint.ID + "/test"
+	if status := s.call("POST", testing, struct{}{}, &tested); status != http.StatusOK {
+		t.Fatalf("a test was answered %d", status)
+	}
+	s.eventually("the history holds a test", func() bool {
+		return s.call("GET", "/v1/events/"+tested.EventID, nil, nil) == http.StatusOK
 	})
 	s.interrupt()
 	if err := os.RemoveAll(filepath.Join(s.dir, "broker")); err != nil {
@@ -448,8 +458,7 @@ func TestAHistoryThatCannotGoOnStopsNothingElse(t *testing.T) {
 	if status != http.StatusServiceUnavailable {
 		t.Errorf("the history answered %d", status)
 	}
-	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": "https://127.0.0.1:8443/hook"},
-		nil); status != http.StatusCreated {
+	if status := s.call("POST", "/v1/endpoints", url, nil); status != http.StatusCreated {
 		t.Errorf("an endpoint was answered %d", status)
 	}
 	s.interrupt()

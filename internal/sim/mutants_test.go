@@ -244,16 +244,6 @@ var mutants = []mutant{
 		"while another is under way",
 	},
 	{
-		"a task that failed asks nobody", "streams/restarts.go",
-		"if !ours {", "if !ours && !MUTANT {", "G|state",
-	},
-	{
-		"membership goes by one clock", "streams/moment.go",
-		"return age < SessionTimeout",
-		"if MUTANT { age = now.WallMillis-sent.WallMillis }\n\treturn age < SessionTimeout",
-		"G|starts",
-	},
-	{
 		"a start reads no further than what is known", "streams/restore.go",
 		"c.stage, c.restore.to = catchingUp, end",
 		"c.stage = catchingUp\nif !MUTANT { c.restore.to = end }", "G|versions",

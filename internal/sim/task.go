@@ -362,10 +362,11 @@ func (t *task) applied() error {
 		t.process.crash()
 		return nil
 	}
-	if hit := w.chance(0.4); hit && t.usedUp && w.setup.faults > 0 && !w.calm {
-		w.jumpClock()
-	}
-	if hit := w.chance(0.6); hit && t.usedUp && w.setup.faults > 0 && !w.calm {
+	back := w.chance(0.5)
+	if back && t.usedUp && w.setup.jumps && w.setup.faults > 0 && !w.calm {
+		w.moveClock(-1 - w.rnd.Int64N(6*hourMillis))
+		t.wakeAt = w.wall() // the limit is asked again within the second that it is of
+	} else if hit := w.chance(0.6); hit && t.usedUp && w.setup.faults > 0 && !w.calm {
 		w.count("failed tasks behind a limit")
 		return errors.New("it fails when a rate limit is used up")
 	}

@@ -353,7 +353,12 @@ func (w *World) jumpClock() bool {
 	if !w.setup.jumps {
 		return false
 	}
-	jump := w.rnd.Int64N(12*hourMillis) - 6*hourMillis
+	w.moveClock(w.rnd.Int64N(12*hourMillis) - 6*hourMillis)
+	return true
+}
+
+// moveClock sets the wall clock forward, or back.
+func (w *World) moveClock(jump int64) {
 	w.wallOff += jump
 	w.setForward += max(jump, 0)
 	w.latestWall = max(w.latestWall, w.wall())
@@ -364,7 +369,6 @@ func (w *World) jumpClock() bool {
 	}
 	w.tracef("the wall clock jumps by %d ms", jump)
 	w.count("clock jumps")
-	return true
 }
 
 // writeMarker lets a commit that was decided become visible in one partition more.
