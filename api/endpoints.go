@@ -84,6 +84,7 @@ func (a *API) askEndpoint(
 	switch body.(type) {
 	case domain.CreateEndpoint, domain.RotateSecret:
 		shown.Secret, err = a.currentSecret(*e)
+	default: // the others make no secret
 	}
 	if err == nil {
 		shown.endpointView, err = a.showEndpoint(*e, result.Replayed)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -138,7 +139,7 @@ func (a *API) methodNotAllowed(w http.ResponseWriter, r *http.Request) *problem.
 // recovered answers for a handler that panicked. A panic that http.Server wants
 // to see goes on.
 func (a *API) recovered(w *recorder, r *request, cause any) {
-	if cause == http.ErrAbortHandler {
+	if err, is := cause.(error); is && errors.Is(err, http.ErrAbortHandler) {
 		panic(cause)
 	}
 	err := fmt.Errorf("panic: %v\n%s", cause, debug.Stack())

@@ -96,7 +96,8 @@ func reseal(t *testing.T, w *world, id string) []domain.Header {
 		}
 		body.Values = append(body.Values, domain.Resealed{Was: h.Sealed, Sealed: again})
 	}
-	if answer := w.decide(domain.Command{ID: "cmd_reseal", AccountID: e.AccountID, Body: body}); answer.Rejection != nil || answer.Endpoint.Revision != e.Revision {
+	answer := w.decide(domain.Command{ID: "cmd_reseal", AccountID: e.AccountID, Body: body})
+	if answer.Rejection != nil || answer.Endpoint.Revision != e.Revision {
 		t.Fatalf("%+v", answer)
 	}
 	return w.endpoints[id].Headers

@@ -333,7 +333,8 @@ func TestAnEventOfACancelledDeliveryMoves(t *testing.T) {
 	}
 	ask := func(s *story, to string) ([]domain.FactBody, *domain.Rejection) {
 		body := domain.ResendEvent{EndpointID: endpointID, EventID: "evt_1", ToEndpointID: to}
-		return domain.DecideResend(s.endpoint, s.deliveries["evt_1"], ownAccount, body, false, s.nowMillis)
+		return domain.DecideResend(s.endpoint, s.deliveries["evt_1"], ownAccount, body, false,
+			s.nowMillis)
 	}
 	s := cancelled(matched("evt_1"))
 	got, rejection := ask(s, "ep_2")
@@ -457,7 +458,8 @@ func TestReplays(t *testing.T) {
 		many[n] = domain.Delivery{EventID: fmt.Sprint("evt_", n), State: domain.StateFailed, Run: 1}
 	}
 	s.given(domain.EndpointDisabled{})
-	got, result, rejection := domain.DecideReplay(s.endpoint, ownAccount, domain.ReplayEndpoint{}, many,
+	got, result, rejection := domain.DecideReplay(s.endpoint, ownAccount, domain.ReplayEndpoint{},
+		many,
 		3000, s.nowMillis)
 	if rejection != nil || len(got) != 1000 || got[0].(domain.DeliveryRequeued).EventID != "evt_0" ||
 		result != (domain.ReplayResult{Queued: 1000, Matched: 3000, Truncated: true}) {

@@ -192,7 +192,8 @@ func (w *world) check(t *rapid.T) {
 		t.Fatalf("a streak of %d, counted by hand %d", e.ConsecutiveFailures, w.streak)
 	case e.Status == domain.StatusActive && e.ConsecutiveFailures >= w.policy.DisableAfter:
 		t.Fatalf("active after %d failed runs in a row", e.ConsecutiveFailures)
-	case (e.DisabledReason != "") != (e.Status == domain.StatusDisabled), (e.DisabledAtMillis != 0) != (e.Status == domain.StatusDisabled):
+	case (e.DisabledReason != "") != (e.Status == domain.StatusDisabled),
+		(e.DisabledAtMillis != 0) != (e.Status == domain.StatusDisabled):
 		t.Fatalf("%s because of %q at %d", e.Status, e.DisabledReason, e.DisabledAtMillis)
 	case e.Revision > e.Version, e.EnabledVersion > e.Revision:
 		t.Fatalf("version %d, revision %d, enabled at %d", e.Version, e.Revision, e.EnabledVersion)

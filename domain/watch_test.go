@@ -91,7 +91,10 @@ func TestWatchCommands(t *testing.T) {
 		"update, nothing":  {givenWatch(), ownAccount, domain.UpdateWatch{IfRevision: 1}, "", nil},
 		"update, part": {
 			givenWatch(), ownAccount,
-			domain.UpdateWatch{IfRevision: 1, Change: domain.WatchChange{Label: new("bar"), Memo: &sameMemo}},
+			domain.UpdateWatch{
+				IfRevision: 1,
+				Change:     domain.WatchChange{Label: new("bar"), Memo: &sameMemo},
+			},
 			"", facts(domain.WatchUpdated{Change: domain.WatchChange{Label: new("bar")}}),
 		},
 		"update, stale": {

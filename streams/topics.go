@@ -131,9 +131,9 @@ func (c Cluster) checkTopics(resp *kmsg.MetadataResponse, specs []TopicSpec) err
 	for _, s := range specs {
 		name := c.fullName(s.Name)
 		t, found := known[name]
-		err := kerr.UnknownTopicOrPartition
+		var err error = kerr.UnknownTopicOrPartition
 		if found {
-			err, _ = kerr.ErrorForCode(t.ErrorCode).(*kerr.Error)
+			err = kerr.ErrorForCode(t.ErrorCode)
 		}
 		if err != nil {
 			return fmt.Errorf("streams: describing topic %s: %w", name, err)

@@ -51,7 +51,7 @@ func parse(body []byte, f *problem.Faults) node {
 	p := parser{decoder: jsontext.NewDecoder(bytes.NewReader(body))}
 	root, err := p.value(0)
 	if err == nil {
-		if _, err = p.decoder.ReadToken(); err == io.EOF {
+		if _, err = p.decoder.ReadToken(); errors.Is(err, io.EOF) {
 			return root
 		}
 		err = errTrailingData

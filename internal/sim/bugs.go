@@ -100,8 +100,9 @@ func (w *World) spoilHandler(h handler) handler {
 		return lazy{h}
 	case ForgetDedup:
 		return forgetful{h}
+	default:
+		return h
 	}
-	return h
 }
 
 // lazy is a handler that does not start what is due.

@@ -86,8 +86,9 @@ func (t *task) ready() bool {
 	case streams.Await:
 		return len(t.arrived) > 0 || w.wall() >= t.wakeAt || w.steady >= t.drained ||
 			a.Inputs && t.hasInput()
+	default:
+		return true
 	}
-	return true
 }
 
 // mayBegin reports whether the task may begin: by the rule of streams.Tasks, and the

@@ -45,7 +45,9 @@ func newCore(t *testing.T) *core {
 	t.Helper()
 	c := &core{t: t, disk: vfs.NewMem(), now: hour, ours: true, inFlight: 8}
 	c.partitionOf = func(string) int32 { return 0 }
-	c.unseal = func(sealed []byte, _ string) (domain.Secret, error) { return domain.Secret(sealed), nil }
+	c.unseal = func(sealed []byte, _ string) (domain.Secret, error) {
+		return domain.Secret(sealed), nil
+	}
 	c.open()
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
@@ -143,6 +145,8 @@ func (c *core) advance() error {
 				return nil
 			}
 			_, err = c.Decide(now)
+		case streams.Done:
+			return nil
 		}
 		if err != nil {
 			return err
@@ -516,9 +520,12 @@ func TestEnablingBeginsWithOneAttempt(t *testing.T) {
 		t.Errorf("%d attempts begin when the endpoint is enabled, not one", len(c.done))
 	}
 	sent := 0
-	for ended, begun := -1, 0; ended != 0; sent += ended {
-		if ended, begun = c.answerAll(domain.AttemptResult{StatusCode: 200}); begun > ended+1 &&
-			begun > 2*ended {
+	for {
+		ended, begun := c.answerAll(domain.AttemptResult{StatusCode: 200})
+		if ended == 0 {
+			break
+		}
+		if sent += ended; begun > ended+1 && begun > 2*ended {
 			t.Errorf("after %d answers %d attempts begin", ended, begun)
 		}
 	}

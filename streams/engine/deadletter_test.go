@@ -179,8 +179,12 @@ func deadInputs() map[string]streams.Record {
 		"a match of another endpoint's key": keyed(match, "ep_other"),
 		"a match without a value":           valued(match, nil),
 		"a truncated match":                 valued(match, match.Value[:len(match.Value)/2]),
-		"a match without an event":          wrongMatch(func(in *domain.MatchInput) { in.Event = domain.Event{} }),
-		"a match without a body":            wrongMatch(func(in *domain.MatchInput) { in.Event.Body = nil }),
+		"a match without an event": wrongMatch(func(in *domain.MatchInput) {
+			in.Event = domain.Event{}
+		}),
+		"a match without a body": wrongMatch(func(in *domain.MatchInput) {
+			in.Event.Body = nil
+		}),
 		"a match of a huge body": wrongMatch(func(in *domain.MatchInput) {
 			in.Event.Body = bytes.Repeat(
 				[]byte("x"), 900_000,

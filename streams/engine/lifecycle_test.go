@@ -322,7 +322,10 @@ func TestResend(t *testing.T) {
 	testkit.Eventually(t, "the second", func() bool { return r.receiver.attempts(eventID) == 2 })
 
 	held := make(chan struct{})
-	r.receiver.answer(func(w http.ResponseWriter, _ *http.Request, _ int) { <-held; w.WriteHeader(500) })
+	r.receiver.answer(func(w http.ResponseWriter, _ *http.Request, _ int) {
+		<-held
+		w.WriteHeader(500)
+	})
 	under := r.pay(id, 2, 1)[0]
 	testkit.Eventually(t, "under way", func() bool { return r.receiver.attempts(under) == 1 })
 	answer = r.ask("cmd_under_way", domain.ResendEvent{EndpointID: id, EventID: under})

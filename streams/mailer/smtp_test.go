@@ -185,7 +185,8 @@ func TestSMTPTrustsNotAnybody(t *testing.T) {
 func TestSMTPWrongPasswordIsEverybodysFault(t *testing.T) {
 	s := newServer(t)
 	s.start(serving{startTLS: true, auth: true})
-	err := smtpTo(t, s, mailer.SMTPConfig{TLS: mailer.TLSStartTLS, User: "hook", Password: "guess"}).Send(
+	cfg := mailer.SMTPConfig{TLS: mailer.TLSStartTLS, User: "hook", Password: "guess"}
+	err := smtpTo(t, s, cfg).Send(
 		t.Context(), aMail(),
 	)
 	if err == nil || errors.As(err, new(*mailer.Refusal)) {

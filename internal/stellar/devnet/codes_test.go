@@ -136,7 +136,9 @@ func TestRefusals(t *testing.T) {
 		},
 		{
 			"payment of nothing",
-			from(txSpec{edit: func(e *xdr.TransactionEnvelope) { e.V1.Tx.Operations[0].Body.PaymentOp.Amount = 0 }}),
+			from(txSpec{edit: func(e *xdr.TransactionEnvelope) {
+				e.V1.Tx.Operations[0].Body.PaymentOp.Amount = 0
+			}}),
 			"PaymentMalformed",
 		},
 		{

@@ -21,9 +21,10 @@ const (
 	// LedgerCloseMetaV2.
 	ProtocolVersion = 23
 
-	// BaseFeeStroops is the fee of one operation; BaseReserveStroops the lumens one ledger entry
-	// locks up.
-	BaseFeeStroops     = 100
+	// BaseFeeStroops is the fee of one operation.
+	BaseFeeStroops = 100
+
+	// BaseReserveStroops is what one ledger entry locks up.
 	BaseReserveStroops = 5_000_000
 
 	// DemoAssetCode is the code of the asset that the issuer issues and the payer holds from the

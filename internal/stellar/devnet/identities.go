@@ -109,10 +109,13 @@ func createIdentities(path string, id Identities) error {
 	return nil
 }
 
-// PayerAddress, IssuerAddress and FriendbotAddress are the public addresses of valid
-// identities, and "" for others.
-func (id Identities) PayerAddress() string     { return addressOf(id.PayerSeed) }
-func (id Identities) IssuerAddress() string    { return addressOf(id.IssuerSeed) }
+// PayerAddress is the payer's public address; "" when its seed is not valid.
+func (id Identities) PayerAddress() string { return addressOf(id.PayerSeed) }
+
+// IssuerAddress is the issuer's public address; "" when its seed is not valid.
+func (id Identities) IssuerAddress() string { return addressOf(id.IssuerSeed) }
+
+// FriendbotAddress is friendbot's public address; "" when its seed is not valid.
 func (id Identities) FriendbotAddress() string { return addressOf(id.FriendbotSeed) }
 
 // DemoAsset is the demo asset as CODE:ISSUER.

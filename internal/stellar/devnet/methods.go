@@ -28,7 +28,7 @@ func (n *Network) call(method string, raw []byte) (any, error) {
 	case protocol.GetHealthMethodName:
 		return n.getHealth()
 	case protocol.GetNetworkMethodName:
-		return n.getNetwork()
+		return n.getNetwork(), nil
 	case protocol.GetLatestLedgerMethodName:
 		return n.getLatestLedger()
 	case protocol.GetLedgersMethodName:
@@ -86,12 +86,12 @@ func (n *Network) getHealth() (answer protocol.GetHealthResponse, err error) {
 	return answer, err
 }
 
-func (n *Network) getNetwork() (protocol.GetNetworkResponse, error) {
+func (n *Network) getNetwork() protocol.GetNetworkResponse {
 	return protocol.GetNetworkResponse{
 		FriendbotURL:    n.FriendbotURL(),
 		Passphrase:      n.cfg.Passphrase,
 		ProtocolVersion: ProtocolVersion,
-	}, nil
+	}
 }
 
 func (n *Network) getLatestLedger() (answer protocol.GetLatestLedgerResponse, err error) {

@@ -376,7 +376,10 @@ func TestPagesOfTransactionsAndEvents(t *testing.T) {
 	}
 	for name, c := range map[string]protocol.GetEventsRequest{
 		"no start": {}, "before the first ledger": {StartLedger: 1}, "after the last": {StartLedger: 99},
-		"too many": {StartLedger: 2, Pagination: &protocol.PaginationOptions{Limit: maxEventsPerPage + 1}},
+		"too many": {
+			StartLedger: 2,
+			Pagination:  &protocol.PaginationOptions{Limit: maxEventsPerPage + 1},
+		},
 	} {
 		if _, err := r.rpc.GetEvents(t.Context(), c); err == nil {
 			t.Errorf("events, %s: no error", name)

@@ -241,16 +241,16 @@ func (t *transaction) check(s state, p *pending) *xdr.TransactionResult {
 		return t.checkFeeBump(s, p)
 	}
 	if code := t.checkBounds(p); code != xdr.TransactionResultCodeTxSuccess {
-		return t.refuse(code, nil)
+		return t.refuse(code)
 	}
 	if t.feeBid < t.minFee()+t.resourceFee() {
-		return t.refuse(xdr.TransactionResultCodeTxInsufficientFee, nil)
+		return t.refuse(xdr.TransactionResultCodeTxInsufficientFee)
 	}
 	if code := t.checkSource(s, p); code != xdr.TransactionResultCodeTxSuccess {
-		return t.refuse(code, nil)
+		return t.refuse(code)
 	}
 	if !t.canPayFee(s, p) {
-		return t.refuse(xdr.TransactionResultCodeTxInsufficientBalance, nil)
+		return t.refuse(xdr.TransactionResultCodeTxInsufficientBalance)
 	}
 	return t.checkRest(s)
 }
@@ -259,15 +259,15 @@ func (t *transaction) check(s state, p *pending) *xdr.TransactionResult {
 func (t *transaction) checkFeeBump(s state, p *pending) *xdr.TransactionResult {
 	switch {
 	case t.feeBid < t.minFee()+t.resourceFee() || t.outbid():
-		return t.refuse(xdr.TransactionResultCodeTxInsufficientFee, nil)
+		return t.refuse(xdr.TransactionResultCodeTxInsufficientFee)
 	case account(s, t.feeSource) == nil:
-		return t.refuse(xdr.TransactionResultCodeTxNoAccount, nil)
+		return t.refuse(xdr.TransactionResultCodeTxNoAccount)
 	case !t.feeSigned:
-		return t.refuse(xdr.TransactionResultCodeTxBadAuth, nil)
+		return t.refuse(xdr.TransactionResultCodeTxBadAuth)
 	case !t.canPayFee(s, p):
-		return t.refuse(xdr.TransactionResultCodeTxInsufficientBalance, nil)
+		return t.refuse(xdr.TransactionResultCodeTxInsufficientBalance)
 	case t.spareFeeSign:
-		return t.refuse(xdr.TransactionResultCodeTxBadAuthExtra, nil)
+		return t.refuse(xdr.TransactionResultCodeTxBadAuthExtra)
 	}
 	if code := t.checkBounds(p); code != xdr.TransactionResultCodeTxSuccess {
 		return t.refuseInner(code, nil)
@@ -398,10 +398,8 @@ func (t *transaction) checkOperation(s state, i int) *xdr.OperationResult {
 }
 
 // refuse is the result of a transaction that never got into a ledger.
-func (t *transaction) refuse(
-	code xdr.TransactionResultCode, results []xdr.OperationResult,
-) *xdr.TransactionResult {
-	r := t.result(code, results, t.minFee())
+func (t *transaction) refuse(code xdr.TransactionResultCode) *xdr.TransactionResult {
+	r := t.result(code, nil, t.minFee())
 	return &r
 }
 

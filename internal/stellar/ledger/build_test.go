@@ -137,7 +137,10 @@ func closeLedger(t testing.TB, version int32, txs ...testTx) []byte {
 			t.Fatal(err)
 		}
 		envelopes = append(envelopes, envelope)
-		metas = append(metas, xdr.TransactionResultMeta{Result: x.result(hash), TxApplyProcessing: x.meta})
+		metas = append(metas, xdr.TransactionResultMeta{
+			Result:            x.result(hash),
+			TxApplyProcessing: x.meta,
+		})
 		metasV1 = append(metasV1,
 			xdr.TransactionResultMetaV1{Result: x.result(hash), TxApplyProcessing: x.meta})
 	}

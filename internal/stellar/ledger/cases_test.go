@@ -365,8 +365,11 @@ func TestOtherUsesOfContracts(t *testing.T) {
 	}
 	create := operation(xdr.OperationTypeInvokeHostFunction,
 		xdr.InvokeHostFunctionOp{HostFunction: xdr.HostFunction{
-			Type:             xdr.HostFunctionTypeHostFunctionTypeCreateContractV2,
-			CreateContractV2: &xdr.CreateContractArgsV2{ContractIdPreimage: preimage, Executable: executable},
+			Type: xdr.HostFunctionTypeHostFunctionTypeCreateContractV2,
+			CreateContractV2: &xdr.CreateContractArgsV2{
+				ContractIdPreimage: preimage,
+				Executable:         executable,
+			},
 		}})
 	restore := operation(xdr.OperationTypeRestoreFootprint, xdr.RestoreFootprintOp{})
 	restored := resultOf(xdr.OperationTypeRestoreFootprint, xdr.RestoreFootprintResult{})

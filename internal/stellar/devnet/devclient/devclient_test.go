@@ -327,7 +327,8 @@ func TestConcurrentSenders(t *testing.T) {
 	id := xdr.MustAddress(to)
 	key, _ := id.LedgerKey()
 	text, _ := xdr.MarshalBase64(key)
-	answer, err := r.rpc.GetLedgerEntries(r.ctx, protocol.GetLedgerEntriesRequest{Keys: []string{text}})
+	answer, err := r.rpc.GetLedgerEntries(r.ctx,
+		protocol.GetLedgerEntriesRequest{Keys: []string{text}})
 	if err != nil || len(answer.Entries) != 1 {
 		t.Fatal(err)
 	}

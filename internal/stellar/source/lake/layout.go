@@ -64,21 +64,21 @@ func (l Layout) Key(sequence uint32) string {
 
 var keyForm = regexp.MustCompile(`(?:^|/)[0-9A-F]{8}--(\d+)(?:-(\d+))?\.xdr\.zst$`)
 
-// parseKey reads the ledgers of a file from its name.
-func parseKey(key string) (first, last uint32, ok bool) {
+// parseKey reads the last ledger of a file from its name.
+func parseKey(key string) (last uint32, ok bool) {
 	m := keyForm.FindStringSubmatch(key)
 	if m == nil {
-		return 0, 0, false
+		return 0, false
 	}
 	a, err := strconv.ParseUint(m[1], 10, 32)
 	if err != nil {
-		return 0, 0, false
+		return 0, false
 	}
 	if m[2] == "" {
-		return uint32(a), uint32(a), true
+		return uint32(a), true
 	}
 	b, err := strconv.ParseUint(m[2], 10, 32)
-	return uint32(a), uint32(b), err == nil && b >= a
+	return uint32(b), err == nil && b >= a
 }
 
 // manifest is the lake's description of itself.

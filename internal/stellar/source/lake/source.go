@@ -119,7 +119,7 @@ func (s *Source) Latest(ctx context.Context) (uint32, error) {
 		return 0, fmt.Errorf("lake %s: looking for its newest file: %w", s.config.Store, err)
 	}
 	for _, key := range keys {
-		if _, last, ok := parseKey(key); ok {
+		if last, ok := parseKey(key); ok {
 			s.newest = last
 			return last, nil
 		}

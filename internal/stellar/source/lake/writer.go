@@ -93,7 +93,7 @@ func (w *Writer) Next() (uint32, error) {
 	if err != nil || len(keys) == 0 {
 		return 0, err
 	}
-	_, last, ok := parseKey(keys[0])
+	last, ok := parseKey(keys[0])
 	if !ok {
 		return 0, fmt.Errorf("lake: %s in %s is no file of a lake", keys[0], w.dir)
 	}

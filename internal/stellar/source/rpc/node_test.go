@@ -210,7 +210,8 @@ func (n *node) answer(method string, params json.RawMessage) (any, error) {
 }
 
 func (n *node) getLedgers(ask protocol.GetLedgersRequest) (any, error) {
-	if err := ask.Validate(200, protocol.LedgerSeqRange{FirstLedger: n.oldest, LastLedger: n.latest}); err != nil {
+	kept := protocol.LedgerSeqRange{FirstLedger: n.oldest, LastLedger: n.latest}
+	if err := ask.Validate(200, kept); err != nil {
 		return nil, err
 	}
 	got := protocol.GetLedgersResponse{LatestLedger: n.latest, OldestLedger: n.oldest}
