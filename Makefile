@@ -81,7 +81,7 @@ lint: ## vet, golangci-lint (.golangci.yml), known vulnerabilities
 	$(GO) vet -tags kafka,browser,noengine ./...
 	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) vet ./...); done
 	$(GOLANGCI)
-	$(GOLANGCI) --build-tags none $(EMBEDDED_ONLY)
+	$(GOLANGCI) --build-tags embedded $(EMBEDDED_ONLY)
 	@said=$$($(GOVULNCHECK) 2>&1) || case "$$said" in \
 		*"fetching vulnerabilities:"*) echo "govulncheck: NOT CHECKED, its database cannot be reached (make vuln VULNDB=file:///path takes a copy): $$said" ;; \
 		*) echo "$$said"; exit 1 ;; \
