@@ -194,6 +194,9 @@ func (m *referenceModel) applyEndpoint(
 		}
 	case domain.SecretRotated:
 		e.secrets[len(e.secrets)-1].endsAtMillis = f.AtMillis + 24*hourMillis
+		// One that has ended is gone: it does not sign again when the clock is set back.
+		e.secrets = slices.DeleteFunc(e.secrets,
+			func(s referenceSecret) bool { return s.endsAtMillis <= f.AtMillis })
 		e.secrets = append(e.secrets, referenceSecret{string(body.Secret.Sealed), math.MaxInt64})
 	case domain.SecretsResealed:
 		return e.resealed(cmd, body)
