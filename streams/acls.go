@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Resource is a kind of what a cluster guards.
+// Resource is a kind of Kafka resource that an ACL protects.
 type Resource string
 
 // Kinds of resources, as kafka-acls.sh names them.
@@ -20,7 +20,7 @@ const (
 	ResourceCluster         Resource = "cluster"
 )
 
-// Operation is what may be done, as kafka-acls.sh names it.
+// Operation is an ACL operation, as kafka-acls.sh names it.
 type Operation string
 
 // Operations.
@@ -42,16 +42,16 @@ var kafkaOperations = map[Operation]kmsg.ACLOperation{
 	OpAlterConfigs:    kadm.OpAlterConfigs,
 }
 
-// ACL lets one principal do one thing to resources of one kind, from any host.
+// ACL lets one principal perform one operation on resources of one type, from any host.
 type ACL struct {
 	Principal string    `json:"principal"` // such as User:lumenhook-engine
 	Operation Operation `json:"operation"`
 	Resource  Resource  `json:"resource"`
-	Names     []string  `json:"names"` // whole; of the cluster, one empty name
+	Names     []string  `json:"names"` // full names; for the cluster, one empty name
 	Prefixed  bool      `json:"prefixed"`
 }
 
-// Arguments are those of kafka-acls.sh that add it.
+// Arguments returns the kafka-acls.sh arguments that add the ACL.
 func (a ACL) Arguments() []string {
 	args := []string{"--add", "--allow-principal", a.Principal, "--operation", string(a.Operation)}
 	for _, name := range a.Names {
@@ -66,7 +66,7 @@ func (a ACL) Arguments() []string {
 	return args
 }
 
-// String is for errors.
+// String describes the ACL for error messages.
 func (a ACL) String() string {
 	what := strings.TrimSpace(string(a.Resource) + " " + strings.Join(a.Names, ", "))
 	if a.Prefixed {
@@ -75,7 +75,7 @@ func (a ACL) String() string {
 	return fmt.Sprintf("%s of %s by %s", a.Operation, what, a.Principal)
 }
 
-// builder is the ACL as the admin client takes it.
+// builder returns the ACL in the admin client's form.
 func (a ACL) builder() *kadm.ACLBuilder {
 	b := kadm.NewACLs().Allow(a.Principal).AllowHosts().Operations(kafkaOperations[a.Operation])
 	pattern := kadm.ACLPatternLiteral
@@ -96,7 +96,7 @@ func (a ACL) builder() *kadm.ACLBuilder {
 	return b
 }
 
-// CreateACLs creates ACLs; those that exist stay.
+// CreateACLs creates ACLs; existing ones are left unchanged.
 func (c Cluster) CreateACLs(ctx context.Context, acls []ACL) error {
 	return c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		for _, a := range acls {
@@ -114,7 +114,7 @@ func (c Cluster) CreateACLs(ctx context.Context, acls []ACL) error {
 	})
 }
 
-// DeleteACLs takes ACLs away again, each of its names.
+// DeleteACLs deletes ACLs, for each of their names.
 func (c Cluster) DeleteACLs(ctx context.Context, acls []ACL) error {
 	return c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		for _, a := range acls {

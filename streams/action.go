@@ -1,45 +1,48 @@
 package streams
 
-// Action is what the owner of a [Core] does next. When it has, it says so by the method
-// that the action names, and asks for the next one. One that fails ends the core.
+// Action is what the owner of a [Core] does next. The owner performs it, reports the result
+// with the method that the action names, and asks for the next action. A failed action ends
+// the core.
 //
 //sumtype:decl
 type Action interface{ action() }
 
 type (
-	// TakeOver makes the owner the only writer of the partition: TookOver.
+	// TakeOver makes the owner the only writer of the partition. Reported with TookOver.
 	TakeOver struct{}
 
-	// LocateJournal asks where the journal begins and ends: LocatedJournal.
+	// LocateJournal reads the journal's first and end offsets. Reported with
+	// LocatedJournal.
 	LocateJournal struct{}
 
-	// ReadJournal reads committed records of the journal, some or all of those from an
-	// offset on, up to another: ReadJournal.
+	// ReadJournal reads some or all of the journal's committed records from offset From up
+	// to To. Reported with ReadJournal.
 	ReadJournal struct{ From, To int64 }
 
-	// Commit writes records and input positions in one transaction: Committed.
+	// Commit writes records and input positions in one transaction. Reported with
+	// Committed.
 	Commit struct {
 		Records   []Record
 		Positions map[string]int64 // by topic
 	}
 
-	// Apply has the core fold what was committed into its state, and starts the
-	// effects that it returns: Apply.
+	// Apply has the core fold what was committed into its state, and starts the effects
+	// that Core.Apply returns.
 	Apply struct{}
 
-	// LocateInputs asks how far the group knows the inputs as taken, and where they
-	// end: LocatedInputs.
+	// LocateInputs reads the group's committed positions of the inputs, and their end
+	// offsets. Reported with LocatedInputs.
 	LocateInputs struct{}
 
-	// Await waits until something was given by Arrived or Completed, or until a time
-	// by one of the clocks, and has the core take a turn: Decide. Inputs are wanted
-	// unless the core drains.
+	// Await waits until records or completions arrive (Arrived, Completed) or one of the
+	// clocks reaches a time, and then has the core take a turn (Decide). While the core
+	// drains, inputs are not wanted.
 	Await struct {
 		Inputs                   bool
 		WallMillis, SteadyMillis int64
 	}
 
-	// Done is the end: Close.
+	// Done means that the core has ended. Reported with Close.
 	Done struct{}
 )
 

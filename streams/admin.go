@@ -14,14 +14,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TopicState is what a topic is like.
+// TopicState is the configuration of an existing topic.
 type TopicState struct {
 	Partitions int
-	Replicas   int               // of the partition that has the fewest
+	Replicas   int               // of the partition with the fewest
 	Configs    map[string]string // every setting that is no secret, by name
 }
 
-// DescribeTopics gives those of the topics that exist, by name.
+// DescribeTopics returns those of the topics that exist, by name.
 func (c Cluster) DescribeTopics(
 	ctx context.Context, names ...string,
 ) (map[string]TopicState, error) {
@@ -39,8 +39,7 @@ func (c Cluster) DescribeTopics(
 	})
 }
 
-// topicsThatExist asks any broker, which may not have heard yet of a topic that
-// was just created.
+// topicsThatExist asks any broker. It may not know yet of a topic that was just created.
 func (c Cluster) topicsThatExist(
 	ctx context.Context, client *kgo.Client, names []string,
 ) (map[string]TopicState, error) {
@@ -151,9 +150,8 @@ func (c Cluster) Features(ctx context.Context) (levels map[string]int16, err err
 // metadataLog is the topic whose quorum tells the time.
 const metadataLog = "__cluster_metadata"
 
-// Clock is the cluster's wall clock: that of its active controller, as
-// DescribeQuorum (KIP-836) tells it. A cluster without a quorum, such as the
-// embedded broker, does not know it.
+// Clock returns the cluster's wall clock: that of its active controller, by DescribeQuorum
+// (KIP-836). A cluster without a quorum, such as the embedded broker, does not report it.
 func (c Cluster) Clock(ctx context.Context) (at time.Time, known bool, err error) {
 	client, err := c.client()
 	if err != nil {
@@ -181,7 +179,7 @@ func (c Cluster) Clock(ctx context.Context) (at time.Time, known bool, err error
 	return time.UnixMilli(millis), millis > 0, nil
 }
 
-// quorumClock is the latest time in the answer, all by the leader's clock.
+// quorumClock returns the latest time in the answer; all are by the leader's clock.
 func quorumClock(resp *kmsg.DescribeQuorumResponse) (millis int64, err error) {
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
 		return 0, err

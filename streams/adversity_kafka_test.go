@@ -18,7 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// newRigWith makes a rig on brokers of its own, which are set as a test wants.
+// newRigWith makes a rig on brokers of its own with these settings.
 func newRigWith(
 	t *testing.T, brokers int, properties map[string]string,
 ) (*rig, *kafkatest.Cluster) {
@@ -47,7 +47,7 @@ func newRigWith(
 	return r, cluster
 }
 
-// admin asks or changes something of the cluster.
+// admin runs do with an admin client.
 func (r *rig) admin(do func(context.Context, *kadm.Client) error) {
 	r.t.Helper()
 	if err := r.cluster.WithAdmin(r.t.Context(), do); err != nil {
@@ -55,7 +55,7 @@ func (r *rig) admin(do func(context.Context, *kadm.Client) error) {
 	}
 }
 
-// set changes settings of a topic.
+// set changes a topic's settings.
 func (r *rig) set(topic string, settings map[string]string) {
 	r.t.Helper()
 	var changes []kadm.AlterConfig
@@ -73,9 +73,9 @@ func (r *rig) set(topic string, settings map[string]string) {
 	})
 }
 
-// TestABrokerThatForgets: the group's positions expire while the task stands idle,
-// and so do its transactional id and its producer id. It goes on, and takes nothing
-// twice, neither then nor after its state is lost too.
+// TestABrokerThatForgets: the group's positions expire while the task stands idle, and so
+// do its transactional id and its producer id. It continues and processes nothing twice,
+// neither then nor after its state is lost too.
 func TestABrokerThatForgets(t *testing.T) {
 	r, _ := newRigWith(t, 1, map[string]string{
 		"offsets.retention.minutes":                                  "1",
@@ -107,8 +107,8 @@ func TestABrokerThatForgets(t *testing.T) {
 	stop()
 }
 
-// TestFewerReplicasThanAreAskedFor: while too few brokers are there for a write to
-// be safe, none is acknowledged; then work goes on.
+// TestFewerReplicasThanAreAskedFor: while fewer brokers are up than min.insync.replicas, no
+// write is acknowledged; then work continues.
 func TestFewerReplicasThanAreAskedFor(t *testing.T) {
 	r := newRig(t)
 	for _, topic := range []string{numbersTopic, sumsTopic} {
@@ -150,9 +150,8 @@ func TestFewerReplicasThanAreAskedFor(t *testing.T) {
 	r.wantJournal(r.onPartition(0))
 }
 
-// TestRetentionUnderATask: inputs that were deleted before they were taken are passed
-// over, and what comes later is taken, by a task that ran meanwhile and by one that
-// did not.
+// TestRetentionUnderATask: inputs that were deleted before they were processed are skipped,
+// and later ones are processed, by a task that ran meanwhile and by one that did not.
 func TestRetentionUnderATask(t *testing.T) {
 	r := newRig(t)
 	stop := r.run(r.task(r.dir, nil))
@@ -185,7 +184,7 @@ func (r *rig) deleteAll(topic string) {
 		_, err = admin.DeleteRecords(ctx, ends.Offsets())
 		return err
 	})
-	r.log = nil // its reader stands where nothing is any more
+	r.log = nil // the reader's position was deleted
 }
 
 // wantEach waits until the journal has all numbers of partition 0 in a range, once.
@@ -203,8 +202,8 @@ func (r *rig) wantEach(from, to int) {
 	})
 }
 
-// TestAnUncleanElection: a broker that missed the last turns is made the leader by
-// force. The state that has folded them is built anew from what is left, and goes on.
+// TestAnUncleanElection: a broker that missed the last turns is made the leader by force.
+// The state that has folded them is rebuilt from what is left, and the task continues.
 func TestAnUncleanElection(t *testing.T) {
 	r, cluster := newRigWith(t, 3, map[string]string{"min.insync.replicas": "1"})
 	r.set(sumsTopic,
@@ -241,7 +240,7 @@ func TestAnUncleanElection(t *testing.T) {
 		t.Fatalf("the election lost nothing of %d records: there is nothing to see", before)
 	}
 
-	// A new owner without a state writes on, past the checkpoint of the old state.
+	// A new owner without a state writes more records, past the old state's checkpoint.
 	stop = r.run(r.task(t.TempDir(), nil))
 	r.feed(201, 400)
 	r.wantEach(201, 400)
@@ -263,8 +262,8 @@ func TestAnUncleanElection(t *testing.T) {
 	}
 }
 
-// journalOn has the journal's first partition on two brokers alone, and moves its
-// lead to the second of them.
+// journalOn places the journal's first partition on two brokers only, and makes the second
+// its leader.
 func (r *rig) journalOn(cluster *kafkatest.Cluster, ids ...int32) []*kafkatest.Node {
 	r.t.Helper()
 	r.admin(func(ctx context.Context, admin *kadm.Client) error {
@@ -317,12 +316,12 @@ func (r *rig) awaitLeader(id int) {
 		func() bool { return r.journalPartition().Leader == int32(id) })
 }
 
-// transactions is more than a producer's epoch can count (KIP-890: it is counted up
-// with each).
+// transactions is more than a producer's epoch can count (KIP-890: each transaction
+// increments it).
 var transactions = flag.Int("streams.transactions", 33_000, "how many transactions one id makes")
 
-// TestAProducersEpochRunsOver: one transactional id makes more transactions than its
-// epoch can count, gets another producer id, and loses and doubles nothing.
+// TestAProducersEpochRunsOver: one transactional id makes more transactions than its epoch
+// can count, gets another producer id, and no record is lost or duplicated.
 func TestAProducersEpochRunsOver(t *testing.T) {
 	r, _ := newRigWith(t, 1, nil)
 	p, err := r.cluster.NewFencedProducer(t.Context(), sumGroup)

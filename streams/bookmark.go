@@ -5,14 +5,14 @@ import (
 	"hash/crc32"
 )
 
-// bookmark identifies the last fact that is folded into a state: its offset in the
-// journal, and a checksum. A checkpoint alone says how long the journal was. A
-// journal that was cut since, by an unclean election or by hand, and has grown past
-// the checkpoint again has another fact there, or none.
+// bookmark identifies the last fact that is folded into a state: its offset in the journal,
+// and a checksum. A checkpoint alone is not enough: a journal that was truncated since, by
+// an unclean election or by hand, and has grown past the checkpoint again has another fact
+// at that offset, or none.
 type bookmark struct {
 	offset int64
 	sum    uint32
-	known  bool // false: nothing is folded yet, or by an older program
+	known  bool // false: nothing is folded yet, or an older program folded it
 }
 
 var bookmarkKey = []byte{keySpaceOwn, 'b'}
@@ -23,7 +23,7 @@ func bookmarkOf(offset int64, r Record) bookmark {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum is of what a record says: its key, its value and its headers.
+// checksum covers a record's key, value and headers.
 func checksum(r Record) uint32 {
 	sum := crc32.Update(crc32.Checksum(r.Key, castagnoli), castagnoli, r.Value)
 	for _, h := range r.Headers {

@@ -7,8 +7,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// TestAStateOfAnotherJournalIsBuiltAnew: a journal that was cut and has grown past a
-// state's checkpoint is as long as it must be, and says something else.
+// TestAStateOfAnotherJournalIsBuiltAnew: a journal that was truncated and has grown past a
+// state's checkpoint is long enough, but its content differs.
 func TestAStateOfAnotherJournalIsBuiltAnew(t *testing.T) {
 	r := newRig(t)
 	stop := r.run(r.task(r.dir, nil))
@@ -27,8 +27,8 @@ func TestAStateOfAnotherJournalIsBuiltAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The first state is put in the place of the second's. Everything is due, so what
-	// a start claims is what its state holds.
+	// The first state replaces the second's. Everything is due, so what a start claims is
+	// what its state holds.
 	for _, round := range []string{"the state of another journal", "the state that was built anew"} {
 		claimed := make(chan streams.Claimed, 10_000)
 		stop = other.run(other.task(r.dir, func(c streams.Claimed) { claimed <- c }))

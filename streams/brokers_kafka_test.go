@@ -12,10 +12,10 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// TestNothingIsLostOrDoubledWithoutABroker: each broker in turn is killed, and then
-// paused, until the cluster has gone on without it. Meanwhile numbers are fed, and
-// the task goes on; after it, a new owner that has lost its state knows them all,
-// and no end is believed that the broker tells when it is back.
+// TestNothingIsLostOrDoubledWithoutABroker: each broker in turn is killed, and then paused,
+// until the cluster has gone on without it. Meanwhile numbers are fed, and the task
+// continues. Afterwards a new owner without a state knows them all, and stale end offsets
+// of the broker that came back are not trusted.
 func TestNothingIsLostOrDoubledWithoutABroker(t *testing.T) {
 	r := newRig(t)
 	ends, err := r.cluster.NewEnds()
@@ -56,7 +56,7 @@ func TestNothingIsLostOrDoubledWithoutABroker(t *testing.T) {
 				t.Fatal(err)
 			}
 			back := sync.OnceValue(func() error { return away.end(node) })
-			t.Cleanup(func() { _ = back() }) // other tests need it
+			t.Cleanup(func() { _ = back() }) // other tests need the broker
 			brokertest.AwaitNodes(t, len(brokertest.Nodes())-1)
 			feed()
 			wantEnds(what, fed)
@@ -74,8 +74,8 @@ func TestNothingIsLostOrDoubledWithoutABroker(t *testing.T) {
 	}
 }
 
-// keepRunning works the task of partition 0 and starts it again when it fails, as
-// an engine does.
+// keepRunning runs the task of partition 0 and restarts it when it fails, as an engine
+// does.
 func (r *rig) keepRunning(dir string) (stop func()) {
 	tasks := streams.NewTasks(func(int32) streams.Runner { return r.task(dir, nil) }, r.cluster.Logger)
 	tasks.Assigned([]int32{0})

@@ -14,32 +14,34 @@ import (
 	"github.com/twmb/franz-go/plugin/kslog"
 )
 
-// Cluster says how a Kafka cluster is reached. Its zero value is not usable:
-// Brokers, Prefix and Logger must be set.
+// Cluster is the connection settings of a Kafka cluster. Brokers, Prefix and Logger must be
+// set.
 type Cluster struct {
 	Brokers  []string // host:port
 	Prefix   string   // of topics, groups and transactional ids, such as "lumenhook."
 	ClientID string
-	// InstanceID is this process' name in its groups, of which no other process may
-	// have the same: one that is restarted under it has its partitions back, and
-	// none moves meanwhile, for SessionTimeout. Empty: what leaves gives them up.
+	// InstanceID is this process' static group member name (group.instance.id), which must
+	// be unique. A process that restarts under the same name within SessionTimeout gets its
+	// partitions back, and none moves meanwhile. Empty: a process that leaves gives its
+	// partitions up.
 	InstanceID string
 	SASL       SASL
-	// of every client, such as metrics and traces; shared, so they must allow that
+	// of every client, such as metrics and traces; they are shared and must be safe for
+	// that
 	Hooks  []kgo.Hook
 	TLS    TLS
 	Logger *slog.Logger
-	// Quiet has nothing logged that the Kafka client says of its own: a command of a
-	// person, who is told by its error, needs no lines before it.
+	// Quiet suppresses the Kafka client's own log messages, for commands whose user sees
+	// the returned error.
 	Quiet bool
 }
 
 func (c Cluster) fullName(topic string) string  { return c.Prefix + topic }
 func (c Cluster) shortName(topic string) string { return strings.TrimPrefix(topic, c.Prefix) }
 
-// hungTimeout is after how long a broker that takes requests and answers none is
-// given up, beside the time that the request itself allows. The kernel of a
-// process that stands still goes on accepting connections for it.
+// hungTimeout is how long a broker may leave requests unanswered, beyond the time that the
+// request itself allows. The kernel of a process that hangs still accepts connections for
+// it.
 const hungTimeout = 5 * time.Second
 
 // client opens a Kafka client. Dead brokers are noticed within seconds.
@@ -75,7 +77,7 @@ func (c Cluster) WithAdmin(ctx context.Context, f func(context.Context, *kadm.Cl
 	return f(ctx, kadm.NewClient(client))
 }
 
-// Partitions lists the partitions in order.
+// Partitions returns the partitions in ascending order.
 func Partitions(offsets map[int32]int64) []int32 {
 	list := make([]int32, 0, len(offsets))
 	for p := range offsets {
@@ -85,8 +87,8 @@ func Partitions(offsets map[int32]int64) []int32 {
 	return list
 }
 
-// clientLogger takes the Kafka client's own messages, of which errors alone are kept:
-// what matters comes back as an error and is logged by whoever handles it.
+// clientLogger returns the Kafka client's logger. It passes on errors only: everything else
+// that matters is returned as an error and logged by the caller.
 func (c Cluster) clientLogger() *slog.Logger {
 	if c.Quiet {
 		return slog.New(slog.DiscardHandler)

@@ -10,40 +10,40 @@ import (
 	"time"
 )
 
-// Handler is what a task runs: the fold and the decisions of the part above. E is what
-// it has done outside of the log and the state, C what comes back of that. Its methods
-// are called by one goroutine only, and it keeps nothing of what they are given.
+// Handler is the application part of a task: folding and decisions. E is the type of its
+// effects outside of the log and the state, C that of their completions. Its methods are
+// called by one goroutine, and it must not retain its arguments.
 type Handler[E, C any] interface {
-	// Fold changes the state as a committed record of the journal says. It must
-	// give the same state for the same records, whoever folds them and when.
+	// Fold changes the state according to a committed record of the journal. It must be
+	// deterministic: the same records give the same state.
 	Fold(b *Batch, r Record) error
-	// Start is the first turn after a restore. It is given the journal's latest
-	// records, which hold at least the last transaction, so that what else that
-	// transaction wrote can be written again if a crash tore it.
+	// Start is the first turn after a restore. Latest are the journal's last records, at
+	// least those of the last transaction, so that what a crash separated from that
+	// transaction can be written again.
 	Start(t *Turn, latest []Record) error
 	// Turn decides on inputs and completions. It folds what it appends to the journal
 	// itself, so that later inputs of the turn see it.
 	Turn(t *Turn, completions []C) error
-	// Flush writes what Fold, Start and Turn have kept back in memory. It is the
-	// last that happens before a batch of state is committed.
+	// Flush writes what Fold, Start and Turn have buffered in memory. It is the last call
+	// before a batch of state is committed.
 	Flush(b *Batch) error
-	// AfterCommit returns what is to be done now that the turn is committed, in its
-	// order. It is also called when time has passed without inputs. It returns when to
-	// call again at the latest if nothing comes, in Unix milliseconds.
+	// AfterCommit returns the effects to start now that the turn is committed, in order. It
+	// is also called when time has passed without inputs. It also returns the latest time
+	// of the next call, in Unix milliseconds.
 	AfterCommit(a After) (effects []E, wakeMillis int64, err error)
-	// Drain asks that no further effects are started.
+	// Drain asks the handler to start no further effects.
 	Drain()
-	// Busy reports whether effects are under way whose completion is to come.
+	// Busy reports whether effects are in flight whose completion has not arrived.
 	Busy() bool
 }
 
-// Turn is one batch of inputs and what was decided on it.
+// Turn is one batch of inputs and what the handler decided on it.
 type Turn struct {
 	NowMillis int64
 	Batch     *Batch
 	Timers    *TimerIndex
-	// Inputs are records by topic, in the order of CoreConfig.Inputs. A handler
-	// that leaves some for the next turn cuts them off here.
+	// Inputs are records by topic, in the order of CoreConfig.Inputs. A handler that wants
+	// to leave records for the next turn truncates them here.
 	Inputs [][]Record
 
 	partition int32
@@ -55,22 +55,22 @@ type Turn struct {
 // partition of its topic.
 func (t *Turn) Append(r Record) { t.AppendTo(t.partition, r) }
 
-// AppendTo is Append to another task's partition. It must be a topic that tasks
-// take from: no task reads what it has of others back.
+// AppendTo is Append to another task's partition. It must be an input topic of tasks: no
+// task reads what it wrote to others back.
 func (t *Turn) AppendTo(partition int32, r Record) {
 	r.Partition = partition
 	t.out = append(t.out, r)
 }
 
-// After is what follows from a turn is decided on.
+// After is what AfterCommit may use.
 type After struct {
 	NowMillis int64
-	Ours      bool // the group acknowledged lately that the partition is ours
+	Ours      bool // the group acknowledged lately that this process owns the partition
 	Timers    *TimerIndex
-	State     *Store // as the turn left it
+	State     *Store // with the turn applied
 }
 
-// CoreConfig says what a core keeps.
+// CoreConfig configures a core.
 type CoreConfig[E, C any] struct {
 	Partition int32
 	Journal   string   // the topic that the state is folded from
@@ -80,12 +80,12 @@ type CoreConfig[E, C any] struct {
 	NewHandler func() Handler[E, C]
 	// DrainTimeout bounds how long a stopping task waits for completions.
 	DrainTimeout time.Duration
-	// PositionsEvery is after how long without a transaction a task writes its
-	// input positions nevertheless, so that neither they nor its transactional id
-	// expire; 0: a day.
+	// PositionsEvery is how long a task may go without a transaction before it writes its
+	// input positions, so that neither they nor its transactional id expire; 0: a day.
 	PositionsEvery time.Duration
-	// LatestRecords is how many offsets of the journal a start reads again; 0: those
-	// of the longest turn, and of owners since that came no further than their start.
+	// LatestRecords is how many of the journal's last offsets a start reads again; 0:
+	// enough for the longest turn, and for the start records of owners that failed before
+	// their first turn.
 	LatestRecords int64
 	Logger        *slog.Logger
 }
@@ -100,10 +100,10 @@ const (
 	defaultPositionsEvery = 24 * time.Hour
 )
 
-// Core is a task as a state machine: its state, timers and handler, and every rule of
-// how a partition is taken over, worked and given up. It has no goroutine, no clock and
-// no network. Its owner asks it for the Next action, does that, and tells it what came
-// of it; so the owner may be a client of Kafka as well as a simulation.
+// Core is a task as a state machine: its state, timers and handler, and every rule of how a
+// partition is taken over, worked and given up. It has no goroutine, no clock and no
+// network. Its owner asks it for the Next action, performs it, and reports the result; the
+// owner may be a Kafka client or a simulation.
 type Core[E, C any] struct {
 	cfg      CoreConfig[E, C]
 	stage    stage
@@ -117,11 +117,11 @@ type Core[E, C any] struct {
 	completions []C
 
 	turn         *Turn
-	turnNext     int64 // behind the turn's records in the journal; 0: it has none there
-	resumed      bool  // the inputs are read
+	turnNext     int64 // offset after the turn's records in the journal; 0: it has none there
+	resumed      bool  // the inputs are being read
 	draining     bool
 	drainUntil   int64 // by the steady clock
-	committed    int64 // when the last transaction was, or work began, by the steady clock
+	committed    int64 // when the last transaction was committed, or work began, by the steady clock
 	wakeAtMillis int64 // when the handler wants to be called again, by the wall clock
 }
 
@@ -129,16 +129,16 @@ type stage int
 
 const (
 	fencing    stage = iota
-	locating         // where the journal begins and ends
-	folding          // what is known of the journal
-	catchingUp       // up to the owner's own record
+	locating         // reading the journal's first and end offsets
+	folding          // folding the journal up to its known end
+	catchingUp       // folding up to the owner's own record
 	committing
 	applying
-	positioning // where the inputs go on
+	positioning // reading the input positions
 	working
 )
 
-// NewCore makes a core that has nothing open yet.
+// NewCore makes a core. It opens nothing yet.
 func NewCore[E, C any](cfg CoreConfig[E, C]) *Core[E, C] {
 	return &Core[E, C]{
 		cfg: cfg,
@@ -152,9 +152,9 @@ func NewCore[E, C any](cfg CoreConfig[E, C]) *Core[E, C] {
 	}
 }
 
-// Next is what the owner does next.
+// Next returns the next action of the owner.
 func (c *Core[E, C]) Next(now Moment) Action {
-	if c.draining && c.drained(now) {
+	if c.draining && c.isDrained(now) {
 		return Done{}
 	}
 	switch c.stage {
@@ -175,9 +175,9 @@ func (c *Core[E, C]) Next(now Moment) Action {
 	}
 }
 
-// drained reports whether a core that is to end may. What is being restored has nothing
-// to drain; a turn that is decided on is brought to its end.
-func (c *Core[E, C]) drained(now Moment) bool {
+// isDrained reports whether a stopping core may end now. During a restore there is nothing to
+// drain; a turn that is being committed is finished.
+func (c *Core[E, C]) isDrained(now Moment) bool {
 	switch c.stage {
 	case committing, applying:
 		return false
@@ -201,7 +201,7 @@ func (c *Core[E, C]) await() Await {
 	return a
 }
 
-// TookOver opens the state: the partition is ours.
+// TookOver opens the state, after the partition was taken over.
 func (c *Core[E, C]) TookOver() (err error) {
 	if c.store, err = OpenStore(c.cfg.Store); err != nil {
 		return err
@@ -211,18 +211,18 @@ func (c *Core[E, C]) TookOver() (err error) {
 	return c.progress.load(c.store)
 }
 
-// Committed takes note of a commit. Next is the offset behind the last record that it
-// wrote to the journal; 0 when it wrote none there.
+// Committed reports that a commit succeeded. Next is the offset after the last record that
+// it wrote to the journal; 0 when it wrote none there.
 func (c *Core[E, C]) Committed(next int64, now Moment) error {
 	if c.stage == folding {
-		return c.begun(next)
+		return c.catchUpTo(next)
 	}
 	c.turnNext, c.committed, c.stage = next, now.SteadyMillis, applying
 	return nil
 }
 
-// LocatedInputs says how far the group knows the inputs as taken, and where they end,
-// by topic. It returns where they go on.
+// LocatedInputs reports the group's committed positions of the inputs and their end
+// offsets, by topic. It returns the positions to read from.
 func (c *Core[E, C]) LocatedInputs(
 	group, ends map[string]int64,
 ) (from map[string]int64, err error) {
@@ -230,25 +230,25 @@ func (c *Core[E, C]) LocatedInputs(
 	return c.progress.resume(group, ends)
 }
 
-// Arrived gives records of an input, by its place in CoreConfig.Inputs.
+// Arrived passes in records of an input, by its index in CoreConfig.Inputs.
 func (c *Core[E, C]) Arrived(input int, records []Record) {
 	c.pending[input] = append(c.pending[input], records...)
 }
 
-// Waiting is how many records of an input no turn has taken. An owner gives no more
-// while there are TurnInputs of them.
+// Waiting returns how many records of an input no turn has taken. The owner passes in no
+// more while there are TurnInputs of them.
 func (c *Core[E, C]) Waiting(input int) int { return len(c.pending[input]) }
 
-// Completed gives what came back of an effect.
+// Completed passes in completions of effects.
 func (c *Core[E, C]) Completed(completions ...C) {
 	c.completions = append(c.completions, completions...)
 }
 
-// Taken counts what a turn took.
+// Taken counts the inputs and completions of a turn.
 type Taken struct{ Inputs, Completions int }
 
-// Decide takes a turn: the first one, or one of those with inputs and completions. What
-// the handler leaves of the inputs stays for the next.
+// Decide takes a turn: the first one, or one of those with inputs and completions. Inputs
+// that the handler leaves stay for the next turn.
 func (c *Core[E, C]) Decide(now Moment) (taken Taken, err error) {
 	if c.stage == catchingUp {
 		err = c.startTurn(now)
@@ -319,13 +319,13 @@ func (c *Core[E, C]) begin(now Moment) {
 	}
 }
 
-// Apply folds the turn into the state and returns the effects that follow. Now is read
-// anew: a commit lies between the turn's own time and its effects. Ours says whether
-// the group acknowledged lately that the partition is ours.
+// Apply folds the turn into the state and returns the effects that follow. Now is later
+// than the turn's own time: a commit lies between. Ours says whether the group acknowledged
+// lately that this process owns the partition.
 func (c *Core[E, C]) Apply(now Moment, ours bool) (effects []E, err error) {
 	turn := c.turn
 	c.turn = nil
-	c.progress.turned(turn, c.turnNext)
+	c.progress.advance(turn, c.turnNext)
 	if err := c.commitState(turn.Batch, c.turnNext > 0); err != nil {
 		return nil, err
 	}
@@ -342,8 +342,7 @@ func (c *Core[E, C]) Apply(now Moment, ours bool) (effects []E, err error) {
 	return effects, err
 }
 
-// commitState writes a batch of state, with how far it came in the journal if it came
-// further.
+// commitState commits a batch of state, with the journal checkpoint if it advanced.
 func (c *Core[E, C]) commitState(batch *Batch, further bool) error {
 	err := c.handler.Flush(batch)
 	if further {
@@ -356,7 +355,8 @@ func (c *Core[E, C]) commitState(batch *Batch, further bool) error {
 	return batch.Commit()
 }
 
-// Drain asks the core to end: when effects under way have completed, for a bounded time.
+// Drain asks the core to end once the effects in flight have completed, or after a bounded
+// time.
 func (c *Core[E, C]) Drain(now Moment) {
 	c.draining, c.drainUntil = true, now.SteadyMillis+c.cfg.DrainTimeout.Milliseconds()
 	if c.handler != nil {
@@ -364,7 +364,7 @@ func (c *Core[E, C]) Drain(now Moment) {
 	}
 }
 
-// Failed takes note of why an action failed, and returns that.
+// Failed records why an action failed, and returns that error.
 func (c *Core[E, C]) Failed(err error) error {
 	if errors.Is(err, ErrAborted) && !c.Working() && c.store != nil {
 		return errors.Join(err, c.store.Distrust())
@@ -375,16 +375,16 @@ func (c *Core[E, C]) Failed(err error) error {
 // Working reports whether the core has restored its state and reads its inputs.
 func (c *Core[E, C]) Working() bool { return c.resumed }
 
-// Store is the state, for reads of what is committed; nil before it is open.
+// Store returns the state, for reads of what is committed; nil before it is open.
 func (c *Core[E, C]) Store() *Store { return c.store }
 
-// Timers is the timer index; nil before the first turn.
+// Timers returns the timer index; nil before the first turn.
 func (c *Core[E, C]) Timers() *TimerIndex { return c.timers }
 
-// Folded is the offset of the journal that is folded next.
+// Folded returns the offset of the journal that is folded next.
 func (c *Core[E, C]) Folded() int64 { return c.progress.next }
 
-// Close drops what is not committed and closes the state.
+// Close drops uncommitted changes and closes the state.
 func (c *Core[E, C]) Close() error {
 	if c.store == nil {
 		return nil

@@ -21,15 +21,14 @@
 // # Fencing
 //
 // Each task has a transactional id of its own, <group>-<partition>. A new owner
-// takes it over before it reads anything: that aborts what the former owner had
-// open, and whatever the former owner writes afterwards is refused by the
-// broker, whether or not it still believes itself in the group. Nothing depends
-// on input offsets being part of the turn (docs/decisions/fencing.md). Where the
-// journal ends, the owner learns from a record of its own
-// (docs/decisions/real-kafka.md).
+// takes it over before it reads anything: that aborts the former owner's open
+// transaction, and the broker refuses whatever the former owner writes afterwards,
+// even if it still believes that it is a member of the group. Nothing depends on input
+// offsets being part of the turn (docs/decisions/fencing.md). The owner finds the end of
+// the journal by writing a record of its own (docs/decisions/real-kafka.md).
 //
-// Any error of a transaction ends the task; its supervisor starts it anew, and
-// the journal then says whether that transaction stood. There is one recovery
+// Any error of a transaction ends the task; its supervisor restarts it, and the journal
+// then shows whether that transaction was committed. There is one recovery
 // path, and every start takes it.
 //
 // File map:
@@ -37,32 +36,32 @@
 //	record.go      records and headers
 //	cluster.go     how a cluster is reached
 //	topics.go      topics that must exist
-//	ends.go        where topics begin and end
-//	leaders.go     who leads partitions, by all brokers but one
-//	transient.go   asking again
-//	acls.go        who may do what
-//	admin.go       what topics are like, features and clock of a cluster
-//	sasl.go        how clients prove who they are
+//	ends.go        first offsets and ends of topics
+//	leaders.go     leaders of partitions, by all brokers but one
+//	transient.go   retries of requests
+//	acls.go        ACLs
+//	admin.go       settings of topics, features and clock of a cluster
+//	sasl.go        how clients authenticate
 //	tls.go         how connections are encrypted
 //	reader.go      reading partitions, with positions that count control records
-//	marks.go       what was read, held against the markers of transactions
+//	marks.go       detects reads of aborted records, by the markers of transactions
 //	producer.go    appending, acknowledged by all replicas
 //	transactor.go  one task's transactions
 //	placer.go      a copy of a topic, at the same offsets
 //	fenced.go      appending in transactions, by one owner at a time
-//	membership.go  which partitions are ours
+//	membership.go  group membership, and which partitions it assigns
 //	moment.go      two clocks, and how long a membership counts by them
 //	removal.go     members of processes that died
-//	positions.go   how far a group came, for a part that has no other state
+//	positions.go   committed positions of a group, for parts without other state
 //	store.go       state on Pebble and its transactions
 //	bookmark.go    the last fact that a state has folded
-//	timers.go      what is due, by group and time
-//	inputs.go      how far a task came in its inputs, in its state and journal
+//	timers.go      the timer index, by group and time
+//	inputs.go      a task's input positions, in its state and journal
 //	core.go        a task as a state machine, without log, clock and goroutine
-//	action.go      what it asks its owner to do
-//	restore.go     its way through the journal, from the checkpoint
+//	action.go      the actions that it asks its owner for
+//	restore.go     restoring its state from the checkpoint and the journal
 //	task.go        its owner on Kafka
 //	tasks.go       the tasks of one process, started and stopped as partitions move
-//	restarts.go    when one that failed runs again
-//	stats.go       what turns and tasks say of themselves
+//	restarts.go    when a failed task runs again
+//	stats.go       statistics of turns and tasks
 package streams

@@ -12,27 +12,27 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Ends asks topics for their high watermarks: topic, partition, offset. An open
-// transaction lies below the high watermark, so a read-committed reader that
-// has passed it has seen all that was committed before the question.
+// Ends reads the high watermarks of topics. An open transaction lies below the high
+// watermark, so a read-committed reader that has passed it has seen everything that was
+// committed before the request.
 //
-// A broker that lost the lead of a partition and has not heard of it, as one that
-// stood still for a while, would answer with an end that is too low. So the
-// question names the epoch of the leader, as all brokers but one know it
-// (leaders.go): a leader of an earlier epoch refuses it.
+// A broker that lost the leadership of a partition without noticing, because it was paused
+// for instance, would answer with an end that is too low. So the request names the leader
+// epoch that all brokers but one know (leaders.go), and a leader of an earlier epoch
+// refuses it.
 type Ends struct {
 	client  *kgo.Client
 	cluster Cluster
 	known   atomic.Pointer[map[int32]bool] // the ids of the brokers
 }
 
-// Timestamps that ListOffsets takes for the ends of a partition.
+// Timestamps with which ListOffsets asks for the ends of a partition.
 const (
 	atEnd   = -1
 	atStart = -2
 )
 
-// NewEnds opens a client for asking ends again and again.
+// NewEnds opens a client for reading ends.
 func (c Cluster) NewEnds() (*Ends, error) {
 	client, err := c.client()
 	if err != nil {
@@ -41,21 +41,20 @@ func (c Cluster) NewEnds() (*Ends, error) {
 	return &Ends{client: client, cluster: c}, nil
 }
 
-// Of gives the high watermark of each partition of a topic. While a partition's
-// leadership moves it asks again, for a bounded time.
+// Of returns the high watermark of each partition of a topic. While a partition's
+// leadership moves it retries, for a bounded time.
 func (e *Ends) Of(ctx context.Context, topic string) (map[int32]int64, error) {
 	return e.offsets(ctx, topic, atEnd)
 }
 
-// Starts gives the first offset of each partition of a topic, and asks again as
-// Of does.
+// Starts returns the first offset of each partition of a topic, with retries as in Of.
 func (e *Ends) Starts(ctx context.Context, topic string) (map[int32]int64, error) {
 	return e.offsets(ctx, topic, atStart)
 }
 
-// OfEpochs gives where epochs of leaders ended: the offset behind the last record of
-// each, in the log as it is now. A partition whose leader does not know the epoch, or
-// does not answer, is left out: nothing follows from that.
+// OfEpochs returns where leader epochs ended: the offset after the last record of each, in
+// the log as it is now. A partition whose leader does not know the epoch, or does not
+// answer, is left out.
 func (e *Ends) OfEpochs(ctx context.Context, topic string, epochs map[int32]int32) map[int32]int64 {
 	if len(epochs) == 0 {
 		return nil
@@ -78,11 +77,10 @@ func (e *Ends) OfEpochs(ctx context.Context, topic string, epochs map[int32]int3
 // Close ends the client.
 func (e *Ends) Close() { e.client.Close() }
 
-// ends asks through the transactions' own client; there is nothing to close.
+// ends uses the client of the transactions; the result is not to be closed.
 func (t *transactions) ends() *Ends { return &Ends{client: t.client, cluster: t.cluster} }
 
-// offsets asks each partition's leader for the offset that belongs to a
-// timestamp; -1 where there is none.
+// offsets asks each partition's leader for the offset of a timestamp; -1 if there is none.
 func (e *Ends) offsets(
 	ctx context.Context, topic string, timestamp int64,
 ) (map[int32]int64, error) {
@@ -100,7 +98,7 @@ func (e *Ends) offsets(
 	return by, nil
 }
 
-// ask has each leader answer for its partitions, side by side.
+// ask sends the requests to all leaders concurrently.
 func (e *Ends) ask(
 	ctx context.Context, name string, timestamp int64, leaders map[int32]leader,
 ) (map[int32]int64, error) {
@@ -137,7 +135,7 @@ func (e *Ends) ask(
 	return by, nil
 }
 
-// noteOffsets takes over what a leader answered.
+// noteOffsets adds a leader's answer to by.
 func noteOffsets(by map[int32]int64, a answer[*kmsg.ListOffsetsResponse]) error {
 	if a.err != nil {
 		return a.err

@@ -16,9 +16,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// newStaleRig is a rig on three brokers. From wake on, one of them has stood still
-// while others were elected: as yet it describes the topics as they were, and
-// takes whoever does not know better for a reader of its own log.
+// newStaleRig is a rig on three brokers. From wake on, one of them was paused while others
+// were elected: it still describes the topics as they were, and answers reads of its own
+// log unless the request names a later epoch.
 func newStaleRig(t *testing.T) (r *rig, wake func()) {
 	t.Helper()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(3),
@@ -57,7 +57,7 @@ func newStaleRig(t *testing.T) (r *rig, wake func()) {
 	return r, func() { woken.Store(true) }
 }
 
-// describe gives the topics as they are now.
+// describe returns the topics' current metadata.
 func describe(t *testing.T, fake *kfake.Cluster) *kmsg.MetadataResponse {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(fake.ListenAddrs()...))
@@ -72,8 +72,8 @@ func describe(t *testing.T, fake *kfake.Cluster) *kmsg.MetadataResponse {
 	return resp
 }
 
-// staleOffsets is the answer of a broker that led in epoch 0, when the topic was
-// empty; nil to a question that names a later one.
+// staleOffsets is the answer of a broker that led in epoch 0, when the topic was empty; nil
+// for a request that names a later epoch.
 func staleOffsets(req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
 	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
 	for _, topic := range req.Topics {
@@ -92,8 +92,8 @@ func staleOffsets(req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
 	return resp
 }
 
-// TestAStaleLeaderIsNotBelieved: what was acknowledged before the question lies
-// before the end that is given, whatever a broker says that missed an election.
+// TestAStaleLeaderIsNotBelieved: what was acknowledged before the request lies below the
+// returned end, whatever a broker answers that missed an election.
 func TestAStaleLeaderIsNotBelieved(t *testing.T) {
 	r, wake := newStaleRig(t)
 	r.feed(1, 50)
@@ -114,8 +114,8 @@ func TestAStaleLeaderIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestABrokerThatIsGoneHoldsNobodyUp: one broker that does not answer is left
-// out, and two are too many.
+// TestABrokerThatIsGoneHoldsNobodyUp: one broker that does not answer is left out; two are
+// an error.
 func TestABrokerThatIsGoneHoldsNobodyUp(t *testing.T) {
 	fake, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(1, "test."+numbersTopic))
 	if err != nil {
@@ -131,7 +131,7 @@ func TestABrokerThatIsGoneHoldsNobodyUp(t *testing.T) {
 		resp.Brokers = slices.Clone(there.Brokers)
 		for id := range gone.Load() {
 			b := kmsg.NewMetadataResponseBroker()
-			b.NodeID, b.Host, b.Port = 10+id, "127.0.0.1", 1 // where nobody listens
+			b.NodeID, b.Host, b.Port = 10+id, "127.0.0.1", 1 // nothing listens there
 			resp.Brokers = append(resp.Brokers, b)
 		}
 		resp.SetVersion(req.GetVersion())
@@ -159,8 +159,8 @@ func TestABrokerThatIsGoneHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// TestARestoreReadsUpToItsOwnRecord: whatever brokers say of the journal's end,
-// the owner's own first record lies behind all that was acknowledged.
+// TestARestoreReadsUpToItsOwnRecord: whatever brokers answer for the journal's end, the
+// owner's own first record lies after everything that was acknowledged.
 func TestARestoreReadsUpToItsOwnRecord(t *testing.T) {
 	r, fake := newFakeRig(t)
 	stop := r.run(r.task(r.dir, nil))
@@ -183,7 +183,7 @@ func TestARestoreReadsUpToItsOwnRecord(t *testing.T) {
 		return staleOffsets(req), nil, req.Topics[0].Topic == journal &&
 			req.Topics[0].Partitions[0].Timestamp == -1
 	})
-	// a state that is ahead of what it is told, and none
+	// a state that is ahead of the stale end, and no state
 	for _, dir := range []string{r.dir, t.TempDir()} {
 		claimed := make(chan streams.Claimed, 10_000)
 		stop := r.run(r.task(dir, func(c streams.Claimed) { claimed <- c }))

@@ -6,13 +6,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// FencedProducer appends in transactions of one transactional id. Whoever opened
-// the latest producer of an id is its owner: what a former one had open is
-// aborted, and what it appends later is refused, whatever it believes of itself.
+// FencedProducer appends in transactions of one transactional id. Whoever opened the latest
+// producer of an id owns it: open transactions of former owners are aborted, and what they
+// append later is refused.
 type FencedProducer struct{ transactions }
 
-// NewFencedProducer takes a transactional id over. The name has the deployment's
-// prefix put before it.
+// NewFencedProducer takes a transactional id over. The deployment's prefix is put before
+// the name.
 func (c Cluster) NewFencedProducer(ctx context.Context, name string) (*FencedProducer, error) {
 	t, err := c.takeOver(ctx, c.fullName(name), kgo.StickyKeyPartitioner(nil))
 	if err != nil {
@@ -21,10 +21,9 @@ func (c Cluster) NewFencedProducer(ctx context.Context, name string) (*FencedPro
 	return &FencedProducer{t}, nil
 }
 
-// Append appends records in one transaction, placed by the hash of their key as a
-// Producer places them, and returns when it is committed. After an error nobody
-// knows what stands: the producer is of no more use, and the next owner's
-// take-over decides.
+// Append appends records in one transaction, placed by the hash of their key as a Producer
+// places them, and returns when it is committed. After an error the outcome is unknown: the
+// producer must not be used any more, and the next owner's take-over decides.
 func (p *FencedProducer) Append(ctx context.Context, records ...Record) error {
 	if len(records) == 0 {
 		return nil
@@ -36,5 +35,5 @@ func (p *FencedProducer) Append(ctx context.Context, records ...Record) error {
 	return p.inOne(ctx, batch, func(*kgo.Record) {}, func(identity) error { return nil })
 }
 
-// Close ends the client.
+// Close closes the client.
 func (p *FencedProducer) Close() { p.close() }

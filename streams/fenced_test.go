@@ -10,7 +10,7 @@ func number(key, value string) streams.Record {
 	return streams.NewRecord(numbersTopic, key, []byte(value), func(func(name, value string) bool) {})
 }
 
-// committed gives the values of a topic that readers are given.
+// committed returns the committed values of a topic.
 func (r *rig) committed(topic string) map[string]int32 {
 	r.t.Helper()
 	values := make(map[string]int32)
@@ -20,8 +20,8 @@ func (r *rig) committed(topic string) map[string]int32 {
 	return values
 }
 
-// A former owner of the id appends nothing more, and what the present one appends
-// lies where a Producer puts the same keys.
+// A former owner of the id appends nothing more, and the records of the present one are
+// partitioned as a Producer does.
 func TestFencedProducer(t *testing.T) {
 	r := newRig(t)
 	ctx := t.Context()

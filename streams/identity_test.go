@@ -9,9 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestATurnIsOfOneProducer: where the client comes to another epoch within a
-// turn, what was written before is aborted, and the rest must not be committed
-// as if it were the turn.
+// TestATurnIsOfOneProducer: when the client gets another epoch within a turn, what was
+// written before is aborted, and the rest must not be committed as if it were the turn.
 func TestATurnIsOfOneProducer(t *testing.T) {
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "test.sums"))
 	if err != nil {
@@ -31,7 +30,7 @@ func TestATurnIsOfOneProducer(t *testing.T) {
 	defer owner.close()
 	sum := func() *kgo.Record { return &kgo.Record{Topic: "test.sums", Value: []byte("1")} }
 	err = owner.inOne(t.Context(), []*kgo.Record{sum()}, func(*kgo.Record) {}, func(identity) error {
-		// As a client does that must ask for a new epoch: what is open ends.
+		// As a client does that must ask for a new epoch: the open transaction ends.
 		if err := owner.client.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
 			return err
 		}

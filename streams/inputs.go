@@ -10,33 +10,33 @@ import (
 	"strings"
 )
 
-// How far a task came in its inputs is part of its state, and so of its journal:
-// the last record of a turn carries the positions in a header, and a turn that
-// writes nothing else to the journal adds a record of the header alone, a note.
-// The group has them too, but forgets them: a stable group those of topics that
-// it does not subscribe to after seven days, an empty one all, a deleted one at
-// once. Inputs that were taken long ago must not be taken again then: what
-// remembers them may be forgotten.
+// A task's input positions are part of its state, and so of its journal: the last record of
+// a turn carries them in a header, and a turn that writes nothing else to the journal adds
+// a record with that header only, a note. The group stores them too, but not for ever:
+// after seven days it drops those of topics that it does not subscribe to, or all of them
+// if it is empty, and a deleted group drops them at once. Inputs that were processed long
+// ago must not be processed again then: what identifies them as repeats may have been
+// dropped.
 
 const (
 	// headerInputs holds input positions, as topic=offset,topic=offset.
 	headerInputs = "inputs"
-	// headerStart is of the record with which an owner begins (restore.go).
+	// headerStart marks the record that an owner writes first (restore.go).
 	headerStart = "start"
 )
 
-// headerType is of all records that are not a task's own.
+// headerType is a header of every record except a task's own.
 const headerType = "type"
 
-// isNote reports whether a record holds nothing but what a task notes for itself.
-// Readers are not given it, as they are not given control records.
+// isNote reports whether a record holds only a task's notes for itself. Readers skip these,
+// as they skip control records.
 func isNote(r Record) bool {
 	return len(r.Value) == 0 &&
 		r.Header(headerInputs)+r.Header(headerStart)+r.Header(headerFiller) != "" &&
 		r.Header(headerType) == ""
 }
 
-// StartRecord is what an owner writes before anything else.
+// StartRecord returns the record that an owner writes before anything else.
 func StartRecord(journal string, partition int32) Record {
 	return Record{
 		Topic:     journal,
@@ -73,20 +73,20 @@ func parsePositions(text string) (inputPositions, error) {
 	return p, nil
 }
 
-// progress is how far a state came: in its journal, and in its inputs.
+// progress is how far a state has advanced in its journal and in its inputs.
 type progress struct {
 	journal   string
 	partition int32
 	inputs    []string
 	logger    *slog.Logger
 
-	next  int64 // offset of the journal that is not folded yet
+	next  int64 // offset of the next journal record to fold
 	mark  bookmark
 	taken inputPositions
 	noted string // the positions that the journal has
 }
 
-// load takes up what the state says of itself.
+// load reads the progress from a state.
 func (p *progress) load(s *Store) (err error) {
 	if p.next, err = s.Checkpoint(p.journal, p.partition); err != nil {
 		return err
@@ -103,11 +103,11 @@ func (p *progress) load(s *Store) (err error) {
 	return err
 }
 
-// reset is the progress of an empty state.
+// reset sets the progress of an empty state.
 func (p *progress) reset() { p.next, p.mark, p.taken, p.noted = 0, bookmark{}, nil, "" }
 
-// readFrom is where the journal is read from, so that the state's last fact is among
-// what is read.
+// readFrom returns the offset to read the journal from, so that the state's last fact is
+// read again.
 func (p *progress) readFrom() int64 {
 	if p.mark.known {
 		return min(p.next, p.mark.offset)
@@ -115,7 +115,7 @@ func (p *progress) readFrom() int64 {
 	return p.next
 }
 
-// fold takes in a record of the journal, and what it says of the inputs.
+// fold applies a record of the journal, and the input positions in it.
 func (p *progress) fold(r Record) (err error) {
 	text := r.Header(headerInputs)
 	switch {
@@ -125,8 +125,8 @@ func (p *progress) fold(r Record) (err error) {
 		}
 		p.noted = text
 	case p.next == 0 && isNote(r):
-		// The first owner: nothing was taken before. Its record need not be at offset
-		// 0: that of an owner who was fenced while it began is aborted.
+		// The first owner: nothing was processed before. Its record need not be at offset
+		// 0: that of an owner who was fenced while it started is aborted.
 		p.taken = make(inputPositions)
 		for _, topic := range p.inputs {
 			p.taken[topic] = 0
@@ -139,11 +139,11 @@ func (p *progress) fold(r Record) (err error) {
 	return nil
 }
 
-// resume returns where the inputs go on: at the larger of what the state and the
-// group know. The group may be ahead of journals that an older program wrote. An
-// input that has become shorter goes on at its end. Where nothing is known and
-// the journal is not empty, it refuses: from the beginning, commands would be
-// carried out again.
+// resume returns the input positions to continue at: the larger ones of what the state and
+// the group have. The group may be ahead of journals that an older program wrote. An input
+// that has become shorter is continued at its end. Where no positions are known and the
+// journal is not empty, it refuses: reading from the beginning would carry out commands
+// again.
 func (p *progress) resume(group, ends map[string]int64) (map[string]int64, error) {
 	from := make(inputPositions)
 	for _, topic := range p.inputs {
@@ -169,8 +169,8 @@ func (p *progress) resume(group, ends map[string]int64) (map[string]int64, error
 	return maps.Clone(from), nil
 }
 
-// take moves the positions behind what a turn takes, and writes them with it; always,
-// if it is asked to.
+// take advances the positions past the turn's inputs, and adds them to the turn; always, if
+// that is set.
 func (p *progress) take(t *Turn, always bool) {
 	for i, records := range t.Inputs {
 		if n := len(records); n > 0 {
@@ -184,9 +184,9 @@ func (p *progress) take(t *Turn, always bool) {
 	}
 }
 
-// turned moves to behind what a turn wrote to the journal: next is the offset there. The
-// bookmark moves to the last of it, which is a fact if the turn wrote any.
-func (p *progress) turned(t *Turn, next int64) {
+// advance moves past what a turn wrote to the journal: next is the offset after it. The
+// bookmark moves to the last record, which is a fact if the turn wrote any.
+func (p *progress) advance(t *Turn, next int64) {
 	p.next = max(p.next, next)
 	for _, r := range slices.Backward(t.out) {
 		if r.Topic != p.journal {
@@ -199,8 +199,8 @@ func (p *progress) turned(t *Turn, next int64) {
 	}
 }
 
-// note writes positions to the turn's last record of the journal, or to one of
-// their own.
+// note writes positions to the turn's last record of the journal, or to a record of their
+// own.
 func (t *Turn) note(journal, text string) {
 	header := Header{Key: headerInputs, Value: []byte(text)}
 	for i, r := range slices.Backward(t.out) {
@@ -214,12 +214,12 @@ func (t *Turn) note(journal, text string) {
 
 var inputsKey = []byte{keySpaceOwn, 'p'}
 
-// saveJournal writes how far the journal is folded into a batch of state.
+// saveJournal writes the journal checkpoint into a batch of state.
 func (p *progress) saveJournal(b *Batch) error {
 	return errors.Join(b.SetCheckpoint(p.journal, p.partition, p.next), p.mark.set(b))
 }
 
-// saveInputs writes how far the inputs are taken into a batch of state.
+// saveInputs writes the input positions into a batch of state.
 func (p *progress) saveInputs(b *Batch) error {
 	if len(p.taken) == 0 || len(p.inputs) == 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// counter is a summer that counts what it is given, repeats and all.
+// counter is a summer that counts its inputs, repeats included.
 type counter struct {
 	summer
 	given *atomic.Int64
@@ -37,7 +37,7 @@ func (r *rig) counted(dir string, given *atomic.Int64, now func() time.Time) *su
 	return streams.NewTask(cfg)
 }
 
-// deleteGroup is what an operator, or seven idle days, do to the group.
+// deleteGroup deletes the group, as an operator or seven idle days would.
 func (r *rig) deleteGroup() {
 	r.t.Helper()
 	err := r.cluster.WithAdmin(r.t.Context(), func(ctx context.Context, admin *kadm.Client) error {
@@ -67,7 +67,8 @@ func (r *rig) end(topic string) int64 {
 }
 
 // TestInputsAreTakenOnceWithoutGroupAndState: the journal knows how far they were
-// taken, so neither a deleted group nor a lost state nor both bring them back.
+// processed, so neither a deleted group nor a lost state nor both make a task process them
+// again.
 func TestInputsAreTakenOnceWithoutGroupAndState(t *testing.T) {
 	for name, lose := range map[string]struct{ group, state bool }{
 		"nothing is lost": {},
@@ -105,8 +106,8 @@ func TestInputsAreTakenOnceWithoutGroupAndState(t *testing.T) {
 	}
 }
 
-// TestAFirstOwnerMayBeFenced: what the first owner of a partition began with is
-// aborted when the next one fences it. Nothing was taken yet all the same.
+// TestAFirstOwnerMayBeFenced: the first record of a partition's first owner is aborted when
+// the next owner fences it. Nothing was processed yet all the same.
 func TestAFirstOwnerMayBeFenced(t *testing.T) {
 	r := newRig(t)
 	r.feed(1, 40)
@@ -119,8 +120,8 @@ func TestAFirstOwnerMayBeFenced(t *testing.T) {
 	}
 }
 
-// TestUnknownPositionsAreRefused: a journal of an older version has none, and
-// when its group is gone too, nobody knows them.
+// TestUnknownPositionsAreRefused: a journal of an older version has no positions; when its
+// group is gone too, they are unknown.
 func TestUnknownPositionsAreRefused(t *testing.T) {
 	r := newRig(t)
 	p, err := r.cluster.NewProducer()
@@ -145,8 +146,8 @@ func TestUnknownPositionsAreRefused(t *testing.T) {
 	}
 }
 
-// TestIdleTasksKeepTheirPositions: a task that has nothing to do writes its
-// positions once a day, and readers of the journal see nothing of it.
+// TestIdleTasksKeepTheirPositions: an idle task writes its positions once a day, and
+// readers of the journal do not see that.
 func TestIdleTasksKeepTheirPositions(t *testing.T) {
 	r := newRig(t)
 	var given, days atomic.Int64

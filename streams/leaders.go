@@ -11,18 +11,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// leader is who leads a partition, and since when.
+// leader is the leader of a partition, and its epoch.
 type leader struct{ broker, epoch int32 }
 
-// answerTimeout bounds one question to one broker.
+// answerTimeout bounds one request to one broker.
 const answerTimeout = 5 * time.Second
 
-// leadersOf gives the leader of each partition of a topic, the latest that all
-// brokers but one know of. What was acknowledged is on min.insync.replicas of
-// the partition's replicas, and those knew the epoch in which it was written:
-// where that is 2 or more, as for our topics in a cluster, leaving one broker out
-// cannot miss the epoch. So a broker that stands still holds nobody up, and one
-// that stood still misleads nobody.
+// leadersOf returns the leader of each partition of a topic, the latest that all brokers
+// but one know. What was acknowledged is on min.insync.replicas of the partition's
+// replicas, and those knew the epoch in which it was written: where that is 2 or more, as
+// for our topics in a cluster, leaving one broker out cannot miss the epoch. So a broker
+// that hangs delays nobody, and one that hung for a while misleads nobody.
 func (e *Ends) leadersOf(ctx context.Context, topic string) (map[int32]leader, error) {
 	brokers, err := e.brokers(ctx)
 	if err != nil {
@@ -30,7 +29,7 @@ func (e *Ends) leadersOf(ctx context.Context, topic string) (map[int32]leader, e
 	}
 	answers := make(chan answer[*kmsg.MetadataResponse], len(brokers))
 	for id := range brokers {
-		// Not ended with the first answers: to break a request off would close its
+		// Not cancelled after the first answers: cancelling a request would close its
 		// connection.
 		go func() {
 			answers <- askBroker[*kmsg.MetadataResponse](ctx, e.client, id,
@@ -51,7 +50,7 @@ func (e *Ends) leadersOf(ctx context.Context, topic string) (map[int32]leader, e
 	return v.verdict(quorum, brokers)
 }
 
-// brokers gives the ids of the cluster's brokers, as it named them last.
+// brokers returns the ids of the cluster's brokers, as last reported.
 func (e *Ends) brokers(ctx context.Context) (map[int32]bool, error) {
 	if known := e.known.Load(); known != nil {
 		return *known, nil
@@ -74,12 +73,12 @@ func (e *Ends) brokers(ctx context.Context) (map[int32]bool, error) {
 	return ids, nil
 }
 
-// view is what some brokers say together.
+// view combines the answers of several brokers.
 type view struct {
 	leaders map[int32]leader
-	brokers map[int32]bool // that are named
+	brokers map[int32]bool // named in an answer
 	answers int
-	topic   error // what an answer says of the topic
+	topic   error // what an answer reports of the topic
 	failed  error // brokers that did not answer
 }
 
@@ -104,7 +103,7 @@ func (v *view) take(name string, a answer[*kmsg.MetadataResponse]) {
 	}
 }
 
-// verdict is what counts of the view.
+// verdict returns the leaders if the view suffices, or an error.
 func (v *view) verdict(quorum int, asked map[int32]bool) (map[int32]leader, error) {
 	if v.answers < quorum {
 		return nil, fmt.Errorf("%d of %d brokers answer, and %d must: %w", v.answers, len(asked), quorum,
@@ -135,7 +134,7 @@ type answer[R kmsg.Response] struct {
 	err  error
 }
 
-// askBroker asks one broker, once.
+// askBroker sends a request to one broker, once.
 func askBroker[R kmsg.Response](
 	ctx context.Context, client *kgo.Client, broker int32, req kmsg.Request,
 ) (a answer[R]) {
@@ -150,7 +149,7 @@ func askBroker[R kmsg.Response](
 	return a
 }
 
-// unlessFinal has a question asked again that no broker answered.
+// unlessFinal makes an error retriable if no broker has answered.
 func unlessFinal(err error) error {
 	if _, refused := errors.AsType[*kerr.Error](err); refused || errors.Is(err, kgo.ErrClientClosed) {
 		return err

@@ -8,16 +8,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// ErrAborted means that a broker handed out records of an aborted transaction as
-// committed. What was made of what was read cannot be trusted.
+// ErrAborted means that a broker returned records of an aborted transaction as committed.
+// What was derived from them cannot be trusted.
 var ErrAborted = errors.New("records of an aborted transaction were read as committed")
 
-// marks holds what a reader was given against the markers that end transactions:
-// where an abort marker comes, nothing of its producer may have been given since
-// the marker before.
+// marks checks records that were read against the markers that end transactions: since a
+// producer's previous marker, none of its records may have been read when an abort marker
+// comes.
 type marks struct {
 	given  map[author]int64 // the first offset since the author's last marker
-	latest author           // of the record before, which mostly is this one's too
+	latest author           // of the previous record, which usually is this one's too
 }
 
 // author is a producer's part in one partition.
@@ -29,7 +29,7 @@ type author struct {
 
 func newMarks() marks { return marks{given: make(map[author]int64)} }
 
-// pass takes note of a record, or holds a marker against what was noted.
+// pass records a data record, or checks a marker.
 func (m *marks) pass(k *kgo.Record) error {
 	by := author{k.Topic, k.Partition, k.ProducerID}
 	if !k.Attrs.IsControl() {
@@ -54,7 +54,7 @@ func (m *marks) pass(k *kgo.Record) error {
 	return nil
 }
 
-// isAbortMarker reads the type of a control record: after a version of two bytes.
+// isAbortMarker reads the type of a control record: it follows a version of two bytes.
 func isAbortMarker(k *kgo.Record) bool {
 	const abort = 0
 	return len(k.Key) >= 4 && binary.BigEndian.Uint16(k.Key[2:]) == abort

@@ -24,8 +24,8 @@ import (
 // beyondOneFetch is more than a reader fetches at once.
 const beyondOneFetch = 10 << 20
 
-// transact writes sums in a transaction. The sum of a record is its value, which
-// zeros before it make as long as is asked for.
+// transact writes sums in a transaction. The sum of a record is its value, padded with
+// leading zeros to the size.
 func (r *rig) transact(how kgo.TransactionEndTry, sizeBytes int, sums ...int) {
 	r.t.Helper()
 	prefix := r.cluster.Prefix
@@ -53,8 +53,8 @@ func (r *rig) transact(how kgo.TransactionEndTry, sizeBytes int, sums ...int) {
 	}
 }
 
-// misleading writes a journal of which one fetch holds only the beginning, with
-// an aborted transaction in it: the sum of what is committed is 1111.
+// misleading writes a journal of which one fetch returns only the beginning, with an
+// aborted transaction in it. The sum of what is committed is 1111.
 func (r *rig) misleading() {
 	r.t.Helper()
 	r.transact(kgo.TryCommit, 0, 1, 10, 100)
@@ -67,7 +67,7 @@ func (r *rig) misleading() {
 
 const misleadingSum = 1_111
 
-// restored restores a task and stops it, and gives the sum in its state.
+// restored restores a task and stops it, and returns the sum in its state.
 func (r *rig) restored() (sum int, err error) {
 	r.t.Helper()
 	stop, ended := make(chan struct{}), make(chan error, 1)
@@ -98,9 +98,9 @@ func (r *rig) restored() (sum int, err error) {
 	return sum, errors.Join(err, store.Close())
 }
 
-// newMisleadingRig is a rig on a broker that hands out aborted records where its
-// responses are cut. Mended gives the same data a broker that does not.
-func newMisleadingRig(t *testing.T) (r *rig, mended func()) {
+// newMisleadingRig is a rig on a broker that returns aborted records where its responses
+// are cut. fix replaces it by one that does not, with the same data.
+func newMisleadingRig(t *testing.T) (r *rig, fix func()) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "broker")
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(dir),
@@ -127,22 +127,21 @@ func newMisleadingRig(t *testing.T) (r *rig, mended func()) {
 	}
 }
 
-// A task whose broker hands out aborted records does not start with a wrong
-// state, now or later: it says what is wrong, and starts when the broker is mended.
+// A task whose broker returns aborted records does not start with a wrong state, now or
+// later: it reports what is wrong, and starts when the broker is fixed.
 func TestARestoreNoticesAbortedRecords(t *testing.T) {
-	r, mended := newMisleadingRig(t)
+	r, fix := newMisleadingRig(t)
 	r.misleading()
 	if sum, err := r.restored(); !errors.Is(err, streams.ErrAborted) {
 		t.Fatalf("restored as %d, %v", sum, err)
 	}
-	mended()
+	fix()
 	if sum, err := r.restored(); err != nil || sum != misleadingSum {
-		t.Errorf("on a mended broker: %d, %v", sum, err)
+		t.Errorf("on a fixed broker: %d, %v", sum, err)
 	}
 }
 
-// A state folder of before may hold what such a broker handed out: it is built
-// anew.
+// A state folder of an older version may hold what such a broker returned: it is rebuilt.
 func TestAStateOfBeforeIsBuiltAnew(t *testing.T) {
 	r := newRig(t)
 	r.misleading()

@@ -13,50 +13,50 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// SessionTimeout is after how long without a heartbeat a member loses its
+// SessionTimeout is how long a member may go without a heartbeat before it loses its
 // partitions. It bounds fail-over.
 const SessionTimeout = 6 * time.Second
 
-// MembershipConfig says which group divides the partitions of which topic.
+// MembershipConfig names a group and the topic whose partitions it divides.
 type MembershipConfig struct {
 	Group string
 	Topic string
-	// Assigned is told of partitions that became ours. It must not block.
+	// Assigned is called with partitions that were assigned. It must not block.
 	Assigned func(partitions []int32)
-	// Revoked is told of partitions that are given up. The group waits until it
-	// returns: what is under way ends first.
+	// Revoked is called with partitions that are given up. The group waits until it
+	// returns, so that work in progress ends first.
 	Revoked func(partitions []int32)
-	// Lost is told of partitions that others may own by now.
+	// Lost is called with partitions that others may own by now.
 	Lost func(partitions []int32)
-	// RevokeMax is how long Revoked may take: the group waits for so long, and
-	// twice a transaction's time, before it goes on without this member.
+	// RevokeMax is how long Revoked may take: the group waits that long, and twice a
+	// transaction's timeout, before it continues without this member.
 	RevokeMax time.Duration
 	Now       func() time.Time
 }
 
-// Membership is a place in a group that owns partitions. It only divides them:
-// whoever owns one reads and writes through clients of its own.
+// Membership is a membership in a group that divides the partitions of a topic. It does
+// nothing else: the owner of a partition reads and writes it through clients of its own.
 type Membership struct {
 	client       *kgo.Client
 	group        string
-	instance     *string // nil: the group knows us by no name of ours
+	instance     *string // nil: without a static name
 	topic        string
 	now          func() Moment
-	acknowledged atomic.Pointer[Moment] // when the latest heartbeat that the group took was sent
-	prompt       chan struct{}          // asks for a heartbeat at once
+	acknowledged atomic.Pointer[Moment] // when the latest acknowledged heartbeat was sent
+	prompt       chan struct{}          // requests a heartbeat at once
 	failure      groupFailure
 	stop         context.CancelFunc
 	stopped      chan struct{}
 }
 
-// groupFailure is why the client last fell out of the group, as the client tells.
+// groupFailure is why the client last left the group, as the client reports it.
 type groupFailure struct{ latest atomic.Pointer[error] }
 
-// OnGroupManageError is a hook of the client.
+// OnGroupManageError implements the client's hook.
 func (f *groupFailure) OnGroupManageError(err error) { f.latest.Store(&err) }
 
-// heartbeatEvery bounds how late members hear that the partitions are divided anew,
-// since brokers say so in their answers. A session outlives many that are lost.
+// heartbeatEvery bounds how late members learn of a rebalance, since brokers report it in
+// their answers. A session survives many lost heartbeats.
 const heartbeatEvery = SessionTimeout / 12
 
 // Join enters a group. The callbacks run until Leave.
@@ -72,7 +72,7 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 		stopped: make(chan struct{}),
 	}
 	lost := func(partitions []int32) {
-		m.acknowledged.Store(nil) // whatever was acknowledged, it was before
+		m.acknowledged.Store(nil) // acknowledgements of before do not count
 		cfg.Lost(partitions)
 	}
 	only := func(f func([]int32)) func(context.Context, *kgo.Client, map[string][]int32) {
@@ -118,15 +118,15 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 	return m, nil
 }
 
-// Fresh reports whether the group acknowledged a heartbeat within the session
-// timeout. If not, others may own our partitions already, whatever the
-// callbacks have said so far: a process that was paused finds out here.
+// Fresh reports whether the group acknowledged a heartbeat within the session timeout. If
+// not, others may own the partitions already, even if no callback has run yet: this is how
+// a process that was paused finds out.
 func (m *Membership) Fresh() bool {
 	sent := m.acknowledged.Load()
 	return sent != nil && sent.Fresh(m.now())
 }
 
-// Check fails while the member is not fresh, and says why as far as it is known.
+// Check returns an error while the member is not fresh, with the reason if it is known.
 func (m *Membership) Check() error {
 	if m.Fresh() {
 		return nil
@@ -151,8 +151,8 @@ func (m *Membership) Check() error {
 	return fmt.Errorf("streams: this process is not one of group %s: %w", m.group, *why)
 }
 
-// beat sends heartbeats beside the client's own: only who reads the answer knows
-// whether it acknowledges, and the client keeps that to itself.
+// beat sends heartbeats beside the client's own: only the answer says whether the group
+// acknowledges, and the client does not expose it.
 func (m *Membership) beat(ctx context.Context) {
 	defer close(m.stopped)
 	tick := time.NewTicker(heartbeatEvery)
@@ -176,8 +176,7 @@ func (m *Membership) heartbeat(ctx context.Context) {
 	if req.MemberID, req.Generation = m.client.GroupMetadata(); req.MemberID == "" {
 		return
 	}
-	// Counted from when the request was sent: the group's own clock begins no
-	// earlier.
+	// Counted from when the request was sent: the group's own clock starts no earlier.
 	asked := m.now()
 	resp, err := req.RequestWith(ctx, m.client)
 	if err != nil {
@@ -185,20 +184,20 @@ func (m *Membership) heartbeat(ctx context.Context) {
 	}
 	switch err := kerr.ErrorForCode(resp.ErrorCode); {
 	case err == nil, errors.Is(err, kerr.RebalanceInProgress):
-		// While the group divides its partitions anew, members stay what they are.
+		// During a rebalance, members stay members.
 		m.acknowledged.Store(&asked)
 		m.failure.latest.Store(nil)
 	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration), errors.Is(err,
 		kerr.FencedInstanceID):
 		if member, generation := m.client.GroupMetadata(); member == req.MemberID &&
 			generation == req.Generation {
-			m.acknowledged.Store(nil) // the group has gone on without this member
+			m.acknowledged.Store(nil) // the group has continued without this member
 		}
 	}
 }
 
-// Leave gives up all partitions, calling Revoked, and the place in the group. A
-// member that has a name keeps its place, for one that comes back under it.
+// Leave gives up all partitions, calling Revoked, and leaves the group. A member with a
+// static name stays a member until its session ends, so that it can come back.
 func (m *Membership) Leave(ctx context.Context) error {
 	err := m.client.LeaveGroupContext(ctx)
 	m.stop()

@@ -18,7 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// clock is a wall clock that a test may move on.
+// clock is a wall clock that a test can advance.
 type clock struct {
 	mu    sync.Mutex
 	ahead time.Duration
@@ -36,9 +36,9 @@ func (c *clock) jump(d time.Duration) {
 	c.ahead += d
 }
 
-// A member that was paused for longer than its session hears of its removal by the
-// answer to its next heartbeat. That answer is no acknowledgement: until the
-// partitions are taken from it, it must not believe that they are still its own.
+// A member that was paused for longer than its session learns of its removal from the
+// answer to its next heartbeat. That answer is no acknowledgement: until its partitions are
+// revoked, it must not believe that it still owns them.
 func TestRefusedHeartbeatIsNoAcknowledgement(t *testing.T) {
 	r, fake := newFakeRig(t)
 	var (
@@ -76,7 +76,7 @@ func TestRefusedHeartbeatIsNoAcknowledgement(t *testing.T) {
 		t.Error("a member is fresh that was not heard of for a whole session")
 	}
 	testkit.Eventually(t, "the member is fresh again", joined.Fresh)
-	refusing.Store(true) // what was acknowledged a moment ago does not count any more
+	refusing.Store(true) // earlier acknowledgements do not count any more
 	if fresh := <-lost; fresh {
 		t.Error("the refusal of a heartbeat made the member fresh")
 	}
@@ -88,8 +88,8 @@ func TestRefusedHeartbeatIsNoAcknowledgement(t *testing.T) {
 	}
 }
 
-// TestAGroupThatRefusesIsNamed: why a process is not taken in stands in its
-// health, with what to do.
+// TestAGroupThatRefusesIsNamed: the health check names why a process is not admitted, and
+// what to do.
 func TestAGroupThatRefusesIsNamed(t *testing.T) {
 	for code, want := range map[int16]string{
 		kerr.InvalidSessionTimeout.Code:    "group.min.session.timeout.ms",
@@ -126,7 +126,7 @@ func TestAGroupThatRefusesIsNamed(t *testing.T) {
 	}
 }
 
-// named joins the group under a name and tells of what it is given and loses.
+// named joins the group under a static name and reports its assignments and losses.
 func (r *rig) named(name string) (m *streams.Membership, assigned, taken chan []int32) {
 	r.t.Helper()
 	cluster := r.cluster
@@ -146,8 +146,8 @@ func (r *rig) named(name string) (m *streams.Membership, assigned, taken chan []
 	return m, assigned, taken
 }
 
-// A member that ends and comes back under its name has its partition back at once,
-// and the other's stays where it is.
+// A member that ends and comes back under its name gets its partition back at once, and the
+// other's stays where it is.
 func TestAMemberThatComesBackUnderItsNameHasItsPartition(t *testing.T) {
 	r := newRig(t)
 	first, assigned, taken := r.named("one")
@@ -160,7 +160,7 @@ func TestAMemberThatComesBackUnderItsNameHasItsPartition(t *testing.T) {
 	if err := first.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	ours := <-taken // what was under way is brought to its end all the same
+	ours := <-taken // a revoked task is drained all the same
 	again, assigned, _ := r.named("one")
 	if got := <-assigned; len(got) != 1 || got[0] != ours[0] || got[0] == theirs[0] {
 		t.Errorf("it had %v, and has %v back; the other has %v", ours, got, theirs)
@@ -183,8 +183,8 @@ func TestAMemberThatComesBackUnderItsNameHasItsPartition(t *testing.T) {
 	}
 }
 
-// Of two with one name the group knows the later one, and what the earlier one had is
-// taken from it. Both come back again and again, and it is said why they are not well.
+// Of two members with one name the group accepts the later one, and the earlier one loses
+// its partitions. Both rejoin again and again, and their health checks say why.
 func TestOfTwoWithOneNameTheLaterCounts(t *testing.T) {
 	r := newRig(t)
 	first, assigned, taken := r.named("one")
@@ -205,11 +205,11 @@ func TestOfTwoWithOneNameTheLaterCounts(t *testing.T) {
 	}
 }
 
-// A member whose process died is removed by its name: the others have its partitions,
-// though its session has minutes to go.
+// A member whose process died is removed by its name: the others get its partitions, though
+// its session has minutes left.
 func TestTheMemberOfADeadProcessIsRemovedBeforeItsSessionEnds(t *testing.T) {
 	r := newRig(t)
-	const session = 5 * time.Minute // the longest that the embedded broker takes
+	const session = 5 * time.Minute // the longest that the embedded broker accepts
 	joined := make(chan struct{}, 8)
 	dead, err := kgo.NewClient(
 		kgo.SeedBrokers(r.cluster.Brokers...), kgo.InstanceID("one"),
@@ -225,7 +225,7 @@ func TestTheMemberOfADeadProcessIsRemovedBeforeItsSessionEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-joined
-	dead.CloseAllowingRebalance() // a member that has a name leaves no group by this
+	dead.CloseAllowingRebalance() // a member with a static name does not leave the group by this
 
 	heir, assigned, _ := r.named("two")
 	named := r.cluster
@@ -245,8 +245,8 @@ func TestTheMemberOfADeadProcessIsRemovedBeforeItsSessionEnds(t *testing.T) {
 	}
 }
 
-// A process that has taken a dead one's name already is removed in its place, hears of it,
-// and joins again.
+// A process that already uses a dead one's name is removed instead of it, notices, and
+// joins again.
 func TestAMemberThatIsRemovedWhileItLivesJoinsAgain(t *testing.T) {
 	r := newRig(t)
 	member, assigned, taken := r.named("one")

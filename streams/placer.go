@@ -7,10 +7,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// headerFiller is of the records that a copy of a topic has where its source has none.
+// headerFiller marks the records with which a copy of a topic fills offsets that hold no
+// record in its source.
 const headerFiller = "filler"
 
-// NewFiller is a record that readers skip, for a copy that keeps its source's offsets.
+// NewFiller returns a record that readers skip, for a copy that keeps its source's offsets.
 func NewFiller(topic string, partition int32) Record {
 	return Record{
 		Topic:     topic,
@@ -23,8 +24,8 @@ func NewFiller(topic string, partition int32) Record {
 // IsFiller reports whether a record is one of NewFiller.
 func IsFiller(r Record) bool { return len(r.Value) == 0 && r.Header(headerFiller) != "" }
 
-// Placer appends records to the partitions and at the offsets that they name, with the
-// times that they bear, outside of transactions. It is used by one goroutine.
+// Placer appends records at given partitions, offsets and times, outside of transactions.
+// It is used by one goroutine.
 type Placer struct {
 	cluster Cluster
 	client  *kgo.Client
@@ -46,8 +47,8 @@ func (c Cluster) NewPlacer() (*Placer, error) {
 	return &Placer{cluster: c, client: client}, nil
 }
 
-// Place appends records and returns when all are acknowledged. One that got another
-// offset than it names is an error: somebody else writes to its partition.
+// Place appends records and returns when all are acknowledged. It is an error if one gets
+// another offset than it names: then somebody else writes to the partition.
 func (p *Placer) Place(ctx context.Context, records ...Record) error {
 	batch := make([]*kgo.Record, len(records))
 	for i, r := range records {
@@ -67,5 +68,5 @@ func (p *Placer) Place(ctx context.Context, records ...Record) error {
 	return nil
 }
 
-// Close ends the client.
+// Close closes the client.
 func (p *Placer) Close() { p.client.Close() }

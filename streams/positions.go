@@ -12,19 +12,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// MaxNoteBytes is how long a position's note may be: a broker takes no more
-// unless it is told to (offset.metadata.max.bytes).
+// MaxNoteBytes is the longest note of a position that brokers accept by default
+// (offset.metadata.max.bytes).
 const MaxNoteBytes = 4096
 
-// Position is how far a group came in a partition of its topic: what a part
-// remembers whose only state it is.
+// Position is a group's committed position in a partition, for parts of the program that
+// have no other state.
 type Position struct {
-	Next int64  // offset below which all is done
-	Note string // what the group must know beside it
+	Next int64  // all records below this offset are done
+	Note string // what else the group must remember
 }
 
-// Positions gives the group's committed positions; a partition without one is
-// left out.
+// Positions returns the group's committed positions; a partition without one is left out.
 func (m *Membership) Positions(ctx context.Context) (map[int32]Position, error) {
 	committed, err := kadm.NewClient(m.client).FetchOffsetsForTopics(ctx, m.group, m.topic)
 	if err == nil {
@@ -42,11 +41,11 @@ func (m *Membership) Positions(ctx context.Context) (map[int32]Position, error) 
 	return by, nil
 }
 
-// ErrNotMember means that the group has gone on without this member.
+// ErrNotMember means that the group has continued without this member.
 var ErrNotMember = errors.New("the group has gone on without this member")
 
-// Commit remembers how far the group came in a partition. A group that has gone
-// on to another generation without this member refuses it, with ErrNotMember.
+// Commit commits the group's position in a partition. If the group has reached another
+// generation without this member, it fails with ErrNotMember.
 func (m *Membership) Commit(ctx context.Context, partition int32, at Position) error {
 	if len(at.Note) > MaxNoteBytes {
 		return fmt.Errorf("streams: a position's note has %d bytes and may have %d", len(at.Note),
@@ -91,11 +90,11 @@ func refusals(resp *kmsg.OffsetCommitResponse) (err error) {
 	return err
 }
 
-// Since gives, for each partition of a topic, the offset of the first record
-// that was written at that time or later; the end if there is none.
+// Since returns, for each partition of a topic, the offset of the first record that was
+// written at that time or later; the end if there is none.
 func (e *Ends) Since(ctx context.Context, topic string, at time.Time) (map[int32]int64, error) {
-	// A partition without such a record is asked for its end a moment later:
-	// what was appended in between is not to be left out.
+	// A partition without such a record gets the end that was read first: what is appended in
+	// between is not left out.
 	ends, err := e.Of(ctx, topic)
 	if err != nil {
 		return nil, err

@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// A position that one member committed, and its note, are what the next member
-// of the group finds.
+// A position that one member committed, and its note, are what the group's next member
+// reads.
 func TestPositionsOutliveTheirMember(t *testing.T) {
 	r, _ := newFakeRig(t)
 	join := func() *streams.Membership {

@@ -7,9 +7,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Producer appends records, placed by the hash of their key as Kafka's default
-// partitioner does, acknowledged by all in-sync replicas, without duplicates of
-// its own making. It may be used by many goroutines.
+// Producer appends records, partitioned by the hash of their key as Kafka's default
+// partitioner does. It is idempotent and waits for all in-sync replicas. It is safe for
+// concurrent use.
 type Producer struct {
 	cluster Cluster
 	client  *kgo.Client
@@ -31,8 +31,8 @@ func (c Cluster) NewProducer() (*Producer, error) {
 	return &Producer{cluster: c, client: client}, nil
 }
 
-// Append appends records and returns when all are acknowledged, or with the
-// first error; then some of them may stand.
+// Append appends records and returns when all are acknowledged, or with the first error;
+// then some of them may have been written.
 func (p *Producer) Append(ctx context.Context, records ...Record) error {
 	batch := make([]*kgo.Record, len(records))
 	for i, r := range records {
@@ -44,8 +44,8 @@ func (p *Producer) Append(ctx context.Context, records ...Record) error {
 	return nil
 }
 
-// PartitionOf gives the partition that a record with a key is appended to, of a
-// topic with so many.
+// PartitionOf returns the function from a key to its partition, for a topic with that many
+// partitions.
 func PartitionOf(partitions int) func(key string) int32 {
 	partitioner := kgo.StickyKeyPartitioner(nil).ForTopic("")
 	return func(key string) int32 {
@@ -54,5 +54,5 @@ func PartitionOf(partitions int) func(key string) int32 {
 	}
 }
 
-// Close ends the client.
+// Close closes the client.
 func (p *Producer) Close() { p.client.Close() }

@@ -14,34 +14,33 @@ import (
 // Offsets are positions by topic and partition.
 type Offsets map[string]map[int32]int64
 
-// unknownEpoch is of a record that was written before brokers told epochs, or of none.
+// unknownEpoch is the epoch of no record, or of one written by a broker without leader
+// epochs.
 const unknownEpoch = -1
 
-// ErrCut means that records which were read are in their topic no more: it was cut,
-// as an unclean election does. What was made of them cannot be trusted.
+// ErrCut means that records which were read are no longer in their topic: it was truncated,
+// as by an unclean election. What was derived from them cannot be trusted.
 var ErrCut = errors.New("records that were read before are gone from the topic: it was cut, as " +
 	"an unclean election does")
 
-// ReaderConfig says what a reader reads.
+// ReaderConfig configures a reader.
 type ReaderConfig struct {
 	From Offsets
-	// SkipExpired lets reading go on at the oldest record when the asked one
-	// was already deleted by retention. Else that is an error: something that
-	// must not be missed was.
+	// SkipExpired continues at the oldest record when the requested one was deleted by
+	// retention. Otherwise that is an error.
 	SkipExpired bool
-	// Notes gives what tasks note in their journal beside facts, and the fillers of a
-	// copy.
+	// Notes also returns the notes of tasks in their journal, and the fillers of a copy.
 	Notes bool
 	// MaxBytes bounds what is fetched and not yet polled, for each broker.
 	MaxBytes int32
-	// StallTimeout is after how long without a record ReadTo gives up; 0: 60 s. It
-	// is longer than a dead owner's open transaction can last: its timeout, and a
-	// fail-over of its coordinator, and the coordinator's rounds of 10 s.
+	// StallTimeout is how long ReadTo waits for the next record before it fails; 0: 60 s.
+	// It is longer than the open transaction of a dead owner can last: its timeout, a
+	// fail-over of its coordinator, and the coordinator's checks every 10 s.
 	StallTimeout time.Duration
 }
 
-// Reader reads partitions from given positions, committed records only. It is
-// used by one goroutine.
+// Reader reads partitions from given positions, committed records only. It is used by one
+// goroutine.
 type Reader struct {
 	cluster   Cluster
 	client    *kgo.Client
@@ -49,7 +48,7 @@ type Reader struct {
 	stall     time.Duration
 	notes     bool
 	marks     marks
-	ends      Offsets                    // of the partitions, as the latest fetches told
+	ends      Offsets                    // of the partitions, by the latest fetches
 	epochs    map[string]map[int32]int32 // of the leaders that wrote the latest records
 }
 
@@ -101,10 +100,10 @@ func (c Cluster) NewReader(cfg ReaderConfig) (*Reader, error) {
 	return r, nil
 }
 
-// Poll waits for records, at most max of them, and gives each to take, in the
-// order of its partition. Control records and a task's notes are not given, but
-// they move the position. It returns when at least one position has moved, with take's first
-// error, with ErrAborted, or when ctx ends.
+// Poll waits for records, and calls take with at most max of them, in the order of their
+// partition. Control records and notes of tasks are skipped, but advance the position. It
+// returns when at least one position has advanced, with take's first error, with
+// ErrAborted, or when ctx ends.
 func (r *Reader) Poll(ctx context.Context, max int, take func(Record) error) error {
 	fetches := r.client.PollRecords(ctx, max)
 	if err := fetches.Err0(); err != nil {
@@ -137,7 +136,7 @@ func (r *Reader) Poll(ctx context.Context, max int, take func(Record) error) err
 	return nil
 }
 
-// orCut names what the client reports as lost records.
+// orCut returns ErrCut for what the client reports as lost records.
 func orCut(err error) error {
 	if lost, is := errors.AsType[*kgo.ErrDataLoss](err); is {
 		return fmt.Errorf("%w: %w", ErrCut, lost)
@@ -145,8 +144,8 @@ func orCut(err error) error {
 	return err
 }
 
-// ReadTo polls until a topic's partitions are read to these ends. When nothing
-// comes any more before that, it says so instead of waiting for ever.
+// ReadTo polls until a topic's partitions are read up to these ends. It fails when no
+// record arrives for StallTimeout before that.
 func (r *Reader) ReadTo(
 	ctx context.Context, topic string, ends map[int32]int64, max int,
 	take func(Record) error,
@@ -159,7 +158,7 @@ func (r *Reader) ReadTo(
 	return nil
 }
 
-// pollTowards is one Poll of those that lead to these ends.
+// pollTowards is one Poll on the way to these ends.
 func (r *Reader) pollTowards(
 	ctx context.Context, topic string, ends map[int32]int64, max int,
 	take func(Record) error,
@@ -168,12 +167,12 @@ func (r *Reader) pollTowards(
 	defer cancel()
 	err := r.Poll(patient, max, take)
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return r.stalled(topic, ends)
+		return r.stallError(topic, ends)
 	}
 	return err
 }
 
-func (r *Reader) stalled(topic string, ends map[int32]int64) error {
+func (r *Reader) stallError(topic string, ends map[int32]int64) error {
 	for p, end := range ends {
 		if at := r.positions[topic][p]; at < end {
 			return fmt.Errorf("streams: nothing came for %s while partition %d of %s is read to offset %d "+
@@ -185,23 +184,24 @@ func (r *Reader) stalled(topic string, ends map[int32]int64) error {
 	return nil
 }
 
-// Position is the offset of the next record of a partition.
+// Position returns the offset of the next record of a partition.
 func (r *Reader) Position(topic string, partition int32) int64 {
 	return r.positions[topic][partition]
 }
 
-// Epoch is of the leader that wrote the latest record; below 0 where there was none.
+// Epoch returns the epoch of the leader that wrote the latest record; below 0 if there was
+// none.
 func (r *Reader) Epoch(topic string, partition int32) int32 {
 	return r.epochs[topic][partition]
 }
 
-// Behind is how many offsets of a partition were not read yet when the latest of
-// its records came.
+// Behind returns how many offsets of a partition were unread when its latest record
+// arrived.
 func (r *Reader) Behind(topic string, partition int32) int64 {
 	return max(0, r.ends[topic][partition]-r.positions[topic][partition])
 }
 
-// Passed tells whether the reader's positions have reached these ends.
+// Passed reports whether the reader's positions have reached these ends.
 func (r *Reader) Passed(topic string, ends map[int32]int64) bool {
 	for p, end := range ends {
 		if r.positions[topic][p] < end {
@@ -211,5 +211,5 @@ func (r *Reader) Passed(topic string, ends map[int32]int64) bool {
 	return true
 }
 
-// Close ends the client.
+// Close closes the client.
 func (r *Reader) Close() { r.client.Close() }

@@ -11,8 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// What an open transaction holds back cannot be read: whoever must read up to
-// the end is told so, and is done as soon as the transaction is.
+// What an open transaction holds back cannot be read: a reader that must reach the end
+// fails with an error that says so, and succeeds as soon as the transaction has ended.
 func TestReadToNamesATransactionThatHoldsTheEndBack(t *testing.T) {
 	r := newRig(t)
 	writer, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...),

@@ -6,8 +6,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Record is one record of a topic, without the deployment's prefix in its
-// topic's name. A record that is read must not be modified.
+// Record is one record of a topic. Its topic's name is without the deployment's prefix. A
+// record that was read must not be modified.
 type Record struct {
 	Topic     string
 	Partition int32
@@ -21,7 +21,7 @@ type Record struct {
 // Header is one header of a record.
 type Header = kgo.RecordHeader
 
-// Header gives the value of the first header of that name, or nothing.
+// Header returns the value of the first header of that name, or "".
 func (r Record) Header(name string) string {
 	for _, h := range r.Headers {
 		if h.Key == name {
@@ -31,8 +31,7 @@ func (r Record) Header(name string) string {
 	return ""
 }
 
-// NewRecord makes a record to append. Its headers are given by a function that
-// yields names and values.
+// NewRecord makes a record to append. Headers iterates over header names and values.
 func NewRecord(
 	topic, key string, value []byte,
 	eachHeader func(yield func(name, value string) bool),

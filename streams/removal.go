@@ -10,13 +10,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// RemoveMember removes from groups the member that has this process' InstanceID, and
-// returns the groups that it was in. Their partitions go to the others at once, which
-// otherwise wait for the end of the session.
+// RemoveMember removes the member with this process' InstanceID from groups, and returns
+// the groups that it was in. Its partitions go to the other members at once, instead of
+// when its session ends.
 //
-// It is for whoever knows that the process of this name is dead. Should it err, nothing
-// is lost: what a former owner still has under way is fenced by its transactional id, as
-// after the end of a session, and a member that lives under the name joins again.
+// It is for callers who know that the process of this name is dead. If they are wrong,
+// nothing is lost: the former owner is fenced by its transactional id, as after the end of
+// a session, and a living member joins again.
 func (c Cluster) RemoveMember(ctx context.Context, groups ...string) (from []string, err error) {
 	client, err := c.client()
 	if err != nil {
@@ -25,7 +25,7 @@ func (c Cluster) RemoveMember(ctx context.Context, groups ...string) (from []str
 	defer client.Close()
 	admin := kadm.NewClient(client)
 	was, failed := make([]bool, len(groups)), make([]error, len(groups))
-	var asked sync.WaitGroup // one coordinator that does not answer holds no other group up
+	var asked sync.WaitGroup // one coordinator that does not answer delays no other group
 	for i, group := range groups {
 		asked.Go(func() { was[i], failed[i] = c.removeFrom(ctx, admin, group) })
 	}
@@ -38,7 +38,7 @@ func (c Cluster) RemoveMember(ctx context.Context, groups ...string) (from []str
 	return from, errors.Join(failed...)
 }
 
-// removeFrom reports whether the member was in a group, and is not any more.
+// removeFrom reports whether the member was in a group and was removed.
 func (c Cluster) removeFrom(
 	ctx context.Context, admin *kadm.Client, group string,
 ) (was bool, err error) {

@@ -9,17 +9,17 @@ import (
 const (
 	firstRestart = 100 * time.Millisecond
 	lastRestart  = 10 * time.Second
-	steadyAfter  = time.Minute // a task that ran this long is tried at once again
+	steadyAfter  = time.Minute // a task that ran this long is restarted without a wait
 )
 
-// Restarts is when a task that failed runs again: after a wait that doubles with each
-// failure, and only while the group confirms that the partition is ours. One whose
-// partition has gone to another would take it over from that one, who may be just about
-// to act on a state that is then behind.
+// Restarts decides when a failed task runs again: after a wait that doubles with each
+// failure, and only while the group confirms that this process owns the partition.
+// Otherwise the task would take the partition over from its new owner, which may be about
+// to act on its state.
 type Restarts struct {
 	waits *retry.Backoff
-	began int64 // the latest run, by the steady clock
-	at    int64 // the next run, at the soonest
+	began int64 // start of the latest run, by the steady clock
+	at    int64 // earliest time of the next run
 	wait  int64
 }
 
@@ -30,10 +30,10 @@ func NewRestarts(jitter func() float64) *Restarts {
 	}
 }
 
-// Began takes note of a run.
+// Began records the start of a run.
 func (r *Restarts) Began(steadyMillis int64) { r.began = steadyMillis }
 
-// Failed takes note of the end of one.
+// Failed records the end of a run.
 func (r *Restarts) Failed(steadyMillis int64) {
 	if steadyMillis-r.began > steadyAfter.Milliseconds() {
 		r.waits.Reset()
@@ -42,7 +42,7 @@ func (r *Restarts) Failed(steadyMillis int64) {
 	r.at = steadyMillis + r.wait
 }
 
-// Wait is how long to wait before asking again; 0: the task may run.
+// Wait returns how long to wait before calling again; 0: the task may run.
 func (r *Restarts) Wait(steadyMillis int64, ours bool) (millis int64) {
 	if steadyMillis < r.at {
 		return r.at - steadyMillis

@@ -2,8 +2,7 @@ package streams
 
 import "testing"
 
-// TestRestartsWaitLongerEachTime: up to a bound, and from the first wait on after a run
-// that lasted.
+// TestRestartsWaitLongerEachTime: up to a bound, and start over after a run that lasted.
 func TestRestartsWaitLongerEachTime(t *testing.T) {
 	r := NewRestarts(func() float64 { return 0 }) // a wait ends in the middle of its time
 	now := int64(1_000)
@@ -23,8 +22,8 @@ func TestRestartsWaitLongerEachTime(t *testing.T) {
 	}
 }
 
-// TestRestartsAskTheGroup: when the wait is over, and as long again while the partition
-// may be another's.
+// TestRestartsAskTheGroup: when the wait is over, and for as long as the partition may
+// belong to another process.
 func TestRestartsAskTheGroup(t *testing.T) {
 	r := NewRestarts(func() float64 { return 0 })
 	r.Began(0)
@@ -40,8 +39,8 @@ func TestRestartsAskTheGroup(t *testing.T) {
 	}
 }
 
-// TestMembershipCountsByBothClocks: a machine that slept, or a clock that was set back,
-// makes nobody a member.
+// TestMembershipCountsByBothClocks: neither a machine that slept nor a clock that was set
+// back makes an expired membership fresh.
 func TestMembershipCountsByBothClocks(t *testing.T) {
 	session := SessionTimeout.Milliseconds()
 	sent := Moment{WallMillis: 1_000_000, SteadyMillis: 500}

@@ -7,28 +7,27 @@ import (
 )
 
 const (
-	// latestRecords is how many offsets a start reads again: a turn's facts and the
-	// marker that ends its transaction, and what owners wrote since that came no
-	// further than their start records.
+	// latestRecords is how many offsets a start reads again: a turn's facts and the marker
+	// that ends its transaction, and the start records of owners that failed before their
+	// first turn.
 	latestRecords = TurnFacts + 1 + 2*idleStarts
 	idleStarts    = 1024
-	// restoreBatch is how many records are folded into one batch of state.
+	// restoreBatch is how many records are folded in one batch of state.
 	restoreBatch = 4096
 )
 
-// restore is the way of a start through its journal, from the state's checkpoint to the
-// journal's end (G4).
+// restore is the progress of a start through its journal, from the state's checkpoint to
+// the journal's end (G4).
 //
-// Where the journal ends, an answer of a broker cannot prove: one that lost the
-// lead unawares knows of an earlier end. The owner's own record can. It is
-// acknowledged, so all that was acknowledged before lies below it, and former
-// owners are fenced, so nothing of theirs comes after it. It is written when what
-// is known of the journal has been folded: a journal that cannot be folded does
-// not grow with each try.
+// A broker's answer cannot prove where the journal ends: one that lost the leadership
+// without noticing knows an earlier end. The owner's own record can. It is acknowledged, so
+// everything acknowledged before lies below it, and former owners are fenced, so nothing of
+// theirs comes after it. It is written after the known part of the journal was folded: a
+// journal that cannot be folded does not grow with each attempt.
 type restore struct {
 	start      int64    // of the journal
-	from       int64    // where reading began
-	at, to     int64    // what is read next, and up to where
+	from       int64    // offset at which reading began
+	at, to     int64    // offset to read next, and end
 	latestFrom int64    // offset of the first of the latest records
 	latest     []Record // those that were read
 	mark       bookmark // of the state, until the journal has confirmed it
@@ -47,7 +46,7 @@ func (c *Core[E, C]) nextOfRestore() Action {
 	}
 }
 
-// LocatedJournal says where the journal begins, and where it ends as far as is known.
+// LocatedJournal reports the journal's first offset and its known end.
 func (c *Core[E, C]) LocatedJournal(start, known int64) error {
 	c.stage = folding
 	latestFrom := known - cmp.Or(c.cfg.LatestRecords, latestRecords)
@@ -56,8 +55,7 @@ func (c *Core[E, C]) LocatedJournal(start, known int64) error {
 	return c.reaches()
 }
 
-// reaches fails when the state is behind what retention left of its journal: it
-// cannot be completed.
+// reaches fails when retention has deleted journal records that the state has not folded.
 func (c *Core[E, C]) reaches() error {
 	if at := c.progress.next; at < c.restore.start {
 		return fmt.Errorf("streams: partition %d of %s begins at %d, after the state's checkpoint %d: "+
@@ -67,17 +65,17 @@ func (c *Core[E, C]) reaches() error {
 	return nil
 }
 
-// readFrom has reading start at an offset, anew if it had begun.
+// readFrom starts reading at an offset, or restarts there.
 func (c *Core[E, C]) readFrom(from int64) {
 	r := &c.restore
 	r.from, r.at, r.latest, r.mark = from, from, nil, c.progress.mark
 	if from > r.mark.offset {
-		r.mark.known = false // retention took the fact: nothing can be said
+		r.mark.known = false // retention deleted the fact: it cannot be compared
 	}
 }
 
-// begun takes note of where the owner's own record ends, up to which is folded next.
-func (c *Core[E, C]) begun(end int64) error {
+// catchUpTo folds the journal up to the end of the owner's own record.
+func (c *Core[E, C]) catchUpTo(end int64) error {
 	c.stage, c.restore.to = catchingUp, end
 	if c.progress.next > end {
 		return c.foldAnew("the state reaches beyond its journal")
@@ -85,8 +83,8 @@ func (c *Core[E, C]) begun(end int64) error {
 	return nil
 }
 
-// ReadJournal folds committed records of the journal, in their order. Next is the offset
-// that is read next, which control records and aborted ones move too.
+// ReadJournal folds committed records of the journal, in order. Next is the offset to read
+// next; control records and aborted ones advance it too.
 func (c *Core[E, C]) ReadJournal(records []Record, next int64) error {
 	for _, r := range records {
 		if !c.restore.confirms(r) {
@@ -103,7 +101,7 @@ func (c *Core[E, C]) ReadJournal(records []Record, next int64) error {
 	return nil
 }
 
-// confirms holds the journal against the state's bookmark.
+// confirms reports whether a record does not contradict the state's bookmark.
 func (r *restore) confirms(record Record) bool {
 	if !r.mark.known || record.Offset < r.mark.offset {
 		return true
@@ -112,7 +110,8 @@ func (r *restore) confirms(record Record) bool {
 	return bookmarkOf(record.Offset, record) == bookmark{r.mark.offset, r.mark.sum, true}
 }
 
-// foldAnew empties a state that is not of this journal, and has reading start over.
+// foldAnew empties a state that belongs to another journal, and starts reading from the
+// journal's beginning.
 func (c *Core[E, C]) foldAnew(why string) error {
 	c.cfg.Logger.Error(why+
 		": the journal was lost or cut since, and facts with it; the state is built anew from what is "+

@@ -12,9 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// The mechanisms of SASL that a Cluster may use. PLAIN and OAUTHBEARER show the
-// password or token to whoever answers, so they want TLS; SCRAM shows that the
-// password is known.
+// The mechanisms of SASL that a Cluster may use. PLAIN and OAUTHBEARER send the password or
+// token to whoever answers, so they require TLS; SCRAM only proves that the password is
+// known.
 const (
 	SASLPlain       = "PLAIN"
 	SASLScramSHA256 = "SCRAM-SHA-256"
@@ -22,26 +22,25 @@ const (
 	SASLOAuthBearer = "OAUTHBEARER"
 )
 
-// SASL is how clients prove to the brokers who they are. Its zero value is a cluster
-// that does not ask. Files are read at each login, so that what is in them can be
-// changed while the program runs.
+// SASL is how clients authenticate to the brokers. The zero value means no authentication.
+// Files are read at each login, so that they can be changed while the program runs.
 type SASL struct {
 	Mechanism string // one of the constants; empty: no SASL
 	User      string
 	Password  string
-	// PasswordFile holds the password, in place of Password.
+	// PasswordFile holds the password, instead of Password.
 	PasswordFile string
 	// TokenFile holds the token of OAUTHBEARER.
 	TokenFile string
 }
 
-// String keeps the password out of messages.
+// String leaves the password out.
 func (s SASL) String() string { return s.Mechanism + " " + s.User }
 
 // GoString is String, for %#v.
 func (s SASL) GoString() string { return s.String() }
 
-// Check names what is wrong.
+// Check returns an error that names what is wrong.
 func (s SASL) Check() error {
 	switch s.Mechanism {
 	case "":
@@ -75,7 +74,7 @@ func (s SASL) checkPassword() error {
 	return nil
 }
 
-// password gives the password as it is now.
+// password returns the current password.
 func (s SASL) password() (string, error) {
 	if s.PasswordFile != "" {
 		return readSecret(s.PasswordFile)
@@ -83,7 +82,7 @@ func (s SASL) password() (string, error) {
 	return s.Password, nil
 }
 
-// Option is the SASL of a Kafka client, none for the zero value. It must have passed
+// Option returns the client option, none for the zero value. The settings must have passed
 // Check.
 func (s SASL) Option() []kgo.Opt {
 	proof := func(context.Context) (scram.Auth, error) {
@@ -109,9 +108,9 @@ func (s SASL) Option() []kgo.Opt {
 	return nil
 }
 
-// bearer is OAUTHBEARER that says why a token was refused: brokers tell it as a
-// challenge (RFC 7628, section 3.2.2), which the mechanism below only calls
-// unexpected.
+// bearer is OAUTHBEARER with an error that says why a token was refused: brokers send the
+// reason as a challenge (RFC 7628, section 3.2.2), which the wrapped mechanism only reports
+// as unexpected.
 type bearer struct{ sasl.Mechanism }
 
 func (b bearer) Authenticate(ctx context.Context, host string) (sasl.Session, []byte, error) {
@@ -122,7 +121,7 @@ func (b bearer) Authenticate(ctx context.Context, host string) (sasl.Session, []
 type bearerSession struct{ sasl.Session }
 
 func (s bearerSession) Challenge(said []byte) (done bool, answer []byte, err error) {
-	const most = 200 // of what a broker says
+	const most = 200 // of a broker's message
 	if len(said) > 0 {
 		return false, nil, fmt.Errorf("the broker refuses the token of OAUTHBEARER: %.*q", most, said)
 	}

@@ -5,53 +5,51 @@ import (
 	"time"
 )
 
-// TurnStats says how large a turn was that wrote something, and where its time
-// went.
+// TurnStats is the size of a turn that wrote something, and where its time went.
 type TurnStats struct {
 	Inputs      int // records of input topics
 	Completions int
-	Records     int // that it wrote
+	Records     int // that were written
 	Decide      time.Duration
 	Commit      time.Duration // of the Kafka transaction
 	Settle      time.Duration // of the state's batch, and of starting effects
 }
 
-// TaskStats says how far a task has folded its journal, and what its timers wait
-// for.
+// TaskStats is how far a task has folded its journal, and the state of its timers.
 type TaskStats struct {
 	Partition int32
-	From      int64 // offset that the restore began at
-	At        int64 // offset that the restore folds next
-	End       int64 // offset behind the restore's last record
+	From      int64 // offset at which the restore began
+	At        int64 // offset to fold next
+	End       int64 // offset after the restore's last record
 	Restored  bool  // the task takes turns
 	Timers    TimerStats
 	Inputs    []InputStats
 }
 
-// InputStats says how far a task is behind one of its inputs.
+// InputStats is how far a task is behind in one input.
 type InputStats struct {
 	Topic  string
-	Behind int64 // records that no turn has taken, as far as the latest fetch knew
+	Behind int64 // records that no turn has taken, by the latest fetch
 }
 
 // TimerStats counts groups of timers.
 type TimerStats struct {
 	Due            int   // groups that may have entries due
 	Later          int   // groups whose next entry is not due yet
-	HeldBack       int   // groups of which nothing may be claimed now
-	DueSinceMillis int64 // when the earliest entry of a due group became due; 0: none is known
+	HeldBack       int   // groups that may claim nothing now
+	DueSinceMillis int64 // earliest due time of an entry of a due group; 0: unknown
 }
 
 // timerStatsEvery is how old TimerStats may be.
 const timerStatsEvery = time.Second
 
-// stats is what a task says of itself, from any goroutine.
+// stats collects a task's statistics. It may be read from any goroutine.
 type stats struct {
 	from, at, end atomic.Int64
 	restored      atomic.Bool
 	timers        atomic.Pointer[TimerStats]
 	inputs        atomic.Pointer[[]*input]
-	counted       time.Time // when the timers were; the task's own
+	counted       time.Time // when the timers were counted, by the task's clock
 }
 
 func (s *stats) noteRestore(r restore, restored bool) {
@@ -61,7 +59,7 @@ func (s *stats) noteRestore(r restore, restored bool) {
 	s.restored.Store(restored)
 }
 
-// count takes note of the timers, unless that was done just now.
+// count counts the timers, unless that was done just now.
 func (s *stats) count(now time.Time, x *TimerIndex) {
 	if since := now.Sub(s.counted); since >= 0 && since < timerStatsEvery {
 		return
@@ -71,7 +69,7 @@ func (s *stats) count(now time.Time, x *TimerIndex) {
 	s.counted = now
 }
 
-// Stats says how the task does. It may be called from any goroutine.
+// Stats returns the task's statistics. It may be called from any goroutine.
 func (t *Task[E, C]) Stats() TaskStats {
 	s := TaskStats{
 		Partition: t.cfg.Partition,

@@ -7,8 +7,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// TestATaskSaysHowItDoes: turns say what they took and wrote, and a restore how
-// far it is.
+// TestATaskSaysHowItDoes: turns report what they took and wrote, and a restore its
+// progress.
 func TestATaskSaysHowItDoes(t *testing.T) {
 	r := newRig(t)
 	turns := make(chan streams.TurnStats, 10_000)
@@ -34,7 +34,7 @@ func TestATaskSaysHowItDoes(t *testing.T) {
 		all.Inputs += s.Inputs
 		all.Commit += s.Commit
 	}
-	// A turn of repeats alone writes nothing and is not told of.
+	// A turn of nothing but repeats writes nothing and is not reported.
 	if all.Records != keys || all.Inputs < keys || all.Inputs > 2*keys || all.Commit <= 0 {
 		t.Errorf("turns that took %d of %d inputs wrote %d of %d records, and committed for %s",
 			all.Inputs, 2*keys, all.Records, keys, all.Commit)
@@ -49,7 +49,7 @@ func TestATaskSaysHowItDoes(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	// Transactions end with a marker each, which takes an offset too.
+	// Transactions end with a marker, which takes an offset too.
 	s := again.Stats()
 	if s.From != 0 || s.At < int64(keys) || s.At > s.End || s.Timers != (streams.TimerStats{}) ||
 		len(s.Inputs) != 1 {

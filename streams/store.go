@@ -13,9 +13,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Store keeps a task's state in Pebble. It is a cache of a topic: it is bound to
-// the identity of what it caches, and is emptied when that has changed. Writes
-// are not synced: a lost tail is folded again.
+// Store keeps a task's state in Pebble. It is a cache of a topic: it stores the identity of
+// what it caches, and is emptied when that has changed. Writes are not synced: a lost tail
+// is folded again.
 //
 // Keys, by their first byte:
 //
@@ -26,11 +26,11 @@ type Store struct {
 	db *pebble.DB
 }
 
-// storeFormat is counted up when no store of before may be gone on with, whatever
-// it caches. From 2 on, stores are filled by readers that notice aborted records.
+// storeFormat is incremented when stores of older programs must not be used, whatever they
+// cache. From 2 on, stores are filled by readers that notice aborted records.
 const storeFormat = 2
 
-// FirstKey is the lowest first byte of keys that the owner of a store may use.
+// FirstKey is the lowest first byte of keys that are the owner's.
 const FirstKey = 0x10
 
 const (
@@ -41,11 +41,11 @@ const (
 
 var identityKey = []byte{keySpaceOwn, 'i'}
 
-// StoreConfig says where a store lies and what it caches.
+// StoreConfig is a store's folder and what it caches.
 type StoreConfig struct {
 	Dir string
-	// Identity names what is cached and the format it is kept in. A store with
-	// another identity is emptied.
+	// Identity names what is cached and its format. A store with another identity is
+	// emptied.
 	Identity string
 	FS       vfs.FS // nil: the disk
 	// CacheBytes bounds the block cache, MemTableBytes each write buffer.
@@ -54,7 +54,7 @@ type StoreConfig struct {
 	Logger        *slog.Logger
 }
 
-// OpenStore opens a store, empty if it was not there or caches something else.
+// OpenStore opens a store. It is empty if it is new or caches something else.
 func OpenStore(cfg StoreConfig) (*Store, error) {
 	if cfg.FS == nil {
 		cfg.FS = vfs.Default
@@ -106,7 +106,7 @@ func openPebble(cfg StoreConfig) (*pebble.DB, error) {
 	return db, nil
 }
 
-// empty deletes everything and notes the identity.
+// empty deletes everything and writes the identity.
 func (s *Store) empty(identity string) error {
 	b := s.db.NewBatch()
 	if err := errors.Join(
@@ -130,8 +130,8 @@ func (s *Store) Reset() error {
 	return s.empty(string(identity))
 }
 
-// Distrust says that the store holds what it must not: it is empty when it is
-// opened the next time. Until then it is as it was.
+// Distrust marks the store as wrong: the next OpenStore empties it. Until then it is
+// unchanged.
 func (s *Store) Distrust() error {
 	if err := s.db.Set(identityKey, []byte("distrusted"), pebble.Sync); err != nil {
 		return fmt.Errorf("streams: noting that the state cannot be trusted: %w", err)
@@ -149,16 +149,15 @@ func (s *Store) Close() error {
 
 func (s *Store) get(key []byte) ([]byte, error) { return read(s.db, key) }
 
-// Get gives a committed value, or nil when there is none. It may be called from
-// any goroutine.
+// Get returns a committed value, or nil when there is none. It may be called from any
+// goroutine.
 func (s *Store) Get(key []byte) ([]byte, error) { return s.get(key) }
 
-// forget deletes a key that nobody misses if the deletion is lost.
+// forget deletes a key, where it does not matter if the deletion is lost.
 func (s *Store) forget(key []byte) { _ = s.db.Delete(key, pebble.NoSync) }
 
-// Scan calls take for committed keys from lower up to upper, in order, while it
-// says so. Key and value are valid during the call only. It may be called from
-// any goroutine.
+// Scan calls take for committed keys from lower up to upper, in order, until it returns
+// false. Key and value are valid during the call only. It may be called from any goroutine.
 func (s *Store) Scan(
 	lower, upper []byte, take func(key, value []byte) (more bool, err error),
 ) error {
@@ -175,7 +174,7 @@ type Batch struct {
 	timer   []timerChange
 }
 
-// Get gives a value, or nil when there is none.
+// Get returns a value, or nil when there is none.
 func (b *Batch) Get(key []byte) ([]byte, error) { return read(b.changes, key) }
 
 // Set writes a value.
@@ -194,19 +193,19 @@ func (b *Batch) Delete(key []byte) error {
 	return nil
 }
 
-// Scan calls take for keys from lower up to upper, in order, while it says so.
+// Scan calls take for keys from lower up to upper, in order, until it returns false.
 func (b *Batch) Scan(
 	lower, upper []byte, take func(key, value []byte) (more bool, err error),
 ) error {
 	return scan(b.changes, lower, upper, take)
 }
 
-// SetCheckpoint notes up to where a partition is folded into this state.
+// SetCheckpoint stores the offset up to which a partition is folded into this state.
 func (b *Batch) SetCheckpoint(topic string, partition int32, next int64) error {
 	return b.Set(checkpointKey(topic, partition), binary.BigEndian.AppendUint64(nil, uint64(next)))
 }
 
-// Checkpoint is up to where a partition is folded into the state.
+// Checkpoint returns the offset up to which a partition is folded into the state.
 func (s *Store) Checkpoint(topic string, partition int32) (next int64, err error) {
 	value, err := s.get(checkpointKey(topic, partition))
 	if err != nil || len(value) != 8 {
@@ -215,8 +214,8 @@ func (s *Store) Checkpoint(topic string, partition int32) (next int64, err error
 	return int64(binary.BigEndian.Uint64(value)), nil
 }
 
-// SetEpoch notes which leader wrote the record before the checkpoint. One that is
-// not known changes nothing.
+// SetEpoch stores the epoch of the leader that wrote the record before the checkpoint. An
+// unknown one changes nothing.
 func (b *Batch) SetEpoch(topic string, partition, epoch int32) error {
 	if epoch < 0 {
 		return nil
@@ -224,8 +223,8 @@ func (b *Batch) SetEpoch(topic string, partition, epoch int32) error {
 	return b.Set(epochKey(topic, partition), binary.BigEndian.AppendUint32(nil, uint32(epoch)))
 }
 
-// Epoch is of the leader that wrote the record before the checkpoint; below 0 where
-// it is not known.
+// Epoch returns the epoch of the leader that wrote the record before the checkpoint; below
+// 0 if it is unknown.
 func (s *Store) Epoch(topic string, partition int32) (int32, error) {
 	value, err := s.get(epochKey(topic, partition))
 	if err != nil || len(value) != 4 {
@@ -243,7 +242,7 @@ func ownKey(kind byte, topic string, partition int32) []byte {
 	return binary.BigEndian.AppendUint32(append(key, 0), uint32(partition))
 }
 
-// Commit writes the batch, all or nothing, without waiting for the disk.
+// Commit writes the batch atomically, without waiting for the disk.
 func (b *Batch) Commit() error {
 	if b.changes.Empty() {
 		return b.changes.Close()
@@ -292,8 +291,7 @@ func scan(r pebble.Reader, lower, upper []byte, take func(key, value []byte) (bo
 	return nil
 }
 
-// pebbleLog passes on what Pebble cannot bear. Its account of its own work is
-// dropped.
+// pebbleLog passes on Pebble's errors and drops its other messages.
 type pebbleLog struct{ logger *slog.Logger }
 
 func (pebbleLog) Infof(string, ...any) {}

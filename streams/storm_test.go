@@ -11,9 +11,9 @@ import (
 // stormy is how many members come and go.
 const stormy = 12
 
-// TestAStormOfMembers: members join and leave, one after another and two at a time,
-// while numbers are fed, so that partitions move before their tasks have begun and
-// while they drain. Each number is taken once.
+// TestAStormOfMembers: members join and leave, one after another and two at a time, while
+// numbers are fed, so that partitions move before their tasks have started and while they
+// drain. Each number is processed once.
 func TestAStormOfMembers(t *testing.T) {
 	r := newRig(t)
 	fed := 0
@@ -26,7 +26,7 @@ func TestAStormOfMembers(t *testing.T) {
 	for n := range stormy {
 		feed()
 		another := r.member()
-		if n%3 == 0 { // a third comes while the second is being taken in
+		if n%3 == 0 { // a third joins while the second is being admitted
 			third := r.member()
 			third()
 		}
@@ -39,8 +39,8 @@ func TestAStormOfMembers(t *testing.T) {
 	leave()
 }
 
-// member is a process with a place in the group and tasks for what it is given. Its
-// states last as long as it does.
+// member is a process in the group, with tasks for its partitions. Its states live as long
+// as it does.
 func (r *rig) member() (leave func()) {
 	r.t.Helper()
 	dir := r.t.TempDir()

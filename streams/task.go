@@ -9,21 +9,20 @@ import (
 	"time"
 )
 
-// TaskConfig says what a task works on. E are the effects of its turns, C what comes
-// back of them.
+// TaskConfig configures a task. E is the type of its effects, C that of their completions.
 type TaskConfig[E, C any] struct {
 	CoreConfig[E, C]
 	Cluster Cluster
 	Group   string // of its transactional id and input positions
 	// Perform starts an effect, and does not wait for it.
 	Perform func(E)
-	// Completions bounds what Complete can hold. Whoever decides on effects keeps no
-	// more of them under way, so that Complete never waits.
+	// Completions is the capacity for completions. The handler must not have more effects
+	// in flight, so that Complete never blocks.
 	Completions int
-	// Ours reports whether the group acknowledged lately that the partition is ours;
-	// nil: always.
+	// Ours reports whether the group acknowledged lately that this process owns the
+	// partition; nil: always.
 	Ours func() bool
-	// OnTurn is told of each turn that wrote something, if it is set.
+	// OnTurn, if set, is called for each turn that wrote something.
 	OnTurn func(TurnStats)
 	Now    func() time.Time
 }
@@ -31,8 +30,8 @@ type TaskConfig[E, C any] struct {
 // longestWait bounds a sleep, so that a jump of the wall clock is noticed.
 const longestWait = time.Second
 
-// Task owns one partition number, from its start until it is stopped or fails: it does
-// on Kafka what its [Core] asks for.
+// Task owns one partition number, from its start until it is stopped or fails: it performs
+// the actions of its [Core] on Kafka.
 type Task[E, C any] struct {
 	cfg         TaskConfig[E, C]
 	core        *Core[E, C]
@@ -42,10 +41,10 @@ type Task[E, C any] struct {
 	kick        chan struct{}
 	inputs      []*input
 	done        chan struct{}
-	made        time.Time // when its steady clock began
+	made        time.Time // start of its steady clock
 	fenced      time.Time
-	resume      map[string]int64 // where the inputs go on
-	turn        TurnStats        // of the turn that is being taken
+	resume      map[string]int64 // positions at which the inputs continue
+	turn        TurnStats        // of the turn in progress
 	stats       stats
 }
 
@@ -54,11 +53,11 @@ type input struct {
 	topic    string
 	arrivals chan []Record
 
-	behind  atomic.Int64 // offsets that are not fetched yet
+	behind  atomic.Int64 // offsets not fetched yet
 	waiting atomic.Int64 // records that no turn has taken
 }
 
-// NewTask makes a task; Run works it.
+// NewTask makes a task; Run runs it.
 func NewTask[E, C any](cfg TaskConfig[E, C]) *Task[E, C] {
 	return &Task[E, C]{
 		cfg:         cfg,
@@ -70,8 +69,8 @@ func NewTask[E, C any](cfg TaskConfig[E, C]) *Task[E, C] {
 	}
 }
 
-// Complete gives the task what came back of an effect. It may be called from any
-// goroutine, for each effect once. What comes after the task's end is dropped.
+// Complete passes a completion to the task. It may be called from any goroutine, once for
+// each effect. After the task's end it is dropped.
 func (t *Task[E, C]) Complete(c C) {
 	select {
 	case t.completions <- c:
@@ -89,9 +88,9 @@ func (t *Task[E, C]) wake() {
 
 func (t *Task[E, C]) now() Moment { return momentOf(t.cfg.Now(), t.made) }
 
-// Run takes the partition over, restores its state and works until stop is
-// closed (then it drains: what comes back of effects is still written) or ctx ends
-// (then it drops everything at once), or until it fails.
+// Run takes the partition over, restores its state and works until stop is closed (then it
+// drains: completions of running effects are still written), until ctx ends (then it drops
+// everything at once), or until it fails.
 func (t *Task[E, C]) Run(ctx context.Context, stop <-chan struct{}) (err error) {
 	defer close(t.done)
 	defer func() { err = errors.Join(err, t.close()) }()
@@ -110,7 +109,7 @@ func (t *Task[E, C]) close() error {
 	return err
 }
 
-// start does what comes before work. A stop breaks it off: there is nothing to drain,
+// start does everything before work. Closing stop cancels it: there is nothing to drain,
 // and the group waits.
 func (t *Task[E, C]) start(ctx context.Context, stop <-chan struct{}) error {
 	starting, cancel := context.WithCancel(ctx)
@@ -144,7 +143,7 @@ func (t *Task[E, C]) start(ctx context.Context, stop <-chan struct{}) error {
 	return nil
 }
 
-// work takes turns until the task is to end.
+// work takes turns until the task ends.
 func (t *Task[E, C]) work(ctx context.Context, stop <-chan struct{}) error {
 	reading, stopReading := context.WithCancelCause(ctx)
 	readers, err := t.startInputs(reading, stopReading)
@@ -164,7 +163,7 @@ func (t *Task[E, C]) work(ctx context.Context, stop <-chan struct{}) error {
 		}
 		failed := reading.Done()
 		if !a.Inputs {
-			failed = nil // while it drains, we ended them
+			failed = nil // while it drains, the readers were cancelled
 		}
 		timer.Reset(t.waitFor(a))
 		select {
@@ -186,7 +185,7 @@ func (t *Task[E, C]) work(ctx context.Context, stop <-chan struct{}) error {
 	return err
 }
 
-// waitFor is how long to sleep when nothing comes in. The wall clock is read once here;
+// waitFor returns how long to sleep if nothing arrives. The wall clock is read once here;
 // the sleep itself is monotonic.
 func (t *Task[E, C]) waitFor(a Await) time.Duration {
 	now := t.now()
@@ -195,7 +194,7 @@ func (t *Task[E, C]) waitFor(a Await) time.Duration {
 	return time.Duration(max(wait, 0)) * time.Millisecond
 }
 
-// collect gives the core what has come.
+// collect passes arrived records and completions to the core.
 func (t *Task[E, C]) collect(a Await) {
 	for i, in := range t.inputs {
 		if !a.Inputs || t.core.Waiting(i) >= TurnInputs {
@@ -217,7 +216,7 @@ func (t *Task[E, C]) collect(a Await) {
 	}
 }
 
-// perform does what the core asks for.
+// perform performs an action of the core.
 func (t *Task[E, C]) perform(ctx context.Context, action Action) error {
 	switch a := action.(type) {
 	case TakeOver:
@@ -260,7 +259,7 @@ func (t *Task[E, C]) locateJournal(ctx context.Context) error {
 	return t.core.LocatedJournal(starts[t.cfg.Partition], known[t.cfg.Partition])
 }
 
-// readJournal reads some more of the journal; from another offset, if the core says so.
+// readJournal reads a part of the journal; from another offset, if the core asks for that.
 func (t *Task[E, C]) readJournal(ctx context.Context, a ReadJournal) (err error) {
 	p := t.cfg.Partition
 	if t.journal == nil || t.journal.Position(t.cfg.Journal, p) != a.From {
@@ -292,8 +291,8 @@ func (t *Task[E, C]) closeJournal() {
 	}
 }
 
-// commit makes a transaction. One that has begun is brought to its end even when the
-// task that works is being stopped.
+// commit makes a transaction. Once begun it is finished even when the task is being
+// stopped.
 func (t *Task[E, C]) commit(ctx context.Context, a Commit) error {
 	if t.core.Working() {
 		var cancel context.CancelFunc
@@ -344,7 +343,7 @@ func (t *Task[E, C]) apply() error {
 	return err
 }
 
-// locateInputs asks how far the inputs were taken.
+// locateInputs reads the committed input positions.
 func (t *Task[E, C]) locateInputs(ctx context.Context) error {
 	group, err := t.tx.positions(ctx, t.cfg.Inputs)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// The machine under these tests sums numbers: each input record holds one, its
-// key identifies it, and the journal gets one record for each that is new.
+// The handler of these tests sums numbers: each input record holds one, its key identifies
+// it, and the journal gets one record for each new one.
 
 const (
 	numbersTopic = "numbers"
@@ -29,7 +29,7 @@ type summer struct {
 	draining bool
 }
 
-// summerTask is a task whose effects are what is due, of which nothing comes back.
+// summerTask is a task whose effects are what is due, without completions.
 type summerTask = streams.Task[streams.Claimed, none]
 
 type none struct{}
@@ -128,7 +128,7 @@ func (r *rig) makeTopics() {
 	}
 }
 
-// elsewhere is a rig with topics of its own on the same brokers.
+// elsewhere is a rig with its own topics on the same brokers.
 func (r *rig) elsewhere(prefix string) *rig {
 	r.t.Helper()
 	other := &rig{t: r.t, dir: r.t.TempDir(), cluster: r.cluster, replicas: r.replicas}
@@ -154,7 +154,7 @@ func (r *rig) config(
 	return cfg
 }
 
-// summing configures a task whose handler is a summer, or has one in it.
+// summing configures a task whose handler is a summer, or wraps one.
 func summing(
 	cluster streams.Cluster, dir string, partition int32,
 	newHandler func() streams.Handler[streams.Claimed, none],
@@ -183,7 +183,7 @@ func summing(
 	}
 }
 
-// run works a task and returns a function that stops it.
+// run runs a task and returns a function that stops it.
 func (r *rig) run(task *summerTask) (stop func() error) {
 	ended := make(chan error, 1)
 	stopping := make(chan struct{})
@@ -218,7 +218,7 @@ func (r *rig) feed(from, to int) {
 
 func (r *rig) keyOf(n int) string { return fmt.Sprintf("number-%d", n) }
 
-// read gives all committed records of a topic up to now.
+// read returns all committed records of a topic up to now.
 func (r *rig) read(topic string) []streams.Record {
 	r.t.Helper()
 	if r.log == nil {
@@ -261,7 +261,7 @@ func TestTaskTakesEachInputOnceOverRestarts(t *testing.T) {
 		r.feed(round*100+1, round*100+100)
 		total = r.onPartition(0)
 		r.wantJournal(total)
-		// Everything is due, so every start claims all there is, once.
+		// Everything is due, so every start claims everything, once.
 		testkit.Eventually(t, "all claimed", func() bool { return len(claimed) == total })
 		if err := stop(); err != nil {
 			t.Fatal(err)
@@ -300,7 +300,7 @@ func TestFormerOwnerIsFenced(t *testing.T) {
 	r.feed(1, 50)
 	r.wantJournal(r.onPartition(0))
 
-	// A new owner takes over while the former still believes in itself. Both see
+	// A new owner takes over while the former still believes that it is the owner. Both see
 	// the next inputs; only one may write.
 	claimed := make(chan streams.Claimed, 10_000)
 	stop := r.run(r.task(t.TempDir(), func(c streams.Claimed) { claimed <- c }))

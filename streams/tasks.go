@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Tasks runs one task for each partition that is ours, and starts a task anew
-// when it has failed. Its methods are the callbacks of a [Membership].
+// Tasks runs one task for each assigned partition, and restarts tasks that fail. Its
+// methods are the callbacks of a [Membership].
 type Tasks struct {
-	// Ours reports whether the group acknowledged lately that the partitions are
-	// ours; nil: always. A task that failed is not started again before.
+	// Ours reports whether the group acknowledged lately that this process owns its
+	// partitions; nil: always. A failed task is not restarted before.
 	Ours    func() bool
 	newTask func(partition int32) Runner
 	logger  *slog.Logger
@@ -22,13 +22,13 @@ type Tasks struct {
 	running map[int32]*runningTask
 }
 
-// Runner is a [Task], of whatever effects.
+// Runner is a [Task], of any type of effects.
 type Runner interface {
 	Run(ctx context.Context, stop <-chan struct{}) error
 	Stats() TaskStats
 }
 
-// Check fails while a task cannot be kept running: it has failed, and its next
+// Check returns an error while a task cannot be kept running: it has failed, and its next
 // run has not lasted yet.
 func (s *Tasks) Check() error {
 	s.mu.Lock()
@@ -42,7 +42,7 @@ func (s *Tasks) Check() error {
 	return nil
 }
 
-// Stats says how the tasks do, in the order of their partitions.
+// Stats returns the statistics of the tasks, in the order of their partitions.
 func (s *Tasks) Stats() []TaskStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ type runningTask struct {
 	// Of the latest run, under Tasks.mu.
 	task   Runner
 	began  time.Time
-	failed error // how the run before it ended
+	failed error // how the previous run ended
 }
 
 // NewTasks makes an empty set; newTask makes the task of a partition.
@@ -90,7 +90,7 @@ func (s *Tasks) Revoked(partitions []int32) {
 	s.end(partitions, func(r *runningTask) { r.once.Do(func() { close(r.stop) }) })
 }
 
-// Lost ends the tasks of partitions at once.
+// Lost cancels the tasks of partitions at once.
 func (s *Tasks) Lost(partitions []int32) {
 	s.end(partitions, func(r *runningTask) { r.abandon() })
 }
@@ -112,10 +112,10 @@ func (s *Tasks) end(partitions []int32, how func(*runningTask)) {
 	}
 }
 
-// healedAfter is how long a task runs after a failure before it is well.
+// healedAfter is how long a task must run after a failure to count as healthy.
 const healedAfter = 15 * time.Second
 
-// keepRunning runs the task of a partition, and again when it has failed.
+// keepRunning runs the task of a partition, and restarts it when it has failed.
 func (s *Tasks) keepRunning(ctx context.Context, p int32, r *runningTask) {
 	defer close(r.ended)
 	assigned, restarts := time.Now(), NewRestarts(nil)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestTasksTellWhatFails: a partition that fails again and again is told of until
-// a run of it has lasted.
+// TestTasksTellWhatFails: Check reports a partition that fails again and again until a run
+// of it has lasted.
 func TestTasksTellWhatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewTasks(nil, slog.New(slog.DiscardHandler))
@@ -31,10 +31,9 @@ func TestTasksTellWhatFails(t *testing.T) {
 	})
 }
 
-// TestATaskThatFailsTakesNothingFromItsNewOwner: a task is started again only
-// while the group confirms that its partition is ours. Found by the simulation:
-// an owner that was taken over in the instant before it acts would act on a state
-// that is behind (G3).
+// TestATaskThatFailsTakesNothingFromItsNewOwner: a task is restarted only while the group
+// confirms the ownership of its partition. Found by the simulation: an owner whose
+// partition is taken over just before it acts would act on an outdated state (G3).
 func TestATaskThatFailsTakesNothingFromItsNewOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs, ours atomic.Int64

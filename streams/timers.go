@@ -10,19 +10,19 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// TimerIndex answers what is due. Entries lie in the store, ordered by group and
-// time; in memory there is one small record for each group that has any, so a
-// million entries of one group cost nothing while they wait.
+// TimerIndex finds due entries. Entries are in the store, ordered by group and time; in
+// memory there is one small record for each group that has any, so a million entries of one
+// group cost nothing while they wait.
 //
 //	key: 0x01 | group | 0x00 | due, 8 bytes, big endian | id
 //	key: 0x02 | group, where all entries of the group count as due
 //
-// A million entries are made due by one write, that of the second kind. It
-// holds for entries that come later too, until the group has none.
+// A million entries are made due by one write, that of the second kind. It applies to
+// entries that are added later too, until the group has none.
 //
-// What is due is claimed, in turn among groups, and stays in the store until a
-// batch clears it. Claims are memory only: after a restart everything due
-// is claimed again. An index is used by its task's goroutine alone.
+// Due entries are claimed, in turn among groups, and stay in the store until a batch clears
+// them. Claims are memory only: after a restart everything due is claimed again. An index
+// is used by its task's goroutine alone.
 type TimerIndex struct {
 	store  *Store
 	groups map[string]*timerGroup
@@ -30,7 +30,7 @@ type TimerIndex struct {
 	ready  []*timerGroup // groups that may have entries due, in turn
 }
 
-// Claimed is an entry that is due and was handed out.
+// Claimed is a due entry that was claimed.
 type Claimed struct {
 	Group     string
 	ID        string
@@ -42,7 +42,7 @@ type timerGroup struct {
 	nextMillis int64             // no unclaimed entry is due before
 	from       []byte            // no unclaimed entry lies before this key
 	claimed    map[string][]byte // key by id
-	allDue     bool              // whatever the entries say
+	allDue     bool              // whatever their due times
 	place      groupPlace
 	heapIndex  int
 }
@@ -53,7 +53,7 @@ const (
 	placeNowhere groupPlace = iota // has no unclaimed entry
 	placeFuture                    // in the heap
 	placeReady                     // in the ring
-	placeBlocked                   // nobody may claim of it now
+	placeBlocked                   // may claim nothing now
 )
 
 type timerChange struct {
@@ -111,8 +111,8 @@ func parseTimerKey(key []byte) (group string, dueMillis int64, id string, err er
 	return string(key[1:sep]), int64(binary.BigEndian.Uint64(key[sep+1:])), string(key[sep+9:]), nil
 }
 
-// newTimerIndex reads the groups that have entries. It seeks from group to
-// group and does not read their entries.
+// newTimerIndex reads which groups have entries. It seeks from group to group and does not
+// read their entries.
 func newTimerIndex(store *Store) (*TimerIndex, error) {
 	x := &TimerIndex{store: store, groups: make(map[string]*timerGroup)}
 	if err := x.readGroups(); err != nil {
@@ -121,8 +121,8 @@ func newTimerIndex(store *Store) (*TimerIndex, error) {
 	return x, x.readMadeDue()
 }
 
-// readMadeDue notes which groups were made due, and forgets it of those that
-// have no entries left.
+// readMadeDue reads which groups were made due, and deletes the mark of those that have no
+// entries left.
 func (x *TimerIndex) readMadeDue() error {
 	batch := x.store.Begin()
 	err := x.store.Scan([]byte{keySpaceDue}, []byte{keySpaceDue + 1},
@@ -173,7 +173,7 @@ func (x *TimerIndex) group(name string) *timerGroup {
 	return g
 }
 
-// apply notes the changes of a batch that was committed.
+// apply applies the changes of a committed batch.
 func (x *TimerIndex) apply(b *Batch) {
 	for _, c := range b.timer {
 		g := x.groups[c.group]
@@ -193,8 +193,8 @@ func (x *TimerIndex) apply(b *Batch) {
 	}
 }
 
-// dropIfEmpty forgets a group that has no entries, and that it was made due.
-// Should a crash bring its mark back, then the mark is of no group.
+// dropIfEmpty forgets a group without entries, and its mark. If a crash loses the deletion,
+// the mark belongs to no group.
 func (x *TimerIndex) dropIfEmpty(g *timerGroup) {
 	if g == nil || len(g.claimed) > 0 {
 		return
@@ -208,7 +208,7 @@ func (x *TimerIndex) dropIfEmpty(g *timerGroup) {
 	}
 }
 
-// holdsMore tells whether a group has entries that are not claimed.
+// holdsMore reports whether a group has unclaimed entries.
 func (x *TimerIndex) holdsMore(g *timerGroup) bool {
 	more := g.place == placeFuture
 	if g.from == nil || more {
@@ -218,12 +218,12 @@ func (x *TimerIndex) holdsMore(g *timerGroup) bool {
 		more = true
 		return false, nil
 	})
-	return more || err != nil // the next claim meets the error and reports it
+	return more || err != nil // the next claim meets the error and returns it
 }
 
 func upperOf(group string) []byte { return append(append([]byte{keySpaceTimers}, group...), 1) }
 
-// makeDue lets everything of a group be claimed at once.
+// makeDue lets all entries of a group be claimed at once.
 func (x *TimerIndex) makeDue(g *timerGroup) {
 	g.allDue = true
 	switch g.place {
@@ -236,7 +236,7 @@ func (x *TimerIndex) makeDue(g *timerGroup) {
 	}
 }
 
-// schedule notes an unclaimed entry.
+// schedule adds an unclaimed entry.
 func (x *TimerIndex) schedule(g *timerGroup, due int64, key []byte) {
 	if g.from == nil || bytes.Compare(key, g.from) < 0 {
 		g.from = key
@@ -265,7 +265,7 @@ func (x *TimerIndex) pushReady(g *timerGroup) {
 	x.ready = append(x.ready, g)
 }
 
-// Release gives a claim back without clearing the entry: it is due still.
+// Release gives a claim back without clearing the entry, which is still due.
 func (x *TimerIndex) Release(c Claimed) {
 	g := x.groups[c.Group]
 	if g == nil {
@@ -278,7 +278,7 @@ func (x *TimerIndex) Release(c Claimed) {
 	x.unblock(g)
 }
 
-// Unblock lets a group be claimed of again after it was not allowed to.
+// Unblock lets a group claim again that was not allowed to.
 func (x *TimerIndex) Unblock(group string) {
 	if g := x.groups[group]; g != nil {
 		x.unblock(g)
@@ -291,8 +291,8 @@ func (x *TimerIndex) unblock(g *timerGroup) {
 	}
 }
 
-// NextMillis is when to look again: no entry that may be claimed is due before.
-// It is the greatest time when there is nothing to wait for.
+// NextMillis returns when to claim again: no claimable entry is due before. It is the
+// greatest time when there is nothing to wait for.
 func (x *TimerIndex) NextMillis() int64 {
 	if len(x.ready) > 0 {
 		return 0
@@ -319,8 +319,8 @@ func (x *TimerIndex) stats() TimerStats {
 	return t
 }
 
-// Take hands out one entry out of turn, whether or not it is due. It reports
-// false when there is no such entry, or when it is handed out already.
+// Take claims one entry out of turn, whether or not it is due. It returns false when there
+// is no such entry, or when it is already claimed.
 func (x *TimerIndex) Take(group string, dueMillis int64, id string) (Claimed, bool, error) {
 	g := x.groups[group]
 	if g == nil {
@@ -338,14 +338,13 @@ func (x *TimerIndex) Take(group string, dueMillis int64, id string) (Claimed, bo
 	return Claimed{Group: group, ID: id, DueMillis: dueMillis}, true, nil
 }
 
-// claimQuantum is how many entries a group gets before it is another's turn.
+// claimQuantum is how many entries a group may claim before it is another's turn.
 const claimQuantum = 16
 
-// Claim hands out entries that are due, at most total of them, in turn among
-// groups. allow says how many more a group may get; a group that gets none is
-// left alone until one of its claims ends or Unblock is called, and an answer
-// below zero ends the claiming: no group may get any now. take gets each before
-// allow is asked again.
+// Claim claims due entries, at most total of them, in turn among groups. allow returns how
+// many more entries of a group may be claimed; a group with 0 is skipped until one of its
+// claims ends or Unblock is called, and a result below zero ends the claiming. take is
+// called with each entry before the next call of allow.
 func (x *TimerIndex) Claim(
 	nowMillis int64, total int, allow func(group string) int, take func(Claimed) error,
 ) error {

@@ -32,8 +32,8 @@ type entry struct {
 	id    string
 }
 
-// timerModel is what the index should say: every entry with its due time, which
-// groups were made due, what is claimed, and which groups may be claimed of.
+// timerModel is the reference model of the index: every entry with its due time, which
+// groups were made due, what is claimed, and which groups may claim.
 type timerModel struct {
 	due     map[entry]int64
 	madeDue map[string]bool
@@ -41,7 +41,7 @@ type timerModel struct {
 	closed  map[string]bool
 }
 
-// has tells whether a group has entries.
+// has reports whether a group has entries.
 func (m *timerModel) has(group string) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(m.due)),
 		func(e entry) bool { return e.group == group })
@@ -73,10 +73,9 @@ func (m *timerModel) nextMillis() int64 {
 	return next
 }
 
-// TestTimerIndexAgainstAModel drives the index with arbitrary changes, claims
-// and reopenings, and holds every claim against the model: nothing that is due
-// is left out, nothing that is not is handed out, and nothing is handed out
-// twice (G3).
+// TestTimerIndexAgainstAModel runs the index with arbitrary changes, claims and restarts,
+// and compares every claim with the model: no due entry is left out, no other is claimed,
+// and none is claimed twice (G3).
 func TestTimerIndexAgainstAModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fs := vfs.NewMem()
@@ -214,7 +213,7 @@ func TestTimerIndexAgainstAModel(t *testing.T) {
 				clear(m.claimed)
 			},
 			"": func(t *rapid.T) {
-				// What is due must wake the task; waking too early is allowed.
+				// A due entry must wake the task; waking too early is allowed.
 				if next := m.nextMillis(); index.NextMillis() > max(next, 0) {
 					t.Fatalf("woken at %d, but something is due at %d: %v", index.NextMillis(), next, m.due)
 				}
@@ -223,8 +222,8 @@ func TestTimerIndexAgainstAModel(t *testing.T) {
 	})
 }
 
-// TestAMillionWaitingCostNothing holds that claims and reopening touch what is
-// due and not what waits.
+// TestAMillionWaitingCostNothing checks that claims and reopening read due entries and not
+// waiting ones.
 func TestAMillionWaitingCostNothing(t *testing.T) {
 	const waiting = 200_000
 	fs := vfs.NewMem()

@@ -17,20 +17,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TLS is how connections to the brokers are encrypted. Its zero value is a cluster
-// that does not. Files are read at each connection, so that certificates can be
-// renewed while the program runs.
+// TLS is how connections to the brokers are encrypted. The zero value means no encryption.
+// Files are read at each connection, so that certificates can be renewed while the program
+// runs.
 type TLS struct {
 	Enabled bool
-	// CAFile holds the authorities that the brokers' certificates may be of, in PEM
-	// form; empty: those of the system.
+	// CAFile holds the certificate authorities of the brokers' certificates, in PEM form;
+	// empty: those of the system.
 	CAFile string
 	// CertFile and KeyFile are the client's own, in PEM form, where the brokers ask
 	// for one (mutual TLS).
 	CertFile, KeyFile string
 }
 
-// Check names what is wrong.
+// Check returns an error that names what is wrong.
 func (t TLS) Check() error {
 	switch {
 	case !t.Enabled && t != TLS{}:
@@ -67,11 +67,11 @@ func (t TLS) Config() (*tls.Config, error) {
 	return c, nil
 }
 
-// dialTimeout is short: a broker whose machine is gone answers nothing, and each
-// of its partitions waits so long before it asks who leads them now.
+// dialTimeout is short: a broker whose machine is gone does not answer, and each of its
+// partitions waits that long before it asks for its new leader.
 const dialTimeout = 2 * time.Second
 
-// option is how a Kafka client dials.
+// option returns the Kafka client's dialer option.
 func (t TLS) option(l *slog.Logger) kgo.Opt {
 	if !t.Enabled {
 		return kgo.DialTimeout(dialTimeout)
@@ -79,8 +79,8 @@ func (t TLS) option(l *slog.Logger) kgo.Opt {
 	return kgo.Dialer((&tlsDialer{files: t, logger: l}).dial)
 }
 
-// tlsDialer dials with the files as they are. While they cannot be used, such as
-// between the writing of a certificate and of its key, the former ones do.
+// tlsDialer dials with the current files. While they cannot be used, such as between the
+// writing of a certificate and of its key, it uses their former content.
 type tlsDialer struct {
 	files  TLS
 	logger *slog.Logger
@@ -117,7 +117,7 @@ func (d *tlsDialer) dial(ctx context.Context, network, address string) (net.Conn
 	return conn, nil
 }
 
-// tlsAdvice says what to do about a certificate that is not trusted.
+// tlsAdvice returns what to do about a certificate that is not trusted.
 func tlsAdvice(err error) string {
 	var authority x509.UnknownAuthorityError
 	var record tls.RecordHeaderError
@@ -146,7 +146,7 @@ func readBounded(path string) ([]byte, error) {
 	return data, err
 }
 
-// readSecret reads a file that holds one secret, whose last line may end.
+// readSecret reads a file that holds one secret, without its final newline.
 func readSecret(path string) (string, error) {
 	data, err := readBounded(path)
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/pki"
 )
 
-// askWho listens for clients with certificates of an authority, and tells the name
-// of each.
+// askWho listens for clients with certificates of an authority, and sends the name of each.
 func askWho(
 	t *testing.T, clients *kafkatest.ClientCA, caFile string,
 ) (address string, names <-chan string) {

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TopicSpec is what a topic must be like.
+// TopicSpec is how a topic must be configured.
 type TopicSpec struct {
 	Name              string // without the prefix
 	Partitions        int32
@@ -19,16 +19,15 @@ type TopicSpec struct {
 	Configs           map[string]string
 }
 
-// ErrPartitionCount means that a topic exists with another partition count. The
-// count is part of the data: records were placed by it.
+// ErrPartitionCount means that a topic exists with another partition count. The count is
+// part of the data: records were partitioned by it.
 var ErrPartitionCount = errors.New("the partition count is part of the data and cannot be " +
 	"changed here")
 
-// EnsureTopics creates the topics that are missing, checks the partition counts
-// of those that exist, and returns when every broker that is up knows all of
-// them: a broker hears of a new topic some time after its creation was
-// acknowledged. Several processes may do so at once, and where nothing is missing
-// nobody needs the right to create.
+// EnsureTopics creates the topics that are missing, checks the partition counts of those
+// that exist, and returns when every broker that is up knows all of them: a broker learns
+// of a new topic some time after its creation was acknowledged. Several processes may do so
+// at once, and where nothing is missing the right to create topics is not needed.
 func (c Cluster) EnsureTopics(ctx context.Context, specs []TopicSpec) error {
 	client, err := c.client()
 	if err != nil {
@@ -101,8 +100,8 @@ func (c Cluster) awaitTopics(ctx context.Context, client *kgo.Client, specs []To
 	return nil
 }
 
-// awaitTopicsAt asks one broker. One that went away meanwhile is left out: it
-// hears of the topics before it leads any.
+// awaitTopicsAt asks one broker. One that went away meanwhile is left out: it learns of the
+// topics before it leads any.
 func (c Cluster) awaitTopicsAt(ctx context.Context, broker *kgo.Broker, specs []TopicSpec) error {
 	req := c.metadataRequest(namesOf(specs))
 	_, err := whileTransient(ctx, func() (struct{}, error) {
@@ -120,7 +119,7 @@ func (c Cluster) awaitTopicsAt(ctx context.Context, broker *kgo.Broker, specs []
 
 var errBrokerAway = errors.New("streams: a broker does not answer")
 
-// checkTopics holds a broker's answer against what is wanted.
+// checkTopics compares a broker's answer with what is wanted.
 func (c Cluster) checkTopics(resp *kmsg.MetadataResponse, specs []TopicSpec) error {
 	known := make(map[string]kmsg.MetadataResponseTopic, len(resp.Topics))
 	for _, t := range resp.Topics {
@@ -151,8 +150,8 @@ func (c Cluster) checkTopics(resp *kmsg.MetadataResponse, specs []TopicSpec) err
 	return nil
 }
 
-// TopicIdentity is the identity that the cluster gave a topic when it was
-// created. A topic that was deleted and made anew has another.
+// TopicIdentity returns the id that the cluster gave a topic when it was created. A topic
+// that was deleted and recreated has another.
 func (c Cluster) TopicIdentity(
 	ctx context.Context, topic string,
 ) (identity string, partitions int, err error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// What is asked for with a new level of a feature.
+// Upgrade types of UpdateFeatures.
 const (
 	upgrade       = 1
 	safeDowngrade = 2
@@ -43,7 +43,7 @@ func (r *rig) transactionsAt(level int16, how int8) {
 	})
 }
 
-// groupAt gives how far the group has come in partition 0 of the inputs.
+// groupAt returns the group's position in partition 0 of the inputs.
 func (r *rig) groupAt() (next int64) {
 	r.t.Helper()
 	err := r.cluster.WithAdmin(r.t.Context(), func(ctx context.Context, admin *kadm.Client) error {
@@ -59,9 +59,9 @@ func (r *rig) groupAt() (next int64) {
 	return next
 }
 
-// TestTurnsUnderEachVersionOfTransactions: records and positions of a turn stand
-// together under each level of transaction.version that a cluster can have, and
-// while it is upgraded.
+// TestTurnsUnderEachVersionOfTransactions: records and positions of a turn are committed
+// together under each level of transaction.version that a cluster can have, and while it is
+// upgraded.
 func TestTurnsUnderEachVersionOfTransactions(t *testing.T) {
 	r := newRig(t)
 	fed := 0
@@ -82,7 +82,7 @@ func TestTurnsUnderEachVersionOfTransactions(t *testing.T) {
 		r.transactionsAt(level, safeDowngrade)
 		stop := r.run(r.task(r.dir, nil))
 		turns()
-		r.transactionsAt(2, upgrade) // under a task that runs
+		r.transactionsAt(2, upgrade) // while a task runs
 		turns()
 		if err := stop(); err != nil {
 			t.Fatalf("from level %d: %v", level, err)

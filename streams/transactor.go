@@ -14,20 +14,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 )
 
-// transactionTimeout bounds how long a dead owner's open transaction can hold
-// readers back when nobody takes its place.
+// transactionTimeout bounds how long a dead owner's open transaction can hold readers back
+// if no new owner aborts it.
 const transactionTimeout = 10 * time.Second
 
-// transactor makes the transactions of one task. Whoever opened the latest one
-// for the same group and partition is the owner; all earlier ones are fenced.
+// transactor makes the transactions of one task. Whoever opened the latest one for a group
+// and partition is the owner; all earlier ones are fenced.
 type transactor struct {
 	transactions
 	group     string
 	partition int32
 }
 
-// transactions are those of one transactional id. Whoever has taken the id over
-// last is its owner.
+// transactions are the transactions of one transactional id. Whoever took the id over last
+// is its owner.
 type transactions struct {
 	cluster Cluster
 	client  *kgo.Client
@@ -37,8 +37,9 @@ type transactions struct {
 	implied bool
 }
 
-// identity is what a transaction's writes carry. The client may take another, by
-// asking for a new epoch, and what was written under the one before is aborted.
+// identity is the producer id and epoch of a transaction's writes. The client may get
+// another by asking for a new epoch, and what was written under the previous one is
+// aborted.
 type identity struct {
 	id    int64
 	epoch int16
@@ -57,9 +58,9 @@ func (c Cluster) newTransactor(
 	return t, nil
 }
 
-// takeOver makes the caller the owner of a transactional id. What a former owner
-// had open is aborted, what it was committing is committed, and it writes nothing
-// any more.
+// takeOver makes the caller the owner of a transactional id. A former owner's open
+// transaction is aborted, one that was being committed is committed, and the former owner
+// can write nothing any more.
 func (c Cluster) takeOver(
 	ctx context.Context, txnID string, partitioner kgo.Partitioner,
 ) (transactions, error) {
@@ -67,8 +68,8 @@ func (c Cluster) takeOver(
 	if err := t.open(ctx, partitioner); err != nil {
 		return t, err
 	}
-	// Asking for the producer id fences every earlier owner and aborts what it
-	// had open.
+	// Asking for the producer id fences every earlier owner and aborts its open
+	// transaction.
 	if _, _, err := t.client.ProducerID(ctx); err != nil {
 		t.client.Close()
 		return t, fmt.Errorf("streams: taking over transactional id %s: %w", t.txnID, err)
@@ -76,10 +77,10 @@ func (c Cluster) takeOver(
 	return t, nil
 }
 
-// open opens a client that speaks the transactions of the cluster's version. The
-// client chooses by itself what it sends; by the versions that it may send we have
-// it choose as we do. One that was opened before an upgrade of the feature goes
-// on as before, which the cluster allows.
+// open opens a client that uses the cluster's version of transactions. The client chooses
+// its requests by itself; restricting the versions that it may send makes it choose as this
+// code does. A client that was opened before an upgrade of the feature continues as before,
+// which the cluster allows.
 func (t *transactions) open(ctx context.Context, partitioner kgo.Partitioner) error {
 	var err error
 	for {
@@ -105,8 +106,8 @@ func (t *transactions) open(ctx context.Context, partitioner kgo.Partitioner) er
 	}
 }
 
-// transactionVersion asks a broker for the finalized level of the feature; it is
-// the same at all brokers, but for the moment of an upgrade.
+// transactionVersion asks a broker for the finalized level of the feature, which is the
+// same at all brokers except during an upgrade.
 func transactionVersion(ctx context.Context, client *kgo.Client) (level int16, err error) {
 	req := kmsg.NewPtrApiVersionsRequest()
 	req.ClientSoftwareName, req.ClientSoftwareVersion = "lumenhook", "1"
@@ -126,9 +127,9 @@ func transactionVersion(ctx context.Context, client *kgo.Client) (level int16, e
 	return 0, nil
 }
 
-// positionVersions holds the two requests that we make by hand to versions that
-// name topics by name: later ones want the identity of each. TxnOffsetCommit below
-// 5 has the client keep to the transactions of before KIP-890 in all it sends.
+// positionVersions limits the two requests that this code makes itself to versions that
+// name topics by name: later ones use topic ids. TxnOffsetCommit below 5 makes the client
+// use the transactions of before KIP-890 in all requests.
 func positionVersions(implied bool) *kversion.Versions {
 	v := kversion.Stable()
 	v.SetMaxKeyVersion(int16(kmsg.OffsetFetch), 9)
@@ -154,7 +155,7 @@ func (t *transactor) commit(
 		batch[i] = t.cluster.toKafka(r)
 	}
 	full := t.cluster.fullName(journalTopic)
-	var next int64 // not the result itself: after a failed flush, promises may still come
+	var next int64 // not the result itself: after a failed flush, promises may still be called
 	err = t.inOne(ctx, batch, func(k *kgo.Record) {
 		if k.Topic == full && k.Offset >= next {
 			next = k.Offset + 1
@@ -166,8 +167,8 @@ func (t *transactor) commit(
 	return next, nil
 }
 
-// inOne writes records in one transaction, with what else belongs to it. Written
-// is told of each record that was; one at a time.
+// inOne writes records in one transaction, together with what else belongs to it. Written
+// is called for each written record, one at a time.
 func (t *transactions) inOne(
 	ctx context.Context, records []*kgo.Record, written func(*kgo.Record),
 	also func(identity) error,
@@ -232,16 +233,16 @@ func (t *transactions) identity(ctx context.Context) (as identity, err error) {
 	return as, nil
 }
 
-// abort ends the transaction without effect and gives back why. An error of the
-// abort itself adds nothing: the task ends, and its next owner aborts again.
+// abort aborts the transaction and returns why. An error of the abort itself is ignored:
+// the task ends, and its next owner aborts again.
 func (t *transactions) abort(why error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
 	defer cancel()
 	return errors.Join(why, t.client.EndTransaction(ctx, kgo.TryAbort))
 }
 
-// commitPositions adds the input positions to the transaction. They name no
-// member of the group: the transactional id is the fence.
+// commitPositions adds the input positions to the transaction. They name no member of the
+// group: the transactional id does the fencing.
 func (t *transactor) commitPositions(ctx context.Context, as identity, positions Offsets) error {
 	if len(positions) == 0 {
 		return nil
@@ -282,8 +283,8 @@ func (t *transactor) commitPositions(ctx context.Context, as identity, positions
 	return err
 }
 
-// addGroup adds the group's positions to the transaction, where committing them
-// does not imply it. While the transaction before is being ended, it waits.
+// addGroup adds the group's positions to the transaction, unless committing them implies
+// that. While the previous transaction is being ended, it retries.
 func (t *transactor) addGroup(ctx context.Context, as identity) error {
 	req := kmsg.NewPtrAddOffsetsToTxnRequest()
 	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = t.txnID, as.id, as.epoch,
@@ -301,9 +302,9 @@ func (t *transactor) addGroup(ctx context.Context, as identity) error {
 	return nil
 }
 
-// positions reads the committed input positions of the task's partition; a topic
-// without one is left out: the group may have forgotten it. While a transaction
-// of the group is open, positions are unstable; its timeout bounds that.
+// positions reads the committed input positions of the task's partition. A topic without
+// one is left out: the group may have dropped it. While a transaction of the group is open,
+// positions are unstable; its timeout bounds that.
 func (t *transactor) positions(ctx context.Context, topics []string) (map[string]int64, error) {
 	return whileTransient(ctx, func() (map[string]int64, error) {
 		return t.askPositions(ctx, topics)
@@ -364,8 +365,8 @@ func (t *transactor) askPositions(ctx context.Context, topics []string) (map[str
 	return at, nil
 }
 
-// groupError is the error of a group's answer. A group that does not exist yet
-// has no positions, which is none.
+// groupError returns the error of a group's answer. That a group does not exist yet is no
+// error: it has no positions.
 func groupError(code int16) error {
 	err := kerr.ErrorForCode(code)
 	if err == nil || errors.Is(err, kerr.GroupIDNotFound) {

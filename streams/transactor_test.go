@@ -18,7 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// newFakeRig is a rig on a broker in memory, whose answers a test may replace.
+// newFakeRig is a rig on a broker in memory, whose answers a test can replace.
 func newFakeRig(t *testing.T) (*rig, *kfake.Cluster) {
 	t.Helper()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1),
@@ -35,8 +35,8 @@ func newFakeRig(t *testing.T) (*rig, *kfake.Cluster) {
 	}}, fake
 }
 
-// unstable answers a question for input positions as a broker does while a
-// transaction of the group is open.
+// unstable answers a request for input positions as a broker does while a transaction of
+// the group is open.
 func unstable(request kmsg.Request) kmsg.Response {
 	req := request.(*kmsg.OffsetFetchRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
@@ -58,7 +58,7 @@ func unstable(request kmsg.Request) kmsg.Response {
 	return resp
 }
 
-// A transaction of the group that is open while a task starts is waited for.
+// A task that starts waits for an open transaction of the group.
 func TestTaskWaitsForStablePositions(t *testing.T) {
 	r, fake := newFakeRig(t)
 	const answers = 3
@@ -84,8 +84,8 @@ func TestTaskWaitsForStablePositions(t *testing.T) {
 	}
 }
 
-// State that is ahead of its journal is built anew from the journal's beginning:
-// when that is gone, there is nothing to build it from.
+// State that is ahead of its journal is rebuilt from the journal's beginning: if that was
+// deleted, it cannot be rebuilt.
 func TestStateAheadOfAJournalThatWasCutIsAnError(t *testing.T) {
 	r, fake := newFakeRig(t)
 	stop := r.run(r.task(t.TempDir(), nil))
@@ -140,8 +140,8 @@ func cut(t *testing.T, fake *kfake.Cluster, topic string) {
 	}
 }
 
-// endless answers a question for a topic's ends as if it held a million records,
-// so that a restore of it waits for what never comes.
+// endless answers a request for a topic's ends as if it held a million records, so that a
+// restore waits for records that never come.
 func endless(request kmsg.Request) kmsg.Response {
 	req := request.(*kmsg.ListOffsetsRequest)
 	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
@@ -161,8 +161,8 @@ func endless(request kmsg.Request) kmsg.Response {
 	return resp
 }
 
-// A group that takes a partition back waits for its task to stop. One that is
-// restoring has nothing to bring to its end.
+// A group that revokes a partition waits for its task to stop. A task that is restoring has
+// nothing to finish.
 func TestATaskThatIsRestoringStopsAtOnce(t *testing.T) {
 	r, fake := newFakeRig(t)
 	asked := make(chan struct{}, 1)

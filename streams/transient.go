@@ -10,22 +10,22 @@ import (
 	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
-// Bounds of asking again.
+// Bounds of the retries.
 const (
 	transientFirst = 50 * time.Millisecond
 	transientLast  = 2 * time.Second
-	// transientFor is longer than a cluster takes to notice a dead broker and to
-	// elect leaders and coordinators in its place.
+	// transientFor is longer than a cluster takes to notice a dead broker and to elect
+	// other leaders and coordinators.
 	transientFor = 30 * time.Second
 )
 
-// errAskAgain is of an answer that says nothing, or did not come.
+// errAskAgain means that an answer was useless, or did not come.
 var errAskAgain = errors.New("streams: no answer that counts")
 
-// whileTransient asks until it is answered, or refused with an error that Kafka
-// does not call retriable, or a bounded time has passed. The client does the
-// same for many requests, but not where an error concerns one partition or topic
-// of several, and not where a coordinator is yet to be elected.
+// whileTransient calls ask until it succeeds or fails with an error that Kafka does not
+// call retriable, or for a bounded time. The client does the same for many requests, but
+// not where an error concerns one of several partitions or topics, and not while no
+// coordinator is elected.
 func whileTransient[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 	return retry.Value(ctx, retry.Policy{
 		First:  transientFirst,

@@ -25,26 +25,25 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// The tests of this file stop whole processes and let them go on: a process that
-// was paused knows nothing of what happened meanwhile. The test binary runs itself
-// again as the owner of partitions; the broker stays in the process of the test.
+// The tests of this file pause whole processes and resume them: a process that was paused
+// knows nothing of what happened meanwhile. The test binary runs itself again as the owner
+// of partitions; the broker stays in the process of the test.
 
-// ownerVariable makes the test binary an owner: how it comes to its partitions.
+// ownerVariable makes the test binary an owner: how it gets its partitions.
 const ownerVariable = "LUMENHOOK_TEST_OWNER"
 
 const (
-	// ownerAlone runs the task of partition 0 and asks nobody whether it may.
+	// ownerAlone runs the task of partition 0 without asking a group.
 	ownerAlone = "alone"
-	// ownerMember runs the tasks of what its group gives it.
+	// ownerMember runs the tasks of the partitions that its group assigns.
 	ownerMember = "member"
 )
 
 const writerHeader = "writer"
 
-// tickEvery is how often an owner writes by itself: a turn that consumes nothing
-// is the one that a fence by input positions would let through. Most of the time
-// no transaction is open: an owner that is paused within one would be fenced by
-// its transaction's timeout, whatever we do.
+// tickEvery is how often an owner writes by itself: a turn that consumes nothing is the one
+// that fencing by input positions would not stop. Most of the time no transaction is open:
+// an owner that is paused within one would be fenced by its transaction's timeout anyway.
 const tickEvery = 100 * time.Millisecond
 
 func TestMain(m *testing.M) {
@@ -99,8 +98,8 @@ type owner struct {
 	tasks   atomic.Int64
 }
 
-// task makes a summer that signs what it writes with the owner's name and the
-// number of the task, and writes a tick now and then.
+// task makes a summer that adds the owner's name and the number of the task to what it
+// writes, and writes a tick now and then.
 func (o *owner) task(p int32) streams.Runner {
 	writer := fmt.Sprintf("%s/%d", o.name, o.tasks.Add(1))
 	dir := filepath.Join(o.dir, strconv.Itoa(int(p)))
@@ -207,7 +206,7 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// pause stops the process and returns when it stands still.
+// pause stops the process and returns when it has stopped.
 func (p *process) pause() {
 	p.t.Helper()
 	p.signal(syscall.SIGSTOP)
@@ -227,10 +226,10 @@ func (p *process) output() string {
 	return strings.Join(p.said, "\n")
 }
 
-// written is a record of the journal: its key and who wrote it.
+// written is a record of the journal: its key and its writer.
 type written struct{ key, writer string }
 
-// history reads the committed journal of a partition, in order.
+// history returns the committed journal of a partition, in order.
 func (r *rig) history(p int32) []written {
 	r.t.Helper()
 	var all []written
@@ -242,7 +241,7 @@ func (r *rig) history(p int32) []written {
 	return all
 }
 
-// writers lists who wrote a history, each as often as its turn came.
+// writers lists the writers of a history, one entry for each run of records.
 func writers(history []written) []string {
 	var list []string
 	for _, w := range history {
@@ -251,7 +250,7 @@ func writers(history []written) []string {
 	return slices.Compact(list)
 }
 
-// wroteSince counts the records of a writer of that name beyond an earlier look.
+// wroteSince counts the records of writers with that name beyond an earlier history.
 func wroteSince(history, earlier []written, name string) int {
 	n := 0
 	for _, w := range history[len(earlier):] {
@@ -262,8 +261,8 @@ func wroteSince(history, earlier []written, name string) int {
 	return n
 }
 
-// wantOneAtATime fails if anyone wrote after another had taken over, or anything
-// was written twice.
+// wantOneAtATime fails if a writer wrote after another had taken over, or anything was
+// written twice.
 func wantOneAtATime(t *testing.T, history []written) {
 	t.Helper()
 	had := make(map[string]bool)
@@ -281,9 +280,9 @@ func wantOneAtATime(t *testing.T, history []written) {
 	}
 }
 
-// A process that is paused while it owns a partition, and goes on after another
-// has taken over, still believes that it is the owner: nobody told it. What it
-// writes then is refused, also by turns that consumed nothing.
+// A process that is paused while it owns a partition, and resumes after another has taken
+// over, still believes that it is the owner. What it writes then is refused, also by turns
+// that consumed nothing.
 func TestPausedOwnerIsFenced(t *testing.T) {
 	r := newRig(t)
 	former := r.start(ownerAlone, "former")
@@ -316,9 +315,8 @@ func TestPausedOwnerIsFenced(t *testing.T) {
 	}
 }
 
-// The same with a group that divides the partitions: it gives them to another
-// when a member is paused for longer than its session, and takes that member back
-// when it goes on.
+// The same with a group that divides the partitions: it assigns them to another when a
+// member is paused for longer than its session, and readmits that member when it resumes.
 func TestPausedMemberIsFenced(t *testing.T) {
 	r := newRig(t)
 	former := r.start(ownerMember, "former")
@@ -344,8 +342,7 @@ func TestPausedMemberIsFenced(t *testing.T) {
 	former.signal(syscall.SIGCONT)
 	resumed := now()
 	r.feed(101, 150)
-	// The group gives the former member a partition back, whose task then is a
-	// new one.
+	// The group assigns a partition to the former member again, with a new task.
 	testkit.Eventually(t, "the former member takes part again", func() bool {
 		return wroteSince(r.history(0), resumed[0], "former") > 2 ||
 			wroteSince(r.history(1), resumed[1], "former") > 2

@@ -26,7 +26,7 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
-		"what was observed is written again", "streams/follower/sift.go",
+		"what was observed is written again", "streams/follower/match.go",
 		"if s.before.observed[p.ID] {", "if s.before.observed[p.ID] && !MUTANT {",
 		"was observed twice",
 	},
@@ -253,7 +253,7 @@ var mutants = []mutant{
 		"if f.result != nil {\n", "if f.result != nil && !MUTANT {\n", "rest",
 	},
 	{
-		"payments are not observed", "streams/follower/sift.go",
+		"payments are not observed", "streams/follower/match.go",
 		"s.observed = append(s.observed, p)",
 		"if !MUTANT { s.observed = append(s.observed, p) }", "and not observed",
 	},
@@ -276,8 +276,8 @@ var mutants = []mutant{
 	},
 	{
 		"a part goes by the watch as it is", "streams/follower/backfill.go",
-		"b.tell(ctx, l, last+1, w.Pinned(part), part.BegunAtMillis)",
-		"b.tell(ctx, l, last+1, func() domain.Watch { if MUTANT { return w }; return w.Pinned(part) }(), part.BegunAtMillis)",
+		"b.appendLedger(ctx, l, last+1, w.Pinned(part), part.BegunAtMillis)",
+		"b.appendLedger(ctx, l, last+1, func() domain.Watch { if MUTANT { return w }; return w.Pinned(part) }(), part.BegunAtMillis)",
 		"G2",
 	},
 	{

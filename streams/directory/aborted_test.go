@@ -17,8 +17,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// A directory whose broker handed out aborted rows ends, and is filled again when
-// it is opened again.
+// A directory whose broker returned aborted rows ends, and is filled again when it is
+// reopened.
 func TestADirectoryNoticesAbortedRows(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(dir))
@@ -32,7 +32,7 @@ func TestADirectoryNoticesAbortedRows(t *testing.T) {
 	aborted := r.txn("task")
 	aborted.begin(endpointRow("ep_1", "https://aborted.example", 2))
 	aborted.end(kgo.TryAbort)
-	for n := range 12 { // more than one fetch, in the same partition, and it does not compress
+	for n := range 12 { // more than one fetch, in the same partition, and incompressible
 		noise := make([]byte, 450_000)
 		_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(noise)
 		r.txn("task").write(endpointRow("ep_1", fmt.Sprintf("https://%x.example", noise), uint64(n+2)))

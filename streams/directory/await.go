@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// maxWaiters bounds how many may wait for rows at once.
+// maxWaiters bounds how many goroutines may wait for rows at once.
 const maxWaiters = 10_000
 
 // ErrBusy means that too many are waiting already.
@@ -29,8 +29,8 @@ func (d *Directory) AwaitEndpoint(ctx context.Context, id string, version uint64
 	})
 }
 
-// AwaitWatch waits until the watch's row has at least that version. A deletion
-// that is seen while waiting ends the wait too: no version follows it.
+// AwaitWatch waits until the watch's row has at least that version. A deletion ends the
+// wait too: no version follows it.
 func (d *Directory) AwaitWatch(ctx context.Context, id string, version uint64) error {
 	return d.await(ctx, watches, id, version, func() (uint64, error) {
 		w, _, err := d.Watch(id)
@@ -56,7 +56,7 @@ func (d *Directory) AwaitWatchGone(ctx context.Context, id string) error {
 	})
 }
 
-// awaitGone waits from change to change.
+// awaitGone waits until gone returns true, checking it after each change of the row.
 func (d *Directory) awaitGone(
 	ctx context.Context, t table, id string, there func() (bool, error),
 ) error {
@@ -85,7 +85,7 @@ func (d *Directory) awaitGone(
 	}
 }
 
-// await registers before it looks, so that no change falls between.
+// await registers before it looks, so that no change is missed in between.
 func (d *Directory) await(
 	ctx context.Context, t table, id string, version uint64,
 	stored func() (uint64, error),
@@ -116,10 +116,10 @@ type rowID struct {
 
 type waiter struct {
 	version uint64
-	done    chan struct{} // closed when the version is there
+	done    chan struct{} // closed when the version is reached
 }
 
-// waiters are those who wait for rows, by row.
+// waiters are those that wait for rows, by row.
 type waiters struct {
 	mu    sync.Mutex
 	byRow map[rowID]map[*waiter]struct{}
@@ -143,7 +143,7 @@ func (ws *waiters) add(row rowID, version uint64) (*waiter, error) {
 	return w, nil
 }
 
-// remove forgets a waiter; it is called once for each that was added.
+// remove removes a waiter; it is called once for each that was added.
 func (ws *waiters) remove(row rowID, w *waiter) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -154,7 +154,7 @@ func (ws *waiters) remove(row rowID, w *waiter) {
 	}
 }
 
-// wake ends the waits that committed changes fulfil.
+// wake ends the waits that committed changes satisfy.
 func (ws *waiters) wake(changes []change) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -10,8 +10,7 @@ func backfillKey(watchID string) []byte {
 	return append(append(make([]byte, 0, 1+len(watchID)), spaceBackfills), watchID...)
 }
 
-// backfillsOf is the key under which a watch stands while its backfill is under
-// way.
+// backfillsOf returns the index key of a watch whose backfill is in progress.
 func backfillsOf(w domain.Watch) [][]byte {
 	if !w.Backfill.UnderWay() || w.Deleted() {
 		return nil
@@ -23,8 +22,8 @@ func unadmittedKey(watchID string) []byte {
 	return append(append(make([]byte, 0, 1+len(watchID)), spaceUnadmitted), watchID...)
 }
 
-// unadmittedOf is the key under which a watch stands until it is known from which
-// ledger on the follower sees it.
+// unadmittedOf returns the index key of a watch whose first live ledger is not recorded
+// yet.
 func unadmittedOf(w domain.Watch) [][]byte {
 	if w.ID == "" || w.LiveSince != 0 || w.Deleted() {
 		return nil
@@ -32,9 +31,8 @@ func unadmittedOf(w domain.Watch) [][]byte {
 	return [][]byte{unadmittedKey(w.ID)}
 }
 
-// EachUnadmitted calls take for each watch of which it is not known from which
-// ledger on the follower sees it, in the order of their ids, until it fails. It
-// holds no more than a few hundred ids at a time.
+// EachUnadmitted calls take for each watch whose first live ledger is not recorded, in the
+// order of their ids, until it fails. It holds at most a few hundred ids at a time.
 func (d *Directory) EachUnadmitted(take func(domain.Watch) error) error {
 	from, upper := unadmittedKey(""), []byte{spaceUnadmitted + 1}
 	for {
@@ -61,8 +59,8 @@ func (d *Directory) EachUnadmitted(take func(domain.Watch) error) error {
 	}
 }
 
-// NextBackfill returns the first watch after an id, in the order of ids, whose
-// backfill is under way. An empty id is before all.
+// NextBackfill returns the first watch after an id, in the order of ids, whose backfill is
+// in progress. An empty id comes before all.
 func (d *Directory) NextBackfill(afterWatchID string) (w domain.Watch, found bool, err error) {
 	lower, upper := append(backfillKey(afterWatchID), 0), []byte{spaceBackfills + 1}
 	if afterWatchID == "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// Backfills are found while they are under way, one after the other.
+// Backfills are found while they are in progress, one after the other.
 func TestBackfillsUnderWayAreFound(t *testing.T) {
 	s := memoryStore(t)
 	defer s.Close()
@@ -48,7 +48,7 @@ func TestBackfillsUnderWayAreFound(t *testing.T) {
 	expect("wat_3")
 }
 
-// Watches are given until it is recorded from which ledger on they are live.
+// Watches are listed until their first live ledger is recorded.
 func TestUnadmittedWatchesAreFound(t *testing.T) {
 	s := memoryStore(t)
 	defer s.Close()

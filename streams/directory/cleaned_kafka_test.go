@@ -14,9 +14,9 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// TestTablesThatAreCleanedWhileTheyAreRead: brokers roll files every second and clean
-// them at once, tombstones too, while rows are written and read. A directory that
-// read all the time and one that begins afterwards hold the same.
+// TestTablesThatAreCleanedWhileTheyAreRead: brokers roll files every second and clean them
+// at once, tombstones too, while rows are written and read. A directory that reads all the
+// time and one that starts afterwards hold the same rows.
 func TestTablesThatAreCleanedWhileTheyAreRead(t *testing.T) {
 	r := newRig(t)
 	r.cleanAtOnce(schemas.TopicWatches)
@@ -47,7 +47,7 @@ func TestTablesThatAreCleanedWhileTheyAreRead(t *testing.T) {
 	}
 }
 
-// cleanAtOnce has brokers clean a topic as soon as they can.
+// cleanAtOnce makes brokers compact a topic as soon as they can.
 func (r *rig) cleanAtOnce(topic string) {
 	r.t.Helper()
 	var changes []kadm.AlterConfig

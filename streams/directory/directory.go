@@ -18,42 +18,41 @@ import (
 )
 
 const (
-	// format is the version of how the store is written. Another one fills it again.
+	// format is the version of the store's format. A store of another one is refilled.
 	format = 3
 
 	defaultCacheBytes    = 64 << 20
 	defaultMemTableBytes = 16 << 20
 	defaultConfirmEvery  = 500 * time.Millisecond
 
-	// wholeFor is how long a store may lie without passing the tables' ends
-	// before tombstones may be missing: half of Kafka's delete.retention.ms.
+	// wholeFor is how long a store may go without reaching the tables' ends before
+	// tombstones may be missing: half of Kafka's delete.retention.ms.
 	wholeFor = 12 * time.Hour
-	// wholeNoteEvery is how often the time of the last confirmation is kept.
+	// wholeNoteEvery is how often the time of the last confirmation is stored.
 	wholeNoteEvery = time.Minute
 )
 
-// ErrRebuild means that the tables are no longer what the store was filled
-// from. Opening the directory again refills it.
+// ErrRebuild means that the tables no longer are those that the store was filled from.
+// Reopening the directory refills it.
 var ErrRebuild = errors.New("the directory must be filled anew: restart this process")
 
 // ErrEnded means that the directory is not being filled any more.
 var ErrEnded = errors.New("the directory has stopped")
 
-// Config says what a directory is filled from and where it is kept.
+// Config is what a directory is filled from and where it is stored.
 type Config struct {
 	Cluster       streams.Cluster
 	Dir           string             // the store's folder
 	FS            vfs.FS             // nil: the disk
 	CacheBytes    int64              // bounds the store's block cache; 0: 64 MiB
 	MemTableBytes uint64             // bounds each write buffer of the store; 0: 16 MiB
-	ConfirmEvery  time.Duration      // how often the tables' ends are taken; 0: 500 ms
-	OnUnreadable  func(topic string) // called for each record that is no row; may be nil
+	ConfirmEvery  time.Duration      // how often the tables' ends are read; 0: 500 ms
+	OnUnreadable  func(topic string) // called for each record that cannot be decoded; may be nil
 	Now           func() time.Time
 	Logger        *slog.Logger
 }
 
-// Directory is the read model. Its reads may be called from any goroutine until
-// Close.
+// Directory is the read model. Its reads may be called from any goroutine until Close.
 type Directory struct {
 	cfg      Config
 	identity string
@@ -71,15 +70,15 @@ type Directory struct {
 	ended    chan struct{} // closed when Run has returned
 }
 
-// Ends is where topics begin and end, by partition.
+// Ends reads the start and end offsets of topics, by partition.
 type Ends interface {
 	Starts(ctx context.Context, topic string) (map[int32]int64, error)
 	Of(ctx context.Context, topic string) (map[int32]int64, error)
 	OfEpochs(ctx context.Context, topic string, epochs map[int32]int32) map[int32]int64
 }
 
-// Open opens the store, empties it if it cannot be continued with, and takes the
-// positions to go on from. It asks the cluster, so the tables must exist.
+// Open opens the store, empties it if it cannot be continued, and determines the positions
+// to continue at. It asks the cluster, so the tables must exist.
 func Open(ctx context.Context, cfg Config) (*Directory, error) {
 	identity, err := identityOf(ctx, cfg.Cluster)
 	if err != nil {
@@ -98,8 +97,8 @@ func Open(ctx context.Context, cfg Config) (*Directory, error) {
 	return d, nil
 }
 
-// OpenOn is Open without a cluster, for a simulation: whoever reads the tables
-// gives it what was read, with Take, and does not call Run.
+// OpenOn is Open without a cluster, for a simulation: the caller reads the tables, passes
+// what was read to Take, and does not call Run.
 func OpenOn(ctx context.Context, cfg Config, identity string, ends Ends) (*Directory, error) {
 	if cfg.CacheBytes == 0 {
 		cfg.CacheBytes = defaultCacheBytes
@@ -137,7 +136,7 @@ func OpenOn(ctx context.Context, cfg Config, identity string, ends Ends) (*Direc
 	return d, nil
 }
 
-// identityOf names the tables and the format that the store keeps them in.
+// identityOf returns the identity of the tables and of the store's format.
 func identityOf(ctx context.Context, c streams.Cluster) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "directory/%d", format)
@@ -151,7 +150,7 @@ func identityOf(ctx context.Context, c streams.Cluster) (string, error) {
 	return b.String(), nil
 }
 
-// begin decides whether the store can be continued with, and from where.
+// begin decides whether the store can be continued, and from where.
 func (d *Directory) begin(ctx context.Context) error {
 	now := d.cfg.Now()
 	whole, err := d.wholeAt()
@@ -188,9 +187,9 @@ func (d *Directory) begin(ctx context.Context) error {
 	return nil
 }
 
-// positions returns where each partition is read on from: its checkpoint, or its
-// first record when compaction has moved that up. A checkpoint behind the end
-// belongs to a table that was lost.
+// positions returns the offset at which each partition is continued: its checkpoint, or its
+// first record if compaction has moved that up. A checkpoint beyond the end means that the
+// table lost records.
 func (d *Directory) positions(ctx context.Context) (streams.Offsets, error) {
 	from := make(streams.Offsets)
 	for _, t := range tables {
@@ -230,8 +229,8 @@ func (d *Directory) positions(ctx context.Context) (streams.Offsets, error) {
 	return from, nil
 }
 
-// epochEnds asks where the epochs of the leaders ended that wrote what the store
-// holds of a table.
+// epochEnds returns where the epochs of the leaders ended that wrote what the store holds
+// of a table.
 func (d *Directory) epochEnds(
 	ctx context.Context, topic string, of map[int32]int64,
 ) (map[int32]int64, error) {
@@ -248,8 +247,8 @@ func (d *Directory) epochEnds(
 	return d.ends.OfEpochs(ctx, topic, epochs), nil
 }
 
-// wholeAt is when the store last was known to have passed the tables' ends, or
-// was begun. It is zero for an empty store.
+// wholeAt is when the store last was known to have reached the tables' ends, or was
+// created. It is zero for an empty store.
 func (d *Directory) wholeAt() (time.Time, error) {
 	value, err := d.store.Get(wholeKey)
 	if err != nil || len(value) != 8 {
@@ -268,10 +267,9 @@ func (d *Directory) noteWhole(at time.Time) error {
 	return batch.Commit()
 }
 
-// Run fills the directory until ctx ends or Close is called; then it returns
-// nil. Any other return is an error that filling cannot get over, such as a row
-// that only a newer program can read; a cluster that is away is waited for. Run
-// is called once.
+// Run fills the directory until ctx ends or Close is called; then it returns nil. Any other
+// return is a permanent error, such as a row that only a newer program can read; an
+// unavailable cluster is waited for. Run is called once.
 func (d *Directory) Run(ctx context.Context) error {
 	d.mu.Lock()
 	running, closed := d.running, d.closed
@@ -294,14 +292,13 @@ func (d *Directory) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	g, both := errgroup.WithContext(ctx) // one that fails ends the other
+	g, both := errgroup.WithContext(ctx) // if one fails, the other is cancelled
 	g.Go(func() error { return d.fill(both) })
 	g.Go(func() error { return d.confirmAgainAndAgain(both) })
 	return g.Wait()
 }
 
-// Close stops Run, waits for it and closes the store. No read may be under way
-// or follow.
+// Close stops Run, waits for it and closes the store. No read may be in progress or follow.
 func (d *Directory) Close() error {
 	d.mu.Lock()
 	running, closed := d.running, d.closed

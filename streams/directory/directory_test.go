@@ -21,7 +21,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// clock is the wall clock, which a test may set forward.
+// clock is the wall clock, which a test may advance.
 type clock struct{ forward atomic.Int64 }
 
 func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.forward.Load())) }
@@ -29,7 +29,7 @@ func (c *clock) advance(d time.Duration) { c.forward.Add(int64(d)) }
 
 type rig struct {
 	t       *testing.T
-	broker  *brokertest.Broker // nil where the test has one of its own
+	broker  *brokertest.Broker // nil if the test has its own
 	cluster streams.Cluster
 	dir     string
 	clock   clock
@@ -45,7 +45,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// newRigOn is of a broker that the test has a hand in.
+// newRigOn uses the test's own brokers.
 func newRigOn(t *testing.T, addrs ...string) *rig {
 	t.Helper()
 	return newRigAt(t, 1, streams.Cluster{
@@ -76,8 +76,8 @@ func newRigAt(t *testing.T, replicas int16, cluster streams.Cluster) *rig {
 	return r
 }
 
-// open opens the directory in the folder and runs it until the test ends or the
-// returned function is called.
+// open opens the directory in the folder and runs it until the test ends or the returned
+// function is called.
 func (r *rig) open(dir string) (*Directory, func()) {
 	r.t.Helper()
 	d, err := Open(r.t.Context(),
@@ -106,7 +106,7 @@ func (r *rig) open(dir string) (*Directory, func()) {
 	return d, stop
 }
 
-// txn is a transactional writer, as a task of the engine is one.
+// txn is a transactional writer, like a task of the engine.
 type txn struct {
 	t      *testing.T
 	client *kgo.Client
@@ -238,7 +238,7 @@ func TestRowsAreReadAsTheyWereCommitted(t *testing.T) {
 	r.caughtUp(d)
 	r.wantWatches(d, "GA", "wat_1", "wat_2")
 
-	// A revoked key, a moved watch, a deleted watch, an endpoint set back.
+	// A revoked key, a moved watch, a deleted watch, a restored endpoint.
 	w.write(accountRow("acc_1", 4, "one"), watchRow("wat_1", "GB", 2),
 		tombstone(schemas.TopicWatches, "wat_2"), endpointRow("ep_1", "https://b.example/", 0))
 	r.caughtUp(d)
@@ -267,7 +267,7 @@ func TestCatchUpWaitsForOpenTransactions(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			holder := r.txn("holder-" + c.name)
 			holder.begin(watchRow("wat_open", "GOPEN", 1))
-			// A watch that another writer had acknowledged lies behind it.
+			// A watch that another writer had acknowledged comes after it.
 			r.txn("other-"+c.name).write(watchRow("wat_"+c.name, "GOTHER", 1),
 				watchRow("wat_open2", "GBEHIND", 1))
 			short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -332,7 +332,7 @@ func TestRestartGoesOnFromTheCheckpoints(t *testing.T) {
 	if at := again.progress.all()[watches.topic]; fmt.Sprint(at) != fmt.Sprint(before) {
 		t.Errorf("it goes on from %v, want %v", at, before)
 	}
-	r.wantWatches(again, "GA", "wat_1") // as it was left
+	r.wantWatches(again, "GA", "wat_1") // unchanged
 	if err := again.Fresh(); !errors.Is(err, ErrStale) {
 		t.Errorf("fresh before it has asked: %v", err)
 	}
@@ -340,7 +340,7 @@ func TestRestartGoesOnFromTheCheckpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	for _, dir := range []string{r.dir, t.TempDir()} { // the same folder, and none
+	for _, dir := range []string{r.dir, t.TempDir()} { // the same folder, and an empty one
 		d, stop := r.open(dir)
 		r.caughtUp(d)
 		r.wantWatches(d, "GA")
@@ -372,7 +372,7 @@ func TestAStoreAheadOfItsTableIsFilledAnew(t *testing.T) {
 	r.wantWatches(d, "GA", "wat_1")
 }
 
-// compacting is a broker whose compaction the test starts.
+// compacting is a broker whose compaction the test triggers.
 func compacting(t *testing.T) *kfake.Cluster {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(t.TempDir()))
@@ -399,7 +399,7 @@ func TestCompactionChangesNothing(t *testing.T) {
 		w.write(watchRow("wat_1", fmt.Sprintf("G%d", i), uint64(i+21)),
 			watchRow("wat_3", "GC", uint64(i+1)))
 	}
-	c.Compact() // also of records that the stopped directory has not read
+	c.Compact() // also records that the stopped directory has not read
 	for _, dir := range []string{r.dir, t.TempDir()} {
 		d, stop := r.open(dir)
 		r.caughtUp(d)
@@ -421,7 +421,7 @@ func TestAStoreThatWasAwayTooLongIsFilledAnew(t *testing.T) {
 	r.caughtUp(d)
 	stop()
 	w.write(tombstone(schemas.TopicWatches, "wat_gone"))
-	for i := range 30 { // the tombstone must not lie in a last batch
+	for i := range 30 { // the tombstone must not be in the last batch
 		w.write(watchRow(fmt.Sprintf("wat_%d", i), "GB", 1))
 	}
 	c.Compact()
@@ -471,7 +471,7 @@ func TestFreshnessEndsWithTheCluster(t *testing.T) {
 	})
 }
 
-// A transaction that stays open keeps the directory from being confirmed.
+// A transaction that stays open prevents the directory from being confirmed.
 func TestAnOpenTransactionIsNotFresh(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)
@@ -509,7 +509,7 @@ func TestAwait(t *testing.T) {
 	if err := d.AwaitWatch(soon(t), "wat_1", 1); err != nil {
 		t.Fatal(err)
 	}
-	// Waiters of one row, at versions that come and at one that a deletion ends.
+	// Waiters for one row, at versions that come and at one that a deletion ends.
 	results := make(chan error, 3)
 	for _, version := range []uint64{2, 3, 9} {
 		go func() { results <- d.AwaitWatch(soon(t), "wat_1", version) }()
@@ -545,8 +545,8 @@ func TestWaitersAreBounded(t *testing.T) {
 	}
 }
 
-// Writers, readers, waiters and barriers at once: what was acknowledged and
-// caught up with is there, whoever looks.
+// Writers, readers, waiters and barriers at once: every reader sees what was acknowledged
+// and caught up with.
 func TestManyAtOnce(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)

@@ -1,6 +1,6 @@
-// Package directory is the read model of the tables `accounts`, `endpoints`,
-// `watches` and `key-uses`: what every API and follower node asks who a key belongs to, what an
-// endpoint is, and which watches name a wallet.
+// Package directory is the read model of the tables `accounts`, `endpoints`, `watches` and
+// `key-uses`: from it every API and follower node learns whose a key is, what an endpoint
+// is, and which watches name a wallet.
 //
 // It hides a Pebble store and the one goroutine that fills it from the tables,
 // all partitions, read committed. The store is a cache: a deleted folder, other
@@ -8,22 +8,21 @@
 //
 // Invariants:
 //
-//   - Rows, index entries and checkpoints of what was read change in one batch.
-//     A position is told only after its batch is committed, so whoever waited for
-//     a position reads what lies before it.
+//   - Rows, index entries and checkpoints of what was read change in one batch. A
+//     position is published only after its batch is committed, so a reader that waited for
+//     a position sees everything before it.
 //   - The log's order decides: the last record of a key is its row, an empty value
-//     is none. Versions are not compared. The engine's task is the only writer
-//     and is fenced, and after a torn commit (docs/architecture.md) the row that
-//     it publishes again may have a lower version than the torn one. A reader
-//     that kept the higher one would differ for ever from one that refills
-//     from the compacted table (G4).
+//     deletes it. Versions are not compared. The engine's task is the only writer and is
+//     fenced, and after a torn commit (docs/architecture.md) the row that it publishes
+//     again may have a lower version than the torn one. A reader that kept the higher
+//     version would for ever differ from one that refills from the compacted table (G4).
 //   - Compaction may drop a tombstone 24 hours after it was written
 //     (delete.retention.ms). A store that has not passed the tables' ends for 12
 //     hours could therefore miss a deletion, and is filled again from nothing.
 //     Do not set delete.retention.ms lower than a day on the tables.
-//   - A table's end is its high watermark. A read-committed position that has
-//     reached it has seen everything that was acknowledged before the question,
-//     also what was in a transaction that was still open then.
+//   - A table's end is its high watermark. A read-committed reader that has reached it
+//     has seen everything that was acknowledged before the request, also what was in a
+//     transaction that was still open then.
 //   - Nothing is kept in memory per watch, endpoint or account.
 //
 // Keys of the store, by their first byte; every entry is in the store's order:
@@ -41,12 +40,11 @@
 //	0x19 watch id              nothing: watches whose backfill is under way
 //	0x1a watch id              nothing: watches without a first live ledger
 //
-// Most payments go to wallets that nobody watches. 0x15 answers those with one
-// lookup of a short key: a million of them fit the block cache.
+// Most payments go to wallets that nobody watches. For those, 0x15 needs one lookup of a
+// short key: a million of them fit the block cache.
 //
-// A record that is no row of its table is logged and skipped; the row before
-// it stays. A row of a newer schema version ends the filling: what it says is not
-// to be missed.
+// A record that is no row of its table is logged and skipped; the previous row stays. A row
+// of a newer schema version ends Run: its content must not be missed.
 //
 // File map:
 //

@@ -18,8 +18,7 @@ const (
 	lastWait  = 5 * time.Second
 )
 
-// fill reads the tables until ctx ends or something stands in the way that
-// trying again does not help.
+// fill reads the tables until ctx ends or a permanent error occurs.
 func (d *Directory) fill(ctx context.Context) error {
 	policy := retry.Policy{
 		First: firstWait,
@@ -39,10 +38,9 @@ func (d *Directory) fill(ctx context.Context) error {
 	})
 }
 
-// sameTables fails when the tables were made again or have lost their ends while
-// the directory runs. What it holds may then be more than what they hold, and is
-// not emptied under its readers. A cluster that does not answer is not a fault
-// of the tables.
+// sameTables fails when the tables were recreated or truncated while the directory runs.
+// Then it may hold more than the tables do, and it is not emptied under its readers. A
+// cluster that does not answer is not a fault of the tables.
 func (d *Directory) sameTables(ctx context.Context) error {
 	identity, err := identityOf(ctx, d.cfg.Cluster)
 	if err != nil {
@@ -57,10 +55,10 @@ func (d *Directory) sameTables(ctx context.Context) error {
 	return nil
 }
 
-// fillFromCheckpoints reads on from where the store stands until an error.
+// fillFromCheckpoints reads from the store's positions on until an error.
 func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err error) {
-	// What compaction removes is superseded or was seen (doc.go), so reading goes
-	// on at the oldest record when the asked one is gone.
+	// What compaction removes is superseded or was seen (doc.go), so reading continues at
+	// the oldest record when the requested one is gone.
 	r, err := d.cfg.Cluster.NewReader(streams.ReaderConfig{From: d.progress.all(), SkipExpired: true})
 	if err != nil {
 		return false, err
@@ -83,8 +81,8 @@ func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err er
 	}
 }
 
-// distrusted has the store filled again at its next opening when its reader was
-// handed what the tables do not hold, or they no longer hold what it was handed.
+// distrusted marks the store to be refilled at the next opening if its reader got records
+// that the tables do not hold, or no longer hold.
 func (d *Directory) distrusted(err error) error {
 	if !errors.Is(err, streams.ErrAborted) && !errors.Is(err, streams.ErrCut) {
 		return err
@@ -93,9 +91,9 @@ func (d *Directory) distrusted(err error) error {
 		d.store.Distrust()))
 }
 
-// passOver tells of a record that is no row of its table. What the table had under
-// its key stays. A row of a newer version is not passed over: what it says, such
-// as which payments are watched for, is not to be missed.
+// passOver logs a record that is no row of its table. The previous row of its key stays. A
+// row of a newer version is not skipped: its content, such as which payments are watched
+// for, must not be missed.
 func (d *Directory) passOver(rec streams.Record, why error) {
 	d.cfg.Logger.Error("a record of a table cannot be read and is passed over; the row before it "+
 		"stays, and any change of the object writes it anew",
@@ -105,15 +103,16 @@ func (d *Directory) passOver(rec streams.Record, why error) {
 	}
 }
 
-// Positions is where whoever reads the tables stands.
+// Positions are the positions of a reader of the tables.
 type Positions interface {
 	Position(topic string, partition int32) int64
-	// Epoch is of the leader that wrote the record before, if it was read; else below 0.
+	// Epoch returns the epoch of the leader that wrote the previous record, if it was read;
+	// else below 0.
 	Epoch(topic string, partition int32) int32
 }
 
-// Take writes what was read, with the positions behind it, and then tells of
-// both. Run does so; without it, whoever reads the tables.
+// Take writes what was read, with the positions after it, and then publishes both. Run
+// calls it; without Run, the reader of the tables does.
 func (d *Directory) Take(r Positions, records []streams.Record) (err error) {
 	batch := d.store.Begin()
 	defer func() {

@@ -12,28 +12,26 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// FreshFor is how old the latest confirmation may be for the directory to be
-// trusted: a revoked key is refused everywhere within this time
-// (docs/architecture.md).
+// FreshFor is how old the latest confirmation may be before the directory is not trusted: a
+// revoked key is refused everywhere within this time (docs/architecture.md).
 const FreshFor = 5 * time.Second
 
-// ErrStale means that the directory cannot tell whether it holds what the tables
-// hold. Authentication answers 503.
+// ErrStale means that the directory may not hold what the tables hold. Authentication
+// answers 503.
 var ErrStale = errors.New("the directory has not confirmed its tables within 5 s")
 
-// freshness is when the directory last was known to hold all that the tables
-// held.
+// freshness is when the directory was last known to hold everything that the tables held.
 type freshness struct {
 	mu        sync.Mutex
 	confirmed time.Time // by this process; zero: not yet
 	whole     time.Time // by this or a former process
-	noted     time.Time // what the store holds of it
+	noted     time.Time // the stored time
 }
 
 func (f *freshness) begin(whole time.Time) { f.whole, f.noted = whole, whole }
 
-// Fresh is nil when less than 5 s ago the tables ended where the directory
-// stands now, or before; else it is ErrStale.
+// Fresh returns nil if the tables ended less than 5 s ago at the directory's present
+// position, or before it; else ErrStale.
 func (d *Directory) Fresh() error {
 	d.fresh.mu.Lock()
 	confirmed := d.fresh.confirmed
@@ -47,8 +45,8 @@ func (d *Directory) Fresh() error {
 	return nil
 }
 
-// age is the larger of what the monotonic and the wall clock say: the one stands
-// still while a machine sleeps, the other can be set back.
+// age is the larger age by the monotonic and the wall clock: the one stops while a machine
+// sleeps, the other can be set back.
 func age(now, then time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }
@@ -79,8 +77,8 @@ func (d *Directory) confirmAgainAndAgain(ctx context.Context) error {
 	}
 }
 
-// confirm takes the tables' ends and waits until they are passed. What is
-// confirmed is the time before the question.
+// confirm reads the tables' ends and waits until they are reached. The confirmed time is
+// that before the request.
 func (d *Directory) confirm(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, FreshFor)
 	defer cancel()
@@ -120,7 +118,7 @@ func (d *Directory) Confirm(ctx context.Context) error {
 	return d.progress.await(ctx, d.ended, ends)
 }
 
-// endsOf takes the high watermarks of tables, side by side.
+// endsOf reads the high watermarks of tables concurrently.
 func (d *Directory) endsOf(ctx context.Context, of ...table) (streams.Offsets, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	by := make([]map[int32]int64, len(of))
@@ -140,26 +138,26 @@ func (d *Directory) endsOf(ctx context.Context, of ...table) (streams.Offsets, e
 	return ends, nil
 }
 
-// Barrier takes the ends of the tables that matching reads. A directory that has
-// Reached them holds every watch and endpoint that was acknowledged before.
+// Barrier returns the ends of the tables that matching reads. A directory that has Reached
+// them holds every watch and endpoint that was acknowledged before.
 func (d *Directory) Barrier(ctx context.Context) (streams.Offsets, error) {
 	return d.endsOf(ctx, watches, endpoints)
 }
 
-// Reached reports whether the directory holds all that lies before the ends.
+// Reached reports whether the directory holds everything before the ends.
 func (d *Directory) Reached(ends streams.Offsets) bool {
 	d.progress.mu.Lock()
 	defer d.progress.mu.Unlock()
 	return d.progress.behind(ends) == ""
 }
 
-// Position gives up to where each partition of the tables is held.
+// Position returns the directory's position in each partition of the tables.
 func (d *Directory) Position() streams.Offsets { return d.progress.all() }
 
-// CatchUp waits until the directory holds every watch and endpoint that was
-// acknowledged before the call, and gives the position it then has in each
-// partition of `watches`. An open transaction is waited for, so ctx should have
-// room for a dead writer's (10 s). It is cheap when there is nothing to wait for.
+// CatchUp waits until the directory holds every watch and endpoint that was acknowledged
+// before the call, and returns its position in each partition of `watches`. It waits for
+// open transactions, so ctx should allow for a dead writer's timeout (10 s). It is cheap
+// when there is nothing to wait for.
 func (d *Directory) CatchUp(ctx context.Context) (watchesOffsets map[int32]int64, err error) {
 	ends, err := d.Barrier(ctx)
 	if err != nil {

@@ -9,25 +9,24 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// maxLooked bounds the rows that one page looks at: a page of a rare filter ends
-// there, with where to go on.
+// maxLooked bounds the rows that one page reads: with a rare filter a page may end there,
+// with the position to continue at.
 const maxLooked = 2000
 
-// Position is a place in a list, by what the object there is ordered by.
+// Position is a position in a list, by the list's sort key.
 type Position struct {
 	CreatedAtMillis int64
 	ID              string
 }
 
-// EndpointFilter says which endpoints a list holds; AccountID must be set, an
-// empty Status does not filter.
+// EndpointFilter selects endpoints; AccountID must be set, an empty Status does not filter.
 type EndpointFilter struct {
 	AccountID string
 	Status    domain.EndpointStatus
 }
 
-// WatchFilter says which watches a list holds; AccountID must be set, the other
-// fields do not filter when they are empty.
+// WatchFilter selects watches; AccountID must be set, other fields do not filter if they
+// are empty.
 type WatchFilter struct {
 	AccountID     string
 	EndpointID    string
@@ -42,7 +41,7 @@ const (
 	listWatchesOfAddress = 'a' // scope: account and wallet
 )
 
-// listKey is a place in a list: newest first, then by id.
+// listKey is the key of an entry in a list: newest first, then by id.
 func listKey(kind byte, scope string, createdAtMillis int64, id string) []byte {
 	key := append(make([]byte, 0, 11+len(scope)+len(id)), spaceLists, kind)
 	key = append(append(key, scope...), 0)
@@ -50,8 +49,8 @@ func listKey(kind byte, scope string, createdAtMillis int64, id string) []byte {
 	return append(key, id...)
 }
 
-// placesOfEndpoint are the keys under which an endpoint is listed. A deleted one
-// is in no list.
+// placesOfEndpoint returns the keys under which an endpoint is listed. A deleted one is in
+// no list.
 func placesOfEndpoint(e domain.Endpoint) [][]byte {
 	if !e.Exists() || e.Deleted() {
 		return nil
@@ -59,7 +58,7 @@ func placesOfEndpoint(e domain.Endpoint) [][]byte {
 	return [][]byte{listKey(listEndpoints, e.AccountID, e.CreatedAtMillis, e.ID)}
 }
 
-// placesOfWatch are the keys under which a watch is listed.
+// placesOfWatch returns the keys under which a watch is listed.
 func placesOfWatch(w domain.Watch) [][]byte {
 	if !w.Exists() || w.Deleted() {
 		return nil
@@ -71,7 +70,7 @@ func placesOfWatch(w domain.Watch) [][]byte {
 	}
 }
 
-// relist moves an object from its former places to its present ones.
+// relist moves an object from its former keys to its present ones.
 func relist(batch *streams.Batch, before, after [][]byte) error {
 	for _, key := range before {
 		if err := batch.Delete(key); err != nil {
@@ -86,9 +85,9 @@ func relist(batch *streams.Batch, before, after [][]byte) error {
 	return nil
 }
 
-// Endpoints returns endpoints of an account, newest first, from behind a position
-// on, at most limit of them. next is nil at the end of the list; a page may have
-// fewer than limit and not be the last.
+// Endpoints returns endpoints of an account, newest first, from after a position on, at
+// most limit of them. next is nil at the end of the list; a page may have fewer than limit
+// and not be the last.
 func (d *Directory) Endpoints(
 	f EndpointFilter, after *Position, limit int,
 ) (page []domain.Endpoint, next *Position, err error) {
@@ -97,7 +96,7 @@ func (d *Directory) Endpoints(
 	})
 }
 
-// Watches returns watches of an account in the same manner.
+// Watches returns watches of an account in the same way.
 func (d *Directory) Watches(
 	f WatchFilter, after *Position, limit int,
 ) (page []domain.Watch, next *Position, err error) {
@@ -115,8 +114,8 @@ func (d *Directory) Watches(
 	})
 }
 
-// list reads a page. An object that changes meanwhile is given as it was or as
-// it is; one that left the list since is left out.
+// list reads a page. An object that changes meanwhile is returned as it was or as it is;
+// one that left the list is left out.
 func list[T any](
 	d *Directory, kind byte, scope string, after *Position, limit int,
 	row func(string) (T, bool, error), keep func(T) bool,

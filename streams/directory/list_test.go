@@ -62,7 +62,7 @@ func walkWatches(t *testing.T, d *Directory, f WatchFilter, limit int) (ids []st
 	}
 }
 
-// Lists are held against a model, through every kind of change of a row.
+// Lists are compared with a model, through every kind of change of a row.
 func TestListsAreTheTables(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)
@@ -79,7 +79,7 @@ func TestListsAreTheTables(t *testing.T) {
 			continue
 		}
 		if created[id] == 0 {
-			created[id] = int64(1000 + random.IntN(10)) // many share a time
+			created[id] = int64(1000 + random.IntN(10)) // several share a time
 		}
 		x := domain.Watch{
 			ID:              id,
@@ -153,8 +153,7 @@ func TestEndpointsAreListedByStatusUntilTheyAreDeleted(t *testing.T) {
 	}
 }
 
-// A page of a rare filter looks at a bounded number of rows, and says where to
-// go on.
+// A page with a rare filter reads a bounded number of rows, and returns where to continue.
 func TestAPageOfARareFilterIsBounded(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)
@@ -190,7 +189,7 @@ func TestWaitingForWhatIsGone(t *testing.T) {
 	gone := make(chan error, 2)
 	go func() { gone <- d.AwaitWatchGone(soon(t), "wat_1") }()
 	go func() { gone <- d.AwaitEndpointGone(soon(t), "ep_1") }()
-	w.write(listedWatch("wat_1", "acc_1", "ep_2", "G1", 1)) // a change that is no end
+	w.write(listedWatch("wat_1", "acc_1", "ep_2", "G1", 1)) // a change, but no deletion
 	w.write(tombstone(schemas.TopicWatches, "wat_1"),
 		listedEndpoint("ep_1", "acc_1", domain.StatusDeleted, 1))
 	for range 2 {
@@ -198,7 +197,7 @@ func TestWaitingForWhatIsGone(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// What is gone already is not waited for.
+	// A row that is gone already is not waited for.
 	if err := errors.Join(d.AwaitWatchGone(soon(t), "wat_1"), d.AwaitEndpointGone(soon(t), "ep_1"),
 		d.AwaitEndpointGone(soon(t), "ep_never")); err != nil {
 		t.Error(err)

@@ -9,8 +9,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// progress holds up to where the store has taken each partition. One goroutine
-// moves it, any may wait for it.
+// progress holds the offset up to which the store holds each partition. One goroutine moves
+// it, any may wait for it.
 type progress struct {
 	mu    sync.Mutex
 	at    streams.Offsets
@@ -32,8 +32,8 @@ func (p *progress) all() streams.Offsets {
 	return c
 }
 
-// ahead returns the positions in which a reader is ahead. A reader that is behind
-// was thrown back by a table that has lost its end.
+// ahead returns the positions in which a reader is ahead. A reader that is behind was reset
+// because a table lost its end.
 func (p *progress) ahead(r Positions) (streams.Offsets, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +57,7 @@ func (p *progress) ahead(r Positions) (streams.Offsets, error) {
 	return moved, nil
 }
 
-// move sets positions and wakes whoever waits for some.
+// move sets positions and wakes the goroutines that wait for some.
 func (p *progress) move(to streams.Offsets) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,7 +87,7 @@ func (p *progress) await(ctx context.Context, ended <-chan struct{}, ends stream
 	}
 }
 
-// behind names a partition that has not reached its end, or nothing.
+// behind names a partition that has not reached its end, or returns "".
 func (p *progress) behind(ends streams.Offsets) string {
 	for topic, partitions := range ends {
 		for n, end := range partitions {

@@ -9,17 +9,16 @@ import (
 )
 
 const (
-	// maxWatchesOfWallet bounds what WatchesByWallet puts into memory.
+	// maxWatchesOfWallet bounds what WatchesByWallet loads into memory.
 	maxWatchesOfWallet = 10_000
 	watchPage          = 256
 )
 
-// ErrTooManyWatches means that a wallet has more watches than WatchesByWallet
-// gives at once: use EachWatchOfWallet.
+// ErrTooManyWatches means that a wallet has more watches than WatchesByWallet returns at
+// once: use EachWatchOfWallet.
 var ErrTooManyWatches = errors.New("the wallet has more than 10,000 watches")
 
-// KeyByHash finds an API key by the SHA-256 of the whole key, and the account it
-// belongs to.
+// KeyByHash finds an API key by the SHA-256 of the whole key, and its account.
 func (d *Directory) KeyByHash(
 	hash []byte,
 ) (key domain.Key, accountID string, found bool, err error) {
@@ -54,7 +53,7 @@ func (d *Directory) Watch(id string) (domain.Watch, bool, error) {
 	return get(d, watches, id, watchOf)
 }
 
-// KeyUsedAt is when a key was last used, to the minute; 0: never, or unknown.
+// KeyUsedAt returns when a key was last used, to the minute; 0: never, or unknown.
 func (d *Directory) KeyUsedAt(keyID string) (millis int64, err error) {
 	millis, _, err = get(d, keyUses, keyID, keyUseOf)
 	return millis, err
@@ -73,8 +72,8 @@ func get[T any](d *Directory, t table, id string, decode func([]byte) (T, error)
 	return value, row != nil, nil
 }
 
-// WatchesByWallet returns the watches of a wallet in the order of their ids, at
-// most 10,000 of them: more are ErrTooManyWatches, never a part of them.
+// WatchesByWallet returns the watches of a wallet in the order of their ids. If there are
+// more than 10,000 it returns ErrTooManyWatches and none of them.
 func (d *Directory) WatchesByWallet(wallet string) ([]domain.Watch, error) {
 	var all []domain.Watch
 	err := d.EachWatchOfWallet(wallet, func(w domain.Watch) error {
@@ -90,9 +89,9 @@ func (d *Directory) WatchesByWallet(wallet string) ([]domain.Watch, error) {
 	return all, nil
 }
 
-// EachWatchOfWallet calls take for each watch of a wallet in the order of their
-// ids, until it fails. It holds no more than a few hundred ids at a time. A
-// watch that changes meanwhile is given as it was or as it is.
+// EachWatchOfWallet calls take for each watch of a wallet in the order of their ids, until
+// it fails. It holds at most a few hundred ids at a time. A watch that changes meanwhile is
+// passed as it was or as it is.
 func (d *Directory) EachWatchOfWallet(wallet string, take func(domain.Watch) error) error {
 	if some, err := d.store.Get(walletCountKey(wallet)); err != nil || some == nil {
 		return err
@@ -122,9 +121,9 @@ func (d *Directory) EachWatchOfWallet(wallet string, take func(domain.Watch) err
 	}
 }
 
-// EachMatchingWatch is EachWatchOfWallet without the watches that match nothing:
-// those that were deleted, and those whose endpoint was. A watch whose endpoint
-// this node does not know yet matches: the engine knows it.
+// EachMatchingWatch is EachWatchOfWallet without the watches that match nothing: those that
+// were deleted, and those whose endpoint was. A watch whose endpoint this node does not
+// know yet does match: the engine knows the endpoint.
 func (d *Directory) EachMatchingWatch(wallet string, take func(domain.Watch) error) error {
 	return d.EachWatchOfWallet(wallet, func(w domain.Watch) error {
 		if w.Deleted() {
@@ -138,7 +137,7 @@ func (d *Directory) EachMatchingWatch(wallet string, take func(domain.Watch) err
 	})
 }
 
-// watchIDs returns a page of watch ids out of the wallet index.
+// watchIDs returns a page of watch ids from the wallet index.
 func (d *Directory) watchIDs(lower, upper []byte, prefixLength int) ([]string, error) {
 	var ids []string
 	err := d.store.Scan(lower, upper, func(key, _ []byte) (bool, error) {

@@ -37,23 +37,23 @@ func hashKey(hash []byte) []byte {
 	return append(append(make([]byte, 0, 1+len(hash)), spaceKeyHashes), hash...)
 }
 
-// walletKey begins the entries of a wallet, and is one when the watch is named.
+// walletKey is the prefix of a wallet's entries; with a watch id, the key of one entry.
 func walletKey(wallet, watchID string) []byte {
 	key := append(make([]byte, 0, 2+len(wallet)+len(watchID)), spaceWallets)
 	key = append(key, wallet...)
 	return append(append(key, 0), watchID...)
 }
 
-// walletCountKey is shared by wallets of one hash: the count only says whether
-// a lookup is worth it.
+// walletCountKey is shared by wallets of one hash: the count only tells whether a lookup is
+// worthwhile.
 func walletCountKey(wallet string) []byte {
 	h := fnv.New64a()
 	h.Write([]byte(wallet))
 	return h.Sum(append(make([]byte, 0, 9), spaceWalletCount))
 }
 
-// A row is kept with the schema version that its record's headers named:
-// length of the version's name (1 byte), the name, the record's value.
+// A row is stored with the schema version of its record's headers: length of the version's
+// name (1 byte), the name, the record's value.
 func packRow(m schemas.Message) []byte {
 	row := make([]byte, 0, 1+len(m.Version)+len(m.Value))
 	row = append(append(row, byte(len(m.Version))), m.Version...)
@@ -82,7 +82,7 @@ func keyUseOf(
 }
 func watchOf(row []byte) (domain.Watch, error) { return decoded(row, "Watch", schemas.DecodeWatch) }
 
-// decoded reads a kept row; no row is the zero value.
+// decoded decodes a stored row; no row is the zero value.
 func decoded[T any](row []byte, typ string, decode func(schemas.Message) (T, error)) (T, error) {
 	var none T
 	if row == nil {
@@ -95,7 +95,7 @@ func decoded[T any](row []byte, typ string, decode func(schemas.Message) (T, err
 	return decode(m)
 }
 
-// change is what became of a row.
+// change is the outcome for a row.
 type change struct {
 	table   table
 	id      string
@@ -103,7 +103,7 @@ type change struct {
 	deleted bool
 }
 
-// apply writes one record of a table, and what the indexes hold of it.
+// apply applies one record of a table to the rows and indexes.
 func apply(batch *streams.Batch, rec streams.Record) (change, error) {
 	id := string(rec.Key)
 	var (
@@ -204,13 +204,13 @@ func kept[T any](
 	return decode(row)
 }
 
-// unreadable is the error of a record that is no row. Nothing was written of it.
+// unreadable is the error of a record that is no row. Nothing of it was written.
 type unreadable struct{ error }
 
 func (e unreadable) Unwrap() error { return e.error }
 
-// replace writes a record's row, or deletes it when the record is a tombstone;
-// then it gives the zero value.
+// replace writes a record's row, or deletes it if the record is a tombstone; then it
+// returns the zero value.
 func replace[T any](
 	batch *streams.Batch, t table, id string, rec streams.Record,
 	decode func(schemas.Message) (T, error),
@@ -228,7 +228,7 @@ func replace[T any](
 	return after, batch.Set(t.rowKey(id), packRow(schemas.Read(rec.Value, rec)))
 }
 
-// count keeps the number of watches whose wallets share a hash.
+// count maintains the number of watches whose wallets share a hash.
 func count(batch *streams.Batch, wallet string, by int64) error {
 	key := walletCountKey(wallet)
 	value, err := batch.Get(key)

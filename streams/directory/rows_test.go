@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// fatal is what both testing.T and rapid.T can do.
+// fatal is the common part of testing.T and rapid.T.
 type fatal interface {
 	Helper()
 	Fatal(...any)
@@ -59,7 +59,7 @@ func applyAll(t fatal, s *streams.Store, records ...streams.Record) {
 	}
 }
 
-// model is what the store must amount to: the last row of each id.
+// model is the expected content of the store: the last row of each id.
 type model struct {
 	watches  map[string]domain.Watch
 	accounts map[string]domain.Account
@@ -164,8 +164,8 @@ func TestIndexesFollowTheRows(t *testing.T) {
 	})
 }
 
-// A wallet with more watches than a page gives each once, in order; too many for
-// one answer are an error and not a part.
+// Of a wallet with more watches than a page, each is returned once, in order; too many for
+// one answer are an error, not a part.
 func TestManyWatchesOfOneWallet(t *testing.T) {
 	s := memoryStore(t)
 	defer func() { _ = s.Close() }()
@@ -289,8 +289,8 @@ func BenchmarkWatchesByWallet(b *testing.B) {
 	b.Run("watched", look(func(i int) string { return wallet(i * 7919) }, 1))
 }
 
-// TestWatchesThatMatchNothing: those that were deleted, and those whose endpoint
-// was, until they are given another.
+// TestWatchesThatMatchNothing: deleted ones, and those whose endpoint was deleted, until
+// they get another.
 func TestWatchesThatMatchNothing(t *testing.T) {
 	s := memoryStore(t)
 	defer func() { _ = s.Close() }()

@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// TestWhatIsNoRowIsPassedOver: the row before it stays, what comes behind it is
-// read, and who asks how many there were is told.
+// TestWhatIsNoRowIsPassedOver: the previous row stays, later records are read, and
+// OnUnreadable is called for each.
 func TestWhatIsNoRowIsPassedOver(t *testing.T) {
 	r := newRig(t)
 	dead := make(map[string]int)

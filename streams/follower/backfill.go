@@ -13,48 +13,48 @@ import (
 )
 
 const (
-	// A backfill is worked on in parts, in turn with the others that are under
-	// way. After each part it is told how far it has come; a crash repeats one.
+	// A backfill is read in parts, in turn with the other backfills in progress. After each
+	// part its progress is reported; a crash repeats one part.
 	partLedgersDefault = 1000
 	partTime           = 5 * time.Second
 
 	lookForBackfills = 500 * time.Millisecond
-	// pageWait bounds the wait for a ledger that the live source has given, and
-	// this one does not have yet.
+	// pageWait bounds the wait for a ledger that the live source has returned already, and
+	// this one has not yet.
 	pageWait = 30 * time.Second
-	// wayWait bounds how long the live ledger goes before a page: a backfill gets
-	// on, slowly, while the follower catches up for days.
-	wayWait = time.Second
-	// reportTries bounds how often one report is made before its part is read again.
+	// priorityWait bounds how long one page waits for the live ledger: a backfill advances,
+	// slowly, while the follower catches up for days.
+	priorityWait = time.Second
+	// reportTries bounds how often one report is retried before its part is read again.
 	reportTries = 5
 )
 
-// BackfillConfig says how backfills are found, read and reported. Without a
-// source none is carried out.
+// BackfillConfig configures how backfills are found, read and reported. Without a source
+// there are none.
 type BackfillConfig struct {
-	Source   Source // another than the live one, which holds a place in the chain
+	Source   Source // not the live one, which remembers its position in the chain
 	Requests Requests
 	Commands Commands
-	// PartLedgers is after how many ledgers progress is reported; 0: 1000. It is
+	// PartLedgers is the number of ledgers after which progress is reported; 0: 1000. It is
 	// also reported after 5 s.
 	PartLedgers uint32
 }
 
 // Requests is where backfills are found.
 type Requests interface {
-	// NextBackfill gives the first watch after an id whose backfill is under way.
+	// NextBackfill returns the first watch after an id whose backfill is in progress.
 	NextBackfill(afterWatchID string) (w domain.Watch, found bool, err error)
 	Watch(id string) (w domain.Watch, found bool, err error)
 	Endpoint(id string) (e domain.Endpoint, found bool, err error)
 }
 
-// Commands is where progress is reported: the engine makes facts of it.
+// Commands is where progress is reported: the engine records it as facts.
 type Commands interface {
 	Submit(ctx context.Context, c domain.Command) (domain.Result, error)
 }
 
-// keepBackfilling carries out backfills until the term ends: a part of each in
-// turn, so that a long one does not hold up a short one.
+// keepBackfilling runs backfills until the term ends: a part of each in turn, so that a
+// long one does not delay a short one.
 func (f *Reading) keepBackfilling(ctx context.Context) {
 	if f.config.Backfill.Source == nil {
 		return
@@ -81,14 +81,14 @@ func (f *Reading) keepBackfilling(ctx context.Context) {
 	}
 }
 
-// Backfiller reads the past beside the live ledger. One goroutine owns it.
+// Backfiller reads past ledgers beside the live ones. It is used by one goroutine.
 type Backfiller struct {
 	*Reading
 	BackfillConfig
-	next uint32 // the ledger whose place in the chain the source holds; 0: none
+	next uint32 // the ledger that the source would return next; 0: none
 }
 
-// NewBackfiller makes one for the backfills of a reading's configuration.
+// NewBackfiller makes a backfiller from a reading's configuration.
 func NewBackfiller(f *Reading) *Backfiller {
 	b := &Backfiller{Reading: f, BackfillConfig: f.config.Backfill}
 	if b.PartLedgers == 0 {
@@ -99,10 +99,9 @@ func NewBackfiller(f *Reading) *Backfiller {
 
 // Advance reads and reports the next part of a watch's backfill.
 //
-// How far the live ledger has come is asked after the watch was seen: what is
-// read from then on, by this follower or the next, is held against the watch.
-// So a backfill never needs to go further than that, and the watch is told from
-// where on it is seen live.
+// The position of the live ledger is read after the watch was seen: ledgers that are read
+// from then on, by this follower or the next, are matched against the watch. So a backfill
+// never needs to go further than that.
 func (b *Backfiller) Advance(ctx context.Context, watchID string) error {
 	if _, err := b.config.Watches.CatchUp(ctx); err != nil {
 		return fmt.Errorf("follower: catching up with the watches: %w", err)
@@ -113,7 +112,7 @@ func (b *Backfiller) Advance(ctx context.Context, watchID string) error {
 	}
 	live := b.at.Load()
 	if live == 0 || w.LiveSince == 0 {
-		_ = retry.Sleep(ctx, lookForBackfills) // where the watch is seen live is not known yet
+		_ = retry.Sleep(ctx, lookForBackfills) // the watch's first live ledger is not recorded yet
 		return nil
 	}
 	c := domain.RecordCoverage{WatchID: w.ID, Request: w.Backfill.Request, Until: w.Backfill.Until}
@@ -154,9 +153,9 @@ func (b *Backfiller) Advance(ctx context.Context, watchID string) error {
 	return b.report(ctx, w, c)
 }
 
-// goOn has a report begin the next part of what was asked for, or end the backfill
-// where the watch's endpoint is deleted: what would be found has nobody to go to, and
-// would count as covered when the watch has another endpoint.
+// goOn makes a report start the next part of the requested range, or end the backfill if
+// the watch's endpoint is deleted: its events could not be delivered, and would count as
+// covered when the watch has another endpoint.
 func (b *Backfiller) goOn(w domain.Watch, asked domain.Range, c *domain.RecordCoverage) error {
 	next, more := w.NextPart(asked, b.PartLedgers)
 	if !more {
@@ -174,10 +173,9 @@ func (b *Backfiller) goOn(w domain.Watch, asked domain.Range, c *domain.RecordCo
 	return nil
 }
 
-// readPart tells the log what the ledgers of a part have for a watch as the part
-// pins it, as many as
-// fit into a part's time, and gives the last of them. A problem is what waiting
-// does not mend.
+// readPart appends the matches of a part's ledgers for the watch as the part pins it, for
+// as many ledgers as fit into a part's time, and returns the last of them. A problem is an
+// error that waiting does not solve.
 func (b *Backfiller) readPart(
 	ctx context.Context, w domain.Watch, part domain.Part,
 ) (last uint32, problem string, err error) {
@@ -188,13 +186,13 @@ func (b *Backfiller) readPart(
 	b.next = 0
 	begun := b.config.Now()
 	for last < part.To && b.config.Now().Sub(begun) < partTime {
-		b.way.await(ctx, wayWait)
+		b.priority.await(ctx, priorityWait)
 		page, err := b.page(ctx, last+1)
 		if _, permanent := errors.AsType[domain.LedgerError](err); permanent {
 			return last, b.problem(w, last+1, err), nil
 		}
 		if err != nil && last >= part.From && ctx.Err() == nil {
-			return last, "", nil // this much is done; if the source is still away, the next part tells
+			return last, "", nil // report what is done; if the source is still unavailable, the next part fails
 		}
 		if err != nil {
 			return last, "", err
@@ -206,7 +204,7 @@ func (b *Backfiller) readPart(
 		if !found || current.Deleted() || current.Backfill.Request != w.Backfill.Request {
 			return last, "", nil
 		}
-		if last, err = b.tellPage(ctx, page, w, part, last+1); err != nil {
+		if last, err = b.appendPage(ctx, page, w, part, last+1); err != nil {
 			return last, "", err
 		}
 		if last == page[len(page)-1].Sequence {
@@ -216,9 +214,9 @@ func (b *Backfiller) readPart(
 	return last, "", nil
 }
 
-// tellPage tells the log what ledgers have for a watch, from the one that is due up to
-// the end of a part, and returns the last of them.
-func (b *Backfiller) tellPage(
+// appendPage appends the matches of ledgers from the due one up to the end of a part, and
+// returns the last of them.
+func (b *Backfiller) appendPage(
 	ctx context.Context, page []domain.Ledger, w domain.Watch, part domain.Part,
 	due uint32,
 ) (last uint32, err error) {
@@ -227,7 +225,7 @@ func (b *Backfiller) tellPage(
 		if l.Sequence > part.To {
 			break
 		}
-		if err := b.tell(ctx, l, last+1, w.Pinned(part), part.BegunAtMillis); err != nil {
+		if err := b.appendLedger(ctx, l, last+1, w.Pinned(part), part.BegunAtMillis); err != nil {
 			return last, err
 		}
 		last = l.Sequence
@@ -249,18 +247,18 @@ func (b *Backfiller) page(ctx context.Context, sequence uint32) ([]domain.Ledger
 	return page, nil
 }
 
-// tell appends what one ledger has for one watch. It is a function of the ledger,
-// the watch and the time, all of which a part pins.
-func (b *Backfiller) tell(
+// appendLedger appends the payments and matches of one ledger for one watch. It depends only on the
+// ledger, the watch and the time, all of which a part pins.
+func (b *Backfiller) appendLedger(
 	ctx context.Context, l domain.Ledger, due uint32, w domain.Watch, createdAtMillis int64,
 ) error {
-	if !b.ours() {
-		return errNotOurs
+	if !b.isElected() {
+		return errNotElected
 	}
 	if err := b.check(l, due); err != nil {
 		return err
 	}
-	s, err := sift(l.Payments, only{w}, made{})
+	s, err := match(l.Payments, only{w}, written{})
 	if err != nil {
 		return err
 	}
@@ -278,7 +276,7 @@ func (o only) ByWallet(wallet string) ([]domain.Watch, error) {
 	return []domain.Watch{o.watch}, nil
 }
 
-// problem says why a backfill can go no further, for whoever asked for it. What
+// problem returns why a backfill cannot continue, for the client that requested it. What
 // only the operator should know is logged.
 func (b *Backfiller) problem(w domain.Watch, sequence uint32, err error) string {
 	b.config.Logger.Warn("a backfill cannot go on", "watch", w.ID, "ledger", sequence, "err", err)
@@ -292,9 +290,9 @@ func (b *Backfiller) problem(w domain.Watch, sequence uint32, err error) string 
 	return fmt.Sprintf("ledger %d cannot be read by this version of Lumenhook", sequence)
 }
 
-// report has the engine record how far a backfill has come. Its identifier is a
-// function of what it says, and of the watch that it speaks of, so it may be made again. A
-// refusal means that the watch was deleted: nothing is left to do.
+// report has the engine record a backfill's progress. Its identifier is derived from its
+// content and the watch, so it may be repeated. A refusal means that the watch was deleted:
+// nothing is left to do.
 func (b *Backfiller) report(ctx context.Context, w domain.Watch, c domain.RecordCoverage) error {
 	command := domain.Command{
 		ID: domain.DeriveID(domain.CommandPrefix, "coverage", c.WatchID, strconv.FormatUint(c.Request,

@@ -16,8 +16,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// ask does to a watch of the book what the engine does on a command.
-func (b *book) ask(body domain.CommandBody) (domain.Watch, *domain.Rejection) {
+// ask applies a command to a watch, as the engine does.
+func (b *directory) ask(body domain.CommandBody) (domain.Watch, *domain.Rejection) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := slices.IndexFunc(b.acknowledged, func(w domain.Watch) bool {
@@ -32,7 +32,7 @@ func (b *book) ask(body domain.CommandBody) (domain.Watch, *domain.Rejection) {
 	return w, rejection
 }
 
-func (b *book) NextBackfill(after string) (found domain.Watch, is bool, err error) {
+func (b *directory) NextBackfill(after string) (found domain.Watch, is bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, w := range b.acknowledged {
@@ -43,7 +43,7 @@ func (b *book) NextBackfill(after string) (found domain.Watch, is bool, err erro
 	return found, is, nil
 }
 
-func (b *book) Watch(id string) (domain.Watch, bool, error) {
+func (b *directory) Watch(id string) (domain.Watch, bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := slices.IndexFunc(b.acknowledged, func(w domain.Watch) bool { return w.ID == id })
@@ -53,7 +53,7 @@ func (b *book) Watch(id string) (domain.Watch, bool, error) {
 	return b.acknowledged[i], true, nil
 }
 
-func (b *book) Endpoint(id string) (domain.Endpoint, bool, error) {
+func (b *directory) Endpoint(id string) (domain.Endpoint, bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := domain.Endpoint{ID: id, AccountID: "acc_1", Status: domain.StatusActive}
@@ -63,20 +63,20 @@ func (b *book) Endpoint(id string) (domain.Endpoint, bool, error) {
 	return e, true, nil
 }
 
-// deleteEndpointOf deletes the endpoint that a watch names.
-func (b *book) deleteEndpointOf(watchID string) {
+// deleteEndpointOf deletes a watch's endpoint.
+func (b *directory) deleteEndpointOf(watchID string) {
 	w, _, _ := b.Watch(watchID)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.deleted = w.EndpointID
 }
 
-// desk takes the follower's reports to the book.
+// desk applies the follower's reports to the fake directory.
 type desk struct {
-	book   *book
-	before func(domain.RecordCoverage) error // it is taken unless this fails
-	mu     sync.Mutex
-	taken  []domain.RecordCoverage // of ledgers
+	directory *directory
+	before    func(domain.RecordCoverage) error // the report is accepted unless this fails
+	mu        sync.Mutex
+	taken     []domain.RecordCoverage // reports of covered ledgers
 }
 
 func (d *desk) Submit(_ context.Context, c domain.Command) (domain.Result, error) {
@@ -86,7 +86,7 @@ func (d *desk) Submit(_ context.Context, c domain.Command) (domain.Result, error
 			return domain.Result{}, err
 		}
 	}
-	w, rejection := d.book.ask(report)
+	w, rejection := d.directory.ask(report)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if report.From != 0 {
@@ -101,21 +101,21 @@ func (d *desk) reports() []domain.RecordCoverage {
 	return slices.Clone(d.taken)
 }
 
-// pastConfig is a follower that begins behind the chain's last ledger, with
-// backfills in parts of ten ledgers.
+// pastConfig is a follower that starts after the chain's last ledger, with backfills in
+// parts of ten ledgers.
 func (r *rig) pastConfig(c *busyChain, d *desk) follower.Config {
 	config := r.config()
 	config.Source, config.Passphrase = c.source(r.t), c.network.Passphrase()
 	config.Backfill = follower.BackfillConfig{
 		Source:      c.source(r.t),
-		Requests:    r.book,
+		Requests:    r.directory,
 		Commands:    d,
 		PartLedgers: 10,
 	}
 	return config
 }
 
-// past are the ids of the events that a watch has for a range of the chain.
+// past returns the ids of a watch's events for a range of the chain.
 func (c *busyChain) past(t *testing.T, w domain.Watch, from, to uint32) (ids []string) {
 	t.Helper()
 	source := c.source(t)
@@ -137,8 +137,7 @@ func (c *busyChain) past(t *testing.T, w domain.Watch, from, to uint32) (ids []s
 	return ids
 }
 
-// told are the ids of the events of a watch that are in the log, as often as
-// they are.
+// told returns the ids of a watch's events in the log, with repeats.
 func (r *rig) told(watchID string) (ids []string) {
 	r.t.Helper()
 	for _, m := range r.matches() {
@@ -158,13 +157,13 @@ func (r *rig) ended(x *running, watchID string) domain.Watch {
 	for deadline := time.After(patience); ; {
 		select {
 		case <-tick.C:
-			if w, _, _ := r.book.Watch(watchID); !w.Backfill.UnderWay() {
+			if w, _, _ := r.directory.Watch(watchID); !w.Backfill.UnderWay() {
 				return w
 			}
 		case err := <-x.ended:
 			r.t.Fatalf("the follower ended: %v", err)
 		case <-deadline:
-			w, _, _ := r.book.Watch(watchID)
+			w, _, _ := r.directory.Watch(watchID)
 			r.t.Fatalf("the backfill did not end: %+v", w.Backfill)
 		}
 	}
@@ -173,9 +172,9 @@ func (r *rig) ended(x *running, watchID string) domain.Watch {
 func TestBackfillTellsEachPaymentOfThePastOnce(t *testing.T) {
 	r := newRig(t)
 	c := r.busyChain()
-	d := &desk{book: r.book}
+	d := &desk{directory: r.directory}
 	x := r.startReady(r.pastConfig(c, d))
-	r.book.ask(domain.BackfillWatch{WatchID: "wat_1", From: 1})
+	r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: 1})
 	w := r.ended(x, "wat_1")
 	if want := (domain.Ranges{{From: 2, To: busyLast}}); !w.Backfill.Done() ||
 		w.Backfill.Next != busyLast+1 || w.LiveSince != busyLast+1 ||
@@ -195,7 +194,7 @@ func TestBackfillTellsEachPaymentOfThePastOnce(t *testing.T) {
 		t.Errorf("the other watch of the wallet got %d events", len(got))
 	}
 
-	// What came since is seen live; nothing is read again, by any range.
+	// Later payments are seen live; no range reads anything again.
 	sequence, err := c.traffic.Burst(t.Context(), 3)
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +205,7 @@ func TestBackfillTellsEachPaymentOfThePastOnce(t *testing.T) {
 		{From: 2}, {From: 40, To: 60}, {From: 90, To: 100_000},
 	} {
 		again.WatchID = "wat_1"
-		r.book.ask(again)
+		r.directory.ask(again)
 		if w = r.ended(x, "wat_1"); !w.Backfill.Done() {
 			t.Errorf("ended as %+v", w.Backfill)
 		}
@@ -220,14 +219,14 @@ func TestBackfillTellsEachPaymentOfThePastOnce(t *testing.T) {
 	checkCursors(t, r.cursors())
 }
 
-// A crash after matches were told and before their range was reported repeats
-// them under the same ids; the follower goes on where the reports end.
+// A crash after matches were appended and before their range was reported repeats them
+// under the same ids; the follower continues where the reports end.
 func TestBackfillGoesOnAfterACrash(t *testing.T) {
 	r := newRig(t)
 	c := r.busyChain()
 	crashed := make(chan struct{})
 	crash := sync.OnceFunc(func() { close(crashed) })
-	d := &desk{book: r.book, before: func(report domain.RecordCoverage) error {
+	d := &desk{directory: r.directory, before: func(report domain.RecordCoverage) error {
 		if report.From >= 32 {
 			crash()
 			return errors.New("nobody heard it")
@@ -235,7 +234,7 @@ func TestBackfillGoesOnAfterACrash(t *testing.T) {
 		return nil
 	}}
 	x := r.startReady(r.pastConfig(c, d))
-	r.book.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2, To: 80})
+	r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2, To: 80})
 	select {
 	case <-crashed:
 	case <-time.After(patience):
@@ -244,7 +243,7 @@ func TestBackfillGoesOnAfterACrash(t *testing.T) {
 	if err := x.stopped(); err != nil {
 		t.Fatal(err)
 	}
-	w, _, _ := r.book.Watch("wat_1")
+	w, _, _ := r.directory.Watch("wat_1")
 	if w.Backfill.Next != 32 || !w.Backfill.UnderWay() {
 		t.Fatalf("crashed at %+v", w.Backfill)
 	}
@@ -254,7 +253,7 @@ func TestBackfillGoesOnAfterACrash(t *testing.T) {
 			before,
 		), len(want))
 	}
-	x = r.startReady(r.pastConfig(c, &desk{book: r.book}))
+	x = r.startReady(r.pastConfig(c, &desk{directory: r.directory}))
 	w = r.ended(x, "wat_1")
 	if err := x.stopped(); err != nil || !w.Backfill.Done() || w.Backfill.Until != 80 {
 		t.Fatalf("ended as %+v (%v)", w.Backfill, err)
@@ -268,16 +267,15 @@ func TestBackfillGoesOnAfterACrash(t *testing.T) {
 	}
 }
 
-// A part that is read again after a crash tells the same events, byte for byte and
-// for the same endpoint, whatever became of its watch; later parts go by the watch
-// as it is then.
+// A part that is read again after a crash appends the same events, byte for byte and for
+// the same endpoint, even if its watch has changed; later parts use the changed watch.
 func TestABackfillReadAgainTellsTheSame(t *testing.T) {
 	r := newRig(t)
 	c := r.busyChain()
 	crashed := make(chan struct{})
 	crash := sync.OnceFunc(func() { close(crashed) })
 	x := r.startReady(r.pastConfig(c, &desk{
-		book: r.book,
+		directory: r.directory,
 		before: func(report domain.RecordCoverage) error {
 			if report.From >= 32 {
 				crash()
@@ -286,7 +284,7 @@ func TestABackfillReadAgainTellsTheSame(t *testing.T) {
 			return nil
 		},
 	}))
-	r.book.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2, To: 80})
+	r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2, To: 80})
 	select {
 	case <-crashed:
 	case <-time.After(patience):
@@ -295,11 +293,11 @@ func TestABackfillReadAgainTellsTheSame(t *testing.T) {
 	if err := x.stopped(); err != nil {
 		t.Fatal(err)
 	}
-	r.book.ask(domain.UpdateWatch{
+	r.directory.ask(domain.UpdateWatch{
 		WatchID: "wat_1",
 		Change:  domain.WatchChange{EndpointID: new("ep_other"), Label: new("another label")},
 	})
-	x = r.startReady(r.pastConfig(c, &desk{book: r.book}))
+	x = r.startReady(r.pastConfig(c, &desk{directory: r.directory}))
 	w := r.ended(x, "wat_1")
 	if err := x.stopped(); err != nil || !w.Backfill.Done() || len(w.Parts) != 0 {
 		t.Fatalf("ended as %+v with %+v (%v)", w.Backfill, w.Parts, err)
@@ -328,9 +326,9 @@ func TestABackfillReadAgainTellsTheSame(t *testing.T) {
 func TestBackfillsTakeTurns(t *testing.T) {
 	r := newRig(t)
 	c := r.busyChain()
-	d := &desk{book: r.book}
-	r.book.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2})
-	r.book.ask(domain.BackfillWatch{WatchID: "wat_2", From: 60, To: 75})
+	d := &desk{directory: r.directory}
+	r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2})
+	r.directory.ask(domain.BackfillWatch{WatchID: "wat_2", From: 60, To: 75})
 	x := r.startReady(r.pastConfig(c, d))
 	one, two := r.ended(x, "wat_1"), r.ended(x, "wat_2")
 	if err := x.stopped(); err != nil || !one.Backfill.Done() || !two.Backfill.Done() {
@@ -352,12 +350,12 @@ func TestBackfillsTakeTurns(t *testing.T) {
 	}
 }
 
-// What waiting does not mend ends a backfill with what to do, and the live
-// ledger is followed all the same.
+// An error that waiting does not solve ends a backfill with a problem that says what to do,
+// and the live ledger is followed all the same.
 func TestBackfillSaysWhyItStops(t *testing.T) {
 	r := newRig(t)
 	c := r.busyChain()
-	config := r.pastConfig(c, &desk{book: r.book})
+	config := r.pastConfig(c, &desk{directory: r.directory})
 	config.Backfill.Source = reader(t, forgetful{c.rpc(t, c.network.RPCURL()), 50},
 		c.network.Passphrase())
 	x := r.startReady(config)
@@ -374,7 +372,7 @@ func TestBackfillSaysWhyItStops(t *testing.T) {
 		{domain.BackfillWatch{From: 88}, "ledger 90 cannot be read", domain.Ranges{{From: 88, To: 89}}},
 	} {
 		s.ask.WatchID = "wat_1"
-		r.book.ask(s.ask)
+		r.directory.ask(s.ask)
 		w := r.ended(x, "wat_1")
 		if w.Backfill.Done() || !strings.Contains(w.Backfill.Problem, s.problem) ||
 			!reflect.DeepEqual(w.Covered, s.covered) {
@@ -391,7 +389,7 @@ func TestBackfillSaysWhyItStops(t *testing.T) {
 	}
 }
 
-// forgetful no longer keeps ledgers before one, and has ledger 90 damaged.
+// forgetful no longer keeps ledgers before one, and its ledger 90 is damaged.
 type forgetful struct {
 	source.Source
 	oldest uint32
@@ -410,20 +408,20 @@ func (f forgetful) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, err
 	return page, err
 }
 
-// A watch that is deleted meanwhile is left alone, and so is a request that
-// another has replaced.
+// A watch that is deleted meanwhile is left alone, and so is a request that another has
+// replaced.
 func TestBackfillHeedsWhatChangesMeanwhile(t *testing.T) {
 	r := newRig(t)
 	c := r.busyChain()
-	r.book.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2})
-	r.book.ask(domain.BackfillWatch{WatchID: "wat_2", From: 2})
+	r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2})
+	r.directory.ask(domain.BackfillWatch{WatchID: "wat_2", From: 2})
 	var deleted, replaced sync.Once
-	d := &desk{book: r.book, before: func(report domain.RecordCoverage) error {
+	d := &desk{directory: r.directory, before: func(report domain.RecordCoverage) error {
 		if report.WatchID == "wat_1" && report.From >= 22 {
-			deleted.Do(func() { r.book.ask(domain.DeleteWatch{WatchID: "wat_1"}) })
+			deleted.Do(func() { r.directory.ask(domain.DeleteWatch{WatchID: "wat_1"}) })
 		}
 		if report.WatchID == "wat_2" && report.From >= 12 {
-			replaced.Do(func() { r.book.ask(domain.BackfillWatch{WatchID: "wat_2", From: 70}) })
+			replaced.Do(func() { r.directory.ask(domain.BackfillWatch{WatchID: "wat_2", From: 70}) })
 		}
 		return nil
 	}}
@@ -443,33 +441,33 @@ func TestBackfillHeedsWhatChangesMeanwhile(t *testing.T) {
 	}
 }
 
-// TestABackfillWaitsForAnEndpoint: what nobody can be told of is not found, so that
-// it is when the watch has another endpoint.
+// TestABackfillWaitsForAnEndpoint: without an endpoint nothing is matched, so that it still
+// can be when the watch has another endpoint.
 func TestABackfillWaitsForAnEndpoint(t *testing.T) {
 	r := newRig(t)
 	c := r.busyChain()
 	var deleted sync.Once
-	d := &desk{book: r.book, before: func(report domain.RecordCoverage) error {
+	d := &desk{directory: r.directory, before: func(report domain.RecordCoverage) error {
 		if report.From >= 22 {
-			deleted.Do(func() { r.book.deleteEndpointOf("wat_1") })
+			deleted.Do(func() { r.directory.deleteEndpointOf("wat_1") })
 		}
 		return nil
 	}}
 	x := r.startReady(r.pastConfig(c, d))
 	stops := func(why, due string, covered domain.Ranges) {
 		t.Helper()
-		r.book.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2})
+		r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2})
 		w := r.ended(x, "wat_1")
 		if !strings.Contains(w.Backfill.Problem, "deleted when ledger "+due+" was due") ||
 			!reflect.DeepEqual(w.Covered, covered) || len(w.Parts) != 0 {
 			t.Errorf("%s: it ended as %+v with %v", why, w.Backfill, w.Covered)
 		}
 	}
-	// The part that was begun as the endpoint was deleted is read.
+	// The part that had started when the endpoint was deleted is read.
 	stops("deleted meanwhile", "42", domain.Ranges{{From: 2, To: 41}})
 	stops("deleted before", "42", domain.Ranges{{From: 2, To: 41}})
-	r.book.move("wat_1", "ep_other")
-	r.book.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2})
+	r.directory.move("wat_1", "ep_other")
+	r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2})
 	if w := r.ended(x, "wat_1"); !w.Backfill.Done() {
 		t.Errorf("with another endpoint it ended as %+v", w.Backfill)
 	}
@@ -478,16 +476,16 @@ func TestABackfillWaitsForAnEndpoint(t *testing.T) {
 	}
 }
 
-// A source that is away in the middle of a part costs no repeats: what was read
+// A source that is unavailable in the middle of a part causes no repeats: what was read
 // before is reported.
 func TestBackfillWaitsForItsSource(t *testing.T) {
 	r := newRig(t)
 	c := r.busyChain()
-	config := r.pastConfig(c, &desk{book: r.book})
+	config := r.pastConfig(c, &desk{directory: r.directory})
 	away := &stalling{Source: config.Backfill.Source, from: 25, times: 3}
 	config.Backfill.Source = away
 	x := r.startReady(config)
-	r.book.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2, To: 60})
+	r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2, To: 60})
 	w := r.ended(x, "wat_1")
 	if err := x.stopped(); err != nil || !w.Backfill.Done() || away.times != 0 {
 		t.Fatalf("ended as %+v with %d failures left (%v)", w.Backfill, away.times, err)
@@ -497,7 +495,7 @@ func TestBackfillWaitsForItsSource(t *testing.T) {
 	}
 }
 
-// stalling fails some times from a ledger on.
+// stalling fails a number of times from a ledger on.
 type stalling struct {
 	follower.Source
 	from  uint32

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// cursorWindow is how many of the topic's last offsets are read at first.
-	// The newest cursor is among them, unless what stands there was aborted.
+	// cursorWindow is how many of the topic's last offsets are read at first. The newest
+	// cursor is among them, unless those records were aborted.
 	cursorWindow  = 100
 	cursorTimeout = 30 * time.Second
 )
@@ -47,8 +47,8 @@ func (f *Reading) readCursor(
 	return cursor, false, nil
 }
 
-// newestCursor reads the topic from an offset to its end. The highest sequence
-// counts, wherever it stands.
+// newestCursor reads the topic from an offset to its end. The highest sequence counts,
+// wherever it is.
 func (f *Reading) newestCursor(
 	ctx context.Context, from, end int64,
 ) (newest schemas.LedgerRead, found bool, err error) {

@@ -1,7 +1,6 @@
 package follower
 
-// OpenLog is the log of a follower, for tests that come between it and what it
-// writes.
+// OpenLog opens a follower's log, for tests that wrap it.
 var OpenLog = openLog
 
 // Close ends its clients.

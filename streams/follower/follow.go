@@ -11,14 +11,14 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// appendedAtOnce bounds the records that are handed to the log in one call.
+// appendedAtOnce bounds the records that are passed to the log in one call.
 const appendedAtOnce = 1000
 
-// Follow reads ledgers from the cursor on, until something fails. advanced tells
-// whether it read any.
+// Follow reads ledgers from the cursor on, until something fails. advanced reports whether
+// it read any.
 func (f *Reading) Follow(ctx context.Context) (advanced bool, err error) {
-	if !f.ours() {
-		return false, errNotOurs
+	if !f.isElected() {
+		return false, errNotElected
 	}
 	if err := f.log.TakeOver(ctx); err != nil {
 		return false, err
@@ -33,15 +33,15 @@ func (f *Reading) Follow(ctx context.Context) (advanced bool, err error) {
 	if _, err := f.admit(ctx, next); err != nil {
 		return false, err
 	}
-	defer f.way.leave()
+	defer f.priority.leave()
 	for {
-		f.way.leave()
+		f.priority.leave()
 		page, err := f.config.Source.Next(ctx, next)
-		f.way.take()
+		f.priority.take()
 		if err != nil {
 			return advanced, retry.Permanent(err)
 		}
-		// One barrier serves the page: all its ledgers closed before it.
+		// One catch-up serves the page: all its ledgers closed before it.
 		offsets, err := f.admit(ctx, next)
 		if err != nil {
 			return advanced, err
@@ -58,7 +58,8 @@ func (f *Reading) Follow(ctx context.Context) (advanced bool, err error) {
 	}
 }
 
-// position finds the ledger to read next, and what was matched behind the cursor.
+// position returns the ledger to read next, and reads back what was appended after the
+// cursor.
 func (f *Reading) position(ctx context.Context) (next uint32, err error) {
 	cursor, found, err := f.readCursor(ctx)
 	if err != nil {
@@ -80,12 +81,11 @@ func (f *Reading) position(ctx context.Context) (next uint32, err error) {
 	return f.anchor(ctx)
 }
 
-// anchor makes the newest ledger the cursor, so that a crash right after the
-// first start does not begin later still, with ledgers in between that nobody
-// read.
+// anchor makes the newest ledger the cursor, so that after a crash right after the first
+// start, following does not begin later and skip ledgers in between.
 func (f *Reading) anchor(ctx context.Context) (next uint32, err error) {
-	if !f.ours() {
-		return 0, errNotOurs
+	if !f.isElected() {
+		return 0, errNotElected
 	}
 	latest, err := f.config.Source.Latest(ctx)
 	if err != nil {
@@ -100,26 +100,26 @@ func (f *Reading) anchor(ctx context.Context) (next uint32, err error) {
 		return 0, err
 	}
 	f.config.Source.Continue(l.Sequence, l.Hash) // the page may have held more
-	if err := f.commitCursor(ctx, l, sifted{}, nil, f.config.Now().UnixMilli()); err != nil {
+	if err := f.commitCursor(ctx, l, matched{}, nil, f.config.Now().UnixMilli()); err != nil {
 		return 0, err
 	}
 	f.config.Logger.Info("following the ledger from the newest one on", "ledger", l.Sequence+1)
 	return l.Sequence + 1, nil
 }
 
-// read tells the log of one ledger: what it has for watched wallets, and then
-// that it was read. What was matched of it before stands.
+// read appends one ledger's payments and matches, and then the cursor. What was already
+// matched of it is kept.
 func (f *Reading) read(
 	ctx context.Context, l domain.Ledger, due uint32, offsets map[int32]int64,
 ) error {
-	if !f.ours() {
-		return errNotOurs
+	if !f.isElected() {
+		return errNotElected
 	}
 	if err := f.check(l, due); err != nil {
 		return err
 	}
 	f.at.Store(l.Sequence)
-	s, err := sift(l.Payments, admitted{f, l.Sequence}, f.standing.of(l.Sequence))
+	s, err := match(l.Payments, admitted{f, l.Sequence}, f.existing.of(l.Sequence))
 	if err != nil {
 		return err
 	}
@@ -130,12 +130,13 @@ func (f *Reading) read(
 	if err := f.commitCursor(ctx, l, s, offsets, nowMillis); err != nil {
 		return err
 	}
-	delete(f.standing, l.Sequence)
+	delete(f.existing, l.Sequence)
 	f.config.OnLedger(LedgerSummary{Ledger: l, Observed: s.observed, Matches: s.matches})
 	return nil
 }
 
-// check holds a ledger against the one that is due, and logs what of it cannot be read.
+// check checks that a ledger is the one that is due, and logs which of its transactions
+// cannot be read.
 func (f *Reading) check(l domain.Ledger, due uint32) error {
 	if l.Sequence != due {
 		return retry.Permanent(fmt.Errorf("the source gave ledger %d where %d is due", l.Sequence, due))
@@ -148,8 +149,8 @@ func (f *Reading) check(l domain.Ledger, due uint32) error {
 	return nil
 }
 
-// eachRecord gives what is to be appended of a ledger before its cursor.
-func (f *Reading) eachRecord(l domain.Ledger, s sifted, nowMillis int64) iter.Seq[streams.Record] {
+// eachRecord iterates over the records to append for a ledger before its cursor.
+func (f *Reading) eachRecord(l domain.Ledger, s matched, nowMillis int64) iter.Seq[streams.Record] {
 	return func(yield func(streams.Record) bool) {
 		for r := range s.eachRecord(nowMillis) {
 			if !yield(r) {
@@ -173,7 +174,7 @@ func (f *Reading) eachRecord(l domain.Ledger, s sifted, nowMillis int64) iter.Se
 	}
 }
 
-// inParts gives records on, so many at once.
+// inParts passes records on in bounded slices.
 func inParts(records iter.Seq[streams.Record], put func(part []streams.Record) error) error {
 	var part []streams.Record
 	for r := range records {
@@ -196,7 +197,7 @@ func (f *Reading) commitParts(ctx context.Context, records iter.Seq[streams.Reco
 }
 
 func (f *Reading) commitCursor(
-	ctx context.Context, l domain.Ledger, s sifted, offsets map[int32]int64,
+	ctx context.Context, l domain.Ledger, s matched, offsets map[int32]int64,
 	nowMillis int64,
 ) error {
 	return f.log.Commit(ctx, record(schemas.TopicLedgers, f.config.Passphrase,

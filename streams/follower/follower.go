@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// group is the consumer group in which the followers of a deployment elect one.
+// group is the consumer group in which the followers of a deployment elect the active one.
 const group = "follower"
 
 // partition is the only one of the topic "ledgers".
@@ -25,41 +25,41 @@ const leaveTimeout = 10 * time.Second
 
 // Source is where closed ledgers come from. It is used by one goroutine at a time.
 type Source interface {
-	// Check asks once whether the source serves the network; if it serves another,
-	// the error is a domain.ErrWrongNetwork.
+	// Check asks the source once whether it serves the network; if it serves another, the
+	// error is a domain.ErrWrongNetwork.
 	Check(ctx context.Context) error
-	// Latest asks once for the sequence of the newest ledger.
+	// Latest asks the source once for the sequence of the newest ledger.
 	Latest(ctx context.Context) (uint32, error)
-	// Continue says which ledger was read last: the next must name its hash as
-	// the one before it. An empty hash takes any.
+	// Continue sets which ledger was read last: the next one must name its hash as its
+	// predecessor's. An empty hash accepts any.
 	Continue(sequence uint32, hash string)
-	// Next waits for a ledger and returns it and those after it that are there
-	// too. It fails only where waiting does not help, with a domain.LedgerError.
+	// Next waits for a ledger and returns it, with those after it that are available too.
+	// It fails only where waiting does not help, with a domain.LedgerError.
 	Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error)
 }
 
-// Watches is what the follower knows of watches.
+// Watches is the follower's view of the watches.
 type Watches interface {
-	// CatchUp waits until all that was appended to the topic "watches" before
-	// the call is known, and answers with the next offset of each partition.
+	// CatchUp waits until everything is known that was appended to the topic "watches"
+	// before the call, and returns the next offset of each partition.
 	CatchUp(ctx context.Context) (offsets map[int32]int64, err error)
-	// ByWallet gives the watches of a wallet.
+	// ByWallet returns the watches of a wallet.
 	ByWallet(wallet string) ([]domain.Watch, error)
-	// EachUnadmitted gives the watches of which it is not recorded from which
-	// ledger on the follower sees them, until take fails.
+	// EachUnadmitted calls take for the watches whose first live ledger is not recorded,
+	// until it fails.
 	EachUnadmitted(take func(domain.Watch) error) error
 }
 
-// LedgerSummary tells of a ledger after its cursor is acknowledged. Observed and
-// Matches are in ledger order.
+// LedgerSummary describes a ledger whose cursor is acknowledged. Observed and Matches are
+// in ledger order.
 type LedgerSummary struct {
 	Ledger   domain.Ledger
 	Observed []domain.Payment
 	Matches  []domain.Match
 }
 
-// Config says what a follower works on. All fields but OnLedger and
-// Backfill must be set; Start's zero value is "latest".
+// Config configures a follower. All fields but OnLedger and Backfill must be set; Start's
+// zero value is "latest".
 type Config struct {
 	Cluster    streams.Cluster
 	Source     Source
@@ -91,18 +91,18 @@ type term struct {
 	ended chan struct{}
 }
 
-// New makes a follower; Run works it.
+// New makes a follower; Run runs it.
 func New(config Config) *Follower {
 	return &Follower{config: config, ready: make(chan struct{})}
 }
 
-// Ready is closed once this follower was elected and knows where it reads on:
-// payments in ledgers that close after that are seen.
+// Ready is closed once this follower was elected and knows its position: payments in
+// ledgers that close after that are seen.
 func (f *Follower) Ready() <-chan struct{} { return f.ready }
 
-// Run takes part in the election, and follows while elected, until ctx ends,
-// which is no error. It fails when following cannot go on without missing
-// payments. It may be called once.
+// Run takes part in the election, and follows while elected, until ctx ends, which is no
+// error. It fails when following cannot continue without missing payments. It may be called
+// once.
 func (f *Follower) Run(ctx context.Context) error {
 	if err := f.awaitNetwork(ctx); err != nil || ctx.Err() != nil {
 		return err
@@ -112,7 +112,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		return err
 	}
 	defer log.close()
-	f.reading = NewReading(f.config, log, f.ours)
+	f.reading = NewReading(f.config, log, f.isElected)
 	f.reading.started = func() { f.becomeReady.Do(func() { close(f.ready) }) }
 	running, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -140,9 +140,9 @@ func (f *Follower) Run(ctx context.Context) error {
 	return err
 }
 
-// awaitNetwork waits for the source to answer and checks that it serves our
-// network. Until then the follower stands for no election: another may reach
-// the source.
+// awaitNetwork waits for the source to answer and checks that it serves the configured
+// network. Until then the follower does not take part in the election: another one may
+// reach the source.
 func (f *Follower) awaitNetwork(ctx context.Context) error {
 	policy := f.config.again("the source of ledgers does not answer; waiting for it")
 	policy.If = func(err error) bool { return !errors.Is(err, domain.ErrWrongNetwork) }
@@ -153,7 +153,7 @@ func (f *Follower) awaitNetwork(ctx context.Context) error {
 	return fmt.Errorf("follower: %w", err)
 }
 
-// again is how the follower waits for what is away.
+// again is the retry policy for what is temporarily unavailable.
 func (c Config) again(message string) retry.Policy {
 	return retry.Policy{
 		First:     100 * time.Millisecond,
@@ -191,14 +191,13 @@ func (f *Follower) end() {
 	}
 }
 
-// keepFollowing follows until the term ends or nothing but a person can help.
-// Each failure of the log begins anew from the cursor: only the log knows how
-// much of what was under way stands.
+// keepFollowing follows until the term ends or an error needs a person. After each failure
+// of the log it starts again at the cursor: only the log knows what was committed.
 func (f *Follower) keepFollowing(ctx context.Context) {
 	policy := f.config.again("following the ledger was interrupted and begins again at the cursor")
 	warn := policy.OnFailure
 	policy.OnFailure = func(failure retry.Failure) {
-		if !errors.Is(failure.Err, errNotOurs) {
+		if !errors.Is(failure.Err, errNotElected) {
 			warn(failure)
 		}
 	}
@@ -211,13 +210,13 @@ func (f *Follower) keepFollowing(ctx context.Context) {
 	}
 }
 
-// errNotOurs means that the group has not confirmed lately that we are elected.
-var errNotOurs = errors.New("the group has not confirmed that this follower is the one")
+// errNotElected means that the group has not confirmed lately that this follower is elected.
+var errNotElected = errors.New("the group has not confirmed that this follower is the one")
 
 var errNoNetwork = errors.New("the source of ledgers has not answered yet, and is asked again")
 
-// Check fails while the source has not answered since the start, and while the group does
-// not confirm that this follower is one of it, be it to follow or to stand by.
+// Check returns an error while the source has not answered since the start, and while the
+// group does not confirm this follower's membership, active or standby.
 func (f *Follower) Check() error {
 	m := f.membership.Load()
 	if m == nil {
@@ -226,7 +225,7 @@ func (f *Follower) Check() error {
 	return m.Check()
 }
 
-func (f *Follower) ours() bool {
+func (f *Follower) isElected() bool {
 	m := f.membership.Load()
 	return m != nil && m.Fresh()
 }

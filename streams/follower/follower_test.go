@@ -20,7 +20,7 @@ func TestPaymentIsObservedMatchedAndRead(t *testing.T) {
 	r := newRig(t)
 	watched, other := r.wallet(), r.wallet()
 	x := r.startReady(r.config())
-	w := r.book.add("wat_1", watched) // acknowledged while the follower runs
+	w := r.directory.add("wat_1", watched) // acknowledged while the follower runs
 	r.pay(other, "1")
 	paid := r.pay(watched, "12.5")
 	summaries := x.until(paid.Ledger)
@@ -78,7 +78,7 @@ func checkCursors(t *testing.T, cursors []schemas.LedgerRead) {
 func TestGoesOnAtTheCursor(t *testing.T) {
 	r := newRig(t)
 	watched := r.wallet()
-	r.book.add("wat_1", watched)
+	r.directory.add("wat_1", watched)
 	x := r.startReady(r.config())
 	first := r.pay(watched, "1")
 	x.until(first.Ledger)
@@ -87,7 +87,7 @@ func TestGoesOnAtTheCursor(t *testing.T) {
 	}
 	away := r.pay(watched, "2") // while no follower runs
 	config := r.config()
-	config.Start = follower.Start{Sequence: 1} // of no account: there is a cursor
+	config.Start = follower.Start{Sequence: 1} // ignored: there is a cursor
 	x = r.startReady(config)
 	x.until(away.Ledger)
 	if err := x.stopped(); err != nil {
@@ -112,8 +112,8 @@ func eventIDs(matches []domain.MatchInput) (ids []string) {
 func TestReadAgainYieldsTheSameIdentifiers(t *testing.T) {
 	r := newRig(t)
 	watched := r.wallet()
-	r.book.add("wat_1", watched)
-	r.book.add("wat_2", watched)
+	r.directory.add("wat_1", watched)
+	r.directory.add("wat_2", watched)
 	r.pay(watched, "1")
 	last := r.pay(watched, "2")
 	read := func() []string {
@@ -138,11 +138,11 @@ func TestReadAgainYieldsTheSameIdentifiers(t *testing.T) {
 func TestInterruptedBeforeMatchingBeginsAgainAtTheCursor(t *testing.T) {
 	r := newRig(t)
 	watched := r.wallet()
-	r.book.add("wat_1", watched)
+	r.directory.add("wat_1", watched)
 	x := r.startReady(r.config())
-	r.book.mu.Lock()
-	r.book.failures = 3
-	r.book.mu.Unlock()
+	r.directory.mu.Lock()
+	r.directory.failures = 3
+	r.directory.mu.Unlock()
 	paid := r.pay(watched, "1")
 	x.until(paid.Ledger)
 	if err := x.stopped(); err != nil {
@@ -157,7 +157,7 @@ func TestInterruptedBeforeMatchingBeginsAgainAtTheCursor(t *testing.T) {
 func TestStandbyTakesOver(t *testing.T) {
 	r := newRig(t)
 	watched := r.wallet()
-	r.book.add("wat_1", watched)
+	r.directory.add("wat_1", watched)
 	active := r.startReady(r.config())
 	standby := r.start(r.config())
 	paid := r.pay(watched, "1")
@@ -240,7 +240,7 @@ func TestSourceOfAnotherNetworkStops(t *testing.T) {
 	}
 }
 
-// An older follower that lost its place unawares may have appended last.
+// An older follower that lost its election without noticing may have appended last.
 func TestHighestCursorCounts(t *testing.T) {
 	r := newRig(t)
 	x := r.startReady(r.config())
@@ -263,7 +263,7 @@ func TestHighestCursorCounts(t *testing.T) {
 func TestOnlyIncomeIsObserved(t *testing.T) {
 	r := newRig(t)
 	payer := r.identities.PayerAddress()
-	r.book.add("wat_1", payer)
+	r.directory.add("wat_1", payer)
 	x := r.startReady(r.config())
 	toOneself, err := r.client.Pay(t.Context(),
 		devclient.PayRequest{From: r.identities.PayerSeed, To: payer, Amount: "5"})
@@ -309,7 +309,7 @@ func TestParseStart(t *testing.T) {
 func TestGoesOnWhenTheBrokerIsBack(t *testing.T) {
 	r := newRig(t)
 	watched := r.wallet()
-	r.book.add("wat_1", watched)
+	r.directory.add("wat_1", watched)
 	x := r.startReady(r.config())
 	first := r.pay(watched, "1")
 	x.until(first.Ledger)
@@ -319,19 +319,19 @@ func TestGoesOnWhenTheBrokerIsBack(t *testing.T) {
 	if err := x.stopped(); err != nil {
 		t.Fatal(err)
 	}
-	got := slices.Compact(eventIDs(r.matches())) // a repeat may stand twice, under one identifier
+	got := slices.Compact(eventIDs(r.matches())) // a repeat may occur twice, under one identifier
 	if !slices.Equal(got, []string{domain.EventID("wat_1",
 		first.ID), domain.EventID("wat_1", away.ID)}) {
 		t.Errorf("matches %v, want each payment", got)
 	}
 }
 
-// BenchmarkCatchUp reads some 300 ledgers of the development network, from
-// joining the group to leaving it.
+// BenchmarkCatchUp reads some 300 ledgers of the development network, including joining and
+// leaving the group.
 func BenchmarkCatchUp(b *testing.B) {
 	r := newRig(b)
 	watched := r.wallet()
-	r.book.add("wat_1", watched)
+	r.directory.add("wat_1", watched)
 	last := r.pay(watched, "1").Ledger
 	for range 300 {
 		sequence, err := r.network.CloseNow()
@@ -354,12 +354,12 @@ func BenchmarkCatchUp(b *testing.B) {
 	b.ReportMetric(float64(ledgers)/b.Elapsed().Seconds(), "ledgers/s")
 }
 
-// TestWhatCannotBeReadIsKept: a transaction in quarantine holds up nothing, and
-// its hash is in a topic before the cursor passes it.
+// TestWhatCannotBeReadIsKept: a transaction in quarantine delays nothing, and its hash is
+// in a topic before the cursor passes it.
 func TestWhatCannotBeReadIsKept(t *testing.T) {
 	r := newRig(t)
 	watched := r.wallet()
-	r.book.add("wat_1", watched)
+	r.directory.add("wat_1", watched)
 	paid := r.pay(watched, "1")
 	hash := strings.Repeat("ab", 32)
 	extractor, err := ledger.NewExtractor(r.network.Passphrase())

@@ -15,52 +15,52 @@ import (
 	"github.com/lumenhook/lumenhook/streams/intake"
 )
 
-// mostStanding bounds the records of a topic that are read back. Behind the cursor
-// stand those of one ledger at most, so more of them are not our own.
-const mostStanding = 4_000_000
+// maxExisting bounds the records of a topic that are read back. After the cursor there are
+// those of one ledger at most, so if there are more, others wrote them.
+const maxExisting = 4_000_000
 
-// standing are the payments and matches that stand, by ledger.
-type standing map[uint32]made
+// existing are the payments and matches that were already appended, by ledger.
+type existing map[uint32]written
 
-// ofNoLedger is under which ledger those stand that do not say of which they are.
+// ofNoLedger is the key of matches that do not name their ledger.
 const ofNoLedger = 0
 
-// of returns what stands of a ledger.
-func (s standing) of(ledger uint32) made {
-	of := s[ledger]
-	of.unplaced = s[ofNoLedger].events
+// of returns what was already appended for a ledger.
+func (e existing) of(ledger uint32) written {
+	of := e[ledger]
+	of.unplaced = e[ofNoLedger].events
 	return of
 }
 
-// at returns what stands of a ledger, to be added to.
-func (s standing) at(ledger uint32) made {
-	of, found := s[ledger]
+// at returns the entry of a ledger, to add to.
+func (e existing) at(ledger uint32) written {
+	of, found := e[ledger]
 	if !found {
-		of = made{
+		of = written{
 			observed: make(map[string]bool),
 			events:   make(map[string]bool),
 			payments: make(map[string]bool),
 		}
-		s[ledger] = of
+		e[ledger] = of
 	}
 	return of
 }
 
-// made is what was written of a ledger.
-type made struct {
+// written is what was appended for a ledger.
+type written struct {
 	observed map[string]bool // payments
 	events   map[string]bool
-	payments map[string]bool // that were matched
-	unplaced map[string]bool // events of no known ledger
+	payments map[string]bool // payments that were matched
+	unplaced map[string]bool // events without a known ledger
 }
 
-func (m made) stands(eventID string) bool { return m.events[eventID] || m.unplaced[eventID] }
+func (w written) has(eventID string) bool { return w.events[eventID] || w.unplaced[eventID] }
 
-// readBack finds the payments and matches of ledgers behind the cursor. They were
-// committed before the cursor could be, and they stand: a payment is not written
-// again, a match keeps the endpoint and the body that it has.
+// readBack finds the payments and matches of ledgers after the cursor. They were committed
+// before the cursor could be, and are kept: a payment is not appended again, a match keeps
+// its endpoint and body.
 func (f *Reading) readBack(ctx context.Context, cursor schemas.LedgerRead) (err error) {
-	f.standing = make(standing)
+	f.existing = make(existing)
 	if f.ends, err = f.readTopics(ctx); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (f *Reading) readBack(ctx context.Context, cursor schemas.LedgerRead) (err 
 	return f.readBackMatches(ctx, cursor)
 }
 
-// appended are the topics that reading a ledger writes to before its cursor.
+// appended are the topics that a ledger's records are appended to before its cursor.
 type appended struct {
 	matches, payments map[int32]int64 // their ends
 }
@@ -86,32 +86,32 @@ func (f *Reading) readTopics(ctx context.Context) (at appended, err error) {
 func (f *Reading) readBackMatches(ctx context.Context, cursor schemas.LedgerRead) error {
 	partitionOf := f.log.PartitionOf(schemas.TopicMatches, len(f.ends.matches))
 	return f.readBackTopic(ctx, schemas.TopicMatches, cursor, cursor.MatchesOffsets, f.ends.matches,
-		func(r streams.Record) (ledger uint32, add func(made), err error) {
+		func(r streams.Record) (ledger uint32, add func(written), err error) {
 			m, err := intake.Matched(r, partitionOf)
-			return m.Ledger, func(of made) {
+			return m.Ledger, func(of written) {
 				of.events[m.EventID], of.payments[m.PaymentID] = true, true
 			}, err
 		})
 }
 
-// readBackPayments does without what a cursor of an older version does not say: its
-// ledger's payments are then written again, under the ids that they have.
+// readBackPayments skips what a cursor of an older version does not say: its ledger's
+// payments are then appended again, under the same ids.
 func (f *Reading) readBackPayments(ctx context.Context, cursor schemas.LedgerRead) error {
 	if cursor.Sequence > 0 && len(cursor.PaymentsOffsets) == 0 {
 		return nil
 	}
 	return f.readBackTopic(ctx, schemas.TopicPayments, cursor, cursor.PaymentsOffsets,
-		f.ends.payments, func(r streams.Record) (ledger uint32, add func(made), err error) {
+		f.ends.payments, func(r streams.Record) (ledger uint32, add func(written), err error) {
 			p, err := intake.Payment(r)
-			return p.Payment.Ledger, func(of made) { of.observed[p.Payment.ID] = true }, err
+			return p.Payment.Ledger, func(of written) { of.observed[p.Payment.ID] = true }, err
 		})
 }
 
-// readBackTopic reads what one topic has of ledgers behind the cursor. read returns
-// the ledger of a record, and what to add to what stands of it.
+// readBackTopic reads one topic's records of ledgers after the cursor. read returns the
+// ledger of a record, and what to add to the entry of that ledger.
 func (f *Reading) readBackTopic(
 	ctx context.Context, topic string, cursor schemas.LedgerRead, offsets, ends map[int32]int64,
-	read func(streams.Record) (ledger uint32, add func(made), err error),
+	read func(streams.Record) (ledger uint32, add func(written), err error),
 ) error {
 	from, err := f.log.Starts(ctx, topic)
 	if err != nil {
@@ -123,7 +123,7 @@ func (f *Reading) readBackTopic(
 	n := 0
 	err = f.log.Read(ctx, topic, from, ends, func(r streams.Record) error {
 		ledger, add, err := read(r)
-		if err != nil { // its reader sets it aside: nothing comes of it
+		if err != nil { // consumers send it to dead letters: it has no effect
 			f.config.Logger.Warn("a record does not count and is passed over", "topic", topic,
 				"partition", r.Partition, "offset", r.Offset, "err", err)
 			return nil
@@ -131,12 +131,12 @@ func (f *Reading) readBackTopic(
 		if ledger != ofNoLedger && ledger <= cursor.Sequence {
 			return nil
 		}
-		if n++; n > mostStanding {
+		if n++; n > maxExisting {
 			return retry.Permanent(fmt.Errorf("the topic %q has more than %d records of ledgers behind "+
 				"the cursor %d: the topic %q has lost its last records; restore it, or begin with topics of "+
-				"another prefix", topic, mostStanding, cursor.Sequence, schemas.TopicLedgers))
+				"another prefix", topic, maxExisting, cursor.Sequence, schemas.TopicLedgers))
 		}
-		add(f.standing.at(ledger))
+		add(f.existing.at(ledger))
 		return nil
 	})
 	if err != nil {
@@ -145,10 +145,9 @@ func (f *Reading) readBackTopic(
 	return nil
 }
 
-// admit catches up with the watches, and has the engine record of each that is
-// seen for the first time that it is held against every ledger from this one on.
-// That is committed before the first of them is matched: a crash in between reads
-// the ledger again with the watch present.
+// admit catches up with the watches, and has the engine record this ledger as the first one
+// of each new watch. That is committed before the first of them is matched: after a crash
+// in between, the ledger is read again with the watch present.
 func (f *Reading) admit(ctx context.Context, ledger uint32) (offsets map[int32]int64, err error) {
 	offsets, err = f.config.Watches.CatchUp(ctx)
 	if err != nil {
@@ -173,11 +172,11 @@ func (f *Reading) admit(ctx context.Context, ledger uint32) (offsets map[int32]i
 	return offsets, nil
 }
 
-// errStopped ends a listing whose reader wants no more.
+// errStopped ends a listing early.
 var errStopped = errors.New("the listing was broken off")
 
-// admission is the command that says from which ledger on a watch is seen. Its id
-// is a function of both, and the first of a watch is the one that counts.
+// admission returns the command that records the first ledger of a watch. Its id is derived
+// from both, and the first command of a watch is the one that counts.
 func admission(w domain.Watch, ledger uint32, nowMillis int64) streams.Record {
 	c := domain.Command{
 		ID: domain.DeriveID(domain.CommandPrefix, "live", w.ID,
@@ -189,8 +188,8 @@ func admission(w domain.Watch, ledger uint32, nowMillis int64) streams.Record {
 	return record(schemas.TopicCommands, w.ID, schemas.EncodeCommand(c))
 }
 
-// admitted are the watches that a ledger is held against: those of which it is
-// recorded, or will be, that they see it. Another was acknowledged too late for it.
+// admitted are the watches that a ledger is matched against: those whose first ledger is
+// recorded, or will be. Any other was acknowledged too late for it.
 type admitted struct {
 	reading *Reading
 	ledger  uint32

@@ -16,7 +16,7 @@ import (
 
 var errKilled = errors.New("killed")
 
-// mortal is a log whose follower dies at some record instead of committing it.
+// mortal is a log whose follower crashes at some record instead of committing it.
 type mortal struct {
 	follower.Log
 	at func(streams.Record) bool
@@ -34,7 +34,7 @@ func (m mortal) Commit(ctx context.Context, records ...streams.Record) error {
 	return m.Log.Commit(ctx, records...)
 }
 
-// life follows as a process of its own, until it dies.
+// life follows as a separate process would, until it crashes.
 func (r *rig) life(config follower.Config, at func(streams.Record) bool) error {
 	r.t.Helper()
 	log, err := follower.OpenLog(r.cluster)
@@ -48,7 +48,7 @@ func (r *rig) life(config follower.Config, at func(streams.Record) bool) error {
 	return err
 }
 
-// second is the second record of a topic.
+// second matches the second record of a topic.
 func second(topic string) func(streams.Record) bool {
 	n := 0
 	return func(r streams.Record) bool {
@@ -64,18 +64,18 @@ func isCursor(r streams.Record, sequence uint32) bool {
 	return r.Topic == schemas.TopicLedgers && err == nil && l.Sequence == sequence
 }
 
-// move gives a watch of the book another endpoint.
-func (b *book) move(watchID, endpointID string) {
+// move gives a watch another endpoint.
+func (b *directory) move(watchID, endpointID string) {
 	b.ask(domain.UpdateWatch{WatchID: watchID, Change: domain.WatchChange{EndpointID: &endpointID}})
 }
 
-// A watch that moves while its ledger is being appended leaves each event with
-// the endpoint that it was matched for, at whatever record the follower dies.
+// A watch that moves while its ledger is being appended leaves each event with the endpoint
+// that it was matched for, at whatever record the follower crashes.
 func TestAWatchThatMovesLeavesItsEvents(t *testing.T) {
 	r := newRig(t)
 	watched := r.wallet()
 	for _, id := range []string{"wat_1", "wat_2", "wat_3"} {
-		r.book.add(id, watched)
+		r.directory.add(id, watched)
 	}
 	paid := r.pay(watched, "1")
 	config := r.config()
@@ -90,7 +90,7 @@ func TestAWatchThatMovesLeavesItsEvents(t *testing.T) {
 	}
 	for i, at := range deaths {
 		for n, id := range []string{"wat_1", "wat_2", "wat_3"} {
-			r.book.move(id, []string{"ep_1", "ep_2", "ep_3", "ep_4"}[(i+n)%4])
+			r.directory.move(id, []string{"ep_1", "ep_2", "ep_3", "ep_4"}[(i+n)%4])
 		}
 		if err := r.life(config, at); !errors.Is(err, errKilled) {
 			t.Fatalf("life %d ended with %v", i, err)
@@ -114,7 +114,8 @@ func TestAWatchThatMovesLeavesItsEvents(t *testing.T) {
 	}
 }
 
-// What the engine sets aside does not stand: the match is made again, and delivered.
+// A match that the engine sent to dead letters does not count: the payment is matched
+// again, and delivered.
 func TestWhatIsNotDeliveredDoesNotStand(t *testing.T) {
 	for name, spoil := range map[string]func(*streams.Record){
 		"under another key": func(r *streams.Record) { r.Key = append(r.Key, 'x') },
@@ -130,7 +131,7 @@ func TestWhatIsNotDeliveredDoesNotStand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			watched := r.wallet()
-			r.book.add("wat_1", watched)
+			r.directory.add("wat_1", watched)
 			paid := r.pay(watched, "1")
 			config := r.config()
 			config.Start = follower.Start{Sequence: paid.Ledger}
@@ -156,7 +157,7 @@ func TestWhatIsNotDeliveredDoesNotStand(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.book.move("wat_1", "ep_2")
+			r.directory.move("wat_1", "ep_2")
 			err = r.life(config, func(record streams.Record) bool { return isCursor(record, paid.Ledger+1) })
 			if !errors.Is(err, errKilled) {
 				t.Fatal(err)
@@ -175,20 +176,20 @@ func TestWhatIsNotDeliveredDoesNotStand(t *testing.T) {
 	}
 }
 
-// A follower that another has taken the place of writes nothing any more: no
-// match, no cursor, no admission of a watch.
+// A follower that another has replaced writes nothing any more: no match, no cursor, no
+// admission of a watch.
 func TestAFormerFollowerWritesNothing(t *testing.T) {
 	r := newRig(t)
 	watched := r.wallet()
-	r.book.add("wat_1", watched)
+	r.directory.add("wat_1", watched)
 	paid := r.pay(watched, "1")
 	config := r.config()
 	config.Start = follower.Start{Sequence: paid.Ledger}
 	var ended error
 	at := func(record streams.Record) bool { return record.Topic == schemas.TopicMatches }
 	err := r.life(config, func(record streams.Record) bool {
-		if at(record) && ended == nil { // the one that is about to commit stands still
-			r.book.move("wat_1", "ep_2")
+		if at(record) && ended == nil { // the one that is about to commit is paused
+			r.directory.move("wat_1", "ep_2")
 			ended = r.life(config,
 				func(record streams.Record) bool { return isCursor(record, paid.Ledger+1) })
 		}
@@ -204,18 +205,18 @@ func TestAFormerFollowerWritesNothing(t *testing.T) {
 	checkCursors(t, r.cursors())
 }
 
-// A watch is held against all ledgers from the one that is told, and no other.
+// A watch is matched against all ledgers from the recorded one on, and no others.
 func TestWatchesAreAdmittedOnce(t *testing.T) {
 	r := newRig(t)
 	watched := r.wallet()
-	r.book.add("wat_1", watched)
+	r.directory.add("wat_1", watched)
 	config := r.config()
 	first := r.pay(watched, "1")
 	config.Start = follower.Start{Sequence: first.Ledger}
 	added, admitted := false, false
 	err := r.life(config, func(record streams.Record) bool {
 		if isCursor(record, first.Ledger) && !added {
-			r.book.add("wat_2", watched)
+			r.directory.add("wat_2", watched)
 			added = true
 		}
 		admitted = admitted || record.Topic == schemas.TopicCommands && string(record.Key) == "wat_2"

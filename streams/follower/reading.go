@@ -7,62 +7,62 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// Log is what reading ledgers needs of the log.
+// Log is the log as a reading uses it.
 type Log interface {
-	// TakeOver makes the caller the only one whose Commit counts. What a former
-	// one has not committed by then is never committed.
+	// TakeOver makes the caller the only one who can commit. What a former one has not
+	// committed by then is never committed.
 	TakeOver(ctx context.Context) error
-	// Commit appends records in one transaction. After an error nobody knows
-	// whether it stands, or how much of it, until the next TakeOver.
+	// Commit appends records in one transaction. After an error the outcome is unknown
+	// until the next TakeOver.
 	Commit(ctx context.Context, records ...streams.Record) error
-	// Append appends outside of transactions, whoever calls. It returns when all
-	// records are acknowledged, or with the first error; then some of them may
-	// stand.
+	// Append appends outside of transactions, without a take-over. It returns when all
+	// records are acknowledged, or with the first error; then some of them may have been
+	// written.
 	Append(ctx context.Context, records ...streams.Record) error
-	// Starts and Ends give the first offset and the end of each partition of a
-	// topic.
+	// Starts and Ends return the first offset and the end of each partition of a topic.
 	Starts(ctx context.Context, topic string) (map[int32]int64, error)
 	Ends(ctx context.Context, topic string) (map[int32]int64, error)
-	// PartitionOf gives the partition of a key, in a topic that has so many.
+	// PartitionOf returns the function from a key to its partition, in a topic with that
+	// many partitions.
 	PartitionOf(topic string, partitions int) func(key string) int32
-	// Read gives the committed records of a topic from offsets up to ends.
+	// Read reads the committed records of a topic from offsets up to ends.
 	Read(
 		ctx context.Context, topic string, from, ends map[int32]int64,
 		take func(streams.Record) error,
 	) error
 }
 
-// Reading is a follower without its election: the cursor, and the order of
-// reading, matching and writing. It has no goroutine, and what it waits for is
-// given to it, so that a simulation can work it.
+// Reading is a follower without its election: the cursor, and the order of reading,
+// matching and writing. It has no goroutine, and its dependencies are interfaces, so that a
+// simulation can run it.
 type Reading struct {
-	config  Config
-	log     Log
-	ours    func() bool // elected, as far as the group has confirmed lately
-	started func()      // told when the position is known
+	config    Config
+	log       Log
+	isElected func() bool // reports whether the group has confirmed the election lately
+	started   func()      // called when the position is known
 
-	standing standing        // of ledgers behind the cursor, made before this reading began
-	pending  map[string]bool // watches that are admitted, whose rows do not say so yet
-	ends     appended        // before what is being read is written
+	existing existing        // records after the cursor, written before this reading began
+	pending  map[string]bool // admitted watches whose rows do not say so yet
+	ends     appended        // before the current ledger's records are written
 
-	// at is the newest ledger that was, or is being, held against the watches in
-	// this term; 0: none yet. It and the way are for what runs beside the reading.
-	at  atomic.Uint32
-	way way
+	// at is the newest ledger that was, or is being, matched in this term; 0: none yet. It
+	// and the priority are for what runs beside the reading.
+	at       atomic.Uint32
+	priority priority
 }
 
-// NewReading makes a reading; of config it leaves Cluster unused.
-func NewReading(config Config, log Log, ours func() bool) *Reading {
+// NewReading makes a reading; it does not use config.Cluster.
+func NewReading(config Config, log Log, isElected func() bool) *Reading {
 	if config.OnLedger == nil {
 		config.OnLedger = func(LedgerSummary) {}
 	}
-	return &Reading{config: config, log: log, ours: ours, started: func() {}}
+	return &Reading{config: config, log: log, isElected: isElected, started: func() {}}
 }
 
-// Beside is a reading of another configuration and log that shares this one's
-// place in the ledgers: a backfill of it goes as far.
+// Beside returns a reading with another configuration and log that shares this one's
+// position: its backfills go as far.
 func (f *Reading) Beside(config Config, log Log) *Reading {
-	beside := NewReading(config, log, f.ours)
+	beside := NewReading(config, log, f.isElected)
 	beside.at.Store(f.at.Load())
 	return beside
 }
@@ -117,12 +117,12 @@ func (l *kafkaLog) Ends(ctx context.Context, topic string) (map[int32]int64, err
 	return l.ends.Of(ctx, topic)
 }
 
-// PartitionOf places as every producer does, whatever the topic.
+// PartitionOf partitions as every producer does, whatever the topic.
 func (l *kafkaLog) PartitionOf(_ string, partitions int) func(key string) int32 {
 	return streams.PartitionOf(partitions)
 }
 
-// readBatch is how many records are taken at once.
+// readBatch is how many records are polled at once.
 const readBatch = 100
 
 // Read reads with a client of its own.

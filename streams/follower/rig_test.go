@@ -23,8 +23,8 @@ import (
 
 const patience = brokertest.Patience
 
-// rig is a broker and a development network, both behind real sockets. Ledgers
-// close every 100 ms.
+// rig is a broker and a development network, both on real sockets. Ledgers close every 100
+// ms.
 type rig struct {
 	t          testing.TB
 	broker     *brokertest.Broker
@@ -32,7 +32,7 @@ type rig struct {
 	network    *devnet.Network
 	client     *devclient.Client
 	identities devnet.Identities
-	book       *book
+	directory  *directory
 	log        *brokertest.Log
 }
 
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) { brokertest.Main(m) }
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	r := &rig{t: t, broker: brokertest.Start(t), book: &book{}}
+	r := &rig{t: t, broker: brokertest.Start(t), directory: &directory{}}
 	r.cluster = r.broker.Cluster(nil)
 	r.begin()
 	var err error
@@ -67,7 +67,7 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// anew goes on with topics of another name, which are empty.
+// anew switches to empty topics under another name.
 func (r *rig) anew(name string) {
 	r.t.Helper()
 	r.cluster.Prefix = r.broker.Prefix() + name + "."
@@ -81,7 +81,7 @@ func (r *rig) begin() {
 	brokertest.MakeTopics(r.t, r.cluster, 2, r.broker.Replicas())
 }
 
-// source reads the network, and lets its ledgers be tampered with.
+// source reads the network, and can modify its ledgers.
 func (r *rig) source(tamper ...func(*ledger.Raw)) follower.Source {
 	r.t.Helper()
 	s, err := rpc.New(rpc.Config{
@@ -108,7 +108,7 @@ func (r *rig) config() follower.Config {
 	return follower.Config{
 		Cluster:    r.cluster,
 		Source:     r.source(),
-		Watches:    r.book,
+		Watches:    r.directory,
 		Passphrase: r.network.Passphrase(),
 		Now:        time.Now,
 		Logger:     slog.New(slog.DiscardHandler),
@@ -140,7 +140,7 @@ func (r *rig) start(config follower.Config) *running {
 	return x
 }
 
-// startReady starts a follower and waits until it follows.
+// startReady starts a follower and waits until it is ready.
 func (r *rig) startReady(config follower.Config) *running {
 	r.t.Helper()
 	x := r.start(config)
@@ -154,7 +154,7 @@ func (r *rig) startReady(config follower.Config) *running {
 	return x
 }
 
-// stopped stops the follower and gives what Run answered.
+// stopped stops the follower and returns Run's error.
 func (x *running) stopped() error {
 	x.t.Helper()
 	x.stop()
@@ -172,7 +172,7 @@ func (x *running) end() error {
 	}
 }
 
-// until takes summaries until the ledger with this sequence.
+// until receives summaries up to the ledger with this sequence.
 func (x *running) until(sequence uint32) (all []follower.LedgerSummary) {
 	x.t.Helper()
 	for deadline := time.After(patience); ; {
@@ -210,7 +210,7 @@ func (r *rig) pay(to, amount string) devclient.Payment {
 	return p
 }
 
-// read gives all records of a topic, in the order of their partitions.
+// read returns all records of a topic, in the order of their partitions.
 func (r *rig) read(topic string) []streams.Record {
 	r.t.Helper()
 	records := slices.Clone(r.log.Read(topic))
@@ -275,9 +275,9 @@ func (r *rig) appendCursor(l schemas.LedgerRead) {
 	}
 }
 
-// book is the watches, in memory. What was acknowledged is seen only once it was
-// caught up with, as in the topic.
-type book struct {
+// directory is a fake directory in memory. As with the topic, an acknowledged watch is visible
+// only after CatchUp.
+type directory struct {
 	mu           sync.Mutex
 	acknowledged []domain.Watch
 	known        []domain.Watch
@@ -285,7 +285,7 @@ type book struct {
 	failures     int    // of the next calls of CatchUp
 }
 
-func (b *book) add(id, wallet string) domain.Watch {
+func (b *directory) add(id, wallet string) domain.Watch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := domain.Watch{
@@ -304,7 +304,7 @@ func (b *book) add(id, wallet string) domain.Watch {
 	return w
 }
 
-func (b *book) CatchUp(context.Context) (map[int32]int64, error) {
+func (b *directory) CatchUp(context.Context) (map[int32]int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.failures > 0 {
@@ -315,7 +315,7 @@ func (b *book) CatchUp(context.Context) (map[int32]int64, error) {
 	return map[int32]int64{0: int64(len(b.known)), 1: 7}, nil
 }
 
-func (b *book) ByWallet(wallet string) (found []domain.Watch, err error) {
+func (b *directory) ByWallet(wallet string) (found []domain.Watch, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, w := range b.known {
@@ -326,7 +326,7 @@ func (b *book) ByWallet(wallet string) (found []domain.Watch, err error) {
 	return found, nil
 }
 
-func (b *book) EachUnadmitted(take func(domain.Watch) error) error {
+func (b *directory) EachUnadmitted(take func(domain.Watch) error) error {
 	b.mu.Lock()
 	known := slices.Clone(b.known)
 	b.mu.Unlock()
@@ -341,8 +341,8 @@ func (b *book) EachUnadmitted(take func(domain.Watch) error) error {
 	return nil
 }
 
-// admitting takes to the book, as the engine does, what the follower has the log
-// know of new watches.
+// admitting applies the follower's admissions of new watches to the fake directory, as the
+// engine does.
 func (r *rig) admitting() {
 	r.t.Helper()
 	ends := map[int32]int64{0: 0, 1: 0}
@@ -360,7 +360,7 @@ func (r *rig) admitting() {
 			err := reader.Poll(ctx, 100, func(record streams.Record) error {
 				c, err := schemas.DecodeCommand(schemas.Read(record.Value, record))
 				if err == nil {
-					r.book.ask(c.Body)
+					r.directory.ask(c.Body)
 				}
 				return err
 			})
@@ -373,7 +373,7 @@ func (r *rig) admitting() {
 	r.t.Cleanup(func() { cancel(); <-ended; reader.Close() })
 }
 
-// faulty is a source whose ledgers are tampered with.
+// faulty is a source whose ledgers are modified.
 type faulty struct {
 	source.Source
 	tamper []func(*ledger.Raw)
@@ -389,7 +389,7 @@ func (f faulty) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 	return page, err
 }
 
-// patient refuses its first checks.
+// patient fails its first checks.
 type patient struct {
 	follower.Source
 	refusals int

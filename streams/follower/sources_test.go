@@ -74,13 +74,13 @@ func (r *rig) busyChain() *busyChain {
 			r.t.Fatal(err)
 		}
 	}
-	w := r.book.add("wat_1", traffic.Wallet())
+	w := r.directory.add("wat_1", traffic.Wallet())
 	w.ID, w.EndpointID, w.EventTypes = "wat_2", "ep_2",
 		[]domain.EventType{domain.PaymentReceived, domain.PaymentRejected}
 	w.Rules.Memo = domain.MemoRule{Kind: domain.MemoPresent}
-	r.book.mu.Lock()
-	r.book.acknowledged = append(r.book.acknowledged, w)
-	r.book.mu.Unlock()
+	r.directory.mu.Lock()
+	r.directory.acknowledged = append(r.directory.acknowledged, w)
+	r.directory.mu.Unlock()
 	r.admitting()
 	return c
 }
@@ -136,7 +136,7 @@ func (c *busyChain) horizon(t testing.TB) *horizon.Source {
 
 var createdAt = regexp.MustCompile(`"createdAt":"[^"]*"`)
 
-// facts are all that a follower of this source tells, but for when it did.
+// facts are all records that a follower of this source appends, without their times.
 func (r *rig) facts(c *busyChain, name string, from source.Source) (all []string) {
 	r.t.Helper()
 	r.anew(name)
@@ -164,8 +164,8 @@ func (r *rig) facts(c *busyChain, name string, from source.Source) (all []string
 	return all
 }
 
-// stumbling is a server in front of the network that goes down, talks nonsense,
-// and is behind, for a while each.
+// stumbling is a server in front of the network that is down, returns nonsense, and lags
+// behind, for a while each.
 func (c *busyChain) stumbling(t *testing.T) *httptest.Server {
 	t.Helper()
 	target, err := url.Parse(c.network.RPCURL())
@@ -193,8 +193,8 @@ func (c *busyChain) stumbling(t *testing.T) *httptest.Server {
 	return server
 }
 
-// Whatever source a follower reads, and however ill the source is at times, it
-// tells the same facts.
+// Whatever source a follower reads, and however unreliable it is at times, the follower
+// appends the same facts.
 func TestEverySourceLeadsToTheSameFacts(t *testing.T) {
 	r := newRig(t)
 	c := r.busyChain()

@@ -6,15 +6,15 @@ import (
 	"strconv"
 )
 
-// Start says where to begin when there is no cursor. Its zero value is "latest":
-// payments count from the ledger after the newest one.
+// Start is where to begin when there is no cursor. Its zero value is "latest": payments
+// count from the ledger after the newest one.
 type Start struct {
 	Sequence uint32 // the first ledger to read; 0 is latest
 }
 
 const startLatest = "latest"
 
-// ParseStart reads the form that people write: latest, or a ledger's sequence.
+// ParseStart parses latest, or a ledger's sequence.
 func ParseStart(s string) (Start, error) {
 	if s == startLatest {
 		return Start{}, nil
@@ -27,7 +27,7 @@ func ParseStart(s string) (Start, error) {
 	return Start{Sequence: uint32(n)}, nil
 }
 
-// String is the form that ParseStart reads.
+// String returns the form that ParseStart reads.
 func (s Start) String() string {
 	if s.Sequence == 0 {
 		return startLatest

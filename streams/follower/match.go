@@ -8,22 +8,22 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// sifted is what a ledger has for watched wallets.
-type sifted struct {
+// matched are a ledger's payments to watched wallets and their matches.
+type matched struct {
 	observed []domain.Payment
 	matches  []domain.Match
-	before   made // what an earlier reading has written of the ledger
+	before   written // what an earlier reading has appended for the ledger
 }
 
-// isIncome leaves out what moved nothing, or moved it to where it was.
+// isIncome excludes payments of nothing, and payments to oneself.
 func isIncome(p domain.Payment) bool { return p.AmountStroops > 0 && !p.PaysOneself() }
 
-// sift keeps the payments to watched wallets and holds each against the watches.
-// What was matched of the ledger before is not matched again, whatever its watch
-// makes of it now, and what was observed is not written again.
-func sift(payments []domain.Payment, watches interface {
+// match selects the payments to watched wallets and matches each against the watches. What
+// was matched of the ledger before is not matched again, even if its watch has changed, and
+// what was observed is not appended again.
+func match(payments []domain.Payment, watches interface {
 	ByWallet(wallet string) ([]domain.Watch, error)
-}, before made) (s sifted, err error) {
+}, before written) (s matched, err error) {
 	s.before = before
 	for _, p := range payments {
 		if !isIncome(p) {
@@ -31,14 +31,14 @@ func sift(payments []domain.Payment, watches interface {
 		}
 		watching, err := watches.ByWallet(p.To)
 		if err != nil {
-			return sifted{}, fmt.Errorf("follower: asking for the watches of %s: %w", p.To, err)
+			return matched{}, fmt.Errorf("follower: asking for the watches of %s: %w", p.To, err)
 		}
 		if len(watching) == 0 && !before.payments[p.ID] && !before.observed[p.ID] {
 			continue
 		}
 		s.observed = append(s.observed, p)
 		for _, w := range watching {
-			if m, ok := domain.MatchPayment(w, p); ok && !before.stands(m.EventID) {
+			if m, ok := domain.MatchPayment(w, p); ok && !before.has(m.EventID) {
 				s.matches = append(s.matches, m)
 			}
 		}
@@ -46,8 +46,8 @@ func sift(payments []domain.Payment, watches interface {
 	return s, nil
 }
 
-// eachRecord gives what is to be appended, payments first, in ledger order.
-func (s sifted) eachRecord(nowMillis int64) func(yield func(streams.Record) bool) {
+// eachRecord iterates over the records to append, payments first, in ledger order.
+func (s matched) eachRecord(nowMillis int64) func(yield func(streams.Record) bool) {
 	return func(yield func(streams.Record) bool) {
 		for _, p := range s.observed {
 			if s.before.observed[p.ID] {
