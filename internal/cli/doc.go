@@ -29,7 +29,8 @@
 //	nearest.go      the word that was meant
 //	explain.go      refusals of the API and dead connections, in words
 //	output.go       tables, JSON, one member of an answer
-//	rows.go         the lines of a table
+//	rows.go         the lines of an answer in columns
+//	table.go        a table with numbers at the right, for many rows
 //	lists.go        flags of lists, and how a list goes on
 //	values.go       what several commands read: addresses, days, files
 //	version.go      what was built

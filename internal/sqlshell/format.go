@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
@@ -23,58 +24,28 @@ const cellMaxRunes = 80 // of a table; json and csv print all
 
 // writeTable prints columns side by side, for people.
 func writeTable(w io.Writer, a projections.Answer) error {
-	cells := make([][]string, 0, len(a.Rows)+1)
-	cells = append(cells, a.Columns)
-	for _, row := range a.Rows {
-		texts := make([]string, len(row))
-		for i, v := range row {
-			texts[i] = cell(v)
-		}
-		cells = append(cells, texts)
-	}
-	widths := make([]int, len(a.Columns))
-	for _, row := range cells {
-		for i, text := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(text))
+	columns := make([]cli.Column, len(a.Columns))
+	for i, name := range a.Columns {
+		columns[i] = cli.Column{
+			Name:    cell(name),
+			Numbers: len(a.Rows) > 0 && isNumber(a.Rows[0][i]),
 		}
 	}
-	var out strings.Builder
-	for n, row := range cells {
-		writeTableRow(&out, row, widths, n > 0, a.Rows)
-		if n == 0 {
-			for i, width := range widths {
-				out.WriteString(strings.Repeat("─", width))
-				if i < len(widths)-1 {
-					out.WriteString("──")
-				}
-			}
-			out.WriteString("\n")
+	rows := make([][]string, len(a.Rows))
+	for n, row := range a.Rows {
+		for _, v := range row {
+			rows[n] = append(rows[n], cell(v))
 		}
 	}
-	rows := "rows"
-	if len(a.Rows) == 1 {
-		rows = "row"
+	if err := cli.WriteTable(w, columns, rows); err != nil {
+		return err
 	}
-	_, err := fmt.Fprintf(w, "%s(%d %s)\n", out.String(), len(a.Rows), rows)
+	noun := "rows"
+	if len(rows) == 1 {
+		noun = "row"
+	}
+	_, err := fmt.Fprintf(w, "(%d %s)\n", len(rows), noun)
 	return err
-}
-
-func writeTableRow(out *strings.Builder, row []string, widths []int, data bool, values [][]any) {
-	for i, text := range row {
-		pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
-		switch {
-		case data && len(values) > 0 && isNumber(values[0][i]):
-			out.WriteString(pad + text)
-		case i == len(row)-1:
-			out.WriteString(text)
-		default:
-			out.WriteString(text + pad)
-		}
-		if i < len(row)-1 {
-			out.WriteString("  ")
-		}
-	}
-	out.WriteString("\n")
 }
 
 func isNumber(v any) bool {

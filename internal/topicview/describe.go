@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -35,7 +36,8 @@ func DescribeAll(ctx context.Context, cluster streams.Cluster, out io.Writer) er
 		return err
 	}
 	defer asking.Close()
-	for i, topic := range schemas.Topics() {
+	var rows [][]string
+	for _, topic := range schemas.Topics() {
 		starts, err := asking.Starts(ctx, topic.Name)
 		if err != nil {
 			return fmt.Errorf("%s: %w", topic.Name, err)
@@ -48,13 +50,16 @@ func DescribeAll(ctx context.Context, cluster streams.Cluster, out io.Writer) er
 		for p, end := range ends {
 			span += end - starts[p]
 		}
-		if i == 0 { // there is something to print
-			fmt.Fprintf(out, "%-12s  %10s  %12s  %s\n", "topic", "partitions", "offsets", "cleanup")
-		}
-		fmt.Fprintf(out, "%-12s  %10d  %12d  %s\n",
-			topic.Name, len(ends), span, topic.Cleanup)
+		rows = append(rows, []string{
+			topic.Name, strconv.Itoa(len(ends)), strconv.FormatInt(span, 10), string(topic.Cleanup),
+		})
 	}
-	return nil
+	return cli.WriteTable(out, []cli.Column{
+		{Name: "topic"},
+		{Name: "partitions", Numbers: true},
+		{Name: "offsets", Numbers: true},
+		{Name: "cleanup"},
+	}, rows)
 }
 
 // Describe prints partitions, offsets and settings of a topic.
@@ -74,10 +79,19 @@ func Describe(
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s%s\n%9s  %12s  %12s\n",
-		cluster.Prefix, topic.Name, "partition", "first", "end")
+	var rows [][]string
 	for _, p := range streams.Partitions(ends) {
-		fmt.Fprintf(out, "%9d  %12d  %12d\n", p, starts[p], ends[p])
+		rows = append(rows, []string{
+			strconv.Itoa(int(p)), strconv.FormatInt(starts[p], 10), strconv.FormatInt(ends[p], 10),
+		})
+	}
+	fmt.Fprintln(out, cluster.Prefix+topic.Name)
+	if err := cli.WriteTable(out, []cli.Column{
+		{Name: "partition", Numbers: true},
+		{Name: "first", Numbers: true},
+		{Name: "end", Numbers: true},
+	}, rows); err != nil {
+		return err
 	}
 	return describeSettings(ctx, cluster, topic, out)
 }
