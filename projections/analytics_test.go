@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// paid makes the event of a payment, with the envelope that receivers get.
+// paid returns the event of a payment, with the envelope that receivers get.
 func (s *story) paid(n int, stroops int64, createdMillis int64) domain.Fact {
 	m := domain.Match{
 		EventID: s.eventID(n),
@@ -55,7 +55,7 @@ func failed(atMillis int64, status int) domain.AttemptResult {
 	}
 }
 
-// analytics fills the tables with a known story, each fact of it twice.
+// analytics fills the tables with a known story, each fact twice.
 func analytics(t *testing.T) *rig {
 	r := newRig(t)
 	r.world(3)
@@ -74,7 +74,7 @@ func analytics(t *testing.T) *rig {
 		bad.paid(0, 5, at), bad.attempted(0, 1, domain.StateWaiting, failed(at, 500)),
 		bad.attempted(0, 2, domain.StateDelivered,
 			domain.AttemptResult{SentAtMillis: at + 60_000, DurationMillis: 500, StatusCode: 204}))
-	for n := 1; n <= 3; n++ { // three runs that fail for good, of two attempts each
+	for n := 1; n <= 3; n++ { // three runs that fail permanently, of two attempts each
 		r.append(bad.paid(n, 5, at), bad.attempted(n, 1, domain.StateWaiting, failed(at+int64(n), 503)),
 			bad.attempted(n, 2, domain.StateFailed,
 				domain.AttemptResult{
@@ -99,7 +99,7 @@ func analytics(t *testing.T) *rig {
 		r.exec("SYSTEM STOP MERGES " + table)
 	}
 	r.project(nil).finish2(r)
-	r.exec("TRUNCATE TABLE projection_progress") // a crash before anything was recorded
+	r.exec("TRUNCATE TABLE projection_progress") // a crash before any progress was recorded
 	r.project(nil).finish2(r)
 	if copies := r.count("SELECT count() FROM attempts"); copies != 2*18 {
 		t.Fatalf("there are %d rows in attempts, not each twice", copies)
@@ -107,7 +107,7 @@ func analytics(t *testing.T) *rig {
 	return r
 }
 
-// finish2 waits until all is projected, and stops.
+// finish2 waits until everything is projected, and stops.
 func (run *running) finish2(r *rig) {
 	r.t.Helper()
 	r.awaitProjected()
@@ -170,7 +170,7 @@ func TestViewsCountEachFactOnce(t *testing.T) {
 	}
 }
 
-// questions are the queries of docs/analytics.md.
+// TestEveryQuestionHasAnAnswer runs the queries of docs/analytics.md.
 func TestEveryQuestionHasAnAnswer(t *testing.T) {
 	t.Parallel()
 	r := analytics(t)
@@ -189,7 +189,7 @@ func TestEveryQuestionHasAnAnswer(t *testing.T) {
 		if err != nil {
 			t.Errorf("question %d: %v", i+1, err)
 		}
-		// The story is of another day than today, and all of it is settled.
+		// The story is of a past day, and all of it is settled.
 		if past := map[int]bool{3: true, 6: true, 14: true}; len(answer.Rows) == 0 && !past[i+1] {
 			t.Errorf("question %d has no answer:\n%s", i+1, q[1])
 		}
@@ -209,7 +209,7 @@ type dashboard struct {
 	}
 }
 
-// Grafana's macros, as its ClickHouse plugin writes them out.
+// Grafana's macros, as its ClickHouse plugin expands them.
 var macros = []struct {
 	macro *regexp.Regexp
 	text  string

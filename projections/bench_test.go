@@ -32,8 +32,8 @@ var (
 		"a folder that keeps what BenchmarkReads stores, so that the next run need not store it again; it must be of the same -attempts")
 )
 
-// BenchmarkRebuild builds all tables again from a journal that was filled before:
-// half of its facts create deliveries, half are attempts.
+// BenchmarkRebuild rebuilds all tables from a journal that was filled before: half of its
+// facts create deliveries, half are attempts.
 func BenchmarkRebuild(b *testing.B) {
 	r := newRig(b)
 	fill(r, *benchFacts)
@@ -46,8 +46,8 @@ func BenchmarkRebuild(b *testing.B) {
 		must(b, projections.Rebuild(b.Context(), r.refold(nil)))
 		facts := float64(*benchFacts)
 		rates = append(rates, facts/time.Since(began).Seconds())
-		// What it takes when others use the machine too: of this process, broker
-		// included, and of ClickHouse, merges included.
+		// CPU time of this process, broker included, and of ClickHouse, merges included:
+		// what counts when the machine is shared.
 		owns = append(owns, float64((processCPU(b, os.Getpid())-own).Microseconds())/facts)
 		engines = append(engines, float64((processCPU(b, r.engine.PID())-engine).Microseconds())/facts)
 		if n := r.count("SELECT count() FROM events FINAL"); n != *benchFacts/2 {
@@ -72,8 +72,8 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// BenchmarkLiveProjector watches a projector in a process of its own while 1,000
-// deliveries a second are made, of two facts each.
+// BenchmarkLiveProjector measures a projector in a process of its own at 1,000 deliveries a
+// second, of two facts each.
 func BenchmarkLiveProjector(b *testing.B) {
 	const deliveriesPerSecond = 1000
 	r := newRig(b)
@@ -98,8 +98,7 @@ func BenchmarkLiveProjector(b *testing.B) {
 	}
 }
 
-// paced appends at a rate and measures, now and then, how long a fact takes until
-// it can be read.
+// paced appends at a rate and samples how long it takes until a fact can be read.
 func (r *rig) paced(deliveriesPerSecond, seconds int) (lag []time.Duration) {
 	const each = 20 // milliseconds
 	stories := make([]*story, 40)
@@ -160,7 +159,7 @@ func BenchmarkReads(b *testing.B) {
 	account := generatedAccount(7)
 	b.ResetTimer()
 	for b.Loop() {
-		// The floor: a question that reads nothing, over the same protocol.
+		// The lower bound: a query that reads nothing, over the same protocol.
 		measure(b, "select-1", 300, func(int) error {
 			var one uint8
 			return r.sql.QueryRow(b.Context(), "SELECT 1").Scan(&one)
@@ -216,12 +215,12 @@ func measure(b *testing.B, name string, times int, read func(int) error, at func
 	b.ReportMetric(float64(took[times*95/100].Microseconds())/1000, name+"-p95-ms")
 }
 
-// Names of what generate makes; SQL makes them alike.
+// Names that generate makes; its SQL makes the same ones.
 func generatedAccount(n int) string  { return fmt.Sprintf("acc_%026d", n) }
 func generatedEndpoint(n int) string { return fmt.Sprintf("ep_%026d", n) }
 func generatedEvent(n int) string    { return "evt_" + scrambled(n) }
 
-// scrambled spreads neighbours far apart, as event ids are.
+// scrambled spreads neighbours far apart, as real event ids are.
 func scrambled(n int) string {
 	v := uint64(n+1) * 0x9E3779B97F4A7C15
 	return fmt.Sprintf("%016x%010d", v, n)
@@ -229,8 +228,8 @@ func scrambled(n int) string {
 
 const generatedID = `concat('evt_', lower(leftPad(hex(toUInt64((number + 1) * 11400714819323198485)), 16, '0')), leftPad(toString(number), 10, '0'))`
 
-// generate stores events of one a millisecond; every seventh still waits, all
-// have two attempts.
+// generate stores one event for each millisecond; every seventh still waits, all have two
+// attempts.
 func (r *rig) generate(events int) {
 	r.t.Helper()
 	const step = 500_000
@@ -272,7 +271,7 @@ func (r *rig) slowly(statement string) {
 }
 
 // paidLikeReal is the fact of an event as the follower makes it: a body of about 900 bytes
-// of which a quarter is like no other, so that it packs as real ones do.
+// of which a quarter is unique, so that it compresses as real ones do.
 func (s *story) paidLikeReal(n int) domain.Fact {
 	hash := sha256.Sum256(fmt.Appendf(nil, "%s/%d", s.endpointID, n))
 	wallet := "GD" + strings.ToUpper(s.endpointID[len(s.endpointID)-24:]) + strings.Repeat("W", 30)

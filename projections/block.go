@@ -18,7 +18,7 @@ type topicPartition struct {
 
 func (p topicPartition) String() string { return fmt.Sprintf("%s/%d", p.topic, p.partition) }
 
-// block gathers the rows of records, and how far it brings each partition.
+// block collects the rows of records, and the positions that it advances partitions to.
 type block struct {
 	payments   rows[schemas.PaymentObserved]
 	endpoints  rows[endpointRow]
@@ -27,18 +27,18 @@ type block struct {
 	changes    rows[endpointChange]
 	events     rows[domain.DeliveryCreated]
 	deliveries rows[delivery]
-	at         map[deliveryKey]int // where in deliveries a delivery's last row is
+	at         map[deliveryKey]int // index in deliveries of a delivery's last row
 
 	dead []schemas.DeadLetter // records that are left out
 
 	facts        int // records of any topic
 	sizeBytes    int
-	oldestMillis int64                    // when the journal's oldest fact was made; 0: there is none
-	from         map[topicPartition]int64 // where the block begins
-	next         map[topicPartition]int64 // what comes after it; only partitions that moved
+	oldestMillis int64                    // time of the journal's oldest fact; 0: there is none
+	from         map[topicPartition]int64 // the block's first offsets
+	next         map[topicPartition]int64 // the offsets after the block; only partitions that advanced
 }
 
-// rowOverheadBytes is about what the rows of one record take beside their bodies.
+// rowOverheadBytes is roughly the size of one record's rows without their bodies.
 const rowOverheadBytes = 512
 
 func newBlock() *block {
@@ -52,8 +52,8 @@ func newBlock() *block {
 // empty reports whether there is neither a row nor a position to write.
 func (b *block) empty() bool { return len(b.next) == 0 }
 
-// add decodes a record and gathers the rows that it makes. One of the journal must be
-// a fact; of the other topics, one that does not count is left out and noted.
+// add decodes a record and collects its rows. A record of the journal must be a fact; an
+// invalid one of another topic is left out and noted.
 func (b *block) add(r streams.Record, nowMillis int64) error {
 	err := b.addRows(r)
 	if err != nil && r.Topic != schemas.TopicJournal && !errors.Is(err, schemas.ErrNewer) {
@@ -83,7 +83,7 @@ func (b *block) addRows(r streams.Record) (err error) {
 	return err
 }
 
-// cover notes how far a partition is brought.
+// cover notes how far a partition is advanced.
 func (b *block) cover(p topicPartition, from, next int64) {
 	if _, known := b.from[p]; !known {
 		b.from[p] = from
@@ -91,7 +91,7 @@ func (b *block) cover(p topicPartition, from, next int64) {
 	b.next[p] = next
 }
 
-// reset empties the block and keeps its room.
+// reset empties the block and keeps its memory.
 func (b *block) reset() {
 	b.payments.reset()
 	b.endpoints.reset()

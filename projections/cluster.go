@@ -14,20 +14,20 @@ import (
 )
 
 // Where the DSN names a cluster, its servers hold the same tables, each as a replica
-// (ReplicatedMergeTree). Statements that make or change tables are carried out on all of
-// them. A write is acknowledged by a majority, and what a server says of the progress is
-// believed of that server once it has fetched what was acknowledged before.
+// (ReplicatedMergeTree). Statements that create or change tables are executed on all of
+// them. A write is acknowledged by a majority, and the progress that a server reports holds
+// for that server once it has fetched what was acknowledged before.
 
 const (
 	changeMax        = 2 * time.Minute // for a statement on all servers
-	changeAnswerSecs = 90              // of that, for those that are up to have done it
+	changeAnswerSecs = 90              // of that, for the servers that are up to finish it
 
 	quorumMillis = 20_000 // for a majority to have a write; less than insertMax
 )
 
 var clusterName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$`)
 
-// CheckClusterName reports whether a DSN may name a cluster so; empty is none.
+// CheckClusterName checks the name of a cluster in a DSN; empty means none.
 func CheckClusterName(name string) error {
 	if name != "" && !clusterName.MatchString(name) {
 		return fmt.Errorf("the cluster %q must be 1 to 63 letters, digits, underscores, hyphens or dots",
@@ -36,27 +36,27 @@ func CheckClusterName(name string) error {
 	return nil
 }
 
-// local is the database on its server alone, for tables that are not replicated.
+// local returns the database on its server alone, for tables that are not replicated.
 func (db *DB) local() *DB {
 	alone := *db
 	alone.cluster = ""
 	return &alone
 }
 
-// changeSettings have a statement wait for the servers that are up. Those that are away
-// find it in Keeper when they come back.
+// changeSettings make a statement wait for the servers that are up. Those that are down
+// execute it when they come back: Keeper stores it.
 var changeSettings = clickhouse.WithSettings(clickhouse.Settings{
 	"distributed_ddl_task_timeout": changeAnswerSecs,
 	"distributed_ddl_output_mode":  "throw_only_active",
 })
 
-// change carries out a statement that makes, changes or drops tables, on all servers of
-// the cluster.
+// change executes a statement that creates, changes or drops tables, on all servers of the
+// cluster.
 func (db *DB) change(ctx context.Context, statement string, p parameters) error {
 	return db.changeWithin(ctx, statementMax, statement, p)
 }
 
-// changeWithin bounds the statement, which on a cluster has changeMax.
+// changeWithin bounds the statement's time; on a cluster that is changeMax.
 func (db *DB) changeWithin(
 	ctx context.Context, limit time.Duration, statement string, p parameters,
 ) error {
@@ -74,7 +74,7 @@ func (db *DB) changeWithin(
 var (
 	identifier = regexp.MustCompile(`\{(\w+):Identifier\}`)
 	engineName = regexp.MustCompile(`\bENGINE = (\w*MergeTree)\b`)
-	// changeHead is a statement up to where it says on which cluster.
+	// changeHead matches a statement up to where the cluster is inserted.
 	changeHead = regexp.MustCompile(`^(CREATE DATABASE IF NOT EXISTS \w+|` +
 		`CREATE TABLE IF NOT EXISTS \w+\.\w+( UUID '[^']*')?|` +
 		`CREATE OR REPLACE VIEW \w+\.\w+|` +
@@ -84,9 +84,9 @@ var (
 		`EXCHANGE TABLES \w+\.\w+ AND \w+\.\w+)`)
 )
 
-// onCluster is the form of a statement for all servers. Names are written out: the
-// statement goes through Keeper, and its parameters would not. Where a replica is kept
-// in Keeper is left to the servers' default_replica_path.
+// onCluster returns the form of a statement for all servers. Names are written out: the
+// statement goes through Keeper, which does not carry parameters. A replica's path in
+// Keeper is left to the servers' default_replica_path.
 func (db *DB) onCluster(statement string, p parameters) string {
 	text := identifier.ReplaceAllStringFunc(statement, func(named string) string {
 		name := identifier.FindStringSubmatch(named)[1]
@@ -102,8 +102,8 @@ func (db *DB) onCluster(statement string, p parameters) string {
 
 var createTable = regexp.MustCompile(`^CREATE TABLE IF NOT EXISTS [^.\s]+\.(\w+)`)
 
-// asElsewhere has a table made as the replica of the one that other servers have: with
-// its UUID. Without, this server would have a table of its own under the same name.
+// asElsewhere creates a table as a replica of the one that other servers have: with its
+// UUID. Without that, this server would have a separate table under the same name.
 func asElsewhere(statement string, elsewhere map[string][]string) (string, error) {
 	m := createTable.FindStringSubmatch(statement)
 	if m == nil || len(elsewhere[m[1]]) == 0 {
@@ -120,7 +120,8 @@ func asElsewhere(statement string, elsewhere map[string][]string) (string, error
 	return m[0] + " UUID '" + uuids[0] + "'" + statement[len(m[0]):], nil
 }
 
-// elsewhere returns the UUIDs of tables on all servers of the cluster that answer, by name.
+// elsewhere returns the UUIDs of tables on all servers of the cluster that answer, by table
+// name.
 func (db *DB) elsewhere(ctx context.Context) (map[string][]string, error) {
 	by := make(map[string][]string)
 	if db.cluster == "" {
@@ -152,7 +153,7 @@ const selectShards = `
 SELECT uniqExactIf(shard_num, cluster = {cluster:String}), arraySort(groupUniqArray(cluster))
 FROM system.clusters`
 
-// checkCluster makes sure that the cluster is one that the history can be kept on.
+// checkCluster checks that the history can be stored on the cluster.
 func (db *DB) checkCluster(ctx context.Context) error {
 	if db.cluster == "" {
 		return nil
@@ -183,9 +184,9 @@ func (db *DB) checkCluster(ctx context.Context) error {
 const selectEngines = `
 SELECT name, engine FROM system.tables WHERE database = {database:String} ORDER BY name`
 
-// checkReplication makes sure that the tables are replicated where a cluster is named,
-// and only there: a write to a replica that is not told to wait for a majority may be
-// lost with its server, and the progress would still cover it.
+// checkReplication checks that the tables are replicated where a cluster is named, and only
+// there: otherwise a write to a replica, which would not wait for a majority, may be lost
+// with its server, and the progress would still cover it.
 func (db *DB) checkReplication(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
@@ -214,8 +215,8 @@ func (db *DB) checkEngine(name, engine string) error {
 		"name another database, or drop this one; it is built anew from the topics", name, db.name)
 }
 
-// settle waits until this server has fetched all that was acknowledged of tables when it
-// was called.
+// settle waits until this server has fetched everything that was acknowledged of tables
+// before the call.
 func (db *DB) settle(ctx context.Context, tables ...string) error {
 	if db.cluster == "" {
 		return nil
@@ -236,26 +237,24 @@ func (db *DB) settle(ctx context.Context, tables ...string) error {
 	return fetching.Wait()
 }
 
-// insertSettings leave it to the merges to collapse rows: to look for copies in
-// every block took half of the time of writing it. A block has as many months as it
-// has: the ledgers since 2015, read by a backfill, are more than ClickHouse takes in
-// one insert unless it is told.
+// insertSettings leave it to merges to collapse rows: looking for copies in every block
+// took half of its writing time. A block may span many months: the ledgers since 2015, read
+// by a backfill, are more partitions than ClickHouse accepts in one insert by default.
 var insertSettings = clickhouse.WithSettings(clickhouse.Settings{
 	"optimize_on_insert":              0,
 	"max_partitions_per_insert_block": 0,
 })
 
 // quorumSettings are insertSettings for replicated tables. A majority has what is
-// acknowledged, so that it outlives any server. A block that was written before is
-// written again, not recognized: its copies collapse, and what ClickHouse remembers of a
-// block outlives its rows.
+// acknowledged, so that it survives the loss of any server. Deduplication of blocks is off:
+// copies collapse anyway, and ClickHouse remembers a block for longer than its rows exist.
 var quorumSettings = clickhouse.WithSettings(clickhouse.Settings{
 	"optimize_on_insert": 0, "max_partitions_per_insert_block": 0,
 	"insert_quorum":          "auto",
 	"insert_quorum_parallel": 1, "insert_quorum_timeout": quorumMillis, "insert_deduplicate": 0,
 })
 
-// inserting is the context of a write.
+// inserting returns the context of a write.
 func (db *DB) inserting(ctx context.Context) context.Context {
 	if db.cluster == "" {
 		return clickhouse.Context(ctx, insertSettings)
@@ -265,7 +264,7 @@ func (db *DB) inserting(ctx context.Context) context.Context {
 
 const codeTooFewReplicas = 285
 
-// explainQuorum says what it means that a majority cannot be had.
+// explainQuorum adds what to do when a majority is unavailable.
 func explainQuorum(err error) error {
 	var refused *clickhouse.Exception
 	if errors.As(err, &refused) && refused.Code == codeTooFewReplicas {

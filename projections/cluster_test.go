@@ -15,8 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
 )
 
-// knowsClusters is an engine whose configuration names two clusters: "one" is itself,
-// "two" has two shards. It has no Keeper, and so it cannot replicate.
+// knowsClusters is an engine whose configuration names two clusters: "one" is the engine
+// itself, "two" has two shards. It has no Keeper, so it cannot replicate.
 func knowsClusters(t *testing.T) (dsn func(database, cluster string) string) {
 	t.Helper()
 	cfg := clickhouse.Config{
@@ -66,8 +66,8 @@ func openTest(t *testing.T, dsn string) *DB {
 	return db
 }
 
-// A cluster that is not known, that divides its rows, or that cannot replicate is named
-// before anything is made; so is a database whose tables are not replicated.
+// A cluster that is unknown, that shards its rows, or that cannot replicate is an error
+// before anything is created; so is a database whose tables are not replicated.
 func TestClustersThatTheHistoryCannotBeKeptOn(t *testing.T) {
 	t.Parallel()
 	dsn := knowsClusters(t)
@@ -77,7 +77,7 @@ func TestClustersThatTheHistoryCannotBeKeptOn(t *testing.T) {
 	for _, c := range []struct{ database, cluster, want string }{
 		{"fresh", "three", `knows no cluster "three" (of remote_servers it has one, two)`},
 		{"fresh", "two", "the cluster two has 2 shards, and the history is kept on one"},
-		// ClickHouse's own word, without a Keeper
+		// ClickHouse's own words, without a Keeper
 		{"fresh", "one", "Replicated DDL queries are disabled"},
 		{"plain", "one", "made without --clickhouse-cluster"},
 	} {
@@ -93,8 +93,8 @@ func TestClustersThatTheHistoryCannotBeKeptOn(t *testing.T) {
 	}
 }
 
-// What is asked of a cluster's servers is understood by ClickHouse: which tables the
-// others have, to fetch what was acknowledged, and to acknowledge by a majority.
+// ClickHouse accepts the queries to a cluster's servers: which tables the others have,
+// fetching what was acknowledged, and acknowledgement by a majority.
 func TestQuestionsToAClustersServers(t *testing.T) {
 	t.Parallel()
 	dsn := knowsClusters(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// table returns what the block puts into a table. The names of the columns are
-// those of schemas/clickhouse; a topic is the column's default.
+// table returns the block's rows for a table. The names of the columns are those of
+// schemas/clickhouse; a topic is the column's default.
 func (b *block) table(name string) table {
 	switch name {
 	case "payments":
@@ -39,7 +39,7 @@ func tableOf[B any](name string, l *rows[B], columns func([]row[B]) []column) ta
 	}}
 }
 
-// placeColumns say which record a row comes from.
+// placeColumns name the record that a row comes from.
 func placeColumns[B any](rows []row[B]) []column {
 	return []column{
 		{"partition", each(rows, func(r *row[B]) int32 { return r.partition })},
@@ -47,7 +47,7 @@ func placeColumns[B any](rows []row[B]) []column {
 	}
 }
 
-// factColumns say which fact of the journal a row comes from.
+// factColumns name the fact of the journal that a row comes from.
 func factColumns[B any](rows []row[B]) []column {
 	return append(placeColumns(rows),
 		column{"version", each(rows, func(r *row[B]) uint64 { return r.version })},
@@ -147,7 +147,7 @@ func paymentColumns(rows []row[schemas.PaymentObserved]) []column {
 	)
 }
 
-// memoText is the memo as events show it; an empty text is a memo too.
+// memoText returns the memo as events show it; an empty text is a memo too.
 func memoText(m domain.Memo) *string {
 	if m.Type == domain.MemoNone {
 		return nil
@@ -204,8 +204,8 @@ func watchColumns(rows []row[watchRow]) []column {
 	)
 }
 
-// rowColumns are the place of a row of a table topic, whose offset orders the
-// rows of one key.
+// rowColumns are the position of a row of a table topic, whose offset orders the rows of
+// one key.
 func rowColumns[B any](rows []row[B]) []column {
 	return []column{
 		{"partition", each(rows, func(r *row[B]) int32 { return r.partition })},
@@ -229,6 +229,6 @@ func eventTypes(types []domain.EventType) []string {
 	return names
 }
 
-// text returns bytes as a string without a copy: the client would make one of each
-// value. Nobody modifies what was read from a topic.
+// text returns bytes as a string without a copy, which the client would make of each value.
+// Records that were read are never modified.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

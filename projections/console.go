@@ -14,21 +14,21 @@ import (
 
 const consoleMemoryMaxBytes = 1 << 30
 
-// ConsoleConfig bounds what people may ask.
+// ConsoleConfig bounds the queries of people.
 type ConsoleConfig struct {
 	DSN     string
-	RowsMax int           // of one answer; what is beyond is left out
+	RowsMax int           // of one answer; more are left out
 	TimeMax time.Duration // for one query
 }
 
-// Console answers queries of people. They cannot write, nor raise the bounds.
+// Console answers queries of people. They cannot write, nor raise the limits.
 type Console struct {
 	db   *DB
 	conn clickhouse.Conn
 	cfg  ConsoleConfig
 }
 
-// Answer is what a query gave.
+// Answer is the result of a query.
 type Answer struct {
 	Columns   []string
 	Types     []string // as ClickHouse names them
@@ -44,7 +44,7 @@ func OpenConsole(ctx context.Context, cfg ConsoleConfig) (*Console, error) {
 	}
 	one, err := db.pin(ctx)
 	if err == nil {
-		_, err = one.live(ctx) // the session's database must be there: see Open
+		_, err = one.live(ctx) // the session's database must exist: see Open
 	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -73,7 +73,7 @@ func OpenConsole(ctx context.Context, cfg ConsoleConfig) (*Console, error) {
 // Close ends all connections.
 func (c *Console) Close() error { return errors.Join(c.conn.Close(), c.db.Close()) }
 
-// Query runs one statement.
+// Query executes one statement.
 func (c *Console) Query(ctx context.Context, statement string) (Answer, error) {
 	var a Answer
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.TimeMax)
@@ -109,7 +109,7 @@ func (c *Console) Query(ctx context.Context, statement string) (Answer, error) {
 	return a, consoleFault(rows.Err())
 }
 
-// plain takes a value out of its pointers; nil is NULL.
+// plain dereferences a value; nil is NULL.
 func plain(v reflect.Value) any {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -120,7 +120,7 @@ func plain(v reflect.Value) any {
 	return v.Interface()
 }
 
-// ClickHouse's codes for what a console refuses.
+// ClickHouse's error codes that a console explains.
 const (
 	codeTimeout             = 159
 	codeReadonly            = 164
@@ -128,8 +128,7 @@ const (
 	codeAccessDenied        = 497
 )
 
-// consoleFault says what ClickHouse says, in its own words: they are about what
-// the person wrote.
+// consoleFault returns ClickHouse's own message: it is about what the person wrote.
 func consoleFault(err error) error {
 	var refused *clickhouse.Exception
 	switch {

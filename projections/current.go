@@ -6,13 +6,13 @@ import (
 	"github.com/lumenhook/lumenhook/streams/intake"
 )
 
-// endpointRow is the row of an endpoint, or that there is none any more.
+// endpointRow is the row of an endpoint, or its absence.
 type endpointRow struct {
 	domain.Endpoint
 	gone bool
 }
 
-// watchRow is the row of a watch, or that there is none any more.
+// watchRow is the row of a watch, or its absence.
 type watchRow struct {
 	domain.Watch
 	gone bool
@@ -26,7 +26,7 @@ func (b *block) addPayment(r streams.Record) error {
 	return err
 }
 
-// addEndpoint gathers a row of the table topic.
+// addEndpoint collects a row of the table topic.
 func (b *block) addEndpoint(r streams.Record) error {
 	e, gone, err := intake.Endpoint(r)
 	if gone {
@@ -38,7 +38,7 @@ func (b *block) addEndpoint(r streams.Record) error {
 	return err
 }
 
-// addWatch gathers a row of the table topic, as addEndpoint does.
+// addWatch collects a row of the table topic, as addEndpoint does.
 func (b *block) addWatch(r streams.Record) error {
 	w, gone, err := intake.Watch(r)
 	if gone {

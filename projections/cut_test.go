@@ -13,9 +13,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// A projector whose topic is cut under it stops, and says what to do: what it would
-// read from there on is not what the history goes on from. The lead of each
-// topic moves, and the new leaders say that the epoch before ended earlier.
+// A projector whose topic is truncated stops, and says what to do: what it would read from
+// there on does not continue the history. The leader of each topic moves, and the new
+// leaders report that the previous epoch ended earlier.
 func TestAProjectorStopsWhenItsTopicIsCut(t *testing.T) {
 	fake, err := kfake.NewCluster(kfake.NumBrokers(2))
 	must(t, err)

@@ -10,14 +10,14 @@ import (
 	"github.com/lumenhook/lumenhook/projections"
 )
 
-// path stands between a client and a server. Connections that it deadens stay open
-// and bring no answer any more, as when the host behind them went away.
+// path is a proxy between a client and a server. A connection that it deadens stays open
+// and delivers no answer any more, as when the host behind it disappears.
 type path struct {
 	mu    sync.Mutex
 	dead  map[net.Conn]bool
 	given []net.Conn // to clients
 	to    string
-	reset int // connections that are reset in place of being joined
+	reset int // connections that are reset instead of being joined
 }
 
 func newPath(t *testing.T, to string) (p *path, addr string) {
@@ -50,7 +50,7 @@ func newPath(t *testing.T, to string) (p *path, addr string) {
 	return p, listener.Addr().String()
 }
 
-// join passes on what client and server say.
+// join forwards between client and server.
 func (p *path) join(client net.Conn) {
 	defer client.Close()
 	p.mu.Lock()
@@ -98,8 +98,8 @@ func (p *path) deaden() int {
 	return len(p.given)
 }
 
-// TestALookUpThatIsCutOffIsMadeAgain: a connection that brings no answer any more
-// costs a moment, and no answer.
+// TestALookUpThatIsCutOffIsMadeAgain: a dead connection delays a lookup, but does not fail
+// it.
 func TestALookUpThatIsCutOffIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -134,8 +134,8 @@ func TestALookUpThatIsCutOffIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestAServerThatResetsItsFirstConnections: ClickHouse may open its ports again soon
-// after its start. What waited there is reset, and asked again.
+// TestAServerThatResetsItsFirstConnections: ClickHouse may reopen its ports soon after its
+// start. Waiting connections are reset, and queries are retried.
 func TestAServerThatResetsItsFirstConnections(t *testing.T) {
 	r := newRig(t)
 	u, err := url.Parse(r.engine.DSN())

@@ -19,20 +19,20 @@ import (
 const (
 	defaultDatabase = "lumenhook"
 	connectionsMax  = 16
-	dialMax         = 2 * time.Second // also bounds the wait for a connection of the pool
+	dialMax         = 2 * time.Second // also bounds the wait for a pooled connection
 	statementMax    = 10 * time.Second
 )
 
 var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 
-// ClickHouse's codes for what does not exist.
+// ClickHouse's error codes for what does not exist.
 const (
 	codeUnknownTable    = 60
 	codeUnknownDatabase = 81
 )
 
-// isMissing reports whether ClickHouse answered that the table or the database does
-// not exist: no projector has made it yet.
+// isMissing reports whether ClickHouse answered that the table or the database does not
+// exist: no projector has created it yet.
 func isMissing(err error) bool {
 	if errors.As(err, new(errTablesMissing)) {
 		return true
@@ -46,27 +46,27 @@ func isMissing(err error) bool {
 // on each of several that a DSN names (servers.go). It may be used by many goroutines.
 type DB struct {
 	name    string
-	cluster string // whose servers replicate the tables; empty: none does
+	cluster string // its servers replicate the tables; empty: no replication
 
-	conn clickhouse.Conn // of one server; nil when there are several
+	conn clickhouse.Conn // of one server; nil if there are several
 	addr string          // of that server
 
-	each []*DB         // the servers, each alone; nil when this is one
-	used *atomic.Int32 // which of them is used
+	each []*DB         // the servers, one each; nil if this is one
+	used *atomic.Int32 // index of the server in use
 }
 
 // Open prepares connections to the database that a DSN names, such as
-// clickhouse://127.0.0.1:9000/lumenhook; without a path it is "lumenhook". It
-// does not connect: ClickHouse may be away.
+// clickhouse://127.0.0.1:9000/lumenhook; without a path it is "lumenhook". It does not
+// connect: ClickHouse may be unavailable.
 func Open(dsn string) (*DB, error) {
 	d, err := readDSN(dsn)
 	if err != nil {
 		return nil, err
 	}
 	opts := d.opts
-	// The session's own database is one that is always there, and every query
-	// names ours: ours may be dropped and made again under open connections, and a
-	// libchdb server dies of a session that begins in one that does not exist.
+	// The session's own database is one that always exists, and every query names ours:
+	// ours may be dropped and recreated under open connections, and a libchdb server
+	// crashes on a session that begins in one that does not exist.
 	opts.Auth.Database = "system"
 	opts.DialTimeout = cmp.Or(opts.DialTimeout, dialMax)
 	opts.ReadTimeout = cmp.Or(opts.ReadTimeout, statementMax)
@@ -75,13 +75,13 @@ func Open(dsn string) (*DB, error) {
 	return openServers(d)
 }
 
-// CheckDSN reports whether Open would take a DSN.
+// CheckDSN returns an error if Open would not accept a DSN.
 func CheckDSN(dsn string) error {
 	_, err := readDSN(dsn)
 	return err
 }
 
-// source is what a DSN says.
+// source is the content of a DSN.
 type source struct {
 	opts              *clickhouse.Options
 	database, cluster string
@@ -108,8 +108,7 @@ func readDSN(dsn string) (d source, err error) {
 	return d, nil
 }
 
-// eachOnce refuses a parameter that is there twice, of which the client would take the
-// first.
+// eachOnce refuses a repeated parameter, of which the client would use the first.
 func eachOnce(dsn string) error {
 	_, query, _ := strings.Cut(dsn, "?")
 	values, err := url.ParseQuery(query)
@@ -121,17 +120,17 @@ func eachOnce(dsn string) error {
 	return err
 }
 
-// Parameters of a DSN beside those of the client: the cluster, and files of TLS in PEM
+// Parameters of a DSN besides those of the client: the cluster, and files of TLS in PEM
 // form.
 const (
-	DSNCluster  = "cluster"   // whose servers replicate the tables
-	DSNCAFile   = "ca_file"   // the authorities that the server's certificate may be of
+	DSNCluster  = "cluster"   // its servers replicate the tables
+	DSNCAFile   = "ca_file"   // certificate authorities of the server's certificate
 	DSNCertFile = "cert_file" // the client's certificate
 	DSNKeyFile  = "key_file"
 )
 
-// takeParameter takes a parameter of ours away from what the client takes for settings
-// of the session.
+// takeParameter removes one of our parameters from those that the client would treat as
+// settings of the session.
 func takeParameter(opts *clickhouse.Options, name string) string {
 	value, is := opts.Settings[name]
 	delete(opts.Settings, name)
@@ -141,7 +140,7 @@ func takeParameter(opts *clickhouse.Options, name string) string {
 	return fmt.Sprint(value)
 }
 
-// useFiles has TLS use the files that the DSN names.
+// useFiles makes TLS use the files that the DSN names.
 func useFiles(opts *clickhouse.Options) error {
 	files := streams.TLS{
 		CAFile:   takeParameter(opts, DSNCAFile),
@@ -180,7 +179,7 @@ func (db *DB) Ping(ctx context.Context) error {
 	return nil
 }
 
-// parameters are what queries name by {name:Type}. ClickHouse puts them in, and
+// parameters are referred to in queries as {name:Type}. ClickHouse inserts them, and
 // "database" is always one of them.
 type parameters map[string]string
 
@@ -204,7 +203,7 @@ func (db *DB) queryRow(ctx context.Context, query string, p parameters, dest ...
 	return db.server().conn.QueryRow(db.bind(ctx, p), query).Scan(dest...)
 }
 
-// query calls scan for each row, with a function that reads the row.
+// query calls scan for each row, with a function that scans the row's columns.
 func (db *DB) query(
 	ctx context.Context, query string, p parameters,
 	scan func(read func(dest ...any) error) error,

@@ -9,8 +9,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections"
 )
 
-// also creates the delivery of another endpoint's event at this one too, with a
-// body of its own or the same one.
+// also creates a delivery of another endpoint's event at this one, with a body of its own
+// or the same one.
 func (s *story) also(first domain.Fact, laterMillis int64) domain.Fact {
 	body := first.Body.(domain.DeliveryCreated)
 	body.EndpointID = s.endpointID
@@ -21,8 +21,8 @@ func (s *story) also(first domain.Fact, laterMillis int64) domain.Fact {
 	return s.fact(body)
 }
 
-// attempt tells of the only attempt for an event, which another endpoint may have
-// been the first to be told of.
+// attempt is the only attempt for an event, which may have been created at another
+// endpoint.
 func (s *story) attempt(eventID string, state domain.DeliveryState, status int) domain.Fact {
 	return s.fact(domain.AttemptMade{
 		EventID:   eventID,
@@ -34,11 +34,11 @@ func (s *story) attempt(eventID string, state domain.DeliveryState, status int) 
 	})
 }
 
-// TestEventOfTwoDeliveries: an event that has a delivery at two endpoints is listed
-// once, with one of them, whatever is asked for; read by its id it shows the same
-// one and the attempts of both. An event that was handed over has both bodies alike
-// and one delivery cancelled; of data from before events had one judge, bodies and
-// times may differ and both may be delivered, which is named.
+// TestEventOfTwoDeliveries: an event with deliveries at two endpoints is listed once, with
+// one of them, whatever the filter is; read by its id it shows the same one and the
+// attempts of both. After a hand-over, both bodies are equal and one delivery is cancelled;
+// in data from before an event was limited to one delivery, bodies and times may differ and
+// both may be delivered, which is reported.
 func TestEventOfTwoDeliveries(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -58,11 +58,11 @@ func TestEventOfTwoDeliveries(t *testing.T) {
 			r.append(created, one.attempt(id, domain.StateWaiting, 500),
 				one.fact(domain.DeliveryCancelled{EventID: id}))
 			r.append(two.also(created, 0), two.attempt(id, domain.StateDelivered, 200))
-		case 1: // told to both
+		case 1: // created at both
 			r.append(created, one.attempt(id, domain.StateDelivered, 200))
 			r.append(two.also(created, 2), two.attempt(id, domain.StateDelivered, 200))
 			doubled = append(doubled, id)
-		case 2: // told to both, and one of these was deleted
+		case 2: // created at both, and one of these endpoints was deleted
 			r.append(created, one.attempt(id, domain.StateDelivered, 200))
 			r.append(two.also(created, 0), two.fact(domain.DeliveryCancelled{EventID: id}))
 			present[id] = one.endpointID
@@ -162,7 +162,7 @@ func (r *rig) showsBothDeliveries(when string, ids []string, present map[string]
 	}
 }
 
-// TestTheLatestHandOverIsPresent: whatever became of the deliveries.
+// TestTheLatestHandOverIsPresent: whatever the states of the deliveries are.
 func TestTheLatestHandOverIsPresent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -197,8 +197,8 @@ func TestTheLatestHandOverIsPresent(t *testing.T) {
 	}
 }
 
-// TestTablesOfBeforeAreMadeAnew: an event had one row in them, so that they cannot
-// hold two deliveries; they are filled again from the journal.
+// TestTablesOfBeforeAreMadeAnew: older tables have one row for each event and cannot hold
+// two deliveries; they are recreated and filled from the journal.
 func TestTablesOfBeforeAreMadeAnew(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

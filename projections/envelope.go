@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// paid is what an envelope says of its payment; zero for a test.ping.
+// paid are the fields of an envelope's payment; zero for a test.ping.
 type paid struct {
 	paymentID       string
 	closedAtSeconds int64
@@ -15,9 +15,9 @@ type paid struct {
 	amountStroops   int64
 }
 
-// readPaid takes the fields out of an envelope that package domain wrote, in the
-// order in which it writes them. What people wrote (memo, label) cannot be taken
-// for a field: its quotes are escaped.
+// readPaid extracts fields from an envelope that package domain wrote, in the order in
+// which it writes them. Text by people (memo, label) cannot be mistaken for a field: its
+// quotes are escaped.
 func readPaid(body []byte) (p paid) {
 	id, rest := textAfter(body, `"payment":{"id":"`)
 	if id == "" {
@@ -36,8 +36,8 @@ func readPaid(body []byte) (p paid) {
 	return p
 }
 
-// textAfter returns the text that begins after a mark and ends at a quote, and what
-// follows it; nothing, and all, when the mark is not there.
+// textAfter returns the text from after a mark up to a quote, and what follows it; if the
+// mark is missing, nothing and everything.
 func textAfter(body []byte, mark string) (text string, rest []byte) {
 	_, after, found := bytes.Cut(body, []byte(mark))
 	end := bytes.IndexByte(after, '"')

@@ -11,8 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections"
 )
 
-// Nothing that the API asks reads a table from end to end: ClickHouse says in its
-// progress packets how many rows it read.
+// No query of the API scans a whole table: ClickHouse's progress packets say how many rows
+// it read.
 func TestReadsTouchFewRows(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -67,7 +67,7 @@ func TestReadsTouchFewRows(t *testing.T) {
 			t.Errorf("%s reads %d rows, and should read at most %d", name, n, c.most)
 		}
 	}
-	// A list by state of what there is none looks at a stretch, not at everything.
+	// A list by a state without events reads a stretch, not everything.
 	rows.Store(0)
 	page, err := history.Events(ctx,
 		projections.EventFilter{AccountID: account, State: domain.StateCancelled}, 50,

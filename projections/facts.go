@@ -6,8 +6,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// delivery is what a fact tells of a delivery. What it does not know is zero, and
-// then another fact of the delivery does.
+// delivery is what a fact says of a delivery. Unknown fields are zero; another fact of the
+// delivery has them.
 type delivery struct {
 	eventID             string
 	accountID           string
@@ -16,24 +16,23 @@ type delivery struct {
 	state               domain.DeliveryState
 	attempts            int
 	run                 int
-	sentAtMillis        int64 // of the attempt that the fact tells of
+	sentAtMillis        int64 // of the fact's attempt
 	nextAttemptAtMillis int64
 }
 
-// deliveryKey names a delivery: an event may go on at another endpoint.
+// deliveryKey identifies a delivery: an event may continue at another endpoint.
 type deliveryKey struct{ eventID, endpointID string }
 
-// endpointChange is something that happened to an endpoint itself.
+// endpointChange is a change of an endpoint itself.
 type endpointChange struct {
 	change string
 	reason domain.DisabledReason // of a disabling
 }
 
-// changeEnabled makes what waited for the endpoint due at once; others change no
-// delivery.
+// changeEnabled makes waiting deliveries due at once; other changes affect no delivery.
 const changeEnabled = "enabled"
 
-// addFact gathers the rows of a fact of the journal. The last ones make none.
+// addFact collects the rows of a fact of the journal. The last cases make none.
 func (b *block) addFact(r streams.Record) error {
 	f, err := schemas.DecodeFactInPlace(schemas.Read(r.Value, r))
 	if err != nil {
@@ -116,9 +115,9 @@ func (b *block) endpointChanged(
 	b.changes.add(newRow(r, f, endpointChange{change: change, reason: reason}))
 }
 
-// addDelivery adds what a fact tells of a delivery, to the row of the delivery's
-// former fact where that is in the block too: the table would do the same when it
-// merges. A row tells of at most one attempt.
+// addDelivery adds a fact's row of a delivery, merged into the delivery's previous row if
+// that is in the block too: the table would do the same when it merges. A row has at most
+// one attempt.
 func (b *block) addDelivery(r row[delivery]) {
 	key := deliveryKey{r.body.eventID, r.endpointID}
 	i, there := b.at[key]
@@ -127,8 +126,8 @@ func (b *block) addDelivery(r row[delivery]) {
 		b.deliveries.add(r)
 		return
 	}
-	// The state and the next attempt are those of the higher version: a fact that
-	// is in the journal twice may come after later ones.
+	// The state and the next attempt are those of the higher version: a repeated fact may
+	// come after later ones.
 	latest, other := r, *b.deliveries.at(i)
 	if other.version > latest.version {
 		latest, other = other, latest
@@ -139,7 +138,7 @@ func (b *block) addDelivery(r row[delivery]) {
 	*b.deliveries.at(i) = latest
 }
 
-// join takes over what only an earlier fact tells.
+// join copies what only an earlier fact says.
 func (d *delivery) join(earlier delivery) {
 	d.accountID = max(d.accountID, earlier.accountID)
 	d.createdAtMillis = max(d.createdAtMillis, earlier.createdAtMillis)
@@ -149,8 +148,7 @@ func (d *delivery) join(earlier delivery) {
 	d.sentAtMillis = max(d.sentAtMillis, earlier.sentAtMillis)
 }
 
-// newRow takes the endpoint from the fact's aggregate: a delivery belongs to its
-// endpoint's.
+// newRow uses the fact's aggregate as the endpoint: a delivery belongs to its endpoint's.
 func newRow[B any](r streams.Record, f domain.Fact, body B) row[B] {
 	return row[B]{
 		body:       body,

@@ -12,17 +12,17 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// readsMin is how often a list is read at least because its tables were exchanged or
-// made again meanwhile; then it is read again until WaitMax is over.
+// readsMin is how often a list is read at least if its tables were exchanged or recreated
+// meanwhile; then it is read again until WaitMax is over.
 const readsMin = 3
 
-// fullTables knows which tables are no longer being filled. A table that holds all that
-// the journal held at some time stays so for as long as it has its UUID; one that
-// was lost has another when it comes back.
+// fullTables knows which tables are complete. A table that holds everything that the
+// journal once held stays complete as long as it has its UUID; a lost one has another UUID
+// when it comes back.
 type fullTables struct {
 	mu     sync.Mutex
-	tables map[string]string // UUID by name; nil: not known
-	owed   map[int32]int64   // what the tables must hold until they are full; nil: not asked
+	tables map[string]string // UUID by name; nil: unknown
+	owed   map[int32]int64   // the tables are complete once they hold this; nil: not read yet
 }
 
 func (f *fullTables) known() map[string]string {
@@ -31,7 +31,7 @@ func (f *fullTables) known() map[string]string {
 	return f.tables
 }
 
-// lost says that the tables are others by now.
+// lost records that the tables have been replaced.
 func (f *fullTables) lost(tables map[string]string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -40,17 +40,16 @@ func (f *fullTables) lost(tables map[string]string) {
 	}
 }
 
-// forget says that nothing is known of the tables.
+// forget discards what is known of the tables.
 func (f *fullTables) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tables, f.owed = nil, nil
 }
 
-// onFull reads tables that are full: that hold all that was in the journal when
-// it was first seen that they are these. Rows that come after that may be missing
-// for a moment, but no answer is a part of what was there before. Without the
-// tables nothing is there, which is told as [ErrNotFound].
+// onFull calls read on complete tables: those that hold everything that the journal held
+// when these tables were first seen. Later rows may be missing for a moment, but no answer
+// shows only a part of earlier ones. Without tables there is nothing: [ErrNotFound].
 func (h *reading) onFull(ctx context.Context, read func() error) error {
 	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
 	defer cancel()
@@ -74,7 +73,7 @@ func (h *reading) onFull(ctx context.Context, read func() error) error {
 	return fmt.Errorf("%w: its tables are being made anew", ErrBehind)
 }
 
-// awaitFull returns the tables once they are full. It waits for WaitMax at most.
+// awaitFull returns the tables once they are complete. It waits for at most WaitMax.
 func (h *reading) awaitFull(ctx context.Context) (map[string]string, error) {
 	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
 	defer cancel()
@@ -101,7 +100,7 @@ func (h *reading) awaitFull(ctx context.Context) (map[string]string, error) {
 	}
 }
 
-// once does something for all who ask for it at the same time.
+// once runs do once for all concurrent callers.
 func (h *reading) once(ctx context.Context, what string, do func(context.Context) error) error {
 	done := h.flight.DoChan(what, func() (any, error) {
 		return nil, h.look(context.WithoutCancel(ctx), do)
@@ -114,7 +113,7 @@ func (h *reading) once(ctx context.Context, what string, do func(context.Context
 	}
 }
 
-// checkFull looks whether the tables hold what they owe; ErrBehind if not.
+// checkFull checks whether the tables are complete; ErrBehind if not.
 func (h *reading) checkFull(ctx context.Context) error {
 	owed, err := h.owed(ctx)
 	if err != nil {
@@ -136,7 +135,7 @@ func (h *reading) checkFull(ctx context.Context) error {
 		for p, next := range all {
 			at[p.partition] = next
 		}
-	} // else one is missing: the journal is as far as the least of its tables
+	} // otherwise one is missing: the journal's progress is that of its slowest table
 	if !passed(at, owed) {
 		return ErrBehind
 	}
@@ -149,8 +148,8 @@ func (h *reading) checkFull(ctx context.Context) error {
 	return nil
 }
 
-// owed is what the journal held when the tables were first seen not to be known.
-// Only one asks at a time.
+// owed returns what the journal held when the tables were first seen to be unknown. It is
+// called by one goroutine at a time.
 func (h *reading) owed(ctx context.Context) (map[int32]int64, error) {
 	h.full.mu.Lock()
 	owed := h.full.owed

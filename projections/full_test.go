@@ -11,8 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections"
 )
 
-// TestListsOfTablesThatAreBeingFilled: a history that was lost and is filled again
-// is behind, and says so. No list is a part of what was there before.
+// TestListsOfTablesThatAreBeingFilled: a history that was lost and is being refilled
+// reports that it is behind. No list shows only a part of what was there before.
 func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -53,7 +53,7 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 	for _, lost := range []string{"events", "deliveries"} {
 		r.exec("DROP TABLE " + lost + " SYNC")
 	}
-	// Nobody fills them, whether or not this process knew them.
+	// Nothing fills them, whether or not this process knew them.
 	for _, h := range []*projections.History{before, r.history(time.Millisecond)} {
 		if _, err := h.Events(t.Context(), delivered, 10, projections.EventPosition{}); !errors.Is(err,
 			projections.ErrBehind) {
@@ -74,12 +74,12 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// A table that a rebuild exchanges is full when it comes.
+	// A table that a rebuild exchanges is complete at once.
 	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
 	if _, err := complete(patient); err != nil {
 		t.Error(err)
 	}
-	// Who cannot know what there should be, says so too.
+	// Without the journal's ends, completeness is unknown: that is an error too.
 	blind := projections.NewHistory(projections.HistoryConfig{
 		DB:   r.db,
 		Ends: func(context.Context) (map[int32]int64, error) { return nil, errors.New("no broker") },
@@ -90,8 +90,8 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 	}
 }
 
-// TestAnEventOfTablesThatAreBeingFilledSaysSo: one that is read before the tables
-// are full may lack what came later, and says that. What says nothing is all there.
+// TestAnEventOfTablesThatAreBeingFilledSaysSo: an event that is read before the tables are
+// complete may lack later facts, and is marked as behind. One without the mark is complete.
 func TestAnEventOfTablesThatAreBeingFilledSaysSo(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -127,7 +127,7 @@ func TestAnEventOfTablesThatAreBeingFilledSaysSo(t *testing.T) {
 			t.Errorf("of full tables it is %s, with %d attempts", got.State, len(got.Attempts))
 		}
 	}
-	// A table that a rebuild exchanges is full when it comes.
+	// A table that a rebuild exchanges is complete at once.
 	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
 	if got := read(patient); got.Behind || len(got.Attempts) != 1 {
 		t.Errorf("after a rebuild %d attempts, behind: %t", len(got.Attempts), got.Behind)
@@ -138,8 +138,8 @@ func TestAnEventOfTablesThatAreBeingFilledSaysSo(t *testing.T) {
 	isFault(t, err, projections.ErrBehind)
 }
 
-// TestWhereAnEventWentFirstIsNotGuessed: what is sent again begins at the endpoint
-// that the event went to at first. A later delivery may be in the tables before it.
+// TestWhereAnEventWentFirstIsNotGuessed: a resend starts at the event's first endpoint.
+// While tables are refilled, a later delivery may appear before the first one.
 func TestWhereAnEventWentFirstIsNotGuessed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

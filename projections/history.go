@@ -19,33 +19,33 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// Faults of reading the history.
+// Errors of reading the history.
 var (
-	// ErrNotFound says that the account has no such event, as of the question.
+	// ErrNotFound means that the account has no such event at the time of the call.
 	ErrNotFound = errors.New("projections: no such event")
-	// ErrBehind says that the history did not catch up in time, or that it cannot
-	// be told how far it should be: whether the event exists is not known.
+	// ErrBehind means that the history did not catch up in time, or that it is unknown how
+	// far it should be: whether the event exists is unknown.
 	ErrBehind = errors.New("projections: the history is behind the journal")
-	// ErrUnavailable says that ClickHouse cannot be read.
+	// ErrUnavailable means that ClickHouse cannot be read.
 	ErrUnavailable = errors.New("projections: the history is unavailable")
 )
 
 const (
 	defaultRead  = 2 * time.Second // for one lookup
-	patience     = 4               // times as long for one that is made again
+	patience     = 4               // factor for a retried lookup
 	defaultWait  = 2 * time.Second // for the projection to catch up
 	progressPoll = 25 * time.Millisecond
 )
 
-// HistoryConfig says what is read.
+// HistoryConfig configures a History.
 type HistoryConfig struct {
 	DB *DB
 	// Ends returns the high watermark of each partition of the journal.
 	Ends func(context.Context) (map[int32]int64, error)
-	// WaitMax bounds the wait for a history that is behind; 2 s when zero.
+	// WaitMax bounds the wait for a history that is behind; 0: 2 s.
 	WaitMax time.Duration
-	// ReadMax bounds one lookup; 2 s when zero. One that was cut off is made once
-	// more, and may take four times as long.
+	// ReadMax bounds one lookup; 0: 2 s. One that was cut off is retried once, and may take
+	// four times as long.
 	ReadMax time.Duration
 }
 
@@ -53,20 +53,20 @@ type HistoryConfig struct {
 // goroutines.
 type History struct {
 	db  *DB
-	all []*reading // of each server
+	all []*reading // one for each server
 }
 
-// reading is the history on one server: what is known of its tables is not true of
+// reading is the history on one server: what is known of its tables does not apply to
 // another's.
 type reading struct {
 	cfg    HistoryConfig
-	flight singleflight.Group // progress is read once for all who wait
+	flight singleflight.Group // progress is read once for all waiting callers
 	full   fullTables
 }
 
-// EventRecord is an event with its present delivery. Whether the delivery is held is the
-// endpoint's state at the time of reading, and not part of it: it is held when
-// its state is pending and its endpoint disabled.
+// EventRecord is an event with its present delivery. Whether the delivery is held is not
+// part of it: it is held if its state is pending and its endpoint is disabled at the time
+// of reading.
 type EventRecord struct {
 	EventHead
 	Body []byte // the envelope, byte for byte as receivers get it
@@ -74,16 +74,16 @@ type EventRecord struct {
 	State               domain.DeliveryState
 	NextAttemptAtMillis int64 // 0: none
 
-	// A list leaves these out.
-	Behind          bool   // the tables are being filled: it may be shown as it was earlier
-	FirstEndpointID string // that the event was sent to at first; empty: not in the tables yet
+	// Lists leave these out.
+	Behind          bool   // the tables are being filled: this may be an earlier state
+	FirstEndpointID string // the event's first endpoint; empty: not in the tables yet
 	Run             int    // 1 is the first
 	AttemptsMade    int    // over all runs
 	UpdatedAtMillis int64
 	Attempts        []AttemptRecord // of all its deliveries, oldest first
 }
 
-// EventHead is what an event is about; the rest is in its body.
+// EventHead are an event's identifying fields; the rest is in its body.
 type EventHead struct {
 	ID              string
 	EndpointID      string
@@ -98,8 +98,8 @@ type AttemptRecord struct {
 	Result     domain.AttemptResult
 }
 
-// readSettings suit questions that touch few rows: to spread them over threads
-// takes longer than to read them.
+// readSettings suit queries that read few rows: spreading them over threads takes longer
+// than reading them.
 var readSettings = clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1})
 
 // NewHistory returns a reader of the history.
@@ -115,8 +115,7 @@ func NewHistory(cfg HistoryConfig) *History {
 	return h
 }
 
-// ask asks one server, and the others in turn while what they say is that they are
-// unavailable.
+// ask queries one server, and the others in turn if it is unavailable.
 func (h *History) ask(ctx context.Context, question func(*reading) error) (err error) {
 	first := slices.IndexFunc(h.all, func(r *reading) bool { return r.cfg.DB == h.db.server() })
 	for i := range h.all {
@@ -124,17 +123,17 @@ func (h *History) ask(ctx context.Context, question func(*reading) error) (err e
 		if err = question(of); !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 			return err
 		}
-		of.full.forget() // others may be ahead when it is asked again
+		of.full.forget() // others may be ahead when it is queried again
 		h.db.moveOn(of.cfg.DB)
 	}
 	return err
 }
 
-// Event finds an event of an account. If it is not there it waits, bounded, until
-// everything that was in the journal at the time of the question is in the
-// tables, and looks again. It waits for tables that are being filled again too;
-// one that stands in them before they are full says that it is Behind. Its faults
-// are ErrNotFound, ErrBehind, ErrUnavailable and the context's own.
+// Event returns an event of an account. If it is not there, Event waits, for a bounded
+// time, until everything that was in the journal at the time of the call is in the tables,
+// and looks again. It also waits for tables that are being refilled; an event that they
+// hold before they are complete is marked as Behind. Its errors are ErrNotFound, ErrBehind,
+// ErrUnavailable and the context's own.
 func (h *History) Event(
 	ctx context.Context, accountID, eventID string,
 ) (record EventRecord, err error) {
@@ -166,7 +165,7 @@ func (h *reading) event(ctx context.Context, accountID, eventID string) (EventRe
 	return record, found
 }
 
-// await finds an event that may have been written only just now.
+// await looks for an event that may have been written only just now.
 func (h *reading) await(ctx context.Context, accountID, eventID string) (EventRecord, error) {
 	record, err := h.find(ctx, accountID, eventID)
 	if !errors.Is(err, ErrNotFound) {
@@ -178,9 +177,9 @@ func (h *reading) await(ctx context.Context, accountID, eventID string) (EventRe
 	return h.find(ctx, accountID, eventID)
 }
 
-// CatchUp returns when the tables hold all that the journal held at the time of
-// the call. It waits for WaitMax at most. Its faults are ErrBehind,
-// ErrUnavailable and the context's own.
+// CatchUp returns when the tables hold everything that the journal held at the time of the
+// call. It waits for at most WaitMax. Its errors are ErrBehind, ErrUnavailable and the
+// context's own.
 func (h *History) CatchUp(ctx context.Context) error {
 	return h.ask(ctx, func(of *reading) error { return of.catchUp(ctx) })
 }
@@ -214,8 +213,8 @@ func (h *reading) catchUp(ctx context.Context) error {
 	}
 }
 
-// settle makes sure that this server has what the cluster acknowledged of tables. One
-// that is cut off from the others answers what it has for as long as it is asked.
+// settle makes sure that this server has everything that the cluster acknowledged of
+// tables. Otherwise a server that is cut off from the others would answer from old data.
 func (h *reading) settle(ctx context.Context, tables ...string) error {
 	fetching, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
 	defer cancel()
@@ -226,7 +225,7 @@ func (h *reading) settle(ctx context.Context, tables ...string) error {
 	return nil
 }
 
-// settleOnce settles the journal's tables for all who ask at the same time.
+// settleOnce settles the journal's tables for all concurrent callers.
 func (h *reading) settleOnce(ctx context.Context) error {
 	if h.cfg.DB.cluster == "" {
 		return nil
@@ -235,7 +234,8 @@ func (h *reading) settleOnce(ctx context.Context) error {
 		func(ctx context.Context) error { return h.settle(ctx, journalNames()...) })
 }
 
-// callersFirst prefers the caller's own end over what came of it.
+// callersFirst returns the error of the caller's context, if it has ended, in preference to
+// err.
 func callersFirst(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return ended
@@ -243,8 +243,8 @@ func callersFirst(ctx context.Context, err error) error {
 	return err
 }
 
-// progress is read by one of those who ask at the same time. Whatever it says is
-// true for all: progress only grows.
+// progress reads the progress once for all concurrent callers. Any result holds for all of
+// them: progress only grows.
 func (h *reading) progress(ctx context.Context) (map[int32]int64, error) {
 	read := h.flight.DoChan("progress", func() (any, error) {
 		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.cfg.ReadMax)
@@ -262,7 +262,7 @@ func (h *reading) progress(ctx context.Context) (map[int32]int64, error) {
 	}
 }
 
-// find looks an event up, bounded in time.
+// find looks an event up, for a bounded time.
 func (h *reading) find(
 	ctx context.Context, accountID, eventID string,
 ) (record EventRecord, err error) {
@@ -273,10 +273,9 @@ func (h *reading) find(
 	return record, readFault(ctx, err)
 }
 
-// look asks the tables something that may be asked again. A connection may have
-// died without a word, which takes the whole of the time; and a ClickHouse that has
-// only started, or has too much to do, reads its own program and its indexes first.
-// So what was cut off is asked once more, and for longer.
+// look makes a query that may be repeated. A connection may have died silently, which takes
+// the whole timeout; and a ClickHouse that has just started, or is overloaded, is slow at
+// first. So a query that was cut off is retried once, with a longer timeout.
 func (h *reading) look(ctx context.Context, ask func(context.Context) error) error {
 	once := func(limit time.Duration) error {
 		asking, cancel := context.WithTimeout(ctx, limit)
@@ -290,7 +289,7 @@ func (h *reading) look(ctx context.Context, ask func(context.Context) error) err
 	return err
 }
 
-// isCutOff reports whether a question was begun and got no answer.
+// isCutOff reports whether a query was started and got no answer.
 func isCutOff(err error) bool {
 	for _, cut := range []error{
 		context.DeadlineExceeded, os.ErrDeadlineExceeded, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET,
@@ -303,7 +302,7 @@ func isCutOff(err error) bool {
 	return false
 }
 
-// readFault says what became of a question to the tables.
+// readFault returns the error of a query of the tables.
 func readFault(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

@@ -28,13 +28,13 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 		}
 	}
 
-	// What is not there is not found, and that is told without the full wait.
+	// Something that does not exist is not found, and without the full wait.
 	_, err := history.Event(t.Context(), testAccount, s.eventID(99))
 	isFault(t, err, projections.ErrNotFound)
 	_, err = history.Event(t.Context(), otherAccount, s.eventID(1))
 	isFault(t, err, projections.ErrNotFound)
 
-	// A journal that ends with control records and an aborted fact is passed too.
+	// A journal that ends with control records and an aborted fact is caught up with too.
 	r.transact(kgo.TryCommit, s.created(50))
 	r.transact(kgo.TryAbort, s.created(51))
 	record, err := history.Event(t.Context(), testAccount, s.eventID(50))
@@ -45,7 +45,7 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 	_, err = history.Event(t.Context(), testAccount, s.eventID(51))
 	isFault(t, err, projections.ErrNotFound)
 
-	// With nobody to project, it cannot be told.
+	// Without a projector it is unknown.
 	run.finish(t)
 	r.append(s.created(100))
 	short := r.history(200 * time.Millisecond)
@@ -70,8 +70,8 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 	isFault(t, err, projections.ErrUnavailable)
 }
 
-// An attempt that is in the tables before the state it brought is left out, so
-// that a record's parts belong together.
+// An attempt that is in the tables before its delivery's new state is left out, so that a
+// record's parts belong together.
 func TestStateAndAttemptsBelongTogether(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -91,7 +91,7 @@ func TestStateAndAttemptsBelongTogether(t *testing.T) {
 	}
 }
 
-// transact puts facts into the journal in one transaction.
+// transact appends facts to the journal in one transaction.
 func (r *rig) transact(end kgo.TransactionEndTry, facts ...domain.Fact) {
 	r.t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...), kgo.TransactionalID("test"),

@@ -60,8 +60,8 @@ func projectorChild() int {
 	return 1
 }
 
-// killed is what is killed and started again: a projector in a process of its
-// own, and ClickHouse.
+// killed is what is killed and restarted: a projector in a process of its own, and
+// ClickHouse.
 type killed struct {
 	*rig
 	cfg       clickhouse.Config
@@ -69,9 +69,9 @@ type killed struct {
 	started   int
 }
 
-// startProjector uses a group of its own each time: the former one keeps its
-// partitions for seconds after its death, and this test has no time for that.
-// Two at once would change no answer either.
+// startProjector uses a new group each time: the former one keeps its partitions for
+// seconds after its death, and this test has no time for that. Two projectors at once would
+// change no answer either.
 func (k *killed) startProjector() {
 	k.t.Helper()
 	k.started++
@@ -85,17 +85,17 @@ func (k *killed) startProjector() {
 func (k *killed) killProjector() {
 	k.t.Helper()
 	must(k.t, k.projector.Process.Kill())
-	_ = k.projector.Wait() // says that it was killed
+	_ = k.projector.Wait() // returns that it was killed
 }
 
-// killClickHouse waits for one that is there: libchdb also dies now and then when
-// a client's connection is reset in the middle of a query, as it is when the
-// projector is killed, and its supervisor starts it again.
+// killClickHouse waits until one is running: libchdb sometimes crashes when a client's
+// connection is reset in the middle of a query, as it is when the projector is killed, and
+// its supervisor restarts it.
 func (k *killed) killClickHouse() {
 	k.t.Helper()
 	pid := 0
 	testkit.EventuallyNil(k.t, "ClickHouse is there to be killed", func() error {
-		if pid = k.engine.PID(); pid == 0 { // which would be our own process group
+		if pid = k.engine.PID(); pid == 0 { // that would be our own process group
 			return errors.New("it is being started")
 		}
 		return nil
@@ -103,7 +103,7 @@ func (k *killed) killClickHouse() {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		k.t.Fatal(err)
 	}
-	_ = k.engine.Stop() // says that the child was killed
+	_ = k.engine.Stop() // returns that the child was killed
 	var err error
 	k.engine, err = clickhouse.Start(k.t.Context(), k.cfg)
 	must(k.t, err)
@@ -131,7 +131,7 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 	t.Cleanup(func() { must(t, k.engine.Stop()) })
 	k.world(5)
 	k.startProjector()
-	// Not before everything is compared: libchdb may die of it.
+	// Not before everything is compared: libchdb may crash from it.
 	t.Cleanup(k.killProjector)
 	stop := k.load()
 	read := k.readMeanwhile()
@@ -162,7 +162,7 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 	for n := 0; n < events; n += max(1, events/200) {
 		var record projections.EventRecord
 		var found error
-		// libchdb may die once more of the readers that have ended.
+		// libchdb may crash once more because of the readers that have ended.
 		testkit.EventuallyNil(t, "ClickHouse answers", func() error {
 			record, found = history.Event(t.Context(), testAccount, stories[n%5].eventID(n))
 			if errors.Is(found, projections.ErrUnavailable) {
@@ -199,8 +199,8 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 	}
 }
 
-// readMeanwhile asks for events and checks that what is answered belongs
-// together. It gives how many answers there were.
+// readMeanwhile reads events and checks that the parts of each answer belong together. The
+// returned function stops it and returns the number of answers.
 func (k *killed) readMeanwhile() (stop func() int64) {
 	ctx, cancel := context.WithCancel(k.t.Context())
 	var answers atomic.Int64

@@ -7,7 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// Lag returns how far the live tables are behind the topics, whoever fills them.
+// Lag measures how far the live tables are behind the topics, whoever fills them.
 type Lag struct {
 	db   *DB
 	ends *streams.Ends
@@ -25,8 +25,8 @@ func NewLag(db *DB, cluster streams.Cluster) (*Lag, error) {
 // Close frees what the Lag holds.
 func (l *Lag) Close() { l.ends.Close() }
 
-// Records is how many records of all topics are not in every table yet that is
-// filled from them, control records included.
+// Records returns how many records of all topics are missing in a table that is filled from
+// them, control records included.
 func (l *Lag) Records(ctx context.Context) (records int64, err error) {
 	ends, err := l.topicEnds(ctx)
 	if err != nil {
@@ -35,8 +35,9 @@ func (l *Lag) Records(ctx context.Context) (records int64, err error) {
 	return l.missing(ctx, ends)
 }
 
-// CatchUp waits until the tables hold what the topics held at the time of the call, ctx ends,
-// or the tables cannot be read any more, and returns how many records were missing at last.
+// CatchUp waits until the tables hold what the topics held at the time of the call, ctx
+// ends, or the tables cannot be read any more. It returns how many records were missing at
+// the end.
 func (l *Lag) CatchUp(ctx context.Context) (missing int64, err error) {
 	ends, err := l.topicEnds(ctx)
 	if err != nil {
@@ -61,7 +62,8 @@ func (l *Lag) CatchUp(ctx context.Context) (missing int64, err error) {
 	}
 }
 
-// missing is how many records before ends are not in every table that is filled from them.
+// missing returns how many records before ends are missing in a table that is filled from
+// them.
 func (l *Lag) missing(
 	ctx context.Context, ends map[topicPartition]int64,
 ) (records int64, err error) {

@@ -16,8 +16,8 @@ import (
 const (
 	listMax = 250 // events of one page
 
-	// A list of one state looks at events in steps that grow, and gives back what
-	// it has, with where to go on, when it has looked at enough.
+	// A list of one state reads events in growing steps. When it has read enough, it
+	// returns what it has found and where to continue.
 	firstStep = 100
 	lastStep  = 1000
 	stepsMax  = 5
@@ -25,8 +25,8 @@ const (
 	headsAhead = 500 // that a list of one state reads at a time, at least
 )
 
-// EventFilter says which events a list holds. AccountID must be set; of the
-// others, empty ones do not filter.
+// EventFilter selects events. AccountID must be set; other fields do not filter if they are
+// empty.
 type EventFilter struct {
 	AccountID     string
 	EndpointID    string
@@ -38,26 +38,26 @@ type EventFilter struct {
 	ToMillis      int64 // created before
 }
 
-// EventPosition is a place in a list: the event that was given last. Zero is the
+// EventPosition is a position in a list: the event that was returned last. Zero is the
 // beginning.
 type EventPosition struct {
 	CreatedAtMillis int64
 	EventID         string
 }
 
-// EventPage is a part of a list.
+// EventPage is one page of a list.
 type EventPage struct {
-	Events []EventRecord // newest first; what EventRecord says of lists is left out
-	// Next is where the list goes on; zero at its end. A page may have fewer
-	// events than were asked for, even none, and yet not be the last: a list of a
-	// rare state is looked for a stretch at a time.
+	Events []EventRecord // newest first, without the fields that lists leave out
+	// Next is where the list continues; zero at its end. A page may have fewer events than
+	// requested, even none, and not be the last: a list of a rare state reads a bounded
+	// stretch for each page.
 	Next EventPosition
 }
 
-// Events lists events of an account, newest first, at most limit (1 to 250) of
-// them, from a position on. It does not wait for what was not projected yet, but
-// for tables that are being filled again. Its faults are ErrBehind, ErrUnavailable
-// and the context's own.
+// Events lists events of an account, newest first, at most limit (1 to 250) of them, from a
+// position on. It does not wait for facts that are not projected yet, but it does wait for
+// tables that are being refilled. Its errors are ErrBehind, ErrUnavailable and the
+// context's own.
 func (h *History) Events(
 	ctx context.Context, f EventFilter, limit int, after EventPosition,
 ) (page EventPage, err error) {
@@ -90,7 +90,7 @@ func (h *reading) events(
 			}
 			err := list.run(ctx)
 			if page = list.page; err != nil {
-				page = EventPage{} // as when no projector has made the tables yet
+				page = EventPage{} // as when no projector has created the tables yet
 			}
 			return err
 		}))
@@ -105,8 +105,8 @@ type lister struct {
 	limit  int
 	page   EventPage
 
-	after     EventPosition // what was looked at last
-	ahead     []EventRecord // events that come after it and were read already
+	after     EventPosition // last event read
+	ahead     []EventRecord // events after it that were read ahead
 	ended     bool          // none come after those
 	standings map[string]standing
 }
@@ -139,8 +139,7 @@ func (l *lister) run(ctx context.Context) error {
 	return l.complete(ctx)
 }
 
-// nextStep takes the events that are still missing to be as frequent as those that
-// were found, and a little less.
+// nextStep assumes that the missing events are slightly rarer than those that were found.
 func (l *lister) nextStep(step, looked int) int {
 	found := len(l.page.Events)
 	if found == 0 {
@@ -152,8 +151,8 @@ func (l *lister) nextStep(step, looked int) int {
 
 func (h EventHead) position() EventPosition { return EventPosition{h.CreatedAtMillis, h.ID} }
 
-// step looks at the next n events and gives those of the state that was asked for.
-// The last step tells that no events come after it.
+// step reads the next n events and returns those with the requested state. The last step
+// reports that no events follow.
 func (l *lister) step(ctx context.Context, n int) (found []EventRecord, last bool, err error) {
 	if len(l.ahead) < n && !l.ended {
 		if err := l.readAhead(ctx, n); err != nil {
@@ -174,8 +173,8 @@ func (l *lister) step(ctx context.Context, n int) (found []EventRecord, last boo
 	}
 	kept := found[:0]
 	for _, r := range found {
-		// An event whose delivery is not written yet is left for the next question.
-		// One with several deliveries is listed with the present one.
+		// An event whose delivery is not written yet is left for the next query. One with
+		// several deliveries is listed with the present one.
 		s, there := standings[r.ID]
 		if there && s.endpointID == r.EndpointID && (l.filter.State == "" || s.state == l.filter.State) {
 			l.standings[r.ID] = s
@@ -185,8 +184,8 @@ func (l *lister) step(ctx context.Context, n int) (found []EventRecord, last boo
 	return kept, l.ended && len(l.ahead) == 0, nil
 }
 
-// readAhead reads the next events, n and a few more where a list of one state
-// will likely go on: ClickHouse takes about as long for a hundred as for four.
+// readAhead reads the next n events, and some more if a list of one state will likely need
+// them: for ClickHouse a hundred take about as long as four.
 func (l *lister) readAhead(ctx context.Context, n int) error {
 	if l.filter.State != "" {
 		n = max(n, headsAhead)
@@ -200,7 +199,7 @@ func (l *lister) readAhead(ctx context.Context, n int) error {
 		if err := l.readRows(ctx, from, n); err != nil || l.ended {
 			return err
 		}
-		// Of the last event there may be more rows. It is read again.
+		// The last event may have more rows. It is read again.
 		last := l.ahead[len(l.ahead)-1].position()
 		for len(l.ahead) > had && l.ahead[len(l.ahead)-1].position() == last {
 			l.ahead = l.ahead[:len(l.ahead)-1]
@@ -211,8 +210,8 @@ func (l *lister) readAhead(ctx context.Context, n int) error {
 	}
 }
 
-// rowsOfEvent is more than an event has rows, as a rule: one for each delivery, and
-// copies of these.
+// rowsOfEvent is usually more than an event's rows: one for each delivery, and copies of
+// these.
 const rowsOfEvent = 16
 
 // readRows reads at most n rows.
@@ -230,8 +229,8 @@ func (l *lister) readRows(ctx context.Context, from EventPosition, n int) error 
 	return err
 }
 
-// has reports whether a row was read already. Copies of it, and the rows of the
-// event's other deliveries, lie side by side.
+// has reports whether a row was read already. Copies of it, and the rows of the event's
+// other deliveries, are adjacent.
 func (l *lister) has(r EventRecord) bool {
 	for _, read := range slices.Backward(l.ahead) {
 		if read.position() != r.position() {
@@ -244,7 +243,7 @@ func (l *lister) has(r EventRecord) bool {
 	return false
 }
 
-// heads is the question for the next n rows of events after a position.
+// heads returns the query for the next n rows of events after a position.
 func (l *lister) heads(after EventPosition, n int) (query string, which parameters) {
 	f := l.filter
 	which = parameters{"account": f.AccountID, "limit": strconv.Itoa(n)}
@@ -279,8 +278,8 @@ WHERE ` + strings.Join(where, " AND ") +
 		` ORDER BY account_id DESC, created_at DESC, event_id DESC LIMIT {limit:UInt32}`, which
 }
 
-// withBodies reports whether envelopes are read at once: of all events that are read
-// then, but one, the page needs them.
+// withBodies reports whether envelopes are read at once: without a filter by state, the
+// page needs all of them but one.
 func (l *lister) withBodies() bool { return l.filter.State == "" }
 
 func (l *lister) columns() string {

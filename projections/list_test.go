@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// list reads all pages and gives the ids.
+// list reads all pages and returns the ids.
 func (r *rig) list(f projections.EventFilter, limit int) (ids []string) {
 	r.t.Helper()
 	var after projections.EventPosition
@@ -54,7 +54,7 @@ func TestListsNewestFirst(t *testing.T) {
 	}
 	slices.Reverse(newest)
 	r.awaitProjected()
-	// Copies of rows, as a crash leaves them.
+	// Copies of rows, as after a crash.
 	for _, table := range []string{"events", "deliveries"} {
 		r.exec("SYSTEM STOP MERGES " + table)
 	}
@@ -150,8 +150,8 @@ func TestListsNewestFirst(t *testing.T) {
 	isFault(t, err, projections.ErrUnavailable)
 }
 
-// Enabling makes what waits due at once, without a fact for each delivery; what
-// is decided after that goes by its own schedule again.
+// Enabling makes waiting deliveries due at once, without a fact for each of them; what is
+// decided later follows its own schedule again.
 func TestEnablingIsCountedIn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

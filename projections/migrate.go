@@ -32,9 +32,9 @@ INSERT INTO {database:Identifier}.schema_versions (version, name)
 SELECT {version:UInt32}, {name:String}`
 )
 
-// Migrate creates the database and brings its tables to the form that this
-// program knows. Done again, or by several processes at once, it changes nothing:
-// a migration is recorded after its statements, and each of those may be repeated.
+// Migrate creates the database and brings its tables to the form that this program knows.
+// Repeating it, also in several processes at once, changes nothing: a migration is recorded
+// after its statements, and each of those may be repeated.
 func Migrate(ctx context.Context, db *DB) error {
 	db, err := db.pin(ctx)
 	if err != nil {
@@ -67,8 +67,8 @@ func Migrate(ctx context.Context, db *DB) error {
 	if err := db.dropFormer(ctx); err != nil {
 		return err
 	}
-	// A table that was dropped is made again; it has no progress, and so it is
-	// filled from the beginning.
+	// A table that was dropped is recreated; it has no progress, and so it is filled from
+	// the beginning.
 	_, err = db.live(ctx)
 	dropped := errors.As(err, new(errTablesMissing))
 	if err != nil && !dropped {
@@ -96,7 +96,8 @@ func (db *DB) applyAll(ctx context.Context, migrations []schemas.Migration) erro
 	return nil
 }
 
-// ensureVersions returns the migrations that were applied, once the table of them is there.
+// ensureVersions creates the table of migrations if necessary, and returns those that were
+// applied.
 func (db *DB) ensureVersions(ctx context.Context) (applied map[uint32]string, err error) {
 	tables, err := db.generations(ctx)
 	if err != nil {
@@ -118,7 +119,7 @@ func (db *DB) ensureVersions(ctx context.Context) (applied map[uint32]string, er
 	return db.appliedVersions(ctx)
 }
 
-// formerKeys are by what tables were sorted when an event had one row in each.
+// formerKeys are the sorting keys of tables that had one row for each event.
 var formerKeys = map[string]string{
 	"events": "account_id, created_at, event_id", "deliveries": "event_id",
 }
@@ -126,8 +127,8 @@ var formerKeys = map[string]string{
 const selectSortingKeys = `
 SELECT name, sorting_key FROM system.tables WHERE database = {database:String}`
 
-// dropFormer drops tables of a former form, which cannot be brought to another
-// order: they are made again and filled from their topics.
+// dropFormer drops tables with a former sorting key, which cannot be changed: they are
+// recreated and filled from their topics.
 func (db *DB) dropFormer(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
@@ -147,8 +148,8 @@ func (db *DB) dropFormer(ctx context.Context) error {
 	return db.drop(ctx, former...)
 }
 
-// ensureDatabase creates the database when it is missing: a user who may not
-// create any can still use one that is there.
+// ensureDatabase creates the database if it is missing: a user without the right to create
+// one can still use an existing one.
 func (db *DB) ensureDatabase(ctx context.Context) error {
 	var n uint64
 	if err := db.firstAnswer(ctx, countDatabases, &n); err != nil {
@@ -166,9 +167,9 @@ func (db *DB) ensureDatabase(ctx context.Context) error {
 	return nil
 }
 
-// firstAnswer is the first that is asked of ClickHouse. It is asked again where the
-// connection was reset: a server that opens its ports again, as it may soon after its
-// start, resets those that it had not accepted yet.
+// firstAnswer makes the first query to ClickHouse. It is retried if the connection was
+// reset: a server that reopens its ports, as it may soon after its start, resets
+// connections that it had not accepted yet.
 func (db *DB) firstAnswer(ctx context.Context, query string, dest ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
@@ -199,8 +200,7 @@ func (db *DB) appliedVersions(ctx context.Context) (map[uint32]string, error) {
 
 func (db *DB) apply(ctx context.Context, m schemas.Migration, elsewhere map[string][]string) error {
 	for _, statement := range m.Statements {
-		// Written out: a view with a query parameter in it would be a view that
-		// takes parameters.
+		// Written out: a query parameter in a view would become a parameter of the view.
 		statement, err := asElsewhere(strings.ReplaceAll(statement, "{database:Identifier}", db.name),
 			elsewhere)
 		if err == nil {

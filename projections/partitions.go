@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// partitions is which partitions are ours. Its methods are the callbacks of a
+// partitions are the assigned partitions. Its methods are the callbacks of a
 // streams.Membership.
 type partitions struct {
 	mu      sync.Mutex
 	owned   []int32
-	changed chan struct{} // closed when owned changes, and made again
-	session chan struct{} // closed when the session that was begun last has ended
+	changed chan struct{} // closed when owned changes, and replaced
+	session chan struct{} // closed when the latest session has ended
 }
 
 func newPartitions() *partitions {
@@ -20,8 +20,8 @@ func newPartitions() *partitions {
 	return &partitions{changed: make(chan struct{}), session: ended}
 }
 
-// begin says which partitions a session is to project, and when they change. It
-// must call ended at its end.
+// begin returns which partitions a session is to project, and a channel that is closed when
+// they change. The session must call ended at its end.
 func (p *partitions) begin() (owned []int32, changed <-chan struct{}, ended func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -30,7 +30,7 @@ func (p *partitions) begin() (owned []int32, changed <-chan struct{}, ended func
 	return slices.Clone(p.owned), p.changed, func() { close(session) }
 }
 
-// list is what is ours now.
+// list returns the assigned partitions.
 func (p *partitions) list() []int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -41,8 +41,8 @@ func (p *partitions) assigned(more []int32) {
 	p.change(func(owned []int32) []int32 { return append(owned, more...) })
 }
 
-// revoked waits until the session that had the partitions has written what it
-// gathered, so that their next owner need not gather it again.
+// revoked waits until the session that had the partitions has written its rows, so that
+// their next owner need not collect them again.
 func (p *partitions) revoked(fewer []int32) {
 	<-p.without(fewer)
 }

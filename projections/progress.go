@@ -15,13 +15,12 @@ FROM {database:Identifier}.projection_progress
 WHERE generation IN (SELECT toUUID(arrayJoin({generations:Array(String)})))
 GROUP BY generation, topic, partition`
 
-// progress returns the offsets below which everything is in every table of the
-// layout that is filled from there. A partition of which that is nothing, is
-// left out.
+// progress returns, for each partition, the offset up to which all tables of the layout
+// that are filled from it are complete. A partition without progress is left out.
 func (db *DB) progress(ctx context.Context, l layout) (map[topicPartition]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
-	tables := make(map[string]int) // how many are filled from a topic
+	tables := make(map[string]int) // number of tables that are filled from a topic
 	generations := make([]string, 0, len(l))
 	for name, f := range l {
 		tables[topicOf(name)]++
@@ -51,7 +50,7 @@ func (db *DB) progress(ctx context.Context, l layout) (map[topicPartition]int64,
 	return next, nil
 }
 
-// arrayOf writes a list of our own identifiers as a parameter.
+// arrayOf formats a list of our own identifiers as a parameter.
 func arrayOf(names []string) string {
 	if len(names) == 0 {
 		return "[]"
@@ -59,8 +58,8 @@ func arrayOf(names []string) string {
 	return "['" + strings.Join(names, "','") + "']"
 }
 
-// timesOf writes a list of times as a parameter: a function for each would take
-// longer to evaluate than the rows take to read.
+// timesOf formats a list of times as a parameter: a function for each would take longer to
+// evaluate than the rows take to read.
 func timesOf(millis []int64) string {
 	texts := make([]string, len(millis))
 	for i, at := range millis {
@@ -69,7 +68,7 @@ func timesOf(millis []int64) string {
 	return arrayOf(texts)
 }
 
-// recordProgress says of every table of the layout how far it is.
+// recordProgress writes the progress of every table of the layout.
 func (db *DB) recordProgress(ctx context.Context, l layout, next map[topicPartition]int64) error {
 	type row struct {
 		topicPartition
@@ -94,9 +93,9 @@ func (db *DB) recordProgress(ctx context.Context, l layout, next map[topicPartit
 	}})
 }
 
-// checkContinuity makes sure that what lies before a block is still in the
-// tables. It is not when somebody emptied them and another projector started again;
-// going on would then say of older facts that they are there.
+// checkContinuity checks that the tables still hold what precedes a block. They do not if
+// somebody emptied them and another projector started again; continuing would then record
+// older facts as present.
 func (db *DB) checkContinuity(ctx context.Context, l layout, from map[topicPartition]int64) error {
 	recorded, err := db.progress(ctx, l)
 	if err != nil {
@@ -111,7 +110,7 @@ func (db *DB) checkContinuity(ctx context.Context, l layout, from map[topicParti
 	return nil
 }
 
-// journalProgress is how far the live tables that the API reads are.
+// journalProgress returns the progress of the live tables that the API reads.
 func (db *DB) journalProgress(ctx context.Context, topic string) (map[int32]int64, error) {
 	l, err := db.live(ctx)
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/intake"
 )
 
-// Group is the consumer group in which projectors share the partitions, unless
-// they are told another.
+// Group is the default consumer group in which projectors share the partitions.
 const Group = "projector"
 
 const (
@@ -26,26 +25,25 @@ const (
 	defaultBlockBytes = 32 << 20
 	defaultBlockWait  = 200 * time.Millisecond
 
-	firstWait  = 100 * time.Millisecond // before a session that follows one that failed
+	firstWait  = 100 * time.Millisecond // before a session that follows a failed one
 	lastWait   = 5 * time.Second
-	prepareMax = 15 * time.Second // for asking where a session begins
+	prepareMax = 15 * time.Second // for finding where a session begins
 	leaveMax   = 5 * time.Second
 )
 
-// ProjectorConfig says what a projector projects. Zero limits mean the defaults.
+// ProjectorConfig configures a projector. Zero limits mean the defaults.
 type ProjectorConfig struct {
 	DB      *DB
 	Cluster streams.Cluster
 	Logger  *slog.Logger
 	Now     func() time.Time
-	// Group is the consumer group; "projector" when empty. Projectors that fill
-	// another database from the same topics are another group.
+	// Group is the consumer group; "projector" when empty. Projectors that fill another
+	// database from the same topics need another group.
 	Group string
-	// Retention is after how long rows of the live tables are deleted, 0 for never; nil:
-	// it stays as it is.
+	// Retention is the age at which rows of the live tables are deleted, 0 for never; nil:
+	// unchanged.
 	Retention *time.Duration
-	// OnDeadLetter is called for each record that was set aside, by its topic, if it is
-	// set.
+	// OnDeadLetter, if set, is called with the topic of each record that was set aside.
 	OnDeadLetter func(topic string)
 
 	// A block is written when it has that many facts or bytes, or when its first
@@ -55,9 +53,9 @@ type ProjectorConfig struct {
 	BlockWait  time.Duration // 200 ms
 }
 
-// Projector writes the records of its partitions to ClickHouse. Any number of
-// them share the partitions: who has a partition of the journal also has those of
-// that number of the other topics.
+// Projector writes the records of its partitions to ClickHouse. Several projectors share
+// the partitions: the owner of a journal partition also has the partitions of that number
+// of the other topics.
 type Projector struct {
 	cfg   ProjectorConfig
 	parts *partitions
@@ -66,18 +64,18 @@ type Projector struct {
 
 	mu     sync.Mutex
 	status Status
-	next   map[topicPartition]int64 // what is in the tables, of our partitions
+	next   map[topicPartition]int64 // offsets in the tables, of the assigned partitions
 }
 
-// Status is how a projector does.
+// Status is the state of a projector.
 type Status struct {
-	Partitions []int32 // ours
+	Partitions []int32 // assigned
 	Facts      int64   // written since the start, repeats included
 	Blocks     int64   // written since the start
 	WrittenAt  time.Time
-	// Delay is how old the oldest fact of the last block was when it was written.
+	// Delay is the age of the last block's oldest fact when the block was written.
 	Delay time.Duration
-	// Err is why nothing is written at present; nil while all is well.
+	// Err is why nothing is being written; nil while all is well.
 	Err error
 }
 
@@ -111,8 +109,8 @@ func (p *Projector) Close() {
 	p.dead.Close()
 }
 
-// setAside appends dead letters before the block that leaves their records out is
-// written. A crash between appends them again, under the same keys.
+// setAside appends dead letters before the block that leaves their records out is written.
+// After a crash in between they are appended again, under the same keys.
 func (p *Projector) setAside(ctx context.Context, letters []schemas.DeadLetter) error {
 	records := make([]streams.Record, len(letters))
 	for i, letter := range letters {
@@ -126,7 +124,7 @@ func (p *Projector) setAside(ctx context.Context, letters []schemas.DeadLetter) 
 	return nil
 }
 
-// reportDead logs and counts what a block that was written has left out.
+// reportDead logs and counts the records that a written block has left out.
 func (p *Projector) reportDead(letters []schemas.DeadLetter) {
 	for _, d := range letters {
 		p.cfg.Logger.Error("a record was set aside and is in no table; the projector goes on "+
@@ -146,9 +144,9 @@ func (p *Projector) limits() limits {
 	}
 }
 
-// Run projects until its context ends, then writes what it has gathered and
-// returns nil. It waits out any fault that may pass. It returns an error only
-// when a fact cannot be decoded or is gone (P5): then a person is needed.
+// Run projects until its context ends, then writes what it has collected and returns nil.
+// It waits out transient errors. It returns an error only when a fact cannot be decoded or
+// is gone (P5): then a person is needed.
 func (p *Projector) Run(ctx context.Context) error {
 	membership, err := p.cfg.Cluster.Join(streams.MembershipConfig{
 		Group:    cmp.Or(p.cfg.Group, Group),
@@ -267,7 +265,7 @@ func offsetsOf(by map[topicPartition]int64) streams.Offsets {
 	return offsets
 }
 
-// prepare makes sure that the tables are there and says where to begin.
+// prepare makes sure that the tables exist and returns where to begin.
 func (p *Projector) prepare(
 	ctx context.Context, db *DB, owned []int32,
 ) (l layout, from map[topicPartition]int64, err error) {
@@ -287,7 +285,7 @@ func (p *Projector) prepare(
 		return nil, nil, err
 	}
 	from = make(map[topicPartition]int64)
-	late := make(map[topicPartition]int64) // begun above 0, because older facts are deleted
+	late := make(map[topicPartition]int64) // starts above 0, because older facts are deleted
 	for _, topic := range Topics() {
 		e, err := extentOf(ctx, p.ends, topic)
 		if err != nil {
@@ -306,7 +304,7 @@ func (p *Projector) prepare(
 	return l, from, db.recordProgress(ctx, l, late)
 }
 
-// makeTables makes the tables as they are to be, or leaves them so.
+// makeTables creates or migrates the tables if necessary.
 func (p *Projector) makeTables(ctx context.Context, db *DB) error {
 	if err := Migrate(ctx, db); err != nil || p.cfg.Retention == nil {
 		return err
@@ -314,7 +312,7 @@ func (p *Projector) makeTables(ctx context.Context, db *DB) error {
 	return SetRetention(ctx, db, *p.cfg.Retention)
 }
 
-// extent is where a topic's partitions begin and end.
+// extent is where a topic's partitions start and end.
 type extent struct{ starts, ends map[int32]int64 }
 
 func extentOf(ctx context.Context, asking *streams.Ends, topic string) (e extent, err error) {
@@ -325,7 +323,7 @@ func extentOf(ctx context.Context, asking *streams.Ends, topic string) (e extent
 	return e, err
 }
 
-// begin says where to continue with a partition: where its tables are, if that is
+// begin returns where to continue with a partition: at its tables' progress, if that is
 // still in the topic.
 func (p *Projector) begin(
 	at topicPartition, recorded map[topicPartition]int64, e extent,
@@ -374,7 +372,7 @@ func (p *Projector) noteWritten(b *block) {
 	p.clearFailure()
 }
 
-// clearFailure takes back what noteFailure noted. It is called with the lock held.
+// clearFailure clears what noteFailure noted. It is called with the lock held.
 func (p *Projector) clearFailure() {
 	if p.status.Err != nil {
 		p.cfg.Logger.Info("the projector goes on")
@@ -382,7 +380,7 @@ func (p *Projector) clearFailure() {
 	}
 }
 
-// noteFailure notes why nothing is written, and logs it once until that has passed.
+// noteFailure notes why nothing is being written, and logs it once until that has passed.
 func (p *Projector) noteFailure(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -393,7 +391,7 @@ func (p *Projector) noteFailure(err error) {
 	p.status.Err = err
 }
 
-// Status returns how the projector does.
+// Status returns the projector's state.
 func (p *Projector) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -402,8 +400,8 @@ func (p *Projector) Status() Status {
 	return s
 }
 
-// Lag is how many records of all topics, control records included, are not in
-// the tables yet, over the partitions that are ours.
+// Lag returns how many records of all topics, control records included, are not in the
+// tables yet, over the assigned partitions.
 func (p *Projector) Lag(ctx context.Context) (records int64, err error) {
 	by, err := p.LagByTopic(ctx)
 	for _, n := range by {
@@ -412,7 +410,7 @@ func (p *Projector) Lag(ctx context.Context) (records int64, err error) {
 	return records, err
 }
 
-// LagByTopic is Lag for each topic.
+// LagByTopic returns Lag for each topic.
 func (p *Projector) LagByTopic(ctx context.Context) (records map[string]int64, err error) {
 	records = make(map[string]int64)
 	for _, topic := range Topics() {

@@ -183,7 +183,7 @@ func TestClickHouseIsKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// A hung server is not a dead one: nothing is refused, nothing is answered.
+// A hung server is not a dead one: it neither refuses nor answers.
 func TestClickHouseHangs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -254,8 +254,8 @@ func TestRepeatedFactsChangeNoAnswer(t *testing.T) {
 	}
 	before := read()
 
-	// A crash between data and progress: the rows are there, the progress is of
-	// before. Merges are held back, so that the copies stay.
+	// A crash between data and progress: the rows are there, the progress is older. Merges
+	// are stopped, so that the copies stay.
 	for _, table := range []string{"events", "attempts", "deliveries"} {
 		r.exec("SYSTEM STOP MERGES " + table)
 	}
@@ -293,15 +293,15 @@ func TestLostTablesAreBuiltAnew(t *testing.T) {
 	r.awaitProjected()
 	want := r.checksum()
 
-	// Dropped behind the projector's back, and noticed at the next fact.
+	// Dropped while the projector runs, and noticed at the next fact.
 	r.exec("DROP DATABASE " + r.engine.Database() + " SYNC")
 	r.append(domain.Fact{
 		Aggregate: s.endpointID,
 		Version:   1000,
 		Body:      domain.CommandHandled{CommandID: "cmd_x"},
 	})
-	// Asked of the projector: a session that begins in a database that does not
-	// exist would end this engine.
+	// Queried through the projector: a session that begins in a database that does not
+	// exist would crash this engine.
 	testkit.EventuallyNil(t, "everything is written again", func() error {
 		if facts := run.Status().Facts; facts < 201 {
 			return fmt.Errorf("%d facts", facts)
@@ -313,8 +313,8 @@ func TestLostTablesAreBuiltAnew(t *testing.T) {
 		t.Errorf("the rows are %s, not %s", got, want)
 	}
 
-	// Emptied, as if another projector had made them again: going on where this
-	// one is would leave out what was before.
+	// Emptied, as if another projector had recreated them: continuing at this one's
+	// position would leave out everything before.
 	for _, table := range append(projections.Tables(), "projection_progress") {
 		r.exec("TRUNCATE TABLE " + table)
 	}
@@ -416,7 +416,7 @@ func TestJournalThatIsNotTheHistorysStopsTheProjector(t *testing.T) {
 	}
 }
 
-// With ClickHouse away, a projector holds nothing and stops at once.
+// While ClickHouse is unavailable, a projector buffers nothing and stops at once.
 func TestClickHouseIsAwayFromTheStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

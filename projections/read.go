@@ -17,7 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// standing is where a delivery stands.
+// standing is the state of a delivery.
 type standing struct {
 	endpointID      string
 	moves           uint32 // hand-overs of the event before it
@@ -26,18 +26,18 @@ type standing struct {
 	nextAttemptAtMs int64
 }
 
-// above returns which of two standings of a delivery is the later; it is the order
-// of the packed number in the table.
+// above reports whether a standing of a delivery is later than another; it is the order of
+// the packed number in the table.
 func (s standing) above(other standing) bool {
 	return cmp.Or(cmp.Compare(s.version, other.version),
 		cmp.Compare(stateNumber(s.state), stateNumber(other.state)),
 		cmp.Compare(s.nextAttemptAtMs, other.nextAttemptAtMs)) > 0
 }
 
-// succeeds reports whether a delivery is its event's present one rather than
-// another of it. That is the one behind the most hand-overs. Two behind as many
-// are a fault ([Verification] names it): then one that was not cancelled is, and
-// of two such, to show the same at each read, that of the greater endpoint.
+// succeeds reports whether a delivery is its event's present one rather than another of it:
+// the one with the most hand-overs. Two with equally many are a fault (see [Verification]):
+// then one that was not cancelled is, and of two such, so that each read shows the same,
+// that of the greater endpoint.
 func (s standing) succeeds(other standing) bool {
 	switch cancelled := s.state == domain.StateCancelled; {
 	case s.moves != other.moves:
@@ -57,7 +57,7 @@ func (s *standing) join(row standing) {
 	s.moves = moves
 }
 
-// whole is a delivery with where its parts are.
+// whole is a delivery with the positions of its parts.
 type whole struct {
 	standing
 	accountID string
@@ -68,7 +68,7 @@ type whole struct {
 	sentAt    []time.Time
 }
 
-// states are in the order of the table's own list; 0 is none.
+// states are in the order of the table's enum; 0 is none.
 var states = []domain.DeliveryState{
 	"", domain.StateQueued, domain.StateWaiting, domain.StateDelivered,
 	domain.StateFailed, domain.StateCancelled,
@@ -83,9 +83,9 @@ func stateOf(number int) domain.DeliveryState {
 
 func stateNumber(s domain.DeliveryState) int { return slices.Index(states, s) }
 
-// unpack takes apart the column standing: 64 bits of version, 16 of state, 48 of
-// the time of the next attempt. ClickHouse could do it, but each function in a
-// question costs more than all of this.
+// unpack decodes the column standing: 64 bits of version, 16 of state, 48 of the time of
+// the next attempt. ClickHouse could do it, but each function in a query costs more than
+// all of this.
 func (s *standing) unpack(packed *big.Int) {
 	var b [16]byte
 	packed.FillBytes(b[:])
@@ -94,9 +94,9 @@ func (s *standing) unpack(packed *big.Int) {
 	s.state, s.nextAttemptAtMs = stateOf(int(low>>48&7)), int64(low&(1<<48-1))
 }
 
-// Rows that are not merged yet are collapsed here, as the table does it: for a
-// few rows that takes less than to have it done. PREWHERE is what the server
-// would make of WHERE, after some thought.
+// Rows that are not merged yet are collapsed here, as the table does it: for a few rows
+// that is faster than in ClickHouse. PREWHERE is what the server would turn WHERE into,
+// after some analysis.
 const (
 	selectDeliveries = `
 SELECT standing, account_id, endpoint_id, moves, created_at, updated_at, attempts, run,
@@ -104,14 +104,14 @@ SELECT standing, account_id, endpoint_id, moves, created_at, updated_at, attempt
 FROM {database:Identifier}.deliveries
 PREWHERE event_id = {event:String}`
 
-	// For a page, few columns of many deliveries.
+	// For a page: few columns of many deliveries.
 	selectStandings = `
 SELECT event_id, endpoint_id, moves, standing FROM {database:Identifier}.deliveries
 PREWHERE event_id IN {events:Array(String)}`
 )
 
-// deliveries returns the deliveries of an account's event, the present one last. An
-// enabling of an endpoint is not counted in.
+// deliveries returns the deliveries of an account's event, the present one last, without
+// the effect of enablings.
 func (db *DB) deliveries(ctx context.Context, accountID, eventID string) (list []whole, err error) {
 	err = db.query(ctx, selectDeliveries, parameters{"event": eventID},
 		func(read func(...any) error) error {
@@ -149,12 +149,11 @@ func (w *whole) join(row whole) {
 	if row.updatedAt.After(w.updatedAt) {
 		w.updatedAt = row.updatedAt
 	}
-	w.sentAt = append(w.sentAt, row.sentAt...) // the same twice asks for the same attempt
+	w.sentAt = append(w.sentAt, row.sentAt...) // duplicates only ask for the same attempt again
 }
 
-// standings returns where the present deliveries of events stand, by event. The
-// enabling of an endpoint is not counted in. Many are asked for in two questions at
-// once.
+// standings returns the state of the present delivery of each event, without the effect of
+// enablings. For many events it makes two queries at once.
 func (db *DB) standings(ctx context.Context, events []EventRecord) (map[string]standing, error) {
 	all := make(map[deliveryKey]standing, len(events))
 	var mu sync.Mutex
@@ -182,7 +181,7 @@ func (db *DB) standings(ctx context.Context, events []EventRecord) (map[string]s
 	return present, err
 }
 
-// standingsMin is for how few deliveries a question of their own does not pay.
+// standingsMin is the number of deliveries below which a second query does not pay.
 const standingsMin = 64
 
 func (db *DB) standingsOf(
@@ -210,8 +209,8 @@ FROM {database:Identifier}.endpoint_changes
 WHERE endpoint_id IN {endpoints:Array(String)} AND change = '` + changeEnabled + `'
 GROUP BY endpoint_id`
 
-// countEnabling makes the deliveries that waited when their endpoint was enabled
-// due at once: there is no fact for each of them.
+// countEnabling makes the deliveries due at once that waited when their endpoint was
+// enabled: there is no fact for each of them.
 func (db *DB) countEnabling(ctx context.Context, by map[string]standing) error {
 	var endpoints []string
 	asked := make(map[string]bool)
@@ -240,8 +239,8 @@ func (db *DB) countEnabling(ctx context.Context, by map[string]standing) error {
 		})
 }
 
-// event reads the tables in the opposite order of writing: first the deliveries,
-// which tell where the event and the attempts are.
+// event reads the tables in the opposite order of writing: first the deliveries, which
+// refer to the event and the attempts.
 func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord, error) {
 	if strings.ContainsAny(eventID, `'\`) {
 		return EventRecord{}, sql.ErrNoRows
@@ -253,7 +252,8 @@ func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord
 	if len(deliveries) == 0 {
 		return EventRecord{}, sql.ErrNoRows
 	}
-	// A replica fetches each table by itself: what a delivery leads to may come later (P3).
+	// A replica fetches each table by itself: the rows that a delivery refers to may arrive
+	// later (P3).
 	if err := db.settle(ctx, "events", "attempts", "endpoint_changes"); err != nil {
 		return EventRecord{}, err
 	}
@@ -293,12 +293,12 @@ func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord
 	return r, err
 }
 
-// into fills in where the delivery of an event stands.
+// into copies the state of the delivery into the event.
 func (s standing) into(r *EventRecord) {
 	r.State, r.NextAttemptAtMillis = s.state, s.nextAttemptAtMs
 }
 
-// A copy of an event's row is like any other, so the first will do.
+// Copies of an event's row are equal, so the first will do.
 const selectEvent = `
 SELECT body FROM {database:Identifier}.events
 PREWHERE account_id = {account:String}
@@ -316,9 +316,9 @@ func (db *DB) readBody(ctx context.Context, w whole, r *EventRecord) error {
 	return db.queryRow(ctx, selectEvent, which, &r.Body)
 }
 
-// Attempts above the delivery's version are left for the next question, so that
-// state and attempts belong together (P3). Copies are sorted out here, which takes
-// less than to have it done.
+// Attempts above the delivery's version are left for the next query, so that state and
+// attempts belong together (P3). Copies are removed here, which is faster than in
+// ClickHouse.
 const selectAttempts = `
 SELECT number, run, sent_at, duration_ms, status_code, error, response_body
 FROM {database:Identifier}.attempts

@@ -11,21 +11,20 @@ import (
 )
 
 const (
-	rebuildSuffix  = "_rebuild"  // of tables that are filled
-	exchangeSuffix = "_exchange" // of tables that are full and about to be, or just were, exchanged
+	rebuildSuffix  = "_rebuild"  // of tables that are being filled
+	exchangeSuffix = "_exchange" // of complete tables that are about to be, or just were, exchanged
 
-	// A rebuild is near the live end when so few records are left; then it makes
-	// one last step to where the live tables are, and exchanges.
+	// A rebuild is near the end of the topics when so few records are left; then it makes
+	// one last step to the position of the live tables, and exchanges.
 	nearEndRecords = 2000
 	catchUpsMax    = 1000
 	copyMax        = 10 * time.Minute
 )
 
-// Rebuild fills new tables from the topics' beginning while the live ones are
-// read and written, and exchanges each with its live one, which is dropped. The
-// projectors go on from where the new tables are. A rebuild that was interrupted
-// is taken up by the next of the same tables; one that fails leaves the live
-// tables as they were.
+// Rebuild fills new tables from the topics' beginning while the live ones are read and
+// written, and exchanges each with its live one, which is dropped. The projectors continue
+// at the position of the new tables. An interrupted rebuild is continued by the next one of
+// the same tables; one that fails leaves the live tables unchanged.
 func Rebuild(ctx context.Context, cfg RefoldConfig) error {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -59,7 +58,7 @@ func Rebuild(ctx context.Context, cfg RefoldConfig) error {
 	if err := f.copyOlder(ctx); err != nil {
 		return err
 	}
-	// Where the topics begin is where the new tables begin.
+	// The new tables begin where the topics begin.
 	if err := f.DB.recordProgress(ctx, f.layout, f.next); err != nil {
 		return err
 	}
@@ -69,7 +68,7 @@ func Rebuild(ctx context.Context, cfg RefoldConfig) error {
 	return f.exchange(ctx)
 }
 
-// clearUp drops what an interrupted rebuild left, unless it can be taken up.
+// clearUp drops what an interrupted rebuild left, unless it can be continued.
 func (f *refold) clearUp(ctx context.Context) error {
 	generations, err := f.DB.generations(ctx)
 	if err != nil {
@@ -94,9 +93,9 @@ func (f *refold) clearUp(ctx context.Context) error {
 	return f.DB.drop(ctx, left...)
 }
 
-// copyOlder takes the rows of records that the topics no longer hold. A delivery
-// whose facts are partly gone is one row, so deliveries are taken whole: what is
-// folded again only adds to them.
+// copyOlder copies the rows of records that the topics no longer hold. Only a part of the
+// facts of a delivery may be gone, so the rows of all deliveries are copied: folding the
+// rest again only adds to them.
 func (f *refold) copyOlder(ctx context.Context) error {
 	for _, name := range f.Tables {
 		for partition, start := range f.extents[topicOf(name)].starts {
@@ -136,7 +135,7 @@ WHERE database = {database:String} AND table = {table:String}
     AND default_kind IN ('', 'DEFAULT')
 ORDER BY position`
 
-// storedColumns are the columns of a table that hold data of their own.
+// storedColumns returns the columns of a table that hold data of their own.
 func (db *DB) storedColumns(ctx context.Context, table string) (names []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
@@ -153,8 +152,8 @@ func (db *DB) storedColumns(ctx context.Context, table string) (names []string, 
 	return names, err
 }
 
-// catchUp folds to where the topics end, again and again until that is near, and
-// then to where the live tables are.
+// catchUp folds to the ends of the topics, repeatedly until they are near, and then to the
+// position of the live tables.
 func (f *refold) catchUp(ctx context.Context) error {
 	for range catchUpsMax {
 		ends, err := f.endsNow(ctx)
@@ -197,10 +196,10 @@ const (
 		"AND {database:Identifier}.{full:Identifier}"
 )
 
-// exchange puts the new tables into the place of the live ones, in the opposite
-// order of writing: what is read first is never ahead of what it leads to (P3).
+// exchange replaces the live tables by the new ones, in the opposite order of writing: a
+// table that is read first is never ahead of those that it refers to (P3).
 func (f *refold) exchange(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx) // from here on it is quicker to end than to turn back
+	ctx = context.WithoutCancel(ctx) // from here on finishing is quicker than undoing
 	for _, name := range slices.Backward(f.Tables) {
 		if err := f.DB.releaseMerges(ctx, name+rebuildSuffix); err != nil {
 			return err

@@ -27,13 +27,13 @@ func (r *rig) refold(change func(*projections.RefoldConfig)) projections.RefoldC
 	return cfg
 }
 
-// appendRecord puts a record into a topic.
+// appendRecord appends a record to a topic.
 func (r *rig) appendRecord(topic, key string, m schemas.Message) {
 	r.t.Helper()
 	must(r.t, r.producer.Append(r.t.Context(), streams.NewRecord(topic, key, m.Value, m.EachHeader)))
 }
 
-// world puts endpoints, watches and payments into their topics.
+// world appends endpoints, watches and payments to their topics.
 func (r *rig) world(endpoints int) {
 	r.t.Helper()
 	for n := range endpoints {
@@ -76,7 +76,7 @@ func (r *rig) world(endpoints int) {
 			AmountStroops:  12_500_000 + int64(n),
 			Memo:           domain.Memo{Type: domain.MemoText, Raw: []byte("order")},
 		}
-		for again := range 2 { // a ledger that was read again
+		for again := range 2 { // a ledger that was read twice
 			r.appendRecord(schemas.TopicPayments, p.To,
 				schemas.EncodePaymentObserved(schemas.PaymentObserved{
 					Payment:          p,
@@ -86,8 +86,8 @@ func (r *rig) world(endpoints int) {
 	}
 }
 
-// twinChecksum is of a database that one undisturbed projector made of the same
-// topics.
+// twinChecksum is the checksum of a database that one undisturbed projector filled from the
+// same topics.
 func (r *rig) twinChecksum() string {
 	r.t.Helper()
 	twin := r.open(strings.TrimSuffix(r.engine.DSN(), "/"+r.engine.Database()) + "/twin")
@@ -103,7 +103,7 @@ func (r *rig) twinChecksum() string {
 	return r.checksumOf("twin")
 }
 
-// load appends the facts of events until it is stopped, and says how many events.
+// load appends the facts of events until it is stopped, and returns their number.
 func (r *rig) load() (stop func() int) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	ended := make(chan int)
@@ -139,7 +139,7 @@ func TestRebuildWhileFactsCome(t *testing.T) {
 		return nil
 	})
 	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
-	// Every table dropped behind everybody's back, and rebuilt.
+	// Every table is dropped while the projector runs, and rebuilt.
 	for _, table := range projections.Tables() {
 		r.exec("DROP TABLE " + table + " SYNC")
 	}
@@ -345,7 +345,7 @@ func TestVerifyNamesWhatDiffers(t *testing.T) {
 	}
 	r.project(nil)
 	r.awaitProjected()
-	stop := r.load() // beside it all
+	stop := r.load() // while all this runs
 	found, err := projections.Verify(t.Context(), r.refold(nil))
 	must(t, err)
 	stop()
@@ -379,15 +379,15 @@ func TestVerifyNamesWhatDiffers(t *testing.T) {
 	}
 }
 
-// A history may have been built by a broker that handed out aborted records where
-// its responses were cut: what it took is named, and a rebuild, which fetches in
-// many pieces, does not take it again.
+// A history may have been filled by a broker that returned aborted records where its
+// responses were cut: these are reported, and a rebuild, which fetches in many pieces, does
+// not read them again.
 func TestAHistoryWithAbortedFactsIsNamedAndHealed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	s := newStory(1)
 	r.append(s.created(0))
-	cut := *s // the next owner of the partition decides again, from the same version on
+	cut := *s // the partition's next owner decides again, from the same version on
 	r.transact(kgo.TryAbort, cut.created(7_000), cut.created(7_001))
 	for n := range 3_000 {
 		r.append(s.created(n + 1))

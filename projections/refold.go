@@ -20,34 +20,34 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// refoldGiveUp is after how long without a block a refold fails: a person waits.
+// refoldGiveUp is how long a refold may go without a block before it fails: a person waits.
 const refoldGiveUp = time.Minute
 
-// refoldFetchBytes is how much is fetched at once. What is fetched is copied a few
-// times on its way: in pieces of this size a rebuild was a fifth faster than in
-// pieces of 8 MiB, which leave the processor's caches in between.
+// refoldFetchBytes is the size of one fetch. Fetched data is copied a few times: with this
+// size a rebuild was a fifth faster than with 8 MiB, which leave the processor's caches in
+// between.
 const refoldFetchBytes = 1 << 20
 
-// dropMax bounds the dropping of tables: of large ones it takes a while.
+// dropMax bounds the dropping of tables: for large ones it takes a while.
 const dropMax = 2 * time.Minute
 
-// RefoldConfig says what is folded again from the topics' beginning.
+// RefoldConfig configures what is folded again from the topics' beginning.
 type RefoldConfig struct {
 	DB      *DB
 	Cluster streams.Cluster
 	Logger  *slog.Logger
 	Now     func() time.Time
 	Tables  []string // all when empty
-	// CopyOlder lets a rebuild take what the topics no longer hold from the live
-	// tables; else it is refused when a topic does not begin at offset 0.
+	// CopyOlder lets a rebuild copy rows from the live tables whose records the topics no
+	// longer hold; otherwise it is refused when a topic does not begin at offset 0.
 	CopyOlder bool
-	// Report, if set, is told how far it is, at the beginning and after each block.
+	// Report, if set, is called with the progress at the beginning and after each block.
 	Report func(RefoldProgress)
 }
 
-// RefoldProgress is how far a refold is.
+// RefoldProgress is the progress of a refold.
 type RefoldProgress struct {
-	Done  int64 // records that are folded, those of an earlier try included
+	Done  int64 // folded records, those of an earlier try included
 	Total int64 // records that the topics hold
 }
 
@@ -77,7 +77,7 @@ type refold struct {
 	dead map[string]int // records that are left out, by topic
 }
 
-// newRefold looks at the topics. Close frees what it holds.
+// newRefold reads the extents of the topics. Close frees what it holds.
 func newRefold(ctx context.Context, cfg RefoldConfig, suffix string) (*refold, error) {
 	ends, err := cfg.Cluster.NewEnds()
 	if err != nil {
@@ -103,7 +103,7 @@ func newRefold(ctx context.Context, cfg RefoldConfig, suffix string) (*refold, e
 
 func (f *refold) close() { f.ends.Close() }
 
-// beginsLate names the first partition that no longer begins at offset 0.
+// beginsLate returns the first partition that no longer begins at offset 0.
 func (f *refold) beginsLate() (at topicPartition, start int64, late bool) {
 	for _, topic := range topicsOf(f.Tables) {
 		starts := f.extents[topic].starts
@@ -116,8 +116,8 @@ func (f *refold) beginsLate() (at topicPartition, start int64, late bool) {
 	return topicPartition{}, 0, false
 }
 
-// makeTables makes the tables that are to be filled, or finds those of a refold
-// that was interrupted.
+// makeTables creates the tables that are to be filled, or finds those of an interrupted
+// refold.
 func (f *refold) makeTables(ctx context.Context) error {
 	for _, name := range f.Tables {
 		for _, m := range schemas.ClickHouseMigrations() {
@@ -151,9 +151,9 @@ const (
 		"RESET SETTING min_parts_to_merge_at_once"
 )
 
-// holdMerges lets only many parts be merged at a time while tables are filled:
-// with few at a time each row would be merged again and again, which takes longer
-// than writing it. releaseMerges takes it back.
+// holdMerges allows merges only of many parts at once while tables are filled: otherwise
+// each row would be merged again and again, which takes longer than writing it.
+// releaseMerges undoes it.
 func (db *DB) holdMerges(ctx context.Context, tables []string, suffix string) error {
 	for _, name := range tables {
 		err := db.change(ctx, holdMerges, parameters{"table": name + suffix})
@@ -174,8 +174,8 @@ func (db *DB) releaseMerges(ctx context.Context, table string) error {
 var tableStatement = regexp.MustCompile(
 	`^((?:CREATE TABLE IF NOT EXISTS|ALTER TABLE) \{database:Identifier\}\.)(\w+)\b`)
 
-// forTable turns a statement that makes or changes a table into one for a table
-// of another name.
+// forTable turns a statement that creates or changes a table into one for a table of
+// another name.
 func forTable(statement, table, other string) (changed string, ours bool) {
 	m := tableStatement.FindStringSubmatch(statement)
 	if m == nil || m[2] != table {
@@ -184,7 +184,7 @@ func forTable(statement, table, other string) (changed string, ours bool) {
 	return m[1] + other + statement[len(m[0]):], true
 }
 
-// recorded takes up where the tables are.
+// recorded reads the progress of the tables.
 func (f *refold) recorded(ctx context.Context) error {
 	recorded, err := f.DB.progress(ctx, f.layout)
 	if err != nil {
@@ -202,7 +202,7 @@ func (f *refold) recorded(ctx context.Context) error {
 	return nil
 }
 
-// endsNow asks for the ends of all topics.
+// endsNow reads the ends of all topics.
 func (f *refold) endsNow(ctx context.Context) (map[topicPartition]int64, error) {
 	all := make(map[topicPartition]int64)
 	for topic := range f.extents {
@@ -217,7 +217,7 @@ func (f *refold) endsNow(ctx context.Context) (map[topicPartition]int64, error) 
 	return all, nil
 }
 
-// remaining is how many records lie before the target.
+// remaining returns how many records lie before the target.
 func (f *refold) remaining(target map[topicPartition]int64) (records int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -227,7 +227,7 @@ func (f *refold) remaining(target map[topicPartition]int64) (records int64) {
 	return records
 }
 
-// fill folds until the target is reached, waiting out faults that may pass.
+// fill folds until the target is reached, and waits out transient errors.
 func (f *refold) fill(ctx context.Context, target map[topicPartition]int64) error {
 	f.report(target, f.remaining(target))
 	wrote := f.Now()
@@ -266,9 +266,9 @@ func (f *refold) waits() *retry.Backoff {
 	}.Backoff()
 }
 
-// Sessions of a refold work side by side, each on its share of the partitions:
-// while ClickHouse takes the rows of one, the other decodes. Their blocks are
-// larger than the projector's, so that less is to be merged.
+// Sessions of a refold run in parallel, each on its share of the partitions: while
+// ClickHouse processes the rows of one, the other decodes. Their blocks are larger than the
+// projector's, so that less is to be merged.
 const (
 	refoldSessions   = 2
 	refoldBlockRows  = 100_000
@@ -356,8 +356,8 @@ func (f *refold) report(target map[topicPartition]int64, left int64) {
 const dropTable = "DROP TABLE IF EXISTS {database:Identifier}.{table:Identifier} " +
 	"SYNC SETTINGS max_table_size_to_drop = 0"
 
-// drop drops tables by their names, up to the first that cannot be; one that is not
-// there is dropped already.
+// drop drops tables by their names, stopping at the first error; a table that does not
+// exist is none.
 func (db *DB) drop(ctx context.Context, names ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, dropMax)
 	defer cancel()
@@ -369,7 +369,7 @@ func (db *DB) drop(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// sortTables puts tables into the order of writing, each once.
+// sortTables sorts tables into the order of writing, without duplicates.
 func sortTables(names []string) []string {
 	order := Tables()
 	names = slices.Clone(names)

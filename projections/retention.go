@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// ageColumns say by which column a table's rows grow old. Tables of what is now
-// do not.
+// ageColumns are the columns by which a table's rows expire. Tables of current state do not
+// expire.
 var ageColumns = map[string]string{
 	"payments":         "ledger_closed_at",
 	"attempts":         "sent_at",
 	"endpoint_changes": "changed_at", "events": "created_at", "deliveries": "updated_at",
 }
 
-const leastRetention = 7 * 24 * time.Hour // beyond the longest schedule of one run
+const leastRetention = 7 * 24 * time.Hour // more than the longest schedule of one run
 
-// CheckRetention reports whether SetRetention would take a retention.
+// CheckRetention returns an error if SetRetention would not accept a retention.
 func CheckRetention(retention time.Duration) error {
 	if retention != 0 && retention < leastRetention {
 		return fmt.Errorf("projections: a retention of %s is too short: it must be at least %s, or 0 "+
@@ -28,8 +28,8 @@ func CheckRetention(retention time.Duration) error {
 	return nil
 }
 
-// SetRetention lets ClickHouse delete rows that are older, in its own time; zero
-// keeps everything. It changes only what is set differently.
+// SetRetention makes ClickHouse delete older rows, in its own time; zero keeps everything.
+// It changes only tables with another setting.
 func SetRetention(ctx context.Context, db *DB, retention time.Duration) error {
 	if err := CheckRetention(retention); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (db *DB) retention(ctx context.Context, table string) (time.Duration, error
 	return time.Duration(seconds) * time.Second, err
 }
 
-// copyRetention returns the new tables the retention of the live ones.
+// copyRetention gives the new tables the retention of the live ones.
 func (f *refold) copyRetention(ctx context.Context) error {
 	for _, name := range f.Tables {
 		if ageColumns[name] == "" {

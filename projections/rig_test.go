@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 
 const (
 	testPartitions = 4
-	eventualMax    = 2 * brokertest.Patience // other packages' tests may run beside
+	eventualMax    = 2 * brokertest.Patience // other packages' tests may run at the same time
 	readMax        = 15 * time.Second        // of a lookup, for the same reason
 	testAccount    = "acc_00000000000000000000000001"
 	otherAccount   = "acc_00000000000000000000000002"
@@ -108,7 +108,7 @@ type running struct {
 	err   error // read after ended
 }
 
-// project starts a projector. Change may alter its settings.
+// project starts a projector. Change may modify its settings.
 func (r *rig) project(change func(*projections.ProjectorConfig)) *running {
 	r.t.Helper()
 	cfg := projections.ProjectorConfig{
@@ -145,7 +145,7 @@ func (run *running) finish(t testing.TB) {
 	must(t, run.err)
 }
 
-// history waits for a projection as long as it is told, or until the test's end.
+// history waits for a projection for that long, or until the test's end.
 func (r *rig) history(wait time.Duration) *projections.History {
 	return r.historyOf(r.db, cmp.Or(wait, eventualMax), readMax)
 }
@@ -163,7 +163,7 @@ func (r *rig) journalEnds(ctx context.Context) (map[int32]int64, error) {
 	return r.ends.Of(ctx, schemas.TopicJournal)
 }
 
-// append puts facts into the journal.
+// append appends facts to the journal.
 func (r *rig) append(facts ...domain.Fact) {
 	r.t.Helper()
 	records := make([]streams.Record, len(facts))
@@ -191,7 +191,7 @@ func (r *rig) awaitProjected() {
 	})
 }
 
-// count runs a query that gives one number.
+// count runs a query that returns one number.
 func (r *rig) count(query string, args ...any) int {
 	r.t.Helper()
 	var n uint64
@@ -206,7 +206,7 @@ func (r *rig) exec(statement string) {
 	must(r.t, r.sql.Exec(r.t.Context(), statement))
 }
 
-// checksum is over all rows as a reader sees them, place included.
+// checksum covers all rows as a reader sees them, with their positions.
 func (r *rig) checksum() string { return r.checksumOf(r.engine.Database()) }
 
 func (r *rig) checksumOf(database string) string {
@@ -241,7 +241,7 @@ func isFault(t testing.TB, err, want error) {
 	}
 }
 
-// story makes the facts of one endpoint, counting its version up.
+// story makes the facts of one endpoint, incrementing its version.
 type story struct {
 	endpointID string
 	version    uint64

@@ -1,6 +1,6 @@
 package projections
 
-// row is what a record puts into one table, and where the record is.
+// row is a record's row in one table, with the record's position.
 type row[B any] struct {
 	body       B
 	endpointID string
@@ -10,17 +10,16 @@ type row[B any] struct {
 	offset     int64
 }
 
-// rows are gathered in pieces, which are also what is sent at a time. In one
-// slice they would be copied again and again while it grows: that took a seventh
-// of the projector's time.
+// rows are collected in pieces, which are also sent one by one. One slice would be copied
+// again and again while it grows: that took a seventh of the projector's time.
 type rows[B any] struct {
 	pieces [][]row[B] // all but the last are full
 	n      int
 }
 
-// A statement's rows are sent in pieces: the client's buffers grow to a piece and
-// are used again for the next, while the server takes the former one. The server
-// makes one part of all of them.
+// A statement's rows are sent in pieces: the client's buffers grow to a piece and are
+// reused for the next, while the server processes the former one. The server makes one part
+// of all of them.
 const pieceRows = 4096
 
 func (l *rows[B]) add(r row[B]) {
@@ -38,10 +37,10 @@ func (l *rows[B]) add(r row[B]) {
 
 func (l *rows[B]) at(i int) *row[B] { return &l.pieces[i/pieceRows][i%pieceRows] }
 
-// reset empties the list and keeps its room.
+// reset empties the list and keeps its memory.
 func (l *rows[B]) reset() {
 	for i, piece := range l.pieces {
-		clear(piece) // lets go of what the rows point at
+		clear(piece) // releases what the rows point at
 		l.pieces[i] = piece[:0]
 	}
 	l.n = 0

@@ -9,10 +9,10 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 )
 
-// A DSN may name several servers. What one of them says is not true of another: its
-// tables may have other UUIDs, be behind or be ahead. So whoever does something in
-// several steps, such as writing a block and then its progress, takes one server for
-// all of them, and starts again on another when that one fails.
+// A DSN may name several servers. The state of one says nothing about another: its tables
+// may have other UUIDs, be behind or be ahead. So an operation of several steps, such as
+// writing a block and then its progress, uses one server for all of them, and starts again
+// on another if that one fails.
 
 // openServers prepares the connections of each server.
 func openServers(d source) (*DB, error) {
@@ -40,7 +40,7 @@ func (db *DB) Close() (err error) {
 	return err
 }
 
-// servers returns each server alone.
+// servers returns each server as a DB of its own.
 func (db *DB) servers() []*DB {
 	if db.conn != nil {
 		return []*DB{db}
@@ -48,7 +48,7 @@ func (db *DB) servers() []*DB {
 	return db.each
 }
 
-// server is the one that is used at present.
+// server returns the one in use.
 func (db *DB) server() *DB {
 	if db.conn != nil {
 		return db
@@ -56,8 +56,8 @@ func (db *DB) server() *DB {
 	return db.each[db.used.Load()]
 }
 
-// pin returns one server for all steps of something: the one that is used, or the next
-// that answers. Of one server it is not asked whether it does.
+// pin returns one server for all steps of an operation: the one in use, or the next that
+// answers. A single server is not asked whether it answers.
 func (db *DB) pin(ctx context.Context) (one *DB, err error) {
 	if db.conn != nil {
 		return db, nil
@@ -75,7 +75,7 @@ func (db *DB) pin(ctx context.Context) (one *DB, err error) {
 	return nil, err
 }
 
-// moveOn has the next server used after one has failed.
+// moveOn switches to the next server after one has failed.
 func (db *DB) moveOn(failed *DB) {
 	for n, one := range db.each {
 		if one == failed {

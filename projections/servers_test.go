@@ -57,8 +57,8 @@ func connect(t *testing.T, e *clickhouse.Engine) driver.Conn {
 	return conn
 }
 
-// sameTables returns the second server the tables of the first, with their UUIDs, as
-// replicas have them. So nothing but the projector's own care tells them apart.
+// sameTables gives the second server the tables of the first, with their UUIDs, as replicas
+// have them. So only the projector's own care distinguishes them.
 func (r *rig) sameTables(second driver.Conn) {
 	r.t.Helper()
 	must(r.t, projections.Migrate(r.t.Context(), r.db))
@@ -73,9 +73,9 @@ func (r *rig) sameTables(second driver.Conn) {
 	}
 }
 
-// A projector whose DSN names two servers writes to one of them, and to the other when
-// that one dies. What each says of its progress is true of its own tables: filled up, each
-// holds every row once, and is what the topics say.
+// A projector whose DSN names two servers writes to one of them, and to the other when that
+// one dies. The progress of each is right for its own tables: when complete, each holds
+// every row once, and agrees with the topics.
 func TestEachServerIsExactWhileTheProjectorMovesBetweenThem(t *testing.T) {
 	t.Parallel()
 	first, second, dsn := twoServers(t)
@@ -97,7 +97,7 @@ func TestEachServerIsExactWhileTheProjectorMovesBetweenThem(t *testing.T) {
 	}
 	events := stop()
 
-	// No projector is stopped before everything is compared: libchdb may die of it.
+	// No projector is stopped before everything is compared: libchdb may crash from it.
 	var sums []string
 	for _, e := range []*clickhouse.Engine{first, second} {
 		must(t, e.Ready(t.Context()))
@@ -123,9 +123,8 @@ func TestEachServerIsExactWhileTheProjectorMovesBetweenThem(t *testing.T) {
 	}
 }
 
-// Of two servers that hold the history, one that dies costs no answer: neither of an
-// event, nor of a list, nor of people. What one lacks is not taken from the other's
-// progress.
+// If one of two servers that hold the history dies, every query is still answered: of an
+// event, of a list, and of people. What one lacks is not judged by the other's progress.
 func TestTheHistoryIsReadFromTheServerThatIsThere(t *testing.T) {
 	t.Parallel()
 	first, second, dsn := twoServers(t)

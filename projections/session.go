@@ -15,20 +15,20 @@ import (
 const (
 	pollMax  = 10_000                // records of one poll
 	askAgain = 20 * time.Millisecond // until a block that is due is offered again to a busy writer
-	drainMax = 2 * time.Second       // for writing what was gathered when the session is to end
+	drainMax = 2 * time.Second       // for writing what was collected when the session ends
 )
 
-// session projects some partitions from the recorded progress on, until its
-// context ends or something fails. It gathers one block while another is written.
+// session projects some partitions from the recorded progress on, until its context ends or
+// something fails. It collects one block while another is written.
 type session struct {
 	sessionConfig
 
 	toWrite chan *block
-	spare   chan *block // holds the blocks that are neither gathered nor written
+	spare   chan *block // holds the blocks that are neither being collected nor written
 	gone    chan struct{}
 }
 
-// sessionConfig says what a session reads and where it writes.
+// sessionConfig is what a session reads and where it writes.
 type sessionConfig struct {
 	db        *DB
 	reader    *streams.Reader
@@ -38,12 +38,12 @@ type sessionConfig struct {
 	onWritten func(*block)
 	// setAside is called before a block is written; it may be nil
 	setAside func(context.Context, []schemas.DeadLetter) error
-	position map[topicPartition]int64 // what was handed on
+	position map[topicPartition]int64 // offsets handed to the writer
 	// a block that reaches it is written at once; it may be nil
 	target map[topicPartition]int64
 }
 
-// limits are when a block is written.
+// limits decide when a block is written.
 type limits struct {
 	rows      int
 	sizeBytes int
@@ -62,8 +62,8 @@ func newSession(cfg sessionConfig) *session {
 	return s
 }
 
-// run returns nil when its context ended; then all that was gathered is written,
-// unless that took too long.
+// run returns nil when its context has ended; then everything that was collected is
+// written, unless that took too long.
 func (s *session) run(ctx context.Context) error {
 	writing, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
@@ -79,8 +79,8 @@ func (s *session) run(ctx context.Context) error {
 	return err
 }
 
-// gather fills blocks and hands them to the writer. While the writer is busy a
-// block grows, to its limits; beyond them nothing is read.
+// gather fills blocks and hands them to the writer. While the writer is busy a block grows,
+// up to its limits; beyond them nothing is read.
 func (s *session) gather(ctx context.Context) error {
 	defer close(s.toWrite)
 	b, err := s.fresh(ctx)
@@ -116,7 +116,7 @@ func (s *session) gather(ctx context.Context) error {
 	return s.hand(b)
 }
 
-// poll reads until there is something, the block is due, or the context ends.
+// poll reads until there are records, the block is due, or the context ends.
 func (s *session) poll(ctx context.Context, b *block, due time.Time) error {
 	polling := ctx
 	if !due.IsZero() {
@@ -159,7 +159,7 @@ func (s *session) arrived(b *block) bool {
 	return moved
 }
 
-// fresh takes an empty block. There is one: the writer holds at most the other.
+// fresh returns an empty block. There always is one: the writer holds at most the other.
 func (s *session) fresh(ctx context.Context) (*block, error) {
 	select {
 	case b := <-s.spare:
@@ -169,7 +169,7 @@ func (s *session) fresh(ctx context.Context) (*block, error) {
 	}
 }
 
-// offer hands a block on if the writer waits for one.
+// offer hands a block over if the writer waits for one.
 func (s *session) offer(b *block) bool {
 	select {
 	case s.toWrite <- b:

@@ -21,7 +21,7 @@ func payment(id string, closedAtMillis int64) schemas.Message {
 	})
 }
 
-// TestTheProjectorGoesOnBehindWhatIsNoRow: the row before stays, what comes behind is
+// TestTheProjectorGoesOnBehindWhatIsNoRow: the previous row stays, later records are
 // projected, and rebuild and verify-projection agree. The journal is not left out.
 func TestTheProjectorGoesOnBehindWhatIsNoRow(t *testing.T) {
 	t.Parallel()
@@ -105,7 +105,7 @@ func TestTheProjectorGoesOnBehindWhatIsNoRow(t *testing.T) {
 	}
 }
 
-// deadLetters counts the records of the topic.
+// deadLetters returns the number of records of the topic.
 func (r *rig) deadLetters() (n int) {
 	r.t.Helper()
 	ends, err := r.ends.Of(r.t.Context(), schemas.TopicDeadLetters)
@@ -116,8 +116,7 @@ func (r *rig) deadLetters() (n int) {
 	return n
 }
 
-// TestPaymentsOfManyYearsInOneBlock: what a backfill finds in the ledgers of eleven
-// years comes at once.
+// TestPaymentsOfManyYearsInOneBlock: a backfill finds payments of eleven years at once.
 func TestPaymentsOfManyYearsInOneBlock(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

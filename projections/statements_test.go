@@ -15,7 +15,7 @@ import (
 
 var updateStatements = flag.Bool("update-statements", false, "write testdata/cluster.sql anew")
 
-// clusterStatements are all statements that make, change or drop tables, as a cluster
+// clusterStatements are all statements that create, change or drop tables, as a cluster
 // gets them.
 func clusterStatements(t *testing.T, db *DB) (list []string) {
 	t.Helper()
@@ -57,8 +57,8 @@ var (
 	queryOf   = regexp.MustCompile(`(?s)\nAS SELECT.*`)
 )
 
-// What is sent to a cluster is what testdata/cluster.sql says, where columns and the
-// queries of views are left out, and ClickHouse can read all of it.
+// The statements for a cluster are those of testdata/cluster.sql, without columns and the
+// queries of views, and ClickHouse can parse all of them.
 func TestStatementsForACluster(t *testing.T) {
 	t.Parallel()
 	db := &DB{name: "history", cluster: "shop-1"}
@@ -121,8 +121,8 @@ func TestReplicatedTablesNeedTheirCluster(t *testing.T) {
 	}
 }
 
-// A table that other servers have is made with their UUID; one of which they have
-// several is not made.
+// A table that other servers have is created with their UUID; if theirs differ, it is not
+// created.
 func TestATableIsMadeAsTheOtherServersHaveIt(t *testing.T) {
 	const statement = "CREATE TABLE IF NOT EXISTS history.events\n(\n    a String\n)"
 	made, err := asElsewhere(statement, map[string][]string{"payments": {"1"}})

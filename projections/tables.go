@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// tableTopic says which topic a table is filled from; it is one.
+// tableTopic is a table and the one topic that it is filled from.
 type tableTopic struct{ table, topic string }
 
 // tableTopics lists the tables; the last of them is written last (P3).
@@ -31,8 +31,8 @@ func Tables() []string {
 	return names
 }
 
-// Topics lists the topics that the tables are filled from. Their partitions are
-// divided as the journal's are.
+// Topics lists the topics that the tables are filled from. They are partitioned as the
+// journal is.
 func Topics() []string { return topicsOf(Tables()) }
 
 func topicOf(table string) string {
@@ -54,23 +54,23 @@ func topicsOf(tables []string) []string {
 	return topics
 }
 
-// filled is the ClickHouse table that a table of ours is filled in at present.
+// filled is the ClickHouse table that is being filled for one of our tables.
 type filled struct {
 	name       string
 	generation string // its UUID, which it keeps when it is renamed
 }
 
-// layout says for each table that is filled where that is.
+// layout maps each table that is filled to where it is filled.
 type layout map[string]filled
 
-// errTablesMissing says that tables were dropped, or not made yet.
+// errTablesMissing means that tables were dropped, or not created yet.
 type errTablesMissing struct{ names []string }
 
 func (e errTablesMissing) Error() string {
 	return fmt.Sprintf("projections: there are no tables %v", e.names)
 }
 
-// errTablesChanged says that a table was made again or exchanged meanwhile.
+// errTablesChanged means that a table was recreated or exchanged meanwhile.
 type errTablesChanged struct{ name string }
 
 func (e errTablesChanged) Error() string {
@@ -98,7 +98,7 @@ func (db *DB) generations(ctx context.Context) (map[string]string, error) {
 	return by, nil
 }
 
-// live is the layout that people and the API read.
+// live returns the layout that people and the API read.
 func (db *DB) live(ctx context.Context) (layout, error) {
 	generations, err := db.generations(ctx)
 	if err != nil {
@@ -119,7 +119,7 @@ func (db *DB) live(ctx context.Context) (layout, error) {
 	return l, nil
 }
 
-// check makes sure that a layout is still what its names stand for.
+// check checks that a layout's names still refer to the same tables.
 func (db *DB) check(ctx context.Context, l layout) error {
 	generations, err := db.generations(ctx)
 	if err != nil {
@@ -137,7 +137,7 @@ func (db *DB) check(ctx context.Context, l layout) error {
 	return nil
 }
 
-// tables lists what the layout fills, in the order of writing.
+// tables lists the layout's tables, in the order of writing.
 func (l layout) tables() []string {
 	return slices.DeleteFunc(Tables(), func(t string) bool { _, there := l[t]; return !there })
 }

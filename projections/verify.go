@@ -13,13 +13,12 @@ import (
 
 const (
 	verifySuffix   = "_verify"
-	verifyWaitMax  = 30 * time.Second // for the live tables to come to where the refold is
+	verifyWaitMax  = 30 * time.Second // for the live tables to reach the refold's position
 	compareMax     = 10 * time.Minute
 	examplesOfDiff = 5
 )
 
-// Difference is a partition and day in which a live table is not what its topic
-// says.
+// Difference is a partition and day in which a live table differs from its topic.
 type Difference struct {
 	Table      string
 	Partition  int32
@@ -31,23 +30,23 @@ type Difference struct {
 	Examples   []string // keys of some of the rows that differ
 }
 
-// Doubled is an event with more than one delivery that was not cancelled: the
-// journal itself breaks the rule that an event has one (G2).
+// Doubled is an event with more than one delivery that was not cancelled: the journal
+// itself violates the rule that an event has one (G2).
 type Doubled struct {
 	EventID   string
 	Endpoints []string // of those deliveries
 }
 
-// Verification is what a comparison found.
+// Verification is the result of a comparison.
 type Verification struct {
 	Rows          map[string]uint64 // compared, by table
-	LeftOut       map[string]int    // records that do not count and are in no table, by topic
+	LeftOut       map[string]int    // invalid records that are in no table, by topic
 	Differences   []Difference
 	Doubled       []Doubled // some of them
-	DoubledEvents uint64    // how many there are
+	DoubledEvents uint64    // their number
 }
 
-// verified says how the rows of a table are told apart and grouped.
+// verified is how the rows of a table are identified and grouped.
 var verified = map[string]struct{ key, day, only string }{
 	"payments": {key: "payment_id", day: "ledger_closed_at"},
 	"attempts": {
@@ -57,14 +56,14 @@ var verified = map[string]struct{ key, day, only string }{
 	"endpoint_changes": {key: "concat(endpoint_id, '/', toString(version))", day: "changed_at"},
 	"events":           {key: "concat(event_id, '/', endpoint_id)", day: "created_at"},
 	"deliveries":       {key: "concat(event_id, '/', endpoint_id)", day: "created_at"},
-	// A deleted one may be compacted away in its topic.
+	// A deleted one may have been compacted away in its topic.
 	"endpoints": {key: "endpoint_id", day: "created_at", only: "NOT deleted"},
 	"watches":   {key: "watch_id", day: "created_at", only: "NOT deleted"},
 }
 
-// Verify folds the topics again into tables beside the live ones, and compares
-// counts and checksums by partition and day. Rows that changed since the refold
-// ended are left out. It drops its own tables at the end.
+// Verify folds the topics again into tables beside the live ones, and compares counts and
+// checksums by partition and day. Rows that changed after the refold ended are left out. It
+// drops its own tables at the end.
 func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 	if cfg, err = cfg.complete(); err != nil {
 		return v, err
@@ -74,7 +73,7 @@ func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 	if err != nil {
 		return v, err
 	}
-	cfg.DB = live.local() // what is compared with is of this server alone
+	cfg.DB = live.local() // the comparison uses this server alone
 	f, err := newRefold(ctx, cfg, verifySuffix)
 	if err != nil {
 		return v, err
@@ -88,7 +87,7 @@ func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 	for _, name := range cfg.Tables {
 		own = append(own, name+verifySuffix)
 	}
-	if err := cfg.DB.drop(ctx, own...); err != nil { // of one that was interrupted
+	if err := cfg.DB.drop(ctx, own...); err != nil { // of an interrupted one
 		return v, err
 	}
 	defer func() {
@@ -121,7 +120,7 @@ func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 	return v, err
 }
 
-// awaitLive waits until the live tables hold all that was folded again.
+// awaitLive waits until the live tables hold everything that was folded again.
 func (f *refold) awaitLive(ctx context.Context, cluster *DB) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, verifyWaitMax,
 		fmt.Errorf("projections: the live tables are behind the topics by more than %s; is a projector "+
@@ -152,7 +151,7 @@ func (f *refold) awaitLive(ctx context.Context, cluster *DB) error {
 	}
 }
 
-// rowsOf is a subquery of the rows to be compared: key, partition, day, hash.
+// rowsOf returns a subquery of the rows to compare: key, partition, day, hash.
 func (f *refold) rowsOf(name, suffix string, columns []string, since string) string {
 	how := verified[name]
 	bounds := f.extents[topicOf(name)].starts
@@ -177,7 +176,7 @@ func (f *refold) rowsOf(name, suffix string, columns []string, since string) str
 		" FROM {database:Identifier}." + name + suffix + " FINAL WHERE " + strings.Join(where, " AND ")
 }
 
-// compare adds what a table has and what is different in it.
+// compare adds a table's counts and differences.
 func (f *refold) compare(ctx context.Context, name string, v *Verification) error {
 	ctx, cancel := context.WithTimeout(ctx, compareMax)
 	defer cancel()
@@ -195,8 +194,7 @@ func (f *refold) compare(ctx context.Context, name string, v *Verification) erro
 		return err
 	}
 	live, refolded := f.rowsOf(name, "", columns, since), f.rowsOf(name, f.suffix, columns, since)
-	// One side's rows count positively and the other's negatively nowhere: both
-	// are kept, so that the report can show them.
+	// The sums of the two sides are kept apart, so that the report can show both.
 	query := `
 SELECT part, day, sumIf(n, side = 0), sumIf(s, side = 0), sumIf(n, side = 1), sumIf(s, side = 1)
 FROM (
@@ -225,7 +223,7 @@ FROM (
 	return nil
 }
 
-// examples names rows that one side has and the other has not, or has otherwise.
+// examples returns keys of rows that only one side has, or that differ.
 func (f *refold) examples(ctx context.Context, d *Difference, live, refolded string) error {
 	query := `SELECT key FROM (SELECT key, hash FROM (` + live +
 		`) WHERE part = {part:Int32} AND day = {day:String}
@@ -252,8 +250,8 @@ GROUP BY event_id HAVING count() > 1
 ORDER BY event_id LIMIT {limit:UInt32}
 SETTINGS optimize_aggregation_in_order = 1`
 
-// findDoubled looks in what the topics say for events with two live deliveries.
-// Comparing does not see them: the live tables have the same.
+// findDoubled looks in the refolded tables for events with two active deliveries. The
+// comparison does not find them: the live tables have the same.
 func (f *refold) findDoubled(ctx context.Context, v *Verification) error {
 	ctx, cancel := context.WithTimeout(ctx, compareMax)
 	defer cancel()
@@ -270,7 +268,7 @@ func (f *refold) findDoubled(ctx context.Context, v *Verification) error {
 	return nil
 }
 
-// withinRetention leaves out what ClickHouse may have deleted.
+// withinRetention returns a condition that leaves out what ClickHouse may have deleted.
 func (f *refold) withinRetention(ctx context.Context, name string) (condition string, err error) {
 	if ageColumns[name] == "" {
 		return "", nil

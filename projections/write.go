@@ -13,20 +13,19 @@ import (
 
 const (
 	insertMax  = 30 * time.Second // for one insert, the server's part included
-	insertsMax = 3                // side by side, of one block
+	insertsMax = 3                // concurrent ones, of one block
 )
 
-// leadingTable is read first, and leads to the rows of the others.
+// leadingTable is read first, and refers to the rows of the others.
 const leadingTable = "deliveries"
 
-// column is a column's name and its values, in a slice of a type that the
-// client takes as a whole.
+// column is a column's name and its values, in a slice that the client accepts as a whole.
 type column struct {
 	name   string
 	values any
 }
 
-// table is what a block puts into one table, in pieces.
+// table are a block's rows for one table, in pieces.
 type table struct {
 	name   string
 	rows   int
@@ -83,9 +82,9 @@ func appendColumns(batch driver.Batch, columns []column) error {
 	return nil
 }
 
-// write puts a block into the tables of a layout, and then says so (P1). The
-// layout is looked at on both sides: a table that was exchanged in between took
-// some of the rows elsewhere.
+// write writes a block into the tables of a layout, and then records the progress (P1). The
+// layout is checked before and after: a table that was exchanged in between received some
+// of the rows under another name.
 func (db *DB) write(ctx context.Context, b *block, l layout) error {
 	before, checking := errgroup.WithContext(ctx)
 	before.Go(func() error { return db.check(checking, l) })
@@ -102,8 +101,8 @@ func (db *DB) write(ctx context.Context, b *block, l layout) error {
 	return db.recordProgress(ctx, l, b.next)
 }
 
-// insertBlock writes the tables side by side, and then the one that leads to the
-// others (P3).
+// insertBlock writes the tables concurrently, and then the one that refers to the others
+// (P3).
 func (db *DB) insertBlock(ctx context.Context, b *block, l layout) error {
 	insert := func(ctx context.Context, name string) error {
 		t := b.table(name)

@@ -216,7 +216,7 @@ var mutants = []mutant{
 	},
 	{
 		"a clock set back is no reason to wait", "streams/engine/starts.go",
-		"s.entries, s.total = nil, 0 // the clock was set back: how long ago is not known\n\t\ts.quietSince(nowMillis)",
+		"s.entries, s.total = nil, 0 // the clock was set back: how long ago is unknown\n\t\ts.quietSince(nowMillis)",
 		"s.entries, s.total = nil, 0\n\t\tif !MUTANT { s.quietSince(nowMillis) }",
 		"and its limit is",
 	},

@@ -18,14 +18,14 @@ const (
 	defaultMaxUnderWay = 4096
 )
 
-// ErrBusy means that too many commands are under way. Nothing was appended.
+// ErrBusy means that too many commands are in flight. Nothing was appended.
 var ErrBusy = errors.New("too many commands are under way: try again in a moment")
 
 // ErrClosed means that the client was closed. Nothing was appended.
 var ErrClosed = errors.New("the client of the engine is closed")
 
-// ErrNotConfirmed means that a command was, or may have been, appended and that
-// its answer did not come in time. It may still take effect, exactly once.
+// ErrNotConfirmed means that a command was, or may have been, appended and that its answer
+// did not arrive in time. It may still take effect, exactly once.
 type ErrNotConfirmed struct {
 	CommandID string
 	Cause     error
@@ -39,11 +39,11 @@ func (e ErrNotConfirmed) Error() string {
 
 func (e ErrNotConfirmed) Unwrap() error { return e.Cause }
 
-// Config says where commands go and what is waited for.
+// Config configures a client.
 type Config struct {
 	Cluster     streams.Cluster
-	Wait        time.Duration // for an answer, when the caller's ctx has no earlier deadline; 0: 5 s
-	MaxUnderWay int           // commands under way at once; 0: 4096
+	Wait        time.Duration // for an answer, unless the caller's ctx has an earlier deadline; 0: 5 s
+	MaxUnderWay int           // commands in flight at once; 0: 4096
 	Logger      *slog.Logger
 }
 
@@ -51,9 +51,9 @@ type Config struct {
 type Client struct {
 	cfg      Config
 	producer *streams.Producer
-	from     streams.Offsets // where results are read on from; owned by Run
+	from     streams.Offsets // where results are read from; owned by Run
 	waiting  waiting
-	places   chan struct{} // one for each command under way
+	places   chan struct{} // one for each command in flight
 
 	stopping chan struct{}
 	mu       sync.Mutex
@@ -62,7 +62,7 @@ type Client struct {
 	ended    chan struct{}
 }
 
-// Open takes the ends of the results and opens a producer. The topics must exist.
+// Open reads the ends of the results and opens a producer. The topics must exist.
 func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Wait == 0 {
 		cfg.Wait = defaultWait
@@ -94,8 +94,8 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	}, nil
 }
 
-// Submit appends a command and waits for its answer. A refusal by the engine is
-// an answer. Its errors are ErrBusy, ErrClosed and ErrNotConfirmed.
+// Submit appends a command and waits for its answer. A refusal by the engine is an answer.
+// Its errors are ErrBusy, ErrClosed and ErrNotConfirmed.
 func (c *Client) Submit(ctx context.Context, cmd domain.Command) (domain.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.Wait,
 		fmt.Errorf("no answer within %s: %w", c.cfg.Wait, context.DeadlineExceeded))
@@ -124,7 +124,7 @@ func (c *Client) Submit(ctx context.Context, cmd domain.Command) (domain.Result,
 			if err != nil {
 				return domain.Result{}, notConfirmed(err)
 			}
-			appended = nil // it stands; now only the answer counts
+			appended = nil // it was appended; now only the answer counts
 		case <-ctx.Done():
 			return domain.Result{}, notConfirmed(context.Cause(ctx))
 		case <-c.stopping:
@@ -133,11 +133,11 @@ func (c *Client) Submit(ctx context.Context, cmd domain.Command) (domain.Result,
 	}
 }
 
-// append appends beside the caller and in a time of its own: records of several
-// callers share a batch, and one that is called back takes the others with it.
-// One that was sent cannot be called back at all, so appending may outlast that
-// time while the cluster is away. The command's place is given back when
-// appending has ended and the caller has waited.
+// append appends independently of the caller's context, with a timeout of its own: records
+// of several callers share a batch, and cancelling one would cancel the others. A record
+// that was sent cannot be cancelled at all, so appending may outlast the timeout while the
+// cluster is unavailable. The command's place is freed when appending has ended and the
+// caller has stopped waiting.
 func (c *Client) append(cmd domain.Command, waited <-chan struct{}) <-chan error {
 	m := schemas.EncodeCommand(cmd)
 	rec := streams.NewRecord(schemas.TopicCommands, cmd.Body.Aggregate(), m.Value, m.EachHeader)

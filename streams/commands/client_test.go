@@ -61,10 +61,10 @@ func (r *rig) open(cfg commands.Config) *commands.Client {
 	return c
 }
 
-// engine plays the engine: it answers each command with an account of the
-// command's aggregate, on the command's partition, and all that it reads at once
-// in one transaction. A command seen before is answered as before. Its hook says
-// of the first command of a transaction whether that is aborted; it may be nil.
+// engine plays the engine: it answers each command with an account of the command's
+// aggregate, on the command's partition, and everything that it reads at once in one
+// transaction. A repeated command gets the same answer. Its hook is called with the first
+// command of a transaction and returns whether to abort it; it may be nil.
 type engine struct {
 	seen  sync.Map // command id → times
 	abort func(domain.Command) bool
@@ -104,7 +104,7 @@ func (r *rig) startEngine(e *engine) {
 	})
 }
 
-// turn answers what it reads.
+// turn answers the commands that it reads.
 func (e *engine) turn(
 	ctx context.Context, r *rig, reader *streams.Reader, writer *kgo.Client,
 ) error {
@@ -204,7 +204,7 @@ func TestACommandAskedAgainIsAnsweredAgain(t *testing.T) {
 	if second := wantAnswer(t, c, command(1)); !second.Replayed {
 		t.Error("the second answer is not a repeat")
 	}
-	// Those who ask at once for the same are all answered.
+	// Concurrent callers with the same command are all answered.
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() { wantAnswer(t, c, command(2)) })
@@ -217,7 +217,7 @@ func TestACommandWithoutAnswerIsNotConfirmedAndStands(t *testing.T) {
 	c := r.open(commands.Config{Wait: 100 * time.Millisecond})
 	cmd := command(1)
 	log := brokertest.NewLog(t, r.cluster)
-	// it is appended within the time of one who asks
+	// it is appended before the first caller gives up
 	testkit.Eventually(t, "the command stands", func() bool {
 		_, err := c.Submit(t.Context(), cmd)
 		var unconfirmed commands.ErrNotConfirmed
@@ -227,7 +227,7 @@ func TestACommandWithoutAnswerIsNotConfirmedAndStands(t *testing.T) {
 		}
 		return len(log.Read(schemas.TopicCommands)) > 0
 	})
-	// The engine comes, takes it, and answers whoever asks again.
+	// The engine starts, processes it, and answers every later caller.
 	e := &engine{}
 	r.startEngine(e)
 	testkit.Eventually(t, "the engine sees what was not confirmed",
@@ -250,7 +250,7 @@ func TestTheCallersTimeCounts(t *testing.T) {
 	}
 }
 
-// A caller that goes away takes no other's command with it.
+// A caller that is cancelled takes no other caller's command with it.
 func TestCallersThatGoAwayHarmNobody(t *testing.T) {
 	r := newRig(t)
 	r.startEngine(&engine{})
@@ -275,8 +275,8 @@ func TestCallersThatGoAwayHarmNobody(t *testing.T) {
 	all.Wait()
 }
 
-// An aborted result was never given: only the committed one counts. The answer to
-// a later command, behind it in its partition, shows that it was passed over.
+// An aborted result is never returned: only the committed one counts. The answer to a later
+// command, after it in its partition, shows that it was skipped.
 func TestAbortedResultsAreNotAnswers(t *testing.T) {
 	r := newRig(t)
 	var aborted atomic.Int64

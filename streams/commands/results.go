@@ -18,8 +18,8 @@ const (
 	lastWait    = 5 * time.Second
 )
 
-// Run reads results until ctx ends or Close is called. A cluster that is away is
-// waited for. Run is called once.
+// Run reads results until ctx ends or Close is called. An unavailable cluster is waited
+// for. Run is called once.
 func (c *Client) Run(ctx context.Context) error {
 	c.mu.Lock()
 	running, closed := c.running, c.closed
@@ -51,9 +51,9 @@ func (c *Client) Run(ctx context.Context) error {
 	return retry.Forever(ctx, policy, func() (moved bool, err error) { return c.read(ctx) })
 }
 
-// read hands out results until an error, and keeps where it got to.
+// read passes on results until an error, and records its position.
 func (c *Client) read(ctx context.Context) (moved bool, err error) {
-	// Results are kept for an hour: what expired, nobody waits for.
+	// Results are retained for an hour: nobody waits for expired ones.
 	r, err := c.cfg.Cluster.NewReader(streams.ReaderConfig{From: c.from, SkipExpired: true})
 	if err != nil {
 		return false, err
@@ -71,8 +71,8 @@ func (c *Client) read(ctx context.Context) (moved bool, err error) {
 	}
 }
 
-// take hands one result to its waiters. One that cannot be read is told and
-// passed over: whoever waits for it runs into its time.
+// take passes one result to its waiters. One that cannot be decoded is logged and skipped:
+// its waiters time out.
 func (c *Client) take(rec streams.Record) error {
 	if !c.waiting.someFor(string(rec.Key)) {
 		return nil // most are for other nodes
@@ -87,8 +87,8 @@ func (c *Client) take(rec streams.Record) error {
 	return nil
 }
 
-// waiting are those who wait for results, by command id. Each has a channel with
-// room for one answer.
+// waiting are the waiters for results, by command id. Each has a channel with a buffer for
+// one answer.
 type waiting struct {
 	mu        sync.Mutex
 	byCommand map[string]map[chan domain.Result]struct{}
@@ -120,7 +120,7 @@ func (w *waiting) someFor(commandID string) bool {
 	return len(w.byCommand[commandID]) > 0
 }
 
-// answer hands a result to all who wait for it, once each.
+// answer passes a result to all its waiters, once each.
 func (w *waiting) answer(r domain.Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/intake"
 )
 
-// commands answers the turn's commands, until they have led to so many facts
-// that the others are left for the next turn.
+// commands answers the turn's commands, until they have led to so many facts that the rest
+// is left for the next turn.
 func (m *machine) commands(t *streams.Turn) error {
 	for i, r := range t.Inputs[inputCommands] {
 		if len(m.facts) >= commandFactsAtOnce {
@@ -24,8 +24,8 @@ func (m *machine) commands(t *streams.Turn) error {
 	return nil
 }
 
-// command answers a command. One that was answered before is answered alike, and
-// its rows are published again; it changes nothing.
+// command answers a command. A repeated one gets the same answer and its rows are published
+// again; it changes nothing.
 func (m *machine) command(t *streams.Turn, r streams.Record) error {
 	c, err := intake.Command(r, m.cfg.PartitionOf)
 	if err != nil {
@@ -50,8 +50,8 @@ func (m *machine) command(t *streams.Turn, r streams.Record) error {
 		domain.CommandHandled{CommandID: c.ID, BodyHash: c.BodyHash, Answer: answer})
 }
 
-// decide records what a command changes and gives its answer. A test is answered
-// later, when its first attempt has ended.
+// decide records what a command changes and returns its answer. A test is answered later,
+// when its first attempt has ended.
 func (m *machine) decide(
 	t *streams.Turn, c domain.Command,
 ) (answer domain.Answer, answered bool, err error) {
@@ -62,13 +62,13 @@ func (m *machine) decide(
 		return m.decideReplay(t, c, body)
 	case domain.ResendEvent:
 		return m.decideResend(t, c, body)
-	default: // its aggregate answers it, without the deliveries
+	default: // decided by its aggregate, without the deliveries
 		answer, err = m.decideAlone(t, c)
 		return answer, err == nil, err
 	}
 }
 
-// decideAlone decides on a command that concerns its aggregate alone.
+// decideAlone decides a command that concerns only its aggregate.
 func (m *machine) decideAlone(t *streams.Turn, c domain.Command) (domain.Answer, error) {
 	var facts []domain.FactBody
 	var rejection *domain.Rejection
@@ -92,7 +92,7 @@ func (m *machine) decideAlone(t *streams.Turn, c domain.Command) (domain.Answer,
 	return m.answer(t, c)
 }
 
-// decideOn gives a command to the aggregate that it concerns.
+// decideOn has an aggregate decide a command.
 func decideOn[S any](
 	t *streams.Turn, c domain.Command, load func(reader, string) (S, error),
 	decide func(S, domain.Command, int64) ([]domain.FactBody, *domain.Rejection),
@@ -105,8 +105,8 @@ func decideOn[S any](
 	return facts, rejection, nil
 }
 
-// answer is the object as a command left it: the key for those that make one,
-// else the aggregate.
+// answer returns the object as a command left it: the key for commands that make one, else
+// the aggregate.
 func (m *machine) answer(t *streams.Turn, c domain.Command) (domain.Answer, error) {
 	id := c.Body.Aggregate()
 	switch c.Kind() {
@@ -145,8 +145,8 @@ func answerOfAccount(a domain.Account, body domain.CommandBody) (domain.Answer, 
 	return domain.Answer{Key: &key, Version: a.Version}, nil
 }
 
-// decideTest queues a test.ping that is sent out of turn. Seen again before its
-// first attempt has ended, the command finds its delivery and goes on waiting.
+// decideTest queues a test.ping that is sent out of turn. Repeated before the first attempt
+// has ended, the command finds its delivery and keeps waiting.
 func (m *machine) decideTest(
 	t *streams.Turn, c domain.Command, body domain.TestEndpoint,
 ) (domain.Answer, bool, error) {

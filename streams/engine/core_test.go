@@ -18,7 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
-// core is a task on a log in memory, on which every commit stands at once.
+// core is a task on a log in memory, where commits always succeed.
 type core struct {
 	*streams.Core[engine.Effect, engine.Outcome]
 	t           *testing.T
@@ -28,7 +28,7 @@ type core struct {
 	inFlight    int
 	partitionOf func(string) int32
 	unseal      func(sealed []byte, boundTo string) (domain.Secret, error)
-	journal     []streams.Record // offsets are places
+	journal     []streams.Record // offsets are indexes
 	written     []streams.Record // by the latest turn
 	attempts    []domain.Attempt
 	done        []func(domain.AttemptResult)
@@ -57,15 +57,15 @@ func newCore(t *testing.T) *core {
 	return c
 }
 
-// open starts the task in a new process, on the state that is there.
+// open starts the task in a new process, on the existing state.
 func (c *core) open() {
 	c.t.Helper()
 	c.flights = engine.NewFlights(c)
 	c.openTask()
 }
 
-// openTask starts another task in the same process, on the state that is there and what
-// the journal has beyond it.
+// openTask starts another task in the same process, on the existing state and what the
+// journal has beyond it.
 func (c *core) openTask() {
 	c.t.Helper()
 	if err := c.tryToOpen(); err != nil {
@@ -103,7 +103,7 @@ func (c *core) tryToOpen() error {
 	return c.advance()
 }
 
-// reopen starts the task in a new process; on no state, if that is lost.
+// reopen starts the task in a new process; without its state, if that is lost.
 func (c *core) reopen(lost bool) {
 	c.t.Helper()
 	if err := c.Close(); err != nil {
@@ -115,7 +115,7 @@ func (c *core) reopen(lost bool) {
 	c.open()
 }
 
-// advance does what the core asks for, until it works and asks to be waited for.
+// advance performs the core's actions until it has restored its state and awaits inputs.
 func (c *core) advance() error {
 	now, end := streams.Moment{WallMillis: c.now}, int64(len(c.journal))
 	for {
@@ -154,7 +154,7 @@ func (c *core) advance() error {
 	}
 }
 
-// write appends what belongs to the journal, and gives its end, if there is any.
+// write appends the journal's records, and returns its end if there were any.
 func (c *core) write(records []streams.Record) (next int64) {
 	c.written = records
 	for _, r := range records {
@@ -167,7 +167,7 @@ func (c *core) write(records []streams.Record) (next int64) {
 	return next
 }
 
-// take takes a turn with records of the inputs, and gives the facts that it led to.
+// take takes a turn with records of the inputs, and returns its facts.
 func (c *core) take(records ...streams.Record) (facts []domain.Fact) {
 	c.t.Helper()
 	c.written = nil
@@ -192,14 +192,13 @@ func (c *core) take(records ...streams.Record) (facts []domain.Fact) {
 // isNote reports whether a record is a note of the task's own.
 func isNote(r streams.Record) bool { return r.Header(schemas.HeaderType) == "" }
 
-// writtenTo is what the latest turn wrote to a topic.
+// writtenTo returns what the latest turn wrote to a topic.
 func (c *core) writtenTo(topic string) []streams.Record {
 	return slices.DeleteFunc(slices.Clone(c.written),
 		func(r streams.Record) bool { return r.Topic != topic })
 }
 
-// turn decides on commands and on the outcomes that have come, and gives what
-// was recorded.
+// turn decides commands and the outcomes that have arrived, and returns its facts.
 func (c *core) turn(commands ...domain.Command) []domain.Fact {
 	c.t.Helper()
 	var records []streams.Record
@@ -234,8 +233,8 @@ func creation(endpoint string) domain.Command {
 	}}
 }
 
-// A state that is built anew is published anew, once: the rows in the tables may
-// be those of a state that was not the journal's.
+// A rebuilt state publishes all its rows again, once: the rows in the tables may come from
+// a state that was not the journal's.
 func TestAStateThatIsBuiltAnewPublishesItsRows(t *testing.T) {
 	c := newCore(t)
 	endpoints := make(map[string]bool)
@@ -265,8 +264,8 @@ func TestAStateThatIsBuiltAnewPublishesItsRows(t *testing.T) {
 	}
 }
 
-// A version that comes twice is of a turn that was not committed, or beside one:
-// whichever of the two was folded, the state would not be the journal's.
+// A version that occurs twice belongs to a turn that was not committed, or conflicts with
+// one: whichever was folded, the state would not be the journal's.
 func TestAVersionThatComesTwiceEndsTheFold(t *testing.T) {
 	c := newCore(t)
 	created := c.turn(creation("ep_1"))[0]
@@ -282,9 +281,8 @@ func TestAVersionThatComesTwiceEndsTheFold(t *testing.T) {
 	}
 }
 
-// TestRepeatedTestBesideItsOutcome: found by the simulation. A test that is
-// asked again in the turn that takes the outcome of its first attempt must not
-// make the second attempt ahead of the schedule (G3).
+// TestRepeatedTestBesideItsOutcome: found by the simulation. A test that is repeated in the
+// turn with its first attempt's outcome must not make the second attempt early (G3).
 func TestRepeatedTestBesideItsOutcome(t *testing.T) {
 	c := newCore(t)
 	test := domain.Command{
@@ -305,9 +303,9 @@ func TestRepeatedTestBesideItsOutcome(t *testing.T) {
 	}
 }
 
-// TestRepeatedTestOfADeletedEndpoint: found by the simulation. A test whose
-// first attempt is under way when its endpoint is deleted is answered once (G1),
-// also when it is asked again meanwhile.
+// TestRepeatedTestOfADeletedEndpoint: found by the simulation. A test whose first attempt
+// is in flight when its endpoint is deleted is answered once (G1), also when it is repeated
+// meanwhile.
 func TestRepeatedTestOfADeletedEndpoint(t *testing.T) {
 	c := newCore(t)
 	test := domain.Command{
@@ -337,9 +335,9 @@ func TestRepeatedTestOfADeletedEndpoint(t *testing.T) {
 	}
 }
 
-// TestATestOfAnEndpointThatIsDisabledBeforehandIsAnswered: whether it was about to
-// be sent or waited for the bound on all attempts; it is not sent later, and asked
-// again it is answered alike.
+// TestATestOfAnEndpointThatIsDisabledBeforehandIsAnswered: whether it was about to be sent
+// or waited because of the bound on all attempts; it is not sent later, and repeated it
+// gets the same answer.
 func TestATestOfAnEndpointThatIsDisabledBeforehandIsAnswered(t *testing.T) {
 	test := domain.Command{
 		ID:        "cmd_test",
@@ -391,9 +389,9 @@ func TestATestOfAnEndpointThatIsDisabledBeforehandIsAnswered(t *testing.T) {
 	}
 }
 
-// TestAnAnswerCallsWhatWaitedInDoubt: found by the simulation. What waits for a
-// place among the doubtful, under a later epoch than what has just shown that
-// the receiver answers, waits no longer behind endpoints in doubt (G6).
+// TestAnAnswerCallsWhatWaitedInDoubt: found by the simulation. When a receiver has
+// answered, deliveries of a later epoch that were waitlisted as probing no longer wait
+// behind other probing endpoints (G6).
 func TestAnAnswerCallsWhatWaitedInDoubt(t *testing.T) {
 	c := newCore(t)
 	const other = "ep_00000000000000000000000002"
@@ -418,7 +416,7 @@ func TestAnAnswerCallsWhatWaitedInDoubt(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.ours, c.inFlight = true, 2 // one of them for those in doubt
+	c.ours, c.inFlight = true, 2 // one of them for probing endpoints
 	c.open()
 	if len(c.attempts) != 1 || c.attempts[0].EventID != "evt_before" {
 		t.Fatalf("attempts %+v", c.attempts)
@@ -437,15 +435,14 @@ func (c *core) attempted() (events []string) {
 	return events
 }
 
-// TestAPlaceIsGivenToWhoComesLast: found by the simulation. Those who waited for
-// a place among the doubtful and need none any more do not keep it from one who
-// came in the same turn (G6).
+// TestAPlaceIsGivenToWhoComesLast: found by the simulation. Waitlisted groups that need no
+// place any more do not keep it from one that came in the same turn (G6).
 func TestAPlaceIsGivenToWhoComesLast(t *testing.T) {
 	c := newCore(t)
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.inFlight = 2 // one of them for those in doubt
+	c.inFlight = 2 // one of them for probing endpoints
 	c.open()
 	endpoints := []string{
 		endpointID, "ep_00000000000000000000000002", "ep_00000000000000000000000003",
@@ -471,8 +468,8 @@ func TestAPlaceIsGivenToWhoComesLast(t *testing.T) {
 	}
 }
 
-// answerAll gives every attempt that is under way an answer, and tells how many
-// there were and how many begin then.
+// answerAll gives every attempt in flight this result, and returns how many there were and
+// how many begin then.
 func (c *core) answerAll(r domain.AttemptResult) (ended, begun int) {
 	c.t.Helper()
 	ended = len(c.done)
@@ -484,9 +481,9 @@ func (c *core) answerAll(r domain.AttemptResult) (ended, begun int) {
 	return ended, len(c.done)
 }
 
-// TestEnablingBeginsWithOneAttempt: what waited goes on at once, however much it
-// is and however many attempts the receiver had before, one at first and more as
-// it answers.
+// TestEnablingBeginsWithOneAttempt: waiting deliveries continue at once, however many they
+// are and however large the window was, with one attempt at first and more as the receiver
+// answers.
 func TestEnablingBeginsWithOneAttempt(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation(endpointID))
@@ -534,9 +531,8 @@ func TestEnablingBeginsWithOneAttempt(t *testing.T) {
 	}
 }
 
-// TestASealOpensWhereItBelongs: what an attempt carries was opened for what it is
-// bound to. A seal that was moved does not open elsewhere, even when it was just
-// opened where it belongs; what was resealed is opened anew.
+// TestASealOpensWhereItBelongs: a sealed value opens only for the endpoint or header that
+// it is bound to, even if it was just opened there; a resealed one is opened again.
 func TestASealOpensWhereItBelongs(t *testing.T) {
 	c := newCore(t)
 	asked := 0
@@ -588,9 +584,9 @@ func TestASealOpensWhereItBelongs(t *testing.T) {
 	}
 }
 
-// TestAClockThatIsSetBackHoldsNothingUp: what waited by the clock of before, for its
-// rate limit or for another try of its secret, waits for that bound at most, and so
-// does what comes anew to the same endpoint.
+// TestAClockThatIsSetBackHoldsNothingUp: deliveries that waited by the former clock, for a
+// rate limit or for another try of a secret, wait for that interval at most, and so do new
+// ones to the same endpoint.
 func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
 	ok := domain.AttemptResult{StatusCode: 200}
 	for name, c := range map[string]struct {
@@ -618,7 +614,7 @@ func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
 			c.create(&create)
 			body.Body = create
 			k.turn(body)
-			k.now += 1000 // behind the quiet second of a task that begins
+			k.now += 1000 // after the first second of a task, in which nothing begins
 			k.pay(endpointID, "evt_1")
 			k.answerAll(ok)
 			k.pay(endpointID, "evt_2")
@@ -648,12 +644,12 @@ func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// TestHowAReceiverDoesMovesItsWindow: a quick success widens it, silence and 5xx
-// halve it, and what says nothing of the receiver's strength leaves it.
+// TestHowAReceiverDoesMovesItsWindow: a quick success widens it, timeouts and 5xx halve it,
+// and results that say nothing about the receiver's capacity leave it.
 func TestHowAReceiverDoesMovesItsWindow(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer domain.AttemptResult
-		// after one such answer, when four were under way; the next that begins is in its place
+		// attempts that begin after one such answer, when four were in flight
 		begun int
 	}{
 		"quick":         {domain.AttemptResult{StatusCode: 200, DurationMillis: 1999}, 2},
@@ -670,7 +666,7 @@ func TestHowAReceiverDoesMovesItsWindow(t *testing.T) {
 			if err := task.Close(); err != nil {
 				t.Fatal(err)
 			}
-			task.inFlight = 100 // what is in doubt has places enough
+			task.inFlight = 100 // places enough for probing endpoints
 			task.open()
 			task.turn(creation(endpointID))
 			for n := range 20 {

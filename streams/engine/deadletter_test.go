@@ -32,7 +32,7 @@ func matchRecord(in domain.MatchInput) streams.Record {
 	return streams.NewRecord(schemas.TopicMatches, in.EndpointID, m.Value, m.EachHeader)
 }
 
-// typed is a record with another type and version in its headers.
+// typed returns a record with another type and version in its headers.
 func typed(r streams.Record, typ, version string) streams.Record {
 	return streams.NewRecord(r.Topic, string(r.Key), r.Value,
 		schemas.Message{Type: typ, Version: version}.EachHeader)
@@ -95,7 +95,7 @@ func valued(r streams.Record, value []byte) streams.Record {
 	return r
 }
 
-// deadInputs are records that cannot be taken in, by what is wrong with them.
+// deadInputs are records that cannot be processed, by what is wrong with them.
 func deadInputs() map[string]streams.Record {
 	enable := commandRecord(asked(domain.EnableEndpoint{EndpointID: endpointID}))
 	watch := commandRecord(asked(domain.CreateWatch{Watch: goodWatch()}))
@@ -195,8 +195,8 @@ func deadInputs() map[string]streams.Record {
 	}
 }
 
-// wrote is what a turn wrote that took one record.
-func (c *core) wrote(r streams.Record) []streams.Record {
+// outputOf returns what a turn with one record wrote.
+func (c *core) outputOf(r streams.Record) []streams.Record {
 	c.t.Helper()
 	c.take(r)
 	return c.written
@@ -217,16 +217,16 @@ func deadLetters(t *testing.T, records []streams.Record) (letters []schemas.Dead
 	return letters
 }
 
-// TestNoInputStopsAPartition: what cannot be read, and what nothing may be
-// decided on, is set aside with where it stands. It changes nothing, and what
-// comes after it is taken.
+// TestNoInputStopsAPartition: a record that cannot be read, or that nothing may be decided
+// on, becomes a dead letter with its position. It changes nothing, and later records are
+// processed.
 func TestNoInputStopsAPartition(t *testing.T) {
 	for name, r := range deadInputs() {
 		t.Run(name, func(t *testing.T) {
 			c := newCore(t)
 			c.turn(creation(endpointID))
-			r.Offset = 41 // in its own partition: that is not why it is set aside
-			out := c.wrote(r)
+			r.Offset = 41 // in its own partition, so that this is not the reason
+			out := c.outputOf(r)
 			letters := deadLetters(t, out)
 			if len(letters) != 1 || letters[0].Topic != r.Topic || letters[0].Partition != 0 ||
 				letters[0].Offset != 41 || letters[0].Reason == "" ||
@@ -246,8 +246,8 @@ func TestNoInputStopsAPartition(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsForADeadCommandIsAnswered: a command that names itself is refused,
-// and is not remembered: asked again in a form that is read, it takes effect.
+// TestWhoWaitsForADeadCommandIsAnswered: a command whose id can be read is refused, and is
+// not remembered: repeated in a readable form, it takes effect.
 func TestWhoWaitsForADeadCommandIsAnswered(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation(endpointID))
@@ -257,7 +257,7 @@ func TestWhoWaitsForADeadCommandIsAnswered(t *testing.T) {
 	newer := typed(commandRecord(good), "SuspendEndpoint", "1")
 	for name, r := range map[string]streams.Record{"truncated": truncated, "newer": newer} {
 		var results []domain.Result
-		for _, o := range c.wrote(r) {
+		for _, o := range c.outputOf(r) {
 			if o.Topic == schemas.TopicResults {
 				result, err := schemas.DecodeResult(schemas.Read(o.Value, o))
 				if err != nil {
@@ -292,8 +292,8 @@ func TestADamagedJournalStopsItsPartition(t *testing.T) {
 	}
 }
 
-// FuzzInputs: whatever stands in an input topic, the partition goes on, and its
-// journal folds to the same state again.
+// FuzzInputs: whatever an input topic contains, the partition continues, and its journal
+// folds to the same state again.
 func FuzzInputs(f *testing.F) {
 	for _, r := range deadInputs() {
 		if len(r.Value) < 10_000 {
@@ -324,7 +324,7 @@ func FuzzInputs(f *testing.F) {
 			topic = schemas.TopicMatches
 		}
 		m := schemas.Message{Type: typ, Version: version, Cause: cause, Value: value}
-		for range 2 { // again: a repeat is answered, or set aside as before
+		for range 2 { // again: a repeat is answered, or becomes a dead letter as before
 			c.take(streams.NewRecord(topic, key, value, m.EachHeader))
 			c.turn()
 		}
@@ -342,12 +342,12 @@ func FuzzInputs(f *testing.F) {
 	})
 }
 
-// contents is the state as it is kept, but for what has been made due: that is
-// forgotten when nothing is left of it.
+// contents returns the stored state without the marks of groups made due, which are deleted
+// with the groups' last entries.
 func (c *core) contents() map[string]string {
 	c.t.Helper()
 	all := make(map[string]string)
-	const tabled = 0x17 // the store's own, and the last: how far rows are published
+	const tabled = 0x17 // the store's last own key: how far rows are published
 	err := c.Store().Scan([]byte{streams.FirstKey}, []byte{tabled}, func(key, value []byte) (bool, error) {
 		all[string(key)] = string(value)
 		return true, nil
@@ -358,8 +358,8 @@ func (c *core) contents() map[string]string {
 	return all
 }
 
-// TestARecordInAnotherPartition: an aggregate has one partition, whatever a
-// producer of another make thinks.
+// TestARecordInAnotherPartition: an aggregate belongs to one partition, whatever another
+// producer's partitioner does.
 func TestARecordInAnotherPartition(t *testing.T) {
 	c := newCore(t)
 	if err := c.Close(); err != nil {
@@ -368,23 +368,23 @@ func TestARecordInAnotherPartition(t *testing.T) {
 	c.partitionOf = func(string) int32 { return 1 }
 	c.open()
 	r := commandRecord(creation(endpointID))
-	if letters := deadLetters(t, c.wrote(r)); len(letters) != 1 {
+	if letters := deadLetters(t, c.outputOf(r)); len(letters) != 1 {
 		t.Errorf("a command in partition 0 is taken, and its aggregate belongs in 1")
 	}
 	r.Partition = 2
-	if letters := deadLetters(t, c.wrote(r)); len(letters) != 1 || letters[0].Partition != 2 {
+	if letters := deadLetters(t, c.outputOf(r)); len(letters) != 1 || letters[0].Partition != 2 {
 		t.Errorf("a command in partition 2 is set aside as %+v", letters)
 	}
 	r.Partition = 1
-	if letters := deadLetters(t, c.wrote(r)); len(letters) != 0 {
+	if letters := deadLetters(t, c.outputOf(r)); len(letters) != 0 {
 		t.Errorf("set aside: %+v", letters)
 	}
 }
 
-// TestAnEngineGoesOnBehindDeadLetters: with a log, an engine and a receiver.
+// TestAnEngineGoesOnBehindDeadLetters: with a broker, an engine and a receiver.
 func TestAnEngineGoesOnBehindDeadLetters(t *testing.T) {
 	r := newRig(t)
-	r.withEndpoint() // a match is taken without a look at commands that were given before it
+	r.withEndpoint() // otherwise the match may be processed before the command that creates the endpoint
 	stop := r.start(t.TempDir())
 	var of []streams.Record
 	for _, dead := range deadInputs() {
@@ -401,7 +401,7 @@ func TestAnEngineGoesOnBehindDeadLetters(t *testing.T) {
 		func() bool { return len(r.results("cmd_asked")) > 0 })
 	stop()
 	letters := deadLetters(t, r.read(schemas.TopicDeadLetters))
-	// with the endpoint's key, some are refused or taken
+	// with the endpoint's key, some are refused or accepted
 	if len(letters) < len(of)-6 || len(letters) > len(of) {
 		t.Errorf("%d dead letters of %d records", len(letters), len(of))
 	}

@@ -2,8 +2,8 @@
 // into facts. It drives the state machines of package domain on the runtime of
 // package streams, one task for each partition.
 //
-// It hides how aggregates are kept and folded, how inputs are deduplicated, and
-// which deliveries may be attempted now.
+// It hides how aggregates are stored and folded, how inputs are deduplicated, and which
+// deliveries may be attempted now.
 //
 // Invariants, by the guarantees of docs/architecture.md:
 //
@@ -11,17 +11,15 @@
 //     hand-over follows a delivery that was cancelled, with more moves than it had.
 //   - G3: a delivery that is pending has one entry in the timer index, under its
 //     endpoint, at the time of its next attempt; one that is not has none.
-//   - G4: every key of the store is a function of the journal. The answers to
-//     commands are forgotten after [rememberCommands], which no reader notices
-//     before 24 hours have passed. Only how far the rows of a state that was
-//     built anew are published is the store's own.
-//   - A fact's version is its aggregate's next one. The journal's offsets say
-//     what is folded already; a version that comes twice, or a gap, is of a turn
-//     that was not committed and ends the task.
-//   - A record of an input that cannot be read, or that nothing may be decided on,
-//     is set aside as a dead letter in the turn that takes it, and the partition
-//     goes on. A record of the journal that cannot be read ends the task: there
-//     it is corruption.
+//   - G4: every key of the store is a function of the journal. The answers to commands
+//     are forgotten after [rememberCommands], which no reader notices before 24 hours have
+//     passed. Only how far the rows of a rebuilt state are published is the store's own.
+//   - A fact's version is its aggregate's next one. The journal's offsets say what is
+//     folded already; a repeated version, or a gap, comes from a turn that was not
+//     committed and ends the task.
+//   - An input record that cannot be read, or that nothing may be decided on, becomes a
+//     dead letter in the same turn, and the partition continues. A journal record that
+//     cannot be read ends the task: there it is corruption.
 //
 // Keys of the store, by their first byte:
 //
@@ -31,11 +29,11 @@
 //	0x13 event id     delivery            a delivery that a replay may queue
 //	0x17              behind which key rows are still to be published
 //
-// Groups of the timer index: an endpoint's identifier with its epoch holds the
-// deliveries that wait for an attempt since that epoch; "commands" holds answers
-// until they are forgotten. Enabling an endpoint begins an epoch, and makes the
-// group of the one before due by a single write; so does deleting it, whose
-// deliveries are then cancelled as they are claimed, a bounded number a turn.
+// Groups of the timer index: an endpoint's identifier with its epoch holds the deliveries
+// that wait for an attempt since that epoch; "commands" holds answers until they are
+// forgotten. Enabling an endpoint begins an epoch, and makes the group of the previous one
+// due by a single write. So does deleting it; its deliveries are then cancelled as they are
+// claimed, a bounded number in each turn.
 //
 // File map:
 //

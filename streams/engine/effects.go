@@ -2,17 +2,17 @@ package engine
 
 import "github.com/lumenhook/lumenhook/domain"
 
-// Effect is what a committed turn has its process do: one of [Begin], [Forget] and
+// Effect is what the process does after a turn was committed: one of [Begin], [Forget] and
 // [Disconnect].
 //
 //sumtype:decl
 type Effect interface{ effect() }
 
 type (
-	// Begin makes an attempt. What it brings back is an [Outcome].
+	// Begin makes an attempt. It ends in an [Outcome].
 	Begin struct{ Attempt domain.Attempt }
 
-	// Forget ends the keeping of an attempt: it is recorded, or never will be.
+	// Forget drops a finished attempt: it is recorded, or never will be.
 	Forget struct {
 		EventID string
 		Number  int
@@ -26,7 +26,7 @@ func (Begin) effect()      {}
 func (Forget) effect()     {}
 func (Disconnect) effect() {}
 
-// Outcome is what an attempt brought back.
+// Outcome is the result of an attempt.
 type Outcome struct {
 	Attempt domain.Attempt
 	Result  domain.AttemptResult

@@ -16,11 +16,11 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// group is the consumer group that divides the partitions among engines, and
-// that keeps their input positions.
+// group is the consumer group that divides the partitions among engines, and that stores
+// their input positions.
 const group = "engine"
 
-// stateFormat is counted up when the keys or values of the store change.
+// stateFormat is incremented when the keys or values of the store change.
 const stateFormat = 4
 
 // Dispatcher makes attempts. Dispatch returns at once; done is called once, from
@@ -32,30 +32,29 @@ type Dispatcher interface {
 	Forget(url string)
 }
 
-// Config says what an engine works on.
+// Config configures an engine.
 type Config struct {
 	Cluster    streams.Cluster
 	StateDir   string // holds one folder for each partition
 	Policy     domain.Policy
 	Dispatcher Dispatcher
-	// Unseal opens a signing secret of an endpoint, which is bound to the
-	// endpoint's id, or the value of a header of its own, which is bound to
-	// domain.Header.SealedFor.
+	// Unseal opens an endpoint's signing secret, which is bound to the endpoint's id, or
+	// the value of one of its headers, which is bound to domain.Header.SealedFor.
 	Unseal func(sealed []byte, boundTo string) (domain.Secret, error)
-	// AttemptsInFlight bounds the attempts under way for each partition,
+	// AttemptsInFlight bounds the attempts in flight for each partition,
 	// AttemptsPerEndpoint those to one endpoint.
 	AttemptsInFlight    int
 	AttemptsPerEndpoint int
-	// DrainTimeout bounds how long a stop waits for attempts under way.
+	// DrainTimeout bounds how long a stop waits for attempts in flight.
 	DrainTimeout time.Duration
-	// OnFact is told of each fact that an own turn committed, if it is set.
+	// OnFact, if set, is called for each fact that a turn of this engine committed.
 	OnFact func(domain.Fact)
-	// OnDeadLetter is told of each record that was set aside, by its topic, if it
-	// is set.
+	// OnDeadLetter, if set, is called with the topic of each record that became a dead
+	// letter.
 	OnDeadLetter func(topic string)
-	// OnTurn is told of each turn that wrote something, if it is set.
+	// OnTurn, if set, is called for each turn that wrote something.
 	OnTurn func(streams.TurnStats)
-	// PartitionOf gives the partition of an aggregate. Run sets it.
+	// PartitionOf returns the partition of an aggregate. Run sets it.
 	PartitionOf func(aggregate string) int32
 	Now         func() time.Time
 	Logger      *slog.Logger
@@ -72,11 +71,11 @@ type Engine struct {
 	flights map[int32]*Flights // by partition
 }
 
-// New makes an engine; Run works it.
+// New makes an engine; Run runs it.
 func New(cfg Config) *Engine { return &Engine{cfg: cfg, flights: make(map[int32]*Flights)} }
 
-// Run takes part in the group until ctx ends. Then attempts under way are
-// awaited and recorded, and the partitions are given up.
+// Run takes part in the group until ctx ends. Then it waits for the attempts in flight,
+// records them, and gives the partitions up.
 func (e *Engine) Run(ctx context.Context) error {
 	topic, partitions, err := e.cfg.Cluster.TopicIdentity(ctx, schemas.TopicJournal)
 	if ctx.Err() != nil {
@@ -111,8 +110,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	return membership.Leave(leaving)
 }
 
-// Check fails while the group does not confirm that this engine is one of it,
-// and while one of its partitions fails again and again.
+// Check returns an error while the group does not confirm this engine's membership, and
+// while one of its partitions fails again and again.
 func (e *Engine) Check() error {
 	m := e.membership.Load()
 	if m == nil {
@@ -124,19 +123,19 @@ func (e *Engine) Check() error {
 	return e.tasks.Load().Check()
 }
 
-// ours reports whether the group acknowledged lately that the partitions are ours.
+// ours reports whether the group acknowledged lately that this engine owns its partitions.
 func (e *Engine) ours() bool {
 	m := e.membership.Load()
 	return m != nil && m.Fresh()
 }
 
-// PartitionStats says how a partition of this engine does.
+// PartitionStats are the statistics of one partition.
 type PartitionStats struct {
 	streams.TaskStats
-	UnderWay int // attempts
+	UnderWay int // attempts in flight
 }
 
-// Stats says how the partitions of this engine do, in their order.
+// Stats returns the statistics of this engine's partitions, in their order.
 func (e *Engine) Stats() []PartitionStats {
 	tasks := e.tasks.Load()
 	if tasks == nil {
@@ -154,7 +153,7 @@ const (
 	taskMemTableBytes = 16 << 20
 )
 
-// flightsOf gives the attempts under way of a partition, which outlive its task.
+// flightsOf returns the attempts in flight of a partition, which outlive its task.
 func (e *Engine) flightsOf(partition int32) *Flights {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -49,19 +49,18 @@ type rig struct {
 	producer *streams.Producer
 	log      *brokertest.Log
 	timeout  time.Duration                             // of attempts; 0: the default
-	window   int                                       // attempts under way to one endpoint; 0: 16
-	around   func(engine.Dispatcher) engine.Dispatcher // what an engine's dispatcher is wrapped in
+	window   int                                       // attempts in flight to one endpoint; 0: 16
+	around   func(engine.Dispatcher) engine.Dispatcher // wraps an engine's dispatcher
 }
 
-// receiver answers as told and keeps what it got.
+// receiver answers as configured and records the requests.
 type receiver struct {
 	server *httptest.Server
 	mu     sync.Mutex
 	got    map[string][]string // bodies by event
 	status func(attempt int) int
-	// handle answers instead of status, if it is set. It is called without the
-	// lock, with the requests that are under way for the same path, this one
-	// included.
+	// handle answers instead of status, if it is set. It is called without the lock, with
+	// the number of requests in progress for the same path, this one included.
 	handle   func(w http.ResponseWriter, req *http.Request, underWay int)
 	underWay map[string]int // by path
 	secrets  []domain.Secret
@@ -141,7 +140,7 @@ func newRig(t *testing.T) *rig {
 		status:   func(int) int { return http.StatusOK },
 	}
 	rec.server = httptest.NewUnstartedServer(rec)
-	// handshakes that time out are meant
+	// handshakes that time out are expected
 	rec.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	rec.server.StartTLS()
 	t.Cleanup(rec.server.Close)
@@ -195,7 +194,7 @@ func egressTo(
 	})
 }
 
-// start runs an engine; the returned function stops it in order.
+// start runs an engine; the returned function stops it gracefully.
 func (r *rig) start(stateDir string, waitsMillis ...int64) (stop func()) {
 	r.t.Helper()
 	return r.startWith(stateDir,
@@ -267,8 +266,8 @@ func (r *rig) command(id string, body domain.CommandBody) streams.Record {
 	return streams.NewRecord(schemas.TopicCommands, body.Aggregate(), m.Value, m.EachHeader)
 }
 
-// createEndpoint asks for the endpoint; withEndpoint has it, as a watch's owner
-// has: its creation was answered before any match is told.
+// createEndpoint sends the command; withEndpoint also waits for its answer, as a client
+// does before any match.
 func (r *rig) withEndpoint() {
 	r.t.Helper()
 	stop := r.start(r.dir)
@@ -286,7 +285,7 @@ func (r *rig) createEndpoint() {
 	}))
 }
 
-// match is the n-th payment, matched at a given time.
+// match returns the match of the n-th payment, matched at a given time.
 func (r *rig) match(n int, nowMillis int64) (eventID string, record streams.Record) {
 	m := domain.Match{
 		EventID: domain.EventID(watchID, strconv.Itoa(n)),
@@ -311,7 +310,7 @@ func (r *rig) match(n int, nowMillis int64) (eventID string, record streams.Reco
 		message.EachHeader)
 }
 
-// read gives all committed records of a topic up to now.
+// read returns all committed records of a topic up to now.
 func (r *rig) read(topic string) []streams.Record { return r.log.Read(topic) }
 
 // facts counts the journal's facts by type.
@@ -323,7 +322,7 @@ func (r *rig) facts() map[string]int {
 	return count
 }
 
-// results gives the answers by command.
+// results returns a command's answers.
 func (r *rig) results(id string) []domain.Result {
 	r.t.Helper()
 	var results []domain.Result
@@ -349,10 +348,10 @@ func TestMatchIsDeliveredOnceUnderOneID(t *testing.T) {
 	testkit.Eventually(t, "delivered", func() bool { return r.facts()["AttemptMade"] == 1 })
 	stop()
 
-	// Started again, on its state and without it: nothing is sent again.
+	// Restarted with its state and without it, it sends nothing again.
 	for i, dir := range []string{r.dir, t.TempDir()} {
 		stop := r.start(dir)
-		other, record := r.match(2+i, 3000) // proof that it works: a new event comes through
+		other, record := r.match(2+i, 3000) // a new event shows that it works
 		r.append(record, again)
 		testkit.Eventually(t, "another is delivered",
 			func() bool { return r.receiver.attempts(other) == 1 })
@@ -424,7 +423,7 @@ func TestRetriesSurviveARestart(t *testing.T) {
 				ids = append(ids, id)
 			}
 			stop := r.start(r.dir, 1500)
-			// some may be on their second
+			// some may have had their second attempt
 			testkit.Eventually(t, "first attempts", func() bool { return r.facts()["AttemptMade"] >= events })
 			stop()
 			dir := r.dir

@@ -8,26 +8,26 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Flights carry out the effects of one partition in this process, and are its attempts
-// under way, whichever of its tasks began them. A task may end before they do: its
-// process stood still and the group took its partitions, or its commit failed. The next
-// task of the partition in this process takes them up: what they bring back is
-// recorded, and none is made a second time meanwhile (G7). Only with the process,
-// or when another has made the same attempt, is one lost.
+// Flights perform the effects of one partition in this process, and hold its attempts in
+// flight, whichever task began them. A task may end before its attempts: the process was
+// paused and the group reassigned its partitions, or a commit failed. The partition's next
+// task in this process takes the attempts over: their results are recorded, and none is
+// made a second time meanwhile (G7). An attempt is lost only with the process, or when
+// another process has made it too.
 //
-// There are at most as many as a task may have under way: it counts those that it
-// takes up, and what it cannot record any more is forgotten.
+// There are at most as many as a task may have in flight: a task counts those that it takes
+// over, and attempts that it cannot record any more are dropped.
 type Flights struct {
 	dispatcher Dispatcher
 
 	mu     sync.Mutex
 	of     map[string]*flight // by event
-	submit func(Outcome)      // to the task that works, or worked last
+	submit func(Outcome)      // to the running task, or the latest one
 }
 
 type flight struct {
 	attempt domain.Attempt
-	result  *domain.AttemptResult // nil: under way
+	result  *domain.AttemptResult // nil: in flight
 }
 
 // NewFlights makes an empty set.
@@ -35,15 +35,15 @@ func NewFlights(d Dispatcher) *Flights {
 	return &Flights{dispatcher: d, of: make(map[string]*flight)}
 }
 
-// TakeUp gives a task what is kept: the attempts, in an order that a simulation repeats,
-// and, to submit, what they brought back already and will bring back.
-func (s *Flights) TakeUp(submit func(Outcome)) (kept []domain.Attempt) {
+// TakeUp returns the attempts that are held, in a deterministic order. Their results,
+// available or future, are passed to submit.
+func (s *Flights) TakeUp(submit func(Outcome)) (held []domain.Attempt) {
 	s.mu.Lock()
 	s.submit = submit
 	var came []Outcome
 	for _, event := range slices.Sorted(maps.Keys(s.of)) {
 		f := s.of[event]
-		kept = append(kept, f.attempt)
+		held = append(held, f.attempt)
 		if f.result != nil {
 			came = append(came, Outcome{f.attempt, *f.result})
 		}
@@ -52,10 +52,10 @@ func (s *Flights) TakeUp(submit func(Outcome)) (kept []domain.Attempt) {
 	for _, o := range came {
 		submit(o)
 	}
-	return kept
+	return held
 }
 
-// Perform carries an effect out.
+// Perform performs an effect.
 func (s *Flights) Perform(e Effect) {
 	switch e := e.(type) {
 	case Begin:
@@ -79,12 +79,12 @@ func (s *Flights) ended(f *flight, r domain.AttemptResult) {
 	s.mu.Lock()
 	if s.of[f.attempt.EventID] != f {
 		s.mu.Unlock()
-		return // it can be recorded no more
+		return // it cannot be recorded any more
 	}
 	f.result = &r
 	submit := s.submit
 	s.mu.Unlock()
-	submit(Outcome{f.attempt, r}) // dropped when the task has ended; the next one asks
+	submit(Outcome{f.attempt, r}) // dropped if the task has ended; the next task takes it over
 }
 
 func (s *Flights) forget(e Forget) {

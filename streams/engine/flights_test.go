@@ -18,9 +18,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// TestFlightsOutliveTheirTask: an attempt that is under way when its task ends is
-// the next task's, at whatever moment its outcome comes. It is made once and
-// recorded once (G7).
+// TestFlightsOutliveTheirTask: an attempt that is in flight when its task ends belongs to
+// the next task, whenever its outcome arrives. It is made once and recorded once (G7).
 func TestFlightsOutliveTheirTask(t *testing.T) {
 	taken := domain.AttemptResult{SentAtMillis: hour, StatusCode: 200}
 	next := func(c *core) {
@@ -74,8 +73,8 @@ func TestFlightsOutliveTheirTask(t *testing.T) {
 	}
 }
 
-// TestAttemptsOutliveTheirTask: the same with a broker and a receiver. The group
-// takes the partitions away, as after a process stood still, or a commit fails.
+// TestAttemptsOutliveTheirTask: the same with a broker and a receiver. The group reassigns
+// the partitions, as after a process was paused, or a commit fails.
 func TestAttemptsOutliveTheirTask(t *testing.T) {
 	for name, disturb := range map[string]func(r *rig){
 		"the group took the partitions": func(r *rig) { r.expel(r.member("")) },
@@ -87,12 +86,12 @@ func TestAttemptsOutliveTheirTask(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			r.timeout = brokertest.Patience // of the held attempt, which ends when we say so
+			r.timeout = brokertest.Patience // of the held attempt, which ends when the test releases it
 			defer r.start(r.dir, hour)()
 			id := r.endpoint(1)
 			arrived, answer := make(chan struct{}), make(chan struct{})
 			release := sync.OnceFunc(func() { close(answer) })
-			defer release() // or a failure would wait for the receiver for ever
+			defer release() // otherwise a failing test would wait for the receiver for ever
 			r.receiver.answer(func(w http.ResponseWriter, req *http.Request, _ int) {
 				arrived <- struct{}{}
 				<-answer
@@ -102,7 +101,7 @@ func TestAttemptsOutliveTheirTask(t *testing.T) {
 			<-arrived
 			r.receiver.answer(status(200))
 			disturb(r)
-			// What comes after shows that another task works.
+			// A later event shows that another task works.
 			other := r.endpoint(2)
 			r.pay(other, 2, 1)
 			r.eventuallyIn(other, domain.StateDelivered, 1)
@@ -116,7 +115,7 @@ func TestAttemptsOutliveTheirTask(t *testing.T) {
 	}
 }
 
-// member waits for a member of the engine's group other than a former one.
+// member waits until the engine's group has a member other than a former one.
 func (r *rig) member(former string) (id string) {
 	r.t.Helper()
 	testkit.Eventually(r.t, "a member of the group", func() bool {
@@ -132,8 +131,8 @@ func (r *rig) member(former string) (id string) {
 	return id
 }
 
-// expel makes the group forget a member, which hears of it at its next heartbeat,
-// and waits until it has joined anew.
+// expel removes a member from the group, which learns of it at its next heartbeat, and
+// waits until it has joined again.
 func (r *rig) expel(member string) {
 	r.t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...))

@@ -5,14 +5,14 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// inFlight counts the attempts under way, all of them and those of each endpoint.
+// inFlight counts the attempts in flight, in all and by endpoint.
 type inFlight struct {
 	perEndpoint int
 	byEvent     map[string]underWay
 	windows     map[string]*window // by endpoint
-	probing     int                // attempts under way to endpoints that are in doubt
-	// uncounted is until when attempts may have begun that no window counts: when
-	// the task began, or when a window was given up.
+	probing     int                // attempts in flight to probing endpoints
+	// uncounted is the time until which attempts may have begun that no window counts: when
+	// the task began, or when a window was dropped.
 	uncounted int64
 }
 
@@ -24,9 +24,9 @@ type underWay struct {
 	probing  bool
 }
 
-// keptWindows bounds the endpoints of which is remembered how they did while nothing is
-// under way to them.
-const keptWindows = 16_384
+// rememberedWindows bounds the endpoints whose windows are remembered without attempts in
+// flight.
+const rememberedWindows = 16_384
 
 func newInFlight(perEndpoint int) *inFlight {
 	return &inFlight{
@@ -38,7 +38,7 @@ func newInFlight(perEndpoint int) *inFlight {
 
 func (f *inFlight) len() int { return len(f.byEvent) }
 
-// has reports whether an attempt for an event is under way.
+// has reports whether an attempt for an event is in flight.
 func (f *inFlight) has(eventID string) bool {
 	_, is := f.byEvent[eventID]
 	return is
@@ -70,7 +70,7 @@ func (f *inFlight) begin(
 	}
 }
 
-// end counts an attempt out, if it is under way. It returns its claim, and the groups of
+// end counts an attempt out, if it is in flight. It returns its claim, and the groups of
 // its endpoint that waited for it to end.
 func (f *inFlight) end(
 	o Outcome, nowMillis int64,
@@ -86,7 +86,7 @@ func (f *inFlight) end(
 	w := f.window(u.endpoint)
 	w.end(o.Result)
 	unblocked, w.blocked = w.blocked, nil
-	if w.underWay == 0 && len(f.windows) > keptWindows {
+	if w.underWay == 0 && len(f.windows) > rememberedWindows {
 		delete(f.windows, u.endpoint)
 		f.uncounted = nowMillis
 	}

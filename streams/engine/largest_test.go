@@ -8,11 +8,11 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// mostRecordBytes is what a broker takes of one record (max.message.bytes), with
-// room for what a batch adds. A turn that writes a longer one fails each time.
+// mostRecordBytes is a broker's limit for one record (max.message.bytes), less what a batch
+// adds. A turn that writes a longer record always fails.
 const mostRecordBytes = 1_000_000
 
-// long is a text of n bytes; different numbers make different ones.
+// long returns a text of n bytes, different for each number.
 func long(n, number int) string {
 	return fmt.Sprintf("%0*d", n, number)
 }
@@ -24,9 +24,9 @@ func many[T any](n int, of func(int) T) (all []T) {
 	return all
 }
 
-// TestNoAggregateOutgrowsARecord: with the largest commands that are decided on,
-// of whoever can write to the topic, as many as an aggregate takes, each record of
-// a turn is one that brokers take. The API's own bounds are narrower.
+// TestNoAggregateOutgrowsARecord: with the largest commands that are accepted from anybody
+// who can write to the topic, and as many as an aggregate accepts, each record of a turn
+// fits what brokers accept. The API's own limits are narrower.
 func TestNoAggregateOutgrowsARecord(t *testing.T) {
 	for what, grow := range map[string]func(*growing){
 		"an endpoint": growEndpoint, "an account": growAccount, "a watch": growWatch,
@@ -48,7 +48,7 @@ type growing struct {
 	largest  int // of the records that were written
 }
 
-// most gives the largest command that is taken, by its size.
+// most finds the largest command that is accepted.
 func (g *growing) most(size, step int, of func(size int) domain.CommandBody) int {
 	g.t.Helper()
 	for ; size > 0; size -= step {
@@ -63,7 +63,7 @@ func (g *growing) most(size, step int, of func(size int) domain.CommandBody) int
 func (g *growing) takes(body domain.CommandBody) bool {
 	g.t.Helper()
 	g.commands++
-	out := g.wrote(commandRecord(domain.Command{
+	out := g.outputOf(commandRecord(domain.Command{
 		ID:        fmt.Sprintf("cmd_%d", g.commands),
 		AccountID: accountID,
 		BodyHash:  []byte(long(64, g.commands)),
@@ -145,7 +145,7 @@ func growWatch(g *growing) {
 	})
 }
 
-// recordBytes is at least what a record takes in a batch.
+// recordBytes is an upper bound of a record's size in a batch.
 func recordBytes(r streams.Record) int {
 	n := len(r.Topic) + len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {

@@ -21,13 +21,13 @@ import (
 
 const hour = 3_600_000
 
-// policy waits an hour after the first attempt: nothing but an enabling, a
-// replay or a resend makes a second one happen in a test.
+// policy waits an hour after the first attempt: only an enabling, a replay or a resend
+// makes a second one happen in a test.
 func policy(waitsMillis ...int64) domain.Policy {
 	return domain.Policy{Schedule: domain.Schedule{WaitsMillis: waitsMillis}, DisableAfter: 3}
 }
 
-// ask hands a command to the engine and waits for its answer.
+// ask sends a command to the engine and waits for its answer.
 func (r *rig) ask(id string, body domain.CommandBody) domain.Answer {
 	r.t.Helper()
 	r.append(r.command(id, body))
@@ -39,7 +39,7 @@ func (r *rig) ask(id string, body domain.CommandBody) domain.Answer {
 	return results[0].Answer
 }
 
-// endpoint is the n-th endpoint: its path tells the receiver which it is.
+// endpoint returns the n-th endpoint's id; its path identifies it to the receiver.
 func (r *rig) endpoint(n int) string {
 	r.t.Helper()
 	id := domain.DeriveID(domain.EndpointPrefix, "lifecycle", strconv.Itoa(n))
@@ -57,7 +57,7 @@ func (r *rig) endpoint(n int) string {
 
 func (r *rig) url(n int) string { return r.receiver.server.URL + "/" + strconv.Itoa(n) }
 
-// pay tells of count payments for an endpoint, from a number on.
+// pay appends count matches for an endpoint, from a number on.
 func (r *rig) pay(endpointID string, from, count int) (eventIDs []string) {
 	r.t.Helper()
 	var records []streams.Record
@@ -103,7 +103,7 @@ func (r *rig) journal() []domain.Fact {
 	return facts
 }
 
-// fold gives an endpoint and its deliveries as the journal has them.
+// fold returns an endpoint and its deliveries according to the journal.
 func (r *rig) fold(endpointID string) (e domain.Endpoint, deliveries map[string]domain.Delivery) {
 	r.t.Helper()
 	deliveries = make(map[string]domain.Delivery)
@@ -120,11 +120,11 @@ func (r *rig) fold(endpointID string) (e domain.Endpoint, deliveries map[string]
 	return e, deliveries
 }
 
-// opening is how many deliveries open a window.
+// opening is how many deliveries fully open a window.
 const opening = 64
 
-// openWindow has an endpoint answer well until its window is open, where a 404
-// leaves it. Of many attempts one at a time, each would be a turn of its own.
+// openWindow has an endpoint answer until its window is open. A 404 leaves the window as it
+// is.
 func (r *rig) openWindow(endpointID string) {
 	r.t.Helper()
 	r.receiver.answer(status(200))
@@ -132,7 +132,7 @@ func (r *rig) openWindow(endpointID string) {
 	r.eventuallyIn(endpointID, domain.StateDelivered, opening)
 }
 
-// eventuallyIn waits until so many deliveries of an endpoint are in a state.
+// eventuallyIn waits until that many deliveries of an endpoint are in a state.
 func (r *rig) eventuallyIn(endpointID string, state domain.DeliveryState, count int) {
 	r.t.Helper()
 	testkit.Eventually(r.t, fmt.Sprintf("%d deliveries %s", count, state), func() bool {
@@ -151,9 +151,9 @@ func status(code int) func(http.ResponseWriter, *http.Request, int) {
 	return func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(code) }
 }
 
-// TestGoneDisablesAndEnablingResumes: 410 disables at once, what waits is held
-// (G3), a match meanwhile is recorded, and enabling sends all of it, whether or
-// not its time has come, also on an engine that has just folded its state anew.
+// TestGoneDisablesAndEnablingResumes: 410 disables at once, waiting deliveries are held
+// (G3), a match meanwhile is recorded, and enabling sends all of them, due or not, also on
+// an engine that has just rebuilt its state.
 func TestGoneDisablesAndEnablingResumes(t *testing.T) {
 	for name, restarted := range map[string]bool{"in one go": false, "over a lost state": true} {
 		t.Run(name, func(t *testing.T) {
@@ -191,8 +191,8 @@ func TestGoneDisablesAndEnablingResumes(t *testing.T) {
 	}
 }
 
-// TestDisabledAgainBeforeAllHasGone: what two enablings left behind goes with
-// the third.
+// TestDisabledAgainBeforeAllHasGone: the third enabling sends what two earlier ones left
+// behind.
 func TestDisabledAgainBeforeAllHasGone(t *testing.T) {
 	r := newRig(t)
 	defer r.startWith(r.dir, policy(hour, hour))()
@@ -200,7 +200,7 @@ func TestDisabledAgainBeforeAllHasGone(t *testing.T) {
 	r.ask("cmd_off", domain.DisableEndpoint{EndpointID: id})
 	r.pay(id, 0, 50)
 	r.eventuallyIn(id, domain.StateQueued, 50)
-	r.receiver.answer(status(410)) // the first that goes disables again
+	r.receiver.answer(status(410)) // the first attempt disables again
 	for n := range 2 {
 		r.ask("cmd_on_"+strconv.Itoa(n), domain.EnableEndpoint{EndpointID: id})
 		testkit.Eventually(t, "disabled again",
@@ -226,7 +226,7 @@ func TestRunsThatFailInARowDisable(t *testing.T) {
 	if e.Status != domain.StatusDisabled || e.DisabledReason != domain.DisabledConsecutiveFailures {
 		t.Fatalf("after three failed runs: %+v", e)
 	}
-	// The table for readers says the same.
+	// The table's row agrees.
 	var row domain.Endpoint
 	for _, rec := range r.read(schemas.TopicEndpoints) {
 		var err error
@@ -239,8 +239,8 @@ func TestRunsThatFailInARowDisable(t *testing.T) {
 	}
 }
 
-// TestReplayQueuesFailedDeliveriesAgain: those of the span, in a new run, up to
-// as many as a replay queues.
+// TestReplayQueuesFailedDeliveriesAgain: those of the time range, in a new run, up to the
+// limit of one replay.
 func TestReplayQueuesFailedDeliveriesAgain(t *testing.T) {
 	r := newRig(t)
 	defer r.startWith(r.dir, domain.Policy{})()
@@ -306,8 +306,8 @@ func TestReplayQueuesFailedDeliveriesAgain(t *testing.T) {
 	}
 }
 
-// TestResend: a delivered event goes again, byte for byte; one that is under way
-// is not doubled; one that waits goes now.
+// TestResend: a delivered event is sent again, byte for byte; one in flight is not
+// duplicated; one that waits is sent now.
 func TestResend(t *testing.T) {
 	r := newRig(t)
 	defer r.startWith(r.dir, policy(hour, hour))()
@@ -377,9 +377,9 @@ func TestRotationSignsWithBoth(t *testing.T) {
 	}
 }
 
-// TestTestIsAnsweredByItsFirstAttempt: out of turn, though the endpoint has a
-// backlog and its window is taken; its failure is retried like any, and a
-// command that is seen again is answered alike and sends nothing.
+// TestTestIsAnsweredByItsFirstAttempt: out of turn, though the endpoint has a backlog and
+// its window is full; its failure is retried like any other, and a repeated command gets
+// the same answer and sends nothing.
 func TestTestIsAnsweredByItsFirstAttempt(t *testing.T) {
 	r := newRig(t)
 	defer r.startWith(r.dir, policy(hour, hour))()
@@ -417,8 +417,8 @@ func TestTestIsAnsweredByItsFirstAttempt(t *testing.T) {
 	}
 }
 
-// TestDeletingCancelsWhatWaits: more than one turn's worth, disabled or not, and
-// a match that comes later too.
+// TestDeletingCancelsWhatWaits: more than one turn's worth, disabled or not, and later
+// matches too.
 func TestDeletingCancelsWhatWaits(t *testing.T) {
 	for name, disabled := range map[string]bool{"active": false, "disabled": true} {
 		t.Run(name, func(t *testing.T) {
@@ -483,7 +483,7 @@ func TestAnotherURL(t *testing.T) {
 	}
 }
 
-// counting tells how many attempts are under way to endpoints that hang.
+// counting counts the attempts in flight to endpoints that hang.
 type counting struct {
 	engine.Dispatcher
 	hangs func(domain.Attempt) bool
@@ -509,9 +509,9 @@ func (c *counting) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
 	})
 }
 
-// TestReceiversThatHangHoldBackNoOther: there are more of them than places for
-// attempts, they come back again and again, and the healthy ones get everything
-// meanwhile, since half of all places are kept for them (G6).
+// TestReceiversThatHangHoldBackNoOther: there are more of them than places for attempts,
+// their retries keep coming, and the healthy ones get everything meanwhile, since half of
+// all places are reserved for them (G6).
 func TestReceiversThatHangHoldBackNoOther(t *testing.T) {
 	r := newRig(t)
 	const hanging, healthy = 100, 4 // and 64 places for each of two partitions
@@ -570,8 +570,8 @@ func TestReceiversThatHangHoldBackNoOther(t *testing.T) {
 	}
 }
 
-// TestWindowsAndRatesBoundWhatAnEndpointGets: a receiver never has more requests
-// at once than its window has room for, nor more in a second than its limit.
+// TestWindowsAndRatesBoundWhatAnEndpointGets: a receiver never has more concurrent requests
+// than its window allows, nor more in a second than its limit.
 func TestWindowsAndRatesBoundWhatAnEndpointGets(t *testing.T) {
 	r := newRig(t)
 	defer r.startWith(r.dir, policy(hour, hour))()
@@ -605,14 +605,14 @@ func TestWindowsAndRatesBoundWhatAnEndpointGets(t *testing.T) {
 	began := time.Now()
 	r.pay(limited, 0, events)
 	r.eventuallyIn(limited, domain.StateDelivered, events)
-	// One second's worth at once, and then the rate: a floor, so a slow machine
+	// One second's worth at once, and then the rate: a lower bound, so a slow machine
 	// cannot fail it.
 	if took := time.Since(began); took < (events-perSecond-1)*time.Second/perSecond {
 		t.Errorf("%d deliveries took %v at %d a second", events, took, perSecond)
 	}
 }
 
-// forgetting notes which URLs the engine says it no longer sends to.
+// forgetting records the URLs that the engine says are not used any more.
 type forgetting struct {
 	engine.Dispatcher
 	mu   sync.Mutex
@@ -626,8 +626,8 @@ func (f *forgetting) Forget(url string) {
 	f.Dispatcher.Forget(url)
 }
 
-// TestConnectionsGoWithTheirEndpoint: what an endpoint no longer sends to is
-// given up when it moves, is disabled or is deleted, and only then.
+// TestConnectionsGoWithTheirEndpoint: Forget is called when an endpoint's URL changes and
+// when it is disabled or deleted, and only then.
 func TestConnectionsGoWithTheirEndpoint(t *testing.T) {
 	r := newRig(t)
 	f := &forgetting{}
@@ -651,12 +651,12 @@ func TestConnectionsGoWithTheirEndpoint(t *testing.T) {
 	})
 }
 
-// TestASecretThatCannotBeOpenedHoldsBackNoOther: what cannot be signed waits, and
-// the partition goes on.
+// TestASecretThatCannotBeOpenedHoldsBackNoOther: deliveries that cannot be signed wait, and
+// the partition continues.
 func TestASecretThatCannotBeOpenedHoldsBackNoOther(t *testing.T) {
 	r := newRig(t)
 	defer r.startWith(r.dir, policy(hour))()
-	// Of many endpoints some share the partition of the one that is sealed.
+	// Some of many endpoints share the partition of the sealed one.
 	sealed := domain.DeriveID(domain.EndpointPrefix, "sealed")
 	r.ask("cmd_sealed",
 		domain.CreateEndpoint{

@@ -17,41 +17,41 @@ type machine struct {
 	cfg       Config
 	state     *state
 	scheduler *scheduler
-	kept      []domain.Attempt     // of former tasks, until they are taken up
+	inherited []domain.Attempt     // of former tasks, until they are taken over
 	facts     []domain.Fact        // of the turn, for OnFact
 	dead      []schemas.DeadLetter // of the turn
 	rows      map[string]bool      // aggregates whose row the turn publishes
 	tabled    bool                 // the tables hold every row of this state
 }
 
-// NewHandler makes the handler of one partition. Kept is what its former tasks in this
-// process have under way ([Flights.TakeUp]).
-func NewHandler(cfg Config, kept []domain.Attempt) streams.Handler[Effect, Outcome] {
+// NewHandler makes the handler of one partition. Inherited are the attempts that its former
+// tasks in this process have in flight ([Flights.TakeUp]).
+func NewHandler(cfg Config, inherited []domain.Attempt) streams.Handler[Effect, Outcome] {
 	s := newState()
 	return &machine{
 		cfg:       cfg,
 		state:     s,
 		scheduler: newScheduler(cfg, s),
-		kept:      kept,
+		inherited: inherited,
 		rows:      make(map[string]bool),
 	}
 }
 
-// Positions of the inputs in a turn: [Inputs].
+// Indexes of a turn's inputs: [Inputs].
 const (
 	inputCommands = iota
 	inputMatches
 )
 
-// Inputs are the topics that an engine's turns take from, in this order.
+// Inputs are the topics that an engine's turns read, in this order.
 func Inputs() []string { return []string{schemas.TopicCommands, schemas.TopicMatches} }
 
-// Bounds of a turn. What it records stays below streams.TurnFacts, since each
-// outcome leads to at most three facts, each match to two, each cancellation to
-// two, and the last command of a turn to one for each delivery of a replay.
+// Bounds of a turn. The number of its facts stays below streams.TurnFacts, since each
+// outcome leads to at most three facts, each match to two, each cancellation to two, and
+// the last command of a turn to one for each delivery of a replay.
 const (
-	// commandFactsAtOnce is how many facts of commands a turn records before it
-	// leaves the other commands for the next.
+	// commandFactsAtOnce is how many facts of commands a turn records before it leaves the
+	// remaining commands for the next turn.
 	commandFactsAtOnce = streams.TurnInputs
 	cancelAtOnce       = 256
 	forgetAtOnce       = 256
@@ -70,8 +70,8 @@ func (m *machine) Fold(batch *streams.Batch, r streams.Record) error {
 	return err
 }
 
-// readFact reads a record of the journal. One that cannot be read stops its
-// partition: what it says happened, and a history without it is another.
+// readFact decodes a record of the journal. One that cannot be read stops its partition: it
+// did happen, and folding without it would give another history.
 func readFact(r streams.Record) (domain.Fact, error) {
 	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
 	if err != nil {
@@ -83,12 +83,12 @@ func readFact(r streams.Record) (domain.Fact, error) {
 	return f, nil
 }
 
-// Flush writes what the state kept back.
+// Flush writes the state's buffered changes.
 func (m *machine) Flush(batch *streams.Batch) error { return m.state.flush(batch) }
 
-// Start publishes again the rows of what the latest facts changed, and the
-// hand-overs that they tell of: a crash may have kept the facts and torn the rest
-// of the last transaction off.
+// Start publishes again the rows that the latest facts changed, and their hand-overs: a
+// crash of the embedded broker may have kept the facts and lost the rest of the last
+// transaction.
 func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
 	for _, r := range latest {
 		f, err := readFact(r)
@@ -104,18 +104,18 @@ func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
 			}
 		}
 	}
-	if err := m.scheduler.takeUp(t, m.kept); err != nil {
+	if err := m.scheduler.takeUp(t, m.inherited); err != nil {
 		return err
 	}
-	m.kept = nil
+	m.inherited = nil
 	return m.publishRows(t)
 }
 
-// rowsAtOnce bounds how many rows of before a turn publishes.
+// rowsAtOnce bounds how many rows of a rebuilt state a turn publishes.
 const rowsAtOnce = 256
 
-// tableRows publishes the rows of a state that was built anew, some each turn:
-// the state that published before may have been another than the journal's.
+// tableRows publishes the rows of a rebuilt state, some in each turn: the published ones
+// may come from a state that was not the journal's.
 func (m *machine) tableRows(t *streams.Turn) error {
 	if m.tabled {
 		return nil
@@ -128,7 +128,7 @@ func (m *machine) tableRows(t *streams.Turn) error {
 	if from == nil {
 		from = []byte{spaceAccount}
 	}
-	behind, found := []byte{spaceDelivery}, 0 // accounts, endpoints and watches lie before
+	behind, found := []byte{spaceDelivery}, 0 // accounts, endpoints and watches have lower keys
 	err = t.Batch.Scan(from, behind, func(key, _ []byte) (bool, error) {
 		if found++; found > rowsAtOnce {
 			behind = bytes.Clone(key)
@@ -144,8 +144,8 @@ func (m *machine) tableRows(t *streams.Turn) error {
 	return t.Batch.Set(mark, behind)
 }
 
-// mayChangeRow reports whether a fact may change what the tables show. A settled
-// attempt may: endpoints show how many runs failed in a row.
+// mayChangeRow reports whether a fact may change a row of the tables. A settled attempt
+// may: endpoints count how many runs failed in a row.
 func mayChangeRow(body domain.FactBody) bool {
 	switch b := body.(type) {
 	case domain.DeliveryCreated, domain.DeliveryRequeued, domain.DeliveryCancelled,
@@ -153,13 +153,13 @@ func mayChangeRow(body domain.FactBody) bool {
 		return false
 	case domain.AttemptMade:
 		return b.State == domain.StateFailed || b.State == domain.StateDelivered
-	default: // a row too many is the same row again
+	default: // publishing an unchanged row does no harm
 		return true
 	}
 }
 
-// Turn decides on commands, outcomes, due timers and matches, in this order: a
-// flood of payments never delays a person.
+// Turn processes commands, outcomes, due timers and matches, in this order: a flood of
+// payments never delays a person.
 func (m *machine) Turn(t *streams.Turn, outcomes []Outcome) error {
 	m.facts, m.dead = m.facts[:0], m.dead[:0]
 	if len(t.Inputs) > 0 {
@@ -220,7 +220,7 @@ func (m *machine) record(
 	return nil
 }
 
-// apply folds a fact and does what goes with it in the same transaction.
+// apply folds a fact and does what belongs to the same transaction.
 func (m *machine) apply(t *streams.Turn, f domain.Fact) error {
 	c, err := m.state.fold(t.Batch, f)
 	if err != nil {
@@ -237,7 +237,7 @@ func (m *machine) apply(t *streams.Turn, f domain.Fact) error {
 		if err := m.handOver(t, f.Aggregate, body.EventID); err != nil {
 			return err
 		}
-	default: // nothing goes with it
+	default: // nothing else to do
 	}
 	m.scheduler.changed(c.before, c.after)
 	m.facts = append(m.facts, f)
@@ -249,11 +249,11 @@ func isAttempt(body domain.FactBody) bool {
 	return is
 }
 
-// handOver gives an event to the endpoint that it was moved to, as a match in the
-// partition of that. There it is once, however often it arrives.
+// handOver appends an event to the partition of the endpoint that it was moved to, as a
+// match. There it is deduplicated.
 func (m *machine) handOver(t *streams.Turn, endpointID, eventID string) error {
 	delivery, err := m.state.delivery(t.Batch, eventID)
-	if err != nil || delivery.EndpointID != endpointID { // it went on in this partition
+	if err != nil || delivery.EndpointID != endpointID { // it continues in this partition
 		return err
 	}
 	body, err := m.state.body(t.Batch, eventID)
@@ -277,10 +277,10 @@ func (m *machine) publishResult(t *streams.Turn, handled domain.CommandHandled, 
 		schemas.TopicResults, handled.CommandID, result.Value, result.EachHeader))
 }
 
-// publishRows writes the current rows of what the turn changed to their tables.
-// An aggregate that was never created has none.
+// publishRows writes the current rows of the changed aggregates to their tables. An
+// aggregate that was never created has none.
 func (m *machine) publishRows(t *streams.Turn) error {
-	// in an order that a simulation repeats
+	// in a deterministic order
 	for _, aggregate := range slices.Sorted(maps.Keys(m.rows)) {
 		topic, row, exists, err := m.row(t, aggregate)
 		if err != nil {
@@ -294,7 +294,7 @@ func (m *machine) publishRows(t *streams.Turn) error {
 	return nil
 }
 
-// row is the row of an aggregate in its table.
+// row returns an aggregate's table row.
 func (m *machine) row(
 	t *streams.Turn, id string,
 ) (topic string, row schemas.Message, exists bool, err error) {
@@ -331,8 +331,8 @@ func (m *machine) match(t *streams.Turn, r streams.Record) error {
 	return m.record(t, in.EndpointID, "", domain.DecideMatch(endpoint, delivery, in)...)
 }
 
-// outcome records what an attempt brought back, and answers the command that
-// waits for it if the attempt was a test's first.
+// outcome records the result of an attempt, and answers the command that waits for it if
+// the attempt was a test's first.
 func (m *machine) outcome(t *streams.Turn, o Outcome) error {
 	delivery, err := m.state.delivery(t.Batch, o.Attempt.EventID)
 	if err != nil {
@@ -343,7 +343,7 @@ func (m *machine) outcome(t *streams.Turn, o Outcome) error {
 		return err
 	}
 	if delivery.EndpointID != o.Attempt.EndpointID {
-		delivery = domain.Delivery{} // the event went on at another endpoint
+		delivery = domain.Delivery{} // the event continued at another endpoint
 	}
 	facts := domain.DecideAttempt(endpoint, delivery, o.Attempt.Number, o.Result, m.cfg.Policy,
 		t.NowMillis)
@@ -358,9 +358,9 @@ func (m *machine) outcome(t *streams.Turn, o Outcome) error {
 	return m.record(t, o.Attempt.EndpointID, "", facts...)
 }
 
-// cancelDeliveries ends deliveries whose endpoint was deleted, and tests whose
-// endpoint was disabled before they were sent. One whose endpoint was enabled
-// again meanwhile is sent.
+// cancelDeliveries cancels deliveries whose endpoint was deleted, and tests whose endpoint
+// was disabled before they were sent. One whose endpoint was enabled again meanwhile is
+// sent.
 func (m *machine) cancelDeliveries(t *streams.Turn) error {
 	for _, c := range m.scheduler.takeCancels() {
 		delivery, err := m.state.delivery(t.Batch, c.ID)
@@ -384,7 +384,7 @@ func (m *machine) cancelDeliveries(t *streams.Turn) error {
 	return nil
 }
 
-// forgetCommands drops answers whose time has passed.
+// forgetCommands deletes expired answers.
 func (m *machine) forgetCommands(t *streams.Turn) error {
 	for _, c := range m.scheduler.takeForgets() {
 		if err := t.Batch.Delete(keyOf(spaceCommand, c.ID)); err != nil {
@@ -397,7 +397,7 @@ func (m *machine) forgetCommands(t *streams.Turn) error {
 	return nil
 }
 
-// AfterCommit tells of the turn's facts and returns the attempts that are due.
+// AfterCommit reports the turn's facts and returns the attempts that are due.
 func (m *machine) AfterCommit(a streams.After) ([]Effect, int64, error) {
 	if m.cfg.OnFact != nil {
 		for _, f := range m.facts {
@@ -416,5 +416,5 @@ func (m *machine) AfterCommit(a streams.After) ([]Effect, int64, error) {
 // Drain starts no further attempts.
 func (m *machine) Drain() { m.scheduler.draining = true }
 
-// Busy reports whether attempts are under way.
+// Busy reports whether attempts are in flight.
 func (m *machine) Busy() bool { return m.scheduler.inFlight.len() > 0 }

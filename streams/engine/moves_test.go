@@ -33,16 +33,16 @@ func resending(id, endpoint, to string) domain.Command {
 	}
 }
 
-// match takes a turn with a record of the topic "matches" as another partition, or
-// this one, wrote it.
+// match takes a turn with a record of the topic "matches", written by this partition or
+// another.
 func (c *core) match(r streams.Record) []domain.Fact {
 	c.t.Helper()
-	r.Partition = 0 // each core is the first partition of its own world
+	r.Partition = 0 // each core is partition 0
 	return c.take(r)
 }
 
-// movedOnce is a partition where an event's delivery was attempted once, cancelled
-// with its endpoint, and moved.
+// movedOnce is a partition where an event's delivery was attempted once, cancelled with its
+// endpoint, and moved.
 func movedOnce(t *testing.T, partitionOfNext int32) *core {
 	c := newCore(t)
 	c.partitionOf = func(id string) int32 {
@@ -66,9 +66,9 @@ func movedOnce(t *testing.T, partitionOfNext int32) *core {
 	return c
 }
 
-// TestAnEventIsHandedOver: with its id and body and what it has behind it, to the
-// partition of the other endpoint, in the transaction of the fact; and it arrives
-// once, however often it is written.
+// TestAnEventIsHandedOver: with its id, body and history, to the partition of the other
+// endpoint, in the transaction of the fact; and it is queued there once, however often it
+// is written.
 func TestAnEventIsHandedOver(t *testing.T) {
 	from := movedOnce(t, 3)
 	if len(from.handedOver()) != 1 || from.handedOver()[0].Partition != 3 ||
@@ -103,11 +103,11 @@ func TestAnEventIsHandedOver(t *testing.T) {
 	}
 }
 
-// TestAHandOverThatWasTornOffIsWrittenAgain: the fact stands, the match does not.
+// TestAHandOverThatWasTornOffIsWrittenAgain: when a crash kept the fact and lost the match.
 func TestAHandOverThatWasTornOffIsWrittenAgain(t *testing.T) {
 	c := movedOnce(t, 3)
 	torn := c.handedOver()[0]
-	for range 2 { // the start may be torn as well
+	for range 2 { // the start's transaction may be torn as well
 		c.reopen(false)
 		if len(c.handedOver()) != 1 || c.handedOver()[0].Partition != 3 ||
 			string(c.handedOver()[0].Value) != string(torn.Value) {
@@ -116,9 +116,9 @@ func TestAHandOverThatWasTornOffIsWrittenAgain(t *testing.T) {
 	}
 }
 
-// TestAnEventMovesWithinItsPartition: which keeps the latest delivery of an event,
-// and knows at each endpoint that the event was at where it is. What is folded out
-// of the journal is the same.
+// TestAnEventMovesWithinItsPartition: the partition keeps the latest delivery of an event,
+// and every earlier endpoint of the event knows where it is. Folding the journal gives the
+// same state.
 func TestAnEventMovesWithinItsPartition(t *testing.T) {
 	c := movedOnce(t, 0)
 	first := c.handed()
@@ -152,10 +152,10 @@ func TestAnEventMovesWithinItsPartition(t *testing.T) {
 	check("folded")
 }
 
-// handedOver are the hand-overs of the latest turn.
+// handedOver returns the hand-overs of the latest turn.
 func (c *core) handedOver() []streams.Record { return c.writtenTo(schemas.TopicMatches) }
 
-// handed is the hand-over of the latest turn.
+// handed returns the hand-over of the latest turn.
 func (c *core) handed() streams.Record {
 	c.t.Helper()
 	handed := c.handedOver()

@@ -24,7 +24,7 @@ import (
 // engineVariable makes the test binary an engine: an [engineProcess] as JSON.
 const engineVariable = "LUMENHOOK_TEST_ENGINE"
 
-// engineProcess is what an engine in a process of its own needs to know.
+// engineProcess configures an engine in a process of its own.
 type engineProcess struct {
 	Brokers          []string
 	Prefix, StateDir string
@@ -65,8 +65,8 @@ func retryingAfter(waitMillis int64) domain.Policy {
 	return domain.Policy{Schedule: domain.Schedule{WaitsMillis: []int64{waitMillis}}}
 }
 
-// startProcess runs an engine in a process of its own until the test's end stops
-// it in order.
+// startProcess runs an engine in a process of its own, which is stopped gracefully at the
+// end of the test.
 func (r *rig) startProcess(waitMillis int64) *exec.Cmd {
 	r.t.Helper()
 	settings, err := json.Marshal(engineProcess{
@@ -110,7 +110,7 @@ func (r *rig) signal(cmd *exec.Cmd, s syscall.Signal) {
 	}
 }
 
-// pause stops a process and returns when it stands still.
+// pause stops a process and returns when it has stopped.
 func (r *rig) pause(cmd *exec.Cmd) {
 	r.t.Helper()
 	r.signal(cmd, syscall.SIGSTOP)
@@ -121,9 +121,9 @@ func (r *rig) pause(cmd *exec.Cmd) {
 	}
 }
 
-// TestAPausedEngineThatWakesStartsNothing: while it stands still, for longer than
-// its session, another makes the attempts that are due. When it wakes, all of them
-// are overdue by what it knows, and it is not told first that they are made.
+// TestAPausedEngineThatWakesStartsNothing: while it is paused, for longer than its session,
+// another engine makes the attempts that are due. When it resumes, they are all overdue
+// according to its state, and it must not make them before it notices.
 func TestAPausedEngineThatWakesStartsNothing(t *testing.T) {
 	r := newRig(t)
 	r.receiver.status = func(attempt int) int {
@@ -133,7 +133,7 @@ func TestAPausedEngineThatWakesStartsNothing(t *testing.T) {
 		return http.StatusOK
 	}
 	const events = 20
-	wait := (brokertest.Patience / 10).Milliseconds() // time enough to stop it before retries are due
+	wait := (brokertest.Patience / 10).Milliseconds() // long enough to pause it before retries are due
 	process := r.startProcess(wait)
 	id := r.endpoint(1)
 	r.openWindow(id)
@@ -147,7 +147,7 @@ func TestAPausedEngineThatWakesStartsNothing(t *testing.T) {
 	r.signal(process, syscall.SIGCONT)
 	stop()
 
-	// It works again, for the partitions are its own again.
+	// It works again when its partitions are assigned to it again.
 	r.pay(id, 1000, 1)
 	r.eventuallyIn(id, domain.StateDelivered, opening+events+1)
 	_, deliveries := r.fold(id)

@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
-// order keeps the events of attempts in the order in which these begin.
+// order records the events of attempts in the order in which these begin.
 type order struct {
 	mu     sync.Mutex
 	events []string
@@ -29,7 +29,7 @@ func (o *order) last(n int) []string {
 	return slices.Clone(o.events[max(0, len(o.events)-n):])
 }
 
-// ordered notes each attempt that is handed to the dispatcher under it.
+// ordered records each attempt that is passed to the wrapped dispatcher.
 type ordered struct {
 	engine.Dispatcher
 	began *order
@@ -40,9 +40,9 @@ func (d ordered) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
 	d.Dispatcher.Dispatch(a, done)
 }
 
-// TestReplaySpanIsOfTheEvents: since and until are held against createdAt of the
-// envelope, which lists show, and not against when the engine recorded it: the
-// events here are of 1970.
+// TestReplaySpanIsOfTheEvents: since and until are compared with createdAt of the envelope,
+// which lists show, and not with the time when the engine recorded it: the events here are
+// of 1970.
 func TestReplaySpanIsOfTheEvents(t *testing.T) {
 	r := newRig(t)
 	defer r.startWith(r.dir, domain.Policy{})()
@@ -65,8 +65,8 @@ func TestReplaySpanIsOfTheEvents(t *testing.T) {
 	}
 }
 
-// TestReplayLeavesTestsOut: a test.ping that FAILED is not sent again, does not
-// count as a match, and takes no place among the thousand.
+// TestReplayLeavesTestsOut: a test.ping that FAILED is not sent again, does not count as a
+// match, and does not count toward the limit of a thousand.
 func TestReplayLeavesTestsOut(t *testing.T) {
 	r := newRig(t)
 	defer r.startWith(r.dir, domain.Policy{DisableAfter: 2})()

@@ -9,9 +9,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// scheduler turns what is due into attempts. All that it keeps is memory: after a restart
-// of the process, what was under way is due again. After a restart of the task alone, it
-// is still under way ([Flights]).
+// scheduler turns what is due into attempts. It is all in memory: after a restart of the
+// process, attempts that were in flight are due again; after a restart of the task alone
+// they are still in flight ([Flights]).
 type scheduler struct {
 	cfg        Config
 	state      *state
@@ -22,20 +22,22 @@ type scheduler struct {
 	urgent     []string          // events to be attempted out of turn
 	resumed    []domain.Endpoint // enabled or deleted in the turn
 	relimit    []domain.Endpoint // whose rate limit was changed in the turn
-	// effects of the turn that do not wait for what is due
+	// effects of the turn that do not depend on what is due
 	effects  []Effect
 	cancels  []streams.Claimed // deliveries of deleted endpoints, tests of disabled ones
-	forgets  []streams.Claimed // answers to commands whose time has passed
+	forgets  []streams.Claimed // expired answers to commands
 	draining bool
-	now      int64 // of the start that is going on, or the latest
+	now      int64 // time of the current or latest start
 }
 
 const (
-	// keptUrgent bounds what waits out of turn for the bound on all attempts.
-	keptUrgent = 1024
-	// sealedAgainMillis is when to try again to open a secret.
+	// maxUrgent bounds the out-of-turn events that wait because of the bound on all
+	// attempts.
+	maxUrgent = 1024
+	// sealedAgainMillis is how long to wait before a secret is tried again.
 	sealedAgainMillis = 30_000
-	// oursAgainMillis is when to look again whether the partition is ours.
+	// oursAgainMillis is how long to wait before the ownership of the partition is checked
+	// again.
 	oursAgainMillis = 250
 )
 
@@ -50,12 +52,12 @@ func newScheduler(cfg Config, s *state) *scheduler {
 	}
 }
 
-// takeUp counts in what former tasks of the partition have under way, and claims their
-// deliveries, so that none is made again. Those that are not to be recorded any more are
-// forgotten: a turn that was committed has them, or another process made them since.
-func (s *scheduler) takeUp(t *streams.Turn, kept []domain.Attempt) error {
+// takeUp counts in the attempts that former tasks of the partition have in flight, and
+// claims their deliveries, so that none is made again. Those that are recorded already, or
+// were made by another process since, are dropped.
+func (s *scheduler) takeUp(t *streams.Turn, inherited []domain.Attempt) error {
 	s.now, s.inFlight.uncounted = t.NowMillis, t.NowMillis
-	for _, attempt := range kept {
+	for _, attempt := range inherited {
 		delivery, err := s.state.delivery(t.Batch, attempt.EventID)
 		if err != nil {
 			return err
@@ -81,8 +83,8 @@ func (s *scheduler) forget(a domain.Attempt) {
 	s.effects = append(s.effects, Forget{EventID: a.EventID, Number: a.Number})
 }
 
-// ended takes an attempt off the list. One whose outcome was not recorded is due
-// still, and is given back.
+// ended removes an attempt. If its outcome was not recorded, it is still due, and its claim
+// is released.
 func (s *scheduler) ended(timers *streams.TimerIndex, o Outcome, recorded bool) {
 	s.forget(o.Attempt)
 	claim, unblocked, was := s.inFlight.end(o, s.now)
@@ -94,8 +96,8 @@ func (s *scheduler) ended(timers *streams.TimerIndex, o Outcome, recorded bool) 
 	}
 }
 
-// changed takes note of what a fact of the turn made of an endpoint. Connections to
-// where nothing is sent any more are dropped.
+// changed notes how a fact of the turn changed an endpoint. Connections to URLs that are
+// not used any more are dropped.
 func (s *scheduler) changed(before, after domain.Endpoint) {
 	if before.Epoch != after.Epoch {
 		s.resumed = append(s.resumed, after)
@@ -120,7 +122,7 @@ func (s *scheduler) takeForgets() []streams.Claimed {
 	return taken
 }
 
-// round is one start of what is due: the scheduler with what it is given for it.
+// round is one call of start: the scheduler with the arguments of the call.
 type round struct {
 	*scheduler
 	timers    *streams.TimerIndex
@@ -129,8 +131,8 @@ type round struct {
 	begun     []Effect
 }
 
-// start claims what is due and may be attempted, and returns what is to be done. It
-// returns when to look again, too.
+// start claims what is due and may be attempted, and returns the effects to perform, and
+// when to call again.
 func (s *scheduler) start(a streams.After) (effects []Effect, wakeMillis int64, err error) {
 	effects, s.effects = s.effects, nil
 	if s.draining {
@@ -163,22 +165,22 @@ func (r *round) start(a streams.After) (wakeMillis int64, err error) {
 		return r.now, nil
 	}
 	if r.free() <= 0 {
-		return math.MaxInt64, nil // the next outcome wakes us
+		return math.MaxInt64, nil // the next outcome wakes it
 	}
 	return min(r.timers.NextMillis(), r.throttle.nextMillis()), nil
 }
 
-// free is how many more attempts may be under way.
+// free is how many more attempts may be in flight.
 func (s *scheduler) free() int { return s.cfg.AttemptsInFlight - s.inFlight.len() }
 
-// probingPlaces is how many more attempts the endpoints in doubt may have.
+// probingPlaces is how many more attempts the probing endpoints may have.
 func (s *scheduler) probingPlaces() int {
 	return max(1, s.cfg.AttemptsInFlight/2) - s.inFlight.probing
 }
 
-// setBack ends what waits by a clock that was set back since: it would wait until the
-// clock has come there again, and what comes anew to its groups with it. Whoever must
-// wait still is told so anew, and for no longer than if it were told so now.
+// setBack ends waits that were computed before the clock was set back: they would last
+// until the clock reaches their time again. Groups that must still wait are scheduled anew,
+// by the present clock.
 func (r *round) setBack(nowMillis int64) {
 	for group := range r.throttle.due(math.MaxInt64) {
 		r.timers.Unblock(group)
@@ -189,9 +191,9 @@ func (r *round) setBack(nowMillis int64) {
 	r.inFlight.uncounted = min(r.inFlight.uncounted, nowMillis)
 }
 
-// resume lets the groups of endpoints that were enabled or deleted, or got another
-// rate limit, be claimed of again: those of former epochs too, for an endpoint may
-// be disabled again before all of one has gone.
+// resume unblocks the groups of endpoints that were enabled or deleted, or got another rate
+// limit. Those of former epochs too, for an endpoint may be disabled again before all
+// deliveries of one epoch were sent.
 func (r *round) resume() {
 	for _, e := range slices.Concat(r.resumed, r.relimit) {
 		for epoch := range e.Epoch + 1 {
@@ -200,16 +202,16 @@ func (r *round) resume() {
 	}
 	r.relimit = r.relimit[:0]
 	for _, e := range r.resumed {
-		if e.Sends() && len(r.inFlight.windows) < keptWindows {
+		if e.Sends() && len(r.inFlight.windows) < rememberedWindows {
 			r.inFlight.window(e.ID).restart()
 		}
 	}
 	r.resumed = r.resumed[:0]
 }
 
-// claim claims until nothing more is due or allowed. Groups that wait for a
-// place among the probing are granted one each first, in the order of their waiting, as
-// long as there are places: a group takes its place or waits no more.
+// claim claims until nothing more is due or allowed. First, waitlisted groups are granted a
+// place each in the order of their waiting, as long as there are places: a group uses its
+// place or leaves the list.
 func (r *round) claim() error {
 	for {
 		asked := 0
@@ -235,7 +237,7 @@ func (r *round) claim() error {
 	}
 }
 
-// take does with a claim what its group is for.
+// take handles a claim according to its group.
 func (r *round) take(c streams.Claimed) error {
 	if c.Group == groupCommands {
 		r.forgets = append(r.forgets, c)
@@ -252,9 +254,9 @@ func (r *round) take(c streams.Claimed) error {
 	return r.begin(c, endpoint)
 }
 
-// startUrgent attempts what must not wait for its turn, whatever the window
-// says: a person waits for it. Only the bound on all attempts holds; what is
-// beyond it is asked for again, unless its turn comes before.
+// startUrgent attempts what must not wait for its turn, whatever the window allows: a
+// person waits for it. Only the bound on all attempts holds; events beyond it are tried
+// again, unless their turn comes before.
 func (r *round) startUrgent() error {
 	urgent := r.urgent
 	r.urgent = nil
@@ -268,9 +270,9 @@ func (r *round) startUrgent() error {
 		case err != nil:
 			return err
 		case !delivery.State.Pending() || delivery.Attempts > 0:
-			continue // a first attempt that has ended by now was what was waited for
+			continue // it waited for a first attempt, which has ended meanwhile
 		case endpoint.Sends() && r.free() <= 0:
-			if len(r.urgent) < keptUrgent {
+			if len(r.urgent) < maxUrgent {
 				r.urgent = append(r.urgent, eventID)
 			}
 			continue
@@ -282,8 +284,8 @@ func (r *round) startUrgent() error {
 	return nil
 }
 
-// startUrgentOne attempts one that is not under way. One that its endpoint is not
-// sent is cancelled, for its command would wait until the endpoint is enabled.
+// startUrgentOne attempts an event that is not in flight. A test of a disabled endpoint is
+// cancelled, for its command would wait until the endpoint is enabled.
 func (r *round) startUrgentOne(delivery domain.Delivery, endpoint domain.Endpoint) error {
 	group := deliveryGroup(delivery.EndpointID, delivery.EndpointEpoch)
 	c, free, err := r.timers.Take(group, delivery.NextAttemptAtMillis, delivery.EventID)
@@ -297,8 +299,8 @@ func (r *round) startUrgentOne(delivery domain.Delivery, endpoint domain.Endpoin
 	return r.begin(c, endpoint)
 }
 
-// allow is how many more entries of a group may be claimed now; below zero, no
-// group may have any.
+// allow returns how many more entries of a group may be claimed now; below zero, no group
+// may claim any.
 func (r *round) allow(group string) int {
 	if group == groupCommands {
 		return forgetAtOnce - len(r.forgets)
@@ -306,7 +308,7 @@ func (r *round) allow(group string) int {
 	endpoint, err := r.state.endpoint(r.committed, endpointOf(group))
 	switch {
 	case err != nil:
-		return 1 // the claim meets the same error and reports it
+		return 1 // the claim meets the same error and returns it
 	case endpoint.Deleted():
 		return cancelAtOnce - len(r.cancels)
 	case !endpoint.Sends():
@@ -315,10 +317,9 @@ func (r *round) allow(group string) int {
 	return r.allowAttempts(group, endpoint)
 }
 
-// allowAttempts is how many more attempts an endpoint may get: by its window, by
-// its rate limit, and, when it is in doubt, by what all that are in doubt may
-// have together. Half of all places are kept for receivers that answer, however
-// many do not (G6).
+// allowAttempts returns how many more attempts an endpoint may get: by its window, by its
+// rate limit, and, while it is probing, by what all probing endpoints may have together.
+// Half of all places are reserved for receivers that answer, however many do not (G6).
 func (r *round) allowAttempts(group string, endpoint domain.Endpoint) int {
 	free := r.free()
 	if free <= 0 {
@@ -349,12 +350,12 @@ func (r *round) allowAttempts(group string, endpoint domain.Endpoint) int {
 	case places > 0 && r.waitlisted.len() == 0:
 		return min(allowed, places)
 	}
-	r.waitlisted.add(group) // behind those that wait already
-	w.block(group)          // unless the endpoint answers meanwhile, and is not in doubt any more
+	r.waitlisted.add(group) // after those that wait already
+	w.block(group)          // unless the endpoint answers meanwhile and stops probing
 	return 0
 }
 
-// begin has one delivery attempted, with the endpoint's current url and secrets.
+// begin starts an attempt of a delivery, with the endpoint's current url and secrets.
 func (r *round) begin(c streams.Claimed, endpoint domain.Endpoint) error {
 	delivery, err := r.state.delivery(r.committed, c.ID)
 	if err != nil {
@@ -387,8 +388,8 @@ func (r *round) begin(c streams.Claimed, endpoint domain.Endpoint) error {
 	return nil
 }
 
-// leaveSealed leaves an endpoint alone for a while of which something cannot be opened,
-// as after the master key was lost: what waits for it waits, and others go on.
+// leaveSealed blocks an endpoint for a while whose secrets cannot be opened, as after the
+// master key was lost: its deliveries wait, and others continue.
 func (r *round) leaveSealed(c streams.Claimed, endpoint domain.Endpoint, err error) {
 	r.cfg.Logger.Error("nothing can be sent to an endpoint, because its secrets and headers cannot "+
 		"all be opened", "endpoint", endpoint.ID, "again", sealedAgainMillis/1000, "error", err)

@@ -9,10 +9,10 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// secrets opens what is sealed of endpoints, and keeps what was opened lately.
+// secrets opens sealed values of endpoints, and caches the recently opened ones.
 type secrets struct {
 	unseal func(sealed []byte, boundTo string) (domain.Secret, error)
-	opened *lru.Cache[string, domain.Secret] // by what they are bound to, and sealed value
+	opened *lru.Cache[string, domain.Secret] // by what they are bound to, and the sealed value
 }
 
 const cachedSecrets = 4096
@@ -21,7 +21,7 @@ func newSecrets(unseal func(sealed []byte, boundTo string) (domain.Secret, error
 	return &secrets{unseal: unseal, opened: newCache[domain.Secret](cachedSecrets)}
 }
 
-// of opens the secrets that sign for an endpoint now, newest first, and the values of its
+// of returns the secrets that sign for an endpoint now, newest first, and the values of its
 // own headers.
 func (s *secrets) of(
 	e domain.Endpoint, nowMillis int64,
@@ -45,8 +45,8 @@ func (s *secrets) of(
 	return sign, headers, err
 }
 
-// open opens what was opened lately without the master key. A seal that was moved
-// does not open elsewhere because it was opened where it belongs.
+// open opens a sealed value, or returns the cached one. The cache key includes what the
+// value is bound to, so a copied seal does not open elsewhere.
 func (s *secrets) open(sealed []byte, boundTo string) (domain.Secret, error) {
 	value := boundTo + "\x00" + string(sealed)
 	if plain, ok := s.opened.Get(value); ok {

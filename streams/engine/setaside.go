@@ -10,21 +10,20 @@ import (
 	"github.com/lumenhook/lumenhook/streams/intake"
 )
 
-// maxAnsweredID bounds the identifier of a command that was set aside: nobody
-// waits under a longer one.
+// maxAnsweredID bounds the identifier of an unreadable command: no client waits under a
+// longer one.
 const maxAnsweredID = 128
 
-// setAside puts a record that cannot be taken in among the dead letters, tells of
-// it, and lets the partition go on.
+// setAside writes a record that cannot be processed to the dead letters, reports it, and
+// lets the partition continue.
 func (m *machine) setAside(t *streams.Turn, r streams.Record, why error) {
 	letter := intake.DeadLetter(r, why, t.NowMillis)
 	t.Append(intake.DeadLetterRecord(letter))
 	m.dead = append(m.dead, letter)
 }
 
-// refuseUnread answers whoever waits for a command that was set aside. The
-// command is not remembered: asked again of a program that can read it, it takes
-// effect.
+// refuseUnread answers the client that waits for a command that was set aside. The command
+// is not remembered: repeated to a program that can read it, it takes effect.
 func (m *machine) refuseUnread(t *streams.Turn, r streams.Record) {
 	id, bodyHash := schemas.CommandHead(schemas.Read(r.Value, r))
 	if !strings.HasPrefix(id, domain.CommandPrefix) || len(id) > maxAnsweredID ||
@@ -43,7 +42,7 @@ func (m *machine) refuseUnread(t *streams.Turn, r streams.Record) {
 		}, false)
 }
 
-// tellDead tells of what the turn has set aside, once that is committed.
+// tellDead reports what the turn has set aside, once that is committed.
 func (m *machine) tellDead() {
 	for _, d := range m.dead {
 		m.cfg.Logger.Error("a record was set aside; the partition goes on (lumenhook topics cat "+

@@ -2,14 +2,13 @@ package engine
 
 import "slices"
 
-// starts are when the attempts of the last second to one endpoint began: what its
-// rate limit is held against. In any second, as the clock of the engine sees it,
-// no more begin than the limit; what a limit has left after a pause may begin at
-// once. There is one entry for each millisecond in which any began, so at most
-// 1,000.
+// starts are the start times of the last second's attempts to one endpoint, for its rate
+// limit. In any second of the engine's clock no more begin than the limit; what a limit has
+// left after a pause may begin at once. There is one entry for each millisecond in which
+// any began, so at most 1,000.
 //
-// What began before a task took its partition over, or before the clock was set
-// back, may have begun just now: then nothing begins for a second.
+// Attempts of before a task took its partition over, or before the clock was set back, may
+// have begun just now: then none begins for a second.
 type starts struct {
 	entries          []startsAt // oldest first
 	total            int        // of all entries
@@ -21,14 +20,14 @@ type startsAt struct {
 	count    int
 }
 
-// rateMillis is over what a rate limit counts.
+// rateMillis is the interval of a rate limit.
 const rateMillis = 1000
 
-// quietSince says that attempts may have begun until a time that nobody counted.
+// quietSince says that uncounted attempts may have begun until a time.
 func (s *starts) quietSince(nowMillis int64) { s.quietUntilMillis = nowMillis + rateMillis }
 
-// add counts an attempt that begins. Without a limit only the latest of the second
-// is kept, with their number, for a limit that may be set meanwhile.
+// add counts an attempt that begins. Without a limit only the latest millisecond of the
+// second is kept, with the total, for a limit that may be set meanwhile.
 func (s *starts) add(nowMillis int64, limited bool) {
 	s.advance(nowMillis)
 	s.total++
@@ -41,7 +40,7 @@ func (s *starts) add(nowMillis int64, limited bool) {
 	}
 }
 
-// allowance is how many may begin now. When it is none, wakeMillis is when one may.
+// allowance returns how many may begin now. If none, wakeMillis is when one may.
 func (s *starts) allowance(perSecond int, nowMillis int64) (n int, wakeMillis int64) {
 	s.advance(nowMillis)
 	if nowMillis < s.quietUntilMillis {
@@ -60,10 +59,10 @@ func (s *starts) allowance(perSecond int, nowMillis int64) (n int, wakeMillis in
 	return 0, wakeMillis
 }
 
-// advance forgets what began a second ago or earlier.
+// advance drops what began a second ago or earlier.
 func (s *starts) advance(nowMillis int64) {
 	if last := len(s.entries) - 1; last >= 0 && s.entries[last].atMillis > nowMillis {
-		s.entries, s.total = nil, 0 // the clock was set back: how long ago is not known
+		s.entries, s.total = nil, 0 // the clock was set back: how long ago is unknown
 		s.quietSince(nowMillis)
 	}
 	s.quietUntilMillis = min(s.quietUntilMillis, nowMillis+rateMillis)

@@ -30,11 +30,11 @@ const (
 // groupCommands is the timer group of answers that will be forgotten.
 const groupCommands = "commands"
 
-// rememberCommands is how long an answer is kept. Repeats are promised to be
-// noticed for 24 hours; the rest is for clocks and long restores.
+// rememberCommands is how long an answer is kept. Repeats are promised to be recognized for
+// 24 hours; the rest is a margin for clocks and long restores.
 const rememberCommands = 48 * 3_600_000 // milliseconds
 
-// Bounds of what is kept decoded, for each partition.
+// Bounds of the decoded caches, for each partition.
 const (
 	cachedAccounts   = 64
 	cachedWatches    = 64
@@ -48,21 +48,21 @@ const maxCounted = 100_000
 
 func keyOf(space byte, id string) []byte { return append([]byte{space}, id...) }
 
-// deliveryGroup is the timer group of an endpoint's pending deliveries. Each
-// enabling begins another, so that what waited before is due by one write
-// (streams.Batch.MakeDue), and what fails afterwards waits on the schedule.
+// deliveryGroup is the timer group of an endpoint's pending deliveries. Each enabling
+// begins another, so that everything that waited before is made due by one write
+// (streams.Batch.MakeDue), and later failures wait on the schedule.
 func deliveryGroup(endpointID string, epoch uint32) string {
 	return endpointID + "/" + strconv.FormatUint(uint64(epoch), 10)
 }
 
-// endpointOf is the endpoint of a timer group.
+// endpointOf returns the endpoint of a timer group.
 func endpointOf(group string) string {
 	endpointID, _, _ := strings.Cut(group, "/")
 	return endpointID
 }
 
-// failedKey orders the deliveries of an endpoint that a replay may queue by when
-// their events were created.
+// failedKey orders the deliveries of an endpoint that a replay may queue by creation of
+// their events.
 //
 //	0x16 | endpoint id | 0x00 | created, 8 bytes, big endian | event id
 func failedKey(endpointID string, createdAtMillis int64, eventID string) []byte {
@@ -70,14 +70,14 @@ func failedKey(endpointID string, createdAtMillis int64, eventID string) []byte 
 	return append(binary.BigEndian.AppendUint64(key, uint64(max(createdAtMillis, 0))), eventID...)
 }
 
-// reader is committed state, or a transaction on it.
+// reader is committed state, or a batch on it.
 type reader interface {
 	Get(key []byte) ([]byte, error)
 }
 
-// state reads aggregates and stores what package domain folds them into. They are
-// kept decoded: every fact of a delivery counts its endpoint's version up, and a
-// delivery is mostly attempted right after it was created.
+// state reads aggregates and stores what package domain folds them into. They are cached
+// decoded: every fact of a delivery increments its endpoint's version, and a delivery is
+// mostly attempted right after it was created.
 type state struct {
 	accounts   writeBackCache[domain.Account]
 	watches    writeBackCache[domain.Watch]
@@ -100,9 +100,8 @@ func newState() *state {
 	}
 }
 
-// writeBackCache holds aggregates of one kind, decoded: those that the batch
-// changed, which are written once, when it ends, and some of those that are as
-// they are in the store.
+// writeBackCache caches decoded aggregates of one kind: those that the batch changed, which
+// are written once at its end, and some of the unchanged ones.
 type writeBackCache[T any] struct {
 	space   byte
 	encode  func(T) []byte
@@ -189,7 +188,7 @@ func (s *state) endpoint(r reader, id string) (domain.Endpoint, error) {
 	return s.endpoints.get(r, id)
 }
 
-// body is what is sent of an event; nil when there is none.
+// body returns what is sent of an event; nil when there is none.
 func (s *state) body(r reader, eventID string) ([]byte, error) {
 	if body, ok := s.bodies.Get(eventID); ok {
 		return body, nil
@@ -197,9 +196,9 @@ func (s *state) body(r reader, eventID string) ([]byte, error) {
 	return r.Get(keyOf(spaceBody, eventID))
 }
 
-// failedBetween gives the first deliveries of an endpoint that a replay may queue
-// and whose events were created in a span of time, as many as one replay queues,
-// and how many there are, counted up to maxCounted.
+// failedBetween returns the first deliveries of an endpoint that a replay may queue and
+// whose events were created in a time range, up to the limit of one replay, and how many
+// there are, counted up to maxCounted.
 func (s *state) failedBetween(
 	batch *streams.Batch, endpointID string, sinceMillis, untilMillis int64,
 ) (first []domain.Delivery, matched int, err error) {
@@ -227,13 +226,13 @@ func (s *state) failedBetween(
 	return first, matched, nil
 }
 
-// flush writes what changed.
+// flush writes the changed aggregates.
 func (s *state) flush(batch *streams.Batch) error {
 	return errors.Join(s.accounts.flush(batch), s.watches.flush(batch), s.endpoints.flush(batch),
 		s.deliveries.flush(batch))
 }
 
-// version is the version of an aggregate.
+// version returns the version of an aggregate.
 func (s *state) version(r reader, aggregate string) (uint64, error) {
 	switch domain.KindOf(aggregate) {
 	case domain.KindAccount:
@@ -258,9 +257,8 @@ func noAggregate(id string) error {
 // watches.
 type change struct{ before, after domain.Endpoint }
 
-// fold stores what package domain makes of a fact. Each fact of an aggregate has
-// its next version: one that does not is of a turn that the journal does not hold,
-// or stands beside one.
+// fold applies a fact to the stored state. Each fact must have its aggregate's next
+// version: otherwise a turn that the journal does not hold was folded.
 func (s *state) fold(batch *streams.Batch, f domain.Fact) (change, error) {
 	version, err := s.version(batch, f.Aggregate)
 	if err != nil {
@@ -293,7 +291,7 @@ func (s *state) fold(batch *streams.Batch, f domain.Fact) (change, error) {
 	return change{}, noAggregate(f.Aggregate)
 }
 
-// evolve folds a fact into an aggregate that is one record of the store.
+// evolve applies a fact to an aggregate that is one record of the store.
 func evolve[T any](
 	c *writeBackCache[T], r reader, f domain.Fact, fold func(T, domain.Fact) T,
 ) error {
@@ -304,7 +302,7 @@ func evolve[T any](
 	return err
 }
 
-// remember keeps the answer to a command, and when it is forgotten.
+// remember stores the answer to a command, and when it expires.
 func (s *state) remember(batch *streams.Batch, f domain.Fact, body domain.CommandHandled) error {
 	err := batch.SetTimer(groupCommands, f.AtMillis+rememberCommands, body.CommandID)
 	if err != nil {
@@ -313,7 +311,7 @@ func (s *state) remember(batch *streams.Batch, f domain.Fact, body domain.Comman
 	return batch.Set(keyOf(spaceCommand, body.CommandID), schemas.MarshalHandled(body))
 }
 
-// foldEndpoint folds a fact into an endpoint and the delivery that the fact is about.
+// foldEndpoint applies a fact to an endpoint and to the fact's delivery.
 func (s *state) foldEndpoint(batch *streams.Batch, f domain.Fact) (change, error) {
 	endpoint, err := s.endpoint(batch, f.Aggregate)
 	if err != nil {
@@ -328,7 +326,7 @@ func (s *state) foldEndpoint(batch *streams.Batch, f domain.Fact) (change, error
 	}
 	after, delivered := domain.EvolveEndpoint(endpoint, delivery, f)
 	s.endpoints.changed[f.Aggregate] = after
-	if after.Epoch != endpoint.Epoch { // what waits goes on, or is cancelled: at once
+	if after.Epoch != endpoint.Epoch { // waiting deliveries continue, or are cancelled, at once
 		err = batch.MakeDue(deliveryGroup(endpoint.ID, endpoint.Epoch))
 	}
 	if err == nil && eventID != "" {
@@ -337,8 +335,8 @@ func (s *state) foldEndpoint(batch *streams.Batch, f domain.Fact) (change, error
 	return change{endpoint, after}, err
 }
 
-// storeDelivery keeps what became of a delivery, and moves its entries in the timer
-// index (G3) and among the failed.
+// storeDelivery stores a delivery, and moves its entries in the timer index (G3) and among
+// the failed.
 func (s *state) storeDelivery(
 	batch *streams.Batch, f domain.Fact, before, after domain.Delivery,
 ) error {

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// queue is a set in the order of arrival. It holds what is blocked in the timer
+// queue is a set in the order of arrival. It holds groups that are blocked in the timer
 // index, so it is bounded by the groups that have pending deliveries.
 type queue struct {
 	in    map[string]bool
@@ -33,7 +33,7 @@ func (q *queue) take() (group string, ok bool) {
 	return group, true
 }
 
-// wakes holds until when groups wait, soonest first.
+// wakes holds until when groups wait, earliest first.
 type wakes struct {
 	in      map[string]bool
 	entries wakeHeap
@@ -53,7 +53,7 @@ func (w *wakes) add(atMillis int64, group string) {
 	}
 }
 
-// due takes out the groups whose time has come.
+// due removes and returns the groups whose time has come.
 func (w *wakes) due(nowMillis int64) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for len(w.entries) > 0 && w.entries[0].atMillis <= nowMillis {

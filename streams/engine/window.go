@@ -6,9 +6,9 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// window bounds the attempts under way to one endpoint. It grows while the
-// receiver keeps up and halves when it shows that it does not, so that a slow
-// receiver holds few of the attempts that all share (G6).
+// window bounds the attempts in flight to one endpoint. It grows while the receiver keeps
+// up and halves when it does not, so that a slow receiver uses few of the attempts that all
+// share (G6).
 type window struct {
 	size     float64
 	limit    int
@@ -16,18 +16,19 @@ type window struct {
 	probing  bool     // the last attempt failed, or there was none yet
 	blocked  []string // groups that wait for an attempt to end, one for each epoch at most
 
-	sealedUntilMillis int64 // nothing can be signed for it until it is tried again
+	sealedUntilMillis int64 // nothing can be signed for it until then
 
 	starts starts // for the endpoint's rate limit
 }
 
-// firstWindow is what a receiver of which nothing is known gets.
+// firstWindow is the window of a receiver of which nothing is known.
 const firstWindow = 2
 
 // quickMillis is how soon an answer counts as keeping up.
 const quickMillis = 2000
 
-// newWindow makes the window of a receiver. What began until a time is not known.
+// newWindow makes the window of a receiver. Attempts of before unknownUntilMillis were not
+// counted.
 func newWindow(limit int, unknownUntilMillis int64) *window {
 	w := &window{size: float64(min(firstWindow, limit)), limit: limit, probing: true}
 	w.starts.quietSince(unknownUntilMillis)
@@ -41,9 +42,8 @@ func (w *window) begin(nowMillis int64, limited bool) {
 	w.starts.add(nowMillis, limited)
 }
 
-// end counts an attempt out. A quick success adds one place for every window's
-// worth of them, doubling at first; no answer, or an error of the server,
-// halves.
+// end counts an attempt out. A window's worth of quick successes adds one place, at first
+// doubling it; no answer, or a server error, halves it.
 func (w *window) end(r domain.AttemptResult) {
 	w.underWay--
 	w.probing = !r.Succeeded()
@@ -55,19 +55,19 @@ func (w *window) end(r domain.AttemptResult) {
 	}
 }
 
-// block notes a group that is asked again when an attempt has ended.
+// block notes a group to be unblocked when an attempt has ended.
 func (w *window) block(group string) {
 	if !slices.Contains(w.blocked, group) {
 		w.blocked = append(w.blocked, group)
 	}
 }
 
-// restart begins again with one attempt at a time: the receiver was away, and
-// much may have waited for it.
+// restart begins again with one attempt at a time: the receiver was away, and many
+// deliveries may have waited for it.
 func (w *window) restart() { w.size, w.probing = 1, true }
 
-// allowance is how many attempts may start now at a rate; 0 is no limit. When it is
-// nothing, wakeMillis is when to ask again.
+// allowance returns how many attempts may start now at a rate; 0 is no limit. If none may,
+// wakeMillis is when to ask again.
 func (w *window) allowance(perSecond int, nowMillis int64) (n int, wakeMillis int64) {
 	if perSecond == 0 {
 		return w.limit, 0

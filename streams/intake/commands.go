@@ -9,13 +9,12 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// maxBytes bounds the commands and matches that are taken in. What follows from one,
-// with all that its aggregate holds, then fits into records of the journal, which are
-// at most 1 MiB.
+// maxBytes bounds the size of commands and matches. Whatever follows from one, with all
+// that its aggregate holds, then fits into records of the journal, which are at most 1 MiB.
 const maxBytes = 256 << 10
 
-// Command reads a command, or says why it does not count. PartitionOf gives the
-// partition of a key; without it, any will do.
+// Command decodes a command, or returns why it is invalid. PartitionOf returns the
+// partition of a key; if it is nil, the partition is not checked.
 func Command(r streams.Record, partitionOf func(key string) int32) (domain.Command, error) {
 	if err := sized(r); err != nil {
 		return domain.Command{}, err
@@ -27,7 +26,7 @@ func Command(r streams.Record, partitionOf func(key string) int32) (domain.Comma
 	return c, errors.Join(belongs(r, c.Body.Aggregate(), partitionOf), c.WellFormed())
 }
 
-// Match reads a match as [Command] reads a command.
+// Match decodes a match as [Command] does a command.
 func Match(r streams.Record, partitionOf func(key string) int32) (domain.MatchInput, error) {
 	if err := sized(r); err != nil {
 		return domain.MatchInput{}, err
@@ -39,7 +38,7 @@ func Match(r streams.Record, partitionOf func(key string) int32) (domain.MatchIn
 	return in, errors.Join(belongs(r, in.EndpointID, partitionOf), in.WellFormed())
 }
 
-// Matched reads of a match what was matched. It counts when [Match] says so.
+// Matched decodes what a match matched. It is valid when [Match] says so.
 func Matched(r streams.Record, partitionOf func(key string) int32) (schemas.MatchMade, error) {
 	if _, err := Match(r, partitionOf); err != nil {
 		return schemas.MatchMade{}, err

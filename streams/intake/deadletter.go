@@ -7,7 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// DeadLetter is a record that does not count, with the reason.
+// DeadLetter describes an invalid record, with the reason.
 func DeadLetter(r streams.Record, why error, nowMillis int64) schemas.DeadLetter {
 	letter := schemas.DeadLetter{
 		Topic:            r.Topic,
@@ -25,8 +25,8 @@ func DeadLetter(r streams.Record, why error, nowMillis int64) schemas.DeadLetter
 	return letter
 }
 
-// DeadLetterRecord is the record of a dead letter. Its key is the place of what was
-// set aside, so that two of the same say the same.
+// DeadLetterRecord returns the record of a dead letter. Its key is the position of the
+// invalid record, so that repeats of it are equal.
 func DeadLetterRecord(letter schemas.DeadLetter) streams.Record {
 	m := schemas.EncodeDeadLetter(letter)
 	key := fmt.Sprintf("%s/%d/%d", letter.Topic, letter.Partition, letter.Offset)

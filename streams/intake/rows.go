@@ -9,19 +9,19 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// Endpoint reads a row of the table "endpoints", or says why it is none. One without
-// a value says that the endpoint is gone.
+// Endpoint decodes a row of the table "endpoints", or returns why it is invalid. A record
+// without a value means that the endpoint is gone.
 func Endpoint(r streams.Record) (e domain.Endpoint, gone bool, err error) {
 	return Row(r, schemas.DecodeEndpoint, func(e domain.Endpoint) string { return e.ID })
 }
 
-// Watch reads a row of the table "watches" as [Endpoint] does.
+// Watch decodes a row of the table "watches" as [Endpoint] does.
 func Watch(r streams.Record) (w domain.Watch, gone bool, err error) {
 	return Row(r, schemas.DecodeWatch, func(w domain.Watch) string { return w.ID })
 }
 
-// Row reads a row of the table that decode knows, whose key is what keyOf gives. It
-// is the zero value when the row is gone, and with every error.
+// Row decodes a row of the table that decode belongs to. keyOf returns what its key must
+// be. The result is zero when the row is gone, and with every error.
 func Row[T any](
 	r streams.Record, decode func(schemas.Message) (T, error), keyOf func(T) string,
 ) (row T, gone bool, err error) {
@@ -42,7 +42,7 @@ func Row[T any](
 	return row, false, nil
 }
 
-// Payment reads a record of the topic "payments", or says why it is none.
+// Payment decodes a record of the topic "payments", or returns why it is invalid.
 func Payment(r streams.Record) (schemas.PaymentObserved, error) {
 	if len(r.Value) == 0 {
 		return schemas.PaymentObserved{}, errors.New("the record has no value")
