@@ -17,8 +17,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Limits of the server. A client has readTimeout to send its request, the parts
-// behind the API have workTimeout, and writeTimeout is more than both.
+// Limits of the server. A client has readTimeout to send its request, the parts behind the
+// API have workTimeout, and writeTimeout is more than both together.
 const (
 	workTimeout       = 15 * time.Second
 	readHeaderTimeout = 5 * time.Second
@@ -29,15 +29,14 @@ const (
 
 	defaultMaxRequests = 4096
 
-	// commandWait bounds the wait for the answer to a command. A test is answered
-	// by its first attempt, which may take its whole time (specification,
-	// "Limits") and a little.
+	// commandWait bounds the wait for the answer to a command. A test is answered after its
+	// first attempt, which may take its whole timeout (specification, "Limits"), so its
+	// limit is a little longer.
 	commandWait     = 5 * time.Second
 	defaultTestWait = 13 * time.Second
 )
 
-// Config is what the API is made of. All fields down to
-// Log are required.
+// Config are the dependencies and settings of the API. All fields down to Log are required.
 type Config struct {
 	Commands  Commands
 	Directory Directory
@@ -45,27 +44,27 @@ type Config struct {
 	Sealer    Sealer
 	Wallets   Wallets
 	URLs      URLPolicy
-	Entropy   io.Reader // crypto/rand.Reader but in simulations
+	Entropy   io.Reader // crypto/rand.Reader except in simulations
 	Now       func() time.Time
 	Log       *slog.Logger
 
-	// Uses is told when keys are used; nil: nobody keeps it.
+	// Uses is called when keys are used; nil: uses are not recorded.
 	Uses KeyUses
-	// DeriveKey makes 256 bits out of a label and a secret that all nodes share,
-	// so that the repeat of a key's creation shows the same key. Without it, or
-	// once the secret has changed, a repeat shows no key.
+	// DeriveKey derives 256 bits from a label and a secret that all nodes share, so that a
+	// repeated creation of a key returns the same key. Without it, or once the secret has
+	// changed, a repeat returns no key.
 	DeriveKey func(label string) [32]byte
 	Live      bool      // the public network: keys begin with whk_live_
 	RateLimit RateLimit // of each key
-	// TrustedProxies are those whose X-Forwarded-For is believed where a key may
-	// be used from some networks only. Without any, only the connection's address counts.
+	// TrustedProxies are the proxies whose X-Forwarded-For is used for keys that are
+	// restricted to networks. Without any, only the connection's address counts.
 	TrustedProxies []netip.Prefix
 	TestWait       time.Duration // for the first attempt of a test; 0: 13 s
 
-	Checks      []Check // conditions of /readyz, beside the directory's
+	Checks      []Check // conditions of /readyz, besides the directory's
 	MaxRequests int     // at once; 0: 4096
-	// Answered is told of each answered request, if it is set. The route is its
-	// template, never the path.
+	// Answered, if set, is called for each answered request. The route is its template,
+	// never the path.
 	Answered func(route, method string, status int, took time.Duration)
 }
 
@@ -92,13 +91,12 @@ func (c Config) validate() error {
 type API struct {
 	Config
 	router   *mux.Router
-	slots    chan struct{} // one for each request that is being answered
+	slots    chan struct{} // one for each request in progress
 	limits   *limits
 	warnings *warnings
 	usage    *keyUsage
 	unread   *unreadWrites
-	// cursorKey is shared by the nodes that derive it, so that a cursor of one
-	// is good at another.
+	// cursorKey is shared by the nodes, so that a cursor of one is valid at another.
 	cursorKey [32]byte
 }
 
@@ -133,14 +131,14 @@ func New(c Config) (*API, error) {
 	return a, nil
 }
 
-// route is one operation. Without a permission it is open to everyone.
+// route is one operation. Without a permission it needs no key.
 type route struct {
 	path       string
 	methods    []string
 	permission domain.Permission
 	body       decode.BodyKind
-	// subject finds the object that the path names, before the body is read; nil:
-	// the path names none, or the handler finds it.
+	// subject finds the object that the path names, before the body is read; nil if the
+	// path names none, or the handler finds it.
 	subject func(context.Context, *request) error
 	handle  handler
 	takes   takes
@@ -151,8 +149,8 @@ func (rt route) writes() bool {
 	return rt.permission == domain.PermissionWrite || rt.permission == domain.PermissionOperate
 }
 
-// takes is what else a route reads of a request. What it does not read, and what
-// would change the meaning of a request, is refused rather than passed over.
+// takes is what else a route reads from a request. What it does not read, but would change
+// the meaning of a request, is refused instead of ignored.
 type takes int
 
 const (
@@ -208,8 +206,8 @@ func (a *API) routes() []route {
 	}
 }
 
-// NewServer makes the HTTP server of the API, with a limit on everything that a
-// client can drag out. Serve it on a listener of the caller's.
+// NewServer makes the HTTP server of the API, with limits on everything that a slow client
+// can prolong. The caller provides the listener.
 func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,

@@ -12,12 +12,12 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// secretMark stands for a secret key in the inputs below.
+// secretMark is a placeholder for a secret key in the inputs below.
 const secretMark = "§"
 
-// FuzzRequest sends requests of any shape: whatever the method, path, headers and
-// body, the answer is no fault of the server, is JSON where there is a body, and
-// neither it nor the log holds a secret key that the request held.
+// FuzzRequest sends requests of any shape: whatever the method, path, headers and body, the
+// answer is no 5xx, is JSON if it has a body, and neither it nor the log contains a secret
+// key of the request.
 func FuzzRequest(f *testing.F) {
 	w := assemble(f)
 	apiKey := w.newKey(account("fuzz"), domain.Permissions()...)
@@ -88,7 +88,7 @@ func FuzzRequest(f *testing.F) {
 			"header": strings.Join(out.Header().Values("X-Request-Id"), ""),
 		} {
 			if name == "answer" && out.Code < 300 {
-				continue // the url of an endpoint is shown as it was given and accepted
+				continue // the url of an endpoint is shown as it was accepted
 			}
 			if strings.Contains(text, secret) {
 				t.Fatalf("%s %s: the %s holds the secret key: %s", method, target, name, text)

@@ -107,7 +107,7 @@ func TestWhatHeadersDecideIsDecidedBeforeTheBody(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w.t = t
-			// The body never comes: an answer shows that nobody waited for it.
+			// The body never arrives: the answer shows that the server did not wait for it.
 			never, hold := io.Pipe()
 			defer hold.Close()
 			request, err := http.NewRequest(c.method, w.server.URL+c.path, never)
@@ -257,7 +257,7 @@ func TestTooManyRequestsAtOnceAreRefusedAtOnce(t *testing.T) {
 	w.gate = make(chan struct{})
 	held := make(chan int, 1)
 	go func() {
-		for { // refused while one of the others below is being answered
+		for { // refused while one of the others below is in progress
 			request, _ := http.NewRequest("POST", w.server.URL+"/v1/endpoints",
 				strings.NewReader(`{"url":"https://a.example"}`))
 			request.Header.Set("Authorization", "Bearer "+k)
@@ -347,7 +347,7 @@ func TestTheServerLimitsWhatAClientCanDragOut(t *testing.T) {
 	}
 }
 
-// pointers lists the faults as "pointer CODE", sorted.
+// pointers returns the faults as "pointer CODE", sorted.
 func pointers(p problem.Problem) []string {
 	var list []string
 	for _, f := range p.Errors {

@@ -12,20 +12,19 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// caller is whose key a request carries.
+// caller is the owner of a request's key.
 type caller struct {
 	accountID   string
 	keyID       string
 	permissions []domain.Permission
 }
 
-// directoryRetrySeconds is after how long a node that was behind may be asked
-// again.
+// directoryRetrySeconds is when a node that was behind may be tried again.
 const directoryRetrySeconds = 1
 
-// authenticate lets a request in whose key carries the permission, as often as
-// the key may ask. A key that is mistyped, unknown, revoked, expired, or used
-// from where it may not be gets one and the same answer.
+// authenticate admits a request whose key has the permission, within the key's rate limit.
+// A mistyped, unknown, revoked or expired key, or one that is used from a forbidden
+// network, gets one and the same answer.
 func (a *API) authenticate(h http.Header, r *request, needed domain.Permission) error {
 	text, ok := bearerKey(r.http.Header.Values("Authorization"))
 	if !ok || !domain.WellFormedAPIKey(text) {
@@ -71,7 +70,7 @@ func bearerKey(headers []string) (string, bool) {
 	return strings.TrimSpace(key), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// usableFrom reports whether a key may be used from where a request comes from.
+// usableFrom reports whether a key may be used from a request's address.
 func (a *API) usableFrom(key domain.Key, r *http.Request) bool {
 	if len(key.AllowedCIDRs) == 0 {
 		return true
@@ -88,9 +87,9 @@ func (a *API) usableFrom(key domain.Key, r *http.Request) bool {
 	return false
 }
 
-// clientAddress is the other end of the connection or, as long as that is a
-// trusted proxy, whom it names last in X-Forwarded-For. What stands before the
-// first that is not trusted is not believed: anyone can send it.
+// clientAddress is the peer's address or, as long as that is a trusted proxy, the last one
+// before it in X-Forwarded-For. Entries before the first untrusted one are ignored: anyone
+// can send them.
 func (a *API) clientAddress(r *http.Request) (netip.Addr, bool) {
 	end, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -102,7 +101,7 @@ func (a *API) clientAddress(r *http.Request) (netip.Addr, bool) {
 		hop := strings.TrimSpace(hops[len(hops)-1])
 		hops = hops[:len(hops)-1]
 		if hop == "" && len(hops) == 0 {
-			break // the proxy asks for itself
+			break // the request is the proxy's own
 		}
 		named, ok := parseHop(hop)
 		if !ok {

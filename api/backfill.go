@@ -9,7 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// backfillView is how far a watch's latest backfill has come.
+// backfillView is the progress of a watch's latest backfill.
 type backfillView struct {
 	From        uint32  `json:"from"`
 	To          *uint32 `json:"to"`
@@ -19,8 +19,8 @@ type backfillView struct {
 	RequestedAt string  `json:"requestedAt"`
 }
 
-// viewBackfill is nothing for a watch that nobody asked a backfill of. Where it
-// ends is known from the beginning, or once it has begun.
+// viewBackfill returns nil for a watch without a backfill. Its end is known from the
+// beginning, or once it has started.
 func viewBackfill(b domain.Backfill) *backfillView {
 	if b.Request == 0 {
 		return nil
@@ -41,7 +41,7 @@ func viewBackfill(b domain.Backfill) *backfillView {
 	return v
 }
 
-// decodeBackfill reads the ledgers that a backfill looks for payments in.
+// decodeBackfill decodes the ledgers that a backfill reads.
 func decodeBackfill(body []byte) (b domain.BackfillWatch, faults *problem.Faults) {
 	faults = decode.Object(body,
 		decode.Into("from", &b.From, func(v decode.Value) uint32 {

@@ -9,7 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// fold folds facts into a watch, as reports of the follower do.
+// fold applies facts to a watch, as the follower's reports do.
 func (w *world) fold(watchID string, bodies ...domain.FactBody) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

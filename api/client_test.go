@@ -87,7 +87,7 @@ func TestTheClientsStructsAreTheDocuments(t *testing.T) {
 	}
 }
 
-// departures are where a struct of the client is not what the document says of objects.
+// departures are the differences between a struct of the client and the document's objects.
 func departures(document *openapi3.T, of reflect.Type, names []string) (found []string) {
 	fields := map[string]reflect.StructField{}
 	for i := range of.NumField() {
@@ -159,7 +159,7 @@ func jsonType(t reflect.Type) string {
 	return "object"
 }
 
-// TestAStructThatDepartsFromTheDocumentIsFound: the comparison can fail.
+// TestAStructThatDepartsFromTheDocumentIsFound shows that the comparison can fail.
 func TestAStructThatDepartsFromTheDocumentIsFound(t *testing.T) {
 	document, err := loadOpenAPI()
 	if err != nil {
@@ -184,7 +184,7 @@ func TestAStructThatDepartsFromTheDocumentIsFound(t *testing.T) {
 	}
 }
 
-// checked holds what the client sends and gets against the document.
+// checked compares what the client sends and receives with the document.
 type checked struct{ t *testing.T }
 
 func (c checked) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -302,7 +302,7 @@ func TestTheClient(t *testing.T) {
 	}
 }
 
-// An answer that is lost is asked for again, and the write takes effect once.
+// When an answer is lost, the request is repeated, and the write takes effect once.
 func TestTheClientRepeatsAWriteThatWasNotAnswered(t *testing.T) {
 	w := newWorld(t)
 	lossy := &losing{t: t, world: w}

@@ -12,13 +12,12 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// writeRetrySeconds is after how long a write that was not answered, or not
-// taken, may be repeated.
+// writeRetrySeconds is when a write that was not answered, or not accepted, may be
+// repeated.
 const writeRetrySeconds = 2
 
-// newCommandID makes the id of a request's command. It is a function of the request if
-// that names itself by an Idempotency-Key, so that a repeat is the same command wherever
-// it arrives.
+// newCommandID returns the id of a request's command. With an Idempotency-Key it is derived
+// from the request, so that a repeat is the same command at every node.
 func (a *API) newCommandID(r *request) (string, error) {
 	if r.idempotencyKey != "" {
 		return domain.DeriveID(domain.CommandPrefix, r.caller.accountID, r.http.Method,
@@ -31,7 +30,8 @@ func (a *API) newCommandID(r *request) (string, error) {
 	return domain.NewID(domain.CommandPrefix, entropy), nil
 }
 
-// submit hands the command of a request on and returns its answer if it is no rejection.
+// submit submits the command of a request and returns its answer, or the problem of a
+// rejection.
 func (a *API) submit(
 	ctx context.Context, r *request, body domain.CommandBody,
 ) (domain.Result, error) {
@@ -42,7 +42,7 @@ func (a *API) submit(
 func (a *API) submitAs(
 	ctx context.Context, r *request, id string, body domain.CommandBody,
 ) (domain.Result, error) {
-	if ctx.Err() != nil { // the checks took all the time: what is not handed on has no effect
+	if ctx.Err() != nil { // timed out before it was submitted: no effect
 		return domain.Result{}, writesRefused(ctx.Err())
 	}
 	wait := commandWait
@@ -70,7 +70,7 @@ func (a *API) submitAs(
 	return result, nil
 }
 
-// notAnswered is the problem of a command that has no result.
+// notAnswered returns the problem of a command without a result.
 func notAnswered(r *request, id string, body domain.CommandBody, err error) *problem.Problem {
 	switch {
 	case errors.Is(err, ErrWritesRefused):
@@ -84,7 +84,7 @@ func notAnswered(r *request, id string, body domain.CommandBody, err error) *pro
 	return p
 }
 
-// refusalIn is the problem that a result is, nil if it is none.
+// refusalIn returns the problem of a result, nil if it is none.
 func refusalIn(result domain.Result, bodyHash []byte) *problem.Problem {
 	rejection := result.Answer.Rejection
 	switch {
@@ -92,7 +92,7 @@ func refusalIn(result domain.Result, bodyHash []byte) *problem.Problem {
 		// The engine set the command aside, and may not know the hash of its body.
 		return problem.New(rejection.Code, sentence(rejection.Detail)).RetryAfter(writeRetrySeconds)
 	case !bytes.Equal(result.BodyHash, bodyHash):
-		// of two that come at once, neither need be a repeat
+		// of two concurrent requests, neither need be a repeat
 		return problem.New(problem.CodeIdempotencyReused,
 			"The Idempotency-Key was used for a request with another body. Use a new key for a new "+
 				"request, or the same body for a repeat.")
@@ -110,7 +110,7 @@ func writesRefused(err error) *problem.Problem {
 		RetryAfter(writeRetrySeconds).Because(err)
 }
 
-// unanswered answers for a command whose result did not come in time. It still
+// unanswered returns the problem of a command whose result did not arrive in time. It still
 // takes effect exactly once, so the client must learn how to repeat safely.
 func unanswered(r *request, commandID string) *problem.Problem {
 	detail := "The command still takes effect, exactly once. Repeat the request with the same " +
@@ -125,8 +125,8 @@ func unanswered(r *request, commandID string) *problem.Problem {
 	return p
 }
 
-// partOf takes what a command of its kind is answered with out of its result, unless
-// that is an error.
+// partOf returns the part of the result that a command of its kind is answered with, or the
+// error.
 func partOf[T any](result domain.Result, err error, part *T) (*T, error) {
 	if err == nil && part == nil {
 		err = fmt.Errorf("the answer to %s lacks the part that its command asks for",
@@ -135,7 +135,7 @@ func partOf[T any](result domain.Result, err error, part *T) (*T, error) {
 	return part, err
 }
 
-// isProblem reports whether an error is the problem of a code.
+// isProblem reports whether an error is a problem with a code.
 func isProblem(err error, code string) bool {
 	var p *problem.Problem
 	return errors.As(err, &p) && p.Code == code

@@ -1,27 +1,26 @@
-// Package api is the REST API: it authenticates a request, checks all of its
-// body, turns it into a command and answers with what became of it, or reads a
-// view. It hides HTTP from every other part, and it knows of no topic, store or
-// database: it declares the few interfaces it needs (ports.go), and internal/node
-// fits them to the other parts.
+// Package api is the REST API: it authenticates a request, checks all of its body, turns it
+// into a command and answers with the result, or reads a view. It hides HTTP from every
+// other part, and it knows no topic, store or database: it declares the few interfaces that
+// it needs (ports.go), and internal/node connects them to the other parts.
 //
 // Invariants:
 //
 //   - What does not need the body is decided before a byte of it is read: 401,
 //     403, 404, 405, 413, 415, and faults of headers.
-//   - A body's faults are answered all at once, each with a JSON pointer. 400 says
+//   - All faults of a body are answered at once, each with a JSON pointer. 400 means
 //     that the body is no JSON, 422 that a field is wrong.
-//   - A handler decodes its request first, with all its faults, and acts then. What
-//     the world says against it (a URL, an endpoint) is added to those faults.
+//   - A handler first decodes its request and collects all its faults, and then acts.
+//     Faults that depend on other state (a URL, an endpoint) are added to those.
 //   - An error that a handler returns is a *problem.Problem, or an internal one.
-//   - A secret that a client sends by mistake leaves through no answer and no
-//     log line: no answer echoes a value, and whatever looks like a secret is
-//     struck out where answers and log lines are written (redact.go).
+//   - A secret that a client sends by mistake appears in no answer and no log line: no
+//     answer echoes a value, and whatever looks like a secret is redacted where answers
+//     and log lines are written (redact.go).
 //   - A write is acknowledged after the engine committed it (G1), and the next
 //     request through the same node sees it.
 //   - The number of requests, the size, depth and count of what a body holds,
 //     and the time of each request are bounded.
 //
-// Requests are taken apart by package decode, and refused in the form of package problem.
+// Requests are decoded by package decode, and refused in the form of package problem.
 //
 // File map:
 //

@@ -9,8 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// docsPolicy lets the page use the one style sheet that is in it, and nothing
-// from anywhere.
+// docsPolicy allows the page's one inline style sheet, and nothing else.
 var docsPolicy = "default-src 'none'; style-src 'sha256-" + styleSum() +
 	"'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
@@ -19,12 +18,12 @@ func styleSum() string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// toDocs leads those who came to the door to the page.
+// toDocs redirects from the root to the documentation.
 func toDocs(context.Context, *request) (reply, error) {
 	return reply{status: http.StatusTemporaryRedirect, location: "/docs"}, nil
 }
 
-// getVectors answers with what an implementation of the signature is held against.
+// getVectors answers with the test vectors of the signature.
 func (a *API) getVectors(context.Context, *request) (reply, error) {
 	return reply{body: schemas.SignatureVectors}, nil
 }

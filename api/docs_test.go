@@ -25,8 +25,8 @@ import (
 
 var writeDocs = flag.Bool("write-docs", false, "write schemas/docs.html anew")
 
-// The page and the JSON are made out of openapi.yaml here, and not while serving: the
-// program needs no reader of OpenAPI or YAML.
+// The page and the JSON are generated from openapi.yaml here, and not while serving: the
+// program needs no parser of OpenAPI or YAML.
 func TestDocsAreMadeOfTheDocument(t *testing.T) {
 	document, err := loadOpenAPI()
 	if err != nil {
@@ -91,8 +91,8 @@ func TestTheJSONDescriptionIsTheDocument(t *testing.T) {
 	}
 }
 
-// TestTheDocsExampleVerifies: what the page shows receivers is run with Node, as it
-// stands there, against the published vectors.
+// TestTheDocsExampleVerifies runs the page's receiver example with Node, unchanged, against
+// the published vectors.
 func TestTheDocsExampleVerifies(t *testing.T) {
 	document, err := loadOpenAPI()
 	if err != nil {
@@ -123,8 +123,8 @@ console.log(checks.length + " checks");
 	}
 }
 
-// TestTheDoorLeadsToTheDocs: whoever opens the API's address, or writes one slash
-// too many, finds the page.
+// TestTheDoorLeadsToTheDocs: whoever opens the API's address, or adds a slash by mistake,
+// is redirected to the page.
 func TestTheDoorLeadsToTheDocs(t *testing.T) {
 	w := newWorld(t)
 	w.server.Client().CheckRedirect = func(*http.Request, []*http.Request) error {
@@ -180,7 +180,7 @@ type docAnswer struct {
 
 type docExample struct{ Name, Text string }
 
-// docWebhook is what endpoints get.
+// docWebhook is a webhook that endpoints receive.
 type docWebhook struct {
 	Summary     string
 	Description template.HTML
@@ -339,7 +339,7 @@ func nameOf(s *openapi3.SchemaRef) string {
 	return s.Ref[strings.LastIndex(s.Ref, "/")+1:]
 }
 
-// typeOf says a type in a few words.
+// typeOf describes a type in a few words.
 func typeOf(s *openapi3.SchemaRef) string {
 	if name := nameOf(s); name != "" {
 		return name
@@ -374,13 +374,13 @@ func formOf(s *openapi3.Schema) string {
 
 var (
 	listItem = regexp.MustCompile(`(?m)^\d\. `)
-	// docsLink is a path of what is open to everyone.
+	// docsLink is the path of a public page.
 	docsLink = regexp.MustCompile(`<code>(/docs/[a-z.-]+|/v1/openapi\.[a-z]+)</code>`)
 )
 
 var inlineCode, inlineBold = regexp.MustCompile("`([^`]+)`"), regexp.MustCompile(`\*\*([^*]+)\*\*`)
 
-// prose makes paragraphs of Markdown's simplest parts.
+// prose converts the simplest parts of Markdown to paragraphs.
 func prose(text string) template.HTML {
 	var b strings.Builder
 	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {

@@ -40,16 +40,16 @@ type endpointView struct {
 	UpdatedAt           string                 `json:"updatedAt"`
 }
 
-// endpointAnswer is an endpoint as a write answers with it: with its secret if that was
-// made, and with warnings if its URL was judged.
+// endpointAnswer is an endpoint in the answer to a write: with its secret if that is new,
+// and with warnings if its URL was checked.
 type endpointAnswer struct {
 	endpointView
 	Secret   string   `json:"secret,omitzero"`
 	Warnings []string `json:"warnings,omitzero"`
 }
 
-// viewEndpoint puts an endpoint into the form of the API, with the names of the
-// headers whose value does not open.
+// viewEndpoint converts an endpoint to the form of the API. Lost are the names of the
+// headers whose value cannot be opened.
 func viewEndpoint(e domain.Endpoint, headers map[string]string, lost []string) endpointView {
 	return endpointView{
 		ID:                  e.ID,
@@ -67,15 +67,15 @@ func viewEndpoint(e domain.Endpoint, headers map[string]string, lost []string) e
 	}
 }
 
-// endpointBody is what a client sends to make or change an endpoint. What a change does
-// not name is nil. Whether the URL may be sent to is not decided yet, and headers are
-// those of the change only once they are sealed.
+// endpointBody is what a client sends to create or change an endpoint. Fields that a change
+// does not name are nil. The URL is not checked against the policy yet, and headers must
+// still be sealed.
 type endpointBody struct {
 	domain.EndpointChange
 	headers *wantedHeaders
 }
 
-// fields lists the fields of an endpoint; its headers are read on top of those it has.
+// fields lists the fields of an endpoint; headers are merged into those that it has.
 func (b *endpointBody) fields(have []domain.Header) []decode.Field {
 	return []decode.Field{
 		{Name: "url", Read: b.readURL},
@@ -90,14 +90,14 @@ func (b *endpointBody) fields(have []domain.Header) []decode.Field {
 	}
 }
 
-// decodeNewEndpoint reads the body of a creation.
+// decodeNewEndpoint decodes the body of a creation.
 func decodeNewEndpoint(body []byte) (b endpointBody, faults *problem.Faults) {
 	faults = decode.Object(body, b.fields(nil)...)
 	return b, faults
 }
 
-// decodeEndpointPatch reads a merge patch: what it names changes, null makes it
-// what it is by default.
+// decodeEndpointPatch decodes a merge patch: named fields change, null restores a field's
+// default.
 func decodeEndpointPatch(
 	body []byte, have domain.Endpoint,
 ) (b endpointBody, faults *problem.Faults) {
@@ -105,7 +105,7 @@ func decodeEndpointPatch(
 	return b, faults
 }
 
-// create is the command that makes an endpoint of a body without faults.
+// create returns the command that creates an endpoint from a body without faults.
 func (b *endpointBody) create(id, accountID string) domain.CreateEndpoint {
 	return domain.CreateEndpoint{
 		EndpointID: id,
@@ -118,15 +118,15 @@ func (b *endpointBody) create(id, accountID string) domain.CreateEndpoint {
 	}
 }
 
-// readURL reads a URL. One that cannot be judged stays nil.
+// readURL reads a URL. An invalid one stays nil.
 func (b *endpointBody) readURL(v decode.Value) {
 	if raw, ok := v.RequiredText(maxURLCharacters); ok && !refuseSecret(v, raw) {
 		b.URL = &raw
 	}
 }
 
-// refusedHeaders belong to the connection (RFC 9110, section 7.6.1), to the
-// message, or to the signature, and not to an account.
+// refusedHeaders belong to the connection (RFC 9110, section 7.6.1), to the message, or to
+// the signature; accounts may not set them.
 var refusedHeaders = []string{
 	"Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect",
 	"Host", "Http2-Settings", "Keep-Alive",
@@ -138,25 +138,24 @@ func refusedHeader(name string) bool {
 		strings.HasPrefix(name, "Proxy-")
 }
 
-// wantedHeaders are the headers that an endpoint is to have, by name; nil: none, whatever
-// it has.
+// wantedHeaders are the headers that an endpoint is to have, by name; empty: none.
 type wantedHeaders map[string]wantedHeader
 
-// wantedHeader is one with a value that was given, or as it is.
+// wantedHeader has a new value, or keeps the present one.
 type wantedHeader struct {
-	value string
-	kept  bool
+	value     string
+	unchanged bool
 }
 
-// readHeaders reads an endpoint's own headers, an object from name to value, on
-// top of those it has: a value of null takes one away.
+// readHeaders reads an endpoint's own headers, an object from name to value, and merges
+// them into those it has: null removes one.
 func readHeaders(v decode.Value, have []domain.Header) wantedHeaders {
 	if !v.IsObject() {
 		return nil
 	}
 	wanted := make(wantedHeaders, len(have))
 	for _, h := range have {
-		wanted[h.Name] = wantedHeader{kept: true}
+		wanted[h.Name] = wantedHeader{unchanged: true}
 	}
 	seen := make(map[string]bool)
 	for given, value := range v.Members() {
@@ -199,7 +198,7 @@ func readHeaderValue(v decode.Value) string {
 	return value
 }
 
-// decodeReplay reads from when and until when failed deliveries are queued again.
+// decodeReplay decodes the time range of a replay.
 func decodeReplay(body []byte) (replay domain.ReplayEndpoint, faults *problem.Faults) {
 	faults = decode.Object(body,
 		decode.Into("since", &replay.SinceMillis, func(v decode.Value) int64 {

@@ -11,8 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// showEndpoint puts an endpoint into the form of the API. Of an answer of then, the master
-// key's part that sealed a header may be gone: a repeat shows all of it or nothing.
+// showEndpoint converts an endpoint to the form of the API. In a replayed answer, the
+// master key that sealed a header may be gone: a repeat shows all of the answer or nothing.
 func (a *API) showEndpoint(e domain.Endpoint, replayed bool) (endpointView, error) {
 	headers, lost, err := a.openHeaders(e)
 	switch {
@@ -29,8 +29,8 @@ func (a *API) showPresent(e domain.Endpoint) (endpointView, error) {
 	return a.showEndpoint(e, false)
 }
 
-// forgotten answers a repeat when something cannot be opened: the key that sealed it may
-// have been dropped.
+// forgotten returns the problem of a repeat whose answer cannot be opened: the key that
+// sealed it may have been dropped.
 func forgotten(err error) error {
 	p := problem.New(domain.CodeAlreadyExists,
 		"The request was answered before, and that answer is forgotten: the master key was rotated "+
@@ -46,7 +46,7 @@ func (a *API) createEndpoint(ctx context.Context, r *request) (reply, error) {
 		_, made, err := a.Directory.Endpoint(id)
 		return made, err
 	})
-	warnings, _ := a.judgeURL(ctx, body.URL, repeated, faults) // nothing is made twice
+	warnings, _ := a.judgeURL(ctx, body.URL, repeated, faults) // nothing is created twice
 	if err := faults.Err(); err != nil {
 		return reply{}, err
 	}
@@ -68,8 +68,8 @@ func (a *API) createEndpoint(ctx context.Context, r *request) (reply, error) {
 	return answer, nil
 }
 
-// askEndpoint submits a command that is answered with an endpoint, and waits
-// until this node has read the change. The answer lacks its view.
+// askEndpoint submits a command that is answered with an endpoint, and waits until this
+// node has read the change. It does not fill in the answer's view.
 func (a *API) askEndpoint(
 	ctx context.Context, r *request, body domain.CommandBody,
 ) (reply, endpointAnswer, error) {
@@ -78,13 +78,13 @@ func (a *API) askEndpoint(
 	if err != nil {
 		return reply{}, endpointAnswer{}, err
 	}
-	// The revision, for attempts move the version of an endpoint and not its row.
+	// The revision: attempts increment the version of an endpoint, but not that of its row.
 	a.awaitAnswer(ctx, r, result, e.ID, e.Revision, a.Directory.AwaitEndpoint)
 	var shown endpointAnswer
 	switch body.(type) {
 	case domain.CreateEndpoint, domain.RotateSecret:
 		shown.Secret, err = a.currentSecret(*e)
-	default: // the others make no secret
+	default: // the others create no secret
 	}
 	if err == nil {
 		shown.endpointView, err = a.showEndpoint(*e, result.Replayed)
@@ -95,8 +95,8 @@ func (a *API) askEndpoint(
 	return reply{etag: decode.ETag(e.Revision), replayed: result.Replayed}, shown, err
 }
 
-// currentSecret opens the secret of an answer, and not the one that this request
-// made: a repeated request made another, which nobody keeps.
+// currentSecret opens the secret in an answer, not the one that this request made: a
+// repeated request made another, which is discarded.
 func (a *API) currentSecret(e domain.Endpoint) (string, error) {
 	if len(e.Secrets) == 0 {
 		return "", fmt.Errorf("the answer holds no secret of %s", e.ID)
@@ -120,9 +120,8 @@ func (a *API) newSealedSecret(endpointID string) ([]byte, error) {
 	return sealed, nil
 }
 
-// judgeURL decides whether a URL may be sent to, and puts it into its normal form. That
-// of a repeat is taken for what it was judged to be then: unjudged reports that it would
-// be refused now.
+// judgeURL checks whether a URL may be sent to, and normalises it. For a repeat, the result
+// of the first time counts: unjudged reports that the URL would be refused now.
 func (a *API) judgeURL(
 	ctx context.Context, url *string, repeated bool, faults *problem.Faults,
 ) (warnings []string, unjudged bool) {
@@ -180,11 +179,11 @@ func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
 		}
 		update.Change.Headers = &headers
 		if *body.headers != nil && update.IfRevision == 0 {
-			update.IfRevision = r.endpoint.Revision // merged into what was read: it must still be that
+			update.IfRevision = r.endpoint.Revision // the revision that was merged into
 		}
 	}
 	if r.missing != "" || unjudged {
-		update.IfRevision = decode.NoRevision // it must be a repeat, or come to nothing
+		update.IfRevision = decode.NoRevision // it must be a repeat, or have no effect
 	}
 	answer, shown, err := a.askEndpoint(ctx, r, update)
 	if err != nil {
@@ -243,7 +242,7 @@ func (a *API) rotateSecret(ctx context.Context, r *request) (reply, error) {
 	})
 }
 
-// changeEndpoint submits a command and answers with the endpoint as it left it.
+// changeEndpoint submits a command and answers with the changed endpoint.
 func (a *API) changeEndpoint(
 	ctx context.Context, r *request, body domain.CommandBody,
 ) (reply, error) {
@@ -275,7 +274,7 @@ func (a *API) testEndpoint(ctx context.Context, r *request) (reply, error) {
 	return reply{view: view, replayed: result.Replayed}, nil
 }
 
-// replayView is what a replay did.
+// replayView is the result of a replay.
 type replayView struct {
 	Queued    int  `json:"queued"`
 	Matched   int  `json:"matched"`

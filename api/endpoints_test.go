@@ -176,7 +176,7 @@ func TestBodyBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.ContentLength = -1 // chunked: the size shows only on reading
+	request.ContentLength = -1 // chunked: the size is known only after reading
 	request.Header.Set("Authorization", "bearer "+k)
 	request.Header.Set("Content-Type", "application/json")
 	wantProblem(t, w.send(request, ""), 413, "REQUEST_TOO_LARGE")
@@ -308,7 +308,7 @@ func TestARejectionOfANewerEngineIsAConflict(t *testing.T) {
 	}
 }
 
-// A command that the engine has set aside may be asked again: it is no use of the
+// A command that the engine has set aside may be repeated: it does not use up the
 // Idempotency-Key, although its answer lacks the hash of the body.
 func TestACommandThatWasSetAsideIsAskedAgain(t *testing.T) {
 	w := newWorld(t, func(c *api.Config) { c.Commands = older{} })

@@ -16,7 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// historyRetrySeconds is after how long a read of the history may be repeated.
+// historyRetrySeconds is when a read of the history may be repeated.
 const historyRetrySeconds = 2
 
 // deliveryPart is what GET /v1/events/{id} adds to the envelope.
@@ -112,7 +112,7 @@ func readEventFilter(r *request) (*decode.Query, EventFilter) {
 	return q, f
 }
 
-// viewEvents puts a page of events into the form of a list.
+// viewEvents converts a page of events to the form of a list.
 func (a *API) viewEvents(r *request, page []EventRecord) ([]jsontext.Value, error) {
 	views := make([]jsontext.Value, 0, len(page))
 	known := make(map[string]bool) // whether deliveries are held, by endpoint
@@ -126,7 +126,7 @@ func (a *API) viewEvents(r *request, page []EventRecord) ([]jsontext.Value, erro
 			known[record.EndpointID] = held
 		}
 		view, err := viewEvent(record.Body, listedPart{viewDelivery(record, held)})
-		if err != nil { // the others can be shown all the same
+		if err != nil { // the others can still be shown
 			a.Log.Error("an event cannot be shown and is left out of a list: `lumenhook rebuild --table "+
 				"events` reads its body anew",
 				"event", record.ID, "account", r.caller.accountID, "error", err)
@@ -137,8 +137,7 @@ func (a *API) viewEvents(r *request, page []EventRecord) ([]jsontext.Value, erro
 	return views, nil
 }
 
-// held reports whether a delivery that is still to be made waits for its endpoint
-// to be enabled.
+// held reports whether a pending delivery waits for its endpoint to be enabled.
 func (a *API) held(r EventRecord) (bool, error) {
 	if !r.State.Pending() {
 		return false, nil
@@ -150,7 +149,7 @@ func (a *API) held(r EventRecord) (bool, error) {
 	return found && endpoint.Status == domain.StatusDisabled, nil
 }
 
-// viewDelivery shows the present delivery of an event. One that has ended is not held.
+// viewDelivery converts the present delivery of an event. One that has ended is not held.
 func viewDelivery(r EventRecord, held bool) deliveryView {
 	held = held && r.State.Pending()
 	v := deliveryView{State: r.State, Held: held, EndpointID: r.EndpointID}
@@ -160,8 +159,8 @@ func viewDelivery(r EventRecord, held bool) deliveryView {
 	return v
 }
 
-// viewEvent writes the envelope as its receivers got it, byte for byte, and the
-// fields of the part behind its last one.
+// viewEvent writes the envelope as its receivers got it, byte for byte, with the fields of
+// part added after its last one.
 func viewEvent(body []byte, part any) (jsontext.Value, error) {
 	envelope := bytes.TrimSpace(body)
 	if len(envelope) < len(`{"":0}`) || envelope[0] != '{' || !jsontext.Value(envelope).IsValid() {
@@ -190,11 +189,11 @@ func viewAttempt(a AttemptRecord) attemptView {
 	}
 }
 
-// storedBodyBytes is how much of a response is kept.
+// storedBodyBytes is how much of a response is stored.
 const storedBodyBytes = 1024
 
-// withoutCutRune leaves out the beginning of a last character whose rest was not
-// kept: the receiver sent it whole.
+// withoutCutRune removes an incomplete last character whose rest was not stored: the
+// receiver sent it completely.
 func withoutCutRune(body []byte) []byte {
 	if len(body) < storedBodyBytes {
 		return body

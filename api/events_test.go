@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// delivered puts a payment's event into the history, with attempts.
+// delivered adds a payment's event to the history, with attempts.
 func (w *world) delivered(
 	accountID, endpointID string, state domain.DeliveryState,
 	attempts ...domain.AttemptResult,
@@ -87,8 +87,8 @@ func TestGetEvent(t *testing.T) {
 	wantProblem(t, w.call("GET", "/v1/events/"+event.ID, theirs, ""), 404, "NOT_FOUND")
 }
 
-// The kept part of a response may end within a character. What the receiver sent
-// whole is not shown as if it had been garbage; what it sent as garbage is.
+// The stored part of a response may end within a character. What the receiver sent
+// completely is not shown as an invalid character; what it sent as invalid is.
 func TestGetEventShowsNoCutCharacter(t *testing.T) {
 	long := strings.Repeat("x", 1021)
 	for stored, want := range map[string]string{
@@ -173,8 +173,7 @@ func (s spoiled) Events(
 		"p"), State: domain.StateDelivered}}, page...), next, err
 }
 
-// An event whose body cannot be shown is left out of a list; it takes none of the
-// others away.
+// An event whose body cannot be shown is left out of a list; the others are listed.
 func TestABadBodyLeavesTheListAsItIs(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -226,8 +225,7 @@ func TestTheHistoryShowsWhatWasJustWritten(t *testing.T) {
 			}
 		}
 	}
-	// A history that is far behind is read as it is, and waited for no longer
-	// than some seconds.
+	// A history that is far behind is read as it is, after a wait of at most some seconds.
 	h.err = api.ErrHistoryBehind
 	wantStatus(t, node.call("DELETE", e, k, ""), 204)
 	for range 2 {
@@ -241,7 +239,7 @@ func TestTheHistoryShowsWhatWasJustWritten(t *testing.T) {
 	}
 }
 
-// lagging counts how often it is waited for.
+// lagging counts the waits for it.
 type lagging struct {
 	*world
 	waits int
@@ -253,7 +251,7 @@ func (h *lagging) AwaitWrites(context.Context) error {
 	return h.err
 }
 
-// anew is a history that is built anew: it has a part of each event.
+// anew is a history that is being refilled: it has a part of each event.
 type anew struct{ *world }
 
 func (h anew) Event(ctx context.Context, accountID, id string) (api.EventRecord, error) {
@@ -262,8 +260,8 @@ func (h anew) Event(ctx context.Context, accountID, id string) (api.EventRecord,
 	return r, err
 }
 
-// An event of a history that is built anew is shown as far as it goes, and says so.
-// Nothing is sent again from where it cannot be told that it began.
+// An event of a history that is being refilled is shown as far as it is there, and marked.
+// Nothing is resent while its first endpoint is unknown.
 func TestAHistoryThatIsBuiltAnewSaysSo(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

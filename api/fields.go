@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/problem"
 )
 
-// maxFormCharacters bounds texts of a fixed form, only to keep noise short.
+// maxFormCharacters bounds texts of a fixed form, only to keep messages short.
 const maxFormCharacters = 128
 
 // freeText reads texts that people write for themselves.
@@ -24,8 +24,8 @@ func freeText(maxCharacters int) func(decode.Value) string {
 	}
 }
 
-// refuseSecret adds a fault if a secret slipped into a text, which is shown again
-// and kept in the clear.
+// refuseSecret adds a fault if a text contains a secret, since texts are shown again and
+// stored unencrypted.
 func refuseSecret(v decode.Value, text string) bool {
 	if !holdsSecret(text) {
 		return false
@@ -35,7 +35,7 @@ func refuseSecret(v decode.Value, text string) bool {
 	return true
 }
 
-// refuseSecretKey adds the fault of a secret key in the place of an address.
+// refuseSecretKey adds the fault of a secret key given as an address.
 func refuseSecretKey(v decode.Value) { v.Fault(secretKeyFault()) }
 
 func secretKeyFault() (code, detail string) {
@@ -44,15 +44,15 @@ func secretKeyFault() (code, detail string) {
 			"treat the secret key as exposed: move what it controls to a new account"
 }
 
-// looksLikeSecretKey takes the first letter for the whole, as the specification
-// does, so that a mistyped secret key is a secret too; and any spelling of one
-// that leads a careless program to it.
+// looksLikeSecretKey checks only the first letter, as the specification says, so that a
+// mistyped secret key counts as one too; and any spelling from which a careless program
+// would restore one.
 func looksLikeSecretKey(s string) bool {
 	return strings.HasPrefix(strings.TrimSpace(s), "S") || holdsSecret(s)
 }
 
-// accountFault is what is wrong with a G address; without a code, nothing. It never
-// repeats the value but for a muxed address, whose account is named.
+// accountFault returns what is wrong with a G address; without a code, nothing. It never
+// repeats the value, except that a muxed address's account is named.
 func accountFault(s string) (code, detail string) {
 	switch {
 	case strkey.IsValidEd25519PublicKey(s):
@@ -69,7 +69,7 @@ func accountFault(s string) (code, detail string) {
 		"must be an account's address: 56 characters that start with G, with a valid checksum"
 }
 
-// senderFault is what is wrong with a G or C address: whoever can pay.
+// senderFault returns what is wrong with a G or C address: those can pay.
 func senderFault(s string) (code, detail string) {
 	switch {
 	case strkey.IsValidEd25519PublicKey(s), strkey.IsValidContractAddress(s):
@@ -97,7 +97,7 @@ func accountOfMuxed(s string) string {
 	return account
 }
 
-// words reads elements that are words of a list, each at most once.
+// words reads elements from a fixed list of words, each at most once.
 func words[T ~string](elements []decode.Value, invalid string, known ...T) (all []T) {
 	for _, element := range elements {
 		s, ok := element.AnyText()

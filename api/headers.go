@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// sealHeaders seals the values that were given, before they go anywhere. One that
-// the endpoint has already is kept, so that asking for it changes nothing.
+// sealHeaders seals the given values before they leave the API. A value that the endpoint
+// has already keeps its seal, so that setting it again changes nothing.
 func (a *API) sealHeaders(
 	endpointID string, wanted wantedHeaders, have []domain.Header,
 ) ([]domain.Header, error) {
@@ -21,11 +21,11 @@ func (a *API) sealHeaders(
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		h := domain.Header{Name: name}
 		given := wanted[name]
-		if sealed, has := present[name]; has && !given.kept {
+		if sealed, has := present[name]; has && !given.unchanged {
 			value, err := a.Sealer.Open(sealed, h.SealedFor(endpointID))
-			given.kept = err == nil && string(value) == given.value // what does not open is replaced
+			given.unchanged = err == nil && string(value) == given.value // else it is replaced
 		}
-		if !given.kept {
+		if !given.unchanged {
 			var err error
 			if h.Sealed, err = a.Sealer.Seal([]byte(given.value), h.SealedFor(endpointID)); err != nil {
 				return nil, fmt.Errorf("sealing the header %s of %s: %w", name, endpointID, err)
@@ -36,8 +36,8 @@ func (a *API) sealHeaders(
 	return headers, nil
 }
 
-// openHeaders returns an endpoint's own headers as its account set them, and the
-// names of those whose value does not open.
+// openHeaders returns an endpoint's own headers in the clear, and the names of those whose
+// value cannot be opened.
 func (a *API) openHeaders(
 	e domain.Endpoint,
 ) (values map[string]string, lost []string, cause error) {

@@ -31,14 +31,14 @@ type keyView struct {
 	CreatedAt    string              `json:"createdAt"`
 }
 
-// keyMade is a key as its creation answers with it. The key is null in the
-// repeat of an answer that cannot be made again.
+// keyMade is a key in the answer to its creation. In a repeat whose key cannot be derived
+// again, the key is null.
 type keyMade struct {
 	keyView
 	Key *string `json:"key"`
 }
 
-// viewUsedKey puts a key into the form of the API; 0: it was never used.
+// viewUsedKey converts a key to the form of the API; usedAtMillis 0: never used.
 func viewUsedKey(k domain.Key, usedAtMillis int64) keyView {
 	return keyView{
 		ID:           k.ID,
@@ -52,8 +52,8 @@ func viewUsedKey(k domain.Key, usedAtMillis int64) keyView {
 	}
 }
 
-// decodeNewKey reads all fields of a key, which must end after a time, unless it never
-// ends.
+// decodeNewKey decodes all fields of a key, which must expire after a time, unless it never
+// expires.
 func decodeNewKey(body []byte, afterMillis int64) (key domain.Key, faults *problem.Faults) {
 	faults = decode.Object(body,
 		decode.Into("name", &key.Name, freeText(maxKeyName)),
@@ -74,7 +74,7 @@ func readPermissions(v decode.Value) []domain.Permission {
 	return words(elements, "must be read, write or operate", domain.Permissions()...)
 }
 
-// readExpiry reads when a key ends, which is after a time; 0: never.
+// readExpiry reads when a key expires, which must be after a time; 0: never.
 func readExpiry(afterMillis int64) func(decode.Value) int64 {
 	return func(v decode.Value) int64 {
 		millis, given := v.Time()
@@ -106,7 +106,7 @@ func readCIDRs(v decode.Value) (cidrs []string) {
 	return cidrs
 }
 
-// parseCIDR puts a network, or one address, into its one form.
+// parseCIDR normalises a network, or one address.
 func parseCIDR(s string) (string, bool) {
 	if !strings.Contains(s, "/") {
 		address, err := netip.ParseAddr(s)
@@ -123,20 +123,19 @@ func parseCIDR(s string) (string, bool) {
 	return prefix.Masked().String(), true
 }
 
-// keyRoll is how long a key that is rolled goes on working, and when the new one ends;
-// 0: never.
+// keyRoll is how long a rolled key keeps working, and when the new one expires; 0: never.
 type keyRoll struct {
 	graceMillis, expiresAtMillis int64
 }
 
-// decodeRoll reads how a key is rolled. The new one ends when the former would have,
+// decodeRoll decodes how a key is rolled. The new one expires when the former would have,
 // unless another time is given, which must be after a time.
 func decodeRoll(
 	body []byte, former domain.Key, afterMillis int64,
 ) (roll keyRoll, faults *problem.Faults) {
 	roll = keyRoll{defaultGraceSec * 1000, former.ExpiresAtMillis}
 	if former.RolledTo != "" {
-		roll.expiresAtMillis = 0 // its end is that of the grace; the engine refuses it anyway
+		roll.expiresAtMillis = 0 // it expires with the grace; the engine refuses the roll anyway
 	}
 	if len(body) == 0 {
 		return roll, &problem.Faults{}

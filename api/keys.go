@@ -76,8 +76,8 @@ func (a *API) createKey(ctx context.Context, r *request) (reply, error) {
 	})
 }
 
-// earliestEnd is the time after which a key must end: now, unless the request made a key
-// before, as far as this node knows.
+// earliestEnd returns the time after which a key must expire: now, unless, as far as this
+// node knows, the request created a key before.
 func (a *API) earliestEnd(r *request) (millis int64) {
 	repeated := a.repeatsCreation(r, func() (bool, error) {
 		account, _, err := a.Directory.Account(r.caller.accountID)
@@ -90,8 +90,7 @@ func (a *API) earliestEnd(r *request) (millis int64) {
 	return a.Now().UnixMilli()
 }
 
-// mayGive refuses permissions that the caller's key does not have: nobody can
-// give more than what they have.
+// mayGive refuses permissions that the caller's key does not have itself.
 func mayGive(r *request, permissions []domain.Permission) error {
 	for _, p := range permissions {
 		if !slices.Contains(r.caller.permissions, p) {
@@ -102,8 +101,8 @@ func mayGive(r *request, permissions []domain.Permission) error {
 	return nil
 }
 
-// makeKey draws a key, submits the command that keeps its hash, and answers with
-// the key.
+// makeKey generates a key, submits the command that stores its hash, and answers with the
+// key.
 func (a *API) makeKey(
 	ctx context.Context, r *request, key domain.Key, body func(domain.Key) domain.CommandBody,
 ) (reply, error) {
@@ -118,13 +117,13 @@ func (a *API) makeKey(
 		return reply{}, err
 	}
 	if err := mayGive(r, made.Permissions); err != nil {
-		// the repeat of a roll, by another key: the one that was rolled is gone, and only the answer
-		// says what it was permitted
+		// the repeat of a roll, by another key: the rolled one is gone, and only the answer
+		// says what its permissions were
 		return reply{}, err
 	}
 	a.awaitAnswer(ctx, r, result, r.caller.accountID, result.Answer.Version, a.Directory.AwaitAccount)
 	a.warnings.settle(r, result.Replayed, nil)
-	view := viewUsedKey(*made, 0) // nobody had it before this answer
+	view := viewUsedKey(*made, 0) // it cannot have been used before this answer
 	return reply{
 		status:   http.StatusCreated,
 		location: "/v1/api-keys/" + made.ID,
@@ -133,9 +132,9 @@ func (a *API) makeKey(
 	}, nil
 }
 
-// newKeyText makes a key. That of a request that may be repeated is derived, so
-// that the repeat, at any node, makes the same one: nobody keeps it. The day is
-// part of it, so that a key that was revoked never comes back.
+// newKeyText generates a key. For a request that may be repeated it is derived, so that the
+// repeat, at any node, yields the same one: it is not stored. The day is part of it, so
+// that a revoked key never comes back.
 func (a *API) newKeyText(r *request) (string, error) {
 	if r.idempotencyKey != "" && a.DeriveKey != nil {
 		return a.derivedKey(r.commandID, 0), nil
@@ -152,11 +151,11 @@ func (a *API) derivedKey(commandID string, daysAgo int) string {
 	return domain.NewAPIKey(a.Live, a.DeriveKey("API key of "+commandID+" on "+day))
 }
 
-// rememberedDays is over how many days a repeat may come: an answer is kept for
-// 24 hours at least.
+// rememberedDays is how many days a repeat may span: an answer is kept for at least 24
+// hours.
 const rememberedDays = 3
 
-// sameKey finds the key whose hash was kept, or nothing.
+// sameKey returns the key whose hash was stored, or nil.
 func (a *API) sameKey(text, commandID string, hash []byte) *string {
 	if bytes.Equal(domain.APIKeyHash(text), hash) {
 		return &text
@@ -172,9 +171,8 @@ func (a *API) sameKey(text, commandID string, hash []byte) *string {
 	return nil
 }
 
-// rollKey makes a key with the name, permissions and networks of another, which
-// ends after the grace. Whoever may roll a key gets its powers, so it must have
-// them.
+// rollKey creates a key with the name, permissions and networks of another, which expires
+// after the grace. The caller gets the powers of the new key, so it must have them.
 func (a *API) rollKey(ctx context.Context, r *request) (reply, error) {
 	roll, faults := decodeRoll(r.body, r.key, a.earliestEnd(r))
 	if err := faults.Err(); err != nil {

@@ -7,10 +7,10 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// useEvery is how often the use of a key is noted at most.
+// useEvery is how often the use of a key is recorded at most.
 const useEvery = time.Minute
 
-// keyUsage remembers when this node last noted the use of a key.
+// keyUsage remembers when this node last recorded the use of a key.
 type keyUsage struct {
 	mu   sync.Mutex
 	byID *lru.Cache[string, time.Time]
@@ -18,7 +18,7 @@ type keyUsage struct {
 
 func newKeyUsage() *keyUsage { return &keyUsage{byID: newCache[time.Time](maxLimited)} }
 
-// due reports, once a minute for each key, that its use should be noted.
+// due reports, once a minute for each key, that its use should be recorded.
 func (u *keyUsage) due(keyID string, now time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -29,8 +29,8 @@ func (u *keyUsage) due(keyID string, now time.Time) bool {
 	return true
 }
 
-// noteUse keeps that a key was used, unless some node has kept it within the
-// last minute.
+// noteUse records that a key was used, unless some node has recorded it within the last
+// minute.
 func (a *API) noteUse(keyID string, now time.Time) {
 	if a.Uses == nil || !a.usage.due(keyID, now) {
 		return

@@ -14,8 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/problem"
 )
 
-// RateLimit is how often one key may ask. It is counted by each node for
-// itself.
+// RateLimit is how many requests one key may make. Each node counts for itself.
 type RateLimit struct {
 	PerSecond int // 0: 1,000
 	Burst     int // 0: twice PerSecond
@@ -23,8 +22,8 @@ type RateLimit struct {
 
 const (
 	defaultPerSecond = 1000
-	// maxLimited bounds the keys whose requests are counted. The one that was used
-	// longest ago is forgotten first, and begins with a full burst.
+	// maxLimited bounds the keys whose requests are counted. The least recently used is
+	// evicted first, and starts again with a full burst.
 	maxLimited = 10_000
 	// limitName names the one policy that there is.
 	limitName = `"key"`
@@ -59,9 +58,9 @@ func newLimits(l RateLimit, now func() time.Time) *limits {
 	}
 }
 
-// take counts one request and says in the headers of its answer how many more
-// there may be (draft-ietf-httpapi-ratelimit-headers): r is how many at once, t
-// the seconds until all of the burst is there again.
+// take counts one request and writes what remains into the headers of its answer
+// (draft-ietf-httpapi-ratelimit-headers): r is the number of requests left, t the seconds
+// until the burst is full again.
 func (l *limits) take(h http.Header, keyID string) error {
 	limiter, known := l.byKey.Get(keyID)
 	if !known {
@@ -86,7 +85,7 @@ func (l *limits) take(h http.Header, keyID string) error {
 			"after the time in Retry-After.", l.perSecond, l.burst)).RetryAfter(max(1, wait))
 }
 
-// newCache makes a cache that forgets what was used longest ago.
+// newCache makes a cache that evicts the least recently used entry.
 func newCache[V any](size int) *lru.Cache[string, V] {
 	cache, err := lru.New[string, V](size)
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 	cursorSumBytes = 16
 )
 
-// newListQuery takes the query of a list apart, which has parameters for the page.
+// newListQuery parses the query of a list, which has parameters for the page.
 func newListQuery(r *request, names ...string) *decode.Query {
 	return decode.NewQuery(r.http.URL, append(names, "limit", "cursor")...)
 }
@@ -46,13 +46,12 @@ func walletParameter(q *decode.Query, name string) string {
 	return s
 }
 
-// A cursor is a position and a sum over it, the account, the list and its
-// filters, in base64: 8 bytes of milliseconds, the sum, the id. A list gives
-// nothing of another account whatever its cursor says; the sum keeps a cursor
-// from being used with other filters than its own, where it would silently
-// leave things out.
+// A cursor is a position and a sum over it, the account, the list and its filters, in
+// base64: 8 bytes of milliseconds, the sum, the id. A list shows nothing of another account
+// whatever its cursor is; the sum prevents a cursor from being used with other filters than
+// its own, where objects would silently be left out.
 
-// cursorSum binds a position to its list.
+// cursorSum authenticates a position for its list.
 func (a *API) cursorSum(r *request, q *decode.Query, at Position) []byte {
 	mac := hmac.New(sha256.New, a.cursorKey[:])
 	part := func(s string) { fmt.Fprintf(mac, "%d:%s", len(s), s) }
@@ -69,8 +68,8 @@ func (a *API) cursorSum(r *request, q *decode.Query, at Position) []byte {
 	return mac.Sum(nil)[:cursorSumBytes]
 }
 
-// page reads where a list goes on and how much of it is asked for, after all
-// other parameters.
+// page reads where a list continues and how many objects are requested, after all other
+// parameters.
 func (a *API) page(r *request, q *decode.Query) (after *Position, limit int, err error) {
 	limit = q.Count("limit", defaultPage, maxPage)
 	if err := q.Err(); err != nil {

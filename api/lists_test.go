@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// walk reads a list to its end and gives the ids.
+// walk reads a list to its end and returns the ids.
 func (w *world) walk(path, apiKey string, limit int) (ids []string) {
 	w.t.Helper()
 	separator := "?"
@@ -48,7 +48,7 @@ func TestLists(t *testing.T) {
 	stranger := w.newKey(account("b"), domain.Permissions()...)
 	var endpoints, watches []string
 	for i := range 7 {
-		w.now = w.now.Add(time.Duration(i%2) * time.Second) // some share a time
+		w.now = w.now.Add(time.Duration(i%2) * time.Second) // some have the same time
 		e := w.newEndpoint(k)
 		endpoints = append(endpoints, e)
 		wantStatus(t, w.call("POST", "/v1/endpoints", stranger, `{"url":"https://b.example"}`), 201)
@@ -186,8 +186,8 @@ func TestACursorBelongsToItsList(t *testing.T) {
 	}
 }
 
-// Every route that names an object denies another account's, alike to one that
-// does not exist, and changes nothing.
+// Every route that names an object treats another account's like one that does not exist,
+// and changes nothing.
 func TestAccountsAreIsolatedOnEveryRoute(t *testing.T) {
 	w := newWorld(t)
 	owner, stranger := w.newKey(account("a"), domain.Permissions()...),
@@ -268,7 +268,7 @@ func TestAccountsAreIsolatedOnEveryRoute(t *testing.T) {
 	}
 }
 
-// Each permission opens its own operations and no others.
+// Each permission allows its own operations and no others.
 func TestPermissions(t *testing.T) {
 	w := newWorld(t)
 	keys := map[domain.Permission]string{}

@@ -10,13 +10,12 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// catchUpTimeout bounds the wait for what another node may have written just
-// before.
+// catchUpTimeout bounds the wait for what another node may have just written.
 const catchUpTimeout = 2 * time.Second
 
-// lookUp asks for an object and, when it is not there, asks again once this node
-// has read all that was acknowledged before: another node may have made it.
-// What another account owns takes as long to be denied as what does not exist.
+// lookUp looks an object up and, if it is not there, again once this node has read
+// everything that was acknowledged before: another node may have created it. Denying
+// another account's object takes as long as denying one that does not exist.
 func lookUp[T any](
 	ctx context.Context, a *API, what string, look func() (T, bool, error),
 ) (T, bool, error) {
@@ -38,9 +37,9 @@ func lookUp[T any](
 	return found, ok, nil
 }
 
-// find returns the object that the path of a request names, if it is the caller's. If
-// it is not there, the request is refused unless it may be a repeat: then the engine is
-// asked, which knows what it answered when it was there.
+// find returns the object that the path of a request names, if it is the caller's. If it is
+// missing, the request is refused unless it may be a repeat: then the engine decides, which
+// knows its answer to the first one.
 func find[T any](
 	ctx context.Context, a *API, r *request, what, prefix string,
 	look func() (T, bool, error),
@@ -99,8 +98,8 @@ func (a *API) findKey(ctx context.Context, r *request) (err error) {
 	return err
 }
 
-// findEvent finds an event of the caller's in the history, which knows the endpoints it
-// went to, or returns why that is not known.
+// findEvent finds an event of the caller's in the history, which knows the event's
+// endpoints, or returns why that is unknown.
 func (a *API) findEvent(ctx context.Context, r *request) (err error) {
 	if !domain.IsID(domain.EventPrefix, r.subjectID) {
 		return noSuch("event")
@@ -112,7 +111,7 @@ func (a *API) findEvent(ctx context.Context, r *request) (err error) {
 	return historyError(err)
 }
 
-// historyError is the problem of a history that cannot be read now.
+// historyError returns the problem of a history that cannot be read now.
 func historyError(err error) error {
 	unavailable := func(code, detail string) error {
 		return problem.New(code, detail+" Repeat the request after the time in Retry-After.").

@@ -54,11 +54,10 @@ func setCommonHeaders(h http.Header, requestID string) {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 }
 
-// saneRequestID keeps what a client may choose harmless in headers, logs and
-// JSON.
+// saneRequestID keeps request ids of clients harmless in headers, logs and JSON.
 var saneRequestID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
 
-// requestID takes the client's, so that its logs and ours can be held together.
+// requestID uses the client's id, so that its logs and ours can be correlated.
 func (a *API) requestID(r *http.Request) string {
 	if id := r.Header.Get(headerRequestID); saneRequestID.MatchString(id) && !holdsSecret(id) {
 		return id
@@ -105,7 +104,7 @@ func (a *API) refuse(w http.ResponseWriter, r *request, p *problem.Problem) {
 	}.write(w)
 }
 
-// refusing makes a handler that always refuses.
+// refusing returns a handler that always refuses.
 func (a *API) refusing(why func(http.ResponseWriter, *http.Request) *problem.Problem) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, requestOf(r), why(w, r))
@@ -136,8 +135,8 @@ func (a *API) methodNotAllowed(w http.ResponseWriter, r *http.Request) *problem.
 	return problem.New(problem.CodeMethodNotAllowed, "Use one of: "+strings.Join(allowed, ", ")+".")
 }
 
-// recovered answers for a handler that panicked. A panic that http.Server wants
-// to see goes on.
+// recovered answers for a handler that panicked. A panic that http.Server wants to see is
+// passed on.
 func (a *API) recovered(w *recorder, r *request, cause any) {
 	if err, is := cause.(error); is && errors.Is(err, http.ErrAbortHandler) {
 		panic(cause)
@@ -188,7 +187,8 @@ func (a *API) logLine(w *recorder, r *request, took time.Duration) {
 	a.Log.LogAttrs(context.WithoutCancel(r.http.Context()), level, "request", attributes...)
 }
 
-// knownMethod keeps a client's own words out of the log.
+// knownMethod replaces unknown methods, so that a client's own text does not get into the
+// log.
 func knownMethod(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
@@ -198,7 +198,7 @@ func knownMethod(method string) string {
 	return "other"
 }
 
-// recorder remembers what was answered.
+// recorder records what was answered.
 type recorder struct {
 	http.ResponseWriter
 	status    int

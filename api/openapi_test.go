@@ -45,7 +45,7 @@ var loadRouter = sync.OnceValues(func() (routers.Router, error) {
 	return gorillamux.NewRouter(document)
 })
 
-// checkAgainstOpenAPI holds an exchange against the document.
+// checkAgainstOpenAPI compares a request and its response with the document.
 func checkAgainstOpenAPI(
 	t testing.TB, request *http.Request, body string, response *http.Response,
 	got []byte,
@@ -57,9 +57,8 @@ func checkAgainstOpenAPI(
 	}
 }
 
-// compareWithOpenAPI says where an exchange departs from the document. What the
-// API took must be described as valid; what it answered must be described,
-// always.
+// compareWithOpenAPI returns where an exchange departs from the document. A request that
+// the API accepted must be described as valid; a response must always be described.
 func compareWithOpenAPI(
 	request *http.Request, body string, response *http.Response, got []byte,
 ) error {
@@ -72,7 +71,7 @@ func compareWithOpenAPI(
 		return err
 	}
 	asked.Header = request.Header
-	if asked.Method == http.MethodHead { // HEAD works wherever GET does, as the document says once
+	if asked.Method == http.MethodHead { // HEAD is allowed wherever GET is, as the document says once
 		asked.Method = http.MethodGet
 	}
 	route, parameters, err := router.FindRoute(asked)
@@ -135,7 +134,7 @@ func compareWithProblem(request *http.Request, response *http.Response, got []by
 		openapi3.EnableJSONSchema2020())
 }
 
-// The comparison must be able to fail, or every other test is worth less.
+// The comparison must be able to fail, or the other tests would prove nothing.
 func TestDeparturesFromOpenAPIAreFound(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.PermissionWrite)
@@ -216,7 +215,7 @@ func TestEveryRouteIsDescribedAndNoOther(t *testing.T) {
 	}
 }
 
-// faultCodes are those of faults that the API gives.
+// faultCodes are the codes of faults that the API returns.
 var faultCodes = []string{
 	problem.FaultSyntax, problem.FaultDuplicateName, problem.FaultInvalidUTF8,
 	problem.FaultTrailingData, problem.FaultTooDeep, problem.FaultTooManyValues,
@@ -254,8 +253,8 @@ func TestEveryProblemCodeIsDescribed(t *testing.T) {
 	}
 }
 
-// Every body that is asked for or answered is shown by an example, which
-// TestOpenAPIDocumentIsValid holds against its schema.
+// Every body of a request or response has an example, which TestOpenAPIDocumentIsValid
+// validates against its schema.
 func TestEveryBodyHasAnExample(t *testing.T) {
 	document, err := loadOpenAPI()
 	if err != nil {
@@ -285,7 +284,7 @@ func TestEveryBodyHasAnExample(t *testing.T) {
 	}
 }
 
-// What endpoints get is described too.
+// What endpoints receive is described too.
 func TestDeliveriesAreDescribed(t *testing.T) {
 	document, err := loadOpenAPI()
 	if err != nil {
@@ -336,8 +335,8 @@ func TestEveryOperationDescribesARefusal(t *testing.T) {
 	}
 }
 
-// TestWhatEveryOperationMayAnswerIsDescribed: whatever asks for a key may be
-// answered 401, 403, 429, 500 and 503.
+// TestWhatEveryOperationMayAnswerIsDescribed: every operation that needs a key may answer
+// 401, 403, 429, 500 and 503.
 func TestWhatEveryOperationMayAnswerIsDescribed(t *testing.T) {
 	document, err := loadOpenAPI()
 	if err != nil {

@@ -15,7 +15,7 @@ func (a *API) getOpenAPI(context.Context, *request) (reply, error) {
 	return reply{contentType: "application/yaml", body: schemas.OpenAPI}, nil
 }
 
-// getOpenAPIJSON answers with the same for programs that read JSON alone.
+// getOpenAPIJSON answers with the document as JSON.
 func (a *API) getOpenAPIJSON(context.Context, *request) (reply, error) {
 	return reply{body: schemas.OpenAPIJSON}, nil
 }
@@ -24,8 +24,8 @@ type healthView struct {
 	Status string `json:"status"`
 }
 
-// getHealth says that the process answers, and nothing more: it must not be
-// restarted because another part is down.
+// getHealth reports that the process answers, and nothing more: it must not be restarted
+// because another part is down.
 func (a *API) getHealth(context.Context, *request) (reply, error) {
 	return reply{view: healthView{"ok"}}, nil
 }

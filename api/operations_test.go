@@ -17,7 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// in reads one member of an answer, by names from the outside in.
+// in returns one member of an answer, by its path of names.
 func in(t testing.TB, body []byte, names ...string) any {
 	t.Helper()
 	var v any
@@ -172,7 +172,7 @@ func TestEndpointPatchFaults(t *testing.T) {
 	if w.endpoints[strings.TrimPrefix(path, "/v1/endpoints/")].Version != 1 {
 		t.Error("a refused change changed something")
 	}
-	// A whole number is one however it is written.
+	// A whole number is accepted in every notation.
 	for _, five := range []string{"5", "5.0", "5e0", "0.05e2"} {
 		if got := wantStatus(t, w.call("PATCH", path, k, `{"rateLimitPerSecond":`+five+`}`), 200); in(t,
 			got.body, "rateLimitPerSecond") != 5.0 {
@@ -334,7 +334,7 @@ func TestAWatchsLife(t *testing.T) {
 	wantProblem(t, w.call("DELETE", path, k, ""), 404, "NOT_FOUND")
 }
 
-// A rule that is completed out of what was read is refused if that has changed.
+// A rule that was merged into the watch as read is refused if the watch has changed.
 func TestAPartOfARuleIsMergedIntoWhatWasRead(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -361,7 +361,7 @@ type staleWatches struct {
 
 func (s staleWatches) Watch(string) (domain.Watch, bool, error) { return s.watch, true, nil }
 
-// A repeat gets the answer of then, whatever has become of the world.
+// A repeat gets the first answer, whatever has changed since.
 func TestARepeatIsNotHeldAgainstAWorldThatHasChanged(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -389,7 +389,7 @@ func TestARepeatIsNotHeldAgainstAWorldThatHasChanged(t *testing.T) {
 		wantProblem(t, other.call("POST", path, k, c.body, "Idempotency-Key", "2"), 422,
 			map[string]string{"/v1/endpoints": "SSRF_BLOCKED", "/v1/watches": "VALIDATION_FAILED"}[path])
 	}
-	// Another node does not remember, and finds the watch that was made.
+	// Another node does not remember the answer, and finds the watch that was created.
 	again := wantStatus(t, w.call("POST", "/v1/watches", k, watch, "Idempotency-Key", "1"), 201)
 	if in(t, again.body, "id") != in(t, firstWatch.body, "id") {
 		t.Errorf("%s", again.body)
@@ -409,7 +409,7 @@ func (u *turning) Check(ctx context.Context, raw string) (string, []string, []ap
 	return u.URLPolicy.Check(ctx, raw)
 }
 
-// What another node has just made is found: the tables' ends are waited for.
+// What another node has just created is found: the lookup waits for the tables' ends.
 func TestWhatAnotherNodeMadeIsFound(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -453,7 +453,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("%s", list.body)
 	}
 
-	// Nobody gives more than what they have.
+	// Nobody grants more permissions than they have.
 	wantProblem(t, w.call("POST", "/v1/api-keys", k, `{"permissions":["read","operate"]}`), 403,
 		"MISSING_PERMISSION")
 	strong := w.newKey(account("a"), domain.Permissions()...)
@@ -519,7 +519,7 @@ func TestKeys(t *testing.T) {
 		"NOT_FOUND")
 }
 
-// A repeated creation shows the same key, also the next day; after that none.
+// A repeated creation returns the same key, also the next day; after that none.
 func TestARepeatShowsTheSameKey(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -577,8 +577,8 @@ func TestWhereAndUntilWhenAKeyWorks(t *testing.T) {
 	}
 }
 
-// Behind proxies that are trusted, a key is used from where they say; nobody else
-// is believed.
+// Behind trusted proxies, a key is used from the address that they report; nobody else is
+// believed.
 func TestWhereAKeyIsUsedFromBehindProxies(t *testing.T) {
 	proxies := []netip.Prefix{
 		netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"),
@@ -639,7 +639,7 @@ func TestLastUseIsKeptOnceAMinute(t *testing.T) {
 		}
 	}
 	w.now = w.now.Add(2 * time.Minute)
-	w.used[id] = w.now.UnixMilli() - 30_000 // another node has kept it
+	w.used[id] = w.now.UnixMilli() - 30_000 // another node has recorded it
 	w.call("GET", "/v1/endpoints", k, "")
 	if w.used[id] != w.now.UnixMilli()-30_000 {
 		t.Error("kept twice within a minute")
@@ -697,8 +697,8 @@ func TestDocsNeedNothing(t *testing.T) {
 	}
 }
 
-// Two requests that come at once with one Idempotency-Key are one command, whose
-// answer reaches both as a first answer.
+// Two concurrent requests with one Idempotency-Key are one command, and both get its answer
+// as a first answer.
 func TestAnotherBodyAtTheSameTimeIsRefused(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -711,7 +711,7 @@ func TestAnotherBodyAtTheSameTimeIsRefused(t *testing.T) {
 		422, "IDEMPOTENCY_KEY_REUSED")
 }
 
-// together answers all as if they had come at the same time.
+// together answers all requests as if they had arrived at the same time.
 type together struct{ *world }
 
 func (s *together) Submit(ctx context.Context, c domain.Command) (domain.Result, error) {
@@ -720,7 +720,7 @@ func (s *together) Submit(ctx context.Context, c domain.Command) (domain.Result,
 	return result, err
 }
 
-// A repeat of any method gets the answer of then, when what it names is gone.
+// A repeat with any method gets the first answer, even if the object is gone.
 func TestARepeatAfterTheDeletion(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -765,7 +765,7 @@ func TestARepeatAfterTheDeletion(t *testing.T) {
 	}
 }
 
-// A change is not held against a world that has changed since its first answer.
+// A repeated change is not checked against state that has changed since its first answer.
 func TestARepeatedChangeIsNotJudgedAgain(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -790,7 +790,7 @@ func TestARepeatedChangeIsNotJudgedAgain(t *testing.T) {
 	wantStatus(t,
 		node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "1"),
 		200)
-	// What the engine has forgotten is no repeat, and comes to nothing unjudged.
+	// A request that the engine has forgotten is no repeat, and has no effect.
 	clear(w.answers)
 	wantProblem(t,
 		node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://10.0.0.1"}`, "Idempotency-Key", "1"),
@@ -806,8 +806,8 @@ func TestARepeatedChangeIsNotJudgedAgain(t *testing.T) {
 		422, "VALIDATION_FAILED")
 }
 
-// The repeat of a roll shows the key that it made: not to one that could not have
-// made it.
+// The repeat of a roll returns the key that it created, but not to a caller that could not
+// have created it.
 func TestTheRepeatOfARollGivesNobodyMorePowers(t *testing.T) {
 	w := newWorld(t)
 	all := w.newKey(account("a"), domain.Permissions()...)
@@ -824,8 +824,8 @@ func TestTheRepeatOfARollGivesNobodyMorePowers(t *testing.T) {
 	}
 }
 
-// What an operation does not take is refused, because to pass it over would
-// change what the request means.
+// Parameters that an operation does not use are refused, because ignoring them would change
+// the meaning of the request.
 func TestWhatAnOperationDoesNotTakeIsRefused(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

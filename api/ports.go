@@ -7,66 +7,65 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Faults that the parts behind the API may answer with, wrapped or bare.
+// Errors that the parts behind the API may return, wrapped or bare.
 var (
-	// ErrCommandUnanswered says that a command was handed on and no result came
-	// in time. The command still takes effect, exactly once.
+	// ErrCommandUnanswered means that a command was submitted and no result arrived in
+	// time. The command still takes effect, exactly once.
 	ErrCommandUnanswered = errors.New("the command was not answered in time")
-	// ErrWritesRefused says that a command was not handed on and never takes
-	// effect: no broker can be reached, or the disk is full.
+	// ErrWritesRefused means that a command was not submitted and never takes effect: no
+	// broker can be reached, or the disk is full.
 	ErrWritesRefused = errors.New("no command is taken now")
 
-	// ErrEventNotFound says that the history is up to date and has no such event
-	// of that account.
+	// ErrEventNotFound means that the history is up to date and the account has no such
+	// event.
 	ErrEventNotFound = errors.New("no such event")
-	// ErrHistoryBehind says that the history did not catch up in time, so that it
-	// cannot tell whether the event exists.
+	// ErrHistoryBehind means that the history did not catch up in time, so that it is
+	// unknown whether the event exists.
 	ErrHistoryBehind = errors.New("the history is behind")
-	// ErrHistoryUnavailable says that the history cannot be read.
+	// ErrHistoryUnavailable means that the history cannot be read.
 	ErrHistoryUnavailable = errors.New("the history is unavailable")
 )
 
-// Commands hands commands to the engine.
+// Commands submits commands to the engine.
 type Commands interface {
-	// Submit returns the engine's answer after it is committed. It waits for a
-	// bounded time of its own, well under 15 s, then returns ErrCommandUnanswered;
-	// ErrWritesRefused only if the command can never take effect. A command seen
-	// before is answered with Replayed, the answer of then and the body hash of
-	// then.
+	// Submit returns the engine's answer after it is committed. It waits for a bounded time
+	// of its own, well under 15 s, then returns ErrCommandUnanswered; ErrWritesRefused only
+	// if the command can never take effect. A repeated command is answered with Replayed,
+	// the first answer and the first body hash.
 	Submit(context.Context, domain.Command) (domain.Result, error)
 }
 
 // Directory is the read model of accounts, endpoints and watches.
 type Directory interface {
-	// Fresh fails while this node has not confirmed within the last seconds that
-	// it has read the tables to their ends: nobody is let in meanwhile, so that a
-	// revoked key is refused everywhere.
+	// Fresh fails while this node has not confirmed within the last seconds that it has
+	// read the tables to their ends: no request is admitted meanwhile, so that a revoked
+	// key is refused everywhere.
 	Fresh() error
-	// CatchUp returns when this node has read everything that was acknowledged
-	// before the call, or with an error.
+	// CatchUp returns when this node has read everything that was acknowledged before the
+	// call, or an error.
 	CatchUp(ctx context.Context) error
 	// KeyByHash finds an API key by its domain.APIKeyHash.
 	KeyByHash(hash []byte) (key domain.Key, accountID string, found bool, err error)
-	// KeyUsedAt is when a key was last used, to the minute; 0: never, or unknown.
+	// KeyUsedAt returns when a key was last used, to the minute; 0: never, or unknown.
 	KeyUsedAt(keyID string) (millis int64, err error)
-	// Account finds an account with its keys.
+	// Account returns an account with its keys.
 	Account(id string) (domain.Account, bool, error)
-	// Endpoint finds an endpoint of any account. A deleted one is not found, or
-	// says so.
+	// Endpoint returns an endpoint of any account. A deleted one is not found, or has that
+	// status.
 	Endpoint(id string) (domain.Endpoint, bool, error)
-	// Watch finds a watch of any account. A deleted one is not found, or says so.
+	// Watch returns a watch of any account. A deleted one is not found, or has that status.
 	Watch(id string) (domain.Watch, bool, error)
-	// Endpoints lists endpoints of an account, newest first, from behind a
-	// position on, at most limit of them. next is nil at the end; a page may be
-	// shorter than the limit and not be the last.
+	// Endpoints lists endpoints of an account, newest first, from after a position on, at
+	// most limit of them. next is nil at the end; a page may be shorter than the limit and
+	// not be the last.
 	Endpoints(
 		f EndpointFilter, after *Position, limit int,
 	) (page []domain.Endpoint, next *Position, err error)
-	// Watches lists watches of an account in the same manner.
+	// Watches lists watches of an account in the same way.
 	Watches(f WatchFilter, after *Position, limit int) (page []domain.Watch, next *Position, err error)
 
-	// The following return when this node has read that version of an object, or
-	// its deletion, or with the context's error.
+	// The following return when this node has read that version of an object, or its
+	// deletion, or the context's error.
 	AwaitEndpoint(ctx context.Context, id string, version uint64) error
 	AwaitEndpointGone(ctx context.Context, id string) error
 	AwaitWatch(ctx context.Context, id string, version uint64) error
@@ -74,23 +73,23 @@ type Directory interface {
 	AwaitAccount(ctx context.Context, id string, version uint64) error
 }
 
-// EndpointFilter says which endpoints a list holds; AccountID is always set, an
-// empty other field does not filter.
+// EndpointFilter selects endpoints; AccountID is always set, other fields do not filter if
+// they are empty.
 type EndpointFilter struct {
 	AccountID string
 	Status    domain.EndpointStatus
 }
 
-// WatchFilter says which watches a list holds; AccountID is always set, an empty
-// other field does not filter.
+// WatchFilter selects watches; AccountID is always set, other fields do not filter if they
+// are empty.
 type WatchFilter struct {
 	AccountID     string
 	EndpointID    string
 	WalletAddress string
 }
 
-// EventFilter says which events a list holds; AccountID is always set, an empty
-// other field does not filter.
+// EventFilter selects events; AccountID is always set, other fields do not filter if they
+// are empty.
 type EventFilter struct {
 	AccountID     string
 	EndpointID    string
@@ -102,21 +101,21 @@ type EventFilter struct {
 	UntilMillis   int64 // created before; 0: no end
 }
 
-// Position is a place in a list: the object that was given last.
+// Position is a position in a list: the object that was returned last.
 type Position struct {
 	CreatedAtMillis int64
 	ID              string
 }
 
-// KeyUses keeps when keys were last used.
+// KeyUses records when keys were last used.
 type KeyUses interface {
-	// Used notes a use. It does not wait, and may lose it.
+	// Used records a use. It does not block, and may lose it.
 	Used(keyID string, atMillis int64)
-	// Forget drops what is kept of a key that was revoked.
+	// Forget deletes the record of a revoked key.
 	Forget(keyID string)
 }
 
-// HistoryMissing is an ErrHistoryUnavailable that says why, in words for clients.
+// HistoryMissing is an ErrHistoryUnavailable with a reason, in words for clients.
 type HistoryMissing struct{ Why string }
 
 func (e HistoryMissing) Error() string {
@@ -127,21 +126,19 @@ func (e HistoryMissing) Unwrap() error { return ErrHistoryUnavailable }
 
 // History is the view of events and attempts.
 type History interface {
-	// Event finds an event of an account, waiting for a bounded time if the
-	// history is not up to date. One that a history which is built anew has already
-	// says that it is Behind. Its faults are ErrEventNotFound, ErrHistoryBehind and
-	// ErrHistoryUnavailable.
+	// Event returns an event of an account, waiting for a bounded time if the history is
+	// not up to date. An event from a history that is being refilled is marked as Behind.
+	// Its errors are ErrEventNotFound, ErrHistoryBehind and ErrHistoryUnavailable.
 	Event(ctx context.Context, accountID, eventID string) (EventRecord, error)
-	// Events lists events of an account, newest first and without their attempts,
-	// from behind a position on, at most limit of them. next is nil at the end; a
-	// page may be shorter than the limit and not be the last. Its faults are
-	// ErrHistoryBehind, while the history is built anew, and ErrHistoryUnavailable.
+	// Events lists events of an account, newest first and without their attempts, from
+	// after a position on, at most limit of them. next is nil at the end; a page may be
+	// shorter than the limit and not be the last. Its errors are ErrHistoryBehind, while
+	// the history is being refilled, and ErrHistoryUnavailable.
 	Events(
 		ctx context.Context, f EventFilter, after *Position, limit int,
 	) (page []EventRecord, next *Position, err error)
-	// AwaitWrites returns when the history holds all that was acknowledged before
-	// the call, or with ErrHistoryBehind or ErrHistoryUnavailable after a bounded
-	// time.
+	// AwaitWrites returns when the history holds everything that was acknowledged before
+	// the call, or ErrHistoryBehind or ErrHistoryUnavailable after a bounded time.
 	AwaitWrites(ctx context.Context) error
 }
 
@@ -150,13 +147,13 @@ type History interface {
 type EventRecord struct {
 	ID         string
 	Body       []byte // the envelope, byte for byte as receivers get it
-	EndpointID string // that it goes to now
-	// that it went to at first; empty in lists, and where it is not known yet
+	EndpointID string // its present endpoint
+	// its first endpoint; empty in lists, and while it is unknown
 	FirstEndpointID     string
 	State               domain.DeliveryState
 	NextAttemptAtMillis int64           // 0: none
 	Attempts            []AttemptRecord // of all its deliveries, oldest first
-	Behind              bool            // the history is built anew: it may be as it was earlier
+	Behind              bool            // the history is being refilled: this may be an earlier state
 }
 
 // AttemptRecord is one attempt of a delivery.
@@ -167,8 +164,8 @@ type AttemptRecord struct {
 	Result     domain.AttemptResult
 }
 
-// Sealer encrypts secrets before they leave this part. The associated data binds
-// a secret to its endpoint: it is the endpoint's id.
+// Sealer encrypts secrets before they leave the API. The associated data binds a secret to
+// its endpoint: it is the endpoint's id.
 type Sealer interface {
 	Seal(plaintext []byte, associatedData string) ([]byte, error)
 	Open(sealed []byte, associatedData string) ([]byte, error)
@@ -176,20 +173,20 @@ type Sealer interface {
 
 // Wallets looks wallets up on the ledger network.
 type Wallets interface {
-	// Warnings says why a wallet cannot receive some of the assets yet
-	// (ACCOUNT_NOT_FOUND, NO_TRUSTLINE:<code>), or that it could not be looked
-	// up. It never fails, and bounds its own time.
+	// Warnings returns why a wallet cannot receive some of the assets yet
+	// (ACCOUNT_NOT_FOUND, NO_TRUSTLINE:<code>), or that it could not be looked up. It never
+	// fails, and bounds its own time.
 	Warnings(ctx context.Context, wallet string, assets []domain.Asset) []string
 }
 
 // URLPolicy decides which URLs may be sent to.
 type URLPolicy interface {
-	// Check returns the URL in its normal form. With faults, the URL is refused.
+	// Check returns the URL in its normal form. If there are faults, the URL is refused.
 	Check(ctx context.Context, raw string) (normalised string, warnings []string, faults []URLFault)
 }
 
-// URLFault is one reason against a URL. The detail names the fix and holds no
-// part of a URL's userinfo.
+// URLFault is one reason against a URL. The detail says how to fix it and contains no part
+// of a URL's userinfo.
 type URLFault struct {
 	Code   string // such as SSRF_BLOCKED
 	Detail string
@@ -199,6 +196,6 @@ type URLFault struct {
 type Check struct {
 	Name string
 	Run  func(context.Context) error
-	// Detail, if set, says more of a condition that holds.
+	// Detail, if set, says more about a condition that holds.
 	Detail func(context.Context) string
 }

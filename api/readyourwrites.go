@@ -12,17 +12,16 @@ import (
 )
 
 const (
-	// awaitTimeout bounds how long an acknowledged write is held back until this
-	// node has read it.
+	// awaitTimeout bounds how long the answer to a write waits until this node has read the
+	// write.
 	awaitTimeout = 2 * time.Second
-	// unreadFor bounds how long a write that concerns deliveries is waited for by
-	// reads: a history that is behind by more must not slow every read down.
+	// unreadFor bounds for how long after a write reads wait for the history to show it: a
+	// history that is further behind must not slow down every read.
 	unreadFor = 10 * time.Second
 )
 
-// await holds an acknowledged write back until this node has read it, so that
-// the next request through the node sees it. The write stands if that takes too
-// long.
+// await delays the answer to a write until this node has read the write, so that the next
+// request to the node sees it. The write succeeds even if that takes too long.
 func (a *API) await(ctx context.Context, r *request, id string, read func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
 	defer cancel()
@@ -33,9 +32,8 @@ func (a *API) await(ctx context.Context, r *request, id string, read func(contex
 	}
 }
 
-// awaitAnswer holds an answer back until this node has read the version that it shows.
-// What a repeat's answer shows may be gone by now, and is not waited for by
-// its version.
+// awaitAnswer delays an answer until this node has read the version that it shows. The
+// object in a repeat's answer may be gone by now, and its version is not waited for.
 func (a *API) awaitAnswer(
 	ctx context.Context, r *request, result domain.Result, id string, version uint64,
 	read func(context.Context, string, uint64) error,
@@ -48,8 +46,8 @@ func (a *API) awaitAnswer(
 	})
 }
 
-// unreadWrites holds when the accounts last changed something that the history has yet
-// to show, so that a read that follows a write through this node sees it.
+// unreadWrites holds when each account last changed something that the history does not
+// show yet, so that a read that follows a write through this node sees it.
 type unreadWrites struct {
 	mu    sync.Mutex
 	since *lru.Cache[string, time.Time] // by account
@@ -71,7 +69,7 @@ func (u *unreadWrites) of(accountID string) (since time.Time, any bool) {
 	return u.since.Get(accountID)
 }
 
-// read forgets a change, unless another has come meanwhile.
+// read removes a change, unless another has been made meanwhile.
 func (u *unreadWrites) read(accountID string, since time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -91,9 +89,8 @@ func concernsDeliveries(c domain.CommandBody) bool {
 	}
 }
 
-// awaitOwnWrites holds a read of the history back until it shows what the
-// account changed through this node before. If that takes too long, the read
-// shows what there is.
+// awaitOwnWrites delays a read of the history until it shows what the account changed
+// through this node before. If that takes too long, the read shows what there is.
 func (a *API) awaitOwnWrites(ctx context.Context, accountID string) {
 	since, any := a.unread.of(accountID)
 	if !any {

@@ -11,25 +11,25 @@ import (
 // either case, and what looks like an API key or a signing secret of ours.
 var secretLike = regexp.MustCompile(`(?i)s[a-z2-7]{55}|wh(sec|k_test|k_live)_[0-9a-z]{8,}`)
 
-// struckOut stands in the place of a secret.
+// struckOut replaces a secret.
 const struckOut = "[secret]"
 
-// redact strikes out whatever looks like a secret. It is the second line: no
-// message is made of a client's values in the first place, but names of JSON
-// members and errors of other parts pass through here too. What is not UTF-8 is
-// replaced, so that every text can be written as JSON.
+// redact replaces whatever looks like a secret. It is the second line of defence: messages
+// do not contain a client's values in the first place, but names of JSON members and errors
+// of other parts pass through here too. Invalid UTF-8 is replaced, so that every text can
+// be written as JSON.
 func redact(s string) string {
 	return strings.ToValidUTF8(secretLike.ReplaceAllLiteralString(s, struckOut), "\uFFFD")
 }
 
-// secretWord matches a whole word that looks like a secret. A muxed address is a
-// longer word, and a third of them hold an S with 55 such characters behind it.
+// secretWord matches a whole word that looks like a secret. A muxed address is a longer
+// word, and a third of them contain an S followed by 55 such characters.
 var secretWord = regexp.MustCompile(`(?i)\b(s[a-z2-7]{55}|wh(sec|k_test|k_live)_[0-9a-z]{8,})\b`)
 
 const secretKeyLength = 56
 
-// holdsSecret reports whether a text holds a word that looks like a secret, or a
-// secret key with a valid checksum inside a word.
+// holdsSecret reports whether a text contains a word that looks like a secret, or a secret
+// key with a valid checksum inside a word.
 func holdsSecret(s string) bool {
 	if secretWord.MatchString(s) {
 		return true

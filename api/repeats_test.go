@@ -18,8 +18,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// repeatable are the bodies of everything that takes an Idempotency-Key, by its
-// operationId. What a path names is made by [newRepetition].
+// repeatable are the bodies of every operation that accepts an Idempotency-Key, by its
+// operationId. The objects in a path are created by [newRepetition].
 var repeatable = map[string]func(*repetition) string{
 	"createEndpoint":  text(`{"url":"https://new.invalid","headers":{"X-A":"1"}}`),
 	"updateEndpoint":  text(`{"url":"https://other.invalid"}`),
@@ -41,7 +41,7 @@ var repeatable = map[string]func(*repetition) string{
 
 func text(body string) func(*repetition) string { return func(*repetition) string { return body } }
 
-// repetition is a world with one of everything.
+// repetition is a world with one object of every kind.
 type repetition struct {
 	*world
 	key                            string
@@ -62,7 +62,7 @@ func newRepetition(t *testing.T) *repetition {
 	return r
 }
 
-// path puts what there is into a path of openapi.yaml.
+// path fills ids into a path of openapi.yaml.
 func (r *repetition) path(template string) string {
 	kind := strings.Split(template, "/")[2]
 	ids := map[string]string{
@@ -74,7 +74,7 @@ func (r *repetition) path(template string) string {
 	return strings.Replace(template, "{id}", ids[kind], 1)
 }
 
-// passages change all that an answer may depend on.
+// passages change everything that an answer may depend on.
 var passages = map[string]func(*repetition){
 	"disabled": func(r *repetition) {
 		for id := range r.endpoints {
@@ -95,8 +95,8 @@ var passages = map[string]func(*repetition){
 	},
 }
 
-// pass lets an hour pass, in which hosts and wallets come to be, keys are used,
-// what is queued is delivered, and the node starts again.
+// pass advances the clock by an hour, in which hosts and wallets come into being, keys are
+// used, deliveries are made, and the node restarts.
 func (r *repetition) pass(what func(*repetition)) {
 	what(r)
 	r.now = r.now.Add(time.Hour)
@@ -117,7 +117,7 @@ func (r *repetition) pass(what func(*repetition)) {
 	}
 }
 
-// resolving warns of nothing.
+// resolving returns no warnings.
 type resolving struct{ api.URLPolicy }
 
 func (p resolving) Check(ctx context.Context, raw string) (string, []string, []api.URLFault) {
@@ -125,10 +125,10 @@ func (p resolving) Check(ctx context.Context, raw string) (string, []string, []a
 	return url, nil, faults
 }
 
-// TestARepeatIsTheFirstAnswer: whatever takes an Idempotency-Key is asked again
-// after everything has changed. What differs is named in openapi.yaml by
-// x-live-in-repeats, and nothing is named that cannot differ. A new operation
-// must join the table.
+// TestARepeatIsTheFirstAnswer: every operation that accepts an Idempotency-Key is repeated
+// after everything has changed. Fields that differ are named in openapi.yaml by
+// x-live-in-repeats, and none is named that cannot differ. A new operation must join the
+// table.
 func TestARepeatIsTheFirstAnswer(t *testing.T) {
 	document, err := loadOpenAPI()
 	if err != nil {
@@ -199,8 +199,8 @@ func repeat(t *testing.T, method, path string, o *openapi3.Operation) {
 	}
 }
 
-// liveInRepeats are the fields that a repeat shows as they are now, as JSON
-// pointers: x-live-in-repeats of an operation.
+// liveInRepeats returns the fields that a repeat shows as they are now, as JSON pointers:
+// x-live-in-repeats of an operation.
 func liveInRepeats(o *openapi3.Operation) (pointers []string) {
 	list, _ := o.Extensions["x-live-in-repeats"].([]any)
 	for _, at := range list {
@@ -209,8 +209,8 @@ func liveInRepeats(o *openapi3.Operation) (pointers []string) {
 	return pointers
 }
 
-// differences are the fields of an object that are others in the second, with what
-// they are there. A list is one field.
+// differences returns the fields of an object that differ in the second, with their values
+// there. A list is one field.
 func differences(t *testing.T, first, again []byte) map[string]string {
 	one, other := fieldsOf(t, first), fieldsOf(t, again)
 	found := make(map[string]string)

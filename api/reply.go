@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// reply is an answer that is no problem.
+// reply is a successful answer.
 type reply struct {
 	status      int    // 0: 200
 	contentType string // empty: application/json
@@ -21,7 +21,7 @@ type reply struct {
 	policy      string // Content-Security-Policy; empty: nothing is allowed
 	replayed    bool
 	view        any    // is encoded as the body
-	body        []byte // where there is no view
+	body        []byte // if there is no view
 }
 
 // encode writes the view into the body.
@@ -61,10 +61,10 @@ func (answer reply) write(w http.ResponseWriter) {
 		h.Del("Content-Length")
 	}
 	w.WriteHeader(answer.status)
-	_, _ = w.Write(answer.body) // the client may be gone: nobody is left to tell
+	_, _ = w.Write(answer.body) // the client may be gone: the error concerns nobody
 }
 
-// unlessZero is nil for the zero value, which the API shows as null.
+// unlessZero returns nil for the zero value, which the API shows as null.
 func unlessZero[T comparable](v T) *T {
 	var zero T
 	if v == zero {
@@ -73,7 +73,7 @@ func unlessZero[T comparable](v T) *T {
 	return &v
 }
 
-// instant shows a time; 0: null.
+// instant formats a time; 0: null.
 func instant(millis int64) *string {
 	if millis == 0 {
 		return nil

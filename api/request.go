@@ -13,15 +13,15 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// overloadRetrySeconds is after how long a node that was full may be asked again.
+// overloadRetrySeconds is when a node that was overloaded may be tried again.
 const overloadRetrySeconds = 1
 
-// request is one request on its way to an answer.
+// request is a request in progress.
 type request struct {
 	http           *http.Request
 	id             string
 	traceID        string // of traceparent; empty: none
-	route          string // template of the path: the path itself may hold anything
+	route          string // template of the path: the path itself may contain anything
 	subjectID      string // the id in the path; empty: it has none
 	caller         caller
 	idempotencyKey string
@@ -31,10 +31,9 @@ type request struct {
 	commandID      string // of a write
 	problem        *problem.Problem
 
-	// What the path names, as this node last read it. It is missing when a
-	// request that may be a repeat names what is gone: only the engine knows its
-	// answer of then.
-	missing  string // what it is, for people; empty: it is there
+	// What the path names, as this node last read it. missing is set when a request that
+	// may be a repeat names an object that is gone: only the engine knows its first answer.
+	missing  string // what is missing, for people; empty: it is there
 	endpoint domain.Endpoint
 	watch    domain.Watch
 	key      domain.Key
@@ -48,8 +47,8 @@ type requestKey struct{}
 
 func requestOf(r *http.Request) *request { return r.Context().Value(requestKey{}).(*request) }
 
-// answering makes the handler of a route: what the headers decide, then the
-// body, then the route's own work.
+// answering makes the handler of a route: it checks the headers, then the body, then does
+// the route's own work.
 func (a *API) answering(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		r := requestOf(hr)
@@ -67,7 +66,7 @@ func (a *API) answering(rt route) http.Handler {
 }
 
 func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error) {
-	// what is open to everyone is for those who watch the node, in need above all
+	// public routes serve those who monitor the node, most of all under overload
 	if rt.permission != "" {
 		select {
 		case a.slots <- struct{}{}:
@@ -81,8 +80,8 @@ func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error)
 			return reply{}, err
 		}
 	}
-	// The time of the work begins here, and again behind the body: one that came
-	// slowly takes none of it.
+	// The time for the work starts here, and again after the body: a body that arrived
+	// slowly uses up none of it.
 	if err := a.beforeBody(r, rt); err != nil {
 		return reply{}, err
 	}
@@ -93,12 +92,12 @@ func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error)
 	defer cancel()
 	answer, err := rt.handle(ctx, r)
 	if r.missing != "" && isProblem(err, problem.CodeValidationFailed) {
-		err = noSuch(r.missing) // held against nothing, a change that was good may look wrong
+		err = noSuch(r.missing) // merged into nothing, a valid change may look wrong
 	}
 	return answer, err
 }
 
-// beforeBody reads the headers of a write and finds what its path names.
+// beforeBody reads the headers of a write and finds the object that its path names.
 func (a *API) beforeBody(r *request, rt route) (err error) {
 	if rt.writes() {
 		if r.idempotencyKey, err = decode.IdempotencyKey(r.http.Header); err != nil {
@@ -125,7 +124,7 @@ func (a *API) beforeBody(r *request, rt route) (err error) {
 	return rt.subject(ctx, r)
 }
 
-// readBody reads the body and, of a write, derives the id of its command.
+// readBody reads the body and, for a write, derives the id of its command.
 func (a *API) readBody(w http.ResponseWriter, r *request, rt route) (err error) {
 	if r.body, err = decode.Body(w, r.http, rt.body); err != nil {
 		return err

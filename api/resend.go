@@ -10,16 +10,16 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// resentView is what a resend made of a delivery.
+// resentView is a delivery after a resend.
 type resentView struct {
 	ID       string       `json:"id"`
 	Delivery deliveryView `json:"delivery"`
 }
 
-// resendEvent asks the endpoint that the event went to at first, and follows the
-// event from there: each endpoint knows where it has handed it over to. So a
-// repeat of the request goes the same way and gets the same answers. A history
-// that is built anew may not know the first endpoint yet.
+// resendEvent asks the event's first endpoint, and follows the event from there: each
+// endpoint knows where it has handed it over to. So a repeat of the request goes the same
+// way and gets the same answers. A history that is being refilled may not know the first
+// endpoint yet.
 func (a *API) resendEvent(ctx context.Context, r *request) (reply, error) {
 	if r.event.FirstEndpointID == "" {
 		return reply{}, historyError(fmt.Errorf("%w: it has the event's hand-over and not its first "+
@@ -56,9 +56,9 @@ func (a *API) resendEvent(ctx context.Context, r *request) (reply, error) {
 		domain.MaxMoves+1)
 }
 
-// unknownAt answers for an endpoint that does not have the event. The first one
-// had it once, and the history still has: it is kept for reading only. A later one
-// is about to have it.
+// unknownAt answers for an endpoint that does not have the event. The first one had it
+// once, and the history still has: it is only readable now. A later one is about to receive
+// it.
 func (a *API) unknownAt(r *request, asked domain.ResendEvent, replayed bool) (reply, error) {
 	if asked.EndpointID != r.event.FirstEndpointID {
 		return a.resent(r, onItsWay(asked.EndpointID), replayed)
@@ -69,7 +69,7 @@ func (a *API) unknownAt(r *request, asked domain.ResendEvent, replayed bool) (re
 	return reply{}, expired
 }
 
-// onItsWay is the delivery of an event that is handed over to an endpoint.
+// onItsWay is the delivery of an event that is being handed over to an endpoint.
 func onItsWay(endpointID string) domain.Delivery {
 	return domain.Delivery{EndpointID: endpointID, State: domain.StateQueued}
 }
@@ -85,8 +85,8 @@ func (a *API) resent(r *request, d domain.Delivery, replayed bool) (reply, error
 	return reply{view: view, replayed: replayed}, err
 }
 
-// presentEndpoint is the endpoint that the event's watch names, empty when there
-// is none to send to.
+// presentEndpoint returns the endpoint that the event's watch names, empty when there is
+// none to send to.
 func (a *API) presentEndpoint(ctx context.Context, r *request) (string, error) {
 	var sent struct {
 		Data struct {
@@ -96,7 +96,7 @@ func (a *API) presentEndpoint(ctx context.Context, r *request) (string, error) {
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(r.event.Body, &sent); err != nil || sent.Data.Watch.ID == "" {
-		return "", nil // a test.ping is of no watch
+		return "", nil // a test.ping has no watch
 	}
 	endpoint, found, err := lookUp(ctx, a, "endpoint of an event's watch",
 		func() (domain.Endpoint, bool, error) {

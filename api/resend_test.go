@@ -7,7 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// moving is an account whose one event had a delivery to a, which was deleted.
+// moving is an account whose one event had a delivery to endpoint a, which was deleted.
 func moving(t *testing.T) (w *world, apiKey, resend string, watch func(endpointID string)) {
 	w = newWorld(t)
 	apiKey = w.newKey(account("a"), domain.Permissions()...)
@@ -43,15 +43,15 @@ func (w *world) cancel(apiKey string) {
 	wantStatus(w.t, w.call("DELETE", "/v1/endpoints/"+at, apiKey, ""), 204)
 }
 
-// TestACancelledEventGoesOnAtTheWatchsEndpoint: from endpoint to endpoint, and a
-// repeat gets the first answer, wherever the event is by then.
+// TestACancelledEventGoesOnAtTheWatchsEndpoint: from endpoint to endpoint, and a repeat
+// gets the first answer, wherever the event is by then.
 func TestACancelledEventGoesOnAtTheWatchsEndpoint(t *testing.T) {
 	w, k, resend, watch := moving(t)
 	wantProblem(t, w.call("POST", resend, k, ""), 409, "NO_ENDPOINT")
 	var answers []string
 	for n := range 3 {
 		to := w.newEndpoint(k)
-		watch(to) // what this node has not read yet, it waits for
+		watch(to) // the request waits for what this node has not read yet
 		asked := wantStatus(t, w.call("POST", resend, k, "", "Idempotency-Key", fmt.Sprint(n)), 200)
 		if in(t, asked.body, "delivery", "endpointId") != to ||
 			in(t, asked.body, "delivery", "state") != "QUEUED" {
@@ -72,8 +72,8 @@ func TestACancelledEventGoesOnAtTheWatchsEndpoint(t *testing.T) {
 	}
 }
 
-// TestAMovedEventIsAskedForWhereItIs: one that has not arrived is on its way, and
-// one that is settled there begins another run there.
+// TestAMovedEventIsAskedForWhereItIs: an event that has not arrived is on its way, and one
+// that is settled at its new endpoint starts another run there.
 func TestAMovedEventIsAskedForWhereItIs(t *testing.T) {
 	w, k, resend, watch := moving(t)
 	b := w.newEndpoint(k)
@@ -89,7 +89,7 @@ func TestAMovedEventIsAskedForWhereItIs(t *testing.T) {
 			t.Errorf("%s: %s", state, got.body)
 		}
 	}
-	for id, r := range w.history { // the receiving partition has not taken it in
+	for id, r := range w.history { // the receiving partition has not processed it
 		r.record.FirstEndpointID, r.record.EndpointID = w.left[r.record.FirstEndpointID][0].EndpointID,
 			"ep_elsewhere"
 		w.history[id] = r

@@ -44,7 +44,7 @@ func viewMemoRule(r domain.MemoRule) memoRuleView {
 	return memoRuleView{Kind: r.Kind, Value: r.Value.String(), Type: r.Value.Type}
 }
 
-// texts are the fields that the rule has, to merge a patch into.
+// texts returns the rule's fields, to merge a patch into.
 func (v amountRuleView) texts() map[string]string {
 	return notEmpty(map[string]string{
 		"kind": string(v.Kind), "amount": v.Amount, "min": v.Min, "max": v.Max,
@@ -62,7 +62,7 @@ func notEmpty(texts map[string]string) map[string]string {
 	return texts
 }
 
-// kindFields says which fields belong to a kind of rule, beside kind itself.
+// kindFields are the fields of a kind of rule, besides kind itself.
 type kindFields struct {
 	kind   string
 	fields []string
@@ -83,8 +83,8 @@ var memoKinds = []kindFields{
 	{string(domain.MemoEquals), []string{"value", "type"}},
 }
 
-// readKind reads the kind of an optional rule, and that its fields are those of
-// the kind. A rule that is not given is "any", the first of the kinds.
+// readKind reads the kind of an optional rule, and checks that its fields belong to the
+// kind. A missing rule is "any", the first of the kinds.
 func readKind(rule decode.Value, kinds []kindFields) (kind string, ok bool) {
 	if !rule.Given() {
 		return kinds[0].kind, false
@@ -147,7 +147,7 @@ func readAmount(v decode.Value) (int64, bool) {
 	}
 	stroops, err := domain.ParseAmount(s)
 	if _, fraction, _ := strings.Cut(s, "."); err == nil && len(fraction) > 7 {
-		err = domain.ErrAmountPrecision // zeros too: what cannot be paid should not be written
+		err = domain.ErrAmountPrecision // zeros too: an amount that cannot be paid should not be written
 	}
 	if err == nil && stroops == 0 {
 		err = errAmountZero

@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// TestHeaderValuesAreSealed: what leaves the API holds the values sealed, bound to
-// their endpoint and name, and the API shows them as they were given.
+// TestHeaderValuesAreSealed: values leave the API sealed, bound to their endpoint and name,
+// and the API shows them as they were given.
 func TestHeaderValuesAreSealed(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -50,7 +50,7 @@ func TestHeaderValuesAreSealed(t *testing.T) {
 		}
 	}
 
-	// Asking for what is there changes nothing, and no seal.
+	// Setting the same value changes nothing, and keeps the seal.
 	same := wantStatus(t, w.call("PATCH", path, k, `{"headers":{"authorization":"`+token+`"}}`), 200)
 	if same.Header.Get("ETag") != `"1"` ||
 		string(w.endpoints[id].Headers[0].Sealed) != string(kept[0].Sealed) {
@@ -62,7 +62,7 @@ func TestHeaderValuesAreSealed(t *testing.T) {
 		string(got[1].Sealed) == string(kept[1].Sealed) {
 		t.Error("not only the header that changed was sealed anew")
 	}
-	// What was resealed between the read and the decision stays resealed.
+	// A header that was resealed between the read and the decision stays resealed.
 	resealed := reseal(t, w, id)
 	shown("resealed",
 		wantStatus(t,
@@ -78,7 +78,7 @@ func TestHeaderValuesAreSealed(t *testing.T) {
 	}
 }
 
-// reseal does what `lumenhook secrets rewrap` asks for, unseen by this node.
+// reseal does what `lumenhook secrets rewrap` does, unknown to this node.
 func reseal(t *testing.T, w *world, id string) []domain.Header {
 	t.Helper()
 	w.mu.Lock()
@@ -103,9 +103,9 @@ func reseal(t *testing.T, w *world, id string) []domain.Header {
 	return w.endpoints[id].Headers
 }
 
-// TestWhatDoesNotOpen: a repeat learns that its answer is forgotten; anyone else
-// gets the endpoint, and learns which of its headers is lost. A change of another
-// header leaves that one as it is; it can be set anew.
+// TestWhatDoesNotOpen: a repeat is told that its answer is forgotten; other requests get
+// the endpoint, with the names of its lost headers. A change of another header leaves a
+// lost one as it is; it can be set again.
 func TestWhatDoesNotOpen(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

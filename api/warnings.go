@@ -2,23 +2,23 @@ package api
 
 import lru "github.com/hashicorp/golang-lru/v2"
 
-// maxRemembered bounds what a node remembers of its own answers.
+// maxRemembered bounds how many of its own answers a node remembers.
 const maxRemembered = 16_384
 
-// warnings holds what this node warned of when it answered a write that may be
-// repeated: a repeat through it gets the warnings of then, and is not held
-// against a world that has changed since.
+// warnings remembers the warnings with which this node answered writes that may be
+// repeated: a repeat through it gets the same warnings, and is not checked against state
+// that has changed since.
 type warnings struct {
 	byCommand *lru.Cache[string, []string]
 }
 
 func newWarnings() *warnings { return &warnings{newCache[[]string](maxRemembered)} }
 
-// settle returns the warnings to answer with: those of the first answer, as far as
-// this node gave it.
+// settle returns the warnings to answer with: those of the first answer, if this node gave
+// it.
 func (w *warnings) settle(r *request, replayed bool, found []string) []string {
 	if found == nil {
-		found = []string{} // a list, where the API has one
+		found = []string{} // an empty list instead of null
 	}
 	if r.idempotencyKey == "" {
 		return found
@@ -36,8 +36,8 @@ func (w *warnings) answered(r *request) bool {
 }
 
 // repeatsCreation reports whether a creation was answered before, as far as this node
-// knows: then what may have changed in the world since is no fault of it. The
-// engine decides, and makes nothing anew.
+// knows: then what has changed since is no fault of it. The engine decides, and creates
+// nothing twice.
 func (a *API) repeatsCreation(r *request, made func() (bool, error)) bool {
 	if r.idempotencyKey == "" {
 		return false
@@ -50,7 +50,7 @@ func (a *API) repeatsCreation(r *request, made func() (bool, error)) bool {
 }
 
 // mayRepeatChange reports whether a change may have been answered before: this node
-// remembers it, or what it names is gone and only the engine knows.
+// remembers it, or its object is gone and only the engine knows.
 func (a *API) mayRepeatChange(r *request) bool {
 	return r.missing != "" || a.warnings.answered(r)
 }

@@ -34,22 +34,22 @@ type watchView struct {
 	UpdatedAt       string             `json:"updatedAt"`
 }
 
-// watchMade is a watch as its creation and its update answer with it.
+// watchMade is a watch in the answer to its creation or update.
 type watchMade struct {
 	watchView
 	Warnings []string `json:"warnings"`
 }
 
-// watchStatus reports whether what a watch reports can be delivered.
+// watchStatus is whether a watch's events can be delivered.
 type watchStatus string
 
-// A watch outlives its endpoint, and matches nothing until it is given another.
+// A watch outlives its endpoint, and matches nothing until it gets another.
 const (
 	watchActive          watchStatus = "active"
 	watchEndpointDeleted watchStatus = "endpoint_deleted"
 )
 
-// viewWatch puts a watch into the form of the specification's "Watch".
+// viewWatch converts a watch to the form of the specification's "Watch".
 func viewWatch(w domain.Watch, status watchStatus) watchView {
 	v := watchView{
 		ID:              w.ID,
@@ -71,15 +71,15 @@ func viewWatch(w domain.Watch, status watchStatus) watchView {
 	return v
 }
 
-// watchBody is what a client sends to make or change a watch, beside its wallet. What a
-// change does not name is nil.
+// watchBody is what a client sends to create or change a watch, besides its wallet. Fields
+// that a change does not name are nil.
 type watchBody struct {
 	domain.WatchChange
-	completed bool // a rule was completed out of the watch
+	completed bool // a rule was merged into the watch's
 }
 
-// fields lists the fields of a watch, beside its wallet. What a rule does not name is
-// that of the watch.
+// fields lists the fields of a watch, besides its wallet. Fields that a rule does not name
+// are the watch's.
 func (b *watchBody) fields(have domain.Watch) []decode.Field {
 	amount, memo := viewAmountRule(have.Rules.Amount), viewMemoRule(have.Rules.Memo)
 	return []decode.Field{
@@ -97,15 +97,14 @@ func (b *watchBody) fields(have domain.Watch) []decode.Field {
 	}
 }
 
-// complete merges a rule of a patch into the one that the watch has.
+// complete merges a rule of a patch into the watch's rule.
 func (b *watchBody) complete(v decode.Value, have map[string]string) decode.Value {
 	merged, applied := v.Onto(have, "kind")
 	b.completed = b.completed || applied
 	return merged
 }
 
-// decodeNewWatch reads the body of a creation. The endpoint's id is left empty if it
-// cannot be one.
+// decodeNewWatch decodes the body of a creation. An invalid endpoint id is left empty.
 func decodeNewWatch(body []byte) (domain.Watch, *problem.Faults) {
 	var b watchBody
 	var wallet string
@@ -126,7 +125,7 @@ func decodeNewWatch(body []byte) (domain.Watch, *problem.Faults) {
 	}, faults
 }
 
-// orZero is the value of a field, and the zero value if it was not read.
+// orZero returns the value of a field, or the zero value if it was not read.
 func orZero[T any](v *T) (value T) {
 	if v != nil {
 		value = *v
@@ -134,9 +133,9 @@ func orZero[T any](v *T) (value T) {
 	return value
 }
 
-// decodeWatchPatch reads a merge patch: what it names changes, null makes it what
-// it is by default. A rule that names no kind, or the one that it has, is merged
-// into the rule; one of another kind takes its place.
+// decodeWatchPatch decodes a merge patch: named fields change, null restores a field's
+// default. A rule that names no kind, or its present one, is merged into the rule; one of
+// another kind replaces it.
 func decodeWatchPatch(body []byte, have domain.Watch) (b watchBody, faults *problem.Faults) {
 	sameWallet := decode.Field{
 		Name: "walletAddress",
@@ -170,7 +169,7 @@ func readWallet(v decode.Value) string {
 	return wallet
 }
 
-// checkAddress reports whether an address is right, and adds what is wrong with it.
+// checkAddress reports whether an address is valid, and adds what is wrong with it.
 func checkAddress(v decode.Value, s string, faultOf func(string) (string, string)) bool {
 	code, detail := faultOf(s)
 	if code != "" {
@@ -200,7 +199,7 @@ func readAssets(v decode.Value) []domain.Asset {
 	return distinct(elements, readAsset, "is the same asset as element %d")
 }
 
-// distinct reads elements of which no two may be the same.
+// distinct reads elements that must all be different.
 func distinct[T comparable](
 	elements []decode.Value, read func(decode.Value) (T, bool), twice string,
 ) (all []T) {

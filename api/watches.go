@@ -36,8 +36,8 @@ func (a *API) createWatch(ctx context.Context, r *request) (reply, error) {
 	return answer, nil
 }
 
-// askWatch submits a command that is answered with a watch, looks the wallet up
-// meanwhile, and waits until this node has read the change. The answer lacks its view.
+// askWatch submits a command that is answered with a watch, looks the wallet up meanwhile,
+// and waits until this node has read the change. It does not fill in the answer's view.
 func (a *API) askWatch(
 	ctx context.Context, r *request, body domain.CommandBody, warn func() []string,
 ) (reply, *domain.Watch, []string, error) {
@@ -53,8 +53,8 @@ func (a *API) askWatch(
 	return answer, watch, a.warnings.settle(r, result.Replayed, <-found), nil
 }
 
-// checkEndpoint adds a fault if a watch names an endpoint that the caller does
-// not have. An empty id is a fault already.
+// checkEndpoint adds a fault if a watch names an endpoint that the caller does not have. An
+// empty id was reported already.
 func (a *API) checkEndpoint(
 	ctx context.Context, r *request, id string, faults *problem.Faults,
 ) error {
@@ -71,7 +71,7 @@ func (a *API) checkEndpoint(
 	return err
 }
 
-// statusOf reports whether a watch's endpoint is still there.
+// statusOf returns whether a watch's endpoint still exists.
 func (a *API) statusOf(w domain.Watch) (watchStatus, error) {
 	e, found, err := a.Directory.Endpoint(w.EndpointID)
 	if err != nil {
@@ -83,7 +83,7 @@ func (a *API) statusOf(w domain.Watch) (watchStatus, error) {
 	return watchActive, nil
 }
 
-// showWatch is a watch with its status of now.
+// showWatch converts a watch, with its present status.
 func (a *API) showWatch(w domain.Watch) (watchView, error) {
 	status, err := a.statusOf(w)
 	return viewWatch(w, status), err
@@ -138,10 +138,10 @@ func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
 		Change:     patch.WatchChange,
 	}
 	if patch.completed && update.IfRevision == 0 {
-		update.IfRevision = r.watch.Revision // merged into what was read: it must still be that
+		update.IfRevision = r.watch.Revision // the revision that was merged into
 	}
 	if r.missing != "" || unjudged {
-		update.IfRevision = decode.NoRevision // it must be a repeat, or come to nothing
+		update.IfRevision = decode.NoRevision // it must be a repeat, or have no effect
 	}
 	assets := r.watch.Rules.Assets
 	if patch.Assets != nil {
@@ -161,9 +161,8 @@ func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
 	return answer, err
 }
 
-// judgeNewEndpoint decides whether a watch may be given another endpoint. That of a
-// repeat is taken for what it was judged to be then: unjudged reports that it would be
-// refused now.
+// judgeNewEndpoint checks whether a watch may get another endpoint. For a repeat, the
+// result of the first time counts: unjudged reports that the endpoint would be refused now.
 func (a *API) judgeNewEndpoint(
 	ctx context.Context, r *request, id *string, faults *problem.Faults,
 ) (unjudged bool, err error) {

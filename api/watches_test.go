@@ -19,7 +19,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// newer is an engine with a rejection that this version has not heard of.
+// newer is an engine with a rejection that this version does not know.
 type newer struct{}
 
 func (newer) Submit(_ context.Context, c domain.Command) (domain.Result, error) {
@@ -30,7 +30,7 @@ func (newer) Submit(_ context.Context, c domain.Command) (domain.Result, error) 
 	}, nil
 }
 
-// older is an engine that cannot read what it is asked, and not even its hash.
+// older is an engine that cannot decode the command, not even its hash.
 type older struct{}
 
 func (older) Submit(_ context.Context, c domain.Command) (domain.Result, error) {
@@ -48,7 +48,7 @@ func seed(n byte) *keypair.Full {
 	return k
 }
 
-// secretSeed is a secret key that must show up nowhere.
+// secretSeed is a secret key that must appear nowhere.
 func (w *world) secretSeed() string { return seed(200).Seed() }
 
 var (
@@ -168,8 +168,8 @@ func TestWatchRulesThatAreTaken(t *testing.T) {
 	}
 }
 
-// fieldFaults holds each fault of each field: what is put into a valid watch,
-// and what is wrong with it then.
+// fieldFaults lists each fault of each field: the value that is put into a valid watch, and
+// the expected fault.
 var fieldFaults = []struct {
 	field, value string
 	faults       []string
@@ -466,8 +466,8 @@ func TestAnotherAccountsEndpointIsUnknown(t *testing.T) {
 	}
 }
 
-// A secret key in any place of a request leaves through no answer, no header,
-// no log line and no command.
+// A secret key anywhere in a request appears in no answer, no header, no log line and no
+// command.
 func TestASecretKeyShowsUpNowhere(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -521,7 +521,7 @@ func TestASecretKeyShowsUpNowhere(t *testing.T) {
 }
 
 func FuzzWatchBody(f *testing.F) {
-	// millions of lines otherwise
+	// otherwise millions of lines
 	w := newWorld(f, func(c *api.Config) { c.Log = slog.New(slog.DiscardHandler) })
 	k := w.newKey(account("a"), domain.PermissionWrite)
 	e := w.newEndpoint(k)
@@ -545,8 +545,8 @@ func FuzzWatchBody(f *testing.F) {
 	})
 }
 
-// BenchmarkCreateWatch measures what the API itself costs: authentication,
-// reading, checks, command and answer, with everything behind it in memory.
+// BenchmarkCreateWatch measures the API itself: authentication, reading, checks, command
+// and answer, with everything behind it in memory.
 func BenchmarkCreateWatch(b *testing.B) {
 	w := newWorld(b, func(c *api.Config) { c.Log = slog.New(slog.DiscardHandler) })
 	k := w.newKey(account("a"), domain.PermissionWrite)
@@ -564,7 +564,7 @@ func BenchmarkCreateWatch(b *testing.B) {
 	}
 }
 
-// A wallet that cannot be looked up is watched all the same, and a warning says so.
+// A wallet that cannot be looked up is watched nevertheless, with a warning.
 func TestAWalletThatCannotBeLookedUpIsWatched(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

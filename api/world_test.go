@@ -26,9 +26,9 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// world is everything behind the API, in memory: the domain's own Decide and
-// Evolve behind one lock, a directory that lags until it is awaited, a history,
-// a ledger network and a policy for URLs.
+// world is everything behind the API, in memory: the domain's own Decide and Evolve behind
+// one lock, a directory that lags until it is awaited, a history, a ledger network and a
+// policy for URLs.
 type world struct {
 	t      testing.TB
 	api    *api.API
@@ -78,7 +78,7 @@ func (w *world) serve() {
 	w.t.Cleanup(w.server.Close)
 }
 
-// restart serves by a node that remembers nothing.
+// restart replaces the node by one that remembers nothing.
 func (w *world) restart(change func(*api.Config)) {
 	w.server.Close()
 	change(&w.config)
@@ -132,8 +132,8 @@ func assemble(t testing.TB, change ...func(*api.Config)) *world {
 	return w
 }
 
-// Submit answers as the engine does: a command seen before gets its answer
-// again, any other is decided and folded.
+// Submit answers as the engine does: a repeated command gets its first answer, any other is
+// decided and folded.
 func (w *world) Submit(ctx context.Context, c domain.Command) (domain.Result, error) {
 	if w.gate != nil {
 		select {
@@ -181,7 +181,7 @@ func (w *world) decide(c domain.Command) domain.Answer {
 		return w.decideReplay(c, body)
 	case domain.ResendEvent:
 		return w.decideResend(c, body)
-	default: // the endpoint alone answers it
+	default: // decided by the endpoint alone
 	}
 	state, rejection := decideOn(w, c, w.endpoints, domain.DecideEndpoint,
 		func(s domain.Endpoint, f domain.Fact) domain.Endpoint {
@@ -264,7 +264,7 @@ func (w *world) decideTest(c domain.Command, body domain.TestEndpoint) domain.An
 	return domain.Answer{Test: &domain.TestResult{EventID: id, Result: w.attempt}}
 }
 
-// deliveries are those that the history tells of.
+// deliveries returns the deliveries in the history.
 func (w *world) deliveries(endpointID string) (all []domain.Delivery) {
 	for id, r := range w.history {
 		if r.record.EndpointID == endpointID {
@@ -342,7 +342,7 @@ func (w *world) decideResend(c domain.Command, body domain.ResendEvent) domain.A
 	return domain.Answer{Delivery: &delivery}
 }
 
-// move has the event of a delivery go on at another endpoint.
+// move moves the event of a delivery to another endpoint.
 func (w *world) move(d domain.Delivery) {
 	if w.left == nil {
 		w.left = make(map[string][]domain.Delivery)
@@ -588,7 +588,7 @@ func contains(assets []domain.Asset, asset domain.Asset) bool {
 	return false
 }
 
-// Check takes https URLs whose host is no address of this machine.
+// Check accepts https URLs whose host is no address of this machine.
 func (w *world) Check(_ context.Context, raw string) (string, []string, []api.URLFault) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "https" || u.Host == "" {
@@ -684,13 +684,13 @@ func (s *safeBuffer) String() string {
 	return s.b.String()
 }
 
-// answer is what came back, read to its end and held against openapi.yaml.
+// answer is a response, read to its end and checked against openapi.yaml.
 type answer struct {
 	*http.Response
 	body []byte
 }
 
-// call sends a request. Its header lines are name and value in turn.
+// call sends a request. Its header lines are alternating names and values.
 func (w *world) call(method, path, apiKey, body string, header ...string) answer {
 	w.t.Helper()
 	request, err := http.NewRequest(method, w.server.URL+path, strings.NewReader(body))

@@ -27,15 +27,15 @@ const (
 	defaultTimeout = 45 * time.Second // of one request: a test waits for its attempt
 )
 
-// Client asks one service with one key. It is safe for concurrent use.
+// Client calls one service with one key. It is safe for concurrent use.
 type Client struct {
 	base string
 	key  string
 	http *http.Client
 }
 
-// New makes a client of the service at a base address, such as
-// http://127.0.0.1:8080. A nil httpClient is one of its own.
+// New makes a client of the service at a base address, such as http://127.0.0.1:8080. If
+// httpClient is nil, it creates one.
 func New(baseURL, apiKey string, httpClient *http.Client) (*Client, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -48,17 +48,17 @@ func New(baseURL, apiKey string, httpClient *http.Client) (*Client, error) {
 	return &Client{base: strings.TrimSuffix(baseURL, "/"), key: apiKey, http: httpClient}, nil
 }
 
-// Option changes one call.
+// Option modifies one call.
 type Option func(*call)
 
-// IdempotencyKey names a write, so that a repeat of it by another process is
-// recognised. Without it the client draws one.
+// IdempotencyKey names a write, so that a repeat of it by another process is recognised.
+// Without it the client generates one.
 func IdempotencyKey(key string) Option { return func(c *call) { c.idempotencyKey = key } }
 
-// IfMatch refuses a change of an object that has another ETag.
+// IfMatch makes a change fail if the object has another ETag.
 func IfMatch(etag string) Option { return func(c *call) { c.ifMatch = etag } }
 
-// call is one request and what is to come of it.
+// call is one request and how to handle its answer.
 type call struct {
 	method, path   string
 	query          url.Values
@@ -66,9 +66,9 @@ type call struct {
 	idempotencyKey string
 	ifMatch        string
 
-	into   any  // where a JSON answer goes; nil: nowhere
+	into   any  // where a JSON answer is decoded into; nil: nowhere
 	raw    bool // the answer is no JSON, and into is a *[]byte
-	accept int  // a status to take as an answer beside 2xx
+	accept int  // a status that counts as success besides 2xx
 }
 
 // tagged is an object whose answer has an ETag.
@@ -85,7 +85,7 @@ func ask[T any](
 	return answer, err
 }
 
-// id is the path of an object, or of an operation on it.
+// id returns the path of an object, or of an operation on it.
 func id(prefix, id string, rest ...string) string {
 	path := prefix + "/" + url.PathEscape(id)
 	for _, r := range rest {
@@ -94,11 +94,10 @@ func id(prefix, id string, rest ...string) string {
 	return path
 }
 
-// Patch is a JSON merge patch: fields by name, nil for what a field is by
-// default.
+// Patch is a JSON merge patch: values by field name, nil to restore a field's default.
 type Patch map[string]any
 
-// do makes a call, and repeats it when it may and should be.
+// do makes a call, and repeats it if it may and should be repeated.
 func (c *Client) do(ctx context.Context, one call, options ...Option) error {
 	for _, o := range options {
 		o(&one)
@@ -128,8 +127,8 @@ func (c *Client) do(ctx context.Context, one call, options ...Option) error {
 	}
 }
 
-// exchange makes one request. A wait of 0 or more says that it may be repeated
-// after that time.
+// exchange makes one request. If wait is 0 or more, the request may be repeated after that
+// time.
 func (c *Client) exchange(
 	ctx context.Context, one call, body []byte,
 ) (wait time.Duration, err error) {
@@ -193,7 +192,7 @@ func (one call) take(response *http.Response, got []byte) error {
 	return nil
 }
 
-// retryAfter is when to come back, for an answer that says so.
+// retryAfter returns the time of a Retry-After header.
 func retryAfter(r *http.Response) time.Duration {
 	if r.StatusCode != http.StatusServiceUnavailable && r.StatusCode != http.StatusTooManyRequests {
 		return -1

@@ -1,13 +1,13 @@
-// Package client is a client of Lumenhook's API. It hides HTTP: the headers,
-// problem+json, and the repeats that a network asks for.
+// Package client is a client of Lumenhook's API. It hides HTTP: the headers, problem+json,
+// and the retries that a network requires.
 //
-// Each operation of schemas/openapi.yaml has one method of its operationId's
-// name, and each object one struct. A test holds both against the document.
+// Each operation of schemas/openapi.yaml has one method of its operationId's name, and each
+// object one struct. A test compares both with the document.
 //
 // Invariants:
 //
-//   - Every write carries an Idempotency-Key. It is repeated, with the same key,
-//     when no answer came, or one that says to come back: so it takes effect once.
+//   - Every write carries an Idempotency-Key. It is repeated, with the same key, when no
+//     answer arrived, or one with Retry-After: so it takes effect once.
 //   - A refusal is a *Problem.
 //   - Time, size of an answer, and number of repeats are bounded.
 //

@@ -7,7 +7,7 @@ import (
 
 const endpoints = "/v1/endpoints"
 
-// Endpoint is where events go. Secret is there after creation and rotation only,
+// Endpoint is where events are sent. Secret is set after creation and rotation only,
 // Warnings after creation and update.
 type Endpoint struct {
 	ID                  string            `json:"id"`
@@ -25,10 +25,10 @@ type Endpoint struct {
 	Secret              string            `json:"secret,omitempty"`
 	Warnings            []string          `json:"warnings,omitempty"`
 
-	ETag string `json:"-"` // of the answer, where it has one
+	ETag string `json:"-"` // of the answer, if it has one
 }
 
-// EndpointCreate is what an endpoint is made of; URL must be set.
+// EndpointCreate are the fields of a new endpoint; URL must be set.
 type EndpointCreate struct {
 	URL                string            `json:"url"`
 	Description        string            `json:"description,omitempty"`
@@ -36,17 +36,17 @@ type EndpointCreate struct {
 	RateLimitPerSecond int               `json:"rateLimitPerSecond,omitempty"`
 }
 
-// EndpointFilter says which endpoints a list holds; empty fields do not filter.
+// EndpointFilter selects endpoints; empty fields do not filter.
 type EndpointFilter struct{ Status string }
 
-// Replay says which failed deliveries to queue again: those created at Since or
-// later, and before Until if that is set.
+// Replay selects the failed deliveries to queue again: those created at Since or later, and
+// before Until if that is set.
 type Replay struct {
 	Since time.Time  `json:"since"`
 	Until *time.Time `json:"until,omitempty"`
 }
 
-// ReplayResult says what was queued.
+// ReplayResult is how many deliveries were queued.
 type ReplayResult struct {
 	Queued    int  `json:"queued"`
 	Matched   int  `json:"matched"`
@@ -59,15 +59,15 @@ type TestResult struct {
 	Attempt TestAttempt `json:"attempt"`
 }
 
-// TestAttempt is what a receiver made of a test.ping; StatusCode is nil when no
-// status arrived.
+// TestAttempt is the result of a test.ping's attempt; StatusCode is nil when no status
+// arrived.
 type TestAttempt struct {
 	StatusCode *int    `json:"statusCode"`
 	DurationMs int64   `json:"durationMs"`
 	Error      *string `json:"error"`
 }
 
-// CreateEndpoint registers an endpoint. Its secret is shown here only.
+// CreateEndpoint creates an endpoint. Its secret is returned here only.
 func (c *Client) CreateEndpoint(
 	ctx context.Context, e EndpointCreate, o ...Option,
 ) (Endpoint, error) {
@@ -93,26 +93,26 @@ func (c *Client) UpdateEndpoint(
 	return ask[Endpoint](ctx, c, patch, id(endpoints, endpointID), p, o)
 }
 
-// DeleteEndpoint deletes an endpoint; what waits for it is cancelled.
+// DeleteEndpoint deletes an endpoint; its pending deliveries are cancelled.
 func (c *Client) DeleteEndpoint(ctx context.Context, endpointID string, o ...Option) error {
 	return c.do(ctx, call{method: remove, path: id(endpoints, endpointID)}, o...)
 }
 
-// EnableEndpoint lets the sending go on.
+// EnableEndpoint resumes sending to an endpoint.
 func (c *Client) EnableEndpoint(
 	ctx context.Context, endpointID string, o ...Option,
 ) (Endpoint, error) {
 	return ask[Endpoint](ctx, c, post, id(endpoints, endpointID, "enable"), nil, o)
 }
 
-// DisableEndpoint stops the sending.
+// DisableEndpoint stops sending to an endpoint.
 func (c *Client) DisableEndpoint(
 	ctx context.Context, endpointID string, o ...Option,
 ) (Endpoint, error) {
 	return ask[Endpoint](ctx, c, post, id(endpoints, endpointID, "disable"), nil, o)
 }
 
-// RotateSecret gives an endpoint a new secret, which is shown here only.
+// RotateSecret gives an endpoint a new secret, which is returned here only.
 func (c *Client) RotateSecret(
 	ctx context.Context, endpointID string, o ...Option,
 ) (Endpoint, error) {

@@ -8,8 +8,7 @@ import (
 
 const events = "/v1/events"
 
-// Event is an event with its delivery. Attempts are there when it was read by
-// its id.
+// Event is an event with its delivery. Attempts are set when it was read by its id.
 type Event struct {
 	ID         string          `json:"id"`
 	Type       string          `json:"type"`
@@ -18,11 +17,11 @@ type Event struct {
 	Data       json.RawMessage `json:"data"`
 	Delivery   Delivery        `json:"delivery"`
 	Attempts   []Attempt       `json:"attempts,omitempty"`
-	// The history is built anew, and may show the event as it was earlier.
+	// The history is being refilled, and may show an earlier state of the event.
 	HistoryBehind bool `json:"historyBehind,omitempty"`
 }
 
-// Delivery is where an event stands on its way to its endpoint.
+// Delivery is the state of an event's delivery.
 type Delivery struct {
 	State         string     `json:"state"`
 	Held          bool       `json:"held"`
@@ -42,13 +41,13 @@ type Attempt struct {
 	ResponseBody string    `json:"responseBody"`
 }
 
-// Resent is a delivery that was asked to be made again.
+// Resent is a delivery after a resend.
 type Resent struct {
 	ID       string   `json:"id"`
 	Delivery Delivery `json:"delivery"`
 }
 
-// EventFilter says which events a list holds; empty fields do not filter.
+// EventFilter selects events; empty fields do not filter.
 type EventFilter struct {
 	EndpointID, WatchID, WalletAddress, Type, State string
 	Since, Until                                    time.Time

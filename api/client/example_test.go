@@ -15,8 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// From nothing to a payment: a receiver, an endpoint, a watch, and the webhook of a payment
-// to the wallet, with its signature checked.
+// From an empty account to a payment: a receiver, an endpoint, a watch, and the webhook of
+// a payment to the wallet, with its signature checked.
 func Example() {
 	ctx := context.Background()
 	c, err := client.New(baseURL, apiKey, nil)
@@ -32,7 +32,7 @@ func Example() {
 			http.Error(w, err.Error(), http.StatusUnauthorized)
 			return
 		}
-		events <- body // an event may come again: its id says so
+		events <- body // an event may be sent again: its id identifies it
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -43,7 +43,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	secret = endpoint.Secret // shown this once
+	secret = endpoint.Secret // shown only here
 
 	wallet, err := newWallet(ctx)
 	if err != nil {
@@ -76,8 +76,8 @@ func Example() {
 	// payment.received 12.5000000 order-42
 }
 
-// verified reads a webhook and checks the raw body, before anything parses it. The example of
-// domain.Verify is a whole receiver.
+// verified reads a webhook and checks the raw body, before anything parses it. The example
+// of domain.Verify is a complete receiver.
 func verified(w http.ResponseWriter, r *http.Request, secret domain.Secret) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 	if err != nil {
@@ -89,7 +89,7 @@ func verified(w http.ResponseWriter, r *http.Request, secret domain.Secret) ([]b
 	return body, domain.Verify(signature, timestamp, body, secrets, time.Now().Unix())
 }
 
-// A test.ping is sent at once, and the answer says what the receiver made of it.
+// A test.ping is sent at once, and the answer has the receiver's response.
 func ExampleClient_TestEndpoint() {
 	ctx := context.Background()
 	c, err := client.New(baseURL, apiKey, nil)
@@ -121,7 +121,7 @@ func ExampleClient_TestEndpoint() {
 	// the receiver answered 418
 }
 
-// For 24 hours after a rotation webhooks are signed by both secrets.
+// For 24 hours after a rotation webhooks are signed with both secrets.
 func ExampleClient_RotateSecret() {
 	ctx := context.Background()
 	c, err := client.New(baseURL, apiKey, nil)
@@ -217,8 +217,8 @@ func ExampleProblem() {
 	// /assets REQUIRED
 }
 
-// A write that is repeated under one key takes effect once, whoever repeats it: the key
-// is the caller's own name of what is asked for, which a program that was started again knows.
+// A write that is repeated under one key takes effect once, whoever repeats it: the key is
+// the caller's own name of the write, which a restarted program knows.
 func ExampleIdempotencyKey() {
 	ctx := context.Background()
 	c, err := client.New(baseURL, apiKey, nil)

@@ -7,7 +7,7 @@ import (
 
 const keys = "/v1/api-keys"
 
-// Key is an API key. Its text is there after creation and rolling only.
+// Key is an API key. Its text is set after creation and rolling only.
 type Key struct {
 	ID           string     `json:"id"`
 	Name         string     `json:"name"`
@@ -20,7 +20,7 @@ type Key struct {
 	Key          *string    `json:"key,omitempty"`
 }
 
-// KeyCreate is what a key is made of; Permissions must be set.
+// KeyCreate are the fields of a new key; Permissions must be set.
 type KeyCreate struct {
 	Name         string     `json:"name,omitempty"`
 	Permissions  []string   `json:"permissions"`
@@ -28,13 +28,13 @@ type KeyCreate struct {
 	AllowedCIDRs []string   `json:"allowedCidrs,omitempty"`
 }
 
-// KeyRoll says how a key is rolled; nil leaves what is by default.
+// KeyRoll says how a key is rolled; nil means the default.
 type KeyRoll struct {
 	GraceSeconds *int       `json:"graceSeconds,omitempty"`
 	ExpiresAt    *time.Time `json:"expiresAt,omitempty"`
 }
 
-// CreateKey makes an API key, which is shown here only.
+// CreateKey creates an API key, which is returned here only.
 func (c *Client) CreateKey(ctx context.Context, k KeyCreate, o ...Option) (Key, error) {
 	return ask[Key](ctx, c, post, keys, k, o)
 }
@@ -49,12 +49,12 @@ func (c *Client) GetKey(ctx context.Context, keyID string) (Key, error) {
 	return ask[Key](ctx, c, get, id(keys, keyID), nil, nil)
 }
 
-// RevokeKey ends an API key.
+// RevokeKey revokes an API key.
 func (c *Client) RevokeKey(ctx context.Context, keyID string, o ...Option) error {
 	return c.do(ctx, call{method: remove, path: id(keys, keyID)}, o...)
 }
 
-// RollKey puts a new API key in the place of another.
+// RollKey replaces an API key by a new one.
 func (c *Client) RollKey(ctx context.Context, keyID string, r KeyRoll, o ...Option) (Key, error) {
 	return ask[Key](ctx, c, post, id(keys, keyID, "roll"), r, o)
 }

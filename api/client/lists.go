@@ -13,13 +13,13 @@ type List[T any] struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// Page says which page of a list to read.
+// Page selects a page of a list.
 type Page struct {
 	Limit  int    // 0: 50
-	Cursor string // of the page before; empty: the first
+	Cursor string // of the previous page; empty: the first
 }
 
-// list reads a page; filters are names and values in turn, and empty ones are left out.
+// list reads a page; filters are alternating names and values, and empty ones are left out.
 func list[T any](
 	ctx context.Context, c *Client, path string, p Page, filters ...string,
 ) (answer List[T], err error) {

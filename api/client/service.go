@@ -27,7 +27,7 @@ func (c *Client) GetHealth(ctx context.Context) error {
 
 // GetReadiness reports whether requests should be sent to the node.
 func (c *Client) GetReadiness(ctx context.Context) (ready Readiness, err error) {
-	const notReady = http.StatusServiceUnavailable // is an answer too
+	const notReady = http.StatusServiceUnavailable // answers with a body too
 	err = c.do(ctx, call{method: get, path: "/readyz", into: &ready, accept: notReady})
 	return ready, err
 }
@@ -42,13 +42,12 @@ func (c *Client) GetOpenAPIJSON(ctx context.Context) ([]byte, error) {
 	return c.text(ctx, "/v1/openapi.json")
 }
 
-// GetSignatureVectors reads what an implementation of the signature is held
-// against, as JSON.
+// GetSignatureVectors reads the test vectors for implementations of the signature, as JSON.
 func (c *Client) GetSignatureVectors(ctx context.Context) ([]byte, error) {
 	return c.text(ctx, "/docs/signature-vectors.json")
 }
 
-// GetDocs reads the page of the API, in HTML.
+// GetDocs reads the API's documentation page, in HTML.
 func (c *Client) GetDocs(ctx context.Context) ([]byte, error) { return c.text(ctx, "/docs") }
 
 func (c *Client) text(ctx context.Context, path string) (text []byte, err error) {

@@ -27,7 +27,7 @@ import (
 )
 
 // What the examples talk to: a service, with its broker, its history and a development
-// network, that TestMain runs in this process as `lumenhook run` does.
+// network, which TestMain runs in this process as `lumenhook run` does.
 var (
 	baseURL string
 	apiKey  string
@@ -71,13 +71,13 @@ func withService(run func() int) (code int, err error) {
 		return 0, err
 	}
 	baseURL, apiKey = file.APIURL, file.APIKey
-	log.SetOutput(os.Stderr) // where the service has put it aside, an example's end has no reason
+	log.SetOutput(os.Stderr) // the service redirected it: show why a test fails
 	code = run()
 	stop()
 	return code, <-ended
 }
 
-// serviceFlags are those of `lumenhook run`, on free ports.
+// serviceFlags returns the flags of `lumenhook run`, with free ports.
 func serviceFlags() (*standalone.Flags, error) {
 	args := []string{
 		"--data-dir", dataDir, "--no-demo",
@@ -95,7 +95,7 @@ func serviceFlags() (*standalone.Flags, error) {
 	return flags, errors.Join(flags.Check()...)
 }
 
-// said waits for what the service says when all of it is ready.
+// said receives what the service prints when all of it is ready.
 type said struct {
 	text  bytes.Buffer
 	once  sync.Once
@@ -110,7 +110,7 @@ func (s *said) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// listen serves a receiver over HTTPS, by a certificate that the service trusts.
+// listen serves a receiver over HTTPS, with a certificate that the service trusts.
 func listen(hook http.HandlerFunc) (server *httptest.Server, err error) {
 	secrets, certificate := filepath.Join(dataDir, "secrets"), filepath.Join(dataDir, "ca.pem")
 	ca, err := pki.LoadOrCreateCA(secrets, certificate, time.Now)

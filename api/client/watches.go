@@ -7,8 +7,7 @@ import (
 
 const watches = "/v1/watches"
 
-// Watch is a standing order to report payments. Warnings are there after
-// creation and update only.
+// Watch reports payments to a wallet. Warnings are set after creation and update only.
 type Watch struct {
 	ID              string     `json:"id"`
 	WalletAddress   string     `json:"walletAddress"`
@@ -28,8 +27,8 @@ type Watch struct {
 	ETag string `json:"-"` // of the answer, where it has one
 }
 
-// WatchCreate is what a watch is made of; WalletAddress, EndpointID and Assets
-// must be set.
+// WatchCreate are the fields of a new watch; WalletAddress, EndpointID and Assets must be
+// set.
 type WatchCreate struct {
 	WalletAddress   string      `json:"walletAddress"`
 	Label           string      `json:"label,omitempty"`
@@ -47,7 +46,7 @@ type Asset struct {
 	Issuer *string `json:"issuer"`
 }
 
-// AmountRule says which amounts to accept.
+// AmountRule is which amounts to accept.
 type AmountRule struct {
 	Kind   string `json:"kind"`
 	Amount string `json:"amount,omitempty"`
@@ -55,18 +54,18 @@ type AmountRule struct {
 	Max    string `json:"max,omitempty"`
 }
 
-// MemoRule says which memos to accept.
+// MemoRule is which memos to accept.
 type MemoRule struct {
 	Kind  string `json:"kind"`
 	Value string `json:"value,omitempty"`
 	Type  string `json:"type,omitempty"`
 }
 
-// WatchFilter says which watches a list holds; empty fields do not filter.
+// WatchFilter selects watches; empty fields do not filter.
 type WatchFilter struct{ EndpointID, WalletAddress string }
 
-// Backfill is how far the latest backfill of a watch has come. To is nil until
-// it is known, Problem unless it ended before that ledger.
+// Backfill is the progress of a watch's latest backfill. To is nil until it is known,
+// Problem unless it ended before that ledger.
 type Backfill struct {
 	From        uint32    `json:"from"`
 	To          *uint32   `json:"to"`
@@ -76,8 +75,8 @@ type Backfill struct {
 	RequestedAt time.Time `json:"requestedAt"`
 }
 
-// BackfillCreate says which ledgers to look for payments in; To nil is as far as
-// the live ledger was read.
+// BackfillCreate is the range of ledgers to search for payments; if To is nil, up to the
+// latest ledger that was read.
 type BackfillCreate struct {
 	From uint32  `json:"from"`
 	To   *uint32 `json:"to,omitempty"`
@@ -111,8 +110,8 @@ func (c *Client) DeleteWatch(ctx context.Context, watchID string, o ...Option) e
 	return c.do(ctx, call{method: remove, path: id(watches, watchID)}, o...)
 }
 
-// BackfillWatch asks for the payments to a watch in ledgers of the past. It
-// answers when the request is taken; GetWatch shows how far it has come.
+// BackfillWatch requests the payments to a watch in past ledgers. It returns when the
+// request is accepted; GetWatch shows the progress.
 func (c *Client) BackfillWatch(
 	ctx context.Context, watchID string, b BackfillCreate, o ...Option,
 ) (Watch, error) {

@@ -24,8 +24,8 @@ const (
 	BodyPatch                    // a JSON merge patch (RFC 7396)
 )
 
-// Body reads a body as its operation expects it. What is missing is found once
-// the body has turned out to be none that could be a repeat's.
+// Body reads a body as its operation expects it. An empty body is not a fault here: its
+// missing fields are reported after the check whether the request is a repeat.
 func Body(w http.ResponseWriter, r *http.Request, kind BodyKind) ([]byte, error) {
 	if kind == BodyIgnored {
 		return nil, nil
@@ -45,14 +45,14 @@ func Body(w http.ResponseWriter, r *http.Request, kind BodyKind) ([]byte, error)
 	return body, nil
 }
 
-// checkBodyHeaders decides what can be decided without the body.
+// checkBodyHeaders checks what can be checked without the body.
 func checkBodyHeaders(r *http.Request, kind BodyKind) error {
 	if r.ContentLength > maxBodyBytes {
 		return tooLarge()
 	}
 	if (kind == BodyEmpty || kind == BodyOptional) &&
 		(r.ContentLength == 0 || r.ContentLength < 0 && r.Header.Get("Content-Type") == "") {
-		return nil // of a body without a length, whether there is one shows only on reading
+		return nil // of a body without a length, only reading shows whether there is one
 	}
 	types := r.Header.Values("Content-Type")
 	if len(types) != 1 || !isMediaType(types[0], "application/json") &&

@@ -1,11 +1,11 @@
-// Package decode takes a request apart: its body as strict JSON, the parameters of its
-// query, and the headers of a write. It hides JSON's syntax and HTTP's, and it knows
-// nothing of resources: what fields a body has, its caller says in a list.
+// Package decode decodes a request: its body as strict JSON, the parameters of its query,
+// and the headers of a write. It hides the syntax of JSON and HTTP, and it knows nothing of
+// resources: its caller lists the fields that a body may have.
 //
 // Invariants:
 //
-//   - All that is wrong with a body or a query is found in one reading, and each fault
-//     says where it is. What cannot be read at all is refused as a whole.
+//   - All faults of a body or a query are found in one pass, each with its position. A
+//     body that cannot be parsed is refused as a whole.
 //   - A field or parameter that is not in the caller's list is a fault.
 //   - A member that is null counts as absent.
 //   - The size, depth and count of what a body holds are bounded.

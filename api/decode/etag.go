@@ -11,17 +11,17 @@ import (
 
 const maxIfMatchTags = 16
 
-// Precondition is what If-Match asks for: the object has one of these revisions.
+// Precondition is the condition of If-Match: the object has one of these revisions.
 type Precondition struct {
 	revisions []uint64 // none: no check
 }
 
-// ETag names a revision. It moves with what a client configures, and not with
-// what is counted beside it.
+// ETag formats a revision as an ETag. It changes with what a client configures, not with
+// counters.
 func ETag(revision uint64) string { return `"` + strconv.FormatUint(revision, 10) + `"` }
 
-// IfMatch reads If-Match (RFC 9110, section 13.1.1). "*" is no check: the
-// object exists or is not found anyway.
+// IfMatch parses If-Match (RFC 9110, section 13.1.1). "*" is no condition: the object
+// exists or is not found anyway.
 func IfMatch(h http.Header) (Precondition, error) {
 	var p Precondition
 	values := h.Values("If-Match")
@@ -49,14 +49,13 @@ func IfMatch(h http.Header) (Precondition, error) {
 	return p, nil
 }
 
-// NoRevision is one that no object has: a tag that is none of ours matches
-// nothing.
+// NoRevision is a revision that no object has: a tag that is none of ours matches nothing.
 const NoRevision = ^uint64(0)
 
 // Given reports whether there is a condition.
 func (p Precondition) Given() bool { return len(p.revisions) > 0 }
 
-// Revision is the one that an object must have, given its current one; 0: any.
+// Revision returns the revision that an object must have, given its current one; 0: any.
 func (p Precondition) Revision(current uint64) uint64 {
 	switch {
 	case len(p.revisions) == 0:

@@ -7,7 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/problem"
 )
 
-// A body is read by the list of its fields. All that is wrong with it is found at once.
+// A body is decoded by the list of its fields. All its faults are found at once.
 func ExampleObject() {
 	var name string
 	var rate int
@@ -32,7 +32,7 @@ func ExampleObject() {
 	// /rate OUT_OF_RANGE must be a whole number from 1 to 100
 }
 
-// What a merge patch does not name stays nil; null makes a field what it is by default.
+// Fields that a merge patch does not name stay nil; null restores a field's default.
 func ExamplePatch() {
 	var name, label, note *string
 	text := func(v decode.Value) string {
@@ -48,7 +48,7 @@ func ExamplePatch() {
 	// <nil> "shop" "" <nil>
 }
 
-// A body that is no JSON is refused as a whole, with the place where it goes wrong.
+// A body that is no JSON is refused as a whole, with the position of the error.
 func ExampleObject_syntax() {
 	p := problem.Of(decode.Object([]byte(`{"a":{"b":1,"b":2}}`)).Err())
 	fmt.Println(p.Status, p.Detail)

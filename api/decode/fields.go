@@ -2,19 +2,19 @@ package decode
 
 import "github.com/lumenhook/lumenhook/api/problem"
 
-// Field is one field that a body may have, and how it is read. A value that is not given
-// is read too.
+// Field is one field that a body may have, and how it is decoded. An absent value is
+// decoded too.
 type Field struct {
 	Name string
 	Read func(Value)
 }
 
-// Into is a field that is read into a variable.
+// Into is a field that is decoded into a variable.
 func Into[T any](name string, to *T, read func(Value) T) Field {
 	return Field{name, func(v Value) { *to = read(v) }}
 }
 
-// IntoNew is a field that is read into a new variable, so that one that a patch does not
+// IntoNew is a field that is decoded into a new variable, so that one that a patch does not
 // name stays nil.
 func IntoNew[T any](name string, to **T, read func(Value) T) Field {
 	return Field{name, func(v Value) {
@@ -23,13 +23,13 @@ func IntoNew[T any](name string, to **T, read func(Value) T) Field {
 	}}
 }
 
-// Object reads all fields of a body, in the order of the list.
+// Object decodes all fields of a body, in the order of the list.
 func Object(body []byte, fields ...Field) *problem.Faults {
 	return fieldsOf(body, fields, func(Value, string) bool { return true })
 }
 
-// Patch reads the fields that a body names: a JSON merge patch (RFC 7396), in which null
-// makes a field what it is by default.
+// Patch decodes the fields that a body names: a JSON merge patch (RFC 7396), in which null
+// restores a field's default.
 func Patch(body []byte, fields ...Field) *problem.Faults {
 	return fieldsOf(body, fields, Value.names)
 }
@@ -51,7 +51,7 @@ func fieldsOf(body []byte, fields []Field, wanted func(Value, string) bool) *pro
 	return faults
 }
 
-// NoFields refuses an object that has any.
+// NoFields refuses an object with any field.
 func NoFields(body []byte) *problem.Faults {
 	root, faults := readRoot(body)
 	if root.is('{') {
@@ -63,7 +63,7 @@ func NoFields(body []byte) *problem.Faults {
 	return faults
 }
 
-// readRoot reads the body as a value. One that cannot be read is absent.
+// readRoot parses the body. One that cannot be parsed is absent.
 func readRoot(body []byte) (Value, *problem.Faults) {
 	faults := &problem.Faults{}
 	return Value{node: parse(body, faults), faults: faults, inList: true}, faults

@@ -9,7 +9,7 @@ import (
 
 const maxIdempotencyKeyBytes = 255
 
-// IdempotencyKey reads the header of the same name; empty when there is none.
+// IdempotencyKey reads the header of that name; empty if there is none.
 func IdempotencyKey(h http.Header) (string, error) {
 	values := h.Values("Idempotency-Key")
 	if len(values) == 0 {
@@ -24,7 +24,7 @@ func IdempotencyKey(h http.Header) (string, error) {
 	return key, nil
 }
 
-// Printable reports whether a text is of printable ASCII characters only.
+// Printable reports whether a text consists of printable ASCII characters only.
 func Printable(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {

@@ -39,8 +39,8 @@ var (
 	errTrailingData  = errors.New("trailing data")
 )
 
-// parse reads a body as strictly as RFC 7493 asks: UTF-8, unique names, one
-// value and nothing behind it. What it cannot read it refuses, and is absent.
+// parse parses a body as strictly as RFC 7493: UTF-8, unique names, one value and nothing
+// after it. A body that cannot be parsed is refused, and the result is absent.
 func parse(body []byte, f *problem.Faults) node {
 	if len(bytes.TrimSpace(body)) == 0 {
 		const detail = "The body is empty: send a JSON object."
@@ -114,8 +114,8 @@ func (p *parser) children(n *node, depth int) error {
 	return err
 }
 
-// refuse says what is wrong, and where, without a byte of the body but the
-// names on the way there.
+// refuse reports what is wrong, and where, without any content of the body except the names
+// on the path.
 func (p *parser) refuse(err error, f *problem.Faults) {
 	at, offset := p.decoder.StackPointer(), p.decoder.InputOffset()
 	code, what := problem.FaultSyntax, "the syntax is wrong"

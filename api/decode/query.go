@@ -16,14 +16,13 @@ import (
 
 const maxQueryBytes = 4096
 
-// Query reads the parameters of a query and collects what is wrong with them.
+// Query decodes the parameters of a query and collects their faults.
 type Query struct {
 	values url.Values
 	faults problem.Faults
 }
 
-// NewQuery takes a query apart. Every parameter is one of those named, and is
-// given once.
+// NewQuery parses a query. Every parameter must be one of those named, and given once.
 func NewQuery(u *url.URL, names ...string) *Query {
 	q := &Query{}
 	values, err := url.ParseQuery(u.RawQuery)
@@ -51,10 +50,10 @@ func NewQuery(u *url.URL, names ...string) *Query {
 // Fault adds a fault of a parameter.
 func (q *Query) Fault(name, code, detail string) { q.faults.AddParameter(name, code, detail) }
 
-// Err is nil when nothing is wrong, else a *problem.Problem.
+// Err returns nil if there are no faults, else a *problem.Problem.
 func (q *Query) Err() error { return q.faults.QueryErr() }
 
-// Names are those of the parameters that say something, in order.
+// Names returns the names of the non-empty parameters, in order.
 func (q *Query) Names() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(q.values)), func(name string) bool {
 		return q.values.Get(name) == ""
@@ -64,7 +63,7 @@ func (q *Query) Names() []string {
 // Get returns a parameter as it was given.
 func (q *Query) Get(name string) string { return q.values.Get(name) }
 
-// Text reads an optional parameter. One that is given says something.
+// Text returns an optional parameter, which must not be empty if it is given.
 func (q *Query) Text(name string) string {
 	s := q.values.Get(name)
 	if s == "" && q.values.Has(name) {
@@ -73,7 +72,7 @@ func (q *Query) Text(name string) string {
 	return s
 }
 
-// OneOf reads an optional word.
+// OneOf returns an optional parameter that must be one of the words.
 func OneOf[T ~string](q *Query, name string, words ...T) T {
 	s := T(q.Text(name))
 	if s != "" && !slices.Contains(words, s) {
@@ -86,7 +85,7 @@ func OneOf[T ~string](q *Query, name string, words ...T) T {
 	return s
 }
 
-// Time reads an optional time as Unix milliseconds; 0: none.
+// Time returns an optional time as Unix milliseconds; 0: none.
 func (q *Query) Time(name string) int64 {
 	s := q.Text(name)
 	if s == "" {
@@ -99,7 +98,7 @@ func (q *Query) Time(name string) int64 {
 	return millis
 }
 
-// Count reads an optional number from 1 on.
+// Count returns an optional number from 1 on.
 func (q *Query) Count(name string, byDefault, most int) int {
 	if !q.values.Has(name) {
 		return byDefault
@@ -114,10 +113,10 @@ func (q *Query) Count(name string, byDefault, most int) int {
 var errTime = errors.New("must be a time in ISO 8601 UTC, such as 2026-11-21T10:15:30.123Z, from " +
 	"the year 1970 to 9999")
 
-// timeForm is stricter than time.Parse, which takes an hour of one digit.
+// timeForm is stricter than time.Parse, which accepts an hour of one digit.
 var timeForm = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}([.,]\d+)?(Z|[+-]00:00)$`)
 
-// parseTime reads a time in UTC as Unix milliseconds; what is finer is cut off.
+// parseTime parses a time in UTC to Unix milliseconds; smaller parts are truncated.
 func parseTime(s string) (int64, error) {
 	at, err := time.Parse(time.RFC3339Nano, s)
 	if !timeForm.MatchString(s) || err != nil || at.Year() > 9999 || at.UnixMilli() < 0 {

@@ -14,11 +14,11 @@ import (
 	"github.com/lumenhook/lumenhook/api/problem"
 )
 
-// maxTimeCharacters bounds a time, only to keep noise short.
+// maxTimeCharacters bounds a time, only to keep messages short.
 const maxTimeCharacters = 128
 
-// Value is one value of a body, and where it stands. What is wrong with it is added to
-// the faults of the body.
+// Value is one value of a body, and its position. Its faults are added to those of the
+// body.
 type Value struct {
 	node   node
 	at     jsontext.Pointer
@@ -26,7 +26,7 @@ type Value struct {
 	inList bool // an element of an array, or the body: null is not absence there
 }
 
-// Given reports whether the value is there. A member that is null is not.
+// Given reports whether the value is present. A member that is null is not.
 func (v Value) Given() bool { return v.node.kind != 0 && (v.node.kind != 'n' || v.inList) }
 
 // Null reports whether the value is null.
@@ -35,7 +35,7 @@ func (v Value) Null() bool { return v.node.kind == 'n' }
 // Fault adds a fault of the value.
 func (v Value) Fault(code, detail string) { v.faults.Add(v.at, code, detail) }
 
-// Faulty reports whether anything was found wrong with the body so far.
+// Faulty reports whether the body has any fault so far.
 func (v Value) Faulty() bool { return v.faults.Any() }
 
 // Require reports whether the value is given, and adds a fault if it is not.
@@ -46,8 +46,7 @@ func (v Value) Require(detail string) bool {
 	return v.Given()
 }
 
-// is reports whether a value that is given is of a kind, and adds a fault if it is of
-// another.
+// is reports whether a value that is given has a kind, and adds a fault if it has another.
 func (v Value) is(kind jsontext.Kind) bool {
 	if !v.Given() {
 		return false
@@ -59,10 +58,10 @@ func (v Value) is(kind jsontext.Kind) bool {
 	return v.node.kind == kind
 }
 
-// Peek returns the text of a string. Anything else is no fault.
+// Peek returns the text of a string, without a fault for anything else.
 func (v Value) Peek() (text string, isText bool) { return v.node.text, v.node.kind == '"' }
 
-// AnyText reads an optional string.
+// AnyText returns an optional string.
 func (v Value) AnyText() (string, bool) {
 	if !v.is('"') {
 		return "", false
@@ -70,7 +69,7 @@ func (v Value) AnyText() (string, bool) {
 	return v.node.text, true
 }
 
-// Text reads an optional string of at most maxCharacters.
+// Text returns an optional string of at most maxCharacters.
 func (v Value) Text(maxCharacters int) (string, bool) {
 	s, ok := v.AnyText()
 	if ok && utf8.RuneCountInString(s) > maxCharacters {
@@ -80,7 +79,7 @@ func (v Value) Text(maxCharacters int) (string, bool) {
 	return s, ok
 }
 
-// RequiredText reads a string that must be there.
+// RequiredText returns a string that must be present.
 func (v Value) RequiredText(maxCharacters int) (string, bool) {
 	if !v.Require("is required") {
 		return "", false
@@ -88,7 +87,7 @@ func (v Value) RequiredText(maxCharacters int) (string, bool) {
 	return v.Text(maxCharacters)
 }
 
-// Integer reads an optional whole number.
+// Integer returns an optional whole number.
 func (v Value) Integer(least, most int) (int, bool) {
 	if !v.is('0') {
 		return 0, false
@@ -104,7 +103,7 @@ func (v Value) Integer(least, most int) (int, bool) {
 	return int(f), true
 }
 
-// Time reads an optional time as Unix milliseconds.
+// Time returns an optional time as Unix milliseconds.
 func (v Value) Time() (int64, bool) {
 	s, ok := v.Text(maxTimeCharacters)
 	if !ok {
@@ -117,7 +116,7 @@ func (v Value) Time() (int64, bool) {
 	return millis, err == nil
 }
 
-// Elements reads an optional array of at most maxElements.
+// Elements returns an optional array of at most maxElements.
 func (v Value) Elements(maxElements int) ([]Value, bool) {
 	if !v.is('[') {
 		return nil, false
@@ -134,8 +133,8 @@ func (v Value) Elements(maxElements int) ([]Value, bool) {
 	return elements, true
 }
 
-// Only reports whether the value is an object. Every member that has none of the names
-// is a fault.
+// Only reports whether the value is an object, and adds a fault for every member with
+// another name.
 func (v Value) Only(names ...string) bool {
 	if !v.is('{') {
 		return false
@@ -149,10 +148,11 @@ func (v Value) Only(names ...string) bool {
 	return true
 }
 
-// IsObject reports whether the value is an object; another one that is given is a fault.
+// IsObject reports whether the value is an object, and adds a fault if it is something
+// else.
 func (v Value) IsObject() bool { return v.is('{') }
 
-// Members are those of an object, in the order of the body.
+// Members iterates over the members of an object, in the order of the body.
 func (v Value) Members() iter.Seq2[string, Value] {
 	return func(yield func(string, Value) bool) {
 		for _, m := range v.node.members {
@@ -167,20 +167,20 @@ func (v Value) member(name string, n node) Value {
 	return Value{node: n, at: v.at.AppendToken(name), faults: v.faults}
 }
 
-// Member is the one of a name, which may be absent.
+// Member returns the member of a name, which may be absent.
 func (v Value) Member(name string) Value {
 	n, _ := v.node.member(name)
 	return v.member(name, n)
 }
 
-// names reports whether the member is there, null or not.
+// names reports whether the member is present, null or not.
 func (v Value) names(name string) bool {
 	_, there := v.node.member(name)
 	return there
 }
 
-// Onto applies an object of the body, as a merge patch (RFC 7396), to members that are
-// all texts. One whose kind, the member of that name, is another one stays as it is.
+// Onto applies an object of the body, as a merge patch (RFC 7396), to members that are all
+// texts. An object with another kind, the member of that name, is not merged.
 func (v Value) Onto(target map[string]string, kind string) (merged Value, applied bool) {
 	if v.node.kind != '{' || len(target) == 0 {
 		return v, false

@@ -8,8 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Codes of problems. Rejections of the engine (domain.Code…) stand in the same
-// table.
+// Codes of problems. Rejections of the engine (domain.Code…) are in the same table.
 const (
 	CodeMalformedJSON        = "MALFORMED_JSON"
 	CodeInvalidHeader        = "INVALID_HEADER"
@@ -38,7 +37,7 @@ const (
 	CodeOverloaded           = "OVERLOADED"
 )
 
-// Codes of problems that the server answers with before any handler sees a request.
+// Codes of problems that the server returns before any handler sees a request.
 const (
 	CodeExpectationFailed = "EXPECTATION_FAILED"
 	CodeHeadersTooLarge   = "HEADERS_TOO_LARGE"
@@ -48,7 +47,7 @@ const (
 	CodeVersion           = "UNSUPPORTED_VERSION"
 )
 
-// Codes of faults of a field, beside CodeSecretKeyRefused and CodeSSRFBlocked.
+// Codes of faults of a field, besides CodeSecretKeyRefused and CodeSSRFBlocked.
 const (
 	FaultSyntax            = "SYNTAX"
 	FaultDuplicateName     = "DUPLICATE_NAME"
@@ -86,7 +85,7 @@ type kind struct {
 	title  string
 }
 
-// kinds is the one table from code to status.
+// kinds is the table of codes with their status and title.
 var kinds = map[string]kind{
 	CodeMalformedJSON:     {http.StatusBadRequest, "The body is not well-formed JSON"},
 	CodeInvalidHeader:     {http.StatusBadRequest, "A header is not valid"},

@@ -4,9 +4,9 @@
 //
 // Invariants:
 //
-//   - A code stands in one table (codes.go), which gives it its status. That of a
-//     rejection that this version does not know is 409.
-//   - The list of faults, and what it repeats of a client's names, is bounded.
+//   - All codes are in one table (codes.go), with their status. A rejection that this
+//     version does not know has the status 409.
+//   - The list of faults, and the length of a client's names in it, are bounded.
 //   - The cause of a problem goes to the log and never to the client.
 //
 // File map:

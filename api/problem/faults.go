@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxFaults bounds how many faults one answer lists, and maxNameBytes how long
-// the pointer or parameter of each may be: the names in it are the client's.
+// maxFaults bounds how many faults one answer lists, and maxNameBytes the length of each
+// pointer or parameter, which contains names of the client's.
 const (
 	maxFaults    = 100
 	maxNameBytes = 256
@@ -17,12 +17,12 @@ const (
 // Fault is one thing wrong with a body or a query.
 type Fault struct {
 	Pointer   string `json:"pointer"`             // JSON pointer (RFC 6901) into the body
-	Parameter string `json:"parameter,omitempty"` // of the query, which a pointer does not reach
+	Parameter string `json:"parameter,omitempty"` // of the query, where a pointer does not apply
 	Code      string `json:"code"`
 	Detail    string `json:"detail"`
 }
 
-// Faults collects what is wrong with a body or a query. The zero value has none.
+// Faults collects the faults of a body or a query. The zero value has none.
 type Faults struct {
 	list    []Fault
 	count   int
@@ -45,22 +45,21 @@ func (f *Faults) add(fault Fault) {
 	}
 }
 
-// Refuse refuses the body as a whole: it could not be read, so that it has no faults.
+// Refuse refuses the body as a whole, when it could not be parsed and so has no faults.
 func (f *Faults) Refuse(code, detail string, why Fault) {
 	why.Pointer = shorten(why.Pointer)
 	f.refused = New(code, detail)
 	f.refused.Errors = []Fault{why}
 }
 
-// Any reports whether something is wrong.
+// Any reports whether there are faults.
 func (f *Faults) Any() bool { return f.count > 0 || f.refused != nil }
 
 // List returns the first of the faults.
 func (f *Faults) List() []Fault { return f.list }
 
-// Err is nil when nothing is wrong with a body, else a *Problem. A refusal for
-// safety's sake names itself in the problem's own code; everything else is
-// VALIDATION_FAILED.
+// Err returns nil if a body has no faults, else a *Problem. Refusals for security have
+// their own code as the problem's code; everything else is VALIDATION_FAILED.
 func (f *Faults) Err() error {
 	if f.refused != nil {
 		return f.refused

@@ -23,17 +23,17 @@ type Problem struct {
 	CommandID string  `json:"commandId,omitempty"` // of a write that is not answered yet
 	Errors    []Fault `json:"errors,omitempty"`
 
-	RetryAfterSeconds int   `json:"-"` // 0: a repeat is of no use
+	RetryAfterSeconds int   `json:"-"` // 0: repeating is useless
 	Replayed          bool  `json:"-"` // the answer to an earlier request with the same key
-	Cause             error `json:"-"` // what the log says and the client does not
+	Cause             error `json:"-"` // for the log, not for the client
 }
 
-// New makes a problem of a code.
+// New makes a problem with a code.
 func New(code, detail string) *Problem {
 	of, known := kinds[code]
 	if !known {
-		// The engine may be newer than this node and refuse for a reason of which
-		// this one has not heard: every rejection is a conflict with a state.
+		// The engine may be newer than this node and refuse for a reason that this node
+		// does not know: every rejection is a conflict with a state.
 		of = kind{http.StatusConflict, "The state of the object does not allow it"}
 	}
 	return &Problem{
@@ -45,14 +45,14 @@ func New(code, detail string) *Problem {
 	}
 }
 
-// Internal makes the problem of an error that is no refusal.
+// Internal makes the problem of an unexpected error.
 func Internal(err error) *Problem {
 	return New(CodeInternal,
 		"The request failed through no fault of its own. Repeat it; if it keeps failing, report the "+
 			"requestId.").Because(err)
 }
 
-// Of returns the problem that an error is, or holds. Any other error is internal.
+// Of returns the problem that an error is or wraps. Any other error is internal.
 func Of(err error) *Problem {
 	var p *Problem
 	if errors.As(err, &p) {
@@ -67,7 +67,7 @@ func (p *Problem) Because(err error) *Problem {
 	return p
 }
 
-// RetryAfter sets after how long the request may be repeated.
+// RetryAfter sets when the request may be repeated.
 func (p *Problem) RetryAfter(seconds int) *Problem {
 	p.RetryAfterSeconds = seconds
 	return p
@@ -79,11 +79,11 @@ func (p *Problem) Error() string { return p.Code + ": " + p.Detail }
 // Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Cause }
 
-// JSON encodes the problem; what is not UTF-8 is replaced.
+// JSON encodes the problem; invalid UTF-8 is replaced.
 func (p *Problem) JSON() []byte {
 	body, err := json.Marshal(p, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
-		panic("problem: " + err.Error()) // of a struct of texts and numbers
+		panic("problem: " + err.Error()) // cannot fail: a struct of strings and numbers
 	}
 	return body
 }
