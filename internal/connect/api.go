@@ -25,14 +25,14 @@ const (
 	keyInterval = 50 * time.Millisecond
 )
 
-// API makes a client of the API.
+// API returns a client of the API.
 func (s *Service) API() (*client.Client, error) {
 	url, key, caFile := s.apiURL, s.apiKey, s.caFile
 	if url == "" || key == "" {
 		run, err := s.Run("give --api-url and --api-key")
 		switch {
 		case url != "" && (err != nil || run.APIURL != strings.TrimSuffix(url, "/")):
-			// The folder's key is for the folder's service: no other is shown it.
+			// The folder's key is only for the folder's service: it is sent to no other.
 			return nil, cli.Usage(fmt.Errorf("--api-key must be given with --api-url %s, "+
 				"best as the variable %s", url, cli.Variable("api-key")))
 		case err != nil:
@@ -53,8 +53,7 @@ func (s *Service) API() (*client.Client, error) {
 	return c, nil
 }
 
-// trusting reaches servers whose certificate is of the system's authorities, or of
-// those in a file.
+// trusting returns a transport that trusts the system's authorities, or those in a file.
 func trusting(caFile string) (*http.Transport, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	pem, err := pki.ReadAuthorities(caFile)
@@ -70,8 +69,8 @@ func trusting(caFile string) (*http.Transport, error) {
 	return transport, nil
 }
 
-// AwaitKey waits, for a few seconds, until the API knows a new key. Without an API to
-// ask it returns at once: nodes know the key within 5 s.
+// AwaitKey waits, for a few seconds, until the API knows a new key. Without an API it
+// returns at once: nodes know the key within 5 s.
 func (s *Service) AwaitKey(ctx context.Context, key string) {
 	asking := *s
 	asking.apiKey = key

@@ -19,7 +19,7 @@ import (
 // submitTimeout bounds the wait for brokers and the engine's answer.
 const submitTimeout = 30 * time.Second
 
-// NewID draws an id with a prefix, such as domain.AccountPrefix.
+// NewID generates an id with a prefix, such as domain.AccountPrefix.
 func NewID(prefix string) string {
 	var entropy [16]byte
 	rand.Read(entropy[:])
@@ -33,7 +33,8 @@ type Engine struct {
 	ended    chan struct{}
 }
 
-// OpenEngine reaches the brokers, for as long as ctx lasts. The caller closes the Engine.
+// OpenEngine connects to the brokers, for as long as ctx lasts. The caller closes the
+// Engine.
 func OpenEngine(ctx context.Context, cluster streams.Cluster) (*Engine, error) {
 	c, err := commands.Open(ctx, commands.Config{
 		Cluster: cluster,
@@ -48,19 +49,19 @@ func OpenEngine(ctx context.Context, cluster streams.Cluster) (*Engine, error) {
 	e := &Engine{commands: c, ended: make(chan struct{})}
 	go func() {
 		defer close(e.ended)
-		_ = c.Run(context.WithoutCancel(ctx)) // a command without an answer says why
+		_ = c.Run(context.WithoutCancel(ctx)) // a command without an answer returns why
 	}()
 	return e, nil
 }
 
-// Close ends the commands that wait.
+// Close cancels the waiting commands.
 func (e *Engine) Close() {
 	e.commands.Close()
 	<-e.ended
 }
 
-// Submit submits a command and returns its answer. Whether a command
-// arrived may not be known; asked again, it is the same one.
+// Submit submits a command and returns its answer. It may be unknown whether a command
+// arrived; a repeat is the same command.
 func (e *Engine) Submit(
 	ctx context.Context, body domain.CommandBody, accountID string,
 ) (domain.Answer, error) {
@@ -87,7 +88,7 @@ func (e *Engine) Submit(
 	}
 }
 
-// errForbidden means that the brokers know the user, who lacks a right.
+// errForbidden means that the brokers know the user, who lacks a permission.
 type errForbidden struct{ cause error }
 
 func (e errForbidden) Error() string {
@@ -98,7 +99,8 @@ func (e errForbidden) Error() string {
 
 func (e errForbidden) Unwrap() error { return e.cause }
 
-// forbidden reports whether the brokers refused a right, which asking again does not mend.
+// forbidden reports whether the brokers denied a permission, which retrying does not
+// change.
 func forbidden(err error) bool {
 	return errors.Is(err, kerr.TopicAuthorizationFailed) ||
 		errors.Is(err, kerr.ClusterAuthorizationFailed)

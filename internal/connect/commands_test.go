@@ -16,7 +16,7 @@ import (
 
 const prefix = "lumenhook."
 
-// may is a right of the tests' user.
+// may grants a permission to the tests' user.
 func may(operation kmsg.ACLOperation, topic string) kfake.ACL {
 	return kfake.ACL{
 		Resource:  kmsg.ACLResourceTypeTopic,
@@ -27,7 +27,7 @@ func may(operation kmsg.ACLOperation, topic string) kfake.ACL {
 	}
 }
 
-// Who lacks a right is told which ones are needed, and not asked whether an engine runs.
+// A user without permissions is told which ones are needed, and not that no engine runs.
 func TestWhoMayNotGiveCommandsIsToldSo(t *testing.T) {
 	for name, rights := range map[string][]kfake.ACL{
 		"nothing": nil,

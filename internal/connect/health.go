@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// healthTimeout is longer than a process takes to ask its parts.
+	// healthTimeout is longer than a process takes to check its parts.
 	healthTimeout = 10 * time.Second
 	// healthMaxBytes bounds an answer; one of all roles has 2 KB.
 	healthMaxBytes = 64 << 10
 )
 
-// HealthFlags say which process is asked how it is, and what.
+// HealthFlags select the process to check, and what.
 type HealthFlags struct {
 	Service
 	listen  string
@@ -34,7 +34,7 @@ type HealthFlags struct {
 	flags   *pflag.FlagSet
 }
 
-// Register adds the flags. The files of `lumenhook serve` say where it listens.
+// Register adds the flags. Their defaults are read from the files of `lumenhook serve`.
 func (h *HealthFlags) Register(f *pflag.FlagSet) {
 	h.Service.Register(f)
 	cli.ShareConfig(f)
@@ -46,15 +46,15 @@ func (h *HealthFlags) Register(f *pflag.FlagSet) {
 	h.flags = f
 }
 
-// Health is what a process says of itself.
+// Health is a process's report of its health.
 type Health struct {
-	URL    string       `json:"url"` // that was asked
+	URL    string       `json:"url"` // that was requested
 	Status string       `json:"status"`
 	Checks []HealthPart `json:"checks"`
 	well   bool
 }
 
-// HealthPart is what it says of a part.
+// HealthPart is the report of a part.
 type HealthPart struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`
@@ -63,7 +63,7 @@ type HealthPart struct {
 
 const partIsWell = "ok"
 
-// Fault says which parts do not do their work, and why; nil where all do.
+// Fault returns which parts are unhealthy, and why; nil if all are healthy.
 func (h Health) Fault() error {
 	if h.well {
 		return nil
@@ -77,7 +77,7 @@ func (h Health) Fault() error {
 	return fmt.Errorf("the process is %s: %s", h.Status, strings.Join(parts, "; "))
 }
 
-// Ask asks the process. An error means that there is no answer of a process of ours.
+// Ask requests the health. An error means that no process of ours answered.
 func (h *HealthFlags) Ask(ctx context.Context) (Health, error) {
 	if h.timeout < time.Millisecond || h.timeout > time.Minute {
 		return Health{}, cli.Usage(fmt.Errorf("--timeout %s: must be from 1ms to 1m", h.timeout))
@@ -95,7 +95,7 @@ func (h *HealthFlags) Ask(ctx context.Context) (Health, error) {
 	return askHealth(ctx, address)
 }
 
-// base is where the process answers operators.
+// base returns the process's address for operators.
 func (h *HealthFlags) base() (string, error) {
 	if !h.flags.Changed("metrics-listen") {
 		run, err := runfile.Read(h.DataDir)
@@ -124,7 +124,7 @@ func (h *HealthFlags) base() (string, error) {
 	return "http://" + net.JoinHostPort(reachable(host), port), nil
 }
 
-// reachable is a host's own address where a process listens at all of them.
+// reachable returns a host's own address if a process listens on all of them.
 func reachable(host string) string {
 	at, err := netip.ParseAddr(host)
 	switch {
@@ -136,7 +136,7 @@ func reachable(host string) string {
 	return "::1"
 }
 
-// askHealth asks by no proxy and follows nobody elsewhere: the process itself is meant.
+// askHealth uses no proxy and follows no redirects: it asks the process itself.
 func askHealth(ctx context.Context, address string) (h Health, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

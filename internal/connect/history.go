@@ -17,19 +17,19 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// catchUpMax bounds the wait for a history that is behind; at full speed it is less than a
+// catchUpMax bounds the wait for a history that is behind; normally that is less than a
 // second.
 const catchUpMax = 2 * time.Second
 
-// RegisterClickHouse adds the flags of what asks or fills the history, which the files of
-// `lumenhook serve` set too.
+// RegisterClickHouse adds the flags of commands that query or fill the history, which the
+// files of `lumenhook serve` set too.
 func (s *Service) RegisterClickHouse(f *pflag.FlagSet) {
 	s.ClickHouse.Register(f, "clickhouse://user:password@host:9000/lumenhook, "+
 		"in place of the data folder's")
 	cli.ShareConfig(f)
 }
 
-// Database opens the history for who fills it. The caller closes it.
+// Database opens the history for writing. The caller closes it.
 func (s *Service) Database() (*projections.DB, error) {
 	dsn, err := s.dsn(func(c *runfile.ClickHouse) runfile.Login { return c.Login })
 	if err != nil {
@@ -38,17 +38,17 @@ func (s *Service) Database() (*projections.DB, error) {
 	return projections.Open(dsn)
 }
 
-// ReaderDSN says how the history is reached by who reads only.
+// ReaderDSN returns the DSN for reading the history only.
 func (s *Service) ReaderDSN() (string, error) {
 	return s.dsn(func(c *runfile.ClickHouse) runfile.Login { return c.Reader })
 }
 
-// AwaitHistory waits for the history to hold what its topics hold now, for a moment, and
-// returns how many records are missing then. Where flags name ClickHouse and no brokers,
-// nobody can be asked, and none are.
+// AwaitHistory waits, for a moment, for the history to hold what its topics hold now, and
+// returns how many records are missing then. If flags name ClickHouse and no brokers, that
+// is unknown, and it returns 0.
 func (s *Service) AwaitHistory(ctx context.Context, dsn string) (missing int64, err error) {
 	if s.ClickHouse.DSN != "" && len(s.Kafka.Brokers) == 0 {
-		return 0, nil // the data folder's brokers are those of another history
+		return 0, nil // the data folder's brokers belong to another history
 	}
 	cluster, err := s.Cluster(slog.New(slog.DiscardHandler))
 	if err != nil {

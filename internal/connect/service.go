@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// Service says where a service is. Its zero value is one of no folder and no address.
+// Service is where a service is. Its zero value has no folder and no address.
 type Service struct {
 	DataDir    string
 	Kafka      kafkaflags.Flags
@@ -26,14 +26,14 @@ type Service struct {
 	caFile string
 }
 
-// Register adds the flag of the data folder. It is not that of a process of `lumenhook
-// serve`, which holds state alone.
+// Register adds the flag of the data folder. A process of `lumenhook serve` has none: its
+// folder holds state only.
 func (s *Service) Register(f *pflag.FlagSet) {
 	f.StringVar(&s.DataDir, "data-dir", ".lumenhook", "data folder of the running service")
 	cli.NotShared(f, "data-dir")
 }
 
-// RegisterAPI adds the flags of what asks the API.
+// RegisterAPI adds the flags of commands that use the API.
 func (s *Service) RegisterAPI(f *pflag.FlagSet) {
 	f.StringVar(&s.apiURL, "api-url", "", "address of the API, instead of the data folder's")
 	f.StringVar(&s.apiKey, "api-key", "",
@@ -42,22 +42,22 @@ func (s *Service) RegisterAPI(f *pflag.FlagSet) {
 		"certificate may be of; the data folder's when it is not given")
 }
 
-// RegisterKafka adds the flags of what reads topics or gives commands, which the files of
-// `lumenhook serve` set too.
+// RegisterKafka adds the flags of commands that read topics or submit commands, which the
+// files of `lumenhook serve` set too.
 func (s *Service) RegisterKafka(f *pflag.FlagSet) {
 	s.Kafka.Register(f)
 	cli.ShareConfig(f)
 }
 
-// NamedCluster says how the brokers that flags name are reached; none where they name none.
-// The Kafka client says nothing of its own: whoever asked is told by the error.
+// NamedCluster returns the connection settings of the brokers that flags name; none if they
+// name none. The Kafka client logs nothing: its errors are returned.
 func (s *Service) NamedCluster(logger *slog.Logger) (streams.Cluster, error) {
 	c, err := s.Kafka.Cluster("lumenhook-cli", logger)
 	c.Quiet = true
 	return c, cli.Usage(err)
 }
 
-// Cluster says how Kafka is reached.
+// Cluster returns the connection settings of Kafka.
 func (s *Service) Cluster(logger *slog.Logger) (streams.Cluster, error) {
 	c, err := s.NamedCluster(logger)
 	if err != nil || len(c.Brokers) > 0 {
@@ -71,8 +71,8 @@ func (s *Service) Cluster(logger *slog.Logger) (streams.Cluster, error) {
 	return c, nil
 }
 
-// Run is what the data folder says of its running service, for whom no flag names one. An
-// error says which flag would: that is, or.
+// Run returns the data folder's run.json, if no flag names the service. The error names the
+// flag that would do: or.
 func (s *Service) Run(or string) (runfile.File, error) {
 	run, err := runfile.Read(s.DataDir)
 	if err != nil {

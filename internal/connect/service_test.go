@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/connect"
 )
 
-// TestWhereNoServiceRunsEachErrorNamesTheFlagThatWouldDo: whatever of the service is
-// looked for, it is looked for in the same way.
+// TestWhereNoServiceRunsEachErrorNamesTheFlagThatWouldDo: every part of the service is
+// found in the same way.
 func TestWhereNoServiceRunsEachErrorNamesTheFlagThatWouldDo(t *testing.T) {
 	s := connect.Service{DataDir: t.TempDir()}
 	f := pflag.NewFlagSet("test", pflag.ContinueOnError)

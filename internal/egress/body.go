@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// readChunkBytes is what a body is read in; most answers fit one.
+// readChunkBytes is the size of a read; most answers fit in one.
 const readChunkBytes = 4 << 10
 
 var readChunks = sync.Pool{New: func() any { return new([readChunkBytes]byte) }}
 
-// readBody reads at most max bytes of a body and keeps the first stored of
-// them. tooLarge says that there is more than max, or that so many bytes on the
-// wire carried so few that there is no end of it; the rest is left unread.
+// readBody reads at most max bytes of a body and keeps the first stored of them. tooLarge
+// means that there is more than max, or that the bytes on the wire far exceed those of the
+// body; the rest is left unread.
 func readBody(body io.Reader, max, stored int) (kept []byte, tooLarge bool, err error) {
 	chunk := readChunks.Get().(*[readChunkBytes]byte)
 	defer readChunks.Put(chunk)

@@ -27,7 +27,7 @@ const (
 	defaultIdleTime = 90 * time.Second
 	defaultConnAge  = 10 * time.Minute
 
-	resolveShare = 2 // a lookup may take this part of an attempt
+	resolveShare = 2 // a lookup may take this fraction of an attempt
 )
 
 // Resolver turns a name into addresses. *net.Resolver is one; an error counts as
@@ -36,23 +36,22 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Config sets up a Client. The zero value of a field takes the value named.
+// Config configures a Client. Zero values mean the defaults named.
 type Config struct {
 	Policy  Policy
 	RootCAs *x509.CertPool // the system's roots
 
-	// Resolver asks for every dial. Left out, it is one with a bounded cache that
-	// keeps answers for seconds: the hosts file first, then DNSServer
-	// (an address and port), or those of /etc/resolv.conf when that is empty. It
-	// gives up after half of AttemptTimeout at most: a name that no server answers
-	// for did not resolve.
+	// Resolver is used for every dial. If nil, it is one with a bounded cache that keeps
+	// answers for seconds: the hosts file first, then DNSServer (an address and port), or
+	// those of /etc/resolv.conf if that is empty. It gives up after half of AttemptTimeout
+	// at most: a name that no server answers for did not resolve.
 	Resolver  Resolver
 	DNSServer string
 
-	// Proxy tunnels every attempt through an HTTP proxy (see ParseProxy), never
-	// taken from the environment. A host's answers are judged all the same before
-	// the proxy is asked, but it is the proxy that connects: the address policy
-	// must be enforced there too, or names that change their answer pass.
+	// Proxy tunnels every attempt through an HTTP proxy (see ParseProxy), never taken from
+	// the environment. A host's addresses are still checked before the proxy is asked, but
+	// it is the proxy that connects: the address policy must be enforced there too, or
+	// names that change their address get through.
 	Proxy *url.URL
 
 	AttemptTimeout  time.Duration // 10 s, over resolution, connect, handshake, headers and body
@@ -180,10 +179,9 @@ func (c *Client) DropIdle(rawURL string) {
 	}
 }
 
-// Post makes one attempt and returns what came of it. The error is not the
-// receiver's: it says that ctx was cancelled before the answer was complete
-// (the request may have been sent; errors.Is(err, context.Canceled)), or that
-// the request's header is malformed. The result then means nothing.
+// Post makes one attempt and returns its result. The error is not the receiver's: ctx was
+// cancelled before the answer was complete (the request may have been sent; errors.Is(err,
+// context.Canceled)), or the request's header is malformed. The result is then meaningless.
 func (c *Client) Post(ctx context.Context, req Request) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, fmt.Errorf("egress: not sent: %w", err)
@@ -195,7 +193,7 @@ func (c *Client) Post(ctx context.Context, req Request) (Result, error) {
 	result := Result{SentAt: c.cfg.Now()}
 	t, err := c.target(req.URL)
 	if err != nil {
-		// Checked at creation; the policy has become narrower since.
+		// Checked at creation; the policy may have become stricter since.
 		result.Error, result.Detail = SSRFBlocked, err.Error()
 		return result, nil
 	}
@@ -210,8 +208,8 @@ func (c *Client) Post(ctx context.Context, req Request) (Result, error) {
 	return result, nil
 }
 
-// attempt exchanges one request for one reply, on a second connection only if
-// the first, a reused one, took nothing of the request (E2).
+// attempt exchanges one request for one reply, on a second connection only if the first, a
+// reused one, accepted no byte of the request (E2).
 func (c *Client) attempt(ctx context.Context, t *target, req Request, begin time.Time) reply {
 	deadline := begin.Add(c.cfg.AttemptTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {

@@ -29,7 +29,7 @@ type carrier struct {
 	conn net.Conn
 }
 
-// target is a checked URL made ready for use.
+// target is a checked URL prepared for use.
 type target struct {
 	url  *url.URL
 	host string // without brackets or trailing dot
@@ -115,13 +115,13 @@ func (c *Client) lookup(ctx context.Context, host string) ([]netip.Addr, error) 
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{addr}, nil
 	}
-	// The final dot keeps the machine's search domains out.
+	// The final dot prevents the use of the machine's search domains.
 	addrs, err := c.cfg.Resolver.LookupNetIP(ctx, "ip", host+".")
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("resolve %s: %w", host, ctx.Err())
 		}
-		// %v: a lookup that ran out of its own time is not the budget.
+		// %v: a lookup that exceeded its own timeout is not the budget.
 		return nil, inStage(DNS, fmt.Errorf("resolve %s: %v", host, err))
 	}
 	if len(addrs) == 0 {
@@ -137,8 +137,8 @@ func (c *Client) connect(
 	return connect(ctx, c.dialer, addrs, port, deadline)
 }
 
-// connect tries the addresses in the resolver's order, each with a fair share
-// of what is left of the budget.
+// connect tries the addresses in the resolver's order, each with a fair share of the rest
+// of the budget.
 func connect(
 	ctx context.Context, dialer net.Dialer, addrs []netip.Addr, port string,
 	deadline time.Time,
@@ -159,7 +159,7 @@ func connect(
 			firstErr = err
 		}
 	}
-	// %v: a share of the budget that ran out is not the budget.
+	// %v: an exceeded share of the budget is not the budget.
 	return nil, inStage(ConnRefused, fmt.Errorf("connect: %v", firstErr))
 }
 
@@ -179,8 +179,8 @@ func (c *Client) judgeDial(_ context.Context, _, address string, _ syscall.RawCo
 	return nil
 }
 
-// handshake secures a connection. What the peer did wrong in TLS is of stage
-// TLS; a connection that broke meanwhile is not.
+// handshake secures a connection. Errors of the peer's TLS are of stage TLS; a connection
+// that broke meanwhile is not.
 func (c *Client) handshake(ctx context.Context, conn net.Conn, t *target) (*tls.Conn, error) {
 	cfg := c.tls.Clone()
 	cfg.ServerName = t.host
@@ -199,9 +199,9 @@ func (c *Client) handshake(ctx context.Context, conn net.Conn, t *target) (*tls.
 	}
 }
 
-// isConnectionLost tells a connection that broke from a peer that broke the
-// protocol: the former shows as an end of file or a failed read or write. (An
-// alert is a net.OpError too, of operation "remote error".)
+// isConnectionLost distinguishes a broken connection from a peer that violated the
+// protocol: the former shows as an end of file or a failed read or write. (An alert is a
+// net.OpError too, of operation "remote error".)
 func isConnectionLost(err error) bool {
 	var op *net.OpError
 	if errors.As(err, &op) {

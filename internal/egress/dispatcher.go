@@ -12,14 +12,14 @@ import (
 // poster posts one request, once, within its own time limit: a Client.
 type poster interface {
 	Post(ctx context.Context, r Request) (Result, error)
-	// DropIdle closes connections to a URL's host that nothing uses.
+	// DropIdle closes unused connections to a URL's host.
 	DropIdle(url string)
 }
 
 // Dispatcher makes attempts until its context ends: it signs a request at the moment of
 // sending and posts it. It hides the form of a delivery request (specification, "Delivery
-// request made by the service to the endpoint URL"). It bounds nothing itself: whoever
-// dispatches limits how many attempts are in flight.
+// request made by the service to the endpoint URL"). The caller limits how many attempts
+// are in flight.
 type Dispatcher struct {
 	ctx    context.Context
 	client poster
@@ -27,7 +27,7 @@ type Dispatcher struct {
 }
 
 // NewDispatcher returns a dispatcher. When ctx ends, attempts in flight are cancelled; wait
-// for them first where their outcome matters.
+// for them first if their outcome matters.
 func NewDispatcher(ctx context.Context, client poster, now func() time.Time) *Dispatcher {
 	return &Dispatcher{ctx: ctx, client: client, now: now}
 }
@@ -41,7 +41,7 @@ func (d *Dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult))
 		case err == nil:
 			done(outcome(result))
 		case d.ctx.Err() == nil:
-			// Only a header that cannot be written leads here, and ours can.
+			// Only an invalid header leads here, and ours are valid.
 			panic(fmt.Sprintf("dispatcher: attempt %d of %s could not be made: %v",
 				a.Number, a.EventID, err))
 		}
@@ -65,7 +65,7 @@ func (d *Dispatcher) request(a domain.Attempt) Request {
 	return Request{URL: a.URL, Body: a.Body, Header: header}
 }
 
-// outcome returns a result in the domain's words. The client's detail is left out: it may
+// outcome converts a result to the domain's terms. The client's detail is left out: it may
 // name internal addresses.
 func outcome(r Result) domain.AttemptResult {
 	return domain.AttemptResult{

@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// recorder is a client that keeps what it was given.
+// recorder is a client that records its requests.
 type recorder struct {
 	requests chan Request
 	answers  chan Result // none: the request hangs
@@ -43,9 +43,9 @@ var attempt = domain.Attempt{
 	Secrets:    []domain.Secret{"whsec_new", "whsec_old"},
 }
 
-// TestTheRequest: what goes out is the body as it is, the identifier of the event,
-// the second of sending and a signature by each secret (specification, "Delivery
-// request" and "Signature", 1 to 3). The signatures were made with openssl:
+// TestTheRequest: the request has the unchanged body, the event's identifier, the time of
+// sending in seconds and a signature by each secret (specification, "Delivery request" and
+// "Signature", 1 to 3). The signatures were made with openssl:
 //
 //	printf '1793500000.{"id":"evt_1","memo":"ü"}' | openssl dgst -sha256 -hmac whsec_new
 func TestTheRequest(t *testing.T) {
@@ -69,8 +69,8 @@ func TestTheRequest(t *testing.T) {
 	}
 }
 
-// TestTheOutcome: what the client found out is named as the domain names it, but
-// for its detail, which may name addresses of the inside (G8).
+// TestTheOutcome: the client's results are converted to the domain's, without the detail,
+// which may name internal addresses (G8).
 func TestTheOutcome(t *testing.T) {
 	h := newRecorder()
 	d := NewDispatcher(t.Context(), h, time.Now)
@@ -98,8 +98,8 @@ func TestTheOutcome(t *testing.T) {
 	}
 }
 
-// TestEveryCodeIsTheSpecifications holds that the client and the domain call what
-// goes wrong alike.
+// TestEveryCodeIsTheSpecifications checks that the client and the domain use the same error
+// codes.
 func TestEveryCodeIsTheSpecifications(t *testing.T) {
 	for code, want := range map[Code]domain.AttemptError{
 		"":          "",
@@ -115,7 +115,7 @@ func TestEveryCodeIsTheSpecifications(t *testing.T) {
 	}
 }
 
-// TestWhatIsBrokenOffIsNoOutcome: an attempt that our own stop ends says nothing of
+// TestWhatIsBrokenOffIsNoOutcome: an attempt that our own stop cancels says nothing about
 // its receiver, and is made again.
 func TestWhatIsBrokenOffIsNoOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

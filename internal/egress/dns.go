@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// newDNS returns the standard library's resolver for a server (an address and port), or
-// for those of /etc/resolv.conf when it is empty. A question that is not answered within
-// questionTime is asked again, of the next server if there is one: the library would wait
-// for as long as /etc/resolv.conf says, which is a whole lookup's time by default.
+// newDNS returns the standard library's resolver for a server (an address and port), or for
+// those of /etc/resolv.conf when it is empty. A query that is not answered within
+// questionTime is sent again, to the next server if there is one: the library would wait
+// for the timeout of /etc/resolv.conf, which by default is that of a whole lookup.
 func newDNS(server string, questionTime time.Duration) *net.Resolver {
 	return &net.Resolver{
 		PreferGo: true,
@@ -24,7 +24,7 @@ func newDNS(server string, questionTime time.Duration) *net.Resolver {
 				return nil, err
 			}
 			limit := time.Now().Add(questionTime)
-			// The library tells datagrams from streams by the connection's methods.
+			// The library distinguishes datagrams from streams by the connection's methods.
 			if packets, ok := conn.(*net.UDPConn); ok {
 				return &limitedPackets{UDPConn: packets, limit: limit}, nil
 			}
@@ -43,7 +43,7 @@ func newHosts() *net.Resolver {
 	}
 }
 
-// limitedPackets is a UDP socket for one question, whose deadlines are not after limit.
+// limitedPackets is a UDP socket for one query, whose deadlines are not after limit.
 type limitedPackets struct {
 	*net.UDPConn
 	limit time.Time
@@ -53,7 +53,7 @@ func (c *limitedPackets) SetDeadline(t time.Time) error {
 	return c.UDPConn.SetDeadline(earlier(t, c.limit))
 }
 
-// limitedStream is a TCP connection for one question, whose deadlines are not after limit.
+// limitedStream is a TCP connection for one query, whose deadlines are not after limit.
 type limitedStream struct {
 	net.Conn
 	limit time.Time

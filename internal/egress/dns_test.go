@@ -50,8 +50,8 @@ func listenBoth(t *testing.T) (net.Listener, net.PacketConn) {
 	return nil, nil
 }
 
-// nameServer runs a DNS server on loopback and returns its address; answer gives
-// the records of a question, or false for NXDOMAIN.
+// nameServer runs a DNS server on loopback and returns its address; answer returns the
+// records for a query, or false for NXDOMAIN.
 func nameServer(t *testing.T, answer func(name string, qtype uint16) ([]string, bool)) string {
 	t.Helper()
 	return serveDNS(t, func(w dns.ResponseWriter, q *dns.Msg) { replyWith(w, q, answer) })
@@ -164,8 +164,8 @@ func TestDNSAnswersAreJudged(t *testing.T) {
 	}
 }
 
-// TestDNSRebinding: a name that was good and turns private is blocked at the
-// next dial; the good connection that is pooled is used only to its age.
+// TestDNSRebinding: a name whose address turns private is blocked at the next dial; the
+// good connection that is pooled is used only up to its maximum age.
 func TestDNSRebinding(t *testing.T) {
 	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
 	var private atomic.Bool
@@ -190,7 +190,8 @@ func TestDNSRebinding(t *testing.T) {
 	wantResult(t, post(t, c, url), 0, SSRFBlocked)
 }
 
-// TestDialGuard: even when resolution said yes, the dial itself refuses.
+// TestDialGuard: even if the resolver returned a permitted address, the dial itself
+// refuses.
 func TestDialGuard(t *testing.T) {
 	accepted := make(chan struct{}, 1)
 	addr := rawReceiver(t, func(net.Conn) { accepted <- struct{}{} })
@@ -220,8 +221,8 @@ func TestDialGuard(t *testing.T) {
 	wantResult(t, post(t, narrow, "https://"+addr), 0, SSRFBlocked)
 }
 
-// TestDNSThatNeverAnswersIsDNS: a name that nobody answers for did not resolve,
-// which is told after half of the budget at most.
+// TestDNSThatNeverAnswersIsDNS: a name that no server answers for did not resolve, which is
+// reported after at most half of the budget.
 func TestDNSThatNeverAnswersIsDNS(t *testing.T) {
 	const budget = 6 * time.Second
 	var asked atomic.Int32
@@ -244,7 +245,7 @@ func TestDNSThatNeverAnswersIsDNS(t *testing.T) {
 	}
 }
 
-// TestDNSSlowIsTimeout: the budget is one, and what a lookup takes is taken of it.
+// TestDNSSlowIsTimeout: there is one budget, and the time of a lookup counts.
 func TestDNSSlowIsTimeout(t *testing.T) {
 	c := newClient(t, func(cfg *Config) {
 		cfg.Resolver, cfg.AttemptTimeout = untilTheEnd{}, 150*time.Millisecond
@@ -252,14 +253,14 @@ func TestDNSSlowIsTimeout(t *testing.T) {
 	wantResult(t, post(t, c, "https://slow.test"), 0, Timeout)
 }
 
-// TestALookupThatRanOutOfItsOwnTimeIsDNS: with many servers that never answer, the
-// lookup's own time ends before its questions do. That is not the budget.
+// TestALookupThatRanOutOfItsOwnTimeIsDNS: with many servers that never answer, the lookup's
+// own timeout ends before its queries do. That is not the budget.
 func TestALookupThatRanOutOfItsOwnTimeIsDNS(t *testing.T) {
 	c := newClient(t, func(cfg *Config) { cfg.Resolver = ranOut{} })
 	wantResult(t, post(t, c, "https://slow.test"), 0, DNS)
 }
 
-// ranOut is a resolver whose own time is over at once.
+// ranOut is a resolver whose own timeout has passed at once.
 type ranOut struct{}
 
 func (ranOut) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
@@ -268,7 +269,7 @@ func (ranOut) LookupNetIP(ctx context.Context, network, host string) ([]netip.Ad
 	return nil, fmt.Errorf("looking %s up: %w", host, ctx.Err())
 }
 
-// untilTheEnd is a resolver that takes all the time there is.
+// untilTheEnd is a resolver that waits for the end of the context.
 type untilTheEnd struct{}
 
 func (untilTheEnd) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, error) {
@@ -276,8 +277,8 @@ func (untilTheEnd) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, 
 	return nil, ctx.Err()
 }
 
-// TestDNSLostQuestionIsAskedAgain: a datagram that is lost costs a part of the
-// lookup's time and not the attempt.
+// TestDNSLostQuestionIsAskedAgain: a lost datagram costs a part of the lookup's time and
+// not the attempt.
 func TestDNSLostQuestionIsAskedAgain(t *testing.T) {
 	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
 	var asked sync.Map

@@ -1,6 +1,6 @@
-// Package egress is the only way Lumenhook speaks to addresses that strangers
-// chose: one guarded HTTPS client for webhook attempts, the dispatcher that signs
-// and posts them (G5), and the same judgement of URLs and hosts for the API.
+// Package egress makes all requests of Lumenhook to addresses that users chose: one guarded
+// HTTPS client for webhook attempts, the dispatcher that signs and posts them (G5), and the
+// same checks of URLs and hosts for the API.
 //
 // It hides name resolution, the address policy, connection pools, TLS, HTTP/1.1
 // and HTTP/2, and turns whatever a receiver does into one Result with a code of
@@ -8,12 +8,11 @@
 //
 // Invariants:
 //
-//   - E1 No connection is opened to an address the Policy forbids. The verdict
-//     falls on the concrete address in the dialer's control hook, after the
-//     socket exists and before connect(2), on every dial; a forbidden address
-//     among a name's answers blocks the attempt even when others are allowed.
-//     With Config.Proxy it is the proxy that connects: the answers are judged
-//     here first, the connection must be judged there.
+//   - E1 No connection is opened to an address the Policy forbids. The concrete address
+//     is checked in the dialer's control hook, after the socket exists and before
+//     connect(2), on every dial; a forbidden address among a name's addresses blocks the
+//     attempt even if others are allowed. With Config.Proxy it is the proxy that connects:
+//     the addresses are checked here first, the connection must be checked there.
 //   - E2 One attempt puts at most one request on the wire. A reused connection
 //     is probed before it is written to; a second connection is tried only when
 //     the first took none of the request (not one TLS record of it).
@@ -21,28 +20,28 @@
 //     handshake, headers and body.
 //   - E4 Redirects are never followed, bodies never decompressed, proxies never
 //     taken from the environment.
-//   - E5 What a receiver can make us hold is bounded: 32 KiB of headers
-//     (interim responses included), Config.MaxBodyBytes read, StoredBodyBytes
-//     kept, Config.MaxIdlePerHost and MaxIdle idle connections, each living at
-//     most Config.MaxConnAge; TLS sessions and names, in number and in size.
-//   - E6 What a receiver can make us read is bounded: a connection reads no more
-//     than its handshake and its attempts were granted, whatever layer the bytes
-//     are for, so that floods of pings, settings or records end it.
+//   - E5 The memory that a receiver can occupy is bounded: 32 KiB of headers (interim
+//     responses included), Config.MaxBodyBytes read, StoredBodyBytes kept,
+//     Config.MaxIdlePerHost and MaxIdle idle connections, each living at most
+//     Config.MaxConnAge; TLS sessions and names, in number and in size.
+//   - E6 The bytes that a receiver can make us read are bounded: a connection reads no
+//     more than is granted to its handshake and its attempts, on whatever layer, so that
+//     floods of pings, settings or records end it.
 //
-// Why not net/http's Transport: it costs two goroutines and eight switches
-// between goroutines a request, which is half the throughput, and its repeat of
-// requests on dead connections can only be turned off together with the safe
-// repeat of those that were never written. HTTP/1.1 is therefore spoken here
-// (responses are parsed by http.ReadResponse); HTTP/2 is net/http's own, one
-// http.ClientConn at a time, which never repeats a request.
+// Why not net/http's Transport: it costs two goroutines and eight switches between
+// goroutines a request, which is half the throughput, and its repeating of requests on dead
+// connections can only be turned off together with the safe repeating of those that were
+// never written. HTTP/1.1 is therefore spoken here (responses are parsed by
+// http.ReadResponse); HTTP/2 is net/http's own, one http.ClientConn at a time, which never
+// repeats a request.
 //
 // Concurrency is bounded by the caller: an HTTP/1.1 attempt uses one connection
 // for itself, so open connections are at most the Posts in flight plus MaxIdle.
 //
-// Files: client.go configuration and one attempt's course; result.go results
-// and the classing of errors; policy.go, ports.go and url.go what may be
-// reached; dial.go connect and handshake; resolver.go and dns.go names and their
-// cache; dispatcher.go attempts of the engine as requests; proxy.go tunnels; sessions.go
-// TLS sessions; wire.go metered reading; pool.go idle connections; probe.go whether one of
-// them is still good; http1.go and http2.go the exchanges; body.go bounded reading.
+// Files: client.go configuration and one attempt; result.go results and the classification
+// of errors; policy.go, ports.go and url.go what may be reached; dial.go connect and
+// handshake; resolver.go and dns.go names and their cache; dispatcher.go attempts of the
+// engine as requests; proxy.go tunnels; sessions.go TLS sessions; wire.go metered reading;
+// pool.go idle connections; probe.go whether one of them is still usable; http1.go and
+// http2.go the exchanges; body.go bounded reading.
 package egress

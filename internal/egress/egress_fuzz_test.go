@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// forms writes an IPv4 address in every way that some resolver or browser reads.
+// forms returns an IPv4 address in every form that some resolver or browser accepts.
 func forms(a netip.Addr) []string {
 	b := a.As4()
 	n := binary.BigEndian.Uint32(b[:])
@@ -37,8 +37,8 @@ func forms(a netip.Addr) []string {
 	}
 }
 
-// FuzzForbiddenForms: whatever form a forbidden address is written in, with
-// whatever port, no URL of it passes, and no dial of it is made.
+// FuzzForbiddenForms: in whatever form a forbidden address is written, with whatever port,
+// no URL with it passes, and it is not dialed.
 func FuzzForbiddenForms(f *testing.F) {
 	for _, p := range forbidden4 {
 		b := p.Addr().As4()
@@ -84,8 +84,8 @@ func FuzzForbiddenForms(f *testing.F) {
 	})
 }
 
-// FuzzParsers: what an operator writes is refused or read, and never panics;
-// what was read is written the same way again.
+// FuzzParsers: an operator's settings are refused or parsed, without a panic; what was
+// parsed is formatted the same way again.
 func FuzzParsers(f *testing.F) {
 	for _, s := range []string{
 		"443,8443", "1-65535", "10.0.0.0/8", "::1", "http://u:p@proxy:3128",

@@ -192,7 +192,7 @@ func wantResult(t testing.TB, r Result, status int, code Code) {
 	}
 }
 
-// readRequest takes one whole request off a raw connection and returns its text.
+// readRequest reads one whole request from a raw connection and returns its text.
 func readRequest(conn net.Conn) (string, error) {
 	var text strings.Builder
 	buf := make([]byte, 4096)
@@ -218,15 +218,15 @@ func addrs(list ...string) []netip.Addr {
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// quietLog keeps what net/http logs about hostile peers, a line for each frame,
-// out of the test's output; the program does the same.
+// quietLog keeps net/http's messages about hostile peers, a line for each frame, out of the
+// test's output; the program does the same.
 func quietLog(t testing.TB) {
 	out := log.Writer()
 	log.SetOutput(io.Discard)
 	t.Cleanup(func() { log.SetOutput(out) })
 }
 
-// awaitClose returns once a receiver has told that it closed a connection.
+// awaitClose returns once a receiver has reported that it closed a connection.
 func awaitClose(t testing.TB, closed <-chan struct{}) {
 	t.Helper()
 	select {

@@ -19,8 +19,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// TestHostileEndless: what never ends is cut off at its bound, and not at the
-// end of the attempt's time.
+// TestHostileEndless: endless answers are cut off at their limit, not at the end of the
+// attempt's time.
 func TestHostileEndless(t *testing.T) {
 	for name, k := range map[string]struct {
 		first, again string
@@ -77,7 +77,7 @@ func TestHostileEndless(t *testing.T) {
 	}
 }
 
-// TestHostileResets: a reset (not an orderly end) at each moment of the answer.
+// TestHostileResets: a reset (not a clean close) at each moment of the answer.
 func TestHostileResets(t *testing.T) {
 	for name, answer := range map[string]string{
 		"before the answer": "",
@@ -104,10 +104,10 @@ func TestHostileResets(t *testing.T) {
 	}
 }
 
-// TestHostileHandshakes: a handshake that is stretched costs the attempt's time
-// and no more; old protocols are refused at once.
+// TestHostileHandshakes: a handshake that is prolonged costs the attempt's time and no
+// more; old protocols are refused at once.
 func TestHostileHandshakes(t *testing.T) {
-	drip := func(c net.Conn) { // a server's first record, a byte at a time, without end
+	drip := func(c net.Conn) { // a server's first record, a byte at a time, endlessly
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
 		if _, err := c.Write([]byte{22, 3, 3, 0x40, 0}); err != nil {
@@ -135,7 +135,7 @@ func TestHostileHandshakes(t *testing.T) {
 			"https://"+rawTLS(t, old, func(*tls.Conn) { t.Error("a handshake of an old TLS ended well") }))
 		wantResult(t, r, 0, TLS)
 	}
-	alerts := func(c net.Conn) { // warnings without end
+	alerts := func(c net.Conn) { // endless warnings
 		for {
 			if _, err := c.Write([]byte{21, 3, 3, 0, 2, 1, 112}); err != nil {
 				return
@@ -145,8 +145,8 @@ func TestHostileHandshakes(t *testing.T) {
 	wantResult(t, post(t, newClient(t, nil), "https://"+rawReceiver(t, alerts)), 0, TLS)
 }
 
-// farm is thousands of hostile receivers with few goroutines: each connection is
-// brought to where it hurts and held there; those that flood do so when told.
+// farm is thousands of hostile receivers with few goroutines: each connection is brought to
+// the expensive point and held there; those that flood start on command.
 type farm struct {
 	cfg      *tls.Config
 	accepted chan net.Conn
@@ -163,8 +163,8 @@ type flood struct {
 	text string
 }
 
-// farmKinds are what a receiver does, by the path of the request: what it answers
-// first, then its flood.
+// farmKinds are the behaviours of a receiver, by the path of the request: its first answer,
+// then its flood.
 var farmKinds = map[string]struct{ first, flood string }{
 	"/silent":  {"", ""},
 	"/drip":    {"HTTP/1.1 200 OK\r\nX-Slow: ", ""},
@@ -180,7 +180,7 @@ var farmKinds = map[string]struct{ first, flood string }{
 	},
 }
 
-// start runs the farm: one address answers TLS, the other never says a word.
+// start runs the farm: one address answers TLS, the other never sends anything.
 func (f *farm) start(t *testing.T) (url, mute string) {
 	f.cfg = &tls.Config{Certificates: []tls.Certificate{ca().issue(nil)}}
 	f.accepted = make(chan net.Conn, 64)
@@ -247,7 +247,7 @@ func (f *farm) receive(raw net.Conn) {
 	f.held.Add(1)
 }
 
-// open lets all the floods go.
+// open starts all floods.
 func (f *farm) open() {
 	f.mu.Lock()
 	floods := make(chan flood, len(f.flood))
@@ -286,12 +286,11 @@ func (f *farm) drip(stop <-chan struct{}) {
 	}
 }
 
-// TestFiveThousandHostileReceivers holds 5,000 attempts at once at receivers that
-// never speak, say nothing, drip a byte a second, stall in the body, and then
-// flood all together with headers, interim answers and a compressed body. What
-// both ends have in memory stays bounded, and a decent receiver is served in the
-// middle of it (G6). That hanging attempts end in time is shown by
-// TestPostTimesOut; here it is the receivers that end them.
+// TestFiveThousandHostileReceivers holds 5,000 concurrent attempts at receivers that never
+// speak, do not answer, send a byte a second, stall in the body, and then all flood with
+// headers, interim answers and a compressed body. The memory of both ends stays bounded,
+// and a normal receiver is served meanwhile (G6). TestPostTimesOut shows that hanging
+// attempts end in time; here the receivers end them.
 func TestFiveThousandHostileReceivers(t *testing.T) {
 	const boundBytes = 768 << 20
 	hostile := raiseFiles(t, 5000)
@@ -344,8 +343,8 @@ func TestFiveThousandHostileReceivers(t *testing.T) {
 	}
 }
 
-// raiseFiles raises the limit of open files so that n connections have both their
-// ends, and returns how many can be had: fewer on a machine with a low hard limit.
+// raiseFiles raises the limit of open files so that n connections have both their ends, and
+// returns how many are possible: fewer on a machine with a low hard limit.
 func raiseFiles(t *testing.T, n int) int {
 	t.Helper()
 	const others, least = 500, 1000
@@ -364,8 +363,8 @@ func raiseFiles(t *testing.T, n int) int {
 	return can
 }
 
-// watchMemory samples what the process has in use and returns a function that
-// ends the sampling and tells the most that was seen above the beginning.
+// watchMemory samples the memory in use and returns a function that stops the sampling and
+// returns the peak above the start.
 func watchMemory(t *testing.T) func() uint64 {
 	t.Helper()
 	runtime.GC()

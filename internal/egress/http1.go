@@ -20,11 +20,11 @@ var requestBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 2<<10); re
 // postRequest tells http.ReadResponse which method is being answered.
 var postRequest = &http.Request{Method: http.MethodPost}
 
-// longPast as a deadline makes every pending read and write end at once.
+// longPast is a deadline that ends every pending read and write at once.
 var longPast = time.Unix(1, 0)
 
-// http1Conn is one HTTP/1.1 connection. While it is idle the pool owns it, else the
-// one attempt that uses it.
+// http1Conn is one HTTP/1.1 connection. While it is idle it belongs to the pool, else to
+// the one attempt that uses it.
 type http1Conn struct {
 	client  *Client
 	conn    *tls.Conn
@@ -64,8 +64,8 @@ func (l limitedIn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// exchange writes the request in one piece and reads the answer, in the
-// caller's goroutine and under the socket's own deadline.
+// exchange writes the request in one piece and reads the answer, in the caller's goroutine
+// and under the socket's own deadline.
 func (h *http1Conn) exchange(
 	ctx context.Context, deadline time.Time, t *target, req Request,
 ) reply {
@@ -90,8 +90,8 @@ func (h *http1Conn) roundTrip(t *target, req Request) (rep reply, keep bool) {
 	if writeErr != nil && written == 0 && h.reused {
 		return reply{err: fmt.Errorf("write request: %w", writeErr), neverWritten: true}, false
 	}
-	// A server may answer and hang up before it has read the whole request,
-	// so a failed write does not mean that there is no answer.
+	// A server may answer and close before it has read the whole request, so a failed write
+	// does not mean that there is no answer.
 	resp, err := h.readHeader()
 	if err != nil {
 		if writeErr != nil {
@@ -133,8 +133,8 @@ func appendRequest(b []byte, t *target, req Request) []byte {
 	return append(b, req.Body...)
 }
 
-// readHeader reads up to the final response's header. Interim responses are
-// passed over; they and the header share one bound.
+// readHeader reads up to the final response's header. Interim responses are skipped; they
+// and the header share one limit.
 func (h *http1Conn) readHeader() (*http.Response, error) {
 	h.inLimit = maxHeaderBytes
 	for {
@@ -149,10 +149,10 @@ func (h *http1Conn) readHeader() (*http.Response, error) {
 	}
 }
 
-// usable probes an idle connection: a peer that closed it, or sent something
-// unasked, has made it useless.
+// usable probes an idle connection: if the peer closed it, or sent something unsolicited,
+// it cannot be used.
 func (h *http1Conn) usable() bool { return h.probe.quiet() }
 
-// close never waits: the closing alert is worth nothing here, and a full socket
-// would hold tls.Conn.Close for seconds.
+// close does not wait: the closing alert is useless here, and a full socket would block
+// tls.Conn.Close for seconds.
 func (h *http1Conn) close() { _ = h.raw.Close() }

@@ -14,22 +14,21 @@ import (
 	"time"
 )
 
-// http2Conn is one shared HTTP/2 connection: net/http's, which sends a request once
-// and never again.
+// http2Conn is one shared HTTP/2 connection: net/http's, which never repeats a request.
 type http2Conn struct {
 	client *Client
 	conn   *http.ClientConn
 	raw    *meteredConn
 	addr   string
 	made   time.Time
-	pooled bool // set before anyone else knows of it
+	pooled bool // set before it is shared
 
 	lastUsed atomic.Int64 // Unix nanoseconds
 	retired  atomic.Bool
 }
 
-// dialedKey carries an established connection to the transport, whose own
-// dialling is never used.
+// dialedKey passes an established connection to the transport, whose own dialing is never
+// used.
 type dialedKey struct{}
 
 func newHTTP2Transport() *http.Transport {
@@ -59,7 +58,7 @@ func newHTTP2Transport() *http.Transport {
 func (c *Client) newHTTP2(
 	ctx context.Context, secured *tls.Conn, raw *meteredConn, t *target,
 ) (*http2Conn, error) {
-	raw.grant(handshakeBytes) // for the settings that begin a connection
+	raw.grant(handshakeBytes) // for the settings at the start of a connection
 	conn, err := c.http2.NewClientConn(context.WithValue(ctx, dialedKey{}, net.Conn(secured)), "https",
 		t.addr)
 	if err != nil {
@@ -76,7 +75,7 @@ func (c *Client) newHTTP2(
 	return h, nil
 }
 
-// exchange uses the place that Reserve gave on the connection.
+// exchange uses the stream that Reserve has reserved on the connection.
 func (h *http2Conn) exchange(
 	ctx context.Context, deadline time.Time, t *target, req Request,
 ) reply {
@@ -131,7 +130,7 @@ func (h *http2Conn) request(ctx context.Context, t *target, req Request) *http.R
 	return r.WithContext(ctx)
 }
 
-// release frees the slot and closes a connection that has no future.
+// release frees the stream and closes a connection that cannot be used further.
 func (h *http2Conn) release() {
 	h.lastUsed.Store(time.Now().UnixNano())
 	switch {
@@ -145,7 +144,7 @@ func (h *http2Conn) release() {
 	}
 }
 
-// retire closes the connection now, or leaves it to the last attempt on it.
+// retire closes the connection now, or leaves that to the last attempt on it.
 func (h *http2Conn) retire() {
 	h.retired.Store(true)
 	if h.conn.InFlight() == 0 {
@@ -153,8 +152,8 @@ func (h *http2Conn) retire() {
 	}
 }
 
-// expired tells that the pool should forget the connection: broken, too old,
-// or unused for too long.
+// expired reports whether the pool should drop the connection: broken, too old, or unused
+// for too long.
 func (h *http2Conn) expired(now time.Time, cfg Config) bool {
 	idle := now.Sub(time.Unix(0, h.lastUsed.Load()))
 	return h.conn.Err() != nil || now.Sub(h.made) >= cfg.MaxConnAge ||

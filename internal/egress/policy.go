@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Policy says which addresses and ports may be reached. The built-in list of
-// forbidden ranges always holds; Deny adds to it and wins over everything;
-// Allow makes exceptions from the built-in list.
+// Policy is which addresses and ports may be reached. The built-in list of forbidden ranges
+// always applies; Deny adds to it and takes precedence over everything; Allow makes
+// exceptions from the built-in list.
 type Policy struct {
 	// Allow holds the exact ranges the operator permits although they are
 	// forbidden otherwise. Loopback and link-local addresses are permitted
@@ -46,8 +46,8 @@ func LoopbackPrefixes() []netip.Prefix {
 	return mustPrefixes("127.0.0.0/8", "::1/128")
 }
 
-// ParsePrefixes reads CIDRs as an operator writes them; a bare address stands
-// for itself alone. An error names the part that is at fault and the fix.
+// ParsePrefixes parses CIDRs as an operator writes them; a bare address is a range of one.
+// An error names the wrong part and the fix.
 func ParsePrefixes(cidrs []string) ([]netip.Prefix, error) {
 	prefixes := make([]netip.Prefix, 0, len(cidrs))
 	for _, cidr := range cidrs {
@@ -79,7 +79,7 @@ func parsePrefix(cidr string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// Allows is the verdict on one concrete address.
+// Allows reports whether one concrete address may be reached.
 func (p *Policy) Allows(addr netip.Addr) bool {
 	if !addr.IsValid() || addr.Zone() != "" {
 		return false

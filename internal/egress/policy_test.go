@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestPolicyEdges walks each forbidden range: its first and last address, and
-// the neighbours outside, which are public unless another range takes them.
+// TestPolicyEdges checks each forbidden range: its first and last address, and its
+// neighbours, which are public unless they are in another range.
 func TestPolicyEdges(t *testing.T) {
 	edges := []struct{ prefix, before, first, last, after string }{
 		{"0.0.0.0/8", "", "0.0.0.0", "0.255.255.255", "1.0.0.0"},
@@ -216,7 +216,7 @@ func TestCheckURL(t *testing.T) {
 	} {
 		bad["https://"+host+"/"] = FaultForbidden
 	}
-	// Nor one that old rules take for such an address, or that some do.
+	// Nor one that old rules, some or all, read as such an address.
 	for _, host := range []string{
 		"127.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "127.0.0.0x1", "0x", "0", "10.1",
 		"10.0.1", "0xA000001", "167772161",
@@ -267,7 +267,8 @@ func TestCheckURLTellsOfEveryPart(t *testing.T) {
 	}
 }
 
-// FuzzCheckURL: what passes names no forbidden literal, and passes again as itself.
+// FuzzCheckURL: a URL that passes names no forbidden literal, and its result passes again
+// unchanged.
 func FuzzCheckURL(f *testing.F) {
 	for _, s := range []string{
 		"https://example.com/", "https://[::ffff:127.0.0.1]:8443/x", "https://0x7f.1/",

@@ -13,10 +13,10 @@ const maxHTTP2PerHost = 4
 // connections are in it only while they are idle; HTTP/2 connections are shared
 // and stay in it while they are used.
 //
-// Two orders are kept: each host's stack (last in, first out: the connections
-// that a quieter time does not need age out) and one list of all by idle time,
-// whose far end is the next to go. The oldest of all is the oldest of its host,
-// hence always at the bottom of that stack.
+// There are two orders: each host's stack (last in, first out: the connections that are not
+// needed under less load expire) and one list of all by idle time, whose last element is
+// evicted first. The oldest of all is the oldest of its host, hence always at the bottom of
+// that stack.
 type pool struct {
 	cfg Config
 
@@ -39,7 +39,7 @@ func newPool(cfg Config) *pool {
 	return &pool{cfg: cfg, hosts: make(map[string]*hostPool)}
 }
 
-// take returns a connection to addr that looks alive, with a place on it, or nil.
+// take returns a connection to addr that seems alive, with a stream reserved on it, or nil.
 func (p *pool) take(addr string, now time.Time) link {
 	for {
 		h1, h2 := p.pop(addr, now)
@@ -76,7 +76,7 @@ func (p *pool) pop(addr string, now time.Time) (*http1Conn, *http2Conn) {
 	return h1, nil
 }
 
-// put takes an idle connection in, making room by closing the longest idle one.
+// put adds an idle connection, and closes the longest idle one if the pool is full.
 func (p *pool) put(h *http1Conn) {
 	var surplus *http1Conn
 	p.mu.Lock()
@@ -99,7 +99,7 @@ func (p *pool) put(h *http1Conn) {
 	}
 }
 
-// share makes an HTTP/2 connection known to later attempts, if there is room.
+// share makes an HTTP/2 connection available to later attempts, if there is room.
 func (p *pool) share(h *http2Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +112,7 @@ func (p *pool) share(h *http2Conn) bool {
 	return ok
 }
 
-// drop closes what is idle to addr; a shared connection in use goes once unused.
+// drop closes idle connections to addr; a shared connection in use is closed once unused.
 func (p *pool) drop(addr string) {
 	p.mu.Lock()
 	host := p.hosts[addr]
@@ -158,9 +158,9 @@ func (p *pool) armSweep() {
 	}
 }
 
-// expire closes what was idle for too long or has become too old, and forgets
-// the hosts that have nothing left: the map is bounded by the hosts that half
-// an IdleTimeout meets.
+// expire closes connections that were idle for too long or are too old, and removes hosts
+// without connections: the map is bounded by the hosts that are used in half an
+// IdleTimeout.
 func (p *pool) expire() {
 	now := time.Now()
 	var dead []*http1Conn
@@ -203,7 +203,7 @@ func (p *pool) expireShared(now time.Time) (retired []*http2Conn) {
 	return retired
 }
 
-// unshare forgets a connection that broke.
+// unshare removes a connection that broke.
 func (p *pool) unshare(h *http2Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -256,7 +256,7 @@ func (p *pool) unlink(h *http1Conn) {
 	p.idle--
 }
 
-// remove takes the connection at i out of a host's stack and out of the list.
+// remove removes the connection at i from a host's stack and from the list.
 func (p *pool) remove(host *hostPool, i int) {
 	h := host.idle[i]
 	copy(host.idle[i:], host.idle[i+1:])

@@ -22,8 +22,8 @@ func DefaultPorts() PortSet {
 	return PortSet{ranges: []portRange{{443, 443}, {8443, 8443}}}
 }
 
-// ParsePorts reads a comma-separated list of ports and ranges, such as
-// "443,8443,9000-9100". An error names the part that is at fault.
+// ParsePorts parses a comma-separated list of ports and ranges, such as
+// "443,8443,9000-9100". An error names the wrong part.
 func ParsePorts(list string) (PortSet, error) {
 	if strings.TrimSpace(list) == "" {
 		return PortSet{}, fmt.Errorf("no ports given: write a list such as 443,8443,9000-9100")
@@ -91,7 +91,7 @@ func (s PortSet) Contains(port uint16) bool {
 // Empty reports whether the set permits no port at all.
 func (s PortSet) Empty() bool { return len(s.ranges) == 0 }
 
-// String writes the set as ParsePorts reads it.
+// String formats the set as ParsePorts reads it.
 func (s PortSet) String() string {
 	parts := make([]string, len(s.ranges))
 	for i, r := range s.ranges {

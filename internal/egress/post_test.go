@@ -159,7 +159,7 @@ func TestPostLeavesGzipAsItIs(t *testing.T) {
 }
 
 func TestPostTimesOut(t *testing.T) {
-	// Long enough to come to where each hangs on a machine that is busy.
+	// Long enough to reach where each hangs on a busy machine.
 	const budget = 3 * time.Second
 	short := func(cfg *Config) { cfg.AttemptTimeout = budget }
 	answer := func(text string, then func(net.Conn)) func(testing.TB) string {
@@ -307,9 +307,9 @@ func TestPostAcceptsUnusualAnswers(t *testing.T) {
 				closed <- struct{}{}
 			})
 			c := newClient(t, nil)
-			for range 2 { // the second is not misled by what the first left
+			for range 2 { // the second is not affected by what the first left
 				r := post(t, c, url)
-				awaitClose(t, closed) // else the second may meet the close half-way
+				awaitClose(t, closed) // otherwise the second may meet the close half-way
 				wantResult(t, r, 200, "")
 				if string(r.Body) != "body" {
 					t.Errorf("body %q", r.Body)

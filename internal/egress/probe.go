@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prober looks at a socket without reading from it. Its parts are made once a
-// connection, so that a look allocates nothing.
+// prober checks a socket without reading from it. Its parts are made once for each
+// connection, so that a check allocates nothing.
 type prober struct {
 	raw  syscall.RawConn
 	look *look

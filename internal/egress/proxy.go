@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// ParseProxy reads the address of an egress proxy, http://host:port or
-// https://host:port, with user and password if it wants them. Its errors repeat
-// no part of the address, which may hold a password.
+// ParseProxy parses the address of an egress proxy, http://host:port or https://host:port,
+// with user and password if it needs them. Its errors repeat no part of the address, which
+// may contain a password.
 func ParseProxy(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
@@ -32,9 +32,9 @@ func ParseProxy(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// proxied makes a tunnel to a target through the proxy. The proxy connects, so
-// it alone can judge the address of the connection: the answers that we get for
-// the host were judged before, but the proxy asks for itself.
+// proxied makes a tunnel to a target through the proxy. The proxy connects, so it alone can
+// check the address of the connection: the addresses that we resolve for the host were
+// checked before, but the proxy resolves it again.
 func (c *Client) proxied(ctx context.Context, t *target, deadline time.Time) (carrier, error) {
 	proxy := c.cfg.Proxy
 	addrs, err := c.lookup(ctx, proxy.Hostname())
@@ -69,8 +69,8 @@ func (c *Client) proxied(ctx context.Context, t *target, deadline time.Time) (ca
 	return along, nil
 }
 
-// viaProxy says where an error arose. Whatever the proxy does wrong is no fault
-// of the receiver's name or certificate.
+// viaProxy adds where an error arose. An error of the proxy is no fault of the receiver's
+// name or certificate.
 func viaProxy(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return fmt.Errorf("egress proxy: %w", err)

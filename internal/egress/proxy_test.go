@@ -59,8 +59,8 @@ func (p *tunnels) start(t *testing.T) *url.URL {
 	return must(url.Parse(scheme + addr))
 }
 
-// TestProxyTunnels: attempts go through the proxy, which is asked for the host by
-// its name; a pooled tunnel serves again.
+// TestProxyTunnels: attempts go through the proxy, which is asked for the host by its name;
+// a pooled tunnel is used again.
 func TestProxyTunnels(t *testing.T) {
 	for name, secured := range map[string]*tls.Config{
 		"http":  nil,
@@ -75,7 +75,7 @@ func TestProxyTunnels(t *testing.T) {
 				proxy.User = url.UserPassword("user", "pass")
 				c := newClient(t, func(cfg *Config) {
 					cfg.Proxy, cfg.Resolver = proxy, byName{"hook.test.": "203.0.114.7"}
-					cfg.Policy.Allow = nil // the proxy is on loopback: its address is the operator's word
+					cfg.Policy.Allow = nil // the proxy is on loopback: its address is the operator's choice
 				})
 				for range 3 {
 					wantResult(t, post(t, c, "https://hook.test:8443/x"), 200, "")
@@ -92,7 +92,7 @@ func TestProxyTunnels(t *testing.T) {
 	}
 }
 
-// TestProxyIsNotAskedForForbiddenHosts: a host's answers are judged first.
+// TestProxyIsNotAskedForForbiddenHosts: a host's addresses are checked first.
 func TestProxyIsNotAskedForForbiddenHosts(t *testing.T) {
 	p := &tunnels{to: "127.0.0.1:1"}
 	proxy := p.start(t)

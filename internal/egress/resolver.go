@@ -16,18 +16,17 @@ import (
 
 const (
 	maxNames = 8192
-	// answerTTL is how long an answer is kept, that there is no such name being one. It is
-	// below most times to live, so that a receiver that moves is found at once.
+	// answerTTL is how long an answer is cached, also that there is no such name. It is
+	// shorter than most TTLs, so that a receiver that moves is found at once.
 	answerTTL  = 5 * time.Second
-	failureTTL = time.Second // of a name server that failed
-	// maxCachedAddrs bounds the memory that a name of the receiver's choosing takes: an
-	// answer with more addresses is used and not kept.
+	failureTTL = time.Second // when a name server failed
+	// maxCachedAddrs bounds the memory for one name, which the receiver chooses: an answer
+	// with more addresses is used but not cached.
 	maxCachedAddrs = 64
 )
 
-// cachingResolver asks the hosts file and the name servers, and keeps their answers for
-// a fixed short time, in a bounded cache. A name that many want at the same time is asked
-// for once.
+// cachingResolver queries the hosts file and the name servers, and caches their answers for
+// a fixed short time, in a bounded cache. Concurrent lookups of a name share one query.
 type cachingResolver struct {
 	dns     *net.Resolver
 	hosts   *net.Resolver // the hosts file alone
@@ -37,7 +36,7 @@ type cachingResolver struct {
 	names *simplelru.LRU[string, *lookup]
 }
 
-// lookup is one question, under way until done is closed.
+// lookup is one query, in progress until done is closed.
 type lookup struct {
 	done  chan struct{}
 	addrs []netip.Addr
@@ -45,8 +44,8 @@ type lookup struct {
 	until time.Time
 }
 
-// newCachingResolver returns a resolver that asks server (an address and port), or those
-// of /etc/resolv.conf when it is empty. A lookup takes at most the timeout.
+// newCachingResolver returns a resolver that queries server (an address and port), or those
+// of /etc/resolv.conf if it is empty. A lookup takes at most the timeout.
 func newCachingResolver(server string, timeout time.Duration) (*cachingResolver, error) {
 	if server != "" {
 		if _, err := netip.ParseAddrPort(server); err != nil {
@@ -85,12 +84,12 @@ func (r *cachingResolver) lookup(ctx context.Context, host string) *lookup {
 	}
 	l := &lookup{done: make(chan struct{})}
 	r.names.Add(host, l)
-	// Whoever asked first may give up; the others still want the answer.
+	// The first caller may be cancelled; the others still need the answer.
 	go r.resolve(context.WithoutCancel(ctx), host, l)
 	return l
 }
 
-// fresh reports whether a lookup is under way or its answer still holds.
+// fresh reports whether a lookup is in progress or its answer has not expired.
 func (l *lookup) fresh() bool {
 	select {
 	case <-l.done:
@@ -131,7 +130,7 @@ func (r *cachingResolver) forget(host string, l *lookup) {
 	}
 }
 
-// ttl returns how long the answer of a lookup is kept.
+// ttl returns how long the answer of a lookup is cached.
 func ttl(err error) time.Duration {
 	var dnsErr *net.DNSError
 	if err == nil || errors.As(err, &dnsErr) && dnsErr.IsNotFound {

@@ -17,7 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// counted counts the questions for IPv4 addresses.
+// counted counts the queries for IPv4 addresses.
 func counted(
 	n *atomic.Int32, answer func(string, uint16) ([]string, bool),
 ) func(string, uint16) ([]string, bool) {
@@ -34,7 +34,7 @@ func newResolver(t *testing.T, server string) *cachingResolver {
 	return must(newCachingResolver(server, 5*time.Second))
 }
 
-// cached returns what is kept of a name, if anything is.
+// cached returns the cached lookup of a name, if there is one.
 func (r *cachingResolver) cached(host string) *lookup {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,8 +47,8 @@ func lookupAddrs(t *testing.T, r *cachingResolver, host string) ([]netip.Addr, e
 	return r.LookupNetIP(context.Background(), "ip", host)
 }
 
-// TestResolverKeepsAnswers: each kind of answer is kept for its time, is not asked for
-// meanwhile, and is asked for again when the time is over.
+// TestResolverKeepsAnswers: each kind of answer is cached for its time, is not queried
+// meanwhile, and is queried again afterwards.
 func TestResolverKeepsAnswers(t *testing.T) {
 	var asked atomic.Int32
 	server := serveDNS(t, func(w dns.ResponseWriter, q *dns.Msg) {
@@ -93,8 +93,8 @@ func TestResolverKeepsAnswers(t *testing.T) {
 	}
 }
 
-// TestResolverAsksOnceForMany: however many attempts want a name at once, and
-// though the first of them gives up, the name server is asked once.
+// TestResolverAsksOnceForMany: however many attempts need a name at once, and even if the
+// first of them is cancelled, the name server is queried once.
 func TestResolverAsksOnceForMany(t *testing.T) {
 	var asked atomic.Int32
 	release := make(chan struct{})
@@ -141,7 +141,7 @@ func TestResolverIsBounded(t *testing.T) {
 		}
 		return list, true
 	}))
-	// The cache is full of names that are kept for long: new ones push them out.
+	// The cache is full of names with a long TTL: new ones evict them.
 	for i := range maxNames {
 		l := &lookup{done: make(chan struct{}), until: time.Now().Add(time.Hour)}
 		close(l.done)
@@ -156,14 +156,14 @@ func TestResolverIsBounded(t *testing.T) {
 		t.Errorf("%d names, the newest among them: %v, the oldest: %v", r.names.Len(),
 			r.names.Contains("new9.test."), r.names.Contains("n0.test."))
 	}
-	// An answer of many addresses comes over TCP, and is not kept.
+	// An answer with many addresses comes over TCP, and is not cached.
 	addrs, err := lookupAddrs(t, r, "wide.test.")
 	if err != nil || len(addrs) != maxCachedAddrs+1 || r.names.Contains("wide.test.") {
 		t.Errorf("%d addresses, %v; kept: %v", len(addrs), err, r.names.Contains("wide.test."))
 	}
 }
 
-// TestResolverOverTCP: an answer that fits no datagram is asked for over TCP.
+// TestResolverOverTCP: an answer that does not fit a datagram is queried over TCP.
 func TestResolverOverTCP(t *testing.T) {
 	r := newResolver(t, serveDNS(t, func(w dns.ResponseWriter, q *dns.Msg) {
 		m := new(dns.Msg)
@@ -197,7 +197,7 @@ func TestDNSServerMustBeAnAddress(t *testing.T) {
 	}
 }
 
-// TestDNSSixOnly: a name with IPv6 addresses alone is reached over IPv6.
+// TestDNSSixOnly: a name with IPv6 addresses only is reached over IPv6.
 func TestDNSSixOnly(t *testing.T) {
 	server := nameServer(t, zone(map[string][]string{"six.test.": {"AAAA ::1"}}))
 	c := newClient(t, func(cfg *Config) { cfg.DNSServer = server })
@@ -214,8 +214,8 @@ func TestDNSSixOnly(t *testing.T) {
 	wantResult(t, post(t, c, strings.Replace(url, "[::1]", "six.test", 1)), 200, "")
 }
 
-// TestDNSAnswersRaceTheCheck plays the classic rebinding: a name that is good
-// when it is judged and private when it is dialled, at every other question.
+// TestDNSAnswersRaceTheCheck is the classic rebinding: a name with a good address when it
+// is checked and a private one when it is dialed, at every other query.
 func TestDNSAnswersRaceTheCheck(t *testing.T) {
 	var reached atomic.Bool
 	inside := rawReceiver(t, func(net.Conn) { reached.Store(true) })

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Code is the error of an attempt as the specification names it; empty when no
-// error occurred (a status that is not 2xx is no error in this sense).
+// Code is the error of an attempt as the specification names it; empty if there was none (a
+// status that is not 2xx is no error in this sense).
 type Code string
 
 // What can go wrong with an attempt (specification, "Delivery attempt errors").
@@ -24,16 +24,16 @@ const (
 	BodyTooLarge Code = "BODY_TOO_LARGE"
 )
 
-// Result is what came of one attempt.
+// Result is the result of one attempt.
 type Result struct {
 	SentAt   time.Time     // when the attempt began, by Config.Now
 	Duration time.Duration // until the answer was complete or given up
-	// StatusCode is 0 when no status arrived. A status that arrived is kept
-	// whatever happened to the body after it.
+	// StatusCode is 0 when no status arrived. A status that arrived is kept even if reading
+	// the body failed.
 	StatusCode int
 	Error      Code
-	// Detail says for an operator's log what lies behind Error. It may name
-	// addresses inside the network: keep it from the account holder.
+	// Detail explains Error for an operator's log. It may name internal addresses: do not
+	// show it to the account holder.
 	Detail string
 	// Body is the beginning of the response as sent, at most
 	// Config.StoredBodyBytes, possibly not UTF-8.
@@ -48,7 +48,7 @@ func (r Result) Delivered() bool {
 	return r.StatusCode >= 200 && r.StatusCode <= 299 && (r.Error == "" || r.Error == BodyTooLarge)
 }
 
-// reply is what an exchange found out; the caller of exchange makes the Result.
+// reply is the result of an exchange; the caller of exchange makes the Result.
 type reply struct {
 	status       int
 	body         []byte
@@ -58,15 +58,15 @@ type reply struct {
 	neverWritten bool // err, and no byte of the request was accepted
 }
 
-// errHeadersTooLarge ends a response whose headers, interim responses counted,
-// pass maxHeaderBytes.
+// errHeadersTooLarge ends a response whose headers, interim responses included, exceed
+// maxHeaderBytes.
 var errHeadersTooLarge = errors.New("response headers are over 32 KiB")
 
-// errForbidden is the policy's verdict on an address.
+// errForbidden means that the policy forbids an address.
 var errForbidden = errors.New("the address is private or internal and not permitted by " +
 	"--egress-allow")
 
-// stageError says in which part of an attempt an error arose.
+// stageError is an error with the stage of the attempt in which it arose.
 type stageError struct {
 	code Code
 	err  error
@@ -77,9 +77,9 @@ func (e *stageError) Unwrap() error { return e.err }
 
 func inStage(code Code, err error) error { return &stageError{code, err} }
 
-// classify names an error by the specification. A passed deadline and the
-// policy's verdict win over the stage in which they showed; what has no stage
-// is a connection that failed.
+// classify returns the specification's code of an error. A passed deadline and a forbidden
+// address take precedence over the stage in which they showed; an error without a stage is
+// a failed connection.
 func classify(err error) Code {
 	var stage *stageError
 	switch {
@@ -96,8 +96,8 @@ func classify(err error) Code {
 	}
 }
 
-// code is the error of an answered or failed exchange. A redirect is one
-// whatever its body does.
+// code returns the error of an answered or failed exchange. A redirect is an error whatever
+// its body is.
 func (r *reply) code() Code {
 	switch {
 	case r.status >= 300 && r.status <= 399:
@@ -122,8 +122,8 @@ func (r *reply) detail() string {
 // two attempts.
 const maxRetryAfter = 24 * time.Hour
 
-// parseRetryAfter reads both forms of the header (RFC 9110, 10.2.3); what it
-// cannot read, and what lies in the past, asks for no wait.
+// parseRetryAfter parses both forms of the header (RFC 9110, 10.2.3); 0 if it is invalid or
+// in the past.
 func parseRetryAfter(value string, now time.Time) time.Duration {
 	if value == "" {
 		return 0

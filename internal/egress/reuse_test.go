@@ -66,8 +66,8 @@ func TestReuseKeepsOneConnection(t *testing.T) {
 	}
 }
 
-// TestReuseOfClosedConnections: a receiver that closes each connection after
-// its answer, without saying so, costs no attempt, and sees each once.
+// TestReuseOfClosedConnections: a receiver that closes each connection after its answer,
+// without announcing it, costs no attempt, and gets each request once.
 func TestReuseOfClosedConnections(t *testing.T) {
 	r := &countingReceiver{after: func(int) bool { return true }}
 	url, c := r.start(t), newClient(t, nil)
@@ -80,8 +80,8 @@ func TestReuseOfClosedConnections(t *testing.T) {
 	}
 }
 
-// TestReuseOnlyOfWhatIsClean: a connection is left when its receiver said that
-// it would close it, though it does not, and when it sent more than one answer.
+// TestReuseOnlyOfWhatIsClean: a connection is not reused if its receiver announced a close,
+// though it does not close it, or sent more than one answer.
 func TestReuseOnlyOfWhatIsClean(t *testing.T) {
 	for name, first := range map[string]string{
 		"says close":       "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
@@ -108,8 +108,8 @@ func TestReuseOnlyOfWhatIsClean(t *testing.T) {
 	}
 }
 
-// TestReuseNeverRepeats: a receiver that takes a request on a reused connection
-// and closes without an answer sees that request once; the attempt failed.
+// TestReuseNeverRepeats: a receiver that reads a request on a reused connection and closes
+// without an answer gets that request once; the attempt failed.
 func TestReuseNeverRepeats(t *testing.T) {
 	r := &countingReceiver{before: func(n int) bool { return n == 2 }}
 	url, c := r.start(t), newClient(t, nil)
@@ -147,8 +147,8 @@ func TestReuseUnderRandomCloses(t *testing.T) {
 	t.Logf("%d attempts, %d failed in the race with the close", attempts.Load(), failed.Load())
 }
 
-// TestUnwrittenRequestGoesToAnotherConnection: a pooled connection that takes
-// not one byte, though the probe found it open, costs no attempt.
+// TestUnwrittenRequestGoesToAnotherConnection: a pooled connection that accepts not one
+// byte, though the probe found it open, costs no attempt.
 func TestUnwrittenRequestGoesToAnotherConnection(t *testing.T) {
 	r := &countingReceiver{}
 	url, c := r.start(t), newClient(t, nil)
@@ -171,8 +171,8 @@ func TestUnwrittenRequestGoesToAnotherConnection(t *testing.T) {
 	}
 }
 
-// TestHTTP2NeverRepeats: neither a reset, nor a refusal, nor a GOAWAY in
-// mid-flight makes a second request.
+// TestHTTP2NeverRepeats: neither a reset, nor a refusal, nor a GOAWAY during the attempt
+// makes a second request.
 func TestHTTP2NeverRepeats(t *testing.T) {
 	var requests atomic.Int32
 	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
@@ -210,8 +210,8 @@ func TestHTTP2SharesAndRecovers(t *testing.T) {
 	}
 }
 
-// http2Frames is a receiver that speaks HTTP/2 by frames: react answers the
-// n-th request of all connections, and returns false to close the connection.
+// http2Frames is a receiver that speaks HTTP/2 frames: react answers the n-th request of
+// all connections, and returns false to close the connection.
 func http2Frames(
 	t *testing.T, requests *atomic.Int32,
 	react func(f *frames.Framer, n int32, stream uint32) bool,
@@ -254,8 +254,8 @@ func answer200(f *frames.Framer, stream uint32) {
 	})
 }
 
-// TestHTTP2FaultsMakeNoSecondRequest: what net/http's Transport would repeat,
-// had it the chance, reaches the receiver once.
+// TestHTTP2FaultsMakeNoSecondRequest: requests that net/http's Transport would repeat reach
+// the receiver once.
 func TestHTTP2FaultsMakeNoSecondRequest(t *testing.T) {
 	for name, react := range map[string]func(f *frames.Framer, stream uint32) bool{
 		"refused stream": func(f *frames.Framer, s uint32) bool {
@@ -304,8 +304,8 @@ func TestHTTP2FaultsMakeNoSecondRequest(t *testing.T) {
 	}
 }
 
-// TestHTTP2LeavesGracefully: a receiver that says goodbye after each answer
-// costs no attempt.
+// TestHTTP2LeavesGracefully: a receiver that sends GOAWAY after each answer costs no
+// attempt.
 func TestHTTP2LeavesGracefully(t *testing.T) {
 	var requests atomic.Int32
 	url := http2Frames(t, &requests, func(f *frames.Framer, n int32, stream uint32) bool {
@@ -378,7 +378,8 @@ func TestPoolExpires(t *testing.T) {
 	})
 }
 
-// TestPoolAge: an old connection is left, so that its name is judged again.
+// TestPoolAge: an old connection is not reused, so that its name is resolved and checked
+// again.
 func TestPoolAge(t *testing.T) {
 	bothProtocols(t, func(t *testing.T, http2 bool) {
 		var conns sync.Map
@@ -396,7 +397,7 @@ func TestPoolAge(t *testing.T) {
 	})
 }
 
-// TestManyHostileReceivers holds many hanging attempts at once beside one that works.
+// TestManyHostileReceivers holds many hanging attempts at once besides one that works.
 func TestManyHostileReceivers(t *testing.T) {
 	const hostile = 300
 	hang := "https://" + rawReceiver(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })

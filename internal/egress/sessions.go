@@ -8,15 +8,15 @@ import (
 
 const (
 	maxTLSSessions = 4096
-	// A session holds its receiver's certificates and ticket, which are as long
-	// as the receiver likes; longer ones than these are not kept.
+	// A session holds its receiver's certificates and ticket, whose length the receiver
+	// chooses; longer ones than these are not stored.
 	maxSessionChainBytes  = 16 << 10
 	maxSessionTicketBytes = 4 << 10
 )
 
-// sessions keeps the TLS sessions that make a reconnect cheap, one for each host
-// and port. crypto/tls itself names a session by its server name alone, so that
-// receivers on several ports of one host would take each other's place.
+// sessions caches the TLS sessions that make a reconnect cheap, one for each host and port.
+// crypto/tls itself identifies a session by its server name only, so that receivers on
+// several ports of one host would overwrite each other's.
 type sessions struct {
 	byAddr *lru.Cache[string, *tls.ClientSessionState]
 }
@@ -26,22 +26,22 @@ func newSessions() (sessions, error) {
 	return sessions{cache}, err
 }
 
-// session is the place of one address's session, for one handshake.
+// session is the cache of one address's session, for one handshake.
 type session struct {
 	sessions
 	addr       string
 	chainBytes int
 }
 
-// configure makes a handshake resume the session of addr and leave its own.
+// configure makes a handshake resume the session of addr and store its own.
 func (s sessions) configure(cfg *tls.Config, addr string) {
 	place := &session{sessions: s, addr: addr}
 	cfg.ClientSessionCache = place
 	cfg.VerifyConnection = place.weigh
 }
 
-// weigh notes how long the receiver's chain is. It passes no judgement:
-// verification was done before.
+// weigh records the size of the receiver's chain. It does not verify it: that was done
+// before.
 func (s *session) weigh(state tls.ConnectionState) error {
 	s.chainBytes = 0
 	for _, cert := range state.PeerCertificates {
@@ -50,10 +50,10 @@ func (s *session) weigh(state tls.ConnectionState) error {
 	return nil
 }
 
-// Get is asked by crypto/tls with a key of its own, which is not needed.
+// Get is called by crypto/tls with a key of its own, which is not needed.
 func (s *session) Get(string) (*tls.ClientSessionState, bool) { return s.byAddr.Get(s.addr) }
 
-// Put keeps a session that is not too long; nil forgets it.
+// Put stores a session unless it is too large; nil removes it.
 func (s *session) Put(_ string, state *tls.ClientSessionState) {
 	if state == nil {
 		s.byAddr.Remove(s.addr)

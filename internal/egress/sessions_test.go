@@ -25,8 +25,8 @@ func resuming(t *testing.T, resumed *atomic.Int32, change func(*tls.Config)) str
 	})
 }
 
-// TestReconnectsResume: eight receivers on the ports of one host each find their
-// own session again.
+// TestReconnectsResume: eight receivers on the ports of one host each resume their own
+// session.
 func TestReconnectsResume(t *testing.T) {
 	for name, version := range map[string]uint16{
 		"TLS 1.2": tls.VersionTLS12,
@@ -51,8 +51,8 @@ func TestReconnectsResume(t *testing.T) {
 	}
 }
 
-// TestSessionsAreBounded: a receiver with a very long chain or ticket leaves
-// nothing behind.
+// TestSessionsAreBounded: the session of a receiver with a very long chain or ticket is not
+// stored.
 func TestSessionsAreBounded(t *testing.T) {
 	for name, change := range map[string]func(*tls.Config){
 		"chain": func(cfg *tls.Config) {
@@ -83,8 +83,8 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestNoSessionWithoutTrust: a session that was made under one set of roots does
-// not let a receiver in under another.
+// TestNoSessionWithoutTrust: a session that was made under one set of roots does not admit
+// a receiver under another.
 func TestNoSessionWithoutTrust(t *testing.T) {
 	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
 	trusting := newClient(t, func(cfg *Config) { cfg.MaxConnAge = 1 })

@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// maxURLBytes bounds an endpoint's url; longer ones are refused by too many
-// servers to be of use.
+// maxURLBytes bounds an endpoint's url; too many servers refuse longer ones.
 const maxURLBytes = 2048
 
 // FaultCode names what is wrong with a URL or host, for API answers.
@@ -31,8 +30,8 @@ const (
 	FaultDoesNotResolve FaultCode = "DNS"
 )
 
-// Fault is an error about a URL or host that its author can mend. Detail is a
-// sentence for them; it repeats no credentials.
+// Fault is an error about a URL or host that its author can correct. Detail is a sentence
+// for them; it repeats no credentials.
 type Fault struct {
 	Code   FaultCode
 	Detail string
@@ -44,10 +43,10 @@ func fault(code FaultCode, format string, args ...any) *Fault {
 	return &Fault{Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
-// CheckURL judges an endpoint's url without resolving its host, and returns it
-// in canonical form: host in lower case without trailing dot, default port left
-// out, path at least "/". Every error is a *Fault, or several of them joined, one
-// for each part of the url: Faults takes them apart.
+// CheckURL checks an endpoint's url without resolving its host, and returns it in canonical
+// form: host in lower case without trailing dot, default port left out, path at least "/".
+// Every error is a *Fault, or several of them joined, one for each part of the url: Faults
+// separates them.
 func (p *Policy) CheckURL(raw string) (*url.URL, error) {
 	u, err := readURL(raw)
 	if err != nil {
@@ -72,7 +71,7 @@ func (p *Policy) CheckURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// Faults takes an error of CheckURL or CheckHost apart.
+// Faults separates the faults in an error of CheckURL or CheckHost.
 func Faults(err error) (all []*Fault) {
 	switch e := err.(type) { //nolint:errorlint // the levels are walked one by one
 	case *Fault:
@@ -102,13 +101,13 @@ func readURL(raw string) (*url.URL, error) {
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		// url.Error repeats the input, which may hold credentials.
+		// url.Error repeats the input, which may contain credentials.
 		return nil, fault(FaultInvalid, "url cannot be read: write it as https://host/path")
 	}
 	return u, nil
 }
 
-// checkParts judges what a url has beside its host and port.
+// checkParts checks a url except for its host and port.
 func checkParts(u *url.URL, raw string) error {
 	var found []error
 	if u.Scheme != "https" {
@@ -195,9 +194,9 @@ func isNumeric(label string) bool {
 	return strings.Trim(label, "0123456789") == ""
 }
 
-// oldReadings are the IPv4 addresses that old rules make of one to four numbers,
-// which may be hexadecimal or octal, the last one filling the rest (inet_aton);
-// and those that a reader makes who takes a leading zero for nothing.
+// oldReadings returns the IPv4 addresses that old rules make of one to four numbers, which
+// may be hexadecimal or octal, the last one filling the rest (inet_aton); and those of
+// readers that ignore leading zeros.
 func oldReadings(parts []string) (readings []netip.Addr) {
 	for _, zeroIsOctal := range []bool{true, false} {
 		if addr, ok := oldIPv4(parts, zeroIsOctal); ok {
@@ -212,7 +211,7 @@ func oldIPv4(parts []string, zeroIsOctal bool) (netip.Addr, bool) {
 	for i, part := range parts {
 		digits, base := part, 10
 		if rest, hexadecimal := strings.CutPrefix(part, "0x"); hexadecimal {
-			digits, base = "0"+rest, 16 // nothing behind 0x is 0
+			digits, base = "0"+rest, 16 // nothing after 0x is 0
 		} else if zeroIsOctal && len(part) > 1 && part[0] == '0' {
 			base = 8
 		}
@@ -240,9 +239,9 @@ func joinHostPort(host string, port uint16) string {
 	return host
 }
 
-// CheckHost resolves a host and judges every answer. It returns nil, or a
-// *Fault with FaultForbidden, FaultHost, or FaultDoesNotResolve (which a caller
-// at creation may treat as a warning: the name may come to exist).
+// CheckHost resolves a host and checks every address. It returns nil, or a *Fault with
+// FaultForbidden, FaultHost, or FaultDoesNotResolve (which a caller at creation may treat
+// as a warning: the name may be created later).
 func (c *Client) CheckHost(ctx context.Context, host string) error {
 	name, err := c.cfg.Policy.checkHostName(host)
 	if err != nil {

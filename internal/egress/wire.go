@@ -7,21 +7,20 @@ import (
 )
 
 const (
-	// handshakeBytes is what a connection may send us until it is ready for a
-	// request: certificate chains take most of it, 3 to 20 KiB as a rule.
+	// handshakeBytes is how much a connection may receive until it is ready for a request:
+	// certificate chains are most of it, usually 3 to 20 KiB.
 	handshakeBytes = 64 << 10
-	// framingFactor is how much more than its headers and body an answer may
-	// weigh on the wire: TLS records, chunks and frames of a few bytes each.
+	// framingFactor is how much larger an answer may be on the wire than its headers and
+	// body: TLS records, chunks and frames of a few bytes each.
 	framingFactor = 8
 )
 
-// errSentTooMuch ends a connection on which the peer sent more than its attempts
-// account for: a flood of records, pings, settings or resets.
+// errSentTooMuch ends a connection on which the peer sent far more than its attempts'
+// answers: a flood of records, pings, settings or resets.
 var errSentTooMuch = errors.New("the receiver sent far more than an answer")
 
-// meteredConn is a TCP connection from which no more is read than was granted
-// (E5). It bounds what every layer above it can be made to work through, on
-// connections that are idle too.
+// meteredConn is a TCP connection from which no more is read than was granted (E6). It
+// bounds the work of every layer above it, on idle connections too.
 type meteredConn struct {
 	*net.TCPConn
 	left atomic.Int64 // bytes that may still be read
@@ -46,7 +45,7 @@ func (m *meteredConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// answerBytes is what one attempt may make us read.
+// answerBytes is how much may be read for one attempt.
 func (cfg *Config) answerBytes() int64 {
 	return framingFactor*int64(maxHeaderBytes+cfg.MaxBodyBytes) + handshakeBytes
 }

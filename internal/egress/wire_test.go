@@ -12,8 +12,8 @@ import (
 	frames "golang.org/x/net/http2"
 )
 
-// TestHandshakeIsMetered: a chain of certificates that is longer than any real
-// one is not read to its end.
+// TestHandshakeIsMetered: an unrealistically long chain of certificates is not read to its
+// end.
 func TestHandshakeIsMetered(t *testing.T) {
 	cert := ca().issue(nil)
 	for range 300 {
@@ -27,8 +27,8 @@ func TestHandshakeIsMetered(t *testing.T) {
 	}
 }
 
-// TestHTTP2FloodsEnd: a receiver that floods a connection, in an attempt or after
-// it, loses the connection, and the attempt has its answer or a fault at once.
+// TestHTTP2FloodsEnd: a receiver that floods a connection, during an attempt or after it,
+// loses the connection, and the attempt has its answer or an error at once.
 func TestHTTP2FloodsEnd(t *testing.T) {
 	early := []byte{0x08, 0x03, '1', '0', '3'} // HPACK of ":status: 103", not indexed
 	quietLog(t)
@@ -99,8 +99,8 @@ func TestHTTP2FloodsEnd(t *testing.T) {
 	}
 }
 
-// TestMeterGrantsWhatIsUsed: a connection that serves for long is never cut off
-// by what it had to carry.
+// TestMeterGrantsWhatIsUsed: a long-lived connection is never cut off for its total
+// traffic.
 func TestMeterGrantsWhatIsUsed(t *testing.T) {
 	bothProtocols(t, func(t *testing.T, http2 bool) {
 		body := make([]byte, 60<<10)

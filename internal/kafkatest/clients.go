@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// ClientCA is an authority whose certificates say who a client is.
+// ClientCA is an authority whose certificates identify clients.
 type ClientCA struct {
 	certFile string
 	cert     *x509.Certificate

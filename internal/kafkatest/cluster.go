@@ -25,14 +25,14 @@ const (
 	askEvery     = 100 * time.Millisecond
 )
 
-// Config says what a cluster is like.
+// Config configures a cluster.
 type Config struct {
 	Dir     string // empty or absent; the caller removes it
 	Brokers int    // 1 or 3
-	// Secure has clients sign in over TLS, with an ACL for all they do.
+	// Secure requires clients to log in over TLS, and an ACL for everything they do.
 	Secure bool
-	// Users are known beside Admin, by SASL PLAIN, each with its [Password]. By
-	// OAUTHBEARER whoever says so is known: see [Token].
+	// Users exist besides Admin, with SASL PLAIN, each with its [Password]. With
+	// OAUTHBEARER every name is accepted: see [Token].
 	Users []string
 	// Properties are added to every broker's configuration.
 	Properties map[string]string
@@ -47,8 +47,8 @@ type Cluster struct {
 	security *security // nil: not secure
 }
 
-// Start fetches Kafka if need be, formats the brokers, starts them, and returns
-// when all of them are known to each other.
+// Start fetches Kafka if necessary, formats the brokers, starts them, and returns when all
+// of them know each other.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	jars, err := Install(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
-// prepare makes the folders of all brokers, side by side.
+// prepare makes the folders of all brokers, concurrently.
 func (c *Cluster) prepare() error {
 	if err := os.MkdirAll(c.cfg.Dir, 0o750); err != nil {
 		return err
@@ -106,8 +106,7 @@ func (c *Cluster) prepare() error {
 	return errors.Join(failed...)
 }
 
-// freeAddrs finds ports that nobody listens on. All are held until the last is
-// found, so that they differ.
+// freeAddrs finds free ports. All are bound until the last is found, so that they differ.
 func freeAddrs(n int) (addrs []string, err error) {
 	for range n {
 		l, err := freeport.Listen("127.0.0.1")
@@ -128,7 +127,7 @@ func (c *Cluster) Node(id int) *Node { return c.nodes[id-1] }
 // Nodes returns all brokers.
 func (c *Cluster) Nodes() []*Node { return c.nodes }
 
-// Addrs are the brokers' addresses.
+// Addrs returns the brokers' addresses.
 func (c *Cluster) Addrs() (addrs []string) {
 	for _, n := range c.nodes {
 		addrs = append(addrs, n.clientAddr)
@@ -136,8 +135,8 @@ func (c *Cluster) Addrs() (addrs []string) {
 	return addrs
 }
 
-// MutualAddrs are the addresses of a secure cluster where a client's certificate
-// says who it is (User:CN=name), and nothing else does.
+// MutualAddrs returns the addresses of a secure cluster where only a client's certificate
+// identifies it (User:CN=name).
 func (c *Cluster) MutualAddrs() (addrs []string) {
 	for _, n := range c.nodes {
 		addrs = append(addrs, n.mutualAddr)
@@ -150,7 +149,7 @@ func (c *Cluster) IssueClient(name, certFile, keyFile string) error {
 	return c.security.clients.Issue(name, certFile, keyFile)
 }
 
-// TLS is what clients of a secure cluster trust; nil for one that is not.
+// TLS returns what clients of a secure cluster trust; nil for one that is not.
 func (c *Cluster) TLS() *tls.Config {
 	if c.security == nil {
 		return nil
@@ -160,7 +159,7 @@ func (c *Cluster) TLS() *tls.Config {
 	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 }
 
-// CAFile holds the certificate of a secure cluster's authority.
+// CAFile returns the file with the certificate of a secure cluster's authority.
 func (c *Cluster) CAFile() string { return c.security.ca.CertFile() }
 
 // AdminClient opens a client that may do everything.
@@ -206,8 +205,8 @@ func (c *Cluster) AwaitBrokers(ctx context.Context, n int) error {
 	}
 }
 
-// AwaitInSync waits until all brokers are alive, and every copy of every partition is
-// in step with its leader: any one of them may go then.
+// AwaitInSync waits until all brokers are alive, and every replica is in sync with its
+// leader: then any one of them may stop.
 func (c *Cluster) AwaitInSync(ctx context.Context) error {
 	if err := c.AwaitBrokers(ctx, len(c.nodes)); err != nil {
 		return err
@@ -245,8 +244,7 @@ func inSync(topics kadm.TopicDetails) bool {
 	return true
 }
 
-// countBrokers asks the cluster itself: kadm would answer from what the client
-// remembers.
+// countBrokers asks the cluster itself: kadm would answer from the client's cache.
 func countBrokers(ctx context.Context, client *kgo.Client) (int, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{}
@@ -257,7 +255,7 @@ func countBrokers(ctx context.Context, client *kgo.Client) (int, error) {
 	return len(resp.Brokers), nil
 }
 
-// lastWords is the end of what each broker said, for errors.
+// lastWords returns the end of each broker's log, for errors.
 func (c *Cluster) lastWords() (words string) {
 	const most = 2000
 	for _, n := range c.nodes {

@@ -34,7 +34,7 @@ func start(t *testing.T, cfg kafkatest.Config) *kafkatest.Cluster {
 	return c
 }
 
-// attach uses a cluster as another process does.
+// attach uses a cluster as another process would.
 func attach(t *testing.T, c *kafkatest.Cluster) *kafkatest.Cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "kafka-") // short: a socket's path has 104 bytes
@@ -56,8 +56,8 @@ func attach(t *testing.T, c *kafkatest.Cluster) *kafkatest.Cluster {
 	return attached
 }
 
-// A cluster of three goes on without one of them, whether killed or paused, and
-// takes it back; by whom it was started is all the same.
+// A cluster of three continues without one of them, whether killed or paused, and readmits
+// it; no matter which process started it.
 func TestThreeBrokersGoOnWithoutOne(t *testing.T) {
 	started := start(t, kafkatest.Config{Brokers: 3})
 	c := attach(t, started)
@@ -111,8 +111,7 @@ func TestThreeBrokersGoOnWithoutOne(t *testing.T) {
 	}
 }
 
-// A secure cluster lets nobody in without a password, and nobody do what no ACL
-// allows.
+// A secure cluster admits nobody without a password, and permits nothing without an ACL.
 func TestASecureClusterAsksWhoAndWhat(t *testing.T) {
 	c := start(t, kafkatest.Config{Brokers: 1, Secure: true, Users: []string{"writer"}})
 	admin, err := c.AdminClient()

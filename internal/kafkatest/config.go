@@ -17,9 +17,8 @@ const (
 	mutualListener     = "MUTUAL"
 )
 
-// timings are for tests: a dead broker is noticed within seconds, as
-// docs/operations.md recommends for production too, and what Kafka delays for
-// the sake of large clusters is not delayed.
+// timings are for tests: a dead broker is noticed within seconds, as docs/operations.md
+// recommends for production too, and delays that help large clusters are removed.
 var timings = map[string]string{
 	"broker.session.timeout.ms":                                   "4000",
 	"broker.heartbeat.interval.ms":                                "1000",
@@ -68,7 +67,7 @@ func (c *Cluster) properties(n *Node) map[string]string {
 	return p
 }
 
-// voters lists the controllers, as Kafka wants it.
+// voters lists the controllers in Kafka's format.
 func (c *Cluster) voters() string {
 	var list []string
 	for _, n := range c.nodes {
@@ -95,7 +94,7 @@ func writeProperties(path string, p map[string]string) error {
 	return os.WriteFile(path, []byte(b.String()), 0o600)
 }
 
-// logging sends what brokers have to say from warnings on to standard error.
+// logging sends the brokers' warnings and errors to standard error.
 const logging = `status = error
 appender.stderr.type = Console
 appender.stderr.name = stderr

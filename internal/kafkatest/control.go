@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// One cluster may serve several test binaries one after another: the process that
-// started it listens at a socket, by which the others learn where the brokers are
-// and have them killed, paused and started.
+// One cluster may serve several test binaries one after another: the process that started
+// it listens on a socket, by which the others get the brokers' addresses and have them
+// killed, paused and started.
 
 // SocketVariable names the socket of a cluster that test binaries share.
 const SocketVariable = "KAFKATEST_SOCKET"
 
-// controlTimeout bounds one request at the socket: a broker is started without
-// waiting for it, and killed within moments.
+// controlTimeout bounds one request on the socket: starting a broker does not wait for it,
+// and killing takes moments.
 const controlTimeout = time.Minute
 
-// place is what another process needs to know of a broker.
-type place struct {
+// brokerInfo is what another process needs to know of a broker.
+type brokerInfo struct {
 	ID         int
 	Dir        string
 	ClientAddr string
@@ -33,11 +33,11 @@ type place struct {
 func (c *Cluster) Serve(l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /nodes", func(w http.ResponseWriter, _ *http.Request) {
-		var places []place
+		var brokers []brokerInfo
 		for _, n := range c.nodes {
-			places = append(places, place{n.id, n.dir, n.clientAddr})
+			brokers = append(brokers, brokerInfo{n.id, n.dir, n.clientAddr})
 		}
-		_ = json.NewEncoder(w).Encode(places) // whoever asked has gone
+		_ = json.NewEncoder(w).Encode(brokers) // the caller has gone
 	})
 	mux.HandleFunc("POST /nodes/{id}/{what}", func(w http.ResponseWriter, req *http.Request) {
 		if err := c.control(req.PathValue("id"), req.PathValue("what")); err != nil {
@@ -60,8 +60,8 @@ func (c *Cluster) control(id, what string) error {
 	return do(c.Node(i))
 }
 
-// Attach uses the cluster that another process serves at a Unix socket. Closing it
-// leaves the brokers as they are.
+// Attach uses the cluster that another process serves on a Unix socket. Closing it leaves
+// the brokers running.
 func Attach(ctx context.Context, socket string) (*Cluster, error) {
 	r := &remote{http.Client{
 		Timeout: controlTimeout,
@@ -73,16 +73,16 @@ func Attach(ctx context.Context, socket string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	var places []place
-	if err := json.Unmarshal(body, &places); err != nil {
+	var brokers []brokerInfo
+	if err := json.Unmarshal(body, &brokers); err != nil {
 		return nil, fmt.Errorf("reading what the cluster at %s is like: %w", socket, err)
 	}
 	c := new(Cluster)
-	for _, p := range places {
+	for _, b := range brokers {
 		c.nodes = append(c.nodes, &Node{
-			id:         p.ID,
-			dir:        p.Dir,
-			clientAddr: p.ClientAddr,
+			id:         b.ID,
+			dir:        b.Dir,
+			clientAddr: b.ClientAddr,
 			cluster:    c,
 			remote:     r,
 		})

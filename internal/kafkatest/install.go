@@ -24,8 +24,8 @@ const (
 	lockPoll       = 100 * time.Millisecond
 )
 
-// Install returns the folder that holds Kafka's jars. It fetches them through
-// Maven when they are missing; several processes at once fetch them once.
+// Install returns the folder of Kafka's jars. It fetches them through Maven if necessary;
+// concurrent processes fetch them once.
 func Install(ctx context.Context) (dir string, err error) {
 	pin, err := kafka.Pinned()
 	if err != nil {
@@ -67,7 +67,7 @@ func cacheDir() (string, error) {
 	return root, os.MkdirAll(root, 0o750) // #nosec G703 -- the developer's own folder
 }
 
-// fetch has Maven resolve the pinned artifacts into dir, all of them or none.
+// fetch lets Maven resolve the pinned artifacts into dir, all of them or none.
 func fetch(ctx context.Context, dir string, pin kafka.Pin) error {
 	staging, err := os.MkdirTemp(filepath.Dir(dir), ".install-")
 	if err != nil {

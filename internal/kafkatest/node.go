@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/orphans"
 )
 
-// Node is one broker of a cluster. Its methods are for one goroutine.
+// Node is one broker of a cluster. Its methods must be called by one goroutine.
 type Node struct {
 	id             int
 	dir            string
@@ -20,11 +20,10 @@ type Node struct {
 	cluster        *Cluster
 	process        *exec.Cmd // nil: not running
 	exited         chan struct{}
-	remote         *remote // of another process; nil: of ours
+	remote         *remote // of another process; nil: ours
 }
 
-// actions are what can be done to a broker, by the names that processes use
-// among themselves.
+// actions are the operations on a broker, by the names in requests between processes.
 var actions = map[string]func(*Node) error{
 	"start":  (*Node).Start,
 	"kill":   (*Node).Kill,
@@ -33,13 +32,13 @@ var actions = map[string]func(*Node) error{
 	"resume": (*Node).Resume,
 }
 
-// ID is the broker's id in the cluster.
+// ID returns the broker's id in the cluster.
 func (n *Node) ID() int { return n.id }
 
-// Addr is where clients reach it.
+// Addr returns its address for clients.
 func (n *Node) Addr() string { return n.clientAddr }
 
-// java is a JVM that starts quickly and stays small: brokers of tests live for
+// java returns a JVM command that starts quickly and stays small: brokers of tests live for
 // a minute and share two cores.
 func (n *Node) java(main string, args ...string) *exec.Cmd {
 	// #nosec G204 -- a fixed program; what varies is chosen in this package
@@ -54,7 +53,7 @@ func (n *Node) java(main string, args ...string) *exec.Cmd {
 
 func (n *Node) propertiesFile() string { return filepath.Join(n.dir, "server.properties") }
 
-// LogFile is what the broker said.
+// LogFile returns the path of the broker's log.
 func (n *Node) LogFile() string { return filepath.Join(n.dir, "log.txt") }
 
 // format makes its data folder.
@@ -85,7 +84,7 @@ func (n *Node) Start() error {
 	if err != nil {
 		return err
 	}
-	defer log.Close() // the process has its own
+	defer log.Close() // the process has its own file descriptor
 	cmd := n.java("kafka.Kafka", n.propertiesFile())
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
@@ -93,7 +92,7 @@ func (n *Node) Start() error {
 	}
 	exited := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // killed, most of the time
+		_ = cmd.Wait() // usually killed
 		close(exited)
 	}()
 	n.process, n.exited = cmd, exited
@@ -103,7 +102,7 @@ func (n *Node) Start() error {
 // Kill ends the broker at once, as a power cut would.
 func (n *Node) Kill() error { return n.end("kill", syscall.SIGKILL) }
 
-// Stop has the broker hand its partitions over and end in order.
+// Stop makes the broker move its leaderships and shut down.
 func (n *Node) Stop() error { return n.end("stop", syscall.SIGTERM) }
 
 func (n *Node) end(what string, signal syscall.Signal) error {
@@ -121,10 +120,10 @@ func (n *Node) end(what string, signal syscall.Signal) error {
 	return nil
 }
 
-// Pause has the broker stand still, its connections open, until Resume.
+// Pause stops the broker's process, with its connections open, until Resume.
 func (n *Node) Pause() error { return n.signal("pause", syscall.SIGSTOP) }
 
-// Resume lets a paused broker go on.
+// Resume continues a paused broker.
 func (n *Node) Resume() error { return n.signal("resume", syscall.SIGCONT) }
 
 func (n *Node) signal(what string, signal syscall.Signal) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/pki"
 )
 
-// Admin is the user that the brokers themselves are, and that may do everything.
+// Admin is the user of the brokers themselves, which may do everything.
 const Admin = "admin"
 
 // security is what clients need, and brokers have, in a secure cluster.
@@ -60,16 +60,16 @@ func writeKeyStore(path string, c *tls.Certificate) error {
 	return os.WriteFile(path, text, 0o600)
 }
 
-// Password is a user's password.
+// Password returns a user's password.
 func Password(user string) string { return "secret-of-" + user }
 
-// Token is an unsecured token for OAUTHBEARER (RFC 7515, appendix A.5), which test
-// brokers believe.
+// Token returns an unsecured token for OAUTHBEARER (RFC 7515, appendix A.5), which test
+// brokers accept.
 func Token(user string, now time.Time) string {
 	part := func(v any) string {
 		text, err := json.Marshal(v)
 		if err != nil {
-			panic(err) // of a map of texts and numbers
+			panic(err) // cannot fail: a map of strings and numbers
 		}
 		return base64.RawURLEncoding.EncodeToString(text)
 	}
@@ -77,9 +77,9 @@ func Token(user string, now time.Time) string {
 	return part(map[string]any{"alg": "none"}) + "." + part(claims) + "."
 }
 
-// properties have clients and brokers sign in by SASL PLAIN or SCRAM over TLS,
-// and be allowed nothing without an ACL. The controllers' listener has no users;
-// it is bound to loopback and carries controllers only.
+// properties make clients and brokers log in by SASL PLAIN or SCRAM over TLS, with no
+// permission without an ACL. The controllers' listener has no users; it is bound to
+// loopback and used by controllers only.
 func (s *security) properties() map[string]string {
 	var login strings.Builder
 	fmt.Fprintf(&login,

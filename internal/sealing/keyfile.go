@@ -15,7 +15,7 @@ import (
 	"github.com/tink-crypto/tink-go/v2/keyset"
 )
 
-// maxKeyFileBytes bounds what is read as a master key file.
+// maxKeyFileBytes bounds the size of a master key file.
 const maxKeyFileBytes = 1 << 20
 
 // Load reads a master key file: a Tink keyset in JSON.
@@ -29,8 +29,8 @@ func Load(path string) (*Sealer, error) {
 	return s, nil
 }
 
-// Parse makes a sealer of the text of a master key file, for keys that come from
-// a variable.
+// Parse makes a sealer from the text of a master key file, for keys that come from a
+// variable.
 func Parse(text []byte) (*Sealer, error) {
 	h, err := parseKeyset(text)
 	if err != nil {
@@ -45,7 +45,7 @@ func Parse(text []byte) (*Sealer, error) {
 	return s, nil
 }
 
-// errNoKeyset hides Tink's own error, which may quote the text, which is the key.
+// errNoKeyset replaces Tink's own error, which may quote the text, which is the key.
 var errNoKeyset = errors.New("is not a Tink keyset in JSON: restore it from a copy; what was " +
 	"sealed with it opens with no other")
 
@@ -57,7 +57,7 @@ func parseKeyset(text []byte) (*keyset.Handle, error) {
 	return h, nil
 }
 
-// fileStamp tells one state of a file from another without reading it.
+// fileStamp identifies the state of a file without reading it.
 type fileStamp struct {
 	sizeBytes int64
 	modified  time.Time
@@ -117,9 +117,9 @@ func readKeyFile(path string) ([]byte, fs.FileInfo, error) {
 	return text, info, nil
 }
 
-// tooOpen reports whether more may read or change a file than should. A file that root
-// gave to another user's process is read through its group: Kubernetes mounts secrets
-// so (fsGroup), and systemd its credentials.
+// tooOpen reports whether more users than necessary may read or change a file. A file that
+// root provides to another user's process is read through its group: Kubernetes mounts
+// secrets this way (fsGroup), and systemd its credentials.
 func tooOpen(mode fs.FileMode, owner, self int) bool {
 	allowed := fs.FileMode(0o700)
 	if owner == 0 && self != 0 {
@@ -128,7 +128,7 @@ func tooOpen(mode fs.FileMode, owner, self int) bool {
 	return mode&^allowed != 0
 }
 
-// ownerOf is the user that a file belongs to; -1 where that is not known.
+// ownerOf returns the user that owns a file; -1 if unknown.
 func ownerOf(info fs.FileInfo) int {
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(sys.Uid)
@@ -136,8 +136,8 @@ func ownerOf(info fs.FileInfo) int {
 	return -1
 }
 
-// LoadOrCreate reads a master key file, and makes one with a new key when there
-// is none. The folder must exist.
+// LoadOrCreate reads a master key file, and creates one with a new key if there is none.
+// The folder must exist.
 func LoadOrCreate(path string) (*Sealer, error) {
 	s, err := Load(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -149,8 +149,8 @@ func LoadOrCreate(path string) (*Sealer, error) {
 	return Load(path)
 }
 
-// create writes a new keyset to the disk and then gives it its name, unless
-// another process was quicker: then its key is the one.
+// create writes a new keyset to the disk and then links it to its name, unless another
+// process was faster: then its key is used.
 func create(path string) (err error) {
 	text, err := newKeyset()
 	if err != nil {
@@ -172,7 +172,7 @@ func create(path string) (err error) {
 	if err := errors.Join(err, temp.Close()); err != nil {
 		return err
 	}
-	// A rename would replace the key of whoever was quicker, a link does not.
+	// A rename would replace the key of a faster process, a link does not.
 	if err := os.Link(temp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		if err := os.Rename(temp.Name(), path); err != nil { // a file system without links
 			return err

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Root's file may be read by the group of a process that is not root's: so secrets are
-// mounted. Nothing else is let through.
+// Root's file may be read through its group by a process that is not root's: secrets are
+// mounted this way. Nothing else is permitted.
 func TestWhoMayReadTheKeyFile(t *testing.T) {
 	const root, service = 0, 65532
 	for _, c := range []struct {

@@ -8,20 +8,20 @@ import (
 	"path/filepath"
 )
 
-// Variable holds a master key where there is no file for it.
+// Variable holds a master key if there is no file for it.
 const Variable = "LUMENHOOK_MASTER_KEY"
 
-// Place says where the processes of a service have their master key: in a file, or in
+// Place is where the processes of a service have their master key: in a file, or in
 // Variable.
 type Place struct {
-	File    string // as it was named; empty: that of the data folder, unless Variable is set
+	File    string // as configured; empty: that of the data folder, unless Variable is set
 	DataDir string
 }
 
-// PathIn is the master key's file in a data folder.
+// PathIn returns the path of the master key's file in a data folder.
 func PathIn(dataDir string) string { return filepath.Join(dataDir, "secrets", "master-key.json") }
 
-// Path is the file of the master key, be it there or not.
+// Path returns the file of the master key, whether it exists or not.
 func (p Place) Path() string {
 	if p.File != "" {
 		return p.File
@@ -29,13 +29,13 @@ func (p Place) Path() string {
 	return PathIn(p.DataDir)
 }
 
-// FromVariable is the text of the master key when it is not in a file.
+// FromVariable returns the text of the master key if it is not in a file.
 func (p Place) FromVariable() (text string, set bool) {
 	text, set = os.LookupEnv(Variable)
 	return text, set && p.File == ""
 }
 
-// Text is the master key.
+// Text returns the master key's text.
 func (p Place) Text() ([]byte, error) {
 	if text, set := p.FromVariable(); set {
 		if _, err := os.Stat(p.Path()); err == nil {
@@ -54,8 +54,8 @@ func (p Place) Text() ([]byte, error) {
 	return os.ReadFile(p.Path())
 }
 
-// Open returns the master key of a service that is alone with it, and its text. A file
-// that is not there yet is made.
+// Open returns the master key of a service that does not share it, and its text. A missing
+// file is created.
 func (p Place) Open() (*Sealer, []byte, error) {
 	if _, set := p.FromVariable(); !set {
 		s, err := LoadOrCreate(p.Path())
@@ -73,8 +73,8 @@ func (p Place) Open() (*Sealer, []byte, error) {
 	return s, text, err
 }
 
-// OpenExisting returns the master key of a service whose processes share it, and its
-// text: none of them makes one of its own.
+// OpenExisting returns the master key of a service whose processes share it, and its text:
+// none of them creates one.
 func (p Place) OpenExisting() (*Sealer, []byte, error) {
 	text, err := p.Text()
 	if err != nil {

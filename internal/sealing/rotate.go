@@ -12,16 +12,16 @@ import (
 	"github.com/tink-crypto/tink-go/v2/keyset"
 )
 
-// maxKeys bounds a master key file; a key a month fills it in eight years.
+// maxKeys bounds the keys in a master key file; one a month fills it in eight years.
 const maxKeys = 100
 
 // ErrStaged means that a key is staged already.
 var ErrStaged = errors.New("a key is staged already: rewrap without --stage makes it the one " +
 	"that seals")
 
-// Key tells of one key of a master key file what is not secret.
+// Key describes one key of a master key file, without the secret.
 type Key struct {
-	ID     uint32 // stands in what was sealed with it
+	ID     uint32 // part of what was sealed with it
 	Seals  bool   // the one that seals
 	Staged bool   // newer than that one
 }
@@ -47,9 +47,9 @@ func keysOf(h *keyset.Handle) []Key {
 	return keys
 }
 
-// Rotate returns the text of a master key with a newer key that seals: the staged
-// one, or a new one. With stage it adds a key that seals nothing yet, so that
-// every process can be given it first.
+// Rotate returns the text of a master key with a newer key that seals: the staged one, or a
+// new one. With stage it adds a key that does not seal yet, so that every process can get
+// it first.
 func Rotate(text []byte, stage bool) (rotated []byte, keys []Key, err error) {
 	h, err := parseKeyset(text)
 	if err != nil {
@@ -85,8 +85,8 @@ func Rotate(text []byte, stage bool) (rotated []byte, keys []Key, err error) {
 	return rotated, keysOf(h), err
 }
 
-// Drop returns the text of a master key without one of its keys: what that one
-// sealed opens no more. The key that seals stays.
+// Drop returns the text of a master key without one of its keys: what that key sealed can
+// no longer be opened. The key that seals cannot be dropped.
 func Drop(text []byte, id uint32) (left []byte, keys []Key, err error) {
 	h, err := parseKeyset(text)
 	if err != nil {
@@ -110,21 +110,21 @@ func Drop(text []byte, id uint32) (left []byte, keys []Key, err error) {
 	return left, keysOf(h), err
 }
 
-// RotateFile does Rotate on a master key file, whole or not at all.
+// RotateFile applies Rotate to a master key file, atomically.
 func RotateFile(path string, stage bool) ([]Key, error) {
 	return rewriteFile(path, func(text []byte) ([]byte, []Key, error) { return Rotate(text, stage) })
 }
 
-// DropFile does Drop on a master key file, whole or not at all.
+// DropFile applies Drop to a master key file, atomically.
 func DropFile(path string, id uint32) ([]Key, error) {
 	return rewriteFile(path, func(text []byte) ([]byte, []Key, error) { return Drop(text, id) })
 }
 
-// rewrite makes another text of a master key's.
+// rewrite makes a new text from a master key's.
 type rewrite func(text []byte) ([]byte, []Key, error)
 
 func rewriteFile(path string, change rewrite) ([]Key, error) {
-	// The new file's name keeps two who change it at once apart.
+	// The new file's name excludes a second process that changes it at once.
 	temp := path + ".new"
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {

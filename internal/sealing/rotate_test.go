@@ -30,8 +30,8 @@ func wantOpens(t *testing.T, s *sealing.Sealer, sealed []byte, want string) {
 	}
 }
 
-// TestWhatAnOlderKeySealedStillOpens rotates again and again: everything opens,
-// for those who were there before each rotation and for those who come after.
+// TestWhatAnOlderKeySealedStillOpens rotates again and again: everything opens, with
+// sealers from before each rotation and with later ones.
 func TestWhatAnOlderKeySealedStillOpens(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "master-key.json")
 	old := newSealer(t, path)
@@ -93,8 +93,8 @@ func TestAStagedKeySealsNothingYet(t *testing.T) {
 	}
 }
 
-// TestASealerFollowsItsFile: a running process seals with the new key soon, and
-// opens what others sealed with it at once.
+// TestASealerFollowsItsFile: a running process soon seals with the new key, and opens at
+// once what others sealed with it.
 func TestASealerFollowsItsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	running := newSealer(t, path)
@@ -111,8 +111,8 @@ func TestASealerFollowsItsFile(t *testing.T) {
 			t.Fatal("the running process never sealed with the new key")
 		}
 	}
-	// A file that is gone or broken takes nothing away. What no key opens makes the
-	// sealer look at the file at once.
+	// If the file is gone or broken, the known keys stay in use. A value with an unknown
+	// key makes the sealer read the file at once.
 	unknown := seal(t, newSealer(t, filepath.Join(t.TempDir(), "key")), "z")
 	look := func() {
 		if _, err := running.Open(unknown, "ep_1"); !errors.Is(err, sealing.ErrUnknownKey) {
@@ -213,8 +213,8 @@ func TestAKeyFromAVariable(t *testing.T) {
 	}
 }
 
-// TestDrop: what a dropped key sealed opens no more, in running processes either,
-// and all else does; the key that seals cannot be dropped.
+// TestDrop: what a dropped key sealed can no longer be opened, in running processes either,
+// and all else can; the key that seals cannot be dropped.
 func TestDrop(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	running := newSealer(t, path)

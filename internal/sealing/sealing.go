@@ -21,19 +21,19 @@ var ErrUnknownKey = errors.New("it was sealed with a key that the master key fil
 // something else.
 var ErrAltered = errors.New("it was altered, or was sealed for something else")
 
-// lookEvery is how often a master key file is looked at for new keys.
+// lookEvery is how often a master key file is checked for new keys.
 const lookEvery = time.Second
 
-// Sealer seals and opens. It may be used by many goroutines. One that was made
-// of a file follows the file: keys that are added to it are used within a second,
-// so that the master key is rotated without a restart.
+// Sealer seals and opens. It may be used by many goroutines. One that was made from a file
+// follows the file: keys that are added to it are used within a second, so that the master
+// key is rotated without a restart.
 type Sealer struct {
-	path   string // empty: the keys came from elsewhere and stay as they are
+	path   string // empty: the keys came from elsewhere and do not change
 	ring   atomic.Pointer[ring]
-	looked atomic.Int64 // when the file was last looked at, Unix nanoseconds
+	looked atomic.Int64 // when the file was last checked, Unix nanoseconds
 }
 
-// ring is the keys of one state of the file.
+// ring is the keyset of one state of the file.
 type ring struct {
 	aead    tink.AEAD
 	keys    map[uint32]bool
@@ -79,7 +79,7 @@ func (s *Sealer) Open(sealed []byte, associatedData string) ([]byte, error) {
 	}
 	r := s.current()
 	if !r.keys[id] {
-		r = s.look() // another process may have sealed it with a key that is new
+		r = s.look() // another process may have sealed it with a new key
 	}
 	if !r.keys[id] {
 		return nil, fmt.Errorf("sealing: opening a secret (key %d): %w", id, ErrUnknownKey)
@@ -107,7 +107,7 @@ func (s *Sealer) Reseal(
 	return resealed, err == nil, err
 }
 
-// Newest is the id of the key that seals.
+// Newest returns the id of the key that seals.
 func (s *Sealer) Newest() uint32 { return s.current().primary }
 
 // KeyOf returns which key sealed a value, without opening it.
@@ -118,7 +118,7 @@ func KeyOf(sealed []byte) (id uint32, ok bool) {
 	return binary.BigEndian.Uint32(sealed[1:prefixSizeBytes]), true
 }
 
-// current is the ring in use, looked up again now and then.
+// current returns the ring in use, after checking the file now and then.
 func (s *Sealer) current() *ring {
 	now, last := time.Now().UnixNano(), s.looked.Load()
 	if now-last > int64(lookEvery) && s.looked.CompareAndSwap(last, now) {
@@ -127,8 +127,7 @@ func (s *Sealer) current() *ring {
 	return s.ring.Load()
 }
 
-// look reads the file if it changed. A file that cannot be read takes nothing
-// away: the keys that were there before stay in use.
+// look reads the file if it changed. If it cannot be read, the known keys stay in use.
 func (s *Sealer) look() *ring {
 	now := s.ring.Load()
 	if s.path == "" || stampOf(s.path) == now.stamp {

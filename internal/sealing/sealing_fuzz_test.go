@@ -11,9 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/sealing"
 )
 
-// FuzzOpen: whatever lies in a topic as a sealed value, it opens only if it was
-// sealed with a key of ours for what it is opened for; and resealing it keeps
-// what it says.
+// FuzzOpen: any sealed value from a topic opens only if it was sealed with one of our keys
+// for what it is opened for; and resealing it preserves its content.
 func FuzzOpen(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "key")
 	old := newSealer(f, path)
@@ -51,8 +50,8 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzKeyText: a text that is no master key is refused without being quoted, and
-// one that is keeps its keys through a rotation and back.
+// FuzzKeyText: an invalid master key is refused without being quoted, and a valid one keeps
+// its keys through a rotation and back.
 func FuzzKeyText(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "key")
 	newSealer(f, path)
@@ -76,7 +75,7 @@ func FuzzKeyText(f *testing.F) {
 		}
 		rotated, after, err := sealing.Rotate(text, false)
 		if err != nil {
-			return // too many keys, or of another kind
+			return // too many keys, or of another type
 		}
 		if len(after) != len(keys)+1 && !keys[len(keys)-1].Staged {
 			t.Fatalf("%d keys became %d", len(keys), len(after))

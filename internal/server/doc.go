@@ -1,13 +1,13 @@
-// Package server is one process of `lumenhook serve`: a node of some roles on a Kafka
-// cluster, a ClickHouse and a network that are others'.
+// Package server is one process of `lumenhook serve`: a node with some roles that uses an
+// external Kafka cluster, ClickHouse and network.
 //
-// It hides what each role needs of the flags, and that a cluster which would lose what it
-// acknowledged is refused before a role is started. Operators are answered from the
+// It hides which flags each role needs, and that a cluster which could lose acknowledged
+// records is refused before a role is started. The operators' address answers from the
 // beginning.
 //
 // File map:
 //
 //	flags.go       the flags of `lumenhook serve`
 //	server.go      the process
-//	supervised.go  a small process over it, which outlives it
+//	supervised.go  a small supervising process, which outlives it
 package server

@@ -62,10 +62,10 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 	s.node.Register(f, "info")
 }
 
-// nodeNameForm is what any broker takes in a group.instance.id.
+// nodeNameForm is what any broker accepts as a group.instance.id.
 var nodeNameForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
-// Check parses what is text and names every fault at once.
+// Check parses the values and returns every fault at once.
 func (s *Flags) Check() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -102,7 +102,7 @@ func (s *Flags) Check() error {
 	return cli.Faults(slices.Concat(faults, s.node.Check(), s.checkRoles()))
 }
 
-// checkRoles names what the roles of this process need and do not have.
+// checkRoles returns what the roles of this process need and do not have.
 func (s *Flags) checkRoles() (faults []error) {
 	does := func(roles ...node.Role) bool {
 		return slices.ContainsFunc(roles, func(r node.Role) bool { return slices.Contains(s.roles, r) })
@@ -131,7 +131,7 @@ func (s *Flags) masterKey() sealing.Place {
 	return sealing.Place{File: s.masterKeyFile, DataDir: s.dataDir}
 }
 
-// cluster says how Kafka is reached.
+// cluster returns the connection settings of Kafka.
 func (s *Flags) cluster(logger *slog.Logger) (streams.Cluster, error) {
 	c, err := s.kafka.Cluster(cmp.Or(s.nodeName, "lumenhook"), logger)
 	c.InstanceID = s.nodeName

@@ -43,7 +43,7 @@ func (s *Flags) logger() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(os.Stderr, &options))
 }
 
-// assemble makes the node. It asks nobody anything yet.
+// assemble makes the node. It does not connect yet.
 func (v *server) assemble(ctx context.Context) (err error) {
 	if v.dir, err = runfile.Open(v.flags.dataDir); err != nil {
 		return err
@@ -87,12 +87,12 @@ func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 		cfg.Follower.Live, cfg.Follower.Past, err = v.flags.source.OpenBoth(v.Logger)
 	case node.RoleMailer:
 		cfg.Sender, err = v.flags.node.MailSender()
-	case node.RoleProjector: // what it needs stands in the configuration of any node
+	case node.RoleProjector: // needs nothing beyond any node's configuration
 	}
 	return err
 }
 
-// start starts the roles once the cluster was found fit. Operators are answered from
+// start starts the roles once the cluster was checked. The operators' address answers from
 // the beginning.
 func (v *server) start(ctx context.Context) error {
 	if v.flags.node.MetricsListen != "" {

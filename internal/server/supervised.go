@@ -13,27 +13,28 @@ import (
 
 const (
 	supervisedFlag = "supervised"
-	// Unsupervised is the last argument of a child: it wins over the flag, its variable
-	// and its setting in a file.
+	// Unsupervised is the last argument of a child: it overrides the flag, its variable and
+	// its setting in a file.
 	Unsupervised = "--" + supervisedFlag + "=false"
-	// removalMax bounds what is done for a child that died. Its session ends soon after.
+	// removalMax bounds the removal of a dead child from its groups. Its session ends soon
+	// after.
 	removalMax = 5 * time.Second
 )
 
-// Supervised reports whether the roles are to be run by a child of this process.
+// Supervised reports whether a child of this process is to run the roles.
 func (s *Flags) Supervised() bool { return s.supervised }
 
-// Supervise has a child do the roles, and ends as it does. Of one that died the groups
-// hear at once, so that others take over. args are the child's, of whom the last is
-// [Unsupervised]. The flags must have been checked.
+// Supervise runs the roles in a child, and ends as it does. A child that died is removed
+// from its groups at once, so that others take over. args are the child's, of which the
+// last is [Unsupervised]. The flags must have been checked.
 func Supervise(ctx context.Context, flags *Flags, args []string) error {
 	logger := flags.logger()
 	end, err := supervise.Run(ctx, args, func(pid int) {
 		logger.Info("a child process serves, and is supervised", "pid", pid)
-		debug.FreeOSMemory() // what the settings took: nothing more is done here
+		debug.FreeOSMemory() // used by the settings: nothing more is done here
 	})
 	if err != nil && ctx.Err() != nil {
-		return nil // it was ended before the child began
+		return nil // it was cancelled before the child started
 	}
 	if err != nil {
 		return err
@@ -48,9 +49,9 @@ func Supervise(ctx context.Context, flags *Flags, args []string) error {
 	return nil
 }
 
-// exitCode is that of a child, but for one that panicked: Go ends it with 2, by which
-// this program says that its command line was not understood, and is not started again.
-// The child's was understood here before it began.
+// exitCode returns a child's exit code, except that of a panic: Go exits with 2, which in
+// this program means an invalid command line and is not restarted. The child's command line
+// was checked before it started.
 func exitCode(child int) int {
 	if child == cli.ExitUsage {
 		return cli.ExitFailure
@@ -58,9 +59,9 @@ func exitCode(child int) int {
 	return child
 }
 
-// removeDead takes a child that is no process any more out of its groups. That is safe for
-// the reasons for which the end of its session is (docs/decisions/fencing.md): whoever
-// takes a partition over fences what the dead one had open.
+// removeDead removes a dead child from its groups. That is as safe as the end of its
+// session (docs/decisions/fencing.md): whoever takes a partition over fences the dead one's
+// open transactions.
 func (s *Flags) removeDead(ctx context.Context, logger *slog.Logger) {
 	var roles []string
 	for _, role := range s.roles {

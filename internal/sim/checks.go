@@ -92,7 +92,7 @@ func (c *checks) stands(records []streams.Record) {
 func (c *checks) observedOnce(log *Log) {
 	for partition := range log.keyed {
 		seen := make(map[string]bool)
-		for _, e := range log.partitions[place{schemas.TopicPayments, partition}].entries {
+		for _, e := range log.partitions[topicPartition{schemas.TopicPayments, partition}].entries {
 			if e.control || e.span == nil || e.span.fate != fateCommitted {
 				continue
 			}

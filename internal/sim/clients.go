@@ -18,7 +18,7 @@ type clients struct {
 	endpoints []string
 	watches   []string
 	keys      []string
-	from      map[place]int64 // where results are read on
+	from      map[topicPartition]int64 // where results are read on
 }
 
 // issued is a command that was asked.
@@ -37,9 +37,9 @@ var (
 )
 
 func newClients(w *World) *clients {
-	c := &clients{world: w, byID: make(map[string]*issued), from: make(map[place]int64)}
+	c := &clients{world: w, byID: make(map[string]*issued), from: make(map[topicPartition]int64)}
 	for p := range w.setup.partitions {
-		c.from[place{schemas.TopicResults, p}] = 0
+		c.from[topicPartition{schemas.TopicResults, p}] = 0
 	}
 	return c
 }
@@ -48,7 +48,7 @@ func newClients(w *World) *clients {
 // ends, and whoever waits is told that it is not known.
 func (c *clients) restart() {
 	for p := range c.world.setup.partitions {
-		at := place{schemas.TopicResults, p}
+		at := topicPartition{schemas.TopicResults, p}
 		c.from[at] = c.world.log.end(at)
 	}
 }
@@ -464,7 +464,7 @@ func (c *clients) reseal(id string) domain.CommandBody {
 // clientReads hands out answers.
 func (w *World) clientReads() bool {
 	c := w.clients
-	at := place{schemas.TopicResults, w.rnd.Int32N(w.setup.partitions)}
+	at := topicPartition{schemas.TopicResults, w.rnd.Int32N(w.setup.partitions)}
 	records, next := w.log.read(at, c.from[at], 4)
 	if next == c.from[at] {
 		return false

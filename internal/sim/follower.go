@@ -137,7 +137,7 @@ func (e ends) Starts(_ context.Context, topic string) (map[int32]int64, error) {
 func (e ends) Of(_ context.Context, topic string) (map[int32]int64, error) {
 	by := make(map[int32]int64)
 	for p := range e.log.count(topic) {
-		by[p] = e.log.end(place{topic, p})
+		by[p] = e.log.end(topicPartition{topic, p})
 	}
 	return by, nil
 }
@@ -398,7 +398,7 @@ func (l followerLog) end() error {
 		w.count("crashes of a follower")
 		return errKilled
 	case w.setup.embedded && w.fault(0.08):
-		some := func(place) bool { return w.chance(0.5) }
+		some := func(topicPartition) bool { return w.chance(0.5) }
 		if err := w.log.tear(followerTxn, f.epoch, some); err != nil {
 			return err
 		}
@@ -465,7 +465,7 @@ func (l followerLog) Read(
 ) error {
 	log := l.f.world.log
 	for _, p := range streams.Partitions(ends) {
-		at := place{topic, p}
+		at := topicPartition{topic, p}
 		if err := l.r.wait(func() bool { return log.stable(at) >= ends[p] }); err != nil {
 			return err
 		}
@@ -534,13 +534,13 @@ func (w *World) fillDirectory() bool {
 func (w *World) fillSome() bool {
 	type behind struct {
 		f  *followerProcess
-		at place
+		at topicPartition
 	}
 	var all []behind
 	for _, f := range workers(w.followers) {
 		for _, topic := range tables {
 			for p := range w.log.count(topic) {
-				if at := (place{topic, p}); f.at[topic][p] < w.log.stable(at) {
+				if at := (topicPartition{topic, p}); f.at[topic][p] < w.log.stable(at) {
 					all = append(all, behind{f, at})
 				}
 			}
@@ -553,7 +553,7 @@ func (w *World) fillSome() bool {
 	return ok
 }
 
-func (f *followerProcess) fill(at place, most int) {
+func (f *followerProcess) fill(at topicPartition, most int) {
 	w := f.world
 	records, next := w.log.read(at, f.at[at.topic][at.partition], most)
 	f.at[at.topic][at.partition] = next

@@ -19,8 +19,8 @@ const transactionTimeoutMillis = 10_000
 // wrote counts from its marker on, which is a record that takes an offset.
 type Log struct {
 	keyed      int32 // partitions of keyed topics
-	partitions map[place]*partition
-	positions  map[place]int64
+	partitions map[topicPartition]*partition
+	positions  map[topicPartition]int64
 	producers  map[string]*producer
 	// stands is told of records in the order in which they are decided to stand.
 	stands func([]streams.Record)
@@ -31,7 +31,7 @@ type Log struct {
 	leaks    bool // a bug to be found: cut responses come without the list of what was aborted
 }
 
-type place struct {
+type topicPartition struct {
 	topic     string
 	partition int32
 }
@@ -49,7 +49,7 @@ type entry struct {
 
 // span is what one transaction wrote to one partition.
 type span struct {
-	at    place
+	at    topicPartition
 	first int64
 	fate  fate
 }
@@ -71,22 +71,22 @@ type transaction struct {
 	began     int64 // by the steady clock
 	spans     []*span
 	records   []streams.Record
-	positions map[place]int64
+	positions map[topicPartition]int64
 	decided   bool // to commit; markers may be missing
 }
 
 func newLog(keyed int32) *Log {
 	l := &Log{
 		keyed:      keyed,
-		partitions: make(map[place]*partition),
-		positions:  make(map[place]int64),
+		partitions: make(map[topicPartition]*partition),
+		positions:  make(map[topicPartition]int64),
 		producers:  make(map[string]*producer),
 		stands:     func([]streams.Record) {},
 		loses:      func(streams.Record) bool { return false },
 	}
 	for _, t := range schemas.Topics() {
 		for p := range l.count(t.Name) {
-			l.partitions[place{t.Name, p}] = &partition{}
+			l.partitions[topicPartition{t.Name, p}] = &partition{}
 		}
 	}
 	return l
@@ -111,7 +111,7 @@ func (l *Log) partitionOf(topic, key string) int32 {
 	return int32(h.Sum32() % uint32(l.count(topic)))
 }
 
-func (l *Log) write(at place, r streams.Record, s *span) streams.Record {
+func (l *Log) write(at topicPartition, r streams.Record, s *span) streams.Record {
 	p := l.partitions[at]
 	r.Topic, r.Partition, r.Offset = at.topic, at.partition, int64(len(p.entries))
 	if l.loses(r) {
@@ -123,10 +123,10 @@ func (l *Log) write(at place, r streams.Record, s *span) streams.Record {
 }
 
 // end is the high watermark.
-func (l *Log) end(at place) int64 { return int64(len(l.partitions[at].entries)) }
+func (l *Log) end(at topicPartition) int64 { return int64(len(l.partitions[at].entries)) }
 
 // stable is the last stable offset: what lies behind it is undecided.
-func (l *Log) stable(at place) int64 {
+func (l *Log) stable(at topicPartition) int64 {
 	p := l.partitions[at]
 	for _, s := range p.spans {
 		if s.fate == fateOpen {
@@ -141,7 +141,7 @@ const responseEntries = 16
 
 // read gives committed records from an offset on, and the offset to read next,
 // which control records and aborted ones move too.
-func (l *Log) read(at place, from int64, most int) (records []streams.Record, next int64) {
+func (l *Log) read(at topicPartition, from int64, most int) (records []streams.Record, next int64) {
 	p, stable := l.partitions[at], l.stable(at)
 	for next = from; next < stable && len(records) < most; next++ {
 		e := p.entries[next]
@@ -156,7 +156,7 @@ func (l *Log) read(at place, from int64, most int) (records []streams.Record, ne
 
 // append writes a record outside of transactions.
 func (l *Log) append(r streams.Record) {
-	at := place{r.Topic, l.partitionOf(r.Topic, string(r.Key))}
+	at := topicPartition{r.Topic, l.partitionOf(r.Topic, string(r.Key))}
 	l.stands([]streams.Record{l.write(at, r, nil)})
 }
 
@@ -218,7 +218,7 @@ func (l *Log) byKey(records []streams.Record) []streams.Record {
 // produce writes the records of a transaction, undecided, each to its partition,
 // and gives the offset behind the last one of the journal.
 func (l *Log) produce(
-	id string, epoch int, records []streams.Record, positions map[place]int64,
+	id string, epoch int, records []streams.Record, positions map[topicPartition]int64,
 	nowMillis int64,
 ) (journalNext int64, err error) {
 	p := l.producers[id]
@@ -227,9 +227,9 @@ func (l *Log) produce(
 	}
 	l.resolve(p) // the one before may lack markers
 	t := &transaction{began: nowMillis, positions: positions}
-	spans := make(map[place]*span)
+	spans := make(map[topicPartition]*span)
 	for _, r := range records {
-		at := place{r.Topic, r.Partition}
+		at := topicPartition{r.Topic, r.Partition}
 		s := spans[at]
 		if s == nil {
 			s = &span{at: at, first: l.end(at)}
@@ -277,7 +277,7 @@ func (l *Log) markNext(p *producer) bool {
 
 // tear is a kill of the embedded broker during a commit: only some partitions
 // get their markers, and the positions, which come last, are not written.
-func (l *Log) tear(id string, epoch int, stands func(place) bool) error {
+func (l *Log) tear(id string, epoch int, stands func(topicPartition) bool) error {
 	p := l.producers[id]
 	if p.epoch != epoch && !l.unfenced || p.txn == nil {
 		return errFenced
@@ -289,7 +289,7 @@ func (l *Log) tear(id string, epoch int, stands func(place) bool) error {
 		l.mark(s, fateCommitted)
 		var there []streams.Record
 		for _, r := range p.txn.records {
-			if (place{r.Topic, r.Partition}) == s.at {
+			if (topicPartition{r.Topic, r.Partition}) == s.at {
 				there = append(there, r)
 			}
 		}

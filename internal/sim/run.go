@@ -121,7 +121,7 @@ func (w *World) closeForTheNew() bool {
 func (w *World) readRest() bool {
 	c := w.clients
 	for p := range w.setup.partitions {
-		at := place{schemas.TopicResults, p}
+		at := topicPartition{schemas.TopicResults, p}
 		records, next := w.log.read(at, c.from[at], 16)
 		if next == c.from[at] {
 			continue

@@ -28,7 +28,7 @@ type task struct {
 	draining  bool
 	epoch     int
 	since     int // how often the partition had been taken over, this time included
-	consumed  map[place]int64
+	consumed  map[topicPartition]int64
 	arrived   []engine.Outcome // not given to the core yet
 	wakeAt    int64            // by the wall clock
 	drained   int64            // by the steady clock
@@ -66,7 +66,7 @@ const (
 )
 
 // journal is where the task's journal lies.
-func (t *task) journal() place { return place{schemas.TopicJournal, t.partition} }
+func (t *task) journal() topicPartition { return topicPartition{schemas.TopicJournal, t.partition} }
 
 // idle reports whether the task waits for something to do.
 func (t *task) idle() bool {
@@ -107,7 +107,7 @@ func (t *task) mayBegin() bool {
 func (t *task) hasInput() bool {
 	w := t.process.world
 	for _, topic := range engine.Inputs() {
-		at := place{topic, t.partition}
+		at := topicPartition{topic, t.partition}
 		if records, _ := w.log.read(at, t.consumed[at], 1); len(records) > 0 {
 			return true
 		}
@@ -229,9 +229,9 @@ func (t *task) produce(a streams.Commit) (err error) {
 		w.violate("a turn of partition %d writes %d records, more than a start reads again", t.partition,
 			n)
 	}
-	positions := make(map[place]int64)
+	positions := make(map[topicPartition]int64)
 	for topic, offset := range a.Positions {
-		positions[place{topic, t.partition}] = offset
+		positions[topicPartition{topic, t.partition}] = offset
 	}
 	records := a.Records
 	if w.bug == StaleRow {
@@ -294,8 +294,8 @@ func (t *task) commit(a streams.Commit) error {
 // tear is a kill of everything in the middle of a commit.
 func (t *task) tear() error {
 	w := t.process.world
-	stands := make(map[place]bool)
-	err := w.log.tear(txnID(t.partition), t.epoch, func(at place) bool {
+	stands := make(map[topicPartition]bool)
+	err := w.log.tear(txnID(t.partition), t.epoch, func(at topicPartition) bool {
 		stands[at] = w.chance(0.5)
 		return stands[at]
 	})
@@ -304,7 +304,7 @@ func (t *task) tear() error {
 	}
 	for _, topic := range schemas.Topics() {
 		for p := range w.setup.partitions {
-			if at := (place{topic.Name, p}); stands[at] {
+			if at := (topicPartition{topic.Name, p}); stands[at] {
 				w.tracef("torn off: %s/%d stands", at.topic, at.partition)
 			}
 		}
@@ -383,7 +383,7 @@ func (t *task) locateInputs() {
 	}
 	group, ends := make(map[string]int64), make(map[string]int64)
 	for _, topic := range engine.Inputs() {
-		at := place{topic, t.partition}
+		at := topicPartition{topic, t.partition}
 		ends[topic] = w.log.end(at)
 		if offset, known := w.log.positions[at]; known {
 			group[topic] = offset
@@ -394,9 +394,9 @@ func (t *task) locateInputs() {
 	if w.bug == GroupPositions {
 		from = group
 	}
-	t.consumed = make(map[place]int64)
+	t.consumed = make(map[topicPartition]int64)
 	for _, topic := range engine.Inputs() {
-		t.consumed[place{topic, t.partition}] = from[topic]
+		t.consumed[topicPartition{topic, t.partition}] = from[topic]
 	}
 	if w.torn[t.partition] {
 		delete(w.torn, t.partition)
@@ -412,7 +412,7 @@ func (t *task) decide(a streams.Await) {
 	}
 	for i, topic := range engine.Inputs() {
 		if a.Inputs {
-			at := place{topic, t.partition}
+			at := topicPartition{topic, t.partition}
 			records, _ := w.log.read(at, t.consumed[at], 1+w.rnd.IntN(8))
 			t.core.Arrived(i, records)
 			if n := len(records); n > 0 {

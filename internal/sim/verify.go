@@ -168,7 +168,7 @@ func (w *World) verifyRefold(partition int32) {
 		return engine.NewHandler(cfg, nil)
 	})
 	defer func() { _ = core.Close() }()
-	at := place{schemas.TopicJournal, partition}
+	at := topicPartition{schemas.TopicJournal, partition}
 	records, next := w.log.read(at, 0, math.MaxInt)
 	for _, step := range []func() error{
 		core.TookOver,
@@ -236,23 +236,23 @@ func (c *checks) delivered(id deliveryID) bool {
 // and nothing else. A torn commit may take a dead letter with it.
 func (w *World) verifyDeadLetters() {
 	type stand struct {
-		place
+		topicPartition
 		offset int64
 	}
 	letters := make(map[stand]int)
 	for p := range w.setup.partitions {
-		records, _ := w.log.read(place{schemas.TopicDeadLetters, p}, 0, math.MaxInt)
+		records, _ := w.log.read(topicPartition{schemas.TopicDeadLetters, p}, 0, math.MaxInt)
 		for _, r := range records {
 			d, err := schemas.DecodeDeadLetter(schemas.Read(r.Value, r))
 			if err != nil {
 				w.violate("a dead letter cannot be read: %v", err)
 			}
-			letters[stand{place{d.Topic, d.Partition}, d.Offset}]++
+			letters[stand{topicPartition{d.Topic, d.Partition}, d.Offset}]++
 		}
 	}
 	for _, topic := range engine.Inputs() {
 		for p := range w.setup.partitions {
-			at := place{topic, p}
+			at := topicPartition{topic, p}
 			records, _ := w.log.read(at, 0, math.MaxInt)
 			for _, r := range records {
 				switch n := letters[stand{at, r.Offset}]; {
@@ -306,7 +306,7 @@ func (w *World) verifyRows(partition int32) {
 	m := w.checks.model
 	rows := make(map[string]streams.Record)
 	for _, topic := range tables {
-		records, _ := w.log.read(place{topic, partition}, 0, math.MaxInt)
+		records, _ := w.log.read(topicPartition{topic, partition}, 0, math.MaxInt)
 		for _, r := range records {
 			rows[string(r.Key)] = r
 		}

@@ -425,7 +425,7 @@ func (w *World) bootSomething() bool {
 // repeatInput appends a record of an input again.
 func (w *World) repeatInput() bool {
 	topic := []string{schemas.TopicCommands, schemas.TopicMatches}[w.rnd.IntN(2)]
-	at := place{topic, w.rnd.Int32N(w.setup.partitions)}
+	at := topicPartition{topic, w.rnd.Int32N(w.setup.partitions)}
 	records, _ := w.log.read(at, 0, math.MaxInt)
 	r, ok := pick(w, records)
 	if !ok || isDamaged(r) || topic == schemas.TopicCommands && w.clients.old(r) {
@@ -446,7 +446,7 @@ func (w *World) forgetGroup() bool {
 	}
 	for _, topic := range topics {
 		for p := range w.setup.partitions {
-			delete(w.log.positions, place{topic, p})
+			delete(w.log.positions, topicPartition{topic, p})
 		}
 	}
 	w.tracef("the group has forgotten %v", topics)
@@ -459,7 +459,7 @@ func (w *World) forgetGroup() bool {
 // set aside, and nothing else comes of it.
 func (w *World) spoilInput() bool {
 	topic := []string{schemas.TopicCommands, schemas.TopicMatches}[w.rnd.IntN(2)]
-	at := place{topic, w.rnd.Int32N(w.setup.partitions)}
+	at := topicPartition{topic, w.rnd.Int32N(w.setup.partitions)}
 	entries := w.log.partitions[at].entries
 	if len(entries) == 0 {
 		return false

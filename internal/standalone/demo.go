@@ -25,7 +25,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
 )
 
-// demo is what the demo keeps between runs. It is a client like any other: it
+// demo is the demo's state, which is stored between runs. It is a client like any other: it
 // uses the API, the development network and HTTPS.
 type demo struct {
 	v      *service
@@ -43,9 +43,9 @@ type demoState struct {
 	Payments    int    `json:"payments"`
 }
 
-// startDemoReceiver starts what receives the demo's webhooks. It comes before the
-// egress client is made, which must permit its port: a port that was only looked
-// up would be anybody's until the receiver binds it.
+// startDemoReceiver starts what receives the demo's webhooks. It runs before the egress
+// client is made, which must permit its port: a port that was only chosen could be taken by
+// another process before the receiver binds it.
 func (v *service) startDemoReceiver() error {
 	if v.flags.noDemo {
 		return nil
@@ -128,8 +128,8 @@ func (d *demo) startReceiver() (port string, err error) {
 	if err := r.Start(); err != nil {
 		return "", fmt.Errorf("--receiver-listen: %w", err)
 	}
-	// The receiver goes last: attempts that are finished while everything else stops
-	// still find it.
+	// The receiver stops last: attempts that finish while everything else stops still reach
+	// it.
 	d.v.OnStopLast(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -140,9 +140,9 @@ func (d *demo) startReceiver() (port string, err error) {
 	return port, err
 }
 
-// prepare makes what the demo needs and does not have yet. A receiver at another
-// address gets a wallet of its own too: the watch of the former address stands,
-// and would report each payment a second time, to where nobody listens.
+// prepare creates what the demo needs and does not have yet. A receiver at another address
+// gets a new wallet too: the watch of the former address still exists, and would report
+// each payment a second time, to an address where nothing listens.
 func (d *demo) prepare(ctx context.Context) error {
 	url := d.v.file.Receiver.URL
 	if d.state.EndpointURL == url && d.state.WatchID != "" {
@@ -162,7 +162,7 @@ func (d *demo) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// A start that was cut short here asks for the same again.
+	// A start that was interrupted here repeats the same request.
 	key := "demo " + url + " " + wallet.Address()
 	var endpoint struct{ ID, Secret string }
 	described := map[string]any{"url": url, "description": "demo receiver"}
@@ -228,7 +228,7 @@ func (d *demo) post(ctx context.Context, path, key string, body []byte) (int, []
 	return resp.StatusCode, got, err
 }
 
-// pay pays the demo's wallet at once and then again and again.
+// pay pays the demo's wallet at once and then periodically.
 func (d *demo) pay(ctx context.Context) error {
 	wallet, err := keypair.ParseFull(d.state.WalletSeed)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/terminal"
 )
 
-// TestThePortOfTheDemoIsNobodyElses: from the moment that the egress client is
-// told to permit it, nobody else can bind it.
+// TestThePortOfTheDemoIsNobodyElses: from the moment that the egress client permits it,
+// nobody else can bind it.
 func TestThePortOfTheDemoIsNobodyElses(t *testing.T) {
 	dir, err := runfile.Open(t.TempDir())
 	if err != nil {

@@ -2,18 +2,18 @@
 // embedded ClickHouse and, unless another network is followed, a development network of
 // its own, with a demo.
 //
-// It hides what each part needs of the others, the order in which they start, what
-// becomes of a part that is missing or late, and what a person at the terminal is told.
+// It hides what each part needs from the others, the order in which they start, how missing
+// or late parts are handled, and what is printed on the terminal.
 //
 // Invariants:
 //
-//   - run.json appears when everything is ready, or was waited for long enough, names what
-//     is really listened on, and goes when the service stops.
-//   - "ready" is said when /readyz answers 200, but for a history that is missing.
-//   - A port that was not asked for and is taken is stepped over; one that was asked for
-//     is not.
-//   - Without ClickHouse the service runs all the same, says once what is missing, and
-//     starts the history when its engine has come.
+//   - run.json is written when everything is ready, or after a bounded wait, names the
+//     addresses that are really listened on, and is removed when the service stops.
+//   - "ready" is printed when /readyz answers 200, or would but for a missing history.
+//   - A default port that is in use is replaced by a free one; a port that was set by a
+//     flag is not.
+//   - Without ClickHouse the service still runs, says once what is missing, and starts
+//     the history when its engine has been fetched.
 //   - The demo is a client like any other, and its receiver is the last to stop.
 //
 // File map:
@@ -21,9 +21,9 @@
 //	flags.go       the flags of `lumenhook run`
 //	standalone.go  the service: its steps, its node
 //	parts.go       broker, development network, ClickHouse
-//	history.go     a history that comes later; run.json kept up to date
+//	history.go     a history that starts later; updates of run.json
 //	demo.go        the demo
-//	narrator.go    what a person is told
+//	narrator.go    what is printed
 //	listen.go      addresses to listen on
-//	topics.go      the broker of a data folder, for who copies its topics
+//	topics.go      the broker of a data folder, for copying its topics
 package standalone

@@ -29,7 +29,7 @@ type Flags struct {
 	demoInterval     time.Duration
 	ledgerInterval   time.Duration
 	node             nodeflags.Flags
-	source           ledgerflags.Flags // of no network: the service follows its own
+	source           ledgerflags.Flags // without a network: the service follows its own
 	stellarRetention uint32
 	stellarFaults    string
 	stellarLake      string
@@ -72,7 +72,7 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 	s.changed = f.Changed
 }
 
-// Check parses what is text and returns every fault.
+// Check parses the values and returns every fault.
 func (s *Flags) Check() (faults []error) {
 	fault := func(flag, value string, err error) {
 		if err != nil {
@@ -112,7 +112,7 @@ func (s *Flags) Check() (faults []error) {
 // ownNetwork reports whether run follows a development network that it starts.
 func (s *Flags) ownNetwork() bool { return s.source.Network == "" }
 
-// Flags that say something of another network, and of the own one.
+// Flags that concern another network, and the own one.
 var (
 	otherNetworkFlags = []string{
 		"ledger-source", "stellar-rpc-url", "horizon-url", "ledger-lake", "lake-ledgers-per-file",
@@ -123,8 +123,8 @@ var (
 	}
 )
 
-// checkNetwork names every fault of the flags of the network. On another network than
-// the own one, what the broker acknowledged is of worth: it is kept by fsync.
+// checkNetwork returns every fault of the network's flags. On another network than the own
+// one, acknowledged data is valuable: the broker uses fsync.
 func (s *Flags) checkNetwork() (faults []error) {
 	unfit, reason := otherNetworkFlags, "needs --network"
 	if s.ownNetwork() {

@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
-// Why there is no history, for those who ask for it.
+// Why there is no history, for clients that ask for it.
 const (
 	historyFetched = "the ClickHouse engine that keeps it is still being fetched through npm, " +
 		"and what happens meanwhile will be in it"
@@ -25,9 +25,9 @@ const (
 	fetchWaitMax = 10 * time.Minute
 )
 
-// startHistory starts ClickHouse and the projector. Without ClickHouse the
-// service runs all the same, and says once what is missing; while its engine is
-// still being fetched, the history is to come.
+// startHistory starts ClickHouse and the projector. Without ClickHouse the service still
+// runs, and says once what is missing; while its engine is being fetched, the history
+// starts later.
 func (v *service) startHistory(ctx context.Context) error {
 	err := v.tryHistory(ctx)
 	if err == nil || ctx.Err() != nil {
@@ -107,7 +107,7 @@ func (v *service) historyLater(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// noHistory says why the service goes without one this time.
+// noHistory reports why the service runs without one this time.
 func (v *service) noHistory(err error) {
 	v.node.History().Lacks(historyFailed)
 	v.out.Say("no history this time (GET /v1/events answers 503): %v", err)
@@ -133,7 +133,7 @@ func (v *service) publish() error {
 	return v.dir.Publish(v.file)
 }
 
-// republish writes run.json again if it is there.
+// republish rewrites run.json if it was published.
 func (v *service) republish() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -6,15 +6,16 @@ import (
 	"syscall"
 )
 
-// address is where to listen by a flag; a taken default is stepped over.
+// address returns the address to listen on for a flag; a default that is in use is
+// replaced.
 func (v *service) address(flag, address string) string {
 	return freeAddress(address, v.flags.changed(flag), func(from, to string) {
 		v.out.Say("%s is taken: --%s is %s this time", from, flag, to)
 	})
 }
 
-// freeAddress is the address to listen on: a default one that is taken is
-// stepped over to a free port, one that was asked for is left to fail.
+// freeAddress returns the address to listen on: a default one that is in use is replaced by
+// a free port, one that was set by a flag is left to fail.
 func freeAddress(address string, asked bool, note func(from, to string)) string {
 	l, err := net.Listen("tcp", address)
 	if err == nil {

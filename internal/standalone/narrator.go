@@ -11,10 +11,10 @@ import (
 	"github.com/lumenhook/lumenhook/streams/mailer"
 )
 
-// narrator says to a person what happens, one line each.
+// narrator prints what happens, one line each.
 type narrator struct{ *terminal.Lines }
 
-// ledger names the payments to watched wallets in a ledger.
+// ledger prints the payments to watched wallets in a ledger.
 func (p *narrator) ledger(l follower.LedgerSummary) {
 	for _, pay := range l.Observed {
 		memo := ""
@@ -29,7 +29,7 @@ func (p *narrator) ledger(l follower.LedgerSummary) {
 	}
 }
 
-// fact says what a committed fact means for a delivery.
+// fact prints what a committed fact means for a delivery.
 func (p *narrator) fact(f domain.Fact) {
 	switch b := f.Body.(type) {
 	case domain.DeliveryCreated:
@@ -46,7 +46,7 @@ func (p *narrator) fact(f domain.Fact) {
 		p.Say("deleted    %s", f.Aggregate)
 	case domain.AttemptMade:
 		p.attempt(b)
-	default: // of no interest to who watches
+	default: // not interesting to watch
 	}
 }
 
@@ -70,7 +70,7 @@ func (p *narrator) attempt(a domain.AttemptMade) {
 	}
 }
 
-// webhook shows what the demo receiver made of a request.
+// webhook prints a request to the demo receiver.
 func (p *narrator) webhook(w receiver.Webhook) { p.Say("%s", w.Text()) }
 
 func short(address string) string {
@@ -84,7 +84,7 @@ func trimAmount(stroops int64) string {
 	return strings.TrimSuffix(strings.TrimRight(domain.FormatAmount(stroops), "0"), ".")
 }
 
-// mail shows a mail that was written to a file.
+// mail prints a mail that was written to a file.
 func (p *narrator) mail(m mailer.Mail, path string) {
 	text := strings.ReplaceAll(strings.TrimSpace(m.Text), "\n", "\n  ")
 	p.Say("mail       to %s, in %s\n\n  Subject: %s\n\n  %s", m.To, path, m.Subject, text)

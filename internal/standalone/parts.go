@@ -18,9 +18,9 @@ import (
 const (
 	// partitions is the partition count of keyed topics.
 	partitions = 4
-	// topicPrefix is what the names of topics begin with.
+	// topicPrefix is the prefix of topic names.
 	topicPrefix = "lumenhook."
-	// nobodyHint is ClickHouse's answer to who names no user.
+	// nobodyHint is ClickHouse's answer to requests without a user.
 	nobodyHint = "Name a user and a password, by headers (curl: -u USER:PASSWORD): those for " +
 		"reading stand in " + runfile.Name + " of the data folder, at clickhouse.reader. " +
 		"`lumenhook sql` finds them itself."
@@ -51,7 +51,7 @@ func (v *service) startBroker(ctx context.Context) error {
 	return v.cluster.EnsureTopics(ctx, topology.Wanted(shape))
 }
 
-// brokerOf is a broker as a client reaches it.
+// brokerOf returns the client settings of a broker.
 func brokerOf(
 	b *broker.Broker, logins runfile.Logins, clientID string, l *slog.Logger,
 ) streams.Cluster {
@@ -64,7 +64,7 @@ func brokerOf(
 	}
 }
 
-// IdentitiesFile is where a data folder keeps who has what on its development network.
+// IdentitiesFile is the file of the development network's accounts in a data folder.
 func IdentitiesFile(dataDir string) string {
 	return filepath.Join(dataDir, "secrets", "devnet.json")
 }

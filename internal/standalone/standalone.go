@@ -25,13 +25,13 @@ import (
 )
 
 const (
-	// networkMax bounds the wait for a network of others before the API is started.
+	// networkMax bounds the wait for an external network before the API is started.
 	networkMax = 5 * time.Second
 	// readyMax bounds the wait for everything to be ready before run.json is written.
 	readyMax = 10 * time.Second
 )
 
-// service is everything that is started: embedded parts, and a node on them.
+// service is everything that is started: embedded parts, and a node that uses them.
 type service struct {
 	*startstop.Stack
 	flags    *Flags
@@ -42,19 +42,19 @@ type service struct {
 	cluster  streams.Cluster
 	ca       *pki.CA
 	sealer   *sealing.Sealer
-	keyText  []byte // the master key's
+	keyText  []byte // of the master key
 	ids      devnet.Identities
 	disk     *node.DiskGuard
 	node     *node.Node
 	demo     *demo // nil with --no-demo
 
 	mu        sync.Mutex // holds published, and file once that is set
-	published bool       // run.json is there, and is kept up to date
+	published bool       // run.json exists, and is kept up to date
 	file      runfile.File
 }
 
-// Run starts everything, says so on out, and serves until ctx ends or a part fails. The
-// flags must have been checked.
+// Run starts everything, reports that on out, and serves until ctx ends or a part fails.
+// The flags must have been checked.
 func Run(ctx context.Context, flags *Flags, out io.Writer) error {
 	shown := terminal.NewQueue(out)
 	defer shown.Close()
@@ -102,7 +102,7 @@ func (v *service) openData(context.Context) (err error) {
 	return v.readSecrets()
 }
 
-// readSecrets reads what the folder keeps, or makes it.
+// readSecrets reads the folder's secrets, or creates them.
 func (v *service) readSecrets() (err error) {
 	if v.sealer, v.keyText, err = v.dir.MasterKey().Open(); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (v *service) assemble(ctx context.Context) error {
 	return nil
 }
 
-// equip returns a node what takes mails over and what knows the network.
+// equip gives a node the mail sender and the network client.
 func (v *service) equip(cfg *node.Config) (err error) {
 	if cfg.Sender, err = v.sender(); err != nil {
 		return err
@@ -160,8 +160,8 @@ func (v *service) equip(cfg *node.Config) (err error) {
 	return err
 }
 
-// reachDevnet has the guarded client reach this machine with a development network, and
-// trust the run's own authority beside the system's.
+// reachDevnet allows the guarded client to reach this machine if there is a development
+// network, and to trust the run's own authority besides the system's.
 func (v *service) reachDevnet(cfg *egress.Config) {
 	if v.flags.ownNetwork() {
 		cfg.Policy.Allow = append(cfg.Policy.Allow, egress.LoopbackPrefixes()...)
@@ -169,7 +169,7 @@ func (v *service) reachDevnet(cfg *egress.Config) {
 	}
 }
 
-// sender takes mails over: the configured server, or a folder where there is none.
+// sender returns the mail sender: the configured server, or a folder if there is none.
 func (v *service) sender() (mailer.Sender, error) {
 	if v.flags.node.HasMailServer() {
 		return v.flags.node.MailSender()
@@ -181,8 +181,8 @@ func (v *service) startWork(ctx context.Context) error {
 	return v.node.Start(ctx, node.RoleEngine, node.RoleMailer)
 }
 
-// bootstrap opens the run's account with its key. Asked at every start, it
-// changes something at the first only.
+// bootstrap creates the run's account with its key. It runs at every start and changes
+// something only at the first.
 func (v *service) bootstrap(ctx context.Context) error {
 	id := v.file.AccountID
 	hash := domain.APIKeyHash(v.file.APIKey)
@@ -204,7 +204,7 @@ func (v *service) startFollower(ctx context.Context) error {
 	if err := v.node.Start(ctx, node.RoleFollower); err != nil {
 		return err
 	}
-	if !v.flags.ownNetwork() { // it may be away, and the API does not need it
+	if !v.flags.ownNetwork() { // it may be unavailable, and the API does not need it
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, networkMax)
 		defer cancel()
@@ -213,8 +213,8 @@ func (v *service) startFollower(ctx context.Context) error {
 	return nil
 }
 
-// awaitFollower reports whether payments from now on are seen, once that is so or ctx
-// has ended.
+// awaitFollower waits until payments from now on will be seen, or ctx has ended, and
+// reports which.
 func (v *service) awaitFollower(ctx context.Context) bool {
 	select {
 	case <-v.node.FollowerReady():
@@ -240,8 +240,8 @@ func (v *service) startMetrics(context.Context) error {
 	return err
 }
 
-// ready waits until everything is ready, but not for ever: then it writes run.json and
-// says the same to a person.
+// ready waits, for a bounded time, until everything is ready; then it writes run.json and
+// prints the same.
 func (v *service) ready(ctx context.Context) error {
 	inTime := v.awaitReady(ctx, readyMax)
 	if err := context.Cause(ctx); err != nil {
@@ -261,8 +261,7 @@ func (v *service) ready(ctx context.Context) error {
 	return nil
 }
 
-// awaitReady reports whether /readyz answers 200 before a time has passed; 0: there is no
-// end to the wait but that of ctx.
+// awaitReady reports whether /readyz answers 200 within a time; 0: without a limit but ctx.
 func (v *service) awaitReady(ctx context.Context, most time.Duration) bool {
 	if most > 0 {
 		var cancel context.CancelFunc

@@ -11,18 +11,18 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// Topics is the broker of a data folder: that of the service that runs there, or one
-// that was started for the purpose.
+// Topics is the broker of a data folder: that of the running service, or one that was
+// started for the purpose.
 type Topics struct {
 	Cluster streams.Cluster
-	Running bool // a service runs there, and goes on writing
+	Running bool // a service runs there, and continues to write
 	close   func()
 }
 
 // Close stops what was started.
 func (t *Topics) Close() { t.close() }
 
-// OpenTopics reaches the broker of a data folder. The caller closes it.
+// OpenTopics connects to the broker of a data folder. The caller closes it.
 func OpenTopics(dir string, logger *slog.Logger) (*Topics, error) {
 	run, notRunning := runfile.Read(dir)
 	if notRunning == nil {

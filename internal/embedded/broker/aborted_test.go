@@ -18,8 +18,8 @@ import (
 
 const storyPartitions = 3
 
-// story is a log in which committed and aborted transactions of several
-// producers lie between each other, and what of it was committed.
+// story is a log in which committed and aborted transactions of several producers are
+// interleaved, with the committed values.
 type story struct {
 	addr      string
 	committed [storyPartitions][]string
@@ -57,8 +57,8 @@ func (s *story) end(t *testing.T, w *teller, how kgo.TransactionEndTry) {
 	}
 }
 
-// tell writes the story: in each round three producers write to three partitions
-// in turns, and every second transaction is aborted.
+// tell writes the story: in each round three producers write to three partitions in turns,
+// and every second transaction is aborted.
 func tell(t *testing.T) *story {
 	t.Helper()
 	s := &story{addr: start(t, filepath.Join(t.TempDir(), "broker"))}
@@ -103,14 +103,14 @@ func tell(t *testing.T) *story {
 		t.Fatal(err)
 	}
 	ends.Each(func(end kadm.ListedOffset) { s.ends[end.Partition] = end.Offset })
-	// What a partition holds is in the order of its offsets, not of the ends.
+	// A partition is in the order of its offsets, not of the transactions' ends.
 	for p := range s.committed {
 		slices.Sort(s.committed[p])
 	}
 	return s
 }
 
-// check compares what was read with what is committed.
+// check compares what was read with what was committed.
 func (s *story) check(t *testing.T, how string, read [storyPartitions][]string) {
 	t.Helper()
 	for p := range read {
@@ -122,7 +122,7 @@ func (s *story) check(t *testing.T, how string, read [storyPartitions][]string) 
 	}
 }
 
-// extra are the values that are read more often than they are committed.
+// extra returns the values that were read more often than they were committed.
 func extra(read, committed []string) (more []string) {
 	left := slices.Clone(committed)
 	for _, v := range read {
@@ -140,15 +140,15 @@ func nameOf(value []byte) string {
 	return string(name)
 }
 
-// bounds are those at which a response is cut: at each power of two, and beside
-// sums of the first batches.
+// bounds are where responses are cut: at each power of two, and around sums of the first
+// batches.
 func (s *story) bounds() (all []int32) {
 	for b := int32(1); b <= 8<<20; b *= 2 {
 		all = append(all, b)
 	}
 	var sum int32
 	for i, size := range s.sizes {
-		sum += size + 70 // about what a batch has around one record
+		sum += size + 70 // roughly a batch's overhead around one record
 		if i%5 == 0 {
 			all = append(all, sum-1, sum+40)
 		}
@@ -156,8 +156,8 @@ func (s *story) bounds() (all []int32) {
 	return all
 }
 
-// An aborted record is told apart by the list that comes with its response only:
-// wherever a bound cuts the response, the list must be there.
+// An aborted record can be recognized only by the list in its response: wherever a limit
+// cuts the response, the list must be there.
 func TestNoBoundOfAFetchHandsOutAbortedRecords(t *testing.T) {
 	s := tell(t)
 	client := newClient(t, s.addr, kgo.DisableFetchSessions())
@@ -179,7 +179,7 @@ func topicIDOf(t *testing.T, client *kgo.Client) [16]byte {
 	return details[topic].ID
 }
 
-// fetchAll reads all partitions by requests of its own.
+// fetchAll reads all partitions with its own requests.
 func (s *story) fetchAll(
 	t *testing.T, client *kgo.Client, topicID [16]byte, whole, each int32,
 ) (read [storyPartitions][]string) {
@@ -229,7 +229,7 @@ func (s *story) fetchAll(
 	return read
 }
 
-// Whoever reads, in sessions or not, reads what is committed.
+// Every client, with fetch sessions or without, reads exactly what is committed.
 func TestNoClientIsHandedAbortedRecords(t *testing.T) {
 	s := tell(t)
 	for _, whole := range []int32{1, 4096, 1 << 20, 50 << 20} {
@@ -248,7 +248,7 @@ func TestNoClientIsHandedAbortedRecords(t *testing.T) {
 	}
 }
 
-// oldVersions have fetches name topics by name and know no sessions.
+// oldVersions make fetches name topics by name and use no sessions.
 func oldVersions() *kversion.Versions {
 	v := kversion.Stable()
 	v.SetMaxKeyVersion(kmsg.Fetch.Int16(), 6)
@@ -280,7 +280,7 @@ func (s *story) consumeAll(t *testing.T, opts []kgo.Opt) (read [storyPartitions]
 	return read
 }
 
-// A fetch of more partitions than the bounds are proved for is refused.
+// A fetch of more partitions than the limits are proved for is refused.
 func TestAFetchOfTooManyPartitionsIsRefused(t *testing.T) {
 	client := newClient(t, start(t, filepath.Join(t.TempDir(), "broker")))
 	for named, want := range map[int]error{400: nil, 401: kerr.InvalidRequest} {
@@ -298,7 +298,7 @@ func TestAFetchOfTooManyPartitionsIsRefused(t *testing.T) {
 	}
 }
 
-// No setting of a topic allows batches for which the bounds are not proved.
+// No setting of a topic allows batches for which the limits are not proved.
 func TestNoTopicTakesLargerBatches(t *testing.T) {
 	admin := kadm.NewClient(newClient(t, start(t, filepath.Join(t.TempDir(), "broker"))))
 	large := map[string]*string{"max.message.bytes": kadm.StringPtr("100000000")}

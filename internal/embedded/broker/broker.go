@@ -1,13 +1,13 @@
-// Package broker hides the Kafka-protocol broker that `lumenhook run` carries
-// within itself: franz-go's kfake on a data folder.
+// Package broker runs the Kafka-protocol broker that is embedded in `lumenhook run`:
+// franz-go's kfake on a data folder.
 //
-// What it acknowledges survives the death of the process: writes go through the
-// page cache, as Kafka's own do by default. With Sync they survive the death of
-// the machine too. A commit that is cut short by a kill may be torn between
-// partitions; the parts above bear that (docs/architecture.md).
+// What it acknowledges survives a crash of the process: writes go through the page cache,
+// as Kafka's own do by default. With Sync they survive a crash of the machine too. A commit
+// that is interrupted by a kill may be torn between partitions; the parts above tolerate
+// that (docs/architecture.md).
 //
-// With a user and a password it answers nothing but which requests it knows before a
-// client has proved that it has them; whoever has them may do everything.
+// With a user and a password, it answers only ApiVersions to a client that has not logged
+// in; a client that has may do everything.
 package broker
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Config says where the broker keeps its data and where it listens.
+// Config is where the broker stores its data and where it listens.
 type Config struct {
 	Dir    string
 	Listen string // host:port; port 0 picks a free one
@@ -37,14 +37,14 @@ type Config struct {
 	// CompactEvery is how often topics are compacted and their retention is
 	// applied; 0: every hour.
 	CompactEvery time.Duration
-	// User and Password are asked of every client, by SCRAM-SHA-256. Without them
-	// nobody is asked.
+	// User and Password are required of every client, by SCRAM-SHA-256. If empty, clients
+	// do not log in.
 	User, Password string
-	// Failed is called once when the broker cannot write its data. What it was
-	// asked to keep may then be gone with the process: the caller ends it.
+	// Failed is called once when the broker cannot write its data. Acknowledged writes may
+	// then be lost with the process: the caller ends it.
 	Failed func(error)
 	Logger *slog.Logger
-	// HoldFile is for tests: it names requests to hold (holds.go). None without it.
+	// HoldFile is for tests: the file that names requests to hold (holds.go). Empty: none.
 	HoldFile string
 }
 
@@ -53,13 +53,13 @@ type Broker struct {
 	cluster *kfake.Cluster
 	addr    string
 	dir     string
-	login   []kgo.Opt // of clients of our own
+	login   []kgo.Opt // of our own clients
 	log     *logger
 
 	compactEvery time.Duration
 	compacted    time.Time
 	mu           sync.Mutex
-	topics       map[string]bool // those there are, or were
+	topics       map[string]bool // existing or former topics
 }
 
 // Start opens the data folder and listens.
@@ -128,7 +128,7 @@ func (b *Broker) options(cfg Config, door *door) []kfake.Opt {
 	return opts
 }
 
-// makeReady brings an open data folder to where clients may use it.
+// makeReady prepares an open data folder for clients.
 func (b *Broker) makeReady(ctx context.Context, cfg Config) error {
 	if err := b.knowTopics(ctx); err != nil {
 		return fmt.Errorf("broker: opening %s: %w", cfg.Dir, err)
@@ -139,7 +139,7 @@ func (b *Broker) makeReady(ctx context.Context, cfg Config) error {
 		}
 	}
 	if os.Remove(b.closedFile()) == nil {
-		return nil // it was closed in order, and then the broker keeps what is open
+		return nil // after a clean shutdown the broker itself keeps open transactions
 	}
 	if err := b.endHangingTransactions(ctx); err != nil {
 		return fmt.Errorf("broker: ending the transactions that were open in %s: %w", cfg.Dir, err)
@@ -147,7 +147,7 @@ func (b *Broker) makeReady(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// closedFile is there between a close in order and the next start.
+// closedFile exists between a clean shutdown and the next start.
 func (b *Broker) closedFile() string { return filepath.Join(b.dir, "closed-in-order") }
 
 // Addr is where the broker listens, as host:port.
@@ -157,14 +157,14 @@ func (b *Broker) Addr() string { return b.addr }
 func (b *Broker) Close() {
 	b.cluster.Close()
 	if b.log.lost.Load() {
-		return // what a close writes may be missing too: the next start looks for itself
+		return // what a close writes may be missing too: the next start checks by itself
 	}
 	// Without the file the next start only takes longer.
 	_ = os.WriteFile(b.closedFile(), nil, 0o600)
 }
 
-// door is a listener that lets nobody in before it is open: what comes before the
-// hooks are in place would be handled without them.
+// door is a listener that accepts nobody before it is opened: requests before the hooks are
+// in place would be handled without them.
 type door struct {
 	net.Listener
 	open chan struct{}
@@ -175,8 +175,8 @@ func (d *door) Accept() (net.Conn, error) {
 	return d.Listener.Accept()
 }
 
-// oneListener returns the cluster of one broker the listener that we opened, so
-// that a taken port is our error and not its panic.
+// oneListener passes the listener that we opened to the cluster's one broker, so that an
+// occupied port is our error and not its panic.
 func oneListener(l net.Listener) func(string, string) (net.Listener, error) {
 	var once sync.Once
 	return func(network, address string) (net.Listener, error) {
@@ -189,8 +189,8 @@ func oneListener(l net.Listener) func(string, string) (net.Listener, error) {
 	}
 }
 
-// logger tells the broker's own lines apart. A failed write to the disk comes as
-// a warning only, and the client that asked is told that all went well.
+// logger inspects the broker's own log lines. It reports a failed write to the disk only as
+// a warning, while the client is told that the write succeeded.
 type logger struct {
 	slog   *slog.Logger
 	failed func(error)

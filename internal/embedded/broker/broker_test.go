@@ -17,8 +17,8 @@ import (
 
 const topic = "facts"
 
-// start opens a broker on a folder. It is not closed before the test's end: a
-// killed broker never closed anything.
+// start opens a broker on a folder. It is not closed before the test's end: a killed broker
+// does not close anything.
 func start(t *testing.T, dir string) string {
 	t.Helper()
 	b, err := broker.Start(broker.Config{
@@ -33,7 +33,7 @@ func start(t *testing.T, dir string) string {
 	return b.Addr()
 }
 
-// killed is the folder as a kill at this moment would leave it.
+// killed returns a copy of the folder as a kill at this moment would leave it.
 func killed(t *testing.T, dir string) string {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "broker")
@@ -53,7 +53,7 @@ func newClient(t *testing.T, addr string, opts ...kgo.Opt) *kgo.Client {
 	return c
 }
 
-// write begins a transaction of one id with a record; it is not ended here.
+// write begins a transaction with a record; it is not ended here.
 func write(t *testing.T, addr, value string) *kgo.Client {
 	t.Helper()
 	c := newClient(t, addr, kgo.TransactionalID("task"), kgo.TransactionTimeout(5*time.Second),
@@ -67,7 +67,7 @@ func write(t *testing.T, addr, value string) *kgo.Client {
 	return c
 }
 
-// committed reads what is committed, up to the end of the log as it is now.
+// committed reads committed records up to the present end of the log.
 func committed(t *testing.T, addr string, opts ...kgo.Opt) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -96,8 +96,8 @@ func committed(t *testing.T, addr string, opts ...kgo.Opt) []string {
 	return values
 }
 
-// Whoever restores its state from a partition reads committed records up to the
-// end: an open transaction of a killed process must have got its end there.
+// A consumer that restores its state reads committed records up to the end of a partition:
+// an open transaction of a killed process must have been ended.
 func TestATransactionThatAKillLeftOpenEndsAtTheNextStart(t *testing.T) {
 	first := filepath.Join(t.TempDir(), "broker")
 	addr := start(t, first)
@@ -115,7 +115,7 @@ func TestATransactionThatAKillLeftOpenEndsAtTheNextStart(t *testing.T) {
 	if got := committed(t, addr); !slices.Equal(got, []string{"kept"}) {
 		t.Errorf("after the kill the committed records are %q", got)
 	}
-	// The same producer goes on; its next commit must not cover what was cut.
+	// The same producer continues; its next commit must not include what was interrupted.
 	if err := write(t, addr, "written again").EndTransaction(t.Context(), kgo.TryCommit); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestATransactionThatAKillLeftOpenEndsAtTheNextStart(t *testing.T) {
 	}
 }
 
-// A transaction that is open when the broker closes in order is ended as well.
+// A transaction that is open at a clean shutdown is ended as well.
 func TestATransactionThatACloseLeftOpenEndsAtTheNextStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	b, err := broker.Start(broker.Config{

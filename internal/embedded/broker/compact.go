@@ -9,17 +9,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// kfake's compaction lets a record of an open transaction supersede a committed
-// one of the same key. When the transaction is then aborted, both are gone. So
-// kfake's own timer is put off for good, and compaction, which applies retention
-// too, is asked for in a hook, where nothing else happens, while no transaction
-// is open.
+// kfake's compaction lets a record of an open transaction supersede a committed one of the
+// same key. When the transaction is then aborted, both are gone. So kfake's own timer is
+// disabled, and compaction, which applies retention too, is triggered in a hook, where no
+// other request is being handled, while no transaction is open.
 const (
 	kfakeCompactsMillis = "3153600000000" // a hundred years
 	compactEvery        = time.Hour
 )
 
-// knowTopics takes note of the topics that the folder holds.
+// knowTopics reads the names of the topics in the folder.
 func (b *Broker) knowTopics(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, markersTimeout)
 	defer cancel()
@@ -48,8 +47,8 @@ func (b *Broker) knowCreated(r kmsg.Request) {
 	}
 }
 
-// compactWhenCalm compacts when it is time to and no transaction is open; else
-// one of the next fetches does. It is called in a hook only.
+// compactWhenCalm compacts when it is due and no transaction is open; otherwise one of the
+// next fetches does. It is called in a hook only.
 func (b *Broker) compactWhenCalm() {
 	if time.Since(b.compacted) < b.compactEvery {
 		return

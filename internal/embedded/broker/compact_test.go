@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
 
-// Compaction takes no committed record away for one that may be aborted.
+// Compaction removes no committed record in favour of one that may be aborted.
 func TestCompactionWaitsForOpenTransactions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	open := func() *broker.Broker {
@@ -40,7 +40,8 @@ func TestCompactionWaitsForOpenTransactions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Each read fetches, and so compacts at this broker when nothing is open.
+	// Each read fetches, which triggers this broker's compaction when no transaction is
+	// open.
 	read := func(isolation kgo.IsolationLevel) (values []string) {
 		c := newClient(t, addr, kgo.FetchIsolationLevel(isolation),
 			kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))

@@ -9,14 +9,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// kfake leaves the list of aborted transactions out of the partition at which the
-// bytes of a whole response run out. So no response may run out of bytes: every
-// fetch is asked with the largest whole bound that the protocol has, and what it
-// asked for is divided among its partitions, whose own bounds cut well.
+// kfake omits the list of aborted transactions from the partition at which the size limit
+// of a whole response is reached. So no response may reach it: every fetch gets the largest
+// limit that the protocol has, and the requested size is divided among its partitions,
+// whose own limits are handled correctly.
 //
-// The sum below is more than kfake can ever count for one fetch: from each
-// partition batches up to its bound and one that no longer fits, and the first
-// batch of the response whatever its size.
+// The sum below is more than kfake can ever count for one fetch: from each partition
+// batches up to its limit and one that no longer fits, and the first batch of the response,
+// of any size.
 const (
 	maxBatchBytes      = 4 << 20
 	maxFetchBytes      = 64 << 20
@@ -27,12 +27,12 @@ const (
 const _ = uint(wholeFetchBytes - (maxFetchBytes + maxFetchPartitions +
 	(maxFetchPartitions+1)*maxBatchBytes))
 
-// hookRequests is after how many requests a hook is made again: kfake remembers in
-// each of them every connection that it met.
+// hookRequests is how many requests a hook handles before it is replaced: kfake remembers
+// in each hook every connection that it met.
 const hookRequests = 4096
 
-// hook has every request of a kind looked at before kfake handles it. An answer
-// takes kfake's place.
+// hook calls look for every request of a kind before kfake handles it. If it returns a
+// response, kfake does not handle the request.
 func (b *Broker) hook(kind kmsg.Key, look func(kmsg.Request) kmsg.Response) {
 	left := hookRequests
 	b.cluster.ControlKey(kind.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -48,7 +48,7 @@ func (b *Broker) hook(kind kmsg.Key, look func(kmsg.Request) kmsg.Response) {
 	})
 }
 
-// hooks makes kfake keep to the bounds above, and compact when it may.
+// hooks makes kfake respect the limits above, and compact when possible.
 func (b *Broker) hooks() {
 	b.hook(kmsg.Fetch, b.boundFetch)
 	b.hook(kmsg.CreateTopics, b.boundCreated)
@@ -56,9 +56,9 @@ func (b *Broker) hooks() {
 	b.hook(kmsg.IncrementalAlterConfigs, boundAlteredOne)
 }
 
-// boundFetch divides what a fetch asks for among its partitions. In a session a
-// request names only some of them, so there are no sessions: a client that asks
-// for one is answered without, as by a broker that keeps no more of them.
+// boundFetch divides what a fetch asks for among its partitions. In a session a request
+// names only some of them, so sessions are not supported: a client that asks for one gets
+// none, as from a broker with too many.
 func (b *Broker) boundFetch(r kmsg.Request) kmsg.Response {
 	b.compactWhenCalm()
 	req := r.(*kmsg.FetchRequest)
@@ -87,8 +87,7 @@ func (b *Broker) boundFetch(r kmsg.Request) kmsg.Response {
 	return nil
 }
 
-// boundBatches lowers a setting that would let a batch be larger than is reckoned
-// with.
+// boundBatches lowers a setting that would allow larger batches than assumed.
 func boundBatches(name string, value *string) *string {
 	if name != "max.message.bytes" && name != "message.max.bytes" || value == nil {
 		return value

@@ -10,10 +10,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// A hold makes one request wait before it is handled, so that a test can kill the
-// process, or change something, in a window that is otherwise microseconds long.
-// The file of Config.HoldFile names the next one, and is removed when a request is
-// held. It is one line:
+// A hold delays one request before it is handled, so that a test can kill the process, or
+// change something, in a window that is otherwise microseconds long. The file of
+// Config.HoldFile names the next one, and is removed when a request is held. It is one
+// line:
 //
 //	append TOPIC DURATION     a write to a topic: what was written before it stands
 //	commit ID DURATION        the end of a transaction of a transactional id: its
@@ -50,7 +50,7 @@ func parseHold(line string) (hold, error) {
 	return hold{kind: kind, name: parts[1], length: length}, nil
 }
 
-// holdRequests has the requests that can be held looked at, each kind by itself.
+// holdRequests installs hooks for the requests that can be held.
 func (b *Broker) holdRequests(file string) {
 	for _, kind := range holdKinds {
 		b.cluster.ControlKey(kind.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -66,8 +66,8 @@ func (b *Broker) holdRequests(file string) {
 	}
 }
 
-// takeHold reports whether a request is the one to be held, and takes the order
-// for it away. An order that cannot be read is taken away too, and logged.
+// takeHold reports whether a request is the one to be held, and then removes the file. An
+// invalid file is removed too, and logged.
 func (b *Broker) takeHold(file string, req kmsg.Request) (hold, bool) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -34,7 +34,7 @@ func (l *lines) has(text string) bool {
 	return strings.Contains(l.all.String(), text)
 }
 
-// holding opens a broker that takes orders to hold requests.
+// holding opens a broker that can hold requests.
 func holding(t *testing.T, log *lines) (addr, file string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -73,7 +73,7 @@ func endOf(t *testing.T, addr string) int64 {
 	return end.Offset
 }
 
-// What is held is not written, others go on, and one order holds one request.
+// A held request is not written, others continue, and one line holds one request.
 func TestAHeldAppendIsNotWrittenWhileOthersGoOn(t *testing.T) {
 	log := &lines{}
 	addr, file := holding(t, log)
@@ -106,7 +106,7 @@ func TestAHeldAppendIsNotWrittenWhileOthersGoOn(t *testing.T) {
 	}
 }
 
-// A held request is handled when its time is over: a commit stands then.
+// A held request is handled when its time is over: the commit then succeeds.
 func TestAHeldCommitStandsInTheEnd(t *testing.T) {
 	log := &lines{}
 	addr, file := holding(t, log)
@@ -119,7 +119,7 @@ func TestAHeldCommitStandsInTheEnd(t *testing.T) {
 	}
 }
 
-// An order that makes no sense is told, and does not stay.
+// An invalid line is logged and removed.
 func TestAnOrderThatCannotBeReadIsToldAndTakenAway(t *testing.T) {
 	for _, line := range []string{"", "append x", "fly x 1s", "append x 2m", "append x soon"} {
 		log := &lines{}

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// kfake writes a batch to a segment (.dat) and then an entry of the index beside it
-// (.idx), which has a flag that the batch belongs to a transaction. A kill between
-// the two leaves a batch without an entry, and every later entry one place too early.
-// kfake then takes records of transactions for records outside of them, and hands
-// out what was aborted as committed. Whether a batch is transactional stands in the
-// batch itself, so indexes are held against their segments before kfake reads them.
+// kfake writes a batch to a segment (.dat) and then an entry of the index beside it (.idx),
+// which has a flag that the batch belongs to a transaction. A kill between the two leaves a
+// batch without an entry, and every later entry one position too early. kfake then treats
+// records of transactions as records outside of them, and returns aborted ones as
+// committed. The batch itself says whether it is transactional, so indexes are compared
+// with their segments before kfake reads them.
 //
 // An entry is a version, the low byte of the CRC-32C of the rest, the leader's epoch
 // and a time (both little-endian; the time is not read), and the flags.
@@ -26,7 +26,7 @@ const (
 	flagAt       = 14
 	inTxn        = 1
 
-	// Places in the header of a batch, and bits of its attributes.
+	// Offsets in the header of a batch, and bits of its attributes.
 	batchLengthAt     = 8
 	batchEpochAt      = 12
 	batchAttributesAt = 21
@@ -35,7 +35,7 @@ const (
 	control           = 1 << 5
 )
 
-// healIndexes writes the indexes again that do not fit their segments.
+// healIndexes rewrites the indexes that do not match their segments.
 func healIndexes(dir string) error {
 	segments, err := filepath.Glob(filepath.Join(dir, "partitions", "*", "*.dat"))
 	if err != nil {
@@ -68,8 +68,8 @@ func healIndex(segment, index string) error {
 	return os.Rename(draft, index)
 }
 
-// sameFlags reports whether an index has an entry with the right flags for each
-// batch. More entries than batches are what kfake itself cuts off.
+// sameFlags reports whether an index has an entry with the right flags for each batch.
+// kfake itself truncates excess entries.
 func sameFlags(want, have []byte) bool {
 	if len(have) < len(want) {
 		return false
@@ -82,8 +82,8 @@ func sameFlags(want, have []byte) bool {
 	return true
 }
 
-// indexOf makes the index of a segment. What is behind its last whole batch is what
-// a kill cut short.
+// indexOf builds the index of a segment. What follows its last whole batch was interrupted
+// by a kill.
 func indexOf(segment string) (index []byte, err error) {
 	file, err := os.Open(segment)
 	if err != nil {

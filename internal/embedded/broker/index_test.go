@@ -14,9 +14,9 @@ import (
 // index is the index of the topic's only segment.
 func index(dir string) string { return filepath.Join(dir, "partitions", topic+"-0", "0.idx") }
 
-// A kill can come between a batch and its entry in the index, which says that the
-// batch belongs to a transaction. What was cut short then must not be committed, at
-// the next start and at later ones.
+// A kill can come between a batch and its index entry, which says that the batch belongs to
+// a transaction. The interrupted transaction must not be committed, at the next start or
+// later ones.
 func TestABatchWithoutItsIndexEntryIsOfItsTransaction(t *testing.T) {
 	first := filepath.Join(t.TempDir(), "broker")
 	addr := start(t, first)
@@ -55,8 +55,8 @@ func TestABatchWithoutItsIndexEntryIsOfItsTransaction(t *testing.T) {
 	}
 }
 
-// What a start makes of a segment is what kfake wrote, but for a time that it does
-// not read; and an index that fits is left alone.
+// The rebuilt index of a segment equals kfake's, except for a time that it does not read;
+// and an index that matches is left alone.
 func TestAnIndexThatFitsIsLeftAlone(t *testing.T) {
 	first := filepath.Join(t.TempDir(), "broker")
 	addr := start(t, first)

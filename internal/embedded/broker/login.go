@@ -13,12 +13,12 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// mechanism is the only one: kfake lets a client of PLAIN in that names no user and
-// no password as soon as it knows one user of PLAIN.
+// mechanism is the only one: once kfake has one user of PLAIN, it accepts PLAIN clients
+// without user and password.
 const mechanism = "SCRAM-SHA-256"
 
-// askWho prepares a broker that asks its clients for a password. What kfake kept of
-// an earlier password is taken away: it would go before the one that is given.
+// askWho makes the broker require a password. kfake's stored password of an earlier start
+// is deleted: it would take precedence.
 func (b *Broker) askWho(user, password string) error {
 	if password == "" {
 		return errors.New("broker: Password must be set where User is")
@@ -36,13 +36,13 @@ func (b *Broker) newClient(opts ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(slices.Concat(b.login, []kgo.Opt{kgo.SeedBrokers(b.addr)}, opts)...)
 }
 
-// newestPlainVersions is the last version of ApiVersions whose request says nothing
-// that an answer depends on.
+// newestPlainVersions is the last version of ApiVersions whose request has no fields that
+// affect the answer.
 const newestPlainVersions = 4
 
-// nameFirstHandshake has the broker name version 0 of SASLHandshake, which kfake does
-// not know, beside version 1, which it does. librdkafka, and kcat with it, logs in by
-// version 1, but only to a broker that names both.
+// nameFirstHandshake makes the broker list version 0 of SASLHandshake, which kfake does not
+// know, besides version 1. librdkafka, and so kcat, logs in with version 1, but only to a
+// broker that lists both.
 func (b *Broker) nameFirstHandshake(ctx context.Context) error {
 	client, err := b.newClient()
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
 
-// open starts a broker that asks for a password; it is closed by the caller.
+// open starts a broker that requires a password; the caller closes it.
 func open(t *testing.T, dir, password string) *broker.Broker {
 	t.Helper()
 	b, err := broker.Start(broker.Config{
@@ -45,7 +45,7 @@ func login(user, password string) sasl.Mechanism {
 	return scram.Auth{User: user, Pass: password}.AsSha256Mechanism()
 }
 
-// topicsAs lists the topics as a client with this login, nil: none.
+// topicsAs lists the topics as a client with this login; nil: without one.
 func topicsAs(t *testing.T, addr string, m sasl.Mechanism) ([]string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -58,8 +58,8 @@ func topicsAs(t *testing.T, addr string, m sasl.Mechanism) ([]string, error) {
 	return topics.Names(), err
 }
 
-// A folder of a broker that asked nobody continues with a password, and with another
-// one once that is drawn again; a restart keeps it.
+// A folder of a broker without passwords continues with one, and with another one when that
+// is regenerated; a restart keeps it.
 func TestOnlyWhoHasThePasswordIsServed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	b, err := broker.Start(broker.Config{
@@ -101,8 +101,8 @@ func TestOnlyWhoHasThePasswordIsServed(t *testing.T) {
 	}
 }
 
-// Before it knows who asks, the broker answers which requests it knows, and nothing
-// else: every other request ends the connection.
+// Before the login the broker answers only ApiVersions: every other request ends the
+// connection.
 func TestNothingIsAnsweredBeforeTheLogin(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "broker"), "secret")
 	t.Cleanup(b.Close)
@@ -126,7 +126,7 @@ func TestNothingIsAnsweredBeforeTheLogin(t *testing.T) {
 	}
 }
 
-// raw sends one request on a connection of its own and reads what comes back.
+// raw sends one request on its own connection and reads the response.
 func raw(t *testing.T, addr string, req kmsg.Request) ([]byte, error) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -150,8 +150,8 @@ func raw(t *testing.T, addr string, req kmsg.Request) ([]byte, error) {
 	return answer.Bytes(), err
 }
 
-// A transaction that a kill left open is ended by a client of the broker's own, which
-// has to log in too.
+// A transaction that a kill left open is ended by the broker's own client, which has to log
+// in too.
 func TestABrokerWithAPasswordEndsWhatAKillLeftOpen(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	b := open(t, dir, "secret")
@@ -176,7 +176,7 @@ func TestABrokerWithAPasswordEndsWhatAKillLeftOpen(t *testing.T) {
 	}
 }
 
-// librdkafka does not log in to a broker that names no version 0 of the handshake.
+// librdkafka does not log in to a broker that does not list version 0 of the handshake.
 func TestTheFirstHandshakeIsNamed(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "broker"), "secret")
 	t.Cleanup(b.Close)

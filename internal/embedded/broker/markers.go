@@ -19,17 +19,16 @@ const (
 	markersTimeout = time.Minute
 )
 
-// hanging is a transaction whose end is in no log.
+// hanging is a transaction without an end in the log.
 type hanging struct {
 	producer int64
 	epoch    int16
 }
 
-// endHangingTransactions writes the abort markers that a kill kept from being
-// written. The broker itself forgets such a transaction when it reads its folder
-// again, without a marker: a reader of committed records could then never come
-// to the end of the partition, and after the next kill the records would belong
-// to whatever transaction the same producer ended next.
+// endHangingTransactions writes the abort markers that a kill prevented. The broker itself
+// forgets such a transaction when it reads its folder again, without a marker: a reader of
+// committed records could then never reach the end of the partition, and after the next
+// kill the records would belong to whatever transaction the same producer ends next.
 func (b *Broker) endHangingTransactions(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, markersTimeout)
 	defer cancel()
@@ -79,7 +78,7 @@ func listed(offsets kadm.ListedOffsets, err error) (kadm.ListedOffsets, error) {
 	return offsets, err
 }
 
-// recent is where to begin in each partition that has records: at the first
+// recent returns the offset to start at in each partition that has records: the first
 // record that may belong to a transaction that was open at the end.
 func (b *Broker) recent(
 	ctx context.Context, admin *kadm.Client, ends kadm.ListedOffsets,
@@ -104,8 +103,8 @@ func (b *Broker) recent(
 	return from, nil
 }
 
-// openTransactions reads to the ends and gives the transactions that have
-// records there and no end.
+// openTransactions reads to the ends and returns the transactions that have records but no
+// end.
 func (b *Broker) openTransactions(
 	ctx context.Context, from map[string]map[int32]kgo.Offset, ends kadm.ListedOffsets,
 ) (map[hanging]kadm.TopicsSet, error) {
@@ -117,12 +116,12 @@ func (b *Broker) openTransactions(
 			unread[topic][p] = end.Offset
 		}
 	}
-	type place struct {
+	type producerPartition struct {
 		topic     string
 		partition int32
 		producer  int64
 	}
-	open := make(map[place]int16)
+	open := make(map[producerPartition]int16)
 	if len(unread) > 0 {
 		reader, err := b.newClient(kgo.ConsumePartitions(from), kgo.KeepControlRecords())
 		if err != nil {
@@ -135,7 +134,7 @@ func (b *Broker) openTransactions(
 				return nil, err
 			}
 			fetches.EachRecord(func(r *kgo.Record) {
-				at := place{r.Topic, r.Partition, r.ProducerID}
+				at := producerPartition{r.Topic, r.Partition, r.ProducerID}
 				switch {
 				case r.Attrs.IsControl():
 					delete(open, at)

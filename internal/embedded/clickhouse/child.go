@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// ChildArg is the first argument of our binary when it is to be the engine.
+	// ChildArg is the first argument of our binary when it is to run the engine.
 	ChildArg = "clickhouse-engine"
 
-	// childVariable marks the child's environment. A test binary whose TestMain
-	// lacks the hook would run its tests in the child and start engines without
-	// end; Start refuses where the mark is set.
+	// childVariable marks the child's environment. A test binary whose TestMain lacks the
+	// hook would run its tests in the child and start ever more engines; Start refuses if
+	// the mark is set.
 	childVariable = "LUMENHOOK_CLICKHOUSE_CHILD"
 
-	// childStopMax bounds an orderly end, which takes 0.1 s without clients. Idle
-	// native connections held it up for as long as we cared to wait (3 s), and a
-	// query may run for longer; both are cut off, which costs nothing that was acknowledged.
+	// childStopMax bounds a graceful stop, which takes 0.1 s without clients. Idle native
+	// connections delay it (by more than 3 s), and a query may run for longer; both are cut
+	// off, which loses nothing that was acknowledged.
 	childStopMax = time.Second
 )
 
@@ -51,7 +51,7 @@ func ChildMain(args []string) int {
 			"usage: %s LIBRARY [ENGINE ARGUMENT]... (started by lumenhook run, not by people)\n", ChildArg)
 		return 2
 	}
-	// A terminal's Ctrl-C or hang-up is the parent's business.
+	// A terminal's Ctrl-C or hang-up is handled by the parent.
 	signal.Ignore(syscall.SIGINT, syscall.SIGHUP)
 	if err := watchParent(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -65,8 +65,8 @@ func ChildMain(args []string) int {
 	return 0
 }
 
-// watchParent puts a pipe of our own under the library's standard input, so that
-// both the end of the parent's pipe and SIGTERM can end it.
+// watchParent replaces the library's standard input by a pipe, so that both the end of the
+// parent's pipe and SIGTERM can end it.
 func watchParent() error {
 	parentFD, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
@@ -86,7 +86,7 @@ func watchParent() error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = io.Copy(io.Discard, parent) // nothing is ever written; any end is the end
+		_, _ = io.Copy(io.Discard, parent) // nothing is ever written: the end is all that matters
 	}()
 	go func() {
 		select {
@@ -94,7 +94,7 @@ func watchParent() error {
 		case <-terminated:
 		}
 		w.Close()
-		time.Sleep(childStopMax) //nolint:forbidigo // the process ends before, or by this
+		time.Sleep(childStopMax) //nolint:forbidigo // the process ends before this, or here
 		fmt.Fprintln(os.Stderr, "the engine did not end in time and is cut off")
 		os.Exit(3)
 	}()

@@ -8,21 +8,21 @@ import (
 	"syscall"
 )
 
-// confineArg is the first argument of our binary when it is to confine itself and
-// then become another program: that one is confined from its first instruction on,
-// with all of its threads.
+// confineArg is the first argument of our binary when it is to confine itself and then exec
+// another program, which is then confined from its first instruction on, with all of its
+// threads.
 const confineArg = "clickhouse-confined"
 
-// confinement is what the engine may reach. ClickHouse's own rights do not cover all
-// of it: in `clickhouse local` the function file() reads any file for anybody.
+// confinement is what the engine may access. ClickHouse's own rights do not cover all of
+// it: in `clickhouse local` the function file() reads any file for any user.
 type confinement struct {
 	Write []string `json:"write"` // folders and devices, to read and write
 	Read  []string `json:"read"`  // files and folders, to read and execute
-	Ports []int    `json:"ports"` // to listen on; nothing is connected to
+	Ports []int    `json:"ports"` // to listen on; connecting is not allowed at all
 }
 
-// confined makes the command of a program that may reach its data folder, what
-// programs of this machine are made of, and its two ports.
+// confined returns the command of a program that may access only its data folder, the
+// programs and libraries of this machine, and its two ports.
 func confined(p Program, f folder, l listen, program string, args []string) ([]string, error) {
 	c := confinement{
 		Write: []string{string(f), "/dev/null"},
@@ -55,8 +55,8 @@ func confined(p Program, f folder, l listen, program string, args []string) ([]s
 	return append([]string{confineArg, string(spec), program}, args...), nil
 }
 
-// confinedMain confines this process and becomes args[1] with the rest of args. It
-// returns only when that fails.
+// confinedMain confines this process and execs args[1] with the rest of args. It returns
+// only if that fails.
 func confinedMain(args []string) int {
 	var c confinement
 	err := fmt.Errorf("usage: %s CONFINEMENT PROGRAM [ARGUMENT]... (started by lumenhook run, not "+

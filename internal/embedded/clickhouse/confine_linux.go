@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Landlock (landlock(7)) is Linux's way for a process to give up rights for good,
-// without being root: files since 5.13, TCP since 6.7.
+// Landlock (landlock(7)) lets a Linux process give up rights irrevocably, without being
+// root: files since 5.13, TCP since 6.7.
 const (
-	landlockNet   = 4 // the first version of its interface that knows TCP
-	landlockScope = 6 // the first that keeps signals within
+	landlockNet   = 4 // the first ABI version with TCP
+	landlockScope = 6 // the first ABI version that restricts signals
 
 	netRulePort = 2 // LANDLOCK_RULE_NET_PORT
 
@@ -25,12 +25,12 @@ const (
 	writeFolder = writeFile | unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR |
 		unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
 		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SYM
-	// never is granted nowhere.
+	// never is granted to no path.
 	never = unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK |
 		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO
 )
 
-// confinementVersion is how much this kernel can confine, 0 when it cannot.
+// confinementVersion is the kernel's Landlock ABI version; 0: none.
 func confinementVersion() int {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0,
 		unix.LANDLOCK_CREATE_RULESET_VERSION)
@@ -40,7 +40,7 @@ func confinementVersion() int {
 	return int(version)
 }
 
-// renamed are the rights to move and truncate files, as far as a version knows them.
+// renamed are the rights to move and truncate files that a version knows.
 func renamed(version int) (rights uint64) {
 	if version >= 2 {
 		rights |= unix.LANDLOCK_ACCESS_FS_REFER
@@ -51,7 +51,8 @@ func renamed(version int) (rights uint64) {
 	return rights
 }
 
-// handled is what a ruleset takes away, and its size in this version.
+// handled returns the ruleset of all rights that are taken away, and its size in this
+// version.
 func handled(version int) (attr unix.LandlockRulesetAttr, size uintptr) {
 	attr.Handled_access_fs, size = readFolder|writeFolder|never|renamed(version), 8
 	if version >= landlockNet {
@@ -64,8 +65,8 @@ func handled(version int) (attr unix.LandlockRulesetAttr, size uintptr) {
 	return attr, size
 }
 
-// apply confines the calling thread, and whatever it becomes by exec. A kernel that
-// cannot confine leaves it as it was.
+// apply confines the calling thread, and whatever it becomes by exec. A kernel without
+// Landlock leaves it unconfined.
 func (c confinement) apply() error {
 	version := confinementVersion()
 	if version == 0 {
@@ -107,8 +108,8 @@ func (c confinement) apply() error {
 	return nil
 }
 
-// allowBeneath grants rights on a file, or on a folder and all below it. What is not
-// there needs no right.
+// allowBeneath grants rights on a file, or on a folder and everything below it. A missing
+// path is skipped.
 func allowBeneath(ruleset uintptr, path string, ofFile, ofFolder uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) {

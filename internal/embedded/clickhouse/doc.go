@@ -1,12 +1,11 @@
-// Package clickhouse runs a real ClickHouse server as a supervised child of this
-// program. It hides where the server comes from (a clickhouse binary on PATH, or
-// libchdb, fetched once through npm and loaded without cgo into a re-executed
-// copy of our own binary), how it is started, watched, restarted and stopped, and
-// how one left behind is cleared away.
+// Package clickhouse runs a real ClickHouse server as a supervised child of this program.
+// It hides where the server comes from (a clickhouse binary on PATH, or libchdb, fetched
+// once through npm and loaded without cgo into a re-executed copy of our own binary), how
+// it is started, monitored, restarted and stopped, and how an orphaned one is ended.
 //
-// A configured DSN needs none of this: whoever has one does not call the package.
-// Otherwise the order is Find (binary on PATH, else the library, installed when
-// missing), then Start, then Engine.DSN for clickhouse-go.
+// With a configured DSN this package is not used. Otherwise the order is Find (binary on
+// PATH, else the library, installed when missing), then Start, then Engine.DSN for
+// clickhouse-go.
 //
 // The program's main must call [MaybeChild] before anything else, and so must the
 // TestMain of every test binary that starts an engine (clickhousetest.Main does):
@@ -19,18 +18,18 @@
 //     parent ends: its standard input is a pipe from the parent, and the query
 //     that keeps the server up reads that pipe to its end.
 //   - Only loopback addresses are bound, the native port and the HTTP port.
-//   - Whoever has none of the two passwords can have nothing carried out, on either
-//     port, at any moment of a child's life. With them one database can be filled, or
-//     read; nothing outside of it can be read or written. An engine that does not
-//     hold to this is not left running.
+//   - Without one of the two passwords no statement can be executed, on either port, at
+//     any moment of a child's life. With them one database can be filled, or read; nothing
+//     outside of it can be read or written. An engine that does not enforce this is
+//     stopped.
 //   - On Linux with Landlock the child can open no file but its data, programs and
 //     libraries, and make no connection.
 //   - The addresses and the database of an Engine never change, restarts included.
-//   - A library is loaded only when its SHA-256 is the one pinned in deploy/; size
-//     and modification time stand for it between two full checks.
-//   - What an INSERT acknowledged survives the death of the child by any signal
-//     (it is in the file system); the death of the machine may lose the last
-//     writes, which the projector writes again from the topics.
+//   - A library is loaded only if its SHA-256 is the one pinned in deploy/; between two
+//     full checks its size and modification time are compared instead.
+//   - An acknowledged INSERT survives the death of the child by any signal (it is in the
+//     file system); a crash of the machine may lose the last writes, which the projector
+//     writes again from the topics.
 //
 // File map: find.go (binary or library), install.go, npm.go and progress.go (the
 // library in the user's cache), errors.go (what can be missing, with the fix),

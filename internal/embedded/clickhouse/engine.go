@@ -24,17 +24,17 @@ const (
 	readyPoll      = 20 * time.Millisecond
 	pingMax        = 2 * time.Second
 	statementMax   = 10 * time.Second
-	provenAfter    = time.Minute // a child that lived this long starts the waits again
+	provenAfter    = time.Minute // a child that lived this long resets the backoff
 	answerMaxBytes = 4 << 10
 )
 
-// Engine is a running, supervised ClickHouse server. It is safe for concurrent
-// use. Its addresses stay what they are until Stop.
+// Engine is a running, supervised ClickHouse server. It is safe for concurrent use. Its
+// addresses do not change until Stop.
 type Engine struct {
 	cfg    Config
 	folder folder
 	listen listen
-	token  string // what our child answers to getMacro('lumenhook')
+	token  string // our child's answer to getMacro('lumenhook')
 	lock   *flock.Flock
 	http   *http.Client
 
@@ -50,10 +50,9 @@ type Engine struct {
 	changed chan struct{} // closed and replaced whenever up changes
 }
 
-// Start locks the data folder, ends a child left behind there, starts the server
-// and waits until it serves and has the database. ctx bounds the starting only;
-// the engine runs until Stop. The errors a caller may act on are *PortTakenError
-// and ErrDataDirInUse.
+// Start locks the data folder, ends an orphaned child, starts the server and waits until it
+// serves and has the database. ctx bounds the starting only; the engine runs until Stop.
+// Errors that a caller may handle are *PortTakenError and ErrDataDirInUse.
 func Start(ctx context.Context, cfg Config) (*Engine, error) {
 	if os.Getenv(childVariable) != "" {
 		return nil, errors.New("this process was started as a ClickHouse engine but does not act as " +
@@ -67,7 +66,7 @@ func Start(ctx context.Context, cfg Config) (*Engine, error) {
 		cfg:    cfg,
 		folder: folder(cfg.DataDir),
 		token:  rand.Text(),
-		// No proxy: it is loopback. No kept connection: it would hold up the child's end.
+		// No proxy: it is loopback. No keep-alive: it would delay the child's end.
 		http:    &http.Client{Transport: &http.Transport{MaxConnsPerHost: 2, DisableKeepAlives: true}},
 		done:    make(chan struct{}),
 		changed: make(chan struct{}),
@@ -107,8 +106,8 @@ func (e *Engine) lockFolder() error {
 	return nil
 }
 
-// first starts the first child. When a port of our own choosing was taken in the
-// meantime, it chooses again.
+// first starts the first child. If a port of our own choice was taken meanwhile, it chooses
+// again.
 func (e *Engine) first(ctx context.Context) (*child, error) {
 	if err := endStaleChild(e.folder, e.cfg.Logger); err != nil {
 		return nil, err
@@ -165,8 +164,8 @@ func (e *Engine) launch(ctx context.Context) (*child, error) {
 	}
 }
 
-// prepare asks whether our child answers, and that it holds off whom it must: an
-// engine that passes over a part of its configuration is not left running.
+// prepare checks that our child answers, and that it refuses whom it must: an engine that
+// ignores a part of its configuration is stopped.
 func (e *Engine) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
@@ -176,7 +175,7 @@ func (e *Engine) prepare(ctx context.Context) error {
 		if err == nil && token == e.token {
 			return fmt.Errorf("%w: it asks for no password; %s", ErrOpen, otherWays)
 		} else if err != nil && !errors.As(err, new(*refusal)) {
-			return err // such as a refusal that got lost with its connection
+			return err // such as a refusal that was lost with its connection
 		}
 	}
 	token, err := e.statement(ctx, e.cfg.Service, askToken)
@@ -204,7 +203,7 @@ func (e *Engine) prepare(ctx context.Context) error {
 	return nil
 }
 
-// refusal is an answer of the engine that is an error.
+// refusal is an error answer of the engine.
 type refusal struct{ status, text string }
 
 func (r *refusal) Error() string {
@@ -231,7 +230,7 @@ func (e *Engine) request(
 	if err != nil {
 		return "", err
 	}
-	if who.User != "" { // else as the one whom ClickHouse takes for nobody
+	if who.User != "" { // otherwise ClickHouse uses its default user
 		req.SetBasicAuth(who.User, who.Password)
 	}
 	resp, err := e.http.Do(req)
@@ -285,7 +284,7 @@ func (e *Engine) supervise(ctx context.Context, c *child) {
 	}
 }
 
-// restarting is how long to wait for a new child. Each time it is logged.
+// restarting is the backoff between restarts of the child. Each is logged.
 func (e *Engine) restarting() retry.Policy {
 	return retry.Policy{
 		First: 100 * time.Millisecond,
@@ -331,8 +330,8 @@ func (e *Engine) set(up bool, pid int, err error) {
 	e.changed = make(chan struct{})
 }
 
-// Ready waits until the server serves, which after Start it does unless it is
-// being restarted. The error says why it is down.
+// Ready waits until the server serves; after Start it does unless it is being restarted.
+// The error says why it is down.
 func (e *Engine) Ready(ctx context.Context) error {
 	for {
 		e.mu.Lock()
@@ -351,9 +350,8 @@ func (e *Engine) Ready(ctx context.Context) error {
 	}
 }
 
-// Stop ends the server in order, by force when that takes more than a few
-// seconds (the error says so), and gives the data folder free. It may be called
-// more than once.
+// Stop ends the server gracefully, by force if that takes more than a few seconds (the
+// error says so), and unlocks the data folder. It may be called more than once.
 func (e *Engine) Stop() error {
 	e.quit()
 	<-e.done
@@ -369,19 +367,19 @@ func (e *Engine) Stop() error {
 // NativeAddr is host:port of the native protocol.
 func (e *Engine) NativeAddr() string { return e.listen.nativeAddr() }
 
-// HTTPURL is the base address of the HTTP interface, without a slash at its end.
+// HTTPURL is the base address of the HTTP interface, without a trailing slash.
 func (e *Engine) HTTPURL() string { return "http://" + e.listen.httpAddr() }
 
 // Database is the database that exists once the engine is ready.
 func (e *Engine) Database() string { return e.cfg.Database }
 
-// Service is who may fill the database.
+// Service is the login that may fill the database.
 func (e *Engine) Service() Login { return e.cfg.Service }
 
-// Reader is who may read it.
+// Reader is the login that may read it.
 func (e *Engine) Reader() Login { return e.cfg.Reader }
 
-// DSN is what clickhouse-go's ParseDSN takes, with the service's password.
+// DSN returns a DSN for clickhouse-go with the service's password.
 func (e *Engine) DSN() string { return e.dsn(e.cfg.Service) }
 
 // ReaderDSN is DSN with the reader's password.
@@ -397,10 +395,10 @@ func (e *Engine) dsn(who Login) string {
 	return u.String()
 }
 
-// Restarts counts how often the child was started again.
+// Restarts returns how often the child was restarted.
 func (e *Engine) Restarts() int64 { return e.restarts.Load() }
 
-// PID is the child's process, 0 while it is down.
+// PID returns the child's process id, 0 while it is down.
 func (e *Engine) PID() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()

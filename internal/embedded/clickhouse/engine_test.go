@@ -153,7 +153,7 @@ func TestKilledDuringInsertsComesBackWithEveryAcknowledgedRow(t *testing.T) {
 	for kill := range kills {
 		enough := acknowledged + 20*block
 		for {
-			if pid := e.PID(); acknowledged == enough { // beside the next inserts, not between them
+			if pid := e.PID(); acknowledged == enough { // during the next inserts, not between them
 				go func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
 			}
 			if err := insert(ctx, conn, acknowledged, block); err != nil {
@@ -164,7 +164,7 @@ func TestKilledDuringInsertsComesBackWithEveryAcknowledgedRow(t *testing.T) {
 		testkit.Eventually(t, "the child is started again", func() bool {
 			return e.Restarts() == kill+1 && e.Ready(ctx) == nil
 		})
-		// The block that was cut off may be there or not; whole or not at all.
+		// The interrupted block may be there or not, but not a part of it.
 		count, sum := sumOf(t, conn)
 		if count != acknowledged && count != acknowledged+block {
 			t.Fatalf("%d rows were acknowledged, %d are there", acknowledged, count)
@@ -222,7 +222,7 @@ func startParent(t *testing.T, dataDir string) (parent *exec.Cmd, enginePID int,
 
 func TestChildEndsWhenItsParentIsKilled(t *testing.T) {
 	parent, child, dsn := startParent(t, t.TempDir())
-	// A query that would go on for long must not keep the child.
+	// A long query must not keep the child alive.
 	conn := connect(t, dsn)
 	go func() {
 		_ = conn.Exec(context.Background(),
@@ -249,7 +249,7 @@ func TestChildLeftBehindIsEndedAtTheNextStart(t *testing.T) {
 	must(t, syscall.Kill(child, syscall.SIGSTOP)) // so that it outlives its parent
 	must(t, parent.Process.Kill())
 	_ = parent.Wait()
-	// The kernel wakes the stopped members of a process group that lost its parent.
+	// The kernel resumes the stopped members of an orphaned process group.
 	must(t, syscall.Kill(child, syscall.SIGSTOP))
 	testkit.Eventually(t, "the child outlives its parent, stopped", func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
@@ -269,7 +269,8 @@ func TestRecordOfAnotherProcessEndsNobody(t *testing.T) {
 	must(t, bystander.Start())
 	defer bystander.Wait()
 	defer bystander.Process.Kill()
-	// The number was a child's once; the start time says it is not this process.
+	// The process id was a child's once; the start time shows that it is another process
+	// now.
 	record := fmt.Sprintf(`{"pid":%d,"identity":"an earlier boot/12345"}`, bystander.Process.Pid)
 	must(t, os.WriteFile(filepath.Join(dir, "engine.json"), []byte(record), 0o600))
 	clickhousetest.StartWith(t, clickhouse.Config{Program: clickhousetest.Program(t), DataDir: dir})
@@ -439,7 +440,7 @@ func TestBinaryOnPathIsPreferred(t *testing.T) {
 	e := clickhousetest.StartWith(t, clickhouse.Config{Program: found, DataDir: t.TempDir()})
 	must(t, connect(t, e.DSN()).Ping(deadline(t, 5*time.Second)))
 
-	// One that cannot serve is passed over.
+	// One that cannot serve is skipped.
 	must(t, os.WriteFile(path, []byte("#!/bin/sh\nexit 9\n"), 0o755))
 	found, err = clickhouse.Find(deadline(t, 20*time.Second),
 		clickhouse.Options{Logger: clickhousetest.Logger(t)})

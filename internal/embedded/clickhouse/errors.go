@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// What keeps an engine from being had. Each comes wrapped in one line that says
-// what to do.
+// Why an engine is unavailable. Each error is wrapped in one line that says what to do.
 var (
 	ErrNotInstalled        = errors.New("the ClickHouse engine is not installed")
 	ErrNoNPM               = errors.New("npm is not on PATH")
@@ -21,8 +20,8 @@ var (
 // otherWays ends every message about an engine that cannot be installed.
 const otherWays = "put a clickhouse binary on PATH, or pass --clickhouse-dsn"
 
-// PortTakenError says that an address the caller asked for is in use; the caller
-// may step over to another one.
+// PortTakenError means that an address the caller asked for is in use; the caller may
+// choose another one.
 type PortTakenError struct {
 	Setting string // "NativeAddr" or "HTTPAddr"
 	Addr    string

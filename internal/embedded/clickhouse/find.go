@@ -11,7 +11,7 @@ import (
 
 const probeMax = 15 * time.Second
 
-// Program is what serves: exactly one of its fields is set.
+// Program is what to run: exactly one of its fields is set.
 type Program struct {
 	Binary  string // a clickhouse executable
 	Library string // libchdb, loaded by our own re-executed binary
@@ -24,9 +24,9 @@ func (p Program) String() string {
 	return p.Library
 }
 
-// Find picks the engine: a clickhouse binary on PATH that can serve from
-// `clickhouse local`, else the library, which it installs when missing unless
-// opts.InstalledOnly.
+// Find selects the engine: a clickhouse binary on PATH that can serve from `clickhouse
+// local`, else the library, which it installs if necessary unless opts.InstalledOnly is
+// set.
 func Find(ctx context.Context, opts Options) (Program, error) {
 	log := orDiscard(opts.Logger)
 	if binary, err := exec.LookPath("clickhouse"); err == nil {
@@ -48,8 +48,8 @@ func Find(ctx context.Context, opts Options) (Program, error) {
 	return Program{Library: lib}, nil
 }
 
-// probeBinary tries the one thing we need of a binary that older ones lack:
-// opening a port from `clickhouse local`. Nobody else can use that port: see users.go.
+// probeBinary tries the one feature that older binaries lack: opening a port from
+// `clickhouse local`. Nobody else can use that port: see users.go.
 func probeBinary(ctx context.Context, binary string) (version string, err error) {
 	dir, err := os.MkdirTemp("", "lumenhook-clickhouse-")
 	if err != nil {
@@ -71,7 +71,7 @@ func probeBinary(ctx context.Context, binary string) (version string, err error)
 	cmd.WaitDelay = time.Second
 	out := &tail{max: stderrMax}
 	cmd.Stderr = out
-	// An open input, as a served one has: without it a child of ours ends early.
+	// An open input, as in normal operation: without it the child ends early.
 	if _, err := cmd.StdinPipe(); err != nil {
 		return "", fmt.Errorf("making the input of %s: %w", binary, err)
 	}

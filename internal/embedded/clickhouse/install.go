@@ -29,11 +29,11 @@ const (
 	recordName       = "verified.json"
 	installMax       = 20 * time.Minute
 	lockPollInterval = 100 * time.Millisecond
-	// The archive in npm's cache and the unpacked package, with some room.
+	// The archive in npm's cache and the unpacked package, with a margin.
 	installNeedsBytes = 900 << 20
 )
 
-// Options says where the library lives and who is told about a download.
+// Options is where the library is installed and who is told about a download.
 type Options struct {
 	InstalledOnly bool // Find downloads nothing: ErrNotInstalled
 	// "" means LUMENHOOK_CACHE_DIR, else the user's cache folder + "/lumenhook"
@@ -163,7 +163,7 @@ func (in *installer) ensure(ctx context.Context) (string, error) {
 			"(%s.lock): %w", in.dir(), err)
 	}
 	defer lock.Unlock()
-	// Whoever held the lock before us may have installed it.
+	// Another process may have installed it while we waited for the lock.
 	if lib, err := in.locate(); !errors.Is(err, ErrNotInstalled) {
 		return lib, err
 	}
@@ -217,7 +217,7 @@ func (in *installer) publish(ready string) error {
 			return fmt.Errorf("writing the ClickHouse engine to disk: %w", err)
 		}
 	}
-	// What may be there has no library (locate said so), or it would have been used.
+	// An existing folder has no library (locate said so), or it would have been used.
 	if err := os.RemoveAll(in.dir()); err != nil {
 		return fmt.Errorf("replacing an incomplete installation: %w", err)
 	}
@@ -236,16 +236,16 @@ func syncFile(path string) error {
 	return f.Sync()
 }
 
-// record is what a full check found, so that the next start need not repeat it:
-// hashing 566 MB takes 1.6 s, a stat nothing.
+// record is the result of a full check, so that the next start need not repeat it: hashing
+// 566 MB takes 1.6 s, a stat nothing.
 type record struct {
 	SHA256       string `json:"sha256"`
 	SizeBytes    int64  `json:"sizeBytes"`
 	ModTimeNanos int64  `json:"modTimeNanos"`
 }
 
-// verify accepts the folder's library when its record matches the pin and the
-// file, and otherwise hashes it and renews the record.
+// verify accepts the folder's library if its record matches the pin and the file, and
+// otherwise hashes it and renews the record.
 func (in *installer) verify(dir string) error {
 	lib := filepath.Join(dir, in.pin.Library)
 	info, err := os.Stat(lib)

@@ -25,8 +25,8 @@ import (
 	"github.com/lumenhook/lumenhook/deploy"
 )
 
-// The tests run the real npm against a registry of their own on loopback, which
-// serves a package of a few bytes in the engine's shape.
+// The tests run the real npm with a registry of their own on loopback, which serves a
+// package of a few bytes in the engine's layout.
 
 const testPackage, testVersion, testLibrary = "@chdb/lib-test", "1.2.3", "libchdb.so"
 
@@ -131,7 +131,7 @@ func testInstaller(t *testing.T, root, archiveIntegrity, library string) *instal
 	}
 }
 
-// wantRefused checks the kind of an error, that it is one line, and its fix.
+// wantRefused checks an error's kind, that it is one line, and that it contains the fix.
 func wantRefused(t *testing.T, err, kind error, fix string) {
 	t.Helper()
 	if !errors.Is(err, kind) {
@@ -146,7 +146,7 @@ func TestConcurrentInstallersInstallOnce(t *testing.T) {
 	archive := testArchive(t, "the library")
 	downloads := testRegistry(t, archive)
 	root := t.TempDir()
-	// What an installer that was killed left behind.
+	// Left behind by an installer that was killed.
 	leftover := filepath.Join(root, ".install-"+testVersion+"-test-123")
 	if err := os.MkdirAll(leftover, 0o755); err != nil {
 		t.Fatal(err)

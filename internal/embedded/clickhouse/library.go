@@ -39,8 +39,8 @@ func runLibrary(path string, args []string) error {
 		}
 		purego.RegisterFunc(f, symbol)
 	}
-	// The library's own handler sleeps for minutes after a crash, which would look
-	// like a hang; without it the process dies at once and is started again.
+	// The library's own handler sleeps for minutes after a crash, which would look like a
+	// hang; without it the process dies at once and is restarted.
 	setSignalHandlers(0)
 
 	argv := make([]*byte, 0, len(args)+2)

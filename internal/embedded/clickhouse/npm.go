@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-const npmOutputMax = 64 << 10 // bytes of npm's words kept for an error
+const npmOutputMax = 64 << 10 // bytes of npm's output kept for an error
 
-// fetch runs `npm ci` on the pinned lock in dir. npm checks the archive against
-// the lock's integrity hash and takes it from the registry the user has set.
+// fetch runs `npm ci` on the pinned lock in dir. npm checks the archive against the lock's
+// integrity hash and downloads it from the registry that the user has configured.
 func (in *installer) fetch(ctx context.Context, dir string) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
@@ -36,7 +36,7 @@ func (in *installer) fetch(ctx context.Context, dir string) error {
 	cmd.Dir = dir
 	out := &tail{max: npmOutputMax}
 	cmd.Stdout, cmd.Stderr = out, out
-	// npm starts children; a cancelled installation ends them all.
+	// npm starts children; cancelling the installation ends them all.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
@@ -55,8 +55,8 @@ func (in *installer) fetch(ctx context.Context, dir string) error {
 	return in.npmError(err, out.String())
 }
 
-// npmError turns npm's words into one line with the fix. npm tells its failures
-// apart by a code on a line of its own.
+// npmError turns npm's output into one line with the fix. npm identifies its errors by a
+// code on a line of its own.
 func (in *installer) npmError(err error, output string) error {
 	has := func(codes ...string) bool {
 		for _, code := range codes {
@@ -86,7 +86,7 @@ func (in *installer) npmError(err error, output string) error {
 		otherWays)
 }
 
-// lastLines joins the last n lines that say something into one.
+// lastLines joins the last n meaningful lines.
 func lastLines(s string, n int) string {
 	var kept []string
 	for line := range strings.Lines(s) {
@@ -97,13 +97,13 @@ func lastLines(s string, n int) string {
 	return strings.Join(kept[max(0, len(kept)-n):], " | ")
 }
 
-// noise is what npm and the engine say at every run.
+// noise reports whether npm or the engine prints a line at every run.
 func noise(line string) bool {
 	return strings.Contains(line, "A complete log of this run") ||
 		strings.HasPrefix(line, "Logging warning to ")
 }
 
-// tail keeps the last max bytes written to it. It is one goroutine's.
+// tail keeps the last max bytes written to it. It is used by one goroutine.
 type tail struct {
 	max int
 	buf []byte

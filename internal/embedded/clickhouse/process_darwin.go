@@ -15,8 +15,8 @@ var selfExecutable = func() string {
 	return path
 }()
 
-// processIdentity is a text no other process ever has: its start time with
-// microseconds. It is "" when there is no such process, a zombie included.
+// processIdentity is unique to a process: its start time with microseconds. It is "" when
+// there is no such process, or a zombie.
 func processIdentity(pid int) string {
 	const zombie = 5 // SZOMB of sys/proc.h
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)

@@ -11,15 +11,15 @@ import (
 // selfExecutable is this very binary, even after a newer one took its name.
 const selfExecutable = "/proc/self/exe"
 
-// processIdentity is a text no other process ever has: boot and start time. It is
-// "" when there is no such process, a zombie included.
+// processIdentity is unique to a process: boot and start time. It is "" when there is no
+// such process, or a zombie.
 func processIdentity(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return ""
 	}
-	// The second field is the name in parentheses and may hold anything; from the
-	// third on (proc(5)): state is the 3rd, starttime the 22nd.
+	// The second field is the name in parentheses and may contain anything; from the third
+	// on (proc(5)): state is the 3rd, starttime the 22nd.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
 		return ""

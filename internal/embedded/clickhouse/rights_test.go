@@ -22,7 +22,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// ClickHouse's codes of refusals for want of rights.
+// ClickHouse's error codes of missing rights.
 const (
 	codeReadonly            = 164
 	codeConstraintViolation = 452
@@ -31,8 +31,8 @@ const (
 	codeSessionLimit        = 700
 )
 
-// strict is an engine with no right beyond those of the product, beside a file, a
-// folder and a server that none of its users may get at.
+// strict is an engine with the product's rights only, and a file, a folder and a server
+// that none of its users may access.
 type strict struct {
 	*clickhouse.Engine
 	t       *testing.T
@@ -67,8 +67,8 @@ func startStrict(t *testing.T) *strict {
 	return s
 }
 
-// ask runs a statement over HTTP and gives ClickHouse's code, 0 when it ran, and
-// what it answered.
+// ask executes a statement over HTTP and returns ClickHouse's error code, 0 if it
+// succeeded, and the answer.
 func (s *strict) ask(who clickhouse.Login, statement string) (code int, answer string) {
 	s.t.Helper()
 	return s.send(who, http.MethodPost, "/?wait_end_of_query=1", statement)
@@ -84,8 +84,8 @@ func (s *strict) send(
 	if who.User != "" {
 		req.SetBasicAuth(who.User, who.Password)
 	}
-	// No connection is kept: the engine may have been started again meanwhile. The
-	// refusal of a login may get lost with its connection, or with the engine.
+	// No keep-alive: the engine may have been restarted meanwhile. The refusal of a login
+	// may be lost with its connection, or with the engine.
 	client := &http.Client{
 		Timeout:   30 * time.Second,
 		Transport: &http.Transport{DisableKeepAlives: true},
@@ -126,8 +126,8 @@ func (s *strict) list(query string) []string {
 	return strings.Fields(s.must(s.Service(), query+" FORMAT TSVRaw"))
 }
 
-// refused wants a statement refused for want of rights: not for an argument that is
-// wrong, which another one would set right.
+// refused expects a statement to be refused for missing rights, not for a wrong argument,
+// which another one would correct.
 func (s *strict) refused(statement string, codes ...int) {
 	s.t.Helper()
 	for _, who := range []clickhouse.Login{s.Service(), s.Reader()} {
@@ -141,7 +141,7 @@ func (s *strict) refused(statement string, codes ...int) {
 	}
 }
 
-// untouched wants that nothing outside was read or written.
+// untouched expects that nothing outside was read or written.
 func (s *strict) untouched() {
 	s.t.Helper()
 	if n := s.came.Load(); n != 0 {
@@ -154,7 +154,7 @@ func (s *strict) untouched() {
 	}
 }
 
-// expand puts the guarded things into a text: $FILE, $DIR, $URL and $HOST.
+// expand inserts the guarded objects into a text: $FILE, $DIR, $URL and $HOST.
 func (s *strict) expand(text string) string {
 	return strings.NewReplacer(
 		"$FILE", filepath.Join(s.outside, "secret"), "$DIR", s.outside, "$URL", s.url, "$HOST",
@@ -162,9 +162,9 @@ func (s *strict) expand(text string) string {
 	).Replace(text)
 }
 
-// tableFunctions are the arguments with which each table function reads from
-// outside, or reads what another one reads. No arguments: it computes, and takes
-// neither a place nor a query.
+// tableFunctions are the arguments with which each table function reads from outside, or
+// reads what another one reads. No arguments: it only computes, without a location or a
+// query.
 var tableFunctions = map[string]string{
 	"SQLStandardValues": "",
 	"values":            "",
@@ -181,7 +181,7 @@ var tableFunctions = map[string]string{
 	"timeSeriesData":    "",
 	"timeSeriesMetrics": "", "timeSeriesSamples": "", "timeSeriesSelector": "", "timeSeriesTags": "",
 	"prometheusQuery": "", "prometheusQueryRange": "", "dictionary": "",
-	// These carry out a query.
+	// These execute a query.
 	"view":            "SELECT * FROM file('$FILE', 'LineAsString')",
 	"viewIfPermitted": "SELECT * FROM file('$FILE', 'LineAsString') ELSE null('x String')",
 	"viewExplain":     "'EXPLAIN', '', (SELECT * FROM file('$FILE', 'LineAsString'))",
@@ -204,8 +204,8 @@ var tableFunctions = map[string]string{
 	"ytsaurus":    "'$URL', '//x', 'token', 'x String'",
 }
 
-// objectStores are the functions of object stores and of the table formats upon
-// them, by what their names contain; the first that fits.
+// objectStores are the functions of object stores and of the table formats on them, by what
+// their names contain; the first match counts.
 var objectStores = []struct{ in, arguments string }{
 	{"LocalCluster", "'default', '$DIR'"}, {"Local", "'$DIR'"},
 	{"AzureCluster", "'default', '$URL/', 'c', 'x', 'devstoreaccount1', 'a2V5'"},
@@ -235,13 +235,13 @@ func argumentsOf(function string) (arguments string, known bool) {
 	return "", false
 }
 
-// answered are other codes by which a function that takes a place or a query may
-// fail, and why nothing is reached all the same.
+// answered are other error codes with which a function that takes a location or a query may
+// fail, and why it reaches nothing all the same.
 func answered(function string) []int {
 	const (
-		noScript     = 1 // user_scripts is a folder that is not there
+		noScript     = 1 // user_scripts is a folder that does not exist
 		noInsert     = 48
-		experimental = 344 // a reader may not set what turns it on
+		experimental = 344 // a reader may not change the setting that enables it
 		noAccess     = 481
 		noCluster    = 701 // see TestThereIsNoCluster
 		ran          = 0   // the guarded text is looked for in the answer
@@ -251,7 +251,7 @@ func answered(function string) []int {
 		return []int{noCluster}
 	case function == "executable":
 		return []int{noScript, noInsert}
-	case function == "sqlite": // opens its file before it looks at rights; the kernel refuses it
+	case function == "sqlite": // opens its file before it checks rights; the kernel refuses it
 		return []int{noAccess}
 	case function == "eval":
 		return []int{experimental}
@@ -286,11 +286,11 @@ func TestNoTableFunctionReachesOutside(t *testing.T) {
 	s.untouched()
 }
 
-// engines of tables that keep what they hold in the engine's own folder, or nowhere,
-// or read our tables by name. The service may make the first three.
+// engines of tables that store their rows in the engine's own folder, or nowhere, or read
+// our tables by name. The service may create the first three.
 var innerEngines = []string{
 	"MergeTree", "ReplacingMergeTree", "AggregatingMergeTree",
-	"View", // made by CREATE VIEW alone, as what is selected allows
+	"View", // created by CREATE VIEW only, with the rights of its query
 }
 
 func TestNoTableEngineReachesOutside(t *testing.T) {
@@ -340,7 +340,7 @@ func TestThereIsNoCluster(t *testing.T) {
 	}
 }
 
-// statements that read or write outside, take over the server, or give rights away.
+// statements that read or write outside, take over the server, or grant rights.
 var forbidden = []string{
 	"SELECT 1 INTO OUTFILE '$DIR/out'",
 	"BACKUP TABLE $TABLE TO File('$DIR/backup')", "BACKUP TABLE $TABLE TO Disk('default', 'backup')",
@@ -374,15 +374,15 @@ var forbidden = []string{
 	"SELECT demangle(addressToSymbol(1))", "SELECT addressToLine(1)",
 }
 
-// closed fail for both users for another reason than a right: what they need is not
-// there, and no statement of theirs makes it.
+// closed are statements that fail for both users for another reason than missing rights:
+// what they need does not exist, and they cannot create it.
 var closed = map[string]int{
 	// no backups.allowed_path
 	"RESTORE TABLE $TABLE AS `lumenhook`.restored FROM File('$DIR/backup')": 318,
 	// impersonation is off
 	"EXECUTE AS default SELECT 1":               344,
-	"SYSTEM RELOAD CONFIG":                      1,    // a server's
-	"SELECT catboostEvaluate('$FILE', 1)":       1000, // no library for it
+	"SYSTEM RELOAD CONFIG":                      1,    // of a server only
+	"SELECT catboostEvaluate('$FILE', 1)":       1000, // its library does not exist
 	"SELECT file('$FILE')":                      76,   // the kernel refuses it: see confine.go
 	"SELECT file('/etc/passwd')":                76,
 	"SELECT file('/proc/self/../1/environ')":    76,
@@ -406,8 +406,8 @@ func TestNoStatementReachesOutside(t *testing.T) {
 	s.untouched()
 }
 
-// openTables are the system tables that a reader may see into: what ClickHouse is,
-// and what of our own database the reader may see anyway.
+// openTables are the system tables that a reader may read: facts about ClickHouse, and what
+// of our own database the reader may see anyway.
 var openTables = []string{
 	"aggregate_function_combinators", "build_options", "codecs", "collations", "contributors",
 	"data_type_families", "database_engines",
@@ -425,7 +425,7 @@ var openTables = []string{
 	"user_processes", "iceberg_history", "iceberg_files",
 }
 
-// endless tables are those of numbers without an end.
+// endless tables are those of infinite numbers.
 var endless = []string{"numbers", "numbers_mt", "zeros", "zeros_mt", "primes"}
 
 func TestAReaderSeesNoSecretInSystemTables(t *testing.T) {
@@ -453,10 +453,9 @@ func TestAReaderSeesNoSecretInSystemTables(t *testing.T) {
 	}
 }
 
-// Nobody gets in without a password: not as the local user, whose one session is
-// taken, nor as anybody else, over neither protocol; and a child that came again is
-// no different. Over the native protocol a refusal ends the child: libchdb does not
-// survive one.
+// Nobody gets in without a password: not as the local user, whose one session is in use,
+// nor as anybody else, over neither protocol; and a restarted child behaves the same. Over
+// the native protocol a refusal ends the child: libchdb does not survive one.
 func TestWhoeverHasNoPasswordIsRefused(t *testing.T) {
 	s := startStrict(t)
 	logins := map[clickhouse.Login]int{
@@ -487,8 +486,8 @@ func TestWhoeverHasNoPasswordIsRefused(t *testing.T) {
 	}
 }
 
-// toldToNameAUser wants who names no user in a header to be answered 401 with what to do,
-// and who names one to be heard.
+// toldToNameAUser expects that a request without a user in a header is answered 401 with
+// what to do, and that one with a user is executed.
 func (s *strict) toldToNameAUser() {
 	s.t.Helper()
 	get := func(path string, header ...string) (int, string, http.Header) {
@@ -522,8 +521,8 @@ func (s *strict) toldToNameAUser() {
 	}
 }
 
-// The folder of an engine that knew no users: its database, and passwords that the
-// caller keeps.
+// The folder of an older engine without users: its database is used further, with passwords
+// that the caller stores.
 func TestAFolderOfBeforePasswordsGoesOn(t *testing.T) {
 	cfg := clickhouse.Config{
 		Program: clickhousetest.Program(t),
@@ -539,7 +538,7 @@ func TestAFolderOfBeforePasswordsGoesOn(t *testing.T) {
 	must(t, conn.Exec(ctx, rowsTable))
 	must(t, insert(ctx, conn, 0, 10))
 	must(t, e.Stop())
-	must(t, os.Remove(filepath.Join(cfg.DataDir, "users.xml"))) // there was none
+	must(t, os.Remove(filepath.Join(cfg.DataDir, "users.xml"))) // older ones have none
 	e, err = clickhouse.Start(ctx, cfg)
 	must(t, err)
 	defer e.Stop()
@@ -561,8 +560,8 @@ func TestAFolderOfBeforePasswordsGoesOn(t *testing.T) {
 	}
 }
 
-// An engine that passes over the file of its users, as another version of ClickHouse
-// might, lets everybody in; it is ended and not used.
+// An engine that ignores the file of its users, as another version of ClickHouse might,
+// admits everybody; it is stopped and not used.
 func TestAnEngineThatLetsEverybodyInIsNotUsed(t *testing.T) {
 	program := clickhousetest.Program(t)
 	bin := t.TempDir()

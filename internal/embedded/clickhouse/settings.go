@@ -19,25 +19,25 @@ import (
 	"github.com/lumenhook/lumenhook/internal/freeport"
 )
 
-// Config says what to run and where. Zero values mean the defaults named.
+// Config is what to run and where. Zero values mean the defaults named.
 type Config struct {
 	Program    Program
-	DataDir    string // made when missing; holds data, log, lock and the record of the child
+	DataDir    string // created if missing; holds data, log, lock and the record of the child
 	NativeAddr string // "127.0.0.1:0": a loopback address and a port, 0 for a free one
 	HTTPAddr   string // "127.0.0.1:0": on the same host as NativeAddr
-	Database   string // "lumenhook"; made when missing
-	Service    Login  // who may fill the database; what is empty is made up
-	Reader     Login  // who may read it; what is empty is made up
+	Database   string // "lumenhook"; created if missing
+	Service    Login  // may fill the database; missing fields are generated
+	Reader     Login  // may read it; missing fields are generated
 	Logger     *slog.Logger
 
-	// NobodyHint is the sentence for who asks over HTTP and names no user.
+	// NobodyHint is the answer to HTTP requests without a user.
 	NobodyHint string
-	// Grants are further rights of Service, each as it stands between GRANT and TO.
+	// Grants are further rights of Service, each as written between GRANT and TO.
 	Grants []string
 
 	MaxMemoryBytes int64         // 1.5 GiB, for the server as a whole
 	HealthInterval time.Duration // 1 s between two pings
-	HangAfter      time.Duration // 15 s without an answer, and the child is ended and started again
+	HangAfter      time.Duration // 15 s without an answer before the child is restarted
 	StartMax       time.Duration // 60 s until a started child must serve
 }
 
@@ -48,7 +48,7 @@ const (
 	defaultMaxMemoryBytes = 3 << 29
 	minMaxMemoryBytes     = 512 << 20
 
-	// codeAuthenticationFailed is ClickHouse's code of a login that is refused.
+	// codeAuthenticationFailed is ClickHouse's error code of a refused login.
 	codeAuthenticationFailed = 516
 )
 
@@ -57,7 +57,7 @@ var (
 	userName     = databaseName
 )
 
-// complete fills in the defaults and names every fault at once.
+// complete fills in the defaults and returns all faults at once.
 func (c Config) complete() (Config, error) {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -117,15 +117,15 @@ func (c Config) complete() (Config, error) {
 type listen struct {
 	host                 string
 	nativePort, httpPort int
-	picked               bool // at least one port was ours to choose
+	picked               bool // at least one port was chosen by us
 }
 
 func (l listen) nativeAddr() string { return net.JoinHostPort(l.host, strconv.Itoa(l.nativePort)) }
 func (l listen) httpAddr() string   { return net.JoinHostPort(l.host, strconv.Itoa(l.httpPort)) }
 
-// chooseListen tries the two addresses by binding them, which also finds a free
-// port for each 0. The ports are free again when it returns: the server binds
-// them itself, and whoever was faster is found out when it does.
+// chooseListen tries the two addresses by binding them, which also finds a free port for
+// each 0. The ports are free again when it returns: the server binds them itself, and fails
+// if another process was faster.
 func chooseListen(nativeAddr, httpAddr string) (listen, error) {
 	var l listen
 	var hosts [2]string
@@ -192,16 +192,16 @@ func splitLoopback(setting, addr string) (host string, port int, err error) {
 
 // serverConfig is written again at every start. Its sizes suit a small machine:
 //   - caches are capped far below the defaults, which assume a machine of its own;
-//   - with two merge threads, the defaults that hold merges back until eight are
-//     free would keep large parts from ever merging, so they are lowered;
+//   - with two merge threads, the defaults that hold merges back until eight are free
+//     would keep large parts from ever merging, so these are lowered;
 //   - what a user may do is granted by name: sources, table engines and system tables
 //     too, which ClickHouse otherwise gives to everyone (users.go);
-//   - the macro lets us see that who answers on our port is our child;
-//   - who names no user over HTTP is told so: as the local user he would be refused all the
-//     same, with 500 and a word about sessions. A user is named in headers: a rule cannot see
-//     parameters, and a password in an address would end up in logs. The challenge is of no
-//     scheme that browsers know: one that had learnt a password would send it for the pages
-//     of others too.
+//   - with the macro we can check that it is our child that answers on our port;
+//   - HTTP requests without a user are answered with a hint: as the local user they
+//     would be refused anyway, with 500 and a message about sessions. The user is given in
+//     headers: a rule cannot see parameters, and a password in an address would end up in
+//     logs. The challenge is of no scheme that browsers know: a browser that stored the
+//     password would send it for the pages of other sites too.
 var serverConfig = parseXML("config", `<clickhouse>
   <path>{{x .Path}}</path>
   <tmp_path>{{x .Path}}tmp/</tmp_path>
@@ -254,7 +254,7 @@ var serverConfig = parseXML("config", `<clickhouse>
 </clickhouse>
 `)
 
-// parseXML parses a template of a configuration file, in which x escapes a text.
+// parseXML parses a template of a configuration file, in which x escapes text.
 func parseXML(name, text string) *template.Template {
 	return template.Must(template.New(name).Funcs(template.FuncMap{"x": escapeXML}).Parse(text))
 }

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	stderrMax = 8 << 10 // bytes kept of what a child says
+	stderrMax = 8 << 10 // bytes kept of a child's error output
 
-	// stopMax is the child's own bound and a little more; then it is killed.
+	// stopMax is the child's own limit plus a margin; then it is killed.
 	stopMax = childStopMax + 2*time.Second
 )
 
 // child is one running engine process.
 type child struct {
 	cmd   *exec.Cmd
-	input *os.File // the pipe whose end ends the child
+	input *os.File // the child ends when this pipe is closed
 	said  *tail    // read only after exited
 	// exited is closed when the process is gone and waited for; err is then set.
 	exited chan struct{}
@@ -45,7 +45,7 @@ func spawn(p Program, f folder, l listen, database string) (*child, error) {
 	cmd := exec.Command(selfExecutable, args...)
 	cmd.Dir = string(f)
 	cmd.Env = childEnvironment()
-	// A group of its own: a terminal's signals go to the parent alone.
+	// A process group of its own: a terminal's signals go to the parent alone.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c := &child{cmd: cmd, said: &tail{max: stderrMax}, exited: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = c.said, c.said
@@ -55,7 +55,7 @@ func spawn(p Program, f folder, l listen, database string) (*child, error) {
 	}
 	defer r.Close()
 	cmd.Stdin, c.input = r, w
-	cmd.WaitDelay = time.Second // never wait for whoever else may hold its output
+	cmd.WaitDelay = time.Second // never wait for other processes that may hold its output
 	if err := cmd.Start(); err != nil {
 		w.Close()
 		return nil, fmt.Errorf("starting the ClickHouse engine %s: %w", p, err)
@@ -71,7 +71,7 @@ func spawn(p Program, f folder, l listen, database string) (*child, error) {
 	return c, nil
 }
 
-// childEnvironment passes on what a process needs and no secret of ours.
+// childEnvironment passes on what a process needs and none of our secrets.
 func childEnvironment() []string {
 	env := []string{childVariable + "=1", "TZ=UTC"}
 	for _, name := range []string{
@@ -84,7 +84,7 @@ func childEnvironment() []string {
 	return env
 }
 
-// stop ends the child in order, and by force when it takes too long.
+// stop ends the child gracefully, and by force if it takes too long.
 func (c *child) stop() error {
 	c.input.Close()
 	timer := time.NewTimer(stopMax)
@@ -106,7 +106,7 @@ func (c *child) kill() {
 	c.input.Close()
 }
 
-// lastWords says how a child that is gone went.
+// lastWords returns how a child ended, with the end of its output.
 func (c *child) lastWords(f folder) error {
 	how := "exited"
 	if c.err != nil {

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	staleTermMax = childStopMax + time.Second // longer than the child's own bound
+	staleTermMax = childStopMax + time.Second // longer than the child's own limit
 	staleKillMax = 10 * time.Second
 	stalePoll    = 20 * time.Millisecond
 )
 
-// childRecord names the running child in the data folder, for whoever comes after
-// a parent that died.
+// childRecord names the running child in the data folder, for the next process if the
+// parent dies.
 type childRecord struct {
 	PID      int    `json:"pid"`
 	Identity string `json:"identity"` // see processIdentity
@@ -35,9 +35,9 @@ func writeChildRecord(f folder, pid int) error {
 	return nil
 }
 
-// endStaleChild ends the child an earlier parent left behind, and waits for it: it
-// still holds the ports and the data. A process that merely has the same number
-// is left alone. The caller holds the data folder's lock.
+// endStaleChild ends the child that an earlier parent left behind, and waits for it: it
+// still holds the ports and the data. A process that merely has the same id is left alone.
+// The caller holds the data folder's lock.
 func endStaleChild(f folder, log *slog.Logger) error {
 	b, err := os.ReadFile(f.record())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,7 +48,7 @@ func endStaleChild(f folder, log *slog.Logger) error {
 	}
 	var r childRecord
 	if err := json.Unmarshal(b, &r); err != nil || r.PID <= 1 || r.Identity == "" {
-		// Records are written by rename; this one is not ours, and names nobody.
+		// Records are written by rename; this one is not ours, and names no process.
 		return os.Remove(f.record())
 	}
 	for _, step := range []struct {

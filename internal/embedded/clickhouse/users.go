@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Login is a user of the engine and what proves it.
+// Login is a user of the engine and its password.
 type Login struct {
 	User     string
 	Password string
 }
 
-// String keeps the password out of messages.
+// String leaves the password out.
 func (l Login) String() string { return l.User }
 
-// complete makes up what is missing.
+// complete generates what is missing.
 func (l Login) complete(user string) Login {
 	return Login{User: cmp.Or(l.User, user), Password: cmp.Or(l.Password, rand.Text())}
 }
@@ -28,16 +28,17 @@ func (l Login) hash() string {
 }
 
 const (
-	// localUser is whom `clickhouse local` itself acts as. It cannot have a password.
+	// localUser is the user that `clickhouse local` itself acts as. It cannot have a
+	// password.
 	localUser = "default"
 
-	readerTimeMaxSeconds = 90_000 // a day and what clients add to their own bound
+	readerTimeMaxSeconds = 90_000 // a day and what clients add to their own limit
 	readerMemoryMaxBytes = 1 << 30
 )
 
-// serveQuery makes the database (ENGINE = Atomic: the server's own default database
-// is an overlay of files), opens the ports and then reads standard input, to which
-// nothing is ever written, to its end: the server lives as long as the pipe.
+// serveQuery creates the database (ENGINE = Atomic: the server's own default database is an
+// overlay of files), opens the ports and then reads standard input, to which nothing is
+// ever written, to its end: the server lives as long as the pipe.
 func serveQuery(database string) string {
 	return strings.Join(serveStatements(database), "; ")
 }
@@ -52,17 +53,17 @@ func serveStatements(database string) []string {
 
 // usersConfig is written again at every start.
 //
-// The local user is bound three times, because nobody is asked for its password.
-// It may have one session, which the serving query opens before any port and holds
-// as long as the server lives, so that nobody else gets one. It has as many queries
-// as the serving query has statements, so that none is left when that session ends
-// before the ports close. And it may do no more than those statements need.
+// The local user is restricted in three ways, because it has no password. It may have one
+// session, which the serving query opens before any port and holds as long as the server
+// lives, so that nobody else gets one. It may make as many queries as the serving query has
+// statements, so that none is left when that session ends before the ports close. And it
+// may do no more than those statements need.
 //
-// The service fills one database, with the table engines that schemas/clickhouse
-// names; neither it nor the reader has a source (file, url, s3, remote, executable
-// and their kind) or may make a dictionary, a function, a user or a backup. The
-// disk of a table is the server's own. The reader's few changeable settings are
-// those by which clients bound their own queries.
+// The service fills one database, with the table engines that schemas/clickhouse names;
+// neither it nor the reader may use a source (file, url, s3, remote, executable and the
+// like) or create a dictionary, a function, a user or a backup. The disk of a table is the
+// server's own. The reader's few changeable settings are those by which clients bound their
+// own queries.
 //
 // The profiler's signals stay off: the process is a Go program too.
 var usersConfig = parseXML("users", `<clickhouse>
