@@ -80,7 +80,8 @@ func TestBackfill(t *testing.T) {
 	for i := range uint32(domain.MaxCoveredRanges) {
 		w.fold(id, domain.RangeCovered{From: 200 + 10*i, To: 200 + 10*i})
 	}
-	wantProblem(t, w.call("POST", path+"/backfill", k, `{"from":150,"to":150}`), 409, "TOO_MANY_RANGES")
+	wantProblem(t, w.call("POST", path+"/backfill", k, `{"from":150,"to":150}`),
+		409, "TOO_MANY_RANGES")
 	wantStatus(t, w.call("DELETE", path, k, ""), 204)
 	wantProblem(t, w.call("POST", path+"/backfill", k, `{"from":1}`), 404, "NOT_FOUND")
 }

@@ -117,7 +117,8 @@ console.log(checks.length + " checks");
 	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), "node", file, "../schemas/vectors/signature.json").CombinedOutput()
+	check := exec.CommandContext(t.Context(), "node", file, "../schemas/vectors/signature.json")
+	out, err := check.CombinedOutput()
 	if err != nil || string(out) != "16 checks\n" {
 		t.Errorf("%v: %s", err, out)
 	}

@@ -243,7 +243,8 @@ func TestAKeyWhoseAnswerIsForgottenIsAConflict(t *testing.T) {
 	if !strings.HasPrefix(p.Detail, "The endpoint exists;") {
 		t.Error(p.Detail)
 	}
-	if got := w.call("POST", "/v1/endpoints", k, body, "Idempotency-Key", "1"); got.StatusCode != 409 || got.Header.Get("Idempotent-Replayed") != "true" {
+	got := w.call("POST", "/v1/endpoints", k, body, "Idempotency-Key", "1")
+	if got.StatusCode != 409 || got.Header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("%d %v", got.StatusCode, got.Header)
 	}
 }
@@ -336,11 +337,12 @@ func TestAPartThatStallsCostsBoundedTimeAndLeavesNoCommand(t *testing.T) {
 		request.Header.Set("Authorization", "Bearer "+w.newKey(account("a"), domain.PermissionWrite))
 		request.Header.Set("Content-Type", "application/json")
 		out := httptest.NewRecorder()
-		began := time.Now()
+		began := time.Now() //nolint:forbidigo // virtual
 		w.api.ServeHTTP(out, request)
 		checkAgainstOpenAPI(t, request, body, out.Result(), out.Body.Bytes())
 		wantProblem(t, answer{out.Result(), out.Body.Bytes()}, 503, "WRITES_REFUSED")
-		if took := time.Since(began); took > 15*time.Second || len(w.answers) != 0 {
+		took := time.Since(began) //nolint:forbidigo // virtual
+		if took > 15*time.Second || len(w.answers) != 0 {
 			t.Errorf("after %v, %d commands", took, len(w.answers))
 		}
 	})

@@ -290,7 +290,8 @@ func TestDeliveriesAreDescribed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	described := document.Webhooks["event"].Post.RequestBody.Value.Content["application/json"].Schema.Value
+	request := document.Webhooks["event"].Post.RequestBody.Value
+	described := request.Content["application/json"].Schema.Value
 	w := assemble(t)
 	w.furnish(domain.DeriveID(domain.EndpointPrefix, "1"),
 		w.newKey(account("a"), domain.Permissions()...))

@@ -727,8 +727,8 @@ func TestARepeatAfterTheDeletion(t *testing.T) {
 	e := w.newEndpoint(k)
 	watch := in(t, wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(e,
 		"")), 201).body, "id").(string)
-	key := in(t, wantStatus(t, w.call("POST", "/v1/api-keys", k, `{"permissions":["read"]}`), 201).body,
-		"id").(string)
+	created := wantStatus(t, w.call("POST", "/v1/api-keys", k, `{"permissions":["read"]}`), 201)
+	key := in(t, created.body, "id").(string)
 	for _, c := range []struct{ path, patch string }{
 		{"/v1/watches/" + watch, `{"label":"x","amountRule":{"kind":"min","amount":"1"}}`},
 		{"/v1/endpoints/" + e, `{"description":"x","headers":{"X-A":"1"}}`},
@@ -756,7 +756,8 @@ func TestARepeatAfterTheDeletion(t *testing.T) {
 		}
 		wantProblem(t, w.call("PATCH", c.path, k, c.patch, "Idempotency-Key", "other"), 404, "NOT_FOUND")
 		wantProblem(t,
-			w.call("PATCH", c.path, k, `{"amountRule":{"amount":"1"},"url":null}`, "Idempotency-Key", "more"),
+			w.call("PATCH", c.path, k, `{"amountRule":{"amount":"1"},"url":null}`,
+				"Idempotency-Key", "more"),
 			404, "NOT_FOUND")
 		wantProblem(t,
 			w.call("PATCH", c.path, w.newKey(account("b"), domain.Permissions()...), c.patch,
@@ -812,9 +813,8 @@ func TestTheRepeatOfARollGivesNobodyMorePowers(t *testing.T) {
 	w := newWorld(t)
 	all := w.newKey(account("a"), domain.Permissions()...)
 	weak := w.newKey(account("a"), domain.PermissionWrite)
-	id := in(t,
-		wantStatus(t, w.call("POST", "/v1/api-keys", all, `{"permissions":["read","operate"]}`), 201).body,
-		"id").(string)
+	created := w.call("POST", "/v1/api-keys", all, `{"permissions":["read","operate"]}`)
+	id := in(t, wantStatus(t, created, 201).body, "id").(string)
 	path, body := "/v1/api-keys/"+id+"/roll", `{"graceSeconds":0}`
 	rolled := wantStatus(t, w.call("POST", path, all, body, "Idempotency-Key", "1"), 201)
 	wantProblem(t, w.call("POST", path, weak, body, "Idempotency-Key", "1"), 403, "MISSING_PERMISSION")

@@ -150,9 +150,9 @@ func TestWhatDoesNotOpen(t *testing.T) {
 	) != "map[X-B:3] [X-A]" {
 		t.Errorf("%s", got.body)
 	}
-	if got := wantStatus(t, w.call("PATCH", path, k, `{"headers":{"X-A":"new","X-B":"2"}}`), 200); strings.Contains(
-		string(got.body), "lostHeaders",
-	) || fmt.Sprint(in(t, got.body, "headers")) != "map[X-A:new X-B:2]" {
+	got := wantStatus(t, w.call("PATCH", path, k, `{"headers":{"X-A":"new","X-B":"2"}}`), 200)
+	if strings.Contains(string(got.body), "lostHeaders") ||
+		fmt.Sprint(in(t, got.body, "headers")) != "map[X-A:new X-B:2]" {
 		t.Errorf("%s", got.body)
 	}
 }

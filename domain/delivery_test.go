@@ -191,13 +191,17 @@ func TestTheStreak(t *testing.T) {
 	if s.endpoint.ConsecutiveFailures != 19 {
 		t.Fatalf("%d after 19 failed runs", s.endpoint.ConsecutiveFailures)
 	}
-	s.given(domain.DeliveryCreated{Event: domain.Event{ID: "evt_test", Type: domain.TestPing}}).attempt("evt_test", domain.AttemptResult{
-		StatusCode: 200,
-	})
+	s.given(domain.DeliveryCreated{
+		Event: domain.Event{ID: "evt_test", Type: domain.TestPing},
+	}).attempt("evt_test", domain.AttemptResult{StatusCode: 200})
 	if s.endpoint.ConsecutiveFailures != 19 {
 		t.Error("a delivered test resets the streak")
 	}
-	s.given(domain.DeliveryRequeued{EventID: "evt_a", Run: 2, NextAttemptAtMillis: s.nowMillis}).failedRun("evt_a", 500)
+	s.given(domain.DeliveryRequeued{
+		EventID:             "evt_a",
+		Run:                 2,
+		NextAttemptAtMillis: s.nowMillis,
+	}).failedRun("evt_a", 500)
 	if s.endpoint.Status != domain.StatusDisabled || s.endpoint.ConsecutiveFailures != 20 ||
 		s.endpoint.DisabledReason != domain.DisabledConsecutiveFailures {
 		t.Errorf("a replay that fails is the twentieth run, and the endpoint is %+v", s.endpoint)

@@ -55,18 +55,16 @@ func TestReseal(t *testing.T) {
 		},
 		"changed meanwhile": {
 			[]string{"a", "x"},
-			[]domain.FactBody{domain.EndpointUpdated{Change: domain.EndpointChange{Headers: &[]domain.Header{{
-				Name:   "A",
-				Sealed: []byte("new"),
-			}}}}},
+			[]domain.FactBody{domain.EndpointUpdated{Change: domain.EndpointChange{
+				Headers: &[]domain.Header{{Name: "A", Sealed: []byte("new")}},
+			}}},
 			nil, nil,
 		},
 		"taken away meanwhile": {
 			[]string{"a", "x", "b", "y"},
-			[]domain.FactBody{domain.EndpointUpdated{Change: domain.EndpointChange{Headers: &[]domain.Header{{
-				Name:   "B",
-				Sealed: []byte("b"),
-			}}}}},
+			[]domain.FactBody{domain.EndpointUpdated{Change: domain.EndpointChange{
+				Headers: &[]domain.Header{{Name: "B", Sealed: []byte("b")}},
+			}}},
 			[]string{"second", first}, []string{"y"},
 		},
 		"resealed by another one": {

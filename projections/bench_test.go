@@ -249,7 +249,9 @@ func (r *rig) generate(events int) {
 				state = "'WAITING'"
 			}
 			r.slowly("INSERT INTO attempts (event_id, number, run, event_type, endpoint_id, sent_at, duration_ms, status_code, response_body, state, version, partition, offset) SELECT " +
-				generatedID + fmt.Sprintf(", %d, 1, 'payment.received', ", attempt) + endpoint + ", " + sent + ", sipHash64(number) % 200, if(" + state + " = 'DELIVERED', 200, 500), 'ok', " + state + fmt.Sprintf(", intDiv(number, 1000) * 3 + %d, ", attempt) + place + " FROM " + span)
+				generatedID + fmt.Sprintf(", %d, 1, 'payment.received', ", attempt) + endpoint + ", " +
+				sent + ", sipHash64(number) % 200, if(" + state + " = 'DELIVERED', 200, 500), 'ok', " +
+				state + fmt.Sprintf(", intDiv(number, 1000) * 3 + %d, ", attempt) + place + " FROM " + span)
 		}
 		r.slowly("INSERT INTO deliveries (event_id, account_id, endpoint_id, created_at, updated_at, attempts, run, attempt_times, version, fact_state, partition, offset) SELECT " +
 			generatedID + ", " + account + ", " + endpoint + ", " + created + ", " + created + ", 2, 1, [addMilliseconds(" + created + ", 50), addMilliseconds(" + created + ", 30050)], intDiv(number, 1000) * 3 + 2, if(number % 7 = 0, 'WAITING', 'DELIVERED'), " + place + " FROM " + span)

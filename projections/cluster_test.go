@@ -40,7 +40,8 @@ func knowsClusters(t *testing.T) (dsn func(database, cluster string) string) {
 	if err := os.MkdirAll(further, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	clusters := "<clickhouse><remote_servers><one>" + shard + "</one><two>" + shard + shard + "</two></remote_servers></clickhouse>"
+	clusters := "<clickhouse><remote_servers><one>" + shard + "</one>" +
+		"<two>" + shard + shard + "</two></remote_servers></clickhouse>"
 	err = os.WriteFile(filepath.Join(further, "clusters.xml"), []byte(clusters), 0o600)
 	if err != nil {
 		t.Fatal(err)

@@ -91,7 +91,8 @@ func TestFactsBecomeRows(t *testing.T) {
 
 	for query, want := range map[string]int{
 		"SELECT count() FROM events FINAL": 3,
-		"SELECT count() FROM events FINAL WHERE account_id = '" + testAccount + "' AND watch_id != '' AND wallet_address = 'GWALLET'": 3,
+		"SELECT count() FROM events FINAL WHERE account_id = '" + testAccount +
+			"' AND watch_id != '' AND wallet_address = 'GWALLET'": 3,
 		"SELECT count() FROM attempts FINAL": 3,
 		"SELECT count() FROM attempts FINAL WHERE status_code IS NULL AND error = 'TIMEOUT' AND next_attempt_at IS NOT NULL": 2,
 		"SELECT count() FROM deliveries FINAL":                                                                       3,

@@ -394,7 +394,8 @@ func TestAHistoryWithAbortedFactsIsNamedAndHealed(t *testing.T) {
 	}
 	r.project(nil)
 	r.awaitProjected()
-	r.exec("INSERT INTO events SELECT * REPLACE ('" + s.eventID(7_000) + "' AS event_id) FROM events LIMIT 1")
+	r.exec("INSERT INTO events SELECT * REPLACE ('" + s.eventID(7_000) +
+		"' AS event_id) FROM events LIMIT 1")
 	found, err := projections.Verify(t.Context(), r.refold(nil))
 	must(t, err)
 	wrong := []string{s.eventID(7_000) + "/" + s.endpointID}

@@ -216,8 +216,8 @@ func breaksOf(was, is protoreflect.MessageDescriptor) (faults []string) {
 		now := is.Fields().ByNumber(before.Number())
 		switch {
 		case now == nil && !is.ReservedRanges().Has(before.Number()):
-			faults = append(faults,
-				fmt.Sprintf("%s is gone, and its number %d is not reserved", before.FullName(), before.Number()))
+			faults = append(faults, fmt.Sprintf("%s is gone, and its number %d is not reserved",
+				before.FullName(), before.Number()))
 		case now != nil && wire(now) != wire(before):
 			faults = append(faults,
 				fmt.Sprintf("%s was %s and is %s", before.FullName(), wire(before), wire(now)))

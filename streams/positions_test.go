@@ -62,8 +62,8 @@ func TestOffsetsSinceATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer producer.Close()
-	if err := producer.Append(t.Context(),
-		streams.NewRecord(numbersTopic, "a", []byte("1"), func(func(string, string) bool) {})); err != nil {
+	record := streams.NewRecord(numbersTopic, "a", []byte("1"), func(func(string, string) bool) {})
+	if err := producer.Append(t.Context(), record); err != nil {
 		t.Fatal(err)
 	}
 	ends, err := r.cluster.NewEnds()

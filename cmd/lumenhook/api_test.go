@@ -100,8 +100,9 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 	var wallet struct{ Address string }
 	s.devnet(&wallet, "account", "--json")
 	var watch client.Watch
-	s.cli(&watch, "watches", "create", "--wallet", wallet.Address, "--endpoint", e.ID, "--label", "one",
-		"--amount", "min:2", "--event-type", "payment.received,payment.rejected")
+	s.cli(&watch, "watches", "create", "--wallet", wallet.Address, "--endpoint", e.ID,
+		"--label", "one", "--amount", "min:2",
+		"--event-type", "payment.received,payment.rejected")
 	if watch.AmountRule.Amount != "2.0000000" || len(watch.Warnings) != 0 {
 		t.Errorf("%+v", watch)
 	}
@@ -165,7 +166,8 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 		t.Errorf("%v %s", err, out)
 	}
 	// Without a data folder, by address and key; without either, a clear error.
-	far := program("endpoints", "list", "--json", "--data-dir", t.TempDir(), "--api-url", s.file.APIURL)
+	far := program("endpoints", "list", "--json", "--data-dir", t.TempDir(),
+		"--api-url", s.file.APIURL)
 	far.Env = append(far.Env, "LUMENHOOK_API_KEY="+s.file.APIKey)
 	if out, err := far.CombinedOutput(); err != nil || !strings.Contains(string(out), e.ID) {
 		t.Errorf("%v %s", err, out)

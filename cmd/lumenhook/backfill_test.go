@@ -60,9 +60,8 @@ func TestABackfillDeliversThePastOnce(t *testing.T) {
 	const events = 1 + 3 + 1
 	s.eventually("five events, all delivered", func() bool {
 		var list client.List[client.Event]
-		return s.call("GET", "/v1/events?state=DELIVERED&watchId="+watch.ID, nil, &list) == http.StatusOK && len(
-			list.Data,
-		) == events && len(h.events()) == events
+		status := s.call("GET", "/v1/events?state=DELIVERED&watchId="+watch.ID, nil, &list)
+		return status == http.StatusOK && len(list.Data) == events && len(h.events()) == events
 	})
 	posts := h.count()
 	out := s.must("backfill", "--watch", watch.ID, "--from", "2")
@@ -147,8 +146,7 @@ func TestABackfillLeavesEventsOfAMovedWatch(t *testing.T) {
 	// The account's creation was found by the first backfill.
 	s.eventually("each event once in the list", func() bool {
 		var list client.List[client.Event]
-		return s.call("GET", "/v1/events?state=DELIVERED&watchId="+watch.ID, nil, &list) == http.StatusOK && len(
-			list.Data,
-		) == len(paid)+1
+		status := s.call("GET", "/v1/events?state=DELIVERED&watchId="+watch.ID, nil, &list)
+		return status == http.StatusOK && len(list.Data) == len(paid)+1
 	})
 }

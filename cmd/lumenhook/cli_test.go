@@ -59,8 +59,8 @@ func TestTheProgramSaysHowACommandLineIsWrong(t *testing.T) {
 	} {
 		code, out := exitCode(t, c.environment, c.args...)
 		if code != c.code || !strings.Contains(out, c.says) {
-			t.Errorf("%v ended with %d, and should end with %d and say %q:\n%s", c.args, code, c.code, c.says,
-				out)
+			t.Errorf("%v ended with %d, and should end with %d and say %q:\n%s",
+				c.args, code, c.code, c.says, out)
 		}
 	}
 }

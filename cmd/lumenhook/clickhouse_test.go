@@ -96,7 +96,8 @@ func TestClickHouseByTLSAndPassword(t *testing.T) {
 	if out, err := program(append([]string{"migrate"}, all...)...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	out, err := program(append([]string{"sql", "--format=csv", "SELECT 7 AS n"}, all...)...).CombinedOutput()
+	query := append([]string{"sql", "--format=csv", "SELECT 7 AS n"}, all...)
+	out, err := program(query...).CombinedOutput()
 	if err != nil || string(out) != "n\n7\n" {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -132,7 +133,10 @@ func TestFaultsOfClickHouseFlags(t *testing.T) {
 		{[]string{dsn, "--clickhouse-ca-file=" + empty}, "holds no certificate"},
 		{[]string{dsn, "--clickhouse-cert-file=" + empty}, "go together"},
 		{[]string{dsn + "?secure=false", "--clickhouse-tls"}, "that another flag says too"},
-		{[]string{dsn + "?password=hidden", "--clickhouse-password=hidden"}, "that another flag says too"},
+		{
+			[]string{dsn + "?password=hidden", "--clickhouse-password=hidden"},
+			"that another flag says too",
+		},
 		{[]string{dsn + "?ca_file=" + empty}, "--clickhouse-dsn"},
 	} {
 		out, err := program(append([]string{

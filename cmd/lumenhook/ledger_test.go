@@ -95,11 +95,13 @@ func TestLedgerPaymentsFromStandardInput(t *testing.T) {
 func TestLedgerPaymentsRefusesWhatItCannotRead(t *testing.T) {
 	good := filepath.Join(ledgerData, "pubnet-51000294.xdr.gz")
 	for name, args := range map[string][]string{
-		"no file":         {"payments", good, "/does/not/exist"},
-		"no ledger":       {"payments", good, filepath.Join(ledgerData, "README.md")},
-		"nothing":         {"payments"},
-		"another network": {"payments", "--network-passphrase", "Test SDF Network ; September 2015", good},
-		"no network":      {"payments", "--network-passphrase", "", good},
+		"no file":   {"payments", good, "/does/not/exist"},
+		"no ledger": {"payments", good, filepath.Join(ledgerData, "README.md")},
+		"nothing":   {"payments"},
+		"another network": {
+			"payments", "--network-passphrase", "Test SDF Network ; September 2015", good,
+		},
+		"no network": {"payments", "--network-passphrase", "", good},
 	} {
 		out, _, err := ledgerCommand(t, nil, args...)
 		if err == nil {

@@ -169,7 +169,8 @@ func TestLedgerCheckNamesEveryDifference(t *testing.T) {
 	for _, want := range []string{
 		"payment " + other.ID + ` is seen differently: memo null is now "order 1", memoType null is now "text", amount "1.5000001" is now "1.5000000", amountStroops "15000001" is now "15000000"`,
 		"payment 999 to " + gone.To + " was observed, and is no longer seen",
-		"payment " + found[3].ID + " to " + found[3].To + " would now be seen: 1.5000000 XLM; to deliver it,",
+		"payment " + found[3].ID + " to " + found[3].To +
+			" would now be seen: 1.5000000 XLM; to deliver it,",
 		fmt.Sprintf("lumenhook backfill --watch NEW --from %d --to %d", sequence, sequence),
 	} {
 		if !strings.Contains(out, want) {

@@ -174,7 +174,8 @@ func TestBadMailFlagsAreNamed(t *testing.T) {
 		{"--smtp-password-file", append(good, "--smtp-user", "a", "--smtp-password-file", empty)},
 		{"--smtp-password-file", append(good, "--smtp-password-file", empty)},
 	} {
-		out, err := program(append([]string{"run", "--data-dir", t.TempDir()}, c.args...)...).CombinedOutput()
+		args := append([]string{"run", "--data-dir", t.TempDir()}, c.args...)
+		out, err := program(args...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), c.flag+" \"") {
 			t.Errorf("%v: %v\n%s", c.args, err, out)
 		}

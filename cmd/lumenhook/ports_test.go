@@ -46,7 +46,10 @@ func attacks(method, path, contentType, body string) []attack {
 	}
 	form := "application/x-www-form-urlencoded"
 	return []attack{
-		{"a page's fetch", method, path, page(map[string]string{"Origin": "https://evil.test"}), "", body},
+		{
+			"a page's fetch", method, path,
+			page(map[string]string{"Origin": "https://evil.test"}), "", body,
+		},
 		{
 			"a neighbour port's fetch", method, path,
 			page(map[string]string{"Origin": "http://127.0.0.1:3000", "Sec-Fetch-Site": "same-site"}),

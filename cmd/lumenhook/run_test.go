@@ -296,8 +296,8 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 	seen := make(map[string]bool)
 	for n := range 4 {
 		var paid struct{ ID string }
-		s.devnet(&paid, "pay", "--to", wallet.Address, "--amount", fmt.Sprint(n+1), "--memo-text", "order",
-			"--json")
+		s.devnet(&paid, "pay", "--to", wallet.Address, "--amount", fmt.Sprint(n+1),
+			"--memo-text", "order", "--json")
 		if n > 0 {
 			s.kill() // somewhere between the ledger and the receiver
 			s.start(flags...)
@@ -388,15 +388,13 @@ func checkMetricsPage(t *testing.T, scrape string) {
 		t.Fatal(err)
 	}
 	named := make(map[string]string)
-	for _, row := range regexp.MustCompile("(?m)^\\| `(lumenhook_\\w+)` \\| (\\w+) \\|").FindAllStringSubmatch(
-		string(page), -1,
-	) {
+	rows := regexp.MustCompile("(?m)^\\| `(lumenhook_\\w+)` \\| (\\w+) \\|")
+	for _, row := range rows.FindAllStringSubmatch(string(page), -1) {
 		named[row[1]] = row[2]
 	}
 	there := make(map[string]string)
-	for _, line := range regexp.MustCompile(`(?m)^# TYPE (lumenhook_\w+) (\w+)$`).FindAllStringSubmatch(
-		scrape, -1,
-	) {
+	types := regexp.MustCompile(`(?m)^# TYPE (lumenhook_\w+) (\w+)$`)
+	for _, line := range types.FindAllStringSubmatch(scrape, -1) {
 		there[line[1]] = line[2]
 	}
 	for name, kind := range named {
@@ -524,8 +522,8 @@ func TestTheDemoShowsTheWholePath(t *testing.T) {
 }
 
 func TestEveryBadFlagIsNamed(t *testing.T) {
-	out, err := program("run", "--data-dir", t.TempDir(), "--api-listen", "nowhere", "--retry-schedule",
-		"30s,soon", "--egress-ports", "443,99999",
+	out, err := program("run", "--data-dir", t.TempDir(), "--api-listen", "nowhere",
+		"--retry-schedule", "30s,soon", "--egress-ports", "443,99999",
 		"--attempt-timeout", "1ns", "--ledger-interval", "1ms", "--log-level", "loud",
 		"--attempts-in-flight", "0",
 		"--egress-allow", "10.0.0.1/8", "--egress-deny", "everything", "--dns-server", "dns.example",

@@ -18,8 +18,8 @@ func TestFromOneMachineToACluster(t *testing.T) {
 	a := newNetwork(t)
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--network", a.devnet.Passphrase(), "--stellar-rpc-url", a.devnet.RPCURL(),
-		"--ledger-poll-interval", "50ms", "--egress-allow", "127.0.0.1/32", "--egress-ports", "1024-65535",
-		"--egress-ca", filepath.Join(a.dir, "ca.pem"))
+		"--ledger-poll-interval", "50ms", "--egress-allow", "127.0.0.1/32",
+		"--egress-ports", "1024-65535", "--egress-ca", filepath.Join(a.dir, "ca.pem"))
 	a.watchBy(s.client(s.file.APIKey))
 	paid := a.payThrough(func() {
 		s.eventually("payments are received", func() bool { return a.hooks.count() > 2 })

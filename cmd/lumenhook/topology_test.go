@@ -137,8 +137,8 @@ func TestRightsThatWereGrantedAreToldByUser(t *testing.T) {
 }
 
 func TestACLsArePrintedForKafkasTool(t *testing.T) {
-	code, out, _ := topicsRun(t, "acls", "--role", "mailer", "--topic-prefix", "shop.", "--user-prefix",
-		"CN=shop-")
+	code, out, _ := topicsRun(t, "acls", "--role", "mailer", "--topic-prefix", "shop.",
+		"--user-prefix", "CN=shop-")
 	want := `kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config admin.properties --add ` +
 		"--allow-principal User:CN=shop-mailer --operation Read --group shop.mailer\n"
 	if code != 0 || !strings.Contains(out, want) || strings.Contains(out, "engine") {

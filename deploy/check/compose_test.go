@@ -278,7 +278,8 @@ func TestComposeProvisionsGrafana(t *testing.T) {
 		}
 		provisioning.Write(text)
 	}
-	for _, m := range regexp.MustCompile(`\$\{(\w+)\}`).FindAllStringSubmatch(provisioning.String(), -1) {
+	variables := regexp.MustCompile(`\$\{(\w+)\}`)
+	for _, m := range variables.FindAllStringSubmatch(provisioning.String(), -1) {
 		if grafana.Environment[m[1]] == nil {
 			t.Errorf("%s is not set", m[1])
 		}

@@ -318,8 +318,10 @@ func TestADeadConnectionIsToldByWhatToDo(t *testing.T) {
 	}
 	defer silent.Close()
 	for address, want := range map[string]string{
-		"http://" + nobody: "nothing can be asked at http://" + nobody + ": nothing listens there: is the service running",
-		strings.Replace(plain.URL, "http:", "https:", 1): "it does not speak TLS: the address begins with http://",
+		"http://" + nobody: "nothing can be asked at http://" + nobody +
+			": nothing listens there: is the service running",
+		"https" + strings.TrimPrefix(plain.URL, "http"): "it does not speak TLS: " +
+			"the address begins with http://",
 		secure.URL:                         "name the authority's file with --ca-file",
 		"http://no-such-host.invalid:1":    "the name no-such-host.invalid",
 		"http://" + silent.Addr().String(): "it did not answer in time",

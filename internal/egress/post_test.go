@@ -261,7 +261,8 @@ func TestPostConnectionFaults(t *testing.T) {
 			answer("HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", 40<<10) + "\r\n\r\n"), 0,
 		},
 		"flood of interim": {
-			answer(strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", 2000) + "HTTP/1.1 200 OK\r\n\r\n"),
+			answer(strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", 2000) +
+				"HTTP/1.1 200 OK\r\n\r\n"),
 			0,
 		},
 		"two different lengths": {

@@ -83,7 +83,9 @@ func TestAStartThatFailsIsCleanedUp(t *testing.T) {
 	var d diary
 	s := newStack(t, nil)
 	broken := errors.New("broken")
-	err := s.Start(t.Context(), &part{name: "a", diary: &d}, &part{name: "b", diary: &d, fails: broken},
+	err := s.Start(t.Context(),
+		&part{name: "a", diary: &d},
+		&part{name: "b", diary: &d, fails: broken},
 		&part{name: "c", diary: &d})
 	if !errors.Is(err, broken) {
 		t.Fatalf("start: %v", err)

@@ -560,7 +560,8 @@ func TestASealOpensWhereItBelongs(t *testing.T) {
 	}
 	if len(c.attempts) != 1 || c.attempts[0].EndpointID != "ep_1" ||
 		!slices.Equal(c.attempts[0].Secrets, []domain.Secret{"first"}) ||
-		!slices.Equal(c.attempts[0].Headers, []domain.SentHeader{{Name: "Authorization", Value: "token"}}) {
+		!slices.Equal(c.attempts[0].Headers,
+			[]domain.SentHeader{{Name: "Authorization", Value: "token"}}) {
 		t.Fatalf("attempts %+v", c.attempts)
 	}
 	before := asked

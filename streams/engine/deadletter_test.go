@@ -139,8 +139,12 @@ func deadInputs() map[string]streams.Record {
 		"an account as an endpoint": commandRecord(
 			asked(domain.EnableEndpoint{EndpointID: accountID}),
 		),
-		"an amount rule of a newer version": wrongWatch(func(w *domain.Watch) { w.Rules.Amount.Kind = "median" }),
-		"a memo rule of a newer version":    wrongWatch(func(w *domain.Watch) { w.Rules.Memo.Kind = "rhymes" }),
+		"an amount rule of a newer version": wrongWatch(func(w *domain.Watch) {
+			w.Rules.Amount.Kind = "median"
+		}),
+		"a memo rule of a newer version": wrongWatch(func(w *domain.Watch) {
+			w.Rules.Memo.Kind = "rhymes"
+		}),
 		"an event type of a newer version": wrongWatch(func(w *domain.Watch) {
 			w.EventTypes = []domain.EventType{
 				"payment.late",
@@ -348,10 +352,11 @@ func (c *core) contents() map[string]string {
 	c.t.Helper()
 	all := make(map[string]string)
 	const tabled = 0x17 // the store's last own key: how far rows are published
-	err := c.Store().Scan([]byte{streams.FirstKey}, []byte{tabled}, func(key, value []byte) (bool, error) {
-		all[string(key)] = string(value)
-		return true, nil
-	})
+	err := c.Store().Scan([]byte{streams.FirstKey}, []byte{tabled},
+		func(key, value []byte) (bool, error) {
+			all[string(key)] = string(value)
+			return true, nil
+		})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -424,7 +424,9 @@ func TestRetriesSurviveARestart(t *testing.T) {
 			}
 			stop := r.start(r.dir, 1500)
 			// some may have had their second attempt
-			testkit.Eventually(t, "first attempts", func() bool { return r.facts()["AttemptMade"] >= events })
+			testkit.Eventually(t, "first attempts", func() bool {
+				return r.facts()["AttemptMade"] >= events
+			})
 			stop()
 			dir := r.dir
 			if fresh {

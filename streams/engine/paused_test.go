@@ -153,7 +153,8 @@ func TestAPausedEngineThatWakesStartsNothing(t *testing.T) {
 	_, deliveries := r.fold(id)
 	for _, event := range ids {
 		if posts := r.receiver.attempts(event); posts != 2 || deliveries[event].Attempts != 2 {
-			t.Errorf("%s: %d posts, and %d attempts in the journal", event, posts, deliveries[event].Attempts)
+			t.Errorf("%s: %d posts, and %d attempts in the journal",
+				event, posts, deliveries[event].Attempts)
 		}
 	}
 }

@@ -85,8 +85,9 @@ func TestReplayLeavesTestsOut(t *testing.T) {
 	if ping := after[domain.TestEventID("cmd_test")]; ping.Run != 1 || after[paid].Run != 2 {
 		t.Errorf("the test is in run %d, the payment in run %d", ping.Run, after[paid].Run)
 	}
-	if resent := r.ask("cmd_resend",
-		domain.ResendEvent{EndpointID: id, EventID: domain.TestEventID("cmd_test")}); resent.Delivery == nil {
+	resent := r.ask("cmd_resend",
+		domain.ResendEvent{EndpointID: id, EventID: domain.TestEventID("cmd_test")})
+	if resent.Delivery == nil {
 		t.Errorf("a test that FAILED can be sent again by itself; it was answered %+v", resent)
 	}
 }

@@ -153,8 +153,8 @@ func (r *rig) facts(c *busyChain, name string, from source.Source) (all []string
 	}
 	for _, m := range r.matches() {
 		body := createdAt.ReplaceAllString(string(m.Event.Body), `"createdAt":""`)
-		all = append(all,
-			fmt.Sprintf("%s %s %s %s %s", m.AccountID, m.EndpointID, m.WatchID, m.WalletAddress, m.Event.ID)+body)
+		all = append(all, fmt.Sprintf("%s %s %s %s %s",
+			m.AccountID, m.EndpointID, m.WatchID, m.WalletAddress, m.Event.ID)+body)
 	}
 	for _, l := range r.cursors() {
 		all = append(all,

@@ -48,7 +48,10 @@ func testRegistry(t *testing.T, archive []byte) (downloads *atomic.Int64) {
 				"name": testPackage, "dist-tags": map[string]string{"latest": testVersion},
 				"versions": map[string]any{testVersion: map[string]any{
 					"name": testPackage, "version": testVersion,
-					"dist": map[string]string{"tarball": server.URL + archivePath, "integrity": integrity(archive)},
+					"dist": map[string]string{
+						"tarball":   server.URL + archivePath,
+						"integrity": integrity(archive),
+					},
 				}},
 			})
 		default:

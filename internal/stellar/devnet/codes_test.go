@@ -206,11 +206,13 @@ func TestRefusals(t *testing.T) {
 }
 
 func poolShare(r *rig) txnbuild.ChangeTrustAsset {
-	return txnbuild.LiquidityPoolShareChangeTrustAsset{LiquidityPoolParameters: txnbuild.LiquidityPoolParameters{
-		AssetA: txnbuild.NativeAsset{},
-		AssetB: r.demo,
-		Fee:    txnbuild.LiquidityPoolFeeV18,
-	}}
+	return txnbuild.LiquidityPoolShareChangeTrustAsset{
+		LiquidityPoolParameters: txnbuild.LiquidityPoolParameters{
+			AssetA: txnbuild.NativeAsset{},
+			AssetB: r.demo,
+			Fee:    txnbuild.LiquidityPoolFeeV18,
+		},
+	}
 }
 
 func badAsset(r *rig) xdr.Asset {

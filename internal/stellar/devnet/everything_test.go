@@ -144,9 +144,8 @@ func TestHorizonListsEveryPayment(t *testing.T) {
 		Sequence string
 		Balances []map[string]any
 	}
-	if status := getJSON(t, n.RPCURL()+"/accounts/"+traffic.Wallet(), &account); status != http.StatusOK || len(
-		account.Balances,
-	) != 3 || account.Sequence == "" {
+	status := getJSON(t, n.RPCURL()+"/accounts/"+traffic.Wallet(), &account)
+	if status != http.StatusOK || len(account.Balances) != 3 || account.Sequence == "" {
 		t.Errorf("status %d, %+v", status, account)
 	}
 	for path, want := range map[string]int{

@@ -362,7 +362,8 @@ func verifyChain(t testing.TB, passphrase string, ledgers []xdr.LedgerCloseMeta)
 				header.Header.LedgerSeq != before.Header.LedgerSeq+1 ||
 				meta.V2.TxSet.V1TxSet.PreviousLedgerHash != before.Hash ||
 				header.Header.ScpValue.CloseTime < before.Header.ScpValue.CloseTime {
-				t.Fatalf("ledger %d does not follow ledger %d", header.Header.LedgerSeq, before.Header.LedgerSeq)
+				t.Fatalf("ledger %d does not follow ledger %d",
+					header.Header.LedgerSeq, before.Header.LedgerSeq)
 			}
 		}
 		for _, phase := range meta.V2.TxSet.V1TxSet.Phases {
@@ -505,8 +506,8 @@ func (s replay) holds(t testing.TB) {
 			}
 		case xdr.LedgerEntryTypeTrustline:
 			line := data.TrustLine
-			if want := promises[line.AccountId.Address()+line.Asset.ToAsset().StringCanonical()]; line.Liabilities() != want ||
-				lineRoom(line) < 0 || lineAvailable(line) < 0 {
+			want := promises[line.AccountId.Address()+line.Asset.ToAsset().StringCanonical()]
+			if line.Liabilities() != want || lineRoom(line) < 0 || lineAvailable(line) < 0 {
 				t.Fatalf("a trustline of %d has the liabilities %+v, its offers %+v", line.Balance,
 					line.Liabilities(), want)
 			}

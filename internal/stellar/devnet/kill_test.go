@@ -76,7 +76,8 @@ func TestKill(t *testing.T) {
 	}
 	for hash, ledger := range payments {
 		if done := r.transaction(hash); done.Status != "SUCCESS" || done.Ledger != ledger {
-			t.Fatalf("payment %s of ledger %d is now %s of ledger %d", hash, ledger, done.Status, done.Ledger)
+			t.Fatalf("payment %s of ledger %d is now %s of ledger %d",
+				hash, ledger, done.Status, done.Ledger)
 		}
 	}
 	if got := r.lumens(to); got < 10_000*stroopsPerUnit+int64(len(payments)) {

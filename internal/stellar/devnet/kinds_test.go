@@ -118,7 +118,9 @@ func TestOffers(t *testing.T) {
 		ops:  ops(&txnbuild.Payment{Destination: seller.Address(), Amount: "50", Asset: euro}),
 	})
 	lumens := txnbuild.NativeAsset{}
-	sell := func(from *keypair.Full, amount string, n, d xdr.Int32, id int64) xdr.ManageSellOfferResult {
+	sell := func(
+		from *keypair.Full, amount string, n, d xdr.Int32, id int64,
+	) xdr.ManageSellOfferResult {
 		t.Helper()
 		done := r.apply(txSpec{
 			from: from,
@@ -151,7 +153,8 @@ func TestOffers(t *testing.T) {
 	if dear.Amount != 20*stroopsPerUnit || cheap.OfferId <= dear.OfferId {
 		t.Fatalf("the first offers: %+v %+v", dear, cheap)
 	}
-	if got := sell(seller, "20.0000001", 3, 1, 0).Code; got != xdr.ManageSellOfferResultCodeManageSellOfferUnderfunded {
+	if got := sell(seller, "20.0000001", 3, 1, 0).Code; got !=
+		xdr.ManageSellOfferResultCodeManageSellOfferUnderfunded {
 		t.Errorf("what was promised was promised again: %v", got)
 	}
 	// 12 euros, for 2.5 lumens each at most: the cheap ten, and the rest stands.
@@ -171,14 +174,17 @@ func TestOffers(t *testing.T) {
 		got.Success.Offer.Effect != xdr.ManageOfferEffectManageOfferDeleted {
 		t.Fatalf("taken back: %+v", got)
 	}
-	if got := sell(seller, "0", 3, 1, int64(dear.OfferId)).Code; got != xdr.ManageSellOfferResultCodeManageSellOfferNotFound {
+	if got := sell(seller, "0", 3, 1, int64(dear.OfferId)).Code; got !=
+		xdr.ManageSellOfferResultCodeManageSellOfferNotFound {
 		t.Errorf("taken back twice: %v", got)
 	}
-	if got := sell(buyer, "1000", 3, 1, 0).Code; got != xdr.ManageSellOfferResultCodeManageSellOfferUnderfunded {
+	if got := sell(buyer, "1000", 3, 1, 0).Code; got !=
+		xdr.ManageSellOfferResultCodeManageSellOfferUnderfunded {
 		t.Errorf("more than one holds: %v", got)
 	}
 	buy(buyer, "1", 1, 1, 0)
-	if got := sell(buyer, "1", 1, 2, 0).Code; got != xdr.ManageSellOfferResultCodeManageSellOfferCrossSelf {
+	if got := sell(buyer, "1", 1, 2, 0).Code; got !=
+		xdr.ManageSellOfferResultCodeManageSellOfferCrossSelf {
 		t.Errorf("one's own offer: %v", got)
 	}
 	r.verifyAll()
@@ -214,12 +220,12 @@ func TestDataAndOptions(t *testing.T) {
 		r.closeLedger()
 		return answer
 	}
-	if answer := set(&txnbuild.SetOptions{HomeDomain: txnbuild.NewHomeDomain("shop.example")}); answer.Status != "PENDING" {
+	answer := set(&txnbuild.SetOptions{HomeDomain: txnbuild.NewHomeDomain("shop.example")})
+	if answer.Status != "PENDING" {
 		t.Fatal(answer.Status)
 	}
-	if answer := set(&txnbuild.SetOptions{MasterWeight: txnbuild.NewThreshold(2)}); !strings.HasSuffix(resultText(
-		t, answer.ErrorResultXDR,
-	), "OpNotSupported") {
+	answer = set(&txnbuild.SetOptions{MasterWeight: txnbuild.NewThreshold(2)})
+	if !strings.HasSuffix(resultText(t, answer.ErrorResultXDR), "OpNotSupported") {
 		t.Errorf("keys are as they were made: %+v", answer)
 	}
 	key, _ := id.LedgerKey()
@@ -334,16 +340,17 @@ func TestMerge(t *testing.T) {
 	if got := r.lumens(r.payer.Address()); got != before+5*stroopsPerUnit-2*BaseFeeStroops {
 		t.Errorf("the merge brought %d stroops", got-before)
 	}
+	wantMerge := func(from, to *keypair.Full, want string) {
+		t.Helper()
+		merge := ops(&txnbuild.AccountMerge{Destination: to.Address()})
+		if code := opCode(t, r.apply(txSpec{from: from, ops: merge}).ResultXDR); code != want {
+			t.Errorf("%s, want %s", code, want)
+		}
+	}
 	trusting := r.account("5")
 	r.trust(trusting, "1")
-	if code := opCode(t,
-		r.apply(txSpec{from: trusting, ops: ops(&txnbuild.AccountMerge{Destination: r.payer.Address()})}).ResultXDR); code != "AccountMergeHasSubEntries" {
-		t.Error(code)
-	}
-	if code := opCode(t,
-		r.apply(txSpec{from: r.payer, ops: ops(&txnbuild.AccountMerge{Destination: gone.Address()})}).ResultXDR); code != "AccountMergeNoAccount" {
-		t.Error(code)
-	}
+	wantMerge(trusting, r.payer, "AccountMergeHasSubEntries")
+	wantMerge(r.payer, gone, "AccountMergeNoAccount")
 	r.verifyAll()
 }
 

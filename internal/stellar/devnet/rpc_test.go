@@ -141,8 +141,8 @@ func TestTransport(t *testing.T) {
 		body != "" {
 		t.Fatal("notification:", status, body)
 	}
-	status, body := post(t, r.RPCURL(),
-		`[`+call("getHealth", "null")+`,`+call("nothing", "{}")+`,{"jsonrpc":"2.0","method":"getHealth"}]`)
+	status, body := post(t, r.RPCURL(), `[`+call("getHealth", "null")+`,`+call("nothing", "{}")+
+		`,{"jsonrpc":"2.0","method":"getHealth"}]`)
 	var batch []rpcResponse
 	if err := json.Unmarshal([]byte(body), &batch); err != nil || status != 200 || len(batch) != 2 ||
 		batch[0].Error != nil || batch[1].Error == nil {

@@ -49,7 +49,8 @@ func TestClassicOperations(t *testing.T) {
 	claimant := []xdr.Claimant{{V0: &xdr.ClaimantV0{Destination: xdr.MustAddress(receiver)}}}
 	payouts := []xdr.InflationPayout{{Destination: xdr.MustAddress(receiver), Amount: 30}}
 	toReceiver := by(xdr.MustMuxedAddress(receiver),
-		operation(xdr.OperationTypeClaimClaimableBalance, xdr.ClaimClaimableBalanceOp{BalanceId: balance}))
+		operation(xdr.OperationTypeClaimClaimableBalance,
+			xdr.ClaimClaimableBalanceOp{BalanceId: balance}))
 
 	for name, c := range map[string]struct {
 		op     xdr.Operation
@@ -157,7 +158,8 @@ func TestClassicOperations(t *testing.T) {
 		"a clawback of a balance": {
 			op: operation(xdr.OperationTypeClawbackClaimableBalance,
 				xdr.ClawbackClaimableBalanceOp{BalanceId: balance}),
-			result: resultOf(xdr.OperationTypeClawbackClaimableBalance, xdr.ClawbackClaimableBalanceResult{}),
+			result: resultOf(xdr.OperationTypeClawbackClaimableBalance,
+				xdr.ClawbackClaimableBalanceResult{}),
 		},
 		"a deposit in a pool": {
 			op:     operation(xdr.OperationTypeLiquidityPoolDeposit, xdr.LiquidityPoolDepositOp{}),

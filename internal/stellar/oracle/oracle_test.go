@@ -118,7 +118,8 @@ func realLedgers(t *testing.T) map[string][]byte {
 			t.Fatal(err)
 		}
 	}
-	sdk, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/stellar/go-stellar-sdk").Output()
+	sdk, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}",
+		"github.com/stellar/go-stellar-sdk").Output()
 	if err != nil {
 		t.Fatalf("where the SDK is: %v", err)
 	}

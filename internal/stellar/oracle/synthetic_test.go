@@ -186,7 +186,9 @@ func classic() []step {
 	sell, trades := xdr.ManageSellOfferOp{Selling: native, Buying: usd, Amount: 5},
 		xdr.ManageOfferSuccessResult{
 			OffersClaimed: []xdr.ClaimAtom{took(receiver, usd, native), tookPool(usd, native)},
-			Offer:         xdr.ManageOfferSuccessResultOffer{Effect: xdr.ManageOfferEffectManageOfferDeleted},
+			Offer: xdr.ManageOfferSuccessResultOffer{
+				Effect: xdr.ManageOfferEffectManageOfferDeleted,
+			},
 		}
 	passive := did(xdr.OperationTypeCreatePassiveSellOffer,
 		xdr.CreatePassiveSellOfferOp{Selling: native, Buying: usd}, xdr.ManageSellOfferResult{})
@@ -471,10 +473,11 @@ func (a applied) result(hash xdr.Hash) xdr.TransactionResultPair {
 	if a.bumped {
 		body = xdr.TransactionResultResult{
 			Code: outer,
-			InnerResultPair: &xdr.InnerTransactionResultPair{Result: xdr.InnerTransactionResult{Result: xdr.InnerTransactionResultResult{
-				Code:    code,
-				Results: &results,
-			}}},
+			InnerResultPair: &xdr.InnerTransactionResultPair{
+				Result: xdr.InnerTransactionResult{
+					Result: xdr.InnerTransactionResultResult{Code: code, Results: &results},
+				},
+			},
 		}
 	}
 	return xdr.TransactionResultPair{

@@ -260,8 +260,8 @@ func TestTrustlines(t *testing.T) {
 		}
 	}
 	for _, asset := range []string{r.id.DemoAsset(), other, "EUR:" + r.id.IssuerAddress()} {
-		if _, err := r.Pay(r.ctx,
-			devclient.PayRequest{From: r.id.IssuerSeed, To: address, Amount: "3", Asset: asset}); err != nil {
+		pay := devclient.PayRequest{From: r.id.IssuerSeed, To: address, Amount: "3", Asset: asset}
+		if _, err := r.Pay(r.ctx, pay); err != nil {
 			t.Fatal(asset, err)
 		}
 	}

@@ -160,7 +160,8 @@ func TestRecordedPageAgreesWithTheLedger(t *testing.T) {
 	var page struct {
 		Embedded struct{ Records []map[string]any } `json:"_embedded"`
 	}
-	if err := json.Unmarshal(unzip(t, "testdata/horizon-payments-51000294.json.gz"), &page); err != nil {
+	body := unzip(t, "testdata/horizon-payments-51000294.json.gz")
+	if err := json.Unmarshal(body, &page); err != nil {
 		t.Fatal(err)
 	}
 	s.payments, s.oldest, s.latest = page.Embedded.Records, recorded-10, recorded
@@ -361,8 +362,11 @@ func TestLookup(t *testing.T) {
 		issuer = "GARDNV3Q7YGT4AKSDF25LT32YSCCW4EV22Y2TV3I2PU2MMXJTEDL5T55"
 	)
 	s := serve(t)
-	s.accounts[wallet] = `{"balances":[{"asset_type":"native"},{"asset_type":"credit_alphanum4","asset_code":"USD","asset_issuer":"` + issuer + `","is_authorized":true},
-		{"asset_type":"credit_alphanum4","asset_code":"EUR","asset_issuer":"` + issuer + `","is_authorized":false}]}`
+	s.accounts[wallet] = fmt.Sprintf(`{"balances":[
+	{"asset_type":"native"},
+	{"asset_type":"credit_alphanum4","asset_code":"USD","asset_issuer":%[1]q,"is_authorized":true},
+	{"asset_type":"credit_alphanum4","asset_code":"EUR","asset_issuer":%[1]q,"is_authorized":false}
+]}`, issuer)
 	l, err := horizon.NewLookup(horizon.Config{URL: s.URL})
 	if err != nil {
 		t.Fatal(err)

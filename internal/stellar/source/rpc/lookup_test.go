@@ -88,7 +88,10 @@ func TestWarnings(t *testing.T) {
 	}{
 		{"XLM needs no trustline", wallet, []domain.Asset{xlm}, []string{}},
 		{"a trustline is there", wallet, []domain.Asset{usd, xlm}, []string{}},
-		{"a trustline is missing", wallet, []domain.Asset{usd, euro}, []string{"NO_TRUSTLINE:EURODOLLAR"}},
+		{
+			"a trustline is missing", wallet,
+			[]domain.Asset{usd, euro}, []string{"NO_TRUSTLINE:EURODOLLAR"},
+		},
 		{"a trustline is not authorised", wallet, []domain.Asset{yen}, []string{"NO_TRUSTLINE:YEN"}},
 		{"an issuer needs none for its own", wallet, []domain.Asset{own}, []string{}},
 		{
