@@ -389,7 +389,8 @@ func TestARecordInAnotherPartition(t *testing.T) {
 // TestAnEngineGoesOnBehindDeadLetters: with a broker, an engine and a receiver.
 func TestAnEngineGoesOnBehindDeadLetters(t *testing.T) {
 	r := newRig(t)
-	r.withEndpoint() // otherwise the match may be processed before the command that creates the endpoint
+	// Otherwise the match may be processed before the command that creates the endpoint.
+	r.withEndpoint()
 	stop := r.start(t.TempDir())
 	var of []streams.Record
 	for _, dead := range deadInputs() {

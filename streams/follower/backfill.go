@@ -192,7 +192,8 @@ func (b *Backfiller) readPart(
 			return last, b.problem(w, last+1, err), nil
 		}
 		if err != nil && last >= part.From && ctx.Err() == nil {
-			return last, "", nil // report what is done; if the source is still unavailable, the next part fails
+			// Report what is done; if the source is still unavailable, the next part fails.
+			return last, "", nil
 		}
 		if err != nil {
 			return last, "", err
