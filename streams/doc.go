@@ -35,6 +35,7 @@
 //
 //	record.go      records and headers
 //	cluster.go     how a cluster is reached
+//	listening.go   whether anybody listens there
 //	topics.go      topics that must exist
 //	ends.go        first offsets and ends of topics
 //	leaders.go     leaders of partitions, by all brokers but one

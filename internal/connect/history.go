@@ -50,7 +50,7 @@ func (s *Service) AwaitHistory(ctx context.Context, dsn string) (missing int64, 
 	if s.ClickHouse.DSN != "" && len(s.Kafka.Brokers) == 0 {
 		return 0, nil // the data folder's brokers belong to another history
 	}
-	cluster, err := s.Cluster(slog.New(slog.DiscardHandler))
+	cluster, err := s.addressedCluster(slog.New(slog.DiscardHandler))
 	if err != nil {
 		return 0, err
 	}

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 
@@ -57,8 +58,17 @@ func (s *Service) NamedCluster(logger *slog.Logger) (streams.Cluster, error) {
 	return c, cli.Usage(err)
 }
 
-// Cluster returns the connection settings of Kafka.
+// Cluster returns how Kafka is reached, or an error if nothing listens there.
 func (s *Service) Cluster(logger *slog.Logger) (streams.Cluster, error) {
+	c, err := s.addressedCluster(logger)
+	if err != nil {
+		return c, err
+	}
+	return c, c.Listening(context.Background())
+}
+
+// addressedCluster returns how Kafka is reached, by flags or by the data folder.
+func (s *Service) addressedCluster(logger *slog.Logger) (streams.Cluster, error) {
 	c, err := s.NamedCluster(logger)
 	if err != nil || len(c.Brokers) > 0 {
 		return c, err
