@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// answered holds that the answer to a command about an endpoint is what the
-// specification says of it, by the reference model.
+// answered checks that the answer to a command about an endpoint is what the specification
+// says, by the reference model.
 func (m *referenceModel) answered(
 	endpointID string, e *referenceEndpoint, h domain.CommandHandled,
 ) error {
@@ -34,7 +34,7 @@ func (m *referenceModel) answered(
 	return nil
 }
 
-// refused holds that a refusal has its reason.
+// refused checks that a refusal has a reason.
 func (m *referenceModel) refused(
 	endpointID string, e *referenceEndpoint, cmd *issued, code string,
 ) error {
@@ -55,8 +55,8 @@ func (m *referenceModel) refused(
 	return nil
 }
 
-// staysCancelled reports whether an event cannot go on elsewhere, for the reason
-// that a code names.
+// staysCancelled reports whether an event cannot continue elsewhere, for the reason that a
+// code names.
 func (m *referenceModel) staysCancelled(
 	e *referenceEndpoint, d *referenceDelivery, c domain.ResendEvent, code string,
 ) bool {
@@ -73,7 +73,7 @@ func (m *referenceModel) staysCancelled(
 	return false
 }
 
-// done holds that a command that was not refused has done what it is for.
+// done checks that a command that was not refused has had its effect.
 func (m *referenceModel) done(
 	endpointID string, e *referenceEndpoint, cmd *issued, a domain.Answer,
 	requeued []deliveryID,
@@ -104,7 +104,7 @@ func (m *referenceModel) done(
 		id := deliveryID{endpointID, body.EventID}
 		d := m.deliveries[id]
 		onItsWay := d.state == domain.StateQueued || m.world.checks.underWay(id)
-		if a.Delivery.MovedTo != "" { // its attempt may be under way in the same partition
+		if a.Delivery.MovedTo != "" { // its attempt may be in flight in the same partition
 			onItsWay = d.movedTo != "" || d.next != ""
 		}
 		return wrong(a.Delivery.EventID != body.EventID || !onItsWay, "the event is not on its way")
@@ -115,8 +115,8 @@ func (m *referenceModel) done(
 	}
 }
 
-// replayed holds that a replay has left out nothing. A run has fewer deliveries
-// than one replay queues at most.
+// replayed checks that a replay has left out nothing. A run has fewer deliveries than one
+// replay queues at most.
 func (m *referenceModel) replayed(
 	endpointID string, e *referenceEndpoint, c domain.ReplayEndpoint,
 	r domain.ReplayResult, requeued []deliveryID,

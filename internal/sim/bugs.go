@@ -7,8 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
-// Bug is a fault that does not belong into the system. It is planted to see that
-// the checkers find it.
+// Bug is a fault of the system itself, planted to check that the checkers find it.
 type Bug int
 
 // Bugs.
@@ -16,20 +15,20 @@ const (
 	NoBug          Bug = iota
 	IgnoreDisabled     // attempts start for endpoints that are disabled
 	LoseFact           // the log loses a committed record of the journal
-	LoseMatch          // the follower goes on without appending a match
+	LoseMatch          // the follower continues without appending a match
 	SkipFold           // a task starts on a fresh store without folding the journal
-	ForgetDedup        // commands that were answered are not known any more
+	ForgetDedup        // answered commands are not recognized any more
 	SkipBarrier        // the follower matches without catching up with the watches
-	NoFence            // the log takes what a former owner writes
-	LoseOutcome        // an attempt's outcome never comes back
+	NoFence            // the log accepts what a former owner writes
+	LoseOutcome        // an attempt's outcome is lost
 	ForgeOutcome       // an outcome that no receiver gave is recorded
 	StartNothing       // what is due is not started
-	AckUncommitted     // answers are given before the transaction is committed
+	AckUncommitted     // answers are sent before the transaction is committed
 	StaleRow           // the table gets another row than the journal's
 	HurryRetries       // retries come in half the time
-	GroupPositions     // a task goes on where the group says, which may have forgotten it
-	LeakAborted        // aborted records are handed out where a response is cut
-	TrustEnd           // a task takes a journal to end where a broker says
+	GroupPositions     // a task continues at the group's positions, which may have been dropped
+	LeakAborted        // aborted records are returned where a response is cut
+	TrustEnd           // a task trusts a broker's end of the journal
 )
 
 // Bugs lists all of them with their names.
@@ -54,12 +53,12 @@ func Bugs() map[Bug]string {
 	}
 }
 
-// losesRecord is asked by the log of each record.
+// losesRecord is called by the log for each record, and returns whether to lose it.
 func (w *World) losesRecord(r streams.Record) bool {
 	return w.bug == LoseFact && r.Topic == schemas.TopicJournal && w.rnd.IntN(50) == 0
 }
 
-// plant does the harm of bugs that strike after a turn.
+// plant causes the damage of bugs that act after a turn.
 func (w *World) plant(t *task) {
 	if w.bug != IgnoreDisabled {
 		return
@@ -81,7 +80,7 @@ func (w *World) plant(t *task) {
 	}
 }
 
-// hurried is a policy with half the waits.
+// hurried returns a policy with half the waits.
 func hurried(p domain.Policy) domain.Policy {
 	waits := make([]int64, len(p.Schedule.WaitsMillis))
 	for i, wait := range p.Schedule.WaitsMillis {
@@ -93,7 +92,7 @@ func hurried(p domain.Policy) domain.Policy {
 
 type handler = streams.Handler[engine.Effect, engine.Outcome]
 
-// spoilHandler gives a handler the bugs that are its own.
+// spoilHandler adds the handler's bugs.
 func (w *World) spoilHandler(h handler) handler {
 	switch w.bug {
 	case StartNothing:
@@ -112,7 +111,7 @@ func (lazy) AfterCommit(a streams.After) ([]engine.Effect, int64, error) {
 	return nil, a.NowMillis + 60_000, nil
 }
 
-// forgetful is a handler that does not know what was answered before.
+// forgetful is a handler that does not know earlier answers.
 type forgetful struct{ handler }
 
 func (f forgetful) Turn(t *streams.Turn, outcomes []engine.Outcome) error {
@@ -143,7 +142,7 @@ func (w *World) tellEarly(records []streams.Record) {
 	}
 }
 
-// spoil changes a row on its way to its table.
+// spoil changes a row that is being written to its table.
 func spoil(records []streams.Record) []streams.Record {
 	var spoiled []streams.Record
 	for _, r := range records {

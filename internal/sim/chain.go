@@ -98,7 +98,7 @@ func (s source) Continue(sequence uint32, hash string) {
 	}
 }
 
-// Next waits for a ledger, and gives some of those after it too.
+// Next waits for a ledger, and returns some of those after it too.
 func (s source) Next(_ context.Context, sequence uint32) ([]domain.Ledger, error) {
 	c := s.follower.world.chain
 	if err := s.r.wait(func() bool { return c.latest() >= sequence }); err != nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
-// checks hold the guarantees of docs/architecture.md while a run goes on. A violation
-// panics.
+// checks check the guarantees of docs/architecture.md during a run. A violation panics.
 type checks struct {
 	world     *World
 	model     *model
@@ -22,8 +21,8 @@ type checks struct {
 	handed    map[deliveryID]match // events that were handed over
 	observed  map[string]bool      // payments, by their id
 	judged    *judged
-	stood     map[string]int     // records of a command that stand, by its id
-	carried   map[string]int     // times that it was answered
+	stood     map[string]int     // committed records of a command, by its id
+	carried   map[string]int     // how often it was answered
 	starts    map[string][]int64 // of attempts in the last second, by endpoint: [World.passed]
 	cursor    uint32
 }
@@ -35,7 +34,7 @@ type attemptID struct {
 
 type sent struct {
 	*flight
-	result domain.AttemptResult // as the receiver's answer was
+	result domain.AttemptResult // of the receiver's answer
 }
 
 type match struct {
@@ -61,12 +60,12 @@ func newChecks(w *World) *checks {
 	}
 }
 
-// stands takes note of records that are decided.
+// stands takes note of committed records.
 func (c *checks) stands(records []streams.Record) {
 	for _, r := range records {
 		switch r.Topic {
 		case schemas.TopicJournal:
-			if r.Header(schemas.HeaderType) != "" { // else it is a task's note
+			if r.Header(schemas.HeaderType) != "" { // otherwise it is a task's note
 				c.fact(r)
 			}
 		case schemas.TopicCommands:
@@ -86,9 +85,9 @@ func (c *checks) stands(records []streams.Record) {
 	}
 }
 
-// observedOnce holds that reading live has written each payment once, however often
-// its ledger was read. What stands outside of transactions is of backfills, which
-// write what the past had for their watch.
+// observedOnce checks that reading live has written each payment once, however often its
+// ledger was read. Records outside of transactions are of backfills, which write past
+// payments for their watch.
 func (c *checks) observedOnce(log *Log) {
 	for partition := range log.keyed {
 		seen := make(map[string]bool)
@@ -155,18 +154,18 @@ func (c *checks) fact(r streams.Record) {
 				t.enabled = t.enabled || t.partition == r.Partition && c.owns(t)
 			}
 		}
-	default: // the models hold enough
+	default: // the models check enough
 	}
 	w.tracef("fact %d of %s: %s %s", f.Version, short(f.Aggregate), f.Body.FactType(),
 		short(f.EventID()))
 }
 
-// strangersAreRefused holds that what one account owns does not exist for another.
+// strangersAreRefused checks that an object of one account does not exist for another.
 func (c *checks) strangersAreRefused(h domain.CommandHandled) {
 	cmd := c.world.clients.byID[h.CommandID]
 	switch cmd.Body.(type) {
 	case domain.CreateAccount, domain.CreateEndpoint, domain.CreateWatch:
-		return // made for the account that they name
+		return // created for the account that they name
 	default:
 	}
 	if r := h.Answer.Rejection; cmd.AccountID == stranger &&
@@ -176,7 +175,7 @@ func (c *checks) strangersAreRefused(h domain.CommandHandled) {
 	}
 }
 
-// created holds that a delivery is of a match, and of the first one.
+// created checks that a delivery belongs to a match, and to the first one.
 func (c *checks) created(partition int32, b domain.DeliveryCreated) {
 	c.world.count("deliveries of " + string(b.Event.Type))
 	if b.Event.Type == domain.TestPing {
@@ -198,7 +197,7 @@ func (c *checks) created(partition int32, b domain.DeliveryCreated) {
 	c.world.violate("G2: the delivery of %s is of no match", b.Event.ID)
 }
 
-// attemptMade holds that what is recorded happened (G7).
+// attemptMade checks that what is recorded happened (G7).
 func (c *checks) attemptMade(endpoint string, b domain.AttemptMade) {
 	id := attemptID{deliveryID{endpoint, b.EventID}, b.Number}
 	happened := slices.ContainsFunc(c.started[id],
@@ -211,7 +210,7 @@ func (c *checks) attemptMade(endpoint string, b domain.AttemptMade) {
 	c.world.count("deliveries " + string(b.State))
 }
 
-// askedFor is the Retry-After of what an attempt brought back.
+// askedFor is the Retry-After of an attempt's result.
 func (c *checks) askedFor(endpoint string, b domain.AttemptMade) int64 {
 	for _, s := range c.started[attemptID{deliveryID{endpoint, b.EventID}, b.Number}] {
 		if same(s.result, b.Result) {
@@ -221,8 +220,8 @@ func (c *checks) askedFor(endpoint string, b domain.AttemptMade) int64 {
 	return 0
 }
 
-// underWay reports whether the owner of a delivery's partition has an attempt of it
-// under way, or took its outcome in this very turn.
+// underWay reports whether the owner of a delivery's partition has an attempt of it in
+// flight, or took its outcome in this turn.
 func (c *checks) underWay(id deliveryID) bool {
 	partition := c.world.log.partitionOf(schemas.TopicJournal, id.endpoint)
 	for _, e := range c.world.engines {
@@ -239,14 +238,14 @@ func (c *checks) underWay(id deliveryID) bool {
 	return false
 }
 
-// same compares what the history keeps of two results.
+// same compares what the history stores of two results.
 func same(a, b domain.AttemptResult) bool {
 	return a.SentAtMillis == b.SentAtMillis && a.DurationMillis == b.DurationMillis &&
 		a.StatusCode == b.StatusCode && a.Error == b.Error && bytes.Equal(a.ResponseBody, b.ResponseBody)
 }
 
-// commanded counts how often a command was asked: however often its record is
-// read again, it is not carried out more often.
+// commanded counts how often a command was issued: however often its record is read again,
+// it is not executed more often.
 func (c *checks) commanded(r streams.Record) {
 	if isDamaged(r) {
 		return
@@ -258,7 +257,7 @@ func (c *checks) commanded(r streams.Record) {
 	c.stood[cmd.ID]++
 }
 
-// match holds that an event is told to one endpoint, with one body (G2).
+// match checks that an event is matched for one endpoint, with one body (G2).
 func (c *checks) match(r streams.Record) {
 	if isDamaged(r) {
 		return
@@ -281,8 +280,8 @@ func (c *checks) match(r streams.Record) {
 	c.matched[in.Event.ID] = append(c.matched[in.Event.ID], found)
 }
 
-// handedOver holds that an event is handed over as its journal says, with the body
-// that it was matched with.
+// handedOver checks that an event is handed over as its journal says, with the body that it
+// was matched with.
 func (c *checks) handedOver(r streams.Record, in domain.MatchInput) {
 	matches := c.matched[in.Event.ID]
 	if len(matches) == 0 || !bytes.Equal(matches[0].event.Body, in.Event.Body) {
@@ -301,7 +300,7 @@ func (c *checks) payment(r streams.Record) {
 	c.observed[p.Payment.ID] = true
 }
 
-// ledgerRead holds that a ledger that was read has told what it had to (G2).
+// ledgerRead checks that a ledger's matches are complete when its cursor is written (G2).
 func (c *checks) ledgerRead(r streams.Record) {
 	w := c.world
 	read, err := schemas.DecodeLedgerRead(schemas.Read(r.Value, r))
@@ -319,7 +318,7 @@ func (c *checks) ledgerRead(r streams.Record) {
 	c.readOnce(w.chain.ledgers[read.Sequence-1])
 }
 
-// attemptStarts holds that an attempt may start, by what the journal says (G3).
+// attemptStarts checks that an attempt may start, according to the journal (G3).
 func (c *checks) attemptStarts(t *task, a domain.Attempt) {
 	w := c.world
 	id := deliveryID{a.EndpointID, a.EventID}
@@ -368,8 +367,8 @@ func (c *checks) attemptStarts(t *task, a domain.Attempt) {
 	}
 }
 
-// bounds hold that an endpoint gets no more attempts at once, or in any second,
-// than it may, whichever tasks begin them. What somebody waits for is exempt.
+// bounds checks that an endpoint gets no more attempts at once, or in any second, than it
+// may, whichever tasks begin them. Attempts that somebody waits for are exempt.
 func (c *checks) bounds(t *task, endpoint string, perSecond int) {
 	under := 0
 	for _, u := range t.under {
@@ -392,14 +391,14 @@ func (c *checks) bounds(t *task, endpoint string, perSecond int) {
 	}
 }
 
-// attemptEnds notes what a receiver saw.
+// attemptEnds records what a receiver saw.
 func (c *checks) attemptEnds(f *flight) {
 	id := attemptID{deliveryID{f.attempt.EndpointID, f.attempt.EventID}, f.attempt.Number}
 	c.started[id] = append(c.started[id], &sent{f, f.result})
 }
 
-// inHistory holds that an attempt that ended is in the journal, unless its process
-// died or another has owned the partition since (G7).
+// inHistory checks that an attempt that ended is in the journal, unless its process died or
+// another has owned the partition since (G7).
 func (c *checks) inHistory() {
 	for _, delivery := range c.model.created {
 		for n := 1; ; n++ {
@@ -421,8 +420,7 @@ func (c *checks) inHistory() {
 	}
 }
 
-// outcomesTaken holds that the outcomes of a turn that was committed are in the
-// journal (G7).
+// outcomesTaken checks that the outcomes of a committed turn are in the journal (G7).
 func (c *checks) outcomesTaken(t *task) {
 	for _, o := range t.taken {
 		id := attemptID{deliveryID{o.Attempt.EndpointID, o.Attempt.EventID}, o.Attempt.Number}
@@ -434,7 +432,7 @@ func (c *checks) outcomesTaken(t *task) {
 	t.taken = nil
 }
 
-// factTold holds that only what is committed is told of.
+// factTold checks that only committed facts are reported.
 func (c *checks) factTold(f domain.Fact) {
 	if f.Version > c.model.version(f.Aggregate) {
 		c.world.violate("fact %d of %s is told of before it is committed", f.Version, f.Aggregate)
@@ -446,13 +444,13 @@ func (c *checks) owns(t *task) bool {
 	return !t.ended && c.world.log.producers[txnID(t.partition)].epoch == t.epoch
 }
 
-// settled holds that nothing that is due is left alone while there is room for it
-// (G6): a slow neighbour is no reason. It is counted in turns: after each one. A
-// rate limit is a reason for a second.
+// settled checks that nothing that is due waits while there is room for it (G6): a slow
+// neighbour is no reason. It is checked after each turn. A rate limit is a reason for a
+// second.
 func (c *checks) settled(t *task, nowMillis int64) {
 	w := c.world
 	if !c.owns(t) || t.draining || !t.process.ours() || len(t.under) >= w.setup.inFlight {
-		t.limited = nil // what waits now, waits for something else
+		t.limited = nil // what waits now, waits for another reason
 		return
 	}
 	doubtful, sending := 0, make(map[string]bool)
@@ -482,8 +480,8 @@ func (c *checks) settled(t *task, nowMillis int64) {
 	}
 }
 
-// waits notes that a delivery is due and not begun, and holds that its endpoint's rate
-// limit is no reason for longer than a second. Waited is since when endpoints wait.
+// waits records that a delivery is due and not begun, and checks that its endpoint's rate
+// limit is a reason for no longer than a second. Waited is since when endpoints wait.
 func (t *task) waits(id deliveryID, waited map[string]int64) {
 	w := t.process.world
 	since, is := waited[id.endpoint]
@@ -497,8 +495,8 @@ func (t *task) waits(id deliveryID, waited map[string]int64) {
 	t.limited[id.endpoint] = since
 }
 
-// testCreated notes a test at the task that made it, which answers for it. The next
-// task of the partition knows of it when its command is repeated.
+// testCreated records a test at the task that created it, which must answer it. The next
+// task of the partition learns of it when its command is repeated.
 func (c *checks) testCreated(partition int32, id deliveryID) {
 	if !c.reference.deliveries[id].test {
 		return
@@ -512,13 +510,13 @@ func (c *checks) testCreated(partition int32, id deliveryID) {
 	}
 }
 
-// mostTestTurns is how many turns a test may wait while its endpoint is disabled: the
-// one that decides to cancel it, and the one that does.
+// mostTestTurns is how many turns a test may wait while its endpoint is disabled: the one
+// that decides to cancel it, and the one that does.
 const mostTestTurns = 2
 
-// testsAnswered holds that a test whose endpoint was disabled or deleted before it was
-// sent is answered, and does not wait until the endpoint is enabled. It is counted in
-// turns: after each one.
+// testsAnswered checks that a test whose endpoint was disabled or deleted before it was
+// sent is answered, and does not wait until the endpoint is enabled. It is checked after
+// each turn.
 func (c *checks) testsAnswered(t *task) {
 	for id := range t.tests {
 		d, e := c.reference.deliveries[id], c.reference.endpoints[id.endpoint]
@@ -536,7 +534,7 @@ func (c *checks) testsAnswered(t *task) {
 	}
 }
 
-// acknowledged holds that what a client was told is in the journal (G1).
+// acknowledged checks that what a client was answered is in the journal (G1).
 func (c *checks) acknowledged(cmd *issued, r domain.Result) {
 	w := c.world
 	if cmd == nil {
@@ -548,7 +546,7 @@ func (c *checks) acknowledged(cmd *issued, r domain.Result) {
 			r.CommandID)
 	}
 	if h.again {
-		return // repeats are promised to be noticed for a day
+		return // repeats are promised to be recognized for a day
 	}
 	told := schemas.EncodeResult(domain.Result{
 		CommandID: r.CommandID,
@@ -583,7 +581,7 @@ func (c *checks) acknowledged(cmd *issued, r domain.Result) {
 	}
 }
 
-// effect reports whether what was created is there.
+// effect reports whether what was created exists.
 func (c *checks) effect(body domain.CommandBody) bool {
 	m := c.model
 	switch b := body.(type) {

@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// clients are those who use the API, and the API's way to the engine.
+// clients are the API's users, and the API's connection to the engine.
 type clients struct {
 	world     *World
 	commands  []*issued
@@ -18,19 +18,18 @@ type clients struct {
 	endpoints []string
 	watches   []string
 	keys      []string
-	from      map[topicPartition]int64 // where results are read on
+	from      map[topicPartition]int64 // position in the results
 }
 
-// issued is a command that was asked.
+// issued is a command that was issued.
 type issued struct {
 	domain.Command
 	atMillis int64 // by the wall clock
-	asks     int   // without an answer since
+	asks     int   // repeats without an answer since
 	answer   *domain.Result
 }
 
-// account owns what the clients make; stranger is another, which may not know
-// of it.
+// account owns what the clients create; stranger is another, for which it must not exist.
 var (
 	account  = domain.DeriveID(domain.AccountPrefix, "holder")
 	stranger = domain.DeriveID(domain.AccountPrefix, "stranger")
@@ -44,8 +43,8 @@ func newClients(w *World) *clients {
 	return c
 }
 
-// restart is what is left of the API after a kill: results are read from their
-// ends, and whoever waits is told that it is not known.
+// restart is the API after a kill: results are read from their ends, and waiting clients
+// are told that the outcome is unknown.
 func (c *clients) restart() {
 	for p := range c.world.setup.partitions {
 		at := topicPartition{schemas.TopicResults, p}
@@ -53,8 +52,8 @@ func (c *clients) restart() {
 	}
 }
 
-// repeatsForMillis is for how long clients repeat a command: a bit less than the
-// 24 hours that they are promised.
+// repeatsForMillis is for how long clients repeat a command: a bit less than the promised
+// 24 hours.
 const repeatsForMillis = 20 * hourMillis
 
 // old reports whether a command is too old to be repeated, by a wall clock that
@@ -78,8 +77,8 @@ func (c *clients) waits(cmd *issued) bool { return cmd.asks > 0 && !c.tooOld(cmd
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// clientAsks issues a command: a new one, one whose answer did not come, or one
-// that was answered.
+// clientAsks issues a command: a new one, one whose answer did not arrive, or one that was
+// answered.
 func (w *World) clientAsks() bool {
 	c := w.clients
 	if w.chance(0.3) {
@@ -113,7 +112,7 @@ func (c *clients) issue(body domain.CommandBody) *issued {
 	return cmd
 }
 
-// again asks a command again, maybe with another body under the same id.
+// again repeats a command, sometimes with another body under the same id.
 func (c *clients) again(cmd *issued) bool {
 	w := c.world
 	if c.tooOld(cmd) {
@@ -131,7 +130,7 @@ func (c *clients) again(cmd *issued) bool {
 	return true
 }
 
-// ask appends a command. Appending may fail unnoticed, or happen twice.
+// ask appends a command. The append may silently fail, or happen twice.
 func (c *clients) ask(cmd *issued) {
 	w := c.world
 	cmd.asks++
@@ -155,7 +154,7 @@ func (c *clients) append(cmd *issued) {
 	w.count("commands")
 }
 
-// tellFor takes note of the commands that a follower asks, which nobody waits for.
+// tellFor records the commands of a follower, for whose answers nobody waits.
 func (c *clients) tellFor(records []streams.Record) {
 	for _, r := range records {
 		if r.Topic != schemas.TopicCommands {
@@ -171,7 +170,7 @@ func (c *clients) tellFor(records []streams.Record) {
 	}
 }
 
-// newBody draws what is asked.
+// newBody draws a command.
 func (c *clients) newBody() (domain.CommandBody, bool) {
 	w := c.world
 	if len(c.commands) == 0 {
@@ -232,8 +231,8 @@ func (c *clients) newEndpoint() domain.CommandBody {
 	}
 }
 
-// newWatch asks for a watch of an endpoint whose creation was acknowledged, as
-// the API does.
+// newWatch creates a watch with an endpoint whose creation was acknowledged, as the API
+// does.
 func (c *clients) newWatch() (domain.CommandBody, bool) {
 	w := c.world
 	endpoint, ok := pick(w, c.knownEndpoints())
@@ -276,8 +275,7 @@ func (c *clients) amount() domain.AmountRule {
 	}
 }
 
-// knownEndpoints are those that exist; now and then one that was deleted
-// meanwhile is among them.
+// knownEndpoints are existing endpoints, and sometimes one that was deleted meanwhile.
 func (c *clients) knownEndpoints() []string {
 	late := c.world.chance(0.05)
 	return slices.DeleteFunc(slices.Clone(c.endpoints), func(id string) bool {
@@ -304,7 +302,7 @@ func (c *clients) watchChange() domain.CommandBody {
 	}
 }
 
-// pastOf asks for a backfill: of any ledgers, of some that are yet to close too.
+// pastOf requests a backfill of any ledgers, also of some that are yet to close.
 func (c *clients) pastOf() domain.CommandBody {
 	w := c.world
 	last := int(w.chain.latest()) + 2
@@ -319,8 +317,8 @@ func (c *clients) pastOf() domain.CommandBody {
 	return body
 }
 
-// revision is what a client that has read an object sends: nothing, the right
-// one or an older one.
+// revision is the If-Match of a client that has read an object: none, the right one or an
+// older one.
 func (c *clients) revision(current uint64) uint64 {
 	switch c.world.rnd.IntN(6) {
 	case 0:
@@ -351,7 +349,7 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 			Change:     domain.EndpointChange{URL: &url},
 		}, true
 	case draw < 26:
-		if w.chance(0.5) { // what is tested may be disabled in the same turn
+		if w.chance(0.5) { // the tested endpoint may be disabled in the same turn
 			c.ask(c.issue(domain.TestEndpoint{EndpointID: id}))
 		}
 		return domain.DisableEndpoint{EndpointID: id, IfRevision: revision}, true
@@ -374,8 +372,8 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 	return c.resend()
 }
 
-// resend asks for any delivery again, with the endpoint that its watch names, as
-// the API does. A watch whose endpoint is gone is often given another first.
+// resend resends any delivery, with the endpoint that its watch names, as the API does. A
+// watch whose endpoint is gone often gets another first.
 func (c *clients) resend() (domain.CommandBody, bool) {
 	w := c.world
 	m := w.checks.model
@@ -394,13 +392,13 @@ func (c *clients) resend() (domain.CommandBody, bool) {
 		body.ToEndpointID = e.ID
 	}
 	left, is := pick(w, w.checks.reference.left(d))
-	if is && w.chance(0.7) { // of a table that is behind
+	if is && w.chance(0.7) { // from a table that is behind
 		body.ToEndpointID = left
 	}
 	return body, ok
 }
 
-// named gives a watch that was not deleted, and the endpoint that it names.
+// named returns a watch that was not deleted, and the endpoint that it names.
 func (c *clients) named(watchID string) (domain.Watch, domain.Endpoint) {
 	m := c.world.checks.model
 	watch := m.watches[watchID]
@@ -410,7 +408,7 @@ func (c *clients) named(watchID string) (domain.Watch, domain.Endpoint) {
 	return watch, m.endpoints[watch.EndpointID]
 }
 
-// cancelled are deliveries whose events may go on elsewhere.
+// cancelled returns deliveries whose events may continue elsewhere.
 func (c *clients) cancelled() (some []deliveryID) {
 	m := c.world.checks.model
 	for _, id := range m.created {
@@ -422,7 +420,7 @@ func (c *clients) cancelled() (some []deliveryID) {
 	return some
 }
 
-// replay asks for a span of time; its ends are often the very time of a delivery.
+// replay requests a time range; its ends are often the exact time of a delivery.
 func (c *clients) replay(endpoint string) domain.CommandBody {
 	w := c.world
 	var failed []int64
@@ -447,8 +445,7 @@ func (c *clients) replay(endpoint string) domain.CommandBody {
 	return body
 }
 
-// reseal asks for what is kept sealed now, and for what was long ago, to be kept
-// otherwise.
+// reseal requests that sealed values, present and long replaced ones, be resealed.
 func (c *clients) reseal(id string) domain.CommandBody {
 	body := domain.ResealSecrets{
 		EndpointID: id,
@@ -461,7 +458,7 @@ func (c *clients) reseal(id string) domain.CommandBody {
 	return body
 }
 
-// clientReads hands out answers.
+// clientReads delivers answers.
 func (w *World) clientReads() bool {
 	c := w.clients
 	at := topicPartition{schemas.TopicResults, w.rnd.Int32N(w.setup.partitions)}
@@ -485,7 +482,7 @@ func (c *clients) take(r streams.Record) {
 	cmd := c.byID[result.CommandID]
 	if rejection := result.Answer.Rejection; rejection != nil &&
 		rejection.Code == domain.CodeCommandUnreadable {
-		w.count("refusals of damaged commands") // 503: the client still waits, and asks again
+		w.count("refusals of damaged commands") // 503: the client still waits, and repeats the command
 		return
 	}
 	w.checks.acknowledged(cmd, result)

@@ -1,36 +1,35 @@
-// Package sim runs the whole of engine, follower and directory in one goroutine
-// from one seed, breaks it wherever it can be broken, and holds the guarantees
-// of docs/architecture.md while it is broken. docs/simulation.md says how to use it.
+// Package sim runs engine, follower and directory in one goroutine from one seed, injects
+// faults everywhere, and checks the guarantees of docs/architecture.md meanwhile.
+// docs/simulation.md says how to use it.
 //
-// It hides the log, the clocks, the receivers, the clients and the ledger
-// network, all of which are in memory, and the order in which things happen. The
-// code under it is the one that runs: streams.Core with the engine's handler and
-// engine.Flights on Pebble, follower.Reading, directory.Directory. What it stands in for
-// is Kafka: its clients, which perform what a core asks for (streams.Task), and its group
-// (streams.Membership).
+// It hides the log, the clocks, the receivers, the clients and the ledger network, all of
+// which are in memory, and the order of events. It runs the production code: streams.Core
+// with the engine's handler and engine.Flights on Pebble, follower.Reading,
+// directory.Directory. It replaces Kafka: its clients, which perform a core's actions
+// (streams.Task), and its group (streams.Membership).
 //
 // Invariants:
 //
-//   - A run is a function of its seed and the steps that are left out. Each step
-//     draws from a generator of its own, so that leaving one out does not change
-//     what others draw, and a failing run can be made shorter.
-//   - An action of a streams.Core is a step, a commit is two, and a journal is read in
-//     several. Anything may happen between two steps; a crash also within a
-//     commit, within an append, and between two attempts of a turn.
-//   - The model is the fold of what was decided to stand, in its order, by
-//     package domain alone. Checkers compare with it at once: they do not wait
-//     for calm. The reference model is another fold of the same, without the rules
-//     of package domain, and so finds what is wrong in engine and model alike.
-//   - After the steps with faults all is calm: processes run, receivers answer
-//     200, clients ask again. Then everything must come to rest.
+//   - A run is a function of its seed and the steps that are left out. Each step has its
+//     own random generator, so that leaving one out does not change the others, and a
+//     failing run can be shrunk.
+//   - Each action of a streams.Core is a step, a commit is two, and a journal is read in
+//     several. Anything may happen between two steps; a crash also within a commit, within
+//     an append, and between two attempts of a turn.
+//   - The model is the fold of the committed facts, in order, by package domain alone.
+//     Checkers compare with it at once: they do not wait for the end. The reference model
+//     is another fold of the same facts, without the rules of package domain, and so finds
+//     mistakes that engine and model share.
+//   - After the steps with faults, faults stop: processes run, receivers answer 200,
+//     clients repeat their requests. Then everything must come to rest.
 //
-// Two forms of broker are played. The embedded one tears a commit when it is
-// killed: any set of the transaction's partitions stands, positions do not. The
-// other is a cluster: a commit is decided as a whole, and its markers come late
-// and one by one. In both, a start may be told of an end that is too early.
+// There are two kinds of broker. The embedded one tears a commit when it is killed: any
+// subset of the transaction's partitions is committed, positions are not. The other is a
+// cluster: a commit is atomic, and its markers come late and one by one. With both, a start
+// may get an end offset that is too low.
 //
-// A crash loses state: a store's write-ahead log is cut anywhere, or the store
-// is gone.
+// A crash loses state: a store's write-ahead log is truncated anywhere, or the store is
+// lost.
 //
 // File map:
 //

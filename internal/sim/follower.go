@@ -19,15 +19,15 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// errKilled ends whatever a process that died was doing.
+// errKilled ends whatever a process was doing when it died.
 var errKilled = errors.New("sim: killed")
 
-// errLog is a failure of the log, after which nobody knows what stands.
+// errLog is a failure of the log, after which it is unknown what was committed.
 var errLog = errors.New("sim: the log did not answer")
 
-// followerProcess is one process with the role of a follower: the directory, and
-// the reading of ledgers while it is elected. Reading is a coroutine: it gives
-// way wherever the real one waits.
+// followerProcess is one process with the role of a follower: the directory, and the
+// reading of ledgers while it is elected. Reading is a coroutine: it yields wherever the
+// real one waits.
 type followerProcess struct {
 	member
 	world     *World
@@ -36,22 +36,22 @@ type followerProcess struct {
 	directory *directory.Directory
 	at        positions // of the directory's reader
 
-	live    routine // reads the ledgers as they close
-	past    routine // carries out backfills
+	live    routine // reads closed ledgers
+	past    routine // runs backfills
 	reading *follower.Reading
-	after   string // the watch whose backfill had its turn
-	unsure  bool   // ours was denied
-	epoch   int    // of the transactional id, as it took it over
-	tore    bool   // it died with everything, in the middle of a commit
+	after   string // the watch whose backfill was advanced last
+	unsure  bool   // isElected returned false
+	epoch   int    // of the transactional id, at the take-over
+	tore    bool   // it was killed with everything else, in the middle of a commit
 	elected bool   // as far as it knows
 }
 
-// routine is a goroutine of a process, played by a coroutine.
+// routine is a goroutine of a process, simulated by a coroutine.
 type routine struct {
-	next    func() (func() bool, bool) // goes on; nil when it is not under way
+	next    func() (func() bool, bool) // resumes it; nil when it is not running
 	stop    func()
 	yield   func(func() bool) bool
-	blocked func() bool // what it waits for; nil when for nothing
+	blocked func() bool // what it waits for; nil: nothing
 	killed  bool
 	failed  error // how it ended
 	backoff int64 // by the steady clock
@@ -65,7 +65,7 @@ func (r *routine) begin(do func() error) {
 	})
 }
 
-// end breaks it off wherever it is.
+// end cancels it wherever it is.
 func (r *routine) end() {
 	if r.stop == nil {
 		return
@@ -75,7 +75,7 @@ func (r *routine) end() {
 	r.next, r.stop, r.yield, r.blocked, r.killed = nil, nil, nil, nil, false
 }
 
-// wait gives way until the condition holds; without one, once.
+// wait yields until the condition holds; without one, once.
 func (r *routine) wait(until func() bool) error {
 	if r.killed {
 		return errKilled
@@ -93,10 +93,10 @@ func (r *routine) ready(now int64) bool {
 
 type positions streams.Offsets
 
-// Position is where the directory's reader stands.
+// Position returns the position of the directory's reader.
 func (p positions) Position(topic string, partition int32) int64 { return p[topic][partition] }
 
-// Epoch is never known: the simulation's log has one leader.
+// Epoch is unknown: the simulation's log has one leader.
 func (positions) Epoch(string, int32) int32 { return -1 }
 
 func (f *followerProcess) boot() {
@@ -122,8 +122,8 @@ func (f *followerProcess) boot() {
 	w.tracef("follower %d boots", f.id)
 }
 
-// ends answers the directory's questions. It only reads, because the directory
-// asks for several topics side by side.
+// ends answers the directory's requests. It only reads, because the directory requests
+// several topics concurrently.
 type ends struct{ log *Log }
 
 func (e ends) Starts(_ context.Context, topic string) (map[int32]int64, error) {
@@ -142,7 +142,7 @@ func (e ends) Of(_ context.Context, topic string) (map[int32]int64, error) {
 	return by, nil
 }
 
-// OfEpochs is never known: the simulation's log has one leader.
+// OfEpochs returns nothing: the simulation's log has one leader.
 func (ends) OfEpochs(context.Context, string, map[int32]int32) map[int32]int64 { return nil }
 
 func (f *followerProcess) crash() {
@@ -195,7 +195,7 @@ func (w *World) coordinateFollowers() bool {
 			}
 			w.tracef("the group gives up on follower %d", f.id)
 			did = true
-		case f.works() && !f.in && w.chance(0.5): // it hears that all was lost
+		case f.works() && !f.in && w.chance(0.5): // it learns that it lost everything
 			f.endTerm()
 			f.in = true
 			f.beat(w)
@@ -207,7 +207,7 @@ func (w *World) coordinateFollowers() bool {
 	}
 	for _, f := range w.followers {
 		if f.alive && f.in && f.elected && !f.live.killed {
-			return did // it still gives the partition up
+			return did // it is still giving the partition up
 		}
 	}
 	f, ok := pick(w, workers(w.followers))
@@ -219,7 +219,7 @@ func (w *World) coordinateFollowers() bool {
 	return did
 }
 
-// moveLeader revokes the election of a follower that is well.
+// moveLeader revokes the election of a healthy follower.
 func (w *World) moveLeader() bool {
 	f := w.leader
 	if f == nil || !f.works() {
@@ -232,7 +232,7 @@ func (w *World) moveLeader() bool {
 	return true
 }
 
-// endTerm breaks reading off wherever it is.
+// endTerm cancels reading wherever it is.
 func (f *followerProcess) endTerm() {
 	f.elected = false
 	f.live.end()
@@ -246,7 +246,7 @@ func (f *followerProcess) ours() bool {
 	return ours
 }
 
-// workFollower lets one follower go on to where it next gives way, or further.
+// workFollower resumes one follower until it next yields, or further.
 func (w *World) workFollower() bool {
 	var ready []*followerProcess
 	for _, f := range workers(w.followers) {
@@ -265,12 +265,12 @@ func (w *World) workFollower() bool {
 	return true
 }
 
-// ready reports whether a follower that works can go on.
+// ready reports whether a running follower can continue.
 func (f *followerProcess) ready() bool {
 	return f.elected && (f.live.ready(f.world.steady) || f.pastReady())
 }
 
-// pastReady reports whether backfills can go on.
+// pastReady reports whether backfills can continue.
 func (f *followerProcess) pastReady() bool {
 	if f.reading == nil || !f.past.ready(f.world.steady) {
 		return false
@@ -337,7 +337,7 @@ func (f *followerProcess) follow() {
 	})
 }
 
-// followerLog is the follower's way to the log.
+// followerLog is the follower's access to the log.
 type followerLog struct {
 	f *followerProcess
 	r *routine
@@ -360,8 +360,8 @@ func (l followerLog) TakeOver(context.Context) error {
 	return l.r.wait(nil)
 }
 
-// Commit may come to an end anywhere: before anything is written, with the
-// transaction open, torn by a kill of everything, or with its answer lost.
+// Commit may end anywhere: before anything is written, with the transaction open, torn by a
+// kill of everything, or with its answer lost.
 func (l followerLog) Commit(_ context.Context, records ...streams.Record) error {
 	f := l.f
 	w := f.world
@@ -422,7 +422,7 @@ func (l followerLog) end() error {
 	return nil
 }
 
-// Append may be cut short anywhere.
+// Append may be interrupted anywhere.
 func (l followerLog) Append(_ context.Context, records ...streams.Record) error {
 	f := l.f
 	w := f.world
@@ -458,7 +458,7 @@ func (l followerLog) Ends(ctx context.Context, topic string) (map[int32]int64, e
 	return until, cmp.Or(err, l.r.wait(nil))
 }
 
-// Read gives what is committed. What is undecided is waited for.
+// Read returns committed records. It waits for open transactions.
 func (l followerLog) Read(
 	_ context.Context, topic string, from, ends map[int32]int64,
 	take func(streams.Record) error,
@@ -488,7 +488,7 @@ type knownWatches struct {
 	r *routine
 }
 
-// CatchUp is directory.CatchUp; waiting gives way.
+// CatchUp is directory.CatchUp; it yields while it waits.
 func (k knownWatches) CatchUp(ctx context.Context) (map[int32]int64, error) {
 	ends, err := k.f.directory.Barrier(ctx)
 	if err != nil {
@@ -519,7 +519,7 @@ func (k knownWatches) EachUnadmitted(take func(domain.Watch) error) error {
 
 var tables = []string{schemas.TopicAccounts, schemas.TopicEndpoints, schemas.TopicWatches}
 
-// fillDirectory lets one process take some rows in, or a few times some.
+// fillDirectory lets one process read some rows, or repeatedly some.
 func (w *World) fillDirectory() bool {
 	did := false
 	for !did || w.chance(goesOn) {

@@ -9,17 +9,16 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// judged is what may and must become of each payment (G2), by the history of the
-// watches: which of its settings a watch may have been judged with, and from which
-// ledger on it is judged.
+// judged is which matches each payment may and must have (G2), by the history of the
+// watches: which settings of a watch may have been used, and the first ledger that it sees.
 type judged struct {
 	settings map[string][]domain.Watch // of a watch, oldest first
-	known    map[string]int            // which of them the client knows of; absent: none
-	since    map[string]uint32         // the first live ledger of a watch, as was recorded first
-	// by ledger and watch: the settings that its reader knows at least
+	known    map[string]int            // the latest one that the client knows; absent: none
+	since    map[string]uint32         // the first live ledger of a watch, as first recorded
+	// by ledger and watch: the oldest settings that its reader may have used
 	least map[uint32]map[string]int
 	read  map[uint32]bool // ledgers
-	gone  map[string]bool // endpoints that their table showed as deleted
+	gone  map[string]bool // endpoints whose table row showed them as deleted
 }
 
 func newJudged() *judged {
@@ -33,7 +32,7 @@ func newJudged() *judged {
 	}
 }
 
-// changed takes note of a watch after a fact.
+// changed records a watch after a fact.
 func (j *judged) changed(w domain.Watch) {
 	of := j.settings[w.ID]
 	if w.Exists() && (len(of) == 0 || of[len(of)-1].Revision != w.Revision) {
@@ -41,9 +40,9 @@ func (j *judged) changed(w domain.Watch) {
 	}
 }
 
-// shown takes note of a watch as a row of the table shows it. A torn commit may leave
-// the row without its fact. Followers go by it, and may: the command is still in the
-// log, behind the same facts, and will be decided alike.
+// shown records a watch as its table row shows it. A torn commit may keep the row without
+// its fact. Followers may use it: the command is still in the log, after the same facts,
+// and will be decided in the same way.
 func (j *judged) shown(row streams.Record) {
 	watch, err := schemas.DecodeWatch(schemas.Read(row.Value, row))
 	if err != nil {
@@ -52,8 +51,8 @@ func (j *judged) shown(row streams.Record) {
 	j.changed(watch)
 }
 
-// shownEndpoint takes note of an endpoint as a row of the table shows it, which
-// followers go by likewise.
+// shownEndpoint records an endpoint as its table row shows it, which followers use
+// likewise.
 func (j *judged) shownEndpoint(row streams.Record) {
 	endpoint, err := schemas.DecodeEndpoint(schemas.Read(row.Value, row))
 	if err != nil {
@@ -64,7 +63,7 @@ func (j *judged) shownEndpoint(row streams.Record) {
 	}
 }
 
-// acknowledged takes note of what a client was told of a watch.
+// acknowledged records what a client was told of a watch.
 func (j *judged) acknowledged(w domain.Watch) {
 	i := slices.IndexFunc(j.settings[w.ID],
 		func(s domain.Watch) bool { return s.Revision == w.Revision })
@@ -73,8 +72,8 @@ func (j *judged) acknowledged(w domain.Watch) {
 	}
 }
 
-// asked takes note of the first that the log has about where a watch is live. That
-// is behind what was read by then.
+// asked records the first admission of a watch in the log, which names a ledger after those
+// read by then.
 func (c *checks) asked(r streams.Record) {
 	if isDamaged(r) {
 		return
@@ -94,7 +93,7 @@ func (c *checks) asked(r streams.Record) {
 	c.judged.since[body.WatchID] = body.LiveSince
 }
 
-// closed notes what the readers of a ledger know at least.
+// closed records what the readers of a ledger know at least.
 func (j *judged) closed(sequence uint32) {
 	least := make(map[string]int)
 	for id, i := range j.known {
@@ -103,14 +102,14 @@ func (j *judged) closed(sequence uint32) {
 	j.least[sequence] = least
 }
 
-// may gives the settings with which a ledger may have been judged for a watch.
-// Certain reports whether its client knew of the watch before the ledger closed.
+// may returns the settings with which a ledger may have been matched for a watch. Certain
+// reports whether its client knew of the watch before the ledger closed.
 func (j *judged) may(watchID string, sequence uint32) (settings []domain.Watch, certain bool) {
 	from, certain := j.least[sequence][watchID]
 	return j.settings[watchID][from:], certain
 }
 
-// readOnce holds what a ledger has told, when its cursor stands.
+// readOnce checks a ledger's matches when its cursor is committed.
 func (c *checks) readOnce(l domain.Ledger) {
 	j := c.judged
 	if j.read[l.Sequence] {
@@ -161,7 +160,7 @@ func (c *checks) beganPart(watchID string, sequence uint32) bool {
 	return open || len(watch.Covered.Missing(one)) == 0
 }
 
-// mayBeSilent holds that a payment that was not matched did not have to be.
+// mayBeSilent checks that a payment that was not matched did not have to be.
 func (c *checks) mayBeSilent(settings []domain.Watch, p domain.Payment) {
 	for _, watch := range settings {
 		if _, matches := tells(watch, p); !matches || c.judged.gone[watch.EndpointID] {
@@ -172,8 +171,8 @@ func (c *checks) mayBeSilent(settings []domain.Watch, p domain.Payment) {
 		p.Ledger, p.ID, settings[0].ID)
 }
 
-// mayTell holds that a match is of settings that the watch had, and that its
-// payment was observed.
+// mayTell checks that a match belongs to settings that the watch had, and that its payment
+// was observed.
 func (c *checks) mayTell(settings []domain.Watch, p domain.Payment, found match) {
 	w := c.world
 	if !c.observed[p.ID] {
@@ -190,7 +189,7 @@ func (c *checks) mayTell(settings []domain.Watch, p domain.Payment, found match)
 		found.endpoint, found.event.Body)
 }
 
-// tells is what a watch makes of a payment.
+// tells returns a watch's match of a payment.
 func tells(watch domain.Watch, p domain.Payment) (domain.Match, bool) {
 	m, matches := domain.MatchPayment(watch, p)
 	return m, matches && p.AmountStroops > 0

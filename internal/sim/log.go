@@ -8,27 +8,26 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// errFenced is what a former owner of a transactional id is answered with.
+// errFenced is the answer to a former owner of a transactional id.
 var errFenced = errors.New("sim: another has taken over the transactional id")
 
-// transactionTimeoutMillis is after how long the log aborts what was left open.
+// transactionTimeoutMillis is when the log aborts an open transaction.
 const transactionTimeoutMillis = 10_000
 
-// Log is the brokers: topics, transactions and the positions of one group, with
-// Kafka's rules. A transaction writes into several partitions; in each, what it
-// wrote counts from its marker on, which is a record that takes an offset.
+// Log simulates the brokers: topics, transactions and the positions of one group, with
+// Kafka's rules. A transaction writes to several partitions; in each, its records count
+// from its marker on, which is a record that takes an offset.
 type Log struct {
 	keyed      int32 // partitions of keyed topics
 	partitions map[topicPartition]*partition
 	positions  map[topicPartition]int64
 	producers  map[string]*producer
-	// stands is told of records in the order in which they are decided to stand.
+	// stands is called with records in the order in which they are committed.
 	stands func([]streams.Record)
-	// loses is asked of each record whether it is to be lost on the way: a bug to
-	// be found.
+	// loses is called for each record and returns whether to lose it: a planted bug.
 	loses    func(streams.Record) bool
-	unfenced bool // a bug to be found: former owners are let through
-	leaks    bool // a bug to be found: cut responses come without the list of what was aborted
+	unfenced bool // a planted bug: former owners may write
+	leaks    bool // a planted bug: cut responses come without the list of aborted transactions
 }
 
 type topicPartition struct {
@@ -72,7 +71,7 @@ type transaction struct {
 	spans     []*span
 	records   []streams.Record
 	positions map[topicPartition]int64
-	decided   bool // to commit; markers may be missing
+	decided   bool // committed; markers may be missing
 }
 
 func newLog(keyed int32) *Log {
@@ -99,12 +98,12 @@ func (l *Log) count(topic string) int32 {
 	return l.keyed
 }
 
-// partitionOf is where an aggregate's records go.
+// partitionOf returns the partition of an aggregate's records.
 func (w *World) partitionOf(aggregate string) int32 {
 	return w.log.partitionOf(schemas.TopicJournal, aggregate)
 }
 
-// partitionOf is where a key's records go.
+// partitionOf returns the partition of a key's records.
 func (l *Log) partitionOf(topic, key string) int32 {
 	h := fnv.New32a()
 	h.Write([]byte(key))
@@ -125,7 +124,7 @@ func (l *Log) write(at topicPartition, r streams.Record, s *span) streams.Record
 // end is the high watermark.
 func (l *Log) end(at topicPartition) int64 { return int64(len(l.partitions[at].entries)) }
 
-// stable is the last stable offset: what lies behind it is undecided.
+// stable is the last stable offset: what follows it is undecided.
 func (l *Log) stable(at topicPartition) int64 {
 	p := l.partitions[at]
 	for _, s := range p.spans {
@@ -136,11 +135,12 @@ func (l *Log) stable(at topicPartition) int64 {
 	return l.end(at)
 }
 
-// responseEntries is after how many entries a response is cut, where that matters.
+// responseEntries is the number of entries after which a response is cut, where that
+// matters.
 const responseEntries = 16
 
-// read gives committed records from an offset on, and the offset to read next,
-// which control records and aborted ones move too.
+// read returns committed records from an offset on, and the offset to read next; control
+// records and aborted ones advance it too.
 func (l *Log) read(at topicPartition, from int64, most int) (records []streams.Record, next int64) {
 	p, stable := l.partitions[at], l.stable(at)
 	for next = from; next < stable && len(records) < most; next++ {
@@ -160,8 +160,8 @@ func (l *Log) append(r streams.Record) {
 	l.stands([]streams.Record{l.write(at, r, nil)})
 }
 
-// takeOver makes the caller the owner of a transactional id: what a former owner
-// had open is aborted, what was decided is brought to its end.
+// takeOver makes the caller the owner of a transactional id: a former owner's open
+// transaction is aborted, a committed one is completed.
 func (l *Log) takeOver(id string) (epoch int) {
 	p := l.producers[id]
 	if p == nil {
@@ -184,7 +184,7 @@ func (l *Log) resolve(p *producer) {
 	}
 }
 
-// abort ends a transaction without effect; what of it was marked stands.
+// abort aborts a transaction; partitions that were marked stay committed.
 func (l *Log) abort(p *producer) {
 	for _, s := range p.txn.spans {
 		if s.fate == fateOpen {
@@ -207,7 +207,7 @@ func (l *Log) mark(s *span, f fate) {
 	p.spans = kept
 }
 
-// byKey puts records where their keys belong.
+// byKey assigns records to the partitions of their keys.
 func (l *Log) byKey(records []streams.Record) []streams.Record {
 	for i, r := range records {
 		records[i].Partition = l.partitionOf(r.Topic, string(r.Key))
@@ -215,8 +215,8 @@ func (l *Log) byKey(records []streams.Record) []streams.Record {
 	return records
 }
 
-// produce writes the records of a transaction, undecided, each to its partition,
-// and gives the offset behind the last one of the journal.
+// produce writes the records of a transaction, undecided, each to its partition, and
+// returns the offset after the last one of the journal.
 func (l *Log) produce(
 	id string, epoch int, records []streams.Record, positions map[topicPartition]int64,
 	nowMillis int64,
@@ -225,7 +225,7 @@ func (l *Log) produce(
 	if p.epoch != epoch && !l.unfenced {
 		return 0, errFenced
 	}
-	l.resolve(p) // the one before may lack markers
+	l.resolve(p) // the previous one may lack markers
 	t := &transaction{began: nowMillis, positions: positions}
 	spans := make(map[topicPartition]*span)
 	for _, r := range records {
@@ -247,8 +247,7 @@ func (l *Log) produce(
 	return journalNext, nil
 }
 
-// decide commits a transaction. Its markers are still to be written, with
-// markNext.
+// decide commits a transaction. Its markers are written later, with markNext.
 func (l *Log) decide(id string, epoch int) error {
 	p := l.producers[id]
 	if p.epoch != epoch && !l.unfenced || p.txn == nil {
@@ -259,8 +258,8 @@ func (l *Log) decide(id string, epoch int) error {
 	return nil
 }
 
-// markNext writes the next marker of a decided transaction, and after the last
-// the group's positions. It reports whether the transaction goes on.
+// markNext writes the next marker of a committed transaction, and after the last one the
+// group's positions. It reports whether markers are left.
 func (l *Log) markNext(p *producer) bool {
 	for _, s := range p.txn.spans {
 		if s.fate == fateOpen {
@@ -298,7 +297,7 @@ func (l *Log) tear(id string, epoch int, stands func(topicPartition) bool) error
 	return nil
 }
 
-// unmarked gives the transactional ids of decided transactions whose markers are
+// unmarked returns the transactional ids of committed transactions whose markers are
 // missing.
 func (l *Log) unmarked(ids []string) (some []string) {
 	for _, id := range ids {
@@ -319,7 +318,7 @@ func (l *Log) busy() bool {
 	return false
 }
 
-// expire aborts what was left open for too long, and fences who left it.
+// expire aborts transactions that were open for too long, and fences their owners.
 func (l *Log) expire(ids []string, nowMillis int64) {
 	for _, id := range ids {
 		p := l.producers[id]

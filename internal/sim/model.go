@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// model is the plain fold of the journal, by package domain alone: what the
-// engine's state must come to (G4), and what its acts are held against.
+// model is the plain fold of the journal, by package domain alone: what the engine's state
+// must equal (G4), and what its actions are compared with.
 type model struct {
 	accounts   map[string]domain.Account
 	endpoints  map[string]domain.Endpoint
@@ -19,11 +19,11 @@ type model struct {
 	endpointOf map[string]string // where an event has its delivery: the latest
 	bodies     map[deliveryID][]byte
 	handled    map[string]handled
-	changedBy  map[string]string // command that gave an aggregate its revision
+	changedBy  map[string]string // the command that led to an aggregate's revision
 	facts      int
 }
 
-// deliveryID names a delivery.
+// deliveryID identifies a delivery.
 type deliveryID struct{ endpoint, event string }
 
 type handled struct {
@@ -58,7 +58,7 @@ func (m *model) version(aggregate string) uint64 {
 	return 0
 }
 
-// fold takes a fact in, and complains of what no journal may hold.
+// fold applies a fact, and returns an error if no journal may contain it.
 func (m *model) fold(f domain.Fact) error {
 	if have := m.version(f.Aggregate); f.Version != have+1 {
 		return fmt.Errorf("versions count by one: %s of %s has version %d after %d", f.Body.FactType(),
@@ -105,7 +105,7 @@ func (m *model) foldEndpoint(f domain.Fact) error {
 	return nil
 }
 
-// happens holds that a fact may happen to a delivery.
+// happens checks that a fact may happen to a delivery.
 func (m *model) happens(f domain.Fact, id deliveryID, before, after domain.Delivery) error {
 	_, creates := f.Body.(domain.DeliveryCreated)
 	switch allowed := before.State.Allows(f.Body, after.State); {
@@ -118,7 +118,7 @@ func (m *model) happens(f domain.Fact, id deliveryID, before, after domain.Deliv
 	switch b := f.Body.(type) {
 	case domain.DeliveryCreated:
 		other, is := m.endpointOf[id.event]
-		if is && b.Moved.Moves == 0 { // the reference model holds moves
+		if is && b.Moved.Moves == 0 { // the reference model checks moves
 			return fmt.Errorf("G2: event %s has a delivery to %s and gets another, to %s", id.event, other,
 				id.endpoint)
 		}
@@ -135,8 +135,7 @@ func (m *model) happens(f domain.Fact, id deliveryID, before, after domain.Deliv
 	return nil
 }
 
-// foldHandled holds that a command is answered once, with the object as it
-// stands.
+// foldHandled checks that a command is answered once, with the object's present state.
 func (m *model) foldHandled(f domain.Fact) error {
 	h, ok := f.Body.(domain.CommandHandled)
 	if !ok {

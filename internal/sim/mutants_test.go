@@ -19,9 +19,9 @@ import (
 type mutant struct {
 	name  string
 	file  string // in the module
-	from  string // stands there once
-	to    string // with MUTANT, which is true when the mutant is chosen
-	finds string // in what the checkers say
+	from  string // occurs in it once
+	to    string // MUTANT in it is true if the mutant is chosen
+	finds string // part of the checkers' message
 }
 
 var mutants = []mutant{
@@ -300,19 +300,19 @@ var mutants = []mutant{
 
 var packageClause = regexp.MustCompile(`(?m)^package \w+$`)
 
-// containsOneOf reports whether a text contains one of some others, which have a |
-// between them: two checkers may see the same defect first, as the seed has it.
+// containsOneOf reports whether a text contains one of several others, separated by |:
+// which of two checkers sees a defect first depends on the seed.
 func containsOneOf(text, others string) bool {
 	return slices.ContainsFunc(strings.Split(others, "|"), func(other string) bool {
 		return strings.Contains(text, other)
 	})
 }
 
-// mutantVariable chooses a mutant of a program that has them all.
+// mutantVariable chooses a mutant of a program that contains all of them.
 const mutantVariable = "LUMENHOOK_MUTANT"
 
-// TestMutantsAreFound: each is found within a number of seeds, by the checker
-// that it is a matter of.
+// TestMutantsAreFound: each is found within a number of seeds, by the checker that is
+// responsible.
 func TestMutantsAreFound(t *testing.T) {
 	program := buildMutants(t)
 	for _, m := range mutants {
@@ -333,7 +333,7 @@ func TestMutantsAreFound(t *testing.T) {
 // mostMutantSeeds bounds the search for each mutant.
 const mostMutantSeeds = "400"
 
-// findMutant gives the first violation that a mutant leads to.
+// findMutant returns the first violation that a mutant leads to.
 func findMutant(t *testing.T, program, name string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
@@ -349,7 +349,7 @@ func findMutant(t *testing.T, program, name string) string {
 	return ""
 }
 
-// buildMutants builds these tests with all mutants in the code, each asleep.
+// buildMutants builds these tests with all mutants in the code, each inactive.
 func buildMutants(t *testing.T) (program string) {
 	t.Helper()
 	root, err := filepath.Abs("../..")

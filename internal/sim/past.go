@@ -39,7 +39,7 @@ func (f *followerProcess) backfill() {
 	})
 }
 
-// desk takes the reports of backfills to the engine.
+// desk submits the reports of backfills to the engine.
 type desk struct{ f *followerProcess }
 
 // Submit may lose the command, and waits for its answer for a while.
@@ -71,8 +71,8 @@ func (d desk) Submit(_ context.Context, c domain.Command) (domain.Result, error)
 	return domain.Result{}, errLog
 }
 
-// told holds that a range that is covered was told whole, part by part, each by
-// the watch as it was when the part was begun (G2).
+// told checks that a covered range was read completely, part by part, each with the watch
+// as it was when the part began (G2).
 func (c *checks) told(before domain.Watch, covered domain.RangeCovered) {
 	w := c.world
 	if covered.From == 0 {

@@ -28,12 +28,12 @@ type engineProcess struct {
 	tasks []*task              // at most one for each partition
 	boots int
 
-	// By partition: what the engine keeps of attempts under way, and our own list.
+	// By partition: what the engine holds of attempts in flight, and our own list.
 	flights map[int32]*engine.Flights
 	kept    map[int32][]*flight
 }
 
-// drainTimeout bounds how long a task that is revoked waits for outcomes.
+// drainTimeout bounds how long a revoked task waits for outcomes.
 const drainTimeout = 15 * time.Second
 
 func txnID(partition int32) string { return "engine-" + strconv.Itoa(int(partition)) }
@@ -49,8 +49,8 @@ func (e *engineProcess) boot() {
 	e.world.tracef("engine %d boots", e.id)
 }
 
-// crash ends the process at once. Of the writes to its state that were not
-// synced, a tail may be gone, and its disk too.
+// crash ends the process at once. A tail of the unsynced writes to its state may be lost,
+// or its whole disk.
 func (e *engineProcess) crash() {
 	w := e.world
 	for _, t := range e.tasks {
@@ -85,8 +85,8 @@ func (e *engineProcess) damage(p int32) {
 	}
 }
 
-// tearLog cuts the newest write-ahead log of a closed store: what was written
-// last was still in memory.
+// tearLog truncates the newest write-ahead log of a closed store: the last writes were
+// still in memory.
 func tearLog(fs *vfs.MemFS, dir string, keep float64) (kept, of int) {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -168,7 +168,7 @@ func (e *engineProcess) drop(t *task) {
 	}
 }
 
-// workEngine lets one task of one engine do one thing, or a few.
+// workEngine lets one task of one engine do one thing, or several.
 func (w *World) workEngine() bool {
 	var ready []*task
 	for _, e := range workers(w.engines) {
@@ -189,18 +189,17 @@ func (w *World) workEngine() bool {
 	return true
 }
 
-// goesOn is how often what works does its next thing before anything else
-// happens. Most steps then get somewhere, and none is safe.
+// goesOn is the probability that a worker continues before anything else happens. Most
+// steps then make progress, and none is safe.
 const goesOn = 0.7
 
-// works reports whether the task still is its process'.
+// works reports whether the task still belongs to its process.
 func (t *task) works() bool {
 	return t.process.works() && !t.ended && slices.Contains(t.process.tasks, t)
 }
 
-// coordinate is the group at work: members that were silent lose their
-// partitions, those that come back hear of it, and what nobody owns is given
-// out.
+// coordinate is the group coordinator: silent members lose their partitions, those that
+// come back learn of it, and unowned partitions are assigned.
 func (w *World) coordinate() bool {
 	did := false
 	for _, e := range w.engines {
@@ -214,7 +213,7 @@ func (w *World) coordinate() bool {
 			}
 			w.tracef("the group gives up on engine %d", e.id)
 			did = true
-		case e.works() && !e.in && w.chance(0.5): // it hears that all was lost
+		case e.works() && !e.in && w.chance(0.5): // it learns that it lost everything
 			for _, t := range e.tasks {
 				t.end()
 			}
@@ -256,8 +255,7 @@ func (w *World) drains(p int32) bool {
 	return false
 }
 
-// moveCoordination takes a partition from a process that is well, as the group
-// does when it divides anew.
+// moveCoordination takes a partition from a healthy process, as in a rebalance.
 func (w *World) moveCoordination() bool {
 	p := w.rnd.Int32N(w.setup.partitions)
 	e := w.owners[p]
@@ -284,7 +282,7 @@ func (w *World) crashEngine() bool {
 	return ok
 }
 
-// pause lets a process stand still, unawares, as a stopped or starved one does.
+// pause stops a process without its knowledge, as a stopped or starved one is.
 func (w *World) pause() bool {
 	if w.setup.followers > 1 && w.rnd.IntN(3) == 0 {
 		if f, ok := pick(w, workers(w.followers)); ok {
@@ -330,8 +328,8 @@ func (e *engineProcess) wakeUp() {
 
 const stateDir = "state"
 
-// storeConfig is of a store in memory. Its write buffer is larger than a run's
-// state, so that nothing is flushed behind our back.
+// storeConfig is of a store in memory. Its write buffer is larger than a run's state, so
+// that nothing is flushed unexpectedly.
 func storeConfig(fs vfs.FS) streams.StoreConfig {
 	return streams.StoreConfig{
 		Dir:           stateDir,
@@ -343,8 +341,8 @@ func storeConfig(fs vfs.FS) streams.StoreConfig {
 	}
 }
 
-// carried is what former tasks of a partition have under way and is still to be
-// recorded: what the next task goes on with.
+// carried returns what former tasks of a partition have in flight and is still to be
+// recorded: what the next task takes over.
 func (e *engineProcess) carried(p int32) map[string]underWay {
 	under := make(map[string]underWay)
 	e.kept[p] = slices.DeleteFunc(e.kept[p], func(f *flight) bool {
@@ -365,7 +363,7 @@ func (e *engineProcess) carried(p int32) map[string]underWay {
 	return under
 }
 
-// recorded strikes out what a committed turn took.
+// recorded removes the outcomes that a committed turn took.
 func (e *engineProcess) recorded(p int32, taken []engine.Outcome) {
 	for _, o := range taken {
 		e.kept[p] = slices.DeleteFunc(e.kept[p], func(f *flight) bool {
@@ -374,7 +372,7 @@ func (e *engineProcess) recorded(p int32, taken []engine.Outcome) {
 	}
 }
 
-// open makes the task's core, on the state of its process.
+// open makes the task's core, with the state of its process.
 func (t *task) open() *core {
 	e := t.process
 	w := e.world
@@ -427,8 +425,7 @@ func (w *World) newCore(
 	})
 }
 
-// alarm is the log of cores, in which nothing may stand: it tells of records that were
-// lost.
+// alarm is the log of cores, which must stay empty: a message means that records were lost.
 type alarm struct {
 	slog.Handler
 	world *World

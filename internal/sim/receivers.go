@@ -14,8 +14,8 @@ type behaviour struct {
 	result domain.AttemptResult
 }
 
-// behaviours are what receivers do; healthy first, and more than once, so that
-// not everything fails.
+// behaviours are what receivers do; healthy first, and repeated, so that not everything
+// fails.
 var behaviours = []behaviour{
 	{"200", 40, domain.AttemptResult{StatusCode: 200, ResponseBody: []byte("ok")}},
 	{"200", 40, domain.AttemptResult{StatusCode: 204}},
@@ -36,7 +36,7 @@ var behaviours = []behaviour{
 	{"410 cut off", 10, domain.AttemptResult{StatusCode: 410, Error: domain.AttemptConnRefused}},
 }
 
-// flight is an attempt under way.
+// flight is an attempt in flight.
 type flight struct {
 	task    *task
 	boot    int // of the task's process
@@ -46,7 +46,7 @@ type flight struct {
 	done    func(domain.AttemptResult)
 }
 
-// lives reports whether the process that made the attempt is still there.
+// lives reports whether the process that made the attempt still lives.
 func (f *flight) lives() bool { return f.task.process.alive && f.task.process.boots == f.boot }
 
 // others reports whether another process has owned the attempt's partition since.
@@ -96,7 +96,7 @@ func (d dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) 
 	w.count("receiver: " + b.name)
 }
 
-// deliverOutcome brings one outcome that is due back to its process.
+// deliverOutcome delivers one outcome that is due to its process.
 func (w *World) deliverOutcome() bool {
 	var due []int
 	for i, f := range w.flights {
@@ -110,7 +110,7 @@ func (w *World) deliverOutcome() bool {
 	}
 	f := w.flights[i]
 	if f.lives() && f.task.process.paused {
-		return false // a process that stands still takes nothing
+		return false // a paused process receives nothing
 	}
 	w.flights = slices.Delete(w.flights, i, i+1)
 	w.checks.attemptEnds(f)
@@ -132,7 +132,7 @@ func (w *World) deliverOutcome() bool {
 	return true
 }
 
-// changeReceiver lets the receiver of one endpoint behave in another way.
+// changeReceiver changes the behaviour of one endpoint's receiver.
 func (w *World) changeReceiver() bool {
 	id, ok := pick(w, w.clients.endpoints)
 	if !ok {
@@ -144,7 +144,7 @@ func (w *World) changeReceiver() bool {
 	return true
 }
 
-// short is an identifier as transcripts show it.
+// short abbreviates an identifier for transcripts.
 func short(id string) string {
 	if len(id) < 10 {
 		return id

@@ -11,11 +11,10 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// referenceModel keeps what the journal says of endpoints and their deliveries, in
-// a plain way of its own. Package domain folds the same facts for the engine and
-// for the model, and a mistake in it is in both: the reference model takes words
-// and values of that package, and calls none of its functions
-// (TestReferenceModelIsIndependent).
+// referenceModel folds the journal's endpoints and deliveries, independently of package
+// domain. That package folds the same facts for the engine and for the model, and a mistake
+// in it is in both: the reference model uses its types and constants, and calls none of its
+// functions (TestReferenceModelIsIndependent).
 type referenceModel struct {
 	world      *World
 	endpoints  map[string]*referenceEndpoint
@@ -49,7 +48,7 @@ type referenceDelivery struct {
 	attempts, run   int
 	inRun           int // attempts made in this run
 	dueAtMillis     int64
-	replay          string // the command that began this run; empty when another did
+	replay          string // the command that began this run; empty if it was another kind
 	first           domain.AttemptResult
 	body            string
 	moves           int
@@ -69,7 +68,7 @@ func newReferenceModel(w *World) *referenceModel {
 	}
 }
 
-// left are the endpoints that an event was at before.
+// left returns the endpoints that an event was at before.
 func (m *referenceModel) left(id deliveryID) []string {
 	if d := m.deliveries[id]; d != nil {
 		return d.former
@@ -81,14 +80,14 @@ func (d *referenceDelivery) pending() bool {
 	return d.state == domain.StateQueued || d.state == domain.StateWaiting
 }
 
-// before reports whether a delivery is older than another, or as old, and is sent
-// before it when that is due at some time.
+// before reports whether a delivery is older than another, or equally old, and is sent
+// before it if it is due at a time.
 func (d *referenceDelivery) before(other *referenceDelivery, dueAtMillis int64) bool {
 	return d.createdAtMillis <= other.createdAtMillis && d.dueAtMillis < dueAtMillis
 }
 
-// overtaken is a delivery that the same replay queued before this one, and whose
-// run has not begun: the first attempts of a replay begin in its order.
+// overtaken returns a delivery that the same replay queued before this one, and whose run
+// has not begun: the first attempts of a replay begin in its order.
 func (m *referenceModel) overtaken(
 	id deliveryID, began func(event string) bool,
 ) (deliveryID, bool) {
@@ -108,11 +107,11 @@ func (m *referenceModel) overtaken(
 	return deliveryID{}, false
 }
 
-// firstTest reports whether somebody waits for the next attempt, which therefore
-// does not wait for its turn.
+// firstTest reports whether somebody waits for the next attempt, which therefore is sent
+// out of turn.
 func (d *referenceDelivery) firstTest() bool { return d.test && d.attempts == 0 }
 
-// signs gives the secrets that sign at a time, newest first.
+// signs returns the secrets that sign at a time, newest first.
 func (e *referenceEndpoint) signs(nowMillis int64) []domain.Secret {
 	valid := []domain.Secret{}
 	for _, s := range slices.Backward(e.secrets) {
@@ -123,8 +122,8 @@ func (e *referenceEndpoint) signs(nowMillis int64) []domain.Secret {
 	return valid
 }
 
-// apply folds a fact of an endpoint or of its deliveries, and complains of one that
-// the specification does not allow.
+// apply folds a fact of an endpoint or of its deliveries, and returns an error if the
+// specification does not allow it.
 func (m *referenceModel) apply(f domain.Fact) error {
 	if !strings.HasPrefix(f.Aggregate, domain.EndpointPrefix) {
 		return nil
@@ -141,7 +140,7 @@ func (m *referenceModel) apply(f domain.Fact) error {
 		return nil
 	}
 	if e == nil {
-		e = &referenceEndpoint{deleted: true} // a match of what was never there
+		e = &referenceEndpoint{deleted: true} // a match of an endpoint that never existed
 		m.endpoints[f.Aggregate] = e
 	}
 	if due := e.disabling; due != nil {
@@ -172,7 +171,7 @@ func (m *referenceModel) apply(f domain.Fact) error {
 	}
 }
 
-// applyEndpoint folds a fact of the endpoint alone, which nothing but a command brings.
+// applyEndpoint folds a fact of the endpoint alone, which only commands lead to.
 func (m *referenceModel) applyEndpoint(
 	f domain.Fact, e *referenceEndpoint, cmd *issued,
 ) error {
@@ -223,8 +222,8 @@ func (m *referenceModel) applyEndpoint(
 	return nil
 }
 
-// resealed holds that a resealing exchanges what it was asked to, and nothing
-// else: no secret comes, goes or signs for longer.
+// resealed checks that a resealing replaces what it was asked to, and nothing else: no
+// secret is added, removed or prolonged.
 func (e *referenceEndpoint) resealed(cmd *issued, body domain.SecretsResealed) error {
 	asked, is := cmd.Body.(domain.ResealSecrets)
 	if !is {
@@ -243,7 +242,7 @@ func (e *referenceEndpoint) resealed(cmd *issued, body domain.SecretsResealed) e
 	for _, s := range slices.Backward(e.secrets) {
 		kept = append(kept, s.sealed)
 	}
-	for i, s := range body.Secrets { // those that have ended may be gone
+	for i, s := range body.Secrets { // those that have expired may be gone
 		if i >= len(kept) || string(s.Sealed) != kept[i] {
 			return fmt.Errorf("resealed secret %d is %q", i, s.Sealed)
 		}
@@ -251,7 +250,7 @@ func (e *referenceEndpoint) resealed(cmd *issued, body domain.SecretsResealed) e
 	return nil
 }
 
-// create holds that a test goes to an endpoint that is active, and is asked for.
+// create checks that a test goes to an active endpoint, and was requested.
 func (m *referenceModel) create(
 	f domain.Fact, body domain.DeliveryCreated, e *referenceEndpoint, cmd *issued,
 ) error {
@@ -273,8 +272,8 @@ func (m *referenceModel) create(
 	return m.goesOn(id, body)
 }
 
-// cancel holds that a delivery is cancelled with its endpoint, or for want of one, or
-// as a test that was not sent.
+// cancel checks that a delivery is cancelled with its endpoint, or without one, or as a
+// test that was not sent.
 func (m *referenceModel) cancel(e *referenceEndpoint, id deliveryID) error {
 	d := m.deliveries[id]
 	unsent := d.firstTest() && !e.active // its command is answered
@@ -285,9 +284,9 @@ func (m *referenceModel) cancel(e *referenceEndpoint, id deliveryID) error {
 	return nil
 }
 
-// goesOn holds that an event has one delivery that goes on, and that what it was
-// handed over with is what it has behind it. A torn commit may keep the match and
-// lose the fact, which comes again with its command.
+// goesOn checks that an event has one delivery that continues, and that a hand-over carries
+// its history. A torn commit may keep the match and lose the fact, which comes again with
+// its command.
 func (m *referenceModel) goesOn(id deliveryID, body domain.DeliveryCreated) error {
 	d := m.deliveries[id]
 	from, is := m.latest[id.event]
@@ -319,8 +318,8 @@ func (m *referenceModel) goesOn(id deliveryID, body domain.DeliveryCreated) erro
 	return nil
 }
 
-// move holds that an event is handed over once, by who may, when its delivery is
-// cancelled and nothing of it is under way.
+// move checks that an event is handed over once, by its owner, when its delivery is
+// cancelled and nothing of it is in flight.
 func (m *referenceModel) move(
 	body domain.DeliveryMoved, id deliveryID, cmd *issued,
 ) error {
@@ -345,8 +344,8 @@ func (m *referenceModel) move(
 	return nil
 }
 
-// attempt holds where an attempt leads (specification, "States and transitions"),
-// and notes when it must disable.
+// attempt checks the effect of an attempt (specification, "States and transitions"), and
+// records when it must disable.
 func (m *referenceModel) attempt(
 	f domain.Fact, made domain.AttemptMade, e *referenceEndpoint, d *referenceDelivery,
 ) error {
@@ -408,9 +407,9 @@ func (m *referenceModel) attempt(
 	return nil
 }
 
-// wait is how long may be waited after the attempt behind so many of its run:
-// 20% either way of the schedule's, or what the receiver asked for, at most the
-// next of the schedule, if that is honoured.
+// wait returns the bounds of the wait after the n-th attempt of a run: 20% around the
+// schedule's, or what the receiver asked for, at most the schedule's next wait, if that is
+// honoured.
 func (m *referenceModel) wait(before int, asksMillis int64) (least, most int64) {
 	policy := m.world.setup.policy
 	waits := policy.Schedule.WaitsMillis
@@ -463,8 +462,8 @@ func (m *referenceModel) requeue(
 	return nil
 }
 
-// isFor reports whether a replay is for a delivery: it FAILED, its envelope's
-// createdAt lies in the span, and it is no test.
+// isFor reports whether a replay includes a delivery: it FAILED, its envelope's createdAt
+// is in the range, and it is no test.
 func isFor(c domain.ReplayEndpoint, d *referenceDelivery) bool {
 	ended := c.UntilMillis != 0 && d.createdAtMillis >= c.UntilMillis
 	return d.state == domain.StateFailed && !d.test && d.createdAtMillis >= c.SinceMillis && !ended

@@ -6,7 +6,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// causes hold that somebody asked for a fact that nothing but a command brings.
+// causes checks that somebody requested a fact that only commands lead to.
 func (c *checks) causes(f domain.Fact) error {
 	switch b := f.Body.(type) {
 	case domain.EndpointDisabled:
@@ -21,12 +21,12 @@ func (c *checks) causes(f domain.Fact) error {
 		return c.causedBy(f, "ReplayEndpoint", "ResendEvent")
 	case domain.DeliveryMoved:
 		return c.causedBy(f, "ResendEvent")
-	default: // others follow from matches and attempts, or the reference model holds them
+	default: // others follow from matches and attempts, or the reference model checks them
 	}
 	return nil
 }
 
-// causedBy holds that somebody asked for a fact.
+// causedBy checks that somebody requested a fact.
 func (c *checks) causedBy(f domain.Fact, commands ...string) error {
 	if cmd := c.world.clients.byID[f.Cause]; cmd != nil {
 		for _, name := range commands {

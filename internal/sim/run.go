@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// Options say which run is made.
+// Options configure a run.
 type Options struct {
 	Seed  uint64
 	Steps int
@@ -17,17 +17,17 @@ type Options struct {
 	Lines bool           // keep the transcript
 }
 
-// Report is what a run came to.
+// Report is the result of a run.
 type Report struct {
 	Hash      uint64   // of the transcript
-	Violation string   // empty: all guarantees were held
-	Step      int      // at which it ended
+	Violation string   // empty: no guarantee was violated
+	Step      int      // the last one
 	Lines     []string // of the transcript, if asked for
 	Stats     map[string]int
 }
 
-// Run makes one run: so many steps with faults, and then, when all is calm, as
-// many as it takes until nothing more happens.
+// Run makes one run: a number of steps with faults, and then, without faults, as many as it
+// takes until nothing more happens.
 func Run(o Options) (r Report) {
 	w := newWorld(o.Seed, o.Bug, o.Lines)
 	defer func() {
@@ -57,8 +57,7 @@ func describe(p any) string {
 	return fmt.Sprintf("panic: %v\n%s", p, debug.Stack())
 }
 
-// abandon closes what a run that was broken off has open, as far as it lets
-// itself be closed.
+// abandon closes what an aborted run has open, as far as possible.
 func (w *World) abandon() {
 	defer func() { _ = recover() }()
 	w.close()
@@ -67,8 +66,7 @@ func (w *World) abandon() {
 // mostCalmSteps bounds how long a run may take to come to rest.
 const mostCalmSteps = 40_000
 
-// comeToRest ends all faults, heals receivers and lets everything happen that
-// still can.
+// comeToRest ends all faults, heals receivers and lets everything happen that still can.
 func (w *World) comeToRest(step int) {
 	w.calm = true
 	for ; ; step++ {
@@ -88,7 +86,7 @@ func (w *World) comeToRest(step int) {
 	}
 }
 
-// calmStep does one thing of those that need no time.
+// calmStep does one thing that needs no time.
 func (w *World) calmStep() bool {
 	w.resume()
 	w.bootSomething()
@@ -103,8 +101,8 @@ func (w *World) calmStep() bool {
 	return w.askRest()
 }
 
-// closeForTheNew closes a ledger when a backfill waits for its watch to be live, which
-// it is from the next ledger on.
+// closeForTheNew closes a ledger when a backfill waits for its watch to be live, which it
+// is from the next ledger on.
 func (w *World) closeForTheNew() bool {
 	if !w.allIsRead() {
 		return false
@@ -117,7 +115,7 @@ func (w *World) closeForTheNew() bool {
 	return false
 }
 
-// readRest reads answers of partitions that the draw did not name.
+// readRest reads answers of partitions that were not drawn.
 func (w *World) readRest() bool {
 	c := w.clients
 	for p := range w.setup.partitions {
@@ -135,9 +133,8 @@ func (w *World) readRest() bool {
 	return false
 }
 
-// askRest asks again what was not answered, and enables what is disabled once
-// all is answered: no answer may wait for an enabling. It is called when nothing
-// is under way.
+// askRest repeats unanswered commands, and enables what is disabled once all are answered:
+// no answer may wait for an enabling. It is called when nothing is in flight.
 func (w *World) askRest() bool {
 	if len(w.flights) > 0 || w.steady < w.askAgain {
 		return false
@@ -161,7 +158,7 @@ func (w *World) askRest() bool {
 	return asked || len(disabled) > 0
 }
 
-// rested reports whether nothing more is to happen.
+// rested reports whether nothing more will happen.
 func (w *World) rested() bool {
 	for _, cmd := range w.clients.commands {
 		if w.clients.waits(cmd) {
@@ -187,8 +184,8 @@ func (w *World) rested() bool {
 	return len(w.flights) == 0 && w.allIsRead()
 }
 
-// allIsRead reports whether each ledger was followed and each task has taken what there
-// is for it.
+// allIsRead reports whether each ledger was followed and each task has taken all its
+// inputs.
 func (w *World) allIsRead() bool {
 	if len(w.log.unmarked(w.txnIDs)) > 0 || w.checks.cursor != w.chain.latest() {
 		return false

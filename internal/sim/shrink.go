@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Shrink looks for fewer steps of a failing run that violate the same guarantee,
-// until it finds none or its time is over. It answers with the run's options,
-// and its report with the transcript.
+// Shrink searches for fewer steps of a failing run that violate the same guarantee, until
+// it finds none or its time is over. It returns the run's options, and its report with the
+// transcript.
 func Shrink(o Options, failed Report, within time.Duration) (Options, Report) {
 	deadline := time.Now().Add(within)
 	left := make(map[int]bool)
@@ -45,8 +45,8 @@ func leaveOut(left map[int]bool, from, to int) (dropped []int) {
 // the run was coming to rest.
 func lastStep(r Report, o Options) int { return min(r.Step, o.Steps-1) }
 
-// kindOf is what a violation is about, without the names in it: two runs that
-// agree in it are taken to fail alike.
+// kindOf is a violation without the names in it: two runs with the same kind are considered
+// to fail alike.
 func kindOf(violation string) string {
 	var kind strings.Builder
 	for word := range strings.FieldsSeq(violation) {

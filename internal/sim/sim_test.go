@@ -28,7 +28,7 @@ var (
 		"how long a shorter transcript of a failing seed is looked for")
 )
 
-// TestFreshSeeds tries seeds that nobody tried before.
+// TestFreshSeeds tries new seeds.
 func TestFreshSeeds(t *testing.T) {
 	if *seedFlag != 0 {
 		oneSeed(t)
@@ -106,7 +106,7 @@ func table(totals map[string]int) string {
 	return b.String()
 }
 
-// explain shows the shortest transcript that a failing seed could be brought to.
+// explain shows the shortest transcript that a failing seed could be shrunk to.
 func explain(t *testing.T, o Options) {
 	failed := Run(o)
 	shorter, r := Shrink(o, failed, *shrinkFlag)
@@ -120,7 +120,7 @@ func explain(t *testing.T, o Options) {
 		failed.Violation, o.Seed, o.Steps, steps, strings.Join(r.Lines, "\n"))
 }
 
-// oneSeed makes the run that was asked for, twice.
+// oneSeed makes the requested run, twice.
 func oneSeed(t *testing.T) {
 	o := Options{Seed: *seedFlag, Steps: *stepsFlag, Lines: true}
 	r := Run(o)
@@ -179,7 +179,7 @@ func TestTwoDays(t *testing.T) {
 	t.Logf("%s took %s", days, time.Since(began))
 }
 
-// TestASeedRepeats holds that a run is a function of its seed.
+// TestASeedRepeats checks that a run is a function of its seed.
 func TestASeedRepeats(t *testing.T) {
 	for seed := range uint64(8) {
 		o := Options{Seed: seed, Steps: 800, Lines: true}
@@ -196,8 +196,8 @@ func TestASeedRepeats(t *testing.T) {
 	}
 }
 
-// TestEveryFaultHappens holds that the simulation does what it says: each fault,
-// each receiver, each kind of command and each end of a delivery comes up.
+// TestEveryFaultHappens checks that the simulation does what it says: each fault, each
+// receiver, each kind of command and each end of a delivery occurs.
 func TestEveryFaultHappens(t *testing.T) {
 	totals := make(map[string]int)
 	for seed := range uint64(60) {
@@ -239,8 +239,8 @@ func TestEveryFaultHappens(t *testing.T) {
 	}
 }
 
-// TestPlantedBugsAreFound: each bug is seen by a checker within a number of
-// seeds, and by the checker that it is a matter of.
+// TestPlantedBugsAreFound: each bug is found within a number of seeds, by the checker that
+// is responsible.
 func TestPlantedBugsAreFound(t *testing.T) {
 	finds := map[Bug][]string{
 		IgnoreDisabled: {"G3"},
@@ -279,7 +279,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	}
 }
 
-// TestShrinking: a failing run is brought to few of its steps, which fail alike.
+// TestShrinking: a failing run is shrunk to a few of its steps, which fail alike.
 func TestShrinking(t *testing.T) {
 	for seed := range uint64(100) {
 		o := Options{Seed: seed, Steps: 1500, Bug: LoseMatch}

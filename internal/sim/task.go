@@ -10,41 +10,41 @@ import (
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
-// task is one partition on one process: a streams.Core whose owner is the simulation.
-// Each of its actions is a step of its own, a commit is two, so that anything may happen
-// between them. One that failed is followed by another, which waits at first.
+// task is one partition on one process: a streams.Core whose owner is the simulation. Each
+// of its actions is a step of its own, a commit is two, so that anything may happen between
+// them. A task that failed is followed by another, which waits first.
 type task struct {
 	process   *engineProcess
 	partition int32
 	restarts  *streams.Restarts
 	again     bool  // it is not the first
-	until     int64 // before it begins, by the steady clock
-	core      *core // nil before it begins
+	until     int64 // before it starts, by the steady clock
+	core      *core // nil before it starts
 	action    streams.Action
-	written   bool  // what the action commits, but not decided
-	next      int64 // behind what was last written to the journal
-	begun     bool  // the owner's own record stands
+	written   bool  // the records of the action are written, but not committed
+	next      int64 // offset after the last record written to the journal
+	begun     bool  // the owner's own record is committed
 	ended     bool
 	draining  bool
 	epoch     int
-	since     int // how often the partition had been taken over, this time included
+	since     int // how often the partition has been taken over, this time included
 	consumed  map[topicPartition]int64
-	arrived   []engine.Outcome // not given to the core yet
+	arrived   []engine.Outcome // not passed to the core yet
 	wakeAt    int64            // by the wall clock
 	drained   int64            // by the steady clock
 
-	// What checkers go by. Attempts by event, from dispatch to the turn that takes the
-	// outcome:
+	// For checkers. Attempts by event, from dispatch to the turn that takes the outcome:
 	under   map[string]underWay
 	good    map[string]bool // endpoints whose latest outcome was a success
 	enabled bool            // the turn enables an endpoint
-	// that the task made and did not send yet, and turns that they waited while not active
+	// tests that the task created and did not send yet, and how many turns they waited
+	// while not active
 	tests  map[deliveryID]int
-	usedUp bool // the turn began all that a rate limit lets through
-	// since when what is due to an endpoint waits for its limit, by the steady clock
+	usedUp bool // the turn began everything that a rate limit allows
+	// since when due deliveries of an endpoint wait for its limit, by the steady clock
 	limited   map[string]int64
 	taken     []engine.Outcome // by the turn
-	nowMillis int64            // of the turn that is applied
+	nowMillis int64            // of the turn being applied
 }
 
 type core = streams.Core[engine.Effect, engine.Outcome]
@@ -57,15 +57,15 @@ type underWay struct {
 }
 
 const (
-	// turnRecords is more than a turn of a simulation writes (streams.TurnFacts is
-	// the real one).
+	// turnRecords is more than a turn of a simulation writes (streams.TurnFacts is the real
+	// limit).
 	turnRecords = 512
-	// latestOffsets is how much of the journal a start reads again: a turn, and what
-	// 64 owners wrote since that came no further than their start records.
+	// latestOffsets is how much of the journal a start reads again: a turn, and the start
+	// records of 64 owners that failed before their first turn.
 	latestOffsets = turnRecords + 2*64
 )
 
-// journal is where the task's journal lies.
+// journal returns the partition of the task's journal.
 func (t *task) journal() topicPartition { return topicPartition{schemas.TopicJournal, t.partition} }
 
 // idle reports whether the task waits for something to do.
@@ -91,8 +91,8 @@ func (t *task) ready() bool {
 	}
 }
 
-// mayBegin reports whether the task may begin: by the rule of streams.Tasks, and the
-// first one of a partition while its process is a member that works (docs/simulation.md).
+// mayBegin reports whether the task may start: by the rule of streams.Tasks, and the first
+// one of a partition while its process is a working member (docs/simulation.md).
 func (t *task) mayBegin() bool {
 	w := t.process.world
 	if w.steady < t.until {
@@ -115,7 +115,7 @@ func (t *task) hasInput() bool {
 	return false
 }
 
-// work does what the core asks for.
+// work performs the core's action.
 func (t *task) work() {
 	switch {
 	case t.core == nil && t.draining:
@@ -135,7 +135,7 @@ func (t *task) work() {
 	}
 }
 
-// proceed asks the core for the next action.
+// proceed gets the core's next action.
 func (t *task) proceed() {
 	t.action = t.core.Next(t.process.world.moment())
 	if a, waits := t.action.(streams.Await); waits {
@@ -168,7 +168,7 @@ func (t *task) perform() error {
 	return nil
 }
 
-// must holds that the core accepts what it was told.
+// must checks that the core accepts what was reported to it.
 func (t *task) must(err error) {
 	if err != nil {
 		t.process.world.violate("G4: the core of partition %d: %v", t.partition, err)
@@ -184,8 +184,8 @@ func (t *task) takeOver() {
 	t.must(t.core.TookOver())
 }
 
-// locateJournal says where the journal ends, now and then too early: as a broker does that
-// lost the lead unawares.
+// locateJournal reports where the journal ends, sometimes too low: as a broker does that
+// lost the leadership without noticing.
 func (t *task) locateJournal() {
 	w := t.process.world
 	known := w.log.end(t.journal())
@@ -203,7 +203,7 @@ func (t *task) locateJournal() {
 	t.must(t.core.LocatedJournal(0, known))
 }
 
-// readJournal reads on, to where it is asked or not as far.
+// readJournal reads the requested records, or some of them.
 func (t *task) readJournal(a streams.ReadJournal) {
 	w := t.process.world
 	if w.bug == SkipFold && !t.begun || w.bug == TrustEnd && t.begun {
@@ -249,8 +249,8 @@ func (t *task) produce(a streams.Commit) (err error) {
 
 var errUnknown = errors.New("sim: the answer to the commit did not come")
 
-// tears reports whether the commit is torn: far more often when it hands events
-// over, which is rare, and of which both parts count.
+// tears reports whether the commit is torn: far more often if it hands events over, which
+// is rare, and of which both parts matter.
 func (t *task) tears(a streams.Commit) bool {
 	w := t.process.world
 	handsOver := slices.ContainsFunc(a.Records,
@@ -262,7 +262,7 @@ func (t *task) tears(a streams.Commit) bool {
 	return w.fault(0.04)
 }
 
-// commit decides a transaction, unless something comes between.
+// commit decides a transaction, unless it is interrupted.
 func (t *task) commit(a streams.Commit) error {
 	w := t.process.world
 	id := txnID(t.partition)
@@ -316,8 +316,8 @@ func (t *task) tear() error {
 	return nil
 }
 
-// apply has the state written and starts effects. The process may die before or after
-// one of the attempts that begin.
+// apply applies the turn and starts effects. The process may die before or after one of the
+// attempts that begin.
 func (t *task) apply() error {
 	w := t.process.world
 	if t.taken != nil {
@@ -351,7 +351,8 @@ func (t *task) apply() error {
 	return t.applied()
 }
 
-// applied holds what must be true after a turn, and breaks it where that hurts most.
+// applied checks what must be true after a turn, and injects faults where they do most
+// harm.
 func (t *task) applied() error {
 	w := t.process.world
 	w.plant(t)
@@ -366,7 +367,7 @@ func (t *task) applied() error {
 	back := w.chance(0.5)
 	if back && t.usedUp && w.setup.jumps && w.setup.faults > 0 && !w.calm {
 		w.moveClock(-1 - w.rnd.Int64N(6*hourMillis))
-		t.wakeAt = w.wall() // the limit is asked again within the second that it is of
+		t.wakeAt = w.wall() // the limit is checked again within its second
 	} else if hit := w.chance(0.6); hit && t.usedUp && w.setup.faults > 0 && !w.calm {
 		w.count("failed tasks behind a limit")
 		return errors.New("it fails when a rate limit is used up")
@@ -375,11 +376,11 @@ func (t *task) applied() error {
 	return nil
 }
 
-// locateInputs says how far the inputs were taken.
+// locateInputs reports the input positions.
 func (t *task) locateInputs() {
 	w := t.process.world
 	if p := w.log.producers[txnID(t.partition)]; p.epoch == t.epoch && p.txn != nil && p.txn.decided {
-		w.log.resolve(p) // positions are asked for until they are stable
+		w.log.resolve(p) // positions are read until they are stable
 	}
 	group, ends := make(map[string]int64), make(map[string]int64)
 	for _, topic := range engine.Inputs() {
@@ -404,7 +405,7 @@ func (t *task) locateInputs() {
 	}
 }
 
-// decide gives the core some of what has come, and has it take a turn.
+// decide passes the core some of what has arrived, and has it take a turn.
 func (t *task) decide(a streams.Await) {
 	w := t.process.world
 	if !t.core.Working() {
@@ -430,7 +431,7 @@ func (t *task) decide(a streams.Await) {
 	t.must(err)
 }
 
-// take notes which outcomes the turn has, of those that are to be recorded.
+// take records which of the outcomes that are to be recorded the turn has.
 func (t *task) take(outcomes []engine.Outcome) {
 	for _, o := range outcomes {
 		if u, is := t.under[o.Attempt.EventID]; is && u.number == o.Attempt.Number {
@@ -441,7 +442,7 @@ func (t *task) take(outcomes []engine.Outcome) {
 	}
 }
 
-// fail ends the task as an error does; it is started again a little later.
+// fail ends the task as an error does; it is restarted a little later.
 func (t *task) fail(err error) {
 	w := t.process.world
 	w.tracef("partition %d on engine %d fails: %v", t.partition, t.process.id, err)
@@ -464,7 +465,7 @@ func (t *task) fail(err error) {
 	})
 }
 
-// revoke asks the task to end when what is under way has ended.
+// revoke asks the task to end when its attempts in flight have ended.
 func (t *task) revoke() {
 	t.draining = true
 	if t.core != nil {
@@ -479,7 +480,7 @@ func (t *task) leave() {
 	t.process.drop(t)
 }
 
-// end closes the task's state as it stands.
+// end closes the task's state as it is.
 func (t *task) end() {
 	t.ended = true
 	if t.core == nil {

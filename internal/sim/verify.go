@@ -40,7 +40,7 @@ func timerKey(group string, dueMillis int64, id string) string {
 	return string(append(key, id...))
 }
 
-// state is what the store of a partition must hold.
+// state returns what the store of a partition must contain.
 func (m *model) state(ours func(aggregate string) bool) map[string]string {
 	s := make(map[string]string)
 	for id, a := range m.accounts {
@@ -58,7 +58,7 @@ func (m *model) state(ours func(aggregate string) bool) map[string]string {
 			s[stateKey(keyWatch, id)] = string(schemas.MarshalWatch(w))
 		}
 	}
-	latest := make(map[string]deliveryID) // a partition keeps one delivery of an event
+	latest := make(map[string]deliveryID) // a partition stores one delivery of an event
 	for id, d := range m.deliveries {
 		other, is := latest[id.event]
 		if ours(id.endpoint) && (!is || m.deliveries[other].Moves < d.Moves) {
@@ -85,8 +85,8 @@ func (m *model) deliveryState(s map[string]string, id deliveryID, d domain.Deliv
 	}
 }
 
-// differs compares a store with the model (G4), but for answers whose time has
-// passed; empty when they agree.
+// differs compares a store with the model (G4), except for expired answers; empty when they
+// agree.
 func (w *World) differs(store *streams.Store, partition int32) string {
 	m := w.checks.model
 	want := m.state(func(id string) bool {
@@ -162,7 +162,7 @@ func (w *World) verifyTask(t *task) {
 	w.count("states compared")
 }
 
-// verifyRefold folds a journal from zero into an empty store.
+// verifyRefold folds a journal from offset zero into an empty store.
 func (w *World) verifyRefold(partition int32) {
 	core := w.newCore(partition, vfs.NewMem(), func(cfg engine.Config) handler {
 		return engine.NewHandler(cfg, nil)
@@ -186,7 +186,7 @@ func (w *World) verifyRefold(partition int32) {
 	}
 }
 
-// verifyEnd holds what must be true when all is calm and nothing more happens.
+// verifyEnd checks what must be true when nothing more happens.
 func (w *World) verifyEnd() {
 	m := w.checks.model
 	for _, cmd := range w.clients.commands {
@@ -232,8 +232,8 @@ func (c *checks) delivered(id deliveryID) bool {
 	return false
 }
 
-// verifyDeadLetters holds that what was damaged of the inputs was set aside, once,
-// and nothing else. A torn commit may take a dead letter with it.
+// verifyDeadLetters checks that exactly the damaged inputs were set aside, once. A torn
+// commit may lose a dead letter.
 func (w *World) verifyDeadLetters() {
 	type stand struct {
 		topicPartition
@@ -268,7 +268,7 @@ func (w *World) verifyDeadLetters() {
 	}
 }
 
-// verifyEvents holds that each event that must be there has a delivery (G2).
+// verifyEvents checks that each event that must exist has a delivery (G2).
 func (w *World) verifyEvents() {
 	m := w.checks.model
 	if w.checks.cursor != w.chain.latest() {
@@ -292,16 +292,16 @@ func (w *World) verifyEvents() {
 	}
 }
 
-// overtook reports whether a torn commit kept the hand-over and lost its fact, and
-// the event arrived in the same partition before the command was taken again. Then
-// that finds the later delivery.
+// overtook reports whether a torn commit kept the hand-over and lost its fact, and the
+// event arrived in the same partition before the command was processed again. Then that
+// finds the later delivery.
 func (w *World) overtook(endpoint string, d *referenceDelivery) bool {
 	return w.Stats["torn commits"] > 0 && d.movedTo == "" &&
 		w.partitionOf(endpoint) == w.partitionOf(d.next)
 }
 
-// verifyRows holds that the tables' latest rows of a partition are what its
-// journal says (G4): a start has written again what a kill tore off.
+// verifyRows checks that the tables' latest rows of a partition agree with its journal
+// (G4): a start has written again what a kill lost.
 func (w *World) verifyRows(partition int32) {
 	m := w.checks.model
 	rows := make(map[string]streams.Record)
@@ -335,7 +335,7 @@ func (w *World) verifyRows(partition int32) {
 	w.count("tables compared after a torn commit")
 }
 
-// verifyDirectory holds that a directory shows what the journal says (G4).
+// verifyDirectory checks that a directory agrees with the journal (G4).
 func (w *World) verifyDirectory(f *followerProcess) {
 	m := w.checks.model
 	differ := func(what, id string, found bool, err error, have, want []byte) {
@@ -353,7 +353,7 @@ func (w *World) verifyDirectory(f *followerProcess) {
 	for id, want := range m.endpoints {
 		if want.Exists() {
 			have, found, err := f.directory.Endpoint(id)
-			want.Version = have.Version // deliveries move it without a new row
+			want.Version = have.Version // deliveries increment it without a new row
 			differ("endpoint", id, found, err, schemas.MarshalEndpoint(have), schemas.MarshalEndpoint(want))
 		}
 	}
@@ -367,6 +367,6 @@ func (w *World) verifyDirectory(f *followerProcess) {
 }
 
 func visibleAccount(want, have domain.Account) domain.Account {
-	want.Version = have.Version // answers to commands move it without a new row
+	want.Version = have.Version // answers to commands increment it without a new row
 	return want
 }

@@ -22,12 +22,12 @@ const (
 	startMillis  = 1_793_500_000_000 // the wall clock when a run begins
 )
 
-// setup is what a seed says of a run as a whole.
+// setup are a seed's settings of the run.
 type setup struct {
 	partitions  int32
 	engines     int
 	followers   int
-	embedded    bool // the broker: a kill tears its commits; else markers come late
+	embedded    bool // kind of broker: a kill tears its commits; otherwise markers come late
 	policy      domain.Policy
 	inFlight    int
 	perEndpoint int
@@ -35,8 +35,8 @@ type setup struct {
 	jumps       bool    // of the wall clock
 	endpoints   int
 	watches     int
-	haste       float64 // steps in which time passes, beyond the others
-	spoiled     float64 // receivers that begin with any behaviour, not with 200
+	haste       float64 // share of additional steps in which time passes
+	spoiled     float64 // share of receivers that start with any behaviour, not with 200
 }
 
 func newSetup(rnd *rand.Rand) setup {
@@ -68,17 +68,17 @@ type World struct {
 	seed       uint64
 	setup      setup
 	bug        Bug
-	rnd        *rand.Rand // of the step that is going on
-	steady     int64      // milliseconds of the clock that only goes forward
-	wallOff    int64      // what the wall clock shows beyond it
-	setForward int64      // by how much it was set forward in all
-	calm       bool       // no faults any more
+	rnd        *rand.Rand // of the current step
+	steady     int64      // milliseconds of the steady clock
+	wallOff    int64      // offset of the wall clock
+	setForward int64      // by how much it was set forward in total
+	calm       bool       // no more faults
 
 	log       *Log
 	txnIDs    []string
 	engines   []*engineProcess
 	owners    map[int32]*engineProcess
-	owned     map[int32][]*engineProcess // who took each partition over, in order
+	owned     map[int32][]*engineProcess // the owners of each partition, in order
 	followers []*followerProcess
 	leader    *followerProcess
 	flights   []*flight
@@ -93,14 +93,13 @@ type World struct {
 	lines      []string
 	Stats      map[string]int
 	verifyLeft int
-	askAgain   int64 // by the steady clock: when clients give up waiting
-	latestWall int64 // the furthest that the wall clock has shown
-	// torn has the partitions of which a commit was torn and that no task has
-	// started with since.
+	askAgain   int64 // when clients give up waiting, by the steady clock
+	latestWall int64 // the latest time of the wall clock
+	// torn are the partitions with a torn commit and no start of a task since.
 	torn map[int32]bool
 }
 
-// violation is what a checker panics with.
+// violation is the panic value of checkers.
 type violation struct{ text string }
 
 func (w *World) violate(format string, args ...any) {
@@ -161,7 +160,7 @@ func (w *World) moment() streams.Moment {
 	return streams.Moment{WallMillis: w.wall(), SteadyMillis: w.steady}
 }
 
-// passed is what has passed by the wall clock, but for its being set back.
+// passed is the time that the wall clock has advanced, without its setbacks.
 func (w *World) passed() int64 { return w.steady + w.setForward }
 
 // tracef adds a line to the transcript.
@@ -176,7 +175,7 @@ func (w *World) tracef(format string, args ...any) {
 
 func (w *World) count(what string) { w.Stats[what]++ }
 
-// chance is true so often; never for a fault once all is calm.
+// chance returns true with a probability; never for a fault once faults have ended.
 func (w *World) chance(p float64) bool { return w.rnd.Float64() < p }
 
 func (w *World) fault(p float64) bool {
@@ -184,8 +183,8 @@ func (w *World) fault(p float64) bool {
 	return hit && !w.calm
 }
 
-// action is something that can happen in a step; it reports false when there is
-// nothing of the kind to do.
+// action is something that can happen in a step; it returns false when there is nothing to
+// do.
 type action struct {
 	weight float64
 	do     func(*World) bool
@@ -221,11 +220,11 @@ var faults = []action{
 	{1, (*World).moveLeader},
 }
 
-// faultShare is how many steps are faults where there are many.
+// faultShare is the share of steps that are faults, where there are many.
 const faultShare = 0.08
 
-// takeStep makes one thing happen. Its chances are its own, so that leaving a
-// step out does not change what others draw.
+// takeStep makes one thing happen. It has its own random generator, so that leaving a step
+// out does not change the others.
 func (w *World) takeStep(i int) {
 	w.step = i
 	w.rnd = newStepRand(w.seed, i)
@@ -262,11 +261,10 @@ func (w *World) act(from []action) bool {
 	return false
 }
 
-// mostWaitMillis bounds how much time passes at once: a bit more than the longest
-// wait of the schedule.
+// mostWaitMillis bounds a jump in time: a bit more than the longest wait of the schedule.
 const mostWaitMillis = 29 * hourMillis
 
-// passTime lets time pass: mostly until something is due.
+// passTime lets time pass: usually until something is due.
 func (w *World) passTime() bool {
 	next := w.nextDue()
 	var wait int64
@@ -277,7 +275,7 @@ func (w *World) passTime() bool {
 		wait = w.rnd.Int64N(5 * secondMillis)
 	case draw < 6:
 		wait = w.rnd.Int64N(60 * secondMillis)
-	case draw < 8 && !w.log.busy(): // while a transaction is open, so much time aborts it
+	case draw < 8 && !w.log.busy(): // while a transaction is open, that much time would abort it
 		wait = w.rnd.Int64N(w.longestWait())
 	default:
 		wait = next + w.rnd.Int64N(20)
@@ -294,7 +292,7 @@ func (w *World) longestWait() int64 {
 	return slices.Max(w.setup.policy.Schedule.WaitsMillis) * 5 / 4
 }
 
-// nextDue is how long until the next thing that waits for time, in milliseconds.
+// nextDue returns how long until the next timed event, in milliseconds.
 func (w *World) nextDue() int64 {
 	next := int64(math.MaxInt64)
 	for _, f := range w.flights {
@@ -313,8 +311,7 @@ func (w *World) nextDue() int64 {
 	return max(next, 0)
 }
 
-// advance lets time pass and processes that live and are not paused send
-// heartbeats.
+// advance lets time pass, while processes that live and are not paused send heartbeats.
 func (w *World) advance(millis int64) {
 	w.steady += millis
 	w.latestWall = max(w.latestWall, w.wall())
@@ -326,11 +323,11 @@ func (w *World) advance(millis int64) {
 	}
 }
 
-// member is a place in a consumer group.
+// member is a membership in a consumer group.
 type member struct {
 	alive, paused bool
-	in            bool           // the group has it
-	acknowledged  streams.Moment // when the group last took a heartbeat
+	in            bool           // the group has admitted it
+	acknowledged  streams.Moment // of the latest acknowledged heartbeat
 }
 
 func (m *member) works() bool { return m.alive && !m.paused }
@@ -343,7 +340,7 @@ func (m *member) beat(w *World) {
 
 func (m *member) fresh(w *World) bool { return m.acknowledged.Fresh(w.moment()) }
 
-// expelled reports whether the group has given up on it.
+// expelled reports whether its session has expired.
 func (m *member) expelled(w *World) bool {
 	silent := w.steady - m.acknowledged.SteadyMillis
 	return m.in && silent >= streams.SessionTimeout.Milliseconds()
@@ -371,7 +368,7 @@ func (w *World) moveClock(jump int64) {
 	w.count("clock jumps")
 }
 
-// writeMarker lets a commit that was decided become visible in one partition more.
+// writeMarker makes a committed transaction visible in one more partition.
 func (w *World) writeMarker() bool {
 	ids := w.log.unmarked(w.txnIDs)
 	if len(ids) == 0 {
@@ -437,8 +434,7 @@ func (w *World) repeatInput() bool {
 	return true
 }
 
-// forgetGroup is a group whose positions expired, all or those of one topic, or
-// that somebody deleted.
+// forgetGroup drops the group's positions, all or those of one topic, or deletes the group.
 func (w *World) forgetGroup() bool {
 	topics := engine.Inputs()
 	if w.chance(0.5) {
@@ -454,9 +450,9 @@ func (w *World) forgetGroup() bool {
 	return true
 }
 
-// spoilInput appends a record of an input again, damaged: cut short, changed in a
-// byte, under another key, of a type that nobody knows, or without a value. It is
-// set aside, and nothing else comes of it.
+// spoilInput appends a record of an input again, damaged: truncated, with a changed byte,
+// another key, an unknown type, or without a value. It is set aside, and has no other
+// effect.
 func (w *World) spoilInput() bool {
 	topic := []string{schemas.TopicCommands, schemas.TopicMatches}[w.rnd.IntN(2)]
 	at := topicPartition{topic, w.rnd.Int32N(w.setup.partitions)}
@@ -492,8 +488,8 @@ func (w *World) spoilInput() bool {
 	return true
 }
 
-// ofAnother is the value of a record with another byte in the name of what it is
-// about; without such a name, cut short.
+// ofAnother returns the value of a record with a changed byte in the name of its aggregate;
+// without such a name, truncated.
 func ofAnother(r streams.Record) []byte {
 	if !bytes.Contains(r.Value, r.Key) {
 		return r.Value[:1]
@@ -503,7 +499,7 @@ func ofAnother(r streams.Record) []byte {
 	return bytes.ReplaceAll(r.Value, r.Key, other)
 }
 
-// headerDamaged marks what spoilInput has appended, for checkers.
+// headerDamaged marks the records of spoilInput, for checkers.
 const headerDamaged = "damaged"
 
 func isDamaged(r streams.Record) bool { return r.Header(headerDamaged) != "" }

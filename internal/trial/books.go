@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// books are all that can be seen of a run once it is calm.
+// books are everything that can be observed of a run at its end.
 type books struct {
 	*world
 	events   map[string]eventView // by id
@@ -36,7 +36,7 @@ type attempt struct {
 func (a attempt) sentAt() time.Time { return time.UnixMilli(a.Sent) }
 func (a attempt) ended() time.Time  { return time.UnixMilli(a.Sent + a.Took) }
 
-// sql asks the history, and gives a value for each row.
+// sql queries the history, and returns a value for each row.
 func sql[T any](ctx context.Context, w *world, query string) ([]T, error) {
 	out, err := w.service.command(ctx, "sql", "--format", "json", "--max-rows", "1000000", query)
 	if err != nil {
@@ -59,7 +59,7 @@ const attemptsQuery = `SELECT event_id, endpoint_id, number, run,
 	toString(state) AS state
 	FROM attempts FINAL ORDER BY event_id, number`
 
-// openBooks reads what there is to be seen.
+// openBooks reads everything that can be observed.
 func (w *world) openBooks(ctx context.Context) (*books, error) {
 	b := &books{
 		world:    w,
@@ -101,7 +101,7 @@ func (w *world) openBooks(ctx context.Context) (*books, error) {
 	return b, nil
 }
 
-// check holds everything against the model.
+// check compares everything with the model.
 func (w *world) check(ctx context.Context) error {
 	b, err := w.openBooks(ctx)
 	if err != nil {
@@ -119,8 +119,8 @@ func (w *world) check(ctx context.Context) error {
 	return b.checkLists(ctx)
 }
 
-// checkMatches: one payment and one watch make one event, the right one, and none
-// that should not be.
+// checkMatches: each pair of payment and watch has its one event if it must have one, and
+// no other.
 func (b *books) checkMatches() {
 	type pair struct{ payment, watch string }
 	made := map[pair][]eventView{}
@@ -159,14 +159,14 @@ func (b *books) checkMatches() {
 	}
 }
 
-// testUnanswered reports whether a test may have been refused an answer: its
-// endpoint was deleted, or disabled by its first attempt.
+// testUnanswered reports whether a test may have got no answer: its endpoint was deleted,
+// or disabled by its first attempt.
 func (b *books) testUnanswered(e eventView) bool {
 	target := b.targets[e.Delivery.EndpointID]
 	return target != nil && !target.deletedAsked.IsZero()
 }
 
-// checkEvent holds one event against the versions that may have made it.
+// checkEvent compares one event with the versions of the watch that may have matched it.
 func (b *books) checkEvent(e eventView, p Payment, k *watch) {
 	may, _ := k.expected(p, b.world)
 	for _, v := range may {
@@ -180,8 +180,8 @@ func (b *books) checkEvent(e eventView, p Payment, k *watch) {
 		e.ID, e.Type, e.Delivery.EndpointID, e.Delivery.State, p, k.slot, describe(may), k.versions)
 }
 
-// movedOn reports whether an event whose endpoint was deleted may have been resent
-// to another endpoint of its watch.
+// movedOn reports whether an event whose endpoint was deleted may have been resent to
+// another endpoint of its watch.
 func (b *books) movedOn(first *endpoint, e eventView, k *watch) bool {
 	return !first.deletedAsked.IsZero() && k.hasNamed(e.Delivery.EndpointID)
 }
@@ -194,8 +194,8 @@ func describe(may []verdict) string {
 	return text
 }
 
-// bodyIs reports whether what was posted under an event's id is what a verdict
-// makes of the payment. What was never posted is not held against it.
+// bodyIs reports whether the body posted for an event is the one that a verdict makes of
+// the payment. An event that was never posted passes.
 func (b *books) bodyIs(id string, v verdict, p Payment, k *watch) bool {
 	if len(b.posts[id]) == 0 {
 		return true
@@ -211,7 +211,7 @@ func (b *books) bodyIs(id string, v verdict, p Payment, k *watch) bool {
 	if json.Unmarshal(got.Data, &data) != nil {
 		return false
 	}
-	want, _ := json.Marshal(p.data(v, k)) // plain values
+	want, _ := json.Marshal(p.data(v, k)) // plain values cannot fail
 	have, _ := json.Marshal(data)
 	if !bytes.Equal(want, have) {
 		b.log("%s: want %s\nhave %s", id, want, have)
@@ -219,7 +219,7 @@ func (b *books) bodyIs(id string, v verdict, p Payment, k *watch) bool {
 	return bytes.Equal(want, have)
 }
 
-// data is the data of an event, by the specification.
+// data returns the data of an event, by the specification.
 func (p Payment) data(v verdict, k *watch) map[string]any {
 	outcome := "VERIFIED"
 	if len(v.reasons) > 0 {

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// calmWait is how long the calm waits for something while nothing changes.
+	// calmWait is how long each wait at the end of a run lasts while nothing changes.
 	calmWait = 3 * time.Minute
-	// calmLimit bounds each wait of the calm: a slow machine is no violation.
+	// calmLimit bounds each wait at the end of a run: a slow machine is no violation.
 	calmLimit = 20 * time.Minute
 )
 
-// eventually waits until something holds, and says what did not.
+// eventually waits until a condition holds, and otherwise returns what did not.
 func (w *world) eventually(ctx context.Context, what string, holds func() (string, error)) error {
 	var missing string
 	began := time.Now()
@@ -43,9 +43,8 @@ func (w *world) eventually(ctx context.Context, what string, holds func() (strin
 	return nil
 }
 
-// calm lets everything come to its end: receivers are well and may be sent as much as
-// there is, ledgers read, backfills done; then what was disabled is enabled and what
-// failed is replayed.
+// calm lets everything finish: receivers answer 200 without limits, ledgers are read,
+// backfills done; then what was disabled is enabled and what failed is replayed.
 func (w *world) calm(ctx context.Context) error {
 	w.receivers.healAll()
 	if err := w.liftLimits(ctx); err != nil {
@@ -67,8 +66,8 @@ func (w *world) calm(ctx context.Context) error {
 	return w.settle(ctx, false)
 }
 
-// liftLimits has endpoints take more than two posts a second, at which a few thousand
-// would take longer than all the rest.
+// liftLimits raises rate limits of two posts a second, with which a few thousand would take
+// longer than all the rest.
 func (w *world) liftLimits(ctx context.Context) error {
 	for _, a := range w.accounts {
 		h := &worker{world: w, account: a}
@@ -158,7 +157,7 @@ func (w *world) upToDate(ctx context.Context) error {
 	})
 }
 
-// heal has an endpoint get everything that it did not get yet.
+// heal makes an endpoint get everything that it did not get yet.
 func (w *world) heal(ctx context.Context, a *account, e *endpoint) error {
 	if !e.deletedAsked.IsZero() {
 		return nil

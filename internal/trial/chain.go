@@ -33,8 +33,8 @@ func (a Asset) build() txnbuild.Asset {
 	return txnbuild.CreditAsset{Code: a.Code, Issuer: a.Issuer}
 }
 
-// chain is the development network as any client of Stellar RPC sees it. A
-// transaction is sent again until it is in a ledger, through kills too.
+// chain is the development network as any client of Stellar RPC sees it. A transaction is
+// sent again until it is in a ledger, also after kills.
 type chain struct{ w *world }
 
 func (c chain) rpc(ctx context.Context) (*rpcclient.Client, runInfo, error) {
@@ -45,7 +45,7 @@ func (c chain) rpc(ctx context.Context) (*rpcclient.Client, runInfo, error) {
 	return rpcclient.NewClient(info.Stellar.RPCURL, httpClient), info, nil
 }
 
-// until repeats what may fail because the program is down.
+// until repeats an action that may fail because the program is down.
 func (c chain) until(ctx context.Context, what string,
 	try func(*rpcclient.Client, runInfo) error) error {
 	var last error
@@ -64,7 +64,7 @@ func (c chain) until(ctx context.Context, what string,
 	return fmt.Errorf("trial: %s: %w", what, last)
 }
 
-// latest is the ledger that was closed last.
+// latest returns the sequence of the latest closed ledger.
 func (c chain) latest(ctx context.Context) (sequence uint32, err error) {
 	err = c.until(ctx, "asking for the latest ledger", func(rpc *rpcclient.Client, _ runInfo) error {
 		answer, err := rpc.GetLatestLedger(ctx)
@@ -100,8 +100,8 @@ func (c chain) fund(ctx context.Context, address string) error {
 // envelope is a signed transaction.
 type envelope struct{ text, hash string }
 
-// signed builds the next transaction of an account. With a bumper it is wrapped in
-// a fee bump that the bumper pays.
+// signed builds the next transaction of an account. With a bumper it is wrapped in a fee
+// bump that the bumper pays.
 func (c chain) signed(
 	ctx context.Context, from *keypair.Full, memo txnbuild.Memo, others []*keypair.Full,
 	bumper *keypair.Full, ops []txnbuild.Operation,
@@ -187,7 +187,7 @@ func (c chain) mine(
 	return got, err
 }
 
-// asContract is a transfer by the contract of an asset.
+// asContract makes a transfer by the contract of an asset.
 func asContract(
 	passphrase string, from *keypair.Full, asset Asset, to string, muxed *uint64, stroops int64,
 ) (txnbuild.Operation, error) {

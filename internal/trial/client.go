@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// answerWait is how long a request is repeated before it counts as never answered.
+// answerWait is how long a request is repeated before it counts as unanswered.
 const answerWait = 3 * time.Minute
 
 // request is one request of the API.
@@ -24,7 +24,7 @@ type request struct {
 	mime         string
 }
 
-// answer is what the API answered, and when.
+// answer is the API's answer, with its times.
 type answer struct {
 	status     int
 	header     http.Header
@@ -52,9 +52,8 @@ var httpClient = &http.Client{
 	Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: 10 * time.Second},
 }
 
-// call makes a request until it is answered with something else than "not now".
-// A request that changes something carries an Idempotency-Key, so that it may be
-// made again after a kill.
+// call repeats a request until the answer is final. A request that changes something
+// carries an Idempotency-Key, so that it may be repeated after a kill.
 func (w *world) call(ctx context.Context, r request) (answer, error) {
 	a := answer{sent: time.Now()}
 	payload := r.raw

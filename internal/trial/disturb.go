@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// disturb is what happens to the program as a whole.
+// disturb performs operations on the whole program.
 func (w *worker) disturb(ctx context.Context, op Op) error {
 	if strings.HasPrefix(op.Do, "rebuild") {
 		return w.rebuild(ctx, op)
@@ -23,7 +23,7 @@ func (w *worker) disturb(ctx context.Context, op Op) error {
 		return w.restart(ctx, w.service.stop)
 	case "kill-held":
 		held := w.service.hold(ctx, op.Point, holdLength)
-		time.Sleep(30 * time.Millisecond) // others go on for a moment
+		time.Sleep(30 * time.Millisecond) // others continue for a moment
 		w.log("%s: killed, held %v", op.Lane, held)
 		return w.restart(ctx, w.service.kill)
 	case "kill-post":
@@ -47,8 +47,8 @@ func (w *worker) disturb(ctx context.Context, op Op) error {
 	return fmt.Errorf("there is no operation %q", op.Do)
 }
 
-// rebuild makes the history again beside everything else. One that is killed, as its
-// operation says or with the program, is the next one's to finish.
+// rebuild rebuilds the history while everything else runs. One that is killed, by its
+// operation or with the program, is finished by the next one.
 func (w *worker) rebuild(ctx context.Context, op Op) error {
 	from := time.Now()
 	limited, cancel := context.WithCancel(ctx)
@@ -63,12 +63,12 @@ func (w *worker) rebuild(ctx context.Context, op Op) error {
 	return err
 }
 
-// foldTries is how often a command over the history is begun whose connection to
-// ClickHouse breaks: the library aborts now and then, most of all on a crowded
-// machine when a client of it is killed, and is started again.
+// foldTries is how often a command over the history is tried if its connection to
+// ClickHouse breaks: the library sometimes aborts, mostly on an overloaded machine when one
+// of its clients is killed, and is restarted.
 const foldTries = 5
 
-// fold runs a command that folds the topics again, and repeats it where ClickHouse was lost.
+// fold runs a command that folds the topics again, and repeats it if ClickHouse was lost.
 func (w *world) fold(ctx context.Context, name string) (out []byte, err error) {
 	for try := 1; ; try++ {
 		out, err = w.service.command(ctx, name, "--all")
@@ -84,7 +84,7 @@ func (w *world) fold(ctx context.Context, name string) (out []byte, err error) {
 	}
 }
 
-// differs is how verify-projection ends when tables are not what the topics say.
+// differs is the exit code of verify-projection if tables differ from the topics.
 const differs = 3
 
 func exitCode(err error) int {
@@ -95,8 +95,8 @@ func exitCode(err error) int {
 	return -1
 }
 
-// lostClickHouse reports whether a command says that the server was not there, or
-// hung up on it.
+// lostClickHouse reports whether a command's error means that the server was down, or
+// closed the connection.
 func lostClickHouse(err error) bool {
 	for _, said := range []string{"reaching ClickHouse", ": EOF", "connection reset", "broken pipe"} {
 		if strings.Contains(err.Error(), said) {

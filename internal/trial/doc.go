@@ -1,33 +1,30 @@
-// Package trial tries the real program from outside: random operations through the
-// public API over several accounts, payments of all kinds on its development
-// network, receivers that misbehave, kills in windows that are held open, lost state,
-// rebuilds under load; and exact accounting at the end. It imports nothing of the
-// product (internal/arch holds that): what it expects, it knows from the
-// specification and from what it asked for itself.
+// Package trial tests the real program from outside: random operations through the public
+// API over several accounts, payments of all kinds on its development network, receivers
+// that misbehave, kills in windows that are held open, lost state, rebuilds under load; and
+// exact accounting at the end. It imports nothing of the product (internal/arch checks
+// that): its expectations come from the specification and from its own requests.
 //
-// A run is a script of operations on a fresh data folder. A script is a function of
-// its seed; what time brings differs from run to run. Lanes work their operations in
-// order and beside each other: one for each account (a0…), one for each payer (p0…),
-// one for what happens to the program (chaos). Operations name what they act on by
-// slots, so a script with operations left out is a script: that is how a failure is
-// shrunk.
+// A run is a script of operations on a fresh data folder. A script is a function of its
+// seed; timing differs from run to run. Lanes run concurrently, each with its operations in
+// order: one for each account (a0…), one for each payer (p0…), one for operations on the
+// program (chaos). Operations name their objects by slots, so a script with operations left
+// out is still a script: that is how a failure is shrunk.
 //
-// What a client asked for takes effect at a ledger that nobody outside can know
-// exactly. Each version of a watch has two edges: ledgers that had been read when it
-// was asked for, and those that closed after the answer. A payment between the edges
-// may have been judged by either version, but by one: it has one event, with one
-// body, at one endpoint.
+// A client's change takes effect at a ledger that cannot be known exactly from outside.
+// Each version of a watch has two bounds: ledgers that had been read before the request do
+// not see it, and those that closed after the answer do. A payment in between may have been
+// matched by either version, but by one: it has one event, with one body, at one endpoint.
 //
 // File map:
 //
 //   - op.go, generate.go: operations, and scripts of them
 //   - world.go, run.go: a run from its start to its report
-//   - service.go: the program's process, and what is done to it; disturb.go
+//   - service.go: the program's process, and operations on it; disturb.go
 //   - operate.go, endpoints.go, watches.go, others.go, client.go: operations by the API
 //   - chain.go, pay.go: payments
 //   - receiver.go: receivers
-//   - model.go, rules.go: what is known to be true
-//   - calm.go: letting everything come to its end
-//   - books.go, posts.go, lists.go: holding what is seen against the model
-//   - shrink.go: a short script of a long one
+//   - model.go, rules.go: the expectations
+//   - calm.go: lets everything finish
+//   - books.go, posts.go, lists.go: compare observations with the model
+//   - shrink.go: shrinks a script
 package trial

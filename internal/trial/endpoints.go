@@ -37,7 +37,7 @@ func (w *worker) onEndpoint(ctx context.Context, op Op, once string) error {
 	return w.writers(ctx, once, e)
 }
 
-// endpointView is what the API shows of an endpoint.
+// endpointView is an endpoint as the API shows it.
 type endpointView struct {
 	ID                 string            `json:"id"`
 	URL                string            `json:"url"`
@@ -130,7 +130,7 @@ func (w *worker) patched(op Op, e *endpoint, body map[string]any, a answer) {
 	}
 }
 
-// etag asks for the present revision.
+// etag returns the endpoint's present revision.
 func (w *worker) etag(ctx context.Context, e *endpoint) string {
 	a, err := w.call(ctx, request{method: "GET", path: "/v1/endpoints/" + e.id, key: w.account.key})
 	if err != nil {
@@ -139,7 +139,7 @@ func (w *worker) etag(ctx context.Context, e *endpoint) string {
 	return a.header.Get("ETag")
 }
 
-// deleteEndpoint ends an endpoint: its watches report nothing from then on.
+// deleteEndpoint deletes an endpoint: its watches report nothing from then on.
 func (w *worker) deleteEndpoint(ctx context.Context, op Op, once string, e *endpoint) error {
 	match, _ := ifMatch(op, w.etag(ctx, e))
 	e.deletedAsked = time.Now()
@@ -172,8 +172,8 @@ func (w *worker) disable(ctx context.Context, op Op, r request, e *endpoint) err
 	return nil
 }
 
-// enable first notes whether the endpoint was disabled: until the request nothing
-// may have been sent.
+// enable first records whether the endpoint was disabled: before the request nothing may
+// have been sent.
 func (w *worker) enable(ctx context.Context, op Op, r request, e *endpoint) error {
 	if err := w.noteDisabled(ctx, e); err != nil {
 		return err
@@ -251,8 +251,8 @@ func (w *worker) test(ctx context.Context, op Op, r request, e *endpoint) error 
 	return nil
 }
 
-// writers has several clients change an endpoint that each of them has just read:
-// one wins.
+// writers lets several clients change an endpoint that each of them has just read: one
+// succeeds.
 func (w *worker) writers(ctx context.Context, once string, e *endpoint) error {
 	const clients = 4
 	etag := w.etag(ctx, e)

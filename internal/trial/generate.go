@@ -15,12 +15,11 @@ const (
 	opMillis = 60
 )
 
-// Generate makes a script of n operations, a function of the seed. Every fifth seed
-// is heavy: a few wallets get bursts of payments, so that logs grow beyond what one
-// fetch brings.
+// Generate makes a script of n operations, a function of the seed. Every fifth seed is
+// heavy: a few wallets get bursts of payments, so that logs grow beyond one fetch.
 func Generate(seed uint64, n int) []Op {
 	g := &generator{
-		Rand:    rand.New(rand.NewPCG(seed, 16)), // #nosec G404 -- to repeat
+		Rand:    rand.New(rand.NewPCG(seed, 16)), // #nosec G404 -- must repeat
 		fresh:   wallets,
 		wallets: wallets,
 		heavy:   seed%5 == 0,
@@ -50,7 +49,7 @@ type generator struct {
 	keys      [accounts][]string
 	wallets   int // that are paid
 	heavy     bool
-	fresh     int // the next wallet that does not exist yet
+	fresh     int // index of the next wallet that does not exist yet
 	named     int
 }
 
@@ -59,7 +58,7 @@ func (g *generator) add(op Op) {
 	g.ops = append(g.ops, op)
 }
 
-// choice is something to do, as often as its weight.
+// choice is a kind of operation with its weight.
 type choice struct {
 	weight int
 	make   func(account int) Op
@@ -259,7 +258,7 @@ func (g *generator) deleteWatch(account int) Op {
 	return op
 }
 
-// backfill asks for up to N ledgers before the present one.
+// backfill requests up to N ledgers before the present one.
 func (g *generator) backfill(account int) Op {
 	if len(g.watches[account]) == 0 {
 		return Op{}
@@ -360,7 +359,7 @@ func (g *generator) pay() Op {
 	return op
 }
 
-// chaos happens to the whole program.
+// chaos is an operation on the whole program.
 func (g *generator) chaos() Op {
 	op := Op{Lane: "chaos", Do: pick(g, []string{
 		"kill", "kill", "kill-held", "kill-held", "kill-held", "kill-post", "kill-moved", "kill-moved",

@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// checkStates: after the calm everything has arrived, but what was cancelled or had
-// failed when its endpoint was deleted, and tests: nobody replays one that failed, and
-// disabling the endpoint cancels one that was not sent yet.
+// checkStates: at the end everything is delivered, except what was cancelled or had failed
+// when its endpoint was deleted, and tests: nobody replays one that failed, and disabling
+// the endpoint cancels one that was not sent yet.
 func (b *books) checkStates() {
 	for id, e := range b.events {
 		target := b.targets[e.Delivery.EndpointID]
@@ -32,7 +32,7 @@ func (b *books) checkStates() {
 	}
 }
 
-// checkDelivered: its last attempt, and a post, were answered 2xx.
+// checkDelivered: the last attempt, and a post, were answered 2xx.
 func (b *books) checkDelivered(id string) {
 	attempts := b.attempts[id]
 	if len(attempts) == 0 || !slices.ContainsFunc(attempts,
@@ -44,8 +44,8 @@ func (b *books) checkDelivered(id string) {
 	}
 }
 
-// checkObserved: the history has each payment to a watched wallet at most once, and
-// no other; and each that an event tells of.
+// checkObserved: the history has each payment to a watched wallet at most once, and no
+// other; and each one that has an event.
 func (b *books) checkObserved(ctx context.Context) error {
 	type row struct {
 		ID    string `json:"payment_id"`
@@ -80,7 +80,7 @@ func (b *books) checkObserved(ctx context.Context) error {
 	return nil
 }
 
-// checkLists holds lists by every filter, single reads and SQL against each other.
+// checkLists compares lists with every filter, single reads and SQL with each other.
 func (b *books) checkLists(ctx context.Context) error {
 	for _, a := range b.accounts {
 		for _, f := range b.filters(a) {
@@ -95,7 +95,7 @@ func (b *books) checkLists(ctx context.Context) error {
 	return b.checkSQL(ctx)
 }
 
-// filter is a filter of the list of events, and what it must let through.
+// filter is a filter of the list of events, and a predicate of the events that it selects.
 type filter struct {
 	name, value string
 	page        int
@@ -159,7 +159,7 @@ func (b *books) checkList(ctx context.Context, a *account, f filter) error {
 // readsAtMost bounds how many events are read one by one.
 const readsAtMost = 300
 
-// checkReads holds single reads against the list, the attempts and the posts.
+// checkReads compares single reads with the list, the attempts and the posts.
 func (b *books) checkReads(ctx context.Context) error {
 	ids := slices.Sorted(maps.Keys(b.events))
 	for i, id := range ids {
@@ -201,7 +201,7 @@ func (b *books) checkRead(id string, raw []byte, got eventView) {
 	for i, read := range got.Attempts {
 		row := rows[i]
 		if row.EndpointID != rows[0].EndpointID {
-			break // handed over: the numbers of two endpoints are side by side
+			break // handed over: the numbers of two endpoints are independent
 		}
 		if read.Number != row.Number || read.Run != row.Run || read.DurationMs != row.Took ||
 			fmt.Sprint(deref(read.StatusCode)) != fmt.Sprint(deref(row.Status)) {
@@ -218,7 +218,7 @@ func deref(n *int) int {
 	return *n
 }
 
-// checkSQL holds the tables against the lists.
+// checkSQL compares the tables with the lists.
 func (b *books) checkSQL(ctx context.Context) error {
 	type row struct {
 		ID       string `json:"event_id"`

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// model is what the driver knows to be true: it learns from what it asked for and
-// was answered, never from the product's reckoning.
+// model is what the driver expects. It is derived from its own requests and their answers,
+// never from the product's computations.
 //
-// What a client asks for takes effect at a ledger that nobody outside can know
-// exactly: not in one that had been read when it was asked, and surely in one that
-// closes after the answer. Each version of a watch has these two edges, and a
-// payment between them may have been judged by either version.
+// A client's change takes effect at a ledger that cannot be known exactly from outside: not
+// in one that had been read before the request, and surely in one that closes after the
+// answer. Each version of a watch has these two bounds, and a payment between them may have
+// been matched by either version.
 type model struct {
 	mu       sync.Mutex
 	payments []Payment
@@ -22,7 +22,7 @@ type model struct {
 	moved    map[string]string // event id → endpoint that it has left
 }
 
-// movedFrom notes that an event was sent on from an endpoint.
+// movedFrom records that an event was sent on from an endpoint.
 func (m *model) movedFrom(eventID, endpointID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,7 +49,7 @@ type account struct {
 	keys      map[string]*apiKey
 }
 
-// endpoint is an endpoint of the model. Its account's lane owns it.
+// endpoint is an endpoint of the model. Only its account's lane changes it.
 type endpoint struct {
 	slot, id, account string
 	server            string // h2, h1, closed or badtls
@@ -60,7 +60,7 @@ type endpoint struct {
 	etag              string
 	secrets           []secret
 	deletedAsked      time.Time
-	deleted           time.Time // when that was answered; zero: it lives
+	deleted           time.Time // when the deletion was answered; zero: not deleted
 	silent            []span    // when it was known to be disabled
 	enabledAsked      []time.Time
 }
@@ -70,14 +70,14 @@ type stamp struct {
 	value int
 }
 
-// secret is valid from a moment between these two on. None ends within a run.
+// secret is valid from some moment between these two on. None expires within a run.
 type secret struct {
 	text         string
 	asked, known time.Time
 }
 
-// watch is a watch with all its versions, oldest first. Its account's lane adds to
-// them.
+// watch is a watch with all its versions, oldest first. Only its account's lane adds
+// versions.
 type watch struct {
 	slot, id, account, wallet string
 	etag                      string
@@ -94,29 +94,29 @@ func (a *account) watchOf(id string) *watch {
 	return nil
 }
 
-// hasNamed reports whether a watch was ever asked to report to an endpoint.
+// hasNamed reports whether a watch was ever requested to report to an endpoint.
 func (k *watch) hasNamed(endpointID string) bool {
 	return k != nil && slices.ContainsFunc(k.versions, func(v version) bool {
 		return v.endpoint != nil && v.endpoint.id == endpointID
 	})
 }
 
-// version is what a watch asks for from a ledger on.
+// version are a watch's settings from a ledger on.
 type version struct {
 	label    string
 	endpoint *endpoint // nil: it reports nothing
 	rules    Rules
 	gone     bool   // deleted, or its endpoint is
-	notUpTo  uint32 // a ledger that had been read when it was asked for
-	surely   uint32 // a ledger that was closed when it was answered; 0: it is not yet
+	notUpTo  uint32 // a ledger that had been read before the request
+	surely   uint32 // a ledger that was closed at the answer; 0: none yet
 }
 
-// backfill is a request to look at ledgers of the past.
+// backfill is a request to read past ledgers.
 type backfill struct {
-	from, to uint32 // to: as far as is sure, 0: unknown
-	first    int    // the version that was in force when it was asked for
-	last     int    // and when it had ended; -1: it did not
-	complete bool   // it ended well
+	from, to uint32 // to: as far as is certain, 0: unknown
+	first    int    // the latest version at the request
+	last     int    // the latest version when it had ended; -1: it did not end
+	complete bool   // it ended without a problem
 }
 
 type apiKey struct {
@@ -137,11 +137,11 @@ func (m *model) allPayments() []Payment {
 	return slices.Clone(m.payments)
 }
 
-// now is the version that was asked for last.
+// now returns the latest version.
 func (k *watch) now() *version { return &k.versions[len(k.versions)-1] }
 
-// live returns the versions by which the live ledger may have judged a payment in
-// it. Before its creation a watch is the version with index -1, given as none.
+// live returns the versions with which the live ledger may have matched a payment. Before
+// its creation a watch has the version with index -1, returned as none.
 func (k *watch) live(ledger uint32) (may []version, none bool) {
 	none = len(k.versions) == 0 || ledger <= k.versions[0].surely || k.versions[0].surely == 0
 	for i, v := range k.versions {
@@ -154,8 +154,8 @@ func (k *watch) live(ledger uint32) (may []version, none bool) {
 	return may, none
 }
 
-// past returns the versions by which backfills may have judged a payment, and
-// whether one of them must have.
+// past returns the versions with which backfills may have matched a payment, and whether
+// one of them must have.
 func (k *watch) past(ledger uint32) (may []version, must bool) {
 	earlier := false
 	for _, b := range k.backfills {
@@ -173,7 +173,7 @@ func (k *watch) past(ledger uint32) (may []version, must bool) {
 	return may, must
 }
 
-// verdict is what a version makes of a payment.
+// verdict is a version's result for a payment.
 type verdict struct {
 	kind     string // type of the event; "" for none
 	label    string
@@ -196,8 +196,8 @@ func (v version) judge(p Payment, w *world) verdict {
 	return verdict{kind: kind, label: v.label, endpoint: v.endpoint, reasons: reasons}
 }
 
-// expected says which events a payment may have made with a watch, and whether it
-// must have made one.
+// expected returns the events that a payment may have with a watch, and whether it must
+// have one.
 func (k *watch) expected(p Payment, w *world) (may []verdict, must bool) {
 	if p.To != k.wallet || p.Stroops == 0 {
 		return nil, false
@@ -220,7 +220,7 @@ func (k *watch) expected(p Payment, w *world) (may []verdict, must bool) {
 			filled = false
 		}
 	}
-	// A backfill must find what was never live; what a live version passed over, it may.
+	// A backfill must match what was never live; what a live version did not match, it may.
 	if none && len(live) == 0 && filled {
 		must = true
 	}

@@ -8,13 +8,13 @@ import (
 	"os"
 )
 
-// Op is one operation of a script. It names what it acts on by slots (e3 is the
-// fourth endpoint of the script, w0 the first watch, g2 the third wallet, k1 the
-// second key), so that a script still means the same when operations are left out
-// of it: one whose slot was never filled does nothing.
+// Op is one operation of a script. It names its objects by slots (e3 is the fourth endpoint
+// of the script, w0 the first watch, g2 the third wallet, k1 the second key), so that a
+// script still means the same when operations are left out of it: one with an empty slot
+// does nothing.
 type Op struct {
 	At   int    `json:"at"`   // milliseconds after the start, at the earliest
-	Lane string `json:"lane"` // operations of one lane come one after another
+	Lane string `json:"lane"` // operations of one lane run one after another
 	Do   string `json:"do"`
 
 	Endpoint string `json:"endpoint,omitempty"`
@@ -22,7 +22,7 @@ type Op struct {
 	Wallet   string `json:"wallet,omitempty"`
 	Key      string `json:"key,omitempty"`
 	Mode     string `json:"mode,omitempty"`   // how a receiver behaves, or a form of Do
-	Point    string `json:"point,omitempty"`  // what is held while a kill comes
+	Point    string `json:"point,omitempty"`  // the request that is held during a kill
 	Text     string `json:"text,omitempty"`   // description or label
 	Repeat   string `json:"repeat,omitempty"` // "same" or "other": the request is made again
 	Match    string `json:"match,omitempty"`  // "current" or "stale": with If-Match
@@ -31,7 +31,7 @@ type Op struct {
 	N        int    `json:"n,omitempty"` // a count, an index or milliseconds
 }
 
-// Pay says what is paid to the wallet of an operation.
+// Pay is a payment to the wallet of an operation.
 type Pay struct {
 	Kind   string  `json:"kind"`
 	Payer  int     `json:"payer"`
@@ -42,13 +42,13 @@ type Pay struct {
 	Times  int     `json:"times,omitempty"` // operations in the transaction
 }
 
-// Memo is a memo as the API writes it.
+// Memo is a memo in the API's form.
 type Memo struct {
 	Type  string `json:"type"`
 	Value string `json:"value"`
 }
 
-// WriteScript writes one operation a line.
+// WriteScript writes one operation per line.
 func WriteScript(w io.Writer, ops []Op) error {
 	e := json.NewEncoder(w)
 	for _, op := range ops {

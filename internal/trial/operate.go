@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// lane works the operations of one lane, each at its time or later.
+// worker runs the operations of one lane, each at its time or later.
 type worker struct {
 	*world
 	account *account // of an account's lane
@@ -61,9 +61,9 @@ func (w *worker) operate(ctx context.Context, op Op, once string) error {
 	return w.disturb(ctx, op)
 }
 
-// change makes a request that changes something, and again when the operation says
-// so: with the same body the answer must be the first one's, with another body it
-// must be refused.
+// change makes a request that changes something, and repeats it if the operation says so:
+// with the same body the answer must be the first one's, with another body it must be
+// refused.
 func (w *worker) change(ctx context.Context, op Op, r request) (answer, error) {
 	if r.key == "" {
 		r.key = w.account.key
@@ -122,19 +122,18 @@ func (w *worker) sameAnswer(r request, first, again answer) {
 	}
 }
 
-// withoutRequest is a body without the name of the request, which each has of its
-// own.
+// withoutRequest returns a body without the request's id, which differs for each request.
 func withoutRequest(body []byte) string {
 	var fields map[string]any
 	if json.Unmarshal(body, &fields) != nil {
 		return string(body)
 	}
 	delete(fields, "requestId")
-	text, _ := json.Marshal(fields) // it came from JSON
+	text, _ := json.Marshal(fields) // cannot fail: it came from JSON
 	return string(text)
 }
 
-// ifMatch returns the If-Match of an operation, and whether it is out of date.
+// ifMatch returns the If-Match of an operation, and whether it is stale.
 func ifMatch(op Op, etag string) (match string, stale bool) {
 	switch op.Match {
 	case "current":
@@ -149,7 +148,7 @@ func ifMatch(op Op, etag string) (match string, stale bool) {
 	return "", false
 }
 
-// expect holds a status against those that may come.
+// expect checks that a status is one of those allowed.
 func (w *worker) expect(op Op, a answer, statuses ...int) bool {
 	for _, status := range statuses {
 		if a.status == status {

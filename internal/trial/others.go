@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// eventView is an event as lists show it, and its attempts where it is read alone.
+// eventView is an event as lists show it, with its attempts if it is read by its id.
 type eventView struct {
 	ID        string `json:"id"`
 	Type      string `json:"type"`
@@ -66,7 +66,7 @@ func (w *world) events(ctx context.Context, key string, filter url.Values, page 
 	return events, err
 }
 
-// resend sends any event again, or one whose delivery was cancelled.
+// resend resends any event, or one whose delivery was cancelled.
 func (w *worker) resend(ctx context.Context, op Op, once string) error {
 	var filter url.Values
 	if op.Mode == "cancelled" {
@@ -93,8 +93,8 @@ func (w *worker) resend(ctx context.Context, op Op, once string) error {
 	return nil
 }
 
-// goesOn holds that an event whose delivery was cancelled goes on at an endpoint
-// that its watch has named, unless that has none now.
+// goesOn checks that an event whose delivery was cancelled continues at an endpoint that
+// its watch has named, unless the watch has none now.
 func (w *worker) goesOn(op Op, e eventView, a answer) error {
 	k := w.account.watchOf(e.Data.Watch.ID)
 	named := k != nil && !k.now().gone && k.now().endpoint != nil && !k.now().endpoint.ended()
@@ -116,8 +116,8 @@ func (w *worker) goesOn(op Op, e eventView, a answer) error {
 	return nil
 }
 
-// replay replays all FAILED deliveries of an endpoint (0), those that were created
-// in the very millisecond of a listed one (1), or those of the last second (2).
+// replay replays all FAILED deliveries of an endpoint (0), those created in the exact
+// millisecond of a listed one (1), or those of the last second (2).
 func (w *worker) replay(ctx context.Context, op Op, r request, e *endpoint) error {
 	failed, err := w.events(ctx, w.account.key, url.Values{"endpointId": {e.id},
 		"state": {"FAILED"}}, 50)
@@ -150,7 +150,8 @@ func (w *worker) replay(ctx context.Context, op Op, r request, e *endpoint) erro
 	if err := a.into(&got); err != nil {
 		return err
 	}
-	// FAILED stays FAILED unless this lane changes it: none of the listed may be missing.
+	// FAILED remains FAILED unless this lane changes it: none of the listed ones may be
+	// missing.
 	if got.Matched < least {
 		w.violate("REPLAY", "a replay of %v matched %d where %d are listed as FAILED: %s",
 			body, got.Matched, least, e.id)
@@ -199,7 +200,7 @@ func (w *worker) onKey(ctx context.Context, op Op, once string) error {
 	return w.keyRefused(ctx, &old)
 }
 
-// keyMade takes a new key, which must serve.
+// keyMade records a new key, which must work.
 func (w *worker) keyMade(ctx context.Context, a answer, k *apiKey) error {
 	var made struct{ ID, Key string }
 	if err := a.into(&made); err != nil {
@@ -229,7 +230,7 @@ func (w *worker) keyRefused(ctx context.Context, k *apiKey) error {
 	return err
 }
 
-// badRequests must be refused, and do nothing.
+// badRequests must be refused, and have no effect.
 var badRequests = []struct {
 	r      request
 	status int
@@ -262,7 +263,7 @@ func (w *worker) beRefused(ctx context.Context, op Op) error {
 	return err
 }
 
-// reachOver asks for what another account owns: there is no such thing.
+// reachOver requests another account's objects, which must not be found.
 func (w *worker) reachOver(ctx context.Context, op Op, once string) error {
 	w.model.mu.Lock()
 	var others []string
@@ -295,8 +296,7 @@ func (w *worker) reachOver(ctx context.Context, op Op, once string) error {
 	return nil
 }
 
-// readLists reads lists while everything goes on: none may fail or show an event
-// twice.
+// readLists reads lists during all other operations: none may fail or show an event twice.
 func (w *worker) readLists(ctx context.Context, op Op) error {
 	var err error
 	switch op.N {

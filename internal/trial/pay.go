@@ -13,7 +13,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Payment is a payment that a ledger holds, as the model knows it.
+// Payment is a payment in a ledger, as the model knows it.
 type Payment struct {
 	ID, TxHash string
 	Ledger     uint32
@@ -25,7 +25,7 @@ type Payment struct {
 	Stroops    int64
 }
 
-// pay makes the payments of an operation and tells the model what they became.
+// pay makes the payments of an operation and adds the results to the model.
 func (w *world) pay(ctx context.Context, op Op) error {
 	p, payer, to := op.Pay, w.payers[op.Pay.Payer], w.walletOf(op.Wallet)
 	from, bumper, asset := payer, (*keypair.Full)(nil), w.asset(p.Asset)
@@ -81,13 +81,14 @@ func (w *world) pay(ctx context.Context, op Op) error {
 	return nil
 }
 
-// paymentID names an operation of a transaction (SEP-35).
+// paymentID returns the id of an operation of a transaction (SEP-35).
 func paymentID(mined protocol.GetTransactionResponse, operation int) string {
 	id := toid.New(int32(mined.Ledger), mined.ApplicationOrder, int32(operation+1)) // #nosec G115
 	return strconv.FormatInt(id.ToInt64(), 10)
 }
 
-// muxed is the id that is paid to: an account is created by its own address.
+// muxed returns the id of the muxed address that is paid; an account is created by its own
+// address.
 func (p *Pay) muxed() *uint64 {
 	if p.Kind == "create" {
 		return nil
@@ -95,7 +96,7 @@ func (p *Pay) muxed() *uint64 {
 	return p.Muxed
 }
 
-// operations are those of the transaction.
+// operations returns the operations of the transaction.
 func (w *world) operations(op Op, from *keypair.Full, to string) ([]txnbuild.Operation, error) {
 	p, destination := op.Pay, to
 	if muxed := p.muxed(); muxed != nil {
@@ -151,7 +152,7 @@ func (w *world) operations(op Op, from *keypair.Full, to string) ([]txnbuild.Ope
 	return ops, nil
 }
 
-// moved is what each operation of a transaction that succeeded brought.
+// moved returns the amount that each operation of a successful transaction moved.
 func moved(resultXDR string, ops []txnbuild.Operation) ([]int64, error) {
 	var result xdr.TransactionResult
 	if err := xdr.SafeUnmarshalBase64(resultXDR, &result); err != nil {

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// signedMargin is between the moment that a change was answered and the one from
-// which on every attempt shows it: the attempt may have been on its way out.
+// signedMargin is the time after the answer to a change until every attempt shows it: an
+// attempt may have been about to be sent.
 const signedMargin = 500 * time.Millisecond
 
-// checkPosts holds each post against the others of its id, and its signature
-// against the secrets of its endpoint.
+// checkPosts compares each post with the others of its id, and its signature with the
+// secrets of its endpoint.
 func (b *books) checkPosts() {
 	for id, posts := range b.posts {
 		if _, known := b.events[id]; !known {
@@ -71,8 +71,8 @@ func (b *books) checkPost(p *post) {
 	b.checkSignature(p, e)
 }
 
-// checkSignature: there is one signature of each secret that was surely valid, and
-// of no other than those that may have been.
+// checkSignature: there is one signature of each secret that was surely valid, and none of
+// others than those that may have been.
 func (b *books) checkSignature(p *post, e *endpoint) {
 	given := strings.Split(p.signature, ",")
 	for i, value := range given {
@@ -101,9 +101,9 @@ func (b *books) checkSignature(p *post, e *endpoint) {
 	}
 }
 
-// checkRates: no endpoint got more in half a second than it allows in a whole one,
-// while its limit did not change and the program was left alone. Posts close up by
-// as much as one is longer on its way than another. Tests do not wait.
+// checkRates: no endpoint got more in half a second than its limit allows in a whole one,
+// while the limit did not change and the program was undisturbed. Network delays may move
+// posts closer together. Tests are exempt.
 func (b *books) checkRates() {
 	times := map[string][]time.Time{}
 	for _, posts := range b.posts {
@@ -132,8 +132,8 @@ func (b *books) checkRates() {
 	}
 }
 
-// limitBetween is the limit that held all the time between two moments; 0 when it
-// changed, or there was none.
+// limitBetween returns the limit that applied throughout an interval; 0 if it changed, or
+// there was none.
 func (e *endpoint) limitBetween(from, to time.Time) int {
 	if e == nil {
 		return 0
@@ -150,14 +150,14 @@ func (e *endpoint) limitBetween(from, to time.Time) int {
 	return limit
 }
 
-// checkAttempts: the history has each post as an attempt, but those that were under
-// way at a kill, and no attempt with an answer that no post was given (G7).
+// checkAttempts: the history has each post as an attempt, except those that were in flight
+// at a kill, and no attempt with an answer that no post was given (G7).
 func (b *books) checkAttempts() {
 	for id, attempts := range b.attempts {
 		if _, known := b.events[id]; !known {
 			b.violate("ATTEMPTS", "the history has attempts of %s, which is in no list", id)
 		}
-		for i, a := range attempts { // numbers go on when the event moves
+		for i, a := range attempts { // numbers continue when the event moves
 			if a.Number != i+1 {
 				b.violate("ATTEMPTS", "attempt %d of %s has the number %d", i+1, id, a.Number)
 			}
@@ -171,12 +171,11 @@ func (b *books) checkAttempts() {
 	}
 }
 
-// readLate is how long after its sender gave up a receiver may read a post: its bytes
-// lie in the socket, and a busy machine comes to them late.
+// readLate is how long after its sender gave up a receiver may read a post: its bytes are
+// in the socket, and a busy machine reads them late.
 const readLate = time.Second
 
-// matchPosts assigns each post to its attempt: by the mark of its answer, or else by
-// time.
+// matchPosts assigns each post to its attempt: by the mark in its answer, or else by time.
 func (b *books) matchPosts(id string, posts []*post, open []attempt) {
 	var unmatched []*post
 	for _, p := range posts {
@@ -222,7 +221,7 @@ func numbers(attempts []attempt) string {
 	return text
 }
 
-// checkAnswers: what an attempt says follows from its answer.
+// checkAnswers: an attempt's result follows from its answer.
 func (b *books) checkAnswers(id string, attempts []attempt) {
 	for _, a := range attempts {
 		good := a.Status != nil && *a.Status/100 == 2 && (a.Error == "" || a.Error == "BODY_TOO_LARGE")
@@ -239,9 +238,9 @@ func (b *books) checkAnswers(id string, attempts []attempt) {
 	}
 }
 
-// checkWaits: within a run attempts follow each other after the waits of the
-// schedule, if the endpoint was not enabled and nothing was asked for meanwhile, and
-// a run has no more of them than the schedule says.
+// checkWaits: within a run attempts follow each other after the waits of the schedule,
+// unless the endpoint was enabled or a resend or replay was requested meanwhile, and a run
+// has no more of them than the schedule.
 func (b *books) checkWaits() {
 	for id, attempts := range b.attempts {
 		inRun := 0
@@ -275,8 +274,8 @@ func (e *endpoint) enabledBetween(from, to time.Time) bool {
 	})
 }
 
-// checkSilence: nothing was sent to an endpoint while it was known to be disabled,
-// or after it was deleted.
+// checkSilence: nothing was sent to an endpoint while it was known to be disabled, or after
+// it was deleted.
 func (b *books) checkSilence() {
 	for id, attempts := range b.attempts {
 		for _, a := range attempts {

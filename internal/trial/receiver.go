@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// post is one request that a receiver saw.
+// post is one request that a receiver got.
 type post struct {
 	n         int
 	endpoint  string // slot
@@ -28,15 +28,15 @@ type post struct {
 	mime      string
 	body      []byte
 	mode      string
-	status    int // that was answered; 0 when none was
+	status    int // of the answer; 0 if there was none
 }
 
-// mark is the first line of the answer to a post: an attempt in the history shows
-// which post it was.
+// mark is the first line of the answer to a post, by which the post of an attempt in the
+// history is found.
 func (p post) mark() string { return fmt.Sprintf("post-%d.", p.n) }
 
-// receivers are the HTTPS servers of a run. Each endpoint has a path of its own,
-// and a way to behave.
+// receivers are the HTTPS servers of a run. Each endpoint has a path of its own, and a
+// behaviour.
 type receivers struct {
 	mu    sync.Mutex
 	modes map[string]string // by endpoint's slot
@@ -51,8 +51,7 @@ func newReceivers() *receivers {
 		woken: make(chan struct{})}
 }
 
-// start listens, with a certificate that the program trusts and with one that it
-// does not.
+// start listens, with a certificate that the program trusts and with one that it does not.
 func (r *receivers) start(cert tls.Certificate) error {
 	stranger, err := selfSigned()
 	if err != nil {
@@ -106,14 +105,14 @@ func (r *receivers) setMode(endpoint, mode string) {
 	r.modes[endpoint] = mode
 }
 
-// healAll has every receiver answer 200 from now on.
+// healAll makes every receiver answer 200 from now on.
 func (r *receivers) healAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.modes)
 }
 
-// nextPost is closed when the next post arrives.
+// nextPost returns a channel that is closed when the next post arrives.
 func (r *receivers) nextPost() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +125,7 @@ func (r *receivers) all() []*post {
 	return append([]*post{}, r.posts...)
 }
 
-// handle answers /hook/SLOT… as the slot's mode says.
+// handle answers /hook/SLOT… according to the slot's mode.
 func (r *receivers) handle(out http.ResponseWriter, in *http.Request) {
 	at := time.Now()
 	body, err := io.ReadAll(io.LimitReader(in.Body, 1<<20))
@@ -197,7 +196,7 @@ func (r *receivers) behave(p *post, out http.ResponseWriter, in *http.Request) {
 	}
 }
 
-// selfSigned is a certificate that nobody trusts.
+// selfSigned returns an untrusted certificate.
 func selfSigned() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

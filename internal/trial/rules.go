@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Rules are a watch's rules in the words of the specification. Assets and senders
-// are named by what the world resolves: USD, DEMO, XLM, and payers p0, p1, ….
+// Rules are a watch's rules in the specification's terms. Assets and senders are names that
+// the world resolves: USD, DEMO, XLM, and payers p0, p1, ….
 type Rules struct {
 	Assets  []string `json:"assets"`
 	Amount  string   `json:"amount"` // any, exact, min, max or range
@@ -18,15 +18,14 @@ type Rules struct {
 	Types   []string `json:"types"`
 }
 
-// stroopsPerUnit is what one unit of an asset has.
+// stroopsPerUnit is the number of stroops in one unit of an asset.
 const stroopsPerUnit = 10_000_000
 
 func decimal(stroops int64) string {
 	return fmt.Sprintf("%d.%07d", stroops/stroopsPerUnit, stroops%stroopsPerUnit)
 }
 
-// reasons are what speaks against a payment, in the order in which events give
-// them.
+// reasons returns why a payment does not match, in the order in which events list them.
 func (r Rules) reasons(p Payment, w *world) []string {
 	reasons := []string{}
 	if !slices.ContainsFunc(r.Assets, func(name string) bool { return w.asset(name) == p.Asset }) {
@@ -75,7 +74,7 @@ func (r Rules) memoReason(memo *Memo) string {
 	return ""
 }
 
-// body is the rules as the API takes them.
+// body returns the rules in the API's form.
 func (r Rules) body(w *world) map[string]any {
 	assets := []any{}
 	for _, name := range r.Assets {

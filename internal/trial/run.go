@@ -14,17 +14,17 @@ import (
 	"os"
 )
 
-// Config says what a run is.
+// Config configures a run.
 type Config struct {
 	Binary string // the program
-	Dir    string // of the run; made
+	Dir    string // of the run; created if missing
 	Seed   uint64 // names the run
 	Ops    []Op
-	Until  string // a rule: the run ends when it is broken
-	Brief  bool   // without rebuilds and restarts after the accounts
+	Until  string // a rule: the run ends when it is violated
+	Brief  bool   // without the final rebuilds and restarts
 }
 
-// Report is what came of a run.
+// Report is the result of a run.
 type Report struct {
 	Violations                            []Violation
 	Payments, Events, Posts, Kills, Calls int
@@ -34,8 +34,8 @@ type Report struct {
 // runTime bounds a run.
 const runTime = 20 * time.Minute
 
-// Run works a script on a fresh data folder and holds the outcome against the
-// model. An error is the driver's own.
+// Run runs a script on a fresh data folder and compares the outcome with the model. An
+// error is the driver's own.
 func Run(ctx context.Context, c Config) (Report, error) {
 	w, err := newWorld(c.Binary, c.Dir, c.Seed)
 	if err != nil {
@@ -55,7 +55,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	w.stop, w.until, w.brief = cancel, c.Until, c.Brief
 	err = w.run(ctx, c.Ops)
 	if err != nil && len(w.violations) > 0 {
-		w.log("given up: %v", err) // what was violated says more
+		w.log("given up: %v", err) // the violations say more
 		err = nil
 	}
 	return w.report(began), err
@@ -93,7 +93,7 @@ func (w *world) run(ctx context.Context, ops []Op) error {
 	return w.endure(ctx)
 }
 
-// workAll works all lanes at once.
+// workAll runs all lanes concurrently.
 func (w *world) workAll(ctx context.Context, ops []Op) {
 	lanes := map[string][]Op{}
 	for _, op := range ops {
@@ -110,8 +110,8 @@ func (w *world) workAll(ctx context.Context, ops []Op) {
 	working.Wait()
 }
 
-// endure sees that the answers are the same after what must not change them: a
-// rebuild, a restart without state, a history that was lost.
+// endure checks that answers are the same after a rebuild, a restart without state, and the
+// loss of the history.
 func (w *world) endure(ctx context.Context) error {
 	before, err := w.snapshot(ctx)
 	if err != nil {
@@ -155,7 +155,7 @@ func (w *world) restartWithout(ctx context.Context, part string) error {
 	return errors.Join(w.service.stop(), w.service.lose(part), w.service.start(ctx))
 }
 
-// snapshot is what every read answers: by path, the items in order.
+// snapshot are the answers of all reads: items in order, by path.
 type snapshot map[string][]string
 
 func (w *world) snapshot(ctx context.Context) (snapshot, error) {
@@ -171,7 +171,7 @@ func (w *world) snapshot(ctx context.Context) (snapshot, error) {
 				if err := json.Unmarshal(item, &fields); err != nil {
 					return err
 				}
-				delete(fields, "lastUsedAt") // reading moves it
+				delete(fields, "lastUsedAt") // reading changes it
 				text, err := json.Marshal(fields)
 				at := fmt.Sprintf("account %d: %s", i, path)
 				s[at] = append(s[at], string(text))
@@ -191,7 +191,7 @@ func (w *world) snapshot(ctx context.Context) (snapshot, error) {
 // readsInSnapshot bounds the events of an account that are read one by one.
 const readsInSnapshot = 25
 
-// read adds what a single read answers.
+// read adds the answer of a single read.
 func (s snapshot) read(ctx context.Context, w *world, a *account, path string) error {
 	got, err := w.call(ctx, request{method: "GET", path: path, key: a.key})
 	s[path] = []string{string(got.body)}

@@ -22,7 +22,7 @@ const (
 	stopWait  = 2 * time.Minute
 )
 
-// runInfo is what the program writes into run.json once it is ready.
+// runInfo is the program's run.json.
 type runInfo struct {
 	APIURL     string `json:"apiUrl"`
 	MetricsURL string `json:"metricsUrl"`
@@ -35,35 +35,35 @@ type runInfo struct {
 	} `json:"stellar"`
 }
 
-// service is the program on its data folder. What happens to the process happens
-// under the turn; calls find its present addresses by await.
+// service is the program on its data folder. Operations on the process hold the turn; calls
+// get its present addresses by await.
 type service struct {
 	w    *world
 	bin  string
 	dir  string
 	args []string
 
-	turn sync.Mutex // of what happens to the process
+	turn sync.Mutex // held by operations on the process
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
 	exited chan error
-	meant  bool // the exit is our doing
+	meant  bool // the exit is intended
 	up     chan struct{}
 	info   runInfo
 	output *output
-	kills  []span    // when it was killed, and from when on attempts may be lost by it
-	held   time.Time // since when a request is held; zero: none is
+	kills  []span    // when it was killed, and since when attempts may be lost by that
+	held   time.Time // since when a request is held; zero: none
 	pauses []span
 	downs  []span // from an end of any kind until it was ready again
 }
 
-// span is a stretch of time.
+// span is a time interval.
 type span struct{ from, to time.Time }
 
 func (s span) touches(from, to time.Time) bool { return !s.to.Before(from) && !s.from.After(to) }
 
-// output keeps the program's output in a file, and notices lines.
+// output writes the program's output to a file, and watches for lines.
 type output struct {
 	mu   sync.Mutex
 	file *os.File
@@ -159,7 +159,7 @@ func (s *service) readInfo() (info runInfo, err error) {
 	return info, err
 }
 
-// watch finds a process that ended by itself.
+// watch detects a process that ended by itself.
 func (s *service) watch(cmd *exec.Cmd, exited chan error) {
 	err := <-exited
 	exited <- err
@@ -212,8 +212,8 @@ func (s *service) kill() error {
 	return nil
 }
 
-// workedFor is when a program began that had worked so long until a moment. While it
-// stood still it recorded nothing.
+// workedFor returns the time since which a program had been running for d until a moment.
+// While it was paused it recorded nothing.
 func workedFor(d time.Duration, until time.Time, pauses []span) time.Time {
 	from := until.Add(-d)
 	for _, p := range slices.Backward(pauses) { // the latest first
@@ -224,7 +224,7 @@ func workedFor(d time.Duration, until time.Time, pauses []span) time.Time {
 	return from
 }
 
-// stop ends the program in order.
+// stop ends the program gracefully.
 func (s *service) stop() error {
 	s.down()
 	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
@@ -241,7 +241,7 @@ func (s *service) stop() error {
 	}
 }
 
-// pause stands the program still.
+// pause pauses the program.
 func (s *service) pause(length time.Duration) error {
 	from := time.Now()
 	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -255,8 +255,8 @@ func (s *service) pause(length time.Duration) error {
 	return err
 }
 
-// hold orders the broker to hold a request and returns when it does; false when
-// none came in time.
+// hold tells the broker to hold a request and returns when it does; false if none arrived
+// in time.
 func (s *service) hold(ctx context.Context, point string, length time.Duration) bool {
 	before := s.output.count("FAULT: a request is held")
 	draft := s.holdFile() + ".new"
@@ -292,7 +292,7 @@ func (s *service) command(ctx context.Context, args ...string) ([]byte, error) {
 	return out, err
 }
 
-// lose removes a part of the data folder that can be made again.
+// lose removes a part of the data folder that can be rebuilt.
 func (s *service) lose(part string) error { return os.RemoveAll(filepath.Join(s.dir, part)) }
 
 func (s *service) close() {
@@ -308,7 +308,7 @@ func (s *service) close() {
 	_ = s.output.file.Close()
 }
 
-// lostTo reports whether a kill excuses an attempt that began then.
+// lostTo reports whether a kill excuses the loss of an attempt that began then.
 func (s *service) lostTo(at time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,7 +320,7 @@ func (s *service) lostTo(at time.Time) bool {
 	return false
 }
 
-// wasDown reports whether the program did not run at some time after a moment.
+// wasDown reports whether the program was down at some time after a moment.
 func (s *service) wasDown(after time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// bystanders are operations that seldom matter to others.
+// bystanders are operations that seldom affect others.
 var bystanders = []string{
 	"bad", "read", "foreign", "verify", "rebuild", "rebuild-killed", "pause", "endpoint.test",
 	"endpoint.writers", "endpoint.rotate-secret", "key.create", "key.roll", "key.revoke",
 }
 
-// Shrink leaves out operations as long as the script still fails, until the time is
-// over: bystanders and whole lanes first, then halves, smaller and smaller parts, and
-// single ones at last (delta debugging). fails works a script and reports whether it
-// breaks the same rule.
+// Shrink leaves out operations as long as the script still fails, until the time is over:
+// bystanders and whole lanes first, then halves, smaller and smaller parts, and single ones
+// at last (delta debugging). fails runs a script and reports whether it violates the same
+// rule.
 func Shrink(ops []Op, until time.Time, fails func([]Op) bool) []Op {
 	without := func(left func(Op) bool) {
 		shorter := slices.DeleteFunc(slices.Clone(ops), left)
@@ -49,7 +49,8 @@ func lanesOf(ops []Op) []string {
 	return lanes
 }
 
-// withoutPart tries the script without each part of a size, keeping what fails.
+// withoutPart tries the script without each part of a size, and keeps the scripts that
+// fail.
 func withoutPart(ops []Op, size int, until time.Time, fails func([]Op) bool) (_ []Op, found bool) {
 	for at := 0; at < len(ops) && time.Now().Before(until); {
 		shorter := slices.Delete(slices.Clone(ops), at, min(at+size, len(ops)))

@@ -27,13 +27,13 @@ var (
 	binaryFlag = flag.String("trial.binary", "", "program to try; else it is built")
 )
 
-// program builds what is tried.
+// program builds the program.
 func program(t *testing.T) string {
 	t.Helper()
 	if *binaryFlag != "" {
 		return *binaryFlag
 	}
-	// The program fetches the engine beside its start, and a trial wants a history.
+	// The program fetches the engine in the background, and a trial needs a history.
 	if _, err := clickhouse.Ensure(t.Context(), clickhouse.Options{Progress: os.Stderr}); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func program(t *testing.T) string {
 	return path
 }
 
-// keep is where runs are kept, failed ones for good.
+// keep returns the folder of runs, where failed ones are kept.
 func keep(t *testing.T) string {
 	t.Helper()
 	dir := *keepFlag
@@ -111,7 +111,7 @@ func try(t *testing.T, bin, dir string, seed uint64, ops []trial.Op) {
 	}
 }
 
-// shrink looks for a short script that breaks the same rule.
+// shrink searches for a short script that violates the same rule.
 func shrink(t *testing.T, bin, at string, seed uint64, ops []trial.Op, v trial.Violation) {
 	t.Helper()
 	rule, runs := v.Rule, 0
@@ -166,7 +166,7 @@ func TestShrinkFindsTheFew(t *testing.T) {
 	}
 }
 
-// TestASeedGivesAScript: the same one every time, and as it was written down.
+// TestASeedGivesAScript: the same one every time, also after it was written and read.
 func TestASeedGivesAScript(t *testing.T) {
 	ops := trial.Generate(42, 300)
 	if len(ops) != 300 || !slices.EqualFunc(ops, trial.Generate(42, 300), func(a, b trial.Op) bool {

@@ -16,11 +16,11 @@ type edges struct {
 	notUpTo uint32
 }
 
-// edges is asked for before a change is.
+// edges is called before a change is requested.
 func (w *world) edges(ctx context.Context) edges { return edges{w, w.readLedger(ctx)} }
 
-// versions ends the watches of an account whose present version is meant, and
-// gives them.
+// versions returns the watches of an account whose present version is affected, and ends
+// that version.
 func (e edges) versions(a *account, meant func(*version) bool) []*watch {
 	e.w.model.mu.Lock()
 	defer e.w.model.mu.Unlock()
@@ -36,7 +36,7 @@ func (e edges) versions(a *account, meant func(*version) bool) []*watch {
 	return ended
 }
 
-// undo takes back versions that never came to be.
+// undo restores versions that did not end after all.
 func (e edges) undo(ended []*watch) {
 	e.w.model.mu.Lock()
 	defer e.w.model.mu.Unlock()
@@ -45,7 +45,7 @@ func (e edges) undo(ended []*watch) {
 	}
 }
 
-// close notes, after the answer, from which ledger on the new versions surely hold.
+// close records, after the answer, from which ledger on the new versions surely apply.
 func (e edges) close(ctx context.Context, changed []*watch) error {
 	surely, err := e.w.chain.latest(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func (w *worker) onWatch(ctx context.Context, op Op, once string) error {
 	return w.backfill(ctx, op, once, k)
 }
 
-// watchView is what the API shows of a watch.
+// watchView is a watch as the API shows it.
 type watchView struct {
 	ID         string `json:"id"`
 	Label      string `json:"label"`
@@ -184,7 +184,7 @@ func (w *worker) deleteWatch(ctx context.Context, op Op, once string, k *watch) 
 		once: once})
 }
 
-// backfill asks for ledgers of the past, and mostly waits until they were read.
+// backfill requests past ledgers, and usually waits until they were read.
 func (w *worker) backfill(ctx context.Context, op Op, once string, k *watch) error {
 	read := w.readLedger(ctx)
 	from := uint32(max(int64(read)-int64(op.N), 2)) // #nosec G115
@@ -247,9 +247,8 @@ func (w *worker) getWatch(ctx context.Context, k *watch) (got watchView, err err
 	return got, err
 }
 
-// killMoved moves a watch while a ledger that pays it is being written down, and
-// kills the program before it is written that the ledger was read: it will be read
-// again.
+// killMoved moves a watch while a ledger with a payment to it is being written, and kills
+// the program before the ledger's cursor is written: the ledger will be read again.
 func (w *worker) killMoved(ctx context.Context, op Op, once string, k *watch) error {
 	w.service.turn.Lock()
 	defer w.service.turn.Unlock()
@@ -259,7 +258,7 @@ func (w *worker) killMoved(ctx context.Context, op Op, once string, k *watch) er
 		paid <- w.pay(ctx, Op{Lane: op.Lane, Wallet: slot,
 			Pay: &Pay{Kind: "spare", Payer: payers, Asset: "XLM", Amount: stroopsPerUnit, Times: 4}})
 	}()
-	// While its matches wait to be written, the cursor's turn can be arranged.
+	// While its matches wait to be written, a hold of the cursor can be prepared.
 	held := w.service.hold(ctx, "append matches", holdLength/8) &&
 		w.service.hold(ctx, op.Point, holdLength)
 	move := op

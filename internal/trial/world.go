@@ -17,15 +17,14 @@ import (
 	"github.com/stellar/go-stellar-sdk/txnbuild"
 )
 
-// The program runs with waits that a trial can wait for.
+// The program runs with waits that are short enough for a trial.
 const (
 	attemptTimeout = 1500 * time.Millisecond
 	disableAfter   = 4
 	holdLength     = 4 * time.Second
 	holdWait       = 3 * time.Second
-	// lostByKill is how long before a kill, or before the hold that the kill came in,
-	// an attempt may have begun that the kill took away: it was under way, or its
-	// outcome was not committed yet.
+	// lostByKill is how long before a kill, or before the hold in which the kill came, a
+	// lost attempt may have begun: it was in flight, or its outcome was not committed yet.
 	lostByKill = attemptTimeout + time.Second
 )
 
@@ -40,7 +39,7 @@ func retrySchedule() string {
 	return strings.Join(parts, ",")
 }
 
-// world is one run: the program, what it talks to, and what is known of it.
+// world is one run: the program, what it communicates with, and what is known of it.
 type world struct {
 	dir       string
 	seed      uint64
@@ -54,8 +53,8 @@ type world struct {
 	issuer    *keypair.Full
 	demo      Asset
 	stop      context.CancelFunc
-	until     string // the rule at whose breach the run ends
-	brief     bool   // the run ends with the accounts
+	until     string // the rule at whose violation the run ends
+	brief     bool   // the run ends after the accounts are checked
 	late      atomic.Bool
 
 	mu         sync.Mutex
@@ -63,19 +62,19 @@ type world struct {
 	violations []Violation
 	transcript *os.File
 	begun      time.Time
-	read       uint32 // the newest ledger that was surely read
+	read       uint32 // the newest ledger that has surely been read
 }
 
-// Violation is something that must not be.
+// Violation is a violated rule.
 type Violation struct {
-	Rule string // short and stable: a shrunk script must break the same one
+	Rule string // short and stable: a shrunk script must violate the same one
 	Text string
-	Late bool // it came only after what must not change anything
+	Late bool // it came only after an operation that must not change anything
 }
 
 func (v Violation) String() string { return v.Rule + ": " + v.Text }
 
-// maxViolations bounds what is reported of one run.
+// maxViolations bounds the reported violations of one run.
 const maxViolations = 40
 
 func (w *world) violate(rule, format string, args ...any) {
@@ -91,7 +90,7 @@ func (w *world) violate(rule, format string, args ...any) {
 	}
 }
 
-// giveUp ends a run in which nothing more can be learnt.
+// giveUp ends a run in which nothing more can be learned.
 func (w *world) giveUp() { w.stop() }
 
 func (w *world) log(format string, args ...any) {
@@ -128,7 +127,7 @@ func (w *world) close() {
 	_ = w.transcript.Close()
 }
 
-// setUp starts the program and makes accounts, wallets and payers.
+// setUp starts the program and creates accounts, wallets and payers.
 func (w *world) setUp(ctx context.Context) error {
 	if err := w.service.start(ctx); err != nil {
 		return err
@@ -158,7 +157,7 @@ func (w *world) listen(ctx context.Context) error {
 	return w.receivers.start(cert)
 }
 
-// openAccount opens an account by the command line: the API has no way to.
+// openAccount creates an account by the command line: the API cannot.
 func (w *world) openAccount(ctx context.Context, n int) (*account, error) {
 	out, err := w.service.command(ctx, "accounts", "create", "--json", "--email",
 		fmt.Sprintf("a%d@example.com", n))
@@ -178,8 +177,7 @@ func (w *world) openAccount(ctx context.Context, n int) (*account, error) {
 	}, nil
 }
 
-// makeWallets funds payers and wallets. A wallet trusts the assets that it may be
-// paid in.
+// makeWallets funds payers and wallets. A wallet trusts the assets that it may be paid in.
 func (w *world) makeWallets(ctx context.Context) error {
 	var seeds struct{ IssuerSeed string }
 	text, err := os.ReadFile(filepath.Join(w.service.dir, "secrets", "devnet.json"))
@@ -280,7 +278,7 @@ func (w *world) walletOf(slot string) *keypair.Full {
 	return w.wallets[slot]
 }
 
-// slotOf is the slot of a wallet's address.
+// slotOf returns the slot of a wallet's address.
 func (w *world) slotOf(address string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -292,7 +290,7 @@ func (w *world) slotOf(address string) string {
 	return ""
 }
 
-// readLedger is the newest ledger that has surely been read: it does not go back.
+// readLedger returns the newest ledger that has surely been read: it never decreases.
 func (w *world) readLedger(ctx context.Context) uint32 {
 	info, err := w.service.await(ctx)
 	if err != nil {
