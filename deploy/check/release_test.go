@@ -153,6 +153,33 @@ func listed(t *testing.T, list config.SBOM) {
 	}
 }
 
+var links = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+
+// holdsWhatTheReadmeNames: the files of an archive are there, and no link of its README
+// leads out of it.
+func holdsWhatTheReadmeNames(t *testing.T, a config.Archive) {
+	t.Helper()
+	held := make(map[string]bool)
+	for _, f := range a.Files {
+		found, err := filepath.Glob(filepath.Join(root, f.Source))
+		if err != nil || len(found) == 0 {
+			t.Errorf("%s: no file is %s (%v)", a.ID, f.Source, err)
+		}
+		for _, path := range found {
+			held[filepath.Clean(path)] = true
+		}
+	}
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range links.FindAllStringSubmatch(string(readme), -1) {
+		if !held[filepath.Join(root, link[1])] {
+			t.Errorf("%s holds no %s, which its README names", a.ID, link[1])
+		}
+	}
+}
+
 // archived: every build is in one archive of a name of its own, with files that are there.
 func archived(t *testing.T, recipe config.Project, platforms map[string][]string) {
 	t.Helper()
@@ -169,11 +196,7 @@ func archived(t *testing.T, recipe config.Project, platforms map[string][]string
 		} else {
 			names[name] = true
 		}
-		for _, f := range a.Files {
-			if found, err := filepath.Glob(filepath.Join(root, f.Source)); err != nil || len(found) == 0 {
-				t.Errorf("%s: no file is %s (%v)", a.ID, f.Source, err)
-			}
-		}
+		holdsWhatTheReadmeNames(t, a)
 	}
 	if len(platforms) > 0 {
 		t.Errorf("in no archive: %v", platforms)
