@@ -168,16 +168,7 @@ func TestDNSAnswersAreJudged(t *testing.T) {
 // good connection that is pooled is used only up to its maximum age.
 func TestDNSRebinding(t *testing.T) {
 	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
-	var private atomic.Bool
-	server := nameServer(t, func(name string, qtype uint16) ([]string, bool) {
-		if qtype != dns.TypeA {
-			return nil, true
-		}
-		if private.Load() {
-			return []string{name + " 0 IN A 10.0.0.1"}, true
-		}
-		return []string{name + " 0 IN A 127.0.0.1"}, true
-	})
+	server, private := rebinding(t)
 	c := newClient(t, func(cfg *Config) { cfg.Resolver = newDNS(server, time.Second) }) // uncached
 	url := "https://rebind.test:" + itoa(s.Listener.Addr().(*net.TCPAddr).Port)
 	if err := c.CheckHost(context.Background(), "rebind.test"); err != nil {
@@ -188,6 +179,46 @@ func TestDNSRebinding(t *testing.T) {
 	wantResult(t, post(t, c, url), 200, "") // the pooled connection to 127.0.0.1
 	c.DropIdle(url)
 	wantResult(t, post(t, c, url), 0, SSRFBlocked)
+}
+
+// rebinding runs the name server of names at 127.0.0.1, and at 10.0.0.1 from when private is
+// set. It returns the server's address.
+func rebinding(t *testing.T) (server string, private *atomic.Bool) {
+	t.Helper()
+	private = new(atomic.Bool)
+	return nameServer(t, func(name string, qtype uint16) ([]string, bool) {
+		switch {
+		case qtype != dns.TypeA:
+			return nil, true
+		case private.Load():
+			return []string{name + " 0 IN A 10.0.0.1"}, true
+		}
+		return []string{name + " 0 IN A 127.0.0.1"}, true
+	}), private
+}
+
+// TestDNSRebindingBehindTheCache: while the answer is kept, its address is dialled, which was
+// judged and is judged again; then the name's new address is blocked, by kept answers too.
+func TestDNSRebindingBehindTheCache(t *testing.T) {
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
+	server, private := rebinding(t)
+	resolver := newResolver(t, server)
+	c := newClient(t, func(cfg *Config) { cfg.Resolver = resolver })
+	url := "https://rebind.test:" + itoa(s.Listener.Addr().(*net.TCPAddr).Port)
+	wantResult(t, post(t, c, url), 200, "")
+	private.Store(true)
+	c.DropIdle(url)
+	resolver.keepUntil(t, "rebind.test.", time.Now().Add(time.Hour))
+	wantResult(t, post(t, c, url), 200, "") // 127.0.0.1 still
+	c.DropIdle(url)
+	resolver.keepUntil(t, "rebind.test.", time.Time{})
+	wantResult(t, post(t, c, url), 0, SSRFBlocked)
+	resolver.keepUntil(t, "rebind.test.", time.Now().Add(time.Hour))
+	private.Store(false)
+	wantResult(t, post(t, c, url), 0, SSRFBlocked)
+	if err := c.CheckHost(context.Background(), "rebind.test"); err == nil {
+		t.Error("a kept address that is forbidden passes the check")
+	}
 }
 
 // TestDialGuard: even if the resolver returned a permitted address, the dial itself

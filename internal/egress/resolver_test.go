@@ -42,6 +42,18 @@ func (r *cachingResolver) cached(host string) *lookup {
 	return l
 }
 
+// keepUntil moves the end of the time for which the answer of a name is kept.
+func (r *cachingResolver) keepUntil(t *testing.T, host string, until time.Time) {
+	t.Helper()
+	l := r.cached(host)
+	if l == nil {
+		t.Fatalf("no answer for %s is kept", host)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l.until = until
+}
+
 func lookupAddrs(t *testing.T, r *cachingResolver, host string) ([]netip.Addr, error) {
 	t.Helper()
 	return r.LookupNetIP(context.Background(), "ip", host)
@@ -217,6 +229,21 @@ func TestDNSSixOnly(t *testing.T) {
 // TestDNSAnswersRaceTheCheck is the classic rebinding: a name with a good address when it
 // is checked and a private one when it is dialed, at every other query.
 func TestDNSAnswersRaceTheCheck(t *testing.T) {
+	t.Run("uncached", func(t *testing.T) {
+		raceTheCheck(t, func(server string) (Resolver, func()) {
+			return newDNS(server, time.Second), func() {}
+		})
+	})
+	t.Run("cached", func(t *testing.T) {
+		raceTheCheck(t, func(server string) (Resolver, func()) {
+			r := newResolver(t, server)
+			return r, func() { r.keepUntil(t, "race.test.", time.Time{}) }
+		})
+	})
+}
+
+// raceTheCheck takes a resolver for a name server, with what ends the time of its answers.
+func raceTheCheck(t *testing.T, resolve func(server string) (Resolver, func())) {
 	var reached atomic.Bool
 	inside := rawReceiver(t, func(net.Conn) { reached.Store(true) })
 	var n atomic.Int32
@@ -229,15 +256,16 @@ func TestDNSAnswersRaceTheCheck(t *testing.T) {
 		}
 		return []string{name + " 0 IN A 127.0.0.1"}, true
 	})
-	c := newClient(t, func(cfg *Config) {
-		cfg.Resolver, cfg.Policy.Allow = newDNS(server, time.Second), nil // which keeps nothing
-	})
+	resolver, expire := resolve(server)
+	c := newClient(t, func(cfg *Config) { cfg.Resolver, cfg.Policy.Allow = resolver, nil })
 	_, port, _ := net.SplitHostPort(inside)
 	for range 10 {
 		if err := c.CheckHost(context.Background(), "race.test"); err != nil {
 			t.Fatal(err) // the first of each pair of answers
 		}
+		expire()
 		wantResult(t, post(t, c, "https://race.test:"+port), 0, SSRFBlocked) // the second
+		expire()
 	}
 	if reached.Load() {
 		t.Error("the inside was reached")
