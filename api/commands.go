@@ -77,7 +77,7 @@ func notAnswered(r *request, id string, body domain.CommandBody, err error) *pro
 		return writesRefused(err)
 	case errors.Is(err, ErrCommandUnanswered), errors.Is(err, context.DeadlineExceeded),
 		errors.Is(err, context.Canceled):
-		return unanswered(r, id).Because(err)
+		return notConfirmed(r, id).Because(err)
 	}
 	p := problem.Internal(fmt.Errorf("submitting %s: %w", body.CommandType(), err))
 	p.CommandID = id
@@ -110,9 +110,9 @@ func writesRefused(err error) *problem.Problem {
 		RetryAfter(writeRetrySeconds).Because(err)
 }
 
-// unanswered returns the problem of a command whose result did not arrive in time. It still
+// notConfirmed returns the problem of a command whose result did not arrive in time. It still
 // takes effect exactly once, so the client must learn how to repeat safely.
-func unanswered(r *request, commandID string) *problem.Problem {
+func notConfirmed(r *request, commandID string) *problem.Problem {
 	detail := "The command still takes effect, exactly once. Repeat the request with the same " +
 		"Idempotency-Key and body after the time in Retry-After: it then gets the answer to this one."
 	if r.idempotencyKey == "" {

@@ -35,8 +35,8 @@ func (a *API) noteUse(keyID string, now time.Time) {
 	if a.Uses == nil || !a.usage.due(keyID, now) {
 		return
 	}
-	kept, err := a.Directory.KeyUsedAt(keyID)
-	if err == nil && now.UnixMilli()-kept < useEvery.Milliseconds() {
+	usedAt, err := a.Directory.KeyUsedAt(keyID)
+	if err == nil && now.UnixMilli()-usedAt < useEvery.Milliseconds() {
 		return
 	}
 	a.Uses.Used(keyID, now.UnixMilli())

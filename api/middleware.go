@@ -35,7 +35,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	setCommonHeaders(out.Header(), r.id)
 	defer func() {
 		if cause := recover(); cause != nil {
-			a.recovered(out, r, cause)
+			a.answerPanic(out, r, cause)
 		}
 		took := a.Now().Sub(began)
 		a.logLine(out, r, took)
@@ -135,9 +135,9 @@ func (a *API) methodNotAllowed(w http.ResponseWriter, r *http.Request) *problem.
 	return problem.New(problem.CodeMethodNotAllowed, "Use one of: "+strings.Join(allowed, ", ")+".")
 }
 
-// recovered answers for a handler that panicked. A panic that http.Server wants to see is
+// answerPanic answers for a handler that panicked. A panic that http.Server wants to see is
 // passed on.
-func (a *API) recovered(w *recorder, r *request, cause any) {
+func (a *API) answerPanic(w *recorder, r *request, cause any) {
 	if err, is := cause.(error); is && errors.Is(err, http.ErrAbortHandler) {
 		panic(cause)
 	}

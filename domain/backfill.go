@@ -179,8 +179,8 @@ func decideCoverage(state Watch, c RecordCoverage) (facts []FactBody) {
 	return facts
 }
 
-// begun is the backfill that a fact begins.
-func (b BackfillRequested) begun(f Fact) Backfill {
+// backfill returns the backfill that a fact begins.
+func (b BackfillRequested) backfill(f Fact) Backfill {
 	return Backfill{
 		Request:           f.Version,
 		From:              b.From,
@@ -190,8 +190,8 @@ func (b BackfillRequested) begun(f Fact) Backfill {
 	}
 }
 
-// covered is the watch after a range of ledgers was held against it.
-func (w Watch) covered(body RangeCovered, nowMillis int64) Watch {
+// cover returns the watch after a range of ledgers was matched against it.
+func (w Watch) cover(body RangeCovered, nowMillis int64) Watch {
 	if body.From != 0 {
 		w = w.Covering(Range{body.From, body.To})
 	}
@@ -199,7 +199,7 @@ func (w Watch) covered(body RangeCovered, nowMillis int64) Watch {
 		w.LiveSince = body.LiveSince
 	}
 	if w.Backfill.isUnderWay(body.Request) {
-		w.Backfill = w.advanced(body.Until, nowMillis)
+		w.Backfill = w.advance(body.Until, nowMillis)
 	}
 	return w
 }
@@ -216,15 +216,15 @@ func (w Watch) part(body PartBegun, nowMillis int64) Part {
 	}
 }
 
-func (b Backfill) stopped(body BackfillStopped, nowMillis int64) Backfill {
+func (b Backfill) stop(body BackfillStopped, nowMillis int64) Backfill {
 	if b.isUnderWay(body.Request) {
 		b.EndedAtMillis, b.Problem = nowMillis, body.Problem
 	}
 	return b
 }
 
-// advanced is the backfill as far as the watch's coverage has brought it.
-func (w Watch) advanced(until uint32, nowMillis int64) Backfill {
+// advance returns the backfill as far as the watch's coverage has brought it.
+func (w Watch) advance(until uint32, nowMillis int64) Backfill {
 	b := w.Backfill
 	b.Until = until
 	if missing := w.Uncovered(Range{b.From, until}); len(missing) > 0 {

@@ -128,13 +128,13 @@ func EvolveWatch(state Watch, f Fact) Watch {
 		state.UpdatedAtMillis, state.DeletedAtMillis = f.AtMillis, f.AtMillis
 		state.Revision = f.Version
 	case BackfillRequested:
-		state.Backfill = body.begun(f)
+		state.Backfill = body.backfill(f)
 	case RangeCovered:
-		state = state.covered(body, f.AtMillis)
+		state = state.cover(body, f.AtMillis)
 	case PartBegun:
 		state.Parts = append(slices.Clone(state.Parts), state.part(body, f.AtMillis))
 	case BackfillStopped:
-		state.Backfill = state.Backfill.stopped(body, f.AtMillis)
+		state.Backfill = state.Backfill.stop(body, f.AtMillis)
 	}
 	state.Version = f.Version
 	return state

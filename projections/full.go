@@ -115,7 +115,7 @@ func (h *reading) once(ctx context.Context, what string, do func(context.Context
 
 // checkFull checks whether the tables are complete; ErrBehind if not.
 func (h *reading) checkFull(ctx context.Context) error {
-	owed, err := h.owed(ctx)
+	owed, err := h.readOwed(ctx)
 	if err != nil {
 		return err
 	}
@@ -148,9 +148,9 @@ func (h *reading) checkFull(ctx context.Context) error {
 	return nil
 }
 
-// owed returns what the journal held when the tables were first seen to be unknown. It is
+// readOwed returns what the journal held when the tables were first seen to be unknown. It is
 // called by one goroutine at a time.
-func (h *reading) owed(ctx context.Context) (map[int32]int64, error) {
+func (h *reading) readOwed(ctx context.Context) (map[int32]int64, error) {
 	h.full.mu.Lock()
 	owed := h.full.owed
 	h.full.mu.Unlock()

@@ -171,17 +171,17 @@ func (l *lister) step(ctx context.Context, n int) (found []EventRecord, last boo
 	if err != nil {
 		return nil, false, err
 	}
-	kept := found[:0]
+	present := found[:0]
 	for _, r := range found {
 		// An event whose delivery is not written yet is left for the next query. One with
 		// several deliveries is listed with the present one.
 		s, there := standings[r.ID]
 		if there && s.endpointID == r.EndpointID && (l.filter.State == "" || s.state == l.filter.State) {
 			l.standings[r.ID] = s
-			kept = append(kept, r)
+			present = append(present, r)
 		}
 	}
-	return kept, l.ended && len(l.ahead) == 0, nil
+	return present, l.ended && len(l.ahead) == 0, nil
 }
 
 // readAhead reads the next n events, and some more if a list of one state will likely need

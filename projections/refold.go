@@ -141,7 +141,7 @@ func (f *refold) makeTables(ctx context.Context) error {
 	for _, name := range f.Tables {
 		f.layout[name] = filled{name: name + f.suffix, generation: generations[name+f.suffix]}
 	}
-	return f.recorded(ctx)
+	return f.readProgress(ctx)
 }
 
 const (
@@ -184,8 +184,8 @@ func forTable(statement, table, other string) (changed string, ours bool) {
 	return m[1] + other + statement[len(m[0]):], true
 }
 
-// recorded reads the progress of the tables.
-func (f *refold) recorded(ctx context.Context) error {
+// readProgress reads the progress of the tables.
+func (f *refold) readProgress(ctx context.Context) error {
 	recorded, err := f.DB.progress(ctx, f.layout)
 	if err != nil {
 		return err
@@ -251,7 +251,7 @@ func (f *refold) fill(ctx context.Context, target map[topicPartition]int64) erro
 		if err := waits.Wait(ctx, err); err != nil {
 			return err
 		}
-		if err := f.recorded(ctx); err != nil {
+		if err := f.readProgress(ctx); err != nil {
 			f.Logger.Warn("asking how far the tables are", "error", err)
 		}
 	}

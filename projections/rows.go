@@ -25,11 +25,11 @@ const pieceRows = 4096
 func (l *rows[B]) add(r row[B]) {
 	i := l.n / pieceRows
 	if i == len(l.pieces) {
-		room := 0 // the first grows as it is filled, for most blocks are small
+		capacity := 0 // the first grows as it is filled, for most blocks are small
 		if i > 0 {
-			room = pieceRows
+			capacity = pieceRows
 		}
-		l.pieces = append(l.pieces, make([]row[B], 0, room))
+		l.pieces = append(l.pieces, make([]row[B], 0, capacity))
 	}
 	l.pieces[i] = append(l.pieces[i], r)
 	l.n++

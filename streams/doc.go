@@ -54,7 +54,7 @@
 //	moment.go      two clocks, and how long a membership counts by them
 //	removal.go     members of processes that died
 //	positions.go   committed positions of a group, for parts without other state
-//	store.go       state on Pebble and its transactions
+//	store.go       state on Pebble and its batches
 //	bookmark.go    the last fact that a state has folded
 //	timers.go      the timer index, by group and time
 //	inputs.go      a task's input positions, in its state and journal

@@ -21,8 +21,8 @@ func readBody(body io.Reader, max, stored int) (kept []byte, tooLarge bool, err 
 	for total := 0; ; {
 		n, err := body.Read(chunk[:])
 		total += n
-		if room := stored - len(kept); room > 0 && n > 0 {
-			kept = append(slices.Grow(kept, min(n, room)), chunk[:min(n, room)]...)
+		if free := stored - len(kept); free > 0 && n > 0 {
+			kept = append(slices.Grow(kept, min(n, free)), chunk[:min(n, free)]...)
 		}
 		switch {
 		case total > max:

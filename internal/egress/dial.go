@@ -85,7 +85,7 @@ func (c *Client) carry(
 	ctx context.Context, t *target, addrs []netip.Addr, deadline time.Time,
 ) (carrier, error) {
 	if c.cfg.Proxy != nil {
-		return c.proxied(ctx, t, deadline)
+		return c.dialProxy(ctx, t, deadline)
 	}
 	conn, err := c.connect(ctx, addrs, t.port, deadline)
 	if err != nil {

@@ -32,10 +32,10 @@ func ParseProxy(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// proxied makes a tunnel to a target through the proxy. The proxy connects, so it alone can
+// dialProxy makes a tunnel to a target through the proxy. The proxy connects, so it alone can
 // check the address of the connection: the addresses that we resolve for the host were
 // checked before, but the proxy resolves it again.
-func (c *Client) proxied(ctx context.Context, t *target, deadline time.Time) (carrier, error) {
+func (c *Client) dialProxy(ctx context.Context, t *target, deadline time.Time) (carrier, error) {
 	proxy := c.cfg.Proxy
 	addrs, err := c.lookup(ctx, proxy.Hostname())
 	if err != nil {

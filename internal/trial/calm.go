@@ -193,7 +193,7 @@ func (w *worker) replayAll(ctx context.Context, e *endpoint, once string) error 
 				method: "POST",
 				path:   "/v1/endpoints/" + e.id + "/replay",
 				once:   fmt.Sprint(once, "-", n),
-				body:   map[string]any{"since": w.begun.Add(-time.Hour).UTC().Format(time.RFC3339)},
+				body:   map[string]any{"since": w.began.Add(-time.Hour).UTC().Format(time.RFC3339)},
 			})
 			if err != nil {
 				return "", err

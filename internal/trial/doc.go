@@ -25,6 +25,6 @@
 //   - receiver.go: receivers
 //   - model.go, rules.go: the expectations
 //   - calm.go: lets everything finish
-//   - books.go, posts.go, lists.go: compare observations with the model
+//   - observed.go, posts.go, lists.go: compare observations with the model
 //   - shrink.go: shrinks a script
 package trial

@@ -143,8 +143,8 @@ func (w *worker) etag(ctx context.Context, e *endpoint) string {
 func (w *worker) deleteEndpoint(ctx context.Context, op Op, once string, e *endpoint) error {
 	match, _ := ifMatch(op, w.etag(ctx, e))
 	e.deletedAsked = time.Now()
-	edges := w.edges(ctx)
-	ended := edges.versions(w.account, func(v *version) bool { return v.endpoint == e })
+	bounds := w.bounds(ctx)
+	ended := bounds.versions(w.account, func(v *version) bool { return v.endpoint == e })
 	a, err := w.change(ctx, op, request{method: "DELETE", path: "/v1/endpoints/" + e.id, once: once,
 		match: match})
 	if err != nil {
@@ -152,13 +152,13 @@ func (w *worker) deleteEndpoint(ctx context.Context, op Op, once string, e *endp
 	}
 	if match != "" && a.status == http.StatusPreconditionFailed {
 		e.deletedAsked = time.Time{}
-		edges.undo(ended)
+		bounds.undo(ended)
 		return nil
 	}
 	if w.expect(op, a, http.StatusNoContent) {
 		e.deleted = a.done
 	}
-	return edges.close(ctx, ended)
+	return bounds.close(ctx, ended)
 }
 
 func (w *worker) disable(ctx context.Context, op Op, r request, e *endpoint) error {

@@ -15,7 +15,7 @@ import (
 // checkStates: at the end everything is delivered, except what was cancelled or had failed
 // when its endpoint was deleted, and tests: nobody replays one that failed, and disabling
 // the endpoint cancels one that was not sent yet.
-func (b *books) checkStates() {
+func (b *observed) checkStates() {
 	for id, e := range b.events {
 		target := b.targets[e.Delivery.EndpointID]
 		gone := target == nil || !target.deletedAsked.IsZero()
@@ -33,7 +33,7 @@ func (b *books) checkStates() {
 }
 
 // checkDelivered: the last attempt, and a post, were answered 2xx.
-func (b *books) checkDelivered(id string) {
+func (b *observed) checkDelivered(id string) {
 	attempts := b.attempts[id]
 	if len(attempts) == 0 || !slices.ContainsFunc(attempts,
 		func(a attempt) bool { return a.State == "DELIVERED" }) {
@@ -46,7 +46,7 @@ func (b *books) checkDelivered(id string) {
 
 // checkObserved: the history has each payment to a watched wallet at most once, and no
 // other; and each one that has an event.
-func (b *books) checkObserved(ctx context.Context) error {
+func (b *observed) checkObserved(ctx context.Context) error {
 	type row struct {
 		ID    string `json:"payment_id"`
 		Count any    `json:"n"`
@@ -81,7 +81,7 @@ func (b *books) checkObserved(ctx context.Context) error {
 }
 
 // checkLists compares lists with every filter, single reads and SQL with each other.
-func (b *books) checkLists(ctx context.Context) error {
+func (b *observed) checkLists(ctx context.Context) error {
 	for _, a := range b.accounts {
 		for _, f := range b.filters(a) {
 			if err := b.checkList(ctx, a, f); err != nil {
@@ -102,7 +102,7 @@ type filter struct {
 	lets        func(eventView) bool
 }
 
-func (b *books) filters(a *account) []filter {
+func (b *observed) filters(a *account) []filter {
 	filters := []filter{{"limit", "", 17, func(eventView) bool { return true }}}
 	for _, state := range states {
 		filters = append(filters, filter{"state", state, 50,
@@ -125,7 +125,7 @@ func (b *books) filters(a *account) []filter {
 	return filters
 }
 
-func (b *books) checkList(ctx context.Context, a *account, f filter) error {
+func (b *observed) checkList(ctx context.Context, a *account, f filter) error {
 	query := url.Values{}
 	if f.value != "" {
 		query.Set(f.name, f.value)
@@ -160,7 +160,7 @@ func (b *books) checkList(ctx context.Context, a *account, f filter) error {
 const readsAtMost = 300
 
 // checkReads compares single reads with the list, the attempts and the posts.
-func (b *books) checkReads(ctx context.Context) error {
+func (b *observed) checkReads(ctx context.Context) error {
 	ids := slices.Sorted(maps.Keys(b.events))
 	for i, id := range ids {
 		if len(ids) > readsAtMost && i%(len(ids)/readsAtMost+1) != 0 {
@@ -180,7 +180,7 @@ func (b *books) checkReads(ctx context.Context) error {
 	return nil
 }
 
-func (b *books) checkRead(id string, raw []byte, got eventView) {
+func (b *observed) checkRead(id string, raw []byte, got eventView) {
 	listed := b.events[id]
 	if got.Delivery.State != listed.Delivery.State ||
 		got.Delivery.EndpointID != listed.Delivery.EndpointID {
@@ -219,7 +219,7 @@ func deref(n *int) int {
 }
 
 // checkSQL compares the tables with the lists.
-func (b *books) checkSQL(ctx context.Context) error {
+func (b *observed) checkSQL(ctx context.Context) error {
 	type row struct {
 		ID       string `json:"event_id"`
 		Endpoint string `json:"endpoint_id"`

@@ -18,7 +18,7 @@ type worker struct {
 
 func (w *worker) work(ctx context.Context, ops []Op) {
 	for n, op := range ops {
-		if at := w.begun.Add(time.Duration(op.At) * time.Millisecond); time.Until(at) > 0 {
+		if at := w.began.Add(time.Duration(op.At) * time.Millisecond); time.Until(at) > 0 {
 			select {
 			case <-ctx.Done():
 				return

@@ -124,7 +124,7 @@ func (w *worker) replay(ctx context.Context, op Op, r request, e *endpoint) erro
 	if err != nil {
 		return err
 	}
-	body, least := map[string]any{"since": w.begun.UTC().Format(time.RFC3339)}, 0
+	body, least := map[string]any{"since": w.began.UTC().Format(time.RFC3339)}, 0
 	switch {
 	case op.N == 1 && len(failed) > 0:
 		since, err := time.Parse(time.RFC3339Nano, failed[0].CreatedAt)

@@ -19,7 +19,7 @@ const signedMargin = 500 * time.Millisecond
 
 // checkPosts compares each post with the others of its id, and its signature with the
 // secrets of its endpoint.
-func (b *books) checkPosts() {
+func (b *observed) checkPosts() {
 	for id, posts := range b.posts {
 		if _, known := b.events[id]; !known {
 			b.violate("POSTS", "%s was posted to %s and is in no list", id, posts[0].endpoint)
@@ -50,7 +50,7 @@ func (w *world) endpointOf(slot string) *endpoint {
 	return nil
 }
 
-func (b *books) checkPost(p *post) {
+func (b *observed) checkPost(p *post) {
 	e := b.endpointOf(p.endpoint)
 	if e == nil {
 		b.violate("POSTS", "%s was posted to %s, which is no endpoint", p.id, p.endpoint)
@@ -73,7 +73,7 @@ func (b *books) checkPost(p *post) {
 
 // checkSignature: there is one signature of each secret that was surely valid, and none of
 // others than those that may have been.
-func (b *books) checkSignature(p *post, e *endpoint) {
+func (b *observed) checkSignature(p *post, e *endpoint) {
 	given := strings.Split(p.signature, ",")
 	for i, value := range given {
 		given[i] = strings.TrimPrefix(strings.TrimSpace(value), "v1=")
@@ -104,7 +104,7 @@ func (b *books) checkSignature(p *post, e *endpoint) {
 // checkRates: no endpoint got more in half a second than its limit allows in a whole one,
 // while the limit did not change and the program was undisturbed. Network delays may move
 // posts closer together. Tests are exempt.
-func (b *books) checkRates() {
+func (b *observed) checkRates() {
 	times := map[string][]time.Time{}
 	for _, posts := range b.posts {
 		for _, p := range posts {
@@ -152,7 +152,7 @@ func (e *endpoint) limitBetween(from, to time.Time) int {
 
 // checkAttempts: the history has each post as an attempt, except those that were in flight
 // at a kill, and no attempt with an answer that no post was given (G7).
-func (b *books) checkAttempts() {
+func (b *observed) checkAttempts() {
 	for id, attempts := range b.attempts {
 		if _, known := b.events[id]; !known {
 			b.violate("ATTEMPTS", "the history has attempts of %s, which is in no list", id)
@@ -176,7 +176,7 @@ func (b *books) checkAttempts() {
 const readLate = time.Second
 
 // matchPosts assigns each post to its attempt: by the mark in its answer, or else by time.
-func (b *books) matchPosts(id string, posts []*post, open []attempt) {
+func (b *observed) matchPosts(id string, posts []*post, open []attempt) {
 	var unmatched []*post
 	for _, p := range posts {
 		at := slices.IndexFunc(open, func(a attempt) bool { return strings.HasPrefix(a.Body, p.mark()) })
@@ -222,7 +222,7 @@ func numbers(attempts []attempt) string {
 }
 
 // checkAnswers: an attempt's result follows from its answer.
-func (b *books) checkAnswers(id string, attempts []attempt) {
+func (b *observed) checkAnswers(id string, attempts []attempt) {
 	for _, a := range attempts {
 		good := a.Status != nil && *a.Status/100 == 2 && (a.Error == "" || a.Error == "BODY_TOO_LARGE")
 		if good != (a.State == "DELIVERED") {
@@ -241,7 +241,7 @@ func (b *books) checkAnswers(id string, attempts []attempt) {
 // checkWaits: within a run attempts follow each other after the waits of the schedule,
 // unless the endpoint was enabled or a resend or replay was requested meanwhile, and a run
 // has no more of them than the schedule.
-func (b *books) checkWaits() {
+func (b *observed) checkWaits() {
 	for id, attempts := range b.attempts {
 		inRun := 0
 		for i, a := range attempts {
@@ -256,7 +256,7 @@ func (b *books) checkWaits() {
 	}
 }
 
-func (b *books) checkWait(id string, before, after attempt, wait time.Duration) {
+func (b *observed) checkWait(id string, before, after attempt, wait time.Duration) {
 	if e := b.targets[after.EndpointID]; e == nil ||
 		e.enabledBetween(before.sentAt(), after.sentAt()) {
 		return
@@ -276,7 +276,7 @@ func (e *endpoint) enabledBetween(from, to time.Time) bool {
 
 // checkSilence: nothing was sent to an endpoint while it was known to be disabled, or after
 // it was deleted.
-func (b *books) checkSilence() {
+func (b *observed) checkSilence() {
 	for id, attempts := range b.attempts {
 		for _, a := range attempts {
 			e := b.targets[a.EndpointID]

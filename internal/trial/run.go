@@ -76,7 +76,7 @@ func (w *world) run(ctx context.Context, ops []Op) error {
 		return err
 	}
 	w.mu.Lock()
-	w.begun = time.Now()
+	w.began = time.Now()
 	w.mu.Unlock()
 	w.workAll(ctx, ops)
 	if ctx.Err() != nil {

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// edges are the ledgers around a change of watches.
-type edges struct {
+// bounds are the ledgers around a change of watches.
+type bounds struct {
 	w       *world
 	notUpTo uint32
 }
 
-// edges is called before a change is requested.
-func (w *world) edges(ctx context.Context) edges { return edges{w, w.readLedger(ctx)} }
+// bounds is called before a change is requested.
+func (w *world) bounds(ctx context.Context) bounds { return bounds{w, w.readLedger(ctx)} }
 
 // versions returns the watches of an account whose present version is affected, and ends
 // that version.
-func (e edges) versions(a *account, meant func(*version) bool) []*watch {
+func (e bounds) versions(a *account, meant func(*version) bool) []*watch {
 	e.w.model.mu.Lock()
 	defer e.w.model.mu.Unlock()
 	var ended []*watch
@@ -37,7 +37,7 @@ func (e edges) versions(a *account, meant func(*version) bool) []*watch {
 }
 
 // undo restores versions that did not end after all.
-func (e edges) undo(ended []*watch) {
+func (e bounds) undo(ended []*watch) {
 	e.w.model.mu.Lock()
 	defer e.w.model.mu.Unlock()
 	for _, k := range ended {
@@ -46,7 +46,7 @@ func (e edges) undo(ended []*watch) {
 }
 
 // close records, after the answer, from which ledger on the new versions surely apply.
-func (e edges) close(ctx context.Context, changed []*watch) error {
+func (e bounds) close(ctx context.Context, changed []*watch) error {
 	surely, err := e.w.chain.latest(ctx)
 	if err != nil {
 		return err
@@ -100,12 +100,12 @@ func (w *worker) createWatch(ctx context.Context, op Op, once string) error {
 	wallet := w.walletOf(op.Wallet).Address()
 	body := op.Rules.body(w.world)
 	body["walletAddress"], body["endpointId"], body["label"] = wallet, e.id, op.Text
-	edge := w.edges(ctx)
+	bound := w.bounds(ctx)
 	k := &watch{
 		slot:     op.Watch,
 		account:  w.account.id,
 		wallet:   wallet,
-		versions: []version{{label: op.Text, endpoint: e, rules: *op.Rules, notUpTo: edge.notUpTo}},
+		versions: []version{{label: op.Text, endpoint: e, rules: *op.Rules, notUpTo: bound.notUpTo}},
 	}
 	w.model.mu.Lock()
 	w.model.watches = append(w.model.watches, k)
@@ -121,7 +121,7 @@ func (w *worker) createWatch(ctx context.Context, op Op, once string) error {
 	k.id, k.etag = made.ID, a.header.Get("ETag")
 	w.account.watches[op.Watch] = k
 	w.model.owns(w.account, "/v1/watches/"+k.id)
-	return edge.close(ctx, []*watch{k})
+	return bound.close(ctx, []*watch{k})
 }
 
 func (w *worker) patchWatch(ctx context.Context, op Op, once string, k *watch) error {
@@ -160,8 +160,8 @@ func (w *worker) patchWatch(ctx context.Context, op Op, once string, k *watch) e
 
 // moveOn makes a request that gives a watch its next version.
 func (w *worker) moveOn(ctx context.Context, op Op, k *watch, next version, r request) error {
-	edge := w.edges(ctx)
-	next.notUpTo, next.surely = edge.notUpTo, 0
+	bound := w.bounds(ctx)
+	next.notUpTo, next.surely = bound.notUpTo, 0
 	w.model.mu.Lock()
 	k.versions = append(k.versions, next)
 	w.model.mu.Unlock()
@@ -170,11 +170,11 @@ func (w *worker) moveOn(ctx context.Context, op Op, k *watch, next version, r re
 		return err
 	}
 	if !w.expect(op, a, http.StatusOK, http.StatusNoContent) {
-		edge.undo([]*watch{k})
+		bound.undo([]*watch{k})
 		return nil
 	}
 	k.etag = a.header.Get("ETag")
-	return edge.close(ctx, []*watch{k})
+	return bound.close(ctx, []*watch{k})
 }
 
 func (w *worker) deleteWatch(ctx context.Context, op Op, once string, k *watch) error {

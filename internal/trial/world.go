@@ -61,7 +61,7 @@ type world struct {
 	wallets    map[string]*keypair.Full
 	violations []Violation
 	transcript *os.File
-	begun      time.Time
+	began      time.Time
 	read       uint32 // the newest ledger that has surely been read
 }
 
@@ -96,7 +96,7 @@ func (w *world) giveUp() { w.stop() }
 func (w *world) log(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, _ = fmt.Fprintf(w.transcript, "%8.3f %s\n", time.Since(w.begun).Seconds(),
+	_, _ = fmt.Fprintf(w.transcript, "%8.3f %s\n", time.Since(w.began).Seconds(),
 		fmt.Sprintf(format, args...))
 }
 
@@ -105,7 +105,7 @@ func newWorld(bin, dir string, seed uint64) (*world, error) {
 		dir:       dir,
 		seed:      seed,
 		receivers: newReceivers(),
-		begun:     time.Now(),
+		began:     time.Now(),
 		wallets:   map[string]*keypair.Full{},
 		model:     &model{tests: map[string]string{}},
 	}

@@ -71,7 +71,7 @@ func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err er
 			records = append(records, rec)
 			return nil
 		}); err != nil {
-			return moved, d.distrusted(err)
+			return moved, d.distrust(err)
 		}
 		if err := d.Take(r, records); err != nil {
 			return moved, retry.Permanent(err)
@@ -81,9 +81,9 @@ func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err er
 	}
 }
 
-// distrusted marks the store to be refilled at the next opening if its reader got records
+// distrust marks the store to be refilled at the next opening if its reader got records
 // that the tables do not hold, or no longer hold.
-func (d *Directory) distrusted(err error) error {
+func (d *Directory) distrust(err error) error {
 	if !errors.Is(err, streams.ErrAborted) && !errors.Is(err, streams.ErrCut) {
 		return err
 	}

@@ -131,7 +131,7 @@ func apply(batch *streams.Batch, rec streams.Record) (change, error) {
 }
 
 func applyAccount(batch *streams.Batch, id string, rec streams.Record) (change, error) {
-	before, err := kept(batch, accounts, id, accountOf)
+	before, err := readRow(batch, accounts, id, accountOf)
 	if err != nil {
 		return change{}, err
 	}
@@ -150,7 +150,7 @@ func applyAccount(batch *streams.Batch, id string, rec streams.Record) (change, 
 }
 
 func applyEndpoint(batch *streams.Batch, id string, rec streams.Record) (change, error) {
-	before, err := kept(batch, endpoints, id, endpointOf)
+	before, err := readRow(batch, endpoints, id, endpointOf)
 	if err != nil {
 		return change{}, err
 	}
@@ -163,7 +163,7 @@ func applyEndpoint(batch *streams.Batch, id string, rec streams.Record) (change,
 }
 
 func applyWatch(batch *streams.Batch, id string, rec streams.Record) (change, error) {
-	before, err := kept(batch, watches, id, watchOf)
+	before, err := readRow(batch, watches, id, watchOf)
 	if err != nil {
 		return change{}, err
 	}
@@ -193,7 +193,7 @@ func applyWatch(batch *streams.Batch, id string, rec streams.Record) (change, er
 	return c, err
 }
 
-func kept[T any](
+func readRow[T any](
 	batch *streams.Batch, t table, id string, decode func([]byte) (T, error),
 ) (T, error) {
 	row, err := batch.Get(t.rowKey(id))

@@ -72,10 +72,10 @@ func (s *Flights) begin(a domain.Attempt) {
 	s.mu.Lock()
 	s.of[a.EventID] = f
 	s.mu.Unlock()
-	s.dispatcher.Dispatch(a, func(r domain.AttemptResult) { s.ended(f, r) })
+	s.dispatcher.Dispatch(a, func(r domain.AttemptResult) { s.finish(f, r) })
 }
 
-func (s *Flights) ended(f *flight, r domain.AttemptResult) {
+func (s *Flights) finish(f *flight, r domain.AttemptResult) {
 	s.mu.Lock()
 	if s.of[f.attempt.EventID] != f {
 		s.mu.Unlock()

@@ -239,7 +239,7 @@ func (m *machine) apply(t *streams.Turn, f domain.Fact) error {
 		}
 	default: // nothing else to do
 	}
-	m.scheduler.changed(c.before, c.after)
+	m.scheduler.noteChange(c.before, c.after)
 	m.facts = append(m.facts, f)
 	return nil
 }
@@ -347,7 +347,7 @@ func (m *machine) outcome(t *streams.Turn, o Outcome) error {
 	}
 	facts := domain.DecideAttempt(endpoint, delivery, o.Attempt.Number, o.Result, m.cfg.Policy,
 		t.NowMillis)
-	m.scheduler.ended(t.Timers, o, len(facts) > 0)
+	m.scheduler.end(t.Timers, o, len(facts) > 0)
 	for _, body := range facts {
 		if made, ok := body.(domain.AttemptMade); ok {
 			if handled, answers := domain.TestAnswered(delivery, made); answers {

@@ -83,9 +83,9 @@ func (s *scheduler) forget(a domain.Attempt) {
 	s.effects = append(s.effects, Forget{EventID: a.EventID, Number: a.Number})
 }
 
-// ended removes an attempt. If its outcome was not recorded, it is still due, and its claim
+// end removes an attempt. If its outcome was not recorded, it is still due, and its claim
 // is released.
-func (s *scheduler) ended(timers *streams.TimerIndex, o Outcome, recorded bool) {
+func (s *scheduler) end(timers *streams.TimerIndex, o Outcome, recorded bool) {
 	s.forget(o.Attempt)
 	claim, unblocked, was := s.inFlight.end(o, s.now)
 	for _, group := range unblocked {
@@ -96,9 +96,9 @@ func (s *scheduler) ended(timers *streams.TimerIndex, o Outcome, recorded bool) 
 	}
 }
 
-// changed notes how a fact of the turn changed an endpoint. Connections to URLs that are
+// noteChange notes how a fact of the turn changed an endpoint. Connections to URLs that are
 // not used any more are dropped.
-func (s *scheduler) changed(before, after domain.Endpoint) {
+func (s *scheduler) noteChange(before, after domain.Endpoint) {
 	if before.Epoch != after.Epoch {
 		s.resumed = append(s.resumed, after)
 	}
@@ -128,7 +128,7 @@ type round struct {
 	timers    *streams.TimerIndex
 	committed *streams.Store
 	granted   map[string]bool // waitlisted groups whose turn has come
-	begun     []Effect
+	attempts  []Effect
 }
 
 // start claims what is due and may be attempted, and returns the effects to perform, and
@@ -140,7 +140,7 @@ func (s *scheduler) start(a streams.After) (effects []Effect, wakeMillis int64, 
 	}
 	r := &round{scheduler: s, timers: a.Timers, committed: a.State}
 	wakeMillis, err = r.start(a)
-	return append(effects, r.begun...), wakeMillis, err
+	return append(effects, r.attempts...), wakeMillis, err
 }
 
 func (r *round) start(a streams.After) (wakeMillis int64, err error) {
@@ -335,11 +335,11 @@ func (r *round) allowAttempts(group string, endpoint domain.Endpoint) int {
 		r.throttle.add(wakeMillis, group)
 		return 0
 	}
-	if w.room() <= 0 {
+	if w.free() <= 0 {
 		w.block(group)
 		return 0
 	}
-	allowed = min(allowed, w.room(), free)
+	allowed = min(allowed, w.free(), free)
 	if !w.probing {
 		return allowed
 	}
@@ -384,7 +384,7 @@ func (r *round) begin(c streams.Claimed, endpoint domain.Endpoint) error {
 		Body:       body,
 	}
 	r.inFlight.begin(c, attempt, r.now, endpoint.RateLimitPerSecond > 0)
-	r.begun = append(r.begun, Begin{Attempt: attempt})
+	r.attempts = append(r.attempts, Begin{Attempt: attempt})
 	return nil
 }
 

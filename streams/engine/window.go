@@ -35,7 +35,7 @@ func newWindow(limit int, unknownUntilMillis int64) *window {
 	return w
 }
 
-func (w *window) room() int { return int(w.size) - w.underWay }
+func (w *window) free() int { return int(w.size) - w.underWay }
 
 func (w *window) begin(nowMillis int64, limited bool) {
 	w.underWay++

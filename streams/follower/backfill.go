@@ -184,8 +184,8 @@ func (b *Backfiller) readPart(
 		b.Source.Continue(0, "")
 	}
 	b.next = 0
-	begun := b.config.Now()
-	for last < part.To && b.config.Now().Sub(begun) < partTime {
+	began := b.config.Now()
+	for last < part.To && b.config.Now().Sub(began) < partTime {
 		b.priority.await(ctx, priorityWait)
 		page, err := b.page(ctx, last+1)
 		if _, permanent := errors.AsType[domain.LedgerError](err); permanent {

@@ -16,7 +16,7 @@ const maxBytes = 256 << 10
 // Command decodes a command, or returns why it is invalid. PartitionOf returns the
 // partition of a key; if it is nil, the partition is not checked.
 func Command(r streams.Record, partitionOf func(key string) int32) (domain.Command, error) {
-	if err := sized(r); err != nil {
+	if err := checkSize(r); err != nil {
 		return domain.Command{}, err
 	}
 	c, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
@@ -28,7 +28,7 @@ func Command(r streams.Record, partitionOf func(key string) int32) (domain.Comma
 
 // Match decodes a match as [Command] does a command.
 func Match(r streams.Record, partitionOf func(key string) int32) (domain.MatchInput, error) {
-	if err := sized(r); err != nil {
+	if err := checkSize(r); err != nil {
 		return domain.MatchInput{}, err
 	}
 	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
@@ -46,7 +46,7 @@ func Matched(r streams.Record, partitionOf func(key string) int32) (schemas.Matc
 	return schemas.DecodeMatchMade(schemas.Read(r.Value, r))
 }
 
-func sized(r streams.Record) error {
+func checkSize(r streams.Record) error {
 	switch n := len(r.Value); {
 	case n == 0:
 		return errors.New("the record has no value")

@@ -21,7 +21,7 @@ type Created struct {
 // It returns when every broker knows every topic, and the settings are in force.
 // Two at once both succeed.
 func Create(ctx context.Context, c streams.Cluster, want Shape) (Created, error) {
-	want, err := want.counted(ctx, c)
+	want, err := want.withCount(ctx, c)
 	if err != nil {
 		return Created{}, err
 	}

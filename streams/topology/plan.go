@@ -67,7 +67,7 @@ var rules = map[string]struct {
 //
 // Without a count of partitions it takes that of the journal.
 func Plan(ctx context.Context, c streams.Cluster, want Shape) ([]Difference, error) {
-	want, err := want.counted(ctx, c)
+	want, err := want.withCount(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -17,8 +17,8 @@ type Shape struct {
 	Replicas   int16
 }
 
-// counted fills in the count of partitions, where it is 0, with that of the journal.
-func (s Shape) counted(ctx context.Context, c streams.Cluster) (Shape, error) {
+// withCount fills in the count of partitions, where it is 0, with that of the journal.
+func (s Shape) withCount(ctx context.Context, c streams.Cluster) (Shape, error) {
 	if s.Partitions > 0 {
 		return s, nil
 	}

@@ -23,8 +23,8 @@ func (b *Broker) askWho(user, password string) error {
 	if password == "" {
 		return errors.New("broker: Password must be set where User is")
 	}
-	kept := filepath.Join(b.dir, "sasl.json")
-	if err := os.Remove(kept); err != nil && !errors.Is(err, os.ErrNotExist) {
+	stored := filepath.Join(b.dir, "sasl.json")
+	if err := os.Remove(stored); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("broker: taking away the former password: %w", err)
 	}
 	b.login = []kgo.Opt{kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism())}

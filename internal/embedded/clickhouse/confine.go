@@ -21,9 +21,9 @@ type confinement struct {
 	Ports []int    `json:"ports"` // to listen on; connecting is not allowed at all
 }
 
-// confined returns the command of a program that may access only its data folder, the
+// confinedCommand returns the command of a program that may access only its data folder, the
 // programs and libraries of this machine, and its two ports.
-func confined(p Program, f folder, l listen, program string, args []string) ([]string, error) {
+func confinedCommand(p Program, f folder, l listen, program string, args []string) ([]string, error) {
 	c := confinement{
 		Write: []string{string(f), "/dev/null"},
 		Read: []string{

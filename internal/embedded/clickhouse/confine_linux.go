@@ -40,8 +40,8 @@ func confinementVersion() int {
 	return int(version)
 }
 
-// renamed are the rights to move and truncate files that a version knows.
-func renamed(version int) (rights uint64) {
+// renameRights are the rights to move and truncate files that a version knows.
+func renameRights(version int) (rights uint64) {
 	if version >= 2 {
 		rights |= unix.LANDLOCK_ACCESS_FS_REFER
 	}
@@ -51,10 +51,10 @@ func renamed(version int) (rights uint64) {
 	return rights
 }
 
-// handled returns the ruleset of all rights that are taken away, and its size in this
+// rulesetAttr returns the ruleset of all rights that are taken away, and its size in this
 // version.
-func handled(version int) (attr unix.LandlockRulesetAttr, size uintptr) {
-	attr.Handled_access_fs, size = readFolder|writeFolder|never|renamed(version), 8
+func rulesetAttr(version int) (attr unix.LandlockRulesetAttr, size uintptr) {
+	attr.Handled_access_fs, size = readFolder|writeFolder|never|renameRights(version), 8
 	if version >= landlockNet {
 		const connections = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
 		attr.Handled_access_net, size = connections, 16
@@ -73,7 +73,7 @@ func (c confinement) apply() error {
 		return nil
 	}
 	runtime.LockOSThread()
-	attr, size := handled(version)
+	attr, size := rulesetAttr(version)
 	// #nosec G103 -- a structure for the kernel.
 	ruleset, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)),
 		size, 0)
@@ -87,8 +87,8 @@ func (c confinement) apply() error {
 		}
 	}
 	for _, path := range c.Write {
-		if err := allowBeneath(ruleset, path, writeFile|renamed(version)&^unix.LANDLOCK_ACCESS_FS_REFER,
-			writeFolder|renamed(version)); err != nil {
+		if err := allowBeneath(ruleset, path, writeFile|renameRights(version)&^unix.LANDLOCK_ACCESS_FS_REFER,
+			writeFolder|renameRights(version)); err != nil {
 			return err
 		}
 	}

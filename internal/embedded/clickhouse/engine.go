@@ -254,7 +254,7 @@ func (e *Engine) supervise(ctx context.Context, c *child) {
 	defer close(e.done)
 	waits := e.restarting().Backoff()
 	for {
-		begun := time.Now()
+		began := time.Now()
 		err := e.watch(ctx, c)
 		e.setDown(err)
 		if ctx.Err() != nil {
@@ -262,7 +262,7 @@ func (e *Engine) supervise(ctx context.Context, c *child) {
 			return
 		}
 		c.kill()
-		if time.Since(begun) > provenAfter {
+		if time.Since(began) > provenAfter {
 			waits.Reset()
 		}
 		for {

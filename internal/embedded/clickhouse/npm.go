@@ -88,13 +88,13 @@ func (in *installer) npmError(err error, output string) error {
 
 // lastLines joins the last n meaningful lines.
 func lastLines(s string, n int) string {
-	var kept []string
+	var lines []string
 	for line := range strings.Lines(s) {
 		if line = strings.TrimSpace(line); line != "" && !noise(line) {
-			kept = append(kept, line)
+			lines = append(lines, line)
 		}
 	}
-	return strings.Join(kept[max(0, len(kept)-n):], " | ")
+	return strings.Join(lines[max(0, len(lines)-n):], " | ")
 }
 
 // noise reports whether npm or the engine prints a line at every run.

@@ -24,7 +24,7 @@ type progress struct {
 	terminal bool
 	label    string
 	dir      string
-	begun    time.Time
+	began    time.Time
 	quit     chan struct{}
 	done     chan struct{}
 }
@@ -35,7 +35,7 @@ func showProgress(w io.Writer, label, dir string) *progress {
 		w:     w,
 		label: label,
 		dir:   dir,
-		begun: time.Now(),
+		began: time.Now(),
 		quit:  make(chan struct{}),
 		done:  make(chan struct{}),
 	}
@@ -81,7 +81,7 @@ func (p *progress) line(state string) {
 		begin, end = "\r\x1b[K", ""
 	}
 	fmt.Fprintf(p.w, "%s%s: %s, %d MB on disk, %.0f s%s", begin, p.label, state,
-		dirSizeBytes(p.dir)/1e6, time.Since(p.begun).Seconds(), end)
+		dirSizeBytes(p.dir)/1e6, time.Since(p.began).Seconds(), end)
 }
 
 func (p *progress) stop(err error) {

@@ -37,7 +37,7 @@ func spawn(p Program, f folder, l listen, database string) (*child, error) {
 	} else {
 		program, args = selfExecutable, append([]string{ChildArg, p.Library}, args...)
 	}
-	args, err := confined(p, f, l, program, args)
+	args, err := confinedCommand(p, f, l, program, args)
 	if err != nil {
 		return nil, err
 	}

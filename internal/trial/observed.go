@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// books are everything that can be observed of a run at its end.
-type books struct {
+// observed is everything that can be observed of a run at its end.
+type observed struct {
 	*world
 	events   map[string]eventView // by id
 	owner    map[string]*account
@@ -59,9 +59,9 @@ const attemptsQuery = `SELECT event_id, endpoint_id, number, run,
 	toString(state) AS state
 	FROM attempts FINAL ORDER BY event_id, number`
 
-// openBooks reads everything that can be observed.
-func (w *world) openBooks(ctx context.Context) (*books, error) {
-	b := &books{
+// observe reads everything that can be observed.
+func (w *world) observe(ctx context.Context) (*observed, error) {
+	b := &observed{
 		world:    w,
 		events:   map[string]eventView{},
 		owner:    map[string]*account{},
@@ -103,7 +103,7 @@ func (w *world) openBooks(ctx context.Context) (*books, error) {
 
 // check compares everything with the model.
 func (w *world) check(ctx context.Context) error {
-	b, err := w.openBooks(ctx)
+	b, err := w.observe(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (w *world) check(ctx context.Context) error {
 
 // checkMatches: each pair of payment and watch has its one event if it must have one, and
 // no other.
-func (b *books) checkMatches() {
+func (b *observed) checkMatches() {
 	type pair struct{ payment, watch string }
 	made := map[pair][]eventView{}
 	payments := map[string]Payment{}
@@ -161,13 +161,13 @@ func (b *books) checkMatches() {
 
 // testUnanswered reports whether a test may have got no answer: its endpoint was deleted,
 // or disabled by its first attempt.
-func (b *books) testUnanswered(e eventView) bool {
+func (b *observed) testUnanswered(e eventView) bool {
 	target := b.targets[e.Delivery.EndpointID]
 	return target != nil && !target.deletedAsked.IsZero()
 }
 
 // checkEvent compares one event with the versions of the watch that may have matched it.
-func (b *books) checkEvent(e eventView, p Payment, k *watch) {
+func (b *observed) checkEvent(e eventView, p Payment, k *watch) {
 	may, _ := k.expected(p, b.world)
 	for _, v := range may {
 		sameEndpoint := v.endpoint.id == e.Delivery.EndpointID || b.movedOn(v.endpoint, e, k)
@@ -182,7 +182,7 @@ func (b *books) checkEvent(e eventView, p Payment, k *watch) {
 
 // movedOn reports whether an event whose endpoint was deleted may have been resent to
 // another endpoint of its watch.
-func (b *books) movedOn(first *endpoint, e eventView, k *watch) bool {
+func (b *observed) movedOn(first *endpoint, e eventView, k *watch) bool {
 	return !first.deletedAsked.IsZero() && k.hasNamed(e.Delivery.EndpointID)
 }
 
@@ -196,7 +196,7 @@ func describe(may []verdict) string {
 
 // bodyIs reports whether the body posted for an event is the one that a verdict makes of
 // the payment. An event that was never posted passes.
-func (b *books) bodyIs(id string, v verdict, p Payment, k *watch) bool {
+func (b *observed) bodyIs(id string, v verdict, p Payment, k *watch) bool {
 	if len(b.posts[id]) == 0 {
 		return true
 	}
