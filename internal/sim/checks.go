@@ -69,7 +69,7 @@ func (c *checks) stands(records []streams.Record) {
 				c.fact(r)
 			}
 		case schemas.TopicCommands:
-			c.commanded(r)
+			c.countCommand(r)
 			c.asked(r)
 		case schemas.TopicWatches:
 			c.judged.shown(r)
@@ -80,15 +80,15 @@ func (c *checks) stands(records []streams.Record) {
 		case schemas.TopicPayments:
 			c.payment(r)
 		case schemas.TopicLedgers:
-			c.ledgerRead(r)
+			c.checkLedger(r)
 		}
 	}
 }
 
-// observedOnce checks that reading live has written each payment once, however often its
+// checkObserved checks that reading live has written each payment once, however often its
 // ledger was read. Records outside of transactions are of backfills, which write past
 // payments for their watch.
-func (c *checks) observedOnce(log *Log) {
+func (c *checks) checkObserved(log *Log) {
 	for partition := range log.keyed {
 		seen := make(map[string]bool)
 		for _, e := range log.partitions[topicPartition{schemas.TopicPayments, partition}].entries {
@@ -117,7 +117,7 @@ func (c *checks) fact(r streams.Record) {
 		w.violate("%s of %s is in partition %d", f.Body.FactType(), f.Aggregate, r.Partition)
 	}
 	if covered, is := f.Body.(domain.RangeCovered); is {
-		c.told(c.model.watches[f.Aggregate], covered)
+		c.checkCovered(c.model.watches[f.Aggregate], covered)
 	}
 	if err := c.model.fold(f); err != nil {
 		w.violate("%v", err)
@@ -137,16 +137,16 @@ func (c *checks) fact(r streams.Record) {
 	}
 	switch b := f.Body.(type) {
 	case domain.CommandHandled:
-		c.strangersAreRefused(b)
+		c.checkStranger(b)
 		if c.carried[b.CommandID]++; c.carried[b.CommandID] > c.stood[b.CommandID] {
 			w.violate("G1: command %s was carried out %d times, and asked %d times", b.CommandID,
 				c.carried[b.CommandID], c.stood[b.CommandID])
 		}
 	case domain.DeliveryCreated:
-		c.created(r.Partition, b)
-		c.testCreated(r.Partition, deliveryID{f.Aggregate, b.Event.ID})
+		c.checkCreated(r.Partition, b)
+		c.noteTest(r.Partition, deliveryID{f.Aggregate, b.Event.ID})
 	case domain.AttemptMade:
-		c.attemptMade(f.Aggregate, b)
+		c.checkAttempt(f.Aggregate, b)
 	case domain.EndpointEnabled:
 		for _, e := range w.engines {
 			for _, t := range e.tasks {
@@ -160,8 +160,8 @@ func (c *checks) fact(r streams.Record) {
 		short(f.EventID()))
 }
 
-// strangersAreRefused checks that an object of one account does not exist for another.
-func (c *checks) strangersAreRefused(h domain.CommandHandled) {
+// checkStranger checks that an object of one account does not exist for another.
+func (c *checks) checkStranger(h domain.CommandHandled) {
 	cmd := c.world.clients.byID[h.CommandID]
 	switch cmd.Body.(type) {
 	case domain.CreateAccount, domain.CreateEndpoint, domain.CreateWatch:
@@ -175,8 +175,8 @@ func (c *checks) strangersAreRefused(h domain.CommandHandled) {
 	}
 }
 
-// created checks that a delivery belongs to a match, and to the first one.
-func (c *checks) created(partition int32, b domain.DeliveryCreated) {
+// checkCreated checks that a delivery belongs to a match, and to the first one.
+func (c *checks) checkCreated(partition int32, b domain.DeliveryCreated) {
 	c.world.count("deliveries of " + string(b.Event.Type))
 	if b.Event.Type == domain.TestPing {
 		return
@@ -197,8 +197,8 @@ func (c *checks) created(partition int32, b domain.DeliveryCreated) {
 	c.world.violate("G2: the delivery of %s is of no match", b.Event.ID)
 }
 
-// attemptMade checks that what is recorded happened (G7).
-func (c *checks) attemptMade(endpoint string, b domain.AttemptMade) {
+// checkAttempt checks that what is recorded happened (G7).
+func (c *checks) checkAttempt(endpoint string, b domain.AttemptMade) {
 	id := attemptID{deliveryID{endpoint, b.EventID}, b.Number}
 	happened := slices.ContainsFunc(c.started[id],
 		func(s *sent) bool { return same(s.result, b.Result) })
@@ -244,9 +244,9 @@ func same(a, b domain.AttemptResult) bool {
 		a.StatusCode == b.StatusCode && a.Error == b.Error && bytes.Equal(a.ResponseBody, b.ResponseBody)
 }
 
-// commanded counts how often a command was issued: however often its record is read again,
+// countCommand counts how often a command was issued: however often its record is read again,
 // it is not executed more often.
-func (c *checks) commanded(r streams.Record) {
+func (c *checks) countCommand(r streams.Record) {
 	if isDamaged(r) {
 		return
 	}
@@ -267,7 +267,7 @@ func (c *checks) match(r streams.Record) {
 		c.world.violate("a match cannot be read: %v", err)
 	}
 	if in.Moved.Moves > 0 {
-		c.handedOver(r, in)
+		c.checkHandOver(r, in)
 		return
 	}
 	for _, first := range c.matched[in.Event.ID] {
@@ -280,9 +280,9 @@ func (c *checks) match(r streams.Record) {
 	c.matched[in.Event.ID] = append(c.matched[in.Event.ID], found)
 }
 
-// handedOver checks that an event is handed over as its journal says, with the body that it
+// checkHandOver checks that an event is handed over as its journal says, with the body that it
 // was matched with.
-func (c *checks) handedOver(r streams.Record, in domain.MatchInput) {
+func (c *checks) checkHandOver(r streams.Record, in domain.MatchInput) {
 	matches := c.matched[in.Event.ID]
 	if len(matches) == 0 || !bytes.Equal(matches[0].event.Body, in.Event.Body) {
 		c.world.violate("G2: event %s is handed over to %s with another body: %s", in.Event.ID,
@@ -300,8 +300,8 @@ func (c *checks) payment(r streams.Record) {
 	c.observed[p.Payment.ID] = true
 }
 
-// ledgerRead checks that a ledger's matches are complete when its cursor is written (G2).
-func (c *checks) ledgerRead(r streams.Record) {
+// checkLedger checks that a ledger's matches are complete when its cursor is written (G2).
+func (c *checks) checkLedger(r streams.Record) {
 	w := c.world
 	read, err := schemas.DecodeLedgerRead(schemas.Read(r.Value, r))
 	if err != nil {
@@ -315,11 +315,11 @@ func (c *checks) ledgerRead(r streams.Record) {
 		w.violate("G2: ledger %d is read after %d", read.Sequence, c.cursor)
 	}
 	c.cursor = max(c.cursor, read.Sequence)
-	c.readOnce(w.chain.ledgers[read.Sequence-1])
+	c.checkRead(w.chain.ledgers[read.Sequence-1])
 }
 
-// attemptStarts checks that an attempt may start, according to the journal (G3).
-func (c *checks) attemptStarts(t *task, a domain.Attempt) {
+// checkStart checks that an attempt may start, according to the journal (G3).
+func (c *checks) checkStart(t *task, a domain.Attempt) {
 	w := c.world
 	id := deliveryID{a.EndpointID, a.EventID}
 	d, e := c.model.deliveries[id], c.model.endpoints[a.EndpointID]
@@ -356,7 +356,7 @@ func (c *checks) attemptStarts(t *task, a domain.Attempt) {
 	t.under[a.EventID] = underWay{
 		endpoint: a.EndpointID,
 		number:   a.Number,
-		doubtful: !t.good[a.EndpointID],
+		probing:  !t.good[a.EndpointID],
 		urgent:   want.firstTest(),
 	}
 	if len(t.under) > w.setup.inFlight {
@@ -391,15 +391,15 @@ func (c *checks) bounds(t *task, endpoint string, perSecond int) {
 	}
 }
 
-// attemptEnds records what a receiver saw.
-func (c *checks) attemptEnds(f *flight) {
+// noteEnd records what a receiver saw.
+func (c *checks) noteEnd(f *flight) {
 	id := attemptID{deliveryID{f.attempt.EndpointID, f.attempt.EventID}, f.attempt.Number}
 	c.started[id] = append(c.started[id], &sent{f, f.result})
 }
 
-// inHistory checks that an attempt that ended is in the journal, unless its process died or
+// checkHistory checks that an attempt that ended is in the journal, unless its process died or
 // another has owned the partition since (G7).
-func (c *checks) inHistory() {
+func (c *checks) checkHistory() {
 	for _, delivery := range c.model.created {
 		for n := 1; ; n++ {
 			id := attemptID{delivery, n}
@@ -420,8 +420,8 @@ func (c *checks) inHistory() {
 	}
 }
 
-// outcomesTaken checks that the outcomes of a committed turn are in the journal (G7).
-func (c *checks) outcomesTaken(t *task) {
+// checkOutcomes checks that the outcomes of a committed turn are in the journal (G7).
+func (c *checks) checkOutcomes(t *task) {
 	for _, o := range t.taken {
 		id := attemptID{deliveryID{o.Attempt.EndpointID, o.Attempt.EventID}, o.Attempt.Number}
 		if made, is := c.made[id]; !is || !same(made, o.Result) {
@@ -432,8 +432,8 @@ func (c *checks) outcomesTaken(t *task) {
 	t.taken = nil
 }
 
-// factTold checks that only committed facts are reported.
-func (c *checks) factTold(f domain.Fact) {
+// checkReported checks that only committed facts are reported.
+func (c *checks) checkReported(f domain.Fact) {
 	if f.Version > c.model.version(f.Aggregate) {
 		c.world.violate("fact %d of %s is told of before it is committed", f.Version, f.Aggregate)
 	}
@@ -444,29 +444,29 @@ func (c *checks) owns(t *task) bool {
 	return !t.ended && c.world.log.producers[txnID(t.partition)].epoch == t.epoch
 }
 
-// settled checks that nothing that is due waits while there is room for it (G6): a slow
+// checkDue checks that nothing that is due waits while there is room for it (G6): a slow
 // neighbour is no reason. It is checked after each turn. A rate limit is a reason for a
 // second.
-func (c *checks) settled(t *task, nowMillis int64) {
+func (c *checks) checkDue(t *task, nowMillis int64) {
 	w := c.world
 	if !c.owns(t) || t.draining || !t.process.ours() || len(t.under) >= w.setup.inFlight {
 		t.limited = nil // what waits now, waits for another reason
 		return
 	}
-	doubtful, sending := 0, make(map[string]bool)
+	probing, sending := 0, make(map[string]bool)
 	for _, u := range t.under {
 		sending[u.endpoint] = true
-		if u.doubtful {
-			doubtful++
+		if u.probing {
+			probing++
 		}
 	}
-	crowded, waited := doubtful >= max(1, w.setup.inFlight/2), t.limited
+	probingFull, waited := probing >= max(1, w.setup.inFlight/2), t.limited
 	t.limited = make(map[string]int64)
 	for _, id := range c.model.created {
 		d, e := c.reference.deliveries[id], c.reference.endpoints[id.endpoint]
 		if w.log.partitionOf(schemas.TopicJournal, id.endpoint) != t.partition || !d.pending() ||
 			!e.active ||
-			d.dueAtMillis > nowMillis || sending[id.endpoint] || crowded && !t.good[id.endpoint] {
+			d.dueAtMillis > nowMillis || sending[id.endpoint] || probingFull && !t.good[id.endpoint] {
 			continue
 		}
 		if e.ratePerSecond > 0 {
@@ -495,9 +495,9 @@ func (t *task) waits(id deliveryID, waited map[string]int64) {
 	t.limited[id.endpoint] = since
 }
 
-// testCreated records a test at the task that created it, which must answer it. The next
+// noteTest records a test at the task that created it, which must answer it. The next
 // task of the partition learns of it when its command is repeated.
-func (c *checks) testCreated(partition int32, id deliveryID) {
+func (c *checks) noteTest(partition int32, id deliveryID) {
 	if !c.reference.deliveries[id].test {
 		return
 	}
@@ -514,10 +514,10 @@ func (c *checks) testCreated(partition int32, id deliveryID) {
 // that decides to cancel it, and the one that does.
 const mostTestTurns = 2
 
-// testsAnswered checks that a test whose endpoint was disabled or deleted before it was
+// checkTests checks that a test whose endpoint was disabled or deleted before it was
 // sent is answered, and does not wait until the endpoint is enabled. It is checked after
 // each turn.
-func (c *checks) testsAnswered(t *task) {
+func (c *checks) checkTests(t *task) {
 	for id := range t.tests {
 		d, e := c.reference.deliveries[id], c.reference.endpoints[id.endpoint]
 		if _, under := t.under[id.event]; under || !d.firstTest() || !d.pending() {

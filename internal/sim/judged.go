@@ -109,8 +109,8 @@ func (j *judged) may(watchID string, sequence uint32) (settings []domain.Watch, 
 	return j.settings[watchID][from:], certain
 }
 
-// readOnce checks a ledger's matches when its cursor is committed.
-func (c *checks) readOnce(l domain.Ledger) {
+// checkRead checks a ledger's matches when its cursor is committed.
+func (c *checks) checkRead(l domain.Ledger) {
 	j := c.judged
 	if j.read[l.Sequence] {
 		return
@@ -141,12 +141,12 @@ func (c *checks) readFor(watchID string, l domain.Ledger) {
 		event := domain.EventID(watchID, p.ID)
 		switch found := c.matched[event]; {
 		case len(found) == 0 && live:
-			c.mayBeSilent(settings, p)
+			c.checkUnmatched(settings, p)
 		case len(found) > 0 && !live && !c.beganPart(watchID, l.Sequence):
 			w.violate("G2: payment %s was matched by watch %s, which is live from ledger %d on (0: never)",
 				p.ID, watchID, since)
 		case len(found) > 0 && live:
-			c.mayTell(settings, p, found[0])
+			c.checkMatchOf(settings, p, found[0])
 			w.count("expected events")
 		}
 	}
@@ -160,8 +160,8 @@ func (c *checks) beganPart(watchID string, sequence uint32) bool {
 	return open || len(watch.Covered.Missing(one)) == 0
 }
 
-// mayBeSilent checks that a payment that was not matched did not have to be.
-func (c *checks) mayBeSilent(settings []domain.Watch, p domain.Payment) {
+// checkUnmatched checks that a payment that was not matched did not have to be.
+func (c *checks) checkUnmatched(settings []domain.Watch, p domain.Payment) {
 	for _, watch := range settings {
 		if _, matches := tells(watch, p); !matches || c.judged.gone[watch.EndpointID] {
 			return
@@ -171,9 +171,9 @@ func (c *checks) mayBeSilent(settings []domain.Watch, p domain.Payment) {
 		p.Ledger, p.ID, settings[0].ID)
 }
 
-// mayTell checks that a match belongs to settings that the watch had, and that its payment
+// checkMatchOf checks that a match belongs to settings that the watch had, and that its payment
 // was observed.
-func (c *checks) mayTell(settings []domain.Watch, p domain.Payment, found match) {
+func (c *checks) checkMatchOf(settings []domain.Watch, p domain.Payment, found match) {
 	w := c.world
 	if !c.observed[p.ID] {
 		w.violate("G2: ledger %d is read, and payment %s was matched and not observed", p.Ledger, p.ID)

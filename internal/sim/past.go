@@ -71,9 +71,9 @@ func (d desk) Submit(_ context.Context, c domain.Command) (domain.Result, error)
 	return domain.Result{}, errLog
 }
 
-// told checks that a covered range was read completely, part by part, each with the watch
+// checkCovered checks that a covered range was read completely, part by part, each with the watch
 // as it was when the part began (G2).
-func (c *checks) told(before domain.Watch, covered domain.RangeCovered) {
+func (c *checks) checkCovered(before domain.Watch, covered domain.RangeCovered) {
 	w := c.world
 	if covered.From == 0 {
 		return

@@ -29,8 +29,8 @@ type engineProcess struct {
 	boots int
 
 	// By partition: what the engine holds of attempts in flight, and our own list.
-	flights map[int32]*engine.Flights
-	kept    map[int32][]*flight
+	flights  map[int32]*engine.Flights
+	inFlight map[int32][]*flight
 }
 
 // drainTimeout bounds how long a revoked task waits for outcomes.
@@ -44,7 +44,7 @@ func (e *engineProcess) boot() {
 	}
 	e.alive, e.paused, e.in = true, false, true
 	e.boots++
-	e.flights, e.kept = make(map[int32]*engine.Flights), make(map[int32][]*flight)
+	e.flights, e.inFlight = make(map[int32]*engine.Flights), make(map[int32][]*flight)
 	e.beat(e.world)
 	e.world.tracef("engine %d boots", e.id)
 }
@@ -345,7 +345,7 @@ func storeConfig(fs vfs.FS) streams.StoreConfig {
 // recorded: what the next task takes over.
 func (e *engineProcess) carried(p int32) map[string]underWay {
 	under := make(map[string]underWay)
-	e.kept[p] = slices.DeleteFunc(e.kept[p], func(f *flight) bool {
+	e.inFlight[p] = slices.DeleteFunc(e.inFlight[p], func(f *flight) bool {
 		d := e.world.checks.reference.deliveries[deliveryID{f.attempt.EndpointID, f.attempt.EventID}]
 		left := d.movedTo != "" || d.next != "" && e.world.partitionOf(d.next) == p
 		awaited := d.attempts+1 == f.attempt.Number &&
@@ -354,7 +354,7 @@ func (e *engineProcess) carried(p int32) map[string]underWay {
 			under[f.attempt.EventID] = underWay{
 				endpoint: f.attempt.EndpointID,
 				number:   f.attempt.Number,
-				doubtful: true,
+				probing:  true,
 			}
 			e.world.count("attempts taken up by another task")
 		}
@@ -366,7 +366,7 @@ func (e *engineProcess) carried(p int32) map[string]underWay {
 // recorded removes the outcomes that a committed turn took.
 func (e *engineProcess) recorded(p int32, taken []engine.Outcome) {
 	for _, o := range taken {
-		e.kept[p] = slices.DeleteFunc(e.kept[p], func(f *flight) bool {
+		e.inFlight[p] = slices.DeleteFunc(e.inFlight[p], func(f *flight) bool {
 			return f.attempt.EventID == o.Attempt.EventID && f.attempt.Number == o.Attempt.Number
 		})
 	}
@@ -407,7 +407,7 @@ func (w *World) newCore(
 			return domain.Secret(sealed), nil
 		},
 		PartitionOf: w.partitionOf,
-		OnFact:      w.checks.factTold,
+		OnFact:      w.checks.checkReported,
 		Logger:      slog.New(slog.DiscardHandler),
 	}
 	if w.bug == HurryRetries {

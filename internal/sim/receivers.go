@@ -70,7 +70,7 @@ func (d dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) 
 	w := d.process.world
 	i := slices.IndexFunc(d.process.tasks, func(t *task) bool { return t.partition == d.partition })
 	t := d.process.tasks[i]
-	w.checks.attemptStarts(t, a)
+	w.checks.checkStart(t, a)
 	b, ok := w.receivers[a.EndpointID]
 	if !ok {
 		b = behaviours[0]
@@ -89,7 +89,7 @@ func (d dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) 
 		done:    done,
 	}
 	w.flights = append(w.flights, f)
-	t.process.kept[t.partition] = append(t.process.kept[t.partition], f)
+	t.process.inFlight[t.partition] = append(t.process.inFlight[t.partition], f)
 	w.tracef("attempt %d of %s to %s starts: %s", a.Number, short(a.EventID), short(a.EndpointID),
 		b.name)
 	w.count("attempts")
@@ -113,7 +113,7 @@ func (w *World) deliverOutcome() bool {
 		return false // a paused process receives nothing
 	}
 	w.flights = slices.Delete(w.flights, i, i+1)
-	w.checks.attemptEnds(f)
+	w.checks.noteEnd(f)
 	if !f.lives() {
 		w.tracef("the outcome of %s is lost with its process", short(f.attempt.EventID))
 		w.count("outcomes lost with their process")

@@ -52,7 +52,7 @@ type core = streams.Core[engine.Effect, engine.Outcome]
 type underWay struct {
 	endpoint string
 	number   int
-	doubtful bool
+	probing  bool
 	urgent   bool // somebody waits for it
 }
 
@@ -322,7 +322,7 @@ func (t *task) apply() error {
 	w := t.process.world
 	if t.taken != nil {
 		t.process.recorded(t.partition, t.taken)
-		w.checks.outcomesTaken(t)
+		w.checks.checkOutcomes(t)
 	}
 	t.nowMillis = w.wall()
 	effects, err := t.core.Apply(w.moment(), t.process.ours())
@@ -356,8 +356,8 @@ func (t *task) apply() error {
 func (t *task) applied() error {
 	w := t.process.world
 	w.plant(t)
-	w.checks.settled(t, t.nowMillis)
-	w.checks.testsAnswered(t)
+	w.checks.checkDue(t, t.nowMillis)
+	w.checks.checkTests(t)
 	if hit := w.chance(0.3); hit && t.enabled && w.setup.faults > 0 && !w.calm {
 		w.tracef("engine %d dies with much to do", t.process.id)
 		w.count("crashes after an enabling")

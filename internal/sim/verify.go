@@ -204,8 +204,8 @@ func (w *World) verifyEnd() {
 			w.violate("G3: %s is DELIVERED and no receiver took it", id.event)
 		}
 	}
-	w.checks.inHistory()
-	w.checks.observedOnce(w.log)
+	w.checks.checkHistory()
+	w.checks.checkObserved(w.log)
 	w.verifyEvents()
 	w.verifyDeadLetters()
 	for _, e := range w.engines {
