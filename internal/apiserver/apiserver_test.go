@@ -29,7 +29,7 @@ import (
 
 const goodKey = "Bearer good"
 
-// guarded lets a request in that has the good key.
+// guarded accepts requests with the good key.
 var guarded = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Request-Id", "req_1")
 	if r.Header.Get("Authorization") != goodKey {
@@ -76,8 +76,8 @@ func serve(t *testing.T, s *apiserver.Server) string {
 	return l.Addr().String()
 }
 
-// ask sends a request on a connection that is open, and tells the status; 0 when
-// the connection is closed.
+// ask sends a request on an open connection, and returns the status; 0 if the connection is
+// closed.
 func ask(conn net.Conn) int {
 	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: "+goodKey+"\r\n\r\n")
@@ -99,8 +99,8 @@ func dial(t *testing.T, addr string) net.Conn {
 	return conn
 }
 
-// TestConnectionsAreBounded: what is beyond the bound is closed at once, and a
-// place that is given up is given to the next.
+// TestConnectionsAreBounded: excess connections are closed at once, and a freed place is
+// given to the next.
 func TestConnectionsAreBounded(t *testing.T) {
 	for name, change := range map[string]func(*apiserver.Config){
 		"in all":     func(c *apiserver.Config) { c.MaxConns = 3 },
@@ -133,8 +133,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestSlowClientsAreCutOff: headers that come a byte at a time end with the
-// server's limit, and so do connections that say nothing.
+// TestSlowClientsAreCutOff: headers that come a byte at a time are cut off at the server's
+// limit, and so are silent connections.
 func TestSlowClientsAreCutOff(t *testing.T) {
 	addr := serve(t, newEdge(t, func(c *apiserver.Config) {
 		c.Server.ReadHeaderTimeout, c.Server.IdleTimeout = 200*time.Millisecond, 200*time.Millisecond
@@ -152,8 +152,8 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfTheServerAreProblems: what net/http refuses by itself, before any
-// handler, is answered in the API's form.
+// TestRefusalsOfTheServerAreProblems: requests that net/http refuses by itself, before any
+// handler, are answered in the API's form.
 func TestRefusalsOfTheServerAreProblems(t *testing.T) {
 	plain := serve(t, newEdge(t, func(c *apiserver.Config) { c.Server.MaxHeaderBytes = 4096 }))
 	long := func(bytes int) string {
@@ -179,7 +179,7 @@ func TestRefusalsOfTheServerAreProblems(t *testing.T) {
 		"far too long":     {long(200_000), "HEADERS_TOO_LARGE", 431},
 	} {
 		conn := dial(t, plain)
-		go io.WriteString(conn, each.request) // what is not read is refused while it is sent
+		go io.WriteString(conn, each.request) // what is not read is refused while it is being sent
 		checkProblem(t, name, conn, each.status, each.code)
 	}
 	conn := dial(t, plain)
@@ -216,7 +216,7 @@ func checkProblem(t *testing.T, name string, conn net.Conn, status int, code str
 	}
 }
 
-// TestRefusalsOnAPortWithTLS: who forgot TLS is told so, and headers that are too
+// TestRefusalsOnAPortWithTLS: a request without TLS is told so, and headers that are too
 // long are refused in the API's form in HTTP/1.1 and HTTP/2.
 func TestRefusalsOnAPortWithTLS(t *testing.T) {
 	certFile, keyFile, roots := certificate(t, t.TempDir())
@@ -267,9 +267,9 @@ func TestAnswersNameNoVersion(t *testing.T) {
 	}
 }
 
-// TestRefusedKeysAreSlowed runs in virtual time: the first refusals are free, the
-// next take longer and longer, those who may not wait are answered 429, and good
-// keys from the same address are let in at once all the while.
+// TestRefusedKeysAreSlowed runs in virtual time: the first refusals are free, the next take
+// longer and longer, more are answered 429, and good keys from the same address are
+// accepted at once all the while.
 func TestRefusedKeysAreSlowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &http.Server{Handler: guarded}
@@ -304,7 +304,7 @@ func TestRefusedKeysAreSlowed(t *testing.T) {
 				t.Errorf("a neighbour's: %d after %s", out.Code, took)
 			}
 		}
-		// Many at once: a few wait, the rest are told to come back.
+		// Many at once: a few wait, the rest are told to retry later.
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		codes := map[int]int{}
@@ -330,7 +330,7 @@ func TestRefusedKeysAreSlowed(t *testing.T) {
 				t.Errorf("refusal %d of the network took %s", n, took)
 			}
 		}
-		// Time forgives.
+		// Refusals are forgiven with time.
 		time.Sleep(time.Hour) //nolint:forbidigo // virtual
 		if _, took := request(guesser, "Bearer bad"); took != 0 {
 			t.Errorf("an hour later: %s", took)
@@ -356,7 +356,7 @@ func checkTooMany(t *testing.T, out *httptest.ResponseRecorder) {
 	}
 }
 
-// TestACallerWhoLeavesDoesNotWait: a held answer ends with its request.
+// TestACallerWhoLeavesDoesNotWait: a delayed answer ends with its request.
 func TestACallerWhoLeavesDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &http.Server{Handler: guarded}
@@ -374,8 +374,8 @@ func TestACallerWhoLeavesDoesNotWait(t *testing.T) {
 	})
 }
 
-// certificate writes a pair for loopback, and returns the file names and what
-// trusts it.
+// certificate writes a certificate and key for loopback, and returns the file names and
+// roots that trust it.
 func certificate(t *testing.T, dir string) (certFile, keyFile string, roots *x509.CertPool) {
 	t.Helper()
 	secrets := t.TempDir()
@@ -391,8 +391,8 @@ func certificate(t *testing.T, dir string) (certFile, keyFile string, roots *x50
 	return certFile, keyFile, roots
 }
 
-// TestTLSReloads: TLS 1.2 at least, browsers told to insist on it, a renewed
-// certificate in use without a restart, and a broken one never.
+// TestTLSReloads: TLS 1.2 at least, with HSTS; a renewed certificate is used without a
+// restart, and a broken one never.
 func TestTLSReloads(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile, first := certificate(t, dir)

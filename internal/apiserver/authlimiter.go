@@ -15,12 +15,12 @@ import (
 	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
-// Bounds of the slowing. A key has 256 random bits, so that guessing is hopeless
-// at any speed; what this saves is the work that guesses make.
+// Limits of refused keys. A key has 256 random bits, so that guessing is hopeless at any
+// speed; this saves the work that guesses cause.
 const (
 	maxGuessers     = 8192
 	freeRefusals    = 20               // at once, by one client
-	refusalEvery    = 10 * time.Second // gives one back
+	refusalEvery    = 10 * time.Second // restores one
 	firstWait       = 250 * time.Millisecond
 	longestWait     = 4 * time.Second
 	maxWaiting      = 256
@@ -28,7 +28,7 @@ const (
 	tooManyWaitSecs = 10
 )
 
-// authLimiter slows refused keys down, by client.
+// authLimiter delays the refusals of wrong keys, by client.
 type authLimiter struct {
 	mu       sync.Mutex
 	guessers *simplelru.LRU[netip.Prefix, *guesser]
@@ -36,7 +36,7 @@ type authLimiter struct {
 }
 
 type guesser struct {
-	refusals *rate.Limiter // is in debt for what is beyond the free ones
+	refusals *rate.Limiter // is in debt for refusals beyond the free ones
 	waiting  int
 }
 
@@ -48,8 +48,8 @@ func newAuthLimiter() *authLimiter {
 	return &authLimiter{guessers: guessers}
 }
 
-// refused counts a refusal and returns how long its answer must wait. The caller
-// calls done after the wait. Without ok nobody else may wait.
+// refused counts a refusal and returns how long its answer must wait. The caller calls done
+// after the wait. If ok is false, too many wait already.
 func (l *authLimiter) refused(
 	client netip.Prefix, now time.Time,
 ) (wait time.Duration, done func(), ok bool) {
@@ -60,7 +60,7 @@ func (l *authLimiter) refused(
 		one = &guesser{refusals: rate.NewLimiter(rate.Every(refusalEvery), freeRefusals)}
 		l.guessers.Add(client, one)
 	}
-	if one.refusals.TokensAt(now) > -freeRefusals { // no debt grows for ever
+	if one.refusals.TokensAt(now) > -freeRefusals { // the debt is bounded
 		one.refusals.ReserveN(now, 1)
 	}
 	beyond := int(math.Ceil(-one.refusals.TokensAt(now)))
@@ -81,7 +81,7 @@ func (l *authLimiter) refused(
 	return min(firstWait<<min(beyond-1, 10), longestWait), done, true
 }
 
-// wrap holds up answers of 401 to clients that got too many.
+// wrap delays 401 answers to clients that got too many.
 func (l *authLimiter) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(&slowWriter{ResponseWriter: w, request: r, limiter: l}, r)
@@ -117,7 +117,7 @@ func (w *slowWriter) tooMany() {
 	w.Header().Set("Retry-After", strconv.Itoa(tooManyWaitSecs))
 	p := newProblem(problem.CodeRateLimited,
 		"Too many keys from this address were refused. Repeat the request after the time in Retry-After.")
-	p.Title = "Too many requests" // and not of one API key
+	p.Title = "Too many requests" // not of one API key
 	if id := w.Header().Get("X-Request-Id"); id != "" {
 		p.RequestID = id
 	}

@@ -19,8 +19,8 @@ func newConns(most, mostPerClient int) *conns {
 	return &conns{most: most, mostPerClient: mostPerClient, byClient: make(map[netip.Prefix]int)}
 }
 
-// clientOf is what counts as one client: an IPv4 address, or the network that one
-// subscriber of IPv6 has to choose addresses from.
+// clientOf returns what counts as one client: an IPv4 address, or an IPv6 subscriber's
+// network.
 func clientOf(address string) netip.Prefix {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -80,7 +80,7 @@ type boundConn struct {
 	leave func()
 }
 
-// Write puts a problem in the place of what net/http answers by itself.
+// Write replaces net/http's own answers by problems.
 func (c *boundConn) Write(b []byte) (int, error) {
 	p := refusalIn(b)
 	if p == nil {

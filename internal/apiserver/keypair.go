@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// lookEvery is how often the files are looked at, at most, when handshakes come.
+// lookEvery is how often handshakes check the files, at most.
 const lookEvery = time.Second
 
-// keyPair is a certificate and its key on disk, as they are now.
+// keyPair is a certificate and its key on disk, reloaded when they change.
 type keyPair struct {
 	certFile, keyFile string
 	log               *slog.Logger
@@ -51,8 +51,8 @@ func (p *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return p.cert, nil
 }
 
-// look takes a changed pair over if the two belong together. Each change is
-// tried once: what renews them may write one file after the other.
+// look loads a changed pair if the two files match. Each change is tried once: a renewal
+// may write one file after the other.
 func (p *keyPair) look() {
 	stamp := p.stampNow()
 	if stamp == p.stamp {

@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// newProblem makes a problem of a request that no handler has seen.
+// newProblem makes the problem of a request that no handler has seen.
 func newProblem(code, detail string) *problem.Problem {
 	var entropy [16]byte
 	rand.Read(entropy[:])
@@ -21,7 +21,7 @@ func newProblem(code, detail string) *problem.Problem {
 	return p
 }
 
-// setHeaders sets the headers of a problem. Of the connection they say nothing.
+// setHeaders sets the headers of a problem, except those of the connection.
 func setHeaders(h http.Header, p *problem.Problem, body []byte) {
 	h.Set("Content-Type", problem.ContentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
@@ -36,11 +36,11 @@ func write(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
 	setHeaders(w.Header(), p, body)
 	w.WriteHeader(p.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // the client may be gone: nobody is left to tell
+		_, _ = w.Write(body) // the client may be gone: the error concerns nobody
 	}
 }
 
-// message is the whole answer on a connection that ends with it.
+// message returns the whole answer on a connection that ends with it.
 func message(p *problem.Problem) []byte {
 	h, body := http.Header{"Connection": {"close"}}, p.JSON()
 	setHeaders(h, p, body)
@@ -78,8 +78,8 @@ func headersTooLarge(most int) *problem.Problem {
 	return newProblem(problem.CodeHeadersTooLarge, detail)
 }
 
-// What net/http writes by itself, to the connection and in one piece: a status
-// line, then plainText and the status again. A handler's answer never looks so: it
+// Form of net/http's own answers, which it writes to the connection in one piece: a status
+// line, then plainText and the status again. A handler's answer never looks like this: it
 // has a date.
 const (
 	plainText = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
@@ -87,8 +87,8 @@ const (
 	unmet     = "HTTP/1.1 417 Expectation Failed\r\n"
 )
 
-// refusalIn returns what is answered in the place of b, if b is an answer that net/http
-// gives by itself, else nil.
+// refusalIn returns the answer that replaces b, if b is one of net/http's own answers, else
+// nil.
 func refusalIn(b []byte) *problem.Problem {
 	if !bytes.HasPrefix(b, []byte("HTTP/1.")) {
 		return nil
@@ -112,7 +112,7 @@ func refusalIn(b []byte) *problem.Problem {
 	return refusalOf(status, reason)
 }
 
-// refusalOf is the problem for a status of net/http's.
+// refusalOf returns the problem for a status of net/http's.
 func refusalOf(status int, reason string) *problem.Problem {
 	switch status {
 	case http.StatusRequestHeaderFieldsTooLarge:

@@ -17,12 +17,12 @@ const (
 	defaultMaxConnsPerClient = 1_000
 )
 
-// Config sets up the server. The zero value of a field takes the value named.
+// Config configures the server. Zero values mean the defaults named.
 type Config struct {
-	// Server has the handler and the time and header limits. Nobody else uses it from
-	// now on.
+	// Server has the handler and the time and header limits. The caller must not use it
+	// afterwards.
 	Server *http.Server
-	// CertFile and KeyFile turn TLS on; both or none.
+	// CertFile and KeyFile enable TLS; both or none.
 	CertFile, KeyFile string
 
 	MaxConns          int // 10,000
@@ -38,7 +38,7 @@ type Server struct {
 	conns *conns
 }
 
-// New wraps a server of net/http. Its errors name the field at fault.
+// New wraps a server of net/http. Its errors name the wrong field.
 func New(cfg Config) (*Server, error) {
 	switch {
 	case cfg.Server == nil || cfg.Server.Handler == nil || cfg.Log == nil:
@@ -56,8 +56,8 @@ func New(cfg Config) (*Server, error) {
 	}
 	handler := boundHeaders(newAuthLimiter().wrap(cfg.Server.Handler),
 		cmp.Or(cfg.Server.MaxHeaderBytes, http.DefaultMaxHeaderBytes))
-	// What is a little too much reaches the handler, which says so in the API's form
-	// in TLS and HTTP/2 too.
+	// A slightly too long header reaches the handler, which answers in the API's form with
+	// TLS and HTTP/2 too.
 	s.http.MaxHeaderBytes = 2 * cmp.Or(cfg.Server.MaxHeaderBytes, http.DefaultMaxHeaderBytes)
 	if cfg.CertFile != "" {
 		pair, err := loadKeyPair(cfg.CertFile, cfg.KeyFile, cfg.Log)
@@ -95,7 +95,7 @@ func (s *Server) Serve(l net.Listener) error {
 	return fmt.Errorf("apiserver: %w", err)
 }
 
-// Shutdown lets requests under way end, until ctx does.
+// Shutdown lets requests in progress finish, until ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if err := s.http.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("apiserver: requests were cut off: %w", err), s.http.Close())
@@ -103,7 +103,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// strictTransport has browsers insist on TLS for a year (RFC 6797).
+// strictTransport makes browsers insist on TLS for a year (RFC 6797).
 func strictTransport(next http.Handler) http.Handler {
 	value := fmt.Sprintf("max-age=%d", int((365 * 24 * time.Hour).Seconds()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

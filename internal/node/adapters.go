@@ -22,10 +22,10 @@ import (
 	"github.com/lumenhook/lumenhook/streams/directory"
 )
 
-// The parts do not know each other: what one asks for and another gives is
-// fitted together here.
+// The parts do not know each other: the adapters here implement one part's interface with
+// another part.
 
-// submitter is the API's command client, while there is space on the disk.
+// submitter is the API's command client, while there is disk space.
 type submitter struct {
 	client *commands.Client
 	disk   *DiskGuard
@@ -67,11 +67,11 @@ func (r reads) Watches(
 	return page, (*api.Position)(next), err
 }
 
-// maxUsesUnderWay bounds the notes of last uses that are being appended. What is
-// more is lost: the key's next minute brings another.
+// maxUsesUnderWay bounds the appends of last uses that are in flight. More are dropped: the
+// key's next minute brings another.
 const maxUsesUnderWay = 64
 
-// keyUses keeps the last uses of keys in their topic.
+// keyUses stores the last uses of keys in their topic.
 type keyUses struct {
 	producer *streams.Producer
 	logger   *slog.Logger
@@ -86,13 +86,13 @@ func newKeyUses(cluster streams.Cluster, logger *slog.Logger) (*keyUses, error) 
 	return &keyUses{producer, logger, make(chan struct{}, maxUsesUnderWay)}, nil
 }
 
-// Used notes when a key was last used.
+// Used records when a key was last used.
 func (u *keyUses) Used(keyID string, atMillis int64) {
 	m := schemas.EncodeKeyUse(atMillis)
 	u.append(streams.NewRecord(schemas.TopicKeyUses, keyID, m.Value, m.EachHeader))
 }
 
-// Forget leaves a tombstone.
+// Forget appends a tombstone.
 func (u *keyUses) Forget(keyID string) {
 	u.append(streams.Record{Topic: schemas.TopicKeyUses, Key: []byte(keyID)})
 }
@@ -113,7 +113,7 @@ func (u *keyUses) append(rec streams.Record) {
 	}()
 }
 
-// close waits for what is being appended.
+// close waits for appends in flight.
 func (u *keyUses) close() {
 	for range maxUsesUnderWay {
 		u.places <- struct{}{}
@@ -121,8 +121,7 @@ func (u *keyUses) close() {
 	u.producer.Close()
 }
 
-// deriver makes secrets out of labels and the master key's text, which all nodes
-// share.
+// deriver derives secrets from labels and the master key's text, which all nodes share.
 func deriver(key []byte) func(label string) [32]byte {
 	extracted := hmac.New(sha256.New, []byte("lumenhook: derived secrets"))
 	extracted.Write(key)
@@ -146,7 +145,7 @@ func (w watches) ByWallet(wallet string) (all []domain.Watch, err error) {
 	return all, err
 }
 
-// urlPolicy judges URLs by the rules of the client that will post to them.
+// urlPolicy checks URLs by the rules of the client that will post to them.
 type urlPolicy struct{ client *egress.Client }
 
 func (p urlPolicy) Check(
@@ -175,9 +174,9 @@ func (p urlPolicy) Check(
 	return "", nil, faults
 }
 
-// asciiHost writes an international host name in its xn-- form, as DNS knows it
-// (IDNA 2008 with the mapping of UTS 46). A name that has no such form is left
-// for the check to refuse.
+// asciiHost converts an international host name to its xn-- form, as DNS knows it (IDNA
+// 2008 with the mapping of UTS 46). A name without such a form is left for the check to
+// refuse.
 func asciiHost(raw string) string {
 	scheme, rest, found := strings.Cut(raw, "://")
 	if !found {

@@ -41,8 +41,8 @@ func TestInternationalHostsAreWrittenAsDNSKnowsThem(t *testing.T) {
 	}
 }
 
-// Every fault of a URL is told, and every spelling of a forbidden address is
-// called what it is.
+// Every fault of a URL is reported, and every spelling of a forbidden address is
+// recognized.
 func TestURLFaultsAreToldAtOnce(t *testing.T) {
 	policy := newURLPolicy(t)
 	for raw, want := range map[string]string{

@@ -21,20 +21,20 @@ import (
 const (
 	// maxTestWait bounds the wait for the first attempt of a test.
 	maxTestWait = 30 * time.Second
-	// endRequestsMax bounds the wait for requests under way when a server stops.
+	// endRequestsMax bounds the wait for requests in progress when a server stops.
 	endRequestsMax = 5 * time.Second
 )
 
-// ServerConfig is where the API listens, and who may connect there.
+// ServerConfig is where the API listens, and who may connect.
 type ServerConfig struct {
 	Listen                      string // host:port; port 0 picks a free one
 	CertFile, KeyFile           string // turn TLS on; both or none
 	MaxConns, MaxConnsPerClient int
-	Hosts, Origins              []string // beside those of webguard
+	Hosts, Origins              []string // besides those of webguard
 	TrustedProxies              []netip.Prefix
 }
 
-// Guard keeps web pages of others out of a server that listens on an address.
+// Guard protects a server that listens on an address from other sites' web pages.
 func (c ServerConfig) Guard(listen string) webguard.Config {
 	return webguard.Config{Listen: listen, Hosts: c.Hosts, Origins: c.Origins, Links: true}
 }
@@ -75,7 +75,7 @@ func (r *apiRole) Start(context.Context) error {
 	return nil
 }
 
-// serve answers on a listener until ctx ends, and lets requests under way end.
+// serve serves on a listener until ctx ends, and lets requests in progress finish.
 func serve(ctx context.Context, server *apiserver.Server, l net.Listener) error {
 	ended := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
@@ -90,7 +90,7 @@ func serve(ctx context.Context, server *apiserver.Server, l net.Listener) error 
 	return errors.Join(err, <-ended)
 }
 
-// openHistory reads a history that a projector of another process writes.
+// openHistory opens a history that a projector of another process writes.
 func (r *apiRole) openHistory() error {
 	dsn := r.node.historyDSN()
 	if _, err := r.node.history.now(); err == nil || dsn == "" {
@@ -137,15 +137,15 @@ func (r *apiRole) handler() (http.Handler, error) {
 	})
 }
 
-// testWait is the time of an attempt and a little.
+// testWait is an attempt's timeout and a margin.
 func testWait(
 	attempt time.Duration,
 ) time.Duration {
 	return min(attempt+3*time.Second, maxTestWait)
 }
 
-// apiChecks are the conditions of the API's own /readyz, beside the directory's:
-// those of roles that are started before it.
+// apiChecks are the conditions of the API's own /readyz, besides the directory's: those of
+// roles that are started before it.
 func (n *Node) apiChecks() []api.Check {
 	checks := []api.Check{{
 		Name: "disk",

@@ -9,27 +9,26 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// Catching up is told when more than this many ledgers are to be read, each
-// time after this long.
+// Catching up is reported when more than this many ledgers are to be read, periodically.
 const (
 	catchUpLedgersMin = 20
 	catchUpInterval   = time.Second
 )
 
-// catchUp is a source that says how far reading is, while it is behind.
+// catchUp is a source that reports progress while reading is behind.
 type catchUp struct {
 	follower.Source
 	say func(format string, args ...any)
 	now func() time.Time
 
-	began    uint32 // the first ledger of this catching up; 0: there is none
+	began    uint32 // the first ledger of this catching up; 0: none
 	told     time.Time
 	toldAt   uint32
 	lookedAt time.Time
 	latest   uint32
 }
 
-// Next is called when all ledgers before this one are done with.
+// Next is called when all ledgers before this one are processed.
 func (c *catchUp) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
 	now := c.now()
 	if now.Sub(c.lookedAt) >= catchUpInterval {

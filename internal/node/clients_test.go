@@ -18,7 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// clientIDs notes the ids of all clients that are opened.
+// clientIDs records the ids of all clients that are opened.
 type clientIDs struct {
 	mu  sync.Mutex
 	ids []string
@@ -30,8 +30,8 @@ func (c *clientIDs) OnNewClient(client *kgo.Client) {
 	c.ids = append(c.ids, client.OptValue(kgo.ClientID).(string))
 }
 
-// A quota is of a client id: one that slows the engine down must not slow down what
-// else works in its process.
+// Quotas are by client id: one that throttles the engine must not throttle the other parts
+// of its process.
 func TestEachPartOfANodeHasAClientIDOfItsOwn(t *testing.T) {
 	logger := slog.New(slog.DiscardHandler)
 	b, err := broker.Start(broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: logger})

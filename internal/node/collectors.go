@@ -11,14 +11,14 @@ import (
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
-// projectionLag exports the lag as metrics, asked for at each scrape.
+// projectionLag exports the lag as metrics, read at each scrape.
 type projectionLag struct {
 	projector *projections.Projector
 	records   *prometheus.Desc
 	seconds   *prometheus.Desc
 }
 
-// lagWaitMax bounds what a scrape waits for the topics' ends.
+// lagWaitMax bounds a scrape's wait for the topics' ends.
 const lagWaitMax = 2 * time.Second
 
 func newProjectionLag(p *projections.Projector) projectionLag {
@@ -38,7 +38,7 @@ func (l projectionLag) Describe(to chan<- *prometheus.Desc) {
 	to <- l.seconds
 }
 
-// Collect leaves out what is not known: the broker may be away.
+// Collect leaves out what is unknown: the broker may be unavailable.
 func (l projectionLag) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(l.seconds, prometheus.GaugeValue,
 		l.projector.Status().Delay.Seconds())
@@ -53,8 +53,8 @@ func (l projectionLag) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// engineStats exports what an engine reports of its partitions, asked for at each
-// scrape. Partitions are added up: a series for each would be thousands.
+// engineStats exports an engine's statistics of its partitions, read at each scrape.
+// Partitions are summed: a series for each would be thousands.
 type engineStats struct {
 	stats func() []engine.PartitionStats
 	now   func() time.Time
@@ -147,7 +147,7 @@ func age(sinceMillis int64, now time.Time) float64 {
 	return max(0, now.Sub(time.UnixMilli(sinceMillis)).Seconds())
 }
 
-// readyParts exports whether each part of a node works, asked for at each scrape.
+// readyParts exports whether each part of a node works, read at each scrape.
 type readyParts struct {
 	ready func(context.Context) []startstop.Report
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// lookEvery is how often the free space is asked for.
+// lookEvery is how often the free space is checked.
 const lookEvery = time.Second
 
-// DiskGuard watches the free space of the data folder's disk. With less than is
-// needed, new work is refused: no command is taken and no ledger is closed or
-// read, while what is under way is brought to its end. Work that is half
-// written would be worse than work that waits.
+// DiskGuard monitors the free space of the data folder's disk. If there is less than is
+// needed, new work is refused: no command is accepted and no ledger is closed or read,
+// while work in progress is finished. Half-written work would be worse than work that
+// waits.
 type DiskGuard struct {
 	leastBytes uint64
 	free       func() (uint64, error)
@@ -31,8 +31,8 @@ type DiskGuard struct {
 	again chan struct{} // closed when there is space again
 }
 
-// NewDiskGuard returns a guard over the disk of a folder, and looks once. Run goes on
-// looking; say tells a person.
+// NewDiskGuard returns a guard of the disk of a folder, after one check. Run continues
+// checking; say prints to the terminal.
 func NewDiskGuard(
 	dir string, leastBytes uint64, say func(string, ...any), l *slog.Logger,
 ) *DiskGuard {
@@ -46,7 +46,7 @@ func NewDiskGuard(
 	return g
 }
 
-// freeBytes is the free space of a folder's disk, as a user may fill it.
+// freeBytes returns the free space of a folder's disk, as available to a user.
 func freeBytes(dir string) (uint64, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
@@ -55,7 +55,7 @@ func freeBytes(dir string) (uint64, error) {
 	return fs.Bavail * uint64(fs.Bsize), nil
 }
 
-// look asks for the free space once and says what changed.
+// look checks the free space once and reports changes.
 func (g *DiskGuard) look() {
 	free, err := g.free()
 	if err == nil && free < g.leastBytes {
@@ -81,7 +81,7 @@ func (g *DiskGuard) look() {
 	}
 }
 
-// Run looks again and again until ctx ends.
+// Run checks periodically until ctx ends.
 func (g *DiskGuard) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -95,7 +95,7 @@ func (g *DiskGuard) Run(ctx context.Context) error {
 	}
 }
 
-// Check fails while there is no space.
+// Check returns an error while there is too little space.
 func (g *DiskGuard) Check() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -116,7 +116,8 @@ func (g *DiskGuard) await(ctx context.Context) {
 	}
 }
 
-// guardedSource hands the follower no ledger while there is no space to tell of it.
+// guardedSource passes the follower no ledger while there is too little space to append its
+// payments.
 type guardedSource struct {
 	follower.Source
 	disk *DiskGuard

@@ -51,7 +51,7 @@ func TestWithoutRoomNoNewWorkIsTaken(t *testing.T) {
 	}()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	r.await(ended) // returns although there is no room
+	r.await(ended) // returns although there is no space
 	select {
 	case <-got:
 		t.Error("a ledger was read without room to tell of it")

@@ -12,36 +12,36 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// History is the history as the API asks for it: there may be none, or none yet.
+// History is the history for the API: there may be none, or none yet.
 type History struct {
 	lagMax int64 // records that it may be behind
 
 	mu  sync.Mutex
-	why string   // there is none
+	why string   // why there is none
 	of  *written // nil: none
 }
 
-// written is a history, and what is known of whoever writes it.
+// written is a history, and what is known of its writer.
 type written struct {
 	reads *projections.History
 	stuck func() error // why nothing is written at present
 	lag   func(context.Context) (records int64, err error)
 }
 
-// Lacks says why there is no history.
+// Lacks sets why there is no history.
 func (h *History) Lacks(why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.why = why
 }
 
-// Missing says why there is no history; nil: there is one.
+// Missing returns why there is no history; nil: there is one.
 func (h *History) Missing() error {
 	_, err := h.now()
 	return err
 }
 
-// now is the history, or why there is none.
+// now returns the history, or why there is none.
 func (h *History) now() (written, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -51,8 +51,8 @@ func (h *History) now() (written, error) {
 	return *h.of, nil
 }
 
-// readFrom opens the history of a database that others write to. The caller closes
-// what it holds.
+// readFrom opens the history of a database that others write to. The caller closes the
+// result.
 func (h *History) readFrom(db *projections.DB, cluster streams.Cluster) (closed func(), err error) {
 	ends, err := cluster.NewEnds()
 	if err != nil {
@@ -76,8 +76,8 @@ func (h *History) readFrom(db *projections.DB, cluster streams.Cluster) (closed 
 	return func() { ends.Close(); lag.Close() }, nil
 }
 
-// writtenBy says that the history is written by a projector of this process, which
-// knows more of it.
+// writtenBy sets the projector of this process that writes the history, and knows more of
+// it.
 func (h *History) writtenBy(p *projections.Projector) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,7 +86,7 @@ func (h *History) writtenBy(p *projections.Projector) {
 	h.of = &of
 }
 
-// describe says how far the history is behind.
+// describe returns how far the history is behind.
 func (h *History) describe(ctx context.Context) string {
 	records, err := h.lag(ctx)
 	switch {
@@ -98,8 +98,8 @@ func (h *History) describe(ctx context.Context) string {
 	return fmt.Sprintf("%d records behind", records)
 }
 
-// check fails while there is no history, while it is not written to, and while
-// it is too far behind.
+// check returns an error while there is no history, while nothing writes it, and while it
+// is too far behind.
 func (h *History) check(ctx context.Context) error {
 	records, err := h.lag(ctx)
 	if err == nil && records > h.lagMax {
@@ -109,7 +109,7 @@ func (h *History) check(ctx context.Context) error {
 	return err
 }
 
-// lag is how many records the history is behind.
+// lag returns how many records the history is behind.
 func (h *History) lag(ctx context.Context) (records int64, err error) {
 	of, err := h.now()
 	if err != nil {
@@ -121,7 +121,7 @@ func (h *History) lag(ctx context.Context) (records int64, err error) {
 	return of.lag(ctx)
 }
 
-// Event finds an event for the API, unless there is no history.
+// Event returns an event for the API, unless there is no history.
 func (h *History) Event(ctx context.Context, accountID, eventID string) (api.EventRecord, error) {
 	of, err := h.now()
 	if err != nil {
@@ -129,7 +129,7 @@ func (h *History) Event(ctx context.Context, accountID, eventID string) (api.Eve
 	}
 	found, err := of.reads.Event(ctx, accountID, eventID)
 	if stuck := of.stuck(); stuck != nil && errors.Is(err, projections.ErrNotFound) {
-		// What is not written down may be there all the same.
+		// An event that is not written yet may exist all the same.
 		return api.EventRecord{}, fmt.Errorf("%w: %w", api.ErrHistoryBehind, stuck)
 	}
 	if err != nil {

@@ -13,12 +13,11 @@ import (
 	"github.com/lumenhook/lumenhook/internal/startstop"
 )
 
-// maxScrapers bounds the connections of those who read metrics.
+// maxScrapers bounds the connections of clients that read metrics.
 const maxScrapers = 64
 
-// ServeOperations serves /metrics, /healthz and /readyz on a listener of their own:
-// they tell of the whole process, and the API's address is open to its customers.
-// It returns where it listens.
+// ServeOperations serves /metrics, /healthz and /readyz on a listener of their own: they
+// concern the whole process, and the API's address is public. It returns the address.
 func (n *Node) ServeOperations(listen string) (address string, err error) {
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {
@@ -37,7 +36,7 @@ func (n *Node) ServeOperations(listen string) (address string, err error) {
 	return listener.Addr().String(), nil
 }
 
-// operations answers operators, and leads from the door to the metrics.
+// operations answers operators, and redirects from the root to the metrics.
 func (n *Node) operations() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", n.cfg.Metrics.handler())
@@ -52,7 +51,7 @@ func (n *Node) operations() http.Handler {
 	return mux
 }
 
-// readiness is the answer of /readyz, in the form of the API's.
+// readiness is the body of /readyz, in the API's form.
 type readiness struct {
 	Status string      `json:"status"`
 	Checks []readyPart `json:"checks,omitempty"`
@@ -81,5 +80,5 @@ func answer(w http.ResponseWriter, status int, view readiness) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(view) // whoever asked has gone
+	_ = json.NewEncoder(w).Encode(view) // the client may be gone
 }

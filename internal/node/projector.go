@@ -46,8 +46,8 @@ func (r *projectorRole) Start(ctx context.Context) error {
 	return nil
 }
 
-// prepare makes the tables. A ClickHouse that is another's to start may be away: the
-// projector waits for it and makes them then.
+// prepare creates the tables. An external ClickHouse may be unavailable: the projector
+// waits for it and creates them then.
 func (r *projectorRole) prepare(ctx context.Context, db *projections.DB) error {
 	cfg := r.node.cfg
 	err := projections.Migrate(ctx, db)
@@ -59,8 +59,8 @@ func (r *projectorRole) prepare(ctx context.Context, db *projections.DB) error {
 	return err
 }
 
-// project keeps the process up when the projector cannot go on without a person:
-// payments are observed and delivered without a history, which then answers 503.
+// project keeps the process running when the projector needs a person: payments are
+// observed and delivered without a history, which then answers 503.
 func (r *projectorRole) project(ctx context.Context, p *projections.Projector) error {
 	err := p.Run(ctx)
 	if err != nil && ctx.Err() == nil {

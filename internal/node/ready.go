@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// readyMax bounds the asking of all parts.
+	// readyMax bounds the check of all parts.
 	readyMax = 5 * time.Second
-	// readyInterval is between two askings while something is waited for.
+	// readyInterval is the time between checks while something is not ready.
 	readyInterval = 100 * time.Millisecond
-	// What is not ready is said after unreadyQuiet, and again each unreadyInterval if it is
-	// something else.
+	// What is not ready is reported after unreadyQuiet, and again each unreadyInterval if
+	// it has changed.
 	unreadyQuiet    = 2 * time.Second
 	unreadyInterval = 10 * time.Second
 )
 
-// AwaitReady waits until every part is ready, as /readyz answers it, and says meanwhile
-// what is not. It reports whether that came true before ctx ended.
+// AwaitReady waits until every part is ready, as for /readyz, and reports meanwhile what is
+// not. It returns whether that happened before ctx ended.
 func (n *Node) AwaitReady(ctx context.Context) bool {
 	tick := time.NewTicker(readyInterval)
 	defer tick.Stop()
@@ -45,7 +45,7 @@ func (n *Node) AwaitReady(ctx context.Context) bool {
 	}
 }
 
-// unready names the parts that are not ready, and why; none: "".
+// unready returns the parts that are not ready, and why; "" if all are ready.
 func (n *Node) unready(ctx context.Context) string {
 	var parts []string
 	for _, r := range n.readyNow(ctx) {

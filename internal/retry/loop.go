@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Sleep waits, and fails with the context's error when that ends first.
+// Sleep waits, and returns the context's error if that ends first.
 func Sleep(ctx context.Context, wait time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -22,14 +22,14 @@ func Sleep(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// Do tries until it succeeds. It fails with the last try's error, when that does not pass
-// or the policy gives up; and with the context's too, when that ends.
+// Do tries until it succeeds. It returns the last try's error if that is permanent or the
+// policy gives up; joined with the context's if that ends.
 func Do(ctx context.Context, p Policy, try func() error) error {
 	_, err := Value(ctx, p, func() (struct{}, error) { return struct{}{}, try() })
 	return err
 }
 
-// Value is Do for what has a result: that of the last try.
+// Value is Do for a function with a result: that of the last try.
 func Value[T any](ctx context.Context, p Policy, try func() (T, error)) (T, error) {
 	within := ctx
 	if p.Within > 0 {
@@ -53,9 +53,9 @@ func Value[T any](ctx context.Context, p Policy, try func() (T, error)) (T, erro
 	}
 }
 
-// Forever runs until the context ends, which is no error, or a run fails with what does
-// not pass. A run that ends without an error is followed by the next one at once, one
-// that failed after a wait, which is the first again if the run had made progress.
+// Forever runs until the context ends, which is no error, or a run fails permanently. A run
+// that ends without an error is followed by the next one at once, one that failed after a
+// wait, which starts over if the run had made progress.
 func Forever(ctx context.Context, p Policy, run func() (progress bool, err error)) error {
 	waits := p.Backoff()
 	for ctx.Err() == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Permanent marks an error that no waiting mends; nil stays nil.
+// Permanent marks an error as permanent; nil stays nil.
 func Permanent(err error) error { return backoff.Permanent(err) }
 
 // IsPermanent reports whether an error, or one that it wraps, was marked by Permanent.
@@ -16,8 +16,7 @@ func IsPermanent(err error) bool {
 	return permanent
 }
 
-// After is an error after which to wait for at least some time, such as a server asked
-// for.
+// After is an error that requires a minimum wait, such as one that a server requested.
 func After(err error, wait time.Duration) error { return &after{err, wait} }
 
 type after struct {

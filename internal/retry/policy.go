@@ -9,39 +9,39 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Policy says how long to wait before each further try, and when to give up. Zero bounds
-// are none.
+// Policy is how long to wait before each further try, and when to give up. Zero limits mean
+// none.
 type Policy struct {
-	First time.Duration // after the first failure; each further wait is twice the last one
+	First time.Duration // after the first failure; each further wait is twice the previous one
 	Last  time.Duration // the longest wait
 
-	Tries  int           // of Do and Value: the most there are
-	Within time.Duration // of Do and Value: after it, none is begun
+	Tries  int           // of Do and Value: the maximum
+	Within time.Duration // of Do and Value: no try starts after it
 
-	// If reports whether an error may pass; nil: each that is not permanent.
+	// If reports whether an error is transient; nil: each that is not permanent.
 	If func(error) bool
 	// Jitter is where in its second half a wait ends, in [0, 1); nil: random. A policy
-	// with one that is not safe for concurrent use is one loop's.
+	// whose jitter is not safe for concurrent use belongs to one loop.
 	Jitter func() float64
 	// OnFailure is called before each wait.
 	OnFailure func(Failure)
 }
 
-// Failure is a try that failed and is followed by another.
+// Failure is a failed try that is followed by another.
 type Failure struct {
 	Err  error
 	Wait time.Duration // until the next try
-	// New reports whether it is the first since the start or the last progress, or says
-	// another thing than the one before it.
+	// New reports whether it is the first since the start or the last progress, or differs
+	// from the previous one.
 	New bool
 }
 
-// Seeded is a jitter that repeats.
+// Seeded returns a deterministic jitter.
 func Seeded(seed uint64) func() float64 {
 	return rand.New(rand.NewPCG(seed, 0)).Float64 // #nosec G404 -- waits are no secrets
 }
 
-// Warn logs each new failure as a warning, and those that repeat it for debugging only.
+// Warn logs each new failure as a warning, and repeats of it at the debug level.
 func Warn(log *slog.Logger, message string, args ...any) func(Failure) {
 	return func(f Failure) {
 		level := slog.LevelDebug
@@ -53,11 +53,11 @@ func Warn(log *slog.Logger, message string, args ...any) func(Failure) {
 	}
 }
 
-// Backoff is the waits of one loop. It is for one goroutine.
+// Backoff is the waits of one loop. It is used by one goroutine.
 type Backoff struct {
 	policy   Policy
 	interval *backoff.ExponentialBackOff
-	told     string // the last failure, in words
+	told     string // the last failure's text
 }
 
 // Backoff returns the waits of a policy, from the first one on.
@@ -76,19 +76,19 @@ func (p Policy) Backoff() *Backoff {
 	return b
 }
 
-// Next returns the next wait, for whoever waits otherwise.
+// Next returns the next wait, for callers that wait by other means.
 func (b *Backoff) Next() time.Duration {
 	half := b.interval.NextBackOff() / 2
 	return half + time.Duration(b.policy.Jitter()*float64(half))
 }
 
-// Reset begins with the first wait again, after progress.
+// Reset starts over with the first wait, after progress.
 func (b *Backoff) Reset() {
 	b.told = ""
 	b.interval.Reset()
 }
 
-// Wait waits after a failure, and fails when the context ends first.
+// Wait waits after a failure, and returns an error if the context ends first.
 func (b *Backoff) Wait(ctx context.Context, failed error) error {
 	wait := max(b.Next(), askedWait(failed))
 	if b.policy.OnFailure != nil {

@@ -161,8 +161,8 @@ func TestAnEndedContextIsToldWithTheLastFailure(t *testing.T) {
 	})
 }
 
-// TestForeverBeginsAnewAfterProgress: runs that got somewhere are tried again soon, those
-// that did not, ever later; one that ended well is followed at once.
+// TestForeverBeginsAnewAfterProgress: runs that made progress are retried soon, others
+// later and later; one that ended without an error is followed at once.
 func TestForeverBeginsAnewAfterProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := []struct {
@@ -245,7 +245,7 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestAFailureIsToldOnce of each row of them, with the wait.
+// TestAFailureIsToldOnce: repeated failures are reported once, with the wait.
 func TestAFailureIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer

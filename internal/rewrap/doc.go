@@ -1,22 +1,22 @@
-// Package rewrap puts what endpoints keep sealed under a new master key, and drops keys
-// that nothing needs any more, while the service goes on.
+// Package rewrap reseals the endpoints' secrets with a new master key, and drops keys that
+// are not needed any more, while the service runs.
 //
-// It hides the walk over the table of endpoints, and how the engine is asked to keep a
-// value under another key without losing what was changed meanwhile.
+// It hides the walk over the table of endpoints, and how the engine reseals a value without
+// losing concurrent changes.
 //
 // Invariants:
 //
-//   - The key is rotated only once the service is known to be there: what can not be
-//     resealed is not left under a key that is already old.
-//   - Each value is resealed by the engine, endpoint by endpoint, so a walk can be cut
-//     short and repeated at any point. One partition's rows are in memory at a time.
-//   - A key is dropped only where neither the table nor a command that waits to be
-//     decided has anything that it sealed.
+//   - The key is rotated only once the service is known to run: otherwise values would
+//     stay sealed with a key that is already old.
+//   - Each value is resealed by the engine, endpoint by endpoint, so a walk can be
+//     interrupted and repeated at any point. One partition's rows are in memory at a time.
+//   - A key is dropped only if neither the table nor an undecided command has anything
+//     that it sealed.
 //
 // File map:
 //
-//	rewrap.go   what the commands ask for: a rewrap, a drop
+//	rewrap.go   the commands: a rewrap, a drop
 //	walk.go     walks over the table of endpoints
-//	waiting.go  commands that no engine has decided on yet
-//	report.go   what is reported of a rewrap
+//	waiting.go  commands that no engine has decided yet
+//	report.go   the report of a rewrap
 package rewrap

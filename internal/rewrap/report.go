@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/sealing"
 )
 
-// Report is what is reported of a rewrap, for people and as JSON.
+// Report is the result of a rewrap, for people and as JSON.
 type Report struct {
 	NewestKey string   `json:"newestKey"`
 	Endpoints int      `json:"endpoints"`
@@ -19,7 +19,7 @@ type Report struct {
 	Keys      []KeyUse `json:"keys"`
 }
 
-// KeyUse is what becomes of one key of the master key.
+// KeyUse is the use of one key of the master key.
 type KeyUse struct {
 	ID        string `json:"id"`
 	Use       string `json:"use"` // seals, staged, opens, or missing: not in the file
@@ -27,7 +27,7 @@ type KeyUse struct {
 	Removable bool   `json:"removable"`
 }
 
-// KeyName writes the id of a key.
+// KeyName formats the id of a key.
 func KeyName(id uint32) string { return fmt.Sprintf("%010d", id) }
 
 func reportOf(found tally, newest uint32, keys []sealing.Key) Report {
@@ -58,7 +58,7 @@ func reportOf(found tally, newest uint32, keys []sealing.Key) Report {
 	return report
 }
 
-// Show writes it in columns.
+// Show prints it in columns.
 func (r Report) Show(w io.Writer) {
 	cli.Row(w, fmt.Sprintf("OF %d ENDPOINTS", r.Endpoints), "RESEALED", "ALREADY NEW", "UNOPENED")
 	cli.Row(w, "signing secrets", r.Secrets.Resealed, r.Secrets.AlreadyNew, r.Secrets.Unopened)
@@ -78,7 +78,7 @@ func (r Report) Show(w io.Writer) {
 	}
 }
 
-// Err names the values that nothing opens; nil where there are none.
+// Err names the values that no key opens; nil if there are none.
 func (r Report) Err() error {
 	n := r.Secrets.Unopened + r.Headers.Unopened
 	if n == 0 {
@@ -89,7 +89,7 @@ func (r Report) Err() error {
 		"or the secret is rotated and the header set again", n)
 }
 
-// WhatDroppingMeans is told with every key that can go.
+// WhatDroppingMeans is printed with every key that can be dropped.
 const WhatDroppingMeans = "" +
 	"Facts in the journal stay as they were sealed, and nothing opens them: state is\n" +
 	"folded from them unopened, and the resealed values come later. So a key that can go\n" +

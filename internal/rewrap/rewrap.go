@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	// reachTimeout bounds the wait for brokers that do not answer.
+	// reachTimeout bounds the wait for unreachable brokers.
 	reachTimeout = 15 * time.Second
-	// followTime is more than processes take to notice a changed master key file.
+	// followTime is longer than processes take to notice a changed master key file.
 	followTime = 2 * time.Second
 )
 
-// Config says whose sealed values are walked over. All fields are required.
+// Config configures the walk over sealed values. All fields are required.
 type Config struct {
 	Key     sealing.Place
-	Cluster func() (streams.Cluster, error) // asked once the master key is read
-	// Progress is called with records and endpoints, done and in all.
+	Cluster func() (streams.Cluster, error) // called once the master key is read
+	// Progress is called with records and endpoints, done and in total.
 	Progress func(done, total int64)
-	Logger   *slog.Logger // hears of values that do not open
+	Logger   *slog.Logger // gets values that cannot be opened
 }
 
-// Run rotates the master key, unless a rewrap is resumed, and has everything that is
-// sealed resealed with it. It may be cut short and resumed at any point.
+// Run rotates the master key, unless a rewrap is resumed, and has everything that is sealed
+// resealed with it. It may be interrupted and resumed at any point.
 func Run(ctx context.Context, cfg Config, resume bool) (Report, error) {
 	if !resume {
 		if err := cfg.rotate(ctx); err != nil {
@@ -66,7 +66,7 @@ func interrupted(err error) error {
 		"and `lumenhook secrets rewrap --resume` goes on: %w", err)
 }
 
-// rotate rotates the key once the service is known to be there.
+// rotate rotates the key once the service is known to run.
 func (cfg Config) rotate(ctx context.Context) error {
 	w, err := cfg.open(ctx, true)
 	if err != nil {
@@ -91,7 +91,7 @@ func (cfg Config) awaitFollowed(ctx context.Context) error {
 	return retry.Sleep(ctx, followTime-time.Since(info.ModTime()))
 }
 
-// open makes what walks. The caller closes it.
+// open makes a walker. The caller closes it.
 func (cfg Config) open(ctx context.Context, resealing bool) (*walker, error) {
 	text, err := cfg.Key.Text()
 	if err != nil {
@@ -110,14 +110,14 @@ func (cfg Config) open(ctx context.Context, resealing bool) (*walker, error) {
 	return w, err
 }
 
-// Drop takes a key out of the master key, once nothing is found that it sealed; else it
-// changes nothing. Of a master key in a variable the new text is returned.
+// Drop removes a key from the master key, once nothing is found that it sealed; else it
+// changes nothing. For a master key in a variable it returns the new text.
 func Drop(ctx context.Context, cfg Config, id uint32) (left []byte, keys []sealing.Key, err error) {
 	text, err := cfg.Key.Text()
 	if err != nil {
 		return nil, nil, err
 	}
-	// What needs no look at the topics is refused first.
+	// What can be refused without reading topics is refused first.
 	if left, keys, err = sealing.Drop(text, id); err != nil {
 		return nil, nil, err
 	}
@@ -138,7 +138,7 @@ func Drop(ctx context.Context, cfg Config, id uint32) (left []byte, keys []seali
 	return nil, keys, err
 }
 
-// inUse counts the values that a key sealed, once none is sealed with it any more.
+// inUse counts the values that a key sealed, once nothing more is sealed with it.
 func (cfg Config) inUse(ctx context.Context, id uint32) (int, error) {
 	w, err := cfg.open(ctx, false)
 	if err != nil {

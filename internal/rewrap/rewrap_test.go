@@ -65,8 +65,8 @@ func TestTheReportOfARewrap(t *testing.T) {
 	}
 }
 
-// TestDropLooksAtCommandsThatWait: what no engine has decided on is in no table,
-// and will be.
+// TestDropLooksAtCommandsThatWait: what no engine has decided yet is in no table, and will
+// be.
 func TestDropLooksAtCommandsThatWait(t *testing.T) {
 	cluster := newCluster(t)
 	path := filepath.Join(t.TempDir(), "key")
@@ -95,7 +95,7 @@ func TestDropLooksAtCommandsThatWait(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "is in use") {
 		t.Errorf("a key that commands need was dropped: %v", err)
 	}
-	// The engine has decided on all of them.
+	// The engine has decided all of them.
 	_, ends, err := w.extent(t.Context(), schemas.TopicCommands)
 	if err != nil {
 		t.Fatal(err)
@@ -138,8 +138,8 @@ func newCluster(t *testing.T) streams.Cluster {
 	return cluster
 }
 
-// appendCommands appends one of each kind of command that holds sealed values, five of
-// them in all, and one that holds none. It returns the key that sealed them.
+// appendCommands appends one of each kind of command with sealed values, five of them in
+// all, and one without. It returns the key that sealed them.
 func appendCommands(t *testing.T, cluster streams.Cluster, sealer *sealing.Sealer) uint32 {
 	t.Helper()
 	seal := func() []byte {

@@ -25,15 +25,15 @@ const (
 	resealsAtOnce = 64
 	// resealTimeout bounds the wait for one endpoint's answer.
 	resealTimeout = 30 * time.Second
-	// resealTries is how often one endpoint is asked of again because something
-	// was sealed with an older key meanwhile.
+	// resealTries is how often one endpoint is retried because something was sealed with an
+	// older key meanwhile.
 	resealTries = 5
-	// passesMax bounds the walks over all endpoints: the last finds nothing to do.
+	// passesMax bounds the walks over all endpoints: the last one finds nothing to do.
 	passesMax = 5
 )
 
-// walker walks over the table of endpoints, and asks the engine, endpoint by endpoint,
-// to keep what is sealed under the newest key.
+// walker walks over the table of endpoints, and submits a command for each one to reseal
+// its values with the newest key.
 type walker struct {
 	cluster  streams.Cluster
 	sealer   *sealing.Sealer
@@ -50,22 +50,22 @@ func (w *walker) close() {
 	}
 }
 
-// Counts is what became of sealed values of one kind.
+// Counts are the results for sealed values of one kind.
 type Counts struct {
 	Resealed   int `json:"resealed"`
 	AlreadyNew int `json:"alreadyNew"`
 	Unopened   int `json:"unopened"`
 }
 
-// tally is what one walk found and did.
+// tally is the result of one walk.
 type tally struct {
 	endpoints        int
 	secrets, headers Counts
-	byKey            map[uint32]int // values, as the walk left them
+	byKey            map[uint32]int // values, after the walk
 }
 
-// run walks until nothing is left to do, and answers with what the last walk
-// found and what all of them did.
+// run walks until nothing is left to do, and returns what the last walk found and what all
+// of them did.
 func (w *walker) run(ctx context.Context) (tally, error) {
 	var all tally
 	for n := range passesMax {
@@ -116,7 +116,7 @@ func (w *walker) pass(ctx context.Context) (tally, error) {
 	return found, nil
 }
 
-// extent is where a topic begins and ends.
+// extent returns where a topic begins and ends.
 func (w *walker) extent(
 	ctx context.Context, topic string,
 ) (starts, ends map[int32]int64, err error) {
@@ -132,8 +132,7 @@ func (w *walker) extent(
 	return starts, ends, err
 }
 
-// rows reads the current rows of a partition of the table; of each, what is
-// sealed.
+// rows reads the current rows of a partition of the table, with their sealed values only.
 func (w *walker) rows(
 	ctx context.Context, partition int32, start, end int64,
 ) ([]domain.Endpoint, error) {
@@ -159,13 +158,13 @@ func (w *walker) rows(
 	return slices.Collect(maps.Values(rows)), err
 }
 
-// fold takes a record of the table in.
+// fold applies a record of the table.
 func (w *walker) fold(rows map[string]domain.Endpoint, r streams.Record) error {
 	e, gone, err := intake.Endpoint(r)
 	switch {
 	case errors.Is(err, schemas.ErrNewer):
 		return err
-	case err != nil: // the row before it stays, for all who read the table
+	case err != nil: // the previous row stays, for all readers of the table
 		w.logger.Warn("a record of the table does not count and is passed over",
 			"topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "error", err)
 	case gone || e.Deleted():
@@ -183,8 +182,7 @@ func (w *walker) fold(rows map[string]domain.Endpoint, r streams.Record) error {
 
 func (w *walker) advance(by int64) { w.progress(w.done.Add(by), w.total.Load()) }
 
-// partition reseals the endpoints of one partition, some of them at once, until
-// one fails.
+// partition reseals the endpoints of one partition, several at once, until one fails.
 func (w *walker) partition(ctx context.Context, rows []domain.Endpoint, found *tally) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -233,8 +231,8 @@ func (c *Counts) add(of Counts) {
 	c.Unopened += of.Unopened
 }
 
-// endpoint reseals one endpoint. What was sealed with an older key between the
-// look and the decision is found in the answer, and asked of again.
+// endpoint reseals one endpoint. A value that was sealed with an older key meanwhile is in
+// the answer, and is resealed again.
 func (w *walker) endpoint(ctx context.Context, e domain.Endpoint) (tally, error) {
 	found := tally{endpoints: 1}
 	for n := range resealTries {
@@ -251,7 +249,7 @@ func (w *walker) endpoint(ctx context.Context, e domain.Endpoint) (tally, error)
 		answer, err := w.submit(ctx, body, e.AccountID)
 		switch {
 		case answer.Rejection != nil && answer.Rejection.Code == domain.CodeNotFound:
-			return tally{}, nil // deleted meanwhile, and its secrets with it
+			return tally{}, nil // deleted meanwhile, with its secrets
 		case err != nil:
 			return found, err
 		case answer.Endpoint == nil:
@@ -275,7 +273,7 @@ func (w *walker) submit(
 	return w.engine.Submit(ctx, body, account)
 }
 
-// replaced counts the values that the engine took.
+// replaced counts the values that the engine replaced.
 func replaced[T any](c domain.ResealSecrets, have []T, sealed func(T) []byte) int {
 	n := 0
 	for _, one := range have {
@@ -287,8 +285,7 @@ func replaced[T any](c domain.ResealSecrets, have []T, sealed func(T) []byte) in
 	return n
 }
 
-// look opens what an older key sealed, seals it again, and counts by key what is
-// there now.
+// look opens what an older key sealed, seals it again, and counts the values by key.
 func (w *walker) look(e domain.Endpoint) (domain.ResealSecrets, tally) {
 	body, found := domain.ResealSecrets{EndpointID: e.ID}, tally{byKey: make(map[uint32]int)}
 	one := func(what string, sealed []byte, boundTo string, counts *Counts) {

@@ -19,7 +19,7 @@ type Folder struct {
 	lock *flock.Flock
 }
 
-// Open makes the folder if it is missing and locks it.
+// Open creates the folder if it is missing and locks it.
 func Open(path string) (*Folder, error) {
 	if err := os.MkdirAll(filepath.Join(path, "secrets"), 0o700); err != nil {
 		return nil, fmt.Errorf("--data-dir: making the data folder: %w", err)
@@ -33,17 +33,17 @@ func Open(path string) (*Folder, error) {
 		return nil, fmt.Errorf("the data folder %s is in use by another lumenhook: "+
 			"stop that one, or name another folder with --data-dir", path)
 	}
-	// Who waits for run.json learns from it that somebody is at work here.
+	// Commands that wait for run.json read from it that a process is starting.
 	if err := os.WriteFile(lock.Path(), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		return nil, fmt.Errorf("--data-dir: locking the data folder %s: %w", path, err)
 	}
 	return &Folder{path: path, lock: lock}, nil
 }
 
-// Path is the folder, as it was named.
+// Path returns the folder as it was named.
 func (d *Folder) Path() string { return d.path }
 
-// Join is a path in the folder.
+// Join returns a path in the folder.
 func (d *Folder) Join(parts ...string) string {
 	return filepath.Join(append([]string{d.path}, parts...)...)
 }
@@ -62,7 +62,7 @@ func (d *Folder) Publish(r File) error {
 	return WriteFile(d.Join(Name), append(data, '\n'))
 }
 
-// Unpublish takes run.json away, if it is there.
+// Unpublish removes run.json, if it exists.
 func (d *Folder) Unpublish() error {
 	if err := os.Remove(d.Join(Name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -70,7 +70,7 @@ func (d *Folder) Unpublish() error {
 	return nil
 }
 
-// WriteFile writes a file that only its owner may read, whole or not at all.
+// WriteFile atomically writes a file that only its owner may read.
 func WriteFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // Name is the name of the file in its folder.
 const Name = "run.json"
 
-// ErrNoFolder is the fault of an empty --data-dir, which would be the current folder
-// to whoever joins paths.
+// ErrNoFolder is the fault of an empty --data-dir, which would mean the current folder when
+// paths are joined.
 var ErrNoFolder = errors.New("must name a folder, such as .lumenhook")
 
 // File is run.json: how to reach a running service.
@@ -40,8 +40,8 @@ type ClickHouse struct {
 	Native   string `json:"native"`
 	HTTP     string `json:"http"`
 	Database string `json:"database"`
-	Login           // who may fill the database
-	Reader   Login  `json:"reader"` // who may read it
+	Login           // may fill the database
+	Reader   Login  `json:"reader"` // may read it
 }
 
 // Stellar is the network that is followed.
@@ -73,7 +73,7 @@ func (k Kafka) SASL() streams.SASL {
 	return streams.SASL{Mechanism: k.Mechanism, User: k.User, Password: k.Password}
 }
 
-// Read finds the service that runs on a data folder.
+// Read returns the run.json of the service that runs on a data folder.
 func Read(dir string) (File, error) {
 	var r File
 	if dir == "" {
@@ -102,7 +102,7 @@ func othersFolder(err error) error {
 	return fmt.Errorf("%w: the data folder is another user's; run this as that user", err)
 }
 
-// whyNotRunning says what a folder without run.json is.
+// whyNotRunning returns why a folder has no run.json.
 func whyNotRunning(dir string) error {
 	pid, err := os.ReadFile(filepath.Join(dir, lockName))
 	owner, _ := strconv.Atoi(string(pid))

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestAFolderSaysWhyNobodyIsThere: each reason for which a command finds no service is
-// told from the others, by what the folder holds.
+// TestAFolderSaysWhyNobodyIsThere: the reasons for which a command finds no service are
+// distinguished by what the folder contains.
 func TestAFolderSaysWhyNobodyIsThere(t *testing.T) {
 	dir := t.TempDir()
 	says := func(want string) {
@@ -38,7 +38,7 @@ func TestAFolderSaysWhyNobodyIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	says("has ended without being stopped")
-	for range 2 { // taking it away twice is no fault
+	for range 2 { // removing it twice is no error
 		if err := folder.Unpublish(); err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestAFolderSaysWhyNobodyIsThere(t *testing.T) {
 	says("has been stopped: start it again")
 }
 
-// endedProcess is the id of a process that is no more.
+// endedProcess is the id of a process that has ended.
 func endedProcess(t *testing.T) int {
 	c := exec.Command(os.Args[0], "-test.run", "^$")
 	if err := c.Run(); err != nil {

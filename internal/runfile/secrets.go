@@ -13,15 +13,15 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// MasterKey is where the service of the folder has its master key.
+// MasterKey returns where the service of the folder has its master key.
 func (d *Folder) MasterKey() sealing.Place { return sealing.Place{DataDir: d.path} }
 
-// CheckSecrets refuses a folder that has data and has lost what only its first start
-// makes. With a new master key no endpoint's secret could be opened, and with a new
-// API key nobody could reach the account that owns them.
+// CheckSecrets refuses a folder with data that has lost what only its first start creates.
+// With a new master key no endpoint's secret could be opened, and with a new API key nobody
+// could reach the account that owns them.
 func (d *Folder) CheckSecrets() error {
 	if _, err := os.Stat(d.Join("broker")); err != nil {
-		return nil // nothing was ever written, or starting the broker tells
+		return nil // nothing was ever written, or starting the broker reports it
 	}
 	needed := []string{d.apiKeyPath()}
 	if _, elsewhere := d.MasterKey().FromVariable(); !elsewhere {
@@ -38,7 +38,7 @@ func (d *Folder) CheckSecrets() error {
 
 func (d *Folder) apiKeyPath() string { return d.Join("secrets", "api-key") }
 
-// APIKey reads the API key of the folder's service, or makes it: one for the public
+// APIKey reads the API key of the folder's service, or generates it: one for the public
 // network is marked as live.
 func (d *Folder) APIKey(live bool) (string, error) {
 	data, err := os.ReadFile(d.apiKeyPath())
@@ -59,16 +59,16 @@ func (d *Folder) APIKey(live bool) (string, error) {
 	return key, WriteFile(d.apiKeyPath(), []byte(key+"\n"))
 }
 
-// Logins are what the embedded broker and the embedded ClickHouse ask of their
-// clients. They are drawn once and kept in secrets/, and may be drawn again: take the
-// file away while nothing runs.
+// Logins are the passwords of the embedded broker and the embedded ClickHouse. They are
+// generated once and stored in secrets/, and may be regenerated: remove the file while
+// nothing runs.
 type Logins struct {
 	Kafka      Kafka `json:"kafka"`
 	ClickHouse Login `json:"clickhouse"`
 	Reader     Login `json:"reader"`
 }
 
-// Logins reads the logins of the folder, or draws them.
+// Logins reads the logins of the folder, or generates them.
 func (d *Folder) Logins() (l Logins, err error) {
 	path := d.Join("secrets", "logins.json")
 	data, err := os.ReadFile(path)

@@ -163,7 +163,7 @@ func (c *checks) beganPart(watchID string, sequence uint32) bool {
 // checkUnmatched checks that a payment that was not matched did not have to be.
 func (c *checks) checkUnmatched(settings []domain.Watch, p domain.Payment) {
 	for _, watch := range settings {
-		if _, matches := tells(watch, p); !matches || c.judged.gone[watch.EndpointID] {
+		if _, matches := matchPayment(watch, p); !matches || c.judged.gone[watch.EndpointID] {
 			return
 		}
 	}
@@ -179,7 +179,7 @@ func (c *checks) checkMatchOf(settings []domain.Watch, p domain.Payment, found m
 		w.violate("G2: ledger %d is read, and payment %s was matched and not observed", p.Ledger, p.ID)
 	}
 	for _, watch := range settings {
-		m, matches := tells(watch, p)
+		m, matches := matchPayment(watch, p)
 		if matches && found.endpoint == watch.EndpointID &&
 			bytes.Equal(found.event.Body, domain.NewPaymentEvent(m, found.event.CreatedAtMillis).Body) {
 			return
@@ -189,8 +189,8 @@ func (c *checks) checkMatchOf(settings []domain.Watch, p domain.Payment, found m
 		found.endpoint, found.event.Body)
 }
 
-// tells returns a watch's match of a payment.
-func tells(watch domain.Watch, p domain.Payment) (domain.Match, bool) {
+// matchPayment returns a watch's match of a payment.
+func matchPayment(watch domain.Watch, p domain.Payment) (domain.Match, bool) {
 	m, matches := domain.MatchPayment(watch, p)
 	return m, matches && p.AmountStroops > 0
 }

@@ -96,7 +96,7 @@ func (c *checks) checkCovered(before domain.Watch, covered domain.RangeCovered) 
 
 func (c *checks) toldOf(pinned domain.Watch, createdAtMillis int64, p domain.Payment) {
 	w := c.world
-	m, matches := tells(pinned, p)
+	m, matches := matchPayment(pinned, p)
 	found := c.matched[domain.EventID(pinned.ID, p.ID)]
 	switch {
 	case !matches && len(found) > 0:

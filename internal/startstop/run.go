@@ -6,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// Run starts a process, and lets it work until ctx ends or a part of it fails. Then
-// everything is stopped that was started.
+// Run starts a process, and lets it work until ctx ends or a part of it fails. Then it
+// stops everything.
 func Run(
 	ctx context.Context, logger *slog.Logger, say func(string, ...any),
 	start func(context.Context, *Stack) error,
@@ -33,9 +33,9 @@ func Run(
 	return err
 }
 
-// quietGlobalLog sends what is written to the standard library's global log to
-// the debug level of ours. net/http writes a line there for each odd frame that a
-// receiver sends, which would be the receiver's to fill our log with.
+// quietGlobalLog sends what is written to the standard library's global log to the debug
+// level of ours. net/http writes a line there for each invalid frame of a receiver, which
+// could fill our log.
 func quietGlobalLog(logger *slog.Logger) {
 	log.SetFlags(0)
 	log.SetOutput(slog.NewLogLogger(logger.Handler(), slog.LevelDebug).Writer())

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReceiversDoNotFillTheLog: what others write to the global log, and so what
-// hostile receivers make net/http write there, is told at the debug level alone.
+// TestReceiversDoNotFillTheLog: what is written to the global log, and so what hostile
+// receivers make net/http write there, is logged at the debug level only.
 func TestReceiversDoNotFillTheLog(t *testing.T) {
 	out, flags := log.Writer(), log.Flags()
 	t.Cleanup(func() { log.SetOutput(out); log.SetFlags(flags) })

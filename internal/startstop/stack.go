@@ -10,26 +10,26 @@ import (
 	"sync"
 )
 
-// Stack is what was started. Its zero value is not usable: Failed and Logger must be
-// set. Its methods may be called from any goroutine.
+// Stack holds what was started. Failed and Logger must be set. Its methods may be called
+// from any goroutine.
 type Stack struct {
-	Failed func(error) // hears of a loop that ended before it was stopped
+	Failed func(error) // called when a loop ends before it was stopped
 	Logger *slog.Logger
 
 	mu       sync.Mutex
-	stopped  bool // from the beginning of Stop
+	stopped  bool // since Stop was called
 	stops    []func()
-	services []Service // in the order of their start
+	services []Service // in start order
 	started  map[Service]bool
 }
 
 var errStarting = errors.New("it is starting")
 
-// ErrStopped says that nothing is started any more.
+// ErrStopped means that nothing is started any more.
 var ErrStopped = errors.New("it is being stopped")
 
-// OnStop has f called by Stop, before everything that was there already; at once
-// where Stop was called before.
+// OnStop makes Stop call f, before everything that was added earlier; if Stop was called
+// already, f is called at once.
 func (s *Stack) OnStop(f func()) {
 	s.mu.Lock()
 	stopped := s.stopped
@@ -42,14 +42,14 @@ func (s *Stack) OnStop(f func()) {
 	}
 }
 
-// OnStopLast has f called by Stop, after everything else.
+// OnStopLast makes Stop call f, after everything else.
 func (s *Stack) OnStopLast(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stops = append([]func(){f}, s.stops...)
 }
 
-// Go works a loop until Stop ends its context.
+// Go runs a loop until Stop ends its context.
 func (s *Stack) Go(name string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -65,8 +65,8 @@ func (s *Stack) Go(name string, run func(context.Context) error) {
 	s.OnStop(func() { cancel(); <-ended })
 }
 
-// Start starts services one after another, unless they were started already. At the
-// first that fails it returns.
+// Start starts services one after another, except those that were started already. It
+// returns at the first failure.
 func (s *Stack) Start(ctx context.Context, services ...Service) error {
 	for _, one := range services {
 		if added, err := s.add(one); err != nil {
@@ -87,8 +87,8 @@ func (s *Stack) Start(ctx context.Context, services ...Service) error {
 	return nil
 }
 
-// add takes a service in; false: it was there. What it holds is freed even when its
-// start fails half-way.
+// add adds a service; false: it was added already. It is stopped even if its start fails
+// half-way.
 func (s *Stack) add(one Service) (added bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func (s *Stack) add(one Service) (added bool, err error) {
 	return true, nil
 }
 
-// Stop stops what was started last until there is nothing left.
+// Stop stops everything, the latest first.
 func (s *Stack) Stop() {
 	s.mu.Lock()
 	s.stopped = true
@@ -133,7 +133,7 @@ func (s *Stack) Started() []Service {
 		func(one Service) bool { return !s.started[one] })
 }
 
-// Ready asks every service that has started. One that is starting is not ready.
+// Ready checks every started service. One that is starting is not ready.
 func (s *Stack) Ready(ctx context.Context) []Report {
 	s.mu.Lock()
 	services, started := slices.Clone(s.services), maps.Clone(s.started)

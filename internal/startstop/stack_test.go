@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/startstop"
 )
 
-// diary is what parts did, in order.
+// diary records what parts did, in order.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -100,7 +100,7 @@ func TestAStartThatFailsIsCleanedUp(t *testing.T) {
 	}
 }
 
-// A start that was called off starts nothing more.
+// A cancelled start starts nothing more.
 func TestAStartThatWasCalledOff(t *testing.T) {
 	var d diary
 	s := newStack(t, nil)

@@ -14,12 +14,12 @@ import (
 // End is how a child ended.
 type End struct {
 	state   *os.ProcessState
-	ordered bool // it was told to end before it had
+	ordered bool // it was told to end before it ended
 }
 
 // Run starts this program with some arguments, its environment and its standard streams,
-// and returns when the child has ended. When ctx ends the child is told to, by SIGTERM.
-// started is called once it runs.
+// and returns when the child has ended. When ctx ends, the child gets a SIGTERM. started is
+// called once it runs.
 func Run(ctx context.Context, args []string, started func(pid int)) (End, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -44,7 +44,7 @@ func Run(ctx context.Context, args []string, started func(pid int)) (End, error)
 	return End{state: child.ProcessState, ordered: ctx.Err() != nil}, nil
 }
 
-// attributes are those of a process that hears signals from its parent alone.
+// attributes are those of a process that gets signals from its parent only.
 func attributes() *syscall.SysProcAttr {
 	attr := orphans.Killed()
 	if attr == nil {
@@ -54,13 +54,13 @@ func attributes() *syscall.SysProcAttr {
 	return attr
 }
 
-// Clean reports whether the child ended in order, or by the order to end before it could
-// take that itself. Whatever else ended it, it died.
+// Clean reports whether the child exited successfully, or by the SIGTERM that told it to
+// end. Otherwise it died.
 func (e End) Clean() bool {
 	return e.state.Success() || e.ordered && e.signal() == syscall.SIGTERM
 }
 
-// signal is what killed the child; 0: it ended by itself.
+// signal returns the signal that killed the child; 0: it ended by itself.
 func (e End) signal() syscall.Signal {
 	status, ok := e.state.Sys().(syscall.WaitStatus)
 	if !ok || !status.Signaled() {
@@ -69,8 +69,8 @@ func (e End) signal() syscall.Signal {
 	return status.Signal()
 }
 
-// Code is the child's exit code, and for one that a signal killed 128 and the signal's
-// number, as shells have it: 137 for SIGKILL.
+// Code returns the child's exit code, and for one that a signal killed 128 plus the
+// signal's number, as shells do: 137 for SIGKILL.
 func (e End) Code() int {
 	if signal := e.signal(); signal != 0 {
 		return 128 + int(signal)
@@ -78,5 +78,5 @@ func (e End) Code() int {
 	return e.state.ExitCode()
 }
 
-// String is how it ended, in words.
+// String describes how it ended.
 func (e End) String() string { return e.state.String() }

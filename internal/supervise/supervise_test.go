@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/supervise"
 )
 
-// asChild says what this test binary does when it is a child.
+// asChild names what this test binary does as a child.
 const asChild = "SUPERVISE_TEST_CHILD"
 
 var children = map[string]func(){
@@ -64,7 +64,7 @@ func killed() {
 	select {}
 }
 
-// told hears of the order to end.
+// told is closed at the order to end.
 func told() <-chan os.Signal {
 	heard := make(chan os.Signal, 1)
 	signal.Notify(heard, syscall.SIGTERM)
@@ -72,13 +72,14 @@ func told() <-chan os.Signal {
 	return heard
 }
 
-// begun has the test go on: its pipe is the child's standard input.
+// begun lets the test continue: its pipe is the child's standard input.
 func begun() {
 	_, err := os.Stdin.Write([]byte{1})
 	must(err)
 }
 
-// child runs one, and calls then when it has begun, with the order to end and its pid.
+// child runs a child, and calls then once it runs, with a function that tells it to end and
+// its pid.
 func child(t *testing.T, does string, then func(order func(), pid int)) supervise.End {
 	t.Helper()
 	t.Setenv(asChild, does)
@@ -105,7 +106,7 @@ func child(t *testing.T, does string, then func(order func(), pid int)) supervis
 	return end
 }
 
-// What ended a child is told apart, for whoever is to answer for its death.
+// The reasons for a child's end are distinguished.
 func TestHowAChildEndedIsTold(t *testing.T) {
 	for does, want := range map[string]struct {
 		clean bool
@@ -129,7 +130,7 @@ func TestHowAChildEndedIsTold(t *testing.T) {
 	}
 }
 
-// A SIGTERM that nobody here gave is none that ends it in order.
+// A SIGTERM that this program did not send is no order to end.
 func TestASignalOfAnotherIsADeath(t *testing.T) {
 	end := child(t, "takes no order", func(_ func(), pid int) {
 		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
@@ -144,7 +145,7 @@ func TestASignalOfAnotherIsADeath(t *testing.T) {
 // The pipe that a child holds ends with it, and with its parent, which is killed.
 func TestAChildGoesWhenItsParentIsKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		return // nothing is promised
+		return // nothing is guaranteed
 	}
 	ours, its, err := os.Pipe()
 	if err != nil {

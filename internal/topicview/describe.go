@@ -16,7 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// Find finds a topic of ours by its name, with the prefix or without.
+// Find returns one of our topics by its name, with the prefix or without.
 func Find(prefix, name string) (schemas.Topic, error) {
 	var names []string
 	for _, t := range schemas.Topics() {

@@ -1,9 +1,9 @@
-// Package topicview shows topics to a person: their records, one line of JSON each, and
-// how they are kept.
+// Package topicview prints topics for people: their records, one line of JSON each, and
+// their settings.
 //
-// It hides where reading begins and ends, which records are wanted, and how the messages
-// of a topic are written as JSON. What this program cannot read is printed as what it is,
-// with the reason.
+// It hides where reading begins and ends, how records are selected, and how the messages of
+// a topic are written as JSON. What this program cannot decode is printed raw, with the
+// reason.
 //
 // File map:
 //

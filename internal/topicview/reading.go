@@ -20,7 +20,7 @@ import (
 
 const pollRecords = 1000
 
-// Reading is which records of a topic are printed, for commands that do it.
+// Reading selects which records of a topic are printed.
 type Reading struct {
 	from       string
 	keys       []string
@@ -29,7 +29,7 @@ type Reading struct {
 	limit      int
 }
 
-// Register adds the flags, with where reading begins when nothing is said.
+// Register adds the flags, with the default of where reading begins.
 func (r *Reading) Register(f *pflag.FlagSet, from string) {
 	f.StringVar(&r.from, "from", from, "start, end, an offset, a time such as "+
 		"2026-11-21T15:04:05Z, or how long ago, such as 10m")
@@ -40,7 +40,7 @@ func (r *Reading) Register(f *pflag.FlagSet, from string) {
 	f.IntVar(&r.limit, "limit", 0, "stop after so many records; 0 for no limit")
 }
 
-// Check names every fault of the flags at once.
+// Check returns every fault of the flags at once.
 func (r *Reading) Check() error {
 	var faults []error
 	if r.limit < 0 {
@@ -95,7 +95,7 @@ func (r *Reading) Print(
 	return err
 }
 
-// checkType refuses a type that no record has.
+// checkType refuses an unknown type of records.
 func checkType(name string) error {
 	types := recordTypes()
 	if slices.Contains(types, name) {
@@ -112,7 +112,7 @@ func (r *Reading) wants(record streams.Record) bool {
 		(len(r.types) == 0 || slices.Contains(r.types, record.Header(schemas.HeaderType)))
 }
 
-// positions says where reading begins and where the topic ends.
+// positions returns where reading begins and where the topic ends.
 func (r *Reading) positions(
 	ctx context.Context, cluster streams.Cluster, topic string,
 ) (from, ends map[int32]int64, err error) {

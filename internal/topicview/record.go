@@ -17,8 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// protoPackage is where the messages of the topics are registered; package
-// schemas brings them.
+// protoPackage is where the topics' messages are registered, by package schemas.
 const protoPackage = "lumenhook.kafka.v1."
 
 // recordLine is a record for people.
@@ -34,8 +33,8 @@ type recordLine struct {
 	Value     any    `json:"value"`
 }
 
-// writeRecord prints a record as one line of JSON. A value that this program
-// cannot read is printed as what it is, with the reason.
+// writeRecord prints a record as one line of JSON. A value that this program cannot decode
+// is printed raw, with the reason.
 func writeRecord(w io.Writer, r streams.Record) error {
 	m := schemas.Read(r.Value, r)
 	line := recordLine{
@@ -66,8 +65,8 @@ var bareTypes = []string{
 	"PaymentMatched", "PaymentObserved", "TransactionQuarantined", "Watch",
 }
 
-// recordTypes are the names that a record's type may have. Commands and facts are the
-// messages that have a meta.
+// recordTypes are the possible types of a record. Commands and facts are the messages with
+// a meta.
 func recordTypes() []string {
 	names := slices.Clone(bareTypes)
 	protoregistry.GlobalTypes.RangeMessages(func(t protoreflect.MessageType) bool {

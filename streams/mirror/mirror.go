@@ -10,22 +10,22 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// Config says what is copied where. Both clusters may have prefixes of their own.
+// Config is what is copied where. Both clusters may have prefixes of their own.
 type Config struct {
 	From, To streams.Cluster
-	// Progress is called with offsets, done and in all, now and then. It may be nil.
+	// Progress is called periodically with offsets, done and in total. It may be nil.
 	Progress func(done, total int64)
 }
 
-// Topic is what became of one topic.
+// Topic is the result for one topic.
 type Topic struct {
 	Topic   string `json:"topic"`
 	Records int64  `json:"records"` // copied now
 	Fillers int64  `json:"fillers"` // offsets without a record
-	Before  int64  `json:"before"`  // offsets that the target had
+	Before  int64  `json:"before"`  // offsets that the target already had
 }
 
-// Report is what a copy did.
+// Report is the result of a copy.
 type Report struct {
 	Topics []Topic  `json:"topics"`
 	Groups []string `json:"groups"` // those whose positions were copied
@@ -37,7 +37,7 @@ const (
 	batchBytes   = 4 << 20
 )
 
-// copying is one copy at work.
+// copying is the state of one copy.
 type copying struct {
 	Config
 	fromEnds, toEnds *streams.Ends
@@ -46,7 +46,7 @@ type copying struct {
 	done, total      int64
 }
 
-// partition is what is to be copied of one.
+// partition is what is to be copied of one partition.
 type partition struct {
 	topic         string
 	number        int32
@@ -56,9 +56,9 @@ type partition struct {
 	records, fill int64
 }
 
-// Copy copies what the source has when it is asked, and returns when the target
-// has acknowledged it. Topics must be there in the target, as `topics create` makes
-// them, with as many partitions as in the source.
+// Copy copies what the source has at the time of the call, and returns when the target has
+// acknowledged it. The topics must exist in the target, as `topics create` makes them, with
+// as many partitions as in the source.
 func Copy(ctx context.Context, cfg Config) (Report, error) {
 	c := &copying{Config: cfg}
 	defer c.close()
@@ -104,7 +104,7 @@ func (c *copying) close() {
 	}
 }
 
-// planTopic asks both sides how far a topic reaches.
+// planTopic reads a topic's offsets on both sides.
 func (c *copying) planTopic(ctx context.Context, t schemas.Topic) error {
 	topic := t.Name
 	starts, err := c.fromEnds.Starts(ctx, topic)
@@ -168,7 +168,7 @@ func (c *copying) partition(ctx context.Context, p *partition) error {
 	err = reader.ReadTo(ctx, p.topic, map[int32]int64{p.number: p.end}, pollRecords,
 		func(r streams.Record) error {
 			if r.Offset >= p.end {
-				return nil // of what came since
+				return nil // newer records
 			}
 			return b.add(ctx, r)
 		})
@@ -184,10 +184,10 @@ func (c *copying) partition(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// comparedOffsets is how much of what the target has is held against the source.
+// comparedOffsets is how much of the target is compared with the source.
 const comparedOffsets = 1_000
 
-// sameSoFar holds the target's last records against the source's of those offsets.
+// sameSoFar compares the target's last records with the source's at those offsets.
 func (c *copying) sameSoFar(ctx context.Context, p *partition) error {
 	from := max(p.start, p.first, p.have-comparedOffsets)
 	if from >= p.have {
@@ -214,7 +214,7 @@ func (c *copying) sameSoFar(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// recordsOf reads what a cluster has from an offset up to the target's end.
+// recordsOf reads a cluster's records from an offset up to the target's end.
 func recordsOf(
 	ctx context.Context, cluster streams.Cluster, p *partition, from int64,
 ) (map[int64]streams.Record, error) {
@@ -245,7 +245,7 @@ func sameRecord(a, b streams.Record) bool {
 		})
 }
 
-// batch gathers what is placed at once.
+// batch collects records that are placed at once.
 type batch struct {
 	*copying
 	*partition
@@ -254,7 +254,7 @@ type batch struct {
 	bytes int
 }
 
-// add takes the source's next record.
+// add adds the source's next record.
 func (b *batch) add(ctx context.Context, r streams.Record) error {
 	if err := b.fillTo(ctx, r.Offset); err != nil {
 		return err
@@ -263,7 +263,7 @@ func (b *batch) add(ctx context.Context, r streams.Record) error {
 	return b.put(ctx, r)
 }
 
-// fillTo takes fillers up to an offset.
+// fillTo adds fillers up to an offset.
 func (b *batch) fillTo(ctx context.Context, offset int64) error {
 	for b.next < offset {
 		b.fill++
@@ -298,7 +298,7 @@ func (b *batch) flush(ctx context.Context) error {
 	return nil
 }
 
-// topics sums the partitions up.
+// topics sums up the partitions.
 func (c *copying) topics() (list []Topic) {
 	for _, p := range c.plan {
 		if len(list) == 0 || list[len(list)-1].Topic != p.topic {

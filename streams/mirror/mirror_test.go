@@ -110,7 +110,7 @@ func (s side) ends() map[string]map[int32]int64 {
 	return all
 }
 
-// records returns what readers see, as text, with offset and time.
+// records returns what consumers see, as text, with offset and time.
 func (s side) records() (list []string) {
 	s.t.Helper()
 	for topic, ends := range s.ends() {
@@ -142,7 +142,7 @@ func (s side) isCopyOf(from side) {
 	}
 }
 
-// copied sums a report up.
+// copied sums up a report.
 func copied(r mirror.Report) (records, fillers int64) {
 	for _, t := range r.Topics {
 		records += t.Records
@@ -151,8 +151,8 @@ func copied(r mirror.Report) (records, fillers int64) {
 	return records, fillers
 }
 
-// TestACopyKeepsEveryOffset: records, times and positions are the same on both sides,
-// and a copy that is repeated adds what came since.
+// TestACopyKeepsEveryOffset: records, times and positions are the same on both sides, and a
+// repeated copy adds new records.
 func TestACopyKeepsEveryOffset(t *testing.T) {
 	from, to := newSide(t, 2), newSide(t, 2)
 	from.busy()

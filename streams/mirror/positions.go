@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// copyPositions returns the target's groups the positions that the source's have, and
+// copyPositions commits the positions of the source's groups for the target's, and returns
 // the names of the groups. Offsets are the same on both sides.
 func copyPositions(ctx context.Context, from, to streams.Cluster) (groups []string, err error) {
 	taken := make(map[string]kadm.Offsets)
@@ -42,7 +42,8 @@ func copyPositions(ctx context.Context, from, to streams.Cluster) (groups []stri
 	return groups, nil
 }
 
-// positionsOf returns the positions of each group under a prefix, by its name without.
+// positionsOf returns the positions of each group with a prefix, by its name without the
+// prefix.
 func positionsOf(
 	ctx context.Context, admin *kadm.Client, prefix string,
 ) (map[string]kadm.Offsets, error) {
@@ -68,7 +69,7 @@ func positionsOf(
 	return taken, nil
 }
 
-// renamed puts positions under the target's names of topics.
+// renamed returns positions by the target's topic names.
 func renamed(offsets kadm.Offsets, from, to string) kadm.Offsets {
 	out := make(kadm.Offsets)
 	offsets.Each(func(o kadm.Offset) {

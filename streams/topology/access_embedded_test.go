@@ -17,7 +17,7 @@ const tellsTime = false
 // topics.
 const hasInternalTopics = false
 
-// newGuarded is a broker that asks who, and allows nobody but admin anything.
+// newGuarded starts a broker that requires a login and allows nobody but admin anything.
 func newGuarded(t *testing.T, users ...string) streams.Cluster {
 	t.Helper()
 	opts := []kfake.Opt{

@@ -16,7 +16,8 @@ const tellsTime = true
 // topics.
 const hasInternalTopics = true
 
-// newGuarded is a real broker that asks who, and allows nobody but admin anything.
+// newGuarded starts a real broker that requires a login and allows nobody but admin
+// anything.
 func newGuarded(t *testing.T, users ...string) streams.Cluster {
 	t.Helper()
 	c, err := kafkatest.Start(t.Context(), kafkatest.Config{

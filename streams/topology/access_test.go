@@ -29,13 +29,13 @@ import (
 const (
 	adminUser  = "admin"
 	userPrefix = "lumenhook-"
-	// refusedWord stands in every answer of a broker that does not allow something.
+	// refusedWord is in every answer of a broker that denies something.
 	refusedWord = "AUTHORIZATION_FAILED"
-	// patience is how long a role may take to work, or to say that it may not.
+	// patience is how long a role may take to do its work, or to report that it may not.
 	patience = time.Minute
 )
 
-// guarded is a deployment of one role's own, on a broker that asks who.
+// guarded is a deployment for one role, on a broker that requires a login.
 type guarded struct {
 	t     *testing.T
 	admin streams.Cluster
@@ -44,7 +44,7 @@ type guarded struct {
 	net   *devnet.Network // of a follower
 }
 
-// as is the deployment as a user reaches it, with what is logged going to l.
+// as returns the deployment's settings for a user, with its log going to l.
 func (g *guarded) as(user string, l *slog.Logger) streams.Cluster {
 	c := g.admin
 	c.SASL = streams.SASL{Mechanism: streams.SASLPlain, User: user, Password: passwordOf(user)}
@@ -52,7 +52,7 @@ func (g *guarded) as(user string, l *slog.Logger) streams.Cluster {
 	return c
 }
 
-// work is what a role does; it returns once all of it was done.
+// work does what a role does; it returns once all of it was done.
 type work func(ctx context.Context, g *guarded, c streams.Cluster) error
 
 // ofTheHistory are the topics that the history is made of.
@@ -60,12 +60,12 @@ var ofTheHistory = []string{
 	schemas.TopicPayments, schemas.TopicEndpoints, schemas.TopicWatches, schemas.TopicJournal,
 }
 
-// works are those of the roles: their own parts, or the requests that they make
-// where a part needs more than Kafka.
+// works are the roles' work: their own parts, or the requests that they make where a part
+// needs more than Kafka.
 var works = map[string]struct {
 	work work
-	seed []string // topics that must hold a record to be read
-	rows bool     // the tables must hold rows, and the journal their facts
+	seed []string // topics that need a record to be read
+	rows bool     // the tables need rows, and the journal their facts
 }{
 	"engine":    {work: workEngine},
 	"follower":  {work: workFollower, seed: []string{schemas.TopicMatches}, rows: true},
@@ -80,9 +80,9 @@ var works = map[string]struct {
 	"topics":    {work: workTopics},
 }
 
-// TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing: every role does its work
-// with what its row of the table allows; without any one of it, it says that it may
-// not, and does not just stand still.
+// TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing: every role does its work with
+// the rights in its row of the table; without any one of them, it reports that it lacks it,
+// and does not just hang.
 func TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing(t *testing.T) {
 	var users []string
 	for _, name := range topology.RoleNames() {
@@ -124,8 +124,8 @@ func TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing(t *testing.T) {
 	}
 }
 
-// awaitRights waits until the broker knows of so many rights of the role: it hears of
-// them some time after they were acknowledged.
+// awaitRights waits until the broker knows that many rights of the role: it learns of them
+// some time after they were acknowledged.
 func (g *guarded) awaitRights(n int) {
 	g.t.Helper()
 	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
@@ -148,7 +148,7 @@ func (g *guarded) awaitRights(n int) {
 	}))
 }
 
-// single are the ACLs with one name each.
+// single returns ACLs with one name each.
 func single(acls []streams.ACL) (all []streams.ACL) {
 	for _, a := range acls {
 		for _, name := range a.Names {
@@ -184,8 +184,8 @@ func newDeployment(t *testing.T, broker streams.Cluster, role string) *guarded {
 	return g
 }
 
-// try has the role work as its user, and gives the error that ended it, or the first
-// line in its log of something that it may not do.
+// try lets the role work as its user, and returns the error that ended it, or the first
+// line in its log of a denied request.
 func (g *guarded) try() error {
 	g.runs++
 	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
@@ -203,7 +203,7 @@ func (g *guarded) try() error {
 	}
 }
 
-// removeDead does what is done in the name of a process of the role that died.
+// removeDead removes a dead process of the role from its groups.
 func (g *guarded) removeDead() error {
 	c := g.as(userPrefix+g.role, slog.New(slog.DiscardHandler))
 	c.InstanceID = "dead"
@@ -211,7 +211,7 @@ func (g *guarded) removeDead() error {
 	return err
 }
 
-// refusals is a log of which only that is kept that a broker does not allow.
+// refusals is a log that keeps only denied requests.
 type refusals struct{ said chan string }
 
 func (r refusals) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
@@ -233,13 +233,13 @@ func (r refusals) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-// check is what every role that runs asks at its start.
+// check makes the requests of every role's start.
 func check(ctx context.Context, c streams.Cluster) error {
 	faults, err := topology.Check(ctx, c, topology.CheckOptions{Accept: ofOneReplica, Now: time.Now})
 	return errors.Join(err, topology.Refusal(faults))
 }
 
-// beside runs a part until the returned function ends it.
+// beside runs a part until the returned function stops it.
 func beside(
 	ctx context.Context, run func(context.Context) error,
 ) (failed <-chan error, end func()) {
@@ -253,7 +253,7 @@ func beside(
 	return ended, func() { cancel(); <-stopped }
 }
 
-// until asks again until it is so, or ctx ends.
+// until repeats so until it succeeds, or ctx ends.
 func until(ctx context.Context, so func() error) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -287,14 +287,14 @@ func newEngine(c streams.Cluster, stateDir string) *engine.Engine {
 	})
 }
 
-// nobody makes no attempts: no match is told.
+// nobody makes no attempts: no match is appended.
 type nobody struct{}
 
 func (nobody) Dispatch(domain.Attempt, func(domain.AttemptResult)) {}
 func (nobody) Forget(string)                                       {}
 
-// workEngine has an engine decide on an account, an endpoint and a watch, and set
-// aside a record of each input.
+// workEngine lets an engine decide an account, an endpoint and a watch, and set aside a
+// record of each input.
 func workEngine(ctx context.Context, g *guarded, c streams.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
@@ -338,7 +338,7 @@ func (g *guarded) end(ctx context.Context, topic string) (int64, error) {
 	return of[0], err
 }
 
-// submitAll returns the commands of which each writes one of the tables.
+// submitAll submits commands that together write every table.
 func submitAll(ctx context.Context, g *guarded, c streams.Cluster) error {
 	client, err := commands.Open(ctx, commands.Config{Cluster: c, Wait: patience, Logger: c.Logger})
 	if err != nil {
@@ -397,7 +397,7 @@ func workCommands(ctx context.Context, g *guarded, c streams.Cluster) error {
 	return submitAll(ctx, g, c)
 }
 
-// withDirectory works with a read model that was filled.
+// withDirectory runs work with a read model that was filled.
 func withDirectory(
 	ctx context.Context, g *guarded, c streams.Cluster,
 	then func(*directory.Directory) error,
@@ -416,8 +416,8 @@ func withDirectory(
 	return then(d)
 }
 
-// workAPI fills a directory, gives commands, notes the use of a key, and asks for the
-// ends that the history is held against.
+// workAPI fills a directory, submits commands, records the use of a key, and reads the ends
+// that the history is compared with.
 func workAPI(ctx context.Context, g *guarded, c streams.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
@@ -440,7 +440,7 @@ func workAPI(ctx context.Context, g *guarded, c streams.Cluster) error {
 	})
 }
 
-// useKey notes that a key was used.
+// useKey records the use of a key.
 func useKey(ctx context.Context, c streams.Cluster) error {
 	producer, err := c.NewProducer()
 	if err != nil {
@@ -452,7 +452,7 @@ func useKey(ctx context.Context, c streams.Cluster) error {
 		m.EachHeader))
 }
 
-// workMailer has a mailer join its group and read the journal.
+// workMailer lets a mailer join its group and read the journal.
 func workMailer(ctx context.Context, g *guarded, c streams.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
@@ -473,8 +473,8 @@ func workMailer(ctx context.Context, g *guarded, c streams.Cluster) error {
 	})
 }
 
-// workFollower has a follower read a ledger and write its cursor, and writes what
-// only rare ledgers have it write.
+// workFollower lets a follower read a ledger and write its cursor, and writes what only
+// rare ledgers lead to.
 func workFollower(ctx context.Context, g *guarded, c streams.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
@@ -606,7 +606,7 @@ func workInspect(ctx context.Context, g *guarded, c streams.Cluster) error {
 	return errors.Join(check(ctx, c), reads(schemas.TopicDeadLetters)(ctx, g, c))
 }
 
-// workTopics makes a topic that is missing and puts a setting right.
+// workTopics creates a missing topic and corrects a setting.
 func workTopics(ctx context.Context, g *guarded, c streams.Cluster) error {
 	err := g.admin.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		_, err := admin.DeleteTopic(ctx, c.Prefix+schemas.TopicQuarantine)
@@ -638,7 +638,7 @@ func workTopics(ctx context.Context, g *guarded, c streams.Cluster) error {
 	return check(ctx, c)
 }
 
-// reads returns the work of reading what topics hold.
+// reads returns the work of reading topics.
 func reads(topics ...string) work {
 	return func(ctx context.Context, _ *guarded, c streams.Cluster) error {
 		ends, err := c.NewEnds()

@@ -12,42 +12,42 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// Fault is why a cluster is not to be run on.
+// Fault is a reason against using a cluster.
 type Fault struct {
-	// Name is that of the setting, by which it is accepted.
+	// Name is the name of the setting, by which the fault is accepted.
 	Name string `json:"name"`
-	// What is wrong, with what, and what can happen.
+	// What is wrong, and what can happen.
 	What string `json:"what"`
-	// Do is what helps.
+	// Do is what to do.
 	Do string `json:"do"`
 }
 
 func (f Fault) String() string { return f.What + "; " + f.Do }
 
-// Names of faults that are of no topic.
+// Names of faults without a topic.
 const (
 	TransactionVersion = "transaction.version"
 	Clock              = "clock"
 )
 
-// CheckOptions say what is looked at, and what is put up with.
+// CheckOptions are what is checked, and what is accepted.
 type CheckOptions struct {
-	// Partitions is how many keyed topics must have; 0: as many as they have, all
-	// of them the same.
+	// Partitions is how many partitions keyed topics must have; 0: as many as they have,
+	// all the same.
 	Partitions int32
-	// Replicas is how many copies of a record there must be; 0: LeastReplicas.
+	// Replicas is how many replicas there must be; 0: LeastReplicas.
 	Replicas int16
-	// Accept names faults that are put up with.
+	// Accept names accepted faults.
 	Accept []string
 	Now    func() time.Time
 }
 
 const (
-	// leastTransactionVersion is that of KIP-890: of older ones, a producer that
-	// hangs can write into a transaction that is none of its own.
+	// leastTransactionVersion is that of KIP-890: with older ones, a producer that hangs
+	// can write into a transaction that is not its own.
 	leastTransactionVersion = 2
-	// mostClockSkew is far above what a host with NTP has. Brokers refuse records
-	// that are an hour ahead of them, and receivers signatures of five minutes.
+	// mostClockSkew is far more than with NTP. Brokers refuse records that are an hour
+	// ahead of them, and receivers refuse signatures that are five minutes old.
 	mostClockSkew = time.Minute
 )
 
@@ -63,7 +63,7 @@ func Names() []string {
 	return names
 }
 
-// CheckNames reports names in a list of faults that no fault has.
+// CheckNames returns an error for names that are of no fault.
 func CheckNames(accept []string) error {
 	for _, name := range accept {
 		if !slices.Contains(Names(), name) {
@@ -73,10 +73,9 @@ func CheckNames(accept []string) error {
 	return nil
 }
 
-// Check names what of a cluster would lose acknowledged records, or stop the
-// service: topics that are missing or of wrong settings, Kafka's own among them,
-// transactions of an older kind, a clock of this host that is far from the cluster's. What
-// cannot be asked is an error.
+// Check returns what could make a cluster lose acknowledged records, or stop the service:
+// missing topics or wrong settings, Kafka's own topics included, old transactions, a clock
+// of this host that differs from the cluster's. What cannot be checked is an error.
 func Check(ctx context.Context, c streams.Cluster, o CheckOptions) ([]Fault, error) {
 	replicas := cmp.Or(o.Replicas, LeastReplicas)
 	faults, err := checkTopics(ctx, c, Shape{Partitions: o.Partitions, Replicas: replicas})
@@ -115,14 +114,14 @@ func checkTopics(ctx context.Context, c streams.Cluster, s Shape) ([]Fault, erro
 	if err != nil {
 		return nil, fmt.Errorf("topology: %w", err)
 	}
-	if s.Partitions == 0 { // the journal cannot be placed again
+	if s.Partitions == 0 { // the journal cannot be repartitioned
 		s.Partitions = int32(have[schemas.TopicJournal].Partitions)
 	}
 	return faultsOf(compare(c.Prefix, Wanted(s), have)), nil
 }
 
-// faultsOf are the differences that do harm. What is the same for several topics
-// is one fault.
+// faultsOf returns the harmful differences. The same difference of several topics is one
+// fault.
 func faultsOf(differences []Difference) (faults []Fault) {
 	type kind struct{ setting, have, want string }
 	topics := make(map[kind][]string)
@@ -148,7 +147,7 @@ func faultsOf(differences []Difference) (faults []Fault) {
 	return faults
 }
 
-// advice says what helps.
+// advice returns what to do.
 func (d Difference) advice() string {
 	switch {
 	case d.Remedy != RemedyByHand:
@@ -197,8 +196,7 @@ func checkClock(ctx context.Context, c streams.Cluster, now func() time.Time) (*
 	return clockFault(asked, cluster, now()), nil
 }
 
-// clockFault holds the cluster's time against this host's before and after the
-// question.
+// clockFault compares the cluster's time with this host's before and after the request.
 func clockFault(before, cluster, after time.Time) *Fault {
 	off, which := cluster.Sub(after), "behind"
 	if early := before.Sub(cluster); early > off {
@@ -216,7 +214,7 @@ func clockFault(before, cluster, after time.Time) *Fault {
 	}
 }
 
-// Refusal is the error of faults that were found, nil for none.
+// Refusal returns the error of faults, nil if there are none.
 func Refusal(faults []Fault) error {
 	if len(faults) == 0 {
 		return nil

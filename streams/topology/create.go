@@ -14,12 +14,11 @@ import (
 // Created is what Create did, and what it left.
 type Created struct {
 	Done []Difference `json:"done"`
-	Left []Difference `json:"left"` // is not to be altered by a program
+	Left []Difference `json:"left"` // must not be changed by a program
 }
 
-// Create makes the topics that are missing and alters the settings that differ.
-// It returns when every broker knows every topic, and the settings are in force.
-// Two at once both succeed.
+// Create creates missing topics and changes settings that differ. It returns when every
+// broker knows every topic, and the settings are in force. It may run twice at once.
 func Create(ctx context.Context, c streams.Cluster, want Shape) (Created, error) {
 	want, err := want.withCount(ctx, c)
 	if err != nil {
@@ -52,7 +51,7 @@ func Create(ctx context.Context, c streams.Cluster, want Shape) (Created, error)
 
 func isPartitions(d Difference) bool { return d.Setting == partitions }
 
-// alter sets what differs, one topic after the other.
+// alter changes settings that differ, one topic after the other.
 func alter(ctx context.Context, c streams.Cluster, planned []Difference) error {
 	settings := make(map[string]map[string]string)
 	var order []string
@@ -76,7 +75,7 @@ func alter(ctx context.Context, c streams.Cluster, planned []Difference) error {
 
 var errNotYet = errors.New("topology: the brokers have not heard of the new settings yet")
 
-// settling bounds how long brokers may take to hear of settings.
+// settling bounds how long brokers may take to learn of settings.
 var settling = retry.Policy{
 	First:  500 * time.Millisecond,
 	Last:   5 * time.Second,
@@ -84,7 +83,7 @@ var settling = retry.Policy{
 	If:     func(err error) bool { return errors.Is(err, errNotYet) },
 }
 
-// awaitSettings waits until nothing is left but what needs a person.
+// awaitSettings waits until only differences are left that need a person.
 func awaitSettings(ctx context.Context, c streams.Cluster, want Shape) ([]Difference, error) {
 	return retry.Value(ctx, settling, func() ([]Difference, error) {
 		left, err := Plan(ctx, c, want)

@@ -1,23 +1,22 @@
-// Package topology is what the product asks of a Kafka cluster: its topics and
-// their settings, and who may do what in it.
+// Package topology is what the product requires of a Kafka cluster: topics with their
+// settings, and ACLs.
 //
-// It hides how the wanted is written down, held against a cluster and brought
-// about. Everything that makes topics or looks at them goes by one list.
+// It hides how the requirements are described, compared with a cluster and established.
+// Everything that creates or checks topics uses one list.
 //
 // Invariants:
 //
-//   - Nothing here deletes a topic, takes a replica away, changes a partition count
-//     or shortens what is kept.
-//   - Whoever may only describe topics, because they are there, is asked for no
-//     right to create them.
-//   - What is not allowed or not answered is an error, never taken for well.
+//   - Nothing here deletes a topic, removes a replica, changes a partition count or
+//     shortens retention.
+//   - If all topics exist, the right to describe them is enough.
+//   - A denied or unanswered request is an error, never assumed to be fine.
 //
 // File map:
 //
-//	topics.go    the topics as they must be
-//	plan.go      what differs between a cluster and them
-//	create.go    making what is missing, altering what is safe to alter
-//	check.go     what would lose records, and may not be run on
+//	topics.go    the required topics
+//	plan.go      how a cluster differs from them
+//	create.go    creating what is missing, changing what is safe to change
+//	check.go     what could lose records, and is refused
 //	internal.go  the same of Kafka's own topics
 //	access.go    the rights of each role
 package topology

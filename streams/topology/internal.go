@@ -8,16 +8,16 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// Topics of Kafka's own that what we write leans on. A cluster makes them when they
-// are first used, by settings of its brokers.
+// Kafka's own topics that our writes depend on. A cluster creates them when they are first
+// used, with settings of its brokers.
 const (
 	transactionState = "__transaction_state"
 	groupPositions   = "__consumer_offsets"
 )
 
-// checkInternal names what of Kafka's own topics would lose acknowledged records. A
-// commit is acknowledged once transactionState has it: with that lost, so are records
-// that everybody took for written. Positions of groups are in the journal too.
+// checkInternal returns what could make Kafka's own topics lose acknowledged records. A
+// commit is acknowledged once transactionState has it: if that is lost, so are committed
+// records. Groups' positions are in the journal too.
 func checkInternal(ctx context.Context, c streams.Cluster) ([]Fault, error) {
 	c.Prefix = ""
 	have, err := c.DescribeTopics(ctx, transactionState, groupPositions)
@@ -44,7 +44,7 @@ func checkInternal(ctx context.Context, c streams.Cluster) ([]Fault, error) {
 			compare("", []streams.TopicSpec{want}, map[string]streams.TopicState{name: state})...)
 	}
 	for i := range differences {
-		differences[i].Remedy = RemedyByHand // they are not ours to change
+		differences[i].Remedy = RemedyByHand // not ours to change
 	}
 	return faultsOf(differences), nil
 }

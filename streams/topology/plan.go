@@ -10,21 +10,21 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// Difference is one point in which a topic is not as it must be.
+// Difference is one requirement that a topic does not meet.
 type Difference struct {
 	Topic   string `json:"topic"` // with the prefix
 	Setting string `json:"setting"`
 	Have    string `json:"have"`
 	Want    string `json:"want"`
-	// Remedy is what brings it about.
+	// Remedy is who can correct it.
 	Remedy Remedy `json:"remedy"`
-	// Harm is what can happen while it is so; empty: nothing that matters.
+	// Harm is what can happen as it is; empty: nothing that matters.
 	Harm string `json:"harm,omitempty"`
 
 	name, value string // of the topic without the prefix; to set
 }
 
-// Remedy is who brings about what differs.
+// Remedy is who corrects a difference.
 type Remedy string
 
 // Remedies. Create does the first two.
@@ -34,16 +34,16 @@ const (
 	RemedyByHand Remedy = "by hand"
 )
 
-// suits says which values of a setting do for a wanted one.
+// suits is which values of a setting meet the required one.
 type suits int
 
 const (
 	exactly suits = iota
-	atLeast       // -1 is without a bound
+	atLeast       // -1 is unlimited
 	atMost
 )
 
-// rules are those of the settings, and what happens where they are broken.
+// rules are how each setting is compared, and what happens if it is wrong.
 var rules = map[string]struct {
 	suits suits
 	harm  string
@@ -59,13 +59,13 @@ var rules = map[string]struct {
 	deleteRetention: {atLeast, "who was away misses that a row was deleted"},
 	maxMessageBytes: {atLeast, "a large record is refused, and its task stands still"},
 	timestampType:   {exactly, "times of records are those of their arrival"},
-	segmentMillis:   {atMost, ""}, // the topic only takes more room
+	segmentMillis:   {atMost, ""}, // the topic only takes more space
 }
 
-// Plan holds the topics of a cluster against what is wanted, and names every
+// Plan compares the topics of a cluster with the required ones, and returns every
 // difference in the order of the topics.
 //
-// Without a count of partitions it takes that of the journal.
+// Without a partition count it uses that of the journal.
 func Plan(ctx context.Context, c streams.Cluster, want Shape) ([]Difference, error) {
 	want, err := want.withCount(ctx, c)
 	if err != nil {
@@ -127,14 +127,14 @@ func compareTopic(want streams.TopicSpec, have streams.TopicState, found bool) (
 			continue
 		}
 		if d.Remedy = RemedyAlter; name == MinInSync && have.Replicas < LeastInSync {
-			d.Remedy = RemedyByHand // more copies first, or nothing can be written
+			d.Remedy = RemedyByHand // more replicas first, or nothing can be written
 		}
 		all = append(all, d)
 	}
 	return all
 }
 
-// held holds a value against the wanted one.
+// held compares a value with the required one.
 func held(name, have, want string) (d Difference, differs bool) {
 	rule := rules[name]
 	d = Difference{Setting: name, Have: have, Want: want, Harm: rule.harm, value: want}
@@ -154,8 +154,8 @@ func held(name, have, want string) (d Difference, differs bool) {
 	return d, differs
 }
 
-// below reports whether one number is less than another; what is no number is
-// less than all, and -1, which stands for no bound, is less than none.
+// below reports whether one number is less than another; what is no number is less than
+// all, and -1, which means unlimited, is greater than all.
 func below(a, b string) bool {
 	x, err := strconv.ParseInt(a, 10, 64)
 	if err != nil {

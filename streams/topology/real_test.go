@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// names returns the names of the faults that are found, with nothing accepted.
+// names returns the names of the faults, with nothing accepted.
 func names(t *testing.T, o topology.CheckOptions, c streams.Cluster) (names []string) {
 	t.Helper()
 	faults, err := topology.Check(t.Context(), c, o)
@@ -80,8 +80,8 @@ func TestTooFewReplicasAreRefusedAndLeft(t *testing.T) {
 	}
 }
 
-// TestACommitThatOneBrokerHasIsRefused: on one broker, Kafka's own topics have one
-// copy, whatever ours have.
+// TestACommitThatOneBrokerHasIsRefused: on one broker, Kafka's own topics have one replica,
+// whatever ours have.
 func TestACommitThatOneBrokerHasIsRefused(t *testing.T) {
 	cluster, err := kafkatest.Start(t.Context(), kafkatest.Config{Dir: t.TempDir(), Brokers: 1})
 	must(t, err)

@@ -12,8 +12,8 @@ func TestMain(m *testing.M) { brokertest.Main(m) }
 
 const keyedPartitions = 3
 
-// newCluster lends a test a share of a broker, or of a real cluster, and what its
-// topics are to be like.
+// newCluster provides a test with an embedded broker, or a share of a real cluster, and the
+// required topics.
 func newCluster(t *testing.T) (streams.Cluster, topology.Shape) {
 	t.Helper()
 	b := brokertest.Start(t)

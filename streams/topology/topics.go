@@ -11,13 +11,13 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// Shape is what deployments differ in.
+// Shape is what differs between deployments.
 type Shape struct {
 	Partitions int32 // of keyed topics; the others have one
 	Replicas   int16
 }
 
-// withCount fills in the count of partitions, where it is 0, with that of the journal.
+// withCount sets a missing partition count to that of the journal.
 func (s Shape) withCount(ctx context.Context, c streams.Cluster) (Shape, error) {
 	if s.Partitions > 0 {
 		return s, nil
@@ -34,8 +34,8 @@ func (s Shape) withCount(ctx context.Context, c streams.Cluster) (Shape, error) 
 	return s, nil
 }
 
-// CheckShape refuses to make topics that lose acknowledged records with a broker,
-// unless that is accepted by name.
+// CheckShape refuses topics that would lose acknowledged records with one broker, unless
+// that is accepted by name.
 func CheckShape(s Shape, accept []string) error {
 	var names []string
 	for name, short := range map[string]bool{
@@ -57,21 +57,21 @@ func CheckShape(s Shape, accept []string) error {
 }
 
 const (
-	// LeastReplicas is how many copies of a record there are at least where none
-	// that was acknowledged may be lost.
+	// LeastReplicas is the number of replicas with which no acknowledged record is lost
+	// with a broker.
 	LeastReplicas = 3
-	// LeastInSync is how many copies there are at least when it is acknowledged.
+	// LeastInSync is the number of replicas that acknowledge a record.
 	LeastInSync = 2
 
-	// tombstonesMillis is how long a deleted row says so. The directory empties
-	// its store when it was away for half as long.
+	// tombstonesMillis is how long tombstones are kept. The directory empties its store
+	// when it was down for half as long.
 	tombstonesMillis = 24 * 60 * 60 * 1000
-	// messageBytes is the largest batch that our producers make, with Kafka's own
-	// overhead; it is Kafka's default too.
+	// messageBytes is the largest batch that our producers send, with Kafka's own overhead;
+	// it is Kafka's default too.
 	messageBytes = 1_048_588
 )
 
-// Names of what is compared beside a topic's settings.
+// Names of what is compared besides a topic's settings.
 const (
 	topicItself = "topic"
 	partitions  = "partitions"
@@ -91,7 +91,7 @@ const (
 	uncleanElections = "unclean.leader.election.enable"
 )
 
-// Wanted lists the topics as they must be.
+// Wanted lists the required topics.
 func Wanted(s Shape) []streams.TopicSpec {
 	var specs []streams.TopicSpec
 	for _, t := range schemas.Topics() {
@@ -109,8 +109,8 @@ func Wanted(s Shape) []streams.TopicSpec {
 	return specs
 }
 
-// configs are a topic's settings. What the cluster has as its default is named
-// too: its operator may have changed it for the topics of others.
+// configs returns a topic's settings. The cluster's defaults are included: its operator may
+// have changed them for other topics.
 func configs(t schemas.Topic, s Shape) map[string]string {
 	c := map[string]string{
 		cleanupPolicy:   string(t.Cleanup),
@@ -126,7 +126,7 @@ func configs(t schemas.Topic, s Shape) map[string]string {
 	if t.SegmentMillis > 0 {
 		c[segmentMillis] = strconv.FormatInt(t.SegmentMillis, 10)
 	}
-	if s.Replicas > 1 { // one replica has nobody to be followed by
+	if s.Replicas > 1 { // a single replica has no followers
 		c[uncleanElections] = "false"
 	}
 	return c

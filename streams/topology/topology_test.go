@@ -54,7 +54,7 @@ func TestTwoCreateAtOnce(t *testing.T) {
 	}
 }
 
-// wrong are values that each setting may not have, and the topic that is given it.
+// wrong are wrong values of each setting, and the topic that gets them.
 var wrong = []struct {
 	topic, setting, value string
 	harmless              bool
@@ -96,7 +96,7 @@ func TestEachWrongSettingIsNamedRefusedAndPutRight(t *testing.T) {
 	}
 }
 
-// awaitSetting waits until any broker that is asked has heard of a setting.
+// awaitSetting waits until every broker knows of a setting.
 func awaitSetting(t *testing.T, c streams.Cluster, topic, setting, value string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -110,7 +110,7 @@ func awaitSetting(t *testing.T, c streams.Cluster, topic, setting, value string)
 	}
 }
 
-// refused returns the names of faults but those of the embedded broker's one replica.
+// refused returns the names of faults except those of the embedded broker's one replica.
 func refused(t *testing.T, c streams.Cluster, accept ...string) (names []string) {
 	t.Helper()
 	faults, err := topology.Check(t.Context(), c, topology.CheckOptions{
@@ -124,7 +124,7 @@ func refused(t *testing.T, c streams.Cluster, accept ...string) (names []string)
 	return names
 }
 
-// ofOneReplica are the faults of topics without copies.
+// ofOneReplica are the faults of topics with one replica.
 var ofOneReplica = []string{"replication", "min.insync.replicas", "unclean.leader.election.enable"}
 
 func TestMoreThanWantedIsNoDifference(t *testing.T) {
@@ -193,8 +193,8 @@ func TestARefusalSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestACheckOfOneCopyNamesAllElse: what `lumenhook run` keeps has one copy, and must be
-// right otherwise.
+// TestACheckOfOneCopyNamesAllElse: the topics of `lumenhook run` have one replica, and must
+// be right otherwise.
 func TestACheckOfOneCopyNamesAllElse(t *testing.T) {
 	c, shape := newCluster(t)
 	mustCreate(t, c, shape)
